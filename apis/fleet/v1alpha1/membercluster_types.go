@@ -1,0 +1,354 @@
+package v1alpha1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// ClusterMode says who opens the connection between hub and member.
+// +kubebuilder:validation:Enum=Pull;Push
+type ClusterMode string
+
+// Modes of a MemberCluster.
+const (
+	// ModePull: the agent in the member calls the hub with a client certificate of its own.
+	ModePull ClusterMode = "Pull"
+	// ModePush: the hub calls the member with a kubeconfig from a Secret.
+	ModePush ClusterMode = "Push"
+)
+
+// ClusterPhase is a one-word summary of status.conditions, for people.
+// +kubebuilder:validation:Enum=Pending;Joining;Ready;Unreachable;Leaving
+type ClusterPhase string
+
+// Phases of a MemberCluster.
+const (
+	// ClusterPending: not accepted yet; nothing is prepared for it.
+	ClusterPending ClusterPhase = "Pending"
+	// ClusterJoining: accepted, but its agent was not seen yet.
+	ClusterJoining ClusterPhase = "Joining"
+	// ClusterReady: its agent renews its Lease and owns the claim.
+	ClusterReady ClusterPhase = "Ready"
+	// ClusterUnreachable: no renewal was seen for failAfterSeconds; its numbers are frozen.
+	ClusterUnreachable ClusterPhase = "Unreachable"
+	// ClusterLeaving: the object is being deleted; rows are withdrawn by spec.leave.policy.
+	ClusterLeaving ClusterPhase = "Leaving"
+)
+
+// LeavePolicy says what becomes of the objects that the hub placed in a member that leaves.
+// +kubebuilder:validation:Enum=Orphan;Delete
+type LeavePolicy string
+
+// Leave policies; the same words are used for the deletion of a single row.
+const (
+	// LeaveOrphan keeps the objects and takes every mark of ours off them.
+	LeaveOrphan LeavePolicy = "Orphan"
+	// LeaveDelete deletes them, by UID.
+	LeaveDelete LeavePolicy = "Delete"
+)
+
+// MemberClusterSpec is what an administrator of the fleet says about one cluster.
+// +kubebuilder:validation:XValidation:rule="self.mode != 'Push' || has(self.push)",message="mode Push needs push.kubeconfigSecretRef: name the Secret with the member's kubeconfig"
+// +kubebuilder:validation:XValidation:rule="self.mode != 'Pull' || !has(self.push)",message="push is for mode Push only: remove push or set mode: Push"
+// +kubebuilder:validation:XValidation:rule="self.mode != 'Push' || !has(self.pull)",message="pull is for mode Pull only: remove pull or set mode: Pull"
+type MemberClusterSpec struct {
+	// mode says who opens the connection: Pull (the member's agent, the default) or Push (the hub).
+	// It can't change once the cluster has joined: let it leave and join again.
+	// +optional
+	// +kubebuilder:default=Pull
+	Mode ClusterMode `json:"mode,omitempty"`
+
+	// push tells how the hub reaches a member in mode Push.
+	// +optional
+	Push *PushAccess `json:"push,omitempty"`
+
+	// pull tunes how a member in mode Pull proves who it is.
+	// +optional
+	Pull *PullAccess `json:"pull,omitempty"`
+
+	// accepted lets the cluster into the fleet. While false nothing is prepared for it, no certificate is signed
+	// and no work is sent; set back to false it freezes the cluster. Changing it needs the verb "accept" on
+	// memberclusters besides "update".
+	// +optional
+	Accepted bool `json:"accepted,omitempty"`
+
+	// identity is who the cluster is. The hub writes it at the first join; a cluster with another UID is refused
+	// from then on, so that a name can't be taken over.
+	// +optional
+	Identity *ClusterIdentity `json:"identity,omitempty"`
+
+	// region is where the cluster runs, for people and selectors.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	Region string `json:"region,omitempty"`
+
+	// zone is the failure zone that the cluster runs in.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	Zone string `json:"zone,omitempty"`
+
+	// provider is who runs the cluster's machines.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	Provider string `json:"provider,omitempty"`
+
+	// limits bounds what the hub may ask of this cluster.
+	// +optional
+	Limits *ClusterLimits `json:"limits,omitempty"`
+
+	// heartbeat says how fast a silent member is held to be unreachable, and a returned one trusted again.
+	// +optional
+	// +kubebuilder:default={}
+	Heartbeat Heartbeat `json:"heartbeat,omitempty"`
+
+	// leave says what becomes of the placed objects when this MemberCluster is deleted.
+	// +optional
+	// +kubebuilder:default={}
+	Leave Leave `json:"leave,omitempty"`
+}
+
+// PushAccess tells where the kubeconfig of a member is.
+type PushAccess struct {
+	// kubeconfigSecretRef names the Secret. Its kubeconfig must carry its credentials inline: exec plugins, auth
+	// providers and file paths are refused, because they would run or read on the hub.
+	// +required
+	KubeconfigSecretRef SecretKeyRef `json:"kubeconfigSecretRef"`
+}
+
+// SecretKeyRef points to one key of a Secret on the hub.
+type SecretKeyRef struct {
+	// namespace is the Secret's namespace. The hub may read Secrets only where its chart lets it: by default its own
+	// namespace.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Namespace string `json:"namespace"`
+	// name is the Secret's name.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+	// key is the key that holds the kubeconfig; default "value", as Cluster API writes it.
+	// +optional
+	// +kubebuilder:default=value
+	// +kubebuilder:validation:MaxLength=253
+	Key string `json:"key,omitempty"`
+}
+
+// PullAccess tunes the client certificate of a pull member.
+type PullAccess struct {
+	// certTTLSeconds is the life that the agent asks for its client certificate; default 86400 (a day), at least 600,
+	// which is the least that Kubernetes signs. The signer may give less. It is renewed at 70 % of its life.
+	// +optional
+	// +kubebuilder:default=86400
+	// +kubebuilder:validation:Minimum=600
+	// +kubebuilder:validation:Maximum=31536000
+	CertTTLSeconds int32 `json:"certTTLSeconds,omitempty"`
+}
+
+// ClusterIdentity is what makes a cluster itself and not another of the same name.
+type ClusterIdentity struct {
+	// clusterUID is the UID of the member's namespace kube-system.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	ClusterUID string `json:"clusterUID"`
+}
+
+// ClusterLimits bounds what the hub asks of a cluster.
+type ClusterLimits struct {
+	// maxReplicasPerObject caps the replicas that one object may get in this cluster; unset means no cap.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	MaxReplicasPerObject *int32 `json:"maxReplicasPerObject,omitempty"`
+	// qps caps the agent's requests per second to this member's apiserver; default 20.
+	// +optional
+	// +kubebuilder:default=20
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000
+	QPS int32 `json:"qps,omitempty"`
+	// burst is how many requests the agent may send at once; default 40.
+	// +optional
+	// +kubebuilder:default=40
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=2000
+	Burst int32 `json:"burst,omitempty"`
+	// allowedNamespaces lists the namespaces that objects may be placed in; empty means all.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=256
+	AllowedNamespaces []string `json:"allowedNamespaces,omitempty"`
+}
+
+// Heartbeat holds the times by which a member is judged. All durations run on the hub's own clock, from the moment
+// it sees a renewal; the members' clocks are never compared.
+// +kubebuilder:validation:XValidation:rule="self.failAfterSeconds > self.leaseSeconds",message="failAfterSeconds must be greater than leaseSeconds, or each late renewal would count as a failure"
+type Heartbeat struct {
+	// leaseSeconds is how long a renewal of the Lease holds; the agent renews at a third of it. Default 15.
+	// +optional
+	// +kubebuilder:default=15
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=3600
+	LeaseSeconds int32 `json:"leaseSeconds,omitempty"`
+	// failAfterSeconds is how long no renewal may be seen before the cluster is Unreachable. Default 45.
+	// +optional
+	// +kubebuilder:default=45
+	// +kubebuilder:validation:Minimum=2
+	// +kubebuilder:validation:Maximum=86400
+	FailAfterSeconds int32 `json:"failAfterSeconds,omitempty"`
+	// recoverAfterSeconds is how long an unreachable cluster must renew without a gap before it is Ready again.
+	// Default 60.
+	// +optional
+	// +kubebuilder:default=60
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=86400
+	RecoverAfterSeconds int32 `json:"recoverAfterSeconds,omitempty"`
+}
+
+// Leave says how a cluster leaves the fleet.
+type Leave struct {
+	// policy is Orphan (default: keep the placed objects, without our marks) or Delete.
+	// +optional
+	// +kubebuilder:default=Orphan
+	Policy LeavePolicy `json:"policy,omitempty"`
+	// timeoutSeconds is how long the hub waits for the member to finish. After it the hub leaves a tombstone, which
+	// the member obeys when it comes back, and forgets the cluster. Default 600.
+	// +optional
+	// +kubebuilder:default=600
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=604800
+	TimeoutSeconds int32 `json:"timeoutSeconds,omitempty"`
+}
+
+// Condition types of a MemberCluster. The member's agent writes APIHealthy, OwnedByThisHub and Released; the hub
+// writes the others. Each has one writer.
+const (
+	// ConditionReady is the summary: accepted, heard of, owned by this hub and healthy.
+	ConditionReady = "Ready"
+	// ConditionAccepted is True while spec.accepted is.
+	ConditionAccepted = "Accepted"
+	// ConditionCredentialValid tells whether the hub (Push) has a usable kubeconfig, or signed (Pull) the agent's request.
+	ConditionCredentialValid = "CredentialValid"
+	// ConditionHeartbeatFresh follows the Lease, with hysteresis.
+	ConditionHeartbeatFresh = "HeartbeatFresh"
+	// ConditionAPIHealthy tells whether the member's own apiserver answered the agent.
+	ConditionAPIHealthy = "APIHealthy"
+	// ConditionOwnedByThisHub is False where another hub holds the member's claim.
+	ConditionOwnedByThisHub = "OwnedByThisHub"
+	// ConditionReleased is True when a leaving member has dropped its claim: nothing of this hub is left in it.
+	ConditionReleased = "Released"
+)
+
+// MemberClusterStatus is what hub and agent found out.
+type MemberClusterStatus struct {
+	// observedGeneration is the generation of the spec that the hub acted on.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// phase is a summary for people; automation reads conditions.
+	// +optional
+	Phase ClusterPhase `json:"phase,omitempty"`
+	// conditions are Ready, Accepted, CredentialValid, HeartbeatFresh (by the hub), APIHealthy, OwnedByThisHub and
+	// Released (by the agent).
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=16
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// hub is who this hub is; the agent reads it to claim the member for it. Written by the hub.
+	// +optional
+	Hub *HubIdentity `json:"hub,omitempty"`
+	// clusterUID is what the agent found as the member's identity. Written by the agent.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	ClusterUID string `json:"clusterUID,omitempty"`
+	// credential describes the certificate that the agent uses. Written by the agent; the hub does not trust it for
+	// access, only shows it.
+	// +optional
+	Credential *CredentialStatus `json:"credential,omitempty"`
+	// kubernetesVersion is the version of the member's apiserver. Written by the agent.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	KubernetesVersion string `json:"kubernetesVersion,omitempty"`
+	// agentVersion is the version of the agent. Written by the agent.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	AgentVersion string `json:"agentVersion,omitempty"`
+	// rows counts the rows of this cluster. Written by the hub.
+	// +optional
+	Rows *RowCounts `json:"rows,omitempty"`
+}
+
+// HubIdentity is who a hub is.
+type HubIdentity struct {
+	// uid is the UID of the hub's namespace kube-system.
+	// +required
+	// +kubebuilder:validation:MaxLength=64
+	UID string `json:"uid"`
+	// epoch grows each time a hub is promoted, for example after a restore. A member remembers the highest it saw.
+	// +required
+	// +kubebuilder:validation:Minimum=0
+	Epoch int64 `json:"epoch"`
+}
+
+// CredentialStatus describes a client certificate.
+type CredentialStatus struct {
+	// notAfter is when it ends.
+	// +optional
+	NotAfter *metav1.Time `json:"notAfter,omitempty"`
+	// lastRenewal is when the agent got it.
+	// +optional
+	LastRenewal *metav1.Time `json:"lastRenewal,omitempty"`
+	// serial is its serial number, hexadecimal.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	Serial string `json:"serial,omitempty"`
+}
+
+// RowCounts counts a cluster's rows by how they are.
+type RowCounts struct {
+	// total is how many rows there are.
+	// +optional
+	Total int32 `json:"total"`
+	// applied is how many were applied at their present generation.
+	// +optional
+	Applied int32 `json:"applied"`
+	// healthy is how many have all that they ask for.
+	// +optional
+	Healthy int32 `json:"healthy"`
+	// degraded is how many are Blocked or Degraded.
+	// +optional
+	Degraded int32 `json:"degraded"`
+}
+
+// MemberCluster is one cluster of the fleet, as the hub knows it.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:scope=Cluster,shortName=mc
+// +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name="MODE",type=string,JSONPath=`.spec.mode`
+// +kubebuilder:printcolumn:name="ACCEPTED",type=boolean,JSONPath=`.spec.accepted`
+// +kubebuilder:printcolumn:name="PHASE",type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="READY",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="ROWS",type=integer,JSONPath=`.status.rows.total`
+// +kubebuilder:printcolumn:name="VERSION",type=string,JSONPath=`.status.kubernetesVersion`
+// +kubebuilder:printcolumn:name="AGE",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 40",message="the name of a member cluster has at most 40 characters, because namespaces and subset names are made of it"
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="the name of a member cluster is a DNS label: lower case letters, digits and '-'"
+// +kubebuilder:validation:XValidation:rule="self.metadata.name != 'system'",message="the name system is taken: fleet-system is the hub's own namespace"
+type MemberCluster struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is what an administrator says about the cluster.
+	// +required
+	Spec MemberClusterSpec `json:"spec"`
+	// status is what hub and agent found out.
+	// +optional
+	Status MemberClusterStatus `json:"status,omitempty"`
+}
+
+// MemberClusterList is a list of MemberCluster.
+//
+// +kubebuilder:object:root=true
+type MemberClusterList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []MemberCluster `json:"items"`
+}

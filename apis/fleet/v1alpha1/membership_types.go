@@ -1,0 +1,165 @@
+package v1alpha1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// MembershipName is the name of the one Membership in a member.
+const MembershipName = "default"
+
+// MembershipSpec is the claim of one hub on this member.
+type MembershipSpec struct {
+	// hub is the hub that owns this member's claim. The first hub that comes writes it; another one is refused until an
+	// administrator of the member edits or deletes this object.
+	// +required
+	Hub MembershipHub `json:"hub"`
+}
+
+// MembershipHub is the hub that holds the claim.
+type MembershipHub struct {
+	// uid is the UID of the hub's namespace kube-system.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	UID string `json:"uid"`
+	// cluster is this member's name at that hub.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Cluster string `json:"cluster"`
+	// url is where that hub's apiserver is; empty in mode Push.
+	// +optional
+	// +kubebuilder:validation:MaxLength=2048
+	URL string `json:"url,omitempty"`
+}
+
+// MembershipStatus is what the agent remembers of the hub.
+type MembershipStatus struct {
+	// epoch is the highest epoch of the hub that was seen. Work of a lower one neither deletes nor scales in.
+	// +optional
+	Epoch int64 `json:"epoch,omitempty"`
+	// claimedAt is when the claim was made.
+	// +optional
+	ClaimedAt *metav1.Time `json:"claimedAt,omitempty"`
+}
+
+// Membership says which hub this cluster belongs to. There is at most one, named default.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:scope=Cluster
+// +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name="CLUSTER",type=string,JSONPath=`.spec.hub.cluster`
+// +kubebuilder:printcolumn:name="HUB",type=string,JSONPath=`.spec.hub.uid`
+// +kubebuilder:printcolumn:name="EPOCH",type=integer,JSONPath=`.status.epoch`
+// +kubebuilder:printcolumn:name="AGE",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:validation:XValidation:rule="self.metadata.name == 'default'",message="there is one Membership in a cluster, named default"
+type Membership struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is the claim.
+	// +required
+	Spec MembershipSpec `json:"spec"`
+	// status is what the agent remembers.
+	// +optional
+	Status MembershipStatus `json:"status,omitempty"`
+}
+
+// MembershipList is a list of Membership.
+//
+// +kubebuilder:object:root=true
+type MembershipList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Membership `json:"items"`
+}
+
+// AppliedWorkSpec is one line of the ledger. It is written with the object's name before the object is made, and with
+// its UID after, so that a crash in between is told from an object that was there before.
+type AppliedWorkSpec struct {
+	// hubUID is the hub that asked.
+	// +required
+	// +kubebuilder:validation:MaxLength=64
+	HubUID string `json:"hubUID"`
+	// row is the row on that hub.
+	// +required
+	Row LedgerRow `json:"row"`
+	// object is what was applied here.
+	// +required
+	Object LedgerObject `json:"object"`
+	// fieldManager is the name under which it was applied.
+	// +required
+	// +kubebuilder:validation:MaxLength=128
+	FieldManager string `json:"fieldManager"`
+	// appliedHash is a hash of what was applied last.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	AppliedHash string `json:"appliedHash,omitempty"`
+	// appliedGeneration is the object's generation after that apply. While both match nothing is applied again.
+	// +optional
+	AppliedGeneration int64 `json:"appliedGeneration,omitempty"`
+	// rowGeneration is the generation of the row that was applied last.
+	// +optional
+	RowGeneration int64 `json:"rowGeneration,omitempty"`
+}
+
+// LedgerRow names a row.
+type LedgerRow struct {
+	// name is the row's name in fleet-<cluster>.
+	// +required
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+	// uid is the row's UID.
+	// +required
+	// +kubebuilder:validation:MaxLength=64
+	UID string `json:"uid"`
+}
+
+// LedgerObject names an object in this cluster.
+type LedgerObject struct {
+	// apiVersion is its group and version.
+	// +required
+	// +kubebuilder:validation:MaxLength=317
+	APIVersion string `json:"apiVersion"`
+	// kind is its kind.
+	// +required
+	// +kubebuilder:validation:MaxLength=63
+	Kind string `json:"kind"`
+	// namespace is its namespace; empty for cluster-scoped objects.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	Namespace string `json:"namespace,omitempty"`
+	// name is its name.
+	// +required
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+	// uid is its UID; empty until it is known. Deletes carry it as a precondition.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	UID string `json:"uid,omitempty"`
+}
+
+// AppliedWork is one line of the ledger of what a hub placed in this cluster. It has no owner by choice: objects go
+// because a row was withdrawn, never because garbage collection cascades.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:scope=Cluster,shortName=aw
+// +kubebuilder:printcolumn:name="KIND",type=string,JSONPath=`.spec.object.kind`
+// +kubebuilder:printcolumn:name="NAMESPACE",type=string,JSONPath=`.spec.object.namespace`
+// +kubebuilder:printcolumn:name="OBJECT",type=string,JSONPath=`.spec.object.name`
+// +kubebuilder:printcolumn:name="AGE",type=date,JSONPath=`.metadata.creationTimestamp`
+type AppliedWork struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is the line. It has no status: one writer, one write.
+	// +required
+	Spec AppliedWorkSpec `json:"spec"`
+}
+
+// AppliedWorkList is a list of AppliedWork.
+//
+// +kubebuilder:object:root=true
+type AppliedWorkList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []AppliedWork `json:"items"`
+}

@@ -1,0 +1,290 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// WorkPhase is how far a member is with a row.
+// +kubebuilder:validation:Enum=Applied;Progressing;Healthy;Degraded;Blocked;Deleting;Withdrawn
+type WorkPhase string
+
+// Phases of a MemberWork.
+const (
+	// WorkApplied: the object is in the member as asked; nothing is known of its health yet.
+	WorkApplied WorkPhase = "Applied"
+	// WorkProgressing: the object's own controller has not reached what is asked.
+	WorkProgressing WorkPhase = "Progressing"
+	// WorkHealthy: all replicas asked for are updated as far as the partition wants, and available.
+	WorkHealthy WorkPhase = "Healthy"
+	// WorkDegraded: the object's controller reports a failure, or nonsense.
+	WorkDegraded WorkPhase = "Degraded"
+	// WorkBlocked: the agent may not or cannot apply it; reason and message say why.
+	WorkBlocked WorkPhase = "Blocked"
+	// WorkDeleting: the row is being withdrawn; the object is not gone yet.
+	WorkDeleting WorkPhase = "Deleting"
+	// WorkWithdrawn: the row was withdrawn and nothing of it is left (Delete) or marked as ours (Orphan).
+	WorkWithdrawn WorkPhase = "Withdrawn"
+)
+
+// Reasons of WorkBlocked and WorkDegraded.
+const (
+	// ReasonForeignObject: an object of that name exists and is not ours.
+	ReasonForeignObject = "ForeignObject"
+	// ReasonNamespaceNotFound: the member has no such namespace.
+	ReasonNamespaceNotFound = "NamespaceNotFound"
+	// ReasonNamespaceNotAllowed: the cluster's limits forbid the namespace.
+	ReasonNamespaceNotAllowed = "NamespaceNotAllowed"
+	// ReasonContentNotFound: the row's WorkContent can't be read.
+	ReasonContentNotFound = "ContentNotFound"
+	// ReasonInvalid: the member's apiserver or a webhook of it refused the object.
+	ReasonInvalid = "Invalid"
+	// ReasonForbidden: the agent has no right to the object in the member.
+	ReasonForbidden = "Forbidden"
+	// ReasonEpochRegression: the hub's epoch is lower than one the member has seen (a restored hub).
+	ReasonEpochRegression = "EpochRegression"
+	// ReasonNonsense: the counts that came from the member can't be true and were cut to what can.
+	ReasonNonsense = "NonsenseCounts"
+)
+
+// MemberWorkSpec asks one member for one object. Only the hub writes it.
+// +kubebuilder:validation:XValidation:rule="has(self.content.inline) != has(self.content.ref)",message="content is either inline or ref"
+type MemberWorkSpec struct {
+	// source is the object on the hub that this row is a part of.
+	// +required
+	Source WorkSource `json:"source"`
+	// content is the manifest without what differs by cluster.
+	// +required
+	Content WorkContentSource `json:"content"`
+	// patch is a JSON merge patch (RFC 7396) on the content: what differs by cluster (replicas, subsets, partitions).
+	// At most 2 KiB; a row that needs more has content of its own.
+	// +optional
+	// +kubebuilder:pruning:PreserveUnknownFields
+	// +kubebuilder:validation:Schemaless
+	Patch runtime.RawExtension `json:"patch,omitempty"`
+	// grant is what the member may run of the object.
+	// +optional
+	Grant WorkGrant `json:"grant,omitempty"`
+	// deletion says what becomes of the object when the row goes: Delete (default) or Orphan.
+	// +optional
+	// +kubebuilder:default=Delete
+	Deletion LeavePolicy `json:"deletion,omitempty"`
+}
+
+// WorkSource names an object on the hub.
+type WorkSource struct {
+	// apiVersion is its group and version.
+	// +required
+	// +kubebuilder:validation:MaxLength=317
+	APIVersion string `json:"apiVersion"`
+	// kind is its kind.
+	// +required
+	// +kubebuilder:validation:MaxLength=63
+	Kind string `json:"kind"`
+	// namespace is its namespace.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	Namespace string `json:"namespace,omitempty"`
+	// name is its name.
+	// +required
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+	// uid is its UID.
+	// +required
+	// +kubebuilder:validation:MaxLength=64
+	UID string `json:"uid"`
+}
+
+// WorkContentSource holds a manifest or points to one.
+type WorkContentSource struct {
+	// inline is the manifest itself.
+	// +optional
+	// +kubebuilder:pruning:PreserveUnknownFields
+	// +kubebuilder:validation:Schemaless
+	Inline *runtime.RawExtension `json:"inline,omitempty"`
+	// ref names a WorkContent in the hub's namespace fleet-system.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	Ref string `json:"ref,omitempty"`
+}
+
+// WorkGrant holds the numbers that a member may act on. They are absolute; a newer grant replaces an older one.
+type WorkGrant struct {
+	// epoch is the epoch of the hub that granted. A member that has seen a higher one neither deletes nor scales in.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Epoch int64 `json:"epoch,omitempty"`
+	// replicas is the sum over subsets.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Replicas int32 `json:"replicas,omitempty"`
+	// subsets is the grant by subset. lower and upper bound what the member may be running until it has acknowledged
+	// this generation of the row; once it has, both equal replicas.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=20
+	Subsets []SubsetGrant `json:"subsets,omitempty"`
+}
+
+// SubsetGrant is the grant of one subset.
+type SubsetGrant struct {
+	// name is the subset's name in the slice.
+	// +required
+	// +kubebuilder:validation:MaxLength=63
+	Name string `json:"name"`
+	// replicas is how many pods the subset may run.
+	// +required
+	// +kubebuilder:validation:Minimum=0
+	Replicas int32 `json:"replicas"`
+	// partition is how many of them stay at the former revision.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Partition int32 `json:"partition,omitempty"`
+	// lower is the least that the member may be running of it until it acknowledges.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Lower int32 `json:"lower,omitempty"`
+	// upper is the most that the member may be running of it until it acknowledges.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Upper int32 `json:"upper,omitempty"`
+}
+
+// MemberWorkStatus is what the member's agent reports of a row: at most 4 KiB, typically 400 bytes. Only the agent
+// writes it, and the hub does not trust it: numbers are cut to what is possible.
+type MemberWorkStatus struct {
+	// observedGeneration is the generation of the row that the numbers below belong to: the agent applied it and the
+	// object's own controller has seen it.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// phase is how far the member is.
+	// +optional
+	Phase WorkPhase `json:"phase,omitempty"`
+	// reason is a CamelCase word for Blocked and Degraded.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	Reason string `json:"reason,omitempty"`
+	// message is a sentence for people, with the way out.
+	// +optional
+	// +kubebuilder:validation:MaxLength=512
+	Message string `json:"message,omitempty"`
+	// appliedHash is a hash of what was applied (content and patch).
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	AppliedHash string `json:"appliedHash,omitempty"`
+	// revision is the revision that the object's controller updates to.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	Revision string `json:"revision,omitempty"`
+	// counts sums the subsets.
+	// +optional
+	Counts WorkCounts `json:"counts,omitempty"`
+	// subsets are the counts by subset.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=20
+	Subsets []SubsetCounts `json:"subsets,omitempty"`
+	// drift lists the paths that somebody else changed in the member since the last report and that were put back.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=5
+	// +kubebuilder:validation:items:MaxLength=128
+	Drift []string `json:"drift,omitempty"`
+}
+
+// WorkCounts are numbers of pods.
+type WorkCounts struct {
+	// desired is how many the object in the member asks for.
+	// +optional
+	Desired int32 `json:"desired,omitempty"`
+	// replicas is how many there are.
+	// +optional
+	Replicas int32 `json:"replicas,omitempty"`
+	// ready is how many are ready.
+	// +optional
+	Ready int32 `json:"ready,omitempty"`
+	// available is how many have been ready for long enough.
+	// +optional
+	Available int32 `json:"available,omitempty"`
+	// updated is how many are at the newest revision.
+	// +optional
+	Updated int32 `json:"updated,omitempty"`
+	// updatedReady is how many of those are ready.
+	// +optional
+	UpdatedReady int32 `json:"updatedReady,omitempty"`
+}
+
+// SubsetCounts are the numbers of one subset.
+type SubsetCounts struct {
+	// name is the subset's name in the slice.
+	// +required
+	// +kubebuilder:validation:MaxLength=63
+	Name string `json:"name"`
+	// partition is the partition in force.
+	// +optional
+	Partition int32 `json:"partition,omitempty"`
+
+	WorkCounts `json:",inline"`
+}
+
+// MemberWork is a row: one object that the hub wants in one member, and how it fares there.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:scope=Namespaced,shortName=mw
+// +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name="KIND",type=string,JSONPath=`.spec.source.kind`
+// +kubebuilder:printcolumn:name="SOURCE",type=string,JSONPath=`.spec.source.name`
+// +kubebuilder:printcolumn:name="PHASE",type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="GRANTED",type=integer,JSONPath=`.spec.grant.replicas`
+// +kubebuilder:printcolumn:name="READY",type=integer,JSONPath=`.status.counts.ready`
+// +kubebuilder:printcolumn:name="REASON",type=string,JSONPath=`.status.reason`,priority=1
+// +kubebuilder:printcolumn:name="AGE",type=date,JSONPath=`.metadata.creationTimestamp`
+type MemberWork struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is what the hub asks for.
+	// +required
+	Spec MemberWorkSpec `json:"spec"`
+	// status is what the member's agent reports.
+	// +optional
+	Status MemberWorkStatus `json:"status,omitempty"`
+}
+
+// MemberWorkList is a list of MemberWork.
+//
+// +kubebuilder:object:root=true
+type MemberWorkList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []MemberWork `json:"items"`
+}
+
+// WorkContent is a manifest that rows refer to. Its name is a keyed hash of its bytes: it can't be guessed, and it is
+// never changed. Members may get one by name and not list them.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:scope=Namespaced,shortName=wc
+// +kubebuilder:printcolumn:name="AGE",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:validation:XValidation:rule="self.manifest == oldSelf.manifest",message="a WorkContent never changes: the hub writes a new one"
+type WorkContent struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// manifest is the object to apply, as JSON text, without what differs by cluster. It is a string so that its bytes
+	// stay what the name was made of.
+	// +required
+	// +kubebuilder:validation:MaxLength=1048576
+	Manifest string `json:"manifest"`
+}
+
+// WorkContentList is a list of WorkContent.
+//
+// +kubebuilder:object:root=true
+type WorkContentList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []WorkContent `json:"items"`
+}

@@ -1,0 +1,68 @@
+package condition
+
+import (
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// messageLimit keeps a condition small; the API allows 32 KiB, people read a line or two.
+const messageLimit = 512
+
+// Set puts c into conditions. LastTransitionTime becomes now where the status changed and is kept otherwise; a long
+// message is cut. The result is sorted by type, so that equal content is equal.
+func Set(conditions []metav1.Condition, c metav1.Condition, now time.Time) []metav1.Condition {
+	if len(c.Message) > messageLimit {
+		c.Message = c.Message[:messageLimit-3] + "..."
+	}
+	c.LastTransitionTime = metav1.NewTime(now.Truncate(time.Second))
+	out := slices.Clone(conditions)
+	for i := range out {
+		if out[i].Type != c.Type {
+			continue
+		}
+		if out[i].Status == c.Status {
+			c.LastTransitionTime = out[i].LastTransitionTime
+		}
+		out[i] = c
+		return out
+	}
+	out = append(out, c)
+	slices.SortFunc(out, func(a, b metav1.Condition) int {
+		if a.Type < b.Type {
+			return -1
+		}
+		return 1
+	})
+	return out
+}
+
+// Get returns the condition of that type, or nil.
+func Get(conditions []metav1.Condition, conditionType string) *metav1.Condition {
+	for i := range conditions {
+		if conditions[i].Type == conditionType {
+			return &conditions[i]
+		}
+	}
+	return nil
+}
+
+// IsTrue tells whether the condition is there and True.
+func IsTrue(conditions []metav1.Condition, conditionType string) bool {
+	c := Get(conditions, conditionType)
+	return c != nil && c.Status == metav1.ConditionTrue
+}
+
+// Drop returns conditions without that type.
+func Drop(conditions []metav1.Condition, conditionType string) []metav1.Condition {
+	return slices.DeleteFunc(slices.Clone(conditions), func(c metav1.Condition) bool { return c.Type == conditionType })
+}
+
+// Bool returns True or False.
+func Bool(b bool) metav1.ConditionStatus {
+	if b {
+		return metav1.ConditionTrue
+	}
+	return metav1.ConditionFalse
+}

@@ -1,0 +1,7 @@
+// Package event carries what happened to an object as a value, from the pure status function that decides on it to the
+// recorder that sends it.
+//
+// Each kind has an events.go with a constructor per event; the reasons there are the documented ones. Events are sent
+// after the status was written. They are folded per pass: a kind that made 200 pods in one pass sends one event that
+// names the first few and the count, so that events cost a handful of API writes and not one a pod.
+package event
