@@ -1,0 +1,106 @@
+# Flotilla. `make help` lists the targets.
+SHELL := /usr/bin/env bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+# The same flags for everything that is built, so that the libraries compile once.
+export CGO_ENABLED ?= 0
+export GOFLAGS := -buildvcs=false -trimpath
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo v0.0.0)
+LDFLAGS := -s -w -X github.com/flotilla-io/flotilla/pkg/option.Version=$(VERSION)
+TOOL := go tool -modfile=e2e/tools/go.mod
+LAB := go run ./e2e/lab
+UNIT := $(TOOL) gotestsum --format pkgname-and-test-fails --hide-summary=skipped --
+FUZZTIME ?= 20s
+
+##@ Use
+
+.PHONY: help
+help: ## list the targets
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: build ## a hub and two members on this machine; one UnitedDeployment over both, checked step by step
+	@go run ./e2e/demo up
+
+.PHONY: demo-down
+demo-down: ## stop what make demo left running
+	@go run ./e2e/demo down
+
+.PHONY: build
+build: ## build the four programs into bin/
+	@mkdir -p bin
+	go build -ldflags '$(LDFLAGS)' -o bin/flotilla-hub ./cmd/hub
+	go build -ldflags '$(LDFLAGS)' -o bin/flotilla-member ./cmd/member
+	go build -ldflags '$(LDFLAGS)' -o bin/kubectl-kruise ./cmd/kubectl-kruise
+
+##@ Test
+
+.PHONY: test
+test: ## everything that CI runs, after make verify; prints the time of each stage
+	@times=(); for stage in unit lab-build integration fuzz e2e; do \
+	  echo "=== $$stage"; start=$$SECONDS; $(MAKE) --no-print-directory $$stage; \
+	  times+=("$$(printf '%-12s %5d s' $$stage $$((SECONDS - start)))"); printf '    %s\n' "$${times[@]}"; done
+
+.PHONY: unit
+unit: ## unit and golden tests, with the race detector
+	CGO_ENABLED=1 $(UNIT) -race ./...
+
+.PHONY: integration
+integration: lab-build ## against real apiservers, with the race detector
+	CGO_ENABLED=1 $(UNIT) -race -p 1 -tags integration -run Integration -timeout 15m ./...
+
+.PHONY: fuzz
+fuzz: ## each fuzz target for FUZZTIME (20s)
+	@grep -rhoE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]+' apis pkg hub member >/dev/null
+	@for file in $$(grep -rlE --include='*_test.go' '^func Fuzz' apis pkg hub member); do \
+	  for target in $$(grep -oE '^func Fuzz[A-Za-z0-9_]+' $$file | cut -c6-); do \
+	    echo "--- $$target ($$(dirname $$file))"; \
+	    go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) ./$$(dirname $$file) | tail -n 2; done; done
+
+.PHONY: e2e
+e2e: build lab-build ## the black-box suite on a hub and two members
+	$(UNIT) -tags e2e -count 1 -timeout 40m ./e2e/suite/...
+
+.PHONY: lab-build
+lab-build: ## build Kubernetes, kwok and helm for the lab (cached)
+	@$(LAB) build
+
+.PHONY: bench
+bench: ## benchmarks of the planners
+	go test -run '^$$' -bench . -benchmem ./pkg/rollout/... ./pkg/spread/... ./hub/allot/... ./member/workload/...
+
+.PHONY: bench-scale
+bench-scale: build lab-build ## 1,000 pods beside a native Deployment; API writes per pod; rows
+	go run ./e2e/bench
+
+##@ Keep
+
+.PHONY: generate
+generate: ## deepcopy, CRDs, RBAC
+	go generate ./apis/... ./hub/... ./member/...
+
+.PHONY: tidy
+tidy: ## go.mod of the product and the tools
+	go mod tidy
+	cd e2e/tools && go mod tidy
+
+.PHONY: lint
+lint: ## golangci-lint
+	$(TOOL) golangci-lint run
+
+.PHONY: fmt
+fmt: ## format
+	$(TOOL) golangci-lint fmt
+
+.PHONY: deps
+deps: ## list the modules that are in each binary
+	@for c in hub member kubectl-kruise; do \
+	  go list -deps -f '{{with .Module}}{{.Path}}{{end}}' ./cmd/$$c | LC_ALL=C sort -u > cmd/$$c/deps.golden; done
+
+.PHONY: verify
+verify: generate tidy deps lint ## generated files, modules and lint are as committed
+	@if [ -n "$$(git status --porcelain)" ]; then git status --short; git --no-pager diff | head -100; \
+	  echo 'verify: the files above changed or are new: run make generate tidy deps, and commit'; exit 1; fi
+	@echo 'verify: up to date'
