@@ -1,0 +1,56 @@
+package v1alpha1
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+)
+
+// Names on the hub.
+const (
+	// SystemNamespace holds what all members share: contents, the epoch, tombstones, the hub's own Lease.
+	SystemNamespace = "fleet-system"
+	// MemberLease is the name of a member's Lease in its namespace.
+	MemberLease = "member"
+	// HubLease is the name of the Lease that the hub renews in SystemNamespace, to tell its own faults from members'.
+	HubLease = "hub"
+	// EpochConfigMap is the ConfigMap in SystemNamespace whose key epoch is the hub's epoch.
+	EpochConfigMap = "epoch"
+	// SubsetsPerRow is how many subsets of one object a cluster can hold, so that a row's status stays under 4 KiB.
+	SubsetsPerRow = 20
+)
+
+// Namespace is the hub's namespace for a member's rows.
+func Namespace(cluster string) string { return "fleet-" + cluster }
+
+// User is the name that a pull member's certificate carries (CN).
+func User(cluster string) string { return "kruise:member:" + cluster }
+
+// Group is the group that all pull members' certificates carry (O), besides the member's own, which is like its User.
+const Group = "kruise:members"
+
+// RequestName is the name of a member's certificate signing request. It is fixed, so that a member may be allowed to
+// read its own and no other.
+func RequestName(cluster string) string { return "fleet-" + cluster }
+
+// BootstrapAccount is the name of the ServiceAccount with which a member joins, in Namespace(cluster).
+func BootstrapAccount(cluster string) string { return "bootstrap-" + cluster }
+
+// TombstoneName is the name of the ConfigMap in SystemNamespace that a member which was away while it left obeys.
+func TombstoneName(clusterUID string) string { return "left-" + clusterUID }
+
+// RowName is the name of the row, and of the line in the ledger, of an object of the hub: the kind for people, and 12
+// hexadecimal digits of the SHA-256 of what makes the object itself.
+func RowName(kind, namespace, name, uid string) string {
+	sum := sha256.Sum256([]byte(namespace + "/" + name + "/" + uid))
+	return strings.ToLower(kind) + "-" + hex.EncodeToString(sum[:6])
+}
+
+// ContentName is the name of a WorkContent: 160 bits of the HMAC-SHA-256 of its bytes, so that equal manifests share one
+// object and nobody without the key can guess a name.
+func ContentName(key, manifest []byte) string {
+	mac := hmac.New(sha256.New, key)
+	mac.Write(manifest)
+	return "c-" + hex.EncodeToString(mac.Sum(nil)[:20])
+}
