@@ -1,0 +1,35 @@
+package spread
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// Resolve turns an integer or a percentage of total into a number of replicas.
+//
+// A percentage is a whole one between 0% and 100% and is rounded half up, as users of UnitedDeployment know it: 25% of
+// 10 is 3, 24% of 10 is 2. An integer is taken as it is, even beyond total. A negative integer and any other string
+// are errors, and so is a percentage out of its range.
+func Resolve(v intstr.IntOrString, total int) (int, error) {
+	if v.Type == intstr.Int {
+		if v.IntVal < 0 {
+			return 0, fmt.Errorf("read %d: a number of replicas is 0 or more", v.IntVal)
+		}
+		return int(v.IntVal), nil
+	}
+	digits, isPercent := strings.CutSuffix(v.StrVal, "%")
+	percent, err := strconv.ParseUint(digits, 10, 16)
+	if !isPercent || err != nil || percent > 100 {
+		return 0, fmt.Errorf("read %q: it is neither a number nor a whole percentage from 0%% to 100%%", v.StrVal)
+	}
+	return (int(percent)*max(total, 0) + 50) / 100, nil
+}
+
+// Partition is how many of a subset's replicas stay at the old revision: what was asked for, but never more than the
+// subset has and never less than none. Partition(8, 5) is 5.
+func Partition(asked, replicas int) int {
+	return max(min(asked, replicas), 0)
+}

@@ -1,0 +1,355 @@
+package spread_test
+
+import (
+	"cmp"
+	"slices"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"pgregory.net/rapid"
+
+	"github.com/flotilla-io/flotilla/pkg/spread"
+)
+
+func of(s string) *intstr.IntOrString {
+	v := intstr.Parse(s)
+	return &v
+}
+
+// The short forms of subsets in the tables below.
+
+func share(name string, current int) spread.Subset {
+	return spread.Subset{Name: name, Current: current}
+}
+
+func named(name, replicas string, current int) spread.Subset {
+	return spread.Subset{Name: name, Replicas: of(replicas), Current: current}
+}
+
+func elastic(name, least, most string) spread.Subset {
+	s := spread.Subset{Name: name}
+	if least != "" {
+		s.Min = of(least)
+	}
+	if most != "" {
+		s.Max = of(most)
+	}
+	return s
+}
+
+func held(s spread.Subset, floor int) spread.Subset { s.Floor = floor; return s }
+
+func capped(s spread.Subset, ceiling int) spread.Subset { s.Ceiling = &ceiling; return s }
+
+func TestDivideByNumber(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name    string
+		total   int
+		subsets []spread.Subset
+		want    spread.Division
+	}{
+		{
+			"subsets without numbers share evenly", 9,
+			[]spread.Subset{share("a", 0), share("b", 0), share("c", 0)},
+			spread.Division{Targets: []int{3, 3, 3}},
+		}, {
+			"odd replicas of a new object go to the last names first", 5,
+			[]spread.Subset{share("a", 0), share("b", 0), share("c", 0)},
+			spread.Division{Targets: []int{1, 2, 2}},
+		}, {
+			"odd replicas stay where most replicas are now", 5,
+			[]spread.Subset{share("a", 4), share("b", 1), share("c", 2)},
+			spread.Division{Targets: []int{2, 1, 2}},
+		}, {
+			"numbers and percentages are given and the rest is shared", 10,
+			[]spread.Subset{named("a", "60%", 0), share("b", 0), named("c", "1", 0)},
+			spread.Division{Targets: []int{6, 3, 1}},
+		}, {
+			"a percentage is rounded half up", 10,
+			[]spread.Subset{named("a", "25%", 0), named("b", "24%", 0), share("c", 0)},
+			spread.Division{Targets: []int{3, 2, 5}},
+		}, {
+			"numbers for all subsets that add up to the total are given", 11,
+			[]spread.Subset{named("a", "60%", 0), named("b", "40%", 0)},
+			spread.Division{Targets: []int{7, 4}},
+		}, {
+			"numbers beyond the total change nothing", 4,
+			[]spread.Subset{named("a", "3", 2), named("b", "2", 1), share("c", 3)},
+			spread.Division{
+				Targets: []int{2, 1, 3}, Ineffective: true,
+				Why: "subsets ask for 5 replicas, more than the 4 there are",
+			},
+		}, {
+			"two halves of an odd total are each rounded up and so change nothing", 3,
+			[]spread.Subset{named("a", "50%", 1), named("b", "50%", 1)},
+			spread.Division{
+				Targets: []int{1, 1}, Ineffective: true,
+				Why: "subsets ask for 4 replicas, more than the 3 there are",
+			},
+		}, {
+			"numbers for all subsets below the total change nothing", 9,
+			[]spread.Subset{named("a", "3", 2), named("b", "2", 1)},
+			spread.Division{
+				Targets: []int{2, 1}, Ineffective: true,
+				Why: "subsets ask for 5 of 9 replicas, and none is left to take the rest",
+			},
+		}, {
+			"a number that cannot be read changes nothing", 9,
+			[]spread.Subset{named("a", "3", 2), named("b", "many", 1)},
+			spread.Division{
+				Targets: []int{2, 1}, Ineffective: true,
+				Why: `subset b: replicas: read "many": it is neither a number nor a whole percentage from 0% to 100%`,
+			},
+		}, {
+			"scaling to nothing empties every subset", 0,
+			[]spread.Subset{named("a", "60%", 6), share("b", 4)},
+			spread.Division{Targets: []int{0, 0}},
+		}, {
+			"a negative total counts as nothing", -5,
+			[]spread.Subset{share("a", 6), share("b", 4)},
+			spread.Division{Targets: []int{0, 0}},
+		}, {
+			"without subsets all replicas are unallocated", 2, nil,
+			spread.Division{
+				Targets: []int{}, Unallocated: 2,
+				Why: "2 of 2 replicas have no place: no subset may take more",
+			},
+		}, {
+			"a floor above its even share is kept and the others share the rest", 10,
+			[]spread.Subset{held(share("a", 6), 6), share("b", 0), share("c", 0)},
+			spread.Division{Targets: []int{6, 2, 2}},
+		}, {
+			"a ceiling passes what it turns away to the others", 10,
+			[]spread.Subset{capped(share("a", 0), 1), share("b", 0), share("c", 0)},
+			spread.Division{Targets: []int{1, 4, 5}},
+		}, {
+			"what a named subset cannot hold goes to those that share", 10,
+			[]spread.Subset{capped(named("a", "8", 0), 5), share("b", 0)},
+			spread.Division{Targets: []int{5, 5}},
+		}, {
+			"what a named subset cannot hold is unallocated when all are named", 10,
+			[]spread.Subset{capped(named("a", "8", 0), 5), named("b", "2", 0)},
+			spread.Division{
+				Targets: []int{5, 2}, Unallocated: 3,
+				Why: "3 of 10 replicas have no place: no subset may take more",
+			},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			require.Empty(t, gocmp.Diff(c.want, spread.Divide(c.total, c.subsets)))
+		})
+	}
+}
+
+func TestDivideElastic(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name    string
+		total   int
+		subsets []spread.Subset
+		want    spread.Division
+	}{
+		{
+			"minimums come first and the list is filled in its order", 10,
+			[]spread.Subset{elastic("a", "2", "4"), elastic("b", "3", "")},
+			spread.Division{Targets: []int{4, 6}},
+		}, {
+			"an early subset is filled before a late one", 6,
+			[]spread.Subset{elastic("a", "2", "4"), elastic("b", "3", "")},
+			spread.Division{Targets: []int{3, 3}},
+		}, {
+			"minimums are served in list order while replicas last", 4,
+			[]spread.Subset{elastic("a", "2", "4"), elastic("b", "3", "")},
+			spread.Division{Targets: []int{2, 2}},
+		}, {
+			"the first subset without a maximum takes all that is left", 10,
+			[]spread.Subset{share("a", 0), elastic("b", "3", "")},
+			spread.Division{Targets: []int{7, 3}},
+		}, {
+			"minimum and maximum can be percentages", 10,
+			[]spread.Subset{elastic("a", "10%", "25%"), elastic("b", "", "")},
+			spread.Division{Targets: []int{3, 7}},
+		}, {
+			"replicas beside a maximum are both minimum and maximum", 10,
+			[]spread.Subset{elastic("a", "", "4"), named("b", "3", 0), share("c", 0)},
+			spread.Division{Targets: []int{4, 3, 3}},
+		}, {
+			"a minimum above its maximum counts as the maximum", 10,
+			[]spread.Subset{elastic("a", "8", "4"), share("b", 0)},
+			spread.Division{Targets: []int{4, 6}},
+		}, {
+			"replicas beyond every maximum are unallocated", 10,
+			[]spread.Subset{elastic("a", "", "4"), elastic("b", "", "3")},
+			spread.Division{
+				Targets: []int{4, 3}, Unallocated: 3,
+				Why: "3 of 10 replicas have no place: no subset may take more",
+			},
+		}, {
+			"a floor counts towards its own minimum", 10,
+			[]spread.Subset{elastic("a", "2", "4"), held(elastic("b", "3", ""), 1)},
+			spread.Division{Targets: []int{4, 6}},
+		}, {
+			"a floor beyond its maximum is kept at the cost of the others", 10,
+			[]spread.Subset{elastic("a", "2", "9"), held(elastic("b", "", "3"), 6)},
+			spread.Division{Targets: []int{4, 6}},
+		}, {
+			"a ceiling below the minimum wins", 10,
+			[]spread.Subset{capped(elastic("a", "5", ""), 1), share("b", 0)},
+			spread.Division{Targets: []int{1, 9}},
+		}, {
+			"a maximum that cannot be read changes nothing", 10,
+			[]spread.Subset{elastic("a", "", "101%"), share("b", 7)},
+			spread.Division{
+				Targets: []int{0, 7}, Ineffective: true,
+				Why: `subset a: maxReplicas: read "101%": it is neither a number nor a whole percentage from 0% to 100%`,
+			},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			require.Empty(t, gocmp.Diff(c.want, spread.Divide(c.total, c.subsets)))
+		})
+	}
+}
+
+func TestResolve(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		in    string
+		total int
+		want  int
+	}{
+		{"0", 10, 0},
+		{"12", 10, 12},
+		{"0%", 10, 0},
+		{"100%", 10, 10},
+		{"5%", 10, 1},
+		{"4%", 10, 0},
+		{"50%", 5, 3},
+		{"33%", 2_000_000_000, 660_000_000},
+		{"50%", -4, 0},
+	} {
+		got, err := spread.Resolve(*of(c.in), c.total)
+		require.NoError(t, err, c.in)
+		require.Equal(t, c.want, got, "%s of %d", c.in, c.total)
+	}
+	for _, in := range []string{"-1", "101%", "-1%", "2.5%", "%", "x", "1e3%", "+5%", "99999999999999999999%"} {
+		_, err := spread.Resolve(*of(in), 10)
+		require.Error(t, err, in)
+	}
+}
+
+func TestPartitionIsCappedToTheReplicas(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, 5, spread.Partition(8, 5))
+	require.Equal(t, 3, spread.Partition(3, 5))
+	require.Equal(t, 0, spread.Partition(-1, 5))
+}
+
+func TestEvenFillsToOneLevel(t *testing.T) {
+	t.Parallel()
+	free := spread.Bounds{Max: spread.Unlimited}
+	for _, c := range []struct {
+		name   string
+		total  int
+		takers []spread.Bounds
+		want   []int
+	}{
+		{"nobody takes anything", 3, nil, []int{}},
+		{"the first in order take the odd replicas", 10, []spread.Bounds{free, free, free}, []int{4, 3, 3}},
+		{"minimum and maximum are kept", 10, []spread.Bounds{{0, 2}, free, {5, spread.Unlimited}}, []int{2, 3, 5}},
+		{"a full taker passes odd replicas on", 8, []spread.Bounds{{0, 2}, free, free}, []int{2, 3, 3}},
+		{"minimums are given even when they exceed the total", 3, []spread.Bounds{{2, 4}, {3, 3}, free}, []int{2, 3, 0}},
+		{"nobody gets more than the maximum", 30, []spread.Bounds{{2, 4}, {3, 3}}, []int{4, 3}},
+		{"a maximum below the minimum counts as the minimum", 9, []spread.Bounds{{4, 1}, free}, []int{4, 5}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, c.want, spread.Even(c.total, c.takers, cmp.Compare[int]))
+		})
+	}
+}
+
+// Shares of any bounds differ by at most one wherever a bound does not force more, and their sum is exact.
+func TestEvenProperties(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		takers := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) spread.Bounds {
+			least := rapid.IntRange(0, 50).Draw(t, "min")
+			return spread.Bounds{Min: least, Max: least + rapid.OneOf(rapid.IntRange(0, 50), rapid.Just(1<<40)).Draw(t, "more")}
+		}), 1, 20).Draw(t, "takers")
+		total := rapid.IntRange(0, 2000).Draw(t, "total")
+		got := spread.Even(total, takers, cmp.Compare[int])
+
+		sum, least, most := 0, 0, 0
+		for i, b := range takers {
+			require.GreaterOrEqual(t, got[i], b.Min)
+			require.LessOrEqual(t, got[i], b.Max)
+			sum, least, most = sum+got[i], least+b.Min, most+b.Max
+		}
+		require.Equal(t, min(max(total, least), most), sum)
+		for i, a := range takers {
+			for j, b := range takers {
+				if got[i] > got[j]+1 {
+					require.True(t, got[i] == a.Min || got[j] == b.Max, "taker %d has %d and %d has %d", i, got[i], j, got[j])
+				}
+			}
+		}
+	})
+}
+
+// A division repeats itself once it has come true, and one replica more or less moves nothing else.
+func TestDivideIsStable(t *testing.T) {
+	t.Parallel()
+	number := rapid.Custom(func(t *rapid.T) *intstr.IntOrString {
+		v := intstr.FromInt32(rapid.Int32Range(0, 12).Draw(t, "n"))
+		return rapid.SampledFrom([]*intstr.IntOrString{nil, &v}).Draw(t, "set")
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		byNumber := rapid.Bool().Draw(t, "by number")
+		subsets := rapid.SliceOfNDistinct(rapid.Custom(func(t *rapid.T) spread.Subset {
+			s := spread.Subset{
+				Name:    rapid.StringMatching("[a-z]{1,3}").Draw(t, "name"),
+				Current: rapid.IntRange(0, 30).Draw(t, "current"),
+			}
+			if byNumber {
+				s.Replicas = number.Draw(t, "replicas")
+			} else {
+				s.Min, s.Max = number.Draw(t, "min"), number.Draw(t, "max")
+			}
+			return s
+		}), 1, 8, func(s spread.Subset) string { return s.Name }).Draw(t, "subsets")
+		total := rapid.IntRange(0, 120).Draw(t, "total")
+
+		first := spread.Divide(total, subsets)
+		adopt := func(d spread.Division) {
+			for i := range subsets {
+				subsets[i].Current = d.Targets[i]
+			}
+		}
+		adopt(first)
+		require.Equal(t, first, spread.Divide(total, subsets), "a division that came true is final")
+
+		next := spread.Divide(total+1, subsets)
+		if first.Ineffective || next.Ineffective {
+			return
+		}
+		changed := 0
+		for i := range subsets {
+			changed += max(next.Targets[i]-first.Targets[i], first.Targets[i]-next.Targets[i])
+		}
+		require.Equal(t, 1-(next.Unallocated-first.Unallocated), changed, "%v became %v", first, next)
+
+		reversed := slices.Clone(subsets)
+		slices.Reverse(reversed)
+		if byNumber {
+			back := spread.Divide(total, reversed).Targets
+			slices.Reverse(back)
+			require.Equal(t, first.Targets, back, "the order of the list means nothing when subsets have numbers")
+		}
+	})
+}
