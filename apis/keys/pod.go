@@ -1,0 +1,79 @@
+package keys
+
+// Labels of pods.
+const (
+	// ControllerRevisionHash is a label on pods of a workload: the ControllerRevision that the pod was made from or was
+	// updated to in place. Written by the workload's controller with each creation and update; read by it and by
+	// users' selectors. Form: the revision's full name, "web-6f7c9b5d8"; only the part behind the last dash counts when
+	// two values are compared, because other installations write only that part.
+	ControllerRevisionHash = "controller-revision-hash"
+
+	// PodTemplateHash is a label on pods of a CloneSet: the hash part of ControllerRevisionHash alone, "6f7c9b5d8".
+	// Written together with it; read by tools that know it from Deployments.
+	PodTemplateHash = "pod-template-hash"
+
+	// CloneSetInstanceID is a label on pods and claims of a CloneSet that belong together. Written at creation, never
+	// changed; read to find a pod's claims and to give a claim back to a new pod. Form: five random characters, also
+	// the last part of the pod's name.
+	CloneSetInstanceID = "apps.kruise.io/cloneset-instance-id"
+
+	// SpecifiedDelete is a label on a pod that its workload shall delete and, if replicas are missing then, replace.
+	// Written by users and by controllers that want a pod re-created; read by the workload's controller. Form: only
+	// its presence counts.
+	SpecifiedDelete = "apps.kruise.io/specified-delete"
+
+	// LifecycleState is a label on pods of a workload: where the pod is between creation, update and deletion. Written by
+	// the workload's controller; read by it, by users' hooks and for availability. Form: one of pods.LifecycleState; a
+	// pod without it counts as Normal.
+	LifecycleState = "lifecycle.apps.kruise.io/state"
+)
+
+// Annotations of pods.
+const (
+	// LifecycleTimestamp is an annotation on pods of a workload: when LifecycleState last changed. Written together
+	// with it; read by people. Form: RFC 3339.
+	LifecycleTimestamp = "lifecycle.apps.kruise.io/timestamp"
+
+	// InPlaceUpdateState is an annotation on pods that are or were updated in place: how far the update is. Written by
+	// the workload's controller in the same request as the change of the pod's spec; read by it to tell when the
+	// update is done. Form: the JSON of pods.InPlaceUpdateState.
+	InPlaceUpdateState = "apps.kruise.io/inplace-update-state"
+
+	// InPlaceUpdateStateOld is the former spelling of InPlaceUpdateState. Never written; taken off by the next update.
+	InPlaceUpdateStateOld = "inplace-update-state"
+
+	// InPlaceUpdateGrace is an annotation on pods whose in-place update waits for its grace period. Written and read by
+	// the workload's controller. Form: the JSON of the pending change.
+	InPlaceUpdateGrace = "apps.kruise.io/inplace-update-grace"
+
+	// InPlaceUpdateGraceOld is the former spelling of InPlaceUpdateGrace. Never written; taken off by the next update.
+	InPlaceUpdateGraceOld = "inplace-update-grace"
+
+	// PodDeletionCost is an annotation on pods: of pods that are otherwise equal, the one with the lower cost is deleted
+	// first at scale-in. Written by users and by WorkloadSpread; read by the workload's controller. Form: an int32 in
+	// decimal without plus sign or leading zeros; anything else counts as 0. As in kube 1.36 ReplicaSet.
+	PodDeletionCost = "controller.kubernetes.io/pod-deletion-cost"
+)
+
+// Conditions and readiness gates of pods. Each is the type of a condition in status.conditions and, where the gate is
+// set, a conditionType in spec.readinessGates.
+const (
+	// InPlaceUpdateReady is False while an in-place update of the pod runs, so that it gets no traffic. Gate: put in by
+	// CloneSet's controller at creation (users put it in templates of other workloads). Condition: written by the
+	// workload's controller; read by the kubelet. Reason StartInPlaceUpdate while False.
+	InPlaceUpdateReady = "InPlaceUpdateReady"
+
+	// KruisePodReady is False while something keeps the pod unready on purpose (a lifecycle hook, a container recreate
+	// request). Gate: put in by the pod webhook. Condition: written by the controllers concerned; read by the kubelet.
+	// Message: a sorted JSON list of {"userAgent","key"}, the blockers; the condition is True when the list is empty.
+	KruisePodReady = "KruisePodReady"
+)
+
+// Env names of containers.
+const (
+	// EnvSidecarSetVersion and EnvSidecarSetVersionAlt are container env variables that read pod annotations. Written by
+	// the injection of sidecars; the in-place update leaves them out when it looks for containers that read changed
+	// metadata.
+	EnvSidecarSetVersion    = "SIDECARSET_VERSION"
+	EnvSidecarSetVersionAlt = "SIDECARSET_VERSION_ALT"
+)

@@ -1,0 +1,53 @@
+package keys
+
+// Keys of CloneSets and of what they own.
+const (
+	// CloneSetExcludePreparingDelete is a label on a CloneSet in v1alpha1: what v1beta1 says by
+	// spec.scaleStrategy.excludePreparingDelete. Written by users; read by the conversion only. Form: "true", anything
+	// else counts as absent.
+	CloneSetExcludePreparingDelete = "apps.kruise.io/cloneset-scaling-exclude-preparing-delete"
+
+	// ImagePreDownloadParallelism is an annotation on a CloneSet in v1alpha1: what v1beta1 says by
+	// imagePreDownloadParallelism of its in-place update strategy. Written by users; read by the conversion only.
+	// Form: a number or a percentage.
+	ImagePreDownloadParallelism = "apps.kruise.io/image-predownload-parallelism"
+
+	// ImagePreDownloadTimeoutSeconds is likewise imagePreDownloadTimeoutSeconds. Form: a number.
+	ImagePreDownloadTimeoutSeconds = "apps.kruise.io/image-predownload-timeout-seconds"
+
+	// ImagePreDownloadMinUpdatedReadyPods is likewise imagePreDownloadMinUpdatedReadyPods. Form: a number.
+	ImagePreDownloadMinUpdatedReadyPods = "apps.kruise.io/image-predownload-min-updated-ready-pods"
+
+	// VolumeClaimTemplateHash is an annotation on a CloneSet's ControllerRevisions: the hash of its
+	// volumeClaimTemplates when the revision was last in use. Written and read by CloneSet's controller. Form: a safe
+	// encoded hash, empty where there are no claim templates.
+	VolumeClaimTemplateHash = "kruise.io/cloneset-volumeclaimtemplate-hash"
+
+	// RevisionHash is a label on ControllerRevisions: the hash part of their name. Written at creation; read to tell
+	// equal revisions quickly. As in kube 1.36 StatefulSet.
+	RevisionHash = "controller.kubernetes.io/hash"
+)
+
+// Keys of UnitedDeployments and of the workloads that they make, one for each subset.
+const (
+	// SubsetName is a label on a subset's workload and on its pods: the subset's name in spec.topology.subsets. Written
+	// by UnitedDeployment's controller; part of the workload's selector.
+	SubsetName = "apps.kruise.io/subset-name"
+
+	// SubsetRevision is a label on a subset's workload and on its pods: the UnitedDeployment's ControllerRevision that
+	// they were made from. Written and read by UnitedDeployment's controller. Form: the revision's full name.
+	SubsetRevision = "apps.kruise.io/controller-revision-hash"
+
+	// SubsetPatch is an annotation on a subset's workload: the subset's patch as it was last applied, so that a changed
+	// patch is noticed. Written and read by UnitedDeployment's controller. Form: JSON, empty where there is no patch.
+	SubsetPatch = "apps.kruise.io/subset-patch"
+)
+
+// Keys of every kind of ours that is served in two versions.
+const (
+	// ConversionData is an annotation on an object in one version: what was said in the other version and has no place in
+	// this one. Written and read by the conversion between v1alpha1 and v1beta1, which removes it when it restores
+	// what it says, and drops the part whose visible counterpart was edited meanwhile. Nothing else may copy or
+	// interpret it. Form: JSON, see package apis/apps/v1alpha1.
+	ConversionData = "apps.kruise.io/conversion-data"
+)

@@ -1,0 +1,26 @@
+package pods
+
+import "k8s.io/apimachinery/pkg/util/intstr"
+
+// Placement says how a hub places replicas over clusters.
+type Placement struct {
+	// reallocation bounds how replicas move from one cluster to another.
+	// +optional
+	Reallocation *Reallocation `json:"reallocation,omitempty"`
+}
+
+// Reallocation bounds what may happen while replicas move from one cluster to another. Both numbers count over all
+// clusters. A move grows the destination within maxSurge and shrinks the source as replicas become available there.
+type Reallocation struct {
+	// maxSurge is by how many replicas all clusters together may exceed spec.replicas while replicas move: a number or a
+	// percentage of spec.replicas, rounded up. Default 25%. With 0, maxUnavailable must allow at least one.
+	// +optional
+	// +kubebuilder:validation:XIntOrString
+	MaxSurge *intstr.IntOrString `json:"maxSurge,omitempty"`
+
+	// maxUnavailable is by how many available replicas all clusters together may fall short of spec.replicas because
+	// replicas move: a number or a percentage of spec.replicas, rounded down. Default 0.
+	// +optional
+	// +kubebuilder:validation:XIntOrString
+	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
+}
