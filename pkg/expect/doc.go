@@ -1,0 +1,19 @@
+// Package expect remembers what a controller has written and its cache has not shown yet, so that a plan is never made
+// from a world that is older than the controller's own last act.
+//
+// The idea: the apiserver answers every write with the object's UID and resourceVersion. The store keeps them per owner.
+// Before the next plan the controller hands in the children that its cache shows, and the store says whether it may
+// plan:
+//
+//	created   the UID must have been seen: a child that isn't in the cache may still be on its way
+//	written   the cache must show the version that the write made, or a later one, or the child is gone
+//	deleted   the child must be terminating or gone
+//
+// That compares states and not events, so the order in which watch events and answers arrive does not matter, and
+// nothing has to be counted down in an event handler.
+//
+// A child can vanish before the cache ever showed it. Then the wait ends after a time-out, which a metric counts: the
+// controller reads its children from the apiserver instead of the cache and calls Forget.
+//
+// What it won't do: survive a restart. A new process has a fresh cache that was listed after all earlier writes.
+package expect

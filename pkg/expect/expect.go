@@ -1,0 +1,157 @@
+package expect
+
+import (
+	"fmt"
+	"iter"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/utils/clock"
+)
+
+// DefaultTimeout is how long a store waits for its cache when Options name no time.
+const DefaultTimeout = 5 * time.Minute
+
+// Store holds the writes of one controller that its cache has not shown yet. It may be used concurrently.
+type Store struct {
+	kind    string
+	clock   clock.PassiveClock
+	timeout time.Duration
+
+	mu     sync.Mutex
+	owners map[types.UID]map[types.UID]want
+}
+
+// want is what the cache must show of one child.
+type want struct {
+	name    string
+	mustSee bool   // created: absence is no proof that it is gone
+	version string // written: this resourceVersion or a later one
+	gone    bool   // deleted: terminating or absent
+	since   time.Time
+}
+
+// New returns an empty store for the controller of that kind; the kind is the label of the time-out metric. A timeout
+// of 0 means DefaultTimeout.
+func New(kind string, c clock.PassiveClock, timeout time.Duration) *Store {
+	if timeout <= 0 {
+		timeout = DefaultTimeout
+	}
+	return &Store{kind: kind, clock: c, timeout: timeout, owners: map[types.UID]map[types.UID]want{}}
+}
+
+// Created notes that child was created for owner; child is the apiserver's answer.
+func (s *Store) Created(owner types.UID, child metav1.Object) {
+	s.note(owner, child, func(w *want) { w.mustSee = true })
+}
+
+// Written notes that child was changed; child is the apiserver's answer.
+func (s *Store) Written(owner types.UID, child metav1.Object) {
+	s.note(owner, child, func(w *want) { w.version = child.GetResourceVersion() })
+}
+
+// Deleted notes that the apiserver took the deletion of child, or did not know it any more.
+func (s *Store) Deleted(owner types.UID, child metav1.Object) {
+	s.note(owner, child, func(w *want) { w.gone = true })
+}
+
+func (s *Store) note(owner types.UID, child metav1.Object, change func(*want)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	children := s.owners[owner]
+	if children == nil {
+		children = map[types.UID]want{}
+		s.owners[owner] = children
+	}
+	w := children[child.GetUID()]
+	w.name, w.since = child.GetName(), s.clock.Now()
+	change(&w)
+	children[child.GetUID()] = w
+}
+
+// Wait says what a controller still has to wait for. The zero value says: go on.
+type Wait struct {
+	// Count is how many children the cache shows in a state before our last write; 0 means go on.
+	Count int
+	// Example is the name of one of them.
+	Example string
+	// Overdue says that the oldest of these writes is older than the time-out: read from the apiserver, then Forget.
+	Overdue bool
+	// Left is the time until Overdue, 0 when it is.
+	Left time.Duration
+}
+
+// String is a clause for a log line.
+func (w Wait) String() string {
+	return fmt.Sprintf("the cache lacks the last write of %d children, of %s for example", w.Count, w.Example)
+}
+
+// Check compares what was written for owner with the children that the cache shows, of all kinds that were written, and
+// drops what has come true.
+func (s *Store) Check(owner types.UID, shown iter.Seq[metav1.Object]) Wait {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	children := s.owners[owner]
+	if len(children) == 0 {
+		return Wait{}
+	}
+	seen := make(map[types.UID]metav1.Object, len(children))
+	for child := range shown {
+		if _, ok := children[child.GetUID()]; ok {
+			seen[child.GetUID()] = child
+		}
+	}
+	var wait Wait
+	oldest := s.clock.Now()
+	for uid, w := range children {
+		if w.met(seen[uid]) {
+			delete(children, uid)
+			continue
+		}
+		wait.Count++
+		if wait.Example == "" || w.name < wait.Example {
+			wait.Example = w.name
+		}
+		if w.since.Before(oldest) {
+			oldest = w.since
+		}
+	}
+	if len(children) == 0 {
+		delete(s.owners, owner)
+		return Wait{}
+	}
+	if age := s.clock.Now().Sub(oldest); age < s.timeout {
+		wait.Left = s.timeout - age
+	} else {
+		wait.Overdue = true
+		timeouts.WithLabelValues(s.kind).Inc()
+	}
+	return wait
+}
+
+func (w want) met(child metav1.Object) bool {
+	switch {
+	case child == nil:
+		return !w.mustSee || w.gone
+	case w.gone:
+		return child.GetDeletionTimestamp() != nil
+	case w.version == "":
+		return true
+	}
+	order, err := resourceversion.CompareResourceVersion(child.GetResourceVersion(), w.version)
+	if err != nil {
+		// A version that isn't a number comes from no Kubernetes apiserver; equality is all that can be said.
+		return child.GetResourceVersion() == w.version
+	}
+	return order >= 0
+}
+
+// Forget drops all that is expected for owner: it is gone, or its children were read from the apiserver.
+func (s *Store) Forget(owner types.UID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.owners, owner)
+}
