@@ -1,0 +1,276 @@
+package lab
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"k8s.io/apimachinery/pkg/util/wait"
+)
+
+// ErrRunning is returned by StartProcess when a process of that name runs
+// already.
+var ErrRunning = errors.New("already running")
+
+const (
+	processFolder = "process"
+	logFolder     = "log"
+	// alivePoll is how often a process that was told to end is looked at.
+	alivePoll = 20 * time.Millisecond
+	// killWait is how long the kernel may take to remove a killed process. It
+	// is long because a machine with two busy cores can be slow.
+	killWait = 20 * time.Second
+)
+
+// Command describes a process to start.
+type Command struct {
+	// Dir is the state folder that keeps the record of the process
+	// (process/NAME.json) and, unless Log says otherwise, its log.
+	Dir string
+	// Name tells the processes of one folder apart.
+	Name string
+	// Args is the program's path and its arguments.
+	Args []string
+	// Env is added to the environment of the caller.
+	Env []string
+	// Log is the file that stdout and stderr are appended to; empty means
+	// log/NAME.log in Dir.
+	Log string
+	// Tied ends the process (SIGKILL, from the kernel) when the caller's
+	// process ends in whatever way. Otherwise it outlives the caller.
+	Tied bool
+}
+
+// Process is a process that was started by StartProcess, by this program or
+// by an earlier one. Its methods may be called concurrently.
+type Process struct {
+	Name string `json:"name"`
+	// PID is also the id of the process group and of the session: each process
+	// leads its own.
+	PID int `json:"pid"`
+	// Start is when the process started, in clock ticks since boot, as in
+	// /proc/PID/stat. PID and Start together name a process once and for all.
+	Start uint64   `json:"start"`
+	Args  []string `json:"args"`
+	Log   string   `json:"log"`
+
+	file string
+}
+
+// StartProcess starts c in a process group of its own and records it. The
+// error is ErrRunning when the folder's process of that name is alive.
+func StartProcess(c Command) (*Process, error) {
+	if len(c.Args) == 0 {
+		return nil, fmt.Errorf("start %s: no program given", c.Name)
+	}
+	file := filepath.Join(c.Dir, processFolder, c.Name+".json")
+	if old, err := readProcess(file); err == nil && old.Alive() {
+		return nil, fmt.Errorf("start %s (pid %d): %w", c.Name, old.PID, ErrRunning)
+	}
+	if c.Log == "" {
+		c.Log = filepath.Join(c.Dir, logFolder, c.Name+".log")
+	}
+	for _, dir := range []string{filepath.Dir(file), filepath.Dir(c.Log)} {
+		if err := os.MkdirAll(dir, 0o750); err != nil {
+			return nil, fmt.Errorf("start %s: %w", c.Name, err)
+		}
+	}
+	log, err := os.OpenFile(c.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", c.Name, err)
+	}
+	defer log.Close()
+
+	// No context: the process is to live on when the caller's context ends.
+	cmd := exec.Command(c.Args[0], c.Args[1:]...) //nolint:gosec,noctx // the caller names the program, and Stop ends it
+	cmd.Env = append(os.Environ(), c.Env...)
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if c.Tied {
+		cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
+	}
+	if err := startAndReap(cmd, c.Tied); err != nil {
+		return nil, fmt.Errorf("start %s: %w", c.Name, err)
+	}
+	p := &Process{Name: c.Name, PID: cmd.Process.Pid, Args: c.Args, Log: c.Log, file: file}
+	if st, err := readStat(p.PID); err == nil {
+		p.Start = st.start // A process that is gone again keeps 0, which no process has.
+	}
+	if err := writeJSON(file, p); err != nil {
+		_ = unix.Kill(-p.PID, unix.SIGKILL)
+		return nil, fmt.Errorf("start %s: %w", c.Name, err)
+	}
+	return p, nil
+}
+
+// startAndReap starts cmd and waits for its end in the background, so that it
+// never stays behind as a zombie. A tied process is started by a thread that
+// does nothing else until then: the kernel sends the death signal when the
+// thread that started the process ends, not the program.
+func startAndReap(cmd *exec.Cmd, tied bool) error {
+	started := make(chan error, 1)
+	go func() {
+		if tied {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+		}
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			_ = cmd.Wait() // How it ended stands in its log; whether, in /proc.
+		}
+	}()
+	return <-started
+}
+
+// Processes returns what is recorded in a state folder, alive or not, by
+// name. A folder that does not exist has none.
+func Processes(dir string) ([]*Process, error) {
+	files, err := filepath.Glob(filepath.Join(dir, processFolder, "*.json"))
+	if err != nil {
+		return nil, fmt.Errorf("list processes of %s: %w", dir, err)
+	}
+	slices.Sort(files)
+	out := make([]*Process, 0, len(files))
+	for _, f := range files {
+		p, err := readProcess(f)
+		if errors.Is(err, os.ErrNotExist) {
+			continue // Removed since it was listed.
+		}
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, p)
+	}
+	return out, nil
+}
+
+// FindProcess returns the recorded process of that name; the error is
+// os.ErrNotExist when there is none.
+func FindProcess(dir, name string) (*Process, error) {
+	return readProcess(filepath.Join(dir, processFolder, name+".json"))
+}
+
+func readProcess(file string) (*Process, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("read process: %w", err)
+	}
+	p := &Process{file: file}
+	if err := json.Unmarshal(data, p); err != nil {
+		return nil, fmt.Errorf("read process %s: %w", file, err)
+	}
+	return p, nil
+}
+
+// Alive says whether the process runs. A zombie does not.
+func (p *Process) Alive() bool {
+	st, err := readStat(p.PID)
+	return err == nil && st.start == p.Start && st.state != 'Z' && st.state != 'X'
+}
+
+// Stop asks the process group to end (SIGTERM), and ends it (SIGKILL) when the
+// process still runs after grace; 0 kills at once. The record is removed. A
+// process that is gone already is success.
+func (p *Process) Stop(ctx context.Context, grace time.Duration) error {
+	if grace > 0 && p.signal(unix.SIGTERM) && p.waitGone(ctx, grace) {
+		return p.forget()
+	}
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("stop %s (pid %d): %w", p.Name, p.PID, err)
+	}
+	return p.Kill(ctx)
+}
+
+// Kill ends the process group at once and removes the record, as Stop does.
+func (p *Process) Kill(ctx context.Context) error {
+	p.signal(unix.SIGKILL)
+	if !p.waitGone(ctx, killWait) {
+		return fmt.Errorf("kill %s (pid %d): still there after %s", p.Name, p.PID, killWait)
+	}
+	return p.forget()
+}
+
+// Signal sends a signal to the process group and says whether it was alive to
+// get it. An end-to-end test freezes a process so (SIGSTOP, SIGCONT).
+func (p *Process) Signal(s unix.Signal) bool { return p.signal(s) }
+
+// signal tells the process group, if it is still ours.
+func (p *Process) signal(s unix.Signal) bool {
+	return p.Alive() && unix.Kill(-p.PID, s) == nil
+}
+
+func (p *Process) waitGone(ctx context.Context, limit time.Duration) bool {
+	err := wait.PollUntilContextTimeout(ctx, alivePoll, limit, true,
+		func(context.Context) (bool, error) { return !p.Alive(), nil })
+	return err == nil
+}
+
+func (p *Process) forget() error {
+	if err := os.Remove(p.file); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("forget %s: %w", p.Name, err)
+	}
+	return nil
+}
+
+// LogTail returns the last lines of the process's log, at most n.
+func (p *Process) LogTail(n int) string { return tail(p.Log, n) }
+
+func tail(file string, n int) string {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return ""
+	}
+	lines := strings.Split(strings.TrimRight(string(data), "\n"), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
+}
+
+// stat is the part of /proc/PID/stat that we need.
+type stat struct {
+	state byte
+	start uint64
+}
+
+func readStat(pid int) (stat, error) {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return stat{}, fmt.Errorf("read stat of %d: %w", pid, err)
+	}
+	return parseStat(data)
+}
+
+// parseStat reads "PID (NAME) STATE ... START ...": the name may hold blanks
+// and parentheses, so fields are counted from the last one that closes it.
+// State is the first after it, start time the twentieth (proc_pid_stat(5)
+// counts them as fields 3 and 22).
+func parseStat(data []byte) (stat, error) {
+	_, rest, ok := cutLast(data, []byte(") "))
+	fields := bytes.Fields(rest)
+	if !ok || len(fields) < 20 {
+		return stat{}, fmt.Errorf("parse stat %q: too short", data)
+	}
+	start, err := strconv.ParseUint(string(fields[19]), 10, 64)
+	if err != nil {
+		return stat{}, fmt.Errorf("parse stat %q: %w", data, err)
+	}
+	return stat{state: fields[0][0], start: start}, nil
+}
+
+func cutLast(s, sep []byte) (before, after []byte, found bool) {
+	if i := bytes.LastIndex(s, sep); i >= 0 {
+		return s[:i], s[i+len(sep):], true
+	}
+	return s, nil, false
+}
