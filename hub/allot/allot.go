@@ -1,0 +1,259 @@
+package allot
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/flotilla-io/flotilla/pkg/spread"
+)
+
+// State is what may be done with the replicas of a cluster.
+type State int
+
+const (
+	// Ready takes and gives replicas.
+	Ready State = iota
+	// Frozen keeps the number it has, because nobody can tell it another one: it does not answer.
+	Frozen
+	// Draining is to be emptied.
+	Draining
+)
+
+// Member is one cluster of a subset.
+type Member struct {
+	// Cluster is the name of the MemberCluster, once in a subset.
+	Cluster string
+	// Current is the replicas that the subset is granted there now; 0 when it is new there.
+	Current int
+	// Cap is the most replicas that the cluster may run of the whole object, over all of its subsets; nil is no limit.
+	// It binds Ready clusters: a Frozen one may hold more, but then no one adds to it.
+	Cap *int
+	// State defaults to Ready.
+	State State
+}
+
+// Subset is one entry of the topology, with the clusters that it stands for: one for `cluster`, any number for
+// `clusterSelector`. Its Replicas, Min and Max hold for all of its clusters together.
+type Subset struct {
+	// Name is unique in the object.
+	Name string
+	// Replicas, Min and Max are as in spread.Subset; percentages are of the object's total.
+	Replicas, Min, Max *intstr.IntOrString
+	// Members are the subset's clusters; their order means nothing. A subset without any takes no replicas.
+	Members []Member
+}
+
+// Key names a subset in a cluster.
+type Key struct{ Subset, Cluster string }
+
+// Target is how many replicas of a subset belong into a cluster.
+type Target struct {
+	Key
+	Replicas int
+}
+
+// Allocation is the answer of Allocate.
+type Allocation struct {
+	// Targets has one entry for each cluster of each subset, in the order of subsets and then of cluster names.
+	Targets []Target
+	// Unallocated is how many replicas of the total no cluster may take.
+	Unallocated int
+	// Excess is how many replicas there are beyond the total, because frozen clusters hold them.
+	Excess int
+	// Ineffective says that the subsets' numbers contradict the total or cannot be read, so that Targets repeats
+	// every Current, in whatever state the cluster is.
+	Ineffective bool
+	// Why is a sentence with the numbers when one of the three above is set; else it is empty.
+	Why string
+}
+
+// Allocate says how many replicas of each subset belong into each cluster.
+//
+// Over the subsets it divides as spread.Divide does, so their order counts only where Min or Max are used. Within a
+// subset the clusters share evenly, and an odd replica stays where most replicas are now, else it goes by name: 10
+// over west, east and north is east 4, north 3, west 3, and stays so.
+//
+// A Frozen cluster counts with what it has, and only the difference is divided over the others: with 10 over east and
+// west, 5 each, and east frozen, 12 gives west 7 and 9 gives west 4. A total below what is frozen leaves nothing for
+// the others and reports the Excess. Where every subset has its own number, the others keep to theirs, and what is
+// missing in the frozen cluster is Unallocated.
+//
+// A negative total counts as 0. Allocate does not change its input.
+func Allocate(total int, subsets []Subset) Allocation {
+	total = max(total, 0)
+	subsets = inOrder(subsets)
+	rooms := freeRooms(subsets)
+	for {
+		parts, division := divide(total, subsets, rooms)
+		if !division.Ineffective && tighten(subsets, parts, rooms) {
+			continue
+		}
+		return answer(total, subsets, rooms, parts, division)
+	}
+}
+
+// inOrder copies subsets with their members sorted by name.
+func inOrder(subsets []Subset) []Subset {
+	sorted := slices.Clone(subsets)
+	for i := range sorted {
+		members := slices.Clone(sorted[i].Members)
+		slices.SortFunc(members, func(a, b Member) int { return cmp.Compare(a.Cluster, b.Cluster) })
+		for j := range members {
+			members[j].Current = max(members[j].Current, 0)
+		}
+		sorted[i].Members = members
+	}
+	return sorted
+}
+
+// freeRooms is what each member could take if its subset were alone in its cluster.
+func freeRooms(subsets []Subset) [][]spread.Bounds {
+	rooms := make([][]spread.Bounds, len(subsets))
+	for i, s := range subsets {
+		rooms[i] = make([]spread.Bounds, len(s.Members))
+		for j, m := range s.Members {
+			switch {
+			case m.State == Frozen:
+				rooms[i][j] = spread.Bounds{Min: m.Current, Max: m.Current}
+			case m.State == Draining:
+				rooms[i][j] = spread.Bounds{}
+			case m.Cap != nil:
+				rooms[i][j] = spread.Bounds{Max: max(*m.Cap, 0)}
+			default:
+				rooms[i][j] = spread.Bounds{Max: spread.Unlimited}
+			}
+		}
+	}
+	return rooms
+}
+
+// divide gives every subset its part of total and every member its part of that.
+func divide(total int, subsets []Subset, rooms [][]spread.Bounds) ([][]int, spread.Division) {
+	groups := make([]spread.Subset, len(subsets))
+	for i, s := range subsets {
+		groups[i] = group(s, rooms[i])
+	}
+	division := spread.Divide(total, groups)
+
+	parts := make([][]int, len(subsets))
+	for i, s := range subsets {
+		if division.Ineffective {
+			for _, m := range s.Members {
+				parts[i] = append(parts[i], m.Current)
+			}
+			continue
+		}
+		// Members are sorted by name, so the index breaks ties by name.
+		parts[i] = spread.Even(division.Targets[i], rooms[i], func(a, b int) int {
+			return cmp.Or(cmp.Compare(s.Members[b].Current, s.Members[a].Current), cmp.Compare(a, b))
+		})
+	}
+	return parts, division
+}
+
+// group is a subset as one taker: what all of its members hold, must keep and can hold.
+func group(s Subset, rooms []spread.Bounds) spread.Subset {
+	g := spread.Subset{Name: s.Name, Replicas: s.Replicas, Min: s.Min, Max: s.Max}
+	ceiling, limited := 0, true
+	for j, m := range s.Members {
+		g.Current += m.Current
+		g.Floor += rooms[j].Min
+		if rooms[j].Max == spread.Unlimited {
+			limited = false
+		} else {
+			ceiling += rooms[j].Max
+		}
+	}
+	if limited {
+		g.Ceiling = &ceiling
+	}
+	return g
+}
+
+// tighten narrows rooms where subsets together exceed the Cap of a cluster, the first subset being served first, and
+// says whether it did. A cluster is narrowed once: from then on its rooms add up to no more than its Cap.
+func tighten(subsets []Subset, parts [][]int, rooms [][]spread.Bounds) bool {
+	used := map[string]int{}
+	for i, s := range subsets {
+		for j, m := range s.Members {
+			if m.State == Ready && m.Cap != nil {
+				used[m.Cluster] += parts[i][j]
+			}
+		}
+	}
+	left, narrowed := map[string]int{}, false
+	for i, s := range subsets {
+		for j, m := range s.Members {
+			if m.State != Ready || m.Cap == nil || used[m.Cluster] <= max(*m.Cap, 0) {
+				continue
+			}
+			if _, seen := left[m.Cluster]; !seen {
+				left[m.Cluster] = max(*m.Cap, 0)
+			}
+			rooms[i][j].Max = min(parts[i][j], left[m.Cluster])
+			left[m.Cluster] -= rooms[i][j].Max
+			narrowed = true
+		}
+	}
+	return narrowed
+}
+
+func answer(total int, subsets []Subset, rooms [][]spread.Bounds, parts [][]int, division spread.Division) Allocation {
+	a := Allocation{Ineffective: division.Ineffective, Why: division.Why}
+	sum := 0
+	for i, s := range subsets {
+		for j, m := range s.Members {
+			a.Targets = append(a.Targets, Target{Key: Key{Subset: s.Name, Cluster: m.Cluster}, Replicas: parts[i][j]})
+			sum += parts[i][j]
+		}
+	}
+	if a.Ineffective {
+		return a
+	}
+	a.Unallocated, a.Excess = max(total-sum, 0), max(sum-total, 0)
+	switch {
+	case a.Unallocated > 0:
+		a.Why = fmt.Sprintf("%d of %d replicas have no place: %s", a.Unallocated, total, limits(subsets, rooms, parts))
+	case a.Excess > 0:
+		a.Why = fmt.Sprintf("%d replicas more than %d remain: %s", a.Excess, total, limits(subsets, rooms, parts))
+	}
+	return a
+}
+
+// limits names what stands in the way of an exact allocation, at most three clusters of it.
+func limits(subsets []Subset, rooms [][]spread.Bounds, parts [][]int) string {
+	var reasons []string
+	for i, s := range subsets {
+		if len(s.Members) == 0 {
+			reasons = append(reasons, fmt.Sprintf("subset %s has no cluster", s.Name))
+		}
+		for j, m := range s.Members {
+			switch {
+			case m.State == Frozen:
+				reasons = append(reasons, fmt.Sprintf("%s is frozen at %d", m.Cluster, m.Current))
+			case m.State == Draining:
+				reasons = append(reasons, m.Cluster+" is draining")
+			case m.Cap != nil && parts[i][j] >= rooms[i][j].Max:
+				reasons = append(reasons, fmt.Sprintf("%s is limited to %d", m.Cluster, max(*m.Cap, 0)))
+			}
+		}
+	}
+	if len(reasons) == 0 {
+		return "no subset may take more"
+	}
+	slices.Sort(reasons)
+	return someOf(slices.Compact(reasons))
+}
+
+// someOf joins the first three of many names.
+func someOf(names []string) string {
+	const shown = 3
+	if len(names) <= shown {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:shown], ", "), len(names)-shown)
+}

@@ -1,0 +1,501 @@
+package allot_test
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"pgregory.net/rapid"
+
+	"github.com/flotilla-io/flotilla/hub/allot"
+)
+
+func of(s string) *intstr.IntOrString {
+	v := intstr.Parse(s)
+	return &v
+}
+
+func on(cluster string, current int) allot.Member {
+	return allot.Member{Cluster: cluster, Current: current}
+}
+
+func frozen(cluster string, current int) allot.Member {
+	return allot.Member{Cluster: cluster, Current: current, State: allot.Frozen}
+}
+
+func draining(cluster string, current int) allot.Member {
+	return allot.Member{Cluster: cluster, Current: current, State: allot.Draining}
+}
+
+func limited(cluster string, most int) allot.Member {
+	return allot.Member{Cluster: cluster, Cap: &most}
+}
+
+func share(name string, members ...allot.Member) allot.Subset {
+	return allot.Subset{Name: name, Members: members}
+}
+
+func named(name, replicas string, members ...allot.Member) allot.Subset {
+	return allot.Subset{Name: name, Replicas: of(replicas), Members: members}
+}
+
+func elastic(name, least, most string, members ...allot.Member) allot.Subset {
+	s := allot.Subset{Name: name, Members: members}
+	if least != "" {
+		s.Min = of(least)
+	}
+	if most != "" {
+		s.Max = of(most)
+	}
+	return s
+}
+
+// story tells targets in one line: "east=3 west=2", with the subset in front where it differs from the cluster.
+func story(targets []allot.Target) string {
+	var words []string
+	for _, t := range targets {
+		name := t.Cluster
+		if t.Subset != t.Cluster {
+			name = t.Subset + "-" + t.Cluster
+		}
+		words = append(words, fmt.Sprintf("%s=%d", name, t.Replicas))
+	}
+	return strings.Join(words, " ")
+}
+
+func TestAllocate(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name    string
+		total   int
+		subsets []allot.Subset
+		want    string
+		why     string
+	}{
+		{
+			"percentages are split as they say", 10,
+			[]allot.Subset{named("east", "60%", on("east", 0)), named("west", "40%", on("west", 0))},
+			"east=6 west=4", "",
+		}, {
+			"a subset without a number takes the rest", 10,
+			[]allot.Subset{named("east", "70%", on("east", 0)), share("west", on("west", 0))},
+			"east=7 west=3", "",
+		}, {
+			"the first subset overflows at its maximum into the next", 10,
+			[]allot.Subset{elastic("east", "", "4", on("east", 0)), share("west", on("west", 0))},
+			"east=4 west=6", "",
+		}, {
+			"a selected group shares evenly and the odd replica goes by name", 10,
+			[]allot.Subset{share("all", on("west", 0), on("east", 0), on("north", 0))},
+			"all-east=4 all-north=3 all-west=3", "",
+		}, {
+			"the odd replica of a group stays where it is", 10,
+			[]allot.Subset{share("all", on("west", 4), on("east", 3), on("north", 3))},
+			"all-east=3 all-north=3 all-west=4", "",
+		}, {
+			"a group's percentage holds for the group as a whole", 10,
+			[]allot.Subset{named("eu", "60%", on("eu1", 0), on("eu2", 0), on("eu3", 0)), share("us", on("us", 0))},
+			"eu-eu1=2 eu-eu2=2 eu-eu3=2 us=4", "",
+		}, {
+			"a group's maximum holds for the group as a whole", 10,
+			[]allot.Subset{elastic("eu", "", "5", on("eu1", 0), on("eu2", 0)), share("us", on("us", 0))},
+			"eu-eu1=3 eu-eu2=2 us=5", "",
+		}, {
+			"scaling out passes a frozen cluster by", 12,
+			[]allot.Subset{share("east", frozen("east", 5)), share("west", on("west", 5))},
+			"east=5 west=7", "",
+		}, {
+			"scaling in passes a frozen cluster by", 9,
+			[]allot.Subset{share("east", frozen("east", 5)), share("west", on("west", 5))},
+			"east=5 west=4", "",
+		}, {
+			"a frozen member keeps its number and its group shares the rest", 12,
+			[]allot.Subset{share("all", frozen("a", 2), on("b", 2), on("c", 2))},
+			"all-a=2 all-b=5 all-c=5", "",
+		}, {
+			"what a frozen cluster lacks is unallocated when every subset has its number", 20,
+			[]allot.Subset{named("east", "60%", frozen("east", 6)), named("west", "40%", on("west", 4))},
+			"east=6 west=8", "6 of 20 replicas have no place: east is frozen at 6",
+		}, {
+			"what a frozen cluster has too much is reported as excess", 5,
+			[]allot.Subset{named("east", "60%", frozen("east", 6)), named("west", "40%", on("west", 4))},
+			"east=6 west=2", "3 replicas more than 5 remain: east is frozen at 6",
+		}, {
+			"a draining cluster is emptied into the others", 10,
+			[]allot.Subset{share("all", draining("a", 4), on("b", 3), on("c", 3))},
+			"all-a=0 all-b=5 all-c=5", "",
+		}, {
+			"a draining cluster with a number of its own leaves it unallocated", 10,
+			[]allot.Subset{named("east", "6", draining("east", 6)), named("west", "4", on("west", 4))},
+			"east=0 west=4", "6 of 10 replicas have no place: east is draining",
+		}, {
+			"a limited cluster passes what it cannot take to the others", 10,
+			[]allot.Subset{share("all", limited("a", 1), on("b", 0), on("c", 0))},
+			"all-a=1 all-b=5 all-c=4", "",
+		}, {
+			"replicas beyond every limit are unallocated", 10,
+			[]allot.Subset{share("all", limited("a", 1), limited("b", 4))},
+			"all-a=1 all-b=4", "5 of 10 replicas have no place: a is limited to 1, b is limited to 4",
+		}, {
+			"a cluster's limit holds over all subsets in it, the first being served first", 10,
+			[]allot.Subset{named("a", "4", limited("east", 6)), named("b", "4", limited("east", 6)), share("c", on("west", 0))},
+			"a-east=4 b-east=2 c-west=4", "",
+		}, {
+			"a subset that selects no cluster takes nothing", 10,
+			[]allot.Subset{named("none", "6"), share("west", on("west", 0))},
+			"west=10", "",
+		}, {
+			"numbers for a subset without clusters are unallocated", 10,
+			[]allot.Subset{named("none", "60%"), named("west", "40%", on("west", 0))},
+			"west=4", "6 of 10 replicas have no place: subset none has no cluster",
+		}, {
+			"contradicting numbers change nothing in any cluster", 4,
+			[]allot.Subset{named("east", "3", on("east", 2), draining("north", 1)), named("west", "3", on("west", 3))},
+			"east=2 east-north=1 west=3", "subsets ask for 6 replicas, more than the 4 there are",
+		}, {
+			"nothing is divided over nothing", 0, nil, "", "",
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			got := allot.Allocate(c.total, c.subsets)
+			require.Equal(t, c.want, story(got.Targets))
+			require.Equal(t, c.why, got.Why)
+		})
+	}
+}
+
+func TestReasonsNameAtMostThreeClusters(t *testing.T) {
+	t.Parallel()
+	got := allot.Allocate(9, []allot.Subset{share("all", limited("a", 1), limited("b", 1), draining("c", 1), frozen("d", 1), limited("e", 1))})
+	require.Equal(t, "5 of 9 replicas have no place: a is limited to 1, b is limited to 1, c is draining and 2 more", got.Why)
+}
+
+func TestPartitions(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name       string
+		partitions map[string]int
+		targets    []allot.Target
+		want       []int
+	}{
+		{"a subset without a partition keeps none", nil, targets("all", 6, 3, 1), []int{0, 0, 0}},
+		{"a group's partition follows the replicas", map[string]int{"all": 5}, targets("all", 6, 3, 1), []int{3, 2, 0}},
+		{"a partition is capped to the replicas", map[string]int{"all": 50}, targets("all", 6, 3, 1), []int{6, 3, 1}},
+		{"a negative partition counts as none", map[string]int{"all": -5}, targets("all", 6, 3, 1), []int{0, 0, 0}},
+		{"a cluster without replicas keeps none", map[string]int{"all": 1}, targets("all", 0, 3, 0), []int{0, 1, 0}},
+		{"an empty subset keeps none", map[string]int{"all": 1}, targets("all", 0, 0), []int{0, 0}},
+		{
+			"each subset has a partition of its own", map[string]int{"a": 1, "b": 4},
+			append(targets("a", 2, 2), targets("b", 2, 2)...),
+			[]int{1, 0, 2, 2},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, c.want, allot.Partitions(c.partitions, c.targets))
+		})
+	}
+}
+
+func targets(subset string, replicas ...int) []allot.Target {
+	var ts []allot.Target
+	for i, n := range replicas {
+		ts = append(ts, allot.Target{Key: allot.Key{Subset: subset, Cluster: string(rune('a' + i))}, Replicas: n})
+	}
+	return ts
+}
+
+// A partition is divided without a rest, keeps to each target, and does not depend on the order of targets.
+func TestPartitionsProperties(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		ts := targets("all", rapid.SliceOfN(rapid.IntRange(0, 1_000_000), 1, 20).Draw(t, "targets")...)
+		asked := rapid.IntRange(0, 3_000_000).Draw(t, "partition")
+		got := allot.Partitions(map[string]int{"all": asked}, ts)
+		kept, replicas := 0, 0
+		for i, n := range got {
+			require.GreaterOrEqual(t, n, 0)
+			require.LessOrEqual(t, n, ts[i].Replicas)
+			kept, replicas = kept+n, replicas+ts[i].Replicas
+		}
+		require.Equal(t, min(asked, replicas), kept)
+
+		slices.Reverse(ts)
+		slices.Reverse(got)
+		require.Equal(t, got, allot.Partitions(map[string]int{"all": asked}, ts))
+	})
+}
+
+// problem is one random question to Allocate.
+type problem struct {
+	total   int
+	subsets []allot.Subset
+	// shared says that some cluster stands in several subsets.
+	shared bool
+	// integers says that no percentage is in it.
+	integers bool
+}
+
+func drawProblem(t *rapid.T) problem {
+	p := problem{
+		total:    rapid.OneOf(rapid.IntRange(0, 40), rapid.IntRange(0, 5000)).Draw(t, "total"),
+		shared:   rapid.Bool().Draw(t, "shared"),
+		integers: rapid.Bool().Draw(t, "integers"),
+	}
+	number := func(label string) *intstr.IntOrString {
+		v := intstr.FromInt(rapid.IntRange(0, max(1, p.total/3)).Draw(t, label))
+		if !p.integers && rapid.Bool().Draw(t, label+" is a percentage") {
+			v = intstr.FromString(fmt.Sprintf("%d%%", rapid.IntRange(0, 60).Draw(t, label+" percent")))
+		}
+		return rapid.SampledFrom([]*intstr.IntOrString{nil, &v}).Draw(t, label+" is set")
+	}
+	isElastic := rapid.Bool().Draw(t, "elastic")
+	states := []allot.State{allot.Ready, allot.Ready, allot.Ready, allot.Frozen, allot.Draining}
+	clusterState := map[string]allot.State{}
+	clusterCap := map[string]*int{}
+	for i := range rapid.IntRange(1, 6).Draw(t, "subsets") {
+		s := allot.Subset{Name: fmt.Sprintf("s%d", i)}
+		if isElastic {
+			s.Min, s.Max = number("min"), number("max")
+		} else {
+			s.Replicas = number("replicas")
+		}
+		for j := range rapid.IntRange(0, 6).Draw(t, "members") {
+			name := fmt.Sprintf("c%d-%d", i, j)
+			if p.shared {
+				name = fmt.Sprintf("c%d", j)
+			}
+			if _, known := clusterState[name]; !known {
+				clusterState[name] = rapid.SampledFrom(states).Draw(t, "state")
+				most := rapid.IntRange(0, max(1, p.total)).Draw(t, "cap")
+				clusterCap[name] = rapid.SampledFrom([]*int{nil, nil, &most}).Draw(t, "capped")
+			}
+			s.Members = append(s.Members, allot.Member{
+				Cluster: name, State: clusterState[name], Cap: clusterCap[name],
+				Current: rapid.IntRange(0, max(1, p.total/4)).Draw(t, "current"),
+			})
+		}
+		p.subsets = append(p.subsets, s)
+	}
+	return p
+}
+
+// adopt makes an allocation the present state.
+func adopt(subsets []allot.Subset, a allot.Allocation) []allot.Subset {
+	now := map[allot.Key]int{}
+	for _, t := range a.Targets {
+		now[t.Key] = t.Replicas
+	}
+	adopted := slices.Clone(subsets)
+	for i, s := range adopted {
+		adopted[i].Members = slices.Clone(s.Members)
+		for j, m := range s.Members {
+			adopted[i].Members[j].Current = now[allot.Key{Subset: s.Name, Cluster: m.Cluster}]
+		}
+	}
+	return adopted
+}
+
+func value(v *intstr.IntOrString, total, unset int) int {
+	if v == nil {
+		return unset
+	}
+	if v.Type == intstr.Int {
+		return int(v.IntVal)
+	}
+	var percent int
+	if _, err := fmt.Sscanf(v.StrVal, "%d%%", &percent); err != nil {
+		return unset
+	}
+	return (percent*total + 50) / 100
+}
+
+// holds checks I1, I2 and I6 on one answer, by other means than Allocate's own.
+func holds(t *rapid.T, p problem, a allot.Allocation) {
+	got := map[allot.Key]int{}
+	sum := 0
+	for _, target := range a.Targets {
+		require.GreaterOrEqual(t, target.Replicas, 0, "I2: nothing is negative")
+		got[target.Key] = target.Replicas
+		sum += target.Replicas
+	}
+	require.Equal(t, a.Why != "", a.Ineffective || a.Unallocated > 0 || a.Excess > 0, "what does not add up has a reason")
+	if a.Ineffective {
+		require.Equal(t, a.Targets, allot.Allocate(p.total, adopt(p.subsets, a)).Targets, "an ineffective allocation keeps what is")
+		return
+	}
+	require.Equal(t, p.total, sum+a.Unallocated-a.Excess, "I1: targets add up")
+	require.False(t, a.Unallocated > 0 && a.Excess > 0, "I1: there is too little or too much, not both")
+
+	room, held, inCluster := 0, 0, map[string]int{}
+	for _, s := range p.subsets {
+		most := value(s.Max, p.total, value(s.Replicas, p.total, 1<<40))
+		here, frozen, ceiling := 0, 0, 0
+		for _, m := range s.Members {
+			n := got[allot.Key{Subset: s.Name, Cluster: m.Cluster}]
+			here += n
+			switch m.State {
+			case allot.Frozen:
+				require.Equal(t, m.Current, n, "I6: a frozen cluster keeps its number")
+				frozen += n
+				ceiling += n
+			case allot.Draining:
+				require.Zero(t, n, "I2: a draining cluster gets nothing")
+			case allot.Ready:
+				inCluster[m.Cluster] += n
+				if m.Cap != nil {
+					require.LessOrEqual(t, inCluster[m.Cluster], *m.Cap, "I2: a cluster's limit holds over all subsets")
+					ceiling += *m.Cap
+				} else {
+					ceiling = 1 << 40
+				}
+			}
+		}
+		require.LessOrEqual(t, here, max(most, frozen), "I2: a subset keeps to its maximum but for what is frozen")
+		if least := min(value(s.Min, p.total, value(s.Replicas, p.total, 0)), most, ceiling); here < least {
+			require.False(t, s.Replicas != nil && !p.shared, "I2: a subset gets its number where its clusters can hold it")
+			require.True(t, p.shared || a.Excess > 0 || atMost(p, got, s.Name), "I2: only earlier minimums go before a later one")
+		}
+		room += max(min(most, ceiling), frozen)
+		held += frozen
+	}
+	if a.Unallocated > 0 && !p.shared {
+		require.Less(t, room, p.total, "I1: replicas stay out only when the maximums are used up")
+	}
+	if a.Excess > 0 {
+		require.Positive(t, held, "I1: only frozen clusters hold more than there should be")
+	}
+}
+
+// atMost says that no subset behind the named one has more than its own minimum or what is frozen in it, and none
+// before it more than its minimum: replicas ran out while minimums were served.
+func atMost(p problem, got map[allot.Key]int, name string) bool {
+	for _, s := range p.subsets {
+		here, frozen := 0, 0
+		for _, m := range s.Members {
+			n := got[allot.Key{Subset: s.Name, Cluster: m.Cluster}]
+			here += n
+			if m.State == allot.Frozen {
+				frozen += n
+			}
+		}
+		if s.Name != name && here > max(value(s.Min, p.total, 0), frozen) {
+			return false
+		}
+	}
+	return true
+}
+
+// restsAfter is how many rounds more an allocation may take to come to rest when subsets meet in a limited cluster: the
+// odd replicas of the first round depend on what the limit then cuts.
+const restsAfter = 2
+
+func checkAllocate(t *rapid.T) {
+	p := drawProblem(t)
+	first := allot.Allocate(p.total, p.subsets)
+	holds(t, p, first)
+	require.Empty(t, gocmp.Diff(first, allot.Allocate(p.total, p.subsets)), "I2: the same question has the same answer")
+
+	turned := slices.Clone(p.subsets)
+	for i := range turned {
+		turned[i].Members = slices.Clone(turned[i].Members)
+		slices.Reverse(turned[i].Members)
+	}
+	require.Empty(t, gocmp.Diff(first, allot.Allocate(p.total, turned)), "I2: the order of clusters means nothing")
+
+	now := adopt(p.subsets, first)
+	settled := allot.Allocate(p.total, now)
+	for k := 0; p.shared && k < restsAfter; k++ {
+		first, now = settled, adopt(now, settled)
+		settled = allot.Allocate(p.total, now)
+	}
+	require.Empty(t, gocmp.Diff(first, settled), "I8: an allocation that came true is final")
+
+	if p.integers && !p.shared && !first.Ineffective {
+		by := rapid.IntRange(-20, 20).Draw(t, "scaled by")
+		next := allot.Allocate(max(p.total+by, 0), now)
+		if next.Ineffective {
+			return
+		}
+		in, out := moved(first, next)
+		require.LessOrEqual(t, in+out, max(by, -by), "I7: scaling moves no replica that need not move")
+		checkOneNumber(t, p, now, first)
+	}
+}
+
+// checkOneNumber changes one number of one subset by n: at most n replicas go elsewhere.
+func checkOneNumber(t *rapid.T, p problem, now []allot.Subset, first allot.Allocation) {
+	i := rapid.IntRange(0, len(now)-1).Draw(t, "changed subset")
+	for _, field := range []**intstr.IntOrString{&now[i].Replicas, &now[i].Min, &now[i].Max} {
+		if *field == nil {
+			continue
+		}
+		old := *field
+		v := intstr.FromInt32(max(old.IntVal+rapid.Int32Range(-10, 10).Draw(t, "changed by"), 0))
+		*field = &v
+		next := allot.Allocate(p.total, now)
+		*field = old
+		if next.Ineffective {
+			continue
+		}
+		in, out := moved(first, next)
+		require.LessOrEqual(t, max(in, out), int(max(v.IntVal-old.IntVal, old.IntVal-v.IntVal)), "I7: a number changed by n moves at most n")
+	}
+}
+
+// moved is how many replicas clusters gained and lost from a to b.
+func moved(a, b allot.Allocation) (in, out int) {
+	for i := range a.Targets {
+		in += max(b.Targets[i].Replicas-a.Targets[i].Replicas, 0)
+		out += max(a.Targets[i].Replicas-b.Targets[i].Replicas, 0)
+	}
+	return in, out
+}
+
+func TestAllocateProperties(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, checkAllocate)
+}
+
+func FuzzAllocate(f *testing.F) {
+	f.Fuzz(rapid.MakeFuzz(checkAllocate))
+}
+
+func BenchmarkAllocate(b *testing.B) {
+	b.Run("clusters=1000/subsets=10", func(b *testing.B) {
+		subsets := big(1000, 10)
+		b.ReportAllocs()
+		for b.Loop() {
+			if a := allot.Allocate(30_000, subsets); a.Unallocated > 0 {
+				b.Fatal(a.Why)
+			}
+		}
+	})
+}
+
+// big is an object of which every subset selects every cluster; one cluster in fifty is frozen and one in ten limited.
+func big(clusters, subsets int) []allot.Subset {
+	most := 40
+	var list []allot.Subset
+	for i := range subsets {
+		s := allot.Subset{Name: fmt.Sprintf("s%d", i), Members: make([]allot.Member, clusters)}
+		for j := range s.Members {
+			s.Members[j] = allot.Member{Cluster: fmt.Sprintf("cluster-%04d", (j*7919)%clusters), Current: (i + j) % 5}
+			switch {
+			case j%50 == 0:
+				s.Members[j].State = allot.Frozen
+			case j%10 == 0:
+				s.Members[j].Cap = &most
+			}
+		}
+		list = append(list, s)
+	}
+	slices.SortFunc(list, func(a, b allot.Subset) int { return cmp.Compare(a.Name, b.Name) })
+	return list
+}

@@ -1,0 +1,32 @@
+// Package allot decides how many replicas each cluster runs, and how to get there without a gap.
+//
+// It holds two pure functions, and nothing else decides a number that is sent to a member:
+//
+//   - Allocate says where replicas belong: it divides the total over subsets by the rules of pkg/spread, and a subset's
+//     part over its clusters. A cluster that does not answer keeps the number it has, a draining one gets none, and no
+//     cluster gets more than its limit.
+//   - Transfer says what to grant now on the way there. Members learn of a grant late or never, so a grant counts as
+//     possibly in force until a newer one is acknowledged. A cluster grows only while everything that may be running
+//     stays inside the surge, and shrinks only while everything that is surely available stays above the minimum.
+//
+// Between two calls only Grant is kept, three integers for each subset in a cluster, stored together with the number
+// that is sent. A hub that restarts, or loses its lead in the middle of a plan, goes on from there.
+//
+// The promises, which the tests name I1 to I8:
+//
+//	I1  the targets add up to the total, or what is missing or in excess is reported with its reason
+//	I2  minimum and maximum are kept, nothing is negative, the order of clusters and repeated calls change nothing
+//	I3  what may be running is never more than desired + surge
+//	I4  a move never lets the available replicas fall below desired - maxUnavailable
+//	I5  a source shrinks only by what is available elsewhere; without a destination nothing shrinks
+//	I6  the number of a frozen cluster never changes
+//	I7  a change of one number by n moves at most n replicas
+//	I8  with constant input the plan comes to rest, and at rest it changes nothing
+//
+// I3 and I4 speak of moves that the hub makes. They can't hold against pods that die, nor against a member that runs
+// something else than it was granted.
+//
+// The package does not choose clusters, does not fail over and does not read the capacity of a member; it is told which
+// clusters a subset has and in what state they are. It does not look for the best packing: where two subsets meet in a
+// cluster with a limit, the one that is listed first is served first.
+package allot

@@ -1,0 +1,247 @@
+package allot
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Grant is all that the hub keeps of a transfer: it is stored with the number that is sent to the member, and a hub
+// that restarts reads it back.
+type Grant struct {
+	// Replicas is the number that was sent last.
+	Replicas int
+	// Upper and Lower are the greatest and the smallest number that the member may be acting on: it may not have
+	// heard of the last grants. Both equal Replicas once the last grant is acknowledged.
+	Upper, Lower int
+}
+
+// Holding is what is known of one subset in one cluster.
+type Holding struct {
+	Key
+	// Target is what Allocate wants there; 0 for a subset or cluster that is no longer wanted.
+	Target int
+	// Grant is what is stored; its zero value stands for a cluster that was never granted anything.
+	Grant Grant
+	// Acked says that the member reported the generation of the last grant as observed. Without a grant it is true.
+	Acked bool
+	// Available is the available replicas in the last report, be it old; pass it through Clamp. During a rollout
+	// count only what is available at the new revision, if that is what may take over.
+	Available int
+	// Dark says that the member does not answer. Its grant is not changed.
+	Dark bool
+}
+
+// Limits bound a transfer. All are absolute numbers of replicas over all clusters.
+type Limits struct {
+	// Desired is the object's total.
+	Desired int
+	// MaxSurge is how many replicas more than Desired may run on the way; see DefaultSurge.
+	MaxSurge int
+	// MaxUnavailable is how many replicas less than Desired may be available on the way.
+	MaxUnavailable int
+}
+
+// Step is what to grant next to one Holding.
+type Step struct {
+	// Grant is to be stored and sent when Changed is true. When one row carries several holdings of a cluster and
+	// any of them changed, store the Grant of all of them: the new generation makes every one unacknowledged.
+	Grant
+	// Changed says that Replicas differs from what was sent last. Nothing needs to be written otherwise.
+	Changed bool
+	// Why says what happens, or what a target waits for; it is empty for a holding that is at its target.
+	Why string
+}
+
+// maxPlausible is more replicas than one cluster runs: Kubernetes is built for 150,000 pods in a cluster.
+const maxPlausible = 1_000_000
+
+// Clamp makes a count that a member reported fit for use: negative ones become 0, absurdly large ones 1,000,000.
+// Plausible is false when it had to; the cluster deserves a condition then.
+func Clamp(reported int) (n int, plausible bool) {
+	n = max(min(reported, maxPlausible), 0)
+	return n, n == reported
+}
+
+// DefaultSurge is the surge of a transfer whose object does not say: a quarter of desired, rounded up, so that every
+// object with replicas can move. The default of MaxUnavailable is 0.
+func DefaultSurge(desired int) int {
+	return (max(desired, 0) + 3) / 4
+}
+
+// Transfer says what to grant now on the way to the targets: one step for each holding, in the same order.
+//
+// It grows clusters while the sum of all Upper stays within Desired + MaxSurge, in the order of the list, and shrinks
+// clusters while the sum of what is surely available stays at Desired - MaxUnavailable or above. Surely available is
+// the smaller of Lower and the last report. A shrink that takes none of these is always allowed, since a member
+// removes pods that are not available first.
+//
+// With 10 in east, all available, a surge of 3 and a target of 6 and 4: west is granted 3; when 3 are available there,
+// east shrinks to 7; when east acknowledged that, west is granted 4; and so on.
+//
+//   - An object without replicas gets its first ones at once: there is room for all of them.
+//   - A mere scale-in needs no growth and is done at once, if enough is available where replicas remain.
+//   - Where no cluster that answers wants replicas while Desired is above 0, nothing shrinks. Where the targets don't
+//     add up to Desired, MaxUnavailable counts as 0: it pays for moves, not for losses.
+//   - What frozen clusters hold beyond Desired adds to the room, so that the others still reach their targets.
+//   - Dark holdings count with what they may be running and what they last reported, and keep their grant.
+//
+// With MaxSurge and MaxUnavailable both 0 there is no way to move a replica, and Why says what waits for what.
+//
+// Every step may be carried out without the others and in any order; a hub that stops in between plans anew. What the
+// caller must see to: holdings show the hub's own last writes, for a grant that was sent and forgotten may be in force.
+// Negative numbers count as 0. Transfer does not change its input.
+func Transfer(l Limits, holdings []Holding) []Step {
+	t := begin(l, holdings)
+	t.grow()
+	t.shrink()
+	t.explain()
+	return t.steps
+}
+
+// transfer is the working state of one Transfer.
+type transfer struct {
+	holdings  []Holding
+	steps     []Step
+	available []int // surely available, by holding
+
+	most     int  // what may run at most
+	least    int  // what must be available
+	running  int  // sum of Upper
+	serving  int  // sum of available
+	homeless bool // no cluster that answers wants a replica that is desired
+}
+
+func begin(l Limits, holdings []Holding) *transfer {
+	t := &transfer{
+		holdings:  slices.Clone(holdings),
+		steps:     make([]Step, len(holdings)),
+		available: make([]int, len(holdings)),
+	}
+	desired, wanted := max(l.Desired, 0), 0
+	t.homeless = desired > 0
+	for i, h := range t.holdings {
+		h.Target = max(h.Target, 0)
+		t.holdings[i] = h
+		t.steps[i].Grant = h.now()
+		t.available[i] = max(min(h.Available, t.steps[i].Lower), 0)
+		t.running += t.steps[i].Upper
+		t.serving += t.available[i]
+		wanted += h.Target
+		if h.Target > 0 && !h.Dark {
+			t.homeless = false
+		}
+	}
+	t.most = max(desired, wanted) + max(l.MaxSurge, 0)
+	t.least = desired
+	if wanted >= desired {
+		t.least -= max(l.MaxUnavailable, 0)
+	}
+	return t
+}
+
+// now is the stored grant as far as it is still uncertain. Bounds that exclude Replicas are no bounds.
+func (h Holding) now() Grant {
+	n := max(h.Grant.Replicas, 0)
+	if h.Acked {
+		return Grant{Replicas: n, Upper: n, Lower: n}
+	}
+	return Grant{Replicas: n, Upper: max(h.Grant.Upper, n), Lower: max(min(h.Grant.Lower, n), 0)}
+}
+
+// to replaces the number that was sent. The member may act on the old one for as long as it likes.
+func (s *Step) to(n int) {
+	s.Changed = true
+	s.Replicas, s.Upper, s.Lower = n, max(s.Upper, n), min(s.Lower, n)
+}
+
+func (t *transfer) grow() {
+	for i, h := range t.holdings {
+		s := &t.steps[i]
+		room := t.most - t.running
+		if h.Dark || h.Target <= s.Replicas || room < 0 {
+			continue
+		}
+		// Up to Upper costs no room: that much may be running there already.
+		next := min(h.Target, s.Upper+room)
+		if next <= s.Replicas {
+			continue
+		}
+		t.running -= s.Upper
+		s.to(next)
+		t.running += s.Upper
+	}
+}
+
+func (t *transfer) shrink() {
+	for i, h := range t.holdings {
+		s := &t.steps[i]
+		if h.Dark || h.Target >= s.Replicas || t.homeless {
+			continue
+		}
+		// Down to what is available costs nothing; below that it costs what others can spare.
+		spare := max(t.serving-t.least, 0)
+		next := max(h.Target, t.available[i]-spare)
+		if next >= s.Replicas {
+			continue
+		}
+		s.to(next)
+		after := min(t.available[i], next)
+		t.serving -= t.available[i] - after
+		t.available[i] = after
+	}
+}
+
+// explain gives each step its Why, when all of them are known.
+func (t *transfer) explain() {
+	awaited := t.awaited()
+	for i, h := range t.holdings {
+		s := &t.steps[i]
+		before := max(h.Grant.Replicas, 0)
+		switch {
+		case h.Dark && h.Target != s.Replicas:
+			s.Why = fmt.Sprintf("keeps %d of %d in %s: it does not answer", s.Replicas, h.Target, h.Cluster)
+		case h.Target > s.Replicas && s.Changed:
+			s.Why = fmt.Sprintf("grows from %d to %d of %d in %s: at most %d may run in all", before, s.Replicas, h.Target, h.Cluster, t.most)
+		case h.Target > s.Replicas:
+			s.Why = fmt.Sprintf("waits to grow from %d to %d in %s: at most %d may run in all, and %d may be running", before, h.Target, h.Cluster, t.most, t.running)
+		case h.Target < s.Replicas:
+			s.Why = t.holds(i, awaited)
+			if s.Changed {
+				s.Why = fmt.Sprintf("shrinks from %d to %d in %s, ", before, s.Replicas, h.Cluster) + s.Why
+			}
+		case s.Changed && s.Replicas > before:
+			s.Why = fmt.Sprintf("grows from %d to %d in %s", before, s.Replicas, h.Cluster)
+		case s.Changed:
+			s.Why = fmt.Sprintf("shrinks from %d to %d in %s", before, s.Replicas, h.Cluster)
+		}
+	}
+}
+
+// holds says what the replicas that should leave holding i still wait for.
+func (t *transfer) holds(i int, awaited string) string {
+	h, kept := t.holdings[i], t.steps[i].Replicas-t.holdings[i].Target
+	if t.homeless {
+		return fmt.Sprintf("holds %d in %s: no cluster that answers can take them", kept, h.Cluster)
+	}
+	missing := t.least - (t.serving - t.available[i] + min(t.available[i], h.Target))
+	if awaited == "" {
+		return fmt.Sprintf("holds %d in %s: %d would be missing, and no cluster can take them", kept, h.Cluster, missing)
+	}
+	verb := "are"
+	if missing == 1 {
+		verb = "is"
+	}
+	return fmt.Sprintf("holds %d in %s until %d more %s available in %s", kept, h.Cluster, missing, verb, awaited)
+}
+
+// awaited names the clusters that have less available than they should. A source that is held is never one of them.
+func (t *transfer) awaited() string {
+	var clusters []string
+	for i, h := range t.holdings {
+		if t.available[i] < h.Target {
+			clusters = append(clusters, h.Cluster)
+		}
+	}
+	slices.Sort(clusters)
+	return someOf(slices.Compact(clusters))
+}
