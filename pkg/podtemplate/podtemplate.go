@@ -1,0 +1,102 @@
+package podtemplate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// checkName is the name of the PodTemplate that is asked about and never stored.
+const checkName = "flotilla-check-"
+
+// Check asks the apiserver about template, for use in namespace beside claims (claim templates), and returns a copy
+// with all defaults. Faults come as field errors under path. The error is for a question that got no answer; both are
+// nil for a valid template. c needs the verb create on podtemplates.
+func Check(
+	ctx context.Context, c client.Client, namespace string, template *corev1.PodTemplateSpec,
+	claims []corev1.PersistentVolumeClaim, path *field.Path,
+) (*corev1.PodTemplateSpec, field.ErrorList, error) {
+	asked := &corev1.PodTemplate{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: checkName, Namespace: namespace},
+		Template:   *template.DeepCopy(),
+	}
+	own := asked.Template.Spec.Volumes
+	asked.Template.Spec.Volumes = withClaims(own, claims)
+	err := c.Create(ctx, asked, client.DryRunAll)
+	var refused *apierrors.StatusError
+	if errors.As(err, &refused) && apierrors.IsInvalid(err) && refused.ErrStatus.Details != nil {
+		return nil, reroot(refused.ErrStatus.Details.Causes, path), nil
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("check pod template by a dry run: %w", err)
+	}
+	out := asked.Template.DeepCopy()
+	out.Spec.Volumes = restore(out.Spec.Volumes, own, claims)
+	return out, nil, nil
+}
+
+// withClaims adds a volume for each claim template, in place of one of the same name.
+func withClaims(volumes []corev1.Volume, claims []corev1.PersistentVolumeClaim) []corev1.Volume {
+	out := slices.DeleteFunc(slices.Clone(volumes), func(v corev1.Volume) bool { return isClaim(v.Name, claims) })
+	for i := range claims {
+		out = append(out, corev1.Volume{
+			Name: claims[i].Name,
+			VolumeSource: corev1.VolumeSource{
+				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claims[i].Name},
+			},
+		})
+	}
+	return out
+}
+
+// restore returns own with the defaults that defaulted has; those that a claim replaced stay as they were given.
+func restore(defaulted, own []corev1.Volume, claims []corev1.PersistentVolumeClaim) []corev1.Volume {
+	var out []corev1.Volume
+	for _, v := range own {
+		if !isClaim(v.Name, claims) {
+			if i := slices.IndexFunc(defaulted, func(d corev1.Volume) bool { return d.Name == v.Name }); i >= 0 {
+				v = defaulted[i]
+			}
+		}
+		out = append(out, v)
+	}
+	return out
+}
+
+func isClaim(name string, claims []corev1.PersistentVolumeClaim) bool {
+	return slices.ContainsFunc(claims, func(c corev1.PersistentVolumeClaim) bool { return c.Name == name })
+}
+
+// reroot turns the apiserver's causes, whose fields begin with "template", into field errors under path.
+func reroot(causes []metav1.StatusCause, path *field.Path) field.ErrorList {
+	out := make(field.ErrorList, 0, len(causes))
+	for _, c := range causes {
+		name := path.String() + strings.TrimPrefix(c.Field, "template")
+		kind := field.ErrorType(c.Type)
+		// The message is the kind in words, the bad value, a colon and the detail; the kind will be put before it again.
+		detail := strings.TrimPrefix(strings.TrimPrefix(c.Message, kind.String()), ": ")
+		out = append(out, &field.Error{Type: kind, Field: name, Detail: detail, BadValue: field.OmitValueType{}})
+	}
+	return out
+}
+
+// DefaultClaims returns claim templates with the defaults of claims: volumeMode Filesystem.
+func DefaultClaims(claims []corev1.PersistentVolumeClaim) []corev1.PersistentVolumeClaim {
+	out := make([]corev1.PersistentVolumeClaim, len(claims))
+	for i := range claims {
+		out[i] = *claims[i].DeepCopy()
+		if out[i].Spec.VolumeMode == nil {
+			mode := corev1.PersistentVolumeFilesystem
+			out[i].Spec.VolumeMode = &mode
+		}
+	}
+	return out
+}

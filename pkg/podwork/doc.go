@@ -1,0 +1,14 @@
+// Package podwork writes the pods and claims of a workload: creates, deletes and patches them, and is the only place
+// that sets expectations for them.
+//
+// The idea: a plan names many pods, and each write can fail by itself. A class of writes (all creations, all deletions)
+// starts slowly, with one request, then two, four and so on, and stops after the batch in which one failed: what fails
+// for one pod, such as a quota, mostly fails for all. What only says that the world has moved on is no error:
+//
+//	delete   NotFound, or another pod under the name   success: it is gone
+//	create   AlreadyExists, and it is our own          success: an earlier pass made it
+//	create   the namespace is being deleted            left out: nothing will come of it
+//	patch    Conflict, NotFound                        left out: the watch brings the news and the next pass decides
+//
+// What it won't do: decide anything, retry anything, or record events.
+package podwork

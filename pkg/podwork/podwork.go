@@ -1,0 +1,137 @@
+package podwork
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/flotilla-io/flotilla/pkg/expect"
+)
+
+// ErrTaken says that a name is in use by an object of somebody else.
+var ErrTaken = errors.New("name is taken by an object of another owner")
+
+// Client is what a Writer needs of a client.
+type Client interface {
+	client.Writer
+	client.StatusClient
+}
+
+// Writer writes pods and claims. It may be used concurrently.
+type Writer struct {
+	// Client writes.
+	Client Client
+	// Live reads from the apiserver, past any cache. It is asked only when a name turns out to be taken.
+	Live client.Reader
+	// Expect is told of every write.
+	Expect *expect.Store
+	// Parallel is how many requests run at once; 0 means 16.
+	Parallel int
+}
+
+// Birth is a pod to create, after the claims that it mounts. Both have a controller reference to their owner.
+type Birth struct {
+	Pod *corev1.Pod
+	// Claims are those that have to be created; claims that exist are left out.
+	Claims []*corev1.PersistentVolumeClaim
+}
+
+// Patch is a change of one object.
+type Patch struct {
+	Object client.Object
+	Type   types.PatchType
+	Data   []byte
+	// Status sends the patch to the status subresource. Of a pod, that may carry labels and annotations as well.
+	Status bool
+}
+
+// Result says what came of a class of writes.
+type Result struct {
+	// Done are the names of the objects that are now as wished, in the order asked for.
+	Done []string
+	// Skipped is how many were left out because the world has moved on.
+	Skipped int
+	// Err holds the errors, nil if there was none; with more than five it shows five and counts the rest.
+	Err error
+}
+
+// Create makes pods for owner, each after its claims.
+func (w *Writer) Create(ctx context.Context, owner types.UID, births []Birth) Result {
+	return w.each(ctx, len(births), func(ctx context.Context, i int) (string, error) {
+		b := births[i]
+		for _, c := range b.Claims {
+			if err := w.create(ctx, owner, c); err != nil {
+				return b.Pod.Name, fmt.Errorf("create claim %s: %w", c.Name, err)
+			}
+		}
+		if err := w.create(ctx, owner, b.Pod); err != nil {
+			return b.Pod.Name, fmt.Errorf("create pod %s: %w", b.Pod.Name, err)
+		}
+		return b.Pod.Name, nil
+	})
+}
+
+func (w *Writer) create(ctx context.Context, owner types.UID, o client.Object) error {
+	made := o.DeepCopyObject().(client.Object)
+	err := w.Client.Create(ctx, made)
+	switch {
+	case err == nil:
+		w.Expect.Created(owner, made)
+		return nil
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		return errSkip
+	case !apierrors.IsAlreadyExists(err):
+		return err
+	}
+	is := o.DeepCopyObject().(client.Object)
+	if err := w.Live.Get(ctx, client.ObjectKeyFromObject(o), is); err != nil {
+		return fmt.Errorf("get what has its name: %w", err)
+	}
+	if ref := metav1.GetControllerOf(is); ref == nil || ref.UID != owner {
+		return ErrTaken
+	}
+	w.Expect.Created(owner, is)
+	return nil
+}
+
+// Delete deletes objects of owner, and only these: another object that took a name meanwhile is left alone.
+func (w *Writer) Delete(ctx context.Context, owner types.UID, objects []client.Object) Result {
+	return w.each(ctx, len(objects), func(ctx context.Context, i int) (string, error) {
+		o := objects[i]
+		uid := o.GetUID()
+		err := w.Client.Delete(ctx, o, client.Preconditions{UID: &uid})
+		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+			return o.GetName(), fmt.Errorf("delete %s: %w", o.GetName(), err)
+		}
+		w.Expect.Deleted(owner, o)
+		return o.GetName(), nil
+	})
+}
+
+// Patch changes objects of owner. The objects given are not changed.
+func (w *Writer) Patch(ctx context.Context, owner types.UID, patches []Patch) Result {
+	return w.each(ctx, len(patches), func(ctx context.Context, i int) (string, error) {
+		p := patches[i]
+		o := p.Object.DeepCopyObject().(client.Object)
+		var err error
+		if p.Status {
+			err = w.Client.Status().Patch(ctx, o, client.RawPatch(p.Type, p.Data))
+		} else {
+			err = w.Client.Patch(ctx, o, client.RawPatch(p.Type, p.Data))
+		}
+		switch {
+		case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+			return o.GetName(), errSkip
+		case err != nil:
+			return o.GetName(), fmt.Errorf("patch %s: %w", o.GetName(), err)
+		}
+		w.Expect.Written(owner, o)
+		return o.GetName(), nil
+	})
+}

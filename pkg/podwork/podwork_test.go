@@ -1,0 +1,245 @@
+package podwork
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/flotilla-io/flotilla/pkg/expect"
+)
+
+const owner = types.UID("owner")
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func meta(name string, by types.UID) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Name: name, Namespace: "shop", UID: types.UID("uid-" + name),
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps.kruise.io/v1beta1", Kind: "CloneSet", Name: "web", UID: by, Controller: ptr.To(true)}},
+	}
+}
+
+func pod(name string) *corev1.Pod { return &corev1.Pod{ObjectMeta: meta(name, owner)} }
+
+func births(n int) []Birth {
+	out := make([]Birth, n)
+	for i := range out {
+		out[i] = Birth{Pod: pod(fmt.Sprintf("p%02d", i))}
+	}
+	return out
+}
+
+func writer(funcs interceptor.Funcs, objects ...client.Object) (*Writer, client.Client) {
+	c := fake.NewClientBuilder().WithObjects(objects...).Build()
+	store := expect.New("Test", clocktesting.NewFakePassiveClock(time.Unix(1000, 0)), 0)
+	return &Writer{Client: interceptor.NewClient(c, funcs), Live: c, Expect: store, Parallel: 4}, c
+}
+
+// waits returns what the store expects when the cache shows nothing.
+func waits(w *Writer, shown ...metav1.Object) int {
+	return w.Expect.Check(owner, slices.Values(shown)).Count
+}
+
+func TestCreateMakesClaimsThenPodsAndExpectsThem(t *testing.T) {
+	t.Parallel()
+	var order []string
+	w, c := writer(interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			order = append(order, o.GetName())
+			return c.Create(ctx, o, opts...)
+		},
+	})
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: meta("data-web-x", owner)}
+	got := w.Create(t.Context(), owner, []Birth{{Pod: pod("web-x"), Claims: []*corev1.PersistentVolumeClaim{claim}}})
+	require.NoError(t, got.Err)
+	require.Equal(t, []string{"web-x"}, got.Done)
+	require.Equal(t, []string{"data-web-x", "web-x"}, order)
+	require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(pod("web-x")), &corev1.Pod{}))
+	require.Equal(t, 2, waits(w))
+}
+
+func TestCreateStartsSlowlyAndStopsAfterTheBatchThatFails(t *testing.T) {
+	t.Parallel()
+	var calls atomic.Int32
+	w, _ := writer(interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			if calls.Add(1) > 3 {
+				return apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, o.GetName(), errors.New("exceeded quota"))
+			}
+			return c.Create(ctx, o, opts...)
+		},
+	})
+	got := w.Create(t.Context(), owner, births(30))
+	require.Equal(t, int32(7), calls.Load(), "batches of 1, 2 and 4; none of 8")
+	require.Equal(t, []string{"p00", "p01", "p02"}, got.Done)
+	require.ErrorContains(t, got.Err, "create pod p03")
+	require.ErrorContains(t, got.Err, "exceeded quota")
+	require.Equal(t, 3, waits(w))
+}
+
+func TestErrorsBeyondFiveAreCounted(t *testing.T) {
+	t.Parallel()
+	errs := make([]error, 8)
+	for i := range errs {
+		errs[i] = fmt.Errorf("e%d", i)
+	}
+	require.Equal(t, "e0; e1; e2; e3; e4; and 3 more", format(errs))
+	require.Equal(t, "e0; e1", format(errs[:2]))
+}
+
+func TestCreateOfANameThatIsTaken(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name string
+		by   types.UID
+		want error
+	}{
+		{"our own child is success, and expected in the cache", owner, nil},
+		{"a child of somebody else is an error", "stranger", ErrTaken},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w, _ := writer(interceptor.Funcs{}, &corev1.Pod{ObjectMeta: meta("p00", tt.by)})
+			got := w.Create(t.Context(), owner, births(1))
+			require.ErrorIs(t, got.Err, tt.want)
+			if tt.want == nil {
+				require.Equal(t, []string{"p00"}, got.Done)
+				require.Equal(t, 1, waits(w))
+			}
+		})
+	}
+}
+
+func TestCreateInANamespaceThatIsDeletedIsLeftOut(t *testing.T) {
+	t.Parallel()
+	w, _ := writer(interceptor.Funcs{
+		Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
+			err := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "p", errors.New("namespace is being terminated"))
+			err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
+			return err
+		},
+	})
+	got := w.Create(t.Context(), owner, births(3))
+	require.NoError(t, got.Err)
+	require.Empty(t, got.Done)
+	require.Equal(t, 3, got.Skipped)
+	require.Zero(t, waits(w))
+}
+
+func TestDelete(t *testing.T) {
+	t.Parallel()
+	resource := schema.GroupResource{Resource: "pods"}
+	tests := []struct {
+		name    string
+		answer  error
+		done    bool
+		wantErr string
+	}{
+		{"a deleted pod is expected to vanish", nil, true, ""},
+		{"a pod that is gone is success", apierrors.NewNotFound(resource, "p00"), true, ""},
+		{"another pod under the name is success, as ours is gone", apierrors.NewConflict(resource, "p00", errors.New("uid differs")), true, ""},
+		{"a refusal is an error that names the pod", apierrors.NewTooManyRequests("slow down", 1), false, "delete p00: slow down"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			var uid types.UID
+			w, _ := writer(interceptor.Funcs{
+				Delete: func(_ context.Context, _ client.WithWatch, _ client.Object, opts ...client.DeleteOption) error {
+					var o client.DeleteOptions
+					o.ApplyOptions(opts)
+					uid = *o.Preconditions.UID
+					return tt.answer
+				},
+			})
+			p := pod("p00")
+			got := w.Delete(t.Context(), owner, []client.Object{p})
+			require.Equal(t, p.UID, uid)
+			if tt.wantErr != "" {
+				require.EqualError(t, got.Err, tt.wantErr)
+				require.Zero(t, waits(w, p))
+				return
+			}
+			require.NoError(t, got.Err)
+			require.Equal(t, tt.done, len(got.Done) == 1)
+			require.Equal(t, 1, waits(w, p), "until the cache shows it gone")
+			require.Zero(t, waits(w))
+		})
+	}
+}
+
+func TestPatch(t *testing.T) {
+	t.Parallel()
+	resource := schema.GroupResource{Resource: "pods"}
+	tests := []struct {
+		name    string
+		status  bool
+		answer  error
+		want    Result
+		wantErr string
+	}{
+		{"a patch is expected in the cache", false, nil, Result{Done: []string{"p00"}}, ""},
+		{"a patch of the status goes to the subresource", true, nil, Result{Done: []string{"p00"}}, ""},
+		{"a conflict is left to the next pass", true, apierrors.NewConflict(resource, "p00", errors.New("changed")), Result{Skipped: 1}, ""},
+		{"a pod that is gone is left to the next pass", false, apierrors.NewNotFound(resource, "p00"), Result{Skipped: 1}, ""},
+		{"a refusal is an error that names the pod", false, errors.New("no"), Result{}, "patch p00: no"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			var sub string
+			answer := func(o client.Object) error {
+				o.SetResourceVersion("7")
+				return tt.answer
+			}
+			w, _ := writer(interceptor.Funcs{
+				Patch: func(_ context.Context, _ client.WithWatch, o client.Object, _ client.Patch, _ ...client.PatchOption) error {
+					return answer(o)
+				},
+				SubResourcePatch: func(_ context.Context, _ client.Client, name string, o client.Object, _ client.Patch, _ ...client.SubResourcePatchOption) error {
+					sub = name
+					return answer(o)
+				},
+			})
+			p := pod("p00")
+			p.ResourceVersion = "6"
+			got := w.Patch(t.Context(), owner, []Patch{{Object: p, Type: types.MergePatchType, Data: []byte(`{}`), Status: tt.status}})
+			if tt.wantErr != "" {
+				require.EqualError(t, got.Err, tt.wantErr)
+				return
+			}
+			require.Equal(t, tt.want, got)
+			require.Equal(t, tt.status, sub == "status")
+			require.Equal(t, "6", p.ResourceVersion, "the cache's object stays as it is")
+			require.Equal(t, len(got.Done), waits(w, p))
+		})
+	}
+}
+
+func TestEachKeepsTheOrderAskedFor(t *testing.T) {
+	t.Parallel()
+	w, _ := writer(interceptor.Funcs{})
+	got := w.Create(t.Context(), owner, births(20))
+	require.NoError(t, got.Err)
+	require.Len(t, got.Done, 20)
+	require.True(t, slices.IsSortedFunc(got.Done, strings.Compare))
+}
