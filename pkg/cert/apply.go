@@ -1,0 +1,188 @@
+package cert
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// convertPath is where the webhook server converts.
+const convertPath = "/convert"
+
+// again is the answer of a pass that wrote, or lost to another replica: it has to look once more.
+const again = time.Duration(-1)
+
+// pass looks once and takes at most one step. It returns after how long to look again without being woken; 0 for never.
+func (k *Keeper) pass(ctx context.Context) (time.Duration, error) {
+	o, err := k.observe(ctx)
+	now := k.options.Clock.Now()
+	stale := k.stale(o.targets, o.state.Bundle())
+	k.hold(o, len(stale) == 0 && err == nil, now)
+	if err != nil {
+		return 0, err
+	}
+	step := Plan(o.state, k.since, k.policy, now)
+	if step.Act != Keep {
+		return again, quiet(k.take(ctx, step, o, now))
+	}
+	for _, s := range stale {
+		err = errors.Join(err, quiet(k.patch(ctx, s)))
+	}
+	if len(stale) > 0 {
+		return again, err
+	}
+	return step.Recheck, nil
+}
+
+// hold remembers what was seen: what to serve, whether we can be called, since when the bundle is in force.
+func (k *Keeper) hold(o observed, inForce bool, now time.Time) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if o.state.Serving != nil {
+		k.serving = o.state.Serving
+		expiry.WithLabelValues("serving").Set(float64(o.state.Serving.Leaf.NotAfter.Unix()))
+	}
+	if ca := o.state.newest(); ca != nil {
+		expiry.WithLabelValues("ca").Set(float64(ca.NotAfter.Unix()))
+	}
+	bundle := string(o.state.Bundle())
+	switch {
+	case !inForce:
+		k.since = time.Time{}
+	case k.since.IsZero() || k.seen != bundle:
+		k.since = now
+	}
+	k.seen = bundle
+	switch {
+	case k.serving == nil:
+		k.ready = ErrNoCertificate
+	case len(o.absent) > 0:
+		k.ready = fmt.Errorf("not there yet: %s", strings.Join(o.absent, ", "))
+	case !inForce:
+		k.ready = errors.New("the CA bundle is not in every webhook configuration yet")
+	default:
+		k.ready = nil
+	}
+}
+
+// take writes the Secret after one step.
+func (k *Keeper) take(ctx context.Context, step Step, o observed, now time.Time) error {
+	next, err := Take(step, o.state, k.policy, now)
+	if err != nil {
+		return err
+	}
+	data, err := next.Data()
+	if err != nil {
+		return err
+	}
+	if o.secret == nil {
+		err = k.client.Create(ctx, &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: k.options.Secret.Namespace, Name: k.options.Secret.Name},
+			Type:       corev1.SecretTypeTLS,
+			Data:       data,
+		})
+	} else {
+		secret := o.secret.DeepCopy()
+		secret.Data = data
+		err = k.client.Update(ctx, secret)
+	}
+	if err != nil {
+		return fmt.Errorf("write Secret %s: %w", k.options.Secret, err)
+	}
+	steps.WithLabelValues(string(step.Act)).Inc()
+	ctrl.LoggerFrom(ctx).Info("Rotated the webhook certificate", "step", step.Act, "reason", step.Why)
+	return nil
+}
+
+// change is a target as it is and as it should be.
+type change struct{ live, want client.Object }
+
+// stale returns what does not call us with this bundle.
+func (k *Keeper) stale(targets []client.Object, bundle []byte) []change {
+	var out []change
+	for _, t := range targets {
+		want, _ := t.DeepCopyObject().(client.Object)
+		switch o := want.(type) {
+		case *admissionv1.MutatingWebhookConfiguration:
+			for i := range o.Webhooks {
+				k.direct(&o.Webhooks[i].ClientConfig, bundle)
+			}
+		case *admissionv1.ValidatingWebhookConfiguration:
+			for i := range o.Webhooks {
+				k.direct(&o.Webhooks[i].ClientConfig, bundle)
+			}
+		case *apiextensionsv1.CustomResourceDefinition:
+			k.convert(o, bundle)
+		}
+		if !equality.Semantic.DeepEqual(t, want) {
+			out = append(out, change{live: t, want: want})
+		}
+	}
+	return out
+}
+
+// direct points one webhook at us and keeps its path.
+func (k *Keeper) direct(c *admissionv1.WebhookClientConfig, bundle []byte) {
+	path := ""
+	if c.Service != nil && c.Service.Path != nil {
+		path = *c.Service.Path
+	} else if c.URL != nil {
+		if u, err := url.Parse(*c.URL); err == nil {
+			path = u.Path
+		}
+	}
+	*c = admissionv1.WebhookClientConfig{CABundle: bundle}
+	if k.options.URL != "" {
+		c.URL = new(k.options.URL + path)
+		return
+	}
+	s := k.options.Service
+	c.Service = &admissionv1.ServiceReference{Namespace: s.Namespace, Name: s.Name, Path: &path, Port: &s.Port}
+}
+
+// convert points a CRD's conversion at us.
+func (k *Keeper) convert(crd *apiextensionsv1.CustomResourceDefinition, bundle []byte) {
+	c := &apiextensionsv1.WebhookClientConfig{CABundle: bundle}
+	if k.options.URL != "" {
+		c.URL = new(k.options.URL + convertPath)
+	} else {
+		s := k.options.Service
+		c.Service = &apiextensionsv1.ServiceReference{
+			Namespace: s.Namespace, Name: s.Name, Path: new(convertPath), Port: &s.Port,
+		}
+	}
+	crd.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{
+		Strategy: apiextensionsv1.WebhookConverter,
+		Webhook:  &apiextensionsv1.WebhookConversion{ClientConfig: c, ConversionReviewVersions: []string{"v1"}},
+	}
+}
+
+// patch writes one target, if it is still as it was read.
+func (k *Keeper) patch(ctx context.Context, c change) error {
+	from := client.MergeFromWithOptions(c.live, client.MergeFromWithOptimisticLock{})
+	if err := k.client.Patch(ctx, c.want, from); err != nil {
+		return fmt.Errorf("write CA bundle into %s: %w", describe(c.live), err)
+	}
+	ctrl.LoggerFrom(ctx).Info("Wrote the CA bundle", "kind", describe(c.live))
+	return nil
+}
+
+// quiet drops the errors that say that another replica was faster.
+func quiet(err error) error {
+	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	return err
+}

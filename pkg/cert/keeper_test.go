@@ -1,0 +1,216 @@
+package cert
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"net"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func keeper(t *testing.T, change func(*Options)) *Keeper {
+	t.Helper()
+	o := Options{
+		Secret:   types.NamespacedName{Namespace: "ns", Name: "hook-certificate"},
+		Service:  Service{Namespace: "ns", Name: "hook", Port: 443},
+		Mutating: []string{"hooks"}, Validating: []string{"hooks"}, CRDs: []string{"things.example.com"},
+		Clock: clocktesting.NewFakeClock(noon),
+	}
+	if change != nil {
+		change(&o)
+	}
+	k, err := New(nil, o)
+	require.NoError(t, err)
+	return k
+}
+
+func TestNewRefuses(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name    string
+		options Options
+		want    string
+	}{
+		{"a CA that does not outlive three serving certificates", Options{CAValidity: 3 * day, ServingValidity: day}, "must outlive"},
+		{"a URL of another scheme", Options{URL: "http://127.0.0.1:9443"}, "want https://host:port"},
+		{"a URL without a port", Options{URL: "https://127.0.0.1"}, "want https://host:port"},
+		{"a URL with a path", Options{URL: "https://127.0.0.1:9443/hooks"}, "want https://host:port"},
+		{"a URL with a user", Options{URL: "https://me@127.0.0.1:9443"}, "want https://host:port"},
+		{"a URL with port 0", Options{URL: "https://127.0.0.1:0"}, "want https://host:port"},
+		{"a URL without a host", Options{URL: "https://:9443"}, "want https://host:port"},
+		{"what is no URL", Options{URL: "https://%zz:1"}, "webhook URL"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			_, err := New(nil, tc.options)
+			require.ErrorContains(t, err, tc.want)
+		})
+	}
+}
+
+func TestNamesFollowHowWeAreCalled(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, []string{"hook.ns.svc"}, keeper(t, nil).policy.Names)
+	byURL := keeper(t, func(o *Options) { o.URL = "https://[0:0::1]:9443" })
+	require.Equal(t, []string{"::1"}, byURL.policy.Names)
+}
+
+func TestTargetsAreDirectedAtUs(t *testing.T) {
+	t.Parallel()
+	bundle := []byte("bundle")
+	chart := func() []client.Object {
+		service := admissionv1.WebhookClientConfig{Service: &admissionv1.ServiceReference{
+			Namespace: "elsewhere", Name: "hook", Path: new("/mutate-thing"), Port: new(int32(443)),
+		}}
+		byURL := admissionv1.WebhookClientConfig{URL: new("https://10.0.0.1:9443/validate-thing"), CABundle: []byte("old")}
+		return []client.Object{
+			&admissionv1.MutatingWebhookConfiguration{Webhooks: []admissionv1.MutatingWebhook{{Name: "m", ClientConfig: service}}},
+			&admissionv1.ValidatingWebhookConfiguration{Webhooks: []admissionv1.ValidatingWebhook{{Name: "v", ClientConfig: byURL}}},
+			&apiextensionsv1.CustomResourceDefinition{},
+		}
+	}
+	for _, tc := range []struct {
+		name string
+		url  string
+	}{{"by Service", ""}, {"by URL", "https://127.0.0.1:9443"}} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			k := keeper(t, func(o *Options) { o.URL = tc.url })
+			targets := chart()
+			stale := k.stale(targets, bundle)
+			require.Len(t, stale, 3)
+			require.Equal(t, chart(), targets, "what was read must not change")
+
+			mutating := stale[0].want.(*admissionv1.MutatingWebhookConfiguration).Webhooks[0].ClientConfig
+			validating := stale[1].want.(*admissionv1.ValidatingWebhookConfiguration).Webhooks[0].ClientConfig
+			conversion := stale[2].want.(*apiextensionsv1.CustomResourceDefinition).Spec.Conversion
+			require.Equal(t, bundle, mutating.CABundle)
+			require.Equal(t, bundle, validating.CABundle)
+			require.Equal(t, bundle, conversion.Webhook.ClientConfig.CABundle)
+			require.Equal(t, apiextensionsv1.WebhookConverter, conversion.Strategy)
+			if tc.url != "" {
+				require.Nil(t, mutating.Service)
+				require.Equal(t, tc.url+"/mutate-thing", *mutating.URL)
+				require.Equal(t, tc.url+"/validate-thing", *validating.URL)
+				require.Equal(t, tc.url+"/convert", *conversion.Webhook.ClientConfig.URL)
+			} else {
+				require.Nil(t, validating.URL)
+				require.Equal(t, "ns", mutating.Service.Namespace)
+				require.Equal(t, "/mutate-thing", *mutating.Service.Path)
+				require.Equal(t, "/validate-thing", *validating.Service.Path)
+				require.Equal(t, "/convert", *conversion.Webhook.ClientConfig.Service.Path)
+			}
+			var done []client.Object
+			for _, s := range stale {
+				done = append(done, s.want)
+			}
+			require.Empty(t, k.stale(done, bundle), "what is right is not written again")
+		})
+	}
+}
+
+func TestReadinessSaysWhatIsMissing(t *testing.T) {
+	t.Parallel()
+	k := keeper(t, nil)
+	require.ErrorIs(t, k.Ready(nil), ErrNoCertificate)
+
+	s := after(t, k.policy, noon, Start)
+	k.hold(observed{state: s, absent: []string{"ValidatingWebhookConfiguration hooks"}}, true, noon)
+	require.ErrorContains(t, k.Ready(nil), "not there yet: ValidatingWebhookConfiguration hooks")
+	k.hold(observed{state: s}, false, noon)
+	require.ErrorContains(t, k.Ready(nil), "not in every webhook configuration")
+	k.hold(observed{state: s}, true, noon)
+	require.NoError(t, k.Ready(nil))
+}
+
+func TestSinceCountsOneBundleInForce(t *testing.T) {
+	t.Parallel()
+	k := keeper(t, nil)
+	one := observed{state: after(t, k.policy, noon, Start)}
+	two := observed{state: after(t, k.policy, noon, Start)}
+	k.hold(one, true, noon)
+	k.hold(one, true, noon.Add(time.Minute))
+	require.Equal(t, noon, k.since, "the same bundle counts on")
+	k.hold(two, true, noon.Add(2*time.Minute))
+	require.Equal(t, noon.Add(2*time.Minute), k.since, "another bundle counts anew")
+	k.hold(two, false, noon.Add(3*time.Minute))
+	require.Zero(t, k.since, "a bundle that is not everywhere does not count")
+}
+
+func TestServerServesTheNewestCertificate(t *testing.T) {
+	t.Parallel()
+	k := keeper(t, func(o *Options) { o.URL = "https://127.0.0.1:9443" })
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	config := &tls.Config{MinVersion: tls.VersionTLS13}
+	k.TLS(config)
+	srv := &http.Server{
+		Handler:           http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }),
+		TLSConfig:         config,
+		ReadHeaderTimeout: time.Minute,
+		ErrorLog:          nil,
+	}
+	done := make(chan error, 1)
+	go func() { done <- srv.ServeTLS(listener, "", "") }()
+	t.Cleanup(func() {
+		require.NoError(t, srv.Close())
+		require.ErrorIs(t, <-done, http.ErrServerClosed)
+	})
+
+	call := func(bundle []byte, at time.Time) error {
+		roots := x509.NewCertPool()
+		roots.AppendCertsFromPEM(bundle)
+		transport := &http.Transport{TLSClientConfig: &tls.Config{
+			RootCAs: roots, MinVersion: tls.VersionTLS12, Time: func() time.Time { return at },
+		}}
+		defer transport.CloseIdleConnections()
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+listener.Addr().String(), http.NoBody)
+		require.NoError(t, err)
+		resp, err := (&http.Client{Transport: transport}).Do(req)
+		if err != nil {
+			return err
+		}
+		return resp.Body.Close()
+	}
+
+	require.Error(t, call(nil, noon), "without a certificate no handshake ends well")
+	first := after(t, k.policy, noon, Start)
+	k.hold(observed{state: first}, true, noon)
+	require.NoError(t, call(first.Bundle(), noon))
+
+	added, err := Take(Step{Act: AddCA}, first, k.policy, noon)
+	require.NoError(t, err)
+	k.hold(observed{state: added}, true, noon)
+	require.NoError(t, call(first.Bundle(), noon), "a new CA in the bundle changes nothing that is served")
+	require.NoError(t, call(added.Bundle(), noon))
+
+	second := reissued(t, added, k.policy, noon)
+	k.hold(observed{state: second}, true, noon)
+	require.NoError(t, call(second.Bundle(), noon))
+	require.Error(t, call(first.Bundle(), noon), "the certificate in use must be the new CA's")
+
+	k.hold(observed{}, false, noon)
+	require.NoError(t, call(second.Bundle(), noon), "a Secret that is gone does not take the certificate away")
+}
+
+func TestSleepEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	k := keeper(t, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	k.wake <- struct{}{}
+	require.True(t, k.sleep(ctx, 0))
+	cancel()
+	require.False(t, k.sleep(ctx, time.Hour))
+}
