@@ -187,7 +187,7 @@ func kubeVersion(src string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("read the version of Kubernetes: %w", err)
 	}
-	m := regexp.MustCompile(`(?m)^\s*k8s\.io/kubernetes (v\S+)`).FindSubmatch(data)
+	m := regexp.MustCompile(`(?m)^(?:require)?\s*k8s\.io/kubernetes (v\S+)`).FindSubmatch(data)
 	if m == nil {
 		return "", errors.New("read the version of Kubernetes: go.mod does not require k8s.io/kubernetes")
 	}

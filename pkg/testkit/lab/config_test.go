@@ -1,0 +1,112 @@
+package lab
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestConfigComplete(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name string
+		cfg  Config
+		want string // Part of the error; empty for none.
+	}{
+		{name: "a name is enough", cfg: Config{Name: "east"}},
+		{name: "a name of 40 characters", cfg: Config{Name: strings.Repeat("a", 40)}},
+		{name: "a name of 41 characters", cfg: Config{Name: strings.Repeat("a", 41)}, want: "1 to 40"},
+		{name: "no name", want: `cluster name ""`},
+		{name: "a name that leaves the folder", cfg: Config{Name: "../east"}, want: `cluster name "../east"`},
+		{name: "a name that ends in a dash", cfg: Config{Name: "east-"}, want: `cluster name "east-"`},
+		{name: "a name in capitals", cfg: Config{Name: "East"}, want: `cluster name "East"`},
+		{name: "nodes", cfg: Config{Name: "east", Nodes: "kwok:5"}},
+		{name: "nodes of a control plane only", cfg: Config{Name: "east", Nodes: "kwok:5", ControlPlaneOnly: true}, want: "has no nodes"},
+		{name: "26 zones", cfg: Config{Name: "east", Zones: 26}},
+		{name: "27 zones", cfg: Config{Name: "east", Zones: 27}, want: "zones must be 1 to 26, not 27"},
+		{name: "fewer than no zones", cfg: Config{Name: "east", Zones: -1}, want: "zones must be 1 to 26, not -1"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			tc.cfg.StateRoot = t.TempDir()
+			got, err := tc.cfg.complete()
+			if tc.want != "" {
+				require.ErrorContains(t, err, tc.want)
+				return
+			}
+			require.NoError(t, err)
+			require.NotNil(t, got.Clock)
+			require.NotZero(t, got.Zones)
+		})
+	}
+}
+
+func TestParseNodes(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name, in string
+		want     int
+		err      string
+	}{
+		{name: "nothing is none", in: "", want: 0},
+		{name: "none", in: "kwok:0", want: 0},
+		{name: "ten", in: "kwok:10", want: 10},
+		{name: "real nodes are not there yet", in: "real:2", err: "real nodes are not available yet"},
+		{name: "another sort", in: "docker:2", err: "use kwok:N"},
+		{name: "no number", in: "kwok", err: "N must be a number from 0 to 5000"},
+		{name: "fewer than none", in: "kwok:-1", err: "N must be a number from 0 to 5000"},
+		{name: "far too many", in: "kwok:5001", err: "N must be a number from 0 to 5000"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			got, err := ParseNodes(tc.in)
+			if tc.err != "" {
+				require.ErrorContains(t, err, tc.err)
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, tc.want, got)
+		})
+	}
+}
+
+func TestOnlyNodesMayChangeOnAClusterThatExists(t *testing.T) {
+	t.Parallel()
+	base := Config{Name: "east", Nodes: "kwok:1", Zones: 3, APIServerArgs: []string{"--v=1"}}
+	for _, tc := range []struct {
+		name   string
+		change func(*Config)
+		same   bool
+	}{
+		{name: "nothing", change: func(*Config) {}, same: true},
+		{name: "nodes", change: func(c *Config) { c.Nodes = "kwok:9" }, same: true},
+		{name: "where progress goes", change: func(c *Config) { c.Progress = func(string) func(error) { return nil } }, same: true},
+		{name: "audit", change: func(c *Config) { c.Audit = true }},
+		{name: "zones", change: func(c *Config) { c.Zones = 2 }},
+		{name: "parts", change: func(c *Config) { c.ControlPlaneOnly = true }},
+		{name: "flags", change: func(c *Config) { c.APIServerArgs = nil }},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			other := base
+			tc.change(&other)
+			require.Equal(t, tc.same, base.sameCluster(other))
+		})
+	}
+}
+
+func TestTheEnvironmentChoosesTheFolders(t *testing.T) {
+	cache, state := t.TempDir(), t.TempDir()
+	t.Setenv(cacheEnv, cache)
+	t.Setenv(stateEnv, "")
+	got, err := stateRoot()
+	require.NoError(t, err)
+	require.Equal(t, filepath.Join(cache, "state"), got)
+
+	t.Setenv(stateEnv, state)
+	got, err = stateRoot()
+	require.NoError(t, err)
+	require.Equal(t, state, got)
+}

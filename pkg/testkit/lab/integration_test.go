@@ -1,0 +1,284 @@
+//go:build integration
+
+package lab
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+)
+
+// bench is one cluster with the means to look at pods in it.
+type bench struct {
+	*Cluster
+
+	kube kubernetes.Interface
+}
+
+func newBench(t *testing.T, cfg Config) bench {
+	t.Helper()
+	c := StartT(t, cfg)
+	cfgREST, err := c.REST()
+	require.NoError(t, err)
+	kube, err := kubernetes.NewForConfig(cfgREST)
+	require.NoError(t, err)
+	return bench{Cluster: c, kube: kube}
+}
+
+func (b bench) pod(t *testing.T, name, image string, change func(*corev1.PodSpec)) {
+	t.Helper()
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: image}}},
+	}
+	if change != nil {
+		change(&pod.Spec)
+	}
+	_, err := b.kube.CoreV1().Pods("default").Create(t.Context(), pod, metav1.CreateOptions{})
+	require.NoError(t, err)
+}
+
+// await returns the pod as soon as it is as wanted.
+func (b bench) await(t *testing.T, name, what string, is func(*corev1.Pod) bool) *corev1.Pod {
+	t.Helper()
+	var pod *corev1.Pod
+	require.Eventually(t, func() bool {
+		var err error
+		pod, err = b.kube.CoreV1().Pods("default").Get(t.Context(), name, metav1.GetOptions{})
+		return err == nil && is(pod)
+	}, 3*soon, tick, "pod %s never was %s", name, what)
+	return pod
+}
+
+func (b bench) setImage(t *testing.T, name, image string) {
+	t.Helper()
+	patch := fmt.Appendf(nil, `[{"op": "replace", "path": "/spec/containers/0/image", "value": %q}]`, image)
+	_, err := b.kube.CoreV1().Pods("default").Patch(t.Context(), name, types.JSONPatchType, patch, metav1.PatchOptions{})
+	require.NoError(t, err)
+}
+
+func condition(p *corev1.Pod, kind corev1.PodConditionType) corev1.ConditionStatus {
+	for _, c := range p.Status.Conditions {
+		if c.Type == kind {
+			return c.Status
+		}
+	}
+	return corev1.ConditionUnknown
+}
+
+func ready(p *corev1.Pod) bool { return condition(p, corev1.PodReady) == corev1.ConditionTrue }
+
+func waitingFor(reason string) func(*corev1.Pod) bool {
+	return func(p *corev1.Pod) bool {
+		return len(p.Status.ContainerStatuses) > 0 && p.Status.ContainerStatuses[0].State.Waiting != nil &&
+			p.Status.ContainerStatuses[0].State.Waiting.Reason == reason
+	}
+}
+
+func TestPodsLiveAsAKubeletWouldHaveIt(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, Config{Nodes: "kwok:4", Zones: 2})
+
+	t.Run("nodes are Ready, in zones, without taints", func(t *testing.T) {
+		t.Parallel()
+		nodes, err := b.kube.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
+		require.NoError(t, err)
+		var zones []string
+		for i := range nodes.Items {
+			require.Empty(t, nodes.Items[i].Spec.Taints)
+			require.True(t, nodeReady(&nodes.Items[i]))
+			zones = append(zones, nodes.Items[i].Labels[corev1.LabelTopologyZone])
+		}
+		slices.Sort(zones)
+		require.Equal(t, []string{"zone-a", "zone-a", "zone-b", "zone-b"}, zones)
+	})
+
+	t.Run("a changed image restarts the container", func(t *testing.T) {
+		t.Parallel()
+		b.pod(t, "edit", "app:1", nil)
+		before := b.await(t, "edit", "Ready", ready)
+		require.NotEmpty(t, before.Spec.NodeName)
+		require.NotEmpty(t, before.Status.PodIP)
+
+		b.setImage(t, "edit", "app:2")
+		b.await(t, "edit", "unready", func(p *corev1.Pod) bool { return !ready(p) && !p.Status.ContainerStatuses[0].Ready })
+		after := b.await(t, "edit", "Ready again", ready)
+		require.Equal(t, before.UID, after.UID)
+		was, is := before.Status.ContainerStatuses[0], after.Status.ContainerStatuses[0]
+		require.Equal(t, "app:2", is.Image)
+		require.Equal(t, int32(1), is.RestartCount)
+		require.NotEqual(t, was.ImageID, is.ImageID)
+		require.NotEqual(t, was.ContainerID, is.ContainerID)
+		require.Equal(t, was.ContainerID, is.LastTerminationState.Terminated.ContainerID)
+		require.Equal(t, after.Generation, after.Status.ObservedGeneration)
+	})
+
+	t.Run("a bad image never starts, a good one after it does", func(t *testing.T) {
+		t.Parallel()
+		b.pod(t, "bad", "app:bad", nil)
+		b.await(t, "bad", "refused", waitingFor("ErrImagePull"))
+		pod := b.await(t, "bad", "backing off", waitingFor("ImagePullBackOff"))
+		require.Equal(t, corev1.PodPending, pod.Status.Phase)
+		require.Empty(t, pod.Status.ContainerStatuses[0].ContainerID)
+		require.False(t, ready(pod))
+
+		b.setImage(t, "bad", "app:1")
+		pod = b.await(t, "bad", "Ready", ready)
+		require.Zero(t, pod.Status.ContainerStatuses[0].RestartCount, "it had never run before")
+
+		b.setImage(t, "bad", "registry/bad/app:1")
+		pod = b.await(t, "bad", "backing off", waitingFor("ImagePullBackOff"))
+		require.False(t, ready(pod))
+		require.Equal(t, corev1.PodRunning, pod.Status.Phase)
+	})
+
+	t.Run("a readiness gate holds the pod until someone opens it", func(t *testing.T) {
+		t.Parallel()
+		b.pod(t, "gate", "app:1", func(s *corev1.PodSpec) {
+			s.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: "example.com/open"}}
+		})
+		pod := b.await(t, "gate", "running", func(p *corev1.Pod) bool {
+			return condition(p, corev1.ContainersReady) == corev1.ConditionTrue
+		})
+		require.False(t, ready(pod))
+		for _, status := range []corev1.ConditionStatus{corev1.ConditionTrue, corev1.ConditionFalse} {
+			patch := fmt.Appendf(nil, `{"status": {"conditions": [{"type": "example.com/open", "status": %q}]}}`, status)
+			_, err := b.kube.CoreV1().Pods("default").Patch(t.Context(), "gate", types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+			require.NoError(t, err)
+			b.await(t, "gate", "as its gate", func(p *corev1.Pod) bool { return condition(p, corev1.PodReady) == status })
+		}
+	})
+
+	t.Run("the pods of a Job complete", func(t *testing.T) {
+		t.Parallel()
+		three := int32(3)
+		job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "job"}, Spec: batchv1.JobSpec{
+			Completions: &three, Parallelism: &three,
+			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+				RestartPolicy: corev1.RestartPolicyNever,
+				Containers:    []corev1.Container{{Name: "main", Image: "app:1"}},
+			}},
+		}}
+		_, err := b.kube.BatchV1().Jobs("default").Create(t.Context(), job, metav1.CreateOptions{})
+		require.NoError(t, err)
+		require.Eventually(t, func() bool {
+			job, err := b.kube.BatchV1().Jobs("default").Get(t.Context(), "job", metav1.GetOptions{})
+			return err == nil && job.Status.Succeeded == 3
+		}, 3*soon, tick)
+	})
+
+	t.Run("a deleted pod goes away", func(t *testing.T) {
+		t.Parallel()
+		b.pod(t, "gone", "app:1", nil)
+		b.await(t, "gone", "Ready", ready)
+		require.NoError(t, b.kube.CoreV1().Pods("default").Delete(t.Context(), "gone", metav1.DeleteOptions{}))
+		require.Eventually(t, func() bool {
+			_, err := b.kube.CoreV1().Pods("default").Get(t.Context(), "gone", metav1.GetOptions{})
+			return apierrors.IsNotFound(err)
+		}, soon, tick)
+	})
+}
+
+func TestAnAPIServerComesBackWithItsData(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, Config{ControlPlaneOnly: true, Audit: true})
+	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "kept"}, Data: map[string]string{"answer": "42"}}
+	_, err := b.kube.CoreV1().ConfigMaps("default").Create(t.Context(), config, metav1.CreateOptions{})
+	require.NoError(t, err)
+
+	require.NoError(t, b.StopComponent(t.Context(), APIServer))
+	require.Equal(t, []string{APIServer}, b.Missing())
+	_, err = b.kube.CoreV1().ConfigMaps("default").Get(t.Context(), "kept", metav1.GetOptions{})
+	require.Error(t, err)
+
+	require.NoError(t, b.StartComponent(t.Context(), APIServer))
+	require.NoError(t, b.StartComponent(t.Context(), APIServer), "twice is once")
+	got, err := b.kube.CoreV1().ConfigMaps("default").Get(t.Context(), "kept", metav1.GetOptions{})
+	require.NoError(t, err)
+	require.Equal(t, "42", got.Data["answer"])
+
+	audit, err := os.ReadFile(b.AuditLog)
+	require.NoError(t, err)
+	var writes []string
+	for line := range strings.Lines(string(audit)) {
+		if strings.Contains(line, `"verb":"create"`) && strings.Contains(line, `"name":"kept"`) {
+			writes = append(writes, line)
+		}
+	}
+	require.Len(t, writes, 1, "a write is in the audit log once, and stays there")
+	require.Contains(t, writes[0], `"username":"lab:admin"`)
+	require.Contains(t, writes[0], `"answer":"42"`, "with what was sent")
+}
+
+func TestUpMendsAClusterWhoseProcessesWereKilled(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, Config{Nodes: "kwok:2"})
+	b.pod(t, "kept", "app:1", nil)
+	before := b.await(t, "kept", "Ready", ready)
+
+	processes, err := b.Processes()
+	require.NoError(t, err)
+	require.Len(t, processes, 5)
+	for _, p := range processes {
+		require.True(t, p.Signal(unix.SIGKILL))
+	}
+	require.Eventually(t, func() bool { return len(b.Missing()) == 5 }, soon, tick)
+
+	cfg := b.config
+	cfg.StateRoot, cfg.Nodes, cfg.tied = filepath.Dir(b.Dir), "kwok:3", true
+	again, err := Up(t.Context(), cfg)
+	require.NoError(t, err)
+	require.Equal(t, b.ServerURL, again.ServerURL)
+	require.Equal(t, b.CA, again.CA)
+	require.Empty(t, b.Missing())
+	after, err := b.kube.CoreV1().Pods("default").Get(t.Context(), "kept", metav1.GetOptions{})
+	require.NoError(t, err)
+	require.Equal(t, before.UID, after.UID)
+	require.Zero(t, after.Status.ContainerStatuses[0].RestartCount)
+
+	b.setImage(t, "kept", "app:2") // The new kwok has taken over the old one's nodes.
+	b.await(t, "kept", "restarted", func(p *corev1.Pod) bool { return ready(p) && p.Status.ContainerStatuses[0].RestartCount == 1 })
+	require.NoError(t, again.AddNodes(t.Context(), 2))
+	nodes, err := again.nodes(t.Context())
+	require.NoError(t, err)
+	require.Len(t, nodes, 5)
+}
+
+func TestDownLeavesNothing(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, Config{Nodes: "kwok:1"})
+	_, err := b.Start(Command{Name: "manager", Args: []string{"sleep", "300"}})
+	require.NoError(t, err)
+	processes, err := b.Processes()
+	require.NoError(t, err)
+	require.Len(t, processes, 6)
+
+	require.NoError(t, b.Down(t.Context()))
+	for _, p := range processes {
+		require.False(t, p.Alive(), p.Name)
+	}
+	require.NoDirExists(t, b.Dir)
+	require.ErrorIs(t, b.Down(context.WithoutCancel(t.Context())), ErrNotFound)
+}
+
+func TestAComponentThatDiesIsNamedWithItsLog(t *testing.T) {
+	t.Parallel()
+	cfg := Config{Name: "broken", StateRoot: t.TempDir(), ControlPlaneOnly: true, APIServerArgs: []string{"--no-such-flag"}, tied: true}
+	t.Cleanup(func() { _ = down(context.WithoutCancel(t.Context()), filepath.Join(cfg.StateRoot, cfg.Name)) })
+	_, err := Up(t.Context(), cfg)
+	require.ErrorContains(t, err, "kube-apiserver ended")
+	require.ErrorContains(t, err, "unknown flag: --no-such-flag")
+}

@@ -1,0 +1,23 @@
+package lab
+
+import (
+	"os"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+// starterEnv makes the test binary a program that starts a tied process in the
+// folder that it names, and ends.
+const starterEnv = "FLOTILLA_LAB_TEST_STARTER"
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(starterEnv); dir != "" {
+		_, err := StartProcess(Command{Dir: dir, Name: "tied", Args: []string{"sleep", "300"}, Tied: true})
+		if err != nil {
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	goleak.VerifyTestMain(m)
+}
