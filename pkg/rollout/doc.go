@@ -1,0 +1,31 @@
+// Package rollout answers one question for every kind that owns or edits pods: which pods change now, and why.
+//
+// The idea: Next is a pure function of a Goal (how many pods, how many of them old, how many may be unavailable or too
+// many) and of the pods as plain facts. It returns the next Steps only. Nothing is stored between two calls; a caller
+// does the steps, observes again and asks again, until there is no step. The same facts give the same steps, in
+// whatever order the pods are listed.
+//
+// One rule bounds all that takes pods out of service, whether a pod is named for deletion, spare, re-created or updated
+// in place:
+//
+//	available pods - 1 >= Want - MaxUnavailable
+//
+// What is unavailable already costs nothing: it may be deleted or updated at once. Two more rules pace an update:
+//
+//	unavailable pods of the new revision + pods chosen now <= MaxUnavailable + pods above Want
+//	pods <= Want + surge, surge <= MaxSurge
+//
+// so that a revision that never becomes available stops after the first batch, and so that new pods come before old
+// ones go only where a pod must be re-created (or where MaxUnavailable is 0 and nothing else could move).
+//
+// An update in place takes three steps on a pod: Mark (close the readiness gate), Edit (write the spec), Release (open
+// the gate). EditState says where a pod is. A pod in the middle is unavailable already, so going on with it is never
+// held up, also towards another revision than the one it was marked for.
+//
+// What differs by kind is data. CloneSet: all of it. StatefulSet: Rank.Order is the ordinal, highest first, and the
+// caller gives the ordinals that are free to the pods that Steps.Create asks for. SidecarSet: Want is the number of
+// matched pods and the mode is InPlaceOnly, so nothing is created or deleted.
+//
+// What it won't do: it knows no API object but the value types in Rank, takes no time but as an argument, draws no
+// random names, and never updates a pod from the new revision back to an old one.
+package rollout

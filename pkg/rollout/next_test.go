@@ -1,0 +1,490 @@
+package rollout
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// pod returns a pod of the new revision that is available, changed by each of fs.
+func pod(key string, fs ...func(*Pod)) Pod {
+	p := Pod{Key: key, Ready: true, Available: true, Gated: true, Rank: Rank{
+		Assigned: true, Phase: corev1.PodRunning, Created: start, ReadySince: start,
+	}}
+	for _, f := range fs {
+		f(&p)
+	}
+	return p
+}
+
+func old(p *Pod)             { p.Old = true }
+func unready(p *Pod)         { p.Ready, p.Available = false, false }
+func tooYoung(p *Pod)        { p.Available = false }
+func leaving(p *Pod)         { p.Leaving = true; unready(p) }
+func doomed(p *Pod)          { p.Doomed = true }
+func gateless(p *Pod)        { p.Gated = false }
+func quiet(p *Pod)           { p.Quiet = true }
+func unsuited(p *Pod)        { p.NoEdit = "container app: env changed" }
+func marked(p *Pod)          { p.Edit = EditMarked; unready(p) }
+func updating(p *Pod)        { p.Edit = EditUpdating; unready(p) }
+func editDone(p *Pod)        { p.Edit = EditDone; unready(p) }
+func held(p *Pod)            { p.Edit = EditHeld; unready(p) }
+func order(n int) func(*Pod) { return func(p *Pod) { p.Rank.Order = n } }
+
+// many returns n pods with keys "<prefix>00", "<prefix>01" and so on.
+func many(n int, prefix string, fs ...func(*Pod)) []Pod {
+	out := make([]Pod, 0, n)
+	for i := range n {
+		out = append(out, pod(fmt.Sprintf("%s%02d", prefix, i), fs...))
+	}
+	return out
+}
+
+// brief is the steps without their sentences: "create new Missing", "delete a00 ScaleIn", "hold Budget 2".
+func brief(s Steps) []string {
+	var out []string
+	for _, c := range s.Create {
+		rev := "new"
+		if c.Old {
+			rev = "old"
+		}
+		out = append(out, fmt.Sprintf("create %s %s", rev, c.Reason))
+	}
+	for _, part := range []struct {
+		verb  string
+		steps []Step
+	}{{"delete", s.Delete}, {"mark", s.Mark}, {"edit", s.Edit}, {"release", s.Release}} {
+		for _, d := range part.steps {
+			out = append(out, fmt.Sprintf("%s %s %s", part.verb, d.Key, d.Reason))
+		}
+	}
+	for _, h := range s.Holds {
+		out = append(out, fmt.Sprintf("hold %s %d", h.Reason, h.Pods))
+	}
+	return out
+}
+
+func TestNext(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name string
+		goal Goal
+		pods []Pod
+		want []string
+	}{
+		{
+			name: "nothing is done when the goal is reached",
+			goal: Goal{Want: 3, MaxUnavailable: 1, MaxSurge: 1},
+			pods: many(3, "a"),
+		},
+		{
+			name: "missing pods are made, up to the partition of the old revision",
+			goal: Goal{Want: 4, Partition: 2},
+			pods: slices.Concat(many(1, "a", old), many(1, "b")),
+			want: []string{"create old Missing", "create new Missing"},
+		},
+		{
+			name: "a negative goal wants no pod",
+			goal: Goal{Want: -3, MaxSurge: -1},
+			pods: many(1, "a"),
+			want: []string{"delete a00 ScaleIn"},
+		},
+		{
+			name: "a leaving pod counts no more and is made up for",
+			goal: Goal{Want: 2},
+			pods: slices.Concat(many(1, "a"), many(1, "b", leaving)),
+			want: []string{"create new Missing"},
+		},
+		{
+			name: "scale-in takes old pods down to the partition before new ones",
+			goal: Goal{Want: 3, Partition: 1, MaxUnavailable: 1},
+			pods: slices.Concat(many(3, "a", old), many(2, "b")),
+			want: []string{"delete a00 ScaleIn", "delete a01 ScaleIn"},
+		},
+		{
+			name: "scale-in takes what does not serve first",
+			goal: Goal{Want: 2},
+			pods: slices.Concat(many(2, "a"), many(1, "b", tooYoung), many(1, "c", unready)),
+			want: []string{"delete c00 ScaleIn", "delete b00 ScaleIn"},
+		},
+		{
+			name: "pods that are ready and not yet available do not hold up scale-in",
+			goal: Goal{Want: 2},
+			pods: slices.Concat(many(2, "a", doomed), many(2, "b", tooYoung)),
+			want: []string{"delete a00 Named", "delete a01 Named"},
+		},
+		{
+			name: "pods that are not ready do hold up the delete of named ones that serve",
+			goal: Goal{Want: 2},
+			pods: slices.Concat(many(2, "a", doomed), many(2, "b", unready)),
+			want: []string{"hold Budget 2"},
+		},
+		{
+			name: "a named pod that is ready and not yet available stays where too few are ready",
+			goal: Goal{Want: 2},
+			pods: slices.Concat(many(1, "a", doomed, tooYoung), many(1, "b", unready)),
+			want: []string{"hold Budget 1"},
+		},
+		{
+			name: "surge pods that are not yet available do not let old ones go",
+			goal: Goal{Want: 2, MaxSurge: 2},
+			pods: slices.Concat(many(2, "a", old), many(2, "b", tooYoung)),
+			want: []string{"hold Budget 2"},
+		},
+		{
+			name: "a named pod that does not serve goes at once",
+			goal: Goal{Want: 2},
+			pods: slices.Concat(many(1, "a", doomed, unready), many(1, "b")),
+			want: []string{"delete a00 Named"},
+		},
+		{
+			name: "a named pod that serves waits for the budget",
+			goal: Goal{Want: 3, MaxUnavailable: 1},
+			pods: slices.Concat(many(1, "a", doomed), many(1, "b"), many(1, "c", unready)),
+			want: []string{"hold Budget 1"},
+		},
+		{
+			name: "an old named pod that the partition keeps is replaced by an old one",
+			goal: Goal{Want: 2, Partition: 2, MaxSurge: 1},
+			pods: slices.Concat(many(1, "a", old, doomed), many(1, "b", old)),
+			want: []string{"create old Surge", "hold Budget 1"},
+		},
+		{
+			name: "named pods get surge also while paused, because they are no update",
+			goal: Goal{Want: 2, MaxSurge: 1, Paused: true},
+			pods: slices.Concat(many(1, "a", doomed), many(1, "b")),
+			want: []string{"create new Surge", "hold Budget 1"},
+		},
+		{
+			name: "re-creation is limited by the budget",
+			goal: Goal{Want: 4, MaxUnavailable: 2},
+			pods: many(4, "a", old),
+			want: []string{"delete a00 Recreate", "delete a01 Recreate", "hold InFlight 2"},
+		},
+		{
+			name: "missing pods use up the budget",
+			goal: Goal{Want: 4, MaxUnavailable: 1},
+			pods: many(3, "a", old),
+			want: []string{"create new Missing", "hold InFlight 3"},
+		},
+		{
+			name: "old pods that do not serve are updated at the pace of the budget, though they are free",
+			goal: Goal{Want: 4, MaxUnavailable: 1, Mode: InPlaceIfPossible},
+			pods: many(4, "a", old, unready),
+			want: []string{"mark a00 InPlace", "hold InFlight 3"},
+		},
+		{
+			name: "updated pods that do not serve stop the update",
+			goal: Goal{Want: 4, MaxUnavailable: 1},
+			pods: slices.Concat(many(1, "a", unready), many(3, "b", old)),
+			want: []string{"hold InFlight 3"},
+		},
+		{
+			name: "an unavailable pod that the partition keeps uses up the budget of the others",
+			goal: Goal{Want: 3, Partition: 1, MaxUnavailable: 1, Mode: InPlaceOnly},
+			pods: slices.Concat(many(1, "a", old, unready, unsuited), many(2, "b", old)),
+			want: []string{"hold Budget 2"},
+		},
+		{
+			name: "surge makes new pods only for those that have to be re-created",
+			goal: Goal{Want: 3, MaxSurge: 3, MaxUnavailable: 1, Mode: InPlaceIfPossible},
+			pods: slices.Concat(many(2, "a", old), many(1, "b", old, unsuited)),
+			want: []string{"create new Surge", "mark a00 InPlace", "hold InFlight 2"},
+		},
+		{
+			name: "with none unavailable, surge serves pods that are edited in place as well",
+			goal: Goal{Want: 2, MaxSurge: 1, Mode: InPlaceIfPossible},
+			pods: many(2, "a", old),
+			want: []string{"create new Surge", "hold InFlight 2"},
+		},
+		{
+			name: "with neither surge nor unavailable pods allowed nothing moves",
+			goal: Goal{Want: 2},
+			pods: many(2, "a", old),
+			want: []string{"hold InFlight 2"},
+		},
+		{
+			name: "a paused goal adds no surge",
+			goal: Goal{Want: 2, MaxSurge: 1, Paused: true},
+			pods: many(2, "a", old),
+			want: []string{"hold Paused 2"},
+		},
+		{
+			name: "a paused goal keeps the surge that the update needs",
+			goal: Goal{Want: 3, MaxSurge: 1, Paused: true},
+			pods: slices.Concat(many(3, "a", old), many(1, "b")),
+			want: []string{"hold Paused 1", "hold Paused 2"},
+		},
+		{
+			name: "OnDelete updates nothing and makes new pods of the new revision, whatever the partition",
+			goal: Goal{Want: 3, Partition: 3, MaxUnavailable: 3, MaxSurge: 1, Mode: OnDelete},
+			pods: many(2, "a", old),
+			want: []string{"create new Missing"},
+		},
+		{
+			name: "a partition above the number of pods keeps them all",
+			goal: Goal{Want: 2, Partition: 9, MaxUnavailable: 2},
+			pods: many(2, "a", old),
+		},
+		{
+			name: "new pods are never brought back to the old revision",
+			goal: Goal{Want: 2, Partition: 2, MaxUnavailable: 2},
+			pods: many(2, "a"),
+		},
+		{
+			name: "InPlaceOnly leaves pods that can't be edited and says so",
+			goal: Goal{Want: 3, MaxUnavailable: 3, Mode: InPlaceOnly},
+			pods: slices.Concat(many(2, "a", old, unsuited), many(1, "b", old)),
+			want: []string{"mark b00 InPlace", "hold NotInPlace 2"},
+		},
+		{
+			name: "InPlaceIfPossible re-creates pods that can't be edited",
+			goal: Goal{Want: 2, MaxUnavailable: 2, Mode: InPlaceIfPossible},
+			pods: slices.Concat(many(1, "a", old, unsuited), many(1, "b", old)),
+			want: []string{"delete a00 Recreate", "mark b00 InPlace"},
+		},
+		{
+			name: "ReCreate edits nothing, though it could",
+			goal: Goal{Want: 1, MaxUnavailable: 1, Mode: ReCreate},
+			pods: many(1, "a", old),
+			want: []string{"delete a00 Recreate"},
+		},
+		{
+			name: "a pod without the gate is edited at once, within the budget",
+			goal: Goal{Want: 2, MaxUnavailable: 1, Mode: InPlaceOnly},
+			pods: many(2, "a", old, gateless),
+			want: []string{"edit a00 InPlace", "hold InFlight 1"},
+		},
+		{
+			name: "an edit that restarts nothing is free",
+			goal: Goal{Want: 2, Mode: InPlaceOnly},
+			pods: many(2, "a", old, quiet),
+			want: []string{"edit a00 InPlace", "edit a01 InPlace"},
+		},
+		{
+			name: "a marked pod is edited, though the budget is spent",
+			goal: Goal{Want: 3, MaxUnavailable: 1, Mode: InPlaceOnly},
+			pods: slices.Concat(many(1, "a", old), many(1, "b", unready), many(1, "c", old, marked)),
+			want: []string{"edit c00 InPlace", "hold InFlight 1"},
+		},
+		{
+			name: "a marked pod is released when the goal is paused",
+			goal: Goal{Want: 1, MaxUnavailable: 1, Mode: InPlaceOnly, Paused: true},
+			pods: many(1, "a", old, marked),
+			want: []string{"release a00 Restored", "hold Paused 1"},
+		},
+		{
+			name: "a marked pod is released when its own revision is rolled out again",
+			goal: Goal{Want: 1, MaxUnavailable: 1, Mode: InPlaceOnly},
+			pods: many(1, "a", marked),
+			want: []string{"release a00 Restored"},
+		},
+		{
+			name: "a marked pod is released when the partition keeps it",
+			goal: Goal{Want: 1, Partition: 1, MaxUnavailable: 1, Mode: InPlaceOnly},
+			pods: many(1, "a", old, marked),
+			want: []string{"release a00 Restored"},
+		},
+		{
+			name: "a marked pod is re-created when its revision can't be reached in place any more",
+			goal: Goal{Want: 1, Mode: InPlaceIfPossible},
+			pods: many(1, "a", old, marked, unsuited),
+			want: []string{"delete a00 Recreate"},
+		},
+		{
+			name: "a pod that hangs in its update is edited again for another revision",
+			goal: Goal{Want: 2, MaxUnavailable: 1, Mode: InPlaceOnly},
+			pods: slices.Concat(many(1, "a", old, updating), many(1, "b", unready)),
+			want: []string{"edit a00 InPlace"},
+		},
+		{
+			name: "a pod that hangs in its update holds the budget",
+			goal: Goal{Want: 2, MaxUnavailable: 1, Mode: InPlaceOnly},
+			pods: slices.Concat(many(1, "a", updating), many(1, "b", old)),
+			want: []string{"hold InFlight 1"},
+		},
+		{
+			name: "a pod whose update is done is released, also while paused",
+			goal: Goal{Want: 1, Mode: InPlaceOnly, Paused: true},
+			pods: many(1, "a", editDone),
+			want: []string{"release a00 Updated"},
+		},
+		{
+			name: "an old pod whose update is done and that is to change again is not released in between",
+			goal: Goal{Want: 1, MaxUnavailable: 1, Mode: InPlaceOnly},
+			pods: many(1, "a", old, editDone),
+			want: []string{"edit a00 InPlace"},
+		},
+		{
+			name: "a new pod is released once nothing holds it back",
+			goal: Goal{Want: 1, Mode: InPlaceOnly},
+			pods: many(1, "a", held),
+			want: []string{"release a00 Started"},
+		},
+		{
+			name: "a named pod in the middle of an update is deleted and gets no other step",
+			goal: Goal{Want: 1, MaxUnavailable: 1, Mode: InPlaceOnly},
+			pods: many(1, "a", doomed, old, marked),
+			want: []string{"delete a00 Named"},
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			require.Empty(t, cmp.Diff(tc.want, brief(Next(tc.goal, tc.pods, start))))
+		})
+	}
+}
+
+func TestNextSaysWhyWithTheNumbers(t *testing.T) {
+	t.Parallel()
+	s := Next(Goal{Want: 3, MaxUnavailable: 1}, many(3, "a", old), start)
+	require.Equal(t, []Step{{Key: "a00", Reason: ReasonRecreate, Why: "old revision; 3 available > 2 minimum"}}, s.Delete)
+	require.Equal(t, []Hold{{
+		Reason: ReasonInFlight, Pods: 2, Why: "2 old pods wait: 1 updated pods not available >= 1 at a time",
+	}}, s.Holds)
+	require.False(t, s.None())
+}
+
+func TestNextAsksAgainWhenTimeAloneChangesAPod(t *testing.T) {
+	t.Parallel()
+	at := func(d time.Duration) func(*Pod) { return func(p *Pod) { p.ChangesAt = start.Add(d) } }
+	for _, tc := range []struct {
+		name string
+		pods []Pod
+		want time.Duration
+	}{
+		{"no pod changes by time", many(2, "a"), 0},
+		{"the first change counts", []Pod{pod("a", at(9*time.Second)), pod("b", at(4*time.Second))}, 4 * time.Second},
+		{"a change that is past does not count", []Pod{pod("a", at(0)), pod("b", at(-time.Second))}, 0},
+		{"a leaving pod does not count", []Pod{pod("a", leaving, at(time.Second))}, 0},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, tc.want, Next(Goal{Want: len(tc.pods)}, tc.pods, start).Recheck)
+		})
+	}
+}
+
+func TestDeletionOrder(t *testing.T) {
+	t.Parallel()
+	later := start.Add(time.Hour)
+	for _, tc := range []struct {
+		name          string
+		first, second func(*Pod)
+	}{
+		{"without node goes before assigned", func(p *Pod) { p.Rank.Assigned = false }, unready},
+		{"pending goes before unknown", func(p *Pod) { p.Rank.Phase = corev1.PodPending }, func(p *Pod) { p.Rank.Phase = corev1.PodUnknown }},
+		{"unknown goes before running", func(p *Pod) { p.Rank.Phase = corev1.PodUnknown }, unready},
+		{"not available goes before available", tooYoung, func(p *Pod) { p.Rank.Cost = -9 }},
+		{"not ready goes before ready", unready, tooYoung},
+		{"lower cost goes before a fuller node", func(p *Pod) { p.Rank.Cost = -1 }, func(p *Pod) { p.Rank.Node = "full" }},
+		{"a fuller node goes before a shorter time of being ready", func(p *Pod) { p.Rank.Node = "full" }, func(p *Pod) { p.Rank.ReadySince = later }},
+		{"ready for a shorter time goes before more restarts", func(p *Pod) { p.Rank.ReadySince = later }, func(p *Pod) { p.Rank.Restarts = 9 }},
+		{"ready since an unknown time goes first", func(p *Pod) { p.Rank.ReadySince = time.Time{} }, func(p *Pod) { p.Rank.ReadySince = later }},
+		{"more restarts goes before newer", func(p *Pod) { p.Rank.Restarts = 1 }, func(p *Pod) { p.Rank.Created = later }},
+		{"newer goes before older", func(p *Pod) { p.Rank.Created = later }, func(p *Pod) { p.Key = "a" }},
+		{"the key decides between equals", func(p *Pod) { p.Key = "a" }, func(p *Pod) { p.Key = "z" }},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			full := func(p *Pod) { p.Rank.Node = "full" }
+			first, second := pod("k1", tc.first), pod("k0", tc.second)
+			keep := []Pod{pod("k2", full, func(p *Pod) { p.Rank.Cost = 7 })}
+			s := Next(Goal{Want: 2, MaxUnavailable: 2}, append(keep, second, first), start)
+			require.Equal(t, []string{"delete " + first.Key + " ScaleIn"}, brief(s))
+		})
+	}
+}
+
+func TestScaleInSpreadsOverTopology(t *testing.T) {
+	t.Parallel()
+	in := func(zone, node string) func(*Pod) {
+		return func(p *Pod) { p.Rank.Node, p.Rank.Domains = node, []string{zone} }
+	}
+	pods := []Pod{
+		pod("a", in("z1", "n1")), pod("b", in("z1", "n2")), pod("c", in("z1", "n2")), pod("d", in("z1", "n3")),
+		pod("e", in("z2", "n4")), pod("f", in("z2", "n4")),
+	}
+	s := Next(Goal{Want: 3, MaxUnavailable: 3}, pods, start)
+	require.Equal(t, []string{"delete b ScaleIn", "delete c ScaleIn", "delete a ScaleIn"}, brief(s),
+		"the fuller zone first, and there the fuller node")
+}
+
+func TestUpdateOrder(t *testing.T) {
+	t.Parallel()
+	later := start.Add(time.Hour)
+	for _, tc := range []struct {
+		name          string
+		first, second func(*Pod)
+	}{
+		{"in the middle of an update goes first", marked, order(-9)},
+		{"the caller's order goes before state", order(-1), unready},
+		{"without node goes before assigned", func(p *Pod) { p.Rank.Assigned = false }, unready},
+		{"pending goes before running", func(p *Pod) { p.Rank.Phase = corev1.PodPending }, unready},
+		{"not ready goes before ready", unready, tooYoung},
+		{"ready for a shorter time goes before more restarts", func(p *Pod) { p.Rank.ReadySince = later }, func(p *Pod) { p.Rank.Restarts = 9 }},
+		{"more restarts goes before newer", func(p *Pod) { p.Rank.Restarts = 1 }, func(p *Pod) { p.Rank.Created = later }},
+		{"cost has no say", func(p *Pod) { p.Key = "a" }, func(p *Pod) { p.Rank.Cost = -9 }},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			first, second := pod("k1", old, tc.first), pod("k0", old, tc.second)
+			s := Next(Goal{Want: 2, Partition: 1, MaxUnavailable: 2, Mode: InPlaceOnly}, []Pod{second, first}, start)
+			require.Len(t, slices.Concat(s.Mark, s.Edit), 1)
+			require.Equal(t, first.Key, slices.Concat(s.Mark, s.Edit)[0].Key)
+		})
+	}
+}
+
+// An ordered world: the ordinal, highest first, is the order of updates; the ordinals that nobody holds are the names of
+// pods to make; pods beyond the range are named for deletion. Nothing of it is known here.
+func TestOrderedWorldIsData(t *testing.T) {
+	t.Parallel()
+	const want = 4
+	ordinal := func(n int, fs ...func(*Pod)) Pod { return pod(fmt.Sprintf("db-%d", n), append(fs, order(-n))...) }
+
+	pods := []Pod{ordinal(0, old), ordinal(1, old), ordinal(2, old), ordinal(3, old)}
+	s := Next(Goal{Want: want, Partition: 2, MaxUnavailable: 1}, pods, start)
+	require.Equal(t, []string{"delete db-3 Recreate", "hold InFlight 1"}, brief(s))
+
+	pods = []Pod{ordinal(0, old), ordinal(1, old), ordinal(2, old), ordinal(7, old, doomed, unready)}
+	s = Next(Goal{Want: want, Partition: 2, MaxUnavailable: 2}, pods, start)
+	require.Equal(t, []string{"delete db-7 Named", "delete db-2 Recreate"}, brief(s))
+
+	s = Next(Goal{Want: want, Partition: 2, MaxUnavailable: 2}, pods[:2], start)
+	require.Equal(t, []string{"create new Missing", "create new Missing"}, brief(s))
+}
+
+func BenchmarkNext(b *testing.B) {
+	for _, n := range []int{100, 10000} {
+		pods := make([]Pod, n)
+		for i := range pods {
+			pods[i] = pod(fmt.Sprintf("p%05d", i), func(p *Pod) {
+				p.Old = i%3 == 0
+				p.Rank.Node = fmt.Sprintf("n%d", i%200)
+				p.Rank.Created = start.Add(time.Duration(i*7919%n) * time.Second)
+				p.Rank.ReadySince = p.Rank.Created
+			})
+		}
+		for _, bc := range []struct {
+			name string
+			goal Goal
+		}{
+			{"update", Goal{Want: n, MaxUnavailable: n / 5, Mode: InPlaceIfPossible}},
+			{"scale-in", Goal{Want: n / 2, MaxUnavailable: n / 5, Mode: InPlaceIfPossible}},
+			{"rest", Goal{Want: n, Partition: n, Mode: InPlaceIfPossible}},
+		} {
+			b.Run(fmt.Sprintf("pods=%d/%s", n, bc.name), func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					Next(bc.goal, pods, start)
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,387 @@
+package rollout
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+// start is tick 0 of every replay; a tick is a second.
+var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+// model is a world in which steps come true: pods are scheduled, become ready, restart and go after some ticks.
+type model struct {
+	goal     Goal
+	target   string                       // the revision that is rolled out
+	previous string                       // the revision that creates with Old get
+	noEdit   func(from, to string) string // why a pod can't be updated in place; nil: it always can
+	quiet    func(from, to string) bool   // the update restarts nothing; nil: it always does
+	bad      map[string]bool              // revisions whose containers never start
+	gateless bool                         // pods have no readiness gate
+	slow     int                          // ticks until a container serves
+	minReady int                          // ticks until a ready pod is available
+	pods     map[string]*modelPod
+	tick     int
+	made     int
+}
+
+type modelPod struct {
+	rev     string
+	edit    EditState
+	doomed  bool
+	serves  int // tick at which the containers serve; never: -1
+	ready   int // tick since which the pod is ready; not ready: -1
+	leaving int // ticks until it is gone; 0: it stays
+	rank    Rank
+}
+
+func newModel(g Goal, pods int) *model {
+	m := &model{goal: g, target: "v1", previous: "v1", slow: 2, pods: map[string]*modelPod{}}
+	for range pods {
+		m.add("v1", EditNone)
+	}
+	for _, p := range m.pods {
+		p.serves, p.ready = -100, -100
+	}
+	return m
+}
+
+func (m *model) add(rev string, e EditState) {
+	m.made++
+	name := fmt.Sprintf("p%02d", m.made)
+	m.pods[name] = &modelPod{rev: rev, edit: e, ready: -1, serves: m.serves(rev), rank: Rank{
+		Assigned: true, Phase: corev1.PodRunning, Node: fmt.Sprintf("n%d", m.made%3), Created: m.at(m.tick),
+	}}
+}
+
+func (m *model) serves(rev string) int {
+	if m.bad[rev] {
+		return -1
+	}
+	return m.tick + m.slow
+}
+
+func (m *model) at(tick int) time.Time { return start.Add(time.Duration(tick) * time.Second) }
+
+func (m *model) names() []string { return slices.Sorted(maps.Keys(m.pods)) }
+
+// facts are the pods as Next sees them.
+func (m *model) facts() []Pod {
+	out := make([]Pod, 0, len(m.pods))
+	for _, name := range m.names() {
+		p := m.pods[name]
+		f := Pod{
+			Key: name, Old: p.rev != m.target, Leaving: p.leaving > 0, Doomed: p.doomed, Edit: p.edit,
+			Ready: p.ready != -1, Gated: !m.gateless, Rank: p.rank,
+		}
+		if f.Ready {
+			f.Rank.ReadySince = m.at(p.ready)
+			f.Available = m.tick-p.ready >= m.minReady
+			if !f.Available {
+				f.ChangesAt = m.at(p.ready + m.minReady)
+			}
+		}
+		if f.Old && m.noEdit != nil {
+			f.NoEdit = m.noEdit(p.rev, m.target)
+		}
+		if f.Old && m.quiet != nil {
+			f.Quiet = m.quiet(p.rev, m.target)
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+func (m *model) apply(s Steps) {
+	for _, d := range s.Delete {
+		m.pods[d.Key].leaving = 1 + m.slow/2
+	}
+	for _, d := range s.Mark {
+		m.pods[d.Key].edit, m.pods[d.Key].ready = EditMarked, -1
+	}
+	for _, d := range s.Edit {
+		p := m.pods[d.Key]
+		if m.quiet != nil && m.quiet(p.rev, m.target) {
+			p.rev = m.target
+			continue
+		}
+		p.rev, p.edit, p.ready, p.serves = m.target, EditUpdating, -1, m.serves(m.target)
+	}
+	for _, d := range s.Release {
+		m.pods[d.Key].edit = EditNone
+	}
+	for _, c := range s.Create {
+		rev := m.target
+		if c.Old {
+			rev = m.previous
+		}
+		m.add(rev, EditHeld)
+	}
+	m.tick++
+	m.settle()
+}
+
+// settle lets the world catch up with the tick.
+func (m *model) settle() {
+	for name, p := range m.pods {
+		up := p.serves != -1 && p.serves <= m.tick
+		if p.edit == EditUpdating && up {
+			p.edit = EditDone
+		}
+		if up && p.edit == EditNone && p.ready == -1 {
+			p.ready = m.tick
+		}
+		if p.leaving > 0 {
+			if p.leaving--; p.leaving == 0 {
+				delete(m.pods, name)
+			}
+		}
+	}
+}
+
+// waiting tells that the world will change without a step.
+func (m *model) waiting() bool {
+	for _, p := range m.pods {
+		if p.leaving > 0 || p.serves > m.tick || p.ready != -1 && m.tick-p.ready < m.minReady {
+			return true
+		}
+	}
+	return false
+}
+
+// rest replays until nothing is left to do or to wait for, and writes what happened.
+func (m *model) rest(t *testing.T, out *strings.Builder) {
+	t.Helper()
+	last := ""
+	for range 200 {
+		facts := m.facts()
+		s := Next(m.goal, facts, m.at(m.tick))
+		if line := m.summary(facts); line != last || !s.None() {
+			fmt.Fprintf(out, "%3d  %s\n", m.tick, line)
+			last = line
+		}
+		writeSteps(out, s)
+		if s.None() && !m.waiting() {
+			for _, h := range s.Holds {
+				fmt.Fprintf(out, "     hold %s: %s\n", h.Reason, h.Why)
+			}
+			out.WriteString("     at rest\n")
+			return
+		}
+		m.apply(s)
+	}
+	t.Fatalf("no rest after 200 ticks:\n%s", out)
+}
+
+func (m *model) summary(facts []Pod) string {
+	total, available, revs := 0, 0, map[string]int{}
+	for _, f := range facts {
+		if f.Leaving {
+			continue
+		}
+		total++
+		revs[m.pods[f.Key].rev]++
+		if f.Available {
+			available++
+		}
+	}
+	parts := make([]string, 0, len(revs))
+	for _, r := range slices.Sorted(maps.Keys(revs)) {
+		parts = append(parts, fmt.Sprintf("%s %d", r, revs[r]))
+	}
+	return fmt.Sprintf("pods %d (%s), available %d", total, strings.Join(parts, ", "), available)
+}
+
+func writeSteps(out *strings.Builder, s Steps) {
+	for _, c := range s.Create {
+		rev := "new"
+		if c.Old {
+			rev = "old"
+		}
+		fmt.Fprintf(out, "     create %s (%s): %s\n", rev, c.Reason, c.Why)
+	}
+	for _, part := range []struct {
+		verb  string
+		steps []Step
+	}{{"delete", s.Delete}, {"mark", s.Mark}, {"edit", s.Edit}, {"release", s.Release}} {
+		for _, d := range part.steps {
+			fmt.Fprintf(out, "     %s %s (%s): %s\n", part.verb, d.Key, d.Reason, d.Why)
+		}
+	}
+}
+
+func TestStories(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name string
+		tell func(t *testing.T, out *strings.Builder)
+	}{
+		{"in-place-with-partition", func(t *testing.T, out *strings.Builder) {
+			t.Helper()
+			m := newModel(Goal{Want: 4, MaxUnavailable: 1, Partition: 2, Mode: InPlaceIfPossible}, 4)
+			out.WriteString("# v2 for all but 2 of 4 pods, 1 unavailable at most\n")
+			m.target = "v2"
+			m.rest(t, out)
+			out.WriteString("# partition 0\n")
+			m.goal.Partition = 0
+			m.rest(t, out)
+		}},
+		{"surge-with-re-create", func(t *testing.T, out *strings.Builder) {
+			t.Helper()
+			m := newModel(Goal{Want: 3, MaxSurge: 1, Mode: ReCreate}, 3)
+			m.minReady = 3
+			out.WriteString("# v2 for 3 pods, none unavailable, 1 above; ready for 3 ticks to count\n")
+			m.target = "v2"
+			m.rest(t, out)
+		}},
+		{"in-place-needs-no-surge", func(t *testing.T, out *strings.Builder) {
+			t.Helper()
+			m := newModel(Goal{Want: 3, MaxSurge: 2, MaxUnavailable: 1, Mode: InPlaceIfPossible}, 3)
+			out.WriteString("# v2 can be reached in place: no pod above 3\n")
+			m.target = "v2"
+			m.rest(t, out)
+			out.WriteString("# v3 can't: up to 2 pods above 3\n")
+			m.target = "v3"
+			m.noEdit = func(_, to string) string {
+				if to == "v3" {
+					return "container app: env changed"
+				}
+				return ""
+			}
+			m.rest(t, out)
+		}},
+		{"in-place-with-none-unavailable", func(t *testing.T, out *strings.Builder) {
+			t.Helper()
+			m := newModel(Goal{Want: 3, MaxSurge: 1, Mode: InPlaceIfPossible}, 3)
+			out.WriteString("# v2 in place, none unavailable: one pod above 3 serves first\n")
+			m.target = "v2"
+			m.rest(t, out)
+		}},
+		{"rollback-midway", func(t *testing.T, out *strings.Builder) {
+			t.Helper()
+			m := newModel(Goal{Want: 4, MaxUnavailable: 2, Mode: InPlaceIfPossible}, 4)
+			out.WriteString("# v2 for 4 pods, 2 at a time\n")
+			m.target = "v2"
+			for range 6 {
+				s := Next(m.goal, m.facts(), m.at(m.tick))
+				fmt.Fprintf(out, "%3d  %s\n", m.tick, m.summary(m.facts()))
+				writeSteps(out, s)
+				m.apply(s)
+			}
+			out.WriteString("# back to v1\n")
+			m.target = "v1"
+			m.rest(t, out)
+		}},
+		{"hung-image", func(t *testing.T, out *strings.Builder) {
+			t.Helper()
+			m := newModel(Goal{Want: 4, MaxUnavailable: 2, Mode: InPlaceIfPossible}, 4)
+			m.bad = map[string]bool{"v2": true}
+			out.WriteString("# v2 never starts: 2 pods wait for it, 2 serve\n")
+			m.target = "v2"
+			m.rest(t, out)
+			out.WriteString("# back to v1\n")
+			m.target = "v1"
+			m.rest(t, out)
+		}},
+		{"hung-image-then-re-create", func(t *testing.T, out *strings.Builder) {
+			t.Helper()
+			m := newModel(Goal{Want: 3, MaxUnavailable: 1, Mode: InPlaceIfPossible}, 3)
+			m.bad = map[string]bool{"v2": true}
+			out.WriteString("# v2 never starts\n")
+			m.target = "v2"
+			m.rest(t, out)
+			out.WriteString("# v3 changes more than images\n")
+			m.target = "v3"
+			m.noEdit = func(_, _ string) string { return "volumes changed" }
+			m.rest(t, out)
+		}},
+		{"scale-in-order", func(t *testing.T, out *strings.Builder) {
+			t.Helper()
+			m := newModel(Goal{Want: 6, MaxUnavailable: 1}, 6)
+			m.pods["p03"].ready, m.pods["p03"].serves = -1, -1
+			m.pods["p05"].rank.Cost = -1
+			m.pods["p06"].rank.Restarts = 2
+			out.WriteString("# from 6 to 1, one by one: p03 is not ready, p05 is cheap, p06 restarts, n1 has p01 and p04\n")
+			for want := 5; want > 0; want-- {
+				m.goal.Want = want
+				m.rest(t, out)
+			}
+		}},
+		{"paused", func(t *testing.T, out *strings.Builder) {
+			t.Helper()
+			m := newModel(Goal{Want: 4, MaxUnavailable: 2, Mode: InPlaceIfPossible}, 4)
+			m.target = "v2"
+			out.WriteString("# v2, paused after two pods were marked\n")
+			m.apply(Next(m.goal, m.facts(), m.at(m.tick)))
+			m.goal.Paused = true
+			m.rest(t, out)
+			out.WriteString("# scaling goes on\n")
+			m.goal.Want = 5
+			m.rest(t, out)
+			out.WriteString("# resumed\n")
+			m.goal.Paused = false
+			m.rest(t, out)
+		}},
+		{"paused-surge", func(t *testing.T, out *strings.Builder) {
+			t.Helper()
+			m := newModel(Goal{Want: 3, MaxSurge: 2, Mode: ReCreate}, 3)
+			m.target = "v2"
+			out.WriteString("# v2, paused after two pods were surged: no more come, the one still needed stays\n")
+			m.apply(Next(m.goal, m.facts(), m.at(m.tick)))
+			m.goal.Paused = true
+			m.rest(t, out)
+			out.WriteString("# resumed\n")
+			m.goal.Paused = false
+			m.rest(t, out)
+		}},
+		{"named-with-surge", func(t *testing.T, out *strings.Builder) {
+			t.Helper()
+			m := newModel(Goal{Want: 3, MaxSurge: 1}, 3)
+			m.pods["p02"].doomed = true
+			out.WriteString("# p02 is named, none may be unavailable, 1 above: its replacement comes first\n")
+			m.rest(t, out)
+			out.WriteString("# p01 and p03 are named and 1 pod is wanted\n")
+			m.pods["p01"].doomed, m.pods["p03"].doomed = true, true
+			m.goal.Want = 1
+			m.rest(t, out)
+		}},
+		{"metadata-only", func(t *testing.T, out *strings.Builder) {
+			t.Helper()
+			m := newModel(Goal{Want: 3, MaxUnavailable: 1, Partition: 1, Mode: InPlaceIfPossible}, 3)
+			m.quiet = func(_, _ string) bool { return true }
+			out.WriteString("# v2 changes labels only: all at once, no pod leaves service\n")
+			m.target = "v2"
+			m.rest(t, out)
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			var out strings.Builder
+			tc.tell(t, &out)
+			golden(t, tc.name, out.String())
+		})
+	}
+}
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name+".golden")
+	if *update {
+		require.NoError(t, os.MkdirAll("testdata", 0o755))
+		require.NoError(t, os.WriteFile(path, []byte(got), 0o600))
+	}
+	want, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, string(want), got)
+}

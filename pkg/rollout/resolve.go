@@ -1,0 +1,54 @@
+package rollout
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// Rounding says where a percentage that is no whole number of pods goes.
+type Rounding int
+
+const (
+	// Down rounds to the smaller number: 25 % of 10 is 2.
+	Down Rounding = iota
+	// Up rounds to the larger number: 25 % of 10 is 3.
+	Up
+)
+
+// Resolve turns a number or a percentage of `of` pods into a number of pods. Nil is 0. A number stands as it is, also
+// above `of`. It fails on a string that is no percentage ("5", "ten%") and on anything below 0.
+func Resolve(v *intstr.IntOrString, of int, r Rounding) (int, error) {
+	if v == nil {
+		return 0, nil
+	}
+	n, err := intstr.GetScaledValueFromIntOrPercent(v, of, r == Up)
+	if err != nil {
+		return 0, fmt.Errorf("resolve %q of %d pods: %w", v.String(), of, err)
+	}
+	if n < 0 {
+		return 0, fmt.Errorf("resolve %q of %d pods: below 0", v.String(), of)
+	}
+	return n, nil
+}
+
+// ResolvePartition turns a partition into the number of pods, of `of`, that keep the old revision. Nil is 0 and nothing
+// goes above `of`. Percentages round up, so that more than 0 % keeps at least one pod; but less than 100 % of two pods
+// or more never keeps all of them: 95 % of 10 is 9. It fails as Resolve does.
+func ResolvePartition(v *intstr.IntOrString, of int) (int, error) {
+	n, err := Resolve(v, of, Up)
+	if err != nil || v == nil {
+		return 0, err
+	}
+	n = min(n, of)
+	if v.Type == intstr.String && n == of && of > 1 {
+		whole, err := Resolve(v, 100, Up)
+		if err != nil {
+			return 0, err
+		}
+		if whole < 100 {
+			n = of - 1
+		}
+	}
+	return n, nil
+}
