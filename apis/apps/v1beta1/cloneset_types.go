@@ -17,7 +17,6 @@ type CloneSetSpec struct {
 
 	// selector selects the pods. It must not be empty and must match the labels of template; it can't be changed.
 	// +required
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="selector can't be changed: make a new CloneSet"
 	Selector *metav1.LabelSelector `json:"selector"`
 
 	// template is the pod to make (a PodTemplateSpec). Its restartPolicy must be Always. A change of it is a new revision,
@@ -75,6 +74,8 @@ type CloneSetScaleStrategy struct {
 	// rounded up. Unset: not bounded.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:Pattern=`^[0-9]+%$`
+	// +kubebuilder:validation:XValidation:rule="type(self) != int || int(self) >= 0",message="maxUnavailable can't be negative"
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 
 	// enablePVCReuse keeps the claims of a pod that was lost (its node went, it was evicted) for the pod that takes its
@@ -135,18 +136,24 @@ type CloneSetRollingUpdateStrategy struct {
 	// above 0% keeps at least one pod old, one below 100% updates at least one, if there are two pods or more.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:Pattern=`^[0-9]+%$`
+	// +kubebuilder:validation:XValidation:rule="type(self) != int || int(self) >= 0",message="partition can't be negative"
 	Partition *intstr.IntOrString `json:"partition,omitempty"`
 
 	// maxUnavailable is how many pods may be unavailable because of the update: a number or a percentage, rounded up if
 	// maxSurge is 0 and down else. Default 20%. It may not be 0 together with maxSurge.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:Pattern=`^[0-9]+%$`
+	// +kubebuilder:validation:XValidation:rule="type(self) != int || int(self) >= 0",message="maxUnavailable can't be negative"
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 
 	// maxSurge is how many pods may exist beyond replicas during the update: a number or a percentage, rounded up.
 	// Default 0. It must be 0 with podUpdatePolicy InPlaceOnly, and counts as 0 while paused.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:Pattern=`^[0-9]+%$`
+	// +kubebuilder:validation:XValidation:rule="type(self) != int || int(self) >= 0",message="maxSurge can't be negative"
 	MaxSurge *intstr.IntOrString `json:"maxSurge,omitempty"`
 
 	// paused stops the update, not scaling. Default false.
@@ -300,6 +307,7 @@ type CloneSetCondition struct {
 // +kubebuilder:printcolumn:name="CONTAINERS",type=string,priority=1,JSONPath=`.spec.template.spec.containers[*].name`
 // +kubebuilder:printcolumn:name="IMAGES",type=string,priority=1,JSONPath=`.spec.template.spec.containers[*].image`
 // +kubebuilder:printcolumn:name="SELECTOR",type=string,priority=1,JSONPath=`.status.labelSelector`
+// +kubebuilder:validation:XValidation:rule="!has(self.spec) || !has(oldSelf.spec) || self.spec.selector == oldSelf.spec.selector",fieldPath=".spec.selector",message="selector can't be changed: make a new CloneSet"
 type CloneSet struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`

@@ -124,6 +124,7 @@ type DeploymentTemplateSpec struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.subsets) || self.subsets.all(s, has(s.cluster) || has(s.clusterSelector)) || !self.subsets.exists(s, has(s.cluster) || has(s.clusterSelector))",message="either every subset names a cluster or none does: give each subset cluster or clusterSelector, or take them off all"
 // +kubebuilder:validation:XValidation:rule="!has(self.subsets) || !self.subsets.exists(s, has(s.replicas)) || !self.subsets.exists(s, has(s.minReplicas) || has(s.maxReplicas))",message="subsets say either replicas or minReplicas and maxReplicas: use one of the two forms in all subsets"
 // +kubebuilder:validation:XValidation:rule="!has(self.subsets) || !has(self.scheduleStrategy) || !has(self.scheduleStrategy.type) || self.scheduleStrategy.type != 'Adaptive' || !self.subsets.exists(s, has(s.replicas))",message="subsets can't say replicas with scheduleStrategy.type Adaptive: use minReplicas and maxReplicas"
+// +kubebuilder:validation:XValidation:rule="!has(self.subsets) || self.subsets.size() == 0 || self.subsets.exists(s, !has(s.maxReplicas) || has(s.cluster) || has(s.clusterSelector))",message="every subset has maxReplicas, so not every number of replicas fits: remove it from one of them"
 // +kubebuilder:validation:XValidation:rule="!has(self.placement) || (has(self.subsets) && self.subsets.exists(s, has(s.cluster) || has(s.clusterSelector)))",message="placement is about clusters: give each subset cluster or clusterSelector, or remove placement"
 type Topology struct {
 	// subsets are the parts that replicas are divided over. Their order counts where minReplicas and maxReplicas are used:
@@ -167,17 +168,23 @@ type Subset struct {
 	// without it share evenly what remains. It excludes minReplicas and maxReplicas in all subsets.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:Pattern=`^(100|[0-9]{1,2})%$`
+	// +kubebuilder:validation:XValidation:rule="type(self) != int || int(self) >= 0",message="replicas can't be negative"
 	Replicas *intstr.IntOrString `json:"replicas,omitempty"`
 
 	// minReplicas is what this subset gets before any subset gets more: a number or a percentage of spec.replicas.
 	// Default 0.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:Pattern=`^(100|[0-9]{1,2})%$`
+	// +kubebuilder:validation:XValidation:rule="type(self) != int || int(self) >= 0",message="minReplicas can't be negative"
 	MinReplicas *intstr.IntOrString `json:"minReplicas,omitempty"`
 
 	// maxReplicas is what this subset gets at most: a number or a percentage of spec.replicas. Unset: not bounded.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:Pattern=`^(100|[0-9]{1,2})%$`
+	// +kubebuilder:validation:XValidation:rule="type(self) != int || int(self) >= 0",message="maxReplicas can't be negative"
 	MaxReplicas *intstr.IntOrString `json:"maxReplicas,omitempty"`
 
 	// patch is a strategic merge patch on the subset's pod template, applied after everything else.

@@ -1,0 +1,284 @@
+package v1alpha1
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"pgregory.net/rapid"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/apis/pods"
+)
+
+// One law for both kinds and both directions: there and back again is the same object, and what was kept on the way is
+// not left behind. TestRoundTrips draws objects; the fuzz tests look for the draws that break it.
+
+func TestRoundTrips(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name string
+		law  func(*rapid.T)
+	}{
+		{"A CloneSet of v1beta1 comes back from v1alpha1 as it was.", cloneSetFromHubAndBack},
+		{"A CloneSet of v1alpha1 comes back from v1beta1 as it was.", cloneSetToHubAndBack},
+		{"A UnitedDeployment of v1beta1 comes back from v1alpha1 as it was.", unitedDeploymentFromHubAndBack},
+		{"A UnitedDeployment of v1alpha1 comes back from v1beta1 as it was.", unitedDeploymentToHubAndBack},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			rapid.Check(t, tt.law)
+		})
+	}
+}
+
+func FuzzCloneSetFromHubAndBack(f *testing.F) { f.Fuzz(rapid.MakeFuzz(cloneSetFromHubAndBack)) }
+func FuzzCloneSetToHubAndBack(f *testing.F)   { f.Fuzz(rapid.MakeFuzz(cloneSetToHubAndBack)) }
+func FuzzUnitedDeploymentFromHubAndBack(f *testing.F) {
+	f.Fuzz(rapid.MakeFuzz(unitedDeploymentFromHubAndBack))
+}
+func FuzzUnitedDeploymentToHubAndBack(f *testing.F) {
+	f.Fuzz(rapid.MakeFuzz(unitedDeploymentToHubAndBack))
+}
+
+func cloneSetFromHubAndBack(t *rapid.T) {
+	in := &appsv1beta1.CloneSet{ObjectMeta: drawMeta(t), Spec: drawCloneSetV1beta1(t)}
+	there, back := &CloneSet{}, &appsv1beta1.CloneSet{}
+	require.NoError(t, CloneSetFromHub(t.Context(), wire(t, in), there))
+	require.NoError(t, CloneSetToHub(t.Context(), wire(t, there), back))
+	require.Empty(t, cmp.Diff(wire(t, in), wire(t, back)))
+}
+
+func cloneSetToHubAndBack(t *rapid.T) {
+	in := &CloneSet{ObjectMeta: drawMeta(t), Spec: narrow(drawCloneSetV1alpha1(t))}
+	there, back, again := &appsv1beta1.CloneSet{}, &CloneSet{}, &appsv1beta1.CloneSet{}
+	require.NoError(t, CloneSetToHub(t.Context(), wire(t, in), there))
+	require.NoError(t, CloneSetFromHub(t.Context(), wire(t, there), back))
+	require.Empty(t, cmp.Diff(wire(t, in), wire(t, back)))
+	// A write without an edit must not change what is stored.
+	require.NoError(t, CloneSetToHub(t.Context(), wire(t, back), again))
+	require.Empty(t, cmp.Diff(wire(t, there), wire(t, again)))
+}
+
+func unitedDeploymentFromHubAndBack(t *rapid.T) {
+	in := &appsv1beta1.UnitedDeployment{ObjectMeta: drawMeta(t), Spec: appsv1beta1.UnitedDeploymentSpec{
+		Replicas: drawPtr(t, rapid.Int32(), "replicas"),
+		Selector: selector(),
+		Topology: drawTopology(t),
+	}}
+	in.Status = drawStatus(t)
+	if rapid.Bool().Draw(t, "cloneSetTemplate") {
+		in.Spec.Template.CloneSetTemplate = &appsv1beta1.CloneSetTemplateSpec{
+			ObjectMeta: drawMeta(t), Spec: drawCloneSetV1beta1(t),
+		}
+	} else {
+		in.Spec.Template.DeploymentTemplate = &appsv1beta1.DeploymentTemplateSpec{ObjectMeta: drawMeta(t)}
+	}
+	there, back := &UnitedDeployment{}, &appsv1beta1.UnitedDeployment{}
+	require.NoError(t, UnitedDeploymentFromHub(t.Context(), wire(t, in), there))
+	require.NoError(t, UnitedDeploymentToHub(t.Context(), wire(t, there), back))
+	require.Empty(t, cmp.Diff(wire(t, in), wire(t, back)))
+}
+
+func unitedDeploymentToHubAndBack(t *rapid.T) {
+	in := &UnitedDeployment{ObjectMeta: drawMeta(t), Spec: UnitedDeploymentSpec{
+		Selector: selector(),
+		Topology: drawTopology(t),
+		Template: SubsetTemplate{CloneSetTemplate: &CloneSetTemplateSpec{
+			ObjectMeta: drawMeta(t), Spec: drawCloneSetV1alpha1(t),
+		}},
+	}}
+	there, back, again := &appsv1beta1.UnitedDeployment{}, &UnitedDeployment{}, &appsv1beta1.UnitedDeployment{}
+	require.NoError(t, UnitedDeploymentToHub(t.Context(), wire(t, in), there))
+	require.NoError(t, UnitedDeploymentFromHub(t.Context(), wire(t, there), back))
+	require.Empty(t, cmp.Diff(wire(t, in), wire(t, back)))
+	require.NoError(t, UnitedDeploymentToHub(t.Context(), wire(t, back), again))
+	require.Empty(t, cmp.Diff(wire(t, there), wire(t, again)))
+}
+
+// wire sends an object over the wire: what JSON does not tell apart is made equal.
+func wire[T any](t *rapid.T, in *T) *T {
+	raw, err := json.Marshal(in)
+	require.NoError(t, err)
+	var out T
+	require.NoError(t, json.Unmarshal(raw, &out))
+	return &out
+}
+
+// drawMeta draws metadata with all the keys that the conversion reads, but its own.
+func drawMeta(t *rapid.T) metav1.ObjectMeta {
+	value := rapid.SampledFrom([]string{"", "true", "false", "5", "-1", "+5", "007", "10%", "soon", "99999999999", "<&>"})
+	meta := metav1.ObjectMeta{Name: "web"}
+	for _, key := range []string{
+		keys.ImagePreDownloadParallelism, keys.ImagePreDownloadTimeoutSeconds, keys.ImagePreDownloadMinUpdatedReadyPods, "mine",
+	} {
+		if rapid.Bool().Draw(t, "has "+key) {
+			meta.Annotations = with(meta.Annotations, key, value.Draw(t, key))
+		}
+	}
+	for _, key := range []string{keys.CloneSetExcludePreparingDelete, "app"} {
+		if rapid.Bool().Draw(t, "has "+key) {
+			meta.Labels = with(meta.Labels, key, value.Draw(t, key))
+		}
+	}
+	return meta
+}
+
+func drawPtr[T any](t *rapid.T, g *rapid.Generator[T], label string) *T {
+	return rapid.Ptr(g, true).Draw(t, label)
+}
+
+func intOrString() *rapid.Generator[intstr.IntOrString] {
+	return rapid.OneOf(
+		rapid.Map(rapid.Int32(), intstr.FromInt32),
+		rapid.Map(rapid.SampledFrom([]string{"", "0%", "30%", "5", "half"}), intstr.FromString),
+	)
+}
+
+func drawInPlace(t *rapid.T) *pods.InPlaceUpdateStrategy {
+	if !rapid.Bool().Draw(t, "in place") {
+		return nil
+	}
+	return &pods.InPlaceUpdateStrategy{
+		GracePeriodSeconds:                  rapid.Int32().Draw(t, "grace"),
+		ImagePreDownloadParallelism:         drawPtr(t, intOrString(), "parallelism"),
+		ImagePreDownloadTimeoutSeconds:      drawPtr(t, rapid.Int32(), "timeout"),
+		ImagePreDownloadMinUpdatedReadyPods: drawPtr(t, rapid.Int32(), "min ready"),
+	}
+}
+
+func drawRolling(t *rapid.T) *appsv1beta1.CloneSetRollingUpdateStrategy {
+	if !rapid.Bool().Draw(t, "rolling update") {
+		return nil
+	}
+	return &appsv1beta1.CloneSetRollingUpdateStrategy{
+		Partition:      drawPtr(t, intOrString(), "partition"),
+		MaxUnavailable: drawPtr(t, intOrString(), "max unavailable"),
+		MaxSurge:       drawPtr(t, intOrString(), "max surge"),
+		Paused:         rapid.Bool().Draw(t, "paused"),
+		PodUpdatePolicy: rapid.SampledFrom([]appsv1beta1.PodUpdatePolicy{
+			"", appsv1beta1.PodReCreate, appsv1beta1.PodInPlaceIfPossible, appsv1beta1.PodInPlaceOnly, "OnDelete", "?",
+		}).Draw(t, "policy"),
+		PriorityStrategy:      drawPtr(t, rapid.Make[pods.UpdatePriorityStrategy](), "priority"),
+		ScatterStrategy:       rapid.SliceOf(rapid.Make[pods.UpdateScatterTerm]()).Draw(t, "scatter"),
+		InPlaceUpdateStrategy: drawInPlace(t),
+	}
+}
+
+func drawCloneSetV1beta1(t *rapid.T) appsv1beta1.CloneSetSpec {
+	return appsv1beta1.CloneSetSpec{
+		Replicas: drawPtr(t, rapid.Int32(), "replicas"),
+		Selector: selector(),
+		Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{NodeName: rapid.String().Draw(t, "template")}},
+		VolumeClaimTemplates: rapid.SampledFrom([][]corev1.PersistentVolumeClaim{
+			nil, {{ObjectMeta: metav1.ObjectMeta{Name: "data"}}},
+		}).Draw(t, "claims"),
+		ScaleStrategy: appsv1beta1.CloneSetScaleStrategy{
+			PodsToDelete:           rapid.SliceOf(rapid.String()).Draw(t, "pods to delete"),
+			MaxUnavailable:         drawPtr(t, intOrString(), "scale max unavailable"),
+			EnablePVCReuse:         rapid.Bool().Draw(t, "reuse"),
+			ExcludePreparingDelete: rapid.Bool().Draw(t, "exclude"),
+		},
+		UpdateStrategy: appsv1beta1.CloneSetUpdateStrategy{
+			Type: rapid.SampledFrom([]appsv1beta1.CloneSetUpdateStrategyType{
+				"", appsv1beta1.CloneSetRollingUpdate, appsv1beta1.CloneSetOnDelete, "InPlaceOnly",
+			}).Draw(t, "type"),
+			RollingUpdate: drawRolling(t),
+		},
+		RevisionHistoryLimit:    drawPtr(t, rapid.Int32(), "history"),
+		MinReadySeconds:         rapid.Int32().Draw(t, "min ready seconds"),
+		ProgressDeadlineSeconds: drawPtr(t, rapid.Int32(), "deadline"),
+		Lifecycle:               drawPtr(t, rapid.Make[pods.Lifecycle](), "lifecycle"),
+	}
+}
+
+func drawCloneSetV1alpha1(t *rapid.T) SubsetCloneSetSpec {
+	return SubsetCloneSetSpec{
+		Replicas: drawPtr(t, rapid.Int32(), "replicas"),
+		Selector: selector(),
+		Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{NodeName: rapid.String().Draw(t, "template")}},
+		ScaleStrategy: SubsetCloneSetScaleStrategy{
+			CloneSetScaleStrategy: CloneSetScaleStrategy{
+				PodsToDelete:    rapid.SliceOf(rapid.String()).Draw(t, "pods to delete"),
+				MaxUnavailable:  drawPtr(t, intOrString(), "scale max unavailable"),
+				DisablePVCReuse: rapid.Bool().Draw(t, "disable reuse"),
+			},
+			EnablePVCReuse:         drawPtr(t, rapid.Bool(), "enable reuse"),
+			ExcludePreparingDelete: drawPtr(t, rapid.Bool(), "exclude"),
+		},
+		UpdateStrategy: SubsetCloneSetUpdateStrategy{
+			CloneSetUpdateStrategy: CloneSetUpdateStrategy{
+				Type: rapid.SampledFrom([]CloneSetUpdateStrategyType{
+					"", CloneSetReCreate, CloneSetInPlaceIfPossible, CloneSetInPlaceOnly, CloneSetOnDelete, "RollingUpdate", "?",
+				}).Draw(t, "type"),
+				Partition:             drawPtr(t, intOrString(), "partition"),
+				MaxUnavailable:        drawPtr(t, intOrString(), "max unavailable"),
+				MaxSurge:              drawPtr(t, intOrString(), "max surge"),
+				Paused:                rapid.Bool().Draw(t, "paused"),
+				PriorityStrategy:      drawPtr(t, rapid.Make[pods.UpdatePriorityStrategy](), "priority"),
+				ScatterStrategy:       rapid.SliceOf(rapid.Make[pods.UpdateScatterTerm]()).Draw(t, "scatter"),
+				InPlaceUpdateStrategy: drawInPlace(t),
+			},
+			RollingUpdate: drawRolling(t),
+		},
+		MinReadySeconds: rapid.Int32().Draw(t, "min ready seconds"),
+		Lifecycle:       drawPtr(t, rapid.Make[pods.Lifecycle](), "lifecycle"),
+	}
+}
+
+func drawTopology(t *rapid.T) appsv1beta1.Topology {
+	subset := rapid.Custom(func(t *rapid.T) appsv1beta1.Subset {
+		return appsv1beta1.Subset{
+			Name:            rapid.String().Draw(t, "name"),
+			Replicas:        drawPtr(t, intOrString(), "replicas"),
+			MinReplicas:     drawPtr(t, intOrString(), "min"),
+			MaxReplicas:     drawPtr(t, intOrString(), "max"),
+			Cluster:         rapid.String().Draw(t, "cluster"),
+			ClusterSelector: drawPtr(t, rapid.Make[metav1.LabelSelector](), "selector"),
+			Patch: rapid.SampledFrom([]*runtime.RawExtension{
+				nil, {Raw: []byte(`{"spec":{"new":[1,"<",null]}}`)},
+			}).Draw(t, "patch"),
+		}
+	})
+	return appsv1beta1.Topology{
+		Subsets: rapid.SliceOfN(subset, 0, 3).Draw(t, "subsets"),
+		Placement: drawPtr(t, rapid.Just(pods.Placement{Reallocation: &pods.Reallocation{
+			MaxSurge: drawPtr(t, intOrString(), "surge"),
+		}}), "placement"),
+	}
+}
+
+func drawStatus(t *rapid.T) appsv1beta1.UnitedDeploymentStatus {
+	subset := rapid.Custom(func(t *rapid.T) appsv1beta1.SubsetStatus {
+		return appsv1beta1.SubsetStatus{
+			Name:               rapid.String().Draw(t, "name"),
+			Cluster:            rapid.String().Draw(t, "cluster"),
+			Stale:              rapid.Bool().Draw(t, "stale"),
+			ObservedGeneration: rapid.Int64().Draw(t, "generation"),
+			Replicas:           rapid.Int32().Draw(t, "replicas"),
+			UpdatedReplicas:    rapid.Int32().Draw(t, "updated"),
+			AvailableReplicas:  rapid.Int32().Draw(t, "available"),
+			Partition:          rapid.Int32().Draw(t, "partition"),
+			Reason:             rapid.String().Draw(t, "reason"),
+		}
+	})
+	return appsv1beta1.UnitedDeploymentStatus{
+		ObservedGeneration:  rapid.Int64().Draw(t, "generation"),
+		Replicas:            rapid.Int32().Draw(t, "replicas"),
+		AvailableReplicas:   rapid.Int32().Draw(t, "available"),
+		UnallocatedReplicas: rapid.Int32().Draw(t, "unallocated"),
+		StaleClusters:       rapid.Int32().Draw(t, "stale"),
+		CurrentRevision:     rapid.String().Draw(t, "current"),
+		UpdatedRevision:     rapid.String().Draw(t, "updated revision"),
+		CollisionCount:      drawPtr(t, rapid.Int32(), "collisions"),
+		SubsetStatuses:      rapid.SliceOfN(subset, 0, 3).Draw(t, "subsets"),
+		LabelSelector:       rapid.String().Draw(t, "selector"),
+	}
+}

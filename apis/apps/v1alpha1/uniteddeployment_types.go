@@ -1,0 +1,270 @@
+package v1alpha1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/pods"
+)
+
+// UnitedDeploymentSpec is what a UnitedDeployment is to be.
+type UnitedDeploymentSpec struct {
+	// replicas is the number of pods wanted over all subsets. Default 1.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Replicas *int32 `json:"replicas,omitempty"`
+
+	// selector selects the pods of all subsets. It must not be empty and must match the labels of the template; it can't
+	// be changed. A subset's workload gets it together with the label of the subset's name.
+	// +required
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="selector can't be changed: make a new UnitedDeployment"
+	Selector *metav1.LabelSelector `json:"selector"`
+
+	// template is the workload that each subset gets.
+	// +optional
+	Template SubsetTemplate `json:"template,omitempty"`
+
+	// topology is the list of subsets and how replicas are divided over them.
+	// +optional
+	Topology appsv1beta1.Topology `json:"topology,omitempty"`
+
+	// updateStrategy says how the subsets come to a new revision of template.
+	// +optional
+	UpdateStrategy appsv1beta1.UnitedDeploymentUpdateStrategy `json:"updateStrategy,omitempty"`
+
+	// revisionHistoryLimit is the number of old revisions to keep that no subset uses. Default 10.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	RevisionHistoryLimit *int32 `json:"revisionHistoryLimit,omitempty"`
+}
+
+// SubsetTemplate is the workload of each subset: exactly one member is set. Its replicas and partition are set for each
+// subset by the controller.
+//
+// +kubebuilder:validation:XValidation:rule="[has(self.statefulSetTemplate), has(self.advancedStatefulSetTemplate), has(self.cloneSetTemplate), has(self.deploymentTemplate)].filter(set, set).size() == 1",message="template needs exactly one of statefulSetTemplate, advancedStatefulSetTemplate, cloneSetTemplate and deploymentTemplate"
+type SubsetTemplate struct {
+	// statefulSetTemplate makes each subset a StatefulSet of apps/v1.
+	// +optional
+	StatefulSetTemplate *appsv1beta1.StatefulSetTemplateSpec `json:"statefulSetTemplate,omitempty"`
+
+	// advancedStatefulSetTemplate makes each subset a StatefulSet of apps.kruise.io, in v1beta1.
+	// +optional
+	AdvancedStatefulSetTemplate *appsv1beta1.AdvancedStatefulSetTemplateSpec `json:"advancedStatefulSetTemplate,omitempty"`
+
+	// cloneSetTemplate makes each subset a CloneSet.
+	// +optional
+	CloneSetTemplate *CloneSetTemplateSpec `json:"cloneSetTemplate,omitempty"`
+
+	// deploymentTemplate makes each subset a Deployment of apps/v1.
+	// +optional
+	DeploymentTemplate *appsv1beta1.DeploymentTemplateSpec `json:"deploymentTemplate,omitempty"`
+}
+
+// CloneSetTemplateSpec is the metadata and spec of a CloneSet.
+type CloneSetTemplateSpec struct {
+	// metadata holds the labels and annotations of each CloneSet. The labels must match the selector.
+	// +optional
+	// +kubebuilder:pruning:PreserveUnknownFields
+	// +kubebuilder:validation:Schemaless
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is the CloneSet's. Its replicas and partition are overwritten for each subset.
+	// +required
+	Spec SubsetCloneSetSpec `json:"spec"`
+}
+
+// SubsetCloneSetSpec is a CloneSetSpec of v1alpha1 that may also use the words of v1beta1. Manifests with either are
+// around: the flat form, which belongs to this version, and the nested one, which is what the schema of this kind's
+// v1alpha1 has always named. Where both say something, the words of v1beta1 win.
+type SubsetCloneSetSpec struct {
+	// replicas is overwritten for each subset.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Replicas *int32 `json:"replicas,omitempty"`
+
+	// selector is overwritten for each subset.
+	// +required
+	Selector *metav1.LabelSelector `json:"selector"`
+
+	// template is the pod to make (a PodTemplateSpec). Its restartPolicy must be Always.
+	// +required
+	// +kubebuilder:pruning:PreserveUnknownFields
+	// +kubebuilder:validation:Schemaless
+	Template corev1.PodTemplateSpec `json:"template"`
+
+	// volumeClaimTemplates are the claims that each pod gets (a list of PersistentVolumeClaim).
+	// +optional
+	// +kubebuilder:pruning:PreserveUnknownFields
+	// +kubebuilder:validation:Schemaless
+	VolumeClaimTemplates []corev1.PersistentVolumeClaim `json:"volumeClaimTemplates,omitempty"`
+
+	// scaleStrategy says how pods are added and removed.
+	// +optional
+	ScaleStrategy SubsetCloneSetScaleStrategy `json:"scaleStrategy,omitempty"`
+
+	// updateStrategy says how pods come to the revision of template.
+	// +optional
+	UpdateStrategy SubsetCloneSetUpdateStrategy `json:"updateStrategy,omitempty"`
+
+	// revisionHistoryLimit is the number of old revisions to keep that no pod uses. Default 10.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	RevisionHistoryLimit *int32 `json:"revisionHistoryLimit,omitempty"`
+
+	// minReadySeconds is for how long a pod must be ready to count as available. Default 0.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	MinReadySeconds int32 `json:"minReadySeconds,omitempty"`
+
+	// progressDeadlineSeconds is for how long a rollout may take before the condition Progressing turns False. Unset:
+	// there is no such condition. 2147483647: there is no deadline.
+	// +optional
+	ProgressDeadlineSeconds *int32 `json:"progressDeadlineSeconds,omitempty"`
+
+	// lifecycle holds pods before deletion, around an in-place update and after creation.
+	// +optional
+	Lifecycle *pods.Lifecycle `json:"lifecycle,omitempty"`
+}
+
+// SubsetCloneSetScaleStrategy is a CloneSetScaleStrategy with the words of v1beta1 beside its own.
+type SubsetCloneSetScaleStrategy struct {
+	CloneSetScaleStrategy `json:",inline"`
+
+	// enablePVCReuse is as in v1beta1. Unset: the opposite of disablePVCReuse; set, it wins.
+	// +optional
+	EnablePVCReuse *bool `json:"enablePVCReuse,omitempty"`
+
+	// excludePreparingDelete is as in v1beta1. Unset: as the label keys.CloneSetExcludePreparingDelete in metadata of the
+	// template says; set, it wins.
+	// +optional
+	ExcludePreparingDelete *bool `json:"excludePreparingDelete,omitempty"`
+}
+
+// SubsetCloneSetUpdateStrategy is a CloneSetUpdateStrategy with the words of v1beta1 beside its own.
+type SubsetCloneSetUpdateStrategy struct {
+	CloneSetUpdateStrategy `json:",inline"`
+
+	// rollingUpdate is as in v1beta1. Each field that it sets wins over its counterpart beside it; podUpdatePolicy wins
+	// over type.
+	// +optional
+	RollingUpdate *appsv1beta1.CloneSetRollingUpdateStrategy `json:"rollingUpdate,omitempty"`
+}
+
+// UnitedDeploymentStatus is what was last seen of a UnitedDeployment: as in v1beta1, but for the last two fields.
+type UnitedDeploymentStatus struct {
+	// observedGeneration is the metadata.generation that the rest of the status is about. On a hub it advances when every
+	// cluster that can be reached has applied that generation.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// replicas is the sum over all subsets, reserved pods excluded.
+	// +required
+	Replicas int32 `json:"replicas"`
+
+	// readyReplicas is the number of ready pods over all subsets.
+	// +optional
+	ReadyReplicas int32 `json:"readyReplicas,omitempty"`
+
+	// availableReplicas is the number of available pods over all subsets.
+	// +optional
+	AvailableReplicas int32 `json:"availableReplicas,omitempty"`
+
+	// updatedReplicas is the number of pods at the updated revision over all subsets.
+	// +required
+	UpdatedReplicas int32 `json:"updatedReplicas"`
+
+	// updatedReadyReplicas is the number of pods at the updated revision that are ready, over all subsets.
+	// +optional
+	UpdatedReadyReplicas int32 `json:"updatedReadyReplicas,omitempty"`
+
+	// reservedPods is the number of pods that are kept though they can't be scheduled, over all subsets.
+	// +optional
+	ReservedPods int32 `json:"reservedPods,omitempty"`
+
+	// unallocatedReplicas is how many replicas of spec.replicas no cluster may take: every subset is at its maxReplicas,
+	// or the numbers of the subsets do not add up to spec.replicas. Only on a hub.
+	// +optional
+	UnallocatedReplicas int32 `json:"unallocatedReplicas,omitempty"`
+
+	// staleClusters is the number of clusters whose part of this status is old because they can't be reached. Only on a
+	// hub.
+	// +optional
+	StaleClusters int32 `json:"staleClusters,omitempty"`
+
+	// currentRevision is the name of the ControllerRevision that was last rolled out to all pods.
+	// +required
+	CurrentRevision string `json:"currentRevision"`
+
+	// collisionCount is how often the name of a new ControllerRevision was taken; it goes into the hash.
+	// +optional
+	CollisionCount *int32 `json:"collisionCount,omitempty"`
+
+	// subsetStatuses are the subsets one by one. On a hub a subset with a clusterSelector has one for each cluster; at
+	// most 200 are listed, those that need attention first.
+	// +optional
+	// +listType=atomic
+	SubsetStatuses []appsv1beta1.SubsetStatus `json:"subsetStatuses,omitempty"`
+
+	// conditions are the latest observations of the UnitedDeployment's state.
+	// +optional
+	// +listType=atomic
+	Conditions []appsv1beta1.UnitedDeploymentCondition `json:"conditions,omitempty"`
+
+	// labelSelector selects the pods of all subsets, as a string, for the scale subresource.
+	// +optional
+	LabelSelector string `json:"labelSelector,omitempty"`
+
+	// subsetReplicas is replicas of each entry of subsetStatuses, by its name. It is computed from there.
+	// +optional
+	SubsetReplicas map[string]int32 `json:"subsetReplicas,omitempty"`
+
+	// updateStatus is how far the update is. It is computed from the rest of the status.
+	// +optional
+	UpdateStatus *UpdateStatus `json:"updateStatus,omitempty"`
+}
+
+// UpdateStatus is how far an update is.
+type UpdateStatus struct {
+	// updatedRevision is the name of the ControllerRevision of spec.template.
+	// +optional
+	UpdatedRevision string `json:"updatedRevision,omitempty"`
+
+	// currentPartitions is partition of each entry of subsetStatuses, by its name.
+	// +optional
+	CurrentPartitions map[string]int32 `json:"currentPartitions,omitempty"`
+}
+
+// UnitedDeployment divides replicas over subsets and runs one workload for each: over zones or kinds of nodes in one
+// cluster, or over the clusters of a fleet.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:shortName=ud
+// +kubebuilder:subresource:status
+// +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.replicas,selectorpath=.status.labelSelector
+// +kubebuilder:printcolumn:name="DESIRED",type=integer,JSONPath=`.spec.replicas`
+// +kubebuilder:printcolumn:name="CURRENT",type=integer,JSONPath=`.status.replicas`
+// +kubebuilder:printcolumn:name="UPDATED",type=integer,JSONPath=`.status.updatedReplicas`
+// +kubebuilder:printcolumn:name="READY",type=integer,JSONPath=`.status.readyReplicas`
+// +kubebuilder:printcolumn:name="AGE",type=date,JSONPath=`.metadata.creationTimestamp`
+type UnitedDeployment struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is what the UnitedDeployment is to be.
+	// +optional
+	Spec UnitedDeploymentSpec `json:"spec,omitempty"`
+
+	// status is what was last seen of it.
+	// +optional
+	Status UnitedDeploymentStatus `json:"status,omitempty"`
+}
+
+// UnitedDeploymentList is a list of UnitedDeployment.
+//
+// +kubebuilder:object:root=true
+type UnitedDeploymentList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []UnitedDeployment `json:"items"`
+}
