@@ -22,4 +22,9 @@ const (
 	// FleetCluster is a label on what the hub keeps for one member (its namespace, rows, roles). Written by the hub; read
 	// by it and by people. Form: the MemberCluster's name.
 	FleetCluster = "fleet.kruise.io/cluster"
+
+	// FleetWithdrawalsPaused is an annotation on a MemberCluster. Written by the hub when it would have withdrawn too many
+	// of the cluster's rows within a minute; while it is there none is withdrawn. Taken off by an administrator who means
+	// it. Form: a sentence.
+	FleetWithdrawalsPaused = "fleet.kruise.io/withdrawals-paused"
 )

@@ -1,0 +1,106 @@
+package row
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+)
+
+const (
+	// breakerWindow is the time over which withdrawals are counted.
+	breakerWindow = time.Minute
+	// breakerFloor and breakerShare say how many may go in a window: the floor, or a 20th (5 %) of the cluster's rows.
+	breakerFloor = 10
+	breakerShare = 20
+	// breakerOpen is for how long withdrawals are not counted once an administrator has let them go on.
+	breakerOpen = 10 * time.Minute
+)
+
+// breaker counts withdrawals by cluster. That it has tripped is kept on the MemberCluster, so that a restart of the hub
+// does not forget it; the counts are not, so that a restart may allow one more window.
+type breaker struct {
+	clock clock.PassiveClock
+	mu    sync.Mutex
+	by    map[string]*window
+}
+
+type window struct {
+	withdrawn []time.Time
+	tripped   bool
+	openUntil time.Time
+}
+
+func newBreaker(c clock.PassiveClock) *breaker { return &breaker{clock: c, by: map[string]*window{}} }
+
+// take counts one withdrawal in a cluster of that many rows. paused is whether the MemberCluster carries the mark. It
+// returns whether the row may go, and whether the mark is to be set.
+func (b *breaker) take(cluster string, rows int, paused bool) (ok, trip bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := b.clock.Now()
+	w := b.by[cluster]
+	if w == nil {
+		w = &window{}
+		b.by[cluster] = w
+	}
+	if paused {
+		w.tripped = true
+		return false, false
+	}
+	if w.tripped { // the mark was taken off: go on, uncounted for a while
+		*w = window{openUntil: now.Add(breakerOpen)}
+	}
+	if now.Before(w.openUntil) {
+		return true, false
+	}
+	w.withdrawn = slices.DeleteFunc(w.withdrawn, func(t time.Time) bool { return now.Sub(t) >= breakerWindow })
+	if len(w.withdrawn) >= max(breakerFloor, rows/breakerShare) {
+		return false, true
+	}
+	w.withdrawn = append(w.withdrawn, now)
+	return true, false
+}
+
+// allow asks the breaker, and marks the MemberCluster when it trips. A cluster that leaves is not held: its
+// administrator has said what becomes of all rows.
+func (s *Store) allow(ctx context.Context, live *fleetv1alpha1.MemberWork) error {
+	cluster := live.Labels[keys.FleetCluster]
+	mc := &fleetv1alpha1.MemberCluster{}
+	if err := s.client.Get(ctx, client.ObjectKey{Name: cluster}, mc); err != nil {
+		return fmt.Errorf("get member cluster %s before a withdrawal: %w", cluster, err)
+	}
+	if !mc.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	rows := &fleetv1alpha1.MemberWorkList{}
+	if err := s.client.List(ctx, rows, client.InNamespace(live.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("count rows of %s: %w", cluster, err)
+	}
+	_, paused := mc.Annotations[keys.FleetWithdrawalsPaused]
+	ok, trip := s.breaker.take(cluster, len(rows.Items), paused)
+	if trip {
+		marked := mc.DeepCopy()
+		if marked.Annotations == nil {
+			marked.Annotations = map[string]string{}
+		}
+		marked.Annotations[keys.FleetWithdrawalsPaused] = "too many rows withdrawn within a minute"
+		if err := s.client.Patch(ctx, marked, client.MergeFrom(mc)); err != nil {
+			return fmt.Errorf("pause withdrawals of %s: %w", cluster, err)
+		}
+		ctrl.LoggerFrom(ctx).Info("Paused withdrawals", "cluster", cluster, "count", len(rows.Items))
+	}
+	if !ok {
+		return fmt.Errorf("%w in cluster %s: many objects would be deleted there at once; if that is meant, run "+
+			"kubectl annotate membercluster %s %s-", ErrPaused, cluster, cluster, keys.FleetWithdrawalsPaused)
+	}
+	return nil
+}

@@ -1,0 +1,112 @@
+package row
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+)
+
+// ErrPaused says that a cluster's rows are withdrawn too fast and that an administrator is asked.
+var ErrPaused = errors.New("withdrawals are paused")
+
+// Store writes rows and contents. It may be used concurrently.
+type Store struct {
+	client  client.Client
+	key     []byte
+	breaker *breaker
+}
+
+// NewStore returns a Store that names contents with key, which must stay the same for the hub's life: with another key
+// each content would be written again.
+func NewStore(c client.Client, key []byte, clk clock.PassiveClock) *Store {
+	return &Store{client: c, key: key, breaker: newBreaker(clk)}
+}
+
+// Put makes the member's row as wanted. live is the row as the decision saw it, or nil. It returns the row as it is
+// now, and whether it was written. A conflict or a row that appeared meanwhile is returned as such: decide again.
+func (s *Store) Put(ctx context.Context, want Want, live *fleetv1alpha1.MemberWork) (*fleetv1alpha1.MemberWork, bool, error) {
+	want, err := want.fold()
+	if err != nil {
+		return live, false, err
+	}
+	content := fleetv1alpha1.ContentName(s.key, want.Manifest)
+	missing := live != nil && live.Status.Reason == fleetv1alpha1.ReasonContentNotFound
+	if live != nil && !missing && same(live.Spec, want.spec(content)) {
+		return live, false, nil
+	}
+	if err := s.putContent(ctx, content, want.Manifest); err != nil {
+		return live, false, err
+	}
+	if live == nil {
+		made := want.create(content)
+		if err := s.client.Create(ctx, made); err != nil {
+			return nil, false, fmt.Errorf("create row %s/%s: %w", made.Namespace, made.Name, err)
+		}
+		ctrl.LoggerFrom(ctx).Info("Created row", "cluster", want.Cluster, "name", made.Name)
+		return made, true, nil
+	}
+	if same(live.Spec, want.spec(content)) { // only its content was missing
+		return live, false, nil
+	}
+	next := live.DeepCopy()
+	next.Spec = want.spec(content)
+	if err := s.client.Update(ctx, next); err != nil {
+		return live, false, fmt.Errorf("update row %s/%s: %w", next.Namespace, next.Name, err)
+	}
+	ctrl.LoggerFrom(ctx).Info("Updated row", "cluster", want.Cluster, "name", next.Name)
+	return next, true, nil
+}
+
+// putContent creates the content unless it is there. It is never changed, so one that is there is the right one.
+func (s *Store) putContent(ctx context.Context, name string, manifest []byte) error {
+	content := &fleetv1alpha1.WorkContent{}
+	key := client.ObjectKey{Namespace: fleetv1alpha1.SystemNamespace, Name: name}
+	err := s.client.Get(ctx, key, content)
+	if err == nil {
+		return nil
+	}
+	if !apierrors.IsNotFound(err) {
+		return fmt.Errorf("get content %s: %w", name, err)
+	}
+	content = &fleetv1alpha1.WorkContent{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: key.Namespace},
+		Manifest:   string(manifest),
+	}
+	if err := s.client.Create(ctx, content); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("create content %s: %w", name, err)
+	}
+	return nil
+}
+
+// Withdraw deletes a row, after it has said what becomes of the object in the member. It returns ErrPaused, wrapped with
+// what to do, where too many rows of that cluster went within a minute.
+func (s *Store) Withdraw(ctx context.Context, live *fleetv1alpha1.MemberWork, policy fleetv1alpha1.LeavePolicy) error {
+	if !live.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	if err := s.allow(ctx, live); err != nil {
+		return err
+	}
+	if live.Spec.Deletion != policy {
+		next := live.DeepCopy()
+		next.Spec.Deletion = policy
+		if err := s.client.Update(ctx, next); err != nil {
+			return fmt.Errorf("set deletion %s on row %s/%s: %w", policy, live.Namespace, live.Name, err)
+		}
+		live = next
+	}
+	err := s.client.Delete(ctx, live, client.Preconditions{UID: &live.UID, ResourceVersion: &live.ResourceVersion})
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("delete row %s/%s: %w", live.Namespace, live.Name, err)
+	}
+	ctrl.LoggerFrom(ctx).Info("Withdrew row", "namespace", live.Namespace, "name", live.Name, "reason", policy)
+	return nil
+}

@@ -1,0 +1,105 @@
+package row
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	jsonpatch "github.com/evanphx/json-patch/v5"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+)
+
+// patchLimit is the longest patch that a row carries, in bytes. What is longer gets a content of its own.
+const patchLimit = 2048
+
+// Want is one row as a kind's controller wants it.
+type Want struct {
+	// Cluster is the MemberCluster's name.
+	Cluster string
+	// Source is the object on the hub.
+	Source fleetv1alpha1.WorkSource
+	// Manifest is the object to apply, as JSON, without what differs by cluster. Equal bytes share one WorkContent.
+	Manifest []byte
+	// Patch is a JSON merge patch on Manifest; nil for none.
+	Patch []byte
+	// Grant are the numbers that the member may act on.
+	Grant fleetv1alpha1.WorkGrant
+}
+
+// Name is the row's name.
+func (w Want) Name() string {
+	return fleetv1alpha1.RowName(w.Source.Kind, w.Source.Namespace, w.Source.Name, w.Source.UID)
+}
+
+// fold lays a patch that is too long for a row into the manifest.
+func (w Want) fold() (Want, error) {
+	if len(w.Patch) <= patchLimit {
+		return w, nil
+	}
+	merged, err := jsonpatch.MergePatch(w.Manifest, w.Patch)
+	if err != nil {
+		return w, fmt.Errorf("lay the patch of row %s over its manifest: %w", w.Name(), err)
+	}
+	w.Manifest, w.Patch = merged, nil
+	return w, nil
+}
+
+// spec is the row's spec, with the content of that name.
+func (w Want) spec(content string) fleetv1alpha1.MemberWorkSpec {
+	return fleetv1alpha1.MemberWorkSpec{
+		Source:   w.Source,
+		Content:  fleetv1alpha1.WorkContentSource{Ref: content},
+		Patch:    runtime.RawExtension{Raw: w.Patch},
+		Grant:    w.Grant,
+		Deletion: fleetv1alpha1.LeaveDelete,
+	}
+}
+
+// create is the row to create.
+func (w Want) create(content string) *fleetv1alpha1.MemberWork {
+	return &fleetv1alpha1.MemberWork{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:       w.Name(),
+			Namespace:  fleetv1alpha1.Namespace(w.Cluster),
+			Labels:     map[string]string{keys.FleetSourceUID: w.Source.UID, keys.FleetCluster: w.Cluster},
+			Finalizers: []string{keys.FleetRow},
+		},
+		Spec: w.spec(content),
+	}
+}
+
+// same tells whether two specs ask for the same. Patches are compared as JSON, because the apiserver may write them
+// with other spaces. Bounds are not compared: they say what may be running until the row is acknowledged, and change by
+// themselves when it is; they are written when a number is.
+func same(a, b fleetv1alpha1.MemberWorkSpec) bool {
+	if !sameJSON(a.Patch.Raw, b.Patch.Raw) {
+		return false
+	}
+	return equality.Semantic.DeepEqual(unbounded(a), unbounded(b))
+}
+
+func unbounded(s fleetv1alpha1.MemberWorkSpec) fleetv1alpha1.MemberWorkSpec {
+	s.Patch = runtime.RawExtension{}
+	s.Grant.Subsets = slices.Clone(s.Grant.Subsets)
+	for i := range s.Grant.Subsets {
+		s.Grant.Subsets[i].Lower, s.Grant.Subsets[i].Upper = 0, 0
+	}
+	return s
+}
+
+func sameJSON(a, b []byte) bool {
+	if len(a) == 0 || len(b) == 0 {
+		return len(a) == len(b)
+	}
+	var x, y any
+	if json.Unmarshal(a, &x) != nil || json.Unmarshal(b, &y) != nil {
+		return bytes.Equal(a, b)
+	}
+	return equality.Semantic.DeepEqual(x, y)
+}

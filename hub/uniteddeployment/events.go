@@ -1,0 +1,48 @@
+package uniteddeployment
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/event"
+)
+
+// Reasons of events on a UnitedDeployment of a hub.
+const (
+	// EventBlocked: a subset is not as asked for; the note says where and why.
+	EventBlocked = "SubsetBlocked"
+	// EventPlaced: every replica is where it belongs.
+	EventPlaced = "ReplicasPlaced"
+	// EventUnplaced: replicas move, or can't be placed.
+	EventUnplaced = "ReplicasMoving"
+)
+
+// eventsFor are the events of a change of status: one for each condition that turned or has another reason, none while
+// nothing changes.
+func eventsFor(before, after appsv1beta1.UnitedDeploymentStatus) []event.Event {
+	var out []event.Event
+	turned := func(t appsv1beta1.UnitedDeploymentConditionType) (*appsv1beta1.UnitedDeploymentCondition, bool) {
+		is, was := find(after.Conditions, t), find(before.Conditions, t)
+		return is, is != nil && (was == nil || was.Status != is.Status || was.Reason != is.Reason)
+	}
+	if c, ok := turned(appsv1beta1.SubsetFailure); ok && c.Status == corev1.ConditionTrue {
+		out = append(out, event.Warning(EventBlocked, "Place", "%s: %s", c.Reason, c.Message))
+	}
+	if c, ok := turned(appsv1beta1.UnitedDeploymentPlaced); ok {
+		if c.Status == corev1.ConditionTrue {
+			out = append(out, event.Normal(EventPlaced, "Place", "%d replicas are placed", after.Replicas))
+		} else {
+			out = append(out, event.Normal(EventUnplaced, "Place", "%s: %s", c.Reason, c.Message))
+		}
+	}
+	return out
+}
+
+func find(list []appsv1beta1.UnitedDeploymentCondition, t appsv1beta1.UnitedDeploymentConditionType) *appsv1beta1.UnitedDeploymentCondition {
+	for i := range list {
+		if list[i].Type == t {
+			return &list[i]
+		}
+	}
+	return nil
+}

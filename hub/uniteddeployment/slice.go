@@ -1,0 +1,122 @@
+package uniteddeployment
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+
+	jsonpatch "github.com/evanphx/json-patch/v5"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+)
+
+// kubectlLastApplied is what kubectl apply keeps for itself. In a slice it would say something untrue.
+const kubectlLastApplied = "kubectl.kubernetes.io/last-applied-configuration"
+
+// sliceSpec and friends are the parts of a UnitedDeployment that a slice's manifest holds: those that are the same in
+// every cluster. They are types of their own so that what does not belong there (replicas, subsets, partitions) can't
+// get there, not even as an empty field: equal templates must give equal bytes.
+type sliceSpec struct {
+	Selector             *metav1.LabelSelector      `json:"selector,omitempty"`
+	Template             appsv1beta1.SubsetTemplate `json:"template"`
+	RevisionHistoryLimit *int32                     `json:"revisionHistoryLimit,omitempty"`
+}
+
+type sliceMeta struct {
+	Name        string            `json:"name"`
+	Namespace   string            `json:"namespace"`
+	Labels      map[string]string `json:"labels,omitempty"`
+	Annotations map[string]string `json:"annotations,omitempty"`
+}
+
+type sliceManifest struct {
+	APIVersion string    `json:"apiVersion"`
+	Kind       string    `json:"kind"`
+	Metadata   sliceMeta `json:"metadata"`
+	Spec       sliceSpec `json:"spec"`
+}
+
+// slicePatch is what differs by cluster, as a JSON merge patch on the manifest.
+type slicePatch struct {
+	Spec slicePatchSpec `json:"spec"`
+}
+
+type slicePatchSpec struct {
+	Replicas       int32                                      `json:"replicas"`
+	Topology       sliceTopology                              `json:"topology"`
+	UpdateStrategy appsv1beta1.UnitedDeploymentUpdateStrategy `json:"updateStrategy"`
+}
+
+type sliceTopology struct {
+	Subsets []appsv1beta1.Subset `json:"subsets"`
+}
+
+// manifest is the part of all slices of ud that is the same in every cluster.
+func manifest(ud *appsv1beta1.UnitedDeployment) ([]byte, error) {
+	annotations := maps.Clone(ud.Annotations)
+	delete(annotations, kubectlLastApplied)
+	raw, err := json.Marshal(sliceManifest{
+		APIVersion: appsv1beta1.GroupVersion.String(),
+		Kind:       sourceKind,
+		Metadata:   sliceMeta{Name: ud.Name, Namespace: ud.Namespace, Labels: ud.Labels, Annotations: annotations},
+		Spec: sliceSpec{
+			Selector:             ud.Spec.Selector,
+			Template:             ud.Spec.Template,
+			RevisionHistoryLimit: ud.Spec.RevisionHistoryLimit,
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("write the manifest of %s/%s: %w", ud.Namespace, ud.Name, err)
+	}
+	return raw, nil
+}
+
+// patch is what one cluster gets of ud: its parts, with the grants as absolute numbers.
+func patch(parts []part) ([]byte, error) {
+	p := slicePatch{Spec: slicePatchSpec{
+		Topology:       sliceTopology{Subsets: make([]appsv1beta1.Subset, 0, len(parts))},
+		UpdateStrategy: appsv1beta1.UnitedDeploymentUpdateStrategy{Type: appsv1beta1.ManualUpdateStrategyType},
+	}}
+	partitions := map[string]int32{}
+	for _, part := range parts {
+		p.Spec.Replicas += part.grant.Replicas
+		subset := appsv1beta1.Subset{
+			Name:             part.name,
+			NodeSelectorTerm: part.spec.NodeSelectorTerm,
+			Tolerations:      part.spec.Tolerations,
+			Patch:            part.spec.Patch,
+			Replicas:         ptr.To(intstr.FromInt32(part.grant.Replicas)),
+		}
+		p.Spec.Topology.Subsets = append(p.Spec.Topology.Subsets, subset)
+		if part.grant.Partition > 0 {
+			partitions[part.name] = part.grant.Partition
+		}
+	}
+	if len(partitions) > 0 {
+		p.Spec.UpdateStrategy.ManualUpdate = &appsv1beta1.ManualUpdate{Partitions: partitions}
+	}
+	raw, err := json.Marshal(p)
+	if err != nil {
+		return nil, fmt.Errorf("write a slice: %w", err)
+	}
+	return raw, nil
+}
+
+// readSlice lays a patch over a manifest.
+func readSlice(manifest, patch []byte) (*appsv1beta1.UnitedDeployment, error) {
+	if len(patch) > 0 {
+		merged, err := jsonpatch.MergePatch(manifest, patch)
+		if err != nil {
+			return nil, fmt.Errorf("lay the patch over the content: %w", err)
+		}
+		manifest = merged
+	}
+	slice := &appsv1beta1.UnitedDeployment{}
+	if err := json.Unmarshal(manifest, slice); err != nil {
+		return nil, fmt.Errorf("read the slice: %w", err)
+	}
+	return slice, nil
+}

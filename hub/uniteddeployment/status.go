@@ -1,0 +1,290 @@
+package uniteddeployment
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/hub/allot"
+	"github.com/flotilla-io/flotilla/pkg/event"
+)
+
+// rowLimit is how many subset statuses an object lists, so that it stays under 64 KiB with thousands of clusters.
+const rowLimit = 200
+
+// plausible is how many pods more than granted a member may report before its numbers count as nonsense: twice what it
+// was granted, and a hundred, which covers surges, terminating pods and former grants.
+func plausible(granted int32) int32 { return 2*granted + 100 }
+
+// status is what the object shall say of itself, and the events that go with it.
+func status(o *observed, p plan, done result, now time.Time) (appsv1beta1.UnitedDeploymentStatus, []event.Event) {
+	s := *o.ud.Status.DeepCopy()
+	s.SubsetStatuses = nil
+	s.LabelSelector = metav1.FormatLabelSelector(o.ud.Spec.Selector)
+	s.UnallocatedReplicas = int32(p.allocation.Unallocated) //nolint:gosec // at most spec.replicas
+	stale, lagging := staleClusters(p), 0
+	s.StaleClusters = int32(len(stale)) //nolint:gosec // a count of clusters
+	problems := slices.Clone(p.problems)
+
+	for _, cluster := range sorted(done.rows) {
+		row := done.rows[cluster]
+		if !stale[cluster] && !acked(row) {
+			lagging++
+		}
+		if blocked(row) {
+			problems = append(problems, problem{cluster: cluster, reason: row.Status.Reason, message: row.Status.Message})
+		}
+	}
+	subsets, running := subsetStatuses(o, p, done, stale, &problems)
+	sum(&s, subsets)
+	s.Replicas = running
+	s.SubsetStatuses = worst(subsets)
+	revisions(p, done, stale, &s)
+	if lagging == 0 && done.err == nil && len(p.wants) > 0 {
+		s.ObservedGeneration = o.ud.Generation
+	}
+	conditions(p, done, problems, lagging, &s, now)
+	return s, eventsFor(o.ud.Status, s)
+}
+
+// staleClusters are the clusters whose numbers are old because nobody answers there.
+func staleClusters(p plan) map[string]bool {
+	stale := map[string]bool{}
+	for _, part := range p.parts {
+		if part.state == allot.Frozen {
+			stale[part.Cluster] = true
+		}
+	}
+	return stale
+}
+
+func blocked(row *fleetv1alpha1.MemberWork) bool {
+	return row.Status.Phase == fleetv1alpha1.WorkBlocked || row.Status.Phase == fleetv1alpha1.WorkDegraded
+}
+
+// subsetStatuses are the parts as status lines, and how many pods run in all of them. What a member reports is not
+// trusted: numbers that can't be are cut to what can, and become a problem of that cluster.
+func subsetStatuses(o *observed, p plan, done result, stale map[string]bool, problems *[]problem) ([]appsv1beta1.SubsetStatus, int32) {
+	out := make([]appsv1beta1.SubsetStatus, 0, len(p.parts))
+	var running int32
+	for _, part := range p.parts {
+		if part.leftover && part.grant.Replicas == 0 && part.counts.Replicas == 0 {
+			continue
+		}
+		most := plausible(max(part.grant.Replicas, part.grant.Upper))
+		nonsense := false
+		cut := func(n int32) int32 {
+			nonsense = nonsense || n < 0 || n > most
+			return max(min(n, most), 0)
+		}
+		line := appsv1beta1.SubsetStatus{
+			Name: part.name, Cluster: part.Cluster, Stale: stale[part.Cluster],
+			Replicas:             part.grant.Replicas,
+			ReadyReplicas:        cut(part.counts.Ready),
+			AvailableReplicas:    cut(part.counts.Available),
+			UpdatedReplicas:      cut(part.counts.Updated),
+			UpdatedReadyReplicas: cut(part.counts.UpdatedReady),
+			Partition:            part.grant.Partition,
+		}
+		running += cut(part.counts.Replicas)
+		if row := done.rows[part.Cluster]; row != nil {
+			if acked(row) {
+				line.ObservedGeneration = o.ud.Generation
+			}
+			if blocked(row) {
+				line.Reason = row.Status.Reason
+			}
+		}
+		if nonsense {
+			line.Reason = fleetv1alpha1.ReasonNonsense
+			*problems = append(*problems, problem{part.Subset, part.Cluster, fleetv1alpha1.ReasonNonsense,
+				fmt.Sprintf("the cluster reports numbers that can't be of %d replicas: they were cut", part.grant.Replicas)})
+		}
+		if line.Stale && line.Reason == "" {
+			line.Reason = reasonUnreachable
+		}
+		out = append(out, line)
+	}
+	return out, running
+}
+
+// sum adds up the subsets. Pods of a cluster that does not answer are counted as being there (also as updated), because
+// they most likely are, but not as ready or available, because nobody knows.
+func sum(s *appsv1beta1.UnitedDeploymentStatus, subsets []appsv1beta1.SubsetStatus) {
+	s.ReadyReplicas, s.AvailableReplicas, s.UpdatedReplicas, s.UpdatedReadyReplicas = 0, 0, 0, 0
+	for _, line := range subsets {
+		s.UpdatedReplicas += line.UpdatedReplicas
+		if line.Stale {
+			continue
+		}
+		s.ReadyReplicas += line.ReadyReplicas
+		s.AvailableReplicas += line.AvailableReplicas
+		s.UpdatedReadyReplicas += line.UpdatedReadyReplicas
+	}
+}
+
+// worst keeps the lines that need attention where there are more than rowLimit, in the order they had.
+func worst(subsets []appsv1beta1.SubsetStatus) []appsv1beta1.SubsetStatus {
+	if len(subsets) <= rowLimit {
+		return subsets
+	}
+	order := make([]int, len(subsets))
+	for i := range order {
+		order[i] = i
+	}
+	bad := func(i int) int {
+		line := subsets[i]
+		switch {
+		case line.Reason != "" || line.Stale:
+			return 0
+		case line.AvailableReplicas < line.Replicas:
+			return 1
+		default:
+			return 2
+		}
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(bad(a), bad(b)) })
+	order = order[:rowLimit]
+	slices.Sort(order)
+	out := make([]appsv1beta1.SubsetStatus, 0, rowLimit)
+	for _, i := range order {
+		out = append(out, subsets[i])
+	}
+	return out
+}
+
+// revisions takes the revision's name from the members: the template is the same bytes everywhere, so its hash is too.
+func revisions(p plan, done result, stale map[string]bool, s *appsv1beta1.UnitedDeploymentStatus) {
+	for _, cluster := range sorted(done.rows) {
+		row := done.rows[cluster]
+		if !stale[cluster] && acked(row) && row.Status.Revision != "" {
+			s.UpdatedRevision = row.Status.Revision
+			break
+		}
+	}
+	if s.UpdatedRevision != "" && s.StaleClusters == 0 && len(p.parts) > 0 && s.UpdatedReadyReplicas >= s.Replicas && lastSeen(done) {
+		s.CurrentRevision = s.UpdatedRevision
+	}
+}
+
+// lastSeen tells whether every row was acknowledged, so that the counts are of the present template.
+func lastSeen(done result) bool {
+	for _, row := range done.rows {
+		if !acked(row) {
+			return false
+		}
+	}
+	return true
+}
+
+// conditions writes the summary that people read first.
+func conditions(p plan, done result, problems []problem, lagging int, s *appsv1beta1.UnitedDeploymentStatus, now time.Time) {
+	set := func(t appsv1beta1.UnitedDeploymentConditionType, ok bool, reason, message string) {
+		value := corev1.ConditionFalse
+		if ok {
+			value = corev1.ConditionTrue
+		}
+		s.Conditions = setCondition(s.Conditions, appsv1beta1.UnitedDeploymentCondition{
+			Type: t, Status: value, Reason: reason, Message: message,
+		}, now)
+	}
+	switch {
+	case done.err != nil:
+		set(appsv1beta1.SubsetFailure, true, "Error", done.err.Error())
+	case len(problems) > 0:
+		set(appsv1beta1.SubsetFailure, true, problems[0].reason, describe(problems))
+	default:
+		set(appsv1beta1.SubsetFailure, false, "NoFailure", "")
+	}
+	provisioned := lagging == 0 && done.err == nil && len(problems) == 0 && len(done.rows) >= len(p.wants)
+	set(appsv1beta1.SubsetProvisioned, provisioned, reasonIf(provisioned, "AllClusters", "Waiting"),
+		messageIf(!provisioned, fmt.Sprintf("%d clusters have not applied their part yet", lagging)))
+	updated := s.UpdatedReplicas >= expectedUpdated(p) && s.UpdatedRevision != "" && lagging == 0
+	set(appsv1beta1.SubsetUpdated, updated, reasonIf(updated, "AllSubsets", "Updating"),
+		messageIf(!updated, fmt.Sprintf("%d of %d replicas are at the new revision", s.UpdatedReplicas, expectedUpdated(p))))
+	whole := s.UpdatedRevision != "" && s.CurrentRevision == s.UpdatedRevision
+	set(appsv1beta1.UnitedDeploymentUpdated, whole, reasonIf(whole, "Updated", "Updating"), "")
+	switch {
+	case p.allocation.Why != "":
+		set(appsv1beta1.UnitedDeploymentPlaced, false, "NumbersDontAddUp", p.allocation.Why)
+	case len(p.moves) > 0:
+		set(appsv1beta1.UnitedDeploymentPlaced, false, "Moving", short(p.moves))
+	default:
+		set(appsv1beta1.UnitedDeploymentPlaced, len(p.parts) > 0, reasonIf(len(p.parts) > 0, "AllPlaced", reasonNoCluster), "")
+	}
+}
+
+func expectedUpdated(p plan) int32 {
+	var n int32
+	for _, part := range p.parts {
+		n += part.grant.Replicas - part.grant.Partition
+	}
+	return n
+}
+
+func reasonIf(ok bool, yes, no string) string {
+	if ok {
+		return yes
+	}
+	return no
+}
+
+func messageIf(ok bool, message string) string {
+	if ok {
+		return message
+	}
+	return ""
+}
+
+// describe folds problems into a sentence or two.
+func describe(problems []problem) string {
+	lines := make([]string, 0, len(problems))
+	for _, p := range problems {
+		where := ""
+		switch {
+		case p.subset != "" && p.cluster != "":
+			where = fmt.Sprintf("subset %s in %s: ", p.subset, p.cluster)
+		case p.subset != "":
+			where = fmt.Sprintf("subset %s: ", p.subset)
+		case p.cluster != "":
+			where = p.cluster + ": "
+		}
+		lines = append(lines, where+p.message)
+	}
+	return short(lines)
+}
+
+// short joins the first three sentences and counts the rest.
+func short(lines []string) string {
+	const shown = 3
+	if len(lines) > shown {
+		return strings.Join(lines[:shown], "; ") + fmt.Sprintf("; and %d more", len(lines)-shown)
+	}
+	return strings.Join(lines, "; ")
+}
+
+// setCondition is condition.Set for this kind's own type of condition.
+func setCondition(list []appsv1beta1.UnitedDeploymentCondition, c appsv1beta1.UnitedDeploymentCondition, now time.Time) []appsv1beta1.UnitedDeploymentCondition {
+	const limit = 512
+	if len(c.Message) > limit {
+		c.Message = strings.ToValidUTF8(c.Message[:limit-3], "") + "..."
+	}
+	c.LastTransitionTime = metav1.NewTime(now.Truncate(time.Second))
+	for i := range list {
+		if list[i].Type == c.Type {
+			if list[i].Status == c.Status {
+				c.LastTransitionTime = list[i].LastTransitionTime
+			}
+			list[i] = c
+			return list
+		}
+	}
+	return append(list, c)
+}
