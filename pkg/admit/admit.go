@@ -1,0 +1,127 @@
+package admit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/conversion"
+)
+
+// ConvertPath is where CRDs of all kinds convert.
+const ConvertPath = "/convert"
+
+// Registration is what a kind brings. Nil parts are not registered; one of them must be there.
+type Registration[T client.Object] struct {
+	// Object is an empty object of the stored version.
+	Object T
+	// Defaulter fills what a user left out and the schema can't.
+	Defaulter admission.Defaulter[T]
+	// Validator refuses what the schema and CEL let pass.
+	Validator admission.Validator[T]
+	// Converter converts between the versions; from conversion.NewHubSpokeConverter.
+	Converter func(*runtime.Scheme) (conversion.Converter, error)
+}
+
+// Register adds the webhooks of a kind to the manager's webhook server. A second registration of a kind is an error.
+func Register[T client.Object](mgr ctrl.Manager, r Registration[T]) error {
+	gvk, err := apiutil.GVKForObject(r.Object, mgr.GetScheme())
+	if err != nil {
+		return fmt.Errorf("register webhooks: %w", err)
+	}
+	if r.Defaulter == nil && r.Validator == nil && r.Converter == nil {
+		return fmt.Errorf("register webhooks of %s: there is none", gvk.Kind)
+	}
+	server := mgr.GetWebhookServer()
+	if r.Defaulter != nil {
+		err = errors.Join(err, handle(server, MutatePath(gvk), admission.WithDefaulter(mgr.GetScheme(), r.Defaulter)))
+	}
+	if r.Validator != nil {
+		err = errors.Join(err, handle(server, ValidatePath(gvk), admission.WithValidator(mgr.GetScheme(), r.Validator)))
+	}
+	if r.Converter != nil {
+		err = errors.Join(err, convert(mgr, gvk.GroupKind(), r.Converter))
+	}
+	if err != nil {
+		return fmt.Errorf("register webhooks of %s: %w", gvk.Kind, err)
+	}
+	return nil
+}
+
+// MutatePath is the path of a kind's defaulting.
+func MutatePath(gvk schema.GroupVersionKind) string { return path("mutate", gvk) }
+
+// ValidatePath is the path of a kind's validation.
+func ValidatePath(gvk schema.GroupVersionKind) string { return path("validate", gvk) }
+
+func path(verb string, gvk schema.GroupVersionKind) string {
+	return "/" + verb + "-" + strings.ReplaceAll(gvk.Group, ".", "-") + "-" + strings.ToLower(gvk.Kind)
+}
+
+func handle(server webhook.Server, path string, w *admission.Webhook) error {
+	if taken(server, path) {
+		return fmt.Errorf("path %s is taken", path)
+	}
+	w.Handler = logged{w.Handler}
+	server.Register(path, w.WithRecoverPanic(true))
+	return nil
+}
+
+func convert(mgr ctrl.Manager, kind schema.GroupKind, build func(*runtime.Scheme) (conversion.Converter, error)) error {
+	converter, err := build(mgr.GetScheme())
+	if err != nil {
+		return fmt.Errorf("make converter: %w", err)
+	}
+	registry := mgr.GetConverterRegistry()
+	if err := registry.RegisterConverter(kind, converter); err != nil {
+		return err
+	}
+	// One handler serves all kinds. It turns a panic of a converter into an error itself.
+	if server := mgr.GetWebhookServer(); !taken(server, ConvertPath) {
+		server.Register(ConvertPath, conversion.NewWebhookHandler(mgr.GetScheme(), registry))
+	}
+	return nil
+}
+
+func taken(server webhook.Server, path string) bool {
+	mux := server.WebhookMux()
+	if mux == nil { // Nothing was registered yet.
+		return false
+	}
+	_, pattern := mux.Handler(&http.Request{Method: http.MethodPost, URL: &url.URL{Path: path}})
+	return pattern == path
+}
+
+// logged says what was decided and for whom, at V(1).
+type logged struct{ admission.Handler }
+
+// Handle implements admission.Handler.
+func (l logged) Handle(ctx context.Context, req admission.Request) admission.Response {
+	resp := l.Handler.Handle(ctx, req)
+	log := ctrl.LoggerFrom(ctx).V(1)
+	if !log.Enabled() {
+		return resp
+	}
+	log = log.WithValues("kind", req.Kind.Kind, "namespace", req.Namespace, "name", req.Name,
+		"step", req.Operation, "user", req.UserInfo.Username)
+	if resp.Allowed {
+		log.Info("Admitted", "count", len(resp.Patches))
+		return resp
+	}
+	reason := ""
+	if resp.Result != nil {
+		reason = resp.Result.Message
+	}
+	log.Info("Refused", "reason", reason)
+	return resp
+}
