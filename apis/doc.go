@@ -1,0 +1,11 @@
+// Package apis is the root of Flotilla's APIs. It has no code: the kinds are in apps and fleet by version, structs that
+// they share are in pods, names of labels, annotations and finalizers are in keys.
+//
+// The packages below import apimachinery and k8s.io/api and nothing else of Kubernetes, so that a client can import them
+// cheaply. What a value may be is in the types' markers and comes from there into the CRDs of both charts; the tests
+// here hold the CRDs against the schemas that users' manifests were written for (testdata/schemas) and the types against
+// the rules by which fields are written.
+package apis
+
+//go:generate go tool controller-gen object paths=./...
+//go:generate go run ../cmd/docgen crds --root ..

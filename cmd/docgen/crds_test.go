@@ -1,0 +1,50 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestPlaceSortsCRDsIntoCharts(t *testing.T) {
+	t.Parallel()
+	dir, root := t.TempDir(), t.TempDir()
+	for name := range placements() {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(name), 0o600))
+	}
+	stale := filepath.Join(root, "charts", "hub", "files", "crds", "fleet.kruise.io_gone.yaml")
+	require.NoError(t, os.MkdirAll(filepath.Dir(stale), 0o750))
+	require.NoError(t, os.WriteFile(stale, nil, 0o600))
+
+	require.NoError(t, place(dir, root))
+
+	member, hub := list(t, root, "member"), list(t, root, "hub")
+	require.Equal(t, []string{
+		"apps.kruise.io_clonesets.yaml", "apps.kruise.io_uniteddeployments.yaml",
+		"fleet.kruise.io_appliedworks.yaml", "fleet.kruise.io_memberships.yaml",
+	}, member)
+	require.Equal(t, []string{
+		"apps.kruise.io_uniteddeployments.yaml", "fleet.kruise.io_memberclusters.yaml",
+		"fleet.kruise.io_memberworks.yaml", "fleet.kruise.io_workcontents.yaml",
+	}, hub, "a file that nothing generates must go")
+}
+
+func TestPlaceRefusesAKindThatNoChartInstalls(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "apps.kruise.io_sloops.yaml"), nil, 0o600))
+	require.ErrorContains(t, place(dir, t.TempDir()), "apps.kruise.io_sloops.yaml: no chart installs it")
+}
+
+func list(t *testing.T, root, chart string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(filepath.Join(root, "charts", chart, "files", "crds"))
+	require.NoError(t, err)
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
