@@ -49,7 +49,7 @@ func FuzzUnitedDeploymentToHubAndBack(f *testing.F)   { fuzz(f, unitedDeployment
 func fuzz(f *testing.F, law func(*rapid.T)) {
 	f.Helper()
 	for seed := range byte(16) {
-		input := make([]byte, 16<<10)
+		input := make([]byte, 4<<10)
 		_, _ = rand.NewChaCha8([32]byte{seed}).Read(input) // It never fails.
 		f.Add(input)
 	}
@@ -150,6 +150,31 @@ func intOrString() *rapid.Generator[intstr.IntOrString] {
 	)
 }
 
+// word is a string with what JSON has to escape.
+func word() *rapid.Generator[string] {
+	return rapid.SampledFrom([]string{"", "a", "b-1", "<&>", "\"\\", "\u2028é", "\x00"})
+}
+
+func priority() *rapid.Generator[pods.UpdatePriorityStrategy] {
+	return rapid.SampledFrom([]pods.UpdatePriorityStrategy{
+		{},
+		{OrderPriority: []pods.UpdatePriorityOrderTerm{{OrderedKey: "n"}, {}}},
+		{WeightPriority: []pods.UpdatePriorityWeightTerm{{Weight: 7, MatchSelector: *selector()}, {}}},
+	})
+}
+
+func drawScatter(t *rapid.T) pods.UpdateScatterTerm {
+	return pods.UpdateScatterTerm{Key: word().Draw(t, "key"), Value: word().Draw(t, "value")}
+}
+
+func drawLifecycle(t *rapid.T) pods.Lifecycle {
+	return pods.Lifecycle{PreDelete: &pods.LifecycleHook{
+		LabelsHandler:     map[string]string{word().Draw(t, "key"): word().Draw(t, "value")},
+		FinalizersHandler: rapid.SliceOfN(word(), 0, 2).Draw(t, "finalizers"),
+		MarkPodNotReady:   rapid.Bool().Draw(t, "not ready"),
+	}}
+}
+
 func drawInPlace(t *rapid.T) *pods.InPlaceUpdateStrategy {
 	if !rapid.Bool().Draw(t, "in place") {
 		return nil
@@ -174,8 +199,8 @@ func drawRolling(t *rapid.T) *appsv1beta1.CloneSetRollingUpdateStrategy {
 		PodUpdatePolicy: rapid.SampledFrom([]appsv1beta1.PodUpdatePolicy{
 			"", appsv1beta1.PodReCreate, appsv1beta1.PodInPlaceIfPossible, appsv1beta1.PodInPlaceOnly, "OnDelete", "?",
 		}).Draw(t, "policy"),
-		PriorityStrategy:      drawPtr(t, rapid.Make[pods.UpdatePriorityStrategy](), "priority"),
-		ScatterStrategy:       rapid.SliceOf(rapid.Make[pods.UpdateScatterTerm]()).Draw(t, "scatter"),
+		PriorityStrategy:      drawPtr(t, priority(), "priority"),
+		ScatterStrategy:       rapid.SliceOfN(rapid.Custom(drawScatter), 0, 2).Draw(t, "scatter"),
 		InPlaceUpdateStrategy: drawInPlace(t),
 	}
 }
@@ -184,12 +209,12 @@ func drawCloneSetV1beta1(t *rapid.T) appsv1beta1.CloneSetSpec {
 	return appsv1beta1.CloneSetSpec{
 		Replicas: drawPtr(t, rapid.Int32(), "replicas"),
 		Selector: selector(),
-		Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{NodeName: rapid.String().Draw(t, "template")}},
+		Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{NodeName: word().Draw(t, "template")}},
 		VolumeClaimTemplates: rapid.SampledFrom([][]corev1.PersistentVolumeClaim{
 			nil, {{ObjectMeta: metav1.ObjectMeta{Name: "data"}}},
 		}).Draw(t, "claims"),
 		ScaleStrategy: appsv1beta1.CloneSetScaleStrategy{
-			PodsToDelete:           rapid.SliceOf(rapid.String()).Draw(t, "pods to delete"),
+			PodsToDelete:           rapid.SliceOfN(word(), 0, 2).Draw(t, "pods to delete"),
 			MaxUnavailable:         drawPtr(t, intOrString(), "scale max unavailable"),
 			EnablePVCReuse:         rapid.Bool().Draw(t, "reuse"),
 			ExcludePreparingDelete: rapid.Bool().Draw(t, "exclude"),
@@ -203,7 +228,7 @@ func drawCloneSetV1beta1(t *rapid.T) appsv1beta1.CloneSetSpec {
 		RevisionHistoryLimit:    drawPtr(t, rapid.Int32(), "history"),
 		MinReadySeconds:         rapid.Int32().Draw(t, "min ready seconds"),
 		ProgressDeadlineSeconds: drawPtr(t, rapid.Int32(), "deadline"),
-		Lifecycle:               drawPtr(t, rapid.Make[pods.Lifecycle](), "lifecycle"),
+		Lifecycle:               drawPtr(t, rapid.Custom(drawLifecycle), "lifecycle"),
 	}
 }
 
@@ -211,10 +236,10 @@ func drawCloneSetV1alpha1(t *rapid.T) SubsetCloneSetSpec {
 	return SubsetCloneSetSpec{
 		Replicas: drawPtr(t, rapid.Int32(), "replicas"),
 		Selector: selector(),
-		Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{NodeName: rapid.String().Draw(t, "template")}},
+		Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{NodeName: word().Draw(t, "template")}},
 		ScaleStrategy: SubsetCloneSetScaleStrategy{
 			CloneSetScaleStrategy: CloneSetScaleStrategy{
-				PodsToDelete:    rapid.SliceOf(rapid.String()).Draw(t, "pods to delete"),
+				PodsToDelete:    rapid.SliceOfN(word(), 0, 2).Draw(t, "pods to delete"),
 				MaxUnavailable:  drawPtr(t, intOrString(), "scale max unavailable"),
 				DisablePVCReuse: rapid.Bool().Draw(t, "disable reuse"),
 			},
@@ -230,26 +255,26 @@ func drawCloneSetV1alpha1(t *rapid.T) SubsetCloneSetSpec {
 				MaxUnavailable:        drawPtr(t, intOrString(), "max unavailable"),
 				MaxSurge:              drawPtr(t, intOrString(), "max surge"),
 				Paused:                rapid.Bool().Draw(t, "paused"),
-				PriorityStrategy:      drawPtr(t, rapid.Make[pods.UpdatePriorityStrategy](), "priority"),
-				ScatterStrategy:       rapid.SliceOf(rapid.Make[pods.UpdateScatterTerm]()).Draw(t, "scatter"),
+				PriorityStrategy:      drawPtr(t, priority(), "priority"),
+				ScatterStrategy:       rapid.SliceOfN(rapid.Custom(drawScatter), 0, 2).Draw(t, "scatter"),
 				InPlaceUpdateStrategy: drawInPlace(t),
 			},
 			RollingUpdate: drawRolling(t),
 		},
 		MinReadySeconds: rapid.Int32().Draw(t, "min ready seconds"),
-		Lifecycle:       drawPtr(t, rapid.Make[pods.Lifecycle](), "lifecycle"),
+		Lifecycle:       drawPtr(t, rapid.Custom(drawLifecycle), "lifecycle"),
 	}
 }
 
 func drawTopology(t *rapid.T) appsv1beta1.Topology {
 	subset := rapid.Custom(func(t *rapid.T) appsv1beta1.Subset {
 		return appsv1beta1.Subset{
-			Name:            rapid.String().Draw(t, "name"),
+			Name:            word().Draw(t, "name"),
 			Replicas:        drawPtr(t, intOrString(), "replicas"),
 			MinReplicas:     drawPtr(t, intOrString(), "min"),
 			MaxReplicas:     drawPtr(t, intOrString(), "max"),
-			Cluster:         rapid.String().Draw(t, "cluster"),
-			ClusterSelector: drawPtr(t, rapid.Make[metav1.LabelSelector](), "selector"),
+			Cluster:         word().Draw(t, "cluster"),
+			ClusterSelector: drawPtr(t, rapid.SampledFrom([]metav1.LabelSelector{{}, *selector()}), "selector"),
 			Patch: rapid.SampledFrom([]*runtime.RawExtension{
 				nil, {Raw: []byte(`{"spec":{"new":[1,"<",null]}}`)},
 			}).Draw(t, "patch"),
@@ -266,15 +291,15 @@ func drawTopology(t *rapid.T) appsv1beta1.Topology {
 func drawStatus(t *rapid.T) appsv1beta1.UnitedDeploymentStatus {
 	subset := rapid.Custom(func(t *rapid.T) appsv1beta1.SubsetStatus {
 		return appsv1beta1.SubsetStatus{
-			Name:               rapid.String().Draw(t, "name"),
-			Cluster:            rapid.String().Draw(t, "cluster"),
+			Name:               word().Draw(t, "name"),
+			Cluster:            word().Draw(t, "cluster"),
 			Stale:              rapid.Bool().Draw(t, "stale"),
 			ObservedGeneration: rapid.Int64().Draw(t, "generation"),
 			Replicas:           rapid.Int32().Draw(t, "replicas"),
 			UpdatedReplicas:    rapid.Int32().Draw(t, "updated"),
 			AvailableReplicas:  rapid.Int32().Draw(t, "available"),
 			Partition:          rapid.Int32().Draw(t, "partition"),
-			Reason:             rapid.String().Draw(t, "reason"),
+			Reason:             word().Draw(t, "reason"),
 		}
 	})
 	return appsv1beta1.UnitedDeploymentStatus{
@@ -283,10 +308,10 @@ func drawStatus(t *rapid.T) appsv1beta1.UnitedDeploymentStatus {
 		AvailableReplicas:   rapid.Int32().Draw(t, "available"),
 		UnallocatedReplicas: rapid.Int32().Draw(t, "unallocated"),
 		StaleClusters:       rapid.Int32().Draw(t, "stale"),
-		CurrentRevision:     rapid.String().Draw(t, "current"),
-		UpdatedRevision:     rapid.String().Draw(t, "updated revision"),
+		CurrentRevision:     word().Draw(t, "current"),
+		UpdatedRevision:     word().Draw(t, "updated revision"),
 		CollisionCount:      drawPtr(t, rapid.Int32(), "collisions"),
 		SubsetStatuses:      rapid.SliceOfN(subset, 0, 3).Draw(t, "subsets"),
-		LabelSelector:       rapid.String().Draw(t, "selector"),
+		LabelSelector:       word().Draw(t, "selector"),
 	}
 }
