@@ -24,11 +24,11 @@ import (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM) //nolint:forbidigo // main begins the context
 	err := newCommand().ExecuteContext(ctx)
 	stop()
 	if err != nil {
-		os.Exit(1)
+		os.Exit(1) //nolint:forbidigo // main ends the program
 	}
 }
 

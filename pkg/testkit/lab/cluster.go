@@ -30,9 +30,13 @@ const (
 	// stopGrace is what a process gets to end by itself when its cluster is
 	// taken down: enough for a manager to finish its requests.
 	stopGrace = 5 * time.Second
-	// componentGrace is for a component that starts again later: etcd and
-	// kube-apiserver close in order.
+	// componentGrace is for a component that starts again later, so that etcd
+	// closes its files in order.
 	componentGrace = 20 * time.Second
+	// apiserverGrace lets kube-apiserver answer what it was asked. Left alone,
+	// it holds its clients' watches for a minute more (as in kube 1.36: the
+	// server's shutdown waits for them as long as --request-timeout).
+	apiserverGrace = 2 * time.Second
 )
 
 // Cluster is a cluster of the lab. Its methods may be called concurrently;
@@ -183,8 +187,9 @@ func (c *Cluster) Missing() []string {
 	})
 }
 
-// StopComponent stops a component in order and keeps its data and port; one
-// that does not run is success.
+// StopComponent stops a component and keeps its data and port; one that does
+// not run is success. It takes about 2 s for kube-apiserver, which ends its
+// watches last.
 func (c *Cluster) StopComponent(ctx context.Context, name string) error {
 	if _, err := c.args(name); err != nil {
 		return err
@@ -200,6 +205,9 @@ func (c *Cluster) StopComponent(ctx context.Context, name string) error {
 	}
 	if err != nil {
 		return err
+	}
+	if name == APIServer {
+		return p.Stop(ctx, apiserverGrace)
 	}
 	return p.Stop(ctx, componentGrace)
 }

@@ -1,0 +1,54 @@
+package main
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func run(t *testing.T, args ...string) (stdout string, err error) {
+	t.Helper()
+	var out bytes.Buffer
+	cmd := newCommand()
+	cmd.SetArgs(args)
+	cmd.SetOut(&out)
+	cmd.SetErr(&out)
+	err = cmd.ExecuteContext(t.Context())
+	return out.String(), err
+}
+
+func TestMistakesAreRefusedBeforeAnythingIsBuilt(t *testing.T) {
+	cache := t.TempDir()
+	t.Setenv("FLOTILLA_LAB_CACHE", cache)
+	t.Setenv("FLOTILLA_LAB_STATE", "")
+	for _, tc := range []struct {
+		name string
+		args []string
+		want string
+	}{
+		{name: "real nodes", args: []string{"up", "east", "--nodes", "real:2"}, want: `nodes "real:2": real nodes are not available yet: only simulated nodes are available: use kwok:N`},
+		{name: "nodes of a control plane only", args: []string{"up", "east", "--nodes", "kwok:2", "--control-plane-only"}, want: "a control plane only has no nodes"},
+		{name: "a name that is none", args: []string{"up", "../east"}, want: `cluster name "../east"`},
+		{name: "up without a name", args: []string{"up"}, want: "accepts 1 arg(s), received 0"},
+		{name: "down without a name", args: []string{"down"}, want: "give the name of a cluster, or --all"},
+		{name: "down with a name and all", args: []string{"down", "east", "--all"}, want: "not both"},
+		{name: "down of a cluster that is not there", args: []string{"down", "east"}, want: "cluster east: no such cluster"},
+		{name: "down of a name that is none", args: []string{"down", ".."}, want: `cluster name ".."`},
+		{name: "kubeconfig of a cluster that is not there", args: []string{"kubeconfig", "east"}, want: "cluster east: no such cluster"},
+		{name: "logs of a cluster that is not there", args: []string{"logs", "east"}, want: "cluster east: no such cluster"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			_, err := run(t, tc.args...)
+			require.ErrorContains(t, err, tc.want)
+		})
+	}
+	out, err := run(t, "list")
+	require.NoError(t, err)
+	require.Equal(t, "NAME   STATUS   SERVER   KUBECONFIG\n", out)
+	_, err = run(t, "down", "--all")
+	require.NoError(t, err, "none is all there is")
+}

@@ -1,0 +1,54 @@
+package lab
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+)
+
+func TestReadWrites(t *testing.T) {
+	t.Parallel()
+	const (
+		patch = `{"verb":"patch","userAgent":"kwok/v0.8.0","stageTimestamp":"2026-11-01T12:00:00Z","user":{"username":"lab:kwok"},` +
+			`"objectRef":{"resource":"pods","namespace":"default","name":"a","subresource":"status"},"responseStatus":{"code":200},"requestObject":{"status":{}}}` + "\n"
+		scale = `{"verb":"update","stageTimestamp":"2026-11-01T12:00:01Z","objectRef":{"resource":"deployments","apiGroup":"apps","subresource":"scale"},"responseStatus":{"code":409}}` + "\n"
+		read  = `{"verb":"list","stageTimestamp":"2026-11-01T12:00:02Z","objectRef":{"resource":"pods"}}` + "\n"
+	)
+	patched := Write{
+		At: testTime(), User: "lab:kwok", Agent: "kwok/v0.8.0", Verb: "patch", Resource: "pods/status",
+		Namespace: "default", Name: "a", Code: 200, Bytes: len(`{"status":{}}`),
+	}
+	scaled := Write{At: testTime().Add(time.Second), Verb: "update", Resource: "deployments.apps/scale", Code: 409}
+	for _, tc := range []struct {
+		name, log string
+		since     time.Time
+		want      []Write
+		err       string
+	}{
+		{name: "an empty log has none"},
+		{name: "writes count, reads do not", log: patch + scale + read, want: []Write{patched, scaled}},
+		{name: "the moment itself counts, what was before does not", log: patch + scale, since: scaled.At, want: []Write{scaled}},
+		{name: "a line that is still being written waits", log: patch + scale[:40], want: []Write{patched}},
+		{name: "a line that is no event is an error", log: patch + "panic\n", err: `parse "panic\n"`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			got, err := readWrites(strings.NewReader(tc.log), tc.since)
+			if tc.err != "" {
+				require.ErrorContains(t, err, tc.err)
+				return
+			}
+			require.NoError(t, err)
+			require.Empty(t, cmp.Diff(tc.want, got))
+		})
+	}
+}
+
+func TestWritesNeedAnAuditLog(t *testing.T) {
+	t.Parallel()
+	_, err := newCluster(t.TempDir(), Config{Name: "east"}, Bin{}).Writes(testTime())
+	require.ErrorIs(t, err, ErrNoAudit)
+}
