@@ -1,0 +1,274 @@
+package option
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/flotilla-io/flotilla/pkg/cert"
+)
+
+// Version is what --version prints and agents report. The build sets it.
+var Version = "v0.0.0" //nolint:gochecknoglobals // The linker can set nothing else.
+
+// Manager is what every manager is told.
+type Manager struct {
+	// Name is the program's: of its Lease, its user agent and its webhook configurations. No flag sets it.
+	Name string
+
+	// Kubeconfig is a file; empty means the ServiceAccount of the pod we run in.
+	Kubeconfig string
+	// Namespace is our own, where Lease and Secrets are.
+	Namespace string
+	// QPS and Burst bound the requests that we send to the apiserver.
+	QPS   float32
+	Burst int
+
+	// LeaderElection off is for a single replica under a debugger.
+	LeaderElection bool
+	LeaseDuration  time.Duration
+	RenewDeadline  time.Duration
+	RetryPeriod    time.Duration
+
+	// MetricsAddr, HealthAddr and PprofAddr are host:port; "0" or empty is off.
+	MetricsAddr, HealthAddr, PprofAddr string
+
+	// CacheSyncTimeout is how long a controller waits for its first list before the manager ends with an error.
+	CacheSyncTimeout time.Duration
+	// ShutdownTimeout is how long running reconciles get to end.
+	ShutdownTimeout time.Duration
+
+	// LogLevel is the highest V that is logged; LogFormat is json or console.
+	LogLevel  int
+	LogFormat string
+
+	// Webhook is how apiservers reach us.
+	Webhook Webhook
+}
+
+// Webhook says where the webhook server listens, how it is called, and where its certificate is kept.
+type Webhook struct {
+	// BindAddr is host:port to listen on; empty takes that of URL, or port 9876 of all addresses.
+	BindAddr string
+	// URL is https://host:port when we run outside the cluster.
+	URL string
+	// Service and ServicePort are how the cluster's apiserver finds us, without URL.
+	Service     string
+	ServicePort int32
+	// Secret is the name of the Secret that keeps the certificate, in Manager.Namespace.
+	Secret string
+	// CAValidity and CertValidity are how long new certificates live.
+	CAValidity, CertValidity time.Duration
+}
+
+// defaultWebhookPort is the container's port in the charts.
+const defaultWebhookPort = 9876
+
+const (
+	formatJSON    = "json"
+	formatConsole = "console"
+	maxLogLevel   = 10
+)
+
+// NewManager returns the defaults of the program name.
+func NewManager(name string) *Manager {
+	return &Manager{
+		Name: name, Namespace: "flotilla-system", QPS: 30, Burst: 50,
+		LeaderElection: true, LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second,
+		MetricsAddr: ":8080", HealthAddr: ":8000",
+		CacheSyncTimeout: 2 * time.Minute, ShutdownTimeout: 30 * time.Second,
+		LogFormat: formatJSON,
+		Webhook: Webhook{
+			Service: name, ServicePort: 443, Secret: name + "-webhook",
+			CAValidity: cert.DefaultCAValidity, CertValidity: cert.DefaultServingValidity,
+		},
+	}
+}
+
+// AddFlags binds m to flags; their defaults are what m holds.
+func (m *Manager) AddFlags(f *pflag.FlagSet) {
+	f.StringVar(&m.Kubeconfig, "kubeconfig", m.Kubeconfig, "File with the address and credential of the apiserver. "+
+		"Empty takes the ServiceAccount of the pod that this runs in.")
+	f.StringVar(&m.Namespace, "namespace", m.Namespace, "Namespace of this manager: its Lease and its Secrets are there.")
+	f.Float32Var(&m.QPS, "rest-config-qps", m.QPS, "Requests a second to the apiserver, on average.")
+	f.IntVar(&m.Burst, "rest-config-burst", m.Burst, "Requests to the apiserver that may go out at once.")
+
+	f.BoolVar(&m.LeaderElection, "enable-leader-election", m.LeaderElection,
+		"Let one replica at a time reconcile. Webhooks are served by all.")
+	f.DurationVar(&m.LeaseDuration, "leader-election-lease-duration", m.LeaseDuration,
+		"After this long without a renewal another replica takes over.")
+	f.DurationVar(&m.RenewDeadline, "leader-election-renew-deadline", m.RenewDeadline,
+		"After this long without a successful renewal the leader ends.")
+	f.DurationVar(&m.RetryPeriod, "leader-election-retry-period", m.RetryPeriod, "Time between two tries to get or renew the Lease.")
+
+	f.StringVar(&m.MetricsAddr, "metrics-addr", m.MetricsAddr, "host:port that serves /metrics over HTTP; 0 is off.")
+	f.StringVar(&m.HealthAddr, "health-probe-addr", m.HealthAddr, "host:port that serves /healthz and /readyz; 0 is off.")
+	f.StringVar(&m.PprofAddr, "pprof-addr", m.PprofAddr,
+		"host:port that serves /debug/pprof, such as localhost:8090. Empty is off: profiles show memory to whoever asks.")
+
+	f.DurationVar(&m.CacheSyncTimeout, "controller-cache-sync-timeout", m.CacheSyncTimeout,
+		"End with an error when a controller's first list takes longer.")
+	f.DurationVar(&m.ShutdownTimeout, "shutdown-timeout", m.ShutdownTimeout, "Time that running reconciles get to end.")
+	f.IntVarP(&m.LogLevel, "v", "v", m.LogLevel,
+		"Log level: 0 what changed, 1 why something waits and each admission, 4 data.")
+	f.StringVar(&m.LogFormat, "logging-format", m.LogFormat, "json, or console for people.")
+	m.Webhook.addFlags(f)
+}
+
+func (w *Webhook) addFlags(f *pflag.FlagSet) {
+	f.StringVar(&w.BindAddr, "webhook-bind-addr", w.BindAddr, fmt.Sprintf(
+		"host:port that the webhook server listens on. Empty takes that of --webhook-url, or else :%d.", defaultWebhookPort))
+	f.StringVar(&w.URL, "webhook-url", w.URL, "https://host:port by which the apiserver reaches the webhook server, "+
+		"when this manager runs outside the cluster. Empty goes by Service.")
+	f.StringVar(&w.Service, "webhook-service", w.Service, "Service of the webhook server, in --namespace.")
+	f.Int32Var(&w.ServicePort, "webhook-service-port", w.ServicePort, "Port of that Service.")
+	f.StringVar(&w.Secret, "webhook-secret", w.Secret,
+		"Secret in --namespace that keeps the webhook certificate. It is made and rotated by the replicas together.")
+	f.DurationVar(&w.CAValidity, "webhook-ca-validity", w.CAValidity,
+		"How long a new CA is valid; more than three times --webhook-cert-validity.")
+	f.DurationVar(&w.CertValidity, "webhook-cert-validity", w.CertValidity, "How long a new webhook certificate is valid.")
+}
+
+// Validate returns all that is wrong.
+func (m *Manager) Validate() error {
+	var errs []error
+	refuse := func(bad bool, flag string, value any, want string) {
+		if bad {
+			errs = append(errs, fmt.Errorf("--%s=%v: %s", flag, value, want))
+		}
+	}
+	refuse(len(validation.IsDNS1123Label(m.Namespace)) > 0, "namespace", m.Namespace, "want the name of a namespace")
+	refuse(m.QPS <= 0, "rest-config-qps", m.QPS, "must be above 0")
+	refuse(m.Burst < 1, "rest-config-burst", m.Burst, "must be at least 1")
+	refuse(m.RetryPeriod <= 0, "leader-election-retry-period", m.RetryPeriod, "must be above 0")
+	refuse(float64(m.RenewDeadline) <= 1.2*float64(m.RetryPeriod), "leader-election-renew-deadline", m.RenewDeadline,
+		"must be more than 1.2 times --leader-election-retry-period")
+	refuse(m.LeaseDuration <= m.RenewDeadline, "leader-election-lease-duration", m.LeaseDuration,
+		"must be longer than --leader-election-renew-deadline")
+	for _, a := range []struct{ flag, value string }{
+		{"metrics-addr", m.MetricsAddr}, {"health-probe-addr", m.HealthAddr}, {"pprof-addr", m.PprofAddr},
+		{"webhook-bind-addr", m.Webhook.BindAddr},
+	} {
+		_, _, err := splitAddr(a.value)
+		refuse(err != nil && !off(a.value), a.flag, a.value, "want host:port or :port")
+	}
+	refuse(m.CacheSyncTimeout <= 0, "controller-cache-sync-timeout", m.CacheSyncTimeout, "must be above 0")
+	refuse(m.ShutdownTimeout < 0, "shutdown-timeout", m.ShutdownTimeout, "must not be negative")
+	refuse(m.LogLevel < 0 || m.LogLevel > maxLogLevel, "v", m.LogLevel, "want 0 to 10")
+	refuse(!slices.Contains([]string{formatJSON, formatConsole}, m.LogFormat), "logging-format", m.LogFormat, "want json or console")
+	return errors.Join(append(errs, m.Webhook.validate())...)
+}
+
+func (w *Webhook) validate() error {
+	var errs []error
+	if w.URL != "" {
+		if _, err := cert.ParseURL(w.URL); err != nil {
+			errs = append(errs, fmt.Errorf("--webhook-url: %w", err))
+		}
+	}
+	if len(validation.IsDNS1035Label(w.Service)) > 0 {
+		errs = append(errs, fmt.Errorf("--webhook-service=%s: want the name of a Service", w.Service))
+	}
+	if len(validation.IsDNS1123Subdomain(w.Secret)) > 0 {
+		errs = append(errs, fmt.Errorf("--webhook-secret=%s: want the name of a Secret", w.Secret))
+	}
+	if w.ServicePort < 1 || w.ServicePort > 65535 {
+		errs = append(errs, fmt.Errorf("--webhook-service-port=%d: want 1 to 65535", w.ServicePort))
+	}
+	if w.CertValidity <= 0 || w.CAValidity <= 3*w.CertValidity {
+		errs = append(errs, fmt.Errorf("--webhook-ca-validity=%s: must be more than three times --webhook-cert-validity=%s, "+
+			"which must be above 0", w.CAValidity, w.CertValidity))
+	}
+	return errors.Join(errs...)
+}
+
+// RESTConfig returns how to reach the apiserver.
+func (m *Manager) RESTConfig() (*rest.Config, error) {
+	var cfg *rest.Config
+	var err error
+	if m.Kubeconfig == "" {
+		if cfg, err = rest.InClusterConfig(); err != nil {
+			return nil, fmt.Errorf("find the apiserver: %w; outside a cluster, set --kubeconfig", err)
+		}
+	} else if cfg, err = clientcmd.BuildConfigFromFlags("", m.Kubeconfig); err != nil {
+		return nil, fmt.Errorf("read --kubeconfig=%s: %w", m.Kubeconfig, err)
+	}
+	cfg.QPS, cfg.Burst = m.QPS, m.Burst
+	cfg.UserAgent = m.Name + "/" + Version
+	return cfg, nil
+}
+
+// Options returns what a controller-runtime manager takes from m. Scheme, Cache and WebhookServer are the caller's.
+func (m *Manager) Options() ctrl.Options {
+	return ctrl.Options{
+		LeaderElection:          m.LeaderElection,
+		LeaderElectionID:        m.Name,
+		LeaderElectionNamespace: m.Namespace,
+		LeaseDuration:           &m.LeaseDuration,
+		RenewDeadline:           &m.RenewDeadline,
+		RetryPeriod:             &m.RetryPeriod,
+		// The process ends when the manager does, so the next leader need not wait for the Lease to run out.
+		LeaderElectionReleaseOnCancel: true,
+		Metrics:                       server.Options{BindAddress: m.MetricsAddr},
+		HealthProbeBindAddress:        m.HealthAddr,
+		PprofBindAddress:              m.PprofAddr,
+		GracefulShutdownTimeout:       &m.ShutdownTimeout,
+		Controller:                    config.Controller{CacheSyncTimeout: m.CacheSyncTimeout},
+	}
+}
+
+// Certificate returns the options of the Keeper whose webhook configurations have our name, and which converts crds.
+func (m *Manager) Certificate(crds ...string) cert.Options {
+	return cert.Options{
+		Secret:     types.NamespacedName{Namespace: m.Namespace, Name: m.Webhook.Secret},
+		Service:    cert.Service{Namespace: m.Namespace, Name: m.Webhook.Service, Port: m.Webhook.ServicePort},
+		URL:        m.Webhook.URL,
+		Mutating:   []string{m.Name},
+		Validating: []string{m.Name},
+		CRDs:       crds,
+		CAValidity: m.Webhook.CAValidity, ServingValidity: m.Webhook.CertValidity,
+	}
+}
+
+// Listen returns the host and port of the webhook server. Validate must have passed.
+func (w *Webhook) Listen() (host string, port int, err error) {
+	switch {
+	case w.BindAddr != "":
+		return splitAddr(w.BindAddr)
+	case w.URL != "":
+		u, err := url.Parse(w.URL)
+		if err != nil {
+			return "", 0, err
+		}
+		return splitAddr(u.Host)
+	}
+	return "", defaultWebhookPort, nil
+}
+
+func off(addr string) bool { return addr == "" || addr == "0" }
+
+func splitAddr(addr string) (host string, port int, err error) {
+	host, text, err := net.SplitHostPort(addr)
+	if err != nil {
+		return "", 0, err
+	}
+	n, err := strconv.ParseUint(text, 10, 16)
+	if err != nil || strings.ContainsAny(host, "/ ") {
+		return "", 0, fmt.Errorf("address %q is not host:port", addr)
+	}
+	return host, int(n), nil
+}

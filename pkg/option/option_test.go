@@ -1,0 +1,208 @@
+package option
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+)
+
+var update = flag.Bool("update", false, "write golden files")
+
+func parse(t *testing.T, args ...string) *Manager {
+	t.Helper()
+	m := NewManager("flotilla-test")
+	f := pflag.NewFlagSet("test", pflag.ContinueOnError)
+	m.AddFlags(f)
+	require.NoError(t, f.Parse(args))
+	return m
+}
+
+func TestDefaultsAreValid(t *testing.T) {
+	t.Parallel()
+	require.NoError(t, parse(t).Validate())
+}
+
+func TestHelp(t *testing.T) {
+	t.Parallel()
+	f := pflag.NewFlagSet("test", pflag.ContinueOnError)
+	NewManager("flotilla-test").AddFlags(f)
+	golden(t, "manager-flags.golden", f.FlagUsagesWrapped(120))
+}
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		require.NoError(t, os.MkdirAll("testdata", 0o750))
+		require.NoError(t, os.WriteFile(path, []byte(got), 0o600))
+	}
+	want, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Empty(t, cmp.Diff(string(want), got), "run the test with -update if this is meant")
+}
+
+func TestValidateNamesFlagValueAndWayOut(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct{ name, args, want string }{
+		{"a namespace must be a name", "--namespace=Flotilla_System", "--namespace=Flotilla_System: want the name of a namespace"},
+		{"no requests a second would stop everything", "--rest-config-qps=0", "--rest-config-qps=0: must be above 0"},
+		{"a burst of nothing would too", "--rest-config-burst=0", "--rest-config-burst=0: must be at least 1"},
+		{
+			"a lease must outlast its renewal", "--leader-election-lease-duration=10s",
+			"--leader-election-lease-duration=10s: must be longer than --leader-election-renew-deadline",
+		},
+		{
+			"a deadline must leave room for a retry", "--leader-election-retry-period=9s",
+			"--leader-election-renew-deadline=10s: must be more than 1.2 times",
+		},
+		{"an address has a port", "--metrics-addr=localhost", "--metrics-addr=localhost: want host:port or :port"},
+		{"a port is a number", "--health-probe-addr=:http", "--health-probe-addr=:http: want"},
+		{"a port has 16 bits", "--pprof-addr=:65536", "--pprof-addr=:65536: want"},
+		{"a caller's URL has no path", "--webhook-url=https://127.0.0.1:9443/x", "--webhook-url: webhook URL"},
+		{"a CA outlives its certificates", "--webhook-ca-validity=1h", "must be more than three times --webhook-cert-validity=8760h0m0s"},
+		{"a certificate lives", "--webhook-cert-validity=0s", "which must be above 0"},
+		{"a Service has a name", "--webhook-service=", "--webhook-service=: want the name of a Service"},
+		{"a Secret has a name", "--webhook-secret=a/b", "--webhook-secret=a/b: want the name of a Secret"},
+		{"a Service has a port", "--webhook-service-port=0", "--webhook-service-port=0: want 1 to 65535"},
+		{"logs come in two forms", "--logging-format=text", "--logging-format=text: want json or console"},
+		{"a log level is small", "--v=11", "--v=11: want 0 to 10"},
+		{"time does not run backwards", "--shutdown-timeout=-1s", "--shutdown-timeout=-1s: must not be negative"},
+		{"a cache gets some time", "--controller-cache-sync-timeout=0s", "--controller-cache-sync-timeout=0s: must be above 0"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			require.ErrorContains(t, parse(t, tc.args).Validate(), tc.want)
+		})
+	}
+}
+
+func TestValidateReportsAllAtOnce(t *testing.T) {
+	t.Parallel()
+	err := parse(t, "--rest-config-qps=0", "--webhook-service=", "--logging-format=x").Validate()
+	require.Len(t, strings.Split(err.Error(), "\n"), 3)
+}
+
+func TestAddressesMayBeOff(t *testing.T) {
+	t.Parallel()
+	require.NoError(t, parse(t, "--metrics-addr=0", "--health-probe-addr=0", "--pprof-addr=").Validate())
+}
+
+func TestListen(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name string
+		args []string
+		host string
+		port int
+	}{
+		{"in a cluster all addresses are listened on", nil, "", 9876},
+		{"outside, the URL says where", []string{"--webhook-url=https://127.0.0.1:9443"}, "127.0.0.1", 9443},
+		{"a proxy in between needs both", []string{"--webhook-url=https://hooks.example.com:443", "--webhook-bind-addr=:8443"}, "", 8443},
+		{"IPv6 goes without brackets", []string{"--webhook-url=https://[::1]:9443"}, "::1", 9443},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			m := parse(t, tc.args...)
+			require.NoError(t, m.Validate())
+			host, port, err := m.Webhook.Listen()
+			require.NoError(t, err)
+			require.Equal(t, tc.host, host)
+			require.Equal(t, tc.port, port)
+		})
+	}
+}
+
+func TestOptionsReachTheManager(t *testing.T) {
+	t.Parallel()
+	m := parse(t, "--namespace=ours", "--enable-leader-election=false", "--leader-election-lease-duration=40s",
+		"--metrics-addr=:1", "--health-probe-addr=:2", "--pprof-addr=:3", "--controller-cache-sync-timeout=7s", "--shutdown-timeout=8s")
+	o := m.Options()
+	require.Equal(t, "flotilla-test", o.LeaderElectionID)
+	require.Equal(t, "ours", o.LeaderElectionNamespace)
+	require.False(t, o.LeaderElection)
+	require.Equal(t, 40*time.Second, *o.LeaseDuration)
+	require.Equal(t, ":1", o.Metrics.BindAddress)
+	require.Equal(t, ":2", o.HealthProbeBindAddress)
+	require.Equal(t, ":3", o.PprofBindAddress)
+	require.Equal(t, 7*time.Second, o.Controller.CacheSyncTimeout)
+	require.Equal(t, 8*time.Second, *o.GracefulShutdownTimeout)
+	require.Empty(t, parse(t).Options().PprofBindAddress, "profiles are off unless asked for")
+}
+
+func TestCertificateFollowsTheFlags(t *testing.T) {
+	t.Parallel()
+	c := parse(t, "--namespace=ours", "--webhook-secret=kept", "--webhook-service=hook", "--webhook-cert-validity=1h",
+		"--webhook-ca-validity=4h").Certificate("things.example.com")
+	require.Equal(t, types.NamespacedName{Namespace: "ours", Name: "kept"}, c.Secret)
+	require.Equal(t, "hook", c.Service.Name)
+	require.Equal(t, "ours", c.Service.Namespace)
+	require.Equal(t, []string{"flotilla-test"}, c.Mutating)
+	require.Equal(t, []string{"flotilla-test"}, c.Validating)
+	require.Equal(t, []string{"things.example.com"}, c.CRDs)
+	require.Equal(t, time.Hour, c.ServingValidity)
+	require.Equal(t, 4*time.Hour, c.CAValidity)
+}
+
+func TestRESTConfig(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	require.NoError(t, os.WriteFile(file, []byte(`{"clusters":[{"name":"c","cluster":{"server":"https://127.0.0.1:6443"}}],
+		"users":[{"name":"u","user":{"token":"t"}}],"contexts":[{"name":"x","context":{"cluster":"c","user":"u"}}],"current-context":"x"}`), 0o600))
+	cfg, err := parse(t, "--kubeconfig="+file, "--rest-config-qps=7", "--rest-config-burst=9").RESTConfig()
+	require.NoError(t, err)
+	require.Equal(t, "https://127.0.0.1:6443", cfg.Host)
+	require.InDelta(t, 7, cfg.QPS, 0)
+	require.Equal(t, 9, cfg.Burst)
+	require.Equal(t, "flotilla-test/"+Version, cfg.UserAgent)
+
+	_, err = parse(t, "--kubeconfig="+file+"-absent").RESTConfig()
+	require.ErrorContains(t, err, "read --kubeconfig=")
+}
+
+func TestRESTConfigOutsideACluster(t *testing.T) {
+	t.Setenv("KUBERNETES_SERVICE_HOST", "")
+	_, err := parse(t).RESTConfig()
+	require.ErrorContains(t, err, "outside a cluster, set --kubeconfig")
+}
+
+func TestLogger(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	log := parse(t, "-v=4").logger(&out).WithName("cert").WithValues("cluster", "east")
+	log.Info("Deleted pod", "pod", klog.KRef("ns", "web-0"), "count", 3)
+	log.V(1).Info("Waited", "after", time.Second)
+	log.V(4).Info("Data", "odd")
+	log.V(5).Info("Too much")
+	log.Error(errors.New("no way"), "Could not go on")
+
+	var lines []map[string]any
+	for line := range strings.Lines(out.String()) {
+		var entry map[string]any
+		require.NoError(t, json.Unmarshal([]byte(line), &entry))
+		require.NotEmpty(t, entry["ts"])
+		delete(entry, "ts")
+		lines = append(lines, entry)
+	}
+	require.Empty(t, cmp.Diff([]map[string]any{
+		{"level": "info", "logger": "cert", "msg": "Deleted pod", "cluster": "east", "pod": map[string]any{"name": "web-0", "namespace": "ns"}, "count": 3.0},
+		{"level": "debug", "logger": "cert", "msg": "Waited", "cluster": "east", "after": 1.0},
+		{"level": "v4", "logger": "cert", "msg": "Data", "cluster": "east", "odd": "(no value)"},
+		{"level": "error", "logger": "cert", "msg": "Could not go on", "cluster": "east", "error": "no way"},
+	}, lines))
+
+	out.Reset()
+	parse(t, "--logging-format=console").logger(&out).Info("Started")
+	require.Contains(t, out.String(), "info\tStarted")
+}
