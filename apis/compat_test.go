@@ -1,0 +1,193 @@
+package apis_test
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/yaml"
+)
+
+// Users bring manifests that were written for other schemas of the same kinds (testdata/schemas). Each of these must
+// apply to ours: every path, type, enum and default there exists here, and what is stricter here is in this table.
+
+// difference is one deliberate difference on a path that both schemas have.
+type difference struct {
+	suffix  string // of the path
+	keyword string // of JSON schema
+	reason  string
+}
+
+func differences() []difference {
+	refusedBefore := "the kind's webhook has always refused other values; the schema says so sooner"
+	return []difference{
+		{".replicas", "minimum", refusedBefore},
+		{".revisionHistoryLimit", "minimum", "a negative number of revisions has no meaning"},
+		{".minReadySeconds", "minimum", "a negative time has no meaning"},
+		{".gracePeriodSeconds", "minimum", "a negative time has no meaning"},
+		{".weight", "minimum", refusedBefore},
+		{".weight", "maximum", refusedBefore},
+		{".orderedKey", "minLength", refusedBefore},
+		{".scatterStrategy[].key", "minLength", refusedBefore},
+		{".scatterStrategy[].value", "minLength", refusedBefore},
+		{".subsets[].name", "minLength", refusedBefore},
+		{".subsets[].name", "maxLength", refusedBefore},
+		{".subsets[].name", "pattern", refusedBefore},
+		{".updateStrategy.type", "enum", refusedBefore},
+		{".podUpdatePolicy", "enum", refusedBefore},
+		{".partition", "pattern", refusedBefore},
+		{".maxUnavailable", "pattern", refusedBefore},
+		{".maxSurge", "pattern", refusedBefore},
+		{".subsets[].replicas", "pattern", refusedBefore},
+		{".minReplicas", "pattern", refusedBefore},
+		{".maxReplicas", "pattern", refusedBefore},
+		{
+			"v1alpha1.spec.template.cloneSetTemplate.spec.scaleStrategy.enablePVCReuse", "default",
+			"the default would hide that a template in the words of v1alpha1 says nothing, which means true there",
+		},
+	}
+}
+
+func TestCRDsContainTheSchemasThatManifestsWereWrittenFor(t *testing.T) {
+	t.Parallel()
+	used := map[difference]bool{}
+	files, err := filepath.Glob("testdata/schemas/*.yaml")
+	require.NoError(t, err)
+	require.Len(t, files, 2)
+	for _, file := range files {
+		theirs := readCRD(t, file)
+		ours := readCRD(t, filepath.Join("../charts/member/files/crds", filepath.Base(file)))
+		require.Empty(t, cmp.Diff(without(theirs, "versions"), without(ours, "versions")), "names, group and scope of %s", file)
+		for name, theirVersion := range versions(theirs) {
+			ourVersion, ok := versions(ours)[name]
+			require.True(t, ok, "%s has no version %s", file, name)
+			require.Empty(t, cmp.Diff(without(theirVersion, "schema"), without(ourVersion, "schema")),
+				"columns, subresources and storage of %s %s", file, name)
+			for _, problem := range contains(name, schemaOf(theirVersion), schemaOf(ourVersion), used) {
+				t.Errorf("%s: %s", filepath.Base(file), problem)
+			}
+		}
+	}
+	for _, d := range differences() {
+		require.True(t, used[d], "%s %s is in the table of differences and is none", d.suffix, d.keyword)
+	}
+}
+
+// contains says where ours does not hold what theirs holds. Differences that are in the table are marked as used.
+func contains(path string, theirs, ours map[string]any, used map[difference]bool) []string {
+	var problems []string
+	keywords := maps.Clone(ours)
+	maps.Copy(keywords, theirs)
+	for _, keyword := range slices.Sorted(maps.Keys(keywords)) {
+		their, our := theirs[keyword], ours[keyword]
+		switch keyword {
+		case "description", "x-kubernetes-validations":
+			// CEL rules have tests of their own.
+		case "properties":
+			ourProperties, _ := our.(map[string]any)
+			for name, property := range their.(map[string]any) {
+				ourProperty, ok := ourProperties[name]
+				if !ok {
+					problems = append(problems, fmt.Sprintf("%s.%s is missing", path, name))
+					continue
+				}
+				problems = append(problems, contains(path+"."+name, property.(map[string]any), ourProperty.(map[string]any), used)...)
+			}
+		case "items", "additionalProperties":
+			theirSchema, both := their.(map[string]any)
+			ourSchema, ok := our.(map[string]any)
+			if !both || !ok {
+				problems = append(problems, fmt.Sprintf("%s: %s is %v, want %v", path, keyword, our, their))
+				continue
+			}
+			problems = append(problems, contains(path+"[]", theirSchema, ourSchema, used)...)
+		case "x-kubernetes-list-type":
+			// A list of a custom resource that says nothing is atomic.
+			if their == nil && our == "atomic" {
+				continue
+			}
+			fallthrough
+		default:
+			if cmp.Equal(their, our) || isKnown(path, keyword, used) {
+				continue
+			}
+			problems = append(problems, fmt.Sprintf("%s: %s is %v, want %v", path, keyword, our, their))
+		}
+	}
+	return problems
+}
+
+func isKnown(path, keyword string, used map[difference]bool) bool {
+	known := false
+	for _, d := range differences() {
+		if d.keyword == keyword && strings.HasSuffix(path, d.suffix) {
+			used[d], known = true, true
+		}
+	}
+	return known
+}
+
+// TestComparisonFindsWhatIsMissing: the test above would be worth nothing if this were not so.
+func TestComparisonFindsWhatIsMissing(t *testing.T) {
+	t.Parallel()
+	tests := []struct{ name, theirs, ours, want string }{
+		{"A path that is not there is found.", `{properties: {a: {type: string}}}`, `{properties: {}}`, "v.a is missing"},
+		{
+			"A path in a list that is not there is found.",
+			`{items: {properties: {a: {}}}}`, `{items: {properties: {b: {}}}}`, "v[].a is missing",
+		},
+		{"Another type is found.", `{type: integer}`, `{type: string}`, "v: type is string, want integer"},
+		{"A missing enum is found.", `{enum: [A]}`, `{}`, "v: enum is <nil>, want [A]"},
+		{"A new enum is found.", `{}`, `{enum: [A]}`, "v: enum is [A], want <nil>"},
+		{"A missing default is found.", `{default: false}`, `{}`, "v: default is <nil>, want false"},
+		{"A new required field is found.", `{required: [a]}`, `{required: [a, b]}`, "v: required is [a b], want [a]"},
+		{"A list that became a map is found.", `{}`, `{x-kubernetes-list-type: map}`, "v: x-kubernetes-list-type is map, want <nil>"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, []string{tt.want}, contains("v", parse(t, tt.theirs), parse(t, tt.ours), map[difference]bool{}))
+		})
+	}
+}
+
+// readCRD returns the spec of a CRD.
+func readCRD(t testing.TB, file string) map[string]any {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	return parse(t, string(text))["spec"].(map[string]any)
+}
+
+func parse(t testing.TB, text string) map[string]any {
+	t.Helper()
+	out := map[string]any{}
+	require.NoError(t, yaml.Unmarshal([]byte(text), &out))
+	return out
+}
+
+// versions returns the versions of a CRD's spec by name.
+func versions(spec map[string]any) map[string]map[string]any {
+	out := map[string]map[string]any{}
+	for _, v := range spec["versions"].([]any) {
+		version := v.(map[string]any)
+		out[version["name"].(string)] = version
+	}
+	return out
+}
+
+func schemaOf(version map[string]any) map[string]any {
+	return version["schema"].(map[string]any)["openAPIV3Schema"].(map[string]any)
+}
+
+func without(m map[string]any, key string) map[string]any {
+	m = maps.Clone(m)
+	delete(m, key)
+	return m
+}
