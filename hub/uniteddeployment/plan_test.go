@@ -1,0 +1,395 @@
+package uniteddeployment
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+)
+
+// world is a hub with members that do at once what they are granted, unless told otherwise.
+type world struct {
+	o *observed
+}
+
+func newWorld(replicas int32, subsets ...appsv1beta1.Subset) *world {
+	ud := &appsv1beta1.UnitedDeployment{
+		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "shop", UID: "ud-uid", Generation: 1, Finalizers: []string{keys.FleetRow}},
+		Spec: appsv1beta1.UnitedDeploymentSpec{
+			Replicas: &replicas,
+			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}},
+			Topology: appsv1beta1.Topology{Subsets: subsets},
+		},
+	}
+	return &world{o: &observed{
+		ud:       ud,
+		clusters: map[string]*fleetv1alpha1.MemberCluster{},
+		rows:     map[string]*fleetv1alpha1.MemberWork{},
+		slices:   map[string]*appsv1beta1.UnitedDeployment{},
+	}}
+}
+
+func in(name, cluster, replicas string) appsv1beta1.Subset {
+	s := appsv1beta1.Subset{Name: name, Cluster: cluster}
+	if replicas != "" {
+		s.Replicas = ptr.To(intstr.Parse(replicas))
+	}
+	return s
+}
+
+func (w *world) cluster(name string, labels map[string]string) *fleetv1alpha1.MemberCluster {
+	c := &fleetv1alpha1.MemberCluster{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels},
+		Spec:       fleetv1alpha1.MemberClusterSpec{Accepted: true},
+		Status: fleetv1alpha1.MemberClusterStatus{
+			Phase:      fleetv1alpha1.ClusterReady,
+			Hub:        &fleetv1alpha1.HubIdentity{UID: "hub", Epoch: 1},
+			Conditions: []metav1.Condition{{Type: fleetv1alpha1.ConditionReady, Status: metav1.ConditionTrue}},
+		},
+	}
+	w.o.clusters[name] = c
+	return c
+}
+
+func (w *world) unreachable(name string) {
+	w.o.clusters[name].Status.Phase = fleetv1alpha1.ClusterUnreachable
+	w.o.clusters[name].Status.Conditions[0].Status = metav1.ConditionFalse
+}
+
+// write carries out a plan's writes, as row.Store would.
+func (w *world) write(t *testing.T, p plan) (writes int) {
+	t.Helper()
+	for _, want := range p.wants {
+		live := w.o.rows[want.Cluster]
+		if live == nil {
+			live = &fleetv1alpha1.MemberWork{ObjectMeta: metav1.ObjectMeta{
+				Name: want.Name(), Namespace: fleetv1alpha1.Namespace(want.Cluster), UID: types.UID(want.Cluster),
+				Labels: map[string]string{keys.FleetCluster: want.Cluster},
+			}}
+		}
+		next := live.DeepCopy()
+		next.Spec.Source, next.Spec.Grant, next.Spec.Patch.Raw = want.Source, want.Grant, want.Patch
+		if live.Generation == 0 || string(live.Spec.Patch.Raw) != string(want.Patch) {
+			next.Generation++
+			writes++
+			w.o.rows[want.Cluster] = next
+		}
+		slice, err := readSlice(want.Manifest, want.Patch)
+		require.NoError(t, err)
+		w.o.slices[want.Cluster] = slice
+	}
+	for _, gone := range p.withdrawals {
+		delete(w.o.rows, gone.row.Labels[keys.FleetCluster])
+		writes++
+	}
+	return writes
+}
+
+// serve lets every member that answers do what its row says.
+func (w *world) serve() {
+	for name, r := range w.o.rows {
+		if c := w.o.clusters[name]; c == nil || c.Status.Phase != fleetv1alpha1.ClusterReady {
+			continue
+		}
+		next := r.DeepCopy()
+		next.Status = fleetv1alpha1.MemberWorkStatus{ObservedGeneration: r.Generation, Phase: fleetv1alpha1.WorkHealthy, Revision: "web-1"}
+		for _, g := range r.Spec.Grant.Subsets {
+			n := fleetv1alpha1.WorkCounts{Desired: g.Replicas, Replicas: g.Replicas, Ready: g.Replicas, Available: g.Replicas, Updated: g.Replicas - g.Partition, UpdatedReady: g.Replicas - g.Partition}
+			next.Status.Subsets = append(next.Status.Subsets, fleetv1alpha1.SubsetCounts{Name: g.Name, Partition: g.Partition, WorkCounts: n})
+		}
+		w.o.rows[name] = next
+	}
+}
+
+// settle plans and serves until nothing is written, and returns the last plan.
+func (w *world) settle(t *testing.T) plan {
+	t.Helper()
+	for range 100 {
+		p := decide(w.o)
+		if w.write(t, p) == 0 {
+			return p
+		}
+		w.serve()
+	}
+	require.Fail(t, "the plan does not come to rest")
+	return plan{}
+}
+
+func (w *world) grants() map[string]int32 {
+	out := map[string]int32{}
+	for name, r := range w.o.rows {
+		out[name] = r.Spec.Grant.Replicas
+	}
+	return out
+}
+
+func TestDecide(t *testing.T) {
+	t.Parallel()
+	t.Run("60 and 40 percent of 10 are 6 and 4, and an idle hub writes nothing", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(10, in("a", "east", "60%"), in("b", "west", "40%"))
+		w.cluster("east", nil)
+		w.cluster("west", nil)
+		w.settle(t)
+		require.Equal(t, map[string]int32{"east": 6, "west": 4}, w.grants())
+		require.Zero(t, w.write(t, decide(w.o)))
+	})
+	t.Run("a selector makes one subset in each matching cluster", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(7, appsv1beta1.Subset{Name: "eu", ClusterSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"region": "eu"}}})
+		w.cluster("berlin", map[string]string{"region": "eu"})
+		w.cluster("paris", map[string]string{"region": "eu"})
+		w.cluster("tokyo", map[string]string{"region": "ap"})
+		w.settle(t)
+		require.Equal(t, map[string]int32{"berlin": 4, "paris": 3}, w.grants())
+		require.Equal(t, "eu-berlin", w.o.slices["berlin"].Spec.Topology.Subsets[0].Name)
+		require.Equal(t, int32(4), *w.o.slices["berlin"].Spec.Replicas)
+	})
+	t.Run("I6: an unreachable cluster keeps its number while the others go on", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(10, in("a", "east", ""), in("b", "west", ""))
+		w.cluster("east", nil)
+		w.cluster("west", nil)
+		w.settle(t)
+		w.unreachable("west")
+		w.o.ud.Spec.Replicas = ptr.To[int32](20)
+		w.settle(t)
+		require.Equal(t, map[string]int32{"east": 15, "west": 5}, w.grants())
+	})
+	t.Run("a subset that moves to another cluster grows there before it shrinks here, then its row goes", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(8, in("a", "east", "8"))
+		w.cluster("east", nil)
+		w.cluster("west", nil)
+		w.settle(t)
+		w.o.ud.Spec.Topology.Subsets[0].Cluster = "west"
+		w.write(t, decide(w.o))
+		require.Equal(t, map[string]int32{"east": 8, "west": 2}, w.grants(), "the default surge is a quarter")
+		w.serve()
+		p := w.settle(t)
+		require.Equal(t, map[string]int32{"west": 8}, w.grants())
+		require.Empty(t, p.moves)
+	})
+	t.Run("a subset that is emptied keeps its form in the slice", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(4, in("a", "east", "2"), in("b", "east", "2"))
+		w.o.ud.Spec.Topology.Subsets[1].Tolerations = []corev1.Toleration{{Key: "spot", Operator: corev1.TolerationOpExists}}
+		w.cluster("east", nil)
+		w.settle(t)
+		w.o.ud.Spec.Topology.Subsets = w.o.ud.Spec.Topology.Subsets[:1]
+		w.o.ud.Spec.Topology.Subsets[0].Replicas = ptr.To(intstr.FromInt32(4))
+		w.write(t, decide(w.o))
+		require.Equal(t, "spot", w.o.slices["east"].Spec.Topology.Subsets[1].Tolerations[0].Key)
+		w.serve()
+		w.settle(t)
+		require.Len(t, w.o.slices["east"].Spec.Topology.Subsets, 1)
+	})
+	t.Run("partitions go to the subsets, and a selector's partition is shared", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(9, appsv1beta1.Subset{Name: "all", ClusterSelector: &metav1.LabelSelector{}})
+		w.cluster("a", nil)
+		w.cluster("b", nil)
+		w.cluster("c", nil)
+		w.o.ud.Spec.UpdateStrategy.ManualUpdate = &appsv1beta1.ManualUpdate{Partitions: map[string]int32{"all": 6}}
+		w.settle(t)
+		for name, slice := range w.o.slices {
+			require.Equal(t, map[string]int32{"all-" + name: 2}, slice.Spec.UpdateStrategy.ManualUpdate.Partitions)
+		}
+	})
+	t.Run("the manifest is the same bytes in every cluster and says nothing of numbers", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(5, in("a", "east", "2"), in("b", "west", "3"))
+		w.o.ud.Annotations = map[string]string{kubectlLastApplied: "{}", "team": "shop"}
+		w.cluster("east", nil)
+		w.cluster("west", nil)
+		p := decide(w.o)
+		require.Len(t, p.wants, 2)
+		require.Equal(t, string(p.wants[0].Manifest), string(p.wants[1].Manifest))
+		require.NotContains(t, string(p.wants[0].Manifest), "subsets")
+		require.NotContains(t, string(p.wants[0].Manifest), `"replicas"`)
+		require.NotContains(t, string(p.wants[0].Manifest), "last-applied")
+		require.Contains(t, string(p.wants[0].Manifest), `"team":"shop"`)
+	})
+	t.Run("I14: a namespace that is deleted on the hub leaves what runs in the members", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(2, in("a", "east", ""))
+		w.cluster("east", nil)
+		w.settle(t)
+		now := metav1.NewTime(time.Unix(0, 0))
+		w.o.ud.DeletionTimestamp = &now
+		require.Equal(t, fleetv1alpha1.LeaveDelete, decide(w.o).withdrawals[0].policy)
+		w.o.namespaceLeaves = true
+		require.Equal(t, fleetv1alpha1.LeaveOrphan, decide(w.o).withdrawals[0].policy)
+		w.o.rows = nil
+		require.True(t, decide(w.o).release)
+	})
+	t.Run("I13: a cluster that is missing from what was read keeps its row", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(6, appsv1beta1.Subset{Name: "all", ClusterSelector: &metav1.LabelSelector{}})
+		w.cluster("a", nil)
+		w.cluster("b", nil)
+		w.settle(t)
+		delete(w.o.clusters, "b")
+		p := decide(w.o)
+		require.Empty(t, p.withdrawals)
+		require.Zero(t, w.write(t, p))
+		require.Equal(t, reasonUnknownCluster, p.problems[0].reason)
+	})
+	t.Run("names taken off all subsets delete nothing", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(6, in("a", "east", ""))
+		w.cluster("east", nil)
+		w.settle(t)
+		w.o.ud.Spec.Topology.Subsets[0].Cluster = ""
+		p := decide(w.o)
+		require.False(t, p.idle)
+		require.Empty(t, p.withdrawals)
+		require.Contains(t, p.problems[0].message, "name them again")
+	})
+	t.Run("an object without clusters is the local member stack's, or gets a condition", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(6, in("a", "", ""))
+		require.Equal(t, reasonNoCluster, decide(w.o).problems[0].reason)
+		w.o.localMember = true
+		require.True(t, decide(w.o).idle)
+	})
+}
+
+func TestDecideNamesWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name   string
+		change func(w *world)
+		reason string
+	}{
+		{"an unknown cluster", func(w *world) { delete(w.o.clusters, "east") }, reasonUnknownCluster},
+		{"a cluster that is not accepted", func(w *world) { w.o.clusters["east"].Spec.Accepted = false }, reasonNotAccepted},
+		{"a cluster that leaves", func(w *world) { w.o.clusters["east"].DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }, reasonLeaving},
+		{"a cluster that has not joined", func(w *world) { w.o.clusters["east"].Status.Phase = fleetv1alpha1.ClusterJoining }, reasonNotJoined},
+		{"a namespace that the cluster does not take", func(w *world) {
+			w.o.clusters["east"].Spec.Limits = &fleetv1alpha1.ClusterLimits{AllowedNamespaces: []string{"other"}}
+		}, reasonNamespaceBarred},
+		{"two subsets with one name in one cluster", func(w *world) {
+			w.o.ud.Spec.Topology.Subsets = []appsv1beta1.Subset{
+				in("a-east", "east", "0"), {Name: "a", ClusterSelector: &metav1.LabelSelector{}},
+			}
+		}, reasonNameTaken},
+		{"a selector that matches nothing", func(w *world) {
+			w.o.ud.Spec.Topology.Subsets[0] = appsv1beta1.Subset{Name: "a", ClusterSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"x": "y"}}}
+		}, reasonNoCluster},
+		{"a name that is too long with the cluster's", func(w *world) {
+			w.o.ud.Spec.Topology.Subsets[0] = appsv1beta1.Subset{Name: strings.Repeat("a", 60), ClusterSelector: &metav1.LabelSelector{}}
+		}, reasonNameTaken},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(3, in("a", "east", ""))
+			w.cluster("east", nil)
+			tt.change(w)
+			p := decide(w.o)
+			require.NotEmpty(t, p.problems)
+			require.Equal(t, tt.reason, p.problems[0].reason)
+			require.NotEmpty(t, p.problems[0].message)
+			for _, want := range p.wants {
+				require.Zero(t, want.Grant.Replicas)
+			}
+		})
+	}
+}
+
+func TestStatus(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1000, 0)
+	settled := func(t *testing.T) *world {
+		t.Helper()
+		w := newWorld(10, in("a", "east", "60%"), in("b", "west", "40%"))
+		w.cluster("east", nil)
+		w.cluster("west", nil)
+		w.settle(t)
+		return w
+	}
+	report := func(w *world) appsv1beta1.UnitedDeploymentStatus {
+		s, _ := status(w.o, decide(w.o), result{rows: w.o.rows}, now)
+		return s
+	}
+	t.Run("sums and subsets, and the revision that the members name", func(t *testing.T) {
+		t.Parallel()
+		s := report(settled(t))
+		require.Equal(t, []int32{10, 10, 10, 10}, []int32{s.Replicas, s.ReadyReplicas, s.AvailableReplicas, s.UpdatedReplicas})
+		require.Equal(t, int64(1), s.ObservedGeneration)
+		require.Equal(t, "web-1", s.CurrentRevision)
+		require.Equal(t, "east", s.SubsetStatuses[0].Cluster)
+		require.Equal(t, int32(6), s.SubsetStatuses[0].Replicas)
+		require.Equal(t, "app=web", s.LabelSelector)
+	})
+	t.Run("I28: observedGeneration waits for every cluster that answers, and not for one that does not", func(t *testing.T) {
+		t.Parallel()
+		w := settled(t)
+		w.o.ud.Generation, w.o.ud.Status.ObservedGeneration = 2, 1
+		w.o.rows["west"].Generation++
+		require.Equal(t, int64(1), report(w).ObservedGeneration)
+		w.unreachable("west")
+		s := report(w)
+		require.Equal(t, int64(2), s.ObservedGeneration)
+		require.Equal(t, int32(1), s.StaleClusters)
+		require.True(t, s.SubsetStatuses[1].Stale)
+		require.Equal(t, []int32{10, 6}, []int32{s.Replicas, s.ReadyReplicas}, "stale pods are there, but nobody knows whether they are ready")
+	})
+	t.Run("I32: nonsense counts are cut and named", func(t *testing.T) {
+		t.Parallel()
+		w := settled(t)
+		w.o.rows["west"].Status.Subsets[0].Ready = -5
+		w.o.rows["west"].Status.Subsets[0].Replicas = 2_000_000_000
+		s := report(w)
+		require.LessOrEqual(t, s.Replicas, int32(6+plausible(4)))
+		require.Equal(t, int32(6), s.ReadyReplicas)
+		require.Equal(t, fleetv1alpha1.ReasonNonsense, s.SubsetStatuses[1].Reason)
+		require.Equal(t, fleetv1alpha1.ReasonNonsense, find(s.Conditions, appsv1beta1.SubsetFailure).Reason)
+		require.Zero(t, w.write(t, decide(w.o)), "no other cluster is touched")
+	})
+	t.Run("a blocked row shows its reason on its subset and on the object", func(t *testing.T) {
+		t.Parallel()
+		w := settled(t)
+		w.o.rows["east"].Status.Phase = fleetv1alpha1.WorkBlocked
+		w.o.rows["east"].Status.Reason = fleetv1alpha1.ReasonForeignObject
+		w.o.rows["east"].Status.Message = "shop/web is not ours"
+		s := report(w)
+		require.Equal(t, fleetv1alpha1.ReasonForeignObject, s.SubsetStatuses[0].Reason)
+		require.Equal(t, "east: shop/web is not ours", find(s.Conditions, appsv1beta1.SubsetFailure).Message)
+	})
+	t.Run("an equal status is equal, also a minute later", func(t *testing.T) {
+		t.Parallel()
+		w := settled(t)
+		w.o.ud.Status = report(w)
+		s, events := status(w.o, decide(w.o), result{rows: w.o.rows}, now.Add(time.Minute))
+		require.Equal(t, w.o.ud.Status, s)
+		require.Empty(t, events)
+	})
+	t.Run("I26: 5,000 clusters fit into 64 KiB", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(20000, appsv1beta1.Subset{Name: "all", ClusterSelector: &metav1.LabelSelector{}})
+		for i := range 5000 {
+			w.cluster("cluster-with-a-long-name-"+strconv.Itoa(i), nil)
+		}
+		w.write(t, decide(w.o))
+		w.serve()
+		w.o.rows["cluster-with-a-long-name-0"].Status.Phase = fleetv1alpha1.WorkDegraded
+		s := report(w)
+		require.Len(t, s.SubsetStatuses, rowLimit)
+		raw, err := json.Marshal(s)
+		require.NoError(t, err)
+		require.Less(t, len(raw), 64<<10)
+	})
+}
