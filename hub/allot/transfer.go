@@ -157,18 +157,14 @@ func (s *Step) to(n int) {
 func (t *transfer) grow() {
 	for i, h := range t.holdings {
 		s := &t.steps[i]
-		room := t.most - t.running
-		if h.Dark || h.Target <= s.Replicas || room < 0 {
+		// What others may be running is out of reach; what this one may be running anyway costs nothing.
+		others := t.running - s.Upper
+		next := min(h.Target, t.most-others)
+		if h.Dark || next <= s.Replicas {
 			continue
 		}
-		// Up to Upper costs no room: that much may be running there already.
-		next := min(h.Target, s.Upper+room)
-		if next <= s.Replicas {
-			continue
-		}
-		t.running -= s.Upper
 		s.to(next)
-		t.running += s.Upper
+		t.running = others + s.Upper
 	}
 }
 

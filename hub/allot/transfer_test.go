@@ -129,6 +129,15 @@ func TestTransfer(t *testing.T) {
 			"6 [4,6] 4 [4,4]",
 			[]string{"grows from 4 to 6 in east"},
 		}, {
+			"a cluster grows into what the others leave even while too many may be running",
+			allot.Limits{Desired: 5},
+			[]allot.Holding{sent("east", 5, 1, 1, 1, 8), acked("west", 0, 1, 1)},
+			"4 [1,8] 1 [1,1]",
+			[]string{
+				"grows from 1 to 4 of 5 in east: at most 5 may run in all",
+				"holds 1 in west until 4 more are available in east",
+			},
+		}, {
 			"nothing grows while more may be running than allowed",
 			allot.Limits{Desired: 5},
 			[]allot.Holding{sent("east", 5, 3, 3, 3, 5), sent("west", 0, 2, 2, 2, 5)},

@@ -1,0 +1,325 @@
+package allot_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flotilla-io/flotilla/hub/allot"
+)
+
+// The simulation moves replicas between members that hear of grants late, twice, out of order or at first not at all,
+// and whose reports are as unreliable. After each tick it looks at what really runs. The hub forgets everything at
+// random moments, also between two writes of one plan: all that survives is in rows.
+
+// row is what is stored of one member: the grant, and the status that the member reported last.
+type row struct {
+	generation int
+	grant      allot.Grant
+	status     report
+}
+
+type report struct{ at, generation, available int }
+
+// member runs what the newest grant says that it has heard of.
+type member struct {
+	generation, replicas, available int
+	darkFrom, darkUntil             int
+}
+
+// message is on its way to a member or from it.
+type message struct {
+	arrives              int
+	generation, replicas int // to a member
+	report               report
+}
+
+type world struct {
+	random        *rand.Rand
+	limits        allot.Limits
+	targets       []int
+	members       []member
+	rows          []row
+	down, up      [][]message
+	hubDownUntil  int
+	writes        int
+	retargetAfter int
+}
+
+type verdict int
+
+const (
+	converged verdict = iota
+	tooFewAvailable
+	tooManyRunning
+	stuck
+)
+
+// darkAfter is how many ticks of silence the hub takes for an outage.
+const darkAfter = 30
+
+// planner is Transfer, or something worse.
+type planner func(allot.Limits, []allot.Holding) []allot.Step
+
+// naive writes targets directly.
+func naive(_ allot.Limits, holdings []allot.Holding) []allot.Step {
+	steps := make([]allot.Step, len(holdings))
+	for i, h := range holdings {
+		n := h.Target
+		steps[i] = allot.Step{Grant: allot.Grant{Replicas: n, Upper: n, Lower: n}, Changed: n != h.Grant.Replicas}
+	}
+	return steps
+}
+
+// forgetful trusts that a member acts on its last grant.
+func forgetful(l allot.Limits, holdings []allot.Holding) []allot.Step {
+	holdings = slices.Clone(holdings)
+	for i := range holdings {
+		holdings[i].Acked = true
+	}
+	return allot.Transfer(l, holdings)
+}
+
+func newWorld(seed uint64, outages bool) *world {
+	random := rand.New(rand.NewPCG(seed, 42))
+	n, desired := 2+random.IntN(5), 1+random.IntN(40)
+	w := &world{
+		random:  random,
+		limits:  allot.Limits{Desired: desired, MaxSurge: 1 + random.IntN(5), MaxUnavailable: random.IntN(5)},
+		members: make([]member, n), rows: make([]row, n), down: make([][]message, n), up: make([][]message, n),
+	}
+	if random.IntN(4) == 0 {
+		w.limits.MaxSurge, w.limits.MaxUnavailable = 0, 1+random.IntN(4)
+	}
+	if random.IntN(3) == 0 {
+		w.retargetAfter = 1 + random.IntN(100)
+	}
+	for range desired {
+		w.members[random.IntN(n)].replicas++
+	}
+	for i := range w.members {
+		m := &w.members[i]
+		m.available = m.replicas
+		w.rows[i].grant = allot.Grant{Replicas: m.replicas, Upper: m.replicas, Lower: m.replicas}
+		w.rows[i].status.available = m.replicas
+		if outages && random.IntN(5) < 2 {
+			m.darkFrom = random.IntN(120)
+			m.darkUntil = m.darkFrom + 50 + random.IntN(450)
+		}
+	}
+	w.retarget()
+	return w
+}
+
+// retarget wants the same number of replicas somewhere else.
+func (w *world) retarget() {
+	var live []int
+	for i := range w.members {
+		if w.random.IntN(5) < 4 {
+			live = append(live, i)
+		}
+	}
+	if live == nil {
+		live = []int{0}
+	}
+	w.targets = make([]int, len(w.members))
+	for range w.limits.Desired {
+		w.targets[live[w.random.IntN(len(live))]]++
+	}
+}
+
+func (w *world) dark(i, now int) bool {
+	return w.members[i].darkFrom <= now && now < w.members[i].darkUntil
+}
+
+// hub reads rows, plans, and writes what it gets to before it stops.
+func (w *world) hub(now int, plan planner) {
+	if now < w.hubDownUntil {
+		return
+	}
+	holdings := make([]allot.Holding, len(w.rows))
+	for i, r := range w.rows {
+		holdings[i] = allot.Holding{
+			Key: allot.Key{Cluster: fmt.Sprintf("c%d", i)}, Target: w.targets[i], Grant: r.grant,
+			Acked: r.status.generation == r.generation, Available: r.status.available,
+			Dark: w.dark(i, now) && w.dark(i, max(now-darkAfter, 0)),
+		}
+	}
+	steps := plan(w.limits, holdings)
+	for _, i := range w.random.Perm(len(steps)) {
+		if !steps[i].Changed {
+			continue
+		}
+		if w.random.IntN(50) == 0 {
+			w.hubDownUntil = now + w.random.IntN(30)
+			return
+		}
+		r := &w.rows[i]
+		r.generation++
+		r.grant = steps[i].Grant
+		w.writes++
+		w.send(i, now, message{generation: r.generation, replicas: r.grant.Replicas})
+	}
+}
+
+// send delivers a grant after 1 to 15 ticks, and one in twenty a second time.
+func (w *world) send(i, now int, m message) {
+	m.arrives = now + 1 + w.random.IntN(15)
+	w.down[i] = append(w.down[i], m)
+	if w.random.IntN(20) == 0 {
+		m.arrives += w.random.IntN(40)
+		w.down[i] = append(w.down[i], m)
+	}
+}
+
+// deliver takes out the messages that have arrived; those of a dark member wait.
+func (w *world) deliver(queue *[]message, i, now int) []message {
+	if w.dark(i, now) {
+		return nil
+	}
+	var arrived, waiting []message
+	for _, m := range *queue {
+		if m.arrives <= now {
+			arrived = append(arrived, m)
+		} else {
+			waiting = append(waiting, m)
+		}
+	}
+	*queue = waiting
+	return arrived
+}
+
+// act lets one member hear, run and report.
+func (w *world) act(i, now int) {
+	m := &w.members[i]
+	for _, g := range w.deliver(&w.down[i], i, now) {
+		switch {
+		case w.random.IntN(10) == 0: // Lost, and sent again later.
+			g.arrives = now + 20
+			w.down[i] = append(w.down[i], g)
+		case g.generation > m.generation:
+			m.generation, m.replicas = g.generation, g.replicas
+		}
+	}
+	if m.available > m.replicas {
+		m.available = m.replicas
+	} else if m.available < m.replicas && w.random.IntN(10) < 3 {
+		m.available++
+	}
+	if w.random.IntN(5) == 0 {
+		w.up[i] = append(w.up[i], message{
+			arrives: now + 1 + w.random.IntN(20),
+			report:  report{at: now, generation: m.generation, available: m.available},
+		})
+	}
+}
+
+// run plays until everything is where it belongs, and says how long that took.
+func (w *world) run(plan planner) (verdict, int) {
+	for now := range 6000 {
+		if now == w.retargetAfter {
+			w.retarget()
+		}
+		for i := range w.rows {
+			for _, m := range w.deliver(&w.up[i], i, now) {
+				if m.report.at > w.rows[i].status.at {
+					w.rows[i].status = m.report
+				}
+			}
+		}
+		w.hub(now, plan)
+		available, running, arrived := 0, 0, now >= w.retargetAfter
+		for i := range w.members {
+			w.act(i, now)
+			m := w.members[i]
+			available, running = available+m.available, running+m.replicas
+			arrived = arrived && m.available == w.targets[i] && w.rows[i].grant.Replicas == w.targets[i]
+		}
+		switch {
+		case available < w.limits.Desired-w.limits.MaxUnavailable:
+			return tooFewAvailable, now
+		case running > w.limits.Desired+w.limits.MaxSurge:
+			return tooManyRunning, now
+		case arrived:
+			return converged, now
+		}
+	}
+	return stuck, 0
+}
+
+// play runs many worlds and counts how they end.
+func play(t *testing.T, name string, runs uint64, outages bool, plan planner) map[verdict]int {
+	t.Helper()
+	ends := map[verdict]int{}
+	var ticks []int
+	for seed := range runs {
+		w := newWorld(seed, outages)
+		end, now := w.run(plan)
+		ends[end]++
+		if end == converged {
+			ticks = append(ticks, now)
+		}
+	}
+	if slices.Sort(ticks); len(ticks) > 0 {
+		t.Logf("%s: %d runs, %d converged, %d below availability, %d above surge, %d stuck; ticks p50 %d p99 %d",
+			name, runs, ends[converged], ends[tooFewAvailable], ends[tooManyRunning], ends[stuck],
+			ticks[len(ticks)/2], ticks[len(ticks)*99/100])
+	}
+	return ends
+}
+
+func TestSimulatedTransfers(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name    string
+		runs    uint64
+		outages bool
+		plan    planner
+		safe    bool
+	}{
+		{"I3 and I4 hold with delay, loss, reordering and restarts of the hub", 4000, false, allot.Transfer, true},
+		{"I3 and I4 hold with members that go dark on top", 4000, true, allot.Transfer, true},
+		{"writing targets directly breaks them", 1000, true, naive, false},
+		{"taking grants for acknowledged breaks them", 1000, true, forgetful, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			ends := play(t, c.name, c.runs, c.outages, c.plan)
+			if c.safe {
+				require.Equal(t, map[verdict]int{converged: int(c.runs)}, ends)
+				return
+			}
+			require.Positive(t, ends[tooFewAvailable]+ends[tooManyRunning], "this planner must fail, or the simulation proves nothing")
+		})
+	}
+}
+
+// I8: when a transfer has come to rest and every member has reported it, the hub writes nothing more.
+func TestSimulatedTransfersComeToRest(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(200) {
+		w := newWorld(seed, true)
+		end, now := w.run(allot.Transfer)
+		require.Equal(t, converged, end, "seed %d", seed)
+		writes := w.writes
+		for later := now + 1; later < now+600; later++ {
+			for i := range w.rows {
+				for _, m := range w.deliver(&w.up[i], i, later) {
+					if m.report.at > w.rows[i].status.at {
+						w.rows[i].status = m.report
+					}
+				}
+				w.act(i, later)
+			}
+			w.hub(later, allot.Transfer)
+		}
+		require.Equal(t, writes, w.writes, "seed %d", seed)
+		for i, r := range w.rows {
+			require.Equal(t, r.generation, r.status.generation, "seed %d, member %d", seed, i)
+			require.Equal(t, w.targets[i], w.members[i].available, "seed %d, member %d", seed, i)
+		}
+	}
+}
