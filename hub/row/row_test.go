@@ -1,0 +1,216 @@
+package row
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+)
+
+func newScheme(t *testing.T) *runtime.Scheme {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	require.NoError(t, fleetv1alpha1.AddToScheme(scheme))
+	return scheme
+}
+
+func want(cluster string, replicas int32) Want {
+	return Want{
+		Cluster:  cluster,
+		Source:   fleetv1alpha1.WorkSource{APIVersion: "apps.kruise.io/v1beta1", Kind: "UnitedDeployment", Namespace: "shop", Name: "web", UID: "u"},
+		Manifest: []byte(`{"kind":"UnitedDeployment","spec":{"template":{"a":1}}}`),
+		Patch:    fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas),
+		Grant: fleetv1alpha1.WorkGrant{Replicas: replicas, Subsets: []fleetv1alpha1.SubsetGrant{
+			{Name: "a", Replicas: replicas, Lower: replicas, Upper: replicas},
+		}},
+	}
+}
+
+// counter counts the writes that reach the apiserver.
+func counter(t *testing.T, objects ...client.Object) (client.Client, *int) {
+	t.Helper()
+	writes := 0
+	c := fake.NewClientBuilder().WithScheme(newScheme(t)).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			writes++
+			return c.Create(ctx, o, opts...)
+		},
+		Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
+			writes++
+			return c.Update(ctx, o, opts...)
+		},
+	}).Build()
+	return c, &writes
+}
+
+func TestPut(t *testing.T) {
+	t.Parallel()
+	clk := clocktesting.NewFakePassiveClock(time.Unix(0, 0))
+
+	t.Run("two clusters of one object share one content", func(t *testing.T) {
+		t.Parallel()
+		c, writes := counter(t)
+		s := NewStore(c, []byte("key"), clk)
+		for _, cluster := range []string{"east", "west"} {
+			_, wrote, err := s.Put(t.Context(), want(cluster, 3), nil)
+			require.NoError(t, err)
+			require.True(t, wrote)
+		}
+		require.Equal(t, 3, *writes, "one content and two rows")
+	})
+	t.Run("an equal want writes nothing, also when only the bounds have closed", func(t *testing.T) {
+		t.Parallel()
+		c, writes := counter(t)
+		s := NewStore(c, []byte("key"), clk)
+		w := want("east", 3)
+		w.Grant.Subsets[0].Lower = 1
+		live, _, err := s.Put(t.Context(), w, nil)
+		require.NoError(t, err)
+		*writes = 0
+		_, wrote, err := s.Put(t.Context(), want("east", 3), live)
+		require.NoError(t, err)
+		require.False(t, wrote)
+		require.Zero(t, *writes)
+	})
+	t.Run("a changed number is one small write", func(t *testing.T) {
+		t.Parallel()
+		c, writes := counter(t)
+		s := NewStore(c, []byte("key"), clk)
+		live, _, err := s.Put(t.Context(), want("east", 3), nil)
+		require.NoError(t, err)
+		*writes = 0
+		now, wrote, err := s.Put(t.Context(), want("east", 5), live)
+		require.NoError(t, err)
+		require.True(t, wrote)
+		require.Equal(t, 1, *writes)
+		require.Equal(t, int32(5), now.Spec.Grant.Replicas)
+	})
+	t.Run("a row that was read before somebody else's write is not overwritten", func(t *testing.T) {
+		t.Parallel()
+		c, _ := counter(t)
+		s := NewStore(c, []byte("key"), clk)
+		live, _, err := s.Put(t.Context(), want("east", 3), nil)
+		require.NoError(t, err)
+		_, _, err = s.Put(t.Context(), want("east", 5), live.DeepCopy())
+		require.NoError(t, err)
+		_, _, err = s.Put(t.Context(), want("east", 7), live.DeepCopy())
+		require.Error(t, err)
+	})
+	t.Run("a patch of more than 2 KiB goes into a content of its own", func(t *testing.T) {
+		t.Parallel()
+		c, _ := counter(t)
+		s := NewStore(c, []byte("key"), clk)
+		w := want("east", 3)
+		w.Patch = []byte(`{"spec":{"long":"` + strings.Repeat("x", patchLimit) + `"}}`)
+		row, _, err := s.Put(t.Context(), w, nil)
+		require.NoError(t, err)
+		require.Empty(t, row.Spec.Patch.Raw)
+		content := &fleetv1alpha1.WorkContent{}
+		require.NoError(t, c.Get(t.Context(), client.ObjectKey{Namespace: fleetv1alpha1.SystemNamespace, Name: row.Spec.Content.Ref}, content))
+		require.Contains(t, content.Manifest, "xxx")
+		require.Contains(t, content.Manifest, `"template"`)
+	})
+	t.Run("a content that got lost is written again", func(t *testing.T) {
+		t.Parallel()
+		c, _ := counter(t)
+		s := NewStore(c, []byte("key"), clk)
+		row, _, err := s.Put(t.Context(), want("east", 3), nil)
+		require.NoError(t, err)
+		content := &fleetv1alpha1.WorkContent{ObjectMeta: metav1.ObjectMeta{Namespace: fleetv1alpha1.SystemNamespace, Name: row.Spec.Content.Ref}}
+		require.NoError(t, c.Delete(t.Context(), content))
+		row.Status.Reason = fleetv1alpha1.ReasonContentNotFound
+		_, wrote, err := s.Put(t.Context(), want("east", 3), row)
+		require.NoError(t, err)
+		require.False(t, wrote)
+		require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(content), content))
+	})
+}
+
+func TestI13MassWithdrawalsPauseAndAsk(t *testing.T) {
+	t.Parallel()
+	clk := clocktesting.NewFakePassiveClock(time.Unix(0, 0))
+	mc := &fleetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "east"}}
+	objects := []client.Object{mc}
+	var rows []*fleetv1alpha1.MemberWork
+	for i := range 30 {
+		row := want("east", 1).create("c")
+		row.Name = fmt.Sprintf("row-%d", i)
+		rows = append(rows, row)
+		objects = append(objects, row)
+	}
+	c, _ := counter(t, objects...)
+	s := NewStore(c, []byte("key"), clk)
+	withdraw := func() (gone int, last error) {
+		for _, row := range rows {
+			live := &fleetv1alpha1.MemberWork{}
+			require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(row), live))
+			if err := s.Withdraw(t.Context(), live, fleetv1alpha1.LeaveDelete); err != nil {
+				last = err
+			}
+			require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(row), live))
+			if !live.DeletionTimestamp.IsZero() {
+				gone++
+			}
+		}
+		return gone, last
+	}
+	gone, err := withdraw()
+	require.Equal(t, 10, gone)
+	require.ErrorIs(t, err, ErrPaused)
+	require.ErrorContains(t, err, "kubectl annotate membercluster east "+keys.FleetWithdrawalsPaused+"-")
+
+	clk.SetTime(clk.Now().Add(time.Hour))
+	gone, _ = withdraw()
+	require.Equal(t, 10, gone, "time alone does not let it go on")
+
+	live := &fleetv1alpha1.MemberCluster{}
+	require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(mc), live))
+	delete(live.Annotations, keys.FleetWithdrawalsPaused)
+	require.NoError(t, c.Update(t.Context(), live))
+	gone, err = withdraw()
+	require.NoError(t, err)
+	require.Equal(t, 30, gone, "an administrator does")
+}
+
+func TestBreakerLetsSmallNumbersPass(t *testing.T) {
+	t.Parallel()
+	clk := clocktesting.NewFakePassiveClock(time.Unix(0, 0))
+	b := newBreaker(clk)
+	for range 50 {
+		ok, _ := b.take("east", 100, false)
+		require.True(t, ok)
+		clk.SetTime(clk.Now().Add(7 * time.Second))
+	}
+	for i := range 51 {
+		ok, trip := b.take("west", 1000, false)
+		require.Equal(t, i < 50, ok, "5 %% of 1,000 rows may go")
+		require.Equal(t, i >= 50, trip)
+	}
+}
+
+func TestFinished(t *testing.T) {
+	t.Parallel()
+	deleted := metav1.NewTime(time.Unix(1, 0))
+	row := func(change func(*fleetv1alpha1.MemberWork)) *fleetv1alpha1.MemberWork {
+		r := &fleetv1alpha1.MemberWork{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &deleted, Generation: 4}}
+		r.Status = fleetv1alpha1.MemberWorkStatus{Phase: fleetv1alpha1.WorkWithdrawn, ObservedGeneration: 4}
+		change(r)
+		return r
+	}
+	require.True(t, finished(row(func(*fleetv1alpha1.MemberWork) {})))
+	require.False(t, finished(row(func(r *fleetv1alpha1.MemberWork) { r.DeletionTimestamp = nil })), "a row that lives stays")
+	require.False(t, finished(row(func(r *fleetv1alpha1.MemberWork) { r.Status.ObservedGeneration = 3 })), "a report from before the deletion does not count")
+	require.False(t, finished(row(func(r *fleetv1alpha1.MemberWork) { r.Status.Phase = fleetv1alpha1.WorkDeleting })))
+}
