@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -79,4 +80,58 @@ func TestABrokenBuildSaysWhyAndLeavesNoFolder(t *testing.T) {
 	require.ErrorContains(t, err, "cmd/kube", "the compiler's words are in the error")
 	require.Equal(t, []string{"build kube: build kube: exit status 1"}, stages)
 	require.NoDirExists(t, dst)
+}
+
+// fakeGo puts a go in the PATH that "builds" by making the file, notes what it
+// built, and fails as long as the file broken exists.
+func fakeGo(t *testing.T) (dir string, built func() []string) {
+	t.Helper()
+	dir = t.TempDir()
+	script := `#!/bin/sh
+dir=$(dirname "$0")
+while [ "$1" != -o ]; do shift; done
+mkdir -p "$(dirname "$2")" && echo half > "$2"
+[ ! -e "$dir/broken" ] || exit 1
+echo "$(basename "$2")" >> "$dir/built"
+`
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "go"), []byte(script), 0o700))
+	t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
+	t.Setenv(cacheEnv, filepath.Join(dir, "cache"))
+	return dir, func() []string {
+		data, err := os.ReadFile(filepath.Join(dir, "built"))
+		require.NoError(t, err)
+		return strings.Fields(string(data))
+	}
+}
+
+func TestManyWhoNeedTheProgramsBuildThemOnce(t *testing.T) {
+	_, built := fakeGo(t)
+	bins, errs := make([]Bin, 8), make([]error, 8)
+	var wg sync.WaitGroup
+	for i := range bins {
+		wg.Go(func() { bins[i], errs[i] = Binaries(t.Context(), nil) })
+	}
+	wg.Wait()
+	for i := range bins {
+		require.NoError(t, errs[i])
+		require.Equal(t, bins[0], bins[i])
+	}
+	require.Equal(t, []string{"kube", "helm"}, built())
+	for _, name := range []string{"helm", "kubectl", Etcd, APIServer, ControllerManager, Scheduler, Simulator} {
+		require.FileExists(t, bins[0].Path(name))
+	}
+}
+
+func TestABuildThatBrokeIsDoneAnew(t *testing.T) {
+	dir, built := fakeGo(t)
+	broken := filepath.Join(dir, "broken")
+	require.NoError(t, os.WriteFile(broken, nil, 0o600))
+	_, err := Binaries(t.Context(), nil)
+	require.ErrorContains(t, err, "build kube")
+
+	require.NoError(t, os.Remove(broken))
+	bin, err := Binaries(t.Context(), nil)
+	require.NoError(t, err)
+	require.Equal(t, []string{"kube", "helm"}, built())
+	require.NoDirExists(t, bin.Dir+".new")
 }

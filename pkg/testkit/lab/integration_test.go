@@ -37,14 +37,14 @@ func newBench(t *testing.T, cfg Config) bench {
 	return bench{Cluster: c, kube: kube}
 }
 
-func (b bench) pod(t *testing.T, name, image string, change func(*corev1.PodSpec)) {
+func (b bench) pod(t *testing.T, name, image string, change func(*corev1.Pod)) {
 	t.Helper()
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: image}}},
 	}
 	if change != nil {
-		change(&pod.Spec)
+		change(pod)
 	}
 	_, err := b.kube.CoreV1().Pods("default").Create(t.Context(), pod, metav1.CreateOptions{})
 	require.NoError(t, err)
@@ -107,7 +107,9 @@ func TestPodsLiveAsAKubeletWouldHaveIt(t *testing.T) {
 
 	t.Run("a changed image restarts the container", func(t *testing.T) {
 		t.Parallel()
-		b.pod(t, "edit", "app:1", nil)
+		b.pod(t, "edit", "app:1", func(p *corev1.Pod) { // Slow enough for a busy machine to see it unready.
+			p.Annotations = map[string]string{"lab.flotilla.io/restart-delay": "2s"}
+		})
 		before := b.await(t, "edit", "Ready", ready)
 		require.NotEmpty(t, before.Spec.NodeName)
 		require.NotEmpty(t, before.Status.PodIP)
@@ -146,8 +148,8 @@ func TestPodsLiveAsAKubeletWouldHaveIt(t *testing.T) {
 
 	t.Run("a readiness gate holds the pod until someone opens it", func(t *testing.T) {
 		t.Parallel()
-		b.pod(t, "gate", "app:1", func(s *corev1.PodSpec) {
-			s.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: "example.com/open"}}
+		b.pod(t, "gate", "app:1", func(p *corev1.Pod) {
+			p.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: "example.com/open"}}
 		})
 		pod := b.await(t, "gate", "running", func(p *corev1.Pod) bool {
 			return condition(p, corev1.ContainersReady) == corev1.ConditionTrue
@@ -177,6 +179,36 @@ func TestPodsLiveAsAKubeletWouldHaveIt(t *testing.T) {
 			job, err := b.kube.BatchV1().Jobs("default").Get(t.Context(), "job", metav1.GetOptions{})
 			return err == nil && job.Status.Succeeded == 3
 		}, 3*soon, tick)
+	})
+
+	t.Run("annotations set the pace", func(t *testing.T) {
+		t.Parallel()
+		pace := func(what string) func(*corev1.Pod) {
+			return func(p *corev1.Pod) {
+				p.Annotations = map[string]string{"lab.flotilla.io/" + what: "1h"}
+				p.Spec.RestartPolicy = corev1.RestartPolicyNever
+			}
+		}
+		for _, what := range []string{"start-delay", "restart-delay", "run-for", "stop-delay"} {
+			b.pod(t, what, "app:1", pace(what))
+		}
+		b.await(t, "run-for", "Ready", ready)
+		b.await(t, "stop-delay", "Ready", ready)
+		require.NoError(t, b.kube.CoreV1().Pods("default").Delete(t.Context(), "stop-delay", metav1.DeleteOptions{}))
+
+		// One that has no such annotation starts, completes and goes meanwhile.
+		b.pod(t, "pace", "app:1", func(p *corev1.Pod) { p.Spec.RestartPolicy = corev1.RestartPolicyNever })
+		b.await(t, "pace", "complete", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodSucceeded })
+		require.NoError(t, b.kube.CoreV1().Pods("default").Delete(t.Context(), "pace", metav1.DeleteOptions{}))
+		require.Eventually(t, func() bool {
+			_, err := b.kube.CoreV1().Pods("default").Get(t.Context(), "pace", metav1.GetOptions{})
+			return apierrors.IsNotFound(err)
+		}, soon, tick)
+
+		b.await(t, "start-delay", "bound only", func(p *corev1.Pod) bool { return p.Spec.NodeName != "" && p.Status.PodIP == "" })
+		b.await(t, "restart-delay", "about to start", waitingFor("ContainerCreating"))
+		b.await(t, "run-for", "Ready still", ready)
+		b.await(t, "stop-delay", "about to go", func(p *corev1.Pod) bool { return p.DeletionTimestamp != nil })
 	})
 
 	t.Run("a deleted pod goes away", func(t *testing.T) {
