@@ -1,0 +1,262 @@
+package inplace
+
+import (
+	"cmp"
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"sigs.k8s.io/yaml"
+
+	"github.com/flotilla-io/flotilla/apis/keys"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+var start = time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
+
+// running returns a gated pod of revision web-1 in service, with a container that others put in.
+func running(fs ...func(*corev1.Pod)) *corev1.Pod {
+	at := metav1.NewTime(start.Add(-time.Hour).Truncate(time.Second))
+	status := func(name, image string) corev1.ContainerStatus {
+		return corev1.ContainerStatus{
+			Name: name, Image: image, ImageID: image + "@sha256:aa", ContainerID: "run://" + name + "-0", Ready: true,
+			State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: at}},
+		}
+	}
+	p := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "web-a", Namespace: "shop", UID: "u1", ResourceVersion: "7", Generation: 1,
+			Labels: map[string]string{
+				"app": "web", keys.ControllerRevisionHash: "web-1", keys.PodTemplateHash: "1", keys.LifecycleState: "Normal",
+			},
+			Annotations: map[string]string{"note": "one", keys.InPlaceUpdateStateOld: "{}", keys.LifecycleTimestamp: "2026-01-01T00:00:00Z"},
+		},
+		Spec: corev1.PodSpec{
+			ReadinessGates: []corev1.PodReadinessGate{{ConditionType: keys.InPlaceUpdateReady}},
+			Containers:     []corev1.Container{{Name: "app", Image: "app:1"}, {Name: "side", Image: "side:1"}, {Name: "injected", Image: "x:1"}},
+		},
+		Status: corev1.PodStatus{
+			Phase: corev1.PodRunning,
+			Conditions: []corev1.PodCondition{
+				{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: at},
+				{Type: keys.InPlaceUpdateReady, Status: corev1.ConditionTrue, LastTransitionTime: at},
+				{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: at},
+			},
+			ContainerStatuses: []corev1.ContainerStatus{status("app", "app:1"), status("side", "side:1"), status("injected", "x:1")},
+		},
+	}
+	for _, f := range fs {
+		f(p)
+	}
+	return p
+}
+
+// apply does what an apiserver does with a patch: the status subresource changes status and metadata, the other one all
+// but the status.
+func apply(t *testing.T, pod *corev1.Pod, p Patch, err error) *corev1.Pod {
+	t.Helper()
+	require.NoError(t, err)
+	require.Equal(t, types.StrategicMergePatchType, p.Type)
+	before, err := json.Marshal(pod)
+	require.NoError(t, err)
+	after, err := strategicpatch.StrategicMergePatch(before, p.Data, corev1.Pod{})
+	require.NoError(t, err)
+	var out corev1.Pod
+	require.NoError(t, json.Unmarshal(after, &out))
+	require.Equal(t, pod.UID, out.UID, "the patch names the pod's UID")
+	if p.Subresource == "status" {
+		require.True(t, equality.Semantic.DeepEqual(pod.Spec, out.Spec), "a write to the status changes no spec")
+	} else {
+		require.Empty(t, p.Subresource)
+		require.True(t, equality.Semantic.DeepEqual(pod.Status, out.Status), "a write to the pod changes no status")
+		out.Generation++
+	}
+	return &out
+}
+
+// restart lets the kubelet follow the spec: changed containers run anew.
+func restart(p *corev1.Pod, at time.Time) {
+	for i := range p.Status.ContainerStatuses {
+		st := &p.Status.ContainerStatuses[i]
+		if want := container(p.Spec.Containers, st.Name).Image; want != st.Image {
+			st.Image, st.ImageID, st.ContainerID = want, want+"@sha256:aa", st.ContainerID+"-1"
+			st.State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(at)}}
+		}
+	}
+}
+
+// TestThreeWrites follows a pod through an update; the golden file holds the writes and the pod after each.
+func TestThreeWrites(t *testing.T) {
+	t.Parallel()
+	two := "two"
+	edit := Edit{
+		Images:      map[string]string{"app": "app:2", "side": "side:2"},
+		Labels:      map[string]*string{"tier": &two},
+		Annotations: map[string]*string{"note": nil, "more": &two},
+	}
+	pod, now := running(), start
+	var out []byte
+	write := func(title string, p Patch, err error) {
+		pod = apply(t, pod, p, err)
+		out = append(out, "# "+title+": patch of "+cmp.Or(p.Subresource, "pod")+"\n"...)
+		y, err := yaml.JSONToYAML(p.Data)
+		require.NoError(t, err)
+		out = append(out, y...)
+		y, err = yaml.Marshal(map[string]any{"metadata": pod.ObjectMeta, "conditions": pod.Status.Conditions, "containers": pod.Spec.Containers})
+		require.NoError(t, err)
+		out = append(out, "# "+title+": pod\n"...)
+		out = append(out, y...)
+		now = now.Add(time.Second)
+	}
+
+	require.False(t, Closed(pod))
+	p, err := Mark(pod, now)
+	write("Mark", p, err)
+	require.True(t, Closed(pod))
+	require.False(t, Recorded(pod))
+
+	p, err = edit.Write(pod, "web-2", now)
+	write("Write", p, err)
+	require.True(t, Closed(pod))
+	require.True(t, Recorded(pod))
+	require.Equal(t, Outcome{Why: "container app still has app:1"}, Progress(pod, now))
+
+	restart(pod, now)
+	require.Equal(t, Outcome{Done: true}, Progress(pod, now))
+	p, err = Release(pod, now)
+	write("Release", p, err)
+	require.False(t, Closed(pod))
+	require.True(t, Recorded(pod))
+
+	path := filepath.Join("testdata", "three-writes.golden")
+	if *update {
+		require.NoError(t, os.MkdirAll("testdata", 0o755))
+		require.NoError(t, os.WriteFile(path, out, 0o600))
+	}
+	want, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, string(want), string(out))
+}
+
+func TestMarkLeavesAPodThatIsNotReadyAsItIs(t *testing.T) {
+	t.Parallel()
+	pod := running(func(p *corev1.Pod) { p.Status.Conditions[2].Status = corev1.ConditionFalse })
+	p, err := Mark(pod, start)
+	got := apply(t, pod, p, err)
+	require.True(t, equality.Semantic.DeepEqual(pod.Status.Conditions[2], got.Status.Conditions[2]))
+}
+
+func TestWriteOfMetadataAloneIsQuiet(t *testing.T) {
+	t.Parallel()
+	two := "two"
+	pod := running()
+	p, err := Edit{Labels: map[string]*string{"tier": &two}}.Write(pod, "web-2", start)
+	got := apply(t, pod, p, err)
+	require.False(t, Closed(got), "the pod stays in service")
+	require.Equal(t, "two", got.Labels["tier"])
+	require.Equal(t, "web-2", got.Labels[keys.ControllerRevisionHash])
+	require.Equal(t, Outcome{Done: true}, Progress(got, start))
+}
+
+func TestReleaseOfANewPodOpensItsGate(t *testing.T) {
+	t.Parallel()
+	pod := running(func(p *corev1.Pod) {
+		p.Status.Conditions = p.Status.Conditions[:1]
+		p.Labels[keys.LifecycleState] = "PreparingNormal"
+	})
+	p, err := Release(pod, start)
+	require.NotContains(t, string(p.Data), "resourceVersion", "nothing was closed, so any version will do")
+	got := apply(t, pod, p, err)
+	require.Equal(t, corev1.ConditionTrue, condition(got, keys.InPlaceUpdateReady).Status)
+	require.Equal(t, "Normal", got.Labels[keys.LifecycleState])
+}
+
+func TestReleaseOfAClosedPodHoldsForTheObservedVersionOnly(t *testing.T) {
+	t.Parallel()
+	pod := running()
+	p, err := Mark(pod, start)
+	p, err = Release(apply(t, pod, p, err), start)
+	require.NoError(t, err)
+	require.Contains(t, string(p.Data), `"resourceVersion":"7"`)
+}
+
+func TestAPodWithoutTheGateIsUpdatedByItsLifecycle(t *testing.T) {
+	t.Parallel()
+	pod := running(func(p *corev1.Pod) { p.Spec.ReadinessGates, p.Status.Conditions = nil, p.Status.Conditions[:1] })
+	p, err := Edit{Images: map[string]string{"app": "app:2"}}.Write(pod, "web-2", start)
+	pod = apply(t, pod, p, err)
+	require.True(t, Closed(pod))
+	p, err = Release(pod, start)
+	pod = apply(t, pod, p, err)
+	require.False(t, Closed(pod))
+	require.Len(t, pod.Status.Conditions, 1, "no condition comes without the gate")
+}
+
+// Two updates, one after the other, before the containers have followed the first.
+func TestAnUpdateOvertakesAnother(t *testing.T) {
+	t.Parallel()
+	pod := running()
+	p, err := Mark(pod, start)
+	pod = apply(t, pod, p, err)
+	p, err = Edit{Images: map[string]string{"app": "app:2", "side": "side:2"}}.Write(pod, "web-2", start)
+	pod = apply(t, pod, p, err)
+	p, err = Edit{Images: map[string]string{"app": "app:3"}}.Write(pod, "web-3", start.Add(time.Minute))
+	pod = apply(t, pod, p, err)
+
+	app := status(pod, "app")
+	app.Image, app.ImageID, app.ContainerID = "app:2", "app:2@sha256:aa", "run://app-1"
+	app.State.Running.StartedAt = metav1.NewTime(start.Add(time.Minute))
+	o := Progress(pod, start.Add(time.Minute))
+	require.False(t, o.Done, "the image of the update before is not that of this one")
+	require.Equal(t, "container app was restarted with app:2, which may be the former image", o.Why)
+
+	app.Image, app.ImageID = "app:3", "app:3@sha256:aa"
+	require.Equal(t, Outcome{Why: "container side still has side:1"}, Progress(pod, start.Add(time.Minute)),
+		"what the update before changed counts as well")
+	restart(pod, start)
+	require.True(t, Progress(pod, start.Add(time.Minute)).Done)
+}
+
+func TestWhatAnotherControllerLeftPendingIsWritten(t *testing.T) {
+	t.Parallel()
+	// A patch of metadata is base64 there: {"metadata":{"labels":{"tier":"two"}}}.
+	const inGrace = `{"revision":"web-2","containerImages":{"app":"app:2"},"metaDataPatch":"eyJtZXRhZGF0YSI6eyJsYWJlbHMiOnsidGllciI6InR3byJ9fX0="}`
+	for _, tc := range []struct {
+		name, key, value string
+		labels           map[string]string
+	}{
+		{"an update in its grace period", keys.InPlaceUpdateGrace, inGrace, map[string]string{"tier": "two"}},
+		{"an update in its grace period, in the former spelling", keys.InPlaceUpdateGraceOld, inGrace, map[string]string{"tier": "two"}},
+		{"an update between two batches", keys.InPlaceUpdateState, `{"revision":"web-2","nextContainerImages":{"app":"app:2"}}`, nil},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			pod := running(func(p *corev1.Pod) {
+				p.Annotations[tc.key] = tc.value
+				p.Status.Conditions[1].Status = corev1.ConditionFalse
+			})
+			require.True(t, Pending(pod))
+			require.Equal(t, Outcome{Why: "a part of the update is not written yet"}, Progress(pod, start))
+			p, err := Edit{}.Write(pod, "web-2", start)
+			got := apply(t, pod, p, err)
+			require.Equal(t, "app:2", got.Spec.Containers[0].Image)
+			for k, v := range tc.labels {
+				require.Equal(t, v, got.Labels[k])
+			}
+			require.False(t, Pending(got))
+			require.False(t, Progress(got, start).Done)
+			restart(got, start)
+			require.True(t, Progress(got, start).Done)
+		})
+	}
+}
