@@ -19,7 +19,7 @@ type Reallocation struct {
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:Pattern=`^(100|[0-9]{1,2})%$`
-	// +kubebuilder:validation:XValidation:rule="type(self) != int || int(self) >= 0",message="maxSurge can't be negative"
+	// +kubebuilder:validation:XValidation:rule="type(self) != int || self >= 0",message="maxSurge can't be negative"
 	MaxSurge *intstr.IntOrString `json:"maxSurge,omitempty"`
 
 	// maxUnavailable is by how many available replicas all clusters together may fall short of spec.replicas because
@@ -27,6 +27,6 @@ type Reallocation struct {
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:Pattern=`^(100|[0-9]{1,2})%$`
-	// +kubebuilder:validation:XValidation:rule="type(self) != int || int(self) >= 0",message="maxUnavailable can't be negative"
+	// +kubebuilder:validation:XValidation:rule="type(self) != int || self >= 0",message="maxUnavailable can't be negative"
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 }

@@ -67,16 +67,22 @@ func place(o *observed) ([]part, []problem) {
 			p := o.part(allot.Key{Subset: subset.Name, Cluster: cluster}, name, subset)
 			switch {
 			case taken[at]:
-				problems = append(problems, problem{subset.Name, cluster, reasonNameTaken,
-					fmt.Sprintf("another subset is named %s in cluster %s: rename one of them", name, cluster)})
+				problems = append(problems, problem{
+					subset.Name, cluster, reasonNameTaken,
+					fmt.Sprintf("another subset is named %s in cluster %s: rename one of them", name, cluster),
+				})
 				continue
 			case len(validation.IsDNS1123Label(name)) > 0:
-				problems = append(problems, problem{subset.Name, cluster, reasonNameTaken,
-					fmt.Sprintf("the name %s for cluster %s is no DNS label of at most 63 characters: shorten the subset's name", name, cluster)})
+				problems = append(problems, problem{
+					subset.Name, cluster, reasonNameTaken,
+					fmt.Sprintf("the name %s for cluster %s is no DNS label of at most 63 characters: shorten the subset's name", name, cluster),
+				})
 				continue
 			case countIn(parts, cluster) >= fleetv1alpha1.SubsetsPerRow:
-				problems = append(problems, problem{subset.Name, cluster, reasonTooManySubsets,
-					fmt.Sprintf("cluster %s has %d subsets of this object already, which is the most: join some of them", cluster, fleetv1alpha1.SubsetsPerRow)})
+				problems = append(problems, problem{
+					subset.Name, cluster, reasonTooManySubsets,
+					fmt.Sprintf("cluster %s has %d subsets of this object already, which is the most: join some of them", cluster, fleetv1alpha1.SubsetsPerRow),
+				})
 				continue
 			}
 			taken[at] = true
@@ -179,8 +185,10 @@ func clustersOf(o *observed, subset appsv1beta1.Subset) ([]string, []problem) {
 	}
 	slices.Sort(names)
 	if len(names) == 0 {
-		return nil, []problem{{subset.Name, "", reasonNoCluster,
-			fmt.Sprintf("no accepted member cluster has the labels %s", selector)}}
+		return nil, []problem{{
+			subset.Name, "", reasonNoCluster,
+			fmt.Sprintf("no accepted member cluster has the labels %s", selector),
+		}}
 	}
 	return names, nil
 }

@@ -44,13 +44,13 @@ func newWorld(replicas int32, subsets ...appsv1beta1.Subset) *world {
 func in(name, cluster, replicas string) appsv1beta1.Subset {
 	s := appsv1beta1.Subset{Name: name, Cluster: cluster}
 	if replicas != "" {
-		s.Replicas = ptr.To(intstr.Parse(replicas))
+		s.Replicas = new(intstr.Parse(replicas))
 	}
 	return s
 }
 
-func (w *world) cluster(name string, labels map[string]string) *fleetv1alpha1.MemberCluster {
-	c := &fleetv1alpha1.MemberCluster{
+func (w *world) cluster(name string, labels map[string]string) {
+	w.o.clusters[name] = &fleetv1alpha1.MemberCluster{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels},
 		Spec:       fleetv1alpha1.MemberClusterSpec{Accepted: true},
 		Status: fleetv1alpha1.MemberClusterStatus{
@@ -59,8 +59,6 @@ func (w *world) cluster(name string, labels map[string]string) *fleetv1alpha1.Me
 			Conditions: []metav1.Condition{{Type: fleetv1alpha1.ConditionReady, Status: metav1.ConditionTrue}},
 		},
 	}
-	w.o.clusters[name] = c
-	return c
 }
 
 func (w *world) unreachable(name string) {
@@ -189,7 +187,7 @@ func TestDecide(t *testing.T) {
 		w.cluster("east", nil)
 		w.settle(t)
 		w.o.ud.Spec.Topology.Subsets = w.o.ud.Spec.Topology.Subsets[:1]
-		w.o.ud.Spec.Topology.Subsets[0].Replicas = ptr.To(intstr.FromInt32(4))
+		w.o.ud.Spec.Topology.Subsets[0].Replicas = new(intstr.FromInt32(4))
 		w.write(t, decide(w.o))
 		require.Equal(t, "spot", w.o.slices["east"].Spec.Topology.Subsets[1].Tolerations[0].Key)
 		w.serve()
@@ -353,7 +351,7 @@ func TestStatus(t *testing.T) {
 		w.o.rows["west"].Status.Subsets[0].Ready = -5
 		w.o.rows["west"].Status.Subsets[0].Replicas = 2_000_000_000
 		s := report(w)
-		require.LessOrEqual(t, s.Replicas, int32(6+plausible(4)))
+		require.LessOrEqual(t, s.Replicas, 6+plausible(4))
 		require.Equal(t, int32(6), s.ReadyReplicas)
 		require.Equal(t, fleetv1alpha1.ReasonNonsense, s.SubsetStatuses[1].Reason)
 		require.Equal(t, fleetv1alpha1.ReasonNonsense, find(s.Conditions, appsv1beta1.SubsetFailure).Reason)

@@ -88,7 +88,7 @@ func patch(parts []part) ([]byte, error) {
 			NodeSelectorTerm: part.spec.NodeSelectorTerm,
 			Tolerations:      part.spec.Tolerations,
 			Patch:            part.spec.Patch,
-			Replicas:         ptr.To(intstr.FromInt32(part.grant.Replicas)),
+			Replicas:         new(intstr.FromInt32(part.grant.Replicas)),
 		}
 		p.Spec.Topology.Subsets = append(p.Spec.Topology.Subsets, subset)
 		if part.grant.Partition > 0 {

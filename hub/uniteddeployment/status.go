@@ -104,8 +104,10 @@ func subsetStatuses(o *observed, p plan, done result, stale map[string]bool, pro
 		}
 		if nonsense {
 			line.Reason = fleetv1alpha1.ReasonNonsense
-			*problems = append(*problems, problem{part.Subset, part.Cluster, fleetv1alpha1.ReasonNonsense,
-				fmt.Sprintf("the cluster reports numbers that can't be of %d replicas: they were cut", part.grant.Replicas)})
+			*problems = append(*problems, problem{
+				part.Subset, part.Cluster, fleetv1alpha1.ReasonNonsense,
+				fmt.Sprintf("the cluster reports numbers that can't be of %d replicas: they were cut", part.grant.Replicas),
+			})
 		}
 		if line.Stale && line.Reason == "" {
 			line.Reason = reasonUnreachable

@@ -22,15 +22,24 @@ var ErrCollision = errors.New("revision name is taken by another template")
 // List returns owner's revisions in the order of Sort, from a reader that has index.Owner for ControllerRevisions. They
 // are the cache's own objects: don't change them.
 func List(ctx context.Context, r client.Reader, owner metav1.Object) ([]*appsv1.ControllerRevision, error) {
-	var list appsv1.ControllerRevisionList
-	err := r.List(ctx, &list, client.InNamespace(owner.GetNamespace()), client.MatchingFields{index.Owner: string(owner.GetUID())},
-		client.UnsafeDisableDeepCopy)
-	if err != nil {
+	return list(ctx, r, owner, client.MatchingFields{index.Owner: string(owner.GetUID())}, client.UnsafeDisableDeepCopy)
+}
+
+// ListLive is List from the apiserver, for when the cache is too old. It reads all revisions of the namespace.
+func ListLive(ctx context.Context, r client.Reader, owner metav1.Object) ([]*appsv1.ControllerRevision, error) {
+	return list(ctx, r, owner)
+}
+
+func list(ctx context.Context, r client.Reader, owner metav1.Object, opts ...client.ListOption) ([]*appsv1.ControllerRevision, error) {
+	var all appsv1.ControllerRevisionList
+	if err := r.List(ctx, &all, append(opts, client.InNamespace(owner.GetNamespace()))...); err != nil {
 		return nil, fmt.Errorf("list revisions: %w", err)
 	}
-	out := make([]*appsv1.ControllerRevision, len(list.Items))
-	for i := range list.Items {
-		out[i] = &list.Items[i]
+	var out []*appsv1.ControllerRevision
+	for i := range all.Items {
+		if metav1.IsControlledBy(&all.Items[i], owner) {
+			out = append(out, &all.Items[i])
+		}
 	}
 	Sort(out)
 	return out, nil

@@ -77,7 +77,7 @@ type CloneSetScaleStrategy struct {
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:Pattern=`^[0-9]+%$`
-	// +kubebuilder:validation:XValidation:rule="type(self) != int || int(self) >= 0",message="maxUnavailable can't be negative"
+	// +kubebuilder:validation:XValidation:rule="type(self) != int || self >= 0",message="maxUnavailable can't be negative"
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 
 	// disablePVCReuse deletes the claims of a pod that was lost (its node went, it was evicted) with the pod. Default
@@ -115,7 +115,7 @@ type CloneSetUpdateStrategy struct {
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:Pattern=`^[0-9]+%$`
-	// +kubebuilder:validation:XValidation:rule="type(self) != int || int(self) >= 0",message="partition can't be negative"
+	// +kubebuilder:validation:XValidation:rule="type(self) != int || self >= 0",message="partition can't be negative"
 	Partition *intstr.IntOrString `json:"partition,omitempty"`
 
 	// maxUnavailable is how many pods may be unavailable because of the update: a number or a percentage, rounded up if
@@ -123,7 +123,7 @@ type CloneSetUpdateStrategy struct {
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:Pattern=`^[0-9]+%$`
-	// +kubebuilder:validation:XValidation:rule="type(self) != int || int(self) >= 0",message="maxUnavailable can't be negative"
+	// +kubebuilder:validation:XValidation:rule="type(self) != int || self >= 0",message="maxUnavailable can't be negative"
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 
 	// maxSurge is how many pods may exist beyond replicas during the update: a number or a percentage, rounded up.
@@ -131,7 +131,7 @@ type CloneSetUpdateStrategy struct {
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:Pattern=`^[0-9]+%$`
-	// +kubebuilder:validation:XValidation:rule="type(self) != int || int(self) >= 0",message="maxSurge can't be negative"
+	// +kubebuilder:validation:XValidation:rule="type(self) != int || self >= 0",message="maxSurge can't be negative"
 	MaxSurge *intstr.IntOrString `json:"maxSurge,omitempty"`
 
 	// paused stops the update, not scaling. Default false.

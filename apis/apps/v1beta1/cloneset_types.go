@@ -75,7 +75,7 @@ type CloneSetScaleStrategy struct {
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:Pattern=`^[0-9]+%$`
-	// +kubebuilder:validation:XValidation:rule="type(self) != int || int(self) >= 0",message="maxUnavailable can't be negative"
+	// +kubebuilder:validation:XValidation:rule="type(self) != int || self >= 0",message="maxUnavailable can't be negative"
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 
 	// enablePVCReuse keeps the claims of a pod that was lost (its node went, it was evicted) for the pod that takes its
@@ -137,7 +137,7 @@ type CloneSetRollingUpdateStrategy struct {
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:Pattern=`^[0-9]+%$`
-	// +kubebuilder:validation:XValidation:rule="type(self) != int || int(self) >= 0",message="partition can't be negative"
+	// +kubebuilder:validation:XValidation:rule="type(self) != int || self >= 0",message="partition can't be negative"
 	Partition *intstr.IntOrString `json:"partition,omitempty"`
 
 	// maxUnavailable is how many pods may be unavailable because of the update: a number or a percentage, rounded up if
@@ -145,7 +145,7 @@ type CloneSetRollingUpdateStrategy struct {
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:Pattern=`^[0-9]+%$`
-	// +kubebuilder:validation:XValidation:rule="type(self) != int || int(self) >= 0",message="maxUnavailable can't be negative"
+	// +kubebuilder:validation:XValidation:rule="type(self) != int || self >= 0",message="maxUnavailable can't be negative"
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 
 	// maxSurge is how many pods may exist beyond replicas during the update: a number or a percentage, rounded up.
@@ -153,7 +153,7 @@ type CloneSetRollingUpdateStrategy struct {
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:Pattern=`^[0-9]+%$`
-	// +kubebuilder:validation:XValidation:rule="type(self) != int || int(self) >= 0",message="maxSurge can't be negative"
+	// +kubebuilder:validation:XValidation:rule="type(self) != int || self >= 0",message="maxSurge can't be negative"
 	MaxSurge *intstr.IntOrString `json:"maxSurge,omitempty"`
 
 	// paused stops the update, not scaling. Default false.

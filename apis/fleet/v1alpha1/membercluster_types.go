@@ -225,7 +225,7 @@ const (
 	// ConditionAccepted is True while spec.accepted is.
 	ConditionAccepted = "Accepted"
 	// ConditionCredentialValid tells whether the hub (Push) has a usable kubeconfig, or signed (Pull) the agent's request.
-	ConditionCredentialValid = "CredentialValid"
+	ConditionCredentialValid = "CredentialValid" //nolint:gosec // a condition, not a credential
 	// ConditionHeartbeatFresh follows the Lease, with hysteresis.
 	ConditionHeartbeatFresh = "HeartbeatFresh"
 	// ConditionAPIHealthy tells whether the member's own apiserver answered the agent.
