@@ -65,7 +65,11 @@ func MutatePath(gvk schema.GroupVersionKind) string { return path("mutate", gvk)
 func ValidatePath(gvk schema.GroupVersionKind) string { return path("validate", gvk) }
 
 func path(verb string, gvk schema.GroupVersionKind) string {
-	return "/" + verb + "-" + strings.ReplaceAll(gvk.Group, ".", "-") + "-" + strings.ToLower(gvk.Kind)
+	group := strings.ReplaceAll(gvk.Group, ".", "-")
+	if group != "" {
+		group += "-"
+	}
+	return "/" + verb + "-" + group + strings.ToLower(gvk.Kind)
 }
 
 func handle(server webhook.Server, path string, w *admission.Webhook) error {

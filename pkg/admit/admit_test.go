@@ -120,15 +120,15 @@ func TestRegisteredWebhooks(t *testing.T) {
 		patch   string
 		warning string
 	}{
-		{name: "a default becomes a patch", path: "/mutate--configmap", allowed: true, code: 200,
+		{name: "a default becomes a patch", path: "/mutate-configmap", allowed: true, code: 200,
 			patch: `[{"op":"add","path":"/data","value":{"defaulted":"true"}}]`},
-		{name: "a panic of a defaulter is that request's error", path: "/mutate--configmap",
+		{name: "a panic of a defaulter is that request's error", path: "/mutate-configmap",
 			object: "careless", code: 500, message: "panic: assignment to entry in nil map"},
-		{name: "a warning goes with the admission", path: "/validate--configmap", allowed: true, code: 200,
+		{name: "a warning goes with the admission", path: "/validate-configmap", allowed: true, code: 200,
 			warning: "consider a Secret"},
-		{name: "an error of a validator is a refusal", path: "/validate--configmap",
+		{name: "an error of a validator is a refusal", path: "/validate-configmap",
 			data: map[string]string{"bad": "1"}, code: 403, message: "data[bad]: must be empty"},
-		{name: "a panic of a validator is that request's error", path: "/validate--configmap",
+		{name: "a panic of a validator is that request's error", path: "/validate-configmap",
 			data: map[string]string{"panic": "1"}, code: 500, message: "panic: runtime error: index out of range"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -156,7 +156,7 @@ func TestRegisterRefuses(t *testing.T) {
 	validated := nothing
 	validated.Validator = kind{}
 	require.NoError(t, Register(m, validated))
-	require.ErrorContains(t, Register(m, validated), "path /validate--configmap is taken")
+	require.ErrorContains(t, Register(m, validated), "path /validate-configmap is taken")
 
 	broken := nothing
 	broken.Converter = func(*runtime.Scheme) (conversion.Converter, error) { return nil, errors.New("no spoke") }
