@@ -1,0 +1,200 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/link"
+)
+
+// errNamespaceTaken ends a pass quietly: the status tells.
+var errNamespaceTaken = errors.New("the namespace belongs to somebody else")
+
+// result is what became of a plan.
+type result struct {
+	// namespaceTaken: a namespace of that name exists that the hub did not make.
+	namespaceTaken bool
+	// released: the MemberCluster is gone.
+	released bool
+}
+
+// apply carries a plan out. It stops at the first error: later steps build on earlier ones, and each is idempotent.
+func (r *reconciler) apply(ctx context.Context, o observed, p plan) (result, error) {
+	var done result
+	mc, err := r.hold(ctx, o, p)
+	if err != nil {
+		return done, err
+	}
+	for _, row := range p.withdraw {
+		if err := r.withdraw(ctx, row, mc.Spec.Leave.Policy); err != nil {
+			return done, err
+		}
+	}
+	if p.namespace {
+		if err := r.makeNamespace(ctx, mc.Name); err != nil {
+			done.namespaceTaken = errors.Is(err, errNamespaceTaken)
+			if done.namespaceTaken {
+				return done, nil
+			}
+			return done, err
+		}
+	}
+	for _, have := range p.drop {
+		if err := r.drop(ctx, mc.Name, have); err != nil {
+			return done, err
+		}
+	}
+	for _, want := range p.ensure {
+		if err := r.ensure(ctx, mc.Name, want); err != nil {
+			return done, err
+		}
+	}
+	for _, row := range p.forget {
+		if err := r.forget(ctx, row); err != nil {
+			return done, err
+		}
+	}
+	r.pusher.Set(mc.Name, targetOf(mc, p.connect))
+	if p.release {
+		done.released = true
+		return done, r.release(ctx, o, mc)
+	}
+	return done, nil
+}
+
+// hold sets the finalizer and the identity, in one write, before anything is made that would have to be cleaned up.
+func (r *reconciler) hold(ctx context.Context, o observed, p plan) (*fleetv1alpha1.MemberCluster, error) {
+	if !p.hold && p.identity == "" {
+		return o.mc, nil
+	}
+	mc := o.mc.DeepCopy()
+	if p.hold {
+		controllerutil.AddFinalizer(mc, keys.FleetLeave)
+	}
+	if p.identity != "" {
+		mc.Spec.Identity = &fleetv1alpha1.ClusterIdentity{ClusterUID: p.identity}
+	}
+	if err := r.client.Patch(ctx, mc, client.MergeFromWithOptions(o.mc, client.MergeFromWithOptimisticLock{})); err != nil {
+		return o.mc, fmt.Errorf("set finalizer and identity of member cluster %s: %w", mc.Name, err)
+	}
+	ctrl.LoggerFrom(ctx).Info("Took member cluster in", "cluster", mc.Name)
+	return mc, nil
+}
+
+// makeNamespace creates the cluster's namespace. One that exists without our label is not taken over: it would be
+// deleted when the cluster leaves.
+func (r *reconciler) makeNamespace(ctx context.Context, cluster string) error {
+	namespace := &corev1.Namespace{ObjectMeta: objectMeta(cluster, "", fleetv1alpha1.Namespace(cluster))}
+	err := r.client.Create(ctx, namespace)
+	if err == nil {
+		ctrl.LoggerFrom(ctx).Info("Created namespace", "cluster", cluster, "namespace", namespace.Name)
+		return nil
+	}
+	if !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("create namespace %s: %w", namespace.Name, err)
+	}
+	if err := r.reader.Get(ctx, client.ObjectKeyFromObject(namespace), namespace); err != nil {
+		return fmt.Errorf("get namespace %s: %w", namespace.Name, err)
+	}
+	if namespace.Labels[keys.FleetCluster] != cluster {
+		return errNamespaceTaken
+	}
+	return nil // the cache was behind
+}
+
+// ensure makes or mends one object.
+func (r *reconciler) ensure(ctx context.Context, cluster string, want object) error {
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(want)
+	if err != nil {
+		return fmt.Errorf("convert %s: %w", want.GetName(), err)
+	}
+	u := &unstructured.Unstructured{Object: fields}
+	unstructured.RemoveNestedField(u.Object, "metadata", "creationTimestamp")
+	if u.GetKind() == "Lease" { // its spec is the agent's
+		unstructured.RemoveNestedField(u.Object, "spec")
+	}
+	err = r.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(link.HubManager), client.ForceOwnership)
+	if err != nil {
+		return fmt.Errorf("apply %s %s/%s: %w", u.GetKind(), u.GetNamespace(), u.GetName(), err)
+	}
+	ctrl.LoggerFrom(ctx).Info("Applied object", "cluster", cluster, "kind", u.GetKind(), "namespace", u.GetNamespace(), "name", u.GetName())
+	return nil
+}
+
+// drop deletes the object that was observed, and no other of its name.
+func (r *reconciler) drop(ctx context.Context, cluster string, have object) error {
+	s, uid := slotOf(have), have.GetUID()
+	err := r.client.Delete(ctx, have, client.Preconditions{UID: &uid})
+	if gone(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("delete %s %s/%s: %w", s.kind, s.namespace, s.name, err)
+	}
+	ctrl.LoggerFrom(ctx).Info("Deleted object", "cluster", cluster, "kind", s.kind, "namespace", s.namespace, "name", s.name)
+	return nil
+}
+
+// withdraw gives a row the leave policy and deletes it.
+func (r *reconciler) withdraw(ctx context.Context, row *fleetv1alpha1.MemberWork, policy fleetv1alpha1.LeavePolicy) error {
+	next := row.DeepCopy()
+	if next.Spec.Deletion != policy {
+		next.Spec.Deletion = policy
+		if err := r.client.Update(ctx, next); err != nil {
+			return fmt.Errorf("set deletion %s on row %s/%s: %w", policy, row.Namespace, row.Name, err)
+		}
+	}
+	if !next.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	err := r.client.Delete(ctx, next, client.Preconditions{UID: &next.UID, ResourceVersion: &next.ResourceVersion})
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("delete row %s/%s: %w", row.Namespace, row.Name, err)
+	}
+	return nil
+}
+
+// forget takes the finalizer off a row of a member that will not answer. It goes with its namespace.
+func (r *reconciler) forget(ctx context.Context, row *fleetv1alpha1.MemberWork) error {
+	next := row.DeepCopy()
+	controllerutil.RemoveFinalizer(next, keys.FleetRow)
+	err := r.client.Patch(ctx, next, client.MergeFromWithOptions(row, client.MergeFromWithOptimisticLock{}))
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("forget row %s/%s: %w", row.Namespace, row.Name, err)
+	}
+	return nil
+}
+
+// release deletes the namespace and lets the MemberCluster go.
+func (r *reconciler) release(ctx context.Context, o observed, mc *fleetv1alpha1.MemberCluster) error {
+	if ns := o.namespace; ns != nil && ns.DeletionTimestamp.IsZero() {
+		if err := r.client.Delete(ctx, ns, client.Preconditions{UID: &ns.UID}); err != nil && !gone(err) {
+			return fmt.Errorf("delete namespace %s: %w", ns.Name, err)
+		}
+	}
+	next := mc.DeepCopy()
+	if !controllerutil.RemoveFinalizer(next, keys.FleetLeave) {
+		return nil
+	}
+	err := r.client.Patch(ctx, next, client.MergeFromWithOptions(mc, client.MergeFromWithOptimisticLock{}))
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("let member cluster %s go: %w", mc.Name, err)
+	}
+	ctrl.LoggerFrom(ctx).Info("Released member cluster", "cluster", mc.Name)
+	return nil
+}
+
+// gone tells whether the object that was to be deleted is not there any more; a conflict says that another one has
+// taken its name.
+func gone(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsConflict(err) }

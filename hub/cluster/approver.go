@@ -1,0 +1,201 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/pkg/event"
+)
+
+const (
+	// requestsEvery and requestsBurst bound how many requests of one requester are judged: a burst, then one each time.
+	requestsEvery = 10 * time.Second
+	requestsBurst = 6
+	// annotationSpent is an annotation on a bootstrap ServiceAccount. Written before its first request is approved; read
+	// when another one comes. Form: the SHA-256 of the public key that the token was spent on, hexadecimal.
+	annotationSpent = "fleet.kruise.io/token-spent"
+)
+
+// approver approves or denies the certificate requests of members.
+type approver struct {
+	client client.Client
+	// reader asks the apiserver itself: a request may come sooner than the cache shows what it refers to, and a denial
+	// can't be taken back.
+	reader client.Reader
+	clock  clock.PassiveClock
+	events event.Recorder
+	meters *meters
+
+	mu     sync.Mutex
+	bucket map[string]*rate.Limiter
+}
+
+func newApprover(mgr ctrl.Manager, c clock.PassiveClock, events event.Recorder, m *meters) *approver {
+	return &approver{
+		client: mgr.GetClient(), reader: mgr.GetAPIReader(), clock: c, events: events, meters: m,
+		bucket: map[string]*rate.Limiter{},
+	}
+}
+
+// Reconcile judges one request. What is decided already, by us or anybody else, is left alone.
+//
+// +kubebuilder:rbac:groups=certificates.k8s.io,resources=certificatesigningrequests,verbs=get;list;watch;create;delete
+// +kubebuilder:rbac:groups=certificates.k8s.io,resources=certificatesigningrequests/approval,verbs=update
+// +kubebuilder:rbac:groups=certificates.k8s.io,resources=signers,resourceNames=kubernetes.io/kube-apiserver-client,verbs=approve
+func (a *approver) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	csr := &certificatesv1.CertificateSigningRequest{}
+	if err := a.client.Get(ctx, req.NamespacedName, csr); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	cluster, yes := ours(csr)
+	if !yes || decided(csr) {
+		return ctrl.Result{}, nil
+	}
+	if wait := a.wait(csr.Spec.Username); wait > 0 {
+		ctrl.LoggerFrom(ctx).V(1).Info("Delayed certificate request", "name", csr.Name, "reason", "RateLimited", "after", wait)
+		return ctrl.Result{RequeueAfter: wait}, nil
+	}
+	k, err := a.know(ctx, cluster)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	v := judge(csr, cluster, k)
+	if v.decision == DecisionApprove {
+		if err := a.bind(ctx, k, v); err != nil {
+			if apierrors.IsConflict(err) {
+				return ctrl.Result{RequeueAfter: time.Second}, nil
+			}
+			return ctrl.Result{}, err
+		}
+	}
+	return ctrl.Result{}, a.answer(ctx, csr, k.cluster, v)
+}
+
+func decided(csr *certificatesv1.CertificateSigningRequest) bool {
+	return len(csr.Status.Conditions) > 0 || len(csr.Status.Certificate) > 0
+}
+
+// wait returns how long a requester has to wait for its turn. It goes by who asks, not by the cluster named, so that
+// nobody can use up another one's turns; all who are no members share one.
+func (a *approver) wait(user string) time.Duration {
+	if !strings.HasPrefix(user, userPrefix) && !strings.HasPrefix(user, "system:serviceaccount:"+requestPrefix) {
+		user = ""
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := a.clock.Now()
+	for name, l := range a.bucket { // forget those that are quiet: a full bucket says nothing
+		if l.TokensAt(now) >= requestsBurst {
+			delete(a.bucket, name)
+		}
+	}
+	l := a.bucket[user]
+	if l == nil {
+		l = rate.NewLimiter(rate.Every(requestsEvery), requestsBurst)
+		a.bucket[user] = l
+	}
+	if l.AllowN(now, 1) {
+		return 0
+	}
+	return requestsEvery
+}
+
+// know reads what there is to know about the cluster that a request names; nothing for "".
+func (a *approver) know(ctx context.Context, cluster string) (known, error) {
+	if cluster == "" {
+		return known{}, nil
+	}
+	mc := &fleetv1alpha1.MemberCluster{}
+	if err := a.reader.Get(ctx, client.ObjectKey{Name: cluster}, mc); err != nil {
+		if apierrors.IsNotFound(err) {
+			return known{}, nil
+		}
+		return known{}, fmt.Errorf("get member cluster %s: %w", cluster, err)
+	}
+	account := &corev1.ServiceAccount{}
+	key := client.ObjectKey{Namespace: fleetv1alpha1.Namespace(cluster), Name: fleetv1alpha1.BootstrapAccount(cluster)}
+	if err := a.reader.Get(ctx, key, account); err != nil {
+		if !apierrors.IsNotFound(err) {
+			return known{}, fmt.Errorf("get bootstrap account %s: %w", key, err)
+		}
+		account = nil
+	}
+	others := &fleetv1alpha1.MemberClusterList{}
+	if err := a.reader.List(ctx, others); err != nil {
+		return known{}, fmt.Errorf("list member clusters: %w", err)
+	}
+	return known{cluster: mc, account: account, holder: func(uid string) string { return holder(others.Items, cluster, uid) }}, nil
+}
+
+// holder returns the name of a MemberCluster other than cluster that has joined with that UID, or "".
+func holder(all []fleetv1alpha1.MemberCluster, cluster, uid string) string {
+	for i := range all {
+		if id := all[i].Spec.Identity; all[i].Name != cluster && id != nil && id.ClusterUID == uid {
+			return all[i].Name
+		}
+	}
+	return ""
+}
+
+// bind writes down what an approval binds, before it is given: the identity of the cluster and what the token was spent
+// on. Both writes carry the version that was judged, so that of two requests at once one wins.
+func (a *approver) bind(ctx context.Context, k known, v verdict) error {
+	locked := client.MergeFromWithOptimisticLock{}
+	if k.cluster.Spec.Identity == nil {
+		next := k.cluster.DeepCopy()
+		next.Spec.Identity = &fleetv1alpha1.ClusterIdentity{ClusterUID: v.clusterUID}
+		if err := a.client.Patch(ctx, next, client.MergeFromWithOptions(k.cluster, locked)); err != nil {
+			return fmt.Errorf("set the identity of member cluster %s: %w", k.cluster.Name, err)
+		}
+	}
+	if v.bootstrap && k.account.Annotations[annotationSpent] == "" {
+		next := k.account.DeepCopy()
+		metav1.SetMetaDataAnnotation(&next.ObjectMeta, annotationSpent, v.key)
+		if err := a.client.Patch(ctx, next, client.MergeFromWithOptions(k.account, locked)); err != nil {
+			return fmt.Errorf("mark the join token of member cluster %s as spent: %w", k.cluster.Name, err)
+		}
+	}
+	return nil
+}
+
+// answer writes the verdict into the request and tells people.
+func (a *approver) answer(ctx context.Context, csr *certificatesv1.CertificateSigningRequest, mc *fleetv1alpha1.MemberCluster, v verdict) error {
+	c := certificatesv1.CertificateSigningRequestCondition{
+		Type: certificatesv1.CertificateDenied, Status: corev1.ConditionTrue, Reason: v.reason, Message: v.message,
+		LastUpdateTime: metav1.NewTime(a.clock.Now()),
+	}
+	if v.decision == DecisionApprove {
+		c.Type = certificatesv1.CertificateApproved
+	}
+	next := csr.DeepCopy()
+	next.Status.Conditions = append(next.Status.Conditions, c)
+	if err := a.client.SubResource("approval").Update(ctx, next); err != nil {
+		return client.IgnoreNotFound(fmt.Errorf("answer certificate request %s: %w", csr.Name, err))
+	}
+	a.meters.requests.WithLabelValues(string(v.decision), v.reason).Inc()
+	ctrl.LoggerFrom(ctx).Info("Answered certificate request", "name", csr.Name, "kind", v.decision, "reason", v.reason)
+	var regarding runtime.Object = csr
+	if mc != nil {
+		regarding = mc
+	}
+	if v.decision == DecisionApprove {
+		a.events.Record(regarding, requestApproved(v))
+	} else {
+		a.events.Record(regarding, requestDenied(csr.Spec.Username, v))
+	}
+	return nil
+}

@@ -1,0 +1,164 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/link"
+)
+
+// hubOwner is the value of the cluster label on the hub's own Lease, so that one selector covers it and the members'.
+// No MemberCluster may have that name.
+const hubOwner = "system"
+
+type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+
+func request(cluster string) reconcile.Request {
+	return reconcile.Request{NamespacedName: client.ObjectKey{Name: cluster}}
+}
+
+// beat renews the hub's own Lease. It does not look at the answer: what counts is that the renewal comes back through
+// the watch.
+type beat struct {
+	client   client.Client
+	clock    clock.WithTicker
+	tracker  *Tracker
+	meters   *meters
+	identity string
+	every    time.Duration
+}
+
+// NeedLeaderElection says that only the leader, which judges, renews.
+func (b *beat) NeedLeaderElection() bool { return true }
+
+// Start renews until ctx ends.
+func (b *beat) Start(ctx context.Context) error {
+	log, blind := ctrl.LoggerFrom(ctx).WithName("beat"), true
+	ticker := b.clock.NewTicker(b.every)
+	defer ticker.Stop()
+	for {
+		if err := b.renew(ctx); err != nil && ctx.Err() == nil {
+			log.V(1).Info("Could not renew the hub's Lease", "reason", err.Error())
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C():
+		}
+		now := b.tracker.Blind(b.clock.Now())
+		if now != blind {
+			log.Info("Changed trust in what the hub sees", "state", map[bool]string{true: "Blind", false: "Sees"}[now])
+		}
+		blind = now
+		b.meters.blind.Set(map[bool]float64{true: 1, false: 0}[now])
+	}
+}
+
+func (b *beat) renew(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, b.every)
+	defer cancel()
+	lease := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "coordination.k8s.io/v1",
+		"kind":       "Lease",
+		"metadata": map[string]any{
+			"name": fleetv1alpha1.HubLease, "namespace": fleetv1alpha1.SystemNamespace,
+			"labels": map[string]any{keys.FleetCluster: hubOwner},
+		},
+		"spec": map[string]any{
+			"holderIdentity": b.identity,
+			"renewTime":      metav1.NewMicroTime(b.clock.Now()).UTC().Format(metav1.RFC3339Micro),
+		},
+	}}
+	err := b.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(lease), client.FieldOwner(link.HubManager), client.ForceOwnership)
+	if err != nil {
+		return fmt.Errorf("apply the hub's Lease: %w", err)
+	}
+	return nil
+}
+
+// listener feeds the tracker with the renewals that come through the watch of Leases, and wakes the controller for
+// clusters whose verdict changed or whose Lease is gone. All Leases come through one watch, in order.
+type listener struct {
+	tracker *Tracker
+	clock   clock.PassiveClock
+}
+
+// Create is no renewal: when the hub starts, it can't know how old what it sees is.
+func (l *listener) Create(context.Context, event.CreateEvent, queue) {}
+
+// Update tells the tracker about a renewal.
+func (l *listener) Update(_ context.Context, e event.UpdateEvent, q queue) {
+	was, is := e.ObjectOld.(*coordinationv1.Lease), e.ObjectNew.(*coordinationv1.Lease)
+	if is.Spec.RenewTime == nil || (was.Spec.RenewTime != nil && was.Spec.RenewTime.Equal(is.Spec.RenewTime)) {
+		return
+	}
+	cluster, own := ownerOf(is)
+	switch {
+	case own:
+		for _, changed := range l.tracker.Own(l.clock.Now()) {
+			q.Add(request(changed))
+		}
+	case cluster != "" && l.tracker.Renewed(cluster, l.clock.Now()):
+		q.Add(request(cluster))
+	}
+}
+
+// Delete has the Lease made again.
+func (l *listener) Delete(_ context.Context, e event.DeleteEvent, q queue) {
+	if cluster, own := ownerOf(e.Object); cluster != "" && !own {
+		q.Add(request(cluster))
+	}
+}
+
+// Generic does not happen.
+func (l *listener) Generic(context.Context, event.GenericEvent, queue) {}
+
+// ownerOf returns whose Lease it is, by its place: a label can be changed by whoever may write the Lease.
+func ownerOf(lease client.Object) (cluster string, own bool) {
+	if lease.GetNamespace() == fleetv1alpha1.SystemNamespace && lease.GetName() == fleetv1alpha1.HubLease {
+		return "", true
+	}
+	cluster, ok := strings.CutPrefix(lease.GetNamespace(), fleetv1alpha1.Namespace(""))
+	if !ok || lease.GetName() != fleetv1alpha1.MemberLease {
+		return "", false
+	}
+	return cluster, false
+}
+
+// bell wakes the controller from outside of a watch.
+type bell struct {
+	mu    sync.Mutex
+	queue queue
+}
+
+// Start keeps the controller's queue; it makes bell a source.
+func (b *bell) Start(_ context.Context, q queue) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.queue = q
+	return nil
+}
+
+// ring asks for a pass over a cluster. Before the controller has started nothing is lost: it looks at all clusters then.
+func (b *bell) ring(cluster string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.queue != nil {
+		b.queue.Add(request(cluster))
+	}
+}

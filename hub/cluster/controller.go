@@ -1,0 +1,259 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	certificatesv1 "k8s.io/api/certificates/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/link"
+)
+
+// Options are what Setup needs. All fields without a default are required.
+type Options struct {
+	// Clock is the real clock outside tests.
+	Clock clock.WithTicker
+	// RunAgent runs the member's agent on a link until its context ends; member/agent has it.
+	RunAgent func(context.Context, link.Link) error
+	// SecretNamespaces are where kubeconfig Secrets may be; the chart's roles must agree.
+	SecretNamespaces []string
+	// Identity names this process in Leases, for people.
+	Identity string
+	// Version is the version of this program.
+	Version string
+	// Registry takes the metrics; default controller-runtime's.
+	Registry prometheus.Registerer
+	// Workers is how many clusters are looked at in parallel; default 4.
+	Workers int
+	// Beat is how often the hub renews its own Lease; default 3 s. A gap of more than twice that is a fault of the hub.
+	Beat time.Duration
+	// RowsDebounce is for how long changes of rows are gathered before they are counted; default 2 s.
+	RowsDebounce time.Duration
+}
+
+func (o *Options) complete() error {
+	if o.Clock == nil || o.RunAgent == nil || o.Identity == "" {
+		return errors.New("set up member clusters: Clock, RunAgent and Identity are required")
+	}
+	if o.Registry == nil {
+		o.Registry = metrics.Registry
+	}
+	if o.Workers <= 0 {
+		o.Workers = 4
+	}
+	if o.Beat <= 0 {
+		o.Beat = 3 * time.Second
+	}
+	if o.RowsDebounce <= 0 {
+		o.RowsDebounce = 2 * time.Second
+	}
+	return nil
+}
+
+type reconciler struct {
+	client  client.Client
+	reader  client.Reader
+	clock   clock.PassiveClock
+	events  event.Recorder
+	tracker *Tracker
+	pusher  *pusher
+	meters  *meters
+	hubUID  string
+}
+
+// CacheByObject limits the manager's cache to what this package reads: what carries the label of a cluster, the
+// requests of one signer, and the ConfigMaps of fleet-system. The manager that Setup gets must have been made with it.
+func CacheByObject() map[client.Object]cache.ByObject {
+	has, err := labels.NewRequirement(keys.FleetCluster, selection.Exists, nil)
+	if err != nil { // the key is a constant; a broken one shows at once
+		return nil
+	}
+	ofCluster := cache.ByObject{Label: labels.NewSelector().Add(*has)}
+	system := map[string]cache.Config{fleetv1alpha1.SystemNamespace: {}}
+	return map[client.Object]cache.ByObject{
+		&corev1.Namespace{}:          ofCluster,
+		&corev1.ServiceAccount{}:     ofCluster,
+		&coordinationv1.Lease{}:      ofCluster,
+		&rbacv1.ClusterRole{}:        ofCluster,
+		&rbacv1.ClusterRoleBinding{}: ofCluster,
+		&rbacv1.RoleBinding{}:        ofCluster,
+		&rbacv1.Role{}:               {Namespaces: system, Label: ofCluster.Label},
+		&corev1.ConfigMap{}:          {Namespaces: system},
+		&certificatesv1.CertificateSigningRequest{}: {
+			Field: fields.OneTermEqualSelector("spec.signerName", certificatesv1.KubeAPIServerClientSignerName),
+		},
+	}
+}
+
+// Setup starts the controller of MemberClusters, the approver, the listener and the pusher in mgr, and the webhooks.
+//
+// +kubebuilder:rbac:groups=fleet.kruise.io,resources=memberclusters,verbs=get;list;watch;patch;update
+// +kubebuilder:rbac:groups=fleet.kruise.io,resources=memberclusters/status,verbs=get;patch;update
+// +kubebuilder:rbac:groups=fleet.kruise.io,resources=memberclusters/finalizers,verbs=update
+// +kubebuilder:rbac:groups=fleet.kruise.io,resources=memberworks,verbs=get;list;watch;update;patch;delete
+// +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch;create;delete
+// +kubebuilder:rbac:groups="",resources=serviceaccounts,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles;clusterrolebindings;rolebindings,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles,resourceNames=flotilla-member-rows;flotilla-member-content,verbs=bind
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles,namespace=fleet-system,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups="",resources=configmaps,namespace=fleet-system,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups="",resources=secrets,namespace=flotilla-system,verbs=get;list;watch
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch;update
+// +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
+func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
+	if err := o.complete(); err != nil {
+		return err
+	}
+	m := newMeters()
+	if err := m.register(o.Registry); err != nil {
+		return fmt.Errorf("register metrics of hub/cluster: %w", err)
+	}
+	hubUID, err := clusterUID(ctx, mgr.GetAPIReader())
+	if err != nil {
+		return fmt.Errorf("find out who this hub is: %w", err)
+	}
+	recorder := event.New(mgr.GetEventRecorder(link.HubManager))
+	tracker, wake := NewTracker(2*o.Beat), &bell{}
+	push := &pusher{
+		hub: mgr, clock: o.Clock, meters: m, run: o.RunAgent, namespaces: o.SecretNamespaces, identity: o.Identity,
+		version: o.Version, changed: wake.ring,
+		wake: make(chan struct{}, 1), wanted: map[string]target{}, states: map[string]pushState{},
+	}
+	r := &reconciler{
+		client: mgr.GetClient(), reader: mgr.GetAPIReader(), clock: o.Clock, events: recorder, tracker: tracker,
+		pusher: push, meters: m, hubUID: hubUID,
+	}
+	own := &beat{client: mgr.GetClient(), clock: o.Clock, tracker: tracker, meters: m, identity: o.Identity, every: o.Beat}
+	for _, runnable := range []interface{ Start(context.Context) error }{push, own, &firstEpoch{mgr.GetClient(), mgr.GetAPIReader()}} {
+		if err := mgr.Add(runnable); err != nil {
+			return fmt.Errorf("set up member clusters: %w", err)
+		}
+	}
+	if err := r.watch(mgr, o, wake); err != nil {
+		return err
+	}
+	a := newApprover(mgr, o.Clock, recorder, m)
+	err = ctrl.NewControllerManagedBy(mgr).Named("certificaterequest").
+		For(&certificatesv1.CertificateSigningRequest{}).Complete(a)
+	if err != nil {
+		return fmt.Errorf("set up the approver: %w", err)
+	}
+	return setupWebhooks(mgr, o.SecretNamespaces)
+}
+
+// watch wires the controller of MemberClusters.
+func (r *reconciler) watch(mgr ctrl.Manager, o Options, wake *bell) error {
+	kept := handler.EnqueueRequestsFromMapFunc(byLabel)
+	err := ctrl.NewControllerManagedBy(mgr).Named("membercluster").
+		For(&fleetv1alpha1.MemberCluster{}).
+		Watches(&corev1.Namespace{}, kept).
+		Watches(&corev1.ServiceAccount{}, kept).
+		Watches(&rbacv1.ClusterRole{}, kept).
+		Watches(&rbacv1.ClusterRoleBinding{}, kept).
+		Watches(&rbacv1.RoleBinding{}, kept).
+		Watches(&rbacv1.Role{}, kept).
+		Watches(&coordinationv1.Lease{}, &listener{tracker: r.tracker, clock: r.clock}).
+		Watches(&fleetv1alpha1.MemberWork{}, gathered{o.RowsDebounce}).
+		Watches(&certificatesv1.CertificateSigningRequest{}, handler.EnqueueRequestsFromMapFunc(byRequest)).
+		Watches(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(r.byEpoch), builder.WithPredicates(isEpoch())).
+		WatchesRawSource(wake).
+		WithOptions(controller.Options{MaxConcurrentReconciles: o.Workers}).
+		Complete(r)
+	if err != nil {
+		return fmt.Errorf("set up member clusters: %w", err)
+	}
+	return nil
+}
+
+// Reconcile looks at one cluster.
+func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	o, err := r.observe(ctx, req.Name)
+	if apierrors.IsNotFound(err) {
+		r.tracker.Forget(req.Name)
+		r.pusher.Set(req.Name, nil)
+		r.meters.forget(req.Name)
+		return ctrl.Result{}, nil
+	}
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	now := r.clock.Now()
+	p := next(o, now)
+	done, err := r.apply(ctx, o, p)
+	if reported := r.report(ctx, o, p, done, now); err == nil {
+		err = reported
+	}
+	if apierrors.IsConflict(err) { // somebody was faster: look again
+		return ctrl.Result{RequeueAfter: time.Second}, nil
+	}
+	return ctrl.Result{RequeueAfter: p.recheck}, err
+}
+
+// report writes the hub's part of the status where it changed, and then tells of it.
+func (r *reconciler) report(ctx context.Context, o observed, p plan, done result, now time.Time) error {
+	next, happened := status(o, p, done, now)
+	if !done.released && !equality.Semantic.DeepEqual(next, hubPart(o.mc.Status)) {
+		if err := r.writeStatus(ctx, o.mc, next); err != nil {
+			return client.IgnoreNotFound(err)
+		}
+	}
+	shown := next
+	shown.Credential = o.mc.Status.Credential
+	r.meters.observe(o.mc.Name, shown)
+	for _, e := range happened {
+		r.events.Record(o.mc, e)
+	}
+	return nil
+}
+
+func (r *reconciler) writeStatus(ctx context.Context, mc *fleetv1alpha1.MemberCluster, next fleetv1alpha1.MemberClusterStatus) error {
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&next)
+	if err != nil {
+		return fmt.Errorf("convert status of member cluster %s: %w", mc.Name, err)
+	}
+	u := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": fleetv1alpha1.GroupVersion.String(),
+		"kind":       "MemberCluster",
+		"metadata":   map[string]any{"name": mc.Name, "uid": string(mc.UID)},
+		"status":     fields,
+	}}
+	err = r.client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(link.HubManager), client.ForceOwnership)
+	if err != nil {
+		return fmt.Errorf("write status of member cluster %s: %w", mc.Name, err)
+	}
+	ctrl.LoggerFrom(ctx).Info("Wrote status", "cluster", mc.Name, "state", next.Phase)
+	return nil
+}
+
+// isEpoch passes the ConfigMap that holds the epoch.
+func isEpoch() predicate.Predicate {
+	return predicate.NewPredicateFuncs(func(o client.Object) bool {
+		return o.GetName() == fleetv1alpha1.EpochConfigMap
+	})
+}

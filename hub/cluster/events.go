@@ -1,0 +1,63 @@
+package cluster
+
+import (
+	"github.com/flotilla-io/flotilla/pkg/event"
+)
+
+// Reasons of events on a MemberCluster.
+const (
+	// EventJoined: the member is ready for the first time, or again after it was held out.
+	EventJoined = "Joined"
+	// EventUnreachable: no renewal of its Lease was seen for failAfterSeconds.
+	EventUnreachable = "Unreachable"
+	// EventRecovered: it renews again, for recoverAfterSeconds.
+	EventRecovered = "Recovered"
+	// EventLeaving: the MemberCluster is being deleted and its rows are withdrawn.
+	EventLeaving = "Leaving"
+	// EventLeft: the member is released.
+	EventLeft = "Left"
+	// EventTombstone: the member did not answer in time; it finds a tombstone when it comes back.
+	EventTombstone = "TombstoneLeft"
+	// EventCredential: the kubeconfig can't be used.
+	EventCredential = "CredentialRefused"
+	// EventRequestApproved: a certificate request of the member was approved.
+	EventRequestApproved = "RequestApproved"
+	// EventRequestDenied: a certificate request in the member's name was denied.
+	EventRequestDenied = "RequestDenied"
+)
+
+func joined() event.Event {
+	return event.Normal(EventJoined, "Join", "The member is ready")
+}
+
+func unreachable(why string) event.Event {
+	return event.Warning(EventUnreachable, "Watch", "%s", why)
+}
+
+func recovered() event.Event {
+	return event.Normal(EventRecovered, "Watch", "The member renews its Lease again")
+}
+
+func leaving(rows int, policy string) event.Event {
+	return event.Normal(EventLeaving, "Leave", "Withdraws %d rows with policy %s", rows, policy)
+}
+
+func left() event.Event {
+	return event.Normal(EventLeft, "Leave", "Nothing of this hub is left in the member")
+}
+
+func tombstoneLeft(name string) event.Event {
+	return event.Warning(EventTombstone, "Leave", "The member did not answer in time and obeys ConfigMap %s when it comes back", name)
+}
+
+func credentialRefused(why string) event.Event {
+	return event.Warning(EventCredential, "Connect", "%s", why)
+}
+
+func requestApproved(v verdict) event.Event {
+	return event.Normal(EventRequestApproved, "Approve", "Approved the %s", v.message)
+}
+
+func requestDenied(user string, v verdict) event.Event {
+	return event.Warning(EventRequestDenied, "Deny", "Denied a certificate request by %q: %s: %s", user, v.reason, v.message)
+}

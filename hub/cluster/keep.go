@@ -1,0 +1,185 @@
+package cluster
+
+import (
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/link"
+)
+
+// Static ClusterRoles of the hub's chart. The hub may bind them and nothing else that it does not hold itself.
+const (
+	// RoleRows lets a member read its rows, report on them and renew its Lease; bound in its own namespace.
+	RoleRows = "flotilla-member-rows"
+	// RoleContent lets a member get a WorkContent whose name it knows; bound in fleet-system.
+	RoleContent = "flotilla-member-content"
+)
+
+// memberRole and bootstrapRole are the per-cluster roles and their bindings. The colon keeps a cluster named "rows"
+// apart from the static roles.
+func memberRole(cluster string) string    { return "flotilla:member:" + cluster }
+func bootstrapRole(cluster string) string { return "flotilla:bootstrap:" + cluster }
+
+// object is any API object; the same as controller-runtime's client.Object, which pure code does not import.
+type object interface {
+	metav1.Object
+	runtime.Object
+}
+
+// slot names one object that the hub may keep for a cluster.
+type slot struct {
+	kind, namespace, name string
+}
+
+func slotOf(o object) slot {
+	return slot{kind: o.GetObjectKind().GroupVersionKind().Kind, namespace: o.GetNamespace(), name: o.GetName()}
+}
+
+// forMember is what a member that is let in needs. A push member's agent is the hub itself and needs no rights.
+func forMember(mc *fleetv1alpha1.MemberCluster) []object {
+	cluster := mc.Name
+	objects := []object{&coordinationv1.Lease{
+		TypeMeta:   typeMeta("coordination.k8s.io/v1", "Lease"),
+		ObjectMeta: objectMeta(cluster, fleetv1alpha1.Namespace(cluster), fleetv1alpha1.MemberLease),
+	}}
+	if mc.Spec.Mode == fleetv1alpha1.ModePush {
+		return objects
+	}
+	user := rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: fleetv1alpha1.User(cluster)}
+	rules := append(requestRules(cluster), rbacv1.PolicyRule{
+		APIGroups: []string{"fleet.kruise.io"}, Resources: []string{"memberclusters"}, ResourceNames: []string{cluster},
+		Verbs: []string{"get", "list", "watch"},
+	}, rbacv1.PolicyRule{
+		APIGroups: []string{"fleet.kruise.io"}, Resources: []string{"memberclusters/status"}, ResourceNames: []string{cluster},
+		Verbs: []string{"get", "patch", "update"},
+	})
+	return append(objects,
+		binding(cluster, fleetv1alpha1.Namespace(cluster), RoleRows, RoleRows, user),
+		binding(cluster, fleetv1alpha1.SystemNamespace, memberRole(cluster), RoleContent, user),
+		clusterRole(cluster, memberRole(cluster), rules),
+		clusterBinding(cluster, memberRole(cluster), user),
+	)
+}
+
+// forBootstrap is what a member needs to join with a token.
+func forBootstrap(cluster string) []object {
+	account := &corev1.ServiceAccount{
+		TypeMeta:   typeMeta("v1", "ServiceAccount"),
+		ObjectMeta: objectMeta(cluster, fleetv1alpha1.Namespace(cluster), fleetv1alpha1.BootstrapAccount(cluster)),
+	}
+	rules := append(requestRules(cluster), rbacv1.PolicyRule{
+		APIGroups: []string{"fleet.kruise.io"}, Resources: []string{"memberclusters"}, ResourceNames: []string{cluster},
+		Verbs: []string{"get"},
+	})
+	subject := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: account.Namespace, Name: account.Name}
+	return []object{
+		account,
+		clusterRole(cluster, bootstrapRole(cluster), rules),
+		clusterBinding(cluster, bootstrapRole(cluster), subject),
+	}
+}
+
+// forTombstone is what a member that was away finds, in fleet-system. The role lets the old user read it and no more.
+func forTombstone(mc *fleetv1alpha1.MemberCluster, hubUID string) []object {
+	name := fleetv1alpha1.TombstoneName(mc.Spec.Identity.ClusterUID)
+	stone := &corev1.ConfigMap{
+		TypeMeta:   typeMeta("v1", "ConfigMap"),
+		ObjectMeta: objectMeta(mc.Name, fleetv1alpha1.SystemNamespace, name),
+		Data: map[string]string{
+			link.TombstonePolicy:  string(mc.Spec.Leave.Policy),
+			link.TombstoneCluster: mc.Name,
+			link.TombstoneHubUID:  hubUID,
+		},
+	}
+	role := &rbacv1.Role{
+		TypeMeta:   typeMeta("rbac.authorization.k8s.io/v1", "Role"),
+		ObjectMeta: objectMeta(mc.Name, fleetv1alpha1.SystemNamespace, name),
+		Rules: []rbacv1.PolicyRule{{
+			APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{name}, Verbs: []string{"get"},
+		}},
+	}
+	user := rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: fleetv1alpha1.User(mc.Name)}
+	bound := binding(mc.Name, fleetv1alpha1.SystemNamespace, name, name, user)
+	bound.RoleRef.Kind = "Role"
+	return []object{stone, role, bound}
+}
+
+// requestRules let a member ask for its certificate: create can't be limited by name, the approver does that.
+func requestRules(cluster string) []rbacv1.PolicyRule {
+	group, resource := []string{"certificates.k8s.io"}, []string{"certificatesigningrequests"}
+	return []rbacv1.PolicyRule{
+		{APIGroups: group, Resources: resource, Verbs: []string{"create"}},
+		{
+			APIGroups: group, Resources: resource, ResourceNames: []string{fleetv1alpha1.RequestName(cluster)},
+			Verbs: []string{"get", "list", "watch", "delete"},
+		},
+	}
+}
+
+func clusterRole(cluster, name string, rules []rbacv1.PolicyRule) *rbacv1.ClusterRole {
+	return &rbacv1.ClusterRole{
+		TypeMeta: typeMeta("rbac.authorization.k8s.io/v1", "ClusterRole"), ObjectMeta: objectMeta(cluster, "", name), Rules: rules,
+	}
+}
+
+func clusterBinding(cluster, name string, subject rbacv1.Subject) *rbacv1.ClusterRoleBinding {
+	return &rbacv1.ClusterRoleBinding{
+		TypeMeta:   typeMeta("rbac.authorization.k8s.io/v1", "ClusterRoleBinding"),
+		ObjectMeta: objectMeta(cluster, "", name),
+		Subjects:   []rbacv1.Subject{subject},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
+	}
+}
+
+func binding(cluster, namespace, name, role string, subject rbacv1.Subject) *rbacv1.RoleBinding {
+	return &rbacv1.RoleBinding{
+		TypeMeta:   typeMeta("rbac.authorization.k8s.io/v1", "RoleBinding"),
+		ObjectMeta: objectMeta(cluster, namespace, name),
+		Subjects:   []rbacv1.Subject{subject},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+	}
+}
+
+func typeMeta(version, kind string) metav1.TypeMeta { return metav1.TypeMeta{APIVersion: version, Kind: kind} }
+
+func objectMeta(cluster, namespace, name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Name: name, Namespace: namespace, Labels: map[string]string{keys.FleetCluster: cluster}}
+}
+
+// same tells whether have says what want asks for; what others added elsewhere does not count.
+func same(have, want object) bool {
+	if have.GetLabels()[keys.FleetCluster] != want.GetLabels()[keys.FleetCluster] {
+		return false
+	}
+	equal := equality.Semantic.DeepEqual
+	switch w := want.(type) {
+	case *rbacv1.ClusterRole:
+		return equal(have.(*rbacv1.ClusterRole).Rules, w.Rules)
+	case *rbacv1.Role:
+		return equal(have.(*rbacv1.Role).Rules, w.Rules)
+	case *rbacv1.ClusterRoleBinding:
+		return equal(have.(*rbacv1.ClusterRoleBinding).Subjects, w.Subjects) && !rebound(have, want)
+	case *rbacv1.RoleBinding:
+		return equal(have.(*rbacv1.RoleBinding).Subjects, w.Subjects) && !rebound(have, want)
+	case *corev1.ConfigMap:
+		return equal(have.(*corev1.ConfigMap).Data, w.Data)
+	}
+	return true
+}
+
+// rebound tells whether have is a binding to another role: roleRef never changes, so it must be deleted first.
+func rebound(have, want object) bool {
+	switch w := want.(type) {
+	case *rbacv1.ClusterRoleBinding:
+		return have.(*rbacv1.ClusterRoleBinding).RoleRef != w.RoleRef
+	case *rbacv1.RoleBinding:
+		return have.(*rbacv1.RoleBinding).RoleRef != w.RoleRef
+	}
+	return false
+}

@@ -1,0 +1,190 @@
+package cluster
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+)
+
+// Times of the tests: the defaults of the API, and a hub that renews its own Lease each 3 seconds.
+const (
+	beatEvery = 3 * time.Second
+	tolerance = 2 * beatEvery
+	failAfter = 45 * time.Second
+)
+
+func heartbeat() fleetv1alpha1.Heartbeat {
+	return fleetv1alpha1.Heartbeat{LeaseSeconds: 15, FailAfterSeconds: 45, RecoverAfterSeconds: 60}
+}
+
+// fleet plays a hub and its members second by second.
+type fleet struct {
+	tracker  *Tracker
+	now      time.Time
+	members  int
+	verdicts map[string]Verdict
+	changes  map[string]int
+}
+
+func newFleet(members int) *fleet {
+	f := &fleet{
+		tracker: NewTracker(tolerance), now: time.Unix(0, 0), members: members,
+		verdicts: map[string]Verdict{}, changes: map[string]int{},
+	}
+	for i := range members {
+		f.tracker.Judge(name(i), heartbeat(), VerdictUnknown, f.now)
+	}
+	f.play(10*time.Second, nil, false)
+	clear(f.changes)
+	return f
+}
+
+func name(i int) string { return fmt.Sprintf("m%03d", i) }
+
+// play lets time pass. Members renew each 5 seconds but for those that are dark; while the hub is at fault nothing is
+// seen of anybody, itself included.
+func (f *fleet) play(d time.Duration, dark func(int) bool, fault bool) {
+	for range int(d / time.Second) {
+		f.now = f.now.Add(time.Second)
+		second := int(f.now.Unix())
+		for i := range f.members {
+			if !fault && (dark == nil || !dark(i)) && second%5 == i%5 {
+				f.tracker.Renewed(name(i), f.now)
+			}
+		}
+		if !fault && second%3 == 0 {
+			f.tracker.Own(f.now)
+		}
+		for i := range f.members {
+			v := f.tracker.Judge(name(i), heartbeat(), VerdictUnknown, f.now)
+			if old, ok := f.verdicts[name(i)]; ok && old != v {
+				f.changes[name(i)]++
+			}
+			f.verdicts[name(i)] = v
+		}
+	}
+}
+
+func all(int) bool { return true }
+
+func TestTracker(t *testing.T) {
+	t.Parallel()
+	t.Run("a member is fresh at its first renewal", func(t *testing.T) {
+		t.Parallel()
+		tr := NewTracker(tolerance)
+		now := time.Unix(0, 0)
+		require.Equal(t, VerdictUnknown, tr.Judge("east", heartbeat(), VerdictUnknown, now))
+		require.True(t, tr.Renewed("east", now))
+		require.Equal(t, VerdictFresh, tr.Judge("east", heartbeat(), VerdictUnknown, now))
+	})
+	t.Run("a member that was never seen stays unknown however long it takes", func(t *testing.T) {
+		t.Parallel()
+		f := newFleet(0)
+		f.members = 1
+		f.play(time.Hour, all, false)
+		require.Equal(t, VerdictUnknown, f.verdicts[name(0)])
+	})
+	t.Run("a silent member is stale after failAfter and one own renewal at most", func(t *testing.T) {
+		t.Parallel()
+		f := newFleet(1)
+		f.play(failAfter+beatEvery, all, false)
+		require.Equal(t, VerdictStale, f.verdicts[name(0)])
+	})
+	t.Run("a stale member is fresh after it renewed for recoverAfter, not before", func(t *testing.T) {
+		t.Parallel()
+		f := newFleet(1)
+		f.play(2*failAfter, all, false)
+		f.play(55*time.Second, nil, false)
+		require.Equal(t, VerdictStale, f.verdicts[name(0)])
+		f.play(15*time.Second, nil, false)
+		require.Equal(t, VerdictFresh, f.verdicts[name(0)])
+	})
+	t.Run("a gap longer than the lease starts the time to recover anew", func(t *testing.T) {
+		t.Parallel()
+		f := newFleet(1)
+		f.play(2*failAfter, all, false)
+		f.play(30*time.Second, nil, false)
+		f.play(20*time.Second, all, false)
+		f.play(50*time.Second, nil, false)
+		require.Equal(t, VerdictStale, f.verdicts[name(0)])
+	})
+	t.Run("after a restart the former verdict holds and silence counts from then", func(t *testing.T) {
+		t.Parallel()
+		f := newFleet(0)
+		require.Equal(t, VerdictFresh, f.tracker.Judge("east", heartbeat(), VerdictFresh, f.now))
+		require.Equal(t, VerdictStale, f.tracker.Judge("west", heartbeat(), VerdictStale, f.now))
+		f.play(failAfter-beatEvery, nil, false)
+		require.Equal(t, VerdictFresh, f.tracker.Judge("east", heartbeat(), VerdictUnknown, f.now))
+		f.play(2*beatEvery, nil, false)
+		require.Equal(t, VerdictStale, f.tracker.Judge("east", heartbeat(), VerdictUnknown, f.now))
+	})
+	t.Run("renewals seen before the first verdict do not make a stale member fresh", func(t *testing.T) {
+		t.Parallel()
+		f := newFleet(0)
+		require.False(t, f.tracker.Renewed("east", f.now))
+		require.Equal(t, VerdictStale, f.tracker.Judge("east", heartbeat(), VerdictStale, f.now))
+	})
+	t.Run("a forgotten member is unknown again", func(t *testing.T) {
+		t.Parallel()
+		f := newFleet(1)
+		f.tracker.Forget(name(0))
+		require.Equal(t, VerdictUnknown, f.tracker.Judge(name(0), heartbeat(), VerdictUnknown, f.now))
+	})
+	t.Run("the hub is blind until it sees itself, and when it does not any more", func(t *testing.T) {
+		t.Parallel()
+		tr := NewTracker(tolerance)
+		now := time.Unix(0, 0)
+		require.True(t, tr.Blind(now))
+		tr.Own(now)
+		require.False(t, tr.Blind(now.Add(tolerance)))
+		require.True(t, tr.Blind(now.Add(tolerance+1)))
+	})
+}
+
+// I15: a member that is offline for less than failAfter changes nothing.
+func TestI15ShortSilenceChangesNothing(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		f := newFleet(rapid.IntRange(1, 10).Draw(t, "members"))
+		for range rapid.IntRange(1, 5).Draw(t, "outages") {
+			off := rapid.IntRange(0, int(failAfter/time.Second)-5).Draw(t, "seconds off")
+			f.play(time.Duration(off)*time.Second, all, false)
+			f.play(10*time.Second, nil, false)
+		}
+		require.Empty(t, f.changes)
+	})
+}
+
+// I16: a member that goes and comes back passes two changes at most.
+func TestI16NoFlapping(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		f := newFleet(3)
+		dark := func(i int) bool { return i > 0 }
+		f.play(time.Duration(rapid.IntRange(0, 600).Draw(t, "seconds off"))*time.Second, dark, false)
+		f.play(3*time.Minute, nil, false)
+		require.Zero(t, f.changes[name(0)])
+		for i := range 3 {
+			require.LessOrEqual(t, f.changes[name(i)], 2)
+			require.Equal(t, VerdictFresh, f.verdicts[name(i)])
+		}
+	})
+}
+
+// I18: while the hub sees nothing, itself included, no member becomes stale; not when it sees again either.
+func TestI18HubFaultBlamesNobody(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		f := newFleet(rapid.IntRange(1, 10).Draw(t, "members"))
+		for range rapid.IntRange(1, 4).Draw(t, "faults") {
+			f.play(time.Duration(rapid.IntRange(1, 1200).Draw(t, "seconds of fault"))*time.Second, nil, true)
+			f.play(time.Duration(rapid.IntRange(10, 60).Draw(t, "seconds between"))*time.Second, nil, false)
+		}
+		require.Empty(t, f.changes)
+	})
+}

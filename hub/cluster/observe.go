@@ -1,0 +1,156 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/condition"
+)
+
+// epochKey is the key of the ConfigMap fleet-system/epoch.
+const epochKey = "epoch"
+
+// observed is what a pass knows. Nothing in it may be changed: it points into the cache.
+type observed struct {
+	mc  *fleetv1alpha1.MemberCluster
+	hub fleetv1alpha1.HubIdentity
+	// namespace is the cluster's namespace with our label, or nil.
+	namespace *corev1.Namespace
+	// have are those of candidates that exist.
+	have map[slot]object
+	rows []*fleetv1alpha1.MemberWork
+	// heartbeat is the tracker's verdict.
+	heartbeat Verdict
+	// request is the member's certificate request, or nil.
+	request *certificatesv1.CertificateSigningRequest
+	// push is how the connection of a push member fares.
+	push pushState
+	// holder is another MemberCluster that has joined with the UID of this push member, or "".
+	holder string
+}
+
+// observe reads all there is to know about one cluster.
+func (r *reconciler) observe(ctx context.Context, name string) (observed, error) {
+	o := observed{mc: &fleetv1alpha1.MemberCluster{}}
+	if err := r.client.Get(ctx, client.ObjectKey{Name: name}, o.mc); err != nil {
+		return o, err
+	}
+	o.heartbeat = r.tracker.Judge(name, o.mc.Spec.Heartbeat, formerVerdict(o.mc), r.clock.Now())
+	for _, read := range []func(context.Context, *observed) error{
+		r.readHub, r.readKept, r.readRows, r.readRequest, r.readPush,
+	} {
+		if err := read(ctx, &o); err != nil {
+			return o, err
+		}
+	}
+	return o, nil
+}
+
+// formerVerdict is the verdict that the status remembers.
+func formerVerdict(mc *fleetv1alpha1.MemberCluster) Verdict {
+	c := condition.Get(mc.Status.Conditions, fleetv1alpha1.ConditionHeartbeatFresh)
+	switch {
+	case c == nil || c.Status == metav1.ConditionUnknown:
+		return VerdictUnknown
+	case c.Status == metav1.ConditionTrue:
+		return VerdictFresh
+	default:
+		return VerdictStale
+	}
+}
+
+// readHub says who this hub is. Where the epoch can't be read the one told before holds: a lower one would stop members.
+func (r *reconciler) readHub(ctx context.Context, o *observed) error {
+	o.hub = fleetv1alpha1.HubIdentity{UID: r.hubUID, Epoch: 1}
+	if told := o.mc.Status.Hub; told != nil && told.UID == r.hubUID {
+		o.hub.Epoch = told.Epoch
+	}
+	stored := &corev1.ConfigMap{}
+	key := client.ObjectKey{Namespace: fleetv1alpha1.SystemNamespace, Name: fleetv1alpha1.EpochConfigMap}
+	if err := r.client.Get(ctx, key, stored); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	epoch, err := strconv.ParseInt(stored.Data[epochKey], 10, 64)
+	if err != nil {
+		return fmt.Errorf("read key %s of ConfigMap %s: %w", epochKey, key, err)
+	}
+	o.hub.Epoch = epoch
+	return nil
+}
+
+func (r *reconciler) readKept(ctx context.Context, o *observed) error {
+	name := o.mc.Name
+	namespace := &corev1.Namespace{}
+	err := r.client.Get(ctx, client.ObjectKey{Name: fleetv1alpha1.Namespace(name)}, namespace)
+	switch {
+	case err == nil && namespace.Labels[keys.FleetCluster] == name:
+		o.namespace = namespace
+	case client.IgnoreNotFound(err) != nil:
+		return fmt.Errorf("get namespace of %s: %w", name, err)
+	}
+	o.have = map[slot]object{}
+	for _, candidate := range candidates(o.mc, r.hubUID) {
+		s := slotOf(candidate)
+		have := candidate.DeepCopyObject().(object)
+		err := r.client.Get(ctx, client.ObjectKeyFromObject(candidate), have)
+		if err == nil {
+			o.have[s] = have
+		} else if !apierrors.IsNotFound(err) {
+			return fmt.Errorf("get %s %s/%s: %w", s.kind, s.namespace, s.name, err)
+		}
+	}
+	return nil
+}
+
+// readRows lists the cluster's rows. A leaving cluster is done when none is left, so then the apiserver itself is asked:
+// an empty cache is no proof.
+func (r *reconciler) readRows(ctx context.Context, o *observed) error {
+	reader, options := client.Reader(r.client), []client.ListOption{client.InNamespace(fleetv1alpha1.Namespace(o.mc.Name))}
+	if o.mc.DeletionTimestamp.IsZero() {
+		options = append(options, client.UnsafeDisableDeepCopy)
+	} else {
+		reader = r.reader
+	}
+	rows := &fleetv1alpha1.MemberWorkList{}
+	if err := reader.List(ctx, rows, options...); err != nil {
+		return fmt.Errorf("list rows of %s: %w", o.mc.Name, err)
+	}
+	for i := range rows.Items {
+		o.rows = append(o.rows, &rows.Items[i])
+	}
+	return nil
+}
+
+func (r *reconciler) readRequest(ctx context.Context, o *observed) error {
+	request := &certificatesv1.CertificateSigningRequest{}
+	err := r.client.Get(ctx, client.ObjectKey{Name: fleetv1alpha1.RequestName(o.mc.Name)}, request)
+	if err == nil {
+		o.request = request
+	}
+	return client.IgnoreNotFound(err)
+}
+
+func (r *reconciler) readPush(ctx context.Context, o *observed) error {
+	if o.mc.Spec.Mode != fleetv1alpha1.ModePush {
+		return nil
+	}
+	o.push = r.pusher.State(o.mc.Name)
+	if o.push.clusterUID == "" {
+		return nil
+	}
+	all := &fleetv1alpha1.MemberClusterList{}
+	if err := r.client.List(ctx, all, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("list member clusters: %w", err)
+	}
+	o.holder = holder(all.Items, o.mc.Name, o.push.clusterUID)
+	return nil
+}

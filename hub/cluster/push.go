@@ -1,0 +1,413 @@
+package cluster
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
+
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/link"
+)
+
+const (
+	// sessionFirst and sessionLongest bound the pause before a push member is dialled again.
+	sessionFirst, sessionLongest = time.Second, time.Minute
+	// sessionSettled is how long a session must last for the next pause to be short again.
+	sessionSettled = time.Minute
+	// callTimeout bounds the first call to a member.
+	callTimeout = 10 * time.Second
+)
+
+// pushState is how a connection fares, for the status. Its zero value is that of a member that was not looked at.
+type pushState struct {
+	// checked says that the Secret was read; refused is why its kubeconfig is not used, or nil.
+	checked bool
+	refused *refusal
+	// clusterUID is the UID of the member's namespace kube-system, as the hub read it.
+	clusterUID string
+	// problem is why the last session ended, in words that don't change from one try to the next; "" where none did. It
+	// stays while a new session tries, so that the status does not change with each try.
+	problem string
+}
+
+// target is what one push member's connection is made of. Targets are compared: a changed one starts the connection anew.
+type target struct {
+	secret     fleetv1alpha1.SecretKeyRef
+	qps, burst int32
+	identity   string
+}
+
+// targetOf returns what to connect to, or nil for nothing.
+func targetOf(mc *fleetv1alpha1.MemberCluster, connect bool) *target {
+	if !connect || mc.Spec.Push == nil {
+		return nil
+	}
+	t := &target{secret: mc.Spec.Push.KubeconfigSecretRef}
+	if mc.Spec.Limits != nil {
+		t.qps, t.burst = mc.Spec.Limits.QPS, mc.Spec.Limits.Burst
+	}
+	if mc.Spec.Identity != nil {
+		t.identity = mc.Spec.Identity.ClusterUID
+	}
+	return t
+}
+
+// pusher runs the agents of push members. Set says what is wanted; Start, in the leader only, makes it so until its
+// context ends. For each member it watches the one Secret, checks the kubeconfig, asks the member who it is, and once
+// that is fixed in spec.identity runs the agent, again and again with a growing pause.
+type pusher struct {
+	hub        cluster.Cluster
+	clock      clock.WithTicker
+	meters     *meters
+	run        func(context.Context, link.Link) error
+	namespaces []string
+	identity   string
+	version    string
+	// changed is called when the state of a cluster has changed.
+	changed func(cluster string)
+
+	wake   chan struct{}
+	mu     sync.Mutex
+	wanted map[string]target
+	states map[string]pushState
+}
+
+// NeedLeaderElection says that only the leader connects.
+func (p *pusher) NeedLeaderElection() bool { return true }
+
+// Set wants a connection to a cluster, or none for nil. It returns at once.
+func (p *pusher) Set(cluster string, t *target) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	old, had := p.wanted[cluster]
+	switch {
+	case t == nil && !had, t != nil && had && old == *t:
+		return
+	case t == nil:
+		delete(p.wanted, cluster)
+		delete(p.states, cluster)
+	default:
+		p.wanted[cluster] = *t
+	}
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}
+
+// State returns how a connection fares.
+func (p *pusher) State(cluster string) pushState {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.states[cluster]
+}
+
+// note changes a cluster's state, unless the connection is not wanted any more.
+func (p *pusher) note(cluster string, change func(*pushState)) {
+	p.mu.Lock()
+	_, wanted := p.wanted[cluster]
+	before := p.states[cluster]
+	after := before
+	change(&after)
+	if wanted {
+		p.states[cluster] = after
+	}
+	p.mu.Unlock()
+	if wanted && !equalState(before, after) {
+		p.changed(cluster)
+	}
+}
+
+func equalState(a, b pushState) bool {
+	sameRefusal := (a.refused == nil) == (b.refused == nil) && (a.refused == nil || *a.refused == *b.refused)
+	a.refused, b.refused = nil, nil
+	return sameRefusal && a == b
+}
+
+// Start keeps the connections until ctx ends, and returns when all have stopped.
+func (p *pusher) Start(ctx context.Context) error {
+	type running struct {
+		target target
+		stop   context.CancelFunc
+		done   chan struct{}
+	}
+	live := map[string]running{}
+	end := func(name string) {
+		live[name].stop()
+		<-live[name].done
+		delete(live, name)
+	}
+	defer func() {
+		for _, r := range live {
+			r.stop()
+		}
+		for name := range live {
+			end(name)
+		}
+	}()
+	for {
+		p.mu.Lock()
+		wanted := maps.Clone(p.wanted)
+		p.mu.Unlock()
+		for name, r := range live {
+			if t, ok := wanted[name]; !ok || t != r.target {
+				end(name)
+			}
+		}
+		for name, t := range wanted {
+			if _, ok := live[name]; ok {
+				continue
+			}
+			sub, stop := context.WithCancel(ctx)
+			r := running{target: t, stop: stop, done: make(chan struct{})}
+			live[name] = r
+			go func() {
+				defer close(r.done)
+				p.keep(sub, name, t)
+			}()
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-p.wake:
+		}
+	}
+}
+
+// keep follows the Secret of one member and keeps a session with what it says.
+func (p *pusher) keep(ctx context.Context, name string, t target) {
+	log := ctrl.LoggerFrom(ctx).WithName("push").WithValues("cluster", name)
+	ctx = ctrl.LoggerInto(ctx, log)
+	touched := make(chan struct{}, 1)
+	read, stop, err := p.follow(ctx, t.secret, touched)
+	if err != nil {
+		log.Error(err, "Could not watch the kubeconfig Secret")
+		p.note(name, func(s *pushState) { s.problem = "the Secret can't be watched by the hub" })
+		return
+	}
+	defer stop()
+	var used [sha256.Size]byte
+	end := func() {}
+	defer func() { end() }()
+	for {
+		kubeconfig, refused := read(ctx)
+		sum := sha256.Sum256(kubeconfig)
+		if refused != nil || sum != used {
+			end()
+			end, used = func() {}, [sha256.Size]byte{}
+			var cfg *rest.Config
+			if refused == nil {
+				cfg, refused = access(kubeconfig, &fleetv1alpha1.ClusterLimits{QPS: t.qps, Burst: t.burst})
+			}
+			p.note(name, func(s *pushState) { *s = pushState{checked: true, refused: refused} })
+			if refused == nil {
+				used, end = sum, p.begin(ctx, name, t.identity, cfg)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-touched:
+		}
+	}
+}
+
+// follow watches one Secret, by name. read returns the kubeconfig in it, or why there is none.
+func (p *pusher) follow(ctx context.Context, ref fleetv1alpha1.SecretKeyRef, touched chan<- struct{}) (
+	read func(context.Context) ([]byte, *refusal), stop func(), err error,
+) {
+	key := client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}
+	if !slices.Contains(p.namespaces, ref.Namespace) {
+		forbidden := refuse(fmt.Sprintf("the hub reads kubeconfig Secrets only in namespaces %q: move Secret %s there", p.namespaces, key))
+		return func(context.Context) ([]byte, *refusal) { return nil, forbidden }, func() {}, nil
+	}
+	one, err := cache.New(p.hub.GetConfig(), cache.Options{
+		HTTPClient: p.hub.GetHTTPClient(), Scheme: p.hub.GetScheme(), Mapper: p.hub.GetRESTMapper(),
+		ByObject: map[client.Object]cache.ByObject{&corev1.Secret{}: {
+			Namespaces: map[string]cache.Config{ref.Namespace: {FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, ref.Name)}},
+		}},
+	})
+	if err != nil {
+		return nil, nil, fmt.Errorf("watch Secret %s: %w", key, err)
+	}
+	touch := func() {
+		select {
+		case touched <- struct{}{}:
+		default:
+		}
+	}
+	informer, err := one.GetInformer(ctx, &corev1.Secret{}, cache.BlockUntilSynced(false))
+	if err != nil {
+		return nil, nil, fmt.Errorf("watch Secret %s: %w", key, err)
+	}
+	if _, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc: func(any) { touch() }, UpdateFunc: func(any, any) { touch() }, DeleteFunc: func(any) { touch() },
+	}); err != nil {
+		return nil, nil, fmt.Errorf("watch Secret %s: %w", key, err)
+	}
+	sub, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := one.Start(sub); err != nil {
+			ctrl.LoggerFrom(ctx).Error(err, "Ended the watch of the kubeconfig Secret")
+		}
+	}()
+	read = func(ctx context.Context) ([]byte, *refusal) {
+		if !one.WaitForCacheSync(ctx) {
+			return nil, &refusal{reason: ReasonChecking, message: "Secret " + key.String() + " can't be read yet"}
+		}
+		secret := &corev1.Secret{}
+		if err := one.Get(ctx, key, secret); err != nil {
+			return nil, &refusal{reason: ReasonSecretNotFound, message: "Secret " + key.String() + " does not exist: create it with the member's kubeconfig in key " + ref.Key}
+		}
+		content, ok := secret.Data[ref.Key]
+		if !ok {
+			return nil, &refusal{reason: ReasonSecretNotFound, message: "Secret " + key.String() + " has no key " + ref.Key}
+		}
+		return content, nil
+	}
+	return read, func() { cancel(); <-done }, nil
+}
+
+// begin runs sessions in the background. The function returned ends them and waits.
+func (p *pusher) begin(ctx context.Context, name, identity string, cfg *rest.Config) func() {
+	sub, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		p.sessions(sub, name, identity, cfg)
+	}()
+	return func() { cancel(); <-done }
+}
+
+// sessions runs one session after the other until ctx ends or the member has left.
+func (p *pusher) sessions(ctx context.Context, name, identity string, cfg *rest.Config) {
+	log := ctrl.LoggerFrom(ctx)
+	fresh := wait.Backoff{Duration: sessionFirst, Factor: 2, Jitter: 0.2, Steps: 8, Cap: sessionLongest}
+	pause := fresh
+	for {
+		began := p.clock.Now()
+		err := p.session(ctx, name, identity, cfg)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err == nil, errors.Is(err, link.ErrLeft):
+			// Who the member is was told, or it has left: a changed target starts anew.
+			return
+		case p.clock.Since(began) > sessionSettled:
+			pause = fresh
+		}
+		p.meters.restarts.WithLabelValues(name).Inc()
+		p.note(name, func(s *pushState) { s.problem = problem(err) })
+		after := pause.Step()
+		log.Error(err, "Ended session with member", "after", after)
+		timer := p.clock.NewTimer(after)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-timer.C():
+		}
+	}
+}
+
+// errStranger says that the kubeconfig leads to another cluster than the one that joined.
+var errStranger = errors.New("the kubeconfig leads to another cluster than the one that joined")
+
+// session opens a connection and runs the agent on it. Without an identity to hold the member to it only finds out who
+// the member is, and returns nil.
+func (p *pusher) session(ctx context.Context, name, identity string, cfg *rest.Config) error {
+	cfg = rest.CopyConfig(cfg)
+	cfg.UserAgent = "flotilla-hub/" + p.version
+	member, err := cluster.New(cfg, func(o *cluster.Options) { o.Scheme = p.hub.GetScheme() })
+	if err != nil {
+		return fmt.Errorf("connect to member %s: %w", name, err)
+	}
+	uid, err := clusterUID(ctx, member.GetAPIReader())
+	if err != nil {
+		return fmt.Errorf("ask member %s who it is: %w", name, err)
+	}
+	p.note(name, func(s *pushState) { s.clusterUID = uid })
+	if identity == "" {
+		return nil
+	}
+	if identity != uid {
+		p.note(name, func(s *pushState) { s.refused = &refusal{reason: ReasonWrongIdentity, message: errStranger.Error()} })
+		return errStranger
+	}
+	p.note(name, func(s *pushState) { s.refused = nil })
+	sub, cancel := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() {
+		defer cancel() // the agent can't work without its cache
+		ended <- member.Start(sub)
+	}()
+	ctrl.LoggerFrom(ctx).Info("Started agent of push member")
+	err = p.run(sub, link.Link{
+		Cluster: name, Identity: p.identity, Version: p.version,
+		Hub: p.hub, Member: member, Events: event.New(member.GetEventRecorder(link.AgentManager)), Clock: p.clock,
+	})
+	cancel()
+	if stopped := <-ended; err == nil {
+		err = stopped
+	}
+	if err == nil && ctx.Err() == nil {
+		err = errors.New("the agent ended without a reason")
+	}
+	return err
+}
+
+// clusterUID asks a cluster for what makes it itself.
+func clusterUID(ctx context.Context, reader client.Reader) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	system := &corev1.Namespace{}
+	if err := reader.Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, system); err != nil {
+		return "", fmt.Errorf("get namespace %s: %w", metav1.NamespaceSystem, err)
+	}
+	return string(system.UID), nil
+}
+
+// problem puts an error into words that hold no address, time or credential, so that the status does not change with
+// each try.
+func problem(err error) string {
+	var unknownAuthority x509.UnknownAuthorityError
+	var wrongHost x509.HostnameError
+	var network net.Error
+	switch {
+	case errors.Is(err, errStranger):
+		return errStranger.Error()
+	case apierrors.IsUnauthorized(err):
+		return "the member refuses the credential in the kubeconfig"
+	case apierrors.IsForbidden(err):
+		return "the kubeconfig's user lacks rights in the member: install the member chart there"
+	case errors.As(err, &unknownAuthority), errors.As(err, &wrongHost):
+		return "the member's certificate does not match the CA or the address in the kubeconfig"
+	case errors.As(err, &network):
+		return "the member can't be reached at the address in the kubeconfig"
+	default:
+		return "the agent ended with an error, see the hub's log"
+	}
+}

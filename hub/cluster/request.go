@@ -1,0 +1,302 @@
+package cluster
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/asn1"
+	"encoding/hex"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/pkg/link"
+)
+
+// Decision is what becomes of a certificate request.
+type Decision string
+
+// Decisions.
+const (
+	// DecisionApprove: it is exactly what a member may ask for.
+	DecisionApprove Decision = "Approve"
+	// DecisionDeny: it uses our names and is anything else.
+	DecisionDeny Decision = "Deny"
+)
+
+// Reasons of a verdict on a certificate request; they stand in its condition and in the event.
+const (
+	ReasonApproved        = "MemberVerified"
+	ReasonMalformed       = "Malformed"
+	ReasonWrongSubject    = "WrongSubject"
+	ReasonWrongName       = "WrongName"
+	ReasonSubjectAltNames = "SubjectAltNames"
+	ReasonWrongKey        = "WrongKey"
+	ReasonWrongUsages     = "WrongUsages"
+	ReasonWrongExpiration = "WrongExpiration"
+	ReasonUnknownCluster  = "UnknownCluster"
+	ReasonNotPull         = "NotPull"
+	ReasonNotAccepted     = "NotAccepted"
+	ReasonLeaving         = "Leaving"
+	ReasonWrongRequester  = "WrongRequester"
+	ReasonTokenSpent      = "TokenSpent"
+	ReasonWrongIdentity   = "WrongIdentity"
+	ReasonIdentityTaken   = "IdentityTaken"
+	ReasonNeverJoined     = "NeverJoined"
+)
+
+const (
+	// defaultCertTTL is the default of pull.certTTLSeconds; shortestCertTTL the least that Kubernetes signs.
+	defaultCertTTL, shortestCertTTL = int32(86400), int32(600)
+	// requestPrefix and reservedPrefix mark requests that are ours to judge, by name and by subject.
+	requestPrefix, reservedPrefix = "fleet-", "kruise:"
+
+	userPrefix   = "kruise:member:"
+	requestBlock = "CERTIFICATE REQUEST"
+)
+
+// verdict is the outcome of judge.
+type verdict struct {
+	decision Decision
+	reason   string
+	message  string
+	// clusterUID and key are what an approved request binds: the member's identity and the hash of its public key.
+	clusterUID, key string
+	// bootstrap says that the request was made with a join token, not with a certificate.
+	bootstrap bool
+}
+
+// known is what the hub knows about the cluster that a request names.
+type known struct {
+	// cluster is nil where there is none of that name.
+	cluster *fleetv1alpha1.MemberCluster
+	// account is its bootstrap ServiceAccount, or nil.
+	account *corev1.ServiceAccount
+	// holder returns the name of another MemberCluster that has joined with that UID, or "".
+	holder func(clusterUID string) string
+}
+
+// ours tells whether a request is for us to judge, and which cluster it is about as far as that can be told ("" if it
+// can't). Requests of other signers, and those that use none of our names in any spelling, are somebody else's.
+func ours(csr *certificatesv1.CertificateSigningRequest) (cluster string, yes bool) {
+	if csr.Spec.SignerName != certificatesv1.KubeAPIServerClientSignerName {
+		return "", false
+	}
+	yes = strings.HasPrefix(csr.Name, requestPrefix)
+	request, err := parse(csr.Spec.Request)
+	if err != nil {
+		return "", yes
+	}
+	for _, n := range slices.Concat([]string{request.Subject.CommonName}, request.Subject.Organization) {
+		// Folding maps look-alikes such as the Kelvin sign onto letters, so that no spelling slips past us.
+		if len(n) >= len(reservedPrefix) && strings.EqualFold(firstRunes(n, len(reservedPrefix)), reservedPrefix) {
+			yes = true
+		}
+	}
+	name, found := strings.CutPrefix(request.Subject.CommonName, userPrefix)
+	if !found || len(validation.IsDNS1123Label(name)) > 0 {
+		return "", yes
+	}
+	return name, yes
+}
+
+func firstRunes(s string, n int) string {
+	r := []rune(s)
+	return string(r[:min(n, len(r))])
+}
+
+// judge decides on a request that is ours, about the cluster that ours named. A request that differs in anything from
+// what the agent of that cluster sends is denied: there is no later look.
+func judge(csr *certificatesv1.CertificateSigningRequest, cluster string, k known) verdict {
+	request, err := parse(csr.Spec.Request)
+	if err != nil {
+		return deny(ReasonMalformed, "spec.request is not one PEM block with a signed certificate request: %v", err)
+	}
+	if cluster == "" || !exactSubject(request, cluster) {
+		return deny(ReasonWrongSubject, "the subject must be CN=kruise:member:<cluster>, O=kruise:members and "+
+			"O=kruise:member:<cluster> and nothing else")
+	}
+	for _, check := range []func() *verdict{
+		func() *verdict { return checkRequest(csr, request, cluster) },
+		func() *verdict { return checkMember(cluster, k) },
+		func() *verdict { return checkLife(csr, k.cluster) },
+	} {
+		if v := check(); v != nil {
+			return *v
+		}
+	}
+	key := keyHash(request)
+	uid := csr.Annotations[link.AnnotationClusterUID]
+	bootstrap, v := checkRequester(csr, cluster, key, k)
+	if v == nil {
+		v = checkIdentity(uid, bootstrap, k)
+	}
+	if v != nil {
+		return *v
+	}
+	return verdict{
+		decision: DecisionApprove, reason: ReasonApproved, clusterUID: uid, key: key, bootstrap: bootstrap,
+		message: fmt.Sprintf("request of member cluster %s with identity %s", cluster, uid),
+	}
+}
+
+// parse reads a request that is exactly one PEM block, and checks that who asks holds the key.
+func parse(request []byte) (*x509.CertificateRequest, error) {
+	block, rest := pem.Decode(request)
+	switch {
+	case block == nil:
+		return nil, errors.New("no PEM block")
+	case block.Type != requestBlock || len(block.Headers) > 0:
+		return nil, fmt.Errorf("the PEM block must be a plain %s", requestBlock)
+	case len(strings.TrimSpace(string(rest))) > 0:
+		return nil, errors.New("something follows the PEM block")
+	}
+	parsed, err := x509.ParseCertificateRequest(block.Bytes)
+	if err != nil {
+		return nil, err
+	}
+	return parsed, parsed.CheckSignature()
+}
+
+// exactSubject tells whether the subject is one CN and the two Os, byte for byte. It looks at the attributes one by one,
+// since pkix.Name keeps only the last of several CNs and has no place for attributes of other types.
+func exactSubject(r *x509.CertificateRequest, cluster string) bool {
+	commonName, organization := asn1.ObjectIdentifier{2, 5, 4, 3}, asn1.ObjectIdentifier{2, 5, 4, 10}
+	var names, orgs []string
+	for _, n := range r.Subject.Names {
+		value, ok := n.Value.(string)
+		switch {
+		case !ok:
+			return false
+		case n.Type.Equal(commonName):
+			names = append(names, value)
+		case n.Type.Equal(organization):
+			orgs = append(orgs, value)
+		default:
+			return false
+		}
+	}
+	slices.Sort(orgs)
+	user := fleetv1alpha1.User(cluster)
+	return slices.Equal(names, []string{user}) && slices.Equal(orgs, []string{user, fleetv1alpha1.Group})
+}
+
+// checkRequest looks at what does not depend on the cluster's state.
+func checkRequest(csr *certificatesv1.CertificateSigningRequest, r *x509.CertificateRequest, cluster string) *verdict {
+	if csr.Name != fleetv1alpha1.RequestName(cluster) {
+		return denied(ReasonWrongName, "the request must be named %s", fleetv1alpha1.RequestName(cluster))
+	}
+	sans := len(r.DNSNames) + len(r.IPAddresses) + len(r.EmailAddresses) + len(r.URIs)
+	if sans > 0 || len(r.Extensions) > 0 {
+		return denied(ReasonSubjectAltNames, "the request must carry no subject alternative names and no other extensions")
+	}
+	if key, ok := r.PublicKey.(*ecdsa.PublicKey); !ok || key.Curve != elliptic.P256() {
+		return denied(ReasonWrongKey, "the key must be ECDSA P-256")
+	}
+	usages := slices.Clone(csr.Spec.Usages)
+	slices.Sort(usages)
+	if !slices.Equal(usages, []certificatesv1.KeyUsage{certificatesv1.UsageClientAuth, certificatesv1.UsageDigitalSignature}) {
+		return denied(ReasonWrongUsages, "usages must be exactly %q and %q", certificatesv1.UsageDigitalSignature,
+			certificatesv1.UsageClientAuth)
+	}
+	return nil
+}
+
+// checkMember looks at whether the cluster may have a certificate at all.
+func checkMember(cluster string, k known) *verdict {
+	mc := k.cluster
+	switch {
+	case mc == nil:
+		return denied(ReasonUnknownCluster, "there is no member cluster %s", cluster)
+	case !mc.DeletionTimestamp.IsZero():
+		return denied(ReasonLeaving, "member cluster %s is leaving", cluster)
+	case mc.Spec.Mode == fleetv1alpha1.ModePush:
+		return denied(ReasonNotPull, "member cluster %s is in mode Push: it needs no certificate", cluster)
+	case !mc.Spec.Accepted:
+		return denied(ReasonNotAccepted, "member cluster %s is not accepted: run kubectl kruise cluster accept %s", cluster, cluster)
+	}
+	return nil
+}
+
+// checkLife holds the life asked for between what Kubernetes signs at least and what the cluster may have.
+func checkLife(csr *certificatesv1.CertificateSigningRequest, mc *fleetv1alpha1.MemberCluster) *verdict {
+	longest := defaultCertTTL
+	if mc.Spec.Pull != nil && mc.Spec.Pull.CertTTLSeconds > 0 {
+		longest = mc.Spec.Pull.CertTTLSeconds
+	}
+	asked := csr.Spec.ExpirationSeconds
+	if asked == nil || *asked < shortestCertTTL || *asked > longest {
+		return denied(ReasonWrongExpiration, "expirationSeconds must be from %d to %d, the cluster's pull.certTTLSeconds",
+			shortestCertTTL, longest)
+	}
+	return nil
+}
+
+// checkRequester tells who asks: the bootstrap ServiceAccount of the cluster with a token that is not spent, or the
+// member itself. A token is spent by the first request that is approved; the same key may ask again, so that an agent
+// which crashed before it fetched its certificate is not locked out.
+func checkRequester(csr *certificatesv1.CertificateSigningRequest, cluster, key string, k known) (bootstrap bool, v *verdict) {
+	account := "system:serviceaccount:" + fleetv1alpha1.Namespace(cluster) + ":" + fleetv1alpha1.BootstrapAccount(cluster)
+	switch csr.Spec.Username {
+	case fleetv1alpha1.User(cluster):
+		if k.cluster.Spec.Identity == nil {
+			return false, denied(ReasonNeverJoined, "member cluster %s has not joined, so it has no certificate to renew", cluster)
+		}
+		return false, nil
+	case account:
+	default:
+		return false, denied(ReasonWrongRequester, "requested by %q: only the member itself or its bootstrap account may ask",
+			csr.Spec.Username)
+	}
+	if k.account == nil || csr.Spec.UID != string(k.account.UID) {
+		return true, denied(ReasonTokenSpent, "the join token belongs to an account that is gone: run kubectl kruise cluster token %s", cluster)
+	}
+	if spent := k.account.Annotations[annotationSpent]; spent != "" && spent != key {
+		return true, denied(ReasonTokenSpent, "the join token has been used: run kubectl kruise cluster token %s", cluster)
+	}
+	return true, nil
+}
+
+// checkIdentity compares the UID that the member gives for itself with the one that it joined with.
+func checkIdentity(uid string, bootstrap bool, k known) *verdict {
+	name := k.cluster.Name
+	if !validUID(uid) {
+		return denied(ReasonWrongIdentity, "annotation %s must hold the UID of the member's namespace kube-system", link.AnnotationClusterUID)
+	}
+	if id := k.cluster.Spec.Identity; id != nil && id.ClusterUID != uid {
+		what := "certificate"
+		if bootstrap {
+			what = "join token"
+		}
+		return denied(ReasonWrongIdentity, "a cluster with UID %s used the %s of member cluster %s, which joined with another UID", uid, what, name)
+	}
+	if other := k.holder(uid); other != "" {
+		return denied(ReasonIdentityTaken, "the cluster with UID %s has joined as %s already: it must leave there first", uid, other)
+	}
+	return nil
+}
+
+// validUID tells whether a cluster UID can be part of names, as the UIDs that Kubernetes makes can.
+func validUID(uid string) bool { return len(validation.IsDNS1123Label(uid)) == 0 }
+
+func keyHash(r *x509.CertificateRequest) string {
+	sum := sha256.Sum256(r.RawSubjectPublicKeyInfo)
+	return hex.EncodeToString(sum[:])
+}
+
+func deny(reason, format string, args ...any) verdict {
+	return verdict{decision: DecisionDeny, reason: reason, message: fmt.Sprintf(format, args...)}
+}
+
+func denied(reason, format string, args ...any) *verdict {
+	v := deny(reason, format, args...)
+	return &v
+}

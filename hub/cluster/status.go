@@ -1,0 +1,272 @@
+package cluster
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/pkg/condition"
+	"github.com/flotilla-io/flotilla/pkg/event"
+)
+
+// Reasons of the conditions that the hub writes, besides those of kubeconfig.go and request.go.
+const (
+	ReasonReady              = "Ready"
+	ReasonAccepted           = "Accepted"
+	ReasonRenewing           = "Renewing"
+	ReasonNeverSeen          = "NeverSeen"
+	ReasonHeartbeatLost      = "HeartbeatLost"
+	ReasonNoRequest          = "NoRequest"
+	ReasonRequestDenied      = "RequestDenied"
+	ReasonCertificateSigned  = "CertificateSigned"
+	ReasonCertificateExpired = "CertificateExpired"
+	ReasonChecking           = "Checking"
+	ReasonNamespaceTaken     = "NamespaceTaken"
+	ReasonNamespaceGoing     = "NamespaceTerminating"
+	ReasonOtherHub           = "OwnedByOtherHub"
+	ReasonAPIUnhealthy       = "APIUnhealthy"
+)
+
+// finding is the outcome of one look at the cluster: a status, a reason and a sentence.
+type finding struct {
+	status  metav1.ConditionStatus
+	reason  string
+	message string
+}
+
+func yes(reason, message string) finding { return finding{metav1.ConditionTrue, reason, message} }
+func no(reason, message string) finding  { return finding{metav1.ConditionFalse, reason, message} }
+func unknown(reason, message string) finding {
+	return finding{metav1.ConditionUnknown, reason, message}
+}
+
+// status is the hub's part of the new status, and what to tell people of the change. The parts that the agent writes are
+// left out: it and the hub apply their own fields.
+func status(o observed, p plan, done result, now time.Time) (fleetv1alpha1.MemberClusterStatus, []event.Event) {
+	hub := o.hub
+	next := fleetv1alpha1.MemberClusterStatus{
+		ObservedGeneration: o.mc.Generation,
+		Phase:              phase(o),
+		Hub:                &hub,
+		Rows:               count(o.rows),
+		Conditions:         hubConditions(o.mc.Status.Conditions),
+	}
+	accepted, credential, beat := acceptance(o), credential(o, now), freshness(o)
+	for _, c := range []struct {
+		kind  string
+		found finding
+	}{
+		{fleetv1alpha1.ConditionAccepted, accepted},
+		{fleetv1alpha1.ConditionCredentialValid, credential},
+		{fleetv1alpha1.ConditionHeartbeatFresh, beat},
+		{fleetv1alpha1.ConditionReady, readiness(o, p, done, accepted, credential, beat)},
+	} {
+		next.Conditions = condition.Set(next.Conditions, metav1.Condition{
+			Type: c.kind, Status: c.found.status, Reason: c.found.reason, Message: c.found.message,
+			ObservedGeneration: o.mc.Generation,
+		}, now)
+	}
+	return next, changes(o, p, done, next)
+}
+
+// hubConditions are the conditions that the hub writes.
+func hubConditions(all []metav1.Condition) []metav1.Condition {
+	mine := []string{
+		fleetv1alpha1.ConditionAccepted, fleetv1alpha1.ConditionCredentialValid,
+		fleetv1alpha1.ConditionHeartbeatFresh, fleetv1alpha1.ConditionReady,
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(c metav1.Condition) bool { return !slices.Contains(mine, c.Type) })
+}
+
+// hubPart is what the hub wrote of a status, to compare with what it would write now.
+func hubPart(s fleetv1alpha1.MemberClusterStatus) fleetv1alpha1.MemberClusterStatus {
+	return fleetv1alpha1.MemberClusterStatus{
+		ObservedGeneration: s.ObservedGeneration, Phase: s.Phase, Hub: s.Hub, Rows: s.Rows, Conditions: hubConditions(s.Conditions),
+	}
+}
+
+func phase(o observed) fleetv1alpha1.ClusterPhase {
+	ownership := condition.Get(o.mc.Status.Conditions, fleetv1alpha1.ConditionOwnedByThisHub)
+	switch {
+	case !o.mc.DeletionTimestamp.IsZero():
+		return fleetv1alpha1.ClusterLeaving
+	case !o.mc.Spec.Accepted:
+		return fleetv1alpha1.ClusterPending
+	case o.heartbeat == VerdictStale:
+		return fleetv1alpha1.ClusterUnreachable
+	case o.heartbeat == VerdictFresh && ownership != nil && ownership.Status == metav1.ConditionTrue && rightIdentity(o):
+		return fleetv1alpha1.ClusterReady
+	default:
+		return fleetv1alpha1.ClusterJoining
+	}
+}
+
+// rightIdentity tells whether the agent reports no other identity than the one that the cluster joined with.
+func rightIdentity(o observed) bool {
+	id, told := o.mc.Spec.Identity, o.mc.Status.ClusterUID
+	return id == nil || told == "" || told == id.ClusterUID
+}
+
+func acceptance(o observed) finding {
+	if o.mc.Spec.Accepted {
+		return yes(ReasonAccepted, "The cluster is let into the fleet")
+	}
+	return no(ReasonNotAccepted, "An administrator has not accepted the cluster: run kubectl kruise cluster accept "+o.mc.Name)
+}
+
+// credential is what there is to connect with.
+func credential(o observed, now time.Time) finding {
+	switch {
+	case !o.mc.Spec.Accepted:
+		return unknown(ReasonNotAccepted, "Credentials of a cluster that is held out are not looked at")
+	case o.mc.Spec.Mode == fleetv1alpha1.ModePush:
+		return pushCredential(o)
+	}
+	token := "run kubectl kruise cluster token " + o.mc.Name
+	end, reported := certificateEnd(o.mc)
+	former := condition.IsTrue(o.mc.Status.Conditions, fleetv1alpha1.ConditionCredentialValid)
+	switch {
+	case reported && !end.After(now):
+		return no(ReasonCertificateExpired, "The member's certificate has ended: "+token+" and give the token to the agent")
+	case former, o.heartbeat != VerdictUnknown, answered(o.request, certificatesv1.CertificateApproved) != nil:
+		return yes(ReasonCertificateSigned, "The member's certificate request was approved")
+	}
+	if c := answered(o.request, certificatesv1.CertificateDenied); c != nil {
+		return no(ReasonRequestDenied, fmt.Sprintf("The last certificate request was denied (%s): %s", c.Reason, c.Message))
+	}
+	return no(ReasonNoRequest, "No certificate request was seen yet: "+token+" and install the agent with it")
+}
+
+func pushCredential(o observed) finding {
+	switch {
+	case o.push.refused != nil:
+		return no(o.push.refused.reason, o.push.refused.message)
+	case o.holder != "":
+		return no(ReasonIdentityTaken, "The kubeconfig leads to a cluster that has joined as "+o.holder+" already: it must leave there first")
+	case !o.push.checked:
+		// After a restart the former answer holds until there is a new one.
+		if c := condition.Get(o.mc.Status.Conditions, fleetv1alpha1.ConditionCredentialValid); c != nil && c.Reason != ReasonNotAccepted {
+			return finding{c.Status, c.Reason, c.Message}
+		}
+		return unknown(ReasonChecking, "The kubeconfig is being looked at")
+	default:
+		return yes(ReasonKubeconfigValid, "The kubeconfig may be used")
+	}
+}
+
+func answered(csr *certificatesv1.CertificateSigningRequest, kind certificatesv1.RequestConditionType) *certificatesv1.CertificateSigningRequestCondition {
+	if csr == nil {
+		return nil
+	}
+	for i := range csr.Status.Conditions {
+		if csr.Status.Conditions[i].Type == kind {
+			return &csr.Status.Conditions[i]
+		}
+	}
+	return nil
+}
+
+func freshness(o observed) finding {
+	suffix := ""
+	if o.push.problem != "" {
+		suffix = "; the last try to connect: " + o.push.problem
+	}
+	switch o.heartbeat {
+	case VerdictFresh:
+		return yes(ReasonRenewing, "The member renews its Lease")
+	case VerdictStale:
+		return no(ReasonHeartbeatLost, fmt.Sprintf("No renewal of the member's Lease was seen for %d s; its numbers are frozen%s",
+			o.mc.Spec.Heartbeat.FailAfterSeconds, suffix))
+	default:
+		return unknown(ReasonNeverSeen, "The member's agent has not renewed its Lease yet"+suffix)
+	}
+}
+
+// readiness names the first thing that is not as it should be.
+func readiness(o observed, p plan, done result, accepted, credential, beat finding) finding {
+	agent := o.mc.Status.Conditions
+	switch {
+	case !o.mc.DeletionTimestamp.IsZero():
+		return no(ReasonLeaving, "The cluster leaves: "+p.why)
+	case accepted.status != metav1.ConditionTrue:
+		return no(accepted.reason, accepted.message)
+	case done.namespaceTaken:
+		return no(ReasonNamespaceTaken, fmt.Sprintf("Namespace %s exists and was not made for this cluster: delete it, or choose another name for the cluster",
+			fleetv1alpha1.Namespace(o.mc.Name)))
+	case terminating(o):
+		return no(ReasonNamespaceGoing, "The cluster waits: "+p.why)
+	case credential.status != metav1.ConditionTrue:
+		return no(credential.reason, credential.message)
+	case beat.status != metav1.ConditionTrue:
+		return no(beat.reason, beat.message)
+	case !rightIdentity(o):
+		return no(ReasonWrongIdentity, "The agent reports another cluster UID than the one that joined under this name")
+	}
+	for _, c := range []struct{ kind, reason string }{
+		{fleetv1alpha1.ConditionOwnedByThisHub, ReasonOtherHub},
+		{fleetv1alpha1.ConditionAPIHealthy, ReasonAPIUnhealthy},
+	} {
+		if found := condition.Get(agent, c.kind); found != nil && found.Status == metav1.ConditionFalse {
+			return no(c.reason, found.Message)
+		}
+	}
+	return yes(ReasonReady, "The cluster takes work")
+}
+
+// count sums the rows up. Numbers in them are not trusted here, only their phases.
+func count(rows []*fleetv1alpha1.MemberWork) *fleetv1alpha1.RowCounts {
+	counts := &fleetv1alpha1.RowCounts{Total: int32(len(rows))} //nolint:gosec // a list has fewer than 2^31 entries
+	for _, row := range rows {
+		blocked := row.Status.Phase == fleetv1alpha1.WorkBlocked
+		if row.Status.ObservedGeneration == row.Generation && row.Status.Phase != "" && !blocked {
+			counts.Applied++
+		}
+		if row.Status.Phase == fleetv1alpha1.WorkHealthy {
+			counts.Healthy++
+		}
+		if blocked || row.Status.Phase == fleetv1alpha1.WorkDegraded {
+			counts.Degraded++
+		}
+	}
+	return counts
+}
+
+// changes are the events that tell a former status from the new one.
+func changes(o observed, p plan, done result, next fleetv1alpha1.MemberClusterStatus) []event.Event {
+	var events []event.Event
+	old, former := o.mc.Status, formerVerdict(o.mc)
+	switch {
+	case next.Phase == fleetv1alpha1.ClusterLeaving:
+		if old.Phase != fleetv1alpha1.ClusterLeaving {
+			events = append(events, leaving(len(o.rows), string(o.mc.Spec.Leave.Policy)))
+		}
+		switch {
+		case done.released && p.tombstone != "":
+			events = append(events, tombstoneLeft(p.tombstone))
+		case done.released:
+			events = append(events, left())
+		}
+		return events
+	case next.Phase == fleetv1alpha1.ClusterPending:
+		return nil
+	case former == VerdictFresh && o.heartbeat == VerdictStale:
+		c := condition.Get(next.Conditions, fleetv1alpha1.ConditionHeartbeatFresh)
+		events = append(events, unreachable(c.Message))
+	case former == VerdictStale && o.heartbeat == VerdictFresh:
+		events = append(events, recovered())
+	case next.Phase == fleetv1alpha1.ClusterReady && old.Phase != next.Phase:
+		events = append(events, joined())
+	}
+	was := condition.Get(old.Conditions, fleetv1alpha1.ConditionCredentialValid)
+	is := condition.Get(next.Conditions, fleetv1alpha1.ConditionCredentialValid)
+	refused := strings.HasPrefix(is.Reason, "Kubeconfig") || is.Reason == ReasonWrongIdentity || is.Reason == ReasonIdentityTaken
+	if is.Status == metav1.ConditionFalse && refused && (was == nil || was.Reason != is.Reason) {
+		events = append(events, credentialRefused(is.Message))
+	}
+	return events
+}

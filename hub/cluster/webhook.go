@@ -1,0 +1,187 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/admit"
+)
+
+// verbAccept is the verb on memberclusters that letting a cluster in or out needs.
+const verbAccept = "accept"
+
+// setupWebhooks serves the validation of MemberClusters and the guard of members' namespaces.
+func setupWebhooks(mgr ctrl.Manager, secretNamespaces []string) error {
+	err := admit.Register(mgr, admit.Registration[*fleetv1alpha1.MemberCluster]{
+		Object:    &fleetv1alpha1.MemberCluster{},
+		Validator: &validator{client: mgr.GetClient(), secretNamespaces: secretNamespaces},
+	})
+	if err != nil {
+		return err
+	}
+	return admit.Register(mgr, admit.Registration[*corev1.Namespace]{
+		Object: &corev1.Namespace{}, Validator: &guard{reader: mgr.GetAPIReader()},
+	})
+}
+
+// validator refuses what the schema can't: it needs the user, or what is stored.
+type validator struct {
+	client           client.Client
+	secretNamespaces []string
+}
+
+// ValidateCreate checks a new MemberCluster.
+func (v *validator) ValidateCreate(ctx context.Context, mc *fleetv1alpha1.MemberCluster) (admission.Warnings, error) {
+	faults := v.check(mc)
+	if mc.Spec.Accepted {
+		fault, err := v.mayAccept(ctx, mc)
+		if err != nil {
+			return nil, err
+		}
+		faults = append(faults, fault...)
+	}
+	return nil, invalidCluster(mc, faults)
+}
+
+// ValidateUpdate checks a change. Of a MemberCluster that is being deleted only what the hub still needs is checked.
+func (v *validator) ValidateUpdate(ctx context.Context, old, mc *fleetv1alpha1.MemberCluster) (admission.Warnings, error) {
+	var faults field.ErrorList
+	if mc.DeletionTimestamp.IsZero() {
+		faults = v.check(mc)
+	}
+	faults = append(faults, immutable(old, mc)...)
+	if old.Spec.Accepted != mc.Spec.Accepted {
+		fault, err := v.mayAccept(ctx, mc)
+		if err != nil {
+			return nil, err
+		}
+		faults = append(faults, fault...)
+	}
+	return nil, invalidCluster(mc, faults)
+}
+
+// ValidateDelete allows: leaving is what deleting means.
+func (v *validator) ValidateDelete(context.Context, *fleetv1alpha1.MemberCluster) (admission.Warnings, error) {
+	return nil, nil
+}
+
+func (v *validator) check(mc *fleetv1alpha1.MemberCluster) field.ErrorList {
+	var faults field.ErrorList
+	spec := field.NewPath("spec")
+	if p := mc.Spec.Push; p != nil && !slices.Contains(v.secretNamespaces, p.KubeconfigSecretRef.Namespace) {
+		faults = append(faults, field.NotSupported(spec.Child("push", "kubeconfigSecretRef", "namespace"),
+			p.KubeconfigSecretRef.Namespace, v.secretNamespaces))
+	}
+	if id := mc.Spec.Identity; id != nil && !validUID(id.ClusterUID) {
+		faults = append(faults, field.Invalid(spec.Child("identity", "clusterUID"), id.ClusterUID,
+			"must be the UID of the member's namespace kube-system; leave it out and the hub writes it at the first join"))
+	}
+	return faults
+}
+
+// immutable refuses what must not change once a cluster has joined: who it is and who dials.
+func immutable(old, mc *fleetv1alpha1.MemberCluster) field.ErrorList {
+	if old.Spec.Identity == nil {
+		return nil
+	}
+	var faults field.ErrorList
+	spec := field.NewPath("spec")
+	if id := mc.Spec.Identity; id == nil || *id != *old.Spec.Identity {
+		faults = append(faults, field.Forbidden(spec.Child("identity"), fmt.Sprintf(
+			"the cluster has joined with UID %s: delete this MemberCluster and make a new one for another cluster", old.Spec.Identity.ClusterUID)))
+	}
+	if old.Spec.Mode != mc.Spec.Mode {
+		faults = append(faults, field.Forbidden(spec.Child("mode"), fmt.Sprintf(
+			"the cluster has joined in mode %s: let it leave (delete this MemberCluster) and join again", old.Spec.Mode)))
+	}
+	return faults
+}
+
+// mayAccept asks the apiserver whether the user of the request may accept clusters.
+func (v *validator) mayAccept(ctx context.Context, mc *fleetv1alpha1.MemberCluster) (field.ErrorList, error) {
+	req, err := admission.RequestFromContext(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("find out who asks: %w", err)
+	}
+	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		User: req.UserInfo.Username, UID: req.UserInfo.UID, Groups: req.UserInfo.Groups, Extra: extra(req.UserInfo),
+		ResourceAttributes: &authorizationv1.ResourceAttributes{
+			Group: fleetv1alpha1.GroupVersion.Group, Resource: "memberclusters", Verb: verbAccept, Name: mc.Name,
+		},
+	}}
+	if err := v.client.Create(ctx, review); err != nil {
+		return nil, fmt.Errorf("review access of %s: %w", req.UserInfo.Username, err)
+	}
+	if review.Status.Allowed {
+		return nil, nil
+	}
+	return field.ErrorList{field.Forbidden(field.NewPath("spec", "accepted"), fmt.Sprintf(
+		"user %q needs the verb %q on memberclusters.%s to let a cluster in or out", req.UserInfo.Username, verbAccept, fleetv1alpha1.GroupVersion.Group))}, nil
+}
+
+func extra(user authenticationv1.UserInfo) map[string]authorizationv1.ExtraValue {
+	out := map[string]authorizationv1.ExtraValue{}
+	for k, v := range user.Extra {
+		out[k] = authorizationv1.ExtraValue(v)
+	}
+	return out
+}
+
+func invalidCluster(mc *fleetv1alpha1.MemberCluster, faults field.ErrorList) error {
+	if len(faults) == 0 {
+		return nil
+	}
+	return apierrors.NewInvalid(fleetv1alpha1.GroupVersion.WithKind("MemberCluster").GroupKind(), mc.Name, faults)
+}
+
+// guard refuses to delete a member's namespace while rows are in it: the rows would be withdrawn with it, and with them
+// the objects in the member. The webhook is sent only namespaces with the label of a cluster.
+type guard struct {
+	// reader asks the apiserver itself: an empty cache is no proof.
+	reader client.Reader
+}
+
+// ValidateCreate allows.
+func (g *guard) ValidateCreate(context.Context, *corev1.Namespace) (admission.Warnings, error) {
+	return nil, nil
+}
+
+// ValidateUpdate allows.
+func (g *guard) ValidateUpdate(context.Context, *corev1.Namespace, *corev1.Namespace) (admission.Warnings, error) {
+	return nil, nil
+}
+
+// ValidateDelete refuses while a row holds on to the namespace.
+func (g *guard) ValidateDelete(ctx context.Context, namespace *corev1.Namespace) (admission.Warnings, error) {
+	cluster := namespace.Labels[keys.FleetCluster]
+	if cluster == "" || namespace.Name != fleetv1alpha1.Namespace(cluster) {
+		return nil, nil
+	}
+	rows := &fleetv1alpha1.MemberWorkList{}
+	if err := g.reader.List(ctx, rows, client.InNamespace(namespace.Name)); err != nil {
+		return nil, fmt.Errorf("list rows in %s: %w", namespace.Name, err)
+	}
+	held := 0
+	for i := range rows.Items {
+		if slices.Contains(rows.Items[i].Finalizers, keys.FleetRow) {
+			held++
+		}
+	}
+	if held == 0 {
+		return nil, nil
+	}
+	return nil, apierrors.NewForbidden(corev1.Resource("namespaces"), namespace.Name, fmt.Errorf(
+		"%d objects in member cluster %s would be deleted with it: delete the MemberCluster instead, its spec.leave.policy says what becomes of them", held, cluster))
+}
