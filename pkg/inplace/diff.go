@@ -28,7 +28,7 @@ func (e Edit) Quiet() bool { return len(e.Images) == 0 }
 func (e Edit) Fits(pod *corev1.Pod) (why string, ok bool) {
 	for _, name := range slices.Sorted(maps.Keys(e.Images)) {
 		if container(pod.Spec.Containers, name) == nil {
-			return fmt.Sprintf("pod has no container %s", name), false
+			return "pod has no container " + name, false
 		}
 	}
 	return "", true

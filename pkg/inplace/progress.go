@@ -67,7 +67,7 @@ func (r record) progress(pod *corev1.Pod, name string, now time.Time) Outcome {
 	case spec == nil:
 		return Outcome{Done: true}
 	case st == nil:
-		return Outcome{Why: fmt.Sprintf("container %s has no status", name)}
+		return Outcome{Why: "container " + name + " has no status"}
 	case st.State.Waiting != nil && st.State.Waiting.Reason != "CrashLoopBackOff":
 		return Outcome{Why: fmt.Sprintf("container %s waits: %s", name, waits(st.State.Waiting))}
 	case was != "" && st.ImageID != "" && st.ImageID != was:
@@ -84,7 +84,7 @@ func (r record) progress(pod *corev1.Pod, name string, now time.Time) Outcome {
 			ChangesAt: until,
 		}
 	case r.UpdateEnvFromMetadata:
-		return Outcome{Why: fmt.Sprintf("container %s reads changed metadata by env and was not restarted", name)}
+		return Outcome{Why: "container " + name + " reads changed metadata by env and was not restarted"}
 	case st.State.Terminated != nil:
 		return Outcome{Why: fmt.Sprintf("container %s has ended with code %d and was not restarted",
 			name, st.State.Terminated.ExitCode)}

@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"maps"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -36,10 +37,7 @@ func Stamp(obj metav1.Object, s pods.LifecycleState, now time.Time) {
 // merge returns a new map, because that of an object may be shared with its template.
 func merge(into, from map[string]string) map[string]string {
 	out := make(map[string]string, len(into)+len(from))
-	for _, m := range []map[string]string{into, from} {
-		for k, v := range m {
-			out[k] = v
-		}
-	}
+	maps.Copy(out, into)
+	maps.Copy(out, from)
 	return out
 }

@@ -280,11 +280,10 @@ func (w *world) update() {
 			continue
 		case m.inFlight() || quiet:
 			// It is out of service already, or stays in it.
-		case inFlight >= pace:
-			w.hold(ReasonInFlight, n, "%d old pods wait: %d updated pods not available >= %d at a time",
-				n, inFlight, max(pace, 0))
+		case inFlight >= pace && pace > 0:
+			w.hold(ReasonInFlight, n, "%d old pods wait: %d updated pods not available >= %d at a time", n, inFlight, pace)
 			return
-		case m.Available && w.available <= w.floor:
+		case pace <= 0 || m.Available && w.available <= w.floor:
 			w.holdBudget(n, "old pods wait")
 			return
 		}

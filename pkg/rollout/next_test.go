@@ -170,7 +170,7 @@ func TestNext(t *testing.T) {
 			name: "missing pods use up the budget",
 			goal: Goal{Want: 4, MaxUnavailable: 1},
 			pods: many(3, "a", old),
-			want: []string{"create new Missing", "hold InFlight 3"},
+			want: []string{"create new Missing", "hold Budget 3"},
 		},
 		{
 			name: "old pods that do not serve are updated at the pace of the budget, though they are free",
@@ -200,13 +200,13 @@ func TestNext(t *testing.T) {
 			name: "with none unavailable, surge serves pods that are edited in place as well",
 			goal: Goal{Want: 2, MaxSurge: 1, Mode: InPlaceIfPossible},
 			pods: many(2, "a", old),
-			want: []string{"create new Surge", "hold InFlight 2"},
+			want: []string{"create new Surge", "hold Budget 2"},
 		},
 		{
 			name: "with neither surge nor unavailable pods allowed nothing moves",
 			goal: Goal{Want: 2},
 			pods: many(2, "a", old),
-			want: []string{"hold InFlight 2"},
+			want: []string{"hold Budget 2"},
 		},
 		{
 			name: "a paused goal adds no surge",

@@ -98,9 +98,9 @@ func phase(p corev1.PodPhase) int {
 		return 1
 	case corev1.PodRunning:
 		return 2
-	default:
-		return 0
+	case corev1.PodPending, corev1.PodSucceeded, corev1.PodFailed:
 	}
+	return 0
 }
 
 // sortForScaleIn sorts pods so that the first are to be deleted first.
