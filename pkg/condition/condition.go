@@ -2,6 +2,7 @@ package condition
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,7 +15,7 @@ const messageLimit = 512
 // message is cut. The result is sorted by type, so that equal content is equal.
 func Set(conditions []metav1.Condition, c metav1.Condition, now time.Time) []metav1.Condition {
 	if len(c.Message) > messageLimit {
-		c.Message = c.Message[:messageLimit-3] + "..."
+		c.Message = strings.ToValidUTF8(c.Message[:messageLimit-3], "") + "..."
 	}
 	c.LastTransitionTime = metav1.NewTime(now.Truncate(time.Second))
 	out := slices.Clone(conditions)

@@ -60,7 +60,7 @@ type recorder struct{ events.EventRecorder }
 func (r recorder) Record(regarding runtime.Object, e Event) {
 	note := e.Note
 	if len(note) > noteLimit {
-		note = note[:noteLimit-3] + "..."
+		note = strings.ToValidUTF8(note[:noteLimit-3], "") + "..."
 	}
 	r.Eventf(regarding, nil, e.Type, e.Reason, e.Action, "%s", note)
 }
