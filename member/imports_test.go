@@ -1,0 +1,61 @@
+package member_test
+
+import (
+	"encoding/json"
+	"io"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// homes are the folders of member/ in which each folder is one kind's home.
+var homes = []string{"workload", "pod", "image", "resource"}
+
+// TestNoKindImportsASibling holds the one layer rule that depguard can't say: two kinds meet in pkg or through the API,
+// never by import.
+func TestNoKindImportsASibling(t *testing.T) {
+	t.Parallel()
+	const root = "github.com/flotilla-io/flotilla/member/"
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Imports,TestImports", "./...")
+	out, err := cmd.Output()
+	require.NoError(t, err)
+
+	seen := 0
+	for dec := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p struct {
+			ImportPath           string
+			Imports, TestImports []string
+		}
+		if err := dec.Decode(&p); err == io.EOF {
+			break
+		} else {
+			require.NoError(t, err)
+		}
+		kind, ok := kindOf(strings.TrimPrefix(p.ImportPath, root))
+		if !ok {
+			continue
+		}
+		seen++
+		for _, imported := range append(p.Imports, p.TestImports...) {
+			other, isKind := kindOf(strings.TrimPrefix(imported, root))
+			require.Falsef(t, isKind && other != kind, "%s imports its sibling %s: let them meet in pkg", kind, other)
+		}
+	}
+	require.NotZero(t, seen, "no kind was looked at")
+}
+
+// kindOf is the kind whose home a folder below member/ belongs to.
+func kindOf(path string) (string, bool) {
+	parts := strings.Split(path, "/")
+	if len(parts) < 2 {
+		return "", false
+	}
+	for _, home := range homes {
+		if parts[0] == home {
+			return parts[0] + "/" + parts[1], true
+		}
+	}
+	return "", false
+}
