@@ -169,7 +169,8 @@ func checkSteps(t *testing.T, g Goal, pods []Pod, s Steps) {
 				available--
 				require.False(t, update && available < floor, "update of %q leaves %d < %d available", d.Key, available, floor)
 			}
-			if p.Ready {
+			// An update may take pods that are ready and not available: they never counted.
+			if p.Ready && !update {
 				ready--
 			}
 		}
