@@ -160,9 +160,14 @@ func TestComparisonFindsWhatIsMissing(t *testing.T) {
 // readCRD returns the spec of a CRD.
 func readCRD(t testing.TB, file string) map[string]any {
 	t.Helper()
+	return readFile(t, file)["spec"].(map[string]any)
+}
+
+func readFile(t testing.TB, file string) map[string]any {
+	t.Helper()
 	text, err := os.ReadFile(file)
 	require.NoError(t, err)
-	return parse(t, string(text))["spec"].(map[string]any)
+	return parse(t, string(text))
 }
 
 func parse(t testing.TB, text string) map[string]any {

@@ -5,7 +5,6 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -82,9 +81,7 @@ func TestCRDsAreWrittenByTheRules(t *testing.T) {
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, len(files), 8)
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		require.NoError(t, err)
-		crd := parse(t, string(text))
+		crd := readFile(t, file)
 		compact, err := json.Marshal(crd)
 		require.NoError(t, err)
 		require.Less(t, len(compact), 200<<10, "%s: client-side apply keeps a copy in an annotation of at most 256 KiB", file)

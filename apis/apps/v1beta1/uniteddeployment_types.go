@@ -145,7 +145,6 @@ type Topology struct {
 // Subset is one part of a UnitedDeployment: a workload of its own, in a place of its own.
 //
 // +kubebuilder:validation:XValidation:rule="!(has(self.cluster) && has(self.clusterSelector))",message="a subset has either cluster or clusterSelector: remove one of them"
-// +kubebuilder:validation:XValidation:rule="!has(self.minReplicas) || !has(self.maxReplicas) || type(self.minReplicas) != int || type(self.maxReplicas) != int || self.minReplicas - self.maxReplicas - 0 <= 0",message="minReplicas is more than maxReplicas: lower it or raise maxReplicas"
 type Subset struct {
 	// name is the subset's name, unique in the list: a DNS label. It goes into names and labels of what the subset makes.
 	// +required
@@ -169,7 +168,6 @@ type Subset struct {
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:Pattern=`^(100|[0-9]{1,2})%$`
-	// +kubebuilder:validation:XValidation:rule="type(self) != int || self - 0 >= 0",message="replicas can't be negative"
 	Replicas *intstr.IntOrString `json:"replicas,omitempty"`
 
 	// minReplicas is what this subset gets before any subset gets more: a number or a percentage of spec.replicas.
@@ -177,14 +175,12 @@ type Subset struct {
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:Pattern=`^(100|[0-9]{1,2})%$`
-	// +kubebuilder:validation:XValidation:rule="type(self) != int || self - 0 >= 0",message="minReplicas can't be negative"
 	MinReplicas *intstr.IntOrString `json:"minReplicas,omitempty"`
 
 	// maxReplicas is what this subset gets at most: a number or a percentage of spec.replicas. Unset: not bounded.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:Pattern=`^(100|[0-9]{1,2})%$`
-	// +kubebuilder:validation:XValidation:rule="type(self) != int || self - 0 >= 0",message="maxReplicas can't be negative"
 	MaxReplicas *intstr.IntOrString `json:"maxReplicas,omitempty"`
 
 	// patch is a strategic merge patch on the subset's pod template, applied after everything else.

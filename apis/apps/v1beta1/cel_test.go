@@ -1,0 +1,394 @@
+//go:build integration
+
+package v1beta1_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	jsonpatch "github.com/evanphx/json-patch/v5"
+	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"sigs.k8s.io/yaml"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/testkit/lab"
+)
+
+const cloneSet = `
+apiVersion: apps.kruise.io/v1beta1
+kind: CloneSet
+metadata: {name: web}
+spec:
+  selector: {matchLabels: {app: web}}
+  template: {metadata: {labels: {app: web}}, spec: {containers: [{name: main, image: "web:1"}]}}
+`
+
+const unitedDeployment = `
+apiVersion: apps.kruise.io/v1beta1
+kind: UnitedDeployment
+metadata: {name: web}
+spec:
+  selector: {matchLabels: {app: web}}
+  template:
+    cloneSetTemplate:
+      metadata: {labels: {app: web}}
+      spec:
+        selector: {matchLabels: {app: web}}
+        template: {metadata: {labels: {app: web}}, spec: {containers: [{name: main, image: "web:1"}]}}
+  topology: {subsets: [{name: a}, {name: b}]}
+`
+
+// celCase is one object that a rule accepts or refuses.
+type celCase struct {
+	name   string
+	base   string
+	change string // a merge patch on base
+	then   string // if set: a merge patch for an update of the object made by then
+	want   string // what the refusal says; empty: accepted
+}
+
+func TestRules(t *testing.T) {
+	t.Parallel()
+	api := start(t)
+	covered := map[string]bool{}
+	for _, tt := range append(cloneSetCases(), unitedDeploymentCases()...) {
+		covered[tt.want] = true
+		for _, version := range []string{"v1beta1", "v1alpha1"} {
+			t.Run(version+": "+tt.name, func(t *testing.T) {
+				t.Parallel()
+				err := api.try(t, version, tt)
+				if tt.want == "" {
+					require.NoError(t, err)
+					return
+				}
+				require.True(t, apierrors.IsInvalid(err), "%v", err)
+				require.ErrorContains(t, err, tt.want)
+			})
+		}
+	}
+	for _, message := range messages(t) {
+		require.True(t, covered[message], "no case is refused with: %s", message)
+	}
+}
+
+// TestRulesOfV1alpha1 has what only v1alpha1 says.
+func TestRulesOfV1alpha1(t *testing.T) {
+	t.Parallel()
+	api := start(t)
+	err := api.try(t, "v1alpha1", celCase{base: cloneSet, change: `{spec: {updateStrategy: {type: RollingUpdate}}}`})
+	require.ErrorContains(t, err, "RollingUpdate is a word of v1beta1")
+	err = api.try(t, "v1alpha1", celCase{base: cloneSet, change: `{spec: {updateStrategy: {type: OnDelete, partition: "30%"}}}`})
+	require.NoError(t, err)
+	for _, form := range []string{`{type: InPlaceIfPossible, partition: 1}`, `{type: RollingUpdate, rollingUpdate: {partition: 1}}`} {
+		err = api.try(t, "v1alpha1", celCase{
+			base: unitedDeployment, change: `{spec: {template: {cloneSetTemplate: {spec: {updateStrategy: ` + form + `}}}}}`,
+		})
+		require.NoError(t, err)
+	}
+}
+
+func cloneSetCases() []celCase {
+	return []celCase{
+		{name: "A CloneSet with a selector and a template is accepted.", base: cloneSet},
+		{
+			name: "Replicas can be changed.",
+			base: cloneSet, then: `{spec: {replicas: 3}}`,
+		},
+		{
+			name: "The selector can't be changed.",
+			base: cloneSet, then: `{spec: {selector: {matchLabels: {app: other}}}}`,
+			want: "selector can't be changed: make a new CloneSet",
+		},
+		{
+			name: "A negative number of replicas is refused.",
+			base: cloneSet, change: `{spec: {replicas: -1}}`,
+			want: "should be greater than or equal to 0",
+		},
+		{
+			name: "A percentage is accepted where numbers are.",
+			base: cloneSet, change: `{spec: {scaleStrategy: {maxUnavailable: "150%"}}}`,
+		},
+		{
+			name: "A string that is no percentage is refused.",
+			base: cloneSet, change: `{spec: {scaleStrategy: {maxUnavailable: "5"}}}`,
+			want: "should match '^[0-9]+%$'",
+		},
+		{
+			name: "A negative maxUnavailable is refused.",
+			base: cloneSet, change: `{spec: {scaleStrategy: {maxUnavailable: -1}}}`,
+			want: "maxUnavailable can't be negative",
+		},
+	}
+}
+
+func unitedDeploymentCases() []celCase {
+	update := func(strategy string) string {
+		return `{spec: {template: {cloneSetTemplate: {spec: {updateStrategy: {rollingUpdate: ` + strategy + `}}}}}}`
+	}
+	subsets := func(list string) string { return `{spec: {topology: {subsets: ` + list + `}}}` }
+	return append(clusterCases(), []celCase{
+		{name: "A UnitedDeployment with subsets is accepted.", base: unitedDeployment},
+		{
+			name: "The selector of a UnitedDeployment can't be changed.",
+			base: unitedDeployment, then: `{spec: {selector: {matchLabels: {app: other}}}}`,
+			want: "selector can't be changed: make a new UnitedDeployment",
+		},
+		{
+			name: "The selector of its template can.",
+			base: unitedDeployment, then: `{spec: {template: {cloneSetTemplate: {spec: {selector: {matchLabels: {app: b}}}}}}}`,
+		},
+		{name: "Numbers of 0 are accepted.", base: unitedDeployment, change: update(`{partition: 0, maxSurge: 0, maxUnavailable: 0}`)},
+		{
+			name: "A negative partition of a CloneSet is refused.",
+			base: unitedDeployment, change: update(`{partition: -1}`),
+			want: "partition can't be negative",
+		},
+		{
+			name: "A negative maxSurge is refused.",
+			base: unitedDeployment, change: update(`{maxSurge: -1}`),
+			want: "maxSurge can't be negative",
+		},
+		{
+			name: "One list of priorities is accepted.",
+			base: unitedDeployment, change: update(`{priorityStrategy: {orderPriority: [{orderedKey: num}]}}`),
+		},
+		{
+			name: "Two lists of priorities are refused.",
+			base: unitedDeployment, change: update(`{priorityStrategy: {orderPriority: [], weightPriority: []}}`),
+			want: "only one of orderPriority and weightPriority may be set: remove the other",
+		},
+		{
+			name: "A template of no kind is refused.",
+			base: unitedDeployment, change: `{spec: {template: {cloneSetTemplate: null}}}`,
+			want: "template needs exactly one of statefulSetTemplate, advancedStatefulSetTemplate, cloneSetTemplate and deploymentTemplate",
+		},
+		{
+			name: "A template of two kinds is refused.",
+			base: unitedDeployment, change: `{spec: {template: {deploymentTemplate: {spec: {}}}}}`,
+			want: "template needs exactly one of statefulSetTemplate, advancedStatefulSetTemplate, cloneSetTemplate and deploymentTemplate",
+		},
+		{
+			name: "The name of a subset is a DNS label.",
+			base: unitedDeployment, change: subsets(`[{name: "A_1"}]`),
+			want: "spec.topology.subsets[0].name",
+		},
+		{
+			name: "Numbers and percentages of subsets are accepted.",
+			base: unitedDeployment, change: subsets(`[{name: a, replicas: 0}, {name: b, replicas: "100%"}]`),
+		},
+		{
+			name: "A percentage over 100 is refused.",
+			base: unitedDeployment, change: subsets(`[{name: a, replicas: "101%"}]`),
+			want: "spec.topology.subsets[0].replicas",
+		},
+		{
+			name: "Minima and maxima are accepted in numbers and percentages.",
+			base: unitedDeployment, change: subsets(`[{name: a, minReplicas: 2, maxReplicas: 2}, {name: b, minReplicas: 9, maxReplicas: "1%"}, {name: c}]`),
+		},
+		{
+			name: "Replicas in one subset and a minimum in another are refused.",
+			base: unitedDeployment, change: subsets(`[{name: a, replicas: 3}, {name: b, minReplicas: 1}]`),
+			want: "subsets say either replicas or minReplicas and maxReplicas: use one of the two forms in all subsets",
+		},
+		{
+			name: "Subsets that all have a maximum are refused.",
+			base: unitedDeployment, change: subsets(`[{name: a, maxReplicas: 3}, {name: b, maxReplicas: 3}]`),
+			want: "every subset has maxReplicas, so not every number of replicas fits: remove it from one of them",
+		},
+		{name: "No subset is accepted.", base: unitedDeployment, change: subsets(`[]`)},
+		{
+			name: "Replicas of subsets are refused with the type Adaptive.",
+			base: unitedDeployment, change: `{spec: {topology: {scheduleStrategy: {type: Adaptive}, subsets: [{name: a, replicas: 3}]}}}`,
+			want: "subsets can't say replicas with scheduleStrategy.type Adaptive: use minReplicas and maxReplicas",
+		},
+		{
+			name: "Partitions are accepted.",
+			base: unitedDeployment, change: `{spec: {updateStrategy: {manualUpdate: {partitions: {a: 0, b: 7}}}}}`,
+		},
+		{
+			name: "A negative partition is refused.",
+			base: unitedDeployment, change: `{spec: {updateStrategy: {manualUpdate: {partitions: {a: 0, b: -1}}}}}`,
+			want: "a partition can't be negative: use 0 to update the whole subset",
+		},
+	}...)
+}
+
+func clusterCases() []celCase {
+	subsets := func(list string) string { return `{spec: {topology: {subsets: ` + list + `}}}` }
+	placed := func(reallocation string) string {
+		return `{spec: {topology: {subsets: [{name: a, cluster: east}], placement: {reallocation: ` + reallocation + `}}}}`
+	}
+	return []celCase{
+		{
+			name: "A cluster in one subset and a selector in another are accepted.",
+			base: unitedDeployment, change: subsets(`[{name: a, cluster: east}, {name: b, clusterSelector: {}}]`),
+		},
+		{
+			name: "Clusters may all have a maximum: the hub says what does not fit.",
+			base: unitedDeployment, change: subsets(`[{name: a, cluster: east, maxReplicas: 3}]`),
+		},
+		{
+			name: "A cluster and a selector in one subset are refused.",
+			base: unitedDeployment, change: subsets(`[{name: a, cluster: east, clusterSelector: {}}]`),
+			want: "a subset has either cluster or clusterSelector: remove one of them",
+		},
+		{
+			name: "A subset without a cluster beside one with is refused.",
+			base: unitedDeployment, change: subsets(`[{name: a, cluster: east}, {name: b}]`),
+			want: "either every subset names a cluster or none does: give each subset cluster or clusterSelector, or take them off all",
+		},
+		{name: "A surge of 0 with a replica that may be unavailable is accepted.", base: unitedDeployment, change: placed(`{maxSurge: 0, maxUnavailable: 1}`)},
+		{name: "A surge alone is accepted.", base: unitedDeployment, change: placed(`{maxSurge: "10%"}`)},
+		{
+			name: "A surge of 0 alone is refused.",
+			base: unitedDeployment, change: placed(`{maxSurge: "0%"}`),
+			want: "with maxSurge 0 and maxUnavailable 0 no replica can move: raise one of them",
+		},
+		{
+			name: "Placement without clusters is refused.",
+			base: unitedDeployment, change: `{spec: {topology: {placement: {reallocation: {maxSurge: 1}}}}}`,
+			want: "placement is about clusters: give each subset cluster or clusterSelector, or remove placement",
+		},
+	}
+}
+
+// apiserver is a real one with our CRDs.
+type apiserver struct{ dynamic.Interface }
+
+func start(t *testing.T) apiserver {
+	t.Helper()
+	cluster := lab.StartT(t, lab.Config{ControlPlaneOnly: true})
+	config, err := cluster.REST()
+	require.NoError(t, err)
+	config.QPS = -1
+	client, err := dynamic.NewForConfig(config)
+	require.NoError(t, err)
+	files, err := filepath.Glob("../../../charts/member/files/crds/apps.*.yaml")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	crds := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		crd := object(t, string(text))
+		_, err = client.Resource(crds).Apply(t.Context(), crd.GetName(), crd, metav1.ApplyOptions{FieldManager: "test"})
+		require.NoError(t, err, "the apiserver refuses %s", file)
+	}
+	for _, resource := range []string{"clonesets", "uniteddeployments"} {
+		for _, version := range []string{"v1beta1", "v1alpha1"} {
+			require.Eventually(t, func() bool {
+				_, err := client.Resource(resourceOf(version, resource)).List(t.Context(), metav1.ListOptions{})
+				return err == nil
+			}, 30*time.Second, 50*time.Millisecond, "%s %s is not served", resource, version)
+		}
+	}
+	return apiserver{client}
+}
+
+// try sends the object of a case in a version, without storing it unless it is to be updated.
+func (a apiserver) try(t *testing.T, version string, tt celCase) error {
+	t.Helper()
+	obj := patched(t, object(t, tt.base), tt.change)
+	gvk := obj.GroupVersionKind()
+	gvk.Version = version
+	if version == "v1alpha1" {
+		flatten(obj)
+	}
+	obj.SetGroupVersionKind(gvk)
+	plural, _ := meta.UnsafeGuessKindToResource(gvk)
+	client := a.Resource(plural).Namespace("default")
+	dry := []string{metav1.DryRunAll}
+	if tt.then == "" {
+		_, err := client.Create(t.Context(), obj, metav1.CreateOptions{DryRun: dry})
+		return err
+	}
+	obj.SetName("")
+	obj.SetGenerateName("web-")
+	made, err := client.Create(t.Context(), obj, metav1.CreateOptions{})
+	require.NoError(t, err)
+	_, err = client.Update(t.Context(), patched(t, made, tt.then), metav1.UpdateOptions{DryRun: dry})
+	return err
+}
+
+// flatten gives the template of a UnitedDeployment the words of v1alpha1.
+func flatten(obj *unstructured.Unstructured) {
+	path := []string{"spec", "template", "cloneSetTemplate", "spec", "updateStrategy"}
+	nested, ok, err := unstructured.NestedMap(obj.Object, append(path, "rollingUpdate")...)
+	if err == nil && ok {
+		_ = unstructured.SetNestedMap(obj.Object, nested, path...) // The path was read just now.
+	}
+}
+
+func resourceOf(version, resource string) schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: appsv1beta1.GroupVersion.Group, Version: version, Resource: resource}
+}
+
+func object(t *testing.T, text string) *unstructured.Unstructured {
+	t.Helper()
+	out := &unstructured.Unstructured{}
+	require.NoError(t, yaml.Unmarshal([]byte(text), &out.Object))
+	return out
+}
+
+func patched(t *testing.T, obj *unstructured.Unstructured, patch string) *unstructured.Unstructured {
+	t.Helper()
+	if patch == "" {
+		return obj
+	}
+	before, err := obj.MarshalJSON()
+	require.NoError(t, err)
+	change, err := yaml.YAMLToJSON([]byte(patch))
+	require.NoError(t, err)
+	after, err := jsonpatch.MergePatch(before, change)
+	require.NoError(t, err)
+	out := &unstructured.Unstructured{}
+	require.NoError(t, out.UnmarshalJSON(after))
+	return out
+}
+
+// messages returns what the CEL rules of both kinds in v1beta1 say when they refuse.
+func messages(t *testing.T) []string {
+	t.Helper()
+	var found []string
+	for _, kind := range []string{"clonesets", "uniteddeployments"} {
+		text, err := os.ReadFile("../../../charts/member/files/crds/apps.kruise.io_" + kind + ".yaml")
+		require.NoError(t, err)
+		list, _, err := unstructured.NestedSlice(object(t, string(text)).Object, "spec", "versions")
+		require.NoError(t, err)
+		for _, v := range list {
+			if version := v.(map[string]any); version["name"] == "v1beta1" {
+				found = append(found, messagesIn(version["schema"])...)
+			}
+		}
+	}
+	require.NotEmpty(t, found)
+	return found
+}
+
+func messagesIn(node any) []string {
+	var found []string
+	switch node := node.(type) {
+	case map[string]any:
+		if rule, ok := node["rule"].(string); ok && rule != "" {
+			if message, ok := node["message"].(string); ok {
+				found = append(found, message)
+			}
+		}
+		for _, child := range node {
+			found = append(found, messagesIn(child)...)
+		}
+	case []any:
+		for _, child := range node {
+			found = append(found, messagesIn(child)...)
+		}
+	}
+	return found
+}
