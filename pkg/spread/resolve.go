@@ -20,12 +20,18 @@ func Resolve(v intstr.IntOrString, total int) (int, error) {
 		}
 		return int(v.IntVal), nil
 	}
-	digits, isPercent := strings.CutSuffix(v.StrVal, "%")
-	percent, err := strconv.ParseUint(digits, 10, 16)
-	if !isPercent || err != nil || percent > 100 {
+	percent, ok := percentage(v)
+	if !ok {
 		return 0, fmt.Errorf("read %q: it is neither a number nor a whole percentage from 0%% to 100%%", v.StrVal)
 	}
-	return (int(percent)*max(total, 0) + 50) / 100, nil
+	return (percent*max(total, 0) + 50) / 100, nil
+}
+
+// percentage reads a whole percentage from 0% to 100%.
+func percentage(v intstr.IntOrString) (int, bool) {
+	digits, ok := strings.CutSuffix(v.StrVal, "%")
+	percent, err := strconv.ParseUint(digits, 10, 16)
+	return int(percent), ok && err == nil && percent <= 100
 }
 
 // Partition is how many of a subset's replicas stay at the old revision: what was asked for, but never more than the

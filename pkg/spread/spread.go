@@ -3,6 +3,7 @@ package spread
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
@@ -42,7 +43,8 @@ type Division struct {
 //
 // By number, when no subset has Min or Max: 10 over a: 60%, b, c gives 6, 2, 2. With 11 it gives 7, 2, 2, and with 12
 // it gives 7, 3, 2 if b has more replicas than c now, else 7, 2, 3 (c is behind b by name, as users of
-// UnitedDeployment know it). When the numbers add up to more than total, or every subset has one and they add up to
+// UnitedDeployment know it). Percentages that add up to no more than 100 % never contradict the total: where rounding
+// each by itself would, the largest remainders are rounded up instead, so that 50 % and 50 % of 7 are 4 and 3. When the numbers add up to more than total, or every subset has one and they add up to
 // less, nothing changes anywhere and Ineffective is set.
 //
 // Elastic, when any subset has Min or Max: 10 over a: 2 to 4, b: 3 and more gives 4, 6; 4 replicas give 2, 2; 6 give
@@ -65,6 +67,9 @@ func Divide(total int, subsets []Subset) Division {
 	if elastic {
 		targets = fill(total, asks)
 	} else {
+		if contradiction(total, asks) != "" {
+			share(total, asks, subsets)
+		}
 		if why := contradiction(total, asks); why != "" {
 			return keep(subsets, why)
 		}
@@ -81,6 +86,7 @@ func Divide(total int, subsets []Subset) Division {
 // ask is a subset's wishes as plain numbers.
 type ask struct {
 	named    bool // Replicas is set; min and max are both that number
+	percent  int  // what Replicas says, if it is a percentage
 	min, max int
 	hold     Bounds // Floor and Ceiling
 }
@@ -105,6 +111,7 @@ func (s Subset) resolve(total int) (ask, error) {
 	}
 	if s.Replicas != nil {
 		a.named = true
+		a.percent, _ = percentage(*s.Replicas)
 		return a, read("replicas", s.Replicas, &a.min, &a.max)
 	}
 	if err := read("minReplicas", s.Min, &a.min); err != nil {
@@ -131,6 +138,44 @@ func contradiction(total int, asks []ask) string {
 		return fmt.Sprintf("subsets ask for %d of %d replicas, and none is left to take the rest", named, total)
 	}
 	return ""
+}
+
+// share rounds named percentages together where rounding each by itself does not add up: all down, then those with the
+// largest remainders up, of equal ones those that have most now, then the first in the list. It changes nothing if
+// one of the named numbers is no percentage, or the percentages come to more than 100.
+func share(total int, asks []ask, subsets []Subset) {
+	var named []int
+	percents := 0
+	for i, a := range asks {
+		switch {
+		case !a.named:
+			continue
+		case subsets[i].Replicas.Type == intstr.Int:
+			return
+		}
+		named = append(named, i)
+		percents += a.percent
+	}
+	if percents > 100 {
+		return
+	}
+	left := (percents*total + 50) / 100
+	for _, i := range named {
+		asks[i].min = asks[i].percent * total / 100
+		left -= asks[i].min
+	}
+	slices.SortStableFunc(named, func(i, j int) int {
+		return cmp.Or(
+			cmp.Compare(asks[j].percent*total%100, asks[i].percent*total%100),
+			cmp.Compare(subsets[j].Current, subsets[i].Current),
+		)
+	})
+	for _, i := range named[:left] {
+		asks[i].min++
+	}
+	for _, i := range named {
+		asks[i].max = asks[i].min
+	}
 }
 
 // byNumber gives named subsets their number and the others an even share of what is left.

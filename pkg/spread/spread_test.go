@@ -83,12 +83,24 @@ func TestDivideByNumber(t *testing.T) {
 				Why: "subsets ask for 5 replicas, more than the 4 there are",
 			},
 		}, {
-			"two halves of an odd total are each rounded up and so change nothing", 3,
-			[]spread.Subset{named("a", "50%", 1), named("b", "50%", 1)},
+			"two halves of an odd total are rounded together, and the odd replica stays where most are", 7,
+			[]spread.Subset{named("a", "50%", 3), named("b", "50%", 4)},
+			spread.Division{Targets: []int{3, 4}},
+		}, {
+			"thirds that come to 99% contradict a total of 100", 100,
+			[]spread.Subset{named("a", "33%", 0), named("b", "33%", 0), named("c", "33%", 0)},
 			spread.Division{
-				Targets: []int{1, 1}, Ineffective: true,
-				Why: "subsets ask for 4 replicas, more than the 3 there are",
+				Targets: []int{0, 0, 0}, Ineffective: true,
+				Why: "subsets ask for 99 of 100 replicas, and none is left to take the rest",
 			},
+		}, {
+			"thirds that come to 99% are all of 10", 10,
+			[]spread.Subset{named("a", "33%", 0), named("b", "33%", 0), named("c", "33%", 0)},
+			spread.Division{Targets: []int{4, 3, 3}},
+		}, {
+			"halves of an odd total leave a third subset nothing", 5,
+			[]spread.Subset{named("a", "50%", 0), named("b", "50%", 0), share("c", 0)},
+			spread.Division{Targets: []int{3, 2, 0}},
 		}, {
 			"numbers for all subsets below the total change nothing", 9,
 			[]spread.Subset{named("a", "3", 2), named("b", "2", 1)},
