@@ -1,0 +1,300 @@
+package cloneset
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/flotilla-io/flotilla/pkg/inplace"
+	"github.com/flotilla-io/flotilla/pkg/podwork"
+	"github.com/flotilla-io/flotilla/pkg/revision"
+	"github.com/flotilla-io/flotilla/pkg/rollout"
+)
+
+// done says what came of a plan, by classes of writes: an error in one does not stop the others.
+type done struct {
+	// collided: the name of the new revision is taken; nothing else was done.
+	collided bool
+	// revision is why the update revision could not be written; nothing else was done then.
+	revision error
+
+	deleted, recreated, ended podwork.Result
+	marked, edited, released  podwork.Result
+	created                   podwork.Result
+	// claims are claims given away or deleted, rest is all other housekeeping.
+	claims, rest error
+}
+
+// err joins all errors.
+func (d done) err() error {
+	return errors.Join(d.revision, d.deleted.Err, d.recreated.Err, d.ended.Err, d.marked.Err, d.edited.Err,
+		d.released.Err, d.created.Err, d.claims, d.rest)
+}
+
+// apply does what the plan says. What it does twice, after a crash or a conflict, comes to the same.
+func (r *Reconciler) apply(ctx context.Context, o observed, w work) done {
+	var d done
+	if d.collided, d.revision = r.writeRevision(ctx, o, w); d.collided || d.revision != nil {
+		return d
+	}
+	d.claims = r.giveClaims(ctx, o, w)
+	if d.claims == nil {
+		d.rest = r.disown(ctx, o, w)
+	}
+	r.deletePods(ctx, o, w, &d)
+	now := r.Clock.Now()
+	name := revisionLabel(w.revision.Revision.Name)
+	d.marked = r.patchPods(ctx, o, w.mark, func(c change) (inplace.Patch, error) { return inplace.Mark(c.pod, now) })
+	d.edited = r.patchPods(ctx, o, w.edit, func(c change) (inplace.Patch, error) { return c.edit.Write(c.pod, name, now) })
+	d.released = r.patchPods(ctx, o, w.release, func(c change) (inplace.Patch, error) { return inplace.Release(c.pod, now) })
+	d.created = r.createPods(ctx, o, w, now)
+	d.rest = errors.Join(d.rest, r.deleteRest(ctx, o, w), r.truncate(ctx, o, w))
+	log(ctx, w, d)
+	return d
+}
+
+// log says what was done in one line, and why pods waited in one more.
+func log(ctx context.Context, w work, d done) {
+	l := ctrl.LoggerFrom(ctx)
+	for _, c := range []struct {
+		message string
+		result  podwork.Result
+	}{
+		{"Deleted pods", d.deleted},
+		{"Deleted pods to make them anew", d.recreated},
+		{"Took pods out of service for an update", d.marked},
+		{"Updated pods in place", d.edited},
+		{"Put pods into service", d.released},
+		{"Created pods", d.created},
+	} {
+		if n := len(c.result.Done); n > 0 {
+			l.Info(c.message, "count", n, "revision", w.revision.Revision.Name)
+		}
+	}
+	for _, h := range w.holds {
+		l.V(1).Info("Held pods back", "reason", h.Reason, "count", h.Pods, "want", h.Why)
+	}
+	for i := range w.pods {
+		if m := &w.pods[i]; m.waits != "" {
+			l.V(1).Info("Waited for an update in place", "pod", m.Key, "reason", m.waits)
+			return
+		}
+	}
+}
+
+// writeRevision makes the update revision the newest.
+func (r *Reconciler) writeRevision(ctx context.Context, o observed, w work) (collided bool, err error) {
+	if w.revision.Change == revision.Keep {
+		return false, nil
+	}
+	is, err := revision.Write(ctx, r.Client, r.Live, w.revision)
+	switch {
+	case errors.Is(err, revision.ErrCollision):
+		return true, nil
+	case err != nil:
+		return false, err
+	case w.revision.Change == revision.Create:
+		r.Expect.Created(o.set.UID, is)
+	default:
+		r.Expect.Written(o.set.UID, is)
+	}
+	return false, nil
+}
+
+// giveClaims makes pods the owners of claims that go with them.
+func (r *Reconciler) giveClaims(ctx context.Context, o observed, w work) error {
+	patches := make([]podwork.Patch, 0, len(w.giveClaims))
+	for _, g := range w.giveClaims {
+		owner := metav1.OwnerReference{
+			APIVersion: corev1.SchemeGroupVersion.String(), Kind: "Pod", Name: g.pod.Name, UID: g.pod.UID, Controller: ptr.To(true),
+		}
+		p, err := reown(g.claim, o.set.UID, owner)
+		if err != nil {
+			return err
+		}
+		patches = append(patches, p)
+	}
+	return r.writer().Patch(ctx, o.set.UID, patches).Err
+}
+
+// disown takes the owner off pods.
+func (r *Reconciler) disown(ctx context.Context, o observed, w work) error {
+	patches := make([]podwork.Patch, 0, len(w.disown))
+	for _, pod := range w.disown {
+		p, err := reown(pod, o.set.UID)
+		if err != nil {
+			return err
+		}
+		patches = append(patches, p)
+	}
+	return r.writer().Patch(ctx, o.set.UID, patches).Err
+}
+
+// reown replaces the owner reference with that UID. The object's UID keeps the patch from another one of its name.
+func reown(o client.Object, from types.UID, to ...metav1.OwnerReference) (podwork.Patch, error) {
+	refs := []any{map[string]any{"$patch": "delete", "uid": from}}
+	for _, ref := range to {
+		refs = append(refs, ref)
+	}
+	data, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": o.GetUID(), "ownerReferences": refs}})
+	if err != nil {
+		return podwork.Patch{}, fmt.Errorf("marshal owners of %s: %w", o.GetName(), err)
+	}
+	return podwork.Patch{Object: o, Type: types.StrategicMergePatchType, Data: data}, nil
+}
+
+// deletePods deletes pods in three classes, by what an error means: scaling, updating, making room for a successor. The
+// claims of pods that the set itself wants gone go after them.
+func (r *Reconciler) deletePods(ctx context.Context, o observed, w work, d *done) {
+	var scale, update, room []client.Object
+	ids := make(map[string]string, len(w.delete))
+	for _, c := range w.delete {
+		ids[c.pod.Name] = instanceID(c.pod)
+		switch c.reason {
+		case reasonEnded:
+			room = append(room, c.pod)
+		case rollout.ReasonRecreate:
+			update = append(update, c.pod)
+		default:
+			scale = append(scale, c.pod)
+		}
+	}
+	d.deleted = r.writer().Delete(ctx, o.set.UID, scale)
+	d.recreated = r.writer().Delete(ctx, o.set.UID, update)
+	d.ended = r.writer().Delete(ctx, o.set.UID, room)
+	var claims []client.Object
+	for _, name := range slices.Concat(d.deleted.Done, d.recreated.Done) {
+		for _, c := range claimsOf(o, ids[name]) {
+			claims = append(claims, c)
+		}
+	}
+	d.claims = errors.Join(d.claims, r.writer().Delete(ctx, o.set.UID, claims).Err)
+}
+
+// patchPods writes one of the patches of an update in place to each pod.
+func (r *Reconciler) patchPods(
+	ctx context.Context, o observed, changes []change, patch func(change) (inplace.Patch, error),
+) podwork.Result {
+	patches := make([]podwork.Patch, 0, len(changes))
+	for _, c := range changes {
+		p, err := patch(c)
+		if err != nil {
+			return podwork.Result{Err: err}
+		}
+		patches = append(patches, podwork.Patch{Object: c.pod, Type: p.Type, Data: p.Data, Status: p.Subresource != ""})
+	}
+	return r.writer().Patch(ctx, o.set.UID, patches)
+}
+
+// createPods makes pods with their claims.
+func (r *Reconciler) createPods(ctx context.Context, o observed, w work, now time.Time) podwork.Result {
+	if len(w.create) == 0 {
+		return podwork.Result{}
+	}
+	former, err := revision.PodTemplate(w.current)
+	if err != nil {
+		return podwork.Result{Err: err}
+	}
+	ids := usedIDs(o)
+	births := make([]podwork.Birth, 0, len(w.create))
+	for _, c := range w.create {
+		id := c.id
+		if id == "" {
+			id = newID(ids)
+		}
+		b := podwork.Birth{}
+		if c.old {
+			b.Pod = newPod(o.set, w.current.Name, former, id, now)
+		} else {
+			b.Pod = newPod(o.set, w.revision.Revision.Name, &o.set.Spec.Template, id, now)
+		}
+		for _, claim := range newClaims(o.set, id) {
+			if !ids[claim.Name] {
+				b.Claims = append(b.Claims, claim)
+			}
+		}
+		births = append(births, b)
+	}
+	return r.writer().Create(ctx, o.set.UID, births)
+}
+
+// usedIDs are the instance ids that can't be given to a new pod, and the names of claims that exist.
+func usedIDs(o observed) map[string]bool {
+	out := make(map[string]bool, len(o.pods)+2*len(o.claims))
+	for _, p := range o.pods {
+		out[instanceID(p)] = true
+	}
+	for _, c := range o.claims {
+		out[instanceID(c)] = true
+		out[c.Name] = true
+	}
+	return out
+}
+
+// newID draws an id that is not in used, and puts it there.
+func newID(used map[string]bool) string {
+	for {
+		if id := rand.String(idLength); !used[id] {
+			used[id] = true
+			return id
+		}
+	}
+}
+
+// deleteRest deletes claims without a pod and revisions beyond the limit.
+func (r *Reconciler) deleteRest(ctx context.Context, o observed, w work) error {
+	claims := make([]client.Object, 0, len(w.dropClaims))
+	for _, c := range w.dropClaims {
+		claims = append(claims, c)
+	}
+	spare := make([]client.Object, 0, len(w.spare))
+	for _, h := range w.spare {
+		spare = append(spare, h)
+	}
+	return errors.Join(r.writer().Delete(ctx, o.set.UID, claims).Err, r.writer().Delete(ctx, o.set.UID, spare).Err)
+}
+
+// truncate takes pods that are gone off podsToDelete: the only write to a spec. The version in it lets no edit that a
+// user made meanwhile be lost.
+func (r *Reconciler) truncate(ctx context.Context, o observed, w work) error {
+	if !w.truncate {
+		return nil
+	}
+	left := w.podsToDelete
+	if len(left) == 0 {
+		left = nil // null takes the field off
+	}
+	data, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"resourceVersion": o.set.ResourceVersion},
+		"spec":     map[string]any{"scaleStrategy": map[string]any{"podsToDelete": left}},
+	})
+	if err != nil {
+		return fmt.Errorf("marshal podsToDelete: %w", err)
+	}
+	set := o.set.DeepCopy()
+	err = r.Client.Patch(ctx, set, client.RawPatch(types.MergePatchType, data))
+	switch {
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("truncate podsToDelete: %w", err)
+	}
+	r.Expect.Written(set.UID, set)
+	return nil
+}
+
+func (r *Reconciler) writer() *podwork.Writer {
+	return &podwork.Writer{Client: r.Client, Live: r.Live, Expect: r.Expect, Parallel: r.Parallel}
+}

@@ -1,0 +1,126 @@
+package cloneset
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/flotilla-io/flotilla/pkg/rollout"
+)
+
+// gift is a claim that goes with a pod.
+type gift struct {
+	claim *corev1.PersistentVolumeClaim
+	pod   *corev1.Pod
+}
+
+// instance is what there is under one instance id.
+type instance struct {
+	claims []*corev1.PersistentVolumeClaim
+	pod    *member // nil if there is none
+}
+
+// planClaims decides on claims, and on the ids of new pods, because an id with claims is what a claim is reused by.
+//
+// Claims of a pod that is deleted by this plan are deleted after it. What becomes of claims whose pod went otherwise
+// (its node was lost, it was evicted, somebody deleted it) is the user's choice:
+//
+//	reuse      they stay, and the next new pod gets their id. As a pod's name comes from its id, a new pod waits while the
+//	           former one is still there; one that has ended by itself is deleted, so that the wait has an end.
+//	no reuse   they go with their pod: the pod becomes their owner. Claims without any pod are deleted.
+//
+// Claims of a pod that is disowned always go with it.
+func (w *work) planClaims(o observed, creates []rollout.Create) {
+	instances := map[string]*instance{}
+	of := func(id string) *instance {
+		if instances[id] == nil {
+			instances[id] = &instance{}
+		}
+		return instances[id]
+	}
+	for _, c := range o.claims {
+		if id := instanceID(c); id != "" && c.DeletionTimestamp == nil {
+			of(id).claims = append(of(id).claims, c)
+		}
+	}
+	for i := range w.pods {
+		if id := instanceID(w.pods[i].pod); id != "" {
+			of(id).pod = &w.pods[i]
+		}
+	}
+	for _, pod := range w.disown {
+		if in := instances[instanceID(pod)]; in != nil && in.pod == nil {
+			w.give(in.claims, pod)
+			in.claims = nil
+		}
+	}
+	var free []string // ids with claims and without a pod
+	var ending int    // pods about to go whose claims stay
+	for _, id := range slices.Sorted(maps.Keys(instances)) {
+		in := instances[id]
+		switch {
+		case len(in.claims) == 0 || in.pod != nil && !in.pod.Leaving:
+		case !o.set.Spec.ScaleStrategy.EnablePVCReuse:
+			w.letGo(in)
+		case in.pod == nil:
+			free = append(free, id)
+		default:
+			ending++
+			if in.pod.pod.DeletionTimestamp == nil {
+				w.delete = append(w.delete, change{member: *in.pod, reason: reasonEnded, why: fmt.Sprintf(
+					"phase %s; %d claims are for the pod that takes its place", in.pod.pod.Status.Phase, len(in.claims))})
+			}
+		}
+	}
+	w.planBirths(creates, free, ending)
+}
+
+// letGo gives claims to the pod that is about to go, or deletes them if it has gone.
+func (w *work) letGo(in *instance) {
+	if in.pod == nil {
+		w.dropClaims = append(w.dropClaims, in.claims...)
+		return
+	}
+	w.give(in.claims, in.pod.pod)
+}
+
+func (w *work) give(claims []*corev1.PersistentVolumeClaim, pod *corev1.Pod) {
+	for _, c := range claims {
+		w.giveClaims = append(w.giveClaims, gift{claim: c, pod: pod})
+	}
+}
+
+// planBirths gives free ids to new pods first, leaves out as many as wait for the id of a pod that is about to go, and
+// asks for new ids for the rest.
+func (w *work) planBirths(creates []rollout.Create, free []string, ending int) {
+	held := 0
+	for i, c := range creates {
+		b := birth{old: c.Old, reason: c.Reason, why: c.Why}
+		switch {
+		case i < len(free):
+			b.id = free[i]
+			b.why += "; takes over claims of " + b.id
+		case held < ending:
+			held++
+			continue
+		}
+		w.create = append(w.create, b)
+	}
+	if held > 0 {
+		w.holds = append(w.holds, rollout.Hold{Reason: reasonClaims, Pods: held, Why: fmt.Sprintf(
+			"%d new pods wait for claims of pods that are about to go", held)})
+	}
+}
+
+// claimsOf are the claims to delete after the set's own pod of that id.
+func claimsOf(o observed, id string) []*corev1.PersistentVolumeClaim {
+	var out []*corev1.PersistentVolumeClaim
+	for _, c := range o.claims {
+		if id != "" && instanceID(c) == id && c.DeletionTimestamp == nil {
+			out = append(out, c)
+		}
+	}
+	return out
+}

@@ -1,0 +1,163 @@
+package cloneset
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/expect"
+	"github.com/flotilla-io/flotilla/pkg/index"
+)
+
+// +kubebuilder:rbac:groups=apps.kruise.io,resources=clonesets,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=apps.kruise.io,resources=clonesets/status,verbs=patch
+// +kubebuilder:rbac:groups=apps.kruise.io,resources=clonesets/finalizers,verbs=update
+// +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups="",resources=pods/status,verbs=patch
+// +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=apps,resources=controllerrevisions,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups="",resources=nodes,verbs=list;watch
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// component is the reporter of events.
+const component = "cloneset-controller"
+
+// Options tune the controller.
+type Options struct {
+	// Workers is how many CloneSets are worked on at once; 0 means 3.
+	Workers int
+	// Parallel is how many requests run at once for one CloneSet; 0 means 16.
+	Parallel int
+	// ExpectationTimeout is how long to wait for the cache to show our writes before reading from the apiserver; 0 means
+	// five minutes.
+	ExpectationTimeout time.Duration
+	// Clock tells the time; nil means the system's.
+	Clock clock.PassiveClock
+}
+
+// Reconciler brings CloneSets to what they shall be.
+type Reconciler struct {
+	// Client reads from the cache and writes.
+	Client client.Client
+	// Live reads from the apiserver.
+	Live client.Reader
+	// Clock tells the time.
+	Clock clock.PassiveClock
+	// Expect holds what the cache must show.
+	Expect *expect.Store
+	// Events sends events.
+	Events event.Recorder
+	// Parallel is how many requests run at once for one CloneSet; 0 means 16.
+	Parallel int
+}
+
+// Setup adds the controller to mgr. The webhook is registered apart from it, because it may run without the controller.
+func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
+	if o.Workers == 0 {
+		o.Workers = 3
+	}
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	if err := Register(metrics.Registry); err != nil {
+		return fmt.Errorf("register metrics of CloneSet: %w", err)
+	}
+	err := index.ByOwner(ctx, mgr.GetFieldIndexer(), &corev1.Pod{}, &corev1.PersistentVolumeClaim{}, &appsv1.ControllerRevision{})
+	if err != nil {
+		return err
+	}
+	r := &Reconciler{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: o.Clock, Parallel: o.Parallel,
+		Expect: expect.New(Kind().Kind, o.Clock, o.ExpectationTimeout),
+		Events: event.New(mgr.GetEventRecorder(component)),
+	}
+	err = ctrl.NewControllerManagedBy(mgr).
+		Named("cloneset").
+		For(&appsv1beta1.CloneSet{}).
+		Owns(&corev1.Pod{}).
+		Owns(&corev1.PersistentVolumeClaim{}).
+		Owns(&appsv1.ControllerRevision{}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: o.Workers}).
+		Complete(r)
+	if err != nil {
+		return fmt.Errorf("set up controller of CloneSet: %w", err)
+	}
+	return nil
+}
+
+// Reconcile does the next step for one CloneSet.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	o, err := r.observe(ctx, req.NamespacedName)
+	if err != nil {
+		return settle(ctx, err)
+	}
+	now := r.Clock.Now()
+	w := plan(o, now)
+	planSeconds.Observe(r.Clock.Since(now).Seconds())
+	count(w)
+	d := r.apply(ctx, o, w)
+	s, events := status(o, w, d, now)
+	err = errors.Join(d.err(), r.report(ctx, o, s, events))
+	return ctrl.Result{RequeueAfter: w.recheck}, err
+}
+
+// report writes the status, if it changed, and then sends the events.
+func (r *Reconciler) report(ctx context.Context, o observed, s appsv1beta1.CloneSetStatus, events []event.Event) error {
+	defer func() {
+		for _, e := range events {
+			r.Events.Record(o.set, e)
+		}
+	}()
+	if apiequality.Semantic.DeepEqual(o.set.Status, s) {
+		return nil
+	}
+	data, err := statusPatch(o.set, s)
+	if err != nil {
+		return err
+	}
+	set := o.set.DeepCopy()
+	err = r.Client.Status().Patch(ctx, set, client.RawPatch(types.MergePatchType, data))
+	switch {
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("patch status: %w", err)
+	}
+	r.Expect.Written(set.UID, set)
+	return nil
+}
+
+// statusPatch holds all of the status: a patch of the difference alone would be wrong where the cache is older than the
+// last one. Counters of 0 and empty lists are written as such, not left out.
+func statusPatch(set *appsv1beta1.CloneSet, s appsv1beta1.CloneSetStatus) ([]byte, error) {
+	raw, err := json.Marshal(s)
+	if err != nil {
+		return nil, fmt.Errorf("marshal status: %w", err)
+	}
+	fields := map[string]any{
+		"updatedAvailableReplicas": 0, "expectedUpdatedReplicas": 0, "conditions": nil,
+	}
+	if err := json.Unmarshal(raw, &fields); err != nil {
+		return nil, fmt.Errorf("read status: %w", err)
+	}
+	data, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": set.UID}, "status": fields})
+	if err != nil {
+		return nil, fmt.Errorf("marshal status: %w", err)
+	}
+	return data, nil
+}

@@ -1,0 +1,26 @@
+// Package cloneset runs CloneSets: a number of equal pods without fixed names, updated in place where only images or
+// metadata change.
+//
+// The idea: one pass is observe, plan, apply, status. The plan is a pure function of what was observed; the engine
+// (pkg/rollout) decides which pods change now, this package adds what is a CloneSet's own: revisions, claims, names
+// given to pods, the list podsToDelete. Each pass does the next step only and ends; the watch on what it wrote starts
+// the next pass. To learn how a CloneSet works, read plan.go.
+//
+//	observe.go   CloneSet, revisions, pods, claims from the cache; waits until the cache shows our last writes
+//	plan.go      what to do and why; claims.go which claims live, go on to a new pod, or die
+//	apply.go     do it: revision, deletes, edits, creations, then what is left over
+//	status.go    counters, conditions, events
+//	objects.go   the revision, pods and claims that a CloneSet makes
+//	webhook.go   defaults and validation
+//
+// A pod costs two writes to create (the pod; its gate and lifecycle in one status patch, once it has a node) and three to
+// update in place (gate closed; spec; gate open).
+//
+// Where it differs from OpenKruise on purpose: pods in the middle of an update never block a rollback; surge is used
+// for pods that have to be made anew only, and not while paused; a long minReadySeconds does not hold up scale-in;
+// a ReCreate is a plain deletion without a label written before; a named pod is deleted also from a small OnDelete set,
+// as the default budget of 20% rounds up; conditions are taken off when their cause is gone.
+//
+// What it won't do yet: lifecycle hooks, priorities and scattering, progress deadline, image pre-download, a bound on
+// creations. The webhook refuses these fields.
+package cloneset

@@ -1,0 +1,178 @@
+package cloneset
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/expect"
+	"github.com/flotilla-io/flotilla/pkg/index"
+	"github.com/flotilla-io/flotilla/pkg/revision"
+)
+
+// observed is the world of one pass. All objects are the cache's own: nobody may change them.
+type observed struct {
+	set *appsv1beta1.CloneSet
+	// wanted is the revision of the set's template, without a number.
+	wanted *appsv1.ControllerRevision
+	// history, pods and claims are those that the set controls; history is in the order of revision.Sort.
+	history []*appsv1.ControllerRevision
+	pods    []*corev1.Pod
+	claims  []*corev1.PersistentVolumeClaim
+	// nodes are the labels of nodes by name; only there if the pods to be deleted are chosen by topology.
+	nodes map[string]map[string]string
+}
+
+// errGone says that there is nothing to do: the CloneSet is gone, or being deleted and its pods with it.
+var errGone = errors.New("the CloneSet is gone")
+
+// errNotYet says that the cache is older than our own last writes. A watch event will come.
+type errNotYet struct{ wait expect.Wait }
+
+func (e errNotYet) Error() string { return e.wait.String() }
+
+// settle turns what ends a pass at observe into what Reconcile returns.
+func settle(ctx context.Context, err error) (ctrl.Result, error) {
+	var notYet errNotYet
+	switch {
+	case errors.Is(err, errGone):
+		return ctrl.Result{}, nil
+	case errors.As(err, &notYet):
+		ctrl.LoggerFrom(ctx).V(1).Info("Waited for the cache", "count", notYet.wait.Count, "reason", notYet.Error())
+		waits.WithLabelValues(reasonCache).Inc()
+		return ctrl.Result{RequeueAfter: notYet.wait.Left}, nil
+	default:
+		return ctrl.Result{}, err
+	}
+}
+
+// observe reads what a pass needs, from the cache, or from the apiserver if the cache has failed to show our writes for
+// too long.
+func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (observed, error) {
+	var set appsv1beta1.CloneSet
+	if err := r.Client.Get(ctx, key, &set); err != nil {
+		if apierrors.IsNotFound(err) {
+			return observed{}, errGone
+		}
+		return observed{}, fmt.Errorf("get CloneSet: %w", err)
+	}
+	if set.DeletionTimestamp != nil {
+		r.Expect.Forget(set.UID)
+		return observed{}, errGone
+	}
+	o := observed{set: &set}
+	if err := o.children(ctx, r.Client, false); err != nil {
+		return observed{}, err
+	}
+	if wait := r.Expect.Check(set.UID, o.shown()); wait.Overdue {
+		if err := r.Live.Get(ctx, key, &set); err != nil {
+			return observed{}, fmt.Errorf("get CloneSet: %w", err)
+		}
+		if err := o.children(ctx, r.Live, true); err != nil {
+			return observed{}, err
+		}
+		r.Expect.Forget(set.UID)
+	} else if wait.Count > 0 {
+		return observed{}, errNotYet{wait}
+	}
+	var err error
+	if o.wanted, err = wantedRevision(&set); err != nil {
+		return observed{}, err
+	}
+	if o.byTopology() {
+		if o.nodes, err = nodeLabels(ctx, r.Client); err != nil {
+			return observed{}, err
+		}
+	}
+	return o, nil
+}
+
+// children reads history, pods and claims; live says that the reader is the apiserver, which has no index.
+func (o *observed) children(ctx context.Context, r client.Reader, live bool) error {
+	history := revision.List
+	opts := []client.ListOption{client.InNamespace(o.set.Namespace)}
+	if live {
+		history = revision.ListLive
+	} else {
+		opts = append(opts, client.MatchingFields{index.Owner: string(o.set.UID)}, client.UnsafeDisableDeepCopy)
+	}
+	var err error
+	if o.history, err = history(ctx, r, o.set); err != nil {
+		return err
+	}
+	var pods corev1.PodList
+	if err := r.List(ctx, &pods, opts...); err != nil {
+		return fmt.Errorf("list pods: %w", err)
+	}
+	o.pods = make([]*corev1.Pod, 0, len(pods.Items))
+	for i := range pods.Items {
+		if ownedBy(&pods.Items[i], o.set) {
+			o.pods = append(o.pods, &pods.Items[i])
+		}
+	}
+	var claims corev1.PersistentVolumeClaimList
+	if err := r.List(ctx, &claims, opts...); err != nil {
+		return fmt.Errorf("list claims: %w", err)
+	}
+	o.claims = make([]*corev1.PersistentVolumeClaim, 0, len(claims.Items))
+	for i := range claims.Items {
+		if ownedBy(&claims.Items[i], o.set) {
+			o.claims = append(o.claims, &claims.Items[i])
+		}
+	}
+	return nil
+}
+
+// shown are all objects that the expectations are about, the set itself included: a plan from an old status would write
+// the status again.
+func (o *observed) shown() iter.Seq[metav1.Object] {
+	return func(yield func(metav1.Object) bool) {
+		if !yield(o.set) {
+			return
+		}
+		for _, p := range o.pods {
+			if !yield(p) {
+				return
+			}
+		}
+		for _, c := range o.claims {
+			if !yield(c) {
+				return
+			}
+		}
+		for _, h := range o.history {
+			if !yield(h) {
+				return
+			}
+		}
+	}
+}
+
+// byTopology tells whether labels of nodes can matter: pods may have to go, and the template spreads them by topology.
+func (o *observed) byTopology() bool {
+	return len(o.set.Spec.Template.Spec.TopologySpreadConstraints) > 0 && len(o.pods) > replicas(&o.set.Spec)
+}
+
+// nodeLabels reads the labels of all nodes from a cache of their metadata, which begins with the first call.
+func nodeLabels(ctx context.Context, r client.Reader) (map[string]map[string]string, error) {
+	var list metav1.PartialObjectMetadataList
+	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NodeList"))
+	if err := r.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list nodes: %w", err)
+	}
+	out := make(map[string]map[string]string, len(list.Items))
+	for i := range list.Items {
+		out[list.Items[i].Name] = list.Items[i].Labels
+	}
+	return out, nil
+}

@@ -1,0 +1,426 @@
+package cloneset
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/apis/pods"
+	"github.com/flotilla-io/flotilla/pkg/revision"
+	"github.com/flotilla-io/flotilla/pkg/rollout"
+	"github.com/flotilla-io/flotilla/pkg/testkit"
+)
+
+var update = flag.Bool("update", false, "write golden files anew")
+
+// start is when the pods of all tests became ready, now is an hour later.
+var (
+	start = time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
+	now   = start.Add(time.Hour)
+)
+
+const owner = "uid-web"
+
+// revisionOf is the revision of set, as history holds it.
+func revisionOf(t testing.TB, set *appsv1beta1.CloneSet, number int64) *appsv1.ControllerRevision {
+	t.Helper()
+	r, err := wantedRevision(set)
+	require.NoError(t, err)
+	r.Revision = number
+	return r
+}
+
+// world builds what is observed of set, after former versions of it; names are the revisions, oldest first.
+func world(t testing.TB, set *testkit.CloneSetBuilder, former ...*testkit.CloneSetBuilder) (o observed, names []string) {
+	t.Helper()
+	for i, f := range append(former, set) {
+		r := revisionOf(t, f.Obj(), int64(i+1))
+		o.history = append(o.history, r)
+		names = append(names, r.Name)
+	}
+	o.set = set.Obj()
+	o.wanted = revisionOf(t, o.set, 0)
+	if o.set.Status.CurrentRevision == "" {
+		o.set.Status.CurrentRevision = names[0]
+	}
+	return o, names
+}
+
+// with adds a serving pod at a revision for each name.
+func (o *observed) with(rev string, names ...string) {
+	for _, n := range names {
+		o.pods = append(o.pods, pod(n).Rev(rev).Serving(start).Obj())
+	}
+}
+
+func pod(name string) *testkit.PodBuilder {
+	return testkit.Pod("web-" + name).OwnedBy(owner).ID(name).Created(start)
+}
+
+// claim is an existing claim of an instance id.
+func claim(set *appsv1beta1.CloneSet, id string) *corev1.PersistentVolumeClaim {
+	c := newClaims(set, id)[0]
+	c.UID = "uid-" + "claim-" + c.UID
+	return c
+}
+
+func web(replicas int32) *testkit.CloneSetBuilder { return testkit.CloneSet("web").Replicas(replicas) }
+
+// show writes a plan as text, in the order in which it is done.
+func show(w work) string {
+	var b strings.Builder
+	line := func(format string, args ...any) { fmt.Fprintf(&b, "  "+format+"\n", args...) }
+	if w.revision.Change != revision.Keep {
+		line("revision: %s number %d", w.revision.Change, w.revision.Revision.Revision)
+	}
+	if w.fault != "" {
+		line("fault: %s", w.fault)
+	}
+	for _, g := range w.giveClaims {
+		line("give claim %s to %s", g.claim.Name, g.pod.Name)
+	}
+	for _, p := range w.disown {
+		line("disown %s", p.Name)
+	}
+	for _, part := range []struct {
+		verb string
+		list []change
+	}{{"delete", w.delete}, {"mark", w.mark}, {"edit", w.edit}, {"release", w.release}} {
+		for _, c := range part.list {
+			line("%s %s: %s: %s", part.verb, c.Key, c.reason, c.why)
+		}
+	}
+	for _, c := range w.create {
+		age, id := "new", c.id
+		if c.old {
+			age = "old"
+		}
+		if id == "" {
+			id = "any id"
+		}
+		line("create %s (%s): %s: %s", age, id, c.reason, c.why)
+	}
+	for _, c := range w.dropClaims {
+		line("drop claim %s", c.Name)
+	}
+	if w.truncate {
+		line("podsToDelete: %v", w.podsToDelete)
+	}
+	for _, h := range w.spare {
+		line("drop revision number %d", h.Revision)
+	}
+	for _, h := range w.holds {
+		line("hold %d: %s: %s", h.Pods, h.Reason, h.Why)
+	}
+	if w.recheck != 0 {
+		line("recheck after %s", w.recheck)
+	}
+	if b.Len() == 0 {
+		line("nothing")
+	}
+	return b.String()
+}
+
+func TestPlan(t *testing.T) {
+	t.Parallel()
+	inPlace := func(n int32) *testkit.CloneSetBuilder { return web(n).Policy(appsv1beta1.PodInPlaceIfPossible) }
+	tests := []struct {
+		name  string
+		world func(t *testing.T) observed
+	}{
+		{"a new set makes its revision and its pods", func(t *testing.T) observed {
+			t.Helper()
+			o, _ := world(t, web(2))
+			o.history, o.set.Status.CurrentRevision = nil, ""
+			return o
+		}},
+		{"a set at rest does nothing", func(t *testing.T) observed {
+			t.Helper()
+			o, names := world(t, web(2))
+			o.with(names[0], "a", "b")
+			return o
+		}},
+		{"a scheduled pod is put into service, one without a node is not", func(t *testing.T) observed {
+			t.Helper()
+			o, names := world(t, web(2))
+			fresh := func(n string) *testkit.PodBuilder {
+				b := pod(n).Rev(names[0]).State(pods.LifecyclePreparingNormal)
+				b.Obj().Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: keys.InPlaceUpdateReady}}
+				return b
+			}
+			o.pods = []*corev1.Pod{fresh("a").Node("n1").Obj(), fresh("b").Obj()}
+			return o
+		}},
+		{"an image changes in place within the budget", func(t *testing.T) observed {
+			t.Helper()
+			o, names := world(t, inPlace(4).Image("app:2").Rolling("1", "2", "0"), inPlace(4))
+			o.with(names[0], "a", "b", "c", "d")
+			return o
+		}},
+		{"another change than images is a new pod, deleted and made in two passes", func(t *testing.T) observed {
+			t.Helper()
+			changed := inPlace(2).Rolling("0", "1", "0").Spec(func(s *appsv1beta1.CloneSetSpec) {
+				s.Template.Spec.Containers[0].Command = []string{"serve"}
+			})
+			o, names := world(t, changed, inPlace(2))
+			o.with(names[0], "a", "b")
+			return o
+		}},
+		{"InPlaceOnly holds pods that it can't update", func(t *testing.T) observed {
+			t.Helper()
+			changed := web(1).Policy(appsv1beta1.PodInPlaceOnly).Spec(func(s *appsv1beta1.CloneSetSpec) {
+				s.Template.Spec.Containers[0].Command = []string{"serve"}
+			})
+			o, names := world(t, changed, web(1))
+			o.with(names[0], "a")
+			return o
+		}},
+		{"a pod of a revision that is not in history is made anew", func(t *testing.T) observed {
+			t.Helper()
+			o, _ := world(t, inPlace(1))
+			o.with("web-gone", "a")
+			return o
+		}},
+		{"a template that went back makes the old revision the newest", func(t *testing.T) observed {
+			t.Helper()
+			o, names := world(t, inPlace(2).Image("app:1"), inPlace(2).Image("app:1"), inPlace(2).Image("app:2"))
+			o.history, names = o.history[:2], names[:2]
+			o.with(names[0], "a")
+			o.with(names[1], "b")
+			return o
+		}},
+		{"a paused set scales and does not update", func(t *testing.T) observed {
+			t.Helper()
+			o, names := world(t, inPlace(3).Image("app:2").Paused(), inPlace(3))
+			o.with(names[0], "a", "b")
+			return o
+		}},
+		{"OnDelete leaves old pods and makes new ones of the new revision", func(t *testing.T) observed {
+			t.Helper()
+			o, names := world(t, web(2).OnDelete().Image("app:2"), web(2))
+			o.with(names[0], "a")
+			return o
+		}},
+		{"missing pods below the partition are made at the current revision", func(t *testing.T) observed {
+			t.Helper()
+			o, names := world(t, web(3).Image("app:2").Rolling("2", "1", "0"), web(3))
+			o.with(names[1], "a")
+			return o
+		}},
+		{"named pods go first, by list and by label, and names of gone pods are taken off", func(t *testing.T) observed {
+			t.Helper()
+			o, names := world(t, web(2).PodsToDelete("web-b", "web-gone"))
+			o.with(names[0], "a", "b", "c", "d")
+			o.pods[3].Labels[keys.SpecifiedDelete] = ""
+			return o
+		}},
+		{"a pod that lost its labels is disowned, replaced, and keeps its claims", func(t *testing.T) observed {
+			t.Helper()
+			o, names := world(t, web(2).Claims("data"))
+			o.with(names[0], "a", "b")
+			o.pods[1].Labels["app"] = "other"
+			o.claims = []*corev1.PersistentVolumeClaim{claim(o.set, "a"), claim(o.set, "b")}
+			return o
+		}},
+		{"a pod that is ready for too short a time is looked at again when it is available", func(t *testing.T) observed {
+			t.Helper()
+			o, names := world(t, web(1).Spec(func(s *appsv1beta1.CloneSetSpec) { s.MinReadySeconds = 3660 }))
+			o.with(names[0], "a")
+			return o
+		}},
+		{"scale-in takes pods from the zone that has most", func(t *testing.T) observed {
+			t.Helper()
+			o, names := world(t, web(2).Rolling("0", "100%", "0").Spec(func(s *appsv1beta1.CloneSetSpec) {
+				s.Template.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{TopologyKey: "zone"}}
+			}))
+			o.nodes = map[string]map[string]string{}
+			for _, at := range []string{"a-1", "b-2", "c-2"} {
+				id, zone, _ := strings.Cut(at, "-")
+				o.pods = append(o.pods, pod(id).Rev(names[0]).Node("n"+id).Serving(start).Obj())
+				o.nodes["n"+id] = map[string]string{"zone": zone}
+			}
+			return o
+		}},
+		{"a spec with numbers that can't be resolved does nothing", func(t *testing.T) observed {
+			t.Helper()
+			o, names := world(t, web(3).Rolling("x", "1", "0"))
+			o.with(names[0], "a")
+			return o
+		}},
+		{"revisions beyond the limit go, those in use stay", func(t *testing.T) observed {
+			t.Helper()
+			last := web(1).Image("app:5").Spec(func(s *appsv1beta1.CloneSetSpec) { s.RevisionHistoryLimit = ptr.To[int32](1) })
+			o, names := world(t, last, web(1).Image("app:1"), web(1).Image("app:2"), web(1).Image("app:3"), web(1).Image("app:4"))
+			o.set.Status.CurrentRevision = names[4]
+			o.with(names[4], "a")
+			o.pods = append(o.pods, pod("b").Rev(names[0]).Terminating(start).Obj())
+			return o
+		}},
+	}
+	var got strings.Builder
+	for _, tt := range tests {
+		fmt.Fprintf(&got, "%s:\n%s\n", tt.name, show(plan(tt.world(t), now)))
+	}
+	golden(t, "testdata/plan.golden", got.String())
+}
+
+func golden(t *testing.T, file, got string) {
+	t.Helper()
+	if *update {
+		require.NoError(t, os.WriteFile(file, []byte(got), 0o600))
+	}
+	want, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.Empty(t, cmp.Diff(string(want), got))
+}
+
+func TestPlanOfClaims(t *testing.T) {
+	t.Parallel()
+	set := func(reuse bool) *testkit.CloneSetBuilder {
+		b := web(1).Claims("data")
+		if reuse {
+			b.Reuse()
+		}
+		return b
+	}
+	tests := []struct {
+		name  string
+		reuse bool
+		// pod is the one under id "a" besides a claim of that id; nil for none.
+		pod  *testkit.PodBuilder
+		want string
+	}{
+		{
+			"with reuse, a claim without a pod is taken over by the next pod", true, nil,
+			"  create new (a): Missing: 0 pods < 1 wanted; takes over claims of a\n",
+		},
+		{
+			"without reuse, a claim without a pod is deleted", false, nil,
+			"  create new (any id): Missing: 0 pods < 1 wanted\n  drop claim data-web-a\n",
+		},
+		{
+			"with reuse, a new pod waits until the terminating one is gone", true, pod("a").Serving(start).Terminating(now),
+			"  hold 1: Claims: 1 new pods wait for claims of pods that are about to go\n",
+		},
+		{
+			"without reuse, a claim goes with its terminating pod", false, pod("a").Serving(start).Terminating(now),
+			"  give claim data-web-a to web-a\n  create new (any id): Missing: 0 pods < 1 wanted\n",
+		},
+		{
+			"with reuse, a failed pod is deleted to make room for its successor", true, pod("a").Phase(corev1.PodFailed),
+			"  delete web-a: Ended: phase Failed; 1 claims are for the pod that takes its place\n" +
+				"  hold 1: Claims: 1 new pods wait for claims of pods that are about to go\n",
+		},
+		{
+			"without reuse, a claim goes with its failed pod", false, pod("a").Phase(corev1.PodFailed),
+			"  give claim data-web-a to web-a\n  create new (any id): Missing: 0 pods < 1 wanted\n",
+		},
+		{"a claim of a running pod is left alone", false, pod("a").Serving(start), "  nothing\n"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			o, names := world(t, set(tt.reuse))
+			o.claims = []*corev1.PersistentVolumeClaim{claim(o.set, "a")}
+			if tt.pod != nil {
+				o.pods = []*corev1.Pod{tt.pod.Rev(names[0]).Obj().DeepCopy()}
+			}
+			require.Empty(t, cmp.Diff(tt.want, show(plan(o, now))))
+		})
+	}
+}
+
+func TestPlanLeavesTerminatingClaimsAlone(t *testing.T) {
+	t.Parallel()
+	o, _ := world(t, web(1).Claims("data").Reuse())
+	c := claim(o.set, "a")
+	c.DeletionTimestamp = ptr.To(metav1.NewTime(start))
+	o.claims = []*corev1.PersistentVolumeClaim{c}
+	w := plan(o, now)
+	require.Len(t, w.create, 1)
+	require.Empty(t, w.create[0].id, "a claim that goes can't be taken over")
+	require.Empty(t, w.dropClaims)
+}
+
+func TestPlanIsAFunction(t *testing.T) {
+	t.Parallel()
+	o, names := world(t, web(4).Image("app:2").Policy(appsv1beta1.PodInPlaceIfPossible), web(4))
+	o.with(names[0], "a", "b", "c", "d")
+	first := show(plan(o, now))
+	before := o.pods[0].DeepCopy()
+	o.pods[0], o.pods[3] = o.pods[3], o.pods[0]
+	require.Equal(t, first, show(plan(o, now)), "the order of the list doesn't matter")
+	require.Empty(t, cmp.Diff(before, o.pods[3]), "what is observed is not changed")
+}
+
+func TestGoalOf(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name string
+		set  *testkit.CloneSetBuilder
+		want rollout.Goal
+	}{
+		{
+			"without surge, the budget rounds up", web(11).Rolling("0", "20%", "0"),
+			rollout.Goal{Want: 11, MaxUnavailable: 3},
+		},
+		{
+			"with surge, the budget rounds down and the surge up", web(11).Rolling("30%", "20%", "5%"),
+			rollout.Goal{Want: 11, Partition: 4, MaxUnavailable: 2, MaxSurge: 1},
+		},
+		{
+			"OnDelete has the default budget, rounded up so that a named pod can go", web(3).OnDelete(),
+			rollout.Goal{Want: 3, MaxUnavailable: 1, Mode: rollout.OnDelete},
+		},
+		{
+			"policy and pause are taken over", web(1).Policy(appsv1beta1.PodInPlaceOnly).Paused(),
+			rollout.Goal{Want: 1, MaxUnavailable: 1, Mode: rollout.InPlaceOnly, Paused: true},
+		},
+		{
+			"a spec without any default counts as one replica", testkit.CloneSet("web").Spec(func(s *appsv1beta1.CloneSetSpec) {
+				s.Replicas, s.UpdateStrategy = nil, appsv1beta1.CloneSetUpdateStrategy{}
+			}),
+			rollout.Goal{Want: 1, MaxUnavailable: 1},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			got, err := goalOf(&tt.set.Obj().Spec)
+			require.NoError(t, err)
+			require.Equal(t, tt.want, got)
+		})
+	}
+	for _, bad := range [][3]string{{"x", "1", "0"}, {"0", "x", "0"}, {"0", "1", "x"}} {
+		_, err := goalOf(&web(1).Rolling(bad[0], bad[1], bad[2]).Obj().Spec)
+		require.Error(t, err)
+	}
+}
+
+func BenchmarkPlan(b *testing.B) {
+	for _, n := range []int{100, 10_000} {
+		b.Run(fmt.Sprintf("pods=%d", n), func(b *testing.B) {
+			inPlace := func() *testkit.CloneSetBuilder { return web(int32(n)).Policy(appsv1beta1.PodInPlaceIfPossible) }
+			o, names := world(b, inPlace().Image("app:2").Rolling("50%", "10%", "0"), inPlace())
+			for i := range n {
+				o.with(names[i%2], fmt.Sprintf("%05d", i))
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				plan(o, now)
+			}
+		})
+	}
+}

@@ -1,0 +1,174 @@
+package cloneset
+
+import (
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/rollout"
+)
+
+// Reasons of the conditions FailedScale and FailedUpdate.
+const (
+	// reasonWriteFailed: the apiserver refused a write; the message is its answer.
+	reasonWriteFailed = "WriteFailed"
+	// reasonInvalidSpec: the spec has numbers that can't be resolved.
+	reasonInvalidSpec = "InvalidSpec"
+)
+
+// messageLimit keeps conditions readable.
+const messageLimit = 512
+
+// status returns the status after a pass, and what to tell about it. It counts the pods as they were observed: what the
+// pass changed comes with the next one. The function is pure.
+func status(o observed, w work, d done, now time.Time) (appsv1beta1.CloneSetStatus, []event.Event) {
+	was := &o.set.Status
+	if d.collided {
+		s := was.DeepCopy()
+		s.CollisionCount = ptr.To(ptr.Deref(s.CollisionCount, 0) + 1)
+		return *s, nil
+	}
+	s := appsv1beta1.CloneSetStatus{
+		ObservedGeneration: o.set.Generation,
+		CollisionCount:     was.CollisionCount,
+		UpdateRevision:     w.revision.Revision.Name,
+		CurrentRevision:    w.current.Name,
+		LabelSelector:      metav1.FormatLabelSelector(o.set.Spec.Selector),
+	}
+	if d.revision != nil {
+		// The revision is not there, so no name of it may be promised.
+		s.UpdateRevision, s.CurrentRevision = was.UpdateRevision, was.CurrentRevision
+	}
+	for i := range w.pods {
+		countPod(&s, &w.pods[i].Pod)
+	}
+	s.ExpectedUpdatedReplicas = int32(replicas(&o.set.Spec) - w.partition)
+	if int(s.Replicas) == replicas(&o.set.Spec) && s.UpdatedReplicas == s.Replicas {
+		s.CurrentRevision = s.UpdateRevision
+	}
+	scale, update := failures(w, d)
+	s.Conditions = setCondition(was.Conditions, appsv1beta1.CloneSetFailedScale, scale, now)
+	s.Conditions = setCondition(s.Conditions, appsv1beta1.CloneSetFailedUpdate, update, now)
+	return s, tell(o, w, d, update)
+}
+
+// countPod adds one pod.
+func countPod(s *appsv1beta1.CloneSetStatus, p *rollout.Pod) {
+	if p.Leaving {
+		return
+	}
+	add := func(all, updated *int32, counts bool) {
+		if counts {
+			*all++
+			if !p.Old {
+				*updated++
+			}
+		}
+	}
+	add(&s.Replicas, &s.UpdatedReplicas, true)
+	add(&s.ReadyReplicas, &s.UpdatedReadyReplicas, p.Ready)
+	add(&s.AvailableReplicas, &s.UpdatedAvailableReplicas, p.Available)
+}
+
+// failure is the content of a condition; the zero value says that there is none.
+type failure struct{ reason, message string }
+
+// failures are what went wrong in this pass.
+func failures(w work, d done) (scale, update failure) {
+	pick := func(errs ...error) failure {
+		for _, err := range errs {
+			if err != nil {
+				return failure{reasonWriteFailed, err.Error()}
+			}
+		}
+		return failure{}
+	}
+	scale = pick(d.created.Err, d.deleted.Err, d.ended.Err, d.claims)
+	update = pick(d.revision, d.recreated.Err, d.marked.Err, d.edited.Err, d.released.Err, d.rest)
+	if w.fault != "" {
+		update = failure{reasonInvalidSpec, w.fault}
+	}
+	for _, h := range w.holds {
+		if h.Reason == rollout.ReasonNotInPlace && update.reason == "" {
+			update = failure{string(h.Reason), h.Why}
+		}
+	}
+	return scale, update
+}
+
+// setCondition sets the condition True with what failed, or takes it off where nothing did.
+func setCondition(
+	was []appsv1beta1.CloneSetCondition, t appsv1beta1.CloneSetConditionType, f failure, now time.Time,
+) []appsv1beta1.CloneSetCondition {
+	i := slices.IndexFunc(was, func(c appsv1beta1.CloneSetCondition) bool { return c.Type == t })
+	if f.reason == "" {
+		if i < 0 {
+			return was
+		}
+		return slices.Delete(slices.Clone(was), i, i+1)
+	}
+	if len(f.message) > messageLimit {
+		f.message = f.message[:messageLimit-3] + "..."
+	}
+	at := metav1.NewTime(now.Truncate(time.Second))
+	c := appsv1beta1.CloneSetCondition{
+		Type: t, Status: corev1.ConditionTrue, Reason: f.reason, Message: f.message, LastUpdateTime: at, LastTransitionTime: at,
+	}
+	out := slices.Clone(was)
+	if i < 0 {
+		return append(out, c)
+	}
+	if out[i].Status == c.Status {
+		c.LastTransitionTime = out[i].LastTransitionTime
+		if out[i].Reason == c.Reason {
+			c.LastUpdateTime = out[i].LastUpdateTime
+		}
+	}
+	out[i] = c
+	return out
+}
+
+// tell returns the events of a pass: one for each class of writes, and one when updates turn out to be impossible.
+func tell(o observed, w work, d done, update failure) []event.Event {
+	var out []event.Event
+	say := func(names []string, good func([]string) event.Event, err error, bad func(error) event.Event) {
+		if len(names) > 0 {
+			out = append(out, good(names))
+		}
+		if err != nil {
+			out = append(out, bad(err))
+		}
+	}
+	name := w.revision.Revision.Name
+	inPlace := func(names []string) event.Event { return updatedInPlaceEvent(name, names) }
+	recreated := func(names []string) event.Event { return recreatedEvent(name, names) }
+	say(nil, nil, d.revision, failedCreateEvent)
+	say(append(slices.Clone(d.deleted.Done), d.ended.Done...), deletedEvent, d.deleted.Err, failedDeleteEvent)
+	say(nil, nil, d.ended.Err, failedDeleteEvent)
+	say(d.recreated.Done, recreated, d.recreated.Err, failedRecreateEvent)
+	say(nil, nil, d.marked.Err, failedUpdateInPlaceEvent)
+	say(d.edited.Done, inPlace, d.edited.Err, failedUpdateInPlaceEvent)
+	say(nil, nil, d.released.Err, failedUpdateInPlaceEvent)
+	say(d.created.Done, createdEvent, d.created.Err, failedCreateEvent)
+	for _, err := range []error{d.claims, d.rest} {
+		if err != nil {
+			out = append(out, failedUpdateEvent(err.Error()))
+		}
+	}
+	// What only the spec can mend is told once, not with each pass.
+	if update.reason != "" && update.reason != reasonWriteFailed && !known(o.set.Status.Conditions, update) {
+		out = append(out, failedUpdateEvent(update.message))
+	}
+	return out
+}
+
+func known(conditions []appsv1beta1.CloneSetCondition, update failure) bool {
+	return slices.ContainsFunc(conditions, func(c appsv1beta1.CloneSetCondition) bool {
+		return c.Type == appsv1beta1.CloneSetFailedUpdate && c.Reason == update.reason
+	})
+}
