@@ -1,0 +1,339 @@
+package agent
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/connrotation"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+)
+
+// CredentialSecret is the name of the Secret that holds the client certificate for the hub, unless Options say otherwise.
+// Its keys are those of type kubernetes.io/tls.
+const CredentialSecret = "flotilla-hub-credential"
+
+const (
+	// defaultRenewAt is the part of a certificate's life after which it is renewed.
+	defaultRenewAt = 0.7
+	// renewJitter spreads renewals of many members: so much of the life earlier, at most.
+	renewJitter = 0.05
+	// A failed renewal is tried again after a wait that doubles, up to the longest.
+	firstRenewWait   = time.Second
+	longestRenewWait = time.Minute
+)
+
+// What Connect and Connection.Run may end with, to be told by errors.Is. The message says what to do.
+var (
+	// ErrNoCredential: there is neither a usable certificate nor a token.
+	ErrNoCredential = errors.New("no credential for the hub")
+	// ErrUnauthorized: the hub does not know the token or the certificate (401).
+	ErrUnauthorized = errors.New("the hub does not accept the credential")
+	// ErrUntrusted: the hub's certificate is not of the CA that was given.
+	ErrUntrusted = errors.New("the hub is not the one that was named")
+	// ErrUnreachable: nobody answers at the hub's address.
+	ErrUnreachable = errors.New("the hub can't be reached")
+	// ErrDenied: the hub refused to sign.
+	ErrDenied = errors.New("the hub refused to sign the certificate")
+	// ErrExpired: the certificate ended before it could be renewed.
+	ErrExpired = errors.New("the certificate for the hub has expired")
+)
+
+// Options say how a pull member reaches its hub.
+type Options struct {
+	// Cluster is this member's name on the hub. Required.
+	Cluster string
+	// URL is the hub's apiserver, for example https://hub.example:6443. Required; https only.
+	URL string
+	// CA is the hub's certificate authority, PEM. Required unless CAHash is given; with both, the hash must be of one of
+	// its certificates.
+	CA []byte
+	// CAHash pins the CA by its public key: "sha256:" and the hexadecimal SHA-256 of its SubjectPublicKeyInfo, as kubeadm
+	// writes it. Without CA, the CA itself is fetched from the hub and believed only if it matches.
+	CAHash string
+	// Token joins the cluster; it is used where no usable certificate is stored. May be empty then.
+	Token string
+
+	// Member writes to the member and Reader reads from its apiserver without a cache. Required.
+	Member client.Client
+	Reader client.Reader
+	// Namespace is where the Secret is: the member's own. Required.
+	Namespace string
+	// Secret is the Secret's name; default CredentialSecret.
+	Secret string
+
+	// RenewAt is the part of a certificate's life after which it is renewed, between 0 and 1; default 0.7.
+	RenewAt float64
+	// Clock is the real clock outside tests. Required. It is compared with the dates in certificates.
+	Clock clock.WithTicker
+}
+
+func (o Options) complete() (Options, error) {
+	if o.Secret == "" {
+		o.Secret = CredentialSecret
+	}
+	if o.RenewAt == 0 {
+		o.RenewAt = defaultRenewAt
+	}
+	switch {
+	case o.Cluster == "":
+		return o, errors.New("the name of this cluster on the hub is missing")
+	case o.RenewAt < 0 || o.RenewAt >= 1:
+		return o, fmt.Errorf("renewal at %v of a certificate's life: it must be between 0 and 1", o.RenewAt)
+	case len(o.CA) == 0 && o.CAHash == "":
+		return o, errors.New("the hub's CA is missing: give the CA or its hash")
+	}
+	return o, checkURL(o.URL)
+}
+
+// Connection is a pull member's way to the hub. Config works for as long as Run does.
+type Connection struct {
+	// Config reaches the hub. Its transport shows whichever certificate is in use when a connection is opened; it has no
+	// rate limit of its own.
+	Config *rest.Config
+
+	options    Options
+	clusterUID string
+	ca         []byte
+	current    atomic.Pointer[tls.Certificate]
+	renewed    atomic.Pointer[metav1.Time]
+	dialer     *connrotation.Dialer
+}
+
+// Connect returns a connection with a usable certificate: the stored one, or a new one that it asks for with the token,
+// which takes until the hub has signed. The error is one of this package's, or of the member's apiserver.
+//
+// +kubebuilder:rbac:groups="",namespace=flotilla-system,resources=secrets,verbs=create
+// +kubebuilder:rbac:groups="",namespace=flotilla-system,resources=secrets,resourceNames=flotilla-hub-credential,verbs=get;update;delete
+func Connect(ctx context.Context, o Options) (*Connection, error) {
+	c, err := connect(ctx, o)
+	if err != nil {
+		connectFailures.WithLabelValues(o.Cluster, failure(err)).Inc()
+	}
+	return c, err
+}
+
+func connect(ctx context.Context, o Options) (*Connection, error) {
+	if err := registerMetrics(); err != nil {
+		return nil, err
+	}
+	o, err := o.complete()
+	if err != nil {
+		return nil, err
+	}
+	uid, err := ClusterUID(ctx, o.Reader)
+	if err != nil {
+		return nil, err
+	}
+	ca, err := o.trust(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c := &Connection{options: o, clusterUID: uid, ca: ca, dialer: connrotation.NewDialer((&net.Dialer{
+		Timeout: 30 * time.Second, KeepAlive: 30 * time.Second,
+	}).DialContext)}
+	if err := c.configure(); err != nil {
+		return nil, err
+	}
+	stored, err := c.load(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if stored != nil {
+		c.use(stored)
+		err = c.probe(ctx)
+		if err == nil || !errors.Is(err, ErrUnauthorized) || o.Token == "" {
+			return c.orClose(err)
+		}
+	}
+	return c.orClose(c.join(ctx))
+}
+
+// orClose returns c, or closes what it opened.
+func (c *Connection) orClose(err error) (*Connection, error) {
+	if err != nil {
+		c.dialer.CloseAll()
+		return nil, err
+	}
+	return c, nil
+}
+
+// configure makes Config. TLS is in the transport, so that the certificate can change under it.
+func (c *Connection) configure() error {
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(c.ca) {
+		return errors.New("the hub's CA holds no certificate in PEM")
+	}
+	transport := utilnet.SetTransportDefaults(&http.Transport{
+		Proxy:               http.ProxyFromEnvironment,
+		TLSHandshakeTimeout: 10 * time.Second,
+		MaxIdleConnsPerHost: 25,
+		DialContext:         c.dialer.DialContext,
+		TLSClientConfig: &tls.Config{
+			MinVersion: tls.VersionTLS12,
+			RootCAs:    pool,
+			GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+				if current := c.current.Load(); current != nil {
+					return current, nil
+				}
+				return &tls.Certificate{}, nil
+			},
+		},
+	})
+	c.Config = &rest.Config{Host: c.options.URL, Transport: transport, QPS: -1, UserAgent: "flotilla-agent"}
+	return nil
+}
+
+// probe makes one request, to tell a good credential from a bad one before caches hide the reason.
+func (c *Connection) probe(ctx context.Context) error {
+	hub, err := hubClient(c.Config)
+	if err != nil {
+		return err
+	}
+	err = hub.Get(ctx, client.ObjectKey{Name: c.options.Cluster}, &fleetv1alpha1.MemberCluster{})
+	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
+		return nil // Known, and for Run to judge.
+	}
+	return c.options.explain(err, "the stored certificate; if the hub is a new one, give a new token")
+}
+
+// use makes a certificate the one that is shown, and closes connections that were opened with another.
+func (c *Connection) use(cert *tls.Certificate) {
+	c.current.Store(cert)
+	c.dialer.CloseAll()
+	certificateEnds.WithLabelValues(c.options.Cluster).Set(float64(cert.Leaf.NotAfter.Unix()))
+}
+
+// Run renews the certificate until ctx ends, which is no error. It ends with ErrExpired when the hub could not be moved
+// to sign in time: then Connect is needed again, with a new token.
+func (c *Connection) Run(ctx context.Context) error {
+	wait, log := firstRenewWait, ctrl.LoggerFrom(ctx).WithValues("cluster", c.options.Cluster)
+	at := c.renewAt(rand.Float64()) //nolint:gosec // Jitter needs no secrecy.
+	for {
+		if !c.sleepUntil(ctx, at) {
+			return nil
+		}
+		err := c.renew(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err == nil {
+			log.Info("Renewed certificate", "until", c.current.Load().Leaf.NotAfter)
+			wait, at = firstRenewWait, c.renewAt(rand.Float64()) //nolint:gosec // Jitter needs no secrecy.
+			continue
+		}
+		connectFailures.WithLabelValues(c.options.Cluster, failure(err)).Inc()
+		now := c.options.Clock.Now()
+		if ends := c.current.Load().Leaf.NotAfter; !now.Before(ends) {
+			return fmt.Errorf("%w at %s, give a new token: %w", ErrExpired, ends.Format(time.RFC3339), err)
+		}
+		log.Error(err, "Could not renew certificate", "after", wait)
+		at, wait = now.Add(wait), min(2*wait, longestRenewWait)
+	}
+}
+
+// renewAt is when to renew: at RenewAt of the certificate's life, and by jitter (0 to 1) up to 5 % of it earlier.
+func (c *Connection) renewAt(jitter float64) time.Time {
+	leaf := c.current.Load().Leaf
+	life := leaf.NotAfter.Sub(leaf.NotBefore)
+	return leaf.NotBefore.Add(time.Duration(float64(life) * max(c.options.RenewAt-renewJitter*jitter, 0)))
+}
+
+// sleepUntil tells whether the time came before ctx ended.
+func (c *Connection) sleepUntil(ctx context.Context, at time.Time) bool {
+	timer := c.options.Clock.NewTimer(at.Sub(c.options.Clock.Now()))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C():
+		return true
+	}
+}
+
+// Credential describes the certificate in use, for link.Link. It may be called concurrently.
+func (c *Connection) Credential() *fleetv1alpha1.CredentialStatus {
+	cert := c.current.Load()
+	if cert == nil {
+		return nil
+	}
+	ends := metav1.NewTime(cert.Leaf.NotAfter)
+	return &fleetv1alpha1.CredentialStatus{NotAfter: &ends, LastRenewal: c.renewed.Load(), Serial: cert.Leaf.SerialNumber.Text(16)}
+}
+
+// Forget deletes the stored certificate, after the cluster has left the hub.
+func (c *Connection) Forget(ctx context.Context) error {
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: c.options.Namespace, Name: c.options.Secret}}
+	if err := c.options.Member.Delete(ctx, secret); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("delete secret %s/%s: %w", secret.Namespace, secret.Name, err)
+	}
+	return nil
+}
+
+// load returns the stored certificate, or nil if there is none that is of this cluster and lives.
+func (c *Connection) load(ctx context.Context) (*tls.Certificate, error) {
+	secret := &corev1.Secret{}
+	key := client.ObjectKey{Namespace: c.options.Namespace, Name: c.options.Secret}
+	err := c.options.Reader.Get(ctx, key, secret)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("get secret %s: %w", key, err)
+	}
+	cert, err := tls.X509KeyPair(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Info("Passed over stored certificate", "reason", err.Error())
+		return nil, nil
+	}
+	switch {
+	case cert.Leaf.Subject.CommonName != fleetv1alpha1.User(c.options.Cluster):
+		ctrl.LoggerFrom(ctx).Info("Passed over stored certificate", "reason", "it is of another cluster name")
+		return nil, nil
+	case !c.options.Clock.Now().Before(cert.Leaf.NotAfter):
+		ctrl.LoggerFrom(ctx).Info("Passed over stored certificate", "reason", "it has expired")
+		return nil, nil
+	}
+	// When the certificate was got is not stored; its own date is, within the minutes that signers date back.
+	c.renewed.Store(&metav1.Time{Time: cert.Leaf.NotBefore})
+	return &cert, nil
+}
+
+// store keeps a certificate before it is used, so that a crash does not lose it.
+func (c *Connection) store(ctx context.Context, certificate, key []byte) error {
+	secret := &corev1.Secret{}
+	at := client.ObjectKey{Namespace: c.options.Namespace, Name: c.options.Secret}
+	err := c.options.Reader.Get(ctx, at, secret)
+	found := err == nil
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("get secret %s: %w", at, err)
+	}
+	secret.Namespace, secret.Name = at.Namespace, at.Name
+	secret.Data = map[string][]byte{corev1.TLSCertKey: certificate, corev1.TLSPrivateKeyKey: key}
+	if found {
+		err = c.options.Member.Update(ctx, secret)
+	} else {
+		secret.Type = corev1.SecretTypeTLS
+		err = c.options.Member.Create(ctx, secret)
+	}
+	if err != nil {
+		return fmt.Errorf("keep the certificate in secret %s: %w", at, err)
+	}
+	return nil
+}

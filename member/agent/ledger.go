@@ -1,0 +1,122 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+)
+
+// ledger is what was applied here, line by line. The agent is its only writer, so it is read once, at the start, and
+// what is in memory is what is stored. It may be used concurrently.
+type ledger struct {
+	client client.Client
+	reader client.Reader
+
+	mu    sync.Mutex
+	lines map[string]fleetv1alpha1.AppliedWork
+}
+
+// newLedger reads the ledger from the apiserver itself: a line that a cache did not show would make its object foreign.
+func newLedger(ctx context.Context, c client.Client, reader client.Reader) (*ledger, error) {
+	list := &fleetv1alpha1.AppliedWorkList{}
+	if err := reader.List(ctx, list); err != nil {
+		return nil, fmt.Errorf("read the ledger: %w", err)
+	}
+	l := &ledger{client: c, reader: reader, lines: make(map[string]fleetv1alpha1.AppliedWork, len(list.Items))}
+	for i := range list.Items {
+		l.lines[list.Items[i].Name] = list.Items[i]
+	}
+	return l, nil
+}
+
+// get returns a copy of a line, or nil.
+func (l *ledger) get(name string) *fleetv1alpha1.AppliedWork {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	line, ok := l.lines[name]
+	if !ok {
+		return nil
+	}
+	return line.DeepCopy()
+}
+
+// of returns copies of all lines of one hub, by name.
+func (l *ledger) of(hubUID string) []*fleetv1alpha1.AppliedWork {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var out []*fleetv1alpha1.AppliedWork
+	for _, name := range slices.Sorted(maps.Keys(l.lines)) {
+		if line := l.lines[name]; line.Spec.HubUID == hubUID {
+			out = append(out, line.DeepCopy())
+		}
+	}
+	return out
+}
+
+// put writes a line and returns it as it is now. After a conflict the line is read again, and the error asks for a new
+// pass.
+func (l *ledger) put(ctx context.Context, name string, spec fleetv1alpha1.AppliedWorkSpec) (*fleetv1alpha1.AppliedWork, error) {
+	line := l.get(name)
+	var err error
+	if line == nil {
+		line = &fleetv1alpha1.AppliedWork{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec}
+		err = l.client.Create(ctx, line)
+	} else {
+		line.Spec = spec
+		err = l.client.Update(ctx, line)
+	}
+	if err != nil {
+		return nil, l.settle(ctx, fmt.Errorf("write line %s of the ledger: %w", name, err), name)
+	}
+	l.set(name, line)
+	return line.DeepCopy(), nil
+}
+
+// drop deletes a line. One that is gone is no error.
+func (l *ledger) drop(ctx context.Context, name string) error {
+	line := l.get(name)
+	if line == nil {
+		return nil
+	}
+	uid := line.UID
+	err := l.client.Delete(ctx, line, client.Preconditions{UID: &uid})
+	if client.IgnoreNotFound(err) != nil {
+		return l.settle(ctx, fmt.Errorf("delete line %s of the ledger: %w", name, err), name)
+	}
+	l.set(name, nil)
+	return nil
+}
+
+// settle reads a line again after somebody else wrote it: then memory and store agree again for the next pass.
+func (l *ledger) settle(ctx context.Context, cause error, name string) error {
+	if !apierrors.IsConflict(cause) && !apierrors.IsAlreadyExists(cause) && !apierrors.IsNotFound(cause) {
+		return cause
+	}
+	line := &fleetv1alpha1.AppliedWork{}
+	err := l.reader.Get(ctx, client.ObjectKey{Name: name}, line)
+	switch {
+	case err == nil:
+		l.set(name, line)
+	case apierrors.IsNotFound(err):
+		l.set(name, nil)
+	}
+	return cause
+}
+
+func (l *ledger) set(name string, line *fleetv1alpha1.AppliedWork) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if line == nil {
+		delete(l.lines, name)
+		return
+	}
+	l.lines[name] = *line.DeepCopy()
+}

@@ -1,0 +1,435 @@
+package agent
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/link"
+)
+
+const (
+	testHub = "hub-1"
+	testRow = "row-1"
+	testUID = "object-1"
+)
+
+func testNow() time.Time { return time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC) }
+
+// scene is an observation to start from: a row of generation 3 whose object was applied and is as asked.
+type scene struct {
+	observed
+}
+
+func manifest(replicas int) []byte {
+	raw, err := json.Marshal(map[string]any{
+		"apiVersion": "apps.kruise.io/v1beta1", "kind": "UnitedDeployment",
+		"metadata": map[string]any{"namespace": "shop", "name": "web", "labels": map[string]any{"app": "web"}},
+		"spec": map[string]any{
+			"replicas": replicas,
+			"topology": map[string]any{"subsets": []any{map[string]any{"name": "a", "replicas": replicas}}},
+		},
+	})
+	if err != nil {
+		panic(err)
+	}
+	return raw
+}
+
+func newScene(t *testing.T) *scene {
+	t.Helper()
+	want, err := render(manifest(5), nil, testRow)
+	require.NoError(t, err)
+	live := want.object.DeepCopy()
+	live.SetUID(testUID)
+	live.SetGeneration(7)
+	s := &scene{observed{
+		row: &fleetv1alpha1.MemberWork{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "fleet-east", Name: "uniteddeployment-abc", UID: testRow, Generation: 3},
+			Spec:       fleetv1alpha1.MemberWorkSpec{Grant: fleetv1alpha1.WorkGrant{Epoch: 4}, Deletion: fleetv1alpha1.LeaveDelete},
+		},
+		view:  view{act: true, hubUID: testHub, epoch: 4, hubEpoch: 4},
+		want:  want,
+		live:  live,
+		fresh: true,
+	}}
+	s.line = &fleetv1alpha1.AppliedWork{Spec: appliedLine(s.observed, live)}
+	s.line.Name = s.row.Name
+	return s
+}
+
+func (s *scene) ask(t *testing.T, replicas int) {
+	t.Helper()
+	want, err := render(manifest(replicas), nil, testRow)
+	require.NoError(t, err)
+	s.want = want
+}
+
+func (s *scene) withdraw(policy fleetv1alpha1.LeavePolicy) {
+	s.row.DeletionTimestamp = &metav1.Time{Time: testNow()}
+	s.row.Spec.Deletion = policy
+	s.want = nil
+}
+
+func TestPlan(t *testing.T) {
+	t.Parallel()
+	type expect struct {
+		act       act
+		ledger    bool
+		drift     bool
+		withdrawn bool
+		stopped   string
+		recheck   time.Duration
+	}
+	tests := []struct {
+		name string
+		in   func(t *testing.T, s *scene)
+		want expect
+	}{
+		{
+			name: "an object that is as asked is left alone",
+			in:   func(*testing.T, *scene) {},
+			want: expect{act: actNothing},
+		},
+		{
+			name: "without the claim nothing is done",
+			in:   func(_ *testing.T, s *scene) { s.view.act, s.live, s.line = false, nil, nil },
+			want: expect{act: actNothing},
+		},
+		{
+			name: "without the claim a withdrawn row is not worked off either",
+			in:   func(_ *testing.T, s *scene) { s.view.act = false; s.withdraw(fleetv1alpha1.LeaveDelete) },
+			want: expect{act: actNothing},
+		},
+		{
+			name: "in a leaving cluster nothing is applied any more",
+			in:   func(t *testing.T, s *scene) { s.view.leaving = true; s.ask(t, 9) },
+			want: expect{act: actNothing},
+		},
+		{
+			name: "a new object is written to the ledger before it is made",
+			in:   func(_ *testing.T, s *scene) { s.live, s.line = nil, nil },
+			want: expect{act: actApply, ledger: true},
+		},
+		{
+			name: "after a crash between ledger and apply the line is not written again",
+			in: func(_ *testing.T, s *scene) {
+				s.live, s.line = nil, &fleetv1alpha1.AppliedWork{Spec: newLine(s.observed)}
+			},
+			want: expect{act: actApply},
+		},
+		{
+			name: "after a crash between apply and ledger our mark tells that the object is ours",
+			in:   func(_ *testing.T, s *scene) { s.line = &fleetv1alpha1.AppliedWork{Spec: newLine(s.observed)} },
+			want: expect{act: actApply},
+		},
+		{
+			name: "an object that somebody made while we had only the ledger is foreign",
+			in: func(_ *testing.T, s *scene) {
+				s.line = &fleetv1alpha1.AppliedWork{Spec: newLine(s.observed)}
+				s.live.SetAnnotations(nil)
+			},
+			want: expect{act: actNothing, stopped: fleetv1alpha1.ReasonForeignObject, recheck: recheckBlocked},
+		},
+		{
+			name: "an object without a line is foreign, even with our mark",
+			in:   func(_ *testing.T, s *scene) { s.line = nil },
+			want: expect{act: actNothing, stopped: fleetv1alpha1.ReasonForeignObject, recheck: recheckBlocked},
+		},
+		{
+			name: "an object that was made again by somebody else is foreign",
+			in:   func(_ *testing.T, s *scene) { s.live.SetUID("object-2") },
+			want: expect{act: actNothing, stopped: fleetv1alpha1.ReasonForeignObject, recheck: recheckBlocked},
+		},
+		{
+			name: "an object that was deleted here is made again, ledger first",
+			in:   func(_ *testing.T, s *scene) { s.live = nil },
+			want: expect{act: actApply, ledger: true, drift: true},
+		},
+		{
+			name: "a namespace that is missing blocks the row",
+			in:   func(_ *testing.T, s *scene) { s.live, s.line, s.noNamespace = nil, nil, true },
+			want: expect{act: actNothing, stopped: fleetv1alpha1.ReasonNamespaceNotFound, recheck: recheckBlocked},
+		},
+		{
+			name: "a namespace outside the limits blocks the row",
+			in:   func(_ *testing.T, s *scene) { s.view.namespaces = []string{"other"} },
+			want: expect{act: actNothing, stopped: fleetv1alpha1.ReasonNamespaceNotAllowed, recheck: recheckBlocked},
+		},
+		{
+			name: "a row that asks for another object than before is refused",
+			in:   func(_ *testing.T, s *scene) { s.line.Spec.Object.Name = "shop" },
+			want: expect{act: actNothing, stopped: fleetv1alpha1.ReasonInvalid, recheck: recheckBlocked},
+		},
+		{
+			name: "a content that can't be read blocks the row and deletes nothing",
+			in: func(_ *testing.T, s *scene) {
+				s.want, s.refused = nil, blocked(fleetv1alpha1.ReasonContentNotFound, "gone")
+			},
+			want: expect{act: actNothing, stopped: fleetv1alpha1.ReasonContentNotFound, recheck: recheckBlocked},
+		},
+		{
+			name: "a new grant is applied and is no drift",
+			in:   func(t *testing.T, s *scene) { s.ask(t, 6) },
+			want: expect{act: actApply},
+		},
+		{
+			name: "a changed spec is drift",
+			in:   func(_ *testing.T, s *scene) { s.live.SetGeneration(8) },
+			want: expect{act: actApply, drift: true},
+		},
+		{
+			name: "a changed label is drift though the generation stays",
+			in:   func(_ *testing.T, s *scene) { s.live.SetLabels(map[string]string{"app": "other"}) },
+			want: expect{act: actApply, drift: true},
+		},
+		{
+			name: "a label of others is none",
+			in: func(_ *testing.T, s *scene) {
+				s.live.SetLabels(map[string]string{"app": "web", "team": "blue"})
+			},
+			want: expect{act: actNothing},
+		},
+		{
+			name: "an object that somebody deletes is waited for",
+			in:   func(_ *testing.T, s *scene) { s.live.SetDeletionTimestamp(&metav1.Time{Time: testNow()}) },
+			want: expect{act: actNothing},
+		},
+		{
+			name: "at a lower epoch replicas do not go down",
+			in:   func(t *testing.T, s *scene) { s.row.Spec.Grant.Epoch = 3; s.ask(t, 4) },
+			want: expect{act: actNothing, stopped: fleetv1alpha1.ReasonEpochRegression, recheck: recheckBlocked},
+		},
+		{
+			name: "at a lower epoch replicas may go up",
+			in:   func(t *testing.T, s *scene) { s.row.Spec.Grant.Epoch = 3; s.ask(t, 6) },
+			want: expect{act: actApply},
+		},
+		{
+			name: "a row without an epoch is judged by the hub's",
+			in:   func(t *testing.T, s *scene) { s.row.Spec.Grant.Epoch, s.view.hubEpoch = 0, 3; s.ask(t, 4) },
+			want: expect{act: actNothing, stopped: fleetv1alpha1.ReasonEpochRegression, recheck: recheckBlocked},
+		},
+		{
+			name: "at a lower epoch nothing is deleted (I20)",
+			in:   func(_ *testing.T, s *scene) { s.row.Spec.Grant.Epoch = 3; s.withdraw(fleetv1alpha1.LeaveDelete) },
+			want: expect{act: actNothing, stopped: fleetv1alpha1.ReasonEpochRegression, recheck: recheckBlocked},
+		},
+		{
+			name: "a withdrawn row with policy Delete deletes its object",
+			in:   func(_ *testing.T, s *scene) { s.withdraw(fleetv1alpha1.LeaveDelete) },
+			want: expect{act: actDelete},
+		},
+		{
+			name: "an object that is being deleted is deleted once",
+			in: func(_ *testing.T, s *scene) {
+				s.withdraw(fleetv1alpha1.LeaveDelete)
+				s.live.SetDeletionTimestamp(&metav1.Time{Time: testNow()})
+			},
+			want: expect{act: actNothing},
+		},
+		{
+			name: "a withdrawn row with policy Orphan keeps its object",
+			in:   func(_ *testing.T, s *scene) { s.withdraw(fleetv1alpha1.LeaveOrphan) },
+			want: expect{act: actOrphan},
+		},
+		{
+			name: "a withdrawn row whose object is gone is done (I12)",
+			in:   func(_ *testing.T, s *scene) { s.withdraw(fleetv1alpha1.LeaveDelete); s.live = nil },
+			want: expect{act: actForget},
+		},
+		{
+			name: "an object that was made again by others is not deleted (I11)",
+			in:   func(_ *testing.T, s *scene) { s.withdraw(fleetv1alpha1.LeaveDelete); s.live.SetUID("object-2") },
+			want: expect{act: actForget},
+		},
+		{
+			name: "a withdrawn row that was never applied leaves a foreign object alone",
+			in:   func(_ *testing.T, s *scene) { s.withdraw(fleetv1alpha1.LeaveDelete); s.line = nil },
+			want: expect{act: actNothing, withdrawn: true},
+		},
+		{
+			name: "an object that the agent may not read is not taken for gone (I10)",
+			in: func(_ *testing.T, s *scene) {
+				s.withdraw(fleetv1alpha1.LeaveDelete)
+				s.live, s.refused = nil, blocked(fleetv1alpha1.ReasonForbidden, "no right")
+			},
+			want: expect{act: actNothing, stopped: fleetv1alpha1.ReasonForbidden, recheck: recheckBlocked},
+		},
+		{
+			name: "an object that is changed back each time is applied less and less often (I41)",
+			in: func(_ *testing.T, s *scene) {
+				s.live.SetGeneration(8)
+				s.contention = contention{hash: s.want.hash, count: freeApplies, last: testNow()}
+			},
+			want: expect{act: actNothing, stopped: reasonContended, recheck: firstWait},
+		},
+		{
+			name: "what the hub asks anew does not wait for that",
+			in: func(t *testing.T, s *scene) {
+				s.contention = contention{hash: s.want.hash, count: 20, last: testNow()}
+				s.ask(t, 6)
+			},
+			want: expect{act: actApply},
+		},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			s := newScene(t)
+			tc.in(t, s)
+			p := plan(s.observed, testNow())
+			got := expect{act: p.act, ledger: p.line != nil, drift: p.drift, withdrawn: p.withdrawn, recheck: p.recheck}
+			if p.stopped != nil {
+				got.stopped = p.stopped.reason
+				require.NotEmpty(t, p.stopped.message, "a stop names the way out")
+			}
+			require.Empty(t, cmp.Diff(tc.want, got, cmp.AllowUnexported(expect{})))
+			require.NotEmpty(t, p.why)
+			if p.line != nil {
+				require.Empty(t, p.line.Object.UID, "the line before the object has no UID")
+				require.Equal(t, testHub, p.line.HubUID)
+				require.Equal(t, link.AgentManager, p.line.FieldManager)
+			}
+		})
+	}
+}
+
+func TestContentionWaitsLongerEachTimeAndForgetsAfterAQuietWhile(t *testing.T) {
+	t.Parallel()
+	c, now := contention{}, testNow()
+	var waits []time.Duration
+	for range 14 {
+		wait := c.wait("h", now)
+		waits = append(waits, wait)
+		now = now.Add(wait)
+		c = c.next("h", now)
+	}
+	require.Equal(t, []time.Duration{
+		0, 0, 0, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, 32 * time.Second, 64 * time.Second,
+		128 * time.Second, 256 * time.Second, 5 * time.Minute, 5 * time.Minute, 5 * time.Minute,
+	}, waits)
+	require.Zero(t, c.wait("h", now.Add(quietForgetful+time.Second)))
+	require.Equal(t, 1, c.next("h", now.Add(quietForgetful+time.Second)).count)
+}
+
+func TestScalesIn(t *testing.T) {
+	t.Parallel()
+	object := func(replicas int64, subsets ...any) *unstructured.Unstructured {
+		return &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
+			"replicas": replicas, "topology": map[string]any{"subsets": subsets},
+		}}}
+	}
+	subset := func(name string, replicas int64) any { return map[string]any{"name": name, "replicas": replicas} }
+	tests := []struct {
+		name       string
+		want, live *unstructured.Unstructured
+		where      string
+	}{
+		{"equal numbers do not", object(5, subset("a", 5)), object(5, subset("a", 5)), ""},
+		{"a lower total does", object(4), object(5), "spec.replicas"},
+		{"a lower subset does though the total stays", object(5, subset("a", 2), subset("b", 3)), object(5, subset("a", 3), subset("b", 2)), "spec.topology.subsets[a]"},
+		{"a subset that is left out does", object(5, subset("a", 5)), object(5, subset("a", 5), subset("b", 0)), "spec.topology.subsets[b]"},
+		{"growth does not", object(6, subset("a", 6)), object(5, subset("a", 5)), ""},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, tc.where, scalesIn(tc.want, tc.live))
+		})
+	}
+}
+
+func TestDifferencesNameThePathsThatWeSetAndOthersChanged(t *testing.T) {
+	t.Parallel()
+	want := map[string]any{
+		"metadata": map[string]any{"labels": map[string]any{"app": "web"}},
+		"spec": map[string]any{
+			"replicas": int64(5), "paused": false, "gone": "x", "empty": map[string]any{},
+			"list": []any{map[string]any{"name": "a", "n": int64(1)}, map[string]any{"name": "b"}},
+			"long": []any{"x", "y"},
+		},
+	}
+	live := map[string]any{
+		"metadata": map[string]any{"labels": map[string]any{"app": "web", "team": "blue"}, "uid": "u"},
+		"spec": map[string]any{
+			"replicas": float64(5), "paused": true, "defaulted": "y",
+			"list": []any{map[string]any{"name": "a", "n": int64(2)}, map[string]any{"name": "b", "extra": true}},
+			"long": []any{"x"},
+		},
+		"status": map[string]any{},
+	}
+	require.Equal(t, []string{"spec.gone", "spec.list[0].n", "spec.long", "spec.paused"}, differences(want, live))
+	require.Empty(t, differences(want, want))
+}
+
+func TestBoundPathsKeepsFiveShortOnes(t *testing.T) {
+	t.Parallel()
+	var in []string
+	for i := range 9 {
+		in = append(in, fmt.Sprintf(".spec.a%d", i/2))
+	}
+	in[0] = "." + string(make([]byte, 300))
+	got := boundPaths(in)
+	require.Len(t, got, driftPaths)
+	require.Len(t, got[0], driftLength)
+	require.Equal(t, []string{"spec.a0", "spec.a1", "spec.a2", "spec.a3"}, got[1:])
+}
+
+func TestRender(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name            string
+		manifest, patch string
+		err             string
+	}{
+		{name: "a patch lays over the manifest", manifest: `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":{"x":"1","y":"2"}}`, patch: `{"data":{"x":null,"z":"3"}}`},
+		{name: "a manifest that is no JSON is refused", manifest: `kind: ConfigMap`, err: "read the manifest"},
+		{name: "a manifest without a kind is refused", manifest: `{"apiVersion":"v1","metadata":{"name":"a"}}`, err: "read the manifest"},
+		{name: "a manifest without a name is refused", manifest: `{"apiVersion":"v1","kind":"ConfigMap"}`, err: "metadata.name"},
+		{name: "a patch that is no JSON is refused", manifest: `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}}`, patch: `{`, err: "lay the patch"},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			got, err := render([]byte(tc.manifest), []byte(tc.patch), testRow)
+			if tc.err != "" {
+				require.ErrorContains(t, err, tc.err)
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, map[string]any{"y": "2", "z": "3"}, got.object.Object["data"])
+			require.Equal(t, testRow, got.object.GetAnnotations()[keys.FleetRowUID])
+			again, err := render([]byte(tc.manifest), []byte(tc.patch), testRow)
+			require.NoError(t, err)
+			require.Equal(t, got.hash, again.hash)
+			other, err := render([]byte(tc.manifest), []byte(tc.patch), "row-2")
+			require.NoError(t, err)
+			require.NotEqual(t, got.hash, other.hash)
+			require.Len(t, got.hash, 64)
+		})
+	}
+}
+
+func TestObjectsWithoutGenerationAreComparedFieldByField(t *testing.T) {
+	t.Parallel()
+	want, err := render([]byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":{"x":"1"}}`), nil, testRow)
+	require.NoError(t, err)
+	live := want.object.DeepCopy()
+	live.SetUID(types.UID(testUID))
+	line := &fleetv1alpha1.AppliedWork{Spec: fleetv1alpha1.AppliedWorkSpec{
+		Object: fleetv1alpha1.LedgerObject{UID: testUID}, AppliedHash: want.hash,
+	}}
+	require.True(t, inPlace(line, want, live))
+	require.NoError(t, unstructured.SetNestedField(live.Object, "2", "data", "x"))
+	require.False(t, inPlace(line, want, live))
+}

@@ -1,0 +1,51 @@
+package agent
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+
+	jsonpatch "github.com/evanphx/json-patch/v5"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/flotilla-io/flotilla/apis/keys"
+)
+
+// rendered is the object that a row asks for.
+type rendered struct {
+	object *unstructured.Unstructured
+	// hash is the SHA-256 of the object's JSON, hexadecimal.
+	hash string
+}
+
+// render lays a row's patch (a JSON merge patch, may be empty) over its manifest and marks the object with the row's
+// UID. Equal input gives equal bytes, and so an equal hash. The error is for people: it says what the hub got wrong.
+func render(manifest, patch []byte, rowUID string) (*rendered, error) {
+	if len(patch) > 0 {
+		merged, err := jsonpatch.MergePatch(manifest, patch)
+		if err != nil {
+			return nil, fmt.Errorf("lay the patch over the manifest: %w", err)
+		}
+		manifest = merged
+	}
+	object := &unstructured.Unstructured{}
+	if err := object.UnmarshalJSON(manifest); err != nil {
+		return nil, fmt.Errorf("read the manifest: %w", err)
+	}
+	if object.GetName() == "" {
+		return nil, fmt.Errorf("the manifest of kind %s has no metadata.name", object.GetKind())
+	}
+	annotations := object.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[keys.FleetRowUID] = rowUID
+	object.SetAnnotations(annotations)
+	raw, err := json.Marshal(object.Object)
+	if err != nil {
+		return nil, fmt.Errorf("write the manifest: %w", err)
+	}
+	sum := sha256.Sum256(raw)
+	return &rendered{object: object, hash: hex.EncodeToString(sum[:])}, nil
+}

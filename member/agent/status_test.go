@@ -1,0 +1,241 @@
+package agent
+
+import (
+	"encoding/json"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+)
+
+// report lays a status of the object's own controller over the scene's object.
+func (s *scene) report(t *testing.T, u appsv1beta1.UnitedDeploymentStatus) {
+	t.Helper()
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&u)
+	require.NoError(t, err)
+	s.live.Object["status"] = content
+}
+
+func allFive() appsv1beta1.UnitedDeploymentStatus {
+	return appsv1beta1.UnitedDeploymentStatus{
+		ObservedGeneration: 7, Replicas: 5, ReadyReplicas: 5, AvailableReplicas: 5, UpdatedReplicas: 5, UpdatedReadyReplicas: 5,
+		UpdatedRevision: "web-1", CurrentRevision: "web-1",
+		SubsetStatuses: []appsv1beta1.SubsetStatus{{
+			Name: "a", Replicas: 5, ReadyReplicas: 5, AvailableReplicas: 5, UpdatedReplicas: 5, UpdatedReadyReplicas: 5,
+		}},
+	}
+}
+
+func TestStatus(t *testing.T) {
+	t.Parallel()
+	five := fleetv1alpha1.WorkCounts{Desired: 5, Replicas: 5, Ready: 5, Available: 5, Updated: 5, UpdatedReady: 5}
+	last := fleetv1alpha1.MemberWorkStatus{ObservedGeneration: 2, Phase: fleetv1alpha1.WorkHealthy}
+	tests := []struct {
+		name string
+		in   func(t *testing.T, s *scene)
+		want fleetv1alpha1.MemberWorkStatus
+	}{
+		{
+			name: "all replicas there and available is Healthy and acknowledges the row",
+			in:   func(t *testing.T, s *scene) { s.report(t, allFive()) },
+			want: fleetv1alpha1.MemberWorkStatus{
+				ObservedGeneration: 3, Phase: fleetv1alpha1.WorkHealthy, Revision: "web-1", Counts: five,
+				Subsets: []fleetv1alpha1.SubsetCounts{{Name: "a", WorkCounts: five}},
+			},
+		},
+		{
+			name: "numbers of an older generation of the object do not acknowledge the row (I23)",
+			in: func(t *testing.T, s *scene) {
+				u := allFive()
+				u.ObservedGeneration = 6
+				s.report(t, u)
+			},
+			want: fleetv1alpha1.MemberWorkStatus{
+				ObservedGeneration: 2, Phase: fleetv1alpha1.WorkProgressing, Revision: "web-1", Counts: five,
+				Subsets: []fleetv1alpha1.SubsetCounts{{Name: "a", WorkCounts: five}},
+			},
+		},
+		{
+			name: "a controller that never came round acknowledges nothing",
+			in:   func(*testing.T, *scene) {},
+			want: fleetv1alpha1.MemberWorkStatus{
+				ObservedGeneration: 2, Phase: fleetv1alpha1.WorkProgressing, Counts: fleetv1alpha1.WorkCounts{Desired: 5},
+			},
+		},
+		{
+			name: "pods that the partition keeps old do not hold back Healthy",
+			in: func(t *testing.T, s *scene) {
+				u := allFive()
+				u.UpdatedReplicas, u.UpdatedReadyReplicas = 2, 2
+				u.SubsetStatuses[0].UpdatedReplicas, u.SubsetStatuses[0].UpdatedReadyReplicas, u.SubsetStatuses[0].Partition = 2, 2, 3
+				s.report(t, u)
+			},
+			want: fleetv1alpha1.MemberWorkStatus{
+				ObservedGeneration: 3, Phase: fleetv1alpha1.WorkHealthy, Revision: "web-1",
+				Counts: fleetv1alpha1.WorkCounts{Desired: 5, Replicas: 5, Ready: 5, Available: 5, Updated: 2, UpdatedReady: 2},
+				Subsets: []fleetv1alpha1.SubsetCounts{{
+					Name: "a", Partition: 3, WorkCounts: fleetv1alpha1.WorkCounts{Desired: 5, Replicas: 5, Ready: 5, Available: 5, Updated: 2, UpdatedReady: 2},
+				}},
+			},
+		},
+		{
+			name: "a failing subset is Degraded with its own words",
+			in: func(t *testing.T, s *scene) {
+				u := allFive()
+				u.Conditions = []appsv1beta1.UnitedDeploymentCondition{{Type: appsv1beta1.SubsetFailure, Status: corev1.ConditionTrue, Message: "quota"}}
+				s.report(t, u)
+			},
+			want: fleetv1alpha1.MemberWorkStatus{
+				ObservedGeneration: 3, Phase: fleetv1alpha1.WorkDegraded, Reason: "SubsetFailure", Message: "quota", Revision: "web-1", Counts: five,
+				Subsets: []fleetv1alpha1.SubsetCounts{{Name: "a", WorkCounts: five}},
+			},
+		},
+		{
+			name: "a foreign object's numbers are not reported",
+			in: func(t *testing.T, s *scene) {
+				s.report(t, allFive())
+				s.live.SetUID("object-2")
+			},
+			want: fleetv1alpha1.MemberWorkStatus{
+				ObservedGeneration: 2, Phase: fleetv1alpha1.WorkBlocked, Reason: fleetv1alpha1.ReasonForeignObject,
+				Message: "UnitedDeployment shop/web exists here and was not made by this hub: delete or rename one of the two",
+			},
+		},
+		{
+			name: "a kind that we know nothing of is Applied",
+			in: func(_ *testing.T, s *scene) {
+				s.live.SetKind("Widget")
+				s.want.object.SetKind("Widget")
+				s.line.Spec.Object.Kind = "Widget"
+			},
+			want: fleetv1alpha1.MemberWorkStatus{ObservedGeneration: 3, Phase: fleetv1alpha1.WorkApplied},
+		},
+		{
+			name: "an object that a finalizer holds is Deleting",
+			in: func(t *testing.T, s *scene) {
+				s.report(t, allFive())
+				s.withdraw(fleetv1alpha1.LeaveDelete)
+				s.live.SetDeletionTimestamp(&metav1.Time{Time: testNow()})
+			},
+			want: fleetv1alpha1.MemberWorkStatus{
+				ObservedGeneration: 2, Phase: fleetv1alpha1.WorkDeleting, Revision: "web-1", Counts: five,
+				Subsets: []fleetv1alpha1.SubsetCounts{{Name: "a", WorkCounts: five}},
+			},
+		},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			s := newScene(t)
+			tc.in(t, s)
+			p := plan(s.observed, testNow())
+			require.Equal(t, actNothing, p.act)
+			got := status(s.observed, p, done{line: s.line, live: s.live}, last)
+			if ours(s.line, s.live) {
+				tc.want.AppliedHash = s.line.Spec.AppliedHash
+			}
+			require.Empty(t, cmp.Diff(tc.want, got))
+		})
+	}
+}
+
+func TestARowIsWithdrawnOnlyWhenNothingIsLeft(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.withdraw(fleetv1alpha1.LeaveDelete)
+	s.row.Generation = 4
+	p := plan(s.observed, testNow())
+	held := status(s.observed, p, done{line: s.line, live: s.live}, s.row.Status)
+	require.Equal(t, fleetv1alpha1.WorkDeleting, held.Phase)
+	gone := status(s.observed, p, done{gone: true}, s.row.Status)
+	require.Equal(t, fleetv1alpha1.MemberWorkStatus{ObservedGeneration: 4, Phase: fleetv1alpha1.WorkWithdrawn}, gone)
+}
+
+// I26: a row's status is at most 4 KiB, whatever the member says.
+func TestStatusStaysWithinItsLimit(t *testing.T) {
+	t.Parallel()
+	for _, subsets := range []int{0, 1, 20, 500} {
+		s := newScene(t)
+		u := appsv1beta1.UnitedDeploymentStatus{ObservedGeneration: math.MaxInt64, UpdatedRevision: strings.Repeat("r", 400)}
+		for i := range subsets {
+			u.SubsetStatuses = append(u.SubsetStatuses, appsv1beta1.SubsetStatus{
+				Name: strings.Repeat(string(rune('a'+i%26)), 63), Replicas: math.MinInt32, ReadyReplicas: math.MinInt32, AvailableReplicas: math.MinInt32,
+				UpdatedReplicas: math.MinInt32, UpdatedReadyReplicas: math.MinInt32, Partition: math.MinInt32,
+			})
+		}
+		u.Conditions = []appsv1beta1.UnitedDeploymentCondition{{
+			Type: appsv1beta1.SubsetFailure, Status: corev1.ConditionTrue, Message: strings.Repeat("ß", 4000),
+		}}
+		s.report(t, u)
+		var drift []string
+		for i := range 9 {
+			drift = append(drift, strings.Repeat(string(rune('a'+i)), 200))
+		}
+		got := status(s.observed, planned{act: actNothing}, done{line: s.line, live: s.live, drift: drift}, s.row.Status)
+		raw, err := json.Marshal(got)
+		require.NoError(t, err)
+		require.LessOrEqual(t, len(raw), statusLimit)
+		require.LessOrEqual(t, len(got.Message), messageLimit)
+		require.LessOrEqual(t, len(got.Subsets), fleetv1alpha1.SubsetsPerRow)
+		require.Equal(t, "SubsetFailure", got.Reason)
+	}
+}
+
+func TestUsualSubsetsFitIntoAStatus(t *testing.T) {
+	t.Parallel()
+	s := fleetv1alpha1.MemberWorkStatus{Phase: fleetv1alpha1.WorkProgressing, AppliedHash: strings.Repeat("a", 64), Revision: strings.Repeat("r", 63)}
+	for range fleetv1alpha1.SubsetsPerRow {
+		c := fleetv1alpha1.WorkCounts{Desired: 9999, Replicas: 9999, Ready: 9999, Available: 9999, Updated: 9999, UpdatedReady: 9999}
+		s.Subsets = append(s.Subsets, fleetv1alpha1.SubsetCounts{Name: strings.Repeat("n", 40), Partition: 9999, WorkCounts: c})
+	}
+	require.Len(t, fit(s).Subsets, fleetv1alpha1.SubsetsPerRow, "no subset is lost where numbers have four digits")
+}
+
+func TestDue(t *testing.T) {
+	t.Parallel()
+	base := fleetv1alpha1.MemberWorkStatus{
+		ObservedGeneration: 3, Phase: fleetv1alpha1.WorkProgressing, Counts: fleetv1alpha1.WorkCounts{Desired: 5, Available: 2, Ready: 2},
+	}
+	tests := []struct {
+		name  string
+		next  func(s *fleetv1alpha1.MemberWorkStatus)
+		since time.Duration
+		now   bool
+		after time.Duration
+	}{
+		{name: "what is equal is never reported", next: func(*fleetv1alpha1.MemberWorkStatus) {}, since: time.Hour},
+		{name: "numbers wait for two seconds", next: func(s *fleetv1alpha1.MemberWorkStatus) { s.Counts.Ready = 3 }, since: 500 * time.Millisecond, after: 1500 * time.Millisecond},
+		{name: "after that they are reported", next: func(s *fleetv1alpha1.MemberWorkStatus) { s.Counts.Ready = 3 }, since: 2 * time.Second, now: true},
+		{name: "an acknowledgement is reported at once", next: func(s *fleetv1alpha1.MemberWorkStatus) { s.ObservedGeneration = 4 }, now: true},
+		{name: "so is a change of phase", next: func(s *fleetv1alpha1.MemberWorkStatus) { s.Phase = fleetv1alpha1.WorkDegraded }, now: true},
+		{name: "so is the last pod to become available", next: func(s *fleetv1alpha1.MemberWorkStatus) { s.Counts.Available = 5 }, now: true},
+		{name: "so is drift", next: func(s *fleetv1alpha1.MemberWorkStatus) { s.Drift = []string{"spec.paused"} }, now: true},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			next := *base.DeepCopy()
+			tc.next(&next)
+			now, after := due(base, next, tc.since)
+			require.Equal(t, tc.now, now)
+			require.Equal(t, tc.after, after)
+		})
+	}
+	t.Run("that drift is over is no news", func(t *testing.T) {
+		t.Parallel()
+		last := *base.DeepCopy()
+		last.Drift = []string{"spec.paused"}
+		now, after := due(last, base, time.Hour)
+		require.False(t, now)
+		require.Zero(t, after)
+	})
+}
