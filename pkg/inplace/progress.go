@@ -88,6 +88,8 @@ func (r record) progress(pod *corev1.Pod, name string, now time.Time) Outcome {
 	case st.State.Terminated != nil:
 		return Outcome{Why: fmt.Sprintf("container %s has ended with code %d and was not restarted",
 			name, st.State.Terminated.ExitCode)}
+	case st.ContainerID == "":
+		return Outcome{Why: "container " + name + " was not started yet"}
 	default:
 		return Outcome{Why: fmt.Sprintf("container %s still has %s", name, st.Image)}
 	}

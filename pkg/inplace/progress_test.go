@@ -64,6 +64,11 @@ func TestProgress(t *testing.T) {
 			want: Outcome{Done: true},
 		},
 		{
+			name: "no image ID at all is not a new one",
+			with: []func(*corev1.Pod){reports("", "", "")},
+			want: Outcome{Why: "container app was not started yet"},
+		},
+		{
 			name: "an image that can't be pulled is named",
 			with: []func(*corev1.Pod){reports("app:2", "app:1@sha256:aa", "run://app-0"), waiting("ImagePullBackOff", "no such image")},
 			want: Outcome{Why: "container app waits: ImagePullBackOff, no such image"},

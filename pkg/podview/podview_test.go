@@ -40,7 +40,7 @@ func serving(fs ...func(*corev1.Pod)) *corev1.Pod {
 				{Type: keys.InPlaceUpdateReady, Status: corev1.ConditionTrue},
 			},
 			ContainerStatuses: []corev1.ContainerStatus{{
-				Name: "app", Image: "app:1", ImageID: "app@sha256:1", RestartCount: 2,
+				Name: "app", Image: "app:1", ImageID: "app@sha256:1", ContainerID: "run://1", RestartCount: 2,
 				State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
 			}},
 		},

@@ -125,6 +125,18 @@ func TestNext(t *testing.T) {
 			want: []string{"hold Budget 2"},
 		},
 		{
+			name: "no more than the spare pods are judged by readiness",
+			goal: Goal{Want: 3},
+			pods: slices.Concat(many(2, "a", doomed), many(3, "b", tooYoung), many(1, "c", leaving)),
+			want: []string{"delete a00 Named", "delete a01 Named"},
+		},
+		{
+			name: "named pods beyond the spare ones wait until the others are available",
+			goal: Goal{Want: 3, MaxUnavailable: 1},
+			pods: slices.Concat(many(2, "a", doomed), many(2, "b", tooYoung)),
+			want: []string{"delete a00 Named", "hold Budget 1"},
+		},
+		{
 			name: "a named pod that is ready and not yet available stays where too few are ready",
 			goal: Goal{Want: 2},
 			pods: slices.Concat(many(1, "a", doomed, tooYoung), many(1, "b", unready)),
@@ -201,6 +213,18 @@ func TestNext(t *testing.T) {
 			goal: Goal{Want: 2, MaxSurge: 1, Mode: InPlaceIfPossible},
 			pods: many(2, "a", old),
 			want: []string{"create new Surge", "hold Budget 2"},
+		},
+		{
+			name: "an edit that restarts nothing needs no surge",
+			goal: Goal{Want: 2, MaxSurge: 1, Mode: InPlaceIfPossible},
+			pods: many(2, "a", old, quiet),
+			want: []string{"edit a00 InPlace", "edit a01 InPlace"},
+		},
+		{
+			name: "named pods that need no replacement get no surge",
+			goal: Goal{Want: 2, MaxSurge: 2},
+			pods: slices.Concat(many(2, "a", doomed), many(1, "b", unready)),
+			want: []string{"hold Budget 2"},
 		},
 		{
 			name: "with neither surge nor unavailable pods allowed nothing moves",
