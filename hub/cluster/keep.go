@@ -146,7 +146,9 @@ func binding(cluster, namespace, name, role string, subject rbacv1.Subject) *rba
 	}
 }
 
-func typeMeta(version, kind string) metav1.TypeMeta { return metav1.TypeMeta{APIVersion: version, Kind: kind} }
+func typeMeta(version, kind string) metav1.TypeMeta {
+	return metav1.TypeMeta{APIVersion: version, Kind: kind}
+}
 
 func objectMeta(cluster, namespace, name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Name: name, Namespace: namespace, Labels: map[string]string{keys.FleetCluster: cluster}}

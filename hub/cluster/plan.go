@@ -173,7 +173,9 @@ func wantsBootstrap(o observed) bool {
 	return account.GetAnnotations()[annotationSpent] == "" || o.heartbeat != VerdictFresh
 }
 
-func terminating(o observed) bool { return o.namespace != nil && !o.namespace.DeletionTimestamp.IsZero() }
+func terminating(o observed) bool {
+	return o.namespace != nil && !o.namespace.DeletionTimestamp.IsZero()
+}
 
 // certificateEnd is when the certificate of a pull member ends, as its agent reports it.
 func certificateEnd(mc *fleetv1alpha1.MemberCluster) (time.Time, bool) {

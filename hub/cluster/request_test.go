@@ -1,0 +1,369 @@
+package cluster
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/asn1"
+	"encoding/pem"
+	"net"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/pkg/link"
+)
+
+const eastUID = "0b1c6d3e-1111-2222-3333-444455556666"
+
+// ask is a certificate request in the making, and what the hub knows.
+type ask struct {
+	csr      *certificatesv1.CertificateSigningRequest
+	template x509.CertificateRequest
+	key      crypto.Signer
+	wrap     func([]byte) []byte
+	mc       *fleetv1alpha1.MemberCluster
+	account  *corev1.ServiceAccount
+	others   map[string]string
+}
+
+func newKey(t testing.TB) *ecdsa.PrivateKey {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	return key
+}
+
+// proper is the first request of member east, as its agent sends it.
+func proper(t testing.TB) *ask {
+	t.Helper()
+	return &ask{
+		key: newKey(t),
+		template: x509.CertificateRequest{Subject: pkix.Name{
+			CommonName: "kruise:member:east", Organization: []string{"kruise:members", "kruise:member:east"},
+		}},
+		csr: &certificatesv1.CertificateSigningRequest{
+			ObjectMeta: metav1.ObjectMeta{Name: "fleet-east", Annotations: map[string]string{link.AnnotationClusterUID: eastUID}},
+			Spec: certificatesv1.CertificateSigningRequestSpec{
+				SignerName:        certificatesv1.KubeAPIServerClientSignerName,
+				Usages:            []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageClientAuth},
+				ExpirationSeconds: ptr.To(int32(86400)),
+				Username:          "system:serviceaccount:fleet-east:bootstrap-east",
+				UID:               "account-uid",
+			},
+		},
+		mc: &fleetv1alpha1.MemberCluster{
+			ObjectMeta: metav1.ObjectMeta{Name: "east"},
+			Spec: fleetv1alpha1.MemberClusterSpec{
+				Mode: fleetv1alpha1.ModePull, Accepted: true, Pull: &fleetv1alpha1.PullAccess{CertTTLSeconds: 86400},
+			},
+		},
+		account: &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{
+			Name: "bootstrap-east", Namespace: "fleet-east", UID: "account-uid",
+		}},
+		others: map[string]string{},
+	}
+}
+
+// build signs the request and puts it into the CSR.
+func (a *ask) build(t testing.TB) *certificatesv1.CertificateSigningRequest {
+	t.Helper()
+	der, err := x509.CreateCertificateRequest(rand.Reader, &a.template, a.key)
+	require.NoError(t, err)
+	block := pem.EncodeToMemory(&pem.Block{Type: requestBlock, Bytes: der})
+	if a.wrap != nil {
+		block = a.wrap(block)
+	}
+	a.csr.Spec.Request = block
+	return a.csr
+}
+
+func (a *ask) judge(t testing.TB) (verdict, bool) {
+	t.Helper()
+	csr := a.build(t)
+	cluster, mine := ours(csr)
+	k := known{holder: func(uid string) string { return a.others[uid] }}
+	if a.mc != nil && a.mc.Name == cluster {
+		k.cluster, k.account = a.mc, a.account
+	}
+	return judge(csr, cluster, k), mine
+}
+
+func joinedMember(a *ask) {
+	a.mc.Spec.Identity = &fleetv1alpha1.ClusterIdentity{ClusterUID: eastUID}
+	a.csr.Spec.Username, a.csr.Spec.UID = "kruise:member:east", ""
+	a.account = nil
+}
+
+func subject(cn string, orgs ...string) func(*testing.T, *ask) {
+	return func(_ *testing.T, a *ask) {
+		a.template.Subject = pkix.Name{CommonName: cn, Organization: orgs}
+	}
+}
+
+func change(f func(*ask)) func(*testing.T, *ask) {
+	return func(_ *testing.T, a *ask) { f(a) }
+}
+
+// I30, I33: nothing but the exact request of the right requester is approved.
+func TestJudge(t *testing.T) {
+	t.Parallel()
+	member, members := "kruise:member:east", "kruise:members"
+	for _, c := range []struct {
+		name   string
+		change func(*testing.T, *ask)
+		want   string
+	}{
+		{"the first request of an accepted member is approved", change(func(*ask) {}), ReasonApproved},
+		{"the organisations may come in any order", subject(member, member, members), ReasonApproved},
+		{"a shorter life than the cluster may have is approved", change(func(a *ask) { a.csr.Spec.ExpirationSeconds = ptr.To(int32(600)) }), ReasonApproved},
+		{"a renewal by the member itself is approved", change(joinedMember), ReasonApproved},
+		{"a new token of a cluster that has joined serves the same cluster", change(func(a *ask) {
+			a.mc.Spec.Identity = &fleetv1alpha1.ClusterIdentity{ClusterUID: eastUID}
+		}), ReasonApproved},
+
+		{"a prefix before the name is refused", subject("x-kruise:member:east", members, member), ReasonWrongSubject},
+		{"a blank before the name is refused", subject(" kruise:member:east", members, member), ReasonWrongSubject},
+		{"a suffix after the name is refused", subject("kruise:member:east2", members, member), ReasonWrongSubject},
+		{"a suffix in both places makes it another cluster's request", subject("kruise:member:east2", members, "kruise:member:east2"), ReasonWrongName},
+		{"a blank after the name is refused", subject("kruise:member:east ", members, member), ReasonWrongSubject},
+		{"another case of the cluster is refused", subject("kruise:member:East", members, "kruise:member:East"), ReasonWrongSubject},
+		{"another case of the prefix is refused", subject("Kruise:Member:east", members, member), ReasonWrongSubject},
+		{"a further colon is refused", subject("kruise:member:east:admin", members, "kruise:member:east:admin"), ReasonWrongSubject},
+		{"a missing colon is refused", subject("kruise:membereast", members, member), ReasonWrongSubject},
+		{"a Cyrillic letter in the cluster is refused", subject("kruise:member:\u0435ast", members, "kruise:member:\u0435ast"), ReasonWrongSubject},
+		{"the Kelvin sign for the K is refused", subject("\u212Aruise:member:east", members, member), ReasonWrongSubject},
+		{"a zero-width blank is refused", subject("kruise:member:east\u200b", members, member), ReasonWrongSubject},
+		{"a null byte is refused", subject("kruise:member:east\x00", members, member), ReasonWrongSubject},
+		{"an empty cluster is refused", subject("kruise:member:", members, "kruise:member:"), ReasonWrongSubject},
+		{"an empty name is refused", subject("", members, member), ReasonWrongSubject},
+		{"the name of an administrators' user is refused", subject("kubernetes-admin", members, member), ReasonWrongSubject},
+
+		{"no organisation is refused", subject(member), ReasonWrongSubject},
+		{"a missing members' group is refused", subject(member, member), ReasonWrongSubject},
+		{"a missing own group is refused", subject(member, members), ReasonWrongSubject},
+		{"a further group is refused", subject(member, members, member, "system:masters"), ReasonWrongSubject},
+		{"a group twice is refused", subject(member, members, member, member), ReasonWrongSubject},
+		{"another cluster's group is refused", subject(member, members, "kruise:member:west"), ReasonWrongSubject},
+		{"an empty group is refused", subject(member, members, member, ""), ReasonWrongSubject},
+		{"another attribute of the subject is refused", change(func(a *ask) { a.template.Subject.OrganizationalUnit = []string{"x"} }), ReasonWrongSubject},
+		{"a second common name is refused", change(func(a *ask) {
+			a.template.Subject.ExtraNames = []pkix.AttributeTypeAndValue{{Type: asn1.ObjectIdentifier{2, 5, 4, 3}, Value: "kubernetes-admin"}}
+		}), ReasonWrongSubject},
+
+		{"a DNS name is refused", change(func(a *ask) { a.template.DNSNames = []string{"hub.example"} }), ReasonSubjectAltNames},
+		{"an IP address is refused", change(func(a *ask) { a.template.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1)} }), ReasonSubjectAltNames},
+		{"an e-mail address is refused", change(func(a *ask) { a.template.EmailAddresses = []string{"a@b.example"} }), ReasonSubjectAltNames},
+		{"a URI is refused", change(func(a *ask) {
+			a.template.URIs = []*url.URL{{Scheme: "spiffe", Host: "hub", Path: "/admin"}}
+		}), ReasonSubjectAltNames},
+		{"another extension is refused", change(func(a *ask) {
+			a.template.ExtraExtensions = []pkix.Extension{{Id: asn1.ObjectIdentifier{2, 5, 29, 19}, Value: []byte{0x30, 0x03, 0x01, 0x01, 0xff}}}
+		}), ReasonSubjectAltNames},
+
+		{"an RSA key is refused", func(t *testing.T, a *ask) {
+			t.Helper()
+			key, err := rsa.GenerateKey(rand.Reader, 2048)
+			require.NoError(t, err)
+			a.key = key
+		}, ReasonWrongKey},
+		{"another curve is refused", func(t *testing.T, a *ask) {
+			t.Helper()
+			key, err := ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
+			require.NoError(t, err)
+			a.key = key
+		}, ReasonWrongKey},
+
+		{"server auth is refused", change(func(a *ask) {
+			a.csr.Spec.Usages = append(a.csr.Spec.Usages, certificatesv1.UsageServerAuth)
+		}), ReasonWrongUsages},
+		{"key encipherment is refused", change(func(a *ask) {
+			a.csr.Spec.Usages = append(a.csr.Spec.Usages, certificatesv1.UsageKeyEncipherment)
+		}), ReasonWrongUsages},
+		{"a missing usage is refused", change(func(a *ask) { a.csr.Spec.Usages = a.csr.Spec.Usages[:1] }), ReasonWrongUsages},
+		{"no usages are refused", change(func(a *ask) { a.csr.Spec.Usages = nil }), ReasonWrongUsages},
+
+		{"no expiration is refused", change(func(a *ask) { a.csr.Spec.ExpirationSeconds = nil }), ReasonWrongExpiration},
+		{"a longer life than the cluster may have is refused", change(func(a *ask) { a.csr.Spec.ExpirationSeconds = ptr.To(int32(86401)) }), ReasonWrongExpiration},
+		{"a longer life than the default is refused where the cluster says nothing", change(func(a *ask) {
+			a.mc.Spec.Pull = nil
+			a.csr.Spec.ExpirationSeconds = ptr.To(int32(86401))
+		}), ReasonWrongExpiration},
+		{"a shorter life than Kubernetes signs is refused", change(func(a *ask) { a.csr.Spec.ExpirationSeconds = ptr.To(int32(599)) }), ReasonWrongExpiration},
+
+		{"another name of the object is refused", change(func(a *ask) { a.csr.Name = "fleet-east-2" }), ReasonWrongName},
+		{"the name of another cluster's request is refused", change(func(a *ask) { a.csr.Name = "fleet-west" }), ReasonWrongName},
+
+		{"an unknown cluster is refused", change(func(a *ask) { a.mc = nil }), ReasonUnknownCluster},
+		{"a cluster that is not accepted is refused", change(func(a *ask) { a.mc.Spec.Accepted = false }), ReasonNotAccepted},
+		{"a push cluster is refused", change(func(a *ask) { a.mc.Spec.Mode = fleetv1alpha1.ModePush }), ReasonNotPull},
+		{"a leaving cluster is refused", change(func(a *ask) { a.mc.DeletionTimestamp = ptr.To(metav1.Unix(1, 0)) }), ReasonLeaving},
+
+		{"another cluster's bootstrap account is refused", change(func(a *ask) {
+			a.csr.Spec.Username = "system:serviceaccount:fleet-west:bootstrap-west"
+		}), ReasonWrongRequester},
+		{"another account in the cluster's namespace is refused", change(func(a *ask) {
+			a.csr.Spec.Username = "system:serviceaccount:fleet-east:default"
+		}), ReasonWrongRequester},
+		{"an account of that name in another namespace is refused", change(func(a *ask) {
+			a.csr.Spec.Username = "system:serviceaccount:default:bootstrap-east"
+		}), ReasonWrongRequester},
+		{"another member is refused", change(func(a *ask) {
+			joinedMember(a)
+			a.csr.Spec.Username = "kruise:member:west"
+		}), ReasonWrongRequester},
+		{"a requester of another case is refused", change(func(a *ask) {
+			joinedMember(a)
+			a.csr.Spec.Username = "kruise:member:EAST"
+		}), ReasonWrongRequester},
+		{"an administrator is refused", change(func(a *ask) { a.csr.Spec.Username = "kubernetes-admin" }), ReasonWrongRequester},
+		{"an empty requester is refused", change(func(a *ask) { a.csr.Spec.Username = "" }), ReasonWrongRequester},
+		{"a member that has not joined can't renew", change(func(a *ask) {
+			joinedMember(a)
+			a.mc.Spec.Identity = nil
+		}), ReasonNeverJoined},
+
+		{"a token of an account that was replaced is refused", change(func(a *ask) { a.account.UID = types.UID("newer") }), ReasonTokenSpent},
+		{"a token of an account that is gone is refused", change(func(a *ask) { a.account = nil }), ReasonTokenSpent},
+		{"a token that was used is refused", change(func(a *ask) {
+			a.account.Annotations = map[string]string{annotationSpent: strings.Repeat("0", 64)}
+		}), ReasonTokenSpent},
+
+		{"another cluster under the name of one that joined is refused", change(func(a *ask) {
+			a.mc.Spec.Identity = &fleetv1alpha1.ClusterIdentity{ClusterUID: "another"}
+		}), ReasonWrongIdentity},
+		{"a renewal for another cluster UID is refused", change(func(a *ask) {
+			joinedMember(a)
+			a.csr.Annotations[link.AnnotationClusterUID] = "another"
+		}), ReasonWrongIdentity},
+		{"a missing cluster UID is refused", change(func(a *ask) { a.csr.Annotations = nil }), ReasonWrongIdentity},
+		{"a cluster UID that is no name is refused", change(func(a *ask) {
+			a.csr.Annotations[link.AnnotationClusterUID] = "../../" + eastUID
+		}), ReasonWrongIdentity},
+		{"a cluster that has joined under another name is refused", change(func(a *ask) { a.others[eastUID] = "old-east" }), ReasonIdentityTaken},
+
+		{"something behind the PEM block is refused", change(func(a *ask) {
+			a.wrap = func(b []byte) []byte { return append(b, b...) }
+		}), ReasonMalformed},
+		{"another PEM block is refused", change(func(a *ask) {
+			a.wrap = func(b []byte) []byte { return []byte(strings.ReplaceAll(string(b), requestBlock, "CERTIFICATE")) }
+		}), ReasonMalformed},
+		{"no PEM block is refused", change(func(a *ask) { a.wrap = func([]byte) []byte { return []byte("x") } }), ReasonMalformed},
+		{"a request whose signature does not match is refused", change(func(a *ask) {
+			a.wrap = func(b []byte) []byte {
+				block, _ := pem.Decode(b)
+				block.Bytes[len(block.Bytes)-1] ^= 1
+				return pem.EncodeToMemory(block)
+			}
+		}), ReasonMalformed},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			a := proper(t)
+			c.change(t, a)
+			got, mine := a.judge(t)
+			require.True(t, mine, "a request that uses our names is ours")
+			require.Equal(t, c.want, got.reason, got.message)
+			if c.want == ReasonApproved {
+				require.Equal(t, DecisionApprove, got.decision)
+				require.Equal(t, eastUID, got.clusterUID)
+			} else {
+				require.Equal(t, DecisionDeny, got.decision)
+			}
+		})
+	}
+}
+
+func TestTokenServesTheSameKeyAgain(t *testing.T) {
+	t.Parallel()
+	a := proper(t)
+	first, _ := a.judge(t)
+	require.True(t, first.bootstrap)
+	a.account.Annotations = map[string]string{annotationSpent: first.key}
+	again, _ := a.judge(t)
+	require.Equal(t, DecisionApprove, again.decision, "the agent that crashed before it fetched its certificate may ask again")
+	a.key = newKey(t)
+	other, _ := a.judge(t)
+	require.Equal(t, ReasonTokenSpent, other.reason)
+}
+
+func TestOurs(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name    string
+		change  func(*ask)
+		cluster string
+		mine    bool
+	}{
+		{"a member's request is ours", func(*ask) {}, "east", true},
+		{"a request of another signer is not", func(a *ask) { a.csr.Spec.SignerName = "example.com/signer" }, "", false},
+		{"a kubelet's request is not", func(a *ask) {
+			a.csr.Name = "csr-abc"
+			a.template.Subject = pkix.Name{CommonName: "system:node:n1", Organization: []string{"system:nodes"}}
+		}, "", false},
+		{"our name of the object makes it ours", func(a *ask) {
+			a.template.Subject = pkix.Name{CommonName: "bob"}
+		}, "", true},
+		{"our subject in capitals makes it ours", func(a *ask) {
+			a.csr.Name = "x"
+			a.template.Subject = pkix.Name{CommonName: "KRUISE:MEMBER:EAST"}
+		}, "", true},
+		{"our subject with a look-alike makes it ours", func(a *ask) {
+			a.csr.Name = "x"
+			a.template.Subject = pkix.Name{CommonName: "\u212Aruise:member:east"}
+		}, "", true},
+		{"our group makes it ours", func(a *ask) {
+			a.csr.Name = "x"
+			a.template.Subject = pkix.Name{CommonName: "bob", Organization: []string{"Kruise:members"}}
+		}, "", true},
+		{"bytes that are no request are not ours under another name", func(a *ask) {
+			a.csr.Name = "x"
+			a.wrap = func([]byte) []byte { return []byte("kruise:member:east") }
+		}, "", false},
+		{"bytes that are no request are ours under our name", func(a *ask) {
+			a.wrap = func([]byte) []byte { return []byte("x") }
+		}, "", true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			a := proper(t)
+			c.change(a)
+			cluster, mine := ours(a.build(t))
+			require.Equal(t, c.mine, mine)
+			require.Equal(t, c.cluster, cluster)
+		})
+	}
+}
+
+// FuzzJudgeSubject feeds subjects: whatever is approved is exactly the member's own.
+func FuzzJudgeSubject(f *testing.F) {
+	f.Add("kruise:member:east", "kruise:members", "kruise:member:east")
+	f.Add("kruise:member:east\x00", "kruise:members", "kruise:member:east")
+	f.Add("KRUISE:member:east", "kruise:Members", "")
+	f.Add("kruise:member:", "kruise:members", "kruise:member:")
+	key := newKey(f)
+	f.Fuzz(func(t *testing.T, cn, first, second string) {
+		a := proper(t)
+		a.key = key
+		a.template.Subject = pkix.Name{CommonName: cn, Organization: []string{first, second}}
+		if _, err := x509.CreateCertificateRequest(rand.Reader, &a.template, a.key); err != nil {
+			t.Skip("not a subject that can be encoded")
+		}
+		got, _ := a.judge(t)
+		orgs := []string{first, second}
+		exact := cn == "kruise:member:east" && (orgs[0] == "kruise:members" && orgs[1] == cn || orgs[1] == "kruise:members" && orgs[0] == cn)
+		require.Equal(t, exact, got.decision == DecisionApprove, "%q %q: %s", cn, orgs, got.reason)
+	})
+}
