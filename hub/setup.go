@@ -1,0 +1,136 @@
+package hub
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/hub/cluster"
+	"github.com/flotilla-io/flotilla/hub/row"
+	"github.com/flotilla-io/flotilla/hub/uniteddeployment"
+	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/link"
+)
+
+const (
+	// contentKeySecret keeps, in the hub's own namespace, the key that makes names of contents unguessable.
+	contentKeySecret = "flotilla-content-key" //nolint:gosec // It is a name, not a secret.
+	contentKeyField  = "key"
+	contentKeySize   = 32
+)
+
+// Options are what Setup needs. All are required but where a default is named.
+type Options struct {
+	// Namespace is the hub's own: Secrets with kubeconfigs of push members, and the content key.
+	Namespace string
+	// LocalMember says that the hub's cluster runs the member stack too, which then looks after UnitedDeployments
+	// without clusters, and serves that kind's webhooks.
+	LocalMember bool
+	// UnitedDeploymentWorkers and MemberClusterWorkers are how many objects are worked on at a time.
+	UnitedDeploymentWorkers, MemberClusterWorkers int
+	// ExpectationTimeout is how long a cache may lack our own writes; 0 is 5 minutes.
+	ExpectationTimeout time.Duration
+	// RunAgent runs the member's agent for push members; package member/agent has it.
+	RunAgent func(context.Context, link.Link) error
+	// Identity names this process in Leases, for people.
+	Identity string
+	// Version is the program's.
+	Version string
+	// Clock is the real clock outside tests.
+	Clock clock.WithTicker
+}
+
+// Scheme returns the kinds that the hub works with.
+func Scheme() (*runtime.Scheme, error) {
+	s := runtime.NewScheme()
+	return s, errors.Join(clientgoscheme.AddToScheme(s), apiextensionsv1.AddToScheme(s),
+		appsv1beta1.AddToScheme(s), appsv1alpha1.AddToScheme(s), fleetv1alpha1.AddToScheme(s))
+}
+
+// Restrict keeps a manager's cache to what the hub's roles let it see: no Secret is cached, what the hub made for members
+// is found by label, and managedFields, which nobody here reads from a cache, are dropped.
+func Restrict(o ctrl.Options) ctrl.Options {
+	o.Cache = cache.Options{
+		DefaultTransform: cache.TransformStripManagedFields(),
+		ByObject:         cluster.CacheByObject(),
+	}
+	o.Client.Cache = &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}
+	return o
+}
+
+// What the manager itself needs: its Lease, its events, its webhook certificate and the configurations that carry it.
+// +kubebuilder:rbac:groups=coordination.k8s.io,namespace=flotilla-system,resources=leases,verbs=create
+// +kubebuilder:rbac:groups=coordination.k8s.io,namespace=flotilla-system,resources=leases,resourceNames=flotilla-hub,verbs=get;update
+// +kubebuilder:rbac:groups="",namespace=flotilla-system,resources=events,verbs=create;patch
+// +kubebuilder:rbac:groups="",namespace=flotilla-system,resources=secrets,verbs=create
+// +kubebuilder:rbac:groups="",namespace=flotilla-system,resources=secrets,resourceNames=flotilla-content-key,verbs=get
+// +kubebuilder:rbac:groups="",namespace=flotilla-system,resources=secrets,resourceNames=flotilla-hub-webhook,verbs=get;list;watch;update
+// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingwebhookconfigurations;validatingwebhookconfigurations,resourceNames=flotilla-hub,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=uniteddeployments.apps.kruise.io,verbs=get;list;watch;patch
+
+// Setup adds all controllers and webhooks of the hub to mgr, which must have been made with Scheme and Restrict. It
+// reads from the apiserver, and makes the content key when there is none.
+func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
+	key, err := contentKey(ctx, mgr.GetAPIReader(), mgr.GetClient(), o.Namespace)
+	if err != nil {
+		return err
+	}
+	err = cluster.Setup(ctx, mgr, cluster.Options{
+		Clock: o.Clock, RunAgent: o.RunAgent, SecretNamespaces: []string{o.Namespace}, Identity: o.Identity,
+		Version: o.Version, Registry: metrics.Registry, Workers: o.MemberClusterWorkers,
+	})
+	if err != nil {
+		return err
+	}
+	if err := row.Setup(ctx, mgr, row.Options{Clock: o.Clock}); err != nil {
+		return err
+	}
+	return uniteddeployment.Setup(mgr, uniteddeployment.Options{
+		Store:  row.NewStore(mgr.GetClient(), key, o.Clock),
+		Events: event.New(mgr.GetEventRecorder(link.HubManager)),
+		Clock:  o.Clock, Workers: o.UnitedDeploymentWorkers, ExpectationTimeout: o.ExpectationTimeout,
+		LocalMember: o.LocalMember,
+	})
+}
+
+// contentKey returns the key that names contents, and makes it on the first start of the first replica.
+func contentKey(ctx context.Context, reader client.Reader, writer client.Writer, namespace string) ([]byte, error) {
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: contentKeySecret}}
+	name := client.ObjectKeyFromObject(secret)
+	err := reader.Get(ctx, name, secret)
+	if apierrors.IsNotFound(err) {
+		key := make([]byte, contentKeySize)
+		if _, err := rand.Read(key); err != nil {
+			return nil, fmt.Errorf("make content key: %w", err)
+		}
+		secret.Data = map[string][]byte{contentKeyField: key}
+		if err = writer.Create(ctx, secret); apierrors.IsAlreadyExists(err) {
+			err = reader.Get(ctx, name, secret)
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read or make content key %s: %w", name, err)
+	}
+	if len(secret.Data[contentKeyField]) < contentKeySize {
+		return nil, fmt.Errorf("content key %s: its field %s must hold %d bytes or more; delete the Secret to have it made anew",
+			name, contentKeyField, contentKeySize)
+	}
+	return secret.Data[contentKeyField], nil
+}
