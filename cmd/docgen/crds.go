@@ -39,8 +39,8 @@ func newCRDs() *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("make a folder for the CRDs: %w", err)
 			}
-			gen := exec.CommandContext(cmd.Context(), "go", "tool", "controller-gen",
-				"crd", "paths=./apis/...", "output:crd:dir="+dir) //nolint:gosec // The one variable is our own folder.
+			args := []string{"tool", "controller-gen", "crd", "paths=./apis/...", "output:crd:dir=" + dir}
+			gen := exec.CommandContext(cmd.Context(), "go", args...) //nolint:gosec // The one variable is our own folder.
 			gen.Dir, gen.Stdout, gen.Stderr = root, cmd.ErrOrStderr(), cmd.ErrOrStderr()
 			if err := gen.Run(); err != nil {
 				return errors.Join(fmt.Errorf("run controller-gen: %w", err), os.RemoveAll(dir))

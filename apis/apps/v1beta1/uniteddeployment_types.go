@@ -163,21 +163,23 @@ type Subset struct {
 	// +listType=atomic
 	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
 
-	// replicas is the number of pods of this subset: a number or a percentage of spec.replicas, rounded half up. Subsets
-	// without it share evenly what remains. It excludes minReplicas and maxReplicas in all subsets.
+	// replicas is the number of pods of this subset: a number from 0 or a percentage of spec.replicas from 0% to 100%,
+	// rounded half up. Subsets without it share evenly what remains. It excludes minReplicas and maxReplicas in all
+	// subsets.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:Pattern=`^(100|[0-9]{1,2})%$`
 	Replicas *intstr.IntOrString `json:"replicas,omitempty"`
 
-	// minReplicas is what this subset gets before any subset gets more: a number or a percentage of spec.replicas.
-	// Default 0.
+	// minReplicas is what this subset gets before any subset gets more: a number from 0 or a percentage of spec.replicas
+	// from 0% to 100%, not more than maxReplicas. Default 0.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:Pattern=`^(100|[0-9]{1,2})%$`
 	MinReplicas *intstr.IntOrString `json:"minReplicas,omitempty"`
 
-	// maxReplicas is what this subset gets at most: a number or a percentage of spec.replicas. Unset: not bounded.
+	// maxReplicas is what this subset gets at most: a number from 0 or a percentage of spec.replicas from 0% to 100%.
+	// Unset: not bounded. Without clusters at least one subset must be without it.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:Pattern=`^(100|[0-9]{1,2})%$`
