@@ -1,0 +1,215 @@
+package cloneset
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/pods"
+	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/podwork"
+	"github.com/flotilla-io/flotilla/pkg/testkit"
+)
+
+func TestStatusCounts(t *testing.T) {
+	t.Parallel()
+	o, names := world(t, web(6).Image("app:2").Rolling("50%", "1", "0"), web(6))
+	o.set.Generation = 7
+	o.with(names[0], "old")
+	o.with(names[1], "new")
+	o.pods = append(o.pods,
+		pod("unready").Rev(names[1]).Gate(true, start).Running().NotReady().Obj(),
+		pod("updating").Rev(names[1]).Gate(true, start).Ready(start).State(pods.LifecycleUpdating).Obj(),
+		pod("failed").Rev(names[1]).Phase(corev1.PodFailed).Obj(),
+		pod("leaving").Rev(names[1]).Serving(start).Terminating(now).Obj(),
+	)
+	got, events := status(o, plan(o, now), done{}, now)
+	require.Empty(t, cmp.Diff(appsv1beta1.CloneSetStatus{
+		ObservedGeneration: 7, Replicas: 4, ReadyReplicas: 3, AvailableReplicas: 2,
+		UpdatedReplicas: 3, UpdatedReadyReplicas: 2, UpdatedAvailableReplicas: 1, ExpectedUpdatedReplicas: 3,
+		UpdateRevision: names[1], CurrentRevision: names[0], LabelSelector: "app=web",
+	}, got))
+	require.Empty(t, events)
+}
+
+func TestStatusCurrentRevision(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name     string
+		old, new []string
+		current  bool // the update revision becomes the current one
+	}{
+		{"stays while an old pod is there", []string{"a"}, []string{"b"}, false},
+		{"stays while an updated pod is missing", nil, []string{"b"}, false},
+		{"moves on when all pods are updated", nil, []string{"a", "b"}, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			o, names := world(t, web(2).Image("app:2"), web(2))
+			o.with(names[0], tt.old...)
+			o.with(names[1], tt.new...)
+			got, _ := status(o, plan(o, now), done{}, now)
+			require.Equal(t, names[1], got.UpdateRevision)
+			require.Equal(t, tt.current, got.CurrentRevision == names[1])
+		})
+	}
+}
+
+func TestStatusOfANewSetNamesTheRevisionThatWasMade(t *testing.T) {
+	t.Parallel()
+	o, names := world(t, web(2))
+	o.history, o.set.Status.CurrentRevision = nil, ""
+	w := plan(o, now)
+	got, _ := status(o, w, done{}, now)
+	require.Equal(t, names[0], got.UpdateRevision)
+	require.Equal(t, names[0], got.CurrentRevision)
+
+	got, events := status(o, w, done{revision: errors.New("create revision x: no")}, now)
+	require.Empty(t, got.UpdateRevision, "a revision that could not be made is not promised")
+	require.Equal(t, []string{"FailedCreate"}, reasons(events))
+}
+
+func TestStatusCountsACollisionAndNothingElse(t *testing.T) {
+	t.Parallel()
+	o, _ := world(t, web(2).Status(appsv1beta1.CloneSetStatus{Replicas: 5, CollisionCount: ptr.To[int32](1)}))
+	got, events := status(o, plan(o, now), done{collided: true}, now)
+	require.Equal(t, int32(2), *got.CollisionCount)
+	require.Equal(t, int32(5), got.Replicas)
+	require.Empty(t, events)
+}
+
+func TestStatusConditions(t *testing.T) {
+	t.Parallel()
+	before := metav1.NewTime(start)
+	at := metav1.NewTime(now)
+	condition := func(t appsv1beta1.CloneSetConditionType, reason, message string, since metav1.Time) appsv1beta1.CloneSetCondition {
+		return appsv1beta1.CloneSetCondition{
+			Type: t, Status: corev1.ConditionTrue, Reason: reason, Message: message, LastUpdateTime: since, LastTransitionTime: since,
+		}
+	}
+	other := appsv1beta1.CloneSetCondition{Type: "Other", Status: corev1.ConditionTrue}
+	tests := []struct {
+		name string
+		set  *testkit.CloneSetBuilder
+		was  []appsv1beta1.CloneSetCondition
+		done done
+		want []appsv1beta1.CloneSetCondition
+	}{
+		{
+			"without a failure there is none", web(1), nil, done{}, nil,
+		},
+		{
+			"a failed creation is FailedScale", web(1), nil,
+			done{created: podwork.Result{Err: errors.New("create pod web-x: quota")}},
+			[]appsv1beta1.CloneSetCondition{condition("FailedScale", "WriteFailed", "create pod web-x: quota", at)},
+		},
+		{
+			"a failed edit is FailedUpdate", web(1), nil,
+			done{edited: podwork.Result{Err: errors.New("patch web-x: no")}},
+			[]appsv1beta1.CloneSetCondition{condition("FailedUpdate", "WriteFailed", "patch web-x: no", at)},
+		},
+		{
+			"a failure that goes on keeps its time",
+			web(1),
+			[]appsv1beta1.CloneSetCondition{condition("FailedScale", "WriteFailed", "create pod web-w: quota", before)},
+			done{created: podwork.Result{Err: errors.New("create pod web-x: quota")}},
+			[]appsv1beta1.CloneSetCondition{condition("FailedScale", "WriteFailed", "create pod web-x: quota", before)},
+		},
+		{
+			"a failure that is over is taken off, and no other condition",
+			web(1),
+			[]appsv1beta1.CloneSetCondition{condition("FailedUpdate", "WriteFailed", "x", before), other},
+			done{},
+			[]appsv1beta1.CloneSetCondition{other},
+		},
+		{
+			"numbers that can't be resolved are FailedUpdate", web(1).Rolling("0", "x", "0"), nil, done{},
+			[]appsv1beta1.CloneSetCondition{condition("FailedUpdate", "InvalidSpec", `maxUnavailable: resolve "x" of 1 pods: `+
+				"invalid value for IntOrString: invalid type: string is not a percentage", at)},
+		},
+		{
+			"InPlaceOnly that can't is FailedUpdate and no error",
+			web(1).Policy(appsv1beta1.PodInPlaceOnly).Spec(func(s *appsv1beta1.CloneSetSpec) {
+				s.Template.Spec.Containers[0].Command = []string{"serve"}
+			}), nil, done{},
+			[]appsv1beta1.CloneSetCondition{condition("FailedUpdate", "NotInPlace",
+				"1 old pods can't be updated in place: container app: command changed", at)},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			o, names := world(t, tt.set, web(1))
+			o.with(names[0], "a")
+			o.set.Status.Conditions = tt.was
+			was := fmt.Sprint(tt.was)
+			got, _ := status(o, plan(o, now), tt.done, now)
+			require.Empty(t, cmp.Diff(tt.want, got.Conditions))
+			require.Equal(t, was, fmt.Sprint(tt.was), "the observed conditions are not changed")
+		})
+	}
+}
+
+func TestStatusCutsLongMessages(t *testing.T) {
+	t.Parallel()
+	got := setCondition(nil, "FailedScale", failure{"R", strings.Repeat("x", 2*messageLimit)}, now)
+	require.Len(t, got[0].Message, messageLimit)
+}
+
+func TestEventsAreOneForEachClass(t *testing.T) {
+	t.Parallel()
+	o, names := world(t, web(9).Image("app:2"), web(9))
+	d := done{
+		created:   podwork.Result{Done: []string{"a", "b", "c", "d"}, Err: errors.New("create pod e: quota")},
+		deleted:   podwork.Result{Done: []string{"f"}},
+		ended:     podwork.Result{Done: []string{"g"}},
+		recreated: podwork.Result{Done: []string{"h"}, Err: errors.New("delete i: no")},
+		edited:    podwork.Result{Done: []string{"j", "k"}},
+		marked:    podwork.Result{Done: []string{"l"}},
+		released:  podwork.Result{Done: []string{"m"}},
+		rest:      errors.New("patch n: no"),
+	}
+	_, events := status(o, plan(o, now), d, now)
+	notes := make([]string, 0, len(events))
+	for _, e := range events {
+		notes = append(notes, fmt.Sprintf("%s %s: %s", e.Type, e.Reason, e.Note))
+	}
+	require.Equal(t, []string{
+		"Normal SuccessfulDelete: deleted 2 pods: f, g",
+		"Normal SuccessfulUpdatePodReCreate: deleted 1 pods, to be made anew at " + names[1] + ": h",
+		"Warning FailedUpdatePodReCreate: delete i: no",
+		"Normal SuccessfulUpdatePodInPlace: updated 2 pods in place to " + names[1] + ": j, k",
+		"Normal SuccessfulCreate: created 4 pods: a, b, c and 1 more",
+		"Warning FailedCreate: create pod e: quota",
+		"Warning FailedUpdate: patch n: no",
+	}, notes)
+}
+
+func TestWhatOnlyTheSpecCanMendIsToldOnce(t *testing.T) {
+	t.Parallel()
+	o, names := world(t, web(1).Rolling("0", "x", "0"))
+	o.with(names[0], "a")
+	first, events := status(o, plan(o, now), done{}, now)
+	require.Equal(t, []string{"FailedUpdate"}, reasons(events))
+	o.set.Status = first
+	_, events = status(o, plan(o, now), done{}, now.Add(time.Hour))
+	require.Empty(t, events)
+}
+
+func reasons(events []event.Event) []string {
+	out := make([]string, 0, len(events))
+	for _, e := range events {
+		out = append(out, e.Reason)
+	}
+	return out
+}

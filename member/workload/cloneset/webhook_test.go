@@ -1,0 +1,334 @@
+package cloneset
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/pods"
+	"github.com/flotilla-io/flotilla/pkg/testkit"
+)
+
+// hook is a webhook whose apiserver completes a template by its restart policy, refuses an image named "bad" and
+// counts how often it was asked. It knows the pods given.
+func hook(t *testing.T, known ...client.Object) (*Webhook, *int) {
+	t.Helper()
+	asked := 0
+	c := interceptor.NewClient(fake.NewClientBuilder().WithObjects(known...).Build(), interceptor.Funcs{
+		Create: func(_ context.Context, _ client.WithWatch, o client.Object, _ ...client.CreateOption) error {
+			asked++
+			p := o.(*corev1.PodTemplate)
+			switch p.Template.Spec.Containers[0].Image {
+			case "bad":
+				return apierrors.NewInvalid(schema.GroupKind{Kind: "PodTemplate"}, "", field.ErrorList{
+					field.Invalid(field.NewPath("template", "spec", "containers").Index(0).Child("image"), "bad", "is bad"),
+				})
+			case "down":
+				return errors.New("connection refused")
+			}
+			if p.Template.Spec.RestartPolicy == "" {
+				p.Template.Spec.RestartPolicy = corev1.RestartPolicyAlways
+			}
+			return nil
+		},
+	})
+	return &Webhook{Client: c, Live: c}, &asked
+}
+
+// request is the context of an admission request; old is nil on a creation.
+func request(t *testing.T, old *appsv1beta1.CloneSet) context.Context {
+	t.Helper()
+	req := admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{Namespace: testkit.Namespace}}
+	if old != nil {
+		raw, err := json.Marshal(old)
+		require.NoError(t, err)
+		req.OldObject = runtime.RawExtension{Raw: raw}
+	}
+	return admission.NewContextWithRequest(t.Context(), req)
+}
+
+func TestDefault(t *testing.T) {
+	t.Parallel()
+	type Spec = appsv1beta1.CloneSetSpec
+	tests := []struct {
+		name string
+		in   appsv1beta1.CloneSetUpdateStrategy
+		want appsv1beta1.CloneSetUpdateStrategy
+	}{
+		{
+			"an empty strategy rolls and re-creates",
+			appsv1beta1.CloneSetUpdateStrategy{},
+			appsv1beta1.CloneSetUpdateStrategy{
+				Type: appsv1beta1.CloneSetRollingUpdate,
+				RollingUpdate: &appsv1beta1.CloneSetRollingUpdateStrategy{
+					PodUpdatePolicy: appsv1beta1.PodReCreate, Partition: ptr.To(intstr.FromInt32(0)),
+					MaxUnavailable: ptr.To(intstr.FromString("20%")), MaxSurge: ptr.To(intstr.FromInt32(0)),
+				},
+			},
+		},
+		{
+			"an in-place policy gets an empty in-place strategy, and what is given stays",
+			appsv1beta1.CloneSetUpdateStrategy{RollingUpdate: &appsv1beta1.CloneSetRollingUpdateStrategy{
+				PodUpdatePolicy: appsv1beta1.PodInPlaceOnly, Partition: ptr.To(intstr.FromInt32(3)),
+				MaxUnavailable: ptr.To(intstr.FromInt32(0)), MaxSurge: ptr.To(intstr.FromInt32(2)),
+			}},
+			appsv1beta1.CloneSetUpdateStrategy{
+				Type: appsv1beta1.CloneSetRollingUpdate,
+				RollingUpdate: &appsv1beta1.CloneSetRollingUpdateStrategy{
+					PodUpdatePolicy: appsv1beta1.PodInPlaceOnly, Partition: ptr.To(intstr.FromInt32(3)),
+					MaxUnavailable: ptr.To(intstr.FromInt32(0)), MaxSurge: ptr.To(intstr.FromInt32(2)),
+					InPlaceUpdateStrategy: &pods.InPlaceUpdateStrategy{},
+				},
+			},
+		},
+		{
+			"OnDelete gets no rolling update",
+			appsv1beta1.CloneSetUpdateStrategy{Type: appsv1beta1.CloneSetOnDelete},
+			appsv1beta1.CloneSetUpdateStrategy{Type: appsv1beta1.CloneSetOnDelete},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w, _ := hook(t)
+			set := testkit.CloneSet("web").Claims("data").Spec(func(s *Spec) {
+				s.Replicas, s.RevisionHistoryLimit, s.UpdateStrategy = nil, nil, tt.in
+			}).Obj()
+			require.NoError(t, w.Default(request(t, nil), set))
+			require.Empty(t, cmp.Diff(tt.want, set.Spec.UpdateStrategy))
+			require.Equal(t, int32(1), *set.Spec.Replicas)
+			require.Equal(t, int32(10), *set.Spec.RevisionHistoryLimit)
+			require.Equal(t, corev1.RestartPolicyAlways, set.Spec.Template.Spec.RestartPolicy)
+			require.Equal(t, corev1.PersistentVolumeFilesystem, *set.Spec.VolumeClaimTemplates[0].Spec.VolumeMode)
+			require.Empty(t, set.Spec.Template.Spec.Volumes)
+		})
+	}
+}
+
+func TestDefaultAsksAboutATemplateOnlyWhenItChanged(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name  string
+		old   *appsv1beta1.CloneSet
+		set   *appsv1beta1.CloneSet
+		keep  bool
+		asked int
+	}{
+		{"a creation asks", nil, web(1).Obj(), false, 1},
+		{"a scale does not", web(1).Obj(), web(2).Obj(), false, 0},
+		{"a new image asks", web(1).Obj(), web(1).Image("app:2").Obj(), false, 1},
+		{"a new claim template asks, as containers may mount it", web(1).Obj(), web(1).Claims("data").Obj(), false, 1},
+		{"with the gate off, nothing asks", nil, web(1).Obj(), true, 0},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w, asked := hook(t)
+			w.KeepTemplates = tt.keep
+			require.NoError(t, w.Default(request(t, tt.old), tt.set))
+			require.Equal(t, tt.asked, *asked)
+			if tt.asked == 0 {
+				require.Empty(t, tt.set.Spec.Template.Spec.RestartPolicy, "the template is left as it is")
+			}
+		})
+	}
+}
+
+func TestDefaultRefusesATemplateThatTheApiserverRefuses(t *testing.T) {
+	t.Parallel()
+	w, _ := hook(t)
+	err := w.Default(request(t, nil), web(1).Image("bad").Obj())
+	require.True(t, apierrors.IsInvalid(err))
+	require.ErrorContains(t, err, `spec.template.spec.containers[0].image: Invalid value: "bad": is bad`)
+	require.ErrorContains(t, w.Default(request(t, nil), web(1).Image("down").Obj()), "connection refused")
+}
+
+func TestValidate(t *testing.T) {
+	t.Parallel()
+	type (
+		Spec    = appsv1beta1.CloneSetSpec
+		Rolling = appsv1beta1.CloneSetRollingUpdateStrategy
+	)
+	rolling := func(change func(*Rolling)) *testkit.CloneSetBuilder {
+		return web(4).Spec(func(s *Spec) { change(s.UpdateStrategy.RollingUpdate) })
+	}
+	inPlace := func(s pods.InPlaceUpdateStrategy) *testkit.CloneSetBuilder {
+		return rolling(func(r *Rolling) { r.InPlaceUpdateStrategy = &s })
+	}
+	const at = "spec.updateStrategy.rollingUpdate."
+	tests := []struct {
+		name string
+		set  *testkit.CloneSetBuilder
+		want string // empty: accepted
+	}{
+		{"a plain set is fine", web(4), ""},
+		{"a budget of 0 with surge is fine", web(4).Rolling("0", "0", "1"), ""},
+		{"a budget that rounds up to 1 is fine", web(4).Rolling("0", "1%", "0"), ""},
+		{"no budget at all is fine for no replicas", web(0).Rolling("0", "0", "0"), ""},
+		{"a surge of more than all pods is fine", web(4).Rolling("0", "0", "150%"), ""},
+		{"OnDelete without a rolling update is fine", web(4).OnDelete(), ""},
+		{"an empty lifecycle is fine", web(4).Spec(func(s *Spec) { s.Lifecycle = &pods.Lifecycle{} }), ""},
+
+		{"a name so long that pods could have none is refused", testkit.CloneSet(strings.Repeat("x", 248)), "metadata.name: Invalid value"},
+		{
+			"a name so long that claims could have none is refused", testkit.CloneSet(strings.Repeat("x", 245)).Claims("data"),
+			"metadata.name: Invalid value",
+		},
+		{"an empty selector is refused", web(4).Spec(func(s *Spec) { s.Selector.MatchLabels = nil }), "spec.selector: Required value"},
+		{"no selector is refused", web(4).Spec(func(s *Spec) { s.Selector = nil }), "spec.selector: Required value"},
+		{
+			"a selector with a bad label is refused", web(4).Spec(func(s *Spec) { s.Selector.MatchLabels["a b"] = "c" }),
+			"spec.selector: Invalid value",
+		},
+		{
+			"a selector that misses the template is refused", web(4).Spec(func(s *Spec) { s.Selector.MatchLabels["app"] = "db" }),
+			`spec.template.metadata.labels: Invalid value: {"app":"web"}: the selector "app=db" does not match these labels`,
+		},
+		{
+			"another restart policy is refused",
+			web(4).Spec(func(s *Spec) { s.Template.Spec.RestartPolicy = corev1.RestartPolicyOnFailure }),
+			`spec.template.spec.restartPolicy: Unsupported value: "OnFailure": supported values: "Always"`,
+		},
+		{
+			"an active deadline is refused",
+			web(4).Spec(func(s *Spec) { s.Template.Spec.ActiveDeadlineSeconds = ptr.To[int64](5) }),
+			"spec.template.spec.activeDeadlineSeconds: Forbidden",
+		},
+		{"a template that the apiserver refuses is refused", web(4).Image("bad"), "spec.template.spec.containers[0].image: Invalid value"},
+		{"a name twice in podsToDelete is refused", web(4).PodsToDelete("a", "b", "a"), `spec.scaleStrategy.podsToDelete[2]: Duplicate value: "a"`},
+
+		{"a partition that is no percentage is refused", rolling(func(r *Rolling) { r.Partition = ptr.To(intstr.FromString("5")) }), at + `partition: Invalid value: "5"`},
+		{"a negative partition is refused", web(4).Rolling("-1", "1", "0"), at + `partition: Invalid value: "-1"`},
+		{"a partition above 100% is refused", web(4).Rolling("101%", "1", "0"), at + `partition: Invalid value: "101%": must not be above 100%`},
+		{"a budget that is no percentage is refused", rolling(func(r *Rolling) { r.MaxUnavailable = ptr.To(intstr.FromString("few")) }), at + `maxUnavailable: Invalid value: "few"`},
+		{"a budget above 100% is refused", web(4).Rolling("0", "120%", "0"), at + "maxUnavailable: Invalid value"},
+		{"a surge that is no percentage is refused", rolling(func(r *Rolling) { r.MaxSurge = ptr.To(intstr.FromString("%")) }), at + "maxSurge: Invalid value"},
+		{"a budget and a surge of 0 are refused", web(4).Rolling("0", "0", "0%"), at + `maxUnavailable: Invalid value: "0": no pod could ever be updated`},
+		{"a surge with InPlaceOnly is refused", web(4).Rolling("0", "1", "1").Policy(appsv1beta1.PodInPlaceOnly), at + `maxSurge: Invalid value: "1": must be 0 with podUpdatePolicy InPlaceOnly`},
+
+		{
+			"lifecycle hooks are refused", web(4).Spec(func(s *Spec) { s.Lifecycle = &pods.Lifecycle{PreDelete: &pods.LifecycleHook{}} }),
+			"spec.lifecycle: Forbidden: not served yet",
+		},
+		{
+			"a progress deadline is refused", web(4).Spec(func(s *Spec) { s.ProgressDeadlineSeconds = ptr.To[int32](600) }),
+			"spec.progressDeadlineSeconds: Forbidden: not served yet",
+		},
+		{
+			"a bound on creations is refused", web(4).Spec(func(s *Spec) { s.ScaleStrategy.MaxUnavailable = ptr.To(intstr.FromInt32(1)) }),
+			"spec.scaleStrategy.maxUnavailable: Forbidden: not served yet",
+		},
+		{
+			"excludePreparingDelete is refused", web(4).Spec(func(s *Spec) { s.ScaleStrategy.ExcludePreparingDelete = true }),
+			"spec.scaleStrategy.excludePreparingDelete: Forbidden: not served yet",
+		},
+		{"priorities are refused", rolling(func(r *Rolling) { r.PriorityStrategy = &pods.UpdatePriorityStrategy{} }), at + "priorityStrategy: Forbidden: not served yet"},
+		{
+			"scattering is refused", rolling(func(r *Rolling) { r.ScatterStrategy = []pods.UpdateScatterTerm{{Key: "a", Value: "b"}} }),
+			at + "scatterStrategy: Forbidden: not served yet",
+		},
+		{
+			"a grace period is refused", inPlace(pods.InPlaceUpdateStrategy{GracePeriodSeconds: 5}),
+			at + "inPlaceUpdateStrategy.gracePeriodSeconds: Forbidden: not served yet",
+		},
+		{
+			"pre-download parallelism is refused", inPlace(pods.InPlaceUpdateStrategy{ImagePreDownloadParallelism: ptr.To(intstr.FromInt32(1))}),
+			at + "inPlaceUpdateStrategy.imagePreDownloadParallelism: Forbidden: not served yet",
+		},
+		{
+			"a pre-download time-out is refused", inPlace(pods.InPlaceUpdateStrategy{ImagePreDownloadTimeoutSeconds: ptr.To[int32](1)}),
+			at + "inPlaceUpdateStrategy.imagePreDownloadTimeoutSeconds: Forbidden: not served yet",
+		},
+		{
+			"a pre-download threshold is refused", inPlace(pods.InPlaceUpdateStrategy{ImagePreDownloadMinUpdatedReadyPods: ptr.To[int32](1)}),
+			at + "inPlaceUpdateStrategy.imagePreDownloadMinUpdatedReadyPods: Forbidden: not served yet",
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w, _ := hook(t)
+			check := func(err error) {
+				if tt.want == "" {
+					require.NoError(t, err)
+					return
+				}
+				require.True(t, apierrors.IsInvalid(err), "%v", err)
+				require.ErrorContains(t, err, tt.want)
+			}
+			_, err := w.ValidateCreate(request(t, nil), tt.set.Obj())
+			check(err)
+			old := testkit.CloneSet(tt.set.Obj().Name).Spec(func(s *Spec) { s.MinReadySeconds = 5 }).Obj()
+			_, err = w.ValidateUpdate(request(t, old), old, tt.set.Obj())
+			check(err)
+		})
+	}
+}
+
+func TestValidateUpdate(t *testing.T) {
+	t.Parallel()
+	type Spec = appsv1beta1.CloneSetSpec
+	command := func(b *testkit.CloneSetBuilder) *testkit.CloneSetBuilder {
+		return b.Spec(func(s *Spec) { s.Template.Spec.Containers[0].Command = []string{"serve"} })
+	}
+	only := func() *testkit.CloneSetBuilder { return web(2).Policy(appsv1beta1.PodInPlaceOnly) }
+	tests := []struct {
+		name     string
+		old, set *testkit.CloneSetBuilder
+		want     string
+	}{
+		{"with InPlaceOnly, a new image is fine", only(), only().Image("app:2"), ""},
+		{
+			"with InPlaceOnly, another change is refused", only(), command(only()),
+			"spec.template: Forbidden: podUpdatePolicy InPlaceOnly can't make this change (container app: command changed)",
+		},
+		{"with InPlaceIfPossible, another change is fine", web(2).Policy(appsv1beta1.PodInPlaceIfPossible), command(web(2).Policy(appsv1beta1.PodInPlaceIfPossible)), ""},
+		{"an object from before a rule may change its labels", web(2).Rolling("0", "0", "0"), web(2).Rolling("0", "0", "0"), ""},
+		{"a name of a pod of the set is fine", web(2), web(2).PodsToDelete("web-ours"), ""},
+		{"a name of no pod is refused", web(2), web(2).PodsToDelete("web-x"), `spec.scaleStrategy.podsToDelete[0]: Not found: "web-x"`},
+		{"a name of a terminating pod is refused", web(2), web(2).PodsToDelete("web-going"), `podsToDelete[0]: Invalid value: "web-going": is being deleted already`},
+		{"a name of somebody else's pod is refused", web(2), web(2).PodsToDelete("web-theirs"), `podsToDelete[0]: Invalid value: "web-theirs": is no pod of this CloneSet`},
+		{"a name that was there before is not looked at again", web(2).PodsToDelete("web-x"), web(3).PodsToDelete("web-x"), ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			going := pod("going").Terminating(start).Obj()
+			going.Finalizers = []string{"example.com/hold"}
+			w, _ := hook(t, pod("ours").Obj(), going, testkit.Pod("web-theirs").OwnedBy("another").Obj())
+			_, err := w.ValidateUpdate(request(t, tt.old.Obj()), tt.old.Obj(), tt.set.Obj())
+			if tt.want == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.True(t, apierrors.IsInvalid(err), "%v", err)
+			require.ErrorContains(t, err, tt.want)
+		})
+	}
+}
+
+func TestValidateDeleteRefusesNothing(t *testing.T) {
+	t.Parallel()
+	w, _ := hook(t)
+	warnings, err := w.ValidateDelete(t.Context(), web(1).Obj())
+	require.NoError(t, err)
+	require.Empty(t, warnings)
+}
