@@ -49,7 +49,8 @@ unit: ## unit and golden tests, with the race detector
 
 .PHONY: integration
 integration: lab-build ## against real apiservers, with the race detector
-	CGO_ENABLED=1 $(UNIT) -race -p 1 -tags integration -run Integration -timeout 15m ./...
+	CGO_ENABLED=1 $(UNIT) -race -p 1 -tags integration -timeout 15m \
+	  $$(grep -rl --include='*_test.go' '^//go:build integration' apis charts hub member pkg cmd | xargs -n1 dirname | sort -u | sed 's|^|./|')
 
 .PHONY: fuzz
 fuzz: ## each fuzz target for FUZZTIME (20s)
@@ -57,7 +58,7 @@ fuzz: ## each fuzz target for FUZZTIME (20s)
 	@for file in $$(grep -rlE --include='*_test.go' '^func Fuzz' apis pkg hub member); do \
 	  for target in $$(grep -oE '^func Fuzz[A-Za-z0-9_]+' $$file | cut -c6-); do \
 	    echo "--- $$target ($$(dirname $$file))"; \
-	    go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) ./$$(dirname $$file) | tail -n 2; done; done
+	    go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1x ./$$(dirname $$file) | tail -n 2; done; done
 
 .PHONY: e2e
 e2e: build lab-build ## the black-box suite on a hub and two members

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
 )
 
 // kubectlLastApplied is what kubectl apply keeps for itself. In a slice it would say something untrue.
@@ -57,6 +58,7 @@ type sliceTopology struct {
 func manifest(ud *appsv1beta1.UnitedDeployment) ([]byte, error) {
 	annotations := maps.Clone(ud.Annotations)
 	delete(annotations, kubectlLastApplied)
+	delete(annotations, keys.ConversionData)
 	raw, err := json.Marshal(sliceManifest{
 		APIVersion: appsv1beta1.GroupVersion.String(),
 		Kind:       sourceKind,

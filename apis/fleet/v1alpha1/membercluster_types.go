@@ -179,7 +179,7 @@ type ClusterLimits struct {
 
 // Heartbeat holds the times by which a member is judged. All durations run on the hub's own clock, from the moment
 // it sees a renewal; the members' clocks are never compared.
-// +kubebuilder:validation:XValidation:rule="self.failAfterSeconds > self.leaseSeconds",message="failAfterSeconds must be greater than leaseSeconds, or each late renewal would count as a failure"
+// +kubebuilder:validation:XValidation:rule="!has(self.failAfterSeconds) || !has(self.leaseSeconds) || self.failAfterSeconds > self.leaseSeconds",message="failAfterSeconds must be greater than leaseSeconds, or each late renewal would count as a failure"
 type Heartbeat struct {
 	// leaseSeconds is how long a renewal of the Lease holds; the agent renews at a third of it. Default 15.
 	// +optional

@@ -100,7 +100,7 @@ type WorkContentSource struct {
 	// inline is the manifest itself.
 	// +optional
 	// +kubebuilder:pruning:PreserveUnknownFields
-	// +kubebuilder:validation:Schemaless
+	// +kubebuilder:validation:Type=object
 	Inline *runtime.RawExtension `json:"inline,omitempty"`
 	// ref names a WorkContent in the hub's namespace fleet-system.
 	// +optional
