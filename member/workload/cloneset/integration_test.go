@@ -1,0 +1,508 @@
+//go:build integration
+
+package cloneset
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	admissionregv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/admit"
+	"github.com/flotilla-io/flotilla/pkg/testkit"
+	"github.com/flotilla-io/flotilla/pkg/testkit/lab"
+)
+
+const (
+	agent = "cloneset-under-test"
+	// long is how long a step of a rollout may take on a busy machine, poll how often it is looked at.
+	long = 90 * time.Second
+	poll = 100 * time.Millisecond
+)
+
+// site is a cluster in which the controller and its webhook run.
+type site struct {
+	client.Client
+	cluster *lab.Cluster
+}
+
+// newSite starts a cluster with simulated nodes and, in this process, a manager.
+func newSite(t *testing.T) *site {
+	t.Helper()
+	cluster := lab.StartT(t, lab.Config{Nodes: "kwok:4", Audit: true})
+	restConfig, err := cluster.REST()
+	require.NoError(t, err)
+	restConfig.QPS = -1
+	scheme := runtime.NewScheme()
+	require.NoError(t, clientgoscheme.AddToScheme(scheme))
+	require.NoError(t, appsv1beta1.AddToScheme(scheme))
+	c, err := client.New(restConfig, client.Options{Scheme: scheme})
+	require.NoError(t, err)
+	_, err = envtest.InstallCRDs(restConfig, envtest.CRDInstallOptions{
+		Paths: []string{"../../../charts/member/files/crds/apps.kruise.io_clonesets.yaml"}, ErrorIfPathMissing: true,
+	})
+	require.NoError(t, err)
+	hooks := webhooks()
+	require.NoError(t, hooks.Install(restConfig))
+	t.Cleanup(func() { require.NoError(t, hooks.Cleanup()) })
+	run(t, restConfig, scheme, hooks)
+	return &site{Client: c, cluster: cluster}
+}
+
+// run starts the manager and stops it before the cluster goes.
+func run(t *testing.T, restConfig *rest.Config, scheme *runtime.Scheme, hooks *envtest.WebhookInstallOptions) {
+	t.Helper()
+	restConfig = rest.CopyConfig(restConfig)
+	restConfig.UserAgent = agent
+	mgr, err := ctrl.NewManager(restConfig, ctrl.Options{
+		Scheme: scheme, Metrics: server.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: ptr.To(true)},
+		Cache: cache.Options{DefaultTransform: cache.TransformStripManagedFields()},
+		WebhookServer: webhook.NewServer(webhook.Options{
+			Host: hooks.LocalServingHost, Port: hooks.LocalServingPort, CertDir: hooks.LocalServingCertDir,
+		}),
+	})
+	require.NoError(t, err)
+	require.NoError(t, Setup(t.Context(), mgr, Options{}))
+	hook := &Webhook{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}
+	require.NoError(t, admit.Register(mgr, admit.Registration[*appsv1beta1.CloneSet]{
+		Object: &appsv1beta1.CloneSet{}, Defaulter: hook, Validator: hook,
+	}))
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- mgr.Start(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		require.NoError(t, <-ended)
+	})
+	require.Eventually(t, func() bool { return mgr.GetWebhookServer().StartedChecker()(nil) == nil }, long, poll)
+}
+
+// webhooks are the two configurations, with a certificate and a port of their own.
+func webhooks() *envtest.WebhookInstallOptions {
+	rules := []admissionregv1.RuleWithOperations{{
+		Operations: []admissionregv1.OperationType{admissionregv1.Create, admissionregv1.Update},
+		Rule: admissionregv1.Rule{
+			APIGroups: []string{"apps.kruise.io"}, APIVersions: []string{"v1beta1"}, Resources: []string{"clonesets"},
+		},
+	}}
+	call := func(path string) admissionregv1.WebhookClientConfig {
+		return admissionregv1.WebhookClientConfig{Service: &admissionregv1.ServiceReference{Namespace: "x", Name: "x", Path: &path}}
+	}
+	return &envtest.WebhookInstallOptions{
+		MutatingWebhooks: []*admissionregv1.MutatingWebhookConfiguration{{
+			ObjectMeta: metav1.ObjectMeta{Name: "mutate"},
+			Webhooks: []admissionregv1.MutatingWebhook{{
+				Name: "mutate.cloneset.kruise.io", ClientConfig: call(admit.MutatePath(Kind())), Rules: rules,
+				SideEffects: ptr.To(admissionregv1.SideEffectClassNone), AdmissionReviewVersions: []string{"v1"},
+			}},
+		}},
+		ValidatingWebhooks: []*admissionregv1.ValidatingWebhookConfiguration{{
+			ObjectMeta: metav1.ObjectMeta{Name: "validate"},
+			Webhooks: []admissionregv1.ValidatingWebhook{{
+				Name: "validate.cloneset.kruise.io", ClientConfig: call(admit.ValidatePath(Kind())), Rules: rules,
+				SideEffects: ptr.To(admissionregv1.SideEffectClassNone), AdmissionReviewVersions: []string{"v1"},
+			}},
+		}},
+	}
+}
+
+// ground is a namespace of one test, with one CloneSet in it.
+type ground struct {
+	*site
+	namespace string
+}
+
+func (s *site) ground(t *testing.T) *ground {
+	t.Helper()
+	g := &ground{site: s, namespace: "t-" + strings.ToLower(rand.Text()[:8])}
+	require.NoError(t, s.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: g.namespace}}))
+	return g
+}
+
+// make creates the set in the test's namespace and waits until all its pods are available.
+func (g *ground) make(t *testing.T, b *testkit.CloneSetBuilder) {
+	t.Helper()
+	set := b.Obj()
+	set.Namespace, set.UID, set.ResourceVersion = g.namespace, "", ""
+	require.NoError(t, g.Create(t.Context(), set))
+	g.await(t, func(s *appsv1beta1.CloneSet) bool { return rested(s) })
+}
+
+// rested tells that the controller has seen the spec and all pods are updated and available.
+func rested(s *appsv1beta1.CloneSet) bool {
+	want := ptr.Deref(s.Spec.Replicas, 0)
+	return s.Status.ObservedGeneration == s.Generation && s.Status.Replicas == want &&
+		s.Status.UpdatedAvailableReplicas == want && s.Status.CurrentRevision == s.Status.UpdateRevision
+}
+
+func (g *ground) get(t *testing.T) *appsv1beta1.CloneSet {
+	t.Helper()
+	var set appsv1beta1.CloneSet
+	require.NoError(t, g.Get(t.Context(), types.NamespacedName{Namespace: g.namespace, Name: "web"}, &set))
+	return &set
+}
+
+func (g *ground) await(t *testing.T, come func(*appsv1beta1.CloneSet) bool) *appsv1beta1.CloneSet {
+	t.Helper()
+	var set *appsv1beta1.CloneSet
+	ok := false
+	for deadline := time.Now().Add(long); !ok && time.Now().Before(deadline); {
+		set = g.get(t)
+		if ok = come(set); !ok {
+			time.Sleep(poll)
+		}
+	}
+	require.True(t, ok, "status: %+v\npods: %v", set.Status, g.describe(t))
+	return set
+}
+
+func (g *ground) change(t *testing.T, change func(*appsv1beta1.CloneSetSpec)) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		set := g.get(t)
+		change(&set.Spec)
+		err := g.Update(t.Context(), set)
+		require.True(t, err == nil || apierrors.IsConflict(err), "%v", err)
+		return err == nil
+	}, long, poll)
+}
+
+// pods are the pods that are not terminating, by name.
+func (g *ground) pods(t *testing.T) map[string]*corev1.Pod {
+	t.Helper()
+	var list corev1.PodList
+	require.NoError(t, g.List(t.Context(), &list, client.InNamespace(g.namespace)))
+	out := map[string]*corev1.Pod{}
+	for i := range list.Items {
+		if list.Items[i].DeletionTimestamp == nil {
+			out[list.Items[i].Name] = &list.Items[i]
+		}
+	}
+	return out
+}
+
+func (g *ground) describe(t *testing.T) []string {
+	t.Helper()
+	var out []string
+	for name, p := range g.pods(t) {
+		out = append(out, fmt.Sprintf("%s %s %v %+v", name, p.Status.Phase, p.Labels, p.Status.Conditions))
+	}
+	return out
+}
+
+func (g *ground) claims(t *testing.T) []string {
+	t.Helper()
+	var list corev1.PersistentVolumeClaimList
+	require.NoError(t, g.List(t.Context(), &list, client.InNamespace(g.namespace)))
+	var out []string
+	for i := range list.Items {
+		if list.Items[i].DeletionTimestamp == nil {
+			out = append(out, list.Items[i].Name)
+		}
+	}
+	return out
+}
+
+// writes counts the controller's successful writes in the namespace since then, as "verb resource".
+func (g *ground) writes(t *testing.T, since time.Time) map[string]int {
+	t.Helper()
+	all, err := g.cluster.Writes(since)
+	require.NoError(t, err)
+	out := map[string]int{}
+	for _, w := range all {
+		// A dry run of the webhook stores nothing, nor does a conflict.
+		if w.Namespace != g.namespace || w.Agent != agent || w.Resource == "podtemplates" || strings.HasPrefix(w.Resource, "events") {
+			continue
+		}
+		if w.Code == http.StatusConflict {
+			out["conflict"]++
+			continue
+		}
+		require.Less(t, w.Code, 300, "%+v", w)
+		out[w.Verb+" "+w.Resource]++
+	}
+	return out
+}
+
+// podWrites waits until the writes to pods since then are as wanted: the log may lag a little.
+func (g *ground) podWrites(t *testing.T, since time.Time, want map[string]int) {
+	t.Helper()
+	var got map[string]int
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(poll) {
+		got = map[string]int{}
+		for what, n := range g.writes(t, since) {
+			if strings.Contains(what, " pods") {
+				got[what] = n
+			}
+		}
+		if fmt.Sprint(got) == fmt.Sprint(want) {
+			return
+		}
+	}
+	require.Equal(t, want, got)
+}
+
+func TestInCluster(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	for name, test := range map[string]func(*testing.T, *ground){
+		"creation costs two writes a pod, an update in place three, rest none": testWrites,
+		"a partition is kept":                                        testPartition,
+		"a ReCreate stays within budget and surge":                   testReCreate,
+		"a bad image holds the budget and never a rollback":          testBadImage,
+		"a minimal object is completed and a bad one refused":        testWebhook,
+		"named pods are replaced and the list is emptied":            testPodsToDelete,
+		"a claim is reused by the pod that takes a lost one's place": testReuse,
+		"without reuse a claim goes with its pod":                    testNoReuse,
+		"a pod that lost its labels is let go":                       testDisown,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, s.ground(t))
+		})
+	}
+}
+
+func testWrites(t *testing.T, g *ground) {
+	began := time.Now()
+	g.make(t, web(10).Policy(appsv1beta1.PodInPlaceIfPossible).Rolling("0", "50%", "0"))
+	g.podWrites(t, began, map[string]int{"create pods": 10, "patch pods/status": 10})
+	t.Logf("all writes of the creation: %v", g.writes(t, began))
+
+	before := g.pods(t)
+	began = time.Now()
+	g.change(t, func(s *appsv1beta1.CloneSetSpec) { s.Template.Spec.Containers[0].Image = "app:2" })
+	g.await(t, rested)
+	g.podWrites(t, began, map[string]int{"patch pods": 10, "patch pods/status": 20})
+	t.Logf("all writes of the update in place: %v", g.writes(t, began))
+	for name, p := range g.pods(t) {
+		require.Equal(t, before[name].UID, p.UID, "no pod was made anew")
+		require.Equal(t, int32(1), p.Status.ContainerStatuses[0].RestartCount)
+		require.Equal(t, "app:2", p.Status.ContainerStatuses[0].Image)
+		require.Equal(t, "Normal", p.Labels[keys.LifecycleState])
+		require.Contains(t, p.Annotations, keys.InPlaceUpdateState)
+	}
+
+	// A rollback to the first template renews its revision instead of making a third.
+	g.change(t, func(s *appsv1beta1.CloneSetSpec) { s.Template.Spec.Containers[0].Image = "app:1" })
+	g.await(t, rested)
+	var history appsv1.ControllerRevisionList
+	require.NoError(t, g.List(t.Context(), &history, client.InNamespace(g.namespace)))
+	require.Len(t, history.Items, 2)
+
+	g.change(t, func(s *appsv1beta1.CloneSetSpec) { s.Replicas = ptr.To[int32](4) })
+	g.await(t, rested)
+	require.Eventually(t, func() bool { return len(g.pods(t)) == 4 }, long, poll)
+
+	// The audit log shows a write within a moment of its answer; three seconds without any are rest.
+	require.Eventually(t, func() bool { return len(g.writes(t, time.Now().Add(-3*time.Second))) == 0 }, 30*time.Second, poll)
+	quiet := time.Now()
+	require.Never(t, func() bool { return len(g.writes(t, quiet)) > 0 }, 3*time.Second, poll)
+}
+
+func testPartition(t *testing.T, g *ground) {
+	g.make(t, web(4).Policy(appsv1beta1.PodInPlaceIfPossible).Rolling("3", "50%", "0"))
+	g.change(t, func(s *appsv1beta1.CloneSetSpec) { s.Template.Spec.Containers[0].Image = "app:2" })
+	set := g.await(t, func(s *appsv1beta1.CloneSet) bool { return s.Status.UpdatedAvailableReplicas == 1 })
+	require.NotEqual(t, set.Status.UpdateRevision, set.Status.CurrentRevision)
+	require.Equal(t, int32(1), set.Status.ExpectedUpdatedReplicas)
+	// A scale-out keeps the share: one more new pod, as three stay old.
+	g.change(t, func(s *appsv1beta1.CloneSetSpec) { s.Replicas = ptr.To[int32](5) })
+	g.await(t, func(s *appsv1beta1.CloneSet) bool {
+		return s.Status.AvailableReplicas == 5 && s.Status.UpdatedAvailableReplicas == 2
+	})
+}
+
+func testReCreate(t *testing.T, g *ground) {
+	g.make(t, web(6).Rolling("0", "1", "2"))
+	before := g.pods(t)
+	g.change(t, func(s *appsv1beta1.CloneSetSpec) { s.Template.Spec.Containers[0].Command = []string{"serve"} })
+	most, least := 0, len(before)
+	g.await(t, func(s *appsv1beta1.CloneSet) bool {
+		pods := g.pods(t)
+		available := 0
+		for _, p := range pods {
+			if slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+				return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+			}) {
+				available++
+			}
+		}
+		most, least = max(most, len(pods)), min(least, available)
+		return rested(s)
+	})
+	require.LessOrEqual(t, most, 8, "want 6, surge 2")
+	require.GreaterOrEqual(t, least, 5, "want 6, budget 1")
+	for name := range g.pods(t) {
+		require.NotContains(t, before, name)
+	}
+}
+
+func testBadImage(t *testing.T, g *ground) {
+	g.make(t, web(4).Policy(appsv1beta1.PodInPlaceOnly).Rolling("0", "1", "0"))
+	g.change(t, func(s *appsv1beta1.CloneSetSpec) { s.Template.Spec.Containers[0].Image = "app:bad" })
+	g.await(t, func(s *appsv1beta1.CloneSet) bool {
+		return s.Status.UpdatedReplicas == 1 && s.Status.AvailableReplicas == 3
+	})
+	require.Never(t, func() bool { return g.get(t).Status.AvailableReplicas < 3 }, 3*time.Second, poll)
+	g.change(t, func(s *appsv1beta1.CloneSetSpec) { s.Template.Spec.Containers[0].Image = "app:1" })
+	g.await(t, rested)
+}
+
+func testWebhook(t *testing.T, g *ground) {
+	set := &appsv1beta1.CloneSet{ObjectMeta: metav1.ObjectMeta{Namespace: g.namespace, Name: "web"}}
+	set.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
+	set.Spec.Template.Labels = map[string]string{"app": "web"}
+	set.Spec.Template.Spec.Containers = []corev1.Container{{
+		Name: "app", Image: "app:1", VolumeMounts: []corev1.VolumeMount{{Name: "data", MountPath: "/data"}},
+	}}
+
+	err := g.Create(t.Context(), set.DeepCopy())
+	require.ErrorContains(t, err, `spec.template.spec.containers[0].volumeMounts[0].name: Not found: "data"`)
+	set.Spec.VolumeClaimTemplates = testkit.CloneSet("web").Claims("data").Obj().Spec.VolumeClaimTemplates
+	bad := set.DeepCopy()
+	bad.Spec.ProgressDeadlineSeconds = ptr.To[int32](60)
+	require.ErrorContains(t, g.Create(t.Context(), bad), "spec.progressDeadlineSeconds: Forbidden: not served yet")
+	set.Spec.Replicas = ptr.To[int32](0)
+	require.NoError(t, g.Create(t.Context(), set))
+
+	got := g.await(t, rested)
+	require.Equal(t, int32(10), *got.Spec.RevisionHistoryLimit)
+	require.Equal(t, "20%", got.Spec.UpdateStrategy.RollingUpdate.MaxUnavailable.String())
+	require.Equal(t, corev1.RestartPolicyAlways, got.Spec.Template.Spec.RestartPolicy)
+	require.Equal(t, corev1.PullIfNotPresent, got.Spec.Template.Spec.Containers[0].ImagePullPolicy)
+	require.Equal(t, corev1.PersistentVolumeFilesystem, *got.Spec.VolumeClaimTemplates[0].Spec.VolumeMode)
+	require.Empty(t, got.Spec.Template.Spec.Volumes)
+
+	// A scale leaves the template, and so the revision, as it is.
+	generation := got.Status.UpdateRevision
+	require.NoError(t, g.Patch(t.Context(), got, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"minReadySeconds":1}}`))))
+	require.Equal(t, generation, g.await(t, rested).Status.UpdateRevision)
+
+	err = g.Patch(t.Context(), got, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"scaleStrategy":{"podsToDelete":["web-none"]}}}`)))
+	require.ErrorContains(t, err, `Not found: "web-none"`)
+}
+
+func testPodsToDelete(t *testing.T, g *ground) {
+	g.make(t, web(3))
+	before := g.pods(t)
+	var named, labelled string
+	for name, p := range before {
+		if named == "" {
+			named = name
+		} else if labelled == "" {
+			labelled = name
+			require.NoError(t, g.Patch(t.Context(), p, client.RawPatch(types.MergePatchType,
+				fmt.Appendf(nil, `{"metadata":{"labels":{%q:"true"}}}`, keys.SpecifiedDelete))))
+		}
+	}
+	g.change(t, func(s *appsv1beta1.CloneSetSpec) { s.ScaleStrategy.PodsToDelete = []string{named} })
+	g.await(t, func(s *appsv1beta1.CloneSet) bool {
+		pods := g.pods(t)
+		return len(s.Spec.ScaleStrategy.PodsToDelete) == 0 && rested(s) && pods[named] == nil && pods[labelled] == nil
+	})
+	require.Len(t, g.pods(t), 3)
+}
+
+// volumes makes static volumes: nothing provisions any here.
+func (g *ground) volumes(t *testing.T, n int) {
+	t.Helper()
+	for i := range n {
+		v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%d", g.namespace, i)}}
+		v.Spec = corev1.PersistentVolumeSpec{
+			StorageClassName: g.namespace,
+			AccessModes:      []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			Capacity:         corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
+			PersistentVolumeSource: corev1.PersistentVolumeSource{
+				HostPath: &corev1.HostPathVolumeSource{Path: "/data"},
+			},
+		}
+		require.NoError(t, g.Create(t.Context(), v))
+	}
+}
+
+func (g *ground) withClaims(b *testkit.CloneSetBuilder) *testkit.CloneSetBuilder {
+	return b.Claims("data").Spec(func(s *appsv1beta1.CloneSetSpec) {
+		spec := &s.VolumeClaimTemplates[0].Spec
+		spec.StorageClassName = ptr.To(g.namespace)
+		spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
+	})
+}
+
+// lose deletes one pod as an eviction would and returns it.
+func (g *ground) lose(t *testing.T) *corev1.Pod {
+	t.Helper()
+	for _, p := range g.pods(t) {
+		require.NoError(t, g.Delete(t.Context(), p))
+		return p
+	}
+	require.Fail(t, "no pod")
+	return nil
+}
+
+func testReuse(t *testing.T, g *ground) {
+	g.volumes(t, 3)
+	g.make(t, g.withClaims(web(2)).Reuse())
+	before := g.claims(t)
+	require.Len(t, before, 2)
+	lost := g.lose(t)
+	g.await(t, func(s *appsv1beta1.CloneSet) bool {
+		p := g.pods(t)[lost.Name]
+		return rested(s) && p != nil && p.UID != lost.UID
+	})
+	require.ElementsMatch(t, before, g.claims(t), "the same claims, no other")
+
+	// A scale-in takes the claim along.
+	g.change(t, func(s *appsv1beta1.CloneSetSpec) { s.Replicas = ptr.To[int32](1) })
+	g.await(t, rested)
+	require.Eventually(t, func() bool { return len(g.claims(t)) == 1 }, long, poll)
+}
+
+func testNoReuse(t *testing.T, g *ground) {
+	g.volumes(t, 4)
+	g.make(t, g.withClaims(web(2)))
+	before := g.claims(t)
+	lost := g.lose(t)
+	g.await(t, func(s *appsv1beta1.CloneSet) bool { return rested(s) && g.pods(t)[lost.Name] == nil })
+	require.Eventually(t, func() bool {
+		after := g.claims(t)
+		return len(after) == 2 && !slices.Contains(after, "data-"+lost.Name) && slices.Contains(before, "data-"+lost.Name)
+	}, long, poll)
+}
+
+func testDisown(t *testing.T, g *ground) {
+	g.make(t, web(2))
+	var free *corev1.Pod
+	for _, free = range g.pods(t) {
+		break
+	}
+	require.NoError(t, g.Patch(t.Context(), free, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"app":"mine"}}}`))))
+	g.await(t, func(s *appsv1beta1.CloneSet) bool { return rested(s) && len(g.pods(t)) == 3 })
+	require.Nil(t, metav1.GetControllerOf(g.pods(t)[free.Name]))
+}
