@@ -51,11 +51,11 @@ func newApprover(mgr ctrl.Manager, c clock.PassiveClock, events event.Recorder, 
 	}
 }
 
-// Reconcile judges one request. What is decided already, by us or anybody else, is left alone.
-//
 // +kubebuilder:rbac:groups=certificates.k8s.io,resources=certificatesigningrequests,verbs=get;list;watch;create;delete
 // +kubebuilder:rbac:groups=certificates.k8s.io,resources=certificatesigningrequests/approval,verbs=update
 // +kubebuilder:rbac:groups=certificates.k8s.io,resources=signers,resourceNames=kubernetes.io/kube-apiserver-client,verbs=approve
+
+// Reconcile judges one request. What is decided already, by us or anybody else, is left alone.
 func (a *approver) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	csr := &certificatesv1.CertificateSigningRequest{}
 	if err := a.client.Get(ctx, req.NamespacedName, csr); err != nil {

@@ -1,0 +1,720 @@
+//go:build integration
+
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	certificatesv1 "k8s.io/api/certificates/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/admit"
+	"github.com/flotilla-io/flotilla/pkg/condition"
+	"github.com/flotilla-io/flotilla/pkg/link"
+	"github.com/flotilla-io/flotilla/pkg/testkit/lab"
+)
+
+const (
+	hubUser       = "system:serviceaccount:flotilla-system:flotilla-hub"
+	hubNamespace  = "flotilla-system"
+	settleTimeout = 30 * time.Second
+	look          = 100 * time.Millisecond
+)
+
+// hub is a real control plane with this package's controllers, which run with the rights of the markers and no other.
+type hub struct {
+	client.Client
+	cfg *rest.Config
+}
+
+func testScheme(t *testing.T) *runtime.Scheme {
+	t.Helper()
+	s := runtime.NewScheme()
+	require.NoError(t, clientgoscheme.AddToScheme(s))
+	require.NoError(t, apiextensionsv1.AddToScheme(s))
+	require.NoError(t, fleetv1alpha1.AddToScheme(s))
+	return s
+}
+
+func startHub(t *testing.T) *hub {
+	t.Helper()
+	control := lab.StartT(t, lab.Config{})
+	cfg, err := control.REST()
+	require.NoError(t, err)
+	port, err := control.Port(t.Context(), "webhook")
+	require.NoError(t, err)
+	serving, ca := servingCertificate(t)
+	c, err := client.New(cfg, client.Options{Scheme: testScheme(t)})
+	require.NoError(t, err)
+	h := &hub{Client: c, cfg: cfg}
+	h.install(t)
+
+	hubCfg := rest.CopyConfig(cfg)
+	hubCfg.Impersonate = rest.ImpersonationConfig{
+		UserName: hubUser, Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + hubNamespace, "system:authenticated"},
+	}
+	mgr, err := ctrl.NewManager(hubCfg, ctrl.Options{
+		Scheme: c.Scheme(), Cache: cache.Options{ByObject: CacheByObject()},
+		Metrics: metricsserver.Options{BindAddress: "0"}, HealthProbeBindAddress: "0",
+		// Names of controllers are unique in a process; here several hubs share one.
+		Controller: config.Controller{SkipNameValidation: ptr.To(true)},
+		WebhookServer: webhook.NewServer(webhook.Options{Host: "127.0.0.1", Port: port, TLSOpts: []func(*tls.Config){func(c *tls.Config) {
+			c.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return serving, nil }
+		}}}),
+	})
+	require.NoError(t, err)
+	require.NoError(t, Setup(t.Context(), mgr, Options{
+		Clock: clock.RealClock{}, RunAgent: playAgent, SecretNamespaces: []string{hubNamespace}, Identity: "hub-0", Version: "test",
+		Registry: prometheus.NewRegistry(), Beat: time.Second, RowsDebounce: 100 * time.Millisecond,
+	}))
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- mgr.Start(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		require.NoError(t, <-ended)
+	})
+	h.installWebhooks(t, fmt.Sprintf("https://127.0.0.1:%d", port), ca)
+	return h
+}
+
+// servingCertificate is a certificate for 127.0.0.1 that is its own authority.
+func servingCertificate(t *testing.T) (*tls.Certificate, []byte) {
+	t.Helper()
+	key := newKey(t)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	require.NoError(t, err)
+	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+}
+
+// installWebhooks has the apiserver ask this package's webhooks, as the chart does.
+func (h *hub) installWebhooks(t *testing.T, url string, ca []byte) {
+	t.Helper()
+	hook := func(name, path string, rule admissionregistrationv1.Rule, operations ...admissionregistrationv1.OperationType) admissionregistrationv1.ValidatingWebhook {
+		return admissionregistrationv1.ValidatingWebhook{
+			Name: name, SideEffects: ptr.To(admissionregistrationv1.SideEffectClassNone), AdmissionReviewVersions: []string{"v1"},
+			ClientConfig: admissionregistrationv1.WebhookClientConfig{URL: ptr.To(url + path), CABundle: ca},
+			Rules:        []admissionregistrationv1.RuleWithOperations{{Operations: operations, Rule: rule}},
+		}
+	}
+	clusters := hook("memberclusters.fleet.kruise.io", "/validate-fleet-kruise-io-membercluster", admissionregistrationv1.Rule{
+		APIGroups: []string{"fleet.kruise.io"}, APIVersions: []string{"v1alpha1"}, Resources: []string{"memberclusters"},
+	}, admissionregistrationv1.Create, admissionregistrationv1.Update)
+	namespaces := hook("namespaces.fleet.kruise.io", admit.ValidatePath(corev1.SchemeGroupVersion.WithKind("Namespace")), admissionregistrationv1.Rule{
+		APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"namespaces"},
+	}, admissionregistrationv1.Delete)
+	namespaces.ObjectSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+		{Key: keys.FleetCluster, Operator: metav1.LabelSelectorOpExists},
+	}}
+	require.NoError(t, h.Create(t.Context(), &admissionregistrationv1.ValidatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: "flotilla-hub"},
+		Webhooks:   []admissionregistrationv1.ValidatingWebhook{clusters, namespaces},
+	}))
+	// The configuration is in force when what it refuses is refused.
+	require.Eventually(t, func() bool {
+		mc := &fleetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "probe"}}
+		mc.Spec.Identity = &fleetv1alpha1.ClusterIdentity{ClusterUID: "NOT A UID"}
+		return apierrors.IsInvalid(h.Create(t.Context(), mc, client.DryRunAll))
+	}, settleTimeout, look)
+}
+
+// install puts the CRDs, the namespaces and the chart's static roles in, and the roles that the markers generate.
+func (h *hub) install(t *testing.T) {
+	t.Helper()
+	files, err := filepath.Glob("../../charts/hub/files/crds/fleet.*.yaml")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, ns := range []string{fleetv1alpha1.SystemNamespace, hubNamespace} {
+		require.NoError(t, h.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}))
+	}
+	var manifests bytes.Buffer
+	for _, f := range files {
+		manifests.WriteString("---\n")
+		manifests.Write(readFile(t, f))
+	}
+	generated, err := exec.CommandContext(t.Context(), "go", "tool", "controller-gen", "rbac:roleName=flotilla-hub", "paths=.", "output:stdout").Output()
+	require.NoError(t, err)
+	manifests.WriteString("\n---\n")
+	manifests.Write(generated)
+	manifests.WriteString(staticRoles)
+	h.apply(t, manifests.Bytes())
+	require.Eventually(t, func() bool {
+		return h.List(t.Context(), &fleetv1alpha1.MemberClusterList{}) == nil && h.List(t.Context(), &fleetv1alpha1.MemberWorkList{}) == nil
+	}, settleTimeout, look)
+}
+
+func (h *hub) apply(t *testing.T, manifests []byte) {
+	t.Helper()
+	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(manifests), 4096)
+	for {
+		u := &unstructured.Unstructured{}
+		if err := decoder.Decode(u); err != nil {
+			require.EqualError(t, err, "EOF")
+			return
+		}
+		if len(u.Object) > 0 {
+			require.NoError(t, h.Create(t.Context(), u), u.GetName())
+		}
+	}
+}
+
+const staticRoles = `
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: flotilla-member-rows}
+rules:
+- {apiGroups: [fleet.kruise.io], resources: [memberworks], verbs: [get, list, watch]}
+- {apiGroups: [fleet.kruise.io], resources: [memberworks/status], verbs: [get, update, patch]}
+- {apiGroups: [coordination.k8s.io], resources: [leases], resourceNames: [member], verbs: [get, update, patch]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: flotilla-member-content}
+rules:
+- {apiGroups: [fleet.kruise.io], resources: [workcontents], verbs: [get]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: flotilla-hub}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: flotilla-hub}
+subjects: [{kind: ServiceAccount, name: flotilla-hub, namespace: flotilla-system}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: flotilla-hub, namespace: fleet-system}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: flotilla-hub}
+subjects: [{kind: ServiceAccount, name: flotilla-hub, namespace: flotilla-system}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: flotilla-hub, namespace: flotilla-system}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: flotilla-hub}
+subjects: [{kind: ServiceAccount, name: flotilla-hub, namespace: flotilla-system}]
+`
+
+// accept makes a MemberCluster that is accepted, with short times.
+func (h *hub) accept(t *testing.T, name string, change func(*fleetv1alpha1.MemberCluster)) {
+	t.Helper()
+	mc := &fleetv1alpha1.MemberCluster{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: fleetv1alpha1.MemberClusterSpec{
+			Accepted:  true,
+			Heartbeat: fleetv1alpha1.Heartbeat{LeaseSeconds: 2, FailAfterSeconds: 4, RecoverAfterSeconds: 2},
+		},
+	}
+	if change != nil {
+		change(mc)
+	}
+	require.NoError(t, h.Create(t.Context(), mc))
+}
+
+func (h *hub) member(t *testing.T, name string) *fleetv1alpha1.MemberCluster {
+	t.Helper()
+	mc := &fleetv1alpha1.MemberCluster{}
+	require.NoError(t, h.Get(t.Context(), client.ObjectKey{Name: name}, mc))
+	return mc
+}
+
+// awaitPhase waits for a phase, and shows the status where it does not come.
+func (h *hub) awaitPhase(t *testing.T, name string, want fleetv1alpha1.ClusterPhase) {
+	t.Helper()
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		mc := &fleetv1alpha1.MemberCluster{}
+		require.NoError(c, h.Get(t.Context(), client.ObjectKey{Name: name}, mc))
+		require.Equal(c, want, mc.Status.Phase, "%+v", mc.Status.Conditions)
+	}, settleTimeout, look)
+}
+
+func (h *hub) awaitThere(t *testing.T, o client.Object) {
+	t.Helper()
+	require.Eventually(t, func() bool { return h.Get(t.Context(), client.ObjectKeyFromObject(o), o) == nil }, settleTimeout, look,
+		"%T %s", o, client.ObjectKeyFromObject(o))
+}
+
+func (h *hub) awaitGone(t *testing.T, o client.Object) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		return apierrors.IsNotFound(h.Get(t.Context(), client.ObjectKeyFromObject(o), o))
+	}, settleTimeout, look, "%T %s", o, client.ObjectKeyFromObject(o))
+}
+
+// token is a join token of a cluster, as kubectl kruise cluster token makes it.
+func (h *hub) token(t *testing.T, cluster string) *rest.Config {
+	t.Helper()
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{
+		Name: fleetv1alpha1.BootstrapAccount(cluster), Namespace: fleetv1alpha1.Namespace(cluster),
+	}}
+	h.awaitThere(t, account)
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To(int64(600))}}
+	require.NoError(t, h.SubResource("token").Create(t.Context(), account, request))
+	cfg := rest.AnonymousClientConfig(h.cfg)
+	cfg.BearerToken = request.Status.Token
+	return cfg
+}
+
+// ask sends the certificate request of a cluster with that credential, once its rights are there.
+func (h *hub) ask(t *testing.T, cfg *rest.Config, cluster, uid string, key *ecdsa.PrivateKey) *certificatesv1.CertificateSigningRequest {
+	t.Helper()
+	c, err := client.New(cfg, client.Options{Scheme: h.Scheme()})
+	require.NoError(t, err)
+	a := proper(t)
+	a.key = key
+	a.template.Subject.CommonName = fleetv1alpha1.User(cluster)
+	a.template.Subject.Organization = []string{fleetv1alpha1.Group, fleetv1alpha1.User(cluster)}
+	a.csr.Name = fleetv1alpha1.RequestName(cluster)
+	a.csr.Annotations[link.AnnotationClusterUID] = uid
+	csr := a.build(t)
+	csr.Spec.Username, csr.Spec.UID = "", ""
+	require.Eventually(t, func() bool {
+		err := c.Create(t.Context(), csr.DeepCopy())
+		if apierrors.IsAlreadyExists(err) {
+			require.NoError(t, c.Delete(t.Context(), csr.DeepCopy()))
+		}
+		return err == nil
+	}, settleTimeout, look, "the bootstrap role lets it ask")
+	require.Eventually(t, func() bool {
+		return c.Get(t.Context(), client.ObjectKeyFromObject(csr), csr) == nil &&
+			(len(csr.Status.Certificate) > 0 || answered(csr, certificatesv1.CertificateDenied) != nil)
+	}, settleTimeout, look, "the request is answered and signed")
+	return csr
+}
+
+// join goes through the whole way in and returns a client with the member's certificate.
+func (h *hub) join(t *testing.T, cluster, uid string) client.Client {
+	t.Helper()
+	key := newKey(t)
+	csr := h.ask(t, h.token(t, cluster), cluster, uid, key)
+	require.NotEmpty(t, csr.Status.Certificate, "%+v", csr.Status.Conditions)
+	der, err := x509.MarshalECPrivateKey(key)
+	require.NoError(t, err)
+	cfg := rest.AnonymousClientConfig(h.cfg)
+	cfg.CertData = csr.Status.Certificate
+	cfg.KeyData = pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der})
+	c, err := client.New(cfg, client.Options{Scheme: h.Scheme()})
+	require.NoError(t, err)
+	return c
+}
+
+// renew plays one beat of an agent.
+func renew(ctx context.Context, c client.Client, cluster string) error {
+	lease := &coordinationv1.Lease{}
+	key := client.ObjectKey{Namespace: fleetv1alpha1.Namespace(cluster), Name: fleetv1alpha1.MemberLease}
+	if err := c.Get(ctx, key, lease); err != nil {
+		return err
+	}
+	lease.Spec.RenewTime, lease.Spec.HolderIdentity = ptr.To(metav1.NowMicro()), ptr.To("agent")
+	return c.Update(ctx, lease)
+}
+
+// report plays what an agent writes into the status.
+func report(ctx context.Context, c client.Client, cluster string, conditions ...string) error {
+	var list []any
+	for _, kind := range conditions {
+		list = append(list, map[string]any{
+			"type": kind, "status": "True", "reason": "Test", "message": "", "lastTransitionTime": metav1.Now().UTC().Format(time.RFC3339),
+		})
+	}
+	u := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "fleet.kruise.io/v1alpha1", "kind": "MemberCluster", "metadata": map[string]any{"name": cluster},
+		"status": map[string]any{"conditions": list},
+	}}
+	return c.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(link.AgentManager), client.ForceOwnership)
+}
+
+// playAgent is an agent that renews and claims until its context ends.
+func playAgent(ctx context.Context, l link.Link) error {
+	c := l.Hub.GetClient()
+	if err := report(ctx, c, l.Cluster, fleetv1alpha1.ConditionOwnedByThisHub); err != nil {
+		return err
+	}
+	ticker := time.NewTicker(500 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		lease := &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+			"metadata": map[string]any{"name": fleetv1alpha1.MemberLease, "namespace": l.Namespace()},
+			"spec":     map[string]any{"renewTime": metav1.NowMicro().UTC().Format(metav1.RFC3339Micro), "holderIdentity": l.Identity},
+		}}
+		if err := c.Apply(ctx, client.ApplyConfigurationFromUnstructured(lease), client.FieldOwner(link.AgentManager), client.ForceOwnership); err != nil && ctx.Err() == nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+	}
+}
+
+// keepAlive renews in the background until stop is called.
+func keepAlive(t *testing.T, c client.Client, cluster string) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		ticker := time.NewTicker(500 * time.Millisecond)
+		defer ticker.Stop()
+		for {
+			_ = renew(ctx, c, cluster) // a beat may be lost, and is in some tests
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+			}
+		}
+	}()
+	return func() { cancel(); <-done }
+}
+
+func (h *hub) addRow(t *testing.T, cluster, name string) *fleetv1alpha1.MemberWork {
+	t.Helper()
+	row := &fleetv1alpha1.MemberWork{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name, Namespace: fleetv1alpha1.Namespace(cluster), Finalizers: []string{keys.FleetRow},
+			Labels: map[string]string{keys.FleetCluster: cluster},
+		},
+		Spec: fleetv1alpha1.MemberWorkSpec{
+			Source:  fleetv1alpha1.WorkSource{APIVersion: "apps.kruise.io/v1beta1", Kind: "UnitedDeployment", Name: "web", UID: "u"},
+			Content: fleetv1alpha1.WorkContentSource{Ref: "c-1"},
+		},
+	}
+	require.NoError(t, h.Create(t.Context(), row))
+	return row
+}
+
+func TestIntegrationPullMember(t *testing.T) {
+	t.Parallel()
+	h := startHub(t)
+	h.accept(t, "east", nil)
+	h.accept(t, "west", nil)
+	h.awaitPhase(t, "east", fleetv1alpha1.ClusterJoining)
+	bootstrap := h.token(t, "east")
+	east := h.join(t, "east", "east-uid")
+
+	// The token that was used serves nobody else, and not for another cluster.
+	again := h.ask(t, bootstrap, "east", "east-uid", newKey(t))
+	require.Equal(t, ReasonTokenSpent, answered(again, certificatesv1.CertificateDenied).Reason)
+	require.Equal(t, "east-uid", h.member(t, "east").Spec.Identity.ClusterUID)
+	bootstrapClient, err := client.New(bootstrap, client.Options{Scheme: h.Scheme()})
+	require.NoError(t, err)
+	require.True(t, apierrors.IsForbidden(bootstrapClient.Get(t.Context(), client.ObjectKey{Name: "west"}, &fleetv1alpha1.MemberCluster{})))
+
+	// The certificate works for the member's own, and for nothing of another's.
+	h.addRow(t, "east", "row")
+	h.addRow(t, "west", "row")
+	require.NoError(t, east.List(t.Context(), &fleetv1alpha1.MemberWorkList{}, client.InNamespace("fleet-east")))
+	require.NoError(t, east.Get(t.Context(), client.ObjectKey{Name: "east"}, &fleetv1alpha1.MemberCluster{}))
+	for name, err := range map[string]error{
+		"rows of west":          east.List(t.Context(), &fleetv1alpha1.MemberWorkList{}, client.InNamespace("fleet-west")),
+		"rows of all":           east.List(t.Context(), &fleetv1alpha1.MemberWorkList{}),
+		"west":                  east.Get(t.Context(), client.ObjectKey{Name: "west"}, &fleetv1alpha1.MemberCluster{}),
+		"all member clusters":   east.List(t.Context(), &fleetv1alpha1.MemberClusterList{}),
+		"contents":              east.List(t.Context(), &fleetv1alpha1.WorkContentList{}, client.InNamespace(fleetv1alpha1.SystemNamespace)),
+		"Secrets":               east.List(t.Context(), &corev1.SecretList{}, client.InNamespace("fleet-east")),
+		"the Lease of west":     renew(t.Context(), east, "west"),
+		"the status of west":    report(t.Context(), east, "west", "APIHealthy"),
+		"its own row's spec":    east.Delete(t.Context(), &fleetv1alpha1.MemberWork{ObjectMeta: metav1.ObjectMeta{Name: "row", Namespace: "fleet-east"}}),
+		"its own MemberCluster": east.Delete(t.Context(), &fleetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "east"}}),
+	} {
+		require.True(t, apierrors.IsForbidden(err), "%s: %v", name, err)
+	}
+
+	// It is ready once it is heard of; the token's account goes.
+	stop := keepAlive(t, east, "east")
+	require.NoError(t, report(t.Context(), east, "east", fleetv1alpha1.ConditionOwnedByThisHub))
+	h.awaitPhase(t, "east", fleetv1alpha1.ClusterReady)
+	h.awaitGone(t, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "bootstrap-east", Namespace: "fleet-east"}})
+	h.awaitGone(t, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: bootstrapRole("east")}})
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		mc := &fleetv1alpha1.MemberCluster{}
+		require.NoError(c, h.Get(t.Context(), client.ObjectKey{Name: "east"}, mc))
+		require.NotNil(c, mc.Status.Rows)
+		require.EqualValues(c, 1, mc.Status.Rows.Total)
+		require.True(c, condition.IsTrue(mc.Status.Conditions, fleetv1alpha1.ConditionReady))
+	}, settleTimeout, look)
+
+	// Nothing is written while nothing changes.
+	before := h.member(t, "east").ResourceVersion
+	require.Never(t, func() bool { return h.member(t, "east").ResourceVersion != before }, 3*time.Second, look)
+
+	// What somebody deletes is made again.
+	bound := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: RoleRows, Namespace: "fleet-east"}}
+	require.NoError(t, h.Delete(t.Context(), bound))
+	h.awaitThere(t, bound)
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: fleetv1alpha1.MemberLease, Namespace: "fleet-east"}}
+	require.NoError(t, h.Delete(t.Context(), lease))
+	h.awaitThere(t, lease)
+
+	// Silence freezes, no more; and it comes back.
+	stop()
+	h.awaitPhase(t, "east", fleetv1alpha1.ClusterUnreachable)
+	require.NoError(t, h.Get(t.Context(), client.ObjectKey{Namespace: "fleet-east", Name: "row"}, &fleetv1alpha1.MemberWork{}))
+	stop = keepAlive(t, east, "east")
+	defer func() { stop() }()
+	h.awaitPhase(t, "east", fleetv1alpha1.ClusterReady)
+
+	// Held out, it loses its rights and keeps its rows; let in again, it goes on.
+	h.setAccepted(t, "east", false)
+	h.awaitPhase(t, "east", fleetv1alpha1.ClusterPending)
+	require.Eventually(t, func() bool {
+		return apierrors.IsForbidden(east.List(t.Context(), &fleetv1alpha1.MemberWorkList{}, client.InNamespace("fleet-east")))
+	}, settleTimeout, look)
+	require.NoError(t, h.Get(t.Context(), client.ObjectKey{Namespace: "fleet-east", Name: "row"}, &fleetv1alpha1.MemberWork{}))
+	h.setAccepted(t, "east", true)
+	h.awaitPhase(t, "east", fleetv1alpha1.ClusterReady)
+
+	// It leaves: the row is withdrawn by the policy; all goes when the agent has let go.
+	require.NoError(t, h.Delete(t.Context(), h.member(t, "east")))
+	row := &fleetv1alpha1.MemberWork{ObjectMeta: metav1.ObjectMeta{Name: "row", Namespace: "fleet-east"}}
+	require.Eventually(t, func() bool {
+		return h.Get(t.Context(), client.ObjectKeyFromObject(row), row) == nil &&
+			!row.DeletionTimestamp.IsZero() && row.Spec.Deletion == fleetv1alpha1.LeaveOrphan
+	}, settleTimeout, look)
+	controllerutil.RemoveFinalizer(row, keys.FleetRow) // as hub/row does when the agent has reported
+	require.NoError(t, h.Update(t.Context(), row))
+	require.NoError(t, report(t.Context(), east, "east", fleetv1alpha1.ConditionOwnedByThisHub, fleetv1alpha1.ConditionReleased))
+	h.awaitNothing(t, "east")
+	h.awaitGone(t, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "left-east-uid", Namespace: fleetv1alpha1.SystemNamespace}})
+}
+
+func (h *hub) setAccepted(t *testing.T, name string, accepted bool) {
+	t.Helper()
+	mc := h.member(t, name)
+	next := mc.DeepCopy()
+	next.Spec.Accepted = accepted
+	require.NoError(t, h.Patch(t.Context(), next, client.MergeFrom(mc)))
+}
+
+// awaitNothing waits until nothing of a cluster is left but its tombstone.
+func (h *hub) awaitNothing(t *testing.T, cluster string) {
+	t.Helper()
+	h.awaitGone(t, &fleetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: cluster}})
+	h.awaitGone(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: fleetv1alpha1.Namespace(cluster)}})
+	for _, list := range []client.ObjectList{&rbacv1.ClusterRoleList{}, &rbacv1.ClusterRoleBindingList{}} {
+		require.NoError(t, h.List(t.Context(), list, client.MatchingLabels{keys.FleetCluster: cluster}))
+		raw, err := runtime.DefaultUnstructuredConverter.ToUnstructured(list)
+		require.NoError(t, err)
+		require.Empty(t, raw["items"])
+	}
+}
+
+func TestIntegrationSilentMemberLeavesWithATombstone(t *testing.T) {
+	t.Parallel()
+	h := startHub(t)
+	h.accept(t, "east", func(mc *fleetv1alpha1.MemberCluster) {
+		mc.Spec.Leave = fleetv1alpha1.Leave{Policy: fleetv1alpha1.LeaveDelete, TimeoutSeconds: 1}
+	})
+	east := h.join(t, "east", "east-uid")
+	h.addRow(t, "east", "row")
+	require.NoError(t, h.Delete(t.Context(), h.member(t, "east")))
+	h.awaitNothing(t, "east")
+
+	stone := &corev1.ConfigMap{}
+	require.NoError(t, east.Get(t.Context(), client.ObjectKey{Namespace: fleetv1alpha1.SystemNamespace, Name: "left-east-uid"}, stone),
+		"the old certificate reads the tombstone")
+	require.Equal(t, "Delete", stone.Data[link.TombstonePolicy])
+	require.True(t, apierrors.IsForbidden(east.Get(t.Context(), client.ObjectKey{Name: "east"}, &fleetv1alpha1.MemberCluster{})))
+
+	// When the cluster joins again its tombstone goes, or its agent would obey it one day.
+	h.accept(t, "east", nil)
+	h.join(t, "east", "east-uid")
+	h.awaitGone(t, stone)
+}
+
+func TestIntegrationPushMember(t *testing.T) {
+	t.Parallel()
+	h := startHub(t)
+	token := h.memberToken(t)
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: "west-kubeconfig", Namespace: hubNamespace},
+		Data:       map[string][]byte{"value": h.kubeconfig(t, token, func(u *clientcmdapi.AuthInfo) { u.TokenFile = "/etc/passwd" })},
+	}
+	h.accept(t, "west", func(mc *fleetv1alpha1.MemberCluster) {
+		mc.Spec.Mode = fleetv1alpha1.ModePush
+		mc.Spec.Push = &fleetv1alpha1.PushAccess{KubeconfigSecretRef: fleetv1alpha1.SecretKeyRef{Namespace: hubNamespace, Name: secret.Name}}
+	})
+	h.awaitCredential(t, "west", ReasonSecretNotFound)
+	require.NoError(t, h.Create(t.Context(), secret))
+	h.awaitCredential(t, "west", ReasonKubeconfigRefused)
+
+	secret.Data["value"] = h.kubeconfig(t, token, nil)
+	require.NoError(t, h.Update(t.Context(), secret))
+	h.awaitCredential(t, "west", ReasonKubeconfigValid)
+	h.awaitPhase(t, "west", fleetv1alpha1.ClusterReady)
+	system := &corev1.Namespace{}
+	require.NoError(t, h.Get(t.Context(), client.ObjectKey{Name: "kube-system"}, system))
+	require.Equal(t, string(system.UID), h.member(t, "west").Spec.Identity.ClusterUID)
+
+	require.NoError(t, h.Delete(t.Context(), h.member(t, "west")))
+	require.NoError(t, report(t.Context(), h, "west", fleetv1alpha1.ConditionOwnedByThisHub, fleetv1alpha1.ConditionReleased))
+	h.awaitNothing(t, "west")
+}
+
+func TestIntegrationWebhooks(t *testing.T) {
+	t.Parallel()
+	h := startHub(t)
+	h.accept(t, "east", nil)
+	h.join(t, "east", "east-uid")
+	h.addRow(t, "east", "row")
+
+	// An editor of member clusters without the verb accept.
+	require.NoError(t, h.Create(t.Context(), &rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{Name: "editor"},
+		Rules: []rbacv1.PolicyRule{{
+			APIGroups: []string{"fleet.kruise.io"}, Resources: []string{"memberclusters"}, Verbs: []string{"get", "create", "update", "patch"},
+		}},
+	}))
+	require.NoError(t, h.Create(t.Context(), &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "editor"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "editor"},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: "editor"}},
+	}))
+	cfg := rest.CopyConfig(h.cfg)
+	cfg.Impersonate = rest.ImpersonationConfig{UserName: "editor"}
+	editor, err := client.New(cfg, client.Options{Scheme: h.Scheme()})
+	require.NoError(t, err)
+
+	change := func(c client.Client, f func(*fleetv1alpha1.MemberCluster)) error {
+		mc := h.member(t, "east")
+		next := mc.DeepCopy()
+		f(next)
+		return c.Patch(t.Context(), next, client.MergeFrom(mc), client.DryRunAll)
+	}
+	for _, c := range []struct {
+		name string
+		err  error
+		want string
+	}{
+		{"an editor changes what is no matter of trust", change(editor, func(mc *fleetv1alpha1.MemberCluster) { mc.Spec.Region = "r" }), ""},
+		{"an editor may not hold a cluster out", change(editor, func(mc *fleetv1alpha1.MemberCluster) { mc.Spec.Accepted = false }), `needs the verb "accept"`},
+		{"an administrator may", change(h, func(mc *fleetv1alpha1.MemberCluster) { mc.Spec.Accepted = false }), ""},
+		{"an editor makes a cluster", editor.Create(t.Context(), &fleetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "new"}}, client.DryRunAll), ""},
+		{"an editor may not make one that is accepted", editor.Create(t.Context(), &fleetv1alpha1.MemberCluster{
+			ObjectMeta: metav1.ObjectMeta{Name: "new"}, Spec: fleetv1alpha1.MemberClusterSpec{Accepted: true},
+		}, client.DryRunAll), `needs the verb "accept"`},
+		{"the identity does not change", change(h, func(mc *fleetv1alpha1.MemberCluster) { mc.Spec.Identity.ClusterUID = "another" }), "has joined with UID east-uid"},
+		{"the identity does not go", change(h, func(mc *fleetv1alpha1.MemberCluster) { mc.Spec.Identity = nil }), "has joined with UID east-uid"},
+		{"the mode does not change", change(h, func(mc *fleetv1alpha1.MemberCluster) {
+			mc.Spec.Mode, mc.Spec.Pull = fleetv1alpha1.ModePush, nil
+			mc.Spec.Push = &fleetv1alpha1.PushAccess{KubeconfigSecretRef: fleetv1alpha1.SecretKeyRef{Namespace: hubNamespace, Name: "x"}}
+		}), "has joined in mode Pull"},
+		{"a Secret outside the allowed namespaces is not read", h.Create(t.Context(), &fleetv1alpha1.MemberCluster{
+			ObjectMeta: metav1.ObjectMeta{Name: "new"}, Spec: fleetv1alpha1.MemberClusterSpec{
+				Mode: fleetv1alpha1.ModePush,
+				Push: &fleetv1alpha1.PushAccess{KubeconfigSecretRef: fleetv1alpha1.SecretKeyRef{Namespace: "kube-system", Name: "x"}},
+			},
+		}, client.DryRunAll), "supported values: \"flotilla-system\""},
+		{"a namespace with rows is not deleted", h.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "fleet-east"}}), "delete the MemberCluster instead"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			if c.want == "" {
+				require.NoError(t, c.err)
+				return
+			}
+			require.ErrorContains(t, c.err, c.want)
+		})
+	}
+}
+
+func (h *hub) awaitCredential(t *testing.T, name, reason string) {
+	t.Helper()
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		mc := &fleetv1alpha1.MemberCluster{}
+		require.NoError(c, h.Get(t.Context(), client.ObjectKey{Name: name}, mc))
+		found := condition.Get(mc.Status.Conditions, fleetv1alpha1.ConditionCredentialValid)
+		require.NotNil(c, found)
+		require.Equal(c, reason, found.Reason, found.Message)
+	}, settleTimeout, look)
+}
+
+// memberToken makes an account that may do what the agent needs, in the cluster that plays the member: the hub itself.
+func (h *hub) memberToken(t *testing.T) string {
+	t.Helper()
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "agent", Namespace: hubNamespace}}
+	require.NoError(t, h.Create(t.Context(), account))
+	require.NoError(t, h.Create(t.Context(), &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "agent"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "view"},
+		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Name: "agent", Namespace: hubNamespace}},
+	}))
+	request := &authenticationv1.TokenRequest{}
+	require.NoError(t, h.SubResource("token").Create(t.Context(), account, request))
+	return request.Status.Token
+}
+
+func (h *hub) kubeconfig(t *testing.T, token string, change func(*clientcmdapi.AuthInfo)) []byte {
+	t.Helper()
+	user := &clientcmdapi.AuthInfo{Token: token}
+	if change != nil {
+		change(user)
+	}
+	ca := h.cfg.CAData
+	if len(ca) == 0 {
+		ca = readFile(t, h.cfg.CAFile)
+	}
+	raw, err := clientcmd.Write(clientcmdapi.Config{
+		Clusters:       map[string]*clientcmdapi.Cluster{"west": {Server: h.cfg.Host, CertificateAuthorityData: ca}},
+		AuthInfos:      map[string]*clientcmdapi.AuthInfo{"agent": user},
+		Contexts:       map[string]*clientcmdapi.Context{"west": {Cluster: "west", AuthInfo: "agent"}},
+		CurrentContext: "west",
+	})
+	require.NoError(t, err)
+	return raw
+}
+
+func readFile(t *testing.T, name string) []byte {
+	t.Helper()
+	content, err := os.ReadFile(name)
+	require.NoError(t, err)
+	return content
+}
