@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/conversion"
 
 	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
@@ -25,6 +26,7 @@ import (
 	"github.com/flotilla-io/flotilla/hub/cluster"
 	"github.com/flotilla-io/flotilla/hub/row"
 	"github.com/flotilla-io/flotilla/hub/uniteddeployment"
+	"github.com/flotilla-io/flotilla/pkg/admit"
 	"github.com/flotilla-io/flotilla/pkg/event"
 	"github.com/flotilla-io/flotilla/pkg/link"
 )
@@ -64,6 +66,9 @@ func Scheme() (*runtime.Scheme, error) {
 		appsv1beta1.AddToScheme(s), appsv1alpha1.AddToScheme(s), fleetv1alpha1.AddToScheme(s))
 }
 
+// CRDs names those whose versions a hub without a member stack converts.
+func CRDs() []string { return []string{"uniteddeployments.apps.kruise.io"} }
+
 // Restrict keeps a manager's cache to what the hub's roles let it see: no Secret is cached, what the hub made for members
 // is found by label, and managedFields, which nobody here reads from a cache, are dropped.
 func Restrict(o ctrl.Options) ctrl.Options {
@@ -102,11 +107,19 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	if err := row.Setup(ctx, mgr, row.Options{Clock: o.Clock}); err != nil {
 		return err
 	}
-	return uniteddeployment.Setup(mgr, uniteddeployment.Options{
+	err = uniteddeployment.Setup(mgr, uniteddeployment.Options{
 		Store:  row.NewStore(mgr.GetClient(), key, o.Clock),
 		Events: event.New(mgr.GetEventRecorder(link.HubManager)),
 		Clock:  o.Clock, Workers: o.UnitedDeploymentWorkers, ExpectationTimeout: o.ExpectationTimeout,
 		LocalMember: o.LocalMember,
+	})
+	if err != nil || o.LocalMember {
+		return err
+	}
+	return admit.Register(mgr, admit.Registration[*appsv1beta1.UnitedDeployment]{
+		Object: &appsv1beta1.UnitedDeployment{},
+		Converter: conversion.NewHubSpokeConverter(&appsv1beta1.UnitedDeployment{}, conversion.NewSpokeConverter(
+			&appsv1alpha1.UnitedDeployment{}, appsv1alpha1.UnitedDeploymentFromHub, appsv1alpha1.UnitedDeploymentToHub)),
 	})
 }
 

@@ -37,6 +37,9 @@ func (g *Gates) Enabled(f featuregate.Feature) bool { return g.gate.Enabled(f) }
 // Known describes each gate in a line: its name, stage and default.
 func (g *Gates) Known() []string { return g.gate.KnownFeatures() }
 
+// Help describes each gate in a line of its own.
+func (g *Gates) Help() string { return strings.Join(g.Known(), "\n") }
+
 // Set implements pflag.Value. A name that is not known is an error, and so is a value that is no bool.
 func (g *Gates) Set(text string) error {
 	if err := g.gate.Set(text); err != nil {

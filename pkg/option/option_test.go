@@ -206,3 +206,69 @@ func TestLogger(t *testing.T) {
 	parse(t, "--logging-format=console").logger(&out).Info("Started")
 	require.Contains(t, out.String(), "info\tStarted")
 }
+
+func TestHub(t *testing.T) {
+	t.Parallel()
+	hashed := "--hub-ca-hash=sha256:" + strings.Repeat("0a", 32)
+	for _, tc := range []struct {
+		name string
+		args []string
+		want string
+	}{
+		{"a cluster of its own needs nothing", nil, ""},
+		{"a hub is pinned by a hash", []string{"--hub-url=https://hub:6443", "--cluster-name=east", hashed}, ""},
+		{"or by its CA", []string{"--hub-url=https://hub:6443", "--cluster-name=east", "--hub-ca-file=ca.crt"}, ""},
+		{"a hub is never taken on trust", []string{"--hub-url=https://hub:6443", "--cluster-name=east"}, "set --hub-ca-file or --hub-ca-hash"},
+		{"a name without a hub is a slip", []string{"--cluster-name=east"}, "go with --hub-url, which is not set"},
+		{"a hub without a name can't be joined", []string{"--hub-url=https://hub:6443", hashed}, "--cluster-name=: want the name"},
+		{"a hub speaks TLS", []string{"--hub-url=http://hub:6443", "--cluster-name=east", hashed}, "--hub-url=http://hub:6443: want https://host:port"},
+		{"a hash has its form", []string{"--hub-url=https://hub:6443", "--cluster-name=east", "--hub-ca-hash=abc"}, "--hub-ca-hash=abc: want sha256:"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			h := &Hub{}
+			f := pflag.NewFlagSet("test", pflag.ContinueOnError)
+			h.AddFlags(f)
+			require.NoError(t, f.Parse(tc.args))
+			if tc.want == "" {
+				require.NoError(t, h.Validate())
+				return
+			}
+			require.ErrorContains(t, h.Validate(), tc.want)
+		})
+	}
+}
+
+func TestHubFiles(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	token, ca := filepath.Join(dir, "token"), filepath.Join(dir, "ca.crt")
+	require.NoError(t, os.WriteFile(token, []byte("abc\n"), 0o600))
+	require.NoError(t, os.WriteFile(ca, []byte("PEM"), 0o600))
+
+	gotCA, gotToken, err := (&Hub{TokenFile: token, CAFile: ca}).Read()
+	require.NoError(t, err)
+	require.Equal(t, "PEM", string(gotCA))
+	require.Equal(t, "abc", gotToken, "an editor's newline is no part of a token")
+
+	_, gotToken, err = (&Hub{TokenFile: token + "-absent"}).Read()
+	require.NoError(t, err, "a cluster that has joined needs no token")
+	require.Empty(t, gotToken)
+	_, _, err = (&Hub{CAFile: ca + "-absent"}).Read()
+	require.ErrorContains(t, err, "read --hub-ca-file")
+	_, _, err = (&Hub{TokenFile: dir}).Read()
+	require.ErrorContains(t, err, "read --hub-token-file")
+}
+
+func TestWorkers(t *testing.T) {
+	t.Parallel()
+	w := NewWorkers("cloneset", "statefulset")
+	f := pflag.NewFlagSet("test", pflag.ContinueOnError)
+	w.AddFlags(f)
+	require.NoError(t, w.Validate())
+	require.NoError(t, f.Parse([]string{"--cloneset-workers=7"}))
+	require.Equal(t, 7, *w["cloneset"])
+	require.Equal(t, 3, *w["statefulset"])
+	require.NoError(t, f.Parse([]string{"--cloneset-workers=0", "--statefulset-workers=101"}))
+	require.EqualError(t, w.Validate(), "--cloneset-workers=0: want 1 to 100\n--statefulset-workers=101: want 1 to 100")
+}

@@ -1,0 +1,72 @@
+{{/* Names are fixed, not made from the release's: there is one hub in a cluster, and its roles name them. */}}
+{{- define "name" -}}flotilla-hub{{- end }}
+
+{{- define "selector" -}}
+app.kubernetes.io/name: {{ include "name" . }}
+{{- end }}
+
+{{- define "labels" -}}
+{{ include "selector" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/version: {{ .Chart.AppVersion }}
+app.kubernetes.io/part-of: flotilla
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{- end }}
+
+{{/* How the apiserver reaches a path of the webhook server: (list root path). The manager adds the CA bundle. */}}
+{{- define "clientConfig" -}}
+{{- $root := index . 0 }}{{ $path := index . 1 }}
+{{- if $root.Values.manager.url -}}
+url: {{ $root.Values.manager.url }}{{ $path }}
+{{- else -}}
+service:
+  namespace: {{ $root.Release.Namespace }}
+  name: {{ include "name" $root }}
+  path: {{ $path }}
+  port: 443
+{{- end }}
+{{- end }}
+
+{{/*
+Roles as generated from the code, each bound to a ServiceAccount: (list root file account kinds). Those of our own
+namespace go into the release's.
+*/}}
+{{- define "roles" -}}
+{{- $root := index . 0 }}{{ $account := index . 2 }}{{ $kinds := index . 3 }}
+{{- range splitList "\n---\n" (trimPrefix "---\n" ($root.Files.Get (index . 1))) }}
+{{- $role := fromYaml . }}
+{{- if has $role.kind $kinds }}
+{{- $namespace := $role.metadata.namespace | default "" | replace "flotilla-system" $root.Release.Namespace }}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: {{ $role.kind }}
+metadata:
+  name: {{ $role.metadata.name }}
+  {{- with $namespace }}
+  namespace: {{ . }}
+  {{- end }}
+  labels:
+    {{- include "labels" $root | nindent 4 }}
+rules:
+  {{- toYaml $role.rules | nindent 2 }}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: {{ $role.kind }}Binding
+metadata:
+  name: {{ $role.metadata.name }}
+  {{- with $namespace }}
+  namespace: {{ . }}
+  {{- end }}
+  labels:
+    {{- include "labels" $root | nindent 4 }}
+roleRef:
+  apiGroup: rbac.authorization.k8s.io
+  kind: {{ $role.kind }}
+  name: {{ $role.metadata.name }}
+subjects:
+  - kind: ServiceAccount
+    name: {{ $account }}
+    namespace: {{ $root.Release.Namespace }}
+{{- end }}
+{{- end }}
+{{- end }}

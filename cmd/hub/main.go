@@ -1,0 +1,111 @@
+// Command flotilla-hub runs the hub of a fleet: members join here, and work is divided over them.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/flotilla-io/flotilla/hub"
+	"github.com/flotilla-io/flotilla/member/agent"
+	"github.com/flotilla-io/flotilla/pkg/cert"
+	"github.com/flotilla-io/flotilla/pkg/option"
+)
+
+const name = "flotilla-hub"
+
+// Kinds that have a flag for their workers.
+const (
+	memberCluster    = "membercluster"
+	unitedDeployment = "uniteddeployment"
+)
+
+// flags are all that the command line says.
+type flags struct {
+	manager      *option.Manager
+	workers      option.Workers
+	localMember  bool
+	expectations time.Duration
+}
+
+func main() {
+	if err := command().ExecuteContext(ctrl.SetupSignalHandler()); err != nil {
+		fmt.Fprintln(os.Stderr, name+":", err)
+		os.Exit(1)
+	}
+}
+
+func command() *cobra.Command {
+	f := &flags{manager: option.NewManager(name), workers: option.NewWorkers(memberCluster, unitedDeployment)}
+	cmd := &cobra.Command{
+		Use:   name,
+		Short: "Run the hub of a fleet",
+		Long: "Flotilla-hub lets clusters in, watches them, and divides UnitedDeployments over them: controllers, in one\n" +
+			"replica at a time, and admission and conversion webhooks, in all of them. It holds no connection to members that\n" +
+			"join by pull; for those that are reached by push it runs their agents.\n\n" +
+			"It makes and rotates the certificate of its webhooks itself. Outside a cluster, give --kubeconfig and --webhook-url.",
+		Version:       option.Version,
+		Args:          cobra.NoArgs,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context()) },
+	}
+	f.manager.AddFlags(cmd.Flags())
+	f.workers.AddFlags(cmd.Flags())
+	option.ExpectationTimeout(cmd.Flags(), &f.expectations)
+	cmd.Flags().BoolVar(&f.localMember, "local-member", false, "The hub's cluster runs flotilla-member too: that one looks "+
+		"after UnitedDeployments that name no cluster, and serves the webhooks of the kind.")
+	return cmd
+}
+
+// run works until ctx ends.
+func (f *flags) run(ctx context.Context) error {
+	if err := errors.Join(f.manager.Validate(), f.workers.Validate()); err != nil {
+		return err
+	}
+	log := f.manager.Logger()
+	ctrl.SetLogger(log)
+	klog.SetLogger(log)
+	ctx = ctrl.LoggerInto(ctx, log)
+
+	identity, err := os.Hostname()
+	if err != nil {
+		return fmt.Errorf("name this process: %w", err)
+	}
+	scheme, err := hub.Scheme()
+	if err != nil {
+		return err
+	}
+	mgr, err := f.manager.Build(scheme, hub.Restrict, f.certificate())
+	if err != nil {
+		return err
+	}
+	err = hub.Setup(ctx, mgr, hub.Options{
+		Namespace: f.manager.Namespace, LocalMember: f.localMember,
+		UnitedDeploymentWorkers: *f.workers[unitedDeployment], MemberClusterWorkers: *f.workers[memberCluster],
+		ExpectationTimeout: f.expectations, RunAgent: agent.Run,
+		Identity: identity, Version: option.Version, Clock: clock.RealClock{},
+	})
+	if err != nil {
+		return err
+	}
+	log.Info("Started "+name, "version", option.Version)
+	return mgr.Start(ctx)
+}
+
+// certificate names what calls the hub. Where a member stack runs beside it, that one is called for UnitedDeployments.
+func (f *flags) certificate() cert.Options {
+	if f.localMember {
+		c := f.manager.Certificate()
+		c.Mutating = nil
+		return c
+	}
+	return f.manager.Certificate(hub.CRDs()...)
+}

@@ -1,0 +1,183 @@
+package member
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/conversion"
+
+	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/member/agent"
+	"github.com/flotilla-io/flotilla/member/workload/cloneset"
+	"github.com/flotilla-io/flotilla/pkg/admit"
+	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/link"
+)
+
+// Bounds of the wait before the hub is tried again. A connection that lasted longer than the upper one counts as good.
+const (
+	dialMin = time.Second
+	dialMax = time.Minute
+)
+
+// Options are what Setup needs.
+type Options struct {
+	// CloneSetWorkers is how many objects are worked on at a time; 0 is 3.
+	CloneSetWorkers int
+	// ExpectationTimeout is how long a cache may lack our own writes; 0 is 5 minutes.
+	ExpectationTimeout time.Duration
+	// KeepTemplates leaves pod templates without the apiserver's defaults: gate TemplateNoDefaults.
+	KeepTemplates bool
+	// Hub is how this cluster joins a hub by pull; nil for none. Setup fills in the clients of this cluster and the clock.
+	Hub *agent.Options
+	// Identity names this process in Leases, for people. Needed with Hub.
+	Identity string
+	// Version is the program's. Needed with Hub.
+	Version string
+	// Clock is the real clock outside tests. Required.
+	Clock clock.WithTicker
+}
+
+// Scheme returns the kinds that a member works with.
+func Scheme() (*runtime.Scheme, error) {
+	s := runtime.NewScheme()
+	return s, errors.Join(clientgoscheme.AddToScheme(s), apiextensionsv1.AddToScheme(s),
+		appsv1beta1.AddToScheme(s), appsv1alpha1.AddToScheme(s), fleetv1alpha1.AddToScheme(s))
+}
+
+// CRDs names those whose versions a member converts.
+func CRDs() []string { return []string{"clonesets.apps.kruise.io", "uniteddeployments.apps.kruise.io"} }
+
+// Restrict keeps a manager's cache small and within its roles: no Secret is cached, and managedFields, which nobody here
+// reads from a cache, are dropped.
+func Restrict(o ctrl.Options) ctrl.Options {
+	o.Cache = cache.Options{DefaultTransform: cache.TransformStripManagedFields()}
+	o.Client.Cache = &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}
+	return o
+}
+
+// What the manager itself needs: its Lease, its events, its webhook certificate and the configurations that carry it.
+// +kubebuilder:rbac:groups=coordination.k8s.io,namespace=flotilla-system,resources=leases,verbs=create
+// +kubebuilder:rbac:groups=coordination.k8s.io,namespace=flotilla-system,resources=leases,resourceNames=flotilla-member,verbs=get;update
+// +kubebuilder:rbac:groups="",namespace=flotilla-system,resources=events,verbs=create;patch
+// +kubebuilder:rbac:groups="",namespace=flotilla-system,resources=secrets,verbs=create
+// +kubebuilder:rbac:groups="",namespace=flotilla-system,resources=secrets,resourceNames=flotilla-member-webhook,verbs=get;list;watch;update
+// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingwebhookconfigurations;validatingwebhookconfigurations,resourceNames=flotilla-member,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=clonesets.apps.kruise.io;uniteddeployments.apps.kruise.io,verbs=get;list;watch;patch
+
+// Setup adds all controllers and webhooks of a member to mgr, which must have been made with Scheme and Restrict, and the
+// agent if there is a hub.
+func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
+	err := cloneset.Setup(ctx, mgr, cloneset.Options{
+		Workers: o.CloneSetWorkers, ExpectationTimeout: o.ExpectationTimeout, Clock: o.Clock,
+	})
+	if err != nil {
+		return err
+	}
+	admission := &cloneset.Webhook{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), KeepTemplates: o.KeepTemplates}
+	err = admit.Register(mgr, admit.Registration[*appsv1beta1.CloneSet]{
+		Object: &appsv1beta1.CloneSet{}, Defaulter: admission, Validator: admission,
+		Converter: conversion.NewHubSpokeConverter(&appsv1beta1.CloneSet{}, conversion.NewSpokeConverter(
+			&appsv1alpha1.CloneSet{}, appsv1alpha1.CloneSetFromHub, appsv1alpha1.CloneSetToHub)),
+	})
+	if err != nil {
+		return err
+	}
+	err = admit.Register(mgr, admit.Registration[*appsv1beta1.UnitedDeployment]{
+		Object: &appsv1beta1.UnitedDeployment{},
+		Converter: conversion.NewHubSpokeConverter(&appsv1beta1.UnitedDeployment{}, conversion.NewSpokeConverter(
+			&appsv1alpha1.UnitedDeployment{}, appsv1alpha1.UnitedDeploymentFromHub, appsv1alpha1.UnitedDeploymentToHub)),
+	})
+	if err != nil {
+		return err
+	}
+	if o.Hub == nil {
+		return nil
+	}
+	hub := *o.Hub
+	hub.Member, hub.Reader, hub.Clock = mgr.GetClient(), mgr.GetAPIReader(), o.Clock
+	if err := mgr.Add(&puller{member: mgr, hub: hub, options: o}); err != nil {
+		return fmt.Errorf("set up the agent: %w", err)
+	}
+	return nil
+}
+
+// puller keeps a connection to the hub, and runs the agent on it. A manager runs it in the leader only.
+type puller struct {
+	member  ctrl.Manager
+	hub     agent.Options
+	options Options
+}
+
+// Start dials until ctx ends or the cluster has left the hub. It returns nil: a hub that is away must not take the
+// controllers of this cluster with it.
+func (p *puller) Start(ctx context.Context) error {
+	log := ctrl.LoggerFrom(ctx).WithName("agent").WithValues("cluster", p.hub.Cluster)
+	ctx = ctrl.LoggerInto(ctx, log)
+	wait := dialMin
+	for {
+		began := p.options.Clock.Now()
+		err := p.session(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case errors.Is(err, link.ErrLeft):
+			log.Info("Left the hub", "reason", "to join again, give a new token and start anew")
+			return nil
+		}
+		if p.options.Clock.Since(began) > dialMax {
+			wait = dialMin
+		}
+		log.Error(err, "Lost the connection to the hub", "after", wait)
+		timer := p.options.Clock.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+		case <-timer.C():
+		}
+		timer.Stop()
+		wait = min(2*wait, dialMax)
+	}
+}
+
+// session is one connection, from dialling to its end.
+func (p *puller) session(ctx context.Context) error {
+	connection, err := agent.Connect(ctx, p.hub)
+	if err != nil {
+		return err
+	}
+	hub, err := cluster.New(connection.Config, func(o *cluster.Options) {
+		o.Scheme, o.Cache, o.Logger = p.member.GetScheme(), link.HubCache(p.hub.Cluster), ctrl.LoggerFrom(ctx)
+	})
+	if err != nil {
+		return fmt.Errorf("make a client of the hub: %w", err)
+	}
+	group, running := errgroup.WithContext(ctx)
+	group.Go(func() error { return hub.Start(running) })
+	group.Go(func() error { return connection.Run(running) })
+	group.Go(func() error {
+		return agent.Run(running, link.Link{
+			Cluster: p.hub.Cluster, URL: p.hub.URL, Identity: p.options.Identity, Version: p.options.Version,
+			Hub: hub, Member: p.member, Events: event.New(p.member.GetEventRecorder(link.AgentManager)),
+			Clock: p.options.Clock, Credential: connection.Credential,
+		})
+	})
+	err = group.Wait()
+	if errors.Is(err, link.ErrLeft) {
+		return errors.Join(err, connection.Forget(ctx))
+	}
+	return err
+}

@@ -1,0 +1,50 @@
+package option
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/flotilla-io/flotilla/pkg/cert"
+)
+
+// Build makes the manager that m describes, with a webhook server and the Keeper of its certificate. Restrict limits the
+// cache; c is m.Certificate, for what this manager serves. The manager is ready when its webhooks can be called. Validate
+// must have passed.
+func (m *Manager) Build(
+	scheme *runtime.Scheme, restrict func(ctrl.Options) ctrl.Options, c cert.Options,
+) (ctrl.Manager, error) {
+	cfg, err := m.RESTConfig()
+	if err != nil {
+		return nil, err
+	}
+	direct, err := client.NewWithWatch(cfg, client.Options{Scheme: scheme})
+	if err != nil {
+		return nil, fmt.Errorf("make a client: %w", err)
+	}
+	keeper, err := cert.New(direct, c)
+	if err != nil {
+		return nil, err
+	}
+	if err := cert.RegisterMetrics(metrics.Registry); err != nil {
+		return nil, fmt.Errorf("register metrics: %w", err)
+	}
+	host, port, err := m.Webhook.Listen()
+	if err != nil {
+		return nil, fmt.Errorf("find the address to listen on: %w", err)
+	}
+	o := restrict(m.Options())
+	o.Scheme, o.WebhookServer = scheme, keeper.Server(host, port)
+	mgr, err := ctrl.NewManager(cfg, o)
+	if err != nil {
+		return nil, fmt.Errorf("make the manager: %w", err)
+	}
+	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
+		return nil, err
+	}
+	return mgr, mgr.AddReadyzCheck("webhooks", mgr.GetWebhookServer().StartedChecker())
+}

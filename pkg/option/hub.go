@@ -1,0 +1,82 @@
+package option
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"regexp"
+	"strings"
+
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// Hub says how a member reaches its hub by pull. The zero value is a cluster of its own.
+type Hub struct {
+	// URL is the hub's apiserver; empty for none.
+	URL string
+	// Cluster is this cluster's name on the hub.
+	Cluster string
+	// CAFile is a PEM file with the hub's CA; CAHash is the hash of its public key. One of the two is needed.
+	CAFile, CAHash string
+	// TokenFile holds the token of the first join. It may be absent.
+	TokenFile string
+}
+
+// AddFlags binds h to flags.
+func (h *Hub) AddFlags(f *pflag.FlagSet) {
+	f.StringVar(&h.URL, "hub-url", h.URL, "https://host:port of a hub's apiserver that this cluster joins by pull. "+
+		"Empty for a cluster of its own, or one that the hub reaches by push.")
+	f.StringVar(&h.Cluster, "cluster-name", h.Cluster, "Name of this cluster's MemberCluster on the hub.")
+	f.StringVar(&h.CAFile, "hub-ca-file", h.CAFile, "File with the hub's certificate authority, PEM.")
+	f.StringVar(&h.CAHash, "hub-ca-hash", h.CAHash, "sha256:<64 hex digits> of the public key of the hub's certificate authority. "+
+		"Without --hub-ca-file the authority is fetched from the hub and must have this hash.")
+	f.StringVar(&h.TokenFile, "hub-token-file", h.TokenFile, "File with the token that joins this cluster once, as printed by "+
+		"\"kubectl kruise cluster token\". It may be absent once the cluster has joined.")
+}
+
+// hash is what --hub-ca-hash may be.
+const hash = `^sha256:[0-9a-fA-F]{64}$`
+
+// Validate returns all that is wrong.
+func (h *Hub) Validate() error {
+	if h.URL == "" {
+		if *h != (Hub{}) {
+			return errors.New("--cluster-name, --hub-ca-file, --hub-ca-hash and --hub-token-file go with --hub-url, which is not set")
+		}
+		return nil
+	}
+	var errs []error
+	if u, err := url.Parse(h.URL); err != nil || u.Scheme != "https" || u.Host == "" {
+		errs = append(errs, fmt.Errorf("--hub-url=%s: want https://host:port", h.URL))
+	}
+	if len(validation.IsDNS1123Label(h.Cluster)) > 0 {
+		errs = append(errs, fmt.Errorf("--cluster-name=%s: want the name of this cluster's MemberCluster on the hub", h.Cluster))
+	}
+	if h.CAFile == "" && h.CAHash == "" {
+		errs = append(errs, errors.New("--hub-url: set --hub-ca-file or --hub-ca-hash, so that this cluster joins no other hub"))
+	}
+	if ok, err := regexp.MatchString(hash, h.CAHash); h.CAHash != "" && (err != nil || !ok) {
+		errs = append(errs, fmt.Errorf("--hub-ca-hash=%s: want sha256: and 64 hex digits", h.CAHash))
+	}
+	return errors.Join(errs...)
+}
+
+// Read returns the contents of the files. A token file that does not exist is no token.
+func (h *Hub) Read() (ca []byte, token string, err error) {
+	if h.CAFile != "" {
+		if ca, err = os.ReadFile(h.CAFile); err != nil {
+			return nil, "", fmt.Errorf("read --hub-ca-file: %w", err)
+		}
+	}
+	if h.TokenFile != "" {
+		text, err := os.ReadFile(h.TokenFile)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, "", fmt.Errorf("read --hub-token-file: %w", err)
+		}
+		token = strings.TrimSpace(string(text))
+	}
+	return ca, token, nil
+}

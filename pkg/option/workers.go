@@ -1,0 +1,51 @@
+package option
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/spf13/pflag"
+)
+
+// defaultWorkers is enough to keep several objects moving while one waits for the apiserver.
+const defaultWorkers = 3
+
+// Workers says how many objects of a kind are worked on at a time. The key is the kind in lower case.
+type Workers map[string]*int
+
+// NewWorkers returns the default number for each kind.
+func NewWorkers(kinds ...string) Workers {
+	w := Workers{}
+	for _, k := range kinds {
+		w[k] = new(defaultWorkers)
+	}
+	return w
+}
+
+// AddFlags binds w to a flag for each kind.
+func (w Workers) AddFlags(f *pflag.FlagSet) {
+	for kind, n := range w {
+		f.IntVar(n, kind+"-workers", *n, "Objects of kind "+kind+" that are worked on at a time.")
+	}
+}
+
+// Validate returns all that is wrong.
+func (w Workers) Validate() error {
+	var errs []error
+	for _, kind := range slices.Sorted(maps.Keys(w)) {
+		if n := *w[kind]; n < 1 || n > 100 {
+			errs = append(errs, fmt.Errorf("--%s-workers=%d: want 1 to 100", kind, n))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// ExpectationTimeout binds the time that a cache may lack our own writes.
+func ExpectationTimeout(f *pflag.FlagSet, d *time.Duration) {
+	*d = 5 * time.Minute
+	f.DurationVar(d, "expectation-timeout", *d, "Time for which a cache may lack our own writes. Then it is counted in a "+
+		"metric, and the object is read from the apiserver.")
+}
