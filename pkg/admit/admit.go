@@ -116,8 +116,8 @@ func (l logged) Handle(ctx context.Context, req admission.Request) admission.Res
 	if !log.Enabled() {
 		return resp
 	}
-	log = log.WithValues("kind", req.Kind.Kind, "namespace", req.Namespace, "name", req.Name,
-		"step", req.Operation, "user", req.UserInfo.Username)
+	// controller-runtime's logger says already which object it is and who asks.
+	log = log.WithValues("kind", req.Kind.Kind, "step", req.Operation)
 	if resp.Allowed {
 		log.Info("Admitted", "count", len(resp.Patches))
 		return resp

@@ -193,7 +193,7 @@ func TestDecisionsAreLoggedWithoutObjects(t *testing.T) {
 	decide(admission.Allowed(""))
 	decide(admission.Denied("data[bad]: must be empty"))
 	require.Len(t, lines, 2)
-	require.Contains(t, lines[0], `"msg"="Admitted" "kind"="ConfigMap" "namespace"="ns" "name"="settings" "step"="UPDATE"`)
+	require.Contains(t, lines[0], `"msg"="Admitted" "kind"="ConfigMap" "step"="UPDATE" "count"=0`)
 	require.Contains(t, lines[1], `"reason"="data[bad]: must be empty"`)
 	require.NotContains(t, fmt.Sprint(lines), "password")
 }
