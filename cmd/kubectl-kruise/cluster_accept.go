@@ -1,0 +1,41 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+func acceptCommand(open func() (conn, error)) *cobra.Command {
+	return &cobra.Command{
+		Use:   "accept NAME",
+		Short: "Let a member cluster into the fleet",
+		Long: "Let a member cluster into the fleet: set spec.accepted. The hub then makes its namespace and its roles.\n\n" +
+			"It needs the verb \"accept\" on memberclusters besides \"patch\". To hold the cluster out again, set\n" +
+			"spec.accepted to false.",
+		Example: "  kubectl kruise cluster accept east",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := open()
+			if err != nil {
+				return err
+			}
+			mc, err := member(cmd.Context(), c.client, args[0])
+			if err != nil {
+				return err
+			}
+			if mc.Spec.Accepted {
+				fmt.Fprintf(cmd.OutOrStdout(), "member cluster %s is accepted already\n", mc.Name)
+				return nil
+			}
+			next := mc.DeepCopy()
+			next.Spec.Accepted = true
+			if err := c.client.Patch(cmd.Context(), next, client.MergeFrom(mc)); err != nil {
+				return fmt.Errorf("accept member cluster %s: %w", mc.Name, err)
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "member cluster %s accepted\n", mc.Name)
+			return nil
+		},
+	}
+}

@@ -1,0 +1,64 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/pkg/condition"
+)
+
+func listCommand(open func() (conn, error)) *cobra.Command {
+	return &cobra.Command{
+		Use:     "list",
+		Aliases: []string{"ls"},
+		Short:   "List the clusters of the fleet and what each waits for",
+		Long:    "List the clusters of the fleet: how each joins, how it is, and, where it is not ready, why.",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := open()
+			if err != nil {
+				return err
+			}
+			all := &fleetv1alpha1.MemberClusterList{}
+			if err := c.client.List(cmd.Context(), all); err != nil {
+				return explain(fmt.Errorf("list member clusters: %w", err), "")
+			}
+			if len(all.Items) == 0 {
+				fmt.Fprintln(cmd.ErrOrStderr(), "No member clusters found.")
+				return nil
+			}
+			out := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 3, ' ', 0)
+			fmt.Fprintln(out, "NAME\tMODE\tACCEPTED\tPHASE\tREADY\tROWS\tVERSION\tAGE\tWHY")
+			for i := range all.Items {
+				mc := &all.Items[i]
+				ready, why := readiness(mc)
+				rows := int32(0)
+				if mc.Status.Rows != nil {
+					rows = mc.Status.Rows.Total
+				}
+				fmt.Fprintf(out, "%s\t%s\t%t\t%s\t%s\t%d\t%s\t%s\t%s\n", mc.Name, mc.Spec.Mode, mc.Spec.Accepted,
+					cmp.Or(string(mc.Status.Phase), "-"), ready, rows, cmp.Or(mc.Status.KubernetesVersion, "-"),
+					duration.HumanDuration(c.clock.Since(mc.CreationTimestamp.Time)), why)
+			}
+			return out.Flush()
+		},
+	}
+}
+
+// readiness is the condition Ready, and why it is not True.
+func readiness(mc *fleetv1alpha1.MemberCluster) (ready, why string) {
+	c := condition.Get(mc.Status.Conditions, fleetv1alpha1.ConditionReady)
+	switch {
+	case c == nil:
+		return "Unknown", "the hub has not looked at it yet: is its manager running?"
+	case c.Status == "True":
+		return string(c.Status), ""
+	default:
+		return string(c.Status), c.Message
+	}
+}

@@ -1,0 +1,229 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/hex"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+)
+
+const (
+	// shortestToken is the least that Kubernetes gives a token for.
+	shortestToken = 10 * time.Minute
+	// namespacePoll is how often the namespace of a cluster is looked for.
+	namespacePoll = 200 * time.Millisecond
+)
+
+// tokenFlags are the flags of the verb token.
+type tokenFlags struct {
+	ttl    time.Duration
+	wait   time.Duration
+	hubURL string
+	caFile string
+	output string
+}
+
+func tokenCommand(open func() (conn, error)) *cobra.Command {
+	f := &tokenFlags{ttl: time.Hour, wait: 30 * time.Second}
+	cmd := &cobra.Command{
+		Use:   "token NAME",
+		Short: "Make a join token for a member cluster in mode Pull",
+		Long: "Make a join token for a member cluster in mode Pull, and print the command that installs the agent with it.\n\n" +
+			"The token serves one cluster, for one join. A new one makes those made before worthless. A cluster that has\n" +
+			"joined needs one only if its certificate has ended, for example after a long time without contact.",
+		Example: "  kubectl kruise cluster token east\n  kubectl kruise cluster token east --ttl 30m --hub-url https://hub.example.com:6443",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := f.check(); err != nil {
+				return err
+			}
+			c, err := open()
+			if err != nil {
+				return err
+			}
+			return f.run(cmd.Context(), cmd.OutOrStdout(), c, args[0])
+		},
+	}
+	cmd.Flags().DurationVar(&f.ttl, "ttl", f.ttl, "how long the token is valid; at least 10m")
+	cmd.Flags().DurationVar(&f.wait, "wait", f.wait, "how long to wait for the hub to make the cluster's namespace")
+	cmd.Flags().StringVar(&f.hubURL, "hub-url", "", "address of the hub as the member reaches it; default the one in the kubeconfig")
+	cmd.Flags().StringVar(&f.caFile, "ca-file", "", "write the hub's CA into this file and have the command use it, for a hub that does not show its CA")
+	cmd.Flags().StringVarP(&f.output, "output", "o", "", "\"token\" prints the token alone")
+	return cmd
+}
+
+func (f *tokenFlags) check() error {
+	if f.ttl < shortestToken {
+		return fmt.Errorf("--ttl=%s: a token is valid for %s at least", f.ttl, shortestToken)
+	}
+	if f.output != "" && f.output != "token" {
+		return fmt.Errorf("--output=%s: only \"token\" is known", f.output)
+	}
+	if f.hubURL == "" {
+		return nil
+	}
+	if u, err := url.Parse(f.hubURL); err != nil || u.Scheme != "https" || u.Host == "" {
+		return fmt.Errorf("--hub-url=%s: write https://host:port", f.hubURL)
+	}
+	return nil
+}
+
+func (f *tokenFlags) run(ctx context.Context, out io.Writer, c conn, name string) error {
+	mc, err := member(ctx, c.client, name)
+	if err != nil {
+		return err
+	}
+	if err := mayJoin(mc); err != nil {
+		return err
+	}
+	ca, err := authority(c.cfg)
+	if err != nil {
+		return err
+	}
+	if err := awaitNamespace(ctx, c.client, name, f.wait); err != nil {
+		return err
+	}
+	token, err := f.mint(ctx, c.client, name)
+	if err != nil {
+		return err
+	}
+	if f.output == "token" {
+		fmt.Fprintln(out, token.Token)
+		return nil
+	}
+	if f.caFile != "" {
+		if err := os.WriteFile(f.caFile, ca.pem, 0o644); err != nil { //nolint:gosec // a CA certificate is public
+			return fmt.Errorf("write the hub's CA: %w", err)
+		}
+	}
+	f.print(out, c.cfg, ca, name, token)
+	return nil
+}
+
+// mayJoin refuses clusters for which a token is of no use.
+func mayJoin(mc *fleetv1alpha1.MemberCluster) error {
+	switch {
+	case !mc.DeletionTimestamp.IsZero():
+		return fmt.Errorf("member cluster %s is leaving: wait until it is gone and make it anew", mc.Name)
+	case mc.Spec.Mode == fleetv1alpha1.ModePush:
+		return fmt.Errorf("member cluster %s is in mode Push: it joins by the kubeconfig in its Secret and needs no token", mc.Name)
+	case !mc.Spec.Accepted:
+		return fmt.Errorf("member cluster %s is not accepted: run kubectl kruise cluster accept %s", mc.Name, mc.Name)
+	default:
+		return nil
+	}
+}
+
+func awaitNamespace(ctx context.Context, c client.Client, name string, limit time.Duration) error {
+	key := client.ObjectKey{Name: fleetv1alpha1.Namespace(name)}
+	err := wait.PollUntilContextTimeout(ctx, namespacePoll, limit, true, func(ctx context.Context) (bool, error) {
+		namespace := &corev1.Namespace{}
+		err := c.Get(ctx, key, namespace)
+		return err == nil && namespace.DeletionTimestamp.IsZero(), client.IgnoreNotFound(err)
+	})
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		return fmt.Errorf("namespace %s did not appear within %s: the hub's manager makes it, is it running?", key.Name, limit)
+	}
+	if err != nil {
+		return fmt.Errorf("wait for namespace %s: %w", key.Name, err)
+	}
+	return nil
+}
+
+// mint makes the bootstrap ServiceAccount anew, so that tokens from before are worthless, and a token of it.
+func (f *tokenFlags) mint(ctx context.Context, c client.Client, name string) (authenticationv1.TokenRequestStatus, error) {
+	var none authenticationv1.TokenRequestStatus
+	account := &corev1.ServiceAccount{}
+	key := client.ObjectKey{Namespace: fleetv1alpha1.Namespace(name), Name: fleetv1alpha1.BootstrapAccount(name)}
+	err := c.Get(ctx, key, account)
+	if err == nil {
+		err = c.Delete(ctx, account, client.Preconditions{UID: &account.UID})
+	}
+	if client.IgnoreNotFound(err) != nil {
+		return none, fmt.Errorf("take away the former join account of %s: %w", name, err)
+	}
+	account = &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{
+		Name: key.Name, Namespace: key.Namespace, Labels: map[string]string{keys.FleetCluster: name},
+	}}
+	if err := c.Create(ctx, account); apierrors.IsAlreadyExists(err) { // the hub was faster
+		err = c.Get(ctx, key, account)
+		if err != nil {
+			return none, fmt.Errorf("get the join account of %s: %w", name, err)
+		}
+	} else if err != nil {
+		return none, fmt.Errorf("make the join account of %s: %w", name, err)
+	}
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
+		ExpirationSeconds: ptr.To(int64(f.ttl / time.Second)),
+	}}
+	if err := c.SubResource("token").Create(ctx, account, request); err != nil {
+		return none, fmt.Errorf("make a join token of %s: %w", name, err)
+	}
+	return request.Status, nil
+}
+
+// hubCA is the hub's certificate authority.
+type hubCA struct {
+	pem  []byte
+	hash string
+}
+
+// authority reads the CA from the kubeconfig. Its hash is that of the public key, as kubeadm writes it for its tokens.
+func authority(cfg *rest.Config) (hubCA, error) {
+	cfg = rest.CopyConfig(cfg)
+	if err := rest.LoadTLSFiles(cfg); err != nil {
+		return hubCA{}, fmt.Errorf("read the kubeconfig's files: %w", err)
+	}
+	block, _ := pem.Decode(cfg.CAData)
+	if block == nil {
+		return hubCA{}, errors.New("the kubeconfig has no certificate-authority: the member could not tell the hub from " +
+			"an impostor; put the CA of the hub's apiserver into the kubeconfig")
+	}
+	ca, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		return hubCA{}, fmt.Errorf("read the certificate-authority of the kubeconfig: %w", err)
+	}
+	sum := sha256.Sum256(ca.RawSubjectPublicKeyInfo)
+	return hubCA{pem: cfg.CAData, hash: "sha256:" + hex.EncodeToString(sum[:])}, nil
+}
+
+func (f *tokenFlags) print(out io.Writer, cfg *rest.Config, ca hubCA, name string, token authenticationv1.TokenRequestStatus) {
+	hubURL := f.hubURL
+	if hubURL == "" {
+		hubURL = cfg.Host
+	}
+	lines := []string{
+		"helm install flotilla-member charts/member",
+		"--namespace flotilla-system --create-namespace",
+		"--set hub.url=" + hubURL,
+		"--set hub.cluster=" + name,
+		"--set hub.caHash=" + ca.hash,
+	}
+	if f.caFile != "" {
+		lines = append(lines, "--set-file hub.ca="+f.caFile)
+	}
+	lines = append(lines, "--set hub.token="+token.Token)
+	fmt.Fprintf(out, "Join token of member cluster %s, for one join, valid until %s:\n\n%s\n\nIn the member cluster run:\n\n  %s\n",
+		name, token.ExpirationTimestamp.UTC().Format(time.RFC3339), token.Token, strings.Join(lines, " \\\n    "))
+}

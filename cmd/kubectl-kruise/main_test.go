@@ -1,0 +1,202 @@
+package main
+
+import (
+	"bytes"
+	"encoding/pem"
+	"flag"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+var created = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	file := filepath.Join("testdata", name+".golden")
+	if *update {
+		require.NoError(t, os.WriteFile(file, []byte(got), 0o600))
+	}
+	want, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.Empty(t, cmp.Diff(string(want), got), "run with -update if the change is meant")
+}
+
+func cluster(name string, change func(*fleetv1alpha1.MemberCluster)) *fleetv1alpha1.MemberCluster {
+	mc := &fleetv1alpha1.MemberCluster{
+		ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.NewTime(created)},
+		Spec:       fleetv1alpha1.MemberClusterSpec{Mode: fleetv1alpha1.ModePull, Accepted: true},
+	}
+	if change != nil {
+		change(mc)
+	}
+	return mc
+}
+
+// run calls the plugin on a hub that holds objects.
+func run(t *testing.T, c client.Client, args ...string) (string, error) {
+	t.Helper()
+	ca := httptest.NewTLSServer(http.NotFoundHandler())
+	defer ca.Close()
+	cfg := &rest.Config{Host: "https://hub.example:6443", TLSClientConfig: rest.TLSClientConfig{
+		CAData: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.Certificate().Raw}),
+	}}
+	cmd := root(func(clientcmd.ClientConfig) (conn, error) {
+		return conn{client: c, cfg: cfg, clock: clocktesting.NewFakePassiveClock(created.Add(time.Hour))}, nil
+	})
+	var out bytes.Buffer
+	cmd.SetOut(&out)
+	cmd.SetErr(&out)
+	cmd.SetArgs(args)
+	err := cmd.ExecuteContext(t.Context())
+	return out.String(), err
+}
+
+func hub(t *testing.T, objects ...client.Object) client.Client {
+	t.Helper()
+	s := runtime.NewScheme()
+	require.NoError(t, clientgoscheme.AddToScheme(s))
+	require.NoError(t, fleetv1alpha1.AddToScheme(s))
+	return fake.NewClientBuilder().WithScheme(s).WithObjects(objects...).Build()
+}
+
+func TestHelp(t *testing.T) {
+	t.Parallel()
+	for _, args := range []string{"", "cluster", "cluster accept", "cluster list", "cluster token"} {
+		t.Run("kubectl kruise "+args, func(t *testing.T) {
+			t.Parallel()
+			got, err := run(t, hub(t), append(strings.Fields(args), "--help")...)
+			require.NoError(t, err)
+			golden(t, "help-"+strings.ReplaceAll("kruise "+args, " ", "-"), got)
+		})
+	}
+}
+
+func TestList(t *testing.T) {
+	t.Parallel()
+	c := hub(t,
+		cluster("east", func(mc *fleetv1alpha1.MemberCluster) {
+			mc.Status = fleetv1alpha1.MemberClusterStatus{
+				Phase: fleetv1alpha1.ClusterReady, KubernetesVersion: "v1.36.3", Rows: &fleetv1alpha1.RowCounts{Total: 3},
+				Conditions: []metav1.Condition{{Type: fleetv1alpha1.ConditionReady, Status: metav1.ConditionTrue, Message: "The cluster takes work"}},
+			}
+		}),
+		cluster("west", func(mc *fleetv1alpha1.MemberCluster) {
+			mc.Spec.Mode = fleetv1alpha1.ModePush
+			mc.Status.Phase = fleetv1alpha1.ClusterUnreachable
+			mc.Status.Conditions = []metav1.Condition{{Type: fleetv1alpha1.ConditionReady, Status: metav1.ConditionFalse, Message: "No renewal was seen"}}
+		}),
+		cluster("new", func(mc *fleetv1alpha1.MemberCluster) { mc.Spec.Accepted = false }),
+	)
+	got, err := run(t, c, "cluster", "list")
+	require.NoError(t, err)
+	golden(t, "list", got)
+}
+
+func TestAccept(t *testing.T) {
+	t.Parallel()
+	c := hub(t, cluster("new", func(mc *fleetv1alpha1.MemberCluster) { mc.Spec.Accepted = false }))
+	got, err := run(t, c, "cluster", "accept", "new")
+	require.NoError(t, err)
+	require.Equal(t, "member cluster new accepted\n", got)
+	mc := &fleetv1alpha1.MemberCluster{}
+	require.NoError(t, c.Get(t.Context(), client.ObjectKey{Name: "new"}, mc))
+	require.True(t, mc.Spec.Accepted)
+	got, err = run(t, c, "cluster", "accept", "new")
+	require.NoError(t, err)
+	require.Equal(t, "member cluster new is accepted already\n", got)
+}
+
+func TestToken(t *testing.T) {
+	t.Parallel()
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "fleet-east"}}
+	former := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "bootstrap-east", Namespace: "fleet-east", UID: "former"}}
+	for _, c := range []struct {
+		name    string
+		objects []client.Object
+		args    []string
+		want    []string
+		err     string
+	}{
+		{
+			"it prints the token and the command", []client.Object{cluster("east", nil), namespace}, []string{"east"},
+			[]string{"for one join", "--set hub.url=https://hub.example:6443", "--set hub.cluster=east", "--set hub.caHash=sha256:", "--set hub.token=fake-token"}, "",
+		},
+		{
+			"the account is made anew, so that a former token is worthless", []client.Object{cluster("east", nil), namespace, former},
+			[]string{"east", "-o", "token"}, []string{"fake-token"}, "",
+		},
+		{
+			"the member may reach the hub at another address", []client.Object{cluster("east", nil), namespace},
+			[]string{"east", "--hub-url", "https://10.0.0.1:6443"}, []string{"--set hub.url=https://10.0.0.1:6443"}, "",
+		},
+		{"an unknown cluster is made first", nil, []string{"east"}, nil, "make it first"},
+		{"a cluster that is not accepted is accepted first", []client.Object{
+			cluster("east", func(mc *fleetv1alpha1.MemberCluster) { mc.Spec.Accepted = false }),
+		}, []string{"east"}, nil, "run kubectl kruise cluster accept east"},
+		{"a push cluster needs none", []client.Object{
+			cluster("east", func(mc *fleetv1alpha1.MemberCluster) { mc.Spec.Mode = fleetv1alpha1.ModePush }),
+		}, []string{"east"}, nil, "needs no token"},
+		{"a hub whose manager is down is told so", []client.Object{cluster("east", nil)}, []string{"east", "--wait", "1ms"}, nil, "is it running?"},
+		{"a short life is refused", nil, []string{"east", "--ttl", "1m"}, nil, "--ttl=1m0s"},
+		{"an address without https is refused", nil, []string{"east", "--hub-url", "http://hub"}, nil, "write https://host:port"},
+		{"another output is refused", nil, []string{"east", "-o", "yaml"}, nil, "--output=yaml"},
+		{"a name is asked for", nil, nil, nil, "accepts 1 arg(s)"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			h := hub(t, c.objects...)
+			got, err := run(t, h, append([]string{"cluster", "token"}, c.args...)...)
+			if c.err != "" {
+				require.ErrorContains(t, err, c.err)
+				return
+			}
+			require.NoError(t, err)
+			for _, want := range c.want {
+				require.Contains(t, got, want)
+			}
+			account := &corev1.ServiceAccount{}
+			require.NoError(t, h.Get(t.Context(), client.ObjectKey{Namespace: "fleet-east", Name: "bootstrap-east"}, account))
+			require.NotEqual(t, former.UID, account.UID)
+			require.Equal(t, "east", account.Labels["fleet.kruise.io/cluster"])
+		})
+	}
+}
+
+func TestTokenWritesTheAuthority(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "ca.crt")
+	h := hub(t, cluster("east", nil), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "fleet-east"}})
+	got, err := run(t, h, "cluster", "token", "east", "--ca-file", file)
+	require.NoError(t, err)
+	require.Contains(t, got, "--set-file hub.ca="+file)
+	written, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.Contains(t, string(written), "BEGIN CERTIFICATE")
+}
+
+func TestAuthorityIsNeeded(t *testing.T) {
+	t.Parallel()
+	_, err := authority(&rest.Config{Host: "https://hub"})
+	require.ErrorContains(t, err, "impostor")
+}
