@@ -13,7 +13,8 @@
 // nothing has to be counted down in an event handler.
 //
 // A child can vanish before the cache ever showed it. Then the wait ends after a time-out, which a metric counts: the
-// controller reads its children from the apiserver instead of the cache and calls Forget.
+// controller reads its children from the apiserver instead of the cache, plans from that, and calls Renew, which drops
+// what is gone and goes on waiting for what the cache merely lags behind.
 //
 // What it won't do: survive a restart. A new process has a fresh cache that was listed after all earlier writes.
 package expect

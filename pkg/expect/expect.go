@@ -78,7 +78,8 @@ type Wait struct {
 	Count int
 	// Example is the name of one of them.
 	Example string
-	// Overdue says that the oldest of these writes is older than the time-out: read from the apiserver, then Forget.
+	// Overdue says that the oldest of these writes is older than the time-out: read from the apiserver, then call
+	// Renew.
 	Overdue bool
 	// Left is the time until Overdue, 0 when it is.
 	Left time.Duration
@@ -149,7 +150,30 @@ func (w want) met(child metav1.Object) bool {
 	return order >= 0
 }
 
-// Forget drops all that is expected for owner: it is gone, or its children were read from the apiserver.
+// Renew takes note that owner's children were read from the apiserver, after Overdue. A child that is not there any more
+// is not waited for. For the others the wait begins anew: they are no fault of the expectation, the cache is behind.
+func (s *Store) Renew(owner types.UID, live iter.Seq[metav1.Object]) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	exists := map[types.UID]bool{}
+	for child := range live {
+		exists[child.GetUID()] = true
+	}
+	children := s.owners[owner]
+	for uid, w := range children {
+		if !exists[uid] {
+			delete(children, uid)
+			continue
+		}
+		w.since = s.clock.Now()
+		children[uid] = w
+	}
+	if len(children) == 0 {
+		delete(s.owners, owner)
+	}
+}
+
+// Forget drops all that is expected for owner, because it is gone.
 func (s *Store) Forget(owner types.UID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -139,8 +139,21 @@ func TestCheckIsOverdueAfterTheTimeoutAndCountsIt(t *testing.T) {
 	require.True(t, s.Check(owner, none).Overdue)
 	require.InDelta(t, 1, testutil.ToFloat64(timeouts.WithLabelValues("Overdue")), 0)
 
-	s.Forget(owner)
-	require.Zero(t, s.Check(owner, none))
+	s.Renew(owner, none)
+	require.Zero(t, s.Check(owner, none), "the apiserver has no such child, so there is nothing to wait for")
+}
+
+func TestRenewGoesOnWaitingForWhatTheCacheLagsBehind(t *testing.T) {
+	t.Parallel()
+	c := clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
+	s := New("Test", c, time.Minute)
+	s.Created(owner, child("a", "5"))
+	s.Created(owner, child("b", "6"))
+	none := slices.Values([]metav1.Object(nil))
+	c.SetTime(time.Unix(1060, 0))
+	s.Renew(owner, slices.Values([]metav1.Object{child("b", "6")}))
+	got := s.Check(owner, none)
+	require.Equal(t, Wait{Count: 1, Example: "b", Left: time.Minute}, got)
 }
 
 func TestCheckForgetsWhatCameTrue(t *testing.T) {

@@ -2,16 +2,12 @@ package cloneset
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -64,6 +60,8 @@ type Reconciler struct {
 	Events event.Recorder
 	// Parallel is how many requests run at once for one CloneSet; 0 means 16.
 	Parallel int
+
+	pace pace
 }
 
 // Setup adds the controller to mgr. The webhook is registered apart from it, because it may run without the controller.
@@ -112,52 +110,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	count(w)
 	d := r.apply(ctx, o, w)
 	s, events := status(o, w, d, now)
-	err = errors.Join(d.err(), r.report(ctx, o, s, events))
-	return ctrl.Result{RequeueAfter: w.recheck}, err
-}
-
-// report writes the status, if it changed, and then sends the events.
-func (r *Reconciler) report(ctx context.Context, o observed, s appsv1beta1.CloneSetStatus, events []event.Event) error {
-	defer func() {
-		for _, e := range events {
-			r.Events.Record(o.set, e)
-		}
-	}()
-	if apiequality.Semantic.DeepEqual(o.set.Status, s) {
-		return nil
-	}
-	data, err := statusPatch(o.set, s)
-	if err != nil {
-		return err
-	}
-	set := o.set.DeepCopy()
-	err = r.Client.Status().Patch(ctx, set, client.RawPatch(types.MergePatchType, data))
-	switch {
-	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
-		return nil
-	case err != nil:
-		return fmt.Errorf("patch status: %w", err)
-	}
-	r.Expect.Written(set.UID, set)
-	return nil
-}
-
-// statusPatch holds all of the status: a patch of the difference alone would be wrong where the cache is older than the
-// last one. Counters of 0 and empty lists are written as such, not left out.
-func statusPatch(set *appsv1beta1.CloneSet, s appsv1beta1.CloneSetStatus) ([]byte, error) {
-	raw, err := json.Marshal(s)
-	if err != nil {
-		return nil, fmt.Errorf("marshal status: %w", err)
-	}
-	fields := map[string]any{
-		"updatedAvailableReplicas": 0, "expectedUpdatedReplicas": 0, "conditions": nil,
-	}
-	if err := json.Unmarshal(raw, &fields); err != nil {
-		return nil, fmt.Errorf("read status: %w", err)
-	}
-	data, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": set.UID}, "status": fields})
-	if err != nil {
-		return nil, fmt.Errorf("marshal status: %w", err)
-	}
-	return data, nil
+	later, err := r.report(ctx, o, s, events)
+	return ctrl.Result{RequeueAfter: sooner(w.recheck, later)}, errors.Join(d.err(), err)
 }

@@ -9,7 +9,7 @@
 //	observe.go   CloneSet, revisions, pods, claims from the cache; waits until the cache shows our last writes
 //	plan.go      what to do and why; claims.go which claims live, go on to a new pod, or die
 //	apply.go     do it: revision, deletes, edits, creations, then what is left over
-//	status.go    counters, conditions, events
+//	status.go    counters, conditions, events; report.go writes them, counters at most twice a second
 //	objects.go   the revision, pods and claims that a CloneSet makes
 //	webhook.go   defaults and validation
 //

@@ -36,14 +36,14 @@ type observed struct {
 // errGone says that there is nothing to do: the CloneSet is gone, or being deleted and its pods with it.
 var errGone = errors.New("the CloneSet is gone")
 
-// errNotYet says that the cache is older than our own last writes. A watch event will come.
-type errNotYet struct{ wait expect.Wait }
+// notYetError says that the cache is older than our own last writes. A watch event will come.
+type notYetError struct{ wait expect.Wait }
 
-func (e errNotYet) Error() string { return e.wait.String() }
+func (e notYetError) Error() string { return e.wait.String() }
 
 // settle turns what ends a pass at observe into what Reconcile returns.
 func settle(ctx context.Context, err error) (ctrl.Result, error) {
-	var notYet errNotYet
+	var notYet notYetError
 	switch {
 	case errors.Is(err, errGone):
 		return ctrl.Result{}, nil
@@ -62,6 +62,7 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 	var set appsv1beta1.CloneSet
 	if err := r.Client.Get(ctx, key, &set); err != nil {
 		if apierrors.IsNotFound(err) {
+			r.pace.forget(key)
 			return observed{}, errGone
 		}
 		return observed{}, fmt.Errorf("get CloneSet: %w", err)
@@ -81,9 +82,9 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 		if err := o.children(ctx, r.Live, true); err != nil {
 			return observed{}, err
 		}
-		r.Expect.Forget(set.UID)
+		r.Expect.Renew(set.UID, o.shown())
 	} else if wait.Count > 0 {
-		return observed{}, errNotYet{wait}
+		return observed{}, notYetError{wait}
 	}
 	var err error
 	if o.wanted, err = wantedRevision(&set); err != nil {

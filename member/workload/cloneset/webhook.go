@@ -338,9 +338,9 @@ func templateChanged(old, set *appsv1beta1.CloneSet) bool {
 
 // oldObject returns the object before an update, nil on a creation or outside of an admission request.
 func oldObject(ctx context.Context) (*appsv1beta1.CloneSet, error) {
-	req, err := admission.RequestFromContext(ctx)
-	if err != nil || len(req.OldObject.Raw) == 0 {
-		return nil, nil //nolint:nilerr // Without a request there is no old object; all is then treated as new.
+	req := request(ctx)
+	if len(req.OldObject.Raw) == 0 {
+		return nil, nil
 	}
 	var old appsv1beta1.CloneSet
 	if err := json.Unmarshal(req.OldObject.Raw, &old); err != nil {
@@ -351,10 +351,19 @@ func oldObject(ctx context.Context) (*appsv1beta1.CloneSet, error) {
 
 // namespace is the request's: the object may come without.
 func namespace(ctx context.Context, set *appsv1beta1.CloneSet) string {
-	if req, err := admission.RequestFromContext(ctx); err == nil && req.Namespace != "" {
-		return req.Namespace
+	if n := request(ctx).Namespace; n != "" {
+		return n
 	}
 	return set.Namespace
+}
+
+// request is the admission request that ctx belongs to, an empty one if there is none.
+func request(ctx context.Context) admission.Request {
+	req, err := admission.RequestFromContext(ctx)
+	if err != nil {
+		return admission.Request{}
+	}
+	return req
 }
 
 func invalid(set *appsv1beta1.CloneSet, faults field.ErrorList) error {

@@ -53,8 +53,8 @@ func hook(t *testing.T, known ...client.Object) (*Webhook, *int) {
 	return &Webhook{Client: c, Live: c}, &asked
 }
 
-// request is the context of an admission request; old is nil on a creation.
-func request(t *testing.T, old *appsv1beta1.CloneSet) context.Context {
+// requested is the context of an admission request; old is nil on a creation.
+func requested(t *testing.T, old *appsv1beta1.CloneSet) context.Context {
 	t.Helper()
 	req := admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{Namespace: testkit.Namespace}}
 	if old != nil {
@@ -112,7 +112,7 @@ func TestDefault(t *testing.T) {
 			set := testkit.CloneSet("web").Claims("data").Spec(func(s *Spec) {
 				s.Replicas, s.RevisionHistoryLimit, s.UpdateStrategy = nil, nil, tt.in
 			}).Obj()
-			require.NoError(t, w.Default(request(t, nil), set))
+			require.NoError(t, w.Default(requested(t, nil), set))
 			require.Empty(t, cmp.Diff(tt.want, set.Spec.UpdateStrategy))
 			require.Equal(t, int32(1), *set.Spec.Replicas)
 			require.Equal(t, int32(10), *set.Spec.RevisionHistoryLimit)
@@ -143,7 +143,7 @@ func TestDefaultAsksAboutATemplateOnlyWhenItChanged(t *testing.T) {
 			t.Parallel()
 			w, asked := hook(t)
 			w.KeepTemplates = tt.keep
-			require.NoError(t, w.Default(request(t, tt.old), tt.set))
+			require.NoError(t, w.Default(requested(t, tt.old), tt.set))
 			require.Equal(t, tt.asked, *asked)
 			if tt.asked == 0 {
 				require.Empty(t, tt.set.Spec.Template.Spec.RestartPolicy, "the template is left as it is")
@@ -155,10 +155,10 @@ func TestDefaultAsksAboutATemplateOnlyWhenItChanged(t *testing.T) {
 func TestDefaultRefusesATemplateThatTheApiserverRefuses(t *testing.T) {
 	t.Parallel()
 	w, _ := hook(t)
-	err := w.Default(request(t, nil), web(1).Image("bad").Obj())
+	err := w.Default(requested(t, nil), web(1).Image("bad").Obj())
 	require.True(t, apierrors.IsInvalid(err))
 	require.ErrorContains(t, err, `spec.template.spec.containers[0].image: Invalid value: "bad": is bad`)
-	require.ErrorContains(t, w.Default(request(t, nil), web(1).Image("down").Obj()), "connection refused")
+	require.ErrorContains(t, w.Default(requested(t, nil), web(1).Image("down").Obj()), "connection refused")
 }
 
 func TestValidate(t *testing.T) {
@@ -274,10 +274,10 @@ func TestValidate(t *testing.T) {
 				require.True(t, apierrors.IsInvalid(err), "%v", err)
 				require.ErrorContains(t, err, tt.want)
 			}
-			_, err := w.ValidateCreate(request(t, nil), tt.set.Obj())
+			_, err := w.ValidateCreate(requested(t, nil), tt.set.Obj())
 			check(err)
 			old := testkit.CloneSet(tt.set.Obj().Name).Spec(func(s *Spec) { s.MinReadySeconds = 5 }).Obj()
-			_, err = w.ValidateUpdate(request(t, old), old, tt.set.Obj())
+			_, err = w.ValidateUpdate(requested(t, old), old, tt.set.Obj())
 			check(err)
 		})
 	}
@@ -314,7 +314,7 @@ func TestValidateUpdate(t *testing.T) {
 			going := pod("going").Terminating(start).Obj()
 			going.Finalizers = []string{"example.com/hold"}
 			w, _ := hook(t, pod("ours").Obj(), going, testkit.Pod("web-theirs").OwnedBy("another").Obj())
-			_, err := w.ValidateUpdate(request(t, tt.old.Obj()), tt.old.Obj(), tt.set.Obj())
+			_, err := w.ValidateUpdate(requested(t, tt.old.Obj()), tt.old.Obj(), tt.set.Obj())
 			if tt.want == "" {
 				require.NoError(t, err)
 				return

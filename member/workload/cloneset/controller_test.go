@@ -1,0 +1,284 @@
+package cloneset
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/expect"
+	"github.com/flotilla-io/flotilla/pkg/index"
+	"github.com/flotilla-io/flotilla/pkg/testkit"
+)
+
+var key = types.NamespacedName{Namespace: testkit.Namespace, Name: "web"}
+
+// said collects events.
+type said []event.Event
+
+func (s *said) Record(_ runtime.Object, e event.Event) { *s = append(*s, e) }
+
+// indexer puts indexes into a fake client.
+type indexer struct{ *fake.ClientBuilder }
+
+func (i indexer) IndexField(_ context.Context, o client.Object, name string, of client.IndexerFunc) error {
+	i.WithIndex(o, name, of)
+	return nil
+}
+
+// stage is a reconciler on a fake apiserver, which stands for cache and live reads alike unless a test says otherwise.
+type stage struct {
+	*Reconciler
+	api   client.Client
+	clock *clocktesting.FakePassiveClock
+	said  said
+}
+
+func newStage(t *testing.T, funcs interceptor.Funcs, objects ...client.Object) *stage {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	require.NoError(t, clientgoscheme.AddToScheme(scheme))
+	require.NoError(t, appsv1beta1.AddToScheme(scheme))
+	b := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&appsv1beta1.CloneSet{}, &corev1.Pod{})
+	require.NoError(t, index.ByOwner(t.Context(), indexer{b}, &corev1.Pod{}, &corev1.PersistentVolumeClaim{}, &appsv1.ControllerRevision{}))
+	// The fake gives no UIDs, by which expectations know objects.
+	api := interceptor.NewClient(b.Build(), interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			o.SetUID(types.UID("uid-" + o.GetName()))
+			return c.Create(ctx, o, opts...)
+		},
+	})
+	s := &stage{api: api, clock: clocktesting.NewFakePassiveClock(now)}
+	s.Reconciler = &Reconciler{
+		Client: interceptor.NewClient(api, funcs), Live: api, Clock: s.clock, Events: &s.said,
+		Expect: expect.New("Test", s.clock, time.Minute),
+	}
+	return s
+}
+
+func (s *stage) reconcile(t *testing.T) (ctrl.Result, error) {
+	t.Helper()
+	return s.Reconcile(t.Context(), ctrl.Request{NamespacedName: key})
+}
+
+func (s *stage) get(t *testing.T) *appsv1beta1.CloneSet {
+	t.Helper()
+	var set appsv1beta1.CloneSet
+	require.NoError(t, s.api.Get(t.Context(), key, &set))
+	return &set
+}
+
+func (s *stage) pods(t *testing.T) []corev1.Pod {
+	t.Helper()
+	var list corev1.PodList
+	require.NoError(t, s.api.List(t.Context(), &list))
+	return list.Items
+}
+
+func TestReconcileMakesPods(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, interceptor.Funcs{}, web(3).Claims("data").Obj())
+	_, err := s.reconcile(t)
+	require.NoError(t, err)
+	set := s.get(t)
+	pods := s.pods(t)
+	require.Len(t, pods, 3)
+	for i := range pods {
+		p := &pods[i]
+		id := p.Labels[keys.CloneSetInstanceID]
+		require.Len(t, id, 5)
+		require.Equal(t, "web-"+id, p.Name)
+		require.Equal(t, "web-", p.GenerateName)
+		require.Equal(t, set.Status.UpdateRevision, p.Labels[keys.ControllerRevisionHash])
+		require.Equal(t, strings.TrimPrefix(set.Status.UpdateRevision, "web-"), p.Labels[keys.PodTemplateHash])
+		require.Equal(t, "PreparingNormal", p.Labels[keys.LifecycleState])
+		require.Equal(t, now.Format(time.RFC3339), p.Annotations[keys.LifecycleTimestamp])
+		require.Equal(t, []corev1.PodReadinessGate{{ConditionType: keys.InPlaceUpdateReady}}, p.Spec.ReadinessGates)
+		require.Equal(t, []metav1.OwnerReference{{
+			APIVersion: "apps.kruise.io/v1beta1", Kind: "CloneSet", Name: "web", UID: owner,
+			Controller: ptr.To(true), BlockOwnerDeletion: ptr.To(true),
+		}}, p.OwnerReferences)
+
+		var c corev1.PersistentVolumeClaim
+		require.NoError(t, s.api.Get(t.Context(), types.NamespacedName{Namespace: key.Namespace, Name: "data-web-" + id}, &c))
+		require.Equal(t, map[string]string{"app": "web", keys.CloneSetInstanceID: id}, c.Labels)
+		require.True(t, metav1.IsControlledBy(&c, set))
+		require.Equal(t, c.Name, p.Spec.Volumes[0].PersistentVolumeClaim.ClaimName)
+	}
+	require.Equal(t, []string{"SuccessfulCreate"}, reasons(s.said))
+}
+
+func TestReconcileEndsQuietly(t *testing.T) {
+	t.Parallel()
+	going := web(3).Obj()
+	going.DeletionTimestamp, going.Finalizers = ptr.To(metav1.NewTime(start)), []string{"foregroundDeletion"}
+	tests := []struct {
+		name    string
+		objects []client.Object
+	}{
+		{"when the set is gone", nil},
+		{"when the set is being deleted", []client.Object{going}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t, interceptor.Funcs{}, tt.objects...)
+			got, err := s.reconcile(t)
+			require.NoError(t, err)
+			require.Zero(t, got)
+			require.Empty(t, s.pods(t))
+		})
+	}
+}
+
+func TestReconcileWaitsForItsCacheAndThenReadsLive(t *testing.T) {
+	t.Parallel()
+	// The cache never shows a pod; the apiserver has them all.
+	s := newStage(t, interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			if _, ok := list.(*corev1.PodList); ok {
+				return nil
+			}
+			return c.List(ctx, list, opts...)
+		},
+	}, web(2).Obj())
+	_, err := s.reconcile(t)
+	require.NoError(t, err)
+	require.Len(t, s.pods(t), 2)
+
+	s.clock.SetTime(now.Add(45 * time.Second))
+	got, err := s.reconcile(t)
+	require.NoError(t, err)
+	require.Equal(t, 15*time.Second, got.RequeueAfter, "the net below the watch")
+	require.Len(t, s.pods(t), 2, "no pod is made twice")
+
+	s.clock.SetTime(now.Add(time.Minute))
+	_, err = s.reconcile(t)
+	require.NoError(t, err)
+	require.Len(t, s.pods(t), 2, "the apiserver shows what the cache does not")
+	require.Equal(t, int32(2), s.get(t).Status.Replicas)
+
+	got, err = s.reconcile(t)
+	require.NoError(t, err)
+	require.Equal(t, time.Minute, got.RequeueAfter, "the cache is still behind")
+	require.Len(t, s.pods(t), 2)
+}
+
+func TestReconcileCountsACollision(t *testing.T) {
+	t.Parallel()
+	set := web(2).Obj()
+	taken := revisionOf(t, set, 1)
+	taken.Data.Raw = []byte(`{"spec":{"template":{"another":"template"}}}`)
+	s := newStage(t, interceptor.Funcs{}, set, taken)
+	_, err := s.reconcile(t)
+	require.NoError(t, err)
+	require.Equal(t, int32(1), *s.get(t).Status.CollisionCount)
+	require.Empty(t, s.pods(t), "no pod without a revision")
+
+	_, err = s.reconcile(t)
+	require.NoError(t, err)
+	require.Len(t, s.pods(t), 2)
+	require.NotEqual(t, taken.Name, s.get(t).Status.UpdateRevision)
+}
+
+func TestReconcileGoesOnAfterAnErrorOfAnotherClass(t *testing.T) {
+	t.Parallel()
+	set := web(3).Rolling("0", "100%", "0").Obj()
+	doomed := pod("a").Label(keys.SpecifiedDelete, "true").Rev(revisionOf(t, set, 1).Name).Serving(start).Obj()
+	s := newStage(t, interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			if _, ok := o.(*corev1.Pod); ok {
+				return apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, o.GetName(), errors.New("exceeded quota"))
+			}
+			return c.Create(ctx, o, opts...)
+		},
+	}, set, doomed)
+	_, err := s.reconcile(t)
+	require.ErrorContains(t, err, "exceeded quota")
+	require.Empty(t, s.pods(t), "the named pod was deleted all the same")
+	got := s.get(t).Status.Conditions
+	require.Len(t, got, 1)
+	require.Equal(t, appsv1beta1.CloneSetFailedScale, got[0].Type)
+	require.Contains(t, got[0].Message, "exceeded quota")
+	require.ElementsMatch(t, []string{"SuccessfulDelete", "FailedCreate"}, reasons(s.said))
+}
+
+func TestReconcileTruncatesPodsToDelete(t *testing.T) {
+	t.Parallel()
+	set := web(1).PodsToDelete("web-gone", "web-a").Obj()
+	kept := pod("a").Rev(revisionOf(t, set, 1).Name).Serving(start).Obj()
+	s := newStage(t, interceptor.Funcs{
+		Delete: func(context.Context, client.WithWatch, client.Object, ...client.DeleteOption) error {
+			return errors.New("not now")
+		},
+	}, set, kept)
+	_, err := s.reconcile(t)
+	require.ErrorContains(t, err, "not now")
+	require.Equal(t, []string{"web-a"}, s.get(t).Spec.ScaleStrategy.PodsToDelete)
+}
+
+func TestReportWritesCountersAtMostTwiceASecond(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, interceptor.Funcs{}, web(5).Obj())
+	report := func(change func(*appsv1beta1.CloneSetStatus)) time.Duration {
+		o := observed{set: s.get(t)}
+		status := *o.set.Status.DeepCopy()
+		change(&status)
+		later, err := s.report(t.Context(), o, status, nil)
+		require.NoError(t, err)
+		return later
+	}
+	require.Zero(t, report(func(s *appsv1beta1.CloneSetStatus) { s.Replicas = 1 }), "the first is written at once")
+	s.clock.SetTime(now.Add(200 * time.Millisecond))
+	require.Equal(t, 300*time.Millisecond, report(func(s *appsv1beta1.CloneSetStatus) { s.Replicas = 2 }))
+	require.Equal(t, int32(1), s.get(t).Status.Replicas)
+	require.Zero(t, report(func(s *appsv1beta1.CloneSetStatus) { s.ObservedGeneration = 2 }), "more than counters is written at once")
+	require.Zero(t, report(func(s *appsv1beta1.CloneSetStatus) { s.UpdatedAvailableReplicas = 5 }), "the end is written at once")
+	s.clock.SetTime(now.Add(time.Second))
+	require.Zero(t, report(func(s *appsv1beta1.CloneSetStatus) { s.Replicas = 2 }), "and so is what waited for long enough")
+	require.Equal(t, int32(2), s.get(t).Status.Replicas)
+}
+
+func TestStatusPatchTakesCountersBackToZero(t *testing.T) {
+	t.Parallel()
+	data, err := statusPatch(web(1).Obj(), appsv1beta1.CloneSetStatus{})
+	require.NoError(t, err)
+	for _, field := range []string{"updatedAvailableReplicas", "expectedUpdatedReplicas", "replicas"} {
+		require.Contains(t, string(data), `"`+field+`":0`)
+	}
+	require.Contains(t, string(data), `"conditions":null`)
+}
+
+func TestLongNamesAreShortenedInLabels(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", 60)
+	require.Equal(t, "web-abc", revisionLabel("web-abc"))
+	require.Equal(t, "abc", revisionLabel(long+"-abc"))
+}
+
+func TestSooner(t *testing.T) {
+	t.Parallel()
+	for _, tt := range [][3]time.Duration{{0, 0, 0}, {0, 3, 3}, {3, 0, 3}, {2, 3, 2}} {
+		require.Equal(t, tt[2], sooner(tt[0], tt[1]))
+	}
+}

@@ -1,0 +1,128 @@
+package cloneset
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/event"
+)
+
+// countsEvery is how often a status is written that differs in counters of pods only. While many pods start, each pass
+// would count one more, and the status would cost as many writes as the pods.
+const countsEvery = 500 * time.Millisecond
+
+// pace remembers when the status of a CloneSet was last written. The zero value is ready.
+type pace struct {
+	mu   sync.Mutex
+	last map[types.NamespacedName]time.Time
+}
+
+// left is how long a write of counters alone has to wait; 0 means that it may be done.
+func (p *pace) left(key types.NamespacedName, now time.Time) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	last, ok := p.last[key]
+	if !ok {
+		return 0
+	}
+	return max(last.Add(countsEvery).Sub(now), 0)
+}
+
+func (p *pace) wrote(key types.NamespacedName, now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.last == nil {
+		p.last = map[types.NamespacedName]time.Time{}
+	}
+	p.last[key] = now
+}
+
+func (p *pace) forget(key types.NamespacedName) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.last, key)
+}
+
+// report writes the status, if it changed, and then sends the events. If it leaves the write for later, it says for how
+// long.
+func (r *Reconciler) report(
+	ctx context.Context, o observed, s appsv1beta1.CloneSetStatus, events []event.Event,
+) (later time.Duration, err error) {
+	defer func() {
+		for _, e := range events {
+			r.Events.Record(o.set, e)
+		}
+	}()
+	if apiequality.Semantic.DeepEqual(o.set.Status, s) {
+		return 0, nil
+	}
+	key, now := client.ObjectKeyFromObject(o.set), r.Clock.Now()
+	if later := r.pace.left(key, now); later > 0 && countsOnly(o.set, s) {
+		return later, nil
+	}
+	data, err := statusPatch(o.set, s)
+	if err != nil {
+		return 0, err
+	}
+	set := o.set.DeepCopy()
+	err = r.Client.Status().Patch(ctx, set, client.RawPatch(types.MergePatchType, data))
+	switch {
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+		return 0, nil
+	case err != nil:
+		return 0, fmt.Errorf("patch status: %w", err)
+	}
+	r.pace.wrote(key, now)
+	r.Expect.Written(set.UID, set)
+	return 0, nil
+}
+
+// countsOnly tells whether s differs from the set's status in counters only, and is not the end of what others wait for:
+// all pods updated and available.
+func countsOnly(set *appsv1beta1.CloneSet, s appsv1beta1.CloneSetStatus) bool {
+	if int(s.UpdatedAvailableReplicas) == replicas(&set.Spec) {
+		return false
+	}
+	was := &set.Status
+	s.Replicas, s.ReadyReplicas, s.AvailableReplicas = was.Replicas, was.ReadyReplicas, was.AvailableReplicas
+	s.UpdatedReplicas, s.UpdatedReadyReplicas, s.UpdatedAvailableReplicas =
+		was.UpdatedReplicas, was.UpdatedReadyReplicas, was.UpdatedAvailableReplicas
+	return apiequality.Semantic.DeepEqual(*was, s)
+}
+
+// sooner is the shorter of two times to wait, of which 0 means never.
+func sooner(a, b time.Duration) time.Duration {
+	if a == 0 || b == 0 {
+		return max(a, b)
+	}
+	return min(a, b)
+}
+
+// statusPatch holds all of the status: a patch of the difference alone would be wrong where the cache is older than the
+// last one. Counters of 0 and empty lists are written as such, not left out.
+func statusPatch(set *appsv1beta1.CloneSet, s appsv1beta1.CloneSetStatus) ([]byte, error) {
+	raw, err := json.Marshal(s)
+	if err != nil {
+		return nil, fmt.Errorf("marshal status: %w", err)
+	}
+	fields := map[string]any{
+		"updatedAvailableReplicas": 0, "expectedUpdatedReplicas": 0, "conditions": nil,
+	}
+	if err := json.Unmarshal(raw, &fields); err != nil {
+		return nil, fmt.Errorf("read status: %w", err)
+	}
+	data, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": set.UID}, "status": fields})
+	if err != nil {
+		return nil, fmt.Errorf("marshal status: %w", err)
+	}
+	return data, nil
+}

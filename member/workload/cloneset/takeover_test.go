@@ -1,0 +1,68 @@
+package cloneset
+
+import (
+	"bytes"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/revision"
+)
+
+// leftBehind is what another controller left in a cluster, as it would be observed.
+func leftBehind(t *testing.T) observed {
+	t.Helper()
+	file, err := os.ReadFile("testdata/openkruise.yaml")
+	require.NoError(t, err)
+	o := observed{set: &appsv1beta1.CloneSet{}}
+	for doc := range bytes.SplitSeq(file, []byte("\n---\n")) {
+		var kind metav1.TypeMeta
+		require.NoError(t, yaml.Unmarshal(doc, &kind))
+		switch kind.Kind {
+		case "CloneSet":
+			require.NoError(t, yaml.Unmarshal(doc, o.set))
+		case "ControllerRevision":
+			var r appsv1.ControllerRevision
+			require.NoError(t, yaml.Unmarshal(doc, &r))
+			o.history = append(o.history, &r)
+		case "Pod":
+			var p corev1.Pod
+			require.NoError(t, yaml.Unmarshal(doc, &p))
+			require.True(t, ownedBy(&p, o.set))
+			o.pods = append(o.pods, &p)
+		}
+	}
+	revision.Sort(o.history)
+	o.wanted, err = wantedRevision(o.set)
+	require.NoError(t, err)
+	return o
+}
+
+// TestPlanOfATakeOver: one pod of four is updated and hangs, two are to stay old. Nothing is restarted or made anew, no
+// revision is written, and the counters come out as the former controller had them.
+func TestPlanOfATakeOver(t *testing.T) {
+	t.Parallel()
+	o := leftBehind(t)
+	w := plan(o, time.Date(2026, 11, 21, 9, 2, 0, 0, time.UTC))
+	require.Equal(t, revision.Keep, w.revision.Change)
+	require.Empty(t, w.create)
+	require.Empty(t, w.delete)
+	require.Empty(t, w.mark)
+	require.Empty(t, w.edit)
+	got, events := status(o, w, done{}, now)
+	require.Empty(t, events)
+	was := o.set.Status
+	require.Equal(t, was.Replicas, got.Replicas)
+	require.Equal(t, was.ReadyReplicas, got.ReadyReplicas)
+	require.Equal(t, was.UpdatedReplicas, got.UpdatedReplicas)
+	require.Equal(t, was.UpdateRevision, got.UpdateRevision)
+	require.Equal(t, was.CurrentRevision, got.CurrentRevision)
+	require.Equal(t, was.ExpectedUpdatedReplicas, got.ExpectedUpdatedReplicas)
+}
