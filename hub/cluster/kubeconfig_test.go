@@ -1,0 +1,147 @@
+package cluster
+
+import (
+	"crypto/ecdsa"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"math/big"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+)
+
+// pair is a certificate that signs itself, and its key, as PEM.
+func pair(t *testing.T) (cert, key []byte) {
+	t.Helper()
+	private := newKey(t)
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Unix(1<<33, 0)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
+	require.NoError(t, err)
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), keyPEM(t, private)
+}
+
+func keyPEM(t *testing.T, key *ecdsa.PrivateKey) []byte {
+	t.Helper()
+	der, err := x509.MarshalECPrivateKey(key)
+	require.NoError(t, err)
+	return pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der})
+}
+
+func TestAccess(t *testing.T) {
+	t.Parallel()
+	const secret = "s3cr3t-t0k3n"
+	cert, key := pair(t)
+	otherCert, _ := pair(t)
+	type parts struct {
+		cluster *clientcmdapi.Cluster
+		user    *clientcmdapi.AuthInfo
+		config  *clientcmdapi.Config
+		raw     []byte
+	}
+	for _, c := range []struct {
+		name   string
+		change func(*parts)
+		reason string // empty: taken
+		says   string
+	}{
+		{"a token inline is taken", func(*parts) {}, "", ""},
+		{"a certificate inline is taken", func(p *parts) {
+			p.user.Token, p.user.ClientCertificateData, p.user.ClientKeyData = "", cert, key
+		}, "", ""},
+		{"a program to run is refused", func(p *parts) {
+			p.user.Exec = &clientcmdapi.ExecConfig{Command: "sh", APIVersion: "client.authentication.k8s.io/v1"}
+		}, ReasonKubeconfigRefused, "user.exec"},
+		{"an auth provider is refused", func(p *parts) {
+			p.user.AuthProvider = &clientcmdapi.AuthProviderConfig{Name: "gcp"}
+		}, ReasonKubeconfigRefused, "user.auth-provider"},
+		{"a token file is refused", func(p *parts) { p.user.TokenFile = "/etc/passwd" }, ReasonKubeconfigRefused, "user.tokenFile"},
+		{"a token file beside a token is refused", func(p *parts) { p.user.TokenFile = "x" }, ReasonKubeconfigRefused, "user.tokenFile"},
+		{"a certificate file is refused", func(p *parts) { p.user.ClientCertificate = "x" }, ReasonKubeconfigRefused, "user.client-certificate"},
+		{"a key file is refused", func(p *parts) { p.user.ClientKey = "x" }, ReasonKubeconfigRefused, "user.client-key"},
+		{"a password is refused", func(p *parts) { p.user.Username, p.user.Password = "u", "p" }, ReasonKubeconfigRefused, "user.password"},
+		{"impersonation is refused", func(p *parts) { p.user.Impersonate = "admin" }, ReasonKubeconfigRefused, "user.as"},
+		{"impersonation of a group is refused", func(p *parts) { p.user.ImpersonateGroups = []string{"system:masters"} }, ReasonKubeconfigRefused, "user.as"},
+		{"a CA file is refused", func(p *parts) { p.cluster.CertificateAuthority = "x" }, ReasonKubeconfigRefused, "cluster.certificate-authority"},
+		{"no verification of the server is refused", func(p *parts) {
+			p.cluster.InsecureSkipTLSVerify, p.cluster.CertificateAuthorityData = true, nil
+		}, ReasonKubeconfigRefused, "cluster.insecure-skip-tls-verify"},
+		{"a proxy is refused", func(p *parts) { p.cluster.ProxyURL = "http://proxy" }, ReasonKubeconfigRefused, "cluster.proxy-url"},
+		{"http is refused", func(p *parts) { p.cluster.Server = "http://member:6443" }, ReasonKubeconfigRefused, "https"},
+		{"a user in the address is refused", func(p *parts) { p.cluster.Server = "https://u:p@member:6443" }, ReasonKubeconfigRefused, "without user"},
+		{"an address without a scheme is told", func(p *parts) { p.cluster.Server = "member:6443" }, ReasonKubeconfigInvalid, "cluster.server"},
+		{"an empty address is told", func(p *parts) { p.cluster.Server = "" }, ReasonKubeconfigInvalid, "cluster.server"},
+		{"a missing CA is told", func(p *parts) { p.cluster.CertificateAuthorityData = nil }, ReasonKubeconfigInvalid, "is missing"},
+		{"a CA that is no certificate is told", func(p *parts) { p.cluster.CertificateAuthorityData = []byte("x") }, ReasonKubeconfigInvalid, "no PEM certificate"},
+		{"no credential is told", func(p *parts) { p.user.Token = "" }, ReasonKubeconfigInvalid, "neither"},
+		{"two credentials are told", func(p *parts) { p.user.ClientCertificateData, p.user.ClientKeyData = cert, key }, ReasonKubeconfigInvalid, "keep one"},
+		{"a certificate without its key is told", func(p *parts) {
+			p.user.Token, p.user.ClientCertificateData = "", cert
+		}, ReasonKubeconfigInvalid, "not a pair"},
+		{"a certificate with another key is told", func(p *parts) {
+			p.user.Token, p.user.ClientCertificateData, p.user.ClientKeyData = "", otherCert, key
+		}, ReasonKubeconfigInvalid, "not a pair"},
+		{"a second cluster is told", func(p *parts) {
+			p.config.Clusters["other"] = &clientcmdapi.Cluster{Server: "https://other"}
+		}, ReasonKubeconfigInvalid, "2 clusters"},
+		{"a second user is told", func(p *parts) { p.config.AuthInfos["other"] = &clientcmdapi.AuthInfo{} }, ReasonKubeconfigInvalid, "2 users"},
+		{"a second context is told", func(p *parts) { p.config.Contexts["other"] = &clientcmdapi.Context{} }, ReasonKubeconfigInvalid, "2 contexts"},
+		{"a current context that is not there is told", func(p *parts) { p.config.CurrentContext = "other" }, ReasonKubeconfigInvalid, "current-context"},
+		{"a context that leads nowhere is told", func(p *parts) { p.config.Contexts["c"].AuthInfo = "other" }, ReasonKubeconfigInvalid, "not in the kubeconfig"},
+		{"what is no kubeconfig is told without quoting it", func(p *parts) { p.raw = []byte("users: " + secret) }, ReasonKubeconfigInvalid, "can't be parsed"},
+		{"an empty key is told", func(p *parts) { p.raw = []byte{} }, ReasonKubeconfigInvalid, "can't be parsed"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			p := &parts{
+				cluster: &clientcmdapi.Cluster{Server: "https://member:6443", CertificateAuthorityData: cert},
+				user:    &clientcmdapi.AuthInfo{Token: secret},
+			}
+			p.config = &clientcmdapi.Config{
+				Clusters:       map[string]*clientcmdapi.Cluster{"c": p.cluster},
+				AuthInfos:      map[string]*clientcmdapi.AuthInfo{"u": p.user},
+				Contexts:       map[string]*clientcmdapi.Context{"c": {Cluster: "c", AuthInfo: "u"}},
+				CurrentContext: "c",
+			}
+			c.change(p)
+			if p.raw == nil {
+				raw, err := clientcmd.Write(*p.config)
+				require.NoError(t, err)
+				p.raw = raw
+			}
+			cfg, refused := access(p.raw, &fleetv1alpha1.ClusterLimits{QPS: 7, Burst: 9})
+			if c.reason == "" {
+				require.Nil(t, refused)
+				require.Equal(t, "https://member:6443", cfg.Host)
+				require.InDelta(t, 7, cfg.QPS, 0)
+				require.Equal(t, 9, cfg.Burst)
+				return
+			}
+			require.Nil(t, cfg)
+			require.Equal(t, c.reason, refused.reason)
+			require.Contains(t, refused.message, c.says)
+			require.NotContains(t, refused.message, secret, "I35: no credential in a status")
+		})
+	}
+}
+
+func TestAccessWithoutLimitsHasTheDefaults(t *testing.T) {
+	t.Parallel()
+	cert, _ := pair(t)
+	raw, err := clientcmd.Write(clientcmdapi.Config{
+		Clusters:       map[string]*clientcmdapi.Cluster{"c": {Server: "https://member", CertificateAuthorityData: cert}},
+		AuthInfos:      map[string]*clientcmdapi.AuthInfo{"u": {Token: "t"}},
+		Contexts:       map[string]*clientcmdapi.Context{"c": {Cluster: "c", AuthInfo: "u"}},
+		CurrentContext: "c",
+	})
+	require.NoError(t, err)
+	cfg, refused := access(raw, nil)
+	require.Nil(t, refused)
+	require.InDelta(t, 20, cfg.QPS, 0)
+	require.Equal(t, 40, cfg.Burst)
+}

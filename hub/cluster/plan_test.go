@@ -1,0 +1,456 @@
+package cluster
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
+
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/condition"
+)
+
+var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+
+// world builds what a pass has observed of member east.
+type world struct{ observed }
+
+// settled is a pull member that has joined, with all that it needs.
+func settled() *world {
+	mc := &fleetv1alpha1.MemberCluster{
+		ObjectMeta: metav1.ObjectMeta{Name: "east", Generation: 1, Finalizers: []string{keys.FleetLeave}},
+		Spec: fleetv1alpha1.MemberClusterSpec{
+			Mode: fleetv1alpha1.ModePull, Accepted: true, Identity: &fleetv1alpha1.ClusterIdentity{ClusterUID: "uid"},
+			Heartbeat: heartbeat(), Leave: fleetv1alpha1.Leave{Policy: fleetv1alpha1.LeaveOrphan, TimeoutSeconds: 600},
+		},
+	}
+	w := &world{observed{
+		mc: mc, hub: fleetv1alpha1.HubIdentity{UID: "hub", Epoch: 1}, have: map[slot]object{}, heartbeat: VerdictFresh,
+		namespace: &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "fleet-east"}},
+	}}
+	w.has(forMember(mc)...)
+	w.agent(fleetv1alpha1.ConditionOwnedByThisHub, metav1.ConditionTrue)
+	return w
+}
+
+func (w *world) has(objects ...object) *world {
+	for _, o := range objects {
+		w.have[slotOf(o)] = o
+	}
+	return w
+}
+
+func (w *world) agent(kind string, status metav1.ConditionStatus) *world {
+	w.mc.Status.Conditions = condition.Set(w.mc.Status.Conditions, metav1.Condition{Type: kind, Status: status, Reason: "Test", Message: "agent says"}, noon)
+	return w
+}
+
+func (w *world) new() *world {
+	w.mc.Spec.Identity, w.mc.Finalizers, w.namespace, w.heartbeat = nil, nil, nil, VerdictUnknown
+	clear(w.have)
+	return w
+}
+
+func (w *world) row(name string, deletion fleetv1alpha1.LeavePolicy, deleting bool) *world {
+	row := &fleetv1alpha1.MemberWork{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "fleet-east", Finalizers: []string{keys.FleetRow}},
+		Spec:       fleetv1alpha1.MemberWorkSpec{Deletion: deletion},
+	}
+	if deleting {
+		row.DeletionTimestamp = &metav1.Time{Time: noon}
+	}
+	w.rows = append(w.rows, row)
+	return w
+}
+
+func (w *world) leavingSince(d time.Duration) *world {
+	w.mc.DeletionTimestamp = &metav1.Time{Time: noon.Add(-d)}
+	return w
+}
+
+func (w *world) account(spent string) *world {
+	account := forBootstrap("east")[0]
+	if spent != "" {
+		account.SetAnnotations(map[string]string{annotationSpent: spent})
+	}
+	return w.has(account).has(forBootstrap("east")[1:]...)
+}
+
+// kinds are the kinds and names of objects, in order of the plan.
+func kinds(objects []object) []string {
+	var out []string
+	for _, o := range objects {
+		out = append(out, slotOf(o).kind+" "+o.GetName())
+	}
+	return out
+}
+
+var (
+	memberObjects    = []string{"Lease member", "RoleBinding flotilla-member-rows", "RoleBinding flotilla:member:east", "ClusterRole flotilla:member:east", "ClusterRoleBinding flotilla:member:east"}
+	bootstrapObjects = []string{"ServiceAccount bootstrap-east", "ClusterRole flotilla:bootstrap:east", "ClusterRoleBinding flotilla:bootstrap:east"}
+	stoneObjects     = []string{"ConfigMap left-uid", "Role left-uid", "RoleBinding left-uid"}
+)
+
+func TestNext(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name  string
+		world *world
+		check func(*testing.T, plan)
+	}{
+		{"a settled member needs nothing", settled(), func(t *testing.T, p plan) {
+			t.Helper()
+			require.Equal(t, plan{}, p)
+		}},
+		{"a new member gets the finalizer, its namespace, its roles and a way to join", settled().new(), func(t *testing.T, p plan) {
+			t.Helper()
+			require.True(t, p.hold)
+			require.True(t, p.namespace)
+			require.Equal(t, slices.Concat(memberObjects, bootstrapObjects), kinds(p.ensure))
+			require.Empty(t, p.drop)
+		}},
+		{"a cluster that is not accepted gets nothing", func() *world {
+			w := settled().new()
+			w.mc.Spec.Accepted = false
+			return w
+		}(), func(t *testing.T, p plan) {
+			t.Helper()
+			require.Equal(t, plan{}, p)
+		}},
+		{"a cluster that is held out again loses its rights and nothing else", func() *world {
+			w := settled().account("").row("a", fleetv1alpha1.LeaveDelete, false)
+			w.mc.Spec.Accepted = false
+			return w
+		}(), func(t *testing.T, p plan) {
+			t.Helper()
+			require.Equal(t, plan{drop: p.drop}, p)
+			require.Equal(t, slices.Concat(memberObjects[1:], bootstrapObjects), kinds(p.drop))
+		}},
+		{"what is missing is made again", func() *world {
+			w := settled()
+			delete(w.have, slot{"RoleBinding", "fleet-east", RoleRows})
+			return w
+		}(), func(t *testing.T, p plan) {
+			t.Helper()
+			require.Equal(t, plan{ensure: p.ensure}, p)
+			require.Equal(t, []string{"RoleBinding flotilla-member-rows"}, kinds(p.ensure))
+		}},
+		{"rules that somebody widened are mended", func() *world {
+			w := settled()
+			role := w.have[slot{"ClusterRole", "", memberRole("east")}].DeepCopyObject().(*rbacv1.ClusterRole)
+			role.Rules = append(role.Rules, rbacv1.PolicyRule{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"secrets"}})
+			return w.has(role)
+		}(), func(t *testing.T, p plan) {
+			t.Helper()
+			require.Equal(t, []string{"ClusterRole flotilla:member:east"}, kinds(p.ensure))
+		}},
+		{"a binding to another role is deleted and made anew", func() *world {
+			w := settled()
+			bound := w.have[slot{"RoleBinding", "fleet-east", RoleRows}].DeepCopyObject().(*rbacv1.RoleBinding)
+			bound.RoleRef.Name = "cluster-admin"
+			return w.has(bound)
+		}(), func(t *testing.T, p plan) {
+			t.Helper()
+			require.Equal(t, []string{"RoleBinding flotilla-member-rows"}, kinds(p.drop))
+			require.Equal(t, []string{"RoleBinding flotilla-member-rows"}, kinds(p.ensure))
+		}},
+		{"an account whose token is not spent stays", settled().account(""), func(t *testing.T, p plan) {
+			t.Helper()
+			require.Equal(t, plan{}, p)
+		}},
+		{"an account whose token is spent stays until the member is heard of", func() *world {
+			w := settled().account("key")
+			w.heartbeat = VerdictUnknown
+			return w
+		}(), func(t *testing.T, p plan) {
+			t.Helper()
+			require.Empty(t, p.drop)
+		}},
+		{"an account whose token is spent goes when the member is heard of", settled().account("key"), func(t *testing.T, p plan) {
+			t.Helper()
+			require.Equal(t, bootstrapObjects, kinds(p.drop))
+		}},
+		{"a tombstone of a cluster that has joined again goes", func() *world {
+			w := settled()
+			return w.has(forTombstone(w.mc, "hub")...)
+		}(), func(t *testing.T, p plan) {
+			t.Helper()
+			require.Equal(t, stoneObjects, kinds(p.drop))
+		}},
+		{"while an earlier namespace is being deleted nothing is made", func() *world {
+			w := settled().new()
+			w.namespace = &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "fleet-east", DeletionTimestamp: &metav1.Time{Time: noon}}}
+			return w
+		}(), func(t *testing.T, p plan) {
+			t.Helper()
+			require.True(t, p.hold)
+			require.False(t, p.namespace)
+			require.Empty(t, p.ensure)
+			require.Contains(t, p.why, "still being deleted")
+		}},
+		{"it is looked at again when the certificate ends", func() *world {
+			w := settled()
+			w.mc.Status.Credential = &fleetv1alpha1.CredentialStatus{NotAfter: &metav1.Time{Time: noon.Add(time.Hour)}}
+			return w
+		}(), func(t *testing.T, p plan) {
+			t.Helper()
+			require.Equal(t, plan{recheck: time.Hour}, p)
+		}},
+
+		{"a push member gets a Lease and is connected to, and no rights", push(settled().new()), func(t *testing.T, p plan) {
+			t.Helper()
+			require.True(t, p.connect)
+			require.Equal(t, memberObjects[:1], kinds(p.ensure))
+			require.Empty(t, p.identity)
+		}},
+		{"a push member that told who it is gets its identity", func() *world {
+			w := push(settled().new())
+			w.push.clusterUID = "uid"
+			return w
+		}(), func(t *testing.T, p plan) {
+			t.Helper()
+			require.Equal(t, "uid", p.identity)
+		}},
+		{"a push member that has joined under another name gets none", func() *world {
+			w := push(settled().new())
+			w.push.clusterUID, w.holder = "uid", "old"
+			return w
+		}(), func(t *testing.T, p plan) {
+			t.Helper()
+			require.Empty(t, p.identity)
+		}},
+
+		{"a leaving member's rows are withdrawn by its policy", settled().leavingSince(time.Minute).
+			row("kept", fleetv1alpha1.LeaveDelete, false).row("going", fleetv1alpha1.LeaveDelete, true).
+			row("done", fleetv1alpha1.LeaveOrphan, true), func(t *testing.T, p plan) {
+			t.Helper()
+			require.Equal(t, []string{"kept", "going"}, rowNames(p.withdraw))
+			require.Equal(t, 9*time.Minute, p.recheck)
+			require.False(t, p.release)
+			require.Empty(t, p.forget)
+		}},
+		{"a leaving member keeps its rights while it works", func() *world {
+			w := settled().leavingSince(0).row("a", fleetv1alpha1.LeaveOrphan, true)
+			delete(w.have, slot{"RoleBinding", "fleet-east", RoleRows})
+			return w
+		}(), func(t *testing.T, p plan) {
+			t.Helper()
+			require.Equal(t, []string{"RoleBinding flotilla-member-rows"}, kinds(p.ensure))
+			require.Empty(t, p.drop)
+		}},
+		{"a leaving member without rows is waited for until it lets go", settled().leavingSince(0), func(t *testing.T, p plan) {
+			t.Helper()
+			require.False(t, p.release)
+			require.Contains(t, p.why, "drop its claim")
+		}},
+		{"a member that says released but has rows is waited for", settled().leavingSince(0).
+			agent(fleetv1alpha1.ConditionReleased, metav1.ConditionTrue).row("a", fleetv1alpha1.LeaveOrphan, true), func(t *testing.T, p plan) {
+			t.Helper()
+			require.False(t, p.release)
+		}},
+		{"a released member is let go, and leaves no tombstone", settled().leavingSince(0).
+			agent(fleetv1alpha1.ConditionReleased, metav1.ConditionTrue), func(t *testing.T, p plan) {
+			t.Helper()
+			require.True(t, p.release)
+			require.Equal(t, memberObjects, kinds(p.drop))
+			require.Empty(t, p.ensure)
+			require.Empty(t, p.tombstone)
+		}},
+		{"a member that does not answer in time leaves a tombstone and its rows are forgotten", settled().leavingSince(10*time.Minute).
+			row("a", fleetv1alpha1.LeaveOrphan, true), func(t *testing.T, p plan) {
+			t.Helper()
+			require.True(t, p.release)
+			require.Equal(t, "left-uid", p.tombstone)
+			require.Equal(t, stoneObjects, kinds(p.ensure))
+			require.Equal(t, []string{"a"}, rowNames(p.forget))
+			require.Equal(t, memberObjects, kinds(p.drop))
+		}},
+		{"a cluster that never joined is let go at once", func() *world {
+			w := settled().new().leavingSince(0)
+			return w.account("")
+		}(), func(t *testing.T, p plan) {
+			t.Helper()
+			require.True(t, p.release)
+			require.Empty(t, p.tombstone)
+			require.Equal(t, bootstrapObjects, kinds(p.drop))
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			c.check(t, next(c.world.observed, noon))
+		})
+	}
+}
+
+func push(w *world) *world {
+	w.mc.Spec.Mode = fleetv1alpha1.ModePush
+	w.mc.Spec.Push = &fleetv1alpha1.PushAccess{KubeconfigSecretRef: fleetv1alpha1.SecretKeyRef{Namespace: "n", Name: "s", Key: "value"}}
+	return w
+}
+
+func rowNames(rows []*fleetv1alpha1.MemberWork) []string {
+	var out []string
+	for _, r := range rows {
+		out = append(out, r.Name)
+	}
+	return out
+}
+
+func TestStatus(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name   string
+		world  *world
+		done   result
+		phase  fleetv1alpha1.ClusterPhase
+		ready  string
+		events []string
+	}{
+		{"a member that joins", settled(), result{}, fleetv1alpha1.ClusterReady, ReasonReady, []string{EventJoined}},
+		{"a cluster that is not accepted", func() *world {
+			w := settled().new()
+			w.mc.Spec.Accepted = false
+			return w
+		}(), result{}, fleetv1alpha1.ClusterPending, ReasonNotAccepted, nil},
+		{"a cluster that has asked for nothing yet", settled().new(), result{}, fleetv1alpha1.ClusterJoining, ReasonNoRequest, nil},
+		{"a cluster whose request was denied", func() *world {
+			w := settled().new()
+			w.request = &certificatesv1.CertificateSigningRequest{Status: certificatesv1.CertificateSigningRequestStatus{
+				Conditions: []certificatesv1.CertificateSigningRequestCondition{{Type: certificatesv1.CertificateDenied, Reason: "X"}},
+			}}
+			return w
+		}(), result{}, fleetv1alpha1.ClusterJoining, ReasonRequestDenied, nil},
+		{"a member that was approved and not heard of", func() *world {
+			w := settled()
+			w.heartbeat = VerdictUnknown
+			w.request = &certificatesv1.CertificateSigningRequest{Status: certificatesv1.CertificateSigningRequestStatus{
+				Conditions: []certificatesv1.CertificateSigningRequestCondition{{Type: certificatesv1.CertificateApproved}},
+			}}
+			return w
+		}(), result{}, fleetv1alpha1.ClusterJoining, ReasonNeverSeen, nil},
+		{"a member whose certificate has ended", func() *world {
+			w := settled()
+			w.mc.Status.Credential = &fleetv1alpha1.CredentialStatus{NotAfter: &metav1.Time{Time: noon}}
+			w.heartbeat = VerdictStale
+			return w.was(fleetv1alpha1.ClusterUnreachable, metav1.ConditionFalse)
+		}(), result{}, fleetv1alpha1.ClusterUnreachable, ReasonCertificateExpired, nil},
+		{"a member that falls silent", func() *world {
+			w := settled().was(fleetv1alpha1.ClusterReady, metav1.ConditionTrue)
+			w.heartbeat = VerdictStale
+			return w
+		}(), result{}, fleetv1alpha1.ClusterUnreachable, ReasonHeartbeatLost, []string{EventUnreachable}},
+		{"a member that comes back", settled().was(fleetv1alpha1.ClusterUnreachable, metav1.ConditionFalse), result{},
+			fleetv1alpha1.ClusterReady, ReasonReady, []string{EventRecovered}},
+		{"a member of another hub", settled().agent(fleetv1alpha1.ConditionOwnedByThisHub, metav1.ConditionFalse), result{},
+			fleetv1alpha1.ClusterJoining, ReasonOtherHub, nil},
+		{"a member whose apiserver is down", settled().was(fleetv1alpha1.ClusterReady, metav1.ConditionTrue).
+			agent(fleetv1alpha1.ConditionAPIHealthy, metav1.ConditionFalse), result{}, fleetv1alpha1.ClusterReady, ReasonAPIUnhealthy, nil},
+		{"a member that says it is another cluster", func() *world {
+			w := settled()
+			w.mc.Status.ClusterUID = "another"
+			return w
+		}(), result{}, fleetv1alpha1.ClusterJoining, ReasonWrongIdentity, nil},
+		{"a cluster whose namespace is somebody else's", settled().new(), result{namespaceTaken: true},
+			fleetv1alpha1.ClusterJoining, ReasonNamespaceTaken, nil},
+		{"a cluster that leaves", settled().was(fleetv1alpha1.ClusterReady, metav1.ConditionTrue).leavingSince(0), result{},
+			fleetv1alpha1.ClusterLeaving, ReasonLeaving, []string{EventLeaving}},
+		{"a cluster that has left", settled().was(fleetv1alpha1.ClusterLeaving, metav1.ConditionTrue).
+			agent(fleetv1alpha1.ConditionReleased, metav1.ConditionTrue).leavingSince(0), result{released: true},
+			fleetv1alpha1.ClusterLeaving, ReasonLeaving, []string{EventLeft}},
+		{"a cluster that left a tombstone", settled().was(fleetv1alpha1.ClusterLeaving, metav1.ConditionTrue).leavingSince(time.Hour),
+			result{released: true}, fleetv1alpha1.ClusterLeaving, ReasonLeaving, []string{EventTombstone}},
+		{"a push member whose kubeconfig is refused", func() *world {
+			w := push(settled().new())
+			w.push = pushState{checked: true, refused: refuse("user.exec")}
+			return w
+		}(), result{}, fleetv1alpha1.ClusterJoining, ReasonKubeconfigRefused, []string{EventCredential}},
+		{"a push member that has joined under another name", func() *world {
+			w := push(settled().new())
+			w.push, w.holder = pushState{checked: true, clusterUID: "uid"}, "old"
+			return w
+		}(), result{}, fleetv1alpha1.ClusterJoining, ReasonIdentityTaken, []string{EventCredential}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			o := c.world.observed
+			p := next(o, noon)
+			got, events := status(o, p, c.done, noon)
+			require.Equal(t, c.phase, got.Phase)
+			ready := condition.Get(got.Conditions, fleetv1alpha1.ConditionReady)
+			if c.ready == ReasonNamespaceTaken { // told before the credential is looked at
+				require.Contains(t, ready.Message, "choose another name")
+			}
+			require.Equal(t, c.ready, ready.Reason, ready.Message)
+			var reasons []string
+			for _, e := range events {
+				reasons = append(reasons, e.Reason)
+			}
+			require.Equal(t, c.events, reasons)
+			require.Nil(t, condition.Get(got.Conditions, fleetv1alpha1.ConditionOwnedByThisHub), "I29: the agent's conditions are the agent's")
+
+			// I9: a second look at the same world writes nothing and tells nothing.
+			o.mc.Status.Phase, o.mc.Status.ObservedGeneration, o.mc.Status.Hub, o.mc.Status.Rows = got.Phase, got.ObservedGeneration, got.Hub, got.Rows
+			for _, mine := range got.Conditions {
+				o.mc.Status.Conditions = condition.Set(o.mc.Status.Conditions, mine, noon)
+			}
+			if c.done.released {
+				return
+			}
+			again, events := status(o, p, c.done, noon.Add(time.Hour))
+			require.Equal(t, hubPart(o.mc.Status), again)
+			require.Empty(t, events)
+		})
+	}
+}
+
+// was sets the status that an earlier pass wrote.
+func (w *world) was(phase fleetv1alpha1.ClusterPhase, fresh metav1.ConditionStatus) *world {
+	w.mc.Status.Phase = phase
+	w.mc.Status.Conditions = condition.Set(w.mc.Status.Conditions, metav1.Condition{
+		Type: fleetv1alpha1.ConditionHeartbeatFresh, Status: fresh, Reason: "Test",
+	}, noon.Add(-time.Hour))
+	return w
+}
+
+func TestCount(t *testing.T) {
+	t.Parallel()
+	row := func(phase fleetv1alpha1.WorkPhase, generation, observed int64) *fleetv1alpha1.MemberWork {
+		return &fleetv1alpha1.MemberWork{
+			ObjectMeta: metav1.ObjectMeta{Generation: generation},
+			Status:     fleetv1alpha1.MemberWorkStatus{Phase: phase, ObservedGeneration: observed},
+		}
+	}
+	require.Equal(t, &fleetv1alpha1.RowCounts{Total: 5, Applied: 2, Healthy: 2, Degraded: 2}, count([]*fleetv1alpha1.MemberWork{
+		row("", 1, 0),
+		row(fleetv1alpha1.WorkHealthy, 2, 2),
+		row(fleetv1alpha1.WorkHealthy, 3, 2),
+		row(fleetv1alpha1.WorkBlocked, 1, 1),
+		row(fleetv1alpha1.WorkDegraded, 1, 1),
+	}))
+}
+
+// I17: however many members are silent, none is evicted: no plan withdraws or forgets a row for silence, takes a right
+// away or lets a cluster go.
+func TestI17ManyDarkMembersAreOnlyFrozen(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		members := rapid.IntRange(5, 40).Draw(t, "members")
+		f := newFleet(members)
+		dark := func(i int) bool { return i*10 < members*6 }
+		f.play(time.Duration(rapid.IntRange(60, 1200).Draw(t, "seconds dark"))*time.Second, dark, false)
+		for i := range members {
+			w := settled().row("a", fleetv1alpha1.LeaveDelete, false)
+			w.heartbeat = f.verdicts[name(i)]
+			require.Equal(t, dark(i), w.heartbeat == VerdictStale)
+			require.Equal(t, plan{}, next(w.observed, noon), fmt.Sprintf("member %d", i))
+		}
+	})
+}
