@@ -60,12 +60,16 @@ func (b *beat) Start(ctx context.Context) error {
 			return nil
 		case <-ticker.C():
 		}
-		now := b.tracker.Blind(b.clock.Now())
-		if now != blind {
-			log.Info("Changed trust in what the hub sees", "state", map[bool]string{true: "Blind", false: "Sees"}[now])
+		was := blind
+		blind = b.tracker.Blind(b.clock.Now())
+		state, value := "Sees", 0.0
+		if blind {
+			state, value = "Blind", 1
 		}
-		blind = now
-		b.meters.blind.Set(map[bool]float64{true: 1, false: 0}[now])
+		b.meters.blind.Set(value)
+		if was != blind {
+			log.Info("Changed trust in what the hub sees", "state", state)
+		}
 	}
 }
 

@@ -123,10 +123,10 @@ func startHub(t *testing.T) *hub {
 // servingCertificate is a certificate for 127.0.0.1 that is its own authority.
 func servingCertificate(t *testing.T) (*tls.Certificate, []byte) {
 	t.Helper()
-	key := newKey(t)
+	key, now := newKey(t), clock.RealClock{}.Now()
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		NotBefore: now.Add(-time.Hour), NotAfter: now.Add(time.Hour),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)

@@ -182,9 +182,9 @@ func freshness(o observed) finding {
 	case VerdictStale:
 		return no(ReasonHeartbeatLost, fmt.Sprintf("No renewal of the member's Lease was seen for %d s; its numbers are frozen%s",
 			o.mc.Spec.Heartbeat.FailAfterSeconds, suffix))
-	default:
-		return unknown(ReasonNeverSeen, "The member's agent has not renewed its Lease yet"+suffix)
+	case VerdictUnknown:
 	}
+	return unknown(ReasonNeverSeen, "The member's agent has not renewed its Lease yet"+suffix)
 }
 
 // readiness names the first thing that is not as it should be.
