@@ -11,9 +11,9 @@
 //	step       bundle     served      when
 //	Start      CA1        S1 by CA1   there is nothing that works
 //	Issue      CA1        S2 by CA1   a third of S1's life is left
-//	AddCA      CA1 CA2    S2          CA1 has less than two serving lives left
-//	Issue      CA1 CA2    S3 by CA2   every configuration has carried CA2 for the settling time
-//	DropCA     CA2        S3          one serving life after CA2 was made: whatever CA1 signed has expired
+//	AddCA      CA1 CA2    S3 by CA1   CA1 has less than two serving lives left
+//	Issue      CA1 CA2    S4 by CA2   every configuration has carried CA2 for the settling time
+//	DropCA     CA2        S4          one serving life after CA2 was made: whatever CA1 signed has expired
 //
 // So an apiserver may lag behind the configurations by the settling time, and a replica behind the Secret for as long as
 // a serving certificate lives, and each still verifies the other. How long the bundle has been in force is seen, not

@@ -92,6 +92,10 @@ func New(c client.WithWatch, o Options) (*Keeper, error) {
 		return nil, fmt.Errorf("certificate validity: a CA of %s must outlive three serving certificates of %s",
 			o.CAValidity, o.ServingValidity)
 	}
+	if o.ServingValidity < 2*o.Settle {
+		return nil, fmt.Errorf("certificate validity: a serving certificate of %s must outlive twice the settling time of %s",
+			o.ServingValidity, o.Settle)
+	}
 	name := o.Service.Name + "." + o.Service.Namespace + ".svc"
 	if o.URL != "" {
 		u, err := ParseURL(o.URL)

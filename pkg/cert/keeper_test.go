@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"io"
+	"log"
 	"net"
 	"net/http"
 	"testing"
@@ -44,6 +46,7 @@ func TestNewRefuses(t *testing.T) {
 		want    string
 	}{
 		{"a CA that does not outlive three serving certificates", Options{CAValidity: 3 * day, ServingValidity: day}, "must outlive"},
+		{"a serving certificate that does not outlive two settling times", Options{ServingValidity: 9 * time.Minute}, "must outlive twice"},
 		{"a URL of another scheme", Options{URL: "http://127.0.0.1:9443"}, "want https://host:port"},
 		{"a URL without a port", Options{URL: "https://127.0.0.1"}, "want https://host:port"},
 		{"a URL with a path", Options{URL: "https://127.0.0.1:9443/hooks"}, "want https://host:port"},
@@ -160,7 +163,7 @@ func TestServerServesTheNewestCertificate(t *testing.T) {
 		Handler:           http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }),
 		TLSConfig:         config,
 		ReadHeaderTimeout: time.Minute,
-		ErrorLog:          nil,
+		ErrorLog:          log.New(io.Discard, "", 0),
 	}
 	done := make(chan error, 1)
 	go func() { done <- srv.ServeTLS(listener, "", "") }()
@@ -190,7 +193,7 @@ func TestServerServesTheNewestCertificate(t *testing.T) {
 	k.hold(observed{state: first}, true, noon)
 	require.NoError(t, call(first.Bundle(), noon))
 
-	added, err := Take(Step{Act: AddCA}, first, k.policy, noon)
+	added, err := Take(Step{Act: AddCA, Names: k.policy.Names}, first, k.policy, noon)
 	require.NoError(t, err)
 	k.hold(observed{state: added}, true, noon)
 	require.NoError(t, call(first.Bundle(), noon), "a new CA in the bundle changes nothing that is served")

@@ -23,6 +23,11 @@ func Take(step Step, s State, p Policy, now time.Time) (State, error) {
 		}
 		return issue(s, step.Names, p, now)
 	case AddCA:
+		if s.Key != nil {
+			if s, err = issue(s, step.Names, p, now); err != nil {
+				return s, err
+			}
+		}
 		return addCA(s, p, now)
 	case Issue:
 		return issue(s, step.Names, p, now)

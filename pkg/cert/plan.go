@@ -17,7 +17,8 @@ const (
 	Keep Act = "Keep"
 	// Start makes a CA and a serving certificate, and forgets what was there.
 	Start Act = "Start"
-	// AddCA appends a CA to the bundle, which signs from then on.
+	// AddCA appends a CA to the bundle, which signs from then on. The older one signs a last serving certificate before,
+	// so that there is a whole serving life to spread the new one in.
 	AddCA Act = "AddCA"
 	// Issue makes a serving certificate, signed by the newest CA.
 	Issue Act = "Issue"
@@ -40,7 +41,7 @@ type Policy struct {
 // Step is what to do next, and why.
 type Step struct {
 	Act Act
-	// Names are those of the certificate that Start or Issue makes.
+	// Names are those of the certificate that Start, Issue or AddCA makes.
 	Names []string
 	// Why is a sentence for people.
 	Why string
@@ -59,10 +60,10 @@ func Plan(s State, since time.Time, p Policy, now time.Time) Step {
 	case !now.Before(newest.NotAfter):
 		return Step{Act: Start, Names: p.Names, Why: "the CA expired at " + stamp(newest.NotAfter)}
 	case s.Key == nil:
-		return Step{Act: AddCA, Why: "the key of the newest CA is absent or another one's"}
+		return Step{Act: AddCA, Names: both(s, p), Why: "the key of the newest CA is absent or another one's"}
 	case !now.Before(renewCA(newest, p)):
-		return Step{Act: AddCA, Why: fmt.Sprintf("the CA expires at %s, in less than two lives of a serving certificate",
-			stamp(newest.NotAfter))}
+		return Step{Act: AddCA, Names: both(s, p), Why: fmt.Sprintf(
+			"the CA expires at %s, in less than two lives of a serving certificate", stamp(newest.NotAfter))}
 	}
 	if why := unusable(s, now); why != "" {
 		// Nobody can be called with what is there, so there is nothing to lose by not waiting.
@@ -83,7 +84,7 @@ func reissue(s State, since time.Time, p Policy, now time.Time) (Step, bool) {
 	case len(lacking) > 0:
 		// Replicas of two releases may want different names. The old ones stay until the next regular renewal, so
 		// that the two don't take turns for ever.
-		step.Names = append(names(leaf), lacking...)
+		step.Names = both(s, p)
 		step.Why = fmt.Sprintf("the serving certificate does not name %v", lacking)
 	case !signedByNewest:
 		step.Why = "the serving certificate is signed by an older CA"
@@ -142,6 +143,14 @@ func unusable(s State, now time.Time) string {
 func missing(leaf *x509.Certificate, want []string) []string {
 	has := names(leaf)
 	return slices.DeleteFunc(slices.Clone(want), func(n string) bool { return slices.Contains(has, n) })
+}
+
+// both are the names that the serving certificate carries, and those that are lacking.
+func both(s State, p Policy) []string {
+	if s.Serving == nil {
+		return p.Names
+	}
+	return append(names(s.Serving.Leaf), missing(s.Serving.Leaf, p.Names)...)
 }
 
 func names(leaf *x509.Certificate) []string {

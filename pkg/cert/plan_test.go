@@ -77,7 +77,7 @@ func TestPlan(t *testing.T) {
 		},
 		{
 			name: "a CA with less than two serving lives left gets a successor", state: fresh, now: noon.Add(80 * day),
-			act: AddCA, why: "in less than two lives",
+			act: AddCA, why: "in less than two lives", names: p.Names,
 		},
 		{
 			name: "an expired CA is replaced at once, as nothing it signed is valid", state: fresh, now: noon.Add(100 * day),
@@ -127,7 +127,7 @@ func TestPlan(t *testing.T) {
 			require.Equal(t, tc.act, step.Act, step.Why)
 			require.Contains(t, step.Why, tc.why)
 			require.Equal(t, tc.recheck, step.Recheck)
-			if tc.act == Issue || tc.act == Start {
+			if tc.act == Issue || tc.act == Start || tc.names != nil {
 				require.Equal(t, tc.names, step.Names)
 			}
 		})
@@ -246,6 +246,22 @@ func verify(leaf *x509.Certificate, bundle []byte, name string, now time.Time) e
 	roots.AppendCertsFromPEM(bundle)
 	_, err := leaf.Verify(x509.VerifyOptions{Roots: roots, DNSName: name, CurrentTime: now})
 	return err
+}
+
+func TestAddCAGivesTheOlderOneALastCertificate(t *testing.T) {
+	t.Parallel()
+	p := policy("hook.ns.svc")
+	first, later := after(t, p, noon, Start), noon.Add(6*day)
+	second, err := Take(Step{Act: AddCA, Names: p.Names}, first, p, later)
+	require.NoError(t, err)
+	require.NoError(t, second.Serving.Leaf.CheckSignatureFrom(first.newest()))
+	require.Equal(t, later.Add(p.ServingValidity), second.Serving.Leaf.NotAfter, "it has a whole life before it")
+
+	keyless := first
+	keyless.Key = nil
+	second, err = Take(Step{Act: AddCA, Names: p.Names}, keyless, p, later)
+	require.NoError(t, err)
+	require.Equal(t, first.Serving, second.Serving, "an older CA without a key signs nothing more")
 }
 
 func TestReadIsTheInverseOfData(t *testing.T) {
