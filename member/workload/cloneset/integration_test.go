@@ -6,12 +6,14 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	admissionregv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
@@ -23,6 +25,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -171,14 +174,12 @@ func (g *ground) get(t *testing.T) *appsv1beta1.CloneSet {
 func (g *ground) await(t *testing.T, come func(*appsv1beta1.CloneSet) bool) *appsv1beta1.CloneSet {
 	t.Helper()
 	var set *appsv1beta1.CloneSet
-	ok := false
-	for deadline := time.Now().Add(long); !ok && time.Now().Before(deadline); {
+	if !assert.Eventually(t, func() bool {
 		set = g.get(t)
-		if ok = come(set); !ok {
-			time.Sleep(poll)
-		}
+		return come(set)
+	}, long, poll) {
+		require.FailNow(t, "the CloneSet did not come to it", "status: %+v\npods: %v", g.get(t).Status, g.describe(t))
 	}
-	require.True(t, ok, "status: %+v\npods: %v", set.Status, g.describe(t))
 	return set
 }
 
@@ -254,18 +255,13 @@ func (g *ground) writes(t *testing.T, since time.Time) map[string]int {
 func (g *ground) podWrites(t *testing.T, since time.Time, want map[string]int) {
 	t.Helper()
 	var got map[string]int
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(poll) {
-		got = map[string]int{}
-		for what, n := range g.writes(t, since) {
-			if strings.Contains(what, " pods") {
-				got[what] = n
-			}
-		}
-		if fmt.Sprint(got) == fmt.Sprint(want) {
-			return
-		}
+	if !assert.Eventually(t, func() bool {
+		got = g.writes(t, since)
+		maps.DeleteFunc(got, func(what string, _ int) bool { return !strings.Contains(what, " pods") })
+		return maps.Equal(got, want)
+	}, 10*time.Second, poll) {
+		require.Equal(t, want, got)
 	}
-	require.Equal(t, want, got)
 }
 
 func TestInCluster(t *testing.T) {
@@ -290,13 +286,13 @@ func TestInCluster(t *testing.T) {
 }
 
 func testWrites(t *testing.T, g *ground) {
-	began := time.Now()
+	began := clock.RealClock{}.Now()
 	g.make(t, web(10).Policy(appsv1beta1.PodInPlaceIfPossible).Rolling("0", "50%", "0"))
 	g.podWrites(t, began, map[string]int{"create pods": 10, "patch pods/status": 10})
 	t.Logf("all writes of the creation: %v", g.writes(t, began))
 
 	before := g.pods(t)
-	began = time.Now()
+	began = clock.RealClock{}.Now()
 	g.change(t, func(s *appsv1beta1.CloneSetSpec) { s.Template.Spec.Containers[0].Image = "app:2" })
 	g.await(t, rested)
 	g.podWrites(t, began, map[string]int{"patch pods": 10, "patch pods/status": 20})
@@ -321,8 +317,8 @@ func testWrites(t *testing.T, g *ground) {
 	require.Eventually(t, func() bool { return len(g.pods(t)) == 4 }, long, poll)
 
 	// The audit log shows a write within a moment of its answer; three seconds without any are rest.
-	require.Eventually(t, func() bool { return len(g.writes(t, time.Now().Add(-3*time.Second))) == 0 }, 30*time.Second, poll)
-	quiet := time.Now()
+	require.Eventually(t, func() bool { return len(g.writes(t, clock.RealClock{}.Now().Add(-3*time.Second))) == 0 }, 30*time.Second, poll)
+	quiet := clock.RealClock{}.Now()
 	require.Never(t, func() bool { return len(g.writes(t, quiet)) > 0 }, 3*time.Second, poll)
 }
 

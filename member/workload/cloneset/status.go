@@ -47,7 +47,7 @@ func status(o observed, w work, d done, now time.Time) (appsv1beta1.CloneSetStat
 	for i := range w.pods {
 		countPod(&s, &w.pods[i].Pod)
 	}
-	s.ExpectedUpdatedReplicas = int32(replicas(&o.set.Spec) - w.partition)
+	s.ExpectedUpdatedReplicas = int32(replicas(&o.set.Spec) - w.partition) //nolint:gosec // At most spec.replicas.
 	if int(s.Replicas) == replicas(&o.set.Spec) && s.UpdatedReplicas == s.Replicas {
 		s.CurrentRevision = s.UpdateRevision
 	}

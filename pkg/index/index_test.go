@@ -1,0 +1,46 @@
+package index
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// indexes takes each index once, as the cache does.
+type indexes map[string]client.IndexerFunc
+
+func (i indexes) IndexField(_ context.Context, o client.Object, field string, of client.IndexerFunc) error {
+	key := fmt.Sprintf("%T %s", o, field)
+	switch {
+	case i == nil:
+		return errors.New("the cache is stopped")
+	case i[key] != nil:
+		return fmt.Errorf("indexer conflict: map[field:%s:{}]", field)
+	}
+	i[key] = of
+	return nil
+}
+
+func TestByOwner(t *testing.T) {
+	t.Parallel()
+	i := indexes{}
+	require.NoError(t, ByOwner(t.Context(), i, &corev1.Pod{}))
+	require.NoError(t, ByOwner(t.Context(), i, &corev1.Pod{}, &corev1.PersistentVolumeClaim{}), "a second controller may need the same")
+	require.Len(t, i, 2)
+
+	of := i["*v1.Pod "+Owner]
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{
+		{UID: "other"}, {UID: "controller", Controller: ptr.To(true)},
+	}}}
+	require.Equal(t, []string{"controller"}, of(pod))
+	require.Empty(t, of(&corev1.Pod{}), "a pod without a controller is not found by any")
+
+	require.EqualError(t, ByOwner(t.Context(), indexes(nil), &corev1.Pod{}), "index *v1.Pod by owner: the cache is stopped")
+}
