@@ -1,0 +1,76 @@
+// Demo brings up a fleet on this machine and shows one UnitedDeployment run in it: spread over two clusters, updated in
+// place, scaled, reported back. Each step is checked; the first that does not come true ends the demonstration with the
+// reason and the place of the logs.
+//
+//	go run ./e2e/demo up      # make demo
+//	go run ./e2e/demo down    # make demo-down
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+	"k8s.io/utils/clock"
+
+	"github.com/flotilla-io/flotilla/e2e/fleet"
+	"github.com/flotilla-io/flotilla/pkg/testkit/lab"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM) //nolint:forbidigo // main begins the context
+	err := newCommand().ExecuteContext(ctx)
+	stop()
+	if err != nil {
+		os.Exit(1) //nolint:forbidigo // main ends the program
+	}
+}
+
+func newCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:           "demo",
+		Short:         "A fleet on this machine, and one UnitedDeployment over it",
+		SilenceUsage:  true,
+		SilenceErrors: true, // The story tells them, with the logs.
+	}
+	cmd.CompletionOptions.HiddenDefaultCmd = true
+	cmd.AddCommand(&cobra.Command{
+		Use:   "up",
+		Short: "Bring the fleet up, or back up, and run the story in it; the clusters stay",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return up(cmd) },
+	}, &cobra.Command{
+		Use:   "down",
+		Short: "End all of it and remove its data",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			printer := lab.NewPrinter(cmd.OutOrStdout(), isTerminal(), nil)
+			defer printer.Close()
+			return told(cmd, fleet.Down(cmd.Context(), fleet.Options{Progress: printer.Stage}))
+		},
+	})
+	return cmd
+}
+
+func up(cmd *cobra.Command) error {
+	s := &story{out: cmd.OutOrStdout(), live: isTerminal(), clock: clock.RealClock{}}
+	return told(cmd, s.run(cmd.Context()))
+}
+
+// told prints an error that the command itself keeps quiet about.
+func told(cmd *cobra.Command, err error) error {
+	if errors.Is(err, context.Canceled) {
+		err = errors.New("broken off; \"make demo\" goes on from here, \"make demo-down\" removes it")
+	}
+	if err != nil {
+		fmt.Fprintf(cmd.ErrOrStderr(), "\nFAILED: %v\n", err)
+	}
+	return err
+}
+
+func isTerminal() bool { return term.IsTerminal(int(os.Stdout.Fd())) }

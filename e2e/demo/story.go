@@ -1,0 +1,382 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/e2e/fleet"
+	"github.com/flotilla-io/flotilla/pkg/testkit/lab"
+)
+
+const (
+	example   = "uniteddeployment-two-clusters.yaml"
+	namespace = "default"
+	name      = "web"
+	newImage  = "registry.example/web:2.0"
+	// patience is how long one step may take; on a quiet machine each takes some seconds.
+	patience = 2 * time.Minute
+)
+
+// story runs the demonstration step by step.
+type story struct {
+	out   io.Writer
+	live  bool
+	clock clock.Clock
+
+	fleet *fleet.Fleet
+	// before are the pods as they were before the update, by cluster and name.
+	before map[string]types.UID
+}
+
+// run tells the whole story.
+func (s *story) run(ctx context.Context) error {
+	began := s.clock.Now()
+	steps := []struct {
+		title string
+		do    func(context.Context) error
+	}{
+		{"Bring up a hub and two members, and their managers", s.bringUp},
+		{"Both clusters have joined: east by pull, west by push", s.joined},
+		{"Apply e2e/examples/" + example + ": 10 pods, 60 % in east, 40 % in west", s.spread},
+		{"Update the image in place: two pods in east and one in west first, then all", s.update},
+		{"Scale from 10 to 16", s.scale},
+		{"The hub reports what the members run", s.report},
+	}
+	for i, step := range steps {
+		fmt.Fprintf(s.out, "\n== %d/%d  %s\n", i+1, len(steps), step.title)
+		start := s.clock.Now()
+		if err := step.do(ctx); err != nil {
+			return fmt.Errorf("step %d, %s:\n  %w\n%s", i+1, strings.ToLower(step.title[:1])+step.title[1:], err, s.logs())
+		}
+		fmt.Fprintf(s.out, "%7.1fs  done\n", s.clock.Since(start).Seconds())
+	}
+	fmt.Fprintf(s.out, "\nAll %d steps came true in %.0f s.\n", len(steps), s.clock.Since(began).Seconds())
+	s.goOn()
+	return nil
+}
+
+// bringUp builds what is not built, and brings up the fleet.
+func (s *story) bringUp(ctx context.Context) error {
+	printer := lab.NewPrinter(s.out, s.live, nil)
+	defer printer.Close()
+	done := printer.Stage("build flotilla-hub, flotilla-member and kubectl-kruise")
+	out, err := exec.CommandContext(ctx, "make", "--no-print-directory", "build").CombinedOutput()
+	done(err)
+	if err != nil {
+		return fmt.Errorf("make build: %w:\n%s", err, out)
+	}
+	s.fleet, err = fleet.Up(ctx, fleet.Options{
+		Progress: printer.Stage,
+		// Quicker than in real life, so that a fleet that was killed is trusted again soon.
+		Heartbeat: &fleetv1alpha1.Heartbeat{LeaseSeconds: 3, FailAfterSeconds: 12, RecoverAfterSeconds: 3},
+	})
+	return err
+}
+
+// joined shows what the hub knows of its members.
+func (s *story) joined(ctx context.Context) error {
+	for _, c := range s.fleet.Members() {
+		mc := &fleetv1alpha1.MemberCluster{}
+		if err := s.fleet.Hub.Client.Get(ctx, client.ObjectKey{Name: c.Name}, mc); err != nil {
+			return fmt.Errorf("get member cluster %s: %w", c.Name, err)
+		}
+		if mc.Status.Phase != fleetv1alpha1.ClusterReady {
+			return fmt.Errorf("member cluster %s is %s", c.Name, mc.Status.Phase)
+		}
+		fmt.Fprintf(s.out, "          %s: %s, %s, Kubernetes %s\n", mc.Name, mc.Spec.Mode, mc.Status.Phase, mc.Status.KubernetesVersion)
+	}
+	return nil
+}
+
+// spread starts from a clean object and waits until it runs in both clusters.
+func (s *story) spread(ctx context.Context) error {
+	if err := s.clean(ctx); err != nil {
+		return err
+	}
+	if _, err := s.fleet.Hub.ApplyFile(ctx, s.fleet.Example(example), nil); err != nil {
+		return err
+	}
+	return s.await(ctx, settled(map[string]int32{fleet.EastName: 6, fleet.WestName: 4}, nil))
+}
+
+// clean removes what an earlier run left.
+func (s *story) clean(ctx context.Context) error {
+	ud := &appsv1beta1.UnitedDeployment{}
+	ud.Namespace, ud.Name = namespace, name
+	err := s.fleet.Hub.Client.Delete(ctx, ud)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("delete the UnitedDeployment of an earlier run: %w", err)
+	}
+	fmt.Fprintln(s.out, "          removing the one of an earlier run")
+	return fleet.Await(ctx, patience, func(ctx context.Context) (bool, string) {
+		for _, c := range s.fleet.Clusters() {
+			if err := c.Client.Get(ctx, client.ObjectKeyFromObject(ud), ud); !apierrors.IsNotFound(err) {
+				return false, "the UnitedDeployment of an earlier run is still in " + c.Name
+			}
+			pods, err := s.pods(ctx, c)
+			if err != nil || len(pods) > 0 {
+				return false, fmt.Sprintf("%d pods of an earlier run are still in %s (%v)", len(pods), c.Name, err)
+			}
+		}
+		return true, ""
+	})
+}
+
+// update rolls out a new image to some pods, then to all, and holds that no pod was made anew.
+func (s *story) update(ctx context.Context) error {
+	s.before = map[string]types.UID{}
+	err := s.eachPod(ctx, func(c *fleet.Cluster, p *corev1.Pod) error {
+		s.before[c.Name+"/"+p.Name] = p.UID
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	want := map[string]int32{fleet.EastName: 6, fleet.WestName: 4}
+	first := map[string]int32{fleet.EastName: 2, fleet.WestName: 1}
+	err = s.change(ctx, func(ud *appsv1beta1.UnitedDeployment) {
+		ud.Spec.Template.CloneSetTemplate.Spec.Template.Spec.Containers[0].Image = newImage
+		ud.Spec.UpdateStrategy.ManualUpdate.Partitions = map[string]int32{fleet.EastName: 4, fleet.WestName: 3}
+	})
+	if err != nil {
+		return err
+	}
+	if err := s.await(ctx, settled(want, first)); err != nil {
+		return err
+	}
+	if err := s.updatedPods(ctx, first); err != nil {
+		return err
+	}
+	err = s.change(ctx, func(ud *appsv1beta1.UnitedDeployment) {
+		ud.Spec.UpdateStrategy.ManualUpdate.Partitions = map[string]int32{fleet.EastName: 0, fleet.WestName: 0}
+	})
+	if err != nil {
+		return err
+	}
+	if err := s.await(ctx, settled(want, want)); err != nil {
+		return err
+	}
+	if err := s.updatedPods(ctx, want); err != nil {
+		return err
+	}
+	fmt.Fprintln(s.out, "          the same 10 pods, each container restarted once")
+	return nil
+}
+
+// updatedPods holds that all pods are the ones from before, and that as many as wanted had their container restarted
+// once with the new image.
+func (s *story) updatedPods(ctx context.Context, want map[string]int32) error {
+	got, all := map[string]int32{}, 0
+	err := s.eachPod(ctx, func(c *fleet.Cluster, p *corev1.Pod) error {
+		all++
+		if s.before[c.Name+"/"+p.Name] != p.UID {
+			return fmt.Errorf("pod %s in %s was made anew: it has UID %s", p.Name, c.Name, p.UID)
+		}
+		if p.Spec.Containers[0].Image != newImage {
+			return nil
+		}
+		got[c.Name]++
+		if n := p.Status.ContainerStatuses[0].RestartCount; n != 1 {
+			return fmt.Errorf("the container of pod %s in %s was restarted %d times, not once", p.Name, c.Name, n)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if all != len(s.before) {
+		return fmt.Errorf("there are %d pods, not %d", all, len(s.before))
+	}
+	for cluster, n := range want {
+		if got[cluster] != n {
+			return fmt.Errorf("%s has %d pods with the new image, not %d", cluster, got[cluster], n)
+		}
+	}
+	return nil
+}
+
+// scale grows the object by its scale subresource's field.
+func (s *story) scale(ctx context.Context) error {
+	err := s.change(ctx, func(ud *appsv1beta1.UnitedDeployment) { *ud.Spec.Replicas = 16 })
+	if err != nil {
+		return err
+	}
+	want := map[string]int32{fleet.EastName: 10, fleet.WestName: 6}
+	return s.await(ctx, settled(want, want))
+}
+
+// report holds the hub's status against the pods in the members.
+func (s *story) report(ctx context.Context) error {
+	ready := map[string]int32{}
+	err := s.eachPod(ctx, func(c *fleet.Cluster, p *corev1.Pod) error {
+		for _, cond := range p.Status.Conditions {
+			if cond.Type == corev1.PodReady && cond.Status == corev1.ConditionTrue {
+				ready[c.Name]++
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	ud, err := s.get(ctx)
+	if err != nil {
+		return err
+	}
+	for _, line := range ud.Status.SubsetStatuses {
+		if line.ReadyReplicas != ready[line.Cluster] {
+			return fmt.Errorf("the hub reports %d ready pods in %s, where %d are", line.ReadyReplicas, line.Cluster, ready[line.Cluster])
+		}
+	}
+	fmt.Fprintf(s.out, "          %d replicas, %d ready, %d updated, revision %s everywhere\n",
+		ud.Status.Replicas, ud.Status.ReadyReplicas, ud.Status.UpdatedReplicas, ud.Status.UpdatedRevision)
+	return nil
+}
+
+// settled says what is missing until every cluster runs as many ready pods as wanted, so many of them updated (nil: all
+// that there are), and the hub knows it of the present generation.
+func settled(want, updated map[string]int32) func(*appsv1beta1.UnitedDeployment) string {
+	return func(ud *appsv1beta1.UnitedDeployment) string {
+		if ud.Status.ObservedGeneration != ud.Generation {
+			return "not every cluster has applied the change"
+		}
+		if len(ud.Status.SubsetStatuses) != len(want) {
+			return fmt.Sprintf("the status lists %d subsets, not %d", len(ud.Status.SubsetStatuses), len(want))
+		}
+		for _, line := range ud.Status.SubsetStatuses {
+			target := want[line.Cluster]
+			if updated != nil {
+				target = updated[line.Cluster]
+			}
+			switch {
+			case line.Replicas != want[line.Cluster]:
+				return fmt.Sprintf("%s is to run %d pods, not %d", line.Cluster, line.Replicas, want[line.Cluster])
+			case line.AvailableReplicas != line.Replicas || line.ReadyReplicas != line.Replicas:
+				return fmt.Sprintf("%d of %d pods are available in %s", line.AvailableReplicas, line.Replicas, line.Cluster)
+			case line.UpdatedReplicas != target || line.UpdatedReadyReplicas != target:
+				return fmt.Sprintf("%d pods are updated in %s, not %d", line.UpdatedReadyReplicas, line.Cluster, target)
+			}
+		}
+		return ""
+	}
+}
+
+// change updates the object on the hub.
+func (s *story) change(ctx context.Context, edit func(*appsv1beta1.UnitedDeployment)) error {
+	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		ud, err := s.get(ctx)
+		if err != nil {
+			return err
+		}
+		edit(ud)
+		return s.fleet.Hub.Client.Update(ctx, ud)
+	})
+	if err != nil {
+		return fmt.Errorf("update the UnitedDeployment: %w", err)
+	}
+	return nil
+}
+
+func (s *story) get(ctx context.Context) (*appsv1beta1.UnitedDeployment, error) {
+	ud := &appsv1beta1.UnitedDeployment{}
+	if err := s.fleet.Hub.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, ud); err != nil {
+		return nil, fmt.Errorf("get the UnitedDeployment: %w", err)
+	}
+	return ud, nil
+}
+
+func (s *story) pods(ctx context.Context, c *fleet.Cluster) ([]corev1.Pod, error) {
+	list := &corev1.PodList{}
+	if err := c.Client.List(ctx, list, client.InNamespace(namespace), client.MatchingLabels{"app": name}); err != nil {
+		return nil, fmt.Errorf("list pods of %s: %w", c.Name, err)
+	}
+	return list.Items, nil
+}
+
+func (s *story) eachPod(ctx context.Context, do func(*fleet.Cluster, *corev1.Pod) error) error {
+	for _, c := range s.fleet.Members() {
+		pods, err := s.pods(ctx, c)
+		if err != nil {
+			return err
+		}
+		for i := range pods {
+			if err := do(c, &pods[i]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// logs says where to look.
+func (s *story) logs() string {
+	if s.fleet == nil {
+		return "Logs: go run ./e2e/lab logs hub (or east, west)"
+	}
+	lines := []string{"Logs:"}
+	for _, c := range s.fleet.Clusters() {
+		lines = append(lines, "  "+c.Manager.Log())
+	}
+	return strings.Join(lines, "\n")
+}
+
+// goOn prints what to type next.
+func (s *story) goOn() {
+	kubectl := filepath.Join(s.fleet.Hub.Lab.Bin.Dir, "kubectl")
+	fmt.Fprintf(s.out, `
+The clusters go on running. To look around:
+
+  export PATH=%s:%s:$PATH
+  export HUB=%s
+  export EAST=%s
+  export WEST=%s
+
+  kubectl --kubeconfig $HUB get ud,mc
+  kubectl --kubeconfig $HUB get mw -A
+  kubectl --kubeconfig $HUB get ud web -o yaml
+  kubectl --kubeconfig $EAST get ud,clone,pods -o wide
+  kubectl --kubeconfig $WEST get ud,clone,pods -o wide
+  kubectl --kubeconfig $HUB scale ud web --replicas 20
+  kubectl --kubeconfig $HUB kruise cluster list
+
+Another "make demo" runs the story again in the same clusters; "make demo-down" removes them.
+`, filepath.Dir(kubectl), filepath.Join(s.fleet.Root, "bin"), s.fleet.Hub.Lab.Kubeconfig, s.fleet.East.Lab.Kubeconfig, s.fleet.West.Lab.Kubeconfig)
+}
+
+// await draws the object's status until nothing is missing.
+func (s *story) await(ctx context.Context, missing func(*appsv1beta1.UnitedDeployment) string) error {
+	t := newTable(s.out, s.live, s.clock)
+	defer t.close()
+	last := "the UnitedDeployment is not there"
+	err := fleet.Await(ctx, patience, func(ctx context.Context) (bool, string) {
+		ud, err := s.get(ctx)
+		if err != nil {
+			return false, err.Error()
+		}
+		last = missing(ud)
+		t.draw(ud)
+		return last == "", last
+	})
+	if err != nil && ctx.Err() != nil {
+		return errors.Join(ctx.Err(), err)
+	}
+	return err
+}

@@ -1,0 +1,83 @@
+package fleet
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/utils/clock"
+
+	"github.com/flotilla-io/flotilla/pkg/testkit/lab"
+)
+
+// Write is a request that changed something in one of the clusters, or tried to.
+type Write struct {
+	Cluster string
+	lab.Write
+}
+
+// Mark is a moment from which on to count writes. All clusters are on this machine, so its clock serves.
+func Mark() time.Time { return clock.RealClock{}.Now() }
+
+// Writes returns what was written in all clusters since, oldest first in each.
+func (f *Fleet) Writes(since time.Time) ([]Write, error) {
+	var out []Write
+	for _, c := range f.Clusters() {
+		writes, err := c.Lab.Writes(since)
+		if err != nil {
+			return nil, err
+		}
+		for _, w := range writes {
+			out = append(out, Write{Cluster: c.Name, Write: w})
+		}
+	}
+	return out, nil
+}
+
+// Ours says whether a manager of ours wrote, here or by way of an agent.
+func (w Write) Ours() bool {
+	return strings.HasPrefix(w.User, "system:serviceaccount:"+Namespace+":") ||
+		strings.HasPrefix(w.User, "system:serviceaccount:fleet-") ||
+		strings.HasPrefix(w.User, "kruise:member:")
+}
+
+// Renewal says whether the write keeps a Lease alive, which goes on also when nothing happens.
+func (w Write) Renewal() bool {
+	return w.Resource == "leases.coordination.k8s.io" && (w.Verb == "update" || w.Verb == "patch")
+}
+
+// Succeeded says whether the request was granted.
+func (w Write) Succeeded() bool { return w.Code < 300 }
+
+// Count is how many writes were alike.
+type Count struct {
+	Cluster, User, Verb, Resource string
+	Writes, Bytes                 int
+}
+
+func (c Count) String() string {
+	return fmt.Sprintf("%4d x %s %s by %s in %s (%d bytes)", c.Writes, c.Verb, c.Resource, c.User, c.Cluster, c.Bytes)
+}
+
+// Tally counts writes by cluster, user, verb and resource, the most frequent first. keep says which count; nil means all.
+func Tally(writes []Write, keep func(Write) bool) []Count {
+	var out []Count
+	for _, w := range writes {
+		if keep != nil && !keep(w) {
+			continue
+		}
+		i := slices.IndexFunc(out, func(c Count) bool {
+			return c.Cluster == w.Cluster && c.User == w.User && c.Verb == w.Verb && c.Resource == w.Resource
+		})
+		if i < 0 {
+			out = append(out, Count{Cluster: w.Cluster, User: w.User, Verb: w.Verb, Resource: w.Resource})
+			i = len(out) - 1
+		}
+		out[i].Writes++
+		out[i].Bytes += w.Bytes
+	}
+	slices.SortStableFunc(out, func(a, b Count) int { return cmp.Compare(b.Writes, a.Writes) })
+	return out
+}

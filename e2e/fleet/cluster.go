@@ -1,0 +1,171 @@
+package fleet
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/pkg/testkit/lab"
+)
+
+// fieldOwner is who applies manifests.
+const fieldOwner = client.FieldOwner("fleet")
+
+// poll is how often a condition is looked at that nothing tells of.
+const poll = 100 * time.Millisecond
+
+// Cluster is a cluster of the lab, with a client of an administrator and the manager that runs beside it.
+type Cluster struct {
+	// Name is hub, east or west.
+	Name string
+	Lab  *lab.Cluster
+	// Config and Client are an administrator's, without a rate limit.
+	Config *rest.Config
+	Client client.WithWatch
+	// Manager is flotilla-hub or flotilla-member.
+	Manager *Manager
+}
+
+// Scheme returns the kinds that clients of a fleet know.
+func Scheme() (*runtime.Scheme, error) {
+	s := runtime.NewScheme()
+	return s, errors.Join(clientgoscheme.AddToScheme(s), apiextensionsv1.AddToScheme(s),
+		appsv1beta1.AddToScheme(s), appsv1alpha1.AddToScheme(s), fleetv1alpha1.AddToScheme(s))
+}
+
+func newCluster(name string, c *lab.Cluster) (*Cluster, error) {
+	cfg, err := c.REST()
+	if err != nil {
+		return nil, err
+	}
+	cli, err := NewClient(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return &Cluster{Name: name, Lab: c, Config: cfg, Client: cli}, nil
+}
+
+// NewClient returns a client of any user that knows our kinds.
+func NewClient(cfg *rest.Config) (client.WithWatch, error) {
+	scheme, err := Scheme()
+	if err != nil {
+		return nil, fmt.Errorf("make scheme: %w", err)
+	}
+	cli, err := client.NewWithWatch(cfg, client.Options{Scheme: scheme})
+	if err != nil {
+		return nil, fmt.Errorf("make client: %w", err)
+	}
+	return cli, nil
+}
+
+// UID is the cluster's identity: the UID of its namespace kube-system.
+func (c *Cluster) UID(ctx context.Context) (types.UID, error) {
+	ns := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}}
+	err := c.Client.Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, ns)
+	return ns.UID, err
+}
+
+// ApplyFile applies the objects of a manifest by server-side apply, each after edit (which may be nil), and returns them
+// as the apiserver answered.
+func (c *Cluster) ApplyFile(ctx context.Context, file string, edit func(*unstructured.Unstructured)) ([]*unstructured.Unstructured, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("read manifest: %w", err)
+	}
+	objects, err := Decode(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	for _, o := range objects {
+		if edit != nil {
+			edit(o)
+		}
+		if err := c.Apply(ctx, o); err != nil {
+			return nil, err
+		}
+	}
+	return objects, nil
+}
+
+// Apply applies one object and fills it with the answer.
+func (c *Cluster) Apply(ctx context.Context, o *unstructured.Unstructured) error {
+	err := c.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(o), fieldOwner, client.ForceOwnership)
+	if err != nil {
+		return fmt.Errorf("%s: apply %s %s: %w", c.Name, o.GetKind(), client.ObjectKeyFromObject(o), err)
+	}
+	return nil
+}
+
+// Decode reads the objects of a manifest; documents without content are left out.
+func Decode(manifest []byte) ([]*unstructured.Unstructured, error) {
+	var out []*unstructured.Unstructured
+	documents := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(manifest), 4096)
+	for {
+		o := &unstructured.Unstructured{}
+		err := documents.Decode(&o.Object)
+		if errors.Is(err, io.EOF) {
+			return out, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("parse manifest: %w", err)
+		}
+		if len(o.Object) > 0 {
+			out = append(out, o)
+		}
+	}
+}
+
+// Await polls until done returns true; done says what it waits for, for the error.
+func Await(ctx context.Context, limit time.Duration, done func(context.Context) (bool, string)) error {
+	last := ""
+	err := wait.PollUntilContextTimeout(ctx, poll, limit, true, func(ctx context.Context) (bool, error) {
+		ok, waits := done(ctx)
+		if ctx.Err() == nil { // Else it says no more than that the time is over.
+			last = waits
+		}
+		return ok, nil
+	})
+	if err != nil {
+		return fmt.Errorf("%w after %s at most: %s", err, limit, last)
+	}
+	return nil
+}
+
+// repository finds the folder of our go.mod upwards from the working directory.
+func repository() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", fmt.Errorf("find the repository: %w", err)
+	}
+	for {
+		data, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+		if err == nil && strings.HasPrefix(string(data), "module github.com/flotilla-io/flotilla\n") {
+			return dir, nil
+		}
+		up := filepath.Dir(dir)
+		if up == dir {
+			return "", errors.New("find the repository: the working directory is not in it")
+		}
+		dir = up
+	}
+}

@@ -1,0 +1,222 @@
+package fleet
+
+import (
+	"bytes"
+	"context"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+)
+
+const (
+	// pushSecret is the name in e2e/examples/membercluster-push.yaml; its key is the API's default.
+	pushSecret    = "west-kubeconfig"
+	pushSecretKey = "value"
+	// agentAccount is who the hub is in a push member.
+	agentAccount = "flotilla-agent"
+	// credentialSecret is where a pull member keeps its certificate.
+	credentialSecret = "flotilla-hub-credential"
+	// certificateMargin is for how long a stored certificate must last to be gone on with.
+	certificateMargin = time.Hour
+)
+
+// Example is the path of a manifest in e2e/examples.
+func (f *Fleet) Example(name string) string { return filepath.Join(f.Root, "e2e", "examples", name) }
+
+// join lets both members in and waits until the hub has them Ready.
+func (f *Fleet) join(ctx context.Context) error {
+	if err := parallel(
+		func() error { return f.JoinEast(ctx) },
+		func() error { return f.JoinWest(ctx) },
+	); err != nil {
+		return err
+	}
+	return parallel(
+		func() error { return f.AwaitPhase(ctx, EastName, fleetv1alpha1.ClusterReady) },
+		func() error { return f.AwaitPhase(ctx, WestName, fleetv1alpha1.ClusterReady) },
+	)
+}
+
+// JoinEast lets east join by pull, as its administrator would: with what the kubectl plugin prints. One that has joined
+// goes on with its certificate. It does not wait until the hub has the member Ready.
+func (f *Fleet) JoinEast(ctx context.Context) error {
+	if err := f.memberCluster(ctx, "membercluster-pull.yaml"); err != nil {
+		return err
+	}
+	file := func(name string) string { return filepath.Join(f.East.Lab.Dir, name) }
+	tokenFile, hashFile, caFile := file("hub-token"), file("hub-ca-hash"), file("hub-ca.crt")
+	joined, err := f.holdsCertificate(ctx)
+	if err != nil {
+		return err
+	}
+	hash, err := os.ReadFile(hashFile)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("read hash of the hub's CA: %w", err)
+	}
+	if !joined || len(hash) == 0 {
+		// The lab's apiservers show their own certificate only, as most do, so the CA goes along as a file.
+		ticket, err := f.Ticket(ctx, EastName, "--ca-file="+caFile)
+		if err != nil {
+			return err
+		}
+		hash = []byte(ticket.CAHash)
+		err = errors.Join(
+			f.install(ctx, f.East, "member", ticket.Flags...),
+			os.WriteFile(tokenFile, []byte(ticket.Token), 0o600),
+			os.WriteFile(hashFile, hash, 0o600),
+		)
+		if err != nil {
+			return err
+		}
+		// The token is read when the manager starts.
+		if f.East.Manager != nil {
+			if err := f.East.Manager.Stop(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	return f.run(ctx, f.East, "flotilla-member", "--hub-url="+f.Hub.Lab.ServerURL, "--cluster-name="+EastName,
+		"--hub-ca-file="+caFile, "--hub-ca-hash="+string(hash), "--hub-token-file="+tokenFile)
+}
+
+// JoinWest lets west join by push: the kubeconfig of the agent's account goes into a Secret on the hub.
+func (f *Fleet) JoinWest(ctx context.Context) error {
+	if err := f.pushKubeconfig(ctx); err != nil {
+		return err
+	}
+	return f.memberCluster(ctx, "membercluster-push.yaml")
+}
+
+// pushKubeconfig makes the Secret, unless it is there: the lab keeps addresses and keys for a cluster's whole life.
+func (f *Fleet) pushKubeconfig(ctx context.Context) error {
+	secret := &corev1.Secret{}
+	err := f.Hub.Client.Get(ctx, client.ObjectKey{Namespace: Namespace, Name: pushSecret}, secret)
+	if !apierrors.IsNotFound(err) {
+		return err
+	}
+	token, err := f.West.Token(ctx, Namespace, agentAccount, tokenLife)
+	if err != nil {
+		return err
+	}
+	kubeconfig, err := clientcmd.Write(*f.West.TokenKubeconfig(token))
+	if err != nil {
+		return fmt.Errorf("write kubeconfig of west: %w", err)
+	}
+	secret.Namespace, secret.Name = Namespace, pushSecret
+	secret.Data = map[string][]byte{pushSecretKey: kubeconfig}
+	if err := f.Hub.Client.Create(ctx, secret); err != nil {
+		return fmt.Errorf("hub: create Secret %s: %w", pushSecret, err)
+	}
+	return nil
+}
+
+// memberCluster applies a MemberCluster of e2e/examples with our heartbeat.
+func (f *Fleet) memberCluster(ctx context.Context, example string) error {
+	_, err := f.Hub.ApplyFile(ctx, f.Example(example), f.EditMemberCluster)
+	return err
+}
+
+// EditMemberCluster gives a manifest the heartbeat that this fleet was asked for.
+func (f *Fleet) EditMemberCluster(o *unstructured.Unstructured) {
+	if f.options.Heartbeat == nil {
+		return
+	}
+	beat, err := runtime.DefaultUnstructuredConverter.ToUnstructured(f.options.Heartbeat)
+	if err == nil { // A struct of three numbers converts.
+		_ = unstructured.SetNestedMap(o.Object, beat, "spec", "heartbeat")
+	}
+}
+
+// holdsCertificate says whether east can go on without a new token.
+func (f *Fleet) holdsCertificate(ctx context.Context) (bool, error) {
+	mc := &fleetv1alpha1.MemberCluster{}
+	if err := f.Hub.Client.Get(ctx, client.ObjectKey{Name: EastName}, mc); err != nil {
+		return false, fmt.Errorf("get member cluster east: %w", err)
+	}
+	secret := &corev1.Secret{}
+	err := f.East.Client.Get(ctx, client.ObjectKey{Namespace: Namespace, Name: credentialSecret}, secret)
+	if client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("get Secret %s: %w", credentialSecret, err)
+	}
+	block, _ := pem.Decode(secret.Data[corev1.TLSCertKey])
+	if mc.Spec.Identity == nil || block == nil {
+		return false, nil
+	}
+	cert, err := x509.ParseCertificate(block.Bytes)
+	return err == nil && cert.NotAfter.After(Mark().Add(certificateMargin)), nil //nolint:nilerr // one that can't be read is none
+}
+
+// Ticket is what a member needs to join by pull.
+type Ticket struct {
+	// Token joins once; CAHash pins the hub.
+	Token, CAHash string
+	// Flags are those for helm, as the plugin printed them: --set and --set-file.
+	Flags []string
+}
+
+// Ticket has the kubectl plugin make a token for a cluster, and reads the helm command that it prints.
+func (f *Fleet) Ticket(ctx context.Context, cluster string, flags ...string) (Ticket, error) {
+	out, err := f.Plugin(ctx, append([]string{"cluster", "token", cluster}, flags...)...)
+	if err != nil {
+		return Ticket{}, err
+	}
+	var t Ticket
+	for _, set := range regexp.MustCompile(`(--set(?:-file)?) (\S+)`).FindAllStringSubmatch(out, -1) {
+		t.Flags = append(t.Flags, set[1], set[2])
+		switch name, value, _ := strings.Cut(set[2], "="); name {
+		case "hub.token":
+			t.Token = value
+		case "hub.caHash":
+			t.CAHash = value
+		}
+	}
+	if t.Token == "" || t.CAHash == "" {
+		return Ticket{}, errors.New("kubectl kruise cluster token: the output names no hub.token or no hub.caHash")
+	}
+	return t, nil
+}
+
+// Plugin runs the kubectl plugin against the hub and returns its output.
+func (f *Fleet) Plugin(ctx context.Context, args ...string) (string, error) {
+	args = append([]string{"--kubeconfig=" + f.Hub.Lab.Kubeconfig}, args...)
+	cmd := exec.CommandContext(ctx, filepath.Join(f.Root, "bin", "kubectl-kruise"), args...) //nolint:gosec // our own plugin
+	var out, problem bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &problem
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("kubectl kruise %s: %w: %s", strings.Join(args[1:], " "), err, problem.String())
+	}
+	return out.String(), nil
+}
+
+// AwaitPhase waits until a MemberCluster is in a phase.
+func (f *Fleet) AwaitPhase(ctx context.Context, cluster string, phase fleetv1alpha1.ClusterPhase) error {
+	return Await(ctx, patience, func(ctx context.Context) (bool, string) {
+		mc := &fleetv1alpha1.MemberCluster{}
+		if err := f.Hub.Client.Get(ctx, client.ObjectKey{Name: cluster}, mc); err != nil {
+			return false, err.Error()
+		}
+		why := fmt.Sprintf("member cluster %s is %s, not %s;", cluster, mc.Status.Phase, phase)
+		for _, cond := range mc.Status.Conditions {
+			if cond.Status != "True" {
+				why += fmt.Sprintf(" %s=%s (%s: %s)", cond.Type, cond.Status, cond.Reason, cond.Message)
+			}
+		}
+		return mc.Status.Phase == phase, why + "; logs: " + f.Hub.Manager.Log()
+	})
+}
