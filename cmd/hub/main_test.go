@@ -1,0 +1,49 @@
+package main
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+)
+
+var update = flag.Bool("update", false, "write golden files")
+
+func TestHelp(t *testing.T) {
+	t.Parallel()
+	cmd := command()
+	var out bytes.Buffer
+	cmd.SetOut(&out)
+	cmd.SetArgs([]string{"--help"})
+	require.NoError(t, cmd.ExecuteContext(t.Context()))
+	path := filepath.Join("testdata", "help.golden")
+	if *update {
+		require.NoError(t, os.MkdirAll("testdata", 0o750))
+		require.NoError(t, os.WriteFile(path, out.Bytes(), 0o600))
+	}
+	want, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Empty(t, cmp.Diff(string(want), out.String()), "run the test with -update if this is meant")
+}
+
+func TestBadFlagsEndBeforeAnythingStarts(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct{ name, arg, want string }{
+		{"an unknown flag", "--nonsense", "unknown flag: --nonsense"},
+		{"an argument that is no flag", "start", "unknown command"},
+		{"a flag of the manager", "--webhook-url=localhost", "--webhook-url"},
+		{"a number of workers", "--membercluster-workers=0", "--membercluster-workers=0: want 1 to 100"},
+		{"a file that is not there", "--kubeconfig=absent", "read --kubeconfig=absent"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			cmd := command()
+			cmd.SetArgs([]string{tc.arg})
+			require.ErrorContains(t, cmd.ExecuteContext(t.Context()), tc.want)
+		})
+	}
+}
