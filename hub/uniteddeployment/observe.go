@@ -104,7 +104,7 @@ func (r *reconciler) settled(ctx context.Context, ud *appsv1beta1.UnitedDeployme
 	if err := r.reader.List(ctx, rows, client.MatchingLabels{keys.FleetSourceUID: string(ud.UID)}); err != nil {
 		return fmt.Errorf("list rows of %s/%s from the apiserver: %w", ud.Namespace, ud.Name, err)
 	}
-	r.expect.Forget(ud.UID)
+	r.expect.Renew(ud.UID, objects(rows))
 	return nil
 }
 

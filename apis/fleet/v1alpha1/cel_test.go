@@ -1,0 +1,173 @@
+//go:build integration
+
+package v1alpha1_test
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	jsonpatch "github.com/evanphx/json-patch/v5"
+	"github.com/stretchr/testify/require"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"sigs.k8s.io/yaml"
+
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/pkg/testkit/lab"
+)
+
+// Objects that are accepted as they stand.
+const (
+	pull       = `{apiVersion: fleet.kruise.io/v1alpha1, kind: MemberCluster, metadata: {name: east}, spec: {}}`
+	push       = `{apiVersion: fleet.kruise.io/v1alpha1, kind: MemberCluster, metadata: {name: west}, spec: {mode: Push, push: {kubeconfigSecretRef: {namespace: a, name: b}}}}`
+	membership = `{apiVersion: fleet.kruise.io/v1alpha1, kind: Membership, metadata: {name: default}, spec: {hub: {uid: u, cluster: east}}}`
+	row        = `{apiVersion: fleet.kruise.io/v1alpha1, kind: MemberWork, metadata: {name: r, namespace: default}, spec: {source: {apiVersion: v1, kind: ConfigMap, name: c, uid: u}, content: {ref: c}}}`
+	content    = `{apiVersion: fleet.kruise.io/v1alpha1, kind: WorkContent, metadata: {name: c, namespace: default}, manifest: "{}"}`
+)
+
+func TestRules(t *testing.T) {
+	t.Parallel()
+	client := start(t)
+	said := map[string]bool{}
+	for _, tt := range []struct {
+		name   string
+		base   string
+		change string // a merge patch on base
+		update string // a merge patch on the object that was made, as an update
+		want   string // what the refusal says; empty: accepted
+	}{
+		{name: "a pull member needs nothing", base: pull},
+		{name: "a pull member may choose the life of its certificate", base: pull, change: `{spec: {pull: {certTTLSeconds: 3600}}}`},
+		{name: "a push member names a Secret", base: push},
+		{name: "a push member without a Secret", base: push, change: `{spec: {push: null}}`, want: "mode Push needs push.kubeconfigSecretRef"},
+		{name: "a pull member with a Secret", base: push, change: `{spec: {mode: Pull}}`, want: "push is for mode Push only"},
+		{name: "a push member with a certificate's life", base: push, change: `{spec: {pull: {}}}`, want: "pull is for mode Pull only"},
+		{name: "a life that Kubernetes does not sign", base: pull, change: `{spec: {pull: {certTTLSeconds: 599}}}`, want: "should be greater than or equal to 600"},
+		{name: "a time to fail above the lease", base: pull, change: `{spec: {heartbeat: {leaseSeconds: 1, failAfterSeconds: 2}}}`},
+		{name: "a time to fail that each late renewal would meet", base: pull, change: `{spec: {heartbeat: {leaseSeconds: 30, failAfterSeconds: 30}}}`, want: "failAfterSeconds must be greater than leaseSeconds"},
+		{name: "an unknown mode", base: pull, change: `{spec: {mode: Carry}}`, want: "Unsupported value"},
+		{name: "an unknown leave policy", base: pull, change: `{spec: {leave: {policy: Keep}}}`, want: "Unsupported value"},
+		{name: "a name of 40 characters", base: pull, change: `{metadata: {name: ` + strings.Repeat("a", 40) + `}}`},
+		{name: "a name of 41 characters", base: pull, change: `{metadata: {name: ` + strings.Repeat("a", 41) + `}}`, want: "at most 40 characters"},
+		{name: "a name with a dot", base: pull, change: `{metadata: {name: east.example}}`, want: "the name of a member cluster is a DNS label"},
+		{name: "the hub's own name", base: pull, change: `{metadata: {name: system}}`, want: "the name system is taken"},
+		{name: "the claim", base: membership},
+		{name: "a second claim", base: membership, change: `{metadata: {name: other}}`, want: "there is one Membership in a cluster, named default"},
+		{name: "a row by reference", base: row},
+		{name: "a row with its content", base: row, change: `{spec: {content: {ref: null, inline: {kind: ConfigMap}}}}`},
+		{name: "a row without content", base: row, change: `{spec: {content: {ref: null}}}`, want: "content is either inline or ref"},
+		{name: "a row with both contents", base: row, change: `{spec: {content: {inline: {kind: ConfigMap}}}}`, want: "content is either inline or ref"},
+		{name: "a content gets a label", base: content, update: `{metadata: {labels: {a: b}}}`},
+		{name: "a content that changes", base: content, update: `{manifest: "{\"a\":1}"}`, want: "a WorkContent never changes"},
+	} {
+		said[tt.want] = true
+		t.Run(tt.name, func(t *testing.T) {
+			err := client.try(t, tt.base, tt.change, tt.update)
+			if tt.want == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorContains(t, err, tt.want)
+		})
+	}
+	for _, message := range messages(t) {
+		covered := slices.ContainsFunc(slices.Collect(maps.Keys(said)), func(want string) bool {
+			return want != "" && strings.Contains(message, want)
+		})
+		require.True(t, covered, "no case is refused with: %s", message)
+	}
+}
+
+type api struct{ dynamic.Interface }
+
+func start(t *testing.T) api {
+	t.Helper()
+	config, err := lab.StartT(t, lab.Config{ControlPlaneOnly: true}).REST()
+	require.NoError(t, err)
+	client, err := dynamic.NewForConfig(config)
+	require.NoError(t, err)
+	crds := client.Resource(apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions"))
+	for _, file := range files(t) {
+		raw, err := os.ReadFile(file)
+		require.NoError(t, err)
+		crd := &unstructured.Unstructured{}
+		require.NoError(t, yaml.Unmarshal(raw, &crd.Object))
+		_, err = crds.Create(t.Context(), crd, metav1.CreateOptions{})
+		require.NoError(t, err)
+	}
+	a := api{client}
+	for _, base := range []string{pull, membership, row, content} {
+		require.Eventually(t, func() bool { return a.try(t, base, "", "") == nil }, time.Minute, 50*time.Millisecond)
+	}
+	return a
+}
+
+// try makes base with change on it, then updates it. All but what an update needs are dry runs.
+func (a api) try(t *testing.T, base, change, update string) error {
+	t.Helper()
+	o := merged(t, base, change)
+	gvk := o.GroupVersionKind()
+	resource := a.Resource(schema.GroupVersionResource{Group: gvk.Group, Version: gvk.Version, Resource: strings.ToLower(gvk.Kind) + "s"}).Namespace(o.GetNamespace())
+	if update == "" {
+		_, err := resource.Create(t.Context(), o, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return err
+	}
+	made, err := resource.Create(t.Context(), o, metav1.CreateOptions{})
+	require.NoError(t, err)
+	raw, err := made.MarshalJSON()
+	require.NoError(t, err)
+	_, err = resource.Update(t.Context(), merged(t, string(raw), update), metav1.UpdateOptions{})
+	require.NoError(t, resource.Delete(t.Context(), o.GetName(), metav1.DeleteOptions{}))
+	return err
+}
+
+func merged(t *testing.T, base, change string) *unstructured.Unstructured {
+	t.Helper()
+	raw, err := yaml.YAMLToJSON([]byte(base))
+	require.NoError(t, err)
+	if change != "" {
+		patch, err := yaml.YAMLToJSON([]byte(change))
+		require.NoError(t, err)
+		raw, err = jsonpatch.MergePatch(raw, patch)
+		require.NoError(t, err)
+	}
+	o := &unstructured.Unstructured{}
+	require.NoError(t, o.UnmarshalJSON(raw))
+	return o
+}
+
+// files are the CRDs of this group in both charts.
+func files(t *testing.T) []string {
+	t.Helper()
+	found, err := filepath.Glob("../../../charts/*/files/crds/" + fleetv1alpha1.GroupVersion.Group + "_*.yaml")
+	require.NoError(t, err)
+	require.Len(t, found, 5)
+	return found
+}
+
+// messages are those of all CEL rules of this group.
+func messages(t *testing.T) []string {
+	t.Helper()
+	sources, err := filepath.Glob("*_types.go")
+	require.NoError(t, err)
+	rule := regexp.MustCompile(`XValidation:.*message="([^"]+)"`)
+	var out []string
+	for _, file := range sources {
+		raw, err := os.ReadFile(file)
+		require.NoError(t, err)
+		for _, m := range rule.FindAllStringSubmatch(string(raw), -1) {
+			out = append(out, m[1])
+		}
+	}
+	require.NotEmpty(t, out)
+	return out
+}
