@@ -25,7 +25,7 @@ var errNamespaceTaken = errors.New("the namespace belongs to somebody else")
 type result struct {
 	// namespaceTaken: a namespace of that name exists that the hub did not make.
 	namespaceTaken bool
-	// released: the MemberCluster is gone.
+	// released: the finalizer was taken off, by this pass.
 	released bool
 }
 
@@ -67,10 +67,9 @@ func (r *reconciler) apply(ctx context.Context, o observed, p plan) (result, err
 	}
 	r.pusher.Set(mc.Name, targetOf(mc, p.connect))
 	if p.release {
-		done.released = true
-		return done, r.release(ctx, o, mc)
+		done.released, err = r.release(ctx, o, mc)
 	}
-	return done, nil
+	return done, err
 }
 
 // hold sets the finalizer and the identity, in one write, before anything is made that would have to be cleaned up.
@@ -176,23 +175,26 @@ func (r *reconciler) forget(ctx context.Context, row *fleetv1alpha1.MemberWork) 
 	return nil
 }
 
-// release deletes the namespace and lets the MemberCluster go.
-func (r *reconciler) release(ctx context.Context, o observed, mc *fleetv1alpha1.MemberCluster) error {
+// release deletes the namespace and lets the MemberCluster go. It returns whether it did: it may be gone already.
+func (r *reconciler) release(ctx context.Context, o observed, mc *fleetv1alpha1.MemberCluster) (bool, error) {
 	if ns := o.namespace; ns != nil && ns.DeletionTimestamp.IsZero() {
 		if err := r.client.Delete(ctx, ns, client.Preconditions{UID: &ns.UID}); err != nil && !gone(err) {
-			return fmt.Errorf("delete namespace %s: %w", ns.Name, err)
+			return false, fmt.Errorf("delete namespace %s: %w", ns.Name, err)
 		}
 	}
 	next := mc.DeepCopy()
 	if !controllerutil.RemoveFinalizer(next, keys.FleetLeave) {
-		return nil
+		return false, nil
 	}
 	err := r.client.Patch(ctx, next, client.MergeFromWithOptions(mc, client.MergeFromWithOptimisticLock{}))
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("let member cluster %s go: %w", mc.Name, err)
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("let member cluster %s go: %w", mc.Name, err)
 	}
 	ctrl.LoggerFrom(ctx).Info("Released member cluster", "cluster", mc.Name)
-	return nil
+	return true, nil
 }
 
 // gone tells whether the object that was to be deleted is not there any more; a conflict says that another one has

@@ -16,6 +16,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -66,7 +67,11 @@ const (
 // hub is a real control plane with this package's controllers, which run with the rights of the markers and no other.
 type hub struct {
 	client.Client
-	cfg *rest.Config
+	cfg     *rest.Config
+	port    int
+	serving *tls.Certificate
+	ca      []byte
+	stop    func()
 }
 
 func testScheme(t *testing.T) *runtime.Scheme {
@@ -85,23 +90,30 @@ func startHub(t *testing.T) *hub {
 	require.NoError(t, err)
 	port, err := control.Port(t.Context(), "webhook")
 	require.NoError(t, err)
-	serving, ca := servingCertificate(t)
 	c, err := client.New(cfg, client.Options{Scheme: testScheme(t)})
 	require.NoError(t, err)
-	h := &hub{Client: c, cfg: cfg}
+	h := &hub{Client: c, cfg: cfg, port: port}
+	h.serving, h.ca = servingCertificate(t)
 	h.install(t)
+	h.run(t)
+	h.installWebhooks(t, fmt.Sprintf("https://127.0.0.1:%d", port), h.ca)
+	return h
+}
 
-	hubCfg := rest.CopyConfig(cfg)
+// run starts the hub's manager, as the user that the chart makes for it. h.stop ends it.
+func (h *hub) run(t *testing.T) {
+	t.Helper()
+	hubCfg := rest.CopyConfig(h.cfg)
 	hubCfg.Impersonate = rest.ImpersonationConfig{
 		UserName: hubUser, Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + hubNamespace, "system:authenticated"},
 	}
 	mgr, err := ctrl.NewManager(hubCfg, ctrl.Options{
-		Scheme: c.Scheme(), Cache: cache.Options{ByObject: CacheByObject()},
+		Scheme: h.Scheme(), Cache: cache.Options{ByObject: CacheByObject()},
 		Metrics: metricsserver.Options{BindAddress: "0"}, HealthProbeBindAddress: "0",
 		// Names of controllers are unique in a process; here several hubs share one.
 		Controller: config.Controller{SkipNameValidation: ptr.To(true)},
-		WebhookServer: webhook.NewServer(webhook.Options{Host: "127.0.0.1", Port: port, TLSOpts: []func(*tls.Config){func(c *tls.Config) {
-			c.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return serving, nil }
+		WebhookServer: webhook.NewServer(webhook.Options{Host: "127.0.0.1", Port: h.port, TLSOpts: []func(*tls.Config){func(c *tls.Config) {
+			c.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return h.serving, nil }
 		}}}),
 	})
 	require.NoError(t, err)
@@ -112,12 +124,11 @@ func startHub(t *testing.T) *hub {
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- mgr.Start(ctx) }()
-	t.Cleanup(func() {
+	h.stop = sync.OnceFunc(func() {
 		stop()
 		require.NoError(t, <-ended)
 	})
-	h.installWebhooks(t, fmt.Sprintf("https://127.0.0.1:%d", port), ca)
-	return h
+	t.Cleanup(h.stop)
 }
 
 // servingCertificate is a certificate for 127.0.0.1 that is its own authority.
@@ -371,9 +382,14 @@ func report(ctx context.Context, c client.Client, cluster string, conditions ...
 
 // playAgent is an agent that renews and claims until its context ends.
 func playAgent(ctx context.Context, l link.Link) error {
-	c := l.Hub.GetClient()
-	if err := report(ctx, c, l.Cluster, fleetv1alpha1.ConditionOwnedByThisHub); err != nil {
+	c, mc := l.Hub.GetClient(), &fleetv1alpha1.MemberCluster{}
+	if err := c.Get(ctx, client.ObjectKey{Name: l.Cluster}, mc); err != nil {
 		return err
+	}
+	if !condition.IsTrue(mc.Status.Conditions, fleetv1alpha1.ConditionOwnedByThisHub) {
+		if err := report(ctx, c, l.Cluster, fleetv1alpha1.ConditionOwnedByThisHub); err != nil {
+			return err
+		}
 	}
 	ticker := time.NewTicker(500 * time.Millisecond)
 	defer ticker.Stop()
@@ -486,6 +502,11 @@ func TestIntegrationPullMember(t *testing.T) {
 	before := h.member(t, "east").ResourceVersion
 	require.Never(t, func() bool { return h.member(t, "east").ResourceVersion != before }, 3*time.Second, look)
 
+	// Nor when the hub restarts (I9).
+	h.stop()
+	h.run(t)
+	require.Never(t, func() bool { return h.member(t, "east").ResourceVersion != before }, 5*time.Second, look)
+
 	// What somebody deletes is made again.
 	bound := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: RoleRows, Namespace: "fleet-east"}}
 	require.NoError(t, h.Delete(t.Context(), bound))
@@ -593,6 +614,15 @@ func TestIntegrationPushMember(t *testing.T) {
 	system := &corev1.Namespace{}
 	require.NoError(t, h.Get(t.Context(), client.ObjectKey{Name: "kube-system"}, system))
 	require.Equal(t, string(system.UID), h.member(t, "west").Spec.Identity.ClusterUID)
+
+	// A restart of the hub writes nothing (I9).
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		require.True(c, condition.IsTrue(h.member(t, "west").Status.Conditions, fleetv1alpha1.ConditionReady))
+	}, settleTimeout, look)
+	before := h.member(t, "west").ResourceVersion
+	h.stop()
+	h.run(t)
+	require.Never(t, func() bool { return h.member(t, "west").ResourceVersion != before }, 5*time.Second, look)
 
 	require.NoError(t, h.Delete(t.Context(), h.member(t, "west")))
 	require.NoError(t, report(t.Context(), h, "west", fleetv1alpha1.ConditionOwnedByThisHub, fleetv1alpha1.ConditionReleased))
