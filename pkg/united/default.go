@@ -1,0 +1,55 @@
+package united
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+)
+
+// Defaults of the spec, as OpenKruise sets them.
+const (
+	DefaultReplicas     = 1
+	DefaultHistoryLimit = 10
+)
+
+// Default fills in what a user left out. Replicas of an object with minReplicas or maxReplicas stay as they are: these
+// are bounds on a number that the user has to name, and Validate says so.
+func Default(ud *appsv1beta1.UnitedDeployment) {
+	spec := &ud.Spec
+	elastic := Elastic(ud)
+	if spec.Replicas == nil && !elastic {
+		spec.Replicas = ptr.To[int32](DefaultReplicas)
+	}
+	if spec.RevisionHistoryLimit == nil {
+		spec.RevisionHistoryLimit = ptr.To[int32](DefaultHistoryLimit)
+	}
+	if spec.UpdateStrategy.Type == "" {
+		spec.UpdateStrategy.Type = appsv1beta1.ManualUpdateStrategyType
+	}
+	if spec.UpdateStrategy.ManualUpdate == nil {
+		spec.UpdateStrategy.ManualUpdate = &appsv1beta1.ManualUpdate{}
+	}
+	for i := range spec.Topology.Subsets {
+		if s := &spec.Topology.Subsets[i]; elastic && s.MinReplicas == nil && s.Replicas == nil {
+			s.MinReplicas = ptr.To(intstr.FromInt32(0))
+		}
+	}
+}
+
+// Elastic tells whether any subset has minReplicas or maxReplicas, so that the subsets are filled in their order.
+func Elastic(ud *appsv1beta1.UnitedDeployment) bool {
+	return slices.ContainsFunc(ud.Spec.Topology.Subsets, func(s appsv1beta1.Subset) bool {
+		return s.MinReplicas != nil || s.MaxReplicas != nil
+	})
+}
+
+// Federated tells whether a subset names a cluster or selects clusters. Such an object is the hub's: a member's
+// controller leaves it alone.
+func Federated(ud *appsv1beta1.UnitedDeployment) bool {
+	return slices.ContainsFunc(ud.Spec.Topology.Subsets, federated)
+}
+
+func federated(s appsv1beta1.Subset) bool { return s.Cluster != "" || s.ClusterSelector != nil }

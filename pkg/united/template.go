@@ -1,0 +1,144 @@
+package united
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+)
+
+// Template is the member of a SubsetTemplate that is set: what all kinds of workload have. It points into the object.
+type Template struct {
+	// Field is the member's JSON name, "cloneSetTemplate" for example.
+	Field string
+	// Metadata holds the labels and annotations of the workload.
+	Metadata *metav1.ObjectMeta
+	// Selector is the workload's own, which the subset's replaces; nil if there is none.
+	Selector *metav1.LabelSelector
+	// Pod is the pod template.
+	Pod *corev1.PodTemplateSpec
+	// Claims are the claim templates.
+	Claims []corev1.PersistentVolumeClaim
+}
+
+// TemplateOf returns the template of the subsets' workloads, the first if there are several; false if none is set.
+func TemplateOf(t *appsv1beta1.SubsetTemplate) (Template, bool) {
+	switch {
+	case t.CloneSetTemplate != nil:
+		m := t.CloneSetTemplate
+		return Template{"cloneSetTemplate", &m.ObjectMeta, m.Spec.Selector, &m.Spec.Template, m.Spec.VolumeClaimTemplates}, true
+	case t.DeploymentTemplate != nil:
+		m := t.DeploymentTemplate
+		return Template{"deploymentTemplate", &m.ObjectMeta, m.Spec.Selector, &m.Spec.Template, nil}, true
+	case t.StatefulSetTemplate != nil:
+		m := t.StatefulSetTemplate
+		return Template{"statefulSetTemplate", &m.ObjectMeta, m.Spec.Selector, &m.Spec.Template, m.Spec.VolumeClaimTemplates}, true
+	case t.AdvancedStatefulSetTemplate != nil:
+		m := t.AdvancedStatefulSetTemplate
+		return Template{"advancedStatefulSetTemplate", &m.ObjectMeta, m.Spec.Selector, &m.Spec.Template, m.Spec.VolumeClaimTemplates}, true
+	}
+	return Template{}, false
+}
+
+// Patch returns a subset's patch as JSON, empty if there is none.
+func Patch(s *appsv1beta1.Subset) string {
+	if s.Patch == nil || bytes.Equal(bytes.TrimSpace(s.Patch.Raw), []byte("null")) {
+		return ""
+	}
+	return string(s.Patch.Raw)
+}
+
+// PodTemplate returns base as the pods of a subset have it: placed by the subset's term and tolerations, then patched,
+// then labelled. Labels come last so that no patch can take away what the workload's selector counts on. Neither base
+// nor subset is changed. An error says why the patch does not fit; fields that pods do not have are ignored here and
+// refused by Validate.
+func PodTemplate(
+	base *corev1.PodTemplateSpec, subset *appsv1beta1.Subset, labels map[string]string,
+) (*corev1.PodTemplateSpec, error) {
+	return podTemplate(base, subset, labels, false)
+}
+
+func podTemplate(
+	base *corev1.PodTemplateSpec, subset *appsv1beta1.Subset, labels map[string]string, strict bool,
+) (*corev1.PodTemplateSpec, error) {
+	out := base.DeepCopy()
+	place(&out.Spec, subset.NodeSelectorTerm)
+	for i := range subset.Tolerations {
+		out.Spec.Tolerations = append(out.Spec.Tolerations, *subset.Tolerations[i].DeepCopy())
+	}
+	if patch := Patch(subset); patch != "" {
+		patched, err := merge(out, []byte(patch), strict)
+		if err != nil {
+			return nil, fmt.Errorf("patch of subset %s: %w", subset.Name, err)
+		}
+		out = patched
+	}
+	if len(labels) > 0 && out.Labels == nil {
+		out.Labels = map[string]string{}
+	}
+	maps.Copy(out.Labels, labels)
+	return out, nil
+}
+
+// place narrows each required term by term: a node must satisfy both. Where there are no terms, term becomes the only
+// one. An empty term among them matches no node and stays so; an empty term of the subset asks for nothing.
+func place(pod *corev1.PodSpec, term *corev1.NodeSelectorTerm) {
+	if term == nil || empty(term) {
+		return
+	}
+	if pod.Affinity == nil {
+		pod.Affinity = &corev1.Affinity{}
+	}
+	if pod.Affinity.NodeAffinity == nil {
+		pod.Affinity.NodeAffinity = &corev1.NodeAffinity{}
+	}
+	affinity := pod.Affinity.NodeAffinity
+	if affinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+		affinity.RequiredDuringSchedulingIgnoredDuringExecution = &corev1.NodeSelector{}
+	}
+	required := affinity.RequiredDuringSchedulingIgnoredDuringExecution
+	if len(required.NodeSelectorTerms) == 0 {
+		required.NodeSelectorTerms = []corev1.NodeSelectorTerm{*term.DeepCopy()}
+		return
+	}
+	for i := range required.NodeSelectorTerms {
+		t := &required.NodeSelectorTerms[i]
+		if empty(t) {
+			continue
+		}
+		more := term.DeepCopy()
+		t.MatchExpressions = slices.Concat(t.MatchExpressions, more.MatchExpressions)
+		t.MatchFields = slices.Concat(t.MatchFields, more.MatchFields)
+	}
+}
+
+func empty(t *corev1.NodeSelectorTerm) bool { return len(t.MatchExpressions)+len(t.MatchFields) == 0 }
+
+// merge applies a strategic merge patch. strict refuses fields that pods do not have.
+func merge(template *corev1.PodTemplateSpec, patch []byte, strict bool) (*corev1.PodTemplateSpec, error) {
+	was, err := json.Marshal(template)
+	if err != nil {
+		return nil, fmt.Errorf("marshal pod template: %w", err)
+	}
+	is, err := strategicpatch.StrategicMergePatch(was, patch, corev1.PodTemplateSpec{})
+	if err != nil {
+		return nil, fmt.Errorf("merge: %w", err)
+	}
+	var fields map[string]any
+	if err := json.Unmarshal(is, &fields); err != nil {
+		return nil, fmt.Errorf("read merged pod template: %w", err)
+	}
+	var out corev1.PodTemplateSpec
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(fields, &out, strict); err != nil {
+		return nil, fmt.Errorf("read merged pod template: %w", err)
+	}
+	return &out, nil
+}

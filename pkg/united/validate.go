@@ -1,0 +1,337 @@
+package united
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/spread"
+)
+
+// notServed is why something that exists in the API is refused.
+const notServed = "not served yet"
+
+// Options say where an object is judged.
+type Options struct {
+	// AllowClusters lets subsets name clusters: there is a hub in this cluster.
+	AllowClusters bool
+	// CloneSet judges the spec of a CloneSet under a path, as for a CloneSet that a user wrote, its selector being the
+	// subset's. Nil judges nothing: the faults then show as a condition, when the CloneSet is made.
+	CloneSet func(*appsv1beta1.CloneSetSpec, *field.Path) field.ErrorList
+}
+
+// Validate returns what is wrong with an object that Default has completed, nil if nothing is. It repeats what the
+// schema says where the schema can't be relied on: an object may be older than a rule.
+func Validate(ud *appsv1beta1.UnitedDeployment, o Options) field.ErrorList {
+	path := field.NewPath("spec")
+	var faults field.ErrorList
+	if n := ud.Spec.Replicas; n != nil && *n < 0 {
+		faults = append(faults, field.Invalid(path.Child("replicas"), *n, "must be 0 or more"))
+	}
+	if n := ud.Spec.RevisionHistoryLimit; n != nil && *n < 0 {
+		faults = append(faults, field.Invalid(path.Child("revisionHistoryLimit"), *n, "must be 0 or more"))
+	}
+	selector, more := validateSelector(ud.Spec.Selector, path.Child("selector"))
+	faults = append(faults, more...)
+	faults = append(faults, validateTemplate(&ud.Spec.Template, selector, path.Child("template"), o)...)
+	faults = append(faults, validateSubsets(ud, selector, path.Child("topology", "subsets"))...)
+	faults = append(faults, validateNumbers(ud, path.Child("topology", "subsets"))...)
+	faults = append(faults, validateClusters(ud, path.Child("topology"), o)...)
+	faults = append(faults, validateSchedule(&ud.Spec.Topology.ScheduleStrategy, path.Child("topology", "scheduleStrategy"))...)
+	return append(faults, validateUpdateStrategy(ud, path.Child("updateStrategy"))...)
+}
+
+// ValidateUpdate returns what is wrong with ud as the successor of old: Validate, and what may not change.
+func ValidateUpdate(old, ud *appsv1beta1.UnitedDeployment, o Options) field.ErrorList {
+	faults := Validate(ud, o)
+	path := field.NewPath("spec")
+	if !apiequality.Semantic.DeepEqual(old.Spec.Selector, ud.Spec.Selector) {
+		faults = append(faults, field.Forbidden(path.Child("selector"), "can't be changed: make a new UnitedDeployment"))
+	}
+	faults = append(faults, validateStatefulSetChange(old, ud, path.Child("template", "statefulSetTemplate", "spec"))...)
+	for i := range ud.Spec.Topology.Subsets {
+		is := &ud.Spec.Topology.Subsets[i]
+		at := path.Child("topology", "subsets").Index(i)
+		j := slices.IndexFunc(old.Spec.Topology.Subsets, func(s appsv1beta1.Subset) bool { return s.Name == is.Name })
+		if j < 0 {
+			continue
+		}
+		was := &old.Spec.Topology.Subsets[j]
+		const fixed = "can't be changed while the subset exists: make a subset of another name, and remove this one"
+		if !apiequality.Semantic.DeepEqual(was.NodeSelectorTerm, is.NodeSelectorTerm) {
+			faults = append(faults, field.Forbidden(at.Child("nodeSelectorTerm"), fixed))
+		}
+		if !apiequality.Semantic.DeepEqual(was.Tolerations, is.Tolerations) {
+			faults = append(faults, field.Forbidden(at.Child("tolerations"), fixed))
+		}
+	}
+	return faults
+}
+
+// validateStatefulSetChange allows what Kubernetes allows to change of a StatefulSet, because each subset has one.
+func validateStatefulSetChange(old, ud *appsv1beta1.UnitedDeployment, path *field.Path) field.ErrorList {
+	was, is := old.Spec.Template.StatefulSetTemplate, ud.Spec.Template.StatefulSetTemplate
+	if was == nil || is == nil {
+		return nil
+	}
+	was = was.DeepCopy()
+	was.Spec.Template = is.Spec.Template
+	was.Spec.UpdateStrategy = is.Spec.UpdateStrategy
+	was.Spec.PersistentVolumeClaimRetentionPolicy = is.Spec.PersistentVolumeClaimRetentionPolicy
+	was.Spec.MinReadySeconds = is.Spec.MinReadySeconds
+	was.Spec.Ordinals = is.Spec.Ordinals
+	if apiequality.Semantic.DeepEqual(was.Spec, is.Spec) {
+		return nil
+	}
+	return field.ErrorList{field.Forbidden(path, "only template, updateStrategy, persistentVolumeClaimRetentionPolicy, "+
+		"minReadySeconds and ordinals of a StatefulSet can be changed: make a new UnitedDeployment")}
+}
+
+// validateSelector returns the selector, nil if it can't be used.
+func validateSelector(s *metav1.LabelSelector, path *field.Path) (labels.Selector, field.ErrorList) {
+	if s == nil || len(s.MatchLabels)+len(s.MatchExpressions) == 0 {
+		return nil, field.ErrorList{field.Required(path, "an empty selector would select every pod: name labels of the template")}
+	}
+	selector, err := metav1.LabelSelectorAsSelector(s)
+	if err != nil {
+		return nil, field.ErrorList{field.Invalid(path, metav1.FormatLabelSelector(s), err.Error())}
+	}
+	return selector, nil
+}
+
+func validateTemplate(t *appsv1beta1.SubsetTemplate, selector labels.Selector, path *field.Path, o Options) field.ErrorList {
+	given := 0
+	for _, set := range []bool{
+		t.StatefulSetTemplate != nil, t.AdvancedStatefulSetTemplate != nil, t.CloneSetTemplate != nil, t.DeploymentTemplate != nil,
+	} {
+		if set {
+			given++
+		}
+	}
+	switch {
+	case given == 0:
+		return field.ErrorList{field.Required(path, "set one of cloneSetTemplate, deploymentTemplate and statefulSetTemplate")}
+	case given > 1:
+		return field.ErrorList{field.Forbidden(path, fmt.Sprintf("%d kinds of workload are set: keep one of them", given))}
+	case t.AdvancedStatefulSetTemplate != nil:
+		return field.ErrorList{field.Forbidden(path.Child("advancedStatefulSetTemplate"),
+			notServed+": use statefulSetTemplate or cloneSetTemplate")}
+	}
+	member, _ := TemplateOf(t)
+	at := path.Child(member.Field)
+	faults := validateLabels(member, selector, at)
+	const set = "is set for each subset by the controller: leave it out"
+	switch {
+	case t.DeploymentTemplate != nil && t.DeploymentTemplate.Spec.Replicas != nil,
+		t.StatefulSetTemplate != nil && t.StatefulSetTemplate.Spec.Replicas != nil:
+		faults = append(faults, field.Forbidden(at.Child("spec", "replicas"), set))
+	}
+	if s := t.StatefulSetTemplate; s != nil && s.Spec.UpdateStrategy.RollingUpdate != nil &&
+		ptr.Deref(s.Spec.UpdateStrategy.RollingUpdate.Partition, 0) != 0 {
+		faults = append(faults, field.Forbidden(at.Child("spec", "updateStrategy", "rollingUpdate", "partition"),
+			set+", and use spec.updateStrategy.manualUpdate.partitions"))
+	}
+	if c := t.CloneSetTemplate; c != nil && len(c.Spec.ScaleStrategy.PodsToDelete) > 0 {
+		faults = append(faults, field.Forbidden(at.Child("spec", "scaleStrategy", "podsToDelete"),
+			"names pods of one CloneSet, and each subset has its own: name them in the subset's CloneSet"))
+	}
+	if t.CloneSetTemplate != nil && o.CloneSet != nil && selector != nil {
+		spec := t.CloneSetTemplate.Spec.DeepCopy()
+		spec.Replicas = nil // the controller's: judged by the numbers of the subsets
+		faults = append(faults, o.CloneSet(spec, at.Child("spec"))...)
+	}
+	return faults
+}
+
+// validateLabels sees to it that what the subsets make is selected: the workload and its pods.
+func validateLabels(t Template, selector labels.Selector, path *field.Path) field.ErrorList {
+	var faults field.ErrorList
+	check := func(s labels.Selector, whose string, have map[string]string, at *field.Path) {
+		if s == nil || s.Matches(labels.Set(have)) {
+			return
+		}
+		requirements, _ := s.Requirements()
+		for _, r := range requirements {
+			if !r.Matches(labels.Set(have)) {
+				faults = append(faults, field.Invalid(at, labels.Set(have).String(), fmt.Sprintf(
+					"%s asks for %s: add that label here, or take it off %s", whose, r.String(), whose)))
+				return
+			}
+		}
+	}
+	pods := path.Child("spec", "template", "metadata", "labels")
+	check(selector, "spec.selector", t.Metadata.Labels, path.Child("metadata", "labels"))
+	check(selector, "spec.selector", t.Pod.Labels, pods)
+	if t.Selector != nil {
+		own, err := metav1.LabelSelectorAsSelector(t.Selector)
+		if err != nil {
+			return append(faults, field.Invalid(path.Child("spec", "selector"), metav1.FormatLabelSelector(t.Selector), err.Error()))
+		}
+		check(own, path.Child("spec", "selector").String(), t.Pod.Labels, pods)
+	}
+	return faults
+}
+
+// validateSubsets judges each subset by itself, but for its numbers and clusters. Whether its term and tolerations are
+// valid is asked of the apiserver, by Webhook.
+func validateSubsets(ud *appsv1beta1.UnitedDeployment, selector labels.Selector, path *field.Path) field.ErrorList {
+	var faults field.ErrorList
+	seen := sets.New[string]()
+	member, ok := TemplateOf(&ud.Spec.Template)
+	for i := range ud.Spec.Topology.Subsets {
+		s, at := &ud.Spec.Topology.Subsets[i], path.Index(i)
+		for _, why := range validation.IsDNS1123Label(s.Name) {
+			faults = append(faults, field.Invalid(at.Child("name"), s.Name, why))
+		}
+		if seen.Has(s.Name) {
+			faults = append(faults, field.Duplicate(at.Child("name"), s.Name))
+		}
+		seen.Insert(s.Name)
+		if ok && Patch(s) != "" {
+			faults = append(faults, validatePatch(member, s, selector, at.Child("patch"))...)
+		}
+	}
+	return faults
+}
+
+// validatePatch tries the patch on the template.
+func validatePatch(t Template, s *appsv1beta1.Subset, selector labels.Selector, path *field.Path) field.ErrorList {
+	pod, err := podTemplate(t.Pod, s, nil, true)
+	if err != nil {
+		return field.ErrorList{field.Invalid(path, Patch(s), err.Error())}
+	}
+	if selector != nil && selector.Matches(labels.Set(t.Pod.Labels)) && !selector.Matches(labels.Set(pod.Labels)) {
+		return field.ErrorList{field.Invalid(path, Patch(s), fmt.Sprintf(
+			"spec.selector %q does not match the patched pods: leave the labels that it asks for as they are", selector))}
+	}
+	for _, key := range []string{keys.SubsetName, keys.SubsetRevision} {
+		if pod.Labels[key] != t.Pod.Labels[key] {
+			return field.ErrorList{field.Invalid(path, Patch(s), fmt.Sprintf("the label %s is the controller's: leave it out", key))}
+		}
+	}
+	return nil
+}
+
+// validateSchedule refuses what is not served yet.
+func validateSchedule(s *appsv1beta1.UnitedDeploymentScheduleStrategy, path *field.Path) field.ErrorList {
+	if s.Type == appsv1beta1.ScheduleAdaptive {
+		return field.ErrorList{field.Forbidden(path.Child("type"), "Adaptive is "+notServed+
+			": use Fixed, with minReplicas and maxReplicas of the subsets")}
+	}
+	if s.Adaptive != nil {
+		return field.ErrorList{field.Forbidden(path.Child("adaptive"), notServed+", as is the type Adaptive: leave it out")}
+	}
+	return nil
+}
+
+func validateUpdateStrategy(ud *appsv1beta1.UnitedDeployment, path *field.Path) field.ErrorList {
+	var faults field.ErrorList
+	s := &ud.Spec.UpdateStrategy
+	if s.Type != "" && s.Type != appsv1beta1.ManualUpdateStrategyType {
+		faults = append(faults, field.NotSupported(path.Child("type"), s.Type,
+			[]appsv1beta1.UnitedDeploymentUpdateStrategyType{appsv1beta1.ManualUpdateStrategyType}))
+	}
+	if s.ManualUpdate == nil {
+		return faults
+	}
+	names := sets.New[string]()
+	for i := range ud.Spec.Topology.Subsets {
+		names.Insert(ud.Spec.Topology.Subsets[i].Name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.ManualUpdate.Partitions)) {
+		at, n := path.Child("manualUpdate", "partitions").Key(name), s.ManualUpdate.Partitions[name]
+		switch {
+		case !names.Has(name):
+			faults = append(faults, field.Invalid(at, n, fmt.Sprintf(
+				"there is no subset %s: name one of %v, or remove it", name, sets.List(names))))
+		case n < 0:
+			faults = append(faults, field.Invalid(at, n, "must be 0 or more: use 0 to update the whole subset"))
+		case n > 0 && ud.Spec.Template.DeploymentTemplate != nil:
+			faults = append(faults, field.Forbidden(at,
+				"a Deployment can't keep pods at the old revision: remove it, or use cloneSetTemplate"))
+		case n > 0 && onDelete(&ud.Spec.Template):
+			faults = append(faults, field.Forbidden(at,
+				"with the template's updateStrategy OnDelete, pods stay old until somebody deletes them: remove it, or use RollingUpdate"))
+		}
+	}
+	return faults
+}
+
+func onDelete(t *appsv1beta1.SubsetTemplate) bool {
+	return t.CloneSetTemplate != nil && t.CloneSetTemplate.Spec.UpdateStrategy.Type == appsv1beta1.CloneSetOnDelete ||
+		t.StatefulSetTemplate != nil && t.StatefulSetTemplate.Spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType
+}
+
+// validateNumbers judges replicas, minReplicas and maxReplicas, each and together.
+func validateNumbers(ud *appsv1beta1.UnitedDeployment, path *field.Path) field.ErrorList {
+	subsets := ud.Spec.Topology.Subsets
+	total := int(ptr.Deref(ud.Spec.Replicas, DefaultReplicas))
+	var faults field.ErrorList
+	elastic, named, sum, bounded := Elastic(ud), 0, 0, 0
+	for i := range subsets {
+		s, at := &subsets[i], path.Index(i)
+		var found field.ErrorList
+		replicas := readNumber(s.Replicas, total, at.Child("replicas"), &found)
+		least := readNumber(s.MinReplicas, total, at.Child("minReplicas"), &found)
+		most := readNumber(s.MaxReplicas, total, at.Child("maxReplicas"), &found)
+		if s.Replicas != nil {
+			named, sum = named+1, sum+replicas
+			if elastic {
+				found = append(found, field.Forbidden(at.Child("replicas"),
+					"subsets say either replicas or minReplicas and maxReplicas: use one of the two forms in all subsets"))
+			}
+		}
+		if s.MaxReplicas != nil {
+			bounded++
+			if len(found) == 0 && s.MinReplicas != nil && least > most {
+				found = append(found, field.Invalid(at.Child("minReplicas"), s.MinReplicas.String(), fmt.Sprintf(
+					"is more than maxReplicas (%d > %d of %d replicas): lower it, or raise maxReplicas", least, most, total)))
+			}
+		}
+		faults = append(faults, found...)
+	}
+	replicas := field.NewPath("spec", "replicas")
+	if elastic && ud.Spec.Replicas == nil {
+		faults = append(faults, field.Required(replicas, "subsets have minReplicas or maxReplicas: say how many replicas there are in all"))
+	}
+	if bounded > 0 && bounded == len(subsets) && !Federated(ud) {
+		faults = append(faults, field.Invalid(path, bounded,
+			"every subset has maxReplicas, so not every number of replicas fits: remove it from one of them"))
+	}
+	if len(faults) > 0 || elastic || ud.Spec.Replicas == nil {
+		return faults
+	}
+	switch {
+	case sum > total:
+		faults = append(faults, field.Invalid(path, sum, fmt.Sprintf(
+			"subsets ask for %d replicas, more than spec.replicas (%d): lower them, or raise spec.replicas", sum, total)))
+	case named > 0 && named == len(subsets) && sum < total:
+		faults = append(faults, field.Invalid(path, sum, fmt.Sprintf(
+			"subsets ask for %d of %d replicas, and none is left to take the rest: remove replicas from one of them", sum, total)))
+	}
+	return faults
+}
+
+// readNumber resolves a number of replicas; nil is 0. What can't be read becomes a fault.
+func readNumber(v *intstr.IntOrString, total int, path *field.Path, faults *field.ErrorList) int {
+	if v == nil {
+		return 0
+	}
+	n, err := spread.Resolve(*v, total)
+	if err != nil {
+		*faults = append(*faults, field.Invalid(path, v.String(), `must be a number, 0 or more, or a whole percentage from "0%" to "100%"`))
+	}
+	return n
+}

@@ -1,0 +1,214 @@
+package united
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/podtemplate"
+)
+
+// Webhook admits UnitedDeployments. Objects of both versions arrive as v1beta1. It may be used concurrently.
+type Webhook struct {
+	// Client asks the apiserver about pod templates, by dry runs; it needs the verb create on podtemplates.
+	Client client.Client
+	// Options say where objects are judged.
+	Options Options
+	// KeepTemplates leaves pod and claim templates of StatefulSets without defaults (gate TemplateNoDefaults). They are
+	// validated still.
+	KeepTemplates bool
+}
+
+var (
+	_ admission.Defaulter[*appsv1beta1.UnitedDeployment] = &Webhook{}
+	_ admission.Validator[*appsv1beta1.UnitedDeployment] = &Webhook{}
+)
+
+// Default fills in what a user left out. A StatefulSet's templates are completed by the apiserver when they are new or
+// changed. Those of a slice are left as the hub has sent them: the revision's name is made of their bytes and must be
+// the same in every cluster, of whichever version of Kubernetes.
+func (w *Webhook) Default(ctx context.Context, ud *appsv1beta1.UnitedDeployment) error {
+	Default(ud)
+	s := ud.Spec.Template.StatefulSetTemplate
+	if _, slice := ud.Annotations[keys.FleetRowUID]; s == nil || slice || w.KeepTemplates {
+		return nil
+	}
+	if len(s.Spec.VolumeClaimTemplates) > 0 {
+		s.Spec.VolumeClaimTemplates = podtemplate.DefaultClaims(s.Spec.VolumeClaimTemplates)
+	}
+	old, err := oldObject(ctx)
+	if err != nil {
+		return err
+	}
+	if old != nil && !templateChanged(old, ud) {
+		return nil
+	}
+	full, faults, err := podtemplate.Check(ctx, w.Client, namespace(ctx, ud), &s.Spec.Template, s.Spec.VolumeClaimTemplates,
+		field.NewPath("spec", "template", "statefulSetTemplate", "spec", "template"))
+	if err != nil {
+		return err
+	}
+	if len(faults) > 0 {
+		return Invalid(ud, faults)
+	}
+	s.Spec.Template = *full
+	return nil
+}
+
+// ValidateCreate implements admission.Validator.
+func (w *Webhook) ValidateCreate(ctx context.Context, ud *appsv1beta1.UnitedDeployment) (admission.Warnings, error) {
+	faults := Validate(ud, w.Options)
+	if len(faults) == 0 {
+		var err error
+		if faults, err = w.checkPods(ctx, nil, ud); err != nil {
+			return nil, err
+		}
+	}
+	return nil, Invalid(ud, faults)
+}
+
+// ValidateUpdate implements admission.Validator. An update that leaves the spec as it is passes, so that labels and
+// finalizers of an object from before a rule can still be changed.
+func (w *Webhook) ValidateUpdate(ctx context.Context, old, ud *appsv1beta1.UnitedDeployment) (admission.Warnings, error) {
+	if apiequality.Semantic.DeepEqual(old.Spec, ud.Spec) {
+		return nil, nil
+	}
+	faults := ValidateUpdate(old, ud, w.Options)
+	if len(faults) == 0 {
+		var err error
+		if faults, err = w.checkPods(ctx, old, ud); err != nil {
+			return nil, err
+		}
+	}
+	return nil, Invalid(ud, faults)
+}
+
+// ValidateDelete implements admission.Validator; nothing is refused.
+func (w *Webhook) ValidateDelete(context.Context, *appsv1beta1.UnitedDeployment) (admission.Warnings, error) {
+	return nil, nil
+}
+
+// Invalid makes an API error of faults, nil if there are none.
+func Invalid(ud *appsv1beta1.UnitedDeployment, faults field.ErrorList) error {
+	if len(faults) == 0 {
+		return nil
+	}
+	return apierrors.NewInvalid(appsv1beta1.GroupVersion.WithKind("UnitedDeployment").GroupKind(), ud.Name, faults)
+}
+
+// checkPods asks the apiserver about the pods of the template, and of each subset, that are new or changed since old;
+// nil old is a creation. It costs one request for the template, one for each new subset with a place of its own, and one
+// for each patch.
+func (w *Webhook) checkPods(ctx context.Context, old, ud *appsv1beta1.UnitedDeployment) (field.ErrorList, error) {
+	t, ok := TemplateOf(&ud.Spec.Template)
+	if !ok {
+		return nil, nil
+	}
+	changed := old == nil || templateChanged(old, ud)
+	at := namespace(ctx, ud)
+	if changed {
+		path := field.NewPath("spec", "template", t.Field, "spec", "template")
+		_, faults, err := podtemplate.Check(ctx, w.Client, at, t.Pod, t.Claims, path)
+		if err != nil || len(faults) > 0 {
+			return faults, err // Faults of the template would be told again for each subset.
+		}
+	}
+	var faults field.ErrorList
+	for i := range ud.Spec.Topology.Subsets {
+		s, path := &ud.Spec.Topology.Subsets[i], field.NewPath("spec", "topology", "subsets").Index(i)
+		was := subset(old, s.Name)
+		if was == nil {
+			more, err := w.checkPlace(ctx, at, s, path)
+			if err != nil {
+				return nil, err
+			}
+			faults = append(faults, more...)
+		}
+		if Patch(s) == "" || !changed && was != nil && Patch(was) == Patch(s) {
+			continue
+		}
+		pod, err := PodTemplate(t.Pod, &appsv1beta1.Subset{Name: s.Name, Patch: s.Patch}, nil)
+		if err != nil {
+			faults = append(faults, field.Invalid(path.Child("patch"), Patch(s), err.Error()))
+			continue
+		}
+		_, more, err := podtemplate.Check(ctx, w.Client, at, pod, t.Claims, path.Child("patch"))
+		if err != nil {
+			return nil, err
+		}
+		faults = append(faults, more...)
+	}
+	return faults, nil
+}
+
+// checkPlace asks about a subset's term and tolerations, in a pod that has nothing else.
+func (w *Webhook) checkPlace(ctx context.Context, namespace string, s *appsv1beta1.Subset, path *field.Path) (field.ErrorList, error) {
+	if s.NodeSelectorTerm == nil && len(s.Tolerations) == 0 {
+		return nil, nil
+	}
+	pod := &corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "any", Image: "any"}}}}
+	pod, err := PodTemplate(pod, &appsv1beta1.Subset{NodeSelectorTerm: s.NodeSelectorTerm, Tolerations: s.Tolerations}, nil)
+	if err != nil {
+		return nil, err
+	}
+	_, faults, err := podtemplate.Check(ctx, w.Client, namespace, pod, nil, path)
+	names := strings.NewReplacer(
+		".spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0]", ".nodeSelectorTerm",
+		".spec.tolerations", ".tolerations",
+	)
+	for _, f := range faults {
+		f.Field = names.Replace(f.Field)
+	}
+	return faults, err
+}
+
+func subset(ud *appsv1beta1.UnitedDeployment, name string) *appsv1beta1.Subset {
+	if ud == nil {
+		return nil
+	}
+	i := slices.IndexFunc(ud.Spec.Topology.Subsets, func(s appsv1beta1.Subset) bool { return s.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &ud.Spec.Topology.Subsets[i]
+}
+
+// templateChanged tells whether the apiserver has to be asked anew.
+func templateChanged(old, ud *appsv1beta1.UnitedDeployment) bool {
+	was, ok := TemplateOf(&old.Spec.Template)
+	is, _ := TemplateOf(&ud.Spec.Template)
+	return !ok || was.Field != is.Field || !apiequality.Semantic.DeepEqual(was.Pod, is.Pod) ||
+		!apiequality.Semantic.DeepEqual(was.Claims, is.Claims)
+}
+
+// oldObject returns the object before an update, nil on a creation or outside of an admission request.
+func oldObject(ctx context.Context) (*appsv1beta1.UnitedDeployment, error) {
+	req, err := admission.RequestFromContext(ctx)
+	if err != nil || len(req.OldObject.Raw) == 0 {
+		return nil, nil //nolint:nilerr // Without a request there is no old object; all is then treated as new.
+	}
+	var old appsv1beta1.UnitedDeployment
+	if err := json.Unmarshal(req.OldObject.Raw, &old); err != nil {
+		return nil, fmt.Errorf("read old object: %w", err)
+	}
+	return &old, nil
+}
+
+// namespace is the request's: the object may come without.
+func namespace(ctx context.Context, ud *appsv1beta1.UnitedDeployment) string {
+	if req, err := admission.RequestFromContext(ctx); err == nil && req.Namespace != "" {
+		return req.Namespace
+	}
+	return ud.Namespace
+}
