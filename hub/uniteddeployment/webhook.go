@@ -1,0 +1,120 @@
+package uniteddeployment
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/pkg/condition"
+	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/united"
+)
+
+// +kubebuilder:rbac:groups="",resources=podtemplates,verbs=create
+
+// Webhook admits UnitedDeployments on a hub: by the rules of package united, and by what only the hub knows, its member
+// clusters. It may be used concurrently.
+type Webhook struct {
+	united.Webhook
+	// Cache reads MemberClusters; Live is asked for one that the cache does not have, because a user may have made it a
+	// moment ago.
+	Cache, Live client.Reader
+	// LocalMember says that this cluster runs the member stack too.
+	LocalMember bool
+}
+
+var (
+	_ admission.Defaulter[*appsv1beta1.UnitedDeployment] = &Webhook{}
+	_ admission.Validator[*appsv1beta1.UnitedDeployment] = &Webhook{}
+)
+
+// ValidateCreate implements admission.Validator.
+func (w *Webhook) ValidateCreate(ctx context.Context, ud *appsv1beta1.UnitedDeployment) (admission.Warnings, error) {
+	warnings, err := w.Webhook.ValidateCreate(ctx, ud)
+	if err != nil {
+		return warnings, err
+	}
+	return w.validateClusters(ctx, nil, ud)
+}
+
+// ValidateUpdate implements admission.Validator. Only clusters that the old object does not name are looked at: one that
+// left the fleet meanwhile must not stand in the way of a scale.
+func (w *Webhook) ValidateUpdate(ctx context.Context, old, ud *appsv1beta1.UnitedDeployment) (admission.Warnings, error) {
+	warnings, err := w.Webhook.ValidateUpdate(ctx, old, ud)
+	if err != nil || apiequality.Semantic.DeepEqual(old.Spec, ud.Spec) {
+		return warnings, err
+	}
+	return w.validateClusters(ctx, old, ud)
+}
+
+// validateClusters refuses clusters that do not exist and warns of those that take nothing now.
+func (w *Webhook) validateClusters(ctx context.Context, old, ud *appsv1beta1.UnitedDeployment) (admission.Warnings, error) {
+	if !united.Federated(ud) {
+		if w.LocalMember {
+			return nil, nil
+		}
+		return admission.Warnings{"no subset names a cluster, and this cluster runs no member stack, so nothing runs this object: " +
+			"give each subset cluster or clusterSelector"}, nil
+	}
+	seen := named(old)
+	var faults field.ErrorList
+	var asleep []string
+	for i := range ud.Spec.Topology.Subsets {
+		name := ud.Spec.Topology.Subsets[i].Cluster
+		if name == "" || seen[name] {
+			continue
+		}
+		seen[name] = true
+		mc, err := w.cluster(ctx, name)
+		switch {
+		case apierrors.IsNotFound(err):
+			faults = append(faults, field.Invalid(field.NewPath("spec", "topology", "subsets").Index(i).Child("cluster"), name,
+				fmt.Sprintf("there is no member cluster %s: create it (kubectl kruise cluster token %s), or name another one", name, name)))
+		case err != nil:
+			return nil, fmt.Errorf("get member cluster %s: %w", name, err)
+		case !mc.Spec.Accepted || !condition.IsTrue(mc.Status.Conditions, fleetv1alpha1.ConditionReady):
+			asleep = append(asleep, name)
+		}
+	}
+	if len(faults) > 0 {
+		return nil, united.Invalid(ud, faults)
+	}
+	if len(asleep) > 0 {
+		slices.Sort(asleep)
+		return admission.Warnings{fmt.Sprintf("subsets wait for member clusters that are not accepted or not ready: %s",
+			event.Names(asleep))}, nil
+	}
+	return nil, nil
+}
+
+// cluster reads a MemberCluster, past the cache if that does not have it.
+func (w *Webhook) cluster(ctx context.Context, name string) (*fleetv1alpha1.MemberCluster, error) {
+	mc := &fleetv1alpha1.MemberCluster{}
+	err := w.Cache.Get(ctx, client.ObjectKey{Name: name}, mc)
+	if apierrors.IsNotFound(err) {
+		err = w.Live.Get(ctx, client.ObjectKey{Name: name}, mc)
+	}
+	return mc, err
+}
+
+// named is the set of clusters that an object names; nil names none.
+func named(ud *appsv1beta1.UnitedDeployment) map[string]bool {
+	out := map[string]bool{}
+	if ud == nil {
+		return out
+	}
+	for i := range ud.Spec.Topology.Subsets {
+		if name := ud.Spec.Topology.Subsets[i].Cluster; name != "" {
+			out[name] = true
+		}
+	}
+	return out
+}
