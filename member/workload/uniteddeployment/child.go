@@ -1,0 +1,174 @@
+package uniteddeployment
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/revision"
+)
+
+// workload is the object of a subset, of whichever kind. It is client.Object by another name, for plans.
+type workload interface {
+	metav1.Object
+	runtime.Object
+}
+
+// child is a subset's workload as all kinds have it.
+type child struct {
+	workload
+	kind   string
+	subset string
+	// revision is the UnitedDeployment's that it was made from, as a label has it; patch is the subset's, as JSON.
+	revision, patch string
+	replicas        int
+	// seen says that its controller has acted on its present spec, so that the counts of updated pods are about it.
+	seen bool
+	counts
+}
+
+// counts are pods of a workload.
+type counts struct{ pods, ready, available, updated, updatedReady int32 }
+
+// at tells whether the counts of updated pods are about that revision.
+func (c *child) at(name string) bool { return c.seen && revision.Same(c.revision, name) }
+
+// parts are the places in a workload that the controller fills in.
+type parts struct {
+	selector **metav1.LabelSelector
+	replicas **int32
+	pod      *corev1.PodTemplateSpec
+	// partition sets how many pods stay at the old revision; nil for a workload that can't keep any.
+	partition func(int32)
+}
+
+// kind is what differs between kinds of workload.
+type kind struct {
+	schema.GroupVersionKind
+	list func() client.ObjectList
+	// make returns the workload of a template and its parts; nil if the template is of another kind.
+	make func(*appsv1beta1.SubsetTemplate) (workload, parts)
+	// view reads replicas, seen and counts.
+	view func(workload, *child)
+	// kept is the path of a field that belongs to others, empty if there is none.
+	kept []string
+}
+
+// kinds are the kinds of workload that subsets can have.
+func kinds() []kind { return []kind{cloneSets(), deployments(), statefulSets()} }
+
+// kindOf returns the kind that a template asks for; false if it is not served.
+func kindOf(t *appsv1beta1.SubsetTemplate) (kind, bool) {
+	for _, k := range kinds() {
+		if w, _ := k.make(t); w != nil {
+			return k, true
+		}
+	}
+	return kind{}, false
+}
+
+// viewOf is the common view of a workload of this kind. The workload may not be changed.
+func (k kind) viewOf(w workload) child {
+	c := child{
+		workload: w, kind: k.Kind, subset: w.GetLabels()[keys.SubsetName],
+		revision: w.GetLabels()[keys.SubsetRevision], patch: w.GetAnnotations()[keys.SubsetPatch],
+	}
+	k.view(w, &c)
+	return c
+}
+
+// atLeast is how many pods must be both updated and ready, where only the sums are known.
+func (c *counts) atLeast() int32 { return max(min(c.updated, c.ready-(c.pods-c.updated)), 0) }
+
+func cloneSets() kind {
+	return kind{
+		GroupVersionKind: appsv1beta1.GroupVersion.WithKind("CloneSet"),
+		list:             func() client.ObjectList { return &appsv1beta1.CloneSetList{} },
+		make: func(t *appsv1beta1.SubsetTemplate) (workload, parts) {
+			if t.CloneSetTemplate == nil {
+				return nil, parts{}
+			}
+			w := &appsv1beta1.CloneSet{Spec: *t.CloneSetTemplate.Spec.DeepCopy()}
+			// Names of pods are of one CloneSet and not of all; the list is the user's and the CloneSet controller's.
+			w.Spec.ScaleStrategy.PodsToDelete = nil
+			p := parts{selector: &w.Spec.Selector, replicas: &w.Spec.Replicas, pod: &w.Spec.Template}
+			if u := &w.Spec.UpdateStrategy; u.Type != appsv1beta1.CloneSetOnDelete {
+				p.partition = func(n int32) {
+					if u.RollingUpdate == nil {
+						u.RollingUpdate = &appsv1beta1.CloneSetRollingUpdateStrategy{}
+					}
+					u.RollingUpdate.Partition = ptr.To(intstr.FromInt32(n))
+				}
+			}
+			return w, p
+		},
+		view: func(w workload, c *child) {
+			o := w.(*appsv1beta1.CloneSet)
+			c.replicas = int(ptr.Deref(o.Spec.Replicas, 1))
+			c.seen = o.Status.ObservedGeneration >= o.Generation
+			s := o.Status
+			c.counts = counts{s.Replicas, s.ReadyReplicas, s.AvailableReplicas, s.UpdatedReplicas, s.UpdatedReadyReplicas}
+		},
+		kept: []string{"spec", "scaleStrategy", "podsToDelete"},
+	}
+}
+
+func deployments() kind {
+	return kind{
+		GroupVersionKind: appsv1.SchemeGroupVersion.WithKind("Deployment"),
+		list:             func() client.ObjectList { return &appsv1.DeploymentList{} },
+		make: func(t *appsv1beta1.SubsetTemplate) (workload, parts) {
+			if t.DeploymentTemplate == nil {
+				return nil, parts{}
+			}
+			w := &appsv1.Deployment{Spec: *t.DeploymentTemplate.Spec.DeepCopy()}
+			return w, parts{selector: &w.Spec.Selector, replicas: &w.Spec.Replicas, pod: &w.Spec.Template}
+		},
+		view: func(w workload, c *child) {
+			o := w.(*appsv1.Deployment)
+			c.replicas = int(ptr.Deref(o.Spec.Replicas, 1))
+			c.seen = o.Status.ObservedGeneration >= o.Generation
+			s := o.Status
+			c.counts = counts{pods: s.Replicas, ready: s.ReadyReplicas, available: s.AvailableReplicas, updated: s.UpdatedReplicas}
+			c.updatedReady = c.atLeast()
+		},
+	}
+}
+
+func statefulSets() kind {
+	return kind{
+		GroupVersionKind: appsv1.SchemeGroupVersion.WithKind("StatefulSet"),
+		list:             func() client.ObjectList { return &appsv1.StatefulSetList{} },
+		make: func(t *appsv1beta1.SubsetTemplate) (workload, parts) {
+			if t.StatefulSetTemplate == nil {
+				return nil, parts{}
+			}
+			w := &appsv1.StatefulSet{Spec: *t.StatefulSetTemplate.Spec.DeepCopy()}
+			p := parts{selector: &w.Spec.Selector, replicas: &w.Spec.Replicas, pod: &w.Spec.Template}
+			if u := &w.Spec.UpdateStrategy; u.Type != appsv1.OnDeleteStatefulSetStrategyType {
+				p.partition = func(n int32) {
+					if u.RollingUpdate == nil {
+						u.RollingUpdate = &appsv1.RollingUpdateStatefulSetStrategy{}
+					}
+					u.RollingUpdate.Partition = &n
+				}
+			}
+			return w, p
+		},
+		view: func(w workload, c *child) {
+			o := w.(*appsv1.StatefulSet)
+			c.replicas = int(ptr.Deref(o.Spec.Replicas, 1))
+			c.seen = o.Status.ObservedGeneration >= o.Generation
+			s := o.Status
+			c.counts = counts{pods: s.Replicas, ready: s.ReadyReplicas, available: s.AvailableReplicas, updated: s.UpdatedReplicas}
+			c.updatedReady = c.atLeast()
+		},
+	}
+}

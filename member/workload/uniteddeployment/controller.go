@@ -1,0 +1,164 @@
+package uniteddeployment
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/expect"
+	"github.com/flotilla-io/flotilla/pkg/index"
+)
+
+// +kubebuilder:rbac:groups=apps.kruise.io,resources=uniteddeployments,verbs=get;list;watch
+// +kubebuilder:rbac:groups=apps.kruise.io,resources=uniteddeployments/status,verbs=patch
+// +kubebuilder:rbac:groups=apps.kruise.io,resources=uniteddeployments/finalizers,verbs=update
+// +kubebuilder:rbac:groups=apps.kruise.io,resources=clonesets,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=apps,resources=deployments;statefulsets,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=apps,resources=controllerrevisions,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;delete
+// +kubebuilder:rbac:groups="",resources=podtemplates,verbs=create
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// component is the reporter of events.
+const component = "uniteddeployment-controller"
+
+// Options tune the controller.
+type Options struct {
+	// Workers is how many UnitedDeployments are worked on at once; 0 means 3.
+	Workers int
+	// ExpectationTimeout is how long to wait for the cache to show our writes before reading from the apiserver; 0 means
+	// five minutes.
+	ExpectationTimeout time.Duration
+	// Clock tells the time; nil means the system's.
+	Clock clock.PassiveClock
+}
+
+// Reconciler brings UnitedDeployments to what they shall be.
+type Reconciler struct {
+	// Client reads from the cache and writes.
+	Client client.Client
+	// Live reads from the apiserver.
+	Live client.Reader
+	// Clock tells the time.
+	Clock clock.PassiveClock
+	// Expect holds what the cache must show.
+	Expect *expect.Store
+	// Events sends events.
+	Events event.Recorder
+}
+
+// Setup adds the controller to mgr. The webhook, united.Webhook, is registered apart from it, because it may run without
+// the controller.
+func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
+	if o.Workers == 0 {
+		o.Workers = 3
+	}
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	if err := Register(metrics.Registry); err != nil {
+		return fmt.Errorf("register metrics of UnitedDeployment: %w", err)
+	}
+	err := index.ByOwner(ctx, mgr.GetFieldIndexer(), &appsv1beta1.CloneSet{}, &appsv1.Deployment{}, &appsv1.StatefulSet{},
+		&appsv1.ControllerRevision{}, &corev1.Pod{})
+	if err != nil {
+		return err
+	}
+	r := &Reconciler{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: o.Clock,
+		Expect: expect.New(Kind().Kind, o.Clock, o.ExpectationTimeout),
+		Events: event.New(mgr.GetEventRecorder(component)),
+	}
+	err = ctrl.NewControllerManagedBy(mgr).
+		Named("uniteddeployment").
+		For(&appsv1beta1.UnitedDeployment{}).
+		Owns(&appsv1beta1.CloneSet{}).
+		Owns(&appsv1.Deployment{}).
+		Owns(&appsv1.StatefulSet{}).
+		Owns(&appsv1.ControllerRevision{}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: o.Workers}).
+		Complete(r)
+	if err != nil {
+		return fmt.Errorf("set up controller of UnitedDeployment: %w", err)
+	}
+	return nil
+}
+
+// Reconcile does the next step for one UnitedDeployment.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	o, err := r.observe(ctx, req.NamespacedName)
+	if err != nil {
+		return settle(ctx, err)
+	}
+	now := r.Clock.Now()
+	w := plan(o)
+	planSeconds.Observe(r.Clock.Since(now).Seconds())
+	count(w)
+	d := r.apply(ctx, o, w)
+	s, events := status(o, w, d, now)
+	return ctrl.Result{RequeueAfter: w.recheck}, errors.Join(d.err(), r.report(ctx, o, s, events))
+}
+
+// report writes the status, if it changed, and then sends the events.
+func (r *Reconciler) report(ctx context.Context, o observed, s appsv1beta1.UnitedDeploymentStatus, events []event.Event) error {
+	defer func() {
+		for _, e := range events {
+			r.Events.Record(o.ud, e)
+		}
+	}()
+	if apiequality.Semantic.DeepEqual(o.ud.Status, s) {
+		return nil
+	}
+	data, err := statusPatch(o.ud, s)
+	if err != nil {
+		return err
+	}
+	ud := o.ud.DeepCopy()
+	err = r.Client.Status().Patch(ctx, ud, client.RawPatch(types.MergePatchType, data), fieldOwner)
+	switch {
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("patch status: %w", err)
+	}
+	r.Expect.Written(ud.UID, ud)
+	return nil
+}
+
+// statusPatch holds all of the status, and null for what it had before and has no more. The UID keeps it from another
+// object of the same name.
+func statusPatch(ud *appsv1beta1.UnitedDeployment, s appsv1beta1.UnitedDeploymentStatus) ([]byte, error) {
+	fields := map[string]any{}
+	for _, of := range []appsv1beta1.UnitedDeploymentStatus{ud.Status, s} {
+		for key := range fields {
+			fields[key] = nil
+		}
+		raw, err := json.Marshal(of)
+		if err != nil {
+			return nil, fmt.Errorf("marshal status: %w", err)
+		}
+		if err := json.Unmarshal(raw, &fields); err != nil {
+			return nil, fmt.Errorf("read status: %w", err)
+		}
+	}
+	data, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": ud.UID}, "status": fields})
+	if err != nil {
+		return nil, fmt.Errorf("marshal status: %w", err)
+	}
+	return data, nil
+}

@@ -1,0 +1,55 @@
+package uniteddeployment
+
+import "github.com/flotilla-io/flotilla/pkg/event"
+
+// Reasons of events. They are those of OpenKruise without the blanks that some have there.
+const (
+	// ReasonSuccessfulUpdateSubset: workloads of subsets were made, changed or deleted.
+	ReasonSuccessfulUpdateSubset = "SuccessfulUpdateSubset"
+	// ReasonFailedUpdateSubset: a workload of a subset could not be made, changed or deleted.
+	ReasonFailedUpdateSubset = "FailedUpdateSubset"
+	// ReasonFailedDeleteDuplicatedSubsets: a second workload of a subset could not be deleted.
+	ReasonFailedDeleteDuplicatedSubsets = "FailedDeleteDuplicatedSubsets"
+	// ReasonFailedRevisionProvision: the revision of the template could not be written.
+	ReasonFailedRevisionProvision = "FailedRevisionProvision"
+	// ReasonFailedSpecifySubsetReplicas: the numbers of the subsets do not add up to the replicas, so they stay as they are.
+	ReasonFailedSpecifySubsetReplicas = "FailedSpecifySubsetReplicas"
+	// ReasonNotServed: the object asks for something that is not served yet.
+	ReasonNotServed = reasonNotServed
+	// ReasonDeletedStuckPods: old pods that held up the update of a StatefulSet were deleted.
+	ReasonDeletedStuckPods = "DeletedStuckPods"
+)
+
+// Actions of events.
+const (
+	actionProvision = "Provision"
+	actionDivide    = "Divide"
+)
+
+func wroteEvent(what string, names []string) event.Event {
+	return event.Normal(ReasonSuccessfulUpdateSubset, actionProvision, "%s %d workloads: %s", what, len(names), event.Names(names))
+}
+
+func failedEvent(err error) event.Event {
+	return event.Warning(ReasonFailedUpdateSubset, actionProvision, "%v", err)
+}
+
+func failedDuplicateEvent(err error) event.Event {
+	return event.Warning(ReasonFailedDeleteDuplicatedSubsets, actionProvision, "%v", err)
+}
+
+func failedRevisionEvent(err error) event.Event {
+	return event.Warning(ReasonFailedRevisionProvision, actionProvision, "%v", err)
+}
+
+func ineffectiveEvent(why string) event.Event {
+	return event.Warning(ReasonFailedSpecifySubsetReplicas, actionDivide, "%s", why)
+}
+
+func notServedEvent(why string) event.Event {
+	return event.Warning(ReasonNotServed, actionProvision, "%s", why)
+}
+
+func stuckEvent(names []string) event.Event {
+	return event.Normal(ReasonDeletedStuckPods, actionProvision, "deleted %d old pods that held up the update: %s", len(names), event.Names(names))
+}

@@ -1,0 +1,236 @@
+package uniteddeployment
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/revision"
+	"github.com/flotilla-io/flotilla/pkg/united"
+)
+
+// Kind is the kind that owner references name.
+func Kind() schema.GroupVersionKind { return appsv1beta1.GroupVersion.WithKind("UnitedDeployment") }
+
+// wantedRevision is the revision of the template, without a number. Its name is made of the object's name and the
+// template's bytes alone, but for the rare collision, so that the slices of one object have the same in each cluster.
+func wantedRevision(ud *appsv1beta1.UnitedDeployment) (*appsv1.ControllerRevision, error) {
+	data, err := revisionData(&ud.Spec.Template)
+	if err != nil {
+		return nil, err
+	}
+	hash := revision.Hash(data, ud.Status.CollisionCount)
+	return &appsv1.ControllerRevision{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: ud.Name + "-" + hash, Namespace: ud.Namespace,
+			Labels:          map[string]string{keys.RevisionHash: hash},
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(ud, Kind())},
+		},
+		Data: runtime.RawExtension{Raw: data},
+	}, nil
+}
+
+// revisionData is the patch that would put the template back. It is byte for byte that of OpenKruise 1.9, so that an
+// object that it left finds its revision again and no pod is restarted: unlike the one of a pod template, it has no
+// metadata of its own, and each metadata in it has the null creationTimestamp that older clients write.
+func revisionData(t *appsv1beta1.SubsetTemplate) ([]byte, error) {
+	raw, err := json.Marshal(t)
+	if err != nil {
+		return nil, fmt.Errorf("marshal template: %w", err)
+	}
+	var fields map[string]any
+	if err := json.Unmarshal(raw, &fields); err != nil {
+		return nil, fmt.Errorf("read template: %w", err)
+	}
+	stamp(fields)
+	fields["$patch"] = "replace"
+	data, err := json.Marshal(map[string]any{"spec": map[string]any{"template": fields}})
+	if err != nil {
+		return nil, fmt.Errorf("marshal revision: %w", err)
+	}
+	return data, nil
+}
+
+func stamp(v any) {
+	switch v := v.(type) {
+	case map[string]any:
+		if meta, ok := v["metadata"].(map[string]any); ok {
+			if _, ok := meta["creationTimestamp"]; !ok {
+				meta["creationTimestamp"] = nil
+			}
+		}
+		for _, e := range v {
+			stamp(e)
+		}
+	case []any:
+		for _, e := range v {
+			stamp(e)
+		}
+	}
+}
+
+// revisionLabel is how workloads and pods name a revision: in full, or by its hash alone where the full name is too long
+// for a label. Both are the same to revision.Same.
+func revisionLabel(name string) string {
+	if len(name) > validation.LabelValueMaxLength {
+		return revision.Short(name)
+	}
+	return name
+}
+
+// prefix is what the name of a subset's workload begins with.
+func prefix(ud *appsv1beta1.UnitedDeployment, subset string) string {
+	full := ud.Name + "-" + subset + "-"
+	if len(apivalidation.NameIsDNSSubdomain(full, true)) > 0 {
+		return ud.Name + "-"
+	}
+	return full
+}
+
+// render is the workload of a subset as it shall be. An error says why the subset's patch does not fit the template.
+func (k kind) render(
+	ud *appsv1beta1.UnitedDeployment, subset *appsv1beta1.Subset, revision string, replicas, partition int32,
+) (workload, error) {
+	w, p := k.make(&ud.Spec.Template)
+	t, _ := united.TemplateOf(&ud.Spec.Template)
+	own := map[string]string{keys.SubsetName: subset.Name, keys.SubsetRevision: revisionLabel(revision)}
+	pod, err := united.PodTemplate(p.pod, subset, own)
+	if err != nil {
+		return nil, err
+	}
+	*p.pod = *pod
+	*p.replicas = &replicas
+	if p.partition != nil {
+		p.partition(partition)
+	}
+	selector := ud.Spec.Selector.DeepCopy()
+	metav1.AddLabelToSelector(selector, keys.SubsetName, subset.Name)
+	*p.selector = selector
+
+	w.SetGenerateName(prefix(ud, subset.Name))
+	w.SetNamespace(ud.Namespace)
+	w.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(ud, Kind())})
+	w.SetLabels(union(t.Metadata.Labels, ud.Spec.Selector.MatchLabels, own))
+	w.SetAnnotations(union(t.Metadata.Annotations, map[string]string{keys.SubsetPatch: united.Patch(subset)}))
+	return w, nil
+}
+
+// union is one map of all; the last one wins.
+func union(all ...map[string]string) map[string]string {
+	out := map[string]string{}
+	for _, m := range all {
+		maps.Copy(out, m)
+	}
+	return out
+}
+
+// edit is live as want asks for it.
+type edit struct {
+	next workload
+	// paths are the fields that differ, sorted.
+	paths []string
+}
+
+// amend compares a workload with what is wanted. whole replaces its spec; else only fields that want sets count, and what
+// live has beyond them (defaults, what others wrote) stays. Neither object is changed.
+func (k kind) amend(live, want workload, whole bool) (edit, error) {
+	has, err := runtime.DefaultUnstructuredConverter.ToUnstructured(live)
+	if err != nil {
+		return edit{}, fmt.Errorf("read %s %s: %w", k.Kind, live.GetName(), err)
+	}
+	asks, err := runtime.DefaultUnstructuredConverter.ToUnstructured(want)
+	if err != nil {
+		return edit{}, fmt.Errorf("read %s as wanted: %w", k.Kind, err)
+	}
+	meta, _ := asks["metadata"].(map[string]any)
+	asks = map[string]any{
+		"metadata": map[string]any{"labels": meta["labels"], "annotations": meta["annotations"]},
+		"spec":     asks["spec"],
+	}
+	var e edit
+	overlay("", has, asks, &e.paths)
+	if len(e.paths) == 0 {
+		return edit{}, nil
+	}
+	if whole {
+		if err := k.replaceSpec(has, asks["spec"]); err != nil {
+			return edit{}, fmt.Errorf("keep fields of %s %s: %w", k.Kind, live.GetName(), err)
+		}
+	}
+	e.next = live.DeepCopyObject().(workload)
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(has, e.next); err != nil {
+		return edit{}, fmt.Errorf("write %s %s: %w", k.Kind, live.GetName(), err)
+	}
+	return e, nil
+}
+
+// replaceSpec puts spec into o, all but the field that belongs to others.
+func (k kind) replaceSpec(o map[string]any, spec any) error {
+	if len(k.kept) == 0 {
+		o["spec"] = spec
+		return nil
+	}
+	kept, found, err := unstructured.NestedFieldCopy(o, k.kept...)
+	o["spec"] = spec
+	if err == nil && found {
+		err = unstructured.SetNestedField(o, kept, k.kept...)
+	}
+	return err
+}
+
+// overlay puts want over live and returns it; what differs goes into paths. Lists of another length are replaced whole.
+func overlay(path string, live, want any, paths *[]string) any {
+	switch w := want.(type) {
+	case nil:
+		return live
+	case map[string]any:
+		l, ok := live.(map[string]any)
+		if !ok {
+			if len(w) == 0 {
+				return live
+			}
+			l = map[string]any{}
+		}
+		for _, key := range slices.Sorted(maps.Keys(w)) {
+			if v := overlay(join(path, key), l[key], w[key], paths); v != nil {
+				l[key] = v
+			}
+		}
+		return l
+	case []any:
+		l, _ := live.([]any)
+		if len(l) != len(w) {
+			*paths = append(*paths, path)
+			return w
+		}
+		for i := range w {
+			l[i] = overlay(fmt.Sprintf("%s[%d]", path, i), l[i], w[i], paths)
+		}
+		return live
+	default:
+		if reflect.DeepEqual(live, want) {
+			return live
+		}
+		*paths = append(*paths, path)
+		return want
+	}
+}
+
+func join(path, key string) string {
+	if path == "" {
+		return key
+	}
+	return path + "." + key
+}

@@ -1,0 +1,296 @@
+package uniteddeployment
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/revision"
+	"github.com/flotilla-io/flotilla/pkg/spread"
+	"github.com/flotilla-io/flotilla/pkg/united"
+)
+
+// Reasons of steps.
+const (
+	// reasonMissing (create): the subset has no workload.
+	reasonMissing = "Missing"
+	// reasonRevision, reasonPatch (update): the workload is of another revision, or has another patch.
+	reasonRevision = "Revision"
+	reasonPatch    = "Patch"
+	// reasonReplicas (update): nothing but the number of replicas, or the partition, differs.
+	reasonReplicas = "Replicas"
+	// reasonDrift (update): somebody else has changed the workload.
+	reasonDrift = "Drift"
+	// reasonRemoved, reasonKind, reasonDuplicate (delete): the subset is no more, wants another kind of workload, or has
+	// an older one.
+	reasonRemoved   = "SubsetRemoved"
+	reasonKind      = "KindChanged"
+	reasonDuplicate = "Duplicate"
+	// reasonStuck (delete of a pod): a StatefulSet waits for a pod that it has to replace anyway.
+	reasonStuck = "Stuck"
+	// reasonTerminating (wait): the subset's workload is being deleted.
+	reasonTerminating = "Terminating"
+)
+
+// work is what to do now, in the order in which it is done. Nothing in it may be changed: it shares objects with what
+// was observed.
+type work struct {
+	// revision makes the update revision the newest of history.
+	revision revision.Step
+	// fault is why the object can't be acted on at all, which the webhook should have refused; nil if it can.
+	fault *fault
+	// division is how the replicas are divided, by the position of subsets.
+	division spread.Division
+	// remove are workloads to delete.
+	remove []removal
+	// subsets are all subsets in their order.
+	subsets []target
+	// stuck are pods to delete, so that their StatefulSet goes on.
+	stuck []*corev1.Pod
+	// spare are revisions beyond the limit.
+	spare []*appsv1.ControllerRevision
+	// recheck is when time alone could change the plan, 0 if never.
+	recheck time.Duration
+}
+
+// stuckRecheck is how soon to look again at an old pod of a StatefulSet that is not ready: no watch here tells when its
+// container turns out not to start.
+const stuckRecheck = 20 * time.Second
+
+// fault is why something can't be done: a word for programs and a sentence for people.
+type fault struct{ reason, message string }
+
+// removal is a workload to delete.
+type removal struct {
+	child
+	reason, why string
+}
+
+// target is one subset: what its workload shall be, and what has to be written to get there.
+type target struct {
+	name      string
+	kind      kind
+	replicas  int32
+	partition int32
+	// child is the workload that there is; nil if there is none.
+	child *child
+	// create is the workload to make, update the change to write; both nil if there is nothing to write.
+	create workload
+	update *edit
+	// reason and why are of create or update, or of a wait if neither is set.
+	reason, why string
+	// fault is why the workload can't be rendered; nil if it can.
+	fault error
+}
+
+// plan returns what to do now to bring the observed object nearer to its spec, and why. It is a pure function.
+func plan(o observed) work {
+	w := work{revision: revision.Next(o.history, o.wanted)}
+	k, ok := kindOf(&o.ud.Spec.Template)
+	switch {
+	case !ok:
+		w.fault = &fault{reasonNotServed, "the template has no kind of workload that is served: use cloneSetTemplate, deploymentTemplate or statefulSetTemplate"}
+		return w
+	case o.ud.Spec.Topology.ScheduleStrategy.Type == appsv1beta1.ScheduleAdaptive:
+		w.fault = &fault{reasonNotServed, "the schedule strategy Adaptive is not served yet: use Fixed"}
+		return w
+	}
+	kept := w.sortOut(o, k)
+	_, p := k.make(&o.ud.Spec.Template)
+	w.division = divide(o.ud, kept)
+	for i := range o.ud.Spec.Topology.Subsets {
+		s := &o.ud.Spec.Topology.Subsets[i]
+		t := target{name: s.Name, kind: k, child: kept[s.Name], replicas: int32(w.division.Targets[i])} //nolint:gosec // At most spec.replicas.
+		if p.partition != nil {
+			t.partition = int32(spread.Partition(partition(o.ud, s.Name), int(t.replicas))) //nolint:gosec // At most replicas.
+		}
+		t.decide(o.ud, s, w.revision.Revision.Name)
+		w.subsets = append(w.subsets, t)
+		stuck, unsure := t.stuck(o, w.revision.Revision.Name)
+		w.stuck = append(w.stuck, stuck...)
+		if unsure {
+			w.recheck = stuckRecheck
+		}
+	}
+	w.spare = spareRevisions(o, w)
+	return w
+}
+
+// sortOut returns the workload of each subset, and puts those that nobody asks for on the list to remove.
+func (w *work) sortOut(o observed, k kind) map[string]*child {
+	wanted := map[string]bool{}
+	for i := range o.ud.Spec.Topology.Subsets {
+		wanted[o.ud.Spec.Topology.Subsets[i].Name] = true
+	}
+	// The oldest first, and those that are going last: the order of a cache means nothing.
+	all := slices.Clone(o.children)
+	slices.SortFunc(all, func(a, b child) int {
+		at, bt := a.GetCreationTimestamp(), b.GetCreationTimestamp()
+		return cmp.Or(cmp.Compare(leaving(a), leaving(b)), at.Compare(bt.Time), strings.Compare(a.GetName(), b.GetName()))
+	})
+	kept := map[string]*child{}
+	for i := range all {
+		c := &all[i]
+		reason, why := "", ""
+		switch first := kept[c.subset]; {
+		case !wanted[c.subset]:
+			reason, why = reasonRemoved, fmt.Sprintf("there is no subset %q", c.subset)
+		case c.kind != k.Kind:
+			reason, why = reasonKind, fmt.Sprintf("the template asks for a %s", k.Kind)
+		case first != nil:
+			reason, why = reasonDuplicate, fmt.Sprintf("%s is the workload of subset %s", first.GetName(), c.subset)
+		default:
+			kept[c.subset] = c
+			continue
+		}
+		if c.GetDeletionTimestamp() == nil {
+			w.remove = append(w.remove, removal{*c, reason, why})
+		}
+	}
+	return kept
+}
+
+func leaving(c child) int {
+	if c.GetDeletionTimestamp() != nil {
+		return 1
+	}
+	return 0
+}
+
+// divide gives each subset its replicas.
+func divide(ud *appsv1beta1.UnitedDeployment, kept map[string]*child) spread.Division {
+	subsets := make([]spread.Subset, 0, len(ud.Spec.Topology.Subsets))
+	for i := range ud.Spec.Topology.Subsets {
+		s := &ud.Spec.Topology.Subsets[i]
+		ask := spread.Subset{Name: s.Name, Replicas: s.Replicas, Min: s.MinReplicas, Max: s.MaxReplicas}
+		if c := kept[s.Name]; c != nil {
+			ask.Current = c.replicas
+		}
+		subsets = append(subsets, ask)
+	}
+	return spread.Divide(int(ptr.Deref(ud.Spec.Replicas, united.DefaultReplicas)), subsets)
+}
+
+func partition(ud *appsv1beta1.UnitedDeployment, subset string) int {
+	if m := ud.Spec.UpdateStrategy.ManualUpdate; m != nil {
+		return int(m.Partitions[subset])
+	}
+	return 0
+}
+
+// decide compares the subset's workload with what it shall be.
+func (t *target) decide(ud *appsv1beta1.UnitedDeployment, s *appsv1beta1.Subset, revisionName string) {
+	want, err := t.kind.render(ud, s, revisionName, t.replicas, t.partition)
+	switch {
+	case err != nil:
+		t.fault = err
+		return
+	case t.child == nil:
+		t.create, t.reason, t.why = want, reasonMissing, fmt.Sprintf("%d replicas", t.replicas)
+		return
+	case t.child.GetDeletionTimestamp() != nil:
+		t.reason, t.why = reasonTerminating, fmt.Sprintf("%s is being deleted", t.child.GetName())
+		return
+	}
+	another := !revision.Same(t.child.revision, revisionName)
+	patched := t.child.patch != united.Patch(s)
+	e, err := t.kind.amend(t.child.workload, want, another || patched)
+	if err != nil {
+		t.fault = err
+		return
+	}
+	if e.next == nil {
+		return
+	}
+	t.update = &e
+	switch {
+	case another:
+		t.reason, t.why = reasonRevision, fmt.Sprintf("%s to %s", t.child.revision, revisionName)
+	case patched:
+		t.reason, t.why = reasonPatch, "the subset has another patch"
+	case !slices.ContainsFunc(e.paths, func(p string) bool { return !scale(p) }):
+		t.reason, t.why = reasonReplicas, fmt.Sprintf("replicas %d to %d, partition %d", t.child.replicas, t.replicas, t.partition)
+	default:
+		t.reason, t.why = reasonDrift, "put back "+strings.Join(e.paths[:min(len(e.paths), 3)], ", ")
+	}
+}
+
+// scale tells whether a path is one of those that the numbers of a subset set.
+func scale(path string) bool {
+	return path == "spec.replicas" || path == "spec.updateStrategy.rollingUpdate.partition"
+}
+
+// stuck are pods that hold up their StatefulSet. It updates one pod after another, the highest number first, and waits
+// for each to be ready; an old pod that never becomes ready is waited for too, even where the new revision would mend
+// it. Such pods are to be replaced anyway, so they are deleted. unsure says that an old pod is not ready and may yet turn
+// out to be one of them. Source: as in kube 1.36 StatefulSet with OrderedReady.
+func (t *target) stuck(o observed, revisionName string) (out []*corev1.Pod, unsure bool) {
+	if t.child == nil || t.update != nil || !t.child.at(revisionName) || t.child.GetDeletionTimestamp() != nil {
+		return nil, false
+	}
+	set, ok := t.child.workload.(*appsv1.StatefulSet)
+	if !ok || set.Spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType {
+		return nil, false
+	}
+	kept := int(t.partition)
+	if s := set.Spec.Ordinals; s != nil {
+		kept += int(s.Start)
+	}
+	for _, pod := range o.pods[set.UID] {
+		ordinal, err := strconv.Atoi(pod.Name[strings.LastIndexByte(pod.Name, '-')+1:])
+		old := err == nil && ordinal >= kept && !revision.Same(pod.Labels[keys.SubsetRevision], revisionName)
+		switch {
+		case !old || pod.DeletionTimestamp != nil || ready(pod):
+		case broken(pod):
+			out = append(out, pod)
+		default:
+			unsure = true
+		}
+	}
+	return out, unsure
+}
+
+func ready(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+// broken tells whether a pod can't be expected to become ready by waiting: it has failed, or a container of it can't be
+// started.
+func broken(pod *corev1.Pod) bool {
+	if pod.Status.Phase == corev1.PodFailed {
+		return true
+	}
+	for _, list := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
+		for i := range list {
+			if waiting := list[i].State.Waiting; waiting != nil {
+				switch waiting.Reason {
+				case "", "ContainerCreating", "PodInitializing":
+				default: // ImagePullBackOff, CrashLoopBackOff, CreateContainerConfigError ...
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// spareRevisions are those beyond the history limit that neither the object nor any workload is at.
+func spareRevisions(o observed, w work) []*appsv1.ControllerRevision {
+	live := map[string]bool{revision.Short(o.ud.Status.CurrentRevision): true, revision.Short(w.revision.Revision.Name): true}
+	for _, c := range o.children {
+		live[revision.Short(c.revision)] = true
+	}
+	return revision.Spare(o.history, func(r *appsv1.ControllerRevision) bool { return live[revision.Short(r.Name)] },
+		int(ptr.Deref(o.ud.Spec.RevisionHistoryLimit, united.DefaultHistoryLimit)))
+}

@@ -1,0 +1,85 @@
+package uniteddeployment
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/yaml"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/revision"
+)
+
+// takeover reads the objects that another installation left at rest.
+func takeover(t *testing.T) observed {
+	t.Helper()
+	raw, err := os.ReadFile("testdata/openkruise.yaml")
+	require.NoError(t, err)
+	var o observed
+	docs := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(raw), 4096)
+	for {
+		var doc runtime.RawExtension
+		err := docs.Decode(&doc)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		require.NoError(t, err)
+		var kind metav1.TypeMeta
+		require.NoError(t, yaml.Unmarshal(doc.Raw, &kind))
+		switch kind.Kind {
+		case "UnitedDeployment":
+			o.ud = &appsv1beta1.UnitedDeployment{}
+			require.NoError(t, yaml.Unmarshal(doc.Raw, o.ud))
+		case "CloneSet":
+			var set appsv1beta1.CloneSet
+			require.NoError(t, yaml.Unmarshal(doc.Raw, &set))
+			o.children = append(o.children, cloneSets().viewOf(&set))
+		default:
+			var r appsv1.ControllerRevision
+			require.NoError(t, yaml.Unmarshal(doc.Raw, &r))
+			o.history = append(o.history, &r)
+		}
+	}
+	require.Len(t, o.children, 2)
+	require.Len(t, o.history, 1)
+	o.wanted, err = wantedRevision(o.ud)
+	require.NoError(t, err)
+	return o
+}
+
+func TestTakeoverChangesNothing(t *testing.T) {
+	t.Parallel()
+	o := takeover(t)
+	require.Equal(t, o.history[0].Name, o.wanted.Name, "the hash is that of the other installation")
+	require.JSONEq(t, string(o.history[0].Data.Raw), string(o.wanted.Data.Raw))
+
+	w := plan(o)
+	require.Equal(t, revision.Keep, w.revision.Change)
+	require.Nil(t, w.fault)
+	require.Empty(t, w.remove)
+	require.Empty(t, w.spare)
+	for _, s := range w.subsets {
+		require.NoError(t, s.fault)
+		require.Nil(t, s.create)
+		require.Nil(t, s.update, "subset %s: %s", s.name, s.why)
+	}
+
+	d := done{children: map[string]child{}}
+	for _, s := range w.subsets {
+		d.children[s.name] = *s.child
+	}
+	s, events := status(o, w, d, time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC))
+	require.Empty(t, events)
+	require.Equal(t, o.ud.Status.CurrentRevision, s.CurrentRevision)
+	require.Equal(t, o.ud.Status.UpdatedRevision, s.UpdatedRevision)
+	require.Equal(t, int32(3), s.UpdatedReadyReplicas)
+	require.Equal(t, int32(3), s.AvailableReplicas)
+}
