@@ -1,0 +1,326 @@
+//go:build integration
+
+package charts_test
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/yaml"
+
+	"github.com/flotilla-io/flotilla/pkg/testkit/lab"
+)
+
+var update = flag.Bool("update", false, "write golden files")
+
+// namespace is where releases go: not our default one, so that one written into a template shows.
+const namespace = "ships"
+
+var (
+	hash = "sha256:" + strings.Repeat("0a", 32)
+	pull = []string{"--set=hub.url=https://hub.example:6443", "--set=hub.cluster=east", "--set=hub.token=once", "--set=hub.caHash=" + hash}
+)
+
+// renders are the forms that charts are used in.
+var renders = []struct {
+	name, chart string
+	args        []string
+}{
+	{"hub", "hub", nil},
+	{"hub-local-member", "hub", []string{"--set=localMember=true"}},
+	{"hub-outside", "hub", []string{"--set=manager.url=https://127.0.0.1:9443"}},
+	{"member", "member", nil},
+	{"member-pull", "member", pull},
+	{"member-push", "member", []string{"--set=agent.push=true"}},
+	{"member-outside", "member", []string{"--set=manager.url=https://127.0.0.1:9443"}},
+	{"member-tuned", "member", []string{
+		"--set=manager.replicas=3", "--set=manager.log.level=4", "--set=manager.pprofAddr=localhost:8090",
+		"--set=featureGates=TemplateNoDefaults=true", "--set=imagePullSecrets={registry}", "--set=manager.extraArgs={--cloneset-workers=9}",
+		"--set=manager.nodeSelector.pool=system", "--set=manager.tolerations[0].operator=Exists", "--set=manager.affinity.nodeAffinity=null",
+		"--set=serviceAccount.annotations.team=fleet", "--set=webhookConfiguration.failurePolicy=Ignore",
+	}},
+}
+
+func helm(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	bin, err := lab.Binaries(t.Context(), nil)
+	require.NoError(t, err)
+	home := t.TempDir()
+	cmd := exec.CommandContext(t.Context(), bin.Path("helm"), args...)
+	cmd.Env = append(os.Environ(), "HELM_CACHE_HOME="+home, "HELM_CONFIG_HOME="+home, "HELM_DATA_HOME="+home)
+	var out, failed bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &failed
+	err = cmd.Run()
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+		return out.String(), errors.New(failed.String())
+	}
+	return out.String(), err
+}
+
+func render(t *testing.T, chart string, args ...string) string {
+	t.Helper()
+	out, err := helm(t, append([]string{"template", "flotilla", chart, "--namespace=" + namespace}, args...)...)
+	require.NoError(t, err)
+	return out
+}
+
+// decode returns the objects of one kind.
+func decode[T any](t *testing.T, text, kind string) []T {
+	t.Helper()
+	var out []T
+	for d := yaml.NewYAMLOrJSONDecoder(strings.NewReader(text), 4096); ; {
+		var raw yamlObject
+		err := d.Decode(&raw)
+		if errors.Is(err, io.EOF) {
+			return out
+		}
+		require.NoError(t, err)
+		if raw.Kind != kind {
+			continue
+		}
+		var object T
+		require.NoError(t, yaml.UnmarshalStrict(raw.text, &object), "%s %s", kind, raw.Name)
+		out = append(out, object)
+	}
+}
+
+// yamlObject keeps an object's text until its kind is known.
+type yamlObject struct {
+	metav1.TypeMeta
+	metav1.ObjectMeta
+	text []byte
+}
+
+func (o *yamlObject) UnmarshalJSON(text []byte) error {
+	var head metav1.PartialObjectMetadata
+	if err := yaml.Unmarshal(text, &head); err != nil {
+		return err
+	}
+	o.TypeMeta, o.ObjectMeta, o.text = head.TypeMeta, head.ObjectMeta, slices.Clone(text)
+	return nil
+}
+
+func TestIntegrationLint(t *testing.T) {
+	t.Parallel()
+	for _, r := range renders {
+		t.Run(r.name, func(t *testing.T) {
+			t.Parallel()
+			out, err := helm(t, append([]string{"lint", "--strict", r.chart}, r.args...)...)
+			require.NoError(t, err, out)
+		})
+	}
+}
+
+// TestIntegrationRender holds all that a chart installs but the CRDs, which are generated files already.
+func TestIntegrationRender(t *testing.T) {
+	t.Parallel()
+	for _, r := range renders {
+		t.Run(r.name, func(t *testing.T) {
+			t.Parallel()
+			got := render(t, r.chart, append(r.args, "--set=crds.managed=false")...)
+			path := filepath.Join("testdata", r.name+".golden")
+			if *update {
+				require.NoError(t, os.MkdirAll("testdata", 0o750))
+				require.NoError(t, os.WriteFile(path, []byte(got), 0o600))
+			}
+			want, err := os.ReadFile(path)
+			require.NoError(t, err)
+			require.Empty(t, cmp.Diff(string(want), got), "run the test with -update if this is meant")
+			require.NotContains(t, got, "flotilla-system", "the release's namespace is the one that counts")
+		})
+	}
+}
+
+func TestIntegrationCRDs(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name, chart string
+		args        []string
+		// want says for each CRD whether it converts.
+		want map[string]bool
+	}{
+		{"hub", "hub", nil, map[string]bool{
+			"uniteddeployments.apps.kruise.io": true, "memberclusters.fleet.kruise.io": false,
+			"memberworks.fleet.kruise.io": false, "workcontents.fleet.kruise.io": false,
+		}},
+		{"a hub beside a member leaves its CRD to that one", "hub", []string{"--set=localMember=true"}, map[string]bool{
+			"memberclusters.fleet.kruise.io": false, "memberworks.fleet.kruise.io": false, "workcontents.fleet.kruise.io": false,
+		}},
+		{"member", "member", nil, map[string]bool{
+			"clonesets.apps.kruise.io": true, "uniteddeployments.apps.kruise.io": true,
+			"memberships.fleet.kruise.io": false, "appliedworks.fleet.kruise.io": false,
+		}},
+		{"CRDs may be managed elsewhere", "member", []string{"--set=crds.managed=false"}, map[string]bool{}},
+		{"a manager outside converts by URL", "member", []string{"--set=manager.url=https://127.0.0.1:9443"}, map[string]bool{
+			"clonesets.apps.kruise.io": true, "uniteddeployments.apps.kruise.io": true,
+			"memberships.fleet.kruise.io": false, "appliedworks.fleet.kruise.io": false,
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			got := map[string]bool{}
+			for _, crd := range decode[apiextensionsv1.CustomResourceDefinition](t, render(t, tc.chart, tc.args...), "CustomResourceDefinition") {
+				require.Equal(t, "keep", crd.Annotations["helm.sh/resource-policy"], "objects outlive the release")
+				got[crd.Name] = crd.Spec.Conversion != nil
+				if crd.Spec.Conversion == nil {
+					continue
+				}
+				client := crd.Spec.Conversion.Webhook.ClientConfig
+				if slices.Contains(tc.args, "--set=manager.url=https://127.0.0.1:9443") {
+					require.Equal(t, "https://127.0.0.1:9443/convert", *client.URL)
+				} else {
+					require.Equal(t, namespace, client.Service.Namespace)
+					require.Equal(t, "/convert", *client.Service.Path)
+				}
+			}
+			require.Equal(t, tc.want, got)
+		})
+	}
+}
+
+// TestIntegrationRolesAreNarrow holds that no role has a wildcard and no role reads Secrets of the whole cluster.
+func TestIntegrationRolesAreNarrow(t *testing.T) {
+	t.Parallel()
+	for _, r := range renders {
+		t.Run(r.name, func(t *testing.T) {
+			t.Parallel()
+			out := render(t, r.chart, r.args...)
+			clusterRoles := decode[rbacv1.ClusterRole](t, out, "ClusterRole")
+			require.NotEmpty(t, clusterRoles)
+			for _, role := range clusterRoles {
+				checkRules(t, role.Name, role.Rules)
+				for _, rule := range role.Rules {
+					require.NotContains(t, rule.Resources, "secrets", "%s: Secrets are for roles of one namespace", role.Name)
+					require.NotContains(t, rule.Verbs, "escalate", role.Name)
+					require.NotContains(t, rule.Verbs, "impersonate", role.Name)
+					if slices.Contains(rule.Verbs, "bind") || slices.Contains(rule.Verbs, "approve") {
+						require.NotEmpty(t, rule.ResourceNames, "%s may bind or approve by name only", role.Name)
+					}
+				}
+			}
+			roles := decode[rbacv1.Role](t, out, "Role")
+			require.NotEmpty(t, roles)
+			for _, role := range roles {
+				checkRules(t, role.Name, role.Rules)
+				require.Contains(t, []string{namespace, "fleet-system"}, role.Namespace)
+			}
+		})
+	}
+}
+
+func checkRules(t *testing.T, role string, rules []rbacv1.PolicyRule) {
+	t.Helper()
+	require.NotEmpty(t, rules, role)
+	for _, rule := range rules {
+		all := slices.Concat(rule.APIGroups, rule.Resources, rule.Verbs, rule.ResourceNames, rule.NonResourceURLs)
+		require.False(t, slices.ContainsFunc(all, func(s string) bool { return strings.Contains(s, "*") }), "%s has a wildcard: %v", role, rule)
+		require.NotEmpty(t, rule.Verbs, role)
+	}
+}
+
+func TestIntegrationWebhooksTouchOnlyOurs(t *testing.T) {
+	t.Parallel()
+	for _, r := range renders {
+		t.Run(r.name, func(t *testing.T) {
+			t.Parallel()
+			out := render(t, r.chart, r.args...)
+			var hooks []admissionv1.ValidatingWebhook
+			for _, c := range decode[admissionv1.ValidatingWebhookConfiguration](t, out, "ValidatingWebhookConfiguration") {
+				hooks = append(hooks, c.Webhooks...)
+			}
+			for _, c := range decode[admissionv1.MutatingWebhookConfiguration](t, out, "MutatingWebhookConfiguration") {
+				for _, m := range c.Webhooks {
+					hooks = append(hooks, admissionv1.ValidatingWebhook{
+						Name: m.Name, Rules: m.Rules, FailurePolicy: m.FailurePolicy, SideEffects: m.SideEffects, MatchPolicy: m.MatchPolicy,
+						TimeoutSeconds: m.TimeoutSeconds, NamespaceSelector: m.NamespaceSelector, ObjectSelector: m.ObjectSelector,
+					})
+				}
+			}
+			require.NotEmpty(t, hooks)
+			for _, h := range hooks {
+				require.NotNil(t, h.FailurePolicy, h.Name)
+				require.Equal(t, admissionv1.SideEffectClassNone, *h.SideEffects, h.Name)
+				require.Equal(t, admissionv1.Equivalent, *h.MatchPolicy, h.Name)
+				require.LessOrEqual(t, *h.TimeoutSeconds, int32(30), h.Name)
+				require.Len(t, h.Rules, 1, h.Name)
+				checkScope(t, h)
+			}
+		})
+	}
+}
+
+// checkScope holds that a webhook is for a kind of ours outside our namespace, or for objects that carry our label.
+func checkScope(t *testing.T, h admissionv1.ValidatingWebhook) {
+	t.Helper()
+	rule := h.Rules[0]
+	if !strings.HasSuffix(rule.APIGroups[0], ".kruise.io") {
+		require.NotNil(t, h.ObjectSelector, h.Name)
+		require.Equal(t, "fleet.kruise.io/cluster", h.ObjectSelector.MatchExpressions[0].Key, h.Name)
+		return
+	}
+	if *rule.Scope == admissionv1.NamespacedScope {
+		require.Equal(t, []metav1.LabelSelectorRequirement{
+			{Key: "kubernetes.io/metadata.name", Operator: metav1.LabelSelectorOpNotIn, Values: []string{namespace}},
+		}, h.NamespaceSelector.MatchExpressions, h.Name)
+	}
+}
+
+// TestIntegrationFlagsExist holds the arguments of each Deployment against the help of its program.
+func TestIntegrationFlagsExist(t *testing.T) {
+	t.Parallel()
+	for _, r := range renders {
+		help, err := os.ReadFile(filepath.Join("..", "cmd", r.chart, "testdata", "help.golden"))
+		require.NoError(t, err)
+		for _, d := range decode[appsv1.Deployment](t, render(t, r.chart, r.args...), "Deployment") {
+			pod := d.Spec.Template.Spec
+			require.True(t, *pod.SecurityContext.RunAsNonRoot)
+			require.NotEmpty(t, pod.Containers[0].Args)
+			for _, arg := range pod.Containers[0].Args {
+				name, _, _ := strings.Cut(arg, "=")
+				require.Regexp(t, `(?m)^ .*`+regexp.QuoteMeta(name)+`( |$)`, string(help), "%s: %s", r.name, arg)
+			}
+		}
+	}
+}
+
+func TestIntegrationValuesAreChecked(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct{ name, chart, set, want string }{
+		{"a value that is not known", "hub", "replicas=3", "additional properties 'replicas' not allowed"},
+		{"a member's value for the hub", "hub", "featureGates=X=true", "additional properties 'featureGates' not allowed"},
+		{"no replica", "member", "manager.replicas=0", "at '/manager/replicas': minimum: got 0, want 1"},
+		{"a replica count that is no number", "member", "manager.replicas=two", "got string, want integer"},
+		{"a port that is none", "hub", "manager.metrics.port=70000", "maximum: got 70,000, want 65,535"},
+		{"a log format that is not known", "hub", "manager.log.format=xml", "value must be one of 'json', 'console'"},
+		{"a failure policy that is not known", "member", "webhookConfiguration.failurePolicy=Never", "value must be one of 'Fail', 'Ignore'"},
+		{"a manager's address with a path", "member", "manager.url=https://127.0.0.1:9443/x", "at '/manager/url'"},
+		{"gates that are no list of gates", "member", "featureGates=Yes", "at '/featureGates'"},
+		{"a hub without the cluster's name", "member", "hub.url=https://hub:6443,hub.caHash=" + hash, "at '/hub/cluster'"},
+		{"a hub without its CA", "member", "hub.url=https://hub:6443,hub.cluster=east", "at '/hub'"},
+		{"a hub's hash that is cut off", "member", "hub.caHash=sha256:abc", "at '/hub/caHash'"},
+		{"push and pull at once", "member", "agent.push=true,hub.url=https://hub:6443,hub.cluster=east,hub.caHash=" + hash, "'not' failed"},
+		{"an argument that is no flag", "member", "manager.extraArgs={start}", "at '/manager/extraArgs/0'"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			_, err := helm(t, "template", "flotilla", tc.chart, "--set", tc.set)
+			require.ErrorContains(t, err, tc.want)
+		})
+	}
+}
