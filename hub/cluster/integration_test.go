@@ -16,6 +16,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -464,6 +465,11 @@ func TestIntegrationPullMember(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, apierrors.IsForbidden(bootstrapClient.Get(t.Context(), client.ObjectKey{Name: "west"}, &fleetv1alpha1.MemberCluster{})))
 
+	h.awaitEvent(t, "MemberCluster", "east", EventRequestDenied)
+	stranger := h.ask(t, h.cfg, "nowhere", "some-uid", newKey(t))
+	require.Equal(t, ReasonUnknownCluster, answered(stranger, certificatesv1.CertificateDenied).Reason)
+	h.awaitEvent(t, "CertificateSigningRequest", "fleet-nowhere", EventRequestDenied)
+
 	// The certificate works for the member's own, and for nothing of another's.
 	h.addRow(t, "east", "row")
 	h.addRow(t, "west", "row")
@@ -545,6 +551,17 @@ func TestIntegrationPullMember(t *testing.T) {
 	require.NoError(t, report(t.Context(), east, "east", fleetv1alpha1.ConditionOwnedByThisHub, fleetv1alpha1.ConditionReleased))
 	h.awaitNothing(t, "east")
 	h.awaitGone(t, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "left-east-uid", Namespace: fleetv1alpha1.SystemNamespace}})
+}
+
+func (h *hub) awaitEvent(t *testing.T, kind, name, reason string) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		all := &corev1.EventList{}
+		require.NoError(t, h.List(t.Context(), all))
+		return slices.ContainsFunc(all.Items, func(e corev1.Event) bool {
+			return e.InvolvedObject.Kind == kind && e.InvolvedObject.Name == name && e.Reason == reason
+		})
+	}, settleTimeout, look, "%s %s %s", kind, name, reason)
 }
 
 func (h *hub) setAccepted(t *testing.T, name string, accepted bool) {

@@ -124,18 +124,17 @@ func judge(csr *certificatesv1.CertificateSigningRequest, cluster string, k know
 		return deny(ReasonWrongSubject, "the subject must be CN=kruise:member:<cluster>, O=kruise:members and "+
 			"O=kruise:member:<cluster> and nothing else")
 	}
-	for _, check := range []func() *verdict{
-		func() *verdict { return checkRequest(csr, request, cluster) },
-		func() *verdict { return checkMember(cluster, k) },
-		func() *verdict { return checkLife(csr, k.cluster) },
-	} {
-		if v := check(); v != nil {
-			return *v
-		}
+	key, uid, bootstrap := keyHash(request), csr.Annotations[link.AnnotationClusterUID], false
+	v := checkRequest(csr, request, cluster)
+	if v == nil {
+		v = checkMember(cluster, k)
 	}
-	key := keyHash(request)
-	uid := csr.Annotations[link.AnnotationClusterUID]
-	bootstrap, v := checkRequester(csr, cluster, key, k)
+	if v == nil {
+		v = checkLife(csr, k.cluster)
+	}
+	if v == nil {
+		bootstrap, v = checkRequester(csr, cluster, key, k)
+	}
 	if v == nil {
 		v = checkIdentity(uid, bootstrap, k)
 	}
