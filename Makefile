@@ -29,7 +29,7 @@ demo-down: ## stop what make demo left running
 	@go run ./e2e/demo down
 
 .PHONY: build
-build: ## build the four programs into bin/
+build: ## build the programs into bin/
 	@mkdir -p bin
 	go build -ldflags '$(LDFLAGS)' -o bin/flotilla-hub ./cmd/hub
 	go build -ldflags '$(LDFLAGS)' -o bin/flotilla-member ./cmd/member

@@ -71,7 +71,7 @@ type reconciler struct {
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 func Setup(mgr ctrl.Manager, o Options) error {
-	if err := metric.Register(metrics.Registry, planSeconds, rowWrites, waits); err != nil {
+	if err := errors.Join(expect.Register(metrics.Registry), metric.Register(metrics.Registry, planSeconds, rowWrites, waits)); err != nil {
 		return fmt.Errorf("register metrics: %w", err)
 	}
 	r := &reconciler{

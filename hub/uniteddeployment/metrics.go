@@ -8,16 +8,16 @@ import (
 
 var (
 	planSeconds = prometheus.NewHistogram(prometheus.HistogramOpts{
-		Namespace: metric.Namespace, Subsystem: "uniteddeployment", Name: "plan_seconds",
+		Namespace: metric.Namespace, Subsystem: "hub_uniteddeployment", Name: "plan_seconds",
 		Help:    "Time that the hub took to plan the next step of a UnitedDeployment.",
 		Buckets: metric.PlanBuckets(),
 	})
 	rowWrites = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Namespace: metric.Namespace, Subsystem: "uniteddeployment", Name: "row_writes_total",
+		Namespace: metric.Namespace, Subsystem: "hub_uniteddeployment", Name: "row_writes_total",
 		Help: "Rows that the hub wrote for UnitedDeployments, by cluster.",
 	}, []string{metric.LabelCluster})
 	waits = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Namespace: metric.Namespace, Subsystem: "uniteddeployment", Name: "waits_total",
+		Namespace: metric.Namespace, Subsystem: "hub_uniteddeployment", Name: "waits_total",
 		Help: "Passes that ended without a step because something has to come first, by reason.",
 	}, []string{metric.LabelReason})
 )
