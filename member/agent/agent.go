@@ -150,7 +150,7 @@ func (a *agent) start(ctx context.Context, group *errgroup.Group, leave leaver) 
 	waker := &waker{key: own}
 	claimer := &claims{link: a.link, clusterUID: a.clusterUID, claim: a.claim, facts: a.facts, leave: leave, wake: a.wakeRows}
 	worker := &rows{link: a.link, claim: a.claim, ledger: a.ledger, hands: a.hands, kinds: a.kinds, memory: a.memory}
-	claimController, err := a.controller("claim", 1, claimer,
+	claimController, err := a.controller(ctx, "claim", 1, claimer,
 		waker.source(),
 		follow(a.link.Hub.GetCache(), &fleetv1alpha1.MemberCluster{}, func(o client.Object) []client.ObjectKey {
 			if o.GetName() != a.link.Cluster {
@@ -164,7 +164,7 @@ func (a *agent) start(ctx context.Context, group *errgroup.Group, leave leaver) 
 	if err != nil {
 		return err
 	}
-	rowController, err := a.controller("row", rowWorkers, worker,
+	rowController, err := a.controller(ctx, "row", rowWorkers, worker,
 		a.kinds.source(),
 		follow(a.link.Hub.GetCache(), &fleetv1alpha1.MemberWork{}, func(o client.Object) []client.ObjectKey {
 			if o.GetNamespace() != a.link.Namespace() {
@@ -183,14 +183,14 @@ func (a *agent) start(ctx context.Context, group *errgroup.Group, leave leaver) 
 }
 
 // controller makes a controller that no manager knows: it lives as long as the link.
-func (a *agent) controller(name string, workers int, r reconcile.Reconciler, sources ...source.Source) (controller.Controller, error) {
+func (a *agent) controller(ctx context.Context, name string, workers int, r reconcile.Reconciler, sources ...source.Source) (controller.Controller, error) {
 	c, err := controller.NewTypedUnmanaged("agent-"+name, controller.Options{
 		Reconciler:              r,
 		MaxConcurrentReconciles: workers,
 		SkipNameValidation:      ptr.To(true), // One process may run the agents of many clusters.
 		RecoverPanic:            ptr.To(true),
 		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
-		Logger:                  ctrl.Log.WithName("agent").WithValues("cluster", a.link.Cluster),
+		Logger:                  ctrl.LoggerFrom(ctx).WithName("agent").WithValues("cluster", a.link.Cluster),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("make controller %s: %w", name, err)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -86,13 +87,19 @@ func refusal(err error) *verdict {
 		return nil
 	case errors.Is(err, errForeign):
 		return blocked(fleetv1alpha1.ReasonForeignObject, "%v", err)
-	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), meta.IsNoMatchError(err):
+	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), meta.IsNoMatchError(err), isUndeclared(err):
 		return blocked(fleetv1alpha1.ReasonInvalid, "this cluster refused it: %v", err)
 	case apierrors.IsForbidden(err):
 		return blocked(fleetv1alpha1.ReasonForbidden, "this cluster refused it: %v", err)
 	default:
 		return nil
 	}
+}
+
+// isUndeclared tells a field that the member's CRD does not have, usually because its charts are older than the hub's.
+// Kubernetes 1.36 answers such an apply with 500 and no other sign than the text.
+func isUndeclared(err error) bool {
+	return apierrors.ReasonForError(err) == metav1.StatusReasonUnknown && strings.Contains(err.Error(), "field not declared in schema")
 }
 
 // errForeign says that an apply met fields that others set in an object that is not ours.

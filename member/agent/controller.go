@@ -124,6 +124,7 @@ func (r *rows) write(ctx context.Context, row *fleetv1alpha1.MemberWork, s fleet
 	if err != nil {
 		return fmt.Errorf("write the status of row %s: %w", row.Name, err)
 	}
+	content["counts"] = allCounts(s.Counts)
 	u := &unstructured.Unstructured{Object: map[string]any{"status": content}}
 	u.SetGroupVersionKind(fleetv1alpha1.GroupVersion.WithKind("MemberWork"))
 	u.SetNamespace(row.Namespace)
@@ -139,6 +140,15 @@ func (r *rows) write(ctx context.Context, row *fleetv1alpha1.MemberWork, s fleet
 	}
 	reports.WithLabelValues(r.link.Cluster).Inc()
 	return nil
+}
+
+// allCounts spells zeros out. As an empty object, counts that were reported before would become null, which the schema
+// refuses (server-side apply of Kubernetes 1.36).
+func allCounts(c fleetv1alpha1.WorkCounts) map[string]any {
+	return map[string]any{
+		"desired": int64(c.Desired), "replicas": int64(c.Replicas), "ready": int64(c.Ready), "available": int64(c.Available),
+		"updated": int64(c.Updated), "updatedReady": int64(c.UpdatedReady),
+	}
 }
 
 func (r *rows) forget(key client.ObjectKey) {

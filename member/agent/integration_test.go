@@ -1,0 +1,531 @@
+//go:build integration
+
+package agent_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr/testr"
+	"github.com/stretchr/testify/require"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
+	"sigs.k8s.io/yaml"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/member/agent"
+	"github.com/flotilla-io/flotilla/pkg/condition"
+	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/link"
+	"github.com/flotilla-io/flotilla/pkg/testkit/lab"
+)
+
+const (
+	patience  = 20 * time.Second
+	tick      = 50 * time.Millisecond
+	agentName = "flotilla-agent-under-test"
+)
+
+// end is one of two control planes, with an administrator's client.
+type end struct {
+	client.Client
+	lab *lab.Cluster
+	cfg *rest.Config
+}
+
+func testScheme(t *testing.T) *runtime.Scheme {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{
+		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, fleetv1alpha1.AddToScheme, appsv1beta1.AddToScheme,
+	} {
+		require.NoError(t, add(scheme))
+	}
+	return scheme
+}
+
+func startEnd(t *testing.T, cfg lab.Config, crds string) *end {
+	t.Helper()
+	c := lab.StartT(t, cfg)
+	rc, err := c.REST()
+	require.NoError(t, err)
+	admin, err := client.New(rc, client.Options{Scheme: testScheme(t)})
+	require.NoError(t, err)
+	e := &end{Client: admin, lab: c, cfg: rc}
+	files, err := filepath.Glob(crds)
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, file := range files {
+		raw, err := os.ReadFile(file)
+		require.NoError(t, err)
+		crd := &apiextensionsv1.CustomResourceDefinition{}
+		require.NoError(t, yaml.Unmarshal(raw, crd))
+		crd.Spec.Conversion = nil // No webhook serves here; the tests use the stored version only.
+		require.NoError(t, e.Create(t.Context(), crd))
+		require.Eventually(t, func() bool {
+			if e.Get(t.Context(), client.ObjectKeyFromObject(crd), crd) != nil {
+				return false
+			}
+			return slices.ContainsFunc(crd.Status.Conditions, func(c apiextensionsv1.CustomResourceDefinitionCondition) bool {
+				return c.Type == apiextensionsv1.Established && c.Status == apiextensionsv1.ConditionTrue
+			})
+		}, patience, tick, "CRD %s is served", crd.Name)
+	}
+	return e
+}
+
+func (e *end) namespace(t *testing.T, name string) {
+	t.Helper()
+	require.NoError(t, e.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}))
+}
+
+// writes are what the agent wrote since then, but for Leases and events.
+func (e *end) writes(t *testing.T, since time.Time) []lab.Write {
+	t.Helper()
+	all, err := e.lab.Writes(since)
+	require.NoError(t, err)
+	return slices.DeleteFunc(all, func(w lab.Write) bool {
+		return w.Agent != agentName || strings.HasPrefix(w.Resource, "leases") || strings.HasPrefix(w.Resource, "events")
+	})
+}
+
+// fleet is a hub and a member and the agent between them.
+type fleet struct {
+	hub, member *end
+	name        string
+}
+
+// join makes what the hub's controllers would make for a cluster.
+func (f *fleet) join(t *testing.T, hubUID string, epoch int64) {
+	t.Helper()
+	mc := &fleetv1alpha1.MemberCluster{
+		ObjectMeta: metav1.ObjectMeta{Name: f.name, Finalizers: []string{keys.FleetLeave}},
+		Spec:       fleetv1alpha1.MemberClusterSpec{Accepted: true, Heartbeat: fleetv1alpha1.Heartbeat{LeaseSeconds: 1, FailAfterSeconds: 10}},
+	}
+	require.NoError(t, f.hub.Create(t.Context(), mc))
+	mc.Status.Hub = &fleetv1alpha1.HubIdentity{UID: hubUID, Epoch: epoch}
+	require.NoError(t, f.hub.Status().Update(t.Context(), mc))
+	f.hub.namespace(t, fleetv1alpha1.Namespace(f.name))
+	require.NoError(t, f.hub.Create(t.Context(), &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Namespace: fleetv1alpha1.Namespace(f.name), Name: fleetv1alpha1.MemberLease},
+	}))
+}
+
+// run starts an agent and returns how to stop it, and how it ended.
+func (f *fleet) run(t *testing.T) (stop func() error, ended <-chan error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(logged(t))
+	start := func(cfg *rest.Config, opts ...cluster.Option) (cluster.Cluster, <-chan error) {
+		cfg = rest.CopyConfig(cfg)
+		cfg.UserAgent = agentName
+		c, err := cluster.New(cfg, append(opts, func(o *cluster.Options) { o.Scheme = testScheme(t) })...)
+		require.NoError(t, err)
+		done := make(chan error, 1)
+		go func() { done <- c.Start(ctx) }()
+		return c, done
+	}
+	hub, hubDone := start(f.hub.cfg, func(o *cluster.Options) { o.Cache = link.HubCache(f.name) })
+	member, memberDone := start(f.member.cfg)
+	result := make(chan error, 1)
+	go func() {
+		result <- agent.Run(ctx, link.Link{
+			Cluster: f.name, URL: f.hub.lab.ServerURL, Identity: "agent-0", Version: "v0.1.0",
+			Hub: hub, Member: member, Events: event.New(member.GetEventRecorder(link.AgentManager)), Clock: clock.RealClock{},
+		})
+	}()
+	stop = func() error {
+		cancel()
+		return errors.Join(<-hubDone, <-memberDone)
+	}
+	return stop, result
+}
+
+func logged(t *testing.T) context.Context {
+	t.Helper()
+	return ctrl.LoggerInto(t.Context(), testr.New(t))
+}
+
+// row makes a row on the hub for a UnitedDeployment.
+func (f *fleet) row(t *testing.T, namespace, name string, replicas int32, deletion fleetv1alpha1.LeavePolicy) *fleetv1alpha1.MemberWork {
+	t.Helper()
+	manifest, err := os.ReadFile(filepath.Join("testdata", "united.json"))
+	require.NoError(t, err)
+	text := strings.NewReplacer(`"NAMESPACE"`, `"`+namespace+`"`, `"NAME"`, `"`+name+`"`).Replace(string(manifest))
+	content := &fleetv1alpha1.WorkContent{
+		ObjectMeta: metav1.ObjectMeta{Namespace: fleetv1alpha1.SystemNamespace, Name: fleetv1alpha1.ContentName([]byte("key"), []byte(text))},
+		Manifest:   text,
+	}
+	require.NoError(t, f.hub.Create(t.Context(), content))
+	row := &fleetv1alpha1.MemberWork{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: fleetv1alpha1.Namespace(f.name), Name: fleetv1alpha1.RowName("UnitedDeployment", namespace, name, "u"),
+			Finalizers: []string{keys.FleetRow},
+		},
+		Spec: fleetv1alpha1.MemberWorkSpec{
+			Source:   fleetv1alpha1.WorkSource{APIVersion: "apps.kruise.io/v1beta1", Kind: "UnitedDeployment", Namespace: namespace, Name: name, UID: "u"},
+			Content:  fleetv1alpha1.WorkContentSource{Ref: content.Name},
+			Patch:    runtime.RawExtension{Raw: grantPatch(replicas)},
+			Grant:    fleetv1alpha1.WorkGrant{Epoch: 1, Replicas: replicas},
+			Deletion: deletion,
+		},
+	}
+	require.NoError(t, f.hub.Create(t.Context(), row))
+	return row
+}
+
+func grantPatch(replicas int32) []byte {
+	return fmt.Appendf(nil, `{"spec":{"replicas":%d,"topology":{"subsets":[{"name":"a","replicas":%d}]}}}`, replicas, replicas)
+}
+
+// status waits until the row's status is as wanted and returns it.
+func (f *fleet) status(t *testing.T, row *fleetv1alpha1.MemberWork, what string, ok func(fleetv1alpha1.MemberWorkStatus) bool) fleetv1alpha1.MemberWorkStatus {
+	t.Helper()
+	now := &fleetv1alpha1.MemberWork{}
+	if !eventually(t, func() bool {
+		return f.hub.Get(t.Context(), client.ObjectKeyFromObject(row), now) == nil && ok(now.Status)
+	}) {
+		require.Failf(t, "row is not as wanted", "%s; its status is %+v", what, now.Status)
+	}
+	row.ObjectMeta = now.ObjectMeta
+	return now.Status
+}
+
+func (f *fleet) phase(t *testing.T, row *fleetv1alpha1.MemberWork, phase fleetv1alpha1.WorkPhase) fleetv1alpha1.MemberWorkStatus {
+	t.Helper()
+	return f.status(t, row, "phase "+string(phase), func(s fleetv1alpha1.MemberWorkStatus) bool { return s.Phase == phase })
+}
+
+func eventually(t *testing.T, ok func() bool) bool {
+	t.Helper()
+	deadline := time.NewTimer(patience)
+	defer deadline.Stop()
+	ticker := time.NewTicker(tick)
+	defer ticker.Stop()
+	for {
+		if ok() {
+			return true
+		}
+		select {
+		case <-deadline.C:
+			return false
+		case <-ticker.C:
+		}
+	}
+}
+
+// united reads the object in the member.
+func (f *fleet) united(t *testing.T, namespace, name string) *appsv1beta1.UnitedDeployment {
+	t.Helper()
+	ud := &appsv1beta1.UnitedDeployment{}
+	require.NoError(t, f.member.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, ud))
+	return ud
+}
+
+// play does what the member's own controller would: all pods there and available.
+func (f *fleet) play(t *testing.T, namespace, name string) {
+	t.Helper()
+	ud := f.united(t, namespace, name)
+	n := *ud.Spec.Replicas
+	ud.Status = appsv1beta1.UnitedDeploymentStatus{
+		ObservedGeneration: ud.Generation, Replicas: n, ReadyReplicas: n, AvailableReplicas: n, UpdatedReplicas: n, UpdatedReadyReplicas: n,
+		CurrentRevision: "r1", UpdatedRevision: "r1",
+		SubsetStatuses: []appsv1beta1.SubsetStatus{{Name: "a", Replicas: n, ReadyReplicas: n, AvailableReplicas: n, UpdatedReplicas: n, UpdatedReadyReplicas: n}},
+	}
+	require.NoError(t, f.member.Status().Update(t.Context(), ud))
+}
+
+func TestAgentAgainstTwoControlPlanes(t *testing.T) {
+	hub := startEnd(t, lab.Config{Name: "hub", ControlPlaneOnly: true, Audit: true}, "../../charts/hub/files/crds/*.yaml")
+	member := startEnd(t, lab.Config{Name: "east", ControlPlaneOnly: true, Audit: true}, "../../charts/member/files/crds/*.yaml")
+	hub.namespace(t, fleetv1alpha1.SystemNamespace)
+	member.namespace(t, "shop")
+	f := &fleet{hub: hub, member: member, name: "east"}
+	f.join(t, "hub-1", 1)
+	whole := t // An agent outlives the subtest that starts it.
+	stop, ended := f.run(whole)
+	defer func() { require.NoError(t, stop()) }()
+	own := &fleetv1alpha1.MemberCluster{}
+	owned := func(name string, reason string) func() bool {
+		return func() bool {
+			if hub.Get(t.Context(), client.ObjectKey{Name: name}, own) != nil {
+				return false
+			}
+			c := condition.Get(own.Status.Conditions, fleetv1alpha1.ConditionOwnedByThisHub)
+			return c != nil && c.Reason == reason
+		}
+	}
+
+	t.Run("the first hub claims the member and hears of it", func(t *testing.T) {
+		require.True(t, eventually(t, owned("east", agent.ReasonOwned)))
+		require.True(t, eventually(t, func() bool {
+			require.NoError(t, hub.Get(t.Context(), client.ObjectKey{Name: "east"}, own))
+			return condition.IsTrue(own.Status.Conditions, fleetv1alpha1.ConditionAPIHealthy)
+		}))
+		require.Equal(t, "v0.1.0", own.Status.AgentVersion)
+		require.Equal(t, "v1.36.3", own.Status.KubernetesVersion)
+		require.NotEmpty(t, own.Status.ClusterUID)
+		claim := &fleetv1alpha1.Membership{}
+		require.NoError(t, member.Get(t.Context(), client.ObjectKey{Name: fleetv1alpha1.MembershipName}, claim))
+		require.Equal(t, fleetv1alpha1.MembershipHub{UID: "hub-1", Cluster: "east", URL: hub.lab.ServerURL}, claim.Spec.Hub)
+		require.EqualValues(t, 1, claim.Status.Epoch)
+		require.True(t, eventually(t, func() bool {
+			lease := &coordinationv1.Lease{}
+			require.NoError(t, hub.Get(t.Context(), client.ObjectKey{Namespace: "fleet-east", Name: fleetv1alpha1.MemberLease}, lease))
+			return lease.Spec.RenewTime != nil && ptr.Deref(lease.Spec.HolderIdentity, "") == "agent-0"
+		}))
+	})
+
+	var row *fleetv1alpha1.MemberWork
+	t.Run("a row becomes an object, and is acknowledged when its controller has seen it", func(t *testing.T) {
+		row = f.row(t, "shop", "web", 5, fleetv1alpha1.LeaveDelete)
+		s := f.phase(t, row, fleetv1alpha1.WorkProgressing)
+		require.Zero(t, s.ObservedGeneration)
+		ud := f.united(t, "shop", "web")
+		require.Equal(t, string(row.UID), ud.Annotations[keys.FleetRowUID])
+		require.EqualValues(t, 5, *ud.Spec.Replicas)
+		line := &fleetv1alpha1.AppliedWork{}
+		require.True(t, eventually(t, func() bool {
+			return member.Get(t.Context(), client.ObjectKey{Name: row.Name}, line) == nil && line.Spec.Object.UID == string(ud.UID)
+		}))
+		require.Equal(t, "hub-1", line.Spec.HubUID)
+		f.play(t, "shop", "web")
+		s = f.phase(t, row, fleetv1alpha1.WorkHealthy)
+		require.Equal(t, row.Generation, s.ObservedGeneration)
+		require.EqualValues(t, 5, s.Counts.Available)
+	})
+
+	t.Run("what somebody changes is put back, and told once", func(t *testing.T) {
+		ud := f.united(t, "shop", "web")
+		change := []byte(`{"metadata":{"labels":{"app":"changed"}},"spec":{"replicas":1}}`)
+		require.NoError(t, member.Patch(t.Context(), ud, client.RawPatch(types.MergePatchType, change), client.FieldOwner("somebody")))
+		s := f.status(t, row, "drift told", func(s fleetv1alpha1.MemberWorkStatus) bool { return len(s.Drift) > 0 })
+		require.ElementsMatch(t, []string{"metadata.labels.app", "spec.replicas"}, s.Drift)
+		ud = f.united(t, "shop", "web")
+		require.EqualValues(t, 5, *ud.Spec.Replicas)
+		require.Equal(t, "web", ud.Labels["app"])
+		f.play(t, "shop", "web")
+		s = f.phase(t, row, fleetv1alpha1.WorkHealthy)
+		require.Empty(t, s.Drift, "the report after that has none")
+	})
+
+	t.Run("an object that was deleted here is made again", func(t *testing.T) {
+		was := f.united(t, "shop", "web")
+		require.NoError(t, member.Delete(t.Context(), was))
+		f.status(t, row, "progressing", func(s fleetv1alpha1.MemberWorkStatus) bool { return s.Phase == fleetv1alpha1.WorkProgressing })
+		require.True(t, eventually(t, func() bool {
+			ud := &appsv1beta1.UnitedDeployment{}
+			return member.Get(t.Context(), client.ObjectKeyFromObject(was), ud) == nil && ud.UID != was.UID
+		}))
+		f.play(t, "shop", "web")
+		f.phase(t, row, fleetv1alpha1.WorkHealthy)
+	})
+
+	t.Run("a new grant is acknowledged after the controller has seen it", func(t *testing.T) {
+		now := &fleetv1alpha1.MemberWork{}
+		require.NoError(t, hub.Get(t.Context(), client.ObjectKeyFromObject(row), now))
+		now.Spec.Patch.Raw = grantPatch(7)
+		require.NoError(t, hub.Update(t.Context(), now))
+		require.True(t, eventually(t, func() bool { return *f.united(t, "shop", "web").Spec.Replicas == 7 }))
+		s := f.phase(t, row, fleetv1alpha1.WorkProgressing)
+		require.Less(t, s.ObservedGeneration, now.Generation)
+		f.play(t, "shop", "web")
+		s = f.phase(t, row, fleetv1alpha1.WorkHealthy)
+		require.Equal(t, now.Generation, s.ObservedGeneration)
+	})
+
+	t.Run("an object that is not ours is not touched, and taken over only when it is gone", func(t *testing.T) {
+		foreign := f.united(t, "shop", "web").DeepCopy()
+		foreign.ObjectMeta = metav1.ObjectMeta{Namespace: "shop", Name: "foreign"}
+		require.NoError(t, member.Create(t.Context(), foreign))
+		blocked := f.row(t, "shop", "foreign", 3, fleetv1alpha1.LeaveDelete)
+		s := f.phase(t, blocked, fleetv1alpha1.WorkBlocked)
+		require.Equal(t, fleetv1alpha1.ReasonForeignObject, s.Reason)
+		require.Equal(t, foreign.ResourceVersion, f.united(t, "shop", "foreign").ResourceVersion)
+		require.NoError(t, member.Delete(t.Context(), foreign))
+		f.phase(t, blocked, fleetv1alpha1.WorkProgressing)
+		ours := f.united(t, "shop", "foreign")
+		require.EqualValues(t, 3, *ours.Spec.Replicas)
+
+		t.Log("withdrawn: it is replaced by somebody just before, and the new one stays (I11)")
+		require.NoError(t, stop())
+		require.NoError(t, <-ended)
+		require.NoError(t, member.Delete(t.Context(), ours))
+		foreign.ObjectMeta = metav1.ObjectMeta{Namespace: "shop", Name: "foreign"}
+		require.NoError(t, member.Create(t.Context(), foreign))
+		require.NoError(t, hub.Delete(t.Context(), blocked))
+		stop, ended = f.run(whole)
+		f.withdrawn(t, blocked)
+		require.Equal(t, foreign.ResourceVersion, f.united(t, "shop", "foreign").ResourceVersion)
+	})
+
+	t.Run("a namespace that is missing blocks, and frees when it is made", func(t *testing.T) {
+		late := f.row(t, "late", "web", 1, fleetv1alpha1.LeaveDelete)
+		s := f.phase(t, late, fleetv1alpha1.WorkBlocked)
+		require.Equal(t, fleetv1alpha1.ReasonNamespaceNotFound, s.Reason)
+		member.namespace(t, "late")
+		f.phase(t, late, fleetv1alpha1.WorkProgressing)
+		require.NoError(t, hub.Delete(t.Context(), late))
+		f.withdrawn(t, late)
+		require.True(t, apierrors.IsNotFound(member.Get(t.Context(), client.ObjectKey{Namespace: "late", Name: "web"}, &appsv1beta1.UnitedDeployment{})))
+	})
+
+	t.Run("what the member refuses is told with its words", func(t *testing.T) {
+		bad := f.row(t, "shop", "bad", 1, fleetv1alpha1.LeaveDelete)
+		now := &fleetv1alpha1.MemberWork{}
+		require.NoError(t, hub.Get(t.Context(), client.ObjectKeyFromObject(bad), now))
+		now.Spec.Patch.Raw = []byte(`{"spec":{"noSuchField":1}}`)
+		require.NoError(t, hub.Update(t.Context(), now))
+		s := f.phase(t, bad, fleetv1alpha1.WorkBlocked)
+		require.Equal(t, fleetv1alpha1.ReasonInvalid, s.Reason)
+		require.Contains(t, s.Message, "noSuchField")
+		require.NoError(t, hub.Delete(t.Context(), bad))
+		f.withdrawn(t, bad)
+	})
+
+	t.Run("an orphan keeps its life and loses our marks (I12)", func(t *testing.T) {
+		orphan := f.row(t, "shop", "orphan", 2, fleetv1alpha1.LeaveOrphan)
+		f.phase(t, orphan, fleetv1alpha1.WorkProgressing)
+		was := f.united(t, "shop", "orphan")
+		require.NoError(t, hub.Delete(t.Context(), orphan))
+		f.withdrawn(t, orphan)
+		ud := f.united(t, "shop", "orphan")
+		require.Equal(t, was.UID, ud.UID)
+		require.Equal(t, was.Spec, ud.Spec)
+		require.Equal(t, was.Labels, ud.Labels)
+		require.NotContains(t, ud.Annotations, keys.FleetRowUID)
+		for _, m := range ud.ManagedFields {
+			require.NotEqual(t, link.AgentManager, m.Manager)
+		}
+		require.True(t, apierrors.IsNotFound(member.Get(t.Context(), client.ObjectKey{Name: orphan.Name}, &fleetv1alpha1.AppliedWork{})))
+	})
+
+	t.Run("a restart writes nothing (I9)", func(t *testing.T) {
+		f.play(t, "shop", "web")
+		f.phase(t, row, fleetv1alpha1.WorkHealthy)
+		require.NoError(t, stop())
+		require.NoError(t, <-ended)
+		since := time.Now()
+		stop, ended = f.run(whole)
+		seen := ""
+		require.True(t, eventually(t, func() bool { // The new agent beats: it is up, and has had its first passes.
+			lease := &coordinationv1.Lease{}
+			require.NoError(t, hub.Get(t.Context(), client.ObjectKey{Namespace: "fleet-east", Name: fleetv1alpha1.MemberLease}, lease))
+			if lease.Spec.RenewTime == nil || lease.Spec.RenewTime.Time.Before(since.Add(2*time.Second)) {
+				return false
+			}
+			seen = lease.Spec.RenewTime.String()
+			return true
+		}))
+		require.NotEmpty(t, seen)
+		require.Empty(t, hub.writes(t, since))
+		require.Empty(t, member.writes(t, since))
+	})
+
+	t.Run("a second name for the member is refused and writes nothing here (I21)", func(t *testing.T) {
+		other := &fleet{hub: hub, member: member, name: "again"}
+		other.join(t, "hub-1", 1)
+		since := time.Now()
+		stopOther, endedOther := other.run(t)
+		row := other.row(t, "shop", "second", 1, fleetv1alpha1.LeaveDelete)
+		require.True(t, eventually(t, owned("again", agent.ReasonClaimedByOther)))
+		require.NoError(t, stopOther())
+		require.NoError(t, <-endedOther)
+		require.Empty(t, member.writes(t, since))
+		require.NoError(t, hub.Get(t.Context(), client.ObjectKeyFromObject(row), row))
+		require.Empty(t, row.Status.Phase)
+	})
+
+	t.Run("a leaving member works off its rows, drops the claim and ends", func(t *testing.T) {
+		require.NoError(t, hub.Get(t.Context(), client.ObjectKey{Name: "east"}, own))
+		require.NoError(t, hub.Delete(t.Context(), own))
+		require.NoError(t, hub.Delete(t.Context(), row))
+		f.withdrawn(t, row)
+		require.True(t, apierrors.IsNotFound(member.Get(t.Context(), client.ObjectKey{Namespace: "shop", Name: "web"}, &appsv1beta1.UnitedDeployment{})))
+		require.True(t, eventually(t, func() bool {
+			require.NoError(t, hub.Get(t.Context(), client.ObjectKey{Name: "east"}, own))
+			return condition.IsTrue(own.Status.Conditions, fleetv1alpha1.ConditionReleased)
+		}))
+		require.True(t, apierrors.IsNotFound(member.Get(t.Context(), client.ObjectKey{Name: fleetv1alpha1.MembershipName}, &fleetv1alpha1.Membership{})))
+		own.Finalizers = nil
+		require.NoError(t, hub.Update(t.Context(), own))
+		require.ErrorIs(t, <-ended, link.ErrLeft)
+	})
+
+	t.Run("a member that was away finds a tombstone and obeys it (I12)", func(t *testing.T) {
+		require.NoError(t, stop())
+		gone := &fleet{hub: hub, member: member, name: "north"}
+		gone.join(t, "hub-1", 1)
+		stopGone, endedGone := gone.run(t)
+		row := gone.row(t, "shop", "left", 2, fleetv1alpha1.LeaveDelete)
+		gone.phase(t, row, fleetv1alpha1.WorkProgressing)
+		require.NoError(t, stopGone())
+		require.NoError(t, <-endedGone)
+
+		t.Log("without a tombstone absence proves nothing")
+		gone.forget(t, row)
+		stopGone, endedGone = gone.run(t)
+		require.ErrorContains(t, <-endedGone, "knows no such cluster")
+		require.NoError(t, stopGone())
+		require.EqualValues(t, 2, *gone.united(t, "shop", "left").Spec.Replicas)
+
+		require.NoError(t, hub.Create(t.Context(), &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Namespace: fleetv1alpha1.SystemNamespace, Name: fleetv1alpha1.TombstoneName(own.Status.ClusterUID)},
+			Data:       map[string]string{link.TombstonePolicy: "Delete", link.TombstoneCluster: "north", link.TombstoneHubUID: "hub-1"},
+		}))
+		stop, ended = gone.run(whole)
+		require.ErrorIs(t, <-ended, link.ErrLeft)
+		require.True(t, apierrors.IsNotFound(member.Get(t.Context(), client.ObjectKey{Namespace: "shop", Name: "left"}, &appsv1beta1.UnitedDeployment{})))
+		require.True(t, apierrors.IsNotFound(member.Get(t.Context(), client.ObjectKey{Name: fleetv1alpha1.MembershipName}, &fleetv1alpha1.Membership{})))
+		lines := &fleetv1alpha1.AppliedWorkList{}
+		require.NoError(t, member.List(t.Context(), lines))
+		require.Empty(t, lines.Items)
+	})
+}
+
+// withdrawn waits for the report and lets the row go, as the hub does.
+func (f *fleet) withdrawn(t *testing.T, row *fleetv1alpha1.MemberWork) {
+	t.Helper()
+	now := &fleetv1alpha1.MemberWork{}
+	f.status(t, row, "withdrawn at its generation", func(s fleetv1alpha1.MemberWorkStatus) bool {
+		return s.Phase == fleetv1alpha1.WorkWithdrawn
+	})
+	require.NoError(t, f.hub.Get(t.Context(), client.ObjectKeyFromObject(row), now))
+	require.Equal(t, now.Generation, now.Status.ObservedGeneration)
+	now.Finalizers = nil
+	require.NoError(t, f.hub.Update(t.Context(), now))
+}
+
+// forget takes a cluster off the hub without asking its agent.
+func (f *fleet) forget(t *testing.T, row *fleetv1alpha1.MemberWork) {
+	t.Helper()
+	require.NoError(t, f.hub.Get(t.Context(), client.ObjectKeyFromObject(row), row))
+	row.Finalizers = nil
+	require.NoError(t, f.hub.Update(t.Context(), row))
+	require.NoError(t, f.hub.Delete(t.Context(), row))
+	mc := &fleetv1alpha1.MemberCluster{}
+	require.NoError(t, f.hub.Get(t.Context(), client.ObjectKey{Name: f.name}, mc))
+	mc.Finalizers = nil
+	require.NoError(t, f.hub.Update(t.Context(), mc))
+	require.NoError(t, f.hub.Delete(t.Context(), mc))
+}
