@@ -31,11 +31,11 @@ type Options struct {
 	Clock clock.PassiveClock
 }
 
-// Setup starts the Cleaner: one controller that lets withdrawn rows go and one that collects contents.
-//
 // +kubebuilder:rbac:groups=fleet.kruise.io,resources=memberworks,verbs=get;list;watch;create;update;patch;delete
 // +kubebuilder:rbac:groups=fleet.kruise.io,resources=workcontents,verbs=get;list;watch;create;delete
 // +kubebuilder:rbac:groups=fleet.kruise.io,resources=memberclusters,verbs=get;list;watch;patch
+
+// Setup starts the Cleaner: one controller that lets withdrawn rows go and one that collects contents.
 func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	err := mgr.GetFieldIndexer().IndexField(ctx, &fleetv1alpha1.MemberWork{}, contentIndex, func(o client.Object) []string {
 		return []string{o.(*fleetv1alpha1.MemberWork).Spec.Content.Ref}

@@ -63,13 +63,13 @@ type reconciler struct {
 	options Options
 }
 
-// Setup starts the controller.
-//
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=uniteddeployments,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=uniteddeployments/status,verbs=patch
 // +kubebuilder:rbac:groups=fleet.kruise.io,resources=memberclusters,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// Setup starts the controller.
 func Setup(mgr ctrl.Manager, o Options) error {
 	if err := errors.Join(expect.Register(metrics.Registry), metric.Register(metrics.Registry, planSeconds, rowWrites, waits)); err != nil {
 		return fmt.Errorf("register metrics: %w", err)

@@ -1,0 +1,151 @@
+package uniteddeployment
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/pkg/united"
+)
+
+// hook is a webhook that knows the clusters east (ready), west (ready, but not in the cache yet), north (not ready) and
+// south (not accepted); asking for the cluster down fails.
+func hook(t *testing.T) *Webhook {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	require.NoError(t, fleetv1alpha1.AddToScheme(scheme))
+	member := func(name string, accepted bool, ready metav1.ConditionStatus) client.Object {
+		return &fleetv1alpha1.MemberCluster{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec:       fleetv1alpha1.MemberClusterSpec{Accepted: accepted},
+			Status:     fleetv1alpha1.MemberClusterStatus{Conditions: []metav1.Condition{{Type: fleetv1alpha1.ConditionReady, Status: ready}}},
+		}
+	}
+	cached := []client.Object{
+		member("east", true, metav1.ConditionTrue), member("north", true, metav1.ConditionUnknown), member("south", false, metav1.ConditionTrue),
+	}
+	live := append([]client.Object{member("west", true, metav1.ConditionTrue)}, cached...)
+	reader := func(known []client.Object) client.Client {
+		return interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme).WithObjects(known...).Build(), interceptor.Funcs{
+			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+				if key.Name == "down" {
+					return errors.New("connection refused")
+				}
+				return c.Get(ctx, key, o, opts...)
+			},
+		})
+	}
+	dry := interceptor.NewClient(fake.NewClientBuilder().Build(), interceptor.Funcs{
+		Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error { return nil },
+	})
+	return &Webhook{
+		Webhook: united.Webhook{Client: dry, Options: united.Options{AllowClusters: true}},
+		Cache:   reader(cached), Live: reader(live),
+	}
+}
+
+// over is an object with one subset for each cluster; an empty name is none.
+func over(clusters ...string) *appsv1beta1.UnitedDeployment {
+	labels := map[string]string{"app": "web"}
+	ud := &appsv1beta1.UnitedDeployment{
+		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "shop"},
+		Spec: appsv1beta1.UnitedDeploymentSpec{
+			Replicas: ptr.To[int32](3),
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: appsv1beta1.SubsetTemplate{CloneSetTemplate: &appsv1beta1.CloneSetTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec: appsv1beta1.CloneSetSpec{Template: corev1.PodTemplateSpec{
+					ObjectMeta: metav1.ObjectMeta{Labels: labels},
+					Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: "app:1"}}},
+				}},
+			}},
+		},
+	}
+	for i, cluster := range clusters {
+		ud.Spec.Topology.Subsets = append(ud.Spec.Topology.Subsets, appsv1beta1.Subset{Name: string(rune('a' + i)), Cluster: cluster})
+	}
+	return ud
+}
+
+func TestWebhookJudgesClusters(t *testing.T) {
+	t.Parallel()
+	selected := over("")
+	selected.Spec.Topology.Subsets[0].ClusterSelector = &metav1.LabelSelector{}
+	broken := over("nowhere")
+	broken.Spec.Replicas = ptr.To[int32](-1)
+	tests := []struct {
+		name    string
+		old, ud *appsv1beta1.UnitedDeployment // old is nil on a creation
+		local   bool
+		refused []string // parts of the refusal
+		warning string
+	}{
+		{name: "a cluster that is ready is accepted", ud: over("east")},
+		{name: "a cluster that the cache lacks is looked up", ud: over("east", "west")},
+		{name: "selected clusters are not named", ud: selected},
+		{
+			name: "a cluster that does not exist is refused", ud: over("east", "nowhere"),
+			refused: []string{"spec.topology.subsets[1].cluster", `"nowhere"`, "create it", "or name another one"},
+		},
+		{
+			name: "each cluster that does not exist is told once", ud: over("nowhere", "nowhere", "nirgends"),
+			refused: []string{"subsets[0].cluster", "subsets[2].cluster"},
+		},
+		{name: "the rules come first", ud: broken, refused: []string{"spec.replicas"}},
+		{name: "an update may not name a cluster that does not exist", old: over("east"), ud: over("east", "nowhere"), refused: []string{"nowhere"}},
+		{name: "a cluster that has left does not stand in the way of a change", old: over("gone"), ud: over("gone", "east")},
+		{name: "nor of a label", old: over("gone"), ud: over("gone")},
+		{
+			name: "clusters that take nothing now are worth a warning", ud: over("east", "south", "north"),
+			warning: "not accepted or not ready: north, south",
+		},
+		{name: "but only once", old: over("north"), ud: over("north", "east")},
+		{name: "without clusters nothing runs the object", ud: over(""), warning: "nothing runs this object: give each subset cluster or clusterSelector"},
+		{name: "taking off all clusters is worth the same warning", old: over("east"), ud: over(""), warning: "no subset names a cluster"},
+		{name: "but where the member stack runs beside the hub, it runs the object", ud: over(""), local: true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w := hook(t)
+			w.LocalMember = tt.local
+			warnings, err := w.ValidateCreate(t.Context(), tt.ud)
+			if tt.old != nil {
+				warnings, err = w.ValidateUpdate(t.Context(), tt.old, tt.ud)
+			}
+			if len(tt.refused) > 0 {
+				require.True(t, apierrors.IsInvalid(err), "%v", err)
+				for _, part := range tt.refused {
+					require.ErrorContains(t, err, part)
+				}
+				return
+			}
+			require.NoError(t, err)
+			if tt.warning == "" {
+				require.Empty(t, warnings)
+				return
+			}
+			require.Len(t, warnings, 1)
+			require.Contains(t, warnings[0], tt.warning)
+		})
+	}
+}
+
+func TestWebhookPassesOnWhatItCantRead(t *testing.T) {
+	t.Parallel()
+	_, err := hook(t).ValidateCreate(t.Context(), over("down"))
+	require.ErrorContains(t, err, "get member cluster down: connection refused")
+	require.False(t, apierrors.IsInvalid(err), "no answer is no verdict")
+}
