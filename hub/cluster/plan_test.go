@@ -347,6 +347,12 @@ func TestStatus(t *testing.T) {
 			w.heartbeat = VerdictStale
 			return w
 		}(), result{}, fleetv1alpha1.ClusterUnreachable, ReasonHeartbeatLost, []string{EventUnreachable}},
+		{"I18: a push member whose kubeconfig the hub has lost", func() *world {
+			w := settled().was(fleetv1alpha1.ClusterReady, metav1.ConditionTrue)
+			w.mc.Spec.Mode, w.heartbeat = fleetv1alpha1.ModePush, VerdictStale
+			w.push = pushState{checked: true, refused: &refusal{reason: ReasonSecretNotFound, message: "Secret a/b does not exist"}}
+			return w
+		}(), result{}, fleetv1alpha1.ClusterReady, ReasonSecretNotFound, nil},
 		{"a member that comes back", settled().was(fleetv1alpha1.ClusterUnreachable, metav1.ConditionFalse), result{},
 			fleetv1alpha1.ClusterReady, ReasonReady, []string{EventRecovered}},
 		{"a member of another hub", settled().agent(fleetv1alpha1.ConditionOwnedByThisHub, metav1.ConditionFalse), result{},

@@ -21,6 +21,7 @@ const (
 	ReasonRenewing           = "Renewing"
 	ReasonNeverSeen          = "NeverSeen"
 	ReasonHeartbeatLost      = "HeartbeatLost"
+	ReasonHubSideFault       = "HubSideFault"
 	ReasonNoRequest          = "NoRequest"
 	ReasonRequestDenied      = "RequestDenied"
 	ReasonCertificateSigned  = "CertificateSigned"
@@ -97,6 +98,8 @@ func phase(o observed) fleetv1alpha1.ClusterPhase {
 		return fleetv1alpha1.ClusterLeaving
 	case !o.mc.Spec.Accepted:
 		return fleetv1alpha1.ClusterPending
+	case o.heartbeat == VerdictStale && hubSide(o):
+		return o.mc.Status.Phase // it says nothing of the member
 	case o.heartbeat == VerdictStale:
 		return fleetv1alpha1.ClusterUnreachable
 	case o.heartbeat == VerdictFresh && ownership != nil && ownership.Status == metav1.ConditionTrue && rightIdentity(o):
@@ -104,6 +107,11 @@ func phase(o observed) fleetv1alpha1.ClusterPhase {
 	default:
 		return fleetv1alpha1.ClusterJoining
 	}
+}
+
+// hubSide tells whether the member is silent because the hub can't call it: what it calls with is missing or refused here.
+func hubSide(o observed) bool {
+	return o.mc.Spec.Mode == fleetv1alpha1.ModePush && o.push.refused != nil
 }
 
 // rightIdentity tells whether the agent reports no other identity than the one that the cluster joined with.
@@ -175,6 +183,9 @@ func freshness(o observed) finding {
 	suffix := ""
 	if o.push.problem != "" {
 		suffix = "; the last try to connect: " + o.push.problem
+	}
+	if o.heartbeat != VerdictFresh && hubSide(o) {
+		return unknown(ReasonHubSideFault, "The hub can't call the member: "+o.push.refused.message)
 	}
 	switch o.heartbeat {
 	case VerdictFresh:
@@ -254,7 +265,7 @@ func changes(o observed, p plan, done result, next fleetv1alpha1.MemberClusterSt
 		return events
 	case next.Phase == fleetv1alpha1.ClusterPending:
 		return nil
-	case former == VerdictFresh && o.heartbeat == VerdictStale:
+	case former == VerdictFresh && o.heartbeat == VerdictStale && !hubSide(o):
 		c := condition.Get(next.Conditions, fleetv1alpha1.ConditionHeartbeatFresh)
 		events = append(events, unreachable(c.Message))
 	case former == VerdictStale && o.heartbeat == VerdictFresh:
