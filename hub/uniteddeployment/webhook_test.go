@@ -100,7 +100,7 @@ func TestWebhookJudgesClusters(t *testing.T) {
 			refused: []string{"spec.topology.subsets[1].cluster", `"nowhere"`, "create it", "or name another one"},
 		},
 		{
-			name: "each cluster that does not exist is told once", ud: over("nowhere", "nowhere", "nirgends"),
+			name: "all clusters that do not exist are told at once", ud: over("nowhere", "nowhere", "nirgends"),
 			refused: []string{"subsets[0].cluster", "subsets[2].cluster"},
 		},
 		{name: "the rules come first", ud: broken, refused: []string{"spec.replicas"}},

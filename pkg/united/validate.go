@@ -310,7 +310,7 @@ func validateNumbers(ud *appsv1beta1.UnitedDeployment, path *field.Path) field.E
 		faults = append(faults, field.Invalid(path, bounded,
 			"every subset has maxReplicas, so not every number of replicas fits: remove it from one of them"))
 	}
-	if len(faults) > 0 || elastic || ud.Spec.Replicas == nil {
+	if len(faults) > 0 || elastic || ud.Spec.Replicas == nil || total < 0 {
 		return faults
 	}
 	switch {

@@ -1,0 +1,299 @@
+package united
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/pods"
+)
+
+type (
+	object = appsv1beta1.UnitedDeployment
+	part   = appsv1beta1.Subset
+)
+
+// subsets replaces the subsets.
+func subsets(list ...part) func(*object) {
+	return func(ud *object) { ud.Spec.Topology.Subsets = list }
+}
+
+// in sets the cluster of all subsets.
+func in(cluster string) func(*object) {
+	return func(ud *object) {
+		for i := range ud.Spec.Topology.Subsets {
+			ud.Spec.Topology.Subsets[i].Cluster = cluster
+		}
+	}
+}
+
+// partitions sets partitions.
+func partitions(p map[string]int32) func(*object) {
+	return func(ud *object) { ud.Spec.UpdateStrategy.ManualUpdate = &appsv1beta1.ManualUpdate{Partitions: p} }
+}
+
+// reallocation sets both bounds; an empty one is left out.
+func reallocation(surge, unavailable string) func(*object) {
+	return func(ud *object) {
+		r := &pods.Reallocation{}
+		if surge != "" {
+			r.MaxSurge = number(surge)
+		}
+		if unavailable != "" {
+			r.MaxUnavailable = number(unavailable)
+		}
+		ud.Spec.Topology.Placement = &pods.Placement{Reallocation: r}
+	}
+}
+
+// all applies changes in turn.
+func all(changes ...func(*object)) func(*object) {
+	return func(ud *object) {
+		for _, c := range changes {
+			c(ud)
+		}
+	}
+}
+
+// valid are objects that pass, each near the edge of a rule.
+func TestValidObjects(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name   string
+		base   func() *object
+		change func(*object)
+	}{
+		{"a CloneSet over three subsets", web, nil},
+		{"a StatefulSet", stateful, nil},
+		{"a Deployment", deployment, nil},
+		{"numbers that leave a rest for a subset without one", web, subsets(part{Name: "a", Replicas: number("60%")}, part{Name: "b"})},
+		{"numbers that add up", web, subsets(part{Name: "a", Replicas: number("60%")}, part{Name: "b", Replicas: number("4")})},
+		{"0% and 100%", web, subsets(part{Name: "a", Replicas: number("100%")}, part{Name: "b", Replicas: number("0%")})},
+		{
+			"a minimum that equals the maximum, and a subset without a maximum", web,
+			subsets(part{Name: "a", MinReplicas: number("2"), MaxReplicas: number("20%")}, part{Name: "b"}),
+		},
+		{"partitions of subsets that there are", web, partitions(map[string]int32{"a": 0, "c": 1000})},
+		{"a partition of 0 with a Deployment", deployment, partitions(map[string]int32{"a": 0})},
+		{"a partition of 0 in a StatefulSet's template, as Kubernetes writes it", stateful, func(ud *object) {
+			ud.Spec.Template.StatefulSetTemplate.Spec.UpdateStrategy.RollingUpdate = &appsv1.RollingUpdateStatefulSetStrategy{Partition: ptr.To[int32](0)}
+		}},
+		{"replicas in a CloneSet's template, which are overwritten", web, func(ud *object) {
+			ud.Spec.Template.CloneSetTemplate.Spec.Replicas = ptr.To[int32](3)
+		}},
+		{"a patch of a label that nobody selects by", web, subsets(part{Name: "a", Patch: raw(`{"metadata": {"labels": {"tier": "x"}}}`)})},
+		{"subsets in clusters", web, in("east")},
+		{"every subset with a maximum, in clusters", web, all(subsets(part{Name: "a", MaxReplicas: number("3")}), in("east"))},
+		{"a selector of clusters that selects all", web, subsets(part{Name: "a", ClusterSelector: &metav1.LabelSelector{}})},
+		{"a move without surge that may be unavailable", web, all(in("east"), reallocation("0", "1%"))},
+		{"a surge of its own", web, all(in("east"), reallocation("1", ""))},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			ud := tt.base()
+			if tt.change != nil {
+				tt.change(ud)
+			}
+			Default(ud)
+			require.Empty(t, Validate(ud, Options{AllowClusters: true}))
+			require.Empty(t, ValidateUpdate(ud, ud, Options{AllowClusters: true}))
+		})
+	}
+}
+
+func TestInvalidObjects(t *testing.T) {
+	t.Parallel()
+	set := func(ud *object) *appsv1beta1.CloneSetTemplateSpec { return ud.Spec.Template.CloneSetTemplate }
+	sub := "spec.topology.subsets"
+	template := "spec.template.cloneSetTemplate"
+	tests := []struct {
+		name   string
+		base   func() *object
+		change func(*object)
+		field  string // of the only fault
+		want   string // a part of its message: the value and the way out
+	}{
+		{"negative replicas", web, func(ud *object) { ud.Spec.Replicas = ptr.To[int32](-1) }, "spec.replicas", "-1: must be 0 or more"},
+		{"a negative history", web, func(ud *object) { ud.Spec.RevisionHistoryLimit = ptr.To[int32](-1) }, "spec.revisionHistoryLimit", "0 or more"},
+		{"no selector", web, func(ud *object) { ud.Spec.Selector = nil }, "spec.selector", "name labels of the template"},
+		{"an empty selector", web, func(ud *object) { ud.Spec.Selector = &metav1.LabelSelector{} }, "spec.selector", "would select every pod"},
+		{"a selector that can't be read", web, func(ud *object) {
+			ud.Spec.Selector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "app", Operator: "Near"}}
+		}, "spec.selector", `"Near" is not a valid label selector operator`},
+		{"a workload that the selector misses", web, func(ud *object) { set(ud).Labels = map[string]string{"app": "shop"} },
+			template + ".metadata.labels", `"app=shop": spec.selector asks for app=web: add that label here, or take it off spec.selector`},
+		{"pods that the selector misses", web, func(ud *object) { set(ud).Spec.Template.Labels = map[string]string{"tier": "x"}; set(ud).Spec.Selector = nil },
+			template + ".spec.template.metadata.labels", "spec.selector asks for app=web"},
+		{"pods that the template's own selector misses", web, func(ud *object) {
+			set(ud).Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web", "tier": "x"}}
+		}, template + ".spec.template.metadata.labels", template + ".spec.selector asks for tier=x"},
+		{"no template", web, func(ud *object) { ud.Spec.Template = appsv1beta1.SubsetTemplate{} }, "spec.template", "set one of"},
+		{"two templates", web, func(ud *object) { ud.Spec.Template.StatefulSetTemplate = stateful().Spec.Template.StatefulSetTemplate },
+			"spec.template", "2 kinds of workload are set: keep one"},
+		{"a template that is not served", web, func(ud *object) {
+			ud.Spec.Template = appsv1beta1.SubsetTemplate{AdvancedStatefulSetTemplate: &appsv1beta1.AdvancedStatefulSetTemplateSpec{}}
+		}, "spec.template.advancedStatefulSetTemplate", "not served yet: use statefulSetTemplate or cloneSetTemplate"},
+		{"replicas in a Deployment's template", deployment, func(ud *object) { ud.Spec.Template.DeploymentTemplate.Spec.Replicas = ptr.To[int32](1) },
+			"spec.template.deploymentTemplate.spec.replicas", "set for each subset by the controller: leave it out"},
+		{"replicas in a StatefulSet's template", stateful, func(ud *object) { ud.Spec.Template.StatefulSetTemplate.Spec.Replicas = ptr.To[int32](1) },
+			"spec.template.statefulSetTemplate.spec.replicas", "leave it out"},
+		{"a partition in a StatefulSet's template", stateful, func(ud *object) {
+			ud.Spec.Template.StatefulSetTemplate.Spec.UpdateStrategy.RollingUpdate = &appsv1.RollingUpdateStatefulSetStrategy{Partition: ptr.To[int32](2)}
+		}, "spec.template.statefulSetTemplate.spec.updateStrategy.rollingUpdate.partition", "use spec.updateStrategy.manualUpdate.partitions"},
+		{"names of pods in a CloneSet's template", web, func(ud *object) { set(ud).Spec.ScaleStrategy.PodsToDelete = []string{"web-a-x-y"} },
+			template + ".spec.scaleStrategy.podsToDelete", "name them in the subset's CloneSet"},
+		{"a subset without a name", web, subsets(part{}), sub + "[0].name", "a lowercase RFC 1123 label"},
+		{"a subset's name that is no label", web, subsets(part{Name: "Zone_A"}), sub + "[0].name", `"Zone_A"`},
+		{"two subsets of a name", web, subsets(part{Name: "a"}, part{Name: "a"}), sub + "[1].name", `Duplicate value: "a"`},
+		{"a patch that is no patch", web, subsets(part{Name: "a", Patch: raw(`[1]`)}), sub + "[0].patch", "patch of subset a"},
+		{"a patch with a field that pods do not have", web, subsets(part{Name: "a", Patch: raw(`{"spec": {"replicas": 2}}`)}),
+			sub + "[0].patch", `unknown field "spec.replicas"`},
+		{"a patch of a label that the selector asks for", web, subsets(part{Name: "a", Patch: raw(`{"metadata": {"labels": {"app": "x"}}}`)}),
+			sub + "[0].patch", "does not match the patched pods"},
+		{"a patch of a label that is ours", web, subsets(part{Name: "a", Patch: raw(`{"metadata": {"labels": {"apps.kruise.io/subset-name": "x"}}}`)}),
+			sub + "[0].patch", "the label apps.kruise.io/subset-name is the controller's"},
+		{"a percentage above 100", web, subsets(part{Name: "a", Replicas: number("101%")}, part{Name: "b"}), sub + "[0].replicas", `"101%": must be a number`},
+		{"half a percent", web, subsets(part{Name: "a", Replicas: number("0.5%")}, part{Name: "b"}), sub + "[0].replicas", "whole percentage"},
+		{"a word", web, subsets(part{Name: "a", Replicas: ptr.To(intstr.FromString("half"))}, part{Name: "b"}), sub + "[0].replicas", `"half"`},
+		{"a negative number", web, subsets(part{Name: "a", Replicas: number("-1")}, part{Name: "b"}), sub + "[0].replicas", `"-1"`},
+		{"a negative minimum", web, subsets(part{Name: "a", MinReplicas: number("-1")}), sub + "[0].minReplicas", `"-1"`},
+		{"a maximum above 100%", web, subsets(part{Name: "a", MaxReplicas: number("200%")}, part{Name: "b"}), sub + "[0].maxReplicas", `"200%"`},
+		{"replicas beside a minimum in another subset", web, subsets(part{Name: "a", Replicas: number("1")}, part{Name: "b", MinReplicas: number("1")}),
+			sub + "[0].replicas", "use one of the two forms in all subsets"},
+		{"a minimum above the maximum", web, subsets(part{Name: "a", MinReplicas: number("3"), MaxReplicas: number("2")}, part{Name: "b"}),
+			sub + "[0].minReplicas", "3 > 2 of 10 replicas"},
+		{"a minimum in percent above the maximum", web, subsets(part{Name: "a", MinReplicas: number("50%"), MaxReplicas: number("4")}, part{Name: "b"}),
+			sub + "[0].minReplicas", "5 > 4 of 10 replicas"},
+		{"a minimum and no replicas", web, all(subsets(part{Name: "a", MinReplicas: number("3")}), func(ud *object) { ud.Spec.Replicas = nil }),
+			"spec.replicas", "say how many replicas there are in all"},
+		{"a maximum in every subset", web, subsets(part{Name: "a", MaxReplicas: number("9")}, part{Name: "b", MaxReplicas: number("9")}),
+			sub, "remove it from one of them"},
+		{"numbers above the total", web, subsets(part{Name: "a", Replicas: number("60%")}, part{Name: "b", Replicas: number("5")}),
+			sub, "subsets ask for 11 replicas, more than spec.replicas (10)"},
+		{"numbers below the total and none to take the rest", web, subsets(part{Name: "a", Replicas: number("60%")}, part{Name: "b", Replicas: number("3")}),
+			sub, "subsets ask for 9 of 10 replicas"},
+		{"a partition of a subset that there is not", web, partitions(map[string]int32{"d": 1}),
+			"spec.updateStrategy.manualUpdate.partitions[d]", "there is no subset d: name one of [a b c]"},
+		{"a negative partition", web, partitions(map[string]int32{"a": -1}), "spec.updateStrategy.manualUpdate.partitions[a]", "use 0 to update"},
+		{"a partition of a Deployment", deployment, partitions(map[string]int32{"a": 1}),
+			"spec.updateStrategy.manualUpdate.partitions[a]", "a Deployment can't keep pods at the old revision"},
+		{"a partition of pods that users delete", web, all(partitions(map[string]int32{"a": 1}), func(ud *object) {
+			set(ud).Spec.UpdateStrategy.Type = appsv1beta1.CloneSetOnDelete
+		}), "spec.updateStrategy.manualUpdate.partitions[a]", "OnDelete"},
+		{"an update strategy that there is not", web, func(ud *object) { ud.Spec.UpdateStrategy.Type = "Waves" }, "spec.updateStrategy.type", `"Waves"`},
+		{"the strategy Adaptive", web, func(ud *object) { ud.Spec.Topology.ScheduleStrategy.Type = appsv1beta1.ScheduleAdaptive },
+			"spec.topology.scheduleStrategy.type", "not served yet: use Fixed"},
+		{"settings of Adaptive", web, func(ud *object) { ud.Spec.Topology.ScheduleStrategy.Adaptive = &appsv1beta1.AdaptiveScheduleStrategy{} },
+			"spec.topology.scheduleStrategy.adaptive", "leave it out"},
+		{"placement without clusters", web, reallocation("1", ""), "spec.topology.placement", "give each subset cluster or clusterSelector, or remove placement"},
+		{"a subset without a cluster among others", web, all(in("east"), func(ud *object) { ud.Spec.Topology.Subsets[1].Cluster = "" }),
+			sub + "[1].cluster", "either every subset names a cluster or none does"},
+		{"a cluster and a selector of clusters", web, all(in("east"), func(ud *object) { ud.Spec.Topology.Subsets[0].ClusterSelector = &metav1.LabelSelector{} }),
+			sub + "[0].clusterSelector", "remove one of them"},
+		{"a selector of clusters that can't be read", web, subsets(part{Name: "a", ClusterSelector: &metav1.LabelSelector{
+			MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "region", Operator: "In"}},
+		}}), sub + "[0].clusterSelector", "values"},
+		{"too many subsets in a cluster", web, func(ud *object) {
+			ud.Spec.Topology.Subsets = nil
+			for _, name := range strings.Split("a b c d e f g h i j k l m n o p q r s t u", " ") {
+				ud.Spec.Topology.Subsets = append(ud.Spec.Topology.Subsets, part{Name: name, Cluster: "east"})
+			}
+		}, sub, "cluster east is named by 21 subsets, 20 is the most"},
+		{"a surge above 100%", web, all(in("east"), reallocation("120%", "")), "spec.topology.placement.reallocation.maxSurge", `"120%"`},
+		{"a negative unavailability", web, all(in("east"), reallocation("", "-1")), "spec.topology.placement.reallocation.maxUnavailable", `"-1"`},
+		{"neither surge nor unavailability", web, all(in("east"), reallocation("0%", "0")), "spec.topology.placement.reallocation.maxSurge", "raise one of them"},
+		{"no surge, and unavailability at its default", web, all(in("east"), reallocation("0", "")), "spec.topology.placement.reallocation.maxSurge", "raise one of them"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			ud := tt.base()
+			tt.change(ud)
+			Default(ud)
+			faults := Validate(ud, Options{AllowClusters: true})
+			require.Len(t, faults, 1, "%v", faults)
+			require.Equal(t, tt.field, faults[0].Field)
+			require.Contains(t, faults[0].Error(), tt.want)
+		})
+	}
+}
+
+func TestClustersNeedAHub(t *testing.T) {
+	t.Parallel()
+	ud := web()
+	subsets(part{Name: "a", Cluster: "east"}, part{Name: "b", ClusterSelector: &metav1.LabelSelector{}})(ud)
+	faults := Validate(ud, Options{})
+	require.Len(t, faults, 2)
+	require.Equal(t, "spec.topology.subsets[0].cluster", faults[0].Field)
+	require.Equal(t, "spec.topology.subsets[1].clusterSelector", faults[1].Field)
+	require.Contains(t, faults[0].Detail, "apply the object on the hub, or remove this field")
+}
+
+func TestCloneSetTemplateIsJudgedAsACloneSet(t *testing.T) {
+	t.Parallel()
+	ud := web()
+	ud.Spec.Template.CloneSetTemplate.Spec.Replicas = ptr.To[int32](3)
+	judge := func(s *appsv1beta1.CloneSetSpec, path *field.Path) field.ErrorList {
+		require.Nil(t, s.Replicas, "the subsets say how many there are")
+		return field.ErrorList{field.Forbidden(path.Child("lifecycle"), "not served yet")}
+	}
+	faults := Validate(ud, Options{CloneSet: judge})
+	require.Len(t, faults, 1)
+	require.Equal(t, "spec.template.cloneSetTemplate.spec.lifecycle", faults[0].Field)
+	require.Empty(t, Validate(deployment(), Options{CloneSet: judge}))
+}
+
+func TestValidateUpdate(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name   string
+		base   func() *object
+		change func(*object)
+		field  string // of the only fault; empty: accepted
+	}{
+		{"the template may change", web, func(ud *object) { ud.Spec.Template.CloneSetTemplate.Spec.Template.Spec.Containers[0].Image = "app:2" }, ""},
+		{"the kind of workload may change", web, func(ud *object) { ud.Spec.Template = deployment().Spec.Template }, ""},
+		{"subsets may come and go", web, subsets(part{Name: "b"}, part{Name: "d", Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}}}), ""},
+		{"the selector may not change", web, func(ud *object) {
+			ud.Spec.Selector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "app", Operator: metav1.LabelSelectorOpExists}}
+		}, "spec.selector"},
+		{"the place of a subset may not change, wherever in the list it is", web, subsets(part{Name: "x"}, part{Name: "a", NodeSelectorTerm: ptr.To(term("zone", "b"))}),
+			"spec.topology.subsets[1].nodeSelectorTerm"},
+		{"tolerations of a subset may not change", web, subsets(part{Name: "a", Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}}}),
+			"spec.topology.subsets[0].tolerations"},
+		{"some fields of a StatefulSet may change", stateful, func(ud *object) {
+			s := &ud.Spec.Template.StatefulSetTemplate.Spec
+			s.Template.Spec.Containers[0].Image = "app:2"
+			s.UpdateStrategy.Type = appsv1.OnDeleteStatefulSetStrategyType
+			s.MinReadySeconds = 5
+			s.Ordinals = &appsv1.StatefulSetOrdinals{Start: 1}
+			s.PersistentVolumeClaimRetentionPolicy = &appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{}
+		}, ""},
+		{"others may not", stateful, func(ud *object) { ud.Spec.Template.StatefulSetTemplate.Spec.ServiceName = "other" },
+			"spec.template.statefulSetTemplate.spec"},
+		{"what is invalid in itself is refused as at creation", web, func(ud *object) { ud.Spec.Replicas = ptr.To[int32](-1) }, "spec.replicas"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			old, ud := tt.base(), tt.base()
+			tt.change(ud)
+			faults := ValidateUpdate(old, ud, Options{})
+			if tt.field == "" {
+				require.Empty(t, faults)
+				return
+			}
+			require.Len(t, faults, 1, "%v", faults)
+			require.Equal(t, tt.field, faults[0].Field)
+		})
+	}
+}

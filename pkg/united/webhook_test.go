@@ -1,0 +1,228 @@
+package united
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/flotilla-io/flotilla/apis/keys"
+)
+
+// hook is a webhook whose apiserver completes a template by its restart policy, finds fault with an image, a zone and a
+// toleration, and counts how often it was asked.
+func hook(t *testing.T) (*Webhook, *int) {
+	t.Helper()
+	asked := 0
+	c := interceptor.NewClient(fake.NewClientBuilder().Build(), interceptor.Funcs{
+		Create: func(_ context.Context, _ client.WithWatch, o client.Object, _ ...client.CreateOption) error {
+			asked++
+			p := o.(*corev1.PodTemplate)
+			require.Equal(t, "shop", p.Namespace)
+			spec, path := &p.Template.Spec, field.NewPath("template", "spec")
+			var faults field.ErrorList
+			switch spec.Containers[0].Image {
+			case "bad":
+				faults = append(faults, field.Invalid(path.Child("containers").Index(0).Child("image"), "bad", "is bad"))
+			case "down":
+				return errors.New("connection refused")
+			}
+			if a := spec.Affinity; a != nil {
+				terms := path.Child("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
+				if e := a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchExpressions; e[0].Key == "bad" {
+					faults = append(faults, field.Invalid(terms.Index(0).Child("matchExpressions").Index(0).Child("key"), "bad", "is bad"))
+				}
+			}
+			if tol := spec.Tolerations; len(tol) > 0 && tol[0].Key == "bad" {
+				faults = append(faults, field.Invalid(path.Child("tolerations").Index(0).Child("key"), "bad", "is bad"))
+			}
+			if len(faults) > 0 {
+				return apierrors.NewInvalid(schema.GroupKind{Kind: "PodTemplate"}, "", faults)
+			}
+			if spec.RestartPolicy == "" {
+				spec.RestartPolicy = corev1.RestartPolicyAlways
+			}
+			return nil
+		},
+	})
+	return &Webhook{Client: c}, &asked
+}
+
+// request is the context of an admission request; old is nil on a creation.
+func request(t *testing.T, old *object) context.Context {
+	t.Helper()
+	req := admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{Namespace: "shop"}}
+	if old != nil {
+		text, err := json.Marshal(old)
+		require.NoError(t, err)
+		req.OldObject = runtime.RawExtension{Raw: text}
+	}
+	return admission.NewContextWithRequest(t.Context(), req)
+}
+
+func TestWebhookDefaultsTemplates(t *testing.T) {
+	t.Parallel()
+	claims := func(ud *object) {
+		ud.Spec.Template.StatefulSetTemplate.Spec.VolumeClaimTemplates = []corev1.PersistentVolumeClaim{{}}
+	}
+	tests := []struct {
+		name   string
+		ud     func() *object
+		update bool // of an equal object
+		keep   bool
+		asked  int
+		done   bool // the template has got its defaults
+	}{
+		{name: "a new StatefulSet template is completed", ud: stateful, asked: 1, done: true},
+		{name: "one that did not change is left as it is", ud: stateful, update: true},
+		{name: "with the gate it is left as it is", ud: stateful, keep: true},
+		{name: "a slice is left as the hub sent it", ud: func() *object {
+			ud := stateful()
+			ud.Annotations = map[string]string{keys.FleetRowUID: "1"}
+			return ud
+		}},
+		{name: "a CloneSet template is left to CloneSet's own webhook", ud: web},
+		{name: "a Deployment template is left to the apiserver", ud: deployment},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w, asked := hook(t)
+			w.KeepTemplates = tt.keep
+			ud := tt.ud()
+			if ud.Spec.Template.StatefulSetTemplate != nil {
+				claims(ud)
+			}
+			var old *object
+			if tt.update {
+				full := corev1.PersistentVolumeFilesystem
+				ud.Spec.Template.StatefulSetTemplate.Spec.VolumeClaimTemplates[0].Spec.VolumeMode = &full
+				old = ud.DeepCopy()
+			}
+			require.NoError(t, w.Default(request(t, old), ud))
+			require.Equal(t, tt.asked, *asked)
+			require.Equal(t, ptr.To[int32](10), ud.Spec.RevisionHistoryLimit)
+			member, _ := TemplateOf(&ud.Spec.Template)
+			require.Equal(t, tt.done, member.Pod.Spec.RestartPolicy == corev1.RestartPolicyAlways)
+			if tt.done {
+				require.NotNil(t, member.Claims[0].Spec.VolumeMode)
+			}
+		})
+	}
+}
+
+func TestWebhookRefuses(t *testing.T) {
+	t.Parallel()
+	image := func(image string) func(*object) {
+		return func(ud *object) { ud.Spec.Template.CloneSetTemplate.Spec.Template.Spec.Containers[0].Image = image }
+	}
+	patch := subsets(part{Name: "a", Patch: raw(`{"spec": {"containers": [{"name": "app", "image": "bad"}]}}`)})
+	place := subsets(
+		part{Name: "a", NodeSelectorTerm: ptr.To(term("bad", "x"))},
+		part{Name: "b", Tolerations: []corev1.Toleration{{Key: "bad", Operator: corev1.TolerationOpExists}}},
+	)
+	tests := []struct {
+		name   string
+		change func(*object)
+		want   []string // empty: accepted
+	}{
+		{"a valid object is accepted", func(*object) {}, nil},
+		{"what the rules refuse", func(ud *object) { ud.Spec.Replicas = ptr.To[int32](-1) }, []string{"spec.replicas"}},
+		{"pods that the apiserver finds invalid", image("bad"), []string{"spec.template.cloneSetTemplate.spec.template.spec.containers[0].image"}},
+		{"a patch that makes pods invalid", patch, []string{"spec.topology.subsets[0].patch.spec.containers[0].image"}},
+		{"a place that the apiserver finds invalid", place, []string{
+			"spec.topology.subsets[0].nodeSelectorTerm.matchExpressions[0].key", "spec.topology.subsets[1].tolerations[0].key",
+		}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w, _ := hook(t)
+			check := func(err error) {
+				if len(tt.want) == 0 {
+					require.NoError(t, err)
+					return
+				}
+				require.True(t, apierrors.IsInvalid(err), "%v", err)
+				for _, path := range tt.want {
+					require.ErrorContains(t, err, path)
+				}
+			}
+			ud := web()
+			tt.change(ud)
+			_, err := w.ValidateCreate(request(t, nil), ud)
+			check(err)
+			old := web()
+			old.Spec.Topology.Subsets = []part{{Name: "old"}}
+			_, err = w.ValidateUpdate(request(t, old), old, ud)
+			check(err)
+		})
+	}
+}
+
+func TestWebhookAsksOnlyForWhatIsNew(t *testing.T) {
+	t.Parallel()
+	old := web()
+	subsets(
+		part{Name: "a", NodeSelectorTerm: ptr.To(term("zone", "a")), Patch: raw(`{"metadata": {"labels": {"tier": "x"}}}`)},
+		part{Name: "b"},
+	)(old)
+	tests := []struct {
+		name   string
+		change func(*object)
+		asked  int
+	}{
+		{"nothing changed", func(*object) {}, 0},
+		{"a scale", func(ud *object) { ud.Spec.Replicas = ptr.To[int32](20) }, 0},
+		{"another patch", func(ud *object) { ud.Spec.Topology.Subsets[0].Patch = raw(`{"metadata": {"labels": {"tier": "y"}}}`) }, 1},
+		{"another template, and the patch on it", func(ud *object) {
+			ud.Spec.Template.CloneSetTemplate.Spec.Template.Spec.Containers[0].Image = "app:2"
+		}, 2},
+		{"a new subset with a place", func(ud *object) {
+			ud.Spec.Topology.Subsets = append(ud.Spec.Topology.Subsets, part{Name: "c", NodeSelectorTerm: ptr.To(term("zone", "c"))})
+		}, 1},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w, asked := hook(t)
+			ud := old.DeepCopy()
+			tt.change(ud)
+			_, err := w.ValidateUpdate(request(t, old), old, ud)
+			require.NoError(t, err)
+			require.Equal(t, tt.asked, *asked)
+		})
+	}
+}
+
+func TestWebhookPassesWhatItCantJudge(t *testing.T) {
+	t.Parallel()
+	w, _ := hook(t)
+	ud := web()
+	ud.Spec.Template.CloneSetTemplate.Spec.Template.Spec.Containers[0].Image = "down"
+	_, err := w.ValidateCreate(request(t, nil), ud)
+	require.ErrorContains(t, err, "connection refused")
+	require.False(t, apierrors.IsInvalid(err), "no answer is no verdict")
+
+	invalid := web()
+	invalid.Spec.Replicas = ptr.To[int32](-1)
+	labelled := invalid.DeepCopy()
+	labelled.Labels = map[string]string{"a": "b"}
+	_, err = w.ValidateUpdate(request(t, invalid), invalid, labelled)
+	require.NoError(t, err, "an object from before a rule can be labelled still")
+	_, err = w.ValidateDelete(request(t, invalid), invalid)
+	require.NoError(t, err)
+}
