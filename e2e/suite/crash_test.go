@@ -1,0 +1,142 @@
+//go:build e2e
+
+package suite
+
+import (
+	"context"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/e2e/fleet"
+)
+
+// kills is how often a test kills its manager.
+const kills = 4
+
+// dice is seeded by FLOTILLA_E2E_SEED, or by the clock.
+func dice(t *testing.T) *rand.Rand {
+	t.Helper()
+	seed := uint64(fleet.Mark().UnixNano()) //nolint:gosec // any bits will do
+	if text := os.Getenv("FLOTILLA_E2E_SEED"); text != "" {
+		var err error
+		seed, err = strconv.ParseUint(text, 10, 64)
+		require.NoError(t, err)
+	}
+	t.Logf("seed %d", seed)
+	return rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // moments of a test, no secret
+}
+
+func TestI09HubKilledAtRandomMomentsRestartsNothingAndThenRests(t *testing.T) {
+	killed(t, func() *fleet.Manager { return env.Hub.Manager })
+}
+
+func TestI09AgentKilledAtRandomMomentsRestartsNothingAndThenRests(t *testing.T) {
+	killed(t, func() *fleet.Manager { return env.East.Manager })
+}
+
+// killed kills a manager at random moments of a roll-out and of scaling. Each container is restarted once, for its new
+// image, no pod is made anew, nothing is deleted. Then it is killed once more at rest, and comes back without a write.
+func killed(t *testing.T, which func() *fleet.Manager) {
+	t.Helper()
+	s := newScene(t)
+	moments := dice(t)
+	s.create(united("web", 10, in("east", "60%"), in("west", "40%")))
+	s.settled("web", shares{"east": 6, "west": 4}, nil)
+	before, mark := s.census("web"), fleet.Mark()
+
+	s.change("web", func(ud *appsv1beta1.UnitedDeployment) { image(ud, imageNew) })
+	for i := range kills {
+		require.True(t, pause(t.Context(), time.Duration(moments.IntN(1500))*time.Millisecond))
+		require.NoError(t, which().Kill(t.Context()))
+		if i == 1 { // The hub grows the object while the manager is away, or just back.
+			s.until(func(ctx context.Context) string {
+				ud := &appsv1beta1.UnitedDeployment{}
+				if err := env.Hub.Client.Get(ctx, s.key("web"), ud); err != nil {
+					return err.Error()
+				}
+				*ud.Spec.Replicas = 14
+				return s.orRestart(ctx, which(), env.Hub.Client.Update(ctx, ud))
+			})
+		}
+		require.NoError(t, which().Start(t.Context()))
+	}
+	s.settled("web", shares{"east": 8, "west": 6}, nil)
+	after := s.census("web")
+	for pod, what := range before {
+		require.Contains(t, after, pod, "a pod was made anew")
+		uid := census{pod: what}.uids()[pod]
+		require.Equal(t, uid+", 1 restarts", after[pod])
+	}
+	s.noDeletes(mark)
+
+	s.rest()
+	settled, mark := s.census("web"), fleet.Mark()
+	require.NoError(t, which().Kill(t.Context()))
+	require.NoError(t, which().Start(t.Context()))
+	s.leads(which(), mark)
+	s.unmoved(window)
+	require.Empty(t, s.writes(mark, func(w fleet.Write) bool { return acts(w) && !begins(w) }), "writes of a restart")
+	require.Equal(t, settled, s.census("web"))
+	s.noDeletes(mark)
+}
+
+// orRestart starts the manager again when a webhook of it was needed, which is refused while it is away.
+func (s *scene) orRestart(ctx context.Context, m *fleet.Manager, err error) string {
+	s.Helper()
+	if err == nil {
+		return ""
+	}
+	require.NoError(s, m.Start(ctx))
+	return err.Error()
+}
+
+// begins says whether a write is of a manager that begins to lead: it takes its Lease, and says so in an event.
+func begins(w fleet.Write) bool {
+	return w.Verb == "create" && (w.Resource == "leases.coordination.k8s.io" || w.Resource == "events" || w.Resource == "events.events.k8s.io")
+}
+
+// leads waits until a manager leads again: its Lease was taken after since.
+func (s *scene) leads(m *fleet.Manager, since time.Time) {
+	s.Helper()
+	s.until(func(context.Context) string {
+		writes, err := env.Writes(since)
+		if err != nil {
+			return err.Error()
+		}
+		for _, w := range writes {
+			if w.Renewal() && w.Namespace == fleet.Namespace && w.Name == m.Name && w.Cluster == m.Cluster() && w.Succeeded() {
+				return ""
+			}
+		}
+		return m.Name + " does not lead"
+	})
+}
+
+// withoutWebhooks takes the webhooks of a cluster off, as their manager is away; the function returned puts them back.
+func (s *scene) withoutWebhooks(c *fleet.Cluster) (restore func()) {
+	s.Helper()
+	mutating, validating := &admissionregistrationv1.MutatingWebhookConfiguration{}, &admissionregistrationv1.ValidatingWebhookConfiguration{}
+	var taken []client.Object
+	for _, o := range []client.Object{mutating, validating} {
+		require.NoError(s, c.Client.Get(s.ctx, client.ObjectKey{Name: c.Manager.Name}, o))
+		require.NoError(s, c.Client.Delete(s.ctx, o))
+		taken = append(taken, o)
+	}
+	return func() {
+		s.Helper()
+		for _, o := range taken {
+			o.SetResourceVersion("")
+			o.SetUID("")
+			o.SetManagedFields(nil)
+			require.NoError(s, c.Client.Create(s.ctx, o))
+		}
+	}
+}

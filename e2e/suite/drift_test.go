@@ -1,0 +1,154 @@
+//go:build e2e
+
+package suite
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+)
+
+func TestDriftInAMemberIsPutBackAndReported(t *testing.T) {
+	s := newScene(t)
+	ud := s.create(united("web", 4, in("east", "2"), in("west", "2")))
+	s.settled("web", shares{"east": 2, "west": 2}, nil)
+	before := s.census("web")
+
+	slice := s.slice(env.East, "web")
+	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"replicas": 5, "revisionHistoryLimit": 3}})
+	require.NoError(t, err)
+	require.NoError(t, env.East.Client.Patch(t.Context(), slice, client.RawPatch("application/merge-patch+json", patch)))
+
+	s.until(func(context.Context) string {
+		if n := *s.slice(env.East, "web").Spec.Replicas; n != 2 {
+			return fmt.Sprintf("replicas in east are %d", n)
+		}
+		return ""
+	})
+	s.awaitRow(ud, "east", func(row *fleetv1alpha1.MemberWork) string {
+		for _, path := range row.Status.Drift {
+			if path == ".spec.replicas" || path == "spec.replicas" {
+				return ""
+			}
+		}
+		return fmt.Sprintf("the row does not report the drift, but %q", row.Status.Drift)
+	})
+	require.EqualValues(t, 3, *s.slice(env.East, "web").Spec.RevisionHistoryLimit, "what the hub does not set is left alone")
+	s.settled("web", shares{"east": 2, "west": 2}, nil)
+	after := s.census("web")
+	for pod, what := range before {
+		require.Equal(t, what, after[pod])
+	}
+}
+
+func TestObjectOfSomebodyElseIsNotTouched(t *testing.T) {
+	s := newScene(t)
+	foreign := united("web", 1, appsv1beta1.Subset{Name: "own"})
+	foreign.Namespace = s.namespace
+	require.NoError(t, env.East.Client.Create(t.Context(), foreign))
+	s.until(func(context.Context) string {
+		if u := s.slice(env.East, "web"); u.Status.ReadyReplicas != 1 || u.Status.ObservedGeneration != u.Generation {
+			return "the foreign object does not settle"
+		}
+		return ""
+	})
+	before := s.slice(env.East, "web")
+
+	ud := s.create(united("web", 4, in("east", "2"), in("west", "2")))
+	s.awaitRow(ud, "east", func(row *fleetv1alpha1.MemberWork) string {
+		if row.Status.Phase != fleetv1alpha1.WorkBlocked || row.Status.Reason != fleetv1alpha1.ReasonForeignObject {
+			return fmt.Sprintf("the row is %s (%s)", row.Status.Phase, row.Status.Reason)
+		}
+		return ""
+	})
+	s.until(func(context.Context) string {
+		ud := s.get("web")
+		failure := condition(ud, appsv1beta1.SubsetFailure)
+		if failure.Status != corev1.ConditionTrue || failure.Reason != fleetv1alpha1.ReasonForeignObject {
+			return fmt.Sprintf("the object does not say so: %+v", failure)
+		}
+		for _, line := range ud.Status.SubsetStatuses {
+			if line.Cluster == "west" && line.AvailableReplicas != 2 {
+				return "the other cluster does not go on"
+			}
+		}
+		return ""
+	})
+	s.quiet()
+	require.Equal(t, before.ResourceVersion, s.slice(env.East, "web").ResourceVersion, "not one write")
+
+	// The way out: remove it, and the hub's takes its place.
+	require.NoError(t, env.East.Client.Delete(t.Context(), before))
+	s.settled("web", shares{"east": 2, "west": 2}, nil)
+}
+
+func TestNamespaceThatAMemberLacksBlocksItsRowAlone(t *testing.T) {
+	s := newScene(t)
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}
+	require.NoError(t, env.East.Client.Delete(t.Context(), ns))
+	s.until(func(ctx context.Context) string {
+		if !apierrors.IsNotFound(env.East.Client.Get(ctx, client.ObjectKeyFromObject(ns), ns)) {
+			return "the namespace is still there"
+		}
+		return ""
+	})
+	ud := s.create(united("web", 4, in("east", "2"), in("west", "2")))
+	row := s.awaitRow(ud, "east", func(row *fleetv1alpha1.MemberWork) string {
+		if row.Status.Reason != fleetv1alpha1.ReasonNamespaceNotFound {
+			return fmt.Sprintf("the row is %s (%s)", row.Status.Phase, row.Status.Reason)
+		}
+		return ""
+	})
+	require.Contains(t, row.Status.Message, s.namespace)
+	s.until(func(context.Context) string {
+		if n := len(s.pods(env.West, "web")); n != 2 {
+			return "the other cluster does not go on"
+		}
+		return ""
+	})
+	require.NoError(t, env.Namespace(t.Context(), s.namespace, nil))
+	s.settled("web", shares{"east": 2, "west": 2}, nil)
+}
+
+func TestI11ObjectThatOthersMadeAnewIsNotDeleted(t *testing.T) {
+	s := newScene(t)
+	s.create(united("web", 2, in("east", "1"), in("west", "1")))
+	s.settled("web", shares{"east": 1, "west": 1}, nil)
+	agents := env.East.Manager
+	require.NoError(t, agents.Stop(t.Context()))
+
+	// While the agent is away somebody deletes its object and makes one of the same name. The webhooks are away too.
+	restore := s.withoutWebhooks(env.East)
+	slice := s.slice(env.East, "web")
+	slice.Finalizers = nil
+	require.NoError(t, env.East.Client.Update(t.Context(), slice))
+	require.NoError(t, client.IgnoreNotFound(env.East.Client.Delete(t.Context(), slice)))
+	foreign := united("web", 1, appsv1beta1.Subset{Name: "own"})
+	foreign.Namespace = s.namespace
+	s.until(func(ctx context.Context) string {
+		foreign.ResourceVersion = ""
+		if err := env.East.Client.Create(ctx, foreign); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+	restore()
+	require.NoError(t, env.Hub.Client.Delete(t.Context(), s.get("web")))
+	require.NoError(t, agents.Start(t.Context()))
+	s.gone("web")
+	left := s.slice(env.East, "web")
+	require.NotNil(t, left)
+	require.Equal(t, foreign.UID, left.UID)
+	require.Nil(t, left.DeletionTimestamp)
+	require.NoError(t, env.East.Client.Delete(t.Context(), left))
+}

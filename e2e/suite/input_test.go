@@ -1,0 +1,127 @@
+//go:build e2e
+
+package suite
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/e2e/fleet"
+)
+
+// warnings gathers what the apiserver warns of.
+type warnings struct {
+	mu   sync.Mutex
+	text []string
+}
+
+// HandleWarningHeader implements rest.WarningHandler.
+func (w *warnings) HandleWarningHeader(_ int, _, text string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.text = append(w.text, text)
+}
+
+func (w *warnings) all() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return strings.Join(w.text, "\n")
+}
+
+// TestInvalidExamplesAreAnsweredAsTheySay applies each manifest of e2e/examples/invalid, in a dry run: CloneSets in a
+// member, everything else on the hub. The first line of each says what comes back: "# refused: TEXT" or "# warned: TEXT".
+func TestInvalidExamplesAreAnsweredAsTheySay(t *testing.T) {
+	s := newScene(t)
+	files, err := filepath.Glob(filepath.Join(env.Root, "e2e", "examples", "invalid", "*.yaml"))
+	require.NoError(t, err)
+	require.Greater(t, len(files), 15)
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml"), func(t *testing.T) {
+			text, err := os.ReadFile(file)
+			require.NoError(t, err)
+			first, _, _ := strings.Cut(string(text), "\n")
+			verb, want, found := strings.Cut(strings.TrimPrefix(first, "# "), ": ")
+			require.True(t, found, "the first line says what is expected")
+			objects, err := fleet.Decode(text)
+			require.NoError(t, err)
+			require.Len(t, objects, 1)
+
+			c := env.Hub
+			if objects[0].GetKind() == "CloneSet" {
+				c = env.East
+			}
+			heard := &warnings{}
+			cfg := rest.CopyConfig(c.Config)
+			cfg.WarningHandler = heard
+			user, err := fleet.NewClient(cfg)
+			require.NoError(t, err)
+			if objects[0].GetNamespace() != "" {
+				objects[0].SetNamespace(s.namespace)
+			}
+			err = user.Create(t.Context(), objects[0], client.DryRunAll)
+			switch verb {
+			case "refused":
+				require.ErrorContains(t, err, want)
+			case "warned":
+				require.NoError(t, err)
+				require.Contains(t, heard.all(), want)
+			default:
+				require.Failf(t, "unknown expectation", "%q", verb)
+			}
+		})
+	}
+}
+
+func TestValidExamplesAreTakenWithoutAWarning(t *testing.T) {
+	s := newScene(t)
+	files, err := filepath.Glob(filepath.Join(env.Root, "e2e", "examples", "*.yaml"))
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			text, err := os.ReadFile(file)
+			require.NoError(t, err)
+			objects, err := fleet.Decode(text)
+			require.NoError(t, err)
+			for _, o := range objects {
+				c := env.Hub
+				if o.GetKind() == "CloneSet" || filepath.Base(file) == "uniteddeployment-zones.yaml" {
+					c = env.East
+				}
+				heard := &warnings{}
+				cfg := rest.CopyConfig(c.Config)
+				cfg.WarningHandler = heard
+				user, err := fleet.NewClient(cfg)
+				require.NoError(t, err)
+				if o.GetNamespace() != "" {
+					o.SetNamespace(s.namespace)
+				}
+				require.NoError(t, user.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(o), client.FieldOwner("user"), client.ForceOwnership, client.DryRunAll))
+				require.Empty(t, heard.all())
+			}
+		})
+	}
+}
+
+func TestObjectWithoutClustersSaysSoOnAHubWithoutMemberStack(t *testing.T) {
+	s := newScene(t)
+	s.create(united("web", 2, appsv1beta1.Subset{Name: "one"}))
+	s.until(func(context.Context) string {
+		for _, c := range s.get("web").Status.Conditions {
+			if c.Status == corev1.ConditionTrue && c.Type == appsv1beta1.SubsetFailure && strings.Contains(c.Message, "no subset names a cluster") {
+				return ""
+			}
+		}
+		return "no condition says that nothing runs the object"
+	})
+}

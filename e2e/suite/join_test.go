@@ -1,0 +1,362 @@
+//go:build e2e
+
+package suite
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/asn1"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/e2e/fleet"
+)
+
+const (
+	signer         = certificatesv1.KubeAPIServerClientSignerName
+	clusterUIDMark = "fleet.kruise.io/cluster-uid"
+)
+
+func TestClustersJoinByPullAndByPush(t *testing.T) {
+	s := newScene(t)
+	for _, m := range env.Members() {
+		mc := s.cluster(m.Name)
+		require.Equal(t, string(s.uidOf(m)), mc.Spec.Identity.ClusterUID)
+		require.Equal(t, string(s.uidOf(m)), mc.Status.ClusterUID)
+		require.Equal(t, string(s.uidOf(env.Hub)), mc.Status.Hub.UID)
+		require.NotEmpty(t, mc.Status.KubernetesVersion)
+		require.NotEmpty(t, mc.Status.AgentVersion)
+		for _, c := range mc.Status.Conditions {
+			require.Equal(t, metav1.ConditionTrue, c.Status, "%s of %s: %s", c.Type, m.Name, c.Message)
+		}
+		claim := &fleetv1alpha1.Membership{}
+		require.NoError(t, m.Client.Get(t.Context(), client.ObjectKey{Name: "default"}, claim))
+		require.Equal(t, mc.Status.Hub.UID, claim.Spec.Hub.UID)
+	}
+	east, west := s.cluster(fleet.EastName), s.cluster(fleet.WestName)
+	require.Equal(t, fleetv1alpha1.ModePull, east.Spec.Mode)
+	require.Equal(t, fleetv1alpha1.ModePush, west.Spec.Mode)
+	require.True(t, east.Status.Credential.NotAfter.After(fleet.Mark()))
+	require.Nil(t, west.Status.Credential, "a push member has no certificate for the hub")
+	list, err := env.Plugin(t.Context(), "cluster", "list")
+	require.NoError(t, err)
+	require.Contains(t, list, fleet.EastName)
+	require.Contains(t, list, fleet.WestName)
+}
+
+func (s *scene) cluster(name string) *fleetv1alpha1.MemberCluster {
+	s.Helper()
+	mc := &fleetv1alpha1.MemberCluster{}
+	require.NoError(s, env.Hub.Client.Get(s.ctx, client.ObjectKey{Name: name}, mc))
+	return mc
+}
+
+// guest makes a MemberCluster for a member that does not exist, and removes it at the end.
+func (s *scene) guest(name string, accepted bool) *fleetv1alpha1.MemberCluster {
+	s.Helper()
+	mc := &fleetv1alpha1.MemberCluster{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: fleetv1alpha1.MemberClusterSpec{
+			Mode: fleetv1alpha1.ModePull, Accepted: accepted, Heartbeat: heartbeat, Leave: fleetv1alpha1.Leave{TimeoutSeconds: 1},
+		},
+	}
+	require.NoError(s, env.Hub.Client.Create(s.ctx, mc))
+	s.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(s.T.Context()), patience)
+		defer cancel()
+		require.NoError(s, client.IgnoreNotFound(env.Hub.Client.Delete(ctx, mc)))
+		require.NoError(s, fleet.Await(ctx, patience, func(ctx context.Context) (bool, string) {
+			return apierrors.IsNotFound(env.Hub.Client.Get(ctx, client.ObjectKey{Name: name}, mc)), "member cluster " + name + " does not leave"
+		}))
+	})
+	return mc
+}
+
+func TestClusterThatIsNotAcceptedIsHeldOut(t *testing.T) {
+	s := newScene(t)
+	s.guest("held-out", false)
+	s.until(func(ctx context.Context) string {
+		mc := &fleetv1alpha1.MemberCluster{}
+		if err := env.Hub.Client.Get(ctx, client.ObjectKey{Name: "held-out"}, mc); err != nil {
+			return err.Error()
+		}
+		if mc.Status.Phase != fleetv1alpha1.ClusterPending {
+			return "its phase is " + string(mc.Status.Phase)
+		}
+		return ""
+	})
+	err := env.Hub.Client.Get(t.Context(), client.ObjectKey{Name: "fleet-held-out"}, &corev1.Namespace{})
+	require.True(t, apierrors.IsNotFound(err), "nothing is prepared for it: %v", err)
+	_, err = env.Ticket(t.Context(), "held-out")
+	require.ErrorContains(t, err, "kubectl kruise cluster accept held-out")
+	require.Equal(t, certificatesv1.CertificateDenied, s.ask(env.Hub.Config, request{cluster: "held-out", uid: "0-0-0-1"}))
+
+	_, err = env.Plugin(t.Context(), "cluster", "accept", "held-out")
+	require.NoError(t, err)
+	_, err = env.Ticket(t.Context(), "held-out")
+	require.NoError(t, err)
+}
+
+// request is a certificate request; what is empty is as the approver wants it.
+type request struct {
+	cluster, uid    string
+	name, user      string
+	groups          []string
+	names           []string
+	signer          string
+	usages          []certificatesv1.KeyUsage
+	life            int32
+	withoutIdentity bool
+}
+
+// make writes the request.
+func (r request) make(t *testing.T) *certificatesv1.CertificateSigningRequest {
+	t.Helper()
+	if r.user == "" {
+		r.user = fleetv1alpha1.User(r.cluster)
+	}
+	if r.groups == nil {
+		r.groups = []string{fleetv1alpha1.Group, fleetv1alpha1.User(r.cluster)}
+	}
+	if r.name == "" {
+		r.name = fleetv1alpha1.RequestName(r.cluster)
+	}
+	if r.signer == "" {
+		r.signer = signer
+	}
+	if r.usages == nil {
+		r.usages = []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageClientAuth}
+	}
+	if r.life == 0 {
+		r.life = 3600
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{
+		Subject: pkix.Name{CommonName: r.user, Organization: r.groups}, DNSNames: r.names,
+	}, key)
+	require.NoError(t, err)
+	csr := &certificatesv1.CertificateSigningRequest{
+		ObjectMeta: metav1.ObjectMeta{Name: r.name},
+		Spec: certificatesv1.CertificateSigningRequestSpec{
+			Request:    pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}),
+			SignerName: r.signer, ExpirationSeconds: ptr.To(r.life), Usages: r.usages,
+		},
+	}
+	if !r.withoutIdentity {
+		csr.Annotations = map[string]string{clusterUIDMark: r.uid}
+	}
+	return csr
+}
+
+// ask sends a request as somebody and returns how the hub judged it.
+func (s *scene) ask(as *rest.Config, r request) certificatesv1.RequestConditionType {
+	s.Helper()
+	kind, err := s.tryAsk(as, r)
+	require.NoError(s, err)
+	return kind
+}
+
+// tryAsk is ask for those who may not even ask.
+func (s *scene) tryAsk(as *rest.Config, r request) (certificatesv1.RequestConditionType, error) {
+	s.Helper()
+	csr := r.make(s.T)
+	former := &certificatesv1.CertificateSigningRequest{ObjectMeta: metav1.ObjectMeta{Name: csr.Name}}
+	require.NoError(s, client.IgnoreNotFound(env.Hub.Client.Delete(s.ctx, former)))
+	who, err := fleet.NewClient(as)
+	require.NoError(s, err)
+	if err := who.Create(s.ctx, csr); err != nil {
+		return "", err
+	}
+	s.until(func(ctx context.Context) string {
+		if err := env.Hub.Client.Get(ctx, client.ObjectKeyFromObject(csr), csr); err != nil {
+			return err.Error()
+		}
+		if len(csr.Status.Conditions) == 0 {
+			return "request " + csr.Name + " is not judged"
+		}
+		return ""
+	})
+	for _, c := range csr.Status.Conditions {
+		s.Logf("%s: %s %s: %s", csr.Name, c.Type, c.Reason, c.Message)
+	}
+	return csr.Status.Conditions[0].Type, nil
+}
+
+// bearer is the hub for who has a token.
+func bearer(token string) *rest.Config {
+	cfg := rest.AnonymousClientConfig(env.Hub.Config)
+	cfg.BearerToken, cfg.QPS = token, -1
+	return cfg
+}
+
+func TestI33JoinTokenServesOneClusterOnce(t *testing.T) {
+	s := newScene(t)
+	s.guest("guest-a", true)
+	s.guest("guest-b", true)
+	a := s.ticket("guest-a")
+
+	require.Equal(t, certificatesv1.CertificateDenied, s.ask(bearer(a), request{cluster: "guest-b", uid: "0-0-0-b"}),
+		"the token of another cluster")
+	require.Equal(t, certificatesv1.CertificateDenied, s.ask(bearer(a), request{cluster: "guest-a", uid: string(s.uidOf(env.East))}),
+		"an identity that has joined already")
+	require.Equal(t, certificatesv1.CertificateApproved, s.ask(bearer(a), request{cluster: "guest-a", uid: "0-0-0-a"}))
+	require.Equal(t, "0-0-0-a", s.cluster("guest-a").Spec.Identity.ClusterUID, "the first join fixes who the cluster is")
+
+	// The second use: the account behind the token is gone, or its token is marked as spent.
+	kind, err := s.tryAsk(bearer(a), request{cluster: "guest-a", uid: "0-0-0-a"})
+	if err == nil {
+		require.Equal(t, certificatesv1.CertificateDenied, kind)
+	} else {
+		require.True(t, apierrors.IsUnauthorized(err) || apierrors.IsForbidden(err), "%v", err)
+	}
+	// A new token does not let another cluster take the name.
+	again := s.ticket("guest-a")
+	require.Equal(t, certificatesv1.CertificateDenied, s.ask(bearer(again), request{cluster: "guest-a", uid: "0-0-0-c"}))
+	s.event("guest-a", "0-0-0-c")
+}
+
+// event waits for an event about a MemberCluster with a text in it.
+func (s *scene) event(cluster, text string) {
+	s.Helper()
+	s.until(func(ctx context.Context) string {
+		list := &corev1.EventList{}
+		if err := env.Hub.Client.List(ctx, list); err != nil {
+			return err.Error()
+		}
+		for _, e := range list.Items {
+			if e.InvolvedObject.Kind == "MemberCluster" && e.InvolvedObject.Name == cluster && strings.Contains(e.Message, text) {
+				return ""
+			}
+		}
+		return fmt.Sprintf("no event about %s says %q", cluster, text)
+	})
+}
+
+func TestI33JoinTokenExpires(t *testing.T) {
+	s := newScene(t)
+	s.guest("guest-late", true)
+	_, err := s.tryAsk(bearer(aged(t, s.ticket("guest-late"))), request{cluster: "guest-late", uid: "0-0-0-d"})
+	require.True(t, apierrors.IsUnauthorized(err), "%v", err)
+}
+
+// ticket has the plugin make a token, and waits until the hub has bound the rights to it.
+func (s *scene) ticket(cluster string) string {
+	s.Helper()
+	ticket, err := env.Ticket(s.ctx, cluster)
+	require.NoError(s, err)
+	who, err := fleet.NewClient(bearer(ticket.Token))
+	require.NoError(s, err)
+	s.until(func(ctx context.Context) string {
+		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+			ResourceAttributes: &authorizationv1.ResourceAttributes{
+				Group: certificatesv1.GroupName, Resource: "certificatesigningrequests", Verb: "create",
+			},
+		}}
+		if err := who.Create(ctx, review); err != nil {
+			return err.Error()
+		}
+		if !review.Status.Allowed {
+			return "the token of " + cluster + " has no rights"
+		}
+		return ""
+	})
+	return ticket.Token
+}
+
+// aged is a token as it will be an hour after its end: Kubernetes gives none for less than ten minutes.
+func aged(t *testing.T, token string) string {
+	t.Helper()
+	parts := strings.Split(token, ".")
+	require.Len(t, parts, 3)
+	header, err := base64.RawURLEncoding.DecodeString(parts[0])
+	require.NoError(t, err)
+	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
+	require.NoError(t, err)
+	claims := map[string]any{}
+	require.NoError(t, json.Unmarshal(payload, &claims))
+	now := fleet.Mark()
+	claims["exp"], claims["iat"], claims["nbf"] = now.Add(-time.Hour).Unix(), now.Add(-2*time.Hour).Unix(), now.Add(-2*time.Hour).Unix()
+	payload, err = json.Marshal(claims)
+	require.NoError(t, err)
+
+	text, err := os.ReadFile(filepath.Join(env.Hub.Lab.Dir, "pki", "token.key"))
+	require.NoError(t, err)
+	block, _ := pem.Decode(text)
+	require.NotNil(t, block)
+	parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	if err != nil {
+		parsed, err = x509.ParseECPrivateKey(block.Bytes)
+	}
+	require.NoError(t, err)
+	key, ok := parsed.(*ecdsa.PrivateKey)
+	require.True(t, ok)
+	signed := base64.RawURLEncoding.EncodeToString(header) + "." + base64.RawURLEncoding.EncodeToString(payload)
+	sum := sha256.Sum256([]byte(signed))
+	der, err := key.Sign(rand.Reader, sum[:], nil)
+	require.NoError(t, err)
+	var pair struct{ R, S *big.Int }
+	_, err = asn1.Unmarshal(der, &pair)
+	require.NoError(t, err)
+	raw := append(pair.R.FillBytes(make([]byte, 32)), pair.S.FillBytes(make([]byte, 32))...)
+	return signed + "." + base64.RawURLEncoding.EncodeToString(raw)
+}
+
+func TestRequestsThatDifferInAnythingAreRefused(t *testing.T) {
+	s := newScene(t)
+	s.guest("guest-odd", true)
+	for _, tc := range []struct {
+		name string
+		edit func(*request)
+	}{
+		{"a user with a suffix", func(r *request) { r.user = "kruise:member:guest-odd2" }},
+		{"a user in capitals", func(r *request) { r.user = "KRUISE:member:guest-odd" }},
+		{"a user with one more colon", func(r *request) { r.user = "kruise:member:guest-odd:" }},
+		{"a user in look-alike letters", func(r *request) { r.user = "\u212Aruise:member:guest-odd" }},
+		{"a user of another cluster", func(r *request) { r.user = "kruise:member:west" }},
+		{"the group of administrators", func(r *request) { r.groups = []string{"system:masters"} }},
+		{"one group more", func(r *request) {
+			r.groups = []string{fleetv1alpha1.Group, fleetv1alpha1.User("guest-odd"), "system:masters"}
+		}},
+		{"a group less", func(r *request) { r.groups = []string{fleetv1alpha1.Group} }},
+		{"a name of a server", func(r *request) { r.names = []string{"kubernetes.default.svc"} }},
+		{"server usages", func(r *request) {
+			r.usages = []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageClientAuth, certificatesv1.UsageKeyEncipherment}
+		}},
+		{"a longer life than allowed", func(r *request) { r.life = 10 * 86400 }},
+		{"no identity", func(r *request) { r.withoutIdentity = true }},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := s.on(t)
+			token := s.ticket("guest-odd")
+			r := request{cluster: "guest-odd", uid: "0-0-0-e"}
+			tc.edit(&r)
+			require.Equal(t, certificatesv1.CertificateDenied, s.ask(bearer(token), r))
+		})
+	}
+	require.Nil(t, s.cluster("guest-odd").Spec.Identity, "a refused request leaves no trace")
+}

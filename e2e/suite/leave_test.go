@@ -1,0 +1,240 @@
+//go:build e2e
+
+package suite
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/e2e/fleet"
+)
+
+// leave lets a member leave and waits until the hub has forgotten it.
+func (s *scene) leave(c *fleet.Cluster, policy fleetv1alpha1.LeavePolicy, timeout int32) {
+	s.Helper()
+	s.changeCluster(c.Name, func(mc *fleetv1alpha1.MemberCluster) {
+		mc.Spec.Leave = fleetv1alpha1.Leave{Policy: policy, TimeoutSeconds: timeout}
+	})
+	mc := &fleetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: c.Name}}
+	require.NoError(s, env.Hub.Client.Delete(s.ctx, mc))
+	s.until(func(ctx context.Context) string {
+		err := env.Hub.Client.Get(ctx, client.ObjectKey{Name: c.Name}, mc)
+		if apierrors.IsNotFound(err) {
+			return ""
+		}
+		return fmt.Sprintf("%s is %s: rows %+v, %+v (%v)", c.Name, mc.Status.Phase, mc.Status.Rows, mc.Status.Conditions, err)
+	})
+}
+
+// forgotten holds that the hub keeps nothing of a member that left.
+func (s *scene) forgotten(cluster string) {
+	s.Helper()
+	s.until(func(ctx context.Context) string {
+		err := env.Hub.Client.Get(ctx, client.ObjectKey{Name: fleetv1alpha1.Namespace(cluster)}, &corev1.Namespace{})
+		if !apierrors.IsNotFound(err) {
+			return fmt.Sprintf("its namespace is still there (%v)", err)
+		}
+		return ""
+	})
+	for _, list := range []client.ObjectList{&rbacv1.ClusterRoleList{}, &rbacv1.ClusterRoleBindingList{}, &rbacv1.RoleBindingList{}} {
+		require.NoError(s, env.Hub.Client.List(s.ctx, list, client.MatchingLabels{"fleet.kruise.io/cluster": cluster}))
+		require.Zero(s, count(list), "%T", list)
+	}
+}
+
+func count(list client.ObjectList) int {
+	switch l := list.(type) {
+	case *rbacv1.ClusterRoleList:
+		return len(l.Items)
+	case *rbacv1.ClusterRoleBindingList:
+		return len(l.Items)
+	case *rbacv1.RoleBindingList:
+		return len(l.Items)
+	default:
+		return -1
+	}
+}
+
+// released holds that a member belongs to no hub.
+func (s *scene) released(c *fleet.Cluster) {
+	s.Helper()
+	s.until(func(ctx context.Context) string {
+		err := c.Client.Get(ctx, client.ObjectKey{Name: "default"}, &fleetv1alpha1.Membership{})
+		if !apierrors.IsNotFound(err) {
+			return fmt.Sprintf("the claim is still in %s (%v)", c.Name, err)
+		}
+		lines := &fleetv1alpha1.AppliedWorkList{}
+		if err := c.Client.List(ctx, lines); err != nil || len(lines.Items) > 0 {
+			return fmt.Sprintf("%d lines of the ledger are still in %s (%v)", len(lines.Items), c.Name, err)
+		}
+		return ""
+	})
+}
+
+func TestI12LeaveWithOrphanLeavesNoMarks(t *testing.T) {
+	for _, c := range env.Members() {
+		t.Run(c.Name, func(t *testing.T) {
+			s := newScene(t)
+			s.create(united("web", 4, in("east", "2"), in("west", "2")))
+			s.settled("web", shares{"east": 2, "west": 2}, nil)
+			before, mark := s.census("web"), fleet.Mark()
+			s.leave(c, fleetv1alpha1.LeaveOrphan, 60)
+			s.forgotten(c.Name)
+			s.released(c)
+			left := s.slice(c, "web")
+			require.NotNil(t, left)
+			s.unmarked(left)
+			s.quiet()
+			require.Equal(t, before, s.census("web"), "no pod notices")
+			s.noDeletes(mark)
+
+			// The hub's object names a cluster that is gone, and says so; what was orphaned is a user's now.
+			require.NotEqual(t, corev1.ConditionFalse, condition(s.get("web"), appsv1beta1.SubsetFailure).Status)
+			s.remove("web")
+			left = s.slice(c, "web")
+			require.NotNil(t, left)
+			require.Nil(t, left.DeletionTimestamp)
+			require.NoError(t, c.Client.Delete(t.Context(), left))
+		})
+	}
+}
+
+func TestI12LeaveWithDeleteLeavesNothing(t *testing.T) {
+	for _, c := range env.Members() {
+		t.Run(c.Name, func(t *testing.T) {
+			s := newScene(t)
+			s.create(united("web", 4, in("east", "2"), in("west", "2")))
+			s.settled("web", shares{"east": 2, "west": 2}, nil)
+			before := s.census("web")
+			s.leave(c, fleetv1alpha1.LeaveDelete, 60)
+			s.forgotten(c.Name)
+			s.released(c)
+			require.Nil(t, s.slice(c, "web"))
+			s.until(func(context.Context) string {
+				if n := len(s.pods(c, "web")); n > 0 {
+					return fmt.Sprintf("%d pods are left", n)
+				}
+				return ""
+			})
+			for _, other := range env.Members() {
+				for _, p := range s.pods(other, "web") {
+					require.Contains(t, before, other.Name+"/"+p.Name, "the other cluster's pods stay")
+				}
+			}
+		})
+	}
+}
+
+func TestI12MemberThatWasAwayObeysItsTombstone(t *testing.T) {
+	for _, policy := range []fleetv1alpha1.LeavePolicy{fleetv1alpha1.LeaveOrphan, fleetv1alpha1.LeaveDelete} {
+		t.Run(string(policy), func(t *testing.T) {
+			s := newScene(t)
+			s.create(united("web", 4, in("east", "2"), in("west", "2")))
+			s.settled("web", shares{"east": 2, "west": 2}, nil)
+			agent, uid := env.East.Manager, s.uidOf(env.East)
+			require.NoError(t, agent.Stop(t.Context()))
+			s.leave(env.East, policy, 3)
+			s.forgotten("east")
+			stone := &corev1.ConfigMap{}
+			name := fleetv1alpha1.TombstoneName(string(uid))
+			require.NoError(t, env.Hub.Client.Get(t.Context(), client.ObjectKey{Namespace: fleetv1alpha1.SystemNamespace, Name: name}, stone))
+			require.Equal(t, string(policy), stone.Data["policy"])
+			require.NotNil(t, s.slice(env.East, "web"), "nothing happens while the member is away")
+
+			require.NoError(t, agent.Start(t.Context()))
+			s.released(env.East)
+			left := s.slice(env.East, "web")
+			if policy == fleetv1alpha1.LeaveDelete {
+				require.Nil(t, left)
+				return
+			}
+			require.NotNil(t, left)
+			s.unmarked(left)
+			require.Len(t, s.pods(env.East, "web"), 2)
+			require.NoError(t, env.East.Client.Delete(t.Context(), left))
+		})
+	}
+}
+
+func TestI14NamespaceDeletedOnTheHubDoesNotCascade(t *testing.T) {
+	s := newScene(t)
+	s.create(united("web", 4, in("east", "2"), in("west", "2")))
+	s.settled("web", shares{"east": 2, "west": 2}, nil)
+	before := s.census("web")
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}
+	require.NoError(t, env.Hub.Client.Delete(t.Context(), ns))
+	s.gone("web")
+	s.until(func(ctx context.Context) string {
+		if !apierrors.IsNotFound(env.Hub.Client.Get(ctx, client.ObjectKeyFromObject(ns), ns)) {
+			return "the namespace is still on the hub"
+		}
+		return ""
+	})
+	s.quiet()
+	require.Equal(t, before, s.census("web"))
+	for _, m := range env.Members() {
+		left := s.slice(m, "web")
+		require.NotNil(t, left)
+		s.unmarked(left)
+		require.NoError(t, m.Client.Delete(t.Context(), left))
+	}
+}
+
+func TestDeletingTheObjectRemovesItEverywhere(t *testing.T) {
+	s := newScene(t)
+	ud := s.create(united("web", 4, in("east", "2"), in("west", "2")))
+	s.settled("web", shares{"east": 2, "west": 2}, nil)
+	s.remove("web")
+	for _, m := range env.Members() {
+		_, err := s.findRow(ud, m.Name)
+		require.True(t, apierrors.IsNotFound(err), "%v", err)
+		require.Nil(t, s.slice(m, "web"))
+		s.until(func(context.Context) string {
+			if n := len(s.pods(m, "web")); n > 0 {
+				return fmt.Sprintf("%d pods are left in %s", n, m.Name)
+			}
+			return ""
+		})
+	}
+}
+
+func TestClusterThatIsHeldOutLaterIsFrozen(t *testing.T) {
+	s := newScene(t)
+	s.create(united("web", 4, in("east", "2"), in("west", "")))
+	s.settled("web", shares{"east": 2, "west": 2}, nil)
+	before := s.census("web")
+	s.changeCluster("east", func(mc *fleetv1alpha1.MemberCluster) { mc.Spec.Accepted = false })
+	require.NoError(t, env.AwaitPhase(t.Context(), "east", fleetv1alpha1.ClusterPending))
+	s.change("web", func(ud *appsv1beta1.UnitedDeployment) { *ud.Spec.Replicas = 6 })
+	s.until(func(context.Context) string {
+		if n := len(s.pods(env.West, "web")); n != 4 {
+			return "west does not go on"
+		}
+		return ""
+	})
+	names := slices.Collect(func(yield func(string) bool) {
+		for _, p := range s.pods(env.East, "web") {
+			if !yield("east/" + p.Name) {
+				return
+			}
+		}
+	})
+	require.Len(t, names, 2)
+	for _, name := range names {
+		require.Contains(t, before, name)
+	}
+	s.changeCluster("east", func(mc *fleetv1alpha1.MemberCluster) { mc.Spec.Accepted = true })
+	require.NoError(t, env.AwaitPhase(t.Context(), "east", fleetv1alpha1.ClusterReady))
+	s.settled("web", shares{"east": 2, "west": 4}, nil)
+}

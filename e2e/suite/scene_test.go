@@ -1,0 +1,453 @@
+//go:build e2e
+
+package suite
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/e2e/fleet"
+)
+
+const (
+	// patience is how long something may take that takes seconds on a quiet machine.
+	patience = 2 * time.Minute
+	// window is how long nothing must happen for it to count as rest.
+	window = 15 * time.Second
+	// calm is how long nothing must happen before a window begins.
+	calm = 4 * time.Second
+)
+
+// scene is one test's place: a namespace of its own in every cluster.
+type scene struct {
+	*testing.T
+	ctx       context.Context //nolint:containedctx // the test's own, for a test's helpers
+	namespace string
+	// objects are the UnitedDeployments that the scene's end removes, and shows when the test has failed.
+	objects []string
+}
+
+// newScene prepares the fleet and a namespace, and cleans up at the end.
+func newScene(t *testing.T) *scene {
+	t.Helper()
+	name := strings.ToLower(strings.TrimPrefix(t.Name(), "Test"))
+	if len(name) > 40 {
+		name = name[:40]
+	}
+	s := &scene{T: t, ctx: t.Context(), namespace: strings.Trim(name, "-")}
+	s.whole()
+	require.NoError(t, env.Namespace(s.ctx, s.namespace, nil))
+	t.Cleanup(s.end)
+	return s
+}
+
+// on is the scene for a subtest.
+func (s *scene) on(t *testing.T) *scene {
+	t.Helper()
+	c := *s
+	c.T, c.ctx = t, t.Context()
+	return &c
+}
+
+// whole makes sure that everything runs and both members are Ready, whatever a former test left.
+func (s *scene) whole() {
+	s.Helper()
+	for _, c := range env.Clusters() {
+		if c.Manager != nil {
+			require.NoError(s, c.Manager.Start(s.ctx))
+		}
+	}
+	require.NoError(s, env.JoinEast(s.ctx))
+	require.NoError(s, env.JoinWest(s.ctx))
+	for _, m := range env.Members() {
+		require.NoError(s, env.AwaitPhase(s.ctx, m.Name, fleetv1alpha1.ClusterReady))
+	}
+}
+
+// end removes what the test made, in its own time, and says where to look if it failed.
+func (s *scene) end() {
+	s.Helper()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), patience)
+	defer cancel()
+	s.ctx = ctx
+	if s.Failed() {
+		s.confess()
+	}
+	for _, name := range s.objects {
+		ud := &appsv1beta1.UnitedDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}}
+		if err := env.Hub.Client.Delete(ctx, ud); client.IgnoreNotFound(err) != nil {
+			s.Errorf("clean up: %v", err)
+		}
+	}
+	for _, name := range s.objects {
+		s.gone(name)
+	}
+	for _, c := range env.Clusters() {
+		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}
+		if err := c.Client.Delete(ctx, ns); client.IgnoreNotFound(err) != nil {
+			s.Errorf("clean up: %v", err)
+		}
+	}
+}
+
+// confess prints what helps to find out why a test failed.
+func (s *scene) confess() {
+	s.Helper()
+	for _, c := range env.Clusters() {
+		s.Logf("log of %s in %s: %s; audit log: %s", c.Manager.Name, c.Name, c.Manager.Log(), c.Lab.AuditLog)
+	}
+	for _, name := range s.objects {
+		ud := &appsv1beta1.UnitedDeployment{}
+		if err := env.Hub.Client.Get(s.ctx, s.key(name), ud); err != nil {
+			s.Logf("UnitedDeployment %s: %v", name, err)
+			continue
+		}
+		text, _ := yaml.Marshal(ud.Status)
+		s.Logf("UnitedDeployment %s, generation %d:\n%s", name, ud.Generation, text)
+		for _, m := range env.Members() {
+			if row, err := s.findRow(ud, m.Name); err == nil {
+				text, _ := yaml.Marshal(row.Status)
+				s.Logf("its row in %s, generation %d:\n%s", m.Name, row.Generation, text)
+			}
+		}
+	}
+}
+
+func (s *scene) key(name string) client.ObjectKey {
+	return client.ObjectKey{Namespace: s.namespace, Name: name}
+}
+
+// until waits until missing returns "".
+func (s *scene) until(missing func(context.Context) string) {
+	s.Helper()
+	require.NoError(s, fleet.Await(s.ctx, patience, func(ctx context.Context) (bool, string) {
+		text := missing(ctx)
+		return text == "", text
+	}))
+}
+
+// create makes an object on the hub.
+func (s *scene) create(ud *appsv1beta1.UnitedDeployment) *appsv1beta1.UnitedDeployment {
+	s.Helper()
+	ud.Namespace = s.namespace
+	s.objects = append(s.objects, ud.Name)
+	require.NoError(s, env.Hub.Client.Create(s.ctx, ud))
+	return ud
+}
+
+// get reads an object of the hub.
+func (s *scene) get(name string) *appsv1beta1.UnitedDeployment {
+	s.Helper()
+	ud := &appsv1beta1.UnitedDeployment{}
+	require.NoError(s, env.Hub.Client.Get(s.ctx, s.key(name), ud))
+	return ud
+}
+
+// change updates an object of the hub.
+func (s *scene) change(name string, edit func(*appsv1beta1.UnitedDeployment)) {
+	s.Helper()
+	require.NoError(s, retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		ud := &appsv1beta1.UnitedDeployment{}
+		if err := env.Hub.Client.Get(s.ctx, s.key(name), ud); err != nil {
+			return err
+		}
+		edit(ud)
+		return env.Hub.Client.Update(s.ctx, ud)
+	}))
+}
+
+// changeCluster updates a MemberCluster.
+func (s *scene) changeCluster(name string, edit func(*fleetv1alpha1.MemberCluster)) {
+	s.Helper()
+	require.NoError(s, retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		mc := &fleetv1alpha1.MemberCluster{}
+		if err := env.Hub.Client.Get(s.ctx, client.ObjectKey{Name: name}, mc); err != nil {
+			return err
+		}
+		edit(mc)
+		return env.Hub.Client.Update(s.ctx, mc)
+	}))
+}
+
+// remove deletes an object of the hub and waits until nothing of it is left anywhere.
+func (s *scene) remove(name string) {
+	s.Helper()
+	ud := &appsv1beta1.UnitedDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}}
+	require.NoError(s, client.IgnoreNotFound(env.Hub.Client.Delete(s.ctx, ud)))
+	s.gone(name)
+}
+
+// gone waits until an object of the hub and its rows are gone.
+func (s *scene) gone(name string) {
+	s.Helper()
+	s.until(func(ctx context.Context) string {
+		ud := &appsv1beta1.UnitedDeployment{}
+		if err := env.Hub.Client.Get(ctx, s.key(name), ud); !apierrors.IsNotFound(err) {
+			return fmt.Sprintf("UnitedDeployment %s is still on the hub (%v)", name, err)
+		}
+		return ""
+	})
+}
+
+// shares are numbers of pods by subset.
+type shares map[string]int32
+
+// settled waits until every subset runs so many ready pods, of the present generation, and all of them or as many as
+// updated says (nil: all) at the new revision.
+func (s *scene) settled(name string, want, updated shares) *appsv1beta1.UnitedDeployment {
+	s.Helper()
+	if updated == nil {
+		updated = want
+	}
+	ud := &appsv1beta1.UnitedDeployment{}
+	s.until(func(ctx context.Context) string {
+		if err := env.Hub.Client.Get(ctx, s.key(name), ud); err != nil {
+			return err.Error()
+		}
+		if ud.Status.ObservedGeneration != ud.Generation {
+			return fmt.Sprintf("generation %d is not observed, but %d", ud.Generation, ud.Status.ObservedGeneration)
+		}
+		got, fresh := shares{}, shares{}
+		for _, line := range ud.Status.SubsetStatuses {
+			got[line.Name], fresh[line.Name] = line.AvailableReplicas, line.UpdatedReadyReplicas
+			if line.Replicas != line.AvailableReplicas || line.Replicas != line.ReadyReplicas {
+				return fmt.Sprintf("subset %s: %d of %d replicas are available, %d ready", line.Name, line.AvailableReplicas, line.Replicas, line.ReadyReplicas)
+			}
+		}
+		if fmt.Sprint(got) != fmt.Sprint(want) || fmt.Sprint(fresh) != fmt.Sprint(updated) {
+			return fmt.Sprintf("replicas %v, updated %v; want %v and %v", got, fresh, want, updated)
+		}
+		return ""
+	})
+	return ud
+}
+
+// pods returns the pods of an app in a member that are not being deleted.
+func (s *scene) pods(c *fleet.Cluster, app string) []corev1.Pod {
+	s.Helper()
+	list := &corev1.PodList{}
+	require.NoError(s, c.Client.List(s.ctx, list, client.InNamespace(s.namespace), client.MatchingLabels{"app": app}))
+	return slices.DeleteFunc(list.Items, func(p corev1.Pod) bool { return p.DeletionTimestamp != nil })
+}
+
+// census is what must not change while nothing is asked for: each pod's UID and how often its container was restarted.
+type census map[string]string
+
+// census counts the pods of an app in all members.
+func (s *scene) census(app string) census {
+	s.Helper()
+	out := census{}
+	for _, m := range env.Members() {
+		for _, p := range s.pods(m, app) {
+			out[m.Name+"/"+p.Name] = fmt.Sprintf("%s, %d restarts", p.UID, restarts(p))
+		}
+	}
+	return out
+}
+
+// uids are the pods alone.
+func (c census) uids() census {
+	out := census{}
+	for pod, what := range c {
+		out[pod], _, _ = strings.Cut(what, ",")
+	}
+	return out
+}
+
+func restarts(p corev1.Pod) int32 {
+	var n int32
+	for _, c := range p.Status.ContainerStatuses {
+		n += c.RestartCount
+	}
+	return n
+}
+
+// findRow returns the row of an object for a cluster.
+func (s *scene) findRow(ud *appsv1beta1.UnitedDeployment, cluster string) (*fleetv1alpha1.MemberWork, error) {
+	row := &fleetv1alpha1.MemberWork{}
+	name := fleetv1alpha1.RowName("UnitedDeployment", ud.Namespace, ud.Name, string(ud.UID))
+	err := env.Hub.Client.Get(s.ctx, client.ObjectKey{Namespace: fleetv1alpha1.Namespace(cluster), Name: name}, row)
+	return row, err
+}
+
+func (s *scene) row(ud *appsv1beta1.UnitedDeployment, cluster string) *fleetv1alpha1.MemberWork {
+	s.Helper()
+	row, err := s.findRow(ud, cluster)
+	require.NoError(s, err)
+	return row
+}
+
+// awaitRow waits until a row is as asked.
+func (s *scene) awaitRow(ud *appsv1beta1.UnitedDeployment, cluster string, missing func(*fleetv1alpha1.MemberWork) string) *fleetv1alpha1.MemberWork {
+	s.Helper()
+	var row *fleetv1alpha1.MemberWork
+	s.until(func(context.Context) string {
+		var err error
+		if row, err = s.findRow(ud, cluster); err != nil {
+			return err.Error()
+		}
+		return missing(row)
+	})
+	return row
+}
+
+// slice returns the member's part of an object, or nil.
+func (s *scene) slice(c *fleet.Cluster, name string) *appsv1beta1.UnitedDeployment {
+	s.Helper()
+	ud := &appsv1beta1.UnitedDeployment{}
+	err := c.Client.Get(s.ctx, s.key(name), ud)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	require.NoError(s, err)
+	return ud
+}
+
+// unmarked holds that an object bears no trace of ours.
+func (s *scene) unmarked(ud *appsv1beta1.UnitedDeployment) {
+	s.Helper()
+	require.NotContains(s, ud.Annotations, keys.FleetRowUID)
+	for _, f := range ud.ManagedFields {
+		require.NotEqual(s, "flotilla-agent", f.Manager)
+	}
+	for key := range ud.Labels {
+		require.NotContains(s, key, "fleet.kruise.io")
+	}
+	require.Empty(s, ud.OwnerReferences)
+}
+
+// acts are the writes of ours that a resting fleet must not make.
+func acts(w fleet.Write) bool { return w.Ours() && !w.Renewal() }
+
+// rest waits until nobody of ours writes, and holds that this stays so for a window.
+func (s *scene) rest() {
+	s.Helper()
+	s.quiet()
+	s.unmoved(window)
+}
+
+// quiet waits until nobody of ours has written for a moment.
+func (s *scene) quiet() {
+	s.Helper()
+	require.NoError(s, fleet.Await(s.ctx, patience, func(ctx context.Context) (bool, string) {
+		mark := fleet.Mark()
+		if !pause(ctx, calm) {
+			return false, "the test ends"
+		}
+		writes, err := env.Writes(mark)
+		if err != nil {
+			return false, err.Error()
+		}
+		counts := fleet.Tally(writes, acts)
+		return len(counts) == 0, fmt.Sprintf("still writing: %v", counts)
+	}))
+}
+
+// unmoved holds that nobody of ours writes anything but renewals of Leases for so long.
+func (s *scene) unmoved(length time.Duration) {
+	s.Helper()
+	mark := fleet.Mark()
+	require.True(s, pause(s.ctx, length))
+	require.Empty(s, s.writes(mark, acts), "writes at rest")
+}
+
+// writes counts what was written since.
+func (s *scene) writes(since time.Time, keep func(fleet.Write) bool) []fleet.Count {
+	s.Helper()
+	writes, err := env.Writes(since)
+	require.NoError(s, err)
+	return fleet.Tally(writes, keep)
+}
+
+// deletes are what must not happen to what runs in members, by whomever.
+func (s *scene) noDeletes(since time.Time) {
+	s.Helper()
+	require.Empty(s, s.writes(since, func(w fleet.Write) bool {
+		lost := slices.Contains([]string{"pods", "uniteddeployments.apps.kruise.io", "clonesets.apps.kruise.io"}, w.Resource)
+		return lost && strings.HasPrefix(w.Verb, "delete") && w.Namespace == s.namespace && w.Succeeded()
+	}), "deletes in the namespace of the test")
+}
+
+// pause waits, and says whether it could: false when ctx ended first.
+func pause(ctx context.Context, length time.Duration) bool {
+	timer := time.NewTimer(length)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+// phases follows the phase of a MemberCluster; the function returned ends that and gives each phase that it went through.
+func (s *scene) phases(cluster string) func() []fleetv1alpha1.ClusterPhase {
+	s.Helper()
+	ctx, stop := context.WithCancel(s.ctx)
+	w, err := env.Hub.Client.Watch(ctx, &fleetv1alpha1.MemberClusterList{}, client.MatchingFields{"metadata.name": cluster})
+	require.NoError(s, err)
+	seen := make(chan []fleetv1alpha1.ClusterPhase, 1)
+	go func() {
+		var all []fleetv1alpha1.ClusterPhase
+		for e := range w.ResultChan() {
+			mc, ok := e.Object.(*fleetv1alpha1.MemberCluster)
+			if ok && (len(all) == 0 || all[len(all)-1] != mc.Status.Phase) {
+				all = append(all, mc.Status.Phase)
+			}
+		}
+		seen <- all
+	}()
+	return func() []fleetv1alpha1.ClusterPhase {
+		stop()
+		w.Stop()
+		return <-seen
+	}
+}
+
+// uidOf is what makes a cluster itself.
+func (s *scene) uidOf(c *fleet.Cluster) types.UID {
+	s.Helper()
+	uid, err := c.UID(s.ctx)
+	require.NoError(s, err)
+	return uid
+}
+
+func size(t *testing.T, v any) int {
+	t.Helper()
+	text, err := json.Marshal(v)
+	require.NoError(t, err)
+	return len(text)
+}
+
+// poll is how often something is looked at that must hold all the time.
+const poll = 50 * time.Millisecond
+
+func inScene(s *scene, app string) []client.ListOption {
+	return []client.ListOption{client.InNamespace(s.namespace), client.MatchingLabels{"app": app}}
+}
+
+func ready(p *corev1.Pod) bool {
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.PodReady {
+			return c.Status == corev1.ConditionTrue && p.DeletionTimestamp == nil
+		}
+	}
+	return false
+}

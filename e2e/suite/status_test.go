@@ -1,0 +1,130 @@
+//go:build e2e
+
+package suite
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+)
+
+func TestI26RowOfManySubsetsStaysSmall(t *testing.T) {
+	s := newScene(t)
+	var subsets []appsv1beta1.Subset
+	want := shares{}
+	for i := range fleetv1alpha1.SubsetsPerRow {
+		subset := in("east", "1")
+		subset.Name = fmt.Sprintf("a-subset-with-a-name-as-long-as-a-label-of-dns-may-well-be-it-%02d", i)[:60] + fmt.Sprintf("-%02d", i)
+		subsets = append(subsets, subset)
+		want[subset.Name] = 1
+	}
+	ud := s.create(united("web", fleetv1alpha1.SubsetsPerRow, subsets...))
+	s.settled("web", want, nil)
+	row := s.row(ud, "east")
+	n := size(t, row.Status)
+	t.Logf("%d bytes of status for %d subsets", n, len(subsets))
+	require.LessOrEqual(t, n, 4096)
+	require.Equal(t, fleetv1alpha1.WorkHealthy, row.Status.Phase)
+}
+
+// writers are the managers of an object's fields by the first two parts of their path; entries of conditions count by
+// their type.
+func writers(t *testing.T, o client.Object) map[string][]string {
+	t.Helper()
+	out := map[string][]string{}
+	for _, m := range o.GetManagedFields() {
+		set := &fieldpath.Set{}
+		require.NoError(t, set.FromJSON(strings.NewReader(string(m.FieldsV1.Raw))))
+		set.Leaves().Iterate(func(p fieldpath.Path) {
+			path := p.String()
+			if !slices.Contains(out[path], m.Manager) {
+				out[path] = append(out[path], m.Manager)
+			}
+		})
+	}
+	return out
+}
+
+func TestI29EachFieldHasOneWriter(t *testing.T) {
+	s := newScene(t)
+	ud := s.create(united("web", 4, in("east", "2"), in("west", "2")))
+	s.settled("web", shares{"east": 2, "west": 2}, nil)
+	for _, m := range env.Members() {
+		for path, who := range writers(t, s.row(ud, m.Name)) {
+			require.Len(t, who, 1, "%s of the row for %s", path, m.Name)
+			if strings.HasPrefix(path, ".status") {
+				require.Equal(t, "flotilla-agent", who[0], path)
+			} else {
+				require.Equal(t, "flotilla-hub", who[0], path)
+			}
+		}
+		mine := map[string]bool{}
+		for path, who := range writers(t, s.cluster(m.Name)) {
+			if strings.HasPrefix(path, ".status") {
+				require.Len(t, who, 1, "%s of member cluster %s", path, m.Name)
+				mine[who[0]] = true
+			}
+		}
+		require.ElementsMatch(t, []string{"flotilla-hub", "flotilla-agent"}, slices.Collect(maps.Keys(mine)))
+		slice := s.slice(m, "web")
+		for path, who := range writers(t, slice) {
+			require.Len(t, who, 1, "%s of the slice in %s", path, m.Name)
+		}
+	}
+	for path, who := range writers(t, s.get("web")) {
+		require.Len(t, who, 1, "%s of the object", path)
+	}
+}
+
+func TestRowsAreSmallAndShareTheirManifest(t *testing.T) {
+	s := newScene(t)
+	ud := s.create(united("web", 4, in("east", "2"), in("west", "2")))
+	s.settled("web", shares{"east": 2, "west": 2}, nil)
+	east, west := s.row(ud, "east"), s.row(ud, "west")
+	require.NotEmpty(t, east.Spec.Content.Ref)
+	require.Equal(t, east.Spec.Content.Ref, west.Spec.Content.Ref, "the template is stored once")
+	require.Nil(t, east.Spec.Content.Inline)
+	require.LessOrEqual(t, len(east.Spec.Patch.Raw), 2048)
+	require.LessOrEqual(t, size(t, east.Status), 600)
+	require.EqualValues(t, 2, east.Spec.Grant.Replicas)
+	for _, m := range env.Members() {
+		line := &fleetv1alpha1.AppliedWork{}
+		require.NoError(t, m.Client.Get(t.Context(), client.ObjectKey{Name: east.Name}, line))
+		require.Equal(t, string(s.slice(m, "web").UID), line.Spec.Object.UID, "the ledger has the object's UID")
+	}
+}
+
+func TestFleetAtRestWritesNothing(t *testing.T) {
+	s := newScene(t)
+	s.create(united("web", 10, in("east", "60%"), in("west", "40%")))
+	s.settled("web", shares{"east": 6, "west": 4}, nil)
+	s.rest()
+}
+
+func TestManagersExposeWhatOperatorsNeed(t *testing.T) {
+	s := newScene(t)
+	s.create(united("web", 2, in("east", "1"), in("west", "1")))
+	s.settled("web", shares{"east": 1, "west": 1}, nil)
+	for _, c := range env.Clusters() {
+		s.until(func(ctx context.Context) string {
+			text, err := c.Manager.Metrics(ctx)
+			if err != nil {
+				return err.Error()
+			}
+			if !strings.Contains(text, "\nflotilla_") {
+				return c.Manager.Name + " exposes no metric of ours"
+			}
+			return ""
+		})
+	}
+}

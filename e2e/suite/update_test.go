@@ -1,0 +1,118 @@
+//go:build e2e
+
+package suite
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/e2e/fleet"
+)
+
+func TestImageIsUpdatedInPlaceWithAPartitionPerSubset(t *testing.T) {
+	s := newScene(t)
+	s.create(united("web", 10, in("east", "60%"), in("west", "40%")))
+	all := shares{"east": 6, "west": 4}
+	s.settled("web", all, nil)
+	before := s.census("web")
+
+	s.change("web", func(ud *appsv1beta1.UnitedDeployment) {
+		image(ud, imageNew)
+		partitions(ud, map[string]int32{"east": 4, "west": 3})
+	})
+	s.settled("web", all, shares{"east": 2, "west": 1})
+	require.Equal(t, before.uids(), s.census("web").uids())
+	require.Equal(t, 2, s.withImage(env.East, imageNew))
+	require.Equal(t, 1, s.withImage(env.West, imageNew))
+
+	s.change("web", func(ud *appsv1beta1.UnitedDeployment) { partitions(ud, map[string]int32{"west": 4, "east": 0}) })
+	s.settled("web", all, shares{"east": 6, "west": 1})
+	require.Equal(t, 1, s.withImage(env.West, imageNew), "a partition that grows takes no update back")
+
+	s.change("web", func(ud *appsv1beta1.UnitedDeployment) { partitions(ud, nil) })
+	ud := s.settled("web", all, nil)
+	require.Equal(t, ud.Status.UpdatedRevision, ud.Status.CurrentRevision)
+	after := s.census("web")
+	require.Equal(t, before.uids(), after.uids(), "the same pods")
+	for pod, what := range after {
+		require.Contains(t, what, ", 1 restarts", pod)
+	}
+}
+
+// withImage is how many pods have an image, in their spec and running.
+func (s *scene) withImage(c *fleet.Cluster, image string) int {
+	s.Helper()
+	n := 0
+	for _, p := range s.pods(c, "web") {
+		if p.Spec.Containers[0].Image == image && restarts(p) == 1 {
+			n++
+		}
+	}
+	return n
+}
+
+func TestChangeThatIsMoreThanAnImageReplacesPods(t *testing.T) {
+	s := newScene(t)
+	s.create(united("web", 4, in("east", "2"), in("west", "2")))
+	all := shares{"east": 2, "west": 2}
+	s.settled("web", all, nil)
+	before := s.census("web")
+	s.change("web", func(ud *appsv1beta1.UnitedDeployment) {
+		ud.Spec.Template.CloneSetTemplate.Spec.Template.Spec.Containers[0].Args = []string{"--verbose"}
+	})
+	s.settled("web", all, nil)
+	for pod := range s.census("web") {
+		require.NotContains(t, before, pod)
+	}
+}
+
+func TestImageThatDoesNotStartStopsTheRolloutInItsBounds(t *testing.T) {
+	s := newScene(t)
+	s.create(united("web", 8, in("east", "4"), in("west", "4")))
+	s.settled("web", shares{"east": 4, "west": 4}, nil)
+	s.change("web", func(ud *appsv1beta1.UnitedDeployment) { image(ud, "registry.example/app:bad") })
+	s.until(func(context.Context) string {
+		ud := s.get("web")
+		if ud.Status.ObservedGeneration != ud.Generation || ud.Status.ReadyReplicas != 4 {
+			return fmt.Sprintf("%d pods are ready, not the half that maxUnavailable leaves", ud.Status.ReadyReplicas)
+		}
+		return ""
+	})
+	s.quiet()
+	require.EqualValues(t, 4, s.get("web").Status.ReadyReplicas, "half of the pods of each subset stay as they were")
+	s.change("web", func(ud *appsv1beta1.UnitedDeployment) { image(ud, imageNew) })
+	s.settled("web", shares{"east": 4, "west": 4}, nil)
+}
+
+func TestI27InPlaceUpdateOfThirtyPodsKeepsToItsBudgetOfWrites(t *testing.T) {
+	s := newScene(t)
+	ud := s.create(united("web", 30, in("east", "")))
+	s.settled("web", shares{"east": 30}, nil)
+	s.quiet()
+	mark := fleet.Mark()
+	s.change("web", func(ud *appsv1beta1.UnitedDeployment) { image(ud, imageNew) })
+	s.settled("web", shares{"east": 30}, nil)
+	s.quiet()
+
+	rows, source, pods := 0, 0, 0
+	for _, c := range s.writes(mark, fleet.Write.Ours) {
+		t.Log(c)
+		switch {
+		case c.Cluster == "hub" && (c.Resource == "memberworks.fleet.kruise.io" || c.Resource == "memberworks.fleet.kruise.io/status"):
+			rows += c.Writes
+		case c.Cluster == "hub" && c.Resource == "uniteddeployments.apps.kruise.io/status":
+			source += c.Writes
+		case c.Cluster == "east" && (c.Resource == "pods" || c.Resource == "pods/status"):
+			pods += c.Writes
+		}
+	}
+	t.Logf("%d writes of the row, %d of the source's status, %.1f of each pod", rows, source, float64(pods)/30)
+	require.LessOrEqual(t, rows, 25)
+	require.LessOrEqual(t, source, 15)
+	require.LessOrEqual(t, pods, 90, "three writes a pod")
+	require.Less(t, size(t, s.row(ud, "east").Status), 4096)
+}
