@@ -218,7 +218,7 @@ func (t *target) decide(ud *appsv1beta1.UnitedDeployment, s *appsv1beta1.Subset,
 	case patched:
 		t.reason, t.why = reasonPatch, "the subset has another patch"
 	case !slices.ContainsFunc(e.paths, func(p string) bool { return !scale(p) }):
-		t.reason, t.why = reasonReplicas, fmt.Sprintf("replicas %d to %d, partition %d", t.child.replicas, t.replicas, t.partition)
+		t.reason, t.why = reasonReplicas, fmt.Sprintf("%d replicas (%d before), partition %d", t.replicas, t.child.replicas, t.partition)
 	default:
 		t.reason, t.why = reasonDrift, "put back "+strings.Join(e.paths[:min(len(e.paths), 3)], ", ")
 	}

@@ -1,0 +1,549 @@
+package uniteddeployment
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/revision"
+	"github.com/flotilla-io/flotilla/pkg/testkit"
+	"github.com/flotilla-io/flotilla/pkg/united"
+)
+
+var update = flag.Bool("update", false, "write golden files anew")
+
+var start = time.Date(2026, 11, 22, 9, 0, 0, 0, time.UTC)
+
+// web is an object of 10 replicas with a CloneSet in each of the subsets, as the webhook leaves it.
+func web(subsets ...string) *appsv1beta1.UnitedDeployment {
+	labels := map[string]string{"app": "web"}
+	ud := &appsv1beta1.UnitedDeployment{
+		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: testkit.Namespace, UID: "uid-web", ResourceVersion: "1", Generation: 2},
+		Spec: appsv1beta1.UnitedDeploymentSpec{
+			Replicas: ptr.To[int32](10),
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: appsv1beta1.SubsetTemplate{CloneSetTemplate: &appsv1beta1.CloneSetTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec:       appsv1beta1.CloneSetSpec{Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: pods()},
+			}},
+		},
+	}
+	for _, s := range subsets {
+		ud.Spec.Topology.Subsets = append(ud.Spec.Topology.Subsets, appsv1beta1.Subset{Name: s})
+	}
+	united.Default(ud)
+	return ud.DeepCopy()
+}
+
+func pods() corev1.PodTemplateSpec {
+	return corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "web"}},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: "app:1"}}},
+	}
+}
+
+func asDeployment(ud *appsv1beta1.UnitedDeployment) *appsv1beta1.UnitedDeployment {
+	c := ud.Spec.Template.CloneSetTemplate
+	ud.Spec.Template = appsv1beta1.SubsetTemplate{DeploymentTemplate: &appsv1beta1.DeploymentTemplateSpec{
+		ObjectMeta: c.ObjectMeta, Spec: appsv1.DeploymentSpec{Selector: c.Spec.Selector, Template: c.Spec.Template},
+	}}
+	return ud
+}
+
+func asStatefulSet(ud *appsv1beta1.UnitedDeployment) *appsv1beta1.UnitedDeployment {
+	c := ud.Spec.Template.CloneSetTemplate
+	ud.Spec.Template = appsv1beta1.SubsetTemplate{StatefulSetTemplate: &appsv1beta1.StatefulSetTemplateSpec{
+		ObjectMeta: c.ObjectMeta, Spec: appsv1.StatefulSetSpec{Selector: c.Spec.Selector, Template: c.Spec.Template},
+	}}
+	return ud
+}
+
+// world is an object with the workloads that a first pass makes of it, all pods ready, and its revision written.
+func world(t *testing.T, ud *appsv1beta1.UnitedDeployment) observed {
+	t.Helper()
+	o := observed{ud: ud}
+	o.renew(t)
+	w := plan(o)
+	require.Nil(t, w.fault)
+	o.history = []*appsv1.ControllerRevision{w.revision.Revision}
+	for i := range w.subsets {
+		s := &w.subsets[i]
+		require.NoError(t, s.fault)
+		o.add(s.kind, s.create, "web-"+s.name, i)
+	}
+	ud.Status.CurrentRevision = w.revision.Revision.Name
+	ud.Status.UpdatedRevision = w.revision.Revision.Name
+	return o
+}
+
+// renew computes the wanted revision after a change of the template.
+func (o *observed) renew(t *testing.T) {
+	t.Helper()
+	var err error
+	o.wanted, err = wantedRevision(o.ud)
+	require.NoError(t, err)
+}
+
+// add puts a workload into the world, i seconds after the start, with all its pods updated and available.
+func (o *observed) add(k kind, w workload, name string, i int) {
+	w = w.DeepCopyObject().(workload)
+	w.SetName(name)
+	w.SetUID(types.UID("uid-" + name))
+	w.SetResourceVersion("1")
+	w.SetGeneration(1)
+	w.SetCreationTimestamp(metav1.NewTime(start.Add(time.Duration(i) * time.Second)))
+	switch w := w.(type) {
+	case *appsv1beta1.CloneSet:
+		n := *w.Spec.Replicas
+		w.Status = appsv1beta1.CloneSetStatus{
+			ObservedGeneration: 1, Replicas: n, ReadyReplicas: n, AvailableReplicas: n, UpdatedReplicas: n, UpdatedReadyReplicas: n,
+		}
+	case *appsv1.Deployment:
+		n := *w.Spec.Replicas
+		w.Status = appsv1.DeploymentStatus{ObservedGeneration: 1, Replicas: n, ReadyReplicas: n, AvailableReplicas: n, UpdatedReplicas: n}
+	case *appsv1.StatefulSet:
+		n := *w.Spec.Replicas
+		w.Status = appsv1.StatefulSetStatus{ObservedGeneration: 1, Replicas: n, ReadyReplicas: n, AvailableReplicas: n, UpdatedReplicas: n}
+	}
+	o.children = append(o.children, k.viewOf(w))
+}
+
+// story says what a plan does, a line for each step.
+func story(w work) string {
+	var b strings.Builder
+	if w.fault != nil {
+		return fmt.Sprintf("fault %s: %s\n", w.fault.reason, w.fault.message)
+	}
+	if w.revision.Change != revision.Keep {
+		fmt.Fprintf(&b, "revision %s\n", w.revision.Change)
+	}
+	for _, c := range w.remove {
+		fmt.Fprintf(&b, "delete %s %s: %s, %s\n", c.kind, c.GetName(), c.reason, c.why)
+	}
+	for i := range w.subsets {
+		s := &w.subsets[i]
+		fmt.Fprintf(&b, "subset %s: %d replicas", s.name, s.replicas)
+		if s.partition > 0 {
+			fmt.Fprintf(&b, ", partition %d", s.partition)
+		}
+		switch {
+		case s.fault != nil:
+			fmt.Fprintf(&b, "; fault: %v", s.fault)
+		case s.create != nil:
+			fmt.Fprintf(&b, "; create %s: %s, %s", s.create.GetGenerateName(), s.reason, s.why)
+		case s.update != nil:
+			fmt.Fprintf(&b, "; update %s: %s, %s", s.update.next.GetName(), s.reason, s.why)
+		case s.reason != "":
+			fmt.Fprintf(&b, "; wait: %s, %s", s.reason, s.why)
+		}
+		b.WriteByte('\n')
+	}
+	for _, pod := range w.stuck {
+		fmt.Fprintf(&b, "delete stuck pod %s\n", pod.Name)
+	}
+	for _, r := range w.spare {
+		fmt.Fprintf(&b, "drop revision %s\n", r.Name)
+	}
+	if w.division.Why != "" {
+		fmt.Fprintf(&b, "division: %s\n", w.division.Why)
+	}
+	if w.recheck > 0 {
+		fmt.Fprintf(&b, "recheck in %s\n", w.recheck)
+	}
+	return b.String()
+}
+
+func number(s string) *intstr.IntOrString { return ptr.To(intstr.Parse(s)) }
+
+// stories are worlds and what is done about them.
+func stories() []struct {
+	name string
+	make func(*testing.T) observed
+} {
+	image := func(ud *appsv1beta1.UnitedDeployment, image string) {
+		t, _ := united.TemplateOf(&ud.Spec.Template)
+		t.Pod.Spec.Containers[0].Image = image
+	}
+	return []struct {
+		name string
+		make func(*testing.T) observed
+	}{
+		{"a new object gets its revision and a workload for each subset", func(t *testing.T) observed {
+			o := observed{ud: web("a", "b", "c")}
+			o.renew(t)
+			return o
+		}},
+		{"at rest nothing is done", func(t *testing.T) observed { return world(t, web("a", "b", "c")) }},
+		{"at rest nothing is done with Deployments", func(t *testing.T) observed { return world(t, asDeployment(web("a", "b"))) }},
+		{"at rest nothing is done with StatefulSets", func(t *testing.T) observed { return world(t, asStatefulSet(web("a", "b"))) }},
+		{"a scale changes the numbers that differ", func(t *testing.T) observed {
+			o := world(t, web("a", "b", "c"))
+			o.ud.Spec.Replicas = ptr.To[int32](11)
+			return o
+		}},
+		{"subsets are filled in their order between minimum and maximum", func(t *testing.T) observed {
+			ud := web("a", "b")
+			ud.Spec.Topology.Subsets[0].MinReplicas, ud.Spec.Topology.Subsets[0].MaxReplicas = number("2"), number("40%")
+			o := observed{ud: ud}
+			o.renew(t)
+			return o
+		}},
+		{"numbers that do not add up change nothing", func(t *testing.T) observed {
+			ud := web("a", "b")
+			ud.Spec.Topology.Subsets[0].Replicas, ud.Spec.Topology.Subsets[1].Replicas = number("6"), number("4")
+			o := world(t, ud)
+			o.ud.Spec.Replicas = ptr.To[int32](12)
+			return o
+		}},
+		{"replicas that no subset may take are told", func(t *testing.T) observed {
+			ud := web("a")
+			ud.Spec.Topology.Subsets[0].MaxReplicas = number("4")
+			o := observed{ud: ud}
+			o.renew(t)
+			return o
+		}},
+		{"a new template goes to each subset with its partition", func(t *testing.T) observed {
+			o := world(t, web("a", "b", "c"))
+			image(o.ud, "app:2")
+			o.ud.Spec.UpdateStrategy.ManualUpdate.Partitions = map[string]int32{"a": 2, "b": 100}
+			o.renew(t)
+			return o
+		}},
+		{"a partition alone is a change of numbers", func(t *testing.T) observed {
+			o := world(t, web("a", "b"))
+			o.ud.Spec.UpdateStrategy.ManualUpdate.Partitions = map[string]int32{"a": 2}
+			return o
+		}},
+		{"a Deployment keeps no pods at the old revision", func(t *testing.T) observed {
+			o := world(t, asDeployment(web("a")))
+			o.ud.Spec.UpdateStrategy.ManualUpdate.Partitions = map[string]int32{"a": 2}
+			return o
+		}},
+		{"a template that went back brings the old revision to the front", func(t *testing.T) observed {
+			o := world(t, web("a"))
+			newer := o.history[0].DeepCopy()
+			newer.Name, newer.Revision, newer.Data.Raw = "web-newer", 2, []byte(`{}`)
+			o.history = append(o.history, newer)
+			return o
+		}},
+		{"another patch is written", func(t *testing.T) observed {
+			o := world(t, web("a", "b"))
+			o.ud.Spec.Topology.Subsets[1].Patch = &runtime.RawExtension{Raw: []byte(`{"metadata":{"labels":{"tier":"x"}}}`)}
+			return o
+		}},
+		{"a patch that does not fit stops its own subset only", func(t *testing.T) observed {
+			ud := web("a", "b")
+			ud.Spec.Topology.Subsets[0].Patch = &runtime.RawExtension{Raw: []byte(`{"spec":{"containers":"none"}}`)}
+			o := observed{ud: ud}
+			o.renew(t)
+			return o
+		}},
+		{"what somebody else changed is put back", func(t *testing.T) observed {
+			o := world(t, web("a", "b"))
+			set := o.children[0].workload.(*appsv1beta1.CloneSet)
+			set.Spec.Template.Spec.Containers[0].Image = "app:evil"
+			delete(set.Spec.Template.Labels, "app")
+			return o
+		}},
+		{"what the apiserver or others added stays", func(t *testing.T) observed {
+			o := world(t, web("a", "b"))
+			set := o.children[0].workload.(*appsv1beta1.CloneSet)
+			set.Spec.RevisionHistoryLimit = ptr.To[int32](10)
+			set.Spec.ScaleStrategy.PodsToDelete = []string{"web-a-x"}
+			set.Spec.Template.Spec.Containers[0].ImagePullPolicy = corev1.PullAlways
+			set.Labels["team"] = "shop"
+			return o
+		}},
+		{"a subset that is gone loses its workload", func(t *testing.T) observed {
+			o := world(t, web("a", "b"))
+			o.ud.Spec.Topology.Subsets = o.ud.Spec.Topology.Subsets[:1]
+			return o
+		}},
+		{"of two workloads of a subset the older stays", func(t *testing.T) observed {
+			o := world(t, web("a"))
+			o.add(cloneSets(), o.children[0].workload, "web-a-younger", 7)
+			slices.Reverse(o.children)
+			return o
+		}},
+		{"a workload that is being deleted gives way to another one", func(t *testing.T) observed {
+			o := world(t, web("a"))
+			o.add(cloneSets(), o.children[0].workload, "web-a-younger", 7)
+			o.children[0].SetDeletionTimestamp(&metav1.Time{Time: start})
+			return o
+		}},
+		{"the only workload of a subset is waited for when it is being deleted", func(t *testing.T) observed {
+			o := world(t, web("a", "b"))
+			o.children[0].SetDeletionTimestamp(&metav1.Time{Time: start})
+			return o
+		}},
+		{"another kind of workload replaces the former", func(t *testing.T) observed {
+			o := world(t, web("a", "b"))
+			asDeployment(o.ud)
+			o.renew(t)
+			return o
+		}},
+		{"a strategy that is not served stops all", func(t *testing.T) observed {
+			o := world(t, web("a"))
+			o.ud.Spec.Topology.ScheduleStrategy.Type = appsv1beta1.ScheduleAdaptive
+			o.ud.Spec.Replicas = ptr.To[int32](20)
+			return o
+		}},
+		{"a template that is not served stops all", func(t *testing.T) observed {
+			o := observed{ud: web("a")}
+			o.ud.Spec.Template = appsv1beta1.SubsetTemplate{AdvancedStatefulSetTemplate: &appsv1beta1.AdvancedStatefulSetTemplateSpec{}}
+			o.renew(t)
+			return o
+		}},
+		{"old revisions beyond the limit go, but for those in use", func(t *testing.T) observed {
+			o := world(t, web("a", "b"))
+			o.ud.Spec.RevisionHistoryLimit = ptr.To[int32](1)
+			o.ud.Status.CurrentRevision = "web-r2"
+			o.children[0].revision = "web-r3"
+			own := o.history[0]
+			own.Revision = 9
+			o.history = nil
+			for i, name := range []string{"web-r1", "web-r2", "web-r3", "web-r4", "web-r5"} {
+				r := own.DeepCopy()
+				r.Name, r.Revision, r.Data.Raw = name, int64(i+1), fmt.Appendf(nil, `{"r":%d}`, i)
+				o.history = append(o.history, r)
+			}
+			o.history = append(o.history, own)
+			return o
+		}},
+	}
+}
+
+func TestPlan(t *testing.T) {
+	t.Parallel()
+	var got bytes.Buffer
+	for _, tt := range stories() {
+		o := tt.make(t)
+		before := snapshot(o)
+		w := plan(o)
+		text := story(w)
+		require.Equal(t, text, story(plan(o)), "%s: the same world gives the same plan", tt.name)
+		require.True(t, apiequality.Semantic.DeepEqual(before, snapshot(o)), "%s: the world is not changed", tt.name)
+		fmt.Fprintf(&got, "# %s\n%s\n", tt.name, text)
+	}
+	golden(t, "testdata/plan.golden", got.String())
+}
+
+// snapshot copies all objects of a world.
+func snapshot(o observed) []runtime.Object {
+	out := []runtime.Object{o.ud.DeepCopy(), o.wanted.DeepCopy()}
+	for _, c := range o.children {
+		out = append(out, c.DeepCopyObject())
+	}
+	for _, h := range o.history {
+		out = append(out, h.DeepCopy())
+	}
+	return out
+}
+
+func golden(t *testing.T, file, got string) {
+	t.Helper()
+	if *update {
+		require.NoError(t, os.WriteFile(file, []byte(got), 0o600))
+	}
+	want, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.Empty(t, cmp.Diff(string(want), got))
+}
+
+func TestChildrenGolden(t *testing.T) {
+	t.Parallel()
+	for name, make := range map[string]func(*appsv1beta1.UnitedDeployment) *appsv1beta1.UnitedDeployment{
+		"cloneset":    func(ud *appsv1beta1.UnitedDeployment) *appsv1beta1.UnitedDeployment { return ud },
+		"deployment":  asDeployment,
+		"statefulset": asStatefulSet,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ud := web("a")
+			ud.Spec.Template.CloneSetTemplate.Annotations = map[string]string{"team": "shop"}
+			ud.Spec.UpdateStrategy.ManualUpdate.Partitions = map[string]int32{"a": 3}
+			s := &ud.Spec.Topology.Subsets[0]
+			s.NodeSelectorTerm = &corev1.NodeSelectorTerm{
+				MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "zone", Operator: corev1.NodeSelectorOpIn, Values: []string{"a"}}},
+				MatchFields:      []corev1.NodeSelectorRequirement{{Key: "metadata.name", Operator: corev1.NodeSelectorOpIn, Values: []string{"n1"}}},
+			}
+			s.Tolerations = []corev1.Toleration{{Key: "spot", Operator: corev1.TolerationOpExists}}
+			s.Patch = &runtime.RawExtension{Raw: []byte(`{"spec":{"containers":[{"name":"app","env":[{"name":"ZONE","value":"a"}]}]}}`)}
+			o := observed{ud: make(ud)}
+			o.renew(t)
+			text, err := yaml.Marshal(plan(o).subsets[0].create)
+			require.NoError(t, err)
+			golden(t, "testdata/"+name+".golden", string(text))
+		})
+	}
+}
+
+func TestNamesOfWorkloads(t *testing.T) {
+	t.Parallel()
+	ud := web()
+	require.Equal(t, "web-a-", prefix(ud, "a"))
+	ud.Name = strings.Repeat("w", 245)
+	require.Equal(t, ud.Name+"-", prefix(ud, "zone-a-b"), "a prefix that is too long is cut to the object's name")
+
+	require.Equal(t, "web-12345", revisionLabel("web-12345"))
+	require.Equal(t, "12345", revisionLabel(strings.Repeat("w", 60)+"-12345"), "a name that is no label gives its hash")
+}
+
+func TestRevisionDependsOnTheTemplateAlone(t *testing.T) {
+	t.Parallel()
+	name := func(change func(*appsv1beta1.UnitedDeployment)) string {
+		ud := web("a")
+		change(ud)
+		r, err := wantedRevision(ud)
+		require.NoError(t, err)
+		return r.Name
+	}
+	was := name(func(*appsv1beta1.UnitedDeployment) {})
+	require.Equal(t, was, name(func(ud *appsv1beta1.UnitedDeployment) {
+		ud.UID, ud.Generation, ud.Annotations = "other", 77, map[string]string{keys.FleetRowUID: "1"}
+		ud.Spec.Replicas = ptr.To[int32](3)
+		ud.Spec.Topology.Subsets = []appsv1beta1.Subset{{Name: "b", Replicas: number("3")}}
+		ud.Spec.RevisionHistoryLimit = nil
+		ud.Spec.Selector.MatchLabels["more"] = "x"
+		ud.Spec.UpdateStrategy = appsv1beta1.UnitedDeploymentUpdateStrategy{}
+	}), "so the slices of one object have one revision in all clusters")
+	require.NotEqual(t, was, name(func(ud *appsv1beta1.UnitedDeployment) { ud.Name = "shop" }))
+	require.NotEqual(t, was, name(func(ud *appsv1beta1.UnitedDeployment) { ud.Status.CollisionCount = ptr.To[int32](1) }))
+	require.NotEqual(t, was, name(func(ud *appsv1beta1.UnitedDeployment) {
+		ud.Spec.Template.CloneSetTemplate.Spec.MinReadySeconds = 5
+	}))
+}
+
+func TestAmendWritesWhatDiffers(t *testing.T) {
+	t.Parallel()
+	live := func() *appsv1beta1.CloneSet {
+		o := world(t, web("a"))
+		set := o.children[0].workload.(*appsv1beta1.CloneSet)
+		set.Spec.RevisionHistoryLimit = ptr.To[int32](7)
+		set.Spec.ScaleStrategy.PodsToDelete = []string{"web-a-x"}
+		set.Spec.Template.Spec.Containers[0].ImagePullPolicy = corev1.PullAlways
+		return set
+	}
+	want := live()
+	want.Spec.RevisionHistoryLimit, want.Spec.ScaleStrategy.PodsToDelete = nil, nil
+	want.Spec.Template.Spec.Containers[0].ImagePullPolicy = ""
+	want.Spec.Replicas = ptr.To[int32](3)
+
+	e, err := cloneSets().amend(live(), want, false)
+	require.NoError(t, err)
+	require.Equal(t, []string{"spec.replicas"}, e.paths)
+	expected := live()
+	expected.Spec.Replicas = ptr.To[int32](3)
+	require.Empty(t, cmp.Diff(expected, e.next), "all else stays as it was")
+
+	e, err = cloneSets().amend(live(), want, true)
+	require.NoError(t, err)
+	expected = live()
+	expected.Spec = want.Spec
+	expected.Spec.ScaleStrategy.PodsToDelete = []string{"web-a-x"}
+	require.Empty(t, cmp.Diff(expected, e.next), "the whole spec is replaced, but for the names of pods to delete")
+
+	e, err = cloneSets().amend(live(), live(), true)
+	require.NoError(t, err)
+	require.Nil(t, e.next)
+}
+
+func TestStuckPods(t *testing.T) {
+	t.Parallel()
+	waiting := func(reason string) func(*testkit.PodBuilder) {
+		return func(b *testkit.PodBuilder) {
+			b.Running().NotReady()
+			b.Obj().Status.ContainerStatuses[0].State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason}}
+		}
+	}
+	ready := func(b *testkit.PodBuilder) { b.Ready(start) }
+	tests := []struct {
+		name    string
+		ordinal int
+		old     bool
+		state   func(*testkit.PodBuilder)
+		change  func(*observed)
+		deleted bool
+		recheck bool
+	}{
+		{name: "an old pod whose image can't be pulled is deleted", ordinal: 4, old: true, state: waiting("ImagePullBackOff"), deleted: true},
+		{name: "an old pod that crashes is deleted", ordinal: 4, old: true, state: waiting("CrashLoopBackOff"), deleted: true},
+		{name: "an old pod that has failed is deleted", ordinal: 4, old: true, state: func(b *testkit.PodBuilder) { b.Phase(corev1.PodFailed) }, deleted: true},
+		{name: "an old pod that starts is looked at again", ordinal: 4, old: true, state: waiting("ContainerCreating"), recheck: true},
+		{name: "an old pod that is ready is left to the StatefulSet", ordinal: 4, old: true, state: ready},
+		{name: "a new pod is left alone", ordinal: 4, state: waiting("ImagePullBackOff")},
+		{name: "a pod below the partition is left alone", ordinal: 2, old: true, state: waiting("ImagePullBackOff")},
+		{
+			name: "ordinals may begin above 0", ordinal: 4, old: true, state: waiting("ImagePullBackOff"),
+			change: func(o *observed) {
+				o.ud.Spec.Template.StatefulSetTemplate.Spec.Ordinals = &appsv1.StatefulSetOrdinals{Start: 2}
+				o.children[0].workload.(*appsv1.StatefulSet).Spec.Ordinals = &appsv1.StatefulSetOrdinals{Start: 2}
+			},
+		},
+		{
+			name: "a pod that is being deleted is left alone", ordinal: 4, old: true, state: waiting("ImagePullBackOff"),
+			change: func(o *observed) { o.pods["uid-web-a"][0].DeletionTimestamp = &metav1.Time{Time: start} },
+		},
+		{
+			name: "nothing is deleted before the StatefulSet's controller knows the new revision", ordinal: 4, old: true, state: waiting("ImagePullBackOff"),
+			change: func(o *observed) { o.children[0].seen = false },
+		},
+		{
+			name: "nothing is deleted where users delete pods", ordinal: 4, old: true, state: waiting("ImagePullBackOff"),
+			change: func(o *observed) {
+				o.children[0].workload.(*appsv1.StatefulSet).Spec.UpdateStrategy = appsv1.StatefulSetUpdateStrategy{Type: appsv1.OnDeleteStatefulSetStrategyType}
+			},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			ud := asStatefulSet(web("a"))
+			ud.Spec.UpdateStrategy.ManualUpdate.Partitions = map[string]int32{"a": 3}
+			o := world(t, ud)
+			label := o.ud.Status.UpdatedRevision
+			if tt.old {
+				label = "web-old"
+			}
+			b := testkit.Pod(fmt.Sprintf("web-a-%d", tt.ordinal)).Label(keys.SubsetRevision, label)
+			tt.state(b)
+			o.pods = map[types.UID][]*corev1.Pod{"uid-web-a": {b.Obj()}}
+			if tt.change != nil {
+				tt.change(&o)
+				o.renew(t)
+				label = o.wanted.Name
+				o.children[0].workload.GetLabels()[keys.SubsetRevision] = label
+				o.children[0].revision = label
+				o.history = []*appsv1.ControllerRevision{o.wanted}
+			}
+			s := target{name: "a", kind: statefulSets(), replicas: 10, partition: 3, child: &o.children[0]}
+			stuck, unsure := s.stuck(o, o.wanted.Name)
+			require.Equal(t, tt.deleted, len(stuck) == 1)
+			require.Equal(t, tt.recheck, unsure)
+			if tt.change == nil {
+				w := plan(o)
+				require.Equal(t, tt.deleted, len(w.stuck) == 1)
+				require.Equal(t, tt.recheck, w.recheck == stuckRecheck)
+			}
+		})
+	}
+}

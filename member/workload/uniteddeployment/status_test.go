@@ -1,0 +1,321 @@
+package uniteddeployment
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/event"
+)
+
+var now = start.Add(time.Hour)
+
+// pass is a plan that was carried out without a hitch: what it wrote is there, and not seen by its controllers yet.
+func pass(o observed) (work, done) {
+	w := plan(o)
+	d := done{children: map[string]child{}}
+	for i := range w.subsets {
+		t := &w.subsets[i]
+		if t.child != nil {
+			d.children[t.name] = *t.child
+		}
+		if t.create != nil {
+			d.children[t.name] = t.kind.viewOf(t.create)
+			d.created = append(d.created, "web-"+t.name)
+		}
+		if t.update != nil {
+			next := t.update.next.DeepCopyObject().(workload)
+			next.SetGeneration(next.GetGeneration() + 1)
+			d.children[t.name] = t.kind.viewOf(next)
+			d.updated = append(d.updated, next.GetName())
+		}
+	}
+	for _, c := range w.remove {
+		d.removed = append(d.removed, c.GetName())
+	}
+	return w, d
+}
+
+func find(s appsv1beta1.UnitedDeploymentStatus, t appsv1beta1.UnitedDeploymentConditionType) *appsv1beta1.UnitedDeploymentCondition {
+	for i := range s.Conditions {
+		if s.Conditions[i].Type == t {
+			return &s.Conditions[i]
+		}
+	}
+	return nil
+}
+
+func TestStatusSumsSubsets(t *testing.T) {
+	t.Parallel()
+	o := world(t, web("a", "b"))
+	o.ud.Spec.UpdateStrategy.ManualUpdate.Partitions = map[string]int32{"a": 2}
+	w, d := pass(o)
+	a := d.children["a"]
+	a.seen, a.counts = true, counts{pods: 6, ready: 5, available: 4, updated: 3, updatedReady: 2}
+	d.children["a"] = a
+	got, _ := status(o, w, d, now)
+	revision := o.ud.Status.UpdatedRevision
+	require.Empty(t, cmp.Diff([]appsv1beta1.SubsetStatus{
+		{Name: "a", Replicas: 5, ReadyReplicas: 5, AvailableReplicas: 4, UpdatedReplicas: 3, UpdatedReadyReplicas: 2, Partition: 2},
+		{Name: "b", Replicas: 5, ReadyReplicas: 5, AvailableReplicas: 5, UpdatedReplicas: 5, UpdatedReadyReplicas: 5},
+	}, got.SubsetStatuses))
+	got.SubsetStatuses, got.Conditions = nil, nil
+	require.Empty(t, cmp.Diff(appsv1beta1.UnitedDeploymentStatus{
+		ObservedGeneration: 2, Replicas: 11, ReadyReplicas: 10, AvailableReplicas: 9, UpdatedReplicas: 8, UpdatedReadyReplicas: 7,
+		CurrentRevision: revision, UpdatedRevision: revision, LabelSelector: "app=web",
+	}, got))
+}
+
+func TestStatusCountsNoPodAsUpdatedThatNobodyHasLookedAt(t *testing.T) {
+	t.Parallel()
+	o := world(t, web("a", "b"))
+	before := o.ud.Status.UpdatedRevision
+	o.ud.Spec.Template.CloneSetTemplate.Spec.Template.Spec.Containers[0].Image = "app:2"
+	o.renew(t)
+	w, d := pass(o)
+	got, events := status(o, w, d, now)
+	require.Equal(t, o.wanted.Name, got.UpdatedRevision)
+	require.Equal(t, before, got.CurrentRevision)
+	require.Equal(t, int64(2), got.ObservedGeneration, "all workloads were written")
+	require.Equal(t, int32(10), got.ReadyReplicas)
+	require.Zero(t, got.UpdatedReplicas)
+	require.Zero(t, got.UpdatedReadyReplicas)
+	require.Equal(t, corev1.ConditionTrue, find(got, appsv1beta1.SubsetUpdated).Status)
+	c := find(got, appsv1beta1.UnitedDeploymentUpdated)
+	require.Equal(t, corev1.ConditionFalse, c.Status)
+	require.Equal(t, "0 of 10 replicas are ready at revision "+o.wanted.Name, c.Message)
+	require.Equal(t, []event.Event{wroteEvent("changed", []string{"web-a", "web-b"})}, events)
+
+	for _, name := range []string{"a", "b"} {
+		c := d.children[name]
+		c.seen = true
+		d.children[name] = c
+	}
+	got, _ = status(o, w, d, now)
+	require.Equal(t, int32(10), got.UpdatedReadyReplicas)
+	require.Equal(t, o.wanted.Name, got.CurrentRevision)
+	require.Equal(t, corev1.ConditionTrue, find(got, appsv1beta1.UnitedDeploymentUpdated).Status)
+}
+
+func TestStatusOfANewObject(t *testing.T) {
+	t.Parallel()
+	o := observed{ud: web("a", "b")}
+	o.renew(t)
+	w, d := pass(o)
+	got, events := status(o, w, d, now)
+	require.Equal(t, o.wanted.Name, got.CurrentRevision, "there is no other one that pods could be of")
+	require.Equal(t, int64(2), got.ObservedGeneration)
+	require.Zero(t, got.Replicas)
+	require.Equal(t, []appsv1beta1.SubsetStatus{{Name: "a", Replicas: 5}, {Name: "b", Replicas: 5}}, got.SubsetStatuses)
+	require.Equal(t, []event.Event{wroteEvent("created", []string{"web-a", "web-b"})}, events)
+}
+
+func TestStatusOfFailures(t *testing.T) {
+	t.Parallel()
+	boom := errors.New("boom")
+	type verdicts struct{ failure, provisioned, updated string } // reasons
+	tests := []struct {
+		name     string
+		make     func(*testing.T) observed
+		change   func(*work, *done)
+		want     verdicts
+		message  string // of SubsetFailure
+		observed bool
+		event    string // its reason
+	}{
+		{
+			name: "at rest there is no failure and no event", make: func(t *testing.T) observed { return world(t, web("a", "b")) },
+			change: func(*work, *done) {}, want: verdicts{"", "AllSubsets", "AllSubsets"}, observed: true,
+		},
+		{
+			name: "a failed write", make: func(t *testing.T) observed { return world(t, web("a", "b")) },
+			change: func(_ *work, d *done) { d.write = errors.Join(boom, boom) }, want: verdicts{"Error", "AllSubsets", "Error"},
+			message: "boom; boom", event: ReasonFailedUpdateSubset,
+		},
+		{
+			name: "a subset without a workload", make: func(t *testing.T) observed { return world(t, web("a", "b")) },
+			change: func(_ *work, d *done) { delete(d.children, "b"); d.write = boom }, want: verdicts{"Error", "Waiting", "Error"},
+			message: "boom", event: ReasonFailedUpdateSubset,
+		},
+		{
+			name: "a workload that is being deleted", make: func(t *testing.T) observed { return world(t, web("a", "b")) },
+			change: func(_ *work, d *done) { d.children["a"].SetDeletionTimestamp(&metav1.Time{Time: now}) },
+			want:   verdicts{"", "Waiting", "AllSubsets"},
+		},
+		{
+			name: "a write that came too late", make: func(t *testing.T) observed { return world(t, web("a", "b")) },
+			change: func(_ *work, d *done) { d.late = true }, want: verdicts{"", "AllSubsets", "AllSubsets"},
+		},
+		{
+			name: "a workload too much that stays", make: func(t *testing.T) observed { return world(t, web("a", "b")) },
+			change: func(_ *work, d *done) { d.remove = boom }, want: verdicts{"Error", "Error", "AllSubsets"},
+			message: "boom", event: ReasonFailedUpdateSubset,
+		},
+		{
+			name: "a duplicate that stays", make: func(t *testing.T) observed { return world(t, web("a", "b")) },
+			change: func(_ *work, d *done) { d.duplicates = boom }, want: verdicts{"Error", "Error", "AllSubsets"},
+			message: "boom", event: ReasonFailedDeleteDuplicatedSubsets,
+		},
+		{
+			name: "a revision that can't be written", make: func(t *testing.T) observed { return world(t, web("a", "b")) },
+			change: func(_ *work, d *done) { d.revision = boom }, want: verdicts{"Error", "AllSubsets", "Error"},
+			message: "boom", event: ReasonFailedRevisionProvision,
+		},
+		{
+			name: "a patch that does not fit", make: func(t *testing.T) observed { return world(t, web("a", "b")) },
+			change: func(_ *work, d *done) { d.render = boom }, want: verdicts{"Error", "AllSubsets", "Error"},
+			message: "boom", event: ReasonFailedUpdateSubset,
+		},
+		{
+			name: "housekeeping that failed", make: func(t *testing.T) observed { return world(t, web("a", "b")) },
+			change: func(_ *work, d *done) { d.rest = boom }, want: verdicts{"Error", "AllSubsets", "AllSubsets"},
+			message: "boom", event: ReasonFailedUpdateSubset,
+		},
+		{
+			name: "numbers that do not add up count as acted on", make: func(t *testing.T) observed {
+				ud := web("a", "b")
+				ud.Spec.Topology.Subsets[0].Replicas, ud.Spec.Topology.Subsets[1].Replicas = number("6"), number("4")
+				o := world(t, ud)
+				o.ud.Spec.Replicas = ptr.To[int32](12)
+				return o
+			},
+			change: func(*work, *done) {}, want: verdicts{"SpecifySubsetReplicas", "AllSubsets", "AllSubsets"},
+			message:  "the numbers of the subsets have no effect: subsets ask for 10 of 12 replicas, and none is left to take the rest",
+			observed: true, event: ReasonFailedSpecifySubsetReplicas,
+		},
+		{
+			name: "replicas that no subset may take", make: func(t *testing.T) observed {
+				ud := web("a")
+				ud.Spec.Topology.Subsets[0].MaxReplicas = number("4")
+				return world(t, ud)
+			},
+			change: func(*work, *done) {}, want: verdicts{"UnallocatedReplicas", "AllSubsets", "AllSubsets"},
+			message: "6 of 10 replicas have no place: no subset may take more", observed: true, event: ReasonFailedSpecifySubsetReplicas,
+		},
+		{
+			name: "what is not served", make: func(t *testing.T) observed {
+				o := world(t, web("a"))
+				o.ud.Spec.Topology.ScheduleStrategy.Type = appsv1beta1.ScheduleAdaptive
+				return o
+			},
+			change: func(*work, *done) {}, want: verdicts{"NotServed", "", ""},
+			message: "the schedule strategy Adaptive is not served yet: use Fixed", event: ReasonNotServed,
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			o := tt.make(t)
+			w, d := pass(o)
+			tt.change(&w, &d)
+			got, events := status(o, w, d, now)
+			reason := func(of appsv1beta1.UnitedDeploymentConditionType) string {
+				if c := find(got, of); c != nil {
+					return c.Reason
+				}
+				return ""
+			}
+			require.Equal(t, tt.want, verdicts{
+				reason(appsv1beta1.SubsetFailure), reason(appsv1beta1.SubsetProvisioned), reason(appsv1beta1.SubsetUpdated),
+			})
+			require.Equal(t, tt.observed, got.ObservedGeneration == 2)
+			if tt.want.failure == "" {
+				require.Empty(t, events)
+				return
+			}
+			require.Equal(t, tt.message, find(got, appsv1beta1.SubsetFailure).Message)
+			require.Len(t, events, 1)
+			require.Equal(t, tt.event, events[0].Reason)
+			require.NotContains(t, events[0].Reason, " ")
+			require.Equal(t, corev1.EventTypeWarning, events[0].Type)
+
+			o.ud.Status = got
+			_, events = status(o, w, d, now)
+			switch tt.want.failure {
+			case "SpecifySubsetReplicas", "UnallocatedReplicas", "NotServed":
+				require.Empty(t, events, "what only the spec can mend is told once")
+			}
+			w, d = pass(world(t, web("a", "b")))
+			got, _ = status(o, w, d, now)
+			require.Nil(t, find(got, appsv1beta1.SubsetFailure), "the condition goes with its cause")
+		})
+	}
+}
+
+func TestStatusOfACollision(t *testing.T) {
+	t.Parallel()
+	o := world(t, web("a"))
+	want := o.ud.Status.DeepCopy()
+	want.CollisionCount = ptr.To[int32](1)
+	got, events := status(o, plan(o), done{collided: true}, now)
+	require.Empty(t, cmp.Diff(*want, got), "nothing else is known")
+	require.Empty(t, events)
+}
+
+func TestStatusRestsWhereNothingChanges(t *testing.T) {
+	t.Parallel()
+	o := world(t, web("a", "b"))
+	w, d := pass(o)
+	o.ud.Status, _ = status(o, w, d, now)
+	got, events := status(o, w, d, now.Add(time.Hour))
+	require.Empty(t, cmp.Diff(o.ud.Status, got))
+	require.Empty(t, events)
+}
+
+func TestConditionMessagesAreCut(t *testing.T) {
+	t.Parallel()
+	o := world(t, web("a"))
+	w, d := pass(o)
+	d.write = errors.New(strings.Repeat("ä", 1000))
+	got, _ := status(o, w, d, now)
+	message := find(got, appsv1beta1.SubsetFailure).Message
+	require.LessOrEqual(t, len(message), messageLimit)
+	require.True(t, strings.HasSuffix(message, "ä..."))
+}
+
+func TestCountsOfUpdatedReadyPods(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name string
+		in   counts
+		want int32
+	}{
+		{"all are updated and ready", counts{pods: 5, ready: 5, updated: 5}, 5},
+		{"none is updated", counts{pods: 5, ready: 5}, 0},
+		{"the old ones may be those that are ready", counts{pods: 5, ready: 3, updated: 2}, 0},
+		{"more are ready than there are old ones", counts{pods: 5, ready: 4, updated: 3}, 2},
+		{"with a partition the old ones are ready", counts{pods: 5, ready: 5, updated: 3}, 3},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, tt.want, tt.in.atLeast())
+		})
+	}
+}
+
+func TestStatusPatchTakesOffWhatIsGone(t *testing.T) {
+	t.Parallel()
+	ud := web("a")
+	ud.Status = appsv1beta1.UnitedDeploymentStatus{Replicas: 3, ReadyReplicas: 3, ReservedPods: 1, CurrentRevision: "web-1"}
+	data, err := statusPatch(ud, appsv1beta1.UnitedDeploymentStatus{CurrentRevision: "web-2", AvailableReplicas: 2})
+	require.NoError(t, err)
+	var got map[string]any
+	require.NoError(t, json.Unmarshal(data, &got))
+	require.Empty(t, cmp.Diff(map[string]any{
+		"metadata": map[string]any{"uid": "uid-web"},
+		"status": map[string]any{
+			"replicas": 0.0, "updatedReplicas": 0.0, "currentRevision": "web-2", "availableReplicas": 2.0,
+			"readyReplicas": nil, "reservedPods": nil,
+		},
+	}, got))
+}
