@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"sync"
@@ -132,7 +133,8 @@ func (c *claims) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 		}
 		return ctrl.Result{}, fmt.Errorf("get member cluster %s: %w", req.Name, err)
 	}
-	membership, err := getMembership(ctx, c.link.Member.GetAPIReader())
+	// From the cache, so that it can be told that the member's apiserver is away.
+	membership, err := getMembership(ctx, c.link.Member.GetCache())
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -159,10 +161,7 @@ func (c *claims) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 		}
 	}
 	released, recheck, err := c.letGo(ctx, mc, membership, j)
-	if err != nil {
-		return ctrl.Result{}, err
-	}
-	return ctrl.Result{RequeueAfter: recheck}, c.report(ctx, mc, j, released)
+	return ctrl.Result{RequeueAfter: recheck}, errors.Join(err, c.report(ctx, mc, j, released))
 }
 
 // recheckLeave is how soon a leaving cluster looks again whether its last row is gone.
@@ -281,7 +280,12 @@ func agentPart(s fleetv1alpha1.MemberClusterStatus) *fleetv1alpha1.MemberCluster
 // clusterStatus is the agent's part of the status that follows from what it knows.
 func clusterStatus(last fleetv1alpha1.MemberClusterStatus, f fact, mc *fleetv1alpha1.MemberCluster, j judgement, released bool, now time.Time) fleetv1alpha1.MemberClusterStatus {
 	next := last
-	next.Credential, next.KubernetesVersion = f.credential, f.version
+	if f.beaten { // Before the first beat nothing is known, which is no news.
+		next.Credential = f.credential
+	}
+	if f.version != "" {
+		next.KubernetesVersion = f.version
+	}
 	owned := metav1.Condition{
 		Type: fleetv1alpha1.ConditionOwnedByThisHub, Status: condition.Bool(j.ours && !released), Reason: j.reason, Message: j.message,
 		ObservedGeneration: mc.Generation,

@@ -149,12 +149,16 @@ func TestClusterStatusIsEqualWhileNothingChanges(t *testing.T) {
 	t.Parallel()
 	mc := testCluster()
 	j := judge(mc, testMembership())
-	f := fact{known: true, healthy: true, version: "v1.36.3"}
+	ends := metav1.NewTime(testNow())
+	f := fact{beaten: true, known: true, healthy: true, version: "v1.36.3", credential: &fleetv1alpha1.CredentialStatus{Serial: "1", NotAfter: &ends}}
 	first := clusterStatus(fleetv1alpha1.MemberClusterStatus{}, f, mc, j, false, testNow())
 	require.True(t, condition.IsTrue(first.Conditions, fleetv1alpha1.ConditionOwnedByThisHub))
 	require.True(t, condition.IsTrue(first.Conditions, fleetv1alpha1.ConditionAPIHealthy))
 	require.Nil(t, condition.Get(first.Conditions, fleetv1alpha1.ConditionReleased))
 	require.Equal(t, first, clusterStatus(*agentPart(first), f, mc, j, false, testNow().Add(time.Hour)))
+
+	require.Equal(t, first, clusterStatus(*agentPart(first), fact{}, mc, j, false, testNow().Add(time.Hour)),
+		"an agent that has just started knows nothing yet, and takes nothing back (I9)")
 
 	f.healthy, f.message = false, "no answer"
 	sick := clusterStatus(first, f, mc, j, false, testNow().Add(time.Hour))

@@ -37,6 +37,9 @@ const (
 	// A failed renewal is tried again after a wait that doubles, up to the longest.
 	firstRenewWait   = time.Second
 	longestRenewWait = time.Minute
+	// soonestRenewal keeps a member whose clock is far ahead of the hub's, for which each certificate is old at once, from
+	// renewing without a pause.
+	soonestRenewal = 30 * time.Second
 )
 
 // What Connect and Connection.Run may end with, to be told by errors.Is. The message says what to do.
@@ -236,6 +239,9 @@ func (c *Connection) Run(ctx context.Context) error {
 		if err == nil {
 			log.Info("Renewed certificate", "until", c.current.Load().Leaf.NotAfter)
 			wait, at = firstRenewWait, c.renewAt(rand.Float64()) //nolint:gosec // Jitter needs no secrecy.
+			if soonest := c.options.Clock.Now().Add(soonestRenewal); at.Before(soonest) {
+				at = soonest
+			}
 			continue
 		}
 		connectFailures.WithLabelValues(c.options.Cluster, failure(err)).Inc()

@@ -32,10 +32,12 @@ const (
 
 // fact is what beats found out about the member.
 type fact struct {
-	known, healthy bool
-	message        string
-	version        string
-	credential     *fleetv1alpha1.CredentialStatus
+	// beaten: there was a beat; known: enough of them to tell whether the member is healthy.
+	beaten, known, healthy bool
+	// message is why it is not.
+	message    string
+	version    string
+	credential *fleetv1alpha1.CredentialStatus
 }
 
 // facts is the last fact. It may be used concurrently.
@@ -106,6 +108,7 @@ func (h *heartbeat) beat(ctx context.Context, timeout time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	next := h.facts.get()
+	next.beaten = true
 	if h.link.Credential != nil {
 		next.credential = h.link.Credential()
 	}

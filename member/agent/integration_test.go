@@ -15,13 +15,17 @@ import (
 
 	"github.com/go-logr/logr/testr"
 	"github.com/stretchr/testify/require"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	certificatesv1 "k8s.io/api/certificates/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
@@ -425,7 +429,7 @@ func TestAgentAgainstTwoControlPlanes(t *testing.T) {
 		f.phase(t, row, fleetv1alpha1.WorkHealthy)
 		require.NoError(t, stop())
 		require.NoError(t, <-ended)
-		since := time.Now()
+		since := clock.RealClock{}.Now()
 		stop, ended = f.run(whole)
 		seen := ""
 		require.True(t, eventually(t, func() bool { // The new agent beats: it is up, and has had its first passes.
@@ -442,10 +446,36 @@ func TestAgentAgainstTwoControlPlanes(t *testing.T) {
 		require.Empty(t, member.writes(t, since))
 	})
 
+	t.Run("a member's apiserver that is away changes no row (I10, I15)", func(t *testing.T) {
+		healthy := func(want bool) func() bool {
+			return func() bool {
+				require.NoError(t, hub.Get(t.Context(), client.ObjectKey{Name: "east"}, own))
+				c := condition.Get(own.Status.Conditions, fleetv1alpha1.ConditionAPIHealthy)
+				return c != nil && c.Status == condition.Bool(want)
+			}
+		}
+		require.True(t, eventually(t, healthy(true)))
+		before := f.phase(t, row, fleetv1alpha1.WorkHealthy)
+		was := f.united(t, "shop", "web")
+		require.NoError(t, member.lab.StopComponent(t.Context(), "kube-apiserver"))
+		require.True(t, eventually(t, healthy(false)))
+		now := &fleetv1alpha1.MemberWork{}
+		require.NoError(t, hub.Get(t.Context(), client.ObjectKeyFromObject(row), now))
+		now.Spec.Patch.Raw = grantPatch(8)
+		require.NoError(t, hub.Update(t.Context(), now))
+		require.NoError(t, member.lab.StartComponent(t.Context(), "kube-apiserver"))
+		require.True(t, eventually(t, healthy(true)))
+		require.True(t, eventually(t, func() bool { return *f.united(t, "shop", "web").Spec.Replicas == 8 }))
+		require.Equal(t, was.UID, f.united(t, "shop", "web").UID)
+		require.Equal(t, before.ObservedGeneration, f.phase(t, row, fleetv1alpha1.WorkProgressing).ObservedGeneration)
+		f.play(t, "shop", "web")
+		f.phase(t, row, fleetv1alpha1.WorkHealthy)
+	})
+
 	t.Run("a second name for the member is refused and writes nothing here (I21)", func(t *testing.T) {
 		other := &fleet{hub: hub, member: member, name: "again"}
 		other.join(t, "hub-1", 1)
-		since := time.Now()
+		since := clock.RealClock{}.Now()
 		stopOther, endedOther := other.run(t)
 		row := other.row(t, "shop", "second", 1, fleetv1alpha1.LeaveDelete)
 		require.True(t, eventually(t, owned("again", agent.ReasonClaimedByOther)))
@@ -501,6 +531,86 @@ func TestAgentAgainstTwoControlPlanes(t *testing.T) {
 		require.NoError(t, member.List(t.Context(), lines))
 		require.Empty(t, lines.Items)
 	})
+}
+
+// The certificate that a real signer gives for our request is the identity that the hub's roles are about.
+func TestConnectAgainstARealSigner(t *testing.T) {
+	hub := startEnd(t, lab.Config{Name: "hub"}, "../../charts/hub/files/crds/fleet*.yaml")
+	member := startEnd(t, lab.Config{Name: "east", ControlPlaneOnly: true}, "../../charts/member/files/crds/fleet*.yaml")
+	member.namespace(t, "flotilla-system")
+	require.NoError(t, hub.Create(t.Context(), &fleetv1alpha1.MemberCluster{
+		ObjectMeta: metav1.ObjectMeta{Name: "east"},
+		Spec:       fleetv1alpha1.MemberClusterSpec{Accepted: true, Pull: &fleetv1alpha1.PullAccess{CertTTLSeconds: 600}},
+	}))
+	hub.namespace(t, "fleet-east")
+	token := hub.bootstrap(t, "east")
+	clientset, err := kubernetes.NewForConfig(hub.cfg)
+	require.NoError(t, err)
+	csrs := clientset.CertificatesV1().CertificateSigningRequests()
+	watch, err := csrs.Watch(t.Context(), metav1.ListOptions{})
+	require.NoError(t, err)
+	defer watch.Stop()
+	approved := make(chan error, 1)
+	go func() {
+		e := <-watch.ResultChan()
+		csr := e.Object.(*certificatesv1.CertificateSigningRequest)
+		csr.Status.Conditions = []certificatesv1.CertificateSigningRequestCondition{{
+			Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue, Reason: "Test",
+		}}
+		_, err := csrs.UpdateApproval(t.Context(), csr.Name, csr, metav1.UpdateOptions{})
+		approved <- err
+	}()
+	o := agent.Options{
+		Cluster: "east", URL: hub.lab.ServerURL, CA: hub.lab.CA, Token: token,
+		Member: member.Client, Reader: member.Client, Namespace: "flotilla-system", Clock: clock.RealClock{},
+	}
+	c, err := agent.Connect(logged(t), o)
+	require.NoError(t, err)
+	require.NoError(t, <-approved)
+	who, err := kubernetes.NewForConfig(c.Config)
+	require.NoError(t, err)
+	review, err := who.AuthenticationV1().SelfSubjectReviews().Create(t.Context(), &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	require.Equal(t, "kruise:member:east", review.Status.UserInfo.Username)
+	require.ElementsMatch(t, []string{"kruise:members", "kruise:member:east", "system:authenticated"}, review.Status.UserInfo.Groups)
+	ends := c.Credential().NotAfter.Time
+	require.WithinDuration(t, clock.RealClock{}.Now().Add(600*time.Second), ends, 2*time.Minute)
+
+	t.Log("and again from what is stored, without the token")
+	o.Token = ""
+	again, err := agent.Connect(logged(t), o)
+	require.NoError(t, err)
+	require.Equal(t, c.Credential().Serial, again.Credential().Serial)
+	for _, used := range []*agent.Connection{c, again} {
+		client, err := rest.HTTPClientFor(used.Config)
+		require.NoError(t, err)
+		client.CloseIdleConnections()
+	}
+}
+
+// bootstrap gives the account that the hub would make, with the rights that it would have, and returns a token of it.
+func (e *end) bootstrap(t *testing.T, name string) string {
+	t.Helper()
+	namespace, account := fleetv1alpha1.Namespace(name), fleetv1alpha1.BootstrapAccount(name)
+	sa := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: account}}
+	require.NoError(t, e.Create(t.Context(), sa))
+	csrs, groups := []string{"certificatesigningrequests"}, []string{"certificates.k8s.io"}
+	require.NoError(t, e.Create(t.Context(), &rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{Name: account},
+		Rules: []rbacv1.PolicyRule{
+			{APIGroups: groups, Resources: csrs, Verbs: []string{"create"}},
+			{APIGroups: groups, Resources: csrs, ResourceNames: []string{fleetv1alpha1.RequestName(name)}, Verbs: []string{"get", "watch", "delete"}},
+			{APIGroups: []string{"fleet.kruise.io"}, Resources: []string{"memberclusters"}, ResourceNames: []string{name}, Verbs: []string{"get"}},
+		},
+	}))
+	require.NoError(t, e.Create(t.Context(), &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: account},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: account},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: account}},
+	}))
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To[int64](3600)}}
+	require.NoError(t, e.SubResource("token").Create(t.Context(), sa, request))
+	return request.Status.Token
 }
 
 // withdrawn waits for the report and lets the row go, as the hub does.
