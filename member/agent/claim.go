@@ -133,6 +133,9 @@ func (c *claims) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 		}
 		return ctrl.Result{}, fmt.Errorf("get member cluster %s: %w", req.Name, err)
 	}
+	if c.link.Pace != nil {
+		c.link.Pace.Set(mc.Spec.Limits)
+	}
 	// From the cache, so that it can be told that the member's apiserver is away.
 	membership, err := getMembership(ctx, c.link.Member.GetCache())
 	if err != nil {
