@@ -47,6 +47,7 @@ var renders = []struct {
 	{"hub-outside", "hub", []string{"--set=manager.url=https://127.0.0.1:9443"}},
 	{"member", "member", nil},
 	{"member-pull", "member", pull},
+	{"member-local-hub", "member", []string{"--set=hub.local=true"}},
 	{"member-push", "member", []string{"--set=agent.push=true"}},
 	{"member-outside", "member", []string{"--set=manager.url=https://127.0.0.1:9443"}},
 	{"member-tuned", "member", []string{
@@ -303,7 +304,7 @@ func TestIntegrationValuesAreChecked(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ name, chart, set, want string }{
 		{"a value that is not known", "hub", "replicas=3", "additional properties 'replicas' not allowed"},
-		{"a member's value for the hub", "hub", "featureGates=X=true", "additional properties 'featureGates' not allowed"},
+		{"a member's value for the hub", "hub", "hub.local=true", "additional properties 'hub' not allowed"},
 		{"no replica", "member", "manager.replicas=0", "at '/manager/replicas': minimum: got 0, want 1"},
 		{"a replica count that is no number", "member", "manager.replicas=two", "got string, want integer"},
 		{"a port that is none", "hub", "manager.metrics.port=70000", "maximum: got 70,000, want 65,535"},

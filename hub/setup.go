@@ -29,6 +29,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/admit"
 	"github.com/flotilla-io/flotilla/pkg/event"
 	"github.com/flotilla-io/flotilla/pkg/link"
+	"github.com/flotilla-io/flotilla/pkg/united"
 )
 
 const (
@@ -43,8 +44,10 @@ type Options struct {
 	// Namespace is the hub's own: Secrets with kubeconfigs of push members, and the content key.
 	Namespace string
 	// LocalMember says that the hub's cluster runs the member stack too, which then looks after UnitedDeployments
-	// without clusters, and serves that kind's webhooks.
+	// without clusters, and serves that kind's defaults and conversion.
 	LocalMember bool
+	// KeepTemplates leaves pod templates without the apiserver's defaults: gate TemplateNoDefaults.
+	KeepTemplates bool
 	// UnitedDeploymentWorkers and MemberClusterWorkers are how many objects are worked on at a time.
 	UnitedDeploymentWorkers, MemberClusterWorkers int
 	// ExpectationTimeout is how long a cache may lack our own writes; 0 is 5 minutes.
@@ -113,14 +116,29 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		Clock:  o.Clock, Workers: o.UnitedDeploymentWorkers, ExpectationTimeout: o.ExpectationTimeout,
 		LocalMember: o.LocalMember,
 	})
-	if err != nil || o.LocalMember {
+	if err != nil {
 		return err
 	}
-	return admit.Register(mgr, admit.Registration[*appsv1beta1.UnitedDeployment]{
-		Object: &appsv1beta1.UnitedDeployment{},
-		Converter: conversion.NewHubSpokeConverter(&appsv1beta1.UnitedDeployment{}, conversion.NewSpokeConverter(
-			&appsv1alpha1.UnitedDeployment{}, appsv1alpha1.UnitedDeploymentFromHub, appsv1alpha1.UnitedDeploymentToHub)),
-	})
+	return admit.Register(mgr, unitedDeployments(mgr, o))
+}
+
+// unitedDeployments are the webhooks of that kind. A member stack in this cluster serves defaults and conversion; the hub
+// then only judges what names its clusters.
+func unitedDeployments(mgr ctrl.Manager, o Options) admit.Registration[*appsv1beta1.UnitedDeployment] {
+	w := &uniteddeployment.Webhook{
+		Webhook: united.Webhook{
+			Client: mgr.GetClient(), Options: united.Options{AllowClusters: true}, KeepTemplates: o.KeepTemplates,
+		},
+		Cache: mgr.GetClient(), Live: mgr.GetAPIReader(), LocalMember: o.LocalMember,
+	}
+	r := admit.Registration[*appsv1beta1.UnitedDeployment]{Object: &appsv1beta1.UnitedDeployment{}, Validator: w}
+	if o.LocalMember {
+		return r
+	}
+	r.Defaulter = w
+	r.Converter = conversion.NewHubSpokeConverter(&appsv1beta1.UnitedDeployment{}, conversion.NewSpokeConverter(
+		&appsv1alpha1.UnitedDeployment{}, appsv1alpha1.UnitedDeploymentFromHub, appsv1alpha1.UnitedDeploymentToHub))
+	return r
 }
 
 // contentKey returns the key that names contents, and makes it on the first start of the first replica.

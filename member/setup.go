@@ -23,9 +23,11 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/member/agent"
 	"github.com/flotilla-io/flotilla/member/workload/cloneset"
+	"github.com/flotilla-io/flotilla/member/workload/uniteddeployment"
 	"github.com/flotilla-io/flotilla/pkg/admit"
 	"github.com/flotilla-io/flotilla/pkg/event"
 	"github.com/flotilla-io/flotilla/pkg/link"
+	"github.com/flotilla-io/flotilla/pkg/united"
 )
 
 // Bounds of the wait before the hub is tried again. A connection that lasted longer than the upper one counts as good.
@@ -36,12 +38,14 @@ const (
 
 // Options are what Setup needs.
 type Options struct {
-	// CloneSetWorkers is how many objects are worked on at a time; 0 is 3.
-	CloneSetWorkers int
+	// CloneSetWorkers and UnitedDeploymentWorkers are how many objects are worked on at a time; 0 is 3.
+	CloneSetWorkers, UnitedDeploymentWorkers int
 	// ExpectationTimeout is how long a cache may lack our own writes; 0 is 5 minutes.
 	ExpectationTimeout time.Duration
 	// KeepTemplates leaves pod templates without the apiserver's defaults: gate TemplateNoDefaults.
 	KeepTemplates bool
+	// LocalHub says that a hub runs in this cluster: subsets of UnitedDeployments may name clusters, and it runs those.
+	LocalHub bool
 	// Hub is how this cluster joins a hub by pull; nil for none. Setup fills in the clients of this cluster and the clock.
 	Hub *agent.Options
 	// Identity names this process in Leases, for people. Needed with Hub.
@@ -88,21 +92,13 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	if err != nil {
 		return err
 	}
-	admission := &cloneset.Webhook{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), KeepTemplates: o.KeepTemplates}
-	err = admit.Register(mgr, admit.Registration[*appsv1beta1.CloneSet]{
-		Object: &appsv1beta1.CloneSet{}, Defaulter: admission, Validator: admission,
-		Converter: conversion.NewHubSpokeConverter(&appsv1beta1.CloneSet{}, conversion.NewSpokeConverter(
-			&appsv1alpha1.CloneSet{}, appsv1alpha1.CloneSetFromHub, appsv1alpha1.CloneSetToHub)),
+	err = uniteddeployment.Setup(ctx, mgr, uniteddeployment.Options{
+		Workers: o.UnitedDeploymentWorkers, ExpectationTimeout: o.ExpectationTimeout, Clock: o.Clock,
 	})
 	if err != nil {
 		return err
 	}
-	err = admit.Register(mgr, admit.Registration[*appsv1beta1.UnitedDeployment]{
-		Object: &appsv1beta1.UnitedDeployment{},
-		Converter: conversion.NewHubSpokeConverter(&appsv1beta1.UnitedDeployment{}, conversion.NewSpokeConverter(
-			&appsv1alpha1.UnitedDeployment{}, appsv1alpha1.UnitedDeploymentFromHub, appsv1alpha1.UnitedDeploymentToHub)),
-	})
-	if err != nil {
+	if err := setupWebhooks(mgr, o); err != nil {
 		return err
 	}
 	if o.Hub == nil {
@@ -114,6 +110,27 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		return fmt.Errorf("set up the agent: %w", err)
 	}
 	return nil
+}
+
+// setupWebhooks registers what apiservers call.
+func setupWebhooks(mgr ctrl.Manager, o Options) error {
+	sets := &cloneset.Webhook{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), KeepTemplates: o.KeepTemplates}
+	err := admit.Register(mgr, admit.Registration[*appsv1beta1.CloneSet]{
+		Object: &appsv1beta1.CloneSet{}, Defaulter: sets, Validator: sets,
+		Converter: conversion.NewHubSpokeConverter(&appsv1beta1.CloneSet{}, conversion.NewSpokeConverter(
+			&appsv1alpha1.CloneSet{}, appsv1alpha1.CloneSetFromHub, appsv1alpha1.CloneSetToHub)),
+	})
+	if err != nil {
+		return err
+	}
+	unions := &united.Webhook{
+		Client: mgr.GetClient(), Options: united.Options{AllowClusters: o.LocalHub}, KeepTemplates: o.KeepTemplates,
+	}
+	return admit.Register(mgr, admit.Registration[*appsv1beta1.UnitedDeployment]{
+		Object: &appsv1beta1.UnitedDeployment{}, Defaulter: unions, Validator: unions,
+		Converter: conversion.NewHubSpokeConverter(&appsv1beta1.UnitedDeployment{}, conversion.NewSpokeConverter(
+			&appsv1alpha1.UnitedDeployment{}, appsv1alpha1.UnitedDeploymentFromHub, appsv1alpha1.UnitedDeploymentToHub)),
+	})
 }
 
 // puller keeps a connection to the hub, and runs the agent on it. A manager runs it in the leader only.
@@ -146,9 +163,10 @@ func (p *puller) Start(ctx context.Context) error {
 		timer := p.options.Clock.NewTimer(wait)
 		select {
 		case <-ctx.Done():
+			timer.Stop()
+			return nil
 		case <-timer.C():
 		}
-		timer.Stop()
 		wait = min(2*wait, dialMax)
 	}
 }

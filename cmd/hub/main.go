@@ -16,6 +16,7 @@ import (
 	"github.com/flotilla-io/flotilla/hub"
 	"github.com/flotilla-io/flotilla/member/agent"
 	"github.com/flotilla-io/flotilla/pkg/cert"
+	"github.com/flotilla-io/flotilla/pkg/feature"
 	"github.com/flotilla-io/flotilla/pkg/option"
 )
 
@@ -31,19 +32,28 @@ const (
 type flags struct {
 	manager      *option.Manager
 	workers      option.Workers
+	gates        *feature.Gates
 	localMember  bool
 	expectations time.Duration
 }
 
 func main() {
-	if err := command().ExecuteContext(ctrl.SetupSignalHandler()); err != nil {
+	cmd, err := command()
+	if err == nil {
+		err = cmd.ExecuteContext(ctrl.SetupSignalHandler())
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, name+":", err)
 		os.Exit(1)
 	}
 }
 
-func command() *cobra.Command {
-	f := &flags{manager: option.NewManager(name), workers: option.NewWorkers(memberCluster, unitedDeployment)}
+func command() (*cobra.Command, error) {
+	gates, err := feature.New()
+	if err != nil {
+		return nil, err
+	}
+	f := &flags{manager: option.NewManager(name), workers: option.NewWorkers(memberCluster, unitedDeployment), gates: gates}
 	cmd := &cobra.Command{
 		Use:   name,
 		Short: "Run the hub of a fleet",
@@ -60,9 +70,10 @@ func command() *cobra.Command {
 	f.manager.AddFlags(cmd.Flags())
 	f.workers.AddFlags(cmd.Flags())
 	option.ExpectationTimeout(cmd.Flags(), &f.expectations)
+	f.gates.AddFlags(cmd.Flags())
 	cmd.Flags().BoolVar(&f.localMember, "local-member", false, "The hub's cluster runs flotilla-member too: that one looks "+
-		"after UnitedDeployments that name no cluster, and serves the webhooks of the kind.")
-	return cmd
+		"after UnitedDeployments that name no cluster, and serves defaults and conversion of the kind.")
+	return cmd, nil
 }
 
 // run works until ctx ends.
@@ -89,6 +100,7 @@ func (f *flags) run(ctx context.Context) error {
 	}
 	err = hub.Setup(ctx, mgr, hub.Options{
 		Namespace: f.manager.Namespace, LocalMember: f.localMember,
+		KeepTemplates:           f.gates.Enabled(feature.TemplateNoDefaults),
 		UnitedDeploymentWorkers: *f.workers[unitedDeployment], MemberClusterWorkers: *f.workers[memberCluster],
 		ExpectationTimeout: f.expectations, RunAgent: agent.Run,
 		Identity: identity, Version: option.Version, Clock: clock.RealClock{},
@@ -100,7 +112,8 @@ func (f *flags) run(ctx context.Context) error {
 	return mgr.Start(ctx)
 }
 
-// certificate names what calls the hub. Where a member stack runs beside it, that one is called for UnitedDeployments.
+// certificate names what calls the hub. Where a member stack runs beside it, that one completes and converts
+// UnitedDeployments.
 func (f *flags) certificate() cert.Options {
 	if f.localMember {
 		c := f.manager.Certificate()

@@ -15,7 +15,8 @@ var update = flag.Bool("update", false, "write golden files")
 
 func TestHelp(t *testing.T) {
 	t.Parallel()
-	cmd := command()
+	cmd, err := command()
+	require.NoError(t, err)
 	var out bytes.Buffer
 	cmd.SetOut(&out)
 	cmd.SetArgs([]string{"--help"})
@@ -41,7 +42,8 @@ func TestBadFlagsEndBeforeAnythingStarts(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			cmd := command()
+			cmd, err := command()
+			require.NoError(t, err)
 			cmd.SetArgs([]string{tc.arg})
 			require.ErrorContains(t, cmd.ExecuteContext(t.Context()), tc.want)
 		})

@@ -22,7 +22,10 @@ import (
 const name = "flotilla-member"
 
 // Kinds that have a flag for their workers.
-const cloneSet = "cloneset"
+const (
+	cloneSet         = "cloneset"
+	unitedDeployment = "uniteddeployment"
+)
 
 // flags are all that the command line says.
 type flags struct {
@@ -30,6 +33,7 @@ type flags struct {
 	hub          *option.Hub
 	workers      option.Workers
 	gates        *feature.Gates
+	localHub     bool
 	expectations time.Duration
 }
 
@@ -50,7 +54,7 @@ func command() (*cobra.Command, error) {
 		return nil, err
 	}
 	f := &flags{
-		manager: option.NewManager(name), hub: &option.Hub{}, workers: option.NewWorkers(cloneSet), gates: gates,
+		manager: option.NewManager(name), hub: &option.Hub{}, workers: option.NewWorkers(cloneSet, unitedDeployment), gates: gates,
 	}
 	cmd := &cobra.Command{
 		Use:   name,
@@ -69,7 +73,9 @@ func command() (*cobra.Command, error) {
 	f.hub.AddFlags(cmd.Flags())
 	f.workers.AddFlags(cmd.Flags())
 	option.ExpectationTimeout(cmd.Flags(), &f.expectations)
-	cmd.Flags().Var(f.gates, "feature-gates", "Name=true or Name=false, by commas:\n"+f.gates.Help())
+	f.gates.AddFlags(cmd.Flags())
+	cmd.Flags().BoolVar(&f.localHub, "local-hub", false, "This cluster runs flotilla-hub too: UnitedDeployments here may "+
+		"name clusters, and the hub runs those.")
 	return cmd, nil
 }
 
@@ -105,9 +111,9 @@ func (f *flags) run(ctx context.Context) error {
 // options turns flags into what Setup takes.
 func (f *flags) options() (member.Options, error) {
 	o := member.Options{
-		CloneSetWorkers: *f.workers[cloneSet], ExpectationTimeout: f.expectations,
-		KeepTemplates: f.gates.Enabled(feature.TemplateNoDefaults),
-		Version:       option.Version, Clock: clock.RealClock{},
+		CloneSetWorkers: *f.workers[cloneSet], UnitedDeploymentWorkers: *f.workers[unitedDeployment],
+		ExpectationTimeout: f.expectations, KeepTemplates: f.gates.Enabled(feature.TemplateNoDefaults),
+		LocalHub: f.localHub, Version: option.Version, Clock: clock.RealClock{},
 	}
 	var err error
 	if o.Identity, err = os.Hostname(); err != nil {

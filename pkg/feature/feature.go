@@ -15,11 +15,13 @@ import (
 const TemplateNoDefaults featuregate.Feature = "TemplateNoDefaults"
 
 // Gates is a set of gates as one flag: Name=true,Other=false. The zero value is not usable; New makes one.
-type Gates struct{ gate featuregate.MutableFeatureGate }
+type Gates struct {
+	gate featuregate.MutableFeatureGate
+}
 
 var _ pflag.Value = (*Gates)(nil)
 
-// New returns the gates of a member at their defaults.
+// New returns the gates at their defaults.
 func New() (*Gates, error) {
 	gate := featuregate.NewFeatureGate()
 	err := gate.Add(map[featuregate.Feature]featuregate.FeatureSpec{
@@ -37,8 +39,10 @@ func (g *Gates) Enabled(f featuregate.Feature) bool { return g.gate.Enabled(f) }
 // Known describes each gate in a line: its name, stage and default.
 func (g *Gates) Known() []string { return g.gate.KnownFeatures() }
 
-// Help describes each gate in a line of its own.
-func (g *Gates) Help() string { return strings.Join(g.Known(), "\n") }
+// AddFlags binds g to the flag --feature-gates.
+func (g *Gates) AddFlags(f *pflag.FlagSet) {
+	f.Var(g, "feature-gates", "Name=true or Name=false, by commas:\n"+strings.Join(g.Known(), "\n"))
+}
 
 // Set implements pflag.Value. A name that is not known is an error, and so is a value that is no bool.
 func (g *Gates) Set(text string) error {
