@@ -183,13 +183,18 @@ func (p *puller) session(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("make a client of the hub: %w", err)
 	}
+	pace := link.NewPace()
+	paced, err := link.Paced(p.member, pace)
+	if err != nil {
+		return err
+	}
 	group, running := errgroup.WithContext(ctx)
 	group.Go(func() error { return hub.Start(running) })
 	group.Go(func() error { return connection.Run(running) })
 	group.Go(func() error {
 		return agent.Run(running, link.Link{
 			Cluster: p.hub.Cluster, URL: p.hub.URL, Identity: p.options.Identity, Version: p.options.Version,
-			Hub: hub, Member: p.member, Events: event.New(p.member.GetEventRecorder(link.AgentManager)),
+			Hub: hub, Member: paced, Pace: pace, Events: event.New(p.member.GetEventRecorder(link.AgentManager)),
 			Clock: p.options.Clock, Credential: connection.Credential,
 		})
 	})
