@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -54,6 +55,8 @@ type Options struct {
 	ExpectationTimeout time.Duration
 	// RunAgent runs the member's agent for push members; package member/agent has it.
 	RunAgent func(context.Context, link.Link) error
+	// ValidateCloneSet judges the CloneSet in a UnitedDeployment's template; package member/workload/cloneset has it.
+	ValidateCloneSet func(*appsv1beta1.CloneSetSpec, *field.Path) field.ErrorList
 	// Identity names this process in Leases, for people.
 	Identity string
 	// Version is the program's.
@@ -127,7 +130,8 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 func unitedDeployments(mgr ctrl.Manager, o Options) admit.Registration[*appsv1beta1.UnitedDeployment] {
 	w := &uniteddeployment.Webhook{
 		Webhook: united.Webhook{
-			Client: mgr.GetClient(), Options: united.Options{AllowClusters: true}, KeepTemplates: o.KeepTemplates,
+			Client: mgr.GetClient(), KeepTemplates: o.KeepTemplates,
+			Options: united.Options{AllowClusters: true, CloneSet: o.ValidateCloneSet},
 		},
 		Cache: mgr.GetClient(), Live: mgr.GetAPIReader(), LocalMember: o.LocalMember,
 	}

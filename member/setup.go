@@ -124,7 +124,8 @@ func setupWebhooks(mgr ctrl.Manager, o Options) error {
 		return err
 	}
 	unions := &united.Webhook{
-		Client: mgr.GetClient(), Options: united.Options{AllowClusters: o.LocalHub}, KeepTemplates: o.KeepTemplates,
+		Client: mgr.GetClient(), KeepTemplates: o.KeepTemplates,
+		Options: united.Options{AllowClusters: o.LocalHub, CloneSet: cloneset.ValidateSpec},
 	}
 	return admit.Register(mgr, admit.Registration[*appsv1beta1.UnitedDeployment]{
 		Object: &appsv1beta1.UnitedDeployment{}, Defaulter: unions, Validator: unions,

@@ -15,6 +15,7 @@ import (
 
 	"github.com/flotilla-io/flotilla/hub"
 	"github.com/flotilla-io/flotilla/member/agent"
+	"github.com/flotilla-io/flotilla/member/workload/cloneset"
 	"github.com/flotilla-io/flotilla/pkg/cert"
 	"github.com/flotilla-io/flotilla/pkg/feature"
 	"github.com/flotilla-io/flotilla/pkg/option"
@@ -102,7 +103,7 @@ func (f *flags) run(ctx context.Context) error {
 		Namespace: f.manager.Namespace, LocalMember: f.localMember,
 		KeepTemplates:           f.gates.Enabled(feature.TemplateNoDefaults),
 		UnitedDeploymentWorkers: *f.workers[unitedDeployment], MemberClusterWorkers: *f.workers[memberCluster],
-		ExpectationTimeout: f.expectations, RunAgent: agent.Run,
+		ExpectationTimeout: f.expectations, RunAgent: agent.Run, ValidateCloneSet: cloneset.ValidateSpec,
 		Identity: identity, Version: option.Version, Clock: clock.RealClock{},
 	})
 	if err != nil {

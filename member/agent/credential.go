@@ -119,11 +119,11 @@ type Connection struct {
 	dialer     *connrotation.Dialer
 }
 
-// Connect returns a connection with a usable certificate: the stored one, or a new one that it asks for with the token,
-// which takes until the hub has signed. The error is one of this package's, or of the member's apiserver.
-//
 // +kubebuilder:rbac:groups="",namespace=flotilla-system,resources=secrets,verbs=create
 // +kubebuilder:rbac:groups="",namespace=flotilla-system,resources=secrets,resourceNames=flotilla-hub-credential,verbs=get;update;delete
+
+// Connect returns a connection with a usable certificate: the stored one, or a new one that it asks for with the token,
+// which takes until the hub has signed. The error is one of this package's, or of the member's apiserver.
 func Connect(ctx context.Context, o Options) (*Connection, error) {
 	c, err := connect(ctx, o)
 	if err != nil {

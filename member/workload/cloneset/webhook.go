@@ -190,6 +190,17 @@ func validateSpec(set *appsv1beta1.CloneSet) field.ErrorList {
 	return append(faults, validateServed(spec, path)...)
 }
 
+// ValidateSpec returns what is wrong with a spec that stands at path in another object, which has a selector and replicas
+// of its own and checks these: the numbers, the pods that a CloneSet can't run, and the fields that are not served. It
+// asks nobody.
+func ValidateSpec(s *appsv1beta1.CloneSetSpec, path *field.Path) field.ErrorList {
+	spec := s.DeepCopy()
+	setDefaults(spec)
+	faults := validatePodSpec(spec, path.Child("template", "spec"))
+	faults = append(faults, validateNumbers(spec, path.Child("updateStrategy", "rollingUpdate"))...)
+	return append(faults, validateServed(spec, path)...)
+}
+
 func validateSelector(spec *appsv1beta1.CloneSetSpec, path *field.Path) field.ErrorList {
 	at := path.Child("selector")
 	if spec.Selector == nil || len(spec.Selector.MatchLabels)+len(spec.Selector.MatchExpressions) == 0 {
