@@ -183,7 +183,7 @@ func TestLogger(t *testing.T) {
 	log := parse(t, "-v=4").logger(&out).WithName("cert").WithValues("cluster", "east")
 	log.Info("Deleted pod", "pod", klog.KRef("ns", "web-0"), "count", 3)
 	log.V(1).Info("Waited", "after", time.Second)
-	log.V(4).Info("Data", "odd")
+	log.V(4).Info("Data", "key", "value")
 	log.V(5).Info("Too much")
 	log.Error(errors.New("no way"), "Could not go on")
 
@@ -198,7 +198,7 @@ func TestLogger(t *testing.T) {
 	require.Empty(t, cmp.Diff([]map[string]any{
 		{"level": "info", "logger": "cert", "msg": "Deleted pod", "cluster": "east", "pod": map[string]any{"name": "web-0", "namespace": "ns"}, "count": 3.0},
 		{"level": "debug", "logger": "cert", "msg": "Waited", "cluster": "east", "after": 1.0},
-		{"level": "v4", "logger": "cert", "msg": "Data", "cluster": "east", "odd": "(no value)"},
+		{"level": "v4", "logger": "cert", "msg": "Data", "cluster": "east", "key": "value"},
 		{"level": "error", "logger": "cert", "msg": "Could not go on", "cluster": "east", "error": "no way"},
 	}, lines))
 
