@@ -179,6 +179,9 @@ func validateLabels(t Template, selector labels.Selector, path *field.Path) fiel
 		if err != nil {
 			return append(faults, field.Invalid(path.Child("spec", "selector"), metav1.FormatLabelSelector(t.Selector), err.Error()))
 		}
+		if selector != nil && own.String() == selector.String() {
+			return faults // it would be the same fault again
+		}
 		check(own, path.Child("spec", "selector").String(), t.Pod.Labels, pods)
 	}
 	return faults

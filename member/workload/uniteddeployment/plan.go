@@ -64,7 +64,7 @@ type work struct {
 
 // stuckRecheck is how soon to look again at an old pod of a StatefulSet that is not ready: no watch here tells when its
 // container turns out not to start.
-const stuckRecheck = 20 * time.Second
+const stuckRecheck = 10 * time.Second
 
 // fault is why something can't be done: a word for programs and a sentence for people.
 type fault struct{ reason, message string }

@@ -1,0 +1,608 @@
+//go:build integration
+
+package uniteddeployment_test
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"maps"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	admissionregv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	// The pods of a CloneSet come from its own controller, which has to run here, as it does in a member.
+	"github.com/flotilla-io/flotilla/member/workload/cloneset"
+	"github.com/flotilla-io/flotilla/member/workload/uniteddeployment"
+	"github.com/flotilla-io/flotilla/pkg/admit"
+	"github.com/flotilla-io/flotilla/pkg/testkit/lab"
+	"github.com/flotilla-io/flotilla/pkg/united"
+)
+
+const (
+	agent = "uniteddeployment-under-test"
+	// long is how long a step of a rollout may take on a busy machine, poll how often it is looked at.
+	long = 90 * time.Second
+	poll = 100 * time.Millisecond
+)
+
+type (
+	object = appsv1beta1.UnitedDeployment
+	part   = appsv1beta1.Subset
+)
+
+// site is a cluster in which the controllers and their webhooks run.
+type site struct {
+	client.Client
+	cluster *lab.Cluster
+}
+
+// newSite starts a cluster with simulated nodes in two zones and, in this process, two managers: one for the controller
+// under test, whose writes are told by its name, and one for CloneSets.
+func newSite(t *testing.T) *site {
+	t.Helper()
+	ctrl.SetLogger(logr.Discard())
+	cluster := lab.StartT(t, lab.Config{Nodes: "kwok:4", Zones: 2, Audit: true})
+	restConfig, err := cluster.REST()
+	require.NoError(t, err)
+	restConfig.QPS = -1
+	scheme := runtime.NewScheme()
+	require.NoError(t, clientgoscheme.AddToScheme(scheme))
+	require.NoError(t, appsv1beta1.AddToScheme(scheme))
+	c, err := client.New(restConfig, client.Options{Scheme: scheme})
+	require.NoError(t, err)
+	crds := "../../../charts/member/files/crds/apps.kruise.io_"
+	_, err = envtest.InstallCRDs(restConfig, envtest.CRDInstallOptions{
+		Paths: []string{crds + "clonesets.yaml", crds + "uniteddeployments.yaml"}, ErrorIfPathMissing: true,
+	})
+	require.NoError(t, err)
+	own, others := webhooks("uniteddeployment"), webhooks("cloneset")
+	for _, hooks := range []*envtest.WebhookInstallOptions{own, others} {
+		require.NoError(t, hooks.Install(restConfig))
+		t.Cleanup(func() { require.NoError(t, hooks.Cleanup()) })
+	}
+	run(t, restConfig, agent, scheme, own, func(mgr ctrl.Manager) {
+		require.NoError(t, uniteddeployment.Setup(t.Context(), mgr, uniteddeployment.Options{}))
+		hook := &united.Webhook{Client: mgr.GetClient(), Options: united.Options{AllowClusters: true}}
+		require.NoError(t, admit.Register(mgr, admit.Registration[*object]{Object: &object{}, Defaulter: hook, Validator: hook}))
+	})
+	run(t, restConfig, "cloneset", scheme, others, func(mgr ctrl.Manager) {
+		require.NoError(t, cloneset.Setup(t.Context(), mgr, cloneset.Options{}))
+		hook := &cloneset.Webhook{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}
+		require.NoError(t, admit.Register(mgr, admit.Registration[*appsv1beta1.CloneSet]{
+			Object: &appsv1beta1.CloneSet{}, Defaulter: hook, Validator: hook,
+		}))
+	})
+	return &site{Client: c, cluster: cluster}
+}
+
+// run starts a manager and stops it before the cluster goes.
+func run(
+	t *testing.T, restConfig *rest.Config, name string, scheme *runtime.Scheme, hooks *envtest.WebhookInstallOptions, add func(ctrl.Manager),
+) {
+	t.Helper()
+	restConfig = rest.CopyConfig(restConfig)
+	restConfig.UserAgent = name
+	mgr, err := ctrl.NewManager(restConfig, ctrl.Options{
+		Scheme: scheme, Metrics: server.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: ptr.To(true)},
+		Cache: cache.Options{DefaultTransform: cache.TransformStripManagedFields()},
+		WebhookServer: webhook.NewServer(webhook.Options{
+			Host: hooks.LocalServingHost, Port: hooks.LocalServingPort, CertDir: hooks.LocalServingCertDir,
+		}),
+	})
+	require.NoError(t, err)
+	add(mgr)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- mgr.Start(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		require.NoError(t, <-ended)
+	})
+	require.Eventually(t, func() bool { return mgr.GetWebhookServer().StartedChecker()(nil) == nil }, long, poll)
+}
+
+// webhooks are the two configurations of a kind, with a certificate and a port of their own.
+func webhooks(kind string) *envtest.WebhookInstallOptions {
+	rules := []admissionregv1.RuleWithOperations{{
+		Operations: []admissionregv1.OperationType{admissionregv1.Create, admissionregv1.Update},
+		Rule: admissionregv1.Rule{
+			APIGroups: []string{"apps.kruise.io"}, APIVersions: []string{"v1beta1"}, Resources: []string{kind + "s"},
+		},
+	}}
+	call := func(path string) admissionregv1.WebhookClientConfig {
+		return admissionregv1.WebhookClientConfig{Service: &admissionregv1.ServiceReference{Namespace: "x", Name: "x", Path: &path}}
+	}
+	gvk := schema.GroupVersionKind{Group: "apps.kruise.io", Version: "v1beta1", Kind: kind}
+	return &envtest.WebhookInstallOptions{
+		MutatingWebhooks: []*admissionregv1.MutatingWebhookConfiguration{{
+			ObjectMeta: metav1.ObjectMeta{Name: "mutate-" + kind},
+			Webhooks: []admissionregv1.MutatingWebhook{{
+				Name: "mutate." + kind + ".kruise.io", ClientConfig: call(admit.MutatePath(gvk)), Rules: rules,
+				SideEffects: ptr.To(admissionregv1.SideEffectClassNone), AdmissionReviewVersions: []string{"v1"},
+			}},
+		}},
+		ValidatingWebhooks: []*admissionregv1.ValidatingWebhookConfiguration{{
+			ObjectMeta: metav1.ObjectMeta{Name: "validate-" + kind},
+			Webhooks: []admissionregv1.ValidatingWebhook{{
+				Name: "validate." + kind + ".kruise.io", ClientConfig: call(admit.ValidatePath(gvk)), Rules: rules,
+				SideEffects: ptr.To(admissionregv1.SideEffectClassNone), AdmissionReviewVersions: []string{"v1"},
+			}},
+		}},
+	}
+}
+
+// ground is a namespace of one test, with one UnitedDeployment, web, in it.
+type ground struct {
+	*site
+	namespace string
+}
+
+func (s *site) ground(t *testing.T) *ground {
+	t.Helper()
+	g := &ground{site: s, namespace: "t-" + strings.ToLower(rand.Text()[:8])}
+	require.NoError(t, s.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: g.namespace}}))
+	return g
+}
+
+// web is an object as a user writes it: so many replicas of a CloneSet that updates in place.
+func (g *ground) web(replicas int32, subsets ...part) *object {
+	labels := map[string]string{"app": "web"}
+	ud := &object{
+		ObjectMeta: metav1.ObjectMeta{Namespace: g.namespace, Name: "web"},
+		Spec: appsv1beta1.UnitedDeploymentSpec{
+			Replicas: &replicas,
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: appsv1beta1.SubsetTemplate{CloneSetTemplate: &appsv1beta1.CloneSetTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec: appsv1beta1.CloneSetSpec{
+					Selector: &metav1.LabelSelector{MatchLabels: labels},
+					Template: corev1.PodTemplateSpec{
+						ObjectMeta: metav1.ObjectMeta{Labels: labels},
+						Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: "app:1"}}},
+					},
+					UpdateStrategy: appsv1beta1.CloneSetUpdateStrategy{RollingUpdate: &appsv1beta1.CloneSetRollingUpdateStrategy{
+						PodUpdatePolicy: appsv1beta1.PodInPlaceIfPossible, MaxUnavailable: ptr.To(intstr.FromString("100%")),
+					}},
+				},
+			}},
+			Topology: appsv1beta1.Topology{Subsets: subsets},
+		},
+	}
+	return ud.DeepCopy()
+}
+
+func (g *ground) make(t *testing.T, ud *object) {
+	t.Helper()
+	require.NoError(t, g.Create(t.Context(), ud))
+	g.await(t, rested)
+}
+
+// rested tells that the controller has seen the spec and all pods are updated and available.
+func rested(ud *object) bool {
+	want, s := *ud.Spec.Replicas, &ud.Status
+	return s.ObservedGeneration == ud.Generation && s.Replicas == want && s.AvailableReplicas == want &&
+		s.UpdatedReadyReplicas == want && s.CurrentRevision == s.UpdatedRevision
+}
+
+func (g *ground) get(t *testing.T) *object {
+	t.Helper()
+	var ud object
+	require.NoError(t, g.Get(t.Context(), types.NamespacedName{Namespace: g.namespace, Name: "web"}, &ud))
+	return &ud
+}
+
+func (g *ground) await(t *testing.T, come func(*object) bool) *object {
+	t.Helper()
+	var ud *object
+	if !assert.Eventually(t, func() bool {
+		ud = g.get(t)
+		return come(ud)
+	}, long, poll) {
+		require.FailNow(t, "the UnitedDeployment did not come to it", "generation %d, status: %+v\npods: %v",
+			ud.Generation, ud.Status, g.describe(t))
+	}
+	return ud
+}
+
+func (g *ground) change(t *testing.T, change func(*appsv1beta1.UnitedDeploymentSpec)) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		ud := g.get(t)
+		change(&ud.Spec)
+		err := g.Update(t.Context(), ud)
+		require.True(t, err == nil || apierrors.IsConflict(err), "%v", err)
+		return err == nil
+	}, long, poll)
+}
+
+// pods are the pods that are not terminating, by name.
+func (g *ground) pods(t *testing.T) map[string]*corev1.Pod {
+	t.Helper()
+	var list corev1.PodList
+	require.NoError(t, g.List(t.Context(), &list, client.InNamespace(g.namespace)))
+	out := map[string]*corev1.Pod{}
+	for i := range list.Items {
+		if list.Items[i].DeletionTimestamp == nil {
+			out[list.Items[i].Name] = &list.Items[i]
+		}
+	}
+	return out
+}
+
+// count is how many pods each subset has, with what is said of a pod behind its name.
+func (g *ground) count(t *testing.T, say func(*corev1.Pod) string) map[string]int {
+	t.Helper()
+	out := map[string]int{}
+	for _, p := range g.pods(t) {
+		out[strings.TrimSpace(p.Labels[keys.SubsetName]+" "+say(p))]++
+	}
+	return out
+}
+
+func anything(*corev1.Pod) string { return "" }
+
+func image(p *corev1.Pod) string { return p.Spec.Containers[0].Image }
+
+func (g *ground) describe(t *testing.T) []string {
+	t.Helper()
+	var out []string
+	for name, p := range g.pods(t) {
+		out = append(out, fmt.Sprintf("%s %s %v %+v", name, p.Status.Phase, p.Labels, p.Status.Conditions))
+	}
+	return out
+}
+
+// becomes waits until pods are as wanted.
+func (g *ground) becomes(t *testing.T, say func(*corev1.Pod) string, want map[string]int) {
+	t.Helper()
+	var got map[string]int
+	if !assert.Eventually(t, func() bool {
+		got = g.count(t, say)
+		return maps.Equal(got, want)
+	}, long, poll) {
+		require.Equal(t, want, got)
+	}
+}
+
+// writes counts the controller's successful writes in the namespace since then, as "verb resource".
+func (g *ground) writes(t *testing.T, since time.Time) map[string]int {
+	t.Helper()
+	all, err := g.cluster.Writes(since)
+	require.NoError(t, err)
+	out := map[string]int{}
+	for _, w := range all {
+		// A dry run of the webhook stores nothing.
+		if w.Namespace != g.namespace || w.Agent != agent || w.Resource == "podtemplates" || strings.HasPrefix(w.Resource, "events") {
+			continue
+		}
+		if w.Code == http.StatusConflict {
+			out["conflict"]++
+			continue
+		}
+		require.Less(t, w.Code, 300, "%+v", w)
+		out[w.Verb+" "+w.Resource]++
+	}
+	return out
+}
+
+// children are the workloads of a kind, by subset.
+func children[L client.ObjectList](t *testing.T, g *ground, list L, each func(L, func(client.Object))) map[string]client.Object {
+	t.Helper()
+	require.NoError(t, g.List(t.Context(), list, client.InNamespace(g.namespace)))
+	out := map[string]client.Object{}
+	each(list, func(o client.Object) { out[o.GetLabels()[keys.SubsetName]] = o })
+	return out
+}
+
+func (g *ground) cloneSets(t *testing.T) map[string]client.Object {
+	t.Helper()
+	return children(t, g, &appsv1beta1.CloneSetList{}, func(l *appsv1beta1.CloneSetList, yield func(client.Object)) {
+		for i := range l.Items {
+			yield(&l.Items[i])
+		}
+	})
+}
+
+func zone(name string) *corev1.NodeSelectorTerm {
+	return &corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{
+		{Key: corev1.LabelTopologyZone, Operator: corev1.NodeSelectorOpIn, Values: []string{name}},
+	}}
+}
+
+func TestIntegration(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	for name, test := range map[string]func(*testing.T, *ground){
+		"replicas are spread, updated in place by partitions and scaled, and rest costs nothing": testLife,
+		"subsets are filled in their order between minimum and maximum":                          testElastic,
+		"subsets are Deployments":                            testDeployment,
+		"subsets are StatefulSets, and none is stuck":        testStatefulSet,
+		"subsets and kinds of workload come and go":          testComeAndGo,
+		"minimal objects are completed and bad ones refused": testWebhook,
+		"what names a cluster is left to a hub":              testFederated,
+		"what others change is put back":                     testDrift,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, s.ground(t))
+		})
+	}
+}
+
+func testLife(t *testing.T, g *ground) {
+	began := clock.RealClock{}.Now()
+	g.make(t, g.web(10, part{Name: "a", NodeSelectorTerm: zone("zone-a")}, part{Name: "b", NodeSelectorTerm: zone("zone-b")}, part{Name: "c"}))
+	require.Equal(t, map[string]int{"a": 3, "b": 3, "c": 4}, g.count(t, anything))
+	t.Logf("writes of the creation: %v", g.writes(t, began))
+	var nodes corev1.NodeList
+	require.NoError(t, g.List(t.Context(), &nodes))
+	zones := map[string]string{}
+	for i := range nodes.Items {
+		zones[nodes.Items[i].Name] = nodes.Items[i].Labels[corev1.LabelTopologyZone]
+	}
+	ud := g.get(t)
+	for name, p := range g.pods(t) {
+		require.True(t, strings.HasPrefix(name, "web-"+p.Labels[keys.SubsetName]+"-"), "%s", name)
+		require.Equal(t, ud.Status.UpdatedRevision, p.Labels[keys.SubsetRevision])
+		if s := p.Labels[keys.SubsetName]; s != "c" {
+			require.Equal(t, "zone-"+s, zones[p.Spec.NodeName])
+		}
+	}
+	require.Equal(t, "app=web", ud.Status.LabelSelector)
+
+	before := g.pods(t)
+	began = clock.RealClock{}.Now()
+	g.change(t, func(s *appsv1beta1.UnitedDeploymentSpec) {
+		s.Template.CloneSetTemplate.Spec.Template.Spec.Containers[0].Image = "app:2"
+		s.UpdateStrategy.ManualUpdate.Partitions = map[string]int32{"a": 2, "b": 9}
+	})
+	ud = g.await(t, func(ud *object) bool {
+		return ud.Status.ObservedGeneration == ud.Generation && ud.Status.UpdatedReadyReplicas == 5 && ud.Status.AvailableReplicas == 10
+	})
+	require.Equal(t, map[string]int{"a app:1": 2, "a app:2": 1, "b app:1": 3, "c app:2": 4}, g.count(t, image))
+	require.NotEqual(t, ud.Status.CurrentRevision, ud.Status.UpdatedRevision)
+	require.Equal(t, int32(3), ud.Status.SubsetStatuses[1].Partition, "a partition is bounded by the replicas")
+	g.change(t, func(s *appsv1beta1.UnitedDeploymentSpec) { s.UpdateStrategy.ManualUpdate.Partitions = nil })
+	g.await(t, rested)
+	t.Logf("writes of the update in two steps: %v", g.writes(t, began))
+	for name, p := range g.pods(t) {
+		require.Equal(t, before[name].UID, p.UID, "no pod was made anew")
+		require.Equal(t, "app:2", p.Status.ContainerStatuses[0].Image)
+	}
+
+	// As percentages, and through the scale subresource. A rollback finds the old revision again.
+	g.change(t, func(s *appsv1beta1.UnitedDeploymentSpec) {
+		s.Topology.Subsets[0].Replicas = ptr.To(intstr.FromString("50%"))
+		s.Template.CloneSetTemplate.Spec.Template.Spec.Containers[0].Image = "app:1"
+	})
+	g.await(t, rested)
+	g.becomes(t, image, map[string]int{"a app:1": 5, "b app:1": 2, "c app:1": 3})
+	began = clock.RealClock{}.Now()
+	require.NoError(t, g.SubResource("scale").Patch(t.Context(), g.get(t),
+		client.RawPatch(types.MergePatchType, []byte(`{"spec":{"replicas":12}}`))))
+	g.await(t, rested)
+	g.becomes(t, anything, map[string]int{"a": 6, "b": 3, "c": 3})
+	require.Eventually(t, func() bool { return g.writes(t, began)["patch clonesets.apps.kruise.io"] == 2 }, 10*time.Second, poll,
+		"the audit log shows one for each subset that gets another number")
+	var history appsv1.ControllerRevisionList
+	require.NoError(t, g.List(t.Context(), &history, client.InNamespace(g.namespace)))
+	own := 0
+	for i := range history.Items {
+		if metav1.IsControlledBy(&history.Items[i], ud) {
+			own++
+		}
+	}
+	require.Equal(t, 2, own)
+
+	// The audit log shows a write within a moment of its answer; three seconds without any are rest.
+	require.Eventually(t, func() bool { return len(g.writes(t, clock.RealClock{}.Now().Add(-3*time.Second))) == 0 }, 30*time.Second, poll)
+	quiet := clock.RealClock{}.Now()
+	require.Never(t, func() bool { return len(g.writes(t, quiet)) > 0 }, 3*time.Second, poll)
+}
+
+func testElastic(t *testing.T, g *ground) {
+	g.make(t, g.web(6,
+		part{Name: "a", MinReplicas: ptr.To(intstr.FromInt32(2)), MaxReplicas: ptr.To(intstr.FromInt32(4))},
+		part{Name: "b", MinReplicas: ptr.To(intstr.FromInt32(1))}, part{Name: "c"}))
+	require.Equal(t, map[string]int{"a": 4, "b": 2}, g.count(t, anything), "c gets nothing while b may take all")
+	g.change(t, func(s *appsv1beta1.UnitedDeploymentSpec) {
+		s.Replicas = ptr.To[int32](2)
+		s.Topology.Subsets[0].Patch = &runtime.RawExtension{Raw: []byte(`{"spec":{"containers":[{"name":"app","image":"app:2"}]}}`)}
+	})
+	g.await(t, rested)
+	g.becomes(t, image, map[string]int{"a app:2": 2})
+}
+
+func testDeployment(t *testing.T, g *ground) {
+	ud := g.web(5, part{Name: "a", Replicas: ptr.To(intstr.FromInt32(2))}, part{Name: "b"})
+	c := ud.Spec.Template.CloneSetTemplate
+	ud.Spec.Template = appsv1beta1.SubsetTemplate{DeploymentTemplate: &appsv1beta1.DeploymentTemplateSpec{
+		ObjectMeta: c.ObjectMeta, Spec: appsv1.DeploymentSpec{Selector: c.Spec.Selector, Template: c.Spec.Template},
+	}}
+	g.make(t, ud)
+	require.Equal(t, map[string]int{"a": 2, "b": 3}, g.count(t, anything))
+	g.change(t, func(s *appsv1beta1.UnitedDeploymentSpec) {
+		s.Template.DeploymentTemplate.Spec.Template.Spec.Containers[0].Image = "app:2"
+		s.Replicas = ptr.To[int32](6)
+	})
+	g.await(t, rested)
+	g.becomes(t, image, map[string]int{"a app:2": 2, "b app:2": 4})
+}
+
+func testStatefulSet(t *testing.T, g *ground) {
+	ud := g.web(5, part{Name: "a", Replicas: ptr.To(intstr.FromInt32(2))}, part{Name: "b"})
+	c := ud.Spec.Template.CloneSetTemplate
+	ud.Spec.Template = appsv1beta1.SubsetTemplate{StatefulSetTemplate: &appsv1beta1.StatefulSetTemplateSpec{
+		ObjectMeta: c.ObjectMeta, Spec: appsv1.StatefulSetSpec{Selector: c.Spec.Selector, Template: c.Spec.Template, ServiceName: "web"},
+	}}
+	g.make(t, ud)
+	require.Equal(t, corev1.RestartPolicyAlways, g.get(t).Spec.Template.StatefulSetTemplate.Spec.Template.Spec.RestartPolicy)
+	require.Equal(t, map[string]int{"a": 2, "b": 3}, g.count(t, anything))
+
+	set := func(image string, partitions map[string]int32) {
+		g.change(t, func(s *appsv1beta1.UnitedDeploymentSpec) {
+			s.Template.StatefulSetTemplate.Spec.Template.Spec.Containers[0].Image = image
+			s.UpdateStrategy.ManualUpdate.Partitions = partitions
+		})
+	}
+	set("app:2", map[string]int32{"a": 2, "b": 2})
+	g.becomes(t, image, map[string]int{"a app:1": 2, "b app:1": 2, "b app:2": 1})
+	g.await(t, func(ud *object) bool {
+		return ud.Status.UpdatedReadyReplicas == 1 && ud.Status.AvailableReplicas == 5 && ud.Status.ObservedGeneration == ud.Generation
+	})
+
+	// A StatefulSet never gets past a pod that does not start, not even to its mended template; we do.
+	set("app:bad", nil)
+	g.await(t, func(ud *object) bool { return ud.Status.AvailableReplicas == 3 })
+	set("app:3", nil)
+	g.await(t, rested)
+	g.becomes(t, image, map[string]int{"a app:3": 2, "b app:3": 3})
+}
+
+func testComeAndGo(t *testing.T, g *ground) {
+	g.make(t, g.web(4, part{Name: "a"}, part{Name: "b"}))
+	g.change(t, func(s *appsv1beta1.UnitedDeploymentSpec) { s.Topology.Subsets = []part{{Name: "b"}, {Name: "c"}} })
+	g.await(t, rested)
+	g.becomes(t, anything, map[string]int{"b": 2, "c": 2})
+	require.Len(t, g.cloneSets(t), 2)
+
+	// A second workload of a subset, as a crash between two writes could leave it.
+	twin := g.cloneSets(t)["b"].DeepCopyObject().(*appsv1beta1.CloneSet)
+	name := twin.Name
+	twin.Name, twin.ResourceVersion, twin.UID = "web-b-twin", "", ""
+	require.NoError(t, g.Create(t.Context(), twin))
+	require.Eventually(t, func() bool {
+		return apierrors.IsNotFound(g.Get(t.Context(), client.ObjectKeyFromObject(twin), &appsv1beta1.CloneSet{}))
+	}, long, poll)
+	require.Equal(t, name, g.cloneSets(t)["b"].GetName())
+
+	g.change(t, func(s *appsv1beta1.UnitedDeploymentSpec) {
+		c := s.Template.CloneSetTemplate
+		s.Template = appsv1beta1.SubsetTemplate{DeploymentTemplate: &appsv1beta1.DeploymentTemplateSpec{
+			ObjectMeta: c.ObjectMeta, Spec: appsv1.DeploymentSpec{Selector: c.Spec.Selector, Template: c.Spec.Template},
+		}}
+	})
+	require.Eventually(t, func() bool { return len(g.cloneSets(t)) == 0 }, long, poll)
+	g.await(t, rested)
+	g.becomes(t, func(p *corev1.Pod) string { return p.OwnerReferences[0].Kind }, map[string]int{"b ReplicaSet": 2, "c ReplicaSet": 2})
+}
+
+func testWebhook(t *testing.T, g *ground) {
+	ud := g.web(1, part{Name: "a"})
+	ud.Spec.Replicas, ud.Spec.UpdateStrategy.Type = nil, ""
+	require.NoError(t, g.Create(t.Context(), ud))
+	got := g.await(t, rested)
+	require.Equal(t, int32(1), *got.Spec.Replicas)
+	require.Equal(t, int32(10), *got.Spec.RevisionHistoryLimit)
+	require.Equal(t, appsv1beta1.ManualUpdateStrategyType, got.Spec.UpdateStrategy.Type)
+	require.NotNil(t, got.Spec.UpdateStrategy.ManualUpdate)
+
+	for name, tt := range map[string]struct {
+		change func(*object)
+		want   string
+	}{
+		"a sum that can't be": {
+			func(ud *object) {
+				ud.Spec.Topology.Subsets = []part{{Name: "a", Replicas: ptr.To(intstr.FromInt32(9))}, {Name: "b"}}
+			},
+			"spec.topology.subsets: Invalid value: 9: subsets ask for 9 replicas, more than spec.replicas (4)",
+		},
+		"a term with an operator that there is not": {
+			func(ud *object) {
+				ud.Spec.Topology.Subsets = []part{{Name: "a", NodeSelectorTerm: &corev1.NodeSelectorTerm{
+					MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "zone", Operator: "Near"}},
+				}}}
+			},
+			`spec.topology.subsets[0].nodeSelectorTerm.matchExpressions[0].operator: Invalid value`,
+		},
+		"a toleration with an effect that there is not": {
+			func(ud *object) {
+				ud.Spec.Topology.Subsets = []part{{Name: "a", Tolerations: []corev1.Toleration{{Key: "spot", Operator: "Exists", Effect: "Maybe"}}}}
+			},
+			`spec.topology.subsets[0].tolerations[0].effect: Unsupported value`,
+		},
+		"a patch that makes pods invalid": {
+			func(ud *object) {
+				ud.Spec.Topology.Subsets = []part{{Name: "a", Patch: &runtime.RawExtension{Raw: []byte(`{"spec":{"containers":[{"name":"log"}]}}`)}}}
+			},
+			`spec.topology.subsets[0].patch.spec.containers[0].image: Required value`,
+		},
+		"a template that the selector misses": {
+			func(ud *object) {
+				ud.Spec.Template.CloneSetTemplate.Spec.Template.Labels = map[string]string{"app": "shop"}
+			},
+			"spec.selector asks for app=web",
+		},
+		"Adaptive": {
+			func(ud *object) { ud.Spec.Topology.ScheduleStrategy.Type = appsv1beta1.ScheduleAdaptive },
+			"Adaptive is not served yet",
+		},
+	} {
+		bad := g.web(4, part{Name: "a"})
+		bad.Name = "bad"
+		tt.change(bad)
+		err := g.Create(t.Context(), bad)
+		require.True(t, apierrors.IsInvalid(err), "%s: %v", name, err)
+		require.ErrorContains(t, err, tt.want, name)
+	}
+
+	got.Spec.Topology.Subsets[0].NodeSelectorTerm = zone("zone-b")
+	require.ErrorContains(t, g.Update(t.Context(), got), "spec.topology.subsets[0].nodeSelectorTerm: Forbidden: can't be changed while the subset exists")
+}
+
+func testFederated(t *testing.T, g *ground) {
+	began := clock.RealClock{}.Now()
+	require.NoError(t, g.Create(t.Context(), g.web(2, part{Name: "a", Cluster: "east"})))
+	require.Never(t, func() bool { return len(g.writes(t, began)) > 0 }, 3*time.Second, poll)
+	require.Empty(t, g.cloneSets(t))
+	require.Empty(t, g.get(t).Status.Conditions)
+}
+
+func testDrift(t *testing.T, g *ground) {
+	g.make(t, g.web(2, part{Name: "a"}))
+	set := g.cloneSets(t)["a"]
+	require.NoError(t, g.Patch(t.Context(), set, client.RawPatch(types.MergePatchType,
+		[]byte(`{"metadata":{"labels":{"team":"shop"}},"spec":{"replicas":5,"minReadySeconds":1}}`))))
+	require.Eventually(t, func() bool {
+		return *g.cloneSets(t)["a"].(*appsv1beta1.CloneSet).Spec.Replicas == 2
+	}, long, poll)
+	got := g.cloneSets(t)["a"].(*appsv1beta1.CloneSet)
+	require.Equal(t, "shop", got.Labels["team"], "what the template does not say is left alone")
+	g.await(t, rested)
+
+	// A workload that somebody deleted is made again.
+	require.NoError(t, g.Delete(t.Context(), got))
+	require.Eventually(t, func() bool {
+		again := g.cloneSets(t)["a"]
+		return again != nil && again.GetUID() != got.UID
+	}, long, poll)
+	g.await(t, rested)
+}
