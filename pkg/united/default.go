@@ -7,6 +7,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
 )
 
 // Defaults of the spec, as OpenKruise sets them.
@@ -44,6 +45,12 @@ func Elastic(ud *appsv1beta1.UnitedDeployment) bool {
 	return slices.ContainsFunc(ud.Spec.Topology.Subsets, func(s appsv1beta1.Subset) bool {
 		return s.MinReplicas != nil || s.MaxReplicas != nil
 	})
+}
+
+// Slice tells whether an object is the part that a hub wants of one of its own objects in this cluster.
+func Slice(ud *appsv1beta1.UnitedDeployment) bool {
+	_, ok := ud.Annotations[keys.FleetRowUID]
+	return ok
 }
 
 // Federated tells whether a subset names a cluster or selects clusters. Such an object is the hub's: a member's

@@ -95,8 +95,10 @@ func TestDefault(t *testing.T) {
 			appsv1beta1.UnitedDeploymentSpec{
 				RevisionHistoryLimit: ptr.To[int32](0),
 				Topology: appsv1beta1.Topology{Subsets: []appsv1beta1.Subset{
-					{Name: "a", MinReplicas: number("0"), MaxReplicas: number("3")}, {Name: "b", MinReplicas: number("0")},
-					{Name: "c", MinReplicas: number("20%")}, {Name: "d", Replicas: number("1")},
+					{Name: "a", MinReplicas: number("0"), MaxReplicas: number("3")},
+					{Name: "b", MinReplicas: number("0")},
+					{Name: "c", MinReplicas: number("20%")},
+					{Name: "d", Replicas: number("1")},
 				}},
 				UpdateStrategy: appsv1beta1.UnitedDeploymentUpdateStrategy{
 					Type: appsv1beta1.ManualUpdateStrategyType, ManualUpdate: &appsv1beta1.ManualUpdate{},

@@ -255,16 +255,18 @@ func validateUpdateStrategy(ud *appsv1beta1.UnitedDeployment, path *field.Path) 
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.ManualUpdate.Partitions)) {
 		at, n := path.Child("manualUpdate", "partitions").Key(name), s.ManualUpdate.Partitions[name]
+		// A hub writes partitions by itself where it empties a subset, whatever the template.
+		asked := n > 0 && !Slice(ud)
 		switch {
 		case !names.Has(name):
 			faults = append(faults, field.Invalid(at, n, fmt.Sprintf(
 				"there is no subset %s: name one of %v, or remove it", name, sets.List(names))))
 		case n < 0:
 			faults = append(faults, field.Invalid(at, n, "must be 0 or more: use 0 to update the whole subset"))
-		case n > 0 && ud.Spec.Template.DeploymentTemplate != nil:
+		case asked && ud.Spec.Template.DeploymentTemplate != nil:
 			faults = append(faults, field.Forbidden(at,
 				"a Deployment can't keep pods at the old revision: remove it, or use cloneSetTemplate"))
-		case n > 0 && onDelete(&ud.Spec.Template):
+		case asked && onDelete(&ud.Spec.Template):
 			faults = append(faults, field.Forbidden(at,
 				"with the template's updateStrategy OnDelete, pods stay old until somebody deletes them: remove it, or use RollingUpdate"))
 		}

@@ -13,6 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/apis/pods"
 )
 
@@ -83,6 +84,9 @@ func TestValidObjects(t *testing.T) {
 		},
 		{"partitions of subsets that there are", web, partitions(map[string]int32{"a": 0, "c": 1000})},
 		{"a partition of 0 with a Deployment", deployment, partitions(map[string]int32{"a": 0})},
+		{"a partition with a Deployment in a slice, where a hub empties a subset", deployment, all(partitions(map[string]int32{"a": 2}), func(ud *object) {
+			ud.Annotations = map[string]string{keys.FleetRowUID: "uid"}
+		})},
 		{"a partition of 0 in a StatefulSet's template, as Kubernetes writes it", stateful, func(ud *object) {
 			ud.Spec.Template.StatefulSetTemplate.Spec.UpdateStrategy.RollingUpdate = &appsv1.RollingUpdateStatefulSetStrategy{Partition: ptr.To[int32](0)}
 		}},
@@ -129,76 +133,120 @@ func TestInvalidObjects(t *testing.T) {
 		{"a selector that can't be read", web, func(ud *object) {
 			ud.Spec.Selector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "app", Operator: "Near"}}
 		}, "spec.selector", `"Near" is not a valid label selector operator`},
-		{"a workload that the selector misses", web, func(ud *object) { set(ud).Labels = map[string]string{"app": "shop"} },
-			template + ".metadata.labels", `"app=shop": spec.selector asks for app=web: add that label here, or take it off spec.selector`},
-		{"pods that the selector misses", web, func(ud *object) { set(ud).Spec.Template.Labels = map[string]string{"tier": "x"} },
-			template + ".spec.template.metadata.labels", "spec.selector asks for app=web"},
+		{
+			"a workload that the selector misses", web, func(ud *object) { set(ud).Labels = map[string]string{"app": "shop"} },
+			template + ".metadata.labels", `"app=shop": spec.selector asks for app=web: add that label here, or take it off spec.selector`,
+		},
+		{
+			"pods that the selector misses", web, func(ud *object) { set(ud).Spec.Template.Labels = map[string]string{"tier": "x"} },
+			template + ".spec.template.metadata.labels", "spec.selector asks for app=web",
+		},
 		{"pods that the template's own selector misses", web, func(ud *object) {
 			set(ud).Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web", "tier": "x"}}
 		}, template + ".spec.template.metadata.labels", template + ".spec.selector asks for tier=x"},
 		{"no template", web, func(ud *object) { ud.Spec.Template = appsv1beta1.SubsetTemplate{} }, "spec.template", "set one of"},
-		{"two templates", web, func(ud *object) { ud.Spec.Template.StatefulSetTemplate = stateful().Spec.Template.StatefulSetTemplate },
-			"spec.template", "2 kinds of workload are set: keep one"},
+		{
+			"two templates", web, func(ud *object) { ud.Spec.Template.StatefulSetTemplate = stateful().Spec.Template.StatefulSetTemplate },
+			"spec.template", "2 kinds of workload are set: keep one",
+		},
 		{"a template that is not served", web, func(ud *object) {
 			ud.Spec.Template = appsv1beta1.SubsetTemplate{AdvancedStatefulSetTemplate: &appsv1beta1.AdvancedStatefulSetTemplateSpec{}}
 		}, "spec.template.advancedStatefulSetTemplate", "not served yet: use statefulSetTemplate or cloneSetTemplate"},
-		{"replicas in a Deployment's template", deployment, func(ud *object) { ud.Spec.Template.DeploymentTemplate.Spec.Replicas = ptr.To[int32](1) },
-			"spec.template.deploymentTemplate.spec.replicas", "set for each subset by the controller: leave it out"},
-		{"replicas in a StatefulSet's template", stateful, func(ud *object) { ud.Spec.Template.StatefulSetTemplate.Spec.Replicas = ptr.To[int32](1) },
-			"spec.template.statefulSetTemplate.spec.replicas", "leave it out"},
+		{
+			"replicas in a Deployment's template", deployment, func(ud *object) { ud.Spec.Template.DeploymentTemplate.Spec.Replicas = ptr.To[int32](1) },
+			"spec.template.deploymentTemplate.spec.replicas", "set for each subset by the controller: leave it out",
+		},
+		{
+			"replicas in a StatefulSet's template", stateful, func(ud *object) { ud.Spec.Template.StatefulSetTemplate.Spec.Replicas = ptr.To[int32](1) },
+			"spec.template.statefulSetTemplate.spec.replicas", "leave it out",
+		},
 		{"a partition in a StatefulSet's template", stateful, func(ud *object) {
 			ud.Spec.Template.StatefulSetTemplate.Spec.UpdateStrategy.RollingUpdate = &appsv1.RollingUpdateStatefulSetStrategy{Partition: ptr.To[int32](2)}
 		}, "spec.template.statefulSetTemplate.spec.updateStrategy.rollingUpdate.partition", "use spec.updateStrategy.manualUpdate.partitions"},
-		{"names of pods in a CloneSet's template", web, func(ud *object) { set(ud).Spec.ScaleStrategy.PodsToDelete = []string{"web-a-x-y"} },
-			template + ".spec.scaleStrategy.podsToDelete", "name them in the subset's CloneSet"},
+		{
+			"names of pods in a CloneSet's template", web, func(ud *object) { set(ud).Spec.ScaleStrategy.PodsToDelete = []string{"web-a-x-y"} },
+			template + ".spec.scaleStrategy.podsToDelete", "name them in the subset's CloneSet",
+		},
 		{"a subset without a name", web, subsets(part{}), sub + "[0].name", "a lowercase RFC 1123 label"},
 		{"a subset's name that is no label", web, subsets(part{Name: "Zone_A"}), sub + "[0].name", `"Zone_A"`},
 		{"two subsets of a name", web, subsets(part{Name: "a"}, part{Name: "a"}), sub + "[1].name", `Duplicate value: "a"`},
 		{"a patch that is no patch", web, subsets(part{Name: "a", Patch: raw(`[1]`)}), sub + "[0].patch", "patch of subset a"},
-		{"a patch with a field that pods do not have", web, subsets(part{Name: "a", Patch: raw(`{"spec": {"replicas": 2}}`)}),
-			sub + "[0].patch", `unknown field "spec.replicas"`},
-		{"a patch of a label that the selector asks for", web, subsets(part{Name: "a", Patch: raw(`{"metadata": {"labels": {"app": "x"}}}`)}),
-			sub + "[0].patch", "does not match the patched pods"},
-		{"a patch of a label that is ours", web, subsets(part{Name: "a", Patch: raw(`{"metadata": {"labels": {"apps.kruise.io/subset-name": "x"}}}`)}),
-			sub + "[0].patch", "the label apps.kruise.io/subset-name is the controller's"},
+		{
+			"a patch with a field that pods do not have", web, subsets(part{Name: "a", Patch: raw(`{"spec": {"replicas": 2}}`)}),
+			sub + "[0].patch", `unknown field "spec.replicas"`,
+		},
+		{
+			"a patch of a label that the selector asks for", web, subsets(part{Name: "a", Patch: raw(`{"metadata": {"labels": {"app": "x"}}}`)}),
+			sub + "[0].patch", "does not match the patched pods",
+		},
+		{
+			"a patch of a label that is ours", web, subsets(part{Name: "a", Patch: raw(`{"metadata": {"labels": {"apps.kruise.io/subset-name": "x"}}}`)}),
+			sub + "[0].patch", "the label apps.kruise.io/subset-name is the controller's",
+		},
 		{"a percentage above 100", web, subsets(part{Name: "a", Replicas: number("101%")}, part{Name: "b"}), sub + "[0].replicas", `"101%": must be a number`},
 		{"half a percent", web, subsets(part{Name: "a", Replicas: number("0.5%")}, part{Name: "b"}), sub + "[0].replicas", "whole percentage"},
 		{"a word", web, subsets(part{Name: "a", Replicas: ptr.To(intstr.FromString("half"))}, part{Name: "b"}), sub + "[0].replicas", `"half"`},
 		{"a negative number", web, subsets(part{Name: "a", Replicas: number("-1")}, part{Name: "b"}), sub + "[0].replicas", `"-1"`},
 		{"a negative minimum", web, subsets(part{Name: "a", MinReplicas: number("-1")}), sub + "[0].minReplicas", `"-1"`},
 		{"a maximum above 100%", web, subsets(part{Name: "a", MaxReplicas: number("200%")}, part{Name: "b"}), sub + "[0].maxReplicas", `"200%"`},
-		{"replicas beside a minimum in another subset", web, subsets(part{Name: "a", Replicas: number("1")}, part{Name: "b", MinReplicas: number("1")}),
-			sub + "[0].replicas", "use one of the two forms in all subsets"},
-		{"a minimum above the maximum", web, subsets(part{Name: "a", MinReplicas: number("3"), MaxReplicas: number("2")}, part{Name: "b"}),
-			sub + "[0].minReplicas", "3 > 2 of 10 replicas"},
-		{"a minimum in percent above the maximum", web, subsets(part{Name: "a", MinReplicas: number("50%"), MaxReplicas: number("4")}, part{Name: "b"}),
-			sub + "[0].minReplicas", "5 > 4 of 10 replicas"},
-		{"a minimum and no replicas", web, all(subsets(part{Name: "a", MinReplicas: number("3")}), func(ud *object) { ud.Spec.Replicas = nil }),
-			"spec.replicas", "say how many replicas there are in all"},
-		{"a maximum in every subset", web, subsets(part{Name: "a", MaxReplicas: number("9")}, part{Name: "b", MaxReplicas: number("9")}),
-			sub, "remove it from one of them"},
-		{"numbers above the total", web, subsets(part{Name: "a", Replicas: number("60%")}, part{Name: "b", Replicas: number("5")}),
-			sub, "subsets ask for 11 replicas, more than spec.replicas (10)"},
-		{"numbers below the total and none to take the rest", web, subsets(part{Name: "a", Replicas: number("60%")}, part{Name: "b", Replicas: number("3")}),
-			sub, "subsets ask for 9 of 10 replicas"},
-		{"a partition of a subset that there is not", web, partitions(map[string]int32{"d": 1}),
-			"spec.updateStrategy.manualUpdate.partitions[d]", "there is no subset d: name one of [a b c]"},
+		{
+			"replicas beside a minimum in another subset", web, subsets(part{Name: "a", Replicas: number("1")}, part{Name: "b", MinReplicas: number("1")}),
+			sub + "[0].replicas", "use one of the two forms in all subsets",
+		},
+		{
+			"a minimum above the maximum", web, subsets(part{Name: "a", MinReplicas: number("3"), MaxReplicas: number("2")}, part{Name: "b"}),
+			sub + "[0].minReplicas", "3 > 2 of 10 replicas",
+		},
+		{
+			"a minimum in percent above the maximum", web, subsets(part{Name: "a", MinReplicas: number("50%"), MaxReplicas: number("4")}, part{Name: "b"}),
+			sub + "[0].minReplicas", "5 > 4 of 10 replicas",
+		},
+		{
+			"a minimum and no replicas", web, all(subsets(part{Name: "a", MinReplicas: number("3")}), func(ud *object) { ud.Spec.Replicas = nil }),
+			"spec.replicas", "say how many replicas there are in all",
+		},
+		{
+			"a maximum in every subset", web, subsets(part{Name: "a", MaxReplicas: number("9")}, part{Name: "b", MaxReplicas: number("9")}),
+			sub, "remove it from one of them",
+		},
+		{
+			"numbers above the total", web, subsets(part{Name: "a", Replicas: number("60%")}, part{Name: "b", Replicas: number("5")}),
+			sub, "subsets ask for 11 replicas, more than spec.replicas (10)",
+		},
+		{
+			"numbers below the total and none to take the rest", web, subsets(part{Name: "a", Replicas: number("60%")}, part{Name: "b", Replicas: number("3")}),
+			sub, "subsets ask for 9 of 10 replicas",
+		},
+		{
+			"a partition of a subset that there is not", web, partitions(map[string]int32{"d": 1}),
+			"spec.updateStrategy.manualUpdate.partitions[d]", "there is no subset d: name one of [a b c]",
+		},
 		{"a negative partition", web, partitions(map[string]int32{"a": -1}), "spec.updateStrategy.manualUpdate.partitions[a]", "use 0 to update"},
-		{"a partition of a Deployment", deployment, partitions(map[string]int32{"a": 1}),
-			"spec.updateStrategy.manualUpdate.partitions[a]", "a Deployment can't keep pods at the old revision"},
+		{
+			"a partition of a Deployment", deployment, partitions(map[string]int32{"a": 1}),
+			"spec.updateStrategy.manualUpdate.partitions[a]", "a Deployment can't keep pods at the old revision",
+		},
 		{"a partition of pods that users delete", web, all(partitions(map[string]int32{"a": 1}), func(ud *object) {
 			set(ud).Spec.UpdateStrategy.Type = appsv1beta1.CloneSetOnDelete
 		}), "spec.updateStrategy.manualUpdate.partitions[a]", "OnDelete"},
 		{"an update strategy that there is not", web, func(ud *object) { ud.Spec.UpdateStrategy.Type = "Waves" }, "spec.updateStrategy.type", `"Waves"`},
-		{"the strategy Adaptive", web, func(ud *object) { ud.Spec.Topology.ScheduleStrategy.Type = appsv1beta1.ScheduleAdaptive },
-			"spec.topology.scheduleStrategy.type", "not served yet: use Fixed"},
-		{"settings of Adaptive", web, func(ud *object) { ud.Spec.Topology.ScheduleStrategy.Adaptive = &appsv1beta1.AdaptiveScheduleStrategy{} },
-			"spec.topology.scheduleStrategy.adaptive", "leave it out"},
+		{
+			"the strategy Adaptive", web, func(ud *object) { ud.Spec.Topology.ScheduleStrategy.Type = appsv1beta1.ScheduleAdaptive },
+			"spec.topology.scheduleStrategy.type", "not served yet: use Fixed",
+		},
+		{
+			"settings of Adaptive", web, func(ud *object) { ud.Spec.Topology.ScheduleStrategy.Adaptive = &appsv1beta1.AdaptiveScheduleStrategy{} },
+			"spec.topology.scheduleStrategy.adaptive", "leave it out",
+		},
 		{"placement without clusters", web, reallocation("1", ""), "spec.topology.placement", "give each subset cluster or clusterSelector, or remove placement"},
-		{"a subset without a cluster among others", web, all(in("east"), func(ud *object) { ud.Spec.Topology.Subsets[1].Cluster = "" }),
-			sub + "[1].cluster", "either every subset names a cluster or none does"},
-		{"a cluster and a selector of clusters", web, all(in("east"), func(ud *object) { ud.Spec.Topology.Subsets[0].ClusterSelector = &metav1.LabelSelector{} }),
-			sub + "[0].clusterSelector", "remove one of them"},
+		{
+			"a subset without a cluster among others", web, all(in("east"), func(ud *object) { ud.Spec.Topology.Subsets[1].Cluster = "" }),
+			sub + "[1].cluster", "either every subset names a cluster or none does",
+		},
+		{
+			"a cluster and a selector of clusters", web, all(in("east"), func(ud *object) { ud.Spec.Topology.Subsets[0].ClusterSelector = &metav1.LabelSelector{} }),
+			sub + "[0].clusterSelector", "remove one of them",
+		},
 		{"a selector of clusters that can't be read", web, subsets(part{Name: "a", ClusterSelector: &metav1.LabelSelector{
 			MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "region", Operator: "In"}},
 		}}), sub + "[0].clusterSelector", "values"},
@@ -266,10 +314,14 @@ func TestValidateUpdate(t *testing.T) {
 		{"the selector may not change", web, func(ud *object) {
 			ud.Spec.Selector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "app", Operator: metav1.LabelSelectorOpExists}}
 		}, "spec.selector"},
-		{"the place of a subset may not change, wherever in the list it is", web, subsets(part{Name: "x"}, part{Name: "a", NodeSelectorTerm: ptr.To(term("zone", "b"))}),
-			"spec.topology.subsets[1].nodeSelectorTerm"},
-		{"tolerations of a subset may not change", web, subsets(part{Name: "a", Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}}}),
-			"spec.topology.subsets[0].tolerations"},
+		{
+			"the place of a subset may not change, wherever in the list it is", web, subsets(part{Name: "x"}, part{Name: "a", NodeSelectorTerm: ptr.To(term("zone", "b"))}),
+			"spec.topology.subsets[1].nodeSelectorTerm",
+		},
+		{
+			"tolerations of a subset may not change", web, subsets(part{Name: "a", Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}}}),
+			"spec.topology.subsets[0].tolerations",
+		},
 		{"some fields of a StatefulSet may change", stateful, func(ud *object) {
 			s := &ud.Spec.Template.StatefulSetTemplate.Spec
 			s.Template.Spec.Containers[0].Image = "app:2"
@@ -278,8 +330,10 @@ func TestValidateUpdate(t *testing.T) {
 			s.Ordinals = &appsv1.StatefulSetOrdinals{Start: 1}
 			s.PersistentVolumeClaimRetentionPolicy = &appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{}
 		}, ""},
-		{"others may not", stateful, func(ud *object) { ud.Spec.Template.StatefulSetTemplate.Spec.ServiceName = "other" },
-			"spec.template.statefulSetTemplate.spec"},
+		{
+			"others may not", stateful, func(ud *object) { ud.Spec.Template.StatefulSetTemplate.Spec.ServiceName = "other" },
+			"spec.template.statefulSetTemplate.spec",
+		},
 		{"what is invalid in itself is refused as at creation", web, func(ud *object) { ud.Spec.Replicas = ptr.To[int32](-1) }, "spec.replicas"},
 	}
 	for _, tt := range tests {

@@ -15,7 +15,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/podtemplate"
 )
 
@@ -41,7 +40,7 @@ var (
 func (w *Webhook) Default(ctx context.Context, ud *appsv1beta1.UnitedDeployment) error {
 	Default(ud)
 	s := ud.Spec.Template.StatefulSetTemplate
-	if _, slice := ud.Annotations[keys.FleetRowUID]; s == nil || slice || w.KeepTemplates {
+	if s == nil || Slice(ud) || w.KeepTemplates {
 		return nil
 	}
 	if len(s.Spec.VolumeClaimTemplates) > 0 {

@@ -75,11 +75,15 @@ func TestApplyGoesOnWhereItHelps(t *testing.T) {
 		{"all is well", nil, []string{"a", "b", "c"}, []string{"a", "b", "c"}, "", false},
 		{
 			"an invalid workload does not stop the others", apierrors.NewInvalid(schema.GroupKind{}, "x", nil),
-			[]string{"a", "b", "c"}, []string{"a", "c"}, "CloneSet of subset b: create: ", false,
+			[]string{"a", "b", "c"},
+			[]string{"a", "c"},
+			"CloneSet of subset b: create: ", false,
 		},
 		{
 			"nor does one that a quota forbids", apierrors.NewForbidden(workloads, "x", errors.New("quota")),
-			[]string{"a", "b", "c"}, []string{"a", "c"}, "quota", false,
+			[]string{"a", "b", "c"},
+			[]string{"a", "c"},
+			"quota", false,
 		},
 		{"an apiserver that does not answer would not for the others", errors.New("connection refused"), []string{"a", "b"}, []string{"a"}, "connection refused", false},
 		{"a conflict is no failure", apierrors.NewConflict(workloads, "x", errors.New("newer")), []string{"a", "b", "c"}, []string{"a", "c"}, "", true},
@@ -88,7 +92,9 @@ func TestApplyGoesOnWhereItHelps(t *testing.T) {
 			&apierrors.StatusError{ErrStatus: metav1.Status{Reason: metav1.StatusReasonForbidden, Details: &metav1.StatusDetails{
 				Causes: []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}},
 			}}},
-			[]string{"a", "b", "c"}, []string{"a", "c"}, "", true,
+			[]string{"a", "b", "c"},
+			[]string{"a", "c"},
+			"", true,
 		},
 	}
 	for _, tt := range tests {

@@ -151,7 +151,8 @@ func options(owner metav1.Object, live bool) []client.ListOption {
 		return []client.ListOption{client.InNamespace(owner.GetNamespace())}
 	}
 	return []client.ListOption{
-		client.InNamespace(owner.GetNamespace()), client.MatchingFields{index.Owner: string(owner.GetUID())},
+		client.InNamespace(owner.GetNamespace()),
+		client.MatchingFields{index.Owner: string(owner.GetUID())},
 		client.UnsafeDisableDeepCopy,
 	}
 }
