@@ -9,6 +9,8 @@ import (
 	"github.com/hashicorp/go-multierror"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -17,6 +19,7 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/hub/row"
 	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/link"
 )
 
 // result is what came of a plan.
@@ -116,14 +119,24 @@ func quiet(all *multierror.Error) error {
 	return rest.ErrorOrNil()
 }
 
-// report writes the status if it changed, then sends the events.
+// report writes the status if it changed, then sends the events. All of it is applied, not a difference: a field that
+// must be there is there also while its number is 0.
 func (r *reconciler) report(ctx context.Context, o *observed, s appsv1beta1.UnitedDeploymentStatus, events []event.Event) error {
 	if equality.Semantic.DeepEqual(o.ud.Status, s) {
 		return nil
 	}
-	next := o.ud.DeepCopy()
-	next.Status = s
-	if err := r.Status().Patch(ctx, next, client.MergeFrom(o.ud)); client.IgnoreNotFound(err) != nil {
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&s)
+	if err != nil {
+		return fmt.Errorf("convert status of %s/%s: %w", o.ud.Namespace, o.ud.Name, err)
+	}
+	next := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": appsv1beta1.GroupVersion.String(),
+		"kind":       sourceKind,
+		"metadata":   map[string]any{"namespace": o.ud.Namespace, "name": o.ud.Name, "uid": string(o.ud.UID)},
+		"status":     fields,
+	}}
+	err = r.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(next), client.FieldOwner(link.HubManager), client.ForceOwnership)
+	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("write status of %s/%s: %w", o.ud.Namespace, o.ud.Name, err)
 	}
 	for _, e := range events {
