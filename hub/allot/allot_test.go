@@ -302,6 +302,20 @@ func adopt(subsets []allot.Subset, a allot.Allocation) []allot.Subset {
 	return adopted
 }
 
+// rounded is the range of what Replicas may come to: a percentage may be rounded either way, since percentages are
+// rounded together where each by itself would not add up.
+func rounded(v *intstr.IntOrString, total int) (fewest, greatest int) {
+	switch {
+	case v == nil:
+		return 0, 1 << 40
+	case v.Type == intstr.Int:
+		return v.IntValue(), v.IntValue()
+	}
+	fewest, _ = intstr.GetScaledValueFromIntOrPercent(v, total, false)
+	greatest, _ = intstr.GetScaledValueFromIntOrPercent(v, total, true)
+	return fewest, greatest
+}
+
 func value(v *intstr.IntOrString, total, unset int) int {
 	if v == nil {
 		return unset
@@ -335,7 +349,8 @@ func holds(t *rapid.T, p problem, a allot.Allocation) {
 
 	room, held, inCluster := 0, 0, map[string]int{}
 	for _, s := range p.subsets {
-		most := value(s.Max, p.total, value(s.Replicas, p.total, 1<<40))
+		fewest, greatest := rounded(s.Replicas, p.total)
+		most := value(s.Max, p.total, greatest)
 		here, frozen, ceiling := 0, 0, 0
 		for _, m := range s.Members {
 			n := got[allot.Key{Subset: s.Name, Cluster: m.Cluster}]
@@ -358,11 +373,15 @@ func holds(t *rapid.T, p problem, a allot.Allocation) {
 			}
 		}
 		require.LessOrEqual(t, here, max(most, frozen), "I2: a subset keeps to its maximum but for what is frozen")
-		if least := min(value(s.Min, p.total, value(s.Replicas, p.total, 0)), most, ceiling); here < least {
+		if least := min(value(s.Min, p.total, fewest), most, ceiling); here < least {
 			require.False(t, s.Replicas != nil && !p.shared, "I2: a subset gets its number where its clusters can hold it")
 			require.True(t, p.shared || a.Excess > 0 || atMost(p, got, s.Name), "I2: only earlier minimums go before a later one")
 		}
-		room += max(min(most, ceiling), frozen)
+		sure := most // what it takes however its percentage is rounded
+		if s.Max == nil && s.Replicas != nil {
+			sure = fewest
+		}
+		room += max(min(sure, ceiling), frozen)
 		held += frozen
 	}
 	if a.Unallocated > 0 && !p.shared {

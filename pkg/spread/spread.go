@@ -142,7 +142,8 @@ func contradiction(total int, asks []ask) string {
 
 // share rounds named percentages together where rounding each by itself does not add up: all down, then those with the
 // largest remainders up, of equal ones those that have most now, then the first in the list. It changes nothing if
-// one of the named numbers is no percentage, or the percentages come to more than 100.
+// one of the named numbers is no percentage, if the percentages come to more than 100, or to less with no subset that
+// takes the rest.
 func share(total int, asks []ask, subsets []Subset) {
 	var named []int
 	percents := 0
@@ -156,7 +157,7 @@ func share(total int, asks []ask, subsets []Subset) {
 		named = append(named, i)
 		percents += a.percent
 	}
-	if percents > 100 {
+	if percents > 100 || percents < 100 && len(named) == len(asks) {
 		return
 	}
 	left := (percents*total + 50) / 100

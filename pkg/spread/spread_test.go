@@ -94,9 +94,9 @@ func TestDivideByNumber(t *testing.T) {
 				Why: "subsets ask for 99 of 100 replicas, and none is left to take the rest",
 			},
 		}, {
-			"thirds that come to 99% are all of 10", 10,
-			[]spread.Subset{named("a", "33%", 0), named("b", "33%", 0), named("c", "33%", 0)},
-			spread.Division{Targets: []int{4, 3, 3}},
+			"thirds that come to 100% are all of 10", 10,
+			[]spread.Subset{named("a", "33%", 0), named("b", "33%", 0), named("c", "34%", 0)},
+			spread.Division{Targets: []int{3, 3, 4}},
 		}, {
 			"halves of an odd total leave a third subset nothing", 5,
 			[]spread.Subset{named("a", "50%", 0), named("b", "50%", 0), share("c", 0)},
