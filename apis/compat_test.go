@@ -158,22 +158,22 @@ func TestComparisonFindsWhatIsMissing(t *testing.T) {
 }
 
 // readCRD returns the spec of a CRD.
-func readCRD(t testing.TB, file string) map[string]any {
-	t.Helper()
-	return readFile(t, file)["spec"].(map[string]any)
+func readCRD(tb testing.TB, file string) map[string]any {
+	tb.Helper()
+	return readFile(tb, file)["spec"].(map[string]any)
 }
 
-func readFile(t testing.TB, file string) map[string]any {
-	t.Helper()
+func readFile(tb testing.TB, file string) map[string]any {
+	tb.Helper()
 	text, err := os.ReadFile(file)
-	require.NoError(t, err)
-	return parse(t, string(text))
+	require.NoError(tb, err)
+	return parse(tb, string(text))
 }
 
-func parse(t testing.TB, text string) map[string]any {
-	t.Helper()
+func parse(tb testing.TB, text string) map[string]any {
+	tb.Helper()
 	out := map[string]any{}
-	require.NoError(t, yaml.Unmarshal([]byte(text), &out))
+	require.NoError(tb, yaml.Unmarshal([]byte(text), &out))
 	return out
 }
 

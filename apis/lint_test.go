@@ -133,12 +133,12 @@ func TestLintFindsWhatIsWrong(t *testing.T) {
 }
 
 // sources yields the parsed files that have types of the API.
-func sources(t testing.TB) func(func(*ast.File) bool) {
-	t.Helper()
+func sources(tb testing.TB) func(func(*ast.File) bool) {
+	tb.Helper()
 	var files []string
 	for _, pattern := range []string{"*/v1*/*_types.go", "apps/*/*_types.go", "fleet/*/*_types.go", "pods/*.go"} {
 		found, err := filepath.Glob(pattern)
-		require.NoError(t, err)
+		require.NoError(tb, err)
 		files = append(files, found...)
 	}
 	return func(yield func(*ast.File) bool) {
@@ -147,7 +147,7 @@ func sources(t testing.TB) func(func(*ast.File) bool) {
 				continue
 			}
 			file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments)
-			require.NoError(t, err)
+			require.NoError(tb, err)
 			if !yield(file) {
 				return
 			}

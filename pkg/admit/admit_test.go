@@ -120,16 +120,26 @@ func TestRegisteredWebhooks(t *testing.T) {
 		patch   string
 		warning string
 	}{
-		{name: "a default becomes a patch", path: "/mutate-configmap", allowed: true, code: 200,
-			patch: `[{"op":"add","path":"/data","value":{"defaulted":"true"}}]`},
-		{name: "a panic of a defaulter is that request's error", path: "/mutate-configmap",
-			object: "careless", code: 500, message: "panic: assignment to entry in nil map"},
-		{name: "a warning goes with the admission", path: "/validate-configmap", allowed: true, code: 200,
-			warning: "consider a Secret"},
-		{name: "an error of a validator is a refusal", path: "/validate-configmap",
-			data: map[string]string{"bad": "1"}, code: 403, message: "data[bad]: must be empty"},
-		{name: "a panic of a validator is that request's error", path: "/validate-configmap",
-			data: map[string]string{"panic": "1"}, code: 500, message: "panic: runtime error: index out of range"},
+		{
+			name: "a default becomes a patch", path: "/mutate-configmap", allowed: true, code: 200,
+			patch: `[{"op":"add","path":"/data","value":{"defaulted":"true"}}]`,
+		},
+		{
+			name: "a panic of a defaulter is that request's error", path: "/mutate-configmap",
+			object: "careless", code: 500, message: "panic: assignment to entry in nil map",
+		},
+		{
+			name: "a warning goes with the admission", path: "/validate-configmap", allowed: true, code: 200,
+			warning: "consider a Secret",
+		},
+		{
+			name: "an error of a validator is a refusal", path: "/validate-configmap",
+			data: map[string]string{"bad": "1"}, code: 403, message: "data[bad]: must be empty",
+		},
+		{
+			name: "a panic of a validator is that request's error", path: "/validate-configmap",
+			data: map[string]string{"panic": "1"}, code: 500, message: "panic: runtime error: index out of range",
+		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

@@ -268,12 +268,12 @@ func balance(t *testing.T, l net.Listener, replicas ...string) {
 }
 
 func pipe(client net.Conn, to string) {
-	defer client.Close()
+	defer func() { _ = client.Close() }()
 	server, err := net.Dial("tcp", to) //nolint:noctx // Both ends are closed by whoever is done first.
 	if err != nil {
 		return
 	}
-	defer server.Close()
+	defer func() { _ = server.Close() }()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

@@ -155,7 +155,7 @@ func TestSinceCountsOneBundleInForce(t *testing.T) {
 func TestServerServesTheNewestCertificate(t *testing.T) {
 	t.Parallel()
 	k := keeper(t, func(o *Options) { o.URL = "https://127.0.0.1:9443" })
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	config := &tls.Config{MinVersion: tls.VersionTLS13}
 	k.TLS(config)

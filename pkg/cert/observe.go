@@ -59,7 +59,7 @@ func (k *Keeper) observe(ctx context.Context) (observed, error) {
 
 // targets returns an empty object with its name for all that calls us.
 func (k *Keeper) targets() []client.Object {
-	var out []client.Object
+	out := make([]client.Object, 0, len(k.options.Mutating)+len(k.options.Validating)+len(k.options.CRDs))
 	for _, n := range k.options.Mutating {
 		out = append(out, &admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: n}})
 	}
@@ -90,7 +90,8 @@ type watchedObject struct {
 }
 
 func (k *Keeper) watched() []watchedObject {
-	out := []watchedObject{{corev1.SchemeGroupVersion.WithKind("Secret"), k.options.Secret}}
+	out := make([]watchedObject, 0, 1+len(k.options.Mutating)+len(k.options.Validating)+len(k.options.CRDs))
+	out = append(out, watchedObject{corev1.SchemeGroupVersion.WithKind("Secret"), k.options.Secret})
 	for _, n := range k.options.Mutating {
 		out = append(out, watchedObject{
 			admissionv1.SchemeGroupVersion.WithKind("MutatingWebhookConfiguration"), types.NamespacedName{Name: n},

@@ -89,7 +89,7 @@ func reissue(s State, since time.Time, p Policy, now time.Time) (Step, bool) {
 	case !signedByNewest:
 		step.Why = "the serving certificate is signed by an older CA"
 	case !now.Before(renewServing(leaf)):
-		step.Why = fmt.Sprintf("the serving certificate expires at %s", stamp(leaf.NotAfter))
+		step.Why = "the serving certificate expires at " + stamp(leaf.NotAfter)
 	default:
 		return Step{}, false
 	}

@@ -294,18 +294,30 @@ func TestReadLeavesOutWhatCannotBeUsed(t *testing.T) {
 		check func(*testing.T, State)
 		next  Act
 	}{
-		{"no data at all", func(m, _ map[string][]byte) { clear(m) },
-			func(t *testing.T, s State) { t.Helper(); require.Equal(t, State{}, s) }, Start},
-		{"a bundle that is no PEM", func(m, _ map[string][]byte) { m[keyBundle] = []byte("nonsense") },
-			func(t *testing.T, s State) { t.Helper(); require.Empty(t, s.Authorities); require.Nil(t, s.Key) }, Start},
-		{"a serving certificate in the bundle", func(m, _ map[string][]byte) { m[keyBundle] = m[keyServing] },
-			func(t *testing.T, s State) { t.Helper(); require.Empty(t, s.Authorities) }, Start},
-		{"the key of another CA", func(m, o map[string][]byte) { m[keyAuthority] = o[keyAuthority] },
-			func(t *testing.T, s State) { t.Helper(); require.Nil(t, s.Key) }, AddCA},
-		{"the key of another serving certificate", func(m, o map[string][]byte) { m[keyServingKey] = o[keyServingKey] },
-			func(t *testing.T, s State) { t.Helper(); require.Nil(t, s.Serving) }, Issue},
-		{"a serving certificate of another CA", func(m, o map[string][]byte) { m[keyServing], m[keyServingKey] = o[keyServing], o[keyServingKey] },
-			func(t *testing.T, s State) { t.Helper(); require.NotNil(t, s.Serving) }, Issue},
+		{
+			"no data at all", func(m, _ map[string][]byte) { clear(m) },
+			func(t *testing.T, s State) { t.Helper(); require.Equal(t, State{}, s) }, Start,
+		},
+		{
+			"a bundle that is no PEM", func(m, _ map[string][]byte) { m[keyBundle] = []byte("nonsense") },
+			func(t *testing.T, s State) { t.Helper(); require.Empty(t, s.Authorities); require.Nil(t, s.Key) }, Start,
+		},
+		{
+			"a serving certificate in the bundle", func(m, _ map[string][]byte) { m[keyBundle] = m[keyServing] },
+			func(t *testing.T, s State) { t.Helper(); require.Empty(t, s.Authorities) }, Start,
+		},
+		{
+			"the key of another CA", func(m, o map[string][]byte) { m[keyAuthority] = o[keyAuthority] },
+			func(t *testing.T, s State) { t.Helper(); require.Nil(t, s.Key) }, AddCA,
+		},
+		{
+			"the key of another serving certificate", func(m, o map[string][]byte) { m[keyServingKey] = o[keyServingKey] },
+			func(t *testing.T, s State) { t.Helper(); require.Nil(t, s.Serving) }, Issue,
+		},
+		{
+			"a serving certificate of another CA", func(m, o map[string][]byte) { m[keyServing], m[keyServingKey] = o[keyServing], o[keyServingKey] },
+			func(t *testing.T, s State) { t.Helper(); require.NotNil(t, s.Serving) }, Issue,
+		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

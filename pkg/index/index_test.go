@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -37,7 +36,7 @@ func TestByOwner(t *testing.T) {
 
 	of := i["*v1.Pod "+Owner]
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{
-		{UID: "other"}, {UID: "controller", Controller: ptr.To(true)},
+		{UID: "other"}, {UID: "controller", Controller: new(true)},
 	}}}
 	require.Equal(t, []string{"controller"}, of(pod))
 	require.Empty(t, of(&corev1.Pod{}), "a pod without a controller is not found by any")

@@ -19,7 +19,8 @@ func template(fs ...func(*corev1.PodTemplateSpec)) *corev1.PodTemplateSpec {
 		{
 			Name: "app", Image: "app:1", Env: []corev1.EnvVar{
 				reads("CONFIG", "metadata.annotations['config']"), reads("TIER", "metadata.labels['tier']"),
-				reads("SIDECARSET_VERSION", "metadata.annotations['note']"), {Name: "PLAIN", Value: "x"},
+				reads("SIDECARSET_VERSION", "metadata.annotations['note']"),
+				{Name: "PLAIN", Value: "x"},
 			},
 			Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{"cpu": resource.MustParse("1")}},
 		},

@@ -160,7 +160,9 @@ func (m *Manager) Validate() error {
 	refuse(m.LeaseDuration <= m.RenewDeadline, "leader-election-lease-duration", m.LeaseDuration,
 		"must be longer than --leader-election-renew-deadline")
 	for _, a := range []struct{ flag, value string }{
-		{"metrics-addr", m.MetricsAddr}, {"health-probe-addr", m.HealthAddr}, {"pprof-addr", m.PprofAddr},
+		{"metrics-addr", m.MetricsAddr},
+		{"health-probe-addr", m.HealthAddr},
+		{"pprof-addr", m.PprofAddr},
 		{"webhook-bind-addr", m.Webhook.BindAddr},
 	} {
 		_, _, err := splitAddr(a.value)

@@ -181,7 +181,7 @@ func TestLogger(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	log := parse(t, "-v=4").logger(&out).WithName("cert").WithValues("cluster", "east")
-	log.Info("Deleted pod", "pod", klog.KRef("ns", "web-0"), "count", 3)
+	log.Info("Deleted pod", "pod", klog.KRef("ns", "web-0"), "count", 3) //nolint:forbidigo // What controller-runtime logs.
 	log.V(1).Info("Waited", "after", time.Second)
 	log.V(4).Info("Data", "key", "value")
 	log.V(5).Info("Too much")

@@ -59,14 +59,13 @@ func withClaims(volumes []corev1.Volume, claims []corev1.PersistentVolumeClaim) 
 
 // restore returns own with the defaults that defaulted has; those that a claim replaced stay as they were given.
 func restore(defaulted, own []corev1.Volume, claims []corev1.PersistentVolumeClaim) []corev1.Volume {
-	var out []corev1.Volume
-	for _, v := range own {
+	out := slices.Clone(own)
+	for n, v := range own {
 		if !isClaim(v.Name, claims) {
 			if i := slices.IndexFunc(defaulted, func(d corev1.Volume) bool { return d.Name == v.Name }); i >= 0 {
-				v = defaulted[i]
+				out[n] = defaulted[i]
 			}
 		}
-		out = append(out, v)
 	}
 	return out
 }

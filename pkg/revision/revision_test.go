@@ -68,18 +68,18 @@ func TestTakeover(t *testing.T) {
 	require.Len(t, history, 2)
 	Sort(history)
 
-	want, err := New(Spec{
+	made, err := New(Spec{
 		Owner: &set.ObjectMeta, Kind: kind(), Template: set.Spec.Template, Labels: set.Spec.Template.Labels,
 		Collisions: set.Status.CollisionCount,
 	})
 	require.NoError(t, err)
-	require.Equal(t, set.Status.UpdateRevision, want.Name)
+	require.Equal(t, set.Status.UpdateRevision, made.Name)
 
-	step := Next(history, want)
+	step := Next(history, made)
 	require.Equal(t, Keep, step.Change)
 	require.Same(t, history[1], step.Revision)
-	require.Empty(t, cmp.Diff(history[1].Labels, want.Labels))
-	require.Empty(t, cmp.Diff(history[1].OwnerReferences, want.OwnerReferences))
+	require.Empty(t, cmp.Diff(history[1].Labels, made.Labels))
+	require.Empty(t, cmp.Diff(history[1].OwnerReferences, made.OwnerReferences))
 
 	for _, r := range history {
 		require.Equal(t, r.Labels["controller.kubernetes.io/hash"], Hash(r.Data.Raw, ptr.To[int32](0)))
@@ -96,6 +96,7 @@ func TestNewSaysTheTemplateAsAPatch(t *testing.T) {
 		Labels: map[string]string{"app": "web"}, Annotations: map[string]string{"note": "x"},
 	})
 	require.NoError(t, err)
+	//nolint:testifylint // The name is a hash of these very bytes.
 	require.Equal(t,
 		`{"spec":{"template":{"$patch":"replace","metadata":{"creationTimestamp":null,"labels":{"app":"web"}},`+
 			`"spec":{"containers":[{"image":"a:1","name":"app","resources":{}}]}}}}`, string(r.Data.Raw))

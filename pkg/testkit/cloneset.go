@@ -32,9 +32,9 @@ func CloneSet(name string) *CloneSetBuilder {
 			Type: appsv1beta1.CloneSetRollingUpdate,
 			RollingUpdate: &appsv1beta1.CloneSetRollingUpdateStrategy{
 				PodUpdatePolicy: appsv1beta1.PodReCreate,
-				Partition:       ptr.To(intstr.FromInt32(0)),
-				MaxUnavailable:  ptr.To(intstr.FromString("20%")),
-				MaxSurge:        ptr.To(intstr.FromInt32(0)),
+				Partition:       new(intstr.FromInt32(0)),
+				MaxUnavailable:  new(intstr.FromString("20%")),
+				MaxSurge:        new(intstr.FromInt32(0)),
 			},
 		},
 	}
@@ -71,9 +71,9 @@ func (b *CloneSetBuilder) Policy(p appsv1beta1.PodUpdatePolicy) *CloneSetBuilder
 // Rolling sets partition, maxUnavailable and maxSurge, each a number or a percentage as YAML has it.
 func (b *CloneSetBuilder) Rolling(partition, maxUnavailable, maxSurge string) *CloneSetBuilder {
 	ru := b.set.Spec.UpdateStrategy.RollingUpdate
-	ru.Partition = ptr.To(intstr.Parse(partition))
-	ru.MaxUnavailable = ptr.To(intstr.Parse(maxUnavailable))
-	ru.MaxSurge = ptr.To(intstr.Parse(maxSurge))
+	ru.Partition = new(intstr.Parse(partition))
+	ru.MaxUnavailable = new(intstr.Parse(maxUnavailable))
+	ru.MaxSurge = new(intstr.Parse(maxSurge))
 	return b
 }
 

@@ -6,7 +6,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/apis/pods"
@@ -38,7 +37,7 @@ func (b *PodBuilder) Obj() *corev1.Pod { return &b.pod }
 func (b *PodBuilder) OwnedBy(owner types.UID) *PodBuilder {
 	b.pod.OwnerReferences = []metav1.OwnerReference{{
 		APIVersion: "apps.kruise.io/v1beta1", Kind: "CloneSet", Name: "web", UID: owner,
-		Controller: ptr.To(true), BlockOwnerDeletion: ptr.To(true),
+		Controller: new(true), BlockOwnerDeletion: new(true),
 	}}
 	return b
 }
@@ -101,7 +100,7 @@ func (b *PodBuilder) Running() *PodBuilder {
 	image := b.pod.Spec.Containers[0].Image
 	b.pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
 		Name: "app", Image: image, ImageID: "id-of-" + image, ContainerID: "containerd://" + b.pod.Name, Ready: true,
-		Started: ptr.To(true), State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
+		Started: new(true), State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
 	}}
 	return b
 }
@@ -133,7 +132,7 @@ func (b *PodBuilder) NotReady() *PodBuilder {
 
 // Terminating says that the pod is being deleted.
 func (b *PodBuilder) Terminating(since time.Time) *PodBuilder {
-	b.pod.DeletionTimestamp = ptr.To(metav1.NewTime(since))
+	b.pod.DeletionTimestamp = new(metav1.NewTime(since))
 	return b
 }
 

@@ -9,46 +9,45 @@ import (
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/utils/ptr"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/apis/pods"
 )
 
-func toHub(t testing.TB, in *CloneSet) *appsv1beta1.CloneSet {
-	t.Helper()
+func toHub(tb testing.TB, in *CloneSet) *appsv1beta1.CloneSet {
+	tb.Helper()
 	out := &appsv1beta1.CloneSet{}
-	require.NoError(t, CloneSetToHub(t.Context(), in, out))
+	require.NoError(tb, CloneSetToHub(tb.Context(), in, out))
 	return out
 }
 
-func fromHub(t testing.TB, in *appsv1beta1.CloneSet) *CloneSet {
-	t.Helper()
+func fromHub(tb testing.TB, in *appsv1beta1.CloneSet) *CloneSet {
+	tb.Helper()
 	out := &CloneSet{}
-	require.NoError(t, CloneSetFromHub(t.Context(), in, out))
+	require.NoError(tb, CloneSetFromHub(tb.Context(), in, out))
 	return out
 }
 
-func udToHub(t testing.TB, in *UnitedDeployment) *appsv1beta1.UnitedDeployment {
-	t.Helper()
+func udToHub(tb testing.TB, in *UnitedDeployment) *appsv1beta1.UnitedDeployment {
+	tb.Helper()
 	out := &appsv1beta1.UnitedDeployment{}
-	require.NoError(t, UnitedDeploymentToHub(t.Context(), in, out))
+	require.NoError(tb, UnitedDeploymentToHub(tb.Context(), in, out))
 	return out
 }
 
-func udFromHub(t testing.TB, in *appsv1beta1.UnitedDeployment) *UnitedDeployment {
-	t.Helper()
+func udFromHub(tb testing.TB, in *appsv1beta1.UnitedDeployment) *UnitedDeployment {
+	tb.Helper()
 	out := &UnitedDeployment{}
-	require.NoError(t, UnitedDeploymentFromHub(t.Context(), in, out))
+	require.NoError(tb, UnitedDeploymentFromHub(tb.Context(), in, out))
 	return out
 }
 
 // parse reads an object as the apiserver would send it.
-func parse[T any](t testing.TB, text string) *T {
-	t.Helper()
+func parse[T any](tb testing.TB, text string) *T {
+	tb.Helper()
 	var out T
-	require.NoError(t, json.Unmarshal([]byte(text), &out))
+	require.NoError(tb, json.Unmarshal([]byte(text), &out))
 	return &out
 }
 
@@ -91,9 +90,9 @@ func TestCloneSetToHubFollowsTheRules(t *testing.T) {
 				Type: appsv1beta1.CloneSetRollingUpdate,
 				RollingUpdate: &appsv1beta1.CloneSetRollingUpdateStrategy{
 					PodUpdatePolicy:       appsv1beta1.PodInPlaceIfPossible,
-					Partition:             ptr.To(intstr.FromString("30%")),
-					MaxUnavailable:        ptr.To(intstr.FromInt32(2)),
-					MaxSurge:              ptr.To(intstr.FromInt32(1)),
+					Partition:             new(intstr.FromString("30%")),
+					MaxUnavailable:        new(intstr.FromInt32(2)),
+					MaxSurge:              new(intstr.FromInt32(1)),
 					Paused:                true,
 					PriorityStrategy:      &pods.UpdatePriorityStrategy{OrderPriority: []pods.UpdatePriorityOrderTerm{{OrderedKey: "n"}}},
 					ScatterStrategy:       []pods.UpdateScatterTerm{{Key: "a", Value: "b"}},
@@ -119,7 +118,7 @@ func TestCloneSetToHubFollowsTheRules(t *testing.T) {
 		{
 			name:  "disablePVCReuse is the opposite of enablePVCReuse.",
 			in:    `{"spec":{"scaleStrategy":{"disablePVCReuse":true,"podsToDelete":["p"],"maxUnavailable":"10%"}}}`,
-			scale: appsv1beta1.CloneSetScaleStrategy{PodsToDelete: []string{"p"}, MaxUnavailable: ptr.To(intstr.FromString("10%"))},
+			scale: appsv1beta1.CloneSetScaleStrategy{PodsToDelete: []string{"p"}, MaxUnavailable: new(intstr.FromString("10%"))},
 			update: appsv1beta1.CloneSetUpdateStrategy{
 				Type:          appsv1beta1.CloneSetRollingUpdate,
 				RollingUpdate: &appsv1beta1.CloneSetRollingUpdateStrategy{PodUpdatePolicy: appsv1beta1.PodReCreate},
@@ -155,8 +154,8 @@ func TestCloneSetToHubFollowsTheRules(t *testing.T) {
 				RollingUpdate: &appsv1beta1.CloneSetRollingUpdateStrategy{
 					PodUpdatePolicy: appsv1beta1.PodInPlaceOnly,
 					InPlaceUpdateStrategy: &pods.InPlaceUpdateStrategy{
-						ImagePreDownloadParallelism:         ptr.To(intstr.FromInt32(5)),
-						ImagePreDownloadMinUpdatedReadyPods: ptr.To(int32(2)),
+						ImagePreDownloadParallelism:         new(intstr.FromInt32(5)),
+						ImagePreDownloadMinUpdatedReadyPods: new(int32(2)),
 					},
 				},
 			},
@@ -202,9 +201,9 @@ func TestCloneSetFromHubFollowsTheRules(t *testing.T) {
 				{"podUpdatePolicy":"InPlaceIfPossible","partition":0,"maxSurge":0,"maxUnavailable":"20%","inPlaceUpdateStrategy":{}}}}}`,
 			update: CloneSetUpdateStrategy{
 				Type:                  CloneSetInPlaceIfPossible,
-				Partition:             ptr.To(intstr.FromInt32(0)),
-				MaxSurge:              ptr.To(intstr.FromInt32(0)),
-				MaxUnavailable:        ptr.To(intstr.FromString("20%")),
+				Partition:             new(intstr.FromInt32(0)),
+				MaxSurge:              new(intstr.FromInt32(0)),
+				MaxUnavailable:        new(intstr.FromString("20%")),
 				InPlaceUpdateStrategy: &pods.InPlaceUpdateStrategy{},
 			},
 		},
@@ -212,7 +211,7 @@ func TestCloneSetFromHubFollowsTheRules(t *testing.T) {
 			name:   "OnDelete shows what rollingUpdate says and keeps its policy.",
 			in:     `{"spec":{"updateStrategy":{"type":"OnDelete","rollingUpdate":{"podUpdatePolicy":"InPlaceOnly","partition":2}}}}`,
 			scale:  CloneSetScaleStrategy{DisablePVCReuse: true},
-			update: CloneSetUpdateStrategy{Type: CloneSetOnDelete, Partition: ptr.To(intstr.FromInt32(2))},
+			update: CloneSetUpdateStrategy{Type: CloneSetOnDelete, Partition: new(intstr.FromInt32(2))},
 			kept:   []string{partUpdate},
 		},
 		{
@@ -281,10 +280,10 @@ func TestAnEditWinsOverWhatIsKept(t *testing.T) {
 	t.Run("An edit of something else in v1alpha1 drops nothing.", func(t *testing.T) {
 		t.Parallel()
 		seen := fromHub(t, stored)
-		seen.Spec.Replicas = ptr.To(int32(9))
+		seen.Spec.Replicas = new(int32(9))
 		seen.Spec.ScaleStrategy.PodsToDelete = []string{"p"}
 		want := stored.DeepCopy()
-		want.Spec.Replicas = ptr.To(int32(9))
+		want.Spec.Replicas = new(int32(9))
 		want.Spec.ScaleStrategy.PodsToDelete = []string{"p"}
 		require.Empty(t, cmp.Diff(want, toHub(t, seen)))
 	})
@@ -301,7 +300,7 @@ func TestAnEditWinsOverWhatIsKept(t *testing.T) {
 		seen := fromHub(t, in)
 		seen.Annotations[keys.ImagePreDownloadTimeoutSeconds] = "90"
 		out := toHub(t, seen)
-		require.Equal(t, ptr.To(int32(90)), out.Spec.UpdateStrategy.RollingUpdate.InPlaceUpdateStrategy.ImagePreDownloadTimeoutSeconds)
+		require.Equal(t, new(int32(90)), out.Spec.UpdateStrategy.RollingUpdate.InPlaceUpdateStrategy.ImagePreDownloadTimeoutSeconds)
 	})
 	t.Run("An edit in v1beta1 drops what was kept of v1alpha1.", func(t *testing.T) {
 		t.Parallel()
@@ -354,7 +353,7 @@ func TestTemplateOfCloneSetsConvertsWithItsUnitedDeployment(t *testing.T) {
 			update: appsv1beta1.CloneSetUpdateStrategy{
 				Type: appsv1beta1.CloneSetRollingUpdate,
 				RollingUpdate: &appsv1beta1.CloneSetRollingUpdateStrategy{
-					PodUpdatePolicy: appsv1beta1.PodInPlaceIfPossible, Partition: ptr.To(intstr.FromInt32(1)),
+					PodUpdatePolicy: appsv1beta1.PodInPlaceIfPossible, Partition: new(intstr.FromInt32(1)),
 				},
 			},
 		},
@@ -368,8 +367,8 @@ func TestTemplateOfCloneSetsConvertsWithItsUnitedDeployment(t *testing.T) {
 				Type: appsv1beta1.CloneSetRollingUpdate,
 				RollingUpdate: &appsv1beta1.CloneSetRollingUpdateStrategy{
 					PodUpdatePolicy:       appsv1beta1.PodInPlaceOnly,
-					MaxUnavailable:        ptr.To(intstr.FromInt32(2)),
-					MaxSurge:              ptr.To(intstr.FromInt32(0)),
+					MaxUnavailable:        new(intstr.FromInt32(2)),
+					MaxSurge:              new(intstr.FromInt32(0)),
 					Paused:                true,
 					ScatterStrategy:       []pods.UpdateScatterTerm{{Key: "a", Value: "b"}},
 					PriorityStrategy:      &pods.UpdatePriorityStrategy{},
@@ -386,8 +385,8 @@ func TestTemplateOfCloneSetsConvertsWithItsUnitedDeployment(t *testing.T) {
 				Type: appsv1beta1.CloneSetRollingUpdate,
 				RollingUpdate: &appsv1beta1.CloneSetRollingUpdateStrategy{
 					PodUpdatePolicy: appsv1beta1.PodInPlaceOnly,
-					Partition:       ptr.To(intstr.FromInt32(5)),
-					MaxSurge:        ptr.To(intstr.FromInt32(2)),
+					Partition:       new(intstr.FromInt32(5)),
+					MaxSurge:        new(intstr.FromInt32(2)),
 				},
 			},
 		},
@@ -401,7 +400,7 @@ func TestTemplateOfCloneSetsConvertsWithItsUnitedDeployment(t *testing.T) {
 				RollingUpdate: &appsv1beta1.CloneSetRollingUpdateStrategy{
 					PodUpdatePolicy: appsv1beta1.PodInPlaceOnly,
 					InPlaceUpdateStrategy: &pods.InPlaceUpdateStrategy{
-						ImagePreDownloadParallelism: ptr.To(intstr.FromInt32(4)),
+						ImagePreDownloadParallelism: new(intstr.FromInt32(4)),
 					},
 				},
 			},
@@ -429,7 +428,7 @@ func TestStoredTemplateKeepsItsBytes(t *testing.T) {
 		"spec":{"scaleStrategy":{},"updateStrategy":{},"selector":{"matchLabels":{"app":"web"}}}}}}}`)
 	seen := udFromHub(t, stored)
 	require.Equal(t, CloneSetReCreate, seen.Spec.Template.CloneSetTemplate.Spec.UpdateStrategy.Type)
-	seen.Spec.Replicas = ptr.To(int32(5))
+	seen.Spec.Replicas = new(int32(5))
 	want, err := json.Marshal(stored.Spec.Template)
 	require.NoError(t, err)
 	got, err := json.Marshal(udToHub(t, seen).Spec.Template)
@@ -455,13 +454,13 @@ func TestUnitedDeploymentStatus(t *testing.T) {
 }
 
 // keptParts returns the names of the parts that are kept.
-func keptParts(t testing.TB, annotations map[string]string) []string {
-	t.Helper()
+func keptParts(tb testing.TB, annotations map[string]string) []string {
+	tb.Helper()
 	value, ok := annotations[keys.ConversionData]
 	if !ok {
 		return nil
 	}
-	k := parse[kept](t, value)
+	k := parse[kept](tb, value)
 	var names []string
 	for name := range maps.Keys(k.Parts) {
 		names = append(names, name)

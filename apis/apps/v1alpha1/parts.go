@@ -54,8 +54,7 @@ func updateToV1beta1(a updateV1alpha1) updateV1beta1 {
 		ScatterStrategy:       flat.ScatterStrategy,
 		InPlaceUpdateStrategy: preDownload.into(flat.InPlaceUpdateStrategy),
 	}
-	switch flat.Type {
-	case CloneSetInPlaceIfPossible, CloneSetInPlaceOnly:
+	if flat.Type == CloneSetInPlaceIfPossible || flat.Type == CloneSetInPlaceOnly {
 		rolling.PodUpdatePolicy = appsv1beta1.PodUpdatePolicy(flat.Type)
 	}
 	if a.Strategy.RollingUpdate != nil {

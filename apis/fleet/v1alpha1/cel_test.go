@@ -66,11 +66,12 @@ func TestRules(t *testing.T) {
 		{name: "a row with its content", base: row, change: `{spec: {content: {ref: null, inline: {kind: ConfigMap}}}}`},
 		{name: "a row without content", base: row, change: `{spec: {content: {ref: null}}}`, want: "content is either inline or ref"},
 		{name: "a row with both contents", base: row, change: `{spec: {content: {inline: {kind: ConfigMap}}}}`, want: "content is either inline or ref"},
-		{name: "a content gets a label", base: content, update: `{metadata: {labels: {a: b}}}`},
-		{name: "a content that changes", base: content, update: `{manifest: "{\"a\":1}"}`, want: "a WorkContent never changes"},
+		{name: "a content gets a label", base: content, change: `{metadata: {name: labelled}}`, update: `{metadata: {labels: {a: b}}}`},
+		{name: "a content that changes", base: content, change: `{metadata: {name: changed}}`, update: `{manifest: "{\"a\":1}"}`, want: "a WorkContent never changes"},
 	} {
 		said[tt.want] = true
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			err := client.try(t, tt.base, tt.change, tt.update)
 			if tt.want == "" {
 				require.NoError(t, err)

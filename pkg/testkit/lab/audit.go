@@ -46,7 +46,7 @@ func (c *Cluster) Writes(since time.Time) ([]Write, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cluster %s: read audit log: %w", c.Name, err)
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }()
 	writes, err := readWrites(f, since)
 	if err != nil {
 		return nil, fmt.Errorf("cluster %s: read audit log: %w", c.Name, err)

@@ -40,7 +40,7 @@ type program struct {
 func programs(version string) []program {
 	major, rest, _ := strings.Cut(strings.TrimPrefix(version, "v"), ".")
 	minor, _, _ := strings.Cut(rest, ".")
-	ldflags := []string{"-s", "-w"}
+	ldflags := []string{"-s", "-w"} //nolint:prealloc // The number of flags would have to be kept in step with the list.
 	for _, pkg := range []string{"k8s.io/client-go/pkg/version", "k8s.io/component-base/version"} {
 		for _, set := range []string{
 			"gitVersion=" + version, "gitMajor=" + major, "gitMinor=" + minor,
@@ -119,7 +119,7 @@ func buildAll(ctx context.Context, src, dst string, progress Progress) error {
 // build compiles with the flags that the product is compiled with, so that Go
 // compiles what both import only once.
 func build(ctx context.Context, src, dst string, p program) error {
-	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-trimpath", //nolint:gosec // arguments are ours
+	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-trimpath",
 		"-ldflags", p.ldflags, "-o", filepath.Join(dst, p.name), p.pkg)
 	cmd.Dir = src
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
@@ -152,8 +152,8 @@ func findModule() (string, error) {
 
 // sourceKey hashes the module's files, Go's version and the platform.
 func sourceKey(src string) (string, error) {
-	sum := sha256.New()
-	fmt.Fprintln(sum, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	sum := sha256.New() // To write to it never fails.
+	_, _ = fmt.Fprintln(sum, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	err := filepath.WalkDir(src, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
@@ -171,7 +171,7 @@ func sourceKey(src string) (string, error) {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(sum, "%s %d\n", filepath.ToSlash(name), len(data))
+		_, _ = fmt.Fprintf(sum, "%s %d\n", filepath.ToSlash(name), len(data))
 		_, err = sum.Write(data)
 		return err
 	})

@@ -15,9 +15,9 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv(starterEnv); dir != "" {
 		_, err := StartProcess(Command{Dir: dir, Name: "tied", Args: []string{"sleep", "300"}, Tied: true})
 		if err != nil {
-			os.Exit(1)
+			panic(err)
 		}
-		os.Exit(0)
+		return
 	}
 	goleak.VerifyTestMain(m)
 }

@@ -113,7 +113,7 @@ func (c *Cluster) node(i int) *corev1.Node {
 			corev1.LabelHostname:     name,
 			corev1.LabelOSStable:     runtime.GOOS,
 			corev1.LabelArchStable:   runtime.GOARCH,
-			corev1.LabelTopologyZone: "zone-" + string(rune('a'+(i-1)%c.config.Zones)),
+			corev1.LabelTopologyZone: fmt.Sprintf("zone-%c", 'a'+(i-1)%c.config.Zones),
 		}},
 		Status: corev1.NodeStatus{
 			Capacity:    room,

@@ -47,7 +47,7 @@ func TestAPortThatSomeoneListensOnIsPassedOver(t *testing.T) {
 
 	l, err := lc.Listen(t.Context(), "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(free[0])))
 	require.NoError(t, err)
-	defer l.Close()
+	defer func() { require.NoError(t, l.Close()) }()
 	next, err := book.take(t.Context(), t.TempDir(), 1)
 	require.NoError(t, err)
 	require.NotEqual(t, free, next)

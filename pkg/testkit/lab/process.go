@@ -91,10 +91,10 @@ func StartProcess(c Command) (*Process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", c.Name, err)
 	}
-	defer log.Close()
+	defer func() { _ = log.Close() }() // The process has its own copy.
 
 	// No context: the process is to live on when the caller's context ends.
-	cmd := exec.Command(c.Args[0], c.Args[1:]...) //nolint:gosec,noctx // the caller names the program, and Stop ends it
+	cmd := exec.Command(c.Args[0], c.Args[1:]...) //nolint:noctx // Stop ends it.
 	cmd.Env = append(os.Environ(), c.Env...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -77,8 +78,8 @@ func TestProcessKeepsItsLogAndGetsItsEnvironment(t *testing.T) {
 	}
 	data, err := os.ReadFile(filepath.Join(dir, "log", "a.log"))
 	require.NoError(t, err)
-	require.Equal(t, "me\nme\nme\nme\n", string(data), "both streams, of both runs")
-	require.Equal(t, "me\nme", tail(filepath.Join(dir, "log", "a.log"), 2))
+	require.Equal(t, strings.Repeat("me\n", 4), string(data), "both streams, of both runs")
+	require.Equal(t, "me\nme", tail(filepath.Join(dir, "log", "a.log"), 2)) //nolint:dupword // Each line says the same.
 }
 
 func TestStopKillsTheWholeGroupWhenTheProcessWillNotEnd(t *testing.T) {

@@ -117,7 +117,7 @@ func (p *Printer) end(s stage, err error) {
 		result = "FAILED"
 	}
 	p.clear()
-	fmt.Fprintf(p.out, "%7.1fs  %s: %s\n", p.clock.Since(s.since).Seconds(), s.name, result)
+	p.print("%7.1fs  %s: %s\n", p.clock.Since(s.since).Seconds(), s.name, result)
 	p.showLive()
 }
 
@@ -130,7 +130,7 @@ func (p *Printer) show() {
 		return
 	}
 	for _, s := range p.running {
-		fmt.Fprintf(p.out, "%7.0fs  %s ...\n", p.clock.Since(s.since).Seconds(), s.name)
+		p.print("%7.0fs  %s ...\n", p.clock.Since(s.since).Seconds(), s.name)
 	}
 }
 
@@ -143,11 +143,16 @@ func (p *Printer) showLive() {
 	for i, s := range p.running {
 		parts[i] = fmt.Sprintf("%s %.0fs", s.name, p.clock.Since(s.since).Seconds())
 	}
-	fmt.Fprint(p.out, clearLine+"          "+strings.Join(parts, ", "))
+	p.print("%s          %s", clearLine, strings.Join(parts, ", "))
 }
 
 func (p *Printer) clear() {
 	if p.live {
-		fmt.Fprint(p.out, clearLine)
+		p.print(clearLine)
 	}
+}
+
+// print drops an error: the work goes on when nobody can be told of it.
+func (p *Printer) print(format string, args ...any) {
+	_, _ = fmt.Fprintf(p.out, format, args...)
 }

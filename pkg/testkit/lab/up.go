@@ -81,38 +81,38 @@ func Up(ctx context.Context, cfg Config) (*Cluster, error) {
 // test's temporary folder, and takes it down when the test ends. If the test's
 // process is killed, so is the cluster. cfg may leave Name empty; failure ends
 // the test, and the logs of a test that failed are kept in its output.
-func StartT(t testing.TB, cfg Config) *Cluster {
-	t.Helper()
+func StartT(tb testing.TB, cfg Config) *Cluster {
+	tb.Helper()
 	if cfg.Name == "" {
 		cfg.Name = "t-" + strings.ToLower(rand.Text()[:8])
 	}
-	cfg.StateRoot, cfg.tied = t.TempDir(), true
+	cfg.StateRoot, cfg.tied = tb.TempDir(), true
 	dir := filepath.Join(cfg.StateRoot, cfg.Name)
-	t.Cleanup(func() {
-		if t.Failed() {
-			logTails(t, dir)
+	tb.Cleanup(func() {
+		if tb.Failed() {
+			logTails(tb, dir)
 		}
 		// The test's own context has ended by now.
-		err := down(context.WithoutCancel(t.Context()), dir)
+		err := down(context.WithoutCancel(tb.Context()), dir)
 		if err != nil && !errors.Is(err, ErrNotFound) {
-			t.Errorf("take down: %v", err)
+			tb.Errorf("take down: %v", err)
 		}
 	})
-	c, err := Up(t.Context(), cfg)
+	c, err := Up(tb.Context(), cfg)
 	if err != nil {
-		t.Fatalf("bring up a cluster: %v", err)
+		tb.Fatalf("bring up a cluster: %v", err)
 	}
 	return c
 }
 
-func logTails(t testing.TB, dir string) {
-	t.Helper()
+func logTails(tb testing.TB, dir string) {
+	tb.Helper()
 	processes, err := Processes(dir)
 	if err != nil {
-		t.Logf("no logs: %v", err)
+		tb.Logf("no logs: %v", err)
 	}
 	for _, p := range processes {
-		t.Logf("end of the log of %s (alive: %t):\n%s", p.Name, p.Alive(), p.LogTail(logLines))
+		tb.Logf("end of the log of %s (alive: %t):\n%s", p.Name, p.Alive(), p.LogTail(logLines))
 	}
 }
 
@@ -184,7 +184,7 @@ func (c *Cluster) awaitAPIServer(ctx context.Context) error {
 	}
 	return c.await(ctx, []string{Etcd, APIServer}, "kube-apiserver to be ready", func(ctx context.Context) (bool, error) {
 		_, err := client.Discovery().RESTClient().Get().AbsPath("/readyz").DoRaw(ctx)
-		return err == nil, nil //nolint:nilerr // not yet
+		return err == nil, nil
 	})
 }
 
@@ -201,7 +201,7 @@ func (c *Cluster) awaitControllers(ctx context.Context) error {
 		if err == nil {
 			_, err = client.CoreV1().ConfigMaps(metav1.NamespaceDefault).Get(ctx, "kube-root-ca.crt", metav1.GetOptions{})
 		}
-		return err == nil, nil //nolint:nilerr // not yet
+		return err == nil, nil
 	})
 }
 
