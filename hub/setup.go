@@ -35,7 +35,7 @@ import (
 
 const (
 	// contentKeySecret keeps, in the hub's own namespace, the key that makes names of contents unguessable.
-	contentKeySecret = "flotilla-content-key" //nolint:gosec // It is a name, not a secret.
+	contentKeySecret = "flotilla-content-key"
 	contentKeyField  = "key"
 	contentKeySize   = 32
 )

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"io"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 
@@ -52,10 +53,5 @@ func kindOf(path string) (string, bool) {
 	if len(parts) < 2 {
 		return "", false
 	}
-	for _, home := range homes {
-		if parts[0] == home {
-			return parts[0] + "/" + parts[1], true
-		}
-	}
-	return "", false
+	return parts[0] + "/" + parts[1], slices.Contains(homes, parts[0])
 }

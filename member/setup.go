@@ -152,7 +152,7 @@ func (p *puller) Start(ctx context.Context) error {
 		err := p.session(ctx)
 		switch {
 		case ctx.Err() != nil:
-			return nil
+			return nil //nolint:nilerr // The end of ctx is no error, whatever it broke off.
 		case errors.Is(err, link.ErrLeft):
 			log.Info("Left the hub", "reason", "to join again, give a new token and start anew")
 			return nil

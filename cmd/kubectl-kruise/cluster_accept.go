@@ -26,16 +26,16 @@ func acceptCommand(open func() (conn, error)) *cobra.Command {
 				return err
 			}
 			if mc.Spec.Accepted {
-				fmt.Fprintf(cmd.OutOrStdout(), "member cluster %s is accepted already\n", mc.Name)
-				return nil
+				_, err := fmt.Fprintf(cmd.OutOrStdout(), "member cluster %s is accepted already\n", mc.Name)
+				return err
 			}
 			next := mc.DeepCopy()
 			next.Spec.Accepted = true
 			if err := c.client.Patch(cmd.Context(), next, client.MergeFrom(mc)); err != nil {
 				return fmt.Errorf("accept member cluster %s: %w", mc.Name, err)
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "member cluster %s accepted\n", mc.Name)
-			return nil
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "member cluster %s accepted\n", mc.Name)
+			return err
 		},
 	}
 }

@@ -29,11 +29,12 @@ func listCommand(open func() (conn, error)) *cobra.Command {
 				return explain(fmt.Errorf("list member clusters: %w", err), "")
 			}
 			if len(all.Items) == 0 {
-				fmt.Fprintln(cmd.ErrOrStderr(), "No member clusters found.")
-				return nil
+				_, err := fmt.Fprintln(cmd.ErrOrStderr(), "No member clusters found.")
+				return err
 			}
+			// It writes when it is flushed, and tells of errors then.
 			out := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 3, ' ', 0)
-			fmt.Fprintln(out, "NAME\tMODE\tACCEPTED\tPHASE\tREADY\tROWS\tVERSION\tAGE\tWHY")
+			_, _ = fmt.Fprintln(out, "NAME\tMODE\tACCEPTED\tPHASE\tREADY\tROWS\tVERSION\tAGE\tWHY")
 			for i := range all.Items {
 				mc := &all.Items[i]
 				ready, why := readiness(mc)
@@ -41,7 +42,7 @@ func listCommand(open func() (conn, error)) *cobra.Command {
 				if mc.Status.Rows != nil {
 					rows = mc.Status.Rows.Total
 				}
-				fmt.Fprintf(out, "%s\t%s\t%t\t%s\t%s\t%d\t%s\t%s\t%s\n", mc.Name, mc.Spec.Mode, mc.Spec.Accepted,
+				_, _ = fmt.Fprintf(out, "%s\t%s\t%t\t%s\t%s\t%d\t%s\t%s\t%s\n", mc.Name, mc.Spec.Mode, mc.Spec.Accepted,
 					cmp.Or(string(mc.Status.Phase), "-"), ready, rows, cmp.Or(mc.Status.KubernetesVersion, "-"),
 					duration.HumanDuration(c.clock.Since(mc.CreationTimestamp.Time)), why)
 			}

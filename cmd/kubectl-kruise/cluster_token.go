@@ -109,16 +109,15 @@ func (f *tokenFlags) run(ctx context.Context, out io.Writer, c conn, name string
 		return err
 	}
 	if f.output == "token" {
-		fmt.Fprintln(out, token.Token)
-		return nil
+		_, err := fmt.Fprintln(out, token.Token)
+		return err
 	}
 	if f.caFile != "" {
 		if err := os.WriteFile(f.caFile, ca.pem, 0o644); err != nil { //nolint:gosec // a CA certificate is public
 			return fmt.Errorf("write the hub's CA: %w", err)
 		}
 	}
-	f.print(out, c.cfg, ca, name, token)
-	return nil
+	return f.print(out, c.cfg, ca, name, token)
 }
 
 // mayJoin refuses clusters for which a token is of no use.
@@ -208,7 +207,7 @@ func authority(cfg *rest.Config) (hubCA, error) {
 	return hubCA{pem: cfg.CAData, hash: "sha256:" + hex.EncodeToString(sum[:])}, nil
 }
 
-func (f *tokenFlags) print(out io.Writer, cfg *rest.Config, ca hubCA, name string, token authenticationv1.TokenRequestStatus) {
+func (f *tokenFlags) print(out io.Writer, cfg *rest.Config, ca hubCA, name string, token authenticationv1.TokenRequestStatus) error {
 	hubURL := f.hubURL
 	if hubURL == "" {
 		hubURL = cfg.Host
@@ -224,6 +223,7 @@ func (f *tokenFlags) print(out io.Writer, cfg *rest.Config, ca hubCA, name strin
 		lines = append(lines, "--set-file hub.ca="+f.caFile)
 	}
 	lines = append(lines, "--set hub.token="+token.Token)
-	fmt.Fprintf(out, "Join token of member cluster %s, for one join, valid until %s:\n\n%s\n\nIn the member cluster run:\n\n  %s\n",
+	_, err := fmt.Fprintf(out, "Join token of member cluster %s, for one join, valid until %s:\n\n%s\n\nIn the member cluster run:\n\n  %s\n",
 		name, token.ExpirationTimestamp.UTC().Format(time.RFC3339), token.Token, strings.Join(lines, " \\\n    "))
+	return err
 }

@@ -191,7 +191,8 @@ func TestPartitions(t *testing.T) {
 		{"a cluster without replicas keeps none", map[string]int{"all": 1}, targets("all", 0, 3, 0), []int{0, 1, 0}},
 		{"an empty subset keeps none", map[string]int{"all": 1}, targets("all", 0, 0), []int{0, 0}},
 		{
-			"each subset has a partition of its own", map[string]int{"a": 1, "b": 4},
+			"each subset has a partition of its own",
+			map[string]int{"a": 1, "b": 4},
 			append(targets("a", 2, 2), targets("b", 2, 2)...),
 			[]int{1, 0, 2, 2},
 		},

@@ -19,7 +19,7 @@ const (
 	// EventTombstone: the member did not answer in time; it finds a tombstone when it comes back.
 	EventTombstone = "TombstoneLeft"
 	// EventCredential: the kubeconfig can't be used.
-	EventCredential = "CredentialRefused"
+	EventCredential = "CredentialRefused" //nolint:gosec // A reason, no credential.
 	// EventRequestApproved: a certificate request of the member was approved.
 	EventRequestApproved = "RequestApproved"
 	// EventRequestDenied: a certificate request in the member's name was denied.

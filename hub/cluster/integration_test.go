@@ -112,7 +112,7 @@ func (h *hub) run(t *testing.T) {
 		Scheme: h.Scheme(), Cache: cache.Options{ByObject: CacheByObject()},
 		Metrics: metricsserver.Options{BindAddress: "0"}, HealthProbeBindAddress: "0",
 		// Names of controllers are unique in a process; here several hubs share one.
-		Controller: config.Controller{SkipNameValidation: ptr.To(true)},
+		Controller: config.Controller{SkipNameValidation: new(true)},
 		WebhookServer: webhook.NewServer(webhook.Options{Host: "127.0.0.1", Port: h.port, TLSOpts: []func(*tls.Config){func(c *tls.Config) {
 			c.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return h.serving, nil }
 		}}}),
@@ -152,7 +152,7 @@ func (h *hub) installWebhooks(t *testing.T, url string, ca []byte) {
 	hook := func(name, path string, rule admissionregistrationv1.Rule, operations ...admissionregistrationv1.OperationType) admissionregistrationv1.ValidatingWebhook {
 		return admissionregistrationv1.ValidatingWebhook{
 			Name: name, SideEffects: ptr.To(admissionregistrationv1.SideEffectClassNone), AdmissionReviewVersions: []string{"v1"},
-			ClientConfig: admissionregistrationv1.WebhookClientConfig{URL: ptr.To(url + path), CABundle: ca},
+			ClientConfig: admissionregistrationv1.WebhookClientConfig{URL: new(url + path), CABundle: ca},
 			Rules:        []admissionregistrationv1.RuleWithOperations{{Operations: operations, Rule: rule}},
 		}
 	}
@@ -305,7 +305,7 @@ func (h *hub) token(t *testing.T, cluster string) *rest.Config {
 		Name: fleetv1alpha1.BootstrapAccount(cluster), Namespace: fleetv1alpha1.Namespace(cluster),
 	}}
 	h.awaitThere(t, account)
-	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To(int64(600))}}
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(600))}}
 	require.NoError(t, h.SubResource("token").Create(t.Context(), account, request))
 	cfg := rest.AnonymousClientConfig(h.cfg)
 	cfg.BearerToken = request.Status.Token
@@ -339,11 +339,11 @@ func (h *hub) ask(t *testing.T, cfg *rest.Config, cluster, uid string, key *ecds
 	return csr
 }
 
-// join goes through the whole way in and returns a client with the member's certificate.
-func (h *hub) join(t *testing.T, cluster, uid string) client.Client {
+// joinEast goes through the whole way in and returns a client with the member's certificate.
+func (h *hub) joinEast(t *testing.T) client.Client {
 	t.Helper()
 	key := newKey(t)
-	csr := h.ask(t, h.token(t, cluster), cluster, uid, key)
+	csr := h.ask(t, h.token(t, "east"), "east", "east-uid", key)
 	require.NotEmpty(t, csr.Status.Certificate, "%+v", csr.Status.Conditions)
 	der, err := x509.MarshalECPrivateKey(key)
 	require.NoError(t, err)
@@ -362,7 +362,7 @@ func renew(ctx context.Context, c client.Client, cluster string) error {
 	if err := c.Get(ctx, key, lease); err != nil {
 		return err
 	}
-	lease.Spec.RenewTime, lease.Spec.HolderIdentity = ptr.To(metav1.NowMicro()), ptr.To("agent")
+	lease.Spec.RenewTime, lease.Spec.HolderIdentity = new(metav1.NowMicro()), new("agent")
 	return c.Update(ctx, lease)
 }
 
@@ -432,11 +432,11 @@ func keepAlive(t *testing.T, c client.Client, cluster string) (stop func()) {
 	return func() { cancel(); <-done }
 }
 
-func (h *hub) addRow(t *testing.T, cluster, name string) *fleetv1alpha1.MemberWork {
+func (h *hub) addRow(t *testing.T, cluster string) {
 	t.Helper()
 	row := &fleetv1alpha1.MemberWork{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: name, Namespace: fleetv1alpha1.Namespace(cluster), Finalizers: []string{keys.FleetRow},
+			Name: "row", Namespace: fleetv1alpha1.Namespace(cluster), Finalizers: []string{keys.FleetRow},
 			Labels: map[string]string{keys.FleetCluster: cluster},
 		},
 		Spec: fleetv1alpha1.MemberWorkSpec{
@@ -445,7 +445,6 @@ func (h *hub) addRow(t *testing.T, cluster, name string) *fleetv1alpha1.MemberWo
 		},
 	}
 	require.NoError(t, h.Create(t.Context(), row))
-	return row
 }
 
 func TestIntegrationPullMember(t *testing.T) {
@@ -455,7 +454,7 @@ func TestIntegrationPullMember(t *testing.T) {
 	h.accept(t, "west", nil)
 	h.awaitPhase(t, "east", fleetv1alpha1.ClusterJoining)
 	bootstrap := h.token(t, "east")
-	east := h.join(t, "east", "east-uid")
+	east := h.joinEast(t)
 
 	// The token that was used serves nobody else, and not for another cluster.
 	again := h.ask(t, bootstrap, "east", "east-uid", newKey(t))
@@ -471,8 +470,8 @@ func TestIntegrationPullMember(t *testing.T) {
 	h.awaitEvent(t, "CertificateSigningRequest", "fleet-nowhere", EventRequestDenied)
 
 	// The certificate works for the member's own, and for nothing of another's.
-	h.addRow(t, "east", "row")
-	h.addRow(t, "west", "row")
+	h.addRow(t, "east")
+	h.addRow(t, "west")
 	require.NoError(t, east.List(t.Context(), &fleetv1alpha1.MemberWorkList{}, client.InNamespace("fleet-east")))
 	require.NoError(t, east.Get(t.Context(), client.ObjectKey{Name: "east"}, &fleetv1alpha1.MemberCluster{}))
 	for name, err := range map[string]error{
@@ -591,8 +590,8 @@ func TestIntegrationSilentMemberLeavesWithATombstone(t *testing.T) {
 	h.accept(t, "east", func(mc *fleetv1alpha1.MemberCluster) {
 		mc.Spec.Leave = fleetv1alpha1.Leave{Policy: fleetv1alpha1.LeaveDelete, TimeoutSeconds: 1}
 	})
-	east := h.join(t, "east", "east-uid")
-	h.addRow(t, "east", "row")
+	east := h.joinEast(t)
+	h.addRow(t, "east")
 	require.NoError(t, h.Delete(t.Context(), h.member(t, "east")))
 	h.awaitNothing(t, "east")
 
@@ -604,7 +603,7 @@ func TestIntegrationSilentMemberLeavesWithATombstone(t *testing.T) {
 
 	// When the cluster joins again its tombstone goes, or its agent would obey it one day.
 	h.accept(t, "east", nil)
-	h.join(t, "east", "east-uid")
+	h.joinEast(t)
 	h.awaitGone(t, stone)
 }
 
@@ -650,8 +649,8 @@ func TestIntegrationWebhooks(t *testing.T) {
 	t.Parallel()
 	h := startHub(t)
 	h.accept(t, "east", nil)
-	h.join(t, "east", "east-uid")
-	h.addRow(t, "east", "row")
+	h.joinEast(t)
+	h.addRow(t, "east")
 
 	// An editor of member clusters without the verb accept.
 	require.NoError(t, h.Create(t.Context(), &rbacv1.ClusterRole{

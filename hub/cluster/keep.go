@@ -44,12 +44,12 @@ func slotOf(o object) slot {
 // forMember is what a member that is let in needs. A push member's agent is the hub itself and needs no rights.
 func forMember(mc *fleetv1alpha1.MemberCluster) []object {
 	cluster := mc.Name
-	objects := []object{&coordinationv1.Lease{
+	lease := &coordinationv1.Lease{
 		TypeMeta:   typeMeta("coordination.k8s.io/v1", "Lease"),
 		ObjectMeta: objectMeta(cluster, fleetv1alpha1.Namespace(cluster), fleetv1alpha1.MemberLease),
-	}}
+	}
 	if mc.Spec.Mode == fleetv1alpha1.ModePush {
-		return objects
+		return []object{lease}
 	}
 	user := rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: fleetv1alpha1.User(cluster)}
 	rules := append(requestRules(cluster), rbacv1.PolicyRule{
@@ -59,12 +59,13 @@ func forMember(mc *fleetv1alpha1.MemberCluster) []object {
 		APIGroups: []string{"fleet.kruise.io"}, Resources: []string{"memberclusters/status"}, ResourceNames: []string{cluster},
 		Verbs: []string{"get", "patch", "update"},
 	})
-	return append(objects,
+	return []object{
+		lease,
 		binding(cluster, fleetv1alpha1.Namespace(cluster), RoleRows, RoleRows, user),
 		binding(cluster, fleetv1alpha1.SystemNamespace, memberRole(cluster), RoleContent, user),
 		clusterRole(cluster, memberRole(cluster), rules),
 		clusterBinding(cluster, memberRole(cluster), user),
-	)
+	}
 }
 
 // forBootstrap is what a member needs to join with a token.

@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -353,10 +352,17 @@ func TestStatus(t *testing.T) {
 			w.push = pushState{checked: true, refused: &refusal{reason: ReasonSecretNotFound, message: "Secret a/b does not exist"}}
 			return w
 		}(), result{}, fleetv1alpha1.ClusterReady, ReasonSecretNotFound, nil},
-		{"a member that comes back", settled().was(fleetv1alpha1.ClusterUnreachable, metav1.ConditionFalse), result{},
-			fleetv1alpha1.ClusterReady, ReasonReady, []string{EventRecovered}},
-		{"a member of another hub", settled().agent(fleetv1alpha1.ConditionOwnedByThisHub, metav1.ConditionFalse), result{},
-			fleetv1alpha1.ClusterJoining, ReasonOtherHub, nil},
+		{
+			"a member that comes back", settled().was(fleetv1alpha1.ClusterUnreachable, metav1.ConditionFalse),
+			result{},
+			fleetv1alpha1.ClusterReady, ReasonReady,
+			[]string{EventRecovered},
+		},
+		{
+			"a member of another hub", settled().agent(fleetv1alpha1.ConditionOwnedByThisHub, metav1.ConditionFalse),
+			result{},
+			fleetv1alpha1.ClusterJoining, ReasonOtherHub, nil,
+		},
 		{"a member whose apiserver is down", settled().was(fleetv1alpha1.ClusterReady, metav1.ConditionTrue).
 			agent(fleetv1alpha1.ConditionAPIHealthy, metav1.ConditionFalse), result{}, fleetv1alpha1.ClusterReady, ReasonAPIUnhealthy, nil},
 		{"a member that says it is another cluster", func() *world {
@@ -364,15 +370,30 @@ func TestStatus(t *testing.T) {
 			w.mc.Status.ClusterUID = "another"
 			return w
 		}(), result{}, fleetv1alpha1.ClusterJoining, ReasonWrongIdentity, nil},
-		{"a cluster whose namespace is somebody else's", settled().new(), result{namespaceTaken: true},
-			fleetv1alpha1.ClusterJoining, ReasonNamespaceTaken, nil},
-		{"a cluster that leaves", settled().was(fleetv1alpha1.ClusterReady, metav1.ConditionTrue).leavingSince(0), result{},
-			fleetv1alpha1.ClusterLeaving, ReasonLeaving, []string{EventLeaving}},
-		{"a cluster that has left", settled().was(fleetv1alpha1.ClusterLeaving, metav1.ConditionTrue).
-			agent(fleetv1alpha1.ConditionReleased, metav1.ConditionTrue).leavingSince(0), result{released: true},
-			fleetv1alpha1.ClusterLeaving, ReasonLeaving, []string{EventLeft}},
-		{"a cluster that left a tombstone", settled().was(fleetv1alpha1.ClusterLeaving, metav1.ConditionTrue).leavingSince(time.Hour),
-			result{released: true}, fleetv1alpha1.ClusterLeaving, ReasonLeaving, []string{EventTombstone}},
+		{
+			"a cluster whose namespace is somebody else's", settled().new(),
+			result{namespaceTaken: true},
+			fleetv1alpha1.ClusterJoining, ReasonNamespaceTaken, nil,
+		},
+		{
+			"a cluster that leaves", settled().was(fleetv1alpha1.ClusterReady, metav1.ConditionTrue).leavingSince(0),
+			result{},
+			fleetv1alpha1.ClusterLeaving, ReasonLeaving,
+			[]string{EventLeaving},
+		},
+		{
+			"a cluster that has left", settled().was(fleetv1alpha1.ClusterLeaving, metav1.ConditionTrue).
+				agent(fleetv1alpha1.ConditionReleased, metav1.ConditionTrue).leavingSince(0),
+			result{released: true},
+			fleetv1alpha1.ClusterLeaving, ReasonLeaving,
+			[]string{EventLeft},
+		},
+		{
+			"a cluster that left a tombstone", settled().was(fleetv1alpha1.ClusterLeaving, metav1.ConditionTrue).leavingSince(time.Hour),
+			result{released: true},
+			fleetv1alpha1.ClusterLeaving, ReasonLeaving,
+			[]string{EventTombstone},
+		},
 		{"a push member whose kubeconfig is refused", func() *world {
 			w := push(settled().new())
 			w.push = pushState{checked: true, refused: refuse("user.exec")}
@@ -456,7 +477,7 @@ func TestI17ManyDarkMembersAreOnlyFrozen(t *testing.T) {
 			w := settled().row("a", fleetv1alpha1.LeaveDelete, false)
 			w.heartbeat = f.verdicts[name(i)]
 			require.Equal(t, dark(i), w.heartbeat == VerdictStale)
-			require.Equal(t, plan{}, next(w.observed, noon), fmt.Sprintf("member %d", i))
+			require.Equal(t, plan{}, next(w.observed, noon), "member %d", i)
 		}
 	})
 }

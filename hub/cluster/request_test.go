@@ -20,7 +20,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/pkg/link"
@@ -39,18 +38,18 @@ type ask struct {
 	others   map[string]string
 }
 
-func newKey(t testing.TB) *ecdsa.PrivateKey {
-	t.Helper()
+func newKey(tb testing.TB) *ecdsa.PrivateKey {
+	tb.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	return key
 }
 
 // proper is the first request of member east, as its agent sends it.
-func proper(t testing.TB) *ask {
-	t.Helper()
+func proper(tb testing.TB) *ask {
+	tb.Helper()
 	return &ask{
-		key: newKey(t),
+		key: newKey(tb),
 		template: x509.CertificateRequest{Subject: pkix.Name{
 			CommonName: "kruise:member:east", Organization: []string{"kruise:members", "kruise:member:east"},
 		}},
@@ -59,7 +58,7 @@ func proper(t testing.TB) *ask {
 			Spec: certificatesv1.CertificateSigningRequestSpec{
 				SignerName:        certificatesv1.KubeAPIServerClientSignerName,
 				Usages:            []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageClientAuth},
-				ExpirationSeconds: ptr.To(int32(86400)),
+				ExpirationSeconds: new(int32(86400)),
 				Username:          "system:serviceaccount:fleet-east:bootstrap-east",
 				UID:               "account-uid",
 			},
@@ -78,10 +77,10 @@ func proper(t testing.TB) *ask {
 }
 
 // build signs the request and puts it into the CSR.
-func (a *ask) build(t testing.TB) *certificatesv1.CertificateSigningRequest {
-	t.Helper()
+func (a *ask) build(tb testing.TB) *certificatesv1.CertificateSigningRequest {
+	tb.Helper()
 	der, err := x509.CreateCertificateRequest(rand.Reader, &a.template, a.key)
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	block := pem.EncodeToMemory(&pem.Block{Type: requestBlock, Bytes: der})
 	if a.wrap != nil {
 		block = a.wrap(block)
@@ -90,9 +89,9 @@ func (a *ask) build(t testing.TB) *certificatesv1.CertificateSigningRequest {
 	return a.csr
 }
 
-func (a *ask) judge(t testing.TB) (verdict, bool) {
-	t.Helper()
-	csr := a.build(t)
+func (a *ask) judge(tb testing.TB) (verdict, bool) {
+	tb.Helper()
+	csr := a.build(tb)
 	cluster, mine := ours(csr)
 	k := known{holder: func(uid string) string { return a.others[uid] }}
 	if a.mc != nil && a.mc.Name == cluster {
@@ -128,7 +127,7 @@ func TestJudge(t *testing.T) {
 	}{
 		{"the first request of an accepted member is approved", change(func(*ask) {}), ReasonApproved},
 		{"the organisations may come in any order", subject(member, member, members), ReasonApproved},
-		{"a shorter life than the cluster may have is approved", change(func(a *ask) { a.csr.Spec.ExpirationSeconds = ptr.To(int32(600)) }), ReasonApproved},
+		{"a shorter life than the cluster may have is approved", change(func(a *ask) { a.csr.Spec.ExpirationSeconds = new(int32(600)) }), ReasonApproved},
 		{"a renewal by the member itself is approved", change(joinedMember), ReasonApproved},
 		{"a new token of a cluster that has joined serves the same cluster", change(func(a *ask) {
 			a.mc.Spec.Identity = &fleetv1alpha1.ClusterIdentity{ClusterUID: eastUID}
@@ -196,12 +195,12 @@ func TestJudge(t *testing.T) {
 		{"no usages are refused", change(func(a *ask) { a.csr.Spec.Usages = nil }), ReasonWrongUsages},
 
 		{"no expiration is refused", change(func(a *ask) { a.csr.Spec.ExpirationSeconds = nil }), ReasonWrongExpiration},
-		{"a longer life than the cluster may have is refused", change(func(a *ask) { a.csr.Spec.ExpirationSeconds = ptr.To(int32(86401)) }), ReasonWrongExpiration},
+		{"a longer life than the cluster may have is refused", change(func(a *ask) { a.csr.Spec.ExpirationSeconds = new(int32(86401)) }), ReasonWrongExpiration},
 		{"a longer life than the default is refused where the cluster says nothing", change(func(a *ask) {
 			a.mc.Spec.Pull = nil
-			a.csr.Spec.ExpirationSeconds = ptr.To(int32(86401))
+			a.csr.Spec.ExpirationSeconds = new(int32(86401))
 		}), ReasonWrongExpiration},
-		{"a shorter life than Kubernetes signs is refused", change(func(a *ask) { a.csr.Spec.ExpirationSeconds = ptr.To(int32(599)) }), ReasonWrongExpiration},
+		{"a shorter life than Kubernetes signs is refused", change(func(a *ask) { a.csr.Spec.ExpirationSeconds = new(int32(599)) }), ReasonWrongExpiration},
 
 		{"another name of the object is refused", change(func(a *ask) { a.csr.Name = "fleet-east-2" }), ReasonWrongName},
 		{"the name of another cluster's request is refused", change(func(a *ask) { a.csr.Name = "fleet-west" }), ReasonWrongName},
@@ -209,7 +208,7 @@ func TestJudge(t *testing.T) {
 		{"an unknown cluster is refused", change(func(a *ask) { a.mc = nil }), ReasonUnknownCluster},
 		{"a cluster that is not accepted is refused", change(func(a *ask) { a.mc.Spec.Accepted = false }), ReasonNotAccepted},
 		{"a push cluster is refused", change(func(a *ask) { a.mc.Spec.Mode = fleetv1alpha1.ModePush }), ReasonNotPull},
-		{"a leaving cluster is refused", change(func(a *ask) { a.mc.DeletionTimestamp = ptr.To(metav1.Unix(1, 0)) }), ReasonLeaving},
+		{"a leaving cluster is refused", change(func(a *ask) { a.mc.DeletionTimestamp = new(metav1.Unix(1, 0)) }), ReasonLeaving},
 
 		{"another cluster's bootstrap account is refused", change(func(a *ask) {
 			a.csr.Spec.Username = "system:serviceaccount:fleet-west:bootstrap-west"

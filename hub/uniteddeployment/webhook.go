@@ -89,8 +89,9 @@ func (w *Webhook) validateClusters(ctx context.Context, old, ud *appsv1beta1.Uni
 	}
 	if len(asleep) > 0 {
 		slices.Sort(asleep)
-		return admission.Warnings{fmt.Sprintf("subsets wait for member clusters that are not accepted or not ready: %s",
-			event.Names(asleep))}, nil
+		return admission.Warnings{
+			"subsets wait for member clusters that are not accepted or not ready: " + event.Names(asleep),
+		}, nil
 	}
 	return nil, nil
 }

@@ -13,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/util/workqueue"
-	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -187,8 +186,8 @@ func (a *agent) controller(ctx context.Context, name string, workers int, r reco
 	c, err := controller.NewTypedUnmanaged("agent-"+name, controller.Options{
 		Reconciler:              r,
 		MaxConcurrentReconciles: workers,
-		SkipNameValidation:      ptr.To(true), // One process may run the agents of many clusters.
-		RecoverPanic:            ptr.To(true),
+		SkipNameValidation:      new(true), // One process may run the agents of many clusters.
+		RecoverPanic:            new(true),
 		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
 		Logger:                  ctrl.LoggerFrom(ctx).WithName("agent").WithValues("cluster", a.link.Cluster),
 	})

@@ -13,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -175,7 +174,7 @@ func (h hands) withdraw(ctx context.Context, line *fleetv1alpha1.AppliedWork, li
 func (h hands) remove(ctx context.Context, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	if live.GetDeletionTimestamp() == nil {
 		err := h.client.Delete(ctx, live,
-			client.Preconditions{UID: ptr.To(live.GetUID())}, client.PropagationPolicy(metav1.DeletePropagationBackground))
+			client.Preconditions{UID: new(live.GetUID())}, client.PropagationPolicy(metav1.DeletePropagationBackground))
 		if client.IgnoreNotFound(err) != nil {
 			return nil, fmt.Errorf("delete %s: %w", describe(live), err)
 		}

@@ -27,7 +27,7 @@ import (
 
 // CredentialSecret is the name of the Secret that holds the client certificate for the hub, unless Options say otherwise.
 // Its keys are those of type kubernetes.io/tls.
-const CredentialSecret = "flotilla-hub-credential"
+const CredentialSecret = "flotilla-hub-credential" //nolint:gosec // A Secret's name, not its content.
 
 const (
 	// defaultRenewAt is the part of a certificate's life after which it is renewed.
@@ -234,7 +234,7 @@ func (c *Connection) Run(ctx context.Context) error {
 		}
 		err := c.renew(ctx)
 		if ctx.Err() != nil {
-			return nil
+			return nil //nolint:nilerr // The end of ctx is no error, whatever it broke off.
 		}
 		if err == nil {
 			log.Info("Renewed certificate", "until", c.current.Load().Leaf.NotAfter)

@@ -17,6 +17,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -316,24 +317,25 @@ func TestConnectSaysWhatIsWrong(t *testing.T) {
 		},
 		{
 			name:   "a CA of another hub",
-			change: func(t *testing.T, _ *testHubServer, o *Options) { o.CA = newAuthority(t).pem() },
+			change: func(t *testing.T, _ *testHubServer, o *Options) { t.Helper(); o.CA = newAuthority(t).pem() },
 			is:     ErrUntrusted, says: "check the hub's CA",
 		},
 		{
 			name: "a hash of another CA",
 			change: func(t *testing.T, _ *testHubServer, o *Options) {
+				t.Helper()
 				o.CA, o.CAHash = nil, CAHash(newAuthority(t).cert)
 			},
 			is: ErrUntrusted, says: "none of 2 certificates",
 		},
 		{
 			name:   "a hash that does not fit the given CA",
-			change: func(t *testing.T, _ *testHubServer, o *Options) { o.CAHash = CAHash(newAuthority(t).cert) },
+			change: func(t *testing.T, _ *testHubServer, o *Options) { t.Helper(); o.CAHash = CAHash(newAuthority(t).cert) },
 			is:     ErrUntrusted, says: "the given CA",
 		},
 		{
 			name:   "an address where nobody is",
-			change: func(t *testing.T, _ *testHubServer, o *Options) { o.URL = "https://" + closedPort(t) },
+			change: func(t *testing.T, _ *testHubServer, o *Options) { t.Helper(); o.URL = "https://" + closedPort(t) },
 			is:     ErrUnreachable, says: "check the address",
 		},
 		{
@@ -387,7 +389,7 @@ func closedPort(t *testing.T) string {
 	t.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	defer listener.Close()
+	require.NoError(t, listener.Close())
 	return listener.Addr().String()
 }
 
@@ -438,7 +440,7 @@ func TestRotationReplacesCertificateAndConnections(t *testing.T) {
 		hub.clock.Step(43 * time.Minute) // More than 70 % of an hour.
 		require.Eventually(t, func() bool { return c.Credential().Serial == fmt.Sprintf("%x", serial) }, 10*time.Second, 5*time.Millisecond)
 		require.NoError(t, get(t, c))
-		require.Equal(t, fmt.Sprint(serial), hub.lastShown(), "a kept connection would still show the former one")
+		require.Equal(t, strconv.Itoa(serial), hub.lastShown(), "a kept connection would still show the former one")
 	}
 	cancel()
 	require.NoError(t, <-ended)

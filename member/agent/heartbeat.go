@@ -113,11 +113,10 @@ func (h *heartbeat) beat(ctx context.Context, timeout time.Duration) {
 		next.credential = h.link.Credential()
 	}
 	err := h.ready(ctx)
-	switch {
-	case err == nil:
+	if err == nil {
 		h.failures, next.known, next.healthy, next.message = 0, true, true, ""
 		next.version = h.version(ctx, next.version)
-	default:
+	} else {
 		h.failures++
 		if h.failures >= failuresToTell {
 			next.known, next.healthy, next.message = true, false, err.Error()

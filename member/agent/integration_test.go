@@ -238,18 +238,18 @@ func eventually(t *testing.T, ok func() bool) bool {
 	}
 }
 
-// united reads the object in the member.
-func (f *fleet) united(t *testing.T, namespace, name string) *appsv1beta1.UnitedDeployment {
+// united reads the object of namespace shop in the member.
+func (f *fleet) united(t *testing.T, name string) *appsv1beta1.UnitedDeployment {
 	t.Helper()
 	ud := &appsv1beta1.UnitedDeployment{}
-	require.NoError(t, f.member.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, ud))
+	require.NoError(t, f.member.Get(t.Context(), client.ObjectKey{Namespace: "shop", Name: name}, ud))
 	return ud
 }
 
-// play does what the member's own controller would: all pods there and available.
-func (f *fleet) play(t *testing.T, namespace, name string) {
+// play does for shop/web what the member's own controller would: all pods there and available.
+func (f *fleet) play(t *testing.T) {
 	t.Helper()
-	ud := f.united(t, namespace, name)
+	ud := f.united(t, "web")
 	n := *ud.Spec.Replicas
 	ud.Status = appsv1beta1.UnitedDeploymentStatus{
 		ObservedGeneration: ud.Generation, Replicas: n, ReadyReplicas: n, AvailableReplicas: n, UpdatedReplicas: n, UpdatedReadyReplicas: n,
@@ -305,7 +305,7 @@ func TestAgentAgainstTwoControlPlanes(t *testing.T) {
 		row = f.row(t, "shop", "web", 5, fleetv1alpha1.LeaveDelete)
 		s := f.phase(t, row, fleetv1alpha1.WorkProgressing)
 		require.Zero(t, s.ObservedGeneration)
-		ud := f.united(t, "shop", "web")
+		ud := f.united(t, "web")
 		require.Equal(t, string(row.UID), ud.Annotations[keys.FleetRowUID])
 		require.EqualValues(t, 5, *ud.Spec.Replicas)
 		line := &fleetv1alpha1.AppliedWork{}
@@ -313,35 +313,35 @@ func TestAgentAgainstTwoControlPlanes(t *testing.T) {
 			return member.Get(t.Context(), client.ObjectKey{Name: row.Name}, line) == nil && line.Spec.Object.UID == string(ud.UID)
 		}))
 		require.Equal(t, "hub-1", line.Spec.HubUID)
-		f.play(t, "shop", "web")
+		f.play(t)
 		s = f.phase(t, row, fleetv1alpha1.WorkHealthy)
 		require.Equal(t, row.Generation, s.ObservedGeneration)
 		require.EqualValues(t, 5, s.Counts.Available)
 	})
 
 	t.Run("what somebody changes is put back, and told once", func(t *testing.T) {
-		ud := f.united(t, "shop", "web")
+		ud := f.united(t, "web")
 		change := []byte(`{"metadata":{"labels":{"app":"changed"}},"spec":{"replicas":1}}`)
 		require.NoError(t, member.Patch(t.Context(), ud, client.RawPatch(types.MergePatchType, change), client.FieldOwner("somebody")))
 		s := f.status(t, row, "drift told", func(s fleetv1alpha1.MemberWorkStatus) bool { return len(s.Drift) > 0 })
 		require.ElementsMatch(t, []string{"metadata.labels.app", "spec.replicas"}, s.Drift)
-		ud = f.united(t, "shop", "web")
+		ud = f.united(t, "web")
 		require.EqualValues(t, 5, *ud.Spec.Replicas)
 		require.Equal(t, "web", ud.Labels["app"])
-		f.play(t, "shop", "web")
+		f.play(t)
 		s = f.phase(t, row, fleetv1alpha1.WorkHealthy)
 		require.Empty(t, s.Drift, "the report after that has none")
 	})
 
 	t.Run("an object that was deleted here is made again", func(t *testing.T) {
-		was := f.united(t, "shop", "web")
+		was := f.united(t, "web")
 		require.NoError(t, member.Delete(t.Context(), was))
 		f.status(t, row, "progressing", func(s fleetv1alpha1.MemberWorkStatus) bool { return s.Phase == fleetv1alpha1.WorkProgressing })
 		require.True(t, eventually(t, func() bool {
 			ud := &appsv1beta1.UnitedDeployment{}
 			return member.Get(t.Context(), client.ObjectKeyFromObject(was), ud) == nil && ud.UID != was.UID
 		}))
-		f.play(t, "shop", "web")
+		f.play(t)
 		f.phase(t, row, fleetv1alpha1.WorkHealthy)
 	})
 
@@ -350,25 +350,25 @@ func TestAgentAgainstTwoControlPlanes(t *testing.T) {
 		require.NoError(t, hub.Get(t.Context(), client.ObjectKeyFromObject(row), now))
 		now.Spec.Patch.Raw = grantPatch(7)
 		require.NoError(t, hub.Update(t.Context(), now))
-		require.True(t, eventually(t, func() bool { return *f.united(t, "shop", "web").Spec.Replicas == 7 }))
+		require.True(t, eventually(t, func() bool { return *f.united(t, "web").Spec.Replicas == 7 }))
 		s := f.phase(t, row, fleetv1alpha1.WorkProgressing)
 		require.Less(t, s.ObservedGeneration, now.Generation)
-		f.play(t, "shop", "web")
+		f.play(t)
 		s = f.phase(t, row, fleetv1alpha1.WorkHealthy)
 		require.Equal(t, now.Generation, s.ObservedGeneration)
 	})
 
 	t.Run("an object that is not ours is not touched, and taken over only when it is gone", func(t *testing.T) {
-		foreign := f.united(t, "shop", "web").DeepCopy()
+		foreign := f.united(t, "web").DeepCopy()
 		foreign.ObjectMeta = metav1.ObjectMeta{Namespace: "shop", Name: "foreign"}
 		require.NoError(t, member.Create(t.Context(), foreign))
 		blocked := f.row(t, "shop", "foreign", 3, fleetv1alpha1.LeaveDelete)
 		s := f.phase(t, blocked, fleetv1alpha1.WorkBlocked)
 		require.Equal(t, fleetv1alpha1.ReasonForeignObject, s.Reason)
-		require.Equal(t, foreign.ResourceVersion, f.united(t, "shop", "foreign").ResourceVersion)
+		require.Equal(t, foreign.ResourceVersion, f.united(t, "foreign").ResourceVersion)
 		require.NoError(t, member.Delete(t.Context(), foreign))
 		f.phase(t, blocked, fleetv1alpha1.WorkProgressing)
-		ours := f.united(t, "shop", "foreign")
+		ours := f.united(t, "foreign")
 		require.EqualValues(t, 3, *ours.Spec.Replicas)
 
 		t.Log("withdrawn: it is replaced by somebody just before, and the new one stays (I11)")
@@ -380,7 +380,7 @@ func TestAgentAgainstTwoControlPlanes(t *testing.T) {
 		require.NoError(t, hub.Delete(t.Context(), blocked))
 		stop, ended = f.run(whole)
 		f.withdrawn(t, blocked)
-		require.Equal(t, foreign.ResourceVersion, f.united(t, "shop", "foreign").ResourceVersion)
+		require.Equal(t, foreign.ResourceVersion, f.united(t, "foreign").ResourceVersion)
 	})
 
 	t.Run("a namespace that is missing blocks, and frees when it is made", func(t *testing.T) {
@@ -410,10 +410,10 @@ func TestAgentAgainstTwoControlPlanes(t *testing.T) {
 	t.Run("an orphan keeps its life and loses our marks (I12)", func(t *testing.T) {
 		orphan := f.row(t, "shop", "orphan", 2, fleetv1alpha1.LeaveOrphan)
 		f.phase(t, orphan, fleetv1alpha1.WorkProgressing)
-		was := f.united(t, "shop", "orphan")
+		was := f.united(t, "orphan")
 		require.NoError(t, hub.Delete(t.Context(), orphan))
 		f.withdrawn(t, orphan)
-		ud := f.united(t, "shop", "orphan")
+		ud := f.united(t, "orphan")
 		require.Equal(t, was.UID, ud.UID)
 		require.Equal(t, was.Spec, ud.Spec)
 		require.Equal(t, was.Labels, ud.Labels)
@@ -425,7 +425,7 @@ func TestAgentAgainstTwoControlPlanes(t *testing.T) {
 	})
 
 	t.Run("a restart writes nothing (I9)", func(t *testing.T) {
-		f.play(t, "shop", "web")
+		f.play(t)
 		f.phase(t, row, fleetv1alpha1.WorkHealthy)
 		require.NoError(t, stop())
 		require.NoError(t, <-ended)
@@ -456,7 +456,7 @@ func TestAgentAgainstTwoControlPlanes(t *testing.T) {
 		}
 		require.True(t, eventually(t, healthy(true)))
 		before := f.phase(t, row, fleetv1alpha1.WorkHealthy)
-		was := f.united(t, "shop", "web")
+		was := f.united(t, "web")
 		require.NoError(t, member.lab.StopComponent(t.Context(), "kube-apiserver"))
 		require.True(t, eventually(t, healthy(false)))
 		now := &fleetv1alpha1.MemberWork{}
@@ -465,10 +465,10 @@ func TestAgentAgainstTwoControlPlanes(t *testing.T) {
 		require.NoError(t, hub.Update(t.Context(), now))
 		require.NoError(t, member.lab.StartComponent(t.Context(), "kube-apiserver"))
 		require.True(t, eventually(t, healthy(true)))
-		require.True(t, eventually(t, func() bool { return *f.united(t, "shop", "web").Spec.Replicas == 8 }))
-		require.Equal(t, was.UID, f.united(t, "shop", "web").UID)
+		require.True(t, eventually(t, func() bool { return *f.united(t, "web").Spec.Replicas == 8 }))
+		require.Equal(t, was.UID, f.united(t, "web").UID)
 		require.Equal(t, before.ObservedGeneration, f.phase(t, row, fleetv1alpha1.WorkProgressing).ObservedGeneration)
-		f.play(t, "shop", "web")
+		f.play(t)
 		f.phase(t, row, fleetv1alpha1.WorkHealthy)
 	})
 
@@ -517,7 +517,7 @@ func TestAgentAgainstTwoControlPlanes(t *testing.T) {
 		stopGone, endedGone = gone.run(t)
 		require.ErrorContains(t, <-endedGone, "knows no such cluster")
 		require.NoError(t, stopGone())
-		require.EqualValues(t, 2, *gone.united(t, "shop", "left").Spec.Replicas)
+		require.EqualValues(t, 2, *gone.united(t, "left").Spec.Replicas)
 
 		require.NoError(t, hub.Create(t.Context(), &corev1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{Namespace: fleetv1alpha1.SystemNamespace, Name: fleetv1alpha1.TombstoneName(own.Status.ClusterUID)},

@@ -103,7 +103,7 @@ func (r *rows) manifest(ctx context.Context, row *fleetv1alpha1.MemberWork) ([]b
 func (r *rows) observeLive(ctx context.Context, o *observed, gvk schema.GroupVersionKind, at client.ObjectKey) error {
 	live := &unstructured.Unstructured{}
 	live.SetGroupVersionKind(gvk)
-	var reader client.Reader = r.link.Member.GetAPIReader()
+	reader := r.link.Member.GetAPIReader()
 	if !o.fresh && r.kinds.synced(gvk) {
 		reader = r.link.Member.GetCache()
 	} else {
@@ -125,6 +125,7 @@ func (r *rows) observeLive(ctx context.Context, o *observed, gvk schema.GroupVer
 		return fmt.Errorf("get %s %s: %w", gvk.Kind, at, err)
 	}
 	t := target{kind: gvk.GroupKind(), namespace: at.Namespace, name: at.Name}
+	//nolint:contextcheck // A kind is watched for as long as the controller runs, not only during this pass.
 	return r.kinds.follow(gvk, t, client.ObjectKeyFromObject(o.row))
 }
 

@@ -112,7 +112,7 @@ func TestPlan(t *testing.T) {
 		},
 		{
 			name: "in a leaving cluster nothing is applied any more",
-			in:   func(t *testing.T, s *scene) { s.view.leaving = true; s.ask(t, 9) },
+			in:   func(t *testing.T, s *scene) { t.Helper(); s.view.leaving = true; s.ask(t, 9) },
 			want: expect{act: actNothing},
 		},
 		{
@@ -179,7 +179,7 @@ func TestPlan(t *testing.T) {
 		},
 		{
 			name: "a new grant is applied and is no drift",
-			in:   func(t *testing.T, s *scene) { s.ask(t, 6) },
+			in:   func(t *testing.T, s *scene) { t.Helper(); s.ask(t, 6) },
 			want: expect{act: actApply},
 		},
 		{
@@ -206,17 +206,17 @@ func TestPlan(t *testing.T) {
 		},
 		{
 			name: "at a lower epoch replicas do not go down",
-			in:   func(t *testing.T, s *scene) { s.row.Spec.Grant.Epoch = 3; s.ask(t, 4) },
+			in:   func(t *testing.T, s *scene) { t.Helper(); s.row.Spec.Grant.Epoch = 3; s.ask(t, 4) },
 			want: expect{act: actNothing, stopped: fleetv1alpha1.ReasonEpochRegression, recheck: recheckBlocked},
 		},
 		{
 			name: "at a lower epoch replicas may go up",
-			in:   func(t *testing.T, s *scene) { s.row.Spec.Grant.Epoch = 3; s.ask(t, 6) },
+			in:   func(t *testing.T, s *scene) { t.Helper(); s.row.Spec.Grant.Epoch = 3; s.ask(t, 6) },
 			want: expect{act: actApply},
 		},
 		{
 			name: "a row without an epoch is judged by the hub's",
-			in:   func(t *testing.T, s *scene) { s.row.Spec.Grant.Epoch, s.view.hubEpoch = 0, 3; s.ask(t, 4) },
+			in:   func(t *testing.T, s *scene) { t.Helper(); s.row.Spec.Grant.Epoch, s.view.hubEpoch = 0, 3; s.ask(t, 4) },
 			want: expect{act: actNothing, stopped: fleetv1alpha1.ReasonEpochRegression, recheck: recheckBlocked},
 		},
 		{
@@ -276,6 +276,7 @@ func TestPlan(t *testing.T) {
 		{
 			name: "what the hub asks anew does not wait for that",
 			in: func(t *testing.T, s *scene) {
+				t.Helper()
 				s.contention = contention{hash: s.want.hash, count: 20, last: testNow()}
 				s.ask(t, 6)
 			},

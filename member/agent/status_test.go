@@ -46,7 +46,7 @@ func TestStatus(t *testing.T) {
 	}{
 		{
 			name: "all replicas there and available is Healthy and acknowledges the row",
-			in:   func(t *testing.T, s *scene) { s.report(t, allFive()) },
+			in:   func(t *testing.T, s *scene) { t.Helper(); s.report(t, allFive()) },
 			want: fleetv1alpha1.MemberWorkStatus{
 				ObservedGeneration: 3, Phase: fleetv1alpha1.WorkHealthy, Revision: "web-1", Counts: five,
 				Subsets: []fleetv1alpha1.SubsetCounts{{Name: "a", WorkCounts: five}},
@@ -55,6 +55,7 @@ func TestStatus(t *testing.T) {
 		{
 			name: "numbers of an older generation of the object do not acknowledge the row (I23)",
 			in: func(t *testing.T, s *scene) {
+				t.Helper()
 				u := allFive()
 				u.ObservedGeneration = 6
 				s.report(t, u)
@@ -74,6 +75,7 @@ func TestStatus(t *testing.T) {
 		{
 			name: "pods that the partition keeps old do not hold back Healthy",
 			in: func(t *testing.T, s *scene) {
+				t.Helper()
 				u := allFive()
 				u.UpdatedReplicas, u.UpdatedReadyReplicas = 2, 2
 				u.SubsetStatuses[0].UpdatedReplicas, u.SubsetStatuses[0].UpdatedReadyReplicas, u.SubsetStatuses[0].Partition = 2, 2, 3
@@ -90,6 +92,7 @@ func TestStatus(t *testing.T) {
 		{
 			name: "a failing subset is Degraded with its own words",
 			in: func(t *testing.T, s *scene) {
+				t.Helper()
 				u := allFive()
 				u.Conditions = []appsv1beta1.UnitedDeploymentCondition{{Type: appsv1beta1.SubsetFailure, Status: corev1.ConditionTrue, Message: "quota"}}
 				s.report(t, u)
@@ -102,6 +105,7 @@ func TestStatus(t *testing.T) {
 		{
 			name: "a foreign object's numbers are not reported",
 			in: func(t *testing.T, s *scene) {
+				t.Helper()
 				s.report(t, allFive())
 				s.live.SetUID("object-2")
 			},
@@ -122,6 +126,7 @@ func TestStatus(t *testing.T) {
 		{
 			name: "an object that a finalizer holds is Deleting",
 			in: func(t *testing.T, s *scene) {
+				t.Helper()
 				s.report(t, allFive())
 				s.withdraw(fleetv1alpha1.LeaveDelete)
 				s.live.SetDeletionTimestamp(&metav1.Time{Time: testNow()})

@@ -77,7 +77,7 @@ func (o Options) fetchCA(ctx context.Context) ([]*x509.Certificate, error) {
 	if err != nil {
 		return nil, o.explain(fmt.Errorf("fetch the hub's CA: %w", err), "")
 	}
-	defer resp.Body.Close()
+	defer func() { _ = resp.Body.Close() }()
 	if resp.TLS == nil {
 		return nil, errors.New("fetch the hub's CA: the answer came without TLS")
 	}

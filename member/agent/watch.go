@@ -84,10 +84,6 @@ type target struct {
 	namespace, name string
 }
 
-func targetOf(o *unstructured.Unstructured) target {
-	return target{kind: o.GroupVersionKind().GroupKind(), namespace: o.GetNamespace(), name: o.GetName()}
-}
-
 func newKinds(c cache.Cache) *kinds {
 	return &kinds{cache: c, informers: map[schema.GroupVersionKind]cache.Informer{}, rows: map[target]client.ObjectKey{}}
 }

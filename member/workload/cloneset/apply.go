@@ -13,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/rand"
-	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -118,7 +117,7 @@ func (r *Reconciler) giveClaims(ctx context.Context, o observed, w work) error {
 	patches := make([]podwork.Patch, 0, len(w.giveClaims))
 	for _, g := range w.giveClaims {
 		owner := metav1.OwnerReference{
-			APIVersion: corev1.SchemeGroupVersion.String(), Kind: "Pod", Name: g.pod.Name, UID: g.pod.UID, Controller: ptr.To(true),
+			APIVersion: corev1.SchemeGroupVersion.String(), Kind: "Pod", Name: g.pod.Name, UID: g.pod.UID, Controller: new(true),
 		}
 		p, err := reown(g.claim, o.set.UID, owner)
 		if err != nil {
@@ -144,7 +143,8 @@ func (r *Reconciler) disown(ctx context.Context, o observed, w work) error {
 
 // reown replaces the owner reference with that UID. The object's UID keeps the patch from another one of its name.
 func reown(o client.Object, from types.UID, to ...metav1.OwnerReference) (podwork.Patch, error) {
-	refs := []any{map[string]any{"$patch": "delete", "uid": from}}
+	refs := make([]any, 0, 1+len(to))
+	refs = append(refs, map[string]any{"$patch": "delete", "uid": from})
 	for _, ref := range to {
 		refs = append(refs, ref)
 	}
@@ -162,7 +162,7 @@ func (r *Reconciler) deletePods(ctx context.Context, o observed, w work, d *done
 	ids := make(map[string]string, len(w.delete))
 	for _, c := range w.delete {
 		ids[c.pod.Name] = instanceID(c.pod)
-		switch c.reason {
+		switch c.reason { //nolint:exhaustive // Whatever is neither of the two is scaling.
 		case reasonEnded:
 			room = append(room, c.pod)
 		case rollout.ReasonRecreate:

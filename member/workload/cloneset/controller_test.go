@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	clocktesting "k8s.io/utils/clock/testing"
-	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -116,7 +115,7 @@ func TestReconcileMakesPods(t *testing.T) {
 		require.Equal(t, []corev1.PodReadinessGate{{ConditionType: keys.InPlaceUpdateReady}}, p.Spec.ReadinessGates)
 		require.Equal(t, []metav1.OwnerReference{{
 			APIVersion: "apps.kruise.io/v1beta1", Kind: "CloneSet", Name: "web", UID: owner,
-			Controller: ptr.To(true), BlockOwnerDeletion: ptr.To(true),
+			Controller: new(true), BlockOwnerDeletion: new(true),
 		}}, p.OwnerReferences)
 
 		var c corev1.PersistentVolumeClaim
@@ -131,7 +130,7 @@ func TestReconcileMakesPods(t *testing.T) {
 func TestReconcileEndsQuietly(t *testing.T) {
 	t.Parallel()
 	going := web(3).Obj()
-	going.DeletionTimestamp, going.Finalizers = ptr.To(metav1.NewTime(start)), []string{"foregroundDeletion"}
+	going.DeletionTimestamp, going.Finalizers = new(metav1.NewTime(start)), []string{"foregroundDeletion"}
 	tests := []struct {
 		name    string
 		objects []client.Object

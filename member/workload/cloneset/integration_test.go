@@ -84,7 +84,7 @@ func run(t *testing.T, restConfig *rest.Config, scheme *runtime.Scheme, hooks *e
 	restConfig = rest.CopyConfig(restConfig)
 	restConfig.UserAgent = agent
 	mgr, err := ctrl.NewManager(restConfig, ctrl.Options{
-		Scheme: scheme, Metrics: server.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: ptr.To(true)},
+		Scheme: scheme, Metrics: server.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: new(true)},
 		Cache: cache.Options{DefaultTransform: cache.TransformStripManagedFields()},
 		WebhookServer: webhook.NewServer(webhook.Options{
 			Host: hooks.LocalServingHost, Port: hooks.LocalServingPort, CertDir: hooks.LocalServingCertDir,
@@ -286,6 +286,7 @@ func TestInCluster(t *testing.T) {
 }
 
 func testWrites(t *testing.T, g *ground) {
+	t.Helper()
 	began := clock.RealClock{}.Now()
 	g.make(t, web(10).Policy(appsv1beta1.PodInPlaceIfPossible).Rolling("0", "50%", "0"))
 	g.podWrites(t, began, map[string]int{"create pods": 10, "patch pods/status": 10})
@@ -323,6 +324,7 @@ func testWrites(t *testing.T, g *ground) {
 }
 
 func testPartition(t *testing.T, g *ground) {
+	t.Helper()
 	g.make(t, web(4).Policy(appsv1beta1.PodInPlaceIfPossible).Rolling("3", "50%", "0"))
 	g.change(t, func(s *appsv1beta1.CloneSetSpec) { s.Template.Spec.Containers[0].Image = "app:2" })
 	set := g.await(t, func(s *appsv1beta1.CloneSet) bool { return s.Status.UpdatedAvailableReplicas == 1 })
@@ -336,6 +338,7 @@ func testPartition(t *testing.T, g *ground) {
 }
 
 func testReCreate(t *testing.T, g *ground) {
+	t.Helper()
 	g.make(t, web(6).Rolling("0", "1", "2"))
 	before := g.pods(t)
 	g.change(t, func(s *appsv1beta1.CloneSetSpec) { s.Template.Spec.Containers[0].Command = []string{"serve"} })
@@ -361,6 +364,7 @@ func testReCreate(t *testing.T, g *ground) {
 }
 
 func testBadImage(t *testing.T, g *ground) {
+	t.Helper()
 	g.make(t, web(4).Policy(appsv1beta1.PodInPlaceOnly).Rolling("0", "1", "0"))
 	g.change(t, func(s *appsv1beta1.CloneSetSpec) { s.Template.Spec.Containers[0].Image = "app:bad" })
 	g.await(t, func(s *appsv1beta1.CloneSet) bool {
@@ -372,6 +376,7 @@ func testBadImage(t *testing.T, g *ground) {
 }
 
 func testWebhook(t *testing.T, g *ground) {
+	t.Helper()
 	set := &appsv1beta1.CloneSet{ObjectMeta: metav1.ObjectMeta{Namespace: g.namespace, Name: "web"}}
 	set.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
 	set.Spec.Template.Labels = map[string]string{"app": "web"}
@@ -406,6 +411,7 @@ func testWebhook(t *testing.T, g *ground) {
 }
 
 func testPodsToDelete(t *testing.T, g *ground) {
+	t.Helper()
 	g.make(t, web(3))
 	before := g.pods(t)
 	var named, labelled string
@@ -446,7 +452,7 @@ func (g *ground) volumes(t *testing.T, n int) {
 func (g *ground) withClaims(b *testkit.CloneSetBuilder) *testkit.CloneSetBuilder {
 	return b.Claims("data").Spec(func(s *appsv1beta1.CloneSetSpec) {
 		spec := &s.VolumeClaimTemplates[0].Spec
-		spec.StorageClassName = ptr.To(g.namespace)
+		spec.StorageClassName = new(g.namespace)
 		spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
 	})
 }
@@ -463,6 +469,7 @@ func (g *ground) lose(t *testing.T) *corev1.Pod {
 }
 
 func testReuse(t *testing.T, g *ground) {
+	t.Helper()
 	g.volumes(t, 3)
 	g.make(t, g.withClaims(web(2)).Reuse())
 	before := g.claims(t)
@@ -481,6 +488,7 @@ func testReuse(t *testing.T, g *ground) {
 }
 
 func testNoReuse(t *testing.T, g *ground) {
+	t.Helper()
 	g.volumes(t, 4)
 	g.make(t, g.withClaims(web(2)))
 	before := g.claims(t)
@@ -493,6 +501,7 @@ func testNoReuse(t *testing.T, g *ground) {
 }
 
 func testDisown(t *testing.T, g *ground) {
+	t.Helper()
 	g.make(t, web(2))
 	var free *corev1.Pod
 	for _, free = range g.pods(t) {

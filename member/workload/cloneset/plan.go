@@ -111,7 +111,7 @@ func plan(o observed, now time.Time) work {
 	s := rollout.Next(goal, facts, now)
 	w.holds, w.recheck = s.Holds, s.Recheck
 	changes := func(steps []rollout.Step) []change {
-		var out []change
+		out := make([]change, 0, len(steps))
 		for _, s := range steps {
 			out = append(out, change{member: w.pods[at[s.Key]], reason: s.Reason, why: s.Why})
 		}
@@ -196,7 +196,7 @@ func goalOf(s *appsv1beta1.CloneSetSpec) (rollout.Goal, error) {
 	}
 	budget := r.MaxUnavailable
 	if budget == nil {
-		budget = ptr.To(intstr.FromString(defaultMaxUnavailable))
+		budget = new(intstr.FromString(defaultMaxUnavailable))
 	}
 	if g.MaxUnavailable, err = rollout.Resolve(budget, want, rounding); err != nil {
 		return rollout.Goal{}, fmt.Errorf("maxUnavailable: %w", err)

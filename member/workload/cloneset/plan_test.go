@@ -34,24 +34,24 @@ var (
 const owner = "uid-web"
 
 // revisionOf is the revision of set, as history holds it.
-func revisionOf(t testing.TB, set *appsv1beta1.CloneSet, number int64) *appsv1.ControllerRevision {
-	t.Helper()
+func revisionOf(tb testing.TB, set *appsv1beta1.CloneSet, number int64) *appsv1.ControllerRevision {
+	tb.Helper()
 	r, err := wantedRevision(set)
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	r.Revision = number
 	return r
 }
 
 // world builds what is observed of set, after former versions of it; names are the revisions, oldest first.
-func world(t testing.TB, set *testkit.CloneSetBuilder, former ...*testkit.CloneSetBuilder) (o observed, names []string) {
-	t.Helper()
+func world(tb testing.TB, set *testkit.CloneSetBuilder, former ...*testkit.CloneSetBuilder) (o observed, names []string) {
+	tb.Helper()
 	for i, f := range append(former, set) {
-		r := revisionOf(t, f.Obj(), int64(i+1))
+		r := revisionOf(tb, f.Obj(), int64(i+1))
 		o.history = append(o.history, r)
 		names = append(names, r.Name)
 	}
 	o.set = set.Obj()
-	o.wanted = revisionOf(t, o.set, 0)
+	o.wanted = revisionOf(tb, o.set, 0)
 	if o.set.Status.CurrentRevision == "" {
 		o.set.Status.CurrentRevision = names[0]
 	}
@@ -346,7 +346,7 @@ func TestPlanLeavesTerminatingClaimsAlone(t *testing.T) {
 	t.Parallel()
 	o, _ := world(t, web(1).Claims("data").Reuse())
 	c := claim(o.set, "a")
-	c.DeletionTimestamp = ptr.To(metav1.NewTime(start))
+	c.DeletionTimestamp = new(metav1.NewTime(start))
 	o.claims = []*corev1.PersistentVolumeClaim{c}
 	w := plan(o, now)
 	require.Len(t, w.create, 1)

@@ -30,7 +30,7 @@ func status(o observed, w work, d done, now time.Time) (appsv1beta1.CloneSetStat
 	was := &o.set.Status
 	if d.collided {
 		s := was.DeepCopy()
-		s.CollisionCount = ptr.To(ptr.Deref(s.CollisionCount, 0) + 1)
+		s.CollisionCount = new(ptr.Deref(s.CollisionCount, 0) + 1)
 		return *s, nil
 	}
 	s := appsv1beta1.CloneSetStatus{

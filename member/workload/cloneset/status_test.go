@@ -133,7 +133,8 @@ func TestStatusConditions(t *testing.T) {
 			[]appsv1beta1.CloneSetCondition{other},
 		},
 		{
-			"numbers that can't be resolved are FailedUpdate", web(1).Rolling("0", "x", "0"), nil, done{},
+			"numbers that can't be resolved are FailedUpdate", web(1).Rolling("0", "x", "0"), nil,
+			done{},
 			[]appsv1beta1.CloneSetCondition{condition("FailedUpdate", "InvalidSpec", `maxUnavailable: resolve "x" of 1 pods: `+
 				"invalid value for IntOrString: invalid type: string is not a percentage", at)},
 		},
@@ -141,7 +142,8 @@ func TestStatusConditions(t *testing.T) {
 			"InPlaceOnly that can't is FailedUpdate and no error",
 			web(1).Policy(appsv1beta1.PodInPlaceOnly).Spec(func(s *appsv1beta1.CloneSetSpec) {
 				s.Template.Spec.Containers[0].Command = []string{"serve"}
-			}), nil, done{},
+			}), nil,
+			done{},
 			[]appsv1beta1.CloneSetCondition{condition("FailedUpdate", "NotInPlace",
 				"1 old pods can't be updated in place: container app: command changed", at)},
 		},

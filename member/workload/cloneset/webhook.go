@@ -107,13 +107,13 @@ func setDefaults(s *appsv1beta1.CloneSetSpec) {
 		r.PodUpdatePolicy = appsv1beta1.PodReCreate
 	}
 	if r.Partition == nil {
-		r.Partition = ptr.To(intstr.FromInt32(0))
+		r.Partition = new(intstr.FromInt32(0))
 	}
 	if r.MaxUnavailable == nil {
-		r.MaxUnavailable = ptr.To(intstr.FromString(defaultMaxUnavailable))
+		r.MaxUnavailable = new(intstr.FromString(defaultMaxUnavailable))
 	}
 	if r.MaxSurge == nil {
-		r.MaxSurge = ptr.To(intstr.FromInt32(0))
+		r.MaxSurge = new(intstr.FromInt32(0))
 	}
 	if r.PodUpdatePolicy != appsv1beta1.PodReCreate && r.InPlaceUpdateStrategy == nil {
 		r.InPlaceUpdateStrategy = &pods.InPlaceUpdateStrategy{}

@@ -79,22 +79,22 @@ func TestDefault(t *testing.T) {
 			appsv1beta1.CloneSetUpdateStrategy{
 				Type: appsv1beta1.CloneSetRollingUpdate,
 				RollingUpdate: &appsv1beta1.CloneSetRollingUpdateStrategy{
-					PodUpdatePolicy: appsv1beta1.PodReCreate, Partition: ptr.To(intstr.FromInt32(0)),
-					MaxUnavailable: ptr.To(intstr.FromString("20%")), MaxSurge: ptr.To(intstr.FromInt32(0)),
+					PodUpdatePolicy: appsv1beta1.PodReCreate, Partition: new(intstr.FromInt32(0)),
+					MaxUnavailable: new(intstr.FromString("20%")), MaxSurge: new(intstr.FromInt32(0)),
 				},
 			},
 		},
 		{
 			"an in-place policy gets an empty in-place strategy, and what is given stays",
 			appsv1beta1.CloneSetUpdateStrategy{RollingUpdate: &appsv1beta1.CloneSetRollingUpdateStrategy{
-				PodUpdatePolicy: appsv1beta1.PodInPlaceOnly, Partition: ptr.To(intstr.FromInt32(3)),
-				MaxUnavailable: ptr.To(intstr.FromInt32(0)), MaxSurge: ptr.To(intstr.FromInt32(2)),
+				PodUpdatePolicy: appsv1beta1.PodInPlaceOnly, Partition: new(intstr.FromInt32(3)),
+				MaxUnavailable: new(intstr.FromInt32(0)), MaxSurge: new(intstr.FromInt32(2)),
 			}},
 			appsv1beta1.CloneSetUpdateStrategy{
 				Type: appsv1beta1.CloneSetRollingUpdate,
 				RollingUpdate: &appsv1beta1.CloneSetRollingUpdateStrategy{
-					PodUpdatePolicy: appsv1beta1.PodInPlaceOnly, Partition: ptr.To(intstr.FromInt32(3)),
-					MaxUnavailable: ptr.To(intstr.FromInt32(0)), MaxSurge: ptr.To(intstr.FromInt32(2)),
+					PodUpdatePolicy: appsv1beta1.PodInPlaceOnly, Partition: new(intstr.FromInt32(3)),
+					MaxUnavailable: new(intstr.FromInt32(0)), MaxSurge: new(intstr.FromInt32(2)),
 					InPlaceUpdateStrategy: &pods.InPlaceUpdateStrategy{},
 				},
 			},
@@ -215,12 +215,12 @@ func TestValidate(t *testing.T) {
 		{"a template that the apiserver refuses is refused", web(4).Image("bad"), "spec.template.spec.containers[0].image: Invalid value"},
 		{"a name twice in podsToDelete is refused", web(4).PodsToDelete("a", "b", "a"), `spec.scaleStrategy.podsToDelete[2]: Duplicate value: "a"`},
 
-		{"a partition that is no percentage is refused", rolling(func(r *Rolling) { r.Partition = ptr.To(intstr.FromString("5")) }), at + `partition: Invalid value: "5"`},
+		{"a partition that is no percentage is refused", rolling(func(r *Rolling) { r.Partition = new(intstr.FromString("5")) }), at + `partition: Invalid value: "5"`},
 		{"a negative partition is refused", web(4).Rolling("-1", "1", "0"), at + `partition: Invalid value: "-1"`},
 		{"a partition above 100% is refused", web(4).Rolling("101%", "1", "0"), at + `partition: Invalid value: "101%": must not be above 100%`},
-		{"a budget that is no percentage is refused", rolling(func(r *Rolling) { r.MaxUnavailable = ptr.To(intstr.FromString("few")) }), at + `maxUnavailable: Invalid value: "few"`},
+		{"a budget that is no percentage is refused", rolling(func(r *Rolling) { r.MaxUnavailable = new(intstr.FromString("few")) }), at + `maxUnavailable: Invalid value: "few"`},
 		{"a budget above 100% is refused", web(4).Rolling("0", "120%", "0"), at + "maxUnavailable: Invalid value"},
-		{"a surge that is no percentage is refused", rolling(func(r *Rolling) { r.MaxSurge = ptr.To(intstr.FromString("%")) }), at + "maxSurge: Invalid value"},
+		{"a surge that is no percentage is refused", rolling(func(r *Rolling) { r.MaxSurge = new(intstr.FromString("%")) }), at + "maxSurge: Invalid value"},
 		{"a budget and a surge of 0 are refused", web(4).Rolling("0", "0", "0%"), at + `maxUnavailable: Invalid value: "0": no pod could ever be updated`},
 		{"a surge with InPlaceOnly is refused", web(4).Rolling("0", "1", "1").Policy(appsv1beta1.PodInPlaceOnly), at + `maxSurge: Invalid value: "1": must be 0 with podUpdatePolicy InPlaceOnly`},
 
@@ -233,7 +233,7 @@ func TestValidate(t *testing.T) {
 			"spec.progressDeadlineSeconds: Forbidden: not served yet",
 		},
 		{
-			"a bound on creations is refused", web(4).Spec(func(s *Spec) { s.ScaleStrategy.MaxUnavailable = ptr.To(intstr.FromInt32(1)) }),
+			"a bound on creations is refused", web(4).Spec(func(s *Spec) { s.ScaleStrategy.MaxUnavailable = new(intstr.FromInt32(1)) }),
 			"spec.scaleStrategy.maxUnavailable: Forbidden: not served yet",
 		},
 		{
@@ -250,7 +250,7 @@ func TestValidate(t *testing.T) {
 			at + "inPlaceUpdateStrategy.gracePeriodSeconds: Forbidden: not served yet",
 		},
 		{
-			"pre-download parallelism is refused", inPlace(pods.InPlaceUpdateStrategy{ImagePreDownloadParallelism: ptr.To(intstr.FromInt32(1))}),
+			"pre-download parallelism is refused", inPlace(pods.InPlaceUpdateStrategy{ImagePreDownloadParallelism: new(intstr.FromInt32(1))}),
 			at + "inPlaceUpdateStrategy.imagePreDownloadParallelism: Forbidden: not served yet",
 		},
 		{
