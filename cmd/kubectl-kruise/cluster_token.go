@@ -21,7 +21,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
@@ -174,7 +173,7 @@ func (f *tokenFlags) mint(ctx context.Context, c client.Client, name string) (au
 		return none, fmt.Errorf("make the join account of %s: %w", name, err)
 	}
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
-		ExpirationSeconds: ptr.To(int64(f.ttl / time.Second)),
+		ExpirationSeconds: new(int64(f.ttl / time.Second)),
 	}}
 	if err := c.SubResource("token").Create(ctx, account, request); err != nil {
 		return none, fmt.Errorf("make a join token of %s: %w", name, err)

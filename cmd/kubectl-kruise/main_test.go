@@ -139,16 +139,25 @@ func TestToken(t *testing.T) {
 		err     string
 	}{
 		{
-			"it prints the token and the command", []client.Object{cluster("east", nil), namespace}, []string{"east"},
-			[]string{"for one join", "--set hub.url=https://hub.example:6443", "--set hub.cluster=east", "--set hub.caHash=sha256:", "--set hub.token=fake-token"}, "",
+			"it prints the token and the command",
+			[]client.Object{cluster("east", nil), namespace},
+			[]string{"east"},
+			[]string{"for one join", "--set hub.url=https://hub.example:6443", "--set hub.cluster=east", "--set hub.caHash=sha256:", "--set hub.token=fake-token"},
+			"",
 		},
 		{
-			"the account is made anew, so that a former token is worthless", []client.Object{cluster("east", nil), namespace, former},
-			[]string{"east", "-o", "token"}, []string{"fake-token"}, "",
+			"the account is made anew, so that a former token is worthless",
+			[]client.Object{cluster("east", nil), namespace, former},
+			[]string{"east", "-o", "token"},
+			[]string{"fake-token"},
+			"",
 		},
 		{
-			"the member may reach the hub at another address", []client.Object{cluster("east", nil), namespace},
-			[]string{"east", "--hub-url", "https://10.0.0.1:6443"}, []string{"--set hub.url=https://10.0.0.1:6443"}, "",
+			"the member may reach the hub at another address",
+			[]client.Object{cluster("east", nil), namespace},
+			[]string{"east", "--hub-url", "https://10.0.0.1:6443"},
+			[]string{"--set hub.url=https://10.0.0.1:6443"},
+			"",
 		},
 		{"an unknown cluster is made first", nil, []string{"east"}, nil, "make it first"},
 		{"a cluster that is not accepted is accepted first", []client.Object{

@@ -35,7 +35,7 @@ func Default(ud *appsv1beta1.UnitedDeployment) {
 	}
 	for i := range spec.Topology.Subsets {
 		if s := &spec.Topology.Subsets[i]; elastic && s.MinReplicas == nil && s.Replicas == nil {
-			s.MinReplicas = ptr.To(intstr.FromInt32(0))
+			s.MinReplicas = new(intstr.FromInt32(0))
 		}
 	}
 }

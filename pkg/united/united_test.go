@@ -63,7 +63,7 @@ func deployment() *appsv1beta1.UnitedDeployment {
 	return ud
 }
 
-func number(s string) *intstr.IntOrString { return ptr.To(intstr.Parse(s)) }
+func number(s string) *intstr.IntOrString { return new(intstr.Parse(s)) }
 
 func raw(s string) *runtime.RawExtension { return &runtime.RawExtension{Raw: []byte(s)} }
 
@@ -201,7 +201,7 @@ func TestPodTemplateGolden(t *testing.T) {
 	base.Spec.Containers = append(base.Spec.Containers, corev1.Container{Name: "log", Image: "log:1"})
 	s := &appsv1beta1.Subset{
 		Name:             "a",
-		NodeSelectorTerm: ptr.To(term("topology.kubernetes.io/zone", "zone-a")),
+		NodeSelectorTerm: new(term("topology.kubernetes.io/zone", "zone-a")),
 		Tolerations:      []corev1.Toleration{{Key: "spot", Operator: corev1.TolerationOpEqual, Value: "true", Effect: corev1.TaintEffectNoSchedule}},
 		Patch: raw(`{"metadata": {"labels": {"tier": "spot", "apps.kruise.io/subset-name": "stolen"}},
 			"spec": {"containers": [{"name": "log", "$patch": "delete"}, {"name": "app", "env": [{"name": "ZONE", "value": "a"}]}]}}`),

@@ -27,12 +27,10 @@ func subsets(list ...part) func(*object) {
 	return func(ud *object) { ud.Spec.Topology.Subsets = list }
 }
 
-// in sets the cluster of all subsets.
-func in(cluster string) func(*object) {
-	return func(ud *object) {
-		for i := range ud.Spec.Topology.Subsets {
-			ud.Spec.Topology.Subsets[i].Cluster = cluster
-		}
+// inEast puts all subsets into cluster east.
+func inEast(ud *object) {
+	for i := range ud.Spec.Topology.Subsets {
+		ud.Spec.Topology.Subsets[i].Cluster = "east"
 	}
 }
 
@@ -94,11 +92,11 @@ func TestValidObjects(t *testing.T) {
 			ud.Spec.Template.CloneSetTemplate.Spec.Replicas = ptr.To[int32](3)
 		}},
 		{"a patch of a label that nobody selects by", web, subsets(part{Name: "a", Patch: raw(`{"metadata": {"labels": {"tier": "x"}}}`)})},
-		{"subsets in clusters", web, in("east")},
-		{"every subset with a maximum, in clusters", web, all(subsets(part{Name: "a", MaxReplicas: number("3")}), in("east"))},
+		{"subsets in clusters", web, inEast},
+		{"every subset with a maximum, in clusters", web, all(subsets(part{Name: "a", MaxReplicas: number("3")}), inEast)},
 		{"a selector of clusters that selects all", web, subsets(part{Name: "a", ClusterSelector: &metav1.LabelSelector{}})},
-		{"a move without surge that may be unavailable", web, all(in("east"), reallocation("0", "1%"))},
-		{"a surge of its own", web, all(in("east"), reallocation("1", ""))},
+		{"a move without surge that may be unavailable", web, all(inEast, reallocation("0", "1%"))},
+		{"a surge of its own", web, all(inEast, reallocation("1", ""))},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -185,7 +183,7 @@ func TestInvalidObjects(t *testing.T) {
 		},
 		{"a percentage above 100", web, subsets(part{Name: "a", Replicas: number("101%")}, part{Name: "b"}), sub + "[0].replicas", `"101%": must be a number`},
 		{"half a percent", web, subsets(part{Name: "a", Replicas: number("0.5%")}, part{Name: "b"}), sub + "[0].replicas", "whole percentage"},
-		{"a word", web, subsets(part{Name: "a", Replicas: ptr.To(intstr.FromString("half"))}, part{Name: "b"}), sub + "[0].replicas", `"half"`},
+		{"a word", web, subsets(part{Name: "a", Replicas: new(intstr.FromString("half"))}, part{Name: "b"}), sub + "[0].replicas", `"half"`},
 		{"a negative number", web, subsets(part{Name: "a", Replicas: number("-1")}, part{Name: "b"}), sub + "[0].replicas", `"-1"`},
 		{"a negative minimum", web, subsets(part{Name: "a", MinReplicas: number("-1")}), sub + "[0].minReplicas", `"-1"`},
 		{"a maximum above 100%", web, subsets(part{Name: "a", MaxReplicas: number("200%")}, part{Name: "b"}), sub + "[0].maxReplicas", `"200%"`},
@@ -240,11 +238,11 @@ func TestInvalidObjects(t *testing.T) {
 		},
 		{"placement without clusters", web, reallocation("1", ""), "spec.topology.placement", "give each subset cluster or clusterSelector, or remove placement"},
 		{
-			"a subset without a cluster among others", web, all(in("east"), func(ud *object) { ud.Spec.Topology.Subsets[1].Cluster = "" }),
+			"a subset without a cluster among others", web, all(inEast, func(ud *object) { ud.Spec.Topology.Subsets[1].Cluster = "" }),
 			sub + "[1].cluster", "either every subset names a cluster or none does",
 		},
 		{
-			"a cluster and a selector of clusters", web, all(in("east"), func(ud *object) { ud.Spec.Topology.Subsets[0].ClusterSelector = &metav1.LabelSelector{} }),
+			"a cluster and a selector of clusters", web, all(inEast, func(ud *object) { ud.Spec.Topology.Subsets[0].ClusterSelector = &metav1.LabelSelector{} }),
 			sub + "[0].clusterSelector", "remove one of them",
 		},
 		{"a selector of clusters that can't be read", web, subsets(part{Name: "a", ClusterSelector: &metav1.LabelSelector{
@@ -252,14 +250,14 @@ func TestInvalidObjects(t *testing.T) {
 		}}), sub + "[0].clusterSelector", "values"},
 		{"too many subsets in a cluster", web, func(ud *object) {
 			ud.Spec.Topology.Subsets = nil
-			for _, name := range strings.Split("a b c d e f g h i j k l m n o p q r s t u", " ") {
+			for name := range strings.SplitSeq("a b c d e f g h i j k l m n o p q r s t u", " ") {
 				ud.Spec.Topology.Subsets = append(ud.Spec.Topology.Subsets, part{Name: name, Cluster: "east"})
 			}
 		}, sub, "cluster east is named by 21 subsets, 20 is the most"},
-		{"a surge above 100%", web, all(in("east"), reallocation("120%", "")), "spec.topology.placement.reallocation.maxSurge", `"120%"`},
-		{"a negative unavailability", web, all(in("east"), reallocation("", "-1")), "spec.topology.placement.reallocation.maxUnavailable", `"-1"`},
-		{"neither surge nor unavailability", web, all(in("east"), reallocation("0%", "0")), "spec.topology.placement.reallocation.maxSurge", "raise one of them"},
-		{"no surge, and unavailability at its default", web, all(in("east"), reallocation("0", "")), "spec.topology.placement.reallocation.maxSurge", "raise one of them"},
+		{"a surge above 100%", web, all(inEast, reallocation("120%", "")), "spec.topology.placement.reallocation.maxSurge", `"120%"`},
+		{"a negative unavailability", web, all(inEast, reallocation("", "-1")), "spec.topology.placement.reallocation.maxUnavailable", `"-1"`},
+		{"neither surge nor unavailability", web, all(inEast, reallocation("0%", "0")), "spec.topology.placement.reallocation.maxSurge", "raise one of them"},
+		{"no surge, and unavailability at its default", web, all(inEast, reallocation("0", "")), "spec.topology.placement.reallocation.maxSurge", "raise one of them"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -315,7 +313,7 @@ func TestValidateUpdate(t *testing.T) {
 			ud.Spec.Selector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "app", Operator: metav1.LabelSelectorOpExists}}
 		}, "spec.selector"},
 		{
-			"the place of a subset may not change, wherever in the list it is", web, subsets(part{Name: "x"}, part{Name: "a", NodeSelectorTerm: ptr.To(term("zone", "b"))}),
+			"the place of a subset may not change, wherever in the list it is", web, subsets(part{Name: "x"}, part{Name: "a", NodeSelectorTerm: new(term("zone", "b"))}),
 			"spec.topology.subsets[1].nodeSelectorTerm",
 		},
 		{

@@ -131,7 +131,7 @@ func TestWebhookRefuses(t *testing.T) {
 	}
 	patch := subsets(part{Name: "a", Patch: raw(`{"spec": {"containers": [{"name": "app", "image": "bad"}]}}`)})
 	place := subsets(
-		part{Name: "a", NodeSelectorTerm: ptr.To(term("bad", "x"))},
+		part{Name: "a", NodeSelectorTerm: new(term("bad", "x"))},
 		part{Name: "b", Tolerations: []corev1.Toleration{{Key: "bad", Operator: corev1.TolerationOpExists}}},
 	)
 	tests := []struct {
@@ -177,7 +177,7 @@ func TestWebhookAsksOnlyForWhatIsNew(t *testing.T) {
 	t.Parallel()
 	old := web()
 	subsets(
-		part{Name: "a", NodeSelectorTerm: ptr.To(term("zone", "a")), Patch: raw(`{"metadata": {"labels": {"tier": "x"}}}`)},
+		part{Name: "a", NodeSelectorTerm: new(term("zone", "a")), Patch: raw(`{"metadata": {"labels": {"tier": "x"}}}`)},
 		part{Name: "b"},
 	)(old)
 	tests := []struct {
@@ -192,7 +192,7 @@ func TestWebhookAsksOnlyForWhatIsNew(t *testing.T) {
 			ud.Spec.Template.CloneSetTemplate.Spec.Template.Spec.Containers[0].Image = "app:2"
 		}, 2},
 		{"a new subset with a place", func(ud *object) {
-			ud.Spec.Topology.Subsets = append(ud.Spec.Topology.Subsets, part{Name: "c", NodeSelectorTerm: ptr.To(term("zone", "c"))})
+			ud.Spec.Topology.Subsets = append(ud.Spec.Topology.Subsets, part{Name: "c", NodeSelectorTerm: new(term("zone", "c"))})
 		}, 1},
 	}
 	for _, tt := range tests {

@@ -104,7 +104,7 @@ func cloneSets() kind {
 					if u.RollingUpdate == nil {
 						u.RollingUpdate = &appsv1beta1.CloneSetRollingUpdateStrategy{}
 					}
-					u.RollingUpdate.Partition = ptr.To(intstr.FromInt32(n))
+					u.RollingUpdate.Partition = new(intstr.FromInt32(n))
 				}
 			}
 			return w, p

@@ -111,7 +111,7 @@ func run(
 	restConfig = rest.CopyConfig(restConfig)
 	restConfig.UserAgent = name
 	mgr, err := ctrl.NewManager(restConfig, ctrl.Options{
-		Scheme: scheme, Metrics: server.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: ptr.To(true)},
+		Scheme: scheme, Metrics: server.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: new(true)},
 		Cache: cache.Options{DefaultTransform: cache.TransformStripManagedFields()},
 		WebhookServer: webhook.NewServer(webhook.Options{
 			Host: hooks.LocalServingHost, Port: hooks.LocalServingPort, CertDir: hooks.LocalServingCertDir,
@@ -189,7 +189,7 @@ func (g *ground) web(replicas int32, subsets ...part) *object {
 						Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: "app:1"}}},
 					},
 					UpdateStrategy: appsv1beta1.CloneSetUpdateStrategy{RollingUpdate: &appsv1beta1.CloneSetRollingUpdateStrategy{
-						PodUpdatePolicy: appsv1beta1.PodInPlaceIfPossible, MaxUnavailable: ptr.To(intstr.FromString("100%")),
+						PodUpdatePolicy: appsv1beta1.PodInPlaceIfPossible, MaxUnavailable: new(intstr.FromString("100%")),
 					}},
 				},
 			}},
@@ -358,6 +358,7 @@ func TestIntegration(t *testing.T) {
 }
 
 func testLife(t *testing.T, g *ground) {
+	t.Helper()
 	began := clock.RealClock{}.Now()
 	g.make(t, g.web(10, part{Name: "a", NodeSelectorTerm: zone("zone-a")}, part{Name: "b", NodeSelectorTerm: zone("zone-b")}, part{Name: "c"}))
 	require.Equal(t, map[string]int{"a": 3, "b": 3, "c": 4}, g.count(t, anything))
@@ -400,7 +401,7 @@ func testLife(t *testing.T, g *ground) {
 
 	// As percentages, and through the scale subresource. A rollback finds the old revision again.
 	g.change(t, func(s *appsv1beta1.UnitedDeploymentSpec) {
-		s.Topology.Subsets[0].Replicas = ptr.To(intstr.FromString("50%"))
+		s.Topology.Subsets[0].Replicas = new(intstr.FromString("50%"))
 		s.Template.CloneSetTemplate.Spec.Template.Spec.Containers[0].Image = "app:1"
 	})
 	g.await(t, rested)
@@ -429,9 +430,10 @@ func testLife(t *testing.T, g *ground) {
 }
 
 func testElastic(t *testing.T, g *ground) {
+	t.Helper()
 	g.make(t, g.web(6,
-		part{Name: "a", MinReplicas: ptr.To(intstr.FromInt32(2)), MaxReplicas: ptr.To(intstr.FromInt32(4))},
-		part{Name: "b", MinReplicas: ptr.To(intstr.FromInt32(1))}, part{Name: "c"}))
+		part{Name: "a", MinReplicas: new(intstr.FromInt32(2)), MaxReplicas: new(intstr.FromInt32(4))},
+		part{Name: "b", MinReplicas: new(intstr.FromInt32(1))}, part{Name: "c"}))
 	require.Equal(t, map[string]int{"a": 4, "b": 2}, g.count(t, anything), "c gets nothing while b may take all")
 	g.change(t, func(s *appsv1beta1.UnitedDeploymentSpec) {
 		s.Replicas = ptr.To[int32](2)
@@ -442,7 +444,8 @@ func testElastic(t *testing.T, g *ground) {
 }
 
 func testDeployment(t *testing.T, g *ground) {
-	ud := g.web(5, part{Name: "a", Replicas: ptr.To(intstr.FromInt32(2))}, part{Name: "b"})
+	t.Helper()
+	ud := g.web(5, part{Name: "a", Replicas: new(intstr.FromInt32(2))}, part{Name: "b"})
 	c := ud.Spec.Template.CloneSetTemplate
 	ud.Spec.Template = appsv1beta1.SubsetTemplate{DeploymentTemplate: &appsv1beta1.DeploymentTemplateSpec{
 		ObjectMeta: c.ObjectMeta, Spec: appsv1.DeploymentSpec{Selector: c.Spec.Selector, Template: c.Spec.Template},
@@ -458,7 +461,8 @@ func testDeployment(t *testing.T, g *ground) {
 }
 
 func testStatefulSet(t *testing.T, g *ground) {
-	ud := g.web(5, part{Name: "a", Replicas: ptr.To(intstr.FromInt32(2))}, part{Name: "b"})
+	t.Helper()
+	ud := g.web(5, part{Name: "a", Replicas: new(intstr.FromInt32(2))}, part{Name: "b"})
 	c := ud.Spec.Template.CloneSetTemplate
 	ud.Spec.Template = appsv1beta1.SubsetTemplate{StatefulSetTemplate: &appsv1beta1.StatefulSetTemplateSpec{
 		ObjectMeta: c.ObjectMeta, Spec: appsv1.StatefulSetSpec{Selector: c.Spec.Selector, Template: c.Spec.Template, ServiceName: "web"},
@@ -488,6 +492,7 @@ func testStatefulSet(t *testing.T, g *ground) {
 }
 
 func testComeAndGo(t *testing.T, g *ground) {
+	t.Helper()
 	g.make(t, g.web(4, part{Name: "a"}, part{Name: "b"}))
 	g.change(t, func(s *appsv1beta1.UnitedDeploymentSpec) { s.Topology.Subsets = []part{{Name: "b"}, {Name: "c"}} })
 	g.await(t, rested)
@@ -516,6 +521,7 @@ func testComeAndGo(t *testing.T, g *ground) {
 }
 
 func testWebhook(t *testing.T, g *ground) {
+	t.Helper()
 	ud := g.web(1, part{Name: "a"})
 	ud.Spec.Replicas, ud.Spec.UpdateStrategy.Type = nil, ""
 	require.NoError(t, g.Create(t.Context(), ud))
@@ -531,7 +537,7 @@ func testWebhook(t *testing.T, g *ground) {
 	}{
 		"a sum that can't be": {
 			func(ud *object) {
-				ud.Spec.Topology.Subsets = []part{{Name: "a", Replicas: ptr.To(intstr.FromInt32(9))}, {Name: "b"}}
+				ud.Spec.Topology.Subsets = []part{{Name: "a", Replicas: new(intstr.FromInt32(9))}, {Name: "b"}}
 			},
 			"spec.topology.subsets: Invalid value: 9: subsets ask for 9 replicas, more than spec.replicas (4)",
 		},
@@ -579,6 +585,7 @@ func testWebhook(t *testing.T, g *ground) {
 }
 
 func testFederated(t *testing.T, g *ground) {
+	t.Helper()
 	began := clock.RealClock{}.Now()
 	require.NoError(t, g.Create(t.Context(), g.web(2, part{Name: "a", Cluster: "east"})))
 	require.Never(t, func() bool { return len(g.writes(t, began)) > 0 }, 3*time.Second, poll)
@@ -587,6 +594,7 @@ func testFederated(t *testing.T, g *ground) {
 }
 
 func testDrift(t *testing.T, g *ground) {
+	t.Helper()
 	g.make(t, g.web(2, part{Name: "a"}))
 	set := g.cloneSets(t)["a"]
 	require.NoError(t, g.Patch(t.Context(), set, client.RawPatch(types.MergePatchType,

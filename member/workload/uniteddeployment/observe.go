@@ -38,14 +38,14 @@ type observed struct {
 // errGone says that there is nothing to do: the object is gone, or being deleted and its workloads with it, or a hub's.
 var errGone = errors.New("the UnitedDeployment is gone")
 
-// errNotYet says that the cache is older than our own last writes. A watch event will come.
-type errNotYet struct{ wait expect.Wait }
+// notYetError says that the cache is older than our own last writes. A watch event will come.
+type notYetError struct{ wait expect.Wait }
 
-func (e errNotYet) Error() string { return e.wait.String() }
+func (e notYetError) Error() string { return e.wait.String() }
 
 // settle turns what ends a pass at observe into what Reconcile returns.
 func settle(ctx context.Context, err error) (ctrl.Result, error) {
-	var notYet errNotYet
+	var notYet notYetError
 	switch {
 	case errors.Is(err, errGone):
 		return ctrl.Result{}, nil
@@ -85,7 +85,7 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 		}
 		r.Expect.Forget(ud.UID)
 	} else if wait.Count > 0 {
-		return observed{}, errNotYet{wait}
+		return observed{}, notYetError{wait}
 	}
 	var err error
 	o.wanted, err = wantedRevision(&ud)

@@ -145,7 +145,7 @@ func (w *work) sortOut(o observed, k kind) map[string]*child {
 		case !wanted[c.subset]:
 			reason, why = reasonRemoved, fmt.Sprintf("there is no subset %q", c.subset)
 		case c.kind != k.Kind:
-			reason, why = reasonKind, fmt.Sprintf("the template asks for a %s", k.Kind)
+			reason, why = reasonKind, "the template asks for a "+k.Kind
 		case first != nil:
 			reason, why = reasonDuplicate, fmt.Sprintf("%s is the workload of subset %s", first.GetName(), c.subset)
 		default:
@@ -198,7 +198,7 @@ func (t *target) decide(ud *appsv1beta1.UnitedDeployment, s *appsv1beta1.Subset,
 		t.create, t.reason, t.why = want, reasonMissing, fmt.Sprintf("%d replicas", t.replicas)
 		return
 	case t.child.GetDeletionTimestamp() != nil:
-		t.reason, t.why = reasonTerminating, fmt.Sprintf("%s is being deleted", t.child.GetName())
+		t.reason, t.why = reasonTerminating, t.child.GetName()+" is being deleted"
 		return
 	}
 	another := !revision.Same(t.child.revision, revisionName)

@@ -172,7 +172,7 @@ func story(w work) string {
 	return b.String()
 }
 
-func number(s string) *intstr.IntOrString { return ptr.To(intstr.Parse(s)) }
+func number(s string) *intstr.IntOrString { return new(intstr.Parse(s)) }
 
 // stories are worlds and what is done about them.
 func stories() []struct {
@@ -188,19 +188,22 @@ func stories() []struct {
 		make func(*testing.T) observed
 	}{
 		{"a new object gets its revision and a workload for each subset", func(t *testing.T) observed {
+			t.Helper()
 			o := observed{ud: web("a", "b", "c")}
 			o.renew(t)
 			return o
 		}},
-		{"at rest nothing is done", func(t *testing.T) observed { return world(t, web("a", "b", "c")) }},
-		{"at rest nothing is done with Deployments", func(t *testing.T) observed { return world(t, asDeployment(web("a", "b"))) }},
-		{"at rest nothing is done with StatefulSets", func(t *testing.T) observed { return world(t, asStatefulSet(web("a", "b"))) }},
+		{"at rest nothing is done", func(t *testing.T) observed { t.Helper(); return world(t, web("a", "b", "c")) }},
+		{"at rest nothing is done with Deployments", func(t *testing.T) observed { t.Helper(); return world(t, asDeployment(web("a", "b"))) }},
+		{"at rest nothing is done with StatefulSets", func(t *testing.T) observed { t.Helper(); return world(t, asStatefulSet(web("a", "b"))) }},
 		{"a scale changes the numbers that differ", func(t *testing.T) observed {
+			t.Helper()
 			o := world(t, web("a", "b", "c"))
 			o.ud.Spec.Replicas = ptr.To[int32](11)
 			return o
 		}},
 		{"subsets are filled in their order between minimum and maximum", func(t *testing.T) observed {
+			t.Helper()
 			ud := web("a", "b")
 			ud.Spec.Topology.Subsets[0].MinReplicas, ud.Spec.Topology.Subsets[0].MaxReplicas = number("2"), number("40%")
 			o := observed{ud: ud}
@@ -208,6 +211,7 @@ func stories() []struct {
 			return o
 		}},
 		{"numbers that do not add up change nothing", func(t *testing.T) observed {
+			t.Helper()
 			ud := web("a", "b")
 			ud.Spec.Topology.Subsets[0].Replicas, ud.Spec.Topology.Subsets[1].Replicas = number("6"), number("4")
 			o := world(t, ud)
@@ -215,6 +219,7 @@ func stories() []struct {
 			return o
 		}},
 		{"replicas that no subset may take are told", func(t *testing.T) observed {
+			t.Helper()
 			ud := web("a")
 			ud.Spec.Topology.Subsets[0].MaxReplicas = number("4")
 			o := observed{ud: ud}
@@ -222,6 +227,7 @@ func stories() []struct {
 			return o
 		}},
 		{"a new template goes to each subset with its partition", func(t *testing.T) observed {
+			t.Helper()
 			o := world(t, web("a", "b", "c"))
 			image(o.ud, "app:2")
 			o.ud.Spec.UpdateStrategy.ManualUpdate.Partitions = map[string]int32{"a": 2, "b": 100}
@@ -229,16 +235,19 @@ func stories() []struct {
 			return o
 		}},
 		{"a partition alone is a change of numbers", func(t *testing.T) observed {
+			t.Helper()
 			o := world(t, web("a", "b"))
 			o.ud.Spec.UpdateStrategy.ManualUpdate.Partitions = map[string]int32{"a": 2}
 			return o
 		}},
 		{"a Deployment keeps no pods at the old revision", func(t *testing.T) observed {
+			t.Helper()
 			o := world(t, asDeployment(web("a")))
 			o.ud.Spec.UpdateStrategy.ManualUpdate.Partitions = map[string]int32{"a": 2}
 			return o
 		}},
 		{"a template that went back brings the old revision to the front", func(t *testing.T) observed {
+			t.Helper()
 			o := world(t, web("a"))
 			newer := o.history[0].DeepCopy()
 			newer.Name, newer.Revision, newer.Data.Raw = "web-newer", 2, []byte(`{}`)
@@ -246,11 +255,13 @@ func stories() []struct {
 			return o
 		}},
 		{"another patch is written", func(t *testing.T) observed {
+			t.Helper()
 			o := world(t, web("a", "b"))
 			o.ud.Spec.Topology.Subsets[1].Patch = &runtime.RawExtension{Raw: []byte(`{"metadata":{"labels":{"tier":"x"}}}`)}
 			return o
 		}},
 		{"a patch that does not fit stops its own subset only", func(t *testing.T) observed {
+			t.Helper()
 			ud := web("a", "b")
 			ud.Spec.Topology.Subsets[0].Patch = &runtime.RawExtension{Raw: []byte(`{"spec":{"containers":"none"}}`)}
 			o := observed{ud: ud}
@@ -258,6 +269,7 @@ func stories() []struct {
 			return o
 		}},
 		{"what somebody else changed is put back", func(t *testing.T) observed {
+			t.Helper()
 			o := world(t, web("a", "b"))
 			set := o.children[0].workload.(*appsv1beta1.CloneSet)
 			set.Spec.Template.Spec.Containers[0].Image = "app:evil"
@@ -265,6 +277,7 @@ func stories() []struct {
 			return o
 		}},
 		{"what the apiserver or others added stays", func(t *testing.T) observed {
+			t.Helper()
 			o := world(t, web("a", "b"))
 			set := o.children[0].workload.(*appsv1beta1.CloneSet)
 			set.Spec.RevisionHistoryLimit = ptr.To[int32](10)
@@ -274,46 +287,54 @@ func stories() []struct {
 			return o
 		}},
 		{"a subset that is gone loses its workload", func(t *testing.T) observed {
+			t.Helper()
 			o := world(t, web("a", "b"))
 			o.ud.Spec.Topology.Subsets = o.ud.Spec.Topology.Subsets[:1]
 			return o
 		}},
 		{"of two workloads of a subset the older stays", func(t *testing.T) observed {
+			t.Helper()
 			o := world(t, web("a"))
 			o.add(cloneSets(), o.children[0].workload, "web-a-younger", 7)
 			slices.Reverse(o.children)
 			return o
 		}},
 		{"a workload that is being deleted gives way to another one", func(t *testing.T) observed {
+			t.Helper()
 			o := world(t, web("a"))
 			o.add(cloneSets(), o.children[0].workload, "web-a-younger", 7)
 			o.children[0].SetDeletionTimestamp(&metav1.Time{Time: start})
 			return o
 		}},
 		{"the only workload of a subset is waited for when it is being deleted", func(t *testing.T) observed {
+			t.Helper()
 			o := world(t, web("a", "b"))
 			o.children[0].SetDeletionTimestamp(&metav1.Time{Time: start})
 			return o
 		}},
 		{"another kind of workload replaces the former", func(t *testing.T) observed {
+			t.Helper()
 			o := world(t, web("a", "b"))
 			asDeployment(o.ud)
 			o.renew(t)
 			return o
 		}},
 		{"a strategy that is not served stops all", func(t *testing.T) observed {
+			t.Helper()
 			o := world(t, web("a"))
 			o.ud.Spec.Topology.ScheduleStrategy.Type = appsv1beta1.ScheduleAdaptive
 			o.ud.Spec.Replicas = ptr.To[int32](20)
 			return o
 		}},
 		{"a template that is not served stops all", func(t *testing.T) observed {
+			t.Helper()
 			o := observed{ud: web("a")}
 			o.ud.Spec.Template = appsv1beta1.SubsetTemplate{AdvancedStatefulSetTemplate: &appsv1beta1.AdvancedStatefulSetTemplateSpec{}}
 			o.renew(t)
 			return o
 		}},
 		{"old revisions beyond the limit go, but for those in use", func(t *testing.T) observed {
+			t.Helper()
 			o := world(t, web("a", "b"))
 			o.ud.Spec.RevisionHistoryLimit = ptr.To[int32](1)
 			o.ud.Status.CurrentRevision = "web-r2"
@@ -531,7 +552,7 @@ func TestStuckPods(t *testing.T) {
 				tt.change(&o)
 				o.renew(t)
 				label = o.wanted.Name
-				o.children[0].workload.GetLabels()[keys.SubsetRevision] = label
+				o.children[0].GetLabels()[keys.SubsetRevision] = label
 				o.children[0].revision = label
 				o.history = []*appsv1.ControllerRevision{o.wanted}
 			}

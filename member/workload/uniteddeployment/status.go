@@ -38,7 +38,7 @@ const messageLimit = 512
 func status(o observed, w work, d done, now time.Time) (appsv1beta1.UnitedDeploymentStatus, []event.Event) {
 	s := *o.ud.Status.DeepCopy()
 	if d.collided {
-		s.CollisionCount = ptr.To(ptr.Deref(s.CollisionCount, 0) + 1)
+		s.CollisionCount = new(ptr.Deref(s.CollisionCount, 0) + 1)
 		return s, nil
 	}
 	s.LabelSelector = metav1.FormatLabelSelector(o.ud.Spec.Selector)

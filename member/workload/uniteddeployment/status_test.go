@@ -122,6 +122,10 @@ func TestStatusOfANewObject(t *testing.T) {
 func TestStatusOfFailures(t *testing.T) {
 	t.Parallel()
 	boom := errors.New("boom")
+	resting := func(t *testing.T) observed {
+		t.Helper()
+		return world(t, web("a", "b"))
+	}
 	type verdicts struct{ failure, provisioned, updated string } // reasons
 	tests := []struct {
 		name     string
@@ -133,55 +137,56 @@ func TestStatusOfFailures(t *testing.T) {
 		event    string // its reason
 	}{
 		{
-			name: "at rest there is no failure and no event", make: func(t *testing.T) observed { return world(t, web("a", "b")) },
+			name: "at rest there is no failure and no event", make: resting,
 			change: func(*work, *done) {}, want: verdicts{"", "AllSubsets", "AllSubsets"}, observed: true,
 		},
 		{
-			name: "a failed write", make: func(t *testing.T) observed { return world(t, web("a", "b")) },
+			name: "a failed write", make: resting,
 			change: func(_ *work, d *done) { d.write = errors.Join(boom, boom) }, want: verdicts{"Error", "AllSubsets", "Error"},
 			message: "boom; boom", event: ReasonFailedUpdateSubset,
 		},
 		{
-			name: "a subset without a workload", make: func(t *testing.T) observed { return world(t, web("a", "b")) },
+			name: "a subset without a workload", make: resting,
 			change: func(_ *work, d *done) { delete(d.children, "b"); d.write = boom }, want: verdicts{"Error", "Waiting", "Error"},
 			message: "boom", event: ReasonFailedUpdateSubset,
 		},
 		{
-			name: "a workload that is being deleted", make: func(t *testing.T) observed { return world(t, web("a", "b")) },
+			name: "a workload that is being deleted", make: resting,
 			change: func(_ *work, d *done) { d.children["a"].SetDeletionTimestamp(&metav1.Time{Time: now}) },
 			want:   verdicts{"", "Waiting", "AllSubsets"},
 		},
 		{
-			name: "a write that came too late", make: func(t *testing.T) observed { return world(t, web("a", "b")) },
+			name: "a write that came too late", make: resting,
 			change: func(_ *work, d *done) { d.late = true }, want: verdicts{"", "AllSubsets", "AllSubsets"},
 		},
 		{
-			name: "a workload too much that stays", make: func(t *testing.T) observed { return world(t, web("a", "b")) },
+			name: "a workload too much that stays", make: resting,
 			change: func(_ *work, d *done) { d.remove = boom }, want: verdicts{"Error", "Error", "AllSubsets"},
 			message: "boom", event: ReasonFailedUpdateSubset,
 		},
 		{
-			name: "a duplicate that stays", make: func(t *testing.T) observed { return world(t, web("a", "b")) },
+			name: "a duplicate that stays", make: resting,
 			change: func(_ *work, d *done) { d.duplicates = boom }, want: verdicts{"Error", "Error", "AllSubsets"},
 			message: "boom", event: ReasonFailedDeleteDuplicatedSubsets,
 		},
 		{
-			name: "a revision that can't be written", make: func(t *testing.T) observed { return world(t, web("a", "b")) },
+			name: "a revision that can't be written", make: resting,
 			change: func(_ *work, d *done) { d.revision = boom }, want: verdicts{"Error", "AllSubsets", "Error"},
 			message: "boom", event: ReasonFailedRevisionProvision,
 		},
 		{
-			name: "a patch that does not fit", make: func(t *testing.T) observed { return world(t, web("a", "b")) },
+			name: "a patch that does not fit", make: resting,
 			change: func(_ *work, d *done) { d.render = boom }, want: verdicts{"Error", "AllSubsets", "Error"},
 			message: "boom", event: ReasonFailedUpdateSubset,
 		},
 		{
-			name: "housekeeping that failed", make: func(t *testing.T) observed { return world(t, web("a", "b")) },
+			name: "housekeeping that failed", make: resting,
 			change: func(_ *work, d *done) { d.rest = boom }, want: verdicts{"Error", "AllSubsets", "AllSubsets"},
 			message: "boom", event: ReasonFailedUpdateSubset,
 		},
 		{
 			name: "numbers that do not add up count as acted on", make: func(t *testing.T) observed {
+				t.Helper()
 				ud := web("a", "b")
 				ud.Spec.Topology.Subsets[0].Replicas, ud.Spec.Topology.Subsets[1].Replicas = number("6"), number("4")
 				o := world(t, ud)
@@ -194,6 +199,7 @@ func TestStatusOfFailures(t *testing.T) {
 		},
 		{
 			name: "replicas that no subset may take", make: func(t *testing.T) observed {
+				t.Helper()
 				ud := web("a")
 				ud.Spec.Topology.Subsets[0].MaxReplicas = number("4")
 				return world(t, ud)
@@ -203,6 +209,7 @@ func TestStatusOfFailures(t *testing.T) {
 		},
 		{
 			name: "what is not served", make: func(t *testing.T) observed {
+				t.Helper()
 				o := world(t, web("a"))
 				o.ud.Spec.Topology.ScheduleStrategy.Type = appsv1beta1.ScheduleAdaptive
 				return o
