@@ -284,7 +284,8 @@ func validateNumbers(ud *appsv1beta1.UnitedDeployment, path *field.Path) field.E
 	subsets := ud.Spec.Topology.Subsets
 	total := int(ptr.Deref(ud.Spec.Replicas, DefaultReplicas))
 	var faults field.ErrorList
-	elastic, named, sum, bounded := Elastic(ud), 0, 0, 0
+	elastic, sum, percent, bounded := Elastic(ud), 0, 0, 0
+	asks := make([]spread.Subset, 0, len(subsets))
 	for i := range subsets {
 		s, at := &subsets[i], path.Index(i)
 		var found field.ErrorList
@@ -292,7 +293,10 @@ func validateNumbers(ud *appsv1beta1.UnitedDeployment, path *field.Path) field.E
 		least := readNumber(s.MinReplicas, total, at.Child("minReplicas"), &found)
 		most := readNumber(s.MaxReplicas, total, at.Child("maxReplicas"), &found)
 		if s.Replicas != nil {
-			named, sum = named+1, sum+replicas
+			sum += replicas
+			if s.Replicas.Type == intstr.String {
+				percent += readNumber(s.Replicas, 100, at.Child("replicas"), &field.ErrorList{}) // Its faults are known.
+			}
 			if elastic {
 				found = append(found, field.Forbidden(at.Child("replicas"),
 					"subsets say either replicas or minReplicas and maxReplicas: use one of the two forms in all subsets"))
@@ -306,6 +310,7 @@ func validateNumbers(ud *appsv1beta1.UnitedDeployment, path *field.Path) field.E
 			}
 		}
 		faults = append(faults, found...)
+		asks = append(asks, spread.Subset{Name: s.Name, Replicas: s.Replicas})
 	}
 	replicas := field.NewPath("spec", "replicas")
 	if elastic && ud.Spec.Replicas == nil {
@@ -318,11 +323,14 @@ func validateNumbers(ud *appsv1beta1.UnitedDeployment, path *field.Path) field.E
 	if len(faults) > 0 || elastic || ud.Spec.Replicas == nil || total < 0 {
 		return faults
 	}
-	switch {
-	case sum > total:
+	switch contradict := spread.Divide(total, asks).Ineffective; {
+	case percent > 100: // With few replicas rounding may hide it; it would show at the next scale.
+		faults = append(faults, field.Invalid(path, fmt.Sprintf("%d%%", percent), fmt.Sprintf(
+			"percentages add up to %d%%: lower them to 100%% in all", percent)))
+	case contradict && sum > total:
 		faults = append(faults, field.Invalid(path, sum, fmt.Sprintf(
 			"subsets ask for %d replicas, more than spec.replicas (%d): lower them, or raise spec.replicas", sum, total)))
-	case named > 0 && named == len(subsets) && sum < total:
+	case contradict:
 		faults = append(faults, field.Invalid(path, sum, fmt.Sprintf(
 			"subsets ask for %d of %d replicas, and none is left to take the rest: remove replicas from one of them", sum, total)))
 	}
