@@ -101,8 +101,9 @@ func Up(ctx context.Context, o Options) (*Fleet, error) {
 
 // Down ends a fleet and removes all of it. One that does not exist is success.
 func Down(ctx context.Context, o Options) error {
-	var errs []error
-	for _, name := range []string{EastName, WestName, hubName} {
+	names := []string{EastName, WestName, hubName}
+	errs := make([]error, 0, len(names))
+	for _, name := range names {
 		done := func(error) {}
 		if o.Progress != nil {
 			done = o.Progress(name + ": down")

@@ -26,12 +26,12 @@ import (
 
 const (
 	// pushSecret is the name in e2e/examples/membercluster-push.yaml; its key is the API's default.
-	pushSecret    = "west-kubeconfig"
+	pushSecret    = "west-kubeconfig" //nolint:gosec // A name, no secret.
 	pushSecretKey = "value"
 	// agentAccount is who the hub is in a push member.
 	agentAccount = "flotilla-agent"
 	// credentialSecret is where a pull member keeps its certificate.
-	credentialSecret = "flotilla-hub-credential"
+	credentialSecret = "flotilla-hub-credential" //nolint:gosec // A name, no secret.
 	// certificateMargin is for how long a stored certificate must last to be gone on with.
 	certificateMargin = time.Hour
 )
@@ -159,7 +159,7 @@ func (f *Fleet) holdsCertificate(ctx context.Context) (bool, error) {
 		return false, nil
 	}
 	cert, err := x509.ParseCertificate(block.Bytes)
-	return err == nil && cert.NotAfter.After(Mark().Add(certificateMargin)), nil //nolint:nilerr // one that can't be read is none
+	return err == nil && cert.NotAfter.After(Mark().Add(certificateMargin)), nil
 }
 
 // Ticket is what a member needs to join by pull.
@@ -195,7 +195,7 @@ func (f *Fleet) Ticket(ctx context.Context, cluster string, flags ...string) (Ti
 // Plugin runs the kubectl plugin against the hub and returns its output.
 func (f *Fleet) Plugin(ctx context.Context, args ...string) (string, error) {
 	args = append([]string{"--kubeconfig=" + f.Hub.Lab.Kubeconfig}, args...)
-	cmd := exec.CommandContext(ctx, filepath.Join(f.Root, "bin", "kubectl-kruise"), args...) //nolint:gosec // our own plugin
+	cmd := exec.CommandContext(ctx, filepath.Join(f.Root, "bin", "kubectl-kruise"), args...)
 	var out, problem bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &problem
 	if err := cmd.Run(); err != nil {
@@ -211,12 +211,13 @@ func (f *Fleet) AwaitPhase(ctx context.Context, cluster string, phase fleetv1alp
 		if err := f.Hub.Client.Get(ctx, client.ObjectKey{Name: cluster}, mc); err != nil {
 			return false, err.Error()
 		}
-		why := fmt.Sprintf("member cluster %s is %s, not %s;", cluster, mc.Status.Phase, phase)
+		var why strings.Builder
+		fmt.Fprintf(&why, "member cluster %s is %s, not %s;", cluster, mc.Status.Phase, phase)
 		for _, cond := range mc.Status.Conditions {
 			if cond.Status != "True" {
-				why += fmt.Sprintf(" %s=%s (%s: %s)", cond.Type, cond.Status, cond.Reason, cond.Message)
+				fmt.Fprintf(&why, " %s=%s (%s: %s)", cond.Type, cond.Status, cond.Reason, cond.Message)
 			}
 		}
-		return mc.Status.Phase == phase, why + "; logs: " + f.Hub.Manager.Log()
+		return mc.Status.Phase == phase, why.String() + "; logs: " + f.Hub.Manager.Log()
 	})
 }

@@ -42,6 +42,9 @@ type Manager struct {
 // Log is the file of the manager's log.
 func (m *Manager) Log() string { return m.cluster.Lab.LogFile(m.Name) }
 
+// Cluster is the name of the cluster that the manager runs beside.
+func (m *Manager) Cluster() string { return m.cluster.Name }
+
 // Process returns the manager's process; the error is os.ErrNotExist when it was stopped.
 func (m *Manager) Process() (*lab.Process, error) { return lab.FindProcess(m.cluster.Lab.Dir, m.Name) }
 

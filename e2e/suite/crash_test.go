@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/e2e/fleet"
 )
 
@@ -38,6 +39,9 @@ func TestI09HubKilledAtRandomMomentsRestartsNothingAndThenRests(t *testing.T) {
 	killed(t, func() *fleet.Manager { return env.Hub.Manager })
 }
 
+// slow is a heartbeat that bears the time for which a manager that was killed keeps its Lease from the next one.
+var slow = fleetv1alpha1.Heartbeat{LeaseSeconds: 1, FailAfterSeconds: 40, RecoverAfterSeconds: 3}
+
 func TestI09AgentKilledAtRandomMomentsRestartsNothingAndThenRests(t *testing.T) {
 	killed(t, func() *fleet.Manager { return env.East.Manager })
 }
@@ -48,6 +52,7 @@ func killed(t *testing.T, which func() *fleet.Manager) {
 	t.Helper()
 	s := newScene(t)
 	moments := dice(t)
+	s.changeCluster("east", func(mc *fleetv1alpha1.MemberCluster) { mc.Spec.Heartbeat = slow })
 	s.create(united("web", 10, in("east", "60%"), in("west", "40%")))
 	s.settled("web", shares{"east": 6, "west": 4}, nil)
 	before, mark := s.census("web"), fleet.Mark()

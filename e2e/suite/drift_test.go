@@ -4,7 +4,6 @@ package suite
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"testing"
 
@@ -12,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
@@ -25,9 +25,10 @@ func TestDriftInAMemberIsPutBackAndReported(t *testing.T) {
 	before := s.census("web")
 
 	slice := s.slice(env.East, "web")
-	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"replicas": 5, "revisionHistoryLimit": 3}})
-	require.NoError(t, err)
-	require.NoError(t, env.East.Client.Patch(t.Context(), slice, client.RawPatch("application/merge-patch+json", patch)))
+	const note = "example.com/note"
+	slice.Spec.Replicas, slice.Spec.Topology.Subsets[0].Replicas = ptr.To(int32(5)), nil
+	slice.Annotations[note] = "mine"
+	require.NoError(t, env.East.Client.Update(t.Context(), slice))
 
 	s.until(func(context.Context) string {
 		if n := *s.slice(env.East, "web").Spec.Replicas; n != 2 {
@@ -43,7 +44,7 @@ func TestDriftInAMemberIsPutBackAndReported(t *testing.T) {
 		}
 		return fmt.Sprintf("the row does not report the drift, but %q", row.Status.Drift)
 	})
-	require.EqualValues(t, 3, *s.slice(env.East, "web").Spec.RevisionHistoryLimit, "what the hub does not set is left alone")
+	require.Equal(t, "mine", s.slice(env.East, "web").Annotations[note], "what the hub does not set is left alone")
 	s.settled("web", shares{"east": 2, "west": 2}, nil)
 	after := s.census("web")
 	for pod, what := range before {

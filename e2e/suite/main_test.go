@@ -26,7 +26,7 @@ var env *fleet.Fleet
 var heartbeat = fleetv1alpha1.Heartbeat{LeaseSeconds: 1, FailAfterSeconds: 4, RecoverAfterSeconds: 3}
 
 func TestMain(m *testing.M) {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM) //nolint:forbidigo,usetesting // no test runs yet
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM) //nolint:forbidigo // no test runs yet
 	code := run(ctx, m, os.Stderr)
 	stop()
 	os.Exit(code) //nolint:forbidigo // a TestMain ends its program
@@ -40,22 +40,22 @@ func run(ctx context.Context, m *testing.M, out io.Writer) int {
 	keep := os.Getenv("FLOTILLA_E2E_KEEP") != ""
 	if !keep {
 		if err := fleet.Down(ctx, o); err != nil { // What a killed run left.
-			fmt.Fprintln(out, err)
+			_, _ = fmt.Fprintln(out, err)
 			return 1
 		}
 	}
 	var err error
 	if env, err = fleet.Up(ctx, o); err != nil {
-		fmt.Fprintln(out, "bring up the fleet:", err)
+		_, _ = fmt.Fprintln(out, "bring up the fleet:", err)
 		return 1
 	}
 	code := m.Run()
 	if keep || code != 0 {
-		fmt.Fprintln(out, "the fleet stays up; \"go run ./e2e/lab down e2e-hub e2e-east e2e-west\" removes it")
+		_, _ = fmt.Fprintln(out, "the fleet stays up; \"go run ./e2e/lab down e2e-hub e2e-east e2e-west\" removes it")
 		return code
 	}
 	if err := env.Down(context.WithoutCancel(ctx)); err != nil {
-		fmt.Fprintln(out, err)
+		_, _ = fmt.Fprintln(out, err)
 		return 1
 	}
 	return code

@@ -47,11 +47,8 @@ type scene struct {
 // newScene prepares the fleet and a namespace, and cleans up at the end.
 func newScene(t *testing.T) *scene {
 	t.Helper()
-	name := strings.ToLower(strings.TrimPrefix(t.Name(), "Test"))
-	if len(name) > 40 {
-		name = name[:40]
-	}
-	s := &scene{T: t, ctx: t.Context(), namespace: strings.Trim(name, "-")}
+	name := strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(strings.TrimPrefix(t.Name(), "Test")))
+	s := &scene{T: t, ctx: t.Context(), namespace: strings.Trim(name[:min(len(name), 63)], "-")}
 	s.whole()
 	require.NoError(t, env.Namespace(s.ctx, s.namespace, nil))
 	t.Cleanup(s.end)
@@ -194,10 +191,23 @@ func (s *scene) remove(name string) {
 	s.gone(name)
 }
 
-// gone waits until an object of the hub and its rows are gone.
+// paused is the hub's mark on a cluster from which too many rows were to go at once.
+const paused = "fleet.kruise.io/withdrawals-paused"
+
+// gone waits until an object of the hub and its rows are gone. Tests delete more in a minute than the hub takes for no
+// accident, so it says that this is meant where the hub asks.
 func (s *scene) gone(name string) {
 	s.Helper()
 	s.until(func(ctx context.Context) string {
+		clusters := &fleetv1alpha1.MemberClusterList{}
+		if err := env.Hub.Client.List(ctx, clusters); err != nil {
+			return err.Error()
+		}
+		for _, mc := range clusters.Items {
+			if mc.Annotations[paused] != "" {
+				s.changeCluster(mc.Name, func(mc *fleetv1alpha1.MemberCluster) { delete(mc.Annotations, paused) })
+			}
+		}
 		ud := &appsv1beta1.UnitedDeployment{}
 		if err := env.Hub.Client.Get(ctx, s.key(name), ud); !apierrors.IsNotFound(err) {
 			return fmt.Sprintf("UnitedDeployment %s is still on the hub (%v)", name, err)

@@ -352,7 +352,7 @@ func TestI35NoCredentialIsInStatusEventsOrLogs(t *testing.T) {
 	var secrets []string
 	push := &corev1.Secret{}
 	require.NoError(t, env.Hub.Client.Get(t.Context(), client.ObjectKey{Namespace: fleet.Namespace, Name: "west-kubeconfig"}, push))
-	for _, line := range strings.Split(string(push.Data["value"]), "\n") {
+	for line := range strings.SplitSeq(string(push.Data["value"]), "\n") {
 		if _, token, found := strings.Cut(line, "token: "); found {
 			secrets = append(secrets, token)
 		}
@@ -380,7 +380,7 @@ func TestI35NoCredentialIsInStatusEventsOrLogs(t *testing.T) {
 	texts["the MemberClusters"] = string(text)
 	for place, text := range texts {
 		for _, secret := range secrets {
-			require.NotContains(t, text, secret, place) //nolint:testifylint // the point is that it does not show
+			require.NotContains(t, text, secret, place)
 		}
 	}
 }

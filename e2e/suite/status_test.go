@@ -44,7 +44,7 @@ func writers(t *testing.T, o client.Object) map[string][]string {
 	out := map[string][]string{}
 	for _, m := range o.GetManagedFields() {
 		set := &fieldpath.Set{}
-		require.NoError(t, set.FromJSON(strings.NewReader(string(m.FieldsV1.Raw))))
+		require.NoError(t, set.FromJSON(m.FieldsV1.GetRawReader()))
 		set.Leaves().Iterate(func(p fieldpath.Path) {
 			path := p.String()
 			if !slices.Contains(out[path], m.Manager) {

@@ -99,7 +99,7 @@ func TestI27InPlaceUpdateOfThirtyPodsKeepsToItsBudgetOfWrites(t *testing.T) {
 	s.quiet()
 
 	rows, source, pods := 0, 0, 0
-	for _, c := range s.writes(mark, fleet.Write.Ours) {
+	for _, c := range s.writes(mark, func(w fleet.Write) bool { return w.Ours() && w.Succeeded() }) {
 		t.Log(c)
 		switch {
 		case c.Cluster == "hub" && (c.Resource == "memberworks.fleet.kruise.io" || c.Resource == "memberworks.fleet.kruise.io/status"):
