@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/util/retry"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
@@ -72,7 +71,7 @@ func (b *bench) workloads(ctx context.Context) (string, error) {
 		Replicas: &b.pods,
 		Selector: &metav1.LabelSelector{MatchLabels: labels},
 		Strategy: appsv1.DeploymentStrategy{Type: appsv1.RollingUpdateDeploymentStrategyType, RollingUpdate: &appsv1.RollingUpdateDeployment{
-			MaxUnavailable: ptr.To(intstr.FromString("20%")), MaxSurge: ptr.To(intstr.FromInt32(0)),
+			MaxUnavailable: new(intstr.FromString("20%")), MaxSurge: new(intstr.FromInt32(0)),
 		}},
 		Template: corev1.PodTemplateSpec{
 			ObjectMeta: metav1.ObjectMeta{Labels: labels},
@@ -263,7 +262,7 @@ func (b *bench) hub(ctx context.Context) (string, error) {
 	ud := &appsv1beta1.UnitedDeployment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "fleet"},
 		Spec: appsv1beta1.UnitedDeploymentSpec{
-			Replicas: ptr.To(int32(fleetPods)), Selector: selector,
+			Replicas: new(int32(fleetPods)), Selector: selector,
 			Template: appsv1beta1.SubsetTemplate{CloneSetTemplate: &appsv1beta1.CloneSetTemplateSpec{
 				ObjectMeta: metav1.ObjectMeta{Labels: labels},
 				Spec: appsv1beta1.CloneSetSpec{

@@ -21,11 +21,11 @@ import (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM) //nolint:forbidigo // main begins the context
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := newCommand().ExecuteContext(ctx)
 	stop()
 	if err != nil {
-		os.Exit(1) //nolint:forbidigo // main ends the program
+		os.Exit(1)
 	}
 }
 
@@ -53,9 +53,9 @@ func newCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "%d CPUs, %s, simulated nodes.\n\n%s", runtime.NumCPU(), runtime.Version(), tables)
-			if keep {
-				return nil
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%d CPUs, %s, simulated nodes.\n\n%s", runtime.NumCPU(), runtime.Version(), tables)
+			if keep || err != nil {
+				return err
 			}
 			return f.Down(cmd.Context())
 		},

@@ -9,7 +9,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"os/signal"
 	"syscall"
@@ -23,11 +22,11 @@ import (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM) //nolint:forbidigo // main begins the context
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := newCommand().ExecuteContext(ctx)
 	stop()
 	if err != nil {
-		os.Exit(1) //nolint:forbidigo // main ends the program
+		os.Exit(1)
 	}
 }
 
@@ -68,7 +67,7 @@ func told(cmd *cobra.Command, err error) error {
 		err = errors.New("broken off; \"make demo\" goes on from here, \"make demo-down\" removes it")
 	}
 	if err != nil {
-		fmt.Fprintf(cmd.ErrOrStderr(), "\nFAILED: %v\n", err)
+		cmd.PrintErrf("\nFAILED: %v\n", err)
 	}
 	return err
 }

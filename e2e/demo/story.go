@@ -58,17 +58,20 @@ func (s *story) run(ctx context.Context) error {
 		{"The hub reports what the members run", s.report},
 	}
 	for i, step := range steps {
-		fmt.Fprintf(s.out, "\n== %d/%d  %s\n", i+1, len(steps), step.title)
+		s.say("\n== %d/%d  %s\n", i+1, len(steps), step.title)
 		start := s.clock.Now()
 		if err := step.do(ctx); err != nil {
 			return fmt.Errorf("step %d, %s:\n  %w\n%s", i+1, strings.ToLower(step.title[:1])+step.title[1:], err, s.logs())
 		}
-		fmt.Fprintf(s.out, "%7.1fs  done\n", s.clock.Since(start).Seconds())
+		s.say("%7.1fs  done\n", s.clock.Since(start).Seconds())
 	}
-	fmt.Fprintf(s.out, "\nAll %d steps came true in %.0f s.\n", len(steps), s.clock.Since(began).Seconds())
+	s.say("\nAll %d steps came true in %.0f s.\n", len(steps), s.clock.Since(began).Seconds())
 	s.goOn()
 	return nil
 }
+
+// say drops an error: the story goes on when nobody can read it.
+func (s *story) say(format string, args ...any) { _, _ = fmt.Fprintf(s.out, format, args...) }
 
 // bringUp builds what is not built, and brings up the fleet.
 func (s *story) bringUp(ctx context.Context) error {
@@ -98,7 +101,7 @@ func (s *story) joined(ctx context.Context) error {
 		if mc.Status.Phase != fleetv1alpha1.ClusterReady {
 			return fmt.Errorf("member cluster %s is %s", c.Name, mc.Status.Phase)
 		}
-		fmt.Fprintf(s.out, "          %s: %s, %s, Kubernetes %s\n", mc.Name, mc.Spec.Mode, mc.Status.Phase, mc.Status.KubernetesVersion)
+		s.say("          %s: %s, %s, Kubernetes %s\n", mc.Name, mc.Spec.Mode, mc.Status.Phase, mc.Status.KubernetesVersion)
 	}
 	return nil
 }
@@ -125,7 +128,7 @@ func (s *story) clean(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("delete the UnitedDeployment of an earlier run: %w", err)
 	}
-	fmt.Fprintln(s.out, "          removing the one of an earlier run")
+	s.say("          removing the one of an earlier run\n")
 	return fleet.Await(ctx, patience, func(ctx context.Context) (bool, string) {
 		for _, c := range s.fleet.Clusters() {
 			if err := c.Client.Get(ctx, client.ObjectKeyFromObject(ud), ud); !apierrors.IsNotFound(err) {
@@ -177,7 +180,7 @@ func (s *story) update(ctx context.Context) error {
 	if err := s.updatedPods(ctx, want); err != nil {
 		return err
 	}
-	fmt.Fprintln(s.out, "          the same 10 pods, each container restarted once")
+	s.say("          the same 10 pods, each container restarted once\n")
 	return nil
 }
 
@@ -246,7 +249,7 @@ func (s *story) report(ctx context.Context) error {
 			return fmt.Errorf("the hub reports %d ready pods in %s, where %d are", line.ReadyReplicas, line.Cluster, ready[line.Cluster])
 		}
 	}
-	fmt.Fprintf(s.out, "          %d replicas, %d ready, %d updated, revision %s everywhere\n",
+	s.say("          %d replicas, %d ready, %d updated, revision %s everywhere\n",
 		ud.Status.Replicas, ud.Status.ReadyReplicas, ud.Status.UpdatedReplicas, ud.Status.UpdatedRevision)
 	return nil
 }
@@ -341,7 +344,7 @@ func (s *story) logs() string {
 // goOn prints what to type next.
 func (s *story) goOn() {
 	kubectl := filepath.Join(s.fleet.Hub.Lab.Bin.Dir, "kubectl")
-	fmt.Fprintf(s.out, `
+	s.say(`
 The clusters go on running. To look around:
 
   export PATH=%s:%s:$PATH

@@ -58,7 +58,7 @@ func (t *table) print() {
 	if t.pending == "" {
 		return
 	}
-	fmt.Fprintf(t.out, "%7.1fs  %s\n", t.clock.Since(t.began).Seconds(), t.pending)
+	_, _ = fmt.Fprintf(t.out, "%7.1fs  %s\n", t.clock.Since(t.began).Seconds(), t.pending)
 	t.shown, t.shownAt, t.pending = t.pending, t.clock.Now(), ""
 }
 
@@ -77,7 +77,7 @@ func (t *table) redraw(ud *appsv1beta1.UnitedDeployment) {
 	for _, s := range ud.Status.SubsetStatuses {
 		row("          %-10s %-10s %8d %8d %8d %10d  %s", s.Cluster, s.Name, s.Replicas, s.ReadyReplicas, s.UpdatedReplicas, s.AvailableReplicas, s.Reason)
 	}
-	fmt.Fprint(t.out, b.String())
+	_, _ = fmt.Fprint(t.out, b.String())
 }
 
 // close shows what was last.

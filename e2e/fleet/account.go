@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
-	"k8s.io/utils/ptr"
 )
 
 // tokenLife is longer than anybody keeps a lab up.
@@ -21,7 +20,7 @@ func (c *Cluster) Token(ctx context.Context, namespace, account string, life tim
 	sa := &corev1.ServiceAccount{}
 	sa.Namespace, sa.Name = namespace, account
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
-		ExpirationSeconds: ptr.To(int64(life.Seconds())),
+		ExpirationSeconds: new(int64(life.Seconds())),
 	}}
 	if err := c.Client.SubResource("token").Create(ctx, sa, request); err != nil {
 		return "", fmt.Errorf("%s: request token of account %s/%s: %w", c.Name, namespace, account, err)

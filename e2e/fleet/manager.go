@@ -142,7 +142,7 @@ func get(ctx context.Context, url string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer answer.Body.Close()
+	defer func() { _ = answer.Body.Close() }()
 	body, err := io.ReadAll(answer.Body)
 	if err == nil && answer.StatusCode != http.StatusOK {
 		err = errors.New(answer.Status)

@@ -24,11 +24,11 @@ import (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM) //nolint:forbidigo // main begins the context
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := newCommand().ExecuteContext(ctx)
 	stop()
 	if err != nil {
-		os.Exit(1) //nolint:forbidigo // main ends the program
+		os.Exit(1)
 	}
 }
 
@@ -69,8 +69,8 @@ run and adds missing nodes; ports, certificates and data stay.`,
 			if err != nil {
 				return err
 			}
-			fmt.Fprintln(cmd.OutOrStdout(), c.Kubeconfig)
-			return nil
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), c.Kubeconfig)
+			return err
 		},
 	}
 	cmd.Flags().StringVar(&cfg.Nodes, "nodes", "", "simulated nodes, as kwok:N; each holds 110 pods")
@@ -127,14 +127,15 @@ func newList() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			// It writes when it is flushed, and tells of errors then.
 			out := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 8, 3, ' ', 0)
-			fmt.Fprintln(out, "NAME\tSTATUS\tSERVER\tKUBECONFIG")
+			_, _ = fmt.Fprintln(out, "NAME\tSTATUS\tSERVER\tKUBECONFIG")
 			for _, c := range clusters {
 				status := "up"
 				if missing := c.Missing(); len(missing) > 0 {
 					status = "without " + strings.Join(missing, ", ")
 				}
-				fmt.Fprintf(out, "%s\t%s\t%s\t%s\n", c.Name, status, c.ServerURL, c.Kubeconfig)
+				_, _ = fmt.Fprintf(out, "%s\t%s\t%s\t%s\n", c.Name, status, c.ServerURL, c.Kubeconfig)
 			}
 			return out.Flush()
 		},
@@ -151,8 +152,8 @@ func newKubeconfig() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			fmt.Fprintln(cmd.OutOrStdout(), c.Kubeconfig)
-			return nil
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), c.Kubeconfig)
+			return err
 		},
 	}
 }
@@ -182,7 +183,10 @@ func newLogs() *cobra.Command {
 				if !p.Alive() {
 					state = "ended"
 				}
-				fmt.Fprintf(cmd.OutOrStdout(), "==> %s (%s): %s\n%s\n\n", p.Name, state, p.Log, p.LogTail(tailLines))
+				_, err := fmt.Fprintf(cmd.OutOrStdout(), "==> %s (%s): %s\n%s\n\n", p.Name, state, p.Log, p.LogTail(tailLines))
+				if err != nil {
+					return err
+				}
 			}
 			return nil
 		},
@@ -197,7 +201,7 @@ func printLog(out io.Writer, c *lab.Cluster, process string) error {
 	if err != nil {
 		return fmt.Errorf("read log: %w", err)
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }()
 	if _, err := io.Copy(out, f); err != nil {
 		return fmt.Errorf("read log: %w", err)
 	}
@@ -216,8 +220,8 @@ func newBuild() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			fmt.Fprintln(cmd.OutOrStdout(), bin.Dir)
-			return nil
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), bin.Dir)
+			return err
 		},
 	}
 }

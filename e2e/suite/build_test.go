@@ -6,7 +6,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/utils/ptr"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 )
@@ -31,7 +30,7 @@ func united(name string, replicas int32, subsets ...appsv1beta1.Subset) *appsv1b
 					Selector: selector,
 					UpdateStrategy: appsv1beta1.CloneSetUpdateStrategy{RollingUpdate: &appsv1beta1.CloneSetRollingUpdateStrategy{
 						PodUpdatePolicy: appsv1beta1.PodInPlaceIfPossible,
-						MaxUnavailable:  ptr.To(intstr.FromString("50%")),
+						MaxUnavailable:  new(intstr.FromString("50%")),
 					}},
 					Template: corev1.PodTemplateSpec{
 						ObjectMeta: metav1.ObjectMeta{Labels: labels},
@@ -48,7 +47,7 @@ func united(name string, replicas int32, subsets ...appsv1beta1.Subset) *appsv1b
 func in(cluster, share string) appsv1beta1.Subset {
 	s := appsv1beta1.Subset{Name: cluster, Cluster: cluster}
 	if share != "" {
-		s.Replicas = ptr.To(intstr.Parse(share))
+		s.Replicas = new(intstr.Parse(share))
 	}
 	return s
 }
@@ -57,10 +56,10 @@ func in(cluster, share string) appsv1beta1.Subset {
 func between(cluster string, least, most int) appsv1beta1.Subset {
 	s := appsv1beta1.Subset{Name: cluster, Cluster: cluster}
 	if least >= 0 {
-		s.MinReplicas = ptr.To(intstr.FromInt(least))
+		s.MinReplicas = new(intstr.FromInt(least))
 	}
 	if most >= 0 {
-		s.MaxReplicas = ptr.To(intstr.FromInt(most))
+		s.MaxReplicas = new(intstr.FromInt(most))
 	}
 	return s
 }

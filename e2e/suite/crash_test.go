@@ -25,14 +25,14 @@ const kills = 4
 // dice is seeded by FLOTILLA_E2E_SEED, or by the clock.
 func dice(t *testing.T) *rand.Rand {
 	t.Helper()
-	seed := uint64(fleet.Mark().UnixNano()) //nolint:gosec // any bits will do
+	seed := uint64(fleet.Mark().UnixNano())
 	if text := os.Getenv("FLOTILLA_E2E_SEED"); text != "" {
 		var err error
 		seed, err = strconv.ParseUint(text, 10, 64)
 		require.NoError(t, err)
 	}
 	t.Logf("seed %d", seed)
-	return rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // moments of a test, no secret
+	return rand.New(rand.NewPCG(seed, 0))
 }
 
 func TestI09HubKilledAtRandomMomentsRestartsNothingAndThenRests(t *testing.T) {

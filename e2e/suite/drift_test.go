@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
@@ -26,7 +25,7 @@ func TestDriftInAMemberIsPutBackAndReported(t *testing.T) {
 
 	slice := s.slice(env.East, "web")
 	const note = "example.com/note"
-	slice.Spec.Replicas, slice.Spec.Topology.Subsets[0].Replicas = ptr.To(int32(5)), nil
+	slice.Spec.Replicas, slice.Spec.Topology.Subsets[0].Replicas = new(int32(5)), nil
 	slice.Annotations[note] = "mine"
 	require.NoError(t, env.East.Client.Update(t.Context(), slice))
 

@@ -29,7 +29,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
@@ -80,7 +79,7 @@ func (s *scene) cluster(name string) *fleetv1alpha1.MemberCluster {
 }
 
 // guest makes a MemberCluster for a member that does not exist, and removes it at the end.
-func (s *scene) guest(name string, accepted bool) *fleetv1alpha1.MemberCluster {
+func (s *scene) guest(name string, accepted bool) {
 	s.Helper()
 	mc := &fleetv1alpha1.MemberCluster{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -90,14 +89,13 @@ func (s *scene) guest(name string, accepted bool) *fleetv1alpha1.MemberCluster {
 	}
 	require.NoError(s, env.Hub.Client.Create(s.ctx, mc))
 	s.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(s.T.Context()), patience)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(s.Context()), patience)
 		defer cancel()
 		require.NoError(s, client.IgnoreNotFound(env.Hub.Client.Delete(ctx, mc)))
 		require.NoError(s, fleet.Await(ctx, patience, func(ctx context.Context) (bool, string) {
 			return apierrors.IsNotFound(env.Hub.Client.Get(ctx, client.ObjectKey{Name: name}, mc)), "member cluster " + name + " does not leave"
 		}))
 	})
-	return mc
 }
 
 func TestClusterThatIsNotAcceptedIsHeldOut(t *testing.T) {
@@ -168,7 +166,7 @@ func (r request) make(t *testing.T) *certificatesv1.CertificateSigningRequest {
 		ObjectMeta: metav1.ObjectMeta{Name: r.name},
 		Spec: certificatesv1.CertificateSigningRequestSpec{
 			Request:    pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}),
-			SignerName: r.signer, ExpirationSeconds: ptr.To(r.life), Usages: r.usages,
+			SignerName: r.signer, ExpirationSeconds: new(r.life), Usages: r.usages,
 		},
 	}
 	if !r.withoutIdentity {

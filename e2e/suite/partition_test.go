@@ -169,7 +169,7 @@ func TestI28GenerationIsObservedOnlyWhenEveryClusterAppliedIt(t *testing.T) {
 	require.NoError(t, env.West.Manager.Stop(t.Context()))
 	s.change("web", func(ud *appsv1beta1.UnitedDeployment) { *ud.Spec.Replicas = 4; image(ud, imageNew) })
 	s.until(func(context.Context) string {
-		if n := s.withImage(env.East, imageNew); n != 2 {
+		if n := s.updated(env.East); n != 2 {
 			return "east does not go on"
 		}
 		return ""

@@ -150,7 +150,7 @@ func (s *scene) create(ud *appsv1beta1.UnitedDeployment) *appsv1beta1.UnitedDepl
 }
 
 // get reads an object of the hub.
-func (s *scene) get(name string) *appsv1beta1.UnitedDeployment {
+func (s *scene) get(name string) *appsv1beta1.UnitedDeployment { //nolint:unparam // A scenario says which object it is about.
 	s.Helper()
 	ud := &appsv1beta1.UnitedDeployment{}
 	require.NoError(s, env.Hub.Client.Get(s.ctx, s.key(name), ud))
@@ -158,7 +158,7 @@ func (s *scene) get(name string) *appsv1beta1.UnitedDeployment {
 }
 
 // change updates an object of the hub.
-func (s *scene) change(name string, edit func(*appsv1beta1.UnitedDeployment)) {
+func (s *scene) change(name string, edit func(*appsv1beta1.UnitedDeployment)) { //nolint:unparam // As with get.
 	s.Helper()
 	require.NoError(s, retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		ud := &appsv1beta1.UnitedDeployment{}

@@ -15,7 +15,7 @@ import (
 )
 
 // apply applies an example into the test's namespace.
-func (s *scene) apply(c *fleet.Cluster, example string) *unstructured.Unstructured {
+func (s *scene) apply(c *fleet.Cluster, example string) {
 	s.Helper()
 	objects, err := c.ApplyFile(s.ctx, env.Example(example), func(o *unstructured.Unstructured) { o.SetNamespace(s.namespace) })
 	require.NoError(s, err)
@@ -23,7 +23,6 @@ func (s *scene) apply(c *fleet.Cluster, example string) *unstructured.Unstructur
 	if c == env.Hub {
 		s.objects = append(s.objects, objects[0].GetName())
 	}
-	return objects[0]
 }
 
 func TestReplicasAreSplitBySixtyAndFortyPercent(t *testing.T) {

@@ -26,12 +26,12 @@ func TestImageIsUpdatedInPlaceWithAPartitionPerSubset(t *testing.T) {
 	})
 	s.settled("web", all, shares{"east": 2, "west": 1})
 	require.Equal(t, before.uids(), s.census("web").uids())
-	require.Equal(t, 2, s.withImage(env.East, imageNew))
-	require.Equal(t, 1, s.withImage(env.West, imageNew))
+	require.Equal(t, 2, s.updated(env.East))
+	require.Equal(t, 1, s.updated(env.West))
 
 	s.change("web", func(ud *appsv1beta1.UnitedDeployment) { partitions(ud, map[string]int32{"west": 4, "east": 0}) })
 	s.settled("web", all, shares{"east": 6, "west": 1})
-	require.Equal(t, 1, s.withImage(env.West, imageNew), "a partition that grows takes no update back")
+	require.Equal(t, 1, s.updated(env.West), "a partition that grows takes no update back")
 
 	s.change("web", func(ud *appsv1beta1.UnitedDeployment) { partitions(ud, nil) })
 	ud := s.settled("web", all, nil)
@@ -43,12 +43,12 @@ func TestImageIsUpdatedInPlaceWithAPartitionPerSubset(t *testing.T) {
 	}
 }
 
-// withImage is how many pods have an image, in their spec and running.
-func (s *scene) withImage(c *fleet.Cluster, image string) int {
+// updated is how many pods have imageNew, in their spec and running.
+func (s *scene) updated(c *fleet.Cluster) int {
 	s.Helper()
 	n := 0
 	for _, p := range s.pods(c, "web") {
-		if p.Spec.Containers[0].Image == image && restarts(p) == 1 {
+		if p.Spec.Containers[0].Image == imageNew && restarts(p) == 1 {
 			n++
 		}
 	}
