@@ -87,7 +87,7 @@ const (
 // NewManager returns the defaults of the program name.
 func NewManager(name string) *Manager {
 	return &Manager{
-		Name: name, Namespace: "flotilla-system", QPS: 30, Burst: 50,
+		Name: name, Namespace: "flotilla-system", QPS: 300, Burst: 600,
 		LeaderElection: true, LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second,
 		MetricsAddr: ":8080", HealthAddr: ":8000",
 		CacheSyncTimeout: 2 * time.Minute, ShutdownTimeout: 30 * time.Second,
