@@ -31,8 +31,8 @@ func TestHelp(t *testing.T) {
 	require.Empty(t, cmp.Diff(string(want), out.String()), "run the test with -update if this is meant")
 }
 
+// The cases run one after the other: a manager sets the logger of klog, which belongs to the process.
 func TestBadFlagsEndBeforeAnythingStarts(t *testing.T) {
-	t.Parallel()
 	for _, tc := range []struct{ name, arg, want string }{
 		{"an unknown flag", "--nonsense", "unknown flag: --nonsense"},
 		{"an argument that is no flag", "start", "unknown command"},
@@ -41,7 +41,6 @@ func TestBadFlagsEndBeforeAnythingStarts(t *testing.T) {
 		{"a file that is not there", "--kubeconfig=absent", "read --kubeconfig=absent"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
 			cmd, err := command()
 			require.NoError(t, err)
 			cmd.SetArgs([]string{tc.arg})
