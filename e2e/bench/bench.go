@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -90,6 +91,9 @@ func (b *bench) workloads(ctx context.Context) (string, error) {
 	}
 	native := controller{process: lab.ControllerManager, users: []string{"deployment-controller", "replicaset-controller", "system:kube-controller-manager"}}
 	ours := controller{process: c.Manager.Name, users: []string{":" + fleet.Namespace + ":" + c.Manager.Name}}
+	if err := b.clear(ctx, c, "", set, deployment); err != nil { // What a run that was broken off left.
+		return "", err
+	}
 	var all []figures
 	for _, m := range []struct {
 		act    string
@@ -107,7 +111,7 @@ func (b *bench) workloads(ctx context.Context) (string, error) {
 			return b.change(ctx, c, set, func() { set.Spec.Template.Spec.Containers[0].Image = imageNew })
 		}, imageNew},
 	} {
-		if err := b.clear(ctx, c, m.object, set, deployment); err != nil {
+		if err := b.clear(ctx, c, m.object.GetName(), set, deployment); err != nil {
 			return "", err
 		}
 		f, err := b.measure(ctx, c, m.act, m.by, m.do, m.image)
@@ -138,38 +142,38 @@ func (b *bench) measure(ctx context.Context, c *fleet.Cluster, act string, by co
 	return f, err
 }
 
-func (b *bench) measured(ctx context.Context, c *fleet.Cluster, act string, by controller, do func(context.Context) error, image string) (figures, error) {
+func (b *bench) measured(ctx context.Context, c *fleet.Cluster, act string, by controller, do func(context.Context) error, image string) (f figures, err error) {
 	watch, err := newPodWatch(ctx, c)
 	if err != nil {
-		return figures{}, err
+		return f, err
 	}
-	defer watch.stop()
+	defer func() { err = errors.Join(err, watch.stop()) }()
 	process, err := lab.FindProcess(c.Lab.Dir, by.process)
 	if err != nil {
-		return figures{}, fmt.Errorf("find %s: %w", by.process, err)
+		return f, fmt.Errorf("find %s: %w", by.process, err)
 	}
 	before, err := usage(process.PID)
 	if err != nil {
-		return figures{}, err
+		return f, err
 	}
 	mark := fleet.Mark()
 	if err := do(ctx); err != nil {
-		return figures{}, fmt.Errorf("%s: %w", act, err)
+		return f, fmt.Errorf("%s: %w", act, err)
 	}
 	wall, err := watch.await(ctx, int(b.pods), image)
 	if err != nil {
-		return figures{}, fmt.Errorf("%s: %w", act, err)
+		return f, fmt.Errorf("%s: %w", act, err)
 	}
 	if err := b.quiet(ctx); err != nil {
-		return figures{}, err
+		return f, err
 	}
 	after, err := usage(process.PID)
 	if err != nil {
-		return figures{}, err
+		return f, err
 	}
 	writes, err := b.fleet.Writes(mark)
 	if err != nil {
-		return figures{}, err
+		return f, err
 	}
 	return figures{act: act, wall: wall, cpu: after.cpu - before.cpu, memory: after.peak, writes: fleet.Tally(writes, by.wrote)}, nil
 }
@@ -201,13 +205,13 @@ func (b *bench) change(ctx context.Context, c *fleet.Cluster, o client.Object, e
 	})
 }
 
-// clear removes the workloads that are not the one to measure, and waits until the cluster rests.
-func (b *bench) clear(ctx context.Context, c *fleet.Cluster, keep client.Object, all ...client.Object) error {
+// clear removes the workloads but one, and waits until the cluster rests.
+func (b *bench) clear(ctx context.Context, c *fleet.Cluster, keep string, all ...client.Object) error {
 	for _, o := range all {
-		if o == keep {
+		if o.GetName() == keep {
 			continue
 		}
-		if err := client.IgnoreNotFound(c.Client.Delete(ctx, o)); err != nil {
+		if err := client.IgnoreNotFound(c.Client.Delete(ctx, o, client.PropagationPolicy(metav1.DeletePropagationBackground))); err != nil {
 			return fmt.Errorf("remove %s: %w", o.GetName(), err)
 		}
 	}
@@ -217,7 +221,7 @@ func (b *bench) clear(ctx context.Context, c *fleet.Cluster, keep client.Object,
 			return false, err.Error()
 		}
 		left := slices.ContainsFunc(pods.Items, func(p corev1.Pod) bool {
-			return metav1.GetControllerOf(&p) == nil || !strings.HasPrefix(p.Name, keep.GetName())
+			return keep == "" || !strings.HasPrefix(p.Name, keep)
 		})
 		return !left, "pods of another measurement are left"
 	})
@@ -280,6 +284,12 @@ func (b *bench) hub(ctx context.Context) (string, error) {
 		},
 	}
 	h := b.fleet.Hub
+	if err := client.IgnoreNotFound(h.Client.Delete(ctx, ud)); err != nil {
+		return "", fmt.Errorf("remove the UnitedDeployment of a former run: %w", err)
+	}
+	if err := b.quiet(ctx); err != nil {
+		return "", err
+	}
 	var out strings.Builder
 	fmt.Fprintf(&out, "One UnitedDeployment of %d pods in one cluster: writes to the hub's apiserver by the hub and the agent.\n\n", fleetPods)
 	out.WriteString("| | resource | by | writes | bytes sent | bytes a write |\n|---|---|---|---:|---:|---:|\n")

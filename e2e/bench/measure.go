@@ -7,13 +7,14 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/watch"
+	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 
 	"github.com/flotilla-io/flotilla/e2e/fleet"
 )
@@ -64,53 +65,100 @@ func usage(pid int) (spent, error) {
 	return s, nil
 }
 
-// podWatch follows the pods of the namespace, so that waiting costs the apiserver next to nothing.
+// podWatch follows the pods of the namespace through an informer, which goes on where the apiserver ends a watch that
+// is too slow for a thousand pods at once, and which costs the apiserver next to nothing.
 type podWatch struct {
-	events watch.Interface
-	clock  clock.PassiveClock
-	pods   map[types.UID]*corev1.Pod
+	clock clock.PassiveClock
+	end   context.CancelFunc
+	ended chan error
+
+	mu      sync.Mutex
+	pods    map[types.UID]*corev1.Pod
+	changed chan struct{}
 }
 
 func newPodWatch(ctx context.Context, c *fleet.Cluster) (*podWatch, error) {
-	w, err := c.Client.Watch(ctx, &corev1.PodList{}, client.InNamespace(namespace))
+	pods, err := cache.New(c.Config, cache.Options{
+		Scheme: c.Client.Scheme(), DefaultNamespaces: map[string]cache.Config{namespace: {}}, DefaultTransform: cache.TransformStripManagedFields(),
+	})
 	if err != nil {
 		return nil, fmt.Errorf("watch pods: %w", err)
 	}
-	return &podWatch{events: w, clock: clock.RealClock{}, pods: map[types.UID]*corev1.Pod{}}, nil
+	informer, err := pods.GetInformer(ctx, &corev1.Pod{}, cache.BlockUntilSynced(false))
+	if err != nil {
+		return nil, fmt.Errorf("watch pods: %w", err)
+	}
+	w := &podWatch{clock: clock.RealClock{}, ended: make(chan error, 1), pods: map[types.UID]*corev1.Pod{}, changed: make(chan struct{}, 1)}
+	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    func(o any) { w.set(o, true) },
+		UpdateFunc: func(_, o any) { w.set(o, true) },
+		DeleteFunc: func(o any) {
+			if gone, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
+				o = gone.Obj
+			}
+			w.set(o, false)
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("watch pods: %w", err)
+	}
+	ctx, w.end = context.WithCancel(ctx)
+	go func() { w.ended <- pods.Start(ctx) }()
+	if !pods.WaitForCacheSync(ctx) {
+		return nil, errors.Join(errors.New("watch pods: no list came"), w.stop())
+	}
+	return w, nil
 }
 
-func (w *podWatch) stop() { w.events.Stop() }
+func (w *podWatch) stop() error {
+	w.end()
+	return <-w.ended
+}
+
+func (w *podWatch) set(o any, there bool) {
+	pod, ok := o.(*corev1.Pod)
+	if !ok {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.pods, pod.UID)
+	if there {
+		w.pods[pod.UID] = pod
+	}
+	select {
+	case w.changed <- struct{}{}:
+	default:
+	}
+}
 
 // await waits until exactly n pods are there, all ready with the image, and returns how long that took.
 func (w *podWatch) await(ctx context.Context, n int, image string) (time.Duration, error) {
 	began := w.clock.Now()
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	good := 0
 	for {
+		good, all := w.count(image)
+		if good == n && all == n {
+			return w.clock.Since(began), nil
+		}
 		select {
 		case <-ctx.Done():
 			return 0, fmt.Errorf("%d of %d pods are ready with image %s: %w", good, n, image, ctx.Err())
-		case e, open := <-w.events.ResultChan():
-			pod, ok := e.Object.(*corev1.Pod)
-			if !open || !ok {
-				return 0, errors.New("the watch of pods ended")
-			}
-			if old := w.pods[pod.UID]; old != nil && settled(old, image) {
-				good--
-			}
-			delete(w.pods, pod.UID)
-			if e.Type != watch.Deleted {
-				w.pods[pod.UID] = pod
-				if settled(pod, image) {
-					good++
-				}
-			}
-			if good == n && len(w.pods) == n {
-				return w.clock.Since(began), nil
-			}
+		case <-w.changed:
 		}
 	}
+}
+
+func (w *podWatch) count(image string) (good, all int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, p := range w.pods {
+		if settled(p, image) {
+			good++
+		}
+	}
+	return good, len(w.pods)
 }
 
 func settled(p *corev1.Pod, image string) bool {

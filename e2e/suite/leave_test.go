@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -37,7 +38,7 @@ func (s *scene) leave(c *fleet.Cluster, policy fleetv1alpha1.LeavePolicy, timeou
 	})
 }
 
-// forgotten holds that the hub keeps nothing of a member that left.
+// forgotten holds that the hub keeps nothing of a member that left, but the right to read its tombstone.
 func (s *scene) forgotten(cluster string) {
 	s.Helper()
 	s.until(func(ctx context.Context) string {
@@ -60,7 +61,9 @@ func count(list client.ObjectList) int {
 	case *rbacv1.ClusterRoleBindingList:
 		return len(l.Items)
 	case *rbacv1.RoleBindingList:
-		return len(l.Items)
+		return len(slices.DeleteFunc(l.Items, func(b rbacv1.RoleBinding) bool {
+			return b.Namespace == fleetv1alpha1.SystemNamespace && strings.HasPrefix(b.Name, fleetv1alpha1.TombstoneName(""))
+		}))
 	default:
 		return -1
 	}
