@@ -55,6 +55,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/admit"
 	"github.com/flotilla-io/flotilla/pkg/condition"
 	"github.com/flotilla-io/flotilla/pkg/link"
+	"github.com/flotilla-io/flotilla/pkg/testkit"
 	"github.com/flotilla-io/flotilla/pkg/testkit/lab"
 )
 
@@ -545,8 +546,9 @@ func TestIntegrationPullMember(t *testing.T) {
 		return h.Get(t.Context(), client.ObjectKeyFromObject(row), row) == nil &&
 			!row.DeletionTimestamp.IsZero() && row.Spec.Deletion == fleetv1alpha1.LeaveOrphan
 	}, settleTimeout, look)
-	controllerutil.RemoveFinalizer(row, keys.FleetRow) // as hub/row does when the agent has reported
-	require.NoError(t, h.Update(t.Context(), row))
+	testkit.Change(t, h.Client, row, func(w *fleetv1alpha1.MemberWork) {
+		controllerutil.RemoveFinalizer(w, keys.FleetRow) // as hub/row does when the agent has reported
+	})
 	require.NoError(t, report(t.Context(), east, "east", fleetv1alpha1.ConditionOwnedByThisHub, fleetv1alpha1.ConditionReleased))
 	h.awaitNothing(t, "east")
 	h.awaitGone(t, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "left-east-uid", Namespace: fleetv1alpha1.SystemNamespace}})
@@ -623,8 +625,8 @@ func TestIntegrationPushMember(t *testing.T) {
 	require.NoError(t, h.Create(t.Context(), secret))
 	h.awaitCredential(t, "west", ReasonKubeconfigRefused)
 
-	secret.Data["value"] = h.kubeconfig(t, token, nil)
-	require.NoError(t, h.Update(t.Context(), secret))
+	good := h.kubeconfig(t, token, nil)
+	testkit.Change(t, h.Client, secret, func(s *corev1.Secret) { s.Data["value"] = good })
 	h.awaitCredential(t, "west", ReasonKubeconfigValid)
 	h.awaitPhase(t, "west", fleetv1alpha1.ClusterReady)
 	system := &corev1.Namespace{}

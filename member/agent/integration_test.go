@@ -42,6 +42,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/condition"
 	"github.com/flotilla-io/flotilla/pkg/event"
 	"github.com/flotilla-io/flotilla/pkg/link"
+	"github.com/flotilla-io/flotilla/pkg/testkit"
 	"github.com/flotilla-io/flotilla/pkg/testkit/lab"
 )
 
@@ -128,8 +129,9 @@ func (f *fleet) join(t *testing.T, hubUID string, epoch int64) {
 		Spec:       fleetv1alpha1.MemberClusterSpec{Accepted: true, Heartbeat: fleetv1alpha1.Heartbeat{LeaseSeconds: 1, FailAfterSeconds: 10}},
 	}
 	require.NoError(t, f.hub.Create(t.Context(), mc))
-	mc.Status.Hub = &fleetv1alpha1.HubIdentity{UID: hubUID, Epoch: epoch}
-	require.NoError(t, f.hub.Status().Update(t.Context(), mc))
+	testkit.ChangeStatus(t, f.hub.Client, mc, func(mc *fleetv1alpha1.MemberCluster) {
+		mc.Status.Hub = &fleetv1alpha1.HubIdentity{UID: hubUID, Epoch: epoch}
+	})
 	f.hub.namespace(t, fleetv1alpha1.Namespace(f.name))
 	require.NoError(t, f.hub.Create(t.Context(), &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{Namespace: fleetv1alpha1.Namespace(f.name), Name: fleetv1alpha1.MemberLease},
@@ -249,14 +251,14 @@ func (f *fleet) united(t *testing.T, name string) *appsv1beta1.UnitedDeployment 
 // play does for shop/web what the member's own controller would: all pods there and available.
 func (f *fleet) play(t *testing.T) {
 	t.Helper()
-	ud := f.united(t, "web")
-	n := *ud.Spec.Replicas
-	ud.Status = appsv1beta1.UnitedDeploymentStatus{
-		ObservedGeneration: ud.Generation, Replicas: n, ReadyReplicas: n, AvailableReplicas: n, UpdatedReplicas: n, UpdatedReadyReplicas: n,
-		CurrentRevision: "r1", UpdatedRevision: "r1",
-		SubsetStatuses: []appsv1beta1.SubsetStatus{{Name: "a", Replicas: n, ReadyReplicas: n, AvailableReplicas: n, UpdatedReplicas: n, UpdatedReadyReplicas: n}},
-	}
-	require.NoError(t, f.member.Status().Update(t.Context(), ud))
+	testkit.ChangeStatus(t, f.member.Client, f.united(t, "web"), func(ud *appsv1beta1.UnitedDeployment) {
+		n := *ud.Spec.Replicas
+		ud.Status = appsv1beta1.UnitedDeploymentStatus{
+			ObservedGeneration: ud.Generation, Replicas: n, ReadyReplicas: n, AvailableReplicas: n, UpdatedReplicas: n, UpdatedReadyReplicas: n,
+			CurrentRevision: "r1", UpdatedRevision: "r1",
+			SubsetStatuses: []appsv1beta1.SubsetStatus{{Name: "a", Replicas: n, ReadyReplicas: n, AvailableReplicas: n, UpdatedReplicas: n, UpdatedReadyReplicas: n}},
+		}
+	})
 }
 
 func TestAgentAgainstTwoControlPlanes(t *testing.T) {
@@ -346,10 +348,8 @@ func TestAgentAgainstTwoControlPlanes(t *testing.T) {
 	})
 
 	t.Run("a new grant is acknowledged after the controller has seen it", func(t *testing.T) {
-		now := &fleetv1alpha1.MemberWork{}
-		require.NoError(t, hub.Get(t.Context(), client.ObjectKeyFromObject(row), now))
-		now.Spec.Patch.Raw = grantPatch(7)
-		require.NoError(t, hub.Update(t.Context(), now))
+		now := row.DeepCopy()
+		testkit.Change(t, hub.Client, now, func(w *fleetv1alpha1.MemberWork) { w.Spec.Patch.Raw = grantPatch(7) })
 		require.True(t, eventually(t, func() bool { return *f.united(t, "web").Spec.Replicas == 7 }))
 		s := f.phase(t, row, fleetv1alpha1.WorkProgressing)
 		require.Less(t, s.ObservedGeneration, now.Generation)
@@ -396,10 +396,9 @@ func TestAgentAgainstTwoControlPlanes(t *testing.T) {
 
 	t.Run("what the member refuses is told with its words", func(t *testing.T) {
 		bad := f.row(t, "shop", "bad", 1, fleetv1alpha1.LeaveDelete)
-		now := &fleetv1alpha1.MemberWork{}
-		require.NoError(t, hub.Get(t.Context(), client.ObjectKeyFromObject(bad), now))
-		now.Spec.Patch.Raw = []byte(`{"spec":{"noSuchField":1}}`)
-		require.NoError(t, hub.Update(t.Context(), now))
+		testkit.Change(t, hub.Client, bad.DeepCopy(), func(now *fleetv1alpha1.MemberWork) {
+			now.Spec.Patch.Raw = []byte(`{"spec":{"noSuchField":1}}`)
+		})
 		s := f.phase(t, bad, fleetv1alpha1.WorkBlocked)
 		require.Equal(t, fleetv1alpha1.ReasonInvalid, s.Reason)
 		require.Contains(t, s.Message, "noSuchField")
@@ -459,10 +458,9 @@ func TestAgentAgainstTwoControlPlanes(t *testing.T) {
 		was := f.united(t, "web")
 		require.NoError(t, member.lab.StopComponent(t.Context(), "kube-apiserver"))
 		require.True(t, eventually(t, healthy(false)))
-		now := &fleetv1alpha1.MemberWork{}
-		require.NoError(t, hub.Get(t.Context(), client.ObjectKeyFromObject(row), now))
-		now.Spec.Patch.Raw = grantPatch(8)
-		require.NoError(t, hub.Update(t.Context(), now))
+		testkit.Change(t, hub.Client, row.DeepCopy(), func(now *fleetv1alpha1.MemberWork) {
+			now.Spec.Patch.Raw = grantPatch(8)
+		})
 		require.NoError(t, member.lab.StartComponent(t.Context(), "kube-apiserver"))
 		require.True(t, eventually(t, healthy(true)))
 		require.True(t, eventually(t, func() bool { return *f.united(t, "web").Spec.Replicas == 8 }))
@@ -497,8 +495,7 @@ func TestAgentAgainstTwoControlPlanes(t *testing.T) {
 			return condition.IsTrue(own.Status.Conditions, fleetv1alpha1.ConditionReleased)
 		}))
 		require.True(t, apierrors.IsNotFound(member.Get(t.Context(), client.ObjectKey{Name: fleetv1alpha1.MembershipName}, &fleetv1alpha1.Membership{})))
-		own.Finalizers = nil
-		require.NoError(t, hub.Update(t.Context(), own))
+		testkit.Change(t, hub.Client, own, func(mc *fleetv1alpha1.MemberCluster) { mc.Finalizers = nil })
 		require.ErrorIs(t, <-ended, link.ErrLeft)
 	})
 
@@ -622,20 +619,15 @@ func (f *fleet) withdrawn(t *testing.T, row *fleetv1alpha1.MemberWork) {
 	})
 	require.NoError(t, f.hub.Get(t.Context(), client.ObjectKeyFromObject(row), now))
 	require.Equal(t, now.Generation, now.Status.ObservedGeneration)
-	now.Finalizers = nil
-	require.NoError(t, f.hub.Update(t.Context(), now))
+	testkit.Change(t, f.hub.Client, now, func(w *fleetv1alpha1.MemberWork) { w.Finalizers = nil })
 }
 
 // forget takes a cluster off the hub without asking its agent.
 func (f *fleet) forget(t *testing.T, row *fleetv1alpha1.MemberWork) {
 	t.Helper()
-	require.NoError(t, f.hub.Get(t.Context(), client.ObjectKeyFromObject(row), row))
-	row.Finalizers = nil
-	require.NoError(t, f.hub.Update(t.Context(), row))
+	testkit.Change(t, f.hub.Client, row, func(w *fleetv1alpha1.MemberWork) { w.Finalizers = nil })
 	require.NoError(t, f.hub.Delete(t.Context(), row))
-	mc := &fleetv1alpha1.MemberCluster{}
-	require.NoError(t, f.hub.Get(t.Context(), client.ObjectKey{Name: f.name}, mc))
-	mc.Finalizers = nil
-	require.NoError(t, f.hub.Update(t.Context(), mc))
+	mc := &fleetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: f.name}}
+	testkit.Change(t, f.hub.Client, mc, func(mc *fleetv1alpha1.MemberCluster) { mc.Finalizers = nil })
 	require.NoError(t, f.hub.Delete(t.Context(), mc))
 }
