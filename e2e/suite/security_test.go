@@ -166,11 +166,7 @@ func TestI30CallsThatMatterAreRefusedForReal(t *testing.T) {
 	lease := func(ns string) *coordinationv1.Lease {
 		return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: fleetv1alpha1.MemberLease}}
 	}
-	merge := func(text string) client.Patch { return client.RawPatch("application/merge-patch+json", []byte(text)) }
-	for _, tc := range []struct {
-		name string
-		try  func(context.Context) error
-	}{
+	forbidden(t, []attempt{
 		{"list the rows of another", func(ctx context.Context) error {
 			return east.List(ctx, &fleetv1alpha1.MemberWorkList{}, client.InNamespace(westSpace))
 		}},
@@ -212,32 +208,59 @@ func TestI30CallsThatMatterAreRefusedForReal(t *testing.T) {
 			sa := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: fleet.Namespace, Name: "flotilla-hub"}}
 			return east.SubResource("token").Create(ctx, sa, sa.DeepCopy())
 		}},
-		{"change the spec of its own row (31)", func(ctx context.Context) error {
-			return east.Patch(ctx, own.DeepCopy(), merge(`{"spec":{"grant":{"replicas":100}}}`))
-		}},
-		{"label its own row (31)", func(ctx context.Context) error {
-			return east.Patch(ctx, own.DeepCopy(), merge(`{"metadata":{"labels":{"a":"b"}}}`))
-		}},
-		{"take the finalizer off its own row (31)", func(ctx context.Context) error {
-			return east.Patch(ctx, own.DeepCopy(), merge(`{"metadata":{"finalizers":null}}`))
-		}},
-		{"make a row (31)", func(ctx context.Context) error {
-			row := &fleetv1alpha1.MemberWork{ObjectMeta: metav1.ObjectMeta{Namespace: eastSpace, Name: "own"}, Spec: own.Spec}
-			return east.Create(ctx, row)
-		}},
-		{"delete its own row (31)", func(ctx context.Context) error { return east.Delete(ctx, own.DeepCopy()) }},
-		{"raise its own limits (31)", func(ctx context.Context) error {
-			return east.Patch(ctx, s.cluster("east"), merge(`{"spec":{"limits":{"qps":1000}}}`))
-		}},
-		{"label itself (31)", func(ctx context.Context) error {
-			return east.Patch(ctx, s.cluster("east"), merge(`{"metadata":{"labels":{"tier":"gold"}}}`))
-		}},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			err := tc.try(t.Context())
+	})
+}
+
+// attempt is something that a member must not be able to do.
+type attempt struct {
+	name string
+	try  func(context.Context) error
+}
+
+// forbidden holds that each attempt is refused by the apiserver for want of rights.
+func forbidden(t *testing.T, attempts []attempt) {
+	t.Helper()
+	for _, a := range attempts {
+		t.Run(a.name, func(t *testing.T) {
+			err := a.try(t.Context())
 			require.True(t, apierrors.IsForbidden(err), "%v", err)
 		})
 	}
+}
+
+func merge(text string) client.Patch {
+	return client.RawPatch("application/merge-patch+json", []byte(text))
+}
+
+func TestI31MemberWritesTheStatusOfItsOwnAndNothingElse(t *testing.T) {
+	s := newScene(t)
+	ud := s.create(united("web", 2, in("east", "1"), in("west", "1")))
+	s.settled("web", shares{"east": 1, "west": 1}, nil)
+	east, err := fleet.NewClient(s.credential())
+	require.NoError(t, err)
+	own := s.row(ud, "east")
+	forbidden(t, []attempt{
+		{"change the spec of its own row", func(ctx context.Context) error {
+			return east.Patch(ctx, own.DeepCopy(), merge(`{"spec":{"grant":{"replicas":100}}}`))
+		}},
+		{"label its own row", func(ctx context.Context) error {
+			return east.Patch(ctx, own.DeepCopy(), merge(`{"metadata":{"labels":{"a":"b"}}}`))
+		}},
+		{"take the finalizer off its own row", func(ctx context.Context) error {
+			return east.Patch(ctx, own.DeepCopy(), merge(`{"metadata":{"finalizers":null}}`))
+		}},
+		{"make a row", func(ctx context.Context) error {
+			row := &fleetv1alpha1.MemberWork{ObjectMeta: metav1.ObjectMeta{Namespace: eastSpace, Name: "own"}, Spec: own.Spec}
+			return east.Create(ctx, row)
+		}},
+		{"delete its own row", func(ctx context.Context) error { return east.Delete(ctx, own.DeepCopy()) }},
+		{"raise its own limits", func(ctx context.Context) error {
+			return east.Patch(ctx, s.cluster("east"), merge(`{"spec":{"limits":{"qps":1000}}}`))
+		}},
+		{"label itself", func(ctx context.Context) error {
+			return east.Patch(ctx, s.cluster("east"), merge(`{"metadata":{"labels":{"tier":"gold"}}}`))
+		}},
+	})
 	// The status subresource lets no more through than the status.
 	row := own.DeepCopy()
 	require.NoError(t, east.Status().Patch(t.Context(), row, merge(`{"spec":{"grant":{"replicas":100}},"metadata":{"labels":{"a":"b"},"finalizers":null}}`)))
