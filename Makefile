@@ -54,11 +54,12 @@ integration: lab-build ## against real apiservers, with the race detector
 
 .PHONY: fuzz
 fuzz: ## each fuzz target for FUZZTIME (20s)
-	@grep -rhoE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]+' apis pkg hub member >/dev/null
 	@for file in $$(grep -rlE --include='*_test.go' '^func Fuzz' apis pkg hub member); do \
 	  for target in $$(grep -oE '^func Fuzz[A-Za-z0-9_]+' $$file | cut -c6-); do \
 	    echo "--- $$target ($$(dirname $$file))"; \
-	    go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1x ./$$(dirname $$file) | tail -n 2; done; done
+	    found=$$(go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1x ./$$(dirname $$file)) \
+	      || { echo "$$found"; exit 1; }; \
+	    tail -n 1 <<< "$$found"; done; done
 
 .PHONY: e2e
 e2e: build lab-build ## the black-box suite on a hub and two members
