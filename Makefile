@@ -21,7 +21,7 @@ help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: demo
-demo: build ## a hub and two members on this machine; one UnitedDeployment over both, checked step by step
+demo: ## a hub and two members on this machine; one UnitedDeployment over both, checked step by step
 	@go run ./e2e/demo up
 
 .PHONY: demo-down
