@@ -103,6 +103,6 @@ deps: ## list the modules that are in each binary
 
 .PHONY: verify
 verify: generate tidy deps lint ## generated files, modules and lint are as committed
-	@if [ -n "$$(git status --porcelain)" ]; then git status --short; git --no-pager diff | head -100; \
+	@if [ -n "$$(git status --porcelain)" ]; then git status --short; git --no-pager diff --stat; \
 	  echo 'verify: the files above changed or are new: run make generate tidy deps, and commit'; exit 1; fi
 	@echo 'verify: up to date'

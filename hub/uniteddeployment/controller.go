@@ -27,6 +27,7 @@ import (
 	recorder "github.com/flotilla-io/flotilla/pkg/event"
 	"github.com/flotilla-io/flotilla/pkg/expect"
 	"github.com/flotilla-io/flotilla/pkg/metric"
+	"github.com/flotilla-io/flotilla/pkg/united"
 )
 
 // sourceKind is the kind of the objects that this controller looks after.
@@ -159,7 +160,7 @@ func (r *reconciler) all(ctx context.Context, _ client.Object) []reconcile.Reque
 	}
 	var out []reconcile.Request
 	for i := range list.Items {
-		if federated(&list.Items[i]) {
+		if united.Federated(&list.Items[i]) {
 			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
 		}
 	}

@@ -1,8 +1,8 @@
 package uniteddeployment
 
 import (
-	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -11,6 +11,7 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/hub/allot"
 	"github.com/flotilla-io/flotilla/hub/row"
+	"github.com/flotilla-io/flotilla/pkg/united"
 )
 
 // withdrawal is a row that is to go.
@@ -45,7 +46,7 @@ func decide(o *observed) plan {
 	switch {
 	case !o.ud.DeletionTimestamp.IsZero():
 		return leave(o)
-	case !federated(o.ud):
+	case !united.Federated(o.ud):
 		return unfederated(o)
 	}
 	p := plan{hold: !held(o.ud)}
@@ -67,13 +68,6 @@ func decide(o *observed) plan {
 	return p
 }
 
-// federated tells whether the subsets name clusters. Admission sees to it that all of them do or none.
-func federated(ud *appsv1beta1.UnitedDeployment) bool {
-	return slices.ContainsFunc(ud.Spec.Topology.Subsets, func(s appsv1beta1.Subset) bool {
-		return s.Cluster != "" || s.ClusterSelector != nil
-	})
-}
-
 // leave withdraws the rows of an object that is being deleted. Where its namespace goes too, somebody deleted the
 // namespace and not the object: what runs in the members stays.
 func leave(o *observed) plan {
@@ -82,7 +76,7 @@ func leave(o *observed) plan {
 		policy, why = fleetv1alpha1.LeaveOrphan, "the namespace on the hub is being deleted: what runs in the members is kept"
 	}
 	p := plan{release: held(o.ud) && len(o.rows) == 0}
-	for _, cluster := range sorted(o.rows) {
+	for _, cluster := range slices.Sorted(maps.Keys(o.rows)) {
 		p.withdrawals = append(p.withdrawals, withdrawal{o.rows[cluster], policy, why})
 	}
 	return p
@@ -222,7 +216,7 @@ func (p *plan) write(o *observed) {
 	for _, part := range p.parts {
 		byCluster[part.Cluster] = append(byCluster[part.Cluster], part)
 	}
-	for _, cluster := range sorted(byCluster) {
+	for _, cluster := range slices.Sorted(maps.Keys(byCluster)) {
 		live := o.rows[cluster]
 		if live != nil && !live.DeletionTimestamp.IsZero() {
 			continue // it must be gone before there can be another
@@ -286,14 +280,4 @@ func (p *plan) want(o *observed, mc *fleetv1alpha1.MemberCluster, common []byte,
 		want.Grant.Subsets = append(want.Grant.Subsets, part.grant)
 	}
 	p.wants = append(p.wants, want)
-}
-
-// sorted is the keys of a map in order.
-func sorted[V any](m map[string]V) []string {
-	names := make([]string, 0, len(m))
-	for name := range m {
-		names = append(names, name)
-	}
-	slices.SortFunc(names, cmp.Compare)
-	return names
 }

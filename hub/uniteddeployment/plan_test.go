@@ -209,7 +209,7 @@ func TestDecide(t *testing.T) {
 	t.Run("the manifest is the same bytes in every cluster and says nothing of numbers", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(5, in("a", "east", "2"), in("b", "west", "3"))
-		w.o.ud.Annotations = map[string]string{kubectlLastApplied: "{}", "team": "shop"}
+		w.o.ud.Annotations = map[string]string{corev1.LastAppliedConfigAnnotation: "{}", "team": "shop"}
 		w.cluster("east", nil)
 		w.cluster("west", nil)
 		p := decide(w.o)

@@ -6,15 +6,13 @@ import (
 	"maps"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 )
-
-// kubectlLastApplied is what kubectl apply keeps for itself. In a slice it would say something untrue.
-const kubectlLastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
 // sliceSpec and friends are the parts of a UnitedDeployment that a slice's manifest holds: those that are the same in
 // every cluster. They are types of their own so that what does not belong there (replicas, subsets, partitions) can't
@@ -57,7 +55,7 @@ type sliceTopology struct {
 // manifest is the part of all slices of ud that is the same in every cluster.
 func manifest(ud *appsv1beta1.UnitedDeployment) ([]byte, error) {
 	annotations := maps.Clone(ud.Annotations)
-	delete(annotations, kubectlLastApplied)
+	delete(annotations, corev1.LastAppliedConfigAnnotation) // in a slice it would say something untrue
 	delete(annotations, keys.ConversionData)
 	raw, err := json.Marshal(sliceManifest{
 		APIVersion: appsv1beta1.GroupVersion.String(),

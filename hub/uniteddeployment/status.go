@@ -3,6 +3,7 @@ package uniteddeployment
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -13,6 +14,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/hub/allot"
+	"github.com/flotilla-io/flotilla/pkg/condition"
 	"github.com/flotilla-io/flotilla/pkg/event"
 )
 
@@ -33,7 +35,7 @@ func status(o *observed, p plan, done result, now time.Time) (appsv1beta1.United
 	s.StaleClusters = int32(len(stale)) //nolint:gosec // a count of clusters
 	problems := slices.Clone(p.problems)
 
-	for _, cluster := range sorted(done.rows) {
+	for _, cluster := range slices.Sorted(maps.Keys(done.rows)) {
 		row := done.rows[cluster]
 		if !stale[cluster] && !acked(row) {
 			lagging++
@@ -164,7 +166,7 @@ func worst(subsets []appsv1beta1.SubsetStatus) []appsv1beta1.SubsetStatus {
 
 // revisions takes the revision's name from the members: the template is the same bytes everywhere, so its hash is too.
 func revisions(p plan, done result, stale map[string]bool, s *appsv1beta1.UnitedDeploymentStatus) {
-	for _, cluster := range sorted(done.rows) {
+	for _, cluster := range slices.Sorted(maps.Keys(done.rows)) {
 		row := done.rows[cluster]
 		if !stale[cluster] && acked(row) && row.Status.Revision != "" {
 			s.UpdatedRevision = row.Status.Revision
@@ -274,10 +276,7 @@ func short(lines []string) string {
 
 // setCondition is condition.Set for this kind's own type of condition.
 func setCondition(list []appsv1beta1.UnitedDeploymentCondition, c appsv1beta1.UnitedDeploymentCondition, now time.Time) []appsv1beta1.UnitedDeploymentCondition {
-	const limit = 512
-	if len(c.Message) > limit {
-		c.Message = strings.ToValidUTF8(c.Message[:limit-3], "") + "..."
-	}
+	c.Message = condition.Cut(c.Message)
 	c.LastTransitionTime = metav1.NewTime(now.Truncate(time.Second))
 	for i := range list {
 		if list[i].Type == c.Type {

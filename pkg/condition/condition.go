@@ -8,15 +8,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// messageLimit keeps a condition small; the API allows 32 KiB, people read a line or two.
-const messageLimit = 512
+// MessageLimit is the longest message of a condition, in bytes: the API allows 32 KiB, people read a line or two.
+const MessageLimit = 512
 
 // Set puts c into conditions. LastTransitionTime becomes now where the status changed and is kept otherwise; a long
 // message is cut. The result is sorted by type, so that equal content is equal.
 func Set(conditions []metav1.Condition, c metav1.Condition, now time.Time) []metav1.Condition {
-	if len(c.Message) > messageLimit {
-		c.Message = strings.ToValidUTF8(c.Message[:messageLimit-3], "") + "..."
-	}
+	c.Message = Cut(c.Message)
 	c.LastTransitionTime = metav1.NewTime(now.Truncate(time.Second))
 	out := slices.Clone(conditions)
 	for i := range out {
@@ -37,6 +35,14 @@ func Set(conditions []metav1.Condition, c metav1.Condition, now time.Time) []met
 		return 1
 	})
 	return out
+}
+
+// Cut shortens a message to what people read, between letters. Kinds with a type of condition of their own use it too.
+func Cut(message string) string {
+	if len(message) <= MessageLimit {
+		return message
+	}
+	return strings.ToValidUTF8(message[:MessageLimit-3], "") + "..."
 }
 
 // Get returns the condition of that type, or nil.

@@ -9,6 +9,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/condition"
 	"github.com/flotilla-io/flotilla/pkg/event"
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
@@ -20,9 +21,6 @@ const (
 	// reasonInvalidSpec: the spec has numbers that can't be resolved.
 	reasonInvalidSpec = "InvalidSpec"
 )
-
-// messageLimit keeps conditions readable.
-const messageLimit = 512
 
 // status returns the status after a pass, and what to tell about it. It counts the pods as they were observed: what the
 // pass changed comes with the next one. The function is pure.
@@ -112,9 +110,7 @@ func setCondition(
 		}
 		return slices.Delete(slices.Clone(was), i, i+1)
 	}
-	if len(f.message) > messageLimit {
-		f.message = f.message[:messageLimit-3] + "..."
-	}
+	f.message = condition.Cut(f.message)
 	at := metav1.NewTime(now.Truncate(time.Second))
 	c := appsv1beta1.CloneSetCondition{
 		Type: t, Status: corev1.ConditionTrue, Reason: f.reason, Message: f.message, LastUpdateTime: at, LastTransitionTime: at,

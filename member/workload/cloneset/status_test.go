@@ -15,6 +15,7 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/pods"
+	"github.com/flotilla-io/flotilla/pkg/condition"
 	"github.com/flotilla-io/flotilla/pkg/event"
 	"github.com/flotilla-io/flotilla/pkg/podwork"
 	"github.com/flotilla-io/flotilla/pkg/testkit"
@@ -164,8 +165,8 @@ func TestStatusConditions(t *testing.T) {
 
 func TestStatusCutsLongMessages(t *testing.T) {
 	t.Parallel()
-	got := setCondition(nil, "FailedScale", failure{"R", strings.Repeat("x", 2*messageLimit)}, now)
-	require.Len(t, got[0].Message, messageLimit)
+	got := setCondition(nil, "FailedScale", failure{"R", strings.Repeat("x", 2*condition.MessageLimit)}, now)
+	require.Len(t, got[0].Message, condition.MessageLimit)
 }
 
 func TestEventsAreOneForEachClass(t *testing.T) {

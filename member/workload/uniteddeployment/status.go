@@ -12,6 +12,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/condition"
 	"github.com/flotilla-io/flotilla/pkg/event"
 	"github.com/flotilla-io/flotilla/pkg/revision"
 )
@@ -27,9 +28,6 @@ const (
 	reasonRevisionUpdated = "UnitedDeploymentRevisionUpdated"
 	reasonUpdating        = "Updating"
 )
-
-// messageLimit keeps conditions readable.
-const messageLimit = 512
 
 // status returns the status after a pass, and what to tell about it. The function is pure.
 //
@@ -179,9 +177,7 @@ func conditions(s *appsv1beta1.UnitedDeploymentStatus, w work, d done, failure *
 
 // setCondition sets a condition; its time moves when its status does.
 func setCondition(s *appsv1beta1.UnitedDeploymentStatus, c appsv1beta1.UnitedDeploymentCondition, now time.Time) {
-	if len(c.Message) > messageLimit {
-		c.Message = strings.ToValidUTF8(c.Message[:messageLimit-3], "") + "..."
-	}
+	c.Message = condition.Cut(c.Message)
 	c.LastTransitionTime = metav1.NewTime(now.Truncate(time.Second))
 	i := slices.IndexFunc(s.Conditions, func(is appsv1beta1.UnitedDeploymentCondition) bool { return is.Type == c.Type })
 	if i < 0 {

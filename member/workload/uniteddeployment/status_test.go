@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/condition"
 	"github.com/flotilla-io/flotilla/pkg/event"
 )
 
@@ -285,7 +286,7 @@ func TestConditionMessagesAreCut(t *testing.T) {
 	d.write = errors.New(strings.Repeat("ä", 1000))
 	got, _ := status(o, w, d, now)
 	message := find(got, appsv1beta1.SubsetFailure).Message
-	require.LessOrEqual(t, len(message), messageLimit)
+	require.LessOrEqual(t, len(message), condition.MessageLimit)
 	require.True(t, strings.HasSuffix(message, "ä..."))
 }
 

@@ -1,0 +1,22 @@
+package condition_test
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flotilla-io/flotilla/pkg/condition"
+)
+
+func TestCut(t *testing.T) {
+	t.Parallel()
+	fits := strings.Repeat("x", condition.MessageLimit)
+	require.Equal(t, fits, condition.Cut(fits), "a message that fits stays")
+	require.Equal(t, fits[:condition.MessageLimit-3]+"...", condition.Cut(fits+"y"))
+
+	letters := condition.Cut(strings.Repeat("é", condition.MessageLimit))
+	require.True(t, utf8.ValidString(letters), "no letter is cut in two")
+	require.LessOrEqual(t, len(letters), condition.MessageLimit)
+}
