@@ -2,15 +2,26 @@ package event
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/lru"
 )
 
-// noteLimit is the longest note that events.k8s.io/v1 takes, in bytes.
-const noteLimit = 1024
+const (
+	// noteLimit is the longest note that events.k8s.io/v1 takes, in bytes.
+	noteLimit = 1024
+	// notesApart is how many notes of one reason about one object are told apart at a time. More of them fold.
+	notesApart = 10
+	// reasonsKnown is of how many reasons about objects the notes are remembered.
+	reasonsKnown = 4096
+)
 
 // Event is something that happened to an object.
 type Event struct {
@@ -53,14 +64,75 @@ type Recorder interface {
 }
 
 // New returns a Recorder that sends through r, for example manager.GetEventRecorder("flotilla-member").
-func New(r events.EventRecorder) Recorder { return recorder{r} }
+func New(r events.EventRecorder) Recorder { return &recorder{sink: r, told: lru.New(reasonsKnown)} }
 
-type recorder struct{ events.EventRecorder }
+// recorder keeps different notes apart. The library folds events into a series by everything but the note, and a series
+// shows the note of its first event alone.
+type recorder struct {
+	sink events.EventRecorder
 
-func (r recorder) Record(regarding runtime.Object, e Event) {
+	mu sync.Mutex
+	// told holds the *notes of each series.
+	told *lru.Cache
+}
+
+// series is what the library folds by, as far as it is ours to choose.
+type series struct {
+	uid             types.UID
+	namespace, name string
+	kind            string
+	reason, action  string
+}
+
+// notes are those of one series that are told apart; the next new one takes the place at next.
+type notes struct {
+	known []string
+	next  int
+}
+
+// place is the place of a note: the one that it has, or that of the oldest.
+func (n *notes) place(note string) int {
+	if at := slices.Index(n.known, note); at >= 0 {
+		return at
+	}
+	at := n.next
+	if at == len(n.known) {
+		n.known = append(n.known, note)
+	}
+	n.known[at], n.next = note, (at+1)%notesApart
+	return at
+}
+
+// Record sends one event.
+func (r *recorder) Record(regarding runtime.Object, e Event) {
 	note := e.Note
 	if len(note) > noteLimit {
 		note = strings.ToValidUTF8(note[:noteLimit-3], "") + "..."
 	}
-	r.Eventf(regarding, nil, e.Type, e.Reason, e.Action, "%s", note)
+	r.sink.Eventf(regarding, r.related(regarding, e, note), e.Type, e.Reason, e.Action, "%s", note)
+}
+
+// related is what sets a note apart from the first one of its series: the same object, with the note's place. It is nil
+// for the first one.
+func (r *recorder) related(regarding runtime.Object, e Event, note string) runtime.Object {
+	o, err := meta.Accessor(regarding)
+	if err != nil {
+		return nil
+	}
+	key := series{o.GetUID(), o.GetNamespace(), o.GetName(), e.Type, e.Reason, e.Action}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	told := &notes{}
+	if known, ok := r.told.Get(key); ok {
+		told = known.(*notes)
+	} else {
+		r.told.Add(key, told)
+	}
+	at := told.place(note)
+	if at == 0 {
+		return nil
+	}
+	return &corev1.ObjectReference{
+		Namespace: key.namespace, Name: key.name, UID: key.uid, FieldPath: fmt.Sprintf("note{%d}", at),
+	}
 }
