@@ -41,6 +41,12 @@ const (
 	// SubsetPatch is an annotation on a subset's workload: the subset's patch as it was last applied, so that a changed
 	// patch is noticed. Written and read by UnitedDeployment's controller. Form: JSON, empty where there is no patch.
 	SubsetPatch = "apps.kruise.io/subset-patch"
+
+	// TemplateGeneration is an annotation on a subset's workload: the metadata.generation that the last change of
+	// anything but its replicas and partition made. Written by UnitedDeployment's controller together with that change;
+	// read by it to tell whether the workload's counts of updated pods are about its present template. Form: a number;
+	// without one, the present generation.
+	TemplateGeneration = "fleet.kruise.io/template-generation"
 )
 
 // Keys of every kind of ours that is served in two versions.

@@ -1,6 +1,8 @@
 package uniteddeployment
 
 import (
+	"strconv"
+
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -29,16 +31,22 @@ type child struct {
 	// revision is the UnitedDeployment's that it was made from, as a label has it; patch is the subset's, as JSON.
 	revision, patch string
 	replicas        int
-	// seen says that its controller has acted on its present spec, so that the counts of updated pods are about it.
-	seen bool
+	// observed is the generation that its controller has acted on, and that the counts are about; templated the one in
+	// which it got its present template.
+	observed, templated int64
 	counts
 }
 
 // counts are pods of a workload.
 type counts struct{ pods, ready, available, updated, updatedReady int32 }
 
-// at tells whether the counts of updated pods are about that revision.
-func (c *child) at(name string) bool { return c.seen && revision.Same(c.revision, name) }
+// at tells whether the counts of updated pods are about that revision. A scale does not change what they are about.
+func (c *child) at(name string) bool {
+	return c.observed >= c.templated && revision.Same(c.revision, name)
+}
+
+// seen tells whether its controller has acted on its present spec.
+func (c *child) seen() bool { return c.observed >= c.GetGeneration() }
 
 // parts are the places in a workload that the controller fills in.
 type parts struct {
@@ -55,7 +63,7 @@ type kind struct {
 	list func() client.ObjectList
 	// make returns the workload of a template and its parts; nil if the template is of another kind.
 	make func(*appsv1beta1.SubsetTemplate) (workload, parts)
-	// view reads replicas, seen and counts.
+	// view reads replicas, the generation observed and counts.
 	view func(workload, *child)
 	// kept is the path of a field that belongs to others, empty if there is none.
 	kept []string
@@ -80,8 +88,23 @@ func (k kind) viewOf(w workload) child {
 		workload: w, kind: k.Kind, subset: w.GetLabels()[keys.SubsetName],
 		revision: w.GetLabels()[keys.SubsetRevision], patch: w.GetAnnotations()[keys.SubsetPatch],
 	}
+	c.templated = templated(w)
 	k.view(w, &c)
 	return c
+}
+
+// templated is the generation in which a workload got its template, as far as is known: no later than the present one.
+func templated(w workload) int64 {
+	n, err := strconv.ParseInt(w.GetAnnotations()[keys.TemplateGeneration], 10, 64)
+	if err != nil {
+		return w.GetGeneration()
+	}
+	return min(n, w.GetGeneration())
+}
+
+// setTemplated notes the generation in which a workload got its template.
+func setTemplated(w workload, generation int64) {
+	w.SetAnnotations(union(w.GetAnnotations(), map[string]string{keys.TemplateGeneration: strconv.FormatInt(generation, 10)}))
 }
 
 // atLeast is how many pods must be both updated and ready, where only the sums are known.
@@ -112,7 +135,7 @@ func cloneSets() kind {
 		view: func(w workload, c *child) {
 			o := w.(*appsv1beta1.CloneSet)
 			c.replicas = int(ptr.Deref(o.Spec.Replicas, 1))
-			c.seen = o.Status.ObservedGeneration >= o.Generation
+			c.observed = o.Status.ObservedGeneration
 			s := o.Status
 			c.counts = counts{s.Replicas, s.ReadyReplicas, s.AvailableReplicas, s.UpdatedReplicas, s.UpdatedReadyReplicas}
 		},
@@ -134,7 +157,7 @@ func deployments() kind {
 		view: func(w workload, c *child) {
 			o := w.(*appsv1.Deployment)
 			c.replicas = int(ptr.Deref(o.Spec.Replicas, 1))
-			c.seen = o.Status.ObservedGeneration >= o.Generation
+			c.observed = o.Status.ObservedGeneration
 			s := o.Status
 			c.counts = counts{pods: s.Replicas, ready: s.ReadyReplicas, available: s.AvailableReplicas, updated: s.UpdatedReplicas}
 			c.updatedReady = c.atLeast()
@@ -165,7 +188,7 @@ func statefulSets() kind {
 		view: func(w workload, c *child) {
 			o := w.(*appsv1.StatefulSet)
 			c.replicas = int(ptr.Deref(o.Spec.Replicas, 1))
-			c.seen = o.Status.ObservedGeneration >= o.Generation
+			c.observed = o.Status.ObservedGeneration
 			s := o.Status
 			c.counts = counts{pods: s.Replicas, ready: s.ReadyReplicas, available: s.AvailableReplicas, updated: s.UpdatedReplicas}
 			c.updatedReady = c.atLeast()

@@ -19,6 +19,10 @@
 // Two workloads of one subset: the older stays, whichever the cache lists first. A subset whose only workload is being
 // deleted gets no other one until it is gone, so that its pods are not there twice.
 //
+// A workload's count of updated pods is about the template that its controller has seen last. The generation in which
+// the template came is therefore written into an annotation, in the same request as the template: a scale or a partition
+// makes a generation too, and leaves the counts true.
+//
 // Deployments and StatefulSets do not count the pods that are both updated and ready. A lower bound stands in: the ready
 // ones less those that are not updated. It is exact when nothing moves.
 //

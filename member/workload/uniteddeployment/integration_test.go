@@ -60,7 +60,7 @@ type (
 
 // site is a cluster in which the controllers and their webhooks run.
 type site struct {
-	client.Client
+	client.WithWatch
 	cluster *lab.Cluster
 }
 
@@ -76,7 +76,7 @@ func newSite(t *testing.T) *site {
 	scheme := runtime.NewScheme()
 	require.NoError(t, clientgoscheme.AddToScheme(scheme))
 	require.NoError(t, appsv1beta1.AddToScheme(scheme))
-	c, err := client.New(restConfig, client.Options{Scheme: scheme})
+	c, err := client.NewWithWatch(restConfig, client.Options{Scheme: scheme})
 	require.NoError(t, err)
 	crds := "../../../charts/member/files/crds/apps.kruise.io_"
 	_, err = envtest.InstallCRDs(restConfig, envtest.CRDInstallOptions{
@@ -100,7 +100,7 @@ func newSite(t *testing.T) *site {
 			Object: &appsv1beta1.CloneSet{}, Defaulter: hook, Validator: hook,
 		}))
 	})
-	return &site{Client: c, cluster: cluster}
+	return &site{WithWatch: c, cluster: cluster}
 }
 
 // run starts a manager and stops it before the cluster goes.
@@ -343,12 +343,15 @@ func TestIntegration(t *testing.T) {
 	for name, test := range map[string]func(*testing.T, *ground){
 		"replicas are spread, updated in place by partitions and scaled, and rest costs nothing": testLife,
 		"subsets are filled in their order between minimum and maximum":                          testElastic,
-		"subsets are Deployments":                            testDeployment,
-		"subsets are StatefulSets, and none is stuck":        testStatefulSet,
-		"subsets and kinds of workload come and go":          testComeAndGo,
-		"minimal objects are completed and bad ones refused": testWebhook,
-		"what names a cluster is left to a hub":              testFederated,
-		"what others change is put back":                     testDrift,
+		"subsets are Deployments":                                                 testDeployment,
+		"subsets are StatefulSets, and none is stuck":                             testStatefulSet,
+		"updated pods stay counted through scales and partitions of CloneSets":    testScale(asCloneSets, map[string]int32{"a": 1, "b": 1}),
+		"updated pods stay counted through scales of Deployments":                 testScale(asDeployments, nil),
+		"updated pods stay counted through scales and partitions of StatefulSets": testScale(asStatefulSets, map[string]int32{"a": 1, "b": 1}),
+		"subsets and kinds of workload come and go":                               testComeAndGo,
+		"minimal objects are completed and bad ones refused":                      testWebhook,
+		"what names a cluster is left to a hub":                                   testFederated,
+		"what others change is put back":                                          testDrift,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -443,13 +446,64 @@ func testElastic(t *testing.T, g *ground) {
 	g.becomes(t, image, map[string]int{"a app:2": 2})
 }
 
+func asCloneSets(*appsv1beta1.UnitedDeploymentSpec) {}
+
+func asDeployments(s *appsv1beta1.UnitedDeploymentSpec) {
+	c := s.Template.CloneSetTemplate
+	s.Template = appsv1beta1.SubsetTemplate{DeploymentTemplate: &appsv1beta1.DeploymentTemplateSpec{
+		ObjectMeta: c.ObjectMeta, Spec: appsv1.DeploymentSpec{Selector: c.Spec.Selector, Template: c.Spec.Template},
+	}}
+}
+
+func asStatefulSets(s *appsv1beta1.UnitedDeploymentSpec) {
+	c := s.Template.CloneSetTemplate
+	s.Template = appsv1beta1.SubsetTemplate{StatefulSetTemplate: &appsv1beta1.StatefulSetTemplateSpec{
+		ObjectMeta: c.ObjectMeta, Spec: appsv1.StatefulSetSpec{Selector: c.Spec.Selector, Template: c.Spec.Template, ServiceName: "web"},
+	}}
+}
+
+// testScale scales out, holds some pods back and scales in. All pods are at one revision all the time, so no write of the
+// status may say otherwise.
+func testScale(as func(*appsv1beta1.UnitedDeploymentSpec), partitions map[string]int32) func(*testing.T, *ground) {
+	return func(t *testing.T, g *ground) {
+		t.Helper()
+		ud := g.web(6, part{Name: "a"}, part{Name: "b"})
+		as(&ud.Spec)
+		g.make(t, ud)
+		seen, err := g.Watch(t.Context(), &appsv1beta1.UnitedDeploymentList{}, client.InNamespace(g.namespace))
+		require.NoError(t, err)
+		defer seen.Stop()
+		for _, change := range []func(*appsv1beta1.UnitedDeploymentSpec){
+			func(s *appsv1beta1.UnitedDeploymentSpec) { s.Replicas = ptr.To[int32](10) },
+			func(s *appsv1beta1.UnitedDeploymentSpec) { s.UpdateStrategy.ManualUpdate.Partitions = partitions },
+			func(s *appsv1beta1.UnitedDeploymentSpec) { s.Replicas = ptr.To[int32](6) },
+		} {
+			g.change(t, change)
+			g.await(t, rested)
+		}
+		last := g.get(t).ResourceVersion
+		writes := map[int64]int{}
+		for e := range seen.ResultChan() {
+			ud := e.Object.(*object)
+			writes[ud.Generation]++
+			assert.GreaterOrEqual(t, ud.Status.UpdatedReplicas, int32(6))
+			assert.GreaterOrEqual(t, ud.Status.UpdatedReadyReplicas, int32(6))
+			for _, s := range ud.Status.SubsetStatuses {
+				assert.GreaterOrEqual(t, s.UpdatedReplicas, int32(3), s.Name)
+				assert.GreaterOrEqual(t, s.UpdatedReadyReplicas, int32(3), s.Name)
+			}
+			if ud.ResourceVersion == last {
+				break
+			}
+		}
+		t.Logf("writes of spec and status by generation: %v", writes)
+	}
+}
+
 func testDeployment(t *testing.T, g *ground) {
 	t.Helper()
 	ud := g.web(5, part{Name: "a", Replicas: new(intstr.FromInt32(2))}, part{Name: "b"})
-	c := ud.Spec.Template.CloneSetTemplate
-	ud.Spec.Template = appsv1beta1.SubsetTemplate{DeploymentTemplate: &appsv1beta1.DeploymentTemplateSpec{
-		ObjectMeta: c.ObjectMeta, Spec: appsv1.DeploymentSpec{Selector: c.Spec.Selector, Template: c.Spec.Template},
-	}}
+	asDeployments(&ud.Spec)
 	g.make(t, ud)
 	require.Equal(t, map[string]int{"a": 2, "b": 3}, g.count(t, anything))
 	g.change(t, func(s *appsv1beta1.UnitedDeploymentSpec) {
@@ -463,10 +517,7 @@ func testDeployment(t *testing.T, g *ground) {
 func testStatefulSet(t *testing.T, g *ground) {
 	t.Helper()
 	ud := g.web(5, part{Name: "a", Replicas: new(intstr.FromInt32(2))}, part{Name: "b"})
-	c := ud.Spec.Template.CloneSetTemplate
-	ud.Spec.Template = appsv1beta1.SubsetTemplate{StatefulSetTemplate: &appsv1beta1.StatefulSetTemplateSpec{
-		ObjectMeta: c.ObjectMeta, Spec: appsv1.StatefulSetSpec{Selector: c.Spec.Selector, Template: c.Spec.Template, ServiceName: "web"},
-	}}
+	asStatefulSets(&ud.Spec)
 	g.make(t, ud)
 	require.Equal(t, corev1.RestartPolicyAlways, g.get(t).Spec.Template.StatefulSetTemplate.Spec.Template.Spec.RestartPolicy)
 	require.Equal(t, map[string]int{"a": 2, "b": 3}, g.count(t, anything))
@@ -509,12 +560,7 @@ func testComeAndGo(t *testing.T, g *ground) {
 	}, long, poll)
 	require.Equal(t, name, g.cloneSets(t)["b"].GetName())
 
-	g.change(t, func(s *appsv1beta1.UnitedDeploymentSpec) {
-		c := s.Template.CloneSetTemplate
-		s.Template = appsv1beta1.SubsetTemplate{DeploymentTemplate: &appsv1beta1.DeploymentTemplateSpec{
-			ObjectMeta: c.ObjectMeta, Spec: appsv1.DeploymentSpec{Selector: c.Spec.Selector, Template: c.Spec.Template},
-		}}
-	})
+	g.change(t, asDeployments)
 	require.Eventually(t, func() bool { return len(g.cloneSets(t)) == 0 }, long, poll)
 	g.await(t, rested)
 	g.becomes(t, func(p *corev1.Pod) string { return p.OwnerReferences[0].Kind }, map[string]int{"b ReplicaSet": 2, "c ReplicaSet": 2})

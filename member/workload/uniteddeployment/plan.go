@@ -196,6 +196,7 @@ func (t *target) decide(ud *appsv1beta1.UnitedDeployment, s *appsv1beta1.Subset,
 		return
 	case t.child == nil:
 		t.create, t.reason, t.why = want, reasonMissing, fmt.Sprintf("%d replicas", t.replicas)
+		setTemplated(want, 1)
 		return
 	case t.child.GetDeletionTimestamp() != nil:
 		t.reason, t.why = reasonTerminating, t.child.GetName()+" is being deleted"
@@ -222,6 +223,11 @@ func (t *target) decide(ud *appsv1beta1.UnitedDeployment, s *appsv1beta1.Subset,
 	default:
 		t.reason, t.why = reasonDrift, "put back "+strings.Join(e.paths[:min(len(e.paths), 3)], ", ")
 	}
+	generation := t.child.GetGeneration() + 1 // The patch is for this very version.
+	if t.reason == reasonReplicas {
+		generation = t.child.templated
+	}
+	setTemplated(e.next, generation)
 }
 
 // scale tells whether a path is one of those that the numbers of a subset set.
@@ -234,7 +240,7 @@ func scale(path string) bool {
 // it. Such pods are to be replaced anyway, so they are deleted. unsure says that an old pod is not ready and may yet turn
 // out to be one of them. Source: as in kube 1.36 StatefulSet with OrderedReady.
 func (t *target) stuck(o observed, revisionName string) (out []*corev1.Pod, unsure bool) {
-	if t.child == nil || t.update != nil || !t.child.at(revisionName) || t.child.GetDeletionTimestamp() != nil {
+	if t.child == nil || t.update != nil || !t.child.seen() || !t.child.at(revisionName) || t.child.GetDeletionTimestamp() != nil {
 		return nil, false
 	}
 	set, ok := t.child.workload.(*appsv1.StatefulSet)

@@ -526,7 +526,7 @@ func TestStuckPods(t *testing.T) {
 		},
 		{
 			name: "nothing is deleted before the StatefulSet's controller knows the new revision", ordinal: 4, old: true, state: waiting("ImagePullBackOff"),
-			change: func(o *observed) { o.children[0].seen = false },
+			change: func(o *observed) { o.children[0].observed = 0 },
 		},
 		{
 			name: "nothing is deleted where users delete pods", ordinal: 4, old: true, state: waiting("ImagePullBackOff"),

@@ -58,7 +58,7 @@ func status(o observed, w work, d done, now time.Time) (appsv1beta1.UnitedDeploy
 }
 
 // sum counts the pods of all workloads. Those at the updated revision are counted only where the workload's controller
-// has seen it, because until then its counts are about the former one.
+// has seen the template, because until then its counts are about the former one.
 func sum(s *appsv1beta1.UnitedDeploymentStatus, w work, d done) {
 	var all counts
 	s.SubsetStatuses = make([]appsv1beta1.SubsetStatus, 0, len(w.subsets))

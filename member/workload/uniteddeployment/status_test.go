@@ -11,9 +11,11 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/condition"
 	"github.com/flotilla-io/flotilla/pkg/event"
 )
@@ -61,7 +63,7 @@ func TestStatusSumsSubsets(t *testing.T) {
 	o.ud.Spec.UpdateStrategy.ManualUpdate.Partitions = map[string]int32{"a": 2}
 	w, d := pass(o)
 	a := d.children["a"]
-	a.seen, a.counts = true, counts{pods: 6, ready: 5, available: 4, updated: 3, updatedReady: 2}
+	a.observed, a.counts = a.GetGeneration(), counts{pods: 6, ready: 5, available: 4, updated: 3, updatedReady: 2}
 	d.children["a"] = a
 	got, _ := status(o, w, d, now)
 	revision := o.ud.Status.UpdatedRevision
@@ -98,13 +100,89 @@ func TestStatusCountsNoPodAsUpdatedThatNobodyHasLookedAt(t *testing.T) {
 
 	for _, name := range []string{"a", "b"} {
 		c := d.children[name]
-		c.seen = true
+		c.observed = c.GetGeneration()
 		d.children[name] = c
 	}
 	got, _ = status(o, w, d, now)
 	require.Equal(t, int32(10), got.UpdatedReadyReplicas)
 	require.Equal(t, o.wanted.Name, got.CurrentRevision)
 	require.Equal(t, corev1.ConditionTrue, find(got, appsv1beta1.UnitedDeploymentUpdated).Status)
+}
+
+func TestStatusCountsUpdatedPodsThroughAScale(t *testing.T) {
+	t.Parallel()
+	for name, as := range map[string]func(*appsv1beta1.UnitedDeployment) *appsv1beta1.UnitedDeployment{
+		"CloneSets":    func(ud *appsv1beta1.UnitedDeployment) *appsv1beta1.UnitedDeployment { return ud },
+		"Deployments":  asDeployment,
+		"StatefulSets": asStatefulSet,
+	} {
+		for _, tt := range []struct {
+			name string
+			// before is what was done to the workload of a, change what is done to the object.
+			before  func(workload)
+			change  func(*appsv1beta1.UnitedDeployment)
+			updated int32
+		}{
+			{
+				name:    "a scale leaves what is known of updated pods",
+				change:  func(ud *appsv1beta1.UnitedDeployment) { ud.Spec.Replicas = ptr.To[int32](20) },
+				updated: 5,
+			},
+			{
+				name:    "so does a second one before the first was looked at",
+				before:  func(w workload) { w.SetGeneration(7) },
+				change:  func(ud *appsv1beta1.UnitedDeployment) { ud.Spec.Replicas = ptr.To[int32](20) },
+				updated: 5,
+			},
+			{
+				name:    "a workload that another installation made counts when its controller has seen all of it",
+				before:  func(w workload) { delete(w.GetAnnotations(), keys.TemplateGeneration) },
+				change:  func(ud *appsv1beta1.UnitedDeployment) { ud.Spec.Replicas = ptr.To[int32](20) },
+				updated: 5,
+			},
+			{
+				name: "and not before",
+				before: func(w workload) {
+					w.SetGeneration(7)
+					delete(w.GetAnnotations(), keys.TemplateGeneration)
+				},
+				change: func(ud *appsv1beta1.UnitedDeployment) { ud.Spec.Replicas = ptr.To[int32](20) },
+			},
+			{
+				name: "a patch makes another template, of which nothing is known",
+				change: func(ud *appsv1beta1.UnitedDeployment) {
+					ud.Spec.Topology.Subsets[0].Patch = &runtime.RawExtension{Raw: []byte(`{"metadata":{"labels":{"tier":"a"}}}`)}
+				},
+			},
+			{
+				name: "a scale does not hide that the template before it was not looked at",
+				before: func(w workload) {
+					w.SetGeneration(2)
+					setTemplated(w, 2)
+				},
+				change: func(ud *appsv1beta1.UnitedDeployment) { ud.Spec.Replicas = ptr.To[int32](20) },
+			},
+		} {
+			t.Run(name+": "+tt.name, func(t *testing.T) {
+				t.Parallel()
+				o := world(t, as(web("a", "b")))
+				if c := &o.children[0]; tt.before != nil {
+					tt.before(c.workload)
+					k, _ := kindOf(&o.ud.Spec.Template)
+					*c = k.viewOf(c.workload)
+				}
+				tt.change(o.ud)
+				w, d := pass(o)
+				require.NotNil(t, w.subsets[0].update)
+				a := d.children["a"]
+				require.False(t, a.seen())
+				got, _ := status(o, w, d, now)
+				require.Equal(t, tt.updated, got.SubsetStatuses[0].UpdatedReplicas)
+				require.Equal(t, tt.updated, got.SubsetStatuses[0].UpdatedReadyReplicas)
+				require.Equal(t, int32(5), got.SubsetStatuses[0].ReadyReplicas)
+			})
+		}
+	}
 }
 
 func TestStatusOfANewObject(t *testing.T) {
