@@ -82,15 +82,12 @@ func TestAboveItsMaximumASubsetOverflowsIntoTheNext(t *testing.T) {
 	s.change("web", func(ud *appsv1beta1.UnitedDeployment) {
 		ud.Spec.Topology.Subsets[1] = between("west", 1, 4)
 	})
-	s.until(func(context.Context) string {
-		ud := s.get("web")
-		placed := condition(ud, appsv1beta1.UnitedDeploymentPlaced)
-		if ud.Status.UnallocatedReplicas != 2 || placed.Status != corev1.ConditionFalse {
-			return "replicas that no cluster may take are not reported: " + placed.Message
-		}
-		return ""
-	})
-	require.EqualValues(t, 9, s.get("web").Status.ReadyReplicas, "what runs is not taken away before it has another place")
+	ud := s.settled("web", shares{"east": 3, "west": 4}, nil)
+	require.EqualValues(t, 2, ud.Status.UnallocatedReplicas)
+	placed := condition(ud, appsv1beta1.UnitedDeploymentPlaced)
+	require.Equal(t, corev1.ConditionFalse, placed.Status, "replicas that no cluster may take are reported")
+	require.Contains(t, placed.Message, "2 of 9 replicas have no place")
+	require.Len(t, s.pods(env.West, "web"), 4, "a maximum that is lowered is reached, though there is no other place")
 }
 
 func TestReplicasMoveOnlyAsTheyBecomeAvailableElsewhere(t *testing.T) {

@@ -62,6 +62,9 @@ type Allocation struct {
 	Targets []Target
 	// Unallocated is how many replicas of the total no cluster may take.
 	Unallocated int
+	// Barred is how many of these are out on purpose: a Max or a Cap would keep them out even if every cluster took
+	// replicas and every subset had one. The others are lost to a cluster's state, or to the want of a cluster.
+	Barred int
 	// Excess is how many replicas there are beyond the total, because frozen clusters hold them.
 	Excess int
 	// Ineffective says that the subsets' numbers contradict the total or cannot be read, so that Targets repeats
@@ -86,6 +89,30 @@ type Allocation struct {
 func Allocate(total int, subsets []Subset) Allocation {
 	total = max(total, 0)
 	subsets = inOrder(subsets)
+	a := allocate(total, subsets)
+	if a.Unallocated > 0 {
+		a.Barred = min(a.Unallocated, allocate(total, open(subsets)).Unallocated)
+	}
+	return a
+}
+
+// open is the same object in a fleet where every cluster takes replicas and every subset has one.
+func open(subsets []Subset) []Subset {
+	opened := slices.Clone(subsets)
+	for i, s := range opened {
+		members := slices.Clone(s.Members)
+		if len(members) == 0 {
+			members = make([]Member, 1)
+		}
+		for j := range members {
+			members[j].State = Ready
+		}
+		opened[i].Members = members
+	}
+	return opened
+}
+
+func allocate(total int, subsets []Subset) Allocation {
 	rooms := freeRooms(subsets)
 	for {
 		parts, division := divide(total, subsets, rooms)

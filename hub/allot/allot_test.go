@@ -170,6 +170,59 @@ func TestAllocate(t *testing.T) {
 	}
 }
 
+func TestOnlyMaximumsBar(t *testing.T) {
+	t.Parallel()
+	capped := func(m allot.Member, most int) allot.Member {
+		m.Cap = &most
+		return m
+	}
+	for _, c := range []struct {
+		name                string
+		total               int
+		subsets             []allot.Subset
+		unallocated, barred int
+	}{
+		{
+			"what is beyond the maximums of subsets", 9,
+			[]allot.Subset{elastic("east", "", "3", on("east", 3)), elastic("west", "", "4", on("west", 6))}, 2, 2,
+		}, {
+			"what is beyond the limits of clusters", 10,
+			[]allot.Subset{share("all", limited("a", 1), limited("b", 4))}, 5, 5,
+		}, {
+			"a maximum of nothing", 6,
+			[]allot.Subset{elastic("east", "", "0", on("east", 6))}, 6, 6,
+		}, {
+			"a number beyond its cluster's limit", 10,
+			[]allot.Subset{named("east", "6", limited("east", 4)), named("west", "4", on("west", 4))}, 2, 2,
+		}, {
+			"not what a frozen cluster would take", 20,
+			[]allot.Subset{named("east", "60%", frozen("east", 6)), named("west", "40%", on("west", 4))}, 6, 0,
+		}, {
+			"not what a draining cluster would take", 10,
+			[]allot.Subset{named("east", "6", draining("east", 6)), named("west", "4", on("west", 4))}, 6, 0,
+		}, {
+			"not what a subset without clusters would take", 10,
+			[]allot.Subset{named("none", "60%"), named("west", "40%", on("west", 0))}, 6, 0,
+		}, {
+			"of a subset without clusters what is beyond its maximum", 9,
+			[]allot.Subset{elastic("none", "", "3"), elastic("west", "", "4", on("west", 6))}, 5, 2,
+		}, {
+			"of a frozen cluster what is beyond its limit", 10,
+			[]allot.Subset{share("all", capped(frozen("a", 1), 3), limited("b", 4))}, 5, 3,
+		}, {
+			"not what a frozen cluster holds beyond its limit", 12,
+			[]allot.Subset{share("all", capped(frozen("a", 6), 4), limited("b", 4))}, 2, 2,
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			got := allot.Allocate(c.total, c.subsets)
+			require.Equal(t, c.unallocated, got.Unallocated)
+			require.Equal(t, c.barred, got.Barred)
+		})
+	}
+}
+
 func TestReasonsNameAtMostThreeClusters(t *testing.T) {
 	t.Parallel()
 	got := allot.Allocate(9, []allot.Subset{share("all", limited("a", 1), limited("b", 1), draining("c", 1), frozen("d", 1), limited("e", 1))})
@@ -331,6 +384,14 @@ func value(v *intstr.IntOrString, total, unset int) int {
 	return (percent*total + 50) / 100
 }
 
+func asNumber(n *int) *intstr.IntOrString {
+	if n == nil {
+		return nil
+	}
+	v := intstr.FromInt(*n)
+	return &v
+}
+
 // holds checks I1, I2 and I6 on one answer, by other means than Allocate's own.
 func holds(t *rapid.T, p problem, a allot.Allocation) {
 	got := map[allot.Key]int{}
@@ -348,14 +409,15 @@ func holds(t *rapid.T, p problem, a allot.Allocation) {
 	require.Equal(t, p.total, sum+a.Unallocated-a.Excess, "I1: targets add up")
 	require.False(t, a.Unallocated > 0 && a.Excess > 0, "I1: there is too little or too much, not both")
 
-	room, held, inCluster := 0, 0, map[string]int{}
+	room, open, held, inCluster := 0, 0, 0, map[string]int{}
 	for _, s := range p.subsets {
 		fewest, greatest := rounded(s.Replicas, p.total)
 		most := value(s.Max, p.total, greatest)
-		here, frozen, ceiling := 0, 0, 0
+		here, frozen, ceiling, limit := 0, 0, 0, 0
 		for _, m := range s.Members {
 			n := got[allot.Key{Subset: s.Name, Cluster: m.Cluster}]
 			here += n
+			limit += value(asNumber(m.Cap), p.total, 1<<40)
 			switch m.State {
 			case allot.Frozen:
 				require.Equal(t, m.Current, n, "I6: a frozen cluster keeps its number")
@@ -382,12 +444,19 @@ func holds(t *rapid.T, p problem, a allot.Allocation) {
 		if s.Max == nil && s.Replicas != nil {
 			sure = fewest
 		}
+		if len(s.Members) == 0 {
+			limit = 1 << 40
+		}
 		room += max(min(sure, ceiling), frozen)
+		open += min(sure, limit)
 		held += frozen
 	}
 	if a.Unallocated > 0 && !p.shared {
 		require.Less(t, room, p.total, "I1: replicas stay out only when the maximums are used up")
 	}
+	barred := min(a.Unallocated, max(p.total-open, 0))
+	require.True(t, p.shared && a.Barred <= a.Unallocated || a.Barred <= barred, "I5: a state bars nothing, only a maximum does")
+	require.False(t, p.integers && !p.shared && a.Barred < barred, "I2: what is beyond the maximums is barred")
 	if a.Excess > 0 {
 		require.Positive(t, held, "I1: only frozen clusters hold more than there should be")
 	}

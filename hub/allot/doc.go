@@ -9,6 +9,10 @@
 //     possibly in force until a newer one is acknowledged. A cluster grows only while everything that may be running
 //     stays inside the surge, and shrinks only while everything that is surely available stays above the minimum.
 //
+// Replicas without a place are of two kinds. Some are barred: a maximum of a subset or of a cluster keeps them out, and
+// somebody set it on purpose, so a maximum that is lowered is reached by shrinking. The others are lost: a cluster is
+// unknown, does not answer or is drained. For these nothing shrinks. Allocate tells the two apart, Transfer keeps to it.
+//
 // Between two calls only Grant is kept, three integers for each subset in a cluster, stored together with the number
 // that is sent. A hub that restarts, or loses its lead in the middle of a plan, goes on from there.
 //
@@ -17,8 +21,8 @@
 //	I1  the targets add up to the total, or what is missing or in excess is reported with its reason
 //	I2  minimum and maximum are kept, nothing is negative, the order of clusters and repeated calls change nothing
 //	I3  what may be running is never more than desired + surge
-//	I4  a move never lets the available replicas fall below desired - maxUnavailable
-//	I5  a source shrinks only by what is available elsewhere; without a destination nothing shrinks
+//	I4  a move never lets the available replicas fall below desired - barred - maxUnavailable
+//	I5  a source shrinks only by what is available elsewhere or barred; without a destination nothing shrinks
 //	I6  the number of a frozen cluster never changes
 //	I7  a change of one number by n moves at most n replicas
 //	I8  with constant input the plan comes to rest, and at rest it changes nothing

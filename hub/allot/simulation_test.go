@@ -40,6 +40,9 @@ type message struct {
 type world struct {
 	random        *rand.Rand
 	limits        allot.Limits
+	barred        int // the most that was barred yet
+	lost          int // how many have no place though no maximum bars them
+	ticks         int
 	targets       []int
 	members       []member
 	rows          []row
@@ -83,12 +86,13 @@ func forgetful(l allot.Limits, holdings []allot.Holding) []allot.Step {
 	return allot.Transfer(l, holdings)
 }
 
-func newWorld(seed uint64, outages bool) *world {
+func newWorld(seed uint64, outages bool, lost int) *world {
 	random := rand.New(rand.NewPCG(seed, 42))
 	n, desired := 2+random.IntN(5), 1+random.IntN(40)
 	w := &world{
-		random:  random,
-		limits:  allot.Limits{Desired: desired, MaxSurge: 1 + random.IntN(5), MaxUnavailable: random.IntN(5)},
+		random: random,
+		limits: allot.Limits{Desired: desired, MaxSurge: 1 + random.IntN(5), MaxUnavailable: random.IntN(5)},
+		lost:   min(lost, desired), ticks: 6000,
 		members: make([]member, n), rows: make([]row, n), down: make([][]message, n), up: make([][]message, n),
 	}
 	if random.IntN(4) == 0 {
@@ -114,8 +118,13 @@ func newWorld(seed uint64, outages bool) *world {
 	return w
 }
 
-// retarget wants the same number of replicas somewhere else.
+// retarget wants the same number of replicas somewhere else, and in every third world sets other maximums.
 func (w *world) retarget() {
+	w.limits.Barred = 0
+	if w.random.IntN(3) == 0 {
+		w.limits.Barred = w.random.IntN(w.limits.Desired - w.lost + 1)
+	}
+	w.barred = max(w.barred, w.limits.Barred)
 	var live []int
 	for i := range w.members {
 		if w.random.IntN(5) < 4 {
@@ -126,7 +135,7 @@ func (w *world) retarget() {
 		live = []int{0}
 	}
 	w.targets = make([]int, len(w.members))
-	for range w.limits.Desired {
+	for range w.limits.Desired - w.limits.Barred - w.lost {
 		w.targets[live[w.random.IntN(len(live))]]++
 	}
 }
@@ -219,7 +228,11 @@ func (w *world) act(i, now int) {
 
 // run plays until everything is where it belongs, and says how long that took.
 func (w *world) run(plan planner) (verdict, int) {
-	for now := range 6000 {
+	least := w.limits.Desired - w.limits.MaxUnavailable
+	if w.lost > 0 { // maxUnavailable pays for moves, not for losses
+		least = w.limits.Desired
+	}
+	for now := range w.ticks {
 		if now == w.retargetAfter {
 			w.retarget()
 		}
@@ -239,7 +252,7 @@ func (w *world) run(plan planner) (verdict, int) {
 			arrived = arrived && m.available == w.targets[i] && w.rows[i].grant.Replicas == w.targets[i]
 		}
 		switch {
-		case available < w.limits.Desired-w.limits.MaxUnavailable:
+		case available < least-w.barred:
 			return tooFewAvailable, now
 		case running > w.limits.Desired+w.limits.MaxSurge:
 			return tooManyRunning, now
@@ -256,7 +269,7 @@ func play(t *testing.T, name string, runs uint64, outages bool, plan planner) ma
 	ends := map[verdict]int{}
 	var ticks []int
 	for seed := range runs {
-		w := newWorld(seed, outages)
+		w := newWorld(seed, outages, 0)
 		end, now := w.run(plan)
 		ends[end]++
 		if end == converged {
@@ -297,11 +310,29 @@ func TestSimulatedTransfers(t *testing.T) {
 	}
 }
 
+// I5: what is lost, and not barred, is held for as long as it lasts.
+func TestSimulatedLossesShrinkNothing(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(300) {
+		w := newWorld(seed, true, 1+int(seed%7))
+		w.ticks = 1500
+		end, now := w.run(allot.Transfer)
+		require.NotContains(t, []verdict{tooFewAvailable, tooManyRunning}, end, "seed %d, tick %d", seed, now)
+	}
+	careless := func(l allot.Limits, holdings []allot.Holding) []allot.Step {
+		l.Barred = l.Desired
+		return allot.Transfer(l, holdings)
+	}
+	w := newWorld(1, true, 4)
+	end, _ := w.run(careless)
+	require.Equal(t, tooFewAvailable, end, "this planner must fail, or the simulation proves nothing")
+}
+
 // I8: when a transfer has come to rest and every member has reported it, the hub writes nothing more.
 func TestSimulatedTransfersComeToRest(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(200) {
-		w := newWorld(seed, true)
+		w := newWorld(seed, true, 0)
 		end, now := w.run(allot.Transfer)
 		require.Equal(t, converged, end, "seed %d", seed)
 		writes := w.writes

@@ -35,9 +35,12 @@ type Holding struct {
 type Limits struct {
 	// Desired is the object's total.
 	Desired int
+	// Barred is how many of Desired no cluster may take because a maximum says so; see Allocation. What is available is
+	// kept at Desired - Barred: who says "at most" wants no more, also of what runs already.
+	Barred int
 	// MaxSurge is how many replicas more than Desired may run on the way; see DefaultSurge.
 	MaxSurge int
-	// MaxUnavailable is how many replicas less than Desired may be available on the way.
+	// MaxUnavailable is how many replicas less than Desired - Barred may be available on the way.
 	MaxUnavailable int
 }
 
@@ -71,17 +74,19 @@ func DefaultSurge(desired int) int {
 // Transfer says what to grant now on the way to the targets: one step for each holding, in the same order.
 //
 // It grows clusters while the sum of all Upper stays within Desired + MaxSurge, in the order of the list, and shrinks
-// clusters while the sum of what is surely available stays at Desired - MaxUnavailable or above. Surely available is
-// the smaller of Lower and the last report. A shrink that takes none of these is always allowed, since a member
-// removes pods that are not available first.
+// clusters while the sum of what is surely available stays at Desired - Barred - MaxUnavailable or above. Surely
+// available is the smaller of Lower and the last report. A shrink that takes none of these is always allowed, since a
+// member removes pods that are not available first.
 //
 // With 10 in east, all available, a surge of 3 and a target of 6 and 4: west is granted 3; when 3 are available there,
 // east shrinks to 7; when east acknowledged that, west is granted 4; and so on.
 //
 //   - An object without replicas gets its first ones at once: there is room for all of them.
 //   - A mere scale-in needs no growth and is done at once, if enough is available where replicas remain.
-//   - Where no cluster that answers wants replicas while Desired is above 0, nothing shrinks. Where the targets don't
-//     add up to Desired, MaxUnavailable counts as 0: it pays for moves, not for losses.
+//   - A maximum that was lowered is reached by shrinking, also where there is no other place. What has no place for
+//     another reason is held: of 10 with 2 barred, 8 stay available whatever becomes of the clusters.
+//   - Where no cluster that answers wants replicas while Desired - Barred is above 0, nothing shrinks. Where the targets
+//     don't add up to that, MaxUnavailable counts as 0: it pays for moves, not for losses.
 //   - What frozen clusters hold beyond Desired adds to the room, so that the others still reach their targets.
 //   - Dark holdings count with what they may be running and what they last reported, and keep their grant.
 //
@@ -108,7 +113,7 @@ type transfer struct {
 	least    int  // what must be available
 	running  int  // sum of Upper
 	serving  int  // sum of available
-	homeless bool // no cluster that answers wants a replica that is desired
+	homeless bool // no cluster that answers wants a replica that is owed
 }
 
 func begin(l Limits, holdings []Holding) *transfer {
@@ -118,7 +123,8 @@ func begin(l Limits, holdings []Holding) *transfer {
 		available: make([]int, len(holdings)),
 	}
 	desired, wanted := max(l.Desired, 0), 0
-	t.homeless = desired > 0
+	owed := desired - max(min(l.Barred, desired), 0)
+	t.homeless = owed > 0
 	for i, h := range t.holdings {
 		h.Target = max(h.Target, 0)
 		t.holdings[i] = h
@@ -132,8 +138,8 @@ func begin(l Limits, holdings []Holding) *transfer {
 		}
 	}
 	t.most = max(desired, wanted) + max(l.MaxSurge, 0)
-	t.least = desired
-	if wanted >= desired {
+	t.least = owed
+	if wanted >= owed {
 		t.least -= max(l.MaxUnavailable, 0)
 	}
 	return t

@@ -2,6 +2,7 @@ package allot_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -174,6 +175,33 @@ func TestTransfer(t *testing.T) {
 			"7 [7,7] 3 [3,3]",
 			[]string{"holds 7 in east: 7 would be missing, and no cluster can take them"},
 		}, {
+			"a maximum that was lowered is reached, though there is no other place",
+			allot.Limits{Desired: 9, Barred: 2},
+			[]allot.Holding{acked("east", 3, 3, 3), acked("west", 4, 6, 6)},
+			"3 [3,3] 4 [4,6]",
+			[]string{"shrinks from 6 to 4 in west"},
+		}, {
+			"a maximum that was lowered waits for what another cluster may take",
+			allot.Limits{Desired: 9, Barred: 1, MaxSurge: 1},
+			[]allot.Holding{acked("east", 4, 3, 3), acked("west", 4, 6, 6)},
+			"4 [3,4] 5 [5,6]",
+			[]string{"grows from 3 to 4 in east", "shrinks from 6 to 5 in west, holds 1 in west until 1 more is available in east"},
+		}, {
+			"a maximum of nothing empties",
+			allot.Limits{Desired: 4, Barred: 4},
+			[]allot.Holding{acked("east", 0, 4, 4)},
+			"0 [0,4]",
+			[]string{"shrinks from 4 to 0 in east"},
+		}, {
+			"I5: what is lost is held beside what is barred",
+			allot.Limits{Desired: 10, Barred: 2, MaxUnavailable: 5},
+			[]allot.Holding{acked("east", 0, 4, 4), acked("west", 4, 6, 6)},
+			"2 [2,4] 6 [6,6]",
+			[]string{
+				"shrinks from 4 to 2 in east, holds 2 in east: 2 would be missing, and no cluster can take them",
+				"holds 2 in west: 2 would be missing, and no cluster can take them",
+			},
+		}, {
 			"an object that is scaled to nothing is emptied",
 			allot.Limits{},
 			[]allot.Holding{acked("east", 0, 6, 6), acked("west", 0, 4, 1)},
@@ -228,7 +256,7 @@ func TestTransferProperties(t *testing.T) {
 	t.Parallel()
 	number := rapid.IntRange(-2, 30)
 	rapid.Check(t, func(t *rapid.T) {
-		l := allot.Limits{Desired: number.Draw(t, "desired"), MaxSurge: number.Draw(t, "surge"), MaxUnavailable: number.Draw(t, "unavailable")}
+		l := allot.Limits{Desired: number.Draw(t, "desired"), Barred: number.Draw(t, "barred"), MaxSurge: number.Draw(t, "surge"), MaxUnavailable: number.Draw(t, "unavailable")}
 		var before []allot.Holding
 		for i := range rapid.IntRange(0, 6).Draw(t, "clusters") {
 			before = append(before, allot.Holding{
@@ -239,6 +267,8 @@ func TestTransferProperties(t *testing.T) {
 		}
 		steps := allot.Transfer(l, before)
 
+		owed := max(l.Desired, 0) - max(min(l.Barred, l.Desired), 0)
+		place := slices.ContainsFunc(before, func(h allot.Holding) bool { return h.Target > 0 && !h.Dark })
 		var wanted, upperBefore, upperAfter, servingBefore, servingAfter int
 		for i, h := range before {
 			s, n := steps[i], max(h.Grant.Replicas, 0)
@@ -250,6 +280,7 @@ func TestTransferProperties(t *testing.T) {
 			require.True(t, s.Lower <= lower && s.Upper >= upper, "bounds widen until the member acknowledges: %+v", s)
 			require.True(t, min(n, max(h.Target, 0)) <= s.Replicas && s.Replicas <= max(n, h.Target), "a step goes towards its target")
 			require.False(t, h.Dark && s.Changed, "I6: a dark cluster keeps its grant")
+			require.False(t, owed > 0 && !place && s.Replicas < n, "I5: without a destination nothing shrinks but what is barred")
 			require.Equal(t, s.Changed || s.Replicas != max(h.Target, 0), s.Why != "", "what moves or waits has a reason")
 			wanted += max(h.Target, 0)
 			upperBefore, upperAfter = upperBefore+upper, upperAfter+s.Upper
@@ -259,7 +290,11 @@ func TestTransferProperties(t *testing.T) {
 		desired := max(l.Desired, 0)
 		most := max(desired, wanted) + max(l.MaxSurge, 0)
 		require.LessOrEqual(t, upperAfter, max(upperBefore, most), "I3: growth stays inside the surge")
-		require.GreaterOrEqual(t, servingAfter, min(servingBefore, desired-max(l.MaxUnavailable, 0)), "I4: a shrink leaves enough")
+		least := owed
+		if wanted >= owed {
+			least -= max(l.MaxUnavailable, 0)
+		}
+		require.GreaterOrEqual(t, servingAfter, min(servingBefore, least), "I4: a shrink leaves enough")
 	})
 }
 

@@ -54,7 +54,7 @@ func decide(o *observed) plan {
 	p.allocation = allocate(o.ud, p.parts)
 	targets := targetsOf(p.parts, p.allocation)
 	partitions := partitionsOf(o.ud, p.parts, targets)
-	steps := allot.Transfer(limitsOf(o.ud), holdings(p.parts, targets))
+	steps := allot.Transfer(limitsOf(o.ud, barred(p.allocation, p.parts)), holdings(p.parts, targets))
 	for i, s := range steps {
 		p.parts[i].grant = fleetv1alpha1.SubsetGrant{
 			Name: p.parts[i].name, Replicas: int32(s.Replicas), Partition: int32(min(partitions[i], s.Replicas)), //nolint:gosec // bounded by spec.replicas
@@ -179,10 +179,22 @@ func holdings(parts []part, targets []int) []allot.Holding {
 	return out
 }
 
+// barred is how many replicas maximums keep out on purpose. What leftovers run is not among them: that the object does
+// not ask for their cluster any more says where they should be, not that there should be fewer.
+func barred(a allot.Allocation, parts []part) int {
+	n := a.Barred
+	for _, p := range parts {
+		if p.leftover {
+			n -= int(p.grant.Replicas)
+		}
+	}
+	return max(n, 0)
+}
+
 // limitsOf resolves placement.reallocation. What can't be resolved was refused by admission and counts as the default.
-func limitsOf(ud *appsv1beta1.UnitedDeployment) allot.Limits {
+func limitsOf(ud *appsv1beta1.UnitedDeployment, barred int) allot.Limits {
 	total := replicas(ud)
-	l := allot.Limits{Desired: total, MaxSurge: allot.DefaultSurge(total)}
+	l := allot.Limits{Desired: total, Barred: barred, MaxSurge: allot.DefaultSurge(total)}
 	if p := ud.Spec.Topology.Placement; p != nil && p.Reallocation != nil {
 		if n, ok := resolve(p.Reallocation.MaxSurge, total, true); ok {
 			l.MaxSurge = n

@@ -49,6 +49,10 @@ func in(name, cluster, replicas string) appsv1beta1.Subset {
 	return s
 }
 
+func upTo(name, cluster string, most int) appsv1beta1.Subset {
+	return appsv1beta1.Subset{Name: name, Cluster: cluster, MaxReplicas: new(intstr.FromInt(most))}
+}
+
 func (w *world) cluster(name string, labels map[string]string) {
 	w.o.clusters[name] = &fleetv1alpha1.MemberCluster{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels},
@@ -165,6 +169,49 @@ func TestDecide(t *testing.T) {
 		w.o.ud.Spec.Replicas = ptr.To[int32](20)
 		w.settle(t)
 		require.Equal(t, map[string]int32{"east": 15, "west": 5}, w.grants())
+	})
+	t.Run("I2: a maximum that was lowered is reached, though there is no other place", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(9, upTo("a", "east", 3), in("b", "west", ""))
+		w.cluster("east", nil)
+		w.cluster("west", nil)
+		w.settle(t)
+		require.Equal(t, map[string]int32{"east": 3, "west": 6}, w.grants())
+		w.o.ud.Spec.Topology.Subsets[1] = upTo("b", "west", 4)
+		p := w.settle(t)
+		require.Equal(t, map[string]int32{"east": 3, "west": 4}, w.grants())
+		require.Equal(t, 2, p.allocation.Unallocated)
+		require.Empty(t, p.moves)
+	})
+	t.Run("I2: a cluster's limit that was lowered is reached, though there is no other place", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(6, in("a", "east", ""))
+		w.cluster("east", nil)
+		w.settle(t)
+		w.o.clusters["east"].Spec.Limits = &fleetv1alpha1.ClusterLimits{MaxReplicasPerObject: ptr.To[int32](2)}
+		w.settle(t)
+		require.Equal(t, map[string]int32{"east": 2}, w.grants())
+	})
+	t.Run("I5: maximums bar nothing of what a lost cluster holds", func(t *testing.T) {
+		t.Parallel()
+		lose := map[string]func(*fleetv1alpha1.MemberCluster){
+			"does not answer":    func(mc *fleetv1alpha1.MemberCluster) { mc.Status.Conditions[0].Status = metav1.ConditionFalse },
+			"is not accepted":    func(mc *fleetv1alpha1.MemberCluster) { mc.Spec.Accepted = false },
+			"lost its label":     func(mc *fleetv1alpha1.MemberCluster) { mc.Labels = nil },
+			"leaves":             func(mc *fleetv1alpha1.MemberCluster) { mc.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} },
+			"bars the namespace": func(mc *fleetv1alpha1.MemberCluster) { mc.Spec.Limits.AllowedNamespaces = []string{"other"} },
+		}
+		for name, change := range lose {
+			w := newWorld(10, appsv1beta1.Subset{Name: "all", ClusterSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"eu": "y"}}})
+			for _, cluster := range []string{"east", "west"} {
+				w.cluster(cluster, map[string]string{"eu": "y"})
+				w.o.clusters[cluster].Spec.Limits = &fleetv1alpha1.ClusterLimits{MaxReplicasPerObject: ptr.To[int32](5)}
+			}
+			w.settle(t)
+			change(w.o.clusters["west"])
+			w.settle(t)
+			require.Equal(t, map[string]int32{"east": 5, "west": 5}, w.grants(), "west %s", name)
+		}
 	})
 	t.Run("a subset that moves to another cluster grows there before it shrinks here, then its row goes", func(t *testing.T) {
 		t.Parallel()
