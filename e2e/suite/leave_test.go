@@ -19,6 +19,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/e2e/fleet"
+	"github.com/flotilla-io/flotilla/pkg/testkit/lab"
 )
 
 // leave lets a member leave and waits until the hub has forgotten it.
@@ -166,6 +167,44 @@ func TestI12MemberThatWasAwayObeysItsTombstone(t *testing.T) {
 			s.unmarked(left)
 			require.Len(t, s.pods(env.East, "web"), 2)
 			require.NoError(t, env.East.Client.Delete(t.Context(), left))
+		})
+	}
+}
+
+func TestI12PushMemberThatWasAwayObeysItsTombstone(t *testing.T) {
+	for _, policy := range []fleetv1alpha1.LeavePolicy{fleetv1alpha1.LeaveOrphan, fleetv1alpha1.LeaveDelete} {
+		t.Run(string(policy), func(t *testing.T) {
+			s := newScene(t)
+			s.create(united("web", 4, in("east", "2"), in("west", "2")))
+			s.settled("web", shares{"east": 2, "west": 2}, nil)
+			uid := s.uidOf(env.West)
+			require.NoError(t, env.West.Lab.StopComponent(t.Context(), lab.APIServer))
+			s.leave(env.West, policy, 3)
+			s.forgotten("west")
+			stone := &corev1.ConfigMap{}
+			key := client.ObjectKey{Namespace: fleetv1alpha1.SystemNamespace, Name: fleetv1alpha1.TombstoneName(string(uid))}
+			require.NoError(t, env.Hub.Client.Get(t.Context(), key, stone))
+			require.Equal(t, string(policy), stone.Data["policy"])
+
+			require.NoError(t, env.Hub.Manager.Stop(t.Context()))
+			require.NoError(t, env.Hub.Manager.Start(t.Context()))
+			require.NoError(t, env.West.Lab.StartComponent(t.Context(), lab.APIServer))
+			s.released(env.West)
+			s.until(func(ctx context.Context) string {
+				if err := env.Hub.Client.Get(ctx, key, stone); !apierrors.IsNotFound(err) {
+					return fmt.Sprintf("the tombstone is still there (%v)", err)
+				}
+				return ""
+			})
+			left := s.slice(env.West, "web")
+			if policy == fleetv1alpha1.LeaveDelete {
+				require.Nil(t, left)
+				return
+			}
+			require.NotNil(t, left)
+			s.unmarked(left)
+			require.Len(t, s.pods(env.West, "web"), 2)
+			require.NoError(t, env.West.Client.Delete(t.Context(), left))
 		})
 	}
 }

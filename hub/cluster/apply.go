@@ -65,7 +65,9 @@ func (r *reconciler) apply(ctx context.Context, o observed, p plan) (result, err
 			return done, err
 		}
 	}
-	r.pusher.Set(mc.Name, targetOf(mc, p.connect))
+	if p.identity == "" { // The pass after the one that sets it removes a tombstone first.
+		r.pusher.Set(mc.Name, targetOf(mc, p.connect))
+	}
 	if p.release {
 		done.released, err = r.release(ctx, o, mc)
 	}

@@ -147,22 +147,29 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	}
 	recorder := event.New(mgr.GetEventRecorder(link.HubManager))
 	tracker, wake := NewTracker(2*o.Beat), &bell{}
-	push := &pusher{
-		hub: mgr, clock: o.Clock, meters: m, run: o.RunAgent, namespaces: o.SecretNamespaces, identity: o.Identity,
-		version: o.Version, changed: wake.ring,
-		wake: make(chan struct{}, 1), wanted: map[string]target{}, states: map[string]pushState{},
+	newPusher := func(changed func(string)) *pusher {
+		return &pusher{
+			hub: mgr, clock: o.Clock, meters: m, run: o.RunAgent, namespaces: o.SecretNamespaces, identity: o.Identity,
+			version: o.Version, changed: changed,
+			wake: make(chan struct{}, 1), wanted: map[string]target{}, states: map[string]pushState{},
+		}
 	}
+	push, toll := newPusher(wake.ring), &bell{}
+	stones := &tombstones{client: mgr.GetClient(), events: recorder, pusher: newPusher(toll.ring), hubUID: hubUID}
 	r := &reconciler{
 		client: mgr.GetClient(), reader: mgr.GetAPIReader(), clock: o.Clock, events: recorder, tracker: tracker,
 		pusher: push, meters: m, hubUID: hubUID,
 	}
 	own := &beat{client: mgr.GetClient(), clock: o.Clock, tracker: tracker, meters: m, identity: o.Identity, every: o.Beat}
-	for _, runnable := range []interface{ Start(context.Context) error }{push, own, &firstEpoch{mgr.GetClient(), mgr.GetAPIReader()}} {
+	for _, runnable := range []interface{ Start(context.Context) error }{push, stones.pusher, own, &firstEpoch{mgr.GetClient(), mgr.GetAPIReader()}} {
 		if err := mgr.Add(runnable); err != nil {
 			return fmt.Errorf("set up member clusters: %w", err)
 		}
 	}
 	if err := r.watch(mgr, o, wake); err != nil {
+		return err
+	}
+	if err := stones.setup(mgr, toll); err != nil {
 		return err
 	}
 	a := newApprover(mgr, o.Clock, recorder, m)

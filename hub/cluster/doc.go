@@ -14,10 +14,12 @@
 // that; nothing is deleted for silence, however many members are silent.
 //
 // A MemberCluster that is deleted leaves: its rows are withdrawn by spec.leave.policy, the agent drops its claim, the hub
-// removes what it kept. A member that is away for too long finds a tombstone when it comes back.
+// removes what it kept. A member that is away for too long finds a tombstone when it comes back; a push member is called
+// until it has obeyed it.
 //
 // controller.go, observe.go, plan.go, apply.go and status.go are the MemberCluster's controller; request.go and
-// approver.go judge certificate requests; liveness.go and beat.go listen; kubeconfig.go and push.go connect.
+// approver.go judge certificate requests; liveness.go and beat.go listen; kubeconfig.go and push.go connect;
+// tombstone.go calls push members that were away while they left.
 //
 // The package sends no work to members and moves no replicas. It can't take a signed certificate back: Kubernetes knows
 // no revocation. A member that is held out keeps a valid certificate which no role is bound to; a new cluster that

@@ -18,6 +18,10 @@ const (
 	EventLeft = "Left"
 	// EventTombstone: the member did not answer in time; it finds a tombstone when it comes back.
 	EventTombstone = "TombstoneLeft"
+	// EventTombstoneWaits, on the tombstone: why the hub can't have a push member obey it.
+	EventTombstoneWaits = "TombstoneWaits"
+	// EventTombstoneObeyed, on the tombstone: a push member has obeyed it, and it is deleted.
+	EventTombstoneObeyed = "TombstoneObeyed"
 	// EventCredential: the kubeconfig can't be used.
 	EventCredential = "CredentialRefused" //nolint:gosec // A reason, no credential.
 	// EventRequestApproved: a certificate request of the member was approved.
@@ -48,6 +52,14 @@ func left() event.Event {
 
 func tombstoneLeft(name string) event.Event {
 	return event.Warning(EventTombstone, "Leave", "The member did not answer in time and obeys ConfigMap %s when it comes back", name)
+}
+
+func tombstoneWaits(why string) event.Event {
+	return event.Warning(EventTombstoneWaits, "Leave", "The member is called again until it obeys or this ConfigMap is deleted: %s", why)
+}
+
+func tombstoneObeyed(cluster, policy string) event.Event {
+	return event.Normal(EventTombstoneObeyed, "Leave", "Member cluster %s has let go of what this hub placed, with policy %s", cluster, policy)
 }
 
 func credentialRefused(why string) event.Event {

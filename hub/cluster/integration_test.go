@@ -382,8 +382,11 @@ func report(ctx context.Context, c client.Client, cluster string, conditions ...
 	return c.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(link.AgentManager), client.ForceOwnership)
 }
 
-// playAgent is an agent that renews and claims until its context ends.
+// playAgent is an agent that renews and claims until its context ends, or notes that it obeys a tombstone.
 func playAgent(ctx context.Context, l link.Link) error {
+	if l.Left {
+		return obey(ctx, l)
+	}
 	c, mc := l.Hub.GetClient(), &fleetv1alpha1.MemberCluster{}
 	if err := c.Get(ctx, client.ObjectKey{Name: l.Cluster}, mc); err != nil {
 		return err
@@ -410,6 +413,26 @@ func playAgent(ctx context.Context, l link.Link) error {
 		case <-ticker.C:
 		}
 	}
+}
+
+// obey plays an agent that obeys a tombstone, as ConfigMap obeyed tells.
+func obey(ctx context.Context, l link.Link) error {
+	system, stone := &corev1.Namespace{}, &corev1.ConfigMap{}
+	if err := l.Member.GetAPIReader().Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, system); err != nil {
+		return err
+	}
+	key := client.ObjectKey{Namespace: fleetv1alpha1.SystemNamespace, Name: fleetv1alpha1.TombstoneName(string(system.UID))}
+	if err := l.Hub.GetAPIReader().Get(ctx, key, stone); err != nil {
+		return err
+	}
+	err := l.Hub.GetClient().Create(ctx, &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: "obeyed", Namespace: key.Namespace},
+		Data:       map[string]string{"cluster": l.Cluster, "policy": stone.Data[link.TombstonePolicy]},
+	})
+	if err != nil {
+		return err
+	}
+	return link.ErrLeft
 }
 
 // keepAlive renews in the background until stop is called.
@@ -647,6 +670,55 @@ func TestIntegrationPushMember(t *testing.T) {
 	h.awaitNothing(t, "west")
 }
 
+// A push member's apiserver is away when the hub lets the cluster go, and comes back to a hub that was restarted (I12).
+func TestIntegrationPushMemberThatWasAwayObeysItsTombstone(t *testing.T) {
+	t.Parallel()
+	h := startHub(t)
+	west := lab.StartT(t, lab.Config{Name: "west", ControlPlaneOnly: true})
+	cfg, err := west.REST()
+	require.NoError(t, err)
+	c, err := client.New(cfg, client.Options{Scheme: testScheme(t)})
+	require.NoError(t, err)
+	m := &hub{Client: c, cfg: cfg}
+	require.NoError(t, m.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: hubNamespace}}))
+	system := &corev1.Namespace{}
+	require.NoError(t, m.Get(t.Context(), client.ObjectKey{Name: metav1.NamespaceSystem}, system))
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: "west-kubeconfig", Namespace: hubNamespace},
+		Data:       map[string][]byte{"value": m.kubeconfig(t, m.memberToken(t), nil)},
+	}
+	require.NoError(t, h.Create(t.Context(), secret))
+	for _, policy := range []fleetv1alpha1.LeavePolicy{fleetv1alpha1.LeaveDelete, fleetv1alpha1.LeaveOrphan} {
+		h.accept(t, "west", func(mc *fleetv1alpha1.MemberCluster) {
+			mc.Spec.Mode = fleetv1alpha1.ModePush
+			mc.Spec.Push = &fleetv1alpha1.PushAccess{KubeconfigSecretRef: fleetv1alpha1.SecretKeyRef{Namespace: hubNamespace, Name: secret.Name}}
+			mc.Spec.Leave = fleetv1alpha1.Leave{Policy: policy, TimeoutSeconds: 1}
+		})
+		h.awaitPhase(t, "west", fleetv1alpha1.ClusterReady)
+		h.addRow(t, "west")
+
+		require.NoError(t, west.StopComponent(t.Context(), "kube-apiserver"))
+		require.NoError(t, h.Delete(t.Context(), h.member(t, "west")))
+		h.awaitNothing(t, "west")
+		stone := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+			Name: fleetv1alpha1.TombstoneName(string(system.UID)), Namespace: fleetv1alpha1.SystemNamespace,
+		}}
+		h.awaitThere(t, stone)
+		require.NotContains(t, fmt.Sprint(stone.Data), m.cfg.Host, "nothing of the kubeconfig is in it")
+		h.awaitEvent(t, "ConfigMap", stone.Name, EventTombstoneWaits)
+
+		h.stop()
+		h.run(t)
+		require.NoError(t, west.StartComponent(t.Context(), "kube-apiserver"))
+		h.awaitGone(t, stone)
+		obeyed := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: fleetv1alpha1.SystemNamespace, Name: "obeyed"}}
+		h.awaitThere(t, obeyed)
+		require.Equal(t, map[string]string{"cluster": "west", "policy": string(policy)}, obeyed.Data)
+		h.awaitEvent(t, "ConfigMap", stone.Name, EventTombstoneObeyed)
+		require.NoError(t, h.Delete(t.Context(), obeyed))
+	}
+}
+
 func TestIntegrationWebhooks(t *testing.T) {
 	t.Parallel()
 	h := startHub(t)
@@ -732,7 +804,7 @@ func (h *hub) memberToken(t *testing.T) string {
 	require.NoError(t, h.Create(t.Context(), account))
 	require.NoError(t, h.Create(t.Context(), &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "agent"},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "view"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
 		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Name: "agent", Namespace: hubNamespace}},
 	}))
 	request := &authenticationv1.TokenRequest{}

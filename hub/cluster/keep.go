@@ -86,7 +86,8 @@ func forBootstrap(cluster string) []object {
 	}
 }
 
-// forTombstone is what a member that was away finds, in fleet-system. The role lets the old user read it and no more.
+// forTombstone is what a member that was away finds, in fleet-system. The role lets the old user read it and no more; a
+// push member has no user, and the hub itself needs to know how to call it.
 func forTombstone(mc *fleetv1alpha1.MemberCluster, hubUID string) []object {
 	name := fleetv1alpha1.TombstoneName(mc.Spec.Identity.ClusterUID)
 	stone := &corev1.ConfigMap{
@@ -97,6 +98,10 @@ func forTombstone(mc *fleetv1alpha1.MemberCluster, hubUID string) []object {
 			link.TombstoneCluster: mc.Name,
 			link.TombstoneHubUID:  hubUID,
 		},
+	}
+	if mc.Spec.Mode == fleetv1alpha1.ModePush {
+		writeAccess(stone.Data, mc)
+		return []object{stone}
 	}
 	role := &rbacv1.Role{
 		TypeMeta:   typeMeta("rbac.authorization.k8s.io/v1", "Role"),

@@ -134,7 +134,7 @@ func candidates(mc *fleetv1alpha1.MemberCluster, hubUID string) []object {
 	all := append(forMember(pull), forBootstrap(mc.Name)...)
 	if mc.Spec.Identity != nil {
 		// A tombstone of a cluster that has joined again must go: its agent would obey it.
-		all = append(all, forTombstone(mc, hubUID)...)
+		all = append(all, forTombstone(pull, hubUID)...)
 	}
 	return all
 }

@@ -16,6 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -49,13 +50,19 @@ type pushState struct {
 	// problem is why the last session ended, in words that don't change from one try to the next; "" where none did. It
 	// stays while a new session tries, so that the status does not change with each try.
 	problem string
+	// left is the tombstone that the member has obeyed, or "".
+	left types.UID
 }
 
 // target is what one push member's connection is made of. Targets are compared: a changed one starts the connection anew.
 type target struct {
+	// cluster is the member's name on the hub.
+	cluster    string
 	secret     fleetv1alpha1.SecretKeyRef
 	qps, burst int32
 	identity   string
+	// tombstone is the UID of the one that the member is to obey; "" for a member of the fleet.
+	tombstone types.UID
 }
 
 // targetOf returns what to connect to, or nil for nothing.
@@ -63,7 +70,7 @@ func targetOf(mc *fleetv1alpha1.MemberCluster, connect bool) *target {
 	if !connect || mc.Spec.Push == nil {
 		return nil
 	}
-	t := &target{secret: mc.Spec.Push.KubeconfigSecretRef}
+	t := &target{cluster: mc.Name, secret: mc.Spec.Push.KubeconfigSecretRef}
 	if mc.Spec.Limits != nil {
 		t.qps, t.burst = mc.Spec.Limits.QPS, mc.Spec.Limits.Burst
 	}
@@ -73,7 +80,7 @@ func targetOf(mc *fleetv1alpha1.MemberCluster, connect bool) *target {
 	return t
 }
 
-// pusher runs the agents of push members. Set says what is wanted; Start, in the leader only, makes it so until its
+// pusher runs the agents of push members, and of those that left without an answer. Set says what is wanted; Start, in the leader only, makes it so until its
 // context ends. For each member it watches the one Secret, checks the kubeconfig, asks the member who it is, and once
 // that is fixed in spec.identity runs the agent, again and again with a growing pause.
 type pusher struct {
@@ -197,7 +204,7 @@ func (p *pusher) Start(ctx context.Context) error {
 
 // keep follows the Secret of one member and keeps a session with what it says.
 func (p *pusher) keep(ctx context.Context, name string, t target) {
-	log := ctrl.LoggerFrom(ctx).WithName("push").WithValues("cluster", name)
+	log := ctrl.LoggerFrom(ctx).WithName("push").WithValues("cluster", t.cluster)
 	ctx = ctrl.LoggerInto(ctx, log)
 	touched := make(chan struct{}, 1)
 	read, stop, err := p.follow(ctx, t.secret, touched)
@@ -222,7 +229,7 @@ func (p *pusher) keep(ctx context.Context, name string, t target) {
 			}
 			p.note(name, func(s *pushState) { *s = pushState{checked: true, refused: refused} })
 			if refused == nil {
-				used, end = sum, p.begin(ctx, name, t.identity, cfg)
+				used, end = sum, p.begin(ctx, name, t, cfg)
 			}
 		}
 		select {
@@ -292,34 +299,35 @@ func (p *pusher) follow(ctx context.Context, ref fleetv1alpha1.SecretKeyRef, tou
 }
 
 // begin runs sessions in the background. The function returned ends them and waits.
-func (p *pusher) begin(ctx context.Context, name, identity string, cfg *rest.Config) func() {
+func (p *pusher) begin(ctx context.Context, name string, t target, cfg *rest.Config) func() {
 	sub, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		p.sessions(sub, name, identity, cfg)
+		p.sessions(sub, name, t, cfg)
 	}()
 	return func() { cancel(); <-done }
 }
 
 // sessions runs one session after the other until ctx ends or the member has left.
-func (p *pusher) sessions(ctx context.Context, name, identity string, cfg *rest.Config) {
+func (p *pusher) sessions(ctx context.Context, name string, t target, cfg *rest.Config) {
 	log := ctrl.LoggerFrom(ctx)
 	fresh := wait.Backoff{Duration: sessionFirst, Factor: 2, Jitter: 0.2, Steps: 8, Cap: sessionLongest}
 	pause := fresh
 	for {
 		began := p.clock.Now()
-		err := p.session(ctx, name, identity, cfg)
+		err := p.session(ctx, name, t, cfg)
 		switch {
 		case ctx.Err() != nil:
 			return
 		case err == nil, errors.Is(err, link.ErrLeft):
 			// Who the member is was told, or it has left: a changed target starts anew.
+			p.note(name, func(s *pushState) { s.left = t.tombstone })
 			return
 		case p.clock.Since(began) > sessionSettled:
 			pause = fresh
 		}
-		p.meters.restarts.WithLabelValues(name).Inc()
+		p.meters.restarts.WithLabelValues(t.cluster).Inc()
 		p.note(name, func(s *pushState) { s.problem = problem(err) })
 		after := pause.Step()
 		log.Error(err, "Ended session with member", "after", after)
@@ -338,22 +346,22 @@ var errStranger = errors.New("the kubeconfig leads to another cluster than the o
 
 // session opens a connection and runs the agent on it. Without an identity to hold the member to it only finds out who
 // the member is, and returns nil.
-func (p *pusher) session(ctx context.Context, name, identity string, cfg *rest.Config) error {
+func (p *pusher) session(ctx context.Context, name string, t target, cfg *rest.Config) error {
 	cfg = rest.CopyConfig(cfg)
 	cfg.UserAgent = "flotilla-hub/" + p.version
 	member, err := cluster.New(cfg, func(o *cluster.Options) { o.Scheme = p.hub.GetScheme() })
 	if err != nil {
-		return fmt.Errorf("connect to member %s: %w", name, err)
+		return fmt.Errorf("connect to member %s: %w", t.cluster, err)
 	}
 	uid, err := clusterUID(ctx, member.GetAPIReader())
 	if err != nil {
-		return fmt.Errorf("ask member %s who it is: %w", name, err)
+		return fmt.Errorf("ask member %s who it is: %w", t.cluster, err)
 	}
 	p.note(name, func(s *pushState) { s.clusterUID = uid })
-	if identity == "" {
+	if t.identity == "" {
 		return nil
 	}
-	if identity != uid {
+	if t.identity != uid {
 		p.note(name, func(s *pushState) { s.refused = &refusal{reason: ReasonWrongIdentity, message: errStranger.Error()} })
 		return errStranger
 	}
@@ -366,7 +374,7 @@ func (p *pusher) session(ctx context.Context, name, identity string, cfg *rest.C
 	}()
 	ctrl.LoggerFrom(ctx).Info("Started agent of push member")
 	err = p.run(sub, link.Link{
-		Cluster: name, Identity: p.identity, Version: p.version,
+		Cluster: t.cluster, Identity: p.identity, Version: p.version, Left: t.tombstone != "",
 		Hub: p.hub, Member: member, Events: event.New(member.GetEventRecorder(link.AgentManager)), Clock: p.clock,
 	})
 	cancel()

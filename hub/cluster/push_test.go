@@ -75,7 +75,7 @@ func TestSessionsTryAgainWithAPause(t *testing.T) {
 	cfg := &rest.Config{Host: server.URL, BearerToken: "t", TLSClientConfig: rest.TLSClientConfig{
 		CAData: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}),
 	}}
-	end := p.begin(t.Context(), "west", "uid", cfg)
+	end := p.begin(t.Context(), "west", target{cluster: "west", identity: "uid"}, cfg)
 	require.Equal(t, "Bearer t", <-asked)
 	require.Equal(t, "west", <-rung)
 	require.Contains(t, p.State("west").problem, "refuses the credential")

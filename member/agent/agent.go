@@ -100,6 +100,9 @@ func (a *agent) run(ctx context.Context) error {
 		link: a.link, clusterUID: a.clusterUID, ledger: a.ledger, hands: a.hands, released: a.released,
 		left: func() { cancel(link.ErrLeft) },
 	}
+	if a.link.Left {
+		return leave.obey(ctx)
+	}
 	// Before the caches, which never come up for a cluster that has left.
 	if err := a.greet(ctx, leave); err != nil {
 		return err

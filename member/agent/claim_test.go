@@ -186,6 +186,8 @@ func TestReadTombstone(t *testing.T) {
 	}
 	other := testMembership()
 	other.Spec.Hub.UID = "hub-2"
+	renamed := testMembership()
+	renamed.Spec.Hub.Cluster = "north"
 	tests := []struct {
 		name       string
 		change     func(map[string]string)
@@ -196,6 +198,7 @@ func TestReadTombstone(t *testing.T) {
 		{name: "is obeyed after a crash behind the dropped claim", change: func(map[string]string) {}},
 		{name: "of another cluster is not", change: func(m map[string]string) { m[link.TombstoneCluster] = "west" }, err: "for cluster"},
 		{name: "of another hub than the claim's is not", change: func(map[string]string) {}, membership: other, err: "of hub"},
+		{name: "of a cluster that joined again under another name is not", change: func(map[string]string) {}, membership: renamed, err: "the claim for"},
 		{name: "with an unknown policy is not", change: func(m map[string]string) { m[link.TombstonePolicy] = "Burn" }, err: "policy"},
 		{name: "without a policy is not", change: func(m map[string]string) { delete(m, link.TombstonePolicy) }, err: "policy"},
 	}

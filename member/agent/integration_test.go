@@ -119,6 +119,8 @@ func (e *end) writes(t *testing.T, since time.Time) []lab.Write {
 type fleet struct {
 	hub, member *end
 	name        string
+	// left runs agents as the hub does for a cluster that has left.
+	left bool
 }
 
 // join makes what the hub's controllers would make for a cluster.
@@ -156,7 +158,7 @@ func (f *fleet) run(t *testing.T) (stop func() error, ended <-chan error) {
 	result := make(chan error, 1)
 	go func() {
 		result <- agent.Run(ctx, link.Link{
-			Cluster: f.name, URL: f.hub.lab.ServerURL, Identity: "agent-0", Version: "v0.1.0",
+			Cluster: f.name, URL: f.hub.lab.ServerURL, Identity: "agent-0", Version: "v0.1.0", Left: f.left,
 			Hub: hub, Member: member, Events: event.New(member.GetEventRecorder(link.AgentManager)), Clock: clock.RealClock{},
 		})
 	}()
@@ -528,6 +530,62 @@ func TestAgentAgainstTwoControlPlanes(t *testing.T) {
 		require.NoError(t, member.List(t.Context(), lines))
 		require.Empty(t, lines.Items)
 	})
+}
+
+// The hub runs the agent of a push member that was away while it left: for the tombstone and nothing else (I12).
+func TestAgentOfAClusterThatLeft(t *testing.T) {
+	hub := startEnd(t, lab.Config{Name: "hub", ControlPlaneOnly: true}, "../../charts/hub/files/crds/fleet*.yaml")
+	member := startEnd(t, lab.Config{Name: "west", ControlPlaneOnly: true}, "../../charts/member/files/crds/*.yaml")
+	hub.namespace(t, fleetv1alpha1.SystemNamespace)
+	member.namespace(t, "shop")
+	uid, err := agent.ClusterUID(t.Context(), member)
+	require.NoError(t, err)
+	for _, policy := range []fleetv1alpha1.LeavePolicy{fleetv1alpha1.LeaveOrphan, fleetv1alpha1.LeaveDelete} {
+		t.Run(string(policy), func(t *testing.T) {
+			name := strings.ToLower(string(policy))
+			f := &fleet{hub: hub, member: member, name: name}
+			f.join(t, "hub-1", 1)
+			stop, ended := f.run(t)
+			row := f.row(t, "shop", name, 2, policy)
+			f.phase(t, row, fleetv1alpha1.WorkProgressing)
+			require.NoError(t, stop())
+			require.NoError(t, <-ended)
+			f.forget(t, row)
+			f.left = true
+
+			stop, ended = f.run(t)
+			require.ErrorContains(t, <-ended, "the tombstone is gone", "without it nothing is done")
+			require.NoError(t, stop())
+			require.EqualValues(t, 2, *f.united(t, name).Spec.Replicas)
+
+			stone := &corev1.ConfigMap{
+				ObjectMeta: metav1.ObjectMeta{Namespace: fleetv1alpha1.SystemNamespace, Name: fleetv1alpha1.TombstoneName(uid)},
+				Data:       map[string]string{link.TombstonePolicy: string(policy), link.TombstoneCluster: name, link.TombstoneHubUID: "hub-1"},
+			}
+			require.NoError(t, hub.Create(t.Context(), stone))
+			another := &fleetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: name}}
+			require.NoError(t, hub.Create(t.Context(), another), "another cluster may have the name by now")
+			stop, ended = f.run(t)
+			require.ErrorIs(t, <-ended, link.ErrLeft)
+			require.NoError(t, stop())
+			ud := &appsv1beta1.UnitedDeployment{}
+			err := member.Get(t.Context(), client.ObjectKey{Namespace: "shop", Name: name}, ud)
+			if policy == fleetv1alpha1.LeaveDelete {
+				require.True(t, apierrors.IsNotFound(err), "%v", err)
+			} else {
+				require.NoError(t, err)
+				require.EqualValues(t, 2, *ud.Spec.Replicas)
+				for _, m := range ud.ManagedFields {
+					require.NotEqual(t, link.AgentManager, m.Manager)
+				}
+			}
+			require.True(t, apierrors.IsNotFound(member.Get(t.Context(), client.ObjectKey{Name: fleetv1alpha1.MembershipName}, &fleetv1alpha1.Membership{})))
+			lines := &fleetv1alpha1.AppliedWorkList{}
+			require.NoError(t, member.List(t.Context(), lines))
+			require.Empty(t, lines.Items)
+			require.NoError(t, hub.Delete(t.Context(), stone))
+		})
+	}
 }
 
 // The certificate that a real signer gives for our request is the identity that the hub's roles are about.

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 
@@ -96,6 +97,22 @@ func (l leaver) check(ctx context.Context) error {
 	return nil
 }
 
+// errGoing says that objects are still on their way out.
+var errGoing = errors.New("the tombstone is gone, or objects that it withdraws are not gone yet")
+
+// obey works off the tombstone of a cluster that the hub runs this agent for. It ends with link.ErrLeft when nothing is
+// left; after another error the caller may try again.
+func (l leaver) obey(ctx context.Context) error {
+	switch done, err := l.tombstone(ctx); {
+	case err != nil:
+		return err
+	case !done:
+		return errGoing
+	default:
+		return link.ErrLeft
+	}
+}
+
 // tombstone obeys what the hub left for a cluster that was away while it left. It tells whether that is done.
 func (l leaver) tombstone(ctx context.Context) (bool, error) {
 	cm := &corev1.ConfigMap{}
@@ -130,6 +147,9 @@ func readTombstone(data map[string]string, cluster string, membership *fleetv1al
 	}
 	if membership != nil && membership.Spec.Hub.UID != data[link.TombstoneHubUID] {
 		return "", fmt.Errorf("the tombstone is of hub %q and the claim of hub %q: it is not obeyed", data[link.TombstoneHubUID], membership.Spec.Hub.UID)
+	}
+	if membership != nil && membership.Spec.Hub.Cluster != cluster {
+		return "", fmt.Errorf("the tombstone is for cluster %q and the claim for %q: it is not obeyed", cluster, membership.Spec.Hub.Cluster)
 	}
 	switch policy := fleetv1alpha1.LeavePolicy(data[link.TombstonePolicy]); policy {
 	case fleetv1alpha1.LeaveOrphan, fleetv1alpha1.LeaveDelete:

@@ -51,6 +51,9 @@ type Link struct {
 	Identity string
 	// Version is the version of the program that runs the agent.
 	Version string
+	// Left says that the hub has let the cluster go without an answer. The agent obeys the tombstone and ends with ErrLeft;
+	// it does nothing else, and does not look for a MemberCluster, of which there may be another one by that name.
+	Left bool
 
 	// Hub reaches the hub. Its cache holds at least what HubCache says; in mode Push it is the hub manager's own and
 	// holds other members' rows too, which an agent passes over. Its scheme knows apis/fleet and Kubernetes' own kinds.

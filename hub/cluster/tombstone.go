@@ -1,0 +1,151 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/link"
+)
+
+// Keys of a push member's tombstone besides those of package link: by what the hub calls the member when its
+// MemberCluster is gone. The credential itself stays in its Secret.
+const (
+	stoneMode            = "mode"
+	stoneIdentity        = "clusterUID"
+	stoneSecretNamespace = "kubeconfigSecretNamespace" //nolint:gosec // A key, no credential.
+	stoneSecretName      = "kubeconfigSecretName"      //nolint:gosec // A key, no credential.
+	stoneSecretKey       = "kubeconfigSecretKey"       //nolint:gosec // A key, no credential.
+	stoneQPS             = "qps"
+	stoneBurst           = "burst"
+)
+
+// writeAccess writes into a tombstone how to call the member.
+func writeAccess(data map[string]string, mc *fleetv1alpha1.MemberCluster) {
+	t := targetOf(mc, true)
+	if t == nil {
+		return
+	}
+	data[stoneMode] = string(fleetv1alpha1.ModePush)
+	data[stoneIdentity] = t.identity
+	data[stoneSecretNamespace], data[stoneSecretName], data[stoneSecretKey] = t.secret.Namespace, t.secret.Name, t.secret.Key
+	data[stoneQPS], data[stoneBurst] = strconv.Itoa(int(t.qps)), strconv.Itoa(int(t.burst))
+}
+
+// readAccess is how to call the member of a tombstone, or nil: it is a pull member's, or not one of this hub.
+func readAccess(stone *corev1.ConfigMap, hubUID string) *target {
+	data := stone.Data
+	if data[stoneMode] != string(fleetv1alpha1.ModePush) || data[link.TombstoneHubUID] != hubUID ||
+		stone.Name != fleetv1alpha1.TombstoneName(data[stoneIdentity]) || !stone.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	return &target{
+		cluster: data[link.TombstoneCluster],
+		secret: fleetv1alpha1.SecretKeyRef{
+			Namespace: data[stoneSecretNamespace], Name: data[stoneSecretName], Key: data[stoneSecretKey],
+		},
+		qps: number(data[stoneQPS]), burst: number(data[stoneBurst]),
+		identity: data[stoneIdentity], tombstone: stone.UID,
+	}
+}
+
+// number reads a limit; 0, the default, for what is none.
+func number(text string) int32 {
+	n, err := strconv.ParseInt(text, 10, 32)
+	if err != nil {
+		return 0
+	}
+	return int32(n)
+}
+
+// tombstones is the controller of push members' tombstones. Nobody else runs the agent of such a member, so the hub goes
+// on calling it until it has obeyed, and takes the tombstone away then.
+type tombstones struct {
+	client client.Client
+	events event.Recorder
+	pusher *pusher
+	hubUID string
+}
+
+// Reconcile looks at one tombstone.
+func (s *tombstones) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	stone := &corev1.ConfigMap{}
+	err := s.client.Get(ctx, client.ObjectKey{Namespace: fleetv1alpha1.SystemNamespace, Name: req.Name}, stone)
+	if client.IgnoreNotFound(err) != nil {
+		return ctrl.Result{}, fmt.Errorf("get tombstone %s: %w", req.Name, err)
+	}
+	t := readAccess(stone, s.hubUID)
+	if t == nil {
+		s.pusher.Set(req.Name, nil)
+		return ctrl.Result{}, nil
+	}
+	state := s.pusher.State(req.Name)
+	if state.left == t.tombstone {
+		return ctrl.Result{}, s.finish(ctx, stone)
+	}
+	all := &fleetv1alpha1.MemberClusterList{}
+	if err := s.client.List(ctx, all, client.UnsafeDisableDeepCopy); err != nil {
+		return ctrl.Result{}, fmt.Errorf("list member clusters: %w", err)
+	}
+	if holder(all.Items, "", t.identity) != "" { // Not let go yet, or in again, which removes the tombstone.
+		s.pusher.Set(req.Name, nil)
+		return ctrl.Result{}, nil
+	}
+	s.pusher.Set(req.Name, t)
+	switch {
+	case state.refused != nil:
+		s.events.Record(stone, tombstoneWaits(state.refused.message))
+	case state.problem != "":
+		s.events.Record(stone, tombstoneWaits(state.problem))
+	}
+	return ctrl.Result{}, nil
+}
+
+// finish takes away a tombstone that was obeyed.
+func (s *tombstones) finish(ctx context.Context, stone *corev1.ConfigMap) error {
+	if err := s.client.Delete(ctx, stone, client.Preconditions{UID: &stone.UID}); err != nil {
+		if gone(err) {
+			return nil
+		}
+		return fmt.Errorf("delete tombstone %s: %w", stone.Name, err)
+	}
+	ctrl.LoggerFrom(ctx).Info("Deleted tombstone", "cluster", stone.Data[link.TombstoneCluster], "name", stone.Name, "reason", "it was obeyed")
+	s.events.Record(stone, tombstoneObeyed(stone.Data[link.TombstoneCluster], stone.Data[link.TombstonePolicy]))
+	return nil
+}
+
+// setup starts the controller in mgr. wake is rung for a tombstone by its name.
+func (s *tombstones) setup(mgr ctrl.Manager, wake *bell) error {
+	named := func(name string) []reconcile.Request {
+		if !strings.HasPrefix(name, fleetv1alpha1.TombstoneName("")) {
+			return nil
+		}
+		return []reconcile.Request{request(name)}
+	}
+	err := ctrl.NewControllerManagedBy(mgr).Named("tombstone").
+		Watches(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
+			return named(o.GetName())
+		})).
+		Watches(&fleetv1alpha1.MemberCluster{}, handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
+			id := o.(*fleetv1alpha1.MemberCluster).Spec.Identity
+			if id == nil {
+				return nil
+			}
+			return named(fleetv1alpha1.TombstoneName(id.ClusterUID))
+		})).
+		WatchesRawSource(wake).
+		Complete(s)
+	if err != nil {
+		return fmt.Errorf("set up tombstones: %w", err)
+	}
+	return nil
+}
