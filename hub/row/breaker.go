@@ -72,17 +72,13 @@ func (b *breaker) take(cluster string, rows int, paused bool) (ok, trip bool) {
 
 // allow asks the breaker, and marks the MemberCluster when it trips. A cluster that leaves is not held: its
 // administrator has said what becomes of all rows.
-func (s *Store) allow(ctx context.Context, live *fleetv1alpha1.MemberWork) error {
-	cluster := live.Labels[keys.FleetCluster]
-	mc := &fleetv1alpha1.MemberCluster{}
-	if err := s.client.Get(ctx, client.ObjectKey{Name: cluster}, mc); err != nil {
-		return fmt.Errorf("get member cluster %s before a withdrawal: %w", cluster, err)
-	}
+func (s *Store) allow(ctx context.Context, mc *fleetv1alpha1.MemberCluster) error {
+	cluster := mc.Name
 	if !mc.DeletionTimestamp.IsZero() {
 		return nil
 	}
 	rows := &fleetv1alpha1.MemberWorkList{}
-	if err := s.client.List(ctx, rows, client.InNamespace(live.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+	if err := s.client.List(ctx, rows, client.InNamespace(fleetv1alpha1.Namespace(cluster)), client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("count rows of %s: %w", cluster, err)
 	}
 	_, paused := mc.Annotations[keys.FleetWithdrawalsPaused]
@@ -99,7 +95,7 @@ func (s *Store) allow(ctx context.Context, live *fleetv1alpha1.MemberWork) error
 		ctrl.LoggerFrom(ctx).Info("Paused withdrawals", "cluster", cluster, "count", len(rows.Items))
 	}
 	if !ok {
-		return fmt.Errorf("%w in cluster %s: many objects would be deleted there at once; if that is meant, run "+
+		return fmt.Errorf("%w: many objects would be deleted in cluster %s at once; if that is meant, run "+
 			"kubectl annotate membercluster %s %s-", ErrPaused, cluster, cluster, keys.FleetWithdrawalsPaused)
 	}
 	return nil

@@ -138,6 +138,52 @@ func TestPut(t *testing.T) {
 	})
 }
 
+func TestI20AWithdrawalCarriesTheHubsEpoch(t *testing.T) {
+	t.Parallel()
+	start := func(t *testing.T) (client.Client, *int, *Store, *fleetv1alpha1.MemberWork) {
+		t.Helper()
+		promoted := &fleetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "east"}}
+		promoted.Status.Hub = &fleetv1alpha1.HubIdentity{UID: "hub", Epoch: 8}
+		row := want("east", 1).create("c")
+		row.Spec.Grant.Epoch = 7
+		c, writes := counter(t, promoted, row)
+		live := &fleetv1alpha1.MemberWork{}
+		require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(row), live))
+		return c, writes, NewStore(c, []byte("key"), clocktesting.NewFakePassiveClock(time.Unix(0, 0))), live
+	}
+	t.Run("a row that was granted at a former epoch", func(t *testing.T) {
+		t.Parallel()
+		c, writes, s, live := start(t)
+		require.NoError(t, s.Withdraw(t.Context(), live, fleetv1alpha1.LeaveOrphan))
+		require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(live), live))
+		require.False(t, live.DeletionTimestamp.IsZero())
+		require.Equal(t, int64(8), live.Spec.Grant.Epoch)
+		require.Equal(t, fleetv1alpha1.LeaveOrphan, live.Spec.Deletion)
+		require.Equal(t, 1, *writes, "epoch and policy are one write")
+	})
+	t.Run("a row that was withdrawn at a former epoch, once and with the policy that it has", func(t *testing.T) {
+		t.Parallel()
+		c, writes, s, live := start(t)
+		require.NoError(t, c.Delete(t.Context(), live))
+		for range 2 {
+			require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(live), live))
+			require.NoError(t, s.Withdraw(t.Context(), live, fleetv1alpha1.LeaveOrphan))
+		}
+		require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(live), live))
+		require.Equal(t, int64(8), live.Spec.Grant.Epoch)
+		require.Equal(t, fleetv1alpha1.LeaveDelete, live.Spec.Deletion)
+		require.Equal(t, 1, *writes)
+	})
+	t.Run("a row without its cluster is withdrawn already", func(t *testing.T) {
+		t.Parallel()
+		c, _, s, live := start(t)
+		require.NoError(t, c.Delete(t.Context(), live))
+		require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(live), live))
+		require.NoError(t, c.Delete(t.Context(), &fleetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "east"}}))
+		require.NoError(t, s.Withdraw(t.Context(), live, fleetv1alpha1.LeaveDelete))
+	})
+}
+
 func TestI13MassWithdrawalsPauseAndAsk(t *testing.T) {
 	t.Parallel()
 	clk := clocktesting.NewFakePassiveClock(time.Unix(0, 0))

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/apis/keys"
 )
 
 // ErrPaused says that a cluster's rows are withdrawn too fast and that an administrator is asked.
@@ -86,24 +87,38 @@ func (s *Store) putContent(ctx context.Context, name string, manifest []byte) er
 	return nil
 }
 
-// Withdraw deletes a row, after it has said what becomes of the object in the member. It returns ErrPaused, wrapped with
-// what to do, where too many rows of that cluster went within a minute.
+// Withdraw deletes a row, after it has said what becomes of the object in the member, and at which epoch that was
+// decided: a member does not delete at one lower than it has seen. A row that is withdrawn already keeps its policy, but
+// gets the epoch where the hub was promoted since. Withdraw returns ErrPaused, wrapped with what to do, where too many
+// rows of that cluster went within a minute.
 func (s *Store) Withdraw(ctx context.Context, live *fleetv1alpha1.MemberWork, policy fleetv1alpha1.LeavePolicy) error {
-	if !live.DeletionTimestamp.IsZero() {
+	withdrawn := !live.DeletionTimestamp.IsZero()
+	cluster := &fleetv1alpha1.MemberCluster{}
+	switch err := s.client.Get(ctx, client.ObjectKey{Name: live.Labels[keys.FleetCluster]}, cluster); {
+	case withdrawn && apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("get the member cluster of row %s/%s: %w", live.Namespace, live.Name, err)
+	}
+	next := live.DeepCopy()
+	if cluster.Status.Hub != nil {
+		next.Spec.Grant.Epoch = cluster.Status.Hub.Epoch
+	}
+	if !withdrawn {
+		if err := s.allow(ctx, cluster); err != nil {
+			return err
+		}
+		next.Spec.Deletion = policy
+	}
+	if next.Spec.Deletion != live.Spec.Deletion || next.Spec.Grant.Epoch != live.Spec.Grant.Epoch {
+		if err := s.client.Update(ctx, next); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("set deletion %s on row %s/%s: %w", next.Spec.Deletion, live.Namespace, live.Name, err)
+		}
+	}
+	if withdrawn {
 		return nil
 	}
-	if err := s.allow(ctx, live); err != nil {
-		return err
-	}
-	if live.Spec.Deletion != policy {
-		next := live.DeepCopy()
-		next.Spec.Deletion = policy
-		if err := s.client.Update(ctx, next); err != nil {
-			return fmt.Errorf("set deletion %s on row %s/%s: %w", policy, live.Namespace, live.Name, err)
-		}
-		live = next
-	}
-	err := s.client.Delete(ctx, live, client.Preconditions{UID: &live.UID, ResourceVersion: &live.ResourceVersion})
+	err := s.client.Delete(ctx, next, client.Preconditions{UID: &next.UID, ResourceVersion: &next.ResourceVersion})
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("delete row %s/%s: %w", live.Namespace, live.Name, err)
 	}

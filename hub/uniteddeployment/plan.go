@@ -14,11 +14,10 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/united"
 )
 
-// withdrawal is a row that is to go.
+// withdrawal is a row that is to go. One that is going keeps its policy.
 type withdrawal struct {
 	row    *fleetv1alpha1.MemberWork
 	policy fleetv1alpha1.LeavePolicy
-	why    string
 }
 
 // plan is the next step of one UnitedDeployment.
@@ -71,13 +70,13 @@ func decide(o *observed) plan {
 // leave withdraws the rows of an object that is being deleted. Where its namespace goes too, somebody deleted the
 // namespace and not the object: what runs in the members stays.
 func leave(o *observed) plan {
-	policy, why := fleetv1alpha1.LeaveDelete, "the UnitedDeployment is being deleted"
+	policy := fleetv1alpha1.LeaveDelete
 	if o.namespaceLeaves {
-		policy, why = fleetv1alpha1.LeaveOrphan, "the namespace on the hub is being deleted: what runs in the members is kept"
+		policy = fleetv1alpha1.LeaveOrphan
 	}
 	p := plan{release: held(o.ud) && len(o.rows) == 0}
 	for _, cluster := range slices.Sorted(maps.Keys(o.rows)) {
-		p.withdrawals = append(p.withdrawals, withdrawal{o.rows[cluster], policy, why})
+		p.withdrawals = append(p.withdrawals, withdrawal{o.rows[cluster], policy})
 	}
 	return p
 }
@@ -228,19 +227,21 @@ func (p *plan) write(o *observed) {
 	for _, part := range p.parts {
 		byCluster[part.Cluster] = append(byCluster[part.Cluster], part)
 	}
-	for _, cluster := range slices.Sorted(maps.Keys(byCluster)) {
-		live := o.rows[cluster]
-		if live != nil && !live.DeletionTimestamp.IsZero() {
-			continue // it must be gone before there can be another
+	for _, cluster := range slices.Sorted(maps.Keys(o.rows)) {
+		if live := o.rows[cluster]; !live.DeletionTimestamp.IsZero() {
+			p.withdrawals = append(p.withdrawals, withdrawal{live, live.Spec.Deletion})
+			delete(byCluster, cluster) // it must be gone before there can be another
 		}
-		mc := o.clusters[cluster]
+	}
+	for _, cluster := range slices.Sorted(maps.Keys(byCluster)) {
+		live, mc := o.rows[cluster], o.clusters[cluster]
 		if mc == nil || !mc.DeletionTimestamp.IsZero() || !mc.Spec.Accepted {
 			continue
 		}
 		parts, emptied := keep(byCluster[cluster])
 		switch {
 		case len(parts) == 0 && live != nil && emptied:
-			p.withdrawals = append(p.withdrawals, withdrawal{live, fleetv1alpha1.LeaveDelete, "the cluster has no subset of this object any more and runs no replicas of it"})
+			p.withdrawals = append(p.withdrawals, withdrawal{live, fleetv1alpha1.LeaveDelete})
 		case len(parts) == 0 || (live == nil && !worthARow(mc, parts)):
 			continue
 		default:

@@ -280,6 +280,19 @@ func TestDecide(t *testing.T) {
 		w.o.rows = nil
 		require.True(t, decide(w.o).release)
 	})
+	t.Run("I20: a row that is withdrawn already is looked at again, for the hub's epoch may have been raised", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(2, in("a", "east", ""), in("b", "west", ""))
+		w.cluster("east", nil)
+		w.cluster("west", nil)
+		w.settle(t)
+		now := metav1.NewTime(time.Unix(0, 0))
+		w.o.rows["west"].DeletionTimestamp = &now
+		p := decide(w.o)
+		require.Len(t, p.withdrawals, 1)
+		require.Same(t, w.o.rows["west"], p.withdrawals[0].row)
+		require.Len(t, p.wants, 1, "a row that goes must be gone before there can be another")
+	})
 	t.Run("I13: a cluster that is missing from what was read keeps its row", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(6, appsv1beta1.Subset{Name: "all", ClusterSelector: &metav1.LabelSelector{}})
