@@ -46,7 +46,8 @@ type Options struct {
 	KeepTemplates bool
 	// LocalHub says that a hub runs in this cluster: subsets of UnitedDeployments may name clusters, and it runs those.
 	LocalHub bool
-	// Hub is how this cluster joins a hub by pull; nil for none. Setup fills in the clients of this cluster and the clock.
+	// Hub is how this cluster joins a hub by pull; nil for none. Setup fills in the clients of this cluster, the clock and
+	// the events.
 	Hub *agent.Options
 	// Identity names this process in Leases, for people. Needed with Hub.
 	Identity string
@@ -106,6 +107,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	}
 	hub := *o.Hub
 	hub.Member, hub.Reader, hub.Clock = mgr.GetClient(), mgr.GetAPIReader(), o.Clock
+	hub.Events = event.New(mgr.GetEventRecorder(link.AgentManager))
 	if err := mgr.Add(&puller{member: mgr, hub: hub, options: o}); err != nil {
 		return fmt.Errorf("set up the agent: %w", err)
 	}

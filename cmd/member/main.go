@@ -122,9 +122,13 @@ func (f *flags) options() (member.Options, error) {
 	if f.hub.URL == "" {
 		return o, nil
 	}
-	ca, token, err := f.hub.Read()
+	ca, _, err := f.hub.Read()
 	o.Hub = &agent.Options{
-		Cluster: f.hub.Cluster, URL: f.hub.URL, CA: ca, CAHash: f.hub.CAHash, Token: token, Namespace: f.manager.Namespace,
+		Cluster: f.hub.Cluster, URL: f.hub.URL, CA: ca, CAHash: f.hub.CAHash, Namespace: f.manager.Namespace,
+		Token: func() (string, error) {
+			_, token, err := f.hub.Read()
+			return token, err
+		},
 	}
 	return o, err
 }

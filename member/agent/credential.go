@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/pkg/event"
 )
 
 // CredentialSecret is the name of the Secret that holds the client certificate for the hub, unless Options say otherwise.
@@ -70,8 +71,9 @@ type Options struct {
 	// CAHash pins the CA by its public key: "sha256:" and the hexadecimal SHA-256 of its SubjectPublicKeyInfo, as kubeadm
 	// writes it. Without CA, the CA itself is fetched from the hub and believed only if it matches.
 	CAHash string
-	// Token joins the cluster; it is used where no usable certificate is stored. May be empty then.
-	Token string
+	// Token reads the token that joins the cluster. It is called at each attempt that has no usable certificate, so that a
+	// new token is found without a restart. It may be nil, and return "": there is none.
+	Token func() (string, error)
 
 	// Member writes to the member and Reader reads from its apiserver without a cache. Required.
 	Member client.Client
@@ -85,6 +87,8 @@ type Options struct {
 	RenewAt float64
 	// Clock is the real clock outside tests. Required. It is compared with the dates in certificates.
 	Clock clock.WithTicker
+	// Events tells of a member that can't reach its hub any more. May be nil.
+	Events event.Recorder
 }
 
 func (o Options) complete() (Options, error) {
@@ -144,28 +148,39 @@ func connect(ctx context.Context, o Options) (*Connection, error) {
 	if err != nil {
 		return nil, err
 	}
-	ca, err := o.trust(ctx)
-	if err != nil {
-		return nil, err
-	}
-	c := &Connection{options: o, clusterUID: uid, ca: ca, dialer: connrotation.NewDialer((&net.Dialer{
+	c := &Connection{options: o, clusterUID: uid, dialer: connrotation.NewDialer((&net.Dialer{
 		Timeout: 30 * time.Second, KeepAlive: 30 * time.Second,
 	}).DialContext)}
-	if err := c.configure(); err != nil {
-		return nil, err
-	}
 	stored, err := c.load(ctx)
 	if err != nil {
 		return nil, err
 	}
+	if stored == nil { // Before the hub is asked for anything: it may be gone for good.
+		if err := o.release(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if c.ca, err = o.trust(ctx); err != nil {
+		return nil, err
+	}
+	if err := c.configure(); err != nil {
+		return nil, err
+	}
+	var refused error
 	if stored != nil {
 		c.use(stored)
-		err = c.probe(ctx)
-		if err == nil || !errors.Is(err, ErrUnauthorized) || o.Token == "" {
+		if refused = c.probe(ctx); !errors.Is(refused, ErrUnauthorized) {
+			return c.orClose(refused)
+		}
+		if err := o.release(ctx); err != nil {
 			return c.orClose(err)
 		}
 	}
-	return c.orClose(c.join(ctx))
+	err = c.join(ctx)
+	if refused != nil && errors.Is(err, ErrNoCredential) {
+		err = refused // What is wrong is the certificate, not that there is no token beside it.
+	}
+	return c.orClose(o.strand(ctx, err))
 }
 
 // orClose returns c, or closes what it opened.

@@ -11,6 +11,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"math/big"
@@ -27,6 +28,7 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -225,13 +227,21 @@ func (h *testHubServer) issue(request []byte) []byte {
 
 func (h *testHubServer) options(t *testing.T) Options {
 	t.Helper()
-	member := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(
+	kinds := runtime.NewScheme()
+	require.NoError(t, scheme.AddToScheme(kinds))
+	require.NoError(t, fleetv1alpha1.AddToScheme(kinds))
+	member := fake.NewClientBuilder().WithScheme(kinds).WithObjects(
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem, UID: "cluster-1"}},
 	).Build()
 	return Options{
-		Cluster: "east", URL: h.server.URL, CA: h.ca.pem(), Token: testToken,
+		Cluster: "east", URL: h.server.URL, CA: h.ca.pem(), Token: token(testToken),
 		Member: member, Reader: member, Namespace: "flotilla-system", Clock: h.clock,
 	}
+}
+
+// token is a file that holds a token.
+func token(text string) func() (string, error) {
+	return func() (string, error) { return text, nil }
 }
 
 // get makes one request with the connection, as a client of the hub would.
@@ -286,7 +296,7 @@ func TestConnectGoesOnWithTheStoredCertificate(t *testing.T) {
 	first, err := Connect(t.Context(), o)
 	require.NoError(t, err)
 	first.closeForTest()
-	o.Token = ""
+	o.Token = nil
 	second, err := Connect(t.Context(), o)
 	require.NoError(t, err)
 	defer second.closeForTest()
@@ -307,12 +317,12 @@ func TestConnectSaysWhatIsWrong(t *testing.T) {
 	}{
 		{
 			name:   "a wrong or used token",
-			change: func(_ *testing.T, _ *testHubServer, o *Options) { o.Token = "used" },
+			change: func(_ *testing.T, _ *testHubServer, o *Options) { o.Token = token("used") },
 			is:     ErrUnauthorized, says: "kubectl kruise cluster token east",
 		},
 		{
 			name:   "no token and no certificate",
-			change: func(_ *testing.T, _ *testHubServer, o *Options) { o.Token = "" },
+			change: func(_ *testing.T, _ *testHubServer, o *Options) { o.Token = nil },
 			is:     ErrNoCredential, says: "kubectl kruise cluster token east",
 		},
 		{
@@ -480,7 +490,7 @@ func TestARefusedCertificateGivesWayToAToken(t *testing.T) {
 	c.closeForTest()
 	hub.set(func(h *testHubServer) { h.noCert = true })
 	withoutToken := o
-	withoutToken.Token = ""
+	withoutToken.Token = nil
 	_, err = Connect(t.Context(), withoutToken)
 	require.ErrorIs(t, err, ErrUnauthorized)
 	c, err = Connect(t.Context(), o)
@@ -497,7 +507,7 @@ func TestAStoredCertificateOfAnotherClusterOrTimeIsPassedOver(t *testing.T) {
 	require.NoError(t, err)
 	c.closeForTest()
 
-	o.Token = ""
+	o.Token = nil
 	other := o
 	other.Cluster = "west"
 	_, err = Connect(t.Context(), other)
@@ -505,6 +515,93 @@ func TestAStoredCertificateOfAnotherClusterOrTimeIsPassedOver(t *testing.T) {
 	hub.clock.Step(61 * time.Minute)
 	_, err = Connect(t.Context(), o)
 	require.ErrorIs(t, err, ErrNoCredential)
+}
+
+func TestANewTokenIsReadAtTheNextAttempt(t *testing.T) {
+	t.Parallel()
+	hub := newTestHub(t)
+	o := hub.options(t)
+	file := "used"
+	o.Token = func() (string, error) { return file, nil }
+	_, err := Connect(t.Context(), o)
+	require.ErrorIs(t, err, ErrUnauthorized)
+	file = testToken
+	c, err := Connect(t.Context(), o)
+	require.NoError(t, err)
+	c.closeForTest()
+
+	hub.clock.Step(2 * time.Hour)
+	o.Token = func() (string, error) { return "", errors.New("the file can't be read") }
+	_, err = Connect(t.Context(), o)
+	require.ErrorContains(t, err, "the file can't be read")
+	o.Token = token(testToken)
+	c, err = Connect(t.Context(), o)
+	require.NoError(t, err, "a certificate that has ended gives way to the token")
+	c.closeForTest()
+}
+
+// claim makes a Membership with an annotation for the agent, or none.
+func claim(t *testing.T, o Options, annotation string, change func(*fleetv1alpha1.Membership)) {
+	t.Helper()
+	m := testMembership()
+	m.Spec.Hub.Cluster, m.Spec.Hub.URL = o.Cluster, o.URL
+	if annotation != "" {
+		m.Annotations = map[string]string{link.AnnotationRelease: annotation}
+	}
+	if change != nil {
+		change(m)
+	}
+	require.NoError(t, o.Member.Create(t.Context(), m))
+}
+
+func TestReleaseByTheMembersAdministrator(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, annotation string
+		change           func(*fleetv1alpha1.Membership)
+		is               error
+		says             string
+		gone             bool
+	}{
+		{name: "without a word nothing happens", is: ErrNoCredential, says: "annotate membership default fleet.kruise.io/release"},
+		{name: "the word ends the membership", annotation: "Orphan", is: link.ErrLeft, gone: true},
+		{name: "another word is not understood", annotation: "yes", says: "write Orphan or Delete"},
+		{
+			name: "the claim of another hub stays", annotation: "Delete", is: ErrNoCredential,
+			change: func(m *fleetv1alpha1.Membership) { m.Spec.Hub.Cluster = "west" },
+		},
+		{
+			name: "the claim of a hub that dials stays", annotation: "Delete", is: ErrNoCredential,
+			change: func(m *fleetv1alpha1.Membership) { m.Spec.Hub.URL = "" },
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			o := newTestHub(t).options(t)
+			o.Token = nil
+			claim(t, o, c.annotation, c.change)
+			_, err := Connect(t.Context(), o)
+			if c.is != nil {
+				require.ErrorIs(t, err, c.is)
+			}
+			require.ErrorContains(t, err, c.says)
+			left, err := getMembership(t.Context(), o.Reader)
+			require.NoError(t, err)
+			require.Equal(t, c.gone, left == nil)
+		})
+	}
+}
+
+func TestAnAgentWithACertificateIsNotReleased(t *testing.T) {
+	t.Parallel()
+	o := newTestHub(t).options(t)
+	first, err := Connect(t.Context(), o)
+	require.NoError(t, err)
+	first.closeForTest()
+	claim(t, o, "Delete", nil)
+	c, err := Connect(t.Context(), o)
+	require.NoError(t, err, "the hub is there: it lets the cluster go, or not")
+	c.closeForTest()
 }
 
 func TestRenewAtSpreadsButNeverLaterThanAsked(t *testing.T) {

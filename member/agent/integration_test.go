@@ -616,7 +616,7 @@ func TestConnectAgainstARealSigner(t *testing.T) {
 		approved <- err
 	}()
 	o := agent.Options{
-		Cluster: "east", URL: hub.lab.ServerURL, CA: hub.lab.CA, Token: token,
+		Cluster: "east", URL: hub.lab.ServerURL, CA: hub.lab.CA, Token: func() (string, error) { return token, nil },
 		Member: member.Client, Reader: member.Client, Namespace: "flotilla-system", Clock: clock.RealClock{},
 	}
 	c, err := agent.Connect(logged(t), o)
@@ -632,7 +632,7 @@ func TestConnectAgainstARealSigner(t *testing.T) {
 	require.WithinDuration(t, clock.RealClock{}.Now().Add(600*time.Second), ends, 2*time.Minute)
 
 	t.Log("and again from what is stored, without the token")
-	o.Token = ""
+	o.Token = nil
 	again, err := agent.Connect(logged(t), o)
 	require.NoError(t, err)
 	require.Equal(t, c.Credential().Serial, again.Credential().Serial)

@@ -51,13 +51,19 @@ func checkURL(address string) error {
 
 // join asks for the first certificate, with the token.
 func (c *Connection) join(ctx context.Context) error {
-	o := c.options
-	if o.Token == "" {
+	o, text := c.options, ""
+	if o.Token != nil {
+		var err error
+		if text, err = o.Token(); err != nil {
+			return err
+		}
+	}
+	if text == "" {
 		return fmt.Errorf("%w: secret %s/%s holds no usable certificate of cluster %q; get a token on the hub with \"kubectl kruise cluster token %s\"",
 			ErrNoCredential, o.Namespace, o.Secret, o.Cluster, o.Cluster)
 	}
 	token := &rest.Config{
-		Host: o.URL, BearerToken: o.Token, TLSClientConfig: rest.TLSClientConfig{CAData: c.ca}, QPS: -1, UserAgent: c.Config.UserAgent,
+		Host: o.URL, BearerToken: text, TLSClientConfig: rest.TLSClientConfig{CAData: c.ca}, QPS: -1, UserAgent: c.Config.UserAgent,
 		Dial: c.dialer.DialContext,
 	}
 	return c.request(ctx, token, fmt.Sprintf("the token: it is used, expired or of another hub; get a new one with \"kubectl kruise cluster token %s\"", o.Cluster))

@@ -68,7 +68,7 @@ func (l leaver) drop(ctx context.Context, membership *fleetv1alpha1.Membership) 
 		return nil
 	}
 	uid := membership.UID
-	err := l.link.Member.GetClient().Delete(ctx, membership, client.Preconditions{UID: &uid})
+	err := l.hands.client.Delete(ctx, membership, client.Preconditions{UID: &uid})
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("drop the claim: %w", err)
 	}

@@ -25,6 +25,11 @@ const (
 // which compares it with spec.identity.clusterUID. Form: the UID of the member's namespace kube-system.
 const AnnotationClusterUID = "fleet.kruise.io/cluster-uid"
 
+// AnnotationRelease is an annotation on the Membership in a pull member. Written by an administrator of the member, for a
+// hub that the agent has no way to any more; read by the agent while it has no usable certificate. Form: Orphan or
+// Delete, what becomes of the placed objects.
+const AnnotationRelease = "fleet.kruise.io/release"
+
 // Keys of the ConfigMap that the hub leaves for a member that was away while it left. It holds no secret.
 const (
 	// TombstonePolicy is what becomes of the placed objects: Orphan or Delete.

@@ -1,0 +1,82 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/pkg/link"
+)
+
+// wayOut is what a member can do by itself where its hub does not take it in any more.
+const wayOut = `if the cluster has left that hub, or the hub is gone for good, say here what becomes of what it placed: ` +
+	`kubectl annotate membership default ` + link.AnnotationRelease + `=Orphan (or Delete)`
+
+// release ends the membership without the hub, if an administrator of this cluster asks for that by an annotation. It
+// returns link.ErrLeft when nothing is left, and nil where nobody asks. It is called while there is no usable
+// certificate: with one, the hub is there to let the cluster go.
+func (o Options) release(ctx context.Context) error {
+	membership, err := o.own(ctx)
+	if err != nil || membership == nil {
+		return err
+	}
+	asked, found := membership.Annotations[link.AnnotationRelease]
+	if !found {
+		return nil
+	}
+	policy := fleetv1alpha1.LeavePolicy(asked)
+	if policy != fleetv1alpha1.LeaveOrphan && policy != fleetv1alpha1.LeaveDelete {
+		return fmt.Errorf("annotation %s of Membership %s is %q: write %s or %s",
+			link.AnnotationRelease, membership.Name, asked, fleetv1alpha1.LeaveOrphan, fleetv1alpha1.LeaveDelete)
+	}
+	ledger, err := newLedger(ctx, o.Member, o.Reader)
+	if err != nil {
+		return err
+	}
+	l := leaver{
+		link: link.Link{Cluster: o.Cluster}, ledger: ledger, released: &atomic.Bool{},
+		hands: hands{client: o.Member, reader: o.Reader, ledger: ledger},
+	}
+	switch gone, err := l.clear(ctx, membership.Spec.Hub.UID, policy); {
+	case err != nil:
+		return err
+	case !gone:
+		return errors.New("objects that the annotation on the Membership withdraws are not gone yet")
+	}
+	if err := l.drop(ctx, membership); err != nil {
+		return err
+	}
+	ctrl.LoggerFrom(ctx).Info("Released cluster without its hub", "cluster", o.Cluster, "policy", policy)
+	return link.ErrLeft
+}
+
+// own is the claim of the hub that these options lead to, or nil. A hub that dials (Push) has no address in its claim;
+// its agent is not here.
+func (o Options) own(ctx context.Context) (*fleetv1alpha1.Membership, error) {
+	m, err := getMembership(ctx, o.Reader)
+	if err != nil || m == nil || m.Spec.Hub.Cluster != o.Cluster || m.Spec.Hub.URL == "" {
+		return nil, err
+	}
+	return m, nil
+}
+
+// strand adds the way out to an error of a cluster that has joined before and has no way to its hub any more, and tells
+// of it where its administrators look.
+func (o Options) strand(ctx context.Context, err error) error {
+	if !errors.Is(err, ErrNoCredential) && !errors.Is(err, ErrUnauthorized) {
+		return err
+	}
+	membership, oerr := o.own(ctx)
+	if oerr != nil || membership == nil {
+		return err
+	}
+	err = fmt.Errorf("%w; %s", err, wayOut)
+	if o.Events != nil {
+		o.Events.Record(membership, strandedEvent(err))
+	}
+	return err
+}
