@@ -173,6 +173,24 @@ func (s *Store) Renew(owner types.UID, live iter.Seq[metav1.Object]) {
 	}
 }
 
+// Fresh returns nil when a plan may be made for owner. shown are all its children of all kinds that were written, as far
+// as was read; live reads all of them anew from the apiserver, for when the cache has not shown our writes for too long.
+// The error is a NotYetError, or that of live.
+func (s *Store) Fresh(owner types.UID, shown func() iter.Seq[metav1.Object], live func() error) error {
+	wait := s.Check(owner, shown())
+	switch {
+	case wait.Count == 0:
+		return nil
+	case !wait.Overdue:
+		return NotYetError{wait}
+	}
+	if err := live(); err != nil {
+		return err
+	}
+	s.Renew(owner, shown())
+	return nil
+}
+
 // Forget drops all that is expected for owner, because it is gone.
 func (s *Store) Forget(owner types.UID) {
 	s.mu.Lock()

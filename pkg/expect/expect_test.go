@@ -1,10 +1,13 @@
 package expect
 
 import (
+	"errors"
+	"iter"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -163,4 +166,78 @@ func TestCheckForgetsWhatCameTrue(t *testing.T) {
 	require.Zero(t, s.Check(owner, slices.Values([]metav1.Object{child("a", "5")})))
 	require.Empty(t, s.owners)
 	require.Zero(t, s.Check(owner, slices.Values([]metav1.Object(nil))), "a child once seen may go")
+}
+
+func TestFresh(t *testing.T) {
+	t.Parallel()
+	boom := errors.New("boom")
+	for _, tc := range []struct {
+		name string
+		// after is how long ago the write was, live what the apiserver says.
+		after time.Duration
+		live  error
+		shown string // the version that the cache shows
+		want  error
+		reads int
+		left  int // what is waited for after
+	}{
+		{name: "a cache that shows our writes is planned from", shown: "2"},
+		{name: "one that lags is waited for", shown: "1", want: NotYetError{Wait{Count: 1, Example: "web-a", Left: time.Minute}}, left: 1},
+		{name: "one that lags too long is gone past, and goes on being waited for", after: time.Minute, shown: "1", reads: 1, left: 1},
+		{name: "what the apiserver refuses is an error", after: time.Minute, shown: "1", live: boom, want: boom, reads: 1, left: 1},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			clock := clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
+			s := New("test", clock, time.Minute)
+			s.Written(owner, child("web-a", "2"))
+			clock.SetTime(clock.Now().Add(tc.after))
+			reads := 0
+			shown := func() iter.Seq[metav1.Object] { return slices.Values([]metav1.Object{child("web-a", tc.shown)}) }
+			require.Equal(t, tc.want, s.Fresh(owner, shown, func() error {
+				reads++
+				return tc.live
+			}))
+			require.Equal(t, tc.reads, reads)
+			require.Equal(t, tc.left, s.Check(owner, shown()).Count)
+		})
+	}
+}
+
+func TestSettle(t *testing.T) {
+	t.Parallel()
+	boom := errors.New("boom")
+	for _, tc := range []struct {
+		name  string
+		in    error
+		after time.Duration
+		out   error
+		waits float64
+	}{
+		{name: "an object that is gone ends a pass", in: ErrGone},
+		{name: "a cache that lags is looked at again when its time is over", in: NotYetError{Wait{Count: 1, Left: time.Minute}}, after: time.Minute, waits: 1},
+		{name: "all else is tried again", in: boom, out: boom},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			waits := prometheus.NewCounter(prometheus.CounterOpts{Name: "waits"})
+			got, err := Settle(t.Context(), tc.in, waits)
+			require.Equal(t, tc.out, err)
+			require.Equal(t, tc.after, got.RequeueAfter)
+			require.InDelta(t, tc.waits, testutil.ToFloat64(waits), 0)
+		})
+	}
+}
+
+func TestEach(t *testing.T) {
+	t.Parallel()
+	var got []string
+	first := func(o metav1.Object) bool {
+		got = append(got, o.GetName())
+		return o.GetName() != "b"
+	}
+	list := []metav1.Object{child("a", "1"), child("b", "1"), child("c", "1")}
+	require.False(t, Each(list, first))
+	require.Equal(t, []string{"a", "b"}, got)
+	require.True(t, Each(list[:1], first))
 }

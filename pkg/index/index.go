@@ -24,6 +24,16 @@ func ByOwner(ctx context.Context, i client.FieldIndexer, kinds ...client.Object)
 	return nil
 }
 
+// Owned returns the options that list what owner controls: by the index from a cache, whose own objects come back, or,
+// live, all of the namespace from the apiserver, which has no index. The caller looks at the controller in any case.
+func Owned(owner metav1.Object, live bool) []client.ListOption {
+	opts := []client.ListOption{client.InNamespace(owner.GetNamespace())}
+	if live {
+		return opts
+	}
+	return append(opts, client.MatchingFields{Owner: string(owner.GetUID())}, client.UnsafeDisableDeepCopy)
+}
+
 func ownerUID(o client.Object) []string {
 	ref := metav1.GetControllerOfNoCopy(o)
 	if ref == nil {

@@ -43,3 +43,14 @@ func TestByOwner(t *testing.T) {
 
 	require.EqualError(t, ByOwner(t.Context(), indexes(nil), &corev1.Pod{}), "index *v1.Pod by owner: the cache is stopped")
 }
+
+func TestOwned(t *testing.T) {
+	t.Parallel()
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", UID: "owner"}}
+	cached := (&client.ListOptions{}).ApplyOptions(Owned(pod, false))
+	require.Equal(t, "shop", cached.Namespace)
+	require.Equal(t, Owner+"=owner", cached.FieldSelector.String())
+	require.True(t, *cached.UnsafeDisableDeepCopy)
+	live := (&client.ListOptions{}).ApplyOptions(Owned(pod, true))
+	require.Equal(t, client.ListOptions{Namespace: "shop"}, *live, "an apiserver has no such index")
+}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,6 +14,7 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/apis/pods"
 	"github.com/flotilla-io/flotilla/pkg/lifecycle"
+	"github.com/flotilla-io/flotilla/pkg/revision"
 )
 
 // ReasonStart is the reason of the condition InPlaceUpdateReady while it is False.
@@ -85,11 +85,11 @@ func Mark(pod *corev1.Pod, now time.Time) (Patch, error) {
 	return b.patch(pod, "status")
 }
 
-// Write is the second write: images, labels, annotations, the revision and the record, in one request. revision is the
+// Write is the second write: images, labels, annotations, the revision and the record, in one request. name is the revision's
 // name of the ControllerRevision. What a former controller left Pending is written too.
-func (e Edit) Write(pod *corev1.Pod, revision string, now time.Time) (Patch, error) {
+func (e Edit) Write(pod *corev1.Pod, name string, now time.Time) (Patch, error) {
 	e = pending(pod).after(e)
-	record, err := newRecord(pod, e.Images, revision, now).marshal()
+	record, err := newRecord(pod, e.Images, name, now).marshal()
 	if err != nil {
 		return Patch{}, fmt.Errorf("pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
@@ -99,8 +99,7 @@ func (e Edit) Write(pod *corev1.Pod, revision string, now time.Time) (Patch, err
 	}
 	maps.Copy(m.Labels, e.Labels)
 	maps.Copy(m.Annotations, e.Annotations)
-	hash := revision[strings.LastIndex(revision, "-")+1:]
-	m.Labels[keys.ControllerRevisionHash], m.Labels[keys.PodTemplateHash] = &revision, &hash
+	m.Labels[keys.ControllerRevisionHash], m.Labels[keys.PodTemplateHash] = &name, new(revision.Short(name))
 	m.Annotations[keys.InPlaceUpdateState] = &record
 	for _, k := range []string{keys.InPlaceUpdateStateOld, keys.InPlaceUpdateGrace, keys.InPlaceUpdateGraceOld} {
 		m.Annotations[k] = nil

@@ -2,7 +2,6 @@ package podview
 
 import (
 	"strconv"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -11,6 +10,7 @@ import (
 	"github.com/flotilla-io/flotilla/apis/pods"
 	"github.com/flotilla-io/flotilla/pkg/inplace"
 	"github.com/flotilla-io/flotilla/pkg/lifecycle"
+	"github.com/flotilla-io/flotilla/pkg/revision"
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
@@ -102,12 +102,9 @@ func (f Facts) Pod(old bool) rollout.Pod {
 
 // At tells whether the pod is at a revision, by the hash at the end of the revision's name: labels that hold the hash
 // alone are equal to those with the full name. A pod of which a part of that revision is still to be written is not.
-func At(pod *corev1.Pod, revision string) bool {
-	label := pod.Labels[keys.ControllerRevisionHash]
-	return label != "" && hash(label) == hash(revision) && !inplace.Pending(pod)
+func At(pod *corev1.Pod, name string) bool {
+	return revision.Same(pod.Labels[keys.ControllerRevisionHash], name) && !inplace.Pending(pod)
 }
-
-func hash(revision string) string { return revision[strings.LastIndex(revision, "-")+1:] }
 
 // edit tells how far an update in place is. Whatever else keeps a scheduled pod from being available by our keys alone
 // (its gate was never opened, its lifecycle is not Normal) is EditHeld: somebody has to release it.

@@ -16,6 +16,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/flotilla-io/flotilla/pkg/history"
 	"github.com/flotilla-io/flotilla/pkg/inplace"
 	"github.com/flotilla-io/flotilla/pkg/podwork"
 	"github.com/flotilla-io/flotilla/pkg/revision"
@@ -95,21 +96,11 @@ func log(ctx context.Context, w work, d done) {
 
 // writeRevision makes the update revision the newest.
 func (r *Reconciler) writeRevision(ctx context.Context, o observed, w work) (collided bool, err error) {
-	if w.revision.Change == revision.Keep {
-		return false, nil
-	}
-	is, err := revision.Write(ctx, r.Client, r.Live, w.revision)
-	switch {
-	case errors.Is(err, revision.ErrCollision):
+	err = history.Writer{Client: r.Client, Live: r.Live, Expect: r.Expect}.Write(ctx, o.set.UID, w.revision)
+	if errors.Is(err, history.ErrCollision) || errors.Is(err, history.ErrTaken) {
 		return true, nil
-	case err != nil:
-		return false, err
-	case w.revision.Change == revision.Create:
-		r.Expect.Created(o.set.UID, is)
-	default:
-		r.Expect.Written(o.set.UID, is)
 	}
-	return false, nil
+	return false, err
 }
 
 // giveClaims makes pods the owners of claims that go with them.

@@ -18,6 +18,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/event"
 	"github.com/flotilla-io/flotilla/pkg/expect"
 	"github.com/flotilla-io/flotilla/pkg/index"
+	"github.com/flotilla-io/flotilla/pkg/metric"
 )
 
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=clonesets,verbs=get;list;watch;patch
@@ -102,11 +103,11 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	o, err := r.observe(ctx, req.NamespacedName)
 	if err != nil {
-		return settle(ctx, err)
+		return expect.Settle(ctx, err, measure.Waits.WithLabelValues(metric.ReasonCache))
 	}
 	now := r.Clock.Now()
 	w := plan(o, now)
-	planSeconds.Observe(r.Clock.Since(now).Seconds())
+	measure.PlanSeconds.Observe(r.Clock.Since(now).Seconds())
 	count(w)
 	d := r.apply(ctx, o, w)
 	s, events := status(o, w, d, now)

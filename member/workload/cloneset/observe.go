@@ -2,7 +2,6 @@ package cloneset
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 
@@ -11,13 +10,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/pkg/expect"
+	"github.com/flotilla-io/flotilla/pkg/history"
 	"github.com/flotilla-io/flotilla/pkg/index"
-	"github.com/flotilla-io/flotilla/pkg/revision"
 )
 
 // observed is the world of one pass. All objects are the cache's own: nobody may change them.
@@ -33,29 +31,6 @@ type observed struct {
 	nodes map[string]map[string]string
 }
 
-// errGone says that there is nothing to do: the CloneSet is gone, or being deleted and its pods with it.
-var errGone = errors.New("the CloneSet is gone")
-
-// notYetError says that the cache is older than our own last writes. A watch event will come.
-type notYetError struct{ wait expect.Wait }
-
-func (e notYetError) Error() string { return e.wait.String() }
-
-// settle turns what ends a pass at observe into what Reconcile returns.
-func settle(ctx context.Context, err error) (ctrl.Result, error) {
-	var notYet notYetError
-	switch {
-	case errors.Is(err, errGone):
-		return ctrl.Result{}, nil
-	case errors.As(err, &notYet):
-		ctrl.LoggerFrom(ctx).V(1).Info("Waited for the cache", "count", notYet.wait.Count, "reason", notYet.Error())
-		waits.WithLabelValues(reasonCache).Inc()
-		return ctrl.Result{RequeueAfter: notYet.wait.Left}, nil
-	default:
-		return ctrl.Result{}, err
-	}
-}
-
 // observe reads what a pass needs, from the cache, or from the apiserver if the cache has failed to show our writes for
 // too long.
 func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (observed, error) {
@@ -63,30 +38,27 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 	if err := r.Client.Get(ctx, key, &set); err != nil {
 		if apierrors.IsNotFound(err) {
 			r.pace.forget(key)
-			return observed{}, errGone
+			return observed{}, expect.ErrGone
 		}
 		return observed{}, fmt.Errorf("get CloneSet: %w", err)
 	}
 	if set.DeletionTimestamp != nil {
 		r.Expect.Forget(set.UID)
-		return observed{}, errGone
+		return observed{}, expect.ErrGone
 	}
 	o := observed{set: &set}
 	if err := o.children(ctx, r.Client, false); err != nil {
 		return observed{}, err
 	}
-	if wait := r.Expect.Check(set.UID, o.shown()); wait.Overdue {
+	err := r.Expect.Fresh(set.UID, o.shown, func() error {
 		if err := r.Live.Get(ctx, key, &set); err != nil {
-			return observed{}, fmt.Errorf("get CloneSet: %w", err)
+			return fmt.Errorf("get CloneSet: %w", err)
 		}
-		if err := o.children(ctx, r.Live, true); err != nil {
-			return observed{}, err
-		}
-		r.Expect.Renew(set.UID, o.shown())
-	} else if wait.Count > 0 {
-		return observed{}, notYetError{wait}
+		return o.children(ctx, r.Live, true)
+	})
+	if err != nil {
+		return observed{}, err
 	}
-	var err error
 	if o.wanted, err = wantedRevision(&set); err != nil {
 		return observed{}, err
 	}
@@ -100,15 +72,9 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 
 // children reads history, pods and claims; live says that the reader is the apiserver, which has no index.
 func (o *observed) children(ctx context.Context, r client.Reader, live bool) error {
-	history := revision.List
-	opts := []client.ListOption{client.InNamespace(o.set.Namespace)}
-	if live {
-		history = revision.ListLive
-	} else {
-		opts = append(opts, client.MatchingFields{index.Owner: string(o.set.UID)}, client.UnsafeDisableDeepCopy)
-	}
+	opts := index.Owned(o.set, live)
 	var err error
-	if o.history, err = history(ctx, r, o.set); err != nil {
+	if o.history, err = history.List(ctx, r, o.set, opts...); err != nil {
 		return err
 	}
 	var pods corev1.PodList
@@ -138,24 +104,7 @@ func (o *observed) children(ctx context.Context, r client.Reader, live bool) err
 // the status again.
 func (o *observed) shown() iter.Seq[metav1.Object] {
 	return func(yield func(metav1.Object) bool) {
-		if !yield(o.set) {
-			return
-		}
-		for _, p := range o.pods {
-			if !yield(p) {
-				return
-			}
-		}
-		for _, c := range o.claims {
-			if !yield(c) {
-				return
-			}
-		}
-		for _, h := range o.history {
-			if !yield(h) {
-				return
-			}
-		}
+		_ = yield(o.set) && expect.Each(o.pods, yield) && expect.Each(o.claims, yield) && expect.Each(o.history, yield)
 	}
 }
 

@@ -5,14 +5,13 @@ import (
 	"errors"
 	"fmt"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/flotilla-io/flotilla/pkg/revision"
+	"github.com/flotilla-io/flotilla/pkg/history"
 )
 
 // fieldOwner is the name under which workloads are written.
@@ -83,28 +82,11 @@ func (r *Reconciler) apply(ctx context.Context, o observed, w work) done {
 // object of that name that is gone, whose revisions are still to be collected: another hash would make the revision's
 // name differ from that in other clusters.
 func (r *Reconciler) writeRevision(ctx context.Context, o observed, w work) (collided bool, err error) {
-	if w.revision.Change == revision.Keep {
-		return false, nil
-	}
-	is, err := revision.Write(ctx, r.Client, r.Live, w.revision)
-	switch {
-	case errors.Is(err, revision.ErrCollision):
-		var other appsv1.ControllerRevision
-		if err := r.Live.Get(ctx, client.ObjectKeyFromObject(w.revision.Revision), &other); err != nil {
-			return false, fmt.Errorf("get revision %s: %w", w.revision.Revision.Name, err)
-		}
-		if revision.Equal(&other, w.revision.Revision) {
-			return false, fmt.Errorf("create revision %s: one of a former object is still there", other.Name)
-		}
+	err = history.Writer{Client: r.Client, Live: r.Live, Expect: r.Expect}.Write(ctx, o.ud.UID, w.revision)
+	if errors.Is(err, history.ErrCollision) {
 		return true, nil
-	case err != nil:
-		return false, err
-	case w.revision.Change == revision.Create:
-		r.Expect.Created(o.ud.UID, is)
-	default:
-		r.Expect.Written(o.ud.UID, is)
 	}
-	return false, nil
+	return false, err
 }
 
 // remove deletes workloads that nobody asks for.

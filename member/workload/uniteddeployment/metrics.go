@@ -15,31 +15,14 @@ const (
 	stepDeletePod = "DeletePod"
 )
 
-// reasonCache is a reason to wait: the cache has not shown our last writes.
-const reasonCache = "Cache"
-
-var (
-	planSeconds = prometheus.NewHistogram(prometheus.HistogramOpts{
-		Namespace: metric.Namespace, Subsystem: "uniteddeployment", Name: "plan_seconds",
-		Help:    "How long the pure planning of one pass of a UnitedDeployment took.",
-		Buckets: metric.PlanBuckets(),
-	})
-	steps = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Namespace: metric.Namespace, Subsystem: "uniteddeployment", Name: "steps_total",
-		Help: "Steps planned for workloads of UnitedDeployments, by step and reason.",
-	}, []string{metric.LabelStep, metric.LabelReason})
-	waits = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Namespace: metric.Namespace, Subsystem: "uniteddeployment", Name: "waits_total",
-		Help: "Passes of UnitedDeployments in which a subset had to wait, by reason.",
-	}, []string{metric.LabelReason})
-)
+var measure = metric.NewPass("uniteddeployment", Kind().Kind)
 
 // Register adds the metrics of this package, and of those that it works with, to r.
 func Register(r prometheus.Registerer) error {
 	if err := expect.Register(r); err != nil {
 		return err
 	}
-	return metric.Register(r, planSeconds, steps, waits)
+	return measure.Register(r)
 }
 
 // count notes the steps and waits of a plan.
@@ -47,15 +30,15 @@ func count(w work) {
 	for i := range w.subsets {
 		switch t := &w.subsets[i]; {
 		case t.create != nil:
-			steps.WithLabelValues(stepCreate, t.reason).Inc()
+			measure.Steps.WithLabelValues(stepCreate, t.reason).Inc()
 		case t.update != nil:
-			steps.WithLabelValues(stepUpdate, t.reason).Inc()
+			measure.Steps.WithLabelValues(stepUpdate, t.reason).Inc()
 		case t.reason != "":
-			waits.WithLabelValues(t.reason).Inc()
+			measure.Waits.WithLabelValues(t.reason).Inc()
 		}
 	}
 	for _, c := range w.remove {
-		steps.WithLabelValues(stepDelete, c.reason).Inc()
+		measure.Steps.WithLabelValues(stepDelete, c.reason).Inc()
 	}
-	steps.WithLabelValues(stepDeletePod, reasonStuck).Add(float64(len(w.stuck)))
+	measure.Steps.WithLabelValues(stepDeletePod, reasonStuck).Add(float64(len(w.stuck)))
 }

@@ -1,0 +1,47 @@
+package expect
+
+import (
+	"context"
+	"errors"
+
+	"github.com/prometheus/client_golang/prometheus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+)
+
+// ErrGone says that there is nothing to do: the object is gone, or going and what it owns with it, or somebody else's.
+var ErrGone = errors.New("the object is gone")
+
+// NotYetError says that the cache is older than our own last writes. A watch event will come.
+type NotYetError struct{ Wait }
+
+// Error says what is missing.
+func (e NotYetError) Error() string { return e.String() }
+
+// Settle turns what ends a pass before its plan into what Reconcile returns: ErrGone and NotYetError end it quietly, any
+// other error is tried again. waits counts the passes that the cache was behind for.
+func Settle(ctx context.Context, err error, waits prometheus.Counter) (ctrl.Result, error) {
+	var notYet NotYetError
+	switch {
+	case errors.Is(err, ErrGone):
+		return ctrl.Result{}, nil
+	case errors.As(err, &notYet):
+		ctrl.LoggerFrom(ctx).V(1).Info("Waited for the cache", "count", notYet.Count, "reason", notYet.Error())
+		waits.Inc()
+		return ctrl.Result{RequeueAfter: notYet.Left}, nil
+	default:
+		return ctrl.Result{}, err
+	}
+}
+
+// Each yields all of list, and says whether to go on. It is for writing a sequence of several lists:
+//
+//	_ = yield(o.set) && expect.Each(o.pods, yield) && expect.Each(o.claims, yield)
+func Each[T metav1.Object](list []T, yield func(metav1.Object) bool) bool {
+	for _, o := range list {
+		if !yield(o) {
+			return false
+		}
+	}
+	return true
+}
