@@ -11,7 +11,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo v0.0
 LDFLAGS := -s -w -X github.com/flotilla-io/flotilla/pkg/option.Version=$(VERSION)
 TOOL := go tool -modfile=e2e/tools/go.mod
 LAB := go run ./e2e/lab
-UNIT := $(TOOL) gotestsum --format pkgname-and-test-fails --hide-summary=skipped --
+UNIT := $(TOOL) gotestsum --format pkgname-and-test-fails --
 FUZZTIME ?= 20s
 
 ##@ Use
@@ -84,8 +84,9 @@ generate: ## deepcopy, CRDs, RBAC
 	go generate ./apis/... ./hub/... ./member/...
 
 .PHONY: tidy
-tidy: ## go.mod of the product and the tools
+tidy: ## go.mod of the product, the lab's programs and the tools
 	go mod tidy
+	cd e2e/kube && go mod tidy
 	cd e2e/tools && go mod tidy
 
 .PHONY: lint

@@ -358,7 +358,7 @@ The clusters go on running. To look around:
   kubectl --kubeconfig $EAST get ud,clone,pods -o wide
   kubectl --kubeconfig $WEST get ud,clone,pods -o wide
   kubectl --kubeconfig $HUB scale ud web --replicas 20
-  kubectl --kubeconfig $HUB kruise cluster list
+  kubectl kruise cluster list --kubeconfig $HUB
 
 Another "make demo" runs the story again in the same clusters; "make demo-down" removes them.
 `, filepath.Dir(kubectl), filepath.Join(s.fleet.Root, "bin"), s.fleet.Hub.Lab.Kubeconfig, s.fleet.East.Lab.Kubeconfig, s.fleet.West.Lab.Kubeconfig)
