@@ -4,5 +4,5 @@
 //	testkit.Pod("web-a").Rev("web-2").Ready(at).Obj()
 //
 // Builders are for tests only and may be used once: Obj returns the object being built. Package lab, below, runs real
-// apiservers.
+// apiservers; package site runs controllers in one.
 package testkit

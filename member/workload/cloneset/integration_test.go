@@ -3,11 +3,8 @@
 package cloneset
 
 import (
-	"context"
-	"crypto/rand"
 	"fmt"
 	"maps"
-	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -15,146 +12,55 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	admissionregv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/config"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
-	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
-	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/admit"
 	"github.com/flotilla-io/flotilla/pkg/testkit"
 	"github.com/flotilla-io/flotilla/pkg/testkit/lab"
+	"github.com/flotilla-io/flotilla/pkg/testkit/site"
 )
 
-const (
-	agent = "cloneset-under-test"
-	// long is how long a step of a rollout may take on a busy machine, poll how often it is looked at.
-	long = 90 * time.Second
-	poll = 100 * time.Millisecond
-)
-
-// site is a cluster in which the controller and its webhook run.
-type site struct {
-	client.Client
-	cluster *lab.Cluster
-}
-
-// newSite starts a cluster with simulated nodes and, in this process, a manager.
-func newSite(t *testing.T) *site {
-	t.Helper()
-	cluster := lab.StartT(t, lab.Config{Nodes: "kwok:4", Audit: true})
-	restConfig, err := cluster.REST()
-	require.NoError(t, err)
-	restConfig.QPS = -1
-	scheme := runtime.NewScheme()
-	require.NoError(t, clientgoscheme.AddToScheme(scheme))
-	require.NoError(t, appsv1beta1.AddToScheme(scheme))
-	c, err := client.New(restConfig, client.Options{Scheme: scheme})
-	require.NoError(t, err)
-	_, err = envtest.InstallCRDs(restConfig, envtest.CRDInstallOptions{
-		Paths: []string{"../../../charts/member/files/crds/apps.kruise.io_clonesets.yaml"}, ErrorIfPathMissing: true,
-	})
-	require.NoError(t, err)
-	hooks := webhooks()
-	require.NoError(t, hooks.Install(restConfig))
-	t.Cleanup(func() { require.NoError(t, hooks.Cleanup()) })
-	run(t, restConfig, scheme, hooks)
-	return &site{Client: c, cluster: cluster}
-}
-
-// run starts the manager and stops it before the cluster goes.
-func run(t *testing.T, restConfig *rest.Config, scheme *runtime.Scheme, hooks *envtest.WebhookInstallOptions) {
-	t.Helper()
-	restConfig = rest.CopyConfig(restConfig)
-	restConfig.UserAgent = agent
-	mgr, err := ctrl.NewManager(restConfig, ctrl.Options{
-		Scheme: scheme, Metrics: server.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: new(true)},
-		Cache: cache.Options{DefaultTransform: cache.TransformStripManagedFields()},
-		WebhookServer: webhook.NewServer(webhook.Options{
-			Host: hooks.LocalServingHost, Port: hooks.LocalServingPort, CertDir: hooks.LocalServingCertDir,
-		}),
-	})
-	require.NoError(t, err)
-	require.NoError(t, Setup(t.Context(), mgr, Options{}))
-	hook := &Webhook{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}
-	require.NoError(t, admit.Register(mgr, admit.Registration[*appsv1beta1.CloneSet]{
-		Object: &appsv1beta1.CloneSet{}, Defaulter: hook, Validator: hook,
-	}))
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- mgr.Start(ctx) }()
-	t.Cleanup(func() {
-		stop()
-		require.NoError(t, <-ended)
-	})
-	require.Eventually(t, func() bool { return mgr.GetWebhookServer().StartedChecker()(nil) == nil }, long, poll)
-}
-
-// webhooks are the two configurations, with a certificate and a port of their own.
-func webhooks() *envtest.WebhookInstallOptions {
-	rules := []admissionregv1.RuleWithOperations{{
-		Operations: []admissionregv1.OperationType{admissionregv1.Create, admissionregv1.Update},
-		Rule: admissionregv1.Rule{
-			APIGroups: []string{"apps.kruise.io"}, APIVersions: []string{"v1beta1"}, Resources: []string{"clonesets"},
-		},
-	}}
-	call := func(path string) admissionregv1.WebhookClientConfig {
-		return admissionregv1.WebhookClientConfig{Service: &admissionregv1.ServiceReference{Namespace: "x", Name: "x", Path: &path}}
-	}
-	return &envtest.WebhookInstallOptions{
-		MutatingWebhooks: []*admissionregv1.MutatingWebhookConfiguration{{
-			ObjectMeta: metav1.ObjectMeta{Name: "mutate"},
-			Webhooks: []admissionregv1.MutatingWebhook{{
-				Name: "mutate.cloneset.kruise.io", ClientConfig: call(admit.MutatePath(Kind())), Rules: rules,
-				SideEffects: ptr.To(admissionregv1.SideEffectClassNone), AdmissionReviewVersions: []string{"v1"},
-			}},
-		}},
-		ValidatingWebhooks: []*admissionregv1.ValidatingWebhookConfiguration{{
-			ObjectMeta: metav1.ObjectMeta{Name: "validate"},
-			Webhooks: []admissionregv1.ValidatingWebhook{{
-				Name: "validate.cloneset.kruise.io", ClientConfig: call(admit.ValidatePath(Kind())), Rules: rules,
-				SideEffects: ptr.To(admissionregv1.SideEffectClassNone), AdmissionReviewVersions: []string{"v1"},
-			}},
-		}},
-	}
-}
+const agent = "cloneset-under-test"
 
 // ground is a namespace of one test, with one CloneSet in it.
 type ground struct {
-	*site
-	namespace string
+	*site.Ground[*appsv1beta1.CloneSet]
 }
 
-func (s *site) ground(t *testing.T) *ground {
+// begin starts a cluster with simulated nodes and, in this process, a manager.
+func begin(t *testing.T) *site.Site {
 	t.Helper()
-	g := &ground{site: s, namespace: "t-" + strings.ToLower(rand.Text()[:8])}
-	require.NoError(t, s.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: g.namespace}}))
-	return g
+	s := site.Start(t, site.Config{
+		Lab: lab.Config{Nodes: "kwok:4", Audit: true}, Scheme: appsv1beta1.AddToScheme,
+		CRDs: []string{"../../../charts/member/files/crds/apps.kruise.io_clonesets.yaml"},
+	})
+	s.Run(t, agent, Kind(), func(mgr ctrl.Manager) {
+		require.NoError(t, Setup(t.Context(), mgr, Options{}))
+		hook := &Webhook{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}
+		require.NoError(t, admit.Register(mgr, admit.Registration[*appsv1beta1.CloneSet]{
+			Object: &appsv1beta1.CloneSet{}, Defaulter: hook, Validator: hook,
+		}))
+	})
+	return s
 }
 
 // make creates the set in the test's namespace and waits until all its pods are available.
 func (g *ground) make(t *testing.T, b *testkit.CloneSetBuilder) {
 	t.Helper()
 	set := b.Obj()
-	set.Namespace, set.UID, set.ResourceVersion = g.namespace, "", ""
+	set.Namespace, set.UID, set.ResourceVersion = g.Namespace, "", ""
 	require.NoError(t, g.Create(t.Context(), set))
-	g.await(t, func(s *appsv1beta1.CloneSet) bool { return rested(s) })
+	g.Await(t, func(s *appsv1beta1.CloneSet) bool { return rested(s) })
 }
 
 // rested tells that the controller has seen the spec and all pods are updated and available.
@@ -164,63 +70,15 @@ func rested(s *appsv1beta1.CloneSet) bool {
 		s.Status.UpdatedAvailableReplicas == want && s.Status.CurrentRevision == s.Status.UpdateRevision
 }
 
-func (g *ground) get(t *testing.T) *appsv1beta1.CloneSet {
-	t.Helper()
-	var set appsv1beta1.CloneSet
-	require.NoError(t, g.Get(t.Context(), types.NamespacedName{Namespace: g.namespace, Name: "web"}, &set))
-	return &set
-}
-
-func (g *ground) await(t *testing.T, come func(*appsv1beta1.CloneSet) bool) *appsv1beta1.CloneSet {
-	t.Helper()
-	var set *appsv1beta1.CloneSet
-	if !assert.Eventually(t, func() bool {
-		set = g.get(t)
-		return come(set)
-	}, long, poll) {
-		require.FailNow(t, "the CloneSet did not come to it", "status: %+v\npods: %v", g.get(t).Status, g.describe(t))
-	}
-	return set
-}
-
 func (g *ground) change(t *testing.T, change func(*appsv1beta1.CloneSetSpec)) {
 	t.Helper()
-	require.Eventually(t, func() bool {
-		set := g.get(t)
-		change(&set.Spec)
-		err := g.Update(t.Context(), set)
-		require.True(t, err == nil || apierrors.IsConflict(err), "%v", err)
-		return err == nil
-	}, long, poll)
-}
-
-// pods are the pods that are not terminating, by name.
-func (g *ground) pods(t *testing.T) map[string]*corev1.Pod {
-	t.Helper()
-	var list corev1.PodList
-	require.NoError(t, g.List(t.Context(), &list, client.InNamespace(g.namespace)))
-	out := map[string]*corev1.Pod{}
-	for i := range list.Items {
-		if list.Items[i].DeletionTimestamp == nil {
-			out[list.Items[i].Name] = &list.Items[i]
-		}
-	}
-	return out
-}
-
-func (g *ground) describe(t *testing.T) []string {
-	t.Helper()
-	var out []string
-	for name, p := range g.pods(t) {
-		out = append(out, fmt.Sprintf("%s %s %v %+v", name, p.Status.Phase, p.Labels, p.Status.Conditions))
-	}
-	return out
+	g.Change(t, func(set *appsv1beta1.CloneSet) { change(&set.Spec) })
 }
 
 func (g *ground) claims(t *testing.T) []string {
 	t.Helper()
 	var list corev1.PersistentVolumeClaimList
-	require.NoError(t, g.List(t.Context(), &list, client.InNamespace(g.namespace)))
+	require.NoError(t, g.List(t.Context(), &list, client.InNamespace(g.Namespace)))
 	var out []string
 	for i := range list.Items {
 		if list.Items[i].DeletionTimestamp == nil {
@@ -230,43 +88,22 @@ func (g *ground) claims(t *testing.T) []string {
 	return out
 }
 
-// writes counts the controller's successful writes in the namespace since then, as "verb resource".
-func (g *ground) writes(t *testing.T, since time.Time) map[string]int {
-	t.Helper()
-	all, err := g.cluster.Writes(since)
-	require.NoError(t, err)
-	out := map[string]int{}
-	for _, w := range all {
-		// A dry run of the webhook stores nothing, nor does a conflict.
-		if w.Namespace != g.namespace || w.Agent != agent || w.Resource == "podtemplates" || strings.HasPrefix(w.Resource, "events") {
-			continue
-		}
-		if w.Code == http.StatusConflict {
-			out["conflict"]++
-			continue
-		}
-		require.Less(t, w.Code, 300, "%+v", w)
-		out[w.Verb+" "+w.Resource]++
-	}
-	return out
-}
-
 // podWrites waits until the writes to pods since then are as wanted: the log may lag a little.
 func (g *ground) podWrites(t *testing.T, since time.Time, want map[string]int) {
 	t.Helper()
 	var got map[string]int
 	if !assert.Eventually(t, func() bool {
-		got = g.writes(t, since)
+		got = g.Writes(t, since)
 		maps.DeleteFunc(got, func(what string, _ int) bool { return !strings.Contains(what, " pods") })
 		return maps.Equal(got, want)
-	}, 10*time.Second, poll) {
+	}, 10*time.Second, site.Poll) {
 		require.Equal(t, want, got)
 	}
 }
 
 func TestInCluster(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := begin(t)
 	for name, test := range map[string]func(*testing.T, *ground){
 		"creation costs two writes a pod, an update in place three, rest none": testWrites,
 		"a partition is kept":                                        testPartition,
@@ -280,7 +117,7 @@ func TestInCluster(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			test(t, s.ground(t))
+			test(t, &ground{site.New(t, s, agent, &appsv1beta1.CloneSet{})})
 		})
 	}
 }
@@ -290,15 +127,15 @@ func testWrites(t *testing.T, g *ground) {
 	began := clock.RealClock{}.Now()
 	g.make(t, web(10).Policy(appsv1beta1.PodInPlaceIfPossible).Rolling("0", "50%", "0"))
 	g.podWrites(t, began, map[string]int{"create pods": 10, "patch pods/status": 10})
-	t.Logf("all writes of the creation: %v", g.writes(t, began))
+	t.Logf("all writes of the creation: %v", g.Writes(t, began))
 
-	before := g.pods(t)
+	before := g.Pods(t)
 	began = clock.RealClock{}.Now()
 	g.change(t, func(s *appsv1beta1.CloneSetSpec) { s.Template.Spec.Containers[0].Image = "app:2" })
-	g.await(t, rested)
+	g.Await(t, rested)
 	g.podWrites(t, began, map[string]int{"patch pods": 10, "patch pods/status": 20})
-	t.Logf("all writes of the update in place: %v", g.writes(t, began))
-	for name, p := range g.pods(t) {
+	t.Logf("all writes of the update in place: %v", g.Writes(t, began))
+	for name, p := range g.Pods(t) {
 		require.Equal(t, before[name].UID, p.UID, "no pod was made anew")
 		require.Equal(t, int32(1), p.Status.ContainerStatuses[0].RestartCount)
 		require.Equal(t, "app:2", p.Status.ContainerStatuses[0].Image)
@@ -308,31 +145,28 @@ func testWrites(t *testing.T, g *ground) {
 
 	// A rollback to the first template renews its revision instead of making a third.
 	g.change(t, func(s *appsv1beta1.CloneSetSpec) { s.Template.Spec.Containers[0].Image = "app:1" })
-	g.await(t, rested)
+	g.Await(t, rested)
 	var history appsv1.ControllerRevisionList
-	require.NoError(t, g.List(t.Context(), &history, client.InNamespace(g.namespace)))
+	require.NoError(t, g.List(t.Context(), &history, client.InNamespace(g.Namespace)))
 	require.Len(t, history.Items, 2)
 
 	g.change(t, func(s *appsv1beta1.CloneSetSpec) { s.Replicas = ptr.To[int32](4) })
-	g.await(t, rested)
-	require.Eventually(t, func() bool { return len(g.pods(t)) == 4 }, long, poll)
+	g.Await(t, rested)
+	require.Eventually(t, func() bool { return len(g.Pods(t)) == 4 }, site.Long, site.Poll)
 
-	// The audit log shows a write within a moment of its answer; three seconds without any are rest.
-	require.Eventually(t, func() bool { return len(g.writes(t, clock.RealClock{}.Now().Add(-3*time.Second))) == 0 }, 30*time.Second, poll)
-	quiet := clock.RealClock{}.Now()
-	require.Never(t, func() bool { return len(g.writes(t, quiet)) > 0 }, 3*time.Second, poll)
+	g.Rests(t)
 }
 
 func testPartition(t *testing.T, g *ground) {
 	t.Helper()
 	g.make(t, web(4).Policy(appsv1beta1.PodInPlaceIfPossible).Rolling("3", "50%", "0"))
 	g.change(t, func(s *appsv1beta1.CloneSetSpec) { s.Template.Spec.Containers[0].Image = "app:2" })
-	set := g.await(t, func(s *appsv1beta1.CloneSet) bool { return s.Status.UpdatedAvailableReplicas == 1 })
+	set := g.Await(t, func(s *appsv1beta1.CloneSet) bool { return s.Status.UpdatedAvailableReplicas == 1 })
 	require.NotEqual(t, set.Status.UpdateRevision, set.Status.CurrentRevision)
 	require.Equal(t, int32(1), set.Status.ExpectedUpdatedReplicas)
 	// A scale-out keeps the share: one more new pod, as three stay old.
 	g.change(t, func(s *appsv1beta1.CloneSetSpec) { s.Replicas = ptr.To[int32](5) })
-	g.await(t, func(s *appsv1beta1.CloneSet) bool {
+	g.Await(t, func(s *appsv1beta1.CloneSet) bool {
 		return s.Status.AvailableReplicas == 5 && s.Status.UpdatedAvailableReplicas == 2
 	})
 }
@@ -340,11 +174,11 @@ func testPartition(t *testing.T, g *ground) {
 func testReCreate(t *testing.T, g *ground) {
 	t.Helper()
 	g.make(t, web(6).Rolling("0", "1", "2"))
-	before := g.pods(t)
+	before := g.Pods(t)
 	g.change(t, func(s *appsv1beta1.CloneSetSpec) { s.Template.Spec.Containers[0].Command = []string{"serve"} })
 	most, least := 0, len(before)
-	g.await(t, func(s *appsv1beta1.CloneSet) bool {
-		pods := g.pods(t)
+	g.Await(t, func(s *appsv1beta1.CloneSet) bool {
+		pods := g.Pods(t)
 		available := 0
 		for _, p := range pods {
 			if slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
@@ -358,7 +192,7 @@ func testReCreate(t *testing.T, g *ground) {
 	})
 	require.LessOrEqual(t, most, 8, "want 6, surge 2")
 	require.GreaterOrEqual(t, least, 5, "want 6, budget 1")
-	for name := range g.pods(t) {
+	for name := range g.Pods(t) {
 		require.NotContains(t, before, name)
 	}
 }
@@ -367,17 +201,17 @@ func testBadImage(t *testing.T, g *ground) {
 	t.Helper()
 	g.make(t, web(4).Policy(appsv1beta1.PodInPlaceOnly).Rolling("0", "1", "0"))
 	g.change(t, func(s *appsv1beta1.CloneSetSpec) { s.Template.Spec.Containers[0].Image = "app:bad" })
-	g.await(t, func(s *appsv1beta1.CloneSet) bool {
+	g.Await(t, func(s *appsv1beta1.CloneSet) bool {
 		return s.Status.UpdatedReplicas == 1 && s.Status.AvailableReplicas == 3
 	})
-	require.Never(t, func() bool { return g.get(t).Status.AvailableReplicas < 3 }, 3*time.Second, poll)
+	require.Never(t, func() bool { return g.Object(t).Status.AvailableReplicas < 3 }, 3*time.Second, site.Poll)
 	g.change(t, func(s *appsv1beta1.CloneSetSpec) { s.Template.Spec.Containers[0].Image = "app:1" })
-	g.await(t, rested)
+	g.Await(t, rested)
 }
 
 func testWebhook(t *testing.T, g *ground) {
 	t.Helper()
-	set := &appsv1beta1.CloneSet{ObjectMeta: metav1.ObjectMeta{Namespace: g.namespace, Name: "web"}}
+	set := &appsv1beta1.CloneSet{ObjectMeta: metav1.ObjectMeta{Namespace: g.Namespace, Name: "web"}}
 	set.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
 	set.Spec.Template.Labels = map[string]string{"app": "web"}
 	set.Spec.Template.Spec.Containers = []corev1.Container{{
@@ -393,7 +227,7 @@ func testWebhook(t *testing.T, g *ground) {
 	set.Spec.Replicas = ptr.To[int32](0)
 	require.NoError(t, g.Create(t.Context(), set))
 
-	got := g.await(t, rested)
+	got := g.Await(t, rested)
 	require.Equal(t, int32(10), *got.Spec.RevisionHistoryLimit)
 	require.Equal(t, "20%", got.Spec.UpdateStrategy.RollingUpdate.MaxUnavailable.String())
 	require.Equal(t, corev1.RestartPolicyAlways, got.Spec.Template.Spec.RestartPolicy)
@@ -404,7 +238,7 @@ func testWebhook(t *testing.T, g *ground) {
 	// A scale leaves the template, and so the revision, as it is.
 	generation := got.Status.UpdateRevision
 	require.NoError(t, g.Patch(t.Context(), got, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"minReadySeconds":1}}`))))
-	require.Equal(t, generation, g.await(t, rested).Status.UpdateRevision)
+	require.Equal(t, generation, g.Await(t, rested).Status.UpdateRevision)
 
 	err = g.Patch(t.Context(), got, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"scaleStrategy":{"podsToDelete":["web-none"]}}}`)))
 	require.ErrorContains(t, err, `Not found: "web-none"`)
@@ -413,7 +247,7 @@ func testWebhook(t *testing.T, g *ground) {
 func testPodsToDelete(t *testing.T, g *ground) {
 	t.Helper()
 	g.make(t, web(3))
-	before := g.pods(t)
+	before := g.Pods(t)
 	var named, labelled string
 	for name, p := range before {
 		if named == "" {
@@ -425,20 +259,20 @@ func testPodsToDelete(t *testing.T, g *ground) {
 		}
 	}
 	g.change(t, func(s *appsv1beta1.CloneSetSpec) { s.ScaleStrategy.PodsToDelete = []string{named} })
-	g.await(t, func(s *appsv1beta1.CloneSet) bool {
-		pods := g.pods(t)
+	g.Await(t, func(s *appsv1beta1.CloneSet) bool {
+		pods := g.Pods(t)
 		return len(s.Spec.ScaleStrategy.PodsToDelete) == 0 && rested(s) && pods[named] == nil && pods[labelled] == nil
 	})
-	require.Len(t, g.pods(t), 3)
+	require.Len(t, g.Pods(t), 3)
 }
 
 // volumes makes static volumes: nothing provisions any here.
 func (g *ground) volumes(t *testing.T, n int) {
 	t.Helper()
 	for i := range n {
-		v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%d", g.namespace, i)}}
+		v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%d", g.Namespace, i)}}
 		v.Spec = corev1.PersistentVolumeSpec{
-			StorageClassName: g.namespace,
+			StorageClassName: g.Namespace,
 			AccessModes:      []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 			Capacity:         corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
 			PersistentVolumeSource: corev1.PersistentVolumeSource{
@@ -452,7 +286,7 @@ func (g *ground) volumes(t *testing.T, n int) {
 func (g *ground) withClaims(b *testkit.CloneSetBuilder) *testkit.CloneSetBuilder {
 	return b.Claims("data").Spec(func(s *appsv1beta1.CloneSetSpec) {
 		spec := &s.VolumeClaimTemplates[0].Spec
-		spec.StorageClassName = new(g.namespace)
+		spec.StorageClassName = new(g.Namespace)
 		spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
 	})
 }
@@ -460,7 +294,7 @@ func (g *ground) withClaims(b *testkit.CloneSetBuilder) *testkit.CloneSetBuilder
 // lose deletes one pod as an eviction would and returns it.
 func (g *ground) lose(t *testing.T) *corev1.Pod {
 	t.Helper()
-	for _, p := range g.pods(t) {
+	for _, p := range g.Pods(t) {
 		require.NoError(t, g.Delete(t.Context(), p))
 		return p
 	}
@@ -475,16 +309,16 @@ func testReuse(t *testing.T, g *ground) {
 	before := g.claims(t)
 	require.Len(t, before, 2)
 	lost := g.lose(t)
-	g.await(t, func(s *appsv1beta1.CloneSet) bool {
-		p := g.pods(t)[lost.Name]
+	g.Await(t, func(s *appsv1beta1.CloneSet) bool {
+		p := g.Pods(t)[lost.Name]
 		return rested(s) && p != nil && p.UID != lost.UID
 	})
 	require.ElementsMatch(t, before, g.claims(t), "the same claims, no other")
 
 	// A scale-in takes the claim along.
 	g.change(t, func(s *appsv1beta1.CloneSetSpec) { s.Replicas = ptr.To[int32](1) })
-	g.await(t, rested)
-	require.Eventually(t, func() bool { return len(g.claims(t)) == 1 }, long, poll)
+	g.Await(t, rested)
+	require.Eventually(t, func() bool { return len(g.claims(t)) == 1 }, site.Long, site.Poll)
 }
 
 func testNoReuse(t *testing.T, g *ground) {
@@ -493,21 +327,21 @@ func testNoReuse(t *testing.T, g *ground) {
 	g.make(t, g.withClaims(web(2)))
 	before := g.claims(t)
 	lost := g.lose(t)
-	g.await(t, func(s *appsv1beta1.CloneSet) bool { return rested(s) && g.pods(t)[lost.Name] == nil })
+	g.Await(t, func(s *appsv1beta1.CloneSet) bool { return rested(s) && g.Pods(t)[lost.Name] == nil })
 	require.Eventually(t, func() bool {
 		after := g.claims(t)
 		return len(after) == 2 && !slices.Contains(after, "data-"+lost.Name) && slices.Contains(before, "data-"+lost.Name)
-	}, long, poll)
+	}, site.Long, site.Poll)
 }
 
 func testDisown(t *testing.T, g *ground) {
 	t.Helper()
 	g.make(t, web(2))
 	var free *corev1.Pod
-	for _, free = range g.pods(t) {
+	for _, free = range g.Pods(t) {
 		break
 	}
 	require.NoError(t, g.Patch(t.Context(), free, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"app":"mine"}}}`))))
-	g.await(t, func(s *appsv1beta1.CloneSet) bool { return rested(s) && len(g.pods(t)) == 3 })
-	require.Nil(t, metav1.GetControllerOf(g.pods(t)[free.Name]))
+	g.Await(t, func(s *appsv1beta1.CloneSet) bool { return rested(s) && len(g.Pods(t)) == 3 })
+	require.Nil(t, metav1.GetControllerOf(g.Pods(t)[free.Name]))
 }

@@ -3,38 +3,24 @@
 package uniteddeployment_test
 
 import (
-	"context"
-	"crypto/rand"
-	"fmt"
 	"maps"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	admissionregv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/config"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
-	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
-	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
@@ -43,140 +29,49 @@ import (
 	"github.com/flotilla-io/flotilla/member/workload/uniteddeployment"
 	"github.com/flotilla-io/flotilla/pkg/admit"
 	"github.com/flotilla-io/flotilla/pkg/testkit/lab"
+	"github.com/flotilla-io/flotilla/pkg/testkit/site"
 	"github.com/flotilla-io/flotilla/pkg/united"
 )
 
-const (
-	agent = "uniteddeployment-under-test"
-	// long is how long a step of a rollout may take on a busy machine, poll how often it is looked at.
-	long = 90 * time.Second
-	poll = 100 * time.Millisecond
-)
+const agent = "uniteddeployment-under-test"
 
 type (
 	object = appsv1beta1.UnitedDeployment
 	part   = appsv1beta1.Subset
 )
 
-// site is a cluster in which the controllers and their webhooks run.
-type site struct {
-	client.WithWatch
-	cluster *lab.Cluster
-}
+// ground is a namespace of one test, with one UnitedDeployment in it.
+type ground struct{ *site.Ground[*object] }
 
-// newSite starts a cluster with simulated nodes in two zones and, in this process, two managers: one for the controller
+// begin starts a cluster with simulated nodes in two zones and, in this process, two managers: one for the controller
 // under test, whose writes are told by its name, and one for CloneSets.
-func newSite(t *testing.T) *site {
+func begin(t *testing.T) *site.Site {
 	t.Helper()
-	ctrl.SetLogger(logr.Discard())
-	cluster := lab.StartT(t, lab.Config{Nodes: "kwok:4", Zones: 2, Audit: true})
-	restConfig, err := cluster.REST()
-	require.NoError(t, err)
-	restConfig.QPS = -1
-	scheme := runtime.NewScheme()
-	require.NoError(t, clientgoscheme.AddToScheme(scheme))
-	require.NoError(t, appsv1beta1.AddToScheme(scheme))
-	c, err := client.NewWithWatch(restConfig, client.Options{Scheme: scheme})
-	require.NoError(t, err)
 	crds := "../../../charts/member/files/crds/apps.kruise.io_"
-	_, err = envtest.InstallCRDs(restConfig, envtest.CRDInstallOptions{
-		Paths: []string{crds + "clonesets.yaml", crds + "uniteddeployments.yaml"}, ErrorIfPathMissing: true,
+	s := site.Start(t, site.Config{
+		Lab: lab.Config{Nodes: "kwok:4", Zones: 2, Audit: true}, Scheme: appsv1beta1.AddToScheme,
+		CRDs: []string{crds + "clonesets.yaml", crds + "uniteddeployments.yaml"},
 	})
-	require.NoError(t, err)
-	own, others := webhooks("uniteddeployment"), webhooks("cloneset")
-	for _, hooks := range []*envtest.WebhookInstallOptions{own, others} {
-		require.NoError(t, hooks.Install(restConfig))
-		t.Cleanup(func() { require.NoError(t, hooks.Cleanup()) })
-	}
-	run(t, restConfig, agent, scheme, own, func(mgr ctrl.Manager) {
+	s.Run(t, agent, uniteddeployment.Kind(), func(mgr ctrl.Manager) {
 		require.NoError(t, uniteddeployment.Setup(t.Context(), mgr, uniteddeployment.Options{}))
 		hook := &united.Webhook{Client: mgr.GetClient(), Options: united.Options{AllowClusters: true}}
 		require.NoError(t, admit.Register(mgr, admit.Registration[*object]{Object: &object{}, Defaulter: hook, Validator: hook}))
 	})
-	run(t, restConfig, "cloneset", scheme, others, func(mgr ctrl.Manager) {
+	s.Run(t, "cloneset", cloneset.Kind(), func(mgr ctrl.Manager) {
 		require.NoError(t, cloneset.Setup(t.Context(), mgr, cloneset.Options{}))
 		hook := &cloneset.Webhook{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}
 		require.NoError(t, admit.Register(mgr, admit.Registration[*appsv1beta1.CloneSet]{
 			Object: &appsv1beta1.CloneSet{}, Defaulter: hook, Validator: hook,
 		}))
 	})
-	return &site{WithWatch: c, cluster: cluster}
-}
-
-// run starts a manager and stops it before the cluster goes.
-func run(
-	t *testing.T, restConfig *rest.Config, name string, scheme *runtime.Scheme, hooks *envtest.WebhookInstallOptions, add func(ctrl.Manager),
-) {
-	t.Helper()
-	restConfig = rest.CopyConfig(restConfig)
-	restConfig.UserAgent = name
-	mgr, err := ctrl.NewManager(restConfig, ctrl.Options{
-		Scheme: scheme, Metrics: server.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: new(true)},
-		Cache: cache.Options{DefaultTransform: cache.TransformStripManagedFields()},
-		WebhookServer: webhook.NewServer(webhook.Options{
-			Host: hooks.LocalServingHost, Port: hooks.LocalServingPort, CertDir: hooks.LocalServingCertDir,
-		}),
-	})
-	require.NoError(t, err)
-	add(mgr)
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- mgr.Start(ctx) }()
-	t.Cleanup(func() {
-		stop()
-		require.NoError(t, <-ended)
-	})
-	require.Eventually(t, func() bool { return mgr.GetWebhookServer().StartedChecker()(nil) == nil }, long, poll)
-}
-
-// webhooks are the two configurations of a kind, with a certificate and a port of their own.
-func webhooks(kind string) *envtest.WebhookInstallOptions {
-	rules := []admissionregv1.RuleWithOperations{{
-		Operations: []admissionregv1.OperationType{admissionregv1.Create, admissionregv1.Update},
-		Rule: admissionregv1.Rule{
-			APIGroups: []string{"apps.kruise.io"}, APIVersions: []string{"v1beta1"}, Resources: []string{kind + "s"},
-		},
-	}}
-	call := func(path string) admissionregv1.WebhookClientConfig {
-		return admissionregv1.WebhookClientConfig{Service: &admissionregv1.ServiceReference{Namespace: "x", Name: "x", Path: &path}}
-	}
-	gvk := schema.GroupVersionKind{Group: "apps.kruise.io", Version: "v1beta1", Kind: kind}
-	return &envtest.WebhookInstallOptions{
-		MutatingWebhooks: []*admissionregv1.MutatingWebhookConfiguration{{
-			ObjectMeta: metav1.ObjectMeta{Name: "mutate-" + kind},
-			Webhooks: []admissionregv1.MutatingWebhook{{
-				Name: "mutate." + kind + ".kruise.io", ClientConfig: call(admit.MutatePath(gvk)), Rules: rules,
-				SideEffects: ptr.To(admissionregv1.SideEffectClassNone), AdmissionReviewVersions: []string{"v1"},
-			}},
-		}},
-		ValidatingWebhooks: []*admissionregv1.ValidatingWebhookConfiguration{{
-			ObjectMeta: metav1.ObjectMeta{Name: "validate-" + kind},
-			Webhooks: []admissionregv1.ValidatingWebhook{{
-				Name: "validate." + kind + ".kruise.io", ClientConfig: call(admit.ValidatePath(gvk)), Rules: rules,
-				SideEffects: ptr.To(admissionregv1.SideEffectClassNone), AdmissionReviewVersions: []string{"v1"},
-			}},
-		}},
-	}
-}
-
-// ground is a namespace of one test, with one UnitedDeployment, web, in it.
-type ground struct {
-	*site
-	namespace string
-}
-
-func (s *site) ground(t *testing.T) *ground {
-	t.Helper()
-	g := &ground{site: s, namespace: "t-" + strings.ToLower(rand.Text()[:8])}
-	require.NoError(t, s.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: g.namespace}}))
-	return g
+	return s
 }
 
 // web is an object as a user writes it: so many replicas of a CloneSet that updates in place.
 func (g *ground) web(replicas int32, subsets ...part) *object {
 	labels := map[string]string{"app": "web"}
 	ud := &object{
-		ObjectMeta: metav1.ObjectMeta{Namespace: g.namespace, Name: "web"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: g.Namespace, Name: "web"},
 		Spec: appsv1beta1.UnitedDeploymentSpec{
 			Replicas: &replicas,
 			Selector: &metav1.LabelSelector{MatchLabels: labels},
@@ -202,7 +97,7 @@ func (g *ground) web(replicas int32, subsets ...part) *object {
 func (g *ground) make(t *testing.T, ud *object) {
 	t.Helper()
 	require.NoError(t, g.Create(t.Context(), ud))
-	g.await(t, rested)
+	g.Await(t, rested)
 }
 
 // rested tells that the controller has seen the spec and all pods are updated and available.
@@ -212,56 +107,16 @@ func rested(ud *object) bool {
 		s.UpdatedReadyReplicas == want && s.CurrentRevision == s.UpdatedRevision
 }
 
-func (g *ground) get(t *testing.T) *object {
-	t.Helper()
-	var ud object
-	require.NoError(t, g.Get(t.Context(), types.NamespacedName{Namespace: g.namespace, Name: "web"}, &ud))
-	return &ud
-}
-
-func (g *ground) await(t *testing.T, come func(*object) bool) *object {
-	t.Helper()
-	var ud *object
-	if !assert.Eventually(t, func() bool {
-		ud = g.get(t)
-		return come(ud)
-	}, long, poll) {
-		require.FailNow(t, "the UnitedDeployment did not come to it", "generation %d, status: %+v\npods: %v",
-			ud.Generation, ud.Status, g.describe(t))
-	}
-	return ud
-}
-
 func (g *ground) change(t *testing.T, change func(*appsv1beta1.UnitedDeploymentSpec)) {
 	t.Helper()
-	require.Eventually(t, func() bool {
-		ud := g.get(t)
-		change(&ud.Spec)
-		err := g.Update(t.Context(), ud)
-		require.True(t, err == nil || apierrors.IsConflict(err), "%v", err)
-		return err == nil
-	}, long, poll)
-}
-
-// pods are the pods that are not terminating, by name.
-func (g *ground) pods(t *testing.T) map[string]*corev1.Pod {
-	t.Helper()
-	var list corev1.PodList
-	require.NoError(t, g.List(t.Context(), &list, client.InNamespace(g.namespace)))
-	out := map[string]*corev1.Pod{}
-	for i := range list.Items {
-		if list.Items[i].DeletionTimestamp == nil {
-			out[list.Items[i].Name] = &list.Items[i]
-		}
-	}
-	return out
+	g.Change(t, func(ud *object) { change(&ud.Spec) })
 }
 
 // count is how many pods each subset has, with what is said of a pod behind its name.
 func (g *ground) count(t *testing.T, say func(*corev1.Pod) string) map[string]int {
 	t.Helper()
 	out := map[string]int{}
-	for _, p := range g.pods(t) {
+	for _, p := range g.Pods(t) {
 		out[strings.TrimSpace(p.Labels[keys.SubsetName]+" "+say(p))]++
 	}
 	return out
@@ -271,15 +126,6 @@ func anything(*corev1.Pod) string { return "" }
 
 func image(p *corev1.Pod) string { return p.Spec.Containers[0].Image }
 
-func (g *ground) describe(t *testing.T) []string {
-	t.Helper()
-	var out []string
-	for name, p := range g.pods(t) {
-		out = append(out, fmt.Sprintf("%s %s %v %+v", name, p.Status.Phase, p.Labels, p.Status.Conditions))
-	}
-	return out
-}
-
 // becomes waits until pods are as wanted.
 func (g *ground) becomes(t *testing.T, say func(*corev1.Pod) string, want map[string]int) {
 	t.Helper()
@@ -287,36 +133,15 @@ func (g *ground) becomes(t *testing.T, say func(*corev1.Pod) string, want map[st
 	if !assert.Eventually(t, func() bool {
 		got = g.count(t, say)
 		return maps.Equal(got, want)
-	}, long, poll) {
+	}, site.Long, site.Poll) {
 		require.Equal(t, want, got)
 	}
-}
-
-// writes counts the controller's successful writes in the namespace since then, as "verb resource".
-func (g *ground) writes(t *testing.T, since time.Time) map[string]int {
-	t.Helper()
-	all, err := g.cluster.Writes(since)
-	require.NoError(t, err)
-	out := map[string]int{}
-	for _, w := range all {
-		// A dry run of the webhook stores nothing.
-		if w.Namespace != g.namespace || w.Agent != agent || w.Resource == "podtemplates" || strings.HasPrefix(w.Resource, "events") {
-			continue
-		}
-		if w.Code == http.StatusConflict {
-			out["conflict"]++
-			continue
-		}
-		require.Less(t, w.Code, 300, "%+v", w)
-		out[w.Verb+" "+w.Resource]++
-	}
-	return out
 }
 
 // children are the workloads of a kind, by subset.
 func children[L client.ObjectList](t *testing.T, g *ground, list L, each func(L, func(client.Object))) map[string]client.Object {
 	t.Helper()
-	require.NoError(t, g.List(t.Context(), list, client.InNamespace(g.namespace)))
+	require.NoError(t, g.List(t.Context(), list, client.InNamespace(g.Namespace)))
 	out := map[string]client.Object{}
 	each(list, func(o client.Object) { out[o.GetLabels()[keys.SubsetName]] = o })
 	return out
@@ -339,7 +164,7 @@ func zone(name string) *corev1.NodeSelectorTerm {
 
 func TestIntegration(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := begin(t)
 	for name, test := range map[string]func(*testing.T, *ground){
 		"replicas are spread, updated in place by partitions and scaled, and rest costs nothing": testLife,
 		"subsets are filled in their order between minimum and maximum":                          testElastic,
@@ -355,7 +180,7 @@ func TestIntegration(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			test(t, s.ground(t))
+			test(t, &ground{site.New(t, s, agent, &object{})})
 		})
 	}
 }
@@ -365,15 +190,15 @@ func testLife(t *testing.T, g *ground) {
 	began := clock.RealClock{}.Now()
 	g.make(t, g.web(10, part{Name: "a", NodeSelectorTerm: zone("zone-a")}, part{Name: "b", NodeSelectorTerm: zone("zone-b")}, part{Name: "c"}))
 	require.Equal(t, map[string]int{"a": 3, "b": 3, "c": 4}, g.count(t, anything))
-	t.Logf("writes of the creation: %v", g.writes(t, began))
+	t.Logf("writes of the creation: %v", g.Writes(t, began))
 	var nodes corev1.NodeList
 	require.NoError(t, g.List(t.Context(), &nodes))
 	zones := map[string]string{}
 	for i := range nodes.Items {
 		zones[nodes.Items[i].Name] = nodes.Items[i].Labels[corev1.LabelTopologyZone]
 	}
-	ud := g.get(t)
-	for name, p := range g.pods(t) {
+	ud := g.Object(t)
+	for name, p := range g.Pods(t) {
 		require.True(t, strings.HasPrefix(name, "web-"+p.Labels[keys.SubsetName]+"-"), "%s", name)
 		require.Equal(t, ud.Status.UpdatedRevision, p.Labels[keys.SubsetRevision])
 		if s := p.Labels[keys.SubsetName]; s != "c" {
@@ -382,22 +207,22 @@ func testLife(t *testing.T, g *ground) {
 	}
 	require.Equal(t, "app=web", ud.Status.LabelSelector)
 
-	before := g.pods(t)
+	before := g.Pods(t)
 	began = clock.RealClock{}.Now()
 	g.change(t, func(s *appsv1beta1.UnitedDeploymentSpec) {
 		s.Template.CloneSetTemplate.Spec.Template.Spec.Containers[0].Image = "app:2"
 		s.UpdateStrategy.ManualUpdate.Partitions = map[string]int32{"a": 2, "b": 9}
 	})
-	ud = g.await(t, func(ud *object) bool {
+	ud = g.Await(t, func(ud *object) bool {
 		return ud.Status.ObservedGeneration == ud.Generation && ud.Status.UpdatedReadyReplicas == 5 && ud.Status.AvailableReplicas == 10
 	})
 	require.Equal(t, map[string]int{"a app:1": 2, "a app:2": 1, "b app:1": 3, "c app:2": 4}, g.count(t, image))
 	require.NotEqual(t, ud.Status.CurrentRevision, ud.Status.UpdatedRevision)
 	require.Equal(t, int32(3), ud.Status.SubsetStatuses[1].Partition, "a partition is bounded by the replicas")
 	g.change(t, func(s *appsv1beta1.UnitedDeploymentSpec) { s.UpdateStrategy.ManualUpdate.Partitions = nil })
-	g.await(t, rested)
-	t.Logf("writes of the update in two steps: %v", g.writes(t, began))
-	for name, p := range g.pods(t) {
+	g.Await(t, rested)
+	t.Logf("writes of the update in two steps: %v", g.Writes(t, began))
+	for name, p := range g.Pods(t) {
 		require.Equal(t, before[name].UID, p.UID, "no pod was made anew")
 		require.Equal(t, "app:2", p.Status.ContainerStatuses[0].Image)
 	}
@@ -407,17 +232,17 @@ func testLife(t *testing.T, g *ground) {
 		s.Topology.Subsets[0].Replicas = new(intstr.FromString("50%"))
 		s.Template.CloneSetTemplate.Spec.Template.Spec.Containers[0].Image = "app:1"
 	})
-	g.await(t, rested)
+	g.Await(t, rested)
 	g.becomes(t, image, map[string]int{"a app:1": 5, "b app:1": 2, "c app:1": 3})
 	began = clock.RealClock{}.Now()
-	require.NoError(t, g.SubResource("scale").Patch(t.Context(), g.get(t),
+	require.NoError(t, g.SubResource("scale").Patch(t.Context(), g.Object(t),
 		client.RawPatch(types.MergePatchType, []byte(`{"spec":{"replicas":12}}`))))
-	g.await(t, rested)
+	g.Await(t, rested)
 	g.becomes(t, anything, map[string]int{"a": 6, "b": 3, "c": 3})
-	require.Eventually(t, func() bool { return g.writes(t, began)["patch clonesets.apps.kruise.io"] == 2 }, 10*time.Second, poll,
+	require.Eventually(t, func() bool { return g.Writes(t, began)["patch clonesets.apps.kruise.io"] == 2 }, 10*time.Second, site.Poll,
 		"the audit log shows one for each subset that gets another number")
 	var history appsv1.ControllerRevisionList
-	require.NoError(t, g.List(t.Context(), &history, client.InNamespace(g.namespace)))
+	require.NoError(t, g.List(t.Context(), &history, client.InNamespace(g.Namespace)))
 	own := 0
 	for i := range history.Items {
 		if metav1.IsControlledBy(&history.Items[i], ud) {
@@ -426,10 +251,7 @@ func testLife(t *testing.T, g *ground) {
 	}
 	require.Equal(t, 2, own)
 
-	// The audit log shows a write within a moment of its answer; three seconds without any are rest.
-	require.Eventually(t, func() bool { return len(g.writes(t, clock.RealClock{}.Now().Add(-3*time.Second))) == 0 }, 30*time.Second, poll)
-	quiet := clock.RealClock{}.Now()
-	require.Never(t, func() bool { return len(g.writes(t, quiet)) > 0 }, 3*time.Second, poll)
+	g.Rests(t)
 }
 
 func testElastic(t *testing.T, g *ground) {
@@ -442,7 +264,7 @@ func testElastic(t *testing.T, g *ground) {
 		s.Replicas = ptr.To[int32](2)
 		s.Topology.Subsets[0].Patch = &runtime.RawExtension{Raw: []byte(`{"spec":{"containers":[{"name":"app","image":"app:2"}]}}`)}
 	})
-	g.await(t, rested)
+	g.Await(t, rested)
 	g.becomes(t, image, map[string]int{"a app:2": 2})
 }
 
@@ -470,7 +292,7 @@ func testScale(as func(*appsv1beta1.UnitedDeploymentSpec), partitions map[string
 		ud := g.web(6, part{Name: "a"}, part{Name: "b"})
 		as(&ud.Spec)
 		g.make(t, ud)
-		seen, err := g.Watch(t.Context(), &appsv1beta1.UnitedDeploymentList{}, client.InNamespace(g.namespace))
+		seen, err := g.Watch(t.Context(), &appsv1beta1.UnitedDeploymentList{}, client.InNamespace(g.Namespace))
 		require.NoError(t, err)
 		defer seen.Stop()
 		for _, change := range []func(*appsv1beta1.UnitedDeploymentSpec){
@@ -479,9 +301,9 @@ func testScale(as func(*appsv1beta1.UnitedDeploymentSpec), partitions map[string
 			func(s *appsv1beta1.UnitedDeploymentSpec) { s.Replicas = ptr.To[int32](6) },
 		} {
 			g.change(t, change)
-			g.await(t, rested)
+			g.Await(t, rested)
 		}
-		last := g.get(t).ResourceVersion
+		last := g.Object(t).ResourceVersion
 		writes := map[int64]int{}
 		for e := range seen.ResultChan() {
 			ud := e.Object.(*object)
@@ -510,7 +332,7 @@ func testDeployment(t *testing.T, g *ground) {
 		s.Template.DeploymentTemplate.Spec.Template.Spec.Containers[0].Image = "app:2"
 		s.Replicas = ptr.To[int32](6)
 	})
-	g.await(t, rested)
+	g.Await(t, rested)
 	g.becomes(t, image, map[string]int{"a app:2": 2, "b app:2": 4})
 }
 
@@ -519,7 +341,7 @@ func testStatefulSet(t *testing.T, g *ground) {
 	ud := g.web(5, part{Name: "a", Replicas: new(intstr.FromInt32(2))}, part{Name: "b"})
 	asStatefulSets(&ud.Spec)
 	g.make(t, ud)
-	require.Equal(t, corev1.RestartPolicyAlways, g.get(t).Spec.Template.StatefulSetTemplate.Spec.Template.Spec.RestartPolicy)
+	require.Equal(t, corev1.RestartPolicyAlways, g.Object(t).Spec.Template.StatefulSetTemplate.Spec.Template.Spec.RestartPolicy)
 	require.Equal(t, map[string]int{"a": 2, "b": 3}, g.count(t, anything))
 
 	set := func(image string, partitions map[string]int32) {
@@ -530,15 +352,15 @@ func testStatefulSet(t *testing.T, g *ground) {
 	}
 	set("app:2", map[string]int32{"a": 2, "b": 2})
 	g.becomes(t, image, map[string]int{"a app:1": 2, "b app:1": 2, "b app:2": 1})
-	g.await(t, func(ud *object) bool {
+	g.Await(t, func(ud *object) bool {
 		return ud.Status.UpdatedReadyReplicas == 1 && ud.Status.AvailableReplicas == 5 && ud.Status.ObservedGeneration == ud.Generation
 	})
 
 	// A StatefulSet never gets past a pod that does not start, not even to its mended template; we do.
 	set("app:bad", nil)
-	g.await(t, func(ud *object) bool { return ud.Status.AvailableReplicas == 3 })
+	g.Await(t, func(ud *object) bool { return ud.Status.AvailableReplicas == 3 })
 	set("app:3", nil)
-	g.await(t, rested)
+	g.Await(t, rested)
 	g.becomes(t, image, map[string]int{"a app:3": 2, "b app:3": 3})
 }
 
@@ -546,7 +368,7 @@ func testComeAndGo(t *testing.T, g *ground) {
 	t.Helper()
 	g.make(t, g.web(4, part{Name: "a"}, part{Name: "b"}))
 	g.change(t, func(s *appsv1beta1.UnitedDeploymentSpec) { s.Topology.Subsets = []part{{Name: "b"}, {Name: "c"}} })
-	g.await(t, rested)
+	g.Await(t, rested)
 	g.becomes(t, anything, map[string]int{"b": 2, "c": 2})
 	require.Len(t, g.cloneSets(t), 2)
 
@@ -557,12 +379,12 @@ func testComeAndGo(t *testing.T, g *ground) {
 	require.NoError(t, g.Create(t.Context(), twin))
 	require.Eventually(t, func() bool {
 		return apierrors.IsNotFound(g.Get(t.Context(), client.ObjectKeyFromObject(twin), &appsv1beta1.CloneSet{}))
-	}, long, poll)
+	}, site.Long, site.Poll)
 	require.Equal(t, name, g.cloneSets(t)["b"].GetName())
 
 	g.change(t, asDeployments)
-	require.Eventually(t, func() bool { return len(g.cloneSets(t)) == 0 }, long, poll)
-	g.await(t, rested)
+	require.Eventually(t, func() bool { return len(g.cloneSets(t)) == 0 }, site.Long, site.Poll)
+	g.Await(t, rested)
 	g.becomes(t, func(p *corev1.Pod) string { return p.OwnerReferences[0].Kind }, map[string]int{"b ReplicaSet": 2, "c ReplicaSet": 2})
 }
 
@@ -571,7 +393,7 @@ func testWebhook(t *testing.T, g *ground) {
 	ud := g.web(1, part{Name: "a"})
 	ud.Spec.Replicas, ud.Spec.UpdateStrategy.Type = nil, ""
 	require.NoError(t, g.Create(t.Context(), ud))
-	got := g.await(t, rested)
+	got := g.Await(t, rested)
 	require.Equal(t, int32(1), *got.Spec.Replicas)
 	require.Equal(t, int32(10), *got.Spec.RevisionHistoryLimit)
 	require.Equal(t, appsv1beta1.ManualUpdateStrategyType, got.Spec.UpdateStrategy.Type)
@@ -634,9 +456,9 @@ func testFederated(t *testing.T, g *ground) {
 	t.Helper()
 	began := clock.RealClock{}.Now()
 	require.NoError(t, g.Create(t.Context(), g.web(2, part{Name: "a", Cluster: "east"})))
-	require.Never(t, func() bool { return len(g.writes(t, began)) > 0 }, 3*time.Second, poll)
+	require.Never(t, func() bool { return len(g.Writes(t, began)) > 0 }, 3*time.Second, site.Poll)
 	require.Empty(t, g.cloneSets(t))
-	require.Empty(t, g.get(t).Status.Conditions)
+	require.Empty(t, g.Object(t).Status.Conditions)
 }
 
 func testDrift(t *testing.T, g *ground) {
@@ -647,16 +469,16 @@ func testDrift(t *testing.T, g *ground) {
 		[]byte(`{"metadata":{"labels":{"team":"shop"}},"spec":{"replicas":5,"minReadySeconds":1}}`))))
 	require.Eventually(t, func() bool {
 		return *g.cloneSets(t)["a"].(*appsv1beta1.CloneSet).Spec.Replicas == 2
-	}, long, poll)
+	}, site.Long, site.Poll)
 	got := g.cloneSets(t)["a"].(*appsv1beta1.CloneSet)
 	require.Equal(t, "shop", got.Labels["team"], "what the template does not say is left alone")
-	g.await(t, rested)
+	g.Await(t, rested)
 
 	// A workload that somebody deleted is made again.
 	require.NoError(t, g.Delete(t.Context(), got))
 	require.Eventually(t, func() bool {
 		again := g.cloneSets(t)["a"]
 		return again != nil && again.GetUID() != got.UID
-	}, long, poll)
-	g.await(t, rested)
+	}, site.Long, site.Poll)
+	g.Await(t, rested)
 }
