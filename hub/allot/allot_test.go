@@ -184,34 +184,44 @@ func TestOnlyMaximumsBar(t *testing.T) {
 	}{
 		{
 			"what is beyond the maximums of subsets", 9,
-			[]allot.Subset{elastic("east", "", "3", on("east", 3)), elastic("west", "", "4", on("west", 6))}, 2, 2,
+			[]allot.Subset{elastic("east", "1", "3", on("east", 3)), elastic("west", "", "4", on("west", 6))},
+			2, 2,
 		}, {
 			"what is beyond the limits of clusters", 10,
-			[]allot.Subset{share("all", limited("a", 1), limited("b", 4))}, 5, 5,
+			[]allot.Subset{share("all", limited("a", 1), limited("b", 4))},
+			5, 5,
 		}, {
 			"a maximum of nothing", 6,
-			[]allot.Subset{elastic("east", "", "0", on("east", 6))}, 6, 6,
+			[]allot.Subset{elastic("east", "", "0", on("east", 6))},
+			6, 6,
 		}, {
 			"a number beyond its cluster's limit", 10,
-			[]allot.Subset{named("east", "6", limited("east", 4)), named("west", "4", on("west", 4))}, 2, 2,
+			[]allot.Subset{named("east", "6", limited("east", 4)), named("west", "4", on("west", 4))},
+			2, 2,
 		}, {
 			"not what a frozen cluster would take", 20,
-			[]allot.Subset{named("east", "60%", frozen("east", 6)), named("west", "40%", on("west", 4))}, 6, 0,
+			[]allot.Subset{named("east", "60%", frozen("east", 6)), named("west", "40%", on("west", 4))},
+			6, 0,
 		}, {
 			"not what a draining cluster would take", 10,
-			[]allot.Subset{named("east", "6", draining("east", 6)), named("west", "4", on("west", 4))}, 6, 0,
+			[]allot.Subset{named("east", "6", draining("east", 6)), named("west", "4", on("west", 4))},
+			6, 0,
 		}, {
 			"not what a subset without clusters would take", 10,
-			[]allot.Subset{named("none", "60%"), named("west", "40%", on("west", 0))}, 6, 0,
+			[]allot.Subset{named("none", "60%"), named("west", "40%", on("west", 0))},
+			6, 0,
 		}, {
 			"of a subset without clusters what is beyond its maximum", 9,
-			[]allot.Subset{elastic("none", "", "3"), elastic("west", "", "4", on("west", 6))}, 5, 2,
+			[]allot.Subset{elastic("none", "", "3"), elastic("west", "", "4", on("west", 6))},
+			5, 2,
 		}, {
 			"of a frozen cluster what is beyond its limit", 10,
-			[]allot.Subset{share("all", capped(frozen("a", 1), 3), limited("b", 4))}, 5, 3,
+			[]allot.Subset{share("all", capped(frozen("a", 1), 3), limited("b", 4))},
+			5, 3,
 		}, {
 			"not what a frozen cluster holds beyond its limit", 12,
-			[]allot.Subset{share("all", capped(frozen("a", 6), 4), limited("b", 4))}, 2, 2,
+			[]allot.Subset{share("all", capped(frozen("a", 6), 4), limited("b", 4))},
+			2, 2,
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -95,7 +95,7 @@ func (s *Store) allow(ctx context.Context, mc *fleetv1alpha1.MemberCluster) erro
 		ctrl.LoggerFrom(ctx).Info("Paused withdrawals", "cluster", cluster, "count", len(rows.Items))
 	}
 	if !ok {
-		return fmt.Errorf("%w: many objects would be deleted in cluster %s at once; if that is meant, run "+
+		return fmt.Errorf("%w: many objects would be withdrawn from cluster %s at once; if that is meant, run "+
 			"kubectl annotate membercluster %s %s-", ErrPaused, cluster, cluster, keys.FleetWithdrawalsPaused)
 	}
 	return nil

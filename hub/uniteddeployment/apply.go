@@ -26,6 +26,8 @@ import (
 type result struct {
 	// rows are the object's rows by cluster, as the writes left them.
 	rows map[string]*fleetv1alpha1.MemberWork
+	// problems are the withdrawals that the hub's brake holds.
+	problems []problem
 	// err is what went wrong, for the status; conflicts are not in it.
 	err error
 }
@@ -62,11 +64,17 @@ func (r *reconciler) apply(ctx context.Context, o *observed, p plan) (result, er
 		}
 	}
 	for _, w := range p.withdrawals {
-		if err := r.store.Withdraw(ctx, w.row, w.policy); err != nil {
+		err := r.store.Withdraw(ctx, w.row, w.policy)
+		switch {
+		case errors.Is(err, row.ErrPaused): // the watch on MemberClusters tells when it may go on
+			done.problems = append(done.problems, problem{
+				cluster: w.row.Labels[keys.FleetCluster], reason: reasonPaused, message: err.Error(),
+			})
+		case err != nil:
 			all = multierror.Append(all, err)
-			continue
+		default:
+			r.expect.Deleted(o.ud.UID, w.row)
 		}
-		r.expect.Deleted(o.ud.UID, w.row)
 	}
 	if p.release {
 		if err := r.finalizer(ctx, o.ud, controllerutil.RemoveFinalizer); err != nil {
@@ -74,7 +82,7 @@ func (r *reconciler) apply(ctx context.Context, o *observed, p plan) (result, er
 		}
 	}
 	done.err = worth(all)
-	return done, quiet(all)
+	return done, done.err
 }
 
 // finalizer sets or takes off our finalizer.
@@ -90,7 +98,8 @@ func (r *reconciler) finalizer(ctx context.Context, ud *appsv1beta1.UnitedDeploy
 	return nil
 }
 
-// worth is what people should read in the status: everything but conflicts, which end by themselves.
+// worth is what people should read in the status, and the queue should come back for: everything but conflicts. These
+// mean that the cache is behind, and the watch brings the newer row.
 func worth(all *multierror.Error) error {
 	if all == nil {
 		return nil
@@ -98,21 +107,6 @@ func worth(all *multierror.Error) error {
 	var rest *multierror.Error
 	for _, err := range all.Errors {
 		if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
-			rest = multierror.Append(rest, err)
-		}
-	}
-	return rest.ErrorOrNil()
-}
-
-// quiet is what the queue should come back for. A conflict means that the cache is behind: the watch brings the newer
-// row. Paused withdrawals are waited for by the watch on MemberClusters.
-func quiet(all *multierror.Error) error {
-	if all == nil {
-		return nil
-	}
-	var rest *multierror.Error
-	for _, err := range all.Errors {
-		if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) && !errors.Is(err, row.ErrPaused) {
 			rest = multierror.Append(rest, err)
 		}
 	}

@@ -15,6 +15,8 @@ const (
 	EventPlaced = "ReplicasPlaced"
 	// EventUnplaced: replicas move, or can't be placed.
 	EventUnplaced = "ReplicasMoving"
+	// EventWithdrawing: the object is being deleted; the note names the clusters that hold it.
+	EventWithdrawing = "WithdrawingSlices"
 )
 
 // eventsFor are the events of a change of status: one for each condition that turned or has another reason, none while
@@ -29,9 +31,12 @@ func eventsFor(before, after appsv1beta1.UnitedDeploymentStatus) []event.Event {
 		out = append(out, event.Warning(EventBlocked, "Place", "%s: %s", c.Reason, c.Message))
 	}
 	if c, ok := turned(appsv1beta1.UnitedDeploymentPlaced); ok {
-		if c.Status == corev1.ConditionTrue {
+		switch {
+		case c.Status == corev1.ConditionTrue:
 			out = append(out, event.Normal(EventPlaced, "Place", "%d replicas are placed", after.Replicas))
-		} else {
+		case c.Reason == reasonDeleting:
+			out = append(out, event.Normal(EventWithdrawing, "Withdraw", "%s", c.Message))
+		default:
 			out = append(out, event.Normal(EventUnplaced, "Place", "%s: %s", c.Reason, c.Message))
 		}
 	}

@@ -49,6 +49,7 @@ const (
 	reasonNoCluster       = "NoClusterMatches"
 	reasonNameTaken       = "SubsetNameTaken"
 	reasonTooManySubsets  = "TooManySubsets"
+	reasonPaused          = "WithdrawalsPaused"
 	reasonNamespaceBarred = fleetv1alpha1.ReasonNamespaceNotAllowed
 )
 
@@ -205,20 +206,38 @@ func sliceName(subset appsv1beta1.Subset, cluster string) string {
 	return subset.Name + "-" + cluster
 }
 
-// leftovers are the parts that rows hold and the object does not ask for any more. They keep the form that they have in
-// the slice, because a subset's place can't be changed while it has pods.
+// silent says why a cluster won't do what its row says now; the reason is empty where nothing is known to be in the way.
+func (o *observed) silent(cluster string) (reason, why string) {
+	mc := o.clusters[cluster]
+	switch {
+	case mc == nil:
+		return reasonUnknownCluster, "the member cluster is gone, but its rows are not"
+	case !mc.DeletionTimestamp.IsZero():
+		return reasonLeaving, "the cluster leaves the fleet: what it holds of the object goes by its leave policy"
+	case !mc.Spec.Accepted:
+		return reasonNotAccepted, "the cluster is not accepted: run kubectl kruise cluster accept " + cluster
+	case !condition.IsTrue(mc.Status.Conditions, fleetv1alpha1.ConditionReady):
+		return reasonUnreachable, "the cluster can't be reached: what it holds of the object goes when it is back or has left"
+	}
+	return "", ""
+}
+
+// leftovers are the parts that rows hold and the object does not ask for any more. Those of rows that are going are
+// empty already.
 func leftovers(o *observed, taken map[allot.Key]bool) []part {
+	return slices.DeleteFunc(rest(o), func(p part) bool {
+		return taken[allot.Key{Subset: p.name, Cluster: p.Cluster}] || !o.rows[p.Cluster].DeletionTimestamp.IsZero()
+	})
+}
+
+// rest are all parts that rows hold, as leftovers. They keep the form that they have in the slice, because a subset's
+// place can't be changed while it has pods.
+func rest(o *observed) []part {
 	var out []part
 	for cluster, row := range o.rows {
-		if !row.DeletionTimestamp.IsZero() {
-			continue
-		}
+		reason, _ := o.silent(cluster)
 		for _, g := range row.Spec.Grant.Subsets {
-			key := allot.Key{Subset: g.Name, Cluster: cluster}
-			if taken[key] {
-				continue
-			}
-			p := o.part(key, g.Name, appsv1beta1.Subset{Name: g.Name})
+			p := o.part(allot.Key{Subset: g.Name, Cluster: cluster}, g.Name, appsv1beta1.Subset{Name: g.Name})
 			p.leftover = true
 			if slice := o.slices[cluster]; slice != nil {
 				for _, s := range slice.Spec.Topology.Subsets {
@@ -227,8 +246,7 @@ func leftovers(o *observed, taken map[allot.Key]bool) []part {
 					}
 				}
 			}
-			if mc := o.clusters[cluster]; mc == nil || !mc.DeletionTimestamp.IsZero() || !mc.Spec.Accepted ||
-				!condition.IsTrue(mc.Status.Conditions, fleetv1alpha1.ConditionReady) {
+			if reason != "" {
 				p.state = allot.Frozen
 			}
 			out = append(out, p)

@@ -26,6 +26,8 @@ type plan struct {
 	idle bool
 	// hold and release say whether the finalizer is to be set or taken off.
 	hold, release bool
+	// leaving says, where the object is being deleted, what becomes of what it runs; else it is empty.
+	leaving string
 	// parts are all subsets in all clusters, with the grants that the rows are to carry.
 	parts []part
 	// wants are the rows to write, by cluster.
@@ -71,12 +73,16 @@ func decide(o *observed) plan {
 // namespace and not the object: what runs in the members stays.
 func leave(o *observed) plan {
 	policy := fleetv1alpha1.LeaveDelete
+	p := plan{release: held(o.ud) && len(o.rows) == 0, parts: rest(o), leaving: "the object is being deleted"}
 	if o.namespaceLeaves {
 		policy = fleetv1alpha1.LeaveOrphan
+		p.leaving = "the namespace is being deleted, and what runs in the members is kept"
 	}
-	p := plan{release: held(o.ud) && len(o.rows) == 0}
 	for _, cluster := range slices.Sorted(maps.Keys(o.rows)) {
 		p.withdrawals = append(p.withdrawals, withdrawal{o.rows[cluster], policy})
+		if reason, why := o.silent(cluster); reason != "" {
+			p.problems = append(p.problems, problem{cluster: cluster, reason: reason, message: why})
+		}
 	}
 	return p
 }
@@ -92,7 +98,7 @@ func unfederated(o *observed) plan {
 	if len(o.rows) > 0 {
 		message = fmt.Sprintf("no subset names a cluster any more, but %d clusters still run this object: name them again, or delete the object", len(o.rows))
 	}
-	return plan{problems: []problem{{reason: reasonNoCluster, message: message}}}
+	return plan{parts: rest(o), problems: []problem{{reason: reasonNoCluster, message: message}}}
 }
 
 // allocate says where the replicas belong. Leftovers get nothing and don't take part.

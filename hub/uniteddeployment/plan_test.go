@@ -17,6 +17,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/event"
 )
 
 // world is a hub with members that do at once what they are granted, unless told otherwise.
@@ -367,6 +368,101 @@ func TestDecideNamesWhatIsWrong(t *testing.T) {
 	}
 }
 
+func TestStatusWhileDeleting(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1000, 0)
+	deleting := func(t *testing.T, replicas int32) *world {
+		t.Helper()
+		w := newWorld(replicas, in("a", "east", "60%"), in("b", "west", "40%"))
+		w.cluster("east", nil)
+		w.cluster("west", nil)
+		w.settle(t)
+		w.o.ud.Status, _ = status(w.o, decide(w.o), result{rows: w.o.rows}, now)
+		stamp := metav1.NewTime(now)
+		w.o.ud.DeletionTimestamp = &stamp
+		return w
+	}
+	// look takes the status over and returns it with its events.
+	look := func(w *world, problems ...problem) (appsv1beta1.UnitedDeploymentStatus, []event.Event) {
+		s, events := status(w.o, decide(w.o), result{rows: w.o.rows, problems: problems}, now)
+		w.o.ud.Status = s
+		return s, events
+	}
+	placed := func(s appsv1beta1.UnitedDeploymentStatus) appsv1beta1.UnitedDeploymentCondition {
+		return *find(s.Conditions, appsv1beta1.UnitedDeploymentPlaced)
+	}
+	t.Run("what runs is still counted, and one event tells that it goes", func(t *testing.T) {
+		t.Parallel()
+		w := deleting(t, 10)
+		s, events := look(w)
+		require.Equal(t, []int32{10, 10, 10}, []int32{s.Replicas, s.ReadyReplicas, s.UpdatedReplicas})
+		require.Len(t, s.SubsetStatuses, 2)
+		require.Equal(t, []int32{6, 4}, []int32{s.SubsetStatuses[0].AvailableReplicas, s.SubsetStatuses[1].AvailableReplicas})
+		require.Equal(t, corev1.ConditionFalse, placed(s).Status)
+		require.Equal(t, reasonDeleting, placed(s).Reason)
+		require.Equal(t, "the object is being deleted: 2 clusters still hold it: east, west", placed(s).Message)
+		require.Equal(t, []event.Event{event.Normal(EventWithdrawing, "Withdraw", "%s", placed(s).Message)}, events)
+	})
+	t.Run("rows that are going count with what they report, until they are gone", func(t *testing.T) {
+		t.Parallel()
+		w := deleting(t, 10)
+		look(w)
+		for _, r := range w.o.rows {
+			r.DeletionTimestamp, r.Status.Phase = w.o.ud.DeletionTimestamp, fleetv1alpha1.WorkDeleting
+		}
+		w.o.rows["east"].Status.Subsets[0].Replicas = 2
+		s, events := look(w)
+		require.Equal(t, int32(6), s.Replicas)
+		require.Empty(t, events)
+		delete(w.o.rows, "east")
+		s, events = look(w)
+		require.Equal(t, int32(4), s.Replicas)
+		require.Equal(t, "the object is being deleted: 1 cluster still holds it: west", placed(s).Message)
+		require.Empty(t, events, "the condition did not turn")
+	})
+	t.Run("a cluster that can't be reached is named, first and once", func(t *testing.T) {
+		t.Parallel()
+		w := deleting(t, 10)
+		w.unreachable("west")
+		s, events := look(w)
+		require.Equal(t, []int32{10, 6}, []int32{s.Replicas, s.ReadyReplicas})
+		require.Equal(t, int32(1), s.StaleClusters)
+		require.Equal(t, "the object is being deleted: 2 clusters still hold it: west (ClusterUnreachable), east", placed(s).Message)
+		failure := find(s.Conditions, appsv1beta1.SubsetFailure)
+		require.Equal(t, reasonUnreachable, failure.Reason)
+		require.Equal(t, "west: the cluster can't be reached: what it holds of the object goes when it is back or has left", failure.Message)
+		require.Equal(t, []string{EventBlocked, EventWithdrawing}, []string{events[0].Reason, events[1].Reason})
+		again, events := look(w)
+		require.Equal(t, s, again)
+		require.Empty(t, events)
+	})
+	t.Run("a withdrawal that is paused tells the way out", func(t *testing.T) {
+		t.Parallel()
+		w := deleting(t, 10)
+		s, events := look(w, problem{cluster: "east", reason: reasonPaused, message: "withdrawals are paused: run this"})
+		require.Equal(t, reasonPaused, find(s.Conditions, appsv1beta1.SubsetFailure).Reason)
+		require.Equal(t, "east: withdrawals are paused: run this", find(s.Conditions, appsv1beta1.SubsetFailure).Message)
+		require.Contains(t, placed(s).Message, "east (WithdrawalsPaused), west")
+		require.Equal(t, event.Warning(EventBlocked, "Place", "WithdrawalsPaused: east: withdrawals are paused: run this"), events[0])
+	})
+	t.Run("I14: where the namespace goes too, it says that what runs is kept", func(t *testing.T) {
+		t.Parallel()
+		w := deleting(t, 10)
+		w.o.namespaceLeaves = true
+		s, _ := look(w)
+		require.Contains(t, placed(s).Message, "the namespace is being deleted, and what runs in the members is kept: 2 clusters")
+	})
+	t.Run("an object without replicas names its clusters too", func(t *testing.T) {
+		t.Parallel()
+		w := deleting(t, 0)
+		s, _ := look(w)
+		require.Contains(t, placed(s).Message, "2 clusters still hold it")
+		w.o.rows = nil
+		s, _ = look(w)
+		require.Equal(t, "the object is being deleted: no cluster holds it any more", placed(s).Message)
+	})
+}
+
 func TestStatus(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1000, 0)
@@ -434,6 +530,16 @@ func TestStatus(t *testing.T) {
 		s, events := status(w.o, decide(w.o), result{rows: w.o.rows}, now.Add(time.Minute))
 		require.Equal(t, w.o.ud.Status, s)
 		require.Empty(t, events)
+	})
+	t.Run("an object without clusters still tells what runs", func(t *testing.T) {
+		t.Parallel()
+		w := settled(t)
+		for i := range w.o.ud.Spec.Topology.Subsets {
+			w.o.ud.Spec.Topology.Subsets[i].Cluster = ""
+		}
+		s := report(w)
+		require.Equal(t, []int32{10, 10}, []int32{s.Replicas, s.AvailableReplicas})
+		require.Equal(t, reasonNoCluster, find(s.Conditions, appsv1beta1.UnitedDeploymentPlaced).Reason)
 	})
 	t.Run("I26: 5,000 clusters fit into 64 KiB", func(t *testing.T) {
 		t.Parallel()

@@ -33,7 +33,7 @@ func status(o *observed, p plan, done result, now time.Time) (appsv1beta1.United
 	s.UnallocatedReplicas = int32(p.allocation.Unallocated) //nolint:gosec // at most spec.replicas
 	stale, lagging := staleClusters(p), 0
 	s.StaleClusters = int32(len(stale)) //nolint:gosec // a count of clusters
-	problems := slices.Clone(p.problems)
+	problems := slices.Concat(p.problems, done.problems)
 
 	for _, cluster := range slices.Sorted(maps.Keys(done.rows)) {
 		row := done.rows[cluster]
@@ -48,7 +48,9 @@ func status(o *observed, p plan, done result, now time.Time) (appsv1beta1.United
 	sum(&s, subsets)
 	s.Replicas = running
 	s.SubsetStatuses = worst(subsets)
-	revisions(p, done, stale, &s)
+	if p.leaving == "" {
+		revisions(p, done, stale, &s)
+	}
 	if lagging == 0 && done.err == nil && len(p.wants) > 0 {
 		s.ObservedGeneration = o.ud.Generation
 	}
@@ -66,6 +68,9 @@ func staleClusters(p plan) map[string]bool {
 	}
 	return stale
 }
+
+// reasonDeleting is the reason of the conditions of an object that is being deleted.
+const reasonDeleting = "Deleting"
 
 func blocked(row *fleetv1alpha1.MemberWork) bool {
 	return row.Status.Phase == fleetv1alpha1.WorkBlocked || row.Status.Phase == fleetv1alpha1.WorkDegraded
@@ -207,6 +212,11 @@ func conditions(p plan, done result, problems []problem, lagging int, s *appsv1b
 	default:
 		set(appsv1beta1.SubsetFailure, false, "NoFailure", "")
 	}
+	if p.leaving != "" {
+		set(appsv1beta1.SubsetProvisioned, false, reasonDeleting, "")
+		set(appsv1beta1.UnitedDeploymentPlaced, false, reasonDeleting, p.leaving+": "+holders(done, problems))
+		return
+	}
 	provisioned := lagging == 0 && done.err == nil && len(problems) == 0 && len(done.rows) >= len(p.wants)
 	set(appsv1beta1.SubsetProvisioned, provisioned, reasonIf(provisioned, "AllClusters", "Waiting"),
 		messageIf(!provisioned, fmt.Sprintf("%d clusters have not applied their part yet", lagging)))
@@ -221,7 +231,36 @@ func conditions(p plan, done result, problems []problem, lagging int, s *appsv1b
 	case len(p.moves) > 0:
 		set(appsv1beta1.UnitedDeploymentPlaced, false, "Moving", short(p.moves))
 	default:
-		set(appsv1beta1.UnitedDeploymentPlaced, len(p.parts) > 0, reasonIf(len(p.parts) > 0, "AllPlaced", reasonNoCluster), "")
+		placed := slices.ContainsFunc(p.parts, func(part part) bool { return !part.leftover })
+		set(appsv1beta1.UnitedDeploymentPlaced, placed, reasonIf(placed, "AllPlaced", reasonNoCluster),
+			messageIf(!placed, "no subset has a cluster to run in"))
+	}
+}
+
+// holders says which clusters hold an object that is being deleted, those with a problem first.
+func holders(done result, problems []problem) string {
+	troubled := map[string]string{}
+	for _, p := range problems {
+		if _, known := done.rows[p.cluster]; known && troubled[p.cluster] == "" {
+			troubled[p.cluster] = fmt.Sprintf("%s (%s)", p.cluster, p.reason)
+		}
+	}
+	var first, names []string
+	for _, cluster := range slices.Sorted(maps.Keys(done.rows)) {
+		if name := troubled[cluster]; name != "" {
+			first = append(first, name)
+		} else {
+			names = append(names, cluster)
+		}
+	}
+	names = append(first, names...)
+	switch len(names) {
+	case 0:
+		return "no cluster holds it any more"
+	case 1:
+		return "1 cluster still holds it: " + names[0]
+	default:
+		return fmt.Sprintf("%d clusters still hold it: %s", len(names), event.Names(names))
 	}
 }
 

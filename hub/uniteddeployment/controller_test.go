@@ -1,0 +1,169 @@
+package uniteddeployment
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/hub/row"
+	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/expect"
+)
+
+// notes keeps the events that are sent.
+type notes struct{ sent []event.Event }
+
+func (n *notes) Record(_ runtime.Object, e event.Event) { n.sent = append(n.sent, e) }
+
+// bench is a reconciler on a hub that holds objects in memory, and what it writes.
+type bench struct {
+	*reconciler
+	notes  *notes
+	writes int
+}
+
+func newBench(t *testing.T, objects ...client.Object) *bench {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, appsv1beta1.AddToScheme, fleetv1alpha1.AddToScheme} {
+		require.NoError(t, add(scheme))
+	}
+	b := &bench{notes: &notes{}}
+	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
+		WithStatusSubresource(&appsv1beta1.UnitedDeployment{}, &fleetv1alpha1.MemberWork{}, &fleetv1alpha1.MemberCluster{}).
+		WithInterceptorFuncs(interceptor.Funcs{
+			Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+				b.writes++
+				return c.Create(ctx, o, opts...)
+			},
+			Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
+				b.writes++
+				return c.Update(ctx, o, opts...)
+			},
+			Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+				b.writes++
+				return c.Patch(ctx, o, p, opts...)
+			},
+			Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
+				b.writes++
+				return c.Delete(ctx, o, opts...)
+			},
+			SubResourceApply: func(ctx context.Context, c client.Client, sub string, o runtime.ApplyConfiguration, opts ...client.SubResourceApplyOption) error {
+				b.writes++
+				return c.SubResource(sub).Apply(ctx, o, opts...)
+			},
+		}).Build()
+	clk := clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
+	b.reconciler = &reconciler{
+		Client: c, reader: c, store: row.NewStore(c, []byte("key"), clk), expect: expect.New(sourceKind, clk, 0),
+		options: Options{Events: b.notes, Clock: clk},
+	}
+	return b
+}
+
+// pass reconciles the object and returns it as it is then, and how much that wrote.
+func (b *bench) pass(t *testing.T, ud *appsv1beta1.UnitedDeployment) (*appsv1beta1.UnitedDeployment, int) {
+	t.Helper()
+	b.writes = 0
+	_, err := b.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(ud)})
+	require.NoError(t, err)
+	now := &appsv1beta1.UnitedDeployment{}
+	require.NoError(t, b.Get(t.Context(), client.ObjectKeyFromObject(ud), now))
+	return now, b.writes
+}
+
+// hub is a namespace, the cluster east and some objects there with one replica each.
+func hub(objects int) ([]client.Object, []*appsv1beta1.UnitedDeployment) {
+	w := newWorld(1, in("a", "east", ""))
+	w.cluster("east", nil)
+	all := []client.Object{w.o.clusters["east"], &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}}
+	var uds []*appsv1beta1.UnitedDeployment
+	for i := range objects {
+		ud := w.o.ud.DeepCopy()
+		ud.Name = fmt.Sprintf("web-%d", i)
+		ud.UID = types.UID(ud.Name)
+		all, uds = append(all, ud), append(uds, ud)
+	}
+	return all, uds
+}
+
+func TestNothingIsWrittenWhereNothingChanged(t *testing.T) {
+	t.Parallel()
+	all, uds := hub(1)
+	b := newBench(t, all...)
+	ud, writes := b.pass(t, uds[0])
+	require.Equal(t, 3, writes, "a content, a row and the status")
+	require.Len(t, ud.Status.SubsetStatuses, 1)
+	ud, writes = b.pass(t, ud)
+	require.Equal(t, 1, writes, "the row is there: nothing moves any more")
+	events := len(b.notes.sent)
+	again, writes := b.pass(t, ud)
+	require.Zero(t, writes)
+	require.Equal(t, ud.Status, again.Status)
+
+	require.NoError(t, b.Delete(t.Context(), ud))
+	_, writes = b.pass(t, ud)
+	require.Equal(t, 2, writes, "the row's deletion and the status")
+	require.Len(t, b.notes.sent, events+1)
+	require.Equal(t, EventWithdrawing, b.notes.sent[events].Reason)
+	_, writes = b.pass(t, ud)
+	require.Zero(t, writes)
+	require.Len(t, b.notes.sent, events+1, "nothing is told twice")
+}
+
+func TestI13ObjectsDeletedTooFastSayHowToGoOn(t *testing.T) {
+	t.Parallel()
+	const objects = 12
+	all, uds := hub(objects)
+	b := newBench(t, all...)
+	for i, ud := range uds {
+		uds[i], _ = b.pass(t, ud)
+		require.NoError(t, b.Delete(t.Context(), ud))
+	}
+	held := 0
+	for _, ud := range uds {
+		ud, _ = b.pass(t, ud)
+		failure := find(ud.Status.Conditions, appsv1beta1.SubsetFailure)
+		if failure.Status != corev1.ConditionTrue {
+			continue
+		}
+		held++
+		require.Equal(t, reasonPaused, failure.Reason)
+		require.Contains(t, failure.Message, "kubectl annotate membercluster east "+keys.FleetWithdrawalsPaused+"-")
+		told := b.notes.sent[len(b.notes.sent)-2]
+		require.Equal(t, corev1.EventTypeWarning, told.Type)
+		require.Contains(t, told.Note, "kubectl annotate membercluster east "+keys.FleetWithdrawalsPaused+"-")
+		_, writes := b.pass(t, ud)
+		require.Zero(t, writes, "it waits without writing")
+	}
+	require.Equal(t, 2, held, "ten may go within a minute")
+
+	east := &fleetv1alpha1.MemberCluster{}
+	require.NoError(t, b.Get(t.Context(), client.ObjectKey{Name: "east"}, east))
+	delete(east.Annotations, keys.FleetWithdrawalsPaused)
+	require.NoError(t, b.Update(t.Context(), east))
+	for _, ud := range uds {
+		ud, _ = b.pass(t, ud)
+		require.Equal(t, corev1.ConditionFalse, find(ud.Status.Conditions, appsv1beta1.SubsetFailure).Status)
+	}
+	rows := &fleetv1alpha1.MemberWorkList{}
+	require.NoError(t, b.List(t.Context(), rows))
+	for i := range rows.Items {
+		require.NotNil(t, rows.Items[i].DeletionTimestamp, "an administrator lets all of them go")
+	}
+}
