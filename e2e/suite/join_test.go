@@ -25,9 +25,11 @@ import (
 	"github.com/stretchr/testify/require"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	certificatesv1 "k8s.io/api/certificates/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -229,7 +231,16 @@ func TestI33JoinTokenServesOneClusterOnce(t *testing.T) {
 	require.Equal(t, certificatesv1.CertificateApproved, s.ask(bearer(a), request{cluster: "guest-a", uid: "0-0-0-a"}))
 	require.Equal(t, "0-0-0-a", s.cluster("guest-a").Spec.Identity.ClusterUID, "the first join fixes who the cluster is")
 
-	// The second use: the account behind the token is gone, or its token is marked as spent.
+	// An agent that crashed before it kept its certificate asks again; no other cluster can.
+	require.Equal(t, certificatesv1.CertificateApproved, s.ask(bearer(a), request{cluster: "guest-a", uid: "0-0-0-a"}))
+	require.Equal(t, certificatesv1.CertificateDenied, s.ask(bearer(a), request{cluster: "guest-a", uid: "0-0-0-c"}))
+
+	// After the first renewal of the Lease the token is of no use: its account is gone, or is marked.
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
+		Namespace: fleetv1alpha1.Namespace("guest-a"), Name: fleetv1alpha1.MemberLease,
+	}}
+	renewal := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"renewTime":"2026-01-02T03:04:05.000000Z"}}`))
+	require.NoError(t, env.Hub.Client.Patch(t.Context(), lease, renewal))
 	kind, err := s.tryAsk(bearer(a), request{cluster: "guest-a", uid: "0-0-0-a"})
 	if err == nil {
 		require.Equal(t, certificatesv1.CertificateDenied, kind)

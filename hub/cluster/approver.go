@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/time/rate"
 	certificatesv1 "k8s.io/api/certificates/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,7 +27,7 @@ const (
 	requestsEvery = 10 * time.Second
 	requestsBurst = 6
 	// annotationSpent is an annotation on a bootstrap ServiceAccount. Written before its first request is approved; read
-	// when another one comes. Form: the SHA-256 of the public key that the token was spent on, hexadecimal.
+	// when another one comes, and to tell when the account may go. Form: the resourceVersion that the member's Lease had.
 	annotationSpent = "fleet.kruise.io/token-spent"
 )
 
@@ -134,11 +135,19 @@ func (a *approver) know(ctx context.Context, cluster string) (known, error) {
 		}
 		account = nil
 	}
+	lease := &coordinationv1.Lease{}
+	key = client.ObjectKey{Namespace: key.Namespace, Name: fleetv1alpha1.MemberLease}
+	if err := a.reader.Get(ctx, key, lease); err != nil {
+		if !apierrors.IsNotFound(err) {
+			return known{}, fmt.Errorf("get Lease %s: %w", key, err)
+		}
+		lease = nil
+	}
 	others := &fleetv1alpha1.MemberClusterList{}
 	if err := a.reader.List(ctx, others); err != nil {
 		return known{}, fmt.Errorf("list member clusters: %w", err)
 	}
-	return known{cluster: mc, account: account, holder: func(uid string) string { return holder(others.Items, cluster, uid) }}, nil
+	return known{cluster: mc, account: account, lease: lease, holder: func(uid string) string { return holder(others.Items, cluster, uid) }}, nil
 }
 
 // holder returns the name of a MemberCluster other than cluster that has joined with that UID, or "".
@@ -151,8 +160,8 @@ func holder(all []fleetv1alpha1.MemberCluster, cluster, uid string) string {
 	return ""
 }
 
-// bind writes down what an approval binds, before it is given: the identity of the cluster and what the token was spent
-// on. Both writes carry the version that was judged, so that of two requests at once one wins.
+// bind writes down what an approval binds, before it is given: the identity of the cluster and when the token was spent.
+// Both writes carry the version that was judged, so that of two requests at once one wins.
 func (a *approver) bind(ctx context.Context, k known, v verdict) error {
 	locked := client.MergeFromWithOptimisticLock{}
 	if k.cluster.Spec.Identity == nil {
@@ -163,8 +172,11 @@ func (a *approver) bind(ctx context.Context, k known, v verdict) error {
 		}
 	}
 	if v.bootstrap && k.account.Annotations[annotationSpent] == "" {
+		if k.lease == nil {
+			return fmt.Errorf("mark the join token of member cluster %s as spent: its Lease is not there yet", k.cluster.Name)
+		}
 		next := k.account.DeepCopy()
-		metav1.SetMetaDataAnnotation(&next.ObjectMeta, annotationSpent, v.key)
+		metav1.SetMetaDataAnnotation(&next.ObjectMeta, annotationSpent, k.lease.ResourceVersion)
 		if err := a.client.Patch(ctx, next, client.MergeFromWithOptions(k.account, locked)); err != nil {
 			return fmt.Errorf("mark the join token of member cluster %s as spent: %w", k.cluster.Name, err)
 		}

@@ -5,10 +5,16 @@ import (
 	"slices"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/condition"
 )
+
+// recheckSpent is how often it is looked whether a member that joined renews its Lease, for its account to go.
+const recheckSpent = 10 * time.Second
 
 // plan is the next step for one MemberCluster.
 type plan struct {
@@ -69,6 +75,9 @@ func keepMember(o observed, now time.Time) plan {
 	}
 	if end, ok := certificateEnd(o.mc); ok && end.After(now) {
 		p.recheck = end.Sub(now)
+	}
+	if o.spent() && wantsBootstrap(o) && (p.recheck == 0 || p.recheck > recheckSpent) {
+		p.recheck = recheckSpent // A renewal alone wakes nobody.
 	}
 	return p
 }
@@ -161,16 +170,29 @@ func settle(o observed, want []object) (drop, ensure []object) {
 }
 
 // wantsBootstrap tells whether a join token may be in use: before the first join, and later while there is an account
-// that somebody made anew. An account goes when its token is spent and the member was heard of since.
+// that somebody made anew. An account goes when its token is spent and the member has renewed its Lease since.
 func wantsBootstrap(o observed) bool {
 	if o.mc.Spec.Mode == fleetv1alpha1.ModePush {
 		return false
 	}
-	account := o.have[slotOf(forBootstrap(o.mc.Name)[0])]
+	account := o.account()
 	if account == nil {
 		return o.mc.Spec.Identity == nil
 	}
-	return account.GetAnnotations()[annotationSpent] == "" || o.heartbeat != VerdictFresh
+	lease, _ := o.have[slotOf(forMember(o.mc)[0])].(*coordinationv1.Lease)
+	return !used(account, lease)
+}
+
+// account is the bootstrap ServiceAccount, or nil.
+func (o observed) account() *corev1.ServiceAccount {
+	account, _ := o.have[slotOf(forBootstrap(o.mc.Name)[0])].(*corev1.ServiceAccount)
+	return account
+}
+
+// spent tells whether a request was approved for the account that there is.
+func (o observed) spent() bool {
+	account := o.account()
+	return account != nil && account.Annotations[annotationSpent] != ""
 }
 
 func terminating(o observed) bool {

@@ -165,15 +165,13 @@ func TestNext(t *testing.T) {
 			t.Helper()
 			require.Equal(t, plan{}, p)
 		}},
-		{"an account whose token is spent stays until the member is heard of", func() *world {
-			w := settled().account("key")
-			w.heartbeat = VerdictUnknown
-			return w
-		}(), func(t *testing.T, p plan) {
-			t.Helper()
-			require.Empty(t, p.drop)
-		}},
-		{"an account whose token is spent goes when the member is heard of", settled().account("key"), func(t *testing.T, p plan) {
+		{"an account whose token is spent stays until the member renews its Lease, though it was heard of before",
+			settled().account("7").has(memberLease("7", true)), func(t *testing.T, p plan) {
+				t.Helper()
+				require.Empty(t, p.drop)
+				require.Equal(t, recheckSpent, p.recheck)
+			}},
+		{"an account whose token is spent goes when the member has renewed its Lease since", settled().account("7").has(memberLease("8", true)), func(t *testing.T, p plan) {
 			t.Helper()
 			require.Equal(t, bootstrapObjects, kinds(p.drop))
 		}},

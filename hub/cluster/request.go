@@ -3,10 +3,8 @@ package cluster
 import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
-	"crypto/sha256"
 	"crypto/x509"
 	"encoding/asn1"
-	"encoding/hex"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -14,7 +12,9 @@ import (
 	"strings"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
@@ -68,8 +68,8 @@ type verdict struct {
 	decision Decision
 	reason   string
 	message  string
-	// clusterUID and key are what an approved request binds: the member's identity and the hash of its public key.
-	clusterUID, key string
+	// clusterUID is what an approved request binds: the member's identity.
+	clusterUID string
 	// bootstrap says that the request was made with a join token, not with a certificate.
 	bootstrap bool
 }
@@ -80,6 +80,8 @@ type known struct {
 	cluster *fleetv1alpha1.MemberCluster
 	// account is its bootstrap ServiceAccount, or nil.
 	account *corev1.ServiceAccount
+	// lease is its Lease, or nil.
+	lease *coordinationv1.Lease
 	// holder returns the name of another MemberCluster that has joined with that UID, or "".
 	holder func(clusterUID string) string
 }
@@ -124,7 +126,7 @@ func judge(csr *certificatesv1.CertificateSigningRequest, cluster string, k know
 		return deny(ReasonWrongSubject, "the subject must be CN=kruise:member:<cluster>, O=kruise:members and "+
 			"O=kruise:member:<cluster> and nothing else")
 	}
-	key, uid, bootstrap := keyHash(request), csr.Annotations[link.AnnotationClusterUID], false
+	uid, bootstrap := csr.Annotations[link.AnnotationClusterUID], false
 	v := checkRequest(csr, request, cluster)
 	if v == nil {
 		v = checkMember(cluster, k)
@@ -133,7 +135,7 @@ func judge(csr *certificatesv1.CertificateSigningRequest, cluster string, k know
 		v = checkLife(csr, k.cluster)
 	}
 	if v == nil {
-		bootstrap, v = checkRequester(csr, cluster, key, k)
+		bootstrap, v = checkRequester(csr, cluster, k)
 	}
 	if v == nil {
 		v = checkIdentity(uid, bootstrap, k)
@@ -142,7 +144,7 @@ func judge(csr *certificatesv1.CertificateSigningRequest, cluster string, k know
 		return *v
 	}
 	return verdict{
-		decision: DecisionApprove, reason: ReasonApproved, clusterUID: uid, key: key, bootstrap: bootstrap,
+		decision: DecisionApprove, reason: ReasonApproved, clusterUID: uid, bootstrap: bootstrap,
 		message: fmt.Sprintf("request of member cluster %s with identity %s", cluster, uid),
 	}
 }
@@ -239,10 +241,9 @@ func checkLife(csr *certificatesv1.CertificateSigningRequest, mc *fleetv1alpha1.
 	return nil
 }
 
-// checkRequester tells who asks: the bootstrap ServiceAccount of the cluster with a token that is not spent, or the
-// member itself. A token is spent by the first request that is approved; the same key may ask again, so that an agent
-// which crashed before it fetched its certificate is not locked out.
-func checkRequester(csr *certificatesv1.CertificateSigningRequest, cluster, key string, k known) (bootstrap bool, v *verdict) {
+// checkRequester tells who asks: the bootstrap ServiceAccount of the cluster with a token that is not used, or the member
+// itself.
+func checkRequester(csr *certificatesv1.CertificateSigningRequest, cluster string, k known) (bootstrap bool, v *verdict) {
 	account := "system:serviceaccount:" + fleetv1alpha1.Namespace(cluster) + ":" + fleetv1alpha1.BootstrapAccount(cluster)
 	switch csr.Spec.Username {
 	case fleetv1alpha1.User(cluster):
@@ -258,10 +259,22 @@ func checkRequester(csr *certificatesv1.CertificateSigningRequest, cluster, key 
 	if k.account == nil || csr.Spec.UID != string(k.account.UID) {
 		return true, denied(ReasonTokenSpent, "the join token belongs to an account that is gone: run kubectl kruise cluster token %s", cluster)
 	}
-	if spent := k.account.Annotations[annotationSpent]; spent != "" && spent != key {
+	if used(k.account, k.lease) {
 		return true, denied(ReasonTokenSpent, "the join token has been used: run kubectl kruise cluster token %s", cluster)
 	}
 	return true, nil
+}
+
+// used tells whether a join token has served: a request with it was approved, and the member has renewed its Lease since,
+// so it keeps the certificate. Until then the same cluster may ask again, since an agent may crash in between and lose
+// the key. A mark that can't be read counts as used.
+func used(account *corev1.ServiceAccount, lease *coordinationv1.Lease) bool {
+	spent := account.Annotations[annotationSpent]
+	if spent == "" || lease == nil || lease.Spec.RenewTime == nil {
+		return false
+	}
+	order, err := resourceversion.CompareResourceVersion(lease.ResourceVersion, spent)
+	return err != nil || order > 0
 }
 
 // checkIdentity compares the UID that the member gives for itself with the one that it joined with.
@@ -285,11 +298,6 @@ func checkIdentity(uid string, bootstrap bool, k known) *verdict {
 
 // validUID tells whether a cluster UID can be part of names, as the UIDs that Kubernetes makes can.
 func validUID(uid string) bool { return len(validation.IsDNS1123Label(uid)) == 0 }
-
-func keyHash(r *x509.CertificateRequest) string {
-	sum := sha256.Sum256(r.RawSubjectPublicKeyInfo)
-	return hex.EncodeToString(sum[:])
-}
 
 func deny(reason, format string, args ...any) verdict {
 	return verdict{decision: DecisionDeny, reason: reason, message: fmt.Sprintf(format, args...)}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	certificatesv1 "k8s.io/api/certificates/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -35,6 +36,7 @@ type ask struct {
 	wrap     func([]byte) []byte
 	mc       *fleetv1alpha1.MemberCluster
 	account  *corev1.ServiceAccount
+	lease    *coordinationv1.Lease
 	others   map[string]string
 }
 
@@ -95,9 +97,24 @@ func (a *ask) judge(tb testing.TB) (verdict, bool) {
 	cluster, mine := ours(csr)
 	k := known{holder: func(uid string) string { return a.others[uid] }}
 	if a.mc != nil && a.mc.Name == cluster {
-		k.cluster, k.account = a.mc, a.account
+		k.cluster, k.account, k.lease = a.mc, a.account, a.lease
 	}
 	return judge(csr, cluster, k), mine
+}
+
+// spend marks the token as one that was used at that version of the Lease.
+func (a *ask) spend(version string) {
+	a.account.Annotations = map[string]string{annotationSpent: version}
+}
+
+// memberLease is a member's Lease at a version.
+func memberLease(version string, renewed bool) *coordinationv1.Lease {
+	l := forMember(settled().mc)[0].(*coordinationv1.Lease)
+	l.ResourceVersion = version
+	if renewed {
+		l.Spec.RenewTime = &metav1.MicroTime{Time: noon}
+	}
+	return l
 }
 
 func joinedMember(a *ask) {
@@ -236,8 +253,30 @@ func TestJudge(t *testing.T) {
 
 		{"a token of an account that was replaced is refused", change(func(a *ask) { a.account.UID = types.UID("newer") }), ReasonTokenSpent},
 		{"a token of an account that is gone is refused", change(func(a *ask) { a.account = nil }), ReasonTokenSpent},
-		{"a token that was used is refused", change(func(a *ask) {
-			a.account.Annotations = map[string]string{annotationSpent: strings.Repeat("0", 64)}
+		{"a token is refused once the member has renewed its Lease with what it bought", change(func(a *ask) {
+			a.spend("7")
+			a.lease = memberLease("8", true)
+		}), ReasonTokenSpent},
+		{"a token serves again while the member was not heard of since, as an agent may crash before it keeps its certificate",
+			change(func(a *ask) {
+				a.spend("7")
+				a.lease = memberLease("7", true)
+			}), ReasonApproved},
+		{"a Lease that was made anew is no renewal", change(func(a *ask) {
+			a.spend("7")
+			a.lease = memberLease("8", false)
+		}), ReasonApproved},
+		{"a Lease that is gone is no renewal", change(func(a *ask) {
+			a.spend("7")
+			a.lease = nil
+		}), ReasonApproved},
+		{"a token serves no other cluster in between", change(func(a *ask) {
+			a.spend("7")
+			a.mc.Spec.Identity = &fleetv1alpha1.ClusterIdentity{ClusterUID: "another"}
+		}), ReasonWrongIdentity},
+		{"a mark that can't be read counts as used", change(func(a *ask) {
+			a.spend("x")
+			a.lease = memberLease("7", true)
 		}), ReasonTokenSpent},
 
 		{"another cluster under the name of one that joined is refused", change(func(a *ask) {
@@ -283,19 +322,6 @@ func TestJudge(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestTokenServesTheSameKeyAgain(t *testing.T) {
-	t.Parallel()
-	a := proper(t)
-	first, _ := a.judge(t)
-	require.True(t, first.bootstrap)
-	a.account.Annotations = map[string]string{annotationSpent: first.key}
-	again, _ := a.judge(t)
-	require.Equal(t, DecisionApprove, again.decision, "the agent that crashed before it fetched its certificate may ask again")
-	a.key = newKey(t)
-	other, _ := a.judge(t)
-	require.Equal(t, ReasonTokenSpent, other.reason)
 }
 
 func TestOurs(t *testing.T) {
