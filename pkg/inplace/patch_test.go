@@ -3,9 +3,6 @@ package inplace
 import (
 	"cmp"
 	"encoding/json"
-	"flag"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -18,9 +15,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/testkit/golden"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 var start = time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
 
@@ -138,14 +134,7 @@ func TestThreeWrites(t *testing.T) {
 	require.False(t, Closed(pod))
 	require.True(t, Recorded(pod))
 
-	path := filepath.Join("testdata", "three-writes.golden")
-	if *update {
-		require.NoError(t, os.MkdirAll("testdata", 0o755))
-		require.NoError(t, os.WriteFile(path, out, 0o600))
-	}
-	want, err := os.ReadFile(path)
-	require.NoError(t, err)
-	require.Equal(t, string(want), string(out))
+	golden.Equal(t, "three-writes", string(out))
 }
 
 func TestMarkLeavesAPodThatIsNotReadyAsItIs(t *testing.T) {

@@ -1,9 +1,7 @@
 package cloneset
 
 import (
-	"flag"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -21,9 +19,8 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/revision"
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 	"github.com/flotilla-io/flotilla/pkg/testkit"
+	"github.com/flotilla-io/flotilla/pkg/testkit/golden"
 )
-
-var update = flag.Bool("update", false, "write golden files anew")
 
 // start is when the pods of all tests became ready, now is an hour later.
 var (
@@ -273,17 +270,7 @@ func TestPlan(t *testing.T) {
 	for _, tt := range tests {
 		fmt.Fprintf(&got, "%s:\n%s\n", tt.name, show(plan(tt.world(t), now)))
 	}
-	golden(t, "testdata/plan.golden", got.String())
-}
-
-func golden(t *testing.T, file, got string) {
-	t.Helper()
-	if *update {
-		require.NoError(t, os.WriteFile(file, []byte(got), 0o600))
-	}
-	want, err := os.ReadFile(file)
-	require.NoError(t, err)
-	require.Empty(t, cmp.Diff(string(want), got))
+	golden.Equal(t, "plan", got.String())
 }
 
 func TestPlanOfClaims(t *testing.T) {

@@ -2,9 +2,7 @@ package uniteddeployment
 
 import (
 	"bytes"
-	"flag"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -26,10 +24,9 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/revision"
 	"github.com/flotilla-io/flotilla/pkg/testkit"
+	"github.com/flotilla-io/flotilla/pkg/testkit/golden"
 	"github.com/flotilla-io/flotilla/pkg/united"
 )
-
-var update = flag.Bool("update", false, "write golden files anew")
 
 var start = time.Date(2026, 11, 22, 9, 0, 0, 0, time.UTC)
 
@@ -365,7 +362,7 @@ func TestPlan(t *testing.T) {
 		require.True(t, apiequality.Semantic.DeepEqual(before, snapshot(o)), "%s: the world is not changed", tt.name)
 		fmt.Fprintf(&got, "# %s\n%s\n", tt.name, text)
 	}
-	golden(t, "testdata/plan.golden", got.String())
+	golden.Equal(t, "plan", got.String())
 }
 
 // snapshot copies all objects of a world.
@@ -378,16 +375,6 @@ func snapshot(o observed) []runtime.Object {
 		out = append(out, h.DeepCopy())
 	}
 	return out
-}
-
-func golden(t *testing.T, file, got string) {
-	t.Helper()
-	if *update {
-		require.NoError(t, os.WriteFile(file, []byte(got), 0o600))
-	}
-	want, err := os.ReadFile(file)
-	require.NoError(t, err)
-	require.Empty(t, cmp.Diff(string(want), got))
 }
 
 func TestChildrenGolden(t *testing.T) {
@@ -413,7 +400,7 @@ func TestChildrenGolden(t *testing.T) {
 			o.renew(t)
 			text, err := yaml.Marshal(plan(o).subsets[0].create)
 			require.NoError(t, err)
-			golden(t, "testdata/"+name+".golden", string(text))
+			golden.Equal(t, name, string(text))
 		})
 	}
 }
