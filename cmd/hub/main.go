@@ -3,13 +3,10 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
-	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 
@@ -31,11 +28,8 @@ const (
 
 // flags are all that the command line says.
 type flags struct {
-	manager      *option.Manager
-	workers      option.Workers
-	gates        *feature.Gates
-	localMember  bool
-	expectations time.Duration
+	*option.Program
+	localMember bool
 }
 
 func main() {
@@ -50,76 +44,52 @@ func main() {
 }
 
 func command() (*cobra.Command, error) {
-	gates, err := feature.New()
+	program, err := option.NewProgram(name, memberCluster, unitedDeployment)
 	if err != nil {
 		return nil, err
 	}
-	f := &flags{manager: option.NewManager(name), workers: option.NewWorkers(memberCluster, unitedDeployment), gates: gates}
-	cmd := &cobra.Command{
-		Use:   name,
-		Short: "Run the hub of a fleet",
-		Long: "Flotilla-hub lets clusters in, watches them, and divides UnitedDeployments over them: controllers, in one\n" +
-			"replica at a time, and admission and conversion webhooks, in all of them. It holds no connection to members that\n" +
-			"join by pull; for those that are reached by push it runs their agents.\n\n" +
+	f := &flags{Program: program}
+	cmd := f.Command("Run the hub of a fleet",
+		"Flotilla-hub lets clusters in, watches them, and divides UnitedDeployments over them: controllers, in one\n"+
+			"replica at a time, and admission and conversion webhooks, in all of them. It holds no connection to members that\n"+
+			"join by pull; for those that are reached by push it runs their agents.\n\n"+
 			"It makes and rotates the certificate of its webhooks itself. Outside a cluster, give --kubeconfig and --webhook-url.",
-		Version:       option.Version,
-		Args:          cobra.NoArgs,
-		SilenceUsage:  true,
-		SilenceErrors: true,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context()) },
-	}
-	f.manager.AddFlags(cmd.Flags())
-	f.workers.AddFlags(cmd.Flags())
-	option.ExpectationTimeout(cmd.Flags(), &f.expectations)
-	f.gates.AddFlags(cmd.Flags())
+		f.setup)
 	cmd.Flags().BoolVar(&f.localMember, "local-member", false, "The hub's cluster runs flotilla-member too: that one looks "+
 		"after UnitedDeployments that name no cluster, and serves defaults and conversion of the kind.")
 	return cmd, nil
 }
 
-// run works until ctx ends.
-func (f *flags) run(ctx context.Context) error {
-	if err := errors.Join(f.manager.Validate(), f.workers.Validate()); err != nil {
-		return err
-	}
-	log := f.manager.Logger()
-	ctrl.SetLogger(log)
-	klog.SetLogger(log)
-	ctx = ctrl.LoggerInto(ctx, log)
-
+// setup makes the manager with all that the hub runs.
+func (f *flags) setup(ctx context.Context) (ctrl.Manager, error) {
 	identity, err := os.Hostname()
 	if err != nil {
-		return fmt.Errorf("name this process: %w", err)
+		return nil, fmt.Errorf("name this process: %w", err)
 	}
 	scheme, err := hub.Scheme()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	mgr, err := f.manager.Build(scheme, hub.Restrict, f.certificate())
+	mgr, err := f.Manager.Build(scheme, hub.Restrict, f.certificate())
 	if err != nil {
-		return err
+		return nil, err
 	}
-	err = hub.Setup(ctx, mgr, hub.Options{
-		Namespace: f.manager.Namespace, LocalMember: f.localMember,
-		KeepTemplates:           f.gates.Enabled(feature.TemplateNoDefaults),
-		UnitedDeploymentWorkers: *f.workers[unitedDeployment], MemberClusterWorkers: *f.workers[memberCluster],
-		ExpectationTimeout: f.expectations, RunAgent: agent.Run, ValidateCloneSet: cloneset.ValidateSpec,
+	return mgr, hub.Setup(ctx, mgr, hub.Options{
+		Namespace: f.Manager.Namespace, LocalMember: f.localMember,
+		KeepTemplates:           f.Gates.Enabled(feature.TemplateNoDefaults),
+		UnitedDeploymentWorkers: *f.Workers[unitedDeployment], MemberClusterWorkers: *f.Workers[memberCluster],
+		ExpectationTimeout: f.ExpectationTimeout, RunAgent: agent.Run, ValidateCloneSet: cloneset.ValidateSpec,
 		Identity: identity, Version: option.Version, Clock: clock.RealClock{},
 	})
-	if err != nil {
-		return err
-	}
-	log.Info("Started "+name, "version", option.Version)
-	return mgr.Start(ctx)
 }
 
 // certificate names what calls the hub. Where a member stack runs beside it, that one completes and converts
 // UnitedDeployments.
 func (f *flags) certificate() cert.Options {
 	if f.localMember {
-		c := f.manager.Certificate()
+		c := f.Manager.Certificate()
 		c.Mutating = nil
 		return c
 	}
-	return f.manager.Certificate(hub.CRDs()...)
+	return f.Manager.Certificate(hub.CRDs()...)
 }

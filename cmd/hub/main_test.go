@@ -2,16 +2,12 @@ package main
 
 import (
 	"bytes"
-	"flag"
-	"os"
-	"path/filepath"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
-)
 
-var update = flag.Bool("update", false, "write golden files")
+	"github.com/flotilla-io/flotilla/pkg/testkit/golden"
+)
 
 func TestHelp(t *testing.T) {
 	t.Parallel()
@@ -21,14 +17,7 @@ func TestHelp(t *testing.T) {
 	cmd.SetOut(&out)
 	cmd.SetArgs([]string{"--help"})
 	require.NoError(t, cmd.ExecuteContext(t.Context()))
-	path := filepath.Join("testdata", "help.golden")
-	if *update {
-		require.NoError(t, os.MkdirAll("testdata", 0o750))
-		require.NoError(t, os.WriteFile(path, out.Bytes(), 0o600))
-	}
-	want, err := os.ReadFile(path)
-	require.NoError(t, err)
-	require.Empty(t, cmp.Diff(string(want), out.String()), "run the test with -update if this is meant")
+	golden.Equal(t, "help", out.String())
 }
 
 // The cases run one after the other: a manager sets the logger of klog, which belongs to the process.

@@ -3,13 +3,10 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
-	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 
@@ -29,12 +26,9 @@ const (
 
 // flags are all that the command line says.
 type flags struct {
-	manager      *option.Manager
-	hub          *option.Hub
-	workers      option.Workers
-	gates        *feature.Gates
-	localHub     bool
-	expectations time.Duration
+	*option.Program
+	hub      *option.Hub
+	localHub bool
 }
 
 func main() {
@@ -49,70 +43,44 @@ func main() {
 }
 
 func command() (*cobra.Command, error) {
-	gates, err := feature.New()
+	program, err := option.NewProgram(name, cloneSet, unitedDeployment)
 	if err != nil {
 		return nil, err
 	}
-	f := &flags{
-		manager: option.NewManager(name), hub: &option.Hub{}, workers: option.NewWorkers(cloneSet, unitedDeployment), gates: gates,
-	}
-	cmd := &cobra.Command{
-		Use:   name,
-		Short: "Run the workload controllers and webhooks of one cluster",
-		Long: "Flotilla-member runs CloneSet and its kin in one cluster: controllers, in one replica at a time, and admission\n" +
-			"and conversion webhooks, in all of them. Without a hub it is complete. With --hub-url the cluster joins a hub as\n" +
-			"--cluster-name and runs what that hub asks for.\n\n" +
+	f := &flags{Program: program, hub: &option.Hub{}}
+	cmd := f.Command("Run the workload controllers and webhooks of one cluster",
+		"Flotilla-member runs CloneSet and its kin in one cluster: controllers, in one replica at a time, and admission\n"+
+			"and conversion webhooks, in all of them. Without a hub it is complete. With --hub-url the cluster joins a hub as\n"+
+			"--cluster-name and runs what that hub asks for.\n\n"+
 			"It makes and rotates the certificate of its webhooks itself. Outside a cluster, give --kubeconfig and --webhook-url.",
-		Version:       option.Version,
-		Args:          cobra.NoArgs,
-		SilenceUsage:  true,
-		SilenceErrors: true,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context()) },
-	}
-	f.manager.AddFlags(cmd.Flags())
-	f.hub.AddFlags(cmd.Flags())
-	f.workers.AddFlags(cmd.Flags())
-	option.ExpectationTimeout(cmd.Flags(), &f.expectations)
-	f.gates.AddFlags(cmd.Flags())
+		f.setup, f.hub)
 	cmd.Flags().BoolVar(&f.localHub, "local-hub", false, "This cluster runs flotilla-hub too: UnitedDeployments here may "+
 		"name clusters, and the hub runs those.")
 	return cmd, nil
 }
 
-// run works until ctx ends.
-func (f *flags) run(ctx context.Context) error {
-	if err := errors.Join(f.manager.Validate(), f.hub.Validate(), f.workers.Validate()); err != nil {
-		return err
-	}
-	log := f.manager.Logger()
-	ctrl.SetLogger(log)
-	klog.SetLogger(log)
-	ctx = ctrl.LoggerInto(ctx, log)
-
+// setup makes the manager with all that a member runs.
+func (f *flags) setup(ctx context.Context) (ctrl.Manager, error) {
 	o, err := f.options()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	scheme, err := member.Scheme()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	mgr, err := f.manager.Build(scheme, member.Restrict, f.manager.Certificate(member.CRDs()...))
+	mgr, err := f.Manager.Build(scheme, member.Restrict, f.Manager.Certificate(member.CRDs()...))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if err := member.Setup(ctx, mgr, o); err != nil {
-		return err
-	}
-	log.Info("Started "+name, "version", option.Version)
-	return mgr.Start(ctx)
+	return mgr, member.Setup(ctx, mgr, o)
 }
 
 // options turns flags into what Setup takes.
 func (f *flags) options() (member.Options, error) {
 	o := member.Options{
-		CloneSetWorkers: *f.workers[cloneSet], UnitedDeploymentWorkers: *f.workers[unitedDeployment],
-		ExpectationTimeout: f.expectations, KeepTemplates: f.gates.Enabled(feature.TemplateNoDefaults),
+		CloneSetWorkers: *f.Workers[cloneSet], UnitedDeploymentWorkers: *f.Workers[unitedDeployment],
+		ExpectationTimeout: f.ExpectationTimeout, KeepTemplates: f.Gates.Enabled(feature.TemplateNoDefaults),
 		LocalHub: f.localHub, Version: option.Version, Clock: clock.RealClock{},
 	}
 	var err error
@@ -124,7 +92,7 @@ func (f *flags) options() (member.Options, error) {
 	}
 	ca, _, err := f.hub.Read()
 	o.Hub = &agent.Options{
-		Cluster: f.hub.Cluster, URL: f.hub.URL, CA: ca, CAHash: f.hub.CAHash, Namespace: f.manager.Namespace,
+		Cluster: f.hub.Cluster, URL: f.hub.URL, CA: ca, CAHash: f.hub.CAHash, Namespace: f.Manager.Namespace,
 		Token: func() (string, error) {
 			_, token, err := f.hub.Read()
 			return token, err

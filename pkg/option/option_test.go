@@ -2,9 +2,9 @@ package option
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,9 +16,10 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
-)
+	ctrl "sigs.k8s.io/controller-runtime"
 
-var update = flag.Bool("update", false, "write golden files")
+	"github.com/flotilla-io/flotilla/pkg/testkit/golden"
+)
 
 func parse(t *testing.T, args ...string) *Manager {
 	t.Helper()
@@ -38,19 +39,7 @@ func TestHelp(t *testing.T) {
 	t.Parallel()
 	f := pflag.NewFlagSet("test", pflag.ContinueOnError)
 	NewManager("flotilla-test").AddFlags(f)
-	golden(t, "manager-flags.golden", f.FlagUsagesWrapped(120))
-}
-
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		require.NoError(t, os.MkdirAll("testdata", 0o750))
-		require.NoError(t, os.WriteFile(path, []byte(got), 0o600))
-	}
-	want, err := os.ReadFile(path)
-	require.NoError(t, err)
-	require.Empty(t, cmp.Diff(string(want), got), "run the test with -update if this is meant")
+	golden.Equal(t, "manager-flags", f.FlagUsagesWrapped(120))
 }
 
 func TestValidateNamesFlagValueAndWayOut(t *testing.T) {
@@ -271,4 +260,40 @@ func TestWorkers(t *testing.T) {
 	require.Equal(t, 3, *w["statefulset"])
 	require.NoError(t, f.Parse([]string{"--cloneset-workers=0", "--statefulset-workers=101"}))
 	require.EqualError(t, w.Validate(), "--cloneset-workers=0: want 1 to 100\n--statefulset-workers=101: want 1 to 100")
+}
+
+// It runs alone: a program sets the logger of klog, which belongs to the process.
+func TestProgramSetsUpOnlyWhatItsFlagsAllow(t *testing.T) {
+	boom := errors.New("boom")
+	for _, tc := range []struct {
+		name string
+		args []string
+		want []string
+		runs bool
+	}{
+		{
+			"all flags that are wrong are told, those of other groups too",
+			[]string{"--namespace=A", "--cloneset-workers=0", "--cluster-name=east"},
+			[]string{"--namespace=A", "--cloneset-workers=0", "--cluster-name, "},
+			false,
+		},
+		{"what stands in the way of a start ends it", nil, []string{"boom"}, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			p, err := NewProgram("flotilla-test", "cloneset")
+			require.NoError(t, err)
+			ran := false
+			cmd := p.Command("Test", "Test a program.", func(context.Context) (ctrl.Manager, error) {
+				ran = true
+				return nil, boom
+			}, &Hub{})
+			require.Equal(t, 5*time.Minute, p.ExpectationTimeout)
+			cmd.SetArgs(tc.args)
+			err = cmd.ExecuteContext(t.Context())
+			for _, want := range tc.want {
+				require.ErrorContains(t, err, want)
+			}
+			require.Equal(t, tc.runs, ran)
+		})
+	}
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/spf13/pflag"
 )
@@ -41,11 +40,4 @@ func (w Workers) Validate() error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// ExpectationTimeout binds the time that a cache may lack our own writes.
-func ExpectationTimeout(f *pflag.FlagSet, d *time.Duration) {
-	*d = 5 * time.Minute
-	f.DurationVar(d, "expectation-timeout", *d, "Time for which a cache may lack our own writes. Then it is counted in a "+
-		"metric, and the object is read from the apiserver.")
 }

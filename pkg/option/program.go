@@ -1,0 +1,82 @@
+package option
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/flotilla-io/flotilla/pkg/feature"
+)
+
+// Group is a group of flags.
+type Group interface {
+	// AddFlags binds the group to flags.
+	AddFlags(*pflag.FlagSet)
+	// Validate returns all that is wrong.
+	Validate() error
+}
+
+// Program is what the command line of every manager says. A manager with flags of its own adds them to Command.
+type Program struct {
+	Manager *Manager
+	Workers Workers
+	Gates   *feature.Gates
+	// ExpectationTimeout is how long a cache may lack our own writes.
+	ExpectationTimeout time.Duration
+}
+
+// NewProgram returns the defaults of the program name, which runs controllers of these kinds.
+func NewProgram(name string, kinds ...string) (*Program, error) {
+	gates, err := feature.New()
+	if err != nil {
+		return nil, err
+	}
+	return &Program{Manager: NewManager(name), Workers: NewWorkers(kinds...), Gates: gates}, nil
+}
+
+// Command returns the program as a command. It validates all flags, also those of more, sends all logs to our logger, and
+// runs the manager that setup returns until the context ends.
+func (p *Program) Command(short, long string, setup func(context.Context) (ctrl.Manager, error), more ...Group) *cobra.Command {
+	groups := append([]Group{p.Manager, p.Workers}, more...)
+	cmd := &cobra.Command{
+		Use: p.Manager.Name, Short: short, Long: long, Version: Version,
+		Args: cobra.NoArgs, SilenceUsage: true, SilenceErrors: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var errs []error
+			for _, g := range groups {
+				errs = append(errs, g.Validate())
+			}
+			if err := errors.Join(errs...); err != nil {
+				return err
+			}
+			log := p.Manager.Logger()
+			ctrl.SetLogger(log)
+			klog.SetLogger(log) //nolint:forbidigo // It is what client-go logs through.
+			ctx := ctrl.LoggerInto(cmd.Context(), log)
+			mgr, err := setup(ctx)
+			if err != nil {
+				return err
+			}
+			log.Info("Started "+p.Manager.Name, "version", Version)
+			return mgr.Start(ctx)
+		},
+	}
+	for _, g := range groups {
+		g.AddFlags(cmd.Flags())
+	}
+	p.Gates.AddFlags(cmd.Flags())
+	expectationTimeout(cmd.Flags(), &p.ExpectationTimeout)
+	return cmd
+}
+
+// expectationTimeout binds the time that a cache may lack our own writes.
+func expectationTimeout(f *pflag.FlagSet, d *time.Duration) {
+	*d = 5 * time.Minute
+	f.DurationVar(d, "expectation-timeout", *d, "Time for which a cache may lack our own writes. Then it is counted in a "+
+		"metric, and the object is read from the apiserver.")
+}
