@@ -27,11 +27,11 @@ func ByOwner(ctx context.Context, i client.FieldIndexer, kinds ...client.Object)
 // Owned returns the options that list what owner controls: by the index from a cache, whose own objects come back, or,
 // live, all of the namespace from the apiserver, which has no index. The caller looks at the controller in any case.
 func Owned(owner metav1.Object, live bool) []client.ListOption {
-	opts := []client.ListOption{client.InNamespace(owner.GetNamespace())}
+	in := client.InNamespace(owner.GetNamespace())
 	if live {
-		return opts
+		return []client.ListOption{in}
 	}
-	return append(opts, client.MatchingFields{Owner: string(owner.GetUID())}, client.UnsafeDisableDeepCopy)
+	return []client.ListOption{in, client.MatchingFields{Owner: string(owner.GetUID())}, client.UnsafeDisableDeepCopy}
 }
 
 func ownerUID(o client.Object) []string {

@@ -47,7 +47,7 @@ func (p *Program) Command(short, long string, setup func(context.Context) (ctrl.
 		Use: p.Manager.Name, Short: short, Long: long, Version: Version,
 		Args: cobra.NoArgs, SilenceUsage: true, SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			var errs []error
+			errs := make([]error, 0, len(groups))
 			for _, g := range groups {
 				errs = append(errs, g.Validate())
 			}

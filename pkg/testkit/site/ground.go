@@ -86,8 +86,9 @@ func (g *Ground[T]) Pods(t *testing.T) map[string]*corev1.Pod {
 
 func (g *Ground[T]) describe(t *testing.T) []string {
 	t.Helper()
-	var out []string
-	for name, p := range g.Pods(t) {
+	pods := g.Pods(t)
+	out := make([]string, 0, len(pods))
+	for name, p := range pods {
 		out = append(out, fmt.Sprintf("%s %s %v %+v", name, p.Status.Phase, p.Labels, p.Status.Conditions))
 	}
 	return out
