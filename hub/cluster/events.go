@@ -22,6 +22,8 @@ const (
 	EventTombstoneWaits = "TombstoneWaits"
 	// EventTombstoneObeyed, on the tombstone: a push member has obeyed it, and it is deleted.
 	EventTombstoneObeyed = "TombstoneObeyed"
+	// EventHubIncomplete: the hub lost its epoch and stands still.
+	EventHubIncomplete = "HubIncomplete"
 	// EventCredential: the kubeconfig can't be used.
 	EventCredential = "CredentialRefused" //nolint:gosec // A reason, no credential.
 	// EventRequestApproved: a certificate request of the member was approved.
@@ -60,6 +62,10 @@ func tombstoneWaits(why string) event.Event {
 
 func tombstoneObeyed(cluster, policy string) event.Event {
 	return event.Normal(EventTombstoneObeyed, "Leave", "Member cluster %s has let go of what this hub placed, with policy %s", cluster, policy)
+}
+
+func hubIncomplete(why string) event.Event {
+	return event.Warning(EventHubIncomplete, "Watch", "%s", why)
 }
 
 func credentialRefused(why string) event.Event {

@@ -722,6 +722,39 @@ func TestIntegrationPushMemberThatWasAwayObeysItsTombstone(t *testing.T) {
 	}
 }
 
+// A hub that lost what it knew of itself makes up nothing: it says so and waits for its administrator.
+func TestIntegrationHubThatLostItsEpoch(t *testing.T) {
+	t.Parallel()
+	h := startHub(t)
+	h.accept(t, "east", nil)
+	h.awaitPhase(t, "east", fleetv1alpha1.ClusterJoining)
+	bound := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: RoleRows, Namespace: "fleet-east"}}
+	h.awaitThere(t, bound)
+	epoch := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: fleetv1alpha1.SystemNamespace, Name: fleetv1alpha1.EpochConfigMap}}
+	require.NoError(t, h.Delete(t.Context(), epoch.DeepCopy()))
+	ready := func(c *assert.CollectT) *metav1.Condition {
+		mc := &fleetv1alpha1.MemberCluster{}
+		require.NoError(c, h.Get(t.Context(), client.ObjectKey{Name: "east"}, mc))
+		require.EqualValues(c, 1, mc.Status.Hub.Epoch, "what was told holds")
+		return condition.Get(mc.Status.Conditions, fleetv1alpha1.ConditionReady)
+	}
+	require.EventuallyWithT(t, func(c *assert.CollectT) { require.Equal(c, ReasonHubIncomplete, ready(c).Reason) }, settleTimeout, look)
+	h.awaitEvent(t, "MemberCluster", "east", EventHubIncomplete)
+
+	h.stop()
+	h.run(t)
+	require.NoError(t, h.Delete(t.Context(), bound))
+	require.Never(t, func() bool {
+		return h.Get(t.Context(), client.ObjectKeyFromObject(bound), &rbacv1.RoleBinding{}) == nil ||
+			h.Get(t.Context(), client.ObjectKeyFromObject(epoch), &corev1.ConfigMap{}) == nil
+	}, 3*time.Second, look, "neither a restart nor a loss makes it act")
+
+	epoch.Data = map[string]string{epochKey: "2"}
+	require.NoError(t, h.Create(t.Context(), epoch))
+	h.awaitThere(t, bound)
+	require.Eventually(t, func() bool { return h.member(t, "east").Status.Hub.Epoch == 2 }, settleTimeout, look)
+}
+
 func TestIntegrationWebhooks(t *testing.T) {
 	t.Parallel()
 	h := startHub(t)

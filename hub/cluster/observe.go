@@ -21,8 +21,11 @@ const epochKey = "epoch"
 
 // observed is what a pass knows. Nothing in it may be changed: it points into the cache.
 type observed struct {
-	mc  *fleetv1alpha1.MemberCluster
+	mc *fleetv1alpha1.MemberCluster
+	// hub is who this hub is. Its epoch is 0 where nobody was told one and none is stored.
 	hub fleetv1alpha1.HubIdentity
+	// lost says that the ConfigMap with the epoch is not there.
+	lost bool
 	// namespace is the cluster's namespace with our label, or nil.
 	namespace *corev1.Namespace
 	// have are those of candidates that exist.
@@ -68,15 +71,16 @@ func formerVerdict(mc *fleetv1alpha1.MemberCluster) Verdict {
 	}
 }
 
-// readHub says who this hub is. Where the epoch can't be read the one told before holds: a lower one would stop members.
+// readHub says who this hub is. Where the epoch is lost the one told before stays in the status.
 func (r *reconciler) readHub(ctx context.Context, o *observed) error {
-	o.hub = fleetv1alpha1.HubIdentity{UID: r.hubUID, Epoch: 1}
+	o.hub = fleetv1alpha1.HubIdentity{UID: r.hubUID}
 	if told := o.mc.Status.Hub; told != nil && told.UID == r.hubUID {
 		o.hub.Epoch = told.Epoch
 	}
 	stored := &corev1.ConfigMap{}
 	key := client.ObjectKey{Namespace: fleetv1alpha1.SystemNamespace, Name: fleetv1alpha1.EpochConfigMap}
 	if err := r.client.Get(ctx, key, stored); err != nil {
+		o.lost = apierrors.IsNotFound(err)
 		return client.IgnoreNotFound(err)
 	}
 	epoch, err := strconv.ParseInt(stored.Data[epochKey], 10, 64)

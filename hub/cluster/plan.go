@@ -44,12 +44,25 @@ type plan struct {
 // next plans one step. It never withdraws a row because a member is silent, and never takes a missing object for a sign.
 func next(o observed, now time.Time) plan {
 	switch {
+	case o.lost:
+		return halt(o)
 	case !o.mc.DeletionTimestamp.IsZero():
 		return leave(o, now)
 	case !o.mc.Spec.Accepted:
 		return holdOut(o)
 	default:
 		return keepMember(o, now)
+	}
+}
+
+// halt is the plan of a hub that does not know any more how far it had come: it changes nothing and lets nobody go until
+// an administrator says so. Connections stay.
+func halt(o observed) plan {
+	return plan{
+		connect: o.mc.Spec.Accepted && o.mc.Spec.Mode == fleetv1alpha1.ModePush,
+		why: fmt.Sprintf("ConfigMap %[1]s/%[2]s is gone, so the hub changes nothing in the fleet; mend the chart's release if namespace %[1]s "+
+			"is gone too, then say how far the hub had come: kubectl -n %[1]s create configmap %[2]s --from-literal=%[3]s=%[4]d",
+			fleetv1alpha1.SystemNamespace, fleetv1alpha1.EpochConfigMap, epochKey, max(o.hub.Epoch, 1)),
 	}
 }
 

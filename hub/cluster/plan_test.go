@@ -270,6 +270,34 @@ func TestNext(t *testing.T) {
 			require.Equal(t, []string{"a"}, rowNames(p.forget))
 			require.Equal(t, memberObjects, kinds(p.drop))
 		}},
+		{"a hub that lost its epoch changes nothing", func() *world {
+			w := settled().row("a", fleetv1alpha1.LeaveDelete, false)
+			w.lost, w.have = true, map[slot]object{}
+			return w
+		}(), func(t *testing.T, p plan) {
+			t.Helper()
+			require.Contains(t, p.why, "create configmap epoch --from-literal=epoch=1")
+			p.why = ""
+			require.Equal(t, plan{}, p)
+		}},
+		{"a hub that lost its epoch lets nobody go", func() *world {
+			w := settled().leavingSince(time.Hour)
+			w.lost = true
+			return w
+		}(), func(t *testing.T, p plan) {
+			t.Helper()
+			p.why = ""
+			require.Equal(t, plan{}, p)
+		}},
+		{"a hub that lost its epoch keeps its connections", func() *world {
+			w := push(settled())
+			w.lost = true
+			return w
+		}(), func(t *testing.T, p plan) {
+			t.Helper()
+			p.why = ""
+			require.Equal(t, plan{connect: true}, p)
+		}},
 		{"a cluster that never joined is let go at once", func() *world {
 			w := settled().new().leavingSince(0)
 			return w.account("")

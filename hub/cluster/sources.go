@@ -3,13 +3,13 @@ package cluster
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -70,8 +70,8 @@ func (g gathered) add(o client.Object, q queue) {
 	}
 }
 
-// firstEpoch makes the ConfigMap with the hub's epoch where there is none, once when the leader starts. A hub whose
-// ConfigMap was lost goes on with the highest epoch that it told a member; a new hub begins with 1.
+// firstEpoch makes the ConfigMap with the epoch of a new hub, once when the leader starts. For a hub that has told a
+// member its epoch it makes none: an administrator has to say how far that hub had come.
 type firstEpoch struct {
 	client client.Client
 	reader client.Reader
@@ -95,15 +95,16 @@ func (f *firstEpoch) Start(ctx context.Context) error {
 	if err := f.reader.List(ctx, all); err != nil {
 		return fmt.Errorf("list member clusters: %w", err)
 	}
-	epoch := int64(1)
 	for i := range all.Items {
 		if told := all.Items[i].Status.Hub; told != nil {
-			epoch = max(epoch, told.Epoch)
+			ctrl.LoggerFrom(ctx).Error(nil, "Lost the hub's epoch: nothing is changed until an administrator stores it again",
+				"namespace", key.Namespace, "name", key.Name, "cluster", all.Items[i].Name, "told", told.Epoch)
+			return nil
 		}
 	}
 	stored = &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: key.Name, Namespace: key.Namespace},
-		Data:       map[string]string{epochKey: strconv.FormatInt(epoch, 10)},
+		Data:       map[string]string{epochKey: "1"},
 	}
 	if err := f.client.Create(ctx, stored); err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("create ConfigMap %s: %w", key, err)

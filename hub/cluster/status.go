@@ -31,6 +31,7 @@ const (
 	ReasonNamespaceGoing     = "NamespaceTerminating"
 	ReasonOtherHub           = "OwnedByOtherHub"
 	ReasonAPIUnhealthy       = "APIUnhealthy"
+	ReasonHubIncomplete      = "HubIncomplete"
 )
 
 // finding is the outcome of one look at the cluster: a status, a reason and a sentence.
@@ -49,13 +50,15 @@ func unknown(reason, message string) finding {
 // status is the hub's part of the new status, and what to tell people of the change. The parts that the agent writes are
 // left out: it and the hub apply their own fields.
 func status(o observed, p plan, done result, now time.Time) (fleetv1alpha1.MemberClusterStatus, []event.Event) {
-	hub := o.hub
 	next := fleetv1alpha1.MemberClusterStatus{
 		ObservedGeneration: o.mc.Generation,
 		Phase:              phase(o),
-		Hub:                &hub,
 		Rows:               count(o.rows),
 		Conditions:         hubConditions(o.mc.Status.Conditions),
+	}
+	if o.hub.Epoch > 0 {
+		hub := o.hub
+		next.Hub = &hub
 	}
 	accepted, credential, beat := acceptance(o), credential(o, now), freshness(o)
 	for _, c := range []struct {
@@ -206,6 +209,8 @@ func readiness(o observed, p plan, done result, accepted, credential, beat findi
 		return no(ReasonLeaving, "The cluster leaves: "+p.why)
 	case accepted.status != metav1.ConditionTrue:
 		return no(accepted.reason, accepted.message)
+	case o.lost:
+		return no(ReasonHubIncomplete, "The hub stands still: "+p.why)
 	case done.namespaceTaken:
 		return no(ReasonNamespaceTaken, fmt.Sprintf("Namespace %s exists and was not made for this cluster: delete it, or choose another name for the cluster",
 			fleetv1alpha1.Namespace(o.mc.Name)))
@@ -251,6 +256,10 @@ func count(rows []*fleetv1alpha1.MemberWork) *fleetv1alpha1.RowCounts {
 func changes(o observed, p plan, done result, next fleetv1alpha1.MemberClusterStatus) []event.Event {
 	var events []event.Event
 	old, former := o.mc.Status, formerVerdict(o.mc)
+	is, was := condition.Get(next.Conditions, fleetv1alpha1.ConditionReady), condition.Get(old.Conditions, fleetv1alpha1.ConditionReady)
+	if is.Reason == ReasonHubIncomplete && o.hub.Epoch > 0 && (was == nil || was.Reason != is.Reason) {
+		events = append(events, hubIncomplete(is.Message))
+	}
 	switch {
 	case next.Phase == fleetv1alpha1.ClusterLeaving:
 		if old.Phase != fleetv1alpha1.ClusterLeaving {
@@ -273,8 +282,8 @@ func changes(o observed, p plan, done result, next fleetv1alpha1.MemberClusterSt
 	case next.Phase == fleetv1alpha1.ClusterReady && old.Phase != next.Phase:
 		events = append(events, joined())
 	}
-	was := condition.Get(old.Conditions, fleetv1alpha1.ConditionCredentialValid)
-	is := condition.Get(next.Conditions, fleetv1alpha1.ConditionCredentialValid)
+	was = condition.Get(old.Conditions, fleetv1alpha1.ConditionCredentialValid)
+	is = condition.Get(next.Conditions, fleetv1alpha1.ConditionCredentialValid)
 	refused := strings.HasPrefix(is.Reason, "Kubeconfig") || is.Reason == ReasonWrongIdentity || is.Reason == ReasonIdentityTaken
 	if is.Status == metav1.ConditionFalse && refused && (was == nil || was.Reason != is.Reason) {
 		events = append(events, credentialRefused(is.Message))
