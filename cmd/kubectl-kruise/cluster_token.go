@@ -67,7 +67,7 @@ func tokenCommand(open func() (conn, error)) *cobra.Command {
 	cmd.Flags().DurationVar(&f.ttl, "ttl", f.ttl, "how long the token is valid; at least 10m")
 	cmd.Flags().DurationVar(&f.wait, "wait", f.wait, "how long to wait for the hub to make the cluster's namespace")
 	cmd.Flags().StringVar(&f.hubURL, "hub-url", "", "address of the hub as the member reaches it; default the one in the kubeconfig")
-	cmd.Flags().StringVar(&f.caFile, "ca-file", "", "write the hub's CA into this file and have the command use it, for a hub that does not show its CA")
+	cmd.Flags().StringVar(&f.caFile, "ca-file", "", "write the hub's CA into this file and have the command read it there; default is a command that holds the CA")
 	cmd.Flags().StringVarP(&f.output, "output", "o", "", "\"token\" prints the token alone")
 	return cmd
 }
@@ -216,13 +216,20 @@ func (f *tokenFlags) print(out io.Writer, cfg *rest.Config, ca hubCA, name strin
 		"--namespace flotilla-system --create-namespace",
 		"--set hub.url=" + hubURL,
 		"--set hub.cluster=" + name,
-		"--set hub.caHash=" + ca.hash,
+		"--set hub.token=" + token.Token,
+		ca.flag(f.caFile),
 	}
-	if f.caFile != "" {
-		lines = append(lines, "--set-file hub.ca="+f.caFile)
-	}
-	lines = append(lines, "--set hub.token="+token.Token)
-	_, err := fmt.Fprintf(out, "Join token of member cluster %s, for one join, valid until %s:\n\n%s\n\nIn the member cluster run:\n\n  %s\n",
-		name, token.ExpirationTimestamp.UTC().Format(time.RFC3339), token.Token, strings.Join(lines, " \\\n    "))
+	_, err := fmt.Fprintf(out, "Join token of member cluster %s, for one join, valid until %s:\n\n%s\n\nIn the member cluster run:\n\n%s\n\n"+
+		"Where the hub shows its CA to everybody, as one made by kubeadm does, its hash can stand for it: --set hub.caHash=%s\n",
+		name, token.ExpirationTimestamp.UTC().Format(time.RFC3339), token.Token, strings.Join(lines, " \\\n  "), ca.hash)
 	return err
+}
+
+// flag gives helm the CA: from a file, or else within the command, which then works wherever it is pasted.
+func (ca hubCA) flag(file string) string {
+	if file != "" {
+		return "--set-file hub.ca=" + file
+	}
+	indented := strings.ReplaceAll(strings.TrimSpace(string(ca.pem)), "\n", "\n    ")
+	return "--values - <<'EOF'\nhub:\n  ca: |\n    " + indented + "\nEOF"
 }

@@ -142,7 +142,7 @@ func TestToken(t *testing.T) {
 			"it prints the token and the command",
 			[]client.Object{cluster("east", nil), namespace},
 			[]string{"east"},
-			[]string{"for one join", "--set hub.url=https://hub.example:6443", "--set hub.cluster=east", "--set hub.caHash=sha256:", "--set hub.token=fake-token"},
+			[]string{"for one join", "--set hub.url=https://hub.example:6443", "--set hub.cluster=east", "--set hub.token=fake-token", "    -----BEGIN CERTIFICATE-----", "--set hub.caHash=sha256:"},
 			"",
 		},
 		{
