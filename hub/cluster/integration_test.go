@@ -159,7 +159,7 @@ func (h *hub) installWebhooks(t *testing.T, url string, ca []byte) {
 	}
 	clusters := hook("memberclusters.fleet.kruise.io", "/validate-fleet-kruise-io-membercluster", admissionregistrationv1.Rule{
 		APIGroups: []string{"fleet.kruise.io"}, APIVersions: []string{"v1alpha1"}, Resources: []string{"memberclusters"},
-	}, admissionregistrationv1.Create, admissionregistrationv1.Update)
+	}, admissionregistrationv1.Create, admissionregistrationv1.Update, admissionregistrationv1.Delete)
 	namespaces := hook("namespaces.fleet.kruise.io", admit.ValidatePath(corev1.SchemeGroupVersion.WithKind("Namespace")), admissionregistrationv1.Rule{
 		APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"namespaces"},
 	}, admissionregistrationv1.Delete)

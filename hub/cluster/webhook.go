@@ -72,9 +72,27 @@ func (v *validator) ValidateUpdate(ctx context.Context, old, mc *fleetv1alpha1.M
 	return nil, invalidCluster(mc, faults)
 }
 
-// ValidateDelete allows: leaving is what deleting means.
-func (v *validator) ValidateDelete(context.Context, *fleetv1alpha1.MemberCluster) (admission.Warnings, error) {
-	return nil, nil
+// ValidateDelete allows: leaving is what deleting means. It warns of pods that go with the cluster.
+func (v *validator) ValidateDelete(ctx context.Context, mc *fleetv1alpha1.MemberCluster) (admission.Warnings, error) {
+	if mc.Spec.Leave.Policy != fleetv1alpha1.LeaveDelete || !mc.DeletionTimestamp.IsZero() {
+		return nil, nil
+	}
+	rows := &fleetv1alpha1.MemberWorkList{}
+	if err := v.client.List(ctx, rows, client.InNamespace(fleetv1alpha1.Namespace(mc.Name)), client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list rows of %s: %w", mc.Name, err)
+	}
+	objects, replicas := 0, int64(0)
+	for i := range rows.Items {
+		if granted := rows.Items[i].Spec.Grant.Replicas; granted > 0 && rows.Items[i].DeletionTimestamp.IsZero() {
+			objects++
+			replicas += int64(granted)
+		}
+	}
+	if objects == 0 {
+		return nil, nil
+	}
+	return admission.Warnings{fmt.Sprintf("spec.leave.policy Delete deletes %d replicas of %d objects in member cluster %s at once; "+
+		"to move replicas gradually, take a cluster off the subsets and wait before it leaves", replicas, objects, mc.Name)}, nil
 }
 
 func (v *validator) check(mc *fleetv1alpha1.MemberCluster) field.ErrorList {

@@ -77,7 +77,7 @@ func (w *Webhook) validateClusters(ctx context.Context, old, ud *appsv1beta1.Uni
 		switch {
 		case apierrors.IsNotFound(err):
 			faults = append(faults, field.Invalid(field.NewPath("spec", "topology", "subsets").Index(i).Child("cluster"), name,
-				fmt.Sprintf("there is no member cluster %s: make a MemberCluster of that name and let it join, or name another one", name)))
+				fmt.Sprintf("there is no member cluster %s: create it as a MemberCluster and let it join, or name another one", name)))
 		case err != nil:
 			return nil, fmt.Errorf("get member cluster %s: %w", name, err)
 		case !mc.Spec.Accepted || !condition.IsTrue(mc.Status.Conditions, fleetv1alpha1.ConditionReady):

@@ -1,0 +1,62 @@
+package cluster
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+)
+
+func TestDeletingAClusterWithItsPodsWarns(t *testing.T) {
+	t.Parallel()
+	row := func(namespace, name string, replicas int32, deleting bool) client.Object {
+		w := &fleetv1alpha1.MemberWork{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Finalizers: []string{keys.FleetRow}},
+			Spec:       fleetv1alpha1.MemberWorkSpec{Grant: fleetv1alpha1.WorkGrant{Replicas: replicas}},
+		}
+		if deleting {
+			w.DeletionTimestamp = &metav1.Time{Time: noon}
+		}
+		return w
+	}
+	for _, c := range []struct {
+		name   string
+		policy fleetv1alpha1.LeavePolicy
+		rows   []client.Object
+		want   string
+	}{
+		{
+			"with Delete, what is still granted is named", fleetv1alpha1.LeaveDelete,
+			[]client.Object{
+				row("fleet-east", "a", 3, false), row("fleet-east", "b", 4, false), row("fleet-east", "empty", 0, false),
+				row("fleet-east", "going", 5, true), row("fleet-west", "c", 6, false),
+			},
+			"deletes 7 replicas of 2 objects in member cluster east at once",
+		},
+		{"with Delete, a cluster that was drained goes silently", fleetv1alpha1.LeaveDelete, []client.Object{row("fleet-east", "a", 0, false)}, ""},
+		{"with Orphan, nothing is deleted", fleetv1alpha1.LeaveOrphan, []client.Object{row("fleet-east", "a", 3, false)}, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			s := runtime.NewScheme()
+			require.NoError(t, fleetv1alpha1.AddToScheme(s))
+			mc := settled().mc
+			mc.Spec.Leave.Policy = c.policy
+			v := &validator{client: fake.NewClientBuilder().WithScheme(s).WithObjects(c.rows...).Build()}
+			warnings, err := v.ValidateDelete(t.Context(), mc)
+			require.NoError(t, err, "it is never refused")
+			if c.want == "" {
+				require.Empty(t, warnings)
+				return
+			}
+			require.Len(t, warnings, 1)
+			require.Contains(t, warnings[0], c.want)
+		})
+	}
+}
