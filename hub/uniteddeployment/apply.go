@@ -26,6 +26,8 @@ import (
 type result struct {
 	// rows are the object's rows by cluster, as the writes left them.
 	rows map[string]*fleetv1alpha1.MemberWork
+	// missed are the clusters whose row is not as the plan wants it, because it was not written.
+	missed map[string]bool
 	// problems are the withdrawals that the hub's brake holds.
 	problems []problem
 	// err is what went wrong, for the status; conflicts are not in it.
@@ -40,7 +42,10 @@ func held(ud *appsv1beta1.UnitedDeployment) bool {
 // apply carries out a plan: the finalizer first, so that no row is ever without it, then grants, then withdrawals. One
 // cluster's failure does not stop the others; the error says whether to come back.
 func (r *reconciler) apply(ctx context.Context, o *observed, p plan) (result, error) {
-	done := result{rows: maps.Clone(o.rows)}
+	done := result{rows: maps.Clone(o.rows), missed: make(map[string]bool, len(p.wants))}
+	for _, want := range p.wants {
+		done.missed[want.Cluster] = true
+	}
 	if p.hold {
 		if err := r.finalizer(ctx, o.ud, controllerutil.AddFinalizer); err != nil {
 			return done, err
@@ -54,6 +59,7 @@ func (r *reconciler) apply(ctx context.Context, o *observed, p plan) (result, er
 			continue
 		}
 		done.rows[want.Cluster] = now
+		delete(done.missed, want.Cluster)
 		if wrote && o.rows[want.Cluster] == nil {
 			r.expect.Created(o.ud.UID, now)
 		} else if wrote {

@@ -2,12 +2,14 @@ package uniteddeployment
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -35,6 +37,17 @@ type bench struct {
 	*reconciler
 	notes  *notes
 	writes int
+	// fail is the apiserver's answer to a write, if it is not nil.
+	fail func(verb string, o client.Object) error
+}
+
+// write counts a write, and refuses those that fail says.
+func (b *bench) write(verb string, o client.Object) error {
+	b.writes++
+	if b.fail == nil {
+		return nil
+	}
+	return b.fail(verb, o)
 }
 
 func newBench(t *testing.T, objects ...client.Object) *bench {
@@ -48,19 +61,27 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 		WithStatusSubresource(&appsv1beta1.UnitedDeployment{}, &fleetv1alpha1.MemberWork{}, &fleetv1alpha1.MemberCluster{}).
 		WithInterceptorFuncs(interceptor.Funcs{
 			Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
-				b.writes++
+				if err := b.write("create", o); err != nil {
+					return err
+				}
 				return c.Create(ctx, o, opts...)
 			},
 			Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
-				b.writes++
+				if err := b.write("update", o); err != nil {
+					return err
+				}
 				return c.Update(ctx, o, opts...)
 			},
 			Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
-				b.writes++
+				if err := b.write("patch", o); err != nil {
+					return err
+				}
 				return c.Patch(ctx, o, p, opts...)
 			},
 			Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
-				b.writes++
+				if err := b.write("delete", o); err != nil {
+					return err
+				}
 				return c.Delete(ctx, o, opts...)
 			},
 			SubResourceApply: func(ctx context.Context, c client.Client, sub string, o runtime.ApplyConfiguration, opts ...client.SubResourceApplyOption) error {
@@ -165,5 +186,68 @@ func TestI13ObjectsDeletedTooFastSayHowToGoOn(t *testing.T) {
 	require.NoError(t, b.List(t.Context(), rows))
 	for i := range rows.Items {
 		require.NotNil(t, rows.Items[i].DeletionTimestamp, "an administrator lets all of them go")
+	}
+}
+
+func TestI28AGenerationIsNotObservedWhereARowWasNotWritten(t *testing.T) {
+	t.Parallel()
+	rows := fleetv1alpha1.GroupVersion.WithResource("memberworks").GroupResource()
+	for _, tt := range []struct {
+		name string
+		// before says that the object runs already.
+		before bool
+		fail   func(verb string, o client.Object) error
+	}{
+		{"the row was written by somebody else meanwhile", true, func(verb string, o client.Object) error {
+			if _, row := o.(*fleetv1alpha1.MemberWork); row && verb == "update" {
+				return apierrors.NewConflict(rows, o.GetName(), errors.New("the object has been modified"))
+			}
+			return nil
+		}},
+		{"the row exists, but the cache does not show it yet", false, func(verb string, o client.Object) error {
+			if _, row := o.(*fleetv1alpha1.MemberWork); row && verb == "create" {
+				return apierrors.NewAlreadyExists(rows, o.GetName())
+			}
+			return nil
+		}},
+		{"the finalizer could not be set", false, func(verb string, o client.Object) error {
+			if _, source := o.(*appsv1beta1.UnitedDeployment); source && verb == "patch" {
+				return apierrors.NewConflict(rows, o.GetName(), errors.New("the object has been modified"))
+			}
+			return nil
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			all, uds := hub(1)
+			ud := uds[0]
+			if !tt.before {
+				ud.Finalizers = nil
+			}
+			b := newBench(t, all...)
+			if tt.before {
+				b.pass(t, ud)
+				ud, _ = b.pass(t, ud)
+				require.Equal(t, int64(1), ud.Status.ObservedGeneration)
+				require.Equal(t, int64(1), ud.Status.SubsetStatuses[0].ObservedGeneration)
+			}
+			ud.Generation, *ud.Spec.Replicas = ud.Generation+1, 5
+			require.NoError(t, b.Update(t.Context(), ud))
+			before := ud.Status.ObservedGeneration
+			b.fail = tt.fail
+			_, _ = b.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(ud)})
+			require.NoError(t, b.Get(t.Context(), client.ObjectKeyFromObject(ud), ud))
+			require.Equal(t, before, ud.Status.ObservedGeneration)
+			require.NotEqual(t, ud.Generation, ud.Status.SubsetStatuses[0].ObservedGeneration)
+			require.Equal(t, corev1.ConditionFalse, find(ud.Status.Conditions, appsv1beta1.SubsetProvisioned).Status)
+			require.Equal(t, "1 clusters have not applied their part yet", find(ud.Status.Conditions, appsv1beta1.SubsetProvisioned).Message)
+
+			b.fail = nil
+			for range 3 {
+				ud, _ = b.pass(t, ud)
+			}
+			require.Equal(t, ud.Generation, ud.Status.ObservedGeneration)
+			require.Equal(t, ud.Generation, ud.Status.SubsetStatuses[0].ObservedGeneration)
+		})
 	}
 }

@@ -501,6 +501,65 @@ func TestStatus(t *testing.T) {
 		require.True(t, s.SubsetStatuses[1].Stale)
 		require.Equal(t, []int32{10, 6}, []int32{s.Replicas, s.ReadyReplicas}, "stale pods are there, but nobody knows whether they are ready")
 	})
+	t.Run("I28: a row that goes in a cluster that does not answer is stale like any other", func(t *testing.T) {
+		t.Parallel()
+		w := settled(t)
+		stamp := metav1.NewTime(now)
+		w.o.ud.Generation, w.o.ud.Status.ObservedGeneration = 2, 1
+		w.o.ud.Spec.Topology.Subsets = []appsv1beta1.Subset{in("a", "east", "")}
+		w.o.rows["east"].Spec.Grant, w.o.rows["east"].Status.ObservedGeneration = decide(w.o).wants[0].Grant, w.o.rows["east"].Generation
+		w.o.rows["west"].DeletionTimestamp = &stamp
+		w.o.rows["west"].Generation++
+		require.Equal(t, int64(1), report(w).ObservedGeneration, "a cluster that answers is waited for")
+		w.unreachable("west")
+		s := report(w)
+		require.Equal(t, int64(2), s.ObservedGeneration)
+		require.Equal(t, int32(1), s.StaleClusters)
+	})
+	t.Run("I28: the line of a cluster that gets no row does not say that it has this generation", func(t *testing.T) {
+		t.Parallel()
+		w := settled(t)
+		w.o.ud.Generation, w.o.ud.Status.ObservedGeneration = 2, 1
+		w.o.clusters["west"].Spec.Accepted = false
+		s := report(w)
+		require.Equal(t, int64(2), s.SubsetStatuses[0].ObservedGeneration)
+		require.Zero(t, s.SubsetStatuses[1].ObservedGeneration)
+		require.True(t, s.SubsetStatuses[1].Stale)
+	})
+	t.Run("I28: a row that a plan does not write, though its cluster answers, is not of this generation", func(t *testing.T) {
+		t.Parallel()
+		w := settled(t)
+		w.o.ud.Generation, w.o.ud.Status.ObservedGeneration = 2, 1
+		p := decide(w.o)
+		p.wants = p.wants[:1]
+		s, _ := status(w.o, p, result{rows: w.o.rows}, now)
+		require.Equal(t, int64(1), s.ObservedGeneration)
+	})
+	t.Run("where no cluster is to do anything, the conditions are the answer", func(t *testing.T) {
+		t.Parallel()
+		for name, subset := range map[string]appsv1beta1.Subset{
+			"an unknown cluster":             in("a", "nowhere", ""),
+			"a selector that matches nothing": {Name: "a", ClusterSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"x": "y"}}},
+			"no cluster":                     in("a", "", ""),
+		} {
+			w := newWorld(3, subset)
+			s := report(w)
+			require.Equal(t, int64(1), s.ObservedGeneration, name)
+			require.Equal(t, corev1.ConditionFalse, find(s.Conditions, appsv1beta1.UnitedDeploymentPlaced).Status, name)
+		}
+	})
+	t.Run("the answer is still to come while the only cluster does not answer, or runs what the object names no more", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(3, in("a", "east", ""))
+		w.cluster("east", nil)
+		w.unreachable("east")
+		require.Zero(t, report(w).ObservedGeneration)
+		w = settled(t)
+		for i := range w.o.ud.Spec.Topology.Subsets {
+			w.o.ud.Spec.Topology.Subsets[i].Cluster = ""
+		}
+		require.Zero(t, report(w).ObservedGeneration)
+	})
 	t.Run("I32: nonsense counts are cut and named", func(t *testing.T) {
 		t.Parallel()
 		w := settled(t)

@@ -31,36 +31,57 @@ func status(o *observed, p plan, done result, now time.Time) (appsv1beta1.United
 	s.SubsetStatuses = nil
 	s.LabelSelector = metav1.FormatLabelSelector(o.ud.Spec.Selector)
 	s.UnallocatedReplicas = int32(p.allocation.Unallocated) //nolint:gosec // at most spec.replicas
-	stale, lagging := staleClusters(p), 0
+	stale, applied, lagging := staleClusters(o, p), applied(p, done), 0
 	s.StaleClusters = int32(len(stale)) //nolint:gosec // a count of clusters
 	problems := slices.Concat(p.problems, done.problems)
 
-	for _, cluster := range slices.Sorted(maps.Keys(done.rows)) {
-		row := done.rows[cluster]
-		if !stale[cluster] && !acked(row) {
+	for cluster, ok := range applied {
+		if !ok && !stale[cluster] {
 			lagging++
 		}
-		if blocked(row) {
+	}
+	for _, cluster := range slices.Sorted(maps.Keys(done.rows)) {
+		if row := done.rows[cluster]; blocked(row) {
 			problems = append(problems, problem{cluster: cluster, reason: row.Status.Reason, message: row.Status.Message})
 		}
 	}
-	subsets, running := subsetStatuses(o, p, done, stale, &problems)
+	subsets, running := subsetStatuses(o, p, done, stale, applied, &problems)
 	sum(&s, subsets)
 	s.Replicas = running
 	s.SubsetStatuses = worst(subsets)
 	if p.leaving == "" {
-		revisions(p, done, stale, &s)
+		revisions(p, done, stale, applied, &s)
 	}
-	if lagging == 0 && done.err == nil && len(p.wants) > 0 {
+	// Where nothing is wanted of any cluster, the conditions are the answer, unless it waits for one that is silent.
+	if lagging == 0 && done.err == nil && (len(p.wants) > 0 || len(stale) == 0) {
 		s.ObservedGeneration = o.ud.Generation
 	}
 	conditions(p, done, problems, lagging, &s, now)
 	return s, eventsFor(o.ud.Status, s)
 }
 
-// staleClusters are the clusters whose numbers are old because nobody answers there.
-func staleClusters(p plan) map[string]bool {
+// applied are the clusters that hold a row or shall have one: true for those whose row is as the plan wants it and
+// acknowledged. A row that nothing is wanted of, because it goes or may not be written, has not this generation.
+func applied(p plan, done result) map[string]bool {
+	out := make(map[string]bool, len(done.rows))
+	for cluster := range done.rows {
+		out[cluster] = false
+	}
+	for _, want := range p.wants {
+		row := done.rows[want.Cluster]
+		out[want.Cluster] = row != nil && acked(row) && !done.missed[want.Cluster]
+	}
+	return out
+}
+
+// staleClusters are the clusters whose numbers are old because nobody answers there, also of rows that are going.
+func staleClusters(o *observed, p plan) map[string]bool {
 	stale := map[string]bool{}
+	for cluster := range o.rows {
+		if reason, _ := o.silent(cluster); reason != "" {
+			stale[cluster] = true
+		}
+	}
 	for _, part := range p.parts {
 		if part.state == allot.Frozen {
 			stale[part.Cluster] = true
@@ -78,7 +99,9 @@ func blocked(row *fleetv1alpha1.MemberWork) bool {
 
 // subsetStatuses are the parts as status lines, and how many pods run in all of them. What a member reports is not
 // trusted: numbers that can't be are cut to what can, and become a problem of that cluster.
-func subsetStatuses(o *observed, p plan, done result, stale map[string]bool, problems *[]problem) ([]appsv1beta1.SubsetStatus, int32) {
+func subsetStatuses(
+	o *observed, p plan, done result, stale, applied map[string]bool, problems *[]problem,
+) ([]appsv1beta1.SubsetStatus, int32) {
 	out := make([]appsv1beta1.SubsetStatus, 0, len(p.parts))
 	var running int32
 	for _, part := range p.parts {
@@ -101,13 +124,11 @@ func subsetStatuses(o *observed, p plan, done result, stale map[string]bool, pro
 			Partition:            part.grant.Partition,
 		}
 		running += cut(part.counts.Replicas)
-		if row := done.rows[part.Cluster]; row != nil {
-			if acked(row) {
-				line.ObservedGeneration = o.ud.Generation
-			}
-			if blocked(row) {
-				line.Reason = row.Status.Reason
-			}
+		if applied[part.Cluster] {
+			line.ObservedGeneration = o.ud.Generation
+		}
+		if row := done.rows[part.Cluster]; row != nil && blocked(row) {
+			line.Reason = row.Status.Reason
 		}
 		if nonsense {
 			line.Reason = fleetv1alpha1.ReasonNonsense
@@ -170,23 +191,23 @@ func worst(subsets []appsv1beta1.SubsetStatus) []appsv1beta1.SubsetStatus {
 }
 
 // revisions takes the revision's name from the members: the template is the same bytes everywhere, so its hash is too.
-func revisions(p plan, done result, stale map[string]bool, s *appsv1beta1.UnitedDeploymentStatus) {
+func revisions(p plan, done result, stale, applied map[string]bool, s *appsv1beta1.UnitedDeploymentStatus) {
 	for _, cluster := range slices.Sorted(maps.Keys(done.rows)) {
 		row := done.rows[cluster]
-		if !stale[cluster] && acked(row) && row.Status.Revision != "" {
+		if !stale[cluster] && applied[cluster] && row.Status.Revision != "" {
 			s.UpdatedRevision = row.Status.Revision
 			break
 		}
 	}
-	if s.UpdatedRevision != "" && s.StaleClusters == 0 && len(p.parts) > 0 && s.UpdatedReadyReplicas >= s.Replicas && lastSeen(done) {
+	if s.UpdatedRevision != "" && s.StaleClusters == 0 && len(p.parts) > 0 && s.UpdatedReadyReplicas >= s.Replicas && allApplied(applied) {
 		s.CurrentRevision = s.UpdatedRevision
 	}
 }
 
-// lastSeen tells whether every row was acknowledged, so that the counts are of the present template.
-func lastSeen(done result) bool {
-	for _, row := range done.rows {
-		if !acked(row) {
+// allApplied tells whether every cluster has applied the present plan, so that the counts are of the present template.
+func allApplied(applied map[string]bool) bool {
+	for _, ok := range applied {
+		if !ok {
 			return false
 		}
 	}
@@ -217,7 +238,7 @@ func conditions(p plan, done result, problems []problem, lagging int, s *appsv1b
 		set(appsv1beta1.UnitedDeploymentPlaced, false, reasonDeleting, p.leaving+": "+holders(done, problems))
 		return
 	}
-	provisioned := lagging == 0 && done.err == nil && len(problems) == 0 && len(done.rows) >= len(p.wants)
+	provisioned := lagging == 0 && done.err == nil && len(problems) == 0
 	set(appsv1beta1.SubsetProvisioned, provisioned, reasonIf(provisioned, "AllClusters", "Waiting"),
 		messageIf(!provisioned, fmt.Sprintf("%d clusters have not applied their part yet", lagging)))
 	updated := s.UpdatedReplicas >= expectedUpdated(p) && s.UpdatedRevision != "" && lagging == 0
