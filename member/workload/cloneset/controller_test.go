@@ -258,16 +258,6 @@ func TestReportWritesCountersAtMostTwiceASecond(t *testing.T) {
 	require.Equal(t, int32(2), s.get(t).Status.Replicas)
 }
 
-func TestStatusPatchTakesCountersBackToZero(t *testing.T) {
-	t.Parallel()
-	data, err := statusPatch(web(1).Obj(), appsv1beta1.CloneSetStatus{})
-	require.NoError(t, err)
-	for _, field := range []string{"updatedAvailableReplicas", "expectedUpdatedReplicas", "replicas"} {
-		require.Contains(t, string(data), `"`+field+`":0`)
-	}
-	require.Contains(t, string(data), `"conditions":null`)
-}
-
 func TestLongNamesAreShortenedInLabels(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 60)

@@ -2,18 +2,16 @@ package cloneset
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"sync"
 	"time"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
 // countsEvery is how often a status is written that differs in counters of pods only. While many pods start, each pass
@@ -57,33 +55,17 @@ func (p *pace) forget(key types.NamespacedName) {
 func (r *Reconciler) report(
 	ctx context.Context, o observed, s appsv1beta1.CloneSetStatus, events []event.Event,
 ) (later time.Duration, err error) {
-	defer func() {
-		for _, e := range events {
-			r.Events.Record(o.set, e)
-		}
-	}()
-	if apiequality.Semantic.DeepEqual(o.set.Status, s) {
-		return 0, nil
-	}
 	key, now := client.ObjectKeyFromObject(o.set), r.Clock.Now()
-	if later := r.pace.left(key, now); later > 0 && countsOnly(o.set, s) {
-		return later, nil
+	if !apiequality.Semantic.DeepEqual(o.set.Status, s) && countsOnly(o.set, s) {
+		if later = r.pace.left(key, now); later > 0 {
+			s = o.set.Status
+		}
 	}
-	data, err := statusPatch(o.set, s)
-	if err != nil {
-		return 0, err
+	wrote, err := report.Writer{Client: r.Client, Expect: r.Expect, Events: r.Events}.Write(ctx, o.set, o.set.Status, s, events)
+	if wrote {
+		r.pace.wrote(key, now)
 	}
-	set := o.set.DeepCopy()
-	err = r.Client.Status().Patch(ctx, set, client.RawPatch(types.MergePatchType, data))
-	switch {
-	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
-		return 0, nil
-	case err != nil:
-		return 0, fmt.Errorf("patch status: %w", err)
-	}
-	r.pace.wrote(key, now)
-	r.Expect.Written(set.UID, set)
-	return 0, nil
+	return later, err
 }
 
 // countsOnly tells whether s differs from the set's status in counters only, and is not the end of what others wait for:
@@ -105,24 +87,4 @@ func sooner(a, b time.Duration) time.Duration {
 		return max(a, b)
 	}
 	return min(a, b)
-}
-
-// statusPatch holds all of the status: a patch of the difference alone would be wrong where the cache is older than the
-// last one. Counters of 0 and empty lists are written as such, not left out.
-func statusPatch(set *appsv1beta1.CloneSet, s appsv1beta1.CloneSetStatus) ([]byte, error) {
-	raw, err := json.Marshal(s)
-	if err != nil {
-		return nil, fmt.Errorf("marshal status: %w", err)
-	}
-	fields := map[string]any{
-		"updatedAvailableReplicas": 0, "expectedUpdatedReplicas": 0, "conditions": nil,
-	}
-	if err := json.Unmarshal(raw, &fields); err != nil {
-		return nil, fmt.Errorf("read status: %w", err)
-	}
-	data, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": set.UID}, "status": fields})
-	if err != nil {
-		return nil, fmt.Errorf("marshal status: %w", err)
-	}
-	return data, nil
 }

@@ -2,16 +2,12 @@ package uniteddeployment
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -23,6 +19,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/expect"
 	"github.com/flotilla-io/flotilla/pkg/index"
 	"github.com/flotilla-io/flotilla/pkg/metric"
+	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=uniteddeployments,verbs=get;list;watch
@@ -112,54 +109,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	count(w)
 	d := r.apply(ctx, o, w)
 	s, events := status(o, w, d, now)
-	return ctrl.Result{RequeueAfter: w.recheck}, errors.Join(d.err(), r.report(ctx, o, s, events))
-}
-
-// report writes the status, if it changed, and then sends the events.
-func (r *Reconciler) report(ctx context.Context, o observed, s appsv1beta1.UnitedDeploymentStatus, events []event.Event) error {
-	defer func() {
-		for _, e := range events {
-			r.Events.Record(o.ud, e)
-		}
-	}()
-	if apiequality.Semantic.DeepEqual(o.ud.Status, s) {
-		return nil
-	}
-	data, err := statusPatch(o.ud, s)
-	if err != nil {
-		return err
-	}
-	ud := o.ud.DeepCopy()
-	err = r.Client.Status().Patch(ctx, ud, client.RawPatch(types.MergePatchType, data), fieldOwner)
-	switch {
-	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
-		return nil
-	case err != nil:
-		return fmt.Errorf("patch status: %w", err)
-	}
-	r.Expect.Written(ud.UID, ud)
-	return nil
-}
-
-// statusPatch holds all of the status, and null for what it had before and has no more. The UID keeps it from another
-// object of the same name.
-func statusPatch(ud *appsv1beta1.UnitedDeployment, s appsv1beta1.UnitedDeploymentStatus) ([]byte, error) {
-	fields := map[string]any{}
-	for _, of := range []appsv1beta1.UnitedDeploymentStatus{ud.Status, s} {
-		for key := range fields {
-			fields[key] = nil
-		}
-		raw, err := json.Marshal(of)
-		if err != nil {
-			return nil, fmt.Errorf("marshal status: %w", err)
-		}
-		if err := json.Unmarshal(raw, &fields); err != nil {
-			return nil, fmt.Errorf("read status: %w", err)
-		}
-	}
-	data, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": ud.UID}, "status": fields})
-	if err != nil {
-		return nil, fmt.Errorf("marshal status: %w", err)
-	}
-	return data, nil
+	_, err = report.Writer{Client: r.Client, Expect: r.Expect, Events: r.Events, Owner: fieldOwner}.
+		Write(ctx, o.ud, o.ud.Status, s, events)
+	return ctrl.Result{RequeueAfter: w.recheck}, errors.Join(d.err(), err)
 }

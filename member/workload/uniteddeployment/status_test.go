@@ -1,7 +1,6 @@
 package uniteddeployment
 
 import (
-	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -387,21 +386,4 @@ func TestCountsOfUpdatedReadyPods(t *testing.T) {
 			require.Equal(t, tt.want, tt.in.atLeast())
 		})
 	}
-}
-
-func TestStatusPatchTakesOffWhatIsGone(t *testing.T) {
-	t.Parallel()
-	ud := web("a")
-	ud.Status = appsv1beta1.UnitedDeploymentStatus{Replicas: 3, ReadyReplicas: 3, ReservedPods: 1, CurrentRevision: "web-1"}
-	data, err := statusPatch(ud, appsv1beta1.UnitedDeploymentStatus{CurrentRevision: "web-2", AvailableReplicas: 2})
-	require.NoError(t, err)
-	var got map[string]any
-	require.NoError(t, json.Unmarshal(data, &got))
-	require.Empty(t, cmp.Diff(map[string]any{
-		"metadata": map[string]any{"uid": "uid-web"},
-		"status": map[string]any{
-			"replicas": 0.0, "updatedReplicas": 0.0, "currentRevision": "web-2", "availableReplicas": 2.0,
-			"readyReplicas": nil, "reservedPods": nil,
-		},
-	}, got))
 }

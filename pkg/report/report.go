@@ -1,0 +1,83 @@
+package report
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/expect"
+)
+
+// Writer writes statuses and sends events. It may be used concurrently.
+type Writer struct {
+	// Client writes.
+	Client client.StatusClient
+	// Expect is told of every write.
+	Expect *expect.Store
+	// Events sends.
+	Events event.Recorder
+	// Owner is the name under which the status is written; empty takes the client's.
+	Owner client.FieldOwner
+}
+
+// Write writes the status is of o, whose status was is in o, unless both are equal, and sends the events, also after an
+// error. Both are the struct of the kind; o is not changed. An object that is gone, or was replaced by another of its name,
+// is no error.
+func (w Writer) Write(ctx context.Context, o client.Object, was, is any, events []event.Event) (wrote bool, err error) {
+	defer func() {
+		for _, e := range events {
+			w.Events.Record(o, e)
+		}
+	}()
+	if apiequality.Semantic.DeepEqual(was, is) {
+		return false, nil
+	}
+	data, err := patch(o.GetUID(), is)
+	if err != nil {
+		return false, err
+	}
+	next := o.DeepCopyObject().(client.Object)
+	err = w.Client.Status().Patch(ctx, next, client.RawPatch(types.MergePatchType, data), w.Owner)
+	switch {
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("patch status: %w", err)
+	}
+	w.Expect.Written(next.GetUID(), next)
+	return true, nil
+}
+
+// patch holds all of a status: a number that JSON would leave out as 0, all else that it would as null. The UID keeps it
+// from another object of the same name.
+func patch(uid types.UID, status any) ([]byte, error) {
+	fields := map[string]any{}
+	of := reflect.TypeOf(status)
+	for i := range of.NumField() {
+		name, _, _ := strings.Cut(of.Field(i).Tag.Get("json"), ",")
+		fields[name] = nil
+		if of.Field(i).Type.Kind() == reflect.Int32 {
+			fields[name] = 0
+		}
+	}
+	raw, err := json.Marshal(status)
+	if err != nil {
+		return nil, fmt.Errorf("marshal status: %w", err)
+	}
+	if err := json.Unmarshal(raw, &fields); err != nil {
+		return nil, fmt.Errorf("read status: %w", err)
+	}
+	data, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": uid}, "status": fields})
+	if err != nil {
+		return nil, fmt.Errorf("marshal status: %w", err)
+	}
+	return data, nil
+}

@@ -1,0 +1,94 @@
+package report
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/expect"
+	"github.com/flotilla-io/flotilla/pkg/testkit"
+)
+
+type recorder []event.Event
+
+func (r *recorder) Record(_ runtime.Object, e event.Event) { *r = append(*r, e) }
+
+func TestWrite(t *testing.T) {
+	t.Parallel()
+	boom := errors.New("boom")
+	for _, tc := range []struct {
+		name   string
+		ready  int32 // before: 1
+		answer error
+		wrote  bool
+		want   error
+	}{
+		{name: "a status that changed is written and expected in the cache", ready: 2, wrote: true},
+		{name: "one that did not is not written", ready: 1},
+		{name: "an object that is gone has no status", ready: 2, answer: apierrors.NewNotFound(schema.GroupResource{}, "web")},
+		{name: "nor does another of its name take it", ready: 2, answer: apierrors.NewConflict(schema.GroupResource{}, "web", boom)},
+		{name: "what the apiserver refuses is tried again", ready: 2, answer: boom, want: boom},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			set := testkit.CloneSet("web").Status(appsv1beta1.CloneSetStatus{ReadyReplicas: 1}).Obj()
+			set.ResourceVersion = ""
+			scheme := runtime.NewScheme()
+			require.NoError(t, appsv1beta1.AddToScheme(scheme))
+			c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(set).WithStatusSubresource(set).Build()
+			require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(set), set))
+			store := expect.New("test", clocktesting.NewFakePassiveClock(time.Unix(1000, 0)), 0)
+			var said recorder
+			w := Writer{Expect: store, Events: &said, Owner: "test", Client: interceptor.NewClient(c, interceptor.Funcs{
+				SubResourcePatch: func(
+					ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption,
+				) error {
+					if tc.answer != nil {
+						return tc.answer
+					}
+					return c.SubResource(sub).Patch(ctx, o, p, opts...)
+				},
+			})}
+			is := set.Status
+			is.ReadyReplicas = tc.ready
+			wrote, err := w.Write(t.Context(), set, set.Status, is, []event.Event{event.Normal("Done", "Do", "done")})
+			require.ErrorIs(t, err, tc.want)
+			require.Equal(t, tc.wrote, wrote)
+			require.Len(t, said, 1)
+			require.Equal(t, int32(1), set.Status.ReadyReplicas, "the cache's object stays as it is")
+			require.Equal(t, tc.wrote, store.Check(set.UID, slices.Values([]metav1.Object{set})).Count == 1)
+		})
+	}
+}
+
+func TestPatchSaysWhatIsZero(t *testing.T) {
+	t.Parallel()
+	data, err := patch("uid-web", appsv1beta1.CloneSetStatus{ReadyReplicas: 2, CurrentRevision: "web-2"})
+	require.NoError(t, err)
+	var got map[string]any
+	require.NoError(t, json.Unmarshal(data, &got))
+	require.Empty(t, cmp.Diff(map[string]any{
+		"metadata": map[string]any{"uid": "uid-web"},
+		"status": map[string]any{
+			"replicas": 0.0, "readyReplicas": 2.0, "availableReplicas": 0.0, "updatedReplicas": 0.0, "updatedReadyReplicas": 0.0,
+			"updatedAvailableReplicas": 0.0, "expectedUpdatedReplicas": 0.0, "observedGeneration": nil,
+			"currentRevision": "web-2", "updateRevision": nil, "collisionCount": nil, "conditions": nil, "labelSelector": nil,
+		},
+	}, got))
+}
