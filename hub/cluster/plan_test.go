@@ -165,12 +165,14 @@ func TestNext(t *testing.T) {
 			t.Helper()
 			require.Equal(t, plan{}, p)
 		}},
-		{"an account whose token is spent stays until the member renews its Lease, though it was heard of before",
+		{
+			"an account whose token is spent stays until the member renews its Lease, though it was heard of before",
 			settled().account("7").has(memberLease("7", true)), func(t *testing.T, p plan) {
 				t.Helper()
 				require.Empty(t, p.drop)
 				require.Equal(t, recheckSpent, p.recheck)
-			}},
+			},
+		},
 		{"an account whose token is spent goes when the member has renewed its Lease since", settled().account("7").has(memberLease("8", true)), func(t *testing.T, p plan) {
 			t.Helper()
 			require.Equal(t, bootstrapObjects, kinds(p.drop))

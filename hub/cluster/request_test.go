@@ -257,11 +257,13 @@ func TestJudge(t *testing.T) {
 			a.spend("7")
 			a.lease = memberLease("8", true)
 		}), ReasonTokenSpent},
-		{"a token serves again while the member was not heard of since, as an agent may crash before it keeps its certificate",
+		{
+			"a token serves again while the member was not heard of since, as an agent may crash before it keeps its certificate",
 			change(func(a *ask) {
 				a.spend("7")
 				a.lease = memberLease("7", true)
-			}), ReasonApproved},
+			}), ReasonApproved,
+		},
 		{"a Lease that was made anew is no renewal", change(func(a *ask) {
 			a.spend("7")
 			a.lease = memberLease("8", false)

@@ -22,9 +22,9 @@ import (
 const (
 	stoneMode            = "mode"
 	stoneIdentity        = "clusterUID"
-	stoneSecretNamespace = "kubeconfigSecretNamespace" //nolint:gosec // A key, no credential.
-	stoneSecretName      = "kubeconfigSecretName"      //nolint:gosec // A key, no credential.
-	stoneSecretKey       = "kubeconfigSecretKey"       //nolint:gosec // A key, no credential.
+	stoneSecretNamespace = "kubeconfigSecretNamespace"
+	stoneSecretName      = "kubeconfigSecretName"
+	stoneSecretKey       = "kubeconfigSecretKey"
 	stoneQPS             = "qps"
 	stoneBurst           = "burst"
 )

@@ -124,7 +124,7 @@ type fleet struct {
 }
 
 // join makes what the hub's controllers would make for a cluster.
-func (f *fleet) join(t *testing.T, hubUID string, epoch int64) {
+func (f *fleet) join(t *testing.T, hubUID string) {
 	t.Helper()
 	mc := &fleetv1alpha1.MemberCluster{
 		ObjectMeta: metav1.ObjectMeta{Name: f.name, Finalizers: []string{keys.FleetLeave}},
@@ -132,7 +132,7 @@ func (f *fleet) join(t *testing.T, hubUID string, epoch int64) {
 	}
 	require.NoError(t, f.hub.Create(t.Context(), mc))
 	testkit.ChangeStatus(t, f.hub.Client, mc, func(mc *fleetv1alpha1.MemberCluster) {
-		mc.Status.Hub = &fleetv1alpha1.HubIdentity{UID: hubUID, Epoch: epoch}
+		mc.Status.Hub = &fleetv1alpha1.HubIdentity{UID: hubUID, Epoch: 1}
 	})
 	f.hub.namespace(t, fleetv1alpha1.Namespace(f.name))
 	require.NoError(t, f.hub.Create(t.Context(), &coordinationv1.Lease{
@@ -269,7 +269,7 @@ func TestAgentAgainstTwoControlPlanes(t *testing.T) {
 	hub.namespace(t, fleetv1alpha1.SystemNamespace)
 	member.namespace(t, "shop")
 	f := &fleet{hub: hub, member: member, name: "east"}
-	f.join(t, "hub-1", 1)
+	f.join(t, "hub-1")
 	whole := t // An agent outlives the subtest that starts it.
 	stop, ended := f.run(whole)
 	defer func() { require.NoError(t, stop()) }()
@@ -474,7 +474,7 @@ func TestAgentAgainstTwoControlPlanes(t *testing.T) {
 
 	t.Run("a second name for the member is refused and writes nothing here (I21)", func(t *testing.T) {
 		other := &fleet{hub: hub, member: member, name: "again"}
-		other.join(t, "hub-1", 1)
+		other.join(t, "hub-1")
 		since := clock.RealClock{}.Now()
 		stopOther, endedOther := other.run(t)
 		row := other.row(t, "shop", "second", 1, fleetv1alpha1.LeaveDelete)
@@ -504,7 +504,7 @@ func TestAgentAgainstTwoControlPlanes(t *testing.T) {
 	t.Run("a member that was away finds a tombstone and obeys it (I12)", func(t *testing.T) {
 		require.NoError(t, stop())
 		gone := &fleet{hub: hub, member: member, name: "north"}
-		gone.join(t, "hub-1", 1)
+		gone.join(t, "hub-1")
 		stopGone, endedGone := gone.run(t)
 		row := gone.row(t, "shop", "left", 2, fleetv1alpha1.LeaveDelete)
 		gone.phase(t, row, fleetv1alpha1.WorkProgressing)
@@ -544,7 +544,7 @@ func TestAgentOfAClusterThatLeft(t *testing.T) {
 		t.Run(string(policy), func(t *testing.T) {
 			name := strings.ToLower(string(policy))
 			f := &fleet{hub: hub, member: member, name: name}
-			f.join(t, "hub-1", 1)
+			f.join(t, "hub-"+name)
 			stop, ended := f.run(t)
 			row := f.row(t, "shop", name, 2, policy)
 			f.phase(t, row, fleetv1alpha1.WorkProgressing)
@@ -560,7 +560,7 @@ func TestAgentOfAClusterThatLeft(t *testing.T) {
 
 			stone := &corev1.ConfigMap{
 				ObjectMeta: metav1.ObjectMeta{Namespace: fleetv1alpha1.SystemNamespace, Name: fleetv1alpha1.TombstoneName(uid)},
-				Data:       map[string]string{link.TombstonePolicy: string(policy), link.TombstoneCluster: name, link.TombstoneHubUID: "hub-1"},
+				Data:       map[string]string{link.TombstonePolicy: string(policy), link.TombstoneCluster: name, link.TombstoneHubUID: "hub-" + name},
 			}
 			require.NoError(t, hub.Create(t.Context(), stone))
 			another := &fleetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: name}}

@@ -26,7 +26,9 @@ func (s *sent) Eventf(regarding, related runtime.Object, kind, reason, action, n
 
 func newSent() *sent { return &sent{series: map[string]int{}} }
 
-func pod(name string) *corev1.Pod { return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "ns"}} }
+func pod(name string) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "ns"}}
+}
 
 func TestDifferentNotesAreSeen(t *testing.T) {
 	t.Parallel()
