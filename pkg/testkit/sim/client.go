@@ -1,0 +1,240 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+)
+
+// errNotServed says that the simulator lacks a request. No controller under test should get it.
+var errNotServed = errors.New("the simulator does not serve this request")
+
+// conn is a client of the world: reads come from where its owner reads, writes go through send.
+type conn struct {
+	scheme *runtime.Scheme
+	// objects returns the objects of a kind that this client sees.
+	objects func(schema.GroupVersionKind) (map[types.NamespacedName]client.Object, error)
+	// match tells whether an object has a value in a field that is indexed; an error if the field is not.
+	match func(kind schema.GroupVersionKind, o client.Object, field, value string) (bool, error)
+	// send carries out a write.
+	send func(Request) (client.Object, error)
+}
+
+var _ client.Client = (*conn)(nil)
+
+func (c *conn) Get(_ context.Context, key client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
+	kind, err := apiutil.GVKForObject(obj, c.scheme)
+	if err != nil {
+		return err
+	}
+	objects, err := c.objects(kind)
+	if err != nil {
+		return err
+	}
+	is := objects[key]
+	if is == nil {
+		return apierrors.NewNotFound(resourceOf(kind), key.Name)
+	}
+	if partial, ok := obj.(*metav1.PartialObjectMetadata); ok {
+		*partial = *metadataOf(kind, is)
+		return nil
+	}
+	return put(obj, is)
+}
+
+// put copies is into the caller's object.
+func put(obj, is client.Object) error {
+	into, from := reflect.ValueOf(obj), reflect.ValueOf(is.DeepCopyObject())
+	if into.Type() != from.Type() {
+		return fmt.Errorf("%T is not the type of %T in this simulator: %w", obj, is, errNotServed)
+	}
+	into.Elem().Set(from.Elem())
+	return nil
+}
+
+func (c *conn) List(_ context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	kind, err := apiutil.GVKForObject(list, c.scheme)
+	if err != nil {
+		return err
+	}
+	kind.Kind = kind.Kind[:len(kind.Kind)-len("List")]
+	var o client.ListOptions
+	o.ApplyOptions(opts)
+	objects, err := c.objects(kind)
+	if err != nil {
+		return err
+	}
+	var found []runtime.Object
+	for _, is := range inOrder(objects) {
+		ok, err := c.selected(kind, is, &o)
+		switch {
+		case err != nil:
+			return err
+		case !ok:
+		case o.UnsafeDisableDeepCopy != nil && *o.UnsafeDisableDeepCopy:
+			found = append(found, is)
+		default:
+			found = append(found, is.DeepCopyObject())
+		}
+	}
+	if partial, ok := list.(*metav1.PartialObjectMetadataList); ok {
+		partial.Items = nil
+		for _, is := range found {
+			partial.Items = append(partial.Items, *metadataOf(kind, is.(client.Object)))
+		}
+		return nil
+	}
+	return meta.SetList(list, found)
+}
+
+func metadataOf(kind schema.GroupVersionKind, o client.Object) *metav1.PartialObjectMetadata {
+	out := meta.AsPartialObjectMetadata(o).DeepCopy()
+	out.SetGroupVersionKind(kind)
+	return out
+}
+
+func (c *conn) selected(kind schema.GroupVersionKind, is client.Object, o *client.ListOptions) (bool, error) {
+	if o.Namespace != "" && o.Namespace != is.GetNamespace() {
+		return false, nil
+	}
+	if o.LabelSelector != nil && !o.LabelSelector.Matches(labels.Set(is.GetLabels())) {
+		return false, nil
+	}
+	if o.FieldSelector == nil {
+		return true, nil
+	}
+	for _, req := range o.FieldSelector.Requirements() {
+		ok, err := c.match(kind, is, req.Field, req.Value)
+		if err != nil || !ok {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// write sends a request and copies the answer into obj.
+func (c *conn) write(r Request, obj client.Object, dryRun []string) error {
+	kind, err := apiutil.GVKForObject(obj, c.scheme)
+	if err != nil {
+		return err
+	}
+	r.Kind, r.Key, r.DryRun = kind, client.ObjectKeyFromObject(obj), len(dryRun) > 0
+	is, err := c.send(r)
+	if err != nil || r.Verb == Delete {
+		return err
+	}
+	return put(obj, is)
+}
+
+func (c *conn) Create(_ context.Context, obj client.Object, opts ...client.CreateOption) error {
+	var o client.CreateOptions
+	o.ApplyOptions(opts)
+	return c.write(Request{Verb: Create, Object: copyOf(obj)}, obj, o.DryRun)
+}
+
+func (c *conn) Update(_ context.Context, obj client.Object, opts ...client.UpdateOption) error {
+	var o client.UpdateOptions
+	o.ApplyOptions(opts)
+	return c.write(Request{Verb: Update, Object: copyOf(obj)}, obj, o.DryRun)
+}
+
+func (c *conn) Patch(_ context.Context, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+	var o client.PatchOptions
+	o.ApplyOptions(opts)
+	return c.patch("", obj, patch, o.DryRun)
+}
+
+func (c *conn) patch(sub string, obj client.Object, patch client.Patch, dryRun []string) error {
+	data, err := patch.Data(obj)
+	if err != nil {
+		return err
+	}
+	return c.write(Request{Verb: Patch, Sub: sub, PatchType: patch.Type(), Data: data}, obj, dryRun)
+}
+
+func (c *conn) Delete(_ context.Context, obj client.Object, opts ...client.DeleteOption) error {
+	var o client.DeleteOptions
+	o.ApplyOptions(opts)
+	r := Request{Verb: Delete, Grace: o.GracePeriodSeconds, Propagation: o.PropagationPolicy}
+	if o.Preconditions != nil {
+		r.Preconditions = o.Preconditions.DeepCopy()
+	}
+	return c.write(r, obj, o.DryRun)
+}
+
+func (c *conn) Apply(context.Context, runtime.ApplyConfiguration, ...client.ApplyOption) error {
+	return fmt.Errorf("apply: %w", errNotServed)
+}
+
+func (c *conn) DeleteAllOf(context.Context, client.Object, ...client.DeleteAllOfOption) error {
+	return fmt.Errorf("delete all: %w", errNotServed)
+}
+
+func (c *conn) Status() client.SubResourceWriter { return sub{c, "status"} }
+
+func (c *conn) SubResource(name string) client.SubResourceClient { return sub{c, name} }
+
+func (c *conn) Scheme() *runtime.Scheme { return c.scheme }
+
+func (c *conn) RESTMapper() meta.RESTMapper { return meta.NewDefaultRESTMapper(nil) }
+
+func (c *conn) GroupVersionKindFor(o runtime.Object) (schema.GroupVersionKind, error) {
+	return apiutil.GVKForObject(o, c.scheme)
+}
+
+func (c *conn) IsObjectNamespaced(runtime.Object) (bool, error) {
+	return false, fmt.Errorf("scope of a kind: %w", errNotServed)
+}
+
+// sub is a subresource of a client.
+type sub struct {
+	c    *conn
+	name string
+}
+
+func (s sub) Get(context.Context, client.Object, client.Object, ...client.SubResourceGetOption) error {
+	return fmt.Errorf("get %s: %w", s.name, errNotServed)
+}
+
+func (s sub) Create(context.Context, client.Object, client.Object, ...client.SubResourceCreateOption) error {
+	return fmt.Errorf("create %s: %w", s.name, errNotServed)
+}
+
+func (s sub) Update(_ context.Context, obj client.Object, opts ...client.SubResourceUpdateOption) error {
+	var o client.SubResourceUpdateOptions
+	o.ApplyOptions(opts)
+	return s.c.write(Request{Verb: Update, Sub: s.name, Object: copyOf(obj)}, obj, o.DryRun)
+}
+
+func (s sub) Patch(_ context.Context, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+	var o client.SubResourcePatchOptions
+	o.ApplyOptions(opts)
+	return s.c.patch(s.name, obj, patch, o.DryRun)
+}
+
+func (s sub) Apply(context.Context, runtime.ApplyConfiguration, ...client.SubResourceApplyOption) error {
+	return fmt.Errorf("apply %s: %w", s.name, errNotServed)
+}
+
+func copyOf(o client.Object) client.Object { return o.DeepCopyObject().(client.Object) }
+
+// liveFields tells of the fields that an apiserver selects by for every kind.
+func liveFields(_ schema.GroupVersionKind, o client.Object, field, value string) (bool, error) {
+	known := fields.Set{"metadata.name": o.GetName(), "metadata.namespace": o.GetNamespace()}
+	if !known.Has(field) {
+		return false, apierrors.NewBadRequest("field label not supported: " + field)
+	}
+	return known[field] == value, nil
+}

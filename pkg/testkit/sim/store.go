@@ -1,0 +1,431 @@
+package sim
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Verb is what a request does.
+type Verb string
+
+// The verbs of requests that write.
+const (
+	Create Verb = "create"
+	Update Verb = "update"
+	Patch  Verb = "patch"
+	Delete Verb = "delete"
+)
+
+// defaultGrace is the termination grace period of a pod that names none, as in kube 1.36.
+const defaultGrace = 30
+
+// pvcProtection keeps a claim while a pod mounts it, as in kube 1.36.
+const pvcProtection = "kubernetes.io/pvc-protection"
+
+// Request is one write as it reaches the apiserver.
+type Request struct {
+	Verb Verb
+	// Sub is the subresource, empty for the object itself.
+	Sub  string
+	Kind schema.GroupVersionKind
+	Key  types.NamespacedName
+	// Object is what Create and Update send.
+	Object client.Object
+	// PatchType and Data are what Patch sends.
+	PatchType types.PatchType
+	Data      []byte
+	// Preconditions, Grace (in seconds) and Propagation are those of Delete.
+	Preconditions *metav1.Preconditions
+	Grace         *int64
+	Propagation   *metav1.DeletionPropagation
+	// DryRun is answered and changes nothing.
+	DryRun bool
+}
+
+// String names the request, for stories.
+func (r Request) String() string {
+	what := strings.ToLower(r.Kind.Kind)
+	if r.Sub != "" {
+		what += "/" + r.Sub
+	}
+	return fmt.Sprintf("%s %s %s", r.Verb, what, r.Key.Name)
+}
+
+// event is a change of one object as watches see it: old is nil for a new object, is is nil for one that is gone.
+type event struct {
+	kind    schema.GroupVersionKind
+	old, is client.Object
+	version int64
+}
+
+func (e event) object() client.Object {
+	if e.is != nil {
+		return e.is
+	}
+	return e.old
+}
+
+// store is an apiserver: see the list in doc.go of what it does as a real one does.
+type store struct {
+	scheme  *runtime.Scheme
+	clock   clock.PassiveClock
+	rng     *rand.Rand
+	kinds   map[schema.GroupVersionKind]map[types.NamespacedName]client.Object
+	version int64
+	serial  int
+	// changed is told of each event.
+	changed func(event)
+	// admit may refuse a write; nil lets all pass. The object is the one to be stored, nil for a deletion.
+	admit func(r Request, old, is client.Object) error
+}
+
+func newStore(scheme *runtime.Scheme, c clock.PassiveClock, rng *rand.Rand) *store {
+	return &store{
+		scheme: scheme, clock: c, rng: rng, changed: func(event) {},
+		kinds: map[schema.GroupVersionKind]map[types.NamespacedName]client.Object{},
+	}
+}
+
+// all returns the stored objects of a kind in the order of their keys.
+func (s *store) all(kind schema.GroupVersionKind) []client.Object {
+	return inOrder(s.kinds[kind])
+}
+
+func inOrder(objects map[types.NamespacedName]client.Object) []client.Object {
+	out := slices.Collect(maps.Values(objects))
+	slices.SortFunc(out, func(a, b client.Object) int {
+		return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
+	})
+	return out
+}
+
+// gvks are the kinds that have had objects, in order.
+func (s *store) gvks() []schema.GroupVersionKind {
+	return slices.SortedFunc(maps.Keys(s.kinds), func(a, b schema.GroupVersionKind) int {
+		return cmp.Compare(a.String(), b.String())
+	})
+}
+
+func resourceOf(kind schema.GroupVersionKind) schema.GroupResource {
+	plural, _ := meta.UnsafeGuessKindToResource(kind)
+	return plural.GroupResource()
+}
+
+// do carries out a request and returns the object as it is then; after a deletion, as it was or is being deleted.
+func (s *store) do(r Request) (before, after client.Object, err error) {
+	before = s.kinds[r.Kind][r.Key]
+	if r.Verb != Create && before == nil {
+		return nil, nil, apierrors.NewNotFound(resourceOf(r.Kind), r.Key.Name)
+	}
+	switch r.Verb {
+	case Create:
+		before, after, err = s.create(&r)
+	case Update:
+		if after, err = s.roundTrip(r.Object); err == nil {
+			after, err = s.update(r, before, after)
+		}
+	case Patch:
+		after, err = s.patch(r, before)
+	case Delete:
+		after, err = s.remove(r, before)
+	default:
+		err = fmt.Errorf("no verb %q", r.Verb)
+	}
+	return before, after, err
+}
+
+func (s *store) allow(r Request, old, is client.Object) error {
+	if s.admit == nil {
+		return nil
+	}
+	return s.admit(r, old, is)
+}
+
+func (s *store) create(r *Request) (before, after client.Object, err error) {
+	is, err := s.roundTrip(r.Object)
+	if err != nil {
+		return nil, nil, err
+	}
+	if is.GetResourceVersion() != "" {
+		return nil, nil, apierrors.NewBadRequest("resourceVersion should not be set on objects to be created")
+	}
+	if is.GetName() == "" {
+		if is.GetGenerateName() == "" {
+			return nil, nil, apierrors.NewInvalid(r.Kind.GroupKind(), "", field.ErrorList{
+				field.Required(field.NewPath("metadata", "name"), "name or generateName is required"),
+			})
+		}
+		is.SetName(is.GetGenerateName() + s.suffix())
+	}
+	r.Key = client.ObjectKeyFromObject(is)
+	if before = s.kinds[r.Kind][r.Key]; before != nil {
+		return before, nil, apierrors.NewAlreadyExists(resourceOf(r.Kind), r.Key.Name)
+	}
+	s.serial++
+	is.SetUID(types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012d", s.serial)))
+	is.SetCreationTimestamp(metav1.NewTime(s.clock.Now().Truncate(time.Second)))
+	is.SetDeletionTimestamp(nil)
+	is.SetDeletionGracePeriodSeconds(nil)
+	is.SetGeneration(0)
+	if part(is, "Spec").IsValid() && r.Kind.Kind != "PersistentVolumeClaim" {
+		is.SetGeneration(1)
+	}
+	if status := part(is, "Status"); status.IsValid() {
+		status.SetZero()
+	}
+	switch o := is.(type) {
+	case *corev1.Pod:
+		o.Status.Phase = corev1.PodPending
+	case *corev1.PersistentVolumeClaim:
+		o.Status.Phase = corev1.ClaimPending
+		o.Finalizers = append(o.Finalizers, pvcProtection)
+	}
+	if err := s.allow(*r, nil, is); err != nil {
+		return nil, nil, err
+	}
+	if !r.DryRun {
+		s.commit(r.Kind, nil, is)
+	}
+	return nil, is, nil
+}
+
+func (s *store) suffix() string {
+	const letters = "bcdfghjklmnpqrstvwxz2456789"
+	out := make([]byte, 5)
+	for i := range out {
+		out[i] = letters[s.rng.Intn(len(letters))]
+	}
+	return string(out)
+}
+
+// update stores is in the place of before, as far as the subresource lets it.
+func (s *store) update(r Request, before, is client.Object) (client.Object, error) {
+	if err := s.current(r, before, is); err != nil {
+		return nil, err
+	}
+	if err := restrict(r, before, is); err != nil {
+		return nil, err
+	}
+	is.SetUID(before.GetUID())
+	is.SetCreationTimestamp(before.GetCreationTimestamp())
+	is.SetDeletionTimestamp(before.GetDeletionTimestamp())
+	is.SetDeletionGracePeriodSeconds(before.GetDeletionGracePeriodSeconds())
+	is.SetGeneration(before.GetGeneration())
+	is.SetResourceVersion(before.GetResourceVersion())
+	if spec := part(is, "Spec"); is.GetGeneration() > 0 && spec.IsValid() &&
+		!apiequality.Semantic.DeepEqual(spec.Interface(), part(before, "Spec").Interface()) {
+		is.SetGeneration(before.GetGeneration() + 1)
+	}
+	if err := s.allow(r, before, is); err != nil {
+		return nil, err
+	}
+	if apiequality.Semantic.DeepEqual(before, is) {
+		return before, nil // as the apiserver, which writes nothing then and sends no event
+	}
+	if !r.DryRun {
+		s.commit(r.Kind, before, is)
+	}
+	return is, nil
+}
+
+// current checks what a write says of the object that it is meant for.
+func (s *store) current(r Request, before, is client.Object) error {
+	refuse := func(format string, args ...any) error {
+		return apierrors.NewConflict(resourceOf(r.Kind), r.Key.Name, fmt.Errorf(format, args...))
+	}
+	if uid := is.GetUID(); uid != "" && uid != before.GetUID() {
+		return refuse("precondition failed: UID in precondition: %s, UID in object meta: %s", uid, before.GetUID())
+	}
+	version := is.GetResourceVersion()
+	if version == "" && r.Verb == Update && custom(r.Kind) {
+		return apierrors.NewInvalid(r.Kind.GroupKind(), r.Key.Name, field.ErrorList{
+			field.Invalid(field.NewPath("metadata", "resourceVersion"), 0, "must be specified for an update"),
+		})
+	}
+	if version != "" && version != before.GetResourceVersion() {
+		return refuse("the object has been modified; please apply your changes to the latest version and try again")
+	}
+	return nil
+}
+
+// restrict takes off is what the subresource doesn't let a writer change, and refuses what nobody may.
+func restrict(r Request, before, is client.Object) error {
+	pod, isPod := is.(*corev1.Pod)
+	switch r.Sub {
+	case "":
+		if status := part(is, "Status"); status.IsValid() {
+			status.Set(part(before, "Status"))
+		}
+		if isPod {
+			return podSpecMayChange(before.(*corev1.Pod), pod)
+		}
+	case "status":
+		status := part(is, "Status")
+		if !status.IsValid() {
+			return apierrors.NewNotFound(resourceOf(r.Kind), r.Key.Name)
+		}
+		if isPod {
+			// Metadata of a pod may be written through its status, apart from its owners.
+			pod.Spec, pod.OwnerReferences = before.(*corev1.Pod).Spec, before.GetOwnerReferences()
+			return nil
+		}
+		next := before.DeepCopyObject().(client.Object)
+		part(next, "Status").Set(status)
+		reflect.ValueOf(is).Elem().Set(reflect.ValueOf(next).Elem())
+	case "binding":
+		if !isPod || before.(*corev1.Pod).Spec.NodeName != "" {
+			return apierrors.NewConflict(resourceOf(r.Kind), r.Key.Name, errors.New("pod is already assigned to a node"))
+		}
+		next, node := before.(*corev1.Pod).DeepCopy(), pod.Spec.NodeName
+		next.Spec.NodeName = node
+		*pod = *next
+	case "resize":
+		if !isPod {
+			return apierrors.NewNotFound(resourceOf(r.Kind), r.Key.Name)
+		}
+		next := before.(*corev1.Pod).DeepCopy()
+		for i := range min(len(next.Spec.Containers), len(pod.Spec.Containers)) {
+			next.Spec.Containers[i].Resources = pod.Spec.Containers[i].Resources
+		}
+		*pod = *next
+	default:
+		return apierrors.NewNotFound(resourceOf(r.Kind), r.Key.Name)
+	}
+	return nil
+}
+
+// podSpecMayChange refuses changes of a pod's spec but those of images, as in kube 1.36; tolerations, deadlines and
+// gates of scheduling, which may change too, are of no matter to our controllers.
+func podSpecMayChange(before, is *corev1.Pod) error {
+	if len(before.Spec.Containers) == len(is.Spec.Containers) {
+		same := is.Spec.DeepCopy()
+		for i := range same.Containers {
+			same.Containers[i].Image = before.Spec.Containers[i].Image
+		}
+		if apiequality.Semantic.DeepEqual(*same, before.Spec) {
+			return nil
+		}
+	}
+	return apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Pod").GroupKind(), is.Name, field.ErrorList{
+		field.Forbidden(field.NewPath("spec"), "pod updates may not change fields other than images"),
+	})
+}
+
+// remove deletes an object, or begins to.
+func (s *store) remove(r Request, before client.Object) (client.Object, error) {
+	if p := r.Preconditions; p != nil {
+		if p.UID != nil && *p.UID != before.GetUID() || p.ResourceVersion != nil && *p.ResourceVersion != before.GetResourceVersion() {
+			return nil, apierrors.NewConflict(resourceOf(r.Kind), r.Key.Name, errors.New("precondition failed"))
+		}
+	}
+	if err := s.allow(r, before, nil); err != nil {
+		return nil, err
+	}
+	if r.DryRun {
+		return before, nil
+	}
+	is := before.DeepCopyObject().(client.Object)
+	if r.Propagation != nil && *r.Propagation == metav1.DeletePropagationForeground &&
+		!slices.Contains(is.GetFinalizers(), metav1.FinalizerDeleteDependents) {
+		is.SetFinalizers(append(is.GetFinalizers(), metav1.FinalizerDeleteDependents))
+	}
+	grace := graceOf(is, r.Grace)
+	if is.GetDeletionTimestamp() == nil {
+		is.SetDeletionTimestamp(new(metav1.NewTime(s.clock.Now().Truncate(time.Second).Add(time.Duration(grace) * time.Second))))
+		if is.GetGeneration() > 0 {
+			is.SetGeneration(is.GetGeneration() + 1)
+		}
+	} else if was := is.GetDeletionGracePeriodSeconds(); was != nil && grace >= *was && grace > 0 {
+		return before, nil
+	}
+	is.SetDeletionGracePeriodSeconds(new(grace))
+	if apiequality.Semantic.DeepEqual(before, is) {
+		return before, nil
+	}
+	s.commit(r.Kind, before, is)
+	return is, nil
+}
+
+// graceOf is the time in seconds that a deleted object is given: none, but to pods that run on a node, as in kube 1.36.
+func graceOf(o client.Object, asked *int64) int64 {
+	pod, ok := o.(*corev1.Pod)
+	switch {
+	case !ok, pod.Spec.NodeName == "", pod.Status.Phase == corev1.PodSucceeded, pod.Status.Phase == corev1.PodFailed:
+		return 0
+	case asked != nil:
+		return *asked
+	case pod.Spec.TerminationGracePeriodSeconds != nil:
+		return *pod.Spec.TerminationGracePeriodSeconds
+	}
+	return defaultGrace
+}
+
+// commit stores an object at the next version and tells the watches. One that is being deleted, with nothing left to wait
+// for, goes.
+func (s *store) commit(kind schema.GroupVersionKind, old, is client.Object) {
+	s.version++
+	key := client.ObjectKeyFromObject(is)
+	is.SetResourceVersion(strconv.FormatInt(s.version, 10))
+	is.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
+	if s.kinds[kind] == nil {
+		s.kinds[kind] = map[types.NamespacedName]client.Object{}
+	}
+	waits := is.GetDeletionGracePeriodSeconds()
+	if is.GetDeletionTimestamp() != nil && len(is.GetFinalizers()) == 0 && (waits == nil || *waits == 0) {
+		delete(s.kinds[kind], key)
+		s.changed(event{kind: kind, old: is, version: s.version})
+		return
+	}
+	s.kinds[kind][key] = is
+	s.changed(event{kind: kind, old: old, is: is, version: s.version})
+}
+
+// roundTrip copies an object by way of JSON, as it travels: times lose what is less than a second.
+func (s *store) roundTrip(o client.Object) (client.Object, error) {
+	raw, err := json.Marshal(o)
+	if err != nil {
+		return nil, fmt.Errorf("marshal %s: %w", o.GetName(), err)
+	}
+	return decode(raw, o)
+}
+
+// decode reads JSON into a new object of like's type.
+func decode(raw []byte, like client.Object) (client.Object, error) {
+	out := reflect.New(reflect.TypeOf(like).Elem()).Interface().(client.Object)
+	if err := json.Unmarshal(raw, out); err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	out.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
+	return out, nil
+}
+
+// part is a field of an object; not valid if it has none of that name.
+func part(o client.Object, name string) reflect.Value {
+	return reflect.ValueOf(o).Elem().FieldByName(name)
+}
+
+// custom tells whether a kind comes from a CustomResourceDefinition: its group has a dot and is none of Kubernetes'.
+func custom(kind schema.GroupVersionKind) bool {
+	return strings.Contains(kind.Group, ".") && !strings.HasSuffix(kind.Group, ".k8s.io")
+}

@@ -1,0 +1,76 @@
+package sim
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+// ReplayEnv is the environment variable that makes Test replay one schedule instead, as a failure names it: the name of
+// the scenario, a slash, and the schedule.
+const ReplayEnv = "FLOTILLA_SIM"
+
+// Plan is how much Test tries.
+type Plan struct {
+	// Sweeps is for how many orders of steps each fault is tried at each write: seeds 0, the orderly one, to Sweeps-1.
+	Sweeps int
+	// Seeds is how many random schedules are tried beyond that.
+	Seeds int
+	// Faults are the kinds of faults; nil means all.
+	Faults []FaultKind
+}
+
+// Test plays the scenarios, each as a subtest: undisturbed, with each fault at each write, and at random. A scenario says
+// in the log how many schedules were tried. It must not run beside other tests that use it; don't mark it parallel.
+func Test(t *testing.T, k Kind, p Plan, scenarios ...Scenario) {
+	t.Helper()
+	if p.Faults == nil {
+		p.Faults = AllFaults()
+	}
+	replay, text := "", os.Getenv(ReplayEnv)
+	if at := strings.LastIndex(text, "/"); at >= 0 {
+		replay, text = text[:at], text[at+1:]
+	}
+	for _, s := range scenarios {
+		if replay != "" && replay != s.Name {
+			continue
+		}
+		t.Run(s.Name, func(t *testing.T) {
+			c, err := NewChecker(t.Context(), k, s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if replay != "" {
+				again(t, c, text)
+				return
+			}
+			for seed := range int64(p.Sweeps) {
+				for _, err := range c.Sweep(t.Context(), seed, p.Faults) {
+					t.Error(err)
+				}
+			}
+			for seed := range int64(p.Seeds) {
+				if err := c.Random(t.Context(), seed+1, p.Faults); err != nil {
+					t.Error(err)
+					break
+				}
+			}
+			t.Logf("%d schedules, %d writes and %d calls undisturbed; longest stall: %s in %s",
+				c.Runs, c.calm.Writes, c.calm.Calls, c.Stall, c.Staller)
+		})
+	}
+}
+
+// again replays one schedule and tells its whole story.
+func again(t *testing.T, c *Checker, text string) {
+	t.Helper()
+	sch, err := ParseSchedule(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := c.try(t.Context(), sch)
+	t.Logf("%s\n%s", strings.Join(r.Story, "\n"), r.Summary)
+	if r.Err != nil {
+		t.Fatal(r.Err)
+	}
+}
