@@ -220,7 +220,7 @@ func TestSettle(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			waits := prometheus.NewCounter(prometheus.CounterOpts{Name: "waits_total"})
+			waits := prometheus.NewCounter(prometheus.CounterOpts{Name: "waits_total", Help: "Waits."})
 			got, err := Settle(t.Context(), tc.in, waits)
 			require.Equal(t, tc.out, err)
 			require.Equal(t, tc.after, got.RequeueAfter)

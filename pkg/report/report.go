@@ -60,11 +60,10 @@ func (w Writer) Write(ctx context.Context, o client.Object, was, is any, events 
 // from another object of the same name.
 func patch(uid types.UID, status any) ([]byte, error) {
 	fields := map[string]any{}
-	of := reflect.TypeOf(status)
-	for i := range of.NumField() {
-		name, _, _ := strings.Cut(of.Field(i).Tag.Get("json"), ",")
+	for field := range reflect.TypeOf(status).Fields() {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 		fields[name] = nil
-		if of.Field(i).Type.Kind() == reflect.Int32 {
+		if field.Type.Kind() == reflect.Int32 {
 			fields[name] = 0
 		}
 	}
