@@ -15,6 +15,7 @@ import (
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/hub/row"
 	"github.com/flotilla-io/flotilla/pkg/link"
 )
 
@@ -36,8 +37,8 @@ func (r *reconciler) apply(ctx context.Context, o observed, p plan) (result, err
 	if err != nil {
 		return done, err
 	}
-	for _, row := range p.withdraw {
-		if err := r.withdraw(ctx, row, mc.Spec.Leave.Policy); err != nil {
+	for _, w := range p.withdraw {
+		if err := row.Withdraw(ctx, r.client, w, mc.Spec.Leave.Policy, o.hub.Epoch); err != nil {
 			return done, err
 		}
 	}
@@ -60,8 +61,8 @@ func (r *reconciler) apply(ctx context.Context, o observed, p plan) (result, err
 			return done, err
 		}
 	}
-	for _, row := range p.forget {
-		if err := r.forget(ctx, row); err != nil {
+	for _, w := range p.forget {
+		if err := r.forget(ctx, w); err != nil {
 			return done, err
 		}
 	}
@@ -147,32 +148,13 @@ func (r *reconciler) drop(ctx context.Context, cluster string, have object) erro
 	return nil
 }
 
-// withdraw gives a row the leave policy and deletes it.
-func (r *reconciler) withdraw(ctx context.Context, row *fleetv1alpha1.MemberWork, policy fleetv1alpha1.LeavePolicy) error {
-	next := row.DeepCopy()
-	if next.Spec.Deletion != policy {
-		next.Spec.Deletion = policy
-		if err := r.client.Update(ctx, next); err != nil {
-			return fmt.Errorf("set deletion %s on row %s/%s: %w", policy, row.Namespace, row.Name, err)
-		}
-	}
-	if !next.DeletionTimestamp.IsZero() {
-		return nil
-	}
-	err := r.client.Delete(ctx, next, client.Preconditions{UID: &next.UID, ResourceVersion: &next.ResourceVersion})
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("delete row %s/%s: %w", row.Namespace, row.Name, err)
-	}
-	return nil
-}
-
 // forget takes the finalizer off a row of a member that will not answer. It goes with its namespace.
-func (r *reconciler) forget(ctx context.Context, row *fleetv1alpha1.MemberWork) error {
-	next := row.DeepCopy()
+func (r *reconciler) forget(ctx context.Context, live *fleetv1alpha1.MemberWork) error {
+	next := live.DeepCopy()
 	controllerutil.RemoveFinalizer(next, keys.FleetRow)
-	err := r.client.Patch(ctx, next, client.MergeFromWithOptions(row, client.MergeFromWithOptimisticLock{}))
+	err := r.client.Patch(ctx, next, client.MergeFromWithOptions(live, client.MergeFromWithOptimisticLock{}))
 	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("forget row %s/%s: %w", row.Namespace, row.Name, err)
+		return fmt.Errorf("forget row %s/%s: %w", live.Namespace, live.Name, err)
 	}
 	return nil
 }

@@ -126,7 +126,8 @@ func leave(o observed, now time.Time) plan {
 		p.drop, p.ensure = settle(o, forMember(mc))
 	}
 	for _, row := range o.rows {
-		if row.DeletionTimestamp.IsZero() || row.Spec.Deletion != mc.Spec.Leave.Policy {
+		granted := row.Spec.Grant.Epoch // 0 counts as the hub's own
+		if row.DeletionTimestamp.IsZero() || row.Spec.Deletion != mc.Spec.Leave.Policy || granted != 0 && granted != o.hub.Epoch {
 			p.withdraw = append(p.withdraw, row)
 		}
 	}

@@ -100,25 +100,32 @@ func (s *Store) Withdraw(ctx context.Context, live *fleetv1alpha1.MemberWork, po
 	case err != nil:
 		return fmt.Errorf("get the member cluster of row %s/%s: %w", live.Namespace, live.Name, err)
 	}
-	next := live.DeepCopy()
+	epoch := live.Spec.Grant.Epoch
 	if cluster.Status.Hub != nil {
-		next.Spec.Grant.Epoch = cluster.Status.Hub.Epoch
-	}
-	if !withdrawn {
-		if err := s.allow(ctx, cluster); err != nil {
-			return err
-		}
-		next.Spec.Deletion = policy
-	}
-	if next.Spec.Deletion != live.Spec.Deletion || next.Spec.Grant.Epoch != live.Spec.Grant.Epoch {
-		if err := s.client.Update(ctx, next); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("set deletion %s on row %s/%s: %w", next.Spec.Deletion, live.Namespace, live.Name, err)
-		}
+		epoch = cluster.Status.Hub.Epoch
 	}
 	if withdrawn {
+		policy = live.Spec.Deletion
+	} else if err := s.allow(ctx, cluster); err != nil {
+		return err
+	}
+	return Withdraw(ctx, s.client, live, policy, epoch)
+}
+
+// Withdraw is Store.Withdraw for a cluster that leaves as a whole: nothing holds it back, and a row that is withdrawn
+// already gets policy too.
+func Withdraw(ctx context.Context, c client.Client, live *fleetv1alpha1.MemberWork, policy fleetv1alpha1.LeavePolicy, epoch int64) error {
+	next := live.DeepCopy()
+	next.Spec.Deletion, next.Spec.Grant.Epoch = policy, epoch
+	if next.Spec.Deletion != live.Spec.Deletion || next.Spec.Grant.Epoch != live.Spec.Grant.Epoch {
+		if err := c.Update(ctx, next); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("set deletion %s at epoch %d on row %s/%s: %w", policy, epoch, live.Namespace, live.Name, err)
+		}
+	}
+	if !live.DeletionTimestamp.IsZero() {
 		return nil
 	}
-	err := s.client.Delete(ctx, next, client.Preconditions{UID: &next.UID, ResourceVersion: &next.ResourceVersion})
+	err := c.Delete(ctx, next, client.Preconditions{UID: &next.UID, ResourceVersion: &next.ResourceVersion})
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("delete row %s/%s: %w", live.Namespace, live.Name, err)
 	}

@@ -538,9 +538,9 @@ func TestStatus(t *testing.T) {
 	t.Run("where no cluster is to do anything, the conditions are the answer", func(t *testing.T) {
 		t.Parallel()
 		for name, subset := range map[string]appsv1beta1.Subset{
-			"an unknown cluster":             in("a", "nowhere", ""),
+			"an unknown cluster":              in("a", "nowhere", ""),
 			"a selector that matches nothing": {Name: "a", ClusterSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"x": "y"}}},
-			"no cluster":                     in("a", "", ""),
+			"no cluster":                      in("a", "", ""),
 		} {
 			w := newWorld(3, subset)
 			s := report(w)
