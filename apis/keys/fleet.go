@@ -7,7 +7,8 @@ const (
 	FleetLeave = "fleet.kruise.io/leave"
 
 	// FleetRow is a finalizer on a MemberWork. Written by the hub with the row; taken off when the member has reported
-	// the row as withdrawn, or the cluster has left.
+	// the row as withdrawn, or the cluster has left. Also on the object on the hub while it may have rows; a member stack
+	// beside the hub leaves such an object alone.
 	FleetRow = "fleet.kruise.io/row"
 
 	// FleetRowUID is an annotation on an object that a member applied for a row of the hub. Written and read by the

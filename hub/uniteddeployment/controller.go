@@ -151,7 +151,7 @@ func rowHandler() handler.EventHandler {
 	}
 }
 
-// all brings every object that names clusters, because any of them may be placed by what a cluster says.
+// all brings every object that names or holds clusters, because any of them may be placed by what a cluster says.
 func (r *reconciler) all(ctx context.Context, _ client.Object) []reconcile.Request {
 	list := &appsv1beta1.UnitedDeploymentList{}
 	if err := r.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
@@ -160,7 +160,7 @@ func (r *reconciler) all(ctx context.Context, _ client.Object) []reconcile.Reque
 	}
 	var out []reconcile.Request
 	for i := range list.Items {
-		if united.Federated(&list.Items[i]) {
+		if united.OfHub(&list.Items[i]) {
 			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
 		}
 	}

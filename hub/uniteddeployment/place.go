@@ -50,6 +50,7 @@ const (
 	reasonNameTaken       = "SubsetNameTaken"
 	reasonTooManySubsets  = "TooManySubsets"
 	reasonPaused          = "WithdrawalsPaused"
+	reasonRunsHere        = "RunsInThisCluster"
 	reasonNamespaceBarred = fleetv1alpha1.ReasonNamespaceNotAllowed
 )
 

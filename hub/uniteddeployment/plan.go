@@ -26,6 +26,8 @@ type plan struct {
 	idle bool
 	// hold and release say whether the finalizer is to be set or taken off.
 	hold, release bool
+	// apart says that a member stack in this cluster runs the object, so that the numbers in its status are not the hub's.
+	apart bool
 	// leaving says, where the object is being deleted, what becomes of what it runs; else it is empty.
 	leaving string
 	// parts are all subsets in all clusters, with the grants that the rows are to carry.
@@ -49,6 +51,8 @@ func decide(o *observed) plan {
 		return leave(o)
 	case !united.Federated(o.ud):
 		return unfederated(o)
+	case !held(o.ud) && o.ud.Status.UpdatedRevision != "":
+		return apart()
 	}
 	p := plan{hold: !held(o.ud)}
 	p.parts, p.problems = place(o)
@@ -89,16 +93,27 @@ func leave(o *observed) plan {
 
 // unfederated is an object without clusters: the hub cluster's own member stack runs it, where there is one. One that
 // had clusters before keeps its rows until the user says which clusters they belong to, because taking the names off
-// all subsets is more likely a slip than a wish to delete everything.
+// all subsets is more likely a slip than a wish to delete everything. The member stack here takes an object without our
+// finalizer only.
 func unfederated(o *observed) plan {
 	if o.localMember && len(o.rows) == 0 {
-		return plan{idle: true}
+		return plan{idle: !held(o.ud), release: held(o.ud)}
 	}
 	message := "no subset names a cluster, and this cluster runs no member stack: give each subset cluster or clusterSelector"
 	if len(o.rows) > 0 {
 		message = fmt.Sprintf("no subset names a cluster any more, but %d clusters still run this object: name them again, or delete the object", len(o.rows))
 	}
 	return plan{parts: rest(o), problems: []problem{{reason: reasonNoCluster, message: message}}}
+}
+
+// apart is an object that got a revision before the hub ever held it: a member stack in this cluster runs it. In clusters
+// it would run twice, and what runs here would be nobody's.
+func apart() plan {
+	return plan{apart: true, problems: []problem{{
+		reason: reasonRunsHere,
+		message: "this cluster runs the object itself, so it is not placed in clusters too: take the clusters off its subsets again, " +
+			"or delete it and apply it anew",
+	}}}
 }
 
 // allocate says where the replicas belong. Leftovers get nothing and don't take part.

@@ -322,7 +322,49 @@ func TestDecide(t *testing.T) {
 		w := newWorld(6, in("a", "", ""))
 		require.Equal(t, reasonNoCluster, decide(w.o).problems[0].reason)
 		w.o.localMember = true
+		w.o.ud.Finalizers = nil
 		require.True(t, decide(w.o).idle)
+	})
+	t.Run("what the member stack here runs is not run in clusters too, and is told once", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(6, in("a", "east", ""))
+		w.cluster("east", nil)
+		w.o.localMember = true
+		w.o.ud.Finalizers = nil
+		w.o.ud.Status = appsv1beta1.UnitedDeploymentStatus{
+			ObservedGeneration: 1, Replicas: 6, ReadyReplicas: 6, UpdatedRevision: "web-1", CurrentRevision: "web-1",
+			SubsetStatuses: []appsv1beta1.SubsetStatus{{Name: "a", Replicas: 6}},
+		}
+		w.o.ud.Generation = 2
+		p := decide(w.o)
+		require.False(t, p.hold)
+		require.Empty(t, p.wants)
+		before := *w.o.ud.Status.DeepCopy()
+		s, events := status(w.o, p, result{rows: w.o.rows}, time.Unix(1000, 0))
+		failure := find(s.Conditions, appsv1beta1.SubsetFailure)
+		require.Equal(t, reasonRunsHere, failure.Reason)
+		require.Contains(t, failure.Message, "take the clusters off its subsets again")
+		require.Len(t, events, 1)
+		w.o.ud.Status = s
+		s.Conditions = nil
+		require.Equal(t, before, s, "the numbers are the member stack's")
+		again, events := status(w.o, decide(w.o), result{rows: w.o.rows}, time.Unix(1000, 0))
+		require.Equal(t, w.o.ud.Status, again)
+		require.Empty(t, events)
+	})
+	t.Run("an object that clusters hold is theirs until no row is left, then the member stack's here", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(6, in("a", "east", ""))
+		w.cluster("east", nil)
+		w.o.localMember = true
+		w.settle(t)
+		w.o.ud.Spec.Topology.Subsets[0].Cluster = ""
+		p := decide(w.o)
+		require.False(t, p.idle || p.release)
+		require.Empty(t, p.withdrawals)
+		require.Contains(t, p.problems[0].message, "name them again")
+		w.o.rows = nil
+		require.True(t, decide(w.o).release, "without our finalizer the member stack takes it")
 	})
 }
 

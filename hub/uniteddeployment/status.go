@@ -28,6 +28,10 @@ func plausible(granted int32) int32 { return 2*granted + 100 }
 // status is what the object shall say of itself, and the events that go with it.
 func status(o *observed, p plan, done result, now time.Time) (appsv1beta1.UnitedDeploymentStatus, []event.Event) {
 	s := *o.ud.Status.DeepCopy()
+	if p.apart {
+		conditions(p, done, p.problems, 0, &s, now)
+		return s, eventsFor(o.ud.Status, s)
+	}
 	s.SubsetStatuses = nil
 	s.LabelSelector = metav1.FormatLabelSelector(o.ud.Spec.Selector)
 	s.UnallocatedReplicas = int32(p.allocation.Unallocated) //nolint:gosec // at most spec.replicas
@@ -232,6 +236,9 @@ func conditions(p plan, done result, problems []problem, lagging int, s *appsv1b
 		set(appsv1beta1.SubsetFailure, true, problems[0].reason, describe(problems))
 	default:
 		set(appsv1beta1.SubsetFailure, false, "NoFailure", "")
+	}
+	if p.apart {
+		return
 	}
 	if p.leaving != "" {
 		set(appsv1beta1.SubsetProvisioned, false, reasonDeleting, "")

@@ -52,7 +52,24 @@ func (w *Webhook) ValidateUpdate(ctx context.Context, old, ud *appsv1beta1.Unite
 	if err != nil || apiequality.Semantic.DeepEqual(old.Spec, ud.Spec) {
 		return warnings, err
 	}
+	if faults := w.validateSwitch(old, ud); len(faults) > 0 {
+		return warnings, united.Invalid(ud, faults)
+	}
 	return w.validateClusters(ctx, old, ud)
+}
+
+// validateSwitch refuses to give what the member stack in this cluster runs to clusters, or back: nobody would look after
+// what runs already.
+func (w *Webhook) validateSwitch(old, ud *appsv1beta1.UnitedDeployment) field.ErrorList {
+	if !w.LocalMember || united.Federated(old) == united.Federated(ud) {
+		return nil
+	}
+	why := "this cluster runs the object itself: leave clusters out of all subsets"
+	if united.Federated(old) {
+		why = "clusters of the fleet run the object: leave each subset its cluster or clusterSelector"
+	}
+	return field.ErrorList{field.Forbidden(field.NewPath("spec", "topology", "subsets"),
+		why+", or apply the new form under another name and delete this one when it runs")}
 }
 
 // validateClusters refuses clusters that do not exist and warns of those that take nothing now.

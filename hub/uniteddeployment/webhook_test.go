@@ -115,6 +115,15 @@ func TestWebhookJudgesClusters(t *testing.T) {
 		{name: "without clusters nothing runs the object", ud: over(""), warning: "nothing runs this object: give each subset cluster or clusterSelector"},
 		{name: "taking off all clusters is worth the same warning", old: over("east"), ud: over(""), warning: "no subset names a cluster"},
 		{name: "but where the member stack runs beside the hub, it runs the object", ud: over(""), local: true},
+		{
+			name: "what the member stack beside the hub runs can't be given to clusters", old: over(""), ud: over("east"), local: true,
+			refused: []string{"spec.topology.subsets", "this cluster runs the object itself", "under another name"},
+		},
+		{
+			name: "nor what clusters run to the member stack beside the hub", old: over("east"), ud: over(""), local: true,
+			refused: []string{"spec.topology.subsets", "clusters of the fleet run the object", "under another name"},
+		},
+		{name: "without such a member stack clusters can be named later", old: over(""), ud: over("east")},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -53,8 +53,13 @@ func Slice(ud *appsv1beta1.UnitedDeployment) bool {
 	return ok
 }
 
-// Federated tells whether a subset names a cluster or selects clusters. Such an object is the hub's: a member's
-// controller leaves it alone.
+// OfHub tells whether an object is the hub's, so that a member's controller leaves it alone: it is over clusters, or it
+// was and the hub holds it by its finalizer, because it may run there still.
+func OfHub(ud *appsv1beta1.UnitedDeployment) bool {
+	return Federated(ud) || slices.Contains(ud.Finalizers, keys.FleetRow)
+}
+
+// Federated tells whether a subset names a cluster or selects clusters.
 func Federated(ud *appsv1beta1.UnitedDeployment) bool {
 	return slices.ContainsFunc(ud.Spec.Topology.Subsets, federated)
 }

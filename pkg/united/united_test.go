@@ -130,6 +130,17 @@ func TestFederated(t *testing.T) {
 	require.True(t, Federated(ud), "an empty selector selects all clusters")
 }
 
+func TestOfHub(t *testing.T) {
+	t.Parallel()
+	ud := web()
+	require.False(t, OfHub(ud))
+	ud.Finalizers = []string{"other.example/finalizer", keys.FleetRow}
+	require.True(t, OfHub(ud), "it runs in clusters still, though it names none any more")
+	ud = web()
+	ud.Spec.Topology.Subsets[1].Cluster = "east"
+	require.True(t, OfHub(ud))
+}
+
 func term(key string, values ...string) corev1.NodeSelectorTerm {
 	return corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{
 		{Key: key, Operator: corev1.NodeSelectorOpIn, Values: values},

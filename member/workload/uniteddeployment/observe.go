@@ -43,7 +43,7 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 		}
 		return observed{}, fmt.Errorf("get UnitedDeployment: %w", err)
 	}
-	if ud.DeletionTimestamp != nil || united.Federated(&ud) {
+	if ud.DeletionTimestamp != nil || united.OfHub(&ud) {
 		r.Expect.Forget(ud.UID)
 		return observed{}, expect.ErrGone
 	}
