@@ -51,6 +51,7 @@ const (
 	reasonTooManySubsets  = "TooManySubsets"
 	reasonPaused          = "WithdrawalsPaused"
 	reasonRunsHere        = "RunsInThisCluster"
+	reasonPartition       = "PartitionDiffers"
 	reasonNamespaceBarred = fleetv1alpha1.ReasonNamespaceNotAllowed
 )
 

@@ -254,6 +254,14 @@ func TestDecide(t *testing.T) {
 			require.Equal(t, map[string]int32{"all-" + name: 2}, slice.Spec.UpdateStrategy.ManualUpdate.Partitions)
 		}
 	})
+	t.Run("a slice says each partition, also 0, so that one that somebody sets in a member is put back", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(4, in("a", "east", "3"), in("b", "east", "1"))
+		w.cluster("east", nil)
+		w.o.ud.Spec.UpdateStrategy.ManualUpdate = &appsv1beta1.ManualUpdate{Partitions: map[string]int32{"a": 1}}
+		w.settle(t)
+		require.Equal(t, map[string]int32{"a": 1, "b": 0}, w.o.slices["east"].Spec.UpdateStrategy.ManualUpdate.Partitions)
+	})
 	t.Run("the manifest is the same bytes in every cluster and says nothing of numbers", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(5, in("a", "east", "2"), in("b", "west", "3"))
@@ -613,6 +621,29 @@ func TestStatus(t *testing.T) {
 		require.Equal(t, fleetv1alpha1.ReasonNonsense, s.SubsetStatuses[1].Reason)
 		require.Equal(t, fleetv1alpha1.ReasonNonsense, find(s.Conditions, appsv1beta1.SubsetFailure).Reason)
 		require.Zero(t, w.write(t, decide(w.o)), "no other cluster is touched")
+	})
+	t.Run("a cluster that keeps other pods at the old revision than it was granted is named", func(t *testing.T) {
+		t.Parallel()
+		w := settled(t)
+		w.o.rows["west"].Status.Subsets[0].Partition = 2
+		s := report(w)
+		require.Equal(t, reasonPartition, s.SubsetStatuses[1].Reason)
+		require.Empty(t, s.SubsetStatuses[0].Reason)
+		require.Equal(t, "subset b in west: the cluster keeps 2 pods at the old revision instead of 0: look there who changes the slice",
+			find(s.Conditions, appsv1beta1.SubsetFailure).Message)
+		w.o.rows["west"].Generation++
+		require.Empty(t, report(w).SubsetStatuses[1].Reason, "it may not have heard of the partition yet")
+	})
+	t.Run("a Deployment that is emptied keeps no pods at the old revision, and that is no fault", func(t *testing.T) {
+		t.Parallel()
+		w := settled(t)
+		w.o.ud.Spec.Topology.Subsets = w.o.ud.Spec.Topology.Subsets[:1]
+		w.o.ud.Spec.Topology.Subsets[0].Replicas = nil
+		w.write(t, decide(w.o))
+		w.serve()
+		require.Positive(t, w.o.rows["west"].Spec.Grant.Subsets[0].Partition)
+		w.o.rows["west"].Status.Subsets[0].Partition = 0
+		require.Empty(t, report(w).SubsetStatuses[1].Reason)
 	})
 	t.Run("a blocked row shows its reason on its subset and on the object", func(t *testing.T) {
 		t.Parallel()

@@ -73,13 +73,16 @@ func manifest(ud *appsv1beta1.UnitedDeployment) ([]byte, error) {
 	return raw, nil
 }
 
-// patch is what one cluster gets of ud: its parts, with the grants as absolute numbers.
+// patch is what one cluster gets of ud: its parts, with the grants as absolute numbers. A partition of 0 is said too:
+// what a slice does not say is not put back where somebody in the member sets it.
 func patch(parts []part) ([]byte, error) {
+	partitions := make(map[string]int32, len(parts))
 	p := slicePatch{Spec: slicePatchSpec{
-		Topology:       sliceTopology{Subsets: make([]appsv1beta1.Subset, 0, len(parts))},
-		UpdateStrategy: appsv1beta1.UnitedDeploymentUpdateStrategy{Type: appsv1beta1.ManualUpdateStrategyType},
+		Topology: sliceTopology{Subsets: make([]appsv1beta1.Subset, 0, len(parts))},
+		UpdateStrategy: appsv1beta1.UnitedDeploymentUpdateStrategy{
+			Type: appsv1beta1.ManualUpdateStrategyType, ManualUpdate: &appsv1beta1.ManualUpdate{Partitions: partitions},
+		},
 	}}
-	partitions := map[string]int32{}
 	for _, part := range parts {
 		p.Spec.Replicas += part.grant.Replicas
 		subset := appsv1beta1.Subset{
@@ -90,12 +93,7 @@ func patch(parts []part) ([]byte, error) {
 			Replicas:         new(intstr.FromInt32(part.grant.Replicas)),
 		}
 		p.Spec.Topology.Subsets = append(p.Spec.Topology.Subsets, subset)
-		if part.grant.Partition > 0 {
-			partitions[part.name] = part.grant.Partition
-		}
-	}
-	if len(partitions) > 0 {
-		p.Spec.UpdateStrategy.ManualUpdate = &appsv1beta1.ManualUpdate{Partitions: partitions}
+		partitions[part.name] = part.grant.Partition
 	}
 	raw, err := json.Marshal(p)
 	if err != nil {

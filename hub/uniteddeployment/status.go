@@ -134,6 +134,14 @@ func subsetStatuses(
 		if row := done.rows[part.Cluster]; row != nil && blocked(row) {
 			line.Reason = row.Status.Reason
 		}
+		if applied[part.Cluster] && keepsOthers(part) {
+			line.Reason = reasonPartition
+			*problems = append(*problems, problem{
+				part.Subset, part.Cluster, reasonPartition, fmt.Sprintf(
+					"the cluster keeps %d pods at the old revision instead of %d: look there who changes the slice",
+					part.counts.Partition, part.grant.Partition),
+			})
+		}
 		if nonsense {
 			line.Reason = fleetv1alpha1.ReasonNonsense
 			*problems = append(*problems, problem{
@@ -147,6 +155,13 @@ func subsetStatuses(
 		out = append(out, line)
 	}
 	return out, running
+}
+
+// keepsOthers tells whether a cluster reports another partition than it was granted. Of a subset that is emptied it says
+// nothing: a Deployment can't keep pods at the old revision on its way out.
+func keepsOthers(p part) bool {
+	reported := p.counts.Desired == p.grant.Replicas
+	return reported && !p.leftover && p.counts.Partition != p.grant.Partition
 }
 
 // sum adds up the subsets. Pods of a cluster that does not answer are counted as being there (also as updated), because
