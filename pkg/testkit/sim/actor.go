@@ -19,18 +19,29 @@ func Cluster(nodes int) []Actor {
 	return []Actor{Scheduler{Nodes: nodes}, Kubelet{}, Collector{}}
 }
 
-// Scheduler gives each pod a node, one of Nodes by turns: node-1, node-2 and so on.
+// Scheduler gives each pod a node, one of Nodes by turns: node-1, node-2 and so on. A pod waits for the claims that it
+// mounts.
 type Scheduler struct{ Nodes int }
 
 // Steps implements Actor.
 func (s Scheduler) Steps(w *World) []Step {
 	var out []Step
 	for _, pod := range All[*corev1.Pod](w) {
-		if pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil {
+		if pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil && hasClaims(w, pod) {
 			out = append(out, Step{"", func(context.Context) error { return s.bind(w, pod) }})
 		}
 	}
 	return out
+}
+
+func hasClaims(w *World, pod *corev1.Pod) bool {
+	return !slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
+		if v.PersistentVolumeClaim == nil {
+			return false
+		}
+		c := Find[*corev1.PersistentVolumeClaim](w, types.NamespacedName{Namespace: pod.Namespace, Name: v.PersistentVolumeClaim.ClaimName})
+		return c == nil || c.DeletionTimestamp != nil
+	})
 }
 
 // bind chooses the node with the fewest pods.

@@ -23,7 +23,9 @@ func (s *store) patch(r Request, before client.Object) (client.Object, error) {
 	case types.JSONPatchType:
 		var p jsonpatch.Patch
 		if p, err = jsonpatch.DecodePatch(r.Data); err == nil {
-			raw, err = p.Apply(raw)
+			if raw, err = p.Apply(raw); err != nil {
+				return nil, apierrors.NewGenericServerResponse(422, string(r.Verb), resourceOf(r.Kind), r.Key.Name, err.Error(), 0, true)
+			}
 		}
 	case types.StrategicMergePatchType:
 		if custom(r.Kind) {

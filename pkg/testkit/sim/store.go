@@ -254,7 +254,16 @@ func (s *store) current(r Request, before, is client.Object) error {
 	refuse := func(format string, args ...any) error {
 		return apierrors.NewConflict(resourceOf(r.Kind), r.Key.Name, fmt.Errorf(format, args...))
 	}
-	if uid := is.GetUID(); uid != "" && uid != before.GetUID() {
+	uid := is.GetUID()
+	if r.Verb == Patch && r.Sub == "status" && custom(r.Kind) {
+		uid = "" // the metadata that is sent along is not looked at, but for the version
+	}
+	if uid != "" && uid != before.GetUID() {
+		if r.Verb == Patch { // only of an update is the UID a precondition
+			return apierrors.NewInvalid(r.Kind.GroupKind(), r.Key.Name, field.ErrorList{
+				field.Invalid(field.NewPath("metadata", "uid"), uid, "field is immutable"),
+			})
+		}
 		return refuse("precondition failed: UID in precondition: %s, UID in object meta: %s", uid, before.GetUID())
 	}
 	version := is.GetResourceVersion()
