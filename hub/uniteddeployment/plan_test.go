@@ -265,7 +265,7 @@ func TestDecide(t *testing.T) {
 	t.Run("the manifest is the same bytes in every cluster and says nothing of numbers", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(5, in("a", "east", "2"), in("b", "west", "3"))
-		w.o.ud.Annotations = map[string]string{corev1.LastAppliedConfigAnnotation: "{}", "team": "shop"}
+		w.o.ud.Annotations = map[string]string{"team": "shop"}
 		w.cluster("east", nil)
 		w.cluster("west", nil)
 		p := decide(w.o)
@@ -273,8 +273,33 @@ func TestDecide(t *testing.T) {
 		require.Equal(t, string(p.wants[0].Manifest), string(p.wants[1].Manifest))
 		require.NotContains(t, string(p.wants[0].Manifest), "subsets")
 		require.NotContains(t, string(p.wants[0].Manifest), `"replicas"`)
-		require.NotContains(t, string(p.wants[0].Manifest), "last-applied")
 		require.Contains(t, string(p.wants[0].Manifest), `"team":"shop"`)
+	})
+	t.Run("what tools note down on the object is not sent, so writing it down writes no row", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(5, in("a", "east", ""))
+		w.o.ud.Annotations = map[string]string{"team": "shop", "apps.example/argocd.argoproj.io": "ours"}
+		w.cluster("east", nil)
+		before := string(decide(w.o).wants[0].Manifest)
+		for _, key := range []string{
+			corev1.LastAppliedConfigAnnotation, "argocd.argoproj.io/tracking-id", "argocd.argoproj.io/sync-wave", "meta.helm.sh/release-name",
+			"kustomize.toolkit.fluxcd.io/checksum", "helm.toolkit.fluxcd.io/driftDetection", "config.kubernetes.io/origin",
+			"internal.config.kubernetes.io/path", "config.k8s.io/owning-inventory", "deployment.kubernetes.io/revision",
+			"objectset.rio.cattle.io/applied", "pulumi.com/patchForce", keys.ConversionData, keys.FleetRowUID,
+		} {
+			w.o.ud.Annotations[key] = "noted"
+			require.Equal(t, before, string(decide(w.o).wants[0].Manifest), key)
+		}
+		w.o.ud.Annotations["team"] = "stock"
+		require.NotEqual(t, before, string(decide(w.o).wants[0].Manifest))
+	})
+	t.Run("an object with nothing but such notes has no annotations in its slices", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(5, in("a", "east", ""))
+		w.cluster("east", nil)
+		before := string(decide(w.o).wants[0].Manifest)
+		w.o.ud.Annotations = map[string]string{corev1.LastAppliedConfigAnnotation: "{}"}
+		require.Equal(t, before, string(decide(w.o).wants[0].Manifest))
 	})
 	t.Run("I14: a namespace that is deleted on the hub leaves what runs in the members", func(t *testing.T) {
 		t.Parallel()

@@ -4,9 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
+	"strings"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
@@ -52,11 +53,28 @@ type sliceTopology struct {
 	Subsets []appsv1beta1.Subset `json:"subsets"`
 }
 
+// noted tells whether an annotation is what a tool or this project keeps about the object on the hub. In a slice it would
+// be untrue (the same tool in the member would take the slice for its own), and each time that it changes every member
+// would be written to.
+func noted(key string) bool {
+	prefix, _, _ := strings.Cut(key, "/")
+	switch {
+	case key == keys.ConversionData, key == keys.FleetRowUID:
+		return true
+	case slices.Contains([]string{
+		"kubectl.kubernetes.io", "deployment.kubernetes.io", "meta.helm.sh", "argocd.argoproj.io", "pulumi.com",
+		"config.kubernetes.io", "internal.config.kubernetes.io", "config.k8s.io",
+	}, prefix):
+		return true
+	default:
+		return strings.HasSuffix(prefix, ".toolkit.fluxcd.io") || strings.HasSuffix(prefix, ".cattle.io")
+	}
+}
+
 // manifest is the part of all slices of ud that is the same in every cluster.
 func manifest(ud *appsv1beta1.UnitedDeployment) ([]byte, error) {
 	annotations := maps.Clone(ud.Annotations)
-	delete(annotations, corev1.LastAppliedConfigAnnotation) // in a slice it would say something untrue
-	delete(annotations, keys.ConversionData)
+	maps.DeleteFunc(annotations, func(key, _ string) bool { return noted(key) })
 	raw, err := json.Marshal(sliceManifest{
 		APIVersion: appsv1beta1.GroupVersion.String(),
 		Kind:       sourceKind,
