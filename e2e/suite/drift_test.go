@@ -26,12 +26,17 @@ func TestDriftInAMemberIsPutBackAndReported(t *testing.T) {
 	slice := s.slice(env.East, "web")
 	const note = "example.com/note"
 	slice.Spec.Replicas, slice.Spec.Topology.Subsets[0].Replicas = new(int32(5)), nil
+	slice.Spec.UpdateStrategy.ManualUpdate = &appsv1beta1.ManualUpdate{Partitions: map[string]int32{"east": 1}}
 	slice.Annotations[note] = "mine"
 	require.NoError(t, env.East.Client.Update(t.Context(), slice))
 
 	s.until(func(context.Context) string {
-		if n := *s.slice(env.East, "web").Spec.Replicas; n != 2 {
+		slice := s.slice(env.East, "web")
+		if n := *slice.Spec.Replicas; n != 2 {
 			return fmt.Sprintf("replicas in east are %d", n)
+		}
+		if n := slice.Spec.UpdateStrategy.ManualUpdate.Partitions["east"]; n != 0 {
+			return fmt.Sprintf("the partition in east is %d", n)
 		}
 		return ""
 	})
