@@ -337,6 +337,23 @@ func validateNumbers(ud *appsv1beta1.UnitedDeployment, path *field.Path) field.E
 	return faults
 }
 
+// unreadable are the numbers of replicas that are neither a number nor a percentage.
+func unreadable(ud *appsv1beta1.UnitedDeployment, path *field.Path) field.ErrorList {
+	var faults field.ErrorList
+	for i := range ud.Spec.Topology.Subsets {
+		s, at := &ud.Spec.Topology.Subsets[i], path.Child("subsets").Index(i)
+		readNumber(s.Replicas, 0, at.Child("replicas"), &faults)
+		readNumber(s.MinReplicas, 0, at.Child("minReplicas"), &faults)
+		readNumber(s.MaxReplicas, 0, at.Child("maxReplicas"), &faults)
+	}
+	if p := ud.Spec.Topology.Placement; p != nil && p.Reallocation != nil {
+		at := path.Child("placement", "reallocation")
+		readNumber(p.Reallocation.MaxSurge, 0, at.Child("maxSurge"), &faults)
+		readNumber(p.Reallocation.MaxUnavailable, 0, at.Child("maxUnavailable"), &faults)
+	}
+	return faults
+}
+
 // readNumber resolves a number of replicas; nil is 0. What can't be read becomes a fault.
 func readNumber(v *intstr.IntOrString, total int, path *field.Path, faults *field.ErrorList) int {
 	if v == nil {

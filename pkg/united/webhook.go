@@ -37,18 +37,25 @@ var (
 // Default fills in what a user left out. A StatefulSet's templates are completed by the apiserver when they are new or
 // changed. Those of a slice are left as the hub has sent them: the revision's name is made of their bytes and must be
 // the same in every cluster, of whichever version of Kubernetes.
+//
+// New numbers that can't be read are refused here already: the schema, which is asked next, would show its pattern alone.
 func (w *Webhook) Default(ctx context.Context, ud *appsv1beta1.UnitedDeployment) error {
 	Default(ud)
+	old, err := oldObject(ctx)
+	if err != nil {
+		return err
+	}
+	if old == nil || !apiequality.Semantic.DeepEqual(old.Spec.Topology, ud.Spec.Topology) {
+		if faults := unreadable(ud, field.NewPath("spec", "topology")); len(faults) > 0 {
+			return Invalid(ud, faults)
+		}
+	}
 	s := ud.Spec.Template.StatefulSetTemplate
 	if s == nil || Slice(ud) || w.KeepTemplates {
 		return nil
 	}
 	if len(s.Spec.VolumeClaimTemplates) > 0 {
 		s.Spec.VolumeClaimTemplates = podtemplate.DefaultClaims(s.Spec.VolumeClaimTemplates)
-	}
-	old, err := oldObject(ctx)
-	if err != nil {
-		return err
 	}
 	if old != nil && !templateChanged(old, ud) {
 		return nil
@@ -191,7 +198,7 @@ func templateChanged(old, ud *appsv1beta1.UnitedDeployment) bool {
 		!apiequality.Semantic.DeepEqual(was.Claims, is.Claims)
 }
 
-// oldObject returns the object before an update, nil on a creation or outside of an admission request.
+// oldObject returns the object before an update, with its defaults, nil on a creation or outside of an admission request.
 func oldObject(ctx context.Context) (*appsv1beta1.UnitedDeployment, error) {
 	req, err := admission.RequestFromContext(ctx)
 	if err != nil || len(req.OldObject.Raw) == 0 {
@@ -201,6 +208,7 @@ func oldObject(ctx context.Context) (*appsv1beta1.UnitedDeployment, error) {
 	if err := json.Unmarshal(req.OldObject.Raw, &old); err != nil {
 		return nil, fmt.Errorf("read old object: %w", err)
 	}
+	Default(&old) // It may be older than a default.
 	return &old, nil
 }
 

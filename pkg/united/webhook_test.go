@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -20,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/apis/pods"
 )
 
 // hook is a webhook whose apiserver completes a template by its restart policy, finds fault with an image, a zone and a
@@ -120,6 +122,46 @@ func TestWebhookDefaultsTemplates(t *testing.T) {
 			if tt.done {
 				require.NotNil(t, member.Claims[0].Spec.VolumeMode)
 			}
+		})
+	}
+}
+
+// The schema refuses these too, between the two webhooks, but with nothing but a pattern to say for itself.
+func TestWebhookSaysWhatANumberIsBeforeTheSchemaRefusesIt(t *testing.T) {
+	t.Parallel()
+	const way = `must be a number, 0 or more, or a whole percentage from "0%" to "100%"`
+	tests := []struct {
+		name   string
+		change func(*object, *intstr.IntOrString)
+		field  string
+	}{
+		{"replicas", func(ud *object, n *intstr.IntOrString) { ud.Spec.Topology.Subsets[1].Replicas = n }, "spec.topology.subsets[1].replicas"},
+		{"minReplicas", func(ud *object, n *intstr.IntOrString) { ud.Spec.Topology.Subsets[0].MinReplicas = n }, "spec.topology.subsets[0].minReplicas"},
+		{"maxReplicas", func(ud *object, n *intstr.IntOrString) { ud.Spec.Topology.Subsets[0].MaxReplicas = n }, "spec.topology.subsets[0].maxReplicas"},
+		{"maxSurge", func(ud *object, n *intstr.IntOrString) {
+			ud.Spec.Topology.Placement = &pods.Placement{Reallocation: &pods.Reallocation{MaxSurge: n}}
+		}, "spec.topology.placement.reallocation.maxSurge"},
+		{"maxUnavailable", func(ud *object, n *intstr.IntOrString) {
+			ud.Spec.Topology.Placement = &pods.Placement{Reallocation: &pods.Reallocation{MaxUnavailable: n}}
+		}, "spec.topology.placement.reallocation.maxUnavailable"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w, _ := hook(t)
+			for _, n := range []intstr.IntOrString{intstr.FromString("101%"), intstr.FromString("half"), intstr.FromInt32(-1)} {
+				ud := web()
+				tt.change(ud, &n)
+				err := w.Default(request(t, nil), ud)
+				require.True(t, apierrors.IsInvalid(err), "%s: %v", n.String(), err)
+				require.ErrorContains(t, err, tt.field)
+				require.ErrorContains(t, err, way)
+				require.Error(t, w.Default(request(t, web()), ud), "nor may an update say so")
+				require.NoError(t, w.Default(request(t, ud), ud), "what was stored before a rule does not stand in the way of other changes")
+			}
+			ud, n := web(), intstr.FromString("100%")
+			tt.change(ud, &n)
+			require.NoError(t, w.Default(request(t, nil), ud))
 		})
 	}
 }

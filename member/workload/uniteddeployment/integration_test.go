@@ -409,6 +409,12 @@ func testWebhook(t *testing.T, g *ground) {
 			},
 			"spec.topology.subsets: Invalid value: 9: subsets ask for 9 replicas, more than spec.replicas (4)",
 		},
+		"a percentage that the schema would refuse without a word": {
+			func(ud *object) {
+				ud.Spec.Topology.Subsets = []part{{Name: "a", Replicas: new(intstr.FromString("150%"))}}
+			},
+			`spec.topology.subsets[0].replicas: Invalid value: "150%": must be a number, 0 or more, or a whole percentage from "0%" to "100%"`,
+		},
 		"a term with an operator that there is not": {
 			func(ud *object) {
 				ud.Spec.Topology.Subsets = []part{{Name: "a", NodeSelectorTerm: &corev1.NodeSelectorTerm{
