@@ -174,10 +174,11 @@ func (s *Store) Renew(owner types.UID, live iter.Seq[metav1.Object]) {
 }
 
 // Fresh returns nil when a plan may be made for owner. shown are all its children of all kinds that were written, as far
-// as was read; live reads all of them anew from the apiserver, for when the cache has not shown our writes for too long.
-// The error is a NotYetError, or that of live.
-func (s *Store) Fresh(owner types.UID, shown func() iter.Seq[metav1.Object], live func() error) error {
-	wait := s.Check(owner, shown())
+// as was read; live reads owner and all of them anew from the apiserver, for when the cache has not shown our writes for
+// too long. The error is a NotYetError, ErrGone where live shows that owner is being deleted, or that of live.
+func (s *Store) Fresh(owner metav1.Object, shown func() iter.Seq[metav1.Object], live func() error) error {
+	uid := owner.GetUID()
+	wait := s.Check(uid, shown())
 	switch {
 	case wait.Count == 0:
 		return nil
@@ -187,7 +188,11 @@ func (s *Store) Fresh(owner types.UID, shown func() iter.Seq[metav1.Object], liv
 	if err := live(); err != nil {
 		return err
 	}
-	s.Renew(owner, shown())
+	if owner.GetDeletionTimestamp() != nil {
+		s.Forget(uid)
+		return ErrGone
+	}
+	s.Renew(uid, shown())
 	return nil
 }
 

@@ -176,6 +176,7 @@ func TestFresh(t *testing.T) {
 		// after is how long ago the write was, live what the apiserver says.
 		after time.Duration
 		live  error
+		going bool   // the apiserver shows the owner as being deleted
 		shown string // the version that the cache shows
 		want  error
 		reads int
@@ -184,6 +185,7 @@ func TestFresh(t *testing.T) {
 		{name: "a cache that shows our writes is planned from", shown: "2"},
 		{name: "one that lags is waited for", shown: "1", want: NotYetError{Wait{Count: 1, Example: "web-a", Left: time.Minute}}, left: 1},
 		{name: "one that lags too long is gone past, and goes on being waited for", after: time.Minute, shown: "1", reads: 1, left: 1},
+		{name: "an owner that the cache shows alive may be going", after: time.Minute, going: true, shown: "1", want: ErrGone, reads: 1},
 		{name: "what the apiserver refuses is an error", after: time.Minute, shown: "1", live: boom, want: boom, reads: 1, left: 1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -194,8 +196,12 @@ func TestFresh(t *testing.T) {
 			clock.SetTime(clock.Now().Add(tc.after))
 			reads := 0
 			shown := func() iter.Seq[metav1.Object] { return slices.Values([]metav1.Object{child("web-a", tc.shown)}) }
-			require.Equal(t, tc.want, s.Fresh(owner, shown, func() error {
+			of := &metav1.ObjectMeta{Name: "web", UID: owner}
+			require.Equal(t, tc.want, s.Fresh(of, shown, func() error {
 				reads++
+				if tc.going {
+					of.DeletionTimestamp = new(metav1.Unix(1, 0))
+				}
 				return tc.live
 			}))
 			require.Equal(t, tc.reads, reads)

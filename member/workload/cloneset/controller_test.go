@@ -183,6 +183,31 @@ func TestReconcileWaitsForItsCacheAndThenReadsLive(t *testing.T) {
 	require.Len(t, s.pods(t), 2)
 }
 
+func TestReconcileMakesNothingForASetThatItsCacheShowsAliveAndTheApiserverDoesNot(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, interceptor.Funcs{
+		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error { return nil },
+	}, web(2).Obj())
+	_, err := s.reconcile(t)
+	require.NoError(t, err)
+	require.Len(t, s.pods(t), 2)
+
+	s.Live = interceptor.NewClient(s.api.(client.WithWatch), interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+			require.Empty(t, o.GetName(), "an answer is decoded over what the object holds, so it must hold nothing of the cache")
+			err := c.Get(ctx, key, o, opts...)
+			o.SetDeletionTimestamp(new(metav1.NewTime(now)))
+			return err
+		},
+	})
+	require.NoError(t, s.api.DeleteAllOf(t.Context(), &corev1.Pod{}, client.InNamespace(key.Namespace)))
+	s.clock.SetTime(now.Add(time.Minute))
+	got, err := s.reconcile(t)
+	require.NoError(t, err)
+	require.Zero(t, got)
+	require.Empty(t, s.pods(t))
+}
+
 func TestReconcileCountsACollision(t *testing.T) {
 	t.Parallel()
 	set := web(2).Obj()
