@@ -93,7 +93,8 @@ type Floor[T client.Object] struct {
 func (f Floor[T]) Rule() Rule { return Rule{Name: f.Name, Write: f.judge} }
 
 func (f Floor[T]) judge(w *World, c Change) error {
-	if c.Late || !f.took(w, c) {
+	limit := f.Least(w)
+	if limit <= 0 || c.Late || !f.took(w, c) {
 		return nil
 	}
 	out := map[types.UID]int64{} // in which version it was taken out
@@ -112,7 +113,7 @@ func (f Floor[T]) judge(w *World, c Change) error {
 			known++
 		}
 	}
-	if limit := f.Least(w); seen && known < limit {
+	if seen && known < limit {
 		return fmt.Errorf("%d are left after %s, and %d must be", known, c.Request, limit)
 	}
 	return nil

@@ -92,6 +92,8 @@ type Checker struct {
 	kind     Kind
 	scenario Scenario
 	calm     Result
+	// Every leaves all but each n-th schedule of a sweep out; 0 and 1 leave none out.
+	Every int
 	// Runs is how many schedules were tried.
 	Runs int
 	// Stall is the longest Result.Stall of a run that went well, Staller its schedule.
@@ -162,12 +164,16 @@ func (c *Checker) Sweep(ctx context.Context, seed int64, kinds []FaultKind) []er
 		}
 	}
 	var failed []error
+	count := 0
 	for _, kind := range kinds {
 		n := calm.Writes
 		if kind.ofCalls() {
 			n = calm.Calls
 		}
 		for at := 1; at <= n; at++ {
+			if count++; c.Every > 1 && count%c.Every != 0 {
+				continue
+			}
 			if err := c.Try(ctx, Schedule{Seed: seed, Faults: []Fault{newFault(kind, at, nil)}}); err != nil {
 				failed = append(failed, err)
 				break

@@ -248,20 +248,20 @@ func toyScenario() Scenario {
 	}}
 }
 
-// tryAll sweeps and draws, and returns the first failure.
+// tryAll draws and sweeps, and returns the first failure.
 func tryAll(t *testing.T, k Kind, s Scenario, seeds int64) (*Checker, error) {
 	t.Helper()
 	c, err := NewChecker(t.Context(), k, s)
 	if err != nil {
 		return nil, err
 	}
-	if failed := c.Sweep(t.Context(), 0, AllFaults()); len(failed) > 0 {
-		return c, failed[0]
-	}
 	for seed := range seeds {
 		if err := c.Random(t.Context(), seed+1, AllFaults()); err != nil {
 			return c, err
 		}
+	}
+	if failed := c.Sweep(t.Context(), 0, AllFaults()); len(failed) > 0 {
+		return c, failed[0]
 	}
 	return c, nil
 }
@@ -284,7 +284,7 @@ func TestPlantedBugsAreFound(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := tryAll(t, toyKind(t, tt.bug), toyScenario(), 300)
+			_, err := tryAll(t, toyKind(t, tt.bug), toyScenario(), 100)
 			require.ErrorContains(t, err, tt.says)
 			var failure *Failure
 			require.ErrorAs(t, err, &failure)
@@ -292,4 +292,48 @@ func TestPlantedBugsAreFound(t *testing.T) {
 			t.Log(err)
 		})
 	}
+}
+
+func TestAFailureIsShrunkAndReplayed(t *testing.T) {
+	k := toyKind(t, func(c *toy) { c.lot = true })
+	c, err := NewChecker(t.Context(), k, toyScenario())
+	require.NoError(t, err)
+	noise := []Fault{{Kind: Duplicate, At: 2}, {Kind: Relist, At: 900}, {Kind: Stale, At: 901, Steps: 3}}
+	err = c.Try(t.Context(), Schedule{Seed: 1, Faults: noise})
+	var failure *Failure
+	require.ErrorAs(t, err, &failure)
+	require.Empty(t, failure.Schedule.Faults, "the order of steps alone breaks it")
+
+	sch, err := ParseSchedule(failure.Schedule.String())
+	require.NoError(t, err)
+	again := Run(t.Context(), k, toyScenario(), sch)
+	require.EqualError(t, again.Err, failure.Result.Err.Error())
+	require.Equal(t, failure.Result.Story, again.Story)
+}
+
+func TestSchedulesAreReadAsTheyAreWritten(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"0:", "7:crash-after@5", "42:late-write@3+12,conflict@9,stale@1+25"} {
+		sch, err := ParseSchedule(text)
+		require.NoError(t, err)
+		require.Equal(t, text, sch.String())
+	}
+	for _, text := range []string{"", "x:", "1:nothing@1", "1:stale@1", "1:conflict@1+2", "1:conflict@x", "1:stale@1+x"} {
+		_, err := ParseSchedule(text)
+		require.Error(t, err, text)
+	}
+}
+
+func TestAWorldThatNeverRestsIsFound(t *testing.T) {
+	k := toyKind(t, func(*toy) {})
+	k.Actors = append(k.Actors, restless{})
+	_, err := NewChecker(t.Context(), k, toyScenario())
+	require.ErrorContains(t, err, "did not come to rest")
+}
+
+// restless always has something to do.
+type restless struct{}
+
+func (restless) Steps(*World) []Step {
+	return []Step{{Name: "nothing of note", Do: func(context.Context) error { return nil }}}
 }

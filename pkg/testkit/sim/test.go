@@ -6,11 +6,15 @@ import (
 	"testing"
 )
 
-// ReplayEnv is the environment variable that makes Test replay one schedule instead, as a failure names it: the name of
-// the scenario, a slash, and the schedule.
+// ReplayEnv is the environment variable that says what Test does. Without it, Test tries a tenth of its Plan, which is
+// enough for each change and fast with the race detector on; "all" tries all of it; and the name of a scenario, a slash
+// and a schedule, as a failure prints them, replays that one.
 const ReplayEnv = "FLOTILLA_SIM"
 
-// Plan is how much Test tries.
+// tenth is which part of a Plan is tried each time.
+const tenth = 10
+
+// Plan is how much Test tries, if it is told to try all.
 type Plan struct {
 	// Sweeps is for how many orders of steps each fault is tried at each write: seeds 0, the orderly one, to Sweeps-1.
 	Sweeps int
@@ -31,6 +35,10 @@ func Test(t *testing.T, k Kind, p Plan, scenarios ...Scenario) {
 	if at := strings.LastIndex(text, "/"); at >= 0 {
 		replay, text = text[:at], text[at+1:]
 	}
+	every := tenth
+	if text == "all" {
+		every = 1
+	}
 	for _, s := range scenarios {
 		if replay != "" && replay != s.Name {
 			continue
@@ -44,12 +52,13 @@ func Test(t *testing.T, k Kind, p Plan, scenarios ...Scenario) {
 				again(t, c, text)
 				return
 			}
+			c.Every = every
 			for seed := range int64(p.Sweeps) {
 				for _, err := range c.Sweep(t.Context(), seed, p.Faults) {
 					t.Error(err)
 				}
 			}
-			for seed := range int64(p.Seeds) {
+			for seed := range int64(p.Seeds / every) {
 				if err := c.Random(t.Context(), seed+1, p.Faults); err != nil {
 					t.Error(err)
 					break

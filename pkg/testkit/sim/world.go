@@ -125,6 +125,7 @@ type World struct {
 	rng      *rand.Rand
 	process  *process
 
+	types   map[reflect.Type]schema.GroupVersionKind
 	primary schema.GroupVersionKind
 	owned   map[schema.GroupVersionKind]bool
 	mapped  map[schema.GroupVersionKind]func(client.Object) []reconcile.Request
@@ -151,8 +152,8 @@ func newWorld(k Kind, s Scenario, sch Schedule) (*World, error) {
 	w := &World{
 		kind: k, scenario: s, schedule: sch, clock: clocktesting.NewFakePassiveClock(begin()),
 		rng:     rand.New(rand.NewSource(sch.Seed)), //nolint:gosec // The seed is what makes a run happen again.
-		settled: map[types.UID]string{},
-		owned:   map[schema.GroupVersionKind]bool{}, mapped: map[schema.GroupVersionKind]func(client.Object) []reconcile.Request{},
+		settled: map[types.UID]string{}, types: map[reflect.Type]schema.GroupVersionKind{},
+		owned: map[schema.GroupVersionKind]bool{}, mapped: map[schema.GroupVersionKind]func(client.Object) []reconcile.Request{},
 	}
 	utilrand.Seed(sch.Seed)
 	w.store = newStore(k.Scheme, w.clock, rand.New(rand.NewSource(sch.Seed))) //nolint:gosec // As above.
@@ -289,9 +290,14 @@ func (w *World) touch(r Request) {
 
 // kindOf is the kind of objects of type T, which the scheme must know.
 func kindOf[T client.Object](w *World) schema.GroupVersionKind {
-	kind, err := apiutil.GVKForObject(reflect.New(reflect.TypeFor[T]().Elem()).Interface().(client.Object), w.store.scheme)
-	if err != nil {
-		w.broken = errors.Join(w.broken, err)
+	t := reflect.TypeFor[T]()
+	kind, known := w.types[t]
+	if !known {
+		var err error
+		if kind, err = apiutil.GVKForObject(reflect.New(t.Elem()).Interface().(client.Object), w.store.scheme); err != nil {
+			w.broken = errors.Join(w.broken, err)
+		}
+		w.types[t] = kind
 	}
 	return kind
 }
