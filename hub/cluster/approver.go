@@ -63,8 +63,13 @@ func (a *approver) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	cluster, yes := ours(csr)
-	if !yes || decided(csr) {
+	if decided(csr) {
 		return ctrl.Result{}, nil
+	}
+	if !yes {
+		if taken, err := a.taken(ctx, csr); err != nil || !taken {
+			return ctrl.Result{}, err
+		}
 	}
 	if wait := a.wait(csr.Spec.Username); wait > 0 {
 		ctrl.LoggerFrom(ctx).V(1).Info("Delayed certificate request", "name", csr.Name, "reason", "RateLimited", "after", wait)
@@ -84,6 +89,19 @@ func (a *approver) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 		}
 	}
 	return ctrl.Result{}, a.answer(ctx, csr, k.cluster, v)
+}
+
+// taken tells whether a request that is not ours has the name of a member's.
+func (a *approver) taken(ctx context.Context, csr *certificatesv1.CertificateSigningRequest) (bool, error) {
+	cluster := namesake(csr)
+	if cluster == "" {
+		return false, nil
+	}
+	err := a.reader.Get(ctx, client.ObjectKey{Name: cluster}, &fleetv1alpha1.MemberCluster{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return false, fmt.Errorf("get member cluster %s: %w", cluster, err)
+	}
+	return err == nil, nil
 }
 
 func decided(csr *certificatesv1.CertificateSigningRequest) bool {

@@ -1,15 +1,29 @@
 package cluster
 
 import (
+	"context"
+	"crypto/x509/pkix"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/time/rate"
+	certificatesv1 "k8s.io/api/certificates/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/pkg/event"
 )
+
+// silent sends no events.
+type silent struct{}
+
+func (silent) Record(runtime.Object, event.Event) {}
 
 func TestRequestersWaitForTheirTurn(t *testing.T) {
 	t.Parallel()
@@ -51,4 +65,50 @@ func TestHolderIsAnotherClusterOfThatUID(t *testing.T) {
 	require.Equal(t, "east", holder(all, "west", "uid"))
 	require.Empty(t, holder(all, "east", "uid"), "itself is no other")
 	require.Empty(t, holder(all, "west", "another"))
+}
+
+func TestRequestsOfOthersAreLeftAlone(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name   string
+		change func(*ask)
+		denied bool
+	}{
+		{"one whose name only begins like ours", func(a *ask) { a.csr.Name = "fleet-dashboard" }, false},
+		{"one of another signer under a member's name", func(a *ask) { a.csr.Spec.SignerName = "example.com/signer" }, false},
+		{"but not one that takes the name of a member's request", func(*ask) {}, true},
+		{"nor bytes that are no request under that name", func(a *ask) {
+			a.wrap = func([]byte) []byte { return []byte("x") }
+		}, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			a := proper(t)
+			a.template.Subject = pkix.Name{CommonName: "bob", Organization: []string{"developers"}}
+			c.change(a)
+			csr := a.build(t)
+			scheme := runtime.NewScheme()
+			require.NoError(t, clientgoscheme.AddToScheme(scheme))
+			require.NoError(t, fleetv1alpha1.AddToScheme(scheme))
+			var answer []certificatesv1.CertificateSigningRequestCondition
+			api := fake.NewClientBuilder().WithScheme(scheme).WithObjects(csr, a.mc).WithInterceptorFuncs(interceptor.Funcs{
+				SubResourceUpdate: func(_ context.Context, _ client.Client, _ string, o client.Object, _ ...client.SubResourceUpdateOption) error {
+					answer = o.(*certificatesv1.CertificateSigningRequest).Status.Conditions
+					return nil
+				},
+			}).Build()
+			judging := &approver{
+				client: api, reader: api, clock: clocktesting.NewFakePassiveClock(noon), events: silent{}, meters: newMeters(),
+				bucket: map[string]*rate.Limiter{},
+			}
+			_, err := judging.Reconcile(t.Context(), request(csr.Name))
+			require.NoError(t, err)
+			if !c.denied {
+				require.Empty(t, answer)
+				return
+			}
+			require.Len(t, answer, 1)
+			require.Equal(t, certificatesv1.CertificateDenied, answer[0].Type)
+		})
+	}
 }

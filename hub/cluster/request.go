@@ -56,7 +56,7 @@ const (
 const (
 	// defaultCertTTL is the default of pull.certTTLSeconds; shortestCertTTL the least that Kubernetes signs.
 	defaultCertTTL, shortestCertTTL = int32(86400), int32(600)
-	// requestPrefix and reservedPrefix mark requests that are ours to judge, by name and by subject.
+	// requestPrefix begins the names of members' requests; reservedPrefix in a subject marks a request that is ours to judge.
 	requestPrefix, reservedPrefix = "fleet-", "kruise:"
 
 	userPrefix   = "kruise:member:"
@@ -87,15 +87,14 @@ type known struct {
 }
 
 // ours tells whether a request is for us to judge, and which cluster it is about as far as that can be told ("" if it
-// can't). Requests of other signers, and those that use none of our names in any spelling, are somebody else's.
+// can't). Requests of other signers, and those whose subject uses none of our names in any spelling, are somebody else's.
 func ours(csr *certificatesv1.CertificateSigningRequest) (cluster string, yes bool) {
 	if csr.Spec.SignerName != certificatesv1.KubeAPIServerClientSignerName {
 		return "", false
 	}
-	yes = strings.HasPrefix(csr.Name, requestPrefix)
 	request, err := parse(csr.Spec.Request)
 	if err != nil {
-		return "", yes
+		return "", false
 	}
 	for _, n := range slices.Concat([]string{request.Subject.CommonName}, request.Subject.Organization) {
 		// Folding maps look-alikes such as the Kelvin sign onto letters, so that no spelling slips past us.
@@ -108,6 +107,16 @@ func ours(csr *certificatesv1.CertificateSigningRequest) (cluster string, yes bo
 		return "", yes
 	}
 	return name, yes
+}
+
+// namesake returns the cluster whose member names its request as this one is named, or "". If there is such a cluster, the
+// request stands in its member's way, whatever its subject is.
+func namesake(csr *certificatesv1.CertificateSigningRequest) string {
+	cluster, found := strings.CutPrefix(csr.Name, requestPrefix)
+	if !found || csr.Spec.SignerName != certificatesv1.KubeAPIServerClientSignerName {
+		return ""
+	}
+	return cluster
 }
 
 func firstRunes(s string, n int) string {
