@@ -60,6 +60,7 @@ func TestRules(t *testing.T) {
 		{name: "a name of 41 characters", base: pull, change: `{metadata: {name: ` + strings.Repeat("a", 41) + `}}`, want: "at most 40 characters"},
 		{name: "a name with a dot", base: pull, change: `{metadata: {name: east.example}}`, want: "the name of a member cluster is a DNS label"},
 		{name: "the hub's own name", base: pull, change: `{metadata: {name: system}}`, want: "the name system is taken"},
+		{name: "the name of the hub's own cluster", base: pull, change: `{metadata: {name: local}}`, want: "the name local is reserved"},
 		{name: "the claim", base: membership},
 		{name: "a second claim", base: membership, change: `{metadata: {name: other}}`, want: "there is one Membership in a cluster, named default"},
 		{name: "a row by reference", base: row},

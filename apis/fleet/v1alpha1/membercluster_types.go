@@ -332,6 +332,7 @@ type RowCounts struct {
 // +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 40",message="the name of a member cluster has at most 40 characters, because namespaces and subset names are made of it"
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="the name of a member cluster is a DNS label: lower case letters, digits and '-'"
 // +kubebuilder:validation:XValidation:rule="self.metadata.name != 'system'",message="the name system is taken: fleet-system is the hub's own namespace"
+// +kubebuilder:validation:XValidation:rule="self.metadata.name != 'local'",message="the name local is reserved for the hub's own cluster: choose another name for a member"
 type MemberCluster struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
