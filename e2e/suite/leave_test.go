@@ -189,6 +189,7 @@ func TestI12PushMemberThatWasAwayObeysItsTombstone(t *testing.T) {
 			require.NoError(t, env.Hub.Manager.Stop(t.Context()))
 			require.NoError(t, env.Hub.Manager.Start(t.Context()))
 			require.NoError(t, env.West.Lab.StartComponent(t.Context(), lab.APIServer))
+			require.NoError(t, env.West.Manager.Start(t.Context())) // It may have given up its leadership meanwhile.
 			s.released(env.West)
 			s.until(func(ctx context.Context) string {
 				if err := env.Hub.Client.Get(ctx, key, stone); !apierrors.IsNotFound(err) {
