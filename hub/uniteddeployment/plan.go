@@ -51,7 +51,7 @@ func decide(o *observed) plan {
 		return leave(o)
 	case !united.Federated(o.ud):
 		return unfederated(o)
-	case !held(o.ud) && o.ud.Status.UpdatedRevision != "":
+	case !held(o.ud) && len(o.rows) == 0 && slices.ContainsFunc(o.ud.Status.SubsetStatuses, local):
 		return apart()
 	}
 	p := plan{hold: !held(o.ud)}
@@ -106,8 +106,11 @@ func unfederated(o *observed) plan {
 	return plan{parts: rest(o), problems: []problem{{reason: reasonNoCluster, message: message}}}
 }
 
-// apart is an object that got a revision before the hub ever held it: a member stack in this cluster runs it. In clusters
-// it would run twice, and what runs here would be nobody's.
+// local tells whether a subset's status is a member stack's: the hub's names a cluster.
+func local(s appsv1beta1.SubsetStatus) bool { return s.Cluster == "" }
+
+// apart is an object that a member stack in this cluster has reported on: it runs here. In clusters it would run twice,
+// and what runs here would be nobody's.
 func apart() plan {
 	return plan{apart: true, problems: []problem{{
 		reason: reasonRunsHere,

@@ -385,6 +385,23 @@ func TestDecide(t *testing.T) {
 		require.Equal(t, w.o.ud.Status, again)
 		require.Empty(t, events)
 	})
+	t.Run("an object that lost our finalizer, by kubectl replace for example, gets it again and goes on", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(6, in("a", "east", ""))
+		w.cluster("east", nil)
+		w.o.localMember = true
+		w.settle(t)
+		w.o.ud.Status, _ = status(w.o, decide(w.o), result{rows: w.o.rows}, time.Unix(1000, 0))
+		require.NotEmpty(t, w.o.ud.Status.UpdatedRevision)
+		w.o.ud.Finalizers = nil
+		p := decide(w.o)
+		require.True(t, p.hold)
+		require.Len(t, p.wants, 1)
+		w.o.rows = nil
+		p = decide(w.o)
+		require.True(t, p.hold, "nor does it run here because no cluster runs it")
+		require.Len(t, p.wants, 1)
+	})
 	t.Run("an object that clusters hold is theirs until no row is left, then the member stack's here", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(6, in("a", "east", ""))
