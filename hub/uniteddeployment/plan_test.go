@@ -547,7 +547,9 @@ func TestStatusWhileDeleting(t *testing.T) {
 	t.Run("an object without replicas names its clusters too", func(t *testing.T) {
 		t.Parallel()
 		w := deleting(t, 0)
+		w.o.ud.Generation++
 		s, _ := look(w)
+		require.Equal(t, int64(1), s.ObservedGeneration)
 		require.Contains(t, placed(s).Message, "2 clusters still hold it")
 		w.o.rows = nil
 		s, _ = look(w)
@@ -617,6 +619,21 @@ func TestStatus(t *testing.T) {
 		require.Equal(t, int64(2), s.SubsetStatuses[0].ObservedGeneration)
 		require.Zero(t, s.SubsetStatuses[1].ObservedGeneration)
 		require.True(t, s.SubsetStatuses[1].Stale)
+	})
+	t.Run("I28: a row that was emptied holds no generation while the brake holds its withdrawal", func(t *testing.T) {
+		t.Parallel()
+		w := settled(t)
+		w.o.ud.Generation, w.o.ud.Status.ObservedGeneration = 2, 1
+		w.o.ud.Spec.Topology.Subsets = []appsv1beta1.Subset{in("a", "east", "")}
+		for len(decide(w.o).withdrawals) == 0 {
+			require.Positive(t, w.write(t, decide(w.o)))
+			require.Equal(t, int64(1), report(w).ObservedGeneration, "it is not empty yet")
+			w.serve()
+		}
+		held := result{rows: w.o.rows, problems: []problem{{cluster: "west", reason: reasonPaused, message: "paused"}}}
+		s, _ := status(w.o, decide(w.o), held, now)
+		require.Equal(t, int64(2), s.ObservedGeneration)
+		require.Equal(t, reasonPaused, find(s.Conditions, appsv1beta1.SubsetFailure).Reason)
 	})
 	t.Run("I28: a row that a plan does not write, though its cluster answers, is not of this generation", func(t *testing.T) {
 		t.Parallel()

@@ -13,6 +13,7 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/hub/allot"
 	"github.com/flotilla-io/flotilla/pkg/condition"
 	"github.com/flotilla-io/flotilla/pkg/event"
@@ -65,11 +66,15 @@ func status(o *observed, p plan, done result, now time.Time) (appsv1beta1.United
 }
 
 // applied are the clusters that hold a row or shall have one: true for those whose row is as the plan wants it and
-// acknowledged. A row that nothing is wanted of, because it goes or may not be written, has not this generation.
+// acknowledged. A row that was emptied and is to go has nothing more to apply; one that may not be written has not this
+// generation.
 func applied(p plan, done result) map[string]bool {
 	out := make(map[string]bool, len(done.rows))
 	for cluster := range done.rows {
 		out[cluster] = false
+	}
+	for _, w := range p.withdrawals {
+		out[w.row.Labels[keys.FleetCluster]] = p.leaving == "" && acked(w.row)
 	}
 	for _, want := range p.wants {
 		row := done.rows[want.Cluster]
