@@ -313,14 +313,21 @@ func withClaims(name string, set *testkit.CloneSetBuilder) sim.Scenario {
 		edit("scale to 2", whole(3, "app:2"), scale(2)))
 }
 
-// onlyOfItsOwn: with reuse, the set deletes no claim but those of pods that it deleted itself.
+// onlyOfItsOwn: with reuse, the set deletes no claim but those of pods that it deletes itself.
 func onlyOfItsOwn(w *sim.World, c sim.Change) error {
 	claim, ok := c.Before.(*corev1.PersistentVolumeClaim)
-	if !ok || c.Verb != sim.Delete || slices.ContainsFunc(w.Changes(), func(was sim.Change) bool {
-		pod, ok := was.Before.(*corev1.Pod)
-		return ok && was.ByController() && was.Verb == sim.Delete && instanceID(pod) == instanceID(claim)
-	}) {
+	if !ok || c.Verb != sim.Delete {
 		return nil
+	}
+	for _, pod := range sim.All[*corev1.Pod](w) {
+		if active(w, pod) && instanceID(pod) == instanceID(claim) {
+			return nil // if it stays, another rule is broken
+		}
+	}
+	for _, was := range w.Changes() {
+		if pod, ok := was.Before.(*corev1.Pod); ok && was.ByController() && was.Verb == sim.Delete && instanceID(pod) == instanceID(claim) {
+			return nil
+		}
 	}
 	return fmt.Errorf("%s, and its pod was lost", c.Request)
 }

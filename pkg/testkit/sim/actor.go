@@ -10,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -85,7 +84,7 @@ func (w *World) erase(by string, o client.Object, grace *int64) error {
 	}
 	_, err = w.apply(by, Request{
 		Verb: Delete, Kind: kind, Key: client.ObjectKeyFromObject(o), Grace: grace,
-		Preconditions: &metav1.Preconditions{UID: ptr.To(o.GetUID())},
+		Preconditions: &metav1.Preconditions{UID: new(o.GetUID())},
 	}, false)
 	return err
 }

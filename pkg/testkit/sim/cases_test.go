@@ -23,189 +23,197 @@ import (
 // integration test, on a real one. A case gets a name of its own for its objects.
 func sharedCases() []sharedCase {
 	return []sharedCase{
-		{"a new object has UID, version and generation, and no status", func(t *testing.T, c client.Client, name string) {
-			pod := podOf(name)
+		{"a new object has UID, version and generation, and no status", func(o on) {
+			pod := podOf(o.name)
 			pod.Status.Message = "from the creator"
-			require.NoError(t, c.Create(t.Context(), pod))
-			require.NotEmpty(t, pod.UID)
-			require.NotEmpty(t, pod.ResourceVersion)
-			require.Equal(t, int64(1), pod.Generation)
-			require.Equal(t, corev1.PodPending, pod.Status.Phase)
-			require.Empty(t, pod.Status.Message)
+			require.NoError(o, o.c.Create(o.Context(), pod))
+			require.NotEmpty(o, pod.UID)
+			require.NotEmpty(o, pod.ResourceVersion)
+			require.Equal(o, int64(1), pod.Generation)
+			require.Equal(o, corev1.PodPending, pod.Status.Phase)
+			require.Empty(o, pod.Status.Message)
 		}},
-		{"a name is taken once", func(t *testing.T, c client.Client, name string) {
-			require.NoError(t, c.Create(t.Context(), podOf(name)))
-			require.True(t, apierrors.IsAlreadyExists(c.Create(t.Context(), podOf(name))))
+		{"a o.name is taken once", func(o on) {
+			require.NoError(o, o.c.Create(o.Context(), podOf(o.name)))
+			require.True(o, apierrors.IsAlreadyExists(o.c.Create(o.Context(), podOf(o.name))))
 		}},
-		{"a name is drawn where only its beginning is given", func(t *testing.T, c client.Client, name string) {
+		{"a o.name is drawn where only its beginning is given", func(o on) {
 			pod := podOf("")
-			pod.GenerateName = name + "-"
-			require.NoError(t, c.Create(t.Context(), pod))
-			require.Regexp(t, "^"+name+"-[a-z0-9]{5}$", pod.Name)
+			pod.GenerateName = o.name + "-"
+			require.NoError(o, o.c.Create(o.Context(), pod))
+			require.Regexp(o, "^"+o.name+"-[a-z0-9]{5}$", pod.Name)
 		}},
-		{"a creation has no version", func(t *testing.T, c client.Client, name string) {
-			pod := podOf(name)
+		{"a creation has no version", func(o on) {
+			pod := podOf(o.name)
 			pod.ResourceVersion = "1"
-			require.Error(t, c.Create(t.Context(), pod))
-			require.True(t, apierrors.IsNotFound(c.Get(t.Context(), client.ObjectKeyFromObject(pod), pod)))
+			require.Error(o, o.c.Create(o.Context(), pod))
+			require.True(o, apierrors.IsNotFound(o.c.Get(o.Context(), client.ObjectKeyFromObject(pod), pod)))
 		}},
-		{"a dry run leaves nothing", func(t *testing.T, c client.Client, name string) {
-			pod := podOf(name)
-			require.NoError(t, c.Create(t.Context(), pod, client.DryRunAll))
-			require.True(t, apierrors.IsNotFound(c.Get(t.Context(), client.ObjectKeyFromObject(pod), pod)))
+		{"a dry run leaves nothing", func(o on) {
+			pod := podOf(o.name)
+			require.NoError(o, o.c.Create(o.Context(), pod, client.DryRunAll))
+			require.True(o, apierrors.IsNotFound(o.c.Get(o.Context(), client.ObjectKeyFromObject(pod), pod)))
 		}},
-		{"an update of an old version is a conflict", func(t *testing.T, c client.Client, name string) {
-			pod := made(t, c, podOf(name))
+		{"an update of an old version is a conflict", func(o on) {
+			pod := made(o.T, o.c, podOf(o.name))
 			old := pod.DeepCopy()
 			pod.Labels = map[string]string{"a": "1"}
-			require.NoError(t, c.Update(t.Context(), pod))
-			require.True(t, apierrors.IsConflict(c.Update(t.Context(), old)))
+			require.NoError(o, o.c.Update(o.Context(), pod))
+			require.True(o, apierrors.IsConflict(o.c.Update(o.Context(), old)))
 		}},
-		{"a patch that names a version or a UID is for these only", func(t *testing.T, c client.Client, name string) {
-			pod := made(t, c, podOf(name))
-			require.True(t, apierrors.IsConflict(patch(t, c, pod, types.MergePatchType, `{"metadata":{"resourceVersion":"1","labels":{"a":"1"}}}`)))
-			require.True(t, apierrors.IsInvalid(patch(t, c, pod, types.MergePatchType, `{"metadata":{"uid":"another","labels":{"a":"1"}}}`)))
+		{"a patch that names a version or a UID is for these only", func(o on) {
+			pod := made(o.T, o.c, podOf(o.name))
+			require.True(o, apierrors.IsConflict(patch(o.T, o.c, pod, types.MergePatchType, `{"metadata":{"resourceVersion":"1","labels":{"a":"1"}}}`)))
+			require.True(o, apierrors.IsInvalid(patch(o.T, o.c, pod, types.MergePatchType, `{"metadata":{"uid":"another","labels":{"a":"1"}}}`)))
 			other := pod.DeepCopy()
 			other.UID = "another"
-			require.True(t, apierrors.IsConflict(c.Update(t.Context(), other)), "an update is refused by another name")
-			require.NoError(t, patch(t, c, pod, types.MergePatchType,
+			require.True(o, apierrors.IsConflict(o.c.Update(o.Context(), other)), "an update is refused by another name")
+			require.NoError(o, patch(o.T, o.c, pod, types.MergePatchType,
 				fmt.Sprintf(`{"metadata":{"uid":%q,"resourceVersion":%q,"labels":{"a":"1"}}}`, pod.UID, pod.ResourceVersion)))
 		}},
-		{"a write without a change keeps the version", func(t *testing.T, c client.Client, name string) {
-			pod := made(t, c, podOf(name))
+		{"a write without a change keeps the version", func(o on) {
+			pod := made(o.T, o.c, podOf(o.name))
 			version := pod.ResourceVersion
-			require.NoError(t, patch(t, c, pod, types.StrategicMergePatchType, `{"spec":{"containers":[{"name":"app","image":"app:1"}]}}`))
-			require.Equal(t, version, pod.ResourceVersion)
+			require.NoError(o, patch(o.T, o.c, pod, types.StrategicMergePatchType, `{"spec":{"containers":[{"name":"app","image":"app:1"}]}}`))
+			require.Equal(o, version, pod.ResourceVersion)
 		}},
-		{"of a pod's spec only images change, and the generation counts them", func(t *testing.T, c client.Client, name string) {
-			pod := made(t, c, podOf(name))
-			require.NoError(t, patch(t, c, pod, types.MergePatchType, `{"metadata":{"labels":{"a":"1"}}}`))
-			require.Equal(t, int64(1), pod.Generation)
-			require.NoError(t, patch(t, c, pod, types.StrategicMergePatchType, `{"spec":{"containers":[{"name":"app","image":"app:2"}]}}`))
-			require.Equal(t, int64(2), pod.Generation)
-			require.True(t, apierrors.IsInvalid(patch(t, c, pod, types.MergePatchType, `{"spec":{"hostname":"another"}}`)))
+		{"of a pod's spec only images change, and the generation counts them", func(o on) {
+			pod := made(o.T, o.c, podOf(o.name))
+			require.NoError(o, patch(o.T, o.c, pod, types.MergePatchType, `{"metadata":{"labels":{"a":"1"}}}`))
+			require.Equal(o, int64(1), pod.Generation)
+			require.NoError(o, patch(o.T, o.c, pod, types.StrategicMergePatchType, `{"spec":{"containers":[{"name":"app","image":"app:2"}]}}`))
+			require.Equal(o, int64(2), pod.Generation)
+			require.True(o, apierrors.IsInvalid(patch(o.T, o.c, pod, types.MergePatchType, `{"spec":{"hostname":"another"}}`)))
 		}},
-		{"the status is written apart, a pod's with its labels", func(t *testing.T, c client.Client, name string) {
-			pod := made(t, c, podOf(name))
-			require.NoError(t, patch(t, c, pod, types.MergePatchType, `{"status":{"message":"main"},"metadata":{"labels":{"a":"1"}}}`))
-			require.Empty(t, pod.Status.Message)
-			require.NoError(t, c.Status().Patch(t.Context(), pod, client.RawPatch(types.StrategicMergePatchType,
+		{"the status is written apart, a pod's with its labels", func(o on) {
+			pod := made(o.T, o.c, podOf(o.name))
+			require.NoError(o, patch(o.T, o.c, pod, types.MergePatchType, `{"status":{"message":"main"},"metadata":{"labels":{"a":"1"}}}`))
+			require.Empty(o, pod.Status.Message)
+			require.NoError(o, o.c.Status().Patch(o.Context(), pod, client.RawPatch(types.StrategicMergePatchType,
 				[]byte(`{"metadata":{"labels":{"b":"2"}},"status":{"message":"status","conditions":[{"type":"A","status":"True"}]}}`))))
-			require.NoError(t, c.Status().Patch(t.Context(), pod, client.RawPatch(types.StrategicMergePatchType,
+			require.NoError(o, o.c.Status().Patch(o.Context(), pod, client.RawPatch(types.StrategicMergePatchType,
 				[]byte(`{"status":{"conditions":[{"type":"B","status":"False"}]}}`))))
-			require.Equal(t, map[string]string{"a": "1", "b": "2"}, pod.Labels)
-			require.Equal(t, "status", pod.Status.Message)
-			require.Len(t, pod.Status.Conditions, 2)
-			require.Equal(t, int64(1), pod.Generation)
+			require.Equal(o, map[string]string{"a": "1", "b": "2"}, pod.Labels)
+			require.Equal(o, "status", pod.Status.Message)
+			require.Len(o, pod.Status.Conditions, 2)
+			require.Equal(o, int64(1), pod.Generation)
 		}},
-		{"resources of a pod change by resize only", func(t *testing.T, c client.Client, name string) {
-			pod := podOf(name)
+		{"resources of a pod change by resize only", func(o on) {
+			pod := podOf(o.name)
 			pod.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}
-			made(t, c, pod)
+			made(o.T, o.c, pod)
 			more := `{"spec":{"containers":[{"name":"app","resources":{"requests":{"cpu":"2"}}}]}}`
-			require.True(t, apierrors.IsInvalid(patch(t, c, pod, types.StrategicMergePatchType, more)))
-			require.NoError(t, c.SubResource("resize").Patch(t.Context(), pod, client.RawPatch(types.StrategicMergePatchType, []byte(more))))
-			require.Equal(t, int64(2), pod.Spec.Containers[0].Resources.Requests.Cpu().Value())
-			require.Equal(t, int64(2), pod.Generation)
+			require.True(o, apierrors.IsInvalid(patch(o.T, o.c, pod, types.StrategicMergePatchType, more)))
+			require.NoError(o, o.c.SubResource("resize").Patch(o.Context(), pod, client.RawPatch(types.StrategicMergePatchType, []byte(more))))
+			require.Equal(o, int64(2), pod.Spec.Containers[0].Resources.Requests.Cpu().Value())
+			require.Equal(o, int64(2), pod.Generation)
 		}},
-		{"a deletion for another UID is a conflict", func(t *testing.T, c client.Client, name string) {
-			pod := made(t, c, podOf(name))
+		{"a deletion for another UID is a conflict", func(o on) {
+			pod := made(o.T, o.c, podOf(o.name))
 			other := types.UID("another")
-			require.True(t, apierrors.IsConflict(c.Delete(t.Context(), pod, client.Preconditions{UID: &other})))
-			require.NoError(t, c.Delete(t.Context(), pod, client.Preconditions{UID: &pod.UID}))
-			require.True(t, apierrors.IsNotFound(c.Delete(t.Context(), pod)))
+			require.True(o, apierrors.IsConflict(o.c.Delete(o.Context(), pod, client.Preconditions{UID: &other})))
+			require.NoError(o, o.c.Delete(o.Context(), pod, client.Preconditions{UID: &pod.UID}))
+			require.True(o, apierrors.IsNotFound(o.c.Delete(o.Context(), pod)))
 		}},
-		{"a pod without a node goes at once", func(t *testing.T, c client.Client, name string) {
-			pod := made(t, c, podOf(name))
-			require.NoError(t, c.Delete(t.Context(), pod))
-			require.True(t, apierrors.IsNotFound(c.Get(t.Context(), client.ObjectKeyFromObject(pod), pod)))
+		{"a pod without a node goes at once", func(o on) {
+			pod := made(o.T, o.c, podOf(o.name))
+			require.NoError(o, o.c.Delete(o.Context(), pod))
+			require.True(o, apierrors.IsNotFound(o.c.Get(o.Context(), client.ObjectKeyFromObject(pod), pod)))
 		}},
-		{"a pod on a node gets its grace period", func(t *testing.T, c client.Client, name string) {
-			pod := podOf(name)
+		{"a pod on a node gets its grace period", func(o on) {
+			pod := podOf(o.name)
 			pod.Spec.NodeName = "no-such-node"
-			made(t, c, pod)
-			require.NoError(t, c.Delete(t.Context(), pod))
-			require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(pod), pod))
-			require.NotNil(t, pod.DeletionTimestamp)
-			require.Equal(t, int64(30), *pod.DeletionGracePeriodSeconds)
-			require.Equal(t, int64(2), pod.Generation)
+			made(o.T, o.c, pod)
+			require.NoError(o, o.c.Delete(o.Context(), pod))
+			require.NoError(o, o.c.Get(o.Context(), client.ObjectKeyFromObject(pod), pod))
+			require.NotNil(o, pod.DeletionTimestamp)
+			require.Equal(o, int64(30), *pod.DeletionGracePeriodSeconds)
+			require.Equal(o, int64(2), pod.Generation)
 			version := pod.ResourceVersion
-			require.NoError(t, c.Delete(t.Context(), pod))
-			require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(pod), pod))
-			require.Equal(t, version, pod.ResourceVersion, "asking again changes nothing")
-			require.NoError(t, c.Delete(t.Context(), pod, client.GracePeriodSeconds(0)))
-			require.True(t, apierrors.IsNotFound(c.Get(t.Context(), client.ObjectKeyFromObject(pod), pod)))
+			require.NoError(o, o.c.Delete(o.Context(), pod))
+			require.NoError(o, o.c.Get(o.Context(), client.ObjectKeyFromObject(pod), pod))
+			require.Equal(o, version, pod.ResourceVersion, "asking again changes nothing")
+			require.NoError(o, o.c.Delete(o.Context(), pod, client.GracePeriodSeconds(0)))
+			require.True(o, apierrors.IsNotFound(o.c.Get(o.Context(), client.ObjectKeyFromObject(pod), pod)))
 		}},
-		{"finalizers hold an object", func(t *testing.T, c client.Client, name string) {
-			pod := podOf(name)
+		{"finalizers hold an object", func(o on) {
+			pod := podOf(o.name)
 			pod.Finalizers = []string{"example.com/wait"}
-			made(t, c, pod)
-			require.NoError(t, c.Delete(t.Context(), pod))
-			require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(pod), pod))
-			require.NotNil(t, pod.DeletionTimestamp)
-			require.NoError(t, patch(t, c, pod, types.MergePatchType, `{"metadata":{"finalizers":null}}`))
-			require.True(t, apierrors.IsNotFound(c.Get(t.Context(), client.ObjectKeyFromObject(pod), pod)))
+			made(o.T, o.c, pod)
+			require.NoError(o, o.c.Delete(o.Context(), pod))
+			require.NoError(o, o.c.Get(o.Context(), client.ObjectKeyFromObject(pod), pod))
+			require.NotNil(o, pod.DeletionTimestamp)
+			require.NoError(o, patch(o.T, o.c, pod, types.MergePatchType, `{"metadata":{"finalizers":null}}`))
+			require.True(o, apierrors.IsNotFound(o.c.Get(o.Context(), client.ObjectKeyFromObject(pod), pod)))
 		}},
-		{"a claim is protected from its beginning", func(t *testing.T, c client.Client, name string) {
+		{"a claim is protected from its beginning", func(o on) {
 			claim := &corev1.PersistentVolumeClaim{
-				ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: name},
+				ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: o.name},
 				Spec: corev1.PersistentVolumeClaimSpec{
 					AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 					Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
 				},
 			}
-			require.NoError(t, c.Create(t.Context(), claim))
-			require.Equal(t, []string{pvcProtection}, claim.Finalizers)
-			require.Zero(t, claim.Generation)
+			require.NoError(o, o.c.Create(o.Context(), claim))
+			require.Equal(o, []string{pvcProtection}, claim.Finalizers)
+			require.Zero(o, claim.Generation)
 		}},
-		{"a custom resource takes no update without a version and no strategic merge", func(t *testing.T, c client.Client, name string) {
-			set := setOf(name)
-			require.NoError(t, c.Create(t.Context(), set))
-			require.Equal(t, int64(1), set.Generation)
+		{"a custom resource takes no update without a version and no strategic merge", func(o on) {
+			set := setOf(o.name)
+			require.NoError(o, o.c.Create(o.Context(), set))
+			require.Equal(o, int64(1), set.Generation)
 			set.Spec.Replicas = new(int32(2))
 			blind := set.DeepCopy()
 			blind.ResourceVersion = ""
-			require.True(t, apierrors.IsInvalid(c.Update(t.Context(), blind)))
-			require.NoError(t, c.Update(t.Context(), set))
-			require.Equal(t, int64(2), set.Generation)
-			err := c.Patch(t.Context(), set, client.RawPatch(types.StrategicMergePatchType, []byte(`{}`)))
-			require.True(t, apierrors.IsUnsupportedMediaType(err), "%v", err)
+			require.True(o, apierrors.IsInvalid(o.c.Update(o.Context(), blind)))
+			require.NoError(o, o.c.Update(o.Context(), set))
+			require.Equal(o, int64(2), set.Generation)
+			err := o.c.Patch(o.Context(), set, client.RawPatch(types.StrategicMergePatchType, []byte(`{}`)))
+			require.True(o, apierrors.IsUnsupportedMediaType(err), "%v", err)
 		}},
-		{"the status of a custom resource has no labels, and asks for no UID", func(t *testing.T, c client.Client, name string) {
-			set := setOf(name)
-			require.NoError(t, c.Create(t.Context(), set))
-			require.NoError(t, c.Status().Patch(t.Context(), set, client.RawPatch(types.MergePatchType,
+		{"the status of a custom resource has no labels, and asks for no UID", func(o on) {
+			set := setOf(o.name)
+			require.NoError(o, o.c.Create(o.Context(), set))
+			require.NoError(o, o.c.Status().Patch(o.Context(), set, client.RawPatch(types.MergePatchType,
 				[]byte(`{"metadata":{"labels":{"a":"1"}},"spec":{"replicas":9},"status":{"replicas":3,"readyReplicas":0,"availableReplicas":0,`+
 					`"updatedReplicas":0,"updatedReadyReplicas":0}}`))))
-			require.Empty(t, set.Labels)
-			require.Equal(t, int32(1), *set.Spec.Replicas)
-			require.Equal(t, int32(3), set.Status.Replicas)
-			require.Equal(t, int64(1), set.Generation)
-			require.NoError(t, c.Status().Patch(t.Context(), set, client.RawPatch(types.MergePatchType,
+			require.Empty(o, set.Labels)
+			require.Equal(o, int32(1), *set.Spec.Replicas)
+			require.Equal(o, int32(3), set.Status.Replicas)
+			require.Equal(o, int64(1), set.Generation)
+			require.NoError(o, o.c.Status().Patch(o.Context(), set, client.RawPatch(types.MergePatchType,
 				[]byte(`{"metadata":{"uid":"another"},"status":{"replicas":4}}`))), "the UID does not matter here")
-			require.Equal(t, int32(4), set.Status.Replicas)
-			require.True(t, apierrors.IsConflict(c.Status().Patch(t.Context(), set, client.RawPatch(types.MergePatchType,
+			require.Equal(o, int32(4), set.Status.Replicas)
+			require.True(o, apierrors.IsConflict(o.c.Status().Patch(o.Context(), set, client.RawPatch(types.MergePatchType,
 				[]byte(`{"metadata":{"resourceVersion":"1"},"status":{"replicas":5}}`)))))
 		}},
-		{"only indexed fields are selected by", func(t *testing.T, c client.Client, name string) {
-			made(t, c, podOf(name))
+		{"only indexed fields are selected by", func(o on) {
+			made(o.T, o.c, podOf(o.name))
 			var pods corev1.PodList
-			require.NoError(t, c.List(t.Context(), &pods, client.MatchingFields{"metadata.name": name}))
-			require.Len(t, pods.Items, 1)
-			require.True(t, apierrors.IsBadRequest(c.List(t.Context(), &pods, client.MatchingFields{"spec.hostname": name})))
+			require.NoError(o, o.c.List(o.Context(), &pods, client.MatchingFields{"metadata.name": o.name}))
+			require.Len(o, pods.Items, 1)
+			require.True(o, apierrors.IsBadRequest(o.c.List(o.Context(), &pods, client.MatchingFields{"spec.hostname": o.name})))
 		}},
 	}
 }
 
 type sharedCase struct {
 	name string
-	run  func(t *testing.T, c client.Client, name string)
+	run  func(on)
+}
+
+// on is where a case runs: a test, a client, and a name for its objects.
+type on struct {
+	*testing.T
+
+	c    client.Client
+	name string
 }
 
 func runShared(t *testing.T, c client.Client) {
 	t.Helper()
 	for i, tt := range sharedCases() {
-		t.Run(tt.name, func(t *testing.T) { tt.run(t, c, fmt.Sprintf("case-%d", i)) })
+		t.Run(tt.name, func(t *testing.T) { tt.run(on{t, c, fmt.Sprintf("case-%d", i)}) })
 	}
 }
 

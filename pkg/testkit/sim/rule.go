@@ -34,10 +34,10 @@ func DeletesByUID() Rule {
 func OwnOnly[T client.Object](mine func(*World, T) bool) Rule {
 	return Rule{Name: "others' objects are left alone", Write: func(w *World, c Change) error {
 		before, ok := c.Before.(T)
-		if !ok || c.Verb == Create || c.Err != nil || mine(w, before) {
-			return nil
+		if ok && c.Verb != Create && c.Err == nil && !mine(w, before) {
+			return fmt.Errorf("%s belongs to %s", c.Request, ownerOf(before))
 		}
-		return fmt.Errorf("%s belongs to %s", c.Request, ownerOf(before))
+		return nil
 	}}
 }
 

@@ -58,15 +58,15 @@ func Run(ctx context.Context, k Kind, s Scenario, sch Schedule) Result {
 	return r
 }
 
-// Failure is a run that went wrong.
-type Failure struct {
+// RunError is a run that went wrong.
+type RunError struct {
 	Scenario string
 	Schedule Schedule
 	Result   Result
 }
 
 // Error tells the story of the failure: what went wrong, how to see it again, and what happened last.
-func (f *Failure) Error() string {
+func (f *RunError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %v\nreplay: %s='%s/%s'\n", f.Scenario, f.Result.Err, ReplayEnv, f.Scenario, f.Schedule)
 	tail := func(title string, lines []string, n int) {
@@ -79,7 +79,7 @@ func (f *Failure) Error() string {
 }
 
 // Unwrap returns what went wrong.
-func (f *Failure) Unwrap() error { return f.Result.Err }
+func (f *RunError) Unwrap() error { return f.Result.Err }
 
 // ErrOtherEnd says that a run came to rest in another state than the undisturbed one.
 var ErrOtherEnd = errors.New("the end is another one than without faults")
@@ -101,7 +101,7 @@ type Checker struct {
 	Staller Schedule
 }
 
-// NewChecker plays the scenario without faults, twice. The error is a *Failure if that goes wrong.
+// NewChecker plays the scenario without faults, twice. The error is a *RunError if that goes wrong.
 func NewChecker(ctx context.Context, k Kind, s Scenario) (*Checker, error) {
 	c := &Checker{kind: k, scenario: s, calm: Run(ctx, k, s, Schedule{})}
 	again := Run(ctx, k, s, Schedule{})
@@ -110,7 +110,7 @@ func NewChecker(ctx context.Context, k Kind, s Scenario) (*Checker, error) {
 	}
 	c.Runs = 2
 	if c.calm.Err != nil {
-		return nil, &Failure{Scenario: s.Name, Result: c.calm}
+		return nil, &RunError{Scenario: s.Name, Result: c.calm}
 	}
 	return c, nil
 }
@@ -136,13 +136,13 @@ func (c *Checker) Try(ctx context.Context, sch Schedule) error {
 	if r.Err == nil {
 		return nil
 	}
-	for i := len(sch.Faults) - 1; i >= 0; i-- {
+	for i := range slices.Backward(sch.Faults) {
 		less := sch.without(i)
 		if got := c.try(ctx, less); got.Err != nil {
 			sch, r = less, got
 		}
 	}
-	return &Failure{Scenario: c.scenario.Name, Schedule: sch, Result: r}
+	return &RunError{Scenario: c.scenario.Name, Schedule: sch, Result: r}
 }
 
 func (c *Checker) try(ctx context.Context, sch Schedule) Result {

@@ -286,7 +286,7 @@ func TestPlantedBugsAreFound(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := tryAll(t, toyKind(t, tt.bug), toyScenario(), 100)
 			require.ErrorContains(t, err, tt.says)
-			var failure *Failure
+			var failure *RunError
 			require.ErrorAs(t, err, &failure)
 			require.Contains(t, err.Error(), "replay: FLOTILLA_SIM='toy/"+failure.Schedule.String()+"'")
 			t.Log(err)
@@ -300,7 +300,7 @@ func TestAFailureIsShrunkAndReplayed(t *testing.T) {
 	require.NoError(t, err)
 	noise := []Fault{{Kind: Duplicate, At: 2}, {Kind: Relist, At: 900}, {Kind: Stale, At: 901, Steps: 3}}
 	err = c.Try(t.Context(), Schedule{Seed: 1, Faults: noise})
-	var failure *Failure
+	var failure *RunError
 	require.ErrorAs(t, err, &failure)
 	require.Empty(t, failure.Schedule.Faults, "the order of steps alone breaks it")
 

@@ -72,7 +72,7 @@ func (r Request) String() string {
 	return fmt.Sprintf("%s %s %s", r.Verb, what, r.Key.Name)
 }
 
-// event is a change of one object as watches see it: old is nil for a new object, is is nil for one that is gone.
+// event is a change of one object as watches see it: a new object has no old, one that is gone only that.
 type event struct {
 	kind    schema.GroupVersionKind
 	old, is client.Object

@@ -50,7 +50,7 @@ type Kind struct {
 	For  client.Object
 	Owns []client.Object
 	Maps map[client.Object]func(client.Object) []reconcile.Request
-	// Admit refuses writes, as a webhook does; nil lets all pass. is is nil for a deletion.
+	// Admit refuses writes, as a webhook does; nil lets all pass. A deletion has no object that is to be stored.
 	Admit func(r Request, old, is client.Object) error
 	// Actors live beside the controller; Cluster returns the usual ones.
 	Actors []Actor
@@ -528,7 +528,7 @@ func (w *World) passes() []Step {
 }
 
 func (w *World) acts() []Step {
-	var out []Step
+	out := make([]Step, 0, len(w.kind.Actors))
 	for _, a := range w.kind.Actors {
 		out = append(out, a.Steps(w)...)
 	}
