@@ -319,9 +319,9 @@ func onlyOfItsOwn(w *sim.World, c sim.Change) error {
 	if !ok || c.Verb != sim.Delete {
 		return nil
 	}
-	for _, pod := range sim.All[*corev1.Pod](w) {
+	for _, pod := range sim.Cached[*corev1.Pod](w) {
 		if active(w, pod) && instanceID(pod) == instanceID(claim) {
-			return nil // if it stays, another rule is broken
+			return nil // that it was lost is not known yet; and if it stays, another rule is broken
 		}
 	}
 	for _, was := range w.Changes() {
