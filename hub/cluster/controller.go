@@ -113,7 +113,7 @@ func CacheByObject() map[client.Object]cache.ByObject {
 // The markers stand apart from the function, or controller-gen does not see them.
 //
 // +kubebuilder:rbac:groups=fleet.kruise.io,resources=memberclusters,verbs=get;list;watch;patch
-// +kubebuilder:rbac:groups=fleet.kruise.io,resources=memberclusters/status,verbs=get;patch;update
+// +kubebuilder:rbac:groups=fleet.kruise.io,resources=memberclusters/status,verbs=patch
 // +kubebuilder:rbac:groups=fleet.kruise.io,resources=memberworks,verbs=get;list;watch;update;patch;delete
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch;create;delete
 // +kubebuilder:rbac:groups="",resources=serviceaccounts,verbs=get;list;watch;create;patch;delete
@@ -123,14 +123,17 @@ func CacheByObject() map[client.Object]cache.ByObject {
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=roles,namespace=fleet-system,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups="",resources=configmaps,namespace=fleet-system,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups="",resources=secrets,namespace=flotilla-system,verbs=get;list;watch
-// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch;update
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 // +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
+//
+// Nobody may give rights that he has not: these are in the roles of members.
+//
+// +kubebuilder:rbac:groups=fleet.kruise.io,resources=memberclusters/status,verbs=get;update
 //
 // The agents of push members run with the hub's own rights: they report on rows, read contents and renew Leases.
 //
-// +kubebuilder:rbac:groups=fleet.kruise.io,resources=memberworks/status,verbs=get;patch;update
+// +kubebuilder:rbac:groups=fleet.kruise.io,resources=memberworks/status,verbs=patch
 // +kubebuilder:rbac:groups=fleet.kruise.io,resources=workcontents,verbs=get
-// +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,verbs=update
 
 // Setup starts the controller of MemberClusters, the approver, the listener and the pusher in mgr, and the webhooks.
 func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {

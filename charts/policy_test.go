@@ -1,0 +1,106 @@
+//go:build integration
+
+package charts_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/flotilla-io/flotilla/pkg/testkit/lab"
+)
+
+// TestIntegrationHubIsConfined gives the hub's account all rights, so that only the policy is in its way.
+func TestIntegrationHubIsConfined(t *testing.T) {
+	t.Parallel()
+	cfg, err := lab.StartT(t, lab.Config{}).REST()
+	require.NoError(t, err)
+	admin, err := client.New(cfg, client.Options{})
+	require.NoError(t, err)
+	as := rest.CopyConfig(cfg)
+	as.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:" + namespace + ":flotilla-hub", Groups: []string{"system:authenticated"}}
+	hub, err := client.New(as, client.Options{})
+	require.NoError(t, err)
+
+	meta := func(namespace, name string) metav1.ObjectMeta {
+		o := metav1.ObjectMeta{Namespace: namespace, Name: name}
+		if namespace == "" {
+			o.Labels = map[string]string{"fleet.kruise.io/cluster": "east"}
+		}
+		return o
+	}
+	east := &corev1.Namespace{ObjectMeta: meta("", "fleet-east")}
+	alike := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "fleet-of-ships"}}
+	reader := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "view"}
+	for _, o := range []client.Object{
+		east, alike, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}},
+		&rbacv1.ClusterRoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: "hub-may-all"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+			Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: as.Impersonate.UserName}},
+		},
+		&corev1.ServiceAccount{ObjectMeta: meta("fleet-east", "old")},
+	} {
+		require.NoError(t, admin.Create(t.Context(), o))
+	}
+	out := render(t, "hub", "--set=crds.managed=false")
+	for _, p := range decode[admissionv1.ValidatingAdmissionPolicy](t, out, "ValidatingAdmissionPolicy") {
+		require.NoError(t, admin.Create(t.Context(), &p))
+	}
+	for _, b := range decode[admissionv1.ValidatingAdmissionPolicyBinding](t, out, "ValidatingAdmissionPolicyBinding") {
+		require.NoError(t, admin.Create(t.Context(), &b))
+	}
+	refused := func(err error) bool { return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) }
+	require.NotContains(t, render(t, "hub", "--set=crds.managed=false", "--set=admissionPolicy.enabled=false"), "ValidatingAdmissionPolicy")
+	dry := func(c client.Client, verb string, o client.Object) error {
+		if o = o.DeepCopyObject().(client.Object); verb == "delete" {
+			return c.Delete(t.Context(), o, client.DryRunAll)
+		}
+		return c.Create(t.Context(), o, client.DryRunAll)
+	}
+	require.Eventually(t, func() bool {
+		return refused(dry(hub, "create", &corev1.ServiceAccount{ObjectMeta: meta("default", "probe")}))
+	}, 30*time.Second, 100*time.Millisecond, "the policy comes into force")
+
+	for _, tc := range []struct {
+		name, verb string
+		object     client.Object
+		want       string // what the refusal says; empty: allowed
+	}{
+		{"a member's namespace is made", "create", &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "fleet-west", Labels: map[string]string{"fleet.kruise.io/cluster": "west"}}}, ""},
+		{"and deleted", "delete", east, ""},
+		{"another namespace is not deleted", "delete", &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, "namespaces of member clusters alone"},
+		{"nor one that is only named alike", "delete", alike, "namespaces of member clusters alone"},
+		{"nor made", "create", &corev1.Namespace{ObjectMeta: meta("", "shop")}, "namespaces of member clusters alone"},
+		{"an account of a member is made", "create", &corev1.ServiceAccount{ObjectMeta: meta("fleet-east", "new")}, ""},
+		{"and deleted", "delete", &corev1.ServiceAccount{ObjectMeta: meta("fleet-east", "old")}, ""},
+		{"an account elsewhere is not deleted", "delete", &corev1.ServiceAccount{ObjectMeta: meta("default", "default")}, "in namespaces fleet-* alone"},
+		{"a member's Lease is made", "create", &coordinationv1.Lease{ObjectMeta: meta("fleet-east", "member")}, ""},
+		{"the manager's Lease too", "create", &coordinationv1.Lease{ObjectMeta: meta(namespace, "flotilla-hub")}, ""},
+		{"a Lease of others is not", "create", &coordinationv1.Lease{ObjectMeta: meta("kube-system", "scheduler")}, "in namespaces fleet-* alone"},
+		{"a member's rights are given in its namespace", "create", &rbacv1.RoleBinding{ObjectMeta: meta("fleet-east", "rows"), RoleRef: reader}, ""},
+		{"and nowhere else", "create", &rbacv1.RoleBinding{ObjectMeta: meta("default", "rows"), RoleRef: reader}, "in namespaces fleet-* alone"},
+		{"a member's role is made", "create", &rbacv1.ClusterRole{ObjectMeta: meta("", "flotilla:member:east")}, ""},
+		{"another role is not deleted", "delete", &rbacv1.ClusterRole{ObjectMeta: meta("", "view")}, "roles named flotilla:* alone"},
+		{"nor another binding", "delete", &rbacv1.ClusterRoleBinding{ObjectMeta: meta("", "hub-may-all")}, "roles named flotilla:* alone"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			require.NoError(t, dry(admin, tc.verb, tc.object), "others are not held to it")
+			err := dry(hub, tc.verb, tc.object)
+			if tc.want == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorContains(t, err, tc.want)
+		})
+	}
+}
