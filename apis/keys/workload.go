@@ -56,4 +56,8 @@ const (
 	// what it says, and drops the part whose visible counterpart was edited meanwhile. Nothing else may copy or
 	// interpret it. Form: JSON, see package apis/apps/v1alpha1.
 	ConversionData = "apps.kruise.io/conversion-data"
+
+	// DeleteProtection is a label on an object, in OpenKruise: it must not be deleted. Written by users; read to warn them
+	// that it does not hold here. Form: "Always" or "Cascading"; anything counts.
+	DeleteProtection = "policy.kruise.io/delete-protection"
 )

@@ -47,7 +47,7 @@ func Register[T client.Object](mgr ctrl.Manager, r Registration[T]) error {
 		err = errors.Join(err, handle(server, MutatePath(gvk), admission.WithDefaulter(mgr.GetScheme(), r.Defaulter)))
 	}
 	if r.Validator != nil {
-		err = errors.Join(err, handle(server, ValidatePath(gvk), admission.WithValidator(mgr.GetScheme(), r.Validator)))
+		err = errors.Join(err, handle(server, ValidatePath(gvk), admission.WithValidator(mgr.GetScheme(), unprotected[T]{r.Validator})))
 	}
 	if r.Converter != nil {
 		err = errors.Join(err, convert(mgr, gvk.GroupKind(), r.Converter))

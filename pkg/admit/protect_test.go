@@ -1,0 +1,47 @@
+package admit
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/flotilla-io/flotilla/apis/keys"
+)
+
+func TestWhoBelievesInADeleteProtectionIsWarned(t *testing.T) {
+	t.Parallel()
+	bare := &corev1.ConfigMap{}
+	always, cascading := &corev1.ConfigMap{}, &corev1.ConfigMap{}
+	always.Labels = map[string]string{keys.DeleteProtection: "Always"}
+	cascading.Labels = map[string]string{keys.DeleteProtection: "Cascading"}
+	for _, tc := range []struct {
+		name    string
+		old, is *corev1.ConfigMap // old nil: it is made
+		warned  string
+	}{
+		{"an object that is made without it", nil, bare, ""},
+		{"an object that is made with it", nil, always, "Always is not served yet and protects nothing"},
+		{"one that gets it", bare, always, "Always is not served yet and protects nothing"},
+		{"one that gets another value", always, cascading, "Cascading is not served yet and protects nothing"},
+		{"one that has it already", always, always, ""},
+		{"one that loses it", always, bare, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			u := unprotected[*corev1.ConfigMap]{kind{}}
+			warnings, err := u.ValidateCreate(t.Context(), tc.is)
+			if tc.old != nil {
+				warnings, err = u.ValidateUpdate(t.Context(), tc.old, tc.is)
+			}
+			require.NoError(t, err)
+			require.Equal(t, "consider a Secret", warnings[0], "the kind's own warnings stay")
+			if tc.warned == "" {
+				require.Len(t, warnings, 1)
+				return
+			}
+			require.Len(t, warnings, 2)
+			require.Contains(t, warnings[1], tc.warned)
+		})
+	}
+}
