@@ -139,10 +139,3 @@ func version(o client.Object) int64 {
 	}
 	return n
 }
-
-// ByHand are the changes that the controller made to an object, without those that were refused.
-func (w *World) ByHand(uid types.UID) []Change {
-	return slices.DeleteFunc(slices.Clone(w.changes), func(c Change) bool {
-		return c.By != controller || c.After == nil || c.After.GetUID() != uid
-	})
-}

@@ -359,7 +359,7 @@ func (w *World) run(ctx context.Context) error {
 			w.tell("%s", s.Name)
 		}
 		if err := s.Do(ctx); err != nil {
-			return fmt.Errorf("%s: %w", s.Name, err)
+			return fmt.Errorf("step %d %s: %w", w.step, s.Name, err)
 		}
 		if err := w.judge(); err != nil {
 			return err
