@@ -20,7 +20,7 @@ var ErrTaken = errors.New("name is taken by an object of another owner")
 // Client is what a Writer needs of a client.
 type Client interface {
 	client.Writer
-	client.StatusClient
+	client.SubResourceClientConstructor
 }
 
 // Writer writes pods and claims. It may be used concurrently.
@@ -47,8 +47,9 @@ type Patch struct {
 	Object client.Object
 	Type   types.PatchType
 	Data   []byte
-	// Status sends the patch to the status subresource. Of a pod, that may carry labels and annotations as well.
-	Status bool
+	// Subresource is where the patch is sent to, "status" or "resize"; empty for the object itself. The status of a pod
+	// takes labels and annotations as well.
+	Subresource string
 }
 
 // Result says what came of a class of writes.
@@ -120,10 +121,10 @@ func (w *Writer) Patch(ctx context.Context, owner types.UID, patches []Patch) Re
 		p := patches[i]
 		o := p.Object.DeepCopyObject().(client.Object)
 		var err error
-		if p.Status {
-			err = w.Client.Status().Patch(ctx, o, client.RawPatch(p.Type, p.Data))
-		} else {
+		if p.Subresource == "" {
 			err = w.Client.Patch(ctx, o, client.RawPatch(p.Type, p.Data))
+		} else {
+			err = w.Client.SubResource(p.Subresource).Patch(ctx, o, client.RawPatch(p.Type, p.Data))
 		}
 		switch {
 		case apierrors.IsConflict(err), apierrors.IsNotFound(err):

@@ -191,16 +191,17 @@ func TestPatch(t *testing.T) {
 	resource := schema.GroupResource{Resource: "pods"}
 	tests := []struct {
 		name    string
-		status  bool
+		sub     string
 		answer  error
 		want    Result
 		wantErr string
 	}{
-		{"a patch is expected in the cache", false, nil, Result{Done: []string{"p00"}}, ""},
-		{"a patch of the status goes to the subresource", true, nil, Result{Done: []string{"p00"}}, ""},
-		{"a conflict is left to the next pass", true, apierrors.NewConflict(resource, "p00", errors.New("changed")), Result{Skipped: 1}, ""},
-		{"a pod that is gone is left to the next pass", false, apierrors.NewNotFound(resource, "p00"), Result{Skipped: 1}, ""},
-		{"a refusal is an error that names the pod", false, errors.New("no"), Result{}, "patch p00: no"},
+		{"a patch is expected in the cache", "", nil, Result{Done: []string{"p00"}}, ""},
+		{"a patch of the status goes to the subresource", "status", nil, Result{Done: []string{"p00"}}, ""},
+		{"a patch of resources goes to the subresource", "resize", nil, Result{Done: []string{"p00"}}, ""},
+		{"a conflict is left to the next pass", "status", apierrors.NewConflict(resource, "p00", errors.New("changed")), Result{Skipped: 1}, ""},
+		{"a pod that is gone is left to the next pass", "", apierrors.NewNotFound(resource, "p00"), Result{Skipped: 1}, ""},
+		{"a refusal is an error that names the pod", "", errors.New("no"), Result{}, "patch p00: no"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -221,13 +222,13 @@ func TestPatch(t *testing.T) {
 			})
 			p := pod("p00")
 			p.ResourceVersion = "6"
-			got := w.Patch(t.Context(), owner, []Patch{{Object: p, Type: types.MergePatchType, Data: []byte(`{}`), Status: tt.status}})
+			got := w.Patch(t.Context(), owner, []Patch{{Object: p, Type: types.MergePatchType, Data: []byte(`{}`), Subresource: tt.sub}})
 			if tt.wantErr != "" {
 				require.EqualError(t, got.Err, tt.wantErr)
 				return
 			}
 			require.Equal(t, tt.want, got)
-			require.Equal(t, tt.status, sub == "status")
+			require.Equal(t, tt.sub, sub)
 			require.Equal(t, "6", p.ResourceVersion, "the cache's object stays as it is")
 			require.Equal(t, len(got.Done), waits(w, p))
 		})

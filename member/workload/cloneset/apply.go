@@ -193,7 +193,7 @@ func (r *Reconciler) patchPods(
 		if err != nil {
 			return podwork.Result{Err: err}
 		}
-		patches = append(patches, podwork.Patch{Object: c.pod, Type: p.Type, Data: p.Data, Status: p.Subresource != ""})
+		patches = append(patches, podwork.Patch{Object: c.pod, Type: p.Type, Data: p.Data, Subresource: p.Subresource})
 	}
 	return r.writer().Patch(ctx, o.set.UID, patches)
 }
