@@ -50,7 +50,7 @@ func main() {
 }
 
 func command() (*cobra.Command, error) {
-	gates, err := feature.New()
+	gates, err := feature.New(feature.TemplateNoDefaults)
 	if err != nil {
 		return nil, err
 	}
@@ -108,6 +108,9 @@ func (f *flags) run(ctx context.Context) error {
 	})
 	if err != nil {
 		return err
+	}
+	for _, note := range f.gates.Notes() {
+		log.Info("Ignored a feature gate", "reason", note)
 	}
 	log.Info("Started "+name, "version", option.Version)
 	return mgr.Start(ctx)

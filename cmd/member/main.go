@@ -15,6 +15,7 @@ import (
 
 	"github.com/flotilla-io/flotilla/member"
 	"github.com/flotilla-io/flotilla/member/agent"
+	"github.com/flotilla-io/flotilla/member/workload/cloneset"
 	"github.com/flotilla-io/flotilla/pkg/feature"
 	"github.com/flotilla-io/flotilla/pkg/option"
 )
@@ -49,7 +50,9 @@ func main() {
 }
 
 func command() (*cobra.Command, error) {
-	gates, err := feature.New()
+	gates, err := feature.New(
+		feature.TemplateNoDefaults, feature.CloneSetShortHash, feature.CloneSetPartitionRollback, feature.PreparingUpdateAsUpdate,
+		feature.InPlaceWorkloadVerticalScaling, feature.InPlaceUpdateEnvFromMetadata, feature.RecreatePodWhenChangeVCTInCloneSet)
 	if err != nil {
 		return nil, err
 	}
@@ -104,6 +107,9 @@ func (f *flags) run(ctx context.Context) error {
 	if err := member.Setup(ctx, mgr, o); err != nil {
 		return err
 	}
+	for _, note := range f.gates.Notes() {
+		log.Info("Ignored a feature gate", "reason", note)
+	}
 	log.Info("Started "+name, "version", option.Version)
 	return mgr.Start(ctx)
 }
@@ -113,6 +119,14 @@ func (f *flags) options() (member.Options, error) {
 	o := member.Options{
 		CloneSetWorkers: *f.workers[cloneSet], UnitedDeploymentWorkers: *f.workers[unitedDeployment],
 		ExpectationTimeout: f.expectations, KeepTemplates: f.gates.Enabled(feature.TemplateNoDefaults),
+		CloneSet: cloneset.Gates{
+			ShortHash:               f.gates.Enabled(feature.CloneSetShortHash),
+			PartitionRollback:       f.gates.Enabled(feature.CloneSetPartitionRollback),
+			PreparingUpdateAsUpdate: f.gates.Enabled(feature.PreparingUpdateAsUpdate),
+			VerticalScaling:         f.gates.Enabled(feature.InPlaceWorkloadVerticalScaling),
+			EnvFromMetadata:         f.gates.Enabled(feature.InPlaceUpdateEnvFromMetadata),
+			RecreateOnClaimChange:   f.gates.Enabled(feature.RecreatePodWhenChangeVCTInCloneSet),
+		},
 		LocalHub: f.localHub, Version: option.Version, Clock: clock.RealClock{},
 	}
 	var err error

@@ -44,6 +44,8 @@ type Options struct {
 	ExpectationTimeout time.Duration
 	// Clock tells the time; nil means the system's.
 	Clock clock.PassiveClock
+	// Gates are the feature gates.
+	Gates Gates
 }
 
 // Reconciler brings CloneSets to what they shall be.
@@ -60,6 +62,8 @@ type Reconciler struct {
 	Events event.Recorder
 	// Parallel is how many requests run at once for one CloneSet; 0 means 16.
 	Parallel int
+	// Gates are the feature gates.
+	Gates Gates
 
 	pace pace
 }
@@ -80,7 +84,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		return err
 	}
 	r := &Reconciler{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: o.Clock, Parallel: o.Parallel,
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: o.Clock, Parallel: o.Parallel, Gates: o.Gates,
 		Expect: expect.New(Kind().Kind, o.Clock, o.ExpectationTimeout),
 		Events: event.New(mgr.GetEventRecorder(component)),
 	}

@@ -31,6 +31,8 @@ type observed struct {
 	claims  []*corev1.PersistentVolumeClaim
 	// nodes are the labels of nodes by name; only there if the pods to be deleted are chosen by topology.
 	nodes map[string]map[string]string
+	// gates are those of the controller.
+	gates Gates
 }
 
 // errGone says that there is nothing to do: the CloneSet is gone, or being deleted and its pods with it.
@@ -71,7 +73,7 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 		r.Expect.Forget(set.UID)
 		return observed{}, errGone
 	}
-	o := observed{set: &set}
+	o := observed{set: &set, gates: r.Gates}
 	if err := o.children(ctx, r.Client, false); err != nil {
 		return observed{}, err
 	}

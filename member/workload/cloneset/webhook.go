@@ -51,6 +51,8 @@ type Webhook struct {
 	Live client.Reader
 	// KeepTemplates leaves pod and claim templates without defaults (gate TemplateNoDefaults). They are validated still.
 	KeepTemplates bool
+	// Gates are those of the controller: what can be updated in place depends on them.
+	Gates Gates
 }
 
 var (
