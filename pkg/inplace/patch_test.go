@@ -18,6 +18,9 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/apis/pods"
+	"github.com/flotilla-io/flotilla/pkg/lifecycle"
+	"github.com/flotilla-io/flotilla/pkg/podpatch"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -63,7 +66,7 @@ func running(fs ...func(*corev1.Pod)) *corev1.Pod {
 
 // apply does what an apiserver does with a patch: the status subresource changes status and metadata, the other one all
 // but the status.
-func apply(t *testing.T, pod *corev1.Pod, p Patch, err error) *corev1.Pod {
+func apply(t *testing.T, pod *corev1.Pod, p podpatch.Patch, err error) *corev1.Pod {
 	t.Helper()
 	require.NoError(t, err)
 	require.Equal(t, types.StrategicMergePatchType, p.Type)
@@ -106,7 +109,7 @@ func TestThreeWrites(t *testing.T) {
 	}
 	pod, now := running(), start
 	var out []byte
-	write := func(title string, p Patch, err error) {
+	write := func(title string, p podpatch.Patch, err error) {
 		pod = apply(t, pod, p, err)
 		out = append(out, "# "+title+": patch of "+cmp.Or(p.Subresource, "pod")+"\n"...)
 		y, err := yaml.JSONToYAML(p.Data)
@@ -133,7 +136,7 @@ func TestThreeWrites(t *testing.T) {
 
 	restart(pod, now)
 	require.Equal(t, Outcome{Done: true}, Progress(pod, now))
-	p, err = Release(pod, now)
+	p, err = Release(pod, lifecycle.Enter(pod, pods.LifecycleNormal, now), now)
 	write("Release", p, err)
 	require.False(t, Closed(pod))
 	require.True(t, Recorded(pod))
@@ -174,10 +177,10 @@ func TestReleaseOfANewPodOpensItsGate(t *testing.T) {
 		p.Status.Conditions = p.Status.Conditions[:1]
 		p.Labels[keys.LifecycleState] = "PreparingNormal"
 	})
-	p, err := Release(pod, start)
+	p, err := Release(pod, lifecycle.Enter(pod, pods.LifecycleNormal, start), start)
 	require.NotContains(t, string(p.Data), "resourceVersion", "nothing was closed, so any version will do")
 	got := apply(t, pod, p, err)
-	require.Equal(t, corev1.ConditionTrue, condition(got, keys.InPlaceUpdateReady).Status)
+	require.Equal(t, corev1.ConditionTrue, podpatch.Find(got, keys.InPlaceUpdateReady).Status)
 	require.Equal(t, "Normal", got.Labels[keys.LifecycleState])
 }
 
@@ -185,7 +188,8 @@ func TestReleaseOfAClosedPodHoldsForTheObservedVersionOnly(t *testing.T) {
 	t.Parallel()
 	pod := running()
 	p, err := Mark(pod, start)
-	p, err = Release(apply(t, pod, p, err), start)
+	pod = apply(t, pod, p, err)
+	p, err = Release(pod, lifecycle.Enter(pod, pods.LifecycleNormal, start), start)
 	require.NoError(t, err)
 	require.Contains(t, string(p.Data), `"resourceVersion":"7"`)
 }
@@ -196,7 +200,7 @@ func TestAPodWithoutTheGateIsUpdatedByItsLifecycle(t *testing.T) {
 	p, err := Edit{Images: map[string]string{"app": "app:2"}}.Write(pod, "web-2", start)
 	pod = apply(t, pod, p, err)
 	require.True(t, Closed(pod))
-	p, err = Release(pod, start)
+	p, err = Release(pod, lifecycle.Enter(pod, pods.LifecycleNormal, start), start)
 	pod = apply(t, pod, p, err)
 	require.False(t, Closed(pod))
 	require.Len(t, pod.Status.Conditions, 1, "no condition comes without the gate")

@@ -17,6 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flotilla-io/flotilla/pkg/inplace"
+	"github.com/flotilla-io/flotilla/pkg/lifecycle"
+	"github.com/flotilla-io/flotilla/pkg/podpatch"
 	"github.com/flotilla-io/flotilla/pkg/podwork"
 	"github.com/flotilla-io/flotilla/pkg/revision"
 	"github.com/flotilla-io/flotilla/pkg/rollout"
@@ -54,10 +56,13 @@ func (r *Reconciler) apply(ctx context.Context, o observed, w work) done {
 	}
 	r.deletePods(ctx, o, w, &d)
 	now := r.Clock.Now()
+	hooks := lifecycle.HooksOf(o.set.Spec.Lifecycle)
 	name := revisionLabel(w.revision.Revision.Name)
-	d.marked = r.patchPods(ctx, o, w.mark, func(c change) (inplace.Patch, error) { return inplace.Mark(c.pod, now) })
-	d.edited = r.patchPods(ctx, o, w.edit, func(c change) (inplace.Patch, error) { return c.edit.Write(c.pod, name, now) })
-	d.released = r.patchPods(ctx, o, w.release, func(c change) (inplace.Patch, error) { return inplace.Release(c.pod, now) })
+	d.marked = r.patchPods(ctx, o, w.mark, func(c change) (podpatch.Patch, error) { return inplace.Mark(c.pod, now) })
+	d.edited = r.patchPods(ctx, o, w.edit, func(c change) (podpatch.Patch, error) { return c.edit.Write(c.pod, name, now) })
+	d.released = r.patchPods(ctx, o, w.release, func(c change) (podpatch.Patch, error) {
+		return inplace.Release(c.pod, hooks.Serve(c.pod, now), now)
+	})
 	d.created = r.createPods(ctx, o, w, now)
 	d.rest = errors.Join(d.rest, r.deleteRest(ctx, o, w), r.truncate(ctx, o, w))
 	log(ctx, w, d)
@@ -185,7 +190,7 @@ func (r *Reconciler) deletePods(ctx context.Context, o observed, w work, d *done
 
 // patchPods writes one of the patches of an update in place to each pod.
 func (r *Reconciler) patchPods(
-	ctx context.Context, o observed, changes []change, patch func(change) (inplace.Patch, error),
+	ctx context.Context, o observed, changes []change, patch func(change) (podpatch.Patch, error),
 ) podwork.Result {
 	patches := make([]podwork.Patch, 0, len(changes))
 	for _, c := range changes {
