@@ -108,6 +108,10 @@ func plan(o observed, now time.Time) work {
 		facts[i] = w.pods[i].Pod
 		at[w.pods[i].Key] = i
 	}
+	if err := prefer(o, w.pods, facts); err != nil {
+		w.fault = err.Error()
+		return w
+	}
 	s := rollout.Next(goal, facts, now)
 	w.holds, w.recheck = s.Holds, s.Recheck
 	changes := func(steps []rollout.Step) []change {
