@@ -235,6 +235,52 @@ func TestPatch(t *testing.T) {
 	}
 }
 
+func TestPatchThen(t *testing.T) {
+	t.Parallel()
+	resource := schema.GroupResource{Resource: "pods"}
+	for _, tt := range []struct {
+		name    string
+		refuse  string
+		answer  error
+		want    Result
+		wantErr string
+		sent    []string
+	}{
+		{"the second follows the first", "", nil, Result{Done: []string{"p00"}}, "", []string{"spec", "resize"}},
+		{"after a conflict nothing follows", "spec", apierrors.NewConflict(resource, "p00", errors.New("changed")), Result{Skipped: 1}, "", []string{"spec"}},
+		{"if the second is refused, the pod is not done", "resize", errors.New("no"), Result{}, "patch p00: no", []string{"spec", "resize"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			var sent []string
+			answer := func(what string) error {
+				if sent = append(sent, what); what == tt.refuse {
+					return tt.answer
+				}
+				return nil
+			}
+			w, _ := writer(interceptor.Funcs{
+				Patch: func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error {
+					return answer("spec")
+				},
+				SubResourcePatch: func(_ context.Context, _ client.Client, name string, _ client.Object, _ client.Patch, _ ...client.SubResourcePatchOption) error {
+					return answer(name)
+				},
+			})
+			got := w.Patch(t.Context(), owner, []Patch{{
+				Object: pod("p00"), Type: types.MergePatchType, Data: []byte(`{}`),
+				Then: &Patch{Type: types.MergePatchType, Data: []byte(`{}`), Subresource: "resize"},
+			}})
+			require.Equal(t, tt.sent, sent)
+			if tt.wantErr != "" {
+				require.EqualError(t, got.Err, tt.wantErr)
+				return
+			}
+			require.Equal(t, tt.want, got)
+		})
+	}
+}
+
 func TestEachKeepsTheOrderAskedFor(t *testing.T) {
 	t.Parallel()
 	w, _ := writer(interceptor.Funcs{})
