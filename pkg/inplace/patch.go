@@ -3,7 +3,6 @@ package inplace
 import (
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -28,6 +27,17 @@ func Closed(pod *corev1.Pod) bool {
 	return c != nil && c.Status == corev1.ConditionFalse || lifecycle.Of(pod) == pods.LifecycleUpdating
 }
 
+// Drained tells since when a pod that is marked, but not written, has had the time that its traffic needs to go elsewhere:
+// grace after its gate was closed. A pod that has no gate closed has no traffic to lose by it: the zero time.
+func Drained(pod *corev1.Pod, grace time.Duration) time.Time {
+	c := podpatch.Find(pod, keys.InPlaceUpdateReady)
+	if grace <= 0 || c == nil || c.Status != corev1.ConditionFalse || Recorded(pod) {
+		return time.Time{}
+	}
+	// The condition tells whole seconds.
+	return c.LastTransitionTime.Add(grace + time.Second)
+}
+
 // Mark is the first write: it takes the pod out of service. The pod should be Gated; of one that is not, only the
 // lifecycle changes.
 func Mark(pod *corev1.Pod, now time.Time) (podpatch.Patch, error) {
@@ -42,35 +52,87 @@ func Mark(pod *corev1.Pod, now time.Time) (podpatch.Patch, error) {
 	return b.Patch(pod, podpatch.Status)
 }
 
-// Write is the second write: images, labels, annotations, the revision and the record, in one request. revision is the
-// name of the ControllerRevision. What a former controller left Pending is written too.
-func (e Edit) Write(pod *corev1.Pod, revision string, now time.Time) (podpatch.Patch, error) {
-	e = pending(pod).after(e)
-	record, err := newRecord(pod, e.Images, revision, now).marshal()
-	if err != nil {
-		return podpatch.Patch{}, fmt.Errorf("pod %s/%s: %w", pod.Namespace, pod.Name, err)
-	}
+// Write is the second write: images, labels, annotations, the revision and the record, in one request, and resources, which
+// the apiserver takes in a request of their own: the patches are to be sent in this order, and a later one only if those
+// before were accepted. If it comes to less, Progress says Next. revision is the name of the ControllerRevision. Of several
+// containers with launch priorities, the first batch is written. What an update before left unwritten is written too.
+func (e Edit) Write(pod *corev1.Pod, revision string, now time.Time) ([]podpatch.Patch, error) {
+	e = restOf(pod, recordOf(pod)).all().after(e).trim(pod)
+	first, later := e.split(&pod.Spec)
 	b := podpatch.New(pod)
 	if !e.Quiet() {
 		b = lifecycle.Enter(pod, pods.LifecycleUpdating, now)
 	}
-	m := b.Metadata
-	maps.Copy(m.Labels, e.Labels)
-	maps.Copy(m.Annotations, e.Annotations)
 	hash := revision[strings.LastIndex(revision, "-")+1:]
-	m.Labels[keys.ControllerRevisionHash], m.Labels[keys.PodTemplateHash] = &revision, &hash
-	m.Annotations[keys.InPlaceUpdateState] = &record
+	b.Metadata.Labels[keys.ControllerRevisionHash], b.Metadata.Labels[keys.PodTemplateHash] = &revision, &hash
+	return first.patches(pod, b, newRecord(pod, revision, first, later, now))
+}
+
+// Continue writes what Progress says is next: a further batch, resources that are not written yet, or an update that
+// another controller left in its grace period. The patches are sent as those of Write.
+func Continue(pod *corev1.Pod, now time.Time) ([]podpatch.Patch, error) {
+	r := recordOf(pod)
+	rest := restOf(pod, r)
+	switch {
+	case !rest.grace.empty():
+		return Edit{}.Write(pod, pod.Labels[keys.ControllerRevisionHash], now)
+	case len(rest.resize) > 0:
+		p, err := resize(pod, rest.resize)
+		return []podpatch.Patch{p}, err
+	}
+	first, later := rest.later.split(&pod.Spec)
+	return first.patches(pod, podpatch.New(pod), r.nextBatch(pod, first, later, now))
+}
+
+// patches are the requests that write one batch.
+func (e Edit) patches(pod *corev1.Pod, b podpatch.Body, r record) ([]podpatch.Patch, error) {
+	raw, err := r.marshal()
+	if err != nil {
+		return nil, fmt.Errorf("pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	maps.Copy(b.Metadata.Labels, e.Labels)
+	maps.Copy(b.Metadata.Annotations, e.Annotations)
+	b.Metadata.Annotations[keys.InPlaceUpdateState] = &raw
 	for _, k := range []string{keys.InPlaceUpdateStateOld, keys.InPlaceUpdateGrace, keys.InPlaceUpdateGraceOld} {
-		m.Annotations[k] = nil
+		b.Metadata.Annotations[k] = nil
 	}
-	if !e.Quiet() {
-		containers := make([]map[string]any, 0, len(e.Images))
-		for _, name := range slices.Sorted(maps.Keys(e.Images)) {
-			containers = append(containers, map[string]any{"name": name, "image": e.Images[name]})
+	b.Spec = each(pod, e.Images, "image")
+	p, err := b.Patch(pod, "")
+	if err != nil || len(e.Resources) == 0 {
+		return []podpatch.Patch{p}, err
+	}
+	q, err := resize(pod, e.Resources)
+	return []podpatch.Patch{p, q}, err
+}
+
+// resize writes resources. The apiserver ignores all else in such a request, and refuses resources in any other, as in
+// kube 1.36.
+func resize(pod *corev1.Pod, resources map[string]corev1.ResourceRequirements) (podpatch.Patch, error) {
+	b := podpatch.New(pod)
+	b.Spec = each(pod, resources, "resources")
+	return b.Patch(pod, "resize")
+}
+
+// each is a spec that sets one field of containers, by name.
+func each[V any](pod *corev1.Pod, values map[string]V, field string) map[string]any {
+	if len(values) == 0 {
+		return nil
+	}
+	out := map[string]any{}
+	for list, containers := range map[string][]corev1.Container{
+		"containers": pod.Spec.Containers, "initContainers": pod.Spec.InitContainers,
+	} {
+		var entries []map[string]any
+		for i := range containers {
+			if v, ok := values[containers[i].Name]; ok {
+				entries = append(entries, map[string]any{"name": containers[i].Name, field: v})
+			}
 		}
-		b.Spec = map[string]any{"containers": containers}
+		if entries != nil {
+			out[list] = entries
+		}
 	}
-	return b.Patch(pod, "")
+	return out
 }
 
 // Release is the last write: it opens the gate and brings the pod into the state that b holds, as Enter and Serve of
@@ -80,6 +142,15 @@ func (e Edit) Write(pod *corev1.Pod, revision string, now time.Time) (podpatch.P
 func Release(pod *corev1.Pod, b podpatch.Body, now time.Time) (podpatch.Patch, error) {
 	if Closed(pod) {
 		b.Observed(pod)
+		if r := recordOf(pod); len(r.NextContainerResources) > 0 {
+			// They are written, and another reader of the record would wait for them.
+			r.NextContainerResources = nil
+			raw, err := r.marshal()
+			if err != nil {
+				return podpatch.Patch{}, fmt.Errorf("pod %s/%s: %w", pod.Namespace, pod.Name, err)
+			}
+			b.Metadata.Annotations[keys.InPlaceUpdateState] = &raw
+		}
 	}
 	if Gated(pod) {
 		b.Set(pod, keys.InPlaceUpdateReady, corev1.ConditionTrue, "", "", now)

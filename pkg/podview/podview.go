@@ -101,10 +101,10 @@ func (f Facts) Pod(old bool) rollout.Pod {
 }
 
 // At tells whether the pod is at a revision, by the hash at the end of the revision's name: labels that hold the hash
-// alone are equal to those with the full name. A pod of which a part of that revision is still to be written is not.
+// alone are equal to those with the full name.
 func At(pod *corev1.Pod, revision string) bool {
 	label := pod.Labels[keys.ControllerRevisionHash]
-	return label != "" && hash(label) == hash(revision) && !inplace.Pending(pod)
+	return label != "" && hash(label) == hash(revision)
 }
 
 func hash(revision string) string { return revision[strings.LastIndex(revision, "-")+1:] }

@@ -213,8 +213,8 @@ func TestAt(t *testing.T) {
 		{"another hash is not", serving(), "web-6f7d", false},
 		{"a pod without the label is at no revision", serving(label(keys.ControllerRevisionHash, "")), "", false},
 		{
-			"a pod that waits for a part of the revision is not at it",
-			serving(annotation(keys.InPlaceUpdateState, `{"nextContainerImages":{"app":"app:2"}}`)), "web-6f7c", false,
+			"a pod that waits for a further batch of the revision is at it",
+			serving(annotation(keys.InPlaceUpdateState, `{"nextContainerImages":{"app":"app:2"}}`)), "web-6f7c", true,
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

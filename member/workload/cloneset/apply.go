@@ -58,11 +58,11 @@ func (r *Reconciler) apply(ctx context.Context, o observed, w work) done {
 	now := r.Clock.Now()
 	hooks := lifecycle.HooksOf(o.set.Spec.Lifecycle)
 	name := revisionLabel(w.revision.Revision.Name)
-	d.marked = r.patchPods(ctx, o, w.mark, func(c change) (podpatch.Patch, error) { return inplace.Mark(c.pod, now) })
-	d.edited = r.patchPods(ctx, o, w.edit, func(c change) (podpatch.Patch, error) { return c.edit.Write(c.pod, name, now) })
-	d.released = r.patchPods(ctx, o, w.release, func(c change) (podpatch.Patch, error) {
+	d.marked = r.patchPods(ctx, o, w.mark, one(func(c change) (podpatch.Patch, error) { return inplace.Mark(c.pod, now) }))
+	d.edited = r.patchPods(ctx, o, w.edit, func(c change) ([]podpatch.Patch, error) { return c.edit.Write(c.pod, name, now) })
+	d.released = r.patchPods(ctx, o, w.release, one(func(c change) (podpatch.Patch, error) {
 		return inplace.Release(c.pod, hooks.Serve(c.pod, now), now)
-	})
+	}))
 	d.created = r.createPods(ctx, o, w, now)
 	d.rest = errors.Join(d.rest, r.deleteRest(ctx, o, w), r.truncate(ctx, o, w))
 	log(ctx, w, d)
@@ -188,19 +188,31 @@ func (r *Reconciler) deletePods(ctx context.Context, o observed, w work, d *done
 	d.claims = errors.Join(d.claims, r.writer().Delete(ctx, o.set.UID, claims).Err)
 }
 
-// patchPods writes one of the patches of an update in place to each pod.
+// patchPods writes to each pod, in one request or in several, one after the other.
 func (r *Reconciler) patchPods(
-	ctx context.Context, o observed, changes []change, patch func(change) (podpatch.Patch, error),
+	ctx context.Context, o observed, changes []change, write func(change) ([]podpatch.Patch, error),
 ) podwork.Result {
 	patches := make([]podwork.Patch, 0, len(changes))
 	for _, c := range changes {
-		p, err := patch(c)
+		all, err := write(c)
 		if err != nil {
 			return podwork.Result{Err: err}
 		}
-		patches = append(patches, podwork.Patch{Object: c.pod, Type: p.Type, Data: p.Data, Subresource: p.Subresource})
+		var first *podwork.Patch
+		for _, p := range slices.Backward(all) {
+			first = &podwork.Patch{Object: c.pod, Type: p.Type, Data: p.Data, Subresource: p.Subresource, Then: first}
+		}
+		patches = append(patches, *first)
 	}
 	return r.writer().Patch(ctx, o.set.UID, patches)
+}
+
+// one is for pods that take a single request.
+func one(write func(change) (podpatch.Patch, error)) func(change) ([]podpatch.Patch, error) {
+	return func(c change) ([]podpatch.Patch, error) {
+		p, err := write(c)
+		return []podpatch.Patch{p}, err
+	}
 }
 
 // createPods makes pods with their claims.

@@ -157,9 +157,11 @@ func (w *work) sortOut(o observed, now time.Time) {
 		if m.Old && f.Active {
 			d := diffs.of(pod)
 			m.edit, m.NoEdit, m.Quiet = d.edit, d.why, d.edit.Quiet()
-			if why, ok := d.edit.Fits(pod); !ok {
+			// No node daemon is known yet.
+			if why, ok := d.edit.Fits(pod, false); !ok {
 				m.NoEdit = why
 			}
+			m.Gated = m.Gated && d.edit.Restarts(pod)
 		}
 		w.pods = append(w.pods, m)
 	}
@@ -256,7 +258,7 @@ func (d *differ) compare(name string) diff {
 	if err != nil {
 		return diff{why: err.Error()}
 	}
-	edit, why, ok := inplace.Diff(template, d.update)
+	edit, why, ok := inplace.Diff(template, d.update, inplace.Options{Env: true})
 	if !ok {
 		return diff{why: why}
 	}

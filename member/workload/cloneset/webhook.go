@@ -304,7 +304,7 @@ func validateInPlaceOnly(old, set *appsv1beta1.CloneSet) field.ErrorList {
 	if set.Spec.UpdateStrategy.Type == appsv1beta1.CloneSetOnDelete || r == nil || r.PodUpdatePolicy != appsv1beta1.PodInPlaceOnly {
 		return nil
 	}
-	if _, why, ok := inplace.Diff(&old.Spec.Template, &set.Spec.Template); !ok {
+	if _, why, ok := inplace.Diff(&old.Spec.Template, &set.Spec.Template, inplace.Options{Env: true}); !ok {
 		return field.ErrorList{field.Forbidden(field.NewPath("spec", "template"), fmt.Sprintf(
 			"podUpdatePolicy InPlaceOnly can't make this change (%s): use InPlaceIfPossible or ReCreate for it", why))}
 	}
