@@ -136,9 +136,11 @@ func restart(p *corev1.Pod, at time.Time) {
 		st := status(p, c.Name)
 		if c.Image != st.Image {
 			st.Image, st.ImageID, st.ContainerID = c.Image, c.Image+"@sha256:aa", st.ContainerID+"-1"
-			st.State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(at)}}
+			st.State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(at.Truncate(time.Second))}}
 		}
-		st.Resources = c.Resources.DeepCopy()
+		if len(c.Resources.Limits)+len(c.Resources.Requests) > 0 {
+			st.Resources = c.Resources.DeepCopy()
+		}
 	}
 }
 

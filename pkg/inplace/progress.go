@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/flotilla-io/flotilla/pkg/podpatch"
 )
@@ -179,7 +180,7 @@ func (r record) restartOf(pod *corev1.Pod, spec *corev1.Container, st *corev1.Co
 
 // resizeOf tells whether a container has the cpu and memory that its spec says.
 func resizeOf(pod *corev1.Pod, spec *corev1.Container, st *corev1.ContainerStatus) Outcome {
-	if st.Resources != nil && has(*st.Resources, sized(spec.Resources)) {
+	if has(ptr.Deref(st.Resources, corev1.ResourceRequirements{}), sized(spec.Resources)) {
 		return Outcome{Done: true}
 	}
 	why := "container " + spec.Name + " is not resized"

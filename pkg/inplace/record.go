@@ -90,7 +90,8 @@ func (r record) reimages(name string) bool {
 }
 
 func (r record) resizes(name string) bool {
-	if r.ResizedContainers != nil || !r.UpdateResources {
+	ours := r.ResizedContainers != nil || r.LastContainerIDs != nil
+	if ours || !r.UpdateResources {
 		return slices.Contains(r.ResizedContainers, name)
 	}
 	return r.began(name)
