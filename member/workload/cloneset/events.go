@@ -20,8 +20,10 @@ const (
 	ReasonSuccessfulUpdatePodReCreate = "SuccessfulUpdatePodReCreate"
 	// ReasonFailedUpdatePodReCreate: an old pod could not be deleted.
 	ReasonFailedUpdatePodReCreate = "FailedUpdatePodReCreate"
-	// ReasonFailedUpdate: pods can't be updated at all, or the owner of a claim could not be changed.
+	// ReasonFailedUpdate: pods can't be updated at all or stand still, or the owner of a claim could not be changed.
 	ReasonFailedUpdate = "FailedUpdate"
+	// ReasonFailedScale: pods wait for too long to be deleted.
+	ReasonFailedScale = "FailedScale"
 )
 
 // Actions of events.
@@ -63,6 +65,10 @@ func recreatedEvent(revision string, names []string) event.Event {
 
 func failedRecreateEvent(err error) event.Event {
 	return event.Warning(ReasonFailedUpdatePodReCreate, actionUpdate, "%v", err)
+}
+
+func failedScaleEvent(why string) event.Event {
+	return event.Warning(ReasonFailedScale, actionScaleIn, "%s", why)
 }
 
 func failedUpdateEvent(why string) event.Event {

@@ -58,8 +58,10 @@ type work struct {
 	// spare are revisions beyond the limit.
 	spare []*appsv1.ControllerRevision
 
-	// holds is what waits, by reason. recheck is when time alone could change the plan, 0 if never.
+	// holds is what waits, by reason. stalled is what has waited for too long. recheck is when time alone could change the
+	// plan or what is to be told about it, 0 if never.
 	holds   []rollout.Hold
+	stalled stall
 	recheck time.Duration
 }
 
@@ -113,7 +115,7 @@ func plan(o observed, now time.Time) work {
 		return w
 	}
 	s := rollout.Next(goal, facts, now)
-	w.holds, w.recheck = s.Holds, s.Recheck
+	w.holds, w.recheck = s.Holds, sooner(s.Recheck, overdueIn(o.set, now))
 	changes := func(steps []rollout.Step) []change {
 		out := make([]change, 0, len(steps))
 		for _, s := range steps {
@@ -122,6 +124,7 @@ func plan(o observed, now time.Time) work {
 		return out
 	}
 	w.mark, w.edit, w.release, w.delete = changes(s.Mark), changes(s.Edit), changes(s.Release), changes(s.Delete)
+	w.judge(o, now)
 	w.planClaims(o, s.Create)
 	w.podsToDelete, w.truncate = w.remaining(o.set.Spec.ScaleStrategy.PodsToDelete)
 	w.spare = w.spareRevisions(o)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -181,15 +182,13 @@ func validateSpec(set *appsv1beta1.CloneSet) field.ErrorList {
 	}
 	faults = append(faults, validateSelector(spec, path)...)
 	faults = append(faults, validatePodSpec(spec, path.Child("template", "spec"))...)
-	seen := map[string]bool{}
 	for i, name := range spec.ScaleStrategy.PodsToDelete {
-		if seen[name] {
-			faults = append(faults, field.Duplicate(path.Child("scaleStrategy", "podsToDelete").Index(i), name))
+		if slices.Contains(spec.ScaleStrategy.PodsToDelete[:i], name) {
+			faults = append(faults, field.Invalid(path.Child("scaleStrategy", "podsToDelete").Index(i), name,
+				"stands here before: name it once"))
 		}
-		seen[name] = true
 	}
-	faults = append(faults, validateNumbers(spec, path.Child("updateStrategy", "rollingUpdate"))...)
-	return append(faults, validateServed(spec, path)...)
+	return append(faults, validateStrategy(spec, path)...)
 }
 
 // ValidateSpec returns what is wrong with a spec that stands at path in another object, which has a selector and replicas
@@ -199,8 +198,52 @@ func ValidateSpec(s *appsv1beta1.CloneSetSpec, path *field.Path) field.ErrorList
 	spec := s.DeepCopy()
 	setDefaults(spec)
 	faults := validatePodSpec(spec, path.Child("template", "spec"))
-	faults = append(faults, validateNumbers(spec, path.Child("updateStrategy", "rollingUpdate"))...)
+	return append(faults, validateStrategy(spec, path)...)
+}
+
+// validateStrategy judges how pods are scaled and updated.
+func validateStrategy(spec *appsv1beta1.CloneSetSpec, path *field.Path) field.ErrorList {
+	faults := validateDeadline(spec, path.Child("progressDeadlineSeconds"))
+	at := path.Child("updateStrategy", "rollingUpdate")
+	faults = append(faults, validateNumbers(spec, at)...)
+	faults = append(faults, validateOrder(spec, at)...)
 	return append(faults, validateServed(spec, path)...)
+}
+
+// validateDeadline refuses a deadline that a rollout whose pods start at once could miss.
+func validateDeadline(spec *appsv1beta1.CloneSetSpec, at *field.Path) field.ErrorList {
+	d := spec.ProgressDeadlineSeconds
+	if d == nil || *d == math.MaxInt32 || *d > spec.MinReadySeconds {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(at, *d, fmt.Sprintf(
+		"must be above minReadySeconds (%d), or no pod could be available in time: raise it, or leave it out for no deadline",
+		spec.MinReadySeconds))}
+}
+
+// validateOrder judges priorityStrategy and scatterStrategy, as far as the schema can't.
+func validateOrder(spec *appsv1beta1.CloneSetSpec, path *field.Path) field.ErrorList {
+	r := spec.UpdateStrategy.RollingUpdate
+	if r == nil {
+		return nil
+	}
+	var faults field.ErrorList
+	if p := r.PriorityStrategy; p != nil {
+		for i := range p.WeightPriority {
+			at, s := path.Child("priorityStrategy", "weightPriority").Index(i).Child("matchSelector"), &p.WeightPriority[i].MatchSelector
+			if len(s.MatchLabels)+len(s.MatchExpressions) == 0 {
+				faults = append(faults, field.Invalid(at, "{}", "an empty selector gives every pod the same weight: name labels of the pods that it is for"))
+			} else if _, err := metav1.LabelSelectorAsSelector(s); err != nil {
+				faults = append(faults, field.Invalid(at, metav1.FormatLabelSelector(s), err.Error()))
+			}
+		}
+	}
+	for i, t := range r.ScatterStrategy {
+		if slices.Contains(r.ScatterStrategy[:i], t) {
+			faults = append(faults, field.Invalid(path.Child("scatterStrategy").Index(i), t.Key+"="+t.Value, "stands here before: name it once"))
+		}
+	}
+	return faults
 }
 
 func validateSelector(spec *appsv1beta1.CloneSetSpec, path *field.Path) field.ErrorList {
@@ -214,7 +257,7 @@ func validateSelector(spec *appsv1beta1.CloneSetSpec, path *field.Path) field.Er
 	}
 	if !selector.Matches(labels.Set(spec.Template.Labels)) {
 		return field.ErrorList{field.Invalid(path.Child("template", "metadata", "labels"), spec.Template.Labels,
-			fmt.Sprintf("the selector %q does not match these labels", selector))}
+			fmt.Sprintf("the selector %q does not match these labels: add what it asks for", selector))}
 	}
 	return nil
 }
@@ -278,7 +321,6 @@ func validateServed(spec *appsv1beta1.CloneSetSpec, path *field.Path) field.Erro
 	}
 	l := spec.Lifecycle
 	refuse(l != nil && (l.PreDelete != nil || l.InPlaceUpdate != nil || l.PreNormal != nil), path.Child("lifecycle"))
-	refuse(spec.ProgressDeadlineSeconds != nil, path.Child("progressDeadlineSeconds"))
 	refuse(spec.ScaleStrategy.MaxUnavailable != nil, path.Child("scaleStrategy", "maxUnavailable"))
 	refuse(spec.ScaleStrategy.ExcludePreparingDelete, path.Child("scaleStrategy", "excludePreparingDelete"))
 	r := spec.UpdateStrategy.RollingUpdate
@@ -286,8 +328,6 @@ func validateServed(spec *appsv1beta1.CloneSetSpec, path *field.Path) field.Erro
 		return faults
 	}
 	at := path.Child("updateStrategy", "rollingUpdate")
-	refuse(r.PriorityStrategy != nil, at.Child("priorityStrategy"))
-	refuse(len(r.ScatterStrategy) > 0, at.Child("scatterStrategy"))
 	if s := r.InPlaceUpdateStrategy; s != nil {
 		at = at.Child("inPlaceUpdateStrategy")
 		refuse(s.GracePeriodSeconds != 0, at.Child("gracePeriodSeconds"))
@@ -331,13 +371,13 @@ func (w *Webhook) validatePodsToDelete(ctx context.Context, old, set *appsv1beta
 		err := w.Live.Get(ctx, types.NamespacedName{Namespace: namespace(ctx, set), Name: name}, &pod)
 		switch {
 		case apierrors.IsNotFound(err):
-			faults = append(faults, field.NotFound(path.Index(i), name))
+			faults = append(faults, field.Invalid(path.Index(i), name, "there is no such pod: leave it out"))
 		case err != nil:
 			return nil, fmt.Errorf("get pod %s: %w", name, err)
 		case pod.DeletionTimestamp != nil:
-			faults = append(faults, field.Invalid(path.Index(i), name, "is being deleted already"))
+			faults = append(faults, field.Invalid(path.Index(i), name, "is being deleted already: leave it out"))
 		case !metav1.IsControlledBy(&pod, set):
-			faults = append(faults, field.Invalid(path.Index(i), name, "is no pod of this CloneSet"))
+			faults = append(faults, field.Invalid(path.Index(i), name, "is no pod of this CloneSet: leave it out"))
 		}
 	}
 	return faults, nil
