@@ -144,7 +144,7 @@ func (w *work) sortOut(o observed, now time.Time) {
 	}
 	minReady := time.Duration(o.set.Spec.MinReadySeconds) * time.Second
 	update := w.revision.Revision
-	diffs := differ{history: o.history, update: &o.set.Spec.Template, known: map[string]diff{}}
+	diffs := newDiffer(o)
 	w.pods = make([]member, 0, len(o.pods))
 	for _, pod := range o.pods {
 		if !selector.Matches(labels.Set(pod.Labels)) {
@@ -158,13 +158,7 @@ func (w *work) sortOut(o observed, now time.Time) {
 		m.Doomed = m.Doomed || named[pod.Name]
 		m.Rank.Domains = domains(o, pod)
 		if m.Old && f.Active {
-			d := diffs.of(pod)
-			m.edit, m.NoEdit, m.Quiet = d.edit, d.why, d.edit.Quiet()
-			// No node daemon is known yet.
-			if why, ok := d.edit.Fits(pod, false); !ok {
-				m.NoEdit = why
-			}
-			m.Gated = m.Gated && d.edit.Restarts(pod)
+			diffs.judge(&m, update)
 		}
 		w.pods = append(w.pods, m)
 	}
@@ -227,45 +221,6 @@ func domains(o observed, pod *corev1.Pod) []string {
 		out[i] = o.nodes[pod.Spec.NodeName][constraints[i].TopologyKey]
 	}
 	return out
-}
-
-// diff is how pods of one revision come to the update revision in place.
-type diff struct {
-	edit inplace.Edit
-	why  string
-}
-
-// differ compares revisions with the template, each once.
-type differ struct {
-	history []*appsv1.ControllerRevision
-	update  *corev1.PodTemplateSpec
-	known   map[string]diff
-}
-
-func (d *differ) of(pod *corev1.Pod) diff {
-	name := revision.Short(pod.Labels[keys.ControllerRevisionHash])
-	if out, ok := d.known[name]; ok {
-		return out
-	}
-	out := d.compare(name)
-	d.known[name] = out
-	return out
-}
-
-func (d *differ) compare(name string) diff {
-	from := revision.Find(d.history, name)
-	if from == nil {
-		return diff{why: fmt.Sprintf("its revision %q is not in history", name)}
-	}
-	template, err := revision.PodTemplate(from)
-	if err != nil {
-		return diff{why: err.Error()}
-	}
-	edit, why, ok := inplace.Diff(template, d.update, inplace.Options{Env: true})
-	if !ok {
-		return diff{why: why}
-	}
-	return diff{edit: edit}
 }
 
 // remaining is podsToDelete without the pods that are gone or going, and whether that is another list.
