@@ -29,20 +29,34 @@ type model struct {
 	quiet    func(from, to string) bool   // the update restarts nothing; nil: it always does
 	bad      map[string]bool              // revisions whose containers never start
 	gateless bool                         // pods have no readiness gate
+	hooks    modelHooks                   // who has to let go of pods
+	batches  int                          // writes that an update takes beyond the first
+	grace    int                          // ticks that a marked pod drains
 	slow     int                          // ticks until a container serves
 	minReady int                          // ticks until a ready pod is available
 	pods     map[string]*modelPod
 	tick     int
 	made     int
+	story    strings.Builder // what a fuzz run did, told if it fails
 }
+
+// modelHooks are the hooks of a workload, and how they are served: pods are let go and taken up after slow ticks, or, if
+// nobody cares, never.
+type modelHooks struct{ update, remove, service, nobody bool }
 
 type modelPod struct {
 	rev     string
 	edit    EditState
 	doomed  bool
-	serves  int // tick at which the containers serve; never: -1
-	ready   int // tick since which the pod is ready; not ready: -1
-	leaving int // ticks until it is gone; 0: it stays
+	parting bool
+	off     bool // let go for an update and not taken up again
+	gone    bool // let go for its deletion
+	asked   int  // tick at which it was asked to be let go or taken up
+	marked  int  // tick at which it was marked
+	left    int  // writes of the update that are left
+	serves  int  // tick at which the containers serve; never: -1
+	ready   int  // tick since which the pod is ready; not ready: -1
+	leaving int  // ticks until it is gone; 0: it stays
 	rank    Rank
 }
 
@@ -83,43 +97,73 @@ func (m *model) facts() []Pod {
 		p := m.pods[name]
 		f := Pod{
 			Key: name, Old: p.rev != m.target, Leaving: p.leaving > 0, Doomed: p.doomed, Edit: p.edit,
-			Ready: p.ready != -1, Gated: !m.gateless, Rank: p.rank,
+			Ready: p.ready != -1, Gated: !m.gateless, Rank: p.rank, Parting: p.parting,
+			UpdateHooked: m.hooks.update && (!p.off || p.edit == EditAwaited),
+			DeleteHooked: m.hooks.remove && !p.gone,
+		}
+		if p.edit == EditMarked && m.tick-p.marked < m.grace {
+			f.Edit = EditDraining
+			f.ChangesAt = m.at(p.marked + m.grace)
 		}
 		if f.Ready {
 			f.Rank.ReadySince = m.at(p.ready)
-			f.Available = m.tick-p.ready >= m.minReady
-			if !f.Available {
+			inService := p.edit == EditNone && !p.parting
+			f.Available = inService && m.tick-p.ready >= m.minReady
+			if inService && !f.Available {
 				f.ChangesAt = m.at(p.ready + m.minReady)
 			}
 		}
-		if f.Old && m.noEdit != nil {
-			f.NoEdit = m.noEdit(p.rev, m.target)
+		if to := m.other(p); m.noEdit != nil {
+			f.NoEdit = m.noEdit(p.rev, to)
 		}
-		if f.Old && m.quiet != nil {
-			f.Quiet = m.quiet(p.rev, m.target)
+		if to := m.other(p); m.quiet != nil {
+			f.Quiet = m.quiet(p.rev, to)
 		}
 		out = append(out, f)
 	}
 	return out
 }
 
+// other is the revision that a pod would go to.
+func (m *model) other(p *modelPod) string {
+	if p.rev == m.target {
+		return m.previous
+	}
+	return m.target
+}
+
 func (m *model) apply(s Steps) {
 	for _, d := range s.Delete {
 		m.pods[d.Key].leaving = 1 + m.slow/2
 	}
+	for _, d := range s.PrepareDelete {
+		p := m.pods[d.Key]
+		p.parting, p.asked = true, m.tick
+		if p.edit < EditMarked {
+			p.edit = EditNone
+		}
+	}
+	for _, d := range s.Return {
+		p := m.pods[d.Key]
+		p.parting, p.gone = false, false
+		if p.edit == EditNone {
+			p.edit = m.service(p)
+		}
+	}
+	for _, d := range s.PrepareUpdate {
+		p := m.pods[d.Key]
+		p.edit, p.off, p.asked = EditPrepared, false, m.tick
+	}
 	for _, d := range s.Mark {
-		m.pods[d.Key].edit, m.pods[d.Key].ready = EditMarked, -1
+		p := m.pods[d.Key]
+		p.edit, p.ready, p.marked = EditMarked, -1, m.tick
 	}
 	for _, d := range s.Edit {
-		p := m.pods[d.Key]
-		if m.quiet != nil && m.quiet(p.rev, m.target) {
-			p.rev = m.target
-			continue
-		}
-		p.rev, p.edit, p.ready, p.serves = m.target, EditUpdating, -1, m.serves(m.target)
+		m.edit(m.pods[d.Key], d)
 	}
 	for _, d := range s.Release {
-		m.pods[d.Key].edit = EditNone
+		p := m.pods[d.Key]
+		p.edit = m.service(p)
 	}
 	for _, c := range s.Create {
 		rev := m.target
@@ -132,14 +176,53 @@ func (m *model) apply(s Steps) {
 	m.settle()
 }
 
+// service is what a pod comes to that is put into service: it may have to be taken up.
+func (m *model) service(p *modelPod) EditState {
+	if m.hooks.update && p.off || m.hooks.service && p.edit == EditHeld && p.asked == 0 {
+		p.asked = m.tick + 1
+		return EditAwaited
+	}
+	return EditNone
+}
+
+func (m *model) edit(p *modelPod, d Step) {
+	to := m.target
+	if d.Old {
+		to = m.previous
+	}
+	switch {
+	case d.Reason == ReasonNextBatch:
+		p.left--
+	case m.quiet != nil && m.quiet(p.rev, to):
+		p.rev = to
+		return
+	default:
+		p.rev, p.left = to, m.batches
+	}
+	p.edit, p.ready, p.serves = EditUpdating, -1, m.serves(p.rev)
+}
+
 // settle lets the world catch up with the tick.
 func (m *model) settle() {
 	for name, p := range m.pods {
 		up := p.serves != -1 && p.serves <= m.tick
+		if answers := !m.hooks.nobody && m.tick-p.asked >= m.slow; answers {
+			switch {
+			case p.parting:
+				p.gone = true
+			case p.edit == EditPrepared:
+				p.off = true
+			case p.edit == EditAwaited:
+				p.edit, p.off = EditHeld, false
+			}
+		}
 		if p.edit == EditUpdating && up {
 			p.edit = EditDone
+			if p.left > 0 {
+				p.edit = EditNext
+			}
 		}
-		if up && p.edit == EditNone && p.ready == -1 {
+		if up && p.edit < EditMarked && p.edit != EditHeld && p.ready == -1 {
 			p.ready = m.tick
 		}
 		if p.leaving > 0 {
@@ -153,6 +236,10 @@ func (m *model) settle() {
 // waiting tells that the world will change without a step.
 func (m *model) waiting() bool {
 	for _, p := range m.pods {
+		asked := p.parting && !p.gone || p.edit == EditPrepared && !p.off || p.edit == EditAwaited
+		if asked && !m.hooks.nobody || p.edit == EditMarked && m.tick-p.marked < m.grace {
+			return true
+		}
 		if p.leaving > 0 || p.serves > m.tick || p.ready != -1 && m.tick-p.ready < m.minReady {
 			return true
 		}
@@ -214,7 +301,10 @@ func writeSteps(out *strings.Builder, s Steps) {
 	for _, part := range []struct {
 		verb  string
 		steps []Step
-	}{{"delete", s.Delete}, {"mark", s.Mark}, {"edit", s.Edit}, {"release", s.Release}} {
+	}{
+		{"prepare to delete", s.PrepareDelete}, {"delete", s.Delete}, {"return", s.Return},
+		{"prepare to update", s.PrepareUpdate}, {"mark", s.Mark}, {"edit", s.Edit}, {"release", s.Release},
+	} {
 		for _, d := range part.steps {
 			fmt.Fprintf(out, "     %s %s (%s): %s\n", part.verb, d.Key, d.Reason, d.Why)
 		}
