@@ -57,7 +57,7 @@ func (r *Reconciler) apply(ctx context.Context, o observed, w work) done {
 	r.deletePods(ctx, o, w, &d)
 	now := r.Clock.Now()
 	hooks := lifecycle.HooksOf(o.set.Spec.Lifecycle)
-	name := revisionLabel(w.revision.Revision.Name)
+	name := o.gates.label(w.revision.Revision.Name)
 	d.marked = r.patchPods(ctx, o, w.mark, one(func(c change) (podpatch.Patch, error) { return inplace.Mark(c.pod, now) }))
 	d.edited = r.patchPods(ctx, o, w.edit, func(c change) ([]podpatch.Patch, error) { return c.edit.Write(c.pod, name, now) })
 	d.released = r.patchPods(ctx, o, w.release, one(func(c change) (podpatch.Patch, error) {
@@ -233,9 +233,9 @@ func (r *Reconciler) createPods(ctx context.Context, o observed, w work, now tim
 		}
 		b := podwork.Birth{}
 		if c.old {
-			b.Pod = newPod(o.set, w.current.Name, former, id, now)
+			b.Pod = newPod(o.set, o.gates.label(w.current.Name), former, id, now)
 		} else {
-			b.Pod = newPod(o.set, w.revision.Revision.Name, &o.set.Spec.Template, id, now)
+			b.Pod = newPod(o.set, o.gates.label(w.revision.Revision.Name), &o.set.Spec.Template, id, now)
 		}
 		for _, claim := range newClaims(o.set, id) {
 			if !ids[claim.Name] {

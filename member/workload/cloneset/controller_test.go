@@ -268,13 +268,6 @@ func TestStatusPatchTakesCountersBackToZero(t *testing.T) {
 	require.Contains(t, string(data), `"conditions":null`)
 }
 
-func TestLongNamesAreShortenedInLabels(t *testing.T) {
-	t.Parallel()
-	long := strings.Repeat("x", 60)
-	require.Equal(t, "web-abc", revisionLabel("web-abc"))
-	require.Equal(t, "abc", revisionLabel(long+"-abc"))
-}
-
 func TestSooner(t *testing.T) {
 	t.Parallel()
 	for _, tt := range [][3]time.Duration{{0, 0, 0}, {0, 3, 3}, {3, 0, 3}, {2, 3, 2}} {

@@ -1,5 +1,11 @@
 package cloneset
 
+import (
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/flotilla-io/flotilla/pkg/revision"
+)
+
 // Gates are the feature gates that a CloneSet is planned by, see package feature. The zero value has all of them off.
 type Gates struct {
 	// ShortHash makes new pods name their revision by its hash alone.
@@ -14,4 +20,13 @@ type Gates struct {
 	EnvFromMetadata bool
 	// RecreateOnClaimChange makes pods anew for an update if the claim templates changed with it.
 	RecreateOnClaimChange bool
+}
+
+// label is how pods name a revision: in full, or by its hash alone where the gate says so or the full name is too long for
+// a label. Both are the same to revision.Same, so no pod is written when the gate changes.
+func (g Gates) label(name string) string {
+	if g.ShortHash || len(name) > validation.LabelValueMaxLength {
+		return revision.Short(name)
+	}
+	return name
 }

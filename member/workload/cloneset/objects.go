@@ -14,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/rand"
-	"k8s.io/apimachinery/pkg/util/validation"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
@@ -71,17 +70,8 @@ func claimsHash(claims []corev1.PersistentVolumeClaim) (string, error) {
 	return rand.SafeEncodeString(strconv.FormatUint(uint64(h.Sum32()), 10)), nil
 }
 
-// revisionLabel is how pods name a revision: in full, or by its hash alone where the full name is too long for a label.
-// Both are the same to revision.Same.
-func revisionLabel(name string) string {
-	if len(name) > validation.LabelValueMaxLength {
-		return revision.Short(name)
-	}
-	return name
-}
-
-// newPod is the pod of an instance id at a revision, given by name and template.
-func newPod(set *appsv1beta1.CloneSet, name string, template *corev1.PodTemplateSpec, id string, now time.Time) *corev1.Pod {
+// newPod is the pod of an instance id at a revision, given by label (see Gates.label) and template.
+func newPod(set *appsv1beta1.CloneSet, label string, template *corev1.PodTemplateSpec, id string, now time.Time) *corev1.Pod {
 	template = template.DeepCopy()
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -99,8 +89,8 @@ func newPod(set *appsv1beta1.CloneSet, name string, template *corev1.PodTemplate
 		pod.Labels = map[string]string{}
 	}
 	pod.Labels[keys.CloneSetInstanceID] = id
-	pod.Labels[keys.ControllerRevisionHash] = revisionLabel(name)
-	pod.Labels[keys.PodTemplateHash] = revision.Short(name)
+	pod.Labels[keys.ControllerRevisionHash] = label
+	pod.Labels[keys.PodTemplateHash] = revision.Short(label)
 	lifecycle.Stamp(pod, pods.LifecyclePreparingNormal, now)
 	if !inplace.Gated(pod) {
 		pod.Spec.ReadinessGates = append(pod.Spec.ReadinessGates, corev1.PodReadinessGate{ConditionType: keys.InPlaceUpdateReady})
