@@ -176,7 +176,7 @@ func TestDiffOfEnvWithoutTheGate(t *testing.T) {
 // list is a list of resources: list("cpu=1 memory=1Gi").
 func list(text string) corev1.ResourceList {
 	var out corev1.ResourceList
-	for _, item := range strings.Fields(text) {
+	for item := range strings.FieldsSeq(text) {
 		name, value, _ := strings.Cut(item, "=")
 		set(&out, corev1.ResourceName(name), resource.MustParse(value))
 	}

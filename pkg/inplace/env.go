@@ -120,8 +120,7 @@ func priority(c *corev1.Container) (int, bool) {
 func (e Edit) batch(spec *corev1.PodSpec) map[string]bool {
 	all := e.containers()
 	out := make(map[string]bool, len(all))
-	var highest []string
-	top := 0
+	highest, top := make([]string, 0, len(all)), 0
 	for _, name := range all {
 		c := container(spec, name)
 		if c == nil {
@@ -132,7 +131,7 @@ func (e Edit) batch(spec *corev1.PodSpec) map[string]bool {
 		case !has:
 			out[name] = true
 		case len(highest) == 0 || n > top:
-			top, highest = n, []string{name}
+			top, highest = n, append(highest[:0], name)
 		case n == top:
 			highest = append(highest, name)
 		}

@@ -3,12 +3,11 @@ package inplace
 import (
 	"cmp"
 	"encoding/json"
-	"fmt"
 	"hash/fnv"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/dump"
+	"k8s.io/utils/dump"
 
 	"github.com/flotilla-io/flotilla/apis/keys"
 )
@@ -53,8 +52,9 @@ func (s started) is(c *corev1.Container) bool {
 // envHash is the hash of what the container reads from the pod's labels and annotations, as the node daemon computes it of
 // a container that runs. Source: OpenKruise 1.8.
 func envHash(c *corev1.Container, pod *corev1.Pod) uint64 {
-	var list []corev1.EnvVar
-	for _, r := range references(c) {
+	refs := references(c)
+	list := slices.Grow([]corev1.EnvVar(nil), len(refs)) // nil where there are none, which is another hash than empty
+	for _, r := range refs {
 		list = append(list, corev1.EnvVar{Name: r.env, Value: r.of(pod.Labels, pod.Annotations)})
 	}
 	slices.SortStableFunc(list, func(a, b corev1.EnvVar) int { return cmp.Compare(a.Name, b.Name) })
@@ -68,6 +68,6 @@ func hashOf(v any) uint64 {
 		return 0
 	}
 	h := fnv.New32a()
-	_, _ = fmt.Fprintf(h, "%v", dump.ForHash(raw)) // a hash takes all bytes
+	_, _ = h.Write([]byte(dump.ForHash(raw))) // a hash takes all bytes
 	return uint64(h.Sum32())
 }

@@ -121,12 +121,9 @@ func send(t *testing.T, pod *corev1.Pod, patches []podpatch.Patch, err error) *c
 	return pod
 }
 
-// waits is the outcome that waits for something, as Progress bounds it.
+// since is an outcome that waits for what was written then.
 func (o Outcome) since(at time.Time) Outcome {
 	o.Since = at.UTC().Truncate(time.Second)
-	if late := o.Since.Add(patience); o.ChangesAt.IsZero() {
-		o.ChangesAt = late
-	}
 	return o
 }
 

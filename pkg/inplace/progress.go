@@ -1,6 +1,7 @@
 package inplace
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -22,10 +23,7 @@ const (
 	defaultGrace = 30 * time.Second
 )
 
-// patience is how long an update may take before it counts as stuck, whatever it waits for.
-const patience = 10 * time.Minute
-
-// Stuck is the short name of why an update does not go on by itself, fit for events and conditions.
+// Stuck is the short name of what fails in an update, fit for events and conditions.
 type Stuck string
 
 const (
@@ -35,8 +33,6 @@ const (
 	StuckStart Stuck = "ContainerNotStarted"
 	// StuckResize: the node can't give a container its resources.
 	StuckResize Stuck = "NotResized"
-	// StuckTime: it takes longer than ten minutes.
-	StuckTime Stuck = "NoProgress"
 )
 
 // Outcome is how far the containers of a pod have followed its last update in place.
@@ -47,7 +43,8 @@ type Outcome struct {
 	// Why names, while not done, the first container that is waited for, and what it says itself: "container app waits:
 	// ImagePullBackOff".
 	Why string
-	// Stuck is set while not done, if the pod won't go on without help. Why may change while it stays the same.
+	// Stuck is set while not done, if the node says that it fails and not only that it takes time. Why may change while it
+	// stays the same.
 	Stuck Stuck
 	// Since is when what is waited for was written.
 	Since time.Time
@@ -66,21 +63,13 @@ type Outcome struct {
 func Progress(pod *corev1.Pod, now time.Time) Outcome {
 	r := recordOf(pod)
 	o := r.outcome(pod, now)
-	if o.Done || o.Next {
-		return o
-	}
-	o.Since = r.since()
-	if late := o.Since.Add(patience); !now.Before(late) {
-		if o.Stuck == "" {
-			o.Stuck = StuckTime
-		}
-	} else if o.ChangesAt.IsZero() || late.Before(o.ChangesAt) {
-		o.ChangesAt = late
+	if !o.Done && !o.Next {
+		o.Since = r.since()
 	}
 	return o
 }
 
-// outcome is Progress without the bounds of time.
+// outcome is Progress without the time since when.
 func (r record) outcome(pod *corev1.Pod, now time.Time) Outcome {
 	rest := restOf(pod, r)
 	switch {
@@ -129,7 +118,7 @@ func (r record) progress(pod *corev1.Pod, name string, now time.Time) Outcome {
 		return Outcome{Why: "container " + name + " has no status"}
 	case st.State.Waiting != nil && st.State.Waiting.Reason != crashes:
 		w := st.State.Waiting
-		return Outcome{Why: fmt.Sprintf("container %s waits: %s", name, waits(w)), Stuck: stuck(w.Reason)}
+		return Outcome{Why: fmt.Sprintf("container %s waits: %s", name, says(cmp.Or(w.Reason, "no reason given"), w.Message)), Stuck: stuck(w.Reason)}
 	}
 	if r.reimages(name) || r.reads(spec) {
 		if o := r.restartOf(pod, spec, st, now); !o.Done {
@@ -183,28 +172,28 @@ func resizeOf(pod *corev1.Pod, spec *corev1.Container, st *corev1.ContainerStatu
 	if has(ptr.Deref(st.Resources, corev1.ResourceRequirements{}), sized(spec.Resources)) {
 		return Outcome{Done: true}
 	}
-	why := "container " + spec.Name + " is not resized"
+	const why = "container %s is not resized"
 	for _, t := range []corev1.PodConditionType{corev1.PodResizePending, corev1.PodResizeInProgress} {
 		c := podpatch.Find(pod, t)
 		if c == nil || c.Status != corev1.ConditionTrue || c.Reason == "" {
 			continue
 		}
-		why += ": " + c.Reason
-		if c.Message != "" {
-			why += ", " + c.Message
+		o := Outcome{Why: fmt.Sprintf(why+": %s", spec.Name, says(c.Reason, c.Message))}
+		if c.Reason != corev1.PodReasonDeferred {
+			o.Stuck = StuckResize
 		}
-		return Outcome{Why: why, Stuck: StuckResize}
+		return o
 	}
-	return Outcome{Why: why}
+	return Outcome{Why: fmt.Sprintf(why, spec.Name)}
 }
 
 // crashes is the reason of a container that the kubelet does not restart at once.
 const crashes = "CrashLoopBackOff"
 
-// stuck are the reasons of the kubelet that time alone doesn't mend, as in kube 1.36.
+// stuck tells a failure from the reasons of the kubelet that only say how far it is, as in kube 1.36.
 func stuck(reason string) Stuck {
 	switch reason {
-	case "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "SignatureValidationFailed":
+	case "ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "SignatureValidationFailed":
 		return StuckImage
 	case "CreateContainerConfigError", "CreateContainerError", "RunContainerError":
 		return StuckStart
@@ -222,15 +211,12 @@ func (r record) restarted(st *corev1.ContainerStatus) bool {
 	return st.State.Running.StartedAt.After(r.UpdateTimestamp.Time)
 }
 
-func waits(w *corev1.ContainerStateWaiting) string {
-	reason := w.Reason
-	if reason == "" {
-		reason = "no reason given"
+// says is a reason with its message, if it has one.
+func says(reason, message string) string {
+	if message == "" {
+		return reason
 	}
-	if w.Message != "" {
-		reason += ", " + w.Message
-	}
-	return reason
+	return reason + ", " + message
 }
 
 func gracePeriod(pod *corev1.Pod) time.Duration {
