@@ -80,7 +80,7 @@ func unscheduled(p *corev1.Pod) {
 
 func TestViewOfAPodInService(t *testing.T) {
 	t.Parallel()
-	f := View(serving(annotation(keys.PodDeletionCost, "-3")), time.Minute, start.Add(time.Minute))
+	f := View(serving(annotation(keys.PodDeletionCost, "-3")), Rules{MinReady: time.Minute}, start.Add(time.Minute))
 	rank := rollout.Rank{
 		Assigned: true, Phase: corev1.PodRunning, Cost: -3, Node: "n1", ReadySince: start, Restarts: 2,
 		Created: start.Add(-time.Hour),
@@ -96,7 +96,7 @@ func TestViewOfAPodInService(t *testing.T) {
 
 func TestViewOfAnEmptyPod(t *testing.T) {
 	t.Parallel()
-	f := View(&corev1.Pod{}, time.Minute, start)
+	f := View(&corev1.Pod{}, Rules{MinReady: time.Minute}, start)
 	require.Empty(t, cmp.Diff(Facts{Active: true, Lifecycle: pods.LifecycleNormal}, f))
 }
 
@@ -124,7 +124,7 @@ func TestReadyAndAvailable(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			f := View(tc.pod, tc.minReady, start.Add(time.Minute))
+			f := View(tc.pod, Rules{MinReady: tc.minReady}, start.Add(time.Minute))
 			require.Equal(t, tc.ready, f.Ready)
 			require.Equal(t, tc.available, f.Available)
 			require.Equal(t, tc.changes, f.ChangesAt)
@@ -148,7 +148,7 @@ func TestActive(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			f := View(tc.pod, 0, start)
+			f := View(tc.pod, Rules{}, start)
 			require.Equal(t, tc.active, f.Active)
 			require.Equal(t, tc.terminating, f.Terminating)
 			require.Equal(t, !tc.active, f.Pod(false).Leaving)
@@ -189,11 +189,14 @@ func TestEditState(t *testing.T) {
 		{"a new pod is held when it is scheduled", serving(without(keys.InPlaceUpdateReady), label(keys.LifecycleState, "PreparingNormal")), rollout.EditHeld, ""},
 		{"a pod whose gate was never opened is held", serving(without(keys.InPlaceUpdateReady)), rollout.EditHeld, ""},
 		{"a pod without the gate is not held by it", serving(gateless), rollout.EditNone, ""},
-		{"a pod that another controller was about to delete is held", serving(label(keys.LifecycleState, "PreparingDelete")), rollout.EditHeld, ""},
+		{"a pod that is prepared for its deletion is in no update", serving(label(keys.LifecycleState, "PreparingDelete")), rollout.EditNone, ""},
+		{"a pod that is prepared for its deletion goes on with the update that was begun", serving(closed, label(keys.LifecycleState, "PreparingDelete"), record("app@sha256:0"), asked), rollout.EditDone, ""},
+		{"a pod that is prepared for its update is", serving(label(keys.LifecycleState, "PreparingUpdate")), rollout.EditPrepared, ""},
+		{"a pod in a state that nobody knows is held", serving(label(keys.LifecycleState, "Happy")), rollout.EditHeld, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			f := View(tc.pod, 0, start)
+			f := View(tc.pod, Rules{}, start)
 			require.Equal(t, tc.want, f.Edit)
 			require.Equal(t, tc.waits, f.Waits)
 		})
@@ -232,13 +235,13 @@ func TestDeletionCost(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%q is %d", value, want), func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, want, View(serving(annotation(keys.PodDeletionCost, value)), 0, start).Rank.Cost)
+			require.Equal(t, want, View(serving(annotation(keys.PodDeletionCost, value)), Rules{}, start).Rank.Cost)
 		})
 	}
 }
 
 func TestNamed(t *testing.T) {
 	t.Parallel()
-	require.True(t, View(serving(label(keys.SpecifiedDelete, "")), 0, start).Pod(false).Doomed, "only the label's presence counts")
-	require.False(t, View(serving(), 0, start).Named)
+	require.True(t, View(serving(label(keys.SpecifiedDelete, "")), Rules{}, start).Pod(false).Doomed, "only the label's presence counts")
+	require.False(t, View(serving(), Rules{}, start).Named)
 }

@@ -32,6 +32,7 @@ type done struct {
 	revision error
 
 	deleted, recreated, ended podwork.Result
+	prepared, recalled        podwork.Result
 	marked, edited, released  podwork.Result
 	created                   podwork.Result
 	// claims are claims given away or deleted, rest is all other housekeeping.
@@ -40,8 +41,8 @@ type done struct {
 
 // err joins all errors.
 func (d done) err() error {
-	return errors.Join(d.revision, d.deleted.Err, d.recreated.Err, d.ended.Err, d.marked.Err, d.edited.Err,
-		d.released.Err, d.created.Err, d.claims, d.rest)
+	return errors.Join(d.revision, d.deleted.Err, d.recreated.Err, d.ended.Err, d.prepared.Err, d.recalled.Err,
+		d.marked.Err, d.edited.Err, d.released.Err, d.created.Err, d.claims, d.rest)
 }
 
 // apply does what the plan says. What it does twice, after a crash or a conflict, comes to the same.
@@ -56,17 +57,40 @@ func (r *Reconciler) apply(ctx context.Context, o observed, w work) done {
 	}
 	r.deletePods(ctx, o, w, &d)
 	now := r.Clock.Now()
-	hooks := lifecycle.HooksOf(o.set.Spec.Lifecycle)
-	name := o.gates.label(w.revision.Revision.Name)
-	d.marked = r.patchPods(ctx, o, w.mark, one(func(c change) (podpatch.Patch, error) { return inplace.Mark(c.pod, now) }))
-	d.edited = r.patchPods(ctx, o, w.edit, func(c change) ([]podpatch.Patch, error) { return c.edit.Write(c.pod, name, now) })
-	d.released = r.patchPods(ctx, o, w.release, one(func(c change) (podpatch.Patch, error) {
-		return inplace.Release(c.pod, hooks.Serve(c.pod, now), now)
-	}))
+	r.writePods(ctx, o, w, now, &d)
 	d.created = r.createPods(ctx, o, w, now)
 	d.rest = errors.Join(d.rest, r.deleteRest(ctx, o, w), r.truncate(ctx, o, w))
 	log(ctx, w, d)
 	return d
+}
+
+// writePods does all that is to be written to pods: what hooks are told, and the writes of updates in place.
+func (r *Reconciler) writePods(ctx context.Context, o observed, w work, now time.Time, d *done) {
+	hooks := lifecycle.HooksOf(o.set.Spec.Lifecycle)
+	asked := slices.Concat(w.prepareDelete, w.prepareUpdate)
+	d.prepared = r.patchPods(ctx, o, asked, one(func(c change) (podpatch.Patch, error) {
+		if c.reason == rollout.ReasonInPlace {
+			return hooks.PrepareUpdate(c.pod, now)
+		}
+		return hooks.PrepareDelete(c.pod, now)
+	}))
+	d.recalled = r.patchPods(ctx, o, w.recall, one(func(c change) (podpatch.Patch, error) {
+		return hooks.Return(c.pod, inplace.Closed(c.pod), now)
+	}))
+	d.marked = r.patchPods(ctx, o, w.mark, one(func(c change) (podpatch.Patch, error) { return inplace.Mark(c.pod, now) }))
+	d.edited = r.patchPods(ctx, o, w.edit, func(c change) ([]podpatch.Patch, error) {
+		switch {
+		case c.reason == rollout.ReasonNextBatch:
+			return inplace.Continue(c.pod, now)
+		case c.old:
+			return c.edit.Write(c.pod, o.gates.label(w.current.Name), now)
+		default:
+			return c.edit.Write(c.pod, o.gates.label(w.revision.Revision.Name), now)
+		}
+	})
+	d.released = r.patchPods(ctx, o, w.release, one(func(c change) (podpatch.Patch, error) {
+		return inplace.Release(c.pod, hooks.Serve(c.pod, now), now)
+	}))
 }
 
 // log says what was done in one line, and why pods waited in one more.
@@ -78,6 +102,8 @@ func log(ctx context.Context, w work, d done) {
 	}{
 		{"Deleted pods", d.deleted},
 		{"Deleted pods to make them anew", d.recreated},
+		{"Asked for pods to be let go", d.prepared},
+		{"Kept pods that were asked for", d.recalled},
 		{"Took pods out of service for an update", d.marked},
 		{"Updated pods in place", d.edited},
 		{"Put pods into service", d.released},
@@ -202,7 +228,9 @@ func (r *Reconciler) patchPods(
 		for _, p := range slices.Backward(all) {
 			first = &podwork.Patch{Object: c.pod, Type: p.Type, Data: p.Data, Subresource: p.Subresource, Then: first}
 		}
-		patches = append(patches, *first)
+		if first != nil {
+			patches = append(patches, *first)
+		}
 	}
 	return r.writer().Patch(ctx, o.set.UID, patches)
 }

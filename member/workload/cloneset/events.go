@@ -8,6 +8,8 @@ const (
 	ReasonSuccessfulCreate = "SuccessfulCreate"
 	// ReasonFailedCreate: a pod, a claim of it or a revision could not be created.
 	ReasonFailedCreate = "FailedCreate"
+	// ReasonScaleUpLimited: scaleStrategy.maxUnavailable held pods back that are to be created.
+	ReasonScaleUpLimited = "ScaleUpLimited"
 	// ReasonSuccessfulDelete: pods were deleted because they are too many or somebody named them.
 	ReasonSuccessfulDelete = "SuccessfulDelete"
 	// ReasonFailedDelete: a pod or a claim could not be deleted.
@@ -39,6 +41,10 @@ func createdEvent(names []string) event.Event {
 
 func failedCreateEvent(err error) event.Event {
 	return event.Warning(ReasonFailedCreate, actionScaleOut, "%v", err)
+}
+
+func scaleUpLimitedEvent(why string) event.Event {
+	return event.Warning(ReasonScaleUpLimited, actionScaleOut, "%s", why)
 }
 
 func deletedEvent(names []string) event.Event {

@@ -15,6 +15,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/inplace"
+	"github.com/flotilla-io/flotilla/pkg/lifecycle"
 	"github.com/flotilla-io/flotilla/pkg/podview"
 	"github.com/flotilla-io/flotilla/pkg/revision"
 	"github.com/flotilla-io/flotilla/pkg/rollout"
@@ -44,6 +45,8 @@ type work struct {
 	disown []*corev1.Pod
 	// delete are pods to delete; those for an update or for their claims are told by reason.
 	delete []change
+	// prepareUpdate and prepareDelete ask for pods to be let go by their hooks, recall takes the latter back.
+	prepareUpdate, prepareDelete, recall []change
 	// mark, edit and release are the three writes of an update in place.
 	mark, edit, release []change
 	// create are pods to make.
@@ -80,6 +83,8 @@ type change struct {
 	member
 	reason rollout.Reason
 	why    string
+	// old: it goes back to the current revision.
+	old bool
 }
 
 // birth is one pod to create. An empty id asks for a new one.
@@ -97,8 +102,10 @@ func plan(o observed, now time.Time) work {
 	if w.current == nil || revision.Same(w.current.Name, w.revision.Revision.Name) {
 		w.current = w.revision.Revision
 	}
-	w.sortOut(o, now)
 	goal, err := goalOf(&o.set.Spec)
+	goal.Rollback = o.gates.PartitionRollback && w.current != w.revision.Revision
+	goal.PreparingAsNew = o.gates.PreparingUpdateAsUpdate
+	w.sortOut(o, goal.Rollback, now)
 	if err != nil {
 		w.fault = err.Error()
 		return w
@@ -119,10 +126,11 @@ func plan(o observed, now time.Time) work {
 	changes := func(steps []rollout.Step) []change {
 		out := make([]change, 0, len(steps))
 		for _, s := range steps {
-			out = append(out, change{member: w.pods[at[s.Key]], reason: s.Reason, why: s.Why})
+			out = append(out, change{member: w.pods[at[s.Key]], reason: s.Reason, why: s.Why, old: s.Old})
 		}
 		return out
 	}
+	w.prepareUpdate, w.prepareDelete, w.recall = changes(s.PrepareUpdate), changes(s.PrepareDelete), changes(s.Return)
 	w.mark, w.edit, w.release, w.delete = changes(s.Mark), changes(s.Edit), changes(s.Release), changes(s.Delete)
 	w.judge(o, now)
 	w.planClaims(o, s.Create)
@@ -131,8 +139,9 @@ func plan(o observed, now time.Time) work {
 	return w
 }
 
-// sortOut makes members of the pods that the selector selects; the others are to be disowned.
-func (w *work) sortOut(o observed, now time.Time) {
+// sortOut makes members of the pods that the selector selects; the others are to be disowned. With rollback, pods of the
+// update revision may go back to the current one.
+func (w *work) sortOut(o observed, rollback bool, now time.Time) {
 	selector, err := metav1.LabelSelectorAsSelector(o.set.Spec.Selector)
 	if err != nil {
 		// The webhook lets no such selector pass; without one that can be read, no pod is let go.
@@ -142,7 +151,7 @@ func (w *work) sortOut(o observed, now time.Time) {
 	for _, name := range o.set.Spec.ScaleStrategy.PodsToDelete {
 		named[name] = true
 	}
-	minReady := time.Duration(o.set.Spec.MinReadySeconds) * time.Second
+	rules := rulesOf(&o.set.Spec)
 	update := w.revision.Revision
 	diffs := newDiffer(o)
 	w.pods = make([]member, 0, len(o.pods))
@@ -153,21 +162,37 @@ func (w *work) sortOut(o observed, now time.Time) {
 			}
 			continue
 		}
-		f := podview.View(pod, minReady, now)
+		f := podview.View(pod, rules, now)
 		m := member{pod: pod, waits: f.Waits, Pod: f.Pod(!podview.At(pod, update.Name))}
 		m.Doomed = m.Doomed || named[pod.Name]
 		m.Rank.Domains = domains(o, pod)
-		if m.Old && f.Active {
+		switch {
+		case m.Leaving:
+		case m.Old:
 			diffs.judge(&m, update)
+		case rollback:
+			diffs.judge(&m, w.current)
 		}
 		w.pods = append(w.pods, m)
 	}
 }
 
+// rulesOf are what a spec says about the service of its pods.
+func rulesOf(s *appsv1beta1.CloneSetSpec) podview.Rules {
+	r := podview.Rules{
+		MinReady: time.Duration(s.MinReadySeconds) * time.Second,
+		Hooks:    lifecycle.HooksOf(s.Lifecycle),
+	}
+	if u := s.UpdateStrategy.RollingUpdate; u != nil && u.InPlaceUpdateStrategy != nil {
+		r.Grace = time.Duration(u.InPlaceUpdateStrategy.GracePeriodSeconds) * time.Second
+	}
+	return r
+}
+
 // goalOf resolves the numbers of a spec. An error names the field that has none.
 func goalOf(s *appsv1beta1.CloneSetSpec) (rollout.Goal, error) {
 	want := replicas(s)
-	g := rollout.Goal{Want: want}
+	g := rollout.Goal{Want: want, SkipParting: s.ScaleStrategy.ExcludePreparingDelete}
 	r := s.UpdateStrategy.RollingUpdate
 	if r == nil {
 		r = &appsv1beta1.CloneSetRollingUpdateStrategy{}
@@ -203,6 +228,13 @@ func goalOf(s *appsv1beta1.CloneSetSpec) (rollout.Goal, error) {
 	}
 	if g.MaxUnavailable, err = rollout.Resolve(budget, want, rounding); err != nil {
 		return rollout.Goal{}, fmt.Errorf("maxUnavailable: %w", err)
+	}
+	if bound := s.ScaleStrategy.MaxUnavailable; bound != nil {
+		n, err := rollout.Resolve(bound, want, rollout.Up)
+		if err != nil {
+			return rollout.Goal{}, fmt.Errorf("scaleStrategy.maxUnavailable: %w", err)
+		}
+		g.ScaleMaxUnavailable = &n
 	}
 	return g, nil
 }

@@ -98,7 +98,7 @@ func failures(w work, d done) (scale, update failure) {
 		return failure{}
 	}
 	scale = pick(d.created.Err, d.deleted.Err, d.ended.Err, d.claims)
-	update = pick(d.revision, d.recreated.Err, d.marked.Err, d.edited.Err, d.released.Err, d.rest)
+	update = pick(d.revision, d.recreated.Err, d.prepared.Err, d.recalled.Err, d.marked.Err, d.edited.Err, d.released.Err, d.rest)
 	if w.fault != "" {
 		update = failure{reason: reasonInvalidSpec, message: w.fault}
 	}
@@ -191,9 +191,15 @@ func tell(o observed, w work, d done, scale, update failure) []event.Event {
 	say(d.edited.Done, inPlace, d.edited.Err, failedUpdateInPlaceEvent)
 	say(nil, nil, d.released.Err, failedUpdateInPlaceEvent)
 	say(d.created.Done, createdEvent, d.created.Err, failedCreateEvent)
-	for _, err := range []error{d.claims, d.rest} {
+	for _, err := range []error{d.prepared.Err, d.recalled.Err, d.claims, d.rest} {
 		if err != nil {
 			out = append(out, failedUpdateEvent(err.Error()))
+		}
+	}
+	for _, h := range w.holds {
+		// Told when it begins and with each pod made, not with each pass.
+		if h.Reason == rollout.ReasonScaleLimit && (len(d.created.Done) > 0 || o.set.Generation != o.set.Status.ObservedGeneration) {
+			out = append(out, scaleUpLimitedEvent(h.Why))
 		}
 	}
 	// What lasts is told once, not with each pass.
