@@ -12,6 +12,7 @@ import (
 
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/apis/pods"
+	"github.com/flotilla-io/flotilla/pkg/lifecycle"
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
@@ -201,6 +202,91 @@ func TestEditState(t *testing.T) {
 			require.Equal(t, tc.waits, f.Waits)
 		})
 	}
+}
+
+func TestHooks(t *testing.T) {
+	t.Parallel()
+	hook := &pods.LifecycleHook{LabelsHandler: map[string]string{"held": "yes"}}
+	marking := &pods.LifecycleHook{LabelsHandler: map[string]string{"held": "yes"}, MarkPodNotReady: true}
+	state := func(s string) func(*corev1.Pod) { return label(keys.LifecycleState, s) }
+	held := label("held", "yes")
+	kruiseGate := func(p *corev1.Pod) {
+		p.Spec.ReadinessGates = append(p.Spec.ReadinessGates, corev1.PodReadinessGate{ConditionType: keys.KruisePodReady})
+	}
+	for _, tc := range []struct {
+		name  string
+		hooks pods.Lifecycle
+		pod   *corev1.Pod
+		want  rollout.Pod
+	}{
+		{
+			"a pod in service says by which hooks it is held", pods.Lifecycle{InPlaceUpdate: hook, PreDelete: hook}, serving(held),
+			rollout.Pod{Ready: true, Available: true, UpdateHooked: true, DeleteHooked: true},
+		},
+		{
+			"a new pod whose gate is closed is held, also where preNormal is not answered",
+			pods.Lifecycle{PreNormal: hook}, serving(state("PreparingNormal"), without(keys.InPlaceUpdateReady)),
+			rollout.Pod{Ready: true, Edit: rollout.EditHeld},
+		},
+		{
+			"a new pod whose gate is open waits for preNormal", pods.Lifecycle{PreNormal: hook}, serving(state("PreparingNormal")),
+			rollout.Pod{Ready: true, Edit: rollout.EditAwaited},
+		},
+		{
+			"a new pod is to be released when preNormal is answered", pods.Lifecycle{PreNormal: hook}, serving(state("PreparingNormal"), held),
+			rollout.Pod{Ready: true, Edit: rollout.EditHeld},
+		},
+		{
+			"an updated pod waits to be taken up, and can't be updated again without being let go",
+			pods.Lifecycle{InPlaceUpdate: hook}, serving(state("Updated")),
+			rollout.Pod{Ready: true, Edit: rollout.EditAwaited, UpdateHooked: true},
+		},
+		{
+			"an updated pod is to be released when it is taken up", pods.Lifecycle{InPlaceUpdate: hook}, serving(state("Updated"), held),
+			rollout.Pod{Ready: true, Edit: rollout.EditHeld, UpdateHooked: true},
+		},
+		{
+			"a pod that is prepared for its update is not available, and free to go when it was let go",
+			pods.Lifecycle{InPlaceUpdate: hook}, serving(state("PreparingUpdate")),
+			rollout.Pod{Ready: true, Edit: rollout.EditPrepared},
+		},
+		{
+			"a pod that is prepared for its deletion is not available", pods.Lifecycle{PreDelete: hook}, serving(state("PreparingDelete"), held),
+			rollout.Pod{Ready: true, Parting: true, DeleteHooked: true},
+		},
+		{
+			"a pod that was marked not ready for its deletion does not come back",
+			pods.Lifecycle{PreDelete: marking}, serving(state("PreparingDelete"), held),
+			rollout.Pod{Ready: true, Parting: true, Doomed: true, DeleteHooked: true},
+		},
+		{
+			"a pod that has the gate of hooks and no condition yet is held", pods.Lifecycle{PreDelete: marking}, serving(kruiseGate),
+			rollout.Pod{Ready: true, Available: true, Edit: rollout.EditHeld},
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			got := View(tc.pod, Rules{Hooks: lifecycle.HooksOf(&tc.hooks)}, start).Pod(false)
+			got.Rank = rollout.Rank{}
+			tc.want.Key, tc.want.Gated = "web-a", true
+			require.Empty(t, cmp.Diff(tc.want, got))
+		})
+	}
+}
+
+func TestGracePeriod(t *testing.T) {
+	t.Parallel()
+	closed := func(p *corev1.Pod) {
+		set(keys.InPlaceUpdateReady, corev1.ConditionFalse)(p)
+		p.Status.Conditions[2].LastTransitionTime = metav1.NewTime(start)
+	}
+	rules := Rules{Grace: 30 * time.Second}
+	f := View(serving(closed), rules, start.Add(10*time.Second))
+	require.Equal(t, rollout.EditDraining, f.Edit)
+	at := f.ChangesAt
+	require.GreaterOrEqual(t, at.Sub(start), rules.Grace)
+	require.Equal(t, rollout.EditMarked, View(serving(closed), rules, at).Edit)
+	require.Equal(t, rollout.EditMarked, View(serving(closed), Rules{}, start).Edit, "without a grace period at once")
 }
 
 func TestAt(t *testing.T) {
