@@ -146,7 +146,7 @@ func (w *Webhook) ValidateUpdate(ctx context.Context, old, set *appsv1beta1.Clon
 	if apiequality.Semantic.DeepEqual(old.Spec, set.Spec) {
 		return nil, nil
 	}
-	faults := append(validateSpec(set), validateInPlaceOnly(old, set)...)
+	faults := append(validateSpec(set), validateInPlaceOnly(old, set, w.Gates.edits())...)
 	if templateChanged(old, set) {
 		more, err := w.validateTemplate(ctx, set)
 		if err != nil {
@@ -339,12 +339,12 @@ func validateServed(spec *appsv1beta1.CloneSetSpec, path *field.Path) field.Erro
 }
 
 // validateInPlaceOnly refuses a template that InPlaceOnly could never bring to the pods.
-func validateInPlaceOnly(old, set *appsv1beta1.CloneSet) field.ErrorList {
+func validateInPlaceOnly(old, set *appsv1beta1.CloneSet, may inplace.Options) field.ErrorList {
 	r := set.Spec.UpdateStrategy.RollingUpdate
 	if set.Spec.UpdateStrategy.Type == appsv1beta1.CloneSetOnDelete || r == nil || r.PodUpdatePolicy != appsv1beta1.PodInPlaceOnly {
 		return nil
 	}
-	if _, why, ok := inplace.Diff(&old.Spec.Template, &set.Spec.Template, inplace.Options{Env: true}); !ok {
+	if _, why, ok := inplace.Diff(&old.Spec.Template, &set.Spec.Template, may); !ok {
 		return field.ErrorList{field.Forbidden(field.NewPath("spec", "template"), fmt.Sprintf(
 			"podUpdatePolicy InPlaceOnly can't make this change (%s): use InPlaceIfPossible or ReCreate for it", why))}
 	}
