@@ -65,7 +65,8 @@ type Reconciler struct {
 	// Gates are the feature gates.
 	Gates Gates
 
-	pace pace
+	pace    pace
+	lookout lookout
 }
 
 // Setup adds the controller to mgr. The webhook is registered apart from it, because it may run without the controller.

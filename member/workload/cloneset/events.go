@@ -26,6 +26,8 @@ const (
 	ReasonFailedUpdate = "FailedUpdate"
 	// ReasonFailedScale: pods wait for too long to be deleted.
 	ReasonFailedScale = "FailedScale"
+	// ReasonSelectorOverlap: the selector selects pods of others.
+	ReasonSelectorOverlap = "SelectorOverlap"
 )
 
 // Actions of events.
@@ -33,6 +35,7 @@ const (
 	actionScaleOut = "ScaleOut"
 	actionScaleIn  = "ScaleIn"
 	actionUpdate   = "Update"
+	actionObserve  = "Observe"
 )
 
 func createdEvent(names []string) event.Event {
@@ -75,6 +78,10 @@ func failedRecreateEvent(err error) event.Event {
 
 func failedScaleEvent(why string) event.Event {
 	return event.Warning(ReasonFailedScale, actionScaleIn, "%s", why)
+}
+
+func overlapEvent(why string) event.Event {
+	return event.Warning(ReasonSelectorOverlap, actionObserve, "%s", why)
 }
 
 func failedUpdateEvent(why string) event.Event {

@@ -31,6 +31,8 @@ type observed struct {
 	claims  []*corev1.PersistentVolumeClaim
 	// nodes are the labels of nodes by name; only there if the pods to be deleted are chosen by topology.
 	nodes map[string]map[string]string
+	// strangers are pods that the selector selects and that are not of the set.
+	strangers strangers
 	// gates are those of the controller.
 	gates Gates
 }
@@ -65,6 +67,7 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 	if err := r.Client.Get(ctx, key, &set); err != nil {
 		if apierrors.IsNotFound(err) {
 			r.pace.forget(key)
+			r.lookout.forget(key)
 			return observed{}, errGone
 		}
 		return observed{}, fmt.Errorf("get CloneSet: %w", err)
@@ -90,6 +93,9 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 	}
 	var err error
 	if o.wanted, err = wantedRevision(&set); err != nil {
+		return observed{}, err
+	}
+	if o.strangers, err = r.lookout.look(ctx, r.Client, &set, r.Clock.Now()); err != nil {
 		return observed{}, err
 	}
 	if o.byTopology() {

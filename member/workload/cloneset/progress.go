@@ -39,6 +39,9 @@ type stall struct {
 // judge finds what stands still, and when that could be said of what has just begun to. It goes by the pods' own times, so
 // that a restart of the manager forgets nothing, and by what was planned, so that a moving set is not judged.
 func (w *work) judge(o observed, now time.Time) {
+	if o.strangers.count > 0 {
+		w.recheck = sooner(w.recheck, lookEvery)
+	}
 	limit := deadline(&o.set.Spec)
 	if limit == 0 {
 		limit = patience

@@ -53,6 +53,7 @@ func status(o observed, w work, d done, now time.Time) (appsv1beta1.CloneSetStat
 	scale, update := failures(w, d)
 	s.Conditions = setCondition(was.Conditions, appsv1beta1.CloneSetFailedScale, scale, now)
 	s.Conditions = setCondition(s.Conditions, appsv1beta1.CloneSetFailedUpdate, update, now)
+	s.Conditions = setCondition(s.Conditions, appsv1beta1.CloneSetSelectorOverlap, o.strangers.failure(), now)
 	s.Conditions = withProgress(s.Conditions, progress(o.set, &s, now))
 	return s, tell(o, w, d, scale, update)
 }
@@ -208,6 +209,9 @@ func tell(o observed, w work, d done, scale, update failure) []event.Event {
 	}
 	if lasts(o.set, appsv1beta1.CloneSetFailedUpdate, update) {
 		out = append(out, failedUpdateEvent(update.message))
+	}
+	if f := o.strangers.failure(); lasts(o.set, appsv1beta1.CloneSetSelectorOverlap, f) {
+		out = append(out, overlapEvent(f.message))
 	}
 	return out
 }
