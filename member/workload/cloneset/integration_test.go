@@ -53,10 +53,19 @@ const (
 type site struct {
 	client.Client
 	cluster *lab.Cluster
+	rest    *rest.Config
 }
 
 // newSite starts a cluster with simulated nodes and, in this process, a manager.
 func newSite(t *testing.T) *site {
+	t.Helper()
+	s := bareSite(t)
+	s.manage(t, Options{})
+	return s
+}
+
+// bareSite starts a cluster without a manager.
+func bareSite(t *testing.T) *site {
 	t.Helper()
 	cluster := lab.StartT(t, lab.Config{Nodes: "kwok:4", Audit: true})
 	restConfig, err := cluster.REST()
@@ -71,15 +80,22 @@ func newSite(t *testing.T) *site {
 		Paths: []string{"../../../charts/member/files/crds/apps.kruise.io_clonesets.yaml"}, ErrorIfPathMissing: true,
 	})
 	require.NoError(t, err)
+	return &site{Client: c, cluster: cluster, rest: restConfig}
+}
+
+// manage starts the manager and its webhooks.
+func (s *site) manage(t *testing.T, o Options) {
+	t.Helper()
 	hooks := webhooks()
-	require.NoError(t, hooks.Install(restConfig))
+	require.NoError(t, hooks.Install(s.rest))
 	t.Cleanup(func() { require.NoError(t, hooks.Cleanup()) })
-	run(t, restConfig, scheme, hooks)
-	return &site{Client: c, cluster: cluster}
+	run(t, s.rest, s.Scheme(), hooks, o)
 }
 
 // run starts the manager and stops it before the cluster goes.
-func run(t *testing.T, restConfig *rest.Config, scheme *runtime.Scheme, hooks *envtest.WebhookInstallOptions) {
+func run(
+	t *testing.T, restConfig *rest.Config, scheme *runtime.Scheme, hooks *envtest.WebhookInstallOptions, o Options,
+) {
 	t.Helper()
 	restConfig = rest.CopyConfig(restConfig)
 	restConfig.UserAgent = agent
@@ -91,8 +107,8 @@ func run(t *testing.T, restConfig *rest.Config, scheme *runtime.Scheme, hooks *e
 		}),
 	})
 	require.NoError(t, err)
-	require.NoError(t, Setup(t.Context(), mgr, Options{}))
-	hook := &Webhook{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}
+	require.NoError(t, Setup(t.Context(), mgr, o))
+	hook := &Webhook{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Gates: o.Gates}
 	require.NoError(t, admit.Register(mgr, admit.Registration[*appsv1beta1.CloneSet]{
 		Object: &appsv1beta1.CloneSet{}, Defaulter: hook, Validator: hook,
 	}))
