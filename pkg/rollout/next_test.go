@@ -34,6 +34,13 @@ func marked(p *Pod)          { p.Edit = EditMarked; unready(p) }
 func updating(p *Pod)        { p.Edit = EditUpdating; unready(p) }
 func editDone(p *Pod)        { p.Edit = EditDone; unready(p) }
 func held(p *Pod)            { p.Edit = EditHeld; unready(p) }
+func awaited(p *Pod)         { p.Edit = EditAwaited; tooYoung(p) }
+func prepared(p *Pod)        { p.Edit = EditPrepared; tooYoung(p) }
+func draining(p *Pod)        { p.Edit = EditDraining; unready(p) }
+func between(p *Pod)         { p.Edit = EditNext; unready(p) }
+func parting(p *Pod)         { p.Parting = true; tooYoung(p) }
+func updateHooked(p *Pod)    { p.UpdateHooked = true }
+func deleteHooked(p *Pod)    { p.DeleteHooked = true }
 func order(n int) func(*Pod) { return func(p *Pod) { p.Rank.Order = n } }
 
 // many returns n pods with keys "<prefix>00", "<prefix>01" and so on.
@@ -58,8 +65,14 @@ func brief(s Steps) []string {
 	for _, part := range []struct {
 		verb  string
 		steps []Step
-	}{{"delete", s.Delete}, {"mark", s.Mark}, {"edit", s.Edit}, {"release", s.Release}} {
+	}{
+		{"prepare-delete", s.PrepareDelete}, {"delete", s.Delete}, {"return", s.Return},
+		{"prepare-update", s.PrepareUpdate}, {"mark", s.Mark}, {"edit", s.Edit}, {"release", s.Release},
+	} {
 		for _, d := range part.steps {
+			if d.Old {
+				d.Key += " back"
+			}
 			out = append(out, fmt.Sprintf("%s %s %s", part.verb, d.Key, d.Reason))
 		}
 	}

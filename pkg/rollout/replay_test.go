@@ -247,6 +247,16 @@ func (m *model) waiting() bool {
 	return false
 }
 
+// play replays some ticks, and writes what happened.
+func (m *model) play(out *strings.Builder, ticks int) {
+	for range ticks {
+		s := Next(m.goal, m.facts(), m.at(m.tick))
+		fmt.Fprintf(out, "%3d  %s\n", m.tick, m.summary(m.facts()))
+		writeSteps(out, s)
+		m.apply(s)
+	}
+}
+
 // rest replays until nothing is left to do or to wait for, and writes what happened.
 func (m *model) rest(t *testing.T, out *strings.Builder) {
 	t.Helper()
@@ -363,12 +373,7 @@ func TestStories(t *testing.T) {
 			m := newModel(Goal{Want: 4, MaxUnavailable: 2, Mode: InPlaceIfPossible}, 4)
 			out.WriteString("# v2 for 4 pods, 2 at a time\n")
 			m.target = "v2"
-			for range 6 {
-				s := Next(m.goal, m.facts(), m.at(m.tick))
-				fmt.Fprintf(out, "%3d  %s\n", m.tick, m.summary(m.facts()))
-				writeSteps(out, s)
-				m.apply(s)
-			}
+			m.play(out, 6)
 			out.WriteString("# back to v1\n")
 			m.target = "v1"
 			m.rest(t, out)
@@ -444,6 +449,73 @@ func TestStories(t *testing.T) {
 			out.WriteString("# p01 and p03 are named and 1 pod is wanted\n")
 			m.pods["p01"].doomed, m.pods["p03"].doomed = true, true
 			m.goal.Want = 1
+			m.rest(t, out)
+		}},
+		{"rollback-midway-with-hooks", func(t *testing.T, out *strings.Builder) {
+			t.Helper()
+			m := newModel(Goal{Want: 4, MaxUnavailable: 2, Mode: InPlaceIfPossible}, 4)
+			m.hooks, m.slow = modelHooks{update: true}, 3
+			out.WriteString("# v2 for 4 pods, 2 at a time; pods are let go and taken up after 3 ticks\n")
+			m.target = "v2"
+			m.play(out, 2)
+			out.WriteString("# back to v1 before any pod was let go\n")
+			m.target = "v1"
+			m.rest(t, out)
+			out.WriteString("# v2 again\n")
+			m.target = "v2"
+			m.play(out, 11)
+			out.WriteString("# back to v1: two pods wait to be taken up, and are let go anew\n")
+			m.target = "v1"
+			m.rest(t, out)
+		}},
+		{"hooks-that-nobody-serves", func(t *testing.T, out *strings.Builder) {
+			t.Helper()
+			m := newModel(Goal{Want: 3, MaxUnavailable: 1, Mode: InPlaceIfPossible}, 3)
+			m.hooks = modelHooks{update: true, nobody: true}
+			out.WriteString("# v2, and nobody lets go: one pod waits, two serve\n")
+			m.target = "v2"
+			m.rest(t, out)
+			out.WriteString("# back to v1\n")
+			m.target = "v1"
+			m.rest(t, out)
+		}},
+		{"scale-in-with-hooks", func(t *testing.T, out *strings.Builder) {
+			t.Helper()
+			m := newModel(Goal{Want: 3, MaxUnavailable: 1}, 3)
+			m.hooks, m.slow = modelHooks{remove: true}, 3
+			out.WriteString("# from 3 to 2, and back to 3 before the pod was let go\n")
+			m.goal.Want = 2
+			m.play(out, 2)
+			m.goal.Want = 3
+			m.rest(t, out)
+			out.WriteString("# from 3 to 2\n")
+			m.goal.Want = 2
+			m.rest(t, out)
+		}},
+		{"re-create-with-hooks", func(t *testing.T, out *strings.Builder) {
+			t.Helper()
+			m := newModel(Goal{Want: 3, MaxSurge: 1, Mode: ReCreate}, 3)
+			m.hooks = modelHooks{remove: true}
+			out.WriteString("# v2 for 3 pods, none unavailable, 1 above; pods are let go after 2 ticks\n")
+			m.target = "v2"
+			m.rest(t, out)
+		}},
+		{"in-place-in-batches", func(t *testing.T, out *strings.Builder) {
+			t.Helper()
+			m := newModel(Goal{Want: 2, MaxUnavailable: 1, Mode: InPlaceIfPossible}, 2)
+			m.batches, m.grace = 1, 2
+			out.WriteString("# v2 in two writes a pod, the first 2 ticks after its gate was closed\n")
+			m.target = "v2"
+			m.rest(t, out)
+		}},
+		{"partition-rollback", func(t *testing.T, out *strings.Builder) {
+			t.Helper()
+			m := newModel(Goal{Want: 4, Partition: 1, MaxUnavailable: 2, Mode: InPlaceIfPossible, Rollback: true}, 4)
+			out.WriteString("# v2 for all but 1 of 4 pods\n")
+			m.target = "v2"
+			m.rest(t, out)
+			out.WriteString("# all but 3\n")
+			m.goal.Partition = 3
 			m.rest(t, out)
 		}},
 		{"metadata-only", func(t *testing.T, out *strings.Builder) {
