@@ -330,7 +330,6 @@ func validateServed(spec *appsv1beta1.CloneSetSpec, path *field.Path) field.Erro
 	at := path.Child("updateStrategy", "rollingUpdate")
 	if s := r.InPlaceUpdateStrategy; s != nil {
 		at = at.Child("inPlaceUpdateStrategy")
-		refuse(s.GracePeriodSeconds != 0, at.Child("gracePeriodSeconds"))
 		refuse(s.ImagePreDownloadParallelism != nil, at.Child("imagePreDownloadParallelism"))
 		refuse(s.ImagePreDownloadTimeoutSeconds != nil, at.Child("imagePreDownloadTimeoutSeconds"))
 		refuse(s.ImagePreDownloadMinUpdatedReadyPods != nil, at.Child("imagePreDownloadMinUpdatedReadyPods"))

@@ -222,6 +222,7 @@ func TestValidate(t *testing.T) {
 		{"B 1: a negative deadline is refused", deadlined(-1, 0), "spec.progressDeadlineSeconds: Invalid value: -1"},
 		{"a surge of more than all pods is fine", web(4).Rolling("0", "0", "150%"), ""},
 		{"OnDelete without a rolling update is fine", web(4).OnDelete(), ""},
+		{"a grace period is fine", inPlace(pods.InPlaceUpdateStrategy{GracePeriodSeconds: 5}), ""},
 		{"an empty lifecycle is fine", web(4).Spec(func(s *Spec) { s.Lifecycle = &pods.Lifecycle{} }), ""},
 
 		{"a name so long that pods could have none is refused", testkit.CloneSet(strings.Repeat("x", 248)), "metadata.name: Invalid value"},
@@ -272,10 +273,6 @@ func TestValidate(t *testing.T) {
 		{
 			"excludePreparingDelete is refused", web(4).Spec(func(s *Spec) { s.ScaleStrategy.ExcludePreparingDelete = true }),
 			"spec.scaleStrategy.excludePreparingDelete: Forbidden: not served yet",
-		},
-		{
-			"a grace period is refused", inPlace(pods.InPlaceUpdateStrategy{GracePeriodSeconds: 5}),
-			at + "inPlaceUpdateStrategy.gracePeriodSeconds: Forbidden: not served yet",
 		},
 		{
 			"pre-download parallelism is refused", inPlace(pods.InPlaceUpdateStrategy{ImagePreDownloadParallelism: new(intstr.FromInt32(1))}),
