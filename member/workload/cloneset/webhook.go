@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/apis/pods"
 	"github.com/flotilla-io/flotilla/pkg/inplace"
 	"github.com/flotilla-io/flotilla/pkg/podtemplate"
@@ -36,9 +37,6 @@ const (
 
 // idLength is the number of characters of an instance id.
 const idLength = 5
-
-// notServed is why a field that exists in the API is refused.
-const notServed = "not served yet: leave it out"
 
 // +kubebuilder:rbac:groups="",resources=podtemplates,verbs=create
 
@@ -204,6 +202,11 @@ func ValidateSpec(s *appsv1beta1.CloneSetSpec, path *field.Path) field.ErrorList
 // validateStrategy judges how pods are scaled and updated.
 func validateStrategy(spec *appsv1beta1.CloneSetSpec, path *field.Path) field.ErrorList {
 	faults := validateDeadline(spec, path.Child("progressDeadlineSeconds"))
+	if v := spec.ScaleStrategy.MaxUnavailable; v != nil {
+		if _, err := rollout.Resolve(v, replicas(spec), rollout.Up); err != nil {
+			faults = append(faults, notAmount(path.Child("scaleStrategy", "maxUnavailable"), v))
+		}
+	}
 	at := path.Child("updateStrategy", "rollingUpdate")
 	faults = append(faults, validateNumbers(spec, at)...)
 	faults = append(faults, validateOrder(spec, at)...)
@@ -275,6 +278,10 @@ func validatePodSpec(spec *appsv1beta1.CloneSetSpec, path *field.Path) field.Err
 	return faults
 }
 
+func notAmount(at *field.Path, v *intstr.IntOrString) *field.Error {
+	return field.Invalid(at, v.String(), `must be a number of pods, 0 or more, or a percentage such as "20%"`)
+}
+
 // validateNumbers judges partition, maxUnavailable and maxSurge, alone and together.
 func validateNumbers(spec *appsv1beta1.CloneSetSpec, path *field.Path) field.ErrorList {
 	r := spec.UpdateStrategy.RollingUpdate
@@ -286,8 +293,7 @@ func validateNumbers(spec *appsv1beta1.CloneSetSpec, path *field.Path) field.Err
 	resolve := func(name string, v *intstr.IntOrString, most int) int {
 		n, err := rollout.Resolve(v, want, rollout.Up)
 		if err != nil {
-			faults = append(faults, field.Invalid(path.Child(name), v.String(),
-				`must be a number of pods, 0 or more, or a percentage such as "20%"`))
+			faults = append(faults, notAmount(path.Child(name), v))
 		} else if percent, _ := rollout.Resolve(v, 100, rollout.Up); v != nil && v.Type == intstr.String && percent > most {
 			faults = append(faults, field.Invalid(path.Child(name), v.String(), fmt.Sprintf("must not be above %d%%", most)))
 		}
@@ -313,27 +319,21 @@ func validateNumbers(spec *appsv1beta1.CloneSetSpec, path *field.Path) field.Err
 
 // validateServed refuses fields of the API that nothing acts on yet: better than to ignore them.
 func validateServed(spec *appsv1beta1.CloneSetSpec, path *field.Path) field.ErrorList {
+	r := spec.UpdateStrategy.RollingUpdate
+	if r == nil || r.InPlaceUpdateStrategy == nil {
+		return nil
+	}
 	var faults field.ErrorList
-	refuse := func(set bool, at *field.Path) {
+	at, s := path.Child("updateStrategy", "rollingUpdate", "inPlaceUpdateStrategy"), r.InPlaceUpdateStrategy
+	refuse := func(set bool, name, annotation string) {
 		if set {
-			faults = append(faults, field.Forbidden(at, notServed))
+			faults = append(faults, field.Forbidden(at.Child(name), fmt.Sprintf(
+				"not served yet, no image is pulled before an update: leave it out, in v1alpha1 annotation %s too", annotation)))
 		}
 	}
-	l := spec.Lifecycle
-	refuse(l != nil && (l.PreDelete != nil || l.InPlaceUpdate != nil || l.PreNormal != nil), path.Child("lifecycle"))
-	refuse(spec.ScaleStrategy.MaxUnavailable != nil, path.Child("scaleStrategy", "maxUnavailable"))
-	refuse(spec.ScaleStrategy.ExcludePreparingDelete, path.Child("scaleStrategy", "excludePreparingDelete"))
-	r := spec.UpdateStrategy.RollingUpdate
-	if r == nil {
-		return faults
-	}
-	at := path.Child("updateStrategy", "rollingUpdate")
-	if s := r.InPlaceUpdateStrategy; s != nil {
-		at = at.Child("inPlaceUpdateStrategy")
-		refuse(s.ImagePreDownloadParallelism != nil, at.Child("imagePreDownloadParallelism"))
-		refuse(s.ImagePreDownloadTimeoutSeconds != nil, at.Child("imagePreDownloadTimeoutSeconds"))
-		refuse(s.ImagePreDownloadMinUpdatedReadyPods != nil, at.Child("imagePreDownloadMinUpdatedReadyPods"))
-	}
+	refuse(s.ImagePreDownloadParallelism != nil, "imagePreDownloadParallelism", keys.ImagePreDownloadParallelism)
+	refuse(s.ImagePreDownloadTimeoutSeconds != nil, "imagePreDownloadTimeoutSeconds", keys.ImagePreDownloadTimeoutSeconds)
+	refuse(s.ImagePreDownloadMinUpdatedReadyPods != nil, "imagePreDownloadMinUpdatedReadyPods", keys.ImagePreDownloadMinUpdatedReadyPods)
 	return faults
 }
 

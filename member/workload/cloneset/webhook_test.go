@@ -222,7 +222,6 @@ func TestValidate(t *testing.T) {
 		{"B 1: a negative deadline is refused", deadlined(-1, 0), "spec.progressDeadlineSeconds: Invalid value: -1"},
 		{"a surge of more than all pods is fine", web(4).Rolling("0", "0", "150%"), ""},
 		{"OnDelete without a rolling update is fine", web(4).OnDelete(), ""},
-		{"a grace period is fine", inPlace(pods.InPlaceUpdateStrategy{GracePeriodSeconds: 5}), ""},
 		{"an empty lifecycle is fine", web(4).Spec(func(s *Spec) { s.Lifecycle = &pods.Lifecycle{} }), ""},
 
 		{"a name so long that pods could have none is refused", testkit.CloneSet(strings.Repeat("x", 248)), "metadata.name: Invalid value"},
@@ -263,17 +262,19 @@ func TestValidate(t *testing.T) {
 		{"a surge with InPlaceOnly is refused", web(4).Rolling("0", "1", "1").Policy(appsv1beta1.PodInPlaceOnly), at + `maxSurge: Invalid value: "1": must be 0 with podUpdatePolicy InPlaceOnly`},
 
 		{
-			"lifecycle hooks are refused", web(4).Spec(func(s *Spec) { s.Lifecycle = &pods.Lifecycle{PreDelete: &pods.LifecycleHook{}} }),
-			"spec.lifecycle: Forbidden: not served yet",
+			"lifecycle hooks are fine",
+			web(4).Spec(func(s *Spec) {
+				s.Lifecycle = &pods.Lifecycle{PreDelete: &pods.LifecycleHook{FinalizersHandler: []string{"example.com/drain"}}}
+			}), "",
 		},
+		{"a bound on creations is fine", web(4).Spec(func(s *Spec) { s.ScaleStrategy.MaxUnavailable = new(intstr.FromString("30%")) }), ""},
 		{
-			"a bound on creations is refused", web(4).Spec(func(s *Spec) { s.ScaleStrategy.MaxUnavailable = new(intstr.FromInt32(1)) }),
-			"spec.scaleStrategy.maxUnavailable: Forbidden: not served yet",
+			"a bound on creations that is no percentage is refused",
+			web(4).Spec(func(s *Spec) { s.ScaleStrategy.MaxUnavailable = new(intstr.FromString("5")) }),
+			`spec.scaleStrategy.maxUnavailable: Invalid value: "5": must be a number of pods`,
 		},
-		{
-			"excludePreparingDelete is refused", web(4).Spec(func(s *Spec) { s.ScaleStrategy.ExcludePreparingDelete = true }),
-			"spec.scaleStrategy.excludePreparingDelete: Forbidden: not served yet",
-		},
+		{"excludePreparingDelete is fine", web(4).Spec(func(s *Spec) { s.ScaleStrategy.ExcludePreparingDelete = true }), ""},
+		{"a grace period is fine", inPlace(pods.InPlaceUpdateStrategy{GracePeriodSeconds: 5}), ""},
 		{
 			"pre-download parallelism is refused", inPlace(pods.InPlaceUpdateStrategy{ImagePreDownloadParallelism: new(intstr.FromInt32(1))}),
 			at + "inPlaceUpdateStrategy.imagePreDownloadParallelism: Forbidden: not served yet",
