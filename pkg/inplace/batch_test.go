@@ -290,7 +290,7 @@ func TestResize(t *testing.T) {
 		{
 			name: "a node without room is named",
 			with: []func(*corev1.Pod){condition(corev1.PodResizePending, corev1.PodReasonInfeasible, "node has 1 cpu")},
-			want: Outcome{Why: "container app is not resized: Infeasible, node has 1 cpu", Stuck: StuckResize},
+			want: Outcome{Why: "container app is not resized: Infeasible, node has 1 cpu"},
 		},
 		{
 			name: "a node that has no room yet is named, and may have it later",
@@ -300,7 +300,7 @@ func TestResize(t *testing.T) {
 		{
 			name: "a resize that fails on the node is named",
 			with: []func(*corev1.Pod){condition(corev1.PodResizeInProgress, corev1.PodReasonError, "")},
-			want: Outcome{Why: "container app is not resized: Error", Stuck: StuckResize},
+			want: Outcome{Why: "container app is not resized: Error"},
 		},
 		{
 			name: "#1683: an injected container that is resized by others does not matter",

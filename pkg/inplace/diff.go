@@ -67,9 +67,9 @@ func (e Edit) Fits(pod *corev1.Pod, daemon bool) (why string, ok bool) {
 			return "pod has no container " + name, false
 		}
 	}
-	if node := pod.Spec.NodeName; node != "" && !daemon {
+	if pod.Spec.NodeName != "" && !daemon {
 		for _, name := range slices.Sorted(maps.Keys(e.Env)) {
-			return fmt.Sprintf("container %s reads %s, and no node daemon on %s can restart it", name, e.Env[name], node), false
+			return fmt.Sprintf("container %s reads %s, and its node has no daemon that could restart it", name, e.Env[name]), false
 		}
 	}
 	if len(e.Resources) > 0 {

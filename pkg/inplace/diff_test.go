@@ -307,7 +307,7 @@ func TestFits(t *testing.T) {
 		},
 		{
 			name: "B 29: without a node daemon nobody restarts a container for its env", pod: pod(), edit: env,
-			why: "container app reads label tier by env TIER, and no node daemon on n1 can restart it",
+			why: "container app reads label tier by env TIER, and its node has no daemon that could restart it",
 		},
 		{name: "a node daemon restarts it", pod: pod(), edit: env, daemon: true},
 		{name: "a pod without a node has not started yet", pod: pod(func(p *corev1.Pod) { p.Spec.NodeName = "" }), edit: env},

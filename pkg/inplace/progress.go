@@ -23,18 +23,6 @@ const (
 	defaultGrace = 30 * time.Second
 )
 
-// Stuck is the short name of what fails in an update, fit for events and conditions.
-type Stuck string
-
-const (
-	// StuckImage: an image can't be pulled.
-	StuckImage Stuck = "ImageNotPulled"
-	// StuckStart: a container can't be started.
-	StuckStart Stuck = "ContainerNotStarted"
-	// StuckResize: the node can't give a container its resources.
-	StuckResize Stuck = "NotResized"
-)
-
 // Outcome is how far the containers of a pod have followed its last update in place.
 type Outcome struct {
 	Done bool
@@ -43,10 +31,7 @@ type Outcome struct {
 	// Why names, while not done, the first container that is waited for, and what it says itself: "container app waits:
 	// ImagePullBackOff".
 	Why string
-	// Stuck is set while not done, if the node says that it fails and not only that it takes time. Why may change while it
-	// stays the same.
-	Stuck Stuck
-	// Since is when what is waited for was written.
+	// Since is when what is waited for was written. Why may change while it stays.
 	Since time.Time
 	// ChangesAt is when time alone can change the outcome; zero if never.
 	ChangesAt time.Time
@@ -118,7 +103,7 @@ func (r record) progress(pod *corev1.Pod, name string, now time.Time) Outcome {
 		return Outcome{Why: "container " + name + " has no status"}
 	case st.State.Waiting != nil && st.State.Waiting.Reason != crashes:
 		w := st.State.Waiting
-		return Outcome{Why: fmt.Sprintf("container %s waits: %s", name, says(cmp.Or(w.Reason, "no reason given"), w.Message)), Stuck: stuck(w.Reason)}
+		return Outcome{Why: fmt.Sprintf("container %s waits: %s", name, says(cmp.Or(w.Reason, "no reason given"), w.Message))}
 	}
 	if r.reimages(name) || r.reads(spec) {
 		if o := r.restartOf(pod, spec, st, now); !o.Done {
@@ -178,29 +163,13 @@ func resizeOf(pod *corev1.Pod, spec *corev1.Container, st *corev1.ContainerStatu
 		if c == nil || c.Status != corev1.ConditionTrue || c.Reason == "" {
 			continue
 		}
-		o := Outcome{Why: fmt.Sprintf(why+": %s", spec.Name, says(c.Reason, c.Message))}
-		if c.Reason != corev1.PodReasonDeferred {
-			o.Stuck = StuckResize
-		}
-		return o
+		return Outcome{Why: fmt.Sprintf(why+": %s", spec.Name, says(c.Reason, c.Message))}
 	}
 	return Outcome{Why: fmt.Sprintf(why, spec.Name)}
 }
 
 // crashes is the reason of a container that the kubelet does not restart at once.
 const crashes = "CrashLoopBackOff"
-
-// stuck tells a failure from the reasons of the kubelet that only say how far it is, as in kube 1.36.
-func stuck(reason string) Stuck {
-	switch reason {
-	case "ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "SignatureValidationFailed":
-		return StuckImage
-	case "CreateContainerConfigError", "CreateContainerError", "RunContainerError":
-		return StuckStart
-	default:
-		return ""
-	}
-}
 
 // restarted tells whether the container is another one than before the update. A record of another writer says nothing of
 // the former container: then the start is compared with the time of the update.

@@ -77,7 +77,7 @@ func TestProgress(t *testing.T) {
 		{
 			name: "an image that can't be pulled is named",
 			with: []func(*corev1.Pod){reports("app:2", "app:1@sha256:aa", "run://app-0"), waiting("ImagePullBackOff", "no such image")},
-			want: Outcome{Why: "container app waits: ImagePullBackOff, no such image", Stuck: StuckImage},
+			want: Outcome{Why: "container app waits: ImagePullBackOff, no such image"},
 		},
 		{
 			name: "a container without a reason waits all the same",
@@ -120,7 +120,7 @@ func TestProgress(t *testing.T) {
 			},
 		},
 		{
-			name: "a restart under the former name counts when one of the former spec would be over",
+			name: "#463: a restart under the former name counts when one of the former spec would be over",
 			with: []func(*corev1.Pod){reports("app:1", "app:1@sha256:aa", "run://app-1"), startedAt(now.Add(-35 * time.Second))},
 			want: Outcome{Done: true},
 		},

@@ -47,12 +47,11 @@ type Facts struct {
 	// UpdateHooked and DeleteHooked: a hook holds up an update in place, or the deletion.
 	UpdateHooked, DeleteHooked bool
 
-	// Edit is how far an update in place is. While it is EditUpdating, Waits is what the containers wait for, WaitsSince
-	// when that was written, and Stuck is set if the node says that it fails.
+	// Edit is how far an update in place is. While it is EditUpdating, Waits is what the containers wait for, and WaitsSince
+	// when that was written.
 	Edit       rollout.EditState
 	Waits      string
 	WaitsSince time.Time
-	Stuck      inplace.Stuck
 	// Gated: the pod has the readiness gate for updates in place.
 	Gated bool
 
@@ -168,7 +167,7 @@ func (f *Facts) updating(pod *corev1.Pod, r Rules, now time.Time) {
 	case o.Next:
 		f.Edit = rollout.EditNext
 	default:
-		f.Edit, f.Waits, f.WaitsSince, f.Stuck = rollout.EditUpdating, o.Why, o.Since, o.Stuck
+		f.Edit, f.Waits, f.WaitsSince = rollout.EditUpdating, o.Why, o.Since
 		f.changes(o.ChangesAt)
 	}
 }

@@ -140,10 +140,20 @@ func (w *Writer) patch(ctx context.Context, o client.Object, p *Patch) error {
 		err = w.Client.SubResource(p.Subresource).Patch(ctx, o, client.RawPatch(p.Type, p.Data))
 	}
 	switch {
-	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err) && !noEndpoint(err):
 		return errSkip
 	case err != nil:
 		return fmt.Errorf("patch %s: %w", o.GetName(), err)
 	}
 	return nil
+}
+
+// noEndpoint tells an apiserver that has no such subresource from one that has no such object: only the latter names it.
+func noEndpoint(err error) bool {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return false
+	}
+	d := status.Status().Details
+	return d == nil || d.Name == "" || apierrors.IsUnexpectedServerError(err)
 }

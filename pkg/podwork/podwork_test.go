@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -201,6 +202,11 @@ func TestPatch(t *testing.T) {
 		{"a patch of resources goes to the subresource", "resize", nil, Result{Done: []string{"p00"}}, ""},
 		{"a conflict is left to the next pass", "status", apierrors.NewConflict(resource, "p00", errors.New("changed")), Result{Skipped: 1}, ""},
 		{"a pod that is gone is left to the next pass", "", apierrors.NewNotFound(resource, "p00"), Result{Skipped: 1}, ""},
+		{
+			"an apiserver without the subresource is an error", "resize",
+			apierrors.NewGenericServerResponse(http.StatusNotFound, "patch", resource, "p00", "404 page not found", 0, true), Result{},
+			"patch p00: the server could not find the requested resource (patch pods p00)",
+		},
 		{"a refusal is an error that names the pod", "", errors.New("no"), Result{}, "patch p00: no"},
 	}
 	for _, tt := range tests {

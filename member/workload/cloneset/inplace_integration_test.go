@@ -217,7 +217,7 @@ func testEnvOnly(t *testing.T, g *ground) {
 			return c.Type == appsv1beta1.CloneSetFailedUpdate
 		})
 	})
-	require.Contains(t, fmt.Sprint(set.Status.Conditions), "container app reads annotation config by env CONFIG, and no node daemon on ")
+	require.Contains(t, fmt.Sprint(set.Status.Conditions), "container app reads annotation config by env CONFIG, and its node has no daemon that could restart it")
 	g.same(t, before)
 	g.change(t, reading("one"))
 	g.await(t, func(s *appsv1beta1.CloneSet) bool { return rested(s) && len(s.Status.Conditions) == 0 })

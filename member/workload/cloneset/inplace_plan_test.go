@@ -64,7 +64,7 @@ func TestJudge(t *testing.T) {
 		{
 			name: "B 29: env from metadata is not changed in place while no node daemon is known", from: reading("one"), to: reading("two"),
 			gates: Gates{EnvFromMetadata: true}, gated: true,
-			why: "container app reads annotation config by env CONFIG, and no node daemon on node-1 can restart it",
+			why: "container app reads annotation config by env CONFIG, and its node has no daemon that could restart it",
 		},
 		{
 			name: "without the gate for env, it is metadata like any other", from: reading("one"), to: reading("two"), quiet: true,

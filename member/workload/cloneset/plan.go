@@ -74,8 +74,9 @@ type member struct {
 	pod *corev1.Pod
 	// edit brings the pod in place to the update revision; only meant for old pods without NoEdit.
 	edit inplace.Edit
-	// waits is what the containers of a pod in the middle of an update wait for.
+	// waits is what the containers of a pod in the middle of an update wait for, since when that was written.
 	waits string
+	since time.Time
 }
 
 // change is one pod to change.
@@ -163,7 +164,7 @@ func (w *work) sortOut(o observed, rollback bool, now time.Time) {
 			continue
 		}
 		f := podview.View(pod, rules, now)
-		m := member{pod: pod, waits: f.Waits, Pod: f.Pod(!podview.At(pod, update.Name))}
+		m := member{pod: pod, waits: f.Waits, since: f.WaitsSince, Pod: f.Pod(!podview.At(pod, update.Name))}
 		m.Doomed = m.Doomed || named[pod.Name]
 		m.Rank.Domains = domains(o, pod)
 		switch {

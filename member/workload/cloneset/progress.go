@@ -90,24 +90,11 @@ func (w *work) waiting() (first *member, n int, since time.Time) {
 			continue
 		}
 		n++
-		at := closedSince(m.pod)
-		if first == nil || at.Before(since) || at.Equal(since) && m.Key < first.Key {
-			first, since = m, at
+		if first == nil || m.since.Before(since) || m.since.Equal(since) && m.Key < first.Key {
+			first, since = m, m.since
 		}
 	}
 	return first, n, since
-}
-
-// closedSince is when the pod went out of service for an update: its gate was closed, or it became unready.
-func closedSince(pod *corev1.Pod) time.Time {
-	for _, t := range []corev1.PodConditionType{keys.InPlaceUpdateReady, corev1.PodReady} {
-		for i := range pod.Status.Conditions {
-			if c := &pod.Status.Conditions[i]; c.Type == t && c.Status == corev1.ConditionFalse {
-				return c.LastTransitionTime.Time
-			}
-		}
-	}
-	return pod.CreationTimestamp.Time
 }
 
 // unavailableSince is when a pod last ceased to be available, or was made, among those that are not available now. never
