@@ -404,8 +404,8 @@ func testWebhook(t *testing.T, g *ground) {
 	require.ErrorContains(t, err, `spec.template.spec.containers[0].volumeMounts[0].name: Not found: "data"`)
 	set.Spec.VolumeClaimTemplates = testkit.CloneSet("web").Claims("data").Obj().Spec.VolumeClaimTemplates
 	bad := set.DeepCopy()
-	bad.Spec.ProgressDeadlineSeconds = ptr.To[int32](60)
-	require.ErrorContains(t, g.Create(t.Context(), bad), "spec.progressDeadlineSeconds: Forbidden: not served yet")
+	bad.Spec.MinReadySeconds, bad.Spec.ProgressDeadlineSeconds = 60, ptr.To[int32](60)
+	require.ErrorContains(t, g.Create(t.Context(), bad), "spec.progressDeadlineSeconds: Invalid value: 60: must be above minReadySeconds (60)")
 	set.Spec.Replicas = ptr.To[int32](0)
 	require.NoError(t, g.Create(t.Context(), set))
 
@@ -423,7 +423,7 @@ func testWebhook(t *testing.T, g *ground) {
 	require.Equal(t, generation, g.await(t, rested).Status.UpdateRevision)
 
 	err = g.Patch(t.Context(), got, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"scaleStrategy":{"podsToDelete":["web-none"]}}}`)))
-	require.ErrorContains(t, err, `Not found: "web-none"`)
+	require.ErrorContains(t, err, `"web-none": there is no such pod`)
 }
 
 func testPodsToDelete(t *testing.T, g *ground) {
