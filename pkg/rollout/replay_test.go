@@ -32,6 +32,7 @@ type model struct {
 	hooks    modelHooks                   // who has to let go of pods
 	batches  int                          // writes that an update takes beyond the first
 	grace    int                          // ticks that a marked pod drains
+	free     bool                         // the place of a leaving pod is free at once
 	slow     int                          // ticks until a container serves
 	minReady int                          // ticks until a ready pod is available
 	pods     map[string]*modelPod
@@ -46,6 +47,7 @@ type modelHooks struct{ update, remove, service, nobody bool }
 
 type modelPod struct {
 	rev     string
+	slot    string
 	edit    EditState
 	doomed  bool
 	parting bool
@@ -71,12 +73,14 @@ func newModel(g Goal, pods int) *model {
 	return m
 }
 
-func (m *model) add(rev string, e EditState) {
+func (m *model) add(rev string, e EditState) *modelPod {
 	m.made++
 	name := fmt.Sprintf("p%02d", m.made)
-	m.pods[name] = &modelPod{rev: rev, edit: e, ready: -1, serves: m.serves(rev), rank: Rank{
+	p := &modelPod{rev: rev, edit: e, ready: -1, serves: m.serves(rev), rank: Rank{
 		Assigned: true, Phase: corev1.PodRunning, Node: fmt.Sprintf("n%d", m.made%3), Created: m.at(m.tick),
 	}}
+	m.pods[name] = p
+	return p
 }
 
 func (m *model) serves(rev string) int {
@@ -95,8 +99,11 @@ func (m *model) facts() []Pod {
 	out := make([]Pod, 0, len(m.pods))
 	for _, name := range m.names() {
 		p := m.pods[name]
+		if m.free && p.leaving > 0 {
+			continue
+		}
 		f := Pod{
-			Key: name, Old: p.rev != m.target, Leaving: p.leaving > 0, Doomed: p.doomed, Edit: p.edit,
+			Key: name, Slot: p.slot, Old: p.rev != m.target, Leaving: p.leaving > 0, Doomed: p.doomed, Edit: p.edit,
 			Ready: p.ready != -1, Gated: !m.gateless, Rank: p.rank, Parting: p.parting,
 			UpdateHooked: m.hooks.update && (!p.off || p.edit == EditAwaited),
 			DeleteHooked: m.hooks.remove && !p.gone,
@@ -170,7 +177,7 @@ func (m *model) apply(s Steps) {
 		if c.Old {
 			rev = m.previous
 		}
-		m.add(rev, EditHeld)
+		m.add(rev, EditHeld).slot = c.Slot
 	}
 	m.tick++
 	m.settle()
@@ -305,6 +312,9 @@ func writeSteps(out *strings.Builder, s Steps) {
 		rev := "new"
 		if c.Old {
 			rev = "old"
+		}
+		if c.Slot != "" {
+			rev += " in " + c.Slot
 		}
 		fmt.Fprintf(out, "     create %s (%s): %s\n", rev, c.Reason, c.Why)
 	}

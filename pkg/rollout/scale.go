@@ -7,6 +7,9 @@ import (
 
 // surge is how many pods above Want are needed now.
 func (w *world) surge() int {
+	if w.places != nil {
+		return 0 // see surgeInPlaces
+	}
 	return max(min(max(w.surgeForNamed(), w.surgeForUpdate()), w.goal.MaxSurge), 0)
 }
 
@@ -62,6 +65,10 @@ func (w *world) asOld(m *member) bool {
 // create makes up for missing pods. Old ones are made first, up to the partition. Pods that are deleted in this very pass
 // are made up for when they are seen to have left; so are those that wait for it, unless they are to be skipped.
 func (w *world) create(surge int) {
+	if w.places != nil {
+		w.createInPlaces()
+		return
+	}
 	have, old, unavailable := 0, 0, 0
 	for _, m := range w.active {
 		if !m.Available && !(m.Doomed && !m.Parting) {
@@ -76,12 +83,7 @@ func (w *world) create(surge int) {
 		}
 	}
 	missing := w.goal.Want - have
-	n := missing + surge
-	if limit := w.goal.ScaleMaxUnavailable; limit != nil && n > max(*limit-unavailable, 0) {
-		room := max(*limit-unavailable, 0)
-		w.hold(ReasonScaleLimit, n-room, "%d new pods wait: %d unavailable and %d made now, of %d", n-room, unavailable, room, *limit)
-		n = room
-	}
+	n := w.bounded(missing+surge, unavailable)
 	if n <= 0 {
 		return
 	}
@@ -98,6 +100,19 @@ func (w *world) create(surge int) {
 	}
 }
 
+// bounded is how many of n pods may be made while others are unavailable.
+func (w *world) bounded(n, unavailable int) int {
+	limit := w.goal.ScaleMaxUnavailable
+	if limit == nil {
+		return n
+	}
+	room := max(*limit-unavailable, 0)
+	if n > room {
+		w.hold(ReasonScaleLimit, n-room, "%d new pods wait: %d unavailable and %d made now, of %d", n-room, unavailable, room, *limit)
+	}
+	return min(n, room)
+}
+
 // deleteNamed deletes the pods that somebody named, as far as the budget goes.
 func (w *world) deleteNamed() {
 	sortForScaleIn(w.doomed)
@@ -107,6 +122,10 @@ func (w *world) deleteNamed() {
 // scaleIn deletes pods above the wanted number. Those that were prepared for it go first, so that the choice stays as it
 // is; then old ones down to the partition, then new ones, and of each the one that serves least.
 func (w *world) scaleIn(surge int) {
+	if w.places != nil {
+		w.vacate()
+		return
+	}
 	kept := len(w.old) + len(w.young)
 	n := kept - w.goal.Want - surge
 	if n <= 0 {
@@ -156,6 +175,8 @@ func (w *world) drop(m *member, r Reason, why string) bool {
 	switch {
 	case m.Parting:
 		why += "; prepared for it"
+	case w.places != nil && !w.covers(m):
+		why += "; no wanted place depends on it, so free"
 	case !m.serves():
 		why += "; not ready, so free"
 	case !m.Available && (w.available >= w.floor || w.ready > w.floor):

@@ -8,10 +8,18 @@ import (
 
 // Goal is what shall be, in resolved numbers of pods. The zero Goal wants no pod.
 type Goal struct {
-	// Want is the number of pods; below 0 counts as 0.
+	// Want is the number of pods; below 0 counts as 0. With Slots it is their number, whatever stands here.
 	Want int
-	// Partition is how many of them keep the old revision, capped to 0..Want. Without effect with OnDelete.
+	// Partition is how many of them keep the old revision, capped to 0..Want. Without effect with OnDelete, and with
+	// Slots, which say it themselves.
 	Partition int
+	// Slots are the places in each of which one pod is wanted, in order, each key once: ordinals, nodes. Nil: pods have no
+	// places. A pod in another place is spare.
+	Slots []Slot
+	// InOrder lets only one pod at a time be made, for the first slot that has none, or deleted because it is spare, the
+	// first by Rank.Order; and not before all pods in slots before, or for a delete in all slots, are available and no
+	// pod is leaving.
+	InOrder bool
 	// MaxUnavailable is how many of Want may be unavailable by our doing.
 	MaxUnavailable int
 	// MaxSurge is how many pods may exist above Want while pods are replaced.
@@ -33,6 +41,13 @@ type Goal struct {
 	PreparingAsNew bool
 }
 
+// Slot is a place in which a pod is wanted.
+type Slot struct {
+	Key string
+	// Old: its pod keeps the old revision.
+	Old bool
+}
+
 // Mode says how old pods come to the new revision.
 type Mode int
 
@@ -51,6 +66,9 @@ const (
 type Pod struct {
 	// Key names the pod; unique. Steps carry it, and it decides between pods that are otherwise equal.
 	Key string
+	// Slot is the key of the pod's place; only read with Goal.Slots. A pod that is leaving keeps its place until it is
+	// gone; a caller whose places are free at once leaves it out.
+	Slot string
 	// Old: the pod is not at the revision that is rolled out.
 	Old bool
 	// Ready: the pod serves. Available: it has served for long enough to count. A pod that is Available is Ready.
@@ -133,7 +151,7 @@ type Rank struct {
 
 // Steps is what to do now. A pod is in at most one step. Within a list, what comes first matters more.
 type Steps struct {
-	// Create is one entry for each pod to make; those of the old revision come first.
+	// Create is one entry for each pod to make; those of the old revision come first, or with Slots the first slot.
 	Create []Create
 	// PrepareUpdate asks for a pod to be let go, before Mark. PrepareDelete likewise, before Delete.
 	PrepareUpdate, PrepareDelete []Step
@@ -161,6 +179,8 @@ func (s Steps) None() bool {
 
 // Create is one pod to make.
 type Create struct {
+	// Slot is the key of its place; empty without Goal.Slots.
+	Slot string
 	// Old: it is of the old revision.
 	Old    bool
 	Reason Reason
@@ -221,6 +241,8 @@ const (
 	ReasonHook Reason = "Hook"
 	// ReasonDraining (Hold): the time that traffic has to go away is not over.
 	ReasonDraining Reason = "Draining"
+	// ReasonInOrder (Hold): pods that come before have to be available first.
+	ReasonInOrder Reason = "InOrder"
 	// ReasonScaleLimit (Hold): pods made before have to become available first.
 	ReasonScaleLimit Reason = "ScaleLimit"
 	// ReasonNotInPlace (Hold): the pod can't be updated in place and nothing else is allowed.

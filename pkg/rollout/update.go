@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 )
@@ -17,6 +18,10 @@ func (w *world) update() {
 		return
 	}
 	inFlight := w.goOn(t)
+	if w.places != nil {
+		pace = math.MaxInt // what is missing counts against the budget already
+		w.surgeInPlaces(t)
+	}
 	n := max(t.n-inFlight, 0)
 	for _, m := range t.to {
 		if !m.Available {
@@ -30,13 +35,16 @@ func (w *world) update() {
 		}
 		by := w.way(m)
 		switch {
+		case m.surged:
+			n--
+			continue
 		case m.Parting:
 			// It has its step, or has to come back before it can be edited.
 			continue
 		case by == wayNone:
 			refused, refusal = refused+1, m.NoEdit
 			continue
-		case m.taken() || w.quiet(m):
+		case m.taken(), w.quiet(m), w.places != nil && !w.covers(m):
 			// It is out of service already, or stays in it.
 		case inFlight >= pace && pace > 0:
 			w.hold(ReasonInFlight, n, "%d %s pods wait: %d updated pods not available >= %d at a time", n, t.age(), inFlight, pace)
