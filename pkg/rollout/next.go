@@ -83,8 +83,6 @@ func observe(g Goal, pods []Pod) *world {
 			w.spare++
 		}
 	}
-	slices.SortFunc(w.old, firstToUpdate)
-	slices.SortFunc(w.young, firstToUpdate)
 	if g.Slots != nil {
 		w.occupy(members)
 	}
@@ -104,19 +102,22 @@ type turn struct {
 // turn returns how many of the old pods shall become new: no more than are above the partition, and no more than new
 // ones are missing; or, with Rollback, how many go back likewise.
 func (w *world) turn(old, young []*member) turn {
-	if w.places != nil {
-		return w.turnInPlaces(old, young)
-	}
+	var t turn
 	above := len(old) - w.goal.Partition
 	missing := w.goal.Want - w.goal.Partition - len(young)
 	switch {
 	case w.goal.Mode == OnDelete:
-		return turn{}
+	case w.places != nil:
+		t = w.turnInPlaces(old, young)
 	case w.goal.Rollback && above < 0 && missing < 0:
-		return turn{from: young, to: old, n: min(-above, -missing), above: -missing, back: true}
+		t = turn{from: young, to: old, n: min(-above, -missing), above: -missing, back: true}
 	default:
-		return turn{from: old, to: young, n: max(min(above, missing), 0), above: max(above, 0)}
+		t = turn{from: old, to: young, n: max(min(above, missing), 0), above: max(above, 0)}
 	}
+	if t.above > 0 { // A set at rest has many pods and no need of their order.
+		slices.SortFunc(t.from, firstToUpdate)
+	}
+	return t
 }
 
 type way int

@@ -76,9 +76,6 @@ func (w *world) turnInPlaces(old, young []*member) turn {
 	if len(t.from) == 0 && w.goal.Rollback {
 		t = turn{from: wrong(young), to: old, back: true}
 	}
-	if w.goal.Mode == OnDelete {
-		return turn{}
-	}
 	t.n, t.above = len(t.from), len(t.from)
 	return t
 }
