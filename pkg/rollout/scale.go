@@ -134,7 +134,7 @@ func (w *world) scaleIn(surge int) {
 	var parting, old, young []*member
 	for _, m := range slices.Concat(w.old, w.young) {
 		switch {
-		case m.Parting && len(parting) < n:
+		case m.Parting:
 			parting = append(parting, m)
 		case w.asOld(m):
 			old = append(old, m)
@@ -142,10 +142,11 @@ func (w *world) scaleIn(surge int) {
 			young = append(young, m)
 		}
 	}
+	sortForScaleIn(parting)
+	parting = parting[:min(n, len(parting))] // the others come back
 	n -= len(parting)
 	olds := min(max(len(old)-w.goal.Partition, 0), n, len(old))
 	why, who := fmt.Sprintf("%d pods > %d wanted", kept, w.goal.Want), "pods above the wanted number wait"
-	sortForScaleIn(parting)
 	w.dropSome(parting, ReasonScaleIn, why, who)
 	if olds > 0 {
 		sortForScaleIn(old)
