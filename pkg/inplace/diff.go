@@ -73,7 +73,10 @@ func (e Edit) Fits(pod *corev1.Pod, daemon bool) (why string, ok bool) {
 		}
 	}
 	if len(e.Resources) > 0 {
-		if was, is := qos(&pod.Spec), qos(resized(&pod.Spec, e.Resources)); was != is {
+		if os := pod.Spec.OS; os != nil && os.Name == corev1.Windows {
+			return "containers of Windows can't be resized", false
+		}
+		if was, is := qos(&pod.Spec, nil), qos(&pod.Spec, e.Resources); was != is {
 			return qosWhy(was, is), false
 		}
 	}
@@ -109,7 +112,7 @@ func Diff(from, to *corev1.PodTemplateSpec, o Options) (edit Edit, why string, o
 	if fields := changed(a, b); len(fields) > 0 {
 		return Edit{}, strings.Join(fields, ", ") + " changed", false
 	}
-	if was, is := qos(&from.Spec), qos(&to.Spec); len(edit.Resources) > 0 && was != is {
+	if was, is := qos(&from.Spec, nil), qos(&to.Spec, nil); len(edit.Resources) > 0 && was != is {
 		return Edit{}, qosWhy(was, is), false
 	}
 	if o.Env {

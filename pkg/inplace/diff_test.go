@@ -316,6 +316,11 @@ func TestFits(t *testing.T) {
 			why: "the QoS class of a running pod can't change from Burstable to Guaranteed",
 		},
 		{name: "#1683: an injected container may hold the QoS class", pod: pod(), edit: guaranteed},
+		{
+			name: "containers of Windows can't be resized", edit: guaranteed,
+			pod: pod(func(p *corev1.Pod) { p.Spec.OS = &corev1.PodOS{Name: corev1.Windows} }),
+			why: "containers of Windows can't be resized",
+		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

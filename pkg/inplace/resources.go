@@ -88,20 +88,12 @@ func sized(r corev1.ResourceRequirements) corev1.ResourceRequirements {
 	return corev1.ResourceRequirements{Limits: pick(r.Limits), Requests: pick(r.Requests)}
 }
 
-// resized is the spec with other resources.
-func resized(s *corev1.PodSpec, by map[string]corev1.ResourceRequirements) *corev1.PodSpec {
-	s = s.DeepCopy()
-	for name, r := range by {
-		if c := container(s, name); c != nil {
-			c.Resources = merge(c.Resources, r)
-		}
-	}
-	return s
-}
-
-// merge is r with the values of by. Neither is changed.
+// merge is r with the values of by. Neither is changed, and the result may share maps with them.
 func merge(r, by corev1.ResourceRequirements) corev1.ResourceRequirements {
 	lay := func(under, over corev1.ResourceList) corev1.ResourceList {
+		if len(over) == 0 {
+			return under
+		}
 		out := make(corev1.ResourceList, len(under)+len(over))
 		maps.Copy(out, under)
 		maps.Copy(out, over)
@@ -112,16 +104,17 @@ func merge(r, by corev1.ResourceRequirements) corev1.ResourceRequirements {
 	}
 }
 
-// qos is the class of a pod of this spec, as in kube 1.36: BestEffort if no container asks for cpu or memory, Guaranteed
-// if all limit both to what they request. Resources of the pod as a whole count instead of those of its containers.
-func qos(s *corev1.PodSpec) corev1.PodQOSClass {
+// qos is the class of a pod of this spec with some resources changed, by container; as in kube 1.36: BestEffort if no
+// container asks for cpu or memory, Guaranteed if all limit both to what they request. Resources of the pod as a whole count
+// instead of those of its containers.
+func qos(s *corev1.PodSpec, by map[string]corev1.ResourceRequirements) corev1.PodQOSClass {
 	var all []corev1.ResourceRequirements
 	if s.Resources != nil {
 		all = append(all, *s.Resources)
 	} else {
 		for _, list := range [][]corev1.Container{s.Containers, s.InitContainers} {
 			for i := range list {
-				all = append(all, list[i].Resources)
+				all = append(all, merge(list[i].Resources, by[list[i].Name]))
 			}
 		}
 	}
