@@ -150,7 +150,7 @@ func TestReconcileEndsQuietly(t *testing.T) {
 	}
 }
 
-func TestReconcileWaitsForItsCacheAndThenReadsLive(t *testing.T) {
+func TestB4ReconcileWaitsForItsCacheAndThenReadsLive(t *testing.T) {
 	t.Parallel()
 	// The cache never shows a pod; the apiserver has them all.
 	s := newStage(t, interceptor.Funcs{
