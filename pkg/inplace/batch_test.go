@@ -391,10 +391,13 @@ func TestNodeDaemonTells(t *testing.T) {
 		},
 		{
 			"a container that was started from the new image is done, whatever its image ID",
-			Edit{Images: map[string]string{"app": "app:2"}}, told("run://app-0", image("app:2"), 0), "",
+			Edit{Images: map[string]string{"app": "app:2"}},
+			told("run://app-0", image("app:2"), 0), "",
 		},
 		{
-			"one from the former image is not", Edit{Images: map[string]string{"app": "app:2"}}, told("run://app-0", image("app:1"), 0),
+			"one from the former image is not",
+			Edit{Images: map[string]string{"app": "app:2"}},
+			told("run://app-0", image("app:1"), 0),
 			"container app still has app:1",
 		},
 	} {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -33,7 +34,7 @@ type replay struct {
 // draw returns a template with two containers of different launch priorities and a native sidecar; app reads metadata by
 // env, and gets a new image whenever that changes.
 func draw(r *rand.Rand) *corev1.PodTemplateSpec {
-	n := func() string { return fmt.Sprint(r.IntN(3)) }
+	n := func() string { return strconv.Itoa(r.IntN(3)) }
 	cpu := func() corev1.ResourceRequirements {
 		return corev1.ResourceRequirements{Requests: list("cpu=1 memory=" + n() + "1Mi"), Limits: list("cpu=2")}
 	}

@@ -204,7 +204,8 @@ func TestPatch(t *testing.T) {
 		{"a pod that is gone is left to the next pass", "", apierrors.NewNotFound(resource, "p00"), Result{Skipped: 1}, ""},
 		{
 			"an apiserver without the subresource is an error", "resize",
-			apierrors.NewGenericServerResponse(http.StatusNotFound, "patch", resource, "p00", "404 page not found", 0, true), Result{},
+			apierrors.NewGenericServerResponse(http.StatusNotFound, "patch", resource, "p00", "404 page not found", 0, true),
+			Result{},
 			"patch p00: the server could not find the requested resource (patch pods p00)",
 		},
 		{"a refusal is an error that names the pod", "", errors.New("no"), Result{}, "patch p00: no"},

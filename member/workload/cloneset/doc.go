@@ -15,7 +15,8 @@
 //	webhook.go   defaults and validation
 //
 // A pod costs two writes to create (the pod; its gate and lifecycle in one status patch, once it has a node) and three to
-// update in place (gate closed; spec; gate open).
+// update in place (gate closed; spec; gate open). New resources are one more, and a pod that they do not restart stays in
+// service: no gate is closed for it.
 //
 // Where it differs from OpenKruise on purpose: pods in the middle of an update never block a rollback; surge is used
 // for pods that have to be made anew only, and not while paused; a long minReadySeconds does not hold up scale-in;
