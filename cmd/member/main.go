@@ -35,6 +35,7 @@ type flags struct {
 	workers      option.Workers
 	gates        *feature.Gates
 	localHub     bool
+	skipParting  bool
 	expectations time.Duration
 }
 
@@ -77,6 +78,8 @@ func command() (*cobra.Command, error) {
 	f.workers.AddFlags(cmd.Flags())
 	option.ExpectationTimeout(cmd.Flags(), &f.expectations)
 	f.gates.AddFlags(cmd.Flags())
+	cmd.Flags().BoolVar(&f.skipParting, "cloneset-scaling-exclude-preparing-delete", false, "CloneSets do not count pods "+
+		"that are held by a preDelete hook when they scale, as if each had scaleStrategy.excludePreparingDelete.")
 	cmd.Flags().BoolVar(&f.localHub, "local-hub", false, "This cluster runs flotilla-hub too: UnitedDeployments here may "+
 		"name clusters, and the hub runs those.")
 	return cmd, nil
@@ -126,6 +129,7 @@ func (f *flags) options() (member.Options, error) {
 			VerticalScaling:         f.gates.Enabled(feature.InPlaceWorkloadVerticalScaling),
 			EnvFromMetadata:         f.gates.Enabled(feature.InPlaceUpdateEnvFromMetadata),
 			RecreateOnClaimChange:   f.gates.Enabled(feature.RecreatePodWhenChangeVCTInCloneSet),
+			ExcludePreparingDelete:  f.skipParting,
 		},
 		LocalHub: f.localHub, Version: option.Version, Clock: clock.RealClock{},
 	}

@@ -6,7 +6,8 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/revision"
 )
 
-// Gates are the feature gates that a CloneSet is planned by, see package feature. The zero value has all of them off.
+// Gates are the feature gates that a CloneSet is planned by, see package feature, and what a flag sets for all CloneSets.
+// The zero value has all of them off.
 type Gates struct {
 	// ShortHash makes new pods name their revision by its hash alone.
 	ShortHash bool
@@ -20,6 +21,8 @@ type Gates struct {
 	EnvFromMetadata bool
 	// RecreateOnClaimChange makes pods anew for an update if the claim templates changed with it.
 	RecreateOnClaimChange bool
+	// ExcludePreparingDelete is scaleStrategy.excludePreparingDelete of all CloneSets, whatever they say.
+	ExcludePreparingDelete bool
 }
 
 // label is how pods name a revision: in full, or by its hash alone where the gate says so or the full name is too long for

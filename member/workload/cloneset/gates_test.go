@@ -8,6 +8,7 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/apis/pods"
 	"github.com/flotilla-io/flotilla/pkg/revision"
 )
 
@@ -54,6 +55,33 @@ func TestPodsAreMadeAndUpdatedWithTheHashThatTheGateSays(t *testing.T) {
 			made := newPod(o.set, label, &o.set.Spec.Template, "a", now)
 			require.Equal(t, tt.want(names[1]), made.Labels[keys.ControllerRevisionHash])
 			require.Equal(t, revision.Short(names[1]), made.Labels[keys.PodTemplateHash])
+		})
+	}
+}
+
+func TestPodsHeldForDeletionAreNotCountedWhereTheSetOrTheFlagSaysSo(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name       string
+		set, flag  bool
+		wantCreate int
+	}{
+		{"they count", false, false, 0},
+		{"the set leaves them out", true, false, 1},
+		{"the flag leaves them out", false, true, 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			o, names := world(t, web(2).Spec(func(s *appsv1beta1.CloneSetSpec) {
+				s.Lifecycle = &pods.Lifecycle{PreDelete: &pods.LifecycleHook{FinalizersHandler: []string{"example.com/drain"}}}
+				s.ScaleStrategy.ExcludePreparingDelete = tt.set
+			}))
+			o.gates.ExcludePreparingDelete = tt.flag
+			o.with(names[0], "a")
+			held := pod("b").Rev(names[0]).Serving(start).State(pods.LifecyclePreparingDelete).Label(keys.SpecifiedDelete, "true").Obj()
+			held.Finalizers = []string{"example.com/drain"}
+			o.pods = append(o.pods, held)
+			require.Len(t, plan(o, now).create, tt.wantCreate)
 		})
 	}
 }

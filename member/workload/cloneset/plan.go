@@ -106,6 +106,7 @@ func plan(o observed, now time.Time) work {
 	goal, err := goalOf(&o.set.Spec)
 	goal.Rollback = o.gates.PartitionRollback && w.current != w.revision.Revision
 	goal.PreparingAsNew = o.gates.PreparingUpdateAsUpdate
+	goal.SkipParting = goal.SkipParting || o.gates.ExcludePreparingDelete
 	w.sortOut(o, goal.Rollback, now)
 	if err != nil {
 		w.fault = err.Error()
