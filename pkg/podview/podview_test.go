@@ -220,47 +220,63 @@ func TestHooks(t *testing.T) {
 		want  rollout.Pod
 	}{
 		{
-			"a pod in service says by which hooks it is held", pods.Lifecycle{InPlaceUpdate: hook, PreDelete: hook}, serving(held),
+			"a pod in service says by which hooks it is held",
+			pods.Lifecycle{InPlaceUpdate: hook, PreDelete: hook},
+			serving(held),
 			rollout.Pod{Ready: true, Available: true, UpdateHooked: true, DeleteHooked: true},
 		},
 		{
 			"a new pod whose gate is closed is held, also where preNormal is not answered",
-			pods.Lifecycle{PreNormal: hook}, serving(state("PreparingNormal"), without(keys.InPlaceUpdateReady)),
+			pods.Lifecycle{PreNormal: hook},
+			serving(state("PreparingNormal"), without(keys.InPlaceUpdateReady)),
 			rollout.Pod{Ready: true, Edit: rollout.EditHeld},
 		},
 		{
-			"a new pod whose gate is open waits for preNormal", pods.Lifecycle{PreNormal: hook}, serving(state("PreparingNormal")),
+			"a new pod whose gate is open waits for preNormal",
+			pods.Lifecycle{PreNormal: hook},
+			serving(state("PreparingNormal")),
 			rollout.Pod{Ready: true, Edit: rollout.EditAwaited},
 		},
 		{
-			"a new pod is to be released when preNormal is answered", pods.Lifecycle{PreNormal: hook}, serving(state("PreparingNormal"), held),
+			"a new pod is to be released when preNormal is answered",
+			pods.Lifecycle{PreNormal: hook},
+			serving(state("PreparingNormal"), held),
 			rollout.Pod{Ready: true, Edit: rollout.EditHeld},
 		},
 		{
 			"an updated pod waits to be taken up, and can't be updated again without being let go",
-			pods.Lifecycle{InPlaceUpdate: hook}, serving(state("Updated")),
+			pods.Lifecycle{InPlaceUpdate: hook},
+			serving(state("Updated")),
 			rollout.Pod{Ready: true, Edit: rollout.EditAwaited, UpdateHooked: true},
 		},
 		{
-			"an updated pod is to be released when it is taken up", pods.Lifecycle{InPlaceUpdate: hook}, serving(state("Updated"), held),
+			"an updated pod is to be released when it is taken up",
+			pods.Lifecycle{InPlaceUpdate: hook},
+			serving(state("Updated"), held),
 			rollout.Pod{Ready: true, Edit: rollout.EditHeld, UpdateHooked: true},
 		},
 		{
 			"a pod that is prepared for its update is not available, and free to go when it was let go",
-			pods.Lifecycle{InPlaceUpdate: hook}, serving(state("PreparingUpdate")),
+			pods.Lifecycle{InPlaceUpdate: hook},
+			serving(state("PreparingUpdate")),
 			rollout.Pod{Ready: true, Edit: rollout.EditPrepared},
 		},
 		{
-			"a pod that is prepared for its deletion is not available", pods.Lifecycle{PreDelete: hook}, serving(state("PreparingDelete"), held),
+			"a pod that is prepared for its deletion is not available",
+			pods.Lifecycle{PreDelete: hook},
+			serving(state("PreparingDelete"), held),
 			rollout.Pod{Ready: true, Parting: true, DeleteHooked: true},
 		},
 		{
 			"a pod that was marked not ready for its deletion does not come back",
-			pods.Lifecycle{PreDelete: marking}, serving(state("PreparingDelete"), held),
+			pods.Lifecycle{PreDelete: marking},
+			serving(state("PreparingDelete"), held),
 			rollout.Pod{Ready: true, Parting: true, Doomed: true, DeleteHooked: true},
 		},
 		{
-			"a pod that has the gate of hooks and no condition yet is held", pods.Lifecycle{PreDelete: marking}, serving(kruiseGate),
+			"a pod that has the gate of hooks and no condition yet is held",
+			pods.Lifecycle{PreDelete: marking},
+			serving(kruiseGate),
 			rollout.Pod{Ready: true, Available: true, Edit: rollout.EditHeld},
 		},
 	} {

@@ -69,8 +69,13 @@ func brief(s Steps) []string {
 		verb  string
 		steps []Step
 	}{
-		{"prepare-delete", s.PrepareDelete}, {"delete", s.Delete}, {"return", s.Return},
-		{"prepare-update", s.PrepareUpdate}, {"mark", s.Mark}, {"edit", s.Edit}, {"release", s.Release},
+		{"prepare-delete", s.PrepareDelete},
+		{"delete", s.Delete},
+		{"return", s.Return},
+		{"prepare-update", s.PrepareUpdate},
+		{"mark", s.Mark},
+		{"edit", s.Edit},
+		{"release", s.Release},
 	} {
 		for _, d := range part.steps {
 			if d.Old {

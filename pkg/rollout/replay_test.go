@@ -322,8 +322,13 @@ func writeSteps(out *strings.Builder, s Steps) {
 		verb  string
 		steps []Step
 	}{
-		{"prepare to delete", s.PrepareDelete}, {"delete", s.Delete}, {"return", s.Return},
-		{"prepare to update", s.PrepareUpdate}, {"mark", s.Mark}, {"edit", s.Edit}, {"release", s.Release},
+		{"prepare to delete", s.PrepareDelete},
+		{"delete", s.Delete},
+		{"return", s.Return},
+		{"prepare to update", s.PrepareUpdate},
+		{"mark", s.Mark},
+		{"edit", s.Edit},
+		{"release", s.Release},
 	} {
 		for _, d := range part.steps {
 			fmt.Fprintf(out, "     %s %s (%s): %s\n", part.verb, d.Key, d.Reason, d.Why)

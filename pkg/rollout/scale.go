@@ -59,7 +59,10 @@ func (w *world) surgeForUpdate() int {
 
 // asOld tells whether scaling counts the pod as an old one.
 func (w *world) asOld(m *member) bool {
-	return m.Old && !(w.goal.PreparingAsNew && m.Edit == EditPrepared)
+	if w.goal.PreparingAsNew && m.Edit == EditPrepared {
+		return false
+	}
+	return m.Old
 }
 
 // create makes up for missing pods. Old ones are made first, up to the partition. Pods that are deleted in this very pass
@@ -71,7 +74,7 @@ func (w *world) create(surge int) {
 	}
 	have, old, unavailable := 0, 0, 0
 	for _, m := range w.active {
-		if !m.Available && !(m.Doomed && !m.Parting) {
+		if !m.Available && (!m.Doomed || m.Parting) {
 			unavailable++
 		}
 		if w.goal.SkipParting && m.Parting && m.stepped {

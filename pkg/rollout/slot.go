@@ -47,9 +47,9 @@ func (w *world) occupy(members []member) {
 func (w *world) better(p *place, a, b *member) int {
 	right := func(m *member) bool { return m.Old == p.Old }
 	return cmp.Or(
-		falseFirst(!(right(a) && a.Available), !(right(b) && b.Available)),
-		falseFirst(!a.Available, !b.Available),
-		falseFirst(!right(a), !right(b)),
+		falseFirst(right(b) && b.Available, right(a) && a.Available),
+		falseFirst(b.Available, a.Available),
+		falseFirst(right(b), right(a)),
 		before(b, a),
 	)
 }
@@ -117,7 +117,7 @@ func (w *world) vacate() {
 				p.twin = true
 				w.twins++
 			default:
-				w.drop(m, ReasonRecreate, fmt.Sprintf("another pod is in place %s", p.Key))
+				w.drop(m, ReasonRecreate, "another pod is in place "+p.Key)
 			}
 		}
 	}

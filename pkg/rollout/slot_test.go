@@ -25,9 +25,9 @@ func in(slot string, fs ...func(*Pod)) Pod {
 	return pod(slot, append([]func(*Pod){func(p *Pod) { p.Slot = slot }}, fs...)...)
 }
 
-// beside is a second pod in a place.
-func beside(slot string, fs ...func(*Pod)) Pod {
-	return pod(slot+"-2", append([]func(*Pod){func(p *Pod) { p.Slot = slot }}, fs...)...)
+// beside is a second pod in the place n1.
+func beside(fs ...func(*Pod)) Pod {
+	return pod("n1-2", append([]func(*Pod){func(p *Pod) { p.Slot = "n1" }}, fs...)...)
 }
 
 // A StatefulSet's slots are the ordinals, those below the partition keep the old revision; the order of updates and of
@@ -189,7 +189,7 @@ func TestDaemonSetWorlds(t *testing.T) {
 		{
 			name: "of two pods on a node, the one that serves stays",
 			goal: Goal{Slots: places(0, "n1"), MaxUnavailable: 0},
-			pods: []Pod{in("n1", unready), beside("n1")},
+			pods: []Pod{in("n1", unready), beside()},
 			want: []string{"delete n1 Recreate"},
 		},
 		{
@@ -225,25 +225,25 @@ func TestDaemonSetWorlds(t *testing.T) {
 		{
 			name: "#1012: an old pod goes as soon as the new one on its node is available, and the next node follows",
 			goal: Goal{Slots: places(0, "n1", "n2", "n3"), MaxSurge: 1},
-			pods: []Pod{in("n1", old), beside("n1"), in("n2", old), in("n3", old)},
+			pods: []Pod{in("n1", old), beside(), in("n2", old), in("n3", old)},
 			want: []string{"create new n2 Surge", "delete n1 Recreate", "hold Budget 1"},
 		},
 		{
 			name: "while the new pod is not available both stay",
 			goal: Goal{Slots: places(0, "n1", "n2"), MaxSurge: 1},
-			pods: []Pod{in("n1", old), beside("n1", unready), in("n2", old)},
+			pods: []Pod{in("n1", old), beside(unready), in("n2", old)},
 			want: []string{"hold Budget 1"},
 		},
 		{
 			name: "an old pod that does not serve goes without waiting",
 			goal: Goal{Slots: places(0, "n1", "n2"), MaxSurge: 1},
-			pods: []Pod{in("n1", old, unready), beside("n1", unready), in("n2")},
+			pods: []Pod{in("n1", old, unready), beside(unready), in("n2")},
 			want: []string{"delete n1 Recreate"},
 		},
 		{
 			name: "paused, two pods on a node stay and no other node gets two",
 			goal: Goal{Slots: places(0, "n1", "n2"), MaxSurge: 2, Paused: true},
-			pods: []Pod{in("n1", old), beside("n1"), in("n2", old)},
+			pods: []Pod{in("n1", old), beside(), in("n2", old)},
 			want: []string{"hold Paused 1"},
 		},
 		{

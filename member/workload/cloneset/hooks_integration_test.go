@@ -182,7 +182,9 @@ func testNormalHook(t *testing.T, g *ground) {
 	set := web(1).Spec(func(s *appsv1beta1.CloneSetSpec) { s.Lifecycle = &pods.Lifecycle{PreNormal: h} }).Obj()
 	set.Namespace, set.UID, set.ResourceVersion = g.namespace, "", ""
 	require.NoError(t, g.Create(t.Context(), set))
-	g.await(t, func(s *appsv1beta1.CloneSet) bool { return s.Status.ReadyReplicas == 1 && s.Status.AvailableReplicas == 0 })
+	g.await(t, func(s *appsv1beta1.CloneSet) bool {
+		return s.Status.ReadyReplicas == 1 && s.Status.AvailableReplicas == 0
+	})
 	p := g.in(t, pods.LifecyclePreparingNormal, 1)[0]
 	g.patch(t, p, `{"metadata":{"labels":{"example.com/warm":"yes"}}}`)
 	g.await(t, rested)
