@@ -138,15 +138,15 @@ func TestWhereAPodGoesThatIsWantedInService(t *testing.T) {
 		{"a pod in service stays", all, pod(pods.LifecycleNormal), pods.LifecycleNormal},
 		{"a pod without a state is in service", all, pod(""), pods.LifecycleNormal},
 		{"a pod in a state that nobody knows goes into service", all, pod("Happy"), pods.LifecycleNormal},
-		{"#8: a pod goes back into service if it is held by its hook when the update is taken back", all, pod(pods.LifecyclePreparingUpdate, handled("upd")), pods.LifecycleNormal},
-		{"#8: a pod that was let go when the update is taken back has to be taken up again", all, pod(pods.LifecyclePreparingUpdate), pods.LifecycleUpdated},
-		{"#8: likewise if only a part of it was let go", all, pod(pods.LifecyclePreparingUpdate, label("upd")), pods.LifecycleUpdated},
+		{"#1156: a pod goes back into service if it is held by its hook when the update is taken back", all, pod(pods.LifecyclePreparingUpdate, handled("upd")), pods.LifecycleNormal},
+		{"#1156: a pod that was let go when the update is taken back has to be taken up again", all, pod(pods.LifecyclePreparingUpdate), pods.LifecycleUpdated},
+		{"#1156: likewise if only a part of it was let go", all, pod(pods.LifecyclePreparingUpdate, label("upd")), pods.LifecycleUpdated},
 		{"an updated pod has to be taken up", all, pod(pods.LifecycleUpdating), pods.LifecycleUpdated},
 		{"an updated pod that was never let go goes into service", all, pod(pods.LifecycleUpdating, handled("upd")), pods.LifecycleNormal},
 		{"an updated pod goes into service at once where there is no hook", &pods.Lifecycle{PreDelete: handler("del")}, pod(pods.LifecycleUpdating), pods.LifecycleNormal},
 		{"an updated pod waits until it is taken up", all, pod(pods.LifecycleUpdated, finalizer("upd")), pods.LifecycleUpdated},
 		{"an updated pod goes into service when it is taken up", all, pod(pods.LifecycleUpdated, handled("upd")), pods.LifecycleNormal},
-		{"#8: an updated pod whose hook was taken off the workload goes into service", nil, pod(pods.LifecycleUpdated), pods.LifecycleNormal},
+		{"#1156: an updated pod whose hook was taken off the workload goes into service", nil, pod(pods.LifecycleUpdated), pods.LifecycleNormal},
 		{"a pod that was to be deleted begins anew", all, pod(pods.LifecyclePreparingDelete, handled("del")), pods.LifecyclePreparingNormal},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -173,7 +173,7 @@ func TestWhatHooksHold(t *testing.T) {
 		{"a handler of preDelete holds a deletion", all, pod(pods.LifecycleNormal, finalizer("del")), false, true},
 		{"preNormal holds neither", all, pod(pods.LifecycleNormal, handled("new")), false, false},
 		{"a pod that is let go is not held", all, pod(pods.LifecyclePreparingUpdate), false, false},
-		{"#8: an updated pod is held by its hook even before it is taken up", all, pod(pods.LifecycleUpdated), true, false},
+		{"#1156: an updated pod is held by its hook even before it is taken up", all, pod(pods.LifecycleUpdated), true, false},
 		{"an updated pod without that hook is not", &pods.Lifecycle{PreDelete: handler("del")}, pod(pods.LifecycleUpdated), false, false},
 		{"nor with one that has no handlers", &pods.Lifecycle{InPlaceUpdate: &pods.LifecycleHook{}}, pod(pods.LifecycleUpdated), false, false},
 	} {

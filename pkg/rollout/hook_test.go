@@ -54,7 +54,7 @@ func TestNextWithHooks(t *testing.T) {
 			want: []string{"edit a InPlace"},
 		},
 		{
-			name: "#8: a pod that waits to be taken up is prepared again for another update, at no cost",
+			name: "#1156: a pod that waits to be taken up is prepared again for another update, at no cost",
 			goal: inPlace,
 			pods: []Pod{pod("a", old, awaited, updateHooked), pod("b")},
 			want: []string{"prepare-update a InPlace"},
@@ -138,7 +138,7 @@ func TestNextWithHooks(t *testing.T) {
 			want: []string{"prepare-delete a00 Recreate", "hold InFlight 1"},
 		},
 		{
-			name: "#8: a pod that waits to be re-created comes back when its own revision is wanted again",
+			name: "#1156: a pod that waits to be re-created comes back when its own revision is wanted again",
 			goal: Goal{Want: 2, MaxUnavailable: 1},
 			pods: []Pod{pod("a", parting, deleteHooked), pod("b", old)},
 			want: []string{"return a Restored", "hold InFlight 1"},
@@ -272,7 +272,7 @@ func TestNextBoundsCreations(t *testing.T) {
 			want: []string{"create new Surge", "hold ScaleLimit 1", "hold Budget 2"},
 		},
 		{
-			name: "#3: a scale-in is not",
+			name: "a scale-in is not",
 			goal: Goal{Want: 1, ScaleMaxUnavailable: new(1)},
 			pods: slices.Concat(many(1, "a"), many(2, "b", unready)),
 			want: []string{"delete b00 ScaleIn", "delete b01 ScaleIn"},

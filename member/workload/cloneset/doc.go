@@ -21,7 +21,9 @@
 // Where it differs from OpenKruise on purpose: pods in the middle of an update never block a rollback; surge is used
 // for pods that have to be made anew only, and not while paused; a long minReadySeconds does not hold up scale-in;
 // a ReCreate is a plain deletion without a label written before; a named pod is deleted also from a small OnDelete set,
-// as the default budget of 20% rounds up; conditions are taken off when their cause is gone, and each pod that becomes
+// as the default budget of 20% rounds up; a pod that is held by a hook for an update goes back into service when the
+// update is paused, or kept from it by the partition; with all handlers of its hook on it, an updated pod goes from
+// Updating to Normal in one write; conditions are taken off when their cause is gone, and each pod that becomes
 // available extends the progress deadline.
 //
 // What it won't do yet: pull images before an update. The webhook refuses the fields that ask for it.

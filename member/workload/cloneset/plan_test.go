@@ -289,7 +289,7 @@ func TestPlan(t *testing.T) {
 			o.pods = append(o.pods, pod("d").Rev(names[0]).Serving(start).State(pods.LifecyclePreparingUpdate).Obj())
 			return o
 		}},
-		{"#8: a rollback brings pods back from every state of an update", func(t *testing.T) observed {
+		{"#1156: a rollback brings pods back from every state of an update", func(t *testing.T) observed {
 			t.Helper()
 			o, names := world(t, inPlace(5).Rolling("0", "5", "0").Spec(hookAll), inPlace(5), inPlace(5).Image("app:2"))
 			for id, state := range map[string]pods.LifecycleState{"a": pods.LifecyclePreparingUpdate, "b": pods.LifecycleNormal} {
