@@ -32,7 +32,7 @@ func deadline(s *appsv1beta1.CloneSetSpec) time.Duration {
 // stall is that nothing has moved for too long. The zero value says that things move.
 type stall struct {
 	failure
-	// scale: pods wait to be deleted, not to be updated.
+	// scale: pods wait to be made or deleted, not to be updated.
 	scale bool
 }
 
@@ -60,7 +60,7 @@ func (w *work) judge(o observed, now time.Time) {
 		return
 	}
 	i := slices.IndexFunc(w.holds, func(h rollout.Hold) bool {
-		return h.Reason == rollout.ReasonBudget || h.Reason == rollout.ReasonInFlight
+		return h.Reason == rollout.ReasonBudget || h.Reason == rollout.ReasonInFlight || h.Reason == rollout.ReasonScaleLimit
 	})
 	if i < 0 || w.moves() {
 		return
@@ -73,7 +73,8 @@ func (w *work) judge(o observed, now time.Time) {
 	}
 	w.stalled = stall{
 		failure: standing(string(w.holds[i].Reason), what, w.holds[i].Why),
-		scale:   !slices.ContainsFunc(w.pods, func(m member) bool { return m.Old && !m.Leaving }),
+		scale: w.holds[i].Reason == rollout.ReasonScaleLimit ||
+			!slices.ContainsFunc(w.pods, func(m member) bool { return m.Old && !m.Leaving }),
 	}
 }
 
@@ -116,6 +117,10 @@ func (w *work) unavailableSince() (since time.Time, never, soon bool) {
 			if (c.Type == corev1.PodReady || c.Type == keys.InPlaceUpdateReady) && c.LastTransitionTime.After(at) {
 				at = c.LastTransitionTime.Time
 			}
+		}
+		// A hook may hold a pod that is ready.
+		if t, err := time.Parse(time.RFC3339, m.pod.Annotations[keys.LifecycleTimestamp]); err == nil && t.After(at) {
+			at = t
 		}
 		if at.After(since) {
 			since = at

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
@@ -242,6 +243,11 @@ func unready(name, rev string, since time.Time) *corev1.Pod {
 	return pod(name).Rev(rev).Created(since).Gate(true, since).Running().NotReady().Obj()
 }
 
+// hooked holds pods before an update in place.
+func hooked(s *appsv1beta1.CloneSetSpec) {
+	s.Lifecycle = &pods.Lifecycle{InPlaceUpdate: &pods.LifecycleHook{LabelsHandler: map[string]string{"example.com/hold": "yes"}}}
+}
+
 func TestBudgetThatCanNotBeMetIsToldWithItsTime(t *testing.T) {
 	t.Parallel()
 	long, short := now.Add(-time.Hour), now.Add(-4*time.Minute)
@@ -270,6 +276,27 @@ func TestBudgetThatCanNotBeMetIsToldWithItsTime(t *testing.T) {
 				o.pods = append(o.pods, unready("c", names[1], short))
 			},
 			recheck: 6 * time.Minute,
+		},
+		{
+			name: "pods that a hook holds since a while ago are unavailable since then, ready or not",
+			set:  web(3).Image("app:2").Policy(appsv1beta1.PodInPlaceIfPossible).Rolling("0", "1", "0").Spec(hooked),
+			change: func(o *observed, names []string) {
+				o.with(names[0], "a", "b")
+				o.pods = append(o.pods, pod("c").Rev(names[0]).Serving(start).State(pods.LifecyclePreparingUpdate).
+					Label("example.com/hold", "yes").Annotation(keys.LifecycleTimestamp, short.Format(time.RFC3339)).Obj())
+			},
+			recheck: 6 * time.Minute,
+		},
+		{
+			name: "a scale-out that waits for pods that never serve is a failure to scale",
+			set:  web(3).Spec(func(s *appsv1beta1.CloneSetSpec) { s.ScaleStrategy.MaxUnavailable = new(intstr.FromInt32(1)) }),
+			change: func(o *observed, names []string) {
+				o.set.Status.ObservedGeneration = o.set.Generation // The event of its begin is over.
+				o.with(names[0], "a")
+				o.pods = append(o.pods, unready("b", names[0], long))
+			},
+			scale: true,
+			want:  "no pod became available since 2026-11-21T09:00:00Z: 1 new pods wait: 1 unavailable and 0 made now, of 1",
 		},
 		{
 			name: "a pod that time alone makes available is waited for",
