@@ -121,12 +121,8 @@ type grace struct {
 	GraceSeconds         int64                                  `json:"graceSeconds"`
 }
 
-// restOf reads what is not written yet. Of a pod that is in service, that is nothing: what differs there from an old record
-// was changed since by others.
+// restOf reads what is not written yet. A finished update leaves nothing: its record names no next part.
 func restOf(pod *corev1.Pod, r record) rest {
-	if !Closed(pod) {
-		return rest{}
-	}
 	out := rest{later: edit(pod, r.NextContainerImages, r.NextContainerResources, r.NextContainerRefMetadata)}
 	for name, v := range out.later.Resources {
 		if r.began(name) {
