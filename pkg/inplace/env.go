@@ -11,11 +11,17 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 )
 
-// reference is a label or annotation that a container reads by env.
-type reference struct {
-	env        string
+// field is a label or annotation.
+type field struct {
 	annotation bool
 	key        string
+}
+
+// reference is a field that a container reads by env.
+type reference struct {
+	field
+
+	env string
 }
 
 func (r reference) String() string {
@@ -26,12 +32,12 @@ func (r reference) String() string {
 	return what + r.key + " by env " + r.env
 }
 
-// value is what the env would be, given these labels and annotations.
-func (r reference) of(labels, annotations map[string]string) string {
-	if r.annotation {
-		return annotations[r.key]
+// of is the field's value among these labels and annotations.
+func (f field) of(labels, annotations map[string]string) string {
+	if f.annotation {
+		return annotations[f.key]
 	}
-	return labels[r.key]
+	return labels[f.key]
 }
 
 // references are the labels and annotations that a container reads, in the order of its env. Those that hold the version
@@ -47,7 +53,8 @@ func references(c *corev1.Container) []reference {
 		path := e.ValueFrom.FieldRef.FieldPath
 		for _, in := range []string{"metadata.labels['", "metadata.annotations['"} {
 			if key, ok := strings.CutPrefix(path, in); ok && strings.HasSuffix(key, "']") {
-				out = append(out, reference{e.Name, in == "metadata.annotations['", strings.TrimSuffix(key, "']")})
+				annotation := in == "metadata.annotations['"
+				out = append(out, reference{field{annotation, strings.TrimSuffix(key, "']")}, e.Name})
 			}
 		}
 	}
@@ -114,10 +121,30 @@ func priority(c *corev1.Container) (int, bool) {
 	return n, err == nil
 }
 
-// batch are the names of the containers that are changed first: those without a launch priority and those of the highest
-// one. A container that reads a label or annotation which one of them reads as well has to come along, because the value
-// is the pod's.
+// batch are the names of the containers that are changed first: those of first, and those that read a label or annotation
+// which one of them reads as well. They have to come along, because the value is the pod's.
 func (e Edit) batch(spec *corev1.PodSpec) map[string]bool {
+	out := e.first(spec)
+	for before := -1; before < len(out); {
+		before = len(out)
+		shared := map[field]bool{}
+		for name := range out {
+			for _, r := range e.reads(container(spec, name)) {
+				shared[r.field] = true
+			}
+		}
+		for _, name := range e.containers() {
+			if c := container(spec, name); c != nil &&
+				slices.ContainsFunc(e.reads(c), func(r reference) bool { return shared[r.field] }) {
+				out[name] = true
+			}
+		}
+	}
+	return out
+}
+
+// first are the names of the changed containers without a launch priority and of those with the highest one.
+func (e Edit) first(spec *corev1.PodSpec) map[string]bool {
 	all := e.containers()
 	out := make(map[string]bool, len(all))
 	highest, top := make([]string, 0, len(all)), 0
@@ -138,26 +165,6 @@ func (e Edit) batch(spec *corev1.PodSpec) map[string]bool {
 	}
 	for _, name := range highest {
 		out[name] = true
-	}
-	for more := true; more; {
-		more = false
-		shared := map[reference]bool{}
-		for name := range out {
-			for _, r := range e.reads(container(spec, name)) {
-				shared[reference{annotation: r.annotation, key: r.key}] = true
-			}
-		}
-		for _, name := range all {
-			c := container(spec, name)
-			if c == nil || out[name] {
-				continue
-			}
-			for _, r := range e.reads(c) {
-				if shared[reference{annotation: r.annotation, key: r.key}] {
-					out[name], more = true, true
-				}
-			}
-		}
 	}
 	return out
 }

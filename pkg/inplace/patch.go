@@ -69,19 +69,24 @@ func (e Edit) Write(pod *corev1.Pod, revision string, now time.Time) ([]podpatch
 }
 
 // Continue writes what Progress says is next: a further batch, resources that are not written yet, or an update that
-// another controller left in its grace period. The patches are sent as those of Write.
+// another controller left in its grace period. The patches are sent as those of Write. They apply to the observed version of
+// the pod only: they do not say the revision, so they must not meet a pod that has gone on to another.
 func Continue(pod *corev1.Pod, now time.Time) ([]podpatch.Patch, error) {
 	r := recordOf(pod)
 	rest := restOf(pod, r)
+	b := podpatch.New(pod)
+	b.Observed(pod)
 	switch {
 	case !rest.grace.empty():
-		return Edit{}.Write(pod, pod.Labels[keys.ControllerRevisionHash], now)
+		first, later := rest.all().trim(pod).split(&pod.Spec)
+		return first.patches(pod, b, newRecord(pod, r.Revision, first, later, now))
 	case len(rest.resize) > 0:
-		p, err := resize(pod, rest.resize)
+		p, err := resize(pod, b, rest.resize)
 		return []podpatch.Patch{p}, err
+	default:
+		first, later := rest.later.split(&pod.Spec)
+		return first.patches(pod, b, r.nextBatch(pod, first, later, now))
 	}
-	first, later := rest.later.split(&pod.Spec)
-	return first.patches(pod, podpatch.New(pod), r.nextBatch(pod, first, later, now))
 }
 
 // patches are the requests that write one batch.
@@ -101,14 +106,15 @@ func (e Edit) patches(pod *corev1.Pod, b podpatch.Body, r record) ([]podpatch.Pa
 	if err != nil || len(e.Resources) == 0 {
 		return []podpatch.Patch{p}, err
 	}
-	q, err := resize(pod, e.Resources)
+	q, err := resize(pod, podpatch.New(pod), e.Resources)
 	return []podpatch.Patch{p, q}, err
 }
 
-// resize writes resources. The apiserver ignores all else in such a request, and refuses resources in any other, as in
+// resize writes resources, and nothing else of b than what guards it. The apiserver ignores all else in such a request, and refuses resources in any other, as in
 // kube 1.36.
-func resize(pod *corev1.Pod, resources map[string]corev1.ResourceRequirements) (podpatch.Patch, error) {
-	b := podpatch.New(pod)
+func resize(
+	pod *corev1.Pod, b podpatch.Body, resources map[string]corev1.ResourceRequirements,
+) (podpatch.Patch, error) {
 	b.Spec = each(pod, resources, "resources")
 	return b.Patch(pod, "resize")
 }

@@ -262,7 +262,10 @@ func newRecord(pod *corev1.Pod, revision string, first, later Edit, now time.Tim
 		}
 	}
 	r.note(pod, first, later, unfinished)
-	r.begin(slices.Sorted(maps.Keys(overlay(unfinished, first.batch(&pod.Spec)))), at)
+	for _, name := range first.containers() {
+		unfinished[name] = true
+	}
+	r.begin(slices.Sorted(maps.Keys(unfinished)), at)
 	return r
 }
 
