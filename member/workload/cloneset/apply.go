@@ -32,7 +32,8 @@ type done struct {
 	revision error
 
 	deleted, recreated, ended podwork.Result
-	prepared, recalled        podwork.Result
+	parted, recalled          podwork.Result
+	prepared                  podwork.Result
 	marked, edited, released  podwork.Result
 	created                   podwork.Result
 	// claims are claims given away or deleted, rest is all other housekeeping.
@@ -41,7 +42,7 @@ type done struct {
 
 // err joins all errors.
 func (d done) err() error {
-	return errors.Join(d.revision, d.deleted.Err, d.recreated.Err, d.ended.Err, d.prepared.Err, d.recalled.Err,
+	return errors.Join(d.revision, d.deleted.Err, d.recreated.Err, d.ended.Err, d.parted.Err, d.recalled.Err, d.prepared.Err,
 		d.marked.Err, d.edited.Err, d.released.Err, d.created.Err, d.claims, d.rest)
 }
 
@@ -66,31 +67,44 @@ func (r *Reconciler) apply(ctx context.Context, o observed, w work) done {
 
 // writePods does all that is to be written to pods: what hooks are told, and the writes of updates in place.
 func (r *Reconciler) writePods(ctx context.Context, o observed, w work, now time.Time, d *done) {
+	write := func(step string, list []change) podwork.Result {
+		return r.patchPods(ctx, o, list, func(c change) ([]podpatch.Patch, error) { return w.patches(o, step, c, now) })
+	}
+	d.parted = write(stepPrepareDelete, w.prepareDelete)
+	d.recalled = write(stepReturn, w.recall)
+	d.prepared = write(stepPrepareUpdate, w.prepareUpdate)
+	d.marked = write(stepMark, w.mark)
+	d.edited = write(stepEdit, w.edit)
+	d.released = write(stepRelease, w.release)
+}
+
+// patches are the requests of one step for one pod.
+func (w work) patches(o observed, step string, c change, now time.Time) ([]podpatch.Patch, error) {
 	hooks := lifecycle.HooksOf(o.set.Spec.Lifecycle)
-	asked := slices.Concat(w.prepareDelete, w.prepareUpdate)
-	d.prepared = r.patchPods(ctx, o, asked, one(func(c change) (podpatch.Patch, error) {
-		if c.reason == rollout.ReasonInPlace {
-			return hooks.PrepareUpdate(c.pod, now)
-		}
-		return hooks.PrepareDelete(c.pod, now)
-	}))
-	d.recalled = r.patchPods(ctx, o, w.recall, one(func(c change) (podpatch.Patch, error) {
-		return hooks.Return(c.pod, inplace.Closed(c.pod), now)
-	}))
-	d.marked = r.patchPods(ctx, o, w.mark, one(func(c change) (podpatch.Patch, error) { return inplace.Mark(c.pod, now) }))
-	d.edited = r.patchPods(ctx, o, w.edit, func(c change) ([]podpatch.Patch, error) {
-		switch {
-		case c.reason == rollout.ReasonNextBatch:
+	to := w.revision.Revision
+	if c.old {
+		to = w.current
+	}
+	var p podpatch.Patch
+	var err error
+	switch step {
+	case stepPrepareDelete:
+		p, err = hooks.PrepareDelete(c.pod, now)
+	case stepReturn:
+		p, err = hooks.Return(c.pod, inplace.Closed(c.pod), now)
+	case stepPrepareUpdate:
+		p, err = hooks.PrepareUpdate(c.pod, now)
+	case stepMark:
+		p, err = inplace.Mark(c.pod, now)
+	case stepRelease:
+		p, err = inplace.Release(c.pod, hooks.Serve(c.pod, now), now)
+	default:
+		if c.reason == rollout.ReasonNextBatch {
 			return inplace.Continue(c.pod, now)
-		case c.old:
-			return c.edit.Write(c.pod, o.gates.label(w.current.Name), now)
-		default:
-			return c.edit.Write(c.pod, o.gates.label(w.revision.Revision.Name), now)
 		}
-	})
-	d.released = r.patchPods(ctx, o, w.release, one(func(c change) (podpatch.Patch, error) {
-		return inplace.Release(c.pod, hooks.Serve(c.pod, now), now)
-	}))
+		return c.edit.Write(c.pod, o.gates.label(to.Name), now)
+	}
+	return []podpatch.Patch{p}, err
 }
 
 // log says what was done in one line, and why pods waited in one more.
@@ -102,8 +116,9 @@ func log(ctx context.Context, w work, d done) {
 	}{
 		{"Deleted pods", d.deleted},
 		{"Deleted pods to make them anew", d.recreated},
-		{"Asked for pods to be let go", d.prepared},
+		{"Asked for pods to be let go for deletion", d.parted},
 		{"Kept pods that were asked for", d.recalled},
+		{"Asked for pods to be let go for an update", d.prepared},
 		{"Took pods out of service for an update", d.marked},
 		{"Updated pods in place", d.edited},
 		{"Put pods into service", d.released},
@@ -233,14 +248,6 @@ func (r *Reconciler) patchPods(
 		}
 	}
 	return r.writer().Patch(ctx, o.set.UID, patches)
-}
-
-// one is for pods that take a single request.
-func one(write func(change) (podpatch.Patch, error)) func(change) ([]podpatch.Patch, error) {
-	return func(c change) ([]podpatch.Patch, error) {
-		p, err := write(c)
-		return []podpatch.Patch{p}, err
-	}
 }
 
 // createPods makes pods with their claims.
