@@ -243,8 +243,8 @@ func unready(name, rev string, since time.Time) *corev1.Pod {
 	return pod(name).Rev(rev).Created(since).Gate(true, since).Running().NotReady().Obj()
 }
 
-// hooked holds pods before an update in place.
-func hooked(s *appsv1beta1.CloneSetSpec) {
+// asked holds pods before an update in place.
+func asked(s *appsv1beta1.CloneSetSpec) {
 	s.Lifecycle = &pods.Lifecycle{InPlaceUpdate: &pods.LifecycleHook{LabelsHandler: map[string]string{"example.com/hold": "yes"}}}
 }
 
@@ -279,7 +279,7 @@ func TestBudgetThatCanNotBeMetIsToldWithItsTime(t *testing.T) {
 		},
 		{
 			name: "pods that a hook holds since a while ago are unavailable since then, ready or not",
-			set:  web(3).Image("app:2").Policy(appsv1beta1.PodInPlaceIfPossible).Rolling("0", "1", "0").Spec(hooked),
+			set:  web(3).Image("app:2").Policy(appsv1beta1.PodInPlaceIfPossible).Rolling("0", "1", "0").Spec(asked),
 			change: func(o *observed, names []string) {
 				o.with(names[0], "a", "b")
 				o.pods = append(o.pods, pod("c").Rev(names[0]).Serving(start).State(pods.LifecyclePreparingUpdate).
