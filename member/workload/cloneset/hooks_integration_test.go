@@ -26,7 +26,7 @@ func TestHooksInCluster(t *testing.T) {
 	s := newSite(t)
 	for name, test := range map[string]func(*testing.T, *ground){
 		"an update in place waits for its hook before and after": testUpdateHook,
-		"#1156: a rollback is held by hooks and hangs nowhere":      testHookedRollback,
+		"#1156: a rollback is held by hooks and hangs nowhere":   testHookedRollback,
 		"a deletion waits for its hook, or is taken back":        testDeleteHook,
 		"a new pod waits for its hook":                           testNormalHook,
 		"a scale-out is bounded":                                 testBoundedScaleOut,
