@@ -64,7 +64,7 @@ func anyTwo(of map[string]corev1.Pod) []string {
 func TestCloneSetDemo(t *testing.T) {
 	s := newScene(t)
 	s.apply(env.East, "cloneset-demo-1-create.yaml")
-	set := s.cloneSet("demo", 5)
+	s.cloneSet("demo", 5)
 	pods := s.known("demo")
 	require.Len(t, pods, 5)
 
@@ -95,7 +95,7 @@ func TestCloneSetDemo(t *testing.T) {
 	require.Len(t, fewer, 7)
 
 	s.apply(env.East, "cloneset-demo-5-image.yaml")
-	set = s.cloneSet("demo", 7)
+	set := s.cloneSet("demo", 7)
 	s.stayed(fewer, s.known("demo"))
 	for name, p := range s.known("demo") {
 		require.Equal(t, "nginx:mainline-alpine", p.Spec.Containers[0].Image, name)
@@ -127,7 +127,7 @@ func TestCloneSetDemo(t *testing.T) {
 }
 
 // truncated waits until a CloneSet of east is complete and has forgotten the pods that were named.
-func (s *scene) truncated(name string, replicas int32) { //nolint:unparam // A scenario says which object it is about.
+func (s *scene) truncated(name string, replicas int32) {
 	s.Helper()
 	s.until(func(ctx context.Context) string {
 		set := &appsv1beta1.CloneSet{}
@@ -192,7 +192,7 @@ func TestCloneSetGoesByItsOrderAndSaysThatItIsComplete(t *testing.T) {
 }
 
 // progressing waits until the condition Progressing of a CloneSet of east is True for a reason.
-func (s *scene) progressing(name, reason string) { //nolint:unparam // A scenario says which object it is about.
+func (s *scene) progressing(name, reason string) {
 	s.Helper()
 	s.until(func(ctx context.Context) string {
 		set := &appsv1beta1.CloneSet{}

@@ -162,8 +162,8 @@ func count(list []*candidate, t pods.UpdateScatterTerm) int {
 }
 
 // scatter spreads the pods that match a term evenly over the sequence and keeps the order among them and among the
-// others. The last of them goes last, so that the sequence is spread to its end: of 3 that match and 6 others,
-// M o o o M o o o M.
+// others. The last of them goes last, so that the sequence is spread to its end: of 3 that match, M, and 6 others
+// the 1st, 5th and 9th are M.
 //
 // Distances are those of all pods and are counted from the end. So what is left after a part was updated comes in the
 // same order as it would have before: the sequence does not start anew with each batch.

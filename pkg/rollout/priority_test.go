@@ -65,54 +65,64 @@ func TestPreference(t *testing.T) {
 		{
 			"the larger sum of weights goes first",
 			Preference{Priority: heavy},
-			[]string{"a zone=a", "b zone=b", "c tier=test", "d tier=test zone=b", "e"}, "d b c a e",
+			[]string{"a zone=a", "b zone=b", "c tier=test", "d tier=test zone=b", "e"},
+			"d b c a e",
 		},
 		{
 			"an ordered key goes by the number at the end of its value, the largest first",
 			Preference{Priority: ordered("slot")},
-			[]string{"a slot=db-9", "b slot=db-10", "c slot=db-010", "d slot=db", "e slot=0"}, "b c a d e",
+			[]string{"a slot=db-9", "b slot=db-10", "c slot=db-010", "d slot=db", "e slot=0"},
+			"b c a d e",
 		},
 		{
 			"a pod that has none of the ordered keys goes before all",
 			Preference{Priority: ordered("first", "second")},
-			[]string{"a first=1", "b second=9", "c", "d second=2 first=2"}, "c d a b",
+			[]string{"a first=1", "b second=9", "c", "d second=2 first=2"},
+			"c d a b",
 		},
 		{
 			"numbers may be longer than any integer type",
 			Preference{Priority: ordered("at")},
-			[]string{"a at=99999999999999999999", "b at=100000000000000000000", "c at=8"}, "b a c",
+			[]string{"a at=99999999999999999999", "b at=100000000000000000000", "c at=8"},
+			"b a c",
 		},
 		{
 			"#2132: zones order an update, as Kubernetes labels pods with the zone of their node",
 			Preference{Priority: &pods.UpdatePriorityStrategy{WeightPriority: []pods.UpdatePriorityWeightTerm{
 				byWeight(2, "topology.kubernetes.io/zone", "b"), byWeight(1, "topology.kubernetes.io/zone", "a"),
 			}}},
-			[]string{"a topology.kubernetes.io/zone=a", "b topology.kubernetes.io/zone=b", "c topology.kubernetes.io/zone=c"}, "b a c",
+			[]string{"a topology.kubernetes.io/zone=a", "b topology.kubernetes.io/zone=b", "c topology.kubernetes.io/zone=c"},
+			"b a c",
 		},
 		{
 			"what matches is spread evenly, and the last of it goes last",
 			Preference{Scatter: []pods.UpdateScatterTerm{{Key: "k", Value: "v"}}},
-			[]string{"a k=v", "b k=v", "c k=v", "d", "e", "f", "g k=w", "h", "i"}, "a d e f b g h i c",
+			[]string{"a k=v", "b k=v", "c k=v", "d", "e", "f", "g k=w", "h", "i"},
+			"a d e f b g h i c",
 		},
 		{
 			"one that matches goes last",
 			Preference{Scatter: []pods.UpdateScatterTerm{{Key: "k", Value: "v"}}},
-			[]string{"a k=v", "b", "c"}, "b c a",
+			[]string{"a k=v", "b", "c"},
+			"b c a",
 		},
 		{
 			"where most match, the others are spread among them",
 			Preference{Scatter: []pods.UpdateScatterTerm{{Key: "k", Value: "v"}}},
-			[]string{"a k=v", "b k=v", "c k=v", "d k=v", "e k=v", "f", "g"}, "a b f c d g e",
+			[]string{"a k=v", "b k=v", "c k=v", "d k=v", "e k=v", "f", "g"},
+			"a b f c d g e",
 		},
 		{
 			"where all match, or none, nothing changes",
 			Preference{Scatter: []pods.UpdateScatterTerm{{Key: "k", Value: "v"}, {Key: "x", Value: "y"}}},
-			[]string{"a k=v", "b k=v", "c k=v"}, "a b c",
+			[]string{"a k=v", "b k=v", "c k=v"},
+			"a b c",
 		},
 		{
 			"of two terms, the one that fewer match is kept best, in whatever order they stand",
 			Preference{Scatter: []pods.UpdateScatterTerm{{Key: "few", Value: "1"}, {Key: "many", Value: "1"}}},
-			[]string{"a many=1", "b many=1", "c many=1", "d few=1", "e few=1", "f"}, "d a b f c e",
+			[]string{"a many=1", "b many=1", "c many=1", "d few=1", "e few=1", "f"},
+			"d a b f c e",
 		},
 		{
 			"priorities come first and are then scattered",
@@ -120,7 +130,8 @@ func TestPreference(t *testing.T) {
 				Priority: &pods.UpdatePriorityStrategy{WeightPriority: []pods.UpdatePriorityWeightTerm{byWeight(1, "tier", "test")}},
 				Scatter:  []pods.UpdateScatterTerm{{Key: "k", Value: "v"}},
 			},
-			[]string{"a k=v", "b k=v tier=test", "c", "d", "e tier=test", "f"}, "b e c d f a",
+			[]string{"a k=v", "b k=v tier=test", "c", "d", "e tier=test", "f"},
+			"b e c d f a",
 		},
 	}
 	for _, tt := range tests {
@@ -184,7 +195,7 @@ func drawn(t *rapid.T) ([]Pod, []Traits, Preference) {
 		p.Ready = rapid.Bool().Draw(t, "ready")
 		p.Available = p.Ready
 		p.Leaving = rapid.IntRange(0, 9).Draw(t, "leaving") == 0
-		p.Rank.Restarts = int32(rapid.IntRange(0, 2).Draw(t, "restarts")) //nolint:gosec // Small.
+		p.Rank.Restarts = int32(rapid.IntRange(0, 2).Draw(t, "restarts"))
 		list = append(list, p)
 		of := map[string]string{}
 		for _, k := range []string{"a", "b"} {

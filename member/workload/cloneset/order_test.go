@@ -30,7 +30,8 @@ func TestUpdateGoesByPriorityAndScatter(t *testing.T) {
 		{
 			"scattered pods go in between, the last of them last",
 			func(r *Rolling) { r.ScatterStrategy = []pods.UpdateScatterTerm{{Key: "tier", Value: "test"}} },
-			[]string{"web-a", "web-b"}, "",
+			[]string{"web-a", "web-b"},
+			"",
 		},
 		{
 			"a selector that admission did not see is a fault, not a panic",

@@ -16,7 +16,7 @@ import (
 )
 
 // lookEvery is how often at most a set looks for pods of others: it means to go through all pods of its namespace. A new
-// spec is looked at at once.
+// spec makes it look at once.
 const lookEvery = 30 * time.Second
 
 // reasonPodsOfOthers (SelectorOverlap): pods that the selector selects are controlled by somebody else, or by nobody.
@@ -85,7 +85,7 @@ func (l *lookout) look(ctx context.Context, r client.Reader, set *appsv1beta1.Cl
 	}
 	selector, err := metav1.LabelSelectorAsSelector(set.Spec.Selector)
 	if err != nil {
-		return strangers{}, nil //nolint:nilerr // Admission lets no such selector pass; it selects nothing.
+		return strangers{}, nil // Admission lets no such selector pass; it selects nothing.
 	}
 	var pods corev1.PodList
 	err = r.List(ctx, &pods, client.InNamespace(set.Namespace), client.MatchingLabelsSelector{Selector: selector},

@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -24,7 +23,7 @@ func of(name, apiVersion, kind, owner string) corev1.Pod {
 	p := testkit.Pod(name).Label("app", "web").Obj()
 	p.OwnerReferences = nil
 	if kind != "" {
-		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: apiVersion, Kind: kind, Name: owner, UID: "other", Controller: ptr.To(true)}}
+		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: apiVersion, Kind: kind, Name: owner, UID: "other", Controller: new(true)}}
 	}
 	return *p
 }
@@ -32,7 +31,7 @@ func of(name, apiVersion, kind, owner string) corev1.Pod {
 func TestStrangersOf(t *testing.T) {
 	t.Parallel()
 	going, ended := of("going", "apps/v1", "ReplicaSet", "shop"), of("ended", "apps/v1", "ReplicaSet", "shop")
-	going.DeletionTimestamp = ptr.To(metav1.NewTime(now))
+	going.DeletionTimestamp = new(metav1.NewTime(now))
 	ended.Status.Phase = corev1.PodSucceeded
 	tests := []struct {
 		name string
@@ -41,7 +40,8 @@ func TestStrangersOf(t *testing.T) {
 	}{
 		{"its own pods are none", []corev1.Pod{of("web-a", "apps.kruise.io/v1beta1", "CloneSet", "web"), of("web-b", "apps.kruise.io/v1alpha1", "CloneSet", "web")}, strangers{}},
 		{
-			"pods of another workload are", []corev1.Pod{of("shop-2", "apps/v1", "ReplicaSet", "shop"), of("shop-1", "apps/v1", "ReplicaSet", "shop")},
+			"pods of another workload are",
+			[]corev1.Pod{of("shop-2", "apps/v1", "ReplicaSet", "shop"), of("shop-1", "apps/v1", "ReplicaSet", "shop")},
 			strangers{2, "shop-1 of ReplicaSet shop"},
 		},
 		{"so are those of another CloneSet", []corev1.Pod{of("api-a", "apps.kruise.io/v1beta1", "CloneSet", "api")}, strangers{1, "api-a of CloneSet api"}},
@@ -86,7 +86,7 @@ func TestLookoutGoesThroughPodsNotMoreThanTwiceAMinute(t *testing.T) {
 	require.Equal(t, 2, lists)
 	set.Generation++
 	look(now.Add(31 * time.Second))
-	require.Equal(t, 3, lists, "a new spec is looked at at once")
+	require.Equal(t, 3, lists, "a new spec makes it look at once")
 	l.forget(client.ObjectKeyFromObject(set))
 	fail = true
 	_, err := l.look(t.Context(), c, set, now.Add(32*time.Second))
