@@ -12,13 +12,13 @@
 //	PreparingNormal  Normal if preNormal is       PreparingUpdate if              PreparingDelete if
 //	                 answered, else waits         inPlaceUpdate is hooked,        preDelete is hooked,
 //	                                              else Updating                   else deleted
-//	Normal           stays                        likewise                        likewise
-//	PreparingUpdate  Normal if inPlaceUpdate is   waits while hooked,             likewise
+//	Normal           stays                        as PreparingNormal              (the same up to
+//	PreparingUpdate  Normal if inPlaceUpdate is   waits while hooked,             Updated)
 //	                 answered, else Updated       then Updating
-//	Updating         likewise, once done          Updating anew                   likewise
-//	Updated          Normal if inPlaceUpdate is   PreparingUpdate, its handlers   likewise
+//	Updating         so too, once done            anew, unasked
+//	Updated          Normal if inPlaceUpdate is   PreparingUpdate, its handlers
 //	                 answered, else waits         put back on
-//	PreparingDelete  PreparingNormal, or          as in service                   waits while hooked,
+//	PreparingDelete  PreparingNormal, or          comes back first                waits while hooked,
 //	                 Updating if one was begun                                    then deleted
 //
 // So no state is without a way out: an update that is taken back before it began leads to Normal, or to Updated where the
