@@ -39,9 +39,11 @@ func Drained(pod *corev1.Pod, grace time.Duration) time.Time {
 }
 
 // Mark is the first write: it takes the pod out of service. The pod should be Gated; of one that is not, only the
-// lifecycle changes.
+// lifecycle changes. As all writes of an update, it applies to the observed version of the pod only and else is refused
+// with a conflict: a writer that sees a pod as it was before its update must not begin that again.
 func Mark(pod *corev1.Pod, now time.Time) (podpatch.Patch, error) {
 	b := lifecycle.Enter(pod, pods.LifecycleUpdating, now)
+	b.Observed(pod)
 	for _, k := range []string{keys.InPlaceUpdateState, keys.InPlaceUpdateStateOld} {
 		b.Metadata.Annotations[k] = nil
 	}
@@ -63,14 +65,14 @@ func (e Edit) Write(pod *corev1.Pod, revision string, now time.Time) ([]podpatch
 	if !e.Quiet() {
 		b = lifecycle.Enter(pod, pods.LifecycleUpdating, now)
 	}
+	b.Observed(pod)
 	hash := revision[strings.LastIndex(revision, "-")+1:]
 	b.Metadata.Labels[keys.ControllerRevisionHash], b.Metadata.Labels[keys.PodTemplateHash] = &revision, &hash
 	return first.patches(pod, b, newRecord(pod, revision, first, later, now))
 }
 
 // Continue writes what Progress says is next: a further batch, resources that are not written yet, or an update that
-// another controller left in its grace period. The patches are sent as those of Write. They apply to the observed version of
-// the pod only: they do not say the revision, so they must not meet a pod that has gone on to another.
+// another controller left in its grace period. The patches are sent as those of Write.
 func Continue(pod *corev1.Pod, now time.Time) ([]podpatch.Patch, error) {
 	r := recordOf(pod)
 	rest := restOf(pod, r)

@@ -155,6 +155,7 @@ func (w *replay) step(dies bool) bool {
 		return false
 	}
 	require.NoError(w, err)
+	require.Contains(w, string(patches[0].Data), `"resourceVersion":"7"`, "%s: a pod that was seen otherwise is left alone", what)
 	if dies {
 		patches = patches[:1]
 	}
