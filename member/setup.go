@@ -44,6 +44,8 @@ type Options struct {
 	ExpectationTimeout time.Duration
 	// KeepTemplates leaves pod templates without the apiserver's defaults: gate TemplateNoDefaults.
 	KeepTemplates bool
+	// CloneSet are the feature gates of CloneSet.
+	CloneSet cloneset.Gates
 	// LocalHub says that a hub runs in this cluster: subsets of UnitedDeployments may name clusters, and it runs those.
 	LocalHub bool
 	// Hub is how this cluster joins a hub by pull; nil for none. Setup fills in the clients of this cluster, the clock and
@@ -88,7 +90,7 @@ func Restrict(o ctrl.Options) ctrl.Options {
 // agent if there is a hub.
 func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	err := cloneset.Setup(ctx, mgr, cloneset.Options{
-		Workers: o.CloneSetWorkers, ExpectationTimeout: o.ExpectationTimeout, Clock: o.Clock,
+		Workers: o.CloneSetWorkers, ExpectationTimeout: o.ExpectationTimeout, Clock: o.Clock, Gates: o.CloneSet,
 	})
 	if err != nil {
 		return err
@@ -116,7 +118,9 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 
 // setupWebhooks registers what apiservers call.
 func setupWebhooks(mgr ctrl.Manager, o Options) error {
-	sets := &cloneset.Webhook{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), KeepTemplates: o.KeepTemplates}
+	sets := &cloneset.Webhook{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), KeepTemplates: o.KeepTemplates, Gates: o.CloneSet,
+	}
 	err := admit.Register(mgr, admit.Registration[*appsv1beta1.CloneSet]{
 		Object: &appsv1beta1.CloneSet{}, Defaulter: sets, Validator: sets,
 		Converter: conversion.NewHubSpokeConverter(&appsv1beta1.CloneSet{}, conversion.NewSpokeConverter(

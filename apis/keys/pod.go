@@ -49,6 +49,11 @@ const (
 	// InPlaceUpdateGraceOld is the former spelling of InPlaceUpdateGrace. Never written; taken off by the next update.
 	InPlaceUpdateGraceOld = "inplace-update-grace"
 
+	// RuntimeContainersMeta is an annotation on pods: from which spec and which env each container was started. Written by
+	// the node daemon; read by the workload's controller to tell when an in-place update is done. Form: JSON, a list
+	// containers of {"name","containerID","restartCount","hashes":{"plainHash","extractedEnvFromMetadataHash"}}.
+	RuntimeContainersMeta = "apps.kruise.io/runtime-containers-meta"
+
 	// PodDeletionCost is an annotation on pods: of pods that are otherwise equal, the one with the lower cost is deleted
 	// first at scale-in. Written by users and by WorkloadSpread; read by the workload's controller. Form: an int32 in
 	// decimal without plus sign or leading zeros; anything else counts as 0. As in kube 1.36 ReplicaSet.
@@ -76,4 +81,13 @@ const (
 	// metadata.
 	EnvSidecarSetVersion    = "SIDECARSET_VERSION"
 	EnvSidecarSetVersionAlt = "SIDECARSET_VERSION_ALT"
+
+	// EnvContainerPriority is the launch priority of a container, an int: larger ones are started first, and updated in
+	// place first. Written by users; read by the pod webhook and by the workload's controller.
+	EnvContainerPriority = "KRUISE_CONTAINER_PRIORITY"
+
+	// EnvContainerBarrier holds a container back until those of a higher launch priority are ready. Written by the pod
+	// webhook; read by the kubelet and, for the priority in its key, by the workload's controller. Form: a reference to a
+	// key "p_<priority>" of a ConfigMap.
+	EnvContainerBarrier = "KRUISE_CONTAINER_BARRIER"
 )

@@ -41,7 +41,8 @@ type InPlaceUpdateState struct {
 	// +optional
 	NextContainerRefMetadata map[string]metav1.ObjectMeta `json:"nextContainerRefMetadata,omitempty"`
 
-	// nextContainerResources are the resources of later batches, by container name.
+	// nextContainerResources are the resources of later batches, by container name, and those of batches begun that the
+	// pod may not have got yet: they are written after the rest.
 	// +optional
 	NextContainerResources map[string]corev1.ResourceRequirements `json:"nextContainerResources,omitempty"`
 

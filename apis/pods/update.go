@@ -32,8 +32,8 @@ type InPlaceUpdateStrategy struct {
 //
 // +kubebuilder:validation:XValidation:rule="!(has(self.orderPriority) && has(self.weightPriority))",message="only one of orderPriority and weightPriority may be set: remove the other"
 type UpdatePriorityStrategy struct {
-	// orderPriority orders by the first term whose key the pod has as a label, then by the largest trailing number of
-	// its value. A pod that has none of the keys goes first.
+	// orderPriority orders by the first term whose key the pod has as a label or else as an annotation, then by the
+	// largest trailing number of its value. A pod that has none of the keys goes first.
 	// +optional
 	// +listType=atomic
 	OrderPriority []UpdatePriorityOrderTerm `json:"orderPriority,omitempty"`
@@ -46,7 +46,7 @@ type UpdatePriorityStrategy struct {
 
 // UpdatePriorityOrderTerm is one label key to order by.
 type UpdatePriorityOrderTerm struct {
-	// orderedKey is the label key. Its value is read for trailing digits: "db-10" gives 10, no digits give 0.
+	// orderedKey is the key of a label, or of an annotation of pods without that label. Its value is read for trailing digits: "db-10" gives 10, no digits give 0.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	OrderedKey string `json:"orderedKey"`

@@ -44,11 +44,11 @@ func main() {
 }
 
 func command() (*cobra.Command, error) {
-	program, err := option.NewProgram(name, memberCluster, unitedDeployment)
+	gates, err := feature.New(feature.TemplateNoDefaults)
 	if err != nil {
 		return nil, err
 	}
-	f := &flags{Program: program}
+	f := &flags{Program: option.NewProgram(name, gates, memberCluster, unitedDeployment)}
 	cmd := f.Command("Run the hub of a fleet",
 		"Flotilla-hub lets clusters in, watches them, and divides UnitedDeployments over them: controllers, in one\n"+
 			"replica at a time, and admission and conversion webhooks, in all of them. It holds no connection to members that\n"+

@@ -12,6 +12,7 @@ import (
 
 	"github.com/flotilla-io/flotilla/member"
 	"github.com/flotilla-io/flotilla/member/agent"
+	"github.com/flotilla-io/flotilla/member/workload/cloneset"
 	"github.com/flotilla-io/flotilla/pkg/feature"
 	"github.com/flotilla-io/flotilla/pkg/option"
 )
@@ -27,8 +28,9 @@ const (
 // flags are all that the command line says.
 type flags struct {
 	*option.Program
-	hub      *option.Hub
-	localHub bool
+	hub         *option.Hub
+	localHub    bool
+	skipParting bool
 }
 
 func main() {
@@ -43,17 +45,21 @@ func main() {
 }
 
 func command() (*cobra.Command, error) {
-	program, err := option.NewProgram(name, cloneSet, unitedDeployment)
+	gates, err := feature.New(
+		feature.TemplateNoDefaults, feature.CloneSetShortHash, feature.CloneSetPartitionRollback, feature.PreparingUpdateAsUpdate,
+		feature.InPlaceWorkloadVerticalScaling, feature.InPlaceUpdateEnvFromMetadata, feature.RecreatePodWhenChangeVCTInCloneSet)
 	if err != nil {
 		return nil, err
 	}
-	f := &flags{Program: program, hub: &option.Hub{}}
+	f := &flags{Program: option.NewProgram(name, gates, cloneSet, unitedDeployment), hub: &option.Hub{}}
 	cmd := f.Command("Run the workload controllers and webhooks of one cluster",
 		"Flotilla-member runs CloneSet and its kin in one cluster: controllers, in one replica at a time, and admission\n"+
 			"and conversion webhooks, in all of them. Without a hub it is complete. With --hub-url the cluster joins a hub as\n"+
 			"--cluster-name and runs what that hub asks for.\n\n"+
 			"It makes and rotates the certificate of its webhooks itself. Outside a cluster, give --kubeconfig and --webhook-url.",
 		f.setup, f.hub)
+	cmd.Flags().BoolVar(&f.skipParting, "cloneset-scaling-exclude-preparing-delete", false, "CloneSets do not count pods "+
+		"that are held by a preDelete hook when they scale, as if each had scaleStrategy.excludePreparingDelete.")
 	cmd.Flags().BoolVar(&f.localHub, "local-hub", false, "This cluster runs flotilla-hub too: UnitedDeployments here may "+
 		"name clusters, and the hub runs those.")
 	return cmd, nil
@@ -81,6 +87,15 @@ func (f *flags) options() (member.Options, error) {
 	o := member.Options{
 		CloneSetWorkers: *f.Workers[cloneSet], UnitedDeploymentWorkers: *f.Workers[unitedDeployment],
 		ExpectationTimeout: f.ExpectationTimeout, KeepTemplates: f.Gates.Enabled(feature.TemplateNoDefaults),
+		CloneSet: cloneset.Gates{
+			ShortHash:               f.Gates.Enabled(feature.CloneSetShortHash),
+			PartitionRollback:       f.Gates.Enabled(feature.CloneSetPartitionRollback),
+			PreparingUpdateAsUpdate: f.Gates.Enabled(feature.PreparingUpdateAsUpdate),
+			VerticalScaling:         f.Gates.Enabled(feature.InPlaceWorkloadVerticalScaling),
+			EnvFromMetadata:         f.Gates.Enabled(feature.InPlaceUpdateEnvFromMetadata),
+			RecreateOnClaimChange:   f.Gates.Enabled(feature.RecreatePodWhenChangeVCTInCloneSet),
+			ExcludePreparingDelete:  f.skipParting,
+		},
 		LocalHub: f.localHub, Version: option.Version, Clock: clock.RealClock{},
 	}
 	var err error

@@ -2,51 +2,138 @@ package feature
 
 import (
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
 	"k8s.io/component-base/featuregate"
 )
 
-// TemplateNoDefaults leaves pod templates and claim templates as users wrote them, instead of storing them with the
-// apiserver's defaults.
-//
-// Alpha, off: 0.1.
-const TemplateNoDefaults featuregate.Feature = "TemplateNoDefaults"
+// Gates of templates, read by hub and member.
+const (
+	// TemplateNoDefaults leaves pod templates and claim templates as users wrote them, instead of storing them with the
+	// apiserver's defaults.
+	//
+	// Alpha, off: 0.1.
+	TemplateNoDefaults featuregate.Feature = "TemplateNoDefaults"
+)
+
+// Gates of CloneSet, read by the member.
+const (
+	// CloneSetShortHash makes new pods name their revision by its hash alone, without the CloneSet's name before it.
+	// Names that are too long for a label are shortened without it too.
+	//
+	// Alpha, off: 0.2.
+	CloneSetShortHash featuregate.Feature = "CloneSetShortHash"
+
+	// CloneSetPartitionRollback brings updated pods back to the current revision when the partition is raised.
+	//
+	// Alpha, off: 0.2.
+	CloneSetPartitionRollback featuregate.Feature = "CloneSetPartitionRollback"
+
+	// PreparingUpdateAsUpdate counts pods that an inPlaceUpdate hook holds as updated when pods are scaled.
+	//
+	// Alpha, off: 0.2.
+	PreparingUpdateAsUpdate featuregate.Feature = "PreparingUpdateAsUpdate"
+
+	// InPlaceWorkloadVerticalScaling updates cpu and memory of containers in place.
+	//
+	// Alpha, off: 0.2.
+	InPlaceWorkloadVerticalScaling featuregate.Feature = "InPlaceWorkloadVerticalScaling"
+
+	// InPlaceUpdateEnvFromMetadata updates labels and annotations that containers read by env in place, where a node
+	// daemon restarts those containers.
+	//
+	// Beta, on: 0.2.
+	InPlaceUpdateEnvFromMetadata featuregate.Feature = "InPlaceUpdateEnvFromMetadata"
+
+	// RecreatePodWhenChangeVCTInCloneSet makes pods anew for an update if the claim templates changed with it.
+	//
+	// Alpha, off: 0.2.
+	RecreatePodWhenChangeVCTInCloneSet featuregate.Feature = "RecreatePodWhenChangeVCTInCloneSetGate"
+)
+
+// specs are the stage and default of each gate.
+func specs() map[featuregate.Feature]featuregate.FeatureSpec {
+	alpha := featuregate.FeatureSpec{PreRelease: featuregate.Alpha}
+	beta := featuregate.FeatureSpec{PreRelease: featuregate.Beta, Default: true}
+	return map[featuregate.Feature]featuregate.FeatureSpec{
+		TemplateNoDefaults:                 alpha,
+		CloneSetShortHash:                  alpha,
+		CloneSetPartitionRollback:          alpha,
+		PreparingUpdateAsUpdate:            alpha,
+		InPlaceWorkloadVerticalScaling:     alpha,
+		InPlaceUpdateEnvFromMetadata:       beta,
+		RecreatePodWhenChangeVCTInCloneSet: alpha,
+	}
+}
 
 // Gates is a set of gates as one flag: Name=true,Other=false. The zero value is not usable; New makes one.
 type Gates struct {
-	gate featuregate.MutableFeatureGate
+	gate  featuregate.MutableFeatureGate
+	notes []string
 }
 
 var _ pflag.Value = (*Gates)(nil)
 
-// New returns the gates at their defaults.
-func New() (*Gates, error) {
+// New returns the gates that a program reads, at their defaults. A name that this package does not know is an error.
+func New(read ...featuregate.Feature) (*Gates, error) {
+	known, of := specs(), map[featuregate.Feature]featuregate.FeatureSpec{}
+	for _, f := range read {
+		spec, ok := known[f]
+		if !ok {
+			return nil, fmt.Errorf("feature gate %s has no stage", f)
+		}
+		of[f] = spec
+	}
 	gate := featuregate.NewFeatureGate()
-	err := gate.Add(map[featuregate.Feature]featuregate.FeatureSpec{
-		TemplateNoDefaults: {Default: false, PreRelease: featuregate.Alpha},
-	})
-	if err != nil {
+	if err := gate.Add(of); err != nil {
 		return nil, fmt.Errorf("add feature gates: %w", err)
 	}
-	return &Gates{gate}, nil
+	return &Gates{gate: gate}, nil
 }
 
-// Enabled says whether a gate of this package is on.
+// Enabled says whether a gate is on. The program must have asked New for it.
 func (g *Gates) Enabled(f featuregate.Feature) bool { return g.gate.Enabled(f) }
 
 // Known describes each gate in a line: its name, stage and default.
 func (g *Gates) Known() []string { return g.gate.KnownFeatures() }
+
+// Notes say which of the values given are without effect and why, a sentence each.
+func (g *Gates) Notes() []string { return slices.Clone(g.notes) }
 
 // AddFlags binds g to the flag --feature-gates.
 func (g *Gates) AddFlags(f *pflag.FlagSet) {
 	f.Var(g, "feature-gates", "Name=true or Name=false, by commas:\n"+strings.Join(g.Known(), "\n"))
 }
 
-// Set implements pflag.Value. A name that is not known is an error, and so is a value that is no bool.
+// Set implements pflag.Value. A name that is not known is an error, and so is a value that is no bool. Names of former
+// gates are taken as package doc says.
 func (g *Gates) Set(text string) error {
-	if err := g.gate.Set(text); err != nil {
+	var rest []string
+	for item := range strings.SplitSeq(text, ",") {
+		name, value, _ := strings.Cut(strings.TrimSpace(item), "=")
+		name = strings.TrimSpace(name)
+		was, ok := former()[name]
+		if _, served := g.gate.GetAll()[featuregate.Feature(name)]; served || !ok {
+			rest = append(rest, item)
+			continue
+		}
+		on, err := strconv.ParseBool(strings.TrimSpace(value))
+		if err != nil {
+			return fmt.Errorf("feature gate %s: value %q is no bool: give %s=true or %s=false", name, value, name, name)
+		}
+		switch {
+		case was.settled != "":
+			g.notes = append(g.notes, fmt.Sprintf("feature gate %s is without effect: %s", name, was.settled))
+		case on:
+			return fmt.Errorf("feature gate %s=true: %s not served yet: leave the gate out", name, was.missing)
+		default:
+			g.notes = append(g.notes, fmt.Sprintf("feature gate %s is without effect: %s not served yet", name, was.missing))
+		}
+	}
+	if err := g.gate.Set(strings.Join(rest, ",")); err != nil {
 		return fmt.Errorf("%w; known are: %s", err, strings.Join(g.Known(), ", "))
 	}
 	return nil
@@ -58,11 +145,12 @@ func (g *Gates) String() string {
 		return ""
 	}
 	var on []string
-	for f := range g.gate.GetAll() {
-		if g.gate.Enabled(f) {
-			on = append(on, string(f)+"=true")
+	for f, spec := range g.gate.GetAll() {
+		if enabled := g.gate.Enabled(f); enabled != spec.Default {
+			on = append(on, fmt.Sprintf("%s=%t", f, enabled))
 		}
 	}
+	slices.Sort(on)
 	return strings.Join(on, ",")
 }
 

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/component-base/featuregate"
 )
 
 func TestGates(t *testing.T) {
@@ -19,14 +20,18 @@ func TestGates(t *testing.T) {
 		{name: "spaces around a name are fine", set: " TemplateNoDefaults = true ", on: true},
 		{name: "a whole stage is set at once", set: "AllAlpha=true", on: true},
 		{name: "a gate's own value wins over its stage's", set: "AllAlpha=true,TemplateNoDefaults=false"},
-		{name: "an unknown gate is refused with the known ones", set: "ImagePullJobGate=true", want: "unrecognized feature gate: ImagePullJobGate; known are: AllAlpha"},
+		{name: "a gate beside a former one is set", set: "KruiseDaemon=false,TemplateNoDefaults=true", on: true},
+		{name: "an unknown gate is refused with the known ones", set: "NoSuchGate=true", want: "unrecognized feature gate: NoSuchGate; known are: AllAlpha"},
+		{name: "a gate that this program does not read is refused", set: "CloneSetShortHash=true", want: "unrecognized feature gate: CloneSetShortHash"},
 		{name: "a name differs by case", set: "templatenodefaults=true", want: "unrecognized feature gate"},
 		{name: "a value must be there", set: "TemplateNoDefaults", want: "missing bool value"},
 		{name: "a value must be a bool", set: "TemplateNoDefaults=maybe", want: "invalid value"},
+		{name: "a former gate that asks for what is missing is refused with its name", set: "ImagePullJobGate=true", want: "feature gate ImagePullJobGate=true: image pulling is not served yet: leave the gate out"},
+		{name: "a former gate needs a bool too", set: "KruiseDaemon=off!", want: `feature gate KruiseDaemon: value "off!" is no bool`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			g, err := New()
+			g, err := New(TemplateNoDefaults)
 			require.NoError(t, err)
 			err = g.Set(tc.set)
 			if tc.want != "" {
@@ -39,12 +44,55 @@ func TestGates(t *testing.T) {
 	}
 }
 
-func TestStringIsWhatIsOn(t *testing.T) {
+func TestFormerGatesThatAreTakenLeaveANote(t *testing.T) {
+	t.Parallel()
+	g, err := New(CloneSetShortHash)
+	require.NoError(t, err)
+	require.NoError(t, g.Set("KruiseDaemon=false,CloneSetShortHash=true,ForceDeleteTimeoutExpectationGate=true,CloneSetEventHandlerOptimization=false"))
+	require.True(t, g.Enabled(CloneSetShortHash))
+	require.Equal(t, []string{
+		"feature gate KruiseDaemon is without effect: the node daemon is not served yet",
+		"feature gate ForceDeleteTimeoutExpectationGate is without effect: after --expectation-timeout pods are always read from the apiserver, and nothing stays stuck",
+		"feature gate CloneSetEventHandlerOptimization is without effect: every event of a pod is looked at, and a pass without work writes nothing",
+	}, g.Notes())
+}
+
+func TestNoGateIsBothServedAndFormer(t *testing.T) {
+	t.Parallel()
+	for f := range specs() {
+		require.NotContains(t, former(), string(f))
+	}
+	for name, was := range former() {
+		require.NotEqual(t, was.settled == "", was.missing == "", name)
+	}
+}
+
+func TestAGateWithoutAStageIsAnError(t *testing.T) {
+	t.Parallel()
+	_, err := New("NoSuchGate")
+	require.ErrorContains(t, err, "feature gate NoSuchGate has no stage")
+}
+
+func TestDefaultsAreThoseThatUsersKnow(t *testing.T) {
+	t.Parallel()
+	for f, on := range map[string]bool{
+		"TemplateNoDefaults": false, "CloneSetShortHash": false, "CloneSetPartitionRollback": false,
+		"PreparingUpdateAsUpdate": false, "InPlaceWorkloadVerticalScaling": false, "InPlaceUpdateEnvFromMetadata": true,
+		"RecreatePodWhenChangeVCTInCloneSetGate": false,
+	} {
+		spec, ok := specs()[featuregate.Feature(f)]
+		require.True(t, ok, f)
+		require.Equal(t, on, spec.Default, f)
+	}
+	require.Len(t, specs(), 7)
+}
+
+func TestStringIsWhatDiffersFromTheDefaults(t *testing.T) {
 	t.Parallel()
 	require.Empty(t, (&Gates{}).String())
-	g, err := New()
+	g, err := New(TemplateNoDefaults, InPlaceUpdateEnvFromMetadata)
 	require.NoError(t, err)
 	require.Empty(t, g.String())
-	require.NoError(t, g.Set("TemplateNoDefaults=true"))
-	require.Equal(t, "TemplateNoDefaults=true", g.String())
+	require.NoError(t, g.Set("TemplateNoDefaults=true,InPlaceUpdateEnvFromMetadata=false"))
+	require.Equal(t, "InPlaceUpdateEnvFromMetadata=false,TemplateNoDefaults=true", g.String())
 }

@@ -9,34 +9,91 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-
-	"github.com/flotilla-io/flotilla/apis/keys"
 )
 
-// Edit is a change that a running pod can take over. The zero Edit changes nothing.
+// Options say what an Edit may hold besides images, labels and annotations. The zero value is valid.
+type Options struct {
+	// Resources: new values of cpu and memory that a container requests or is limited to.
+	Resources bool
+	// Env: restarts of containers that read a changed label or annotation by env. Without it, such a change is one of
+	// metadata alone, and the containers keep the former value until they start anew.
+	Env bool
+}
+
+// Edit is a change that a running pod can take over. The zero Edit changes nothing. Containers are told by name; native
+// sidecars, the init containers that run as long as the pod, are among them.
 type Edit struct {
-	// Images are the new images by container name.
+	// Images are the new images.
 	Images map[string]string
+	// Resources are the changed values of cpu and memory, and only these.
+	Resources map[string]corev1.ResourceRequirements
+	// Env says, of containers that get no new image, what changed metadata they read by env: "annotation config by env
+	// CONFIG". Somebody on the node has to restart them.
+	Env map[string]string
 	// Labels and Annotations are the changed values; nil takes the key off.
 	Labels, Annotations map[string]*string
 }
 
-// Quiet tells that the edit restarts no container.
-func (e Edit) Quiet() bool { return len(e.Images) == 0 }
+// Quiet tells that the edit changes labels and annotations alone.
+func (e Edit) Quiet() bool { return len(e.Images)+len(e.Resources)+len(e.Env) == 0 }
 
-// Fits tells whether the pod has all containers that the edit changes, and if not, why.
-func (e Edit) Fits(pod *corev1.Pod) (why string, ok bool) {
-	for _, name := range slices.Sorted(maps.Keys(e.Images)) {
-		if container(pod.Spec.Containers, name) == nil {
+// Restarts tells whether a container of the pod restarts, so that the pod should be out of service meanwhile. A resize
+// alone restarts the containers whose resizePolicy says so.
+func (e Edit) Restarts(pod *corev1.Pod) bool {
+	if len(e.Images)+len(e.Env) > 0 {
+		return true
+	}
+	for name, r := range e.Resources {
+		c := container(&pod.Spec, name)
+		if c == nil {
+			continue
+		}
+		for _, p := range c.ResizePolicy {
+			_, limit := r.Limits[p.ResourceName]
+			_, request := r.Requests[p.ResourceName]
+			if p.RestartPolicy == corev1.RestartContainer && (limit || request) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Fits tells whether this very pod can take the edit over, and if not, why. daemon says that a node daemon lives on the
+// pod's node: it alone can restart a container for its env. A pod that has no node yet needs none.
+func (e Edit) Fits(pod *corev1.Pod, daemon bool) (why string, ok bool) {
+	for _, name := range e.containers() {
+		if container(&pod.Spec, name) == nil {
 			return "pod has no container " + name, false
+		}
+	}
+	if pod.Spec.NodeName != "" && !daemon {
+		for _, name := range slices.Sorted(maps.Keys(e.Env)) {
+			return fmt.Sprintf("container %s reads %s, and its node has no daemon that could restart it", name, e.Env[name]), false
+		}
+	}
+	if len(e.Resources) > 0 {
+		if os := pod.Spec.OS; os != nil && os.Name == corev1.Windows {
+			return "containers of Windows can't be resized", false
+		}
+		if was, is := qos(&pod.Spec, nil), qos(&pod.Spec, e.Resources); was != is {
+			return qosWhy(was, is), false
 		}
 	}
 	return "", true
 }
 
+// containers are the names of the changed containers, sorted.
+func (e Edit) containers() []string {
+	names := slices.Concat(slices.Collect(maps.Keys(e.Images)), slices.Collect(maps.Keys(e.Resources)),
+		slices.Collect(maps.Keys(e.Env)))
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
 // Diff returns the edit that brings a pod made from one template to another, or why there is none: "container app: env
 // changed". Equal templates give the zero Edit. Neither template is changed.
-func Diff(from, to *corev1.PodTemplateSpec) (edit Edit, why string, ok bool) {
+func Diff(from, to *corev1.PodTemplateSpec, o Options) (edit Edit, why string, ok bool) {
 	if why := diffMetadata(from, to); why != "" {
 		return Edit{}, why, false
 	}
@@ -44,16 +101,22 @@ func Diff(from, to *corev1.PodTemplateSpec) (edit Edit, why string, ok bool) {
 		Labels:      diffMap(from.Labels, to.Labels),
 		Annotations: diffMap(from.Annotations, to.Annotations),
 	}
-	if why := diffContainers(from.Spec.Containers, to.Spec.Containers, &edit); why != "" {
+	if why := edit.diffAll("containers", from.Spec.Containers, to.Spec.Containers, o); why != "" {
+		return Edit{}, why, false
+	}
+	if why := edit.diffAll("initContainers", from.Spec.InitContainers, to.Spec.InitContainers, o); why != "" {
 		return Edit{}, why, false
 	}
 	a, b := from.Spec, to.Spec
-	a.Containers, b.Containers = nil, nil
+	a.Containers, b.Containers, a.InitContainers, b.InitContainers = nil, nil, nil, nil
 	if fields := changed(a, b); len(fields) > 0 {
 		return Edit{}, strings.Join(fields, ", ") + " changed", false
 	}
-	if why := readsChange(to.Spec.Containers, edit); why != "" {
-		return Edit{}, why, false
+	if was, is := qos(&from.Spec, nil), qos(&to.Spec, nil); len(edit.Resources) > 0 && was != is {
+		return Edit{}, qosWhy(was, is), false
+	}
+	if o.Env {
+		edit.readEnv(&to.Spec)
 	}
 	return edit, "", true
 }
@@ -87,29 +150,40 @@ func diffMap(from, to map[string]string) map[string]*string {
 	return out
 }
 
-func diffContainers(from, to []corev1.Container, edit *Edit) string {
-	names := func(cs []corev1.Container) []string {
-		out := make([]string, 0, len(cs))
-		for _, c := range cs {
-			out = append(out, c.Name)
-		}
-		return out
-	}
-	if !slices.Equal(names(from), names(to)) {
-		return "containers were added, removed or reordered"
+// diffAll adds the changes of all containers of one list, or tells why one can't be made.
+func (e *Edit) diffAll(list string, from, to []corev1.Container, o Options) (why string) {
+	same := slices.EqualFunc(from, to, func(a, b corev1.Container) bool { return a.Name == b.Name })
+	if !same {
+		return list + " were added, removed or reordered"
 	}
 	for i := range from {
-		a, b := from[i], to[i]
-		if a.Image != b.Image {
-			if edit.Images == nil {
-				edit.Images = map[string]string{}
-			}
-			edit.Images[b.Name] = b.Image
+		// An init container that has ended would not run again.
+		runs := list == "containers" || native(&to[i])
+		if why := e.diffContainer(from[i], to[i], o, runs); why != "" {
+			return fmt.Sprintf("container %s: %s", to[i].Name, why)
 		}
+	}
+	return ""
+}
+
+// diffContainer adds the changes of one container; runs says that it runs as long as the pod.
+func (e *Edit) diffContainer(a, b corev1.Container, o Options, runs bool) (why string) {
+	if runs && a.Image != b.Image {
+		set(&e.Images, b.Name, b.Image)
 		a.Image, b.Image = "", ""
-		if fields := changed(a, b); len(fields) > 0 {
-			return fmt.Sprintf("container %s: %s changed", b.Name, strings.Join(fields, ", "))
+	}
+	if runs && o.Resources {
+		r, why := diffResources(a.Resources, b.Resources)
+		if why != "" {
+			return why
 		}
+		if len(r.Limits)+len(r.Requests) > 0 {
+			set(&e.Resources, b.Name, r)
+		}
+		a.Resources, b.Resources = corev1.ResourceRequirements{}, corev1.ResourceRequirements{}
+	}
+	if fields := changed(a, b); len(fields) > 0 {
+		return strings.Join(fields, ", ") + " changed"
 	}
 	return ""
 }
@@ -128,38 +202,38 @@ func changed[T any](a, b T) []string {
 	return out
 }
 
-// readsChange tells which container reads a label or annotation by env that the edit adds or replaces, without a new
-// image that would make it start anew. A key that is taken off needs no restart: the env value stays until the next one.
-func readsChange(containers []corev1.Container, edit Edit) string {
-	read := map[string]string{}
-	for field, change := range map[string]map[string]*string{"labels": edit.Labels, "annotations": edit.Annotations} {
-		for k, v := range change {
-			if v != nil {
-				read[fmt.Sprintf("metadata.%s['%s']", field, k)] = strings.TrimSuffix(field, "s") + " " + k
-			}
-		}
+// set puts a value into a map that may be nil.
+func set[M ~map[K]V, K comparable, V any](m *M, k K, v V) {
+	if *m == nil {
+		*m = M{}
 	}
-	for _, c := range containers {
-		if _, restarts := edit.Images[c.Name]; restarts {
-			continue
-		}
-		for _, e := range c.Env {
-			if e.Name == keys.EnvSidecarSetVersion || e.Name == keys.EnvSidecarSetVersionAlt ||
-				e.ValueFrom == nil || e.ValueFrom.FieldRef == nil {
-				continue
-			}
-			if what := read[e.ValueFrom.FieldRef.FieldPath]; what != "" {
-				return fmt.Sprintf("container %s reads %s by env %s, and only a node daemon could restart it", c.Name, what, e.Name)
-			}
-		}
-	}
-	return ""
+	(*m)[k] = v
 }
 
-func container(cs []corev1.Container, name string) *corev1.Container {
-	for i := range cs {
-		if cs[i].Name == name {
-			return &cs[i]
+// native tells whether an init container is a native sidecar.
+func native(c *corev1.Container) bool {
+	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
+}
+
+// container finds the container or native sidecar of a name; nil if there is none.
+func container(s *corev1.PodSpec, name string) *corev1.Container {
+	if i := slices.IndexFunc(s.Containers, func(c corev1.Container) bool { return c.Name == name }); i >= 0 {
+		return &s.Containers[i]
+	}
+	i := slices.IndexFunc(s.InitContainers, func(c corev1.Container) bool { return c.Name == name && native(&c) })
+	if i >= 0 {
+		return &s.InitContainers[i]
+	}
+	return nil
+}
+
+// status finds the status of a container or native sidecar; nil if there is none.
+func status(pod *corev1.Pod, name string) *corev1.ContainerStatus {
+	for _, list := range [][]corev1.ContainerStatus{pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses} {
+		for i := range list {
+			if list[i].Name == name {
+				return &list[i]
+			}
 		}
 	}
 	return nil

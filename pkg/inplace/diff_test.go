@@ -1,6 +1,7 @@
 package inplace
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -14,7 +15,9 @@ func template(fs ...func(*corev1.PodTemplateSpec)) *corev1.PodTemplateSpec {
 	t := &corev1.PodTemplateSpec{}
 	t.Labels = map[string]string{"app": "web", "tier": "one"}
 	t.Annotations = map[string]string{"config": "one", "note": "one"}
-	t.Spec.InitContainers = []corev1.Container{{Name: "init", Image: "init:1"}}
+	t.Spec.InitContainers = []corev1.Container{
+		{Name: "init", Image: "init:1"}, {Name: "proxy", Image: "proxy:1", RestartPolicy: new(corev1.ContainerRestartPolicyAlways)},
+	}
 	t.Spec.Containers = []corev1.Container{
 		{
 			Name: "app", Image: "app:1", Env: []corev1.EnvVar{
@@ -69,12 +72,14 @@ func TestDiff(t *testing.T) {
 		{
 			name:   "a changed annotation that a container reads needs a restart",
 			change: func(t *corev1.PodTemplateSpec) { t.Annotations["config"] = "two" },
-			why:    "container app reads annotation config by env CONFIG, and only a node daemon could restart it",
+			want: Edit{
+				Annotations: map[string]*string{"config": &two}, Env: map[string]string{"app": "annotation config by env CONFIG"},
+			},
 		},
 		{
 			name:   "a changed label that a container reads needs a restart",
 			change: func(t *corev1.PodTemplateSpec) { t.Labels["tier"] = "two" },
-			why:    "container app reads label tier by env TIER, and only a node daemon could restart it",
+			want:   Edit{Labels: map[string]*string{"tier": &two}, Env: map[string]string{"app": "label tier by env TIER"}},
 		},
 		{
 			name:   "a container that gets a new image reads the new value as it starts",
@@ -92,9 +97,21 @@ func TestDiff(t *testing.T) {
 			want:   Edit{Annotations: map[string]*string{"note": &two}},
 		},
 		{
-			name:   "an init container's image can't change",
+			name:   "an init container has ended, so its image can't change",
 			change: func(t *corev1.PodTemplateSpec) { t.Spec.InitContainers[0].Image = "init:2" },
-			why:    "initContainers changed",
+			why:    "container init: image changed",
+		},
+		{
+			name:   "#1671: a native sidecar runs, so its image changes in place",
+			change: func(t *corev1.PodTemplateSpec) { t.Spec.InitContainers[1].Image = "proxy:2" },
+			want:   Edit{Images: map[string]string{"proxy": "proxy:2"}},
+		},
+		{
+			name: "init containers can't be added",
+			change: func(t *corev1.PodTemplateSpec) {
+				t.Spec.InitContainers = append(t.Spec.InitContainers, corev1.Container{Name: "c"})
+			},
+			why: "initContainers were added, removed or reordered",
 		},
 		{
 			name:   "env can't change",
@@ -136,23 +153,180 @@ func TestDiff(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			from, to := template(), template(tc.change)
-			edit, why, ok := Diff(from, to)
+			edit, why, ok := Diff(from, to, Options{Env: true})
 			require.Equal(t, tc.why, why)
 			require.Equal(t, tc.why == "", ok)
 			require.Empty(t, cmp.Diff(tc.want, edit))
-			require.Equal(t, len(tc.want.Images) == 0, edit.Quiet())
+			require.Equal(t, len(tc.want.Images)+len(tc.want.Env) == 0, edit.Quiet())
 			require.Empty(t, cmp.Diff(template(), from), "the template stays as it was")
 			require.Empty(t, cmp.Diff(template(tc.change), to), "the template stays as it was")
 		})
 	}
 }
 
+func TestDiffOfEnvWithoutTheGate(t *testing.T) {
+	t.Parallel()
+	two := "two"
+	edit, why, ok := Diff(template(), template(func(t *corev1.PodTemplateSpec) { t.Annotations["config"] = "two" }), Options{})
+	require.True(t, ok, why)
+	require.Empty(t, cmp.Diff(Edit{Annotations: map[string]*string{"config": &two}}, edit))
+	require.True(t, edit.Quiet(), "then it is metadata like any other")
+}
+
+// list is a list of resources: list("cpu=1 memory=1Gi").
+func list(text string) corev1.ResourceList {
+	var out corev1.ResourceList
+	for item := range strings.FieldsSeq(text) {
+		name, value, _ := strings.Cut(item, "=")
+		set(&out, corev1.ResourceName(name), resource.MustParse(value))
+	}
+	return out
+}
+
+func TestDiffOfResources(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name string
+		// limits and requests of the container before and after.
+		limits, requests [2]string
+		want             corev1.ResourceRequirements
+		why              string
+	}{
+		{
+			name:   "new values are taken over, and only these",
+			limits: [2]string{"cpu=2 memory=1Gi", "cpu=3 memory=1Gi"}, requests: [2]string{"cpu=1 memory=1Gi", "cpu=1 memory=512Mi"},
+			want: corev1.ResourceRequirements{Limits: list("cpu=3"), Requests: list("memory=512Mi")},
+		},
+		{name: "quantities are equal by value", limits: [2]string{"cpu=1", "cpu=1000m"}, requests: [2]string{"cpu=1", "cpu=1"}},
+		{
+			name:   "a request that is left out follows its limit, as in a pod",
+			limits: [2]string{"cpu=1 memory=1Gi", "cpu=2 memory=1Gi"},
+			want:   corev1.ResourceRequirements{Limits: list("cpu=2"), Requests: list("cpu=2")},
+		},
+		{
+			name:   "a request that is written out as it was is no change",
+			limits: [2]string{"cpu=1", "cpu=1"}, requests: [2]string{"", "cpu=1"},
+		},
+		{
+			name:     "a value can't be added",
+			requests: [2]string{"cpu=1", "cpu=1 memory=1Gi"},
+			why:      "container app: resources.requests.memory was added, and a running container can't get it",
+		},
+		{
+			name:   "a value can't be taken off",
+			limits: [2]string{"cpu=2 memory=1Gi", "cpu=2"}, requests: [2]string{"cpu=1 memory=1", "cpu=1 memory=1"},
+			why: "container app: resources.limits.memory was removed, and a running container can't lose it",
+		},
+		{
+			name:     "other resources can't be resized",
+			requests: [2]string{"cpu=1 ephemeral-storage=1Gi", "cpu=2 ephemeral-storage=2Gi"},
+			why:      "container app: resources.requests.ephemeral-storage changed, and only cpu and memory can be resized",
+		},
+		{
+			name:   "the QoS class stays",
+			limits: [2]string{"cpu=2 memory=1Gi", "cpu=1 memory=1Gi"}, requests: [2]string{"cpu=1 memory=1Gi", "cpu=1 memory=1Gi"},
+			why: "the QoS class of a running pod can't change from Burstable to Guaranteed",
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			made := func(i int) *corev1.PodTemplateSpec {
+				out := &corev1.PodTemplateSpec{}
+				out.Spec.Containers = []corev1.Container{{Name: "app", Resources: corev1.ResourceRequirements{
+					Limits: list(tc.limits[i]), Requests: list(tc.requests[i]),
+				}}}
+				return out
+			}
+			edit, why, ok := Diff(made(0), made(1), Options{Resources: true})
+			require.Equal(t, tc.why, why)
+			require.Equal(t, tc.why == "", ok)
+			require.Empty(t, cmp.Diff(tc.want, edit.Resources["app"]))
+			_, why, ok = Diff(made(0), made(1), Options{})
+			same := len(tc.want.Limits)+len(tc.want.Requests) == 0 && tc.why == ""
+			require.Equal(t, same && tc.requests[0] == tc.requests[1], ok, "without the gate, any change of resources is refused: %s", why)
+		})
+	}
+}
+
+func TestRestarts(t *testing.T) {
+	t.Parallel()
+	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app", ResizePolicy: []corev1.ContainerResizePolicy{
+		{ResourceName: corev1.ResourceMemory, RestartPolicy: corev1.RestartContainer},
+		{ResourceName: corev1.ResourceCPU, RestartPolicy: corev1.NotRequired},
+	}}}}}
+	resizes := func(r corev1.ResourceRequirements) Edit {
+		return Edit{Resources: map[string]corev1.ResourceRequirements{"app": r}}
+	}
+	for _, tc := range []struct {
+		name string
+		edit Edit
+		want bool
+	}{
+		{"metadata restarts nothing", Edit{Labels: map[string]*string{"a": nil}}, false},
+		{"a new image restarts its container", Edit{Images: map[string]string{"app": "app:2"}}, true},
+		{"env is only read at a start", Edit{Env: map[string]string{"app": "label a by env A"}}, true},
+		{"a resize restarts nothing by itself", resizes(corev1.ResourceRequirements{Limits: list("cpu=1")}), false},
+		{"a resize restarts a container whose policy says so", resizes(corev1.ResourceRequirements{Requests: list("memory=1Gi")}), true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, tc.want, tc.edit.Restarts(pod))
+		})
+	}
+}
+
 func TestFits(t *testing.T) {
 	t.Parallel()
-	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app"}, {Name: "injected"}}}}
-	_, ok := Edit{Images: map[string]string{"app": "app:2"}}.Fits(pod)
-	require.True(t, ok, "containers that others put in don't matter")
-	why, ok := Edit{Images: map[string]string{"app": "app:2", "side": "side:2"}}.Fits(pod)
-	require.False(t, ok)
-	require.Equal(t, "pod has no container side", why)
+	pod := func(fs ...func(*corev1.Pod)) *corev1.Pod {
+		out := &corev1.Pod{Spec: corev1.PodSpec{
+			NodeName: "n1",
+			Containers: []corev1.Container{
+				{Name: "app", Resources: corev1.ResourceRequirements{Limits: list("cpu=2 memory=1Gi"), Requests: list("cpu=1 memory=1Gi")}},
+				{Name: "injected"},
+			},
+		}}
+		for _, f := range fs {
+			f(out)
+		}
+		return out
+	}
+	alone := func(p *corev1.Pod) { p.Spec.Containers = p.Spec.Containers[:1] }
+	env := Edit{Env: map[string]string{"app": "label tier by env TIER"}}
+	guaranteed := Edit{Resources: map[string]corev1.ResourceRequirements{"app": {Limits: list("cpu=1")}}}
+	for _, tc := range []struct {
+		name   string
+		pod    *corev1.Pod
+		edit   Edit
+		daemon bool
+		why    string
+	}{
+		{name: "#1683: containers that others put in don't matter", pod: pod(), edit: Edit{Images: map[string]string{"app": "app:2"}}},
+		{
+			name: "a pod that lacks a container can't be updated", pod: pod(), edit: Edit{Images: map[string]string{"side": "side:2"}},
+			why: "pod has no container side",
+		},
+		{
+			name: "B 29: without a node daemon nobody restarts a container for its env", pod: pod(), edit: env,
+			why: "container app reads label tier by env TIER, and its node has no daemon that could restart it",
+		},
+		{name: "a node daemon restarts it", pod: pod(), edit: env, daemon: true},
+		{name: "a pod without a node has not started yet", pod: pod(func(p *corev1.Pod) { p.Spec.NodeName = "" }), edit: env},
+		{
+			name: "the QoS class of the very pod counts", pod: pod(alone), edit: guaranteed,
+			why: "the QoS class of a running pod can't change from Burstable to Guaranteed",
+		},
+		{name: "#1683: an injected container may hold the QoS class", pod: pod(), edit: guaranteed},
+		{
+			name: "containers of Windows can't be resized", edit: guaranteed,
+			pod: pod(func(p *corev1.Pod) { p.Spec.OS = &corev1.PodOS{Name: corev1.Windows} }),
+			why: "containers of Windows can't be resized",
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			why, ok := tc.edit.Fits(tc.pod, tc.daemon)
+			require.Equal(t, tc.why, why)
+			require.Equal(t, tc.why == "", ok)
+		})
+	}
 }

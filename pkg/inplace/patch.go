@@ -1,170 +1,166 @@
 package inplace
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/apis/pods"
 	"github.com/flotilla-io/flotilla/pkg/lifecycle"
+	"github.com/flotilla-io/flotilla/pkg/podpatch"
 	"github.com/flotilla-io/flotilla/pkg/revision"
 )
 
 // ReasonStart is the reason of the condition InPlaceUpdateReady while it is False.
 const ReasonStart = "StartInPlaceUpdate"
 
-// reasonGates is the kubelet's reason for a pod that is not ready because of a readiness gate, as in kube 1.36.
-const reasonGates = "ReadinessGatesNotReady"
-
-// Patch is one write to a pod. It holds the pod's UID, so that it never reaches another pod of the same name.
-type Patch struct {
-	Type types.PatchType
-	// Subresource is "status" or empty.
-	Subresource string
-	Data        []byte
-}
-
-// body is the content of a patch. Values are nil where a key is taken off.
-type body struct {
-	Metadata meta           `json:"metadata"`
-	Spec     map[string]any `json:"spec,omitempty"`
-	Status   map[string]any `json:"status,omitempty"`
-}
-
-type meta struct {
-	UID             types.UID          `json:"uid,omitempty"`
-	ResourceVersion string             `json:"resourceVersion,omitempty"`
-	Labels          map[string]*string `json:"labels,omitempty"`
-	Annotations     map[string]*string `json:"annotations,omitempty"`
-}
-
-func (b body) patch(pod *corev1.Pod, subresource string) (Patch, error) {
-	data, err := json.Marshal(b)
-	if err != nil {
-		return Patch{}, fmt.Errorf("write a patch of pod %s/%s: %w", pod.Namespace, pod.Name, err)
-	}
-	return Patch{Type: types.StrategicMergePatchType, Subresource: subresource, Data: data}, nil
-}
-
 // Gated tells whether the pod has the readiness gate InPlaceUpdateReady.
-func Gated(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(pod.Spec.ReadinessGates, func(g corev1.PodReadinessGate) bool {
-		return g.ConditionType == keys.InPlaceUpdateReady
-	})
-}
+func Gated(pod *corev1.Pod) bool { return podpatch.Gated(pod, keys.InPlaceUpdateReady) }
 
 // Closed tells whether the pod is out of service for an update in place: its gate is closed, or it has none and its
 // lifecycle says so.
 func Closed(pod *corev1.Pod) bool {
-	c := condition(pod, keys.InPlaceUpdateReady)
+	c := podpatch.Find(pod, keys.InPlaceUpdateReady)
 	return c != nil && c.Status == corev1.ConditionFalse || lifecycle.Of(pod) == pods.LifecycleUpdating
 }
 
+// Drained tells since when a pod that is marked, but not written, has had the time that its traffic needs to go elsewhere:
+// grace after its gate was closed. A pod that has no gate closed has no traffic to lose by it: the zero time.
+func Drained(pod *corev1.Pod, grace time.Duration) time.Time {
+	c := podpatch.Find(pod, keys.InPlaceUpdateReady)
+	if grace <= 0 || c == nil || c.Status != corev1.ConditionFalse || Recorded(pod) {
+		return time.Time{}
+	}
+	// The condition tells whole seconds.
+	return c.LastTransitionTime.Add(grace + time.Second)
+}
+
 // Mark is the first write: it takes the pod out of service. The pod should be Gated; of one that is not, only the
-// lifecycle changes.
-func Mark(pod *corev1.Pod, now time.Time) (Patch, error) {
-	b := body{Metadata: state(pod, pods.LifecycleUpdating, now)}
+// lifecycle changes. As all writes of an update, it applies to the observed version of the pod only and else is refused
+// with a conflict: a writer that sees a pod as it was before its update must not begin that again.
+func Mark(pod *corev1.Pod, now time.Time) (podpatch.Patch, error) {
+	b := lifecycle.Enter(pod, pods.LifecycleUpdating, now)
+	b.Observed(pod)
 	for _, k := range []string{keys.InPlaceUpdateState, keys.InPlaceUpdateStateOld} {
 		b.Metadata.Annotations[k] = nil
 	}
 	if Gated(pod) {
-		conditions := []map[string]any{switched(pod, keys.InPlaceUpdateReady, corev1.ConditionFalse, ReasonStart, now)}
-		// The kubelet would follow by itself, but endpoints should drop the pod now, and the budget must not count it.
-		if ready := condition(pod, corev1.PodReady); ready != nil && ready.Status == corev1.ConditionTrue {
-			conditions = append(conditions, switched(pod, corev1.PodReady, corev1.ConditionFalse, reasonGates, now))
-		}
-		b.Status = map[string]any{"conditions": conditions}
+		b.Set(pod, keys.InPlaceUpdateReady, corev1.ConditionFalse, ReasonStart, "", now)
+		b.Unready(pod, now)
 	}
-	return b.patch(pod, "status")
+	return b.Patch(pod, podpatch.Status)
 }
 
-// Write is the second write: images, labels, annotations, the revision and the record, in one request. name is the revision's
-// name of the ControllerRevision. What a former controller left Pending is written too.
-func (e Edit) Write(pod *corev1.Pod, name string, now time.Time) (Patch, error) {
-	e = pending(pod).after(e)
-	record, err := newRecord(pod, e.Images, name, now).marshal()
+// Write is the second write: images, labels, annotations, the revision and the record, in one request, and resources, which
+// the apiserver takes in a request of their own: the patches are to be sent in this order, and a later one only if those
+// before were accepted. If it comes to less, Progress says Next. name is that of the ControllerRevision. Of several
+// containers with launch priorities, the first batch is written. What an update before left unwritten is written too.
+func (e Edit) Write(pod *corev1.Pod, name string, now time.Time) ([]podpatch.Patch, error) {
+	e = restOf(pod, recordOf(pod)).all().after(e).trim(pod)
+	first, later := e.split(&pod.Spec)
+	b := podpatch.New(pod)
+	if !e.Quiet() {
+		b = lifecycle.Enter(pod, pods.LifecycleUpdating, now)
+	}
+	b.Observed(pod)
+	b.Metadata.Labels[keys.ControllerRevisionHash], b.Metadata.Labels[keys.PodTemplateHash] = &name, new(revision.Short(name))
+	return first.patches(pod, b, newRecord(pod, name, first, later, now))
+}
+
+// Continue writes what Progress says is next: a further batch, resources that are not written yet, or an update that
+// another controller left in its grace period. The patches are sent as those of Write.
+func Continue(pod *corev1.Pod, now time.Time) ([]podpatch.Patch, error) {
+	r := recordOf(pod)
+	rest := restOf(pod, r)
+	b := podpatch.New(pod)
+	b.Observed(pod)
+	switch {
+	case !rest.grace.empty():
+		first, later := rest.all().trim(pod).split(&pod.Spec)
+		return first.patches(pod, b, newRecord(pod, r.Revision, first, later, now))
+	case len(rest.resize) > 0:
+		p, err := resize(pod, b, rest.resize)
+		return []podpatch.Patch{p}, err
+	default:
+		first, later := rest.later.split(&pod.Spec)
+		return first.patches(pod, b, r.nextBatch(pod, first, later, now))
+	}
+}
+
+// patches are the requests that write one batch.
+func (e Edit) patches(pod *corev1.Pod, b podpatch.Body, r record) ([]podpatch.Patch, error) {
+	raw, err := r.marshal()
 	if err != nil {
-		return Patch{}, fmt.Errorf("pod %s/%s: %w", pod.Namespace, pod.Name, err)
+		return nil, fmt.Errorf("pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
-	m := meta{UID: pod.UID, Labels: map[string]*string{}, Annotations: map[string]*string{}}
-	if !e.Quiet() {
-		m = state(pod, pods.LifecycleUpdating, now)
-	}
-	maps.Copy(m.Labels, e.Labels)
-	maps.Copy(m.Annotations, e.Annotations)
-	m.Labels[keys.ControllerRevisionHash], m.Labels[keys.PodTemplateHash] = &name, new(revision.Short(name))
-	m.Annotations[keys.InPlaceUpdateState] = &record
+	maps.Copy(b.Metadata.Labels, e.Labels)
+	maps.Copy(b.Metadata.Annotations, e.Annotations)
+	b.Metadata.Annotations[keys.InPlaceUpdateState] = &raw
 	for _, k := range []string{keys.InPlaceUpdateStateOld, keys.InPlaceUpdateGrace, keys.InPlaceUpdateGraceOld} {
-		m.Annotations[k] = nil
+		b.Metadata.Annotations[k] = nil
 	}
-	b := body{Metadata: m}
-	if !e.Quiet() {
-		containers := make([]map[string]any, 0, len(e.Images))
-		for _, name := range slices.Sorted(maps.Keys(e.Images)) {
-			containers = append(containers, map[string]any{"name": name, "image": e.Images[name]})
+	b.Spec = each(pod, e.Images, "image")
+	p, err := b.Patch(pod, "")
+	if err != nil || len(e.Resources) == 0 {
+		return []podpatch.Patch{p}, err
+	}
+	q, err := resize(pod, podpatch.New(pod), e.Resources)
+	return []podpatch.Patch{p, q}, err
+}
+
+// resize writes resources, and nothing else of b than what guards it. The apiserver ignores all else in such a request, and refuses resources in any other, as in
+// kube 1.36.
+func resize(
+	pod *corev1.Pod, b podpatch.Body, resources map[string]corev1.ResourceRequirements,
+) (podpatch.Patch, error) {
+	b.Spec = each(pod, resources, "resources")
+	return b.Patch(pod, "resize")
+}
+
+// each is a spec that sets one field of containers, by name.
+func each[V any](pod *corev1.Pod, values map[string]V, field string) map[string]any {
+	if len(values) == 0 {
+		return nil
+	}
+	out := map[string]any{}
+	for list, containers := range map[string][]corev1.Container{
+		"containers": pod.Spec.Containers, "initContainers": pod.Spec.InitContainers,
+	} {
+		var entries []map[string]any
+		for i := range containers {
+			if v, ok := values[containers[i].Name]; ok {
+				entries = append(entries, map[string]any{"name": containers[i].Name, field: v})
+			}
 		}
-		b.Spec = map[string]any{"containers": containers}
-	}
-	return b.patch(pod, "")
-}
-
-// Release is the last write: it puts the pod into service, after an update, after one that was called off, and after its
-// creation. If the gate is closed, the write applies to the observed version of the pod only and else is refused with a
-// conflict: a late writer must not open a gate that was closed for the next update.
-func Release(pod *corev1.Pod, now time.Time) (Patch, error) {
-	b := body{Metadata: state(pod, pods.LifecycleNormal, now)}
-	if Closed(pod) {
-		b.Metadata.ResourceVersion = pod.ResourceVersion
-	}
-	if Gated(pod) {
-		b.Status = map[string]any{"conditions": []map[string]any{
-			switched(pod, keys.InPlaceUpdateReady, corev1.ConditionTrue, "", now),
-		}}
-	}
-	return b.patch(pod, "status")
-}
-
-// state is the metadata of a write that brings the pod to s. The time of a state that the pod has already stays.
-func state(pod *corev1.Pod, s pods.LifecycleState, now time.Time) meta {
-	m := meta{UID: pod.UID, Labels: map[string]*string{}, Annotations: map[string]*string{}}
-	if pod.Labels[keys.LifecycleState] == string(s) {
-		return m
-	}
-	for k, v := range lifecycle.Label(s) {
-		m.Labels[k] = &v
-	}
-	for k, v := range lifecycle.Annotation(now) {
-		m.Annotations[k] = &v
-	}
-	return m
-}
-
-// switched is a condition as a strategic merge patch: it replaces fields of the condition of its type, and takes the
-// message of the former status off.
-func switched(pod *corev1.Pod, t corev1.PodConditionType, s corev1.ConditionStatus, reason string, now time.Time) map[string]any {
-	at := metav1.NewTime(now.UTC().Truncate(time.Second))
-	if c := condition(pod, t); c != nil && c.Status == s {
-		at = c.LastTransitionTime
-	}
-	out := map[string]any{"type": t, "status": s, "lastTransitionTime": at, "reason": nil, "message": nil}
-	if reason != "" {
-		out["reason"] = reason
+		if entries != nil {
+			out[list] = entries
+		}
 	}
 	return out
 }
 
-func condition(pod *corev1.Pod, t corev1.PodConditionType) *corev1.PodCondition {
-	for i := range pod.Status.Conditions {
-		if pod.Status.Conditions[i].Type == t {
-			return &pod.Status.Conditions[i]
+// Release is the last write: it opens the gate and brings the pod into the state that b holds, as Enter and Serve of
+// pkg/lifecycle make it. It comes after an update, after one that was called off, and after the pod's creation. If the
+// gate is closed, the write applies to the observed version of the pod only and else is refused with a conflict: a late
+// writer must not open a gate that was closed for the next update.
+func Release(pod *corev1.Pod, b podpatch.Body, now time.Time) (podpatch.Patch, error) {
+	if Closed(pod) {
+		b.Observed(pod)
+		if r := recordOf(pod); len(r.NextContainerResources) > 0 {
+			// They are written, and another reader of the record would wait for them.
+			r.NextContainerResources = nil
+			raw, err := r.marshal()
+			if err != nil {
+				return podpatch.Patch{}, fmt.Errorf("pod %s/%s: %w", pod.Namespace, pod.Name, err)
+			}
+			b.Metadata.Annotations[keys.InPlaceUpdateState] = &raw
 		}
 	}
-	return nil
+	if Gated(pod) {
+		b.Set(pod, keys.InPlaceUpdateReady, corev1.ConditionTrue, "", "", now)
+	}
+	return b.Patch(pod, podpatch.Status)
 }

@@ -15,6 +15,9 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/apis/pods"
+	"github.com/flotilla-io/flotilla/pkg/lifecycle"
+	"github.com/flotilla-io/flotilla/pkg/podpatch"
 	"github.com/flotilla-io/flotilla/pkg/testkit/golden"
 )
 
@@ -59,7 +62,7 @@ func running(fs ...func(*corev1.Pod)) *corev1.Pod {
 
 // apply does what an apiserver does with a patch: the status subresource changes status and metadata, the other one all
 // but the status.
-func apply(t *testing.T, pod *corev1.Pod, p Patch, err error) *corev1.Pod {
+func apply(t *testing.T, pod *corev1.Pod, p podpatch.Patch, err error) *corev1.Pod {
 	t.Helper()
 	require.NoError(t, err)
 	require.Equal(t, types.StrategicMergePatchType, p.Type)
@@ -70,23 +73,66 @@ func apply(t *testing.T, pod *corev1.Pod, p Patch, err error) *corev1.Pod {
 	var out corev1.Pod
 	require.NoError(t, json.Unmarshal(after, &out))
 	require.Equal(t, pod.UID, out.UID, "the patch names the pod's UID")
-	if p.Subresource == "status" {
+	switch p.Subresource {
+	case "status":
 		require.True(t, equality.Semantic.DeepEqual(pod.Spec, out.Spec), "a write to the status changes no spec")
-	} else {
+	case "resize":
+		require.True(t, equality.Semantic.DeepEqual(pod.ObjectMeta, out.ObjectMeta), "a resize changes no metadata")
+		require.True(t, equality.Semantic.DeepEqual(pod.Status, out.Status), "a resize changes no status")
+		require.True(t, equality.Semantic.DeepEqual(sizeless(pod.Spec), sizeless(out.Spec)), "a resize changes resources only")
+		out.Generation++
+	default:
 		require.Empty(t, p.Subresource)
 		require.True(t, equality.Semantic.DeepEqual(pod.Status, out.Status), "a write to the pod changes no status")
+		require.True(t, equality.Semantic.DeepEqual(sizes(pod), sizes(&out)), "a write to the pod changes no resources")
 		out.Generation++
 	}
 	return &out
 }
 
-// restart lets the kubelet follow the spec: changed containers run anew.
+// sizes are the resources of all containers.
+func sizes(pod *corev1.Pod) []corev1.ResourceRequirements {
+	var out []corev1.ResourceRequirements
+	for c := range runners(&pod.Spec) {
+		out = append(out, c.Resources)
+	}
+	return out
+}
+
+func sizeless(s corev1.PodSpec) *corev1.PodSpec {
+	out := s.DeepCopy()
+	for c := range runners(out) {
+		c.Resources = corev1.ResourceRequirements{}
+	}
+	return out
+}
+
+// send applies patches in their order.
+func send(t *testing.T, pod *corev1.Pod, patches []podpatch.Patch, err error) *corev1.Pod {
+	t.Helper()
+	for _, p := range patches {
+		pod = apply(t, pod, p, err)
+	}
+	require.NoError(t, err)
+	return pod
+}
+
+// since is an outcome that waits for what was written then.
+func (o Outcome) since(at time.Time) Outcome {
+	o.Since = at.UTC().Truncate(time.Second)
+	return o
+}
+
+// restart lets the kubelet follow the spec: containers with another image run anew, the others are resized.
 func restart(p *corev1.Pod, at time.Time) {
-	for i := range p.Status.ContainerStatuses {
-		st := &p.Status.ContainerStatuses[i]
-		if want := container(p.Spec.Containers, st.Name).Image; want != st.Image {
-			st.Image, st.ImageID, st.ContainerID = want, want+"@sha256:aa", st.ContainerID+"-1"
-			st.State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(at)}}
+	for c := range runners(&p.Spec) {
+		st := status(p, c.Name)
+		if c.Image != st.Image {
+			st.Image, st.ImageID, st.ContainerID = c.Image, c.Image+"@sha256:aa", st.ContainerID+"-1"
+			st.State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(at.Truncate(time.Second))}}
+		}
+		if len(c.Resources.Limits)+len(c.Resources.Requests) > 0 {
+			st.Resources = c.Resources.DeepCopy()
 		}
 	}
 }
@@ -102,7 +148,7 @@ func TestThreeWrites(t *testing.T) {
 	}
 	pod, now := running(), start
 	var out []byte
-	write := func(title string, p Patch, err error) {
+	write := func(title string, p podpatch.Patch, err error) {
 		pod = apply(t, pod, p, err)
 		out = append(out, "# "+title+": patch of "+cmp.Or(p.Subresource, "pod")+"\n"...)
 		y, err := yaml.JSONToYAML(p.Data)
@@ -121,15 +167,17 @@ func TestThreeWrites(t *testing.T) {
 	require.True(t, Closed(pod))
 	require.False(t, Recorded(pod))
 
-	p, err = edit.Write(pod, "web-2", now)
-	write("Write", p, err)
+	written := now
+	ps, err := edit.Write(pod, "web-2", now)
+	require.Len(t, ps, 1)
+	write("Write", ps[0], err)
 	require.True(t, Closed(pod))
 	require.True(t, Recorded(pod))
-	require.Equal(t, Outcome{Why: "container app still has app:1"}, Progress(pod, now))
+	require.Equal(t, Outcome{Why: "container app still has app:1"}.since(written), Progress(pod, now))
 
 	restart(pod, now)
 	require.Equal(t, Outcome{Done: true}, Progress(pod, now))
-	p, err = Release(pod, now)
+	p, err = Release(pod, lifecycle.Enter(pod, pods.LifecycleNormal, now), now)
 	write("Release", p, err)
 	require.False(t, Closed(pod))
 	require.True(t, Recorded(pod))
@@ -149,8 +197,8 @@ func TestWriteOfMetadataAloneIsQuiet(t *testing.T) {
 	t.Parallel()
 	two := "two"
 	pod := running()
-	p, err := Edit{Labels: map[string]*string{"tier": &two}}.Write(pod, "web-2", start)
-	got := apply(t, pod, p, err)
+	ps, err := Edit{Labels: map[string]*string{"tier": &two}}.Write(pod, "web-2", start)
+	got := send(t, pod, ps, err)
 	require.False(t, Closed(got), "the pod stays in service")
 	require.Equal(t, "two", got.Labels["tier"])
 	require.Equal(t, "web-2", got.Labels[keys.ControllerRevisionHash])
@@ -163,10 +211,10 @@ func TestReleaseOfANewPodOpensItsGate(t *testing.T) {
 		p.Status.Conditions = p.Status.Conditions[:1]
 		p.Labels[keys.LifecycleState] = "PreparingNormal"
 	})
-	p, err := Release(pod, start)
+	p, err := Release(pod, lifecycle.Enter(pod, pods.LifecycleNormal, start), start)
 	require.NotContains(t, string(p.Data), "resourceVersion", "nothing was closed, so any version will do")
 	got := apply(t, pod, p, err)
-	require.Equal(t, corev1.ConditionTrue, condition(got, keys.InPlaceUpdateReady).Status)
+	require.Equal(t, corev1.ConditionTrue, podpatch.Find(got, keys.InPlaceUpdateReady).Status)
 	require.Equal(t, "Normal", got.Labels[keys.LifecycleState])
 }
 
@@ -174,7 +222,8 @@ func TestReleaseOfAClosedPodHoldsForTheObservedVersionOnly(t *testing.T) {
 	t.Parallel()
 	pod := running()
 	p, err := Mark(pod, start)
-	p, err = Release(apply(t, pod, p, err), start)
+	pod = apply(t, pod, p, err)
+	p, err = Release(pod, lifecycle.Enter(pod, pods.LifecycleNormal, start), start)
 	require.NoError(t, err)
 	require.Contains(t, string(p.Data), `"resourceVersion":"7"`)
 }
@@ -182,10 +231,10 @@ func TestReleaseOfAClosedPodHoldsForTheObservedVersionOnly(t *testing.T) {
 func TestAPodWithoutTheGateIsUpdatedByItsLifecycle(t *testing.T) {
 	t.Parallel()
 	pod := running(func(p *corev1.Pod) { p.Spec.ReadinessGates, p.Status.Conditions = nil, p.Status.Conditions[:1] })
-	p, err := Edit{Images: map[string]string{"app": "app:2"}}.Write(pod, "web-2", start)
-	pod = apply(t, pod, p, err)
+	ps, err := Edit{Images: map[string]string{"app": "app:2"}}.Write(pod, "web-2", start)
+	pod = send(t, pod, ps, err)
 	require.True(t, Closed(pod))
-	p, err = Release(pod, start)
+	p, err := Release(pod, lifecycle.Enter(pod, pods.LifecycleNormal, start), start)
 	pod = apply(t, pod, p, err)
 	require.False(t, Closed(pod))
 	require.Len(t, pod.Status.Conditions, 1, "no condition comes without the gate")
@@ -197,10 +246,10 @@ func TestAnUpdateOvertakesAnother(t *testing.T) {
 	pod := running()
 	p, err := Mark(pod, start)
 	pod = apply(t, pod, p, err)
-	p, err = Edit{Images: map[string]string{"app": "app:2", "side": "side:2"}}.Write(pod, "web-2", start)
-	pod = apply(t, pod, p, err)
-	p, err = Edit{Images: map[string]string{"app": "app:3"}}.Write(pod, "web-3", start.Add(time.Minute))
-	pod = apply(t, pod, p, err)
+	ps, err := Edit{Images: map[string]string{"app": "app:2", "side": "side:2"}}.Write(pod, "web-2", start)
+	pod = send(t, pod, ps, err)
+	ps, err = Edit{Images: map[string]string{"app": "app:3"}}.Write(pod, "web-3", start.Add(time.Minute))
+	pod = send(t, pod, ps, err)
 
 	app := status(pod, "app")
 	app.Image, app.ImageID, app.ContainerID = "app:2", "app:2@sha256:aa", "run://app-1"
@@ -210,42 +259,60 @@ func TestAnUpdateOvertakesAnother(t *testing.T) {
 	require.Equal(t, "container app was restarted with app:2, which may be the former image", o.Why)
 
 	app.Image, app.ImageID = "app:3", "app:3@sha256:aa"
-	require.Equal(t, Outcome{Why: "container side still has side:1"}, Progress(pod, start.Add(time.Minute)),
+	require.Equal(t, "container side still has side:1", Progress(pod, start.Add(time.Minute)).Why,
 		"what the update before changed counts as well")
 	restart(pod, start)
 	require.True(t, Progress(pod, start.Add(time.Minute)).Done)
 }
 
-func TestWhatAnotherControllerLeftPendingIsWritten(t *testing.T) {
+// A patch of metadata is base64 there: {"metadata":{"labels":{"tier":"two"}}}.
+const inGrace = `{"revision":"web-2","containerImages":{"app":"app:2"},"graceSeconds":30,` +
+	`"metaDataPatch":"eyJtZXRhZGF0YSI6eyJsYWJlbHMiOnsidGllciI6InR3byJ9fX0="}`
+
+func TestWhatAnotherControllerLeftInItsGracePeriodIsWritten(t *testing.T) {
 	t.Parallel()
-	// A patch of metadata is base64 there: {"metadata":{"labels":{"tier":"two"}}}.
-	const inGrace = `{"revision":"web-2","containerImages":{"app":"app:2"},"metaDataPatch":"eyJtZXRhZGF0YSI6eyJsYWJlbHMiOnsidGllciI6InR3byJ9fX0="}`
-	for _, tc := range []struct {
-		name, key, value string
-		labels           map[string]string
-	}{
-		{"an update in its grace period", keys.InPlaceUpdateGrace, inGrace, map[string]string{"tier": "two"}},
-		{"an update in its grace period, in the former spelling", keys.InPlaceUpdateGraceOld, inGrace, map[string]string{"tier": "two"}},
-		{"an update between two batches", keys.InPlaceUpdateState, `{"revision":"web-2","nextContainerImages":{"app":"app:2"}}`, nil},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
+	for _, key := range []string{keys.InPlaceUpdateGrace, keys.InPlaceUpdateGraceOld} {
+		t.Run(key, func(t *testing.T) {
 			t.Parallel()
 			pod := running(func(p *corev1.Pod) {
-				p.Annotations[tc.key] = tc.value
+				p.Annotations[key] = inGrace
+				p.Annotations[keys.InPlaceUpdateState] = `{"revision":"web-2","updateTimestamp":"2026-01-02T03:04:05Z"}`
+				p.Labels[keys.ControllerRevisionHash] = "web-2"
 				p.Status.Conditions[1].Status = corev1.ConditionFalse
 			})
-			require.True(t, Pending(pod))
-			require.Equal(t, Outcome{Why: "a part of the update is not written yet"}, Progress(pod, start))
-			p, err := Edit{}.Write(pod, "web-2", start)
-			got := apply(t, pod, p, err)
+			at := start.Truncate(time.Second)
+			require.Equal(t, Outcome{
+				Why: "the grace period before the update is not over", Since: at, ChangesAt: at.Add(30 * time.Second),
+			}, Progress(pod, at.Add(29*time.Second)))
+			now := at.Add(30 * time.Second)
+			require.True(t, Progress(pod, now).Next)
+
+			ps, err := Continue(pod, now)
+			got := send(t, pod, ps, err)
 			require.Equal(t, "app:2", got.Spec.Containers[0].Image)
-			for k, v := range tc.labels {
-				require.Equal(t, v, got.Labels[k])
-			}
-			require.False(t, Pending(got))
-			require.False(t, Progress(got, start).Done)
-			restart(got, start)
-			require.True(t, Progress(got, start).Done)
+			require.Equal(t, "two", got.Labels["tier"])
+			require.Equal(t, "web-2", got.Labels[keys.ControllerRevisionHash])
+			require.NotContains(t, got.Annotations, key)
+			require.Equal(t, Outcome{Why: "container app still has app:1"}.since(now), Progress(got, now))
+			restart(got, now)
+			require.True(t, Progress(got, now).Done)
+
+			ps, err = Edit{Images: map[string]string{"side": "side:3"}}.Write(pod, "web-3", now)
+			got = send(t, pod, ps, err)
+			require.Equal(t, "app:2", got.Spec.Containers[0].Image, "another update writes what the first one left")
+			require.NotContains(t, got.Annotations, key)
 		})
 	}
+}
+
+func TestDrained(t *testing.T) {
+	t.Parallel()
+	pod := running()
+	require.Zero(t, Drained(pod, time.Minute), "an open gate drains nothing")
+	p, err := Mark(pod, start)
+	pod = apply(t, pod, p, err)
+	require.Zero(t, Drained(pod, 0))
+	require.Equal(t, start.Truncate(time.Second).Add(31*time.Second), Drained(pod, 30*time.Second).UTC())
+	ps, err := Edit{Images: map[string]string{"app": "app:2"}}.Write(pod, "web-2", start)
+	require.Zero(t, Drained(send(t, pod, ps, err), time.Minute), "what is written waits no more")
 }

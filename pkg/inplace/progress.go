@@ -1,13 +1,15 @@
 package inplace
 
 import (
+	"cmp"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/flotilla-io/flotilla/pkg/podpatch"
 )
 
 const (
@@ -24,28 +26,49 @@ const (
 // Outcome is how far the containers of a pod have followed its last update in place.
 type Outcome struct {
 	Done bool
+	// Next: Continue is to write what comes next, now.
+	Next bool
 	// Why names, while not done, the first container that is waited for, and what it says itself: "container app waits:
 	// ImagePullBackOff".
 	Why string
+	// Since is when what is waited for was written. Why may change while it stays.
+	Since time.Time
 	// ChangesAt is when time alone can change the outcome; zero if never.
 	ChangesAt time.Time
 }
 
-// Progress tells whether the containers of the last update in place run what was written. They need not be ready. A pod
-// that was never updated is done.
+// Progress tells whether the containers of the last update in place run what was written. They need not be ready, except
+// where another batch waits for them. A pod that was never updated is done.
 //
-// A container has followed when its image ID is another one than before, or when it runs (or ran) an image of the name
-// that the spec asks for. Where runtimes report one image under several names, a new tag of the same image shows neither;
-// there a restart counts, once the container has run longer than one from the former spec could.
+// A container has followed a new image when its image ID is another one than before, or when it runs (or ran) an image of
+// the name that the spec asks for, or when the node daemon says that it was started from this spec. Where runtimes report
+// one image under several names, a new tag of the same image shows none of these; there a restart counts, once the
+// container has run longer than one from the former spec could. It has followed new resources when its status reports
+// them, and new metadata that it reads by env when the node daemon says so or it was restarted.
 func Progress(pod *corev1.Pod, now time.Time) Outcome {
-	if Pending(pod) {
-		return Outcome{Why: "a part of the update is not written yet"}
-	}
 	r := recordOf(pod)
-	names := slices.Sorted(maps.Keys(r.LastContainerStatuses))
+	o := r.outcome(pod, now)
+	if !o.Done && !o.Next {
+		o.Since = r.since()
+	}
+	return o
+}
+
+// outcome is Progress without the time since when.
+func (r record) outcome(pod *corev1.Pod, now time.Time) Outcome {
+	rest := restOf(pod, r)
+	switch {
+	case !rest.grace.empty() && now.Before(rest.until):
+		return Outcome{Why: "the grace period before the update is not over", ChangesAt: rest.until}
+	case !rest.grace.empty():
+		return Outcome{Next: true, Why: "the grace period before the update is over"}
+	case len(rest.resize) > 0:
+		return Outcome{Next: true, Why: "resources are not written yet"}
+	}
+	names := r.changed()
 	seen, generation := pod.Status.ObservedGeneration, pod.Generation
 	// A kubelet before 1.34 does not say what it has seen (0), so there nothing is waited for.
-	if until := r.UpdateTimestamp.Add(observeTime); len(names) > 0 && seen > 0 && seen < generation && now.Before(until) {
+	if until := r.since().Add(observeTime); len(names) > 0 && seen > 0 && seen < generation && now.Before(until) {
 		return Outcome{
 			Why:       fmt.Sprintf("kubelet has seen generation %d of %d", seen, generation),
 			ChangesAt: until,
@@ -56,23 +79,57 @@ func Progress(pod *corev1.Pod, now time.Time) Outcome {
 			return o
 		}
 	}
-	return Outcome{Done: true}
+	if rest.later.empty() {
+		return Outcome{Done: true}
+	}
+	if c := r.PreCheckBeforeNext; c != nil {
+		names = c.ContainersRequiredReady
+	}
+	for _, name := range names {
+		if st := status(pod, name); container(&pod.Spec, name) != nil && (st == nil || !st.Ready) {
+			return Outcome{Why: "container " + name + " is not ready, and others are updated after it"}
+		}
+	}
+	return Outcome{Next: true, Why: "all containers updated so far are ready"}
 }
 
 // progress tells whether one container has followed.
 func (r record) progress(pod *corev1.Pod, name string, now time.Time) Outcome {
-	spec, st := container(pod.Spec.Containers, name), status(pod, name)
-	was := r.LastContainerStatuses[name].ImageID
+	spec, st := container(&pod.Spec, name), status(pod, name)
 	switch {
 	case spec == nil:
 		return Outcome{Done: true}
 	case st == nil:
 		return Outcome{Why: "container " + name + " has no status"}
-	case st.State.Waiting != nil && st.State.Waiting.Reason != "CrashLoopBackOff":
-		return Outcome{Why: fmt.Sprintf("container %s waits: %s", name, waits(st.State.Waiting))}
-	case was != "" && st.ImageID != "" && st.ImageID != was:
+	case st.State.Waiting != nil && st.State.Waiting.Reason != crashes:
+		w := st.State.Waiting
+		return Outcome{Why: fmt.Sprintf("container %s waits: %s", name, says(cmp.Or(w.Reason, "no reason given"), w.Message))}
+	}
+	if r.reimages(name) || r.reads(spec) {
+		if o := r.restartOf(pod, spec, st, now); !o.Done {
+			return o
+		}
+	}
+	if r.resizes(name) {
+		return resizeOf(pod, spec, st)
+	}
+	return Outcome{Done: true}
+}
+
+// restartOf tells whether a container was started anew from its spec.
+func (r record) restartOf(pod *corev1.Pod, spec *corev1.Container, st *corev1.ContainerStatus, now time.Time) Outcome {
+	name := spec.Name
+	was := r.LastContainerStatuses[name].ImageID
+	from, told := startedOf(pod, st)
+	env := r.UpdateEnvFromMetadata && len(references(spec)) > 0
+	switch {
+	case env && told && from.Hashes.ExtractedEnvFromMetadataHash != envHash(spec, pod):
+		return Outcome{Why: "container " + name + " reads changed metadata by env and still has the former"}
+	case env && told && !r.reimages(name), told && from.is(spec):
 		return Outcome{Done: true}
-	case sameImage(spec.Image, st) && !r.UpdateEnvFromMetadata:
+	case r.reimages(name) && was != "" && st.ImageID != "" && st.ImageID != was:
+		return Outcome{Done: true}
+	case r.reimages(name) && sameImage(spec.Image, st):
 		return Outcome{Done: true}
 	case st.State.Running != nil && r.restarted(st):
 		until := st.State.Running.StartedAt.Add(gracePeriod(pod) + settleTime)
@@ -83,7 +140,7 @@ func (r record) progress(pod *corev1.Pod, name string, now time.Time) Outcome {
 			Why:       fmt.Sprintf("container %s was restarted with %s, which may be the former image", name, st.Image),
 			ChangesAt: until,
 		}
-	case r.UpdateEnvFromMetadata:
+	case !r.reimages(name):
 		return Outcome{Why: "container " + name + " reads changed metadata by env and was not restarted"}
 	case st.State.Terminated != nil:
 		return Outcome{Why: fmt.Sprintf("container %s has ended with code %d and was not restarted",
@@ -95,6 +152,25 @@ func (r record) progress(pod *corev1.Pod, name string, now time.Time) Outcome {
 	}
 }
 
+// resizeOf tells whether a container has the cpu and memory that its spec says.
+func resizeOf(pod *corev1.Pod, spec *corev1.Container, st *corev1.ContainerStatus) Outcome {
+	if has(ptr.Deref(st.Resources, corev1.ResourceRequirements{}), sized(spec.Resources)) {
+		return Outcome{Done: true}
+	}
+	const why = "container %s is not resized"
+	for _, t := range []corev1.PodConditionType{corev1.PodResizePending, corev1.PodResizeInProgress} {
+		c := podpatch.Find(pod, t)
+		if c == nil || c.Status != corev1.ConditionTrue || c.Reason == "" {
+			continue
+		}
+		return Outcome{Why: fmt.Sprintf(why+": %s", spec.Name, says(c.Reason, c.Message))}
+	}
+	return Outcome{Why: fmt.Sprintf(why, spec.Name)}
+}
+
+// crashes is the reason of a container that the kubelet does not restart at once.
+const crashes = "CrashLoopBackOff"
+
 // restarted tells whether the container is another one than before the update. A record of another writer says nothing of
 // the former container: then the start is compared with the time of the update.
 func (r record) restarted(st *corev1.ContainerStatus) bool {
@@ -104,15 +180,12 @@ func (r record) restarted(st *corev1.ContainerStatus) bool {
 	return st.State.Running.StartedAt.After(r.UpdateTimestamp.Time)
 }
 
-func waits(w *corev1.ContainerStateWaiting) string {
-	reason := w.Reason
-	if reason == "" {
-		reason = "no reason given"
+// says is a reason with its message, if it has one.
+func says(reason, message string) string {
+	if message == "" {
+		return reason
 	}
-	if w.Message != "" {
-		reason += ", " + w.Message
-	}
-	return reason
+	return reason + ", " + message
 }
 
 func gracePeriod(pod *corev1.Pod) time.Duration {

@@ -1,10 +1,11 @@
 package inplace
 
 import (
+	"cmp"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -42,12 +43,17 @@ func TestProgress(t *testing.T) {
 	foreign := record(`{"revision":"web-2","updateTimestamp":"2026-01-02T03:04:05Z",
 		"lastContainerStatuses":{"app":{"imageID":"app:1@sha256:aa"}},"updateImages":true}`)
 	foreignEnv := record(`{"revision":"web-2","updateTimestamp":"2026-01-02T03:04:05Z",
-		"lastContainerStatuses":{"app":{"imageID":"app:1@sha256:aa"}},"updateEnvFromMetadata":true}`)
+		"updateEnvFromMetadata":true,"containerBatchesRecord":[{"timestamp":"2026-01-02T03:04:05Z","containers":["app"]}]}`)
+	readsTier := func(p *corev1.Pod) {
+		p.Spec.Containers[0].Env = []corev1.EnvVar{reads("TIER", "metadata.labels['tier']")}
+	}
 
 	for _, tc := range []struct {
 		name string
 		with []func(*corev1.Pod)
 		want Outcome
+		// since is when what is waited for was written; start if zero.
+		since time.Time
 	}{
 		{
 			name: "a container that has not followed keeps its image",
@@ -114,7 +120,7 @@ func TestProgress(t *testing.T) {
 			},
 		},
 		{
-			name: "a restart under the former name counts when one of the former spec would be over",
+			name: "#463: a restart under the former name counts when one of the former spec would be over",
 			with: []func(*corev1.Pod){reports("app:1", "app:1@sha256:aa", "run://app-1"), startedAt(now.Add(-35 * time.Second))},
 			want: Outcome{Done: true},
 		},
@@ -129,13 +135,13 @@ func TestProgress(t *testing.T) {
 			want: Outcome{Why: "container app still has app:1"},
 		},
 		{
-			name: "an update of env in a record of another writer is done by a new image as well",
-			with: []func(*corev1.Pod){foreignEnv, reports("app:2", "app:2@sha256:bb", "run://app-1")},
+			name: "an update of env in a record of another writer is done by a restart",
+			with: []func(*corev1.Pod){foreignEnv, wants("app:1"), readsTier, startedAt(start.Add(time.Second))},
 			want: Outcome{Done: true},
 		},
 		{
-			name: "an update of env alone waits for a restart and says so",
-			with: []func(*corev1.Pod){foreignEnv, wants("app:1")},
+			name: "B 29: an update of env alone waits for a restart and says so",
+			with: []func(*corev1.Pod){foreignEnv, wants("app:1"), readsTier},
 			want: Outcome{Why: "container app reads changed metadata by env and was not restarted"},
 		},
 		{
@@ -143,7 +149,8 @@ func TestProgress(t *testing.T) {
 			with: []func(*corev1.Pod){wants("app:1"), observed(2), func(p *corev1.Pod) {
 				p.Annotations[keys.InPlaceUpdateState] = `{"updateTimestamp":"2026-01-02T03:05:00Z","lastContainerStatuses":{"app":{}}}`
 			}},
-			want: Outcome{Why: "kubelet has seen generation 2 of 3", ChangesAt: start.Truncate(time.Second).Add(65 * time.Second)},
+			want:  Outcome{Why: "kubelet has seen generation 2 of 3", ChangesAt: start.Truncate(time.Second).Add(65 * time.Second)},
+			since: start.Add(55 * time.Second),
 		},
 		{
 			name: "after a while they are",
@@ -169,12 +176,16 @@ func TestProgress(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			pod := running()
-			p, err := Edit{Images: map[string]string{"app": "app:2"}}.Write(pod, "web-2", start)
-			pod = apply(t, pod, p, err)
+			ps, err := Edit{Images: map[string]string{"app": "app:2"}}.Write(pod, "web-2", start)
+			pod = send(t, pod, ps, err)
 			for _, f := range tc.with {
 				f(pod)
 			}
-			require.Empty(t, cmp.Diff(tc.want, Progress(pod, now)))
+			want := tc.want
+			if !want.Done {
+				want = want.since(cmp.Or(tc.since, start))
+			}
+			require.Empty(t, gocmp.Diff(want, Progress(pod, now)))
 		})
 	}
 }

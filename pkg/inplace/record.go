@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,15 +18,12 @@ import (
 type record struct {
 	pods.InPlaceUpdateState
 
-	// LastContainerIDs are the IDs of the changed containers before the update, by name: they tell a restart where the new
-	// image has the same ID as the old one. Absent in records of other writers.
+	// LastContainerIDs are the IDs of the containers to be started anew, as they were before the update, by name: they
+	// tell a restart where the new image has the same ID as the old one. Absent in records of other writers.
 	LastContainerIDs map[string]string `json:"lastContainerIDs,omitempty"`
-}
-
-// grace is what of a pending update is read from keys.InPlaceUpdateGrace.
-type grace struct {
-	ContainerImages map[string]string `json:"containerImages"`
-	MetaDataPatch   []byte            `json:"metaDataPatch"`
+	// ResizedContainers are the names of the containers whose resources change. Records of other writers don't tell them
+	// from the other containers of their batches.
+	ResizedContainers []string `json:"resizedContainers,omitempty"`
 }
 
 // Recorded tells whether the pod carries the record of an update, under way or done.
@@ -53,98 +49,6 @@ func annotation(pod *corev1.Pod, names ...string) string {
 	return ""
 }
 
-// Pending tells whether a part of the update that the pod's revision label speaks of has not been written to its spec:
-// another controller, from which the pod was taken over, left it in its grace period or between two batches. Write of
-// any Edit, also of the zero one, writes that part too.
-func Pending(pod *corev1.Pod) bool {
-	e := pending(pod)
-	return len(e.Images)+len(e.Labels)+len(e.Annotations) > 0
-}
-
-func pending(pod *corev1.Pod) Edit {
-	var g grace
-	var meta struct {
-		Metadata struct{ Labels, Annotations map[string]*string }
-	}
-	if raw := annotation(pod, keys.InPlaceUpdateGrace, keys.InPlaceUpdateGraceOld); raw != "" {
-		if err := json.Unmarshal([]byte(raw), &g); err != nil {
-			g = grace{}
-		}
-		if err := json.Unmarshal(g.MetaDataPatch, &meta); err != nil {
-			meta.Metadata.Labels, meta.Metadata.Annotations = nil, nil
-		}
-	}
-	var next map[string]string
-	// Most records name no next batch, and every pod is asked in every plan.
-	if raw := annotation(pod, keys.InPlaceUpdateState, keys.InPlaceUpdateStateOld); strings.Contains(raw, "nextContainerImages") {
-		next = recordOf(pod).NextContainerImages
-	}
-	e := Edit{Images: map[string]string{}, Labels: meta.Metadata.Labels, Annotations: meta.Metadata.Annotations}
-	for _, images := range []map[string]string{next, g.ContainerImages} {
-		for name, image := range images {
-			if c := container(pod.Spec.Containers, name); c != nil && c.Image != image {
-				e.Images[name] = image
-			}
-		}
-	}
-	return e
-}
-
-// after is the edit that does what e and then next does.
-func (e Edit) after(next Edit) Edit {
-	return Edit{
-		Images:      overlay(e.Images, next.Images),
-		Labels:      overlay(e.Labels, next.Labels),
-		Annotations: overlay(e.Annotations, next.Annotations),
-	}
-}
-
-func overlay[V any](under, over map[string]V) map[string]V {
-	out := make(map[string]V, len(under)+len(over))
-	maps.Copy(out, under)
-	maps.Copy(out, over)
-	return out
-}
-
-// newRecord notes, for the containers that get a new image, what runs now. Containers that an earlier update changed and
-// that have not followed yet stay in the record as they are, so that the pod isn't done before they are. If they get yet
-// another image, their image ID is left out: a new one could be that of the earlier update.
-func newRecord(pod *corev1.Pod, images map[string]string, revision string, now time.Time) record {
-	at := metav1.NewTime(now.UTC().Truncate(time.Second))
-	r := record{
-		InPlaceUpdateState: pods.InPlaceUpdateState{Revision: revision, UpdateTimestamp: at},
-		LastContainerIDs:   map[string]string{},
-	}
-	were := map[string]pods.InPlaceContainerStatus{}
-	if last := recordOf(pod); Closed(pod) {
-		for name, was := range last.LastContainerStatuses {
-			if !last.progress(pod, name, now).Done {
-				were[name] = was
-				r.LastContainerIDs[name] = last.LastContainerIDs[name]
-			}
-		}
-	}
-	for name := range images {
-		_, unfinished := were[name]
-		var was pods.InPlaceContainerStatus
-		if st := status(pod, name); st != nil {
-			r.LastContainerIDs[name] = st.ContainerID
-			if !unfinished {
-				was.ImageID = st.ImageID
-			}
-		}
-		were[name] = was
-	}
-	if len(were) > 0 {
-		r.UpdateImages = true
-		r.LastContainerStatuses = were
-		r.ContainerBatchesRecord = []pods.InPlaceContainerBatch{{
-			Timestamp: at, Containers: slices.Sorted(maps.Keys(were)),
-		}}
-	}
-	return r
-}
-
 func (r record) marshal() (string, error) {
 	b, err := json.Marshal(r)
 	if err != nil {
@@ -153,11 +57,294 @@ func (r record) marshal() (string, error) {
 	return string(b), nil
 }
 
-func status(pod *corev1.Pod, name string) *corev1.ContainerStatus {
-	for i := range pod.Status.ContainerStatuses {
-		if pod.Status.ContainerStatuses[i].Name == name {
-			return &pod.Status.ContainerStatuses[i]
+// since is when the last batch was written.
+func (r record) since() time.Time {
+	if n := len(r.ContainerBatchesRecord); n > 0 {
+		return r.ContainerBatchesRecord[n-1].Timestamp.UTC()
+	}
+	return r.UpdateTimestamp.UTC()
+}
+
+// changed are the names of the containers changed so far, sorted.
+func (r record) changed() []string {
+	out := slices.Collect(maps.Keys(r.LastContainerStatuses))
+	for _, b := range r.ContainerBatchesRecord {
+		out = append(out, b.Containers...)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// began tells whether the container belongs to a batch that was written.
+func (r record) began(name string) bool {
+	return slices.ContainsFunc(r.ContainerBatchesRecord, func(b pods.InPlaceContainerBatch) bool {
+		return slices.Contains(b.Containers, name)
+	})
+}
+
+// reimages, resizes and reads tell what changes about a container: its image, its resources, or metadata that it reads by
+// env and for which alone it has to be restarted.
+func (r record) reimages(name string) bool {
+	_, ok := r.LastContainerStatuses[name]
+	return ok
+}
+
+func (r record) resizes(name string) bool {
+	ours := r.ResizedContainers != nil || r.LastContainerIDs != nil
+	if ours || !r.UpdateResources {
+		return slices.Contains(r.ResizedContainers, name)
+	}
+	return r.began(name)
+}
+
+func (r record) reads(c *corev1.Container) bool {
+	return r.UpdateEnvFromMetadata && !r.reimages(c.Name) && r.began(c.Name) && len(references(c)) > 0
+}
+
+// rest is what of an update the pod's spec does not have yet, though its revision label speaks of it.
+type rest struct {
+	// grace is what another controller, from which the pod was taken over, left until its grace period is over.
+	grace Edit
+	until time.Time
+	// resize are resources of containers that are changed otherwise: they are another request.
+	resize map[string]corev1.ResourceRequirements
+	// later are the batches to come.
+	later Edit
+}
+
+// grace is what is read from keys.InPlaceUpdateGrace.
+type grace struct {
+	ContainerImages      map[string]string                      `json:"containerImages"`
+	ContainerResources   map[string]corev1.ResourceRequirements `json:"containerResources"`
+	ContainerRefMetadata map[string]metav1.ObjectMeta           `json:"containerRefMetadata"`
+	MetaDataPatch        []byte                                 `json:"metaDataPatch"`
+	GraceSeconds         int64                                  `json:"graceSeconds"`
+}
+
+// restOf reads what is not written yet. A finished update leaves nothing: its record names no next part.
+func restOf(pod *corev1.Pod, r record) rest {
+	out := rest{later: edit(pod, r.NextContainerImages, r.NextContainerResources, r.NextContainerRefMetadata)}
+	for name, v := range out.later.Resources {
+		if r.began(name) {
+			set(&out.resize, name, v)
+			delete(out.later.Resources, name)
 		}
 	}
-	return nil
+	raw := annotation(pod, keys.InPlaceUpdateGrace, keys.InPlaceUpdateGraceOld)
+	if raw == "" {
+		return out
+	}
+	var g grace
+	var patch struct {
+		Metadata struct{ Labels, Annotations map[string]*string }
+	}
+	if json.Unmarshal([]byte(raw), &g) != nil {
+		return out
+	}
+	if json.Unmarshal(g.MetaDataPatch, &patch) != nil {
+		patch.Metadata.Labels, patch.Metadata.Annotations = nil, nil
+	}
+	out.grace = Edit{Labels: patch.Metadata.Labels, Annotations: patch.Metadata.Annotations}.
+		after(edit(pod, g.ContainerImages, g.ContainerResources, g.ContainerRefMetadata))
+	out.until = r.UpdateTimestamp.UTC().Add(time.Duration(g.GraceSeconds) * time.Second)
+	return out
+}
+
+// edit is the edit that a record speaks of, without what the pod has already.
+func edit(
+	pod *corev1.Pod, images map[string]string, resources map[string]corev1.ResourceRequirements,
+	metadata map[string]metav1.ObjectMeta,
+) Edit {
+	e := Edit{Images: maps.Clone(images), Resources: maps.Clone(resources)}
+	for name, m := range metadata {
+		for k, v := range m.Labels {
+			set(&e.Labels, k, &v)
+		}
+		for k, v := range m.Annotations {
+			set(&e.Annotations, k, &v)
+		}
+		if c := container(&pod.Spec, name); c != nil && images[name] == "" && len(e.reads(c)) > 0 {
+			set(&e.Env, name, e.reads(c)[0].String())
+		}
+	}
+	return e.trim(pod)
+}
+
+// all is everything that is not written, in one.
+func (r rest) all() Edit {
+	return r.later.after(Edit{Resources: r.resize}).after(r.grace)
+}
+
+// empty tells whether the edit changes nothing.
+func (e Edit) empty() bool { return e.Quiet() && len(e.Labels)+len(e.Annotations) == 0 }
+
+// after is the edit that does what e and then next does.
+func (e Edit) after(next Edit) Edit {
+	out := Edit{
+		Images:      overlay(e.Images, next.Images),
+		Env:         overlay(e.Env, next.Env),
+		Labels:      overlay(e.Labels, next.Labels),
+		Annotations: overlay(e.Annotations, next.Annotations),
+		Resources:   maps.Clone(e.Resources),
+	}
+	for name, r := range next.Resources {
+		set(&out.Resources, name, merge(out.Resources[name], r))
+	}
+	for name := range out.Images {
+		delete(out.Env, name) // It starts anew anyway.
+	}
+	return out
+}
+
+func overlay[V any](under, over map[string]V) map[string]V {
+	if len(under)+len(over) == 0 {
+		return nil
+	}
+	out := make(map[string]V, len(under)+len(over))
+	maps.Copy(out, under)
+	maps.Copy(out, over)
+	return out
+}
+
+// trim leaves out of the edit what the pod has already.
+func (e Edit) trim(pod *corev1.Pod) Edit {
+	e.Images, e.Resources, e.Env = maps.Clone(e.Images), maps.Clone(e.Resources), maps.Clone(e.Env)
+	e.Labels, e.Annotations = fresh(e.Labels, pod.Labels), fresh(e.Annotations, pod.Annotations)
+	for c := range runners(&pod.Spec) {
+		if e.Images[c.Name] == c.Image {
+			delete(e.Images, c.Name)
+		}
+		if has(c.Resources, e.Resources[c.Name]) {
+			delete(e.Resources, c.Name)
+		}
+		if len(e.reads(c)) == 0 {
+			delete(e.Env, c.Name)
+		}
+	}
+	maps.DeleteFunc(e.Images, func(name, _ string) bool { return container(&pod.Spec, name) == nil })
+	maps.DeleteFunc(e.Resources, func(name string, _ corev1.ResourceRequirements) bool { return container(&pod.Spec, name) == nil })
+	return e
+}
+
+// fresh are the changes that are not there yet.
+func fresh(changes map[string]*string, is map[string]string) map[string]*string {
+	out := maps.Clone(changes)
+	maps.DeleteFunc(out, func(k string, want *string) bool {
+		v, ok := is[k]
+		return want == nil && !ok || want != nil && ok && v == *want
+	})
+	return out
+}
+
+// newRecord is the record of an update whose first batch is written now. Containers that an earlier update changed and
+// that have not followed yet stay in the record as they are, so that the pod isn't done before they are. If they get yet
+// another image, their image ID is left out: a new one could be that of the earlier update.
+func newRecord(pod *corev1.Pod, revision string, first, later Edit, now time.Time) record {
+	at := metav1.NewTime(now.UTC().Truncate(time.Second))
+	r := record{InPlaceUpdateState: pods.InPlaceUpdateState{Revision: revision, UpdateTimestamp: at}}
+	unfinished := map[string]bool{}
+	if last := recordOf(pod); Closed(pod) {
+		for _, name := range last.changed() {
+			if last.progress(pod, name, now).Done {
+				continue
+			}
+			unfinished[name] = true
+			if was, ok := last.LastContainerStatuses[name]; ok {
+				set(&r.LastContainerStatuses, name, was)
+			}
+			if id, ok := last.LastContainerIDs[name]; ok {
+				set(&r.LastContainerIDs, name, id)
+			}
+			if last.resizes(name) {
+				r.ResizedContainers = append(r.ResizedContainers, name)
+			}
+			r.UpdateEnvFromMetadata = r.UpdateEnvFromMetadata || last.UpdateEnvFromMetadata
+		}
+	}
+	r.note(pod, first, later, unfinished)
+	for _, name := range first.containers() {
+		unfinished[name] = true
+	}
+	r.begin(slices.Sorted(maps.Keys(unfinished)), at)
+	return r
+}
+
+// nextBatch is the record when a further batch is written.
+func (r record) nextBatch(pod *corev1.Pod, first, later Edit, now time.Time) record {
+	r.NextContainerImages, r.NextContainerResources, r.NextContainerRefMetadata = nil, nil, nil
+	r.PreCheckBeforeNext = nil
+	r.LastContainerStatuses, r.LastContainerIDs = maps.Clone(r.LastContainerStatuses), maps.Clone(r.LastContainerIDs)
+	r.ResizedContainers = slices.Clone(r.ResizedContainers)
+	r.note(pod, first, later, nil)
+	r.begin(first.containers(), metav1.NewTime(now.UTC().Truncate(time.Second)))
+	return r
+}
+
+// note adds what the batch changes, and what is still to come.
+func (r *record) note(pod *corev1.Pod, first, later Edit, unfinished map[string]bool) {
+	for _, name := range first.containers() {
+		st := status(pod, name)
+		if st == nil {
+			st = &corev1.ContainerStatus{}
+		}
+		if _, ok := first.Images[name]; ok {
+			var was pods.InPlaceContainerStatus
+			if !unfinished[name] {
+				was.ImageID = st.ImageID
+			}
+			set(&r.LastContainerStatuses, name, was)
+		}
+		if _, resized := first.Resources[name]; resized {
+			r.ResizedContainers = append(r.ResizedContainers, name)
+			// The spec gets them by another request, which may fail.
+			set(&r.NextContainerResources, name, first.Resources[name])
+		}
+		if first.Images[name] != "" || first.Env[name] != "" {
+			set(&r.LastContainerIDs, name, st.ContainerID)
+		}
+	}
+	slices.Sort(r.ResizedContainers)
+	r.ResizedContainers = slices.Compact(r.ResizedContainers)
+	for name, image := range later.Images {
+		set(&r.NextContainerImages, name, image)
+	}
+	for name, v := range later.Resources {
+		set(&r.NextContainerResources, name, v)
+	}
+	for _, name := range later.containers() {
+		if m, ok := later.metadata(container(&pod.Spec, name)); ok {
+			set(&r.NextContainerRefMetadata, name, m)
+		}
+	}
+	r.UpdateImages = r.UpdateImages || len(r.LastContainerStatuses)+len(later.Images) > 0
+	r.UpdateResources = r.UpdateResources || len(r.ResizedContainers)+len(later.Resources) > 0
+	r.UpdateEnvFromMetadata = r.UpdateEnvFromMetadata || len(first.Env)+len(later.Env) > 0
+	if !later.empty() {
+		r.PreCheckBeforeNext = &pods.InPlacePreCheck{ContainersRequiredReady: first.containers()}
+	}
+}
+
+// begin adds a batch, if it has any container.
+func (r *record) begin(names []string, at metav1.Time) {
+	if len(names) > 0 {
+		r.ContainerBatchesRecord = append(slices.Clone(r.ContainerBatchesRecord), pods.InPlaceContainerBatch{
+			Timestamp: at, Containers: names,
+		})
+	}
+}
+
+// metadata is the part of the edit that the container reads.
+func (e Edit) metadata(c *corev1.Container) (out metav1.ObjectMeta, ok bool) {
+	if c == nil {
+		return out, false
+	}
+	for _, r := range e.reads(c) {
+		if r.annotation {
+			set(&out.Annotations, r.key, *e.Annotations[r.key])
+		} else {
+			set(&out.Labels, r.key, *e.Labels[r.key])
+		}
+		ok = true
+	}
+	return out, ok
 }

@@ -4,10 +4,12 @@ import (
 	"maps"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/apis/pods"
+	"github.com/flotilla-io/flotilla/pkg/podpatch"
 )
 
 // Of returns the state of an object, LifecycleNormal if it has none. A value that is no state is returned as it is.
@@ -18,26 +20,30 @@ func Of(obj metav1.Object) pods.LifecycleState {
 	return pods.LifecycleNormal
 }
 
-// Label is the label that says s.
-func Label(s pods.LifecycleState) map[string]string {
-	return map[string]string{keys.LifecycleState: string(s)}
-}
-
-// Annotation is the annotation that goes with a label written now: RFC 3339 in UTC, to the second.
-func Annotation(now time.Time) map[string]string {
-	return map[string]string{keys.LifecycleTimestamp: now.UTC().Format(time.RFC3339)}
-}
-
 // Stamp writes the state into an object that is about to be created.
 func Stamp(obj metav1.Object, s pods.LifecycleState, now time.Time) {
-	obj.SetLabels(merge(obj.GetLabels(), Label(s)))
-	obj.SetAnnotations(merge(obj.GetAnnotations(), Annotation(now)))
+	obj.SetLabels(with(obj.GetLabels(), keys.LifecycleState, string(s)))
+	obj.SetAnnotations(with(obj.GetAnnotations(), keys.LifecycleTimestamp, timestamp(now)))
 }
 
-// merge returns a new map, because that of an object may be shared with its template.
-func merge(into, from map[string]string) map[string]string {
-	out := make(map[string]string, len(into)+len(from))
-	maps.Copy(out, into)
-	maps.Copy(out, from)
+// with returns a new map, because that of an object may be shared with its template.
+func with(m map[string]string, key, value string) map[string]string {
+	out := make(map[string]string, len(m)+1)
+	maps.Copy(out, m)
+	out[key] = value
 	return out
+}
+
+// timestamp is RFC 3339 in UTC, to the second.
+func timestamp(now time.Time) string { return now.UTC().Format(time.RFC3339) }
+
+// Enter is the write that brings a pod into a state and does nothing else. The time of a state that the pod has already
+// stays.
+func Enter(pod *corev1.Pod, s pods.LifecycleState, now time.Time) podpatch.Body {
+	b := podpatch.New(pod)
+	if pod.Labels[keys.LifecycleState] != string(s) {
+		b.Metadata.Labels[keys.LifecycleState] = new(string(s))
+		b.Metadata.Annotations[keys.LifecycleTimestamp] = new(timestamp(now))
+	}
+	return b
 }

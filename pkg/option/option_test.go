@@ -18,6 +18,7 @@ import (
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/flotilla-io/flotilla/pkg/feature"
 	"github.com/flotilla-io/flotilla/pkg/testkit/golden"
 )
 
@@ -280,8 +281,9 @@ func TestProgramSetsUpOnlyWhatItsFlagsAllow(t *testing.T) {
 		{"what stands in the way of a start ends it", nil, []string{"boom"}, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			p, err := NewProgram("flotilla-test", "cloneset")
+			gates, err := feature.New()
 			require.NoError(t, err)
+			p := NewProgram("flotilla-test", gates, "cloneset")
 			ran := false
 			cmd := p.Command("Test", "Test a program.", func(context.Context) (ctrl.Manager, error) {
 				ran = true

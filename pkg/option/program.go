@@ -30,13 +30,9 @@ type Program struct {
 	ExpectationTimeout time.Duration
 }
 
-// NewProgram returns the defaults of the program name, which runs controllers of these kinds.
-func NewProgram(name string, kinds ...string) (*Program, error) {
-	gates, err := feature.New()
-	if err != nil {
-		return nil, err
-	}
-	return &Program{Manager: NewManager(name), Workers: NewWorkers(kinds...), Gates: gates}, nil
+// NewProgram returns the defaults of the program name, which reads these gates and runs controllers of these kinds.
+func NewProgram(name string, gates *feature.Gates, kinds ...string) *Program {
+	return &Program{Manager: NewManager(name), Workers: NewWorkers(kinds...), Gates: gates}
 }
 
 // Command returns the program as a command. It validates all flags, also those of more, sends all logs to our logger, and
@@ -61,6 +57,9 @@ func (p *Program) Command(short, long string, setup func(context.Context) (ctrl.
 			mgr, err := setup(ctx)
 			if err != nil {
 				return err
+			}
+			for _, note := range p.Gates.Notes() {
+				log.Info("Ignored a feature gate", "reason", note)
 			}
 			log.Info("Started "+p.Manager.Name, "version", Version)
 			return mgr.Start(ctx)

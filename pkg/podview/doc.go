@@ -2,8 +2,8 @@
 // in the middle of an update, and which pod goes first.
 //
 // The idea: one place knows how these are spelled in labels, annotations and conditions; plans and status counts share
-// one answer. View is a pure function of the pod, the time that a pod must be ready to count as available, and now.
-// Facts.Pod makes of it what pkg/rollout plans with.
+// one answer. View is a pure function of the pod, of the Rules that its workload's spec has for all its pods (how long a
+// pod must be ready, how long it drains, which hooks hold it), and of now. Facts.Pod makes of it what pkg/rollout plans with.
 //
 // What it won't do: it reads nothing but the pod. What needs other objects (the template that the pod was made from, its
 // node's labels, a list of names to delete) is added by the caller.

@@ -14,6 +14,18 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
+// Rules are what a workload's spec says about the service of its pods. The zero Rules ask for nothing.
+type Rules struct {
+	// MinReady is how long a pod has to be ready to count as available. With 0 every ready pod of normal lifecycle is
+	// available at once; with more, one whose Ready condition has no time never is, as in kube 1.36 ReplicaSet.
+	MinReady time.Duration
+	// Grace is how long a pod that was taken out of service for an update keeps its former containers, so that traffic can
+	// go elsewhere.
+	Grace time.Duration
+	// Hooks are those of the workload.
+	Hooks lifecycle.Hooks
+}
+
 // Facts is a pod at one moment.
 type Facts struct {
 	// Name is the pod's name.
@@ -28,12 +40,18 @@ type Facts struct {
 	Available bool
 	// Lifecycle is the state that the pod's label says.
 	Lifecycle pods.LifecycleState
-	// Named: the pod carries the label that asks for its deletion.
+	// Named: the pod carries the label that asks for its deletion, or was prepared for it for good.
 	Named bool
+	// Parting: the pod was prepared for its deletion.
+	Parting bool
+	// UpdateHooked and DeleteHooked: a hook holds up an update in place, or the deletion.
+	UpdateHooked, DeleteHooked bool
 
-	// Edit is how far an update in place is, and Waits, while it is EditUpdating, what the containers wait for.
-	Edit  rollout.EditState
-	Waits string
+	// Edit is how far an update in place is. While it is EditUpdating, Waits is what the containers wait for, and WaitsSince
+	// when that was written.
+	Edit       rollout.EditState
+	Waits      string
+	WaitsSince time.Time
 	// Gated: the pod has the readiness gate for updates in place.
 	Gated bool
 
@@ -43,34 +61,33 @@ type Facts struct {
 	Rank rollout.Rank
 }
 
-// View reads a pod. With minReady 0 every ready pod of normal lifecycle is available at once; with more, one whose Ready
-// condition has no time never is, as in kube 1.36 ReplicaSet.
-func View(pod *corev1.Pod, minReady time.Duration, now time.Time) Facts {
+// View reads a pod.
+func View(pod *corev1.Pod, r Rules, now time.Time) Facts {
 	f := Facts{
-		Name:        pod.Name,
-		Terminating: pod.DeletionTimestamp != nil,
-		Lifecycle:   lifecycle.Of(pod),
-		Gated:       inplace.Gated(pod),
+		Name:         pod.Name,
+		Terminating:  pod.DeletionTimestamp != nil,
+		Lifecycle:    lifecycle.Of(pod),
+		Gated:        inplace.Gated(pod),
+		UpdateHooked: r.Hooks.HoldsUpdate(pod),
+		DeleteHooked: r.Hooks.HoldsDelete(pod),
 	}
 	f.Active = !f.Terminating && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
 	_, f.Named = pod.Labels[keys.SpecifiedDelete]
+	parting, forGood := r.Hooks.Parting(pod)
+	f.Parting, f.Named = parting, f.Named || forGood
 
 	ready, gate := condition(pod, corev1.PodReady), condition(pod, keys.InPlaceUpdateReady)
 	if pod.Status.Phase == corev1.PodRunning && is(ready, corev1.ConditionTrue) && !is(gate, corev1.ConditionFalse) {
 		f.Ready, f.ReadySince = true, ready.LastTransitionTime.Time
 	}
 	if f.Ready && f.Lifecycle == pods.LifecycleNormal {
-		at := f.ReadySince.Add(minReady)
-		f.Available = minReady <= 0 || !f.ReadySince.IsZero() && !now.Before(at)
+		at := f.ReadySince.Add(r.MinReady)
+		f.Available = r.MinReady <= 0 || !f.ReadySince.IsZero() && !now.Before(at)
 		if !f.Available && !f.ReadySince.IsZero() {
 			f.ChangesAt = at
 		}
 	}
-	var changes time.Time
-	f.Edit, f.Waits, changes = edit(pod, now)
-	if f.ChangesAt.IsZero() || !changes.IsZero() && changes.Before(f.ChangesAt) {
-		f.ChangesAt = changes
-	}
+	f.edit(pod, r, now)
 	f.Rank = rollout.Rank{
 		Assigned:   pod.Spec.NodeName != "",
 		Phase:      pod.Status.Phase,
@@ -87,44 +104,76 @@ func View(pod *corev1.Pod, minReady time.Duration, now time.Time) Facts {
 // old pod can come to the new revision (NoEdit, Quiet), and the parts of Rank that the pod does not know.
 func (f Facts) Pod(old bool) rollout.Pod {
 	return rollout.Pod{
-		Key:       f.Name,
-		Old:       old,
-		Ready:     f.Ready,
-		Available: f.Available,
-		Leaving:   !f.Active,
-		Doomed:    f.Named,
-		Edit:      f.Edit,
-		Gated:     f.Gated,
-		ChangesAt: f.ChangesAt,
-		Rank:      f.Rank,
+		Key:          f.Name,
+		Old:          old,
+		Ready:        f.Ready,
+		Available:    f.Available,
+		Leaving:      !f.Active,
+		Doomed:       f.Named,
+		Parting:      f.Parting,
+		UpdateHooked: f.UpdateHooked,
+		DeleteHooked: f.DeleteHooked,
+		Edit:         f.Edit,
+		Gated:        f.Gated,
+		ChangesAt:    f.ChangesAt,
+		Rank:         f.Rank,
 	}
 }
 
 // At tells whether the pod is at a revision, by the hash at the end of the revision's name: labels that hold the hash
-// alone are equal to those with the full name. A pod of which a part of that revision is still to be written is not.
+// alone are equal to those with the full name.
 func At(pod *corev1.Pod, name string) bool {
-	return revision.Same(pod.Labels[keys.ControllerRevisionHash], name) && !inplace.Pending(pod)
+	return revision.Same(pod.Labels[keys.ControllerRevisionHash], name)
 }
 
-// edit tells how far an update in place is. Whatever else keeps a scheduled pod from being available by our keys alone
-// (its gate was never opened, its lifecycle is not Normal) is EditHeld: somebody has to release it.
-func edit(pod *corev1.Pod, now time.Time) (s rollout.EditState, waits string, changes time.Time) {
+// edit tells how far an update in place is. What else keeps a scheduled pod from being available by our keys alone (a gate
+// was never opened, its lifecycle is not Normal) is EditHeld if it has only to be released, and EditAwaited if a hook has
+// to answer first.
+func (f *Facts) edit(pod *corev1.Pod, r Rules, now time.Time) {
 	if inplace.Closed(pod) {
-		if !inplace.Recorded(pod) {
-			return rollout.EditMarked, "", time.Time{}
-		}
-		o := inplace.Progress(pod, now)
-		if o.Done {
-			return rollout.EditDone, "", time.Time{}
-		}
-		return rollout.EditUpdating, o.Why, o.ChangesAt
+		f.updating(pod, r, now)
+		return
 	}
-	unopened := inplace.Gated(pod) && !is(condition(pod, keys.InPlaceUpdateReady), corev1.ConditionTrue)
+	unopened := lifecycle.Unprepared(pod) ||
+		inplace.Gated(pod) && !is(condition(pod, keys.InPlaceUpdateReady), corev1.ConditionTrue)
 	scheduled := pod.Spec.NodeName != "" || is(condition(pod, corev1.PodScheduled), corev1.ConditionTrue)
-	if scheduled && (unopened || lifecycle.Of(pod) != pods.LifecycleNormal) {
-		return rollout.EditHeld, "", time.Time{}
+	switch {
+	case f.Lifecycle == pods.LifecyclePreparingDelete:
+	case f.Lifecycle == pods.LifecyclePreparingUpdate:
+		f.Edit = rollout.EditPrepared
+	case scheduled && (unopened || r.Hooks.InService(pod) != f.Lifecycle):
+		f.Edit = rollout.EditHeld
+	case scheduled && f.Lifecycle != pods.LifecycleNormal:
+		f.Edit = rollout.EditAwaited
 	}
-	return rollout.EditNone, "", time.Time{}
+}
+
+// updating tells how far a pod is that is out of service for an update.
+func (f *Facts) updating(pod *corev1.Pod, r Rules, now time.Time) {
+	if !inplace.Recorded(pod) {
+		f.Edit = rollout.EditMarked
+		if at := inplace.Drained(pod, r.Grace); now.Before(at) {
+			f.Edit = rollout.EditDraining
+			f.changes(at)
+		}
+		return
+	}
+	switch o := inplace.Progress(pod, now); {
+	case o.Done:
+		f.Edit = rollout.EditDone
+	case o.Next:
+		f.Edit = rollout.EditNext
+	default:
+		f.Edit, f.Waits, f.WaitsSince = rollout.EditUpdating, o.Why, o.Since
+		f.changes(o.ChangesAt)
+	}
+}
+
+// changes notes that time alone changes a fact then; zero says never.
+func (f *Facts) changes(at time.Time) {
+	if f.ChangesAt.IsZero() || !at.IsZero() && at.Before(f.ChangesAt) {
+		f.ChangesAt = at
+	}
 }
 
 // cost is the pod's deletion cost; 0 if it has none or one that is no plain int32, as in kube 1.36 ReplicaSet: a plus

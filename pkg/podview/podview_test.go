@@ -12,6 +12,7 @@ import (
 
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/apis/pods"
+	"github.com/flotilla-io/flotilla/pkg/lifecycle"
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
@@ -80,7 +81,7 @@ func unscheduled(p *corev1.Pod) {
 
 func TestViewOfAPodInService(t *testing.T) {
 	t.Parallel()
-	f := View(serving(annotation(keys.PodDeletionCost, "-3")), time.Minute, start.Add(time.Minute))
+	f := View(serving(annotation(keys.PodDeletionCost, "-3")), Rules{MinReady: time.Minute}, start.Add(time.Minute))
 	rank := rollout.Rank{
 		Assigned: true, Phase: corev1.PodRunning, Cost: -3, Node: "n1", ReadySince: start, Restarts: 2,
 		Created: start.Add(-time.Hour),
@@ -96,7 +97,7 @@ func TestViewOfAPodInService(t *testing.T) {
 
 func TestViewOfAnEmptyPod(t *testing.T) {
 	t.Parallel()
-	f := View(&corev1.Pod{}, time.Minute, start)
+	f := View(&corev1.Pod{}, Rules{MinReady: time.Minute}, start)
 	require.Empty(t, cmp.Diff(Facts{Active: true, Lifecycle: pods.LifecycleNormal}, f))
 }
 
@@ -124,7 +125,7 @@ func TestReadyAndAvailable(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			f := View(tc.pod, tc.minReady, start.Add(time.Minute))
+			f := View(tc.pod, Rules{MinReady: tc.minReady}, start.Add(time.Minute))
 			require.Equal(t, tc.ready, f.Ready)
 			require.Equal(t, tc.available, f.Available)
 			require.Equal(t, tc.changes, f.ChangesAt)
@@ -148,7 +149,7 @@ func TestActive(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			f := View(tc.pod, 0, start)
+			f := View(tc.pod, Rules{}, start)
 			require.Equal(t, tc.active, f.Active)
 			require.Equal(t, tc.terminating, f.Terminating)
 			require.Equal(t, !tc.active, f.Pod(false).Leaving)
@@ -189,15 +190,119 @@ func TestEditState(t *testing.T) {
 		{"a new pod is held when it is scheduled", serving(without(keys.InPlaceUpdateReady), label(keys.LifecycleState, "PreparingNormal")), rollout.EditHeld, ""},
 		{"a pod whose gate was never opened is held", serving(without(keys.InPlaceUpdateReady)), rollout.EditHeld, ""},
 		{"a pod without the gate is not held by it", serving(gateless), rollout.EditNone, ""},
-		{"a pod that another controller was about to delete is held", serving(label(keys.LifecycleState, "PreparingDelete")), rollout.EditHeld, ""},
+		{"a pod that is prepared for its deletion is in no update", serving(label(keys.LifecycleState, "PreparingDelete")), rollout.EditNone, ""},
+		{"a pod that is prepared for its deletion goes on with the update that was begun", serving(closed, label(keys.LifecycleState, "PreparingDelete"), record("app@sha256:0"), asked), rollout.EditDone, ""},
+		{"a pod that is prepared for its update is", serving(label(keys.LifecycleState, "PreparingUpdate")), rollout.EditPrepared, ""},
+		{"a pod in a state that nobody knows is held", serving(label(keys.LifecycleState, "Happy")), rollout.EditHeld, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			f := View(tc.pod, 0, start)
+			f := View(tc.pod, Rules{}, start)
 			require.Equal(t, tc.want, f.Edit)
 			require.Equal(t, tc.waits, f.Waits)
 		})
 	}
+}
+
+func TestHooks(t *testing.T) {
+	t.Parallel()
+	hook := &pods.LifecycleHook{LabelsHandler: map[string]string{"held": "yes"}}
+	marking := &pods.LifecycleHook{LabelsHandler: map[string]string{"held": "yes"}, MarkPodNotReady: true}
+	state := func(s string) func(*corev1.Pod) { return label(keys.LifecycleState, s) }
+	held := label("held", "yes")
+	kruiseGate := func(p *corev1.Pod) {
+		p.Spec.ReadinessGates = append(p.Spec.ReadinessGates, corev1.PodReadinessGate{ConditionType: keys.KruisePodReady})
+	}
+	for _, tc := range []struct {
+		name  string
+		hooks pods.Lifecycle
+		pod   *corev1.Pod
+		want  rollout.Pod
+	}{
+		{
+			"a pod in service says by which hooks it is held",
+			pods.Lifecycle{InPlaceUpdate: hook, PreDelete: hook},
+			serving(held),
+			rollout.Pod{Ready: true, Available: true, UpdateHooked: true, DeleteHooked: true},
+		},
+		{
+			"a new pod whose gate is closed is held, also where preNormal is not answered",
+			pods.Lifecycle{PreNormal: hook},
+			serving(state("PreparingNormal"), without(keys.InPlaceUpdateReady)),
+			rollout.Pod{Ready: true, Edit: rollout.EditHeld},
+		},
+		{
+			"a new pod whose gate is open waits for preNormal",
+			pods.Lifecycle{PreNormal: hook},
+			serving(state("PreparingNormal")),
+			rollout.Pod{Ready: true, Edit: rollout.EditAwaited},
+		},
+		{
+			"a new pod is to be released when preNormal is answered",
+			pods.Lifecycle{PreNormal: hook},
+			serving(state("PreparingNormal"), held),
+			rollout.Pod{Ready: true, Edit: rollout.EditHeld},
+		},
+		{
+			"an updated pod waits to be taken up, and can't be updated again without being let go",
+			pods.Lifecycle{InPlaceUpdate: hook},
+			serving(state("Updated")),
+			rollout.Pod{Ready: true, Edit: rollout.EditAwaited, UpdateHooked: true},
+		},
+		{
+			"an updated pod is to be released when it is taken up",
+			pods.Lifecycle{InPlaceUpdate: hook},
+			serving(state("Updated"), held),
+			rollout.Pod{Ready: true, Edit: rollout.EditHeld, UpdateHooked: true},
+		},
+		{
+			"a pod that is prepared for its update is not available, and free to go when it was let go",
+			pods.Lifecycle{InPlaceUpdate: hook},
+			serving(state("PreparingUpdate")),
+			rollout.Pod{Ready: true, Edit: rollout.EditPrepared},
+		},
+		{
+			"a pod that is prepared for its deletion is not available",
+			pods.Lifecycle{PreDelete: hook},
+			serving(state("PreparingDelete"), held),
+			rollout.Pod{Ready: true, Parting: true, DeleteHooked: true},
+		},
+		{
+			"a pod that was marked not ready for its deletion does not come back",
+			pods.Lifecycle{PreDelete: marking},
+			serving(state("PreparingDelete"), held),
+			rollout.Pod{Ready: true, Parting: true, Doomed: true, DeleteHooked: true},
+		},
+		{
+			"a pod that has the gate of hooks and no condition yet is held",
+			pods.Lifecycle{PreDelete: marking},
+			serving(kruiseGate),
+			rollout.Pod{Ready: true, Available: true, Edit: rollout.EditHeld},
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			got := View(tc.pod, Rules{Hooks: lifecycle.HooksOf(&tc.hooks)}, start).Pod(false)
+			got.Rank = rollout.Rank{}
+			tc.want.Key, tc.want.Gated = "web-a", true
+			require.Empty(t, cmp.Diff(tc.want, got))
+		})
+	}
+}
+
+func TestGracePeriod(t *testing.T) {
+	t.Parallel()
+	closed := func(p *corev1.Pod) {
+		set(keys.InPlaceUpdateReady, corev1.ConditionFalse)(p)
+		p.Status.Conditions[2].LastTransitionTime = metav1.NewTime(start)
+	}
+	rules := Rules{Grace: 30 * time.Second}
+	f := View(serving(closed), rules, start.Add(10*time.Second))
+	require.Equal(t, rollout.EditDraining, f.Edit)
+	at := f.ChangesAt
+	require.GreaterOrEqual(t, at.Sub(start), rules.Grace)
+	require.Equal(t, rollout.EditMarked, View(serving(closed), rules, at).Edit)
+	require.Equal(t, rollout.EditMarked, View(serving(closed), Rules{}, start).Edit, "without a grace period at once")
 }
 
 func TestAt(t *testing.T) {
@@ -213,8 +318,8 @@ func TestAt(t *testing.T) {
 		{"another hash is not", serving(), "web-6f7d", false},
 		{"a pod without the label is at no revision", serving(label(keys.ControllerRevisionHash, "")), "", false},
 		{
-			"a pod that waits for a part of the revision is not at it",
-			serving(annotation(keys.InPlaceUpdateState, `{"nextContainerImages":{"app":"app:2"}}`)), "web-6f7c", false,
+			"a pod that waits for a further batch of the revision is at it",
+			serving(annotation(keys.InPlaceUpdateState, `{"nextContainerImages":{"app":"app:2"}}`)), "web-6f7c", true,
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -232,13 +337,13 @@ func TestDeletionCost(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%q is %d", value, want), func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, want, View(serving(annotation(keys.PodDeletionCost, value)), 0, start).Rank.Cost)
+			require.Equal(t, want, View(serving(annotation(keys.PodDeletionCost, value)), Rules{}, start).Rank.Cost)
 		})
 	}
 }
 
 func TestNamed(t *testing.T) {
 	t.Parallel()
-	require.True(t, View(serving(label(keys.SpecifiedDelete, "")), 0, start).Pod(false).Doomed, "only the label's presence counts")
-	require.False(t, View(serving(), 0, start).Named)
+	require.True(t, View(serving(label(keys.SpecifiedDelete, "")), Rules{}, start).Pod(false).Doomed, "only the label's presence counts")
+	require.False(t, View(serving(), Rules{}, start).Named)
 }

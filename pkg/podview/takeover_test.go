@@ -33,7 +33,7 @@ func TestTakeover(t *testing.T) {
 			break
 		}
 		require.NoError(t, err)
-		f := View(&pod, 0, now)
+		f := View(&pod, Rules{}, now)
 		updated := pod.Labels[keys.PodTemplateHash] == "c97bf6d65"
 		require.Equal(t, updated, At(&pod, "take-clone-c97bf6d65"))
 		require.Equal(t, !updated, f.Available)

@@ -20,7 +20,7 @@ var ErrTaken = errors.New("name is taken by an object of another owner")
 // Client is what a Writer needs of a client.
 type Client interface {
 	client.Writer
-	client.StatusClient
+	client.SubResourceClientConstructor
 }
 
 // Writer writes pods and claims. It may be used concurrently.
@@ -47,8 +47,11 @@ type Patch struct {
 	Object client.Object
 	Type   types.PatchType
 	Data   []byte
-	// Status sends the patch to the status subresource. Of a pod, that may carry labels and annotations as well.
-	Status bool
+	// Subresource is where the patch is sent to, "status" or "resize"; empty for the object itself. The status of a pod
+	// takes labels and annotations as well.
+	Subresource string
+	// Then is sent to the same object if this patch was accepted; nil if there is no more. Its Object is not read.
+	Then *Patch
 }
 
 // Result says what came of a class of writes.
@@ -114,24 +117,43 @@ func (w *Writer) Delete(ctx context.Context, owner types.UID, objects []client.O
 	})
 }
 
-// Patch changes objects of owner. The objects given are not changed.
+// Patch changes objects of owner. The objects given are not changed. One is done when all of its patches are accepted.
 func (w *Writer) Patch(ctx context.Context, owner types.UID, patches []Patch) Result {
 	return w.each(ctx, len(patches), func(ctx context.Context, i int) (string, error) {
-		p := patches[i]
-		o := p.Object.DeepCopyObject().(client.Object)
-		var err error
-		if p.Status {
-			err = w.Client.Status().Patch(ctx, o, client.RawPatch(p.Type, p.Data))
-		} else {
-			err = w.Client.Patch(ctx, o, client.RawPatch(p.Type, p.Data))
+		o := patches[i].Object.DeepCopyObject().(client.Object)
+		for p := &patches[i]; p != nil; p = p.Then {
+			if err := w.patch(ctx, o, p); err != nil {
+				return o.GetName(), err
+			}
+			w.Expect.Written(owner, o)
 		}
-		switch {
-		case apierrors.IsConflict(err), apierrors.IsNotFound(err):
-			return o.GetName(), errSkip
-		case err != nil:
-			return o.GetName(), fmt.Errorf("patch %s: %w", o.GetName(), err)
-		}
-		w.Expect.Written(owner, o)
 		return o.GetName(), nil
 	})
+}
+
+// patch sends one patch to o, which becomes what the apiserver made of it.
+func (w *Writer) patch(ctx context.Context, o client.Object, p *Patch) error {
+	var err error
+	if p.Subresource == "" {
+		err = w.Client.Patch(ctx, o, client.RawPatch(p.Type, p.Data))
+	} else {
+		err = w.Client.SubResource(p.Subresource).Patch(ctx, o, client.RawPatch(p.Type, p.Data))
+	}
+	switch {
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err) && !noEndpoint(err):
+		return errSkip
+	case err != nil:
+		return fmt.Errorf("patch %s: %w", o.GetName(), err)
+	}
+	return nil
+}
+
+// noEndpoint tells an apiserver that has no such subresource from one that has no such object: only the latter names it.
+func noEndpoint(err error) bool {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return false
+	}
+	d := status.Status().Details
+	return d == nil || d.Name == "" || apierrors.IsUnexpectedServerError(err)
 }

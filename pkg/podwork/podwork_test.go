@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -191,16 +192,23 @@ func TestPatch(t *testing.T) {
 	resource := schema.GroupResource{Resource: "pods"}
 	tests := []struct {
 		name    string
-		status  bool
+		sub     string
 		answer  error
 		want    Result
 		wantErr string
 	}{
-		{"a patch is expected in the cache", false, nil, Result{Done: []string{"p00"}}, ""},
-		{"a patch of the status goes to the subresource", true, nil, Result{Done: []string{"p00"}}, ""},
-		{"a conflict is left to the next pass", true, apierrors.NewConflict(resource, "p00", errors.New("changed")), Result{Skipped: 1}, ""},
-		{"a pod that is gone is left to the next pass", false, apierrors.NewNotFound(resource, "p00"), Result{Skipped: 1}, ""},
-		{"a refusal is an error that names the pod", false, errors.New("no"), Result{}, "patch p00: no"},
+		{"a patch is expected in the cache", "", nil, Result{Done: []string{"p00"}}, ""},
+		{"a patch of the status goes to the subresource", "status", nil, Result{Done: []string{"p00"}}, ""},
+		{"a patch of resources goes to the subresource", "resize", nil, Result{Done: []string{"p00"}}, ""},
+		{"a conflict is left to the next pass", "status", apierrors.NewConflict(resource, "p00", errors.New("changed")), Result{Skipped: 1}, ""},
+		{"a pod that is gone is left to the next pass", "", apierrors.NewNotFound(resource, "p00"), Result{Skipped: 1}, ""},
+		{
+			"an apiserver without the subresource is an error", "resize",
+			apierrors.NewGenericServerResponse(http.StatusNotFound, "patch", resource, "p00", "404 page not found", 0, true),
+			Result{},
+			"patch p00: the server could not find the requested resource (patch pods p00)",
+		},
+		{"a refusal is an error that names the pod", "", errors.New("no"), Result{}, "patch p00: no"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -221,15 +229,61 @@ func TestPatch(t *testing.T) {
 			})
 			p := pod("p00")
 			p.ResourceVersion = "6"
-			got := w.Patch(t.Context(), owner, []Patch{{Object: p, Type: types.MergePatchType, Data: []byte(`{}`), Status: tt.status}})
+			got := w.Patch(t.Context(), owner, []Patch{{Object: p, Type: types.MergePatchType, Data: []byte(`{}`), Subresource: tt.sub}})
 			if tt.wantErr != "" {
 				require.EqualError(t, got.Err, tt.wantErr)
 				return
 			}
 			require.Equal(t, tt.want, got)
-			require.Equal(t, tt.status, sub == "status")
+			require.Equal(t, tt.sub, sub)
 			require.Equal(t, "6", p.ResourceVersion, "the cache's object stays as it is")
 			require.Equal(t, len(got.Done), waits(w, p))
+		})
+	}
+}
+
+func TestPatchThen(t *testing.T) {
+	t.Parallel()
+	resource := schema.GroupResource{Resource: "pods"}
+	for _, tt := range []struct {
+		name    string
+		refuse  string
+		answer  error
+		want    Result
+		wantErr string
+		sent    []string
+	}{
+		{"the second follows the first", "", nil, Result{Done: []string{"p00"}}, "", []string{"spec", "resize"}},
+		{"after a conflict nothing follows", "spec", apierrors.NewConflict(resource, "p00", errors.New("changed")), Result{Skipped: 1}, "", []string{"spec"}},
+		{"if the second is refused, the pod is not done", "resize", errors.New("no"), Result{}, "patch p00: no", []string{"spec", "resize"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			var sent []string
+			answer := func(what string) error {
+				if sent = append(sent, what); what == tt.refuse {
+					return tt.answer
+				}
+				return nil
+			}
+			w, _ := writer(interceptor.Funcs{
+				Patch: func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error {
+					return answer("spec")
+				},
+				SubResourcePatch: func(_ context.Context, _ client.Client, name string, _ client.Object, _ client.Patch, _ ...client.SubResourcePatchOption) error {
+					return answer(name)
+				},
+			})
+			got := w.Patch(t.Context(), owner, []Patch{{
+				Object: pod("p00"), Type: types.MergePatchType, Data: []byte(`{}`),
+				Then: &Patch{Type: types.MergePatchType, Data: []byte(`{}`), Subresource: "resize"},
+			}})
+			require.Equal(t, tt.sent, sent)
+			if tt.wantErr != "" {
+				require.EqualError(t, got.Err, tt.wantErr)
+				return
+			}
+			require.Equal(t, tt.want, got)
 		})
 	}
 }

@@ -18,14 +18,24 @@
 // so that a revision that never becomes available stops after the first batch, and so that new pods come before old
 // ones go only where a pod must be re-created (or where MaxUnavailable is 0 and nothing else could move).
 //
-// An update in place takes three steps on a pod: Mark (close the readiness gate), Edit (write the spec), Release (open
-// the gate). EditState says where a pod is. A pod in the middle is unavailable already, so going on with it is never
-// held up, also towards another revision than the one it was marked for.
+// An update in place takes three steps on a pod: Mark (close the readiness gate), Edit (write the spec, in one batch or
+// in several), Release (open the gate). EditState says where a pod is. A pod in the middle is unavailable already, so
+// going on with it is never held up, also towards another revision than the one it was marked for.
 //
-// What differs by kind is data. CloneSet: all of it. StatefulSet: Rank.Order is the ordinal, highest first, and the
-// caller gives the ordinals that are free to the pods that Steps.Create asks for. SidecarSet: Want is the number of
-// matched pods and the mode is InPlaceOnly, so nothing is created or deleted.
+// Somebody else may have a hand on a pod. Then PrepareUpdate or PrepareDelete asks for the pod first, which takes it out
+// of service, and the step itself waits until he has let go. What was prepared and is not wanted any more is taken back by
+// Release or Return. A choice once made stays while it is right: pods that were prepared go first in every order.
 //
-// What it won't do: it knows no API object but the value types in Rank, takes no time but as an argument, draws no
-// random names, and never updates a pod from the new revision back to an old one.
+// What differs by kind is data:
+//
+//	CloneSet     Want and Partition; Rank.Order from priorities
+//	StatefulSet  Slots are the ordinals, Rank.Order is the ordinal, highest first; InOrder for OrderedReady
+//	DaemonSet    Slots are the nodes that fit; MaxSurge is how many of them may hold two pods
+//	SidecarSet   Want is the number of matched pods and the mode is InPlaceOnly, so nothing is created or deleted
+//
+// With Slots the budget counts places that have an available pod. Pods in no wanted place, and second ones in one place,
+// cost nothing and go at once.
+//
+// What it won't do: it knows no API object but the value types in Rank, takes no time but as an argument, and draws no
+// random names. It updates no pod from the new revision back to an old one, unless the goal asks for it.
 package rollout

@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -14,37 +15,53 @@ import (
 // rest. Every answer on the way is held against the invariants of the package.
 func FuzzNext(f *testing.F) {
 	for i := range uint64(40) {
-		f.Add(i, uint8(i*7), uint8(i*3), uint8(i%4), uint8(i%3), uint8(i%4), uint8(i*5))
+		f.Add(i, uint8(i*7), uint8(i*3), uint8(i%4), uint8(i%3), uint8(i%4), uint8(i*5), uint8(i*11))
 	}
-	f.Fuzz(func(t *testing.T, seed uint64, want, partition, unavailable, surge, mode, flags uint8) {
-		r := rand.New(rand.NewPCG(seed, 1))
-		g := Goal{
-			Want: int(want % 12), Partition: int(partition % 14), MaxUnavailable: int(unavailable % 6),
-			MaxSurge: int(surge % 5), Mode: Mode(mode % 4), Paused: flags&1 != 0,
-		}
-		m := randomModel(r, g, flags)
-		for range 20 {
-			if r.IntN(3) == 0 {
-				disturb(r, m)
-			}
-			step(t, r, m)
-		}
-		for range 400 {
-			waiting := m.waiting()
-			if s := step(t, r, m); s.None() && !waiting {
-				checkRest(t, m, s)
-				return
-			}
-		}
-		t.Fatalf("no rest: %+v %+v", m.goal, m.facts())
-	})
+	f.Fuzz(replay)
 }
 
-func randomModel(r *rand.Rand, g Goal, flags uint8) *model {
+func replay(t *testing.T, seed uint64, want, partition, unavailable, surge, mode, flags, hooks uint8) {
+	r := rand.New(rand.NewPCG(seed, 1))
+	g := Goal{
+		Want: int(want % 12), Partition: int(partition % 14), MaxUnavailable: int(unavailable % 6),
+		MaxSurge: int(surge % 5), Mode: Mode(mode % 4), Paused: flags&1 != 0, Rollback: flags&32 != 0,
+		SkipParting: flags&64 != 0, PreparingAsNew: flags&128 != 0,
+	}
+	m := randomModel(r, g, flags, hooks)
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(m.story.String())
+		}
+	})
+	for range 20 {
+		if r.IntN(3) == 0 {
+			disturb(r, m)
+		}
+		step(t, r, m)
+	}
+	touched := map[string]int{}
+	for range 400 {
+		waiting := m.waiting()
+		s, done := step(t, r, m)
+		checkOnce(t, touched, done)
+		if s.None() && !waiting {
+			checkRest(t, m, s)
+			return
+		}
+	}
+	t.Fatalf("no rest: %+v %+v", m.goal, m.facts())
+}
+
+func randomModel(r *rand.Rand, g Goal, flags, hooks uint8) *model {
 	m := newModel(g, r.IntN(14))
 	m.slow, m.minReady = 1+r.IntN(3), r.IntN(5)
 	m.target = "v2"
 	m.gateless = flags&2 != 0
+	m.hooks = modelHooks{update: hooks&1 != 0, remove: hooks&2 != 0, service: hooks&4 != 0, nobody: hooks&24 == 24}
+	m.batches, m.grace = int(hooks>>5&1), int(hooks>>6&1)*2
+	if hooks>>7 != 0 {
+		m.goal.ScaleMaxUnavailable = new(1 + r.IntN(4))
+	}
 	if flags&4 != 0 {
 		m.bad = map[string]bool{"v2": true}
 	}
@@ -63,7 +80,11 @@ func randomModel(r *rand.Rand, g Goal, flags uint8) *model {
 		p := m.pods[name]
 		p.rev = []string{"v1", "v2", "v3"}[r.IntN(3)]
 		p.doomed = r.IntN(8) == 0
-		p.edit = EditState(r.IntN(5))
+		p.edit = []EditState{EditNone, EditHeld, EditAwaited, EditPrepared, EditMarked, EditUpdating, EditNext, EditDone}[r.IntN(8)]
+		p.parting, p.off, p.gone, p.left = r.IntN(8) == 0, r.IntN(2) == 0, r.IntN(2) == 0, r.IntN(2)
+		if p.parting && p.edit < EditMarked {
+			p.edit = EditNone
+		}
 		p.rank.Restarts, p.rank.Cost = int32(r.IntN(2)), int32(r.IntN(2))
 		switch {
 		case r.IntN(8) == 0:
@@ -100,11 +121,14 @@ func disturb(r *rand.Rand, m *model) {
 	}
 }
 
-// step asks Next, checks the answer and applies it, sometimes only a part of it.
-func step(t *testing.T, r *rand.Rand, m *model) Steps {
+// step asks Next, checks the answer and applies it, sometimes only a part of it, which is done.
+func step(t *testing.T, r *rand.Rand, m *model) (s, done Steps) {
 	t.Helper()
 	pods := m.facts()
-	s := Next(m.goal, pods, m.at(m.tick))
+	if m.target == m.previous {
+		m.goal.Rollback = false // there is no other revision to go back to
+	}
+	s = Next(m.goal, pods, m.at(m.tick))
 	require.Empty(t, cmp.Diff(s, Next(m.goal, pods, m.at(m.tick))), "same input, same output")
 	shuffled := slices.Clone(pods)
 	r.Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
@@ -116,14 +140,16 @@ func step(t *testing.T, r *rand.Rand, m *model) Steps {
 	if r.IntN(4) == 0 {
 		part.Create = part.Create[:r.IntN(len(part.Create)+1)]
 		part.Delete = part.Delete[:r.IntN(len(part.Delete)+1)]
-		part.Mark = nil
+		part.Mark, part.PrepareUpdate = nil, part.PrepareUpdate[:r.IntN(len(part.PrepareUpdate)+1)]
 	}
+	fmt.Fprintf(&m.story, "%3d  %+v\n     %s\n", m.tick, m.goal, m.summary(pods))
+	writeSteps(&m.story, part)
 	m.apply(part)
-	return s
+	return s, part
 }
 
 // totals are what a list of pods adds up to.
-type totals struct{ active, available, ready, old, doomed int }
+type totals struct{ active, available, ready, old, young, doomed, parting, unavailable int }
 
 func sum(pods []Pod) totals {
 	var n totals
@@ -135,7 +161,15 @@ func sum(pods []Pod) totals {
 		for _, c := range []struct {
 			yes bool
 			n   *int
-		}{{p.Available, &n.available}, {p.Ready, &n.ready}, {p.Old, &n.old}, {p.Doomed, &n.doomed}} {
+		}{
+			{p.Available, &n.available},
+			{p.serves(), &n.ready},
+			{p.Old, &n.old},
+			{!p.Old, &n.young},
+			{p.Doomed, &n.doomed},
+			{p.Parting, &n.parting},
+			{!p.Available && (!p.Doomed || p.Parting), &n.unavailable},
+		} {
 			if c.yes {
 				*c.n++
 			}
@@ -153,7 +187,7 @@ func checkSteps(t *testing.T, g Goal, pods []Pod, s Steps) {
 	before, floor := sum(pods), max(g.Want-g.MaxUnavailable, 0)
 	available, ready, forUpdate := before.available, before.ready, 0
 	seen := map[string]bool{}
-	for _, d := range slices.Concat(s.Delete, s.Mark, s.Edit, s.Release) {
+	for _, d := range changes(s) {
 		p, known := byKey[d.Key]
 		require.True(t, known && !p.Leaving, "step for pod %q that doesn't count", d.Key)
 		require.False(t, seen[d.Key], "pod %q has two steps", d.Key)
@@ -161,34 +195,104 @@ func checkSteps(t *testing.T, g Goal, pods []Pod, s Steps) {
 		require.NotEmpty(t, d.Why)
 		update := d.Reason == ReasonInPlace || d.Reason == ReasonRecreate
 		if update {
-			require.True(t, p.Old, "pod %q is updated and not old", d.Key)
+			require.NotEqual(t, d.Old, p.Old, "pod %q is of the right revision", d.Key)
+			require.True(t, g.Rollback || !d.Old, "pod %q goes back", d.Key)
 			forUpdate++
 		}
-		if (update && !p.Quiet) || d.Reason == ReasonRecreate || d.Reason == ReasonNamed || d.Reason == ReasonScaleIn {
+		quiet := d.Reason == ReasonInPlace && p.Quiet && !p.UpdateHooked
+		if update && !quiet || d.Reason == ReasonNamed || d.Reason == ReasonScaleIn {
 			if p.Available {
 				available--
 				require.False(t, update && available < floor, "update of %q leaves %d < %d available", d.Key, available, floor)
 			}
 			// An update may take pods that are ready and not available: they never counted.
-			if p.Ready && !update {
+			if p.serves() && !update {
 				ready--
 			}
 		}
 	}
+	checkHooks(t, byKey, s)
 	if available < min(before.available, floor) {
 		require.Greater(t, before.active, g.Want+g.MaxSurge, "only a lower want lets go below the minimum")
 		require.GreaterOrEqual(t, ready, min(before.ready, floor))
 	}
-	require.LessOrEqual(t, before.active+len(s.Create), max(before.active, g.Want+g.MaxSurge), "above want + surge")
+	have := before.active
+	if g.SkipParting {
+		have -= before.parting
+	}
+	require.LessOrEqual(t, have+len(s.Create), max(have, g.Want+g.MaxSurge), "above want + surge")
+	if limit := g.ScaleMaxUnavailable; limit != nil && len(s.Create) > 0 {
+		require.LessOrEqual(t, before.unavailable+len(s.Create), *limit, "above what may be unavailable while scaling")
+	}
 	if g.Paused || g.Mode == OnDelete {
 		require.Zero(t, forUpdate, "an update that shall not be")
 		for _, c := range s.Create {
 			require.False(t, c.Reason == ReasonSurge && before.doomed == 0, "surge while paused")
 		}
 	}
-	if forUpdate > 0 {
-		left := before.old - forUpdate
-		require.GreaterOrEqual(t, left, min(g.Partition, g.Want), "the partition was broken")
+	for _, d := range changes(s) {
+		if d.Reason != ReasonInPlace && d.Reason != ReasonRecreate {
+			continue
+		}
+		if keep := min(g.Partition, g.Want); d.Old {
+			require.GreaterOrEqual(t, before.young-forUpdate, g.Want-keep, "too many went back")
+		} else {
+			require.GreaterOrEqual(t, before.old-forUpdate, keep, "the partition was broken")
+		}
+	}
+}
+
+// changes are all steps for pods that exist.
+func changes(s Steps) []Step {
+	return slices.Concat(s.PrepareDelete, s.Delete, s.Return, s.PrepareUpdate, s.Mark, s.Edit, s.Release)
+}
+
+// checkHooks: nobody's hand on a pod is passed over, and nobody is asked who has no hand on it.
+func checkHooks(t *testing.T, pods map[string]Pod, s Steps) {
+	t.Helper()
+	for _, d := range s.Delete {
+		require.False(t, pods[d.Key].DeleteHooked, "delete of %q that is hooked", d.Key)
+	}
+	for _, d := range s.PrepareDelete {
+		p := pods[d.Key]
+		require.True(t, p.DeleteHooked && !p.Parting, "pod %q was asked before", d.Key)
+	}
+	for _, d := range s.Return {
+		require.True(t, pods[d.Key].Parting && !pods[d.Key].Doomed, "return of %q", d.Key)
+	}
+	for _, d := range s.PrepareUpdate {
+		p := pods[d.Key]
+		require.True(t, p.UpdateHooked && p.Edit < EditPrepared, "pod %q was asked before", d.Key)
+	}
+	for _, d := range slices.Concat(s.Mark, s.Edit) {
+		p := pods[d.Key]
+		require.False(t, p.UpdateHooked && p.Edit <= EditPrepared, "update of %q that is hooked", d.Key)
+		require.NotEqual(t, EditDraining, p.Edit, "update of %q before its traffic is gone", d.Key)
+		require.False(t, p.Parting, "update of %q that is to be deleted", d.Key)
+	}
+	for _, d := range s.Release {
+		p := pods[d.Key]
+		require.NotContains(t, []EditState{EditNone, EditAwaited, EditUpdating, EditNext}, p.Edit, "release of %q", d.Key)
+	}
+}
+
+// checkOnce: while nothing but the steps changes the world, no pod is touched twice for the same thing.
+func checkOnce(t *testing.T, touched map[string]int, s Steps) {
+	t.Helper()
+	for verb, list := range map[string][]Step{
+		"prepare to delete": s.PrepareDelete, "return": s.Return, "prepare to update": s.PrepareUpdate,
+	} {
+		for _, d := range list {
+			key := verb + " " + d.Key
+			touched[key]++
+			require.Equal(t, 1, touched[key], key)
+		}
+	}
+	for _, d := range s.Edit {
+		if d.Reason == ReasonInPlace {
+			touched[d.Key]++
+			require.Equal(t, 1, touched[d.Key], "edit %s", d.Key)
+		}
 	}
 }
 
@@ -200,9 +304,9 @@ func checkPartition(t *testing.T, m *model, pods []Pod, s Steps) {
 	g.Partition++
 	higher := Next(g, pods, m.at(m.tick))
 	updates := func(s Steps) (n int, scaleIn bool) {
-		for _, d := range slices.Concat(s.Delete, s.Mark, s.Edit) {
+		for _, d := range changes(s) {
 			scaleIn = scaleIn || d.Reason == ReasonScaleIn
-			if d.Reason == ReasonInPlace || d.Reason == ReasonRecreate {
+			if (d.Reason == ReasonInPlace || d.Reason == ReasonRecreate) && !d.Old {
 				n++
 			}
 		}
@@ -221,10 +325,17 @@ func checkRest(t *testing.T, m *model, s Steps) {
 	for _, h := range s.Holds {
 		out.WriteString(h.Why + "\n")
 	}
+	waits := false
 	for _, p := range m.facts() {
-		require.NotContains(t, []EditState{EditHeld, EditMarked, EditDone}, p.Edit, "pod %q is left behind", p.Key)
+		begun := []EditState{EditHeld, EditMarked, EditDraining, EditNext, EditDone}
+		require.False(t, !p.Parting && slices.Contains(begun, p.Edit), "pod %q is left behind", p.Key)
+		waits = waits || p.Parting || p.Edit == EditPrepared || p.Edit == EditAwaited
 	}
-	stuck := m.bad != nil || m.goal.MaxUnavailable+m.goal.MaxSurge == 0 || m.goal.Paused
+	if waits {
+		require.True(t, m.hooks.nobody, "somebody was not heard")
+		require.Contains(t, out.String(), "by their hooks")
+	}
+	stuck := m.bad != nil || m.goal.MaxUnavailable+m.goal.MaxSurge == 0 || m.goal.Paused || waits
 	if stuck {
 		return
 	}

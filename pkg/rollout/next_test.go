@@ -34,6 +34,13 @@ func marked(p *Pod)          { p.Edit = EditMarked; unready(p) }
 func updating(p *Pod)        { p.Edit = EditUpdating; unready(p) }
 func editDone(p *Pod)        { p.Edit = EditDone; unready(p) }
 func held(p *Pod)            { p.Edit = EditHeld; unready(p) }
+func awaited(p *Pod)         { p.Edit = EditAwaited; tooYoung(p) }
+func prepared(p *Pod)        { p.Edit = EditPrepared; tooYoung(p) }
+func draining(p *Pod)        { p.Edit = EditDraining; unready(p) }
+func between(p *Pod)         { p.Edit = EditNext; unready(p) }
+func parting(p *Pod)         { p.Parting = true; tooYoung(p) }
+func updateHooked(p *Pod)    { p.UpdateHooked = true }
+func deleteHooked(p *Pod)    { p.DeleteHooked = true }
 func order(n int) func(*Pod) { return func(p *Pod) { p.Rank.Order = n } }
 
 // many returns n pods with keys "<prefix>00", "<prefix>01" and so on.
@@ -53,13 +60,27 @@ func brief(s Steps) []string {
 		if c.Old {
 			rev = "old"
 		}
+		if c.Slot != "" {
+			rev += " " + c.Slot
+		}
 		out = append(out, fmt.Sprintf("create %s %s", rev, c.Reason))
 	}
 	for _, part := range []struct {
 		verb  string
 		steps []Step
-	}{{"delete", s.Delete}, {"mark", s.Mark}, {"edit", s.Edit}, {"release", s.Release}} {
+	}{
+		{"prepare-delete", s.PrepareDelete},
+		{"delete", s.Delete},
+		{"return", s.Return},
+		{"prepare-update", s.PrepareUpdate},
+		{"mark", s.Mark},
+		{"edit", s.Edit},
+		{"release", s.Release},
+	} {
 		for _, d := range part.steps {
+			if d.Old {
+				d.Key += " back"
+			}
 			out = append(out, fmt.Sprintf("%s %s %s", part.verb, d.Key, d.Reason))
 		}
 	}
@@ -463,25 +484,6 @@ func TestUpdateOrder(t *testing.T) {
 			require.Equal(t, first.Key, slices.Concat(s.Mark, s.Edit)[0].Key)
 		})
 	}
-}
-
-// An ordered world: the ordinal, highest first, is the order of updates; the ordinals that nobody holds are the names of
-// pods to make; pods beyond the range are named for deletion. Nothing of it is known here.
-func TestOrderedWorldIsData(t *testing.T) {
-	t.Parallel()
-	const want = 4
-	ordinal := func(n int, fs ...func(*Pod)) Pod { return pod(fmt.Sprintf("db-%d", n), append(fs, order(-n))...) }
-
-	pods := []Pod{ordinal(0, old), ordinal(1, old), ordinal(2, old), ordinal(3, old)}
-	s := Next(Goal{Want: want, Partition: 2, MaxUnavailable: 1}, pods, start)
-	require.Equal(t, []string{"delete db-3 Recreate", "hold InFlight 1"}, brief(s))
-
-	pods = []Pod{ordinal(0, old), ordinal(1, old), ordinal(2, old), ordinal(7, old, doomed, unready)}
-	s = Next(Goal{Want: want, Partition: 2, MaxUnavailable: 2}, pods, start)
-	require.Equal(t, []string{"delete db-7 Named", "delete db-2 Recreate"}, brief(s))
-
-	s = Next(Goal{Want: want, Partition: 2, MaxUnavailable: 2}, pods[:2], start)
-	require.Equal(t, []string{"create new Missing", "create new Missing"}, brief(s))
 }
 
 func BenchmarkNext(b *testing.B) {

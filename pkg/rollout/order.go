@@ -14,12 +14,13 @@ type member struct {
 	*Pod
 	// spread is higher for pods whose node or topology domain is fuller; only set where pods are scaled in.
 	spread float64
-	// stepped: the pod has its step.
-	stepped bool
+	// stepped: the pod has its step. surged: another one is made first in its place.
+	stepped, surged bool
 }
 
 // before orders pods for deletion: what serves least goes first. As in kube 1.36 ReplicaSet (ActivePodsWithRanks), with
-// availability before readiness and with the rank of topology spread:
+// availability before readiness and with the rank of topology spread. Before all that come pods that were prepared for
+// their deletion, so that a choice once made stays.
 //
 //  1. without node before assigned
 //  2. pending before unknown before running
@@ -31,6 +32,7 @@ type member struct {
 //  8. newer
 func before(a, b *member) int {
 	return cmp.Or(
+		falseFirst(!a.Parting, !b.Parting),
 		falseFirst(a.Rank.Assigned, b.Rank.Assigned),
 		cmp.Compare(phase(a.Rank.Phase), phase(b.Rank.Phase)),
 		falseFirst(a.Available, b.Available),
@@ -41,11 +43,11 @@ func before(a, b *member) int {
 	)
 }
 
-// firstToUpdate orders old pods for an update: first those in the middle of one, then by the caller's order, then as
+// firstToUpdate orders pods for an update: first those in the middle of one, then by the caller's order, then as
 // before does without availability, cost and spread.
 func firstToUpdate(a, b *member) int {
 	return cmp.Or(
-		falseFirst(!a.inFlight(), !b.inFlight()),
+		falseFirst(a.Edit < EditPrepared, b.Edit < EditPrepared),
 		cmp.Compare(a.Rank.Order, b.Rank.Order),
 		falseFirst(a.Rank.Assigned, b.Rank.Assigned),
 		cmp.Compare(phase(a.Rank.Phase), phase(b.Rank.Phase)),
@@ -54,10 +56,11 @@ func firstToUpdate(a, b *member) int {
 	)
 }
 
-// inFlight tells that the pod is out of service for an update that was begun before.
-func (p *Pod) inFlight() bool {
-	return p.Edit == EditMarked || p.Edit == EditUpdating || p.Edit == EditDone
-}
+// taken tells that the pod is out of service already, because of a step that was done before.
+func (p *Pod) taken() bool { return p.Parting || p.Edit >= EditPrepared }
+
+// serves tells that the pod is ready and nobody has asked for it to be let go.
+func (p *Pod) serves() bool { return p.Ready && p.Edit == EditNone && !p.Parting }
 
 // byAge is the last part of both orders. The key makes it total, so that the order of the list given never matters.
 func byAge(a, b *Pod) int {

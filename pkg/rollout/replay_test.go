@@ -29,20 +29,36 @@ type model struct {
 	quiet    func(from, to string) bool   // the update restarts nothing; nil: it always does
 	bad      map[string]bool              // revisions whose containers never start
 	gateless bool                         // pods have no readiness gate
+	hooks    modelHooks                   // who has to let go of pods
+	batches  int                          // writes that an update takes beyond the first
+	grace    int                          // ticks that a marked pod drains
+	free     bool                         // the place of a leaving pod is free at once
 	slow     int                          // ticks until a container serves
 	minReady int                          // ticks until a ready pod is available
 	pods     map[string]*modelPod
 	tick     int
 	made     int
+	story    strings.Builder // what a fuzz run did, told if it fails
 }
+
+// modelHooks are the hooks of a workload, and how they are served: pods are let go and taken up after slow ticks, or, if
+// nobody cares, never.
+type modelHooks struct{ update, remove, service, nobody bool }
 
 type modelPod struct {
 	rev     string
+	slot    string
 	edit    EditState
 	doomed  bool
-	serves  int // tick at which the containers serve; never: -1
-	ready   int // tick since which the pod is ready; not ready: -1
-	leaving int // ticks until it is gone; 0: it stays
+	parting bool
+	off     bool // let go for an update and not taken up again
+	gone    bool // let go for its deletion
+	asked   int  // tick at which it was asked to be let go or taken up
+	marked  int  // tick at which it was marked
+	left    int  // writes of the update that are left
+	serves  int  // tick at which the containers serve; never: -1
+	ready   int  // tick since which the pod is ready; not ready: -1
+	leaving int  // ticks until it is gone; 0: it stays
 	rank    Rank
 }
 
@@ -57,12 +73,14 @@ func newModel(g Goal, pods int) *model {
 	return m
 }
 
-func (m *model) add(rev string, e EditState) {
+func (m *model) add(rev string, e EditState) *modelPod {
 	m.made++
 	name := fmt.Sprintf("p%02d", m.made)
-	m.pods[name] = &modelPod{rev: rev, edit: e, ready: -1, serves: m.serves(rev), rank: Rank{
+	p := &modelPod{rev: rev, edit: e, ready: -1, serves: m.serves(rev), rank: Rank{
 		Assigned: true, Phase: corev1.PodRunning, Node: fmt.Sprintf("n%d", m.made%3), Created: m.at(m.tick),
 	}}
+	m.pods[name] = p
+	return p
 }
 
 func (m *model) serves(rev string) int {
@@ -81,65 +99,137 @@ func (m *model) facts() []Pod {
 	out := make([]Pod, 0, len(m.pods))
 	for _, name := range m.names() {
 		p := m.pods[name]
+		if m.free && p.leaving > 0 {
+			continue
+		}
 		f := Pod{
-			Key: name, Old: p.rev != m.target, Leaving: p.leaving > 0, Doomed: p.doomed, Edit: p.edit,
-			Ready: p.ready != -1, Gated: !m.gateless, Rank: p.rank,
+			Key: name, Slot: p.slot, Old: p.rev != m.target, Leaving: p.leaving > 0, Doomed: p.doomed, Edit: p.edit,
+			Ready: p.ready != -1, Gated: !m.gateless, Rank: p.rank, Parting: p.parting,
+			UpdateHooked: m.hooks.update && (!p.off || p.edit == EditAwaited),
+			DeleteHooked: m.hooks.remove && !p.gone,
+		}
+		if p.edit == EditMarked && m.tick-p.marked < m.grace {
+			f.Edit = EditDraining
+			f.ChangesAt = m.at(p.marked + m.grace)
 		}
 		if f.Ready {
 			f.Rank.ReadySince = m.at(p.ready)
-			f.Available = m.tick-p.ready >= m.minReady
-			if !f.Available {
+			inService := p.edit == EditNone && !p.parting
+			f.Available = inService && m.tick-p.ready >= m.minReady
+			if inService && !f.Available {
 				f.ChangesAt = m.at(p.ready + m.minReady)
 			}
 		}
-		if f.Old && m.noEdit != nil {
-			f.NoEdit = m.noEdit(p.rev, m.target)
+		if to := m.other(p); m.noEdit != nil {
+			f.NoEdit = m.noEdit(p.rev, to)
 		}
-		if f.Old && m.quiet != nil {
-			f.Quiet = m.quiet(p.rev, m.target)
+		if to := m.other(p); m.quiet != nil {
+			f.Quiet = m.quiet(p.rev, to)
 		}
 		out = append(out, f)
 	}
 	return out
 }
 
+// other is the revision that a pod would go to.
+func (m *model) other(p *modelPod) string {
+	if p.rev == m.target {
+		return m.previous
+	}
+	return m.target
+}
+
 func (m *model) apply(s Steps) {
 	for _, d := range s.Delete {
 		m.pods[d.Key].leaving = 1 + m.slow/2
 	}
+	for _, d := range s.PrepareDelete {
+		p := m.pods[d.Key]
+		p.parting, p.asked = true, m.tick
+		if p.edit < EditMarked {
+			p.edit = EditNone
+		}
+	}
+	for _, d := range s.Return {
+		p := m.pods[d.Key]
+		p.parting, p.gone = false, false
+		if p.edit == EditNone {
+			p.edit = m.service(p)
+		}
+	}
+	for _, d := range s.PrepareUpdate {
+		p := m.pods[d.Key]
+		p.edit, p.off, p.asked = EditPrepared, false, m.tick
+	}
 	for _, d := range s.Mark {
-		m.pods[d.Key].edit, m.pods[d.Key].ready = EditMarked, -1
+		p := m.pods[d.Key]
+		p.edit, p.ready, p.marked = EditMarked, -1, m.tick
 	}
 	for _, d := range s.Edit {
-		p := m.pods[d.Key]
-		if m.quiet != nil && m.quiet(p.rev, m.target) {
-			p.rev = m.target
-			continue
-		}
-		p.rev, p.edit, p.ready, p.serves = m.target, EditUpdating, -1, m.serves(m.target)
+		m.edit(m.pods[d.Key], d)
 	}
 	for _, d := range s.Release {
-		m.pods[d.Key].edit = EditNone
+		p := m.pods[d.Key]
+		p.edit = m.service(p)
 	}
 	for _, c := range s.Create {
 		rev := m.target
 		if c.Old {
 			rev = m.previous
 		}
-		m.add(rev, EditHeld)
+		m.add(rev, EditHeld).slot = c.Slot
 	}
 	m.tick++
 	m.settle()
+}
+
+// service is what a pod comes to that is put into service: it may have to be taken up.
+func (m *model) service(p *modelPod) EditState {
+	if m.hooks.update && p.off || m.hooks.service && p.edit == EditHeld && p.asked == 0 {
+		p.asked = m.tick + 1
+		return EditAwaited
+	}
+	return EditNone
+}
+
+func (m *model) edit(p *modelPod, d Step) {
+	to := m.target
+	if d.Old {
+		to = m.previous
+	}
+	switch {
+	case d.Reason == ReasonNextBatch:
+		p.left--
+	case m.quiet != nil && m.quiet(p.rev, to):
+		p.rev = to
+		return
+	default:
+		p.rev, p.left = to, m.batches
+	}
+	p.edit, p.ready, p.serves = EditUpdating, -1, m.serves(p.rev)
 }
 
 // settle lets the world catch up with the tick.
 func (m *model) settle() {
 	for name, p := range m.pods {
 		up := p.serves != -1 && p.serves <= m.tick
+		if answers := !m.hooks.nobody && m.tick-p.asked >= m.slow; answers {
+			switch {
+			case p.parting:
+				p.gone = true
+			case p.edit == EditPrepared:
+				p.off = true
+			case p.edit == EditAwaited:
+				p.edit, p.off = EditHeld, false
+			}
+		}
 		if p.edit == EditUpdating && up {
 			p.edit = EditDone
+			if p.left > 0 {
+				p.edit = EditNext
+			}
 		}
-		if up && p.edit == EditNone && p.ready == -1 {
+		if up && p.edit < EditMarked && p.edit != EditHeld && p.ready == -1 {
 			p.ready = m.tick
 		}
 		if p.leaving > 0 {
@@ -153,11 +243,25 @@ func (m *model) settle() {
 // waiting tells that the world will change without a step.
 func (m *model) waiting() bool {
 	for _, p := range m.pods {
+		asked := p.parting && !p.gone || p.edit == EditPrepared && !p.off || p.edit == EditAwaited
+		if asked && !m.hooks.nobody || p.edit == EditMarked && m.tick-p.marked < m.grace {
+			return true
+		}
 		if p.leaving > 0 || p.serves > m.tick || p.ready != -1 && m.tick-p.ready < m.minReady {
 			return true
 		}
 	}
 	return false
+}
+
+// play replays some ticks, and writes what happened.
+func (m *model) play(out *strings.Builder, ticks int) {
+	for range ticks {
+		s := Next(m.goal, m.facts(), m.at(m.tick))
+		fmt.Fprintf(out, "%3d  %s\n", m.tick, m.summary(m.facts()))
+		writeSteps(out, s)
+		m.apply(s)
+	}
 }
 
 // rest replays until nothing is left to do or to wait for, and writes what happened.
@@ -209,12 +313,23 @@ func writeSteps(out *strings.Builder, s Steps) {
 		if c.Old {
 			rev = "old"
 		}
+		if c.Slot != "" {
+			rev += " in " + c.Slot
+		}
 		fmt.Fprintf(out, "     create %s (%s): %s\n", rev, c.Reason, c.Why)
 	}
 	for _, part := range []struct {
 		verb  string
 		steps []Step
-	}{{"delete", s.Delete}, {"mark", s.Mark}, {"edit", s.Edit}, {"release", s.Release}} {
+	}{
+		{"prepare to delete", s.PrepareDelete},
+		{"delete", s.Delete},
+		{"return", s.Return},
+		{"prepare to update", s.PrepareUpdate},
+		{"mark", s.Mark},
+		{"edit", s.Edit},
+		{"release", s.Release},
+	} {
 		for _, d := range part.steps {
 			fmt.Fprintf(out, "     %s %s (%s): %s\n", part.verb, d.Key, d.Reason, d.Why)
 		}
@@ -273,12 +388,7 @@ func TestStories(t *testing.T) {
 			m := newModel(Goal{Want: 4, MaxUnavailable: 2, Mode: InPlaceIfPossible}, 4)
 			out.WriteString("# v2 for 4 pods, 2 at a time\n")
 			m.target = "v2"
-			for range 6 {
-				s := Next(m.goal, m.facts(), m.at(m.tick))
-				fmt.Fprintf(out, "%3d  %s\n", m.tick, m.summary(m.facts()))
-				writeSteps(out, s)
-				m.apply(s)
-			}
+			m.play(out, 6)
 			out.WriteString("# back to v1\n")
 			m.target = "v1"
 			m.rest(t, out)
@@ -354,6 +464,73 @@ func TestStories(t *testing.T) {
 			out.WriteString("# p01 and p03 are named and 1 pod is wanted\n")
 			m.pods["p01"].doomed, m.pods["p03"].doomed = true, true
 			m.goal.Want = 1
+			m.rest(t, out)
+		}},
+		{"rollback-midway-with-hooks", func(t *testing.T, out *strings.Builder) {
+			t.Helper()
+			m := newModel(Goal{Want: 4, MaxUnavailable: 2, Mode: InPlaceIfPossible}, 4)
+			m.hooks, m.slow = modelHooks{update: true}, 3
+			out.WriteString("# v2 for 4 pods, 2 at a time; pods are let go and taken up after 3 ticks\n")
+			m.target = "v2"
+			m.play(out, 2)
+			out.WriteString("# back to v1 before any pod was let go\n")
+			m.target = "v1"
+			m.rest(t, out)
+			out.WriteString("# v2 again\n")
+			m.target = "v2"
+			m.play(out, 11)
+			out.WriteString("# back to v1: two pods wait to be taken up, and are let go anew\n")
+			m.target = "v1"
+			m.rest(t, out)
+		}},
+		{"hooks-that-nobody-serves", func(t *testing.T, out *strings.Builder) {
+			t.Helper()
+			m := newModel(Goal{Want: 3, MaxUnavailable: 1, Mode: InPlaceIfPossible}, 3)
+			m.hooks = modelHooks{update: true, nobody: true}
+			out.WriteString("# v2, and nobody lets go: one pod waits, two serve\n")
+			m.target = "v2"
+			m.rest(t, out)
+			out.WriteString("# back to v1\n")
+			m.target = "v1"
+			m.rest(t, out)
+		}},
+		{"scale-in-with-hooks", func(t *testing.T, out *strings.Builder) {
+			t.Helper()
+			m := newModel(Goal{Want: 3, MaxUnavailable: 1}, 3)
+			m.hooks, m.slow = modelHooks{remove: true}, 3
+			out.WriteString("# from 3 to 2, and back to 3 before the pod was let go\n")
+			m.goal.Want = 2
+			m.play(out, 2)
+			m.goal.Want = 3
+			m.rest(t, out)
+			out.WriteString("# from 3 to 2\n")
+			m.goal.Want = 2
+			m.rest(t, out)
+		}},
+		{"re-create-with-hooks", func(t *testing.T, out *strings.Builder) {
+			t.Helper()
+			m := newModel(Goal{Want: 3, MaxSurge: 1, Mode: ReCreate}, 3)
+			m.hooks = modelHooks{remove: true}
+			out.WriteString("# v2 for 3 pods, none unavailable, 1 above; pods are let go after 2 ticks\n")
+			m.target = "v2"
+			m.rest(t, out)
+		}},
+		{"in-place-in-batches", func(t *testing.T, out *strings.Builder) {
+			t.Helper()
+			m := newModel(Goal{Want: 2, MaxUnavailable: 1, Mode: InPlaceIfPossible}, 2)
+			m.batches, m.grace = 1, 2
+			out.WriteString("# v2 in two writes a pod, the first 2 ticks after its gate was closed\n")
+			m.target = "v2"
+			m.rest(t, out)
+		}},
+		{"partition-rollback", func(t *testing.T, out *strings.Builder) {
+			t.Helper()
+			m := newModel(Goal{Want: 4, Partition: 1, MaxUnavailable: 2, Mode: InPlaceIfPossible, Rollback: true}, 4)
+			out.WriteString("# v2 for all but 1 of 4 pods\n")
+			m.target = "v2"
+			m.rest(t, out)
+			out.WriteString("# all but 3\n")
+			m.goal.Partition = 3
 			m.rest(t, out)
 		}},
 		{"metadata-only", func(t *testing.T, out *strings.Builder) {

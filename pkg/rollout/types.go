@@ -8,10 +8,18 @@ import (
 
 // Goal is what shall be, in resolved numbers of pods. The zero Goal wants no pod.
 type Goal struct {
-	// Want is the number of pods; below 0 counts as 0.
+	// Want is the number of pods; below 0 counts as 0. With Slots it is their number, whatever stands here.
 	Want int
-	// Partition is how many of them keep the old revision, capped to 0..Want. Without effect with OnDelete.
+	// Partition is how many of them keep the old revision, capped to 0..Want. Without effect with OnDelete, and with
+	// Slots, which say it themselves.
 	Partition int
+	// Slots are the places in each of which one pod is wanted, in order, each key once: ordinals, nodes. Nil: pods have no
+	// places. A pod in another place is spare.
+	Slots []Slot
+	// InOrder lets only one pod at a time be made, for the first slot that has none, or deleted because it is spare, the
+	// first by Rank.Order; and not before all pods in slots before, or for a delete in all slots, are available and no
+	// pod is leaving.
+	InOrder bool
 	// MaxUnavailable is how many of Want may be unavailable by our doing.
 	MaxUnavailable int
 	// MaxSurge is how many pods may exist above Want while pods are replaced.
@@ -19,8 +27,25 @@ type Goal struct {
 	// Mode says how old pods come to the new revision.
 	Mode Mode
 	// Paused stops updates: no pod is marked, edited or re-created, and the surge that an update still needs stays as it
-	// is. Scaling and named deletes go on, and so does the release of pods whose update was written before.
+	// is. Scaling and named deletes go on, and so does the end of updates that were written before.
 	Paused bool
+	// Rollback lets pods of the new revision go back to the old one where the partition has grown. Without it, only pods
+	// that are made anew are of the old revision.
+	Rollback bool
+	// ScaleMaxUnavailable bounds creations: pods that are made now and those that are unavailable together. Nil is no
+	// bound.
+	ScaleMaxUnavailable *int
+	// SkipParting leaves pods that wait for their deletion out of the count, so that others are made before they are gone.
+	SkipParting bool
+	// PreparingAsNew lets scaling count old pods that are prepared for an update as new ones.
+	PreparingAsNew bool
+}
+
+// Slot is a place in which a pod is wanted.
+type Slot struct {
+	Key string
+	// Old: its pod keeps the old revision.
+	Old bool
 }
 
 // Mode says how old pods come to the new revision.
@@ -41,6 +66,9 @@ const (
 type Pod struct {
 	// Key names the pod; unique. Steps carry it, and it decides between pods that are otherwise equal.
 	Key string
+	// Slot is the key of the pod's place; only read with Goal.Slots. A pod that is leaving keeps its place until it is
+	// gone; a caller whose places are free at once leaves it out.
+	Slot string
 	// Old: the pod is not at the revision that is rolled out.
 	Old bool
 	// Ready: the pod serves. Available: it has served for long enough to count. A pod that is Available is Ready.
@@ -50,11 +78,19 @@ type Pod struct {
 	// Doomed: somebody asked for this very pod to be deleted.
 	Doomed bool
 
+	// Parting: the pod was prepared for its deletion.
+	Parting bool
+	// UpdateHooked and DeleteHooked: somebody else has a hand on the pod. An update in place, or a deletion, has to be
+	// prepared first and then waits until he has let go.
+	UpdateHooked, DeleteHooked bool
+
 	// Edit is how far an update in place is.
 	Edit EditState
-	// NoEdit is why the pod can't be updated in place; empty if it can. Only read of Old pods.
+	// NoEdit is why the pod can't be brought to the other revision in place; empty if it can. Only read of Old pods, and
+	// of all with Rollback.
 	NoEdit string
-	// Quiet: the update in place restarts nothing, so it is one Edit without Mark and takes no availability.
+	// Quiet: the update in place restarts nothing, so it is one Edit without Mark and takes no availability. Read as
+	// NoEdit is.
 	Quiet bool
 	// Gated: the pod has the readiness gate that Mark closes. Without it, an update goes to Edit directly.
 	Gated bool
@@ -73,10 +109,18 @@ const (
 	EditNone EditState = iota
 	// EditHeld: nothing is under way, but the pod has not been released into service, as after its creation.
 	EditHeld
+	// EditAwaited: the pod has been released, and somebody else has to take it up. It has no step until he has.
+	EditAwaited
+	// EditPrepared: somebody else was asked to let go of the pod.
+	EditPrepared
 	// EditMarked: the gate is closed and the spec is not written.
 	EditMarked
+	// EditDraining: as EditMarked, and the time that traffic has to go away is not over.
+	EditDraining
 	// EditUpdating: the spec is written, the containers have not followed.
 	EditUpdating
+	// EditNext: the containers written so far have followed, and others are still to be written.
+	EditNext
 	// EditDone: the containers have followed, the gate is still closed.
 	EditDone
 )
@@ -107,11 +151,15 @@ type Rank struct {
 
 // Steps is what to do now. A pod is in at most one step. Within a list, what comes first matters more.
 type Steps struct {
-	// Create is one entry for each pod to make; those of the old revision come first.
+	// Create is one entry for each pod to make; those of the old revision come first, or with Slots the first slot.
 	Create []Create
+	// PrepareUpdate asks for a pod to be let go, before Mark. PrepareDelete likewise, before Delete.
+	PrepareUpdate, PrepareDelete []Step
+	// Return takes PrepareDelete back.
+	Return []Step
 	// Mark closes a pod's readiness gate, before its spec is written.
 	Mark []Step
-	// Edit writes the new revision into a pod.
+	// Edit writes the new revision into a pod, or with ReasonNextBatch the rest of the revision that was begun.
 	Edit []Step
 	// Release opens the gate and puts the pod (back) into service.
 	Release []Step
@@ -125,11 +173,14 @@ type Steps struct {
 
 // None tells that there is nothing to do now. Holds and Recheck may be set all the same.
 func (s Steps) None() bool {
-	return len(s.Create)+len(s.Mark)+len(s.Edit)+len(s.Release)+len(s.Delete) == 0
+	return len(s.Create)+len(s.PrepareUpdate)+len(s.PrepareDelete)+len(s.Return)+
+		len(s.Mark)+len(s.Edit)+len(s.Release)+len(s.Delete) == 0
 }
 
 // Create is one pod to make.
 type Create struct {
+	// Slot is the key of its place; empty without Goal.Slots.
+	Slot string
 	// Old: it is of the old revision.
 	Old    bool
 	Reason Reason
@@ -139,7 +190,9 @@ type Create struct {
 
 // Step is one pod to change.
 type Step struct {
-	Key    string
+	Key string
+	// Old: an update that goes back to the old revision.
+	Old    bool
 	Reason Reason
 	// Why is a sentence with the numbers, for people.
 	Why string
@@ -161,19 +214,21 @@ const (
 	ReasonMissing Reason = "Missing"
 	// ReasonSurge (Create): a pod above Want, so that another one can be replaced.
 	ReasonSurge Reason = "Surge"
-	// ReasonNamed (Delete): somebody asked for this pod to be deleted.
+	// ReasonNamed (PrepareDelete, Delete): somebody asked for this pod to be deleted.
 	ReasonNamed Reason = "Named"
-	// ReasonScaleIn (Delete): there are more pods than wanted.
+	// ReasonScaleIn (PrepareDelete, Delete): there are more pods than wanted.
 	ReasonScaleIn Reason = "ScaleIn"
-	// ReasonRecreate (Delete): the pod is old and a new one will take its place.
+	// ReasonRecreate (PrepareDelete, Delete): the pod is of the wrong revision and another one will take its place.
 	ReasonRecreate Reason = "Recreate"
-	// ReasonInPlace (Mark, Edit): the pod is old and is brought to the new revision.
+	// ReasonInPlace (PrepareUpdate, Mark, Edit): the pod is of the wrong revision and is brought to the other one.
 	ReasonInPlace Reason = "InPlace"
+	// ReasonNextBatch (Edit): the update that was begun goes on with further containers.
+	ReasonNextBatch Reason = "NextBatch"
 	// ReasonStarted (Release): a new pod goes into service.
 	ReasonStarted Reason = "Started"
 	// ReasonUpdated (Release): the update is complete.
 	ReasonUpdated Reason = "Updated"
-	// ReasonRestored (Release): the pod was marked for an update that is not wanted any more.
+	// ReasonRestored (Release, Return): the pod was taken out of service for what is not wanted any more.
 	ReasonRestored Reason = "Restored"
 
 	// ReasonPaused (Hold): the goal is paused.
@@ -182,6 +237,14 @@ const (
 	ReasonBudget Reason = "Budget"
 	// ReasonInFlight (Hold): updated pods have to become available first.
 	ReasonInFlight Reason = "InFlight"
+	// ReasonHook (Hold): somebody else has to let go of the pod, or to take it up.
+	ReasonHook Reason = "Hook"
+	// ReasonDraining (Hold): the time that traffic has to go away is not over.
+	ReasonDraining Reason = "Draining"
+	// ReasonInOrder (Hold): pods that come before have to be available first.
+	ReasonInOrder Reason = "InOrder"
+	// ReasonScaleLimit (Hold): pods made before have to become available first.
+	ReasonScaleLimit Reason = "ScaleLimit"
 	// ReasonNotInPlace (Hold): the pod can't be updated in place and nothing else is allowed.
 	ReasonNotInPlace Reason = "NotInPlace"
 )

@@ -53,8 +53,8 @@ type CloneSetSpec struct {
 	// +kubebuilder:validation:Minimum=0
 	MinReadySeconds int32 `json:"minReadySeconds,omitempty"`
 
-	// progressDeadlineSeconds is for how long a rollout may take before the condition Progressing turns False. Unset:
-	// there is no such condition. 2147483647: there is no deadline.
+	// progressDeadlineSeconds is for how long a rollout may stand still before the condition Progressing turns False. It
+	// must be above minReadySeconds. Unset: there is no such condition. 2147483647: there is no deadline.
 	// +optional
 	ProgressDeadlineSeconds *int32 `json:"progressDeadlineSeconds,omitempty"`
 

@@ -116,7 +116,7 @@ func TestCloneSetToHubFollowsTheRules(t *testing.T) {
 			update: appsv1beta1.CloneSetUpdateStrategy{Type: appsv1beta1.CloneSetOnDelete},
 		},
 		{
-			name:  "disablePVCReuse is the opposite of enablePVCReuse.",
+			name:  "B 3: disablePVCReuse is the opposite of enablePVCReuse.",
 			in:    `{"spec":{"scaleStrategy":{"disablePVCReuse":true,"podsToDelete":["p"],"maxUnavailable":"10%"}}}`,
 			scale: appsv1beta1.CloneSetScaleStrategy{PodsToDelete: []string{"p"}, MaxUnavailable: new(intstr.FromString("10%"))},
 			update: appsv1beta1.CloneSetUpdateStrategy{

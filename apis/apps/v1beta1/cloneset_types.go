@@ -52,8 +52,8 @@ type CloneSetSpec struct {
 	// +kubebuilder:validation:Minimum=0
 	MinReadySeconds int32 `json:"minReadySeconds,omitempty"`
 
-	// progressDeadlineSeconds is for how long a rollout may take before the condition Progressing turns False. Unset:
-	// there is no such condition. 2147483647: there is no deadline.
+	// progressDeadlineSeconds is for how long a rollout may stand still before the condition Progressing turns False. It
+	// must be above minReadySeconds. Unset: there is no such condition. 2147483647: there is no deadline.
 	// +optional
 	ProgressDeadlineSeconds *int32 `json:"progressDeadlineSeconds,omitempty"`
 
@@ -240,10 +240,12 @@ type CloneSetConditionType string
 
 // Conditions of a CloneSet.
 const (
-	// CloneSetFailedScale: pods could not be created or deleted.
+	// CloneSetFailedScale: pods could not be created or deleted, or have waited for it for too long.
 	CloneSetFailedScale CloneSetConditionType = "FailedScale"
-	// CloneSetFailedUpdate: pods could not be updated.
+	// CloneSetFailedUpdate: pods could not be updated, or have waited for it for too long.
 	CloneSetFailedUpdate CloneSetConditionType = "FailedUpdate"
+	// CloneSetSelectorOverlap: the selector selects pods of somebody else, which are left alone.
+	CloneSetSelectorOverlap CloneSetConditionType = "SelectorOverlap"
 	// CloneSetProgressing: the rollout advances, has come to rest or is overdue; only with progressDeadlineSeconds.
 	CloneSetProgressing CloneSetConditionType = "Progressing"
 )
@@ -256,7 +258,7 @@ const (
 	CloneSetReasonPaused = "CloneSetPaused"
 	// CloneSetReasonPartitionAvailable: as many pods as partition allows are updated and available.
 	CloneSetReasonPartitionAvailable = "ProgressPartitionAvailable"
-	// CloneSetReasonDeadlineExceeded: the rollout took longer than progressDeadlineSeconds.
+	// CloneSetReasonDeadlineExceeded: the rollout has stood still for progressDeadlineSeconds.
 	CloneSetReasonDeadlineExceeded = "ProgressDeadlineExceeded"
 	// CloneSetReasonUpdated: the rollout is under way.
 	CloneSetReasonUpdated = "CloneSetUpdated"
@@ -272,7 +274,8 @@ type CloneSetCondition struct {
 	// +required
 	Status corev1.ConditionStatus `json:"status"`
 
-	// lastUpdateTime is when status or reason last changed.
+	// lastUpdateTime is when status or reason last changed. Of Progressing, while a rollout is under way or late, it is
+	// when the rollout last came nearer to its goal.
 	// +optional
 	LastUpdateTime metav1.Time `json:"lastUpdateTime,omitempty"`
 

@@ -18,6 +18,8 @@ import (
 
 	"github.com/flotilla-io/flotilla/pkg/history"
 	"github.com/flotilla-io/flotilla/pkg/inplace"
+	"github.com/flotilla-io/flotilla/pkg/lifecycle"
+	"github.com/flotilla-io/flotilla/pkg/podpatch"
 	"github.com/flotilla-io/flotilla/pkg/podwork"
 	"github.com/flotilla-io/flotilla/pkg/revision"
 	"github.com/flotilla-io/flotilla/pkg/rollout"
@@ -31,6 +33,8 @@ type done struct {
 	revision error
 
 	deleted, recreated, ended podwork.Result
+	parted, recalled          podwork.Result
+	prepared                  podwork.Result
 	marked, edited, released  podwork.Result
 	created                   podwork.Result
 	// claims are claims given away or deleted, rest is all other housekeeping.
@@ -39,8 +43,8 @@ type done struct {
 
 // err joins all errors.
 func (d done) err() error {
-	return errors.Join(d.revision, d.deleted.Err, d.recreated.Err, d.ended.Err, d.marked.Err, d.edited.Err,
-		d.released.Err, d.created.Err, d.claims, d.rest)
+	return errors.Join(d.revision, d.deleted.Err, d.recreated.Err, d.ended.Err, d.parted.Err, d.recalled.Err, d.prepared.Err,
+		d.marked.Err, d.edited.Err, d.released.Err, d.created.Err, d.claims, d.rest)
 }
 
 // apply does what the plan says. What it does twice, after a crash or a conflict, comes to the same.
@@ -55,14 +59,53 @@ func (r *Reconciler) apply(ctx context.Context, o observed, w work) done {
 	}
 	r.deletePods(ctx, o, w, &d)
 	now := r.Clock.Now()
-	name := revisionLabel(w.revision.Revision.Name)
-	d.marked = r.patchPods(ctx, o, w.mark, func(c change) (inplace.Patch, error) { return inplace.Mark(c.pod, now) })
-	d.edited = r.patchPods(ctx, o, w.edit, func(c change) (inplace.Patch, error) { return c.edit.Write(c.pod, name, now) })
-	d.released = r.patchPods(ctx, o, w.release, func(c change) (inplace.Patch, error) { return inplace.Release(c.pod, now) })
+	r.writePods(ctx, o, w, now, &d)
 	d.created = r.createPods(ctx, o, w, now)
 	d.rest = errors.Join(d.rest, r.deleteRest(ctx, o, w), r.truncate(ctx, o, w))
 	log(ctx, w, d)
 	return d
+}
+
+// writePods does all that is to be written to pods: what hooks are told, and the writes of updates in place.
+func (r *Reconciler) writePods(ctx context.Context, o observed, w work, now time.Time, d *done) {
+	write := func(step string, list []change) podwork.Result {
+		return r.patchPods(ctx, o, list, func(c change) ([]podpatch.Patch, error) { return w.patches(o, step, c, now) })
+	}
+	d.parted = write(stepPrepareDelete, w.prepareDelete)
+	d.recalled = write(stepReturn, w.recall)
+	d.prepared = write(stepPrepareUpdate, w.prepareUpdate)
+	d.marked = write(stepMark, w.mark)
+	d.edited = write(stepEdit, w.edit)
+	d.released = write(stepRelease, w.release)
+}
+
+// patches are the requests of one step for one pod.
+func (w work) patches(o observed, step string, c change, now time.Time) ([]podpatch.Patch, error) {
+	hooks := lifecycle.HooksOf(o.set.Spec.Lifecycle)
+	to := w.revision.Revision
+	if c.old {
+		to = w.current
+	}
+	var p podpatch.Patch
+	var err error
+	switch step {
+	case stepPrepareDelete:
+		p, err = hooks.PrepareDelete(c.pod, now)
+	case stepReturn:
+		p, err = hooks.Return(c.pod, inplace.Closed(c.pod), now)
+	case stepPrepareUpdate:
+		p, err = hooks.PrepareUpdate(c.pod, now)
+	case stepMark:
+		p, err = inplace.Mark(c.pod, now)
+	case stepRelease:
+		p, err = inplace.Release(c.pod, hooks.Serve(c.pod, now), now)
+	default:
+		if c.reason == rollout.ReasonNextBatch {
+			return inplace.Continue(c.pod, now)
+		}
+		return c.edit.Write(c.pod, o.gates.label(to.Name), now)
+	}
+	return []podpatch.Patch{p}, err
 }
 
 // log says what was done in one line, and why pods waited in one more.
@@ -74,6 +117,9 @@ func log(ctx context.Context, w work, d done) {
 	}{
 		{"Deleted pods", d.deleted},
 		{"Deleted pods to make them anew", d.recreated},
+		{"Asked for pods to be let go for deletion", d.parted},
+		{"Kept pods that were asked for", d.recalled},
+		{"Asked for pods to be let go for an update", d.prepared},
 		{"Took pods out of service for an update", d.marked},
 		{"Updated pods in place", d.edited},
 		{"Put pods into service", d.released},
@@ -174,17 +220,23 @@ func (r *Reconciler) deletePods(ctx context.Context, o observed, w work, d *done
 	d.claims = errors.Join(d.claims, r.writer().Delete(ctx, o.set.UID, claims).Err)
 }
 
-// patchPods writes one of the patches of an update in place to each pod.
+// patchPods writes to each pod, in one request or in several, one after the other.
 func (r *Reconciler) patchPods(
-	ctx context.Context, o observed, changes []change, patch func(change) (inplace.Patch, error),
+	ctx context.Context, o observed, changes []change, write func(change) ([]podpatch.Patch, error),
 ) podwork.Result {
 	patches := make([]podwork.Patch, 0, len(changes))
 	for _, c := range changes {
-		p, err := patch(c)
+		all, err := write(c)
 		if err != nil {
 			return podwork.Result{Err: err}
 		}
-		patches = append(patches, podwork.Patch{Object: c.pod, Type: p.Type, Data: p.Data, Status: p.Subresource != ""})
+		var first *podwork.Patch
+		for _, p := range slices.Backward(all) {
+			first = &podwork.Patch{Object: c.pod, Type: p.Type, Data: p.Data, Subresource: p.Subresource, Then: first}
+		}
+		if first != nil {
+			patches = append(patches, *first)
+		}
 	}
 	return r.writer().Patch(ctx, o.set.UID, patches)
 }
@@ -207,9 +259,9 @@ func (r *Reconciler) createPods(ctx context.Context, o observed, w work, now tim
 		}
 		b := podwork.Birth{}
 		if c.old {
-			b.Pod = newPod(o.set, w.current.Name, former, id, now)
+			b.Pod = newPod(o.set, o.gates.label(w.current.Name), former, id, now)
 		} else {
-			b.Pod = newPod(o.set, w.revision.Revision.Name, &o.set.Spec.Template, id, now)
+			b.Pod = newPod(o.set, o.gates.label(w.revision.Revision.Name), &o.set.Spec.Template, id, now)
 		}
 		for _, claim := range newClaims(o.set, id) {
 			if !ids[claim.Name] {

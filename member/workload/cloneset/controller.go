@@ -25,7 +25,7 @@ import (
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=clonesets/status,verbs=patch
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=clonesets/finalizers,verbs=update
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;create;patch;delete
-// +kubebuilder:rbac:groups="",resources=pods/status,verbs=patch
+// +kubebuilder:rbac:groups="",resources=pods/resize;pods/status,verbs=patch
 // +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=apps,resources=controllerrevisions,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=list;watch
@@ -45,6 +45,8 @@ type Options struct {
 	ExpectationTimeout time.Duration
 	// Clock tells the time; nil means the system's.
 	Clock clock.PassiveClock
+	// Gates are the feature gates.
+	Gates Gates
 }
 
 // Reconciler brings CloneSets to what they shall be.
@@ -61,8 +63,11 @@ type Reconciler struct {
 	Events event.Recorder
 	// Parallel is how many requests run at once for one CloneSet; 0 means 16.
 	Parallel int
+	// Gates are the feature gates.
+	Gates Gates
 
-	pace pace
+	pace    pace
+	lookout lookout
 }
 
 // Setup adds the controller to mgr. The webhook is registered apart from it, because it may run without the controller.
@@ -81,7 +86,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		return err
 	}
 	r := &Reconciler{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: o.Clock, Parallel: o.Parallel,
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: o.Clock, Parallel: o.Parallel, Gates: o.Gates,
 		Expect: expect.New(Kind().Kind, o.Clock, o.ExpectationTimeout),
 		Events: event.New(mgr.GetEventRecorder(component)),
 	}

@@ -150,7 +150,7 @@ func TestReconcileEndsQuietly(t *testing.T) {
 	}
 }
 
-func TestReconcileWaitsForItsCacheAndThenReadsLive(t *testing.T) {
+func TestB4ReconcileWaitsForItsCacheAndThenReadsLive(t *testing.T) {
 	t.Parallel()
 	// The cache never shows a pod; the apiserver has them all.
 	s := newStage(t, interceptor.Funcs{
@@ -281,13 +281,6 @@ func TestReportWritesCountersAtMostTwiceASecond(t *testing.T) {
 	s.clock.SetTime(now.Add(time.Second))
 	require.Zero(t, report(func(s *appsv1beta1.CloneSetStatus) { s.Replicas = 2 }), "and so is what waited for long enough")
 	require.Equal(t, int32(2), s.get(t).Status.Replicas)
-}
-
-func TestLongNamesAreShortenedInLabels(t *testing.T) {
-	t.Parallel()
-	long := strings.Repeat("x", 60)
-	require.Equal(t, "web-abc", revisionLabel("web-abc"))
-	require.Equal(t, "abc", revisionLabel(long+"-abc"))
 }
 
 func TestSooner(t *testing.T) {

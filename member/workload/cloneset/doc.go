@@ -7,20 +7,24 @@
 // the next pass. To learn how a CloneSet works, read plan.go.
 //
 //	observe.go   CloneSet, revisions, pods, claims from the cache; waits until the cache shows our last writes
-//	plan.go      what to do and why; claims.go which claims live, go on to a new pod, or die
+//	plan.go      what to do and why; claims.go which claims live, go on to a new pod, or die; order.go who goes first
 //	apply.go     do it: revision, deletes, edits, creations, then what is left over
 //	status.go    counters, conditions, events; report.go writes them, counters at most twice a second
+//	progress.go  whether a rollout advances, is late or stands still; overlap.go whose pods the selector selects besides
 //	objects.go   the revision, pods and claims that a CloneSet makes
 //	webhook.go   defaults and validation
 //
 // A pod costs two writes to create (the pod; its gate and lifecycle in one status patch, once it has a node) and three to
-// update in place (gate closed; spec; gate open).
+// update in place (gate closed; spec; gate open). New resources are one more, and a pod that they do not restart stays in
+// service: no gate is closed for it.
 //
 // Where it differs from OpenKruise on purpose: pods in the middle of an update never block a rollback; surge is used
 // for pods that have to be made anew only, and not while paused; a long minReadySeconds does not hold up scale-in;
 // a ReCreate is a plain deletion without a label written before; a named pod is deleted also from a small OnDelete set,
-// as the default budget of 20% rounds up; conditions are taken off when their cause is gone.
+// as the default budget of 20% rounds up; a pod that is held by a hook for an update goes back into service when the
+// update is paused, or kept from it by the partition; with all handlers of its hook on it, an updated pod goes from
+// Updating to Normal in one write; conditions are taken off when their cause is gone, and each pod that becomes
+// available extends the progress deadline.
 //
-// What it won't do yet: lifecycle hooks, priorities and scattering, progress deadline, image pre-download, a bound on
-// creations. The webhook refuses these fields.
+// What it won't do yet: pull images before an update. The webhook refuses the fields that ask for it.
 package cloneset

@@ -8,6 +8,8 @@ const (
 	ReasonSuccessfulCreate = "SuccessfulCreate"
 	// ReasonFailedCreate: a pod, a claim of it or a revision could not be created.
 	ReasonFailedCreate = "FailedCreate"
+	// ReasonScaleUpLimited: scaleStrategy.maxUnavailable held pods back that are to be created.
+	ReasonScaleUpLimited = "ScaleUpLimited"
 	// ReasonSuccessfulDelete: pods were deleted because they are too many or somebody named them.
 	ReasonSuccessfulDelete = "SuccessfulDelete"
 	// ReasonFailedDelete: a pod or a claim could not be deleted.
@@ -20,8 +22,12 @@ const (
 	ReasonSuccessfulUpdatePodReCreate = "SuccessfulUpdatePodReCreate"
 	// ReasonFailedUpdatePodReCreate: an old pod could not be deleted.
 	ReasonFailedUpdatePodReCreate = "FailedUpdatePodReCreate"
-	// ReasonFailedUpdate: pods can't be updated at all, or the owner of a claim could not be changed.
+	// ReasonFailedUpdate: pods can't be updated at all or stand still, or the owner of a claim could not be changed.
 	ReasonFailedUpdate = "FailedUpdate"
+	// ReasonFailedScale: pods wait for too long to be deleted.
+	ReasonFailedScale = "FailedScale"
+	// ReasonSelectorOverlap: the selector selects pods of others.
+	ReasonSelectorOverlap = "SelectorOverlap"
 )
 
 // Actions of events.
@@ -29,6 +35,7 @@ const (
 	actionScaleOut = "ScaleOut"
 	actionScaleIn  = "ScaleIn"
 	actionUpdate   = "Update"
+	actionObserve  = "Observe"
 )
 
 func createdEvent(names []string) event.Event {
@@ -37,6 +44,10 @@ func createdEvent(names []string) event.Event {
 
 func failedCreateEvent(err error) event.Event {
 	return event.Warning(ReasonFailedCreate, actionScaleOut, "%v", err)
+}
+
+func scaleUpLimitedEvent(why string) event.Event {
+	return event.Warning(ReasonScaleUpLimited, actionScaleOut, "%s", why)
 }
 
 func deletedEvent(names []string) event.Event {
@@ -63,6 +74,14 @@ func recreatedEvent(revision string, names []string) event.Event {
 
 func failedRecreateEvent(err error) event.Event {
 	return event.Warning(ReasonFailedUpdatePodReCreate, actionUpdate, "%v", err)
+}
+
+func failedScaleEvent(why string) event.Event {
+	return event.Warning(ReasonFailedScale, actionScaleIn, "%s", why)
+}
+
+func overlapEvent(why string) event.Event {
+	return event.Warning(ReasonSelectorOverlap, actionObserve, "%s", why)
 }
 
 func failedUpdateEvent(why string) event.Event {

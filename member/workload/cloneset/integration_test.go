@@ -37,21 +37,30 @@ type ground struct {
 	*site.Ground[*appsv1beta1.CloneSet]
 }
 
-// begin starts a cluster with simulated nodes and, in this process, a manager.
+func newGround(t *testing.T, s *site.Site) *ground {
+	t.Helper()
+	return &ground{site.New(t, s, agent, &appsv1beta1.CloneSet{})}
+}
+
+// begin starts a cluster with simulated nodes.
 func begin(t *testing.T) *site.Site {
 	t.Helper()
-	s := site.Start(t, site.Config{
+	return site.Start(t, site.Config{
 		Lab: lab.Config{Nodes: "kwok:4", Audit: true}, Scheme: appsv1beta1.AddToScheme,
 		CRDs: []string{"../../../charts/member/files/crds/apps.kruise.io_clonesets.yaml"},
 	})
+}
+
+// manage starts the controller and its webhook, in this process.
+func manage(t *testing.T, s *site.Site, o Options) {
+	t.Helper()
 	s.Run(t, agent, Kind(), func(mgr ctrl.Manager) {
-		require.NoError(t, Setup(t.Context(), mgr, Options{}))
-		hook := &Webhook{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}
+		require.NoError(t, Setup(t.Context(), mgr, o))
+		hook := &Webhook{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Gates: o.Gates}
 		require.NoError(t, admit.Register(mgr, admit.Registration[*appsv1beta1.CloneSet]{
 			Object: &appsv1beta1.CloneSet{}, Defaulter: hook, Validator: hook,
 		}))
 	})
-	return s
 }
 
 // make creates the set in the test's namespace and waits until all its pods are available.
@@ -104,6 +113,7 @@ func (g *ground) podWrites(t *testing.T, since time.Time, want map[string]int) {
 func TestInCluster(t *testing.T) {
 	t.Parallel()
 	s := begin(t)
+	manage(t, s, Options{})
 	for name, test := range map[string]func(*testing.T, *ground){
 		"creation costs two writes a pod, an update in place three, rest none": testWrites,
 		"a partition is kept":                                        testPartition,
@@ -117,7 +127,7 @@ func TestInCluster(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			test(t, &ground{site.New(t, s, agent, &appsv1beta1.CloneSet{})})
+			test(t, newGround(t, s))
 		})
 	}
 }
@@ -222,8 +232,8 @@ func testWebhook(t *testing.T, g *ground) {
 	require.ErrorContains(t, err, `spec.template.spec.containers[0].volumeMounts[0].name: Not found: "data"`)
 	set.Spec.VolumeClaimTemplates = testkit.CloneSet("web").Claims("data").Obj().Spec.VolumeClaimTemplates
 	bad := set.DeepCopy()
-	bad.Spec.ProgressDeadlineSeconds = ptr.To[int32](60)
-	require.ErrorContains(t, g.Create(t.Context(), bad), "spec.progressDeadlineSeconds: Forbidden: not served yet")
+	bad.Spec.MinReadySeconds, bad.Spec.ProgressDeadlineSeconds = 60, ptr.To[int32](60)
+	require.ErrorContains(t, g.Create(t.Context(), bad), "spec.progressDeadlineSeconds: Invalid value: 60: must be above minReadySeconds (60)")
 	set.Spec.Replicas = ptr.To[int32](0)
 	require.NoError(t, g.Create(t.Context(), set))
 
@@ -241,7 +251,7 @@ func testWebhook(t *testing.T, g *ground) {
 	require.Equal(t, generation, g.Await(t, rested).Status.UpdateRevision)
 
 	err = g.Patch(t.Context(), got, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"scaleStrategy":{"podsToDelete":["web-none"]}}}`)))
-	require.ErrorContains(t, err, `Not found: "web-none"`)
+	require.ErrorContains(t, err, `"web-none": there is no such pod`)
 }
 
 func testPodsToDelete(t *testing.T, g *ground) {

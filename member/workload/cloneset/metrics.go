@@ -9,11 +9,14 @@ import (
 
 // Values of the label step.
 const (
-	stepCreate  = "Create"
-	stepDelete  = "Delete"
-	stepMark    = "Mark"
-	stepEdit    = "Edit"
-	stepRelease = "Release"
+	stepCreate        = "Create"
+	stepPrepareUpdate = "PrepareUpdate"
+	stepPrepareDelete = "PrepareDelete"
+	stepReturn        = "Return"
+	stepDelete        = "Delete"
+	stepMark          = "Mark"
+	stepEdit          = "Edit"
+	stepRelease       = "Release"
 )
 
 var measure = metric.NewPass("cloneset", Kind().Kind)
@@ -32,6 +35,7 @@ func count(w work) {
 		measure.Steps.WithLabelValues(stepCreate, string(b.reason)).Inc()
 	}
 	for step, list := range map[string][]change{
+		stepPrepareDelete: w.prepareDelete, stepPrepareUpdate: w.prepareUpdate, stepReturn: w.recall,
 		stepDelete: w.delete, stepMark: w.mark, stepEdit: w.edit, stepRelease: w.release,
 	} {
 		for _, s := range list {

@@ -1,6 +1,7 @@
 package cloneset
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
@@ -13,14 +14,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/rand"
-	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/utils/dump"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/apis/pods"
 	"github.com/flotilla-io/flotilla/pkg/inplace"
 	"github.com/flotilla-io/flotilla/pkg/lifecycle"
+	"github.com/flotilla-io/flotilla/pkg/podpatch"
 	"github.com/flotilla-io/flotilla/pkg/revision"
 )
 
@@ -57,31 +58,30 @@ func wantedRevision(set *appsv1beta1.CloneSet) (*appsv1.ControllerRevision, erro
 	})
 }
 
-// claimsHash is what the revision remembers of the claim templates; empty where there are none.
+// claimsHash is what the revision remembers of the claim templates; empty where there are none. Source: OpenKruise 1.8,
+// FNV-1a over the printed JSON of their names and specs, in the order of names.
 func claimsHash(claims []corev1.PersistentVolumeClaim) (string, error) {
 	if len(claims) == 0 {
 		return "", nil
 	}
-	raw, err := json.Marshal(claims)
+	list := make([]corev1.PersistentVolumeClaim, 0, len(claims))
+	for i := range claims {
+		list = append(list, corev1.PersistentVolumeClaim{
+			ObjectMeta: metav1.ObjectMeta{Name: claims[i].Name}, Spec: claims[i].Spec,
+		})
+	}
+	slices.SortStableFunc(list, func(a, b corev1.PersistentVolumeClaim) int { return cmp.Compare(a.Name, b.Name) })
+	raw, err := json.Marshal(list)
 	if err != nil {
 		return "", fmt.Errorf("marshal claim templates: %w", err)
 	}
-	h := fnv.New32()
-	_, _ = h.Write(raw) // a hash takes all bytes
-	return rand.SafeEncodeString(strconv.FormatUint(uint64(h.Sum32()), 10)), nil
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(dump.ForHash(raw))) // a hash takes all bytes
+	return strconv.FormatUint(uint64(h.Sum32()), 10), nil
 }
 
-// revisionLabel is how pods name a revision: in full, or by its hash alone where the full name is too long for a label.
-// Both are the same to revision.Same.
-func revisionLabel(name string) string {
-	if len(name) > validation.LabelValueMaxLength {
-		return revision.Short(name)
-	}
-	return name
-}
-
-// newPod is the pod of an instance id at a revision, given by name and template.
-func newPod(set *appsv1beta1.CloneSet, name string, template *corev1.PodTemplateSpec, id string, now time.Time) *corev1.Pod {
+// newPod is the pod of an instance id at a revision, given by label (see Gates.label) and template.
+func newPod(set *appsv1beta1.CloneSet, label string, template *corev1.PodTemplateSpec, id string, now time.Time) *corev1.Pod {
 	template = template.DeepCopy()
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -99,11 +99,14 @@ func newPod(set *appsv1beta1.CloneSet, name string, template *corev1.PodTemplate
 		pod.Labels = map[string]string{}
 	}
 	pod.Labels[keys.CloneSetInstanceID] = id
-	pod.Labels[keys.ControllerRevisionHash] = revisionLabel(name)
-	pod.Labels[keys.PodTemplateHash] = revision.Short(name)
+	pod.Labels[keys.ControllerRevisionHash] = label
+	pod.Labels[keys.PodTemplateHash] = revision.Short(label)
 	lifecycle.Stamp(pod, pods.LifecyclePreparingNormal, now)
 	if !inplace.Gated(pod) {
 		pod.Spec.ReadinessGates = append(pod.Spec.ReadinessGates, corev1.PodReadinessGate{ConditionType: keys.InPlaceUpdateReady})
+	}
+	if lifecycle.HooksOf(set.Spec.Lifecycle).MarksNotReady() && !podpatch.Gated(pod, keys.KruisePodReady) {
+		pod.Spec.ReadinessGates = append(pod.Spec.ReadinessGates, corev1.PodReadinessGate{ConditionType: keys.KruisePodReady})
 	}
 	templates := set.Spec.VolumeClaimTemplates
 	pod.Spec.Volumes = slices.DeleteFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {

@@ -29,6 +29,10 @@ type observed struct {
 	claims  []*corev1.PersistentVolumeClaim
 	// nodes are the labels of nodes by name; only there if the pods to be deleted are chosen by topology.
 	nodes map[string]map[string]string
+	// strangers are pods that the selector selects and that are not of the set.
+	strangers strangers
+	// gates are those of the controller.
+	gates Gates
 }
 
 // observe reads what a pass needs, from the cache, or from the apiserver if the cache has failed to show our writes for
@@ -38,6 +42,7 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 	if err := r.Client.Get(ctx, key, &set); err != nil {
 		if apierrors.IsNotFound(err) {
 			r.pace.forget(key)
+			r.lookout.forget(key)
 			return observed{}, expect.ErrGone
 		}
 		return observed{}, fmt.Errorf("get CloneSet: %w", err)
@@ -46,7 +51,7 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 		r.Expect.Forget(set.UID)
 		return observed{}, expect.ErrGone
 	}
-	o := observed{set: &set}
+	o := observed{set: &set, gates: r.Gates}
 	if err := o.children(ctx, r.Client, false); err != nil {
 		return observed{}, err
 	}
@@ -61,6 +66,9 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 		return observed{}, err
 	}
 	if o.wanted, err = wantedRevision(&set); err != nil {
+		return observed{}, err
+	}
+	if o.strangers, err = r.lookout.look(ctx, r.Client, &set, r.Clock.Now()); err != nil {
 		return observed{}, err
 	}
 	if o.byTopology() {

@@ -15,6 +15,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/inplace"
+	"github.com/flotilla-io/flotilla/pkg/lifecycle"
 	"github.com/flotilla-io/flotilla/pkg/podview"
 	"github.com/flotilla-io/flotilla/pkg/revision"
 	"github.com/flotilla-io/flotilla/pkg/rollout"
@@ -44,6 +45,8 @@ type work struct {
 	disown []*corev1.Pod
 	// delete are pods to delete; those for an update or for their claims are told by reason.
 	delete []change
+	// prepareUpdate and prepareDelete ask for pods to be let go by their hooks, recall takes the latter back.
+	prepareUpdate, prepareDelete, recall []change
 	// mark, edit and release are the three writes of an update in place.
 	mark, edit, release []change
 	// create are pods to make.
@@ -58,8 +61,10 @@ type work struct {
 	// spare are revisions beyond the limit.
 	spare []*appsv1.ControllerRevision
 
-	// holds is what waits, by reason. recheck is when time alone could change the plan, 0 if never.
+	// holds is what waits, by reason. stalled is what has waited for too long. recheck is when time alone could change the
+	// plan or what is to be told about it, 0 if never.
 	holds   []rollout.Hold
+	stalled stall
 	recheck time.Duration
 }
 
@@ -69,8 +74,9 @@ type member struct {
 	pod *corev1.Pod
 	// edit brings the pod in place to the update revision; only meant for old pods without NoEdit.
 	edit inplace.Edit
-	// waits is what the containers of a pod in the middle of an update wait for.
+	// waits is what the containers of a pod in the middle of an update wait for, since when that was written.
 	waits string
+	since time.Time
 }
 
 // change is one pod to change.
@@ -78,6 +84,8 @@ type change struct {
 	member
 	reason rollout.Reason
 	why    string
+	// old: it goes back to the current revision.
+	old bool
 }
 
 // birth is one pod to create. An empty id asks for a new one.
@@ -95,8 +103,11 @@ func plan(o observed, now time.Time) work {
 	if w.current == nil || revision.Same(w.current.Name, w.revision.Revision.Name) {
 		w.current = w.revision.Revision
 	}
-	w.sortOut(o, now)
 	goal, err := goalOf(&o.set.Spec)
+	goal.Rollback = o.gates.PartitionRollback && w.current != w.revision.Revision
+	goal.PreparingAsNew = o.gates.PreparingUpdateAsUpdate
+	goal.SkipParting = goal.SkipParting || o.gates.ExcludePreparingDelete
+	w.sortOut(o, goal.Rollback, now)
 	if err != nil {
 		w.fault = err.Error()
 		return w
@@ -108,24 +119,31 @@ func plan(o observed, now time.Time) work {
 		facts[i] = w.pods[i].Pod
 		at[w.pods[i].Key] = i
 	}
+	if err := prefer(o, w.pods, facts); err != nil {
+		w.fault = err.Error()
+		return w
+	}
 	s := rollout.Next(goal, facts, now)
-	w.holds, w.recheck = s.Holds, s.Recheck
+	w.holds, w.recheck = s.Holds, sooner(s.Recheck, overdueIn(o.set, now))
 	changes := func(steps []rollout.Step) []change {
 		out := make([]change, 0, len(steps))
 		for _, s := range steps {
-			out = append(out, change{member: w.pods[at[s.Key]], reason: s.Reason, why: s.Why})
+			out = append(out, change{member: w.pods[at[s.Key]], reason: s.Reason, why: s.Why, old: s.Old})
 		}
 		return out
 	}
+	w.prepareUpdate, w.prepareDelete, w.recall = changes(s.PrepareUpdate), changes(s.PrepareDelete), changes(s.Return)
 	w.mark, w.edit, w.release, w.delete = changes(s.Mark), changes(s.Edit), changes(s.Release), changes(s.Delete)
+	w.judge(o, now)
 	w.planClaims(o, s.Create)
 	w.podsToDelete, w.truncate = w.remaining(o.set.Spec.ScaleStrategy.PodsToDelete)
 	w.spare = w.spareRevisions(o)
 	return w
 }
 
-// sortOut makes members of the pods that the selector selects; the others are to be disowned.
-func (w *work) sortOut(o observed, now time.Time) {
+// sortOut makes members of the pods that the selector selects; the others are to be disowned. With rollback, pods of the
+// update revision may go back to the current one.
+func (w *work) sortOut(o observed, rollback bool, now time.Time) {
 	selector, err := metav1.LabelSelectorAsSelector(o.set.Spec.Selector)
 	if err != nil {
 		// The webhook lets no such selector pass; without one that can be read, no pod is let go.
@@ -135,9 +153,9 @@ func (w *work) sortOut(o observed, now time.Time) {
 	for _, name := range o.set.Spec.ScaleStrategy.PodsToDelete {
 		named[name] = true
 	}
-	minReady := time.Duration(o.set.Spec.MinReadySeconds) * time.Second
+	rules := rulesOf(&o.set.Spec)
 	update := w.revision.Revision
-	diffs := differ{history: o.history, update: &o.set.Spec.Template, known: map[string]diff{}}
+	diffs := newDiffer(o)
 	w.pods = make([]member, 0, len(o.pods))
 	for _, pod := range o.pods {
 		if !selector.Matches(labels.Set(pod.Labels)) {
@@ -146,25 +164,37 @@ func (w *work) sortOut(o observed, now time.Time) {
 			}
 			continue
 		}
-		f := podview.View(pod, minReady, now)
-		m := member{pod: pod, waits: f.Waits, Pod: f.Pod(!podview.At(pod, update.Name))}
+		f := podview.View(pod, rules, now)
+		m := member{pod: pod, waits: f.Waits, since: f.WaitsSince, Pod: f.Pod(!podview.At(pod, update.Name))}
 		m.Doomed = m.Doomed || named[pod.Name]
 		m.Rank.Domains = domains(o, pod)
-		if m.Old && f.Active {
-			d := diffs.of(pod)
-			m.edit, m.NoEdit, m.Quiet = d.edit, d.why, d.edit.Quiet()
-			if why, ok := d.edit.Fits(pod); !ok {
-				m.NoEdit = why
-			}
+		switch {
+		case m.Leaving:
+		case m.Old:
+			diffs.judge(&m, update)
+		case rollback:
+			diffs.judge(&m, w.current)
 		}
 		w.pods = append(w.pods, m)
 	}
 }
 
+// rulesOf are what a spec says about the service of its pods.
+func rulesOf(s *appsv1beta1.CloneSetSpec) podview.Rules {
+	r := podview.Rules{
+		MinReady: time.Duration(s.MinReadySeconds) * time.Second,
+		Hooks:    lifecycle.HooksOf(s.Lifecycle),
+	}
+	if u := s.UpdateStrategy.RollingUpdate; u != nil && u.InPlaceUpdateStrategy != nil {
+		r.Grace = time.Duration(u.InPlaceUpdateStrategy.GracePeriodSeconds) * time.Second
+	}
+	return r
+}
+
 // goalOf resolves the numbers of a spec. An error names the field that has none.
 func goalOf(s *appsv1beta1.CloneSetSpec) (rollout.Goal, error) {
 	want := replicas(s)
-	g := rollout.Goal{Want: want}
+	g := rollout.Goal{Want: want, SkipParting: s.ScaleStrategy.ExcludePreparingDelete}
 	r := s.UpdateStrategy.RollingUpdate
 	if r == nil {
 		r = &appsv1beta1.CloneSetRollingUpdateStrategy{}
@@ -201,6 +231,13 @@ func goalOf(s *appsv1beta1.CloneSetSpec) (rollout.Goal, error) {
 	if g.MaxUnavailable, err = rollout.Resolve(budget, want, rounding); err != nil {
 		return rollout.Goal{}, fmt.Errorf("maxUnavailable: %w", err)
 	}
+	if bound := s.ScaleStrategy.MaxUnavailable; bound != nil {
+		n, err := rollout.Resolve(bound, want, rollout.Up)
+		if err != nil {
+			return rollout.Goal{}, fmt.Errorf("scaleStrategy.maxUnavailable: %w", err)
+		}
+		g.ScaleMaxUnavailable = &n
+	}
 	return g, nil
 }
 
@@ -218,45 +255,6 @@ func domains(o observed, pod *corev1.Pod) []string {
 		out[i] = o.nodes[pod.Spec.NodeName][constraints[i].TopologyKey]
 	}
 	return out
-}
-
-// diff is how pods of one revision come to the update revision in place.
-type diff struct {
-	edit inplace.Edit
-	why  string
-}
-
-// differ compares revisions with the template, each once.
-type differ struct {
-	history []*appsv1.ControllerRevision
-	update  *corev1.PodTemplateSpec
-	known   map[string]diff
-}
-
-func (d *differ) of(pod *corev1.Pod) diff {
-	name := revision.Short(pod.Labels[keys.ControllerRevisionHash])
-	if out, ok := d.known[name]; ok {
-		return out
-	}
-	out := d.compare(name)
-	d.known[name] = out
-	return out
-}
-
-func (d *differ) compare(name string) diff {
-	from := revision.Find(d.history, name)
-	if from == nil {
-		return diff{why: fmt.Sprintf("its revision %q is not in history", name)}
-	}
-	template, err := revision.PodTemplate(from)
-	if err != nil {
-		return diff{why: err.Error()}
-	}
-	edit, why, ok := inplace.Diff(template, d.update)
-	if !ok {
-		return diff{why: why}
-	}
-	return diff{edit: edit}
 }
 
 // remaining is podsToDelete without the pods that are gone or going, and whether that is another list.

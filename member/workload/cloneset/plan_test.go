@@ -11,6 +11,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
@@ -75,6 +76,14 @@ func claim(set *appsv1beta1.CloneSet, id string) *corev1.PersistentVolumeClaim {
 
 func web(replicas int32) *testkit.CloneSetBuilder { return testkit.CloneSet("web").Replicas(replicas) }
 
+// hookAll gives a spec a hook of the label hold=yes at each of the three points.
+func hookAll(s *appsv1beta1.CloneSetSpec) {
+	hook := func() *pods.LifecycleHook {
+		return &pods.LifecycleHook{LabelsHandler: map[string]string{"hold": "yes"}}
+	}
+	s.Lifecycle = &pods.Lifecycle{PreDelete: hook(), InPlaceUpdate: hook(), PreNormal: hook()}
+}
+
 // show writes a plan as text, in the order in which it is done.
 func show(w work) string {
 	var b strings.Builder
@@ -94,8 +103,19 @@ func show(w work) string {
 	for _, part := range []struct {
 		verb string
 		list []change
-	}{{"delete", w.delete}, {"mark", w.mark}, {"edit", w.edit}, {"release", w.release}} {
+	}{
+		{"prepare to delete", w.prepareDelete},
+		{"delete", w.delete},
+		{"recall", w.recall},
+		{"prepare to update", w.prepareUpdate},
+		{"mark", w.mark},
+		{"edit", w.edit},
+		{"release", w.release},
+	} {
 		for _, c := range part.list {
+			if c.old {
+				c.why += "; back to the current revision"
+			}
 			line("%s %s: %s: %s", part.verb, c.Key, c.reason, c.why)
 		}
 	}
@@ -256,6 +276,94 @@ func TestPlan(t *testing.T) {
 			o.with(names[0], "a")
 			return o
 		}},
+		{"a hooked pod is let go before it is updated, one that was let go is updated", func(t *testing.T) observed {
+			t.Helper()
+			o, names := world(t, inPlace(4).Image("app:2").Rolling("0", "2", "0").Spec(hookAll), inPlace(4))
+			o.with(names[0], "a", "b", "c")
+			for _, p := range o.pods {
+				p.Labels["hold"] = "yes"
+			}
+			o.pods = append(o.pods, pod("d").Rev(names[0]).Serving(start).State(pods.LifecyclePreparingUpdate).Obj())
+			return o
+		}},
+		{"#1156: a rollback brings pods back from every state of an update", func(t *testing.T) observed {
+			t.Helper()
+			o, names := world(t, inPlace(5).Rolling("0", "5", "0").Spec(hookAll), inPlace(5), inPlace(5).Image("app:2"))
+			for id, state := range map[string]pods.LifecycleState{"a": pods.LifecyclePreparingUpdate, "b": pods.LifecycleNormal} {
+				o.pods = append(o.pods, pod(id).Rev(names[0]).Serving(start).State(state).Obj())
+			}
+			for id, state := range map[string]pods.LifecycleState{"c": pods.LifecycleUpdated, "d": pods.LifecyclePreparingUpdate} {
+				o.pods = append(o.pods, pod(id).Rev(names[1]).Image("app:2").Serving(start).State(state).Obj())
+			}
+			o.pods = append(o.pods, pod("e").Rev(names[1]).Image("app:2").Serving(start).Gate(false, start).State(pods.LifecycleUpdating).Obj())
+			return o
+		}},
+		{"a hooked pod is let go before it is deleted, and others are not made meanwhile", func(t *testing.T) observed {
+			t.Helper()
+			o, names := world(t, web(2).Spec(hookAll))
+			o.with(names[0], "a", "b", "c")
+			o.pods[1].Labels[keys.SpecifiedDelete] = "true"
+			for _, p := range o.pods {
+				p.Labels["hold"] = "yes"
+			}
+			return o
+		}},
+		{"pods that wait for their deletion come back when more are wanted, but for named ones", func(t *testing.T) observed {
+			t.Helper()
+			o, names := world(t, web(3).Spec(hookAll))
+			for _, id := range []string{"a", "b", "c"} {
+				o.pods = append(o.pods, pod(id).Rev(names[0]).Serving(start).Label("hold", "yes").State(pods.LifecyclePreparingDelete).Obj())
+			}
+			o.pods[1].Labels[keys.SpecifiedDelete] = ""
+			return o
+		}},
+		{"pods that wait for their deletion are made up for where they don't count", func(t *testing.T) observed {
+			t.Helper()
+			o, names := world(t, web(2).Spec(func(s *appsv1beta1.CloneSetSpec) {
+				hookAll(s)
+				s.Lifecycle.PreDelete.MarkPodNotReady = true
+				s.ScaleStrategy.ExcludePreparingDelete = true
+			}))
+			o.with(names[0], "a")
+			o.pods = append(o.pods, pod("b").Rev(names[0]).Serving(start).Label("hold", "yes").State(pods.LifecyclePreparingDelete).Obj())
+			return o
+		}},
+		{"no more pods are made than may be unavailable", func(t *testing.T) observed {
+			t.Helper()
+			o, names := world(t, web(10).Spec(func(s *appsv1beta1.CloneSetSpec) {
+				s.ScaleStrategy.MaxUnavailable = new(intstr.FromString("25%"))
+			}))
+			o.with(names[0], "a", "b")
+			o.pods[0] = pod("a").Rev(names[0]).Node("n1").Obj()
+			return o
+		}},
+		{"a grace period passes before containers change", func(t *testing.T) observed {
+			t.Helper()
+			o, names := world(t, inPlace(1).Image("app:2").Spec(func(s *appsv1beta1.CloneSetSpec) {
+				s.UpdateStrategy.RollingUpdate.InPlaceUpdateStrategy = &pods.InPlaceUpdateStrategy{GracePeriodSeconds: 60}
+			}), inPlace(1))
+			o.pods = append(o.pods, pod("a").Rev(names[0]).Serving(start).Gate(false, now.Add(-time.Second)).State(pods.LifecycleUpdating).Obj())
+			return o
+		}},
+		{"a raised partition brings pods back where the gate says so", func(t *testing.T) observed {
+			t.Helper()
+			o, names := world(t, inPlace(3).Image("app:2").Rolling("2", "1", "0"), inPlace(3))
+			o.gates.PartitionRollback = true
+			o.with(names[0], "a")
+			for _, id := range []string{"b", "c"} {
+				o.pods = append(o.pods, pod(id).Rev(names[1]).Image("app:2").Serving(start).Obj())
+			}
+			return o
+		}},
+		{"and does not where it doesn't", func(t *testing.T) observed {
+			t.Helper()
+			o, names := world(t, inPlace(3).Image("app:2").Rolling("2", "1", "0"), inPlace(3))
+			o.with(names[0], "a")
+			for _, id := range []string{"b", "c"} {
+				o.pods = append(o.pods, pod(id).Rev(names[1]).Image("app:2").Serving(start).Obj())
+			}
+			return o
+		}},
 		{"revisions beyond the limit go, those in use stay", func(t *testing.T) observed {
 			t.Helper()
 			last := web(1).Image("app:5").Spec(func(s *appsv1beta1.CloneSetSpec) { s.RevisionHistoryLimit = ptr.To[int32](1) })
@@ -376,6 +484,13 @@ func TestGoalOf(t *testing.T) {
 			rollout.Goal{Want: 1, MaxUnavailable: 1, Mode: rollout.InPlaceOnly, Paused: true},
 		},
 		{
+			"the bound on creations rounds up", web(11).Spec(func(s *appsv1beta1.CloneSetSpec) {
+				s.ScaleStrategy.MaxUnavailable = new(intstr.FromString("20%"))
+				s.ScaleStrategy.ExcludePreparingDelete = true
+			}),
+			rollout.Goal{Want: 11, MaxUnavailable: 3, ScaleMaxUnavailable: new(3), SkipParting: true},
+		},
+		{
 			"a spec without any default counts as one replica", testkit.CloneSet("web").Spec(func(s *appsv1beta1.CloneSetSpec) {
 				s.Replicas, s.UpdateStrategy = nil, appsv1beta1.CloneSetUpdateStrategy{}
 			}),
@@ -394,6 +509,8 @@ func TestGoalOf(t *testing.T) {
 		_, err := goalOf(&web(1).Rolling(bad[0], bad[1], bad[2]).Obj().Spec)
 		require.Error(t, err)
 	}
+	_, err := goalOf(&web(1).Spec(func(s *appsv1beta1.CloneSetSpec) { s.ScaleStrategy.MaxUnavailable = new(intstr.FromString("x")) }).Obj().Spec)
+	require.ErrorContains(t, err, "scaleStrategy.maxUnavailable")
 }
 
 func BenchmarkPlan(b *testing.B) {

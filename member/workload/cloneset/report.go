@@ -68,8 +68,8 @@ func (r *Reconciler) report(
 	return later, err
 }
 
-// countsOnly tells whether s differs from the set's status in counters only, and is not the end of what others wait for:
-// all pods updated and available.
+// countsOnly tells whether s differs from the set's status in counters only, and what Progressing says of them, and is not
+// the end of what others wait for: all pods updated and available.
 func countsOnly(set *appsv1beta1.CloneSet, s appsv1beta1.CloneSetStatus) bool {
 	if int(s.UpdatedAvailableReplicas) == replicas(&set.Spec) {
 		return false
@@ -78,6 +78,10 @@ func countsOnly(set *appsv1beta1.CloneSet, s appsv1beta1.CloneSetStatus) bool {
 	s.Replicas, s.ReadyReplicas, s.AvailableReplicas = was.Replicas, was.ReadyReplicas, was.AvailableReplicas
 	s.UpdatedReplicas, s.UpdatedReadyReplicas, s.UpdatedAvailableReplicas =
 		was.UpdatedReplicas, was.UpdatedReadyReplicas, was.UpdatedAvailableReplicas
+	p, now := find(was.Conditions, appsv1beta1.CloneSetProgressing), find(s.Conditions, appsv1beta1.CloneSetProgressing)
+	if p != nil && now != nil && p.Status == now.Status && p.Reason == now.Reason {
+		s.Conditions = withProgress(s.Conditions, p)
+	}
 	return apiequality.Semantic.DeepEqual(*was, s)
 }
 

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
@@ -111,7 +110,7 @@ func active(w *sim.World, p *corev1.Pod) bool {
 
 func available(w *sim.World, p *corev1.Pod) bool {
 	set := cachedSet(w)
-	return set != nil && active(w, p) && podview.View(p, time.Duration(set.Spec.MinReadySeconds)*time.Second, w.Now()).Available
+	return set != nil && active(w, p) && podview.View(p, rulesOf(&set.Spec), w.Now()).Available
 }
 
 func old(w *sim.World, p *corev1.Pod) bool {
@@ -169,7 +168,7 @@ func summary(w *sim.World) string {
 		if pod.Status.Phase == corev1.PodFailed {
 			continue
 		}
-		f := podview.View(pod, 0, w.Now())
+		f := podview.View(pod, podview.Rules{}, w.Now())
 		lines = append(lines, fmt.Sprintf("pod of %s: %s available=%t %s edit=%d",
 			ownerName(pod), pod.Spec.Containers[0].Image, f.Available, f.Lifecycle, f.Edit))
 	}
@@ -181,11 +180,15 @@ func summary(w *sim.World) string {
 	slices.Sort(lines)
 	if set := sim.Find[*appsv1beta1.CloneSet](w, key); set != nil {
 		s := set.Status
+		conditions := make([]string, 0, len(s.Conditions))
+		for _, c := range s.Conditions { // Their times are chance.
+			conditions = append(conditions, fmt.Sprintf("%s=%s: %s", c.Type, c.Status, c.Reason))
+		}
 		lines = append(lines, fmt.Sprintf("%d pods, %d ready, %d available; updated: %d, %d ready, %d available, %d expected",
 			s.Replicas, s.ReadyReplicas, s.AvailableReplicas, s.UpdatedReplicas, s.UpdatedReadyReplicas, s.UpdatedAvailableReplicas,
 			s.ExpectedUpdatedReplicas),
 			fmt.Sprintf("observed=%t done=%t podsToDelete=%v conditions=%v", s.ObservedGeneration == set.Generation,
-				s.CurrentRevision == s.UpdateRevision, set.Spec.ScaleStrategy.PodsToDelete, s.Conditions))
+				s.CurrentRevision == s.UpdateRevision, set.Spec.ScaleStrategy.PodsToDelete, conditions))
 	}
 	return strings.Join(lines, "\n")
 }

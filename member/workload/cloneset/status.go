@@ -2,6 +2,7 @@ package cloneset
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -52,7 +53,9 @@ func status(o observed, w work, d done, now time.Time) (appsv1beta1.CloneSetStat
 	scale, update := failures(w, d)
 	s.Conditions = setCondition(was.Conditions, appsv1beta1.CloneSetFailedScale, scale, now)
 	s.Conditions = setCondition(s.Conditions, appsv1beta1.CloneSetFailedUpdate, update, now)
-	return s, tell(o, w, d, update)
+	s.Conditions = setCondition(s.Conditions, appsv1beta1.CloneSetSelectorOverlap, o.strangers.failure(), now)
+	s.Conditions = withProgress(s.Conditions, progress(o.set, &s, now))
+	return s, tell(o, w, d, scale, update)
 }
 
 // countPod adds one pod.
@@ -74,27 +77,43 @@ func countPod(s *appsv1beta1.CloneSetStatus, p *rollout.Pod) {
 }
 
 // failure is the content of a condition; the zero value says that there is none.
-type failure struct{ reason, message string }
+type failure struct {
+	reason, message string
+	// same is how the message begins while it is the same failure: what comes after it is not written again.
+	same string
+}
+
+// standing is a failure that lasts: what and since when, then details that may come and go.
+func standing(reason, what, detail string) failure {
+	return failure{reason: reason, message: what + ": " + detail, same: what + ":"}
+}
 
 // failures are what went wrong in this pass.
 func failures(w work, d done) (scale, update failure) {
 	pick := func(errs ...error) failure {
 		for _, err := range errs {
 			if err != nil {
-				return failure{reasonWriteFailed, err.Error()}
+				return failure{reason: reasonWriteFailed, message: err.Error()}
 			}
 		}
 		return failure{}
 	}
-	scale = pick(d.created.Err, d.deleted.Err, d.ended.Err, d.claims)
-	update = pick(d.revision, d.recreated.Err, d.marked.Err, d.edited.Err, d.released.Err, d.rest)
+	scale = pick(d.created.Err, d.deleted.Err, d.parted.Err, d.recalled.Err, d.ended.Err, d.claims)
+	update = pick(d.revision, d.recreated.Err, d.prepared.Err, d.marked.Err, d.edited.Err, d.released.Err, d.rest)
 	if w.fault != "" {
-		update = failure{reasonInvalidSpec, w.fault}
+		update = failure{reason: reasonInvalidSpec, message: w.fault}
 	}
 	for _, h := range w.holds {
 		if h.Reason == rollout.ReasonNotInPlace && update.reason == "" {
-			update = failure{string(h.Reason), h.Why}
+			update = failure{reason: string(h.Reason), message: h.Why}
 		}
+	}
+	stands := &update
+	if w.stalled.scale {
+		stands = &scale
+	}
+	if stands.reason == "" {
+		*stands = w.stalled.failure
 	}
 	return scale, update
 }
@@ -103,13 +122,10 @@ func failures(w work, d done) (scale, update failure) {
 func setCondition(
 	was []appsv1beta1.CloneSetCondition, t appsv1beta1.CloneSetConditionType, f failure, now time.Time,
 ) []appsv1beta1.CloneSetCondition {
-	i := slices.IndexFunc(was, func(c appsv1beta1.CloneSetCondition) bool { return c.Type == t })
 	if f.reason == "" {
-		if i < 0 {
-			return was
-		}
-		return slices.Delete(slices.Clone(was), i, i+1)
+		return without(was, t)
 	}
+	i := slices.IndexFunc(was, func(c appsv1beta1.CloneSetCondition) bool { return c.Type == t })
 	f.message = condition.Cut(f.message)
 	at := metav1.NewTime(now.Truncate(time.Second))
 	c := appsv1beta1.CloneSetCondition{
@@ -123,14 +139,39 @@ func setCondition(
 		c.LastTransitionTime = out[i].LastTransitionTime
 		if out[i].Reason == c.Reason {
 			c.LastUpdateTime = out[i].LastUpdateTime
+			if f.same != "" && strings.HasPrefix(out[i].Message, f.same) {
+				c.Message = out[i].Message
+			}
 		}
 	}
 	out[i] = c
 	return out
 }
 
+// without returns conditions without that type.
+func without(was []appsv1beta1.CloneSetCondition, t appsv1beta1.CloneSetConditionType) []appsv1beta1.CloneSetCondition {
+	if find(was, t) == nil {
+		return was
+	}
+	return slices.DeleteFunc(slices.Clone(was), func(c appsv1beta1.CloneSetCondition) bool { return c.Type == t })
+}
+
+// withProgress sets the condition Progressing, or takes it off where p is nil.
+func withProgress(was []appsv1beta1.CloneSetCondition, p *appsv1beta1.CloneSetCondition) []appsv1beta1.CloneSetCondition {
+	i := slices.IndexFunc(was, func(c appsv1beta1.CloneSetCondition) bool { return c.Type == appsv1beta1.CloneSetProgressing })
+	switch {
+	case p == nil:
+		return without(was, appsv1beta1.CloneSetProgressing)
+	case i < 0:
+		return append(slices.Clone(was), *p)
+	}
+	out := slices.Clone(was)
+	out[i] = *p
+	return out
+}
+
 // tell returns the events of a pass: one for each class of writes, and one when updates turn out to be impossible.
-func tell(o observed, w work, d done, update failure) []event.Event {
+func tell(o observed, w work, d done, scale, update failure) []event.Event {
 	var out []event.Event
 	say := func(names []string, good func([]string) event.Event, err error, bad func(error) event.Event) {
 		if len(names) > 0 {
@@ -151,20 +192,32 @@ func tell(o observed, w work, d done, update failure) []event.Event {
 	say(d.edited.Done, inPlace, d.edited.Err, failedUpdateInPlaceEvent)
 	say(nil, nil, d.released.Err, failedUpdateInPlaceEvent)
 	say(d.created.Done, createdEvent, d.created.Err, failedCreateEvent)
-	for _, err := range []error{d.claims, d.rest} {
+	for _, err := range []error{d.parted.Err, d.recalled.Err, d.prepared.Err, d.claims, d.rest} {
 		if err != nil {
 			out = append(out, failedUpdateEvent(err.Error()))
 		}
 	}
-	// What only the spec can mend is told once, not with each pass.
-	if update.reason != "" && update.reason != reasonWriteFailed && !known(o.set.Status.Conditions, update) {
+	for _, h := range w.holds {
+		// Told when it begins and with each pod made, not with each pass.
+		if h.Reason == rollout.ReasonScaleLimit && (len(d.created.Done) > 0 || o.set.Generation != o.set.Status.ObservedGeneration) {
+			out = append(out, scaleUpLimitedEvent(h.Why))
+		}
+	}
+	// What lasts is told once, not with each pass.
+	if lasts(o.set, appsv1beta1.CloneSetFailedScale, scale) {
+		out = append(out, failedScaleEvent(scale.message))
+	}
+	if lasts(o.set, appsv1beta1.CloneSetFailedUpdate, update) {
 		out = append(out, failedUpdateEvent(update.message))
+	}
+	if f := o.strangers.failure(); lasts(o.set, appsv1beta1.CloneSetSelectorOverlap, f) {
+		out = append(out, overlapEvent(f.message))
 	}
 	return out
 }
 
-func known(conditions []appsv1beta1.CloneSetCondition, update failure) bool {
-	return slices.ContainsFunc(conditions, func(c appsv1beta1.CloneSetCondition) bool {
-		return c.Type == appsv1beta1.CloneSetFailedUpdate && c.Reason == update.reason
-	})
+// lasts tells that a failure is new and is not that of a write, of which there is an event with each try.
+func lasts(set *appsv1beta1.CloneSet, t appsv1beta1.CloneSetConditionType, f failure) bool {
+	c := find(set.Status.Conditions, t)
+	return f.reason != "" && f.reason != reasonWriteFailed && (c == nil || c.Reason != f.reason)
 }

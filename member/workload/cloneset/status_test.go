@@ -165,7 +165,7 @@ func TestStatusConditions(t *testing.T) {
 
 func TestStatusCutsLongMessages(t *testing.T) {
 	t.Parallel()
-	got := setCondition(nil, "FailedScale", failure{"R", strings.Repeat("x", 2*condition.MessageLimit)}, now)
+	got := setCondition(nil, "FailedScale", failure{reason: "R", message: strings.Repeat("x", 2*condition.MessageLimit)}, now)
 	require.Len(t, got[0].Message, condition.MessageLimit)
 }
 

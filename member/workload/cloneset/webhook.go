@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -20,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/apis/pods"
 	"github.com/flotilla-io/flotilla/pkg/inplace"
 	"github.com/flotilla-io/flotilla/pkg/podtemplate"
@@ -36,9 +38,6 @@ const (
 // idLength is the number of characters of an instance id.
 const idLength = 5
 
-// notServed is why a field that exists in the API is refused.
-const notServed = "not served yet: leave it out"
-
 // +kubebuilder:rbac:groups="",resources=podtemplates,verbs=create
 
 // Webhook sets defaults of CloneSets and says what neither schema nor CEL can: what depends on the cluster's idea of a
@@ -51,6 +50,8 @@ type Webhook struct {
 	Live client.Reader
 	// KeepTemplates leaves pod and claim templates without defaults (gate TemplateNoDefaults). They are validated still.
 	KeepTemplates bool
+	// Gates are those of the controller: what can be updated in place depends on them.
+	Gates Gates
 }
 
 var (
@@ -143,7 +144,7 @@ func (w *Webhook) ValidateUpdate(ctx context.Context, old, set *appsv1beta1.Clon
 	if apiequality.Semantic.DeepEqual(old.Spec, set.Spec) {
 		return nil, nil
 	}
-	faults := append(validateSpec(set), validateInPlaceOnly(old, set)...)
+	faults := append(validateSpec(set), validateInPlaceOnly(old, set, w.Gates.edits())...)
 	if templateChanged(old, set) {
 		more, err := w.validateTemplate(ctx, set)
 		if err != nil {
@@ -179,15 +180,13 @@ func validateSpec(set *appsv1beta1.CloneSet) field.ErrorList {
 	}
 	faults = append(faults, validateSelector(spec, path)...)
 	faults = append(faults, validatePodSpec(spec, path.Child("template", "spec"))...)
-	seen := map[string]bool{}
 	for i, name := range spec.ScaleStrategy.PodsToDelete {
-		if seen[name] {
-			faults = append(faults, field.Duplicate(path.Child("scaleStrategy", "podsToDelete").Index(i), name))
+		if slices.Contains(spec.ScaleStrategy.PodsToDelete[:i], name) {
+			faults = append(faults, field.Invalid(path.Child("scaleStrategy", "podsToDelete").Index(i), name,
+				"stands here before: name it once"))
 		}
-		seen[name] = true
 	}
-	faults = append(faults, validateNumbers(spec, path.Child("updateStrategy", "rollingUpdate"))...)
-	return append(faults, validateServed(spec, path)...)
+	return append(faults, validateStrategy(spec, path)...)
 }
 
 // ValidateSpec returns what is wrong with a spec that stands at path in another object, which has a selector and replicas
@@ -197,8 +196,57 @@ func ValidateSpec(s *appsv1beta1.CloneSetSpec, path *field.Path) field.ErrorList
 	spec := s.DeepCopy()
 	setDefaults(spec)
 	faults := validatePodSpec(spec, path.Child("template", "spec"))
-	faults = append(faults, validateNumbers(spec, path.Child("updateStrategy", "rollingUpdate"))...)
+	return append(faults, validateStrategy(spec, path)...)
+}
+
+// validateStrategy judges how pods are scaled and updated.
+func validateStrategy(spec *appsv1beta1.CloneSetSpec, path *field.Path) field.ErrorList {
+	faults := validateDeadline(spec, path.Child("progressDeadlineSeconds"))
+	if v := spec.ScaleStrategy.MaxUnavailable; v != nil {
+		if _, err := rollout.Resolve(v, replicas(spec), rollout.Up); err != nil {
+			faults = append(faults, notAmount(path.Child("scaleStrategy", "maxUnavailable"), v))
+		}
+	}
+	at := path.Child("updateStrategy", "rollingUpdate")
+	faults = append(faults, validateNumbers(spec, at)...)
+	faults = append(faults, validateOrder(spec, at)...)
 	return append(faults, validateServed(spec, path)...)
+}
+
+// validateDeadline refuses a deadline that a rollout whose pods start at once could miss.
+func validateDeadline(spec *appsv1beta1.CloneSetSpec, at *field.Path) field.ErrorList {
+	d := spec.ProgressDeadlineSeconds
+	if d == nil || *d == math.MaxInt32 || *d > spec.MinReadySeconds {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(at, *d, fmt.Sprintf(
+		"must be above minReadySeconds (%d), or no pod could be available in time: raise it, or leave it out for no deadline",
+		spec.MinReadySeconds))}
+}
+
+// validateOrder judges priorityStrategy and scatterStrategy, as far as the schema can't.
+func validateOrder(spec *appsv1beta1.CloneSetSpec, path *field.Path) field.ErrorList {
+	r := spec.UpdateStrategy.RollingUpdate
+	if r == nil {
+		return nil
+	}
+	var faults field.ErrorList
+	if p := r.PriorityStrategy; p != nil {
+		for i := range p.WeightPriority {
+			at, s := path.Child("priorityStrategy", "weightPriority").Index(i).Child("matchSelector"), &p.WeightPriority[i].MatchSelector
+			if len(s.MatchLabels)+len(s.MatchExpressions) == 0 {
+				faults = append(faults, field.Invalid(at, "{}", "an empty selector gives every pod the same weight: name labels of the pods that it is for"))
+			} else if _, err := metav1.LabelSelectorAsSelector(s); err != nil {
+				faults = append(faults, field.Invalid(at, metav1.FormatLabelSelector(s), err.Error()))
+			}
+		}
+	}
+	for i, t := range r.ScatterStrategy {
+		if slices.Contains(r.ScatterStrategy[:i], t) {
+			faults = append(faults, field.Invalid(path.Child("scatterStrategy").Index(i), t.Key+"="+t.Value, "stands here before: name it once"))
+		}
+	}
+	return faults
 }
 
 func validateSelector(spec *appsv1beta1.CloneSetSpec, path *field.Path) field.ErrorList {
@@ -212,7 +260,7 @@ func validateSelector(spec *appsv1beta1.CloneSetSpec, path *field.Path) field.Er
 	}
 	if !selector.Matches(labels.Set(spec.Template.Labels)) {
 		return field.ErrorList{field.Invalid(path.Child("template", "metadata", "labels"), spec.Template.Labels,
-			fmt.Sprintf("the selector %q does not match these labels", selector))}
+			fmt.Sprintf("the selector %q does not match these labels: add what it asks for", selector))}
 	}
 	return nil
 }
@@ -230,6 +278,10 @@ func validatePodSpec(spec *appsv1beta1.CloneSetSpec, path *field.Path) field.Err
 	return faults
 }
 
+func notAmount(at *field.Path, v *intstr.IntOrString) *field.Error {
+	return field.Invalid(at, v.String(), `must be a number of pods, 0 or more, or a percentage such as "20%"`)
+}
+
 // validateNumbers judges partition, maxUnavailable and maxSurge, alone and together.
 func validateNumbers(spec *appsv1beta1.CloneSetSpec, path *field.Path) field.ErrorList {
 	r := spec.UpdateStrategy.RollingUpdate
@@ -241,8 +293,7 @@ func validateNumbers(spec *appsv1beta1.CloneSetSpec, path *field.Path) field.Err
 	resolve := func(name string, v *intstr.IntOrString, most int) int {
 		n, err := rollout.Resolve(v, want, rollout.Up)
 		if err != nil {
-			faults = append(faults, field.Invalid(path.Child(name), v.String(),
-				`must be a number of pods, 0 or more, or a percentage such as "20%"`))
+			faults = append(faults, notAmount(path.Child(name), v))
 		} else if percent, _ := rollout.Resolve(v, 100, rollout.Up); v != nil && v.Type == intstr.String && percent > most {
 			faults = append(faults, field.Invalid(path.Child(name), v.String(), fmt.Sprintf("must not be above %d%%", most)))
 		}
@@ -268,41 +319,31 @@ func validateNumbers(spec *appsv1beta1.CloneSetSpec, path *field.Path) field.Err
 
 // validateServed refuses fields of the API that nothing acts on yet: better than to ignore them.
 func validateServed(spec *appsv1beta1.CloneSetSpec, path *field.Path) field.ErrorList {
+	r := spec.UpdateStrategy.RollingUpdate
+	if r == nil || r.InPlaceUpdateStrategy == nil {
+		return nil
+	}
 	var faults field.ErrorList
-	refuse := func(set bool, at *field.Path) {
+	at, s := path.Child("updateStrategy", "rollingUpdate", "inPlaceUpdateStrategy"), r.InPlaceUpdateStrategy
+	refuse := func(set bool, name, annotation string) {
 		if set {
-			faults = append(faults, field.Forbidden(at, notServed))
+			faults = append(faults, field.Forbidden(at.Child(name), fmt.Sprintf(
+				"not served yet, no image is pulled before an update: leave it out, in v1alpha1 annotation %s too", annotation)))
 		}
 	}
-	l := spec.Lifecycle
-	refuse(l != nil && (l.PreDelete != nil || l.InPlaceUpdate != nil || l.PreNormal != nil), path.Child("lifecycle"))
-	refuse(spec.ProgressDeadlineSeconds != nil, path.Child("progressDeadlineSeconds"))
-	refuse(spec.ScaleStrategy.MaxUnavailable != nil, path.Child("scaleStrategy", "maxUnavailable"))
-	refuse(spec.ScaleStrategy.ExcludePreparingDelete, path.Child("scaleStrategy", "excludePreparingDelete"))
-	r := spec.UpdateStrategy.RollingUpdate
-	if r == nil {
-		return faults
-	}
-	at := path.Child("updateStrategy", "rollingUpdate")
-	refuse(r.PriorityStrategy != nil, at.Child("priorityStrategy"))
-	refuse(len(r.ScatterStrategy) > 0, at.Child("scatterStrategy"))
-	if s := r.InPlaceUpdateStrategy; s != nil {
-		at = at.Child("inPlaceUpdateStrategy")
-		refuse(s.GracePeriodSeconds != 0, at.Child("gracePeriodSeconds"))
-		refuse(s.ImagePreDownloadParallelism != nil, at.Child("imagePreDownloadParallelism"))
-		refuse(s.ImagePreDownloadTimeoutSeconds != nil, at.Child("imagePreDownloadTimeoutSeconds"))
-		refuse(s.ImagePreDownloadMinUpdatedReadyPods != nil, at.Child("imagePreDownloadMinUpdatedReadyPods"))
-	}
+	refuse(s.ImagePreDownloadParallelism != nil, "imagePreDownloadParallelism", keys.ImagePreDownloadParallelism)
+	refuse(s.ImagePreDownloadTimeoutSeconds != nil, "imagePreDownloadTimeoutSeconds", keys.ImagePreDownloadTimeoutSeconds)
+	refuse(s.ImagePreDownloadMinUpdatedReadyPods != nil, "imagePreDownloadMinUpdatedReadyPods", keys.ImagePreDownloadMinUpdatedReadyPods)
 	return faults
 }
 
 // validateInPlaceOnly refuses a template that InPlaceOnly could never bring to the pods.
-func validateInPlaceOnly(old, set *appsv1beta1.CloneSet) field.ErrorList {
+func validateInPlaceOnly(old, set *appsv1beta1.CloneSet, may inplace.Options) field.ErrorList {
 	r := set.Spec.UpdateStrategy.RollingUpdate
 	if set.Spec.UpdateStrategy.Type == appsv1beta1.CloneSetOnDelete || r == nil || r.PodUpdatePolicy != appsv1beta1.PodInPlaceOnly {
 		return nil
 	}
-	if _, why, ok := inplace.Diff(&old.Spec.Template, &set.Spec.Template); !ok {
+	if _, why, ok := inplace.Diff(&old.Spec.Template, &set.Spec.Template, may); !ok {
 		return field.ErrorList{field.Forbidden(field.NewPath("spec", "template"), fmt.Sprintf(
 			"podUpdatePolicy InPlaceOnly can't make this change (%s): use InPlaceIfPossible or ReCreate for it", why))}
 	}
@@ -329,13 +370,13 @@ func (w *Webhook) validatePodsToDelete(ctx context.Context, old, set *appsv1beta
 		err := w.Live.Get(ctx, types.NamespacedName{Namespace: namespace(ctx, set), Name: name}, &pod)
 		switch {
 		case apierrors.IsNotFound(err):
-			faults = append(faults, field.NotFound(path.Index(i), name))
+			faults = append(faults, field.Invalid(path.Index(i), name, "there is no such pod: leave it out"))
 		case err != nil:
 			return nil, fmt.Errorf("get pod %s: %w", name, err)
 		case pod.DeletionTimestamp != nil:
-			faults = append(faults, field.Invalid(path.Index(i), name, "is being deleted already"))
+			faults = append(faults, field.Invalid(path.Index(i), name, "is being deleted already: leave it out"))
 		case !metav1.IsControlledBy(&pod, set):
-			faults = append(faults, field.Invalid(path.Index(i), name, "is no pod of this CloneSet"))
+			faults = append(faults, field.Invalid(path.Index(i), name, "is no pod of this CloneSet: leave it out"))
 		}
 	}
 	return faults, nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"math"
 	"strings"
 	"testing"
 
@@ -12,6 +13,7 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -173,6 +175,14 @@ func TestValidate(t *testing.T) {
 	inPlace := func(s pods.InPlaceUpdateStrategy) *testkit.CloneSetBuilder {
 		return rolling(func(r *Rolling) { r.InPlaceUpdateStrategy = &s })
 	}
+	weighing := func(s metav1.LabelSelector) *testkit.CloneSetBuilder {
+		return rolling(func(r *Rolling) {
+			r.PriorityStrategy = &pods.UpdatePriorityStrategy{WeightPriority: []pods.UpdatePriorityWeightTerm{{Weight: 1, MatchSelector: s}}}
+		})
+	}
+	deadlined := func(deadline, minReady int32) *testkit.CloneSetBuilder {
+		return web(4).Spec(func(s *Spec) { s.ProgressDeadlineSeconds, s.MinReadySeconds = &deadline, minReady })
+	}
 	const at = "spec.updateStrategy.rollingUpdate."
 	tests := []struct {
 		name string
@@ -180,9 +190,36 @@ func TestValidate(t *testing.T) {
 		want string // empty: accepted
 	}{
 		{"a plain set is fine", web(4), ""},
-		{"a budget of 0 with surge is fine", web(4).Rolling("0", "0", "1"), ""},
+		{"B 1: a budget of 0 with surge is fine", web(4).Rolling("0", "0", "1"), ""},
 		{"a budget that rounds up to 1 is fine", web(4).Rolling("0", "1%", "0"), ""},
 		{"no budget at all is fine for no replicas", web(0).Rolling("0", "0", "0"), ""},
+		{"priorities by weight are fine", weighing(metav1.LabelSelector{MatchLabels: map[string]string{"tier": "test"}}), ""},
+		{
+			"a weight for all pods is refused", weighing(metav1.LabelSelector{}),
+			at + `priorityStrategy.weightPriority[0].matchSelector: Invalid value: "{}": an empty selector gives every pod the same weight`,
+		},
+		{
+			"a weight by a bad selector is refused", weighing(metav1.LabelSelector{MatchLabels: map[string]string{"a b": "c"}}),
+			at + "priorityStrategy.weightPriority[0].matchSelector: Invalid value",
+		},
+		{
+			"scattering over several pairs is fine",
+			rolling(func(r *Rolling) {
+				r.ScatterStrategy = []pods.UpdateScatterTerm{{Key: "a", Value: "b"}, {Key: "a", Value: "c"}}
+			}), "",
+		},
+		{
+			"scattering over a pair twice is refused",
+			rolling(func(r *Rolling) {
+				r.ScatterStrategy = []pods.UpdateScatterTerm{{Key: "a", Value: "b"}, {Key: "a", Value: "b"}}
+			}),
+			at + `scatterStrategy[1]: Invalid value: "a=b": stands here before`,
+		},
+		{"a deadline above minReadySeconds is fine", deadlined(60, 59), ""},
+		{"the largest deadline is fine with the largest minReadySeconds", deadlined(math.MaxInt32, math.MaxInt32), ""},
+		{"B 1: a deadline of minReadySeconds is refused in both versions", deadlined(60, 60), "spec.progressDeadlineSeconds: Invalid value: 60: must be above minReadySeconds (60)"},
+		{"B 1: a deadline of 0 is refused", deadlined(0, 0), "spec.progressDeadlineSeconds: Invalid value: 0"},
+		{"B 1: a negative deadline is refused", deadlined(-1, 0), "spec.progressDeadlineSeconds: Invalid value: -1"},
 		{"a surge of more than all pods is fine", web(4).Rolling("0", "0", "150%"), ""},
 		{"OnDelete without a rolling update is fine", web(4).OnDelete(), ""},
 		{"an empty lifecycle is fine", web(4).Spec(func(s *Spec) { s.Lifecycle = &pods.Lifecycle{} }), ""},
@@ -213,7 +250,7 @@ func TestValidate(t *testing.T) {
 			"spec.template.spec.activeDeadlineSeconds: Forbidden",
 		},
 		{"a template that the apiserver refuses is refused", web(4).Image("bad"), "spec.template.spec.containers[0].image: Invalid value"},
-		{"a name twice in podsToDelete is refused", web(4).PodsToDelete("a", "b", "a"), `spec.scaleStrategy.podsToDelete[2]: Duplicate value: "a"`},
+		{"a name twice in podsToDelete is refused", web(4).PodsToDelete("a", "b", "a"), `spec.scaleStrategy.podsToDelete[2]: Invalid value: "a": stands here before`},
 
 		{"a partition that is no percentage is refused", rolling(func(r *Rolling) { r.Partition = new(intstr.FromString("5")) }), at + `partition: Invalid value: "5"`},
 		{"a negative partition is refused", web(4).Rolling("-1", "1", "0"), at + `partition: Invalid value: "-1"`},
@@ -225,30 +262,19 @@ func TestValidate(t *testing.T) {
 		{"a surge with InPlaceOnly is refused", web(4).Rolling("0", "1", "1").Policy(appsv1beta1.PodInPlaceOnly), at + `maxSurge: Invalid value: "1": must be 0 with podUpdatePolicy InPlaceOnly`},
 
 		{
-			"lifecycle hooks are refused", web(4).Spec(func(s *Spec) { s.Lifecycle = &pods.Lifecycle{PreDelete: &pods.LifecycleHook{}} }),
-			"spec.lifecycle: Forbidden: not served yet",
+			"lifecycle hooks are fine",
+			web(4).Spec(func(s *Spec) {
+				s.Lifecycle = &pods.Lifecycle{PreDelete: &pods.LifecycleHook{FinalizersHandler: []string{"example.com/drain"}}}
+			}), "",
 		},
+		{"a bound on creations is fine", web(4).Spec(func(s *Spec) { s.ScaleStrategy.MaxUnavailable = new(intstr.FromString("30%")) }), ""},
 		{
-			"a progress deadline is refused", web(4).Spec(func(s *Spec) { s.ProgressDeadlineSeconds = ptr.To[int32](600) }),
-			"spec.progressDeadlineSeconds: Forbidden: not served yet",
+			"a bound on creations that is no percentage is refused",
+			web(4).Spec(func(s *Spec) { s.ScaleStrategy.MaxUnavailable = new(intstr.FromString("5")) }),
+			`spec.scaleStrategy.maxUnavailable: Invalid value: "5": must be a number of pods`,
 		},
-		{
-			"a bound on creations is refused", web(4).Spec(func(s *Spec) { s.ScaleStrategy.MaxUnavailable = new(intstr.FromInt32(1)) }),
-			"spec.scaleStrategy.maxUnavailable: Forbidden: not served yet",
-		},
-		{
-			"excludePreparingDelete is refused", web(4).Spec(func(s *Spec) { s.ScaleStrategy.ExcludePreparingDelete = true }),
-			"spec.scaleStrategy.excludePreparingDelete: Forbidden: not served yet",
-		},
-		{"priorities are refused", rolling(func(r *Rolling) { r.PriorityStrategy = &pods.UpdatePriorityStrategy{} }), at + "priorityStrategy: Forbidden: not served yet"},
-		{
-			"scattering is refused", rolling(func(r *Rolling) { r.ScatterStrategy = []pods.UpdateScatterTerm{{Key: "a", Value: "b"}} }),
-			at + "scatterStrategy: Forbidden: not served yet",
-		},
-		{
-			"a grace period is refused", inPlace(pods.InPlaceUpdateStrategy{GracePeriodSeconds: 5}),
-			at + "inPlaceUpdateStrategy.gracePeriodSeconds: Forbidden: not served yet",
-		},
+		{"excludePreparingDelete is fine", web(4).Spec(func(s *Spec) { s.ScaleStrategy.ExcludePreparingDelete = true }), ""},
+		{"a grace period is fine", inPlace(pods.InPlaceUpdateStrategy{GracePeriodSeconds: 5}), ""},
 		{
 			"pre-download parallelism is refused", inPlace(pods.InPlaceUpdateStrategy{ImagePreDownloadParallelism: new(intstr.FromInt32(1))}),
 			at + "inPlaceUpdateStrategy.imagePreDownloadParallelism: Forbidden: not served yet",
@@ -297,13 +323,13 @@ func TestValidateUpdate(t *testing.T) {
 	}{
 		{"with InPlaceOnly, a new image is fine", only(), only().Image("app:2"), ""},
 		{
-			"with InPlaceOnly, another change is refused", only(), command(only()),
+			"B 1: with InPlaceOnly, another change is refused", only(), command(only()),
 			"spec.template: Forbidden: podUpdatePolicy InPlaceOnly can't make this change (container app: command changed)",
 		},
 		{"with InPlaceIfPossible, another change is fine", web(2).Policy(appsv1beta1.PodInPlaceIfPossible), command(web(2).Policy(appsv1beta1.PodInPlaceIfPossible)), ""},
 		{"an object from before a rule may change its labels", web(2).Rolling("0", "0", "0"), web(2).Rolling("0", "0", "0"), ""},
 		{"a name of a pod of the set is fine", web(2), web(2).PodsToDelete("web-ours"), ""},
-		{"a name of no pod is refused", web(2), web(2).PodsToDelete("web-x"), `spec.scaleStrategy.podsToDelete[0]: Not found: "web-x"`},
+		{"B 1: a name of no pod is refused", web(2), web(2).PodsToDelete("web-x"), `spec.scaleStrategy.podsToDelete[0]: Invalid value: "web-x": there is no such pod`},
 		{"a name of a terminating pod is refused", web(2), web(2).PodsToDelete("web-going"), `podsToDelete[0]: Invalid value: "web-going": is being deleted already`},
 		{"a name of somebody else's pod is refused", web(2), web(2).PodsToDelete("web-theirs"), `podsToDelete[0]: Invalid value: "web-theirs": is no pod of this CloneSet`},
 		{"a name that was there before is not looked at again", web(2).PodsToDelete("web-x"), web(3).PodsToDelete("web-x"), ""},

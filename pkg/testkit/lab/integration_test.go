@@ -15,6 +15,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -161,6 +162,29 @@ func TestPodsLiveAsAKubeletWouldHaveIt(t *testing.T) {
 			require.NoError(t, err)
 			b.await(t, "gate", "as its gate", func(p *corev1.Pod) bool { return condition(p, corev1.PodReady) == status })
 		}
+	})
+
+	t.Run("resources and native sidecars follow the spec", func(t *testing.T) {
+		t.Parallel()
+		always := corev1.ContainerRestartPolicyAlways
+		b.pod(t, "size", "app:1", func(p *corev1.Pod) {
+			p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m")}
+			p.Spec.InitContainers = []corev1.Container{{Name: "proxy", Image: "proxy:1", RestartPolicy: &always}}
+		})
+		before := b.await(t, "size", "Ready", ready)
+		patch := []byte(`[{"op": "replace", "path": "/spec/containers/0/resources/requests/cpu", "value": "200m"}]`)
+		_, err := b.kube.CoreV1().Pods("default").Patch(t.Context(), "size", types.JSONPatchType, patch, metav1.PatchOptions{}, "resize")
+		require.NoError(t, err)
+		patch = []byte(`[{"op": "replace", "path": "/spec/initContainers/0/image", "value": "proxy:2"}]`)
+		_, err = b.kube.CoreV1().Pods("default").Patch(t.Context(), "size", types.JSONPatchType, patch, metav1.PatchOptions{})
+		require.NoError(t, err)
+		after := b.await(t, "size", "resized, with another sidecar", func(p *corev1.Pod) bool {
+			r, proxy := p.Status.ContainerStatuses[0].Resources, p.Status.InitContainerStatuses[0]
+			return r != nil && r.Requests.Cpu().String() == "200m" && proxy.Image == "proxy:2"
+		})
+		require.Zero(t, after.Status.ContainerStatuses[0].RestartCount)
+		require.Equal(t, int32(1), after.Status.InitContainerStatuses[0].RestartCount)
+		require.NotEqual(t, before.Status.InitContainerStatuses[0].ImageID, after.Status.InitContainerStatuses[0].ImageID)
 	})
 
 	t.Run("the pods of a Job complete", func(t *testing.T) {

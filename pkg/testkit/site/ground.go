@@ -56,7 +56,7 @@ func (g *Ground[T]) Await(t *testing.T, come func(T) bool) T {
 		o = g.Object(t)
 		return come(o)
 	}, Long, Poll) {
-		require.FailNow(t, "the object did not come to it", "%+v\npods: %v", o, g.describe(t))
+		require.FailNow(t, "the object did not come to it", "%+v\npods: %v", o, g.Describe(t))
 	}
 	return o
 }
@@ -84,7 +84,8 @@ func (g *Ground[T]) Pods(t *testing.T) map[string]*corev1.Pod {
 	return out
 }
 
-func (g *Ground[T]) describe(t *testing.T) []string {
+// Describe tells of each pod what a failed test wants to know.
+func (g *Ground[T]) Describe(t *testing.T) []string {
 	t.Helper()
 	pods := g.Pods(t)
 	out := make([]string, 0, len(pods))

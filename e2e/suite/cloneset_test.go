@@ -1,0 +1,209 @@
+//go:build e2e
+
+package suite
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/testkit"
+)
+
+// applyNaming applies an example of a CloneSet to east, with names in podsToDelete.
+func (s *scene) applyNaming(example string, names ...string) {
+	s.Helper()
+	_, err := env.East.ApplyFile(s.ctx, env.Example(example), func(o *unstructured.Unstructured) {
+		o.SetNamespace(s.namespace)
+		require.NoError(s, unstructured.SetNestedStringSlice(o.Object, names, "spec", "scaleStrategy", "podsToDelete"))
+	})
+	require.NoError(s, err)
+}
+
+// known are pods by name.
+func (s *scene) known(app string) map[string]corev1.Pod {
+	s.Helper()
+	out := map[string]corev1.Pod{}
+	for _, p := range s.pods(env.East, app) {
+		out[p.Name] = p
+	}
+	return out
+}
+
+// stayed holds that pods are the same as before, but for those that were to go.
+func (s *scene) stayed(before, after map[string]corev1.Pod, gone ...string) {
+	s.Helper()
+	for name, p := range before {
+		if slices.Contains(gone, name) {
+			require.NotContains(s, after, name)
+			continue
+		}
+		require.Equal(s, p.UID, after[name].UID, name)
+	}
+}
+
+// anyTwo are two names.
+func anyTwo(of map[string]corev1.Pod) []string {
+	var names []string
+	for name := range of {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names[:2]
+}
+
+// TestCloneSetDemo goes through the examples cloneset-demo-*.yaml, as a reader of the docs does.
+func TestCloneSetDemo(t *testing.T) {
+	s := newScene(t)
+	s.apply(env.East, "cloneset-demo-1-create.yaml")
+	s.cloneSet("demo", 5)
+	pods := s.known("demo")
+	require.Len(t, pods, 5)
+
+	s.apply(env.East, "cloneset-demo-2-scale.yaml")
+	s.cloneSet("demo", 9)
+	scaled := s.known("demo")
+	s.stayed(pods, scaled)
+	var made []time.Time
+	for name, p := range scaled {
+		if _, was := pods[name]; !was {
+			made = append(made, p.CreationTimestamp.Time)
+		}
+	}
+	slices.SortFunc(made, time.Time.Compare)
+	require.GreaterOrEqual(t, made[2].Sub(made[0]), 5*time.Second, "the third pod waits until one of two counts as available")
+
+	picked := anyTwo(scaled)
+	s.applyNaming("cloneset-demo-3-replace-pods.yaml", picked...)
+	s.truncated("demo", 9)
+	replaced := s.known("demo")
+	s.stayed(scaled, replaced, picked...)
+
+	picked = anyTwo(replaced)
+	s.applyNaming("cloneset-demo-4-remove-pods.yaml", picked...)
+	s.truncated("demo", 7)
+	fewer := s.known("demo")
+	s.stayed(replaced, fewer, picked...)
+	require.Len(t, fewer, 7)
+
+	s.apply(env.East, "cloneset-demo-5-image.yaml")
+	set := s.cloneSet("demo", 7)
+	s.stayed(fewer, s.known("demo"))
+	for name, p := range s.known("demo") {
+		require.Equal(t, "nginx:mainline-alpine", p.Spec.Containers[0].Image, name)
+		require.EqualValues(t, 1, restarts(p), name)
+	}
+
+	former := set.Status.UpdateRevision
+	s.apply(env.East, "cloneset-demo-6-canary.yaml")
+	s.until(func(ctx context.Context) string {
+		if err := env.East.Client.Get(ctx, s.key("demo"), set); err != nil {
+			return err.Error()
+		}
+		st := set.Status
+		if st.ObservedGeneration != set.Generation || st.UpdatedAvailableReplicas != 2 || st.AvailableReplicas != 7 {
+			return fmt.Sprintf("generation %d; status %+v", set.Generation, st)
+		}
+		return ""
+	})
+	s.quiet()
+	require.EqualValues(t, 2, set.Status.ExpectedUpdatedReplicas)
+	require.Equal(t, former, set.Status.CurrentRevision)
+	images := map[string]int{}
+	for _, p := range s.known("demo") {
+		images[p.Spec.Containers[0].Image]++
+	}
+	require.Equal(t, map[string]int{"nginx:mainline-alpine": 5, "nginx:1-alpine": 2}, images)
+	s.stayed(fewer, s.known("demo"))
+	require.NoError(t, env.East.Client.Delete(t.Context(), set))
+}
+
+// truncated waits until a CloneSet of east is complete and has forgotten the pods that were named.
+func (s *scene) truncated(name string, replicas int32) {
+	s.Helper()
+	s.until(func(ctx context.Context) string {
+		set := &appsv1beta1.CloneSet{}
+		if err := env.East.Client.Get(ctx, s.key(name), set); err != nil {
+			return err.Error()
+		}
+		if left := set.Spec.ScaleStrategy.PodsToDelete; len(left) > 0 {
+			return fmt.Sprintf("%v are still named", left)
+		}
+		return ""
+	})
+	s.cloneSet(name, replicas)
+}
+
+func TestB29EnvFromAnAnnotationReachesPodsWithoutANodeDaemon(t *testing.T) {
+	s := newScene(t)
+	s.apply(env.East, "cloneset-demo-env.yaml")
+	s.cloneSet("demo-env", 3)
+	before := s.known("demo-env")
+	_, err := env.East.ApplyFile(t.Context(), env.Example("cloneset-demo-env.yaml"), func(o *unstructured.Unstructured) {
+		o.SetNamespace(s.namespace)
+		require.NoError(t, unstructured.SetNestedField(o.Object, "blue", "spec", "template", "metadata", "annotations", "app-config"))
+	})
+	require.NoError(t, err)
+	set := s.cloneSet("demo-env", 3)
+	for name, p := range s.known("demo-env") {
+		require.NotContains(t, before, name, "nothing would restart a container in place")
+		require.Equal(t, "blue", p.Annotations["app-config"])
+	}
+	require.NoError(t, env.East.Client.Delete(t.Context(), set))
+}
+
+func TestCloneSetGoesByItsOrderAndSaysThatItIsComplete(t *testing.T) {
+	s := newScene(t)
+	s.apply(env.East, "cloneset-order.yaml")
+	set := s.cloneSet("ordered", 8)
+	first := anyTwo(s.known("ordered"))
+	for _, name := range first {
+		p := &corev1.Pod{}
+		require.NoError(t, env.East.Client.Get(t.Context(), s.key(name), p))
+		patch := client.MergeFrom(p.DeepCopy())
+		p.Labels["tier"] = "test"
+		require.NoError(t, env.East.Client.Patch(t.Context(), p, patch))
+	}
+	_, err := env.East.ApplyFile(t.Context(), env.Example("cloneset-order.yaml"), func(o *unstructured.Unstructured) {
+		o.SetNamespace(s.namespace)
+		require.NoError(t, unstructured.SetNestedField(o.Object, int64(6), "spec", "updateStrategy", "rollingUpdate", "partition"))
+		containers, _, err := unstructured.NestedSlice(o.Object, "spec", "template", "spec", "containers")
+		require.NoError(t, err)
+		containers[0].(map[string]any)["image"] = "registry.example/shop:2.0"
+		require.NoError(t, unstructured.SetNestedSlice(o.Object, containers, "spec", "template", "spec", "containers"))
+	})
+	require.NoError(t, err)
+	s.progressing("ordered", "ProgressPartitionAvailable")
+	for name, p := range s.known("ordered") {
+		require.Equal(t, slices.Contains(first, name), p.Spec.Containers[0].Image == "registry.example/shop:2.0", name)
+	}
+	testkit.Change(t, env.East.Client, set, func(set *appsv1beta1.CloneSet) { set.Spec.UpdateStrategy.RollingUpdate.Partition = nil })
+	s.cloneSet("ordered", 8)
+	s.progressing("ordered", "CloneSetAvailable")
+	require.NoError(t, env.East.Client.Delete(t.Context(), set))
+}
+
+// progressing waits until the condition Progressing of a CloneSet of east is True for a reason.
+func (s *scene) progressing(name, reason string) {
+	s.Helper()
+	s.until(func(ctx context.Context) string {
+		set := &appsv1beta1.CloneSet{}
+		if err := env.East.Client.Get(ctx, s.key(name), set); err != nil {
+			return err.Error()
+		}
+		for _, c := range set.Status.Conditions {
+			if c.Type == appsv1beta1.CloneSetProgressing && c.Status == corev1.ConditionTrue && c.Reason == reason {
+				return ""
+			}
+		}
+		return fmt.Sprintf("conditions %+v", set.Status.Conditions)
+	})
+}

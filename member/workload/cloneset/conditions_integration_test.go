@@ -1,0 +1,171 @@
+//go:build integration
+
+package cloneset
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/apis/pods"
+	"github.com/flotilla-io/flotilla/pkg/revision"
+	"github.com/flotilla-io/flotilla/pkg/testkit"
+	"github.com/flotilla-io/flotilla/pkg/testkit/site"
+)
+
+func TestConditionsInCluster(t *testing.T) {
+	t.Parallel()
+	s := begin(t)
+	manage(t, s, Options{Gates: Gates{ShortHash: true}})
+	for name, test := range map[string]func(*testing.T, *ground){
+		"examples are answered as they say":                            testExamples,
+		"#463: a hung update in place is told, late, and over":         testHung,
+		"priorities and the partition decide who is updated":           testPriority,
+		"pods of others are told and left alone":                       testOverlap,
+		"with CloneSetShortHash pods are labelled with the hash alone": testShortHash,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, newGround(t, s))
+		})
+	}
+}
+
+// testExamples dry-runs what is written in v1beta1; the other version needs a conversion, which package suite has.
+func testExamples(t *testing.T, g *ground) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(examples, "invalid", "cloneset-*.yaml"))
+	require.NoError(t, err)
+	valid, err := filepath.Glob(filepath.Join(examples, "cloneset*.yaml"))
+	require.NoError(t, err)
+	tried := 0
+	for _, file := range slices.Concat(files, valid) {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		if strings.Contains(string(text), "\napiVersion: apps.kruise.io/v1alpha1\n") {
+			continue
+		}
+		o := &unstructured.Unstructured{}
+		require.NoError(t, yaml.Unmarshal(text, &o.Object))
+		o.SetNamespace(g.Namespace)
+		err = g.Create(t.Context(), o, client.DryRunAll)
+		first, _, _ := strings.Cut(string(text), "\n")
+		if want, invalid := strings.CutPrefix(first, "# refused: "); invalid {
+			require.ErrorContains(t, err, want, file)
+		} else {
+			require.NoError(t, err, file)
+		}
+		tried++
+	}
+	require.Greater(t, tried, 30)
+}
+
+// has tells whether a set has a condition with that status and reason.
+func has(s *appsv1beta1.CloneSet, kind appsv1beta1.CloneSetConditionType, status corev1.ConditionStatus, reason string) bool {
+	c := find(s.Status.Conditions, kind)
+	return c != nil && c.Status == status && c.Reason == reason
+}
+
+func testHung(t *testing.T, g *ground) {
+	t.Helper()
+	g.make(t, web(3).Policy(appsv1beta1.PodInPlaceIfPossible).Rolling("0", "1", "0").
+		Spec(func(s *appsv1beta1.CloneSetSpec) { s.ProgressDeadlineSeconds = ptr.To[int32](4) }))
+	g.Await(t, func(s *appsv1beta1.CloneSet) bool {
+		return has(s, appsv1beta1.CloneSetProgressing, corev1.ConditionTrue, appsv1beta1.CloneSetReasonAvailable)
+	})
+	g.change(t, func(s *appsv1beta1.CloneSetSpec) { s.Template.Spec.Containers[0].Image = "app:bad" })
+	set := g.Await(t, func(s *appsv1beta1.CloneSet) bool {
+		return has(s, appsv1beta1.CloneSetFailedUpdate, corev1.ConditionTrue, reasonHung) &&
+			has(s, appsv1beta1.CloneSetProgressing, corev1.ConditionFalse, appsv1beta1.CloneSetReasonDeadlineExceeded)
+	})
+	require.Contains(t, find(set.Status.Conditions, appsv1beta1.CloneSetFailedUpdate).Message, "does not follow its update in place since 20")
+	began := clock.RealClock{}.Now()
+	g.change(t, func(s *appsv1beta1.CloneSetSpec) { s.Template.Spec.Containers[0].Image = "app:2" })
+	set = g.Await(t, rested)
+	require.Nil(t, find(set.Status.Conditions, appsv1beta1.CloneSetFailedUpdate))
+	set = g.Await(t, func(s *appsv1beta1.CloneSet) bool {
+		return has(s, appsv1beta1.CloneSetProgressing, corev1.ConditionTrue, appsv1beta1.CloneSetReasonAvailable)
+	})
+	require.False(t, find(set.Status.Conditions, appsv1beta1.CloneSetProgressing).LastTransitionTime.Time.Before(began.Add(-2*time.Second)))
+	var events eventsv1.EventList
+	require.Eventually(t, func() bool {
+		require.NoError(t, g.List(t.Context(), &events, client.InNamespace(g.Namespace)))
+		return slices.ContainsFunc(events.Items, func(e eventsv1.Event) bool { return e.Reason == ReasonFailedUpdate })
+	}, site.Long, site.Poll)
+	for _, e := range events.Items {
+		require.True(t, e.Reason != ReasonFailedUpdate || e.Series == nil, "%+v", e)
+	}
+}
+
+func testPriority(t *testing.T, g *ground) {
+	t.Helper()
+	g.make(t, web(4).Policy(appsv1beta1.PodInPlaceIfPossible).Rolling("3", "1", "0").Spec(func(s *appsv1beta1.CloneSetSpec) {
+		s.UpdateStrategy.RollingUpdate.PriorityStrategy = &pods.UpdatePriorityStrategy{
+			OrderPriority: []pods.UpdatePriorityOrderTerm{{OrderedKey: "example.com/turn"}},
+		}
+		s.ProgressDeadlineSeconds = ptr.To[int32](600)
+	}))
+	first, turn := "", 0
+	for name, p := range g.Pods(t) {
+		patch := client.MergeFrom(p.DeepCopy())
+		turn++
+		first = name
+		if p.Annotations == nil {
+			p.Annotations = map[string]string{}
+		}
+		p.Annotations["example.com/turn"] = "slot-" + string(rune('0'+turn))
+		require.NoError(t, g.Patch(t.Context(), p, patch))
+	}
+	g.change(t, func(s *appsv1beta1.CloneSetSpec) { s.Template.Spec.Containers[0].Image = "app:2" })
+	g.Await(t, func(s *appsv1beta1.CloneSet) bool {
+		return s.Status.UpdatedAvailableReplicas == 1 &&
+			has(s, appsv1beta1.CloneSetProgressing, corev1.ConditionTrue, appsv1beta1.CloneSetReasonPartitionAvailable)
+	})
+	for name, p := range g.Pods(t) {
+		require.Equal(t, name == first, p.Spec.Containers[0].Image == "app:2", name)
+	}
+}
+
+func testOverlap(t *testing.T, g *ground) {
+	t.Helper()
+	stranger := testkit.Pod("stranger").Label("app", "web").Obj()
+	stranger.ObjectMeta = metav1.ObjectMeta{Name: stranger.Name, Namespace: g.Namespace, Labels: map[string]string{"app": "web"}}
+	stranger.Status = corev1.PodStatus{}
+	require.NoError(t, g.Create(t.Context(), stranger))
+	g.make(t, web(2))
+	set := g.Await(t, func(s *appsv1beta1.CloneSet) bool {
+		return has(s, appsv1beta1.CloneSetSelectorOverlap, corev1.ConditionTrue, reasonPodsOfOthers)
+	})
+	require.Contains(t, find(set.Status.Conditions, appsv1beta1.CloneSetSelectorOverlap).Message, "1 pods, such as stranger of nobody")
+	after := g.Pods(t)
+	require.Len(t, after, 3)
+	require.Equal(t, stranger.UID, after["stranger"].UID)
+	require.Empty(t, after["stranger"].OwnerReferences)
+	require.EqualValues(t, 2, set.Status.Replicas)
+}
+
+func testShortHash(t *testing.T, g *ground) {
+	t.Helper()
+	g.make(t, web(2).Policy(appsv1beta1.PodInPlaceIfPossible).Rolling("0", "2", "0"))
+	g.change(t, func(s *appsv1beta1.CloneSetSpec) { s.Template.Spec.Containers[0].Image = "app:2" })
+	set := g.Await(t, rested)
+	for name, p := range g.Pods(t) {
+		require.Equal(t, revision.Short(set.Status.UpdateRevision), p.Labels[keys.ControllerRevisionHash], name)
+		require.Equal(t, "app:2", p.Spec.Containers[0].Image)
+	}
+}

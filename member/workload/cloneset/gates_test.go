@@ -1,0 +1,87 @@
+package cloneset
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/apis/pods"
+	"github.com/flotilla-io/flotilla/pkg/revision"
+)
+
+func TestRevisionLabel(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", 60) + "-abc"
+	require.Equal(t, "web-abc", Gates{}.label("web-abc"))
+	require.Equal(t, "abc", Gates{}.label(long), "a name that is too long for a label")
+	require.Equal(t, "abc", Gates{ShortHash: true}.label("web-abc"))
+}
+
+func TestPodsWithFullAndShortHashesAreAtTheSameRevision(t *testing.T) {
+	t.Parallel()
+	for _, gates := range []Gates{{}, {ShortHash: true}} {
+		o, names := world(t, web(3))
+		o.gates = gates
+		o.with(names[0], "full")
+		o.with(revision.Short(names[0]), "short")
+		o.pods = append(o.pods, pod("former").Rev("former-name-"+revision.Short(names[0])).Serving(start).Obj())
+		w := plan(o, now)
+		require.False(t, w.moves(), show(w))
+		require.Empty(t, w.spare)
+		got, _ := status(o, w, done{}, now)
+		require.EqualValues(t, 3, got.UpdatedAvailableReplicas)
+		require.Equal(t, names[0], got.UpdateRevision, "the status has the full name with either")
+	}
+}
+
+func TestPodsAreMadeAndUpdatedWithTheHashThatTheGateSays(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name  string
+		gates Gates
+		want  func(name string) string
+	}{
+		{"the full name", Gates{}, func(name string) string { return name }},
+		{"the hash alone with CloneSetShortHash", Gates{ShortHash: true}, revision.Short},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			o, names := world(t, web(2).Image("app:2").Policy(appsv1beta1.PodInPlaceIfPossible), web(2))
+			label := tt.gates.label(names[1])
+			require.Equal(t, tt.want(names[1]), label)
+			made := newPod(o.set, label, &o.set.Spec.Template, "a", now)
+			require.Equal(t, tt.want(names[1]), made.Labels[keys.ControllerRevisionHash])
+			require.Equal(t, revision.Short(names[1]), made.Labels[keys.PodTemplateHash])
+		})
+	}
+}
+
+func TestPodsHeldForDeletionAreNotCountedWhereTheSetOrTheFlagSaysSo(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name       string
+		set, flag  bool
+		wantCreate int
+	}{
+		{"they count", false, false, 0},
+		{"the set leaves them out", true, false, 1},
+		{"the flag leaves them out", false, true, 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			o, names := world(t, web(2).Spec(func(s *appsv1beta1.CloneSetSpec) {
+				s.Lifecycle = &pods.Lifecycle{PreDelete: &pods.LifecycleHook{FinalizersHandler: []string{"example.com/drain"}}}
+				s.ScaleStrategy.ExcludePreparingDelete = tt.set
+			}))
+			o.gates.ExcludePreparingDelete = tt.flag
+			o.with(names[0], "a")
+			held := pod("b").Rev(names[0]).Serving(start).State(pods.LifecyclePreparingDelete).Label(keys.SpecifiedDelete, "true").Obj()
+			held.Finalizers = []string{"example.com/drain"}
+			o.pods = append(o.pods, held)
+			require.Len(t, plan(o, now).create, tt.wantCreate)
+		})
+	}
+}

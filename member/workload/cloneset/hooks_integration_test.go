@@ -1,0 +1,206 @@
+//go:build integration
+
+package cloneset
+
+import (
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/apis/pods"
+	"github.com/flotilla-io/flotilla/pkg/podpatch"
+	"github.com/flotilla-io/flotilla/pkg/testkit"
+	"github.com/flotilla-io/flotilla/pkg/testkit/site"
+)
+
+func TestHooksInCluster(t *testing.T) {
+	t.Parallel()
+	s := begin(t)
+	manage(t, s, Options{})
+	for name, test := range map[string]func(*testing.T, *ground){
+		"an update in place waits for its hook before and after": testUpdateHook,
+		"#1156: a rollback is held by hooks and hangs nowhere":   testHookedRollback,
+		"a deletion waits for its hook, or is taken back":        testDeleteHook,
+		"a new pod waits for its hook":                           testNormalHook,
+		"a scale-out is bounded":                                 testBoundedScaleOut,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, newGround(t, s))
+		})
+	}
+}
+
+const (
+	holdLabel     = "example.com/hold"
+	holdFinalizer = "example.com/hold"
+)
+
+// hold is a hook of a label and a finalizer that marks pods not ready.
+func hold() *pods.LifecycleHook {
+	return &pods.LifecycleHook{
+		LabelsHandler: map[string]string{holdLabel: "on"}, FinalizersHandler: []string{holdFinalizer}, MarkPodNotReady: true,
+	}
+}
+
+// hooked is a set whose pods are born with the label and the finalizer.
+func hooked(n int32, l pods.Lifecycle) *testkit.CloneSetBuilder {
+	return web(n).Policy(appsv1beta1.PodInPlaceIfPossible).Rolling("0", "1", "0").Spec(func(s *appsv1beta1.CloneSetSpec) {
+		s.Lifecycle = &l
+		s.Template.Labels[holdLabel] = "on"
+		s.Template.Finalizers = []string{holdFinalizer}
+	})
+}
+
+// in waits until as many pods are in a state, and returns them.
+func (g *ground) in(t *testing.T, state pods.LifecycleState, n int) []*corev1.Pod {
+	t.Helper()
+	var out []*corev1.Pod
+	require.Eventually(t, func() bool {
+		out = nil
+		for _, p := range g.Pods(t) {
+			if p.Labels[keys.LifecycleState] == string(state) {
+				out = append(out, p)
+			}
+		}
+		return len(out) == n
+	}, site.Long, site.Poll, "%d pods in %s: %v", n, state, g.Describe(t))
+	return out
+}
+
+// patch changes a pod's metadata as a user's controller does.
+func (g *ground) patch(t *testing.T, p *corev1.Pod, data string) {
+	t.Helper()
+	require.NoError(t, g.Patch(t.Context(), p, client.RawPatch(types.MergePatchType, []byte(data))))
+}
+
+func (g *ground) letGo(t *testing.T, p *corev1.Pod) {
+	t.Helper()
+	g.patch(t, p, `{"metadata":{"labels":{"`+holdLabel+`":null},"finalizers":null}}`)
+}
+
+func (g *ground) takeUp(t *testing.T, p *corev1.Pod) {
+	t.Helper()
+	g.patch(t, p, `{"metadata":{"labels":{"`+holdLabel+`":"on"},"finalizers":["`+holdFinalizer+`"]}}`)
+}
+
+// free takes the finalizers off, so that the namespace's pods can go with their cluster.
+func (g *ground) free(t *testing.T) {
+	t.Helper()
+	for _, p := range g.Pods(t) {
+		g.letGo(t, p)
+	}
+}
+
+func testUpdateHook(t *testing.T, g *ground) {
+	t.Helper()
+	g.make(t, hooked(2, pods.Lifecycle{InPlaceUpdate: hold()}))
+	for _, p := range g.Pods(t) {
+		require.True(t, podpatch.Gated(p, keys.KruisePodReady))
+		require.Equal(t, corev1.ConditionTrue, podpatch.Find(p, keys.KruisePodReady).Status)
+	}
+	began := clock.RealClock{}.Now()
+	g.change(t, image("app:2"))
+	for range 2 {
+		p := g.in(t, pods.LifecyclePreparingUpdate, 1)[0]
+		c := podpatch.Find(p, keys.KruisePodReady)
+		require.Equal(t, corev1.ConditionFalse, c.Status)
+		require.JSONEq(t, `[{"userAgent":"Lifecycle","key":"preUpdateHook"}]`, c.Message)
+		require.Equal(t, corev1.ConditionFalse, podpatch.Find(p, corev1.PodReady).Status)
+		require.Equal(t, "app:1", p.Spec.Containers[0].Image)
+		g.letGo(t, p)
+		p = g.in(t, pods.LifecycleUpdated, 1)[0]
+		require.Equal(t, corev1.ConditionTrue, podpatch.Find(p, keys.KruisePodReady).Status)
+		require.Equal(t, "app:2", p.Spec.Containers[0].Image)
+		g.takeUp(t, p)
+	}
+	g.Await(t, rested)
+	// A pod: PreparingUpdate; marked; written; Updated; Normal.
+	g.podWrites(t, began, map[string]int{"patch pods": 2, "patch pods/status": 8})
+	g.free(t)
+}
+
+func testHookedRollback(t *testing.T, g *ground) {
+	t.Helper()
+	g.make(t, hooked(2, pods.Lifecycle{InPlaceUpdate: hold()}))
+	g.change(t, image("app:2"))
+	g.in(t, pods.LifecyclePreparingUpdate, 1)
+	g.change(t, image("app:1"))
+	g.Await(t, rested)
+	g.in(t, pods.LifecycleNormal, 2)
+
+	g.change(t, image("app:2"))
+	g.letGo(t, g.in(t, pods.LifecyclePreparingUpdate, 1)[0])
+	p := g.in(t, pods.LifecycleUpdated, 1)[0]
+	g.change(t, image("app:1"))
+	again := g.in(t, pods.LifecyclePreparingUpdate, 1)[0]
+	require.Equal(t, p.Name, again.Name)
+	require.Equal(t, "on", again.Labels[holdLabel], "the hook is put on again")
+	require.Contains(t, again.Finalizers, holdFinalizer)
+	g.letGo(t, again)
+	back := g.in(t, pods.LifecycleUpdated, 1)[0]
+	require.Equal(t, "app:1", back.Spec.Containers[0].Image)
+	g.takeUp(t, back)
+	g.Await(t, rested)
+	g.free(t)
+}
+
+func testDeleteHook(t *testing.T, g *ground) {
+	t.Helper()
+	h := hold()
+	h.MarkPodNotReady = false
+	g.make(t, hooked(3, pods.Lifecycle{PreDelete: h}))
+	scale := func(n int32) { g.change(t, func(s *appsv1beta1.CloneSetSpec) { s.Replicas = new(n) }) }
+	names := slices.Sorted(maps.Keys(g.Pods(t)))
+	scale(2)
+	g.in(t, pods.LifecyclePreparingDelete, 1)
+	scale(3)
+	g.Await(t, rested)
+	require.Equal(t, names, slices.Sorted(maps.Keys(g.Pods(t))), "no pod was made or deleted")
+	scale(2)
+	p := g.in(t, pods.LifecyclePreparingDelete, 1)[0]
+	g.letGo(t, p)
+	g.Await(t, rested)
+	require.NotContains(t, g.Pods(t), p.Name)
+	g.free(t)
+}
+
+func testNormalHook(t *testing.T, g *ground) {
+	t.Helper()
+	h := &pods.LifecycleHook{LabelsHandler: map[string]string{"example.com/warm": "yes"}}
+	set := web(1).Spec(func(s *appsv1beta1.CloneSetSpec) { s.Lifecycle = &pods.Lifecycle{PreNormal: h} }).Obj()
+	set.Namespace, set.UID, set.ResourceVersion = g.Namespace, "", ""
+	require.NoError(t, g.Create(t.Context(), set))
+	g.Await(t, func(s *appsv1beta1.CloneSet) bool {
+		return s.Status.ReadyReplicas == 1 && s.Status.AvailableReplicas == 0
+	})
+	p := g.in(t, pods.LifecyclePreparingNormal, 1)[0]
+	g.patch(t, p, `{"metadata":{"labels":{"example.com/warm":"yes"}}}`)
+	g.Await(t, rested)
+}
+
+func testBoundedScaleOut(t *testing.T, g *ground) {
+	t.Helper()
+	h := &pods.LifecycleHook{LabelsHandler: map[string]string{"example.com/warm": "yes"}}
+	bound := web(4).Spec(func(s *appsv1beta1.CloneSetSpec) {
+		s.Lifecycle = &pods.Lifecycle{PreNormal: h}
+		s.ScaleStrategy.MaxUnavailable = new(intstr.FromInt32(2))
+	}).Obj()
+	bound.Namespace, bound.UID, bound.ResourceVersion = g.Namespace, "", ""
+	require.NoError(t, g.Create(t.Context(), bound))
+	for _, n := range []int{2, 2} {
+		for _, p := range g.in(t, pods.LifecyclePreparingNormal, n) {
+			g.patch(t, p, `{"metadata":{"labels":{"example.com/warm":"yes"}}}`)
+		}
+	}
+	g.Await(t, rested)
+}

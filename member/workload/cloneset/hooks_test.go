@@ -1,0 +1,351 @@
+package cloneset
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/apis/pods"
+	"github.com/flotilla-io/flotilla/pkg/lifecycle"
+	"github.com/flotilla-io/flotilla/pkg/podpatch"
+	"github.com/flotilla-io/flotilla/pkg/podview"
+	"github.com/flotilla-io/flotilla/pkg/revision"
+	"github.com/flotilla-io/flotilla/pkg/testkit"
+)
+
+// troupe is a CloneSet with hooks, its pods, a kubelet for them and a user who lets pods go and takes them up again. Plans
+// and patches are the real ones.
+type troupe struct {
+	t     *testing.T
+	o     observed
+	now   time.Time
+	pods  map[string]*corev1.Pod
+	since map[string]time.Time // when the user, or the kubelet, last saw something to do
+	lazy  time.Duration        // how long they take
+	made  int
+	story strings.Builder
+}
+
+const handlerLabel = "example.com/held"
+
+func newTroupe(t *testing.T, set *testkit.CloneSetBuilder, lazy time.Duration) *troupe {
+	t.Helper()
+	m := &troupe{t: t, now: now, pods: map[string]*corev1.Pod{}, since: map[string]time.Time{}, lazy: lazy}
+	m.o, _ = world(t, set)
+	return m
+}
+
+// template changes the template, and with it the revision that is wanted.
+func (m *troupe) template(change func(*corev1.PodTemplateSpec)) {
+	change(&m.o.set.Spec.Template)
+	m.o.wanted = revisionOf(m.t, m.o.set, 0)
+}
+
+// pass is one reconcile: plan, write, status.
+func (m *troupe) pass() work {
+	m.o.pods = nil
+	for _, name := range slices.Sorted(maps.Keys(m.pods)) {
+		m.o.pods = append(m.o.pods, m.pods[name])
+	}
+	w := plan(m.o, m.now)
+	require.Empty(m.t, w.fault)
+	fmt.Fprintf(&m.story, "%s %s\n%s", m.now.Format(time.TimeOnly), m.describe(), show(w))
+	if r := w.revision; r.Change != revision.Keep {
+		m.o.history = slices.DeleteFunc(m.o.history, func(h *appsv1.ControllerRevision) bool { return h.Name == r.Revision.Name })
+		m.o.history = append(m.o.history, r.Revision)
+	}
+	for _, c := range w.delete {
+		require.False(m.t, lifecycle.Hooked(m.o.set.Spec.Lifecycle.PreDelete, c.pod), "%s is deleted while it is held", c.Key)
+		m.pods[c.Key] = c.pod.DeepCopy()
+		m.pods[c.Key].DeletionTimestamp = &metav1.Time{Time: m.now}
+	}
+	m.write(w, stepPrepareDelete, w.prepareDelete)
+	m.write(w, stepReturn, w.recall)
+	m.write(w, stepPrepareUpdate, w.prepareUpdate)
+	m.write(w, stepMark, w.mark)
+	m.write(w, stepEdit, w.edit)
+	m.write(w, stepRelease, w.release)
+	for _, c := range w.create {
+		m.create(w, c)
+	}
+	s, _ := status(m.o, w, done{}, m.now)
+	m.o.set.Status = s
+	return w
+}
+
+func (m *troupe) write(w work, step string, list []change) {
+	m.t.Helper()
+	for _, c := range list {
+		before := m.pods[c.Key]
+		patches, err := w.patches(m.o, step, c, m.now)
+		require.NoError(m.t, err)
+		for _, p := range patches {
+			m.patch(c.Key, p)
+		}
+		m.check(step, before, m.pods[c.Key])
+		m.since[c.Key] = m.now
+	}
+}
+
+func (m *troupe) patch(name string, p podpatch.Patch) {
+	m.t.Helper()
+	raw, err := json.Marshal(m.pods[name])
+	require.NoError(m.t, err)
+	raw, err = strategicpatch.StrategicMergePatch(raw, p.Data, corev1.Pod{})
+	require.NoError(m.t, err)
+	pod := &corev1.Pod{}
+	require.NoError(m.t, json.Unmarshal(raw, pod))
+	m.pods[name] = pod
+}
+
+// check: no hook is passed over by a write.
+func (m *troupe) check(step string, before, after *corev1.Pod) {
+	m.t.Helper()
+	l := m.o.set.Spec.Lifecycle
+	was, is := lifecycle.Of(before), lifecycle.Of(after)
+	if is == pods.LifecycleUpdating && was != is && step != stepReturn {
+		require.False(m.t, lifecycle.Hooked(l.InPlaceUpdate, before), "%s of %s while it is held", step, before.Name)
+	}
+	if is != pods.LifecycleNormal || was == is {
+		return
+	}
+	switch was {
+	case pods.LifecyclePreparingNormal:
+		require.True(m.t, lifecycle.Answered(l.PreNormal, before), "%s goes into service before its hook", before.Name)
+	case pods.LifecycleUpdating, pods.LifecycleUpdated, pods.LifecyclePreparingUpdate:
+		require.True(m.t, lifecycle.Answered(l.InPlaceUpdate, before), "%s goes into service before it is taken up", before.Name)
+	case pods.LifecycleNormal, pods.LifecyclePreparingDelete:
+		require.Fail(m.t, "a pod skips a state", "%s: %s", before.Name, was)
+	}
+}
+
+func (m *troupe) create(w work, c birth) {
+	m.made++
+	id := fmt.Sprintf("p%03d", m.made)
+	template, name := &m.o.set.Spec.Template, w.revision.Revision.Name
+	if c.old {
+		var err error
+		template, err = revision.PodTemplate(w.current)
+		require.NoError(m.t, err)
+		name = w.current.Name
+	}
+	pod := newPod(m.o.set, m.o.gates.label(name), template, id, m.now)
+	pod.UID, pod.CreationTimestamp = types.UID("uid-"+id), metav1.NewTime(m.now)
+	pod.Spec.NodeName = "n1"
+	pod.Status.Phase = corev1.PodRunning
+	m.pods[pod.Name], m.since[pod.Name] = pod, m.now
+}
+
+// live lets the kubelet and, if he cares, the user do what they are due to do.
+func (m *troupe) live(userCares bool) (acted bool) {
+	m.now = m.now.Add(time.Second)
+	for _, name := range slices.Sorted(maps.Keys(m.pods)) {
+		before, err := json.Marshal(m.pods[name])
+		require.NoError(m.t, err)
+		pod := m.pods[name].DeepCopy()
+		if pod.DeletionTimestamp != nil {
+			delete(m.pods, name)
+			acted = true
+			continue
+		}
+		due := m.now.Sub(m.since[name]) >= m.lazy
+		if due {
+			m.run(pod)
+			if userCares {
+				m.serve(pod)
+			}
+		}
+		m.ready(pod)
+		after, err := json.Marshal(pod)
+		require.NoError(m.t, err)
+		if string(before) != string(after) {
+			acted, m.pods[name] = true, pod
+		}
+		acted = acted || !due
+	}
+	return acted
+}
+
+// run brings the container to its image.
+func (m *troupe) run(pod *corev1.Pod) {
+	image := pod.Spec.Containers[0].Image
+	if st := pod.Status.ContainerStatuses; len(st) == 1 && st[0].Image == image {
+		return
+	}
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
+		Name: pod.Spec.Containers[0].Name, Image: image, ImageID: "id-of-" + image, Ready: true,
+		ContainerID: fmt.Sprintf("run://%s/%s/%d", pod.Name, image, m.now.Unix()),
+		State:       corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(m.now)}},
+	}}
+}
+
+// serve lets a pod go that is asked for, and takes up one that waits.
+func (m *troupe) serve(pod *corev1.Pod) {
+	switch lifecycle.Of(pod) {
+	case pods.LifecyclePreparingUpdate, pods.LifecyclePreparingDelete:
+		delete(pod.Labels, handlerLabel)
+		pod.Finalizers = nil
+	case pods.LifecycleUpdated, pods.LifecyclePreparingNormal:
+		pod.Labels[handlerLabel] = "yes"
+		pod.Finalizers = []string{handlerLabel}
+	case pods.LifecycleNormal, pods.LifecycleUpdating:
+	}
+}
+
+// ready is the kubelet's word on the pod: its container runs what the spec says and all gates are open.
+func (m *troupe) ready(pod *corev1.Pod) {
+	open := corev1.ConditionTrue
+	if st := pod.Status.ContainerStatuses; len(st) == 0 || st[0].Image != pod.Spec.Containers[0].Image {
+		open = corev1.ConditionFalse
+	}
+	for _, g := range pod.Spec.ReadinessGates {
+		if c := podpatch.Find(pod, g.ConditionType); c == nil || c.Status != corev1.ConditionTrue {
+			open = corev1.ConditionFalse
+		}
+	}
+	c := podpatch.Find(pod, corev1.PodReady)
+	if c == nil {
+		pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: corev1.PodReady})
+		c = podpatch.Find(pod, corev1.PodReady)
+	}
+	if c.Status != open {
+		c.Status, c.LastTransitionTime = open, metav1.NewTime(m.now)
+	}
+}
+
+func (m *troupe) describe() string {
+	out := make([]string, 0, len(m.pods))
+	for _, name := range slices.Sorted(maps.Keys(m.pods)) {
+		p := m.pods[name]
+		held := ""
+		if p.Labels[handlerLabel] != "" {
+			held = " held"
+		}
+		if p.DeletionTimestamp != nil {
+			held += " going"
+		}
+		out = append(out, fmt.Sprintf("[%s %s %s%s]", name, lifecycle.Of(p), p.Spec.Containers[0].Image, held))
+	}
+	return strings.Join(out, " ")
+}
+
+// available is how many pods count as available.
+func (m *troupe) available() int {
+	n := 0
+	for _, p := range m.pods {
+		if podview.View(p, rulesOf(&m.o.set.Spec), m.now).Available && p.DeletionTimestamp == nil {
+			n++
+		}
+	}
+	return n
+}
+
+// FuzzHooks changes a CloneSet with hooks at random while it is at work, and then lets it come to rest.
+func FuzzHooks(f *testing.F) {
+	for i := range uint64(50) {
+		f.Add(i, uint8(i*37))
+	}
+	f.Fuzz(dance)
+}
+
+func dance(t *testing.T, seed uint64, flags uint8) {
+	t.Helper()
+	r := rand.New(rand.NewPCG(seed, 3))
+	hook := func(bit uint8) *pods.LifecycleHook {
+		if flags&bit == 0 {
+			return nil
+		}
+		return &pods.LifecycleHook{
+			LabelsHandler: map[string]string{handlerLabel: "yes"}, FinalizersHandler: []string{handlerLabel},
+			MarkPodNotReady: flags&8 != 0,
+		}
+	}
+	const unavailable = 2
+	m := newTroupe(t, web(4).Policy(appsv1beta1.PodInPlaceIfPossible).Rolling("0", "2", "0").Spec(func(s *appsv1beta1.CloneSetSpec) {
+		s.Lifecycle = &pods.Lifecycle{InPlaceUpdate: hook(1), PreDelete: hook(2), PreNormal: hook(4)}
+		s.Template.Labels[handlerLabel], s.Template.Finalizers = "yes", []string{handlerLabel}
+		s.ScaleStrategy.ExcludePreparingDelete = flags&16 != 0
+		s.UpdateStrategy.RollingUpdate.InPlaceUpdateStrategy = &pods.InPlaceUpdateStrategy{GracePeriodSeconds: int32(flags >> 7)}
+	}), time.Duration(r.IntN(3))*time.Second)
+	m.o.gates.PartitionRollback = flags&32 != 0
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(m.story.String())
+		}
+	})
+	rolling := m.o.set.Spec.UpdateStrategy.RollingUpdate
+	disturb := []func(){
+		func() {
+			m.template(func(p *corev1.PodTemplateSpec) {
+				p.Spec.Containers[0].Image = []string{"app:1", "app:2", "app:3"}[r.IntN(3)]
+			})
+		},
+		func() {
+			m.template(func(p *corev1.PodTemplateSpec) {
+				p.Spec.Containers[0].Command = []string{[]string{"serve", "dance"}[r.IntN(2)]}
+			})
+		},
+		func() { m.o.set.Spec.Replicas = new(2 + r.Int32N(4)) },
+		func() { rolling.Partition = new(intstr.FromInt32(r.Int32N(4))) },
+		func() { rolling.Paused = !rolling.Paused },
+		func() { rolling.MaxSurge = new(intstr.FromInt32(r.Int32N(3))) },
+		func() {
+			if names := slices.Sorted(maps.Keys(m.pods)); len(names) > 0 {
+				m.pods[names[r.IntN(len(names))]].Labels[keys.SpecifiedDelete] = "true"
+			}
+		},
+	}
+	for range 60 {
+		if r.IntN(5) == 0 {
+			disturb[r.IntN(len(disturb))]()
+		}
+		before := m.available()
+		m.pass()
+		floor := replicas(&m.o.set.Spec) - unavailable
+		// More pods than wanted may go, whatever is available: then readiness counts.
+		if len(m.pods) <= replicas(&m.o.set.Spec) {
+			require.GreaterOrEqual(t, m.available(), min(before, floor), "the budget was broken")
+		}
+		m.live(r.IntN(3) > 0)
+	}
+	rolling.Paused = false
+	for range 300 {
+		w := m.pass()
+		if acted := m.live(true); !acted && !w.moves() && w.recheck == 0 {
+			m.checkRest()
+			return
+		}
+	}
+	require.Fail(t, "no rest")
+}
+
+func (m *troupe) checkRest() {
+	m.t.Helper()
+	want := replicas(&m.o.set.Spec)
+	require.Len(m.t, m.pods, want)
+	require.Equal(m.t, want, m.available(), "a pod hangs: %s", m.describe())
+	s := m.o.set.Status
+	require.GreaterOrEqual(m.t, s.UpdatedReplicas, s.ExpectedUpdatedReplicas)
+	for _, p := range m.pods {
+		require.Equal(m.t, pods.LifecycleNormal, lifecycle.Of(p))
+		if c := podpatch.Find(p, keys.KruisePodReady); c != nil {
+			require.Equal(m.t, corev1.ConditionTrue, c.Status)
+			require.Empty(m.t, c.Message)
+		}
+	}
+}

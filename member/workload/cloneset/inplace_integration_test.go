@@ -1,0 +1,333 @@
+//go:build integration
+
+package cloneset
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/apis/pods"
+	"github.com/flotilla-io/flotilla/pkg/revision"
+	"github.com/flotilla-io/flotilla/pkg/testkit"
+	"github.com/flotilla-io/flotilla/pkg/testkit/site"
+)
+
+func TestInPlaceInCluster(t *testing.T) {
+	t.Parallel()
+	s := begin(t)
+	manage(t, s, Options{Gates: Gates{VerticalScaling: true, EnvFromMetadata: true}})
+	for name, test := range map[string]func(*testing.T, *ground){
+		"a resize without restart costs three writes a pod and no service":    testResize,
+		"an image and a resize with restart are one update":                   testResizeAndImage,
+		"containers with launch priorities are updated one after the other":   testBatches,
+		"a native sidecar is updated":                                         testNativeSidecar,
+		"a grace period passes before containers change":                      testGrace,
+		"B 29: env from metadata makes pods anew where no node daemon lives":  testEnv,
+		"B 29: with InPlaceOnly a condition says why env can't be brought on": testEnvOnly,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, newGround(t, s))
+		})
+	}
+}
+
+// inPlace is a set of pods with a request of cpu and memory.
+func inPlace(n int32) *testkit.CloneSetBuilder {
+	return web(n).Policy(appsv1beta1.PodInPlaceIfPossible).Rolling("0", "50%", "0").Spec(func(s *appsv1beta1.CloneSetSpec) {
+		requesting(&s.Template.Spec.Containers[0], "100m", "64Mi")
+	})
+}
+
+func requesting(c *corev1.Container, cpu, memory string) {
+	c.Resources.Requests = corev1.ResourceList{
+		corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory),
+	}
+}
+
+// same requires that these are the pods from before.
+func (g *ground) same(t *testing.T, before map[string]*corev1.Pod) map[string]*corev1.Pod {
+	t.Helper()
+	after := g.Pods(t)
+	for name, p := range after {
+		require.NotNil(t, before[name], "no pod was made anew")
+		require.Equal(t, before[name].UID, p.UID, "no pod was made anew")
+	}
+	return after
+}
+
+func testResize(t *testing.T, g *ground) {
+	t.Helper()
+	g.make(t, inPlace(4))
+	before := g.Pods(t)
+	began := clock.RealClock{}.Now()
+	g.change(t, func(s *appsv1beta1.CloneSetSpec) { requesting(&s.Template.Spec.Containers[0], "200m", "64Mi") })
+	g.Await(t, func(s *appsv1beta1.CloneSet) bool {
+		require.Equal(t, int32(4), s.Status.ReadyReplicas, "all pods serve throughout")
+		return rested(s)
+	})
+	g.podWrites(t, began, map[string]int{"patch pods": 4, "patch pods/resize": 4, "patch pods/status": 4})
+	for _, p := range g.same(t, before) {
+		st := p.Status.ContainerStatuses[0]
+		require.Zero(t, st.RestartCount)
+		require.Equal(t, "200m", st.Resources.Requests.Cpu().String())
+		require.NotContains(t, p.Annotations[keys.InPlaceUpdateState], "next")
+		require.Contains(t, p.Annotations[keys.InPlaceUpdateState], `"updateResources":true`)
+	}
+}
+
+func testResizeAndImage(t *testing.T, g *ground) {
+	t.Helper()
+	g.make(t, inPlace(2).Spec(func(s *appsv1beta1.CloneSetSpec) {
+		s.Template.Spec.Containers[0].ResizePolicy = []corev1.ContainerResizePolicy{
+			{ResourceName: corev1.ResourceMemory, RestartPolicy: corev1.RestartContainer},
+			{ResourceName: corev1.ResourceCPU, RestartPolicy: corev1.NotRequired},
+		}
+	}))
+	before := g.Pods(t)
+	began := clock.RealClock{}.Now()
+	g.change(t, func(s *appsv1beta1.CloneSetSpec) {
+		c := &s.Template.Spec.Containers[0]
+		c.Image = "app:2"
+		requesting(c, "100m", "128Mi")
+	})
+	g.Await(t, rested)
+	g.podWrites(t, began, map[string]int{"patch pods": 2, "patch pods/resize": 2, "patch pods/status": 4})
+	for _, p := range g.same(t, before) {
+		require.Equal(t, "app:2", p.Status.ContainerStatuses[0].Image)
+		require.Equal(t, "128Mi", p.Status.ContainerStatuses[0].Resources.Requests.Memory().String())
+	}
+}
+
+func testBatches(t *testing.T, g *ground) {
+	t.Helper()
+	g.make(t, inPlace(2).Spec(func(s *appsv1beta1.CloneSetSpec) {
+		first := s.Template.Spec.Containers[0].DeepCopy()
+		first.Name = "first"
+		first.Env = []corev1.EnvVar{{Name: keys.EnvContainerPriority, Value: "1"}}
+		s.Template.Spec.Containers[0].Env = []corev1.EnvVar{{Name: keys.EnvContainerPriority, Value: "0"}}
+		s.Template.Spec.Containers = append(s.Template.Spec.Containers, *first)
+	}))
+	before := g.Pods(t)
+	g.change(t, func(s *appsv1beta1.CloneSetSpec) {
+		s.Template.Spec.Containers[1].Image = "app:2"
+		requesting(&s.Template.Spec.Containers[0], "200m", "64Mi") // B 5: a batch of resources alone.
+	})
+	g.Await(t, rested)
+	for _, p := range g.same(t, before) {
+		require.Equal(t, "app:2", p.Status.ContainerStatuses[1].Image)
+		require.Equal(t, "200m", p.Status.ContainerStatuses[0].Resources.Requests.Cpu().String())
+		record := p.Annotations[keys.InPlaceUpdateState]
+		require.Regexp(t, `"containerBatchesRecord":\[\{[^}]*"containers":\["first"\]\},\{[^}]*"containers":\["app"\]\}\]`, record)
+		require.NotContains(t, record, `"next`)
+	}
+}
+
+func testNativeSidecar(t *testing.T, g *ground) {
+	t.Helper()
+	g.make(t, inPlace(2).Spec(func(s *appsv1beta1.CloneSetSpec) {
+		proxy := s.Template.Spec.Containers[0].DeepCopy()
+		proxy.Name, proxy.Image, proxy.RestartPolicy = "proxy", "proxy:1", new(corev1.ContainerRestartPolicyAlways)
+		s.Template.Spec.InitContainers = []corev1.Container{*proxy}
+	}))
+	before := g.Pods(t)
+	g.change(t, func(s *appsv1beta1.CloneSetSpec) {
+		s.Template.Spec.InitContainers[0].Image = "proxy:2"
+		requesting(&s.Template.Spec.InitContainers[0], "200m", "64Mi")
+	})
+	g.Await(t, rested)
+	for _, p := range g.same(t, before) {
+		st := p.Status.InitContainerStatuses[0]
+		require.Equal(t, "proxy:2", st.Image)
+		require.Equal(t, "200m", st.Resources.Requests.Cpu().String())
+		require.Zero(t, p.Status.ContainerStatuses[0].RestartCount, "the others run on")
+	}
+}
+
+func testGrace(t *testing.T, g *ground) {
+	t.Helper()
+	const grace = 3 * time.Second
+	g.make(t, inPlace(2).Rolling("0", "100%", "0").Spec(func(s *appsv1beta1.CloneSetSpec) {
+		s.UpdateStrategy.RollingUpdate.InPlaceUpdateStrategy = &pods.InPlaceUpdateStrategy{GracePeriodSeconds: int32(grace / time.Second)}
+	}))
+	g.change(t, func(s *appsv1beta1.CloneSetSpec) { s.Template.Spec.Containers[0].Image = "app:2" })
+	g.Await(t, rested)
+	all, err := g.Cluster.Writes(time.Time{})
+	require.NoError(t, err)
+	closed := map[string]time.Time{}
+	for _, w := range all {
+		switch {
+		case w.Namespace != g.Namespace || w.Agent != agent || w.Verb != "patch":
+		case w.Resource == "pods/status":
+			if closed[w.Name].IsZero() || w.At.After(closed[w.Name]) {
+				closed[w.Name] = w.At
+			}
+		case w.Resource == "pods":
+			require.GreaterOrEqual(t, w.At.Sub(closed[w.Name]), grace, "%s keeps its containers while traffic goes away", w.Name)
+		}
+	}
+	require.Len(t, closed, 2)
+}
+
+func testEnv(t *testing.T, g *ground) {
+	t.Helper()
+	g.make(t, inPlace(2).Spec(reading("one")))
+	before := g.Pods(t)
+	g.change(t, reading("two"))
+	g.Await(t, func(s *appsv1beta1.CloneSet) bool { return rested(s) && len(g.Pods(t)) == 2 })
+	for name := range g.Pods(t) {
+		require.NotContains(t, before, name)
+	}
+
+	// A container that gets a new image reads the new value as it starts: that is in place.
+	before = g.Pods(t)
+	g.change(t, func(s *appsv1beta1.CloneSetSpec) {
+		reading("three")(s)
+		s.Template.Spec.Containers[0].Image = "app:2"
+	})
+	g.Await(t, rested)
+	for _, p := range g.same(t, before) {
+		require.Equal(t, "three", p.Annotations["config"])
+	}
+}
+
+func testEnvOnly(t *testing.T, g *ground) {
+	t.Helper()
+	g.make(t, inPlace(2).Policy(appsv1beta1.PodInPlaceOnly).Spec(reading("one")))
+	before := g.Pods(t)
+	g.change(t, reading("two"))
+	set := g.Await(t, func(s *appsv1beta1.CloneSet) bool {
+		return slices.ContainsFunc(s.Status.Conditions, func(c appsv1beta1.CloneSetCondition) bool {
+			return c.Type == appsv1beta1.CloneSetFailedUpdate
+		})
+	})
+	require.Contains(t, fmt.Sprint(set.Status.Conditions), "container app reads annotation config by env CONFIG, and its node has no daemon that could restart it")
+	g.same(t, before)
+	g.change(t, reading("one"))
+	g.Await(t, func(s *appsv1beta1.CloneSet) bool { return rested(s) && len(s.Status.Conditions) == 0 })
+}
+
+// TestTakeOverInCluster starts the manager on what another controller left: of four pods with a partition of two, one has
+// got its new image and waits for its gate.
+func TestTakeOverInCluster(t *testing.T) {
+	t.Parallel()
+	s := begin(t)
+	g := newGround(t, s)
+	left := leftBehind(t)
+	g.leave(t, left)
+	before := g.Pods(t)
+	began := clock.RealClock{}.Now()
+	manage(t, s, Options{Gates: Gates{VerticalScaling: true, EnvFromMetadata: true, RecreateOnClaimChange: true}})
+
+	set := &appsv1beta1.CloneSet{}
+	key := types.NamespacedName{Namespace: g.Namespace, Name: left.set.Name}
+	if !assert.Eventually(t, func() bool {
+		require.NoError(t, g.Get(t.Context(), key, set))
+		return set.Status.UpdatedAvailableReplicas == 2 && set.Status.AvailableReplicas == 4
+	}, site.Long, site.Poll) {
+		require.FailNow(t, "the rollout did not go on", "status: %+v\npods: %v", set.Status, g.Describe(t))
+	}
+	require.Equal(t, left.set.Status.UpdateRevision, set.Status.UpdateRevision)
+	require.Equal(t, left.set.Status.CurrentRevision, set.Status.CurrentRevision)
+	untouched := 0
+	for name, p := range g.same(t, before) {
+		if p.Labels[keys.ControllerRevisionHash] == before[name].Labels[keys.ControllerRevisionHash] &&
+			p.Labels[keys.ControllerRevisionHash] == set.Status.CurrentRevision {
+			untouched++
+			require.Empty(t, cmp.Diff(before[name].Labels, p.Labels))
+			require.Empty(t, cmp.Diff(before[name].Annotations, p.Annotations))
+			require.Zero(t, p.Status.ContainerStatuses[0].RestartCount)
+		}
+	}
+	require.Equal(t, 2, untouched, "the partition is kept")
+	var history appsv1.ControllerRevisionList
+	require.NoError(t, g.List(t.Context(), &history, client.InNamespace(g.Namespace)))
+	require.Len(t, history.Items, 2)
+	writes := g.Writes(t, began)
+	for _, what := range slices.Collect(maps.Keys(writes)) {
+		require.False(t, strings.HasPrefix(what, "create ") || strings.HasPrefix(what, "delete "), "writes: %v", writes)
+		require.NotContains(t, what, "controllerrevisions", "writes: %v", writes)
+	}
+	require.Equal(t, 1, writes["patch pods"], "one more pod is updated")
+	require.Equal(t, 3, writes["patch pods/status"], "the one that waits is released, the other marked and released")
+}
+
+// leave puts a set with its revisions and pods into the namespace, as another controller left them.
+func (g *ground) leave(t *testing.T, left observed) {
+	t.Helper()
+	status := left.set.Status
+	set := left.set.DeepCopy()
+	set.ObjectMeta = metav1.ObjectMeta{Namespace: g.Namespace, Name: set.Name, Annotations: set.Annotations}
+	require.NoError(t, g.Create(t.Context(), set))
+	set.Status = status
+	set.Status.ObservedGeneration = set.Generation
+	require.NoError(t, g.Status().Update(t.Context(), set))
+	own := func(o client.Object) {
+		ref := metav1.GetControllerOf(o)
+		ref.UID = set.UID
+		o.SetOwnerReferences([]metav1.OwnerReference{*ref})
+		o.SetNamespace(g.Namespace)
+		o.SetUID("")
+		o.SetResourceVersion("")
+	}
+	for _, r := range left.history {
+		own(r)
+		require.NoError(t, g.Create(t.Context(), r))
+	}
+	for _, p := range left.pods {
+		g.leavePod(t, p, own)
+	}
+	revision.Sort(left.history)
+}
+
+// leavePod makes one pod, waits until it runs, and gives it the conditions and the record that it had.
+func (g *ground) leavePod(t *testing.T, p *corev1.Pod, own func(client.Object)) {
+	t.Helper()
+	conditions := p.Status.Conditions
+	own(p)
+	p.Spec.NodeName, p.Status = "", corev1.PodStatus{}
+	p.Spec.Volumes = nil
+	for i := range p.Spec.Containers {
+		p.Spec.Containers[i].VolumeMounts = nil
+	}
+	require.NoError(t, g.Create(t.Context(), p))
+	require.Eventually(t, func() bool {
+		require.NoError(t, g.Get(t.Context(), client.ObjectKeyFromObject(p), p))
+		return p.Status.Phase == corev1.PodRunning && len(p.Status.ContainerStatuses) == 2
+	}, site.Long, site.Poll)
+	require.Eventually(t, func() bool {
+		patch := client.StrategicMergeFrom(p.DeepCopy())
+		for _, c := range conditions {
+			if c.Type == keys.InPlaceUpdateReady || c.Type == keys.KruisePodReady {
+				p.Status.Conditions = append(p.Status.Conditions, c)
+			}
+		}
+		return g.Status().Patch(t.Context(), p, patch) == nil
+	}, site.Long, site.Poll)
+	ready := !slices.ContainsFunc(conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionFalse
+	})
+	require.Eventually(t, func() bool {
+		require.NoError(t, g.Get(t.Context(), client.ObjectKeyFromObject(p), p))
+		return ready == slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+			return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+		})
+	}, site.Long, site.Poll)
+}

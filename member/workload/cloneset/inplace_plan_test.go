@@ -1,0 +1,149 @@
+package cloneset
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/rollout"
+	"github.com/flotilla-io/flotilla/pkg/testkit"
+)
+
+// sized gives the container of a set's template a cpu request.
+func sized(cpu string) func(*appsv1beta1.CloneSetSpec) {
+	return func(s *appsv1beta1.CloneSetSpec) {
+		s.Template.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}
+	}
+}
+
+// reading lets the container read the annotation config by env.
+func reading(config string) func(*appsv1beta1.CloneSetSpec) {
+	return func(s *appsv1beta1.CloneSetSpec) {
+		s.Template.Annotations = map[string]string{"config": config}
+		s.Template.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "CONFIG", ValueFrom: &corev1.EnvVarSource{
+			FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.annotations['config']"},
+		}}}
+	}
+}
+
+func TestJudge(t *testing.T) {
+	t.Parallel()
+	plain := func(*appsv1beta1.CloneSetSpec) {}
+	for _, tc := range []struct {
+		name     string
+		from, to func(*appsv1beta1.CloneSetSpec)
+		policy   appsv1beta1.PodUpdatePolicy
+		gates    Gates
+		// history changes the revisions, old and new.
+		history func(from, to *appsv1.ControllerRevision)
+		why     string
+		quiet   bool
+		gated   bool
+	}{
+		{
+			name: "an image needs the gate closed", from: plain, gated: true,
+			to: func(s *appsv1beta1.CloneSetSpec) { s.Template.Spec.Containers[0].Image = "app:2" },
+		},
+		{
+			name: "metadata is quiet", from: plain, quiet: true,
+			to: func(s *appsv1beta1.CloneSetSpec) { s.Template.Annotations = map[string]string{"note": "two"} },
+		},
+		{
+			name: "resources are not changed in place unless the gate says so", from: sized("1"), to: sized("2"),
+			why: "container app: resources changed", gated: true,
+		},
+		{
+			name: "a resize restarts nothing, so the pod stays in service", from: sized("1"), to: sized("2"),
+			gates: Gates{VerticalScaling: true},
+		},
+		{
+			name: "B 29: env from metadata is not changed in place while no node daemon is known", from: reading("one"), to: reading("two"),
+			gates: Gates{EnvFromMetadata: true}, gated: true,
+			why: "container app reads annotation config by env CONFIG, and its node has no daemon that could restart it",
+		},
+		{
+			name: "without the gate for env, it is metadata like any other", from: reading("one"), to: reading("two"), quiet: true,
+		},
+		{
+			name: "other claims matter to new pods only", from: claiming("data"), to: claiming("data", "more"), quiet: true,
+		},
+		{
+			name: "the gate makes pods with other claims anew", from: claiming("data"), to: claiming("data", "more"),
+			gates: Gates{RecreateOnClaimChange: true}, why: "volumeClaimTemplates changed", gated: true,
+		},
+		{
+			name: "and pods that had none", from: plain, to: claiming("data"),
+			gates: Gates{RecreateOnClaimChange: true}, why: "volumeClaimTemplates changed", gated: true,
+		},
+		{
+			name: "not with InPlaceOnly, which makes no pod anew", from: claiming("data"), to: claiming("data", "more"), quiet: true,
+			gates: Gates{RecreateOnClaimChange: true}, policy: appsv1beta1.PodInPlaceOnly,
+		},
+		{
+			name: "a revision from before there was a hash says nothing of claims", from: claiming("data"), to: claiming("more"), quiet: true,
+			gates:   Gates{RecreateOnClaimChange: true},
+			history: func(from, _ *appsv1.ControllerRevision) { delete(from.Annotations, keys.VolumeClaimTemplateHash) },
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			if tc.policy == "" {
+				tc.policy = appsv1beta1.PodInPlaceIfPossible
+			}
+			// The note is there to make another revision where only claims differ.
+			from := web(1).Spec(tc.from).Spec(func(s *appsv1beta1.CloneSetSpec) { noted(s, "one") })
+			o, revs := world(t, web(1).Policy(tc.policy).Spec(tc.to).Spec(func(s *appsv1beta1.CloneSetSpec) { noted(s, "two") }), from)
+			o.gates = tc.gates
+			if tc.history != nil {
+				tc.history(o.history[0], o.history[1])
+			}
+			d := newDiffer(o)
+			m := member{Pod: rollout.Pod{Gated: true}, pod: pod("a").Rev(revs[0]).Node("node-1").Serving(start).Obj()}
+			m.pod.Spec.Containers = from.Obj().Spec.Template.Spec.Containers
+			d.judge(&m, o.history[1])
+			require.Equal(t, tc.why, m.NoEdit)
+			require.Equal(t, tc.gated, m.Gated)
+			if tc.why == "" {
+				require.Equal(t, tc.quiet, m.Quiet)
+			}
+		})
+	}
+}
+
+func noted(s *appsv1beta1.CloneSetSpec, value string) {
+	if s.Template.Labels == nil {
+		s.Template.Labels = map[string]string{}
+	}
+	s.Template.Labels["note"] = value
+}
+
+// claiming gives a set claim templates.
+func claiming(names ...string) func(*appsv1beta1.CloneSetSpec) {
+	return func(s *appsv1beta1.CloneSetSpec) {
+		s.VolumeClaimTemplates = testkit.CloneSet("x").Claims(names...).Obj().Spec.VolumeClaimTemplates
+	}
+}
+
+func TestClaimsHash(t *testing.T) {
+	t.Parallel()
+	of := func(change func([]corev1.PersistentVolumeClaim)) string {
+		claims := testkit.CloneSet("x").Claims("data", "logs").Obj().Spec.VolumeClaimTemplates
+		change(claims)
+		hash, err := claimsHash(claims)
+		require.NoError(t, err)
+		return hash
+	}
+	same := of(func([]corev1.PersistentVolumeClaim) {})
+	require.Regexp(t, `^\d+$`, same)
+	require.Equal(t, same, of(func(c []corev1.PersistentVolumeClaim) { c[0], c[1] = c[1], c[0] }), "the order does not matter")
+	require.Equal(t, same, of(func(c []corev1.PersistentVolumeClaim) { c[0].Labels = map[string]string{"a": "b"} }), "nor do labels")
+	require.NotEqual(t, same, of(func(c []corev1.PersistentVolumeClaim) { c[0].Spec.StorageClassName = new("fast") }))
+	none, err := claimsHash(nil)
+	require.NoError(t, err)
+	require.Empty(t, none)
+}

@@ -1,0 +1,171 @@
+package cloneset
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/podwork"
+	"github.com/flotilla-io/flotilla/pkg/testkit"
+)
+
+// keysOf are the names in changes.
+func keysOf(changes []change) []string {
+	out := []string{}
+	for _, c := range changes {
+		out = append(out, c.Key)
+	}
+	return out
+}
+
+// Each case is a complaint about OpenKruise, by the number of its issue there, and what is done here instead. Where users
+// rely on what it does, that is kept, and the case says so.
+func TestKnownComplaints(t *testing.T) {
+	t.Parallel()
+	type Spec = appsv1beta1.CloneSetSpec
+	tests := []struct {
+		name  string
+		set   *testkit.CloneSetBuilder
+		pods  func(o *observed, rev []string) // rev: the former revision, then the present one
+		check func(*testing.T, work)
+	}{
+		{
+			name: "#2369: an update in place makes no pods of a surge",
+			set:  web(4).Image("app:2").Policy(appsv1beta1.PodInPlaceIfPossible).Rolling("0", "1", "2"),
+			pods: func(o *observed, rev []string) { o.with(rev[0], "a", "b", "c", "d") },
+			check: func(t *testing.T, w work) {
+				t.Helper()
+				require.Empty(t, w.create)
+				require.Equal(t, []string{"web-a"}, keysOf(w.mark))
+			},
+		},
+		{
+			name: "#1153: a paused set makes no pods of a surge",
+			set:  web(4).Image("app:2").Rolling("0", "1", "2").Paused(),
+			pods: func(o *observed, rev []string) { o.with(rev[0], "a", "b", "c", "d") },
+			check: func(t *testing.T, w work) {
+				t.Helper()
+				require.False(t, w.moves(), show(w))
+			},
+		},
+		{
+			name: "#1478: a long minReadySeconds does not hold up scale-in",
+			set:  web(2).Rolling("0", "1", "0").Spec(func(s *Spec) { s.MinReadySeconds = 7200 }),
+			pods: func(o *observed, rev []string) { o.with(rev[1], "a", "b", "c", "d") },
+			check: func(t *testing.T, w work) {
+				t.Helper()
+				require.Equal(t, []string{"web-a", "web-b"}, keysOf(w.delete))
+			},
+		},
+		{
+			name: "#1090, kept: scale-in takes pods of the former revision first, down to the partition, and then by state",
+			set:  web(3).Image("app:2").Rolling("1", "100%", "0"),
+			pods: func(o *observed, rev []string) {
+				o.with(rev[0], "a", "b", "c")
+				o.with(rev[1], "d")
+				o.pods = append(o.pods, unready("e", rev[1], start))
+			},
+			check: func(t *testing.T, w work) {
+				t.Helper()
+				require.Equal(t, []string{"web-a", "web-b"}, keysOf(w.delete), "two of three old pods, as one is kept")
+			},
+		},
+		{
+			name: "#518: a deletion cost is the priority of a pod at scale-in",
+			set:  web(1).Rolling("0", "100%", "0"),
+			pods: func(o *observed, rev []string) {
+				for name, cost := range map[string]string{"a": "30", "b": "-5", "c": "+1"} {
+					o.pods = append(o.pods, pod(name).Rev(rev[1]).Serving(start).Annotation(keys.PodDeletionCost, cost).Obj())
+				}
+			},
+			check: func(t *testing.T, w work) {
+				t.Helper()
+				require.Equal(t, []string{"web-b", "web-c"}, keysOf(w.delete), "a cost that is no plain number counts as 0")
+			},
+		},
+		{
+			name: "#2473: an evicted pod is replaced, whatever events say",
+			set:  web(2),
+			pods: func(o *observed, rev []string) {
+				o.with(rev[1], "a")
+				o.pods = append(o.pods, pod("b").Rev(rev[1]).Serving(start).Phase(corev1.PodFailed).Obj())
+			},
+			check: func(t *testing.T, w work) {
+				t.Helper()
+				require.Len(t, w.create, 1)
+			},
+		},
+		{
+			name: "#892: the gate of a new pod is opened as soon as the pod has a node, with ReCreate too",
+			set:  web(1),
+			pods: func(o *observed, rev []string) {
+				made := newPod(o.set, rev[1], &o.set.Spec.Template, "a", start)
+				made.Spec.NodeName = "node-1"
+				o.pods = append(o.pods, made)
+			},
+			check: func(t *testing.T, w work) {
+				t.Helper()
+				require.Equal(t, []string{"web-a"}, keysOf(w.release))
+			},
+		},
+		{
+			name: "#1670, kept: changed claim templates hold for pods made from then on",
+			set:  web(1).Claims("data"),
+			pods: func(o *observed, rev []string) { o.with(rev[1], "a") },
+			check: func(t *testing.T, w work) {
+				t.Helper()
+				require.False(t, w.moves(), show(w))
+			},
+		},
+		{
+			name: "#1089: a set at rest has nothing to do and asks for no later look",
+			set:  web(2),
+			pods: func(o *observed, rev []string) { o.with(rev[1], "a", "b") },
+			check: func(t *testing.T, w work) {
+				t.Helper()
+				require.False(t, w.moves(), show(w))
+				require.Zero(t, w.recheck)
+			},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			o, names := world(t, tt.set, web(4).Image("app:0"))
+			tt.pods(&o, names)
+			tt.check(t, plan(o, now))
+		})
+	}
+}
+
+func TestB2FailuresAreWrittenByThemselvesAndTakenOff(t *testing.T) {
+	t.Parallel()
+	o, names := world(t, web(3))
+	o.with(names[0], "a", "b")
+	o.set.Status, _ = status(o, plan(o, now), done{}, now)
+
+	// Nothing but the failure differs, and it is no counter.
+	failed, _ := status(o, plan(o, now), done{created: podwork.Result{Err: errors.New("create pod web-c: quota")}}, now)
+	require.NotNil(t, find(failed.Conditions, appsv1beta1.CloneSetFailedScale))
+	require.False(t, countsOnly(o.set, failed))
+
+	// #1351: what was a failure is none when it works again.
+	o.set.Status = failed
+	healed, _ := status(o, plan(o, now), done{}, now.Add(time.Minute))
+	require.Empty(t, healed.Conditions)
+}
+
+func TestConflictsAreNoFailure(t *testing.T) {
+	t.Parallel()
+	// #1351: a conflict ends the pass without noise; podwork counts it as skipped.
+	o, names := world(t, web(2).Image("app:2").Policy(appsv1beta1.PodInPlaceIfPossible), web(2))
+	o.with(names[0], "a", "b")
+	got, events := status(o, plan(o, now), done{marked: podwork.Result{Skipped: 1}}, now)
+	require.Empty(t, got.Conditions)
+	require.Empty(t, events)
+}

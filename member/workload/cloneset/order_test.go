@@ -1,0 +1,64 @@
+package cloneset
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/pods"
+)
+
+func TestUpdateGoesByPriorityAndScatter(t *testing.T) {
+	t.Parallel()
+	type Rolling = appsv1beta1.CloneSetRollingUpdateStrategy
+	weight := func(key, value string) *pods.UpdatePriorityStrategy {
+		return &pods.UpdatePriorityStrategy{WeightPriority: []pods.UpdatePriorityWeightTerm{
+			{Weight: 5, MatchSelector: metav1.LabelSelector{MatchLabels: map[string]string{key: value}}},
+		}}
+	}
+	tests := []struct {
+		name   string
+		change func(*Rolling)
+		want   []string // updated with a budget of 2
+		fault  string
+	}{
+		{"without either, by name", func(*Rolling) {}, []string{"web-a", "web-b"}, ""},
+		{"priority goes first", func(r *Rolling) { r.PriorityStrategy = weight("tier", "test") }, []string{"web-d", "web-a"}, ""},
+		{
+			"scattered pods go in between, the last of them last",
+			func(r *Rolling) { r.ScatterStrategy = []pods.UpdateScatterTerm{{Key: "tier", Value: "test"}} },
+			[]string{"web-a", "web-b"},
+			"",
+		},
+		{
+			"a selector that admission did not see is a fault, not a panic",
+			func(r *Rolling) { r.PriorityStrategy = weight("a b", "c") }, nil,
+			"priorityStrategy.weightPriority[0].matchSelector: ",
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			set := web(4).Image("app:2").Policy(appsv1beta1.PodInPlaceIfPossible).Rolling("0", "2", "0").
+				Spec(func(s *appsv1beta1.CloneSetSpec) { tt.change(s.UpdateStrategy.RollingUpdate) })
+			o, names := world(t, set, web(4))
+			o.with(names[0], "a", "b", "c", "d")
+			for _, p := range o.pods {
+				if p.Name == "web-d" {
+					p.Labels["tier"] = "test"
+				}
+			}
+			w := plan(o, now)
+			require.True(t, strings.HasPrefix(w.fault, tt.fault), w.fault)
+			require.Equal(t, tt.fault == "", w.fault == "")
+			var got []string
+			for _, c := range w.mark {
+				got = append(got, c.Key)
+			}
+			require.Equal(t, tt.want, got)
+		})
+	}
+}

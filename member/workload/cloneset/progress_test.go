@@ -1,0 +1,370 @@
+package cloneset
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/apis/pods"
+	"github.com/flotilla-io/flotilla/pkg/testkit"
+)
+
+// due is a set with a deadline of ten minutes.
+func due(replicas int32) *testkit.CloneSetBuilder {
+	return web(replicas).Spec(func(s *appsv1beta1.CloneSetSpec) { s.ProgressDeadlineSeconds = ptr.To[int32](600) })
+}
+
+func progressing(status corev1.ConditionStatus, reason, message string, updated, turned time.Time) *appsv1beta1.CloneSetCondition {
+	return &appsv1beta1.CloneSetCondition{
+		Type: appsv1beta1.CloneSetProgressing, Status: status, Reason: reason, Message: message,
+		LastUpdateTime: metav1.NewTime(updated), LastTransitionTime: metav1.NewTime(turned),
+	}
+}
+
+func TestProgress(t *testing.T) {
+	t.Parallel()
+	type status = appsv1beta1.CloneSetStatus
+	const yes, no = corev1.ConditionTrue, corev1.ConditionFalse
+	ago := func(d time.Duration) time.Time { return now.Add(-d) }
+	// at is a status with n of 4 pods updated and available, and all 4 there.
+	at := func(n int32) status {
+		return status{
+			ObservedGeneration: 1, Replicas: 4, AvailableReplicas: 4, UpdatedReplicas: n, UpdatedAvailableReplicas: n,
+			ExpectedUpdatedReplicas: 4, UpdateRevision: "web-2", CurrentRevision: "web-1",
+		}
+	}
+	with := func(s status, change func(*status)) status { change(&s); return s }
+	complete := with(at(4), func(s *status) { s.CurrentRevision = "web-2" })
+	tests := []struct {
+		name        string
+		set         *testkit.CloneSetBuilder
+		before, now status
+		was         *appsv1beta1.CloneSetCondition
+		want        *appsv1beta1.CloneSetCondition
+	}{
+		{name: "without a deadline there is no condition", set: web(4), before: at(1), now: at(1), was: progressing(yes, "CloneSetUpdated", "", start, start)},
+		{
+			name: "a rollout begins now", set: due(4), before: at(0), now: at(0),
+			want: progressing(yes, "CloneSetUpdated", "0 of 4 pods updated and available", now, now),
+		},
+		{
+			name: "one that is under way keeps the time when it last moved", set: due(4), before: at(1), now: at(1),
+			was:  progressing(yes, "CloneSetUpdated", "old", ago(9*time.Minute), start),
+			want: progressing(yes, "CloneSetUpdated", "1 of 4 pods updated and available", ago(9*time.Minute), start),
+		},
+		{
+			name: "B 2: a pod that becomes available extends the deadline", set: due(4), before: at(1), now: at(2),
+			was:  progressing(yes, "CloneSetUpdated", "", ago(9*time.Minute), start),
+			want: progressing(yes, "CloneSetUpdated", "2 of 4 pods updated and available", now, start),
+		},
+		{
+			name: "B 2: another template begins a deadline of its own", set: due(4),
+			before: at(1), now: with(at(1), func(s *status) { s.UpdateRevision = "web-3" }),
+			was:  progressing(yes, "CloneSetUpdated", "", ago(time.Hour), start),
+			want: progressing(yes, "CloneSetUpdated", "1 of 4 pods updated and available", now, start),
+		},
+		{
+			name: "so does a lower partition", set: due(4).Rolling("1", "1", "0"),
+			before: with(at(1), func(s *status) { s.ExpectedUpdatedReplicas = 2 }),
+			now:    with(at(1), func(s *status) { s.ExpectedUpdatedReplicas = 3 }),
+			was:    progressing(yes, "CloneSetUpdated", "", ago(time.Hour), start),
+			want:   progressing(yes, "CloneSetUpdated", "1 of 4 pods updated and available", now, start),
+		},
+		{
+			name: "a missing pod that is made anew is progress", set: due(4),
+			before: with(at(1), func(s *status) { s.Replicas = 2 }), now: with(at(1), func(s *status) { s.Replicas = 3 }),
+			was:  progressing(yes, "CloneSetUpdated", "", ago(time.Hour), start),
+			want: progressing(yes, "CloneSetUpdated", "1 of 4 pods updated and available", now, start),
+		},
+		{
+			name: "when nothing moved for the deadline, it is late since now", set: due(4), before: at(1), now: at(1),
+			was:  progressing(yes, "CloneSetUpdated", "", ago(10*time.Minute), start),
+			want: progressing(no, "ProgressDeadlineExceeded", "1 of 4 pods updated and available; nothing moved for 600 seconds or longer", ago(10*time.Minute), now),
+		},
+		{
+			name: "late stays late, with its time", set: due(4), before: at(1), now: at(1),
+			was:  progressing(no, "ProgressDeadlineExceeded", "", ago(time.Hour), ago(50*time.Minute)),
+			want: progressing(no, "ProgressDeadlineExceeded", "1 of 4 pods updated and available; nothing moved for 600 seconds or longer", ago(time.Hour), ago(50*time.Minute)),
+		},
+		{
+			name: "late stays late when another controller noted when it found out", set: due(4), before: at(1), now: at(1),
+			was:  progressing(no, "ProgressDeadlineExceeded", "", ago(time.Minute), ago(time.Minute)),
+			want: progressing(no, "ProgressDeadlineExceeded", "1 of 4 pods updated and available; nothing moved for 600 seconds or longer", ago(time.Minute), ago(time.Minute)),
+		},
+		{
+			name: "B 2: a late rollout that moves again is under way again", set: due(4), before: at(1), now: at(2),
+			was:  progressing(no, "ProgressDeadlineExceeded", "", ago(time.Hour), ago(50*time.Minute)),
+			want: progressing(yes, "CloneSetUpdated", "2 of 4 pods updated and available", now, now),
+		},
+		{
+			name: "a longer deadline makes a late rollout one under way", set: due(4).Spec(func(s *appsv1beta1.CloneSetSpec) { *s.ProgressDeadlineSeconds = 7200 }),
+			before: at(1), now: with(at(1), func(s *status) { s.ObservedGeneration = 2 }),
+			was:  progressing(no, "ProgressDeadlineExceeded", "", ago(time.Hour), ago(50*time.Minute)),
+			want: progressing(yes, "CloneSetUpdated", "1 of 4 pods updated and available", ago(time.Hour), now),
+		},
+		{
+			name: "the largest deadline is none", set: due(4).Spec(func(s *appsv1beta1.CloneSetSpec) { *s.ProgressDeadlineSeconds = math.MaxInt32 }),
+			before: at(1), now: at(1),
+			was:  progressing(yes, "CloneSetUpdated", "", ago(100000*time.Hour), start),
+			want: progressing(yes, "CloneSetUpdated", "1 of 4 pods updated and available", ago(100000*time.Hour), start),
+		},
+		{
+			name: "B 2: a late rollout that completes is available", set: due(4), before: at(3), now: complete,
+			was:  progressing(no, "ProgressDeadlineExceeded", "", ago(time.Hour), ago(50*time.Minute)),
+			want: progressing(yes, "CloneSetAvailable", "4 of 4 pods updated and available", now, now),
+		},
+		{
+			name: "complete stays as it is", set: due(4), before: complete, now: complete,
+			was:  progressing(yes, "CloneSetAvailable", "", start, start),
+			want: progressing(yes, "CloneSetAvailable", "4 of 4 pods updated and available", start, start),
+		},
+		{
+			name: "complete comes before paused", set: due(4).Paused(), before: complete, now: complete,
+			want: progressing(yes, "CloneSetAvailable", "4 of 4 pods updated and available", now, now),
+		},
+		{
+			name: "a paused rollout is not late", set: due(4).Paused(), before: at(1), now: at(1),
+			was:  progressing(yes, "CloneSetUpdated", "", ago(time.Hour), start),
+			want: progressing(yes, "CloneSetPaused", "paused: 1 of 4 pods updated and available", now, start),
+		},
+		{
+			name: "one that is resumed has all its time", set: due(4), before: at(1), now: at(1),
+			was:  progressing(yes, "CloneSetPaused", "", ago(time.Hour), start),
+			want: progressing(yes, "CloneSetUpdated", "1 of 4 pods updated and available", now, start),
+		},
+		{
+			name: "at the partition it rests", set: due(4).Rolling("3", "1", "0"), before: at(0),
+			now:  with(at(1), func(s *status) { s.ExpectedUpdatedReplicas = 1 }),
+			was:  progressing(yes, "CloneSetUpdated", "", ago(time.Hour), start),
+			want: progressing(yes, "ProgressPartitionAvailable", "1 of 4 pods updated and available; the partition keeps 3 old", now, start),
+		},
+		{
+			name: "OnDelete waits for its user without being late", set: due(4).Spec(func(s *appsv1beta1.CloneSetSpec) { s.UpdateStrategy.Type = appsv1beta1.CloneSetOnDelete }),
+			before: at(1), now: at(1),
+			was:  progressing(yes, "CloneSetUpdated", "", ago(time.Hour), start),
+			want: progressing(yes, "CloneSetUpdated", "1 of 4 pods updated and available", ago(time.Hour), start),
+		},
+		{
+			name: "with OnDelete the time runs from the deletion", set: due(4).OnDelete(),
+			before: at(1), now: with(at(1), func(s *status) { s.Replicas, s.AvailableReplicas = 3, 3 }),
+			was:  progressing(yes, "CloneSetUpdated", "", ago(time.Hour), start),
+			want: progressing(yes, "CloneSetUpdated", "1 of 4 pods updated and available", now, start),
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			set := tt.set.Status(tt.before).Obj()
+			if tt.was != nil {
+				set.Status.Conditions = []appsv1beta1.CloneSetCondition{*tt.was}
+			}
+			require.Empty(t, cmp.Diff(tt.want, progress(set, &tt.now, now)))
+		})
+	}
+}
+
+func TestAPassComesAtTheDeadline(t *testing.T) {
+	t.Parallel()
+	o, names := world(t, due(2).Image("app:2"), due(2))
+	o.with(names[0], "a", "b")
+	o.set.Status.Conditions = []appsv1beta1.CloneSetCondition{*progressing(corev1.ConditionTrue, "CloneSetUpdated", "", now.Add(-9*time.Minute), start)}
+	require.Equal(t, time.Minute, plan(o, now).recheck)
+	require.Zero(t, plan(o, now.Add(time.Minute)).recheck, "what is late needs no clock")
+}
+
+// hung is a world in which one of three pods can't start its new image.
+func hung(t *testing.T, set *testkit.CloneSetBuilder, since time.Time) observed {
+	t.Helper()
+	o, names := world(t, set.Image("app:2").Policy(appsv1beta1.PodInPlaceIfPossible).Rolling("0", "1", "0"), web(3))
+	o.with(names[0], "b", "c")
+	p := pod("a").Rev(names[1]).Gate(false, since).Running().NotReady().State(pods.LifecycleUpdating).Obj()
+	p.Annotations[keys.InPlaceUpdateState] = `{"revision":"` + names[1] + `","updateTimestamp":"` + since.Format(time.RFC3339) +
+		`","lastContainerStatuses":{"app":{"imageID":"sha256:1"}}}`
+	p.Spec.Containers[0].Image = "app:2"
+	p.Status.ContainerStatuses = []corev1.ContainerStatus{{
+		Name: "app", Image: "app:1", ImageID: "sha256:1",
+		State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff"}},
+	}}
+	o.pods = append(o.pods, p)
+	return o
+}
+
+func TestHungUpdateIsToldOnceWithItsTime(t *testing.T) {
+	t.Parallel()
+	began := now.Add(-9 * time.Minute)
+	o := hung(t, web(3), began)
+	got, events := status(o, plan(o, now), done{}, now)
+	require.Empty(t, got.Conditions, "nine minutes are not too long")
+	require.Empty(t, events)
+	require.Equal(t, time.Minute, plan(o, now).recheck)
+
+	later := now.Add(time.Minute)
+	w := plan(o, later)
+	require.Zero(t, w.recheck)
+	o.set.Status, events = status(o, w, done{}, later)
+	message := "web-a does not follow its update in place since 2026-11-21T09:51:00Z: container app waits: ImagePullBackOff; 1 pods wait so"
+	require.Empty(t, cmp.Diff([]appsv1beta1.CloneSetCondition{{
+		Type: "FailedUpdate", Status: "True", Reason: "Hung", Message: message,
+		LastUpdateTime: metav1.NewTime(later), LastTransitionTime: metav1.NewTime(later),
+	}}, o.set.Status.Conditions))
+	require.Equal(t, []string{"FailedUpdate"}, reasons(events))
+
+	// A kubelet goes back and forth between two reasons; that is one failure and no write.
+	o.pods[2].Status.ContainerStatuses[0].State.Waiting.Reason = "ErrImagePull"
+	again, events := status(o, plan(o, later.Add(time.Hour)), done{}, later.Add(time.Hour))
+	require.Empty(t, cmp.Diff(o.set.Status, again))
+	require.Empty(t, events)
+
+	// When the image can be had, the condition goes.
+	o.pods[2].Status.ContainerStatuses[0] = corev1.ContainerStatus{
+		Name: "app", Image: "app:2", ImageID: "sha256:2", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
+	}
+	again, _ = status(o, plan(o, later.Add(time.Hour)), done{}, later.Add(time.Hour))
+	require.Empty(t, again.Conditions)
+}
+
+func TestHungUpdateIsToldAtTheDeadlineOfTheSet(t *testing.T) {
+	t.Parallel()
+	o := hung(t, web(3).Spec(func(s *appsv1beta1.CloneSetSpec) { s.ProgressDeadlineSeconds = ptr.To[int32](60) }), now.Add(-time.Minute))
+	require.Equal(t, "Hung", plan(o, now).stalled.reason)
+}
+
+// unready is a pod that ceased to be ready at since.
+func unready(name, rev string, since time.Time) *corev1.Pod {
+	return pod(name).Rev(rev).Created(since).Gate(true, since).Running().NotReady().Obj()
+}
+
+// asked holds pods before an update in place.
+func asked(s *appsv1beta1.CloneSetSpec) {
+	s.Lifecycle = &pods.Lifecycle{InPlaceUpdate: &pods.LifecycleHook{LabelsHandler: map[string]string{"example.com/hold": "yes"}}}
+}
+
+func TestBudgetThatCanNotBeMetIsToldWithItsTime(t *testing.T) {
+	t.Parallel()
+	long, short := now.Add(-time.Hour), now.Add(-4*time.Minute)
+	tests := []struct {
+		name    string
+		set     *testkit.CloneSetBuilder
+		change  func(o *observed, names []string)
+		scale   bool
+		want    string // the message
+		recheck time.Duration
+	}{
+		{
+			name: "updated pods that serve for too long hold up the others",
+			set:  web(3).Image("app:2").Rolling("0", "1", "0"),
+			change: func(o *observed, names []string) {
+				o.with(names[0], "a", "b")
+				o.pods = append(o.pods, unready("c", names[1], long))
+			},
+			want: "no pod became available since 2026-11-21T09:00:00Z: 2 old pods wait: 1 updated pods not available >= 1 at a time",
+		},
+		{
+			name: "a few minutes are not too long",
+			set:  web(3).Image("app:2").Rolling("0", "1", "0"),
+			change: func(o *observed, names []string) {
+				o.with(names[0], "a", "b")
+				o.pods = append(o.pods, unready("c", names[1], short))
+			},
+			recheck: 6 * time.Minute,
+		},
+		{
+			name: "pods that a hook holds since a while ago are unavailable since then, ready or not",
+			set:  web(3).Image("app:2").Policy(appsv1beta1.PodInPlaceIfPossible).Rolling("0", "1", "0").Spec(asked),
+			change: func(o *observed, names []string) {
+				o.with(names[0], "a", "b")
+				o.pods = append(o.pods, pod("c").Rev(names[0]).Serving(start).State(pods.LifecyclePreparingUpdate).
+					Label("example.com/hold", "yes").Annotation(keys.LifecycleTimestamp, short.Format(time.RFC3339)).Obj())
+			},
+			recheck: 6 * time.Minute,
+		},
+		{
+			name: "a scale-out that waits for pods that never serve is a failure to scale",
+			set:  web(3).Spec(func(s *appsv1beta1.CloneSetSpec) { s.ScaleStrategy.MaxUnavailable = new(intstr.FromInt32(1)) }),
+			change: func(o *observed, names []string) {
+				o.set.Status.ObservedGeneration = o.set.Generation // The event of its begin is over.
+				o.with(names[0], "a")
+				o.pods = append(o.pods, unready("b", names[0], long))
+			},
+			scale: true,
+			want:  "no pod became available since 2026-11-21T09:00:00Z: 1 new pods wait: 1 unavailable and 0 made now, of 1",
+		},
+		{
+			name: "a pod that time alone makes available is waited for",
+			set:  web(3).Image("app:2").Rolling("0", "1", "0").Spec(func(s *appsv1beta1.CloneSetSpec) { s.MinReadySeconds = 7200 }),
+			change: func(o *observed, names []string) {
+				o.pods = append(o.pods,
+					pod("a").Rev(names[0]).Serving(start.Add(-2*time.Hour)).Obj(),
+					pod("b").Rev(names[0]).Serving(start.Add(-2*time.Hour)).Obj(),
+					pod("c").Rev(names[1]).Serving(start).Obj())
+			},
+			recheck: time.Hour,
+		},
+		{
+			name: "a named pod that can't go is a failure to scale",
+			set:  web(3).Rolling("0", "1", "0").PodsToDelete("web-a"),
+			change: func(o *observed, names []string) {
+				o.with(names[0], "a", "b")
+				o.pods = append(o.pods, unready("c", names[0], long))
+			},
+			scale: true,
+			want:  "no pod became available since 2026-11-21T09:00:00Z: 1 named pods wait: 2 available <= 2 minimum",
+		},
+		{
+			name: "numbers that let no pod go, past admission, are told at once",
+			set:  web(3).Image("app:2").Rolling("0", "0", "0"),
+			change: func(o *observed, names []string) {
+				o.with(names[0], "a", "b", "c")
+			},
+			want: "the numbers of the spec let no pod go: 3 old pods wait: 3 available <= 3 minimum",
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			o, names := world(t, tt.set, web(3))
+			tt.change(&o, names)
+			w := plan(o, now)
+			require.Equal(t, tt.recheck, w.recheck)
+			got, events := status(o, w, done{}, now)
+			if tt.want == "" {
+				require.Empty(t, got.Conditions)
+				require.Empty(t, events)
+				return
+			}
+			kind := appsv1beta1.CloneSetFailedUpdate
+			if tt.scale {
+				kind = appsv1beta1.CloneSetFailedScale
+			}
+			require.Len(t, got.Conditions, 1)
+			require.Equal(t, kind, got.Conditions[0].Type)
+			require.Equal(t, tt.want, got.Conditions[0].Message)
+			require.Equal(t, []string{string(kind)}, reasons(events))
+			o.set.Status = got
+			again, events := status(o, plan(o, now.Add(time.Hour)), done{}, now.Add(time.Hour))
+			require.Empty(t, cmp.Diff(got, again), "it is written once")
+			require.Empty(t, events, "and told once")
+		})
+	}
+}
+
+func TestProgressAloneIsAChangeOfCounters(t *testing.T) {
+	t.Parallel()
+	set := due(4).Obj()
+	set.Status.Conditions = []appsv1beta1.CloneSetCondition{*progressing(corev1.ConditionTrue, "CloneSetUpdated", "1 of 4", start, start)}
+	s := *set.Status.DeepCopy()
+	s.UpdatedReplicas = 2
+	s.Conditions[0] = *progressing(corev1.ConditionTrue, "CloneSetUpdated", "2 of 4", now, start)
+	require.True(t, countsOnly(set, s))
+	s.Conditions[0].Reason = "CloneSetPaused"
+	require.False(t, countsOnly(set, s))
+}

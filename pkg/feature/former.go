@@ -1,0 +1,57 @@
+package feature
+
+// gate is a gate of OpenKruise that nothing reads here: either settled, because both values come to the same, or of
+// something that is missing.
+type gate struct {
+	// settled is why both values are fine.
+	settled string
+	// missing is what it would switch, with its verb: "jobs are".
+	missing string
+}
+
+// former are the gates of OpenKruise 1.9 that this version does not have. One that is served moves to specs.
+func former() map[string]gate {
+	const (
+		daemon   = "the node daemon is"
+		pods     = "admission of pods is"
+		pub      = "PodUnavailableBudget is"
+		sidecars = "SidecarSet is"
+		images   = "image pulling is"
+		sts      = "the Advanced StatefulSet is"
+		protect  = "deletion protection is"
+		probes   = "PodProbeMarker is"
+	)
+	return map[string]gate{
+		"CloneSetEventHandlerOptimization": {settled: "every event of a pod is looked at, and a pass without work writes nothing"},
+		"ForceDeleteTimeoutExpectationGate": {settled: "after --expectation-timeout pods are always read from the apiserver, " +
+			"and nothing stays stuck"},
+		"InPlacePodVerticalScaling": {settled: "Kubernetes resizes pods in place from 1.33 on, and has pods/resize to say so"},
+
+		"PodWebhook":                                {missing: pods},
+		"KruisePodReadinessGate":                    {missing: pods},
+		"KruiseDaemon":                              {missing: daemon},
+		"DaemonWatchingPod":                         {missing: daemon},
+		"PreDownloadImageForInPlaceUpdate":          {missing: images},
+		"PreDownloadImageForDaemonSetUpdate":        {missing: images},
+		"ImagePullJobGate":                          {missing: images},
+		"ResourcesDeletionProtection":               {missing: protect},
+		"DeletionProtectionForCRDCascadingGate":     {missing: protect},
+		"PodUnavailableBudgetDeleteGate":            {missing: pub},
+		"PodUnavailableBudgetUpdateGate":            {missing: pub},
+		"WorkloadSpread":                            {missing: "WorkloadSpread is"},
+		"StatefulSetAutoDeletePVC":                  {missing: sts},
+		"StatefulSetAutoResizePVCGate":              {missing: sts},
+		"StatefulSetStartOrdinal":                   {missing: sts},
+		"PodIndexLabel":                             {missing: sts},
+		"SidecarSetPatchPodMetadataDefaultsAllowed": {missing: sidecars},
+		"EnableSortSidecarContainerByName":          {missing: sidecars},
+		"SidecarTerminator":                         {missing: "the sidecar terminator is"},
+		"PodProbeMarkerGate":                        {missing: probes},
+		"EnablePodProbeMarkerOnServerless":          {missing: probes},
+		"EnhancedLivenessProbe":                     {missing: "the enhanced liveness probe is"},
+		"ResourceDistributionGate":                  {missing: "ResourceDistribution is"},
+		"EnableExternalCerts":                       {missing: "a certificate from outside is"},
+		"DefaultHostNetworkHostPortsInPodTemplates": {missing: "defaulting of host ports is"},
+		"DaemonSetPruneIneligibleNodes":             {missing: "the Advanced DaemonSet is"},
+	}
+}

@@ -1,0 +1,435 @@
+package inplace
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/podpatch"
+)
+
+// launch gives a container a launch priority.
+func launch(i int, value string, more ...corev1.EnvVar) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		c := &p.Spec.Containers[i]
+		c.Env = append(append(c.Env, corev1.EnvVar{Name: keys.EnvContainerPriority, Value: value}), more...)
+	}
+}
+
+// barred gives a container the launch priority that the pod webhook writes.
+func barred(i int, key string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		c := &p.Spec.Containers[i]
+		c.Env = append(c.Env, corev1.EnvVar{Name: keys.EnvContainerBarrier, ValueFrom: &corev1.EnvVarSource{
+			ConfigMapKeyRef: &corev1.ConfigMapKeySelector{Key: key},
+		}})
+	}
+}
+
+// both gives app and side new images.
+func both() Edit { return Edit{Images: map[string]string{"app": "app:2", "side": "side:2"}} }
+
+func TestSplit(t *testing.T) {
+	t.Parallel()
+	two := "two"
+	config := reads("CONFIG", "metadata.annotations['config']")
+	tier := reads("TIER", "metadata.labels['tier']")
+	for _, tc := range []struct {
+		name       string
+		pod        *corev1.Pod
+		edit       Edit
+		now, later Edit
+	}{
+		{name: "without priorities there is one batch", pod: running(), edit: both(), now: both()},
+		{
+			name: "the highest priority goes first", pod: running(launch(0, "1"), launch(1, "2")), edit: both(),
+			now:   Edit{Images: map[string]string{"side": "side:2"}},
+			later: Edit{Images: map[string]string{"app": "app:2"}},
+		},
+		{name: "equal priorities go together", pod: running(launch(0, "-1"), launch(1, "-1")), edit: both(), now: both()},
+		{name: "a container without a priority goes with the first", pod: running(launch(1, "2")), edit: both(), now: both()},
+		{
+			name: "a barrier tells the priority as well", pod: running(barred(0, "p_-1"), barred(1, "p_0")), edit: both(),
+			now:   Edit{Images: map[string]string{"side": "side:2"}},
+			later: Edit{Images: map[string]string{"app": "app:2"}},
+		},
+		{name: "what is no number is no priority", pod: running(launch(0, "first"), barred(1, "x")), edit: both(), now: both()},
+		{
+			name: "priorities of containers that stay don't count", pod: running(launch(0, "1"), launch(2, "9")),
+			edit: Edit{Images: map[string]string{"app": "app:2"}}, now: Edit{Images: map[string]string{"app": "app:2"}},
+		},
+		{
+			name: "resources wait with their container", pod: running(launch(0, "1"), launch(1, "2")),
+			edit: Edit{
+				Images:    map[string]string{"side": "side:2"},
+				Resources: map[string]corev1.ResourceRequirements{"app": {Limits: list("cpu=1")}},
+			},
+			now:   Edit{Images: map[string]string{"side": "side:2"}},
+			later: Edit{Resources: map[string]corev1.ResourceRequirements{"app": {Limits: list("cpu=1")}}},
+		},
+		{
+			name: "metadata waits with the container that reads it, other metadata does not",
+			pod:  running(launch(0, "1", config), launch(1, "2")),
+			edit: both().after(Edit{Annotations: map[string]*string{"config": &two, "note": &two}}),
+			now: Edit{
+				Images: map[string]string{"side": "side:2"}, Annotations: map[string]*string{"note": &two},
+			},
+			later: Edit{Images: map[string]string{"app": "app:2"}, Annotations: map[string]*string{"config": &two}},
+		},
+		{
+			name: "a container that reads what one of the batch reads comes along, and one that reads what that reads",
+			pod:  running(launch(0, "1", config, tier), launch(1, "2", tier), launch(2, "0", config)),
+			edit: Edit{
+				Env:         map[string]string{"app": "", "side": "", "injected": ""},
+				Annotations: map[string]*string{"config": &two}, Labels: map[string]*string{"tier": &two},
+			},
+			now: Edit{
+				Env:         map[string]string{"app": "", "side": "", "injected": ""},
+				Annotations: map[string]*string{"config": &two}, Labels: map[string]*string{"tier": &two},
+			},
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			now, later := tc.edit.split(&tc.pod.Spec)
+			require.Empty(t, cmp.Diff(tc.now.after(Edit{}), now.after(Edit{})))
+			require.Empty(t, cmp.Diff(tc.later.after(Edit{}), later.after(Edit{})))
+		})
+	}
+}
+
+// ready makes containers ready as they run their image, or not.
+func ready(p *corev1.Pod, is bool) {
+	for i := range p.Status.ContainerStatuses {
+		p.Status.ContainerStatuses[i].Ready = is
+	}
+}
+
+func TestBatchesFollowEachOther(t *testing.T) {
+	t.Parallel()
+	two := "two"
+	pod := running(launch(0, "1", reads("CONFIG", "metadata.annotations['config']")), launch(1, "2"))
+	edit := both().after(Edit{
+		Annotations: map[string]*string{"config": &two},
+		Resources:   map[string]corev1.ResourceRequirements{"app": {Limits: list("cpu=2")}},
+	})
+	p, err := Mark(pod, start)
+	pod = apply(t, pod, p, err)
+	ps, err := edit.Write(pod, "web-2", start)
+	require.Len(t, ps, 1, "the resources are of the next batch")
+	pod = send(t, pod, ps, err)
+	require.Equal(t, "side:2", pod.Spec.Containers[1].Image)
+	require.Equal(t, "app:1", pod.Spec.Containers[0].Image)
+	require.NotContains(t, pod.Annotations, "config")
+	require.JSONEq(t, `{"revision": "web-2", "updateTimestamp": "2026-01-02T03:04:05Z",
+		"lastContainerStatuses": {"side": {"imageID": "side:1@sha256:aa"}}, "lastContainerIDs": {"side": "run://side-0"},
+		"updateResources": true, "updateImages": true,
+		"nextContainerImages": {"app": "app:2"}, "nextContainerResources": {"app": {"limits": {"cpu": "2"}}},
+		"nextContainerRefMetadata": {"app": {"annotations": {"config": "two"}}},
+		"preCheckBeforeNext": {"containersRequiredReady": ["side"]},
+		"containerBatchesRecord": [{"timestamp": "2026-01-02T03:04:05Z", "containers": ["side"]}]}`,
+		pod.Annotations[keys.InPlaceUpdateState])
+
+	now := start.Add(time.Minute)
+	require.Equal(t, "container side still has side:1", Progress(pod, now).Why)
+	restart(pod, now)
+	ready(pod, false)
+	require.Equal(t, "container side is not ready, and others are updated after it", Progress(pod, now).Why)
+	ready(pod, true)
+	require.Equal(t, Outcome{Next: true, Why: "all containers updated so far are ready"}, Progress(pod, now))
+
+	ps, err = Continue(pod, now)
+	require.Len(t, ps, 2)
+	pod = send(t, pod, ps[:1], err) // The writer may die here.
+	require.Equal(t, "app:2", pod.Spec.Containers[0].Image)
+	require.Equal(t, "two", pod.Annotations["config"])
+	require.Equal(t, Outcome{Next: true, Why: "resources are not written yet"}, Progress(pod, now))
+	ps, err = Continue(pod, now)
+	require.Len(t, ps, 1, "what is left is written, and nothing twice")
+	require.Equal(t, "resize", ps[0].Subresource)
+	require.Contains(t, string(ps[0].Data), `"resourceVersion":"7"`, "a pod that has gone on to another revision is left alone")
+	pod = send(t, pod, ps, err)
+	require.Equal(t, Outcome{Why: "container app still has app:1"}.since(now), Progress(pod, now))
+	restart(pod, now)
+	require.Equal(t, Outcome{Done: true}, Progress(pod, now))
+	require.Equal(t, []string{"side", "app"}, batches(recordOf(pod)))
+
+	p, err = Release(pod, podpatch.New(pod), now)
+	pod = apply(t, pod, p, err)
+	require.NotContains(t, pod.Annotations[keys.InPlaceUpdateState], "next", "another reader of the record finds nothing to do")
+	require.Equal(t, Outcome{Done: true}, Progress(pod, now))
+}
+
+// batches are the first containers of all batches.
+func batches(r record) []string {
+	var out []string
+	for _, b := range r.ContainerBatchesRecord {
+		out = append(out, b.Containers[0])
+	}
+	return out
+}
+
+func TestBatchesOfAnotherWriter(t *testing.T) {
+	t.Parallel()
+	pod := func(state string) *corev1.Pod {
+		return running(func(p *corev1.Pod) {
+			p.Status.Conditions[1].Status = corev1.ConditionFalse
+			p.Labels[keys.ControllerRevisionHash] = "web-2"
+			p.Annotations[keys.InPlaceUpdateState] = state
+		})
+	}
+	t.Run("its next batch is written", func(t *testing.T) {
+		t.Parallel()
+		p := pod(`{"revision":"web-2","updateTimestamp":"2026-01-02T03:04:05Z","lastContainerStatuses":{"side":{"imageID":"before"}},
+			"updateImages":true,"nextContainerImages":{"app":"app:2"},"preCheckBeforeNext":{"containersRequiredReady":["side"]},
+			"containerBatchesRecord":[{"timestamp":"2026-01-02T03:04:05Z","containers":["side"]}]}`)
+		require.True(t, Progress(p, start).Next)
+		ps, err := Continue(p, start)
+		got := send(t, p, ps, err)
+		require.Equal(t, "app:2", got.Spec.Containers[0].Image)
+		require.Equal(t, "web-2", got.Labels[keys.ControllerRevisionHash])
+	})
+	t.Run("B 5: its next batch of resources alone is written", func(t *testing.T) {
+		t.Parallel()
+		p := pod(`{"revision":"web-2","updateTimestamp":"2026-01-02T03:04:05Z","lastContainerStatuses":{"side":{"imageID":"before"}},
+			"updateImages":true,"updateResources":true,"nextContainerResources":{"app":{"requests":{"cpu":"2"}}},
+			"containerBatchesRecord":[{"timestamp":"2026-01-02T03:04:05Z","containers":["side"]}]}`)
+		p.Status.ContainerStatuses[1].Resources = &corev1.ResourceRequirements{}
+		require.True(t, Progress(p, start).Next)
+		ps, err := Continue(p, start)
+		got := send(t, p, ps, err)
+		require.Empty(t, cmp.Diff(list("cpu=2"), got.Spec.Containers[0].Resources.Requests))
+		require.False(t, Progress(got, start).Done)
+		restart(got, start)
+		require.True(t, Progress(got, start).Done)
+	})
+}
+
+func TestB5ABatchWithOnlyResourcesLeftBegins(t *testing.T) {
+	t.Parallel()
+	pod := running(launch(0, "1"), launch(1, "2"))
+	ps, err := Edit{
+		Images:    map[string]string{"side": "side:2"},
+		Resources: map[string]corev1.ResourceRequirements{"app": {Limits: list("cpu=2")}},
+	}.Write(pod, "web-2", start)
+	pod = send(t, pod, ps, err)
+	restart(pod, start)
+	require.True(t, Progress(pod, start).Next)
+	ps, err = Continue(pod, start)
+	pod = send(t, pod, ps, err)
+	require.Empty(t, cmp.Diff(list("cpu=2"), pod.Spec.Containers[0].Resources.Limits))
+	require.Equal(t, "container app is not resized", Progress(pod, start).Why)
+	restart(pod, start)
+	require.Equal(t, Outcome{Done: true}, Progress(pod, start))
+}
+
+func TestARollbackBetweenTwoBatches(t *testing.T) {
+	t.Parallel()
+	pod := running(launch(0, "1"), launch(1, "2"))
+	p, err := Mark(pod, start)
+	pod = apply(t, pod, p, err)
+	ps, err := both().Write(pod, "web-2", start)
+	pod = send(t, pod, ps, err)
+	ps, err = Edit{Images: map[string]string{"app": "app:1", "side": "side:1"}}.Write(pod, "web-1", start)
+	pod = send(t, pod, ps, err)
+	require.Equal(t, "app:1", pod.Spec.Containers[0].Image)
+	require.Equal(t, "side:1", pod.Spec.Containers[1].Image)
+	require.Equal(t, Outcome{Done: true}, Progress(pod, start), "the kubelet had not followed, and what is not written is forgotten")
+}
+
+func TestAnUpdateThatOvertakesABatchWritesWhatIsLeftOfIt(t *testing.T) {
+	t.Parallel()
+	pod := running(launch(0, "1"), launch(1, "2"))
+	ps, err := both().Write(pod, "web-2", start)
+	pod = send(t, pod, ps, err)
+	ps, err = Edit{Images: map[string]string{"side": "side:3"}}.Write(pod, "web-3", start)
+	pod = send(t, pod, ps, err)
+	require.Equal(t, map[string]string{"app": "app:2"}, recordOf(pod).NextContainerImages)
+	restart(pod, start)
+	require.True(t, Progress(pod, start).Next)
+}
+
+func TestResize(t *testing.T) {
+	t.Parallel()
+	condition := func(kind corev1.PodConditionType, reason, message string) func(*corev1.Pod) {
+		return func(p *corev1.Pod) {
+			p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{
+				Type: kind, Status: corev1.ConditionTrue, Reason: reason, Message: message,
+			})
+		}
+	}
+	status := func(i int, r *corev1.ResourceRequirements) func(*corev1.Pod) {
+		return func(p *corev1.Pod) { p.Status.ContainerStatuses[i].Resources = r }
+	}
+	small := corev1.ResourceRequirements{Requests: list("cpu=1 memory=1Gi ephemeral-storage=1Gi")}
+	large := corev1.ResourceRequirements{Requests: list("cpu=2 memory=1Gi")}
+	sized := func(p *corev1.Pod) { p.Spec.Containers[0].Resources = small }
+	for _, tc := range []struct {
+		name string
+		with []func(*corev1.Pod)
+		want Outcome
+	}{
+		{
+			name: "a container has its resources when its status says so",
+			with: []func(*corev1.Pod){status(0, &large)},
+			want: Outcome{Done: true},
+		},
+		{
+			name: "a container that has the former ones is waited for",
+			with: []func(*corev1.Pod){status(0, &small)},
+			want: Outcome{Why: "container app is not resized"},
+		},
+		{
+			name: "a container that says nothing is waited for",
+			want: Outcome{Why: "container app is not resized"},
+		},
+		{
+			name: "a node without room is named",
+			with: []func(*corev1.Pod){condition(corev1.PodResizePending, corev1.PodReasonInfeasible, "node has 1 cpu")},
+			want: Outcome{Why: "container app is not resized: Infeasible, node has 1 cpu"},
+		},
+		{
+			name: "a node that has no room yet is named, and may have it later",
+			with: []func(*corev1.Pod){condition(corev1.PodResizePending, corev1.PodReasonDeferred, "")},
+			want: Outcome{Why: "container app is not resized: Deferred"},
+		},
+		{
+			name: "a resize that fails on the node is named",
+			with: []func(*corev1.Pod){condition(corev1.PodResizeInProgress, corev1.PodReasonError, "")},
+			want: Outcome{Why: "container app is not resized: Error"},
+		},
+		{
+			name: "#1683: an injected container that is resized by others does not matter",
+			with: []func(*corev1.Pod){status(0, &large), status(2, &small)},
+			want: Outcome{Done: true},
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			pod := running(sized)
+			ps, err := Edit{Resources: map[string]corev1.ResourceRequirements{"app": {Requests: list("cpu=2")}}}.Write(pod, "web-2", start)
+			require.Len(t, ps, 2)
+			pod = send(t, pod, ps, err)
+			require.True(t, Closed(pod), "its lifecycle says that it is updated")
+			require.Equal(t, corev1.ConditionTrue, podpatch.Find(pod, keys.InPlaceUpdateReady).Status, "it stays in service")
+			for _, f := range tc.with {
+				f(pod)
+			}
+			want := tc.want
+			if !want.Done {
+				want = want.since(start)
+			}
+			require.Empty(t, cmp.Diff(want, Progress(pod, start)))
+		})
+	}
+}
+
+func TestANativeSidecarIsUpdated(t *testing.T) {
+	t.Parallel()
+	pod := running(func(p *corev1.Pod) {
+		p.Spec.InitContainers = []corev1.Container{
+			{Name: "init", Image: "init:1"},
+			{Name: "proxy", Image: "proxy:1", RestartPolicy: new(corev1.ContainerRestartPolicyAlways)},
+		}
+		p.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "proxy", Image: "proxy:1", ImageID: "proxy:1@sha256:aa"}}
+	})
+	ps, err := Edit{
+		Images:    map[string]string{"proxy": "proxy:2"},
+		Resources: map[string]corev1.ResourceRequirements{"proxy": {Limits: list("cpu=1")}},
+	}.Write(pod, "web-2", start)
+	pod = send(t, pod, ps, err)
+	require.Equal(t, "proxy:2", pod.Spec.InitContainers[1].Image)
+	require.Empty(t, cmp.Diff(list("cpu=1"), pod.Spec.InitContainers[1].Resources.Limits))
+	require.Equal(t, "container proxy was not started yet", Progress(pod, start).Why)
+	restart(pod, start)
+	require.Equal(t, Outcome{Done: true}, Progress(pod, start))
+}
+
+func TestNodeDaemonTells(t *testing.T) {
+	t.Parallel()
+	two := "two"
+	// told is what a node daemon says of the container app.
+	told := func(id string, plain, env uint64) func(*corev1.Pod) {
+		return func(p *corev1.Pod) {
+			raw, err := json.Marshal(map[string]any{"containers": []any{map[string]any{
+				"name": "app", "containerID": id, "restartCount": 0,
+				"hashes": map[string]uint64{"plainHash": plain, "extractedEnvFromMetadataHash": env},
+			}}})
+			require.NoError(t, err)
+			p.Annotations[keys.RuntimeContainersMeta] = string(raw)
+		}
+	}
+	tier := func(value string) uint64 {
+		p := running(func(p *corev1.Pod) { p.Labels["tier"] = value })
+		p.Spec.Containers[0].Env = []corev1.EnvVar{reads("TIER", "metadata.labels['tier']")}
+		return envHash(&p.Spec.Containers[0], p)
+	}
+	image := func(name string) uint64 { return hashOf(map[string]string{"name": "app", "image": name}) }
+	env := Edit{Labels: map[string]*string{"tier": &two}, Env: map[string]string{"app": "label tier by env TIER"}}
+	for _, tc := range []struct {
+		name string
+		edit Edit
+		told func(*corev1.Pod)
+		why  string
+	}{
+		{"a container with the new env is done", env, told("run://app-0", image("app:1"), tier("two")), ""},
+		{
+			"one with the former env is not", env, told("run://app-0", image("app:1"), tier("one")),
+			"container app reads changed metadata by env and still has the former",
+		},
+		{
+			"what was said of the container before does not count", env, told("run://app-x", image("app:1"), tier("two")),
+			"container app reads changed metadata by env and was not restarted",
+		},
+		{
+			"what nobody can read does not count", env, func(p *corev1.Pod) { p.Annotations[keys.RuntimeContainersMeta] = "{" },
+			"container app reads changed metadata by env and was not restarted",
+		},
+		{
+			"a container that was started from the new image is done, whatever its image ID",
+			Edit{Images: map[string]string{"app": "app:2"}},
+			told("run://app-0", image("app:2"), 0), "",
+		},
+		{
+			"one from the former image is not",
+			Edit{Images: map[string]string{"app": "app:2"}},
+			told("run://app-0", image("app:1"), 0),
+			"container app still has app:1",
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			pod := running(func(p *corev1.Pod) {
+				p.Labels["tier"] = "one"
+				p.Spec.Containers[0].Env = []corev1.EnvVar{reads("TIER", "metadata.labels['tier']")}
+			})
+			ps, err := tc.edit.Write(pod, "web-2", start)
+			pod = send(t, pod, ps, err)
+			tc.told(pod)
+			o := Progress(pod, start)
+			require.Equal(t, tc.why, o.Why)
+			require.Equal(t, tc.why == "", o.Done)
+		})
+	}
+}
+
+// The first hash is from the annotation of a pod in the documentation of OpenKruise's game servers; the container there
+// reads no metadata.
+func TestEnvHash(t *testing.T) {
+	t.Parallel()
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"config": "one"}, Labels: map[string]string{"tier": "x"}}}
+	require.EqualValues(t, 86995377, envHash(&corev1.Container{Name: "nginx", Image: "nginx"}, pod))
+	config, tier := reads("CONFIG", "metadata.annotations['config']"), reads("TIER", "metadata.labels['tier']")
+	hash := envHash(&corev1.Container{Env: []corev1.EnvVar{config, tier}}, pod)
+	require.Equal(t, hash, envHash(&corev1.Container{Env: []corev1.EnvVar{
+		{Name: "PLAIN", Value: "x"}, tier, reads("NODE", "spec.nodeName"), reads("SIDECARSET_VERSION", "metadata.labels['tier']"), config,
+	}}, pod), "the order does not matter, and only labels and annotations do")
+	pod.Annotations["config"] = "two"
+	require.NotEqual(t, hash, envHash(&corev1.Container{Env: []corev1.EnvVar{config, tier}}, pod))
+}

@@ -1,0 +1,204 @@
+package inplace
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/flotilla-io/flotilla/apis/keys"
+)
+
+// field is a label or annotation.
+type field struct {
+	annotation bool
+	key        string
+}
+
+// reference is a field that a container reads by env.
+type reference struct {
+	field
+
+	env string
+}
+
+func (r reference) String() string {
+	what := "label "
+	if r.annotation {
+		what = "annotation "
+	}
+	return what + r.key + " by env " + r.env
+}
+
+// of is the field's value among these labels and annotations.
+func (f field) of(labels, annotations map[string]string) string {
+	if f.annotation {
+		return annotations[f.key]
+	}
+	return labels[f.key]
+}
+
+// references are the labels and annotations that a container reads, in the order of its env. Those that hold the version
+// of a SidecarSet don't count: its own update writes them.
+func references(c *corev1.Container) []reference {
+	var out []reference
+	for i := range c.Env {
+		e := &c.Env[i]
+		if e.ValueFrom == nil || e.ValueFrom.FieldRef == nil ||
+			e.Name == keys.EnvSidecarSetVersion || e.Name == keys.EnvSidecarSetVersionAlt {
+			continue
+		}
+		path := e.ValueFrom.FieldRef.FieldPath
+		for _, in := range []string{"metadata.labels['", "metadata.annotations['"} {
+			if key, ok := strings.CutPrefix(path, in); ok && strings.HasSuffix(key, "']") {
+				annotation := in == "metadata.annotations['"
+				out = append(out, reference{field{annotation, strings.TrimSuffix(key, "']")}, e.Name})
+			}
+		}
+	}
+	return out
+}
+
+// reads are the references of a container that the edit gives a new value. A key that is taken off needs no restart: the
+// env value stays until the next one.
+func (e Edit) reads(c *corev1.Container) []reference {
+	if len(e.Labels)+len(e.Annotations) == 0 {
+		return nil
+	}
+	return slices.DeleteFunc(references(c), func(r reference) bool {
+		if r.annotation {
+			return e.Annotations[r.key] == nil
+		}
+		return e.Labels[r.key] == nil
+	})
+}
+
+// readEnv notes the containers that read new metadata and would not start anew by themselves.
+func (e *Edit) readEnv(spec *corev1.PodSpec) {
+	for c := range runners(spec) {
+		if _, restarts := e.Images[c.Name]; restarts {
+			continue
+		}
+		if refs := e.reads(c); len(refs) > 0 {
+			set(&e.Env, c.Name, refs[0].String())
+		}
+	}
+}
+
+// runners are all containers that run as long as the pod.
+func runners(spec *corev1.PodSpec) func(func(*corev1.Container) bool) {
+	return func(yield func(*corev1.Container) bool) {
+		for i := range spec.Containers {
+			if !yield(&spec.Containers[i]) {
+				return
+			}
+		}
+		for i := range spec.InitContainers {
+			if native(&spec.InitContainers[i]) && !yield(&spec.InitContainers[i]) {
+				return
+			}
+		}
+	}
+}
+
+// priority is the launch priority of a container, if it has one: what the pod webhook made of it, else what the user
+// wrote.
+func priority(c *corev1.Container) (int, bool) {
+	written := ""
+	for i := range c.Env {
+		e := &c.Env[i]
+		switch {
+		case e.Name == keys.EnvContainerBarrier && e.ValueFrom != nil && e.ValueFrom.ConfigMapKeyRef != nil:
+			n, err := strconv.Atoi(strings.TrimPrefix(e.ValueFrom.ConfigMapKeyRef.Key, "p_"))
+			return n, err == nil
+		case e.Name == keys.EnvContainerPriority:
+			written = e.Value
+		}
+	}
+	n, err := strconv.Atoi(written)
+	return n, err == nil
+}
+
+// batch are the names of the containers that are changed first: those of first, and those that read a label or annotation
+// which one of them reads as well. They have to come along, because the value is the pod's.
+func (e Edit) batch(spec *corev1.PodSpec) map[string]bool {
+	out := e.first(spec)
+	for before := -1; before < len(out); {
+		before = len(out)
+		shared := map[field]bool{}
+		for name := range out {
+			for _, r := range e.reads(container(spec, name)) {
+				shared[r.field] = true
+			}
+		}
+		for _, name := range e.containers() {
+			if c := container(spec, name); c != nil &&
+				slices.ContainsFunc(e.reads(c), func(r reference) bool { return shared[r.field] }) {
+				out[name] = true
+			}
+		}
+	}
+	return out
+}
+
+// first are the names of the changed containers without a launch priority and of those with the highest one.
+func (e Edit) first(spec *corev1.PodSpec) map[string]bool {
+	all := e.containers()
+	out := make(map[string]bool, len(all))
+	highest, top := make([]string, 0, len(all)), 0
+	for _, name := range all {
+		c := container(spec, name)
+		if c == nil {
+			continue
+		}
+		n, has := priority(c)
+		switch {
+		case !has:
+			out[name] = true
+		case len(highest) == 0 || n > top:
+			top, highest = n, append(highest[:0], name)
+		case n == top:
+			highest = append(highest, name)
+		}
+	}
+	for _, name := range highest {
+		out[name] = true
+	}
+	return out
+}
+
+// split divides the edit into what is written now and what waits until the containers changed now are ready. Labels and
+// annotations wait with the containers that read them.
+func (e Edit) split(spec *corev1.PodSpec) (now, later Edit) {
+	batch := e.batch(spec)
+	now = Edit{Labels: maps.Clone(e.Labels), Annotations: maps.Clone(e.Annotations)}
+	for _, name := range e.containers() {
+		to := &later
+		if batch[name] {
+			to = &now
+		}
+		if v, ok := e.Images[name]; ok {
+			set(&to.Images, name, v)
+		}
+		if v, ok := e.Resources[name]; ok {
+			set(&to.Resources, name, v)
+		}
+		if v, ok := e.Env[name]; ok {
+			set(&to.Env, name, v)
+		}
+		if c := container(spec, name); c != nil && to == &later {
+			for _, r := range e.reads(c) {
+				if r.annotation {
+					set(&later.Annotations, r.key, e.Annotations[r.key])
+					delete(now.Annotations, r.key)
+				} else {
+					set(&later.Labels, r.key, e.Labels[r.key])
+					delete(now.Labels, r.key)
+				}
+			}
+		}
+	}
+	return now, later
+}

@@ -1,0 +1,279 @@
+package inplace
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/apis/pods"
+	"github.com/flotilla-io/flotilla/pkg/lifecycle"
+	"github.com/flotilla-io/flotilla/pkg/podpatch"
+)
+
+// replay is a pod, the templates that it is brought to, and what is done to it.
+type replay struct {
+	*testing.T
+	r         *rand.Rand
+	templates []*corev1.PodTemplateSpec
+	target    int
+	pod       *corev1.Pod
+	now       time.Time
+	story     []string
+}
+
+// draw returns a template with two containers of different launch priorities and a native sidecar; app reads metadata by
+// env, and gets a new image whenever that changes.
+func draw(r *rand.Rand) *corev1.PodTemplateSpec {
+	n := func() string { return strconv.Itoa(r.IntN(3)) }
+	cpu := func() corev1.ResourceRequirements {
+		return corev1.ResourceRequirements{Requests: list("cpu=1 memory=" + n() + "1Mi"), Limits: list("cpu=2")}
+	}
+	t := &corev1.PodTemplateSpec{}
+	config := n()
+	t.Labels = map[string]string{"app": "web", "tier": n()}
+	t.Annotations = map[string]string{"config": config}
+	if r.IntN(2) == 0 {
+		t.Annotations["note"] = n()
+	}
+	policy := []corev1.ContainerResizePolicy{{ResourceName: corev1.ResourceMemory, RestartPolicy: corev1.RestartContainer}}
+	t.Spec.Containers = []corev1.Container{
+		{Name: "app", Image: "app:" + config + n(), Resources: cpu(), ResizePolicy: policy, Env: []corev1.EnvVar{
+			reads("CONFIG", "metadata.annotations['config']"), {Name: keys.EnvContainerPriority, Value: "1"},
+		}},
+		{Name: "side", Image: "side:" + n(), Resources: cpu(), Env: []corev1.EnvVar{{Name: keys.EnvContainerPriority, Value: "2"}}},
+	}
+	t.Spec.InitContainers = []corev1.Container{
+		{Name: "proxy", Image: "proxy:" + n(), Resources: cpu(), RestartPolicy: new(corev1.ContainerRestartPolicyAlways)},
+	}
+	return t
+}
+
+func (w *replay) revision(i int) string { return fmt.Sprintf("web-%d", i) }
+
+// create makes the pod from the first template.
+func (w *replay) create(gated bool) {
+	w.pod = running(func(p *corev1.Pod) {
+		from := w.templates[0]
+		p.Labels, p.Annotations = maps.Clone(from.Labels), maps.Clone(from.Annotations)
+		p.Labels[keys.ControllerRevisionHash], p.Labels[keys.LifecycleState] = w.revision(0), string(pods.LifecycleNormal)
+		from.Spec.DeepCopyInto(&p.Spec)
+		p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: "injected", Image: "x:1"})
+		if gated {
+			p.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: keys.InPlaceUpdateReady}}
+		} else {
+			p.Status.Conditions = p.Status.Conditions[:1]
+		}
+		p.Status.ContainerStatuses, p.Status.InitContainerStatuses = nil, nil
+		for c := range runners(&p.Spec) {
+			st := corev1.ContainerStatus{
+				Name: c.Name, Image: c.Image, ImageID: "id-" + c.Image, ContainerID: "run://" + c.Name, Ready: true,
+				Resources: c.Resources.DeepCopy(),
+				State:     corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(start.Truncate(time.Second))}},
+			}
+			if native(c) {
+				p.Status.InitContainerStatuses = append(p.Status.InitContainerStatuses, st)
+			} else {
+				p.Status.ContainerStatuses = append(p.Status.ContainerStatuses, st)
+			}
+		}
+	})
+}
+
+// kubelet brings one container nearer to the spec; it reports whether there was anything to do.
+func (w *replay) kubelet() bool {
+	for c := range runners(&w.pod.Spec) {
+		st := status(w.pod, c.Name)
+		switch {
+		case st.Image != c.Image:
+			st.Image, st.ImageID, st.ContainerID, st.Ready = c.Image, "id-"+c.Image, st.ContainerID+"+", false
+			st.State.Running = &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(w.now.Truncate(time.Second))}
+		case !has(*st.Resources, c.Resources):
+			st.Resources = c.Resources.DeepCopy()
+		case !st.Ready:
+			st.Ready = true
+		default:
+			continue
+		}
+		w.story = append(w.story, "kubelet: "+c.Name)
+		return true
+	}
+	return false
+}
+
+// step does what a controller would; it reports whether there was anything to do. A controller may die between the
+// requests of one write.
+func (w *replay) step(dies bool) bool {
+	at := w.pod.Labels[keys.ControllerRevisionHash]
+	var patches []podpatch.Patch
+	var err error
+	what := ""
+	one := func(p podpatch.Patch, e error) { patches, err = []podpatch.Patch{p}, e }
+	if at != w.revision(w.target) {
+		var from int
+		_, err := fmt.Sscanf(at, "web-%d", &from)
+		require.NoError(w, err)
+		edit, why, ok := Diff(w.templates[from], w.templates[w.target], Options{Resources: true, Env: true})
+		require.True(w, ok, why)
+		require.Empty(w, edit.Env)
+		if Gated(w.pod) && edit.Restarts(w.pod) && !w.closed() {
+			what = "mark"
+			one(Mark(w.pod, w.now))
+		} else {
+			what = "write " + w.revision(w.target)
+			patches, err = edit.Write(w.pod, w.revision(w.target), w.now)
+			require.NoError(w, err)
+		}
+	} else if Closed(w.pod) {
+		o := Progress(w.pod, w.now)
+		switch {
+		case o.Next:
+			what = "continue"
+			patches, err = Continue(w.pod, w.now)
+		case o.Done || !Recorded(w.pod):
+			what = "release"
+			for c := range runners(&w.pod.Spec) {
+				st := status(w.pod, c.Name)
+				require.True(w, st.Image == c.Image && has(*st.Resources, c.Resources),
+					"released before %s has followed\n%s", c.Name, strings.Join(w.story, "\n"))
+			}
+			one(Release(w.pod, lifecycle.Enter(w.pod, pods.LifecycleNormal, w.now), w.now))
+		default:
+			require.NotEmpty(w, o.Why)
+			return false
+		}
+	} else {
+		return false
+	}
+	require.NoError(w, err)
+	require.Contains(w, string(patches[0].Data), `"resourceVersion":"7"`, "%s: a pod that was seen otherwise is left alone", what)
+	if dies {
+		patches = patches[:1]
+	}
+	w.story = append(w.story, fmt.Sprintf("%s: %d requests", what, len(patches)))
+	for _, p := range patches {
+		was := w.pod
+		w.pod = apply(w.T, was, p, nil)
+		w.check(was)
+	}
+	return true
+}
+
+func (w *replay) closed() bool {
+	c := podpatch.Find(w.pod, keys.InPlaceUpdateReady)
+	return c != nil && c.Status == corev1.ConditionFalse
+}
+
+// check holds what no write may do.
+func (w *replay) check(was *corev1.Pod) {
+	tell := strings.Join(w.story, "\n")
+	restarts := Edit{}
+	for c := range runners(&was.Spec) {
+		is := container(&w.pod.Spec, c.Name)
+		if is.Image != c.Image {
+			set(&restarts.Images, c.Name, is.Image)
+		}
+	}
+	if Gated(was) && len(restarts.Images) > 0 {
+		require.True(w, w.closed(), "a container restarts in a pod that serves\n%s", tell)
+	}
+	if restarts.Images["app"] != "" && restarts.Images["side"] != "" {
+		require.Fail(w, "two containers of different launch priority change at once", tell)
+	}
+	require.Equal(w, "x:1", container(&w.pod.Spec, "injected").Image)
+}
+
+func TestReplay(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(100) {
+		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
+			t.Parallel()
+			w := &replay{T: t, r: rand.New(rand.NewPCG(seed, 0)), now: start}
+			for range 4 {
+				w.templates = append(w.templates, draw(w.r))
+			}
+			w.create(w.r.IntN(4) > 0)
+			for range 60 {
+				w.now = w.now.Add(time.Second)
+				switch w.r.IntN(8) {
+				case 0:
+					w.target = w.r.IntN(len(w.templates))
+					w.story = append(w.story, "wanted: "+w.revision(w.target))
+				case 1, 2, 3:
+					w.kubelet()
+				default:
+					w.step(w.r.IntN(3) == 0)
+				}
+			}
+			w.rest()
+		})
+	}
+}
+
+// rest goes on until there is nothing to do, and holds what the pod must be then.
+func (w *replay) rest() {
+	for range 100 {
+		w.now = w.now.Add(time.Minute)
+		if did, follows := w.step(false), w.kubelet(); did || follows {
+			continue
+		}
+		to := w.templates[w.target]
+		tell := strings.Join(w.story, "\n")
+		require.Equal(w, w.revision(w.target), w.pod.Labels[keys.ControllerRevisionHash], tell)
+		require.False(w, Closed(w.pod), "%+v\n%s", Progress(w.pod, w.now), tell)
+		for c := range runners(&to.Spec) {
+			is := container(&w.pod.Spec, c.Name)
+			require.Equal(w, c.Image, is.Image, tell)
+			require.True(w, has(is.Resources, c.Resources), tell)
+		}
+		for k, v := range to.Labels {
+			require.Equal(w, v, w.pod.Labels[k], tell)
+		}
+		require.Equal(w, to.Annotations["config"], w.pod.Annotations["config"], tell)
+		require.Empty(w, cmp.Diff(to.Annotations["note"], w.pod.Annotations["note"]), tell)
+		require.NotContains(w, w.pod.Annotations[keys.InPlaceUpdateState], `"next`, tell)
+		return
+	}
+	require.Fail(w, "it never comes to rest", strings.Join(w.story, "\n"))
+}
+
+// FuzzRecords feeds the annotations of a pod, which anybody may write, to all that reads them: nothing may panic, and what
+// is written must make sense to an apiserver.
+func FuzzRecords(f *testing.F) {
+	f.Add(`{"revision":"web-2","nextContainerResources":{"app":{"limits":{"cpu":"2"}}},"updateResources":true,
+		"containerBatchesRecord":[{"timestamp":null,"containers":["app","gone"]}]}`, inGrace,
+		`{"containers":[{"name":"app","containerID":"run://app-0"}]}`, "web-2")
+	f.Add(`{"nextContainerRefMetadata":{"app":{"labels":{"tier":"two"}}},"lastContainerStatuses":{"gone":{}}}`, `{"metaDataPatch":"e30="}`, `{`, "")
+	f.Fuzz(func(t *testing.T, state, grace, told, revision string) {
+		pod := running(func(p *corev1.Pod) {
+			p.Status.Conditions[1].Status = corev1.ConditionFalse
+			p.Spec.Containers[0].Env = []corev1.EnvVar{reads("TIER", "metadata.labels['tier']"), {Name: keys.EnvContainerBarrier}}
+			p.Labels[keys.ControllerRevisionHash] = revision
+			p.Annotations[keys.InPlaceUpdateState], p.Annotations[keys.InPlaceUpdateGrace] = state, grace
+			p.Annotations[keys.RuntimeContainersMeta] = told
+		})
+		o := Progress(pod, start)
+		require.False(t, o.Done && o.Next)
+		for _, write := range []func() ([]podpatch.Patch, error){
+			func() ([]podpatch.Patch, error) { return Continue(pod, start) },
+			func() ([]podpatch.Patch, error) { return both().Write(pod, "web-3", start) },
+		} {
+			patches, err := write()
+			require.NoError(t, err)
+			got := pod
+			for _, p := range patches {
+				got = apply(t, got, p, nil)
+			}
+			Progress(got, start)
+		}
+	})
+}

@@ -1,0 +1,144 @@
+package inplace
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// resizable are the resources that a running container can get more or less of, as in kube 1.36.
+func resizable() []corev1.ResourceName {
+	return []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory}
+}
+
+// diffResources returns the new values of cpu and memory, or why a running container can't take them over. Requests that
+// a template leaves out are its limits, as in a pod.
+func diffResources(from, to corev1.ResourceRequirements) (out corev1.ResourceRequirements, why string) {
+	if !equality.Semantic.DeepEqual(from.Claims, to.Claims) {
+		return out, "resources.claims changed"
+	}
+	for _, list := range []struct {
+		name     string
+		from, to corev1.ResourceList
+		out      *corev1.ResourceList
+	}{
+		{"resources.limits", from.Limits, to.Limits, &out.Limits},
+		{"resources.requests", requests(from), requests(to), &out.Requests},
+	} {
+		names := slices.Concat(slices.Collect(maps.Keys(list.from)), slices.Collect(maps.Keys(list.to)))
+		slices.Sort(names)
+		for _, name := range slices.Compact(names) {
+			was, had := list.from[name]
+			is, has := list.to[name]
+			switch {
+			case had && has && was.Cmp(is) == 0:
+			case had && !has:
+				return out, fmt.Sprintf("%s.%s was removed, and a running container can't lose it", list.name, name)
+			case !had:
+				return out, fmt.Sprintf("%s.%s was added, and a running container can't get it", list.name, name)
+			case !slices.Contains(resizable(), name):
+				return out, fmt.Sprintf("%s.%s changed, and only cpu and memory can be resized", list.name, name)
+			default:
+				if *list.out == nil {
+					*list.out = corev1.ResourceList{}
+				}
+				(*list.out)[name] = is
+			}
+		}
+	}
+	return out, ""
+}
+
+// requests are what a container requests; where it only says a limit, that much, as in kube 1.36.
+func requests(r corev1.ResourceRequirements) corev1.ResourceList {
+	out := make(corev1.ResourceList, len(r.Requests)+len(r.Limits))
+	maps.Copy(out, r.Limits)
+	maps.Copy(out, r.Requests)
+	return out
+}
+
+// has tells whether r has all the values of want.
+func has(r, want corev1.ResourceRequirements) bool {
+	holds := func(is, want corev1.ResourceList) bool {
+		for name, q := range want {
+			if got, ok := is[name]; !ok || got.Cmp(q) != 0 {
+				return false
+			}
+		}
+		return true
+	}
+	return holds(r.Limits, want.Limits) && holds(r.Requests, want.Requests)
+}
+
+// sized is cpu and memory of r.
+func sized(r corev1.ResourceRequirements) corev1.ResourceRequirements {
+	pick := func(list corev1.ResourceList) corev1.ResourceList {
+		out := corev1.ResourceList{}
+		for _, name := range resizable() {
+			if q, ok := list[name]; ok {
+				out[name] = q
+			}
+		}
+		return out
+	}
+	return corev1.ResourceRequirements{Limits: pick(r.Limits), Requests: pick(r.Requests)}
+}
+
+// merge is r with the values of by. Neither is changed, and the result may share maps with them.
+func merge(r, by corev1.ResourceRequirements) corev1.ResourceRequirements {
+	lay := func(under, over corev1.ResourceList) corev1.ResourceList {
+		if len(over) == 0 {
+			return under
+		}
+		out := make(corev1.ResourceList, len(under)+len(over))
+		maps.Copy(out, under)
+		maps.Copy(out, over)
+		return out
+	}
+	return corev1.ResourceRequirements{
+		Limits: lay(r.Limits, by.Limits), Requests: lay(r.Requests, by.Requests), Claims: r.Claims,
+	}
+}
+
+// qos is the class of a pod of this spec with some resources changed, by container; as in kube 1.36: BestEffort if no
+// container asks for cpu or memory, Guaranteed if all limit both to what they request. Resources of the pod as a whole count
+// instead of those of its containers.
+func qos(s *corev1.PodSpec, by map[string]corev1.ResourceRequirements) corev1.PodQOSClass {
+	var all []corev1.ResourceRequirements
+	if s.Resources != nil {
+		all = append(all, *s.Resources)
+	} else {
+		for _, list := range [][]corev1.Container{s.Containers, s.InitContainers} {
+			for i := range list {
+				all = append(all, merge(list[i].Resources, by[list[i].Name]))
+			}
+		}
+	}
+	asked, guaranteed := false, true
+	for _, r := range all {
+		asks := requests(r)
+		for _, name := range resizable() {
+			request, limit := asks[name], r.Limits[name]
+			asked = asked || positive(request) || positive(limit)
+			guaranteed = guaranteed && positive(limit) && request.Cmp(limit) == 0
+		}
+	}
+	switch {
+	case !asked:
+		return corev1.PodQOSBestEffort
+	case guaranteed:
+		return corev1.PodQOSGuaranteed
+	default:
+		return corev1.PodQOSBurstable
+	}
+}
+
+func positive(q resource.Quantity) bool { return q.Sign() > 0 }
+
+func qosWhy(was, is corev1.PodQOSClass) string {
+	return fmt.Sprintf("the QoS class of a running pod can't change from %s to %s", was, is)
+}

@@ -1,0 +1,76 @@
+package lifecycle
+
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/podpatch"
+)
+
+// blocker is one entry in the message of keys.KruisePodReady: who keeps the pod not ready, and why.
+type blocker struct {
+	Agent string `json:"userAgent"`
+	Key   string `json:"key"`
+}
+
+// agent and the two keys are the blockers of hooks.
+const (
+	agent     = "Lifecycle"
+	keyUpdate = "preUpdateHook"
+	keyDelete = "preDeleteHook"
+)
+
+// blockers reads the list. A message that is no list names nobody.
+func blockers(pod *corev1.Pod) []blocker {
+	c := podpatch.Find(pod, keys.KruisePodReady)
+	if c == nil || c.Message == "" {
+		return nil
+	}
+	var list []blocker
+	if err := json.Unmarshal([]byte(c.Message), &list); err != nil {
+		return nil
+	}
+	return list
+}
+
+// block makes the pod not ready for one of our keys. A pod without the gate stays as it is.
+func block(b *podpatch.Body, pod *corev1.Pod, key string, now time.Time) {
+	if !podpatch.Gated(pod, keys.KruisePodReady) {
+		return
+	}
+	list := blockers(pod)
+	if ours := (blocker{agent, key}); !slices.Contains(list, ours) {
+		list = append(list, ours)
+	}
+	writeBlockers(b, pod, list, now)
+	b.Unready(pod, now)
+}
+
+// unblock takes our keys off, and makes a new pod ready that nobody blocks.
+func unblock(b *podpatch.Body, pod *corev1.Pod, now time.Time) {
+	list := blockers(pod)
+	left := slices.DeleteFunc(slices.Clone(list), func(x blocker) bool { return x.Agent == agent })
+	if len(left) < len(list) || Unprepared(pod) {
+		writeBlockers(b, pod, left, now)
+	}
+}
+
+// writeBlockers writes the list, in order. Others write to it too, so that the write applies to the observed version of
+// the pod only.
+func writeBlockers(b *podpatch.Body, pod *corev1.Pod, list []blocker, now time.Time) {
+	if podpatch.Find(pod, keys.KruisePodReady) != nil {
+		b.Observed(pod)
+	}
+	if len(list) == 0 {
+		b.Set(pod, keys.KruisePodReady, corev1.ConditionTrue, "", "", now)
+		return
+	}
+	slices.SortFunc(list, func(x, y blocker) int { return cmp.Or(cmp.Compare(x.Agent, y.Agent), cmp.Compare(x.Key, y.Key)) })
+	message, _ := json.Marshal(list) // strings always marshal
+	b.Set(pod, keys.KruisePodReady, corev1.ConditionFalse, "", string(message), now)
+}

@@ -1,0 +1,146 @@
+package lifecycle
+
+import (
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/apis/pods"
+	"github.com/flotilla-io/flotilla/pkg/podpatch"
+)
+
+// Hooks are the hooks of a workload. The zero value has none: then nothing holds a pod.
+type Hooks struct{ update, remove, service *pods.LifecycleHook }
+
+// HooksOf reads the hooks of a spec; nil has none.
+func HooksOf(l *pods.Lifecycle) Hooks {
+	if l == nil {
+		return Hooks{}
+	}
+	return Hooks{update: l.InPlaceUpdate, remove: l.PreDelete, service: l.PreNormal}
+}
+
+// Hooked tells whether any handler of a hook is on the pod; false without a hook.
+func Hooked(h *pods.LifecycleHook, pod *corev1.Pod) bool {
+	if h == nil {
+		return false
+	}
+	for k, v := range h.LabelsHandler {
+		if has(pod, k, v) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(h.FinalizersHandler, func(f string) bool { return slices.Contains(pod.Finalizers, f) })
+}
+
+// Answered tells whether all handlers of a hook are on the pod; true without a hook.
+func Answered(h *pods.LifecycleHook, pod *corev1.Pod) bool {
+	if h == nil {
+		return true
+	}
+	for k, v := range h.LabelsHandler {
+		if !has(pod, k, v) {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(h.FinalizersHandler, func(f string) bool { return !slices.Contains(pod.Finalizers, f) })
+}
+
+func has(pod *corev1.Pod, key, value string) bool {
+	v, ok := pod.Labels[key]
+	return ok && v == value
+}
+
+// HoldsUpdate tells whether an update in place has to be prepared, and while it is prepared, whether it has to wait. A
+// pod in the state Updated has to be prepared again if there is a hook at all: it was let go for the last update.
+func (h Hooks) HoldsUpdate(pod *corev1.Pod) bool {
+	if Of(pod) == pods.LifecycleUpdated {
+		return h.update != nil && len(h.update.LabelsHandler)+len(h.update.FinalizersHandler) > 0
+	}
+	return Hooked(h.update, pod)
+}
+
+// HoldsDelete tells whether a deletion has to be prepared, and while it is prepared, whether it has to wait.
+func (h Hooks) HoldsDelete(pod *corev1.Pod) bool { return Hooked(h.remove, pod) }
+
+// Parting tells whether the pod is prepared for its deletion, and for good: whether it can't come back.
+func (h Hooks) Parting(pod *corev1.Pod) (parting, forGood bool) {
+	parting = Of(pod) == pods.LifecyclePreparingDelete
+	return parting, parting && h.MarksNotReady()
+}
+
+// MarksNotReady tells whether a hook makes pods not ready, for which they need the readiness gate keys.KruisePodReady.
+func (h Hooks) MarksNotReady() bool {
+	return h.update != nil && h.update.MarkPodNotReady || h.remove != nil && h.remove.MarkPodNotReady
+}
+
+// InService is the state of a pod that is wanted in service, for which nothing else is to be done: the one it has, if it
+// has to wait there.
+func (h Hooks) InService(pod *corev1.Pod) pods.LifecycleState {
+	switch s := Of(pod); s {
+	case pods.LifecyclePreparingNormal:
+		if !Answered(h.service, pod) {
+			return s
+		}
+	case pods.LifecyclePreparingUpdate, pods.LifecycleUpdating, pods.LifecycleUpdated:
+		if !Answered(h.update, pod) {
+			return pods.LifecycleUpdated
+		}
+	case pods.LifecyclePreparingDelete:
+		return pods.LifecyclePreparingNormal
+	case pods.LifecycleNormal:
+	}
+	return pods.LifecycleNormal
+}
+
+// Serve is the write that brings a pod to the state that InService says, ready as far as hooks go.
+func (h Hooks) Serve(pod *corev1.Pod, now time.Time) podpatch.Body {
+	b := Enter(pod, h.InService(pod), now)
+	unblock(&b, pod, now)
+	return b
+}
+
+// Unprepared tells whether nobody has made the pod ready yet, as far as hooks go: it has the gate and no condition.
+func Unprepared(pod *corev1.Pod) bool {
+	return podpatch.Gated(pod, keys.KruisePodReady) && podpatch.Find(pod, keys.KruisePodReady) == nil
+}
+
+// Return is the write that takes PrepareDelete back. updating says that an update in place of the pod was begun, which is
+// to go on.
+func (Hooks) Return(pod *corev1.Pod, updating bool, now time.Time) (podpatch.Patch, error) {
+	s := pods.LifecyclePreparingNormal
+	if updating {
+		s = pods.LifecycleUpdating
+	}
+	b := Enter(pod, s, now)
+	unblock(&b, pod, now)
+	return b.Patch(pod, podpatch.Status)
+}
+
+// PrepareUpdate is the write that asks for a pod to be let go for an update in place. It puts the handlers on that the
+// pod was let go by for the last update.
+func (h Hooks) PrepareUpdate(pod *corev1.Pod, now time.Time) (podpatch.Patch, error) {
+	b := Enter(pod, pods.LifecyclePreparingUpdate, now)
+	if h.update != nil && Of(pod) == pods.LifecycleUpdated {
+		for k, v := range h.update.LabelsHandler {
+			b.Metadata.Labels[k] = new(v)
+		}
+		b.Metadata.Finalizers = slices.Clone(h.update.FinalizersHandler)
+		b.Observed(pod)
+	}
+	if h.update != nil && h.update.MarkPodNotReady {
+		block(&b, pod, keyUpdate, now)
+	}
+	return b.Patch(pod, podpatch.Status)
+}
+
+// PrepareDelete is the write that asks for a pod to be let go for its deletion.
+func (h Hooks) PrepareDelete(pod *corev1.Pod, now time.Time) (podpatch.Patch, error) {
+	b := Enter(pod, pods.LifecyclePreparingDelete, now)
+	if h.remove != nil && h.remove.MarkPodNotReady {
+		block(&b, pod, keyDelete, now)
+	}
+	return b.Patch(pod, podpatch.Status)
+}

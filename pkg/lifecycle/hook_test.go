@@ -1,0 +1,291 @@
+package lifecycle
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/apis/pods"
+	"github.com/flotilla-io/flotilla/pkg/podpatch"
+)
+
+var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+// handler is a hook of one label and one finalizer.
+func handler(name string) *pods.LifecycleHook {
+	return &pods.LifecycleHook{
+		LabelsHandler: map[string]string{name: "on"}, FinalizersHandler: []string{"example.com/" + name},
+	}
+}
+
+func marks(h *pods.LifecycleHook) *pods.LifecycleHook {
+	h.MarkPodNotReady = true
+	return h
+}
+
+// pod is a ready pod in a state, changed by each of fs.
+func pod(state pods.LifecycleState, fs ...func(*corev1.Pod)) *corev1.Pod {
+	p := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "web-a", UID: "uid-a", ResourceVersion: "7",
+			Labels: map[string]string{}, Annotations: map[string]string{},
+		},
+		Status: corev1.PodStatus{Conditions: []corev1.PodCondition{
+			{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(start)},
+		}},
+	}
+	if state != "" {
+		p.Labels[keys.LifecycleState] = string(state)
+	}
+	for _, f := range fs {
+		f(p)
+	}
+	return p
+}
+
+func label(name string) func(*corev1.Pod) { return func(p *corev1.Pod) { p.Labels[name] = "on" } }
+
+func finalizer(name string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { p.Finalizers = append(p.Finalizers, "example.com/"+name) }
+}
+
+// handled puts all handlers of a hook on.
+func handled(name string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		label(name)(p)
+		finalizer(name)(p)
+	}
+}
+
+func gated(p *corev1.Pod) {
+	p.Spec.ReadinessGates = append(p.Spec.ReadinessGates, corev1.PodReadinessGate{ConditionType: keys.KruisePodReady})
+}
+
+func blockedBy(message string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		gated(p)
+		p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{
+			Type: keys.KruisePodReady, Status: corev1.ConditionFalse, Message: message,
+		})
+	}
+}
+
+// apply does what the apiserver does with a patch.
+func apply(t *testing.T, p *corev1.Pod, patch podpatch.Patch, err error) *corev1.Pod {
+	t.Helper()
+	require.NoError(t, err)
+	require.Equal(t, podpatch.Status, patch.Subresource)
+	before, err := json.Marshal(p)
+	require.NoError(t, err)
+	after, err := strategicpatch.StrategicMergePatch(before, patch.Data, corev1.Pod{})
+	require.NoError(t, err)
+	var out corev1.Pod
+	require.NoError(t, json.Unmarshal(after, &out))
+	return &out
+}
+
+func TestHookedAndAnswered(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name             string
+		hook             *pods.LifecycleHook
+		pod              *corev1.Pod
+		hooked, answered bool
+	}{
+		{"no hook holds nothing and waits for nothing", nil, pod(""), false, true},
+		{"a hook without handlers likewise", &pods.LifecycleHook{}, pod(""), false, true},
+		{"no handler is on the pod", handler("a"), pod(""), false, false},
+		{"one label is enough to hold, and not to answer", handler("a"), pod("", label("a")), true, false},
+		{"one finalizer likewise", handler("a"), pod("", finalizer("a")), true, false},
+		{"all handlers hold and answer", handler("a"), pod("", handled("a")), true, true},
+		{
+			"a label of another value is no handler",
+			&pods.LifecycleHook{LabelsHandler: map[string]string{"a": "off"}}, pod("", label("a")), false, false,
+		},
+		{
+			"a label that is not there is not the same as an empty one",
+			&pods.LifecycleHook{LabelsHandler: map[string]string{"a": ""}}, pod(""), false, false,
+		},
+		{"a pod without labels is let go", handler("a"), &corev1.Pod{}, false, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, tc.hooked, Hooked(tc.hook, tc.pod), "hooked")
+			require.Equal(t, tc.answered, Answered(tc.hook, tc.pod), "answered")
+		})
+	}
+}
+
+func TestWhereAPodGoesThatIsWantedInService(t *testing.T) {
+	t.Parallel()
+	all := &pods.Lifecycle{PreDelete: handler("del"), InPlaceUpdate: handler("upd"), PreNormal: handler("new")}
+	for _, tc := range []struct {
+		name  string
+		hooks *pods.Lifecycle
+		pod   *corev1.Pod
+		want  pods.LifecycleState
+	}{
+		{"a new pod goes into service where there is no hook", nil, pod(pods.LifecyclePreparingNormal), pods.LifecycleNormal},
+		{"a new pod waits for preNormal", all, pod(pods.LifecyclePreparingNormal, label("new")), pods.LifecyclePreparingNormal},
+		{"a new pod goes into service when preNormal is answered", all, pod(pods.LifecyclePreparingNormal, handled("new")), pods.LifecycleNormal},
+		{"a pod in service stays", all, pod(pods.LifecycleNormal), pods.LifecycleNormal},
+		{"a pod without a state is in service", all, pod(""), pods.LifecycleNormal},
+		{"a pod in a state that nobody knows goes into service", all, pod("Happy"), pods.LifecycleNormal},
+		{"#1156: a pod goes back into service if it is held by its hook when the update is taken back", all, pod(pods.LifecyclePreparingUpdate, handled("upd")), pods.LifecycleNormal},
+		{"#1156: a pod that was let go when the update is taken back has to be taken up again", all, pod(pods.LifecyclePreparingUpdate), pods.LifecycleUpdated},
+		{"#1156: likewise if only a part of it was let go", all, pod(pods.LifecyclePreparingUpdate, label("upd")), pods.LifecycleUpdated},
+		{"an updated pod has to be taken up", all, pod(pods.LifecycleUpdating), pods.LifecycleUpdated},
+		{"an updated pod that was never let go goes into service", all, pod(pods.LifecycleUpdating, handled("upd")), pods.LifecycleNormal},
+		{"an updated pod goes into service at once where there is no hook", &pods.Lifecycle{PreDelete: handler("del")}, pod(pods.LifecycleUpdating), pods.LifecycleNormal},
+		{"an updated pod waits until it is taken up", all, pod(pods.LifecycleUpdated, finalizer("upd")), pods.LifecycleUpdated},
+		{"an updated pod goes into service when it is taken up", all, pod(pods.LifecycleUpdated, handled("upd")), pods.LifecycleNormal},
+		{"#1156: an updated pod whose hook was taken off the workload goes into service", nil, pod(pods.LifecycleUpdated), pods.LifecycleNormal},
+		{"a pod that was to be deleted begins anew", all, pod(pods.LifecyclePreparingDelete, handled("del")), pods.LifecyclePreparingNormal},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			h := HooksOf(tc.hooks)
+			require.Equal(t, tc.want, h.InService(tc.pod))
+			p, err := h.Serve(tc.pod, start).Patch(tc.pod, podpatch.Status)
+			require.Equal(t, tc.want, Of(apply(t, tc.pod, p, err)))
+		})
+	}
+}
+
+func TestWhatHooksHold(t *testing.T) {
+	t.Parallel()
+	all := &pods.Lifecycle{PreDelete: handler("del"), InPlaceUpdate: handler("upd"), PreNormal: handler("new")}
+	for _, tc := range []struct {
+		name           string
+		hooks          *pods.Lifecycle
+		pod            *corev1.Pod
+		update, remove bool
+	}{
+		{"nothing without hooks", nil, pod(pods.LifecycleNormal, handled("upd"), handled("del")), false, false},
+		{"a handler of inPlaceUpdate holds an update", all, pod(pods.LifecycleNormal, label("upd")), true, false},
+		{"a handler of preDelete holds a deletion", all, pod(pods.LifecycleNormal, finalizer("del")), false, true},
+		{"preNormal holds neither", all, pod(pods.LifecycleNormal, handled("new")), false, false},
+		{"a pod that is let go is not held", all, pod(pods.LifecyclePreparingUpdate), false, false},
+		{"#1156: an updated pod is held by its hook even before it is taken up", all, pod(pods.LifecycleUpdated), true, false},
+		{"an updated pod without that hook is not", &pods.Lifecycle{PreDelete: handler("del")}, pod(pods.LifecycleUpdated), false, false},
+		{"nor with one that has no handlers", &pods.Lifecycle{InPlaceUpdate: &pods.LifecycleHook{}}, pod(pods.LifecycleUpdated), false, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			h := HooksOf(tc.hooks)
+			require.Equal(t, tc.update, h.HoldsUpdate(tc.pod), "update")
+			require.Equal(t, tc.remove, h.HoldsDelete(tc.pod), "deletion")
+		})
+	}
+}
+
+func TestPrepareUpdatePutsTheHandlersOfTheLastUpdateOnAgain(t *testing.T) {
+	t.Parallel()
+	h := HooksOf(&pods.Lifecycle{InPlaceUpdate: handler("upd")})
+	before := pod(pods.LifecycleUpdated, func(p *corev1.Pod) { p.Finalizers = []string{"example.com/other"} })
+	p, err := h.PrepareUpdate(before, start)
+	require.Contains(t, string(p.Data), `"resourceVersion":"7"`, "a late write must not hold a pod that was let go meanwhile")
+	after := apply(t, before, p, err)
+	require.Equal(t, pods.LifecyclePreparingUpdate, Of(after))
+	require.Equal(t, "2026-01-02T03:04:05Z", after.Annotations[keys.LifecycleTimestamp])
+	require.True(t, Answered(h.update, after))
+	require.Contains(t, after.Finalizers, "example.com/other")
+
+	held := pod(pods.LifecycleNormal, label("upd"))
+	p, err = h.PrepareUpdate(held, start)
+	require.Equal(t, held.Finalizers, apply(t, held, p, err).Finalizers, "of a pod in service the user decides what holds it")
+}
+
+func TestReturn(t *testing.T) {
+	t.Parallel()
+	h := HooksOf(&pods.Lifecycle{PreDelete: handler("del")})
+	leaving := pod(pods.LifecyclePreparingDelete, handled("del"))
+	p, err := h.Return(leaving, false, start)
+	require.Equal(t, pods.LifecyclePreparingNormal, Of(apply(t, leaving, p, err)))
+	p, err = h.Return(leaving, true, start)
+	require.Equal(t, pods.LifecycleUpdating, Of(apply(t, leaving, p, err)), "an update that was begun goes on")
+}
+
+func TestPartingIsForGoodWherePodsAreMarkedNotReady(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name             string
+		hooks            *pods.Lifecycle
+		state            pods.LifecycleState
+		parting, forGood bool
+	}{
+		{"a pod in service is not parting", &pods.Lifecycle{PreDelete: marks(handler("del"))}, pods.LifecycleNormal, false, false},
+		{"a pod that is prepared can come back", &pods.Lifecycle{PreDelete: handler("del")}, pods.LifecyclePreparingDelete, true, false},
+		{"not if it was marked not ready", &pods.Lifecycle{PreDelete: marks(handler("del"))}, pods.LifecyclePreparingDelete, true, true},
+		{"nor if its update would be", &pods.Lifecycle{InPlaceUpdate: marks(handler("upd"))}, pods.LifecyclePreparingDelete, true, true},
+		{"preNormal marks nothing", &pods.Lifecycle{PreNormal: marks(handler("new"))}, pods.LifecyclePreparingDelete, true, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			parting, forGood := HooksOf(tc.hooks).Parting(pod(tc.state))
+			require.Equal(t, tc.parting, parting)
+			require.Equal(t, tc.forGood, forGood)
+		})
+	}
+}
+
+func TestMarkPodNotReady(t *testing.T) {
+	t.Parallel()
+	const (
+		other  = `{"userAgent":"ContainerRecreateRequest","key":"shop/again"}`
+		update = `{"userAgent":"Lifecycle","key":"preUpdateHook"}`
+		remove = `{"userAgent":"Lifecycle","key":"preDeleteHook"}`
+	)
+	h := HooksOf(&pods.Lifecycle{InPlaceUpdate: marks(handler("upd")), PreDelete: marks(handler("del"))})
+	prepareUpdate := func(p *corev1.Pod) (podpatch.Patch, error) { return h.PrepareUpdate(p, start) }
+	prepareDelete := func(p *corev1.Pod) (podpatch.Patch, error) { return h.PrepareDelete(p, start) }
+	serve := func(p *corev1.Pod) (podpatch.Patch, error) { return h.Serve(p, start).Patch(p, podpatch.Status) }
+	for _, tc := range []struct {
+		name    string
+		pod     *corev1.Pod
+		write   func(*corev1.Pod) (podpatch.Patch, error)
+		status  corev1.ConditionStatus // of KruisePodReady; empty: there is none
+		message string
+		ready   corev1.ConditionStatus
+	}{
+		{"a pod without the gate stays ready", pod(""), prepareUpdate, "", "", corev1.ConditionTrue},
+		{"an update that is prepared marks", pod("", gated), prepareUpdate, corev1.ConditionFalse, "[" + update + "]", corev1.ConditionFalse},
+		{"so does a deletion", pod("", gated), prepareDelete, corev1.ConditionFalse, "[" + remove + "]", corev1.ConditionFalse},
+		{"the list keeps what others wrote, in order", pod("", blockedBy("["+update+","+other+"]")), prepareDelete, corev1.ConditionFalse, "[" + other + "," + remove + "," + update + "]", corev1.ConditionFalse},
+		{"a message that is no list names nobody", pod("", blockedBy("soon")), prepareDelete, corev1.ConditionFalse, "[" + remove + "]", corev1.ConditionFalse},
+		{"service takes our marks off", pod(pods.LifecyclePreparingUpdate, blockedBy("["+remove+","+update+"]")), serve, corev1.ConditionTrue, "", corev1.ConditionTrue},
+		{"service leaves the marks of others", pod(pods.LifecyclePreparingUpdate, blockedBy("["+other+","+update+"]")), serve, corev1.ConditionFalse, "[" + other + "]", corev1.ConditionTrue},
+		{"service makes a new pod ready", pod(pods.LifecyclePreparingNormal, gated), serve, corev1.ConditionTrue, "", corev1.ConditionTrue},
+		{"a new pod without the gate needs no condition", pod(pods.LifecyclePreparingNormal), serve, "", "", corev1.ConditionTrue},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			p, err := tc.write(tc.pod)
+			after := apply(t, tc.pod, p, err)
+			require.Equal(t, tc.ready, podpatch.Find(after, corev1.PodReady).Status)
+			c := podpatch.Find(after, keys.KruisePodReady)
+			if tc.status == "" {
+				require.Nil(t, c)
+				return
+			}
+			require.Equal(t, tc.status, c.Status)
+			require.Equal(t, tc.message, c.Message)
+			if podpatch.Find(tc.pod, keys.KruisePodReady) != nil {
+				require.Contains(t, string(p.Data), `"resourceVersion":"7"`, "others write to the list as well")
+			}
+		})
+	}
+}
+
+func TestEnterLeavesTheTimeOfAStateThatThePodHas(t *testing.T) {
+	t.Parallel()
+	p := pod(pods.LifecycleNormal)
+	require.Empty(t, cmp.Diff(podpatch.New(p), Enter(p, pods.LifecycleNormal, start)))
+}

@@ -1,0 +1,214 @@
+package rollout
+
+import (
+	"fmt"
+	"slices"
+)
+
+// surge is how many pods above Want are needed now.
+func (w *world) surge() int {
+	if w.places != nil {
+		return 0 // see surgeInPlaces
+	}
+	return max(min(max(w.surgeForNamed(), w.surgeForUpdate()), w.goal.MaxSurge), 0)
+}
+
+// surgeForNamed: named pods that are to be replaced, and that the budget does not let go before their replacement is
+// there. Pause does not stop it, because a named delete is no update.
+func (w *world) surgeForNamed() int {
+	replace := min(w.goal.Want-len(w.old)-len(w.young), len(w.doomed))
+	serving := 0
+	for _, m := range w.doomed {
+		if m.Available {
+			serving++
+		}
+	}
+	return max(min(replace, serving-max(w.available-w.floor, 0)), 0)
+}
+
+// surgeForUpdate: pods that have to be re-created. Pods that are edited in place need none, unless no pod may be
+// unavailable: then a spare one has to serve first. A paused goal keeps what surge there is and adds none. Nothing tells
+// pods of a surge from pods that a lower Want made spare, so a scale-in by less than MaxSurge in the middle of a paused
+// update waits as well; a Hold says so.
+func (w *world) surgeForUpdate() int {
+	if w.goal.MaxSurge <= 0 {
+		return 0
+	}
+	n := 0
+	t := w.turn(w.old, w.young)
+	for _, m := range t.from {
+		if t.n == 0 {
+			break
+		}
+		switch by := w.way(m); {
+		case by == wayNone:
+			continue
+		case by == wayRecreate, !w.quiet(m) && w.goal.MaxUnavailable == 0:
+			n++
+		}
+		t.n--
+	}
+	if w.goal.Paused {
+		n = min(n, max(len(w.active)-w.goal.Want, 0), w.goal.MaxSurge)
+		if n > 0 {
+			w.hold(ReasonPaused, n, "paused: %d pods above %d wanted stay for the update", n, w.goal.Want)
+		}
+	}
+	return n
+}
+
+// asOld tells whether scaling counts the pod as an old one.
+func (w *world) asOld(m *member) bool {
+	if w.goal.PreparingAsNew && m.Edit == EditPrepared {
+		return false
+	}
+	return m.Old
+}
+
+// create makes up for missing pods. Old ones are made first, up to the partition. Pods that are deleted in this very pass
+// are made up for when they are seen to have left; so are those that wait for it, unless they are to be skipped.
+func (w *world) create(surge int) {
+	if w.places != nil {
+		w.createInPlaces()
+		return
+	}
+	have, old, unavailable := 0, 0, 0
+	for _, m := range w.active {
+		if !m.Available && (!m.Doomed || m.Parting) {
+			unavailable++
+		}
+		if w.goal.SkipParting && m.Parting && m.stepped {
+			continue
+		}
+		have++
+		if !m.Doomed && w.asOld(m) {
+			old++
+		}
+	}
+	missing := w.goal.Want - have
+	n := w.bounded(missing+surge, unavailable)
+	if n <= 0 {
+		return
+	}
+	old = min(w.goal.Partition-old, n)
+	whyMissing := fmt.Sprintf("%d pods < %d wanted", have, w.goal.Want)
+	whySurge := fmt.Sprintf("%s + %d surge, so that others can be replaced", whyMissing, surge)
+	w.steps.Create = make([]Create, n)
+	for i := range w.steps.Create {
+		c := Create{Old: i < old, Reason: ReasonMissing, Why: whyMissing}
+		if i >= missing {
+			c.Reason, c.Why = ReasonSurge, whySurge
+		}
+		w.steps.Create[i] = c
+	}
+}
+
+// bounded is how many of n pods may be made while others are unavailable.
+func (w *world) bounded(n, unavailable int) int {
+	limit := w.goal.ScaleMaxUnavailable
+	if limit == nil {
+		return n
+	}
+	room := max(*limit-unavailable, 0)
+	if n > room {
+		w.hold(ReasonScaleLimit, n-room, "%d new pods wait: %d unavailable and %d made now, of %d", n-room, unavailable, room, *limit)
+	}
+	return min(n, room)
+}
+
+// deleteNamed deletes the pods that somebody named, as far as the budget goes.
+func (w *world) deleteNamed() {
+	sortForScaleIn(w.doomed)
+	w.dropSome(w.doomed, ReasonNamed, "named for deletion", "named pods wait")
+}
+
+// scaleIn deletes pods above the wanted number. Those that were prepared for it go first, so that the choice stays as it
+// is; then old ones down to the partition, then new ones, and of each the one that serves least.
+func (w *world) scaleIn(surge int) {
+	if w.places != nil {
+		w.vacate()
+		return
+	}
+	kept := len(w.old) + len(w.young)
+	n := kept - w.goal.Want - surge
+	if n <= 0 {
+		return
+	}
+	var parting, old, young []*member
+	for _, m := range slices.Concat(w.old, w.young) {
+		switch {
+		case m.Parting:
+			parting = append(parting, m)
+		case w.asOld(m):
+			old = append(old, m)
+		default:
+			young = append(young, m)
+		}
+	}
+	sortForScaleIn(parting)
+	parting = parting[:min(n, len(parting))] // the others come back
+	n -= len(parting)
+	olds := min(max(len(old)-w.goal.Partition, 0), n, len(old))
+	why, who := fmt.Sprintf("%d pods > %d wanted", kept, w.goal.Want), "pods above the wanted number wait"
+	w.dropSome(parting, ReasonScaleIn, why, who)
+	if olds > 0 {
+		sortForScaleIn(old)
+		w.dropSome(old[:olds], ReasonScaleIn, why, who)
+	}
+	if youngs := min(n-olds, len(young)); youngs > 0 {
+		sortForScaleIn(young)
+		w.dropSome(young[:youngs], ReasonScaleIn, why, who)
+	}
+}
+
+// dropSome drops pods until the budget refuses one.
+func (w *world) dropSome(from []*member, r Reason, why, who string) {
+	for i, m := range from {
+		if !w.drop(m, r, why) {
+			w.holdBudget(len(from)-i, who)
+			return
+		}
+	}
+}
+
+// drop plans to delete a named or spare pod, if that leaves enough pods available. Pods that nothing but a lower Want
+// made spare are judged by readiness instead: else a long time until pods count as available would hold up scale-in,
+// although what remains is ready. Where fewer than the minimum are available anyway, ready pods are not given away
+// below it either.
+func (w *world) drop(m *member, r Reason, why string) bool {
+	switch {
+	case m.Parting:
+		why += "; prepared for it"
+	case w.places != nil && !w.covers(m):
+		why += "; no wanted place depends on it, so free"
+	case !m.serves():
+		why += "; not ready, so free"
+	case !m.Available && (w.available >= w.floor || w.ready > w.floor):
+		why += "; not available, so free"
+	case m.Available && w.available > w.floor:
+		why += fmt.Sprintf("; %d available > %d minimum", w.available, w.floor)
+	case w.spare > 0 && w.ready > w.floor:
+		why += fmt.Sprintf("; %d ready > %d minimum", w.ready, w.floor)
+	default:
+		return false
+	}
+	if !m.Parting {
+		w.spare--
+	}
+	w.remove(m, Step{Key: m.Key, Reason: r, Why: why})
+	return true
+}
+
+// remove plans the next step that takes the pod away.
+func (w *world) remove(m *member, s Step) {
+	w.take(m)
+	switch {
+	case !m.DeleteHooked:
+		w.steps.Delete = append(w.steps.Delete, s)
+	case !m.Parting:
+		s.Why += "; somebody else has to let go of it first"
+		w.steps.PrepareDelete = append(w.steps.PrepareDelete, s)
+	default:
+		w.hooked++
+	}
+}

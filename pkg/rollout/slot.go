@@ -1,0 +1,197 @@
+package rollout
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// place is one slot within one call of Next.
+type place struct {
+	Slot
+	// pods are those in it that count; leaving says that one in it is about to go.
+	pods    []*member
+	leaving bool
+	// twin: a second pod is in it, until one of the two can go.
+	twin bool
+}
+
+// occupy puts pods in their places. Available counts places from here on: a second pod in one adds nothing, nor does one
+// that is in no wanted place.
+func (w *world) occupy(members []member) {
+	w.places = make(map[string]*place, len(w.goal.Slots))
+	for _, s := range w.goal.Slots {
+		w.places[s.Key] = &place{Slot: s}
+	}
+	for i := range members {
+		m := &members[i]
+		p := w.places[m.Slot]
+		switch {
+		case p == nil:
+		case m.Leaving:
+			p.leaving = true
+		default:
+			p.pods = append(p.pods, m)
+		}
+	}
+	w.available = 0
+	for _, p := range w.places {
+		slices.SortFunc(p.pods, func(a, b *member) int { return w.better(p, a, b) })
+		if p.available() {
+			w.available++
+		}
+	}
+}
+
+// better orders the pods of a place: what serves at the right revision first, then what serves, then what is right.
+func (w *world) better(p *place, a, b *member) int {
+	right := func(m *member) bool { return m.Old == p.Old }
+	return cmp.Or(
+		falseFirst(right(b) && b.Available, right(a) && a.Available),
+		falseFirst(b.Available, a.Available),
+		falseFirst(right(b), right(a)),
+		before(b, a),
+	)
+}
+
+// covers tells whether one available pod less would remain if this one went.
+func (w *world) covers(m *member) bool {
+	if !m.Available || w.places == nil {
+		return m.Available
+	}
+	p := w.places[m.Slot]
+	return p != nil && !slices.ContainsFunc(p.pods, func(o *member) bool { return o != m && o.Available && !o.stepped })
+}
+
+// turnInPlaces is turn where places say which revision they keep. A pod beside which another one is made or has been made
+// goes by vacate.
+func (w *world) turnInPlaces(old, young []*member) turn {
+	wrong := func(pods []*member) []*member {
+		return slices.DeleteFunc(slices.Clone(pods), func(m *member) bool {
+			p := w.places[m.Slot]
+			return p == nil || p.Old == m.Old || p.twin
+		})
+	}
+	t := turn{from: wrong(old), to: young}
+	if len(t.from) == 0 && w.goal.Rollback {
+		t = turn{from: wrong(young), to: old, back: true}
+	}
+	t.n, t.above = len(t.from), len(t.from)
+	return t
+}
+
+// vacate deletes pods that are in no wanted place, and of two in one place that which can go. A new pod beside an old one
+// that serves stays, as long as it is a surge.
+func (w *world) vacate() {
+	var spare []*member
+	for _, m := range slices.Concat(w.old, w.young) {
+		if w.places[m.Slot] == nil {
+			spare = append(spare, m)
+		}
+	}
+	slices.SortFunc(spare, func(a, b *member) int {
+		return cmp.Or(falseFirst(!a.Parting, !b.Parting), cmp.Compare(a.Rank.Order, b.Rank.Order), before(a, b))
+	})
+	if w.goal.InOrder && len(spare) > 0 {
+		key, waits := w.firstUnavailable()
+		switch {
+		case w.leaving:
+			w.hold(ReasonInOrder, len(spare), "%d spare pods wait: another one is leaving", len(spare))
+			spare = nil
+		case waits:
+			w.hold(ReasonInOrder, len(spare), "%d spare pods wait: place %s has no available pod", len(spare), key)
+			spare = nil
+		default:
+			spare = spare[:1]
+		}
+	}
+	for _, m := range spare {
+		w.drop(m, ReasonScaleIn, fmt.Sprintf("place %q is not wanted", m.Slot))
+	}
+	for _, s := range w.goal.Slots {
+		p := w.places[s.Key]
+		for _, m := range p.pods[min(1, len(p.pods)):] {
+			switch {
+			case m.Doomed:
+			case w.pair(p, p.pods[0], m):
+				p.twin = true
+				w.twins++
+			default:
+				w.drop(m, ReasonRecreate, "another pod is in place "+p.Key)
+			}
+		}
+	}
+}
+
+// pair tells whether two pods stay in one place: the one that serves and the one that is to take over, as many as may, and
+// while updates are paused the former one as well.
+func (w *world) pair(p *place, best, m *member) bool {
+	switch {
+	case p.twin || best.Old == m.Old:
+		return false
+	case w.goal.Paused:
+		return true
+	default:
+		return w.twins < w.goal.MaxSurge && best.Available && m.Old == p.Old
+	}
+}
+
+// surgeInPlaces makes a new pod beside old ones that serve and have to be re-created, in as many places as may hold two.
+func (w *world) surgeInPlaces(t turn) {
+	for _, m := range t.from {
+		p := w.places[m.Slot]
+		if w.twins >= w.goal.MaxSurge {
+			return
+		}
+		if w.way(m) == wayRecreate && m.Available && !m.taken() && !p.leaving && len(p.pods) == 1 {
+			p.twin, m.surged = true, true
+			w.twins++
+			w.steps.Create = append(w.steps.Create, Create{
+				Slot: p.Key, Old: p.Old, Reason: ReasonSurge,
+				Why: fmt.Sprintf("a pod beside %s, %d of %d places with two", m.Key, w.twins, w.goal.MaxSurge),
+			})
+		}
+	}
+}
+
+// createInPlaces fills places that are empty.
+func (w *world) createInPlaces() {
+	surge := w.steps.Create
+	w.steps.Create = nil
+	unavailable := 0
+	for _, p := range w.places {
+		if len(p.pods) > 0 && !p.available() {
+			unavailable++
+		}
+	}
+	var empty []Create
+	for _, s := range w.goal.Slots {
+		if p := w.places[s.Key]; len(p.pods) == 0 && !p.leaving {
+			empty = append(empty, Create{Slot: s.Key, Old: s.Old, Reason: ReasonMissing, Why: fmt.Sprintf("place %s is empty", s.Key)})
+		}
+	}
+	n := len(empty)
+	if w.goal.InOrder && n > 0 {
+		n = 1
+		if key, _ := w.firstUnavailable(); key != empty[0].Slot {
+			w.hold(ReasonInOrder, len(empty), "%d places wait: %s has no available pod", len(empty), key)
+			n = 0
+		}
+	}
+	n = w.bounded(n, unavailable)
+	w.steps.Create = append(empty[:n], surge...)
+}
+
+// firstUnavailable is the first place without an available pod.
+func (w *world) firstUnavailable() (key string, found bool) {
+	for _, s := range w.goal.Slots {
+		if !w.places[s.Key].available() {
+			return s.Key, true
+		}
+	}
+	return "", false
+}
+
+func (p *place) available() bool {
+	return slices.ContainsFunc(p.pods, func(m *member) bool { return m.Available })
+}

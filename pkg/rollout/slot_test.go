@@ -1,0 +1,431 @@
+package rollout
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// places are slots of which the first keep are of the old revision.
+func places(keep int, keys ...string) []Slot {
+	out := make([]Slot, 0, len(keys))
+	for i, k := range keys {
+		out = append(out, Slot{Key: k, Old: i < keep})
+	}
+	return out
+}
+
+// in puts a pod in a place, and names it so.
+func in(slot string, fs ...func(*Pod)) Pod {
+	return pod(slot, append([]func(*Pod){func(p *Pod) { p.Slot = slot }}, fs...)...)
+}
+
+// beside is a second pod in the place n1.
+func beside(fs ...func(*Pod)) Pod {
+	return pod("n1-2", append([]func(*Pod){func(p *Pod) { p.Slot = "n1" }}, fs...)...)
+}
+
+// A StatefulSet's slots are the ordinals, those below the partition keep the old revision; the order of updates and of
+// deletions is the ordinal, highest first. OrderedReady is InOrder.
+func TestStatefulSetWorlds(t *testing.T) {
+	t.Parallel()
+	ordered := func(keep int, keys ...string) Goal {
+		return Goal{Slots: places(keep, keys...), MaxUnavailable: 1, InOrder: true}
+	}
+	parallel := func(keep, unavailable int, keys ...string) Goal {
+		return Goal{Slots: places(keep, keys...), MaxUnavailable: unavailable}
+	}
+	for _, tc := range []struct {
+		name string
+		goal Goal
+		pods []Pod
+		want []string
+	}{
+		{
+			name: "in order, the first pod is made alone",
+			goal: ordered(0, "0", "1", "2"),
+			want: []string{"create new 0 Missing"},
+		},
+		{
+			name: "in order, the next one waits until it is available",
+			goal: ordered(0, "0", "1", "2"),
+			pods: []Pod{in("0", tooYoung)},
+			want: []string{"hold InOrder 2"},
+		},
+		{
+			name: "in order, a gap is filled before what comes after",
+			goal: ordered(0, "0", "1", "2"),
+			pods: []Pod{in("0"), in("2", unready)},
+			want: []string{"create new 1 Missing"},
+		},
+		{
+			name: "in order, a pod is not made while its predecessor is still leaving",
+			goal: ordered(0, "0", "1"),
+			pods: []Pod{in("0"), in("1", leaving)},
+		},
+		{
+			name: "in parallel, all are made, those below the partition of the old revision",
+			goal: parallel(1, 1, "0", "1", "2"),
+			want: []string{"create old 0 Missing", "create new 1 Missing", "create new 2 Missing"},
+		},
+		{
+			name: "in parallel, the bound on creations holds",
+			goal: Goal{Slots: places(0, "0", "1", "2"), ScaleMaxUnavailable: new(2)},
+			pods: []Pod{in("0", unready)},
+			want: []string{"create new 1 Missing", "hold ScaleLimit 1"},
+		},
+		{
+			name: "reserved ordinals are slots that are left out",
+			goal: parallel(0, 1, "0", "2", "4"),
+			pods: []Pod{in("0"), in("1", order(-1)), in("2")},
+			want: []string{"create new 4 Missing", "delete 1 ScaleIn"},
+		},
+		{
+			name: "in order, spare pods go one by one, the highest first",
+			goal: ordered(0, "0", "1"),
+			pods: []Pod{in("0"), in("1"), in("2", order(-2)), in("3", order(-3))},
+			want: []string{"delete 3 ScaleIn"},
+		},
+		{
+			name: "in order, the next one waits until it is gone",
+			goal: ordered(0, "0", "1"),
+			pods: []Pod{in("0"), in("1"), in("2", order(-2)), in("3", order(-3), leaving)},
+			want: []string{"hold InOrder 1"},
+		},
+		{
+			name: "in order, and until those that stay are available",
+			goal: ordered(0, "0", "1"),
+			pods: []Pod{in("0"), in("1", unready), in("2", order(-2))},
+			want: []string{"hold InOrder 1"},
+		},
+		{
+			name: "in parallel, spare pods cost no budget",
+			goal: parallel(0, 0, "0"),
+			pods: []Pod{in("0", unready), in("1", order(-1)), in("2", order(-2))},
+			want: []string{"delete 2 ScaleIn", "delete 1 ScaleIn"},
+		},
+		{
+			name: "updates go from the highest down to the partition",
+			goal: ordered(2, "0", "1", "2", "3"),
+			pods: []Pod{in("0", old), in("1", old, order(-1)), in("2", old, order(-2)), in("3", old, order(-3))},
+			want: []string{"delete 3 Recreate", "hold Budget 1"},
+		},
+		{
+			name: "a pod that is new below the partition stays new",
+			goal: ordered(2, "0", "1"),
+			pods: []Pod{in("0"), in("1", old)},
+		},
+		{
+			name: "an update waits while another pod is not available",
+			goal: ordered(0, "0", "1", "2"),
+			pods: []Pod{in("0", old), in("1", unready, order(-1)), in("2", order(-2))},
+			want: []string{"hold Budget 1"},
+		},
+		{
+			name: "a broken pod is updated although another one is missing",
+			goal: ordered(0, "0", "1", "2"),
+			pods: []Pod{in("0"), in("1", old, unready, order(-1))},
+			want: []string{"delete 1 Recreate", "hold InOrder 1"},
+		},
+		{
+			name: "a named pod goes within the budget, whatever the partition, and comes again in its place",
+			goal: parallel(3, 1, "0", "1", "2"),
+			pods: []Pod{in("0", old, doomed), in("1", old, doomed), in("2", old)},
+			want: []string{"delete 0 Named", "hold Budget 1"},
+		},
+		{
+			name: "an update in place keeps the pod",
+			goal: Goal{Slots: places(1, "0", "1"), MaxUnavailable: 1, Mode: InPlaceIfPossible, InOrder: true},
+			pods: []Pod{in("0", old), in("1", old, order(-1))},
+			want: []string{"mark 1 InPlace"},
+		},
+		{
+			name: "hooks hold as anywhere",
+			goal: ordered(0, "0"),
+			pods: []Pod{in("0"), in("1", order(-1), deleteHooked)},
+			want: []string{"prepare-delete 1 ScaleIn"},
+		},
+		{
+			name: "a pod that waits for its deletion comes back with its ordinal",
+			goal: ordered(0, "0", "1"),
+			pods: []Pod{in("0"), in("1", order(-1), parting, deleteHooked)},
+			want: []string{"return 1 Restored"},
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, tc.want, brief(Next(tc.goal, tc.pods, start)))
+		})
+	}
+}
+
+// A DaemonSet's slots are the nodes that fit; a pod on another node is spare. A leaving pod is left out, so that its node
+// gets another one at once. The partition is the nodes that come last in its order.
+func TestDaemonSetWorlds(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name string
+		goal Goal
+		pods []Pod
+		want []string
+	}{
+		{
+			name: "each node gets a pod",
+			goal: Goal{Slots: places(0, "n1", "n2"), MaxUnavailable: 1},
+			pods: []Pod{in("n2")},
+			want: []string{"create new n1 Missing"},
+		},
+		{
+			name: "a node that fits no more loses its pod, whatever else is available",
+			goal: Goal{Slots: places(0, "n1"), MaxUnavailable: 1},
+			pods: []Pod{in("n1", unready), in("n2")},
+			want: []string{"delete n2 ScaleIn"},
+		},
+		{
+			name: "of two pods on a node, the one that serves stays",
+			goal: Goal{Slots: places(0, "n1"), MaxUnavailable: 0},
+			pods: []Pod{in("n1", unready), beside()},
+			want: []string{"delete n1 Recreate"},
+		},
+		{
+			name: "old pods go within the budget of nodes",
+			goal: Goal{Slots: places(0, "n1", "n2", "n3"), MaxUnavailable: 1},
+			pods: []Pod{in("n1", old), in("n2", old), in("n3", old)},
+			want: []string{"delete n1 Recreate", "hold Budget 2"},
+		},
+		{
+			name: "a node without a pod counts against the budget",
+			goal: Goal{Slots: places(0, "n1", "n2", "n3"), MaxUnavailable: 1},
+			pods: []Pod{in("n1", old), in("n2", old)},
+			want: []string{"create new n3 Missing", "hold Budget 2"},
+		},
+		{
+			name: "old pods that are not available go at once",
+			goal: Goal{Slots: places(0, "n1", "n2", "n3"), MaxUnavailable: 1},
+			pods: []Pod{in("n1", old, unready), in("n2", old, unready), in("n3", old)},
+			want: []string{"delete n1 Recreate", "delete n2 Recreate", "hold Budget 1"},
+		},
+		{
+			name: "nodes of the partition keep their pods",
+			goal: Goal{Slots: places(2, "n1", "n2", "n3"), MaxUnavailable: 3},
+			pods: []Pod{in("n1", old), in("n2", old), in("n3", old)},
+			want: []string{"delete n3 Recreate"},
+		},
+		{
+			name: "with a surge, new pods come first, on as many nodes as may hold two",
+			goal: Goal{Slots: places(0, "n1", "n2", "n3"), MaxSurge: 2},
+			pods: []Pod{in("n1", old), in("n2", old), in("n3", old)},
+			want: []string{"create new n1 Surge", "create new n2 Surge", "hold Budget 1"},
+		},
+		{
+			name: "#1012: an old pod goes as soon as the new one on its node is available, and the next node follows",
+			goal: Goal{Slots: places(0, "n1", "n2", "n3"), MaxSurge: 1},
+			pods: []Pod{in("n1", old), beside(), in("n2", old), in("n3", old)},
+			want: []string{"create new n2 Surge", "delete n1 Recreate", "hold Budget 1"},
+		},
+		{
+			name: "while the new pod is not available both stay",
+			goal: Goal{Slots: places(0, "n1", "n2"), MaxSurge: 1},
+			pods: []Pod{in("n1", old), beside(unready), in("n2", old)},
+			want: []string{"hold Budget 1"},
+		},
+		{
+			name: "an old pod that does not serve goes without waiting",
+			goal: Goal{Slots: places(0, "n1", "n2"), MaxSurge: 1},
+			pods: []Pod{in("n1", old, unready), beside(unready), in("n2")},
+			want: []string{"delete n1 Recreate"},
+		},
+		{
+			name: "paused, two pods on a node stay and no other node gets two",
+			goal: Goal{Slots: places(0, "n1", "n2"), MaxSurge: 2, Paused: true},
+			pods: []Pod{in("n1", old), beside(), in("n2", old)},
+			want: []string{"hold Paused 1"},
+		},
+		{
+			name: "with OnDelete old pods stay",
+			goal: Goal{Slots: places(0, "n1", "n2"), MaxSurge: 2, Mode: OnDelete},
+			pods: []Pod{in("n1", old), in("n2", old)},
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, tc.want, brief(Next(tc.goal, tc.pods, start)))
+		})
+	}
+}
+
+// A SidecarSet's pods are others': Want is their number and the mode InPlaceOnly, so that none is made or deleted.
+func TestSidecarSetWorlds(t *testing.T) {
+	t.Parallel()
+	goal := func(want, partition, unavailable int) Goal {
+		return Goal{Want: want, Partition: partition, MaxUnavailable: unavailable, Mode: InPlaceOnly}
+	}
+	for _, tc := range []struct {
+		name string
+		goal Goal
+		pods []Pod
+		want []string
+	}{
+		{
+			name: "pods are edited within the budget",
+			goal: goal(3, 0, 1),
+			pods: many(3, "a", old, gateless),
+			want: []string{"edit a00 InPlace", "hold InFlight 2"},
+		},
+		{
+			name: "the partition keeps pods old",
+			goal: goal(3, 2, 3),
+			pods: many(3, "a", old, gateless),
+			want: []string{"edit a00 InPlace"},
+		},
+		{
+			name: "pods that can't take the new revision wait, and say why",
+			goal: goal(2, 0, 1),
+			pods: []Pod{pod("a", old, unsuited), pod("b", old, gateless)},
+			want: []string{"edit b InPlace", "hold NotInPlace 1"},
+		},
+		{
+			name: "pods that leave are left alone and no other one is made",
+			goal: goal(1, 0, 1),
+			pods: []Pod{pod("a", old, leaving), pod("b", old, gateless)},
+			want: []string{"edit b InPlace"},
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			s := Next(tc.goal, tc.pods, start)
+			require.Equal(t, tc.want, brief(s))
+			require.Empty(t, s.Create)
+			require.Empty(t, s.Delete)
+		})
+	}
+}
+
+// FuzzSlots replays worlds with places until they come to rest.
+func FuzzSlots(f *testing.F) {
+	for i := range uint64(60) {
+		f.Add(i, uint8(i*7), uint8(i%4), uint8(i%3), uint8(i*5))
+	}
+	f.Fuzz(replaySlots)
+}
+
+func replaySlots(t *testing.T, seed uint64, slots, unavailable, surge, flags uint8) {
+	t.Helper()
+	r := rand.New(rand.NewPCG(seed, 2))
+	keys := []string{"s0", "s1", "s2", "s3", "s4", "s5", "s6"}
+	wanted := func() []Slot { return places(r.IntN(3), keys[:int(slots)%6+r.IntN(2)]...) }
+	m := newModel(Goal{
+		Slots: wanted(), MaxUnavailable: int(unavailable % 4), MaxSurge: int(surge % 3), InOrder: flags&1 != 0,
+		Mode: []Mode{ReCreate, InPlaceIfPossible}[flags>>1&1], Rollback: flags&64 != 0,
+	}, r.IntN(7))
+	m.hooks = modelHooks{update: flags&4 != 0, remove: flags&8 != 0}
+	m.free, m.target, m.minReady = flags&16 != 0 && flags&1 == 0, "v2", r.IntN(3)
+	if flags&32 != 0 {
+		m.noEdit = func(_, _ string) string { return "volumes changed" }
+	}
+	for _, name := range m.names() {
+		i := r.IntN(len(keys))
+		m.pods[name].slot, m.pods[name].rank.Order = keys[i], -i
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(m.story.String())
+		}
+	})
+	for tick := range 500 {
+		if tick < 20 && r.IntN(4) == 0 {
+			m.goal.Slots, m.goal.Paused = wanted(), r.IntN(4) == 0
+			m.target = []string{"v1", "v2"}[r.IntN(2)]
+		}
+		if tick == 20 {
+			m.goal.Paused = false
+		}
+		if m.target == m.previous {
+			m.goal.Rollback = false
+		}
+		waiting := m.waiting()
+		facts := m.facts()
+		s := Next(m.goal, facts, m.at(m.tick))
+		fmt.Fprintf(&m.story, "%3d  %+v\n     %s\n", m.tick, m.goal, m.summary(facts))
+		writeSteps(&m.story, s)
+		checkSlots(t, m.goal, facts, m.at(m.tick), s)
+		if s.None() && !waiting && tick >= 20 {
+			checkSlotsAtRest(t, m, s)
+			return
+		}
+		m.apply(s)
+	}
+	t.Fatal("no rest")
+}
+
+func checkSlots(t *testing.T, g Goal, pods []Pod, now time.Time, s Steps) {
+	t.Helper()
+	shuffled := slices.Clone(pods)
+	slices.Reverse(shuffled)
+	require.Equal(t, s, Next(g, shuffled, now), "the order of pods doesn't matter")
+
+	wanted, held := map[string]bool{}, map[string]int{}
+	for _, slot := range g.Slots {
+		wanted[slot.Key] = true
+	}
+	serves := map[string]int{}
+	byKey := map[string]Pod{}
+	for _, p := range pods {
+		byKey[p.Key] = p
+		held[p.Slot]++
+		if wanted[p.Slot] && p.Available {
+			serves[p.Slot]++
+		}
+	}
+	before, twins := len(serves), 0
+	for _, c := range s.Create {
+		require.True(t, wanted[c.Slot], "a pod in %q, which is not wanted", c.Slot)
+		held[c.Slot]++
+		if c.Reason == ReasonMissing {
+			require.Equal(t, 1, held[c.Slot], "place %s is not empty", c.Slot)
+		} else {
+			require.Equal(t, 2, held[c.Slot], "place %s", c.Slot)
+			twins++
+		}
+	}
+	require.LessOrEqual(t, twins, g.MaxSurge)
+	if g.InOrder {
+		require.LessOrEqual(t, len(s.Create)-twins, 1)
+	}
+	checkHooks(t, byKey, s)
+	for _, d := range slices.Concat(s.PrepareDelete, s.Delete, s.PrepareUpdate, s.Mark) {
+		p := byKey[d.Key]
+		require.False(t, g.Paused && d.Reason == ReasonInPlace, "an update while paused")
+		if p.Available && wanted[p.Slot] {
+			if serves[p.Slot]--; serves[p.Slot] == 0 {
+				delete(serves, p.Slot)
+			}
+		}
+	}
+	require.GreaterOrEqual(t, len(serves), min(before, len(g.Slots)-g.MaxUnavailable), "the budget of places was broken")
+}
+
+func checkSlotsAtRest(t *testing.T, m *model, s Steps) {
+	t.Helper()
+	var why strings.Builder
+	for _, h := range s.Holds {
+		why.WriteString(h.Why + "\n")
+	}
+	if m.goal.MaxUnavailable+m.goal.MaxSurge == 0 || m.goal.MaxUnavailable == 0 && m.goal.Mode != ReCreate && m.noEdit == nil {
+		return // nothing may ever move
+	}
+	have := map[string]bool{}
+	for _, p := range m.facts() {
+		require.False(t, have[p.Slot], "two pods in %s\n%s", p.Slot, &why)
+		have[p.Slot] = true
+		i := slices.IndexFunc(m.goal.Slots, func(s Slot) bool { return s.Key == p.Slot })
+		require.GreaterOrEqual(t, i, 0, "a pod in %s\n%s", p.Slot, &why)
+		require.True(t, !p.Old || m.goal.Slots[i].Old, "an old pod in %s\n%s", p.Slot, &why)
+	}
+	require.Len(t, have, len(m.goal.Slots), &why)
+}
