@@ -9,10 +9,10 @@ import (
 
 	"github.com/spf13/cobra"
 	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 	watchtools "k8s.io/client-go/tools/watch"
@@ -77,7 +77,7 @@ func (f *statusFlags) follow(ctx context.Context, c client.WithWatch, set cloneS
 	defer func() { err = errors.Join(err, t.end()) }()
 	ctx, cancel := watchtools.ContextWithOptionalTimeout(ctx, f.timeout)
 	defer cancel()
-	last := standing{waits: "nothing was seen of it"}
+	var last standing
 	look := func(ctx context.Context, now cloneSet) (bool, error) {
 		typed, err := now.typed(ctx)
 		if err != nil {
@@ -91,20 +91,16 @@ func (f *statusFlags) follow(ctx context.Context, c client.WithWatch, set cloneS
 		}
 		return last.done, t.tell(last)
 	}
-	if !f.watch {
-		_, err := look(ctx, set)
-		return err
-	}
-	_, err = watchtools.UntilWithSync(ctx, watcher(c, set), &unstructured.Unstructured{}, nil, func(e watch.Event) (bool, error) {
-		now, ok := e.Object.(*unstructured.Unstructured)
-		switch {
-		case e.Type == watch.Deleted:
-			return false, fmt.Errorf("%s was deleted", set.id())
-		case !ok:
-			return false, fmt.Errorf("watch %s: got a %T", set.id(), e.Object)
+	done, err := look(ctx, set)
+	for f.watch && err == nil && !done {
+		done, err = watching(ctx, c, set, look)
+		if apierrors.IsGone(err) || apierrors.IsResourceExpired(err) {
+			// The apiserver has forgotten where the watch stood.
+			if err = c.Get(ctx, client.ObjectKeyFromObject(set), set.Unstructured); err == nil {
+				done, err = look(ctx, set)
+			}
 		}
-		return look(ctx, cloneSet{now})
-	})
+	}
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return fmt.Errorf("%s: not complete after %s: %s", set.id(), f.timeout, last.waits)
@@ -129,28 +125,34 @@ func (f *statusFlags) pinned(ctx context.Context, c client.Client, set cloneSet,
 	return nil
 }
 
-// watcher watches one set, in the version that it was found in.
-func watcher(c client.WithWatch, set cloneSet) cache.ListerWatcher {
-	options := func(o metav1.ListOptions) *client.ListOptions {
-		return &client.ListOptions{
-			Namespace: set.GetNamespace(), FieldSelector: fields.OneTermEqualSelector("metadata.name", set.GetName()), Raw: &o,
-		}
-	}
+// watching shows every later version of set to look, until that is done or fails.
+func watching(ctx context.Context, c client.WithWatch, set cloneSet, look func(context.Context, cloneSet) (bool, error)) (bool, error) {
 	kind := set.GroupVersionKind()
-	list := func() *unstructured.UnstructuredList {
-		l := &unstructured.UnstructuredList{}
-		l.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
-		return l
-	}
-	return &cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			l := list()
-			return l, c.List(ctx, l, options(o))
-		},
+	w, err := watchtools.NewRetryWatcherWithContext(ctx, set.GetResourceVersion(), &cache.ListWatch{
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			return c.Watch(ctx, list(), options(o))
+			all := &unstructured.UnstructuredList{}
+			all.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+			return c.Watch(ctx, all, &client.ListOptions{
+				Namespace: set.GetNamespace(), FieldSelector: fields.OneTermEqualSelector("metadata.name", set.GetName()), Raw: &o,
+			})
 		},
+	})
+	if err != nil {
+		return false, fmt.Errorf("watch %s: %w", set.id(), err)
 	}
+	_, err = watchtools.UntilWithoutRetry(ctx, w, func(e watch.Event) (bool, error) {
+		now, ok := e.Object.(*unstructured.Unstructured)
+		switch {
+		case e.Type == watch.Error:
+			return false, fmt.Errorf("watch %s: %w", set.id(), apierrors.FromObject(e.Object))
+		case e.Type == watch.Deleted:
+			return false, fmt.Errorf("%s was deleted", set.id())
+		case !ok:
+			return false, fmt.Errorf("watch %s: got a %T", set.id(), e.Object)
+		}
+		return look(ctx, cloneSet{now})
+	})
+	return err == nil, err
 }
 
 // teller tells users how a rollout stands.

@@ -235,7 +235,9 @@ func TestARefusalIsNotTriedAgain(t *testing.T) {
 	t.Parallel()
 	refused := apierrors.NewForbidden(schema.GroupResource{Group: "apps.kruise.io", Resource: "clonesets"}, "demo", nil)
 	s := siteBuilder(t, demo()).WithInterceptorFuncs(interceptor.Funcs{
-		Patch: func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error { return refused },
+		Patch: func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error {
+			return refused
+		},
 	}).Build()
 	_, err := run(t, s, "rollout", "pause", "clone/demo")
 	require.ErrorContains(t, err, "patch cloneset/demo")
