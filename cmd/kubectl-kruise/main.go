@@ -2,6 +2,7 @@
 // verbs below "cluster" to the hub.
 //
 // Each verb has a file. A verb reads and writes API objects and decides nothing that a controller has to decide again.
+// The verbs that kubectl has for its own workloads take the same arguments and flags here, and print the same.
 package main
 
 import (
@@ -14,9 +15,11 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/cli-runtime/pkg/resource"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -36,29 +39,41 @@ func main() {
 
 // conn is what a verb works with.
 type conn struct {
-	client client.Client
+	client client.WithWatch
 	cfg    *rest.Config
 	clock  clock.PassiveClock
+	// builder finds the objects that arguments name, by the types and short names that the cluster serves.
+	builder func() *resource.Builder
+	// namespace is where objects are looked for; enforce says that the user named it, so that files may not say another.
+	namespace string
+	enforce   bool
 }
 
 // connect opens the connection that the flags name. Tests bring their own.
-type connect func(clientcmd.ClientConfig) (conn, error)
+type connect func(genericclioptions.RESTClientGetter) (conn, error)
 
-func fromFlags(flags clientcmd.ClientConfig) (conn, error) {
-	cfg, err := flags.ClientConfig()
+func fromFlags(flags genericclioptions.RESTClientGetter) (conn, error) {
+	cfg, err := flags.ToRESTConfig()
 	if err != nil {
 		return conn{}, fmt.Errorf("read the kubeconfig: %w", err)
 	}
 	cfg.UserAgent = "kubectl-kruise/" + option.Version
+	namespace, enforce, err := flags.ToRawKubeConfigLoader().Namespace()
+	if err != nil {
+		return conn{}, fmt.Errorf("read the kubeconfig: %w", err)
+	}
 	s := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(s), fleetv1alpha1.AddToScheme(s)); err != nil {
 		return conn{}, err
 	}
-	c, err := client.New(cfg, client.Options{Scheme: s})
+	c, err := client.NewWithWatch(cfg, client.Options{Scheme: s})
 	if err != nil {
 		return conn{}, fmt.Errorf("connect to %s: %w", cfg.Host, err)
 	}
-	return conn{client: c, cfg: cfg, clock: clock.RealClock{}}, nil
+	return conn{
+		client: c, cfg: cfg, clock: clock.RealClock{}, namespace: namespace, enforce: enforce,
+		builder: func() *resource.Builder { return resource.NewBuilder(flags) },
+	}, nil
 }
 
 func root(open connect) *cobra.Command {
@@ -72,11 +87,11 @@ func root(open connect) *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	rules, overrides := clientcmd.NewDefaultClientConfigLoadingRules(), &clientcmd.ConfigOverrides{}
-	cmd.PersistentFlags().StringVar(&rules.ExplicitPath, "kubeconfig", "", "path of the kubeconfig; default $KUBECONFIG, else ~/.kube/config")
-	clientcmd.BindOverrideFlags(overrides, cmd.PersistentFlags(), clientcmd.RecommendedConfigOverrideFlags(""))
-	cmd.AddCommand(clusterCommand(func() (conn, error) {
-		return open(clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides))
-	}))
+	flags := genericclioptions.NewConfigFlags(true).WithDeprecatedPasswordFlag().WithWarningPrinter(
+		genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr})
+	flags.AddFlags(cmd.PersistentFlags())
+	cmd.PersistentFlags().Lookup("cache-dir").DefValue = "$HOME/.kube/cache" // Help is the same for everybody.
+	connected := func() (conn, error) { return open(flags) }
+	cmd.AddCommand(clusterCommand(connected), rolloutCommand(connected), setCommand(connected), scaleCommand(connected))
 	return cmd
 }

@@ -13,13 +13,15 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/resource"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -53,17 +55,26 @@ func cluster(name string, change func(*fleetv1alpha1.MemberCluster)) *fleetv1alp
 	return mc
 }
 
-// run calls the plugin on a hub that holds objects.
-func run(t *testing.T, c client.Client, args ...string) (string, error) {
+// command is the plugin on a cluster that c reads and writes.
+func command(t *testing.T, c client.WithWatch) *cobra.Command {
 	t.Helper()
 	ca := httptest.NewTLSServer(http.NotFoundHandler())
 	defer ca.Close()
 	cfg := &rest.Config{Host: "https://hub.example:6443", TLSClientConfig: rest.TLSClientConfig{
 		CAData: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.Certificate().Raw}),
 	}}
-	cmd := root(func(clientcmd.ClientConfig) (conn, error) {
-		return conn{client: c, cfg: cfg, clock: clocktesting.NewFakePassiveClock(created.Add(time.Hour))}, nil
+	return root(func(genericclioptions.RESTClientGetter) (conn, error) {
+		return conn{
+			client: c, cfg: cfg, clock: clocktesting.NewFakePassiveClock(created.Add(time.Hour)),
+			builder: func() *resource.Builder { return builder(t, c) }, namespace: "default",
+		}, nil
 	})
+}
+
+// run calls the plugin on a cluster that c reads and writes.
+func run(t *testing.T, c client.WithWatch, args ...string) (string, error) {
+	t.Helper()
+	cmd := command(t, c)
 	var out bytes.Buffer
 	cmd.SetOut(&out)
 	cmd.SetErr(&out)
@@ -72,7 +83,7 @@ func run(t *testing.T, c client.Client, args ...string) (string, error) {
 	return out.String(), err
 }
 
-func hub(t *testing.T, objects ...client.Object) client.Client {
+func hub(t *testing.T, objects ...client.Object) client.WithWatch {
 	t.Helper()
 	s := runtime.NewScheme()
 	require.NoError(t, clientgoscheme.AddToScheme(s))
@@ -82,7 +93,11 @@ func hub(t *testing.T, objects ...client.Object) client.Client {
 
 func TestHelp(t *testing.T) {
 	t.Parallel()
-	for _, args := range []string{"", "cluster", "cluster accept", "cluster list", "cluster token"} {
+	for _, args := range []string{
+		"", "cluster", "cluster accept", "cluster list", "cluster token",
+		"rollout", "rollout status", "rollout history", "rollout undo", "rollout pause", "rollout resume", "rollout restart",
+		"set", "set image", "set env", "set resources", "scale",
+	} {
 		t.Run("kubectl kruise "+args, func(t *testing.T) {
 			t.Parallel()
 			got, err := run(t, hub(t), append(strings.Fields(args), "--help")...)

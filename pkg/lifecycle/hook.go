@@ -95,9 +95,13 @@ func (h Hooks) InService(pod *corev1.Pod) pods.LifecycleState {
 	return pods.LifecycleNormal
 }
 
-// Serve is the write that brings a pod to the state that InService says, ready as far as hooks go.
+// Serve is the write that brings a pod to the state that InService says, ready as far as hooks go. Only for a new pod that
+// no hook waits for it applies to any version of the pod: that one changes often while it starts.
 func (h Hooks) Serve(pod *corev1.Pod, now time.Time) podpatch.Body {
 	b := Enter(pod, h.InService(pod), now)
+	if Of(pod) != pods.LifecyclePreparingNormal || h.service != nil {
+		b.Observed(pod)
+	}
 	unblock(&b, pod, now)
 	return b
 }
@@ -115,6 +119,7 @@ func (Hooks) Return(pod *corev1.Pod, updating bool, now time.Time) (podpatch.Pat
 		s = pods.LifecycleUpdating
 	}
 	b := Enter(pod, s, now)
+	b.Observed(pod)
 	unblock(&b, pod, now)
 	return b.Patch(pod, podpatch.Status)
 }
@@ -123,12 +128,12 @@ func (Hooks) Return(pod *corev1.Pod, updating bool, now time.Time) (podpatch.Pat
 // pod was let go by for the last update.
 func (h Hooks) PrepareUpdate(pod *corev1.Pod, now time.Time) (podpatch.Patch, error) {
 	b := Enter(pod, pods.LifecyclePreparingUpdate, now)
+	b.Observed(pod)
 	if h.update != nil && Of(pod) == pods.LifecycleUpdated {
 		for k, v := range h.update.LabelsHandler {
 			b.Metadata.Labels[k] = new(v)
 		}
 		b.Metadata.Finalizers = slices.Clone(h.update.FinalizersHandler)
-		b.Observed(pod)
 	}
 	if h.update != nil && h.update.MarkPodNotReady {
 		block(&b, pod, keyUpdate, now)
@@ -139,6 +144,7 @@ func (h Hooks) PrepareUpdate(pod *corev1.Pod, now time.Time) (podpatch.Patch, er
 // PrepareDelete is the write that asks for a pod to be let go for its deletion.
 func (h Hooks) PrepareDelete(pod *corev1.Pod, now time.Time) (podpatch.Patch, error) {
 	b := Enter(pod, pods.LifecyclePreparingDelete, now)
+	b.Observed(pod)
 	if h.remove != nil && h.remove.MarkPodNotReady {
 		block(&b, pod, keyDelete, now)
 	}

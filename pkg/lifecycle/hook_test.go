@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
@@ -201,6 +202,33 @@ func TestPrepareUpdatePutsTheHandlersOfTheLastUpdateOnAgain(t *testing.T) {
 	held := pod(pods.LifecycleNormal, label("upd"))
 	p, err = h.PrepareUpdate(held, start)
 	require.Equal(t, held.Finalizers, apply(t, held, p, err).Finalizers, "of a pod in service the user decides what holds it")
+}
+
+func TestWritesHoldForTheObservedVersion(t *testing.T) {
+	t.Parallel()
+	h := HooksOf(&pods.Lifecycle{InPlaceUpdate: handler("upd"), PreDelete: handler("del"), PreNormal: handler("new")})
+	serve := func(h Hooks, p *corev1.Pod) (podpatch.Patch, error) {
+		return h.Serve(p, start).Patch(p, podpatch.Status)
+	}
+	for _, tc := range []struct {
+		name  string
+		write func() (podpatch.Patch, error)
+		want  bool
+	}{
+		{"a preparation of an update", func() (podpatch.Patch, error) { return h.PrepareUpdate(pod(pods.LifecycleNormal), start) }, true},
+		{"a preparation of a deletion", func() (podpatch.Patch, error) { return h.PrepareDelete(pod(pods.LifecycleNormal), start) }, true},
+		{"a return", func() (podpatch.Patch, error) { return h.Return(pod(pods.LifecyclePreparingDelete), false, start) }, true},
+		{"the end of an update", func() (podpatch.Patch, error) { return serve(h, pod(pods.LifecycleUpdating)) }, true},
+		{"a new pod that a hook waits for", func() (podpatch.Patch, error) { return serve(h, pod(pods.LifecyclePreparingNormal)) }, true},
+		{"not a new pod without hooks", func() (podpatch.Patch, error) { return serve(Hooks{}, pod(pods.LifecyclePreparingNormal)) }, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			p, err := tc.write()
+			require.NoError(t, err)
+			require.Equal(t, tc.want, strings.Contains(string(p.Data), `"resourceVersion":"7"`))
+		})
+	}
 }
 
 func TestReturn(t *testing.T) {

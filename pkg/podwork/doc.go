@@ -5,7 +5,8 @@
 // starts slowly, with one request, then two, four and so on, and stops after the batch in which one failed: what fails
 // for one pod, such as a quota, mostly fails for all. What only says that the world has moved on is no error:
 //
-//	delete   NotFound, or another pod under the name   success: it is gone
+//	delete   NotFound                                  success: it is gone
+//	delete   Conflict: it is not as it was seen        left out
 //	create   AlreadyExists, and it is our own          success: an earlier pass made it
 //	create   the namespace is being deleted            left out: nothing will come of it
 //	patch    Conflict, NotFound                        left out: the watch brings the news and the next pass decides

@@ -103,13 +103,21 @@ func (w *Writer) create(ctx context.Context, owner types.UID, o client.Object) e
 	return nil
 }
 
-// Delete deletes objects of owner, and only these: another object that took a name meanwhile is left alone.
+// Delete deletes objects of owner, and only these: another object that took a name meanwhile is left alone. So is a pod
+// that has changed since it was seen: after a failover, with a cache that lags, it may be one that is not to go.
 func (w *Writer) Delete(ctx context.Context, owner types.UID, objects []client.Object) Result {
 	return w.each(ctx, len(objects), func(ctx context.Context, i int) (string, error) {
 		o := objects[i]
-		uid := o.GetUID()
-		err := w.Client.Delete(ctx, o, client.Preconditions{UID: &uid})
-		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		uid, version := o.GetUID(), o.GetResourceVersion()
+		seen := client.Preconditions{UID: &uid}
+		if _, isPod := o.(*corev1.Pod); isPod {
+			seen.ResourceVersion = &version
+		}
+		err := w.Client.Delete(ctx, o, seen)
+		switch {
+		case apierrors.IsConflict(err):
+			return o.GetName(), errSkip
+		case err != nil && !apierrors.IsNotFound(err):
 			return o.GetName(), fmt.Errorf("delete %s: %w", o.GetName(), err)
 		}
 		w.Expect.Deleted(owner, o)

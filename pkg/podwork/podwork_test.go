@@ -156,31 +156,38 @@ func TestDelete(t *testing.T) {
 	}{
 		{"a deleted pod is expected to vanish", nil, true, ""},
 		{"a pod that is gone is success", apierrors.NewNotFound(resource, "p00"), true, ""},
-		{"another pod under the name is success, as ours is gone", apierrors.NewConflict(resource, "p00", errors.New("uid differs")), true, ""},
+		{"a pod that has changed since is left alone", apierrors.NewConflict(resource, "p00", errors.New("version differs")), false, ""},
 		{"a refusal is an error that names the pod", apierrors.NewTooManyRequests("slow down", 1), false, "delete p00: slow down"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			var uid types.UID
+			var version string
 			w, _ := writer(interceptor.Funcs{
 				Delete: func(_ context.Context, _ client.WithWatch, _ client.Object, opts ...client.DeleteOption) error {
 					var o client.DeleteOptions
 					o.ApplyOptions(opts)
-					uid = *o.Preconditions.UID
+					uid, version = *o.Preconditions.UID, *o.Preconditions.ResourceVersion
 					return tt.answer
 				},
 			})
 			p := pod("p00")
 			got := w.Delete(t.Context(), owner, []client.Object{p})
 			require.Equal(t, p.UID, uid)
+			require.Equal(t, p.ResourceVersion, version)
 			if tt.wantErr != "" {
 				require.EqualError(t, got.Err, tt.wantErr)
 				require.Zero(t, waits(w, p))
 				return
 			}
 			require.NoError(t, got.Err)
-			require.Equal(t, tt.done, len(got.Done) == 1)
+			if !tt.done {
+				require.Equal(t, Result{Skipped: 1}, got)
+				require.Zero(t, waits(w, p))
+				return
+			}
+			require.Equal(t, []string{"p00"}, got.Done)
 			require.Equal(t, 1, waits(w, p), "until the cache shows it gone")
 			require.Zero(t, waits(w))
 		})

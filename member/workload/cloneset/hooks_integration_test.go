@@ -197,8 +197,9 @@ func testBoundedScaleOut(t *testing.T, g *ground) {
 	}).Obj()
 	bound.Namespace, bound.UID, bound.ResourceVersion = g.Namespace, "", ""
 	require.NoError(t, g.Create(t.Context(), bound))
-	for _, n := range []int{2, 2} {
-		for _, p := range g.in(t, pods.LifecyclePreparingNormal, n) {
+	for available := int32(0); available < 4; available += 2 {
+		g.Await(t, func(s *appsv1beta1.CloneSet) bool { return s.Status.AvailableReplicas == available })
+		for _, p := range g.in(t, pods.LifecyclePreparingNormal, 2) {
 			g.patch(t, p, `{"metadata":{"labels":{"example.com/warm":"yes"}}}`)
 		}
 	}

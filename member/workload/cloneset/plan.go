@@ -134,8 +134,8 @@ func plan(o observed, now time.Time) work {
 	}
 	w.prepareUpdate, w.prepareDelete, w.recall = changes(s.PrepareUpdate), changes(s.PrepareDelete), changes(s.Return)
 	w.mark, w.edit, w.release, w.delete = changes(s.Mark), changes(s.Edit), changes(s.Release), changes(s.Delete)
-	w.judge(o, now)
 	w.planClaims(o, s.Create)
+	w.judge(o, now)
 	w.podsToDelete, w.truncate = w.remaining(o.set.Spec.ScaleStrategy.PodsToDelete)
 	w.spare = w.spareRevisions(o)
 	return w

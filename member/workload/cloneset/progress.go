@@ -105,14 +105,14 @@ func (w *work) unavailableSince() (since time.Time, never, soon bool) {
 	never = true
 	for i := range w.pods {
 		m := &w.pods[i]
-		if m.Available {
+		at := m.pod.CreationTimestamp.Time
+		switch going := m.pod.DeletionTimestamp; {
+		case going != nil:
+			at = going.Time
+		case m.Leaving, m.Available:
 			continue
 		}
-		never, soon = false, soon || !m.ChangesAt.IsZero()
-		at := m.pod.CreationTimestamp.Time
-		if m.pod.DeletionTimestamp != nil {
-			at = m.pod.DeletionTimestamp.Time
-		}
+		never, soon = false, soon || !m.Leaving && !m.ChangesAt.IsZero()
 		for _, c := range m.pod.Status.Conditions {
 			if (c.Type == corev1.PodReady || c.Type == keys.InPlaceUpdateReady) && c.LastTransitionTime.After(at) {
 				at = c.LastTransitionTime.Time

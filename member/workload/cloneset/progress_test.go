@@ -269,6 +269,27 @@ func TestBudgetThatCanNotBeMetIsToldWithItsTime(t *testing.T) {
 			want: "no pod became available since 2026-11-21T09:00:00Z: 2 old pods wait: 1 updated pods not available >= 1 at a time",
 		},
 		{
+			name: "a pod that is just going makes room soon, as ready as it may be",
+			set: web(2).Rolling("0", "1", "0").PodsToDelete("web-a", "web-b").Spec(func(s *appsv1beta1.CloneSetSpec) {
+				s.ScaleStrategy.MaxUnavailable = new(intstr.FromInt32(0))
+			}),
+			change: func(o *observed, names []string) {
+				o.set.Status.ObservedGeneration = o.set.Generation
+				o.with(names[0], "b")
+				o.pods = append(o.pods, pod("a").Rev(names[0]).Serving(start).Terminating(short).Obj())
+			},
+			recheck: 6 * time.Minute,
+		},
+		{
+			name: "a pod that has ended is waited for by nobody",
+			set:  web(1).Image("app:2").Rolling("0", "0", "0"),
+			change: func(o *observed, names []string) {
+				o.with(names[0], "a")
+				o.pods = append(o.pods, pod("b").Rev(names[0]).Created(long).Phase(corev1.PodFailed).Obj())
+			},
+			want: "the numbers of the spec let no pod go: 1 old pods wait: 1 available <= 1 minimum",
+		},
+		{
 			name: "a few minutes are not too long",
 			set:  web(3).Image("app:2").Rolling("0", "1", "0"),
 			change: func(o *observed, names []string) {

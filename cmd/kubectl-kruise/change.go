@@ -1,0 +1,131 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/client-go/util/retry"
+	cmdutil "k8s.io/kubectl/pkg/cmd/util"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// change is what verbs that write have in common: which objects, a dry run or not, what is printed.
+type change struct {
+	target
+
+	print  *genericclioptions.PrintFlags
+	dryRun cmdutil.DryRunStrategy
+	owner  string
+}
+
+// changes adds the flags to cmd. owner is the default field manager; it is kubectl's for the same verb, so that tools
+// which know that one treat both alike.
+func changes(cmd *cobra.Command, owner string) *change {
+	f := &change{print: genericclioptions.NewPrintFlags("")}
+	f.flags(cmd)
+	f.print.AddFlags(cmd)
+	cmdutil.AddDryRunFlag(cmd)
+	cmdutil.AddFieldManagerFlagVar(cmd, &f.owner, owner)
+	return f
+}
+
+// complete reads what cobra knows after parsing.
+func (f *change) complete(cmd *cobra.Command) (err error) {
+	f.dryRun, err = cmdutil.GetDryRunStrategy(cmd)
+	return err
+}
+
+// edit changes a set, and says what was done in the words that are printed behind its name; "" says that nothing was to
+// be done. It is called again with the newer set if somebody else wrote meanwhile. notes are for people.
+type edit func(ctx context.Context, set cloneSet) (done string, notes []string, err error)
+
+// each edits every set that args name. An error with one does not keep it from the others.
+func (f *change) each(cmd *cobra.Command, c conn, args []string, do edit) error {
+	if err := f.complete(cmd); err != nil {
+		return err
+	}
+	infos, err := f.cloneSets(c, cmd.CommandPath(), args)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, info := range infos {
+		set, err := read(info)
+		if err != nil {
+			return err
+		}
+		errs = append(errs, f.one(cmd, c, set, do))
+	}
+	return errors.Join(errs...)
+}
+
+func (f *change) one(cmd *cobra.Command, c conn, set cloneSet, do edit) error {
+	ctx, done, notes := cmd.Context(), "", []string(nil)
+	first := true
+	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		if !first {
+			if err := c.client.Get(ctx, client.ObjectKeyFromObject(set), set.Unstructured); err != nil {
+				return err
+			}
+		}
+		first = false
+		base := set.copy()
+		var err error
+		if done, notes, err = do(ctx, set); err != nil {
+			return err
+		}
+		if f.dryRun == cmdutil.DryRunClient || apiequality.Semantic.DeepEqual(base.Object, set.Object) {
+			return nil
+		}
+		return f.write(ctx, c.client, base, set)
+	})
+	if err != nil {
+		return err
+	}
+	for _, note := range notes {
+		if _, err := fmt.Fprintln(cmd.ErrOrStderr(), "Note:", note); err != nil {
+			return err
+		}
+	}
+	if done == "" {
+		done = "unchanged"
+	}
+	return f.show(cmd.OutOrStdout(), set, done)
+}
+
+// write sends the difference. The resourceVersion goes along: lists are written as a whole, and a list that somebody
+// else has changed meanwhile must not be put back.
+func (f *change) write(ctx context.Context, c client.Client, base, set cloneSet) error {
+	options := []client.PatchOption{client.FieldOwner(f.owner)}
+	if f.dryRun == cmdutil.DryRunServer {
+		options = append(options, client.DryRunAll)
+	}
+	patch := client.MergeFromWithOptions(base.Unstructured, client.MergeFromWithOptimisticLock{})
+	if err := c.Patch(ctx, set.Unstructured, patch, options...); err != nil {
+		return fmt.Errorf("patch %s: %w", set.id(), err)
+	}
+	return nil
+}
+
+// show prints one object as the flags ask for it; by default its name and what was done.
+func (f *change) show(out io.Writer, object runtime.Object, done string) error {
+	switch f.dryRun {
+	case cmdutil.DryRunClient:
+		done += " (dry run)"
+	case cmdutil.DryRunServer:
+		done += " (server dry run)"
+	case cmdutil.DryRunNone:
+	}
+	f.print.NamePrintFlags.Operation = done
+	printer, err := f.print.ToPrinter()
+	if err != nil {
+		return err
+	}
+	return printer.PrintObj(object, out)
+}

@@ -1,0 +1,164 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+)
+
+// cloneSet is a CloneSet in one of the served versions with all its fields: what the types here don't know must survive
+// an edit.
+type cloneSet struct{ *unstructured.Unstructured }
+
+func (s cloneSet) copy() cloneSet { return cloneSet{s.DeepCopy()} }
+
+// typed is the set in the version that is stored, to be read only.
+func (s cloneSet) typed(ctx context.Context) (*appsv1beta1.CloneSet, error) {
+	out := &appsv1beta1.CloneSet{}
+	into := runtime.DefaultUnstructuredConverter.FromUnstructured
+	if s.alpha() {
+		in := &appsv1alpha1.CloneSet{}
+		if err := into(s.Object, in); err != nil {
+			return nil, fmt.Errorf("read %s: %w", s.id(), err)
+		}
+		if err := appsv1alpha1.CloneSetToHub(ctx, in, out); err != nil {
+			return nil, fmt.Errorf("read %s: %w", s.id(), err)
+		}
+		return out, nil
+	}
+	if err := into(s.Object, out); err != nil {
+		return nil, fmt.Errorf("read %s: %w", s.id(), err)
+	}
+	return out, nil
+}
+
+// id is how users name the set.
+func (s cloneSet) id() string { return "cloneset/" + s.GetName() }
+
+// fullID is how printers name it.
+func (s cloneSet) fullID() string { return "cloneset.apps.kruise.io/" + s.GetName() }
+
+func (s cloneSet) alpha() bool { return s.GroupVersionKind().Version == "v1alpha1" }
+
+// pausedPath is where the set's version has the field.
+func (s cloneSet) pausedPath() []string {
+	if s.alpha() {
+		return []string{"spec", "updateStrategy", "paused"}
+	}
+	return []string{"spec", "updateStrategy", "rollingUpdate", "paused"}
+}
+
+// annotateTemplate sets an annotation of the pods.
+func (s cloneSet) annotateTemplate(key, value string) error {
+	return unstructured.SetNestedField(s.Object, value, "spec", "template", "metadata", "annotations", key)
+}
+
+func (s cloneSet) templateAnnotation(key string) string {
+	v, _, _ := unstructured.NestedString(s.Object, "spec", "template", "metadata", "annotations", key)
+	return v
+}
+
+// container is one of a template, as it stands in the object.
+type container map[string]any
+
+func (c container) name() string {
+	name, _ := c["name"].(string)
+	return name
+}
+
+// each edits the containers whose names match the pattern, init containers too, and says how many those were. The pattern
+// may have wildcards, as in "*".
+func (s cloneSet) each(pattern string, edit func(container) error) (int, error) {
+	n := 0
+	for _, list := range []string{"containers", "initContainers"} {
+		found, err := s.eachOf(list, pattern, edit)
+		n += found
+		if err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+func (s cloneSet) eachOf(list, pattern string, edit func(container) error) (int, error) {
+	at := []string{"spec", "template", "spec", list}
+	all, _, err := unstructured.NestedSlice(s.Object, at...)
+	if err != nil || len(all) == 0 {
+		return 0, err
+	}
+	n := 0
+	for i := range all {
+		fields, ok := all[i].(map[string]any)
+		if !ok {
+			return n, fmt.Errorf("%s of %s: item %d is no object", list, s.id(), i)
+		}
+		c := container(fields)
+		if match, err := path.Match(pattern, c.name()); err != nil {
+			return n, fmt.Errorf("container name %q: %w", pattern, err)
+		} else if !match {
+			continue
+		}
+		n++
+		if err := edit(c); err != nil {
+			return n, err
+		}
+	}
+	return n, unstructured.SetNestedSlice(s.Object, all, at...)
+}
+
+// noContainer is the error of a pattern that matches none.
+func (s cloneSet) noContainer(pattern string) error {
+	var names []string
+	if _, err := s.each("*", func(c container) error { names = append(names, c.name()); return nil }); err != nil {
+		return err
+	}
+	slices.Sort(names)
+	return fmt.Errorf("%s has no container %s: it has %s", s.id(), pattern, strings.Join(names, ", "))
+}
+
+// env lists the variables, each an object of its own.
+func (c container) env() ([]map[string]any, error) {
+	list, _, err := unstructured.NestedSlice(c, "env")
+	if err != nil {
+		return nil, err
+	}
+	out := make([]map[string]any, len(list))
+	for i := range list {
+		v, ok := list[i].(map[string]any)
+		if !ok {
+			return nil, errors.New("env: a variable is no object")
+		}
+		out[i] = v
+	}
+	return out, nil
+}
+
+func (c container) setEnv(vars []map[string]any) error {
+	if len(vars) == 0 {
+		delete(c, "env")
+		return nil
+	}
+	list := make([]any, len(vars))
+	for i := range vars {
+		list[i] = vars[i]
+	}
+	return unstructured.SetNestedSlice(c, list, "env")
+}
+
+// putEnv sets one variable, in the place of one of its name if there is one.
+func putEnv(vars []map[string]any, v map[string]any) []map[string]any {
+	if i := slices.IndexFunc(vars, func(o map[string]any) bool { return o["name"] == v["name"] }); i >= 0 {
+		vars[i] = v
+		return vars
+	}
+	return append(vars, v)
+}

@@ -1,0 +1,205 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/cli-runtime/pkg/resource"
+	discoveryfake "k8s.io/client-go/discovery/fake"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest/fake"
+	"k8s.io/client-go/restmapper"
+	clienttesting "k8s.io/client-go/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlfake "sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/revision"
+)
+
+// served is what the fake cluster's discovery says.
+func served() []*metav1.APIResourceList {
+	verbs := metav1.Verbs{"get", "list", "watch", "patch"}
+	sets := metav1.APIResource{
+		Name: "clonesets", SingularName: "cloneset", Kind: "CloneSet", Namespaced: true, ShortNames: []string{"clone"}, Verbs: verbs,
+	}
+	return []*metav1.APIResourceList{
+		{GroupVersion: "apps.kruise.io/v1beta1", APIResources: []metav1.APIResource{sets}},
+		{GroupVersion: "apps.kruise.io/v1alpha1", APIResources: []metav1.APIResource{sets}},
+		{GroupVersion: "apps/v1", APIResources: []metav1.APIResource{{
+			Name: "deployments", SingularName: "deployment", Kind: "Deployment", Namespaced: true, ShortNames: []string{"deploy"}, Verbs: verbs,
+		}}},
+	}
+}
+
+// builder finds objects as kubectl does: by discovery, and by requests that a fake transport answers from c.
+func builder(t *testing.T, c client.Client) *resource.Builder {
+	t.Helper()
+	discovery := &discoveryfake.FakeDiscovery{Fake: &clienttesting.Fake{Resources: served()}}
+	groups, err := restmapper.GetAPIGroupResources(discovery)
+	require.NoError(t, err)
+	mapper := restmapper.NewShortcutExpander(restmapper.NewDiscoveryRESTMapper(groups), discovery, nil)
+	kinds := restmapper.NewDiscoveryRESTMapper(groups)
+	return resource.NewFakeBuilder(func(gv schema.GroupVersion) (resource.RESTClient, error) {
+		return &fake.RESTClient{
+			GroupVersion: gv, NegotiatedSerializer: resource.UnstructuredPlusDefaultContentConfig().NegotiatedSerializer,
+			Client: fake.CreateHTTPClient(func(r *http.Request) (*http.Response, error) { return answer(c, kinds, gv, r) }),
+		}, nil
+	}, func() (meta.RESTMapper, error) { return mapper, nil }, func() (restmapper.CategoryExpander, error) {
+		return restmapper.SimpleCategoryExpander{}, nil
+	})
+}
+
+// answer serves namespaces/NS/RESOURCE and namespaces/NS/RESOURCE/NAME.
+func answer(c client.Client, mapper meta.RESTMapper, gv schema.GroupVersion, r *http.Request) (*http.Response, error) {
+	reply := func(code int, body any) (*http.Response, error) {
+		data, err := json.Marshal(body)
+		return &http.Response{
+			StatusCode: code, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewReader(data)),
+		}, err
+	}
+	path := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
+	kind, err := mapper.KindFor(gv.WithResource(path[2]))
+	if err != nil {
+		return nil, err
+	}
+	if len(path) == 3 {
+		all := &unstructured.UnstructuredList{}
+		all.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+		if err := c.List(r.Context(), all, client.InNamespace(path[1])); err != nil {
+			return nil, err
+		}
+		return reply(http.StatusOK, all)
+	}
+	one := &unstructured.Unstructured{}
+	one.SetGroupVersionKind(kind)
+	err = c.Get(r.Context(), client.ObjectKey{Namespace: path[1], Name: path[3]}, one)
+	if apierrors.IsNotFound(err) {
+		status := apierrors.NewNotFound(gv.WithResource(path[2]).GroupResource(), path[3]).Status()
+		status.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
+		return reply(http.StatusNotFound, status)
+	} else if err != nil {
+		return nil, err
+	}
+	return reply(http.StatusOK, one)
+}
+
+// site is a cluster that holds objects.
+func site(t *testing.T, objects ...client.Object) client.WithWatch {
+	t.Helper()
+	return siteBuilder(t, objects...).Build()
+}
+
+func siteBuilder(t *testing.T, objects ...client.Object) *ctrlfake.ClientBuilder {
+	t.Helper()
+	s := runtime.NewScheme()
+	require.NoError(t, clientgoscheme.AddToScheme(s))
+	require.NoError(t, appsv1beta1.AddToScheme(s))
+	require.NoError(t, appsv1alpha1.AddToScheme(s))
+	return ctrlfake.NewClientBuilder().WithScheme(s).WithObjects(objects...).WithStatusSubresource()
+}
+
+// demo is a CloneSet of 5 pods whose rollout is complete.
+func demo(change ...func(*appsv1beta1.CloneSet)) *appsv1beta1.CloneSet {
+	set := &appsv1beta1.CloneSet{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "apps.kruise.io/v1beta1", Kind: "CloneSet"},
+		ObjectMeta: metav1.ObjectMeta{Name: "demo", Namespace: "default", UID: "demo-uid", Generation: 2},
+		Spec: appsv1beta1.CloneSetSpec{
+			Replicas: new(int32(5)),
+			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "demo"}},
+			Template: pod("nginx:1"),
+			UpdateStrategy: appsv1beta1.CloneSetUpdateStrategy{
+				Type:          appsv1beta1.CloneSetRollingUpdate,
+				RollingUpdate: &appsv1beta1.CloneSetRollingUpdateStrategy{PodUpdatePolicy: appsv1beta1.PodReCreate},
+			},
+		},
+		Status: appsv1beta1.CloneSetStatus{
+			ObservedGeneration: 2, Replicas: 5, ReadyReplicas: 5, AvailableReplicas: 5, UpdatedReplicas: 5, UpdatedReadyReplicas: 5,
+			UpdatedAvailableReplicas: 5, ExpectedUpdatedReplicas: 5, UpdateRevision: "demo-3", CurrentRevision: "demo-3",
+			LabelSelector: "app=demo",
+		},
+	}
+	for _, c := range change {
+		c(set)
+	}
+	return set
+}
+
+func pod(image string) corev1.PodTemplateSpec {
+	return corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "demo"}},
+		Spec: corev1.PodSpec{
+			InitContainers: []corev1.Container{{Name: "init", Image: "busybox:1"}},
+			Containers: []corev1.Container{
+				{Name: "nginx", Image: image, Env: []corev1.EnvVar{{Name: "MODE", Value: "slow"}}},
+				{Name: "sidecar", Image: "proxy:1"},
+			},
+		},
+	}
+}
+
+func roll(change func(*appsv1beta1.CloneSetRollingUpdateStrategy)) func(*appsv1beta1.CloneSet) {
+	return func(set *appsv1beta1.CloneSet) { change(set.Spec.UpdateStrategy.RollingUpdate) }
+}
+
+func paused(r *appsv1beta1.CloneSetRollingUpdateStrategy) { r.Paused = true }
+
+func keepTwo(r *appsv1beta1.CloneSetRollingUpdateStrategy) { r.Partition = new(intstr.FromInt32(2)) }
+
+func policy(p appsv1beta1.PodUpdatePolicy) func(*appsv1beta1.CloneSet) {
+	return roll(func(r *appsv1beta1.CloneSetRollingUpdateStrategy) { r.PodUpdatePolicy = p })
+}
+
+func deleting(set *appsv1beta1.CloneSet) {
+	set.Spec.UpdateStrategy = appsv1beta1.CloneSetUpdateStrategy{Type: appsv1beta1.CloneSetOnDelete}
+}
+
+// alpha is demo in the older version.
+func alpha(t *testing.T, change ...func(*appsv1beta1.CloneSet)) *appsv1alpha1.CloneSet {
+	t.Helper()
+	out := &appsv1alpha1.CloneSet{}
+	require.NoError(t, appsv1alpha1.CloneSetFromHub(t.Context(), demo(change...), out))
+	out.TypeMeta = metav1.TypeMeta{APIVersion: "apps.kruise.io/v1alpha1", Kind: "CloneSet"}
+	return out
+}
+
+// made is a revision of demo, as the controller writes it.
+func made(t *testing.T, number int64, image, cause string) *appsv1.ControllerRevision {
+	t.Helper()
+	data, err := revision.Data(pod(image))
+	require.NoError(t, err)
+	r := &appsv1.ControllerRevision{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "demo-" + string(rune('0'+number)), Namespace: "default",
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(demo(), appsv1beta1.GroupVersion.WithKind("CloneSet"))},
+		},
+		Revision: number, Data: runtime.RawExtension{Raw: data},
+	}
+	if cause != "" {
+		r.Annotations = map[string]string{changeCause: cause}
+	}
+	return r
+}
+
+// got is demo as the cluster has it.
+func got(t *testing.T, c client.Client) *appsv1beta1.CloneSet {
+	t.Helper()
+	set := &appsv1beta1.CloneSet{}
+	require.NoError(t, c.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "demo"}, set))
+	return set
+}

@@ -1,0 +1,137 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"golang.org/x/term"
+)
+
+// lines tells each change in a line.
+type lines struct {
+	out  io.Writer
+	last string
+}
+
+func (l *lines) tell(s standing) error {
+	line := s.end()
+	if !s.done {
+		line = fmt.Sprintf("Waiting for cloneset %q rollout to finish: %s...", s.name, s.waits)
+	}
+	if line == l.last {
+		return nil
+	}
+	l.last = line
+	_, err := fmt.Fprintln(l.out, line)
+	return err
+}
+
+func (l *lines) end() error { return nil }
+
+// bar draws how far the rollout is into one line of a terminal, over and over.
+type bar struct {
+	out   io.Writer
+	width int
+	open  bool
+}
+
+const (
+	// cells is how long the bar itself is.
+	cells = 30
+	// redraw goes to the line's begin and clears it.
+	redraw = "\r\x1b[K"
+)
+
+func (b *bar) tell(s standing) error {
+	if _, err := fmt.Fprint(b.out, redraw, fit(draw(s), b.width-1)); err != nil {
+		return err
+	}
+	b.open = true
+	if !s.done {
+		return nil
+	}
+	b.open = false
+	_, err := fmt.Fprintln(b.out, "\n"+s.end())
+	return err
+}
+
+// end leaves the cursor below the bar.
+func (b *bar) end() error {
+	if !b.open {
+		return nil
+	}
+	b.open = false
+	_, err := fmt.Fprintln(b.out)
+	return err
+}
+
+func draw(s standing) string {
+	text := fmt.Sprintf("%s [%s] %d/%d updated, %d ready, %d available", s.name, gauge(s), s.updated, s.goal, s.ready, s.available)
+	if kept := s.want - s.goal; kept > 0 {
+		text += fmt.Sprintf(", partition keeps %d", kept)
+	}
+	if s.waits != "" {
+		text += ": " + s.waits
+	}
+	return text
+}
+
+// gauge is the bar: pods in the order of their state, each as long as its share of the pods wanted.
+func gauge(s standing) string {
+	at := func(n int32) int {
+		if s.want <= 0 {
+			return cells
+		}
+		return int(min(max(n, 0), s.want)) * cells / int(s.want)
+	}
+	complete, updated, goal := at(s.complete), at(max(s.updated, s.complete)), at(s.goal)
+	if s.goal < s.want {
+		goal = max(goal-1, 0) // The cell of the mark.
+	}
+	var out strings.Builder
+	for i := range cells {
+		switch {
+		case i == goal && s.goal < s.want:
+			out.WriteByte('|')
+		case i < complete:
+			out.WriteByte('=')
+		case i < updated:
+			out.WriteByte('-')
+		case i < goal:
+			out.WriteByte('.')
+		default:
+			out.WriteByte(' ')
+		}
+	}
+	return out.String()
+}
+
+// fit cuts the text, which would break the line and could not be drawn over then.
+func fit(text string, width int) string {
+	text = strings.Map(func(r rune) rune {
+		if r < ' ' {
+			return ' '
+		}
+		return r
+	}, text)
+	runes := []rune(text)
+	if len(runes) <= width || width < 4 {
+		return text
+	}
+	return string(runes[:width-3]) + "..."
+}
+
+// terminalWidth is 0 where out is no terminal.
+func terminalWidth(out io.Writer) int {
+	f, ok := out.(*os.File)
+	if !ok {
+		return 0
+	}
+	width, _, err := term.GetSize(int(f.Fd())) //nolint:gosec // A file descriptor is a small number.
+	if err != nil {
+		return 0
+	}
+	return width
+}

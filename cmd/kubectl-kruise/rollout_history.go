@@ -1,0 +1,146 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/kubectl/pkg/describe"
+
+	"github.com/flotilla-io/flotilla/pkg/revision"
+)
+
+// changeCause is the annotation by which users say why they changed a workload; its revisions have a copy.
+const changeCause = "kubernetes.io/change-cause"
+
+// historyFlags are the flags of the verb history.
+type historyFlags struct {
+	target
+
+	print    *genericclioptions.PrintFlags
+	revision int64
+}
+
+func historyCommand(open func() (conn, error)) *cobra.Command {
+	f := &historyFlags{print: genericclioptions.NewPrintFlags("")}
+	cmd := &cobra.Command{
+		Use:   "history (TYPE NAME | TYPE/NAME)",
+		Short: "List the revisions of a CloneSet, or show one",
+		Long: "List the revisions of a CloneSet, or show the template of one.\n\n" +
+			"The cause of a change is the annotation " + changeCause + " that the CloneSet had then. With -o yaml or\n" +
+			"json, the CloneSet is printed as it would be with the template of each revision.",
+		Example: "  kubectl kruise rollout history cloneset/demo\n  kubectl kruise rollout history cloneset/demo --revision 3",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if f.revision < 0 {
+				return fmt.Errorf("--revision=%d: revisions are counted from 1", f.revision)
+			}
+			c, err := open()
+			if err != nil {
+				return err
+			}
+			infos, err := f.cloneSets(c, cmd.CommandPath(), args)
+			if err != nil {
+				return err
+			}
+			for _, info := range infos {
+				set, err := read(info)
+				if err != nil {
+					return err
+				}
+				if err := f.run(cmd.Context(), cmd.OutOrStdout(), c, set); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+	f.flags(cmd)
+	f.print.AddFlags(cmd)
+	cmd.Flags().Int64Var(&f.revision, "revision", 0, "show the template of this revision")
+	return cmd
+}
+
+func (f *historyFlags) run(ctx context.Context, out io.Writer, c conn, set cloneSet) error {
+	all, err := revisions(ctx, c.client, set)
+	if err != nil {
+		return err
+	}
+	if f.revision > 0 {
+		one, err := numbered(all, set, f.revision)
+		if err != nil {
+			return err
+		}
+		all = []*appsv1.ControllerRevision{one}
+	}
+	switch {
+	case f.print.OutputFlagSpecified():
+		return f.objects(out, set, all)
+	case f.revision > 0:
+		return show(out, set.fullID(), all[0])
+	default:
+		return list(out, set.fullID(), all)
+	}
+}
+
+// objects prints the set with the template of each revision.
+func (f *historyFlags) objects(out io.Writer, set cloneSet, all []*appsv1.ControllerRevision) error {
+	printer, err := f.print.ToPrinter()
+	if err != nil {
+		return err
+	}
+	for _, r := range all {
+		then, at := set.copy(), map[string]any(nil)
+		if at, err = template(r); err != nil {
+			return err
+		}
+		if err := unstructured.SetNestedMap(then.Object, at, "spec", "template"); err != nil {
+			return err
+		}
+		if err := printer.PrintObj(then.Unstructured, out); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// show prints the template of one revision as kubectl does.
+func show(out io.Writer, name string, r *appsv1.ControllerRevision) error {
+	at, err := revision.PodTemplate(r)
+	if err != nil {
+		return err
+	}
+	if cause := r.Annotations[changeCause]; cause != "" {
+		if at.Annotations == nil {
+			at.Annotations = map[string]string{}
+		}
+		at.Annotations[changeCause] = cause
+	}
+	var text bytes.Buffer
+	columns := tabwriter.NewWriter(&text, 0, 8, 2, ' ', 0)
+	describe.DescribePodTemplate(at, describe.NewPrefixWriter(columns))
+	if err := columns.Flush(); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(out, "%s with revision #%d\n%s\n", name, r.Revision, &text)
+	return err
+}
+
+func list(out io.Writer, name string, all []*appsv1.ControllerRevision) error {
+	if _, err := fmt.Fprintln(out, name); err != nil {
+		return err
+	}
+	columns := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
+	_, _ = fmt.Fprintln(columns, "REVISION\tCHANGE-CAUSE") // It tells of errors when it is flushed.
+	for _, r := range all {
+		_, _ = fmt.Fprintf(columns, "%d\t%s\n", r.Revision, cmp.Or(r.Annotations[changeCause], "<none>"))
+	}
+	_, _ = fmt.Fprintln(columns)
+	return columns.Flush()
+}

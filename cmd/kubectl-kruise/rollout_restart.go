@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+)
+
+const (
+	// restartedAt is the annotation of the pods that a restart writes, as OpenKruise's kubectl plugin does.
+	restartedAt = "kubectl.kruise.io/restartedAt"
+	// restartedAtEnv is the variable by which containers read it.
+	restartedAtEnv = "KRUISE_RESTARTED_AT"
+	restartedAtRef = "metadata.annotations['" + restartedAt + "']"
+)
+
+func restartCommand(open func() (conn, error)) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "restart (TYPE NAME | TYPE/NAME)",
+		Short: "Roll out the same template anew",
+		Long: "Roll out the same template anew, within the bounds of the update strategy: the annotation\n" +
+			restartedAt + " of the pods gets the time.\n\n" +
+			"An update in place takes a new annotation into running pods and restarts nothing, unless containers read it\n" +
+			"by env. So it depends on the policy:\n\n" +
+			"  ReCreate           pods are made anew.\n" +
+			"  InPlaceIfPossible  each container is given a variable " + restartedAtEnv + " that reads the annotation. Pods\n" +
+			"                     are made anew by the first restart; by later ones they are restarted in place, on nodes\n" +
+			"                     with a daemon that can do it, and made anew elsewhere.\n" +
+			"  InPlaceOnly        containers must have that variable, or one that reads the same annotation; where they\n" +
+			"                     have not, the restart is refused, because it would have no effect.",
+		Example: "  kubectl kruise rollout restart cloneset/demo",
+	}
+	f := changes(cmd, "kubectl-rollout")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		c, err := open()
+		if err != nil {
+			return err
+		}
+		return f.each(cmd, c, args, restart(c.clock.Now()))
+	}
+	return cmd
+}
+
+func restart(now time.Time) edit {
+	at := now.UTC().Format(time.RFC3339)
+	return func(ctx context.Context, set cloneSet) (string, []string, error) {
+		typed, err := set.typed(ctx)
+		if err != nil {
+			return "", nil, err
+		}
+		r := rolling(typed)
+		switch {
+		case r.Paused:
+			return "", nil, fmt.Errorf("%s is paused: run kubectl kruise rollout resume %s first", set.id(), set.id())
+		case set.templateAnnotation(restartedAt) == at:
+			return "", nil, fmt.Errorf("%s was restarted in this very second: wait for one", set.id())
+		}
+		notes := holds(typed)
+		if !onDelete(typed) && (r.PodUpdatePolicy == appsv1beta1.PodInPlaceIfPossible || r.PodUpdatePolicy == appsv1beta1.PodInPlaceOnly) {
+			added, err := set.readRestart()
+			switch {
+			case err != nil:
+				return "", nil, err
+			case added > 0 && r.PodUpdatePolicy == appsv1beta1.PodInPlaceOnly:
+				return "", nil, noRestart(set, typed)
+			case added > 0:
+				notes = append(notes, fmt.Sprintf("%d containers of %s got the variable %s, without which an update in place restarts nothing",
+					added, set.id(), restartedAtEnv))
+			}
+		}
+		return "restarted", notes, set.annotateTemplate(restartedAt, at)
+	}
+}
+
+// readRestart has every container read the annotation, and says how many did not.
+func (s cloneSet) readRestart() (added int, err error) {
+	_, err = s.eachOf("containers", "*", func(c container) error {
+		vars, err := c.env()
+		if err != nil {
+			return err
+		}
+		for _, v := range vars {
+			if at, _, _ := unstructured.NestedString(v, "valueFrom", "fieldRef", "fieldPath"); at == restartedAtRef {
+				return nil
+			}
+		}
+		added++
+		return c.setEnv(putEnv(vars, map[string]any{
+			"name":      restartedAtEnv,
+			"valueFrom": map[string]any{"fieldRef": map[string]any{"apiVersion": "v1", "fieldPath": restartedAtRef}},
+		}))
+	})
+	return added, err
+}
+
+// noRestart says why a restart would do nothing, and what does.
+func noRestart(set cloneSet, typed *appsv1beta1.CloneSet) error {
+	return fmt.Errorf("%s has podUpdatePolicy InPlaceOnly, and not all of its containers read the annotation %s by env: the "+
+		"restart would change the annotation and restart nothing. To have the pods made anew, no more at a time than "+
+		"maxUnavailable, run kubectl label pods -n %s -l '%s' %s=true; or choose podUpdatePolicy InPlaceIfPossible",
+		set.id(), restartedAt, set.GetNamespace(), typed.Status.LabelSelector, keys.SpecifiedDelete)
+}

@@ -1,0 +1,170 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+	watchtools "k8s.io/client-go/tools/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// statusFlags are the flags of the verb status.
+type statusFlags struct {
+	target
+
+	watch    bool
+	timeout  time.Duration
+	revision int64
+}
+
+func statusCommand(open func() (conn, error)) *cobra.Command {
+	f := &statusFlags{}
+	cmd := &cobra.Command{
+		Use:   "status (TYPE NAME | TYPE/NAME)",
+		Short: "Follow the rollout of a CloneSet until it is complete",
+		Long: "Follow the rollout of a CloneSet until it is complete: as many pods as the partition allows have the new\n" +
+			"template, there are as many pods as wanted, and all are ready and available.\n\n" +
+			"On a terminal it draws a bar: \"=\" is a pod that is updated and available, \"-\" one that is updated, \".\" one\n" +
+			"that is to be updated, \"|\" begins those that the partition keeps. Elsewhere it writes a line for each change.\n\n" +
+			"It fails, and says why, when the rollout is over its deadline or can't go on as the spec stands, when the\n" +
+			"CloneSet is deleted, and when --timeout is over.",
+		Example: "  kubectl kruise rollout status cloneset/demo\n" +
+			"  kubectl kruise rollout status cloneset/demo --timeout 5m\n" +
+			"  kubectl kruise rollout status cloneset/demo --watch=false",
+	}
+	f.flags(cmd)
+	cmd.Flags().BoolVarP(&f.watch, "watch", "w", true, "follow until the rollout is complete; false looks once")
+	cmd.Flags().DurationVar(&f.timeout, "timeout", 0, "how long to follow, as in 5m; 0 has no end")
+	cmd.Flags().Int64Var(&f.revision, "revision", 0, "fail if the rollout is to another revision; 0 takes any")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if f.revision < 0 {
+			return fmt.Errorf("--revision=%d: revisions are counted from 1; 0 takes any", f.revision)
+		}
+		c, err := open()
+		if err != nil {
+			return err
+		}
+		infos, err := f.cloneSets(c, cmd.CommandPath(), args)
+		if err != nil {
+			return err
+		}
+		var errs []error
+		for _, info := range infos {
+			set, err := read(info)
+			if err != nil {
+				return err
+			}
+			errs = append(errs, f.follow(cmd.Context(), c.client, set, newTeller(cmd.OutOrStdout())))
+		}
+		return errors.Join(errs...)
+	}
+	return cmd
+}
+
+// follow tells how the rollout is, until it is complete, fails, or is not to be watched.
+func (f *statusFlags) follow(ctx context.Context, c client.WithWatch, set cloneSet, t teller) (err error) {
+	defer func() { err = errors.Join(err, t.end()) }()
+	ctx, cancel := watchtools.ContextWithOptionalTimeout(ctx, f.timeout)
+	defer cancel()
+	var last standing
+	look := func(ctx context.Context, now cloneSet) (bool, error) {
+		typed, err := now.typed(ctx)
+		if err != nil {
+			return false, err
+		}
+		if last, err = judge(typed); err != nil {
+			return false, err
+		}
+		if err := f.pinned(ctx, c, now, typed.Status.UpdateRevision); err != nil {
+			return false, err
+		}
+		return last.done, t.tell(last)
+	}
+	done, err := look(ctx, set)
+	for f.watch && err == nil && !done {
+		done, err = watching(ctx, c, set, look)
+		if apierrors.IsGone(err) || apierrors.IsResourceExpired(err) {
+			// The apiserver has forgotten where the watch stood.
+			if err = c.Get(ctx, client.ObjectKeyFromObject(set), set.Unstructured); err == nil {
+				done, err = look(ctx, set)
+			}
+		}
+	}
+	switch {
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return fmt.Errorf("%s: not complete after %s: %s", set.id(), f.timeout, last.waits)
+	case ctx.Err() != nil:
+		return fmt.Errorf("%s: not complete when it was stopped: %s", set.id(), last.waits)
+	}
+	return err
+}
+
+// pinned refuses a rollout to another revision than --revision.
+func (f *statusFlags) pinned(ctx context.Context, c client.Client, set cloneSet, name string) error {
+	if f.revision == 0 || name == "" {
+		return nil
+	}
+	var r appsv1.ControllerRevision
+	if err := c.Get(ctx, client.ObjectKey{Namespace: set.GetNamespace(), Name: name}, &r); err != nil {
+		return fmt.Errorf("get revision %s: %w", name, err)
+	}
+	if r.Revision != f.revision {
+		return fmt.Errorf("%s is being rolled out to revision %d, not to %d", set.id(), r.Revision, f.revision)
+	}
+	return nil
+}
+
+// watching shows every later version of set to look, until that is done or fails.
+func watching(ctx context.Context, c client.WithWatch, set cloneSet, look func(context.Context, cloneSet) (bool, error)) (bool, error) {
+	kind := set.GroupVersionKind()
+	w, err := watchtools.NewRetryWatcherWithContext(ctx, set.GetResourceVersion(), &cache.ListWatch{
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			all := &unstructured.UnstructuredList{}
+			all.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+			return c.Watch(ctx, all, &client.ListOptions{
+				Namespace: set.GetNamespace(), FieldSelector: fields.OneTermEqualSelector("metadata.name", set.GetName()), Raw: &o,
+			})
+		},
+	})
+	if err != nil {
+		return false, fmt.Errorf("watch %s: %w", set.id(), err)
+	}
+	_, err = watchtools.UntilWithoutRetry(ctx, w, func(e watch.Event) (bool, error) {
+		now, ok := e.Object.(*unstructured.Unstructured)
+		switch {
+		case e.Type == watch.Error:
+			return false, fmt.Errorf("watch %s: %w", set.id(), apierrors.FromObject(e.Object))
+		case e.Type == watch.Deleted:
+			return false, fmt.Errorf("%s was deleted", set.id())
+		case !ok:
+			return false, fmt.Errorf("watch %s: got a %T", set.id(), e.Object)
+		}
+		return look(ctx, cloneSet{now})
+	})
+	return err == nil, err
+}
+
+// teller tells users how a rollout stands.
+type teller interface {
+	tell(standing) error
+	// end is called when no more is told.
+	end() error
+}
+
+func newTeller(out io.Writer) teller {
+	if width := terminalWidth(out); width > 0 {
+		return &bar{out: out, width: width}
+	}
+	return &lines{out: out}
+}

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+func undoCommand(open func() (conn, error)) *cobra.Command {
+	var number int64
+	cmd := &cobra.Command{
+		Use:   "undo (TYPE NAME | TYPE/NAME)",
+		Short: "Put the template of an earlier revision back",
+		Long: "Put the template of an earlier revision back. Nothing but the template changes, and pods follow it as they\n" +
+			"follow any change. By default it is the latest revision whose template differs from the present one.",
+		Example: "  kubectl kruise rollout undo cloneset/demo\n  kubectl kruise rollout undo cloneset/demo --to-revision 3",
+	}
+	f := changes(cmd, "kubectl-rollout")
+	cmd.Flags().Int64Var(&number, "to-revision", 0, "the revision to go back to; 0 is the one before")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if number < 0 {
+			return fmt.Errorf("--to-revision=%d: revisions are counted from 1; 0 is the one before", number)
+		}
+		c, err := open()
+		if err != nil {
+			return err
+		}
+		return f.each(cmd, c, args, func(ctx context.Context, set cloneSet) (string, []string, error) {
+			all, err := revisions(ctx, c.client, set)
+			if err != nil {
+				return "", nil, err
+			}
+			return undo(ctx, set, all, number)
+		})
+	}
+	return cmd
+}
+
+func undo(ctx context.Context, set cloneSet, all []*appsv1.ControllerRevision, number int64) (string, []string, error) {
+	r, to, err := earlier(set, all, number)
+	switch {
+	case err != nil:
+		return "", nil, err
+	case set.has(to):
+		return fmt.Sprintf("skipped rollback (current template already matches revision %d)", r.Revision), nil, nil
+	}
+	typed, err := set.typed(ctx)
+	if err != nil {
+		return "", nil, err
+	}
+	return "rolled back", holds(typed), unstructured.SetNestedMap(set.Object, to, "spec", "template")
+}
+
+// earlier is the revision to go back to, and its template. The one before is the latest with another template than the
+// set's: the controller may not have made a revision of that yet.
+func earlier(set cloneSet, all []*appsv1.ControllerRevision, number int64) (*appsv1.ControllerRevision, map[string]any, error) {
+	if number > 0 {
+		r, err := numbered(all, set, number)
+		if err != nil {
+			return nil, nil, err
+		}
+		to, err := template(r)
+		return r, to, err
+	}
+	if len(all) == 0 {
+		return nil, nil, noHistory(set)
+	}
+	for _, r := range slices.Backward(all) {
+		to, err := template(r)
+		if err != nil {
+			return nil, nil, err
+		}
+		if !set.has(to) {
+			return r, to, nil
+		}
+	}
+	return nil, nil, fmt.Errorf("%s has no revision but the present one, so there is nothing to go back to", set.id())
+}

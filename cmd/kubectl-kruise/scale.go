@@ -1,0 +1,107 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/cli-runtime/pkg/resource"
+	"k8s.io/client-go/util/retry"
+	cmdutil "k8s.io/kubectl/pkg/cmd/util"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// scaleFlags are the flags of the verb scale.
+type scaleFlags struct {
+	*change
+
+	replicas, current int64
+}
+
+func scaleCommand(open func() (conn, error)) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "scale --replicas COUNT (TYPE NAME | TYPE/NAME)",
+		Short: "Set the size of a CloneSet or of another workload",
+		Long:  "Set the size of a CloneSet, or of any other kind that has a scale subresource.",
+		Example: "  kubectl kruise scale cloneset/demo --replicas 5\n" +
+			"  kubectl kruise scale cloneset/demo --replicas 5 --current-replicas 3",
+	}
+	f := &scaleFlags{change: changes(cmd, "kubectl-scale")}
+	cmd.Flags().Int64Var(&f.replicas, "replicas", 0, "the size to set")
+	cmd.Flags().Int64Var(&f.current, "current-replicas", -1, "refuse unless this is the size now; -1 does not ask")
+	if err := cmd.MarkFlagRequired("replicas"); err != nil {
+		panic(err) // The flag is defined above.
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		switch {
+		case f.replicas < 0:
+			return fmt.Errorf("--replicas=%d: a size is 0 or more", f.replicas)
+		case f.current < -1:
+			return fmt.Errorf("--current-replicas=%d: a size is 0 or more; -1 does not ask", f.current)
+		}
+		if err := f.complete(cmd); err != nil {
+			return err
+		}
+		c, err := open()
+		if err != nil {
+			return err
+		}
+		infos, err := f.find(c, args)
+		if err != nil {
+			return err
+		}
+		var errs []error
+		for _, info := range infos {
+			if err := f.scale(cmd.Context(), c.client, info); err != nil {
+				errs = append(errs, err)
+				continue
+			}
+			errs = append(errs, f.show(cmd.OutOrStdout(), info.Object, "scaled"))
+		}
+		return errors.Join(errs...)
+	}
+	return cmd
+}
+
+// scale sets the size through the subresource, so that it needs no right to write the rest of the object. The size is
+// written to the resourceVersion that was read, so that --current-replicas holds at the time of the write.
+func (f *scaleFlags) scale(ctx context.Context, c client.Client, info *resource.Info) error {
+	object, err := unstructuredOf(info)
+	if err != nil {
+		return err
+	}
+	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		size := &unstructured.Unstructured{}
+		size.SetAPIVersion("autoscaling/v1")
+		size.SetKind("Scale")
+		if err := c.SubResource("scale").Get(ctx, object, size); apierrors.IsNotFound(err) {
+			return fmt.Errorf("%s has no scale subresource, or is gone: its size can't be set: %w", info.ObjectName(), err)
+		} else if err != nil {
+			return fmt.Errorf("get the size of %s: %w", info.ObjectName(), err)
+		}
+		now, _, err := unstructured.NestedInt64(size.Object, "spec", "replicas")
+		if err != nil {
+			return fmt.Errorf("get the size of %s: %w", info.ObjectName(), err)
+		}
+		if f.current >= 0 && f.current != now {
+			return fmt.Errorf("%s has %d replicas, not %d as --current-replicas says", info.ObjectName(), now, f.current)
+		}
+		if f.dryRun == cmdutil.DryRunClient {
+			return nil
+		}
+		if err := unstructured.SetNestedField(size.Object, f.replicas, "spec", "replicas"); err != nil {
+			return err
+		}
+		options := []client.SubResourceUpdateOption{client.WithSubResourceBody(size), client.FieldOwner(f.owner)}
+		if f.dryRun == cmdutil.DryRunServer {
+			options = append(options, client.DryRunAll)
+		}
+		if err := c.SubResource("scale").Update(ctx, object, options...); err != nil {
+			return fmt.Errorf("scale %s: %w", info.ObjectName(), err)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/cli-runtime/pkg/resource"
+	cmdutil "k8s.io/kubectl/pkg/cmd/util"
+)
+
+// target says by flags which objects a verb works on, beside its arguments: TYPE NAME..., TYPE/NAME... or TYPE alone.
+type target struct {
+	files    resource.FilenameOptions
+	selector string
+	all      bool
+}
+
+func (t *target) flags(cmd *cobra.Command) {
+	cmdutil.AddFilenameOptionFlags(cmd, &t.files, "that name the objects")
+	cmdutil.AddLabelSelectorFlagVar(cmd, &t.selector)
+	cmd.Flags().BoolVar(&t.all, "all", false, "all objects of the type in the namespace")
+}
+
+// find reads the objects, each in the version that the arguments ask for, else in the one that the cluster prefers. There
+// is one at least.
+func (t *target) find(c conn, args []string) ([]*resource.Info, error) {
+	if len(args) == 0 && cmdutil.IsFilenameSliceEmpty(t.files.Filenames, t.files.Kustomize) {
+		return nil, errors.New("name what to work on: TYPE NAME, TYPE/NAME or -f FILE, as in cloneset/demo")
+	}
+	infos, err := c.builder().Unstructured().
+		NamespaceParam(c.namespace).DefaultNamespace().
+		FilenameParam(c.enforce, &t.files).
+		LabelSelectorParam(t.selector).
+		ResourceTypeOrNameArgs(t.all, args...).
+		ContinueOnError().Latest().Flatten().
+		Do().Infos()
+	switch {
+	case meta.IsNoMatchError(err), err != nil && strings.Contains(err.Error(), "doesn't have a resource type"):
+		return nil, fmt.Errorf("%w: a CloneSet lives where the member's chart is installed; choose that cluster with --context", err)
+	case err != nil:
+		return nil, err
+	case len(infos) == 0:
+		return nil, fmt.Errorf("there is none such in namespace %s", c.namespace)
+	}
+	return infos, nil
+}
+
+// cloneSets is find for verbs that serve CloneSets only. verb is how the command is called, for the way out.
+func (t *target) cloneSets(c conn, verb string, args []string) ([]*resource.Info, error) {
+	infos, err := t.find(c, args)
+	if err != nil {
+		return nil, err
+	}
+	for _, info := range infos {
+		if kind := info.Mapping.GroupVersionKind.GroupKind(); kind != cloneSetKind() {
+			return nil, fmt.Errorf("%s serves CloneSets, and %s is none: try kubectl %s", verb, info.ObjectName(),
+				strings.TrimPrefix(verb, "kubectl kruise "))
+		}
+	}
+	return infos, nil
+}
+
+// read is the object that was found.
+func read(info *resource.Info) (cloneSet, error) {
+	object, err := unstructuredOf(info)
+	return cloneSet{object}, err
+}
+
+func unstructuredOf(info *resource.Info) (*unstructured.Unstructured, error) {
+	object, ok := info.Object.(*unstructured.Unstructured)
+	if !ok {
+		return nil, fmt.Errorf("read %s: got a %T", info.ObjectName(), info.Object)
+	}
+	return object, nil
+}
+
+func cloneSetKind() schema.GroupKind {
+	return schema.GroupKind{Group: "apps.kruise.io", Kind: "CloneSet"}
+}

@@ -1,0 +1,67 @@
+package cloneset
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/podwork"
+)
+
+func TestScaleUpLimitedIsToldWhenItBites(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name    string
+		bound   int32
+		seen    bool // the spec was acted on before
+		created []string
+		want    []string
+	}{
+		{"when the spec is new", 1, false, nil, []string{"ScaleUpLimited"}},
+		{"with each pod that is made", 1, true, []string{"web-a"}, []string{"SuccessfulCreate", "ScaleUpLimited"}},
+		{"not while nothing changes", 1, true, nil, []string{}},
+		{"not where all pods may be made", 9, false, []string{"web-a"}, []string{"SuccessfulCreate"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			o, _ := world(t, web(4).Spec(func(s *appsv1beta1.CloneSetSpec) {
+				s.ScaleStrategy.MaxUnavailable = new(intstr.FromInt32(tt.bound))
+			}))
+			o.set.Generation = 2
+			if tt.seen {
+				o.set.Status.ObservedGeneration = 2
+			}
+			_, events := status(o, plan(o, now), done{created: podwork.Result{Done: tt.created}}, now)
+			require.Equal(t, tt.want, reasons(events))
+		})
+	}
+}
+
+func TestAFailedPreparationIsAFailureOfWhatItIsFor(t *testing.T) {
+	t.Parallel()
+	o, _ := world(t, web(1))
+	w := plan(o, now)
+	refused := podwork.Result{Err: errors.New("patch web-a: refused")}
+	for _, tt := range []struct {
+		name string
+		done done
+		want appsv1beta1.CloneSetConditionType
+	}{
+		{"of a deletion", done{parted: refused}, appsv1beta1.CloneSetFailedScale},
+		{"of a return", done{recalled: refused}, appsv1beta1.CloneSetFailedScale},
+		{"of an update", done{prepared: refused}, appsv1beta1.CloneSetFailedUpdate},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			s, events := status(o, w, tt.done, now)
+			require.Len(t, s.Conditions, 1)
+			require.Equal(t, tt.want, s.Conditions[0].Type)
+			require.Equal(t, "patch web-a: refused", s.Conditions[0].Message)
+			require.Len(t, events, 1)
+			require.ErrorIs(t, tt.done.err(), refused.Err)
+		})
+	}
+}
