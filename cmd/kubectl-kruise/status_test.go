@@ -174,7 +174,11 @@ func TestStatusLooksAgainWhenItsWatchIsTooOld(t *testing.T) {
 			w := watch.NewFakeWithOptions(watch.FakeOptions{ChannelSize: 1})
 			status := apierrors.NewResourceExpired("too old").Status()
 			w.Error(&status)
-			set := demo(counts(5, 5, 5, 5, 5))
+			set := &appsv1beta1.CloneSet{}
+			if err := c.Get(ctx, client.ObjectKeyFromObject(demo()), set); err != nil {
+				return nil, err
+			}
+			counts(5, 5, 5, 5, 5)(set)
 			return w, c.Update(ctx, set)
 		},
 	}).Build()
