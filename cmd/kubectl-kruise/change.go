@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/util/retry"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -19,7 +18,7 @@ import (
 type change struct {
 	target
 
-	print  *genericclioptions.PrintFlags
+	output output
 	dryRun cmdutil.DryRunStrategy
 	owner  string
 }
@@ -27,9 +26,9 @@ type change struct {
 // changes adds the flags to cmd. owner is the default field manager; it is kubectl's for the same verb, so that tools
 // which know that one treat both alike.
 func changes(cmd *cobra.Command, owner string) *change {
-	f := &change{print: genericclioptions.NewPrintFlags("")}
+	f := &change{}
 	f.flags(cmd)
-	f.print.AddFlags(cmd)
+	f.output.flags(cmd)
 	cmdutil.AddDryRunFlag(cmd)
 	cmdutil.AddFieldManagerFlagVar(cmd, &f.owner, owner)
 	return f
@@ -37,7 +36,10 @@ func changes(cmd *cobra.Command, owner string) *change {
 
 // complete reads what cobra knows after parsing.
 func (f *change) complete(cmd *cobra.Command) (err error) {
-	f.dryRun, err = cmdutil.GetDryRunStrategy(cmd)
+	if f.dryRun, err = cmdutil.GetDryRunStrategy(cmd); err != nil {
+		return err
+	}
+	_, err = f.output.printer("")
 	return err
 }
 
@@ -122,8 +124,7 @@ func (f *change) show(out io.Writer, object runtime.Object, done string) error {
 		done += " (server dry run)"
 	case cmdutil.DryRunNone:
 	}
-	f.print.NamePrintFlags.Operation = done
-	printer, err := f.print.ToPrinter()
+	printer, err := f.output.printer(done)
 	if err != nil {
 		return err
 	}

@@ -129,7 +129,7 @@ func terminalWidth(out io.Writer) int {
 	if !ok {
 		return 0
 	}
-	width, _, err := term.GetSize(int(f.Fd())) //nolint:gosec // A file descriptor is a small number.
+	width, _, err := term.GetSize(int(f.Fd()))
 	if err != nil {
 		return 0
 	}

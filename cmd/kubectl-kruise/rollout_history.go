@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/kubectl/pkg/describe"
 
 	"github.com/flotilla-io/flotilla/pkg/revision"
@@ -24,12 +23,12 @@ const changeCause = "kubernetes.io/change-cause"
 type historyFlags struct {
 	target
 
-	print    *genericclioptions.PrintFlags
+	output   output
 	revision int64
 }
 
 func historyCommand(open func() (conn, error)) *cobra.Command {
-	f := &historyFlags{print: genericclioptions.NewPrintFlags("")}
+	f := &historyFlags{}
 	cmd := &cobra.Command{
 		Use:   "history (TYPE NAME | TYPE/NAME)",
 		Short: "List the revisions of a CloneSet, or show one",
@@ -62,7 +61,7 @@ func historyCommand(open func() (conn, error)) *cobra.Command {
 		},
 	}
 	f.flags(cmd)
-	f.print.AddFlags(cmd)
+	f.output.flags(cmd)
 	cmd.Flags().Int64Var(&f.revision, "revision", 0, "show the template of this revision")
 	return cmd
 }
@@ -80,7 +79,7 @@ func (f *historyFlags) run(ctx context.Context, out io.Writer, c conn, set clone
 		all = []*appsv1.ControllerRevision{one}
 	}
 	switch {
-	case f.print.OutputFlagSpecified():
+	case f.output.format != "":
 		return f.objects(out, set, all)
 	case f.revision > 0:
 		return show(out, set.fullID(), all[0])
@@ -91,7 +90,7 @@ func (f *historyFlags) run(ctx context.Context, out io.Writer, c conn, set clone
 
 // objects prints the set with the template of each revision.
 func (f *historyFlags) objects(out io.Writer, set cloneSet, all []*appsv1.ControllerRevision) error {
-	printer, err := f.print.ToPrinter()
+	printer, err := f.output.printer("")
 	if err != nil {
 		return err
 	}

@@ -17,6 +17,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 	watchtools "k8s.io/client-go/tools/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 )
 
 // statusFlags are the flags of the verb status.
@@ -86,7 +88,7 @@ func (f *statusFlags) follow(ctx context.Context, c client.WithWatch, set cloneS
 		if last, err = judge(typed); err != nil {
 			return false, err
 		}
-		if err := f.pinned(ctx, c, now, typed.Status.UpdateRevision); err != nil {
+		if err := f.pinned(ctx, c, typed); err != nil {
 			return false, err
 		}
 		return last.done, t.tell(last)
@@ -110,17 +112,18 @@ func (f *statusFlags) follow(ctx context.Context, c client.WithWatch, set cloneS
 	return err
 }
 
-// pinned refuses a rollout to another revision than --revision.
-func (f *statusFlags) pinned(ctx context.Context, c client.Client, set cloneSet, name string) error {
-	if f.revision == 0 || name == "" {
+// pinned refuses a rollout to another revision than --revision. Before the controller has seen the spec, the status names
+// the revision of the rollout before.
+func (f *statusFlags) pinned(ctx context.Context, c client.Client, set *appsv1beta1.CloneSet) error {
+	if f.revision == 0 || set.Status.ObservedGeneration < set.Generation {
 		return nil
 	}
 	var r appsv1.ControllerRevision
-	if err := c.Get(ctx, client.ObjectKey{Namespace: set.GetNamespace(), Name: name}, &r); err != nil {
-		return fmt.Errorf("get revision %s: %w", name, err)
+	if err := c.Get(ctx, client.ObjectKey{Namespace: set.Namespace, Name: set.Status.UpdateRevision}, &r); err != nil {
+		return fmt.Errorf("get revision %s: %w", set.Status.UpdateRevision, err)
 	}
 	if r.Revision != f.revision {
-		return fmt.Errorf("%s is being rolled out to revision %d, not to %d", set.id(), r.Revision, f.revision)
+		return fmt.Errorf("cloneset/%s is being rolled out to revision %d, not to %d", set.Name, r.Revision, f.revision)
 	}
 	return nil
 }

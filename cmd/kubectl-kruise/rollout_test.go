@@ -37,6 +37,7 @@ func TestPauseAndResume(t *testing.T) {
 		{"a dry run on the client changes nothing", demo(), "rollout pause clone/demo --dry-run=client", "cloneset.apps.kruise.io/demo paused (dry run)\n", false, ""},
 		{"a dry run on the server changes nothing", demo(), "rollout pause clone/demo --dry-run=server", "cloneset.apps.kruise.io/demo paused (server dry run)\n", false, ""},
 		{"only the name may be asked for", demo(), "rollout pause clone/demo -o name", "cloneset.apps.kruise.io/demo\n", true, ""},
+		{"another output is refused before anything is written", demo(), "rollout pause clone/demo -o wide", "", false, "--output=wide: write json, yaml or name"},
 		{"a paused one is not paused again", demo(roll(paused)), "rollout pause clone/demo", "", true, "cloneset/demo is paused already"},
 		{"OnDelete has nothing to pause", demo(deleting), "rollout pause clone/demo", "", false, "OnDelete: nothing rolls out by itself"},
 		{"resume lets it go on", demo(roll(paused)), "rollout resume clone/demo", "cloneset.apps.kruise.io/demo resumed\n", false, ""},

@@ -46,7 +46,7 @@ func judge(set *appsv1beta1.CloneSet) (standing, error) {
 		return out, fmt.Errorf("cloneset/%s has updateStrategy.type OnDelete: a pod follows when somebody deletes it, so there is "+
 			"no rollout to follow; kubectl get cloneset %s shows how many have", set.Name, set.Name)
 	case s.ObservedGeneration < set.Generation:
-		out.waits = "waiting for the controller to see the change"
+		out.waits = "the controller has not seen the change yet"
 		return out, nil
 	}
 	out.waits = out.missing()
@@ -57,7 +57,7 @@ func judge(set *appsv1beta1.CloneSet) (standing, error) {
 		return out, fmt.Errorf("cloneset/%s: %s: %s", set.Name, out.waits, why)
 	}
 	if r.Paused && out.updated < out.goal {
-		out.waits += fmt.Sprintf("; paused, until kubectl kruise rollout resume cloneset/%s", set.Name)
+		out.waits += "; paused, until kubectl kruise rollout resume cloneset/" + set.Name
 	}
 	if c := failing(s.Conditions, appsv1beta1.CloneSetFailedUpdate, appsv1beta1.CloneSetFailedScale); c != nil {
 		out.waits += "; " + c.Message

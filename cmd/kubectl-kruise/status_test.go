@@ -42,7 +42,7 @@ func TestStatusOnce(t *testing.T) {
 		out, fail string
 	}{
 		{"complete", demo(), `cloneset "demo" successfully rolled out`, ""},
-		{"not seen by the controller", demo(func(set *appsv1beta1.CloneSet) { set.Generation = 3 }), "waiting for the controller to see the change", ""},
+		{"not seen by the controller", demo(func(set *appsv1beta1.CloneSet) { set.Generation = 3 }), "the controller has not seen the change yet", ""},
 		{"pods are to be updated", demo(behind), `Waiting for cloneset "demo" rollout to finish: 3 of 5 new pods have been updated...`, ""},
 		{"surged pods are to go", demo(counts(6, 6, 6, 5, 5)), "1 old pods are pending termination", ""},
 		{"pods are to be made", demo(counts(4, 4, 4, 5, 4)), "4 of 5 pods have been created", ""},
@@ -71,7 +71,7 @@ func TestStatusOnce(t *testing.T) {
 		{
 			"a condition of the spec before does not count",
 			demo(behind, says(appsv1beta1.CloneSetFailedUpdate, "True", "Hung", "old"), func(set *appsv1beta1.CloneSet) { set.Generation = 3 }),
-			"waiting for the controller", "",
+			"the controller has not seen the change", "",
 		},
 		{"OnDelete has no rollout to follow", demo(deleting), "", "updateStrategy.type OnDelete"},
 	} {
@@ -97,6 +97,10 @@ func TestStatusOfARevision(t *testing.T) {
 	require.Contains(t, out, "successfully rolled out")
 	_, err = run(t, s, "rollout", "status", "clone/demo", "--revision", "2")
 	require.ErrorContains(t, err, "rolled out to revision 3, not to 2")
+	unseen := site(t, demo(func(set *appsv1beta1.CloneSet) { set.Generation = 3 }), made(t, 3, "nginx:1", ""))
+	out, err = run(t, unseen, "rollout", "status", "clone/demo", "--revision", "4", "--watch=false")
+	require.NoError(t, err, "the revision that the status names is that of the rollout before")
+	require.Contains(t, out, "the controller has not seen the change yet")
 }
 
 // moving is a cluster in which things happen to objects as soon as somebody watches.
@@ -170,7 +174,10 @@ func TestStatusLooksAgainWhenItsWatchIsTooOld(t *testing.T) {
 			w := watch.NewFakeWithOptions(watch.FakeOptions{ChannelSize: 1})
 			status := apierrors.NewResourceExpired("too old").Status()
 			w.Error(&status)
-			set := got(t, c)
+			set := &appsv1beta1.CloneSet{}
+			if err := c.Get(ctx, client.ObjectKeyFromObject(demo()), set); err != nil {
+				return nil, err
+			}
 			counts(5, 5, 5, 5, 5)(set)
 			return w, c.Update(ctx, set)
 		},

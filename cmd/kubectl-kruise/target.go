@@ -58,8 +58,8 @@ func (t *target) cloneSets(c conn, verb string, args []string) ([]*resource.Info
 	}
 	for _, info := range infos {
 		if kind := info.Mapping.GroupVersionKind.GroupKind(); kind != cloneSetKind() {
-			return nil, fmt.Errorf("%s serves CloneSets, and %s is none: try kubectl %s", verb, info.ObjectName(),
-				strings.TrimPrefix(verb, "kubectl kruise "))
+			return nil, fmt.Errorf("%s serves CloneSets, and %s is none: try kubectl %s %s", verb, info.ObjectName(),
+				strings.TrimPrefix(verb, "kubectl kruise "), info.ObjectName())
 		}
 	}
 	return infos, nil

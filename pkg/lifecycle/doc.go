@@ -14,7 +14,7 @@
 //	                                              else Updating                   else deleted
 //	Normal           stays                        as PreparingNormal              (the same up to
 //	PreparingUpdate  Normal if inPlaceUpdate is   waits while hooked,             Updated)
-//	                 answered, else Updated       then Updating
+//	                 answered, else Updated       then goes on
 //	Updating         so too, once done            anew, unasked
 //	Updated          Normal if inPlaceUpdate is   PreparingUpdate, its handlers
 //	                 answered, else waits         put back on

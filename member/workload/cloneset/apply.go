@@ -57,7 +57,9 @@ func (r *Reconciler) apply(ctx context.Context, o observed, w work) done {
 	if d.claims == nil {
 		d.rest = r.disown(ctx, o, w)
 	}
-	r.deletePods(ctx, o, w, &d)
+	if d.claims == nil {
+		r.deletePods(ctx, o, w, &d)
+	}
 	now := r.Clock.Now()
 	r.writePods(ctx, o, w, now, &d)
 	d.created = r.createPods(ctx, o, w, now)
@@ -211,6 +213,9 @@ func (r *Reconciler) deletePods(ctx context.Context, o observed, w work, d *done
 	d.deleted = r.writer().Delete(ctx, o.set.UID, scale)
 	d.recreated = r.writer().Delete(ctx, o.set.UID, update)
 	d.ended = r.writer().Delete(ctx, o.set.UID, room)
+	if o.set.Spec.ScaleStrategy.EnablePVCReuse {
+		return // They were given to their pods before.
+	}
 	var claims []client.Object
 	for _, name := range slices.Concat(d.deleted.Done, d.recreated.Done) {
 		for _, c := range claimsOf(o, ids[name]) {

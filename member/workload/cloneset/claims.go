@@ -24,7 +24,8 @@ type instance struct {
 
 // planClaims decides on claims, and on the ids of new pods, because an id with claims is what a claim is reused by.
 //
-// Claims of a pod that is deleted by this plan are deleted after it. What becomes of claims whose pod went otherwise
+// Claims of a pod that is deleted by this plan go with it: they are deleted after it, or with reuse given to it before, so
+// that a crash in between leaves none for the next new pod. What becomes of claims whose pod went otherwise
 // (its node was lost, it was evicted, somebody deleted it) is the user's choice:
 //
 //	reuse      they stay, and the next new pod gets their id. As a pod's name comes from its id, a new pod waits while the
@@ -48,6 +49,14 @@ func (w *work) planClaims(o observed, creates []rollout.Create) {
 	for i := range w.pods {
 		if id := instanceID(w.pods[i].pod); id != "" {
 			of(id).pod = &w.pods[i]
+		}
+	}
+	if o.set.Spec.ScaleStrategy.EnablePVCReuse {
+		for _, c := range w.delete {
+			if in := instances[instanceID(c.pod)]; in != nil {
+				w.give(in.claims, c.pod)
+				in.claims = nil
+			}
 		}
 	}
 	for _, pod := range w.disown {

@@ -364,6 +364,22 @@ func TestPlan(t *testing.T) {
 			}
 			return o
 		}},
+		{"with reuse, a pod that is deleted gets its claims before, so that no other pod takes them over", func(t *testing.T) observed {
+			t.Helper()
+			o, names := world(t, web(1).Claims("data").Reuse())
+			o.with(names[0], "a", "b")
+			o.pods[1].Labels[keys.SpecifiedDelete] = "true"
+			o.claims = []*corev1.PersistentVolumeClaim{claim(o.set, "a"), claim(o.set, "b")}
+			return o
+		}},
+		{"a pod that is only prepared for its deletion keeps its claims as they are", func(t *testing.T) observed {
+			t.Helper()
+			o, names := world(t, web(1).Claims("data").Reuse().Spec(hookAll))
+			o.with(names[0], "a", "b")
+			o.pods[1].Labels[keys.SpecifiedDelete], o.pods[1].Labels["hold"] = "true", "yes"
+			o.claims = []*corev1.PersistentVolumeClaim{claim(o.set, "a"), claim(o.set, "b")}
+			return o
+		}},
 		{"revisions beyond the limit go, those in use stay", func(t *testing.T) observed {
 			t.Helper()
 			last := web(1).Image("app:5").Spec(func(s *appsv1beta1.CloneSetSpec) { s.RevisionHistoryLimit = ptr.To[int32](1) })

@@ -1,0 +1,34 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/printers"
+)
+
+// output says by the flag -o how objects are printed. It has not kubectl's templates: those would keep the linker from
+// leaving out what is not called, and make the program half as large again.
+type output struct {
+	format string
+	json   *genericclioptions.JSONYamlPrintFlags
+}
+
+func (o *output) flags(cmd *cobra.Command) {
+	o.json = genericclioptions.NewJSONYamlPrintFlags()
+	o.json.AddFlags(cmd)
+	cmd.Flags().StringVarP(&o.format, "output", "o", "", "print the object as json or yaml, or only its name by name")
+}
+
+// printer prints objects; without -o their name and what was done.
+func (o *output) printer(done string) (printers.ResourcePrinter, error) {
+	if o.format == "" || o.format == "name" {
+		return &printers.NamePrinter{ShortOutput: o.format == "name", Operation: done}, nil
+	}
+	printer, err := o.json.ToPrinter(o.format)
+	if err != nil {
+		return nil, fmt.Errorf("--output=%s: write json, yaml or name", o.format)
+	}
+	return printer, nil
+}

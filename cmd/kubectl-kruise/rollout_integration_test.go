@@ -1,0 +1,173 @@
+//go:build integration
+
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/member/workload/cloneset"
+	"github.com/flotilla-io/flotilla/pkg/admit"
+	"github.com/flotilla-io/flotilla/pkg/testkit/lab"
+	testsite "github.com/flotilla-io/flotilla/pkg/testkit/site"
+)
+
+// desk is a user's place: a cluster in which CloneSet's controller runs, and the plugin with the cluster's kubeconfig.
+type desk struct {
+	client.Client
+
+	kubeconfig, cache string
+}
+
+func newDesk(t *testing.T) *desk {
+	t.Helper()
+	s := testsite.Start(t, testsite.Config{
+		Lab: lab.Config{Nodes: "kwok:2"}, Scheme: appsv1beta1.AddToScheme,
+		CRDs: []string{"../../charts/member/files/crds/apps.kruise.io_clonesets.yaml"},
+	})
+	s.Run(t, "cloneset", cloneset.Kind(), func(mgr ctrl.Manager) {
+		require.NoError(t, cloneset.Setup(t.Context(), mgr, cloneset.Options{}))
+		hook := &cloneset.Webhook{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}
+		require.NoError(t, admit.Register(mgr, admit.Registration[*appsv1beta1.CloneSet]{
+			Object: &appsv1beta1.CloneSet{}, Defaulter: hook, Validator: hook,
+		}))
+	})
+	return &desk{Client: s, kubeconfig: s.Cluster.Kubeconfig, cache: t.TempDir()}
+}
+
+// kruise runs the plugin as users do, by flags alone.
+func (d *desk) kruise(t *testing.T, line string) (string, error) {
+	t.Helper()
+	cmd := root(fromFlags)
+	var out bytes.Buffer
+	cmd.SetOut(&out)
+	cmd.SetErr(&out)
+	cmd.SetArgs(append(strings.Fields(line), "--kubeconfig", d.kubeconfig, "--cache-dir", d.cache))
+	err := cmd.ExecuteContext(t.Context())
+	t.Logf("$ kubectl kruise %s\n%s%v", line, &out, err)
+	return out.String(), err
+}
+
+// ok runs what must succeed and print want.
+func (d *desk) ok(t *testing.T, line, want string) string {
+	t.Helper()
+	out, err := d.kruise(t, line)
+	require.NoError(t, err)
+	require.Contains(t, out, want)
+	return out
+}
+
+// fails runs what must fail and say why.
+func (d *desk) fails(t *testing.T, line, why string) {
+	t.Helper()
+	_, err := d.kruise(t, line)
+	require.ErrorContains(t, err, why)
+}
+
+// pods are the pods that are to stay, with the image of their first container.
+func (d *desk) pods(t *testing.T) map[types.UID]string {
+	t.Helper()
+	var all corev1.PodList
+	require.NoError(t, d.List(t.Context(), &all, client.InNamespace("default"), client.MatchingLabels{"app": "demo"}))
+	out := map[types.UID]string{}
+	for i := range all.Items {
+		if all.Items[i].DeletionTimestamp == nil {
+			out[all.Items[i].UID] = all.Items[i].Spec.Containers[0].Image
+		}
+	}
+	return out
+}
+
+const complete = `cloneset "demo" successfully rolled out`
+
+func TestAUserRollsOut(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	set := demo(policy(appsv1beta1.PodInPlaceIfPossible), roll(func(r *appsv1beta1.CloneSetRollingUpdateStrategy) {
+		r.MaxUnavailable = new(intstr.FromString("100%"))
+	}))
+	set.UID, set.Generation, set.Status, set.Spec.Replicas = "", 0, appsv1beta1.CloneSetStatus{}, new(int32(3))
+	set.Spec.Template.Spec.InitContainers = nil
+	require.NoError(t, d.Create(t.Context(), set))
+	follow := "rollout status cloneset/demo --timeout 90s"
+	d.ok(t, follow, complete)
+	first := d.pods(t)
+	require.Len(t, first, 3)
+
+	d.ok(t, "set image clone demo nginx=nginx:2 --dry-run=server -o yaml", "image: nginx:2")
+	require.Equal(t, first, d.pods(t))
+	require.Equal(t, "nginx:1", got(t, d).Spec.Template.Spec.Containers[0].Image)
+	d.ok(t, "set image clone demo nginx=nginx:2", "cloneset.apps.kruise.io/demo image updated")
+	d.ok(t, follow+" --revision 2", complete)
+	for uid, image := range d.pods(t) {
+		require.Contains(t, first, uid, "updated in place")
+		require.Equal(t, "nginx:2", image)
+	}
+	require.NotContains(t, d.ok(t, "rollout history clonesets.v1beta1.apps.kruise.io/demo", "1         <none>\n2         <none>"), "3  ")
+	d.ok(t, "rollout history clone/demo --revision 1", "nginx:1")
+
+	d.ok(t, "rollout pause clone/demo", "demo paused")
+	d.ok(t, "set env clone/demo A=b", "demo env updated")
+	d.fails(t, "rollout status clone/demo --timeout 3s", "0 of 3 new pods have been updated; paused, until kubectl kruise rollout resume")
+	d.fails(t, "rollout restart clone/demo", "is paused")
+	d.ok(t, "rollout undo clone/demo", "Note: cloneset/demo is paused")
+	d.ok(t, "rollout resume clone/demo", "demo resumed")
+	d.ok(t, follow, complete)
+	require.Equal(t, []corev1.EnvVar{{Name: "MODE", Value: "slow"}}, got(t, d).Spec.Template.Spec.Containers[0].Env)
+	second := d.pods(t)
+	for uid := range first {
+		require.Contains(t, second, uid, "what was undone in time touched no pod")
+	}
+
+	d.ok(t, "set resources clone/demo -c nginx --limits cpu=1", "demo resource requirements updated")
+	d.ok(t, "rollout undo clone/demo --to-revision 1", "demo rolled back")
+	d.ok(t, follow, complete)
+	for _, image := range d.pods(t) {
+		require.Equal(t, "nginx:1", image)
+	}
+
+	before := d.pods(t)
+	d.ok(t, "rollout restart clone/demo", "2 containers of cloneset/demo got the variable KRUISE_RESTARTED_AT")
+	d.ok(t, follow, complete)
+	for uid := range d.pods(t) {
+		require.NotContains(t, before, uid, "a restart under InPlaceIfPossible is not for show")
+	}
+	d.scales(t, follow)
+}
+
+func (d *desk) scales(t *testing.T, follow string) {
+	t.Helper()
+	d.fails(t, "scale clone/demo --replicas 5 --current-replicas 9", "has 3 replicas, not 9 as --current-replicas says")
+	d.ok(t, "scale clone/demo --replicas 5 --dry-run=server", "cloneset.apps.kruise.io/demo scaled (server dry run)")
+	require.Equal(t, int32(3), *got(t, d).Spec.Replicas)
+	d.ok(t, "scale clone/demo --replicas 5 --current-replicas 3", "cloneset.apps.kruise.io/demo scaled")
+	d.ok(t, follow, complete)
+	require.Len(t, d.pods(t), 5)
+
+	other := pod("nginx:1")
+	other.Labels = map[string]string{"app": "web"}
+	web := &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "default"},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: new(int32(0)), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}, Template: other,
+		},
+	}
+	require.NoError(t, d.Create(t.Context(), web))
+	d.ok(t, "scale deploy web --replicas 1", "deployment.apps/web scaled")
+	require.NoError(t, d.Get(t.Context(), client.ObjectKeyFromObject(web), web))
+	require.Equal(t, int32(1), *web.Spec.Replicas)
+	d.fails(t, "scale namespace/default --replicas 1", "has no scale subresource")
+	d.fails(t, "rollout status deploy/web", "try kubectl rollout status")
+	d.fails(t, "rollout status sidecarset/web", "choose that cluster with --context")
+}
