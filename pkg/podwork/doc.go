@@ -8,8 +8,9 @@
 //	delete   NotFound                                  success: it is gone
 //	delete   Conflict: it is not as it was seen        left out
 //	create   AlreadyExists, and it is our own          success: an earlier pass made it
+//	create   no answer or a 5xx, and it is there       success, if it is our own
 //	create   the namespace is being deleted            left out: nothing will come of it
-//	patch    Conflict, NotFound                        left out: the watch brings the news and the next pass decides
+//	patch    Conflict, NotFound, another UID           left out: the watch brings the news and the next pass decides
 //
 // What it won't do: decide anything, retry anything, or record events.
 package podwork

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -27,7 +29,8 @@ type Client interface {
 type Writer struct {
 	// Client writes.
 	Client Client
-	// Live reads from the apiserver, past any cache. It is asked only when a name turns out to be taken.
+	// Live reads from the apiserver, past any cache. It is asked only when a name turns out to be taken, or may be by what
+	// was just created.
 	Live client.Reader
 	// Expect is told of every write.
 	Expect *expect.Store
@@ -89,12 +92,15 @@ func (w *Writer) create(ctx context.Context, owner types.UID, o client.Object) e
 		return nil
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return errSkip
-	case !apierrors.IsAlreadyExists(err):
+	case !apierrors.IsAlreadyExists(err) && !unclear(err):
 		return err
 	}
 	is := o.DeepCopyObject().(client.Object)
-	if err := w.Live.Get(ctx, client.ObjectKeyFromObject(o), is); err != nil {
-		return fmt.Errorf("get what has its name: %w", err)
+	switch lost := w.Live.Get(ctx, client.ObjectKeyFromObject(o), is); {
+	case apierrors.IsNotFound(lost) && unclear(err):
+		return err
+	case lost != nil:
+		return fmt.Errorf("%w; get what has its name: %w", err, lost)
 	}
 	if ref := metav1.GetControllerOf(is); ref == nil || ref.UID != owner {
 		return ErrTaken
@@ -139,6 +145,13 @@ func (w *Writer) Patch(ctx context.Context, owner types.UID, patches []Patch) Re
 	})
 }
 
+// unclear tells whether an answer leaves open that the write was done: there was none, or one of a server that broke down
+// on the way. Who would try a creation again under another name then might have one object too many.
+func unclear(err error) bool {
+	var status apierrors.APIStatus
+	return !errors.As(err, &status) || status.Status().Code >= http.StatusInternalServerError
+}
+
 // patch sends one patch to o, which becomes what the apiserver made of it.
 func (w *Writer) patch(ctx context.Context, o client.Object, p *Patch) error {
 	var err error
@@ -148,12 +161,20 @@ func (w *Writer) patch(ctx context.Context, o client.Object, p *Patch) error {
 		err = w.Client.SubResource(p.Subresource).Patch(ctx, o, client.RawPatch(p.Type, p.Data))
 	}
 	switch {
-	case apierrors.IsConflict(err), apierrors.IsNotFound(err) && !noEndpoint(err):
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err) && !noEndpoint(err), otherUID(err):
 		return errSkip
 	case err != nil:
 		return fmt.Errorf("patch %s: %w", o.GetName(), err)
 	}
 	return nil
+}
+
+// otherUID tells whether a patch was refused because another object has the name: to the apiserver a UID in a patch is a
+// field that can't change, as in kube 1.36.
+func otherUID(err error) bool {
+	var status apierrors.APIStatus
+	return apierrors.IsInvalid(err) && errors.As(err, &status) && status.Status().Details != nil &&
+		slices.ContainsFunc(status.Status().Details.Causes, func(c metav1.StatusCause) bool { return c.Field == "metadata.uid" })
 }
 
 // noEndpoint tells an apiserver that has no such subresource from one that has no such object: only the latter names it.

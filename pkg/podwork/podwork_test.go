@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -129,6 +130,57 @@ func TestCreateOfANameThatIsTaken(t *testing.T) {
 	}
 }
 
+func TestCreateWithAnUnclearAnswer(t *testing.T) {
+	t.Parallel()
+	lost := errors.New("connection reset by peer")
+	for _, tt := range []struct {
+		name   string
+		answer error
+		there  types.UID // whose pod of that name there is then; empty for none
+		done   bool
+		want   error
+	}{
+		{"an answer that is lost on the way leaves a pod that is ours", lost, owner, true, nil},
+		{"so does an apiserver that broke down", apierrors.NewInternalError(lost), owner, true, nil},
+		{"and one that took too long", apierrors.NewTimeoutError("request did not complete", 1), owner, true, nil},
+		{"what was not made is an error as it was", lost, "", false, lost},
+		{"what somebody else made is his", lost, "stranger", false, ErrTaken},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w, c := writer(interceptor.Funcs{
+				Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+					if tt.there != "" {
+						o = &corev1.Pod{ObjectMeta: meta(o.GetName(), tt.there)}
+						require.NoError(t, c.Create(ctx, o, opts...))
+					}
+					return tt.answer
+				},
+			})
+			w.Live = c
+			got := w.Create(t.Context(), owner, births(1))
+			require.ErrorIs(t, got.Err, tt.want)
+			require.Equal(t, tt.done, len(got.Done) == 1)
+			require.Equal(t, len(got.Done), waits(w))
+		})
+	}
+}
+
+func TestCreateThatCanNotBeLookedUpIsAnErrorOfBoth(t *testing.T) {
+	t.Parallel()
+	gone, deaf := errors.New("gone"), errors.New("deaf")
+	w, c := writer(interceptor.Funcs{
+		Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error { return gone },
+	})
+	w.Live = interceptor.NewClient(c.(client.WithWatch), interceptor.Funcs{
+		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+			return deaf
+		},
+	})
+	got := w.Create(t.Context(), owner, births(1))
+	require.EqualError(t, got.Err, "create pod p00: gone; get what has its name: deaf")
+}
+
 func TestCreateInANamespaceThatIsDeletedIsLeftOut(t *testing.T) {
 	t.Parallel()
 	w, _ := writer(interceptor.Funcs{
@@ -208,6 +260,14 @@ func TestPatch(t *testing.T) {
 		{"a patch of the status goes to the subresource", "status", nil, Result{Done: []string{"p00"}}, ""},
 		{"a patch of resources goes to the subresource", "resize", nil, Result{Done: []string{"p00"}}, ""},
 		{"a conflict is left to the next pass", "status", apierrors.NewConflict(resource, "p00", errors.New("changed")), Result{Skipped: 1}, ""},
+		{
+			"another pod under the name is left alone, and to the next pass", "status",
+			apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "p00", field.ErrorList{
+				field.Invalid(field.NewPath("metadata", "uid"), "uid-p00", "field is immutable"),
+			}),
+			Result{Skipped: 1},
+			"",
+		},
 		{"a pod that is gone is left to the next pass", "", apierrors.NewNotFound(resource, "p00"), Result{Skipped: 1}, ""},
 		{
 			"an apiserver without the subresource is an error", "resize",
