@@ -16,6 +16,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/history"
 	"github.com/flotilla-io/flotilla/pkg/inplace"
 	"github.com/flotilla-io/flotilla/pkg/lifecycle"
@@ -33,7 +34,7 @@ type done struct {
 	revision error
 
 	deleted, recreated, ended podwork.Result
-	parted, recalled          podwork.Result
+	named, parted, recalled   podwork.Result
 	prepared                  podwork.Result
 	marked, edited, released  podwork.Result
 	created                   podwork.Result
@@ -43,8 +44,8 @@ type done struct {
 
 // err joins all errors.
 func (d done) err() error {
-	return errors.Join(d.revision, d.deleted.Err, d.recreated.Err, d.ended.Err, d.parted.Err, d.recalled.Err, d.prepared.Err,
-		d.marked.Err, d.edited.Err, d.released.Err, d.created.Err, d.claims, d.rest)
+	return errors.Join(d.revision, d.deleted.Err, d.recreated.Err, d.ended.Err, d.named.Err, d.parted.Err, d.recalled.Err,
+		d.prepared.Err, d.marked.Err, d.edited.Err, d.released.Err, d.created.Err, d.claims, d.rest)
 }
 
 // apply does what the plan says. What it does twice, after a crash or a conflict, comes to the same.
@@ -53,13 +54,12 @@ func (r *Reconciler) apply(ctx context.Context, o observed, w work) done {
 	if d.collided, d.revision = r.writeRevision(ctx, o, w); d.collided || d.revision != nil {
 		return d
 	}
-	d.claims = r.giveClaims(ctx, o, w)
+	given, err := r.giveClaims(ctx, o, w)
+	d.claims = err
 	if d.claims == nil {
 		d.rest = r.disown(ctx, o, w)
 	}
-	if d.claims == nil {
-		r.deletePods(ctx, o, w, &d)
-	}
+	r.deletePods(ctx, o, w.ready(given), &d)
 	now := r.Clock.Now()
 	r.writePods(ctx, o, w, now, &d)
 	d.created = r.createPods(ctx, o, w, now)
@@ -73,6 +73,7 @@ func (r *Reconciler) writePods(ctx context.Context, o observed, w work, now time
 	write := func(step string, list []change) podwork.Result {
 		return r.patchPods(ctx, o, list, func(c change) ([]podpatch.Patch, error) { return w.patches(o, step, c, now) })
 	}
+	d.named = write(stepName, w.name)
 	d.parted = write(stepPrepareDelete, w.prepareDelete)
 	d.recalled = write(stepReturn, w.recall)
 	d.prepared = write(stepPrepareUpdate, w.prepareUpdate)
@@ -91,6 +92,11 @@ func (w work) patches(o observed, step string, c change, now time.Time) ([]podpa
 	var p podpatch.Patch
 	var err error
 	switch step {
+	case stepName:
+		b := podpatch.New(c.pod)
+		b.Observed(c.pod)
+		b.Metadata.Labels[keys.SpecifiedDelete] = new("true")
+		p, err = b.Patch(c.pod, "")
 	case stepPrepareDelete:
 		p, err = hooks.PrepareDelete(c.pod, now)
 	case stepReturn:
@@ -119,6 +125,7 @@ func log(ctx context.Context, w work, d done) {
 	}{
 		{"Deleted pods", d.deleted},
 		{"Deleted pods to make them anew", d.recreated},
+		{"Named pods for deletion", d.named},
 		{"Asked for pods to be let go for deletion", d.parted},
 		{"Kept pods that were asked for", d.recalled},
 		{"Asked for pods to be let go for an update", d.prepared},
@@ -151,8 +158,8 @@ func (r *Reconciler) writeRevision(ctx context.Context, o observed, w work) (col
 	return false, err
 }
 
-// giveClaims makes pods the owners of claims that go with them.
-func (r *Reconciler) giveClaims(ctx context.Context, o observed, w work) error {
+// giveClaims makes pods the owners of claims that go with them, and returns the names of those that are given.
+func (r *Reconciler) giveClaims(ctx context.Context, o observed, w work) ([]string, error) {
 	patches := make([]podwork.Patch, 0, len(w.giveClaims))
 	for _, g := range w.giveClaims {
 		owner := metav1.OwnerReference{
@@ -160,11 +167,27 @@ func (r *Reconciler) giveClaims(ctx context.Context, o observed, w work) error {
 		}
 		p, err := reown(g.claim, o.set.UID, owner)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		patches = append(patches, p)
 	}
-	return r.writer().Patch(ctx, o.set.UID, patches).Err
+	result := r.writer().Patch(ctx, o.set.UID, patches)
+	return result.Done, result.Err
+}
+
+// ready are the pods to delete whose claims, if they get any, are among the given.
+func (w work) ready(given []string) []change {
+	done := make(map[string]bool, len(given))
+	for _, name := range given {
+		done[name] = true
+	}
+	waits := map[types.UID]bool{}
+	for _, g := range w.giveClaims {
+		if !done[g.claim.Name] {
+			waits[g.pod.UID] = true
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(w.delete), func(c change) bool { return waits[c.pod.UID] })
 }
 
 // disown takes the owner off pods.
@@ -196,10 +219,10 @@ func reown(o client.Object, from types.UID, to ...metav1.OwnerReference) (podwor
 
 // deletePods deletes pods in three classes, by what an error means: scaling, updating, making room for a successor. The
 // claims of pods that the set itself wants gone go after them.
-func (r *Reconciler) deletePods(ctx context.Context, o observed, w work, d *done) {
+func (r *Reconciler) deletePods(ctx context.Context, o observed, pods []change, d *done) {
 	var scale, update, room []client.Object
-	ids := make(map[string]string, len(w.delete))
-	for _, c := range w.delete {
+	ids := make(map[string]string, len(pods))
+	for _, c := range pods {
 		ids[c.pod.Name] = instanceID(c.pod)
 		switch c.reason { //nolint:exhaustive // Whatever is neither of the two is scaling.
 		case reasonEnded:

@@ -7,6 +7,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
@@ -24,9 +26,9 @@ type instance struct {
 
 // planClaims decides on claims, and on the ids of new pods, because an id with claims is what a claim is reused by.
 //
-// Claims of a pod that is deleted by this plan go with it: they are deleted after it, or with reuse given to it before, so
-// that a crash in between leaves none for the next new pod. What becomes of claims whose pod went otherwise
-// (its node was lost, it was evicted, somebody deleted it) is the user's choice:
+// Claims of a pod that is deleted by this plan go with it: they are deleted after it, or with reuse given to it before, see
+// sendOff. What becomes of claims whose pod went otherwise (its node was lost, it was evicted, somebody deleted it) is the
+// user's choice:
 //
 //	reuse      they stay, and the next new pod gets their id. As a pod's name comes from its id, a new pod waits while the
 //	           former one is still there; one that has ended by itself is deleted, so that the wait has an end.
@@ -52,12 +54,7 @@ func (w *work) planClaims(o observed, creates []rollout.Create) {
 		}
 	}
 	if o.set.Spec.ScaleStrategy.EnablePVCReuse {
-		for _, c := range w.delete {
-			if in := instances[instanceID(c.pod)]; in != nil {
-				w.give(in.claims, c.pod)
-				in.claims = nil
-			}
-		}
+		w.sendOff(instances)
 	}
 	for _, pod := range w.disown {
 		if in := instances[instanceID(pod)]; in != nil && in.pod == nil {
@@ -84,6 +81,49 @@ func (w *work) planClaims(o observed, creates []rollout.Create) {
 		}
 	}
 	w.planBirths(creates, free, ending)
+}
+
+// sendOff gives the claims of pods that are deleted to these: a crash between two deletions would leave them for the next
+// new pod. But a pod that is not deleted after all, because it has changed since it was seen, would have lost them to no
+// purpose. So such a pod is first named for deletion, by its label and in the version that was seen, which settles that it
+// goes; and it is deleted when the cache shows that.
+func (w *work) sendOff(instances map[string]*instance) {
+	w.delete = slices.DeleteFunc(w.delete, func(c change) bool {
+		in := instances[instanceID(c.pod)]
+		if in == nil || len(in.claims) == 0 {
+			return false
+		}
+		if _, named := c.pod.Labels[keys.SpecifiedDelete]; !named {
+			w.name = append(w.name, c)
+			return true
+		}
+		w.give(in.claims, c.pod)
+		in.claims = nil
+		return false
+	})
+}
+
+// bereft tells whether a pod has to go because of its claims: one is being deleted, and what it holds with it, or one is gone
+// and the pod gets no node without it. Claims of others that it mounts are no business of the set. going tells of the
+// set's claims, by name, whether they are being deleted.
+func bereft(set *appsv1beta1.CloneSet, pod *corev1.Pod, going map[string]bool) bool {
+	id := instanceID(pod)
+	return id != "" && slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
+		if v.PersistentVolumeClaim == nil || v.PersistentVolumeClaim.ClaimName != claimName(set, v.Name, id) {
+			return false
+		}
+		goes, there := going[v.PersistentVolumeClaim.ClaimName]
+		return goes || !there && pod.Spec.NodeName == ""
+	})
+}
+
+// goingClaims tells of the set's claims, by name, whether they are being deleted.
+func goingClaims(o observed) map[string]bool {
+	out := make(map[string]bool, len(o.claims))
+	for _, c := range o.claims {
+		out[c.Name] = c.DeletionTimestamp != nil
+	}
+	return out
 }
 
 // letGo gives claims to the pod that is about to go, or deletes them if it has gone.

@@ -52,7 +52,7 @@ func FuzzPlan(f *testing.F) {
 		require.Empty(t, cmp.Diff(before, odd), "a plan changes nothing")
 		require.Equal(t, show(w), show(plan(o, now)), "the same facts give the same plan")
 		seen := map[string]bool{}
-		for _, list := range [][]change{w.prepareDelete, w.prepareUpdate, w.recall, w.delete, w.mark, w.edit, w.release} {
+		for _, list := range [][]change{w.prepareDelete, w.prepareUpdate, w.recall, w.name, w.delete, w.mark, w.edit, w.release} {
 			for _, c := range list {
 				require.False(t, seen[c.Key], "%s has two steps", c.Key)
 				seen[c.Key] = true

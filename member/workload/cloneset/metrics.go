@@ -13,6 +13,7 @@ const (
 	stepPrepareUpdate = "PrepareUpdate"
 	stepPrepareDelete = "PrepareDelete"
 	stepReturn        = "Return"
+	stepName          = "Name"
 	stepDelete        = "Delete"
 	stepMark          = "Mark"
 	stepEdit          = "Edit"
@@ -36,7 +37,7 @@ func count(w work) {
 	}
 	for step, list := range map[string][]change{
 		stepPrepareDelete: w.prepareDelete, stepPrepareUpdate: w.prepareUpdate, stepReturn: w.recall,
-		stepDelete: w.delete, stepMark: w.mark, stepEdit: w.edit, stepRelease: w.release,
+		stepName: w.name, stepDelete: w.delete, stepMark: w.mark, stepEdit: w.edit, stepRelease: w.release,
 	} {
 		for _, s := range list {
 			measure.Steps.WithLabelValues(step, string(s.reason)).Inc()

@@ -116,7 +116,7 @@ func newPod(set *appsv1beta1.CloneSet, label string, template *corev1.PodTemplat
 		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{
 			Name: templates[i].Name,
 			VolumeSource: corev1.VolumeSource{
-				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claimName(set, &templates[i], id)},
+				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claimName(set, templates[i].Name, id)},
 			},
 		})
 	}
@@ -136,7 +136,7 @@ func newClaims(set *appsv1beta1.CloneSet, id string) []*corev1.PersistentVolumeC
 		labels[keys.CloneSetInstanceID] = id
 		out = append(out, &corev1.PersistentVolumeClaim{
 			ObjectMeta: metav1.ObjectMeta{
-				Name: claimName(set, t, id), Namespace: set.Namespace, Labels: labels, Annotations: t.Annotations,
+				Name: claimName(set, t.Name, id), Namespace: set.Namespace, Labels: labels, Annotations: t.Annotations,
 				OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(set, Kind())},
 			},
 			Spec: t.Spec,
@@ -145,8 +145,8 @@ func newClaims(set *appsv1beta1.CloneSet, id string) []*corev1.PersistentVolumeC
 	return out
 }
 
-func claimName(set *appsv1beta1.CloneSet, template *corev1.PersistentVolumeClaim, id string) string {
-	return template.Name + "-" + set.Name + "-" + id
+func claimName(set *appsv1beta1.CloneSet, template, id string) string {
+	return template + "-" + set.Name + "-" + id
 }
 
 // instanceID is the id of a pod or claim; empty if it has none.

@@ -45,6 +45,8 @@ type work struct {
 	disown []*corev1.Pod
 	// delete are pods to delete; those for an update or for their claims are told by reason.
 	delete []change
+	// name are pods to name for deletion: they are deleted in a later pass.
+	name []change
 	// prepareUpdate and prepareDelete ask for pods to be let go by their hooks, recall takes the latter back.
 	prepareUpdate, prepareDelete, recall []change
 	// mark, edit and release are the three writes of an update in place.
@@ -156,6 +158,7 @@ func (w *work) sortOut(o observed, rollback bool, now time.Time) {
 	rules := rulesOf(&o.set.Spec)
 	update := w.revision.Revision
 	diffs := newDiffer(o)
+	going := goingClaims(o)
 	w.pods = make([]member, 0, len(o.pods))
 	for _, pod := range o.pods {
 		if !selector.Matches(labels.Set(pod.Labels)) {
@@ -166,7 +169,7 @@ func (w *work) sortOut(o observed, rollback bool, now time.Time) {
 		}
 		f := podview.View(pod, rules, now)
 		m := member{pod: pod, waits: f.Waits, since: f.WaitsSince, Pod: f.Pod(!podview.At(pod, update.Name))}
-		m.Doomed = m.Doomed || named[pod.Name]
+		m.Doomed = m.Doomed || named[pod.Name] || bereft(o.set, pod, going)
 		m.Rank.Domains = domains(o, pod)
 		switch {
 		case m.Leaving:

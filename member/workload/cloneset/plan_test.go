@@ -105,6 +105,7 @@ func show(w work) string {
 		list []change
 	}{
 		{"prepare to delete", w.prepareDelete},
+		{"name for deletion", w.name},
 		{"delete", w.delete},
 		{"recall", w.recall},
 		{"prepare to update", w.prepareUpdate},
@@ -364,6 +365,13 @@ func TestPlan(t *testing.T) {
 			}
 			return o
 		}},
+		{"with reuse, a pod with claims is named for deletion first, so that the choice is for good", func(t *testing.T) observed {
+			t.Helper()
+			o, names := world(t, web(1).Claims("data").Reuse())
+			o.with(names[0], "a", "b")
+			o.claims = []*corev1.PersistentVolumeClaim{claim(o.set, "a"), claim(o.set, "b")}
+			return o
+		}},
 		{"with reuse, a pod that is deleted gets its claims before, so that no other pod takes them over", func(t *testing.T) observed {
 			t.Helper()
 			o, names := world(t, web(1).Claims("data").Reuse())
@@ -463,6 +471,66 @@ func TestPlanLeavesTerminatingClaimsAlone(t *testing.T) {
 	require.Len(t, w.create, 1)
 	require.Empty(t, w.create[0].id, "a claim that goes can't be taken over")
 	require.Empty(t, w.dropClaims)
+}
+
+func TestAPodThatLostAClaimGoes(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name string
+		// claim is what the pod mounts; there tells whether that is there, going whether it is being deleted.
+		claim       string
+		there       bool
+		going       bool
+		unscheduled bool
+		want        bool
+	}{
+		{name: "all is well with a pod and its claim", claim: "data-web-a", there: true},
+		{name: "what a claim holds goes with it, so its pod has to start anew", claim: "data-web-a", there: true, going: true, want: true},
+		{name: "a pod that waits for a claim waits in vain if that is gone", claim: "data-web-a", unscheduled: true, want: true},
+		{name: "a pod waits for its claim to be bound", claim: "data-web-a", there: true, unscheduled: true},
+		{name: "a pod that runs may have given its claim away", claim: "data-web-a"},
+		{name: "claims of others come and go", claim: "shared", unscheduled: true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			o, names := world(t, web(1).Claims("data"))
+			o.with(names[0], "a")
+			p := o.pods[0]
+			p.Spec.NodeName = "node-1"
+			if tt.unscheduled {
+				p.Spec.NodeName = ""
+			}
+			p.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
+				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: tt.claim},
+			}}}
+			if tt.there {
+				o.claims = []*corev1.PersistentVolumeClaim{claim(o.set, "a")}
+			}
+			if tt.going {
+				o.claims[0].DeletionTimestamp = new(metav1.NewTime(start))
+			}
+			w := plan(o, now)
+			require.Equal(t, tt.want, w.pods[0].Doomed)
+			require.Equal(t, tt.want, len(w.delete) == 1)
+		})
+	}
+}
+
+func TestAPodIsDeletedWhenItHasItsClaims(t *testing.T) {
+	t.Parallel()
+	o, names := world(t, web(0).Claims("data", "logs").Reuse())
+	o.with(names[0], "a", "b", "c")
+	for i, id := range []string{"a", "b"} {
+		o.pods[i].Labels[keys.SpecifiedDelete] = "true"
+		o.claims = append(o.claims, newClaims(o.set, id)...)
+	}
+	w := plan(o, now)
+	require.Len(t, w.giveClaims, 4)
+	var ready []string
+	for _, c := range w.ready([]string{"data-web-a", "logs-web-a", "data-web-b"}) {
+		ready = append(ready, c.Key)
+	}
+	require.ElementsMatch(t, []string{"web-a", "web-c"}, ready, "not web-b, whose logs somebody else has just changed")
 }
 
 func TestPlanIsAFunction(t *testing.T) {

@@ -80,7 +80,8 @@ func (w *work) judge(o observed, now time.Time) {
 
 // moves tells whether the pass changes a pod.
 func (w *work) moves() bool {
-	return len(w.prepareUpdate)+len(w.prepareDelete)+len(w.recall)+len(w.create)+len(w.mark)+len(w.edit)+len(w.release)+len(w.delete) > 0
+	return len(w.prepareUpdate)+len(w.prepareDelete)+len(w.recall)+len(w.create)+len(w.mark)+len(w.edit)+len(w.release)+
+		len(w.name)+len(w.delete) > 0
 }
 
 // waiting is the pod that waits longest for its containers to follow an update in place, of how many, and since when.

@@ -98,7 +98,7 @@ func failures(w work, d done) (scale, update failure) {
 		}
 		return failure{}
 	}
-	scale = pick(d.created.Err, d.deleted.Err, d.parted.Err, d.recalled.Err, d.ended.Err, d.claims)
+	scale = pick(d.created.Err, d.deleted.Err, d.named.Err, d.parted.Err, d.recalled.Err, d.ended.Err, d.claims)
 	update = pick(d.revision, d.recreated.Err, d.prepared.Err, d.marked.Err, d.edited.Err, d.released.Err, d.rest)
 	if w.fault != "" {
 		update = failure{reason: reasonInvalidSpec, message: w.fault}
@@ -192,7 +192,7 @@ func tell(o observed, w work, d done, scale, update failure) []event.Event {
 	say(d.edited.Done, inPlace, d.edited.Err, failedUpdateInPlaceEvent)
 	say(nil, nil, d.released.Err, failedUpdateInPlaceEvent)
 	say(d.created.Done, createdEvent, d.created.Err, failedCreateEvent)
-	for _, err := range []error{d.parted.Err, d.recalled.Err, d.prepared.Err, d.claims, d.rest} {
+	for _, err := range []error{d.named.Err, d.parted.Err, d.recalled.Err, d.prepared.Err, d.claims, d.rest} {
 		if err != nil {
 			out = append(out, failedUpdateEvent(err.Error()))
 		}
