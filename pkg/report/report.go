@@ -29,8 +29,8 @@ type Writer struct {
 }
 
 // Write writes the status is of o, whose status was is in o, unless both are equal, and sends the events, also after an
-// error. Both are the struct of the kind; o is not changed. An object that is gone, or was replaced by another of its name,
-// is no error.
+// error. Both are the struct of the kind; o is not changed. An object that is gone, or is not as it was seen, is no error:
+// the watch brings the news, and the next pass has a status for it.
 func (w Writer) Write(ctx context.Context, o client.Object, was, is any, events []event.Event) (wrote bool, err error) {
 	defer func() {
 		for _, e := range events {
@@ -40,7 +40,7 @@ func (w Writer) Write(ctx context.Context, o client.Object, was, is any, events 
 	if apiequality.Semantic.DeepEqual(was, is) {
 		return false, nil
 	}
-	data, err := patch(o.GetUID(), is)
+	data, err := patch(o.GetResourceVersion(), is)
 	if err != nil {
 		return false, err
 	}
@@ -56,9 +56,8 @@ func (w Writer) Write(ctx context.Context, o client.Object, was, is any, events 
 	return true, nil
 }
 
-// patch holds all of a status: a number that JSON would leave out as 0, all else that it would as null. The UID keeps it
-// from another object of the same name.
-func patch(uid types.UID, status any) ([]byte, error) {
+// patch holds all of a status: a number that JSON would leave out as 0, all else that it would as null.
+func patch(version string, status any) ([]byte, error) {
 	fields := map[string]any{}
 	for field := range reflect.TypeOf(status).Fields() {
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
@@ -74,7 +73,7 @@ func patch(uid types.UID, status any) ([]byte, error) {
 	if err := json.Unmarshal(raw, &fields); err != nil {
 		return nil, fmt.Errorf("read status: %w", err)
 	}
-	data, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": uid}, "status": fields})
+	data, err := json.Marshal(map[string]any{"metadata": map[string]any{"resourceVersion": version}, "status": fields})
 	if err != nil {
 		return nil, fmt.Errorf("marshal status: %w", err)
 	}

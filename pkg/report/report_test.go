@@ -42,7 +42,7 @@ func TestWrite(t *testing.T) {
 		{name: "a status that changed is written and expected in the cache", ready: 2, wrote: true},
 		{name: "one that did not is not written", ready: 1},
 		{name: "an object that is gone has no status", ready: 2, answer: apierrors.NewNotFound(schema.GroupResource{}, "web")},
-		{name: "nor does another of its name take it", ready: 2, answer: apierrors.NewConflict(schema.GroupResource{}, "web", boom)},
+		{name: "nor has one that is not as it was seen", ready: 2, answer: apierrors.NewConflict(schema.GroupResource{}, "web", boom)},
 		{name: "what the apiserver refuses is tried again", ready: 2, answer: boom, want: boom},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -79,12 +79,12 @@ func TestWrite(t *testing.T) {
 
 func TestPatchSaysWhatIsZero(t *testing.T) {
 	t.Parallel()
-	data, err := patch("uid-web", appsv1beta1.CloneSetStatus{ReadyReplicas: 2, CurrentRevision: "web-2"})
+	data, err := patch("7", appsv1beta1.CloneSetStatus{ReadyReplicas: 2, CurrentRevision: "web-2"})
 	require.NoError(t, err)
 	var got map[string]any
 	require.NoError(t, json.Unmarshal(data, &got))
 	require.Empty(t, cmp.Diff(map[string]any{
-		"metadata": map[string]any{"uid": "uid-web"},
+		"metadata": map[string]any{"resourceVersion": "7"},
 		"status": map[string]any{
 			"replicas": 0.0, "readyReplicas": 2.0, "availableReplicas": 0.0, "updatedReplicas": 0.0, "updatedReadyReplicas": 0.0,
 			"updatedAvailableReplicas": 0.0, "expectedUpdatedReplicas": 0.0, "observedGeneration": nil,

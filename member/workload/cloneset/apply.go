@@ -16,6 +16,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/history"
 	"github.com/flotilla-io/flotilla/pkg/inplace"
@@ -38,6 +39,8 @@ type done struct {
 	prepared                  podwork.Result
 	marked, edited, released  podwork.Result
 	created                   podwork.Result
+	// set is the set with podsToDelete as it was written; nil if it was not.
+	set *appsv1beta1.CloneSet
 	// claims are claims given away or deleted, rest is all other housekeeping.
 	claims, rest error
 }
@@ -63,7 +66,8 @@ func (r *Reconciler) apply(ctx context.Context, o observed, w work) done {
 	now := r.Clock.Now()
 	r.writePods(ctx, o, w, now, &d)
 	d.created = r.createPods(ctx, o, w, now)
-	d.rest = errors.Join(d.rest, r.deleteRest(ctx, o, w), r.truncate(ctx, o, w))
+	d.set, err = r.truncate(ctx, o, w)
+	d.rest = errors.Join(d.rest, r.deleteRest(ctx, o, w), err)
 	log(ctx, w, d)
 	return d
 }
@@ -338,10 +342,10 @@ func (r *Reconciler) deleteRest(ctx context.Context, o observed, w work) error {
 }
 
 // truncate takes pods that are gone off podsToDelete: the only write to a spec. The version in it lets no edit that a
-// user made meanwhile be lost.
-func (r *Reconciler) truncate(ctx context.Context, o observed, w work) error {
+// user made meanwhile be lost. The set returned is as it is then, nil if nothing was written.
+func (r *Reconciler) truncate(ctx context.Context, o observed, w work) (*appsv1beta1.CloneSet, error) {
 	if !w.truncate {
-		return nil
+		return nil, nil
 	}
 	left := w.podsToDelete
 	if len(left) == 0 {
@@ -352,18 +356,18 @@ func (r *Reconciler) truncate(ctx context.Context, o observed, w work) error {
 		"spec":     map[string]any{"scaleStrategy": map[string]any{"podsToDelete": left}},
 	})
 	if err != nil {
-		return fmt.Errorf("marshal podsToDelete: %w", err)
+		return nil, fmt.Errorf("marshal podsToDelete: %w", err)
 	}
 	set := o.set.DeepCopy()
 	err = r.Client.Patch(ctx, set, client.RawPatch(types.MergePatchType, data))
 	switch {
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
-		return nil
+		return nil, nil
 	case err != nil:
-		return fmt.Errorf("truncate podsToDelete: %w", err)
+		return nil, fmt.Errorf("truncate podsToDelete: %w", err)
 	}
 	r.Expect.Written(set.UID, set)
-	return nil
+	return set, nil
 }
 
 func (r *Reconciler) writer() *podwork.Writer {

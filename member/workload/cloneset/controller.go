@@ -116,6 +116,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	count(w)
 	d := r.apply(ctx, o, w)
 	s, events := status(o, w, d, now)
+	if d.set != nil {
+		o.set = d.set // The status applies to no other version.
+	}
 	later, err := r.report(ctx, o, s, events)
 	return ctrl.Result{RequeueAfter: sooner(w.recheck, later)}, errors.Join(d.err(), err)
 }
