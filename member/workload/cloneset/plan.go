@@ -101,7 +101,7 @@ type birth struct {
 // plan returns what to do now to bring the observed set nearer to its spec, and why. It is a pure function.
 func plan(o observed, now time.Time) work {
 	w := work{revision: revision.Next(o.history, o.wanted, keys.VolumeClaimTemplateHash)}
-	w.current = revision.Find(o.history, o.set.Status.CurrentRevision)
+	w.current = currentRevision(o)
 	if w.current == nil || revision.Same(w.current.Name, w.revision.Revision.Name) {
 		w.current = w.revision.Revision
 	}
@@ -141,6 +141,25 @@ func plan(o observed, now time.Time) work {
 	w.podsToDelete, w.truncate = w.remaining(o.set.Spec.ScaleStrategy.PodsToDelete)
 	w.spare = w.spareRevisions(o)
 	return w
+}
+
+// currentRevision is the revision that pods are updated from, as the status says. A status that was never written, or was
+// lost, says nothing: then it is the oldest that a pod is at. Nil if there is none.
+func currentRevision(o observed) *appsv1.ControllerRevision {
+	if name := o.set.Status.CurrentRevision; name != "" {
+		return revision.Find(o.history, name)
+	}
+	used := map[string]bool{}
+	for _, pod := range o.pods {
+		if pod.DeletionTimestamp == nil {
+			used[revision.Short(pod.Labels[keys.ControllerRevisionHash])] = true
+		}
+	}
+	i := slices.IndexFunc(o.history, func(r *appsv1.ControllerRevision) bool { return used[revision.Short(r.Name)] })
+	if i < 0 {
+		return nil
+	}
+	return o.history[i]
 }
 
 // sortOut makes members of the pods that the selector selects; the others are to be disowned. With rollback, pods of the

@@ -473,6 +473,34 @@ func TestPlanLeavesTerminatingClaimsAlone(t *testing.T) {
 	require.Empty(t, w.dropClaims)
 }
 
+func TestTheCurrentRevisionIsThatOfPodsWhereNoStatusSaysIt(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name string
+		// status is the revision that the status names, pods are those of the pods, as numbers from 0; -1 for none.
+		status, pod int
+		want        int
+	}{
+		{"the status says it", 1, 0, 1},
+		{"a status that was never written is made up for by what runs", -1, 1, 1},
+		{"without pods there is only the update revision", -1, -1, 2},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			o, names := world(t, web(2).Image("app:3"), web(2).Image("app:1"), web(2).Image("app:2"))
+			o.set.Status.CurrentRevision = ""
+			if tt.status >= 0 {
+				o.set.Status.CurrentRevision = names[tt.status]
+			}
+			if tt.pod >= 0 {
+				o.with(names[tt.pod], "a")
+				o.with(names[2], "b")
+			}
+			require.Equal(t, names[tt.want], plan(o, now).current.Name)
+		})
+	}
+}
+
 func TestAPodThatLostAClaimGoes(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
