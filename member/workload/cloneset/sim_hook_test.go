@@ -68,7 +68,7 @@ func held(n int32) *testkit.CloneSetBuilder {
 func noneSkipped(w *sim.World, c sim.Change) error {
 	set := sim.Find[*appsv1beta1.CloneSet](w, key)
 	before, ok := c.Before.(*corev1.Pod)
-	if !ok || c.Err != nil || set == nil || set.Spec.Lifecycle == nil || !active(w, before) {
+	if !ok || c.After == nil || set == nil || set.Spec.Lifecycle == nil || !active(w, before) {
 		return nil
 	}
 	edit := c.Verb == sim.Patch && before.Generation != c.After.GetGeneration()
