@@ -154,7 +154,7 @@ func claimsLive(w *sim.World) error {
 		}
 		for _, v := range pod.Spec.Volumes {
 			name := client.ObjectKey{Namespace: pod.Namespace, Name: v.PersistentVolumeClaim.ClaimName}
-			if c := sim.Find[*corev1.PersistentVolumeClaim](w, name); (c == nil || c.DeletionTimestamp != nil) && !lately(w, sim.Delete, name) {
+			if c := sim.Find[*corev1.PersistentVolumeClaim](w, name); (c == nil || c.DeletionTimestamp != nil) && lately(w, sim.Delete, name.Name) == 0 {
 				return fmt.Errorf("pod %s mounts %s, which is gone or going", pod.Name, name.Name)
 			}
 		}
@@ -162,15 +162,20 @@ func claimsLive(w *sim.World) error {
 	return nil
 }
 
-// lately tells whether a late write did that to a claim.
-func lately(w *sim.World, verb sim.Verb, claim client.ObjectKey) bool {
-	return slices.ContainsFunc(w.Changes(), func(c sim.Change) bool {
-		return c.Late && c.Verb == verb && c.Key == claim && c.Kind.Kind == "PersistentVolumeClaim"
-	})
+// lately counts the late writes that did that to a claim; an empty name is any.
+func lately(w *sim.World, verb sim.Verb, name string) int {
+	n := 0
+	for _, c := range w.Changes() {
+		if c.Late && c.Verb == verb && c.Kind.Kind == "PersistentVolumeClaim" && (name == "" || c.Key.Name == name) {
+			n++
+		}
+	}
+	return n
 }
 
 // summary is the end of a scenario: what the status says, the pods without their names, and the claims. How many pods have
-// ended is chance, and they and what is theirs may stay. So may a claim that was made late, for a pod that never was.
+// ended is chance, and they and what is theirs may stay. With reuse, so may as many claims without a pod as were made late,
+// for pods that never were.
 func summary(w *sim.World) string {
 	var lines []string
 	ids := map[string]bool{}
@@ -183,9 +188,12 @@ func summary(w *sim.World) string {
 		lines = append(lines, fmt.Sprintf("pod of %s: %s available=%t %s edit=%d",
 			ownerName(pod), pod.Spec.Containers[0].Image, f.Available, f.Lifecycle, f.Edit))
 	}
+	spare := lately(w, sim.Create, "")
 	for _, c := range sim.All[*corev1.PersistentVolumeClaim](w) {
-		spare := lately(w, sim.Create, client.ObjectKeyFromObject(c)) && !ids[instanceID(c)]
-		if owner := ownerName(c); owner != "Pod" && !spare {
+		owner := ownerName(c)
+		if owner != "Pod" && !ids[instanceID(c)] && spare > 0 {
+			spare--
+		} else if owner != "Pod" {
 			lines = append(lines, "claim of "+owner)
 		}
 	}
