@@ -14,6 +14,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
@@ -140,6 +141,30 @@ func TestI12LeaveWithDeleteLeavesNothing(t *testing.T) {
 	}
 }
 
+// tombstoned holds that the hub left word for a member, and returns where.
+func (s *scene) tombstoned(uid types.UID, policy fleetv1alpha1.LeavePolicy) client.ObjectKey {
+	s.Helper()
+	stone := &corev1.ConfigMap{}
+	key := client.ObjectKey{Namespace: fleetv1alpha1.SystemNamespace, Name: fleetv1alpha1.TombstoneName(string(uid))}
+	require.NoError(s, env.Hub.Client.Get(s.ctx, key, stone))
+	require.Equal(s, string(policy), stone.Data["policy"])
+	return key
+}
+
+// obeyed holds that a member which was away did with its two pods of web as the policy says.
+func (s *scene) obeyed(c *fleet.Cluster, policy fleetv1alpha1.LeavePolicy) {
+	s.Helper()
+	left := s.slice(c, "web")
+	if policy == fleetv1alpha1.LeaveDelete {
+		require.Nil(s, left)
+		return
+	}
+	require.NotNil(s, left)
+	s.unmarked(left)
+	require.Len(s, s.pods(c, "web"), 2)
+	require.NoError(s, c.Client.Delete(s.ctx, left))
+}
+
 func TestI12MemberThatWasAwayObeysItsTombstone(t *testing.T) {
 	for _, policy := range []fleetv1alpha1.LeavePolicy{fleetv1alpha1.LeaveOrphan, fleetv1alpha1.LeaveDelete} {
 		t.Run(string(policy), func(t *testing.T) {
@@ -150,23 +175,12 @@ func TestI12MemberThatWasAwayObeysItsTombstone(t *testing.T) {
 			require.NoError(t, agent.Stop(t.Context()))
 			s.leave(env.East, policy, 3)
 			s.forgotten("east")
-			stone := &corev1.ConfigMap{}
-			name := fleetv1alpha1.TombstoneName(string(uid))
-			require.NoError(t, env.Hub.Client.Get(t.Context(), client.ObjectKey{Namespace: fleetv1alpha1.SystemNamespace, Name: name}, stone))
-			require.Equal(t, string(policy), stone.Data["policy"])
+			s.tombstoned(uid, policy)
 			require.NotNil(t, s.slice(env.East, "web"), "nothing happens while the member is away")
 
 			require.NoError(t, agent.Start(t.Context()))
 			s.released(env.East)
-			left := s.slice(env.East, "web")
-			if policy == fleetv1alpha1.LeaveDelete {
-				require.Nil(t, left)
-				return
-			}
-			require.NotNil(t, left)
-			s.unmarked(left)
-			require.Len(t, s.pods(env.East, "web"), 2)
-			require.NoError(t, env.East.Client.Delete(t.Context(), left))
+			s.obeyed(env.East, policy)
 		})
 	}
 }
@@ -181,10 +195,7 @@ func TestI12PushMemberThatWasAwayObeysItsTombstone(t *testing.T) {
 			require.NoError(t, env.West.Lab.StopComponent(t.Context(), lab.APIServer))
 			s.leave(env.West, policy, 3)
 			s.forgotten("west")
-			stone := &corev1.ConfigMap{}
-			key := client.ObjectKey{Namespace: fleetv1alpha1.SystemNamespace, Name: fleetv1alpha1.TombstoneName(string(uid))}
-			require.NoError(t, env.Hub.Client.Get(t.Context(), key, stone))
-			require.Equal(t, string(policy), stone.Data["policy"])
+			key := s.tombstoned(uid, policy)
 
 			require.NoError(t, env.Hub.Manager.Stop(t.Context()))
 			require.NoError(t, env.Hub.Manager.Start(t.Context()))
@@ -192,20 +203,12 @@ func TestI12PushMemberThatWasAwayObeysItsTombstone(t *testing.T) {
 			require.NoError(t, env.West.Manager.Start(t.Context())) // It may have given up its leadership meanwhile.
 			s.released(env.West)
 			s.until(func(ctx context.Context) string {
-				if err := env.Hub.Client.Get(ctx, key, stone); !apierrors.IsNotFound(err) {
+				if err := env.Hub.Client.Get(ctx, key, &corev1.ConfigMap{}); !apierrors.IsNotFound(err) {
 					return fmt.Sprintf("the tombstone is still there (%v)", err)
 				}
 				return ""
 			})
-			left := s.slice(env.West, "web")
-			if policy == fleetv1alpha1.LeaveDelete {
-				require.Nil(t, left)
-				return
-			}
-			require.NotNil(t, left)
-			s.unmarked(left)
-			require.Len(t, s.pods(env.West, "web"), 2)
-			require.NoError(t, env.West.Client.Delete(t.Context(), left))
+			s.obeyed(env.West, policy)
 		})
 	}
 }

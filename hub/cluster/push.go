@@ -80,9 +80,9 @@ func targetOf(mc *fleetv1alpha1.MemberCluster, connect bool) *target {
 	return t
 }
 
-// pusher runs the agents of push members, and of those that left without an answer. Set says what is wanted; Start, in the leader only, makes it so until its
-// context ends. For each member it watches the one Secret, checks the kubeconfig, asks the member who it is, and once
-// that is fixed in spec.identity runs the agent, again and again with a growing pause.
+// pusher runs the agents of push members, and of those that left without an answer. Set says what is wanted; Start, in the
+// leader only, makes it so until its context ends. For each member it watches the one Secret, checks the kubeconfig, asks
+// the member who it is, and once that is fixed in spec.identity runs the agent, again and again with a growing pause.
 type pusher struct {
 	hub        cluster.Cluster
 	clock      clock.WithTicker

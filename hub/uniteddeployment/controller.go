@@ -98,16 +98,8 @@ func Setup(mgr ctrl.Manager, o Options) error {
 // Reconcile takes the next step of one object.
 func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	o, err := r.observe(ctx, req.NamespacedName)
-	var notYet notYetError
-	switch {
-	case errors.Is(err, errGone):
-		return ctrl.Result{}, nil
-	case errors.As(err, &notYet):
-		waits.WithLabelValues("CacheBehind").Inc()
-		ctrl.LoggerFrom(ctx).V(1).Info("Waited for the cache", "reason", err.Error())
-		return ctrl.Result{RequeueAfter: notYet.Left}, nil
-	case err != nil:
-		return ctrl.Result{}, err
+	if err != nil {
+		return expect.Settle(ctx, err, waits.WithLabelValues("CacheBehind"))
 	}
 	start := r.options.Clock.Now()
 	p := decide(o)

@@ -2,7 +2,6 @@ package uniteddeployment
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 
@@ -16,14 +15,6 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/expect"
 )
-
-// errGone says that the object is no more.
-var errGone = errors.New("the object is gone")
-
-// notYetError says that the cache lacks our own last writes. A watch event will come; the time in it is the net.
-type notYetError struct{ expect.Wait }
-
-func (e notYetError) Error() string { return e.String() }
 
 // observed is what one pass starts from. Nothing in it may be changed: it points into the cache.
 type observed struct {
@@ -50,7 +41,7 @@ func (r *reconciler) observe(ctx context.Context, key client.ObjectKey) (*observ
 		localMember: r.options.LocalMember,
 	}
 	if err := r.Get(ctx, key, o.ud); apierrors.IsNotFound(err) {
-		return nil, errGone
+		return nil, expect.ErrGone
 	} else if err != nil {
 		return nil, fmt.Errorf("get uniteddeployment %s: %w", key, err)
 	}
@@ -99,7 +90,7 @@ func (r *reconciler) settled(ctx context.Context, ud *appsv1beta1.UnitedDeployme
 		return nil
 	}
 	if !wait.Overdue {
-		return notYetError{wait}
+		return expect.NotYetError{Wait: wait}
 	}
 	if err := r.reader.List(ctx, rows, client.MatchingLabels{keys.FleetSourceUID: string(ud.UID)}); err != nil {
 		return fmt.Errorf("list rows of %s/%s from the apiserver: %w", ud.Namespace, ud.Name, err)
