@@ -1,0 +1,172 @@
+package cri
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/flotilla-io/flotilla/pkg/cri/fake"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// found are the runtimes of a directory, looked for once.
+func found(t *testing.T, dir, file string) *Runtimes {
+	t.Helper()
+	n := New(dir, file)
+	t.Cleanup(n.Close)
+	_ = n.Look(t.Context())
+	return n
+}
+
+func TestLook(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name    string
+		sockets map[string]string // name of the runtime by socket
+		files   []string          // what is there and no socket
+		file    string            // --socket-file
+		want    []string
+		why     string
+	}{
+		{name: "containerd beside its directory", sockets: map[string]string{"containerd.sock": "containerd"}, want: []string{"containerd v9"}},
+		{name: "CRI-O in its directory", sockets: map[string]string{"crio/crio.sock": "cri-o"}, want: []string{"cri-o v9"}},
+		{
+			name: "several, in their order", want: []string{"containerd v9", "docker v9"},
+			sockets: map[string]string{"cri-dockerd.sock": "docker", "containerd/containerd.sock": "containerd"},
+		},
+		{
+			name: "only the one that a flag names", file: "odd.sock", want: []string{"containerd v9"},
+			sockets: map[string]string{"odd.sock": "containerd", "crio.sock": "cri-o"},
+		},
+		{name: "#1663: none is an error that says what was looked for", why: "has none of containerd.sock, containerd/containerd.sock, crio.sock"},
+		{name: "a file is no socket", files: []string{"crio.sock"}, why: "crio.sock is no socket"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			for file, name := range tc.sockets {
+				require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, file)), 0o700))
+				fake.Start(t, filepath.Join(dir, file), name)
+			}
+			for _, file := range tc.files {
+				require.NoError(t, os.WriteFile(filepath.Join(dir, file), nil, 0o600))
+			}
+			n := found(t, dir, tc.file)
+			require.Equal(t, tc.want, n.Names())
+			if tc.why == "" {
+				require.NoError(t, n.Err())
+				return
+			}
+			require.ErrorIs(t, n.Err(), ErrNoRuntime)
+			require.ErrorContains(t, n.Err(), tc.why)
+			_, _, err := n.Of("containerd://a")
+			require.ErrorIs(t, err, ErrNoRuntime)
+		})
+	}
+}
+
+func TestARuntimeComesAndGoes(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	socket := filepath.Join(dir, "containerd.sock")
+	n := New(dir, "")
+	t.Cleanup(n.Close)
+	require.ErrorContains(t, n.Err(), "not looked for yet")
+	require.ErrorIs(t, n.Look(t.Context()), ErrNoRuntime)
+
+	first := fake.Start(t, socket, "containerd")
+	require.NoError(t, n.Look(t.Context()))
+	first.Fail("Version", status.Error(codes.Unimplemented, "unknown service runtime.v1.RuntimeService"))
+	require.ErrorContains(t, n.Look(t.Context()), "containerd.sock: ask the runtime's version: Unimplemented: unknown service")
+	first.Stop()
+	require.ErrorIs(t, n.Look(t.Context()), ErrNoRuntime)
+
+	fake.Start(t, socket, "containerd")
+	require.NoError(t, n.Look(t.Context()), "it was started again")
+}
+
+func TestARuntimeIsChosenByTheContainersID(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	fake.Start(t, filepath.Join(dir, "containerd.sock"), "containerd")
+	crio := fake.Start(t, filepath.Join(dir, "crio.sock"), "cri-o")
+	n := found(t, dir, "")
+	r, id, err := n.Of(crio.Run(fake.Container{Name: "app"}))
+	require.NoError(t, err)
+	require.Equal(t, "cri-o", r.Name)
+	require.Equal(t, "app-1", id)
+	_, _, err = n.Of("docker://a")
+	require.EqualError(t, err, "no container runtime: none is named docker")
+	_, _, err = n.Of("a")
+	require.ErrorContains(t, err, "names no runtime")
+}
+
+func TestContainer(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	server := fake.Start(t, filepath.Join(dir, "containerd.sock"), "containerd")
+	n := found(t, dir, "")
+	for _, tc := range []struct {
+		name string
+		from fake.Container
+		want Container
+	}{
+		{
+			"B 19: the environment is told by the runtime, whatever the image holds, and no more of it than asked for",
+			fake.Container{Env: []string{"PATH=/bin", "CONFIG=one", "SECRET=key"}, Hash: 0xabc},
+			Container{Running: true, Hash: 0xabc, Env: map[string]string{"CONFIG": "one"}},
+		},
+		{
+			"of two values the last one counts, and a value may hold anything",
+			fake.Container{Env: []string{"CONFIG=one", "CONFIG=a=b\nc", "EMPTY="}},
+			Container{Running: true, Env: map[string]string{"CONFIG": "a=b\nc", "EMPTY": ""}},
+		},
+		{
+			"the request that made the container tells it too",
+			fake.Container{Env: []string{"CONFIG=one"}, ByConfig: true},
+			Container{Running: true, Env: map[string]string{"CONFIG": "one"}},
+		},
+		{"a runtime may not tell", fake.Container{Env: []string{"CONFIG=one"}, Quiet: true}, Container{Running: true}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			tc.from.Name = "app"
+			r, id, err := n.Of(server.Run(tc.from))
+			require.NoError(t, err)
+			got, err := r.Container(t.Context(), id, []string{"CONFIG", "EMPTY"})
+			require.NoError(t, err)
+			require.Equal(t, tc.want, got)
+		})
+	}
+}
+
+func TestStopAndExec(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	server := fake.Start(t, filepath.Join(dir, "containerd.sock"), "containerd")
+	r, id, err := found(t, dir, "").Of(server.Run(fake.Container{Name: "app"}))
+	require.NoError(t, err)
+
+	require.NoError(t, r.Exec(t.Context(), id, []string{"drain", "now"}, 5*time.Second))
+	require.EqualError(t, r.Exec(t.Context(), id, []string{"exit", "3"}, 0), "run a command in container app-1: it ended with code 3")
+	require.NoError(t, r.Stop(t.Context(), id, 2500*time.Millisecond))
+	require.ErrorContains(t, r.Exec(t.Context(), id, []string{"drain"}, time.Second), "container is not running")
+	require.Equal(t, []string{"ExecSync app-1 drain now", "ExecSync app-1 exit 3", "StopContainer app-1 2"}, server.Calls())
+	got, err := r.Container(t.Context(), id, nil)
+	require.NoError(t, err)
+	require.Equal(t, Container{}, got)
+
+	require.NoError(t, r.Stop(t.Context(), "gone", 0), "what is gone need not be stopped")
+	_, err = r.Container(t.Context(), "gone", nil)
+	require.ErrorIs(t, err, ErrNotFound)
+	server.Fail("StopContainer", errors.New("disk full"))
+	require.ErrorContains(t, r.Stop(t.Context(), id, 0), "stop container app-1: Unknown: disk full")
+}

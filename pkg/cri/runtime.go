@@ -1,0 +1,184 @@
+package cri
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+	criv1 "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// ErrNotFound says that the runtime does not know the container, or no more.
+var ErrNotFound = errors.New("container not found")
+
+const (
+	// answerTime is how long a runtime may take for what needs no waiting.
+	answerTime = 10 * time.Second
+	// stopTime is what a stop may take beyond its grace period, as kubelets give.
+	stopTime = 2 * time.Minute
+	// maxMessage is the largest answer that is taken, in bytes. The record of a container holds all its environment.
+	maxMessage = 16 << 20
+	// hashKey is the annotation in which kubelets note the hash of the spec that a container was started from.
+	hashKey = "io.kubernetes.container.hash"
+)
+
+// Runtime is one container runtime. It may be used concurrently.
+type Runtime struct {
+	// Name is what the kubelet writes before "://" in IDs of containers, such as containerd; Version is its version.
+	Name, Version string
+
+	conn *grpc.ClientConn
+	api  criv1.RuntimeServiceClient
+}
+
+// Container is what a runtime says of a container.
+type Container struct {
+	Running bool
+	// Hash is the kubelet's hash of the spec that the container was started from; 0 if it is not known.
+	Hash uint64
+	// Env are the variables asked for that the container was started with; nil if the runtime does not say.
+	Env map[string]string
+}
+
+// dial connects to the runtime behind a socket and asks for its name. The caller closes it.
+func dial(ctx context.Context, socket string) (*Runtime, error) {
+	conn, err := grpc.NewClient("unix://"+socket,
+		grpc.WithTransportCredentials(insecure.NewCredentials()), // The file's permissions guard it.
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)),
+		grpc.WithUnaryInterceptor(measured))
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", socket, err)
+	}
+	r := &Runtime{conn: conn, api: criv1.NewRuntimeServiceClient(conn)}
+	if err := r.ask(ctx); err != nil {
+		_ = r.conn.Close()
+		return nil, err
+	}
+	return r, nil
+}
+
+// ask reads name and version, and so tells whether the runtime answers.
+func (r *Runtime) ask(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	v, err := r.api.Version(ctx, &criv1.VersionRequest{})
+	if err != nil {
+		return fmt.Errorf("ask the runtime's version: %w", reason(err))
+	}
+	if r.Name == "" {
+		r.Name, r.Version = v.GetRuntimeName(), v.GetRuntimeVersion()
+	}
+	return nil
+}
+
+// Container reads what is known of a container, by its ID without prefix, and of its environment the variables of these
+// names. It is ErrNotFound if there is none.
+func (r *Runtime) Container(ctx context.Context, id string, names []string) (Container, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	a, err := r.api.ContainerStatus(ctx, &criv1.ContainerStatusRequest{ContainerId: id, Verbose: len(names) > 0})
+	if err != nil {
+		return Container{}, fmt.Errorf("read container %s: %w", id, reason(err))
+	}
+	out := Container{Running: a.GetStatus().GetState() == criv1.ContainerState_CONTAINER_RUNNING}
+	if h, err := strconv.ParseUint(a.GetStatus().GetAnnotations()[hashKey], 16, 64); err == nil {
+		out.Hash = h
+	}
+	if len(names) > 0 {
+		out.Env = env(a.GetInfo()["info"], names)
+	}
+	return out, nil
+}
+
+// env reads variables from the verbose record of a container: from its OCI spec, which is what its process got, or from
+// the request that made it. containerd 1.7 and 2, and CRI-O 1.3x have the former.
+func env(record string, names []string) map[string]string {
+	var info struct {
+		RuntimeSpec struct {
+			Process struct {
+				Env []string `json:"env"`
+			} `json:"process"`
+		} `json:"runtimeSpec"`
+		Config struct {
+			Envs []struct {
+				Key   string `json:"key"`
+				Value string `json:"value"`
+			} `json:"envs"`
+		} `json:"config"`
+	}
+	if json.Unmarshal([]byte(record), &info) != nil {
+		return nil
+	}
+	started := info.RuntimeSpec.Process.Env
+	if started == nil {
+		for _, e := range info.Config.Envs {
+			started = append(started, e.Key+"="+e.Value)
+		}
+	}
+	if started == nil {
+		return nil
+	}
+	wanted := make(map[string]bool, len(names))
+	for _, n := range names {
+		wanted[n] = true
+	}
+	out := map[string]string{}
+	for _, e := range started {
+		if name, value, _ := strings.Cut(e, "="); wanted[name] {
+			out[name] = value // The last one counts.
+		}
+	}
+	return out
+}
+
+// Stop ends a container: it gets grace to end by itself, in whole seconds, and is killed then. A container that has ended
+// or is gone is no error.
+func (r *Runtime) Stop(ctx context.Context, id string, grace time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, grace+stopTime)
+	defer cancel()
+	_, err := r.api.StopContainer(ctx, &criv1.StopContainerRequest{ContainerId: id, Timeout: int64(grace / time.Second)})
+	if err = reason(err); err != nil && !errors.Is(err, ErrNotFound) {
+		return fmt.Errorf("stop container %s: %w", id, err)
+	}
+	return nil
+}
+
+// Exec runs a command in a container for at most that long. A command that ends with another code than 0 is an error that
+// says the code, and not what the command wrote.
+func (r *Runtime) Exec(ctx context.Context, id string, command []string, limit time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, limit+answerTime)
+	defer cancel()
+	// 0 would be for ever.
+	a, err := r.api.ExecSync(ctx, &criv1.ExecSyncRequest{
+		ContainerId: id, Cmd: command, Timeout: max(1, int64(limit/time.Second)),
+	})
+	switch {
+	case err != nil:
+		return fmt.Errorf("run a command in container %s: %w", id, reason(err))
+	case a.GetExitCode() != 0:
+		return fmt.Errorf("run a command in container %s: it ended with code %d", id, a.GetExitCode())
+	}
+	return nil
+}
+
+// reason is err without the words that gRPC puts around it.
+func reason(err error) error {
+	switch s, ok := status.FromError(err); {
+	case err == nil:
+		return nil
+	case ok && s.Code() == codes.NotFound:
+		return ErrNotFound
+	case ok:
+		return fmt.Errorf("%s: %s", s.Code(), s.Message())
+	default:
+		return err
+	}
+}

@@ -1,0 +1,168 @@
+package cri
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+)
+
+// ErrNoRuntime says that no runtime of the node answers.
+var ErrNoRuntime = errors.New("no container runtime")
+
+// sockets are where runtimes have their sockets below /run, in the order in which they are looked for.
+func sockets() []string {
+	return []string{
+		"containerd.sock", "containerd/containerd.sock",
+		"crio.sock", "crio/crio.sock",
+		"cri-dockerd.sock", "cri-dockerd/cri-dockerd.sock",
+	}
+}
+
+// Runtimes are the container runtimes of a node. They may be used concurrently. The zero value is not usable; New makes
+// one.
+type Runtimes struct {
+	dir   string
+	files []string
+
+	// looking lets one Look at a time ask the runtimes; mu guards what it found.
+	looking sync.Mutex
+	mu      sync.Mutex
+	open    map[string]*Runtime
+	why     error
+}
+
+// New returns the runtimes that have a socket in dir. file is the socket's path below dir; empty looks for all known ones.
+// None is known before Look.
+func New(dir, file string) *Runtimes {
+	files := sockets()
+	if file != "" {
+		files = []string{file}
+	}
+	return &Runtimes{
+		dir: dir, files: files, open: map[string]*Runtime{},
+		why: fmt.Errorf("%w: not looked for yet", ErrNoRuntime),
+	}
+}
+
+// Look connects to the runtimes that have come, and drops those that do not answer any more. It returns what Err says
+// afterwards.
+func (n *Runtimes) Look(ctx context.Context) error {
+	n.looking.Lock()
+	defer n.looking.Unlock()
+	var faults []string
+	for _, file := range n.files {
+		socket := filepath.Join(n.dir, file)
+		known := n.get(socket)
+		switch info, err := os.Stat(socket); {
+		case errors.Is(err, fs.ErrNotExist):
+			n.set(socket, nil)
+			continue
+		case err != nil:
+			n.set(socket, nil)
+			faults = append(faults, err.Error())
+			continue
+		case info.Mode()&fs.ModeSocket == 0:
+			n.set(socket, nil)
+			faults = append(faults, socket+" is no socket")
+			continue
+		}
+		var err error
+		if known == nil {
+			known, err = dial(ctx, socket)
+		} else {
+			err = known.ask(ctx)
+		}
+		if err != nil {
+			faults, known = append(faults, socket+": "+err.Error()), nil
+		}
+		n.set(socket, known)
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.why = nil
+	switch {
+	case len(n.open) > 0:
+	case len(faults) > 0:
+		n.why = fmt.Errorf("%w: %s", ErrNoRuntime, strings.Join(faults, "; "))
+	default:
+		n.why = fmt.Errorf("%w: %s has none of %s", ErrNoRuntime, n.dir, strings.Join(n.files, ", "))
+	}
+	return n.why
+}
+
+// Err is why no runtime is known, ErrNoRuntime with the places that were looked at; nil if one is.
+func (n *Runtimes) Err() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.why
+}
+
+// Names are the runtimes that answered last, with their versions, in the order of their sockets.
+func (n *Runtimes) Names() []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	var out []string
+	for _, file := range n.files {
+		if r := n.open[filepath.Join(n.dir, file)]; r != nil {
+			out = append(out, r.Name+" "+r.Version)
+		}
+	}
+	return out
+}
+
+// Of returns the runtime that runs a container, and the container's ID there, by the ID that the kubelet reports. It is
+// ErrNoRuntime if none of that name answers.
+func (n *Runtimes) Of(containerID string) (*Runtime, string, error) {
+	name, id, ok := strings.Cut(containerID, "://")
+	if !ok {
+		return nil, "", fmt.Errorf("container ID %q names no runtime", containerID)
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.why != nil {
+		return nil, "", n.why
+	}
+	for _, file := range n.files {
+		if r := n.open[filepath.Join(n.dir, file)]; r != nil && r.Name == name {
+			return r, id, nil
+		}
+	}
+	return nil, "", fmt.Errorf("%w: none is named %s", ErrNoRuntime, name)
+}
+
+// Close drops all connections.
+func (n *Runtimes) Close() {
+	n.looking.Lock()
+	defer n.looking.Unlock()
+	for _, file := range n.files {
+		n.set(filepath.Join(n.dir, file), nil)
+	}
+}
+
+func (n *Runtimes) get(socket string) *Runtime {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.open[socket]
+}
+
+// set notes the runtime of a socket, and closes the one before if it is another.
+func (n *Runtimes) set(socket string, r *Runtime) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if was := n.open[socket]; was != nil && was != r {
+		_ = was.conn.Close()
+	}
+	if r == nil {
+		delete(n.open, socket)
+		return
+	}
+	n.open[socket] = r
+}
