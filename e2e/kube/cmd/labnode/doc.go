@@ -1,0 +1,28 @@
+// Labnode is the first process of a real node of the lab: it makes the place
+// that the node's programs find (mounts, cgroups, addresses), starts them, and
+// starts them again when they end. It reaps what is orphaned, as the first
+// process of a process namespace has to.
+//
+// What to do stands in a file, a JSON list of steps. Each step is a list too: a
+// verb and its arguments. Package pkg/testkit/lab writes the file; labnode
+// knows no more of Kubernetes than a shell does.
+//
+//	bind SOURCE TARGET            the folder or file SOURCE is seen at TARGET as well
+//	cgroupns                      a cgroup namespace of its own, with the current cgroups as roots
+//	cover FOLDER KEEP...          an empty FOLDER, in memory; what is named after it stays
+//	hostname NAME
+//	join CGROUP...                put this process into control groups
+//	link OLD NEW                  a symbolic link
+//	mkdir FOLDER...
+//	mount TYPE SOURCE TARGET OPTIONS
+//	propagate private|shared      of all mounts
+//	run PROGRAM ARGUMENT...       and go on when it has ended well
+//	start NAME LOG PROGRAM ARGUMENT...
+//	waitlink INTERFACE            until the node has that network interface
+//	waitsocket FILE               until a program listens there
+//	write FILE TEXT
+//
+// SIGTERM shuts the node down: the programs end in the reverse order of their
+// start, then everything else is asked to end, and what is left after some
+// seconds goes with the namespace. SIGKILL is a power cut.
+package main

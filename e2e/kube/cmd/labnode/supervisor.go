@@ -1,0 +1,199 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"slices"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// restartAfter is how long a program that ended is left alone.
+	restartAfter = time.Second
+	// serviceGrace is for each program, restGrace for all that is left.
+	serviceGrace = 2 * time.Second
+	restGrace    = 3 * time.Second
+)
+
+var errShutdown = errors.New("told to shut down")
+
+// service is a program that is to run as long as the node does.
+type service struct {
+	name string
+	log  string
+	args []string
+	pid  int
+}
+
+// supervisor starts programs and waits for their ends. It is used by one
+// goroutine, which alone waits for children: there are as many of others.
+type supervisor struct {
+	services []*service
+	signals  chan os.Signal
+	restart  chan *service
+	ended    map[int]syscall.WaitStatus // Of children that are no service; only those of run stay.
+	running  int                        // The pid that run waits for.
+}
+
+func newSupervisor() *supervisor {
+	s := &supervisor{
+		signals: make(chan os.Signal, 64),
+		restart: make(chan *service, 16),
+		ended:   map[int]syscall.WaitStatus{},
+	}
+	signal.Notify(s.signals, unix.SIGTERM, unix.SIGINT, unix.SIGCHLD)
+	return s
+}
+
+// start starts a program with its log as output.
+func (s *supervisor) start(svc *service) error {
+	log, err := os.OpenFile(svc.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = log.Close() }()
+	if svc.pid, err = fork(svc.args, log); err != nil {
+		return err
+	}
+	if !slices.Contains(s.services, svc) {
+		s.services = append(s.services, svc)
+	}
+	return nil
+}
+
+// run starts a program, with our own output, and waits for its end.
+func (s *supervisor) run(args []string) error {
+	pid, err := fork(args, os.Stderr)
+	if err != nil {
+		return err
+	}
+	s.running = pid
+	defer func() { s.running = 0 }()
+	for {
+		if status, ok := s.ended[pid]; ok {
+			delete(s.ended, pid)
+			if status.ExitStatus() != 0 {
+				return fmt.Errorf("ended with status %d", status.ExitStatus())
+			}
+			return nil
+		}
+		if err := s.mind(time.Second); err != nil {
+			return err
+		}
+	}
+}
+
+// wait looks after the children until done.
+func (s *supervisor) wait(limit time.Duration, done func() bool) error {
+	deadline := time.Now().Add(limit)
+	for !done() {
+		if time.Now().After(deadline) {
+			return fmt.Errorf("not within %s", limit)
+		}
+		if err := s.mind(pollEvery); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mind handles what happens next, if anything does within that time.
+func (s *supervisor) mind(limit time.Duration) error {
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case sig := <-s.signals:
+		if sig != unix.SIGCHLD {
+			return errShutdown
+		}
+		s.reap()
+	case svc := <-s.restart:
+		return s.start(svc)
+	case <-timer.C:
+		s.reap() // A signal that found the channel full is not sent again.
+	}
+	return nil
+}
+
+// reap takes leave of children that ended, and has services start again.
+func (s *supervisor) reap() {
+	for {
+		var status syscall.WaitStatus
+		pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG, nil)
+		if errors.Is(err, syscall.EINTR) {
+			continue
+		}
+		if err != nil || pid <= 0 {
+			return
+		}
+		if pid == s.running {
+			s.ended[pid] = status
+		}
+		for _, svc := range s.services {
+			if svc.pid != pid {
+				continue
+			}
+			svc.pid = 0
+			fmt.Fprintf(os.Stderr, "%s labnode: %s ended (%s): start it again\n", time.Now().UTC().Format(time.RFC3339Nano), svc.name, describe(status))
+			time.AfterFunc(restartAfter, func() { s.restart <- svc })
+		}
+	}
+}
+
+// shutdown ends the node in order: its programs, the last one first, then
+// everything.
+func (s *supervisor) shutdown() {
+	slices.Reverse(s.services)
+	for _, svc := range s.services[:max(0, len(s.services)-1)] { // The first one started serves the others.
+		if svc.pid == 0 {
+			continue
+		}
+		_ = unix.Kill(svc.pid, unix.SIGTERM)
+		for end := time.Now().Add(serviceGrace); time.Now().Before(end) && !gone(svc.pid); {
+			time.Sleep(pollEvery)
+		}
+	}
+	_ = unix.Kill(-1, unix.SIGTERM)
+	for end := time.Now().Add(restGrace); time.Now().Before(end); time.Sleep(pollEvery) {
+		if _, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil); errors.Is(err, syscall.ECHILD) {
+			return
+		}
+	}
+}
+
+func gone(pid int) bool {
+	got, err := syscall.Wait4(pid, nil, syscall.WNOHANG, nil)
+	return got == pid || errors.Is(err, syscall.ECHILD)
+}
+
+// fork starts a program from this very thread, so that it gets the thread's
+// namespaces.
+func fork(args []string, out *os.File) (int, error) {
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = null.Close() }()
+	path, err := exec.LookPath(args[0])
+	if err != nil {
+		return 0, err
+	}
+	return syscall.ForkExec(path, args, &syscall.ProcAttr{
+		Env:   os.Environ(),
+		Files: []uintptr{null.Fd(), out.Fd(), out.Fd()},
+		Sys:   &syscall.SysProcAttr{Setsid: true},
+	})
+}
+
+func describe(status syscall.WaitStatus) string {
+	if status.Signaled() {
+		return status.Signal().String()
+	}
+	return fmt.Sprintf("status %d", status.ExitStatus())
+}
