@@ -368,7 +368,7 @@ func TestNodeDaemonTells(t *testing.T) {
 	tier := func(value string) uint64 {
 		p := running(func(p *corev1.Pod) { p.Labels["tier"] = value })
 		p.Spec.Containers[0].Env = []corev1.EnvVar{reads("TIER", "metadata.labels['tier']")}
-		return envHash(&p.Spec.Containers[0], p)
+		return EnvHash(MetadataEnv(&p.Spec.Containers[0], p))
 	}
 	image := func(name string) uint64 { return hashOf(map[string]string{"name": "app", "image": name}) }
 	env := Edit{Labels: map[string]*string{"tier": &two}, Env: map[string]string{"app": "label tier by env TIER"}}
@@ -424,12 +424,13 @@ func TestNodeDaemonTells(t *testing.T) {
 func TestEnvHash(t *testing.T) {
 	t.Parallel()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"config": "one"}, Labels: map[string]string{"tier": "x"}}}
-	require.EqualValues(t, 86995377, envHash(&corev1.Container{Name: "nginx", Image: "nginx"}, pod))
+	require.EqualValues(t, 86995377, EnvHash(MetadataEnv(&corev1.Container{Name: "nginx", Image: "nginx"}, pod)))
 	config, tier := reads("CONFIG", "metadata.annotations['config']"), reads("TIER", "metadata.labels['tier']")
-	hash := envHash(&corev1.Container{Env: []corev1.EnvVar{config, tier}}, pod)
-	require.Equal(t, hash, envHash(&corev1.Container{Env: []corev1.EnvVar{
-		{Name: "PLAIN", Value: "x"}, tier, reads("NODE", "spec.nodeName"), reads("SIDECARSET_VERSION", "metadata.labels['tier']"), config,
-	}}, pod), "the order does not matter, and only labels and annotations do")
+	hash := EnvHash(MetadataEnv(&corev1.Container{Env: []corev1.EnvVar{config, tier}}, pod))
+	require.Equal(t, hash, EnvHash(MetadataEnv(&corev1.Container{Env: []corev1.EnvVar{
+		{Name: "PLAIN", Value: "x"}, reads("TIER", "metadata.annotations['config']"), tier, reads("NODE", "spec.nodeName"),
+		reads("SIDECARSET_VERSION", "metadata.labels['tier']"), config,
+	}}, pod)), "the order does not matter, only labels and annotations do, and of two values the last one counts")
 	pod.Annotations["config"] = "two"
-	require.NotEqual(t, hash, envHash(&corev1.Container{Env: []corev1.EnvVar{config, tier}}, pod))
+	require.NotEqual(t, hash, EnvHash(MetadataEnv(&corev1.Container{Env: []corev1.EnvVar{config, tier}}, pod)))
 }

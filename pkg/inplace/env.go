@@ -2,6 +2,7 @@ package inplace
 
 import (
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -41,13 +42,15 @@ func (f field) of(labels, annotations map[string]string) string {
 }
 
 // references are the labels and annotations that a container reads, in the order of its env. Those that hold the version
-// of a SidecarSet don't count: its own update writes them.
+// of a SidecarSet don't count: its own update writes them. Nor do variables that are set again further down: the last one
+// is what the container gets.
 func references(c *corev1.Container) []reference {
 	var out []reference
 	for i := range c.Env {
 		e := &c.Env[i]
 		if e.ValueFrom == nil || e.ValueFrom.FieldRef == nil ||
-			e.Name == keys.EnvSidecarSetVersion || e.Name == keys.EnvSidecarSetVersionAlt {
+			e.Name == keys.EnvSidecarSetVersion || e.Name == keys.EnvSidecarSetVersionAlt ||
+			slices.ContainsFunc(c.Env[i+1:], func(o corev1.EnvVar) bool { return o.Name == e.Name }) {
 			continue
 		}
 		path := e.ValueFrom.FieldRef.FieldPath
@@ -120,6 +123,61 @@ func priority(c *corev1.Container) (int, bool) {
 	n, err := strconv.Atoi(written)
 	return n, err == nil
 }
+
+// EnvAsk is a container that is to be started anew for its env.
+type EnvAsk struct {
+	Container *corev1.Container
+	// Before is the ID of the container that ran when it was asked for; empty if that is not known.
+	Before string
+}
+
+// EnvAsks are the containers that the pod's update in place wants started anew, wherever they do not have the labels and
+// annotations of the pod yet, in the order in which that is to be done: those of one list together, and those of the next
+// when these are ready. They are the containers that read labels or annotations by env and belong to a batch that was
+// written: those without a launch priority and of the highest one first. There is none while no such update is under way.
+func EnvAsks(pod *corev1.Pod) [][]EnvAsk {
+	r := recordOf(pod)
+	if !Closed(pod) || !r.UpdateEnvFromMetadata {
+		return nil
+	}
+	var asked []*corev1.Container
+	highest := math.MinInt
+	for c := range runners(&pod.Spec) {
+		if !r.began(c.Name) || len(references(c)) == 0 {
+			continue
+		}
+		asked = append(asked, c)
+		if n, has := priority(c); has {
+			highest = max(highest, n)
+		}
+	}
+	byPriority := map[int][]EnvAsk{}
+	for _, c := range asked {
+		n, has := priority(c)
+		if !has {
+			n = highest
+		}
+		byPriority[n] = append(byPriority[n], EnvAsk{c, r.LastContainerIDs[c.Name]})
+	}
+	var out [][]EnvAsk
+	for _, n := range slices.Backward(slices.Sorted(maps.Keys(byPriority))) {
+		out = append(out, byPriority[n])
+	}
+	return out
+}
+
+// Runners are all containers that run as long as the pod: its containers, and then its native sidecars. They are the pod's
+// own.
+func Runners(pod *corev1.Pod) []*corev1.Container {
+	var out []*corev1.Container
+	for c := range runners(&pod.Spec) {
+		out = append(out, c)
+	}
+	return out
+}
+
+// Status finds the status of one of Runners; nil if there is none.
+func Status(pod *corev1.Pod, name string) *corev1.ContainerStatus { return status(pod, name) }
 
 // batch are the names of the containers that are changed first: those of first, and those that read a label or annotation
 // which one of them reads as well. They have to come along, because the value is the pod's.

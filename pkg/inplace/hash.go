@@ -3,6 +3,7 @@ package inplace
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"hash/fnv"
 	"slices"
 
@@ -12,54 +13,79 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 )
 
-// started is what the node daemon says of a container: what it was started from.
-type started struct {
-	Name        string `json:"name"`
-	ContainerID string `json:"containerID"`
-	Hashes      struct {
-		PlainHash                    uint64 `json:"plainHash"`
-		ExtractedEnvFromMetadataHash uint64 `json:"extractedEnvFromMetadataHash"`
-	} `json:"hashes"`
+// Started is what the node daemon says of a container: what it was started from.
+type Started struct {
+	Name string `json:"name"`
+	// ContainerID is as the pod's status has it. Of another container of that name, nothing is said.
+	ContainerID  string        `json:"containerID"`
+	RestartCount int32         `json:"restartCount"`
+	Hashes       StartedHashes `json:"hashes"`
+}
+
+// StartedHashes are hashes of what a container was started from; 0 where they are not known.
+type StartedHashes struct {
+	// PlainHash is the kubelet's, of the container's spec.
+	PlainHash uint64 `json:"plainHash"`
+	// ExtractedEnvFromMetadataHash is EnvHash of what came from labels and annotations.
+	ExtractedEnvFromMetadataHash uint64 `json:"extractedEnvFromMetadataHash,omitempty"`
+}
+
+// startedAll is the form of keys.RuntimeContainersMeta.
+type startedAll struct {
+	Containers []Started `json:"containers"`
+}
+
+// Report is the value of keys.RuntimeContainersMeta that says this of a pod's containers.
+func Report(containers []Started) (string, error) {
+	raw, err := json.Marshal(startedAll{containers})
+	if err != nil {
+		return "", fmt.Errorf("write what containers were started from: %w", err)
+	}
+	return string(raw), nil
 }
 
 // startedOf is what the node daemon says of the container whose status this is; false if it says nothing of it, or speaks
 // of the container before.
-func startedOf(pod *corev1.Pod, st *corev1.ContainerStatus) (started, bool) {
+func startedOf(pod *corev1.Pod, st *corev1.ContainerStatus) (Started, bool) {
 	raw := pod.Annotations[keys.RuntimeContainersMeta]
 	if raw == "" || st.ContainerID == "" {
-		return started{}, false
+		return Started{}, false
 	}
-	var all struct {
-		Containers []started `json:"containers"`
-	}
+	var all startedAll
 	if json.Unmarshal([]byte(raw), &all) != nil {
-		return started{}, false
+		return Started{}, false
 	}
-	i := slices.IndexFunc(all.Containers, func(s started) bool { return s.Name == st.Name && s.ContainerID == st.ContainerID })
+	i := slices.IndexFunc(all.Containers, func(s Started) bool { return s.Name == st.Name && s.ContainerID == st.ContainerID })
 	if i < 0 {
-		return started{}, false
+		return Started{}, false
 	}
 	return all.Containers[i], true
 }
 
-// is tells whether the container was started from this very spec. The kubelet hashes name and image, and before 1.31 the
-// whole container.
-func (s started) is(c *corev1.Container) bool {
-	h := s.Hashes.PlainHash
-	return h != 0 && (h == hashOf(map[string]string{"name": c.Name, "image": c.Image}) || h == hashOf(c))
+// is tells whether the container was started from this very spec.
+func (s Started) is(c *corev1.Container) bool { return FromSpec(s.Hashes.PlainHash, c) }
+
+// FromSpec tells whether a hash that a kubelet wrote on a container is that of this spec. The kubelet hashes name and image,
+// and before 1.31 the whole container. 0 is no hash.
+func FromSpec(hash uint64, c *corev1.Container) bool {
+	return hash != 0 && (hash == hashOf(map[string]string{"name": c.Name, "image": c.Image}) || hash == hashOf(c))
 }
 
-// envHash is the hash of what the container reads from the pod's labels and annotations, as the node daemon computes it of
-// a container that runs. Source: OpenKruise 1.8.
-func envHash(c *corev1.Container, pod *corev1.Pod) uint64 {
+// MetadataEnv are the variables that the container reads from the pod's labels and annotations, with the values that they
+// would have if it was started now, sorted by name; nil if there is none.
+func MetadataEnv(c *corev1.Container, pod *corev1.Pod) []corev1.EnvVar {
 	refs := references(c)
 	list := slices.Grow([]corev1.EnvVar(nil), len(refs)) // nil where there are none, which is another hash than empty
 	for _, r := range refs {
 		list = append(list, corev1.EnvVar{Name: r.env, Value: r.of(pod.Labels, pod.Annotations)})
 	}
 	slices.SortStableFunc(list, func(a, b corev1.EnvVar) int { return cmp.Compare(a.Name, b.Name) })
-	return hashOf(list)
+	return list
 }
+
+// EnvHash is the hash of variables as MetadataEnv has them, whether they are what a container should have or what it was
+// started with. Source: OpenKruise 1.8.
+func EnvHash(list []corev1.EnvVar) uint64 { return hashOf(list) }
 
 // hashOf is the hash that kubelets write on containers: FNV-1a of the printed bytes of the JSON.
 func hashOf(v any) uint64 {

@@ -123,7 +123,7 @@ func (r record) restartOf(pod *corev1.Pod, spec *corev1.Container, st *corev1.Co
 	from, told := startedOf(pod, st)
 	env := r.UpdateEnvFromMetadata && len(references(spec)) > 0
 	switch {
-	case env && told && from.Hashes.ExtractedEnvFromMetadataHash != envHash(spec, pod):
+	case env && told && from.Hashes.ExtractedEnvFromMetadataHash != EnvHash(MetadataEnv(spec, pod)):
 		return Outcome{Why: "container " + name + " reads changed metadata by env and still has the former"}
 	case env && told && !r.reimages(name), told && from.is(spec):
 		return Outcome{Done: true}

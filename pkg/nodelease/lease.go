@@ -1,0 +1,101 @@
+package nodelease
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/flotilla-io/flotilla/apis/keys"
+)
+
+const (
+	// Every is the time between two renewals.
+	Every = 30 * time.Second
+	// Lasting is how long a renewal holds: two may be lost.
+	Lasting = 3 * Every
+)
+
+// prefix comes before the node's name in the name of its Lease.
+const prefix = "flotilla-noded."
+
+// Name is the name of a node's Lease.
+func Name(node string) string { return prefix + node }
+
+// node is the node of a Lease; empty if it is no daemon's.
+func node(l *coordinationv1.Lease) string {
+	name, ok := strings.CutPrefix(l.Name, prefix)
+	if _, labelled := l.Labels[keys.NodeDaemon]; !ok || !labelled {
+		return ""
+	}
+	return name
+}
+
+// Holder renews the Lease of one node. It must not be used concurrently.
+type Holder struct {
+	// Client writes to the apiserver, and reads from it.
+	Client client.Client
+	// Namespace is that of the Lease.
+	Namespace string
+	Node      string
+	// NodeUID is the UID of the Node that the Lease goes with. Empty leaves it without an owner.
+	NodeUID types.UID
+	// Identity is who holds the Lease, for people: the name of the daemon's pod.
+	Identity string
+	Clock    clock.PassiveClock
+
+	last *coordinationv1.Lease
+}
+
+// Renew writes that the daemon lives. A Lease that is missing is made.
+func (h *Holder) Renew(ctx context.Context) error {
+	if h.last == nil {
+		var l coordinationv1.Lease
+		err := h.Client.Get(ctx, client.ObjectKey{Namespace: h.Namespace, Name: Name(h.Node)}, &l)
+		if apierrors.IsNotFound(err) {
+			return h.create(ctx)
+		}
+		if err != nil {
+			return fmt.Errorf("get Lease %s: %w", Name(h.Node), err)
+		}
+		h.last = &l
+	}
+	l := h.last.DeepCopy()
+	h.fill(l)
+	if err := h.Client.Update(ctx, l); err != nil {
+		h.last = nil // Another one wrote, or it is gone: read it again next time.
+		return fmt.Errorf("renew Lease %s: %w", Name(h.Node), err)
+	}
+	h.last = l
+	return nil
+}
+
+func (h *Holder) create(ctx context.Context) error {
+	l := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: h.Namespace, Name: Name(h.Node)}}
+	h.fill(l)
+	if err := h.Client.Create(ctx, l); err != nil {
+		return fmt.Errorf("create Lease %s: %w", Name(h.Node), err)
+	}
+	h.last = l
+	return nil
+}
+
+// fill writes all that the Lease says.
+func (h *Holder) fill(l *coordinationv1.Lease) {
+	l.Labels = map[string]string{keys.NodeDaemon: ""}
+	l.OwnerReferences = nil
+	if h.NodeUID != "" {
+		l.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: h.Node, UID: h.NodeUID}}
+	}
+	seconds := int32(Lasting / time.Second)
+	l.Spec = coordinationv1.LeaseSpec{
+		HolderIdentity: &h.Identity, LeaseDurationSeconds: &seconds, RenewTime: new(metav1.NewMicroTime(h.Clock.Now())),
+	}
+}

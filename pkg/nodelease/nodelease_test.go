@@ -1,0 +1,138 @@
+package nodelease
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/flotilla-io/flotilla/apis/keys"
+)
+
+var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+// lease is that of node-1, renewed at a time of its own clock.
+func lease(renewed time.Time) *coordinationv1.Lease {
+	return &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Name: Name("node-1"), Labels: map[string]string{keys.NodeDaemon: ""}},
+		Spec:       coordinationv1.LeaseSpec{RenewTime: new(metav1.NewMicroTime(renewed))},
+	}
+}
+
+func TestLive(t *testing.T) {
+	t.Parallel()
+	// seen is a Lease that the manager saw, at a time after start.
+	type seen struct {
+		at    time.Duration
+		lease *coordinationv1.Lease
+		came  bool
+	}
+	far := start.Add(-time.Hour) // The node's clock is an hour late.
+	for _, tc := range []struct {
+		name string
+		seen []seen
+		at   time.Duration
+		want bool
+	}{
+		{name: "no Lease is no daemon"},
+		{name: "a Lease that was renewed lately is one", seen: []seen{{0, lease(start.Add(-30 * time.Second)), true}}, want: true},
+		{name: "one that ran out before the manager began is none", seen: []seen{{0, lease(start.Add(-2 * time.Minute)), false}}},
+		{
+			name: "a renewal holds for 90 s", seen: []seen{{0, lease(start.Add(-time.Second)), true}, {20 * time.Second, lease(start.Add(19 * time.Second)), false}},
+			at: 109 * time.Second, want: true,
+		},
+		{
+			name: "and no longer", seen: []seen{{0, lease(start.Add(-time.Second)), true}, {20 * time.Second, lease(start.Add(19 * time.Second)), false}},
+			at: 110 * time.Second,
+		},
+		{
+			name: "a Lease that is only seen again is not renewed by it", seen: []seen{{0, lease(start), true}, {80 * time.Second, lease(start), false}},
+			at: 90 * time.Second,
+		},
+		{
+			name: "a daemon whose clock is late counts from its second renewal on", at: 100 * time.Second, want: true,
+			seen: []seen{{0, lease(far), false}, {20 * time.Second, lease(far.Add(20 * time.Second)), true}},
+		},
+		{
+			name: "one whose clock is ahead does not count for longer", at: 90 * time.Second,
+			seen: []seen{{0, lease(start.Add(time.Hour)), true}},
+		},
+		{
+			name: "a daemon that comes back is told of", at: 200 * time.Second, want: true,
+			seen: []seen{{0, lease(start), true}, {200 * time.Second, lease(start.Add(200 * time.Second)), true}},
+		},
+		{
+			name: "a Lease of others says nothing",
+			seen: []seen{{0, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: Name("node-1")}, Spec: lease(start).Spec}, false}},
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			clock := clocktesting.NewFakePassiveClock(start)
+			tracker := NewTracker(clock)
+			for _, s := range tc.seen {
+				clock.SetTime(start.Add(s.at))
+				_, came := tracker.note(s.lease)
+				require.Equal(t, s.came, came)
+			}
+			clock.SetTime(start.Add(tc.at))
+			require.Equal(t, tc.want, tracker.Live("node-1"))
+			require.False(t, tracker.Live("node-2"))
+			tracker.forget(lease(start))
+			require.False(t, tracker.Live("node-1"))
+		})
+	}
+}
+
+func TestRenew(t *testing.T) {
+	t.Parallel()
+	fail := errors.New("no way")
+	var refuse error
+	var calls []string
+	c := interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme.Scheme).Build(), interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+			calls = append(calls, "get")
+			return c.Get(ctx, key, o, opts...)
+		},
+		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			calls = append(calls, "create")
+			return c.Create(ctx, o, opts...)
+		},
+		Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
+			calls = append(calls, "update")
+			if refuse != nil {
+				return refuse
+			}
+			return c.Update(ctx, o, opts...)
+		},
+	})
+	clock := clocktesting.NewFakePassiveClock(start)
+	h := &Holder{Client: c, Namespace: "ships", Node: "node-1", NodeUID: "uid-1", Identity: "noded-x", Clock: clock}
+	require.NoError(t, h.Renew(t.Context()))
+	clock.SetTime(start.Add(Every))
+	require.NoError(t, h.Renew(t.Context()))
+	require.Equal(t, []string{"get", "create", "update"}, calls, "a renewal is one request")
+
+	var l coordinationv1.Lease
+	require.NoError(t, c.Get(t.Context(), client.ObjectKey{Namespace: "ships", Name: "flotilla-noded.node-1"}, &l))
+	require.True(t, l.Spec.RenewTime.Equal(new(metav1.NewMicroTime(start.Add(Every)))))
+	require.Equal(t, "noded-x", *l.Spec.HolderIdentity)
+	require.EqualValues(t, 90, *l.Spec.LeaseDurationSeconds)
+	require.Equal(t, []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: "node-1", UID: "uid-1"}}, l.OwnerReferences)
+
+	refuse = fail
+	require.ErrorIs(t, h.Renew(t.Context()), fail)
+	refuse, calls = nil, nil
+	require.NoError(t, c.Delete(t.Context(), &l))
+	require.NoError(t, h.Renew(t.Context()))
+	require.Equal(t, []string{"get", "create"}, calls, "what is lost is made again")
+}
