@@ -129,6 +129,8 @@ type EnvAsk struct {
 	Container *corev1.Container
 	// Before is the ID of the container that ran when it was asked for; empty if that is not known.
 	Before string
+	// Image says that it gets a new image in the same update, for which the kubelet starts it anew by itself.
+	Image bool
 }
 
 // EnvAsks are the containers that the pod's update in place wants started anew, wherever they do not have the labels and
@@ -157,7 +159,7 @@ func EnvAsks(pod *corev1.Pod) [][]EnvAsk {
 		if !has {
 			n = highest
 		}
-		byPriority[n] = append(byPriority[n], EnvAsk{c, r.LastContainerIDs[c.Name]})
+		byPriority[n] = append(byPriority[n], EnvAsk{c, r.LastContainerIDs[c.Name], r.reimages(c.Name)})
 	}
 	var out [][]EnvAsk
 	for _, n := range slices.Backward(slices.Sorted(maps.Keys(byPriority))) {

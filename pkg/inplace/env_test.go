@@ -48,7 +48,7 @@ func TestEnvAsks(t *testing.T) {
 		{
 			name: "a container with a new image in the same update is among them, because it reads the same metadata", pod: running(reading(0, 1)),
 			edit: Edit{Images: map[string]string{"app": "app:2"}}.after(asked("side")),
-			want: [][]string{{"app run://app-0", "side run://side-0"}},
+			want: [][]string{{"app run://app-0, image", "side run://side-0"}},
 		},
 		{name: "a new image alone asks for nothing", pod: running(reading(0)), edit: Edit{Images: map[string]string{"app": "app:2"}}},
 		{
@@ -71,7 +71,11 @@ func TestEnvAsks(t *testing.T) {
 			for _, list := range EnvAsks(pod) {
 				var names []string
 				for _, a := range list {
-					names = append(names, a.Container.Name+" "+a.Before)
+					name := a.Container.Name + " " + a.Before
+					if a.Image {
+						name += ", image"
+					}
+					names = append(names, name)
 				}
 				got = append(got, names)
 			}

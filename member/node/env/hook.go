@@ -1,0 +1,109 @@
+package env
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/flotilla-io/flotilla/pkg/cri"
+	"github.com/flotilla-io/flotilla/pkg/inplace"
+)
+
+// run runs a container's preStop hook for at most its grace period. As in kube 1.36, an HTTP request that is answered has
+// succeeded, whatever the answer.
+func (r *Reconciler) run(ctx context.Context, pod *corev1.Pod, s restart, runtime *cri.Runtime, id string) error {
+	switch h := s.hook; {
+	case h.Exec != nil:
+		return runtime.Exec(ctx, id, h.Exec.Command, s.grace)
+	case h.HTTPGet != nil:
+		return r.get(ctx, pod, s, h.HTTPGet)
+	case h.Sleep != nil:
+		timer := r.Clock.NewTimer(min(time.Duration(h.Sleep.Seconds)*time.Second, s.grace))
+		defer timer.Stop()
+		select {
+		case <-timer.C():
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return errors.New("the preStop hook is none of exec, httpGet and sleep")
+}
+
+// get sends the request of a hook.
+func (r *Reconciler) get(ctx context.Context, pod *corev1.Pod, s restart, h *corev1.HTTPGetAction) error {
+	ctx, cancel := context.WithTimeout(ctx, s.grace)
+	defer cancel()
+	host := h.Host
+	if host == "" {
+		host = pod.Status.PodIP
+	}
+	port, err := portOf(pod, s.name, h.Port)
+	if err != nil {
+		return err
+	}
+	u, err := url.Parse("/" + strings.TrimPrefix(h.Path, "/"))
+	if err != nil {
+		return fmt.Errorf("read the hook's path: %w", err)
+	}
+	u.Scheme, u.Host = "http", net.JoinHostPort(host, port)
+	if h.Scheme == corev1.URISchemeHTTPS {
+		u.Scheme = "https"
+	}
+	q, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	if err != nil {
+		return fmt.Errorf("make the hook's request: %w", err)
+	}
+	for _, x := range h.HTTPHeaders {
+		q.Header.Add(x.Name, x.Value)
+		if strings.EqualFold(x.Name, "Host") {
+			q.Host = x.Value
+		}
+	}
+	a, err := r.HTTP.Do(q)
+	if err != nil {
+		return fmt.Errorf("send the hook's request: %w", err)
+	}
+	_, _ = io.CopyN(io.Discard, a.Body, 64<<10)
+	return a.Body.Close()
+}
+
+// portOf is the number of a port of a container.
+func portOf(pod *corev1.Pod, name string, port intstr.IntOrString) (string, error) {
+	if port.Type == intstr.Int {
+		return strconv.Itoa(port.IntValue()), nil
+	}
+	for _, c := range inplace.Runners(pod) {
+		for _, p := range c.Ports {
+			if c.Name == name && p.Name == port.StrVal {
+				return strconv.Itoa(int(p.ContainerPort)), nil
+			}
+		}
+	}
+	if _, err := strconv.ParseUint(port.StrVal, 10, 16); err != nil {
+		return "", fmt.Errorf("container %s has no port %s", name, port.StrVal)
+	}
+	return port.StrVal, nil
+}
+
+// hookClient sends requests of hooks. As kubelets do, it takes any certificate; it follows no redirect.
+func hookClient() *http.Client {
+	return &http.Client{
+		Transport: &http.Transport{
+			DisableKeepAlives: true,
+			TLSClientConfig:   &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // Pods have no certificate that anybody could check.
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}

@@ -1,0 +1,288 @@
+package env
+
+import (
+	"encoding/json"
+	"hash/fnv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/dump"
+
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/apis/pods"
+	"github.com/flotilla-io/flotilla/pkg/cri"
+	"github.com/flotilla-io/flotilla/pkg/inplace"
+)
+
+var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+const always = corev1.ContainerRestartPolicyAlways
+
+// container is one that reads the annotation config.
+func container(name string, more ...corev1.EnvVar) corev1.Container {
+	return corev1.Container{Name: name, Image: name + ":1", Env: append([]corev1.EnvVar{{
+		Name: "CONFIG", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.annotations['config']"}},
+	}}, more...)}
+}
+
+// world is a pod whose annotation config has become two, and that is updated in place for it in all these containers: they
+// run, are ready and were started with the value that each has in env.
+func world(t *testing.T, env map[string]string, containers ...corev1.Container) observed {
+	t.Helper()
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "web-a", Namespace: "shop", UID: "u1",
+			Labels:          map[string]string{keys.LifecycleState: string(pods.LifecycleUpdating)},
+			Annotations:     map[string]string{"config": "two"},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps.kruise.io/v1beta1", Kind: "CloneSet", Name: "web", Controller: new(true)}},
+		},
+		Spec: corev1.PodSpec{NodeName: "node-1", RestartPolicy: corev1.RestartPolicyAlways, TerminationGracePeriodSeconds: new(int64(20))},
+	}
+	o := observed{pod: pod, started: map[string]cri.Container{}, asked: start.Add(-time.Minute)}
+	var names []string
+	last := map[string]string{}
+	for _, c := range containers {
+		st := corev1.ContainerStatus{
+			Name: c.Name, Ready: true, ContainerID: "run://" + c.Name + "-0", Image: c.Image,
+			State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
+		}
+		if c.RestartPolicy != nil && *c.RestartPolicy == always && c.Lifecycle == nil {
+			pod.Spec.InitContainers = append(pod.Spec.InitContainers, c)
+			pod.Status.InitContainerStatuses = append(pod.Status.InitContainerStatuses, st)
+		} else {
+			pod.Spec.Containers = append(pod.Spec.Containers, c)
+			pod.Status.ContainerStatuses = append(pod.Status.ContainerStatuses, st)
+		}
+		known := cri.Container{Running: true, Hash: 7}
+		if v, ok := env[c.Name]; ok {
+			known.Env = map[string]string{"CONFIG": v}
+		}
+		o.started[st.ContainerID] = known
+		names, last[c.Name] = append(names, c.Name), st.ContainerID
+	}
+	record, err := json.Marshal(map[string]any{
+		"revision": "web-2", "updateTimestamp": start, "updateEnvFromMetadata": true, "lastContainerIDs": last,
+		"containerBatchesRecord": []any{map[string]any{"timestamp": start, "containers": names}},
+	})
+	require.NoError(t, err)
+	pod.Annotations[keys.InPlaceUpdateState] = string(record)
+	return o
+}
+
+func priority(value string) corev1.EnvVar { return corev1.EnvVar{Name: keys.EnvContainerPriority, Value: value} }
+
+func TestPlan(t *testing.T) {
+	t.Parallel()
+	app, side := container("app"), container("side")
+	native := container("side")
+	native.RestartPolicy = new(always)
+	once := container("app")
+	once.RestartPolicy = new(corev1.ContainerRestartPolicyOnFailure)
+	both := map[string]string{"app": "one", "side": "one"}
+	for _, tc := range []struct {
+		name       string
+		env        map[string]string
+		containers []corev1.Container
+		change     func(*observed)
+		restart    []string
+		holds      []string
+		recheck    time.Duration
+	}{
+		{name: "a container with the former value is restarted", env: both, containers: []corev1.Container{app}, restart: []string{"app"}},
+		{
+			name: "one that has the new value is not", env: map[string]string{"app": "one", "side": "two"},
+			containers: []corev1.Container{app, side}, restart: []string{"app"},
+		},
+		{name: "native sidecars are restarted too", env: both, containers: []corev1.Container{app, native}, restart: []string{"app", "side"}},
+		{
+			name: "an annotation that was taken off is an empty value", env: both, containers: []corev1.Container{app}, restart: []string{"app"},
+			change: func(o *observed) { delete(o.pod.Annotations, "config") },
+		},
+		{
+			name: "nothing is restarted that no update asks for", env: both, containers: []corev1.Container{app},
+			change: func(o *observed) { delete(o.pod.Labels, keys.LifecycleState) },
+		},
+		{
+			name: "nor by an update of images alone", env: both, containers: []corev1.Container{app},
+			change: func(o *observed) { o.pod.Annotations[keys.InPlaceUpdateState] = `{"lastContainerStatuses":{"app":{}}}` },
+		},
+		{
+			name: "the highest launch priority goes first, with those without one", env: map[string]string{"app": "one", "side": "one", "log": "one"},
+			containers: []corev1.Container{container("app", priority("1")), container("side", priority("9")), container("log")},
+			restart:    []string{"side", "log"},
+		},
+		{
+			name: "the next waits until that is ready", env: map[string]string{"app": "one", "side": "two"},
+			containers: []corev1.Container{container("app", priority("1")), container("side", priority("9"))},
+			change:     func(o *observed) { o.pod.Status.ContainerStatuses[1].Ready = false },
+			holds:      []string{"LaunchPriority: container side has been restarted and is not ready"},
+		},
+		{
+			name: "and goes then", env: map[string]string{"app": "one", "side": "two"},
+			containers: []corev1.Container{container("app", priority("1")), container("side", priority("9"))}, restart: []string{"app"},
+		},
+		{
+			name: "a container that does not run is the kubelet's", env: both, containers: []corev1.Container{app},
+			change: func(o *observed) {
+				o.pod.Status.ContainerStatuses[0].State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{}}
+			},
+			holds: []string{"Kubelet: container app is not running"},
+		},
+		{
+			name: "one that the runtime does not know is waited for", env: both, containers: []corev1.Container{app},
+			change: func(o *observed) { o.pod.Status.ContainerStatuses[0].ContainerID = "run://app-1" },
+			holds:  []string{"Kubelet: container app is another one than the kubelet has told of"},
+		},
+		{
+			name: "one that gets a new image is the kubelet's", env: both, containers: []corev1.Container{app},
+			change: func(o *observed) { reimaged(t, o) },
+			holds:  []string{"Kubelet: container app is about to be started anew by the kubelet, because its image changed"},
+		},
+		{
+			name: "until it runs that, should it have started before it saw the metadata", env: both, containers: []corev1.Container{app},
+			change: func(o *observed) {
+				reimaged(t, o)
+				o.started["run://app-0"] = cri.Container{Hash: plain(), Env: map[string]string{"CONFIG": "one"}}
+			},
+			restart: []string{"app"},
+		},
+		{
+			name: "a container that nobody would start again is left running", env: both, containers: []corev1.Container{once},
+			holds: []string{"RestartPolicy: container app has restart policy OnFailure: nobody would start it again"},
+		},
+		{
+			name: "likewise in a pod whose containers are not restarted", env: both, containers: []corev1.Container{app},
+			change: func(o *observed) { o.pod.Spec.RestartPolicy = corev1.RestartPolicyNever },
+			holds:  []string{"RestartPolicy: container app has restart policy Never: nobody would start it again"},
+		},
+		{
+			name: "the kubelet gets a second to see the metadata", env: both, containers: []corev1.Container{app},
+			change: func(o *observed) { o.asked = start.Add(-200 * time.Millisecond) },
+			holds:  []string{"Settling: container app is stopped in 1s"}, recheck: 800 * time.Millisecond,
+		},
+		{
+			name: "a container that came back with the former value is stopped again after a pause", env: both, containers: []corev1.Container{app},
+			change: func(o *observed) { o.tries = map[string]try{"app": {1, start.Add(-time.Second)}} },
+			holds:  []string{"BackOff: container app is stopped in 2s"}, recheck: 2 * time.Second,
+		},
+		{
+			name: "the pause grows to ten minutes", env: both, containers: []corev1.Container{app},
+			change: func(o *observed) { o.tries = map[string]try{"app": {20, start.Add(-time.Minute)}} },
+			holds:  []string{"BackOff: container app is stopped in 9m0s"}, recheck: 9 * time.Minute,
+		},
+		{
+			name: "and ends", env: both, containers: []corev1.Container{app}, restart: []string{"app"},
+			change: func(o *observed) { o.tries = map[string]try{"app": {2, start.Add(-6 * time.Second)}} },
+		},
+		{name: "where the runtime does not tell, the container from before the update is restarted", containers: []corev1.Container{app}, restart: []string{"app"}},
+		{
+			name: "and the one after it is not", containers: []corev1.Container{app},
+			change: func(o *observed) {
+				o.pod.Status.ContainerStatuses[0].ContainerID = "run://app-1"
+				o.started["run://app-1"] = cri.Container{}
+			},
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			o := world(t, tc.env, tc.containers...)
+			if tc.change != nil {
+				tc.change(&o)
+			}
+			before := o.pod.DeepCopy()
+			w := plan(o, start)
+			require.Equal(t, before, o.pod, "a plan changes nothing")
+			var restarts, holds []string
+			for _, r := range w.restart {
+				restarts = append(restarts, r.name)
+				require.Equal(t, "run://"+r.name+"-0", r.id)
+				require.Equal(t, 20*time.Second, r.grace)
+				require.NotContains(t, r.why, "one", "values may be secret")
+			}
+			for _, h := range w.holds {
+				holds = append(holds, string(h.reason)+": "+h.why)
+			}
+			require.Equal(t, tc.restart, restarts)
+			require.Equal(t, tc.holds, holds)
+			require.Equal(t, tc.recheck, w.recheck)
+		})
+	}
+}
+
+// reimaged says that the container app gets a new image in the same update.
+func reimaged(t *testing.T, o *observed) {
+	t.Helper()
+	var record map[string]any
+	require.NoError(t, json.Unmarshal([]byte(o.pod.Annotations[keys.InPlaceUpdateState]), &record))
+	record["lastContainerStatuses"] = map[string]any{"app": map[string]any{"imageID": "x"}}
+	raw, err := json.Marshal(record)
+	require.NoError(t, err)
+	o.pod.Annotations[keys.InPlaceUpdateState] = string(raw)
+}
+
+// plain is the hash that kubelets from 1.31 on have of the container app.
+func plain() uint64 {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(dump.ForHash([]byte(`{"image":"app:1","name":"app"}`))))
+	return uint64(h.Sum32())
+}
+
+func TestReport(t *testing.T) {
+	t.Parallel()
+	plainContainer := corev1.Container{Name: "log", Image: "log:1"}
+	o := world(t, map[string]string{"app": "one"}, container("app"), plainContainer, container("side"))
+	o.pod.Status.ContainerStatuses[0].RestartCount = 3
+	hash := func(value string) uint64 {
+		p := o.pod.DeepCopy()
+		p.Annotations["config"] = value
+		return inplace.EnvHash(inplace.MetadataEnv(&p.Spec.Containers[0], p))
+	}
+	w := plan(o, start)
+	var got struct{ Containers []map[string]any }
+	require.NoError(t, json.Unmarshal([]byte(w.report), &got))
+	require.Equal(t, []map[string]any{
+		{
+			"name": "app", "containerID": "run://app-0", "restartCount": 3.0,
+			"hashes": map[string]any{"plainHash": 7.0, "extractedEnvFromMetadataHash": float64(hash("one"))},
+		},
+		{
+			"name": "log", "containerID": "run://log-0", "restartCount": 0.0,
+			"hashes": map[string]any{"plainHash": 7.0, "extractedEnvFromMetadataHash": 86995377.0},
+		},
+	}, got.Containers, "side reads metadata, and the runtime does not tell what it was started with")
+	require.NotEqual(t, hash("one"), hash("two"))
+
+	o.pod.Annotations[keys.RuntimeContainersMeta] = w.report
+	require.Empty(t, plan(o, start).report, "what stands there is not written again")
+	o.started = nil
+	require.Empty(t, plan(o, start).report, "nothing known is nothing to say")
+}
+
+func TestConcerns(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name   string
+		change func(*corev1.Pod)
+		want   bool
+	}{
+		{"a pod that reads metadata and is updated", func(*corev1.Pod) {}, true},
+		{"one that only reads it", func(p *corev1.Pod) { delete(p.Labels, keys.LifecycleState) }, true},
+		{"one that is only updated", func(p *corev1.Pod) { p.Spec.Containers[0].Env = nil }, true},
+		{"one that was updated once and reads nothing", func(p *corev1.Pod) {
+			p.Spec.Containers[0].Env = nil
+			delete(p.Labels, keys.LifecycleState)
+		}, false},
+		{"a pod of a Deployment", func(p *corev1.Pod) { p.OwnerReferences[0].APIVersion = "apps/v1" }, false},
+		{"a pod of nobody", func(p *corev1.Pod) { p.OwnerReferences = nil }, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			o := world(t, nil, container("app"))
+			tc.change(o.pod)
+			require.Equal(t, tc.want, concerns(o.pod))
+		})
+	}
+}

@@ -1,0 +1,27 @@
+package node
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/flotilla-io/flotilla/pkg/cri"
+	"github.com/flotilla-io/flotilla/pkg/metric"
+)
+
+var (
+	runtimeUp = prometheus.NewGauge(prometheus.GaugeOpts{
+		Namespace: metric.Namespace, Subsystem: "node", Name: "runtime_up",
+		Help: "1 while a container runtime of the node answers the daemon, else 0.",
+	})
+	leaseFailures = prometheus.NewCounter(prometheus.CounterOpts{
+		Namespace: metric.Namespace, Subsystem: "node", Name: "lease_failures_total",
+		Help: "Renewals of the node's Lease that failed.",
+	})
+)
+
+// Register adds the metrics of this package, and of those that it works with, to r.
+func Register(r prometheus.Registerer) error {
+	if err := cri.Register(r); err != nil {
+		return err
+	}
+	return metric.Register(r, runtimeUp, leaseFailures)
+}

@@ -1,0 +1,129 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/flotilla-io/flotilla/member/node/env"
+	"github.com/flotilla-io/flotilla/pkg/cri"
+	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/nodelease"
+)
+
+// Component is the reporter of events, and the name of the program.
+const Component = "flotilla-noded"
+
+// Where an apiserver of Kubernetes 1.30 or later notes the node of a pod's token.
+const (
+	extraNode    = "authentication.kubernetes.io/node-name"
+	extraNodeUID = "authentication.kubernetes.io/node-uid"
+)
+
+// Options are what Setup needs. All but Identity are required.
+type Options struct {
+	// Node is the name of the node that this runs on.
+	Node string
+	// Namespace is that of the Lease.
+	Namespace string
+	// Identity names this process in the Lease, for people.
+	Identity string
+	// Runtimes are those of the node. Setup's manager closes them.
+	Runtimes *cri.Runtimes
+	// Env starts containers anew for their env: gate InPlaceUpdateEnvFromMetadata.
+	Env bool
+	// Clock is the real clock outside tests.
+	Clock clock.WithTicker
+}
+
+// Scheme returns the kinds that the daemon works with.
+func Scheme() (*runtime.Scheme, error) {
+	s := runtime.NewScheme()
+	return s, clientgoscheme.AddToScheme(s)
+}
+
+// Restrict lets a manager see the pods of one node alone.
+func Restrict(o ctrl.Options, node string) ctrl.Options {
+	o.Cache = cache.Options{
+		DefaultTransform: cache.TransformStripManagedFields(),
+		ByObject:         map[client.Object]cache.ByObject{&corev1.Pod{}: {Field: fields.OneTermEqualSelector("spec.nodeName", node)}},
+	}
+	o.Client.Cache = &client.CacheOptions{DisableFor: []client.Object{&coordinationv1.Lease{}}}
+	return o
+}
+
+// What the keeper needs: the node's Lease. A policy limits it to that one.
+// +kubebuilder:rbac:groups=coordination.k8s.io,namespace=flotilla-system,resources=leases,verbs=create;get;update
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// Setup adds the keeper and all loops to mgr, which must have been made with Scheme and Restrict.
+func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
+	if err := Register(metrics.Registry); err != nil {
+		return fmt.Errorf("register metrics of the node daemon: %w", err)
+	}
+	uid, err := whoAmI(ctx, mgr.GetClient(), o.Node)
+	if err != nil {
+		return err
+	}
+	events := event.New(mgr.GetEventRecorder(Component))
+	err = mgr.Add(&keeper{
+		runtimes: o.Runtimes, clock: o.Clock, events: events,
+		lease: &nodelease.Holder{
+			Client: mgr.GetClient(), Namespace: o.Namespace, Node: o.Node, NodeUID: uid, Identity: o.Identity, Clock: o.Clock,
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("set up the keeper: %w", err)
+	}
+	if o.Env {
+		if err := env.Setup(mgr, env.Options{Runtimes: o.Runtimes, Clock: o.Clock, Events: events}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Ready is the check of /readyz.
+func Ready(r *cri.Runtimes) func(*http.Request) error {
+	return func(*http.Request) error { return r.Err() }
+}
+
+// whoAmI returns the UID of the node that our credential is bound to. A credential that names no node has none; the policy of
+// the chart then refuses all writes.
+func whoAmI(ctx context.Context, c client.Client, node string) (types.UID, error) {
+	var me authenticationv1.SelfSubjectReview
+	if err := c.Create(ctx, &me); err != nil {
+		return "", fmt.Errorf("ask the apiserver who we are: %w", err)
+	}
+	extra := func(key string) string {
+		if v := me.Status.UserInfo.Extra[key]; len(v) > 0 {
+			return v[0]
+		}
+		return ""
+	}
+	switch at := extra(extraNode); {
+	case at == "":
+		ctrl.LoggerFrom(ctx).Info("Found no node in our credential", "reason", "it is of no pod, or the apiserver is older than 1.30")
+		return "", nil
+	case at != node:
+		return "", fmt.Errorf("our credential is of node %s, and NODE_NAME says %s", at, node)
+	}
+	if uid := extra(extraNodeUID); uid != "" {
+		return types.UID(uid), nil
+	}
+	return "", errors.New("our credential names a node without its UID")
+}
