@@ -33,6 +33,7 @@ build: ## build the programs into bin/
 	@mkdir -p bin
 	go build -ldflags '$(LDFLAGS)' -o bin/flotilla-hub ./cmd/hub
 	go build -ldflags '$(LDFLAGS)' -o bin/flotilla-member ./cmd/member
+	go build -ldflags '$(LDFLAGS)' -o bin/flotilla-noded ./cmd/noded
 	go build -ldflags '$(LDFLAGS)' -o bin/kubectl-kruise ./cmd/kubectl-kruise
 
 ##@ Test
@@ -99,7 +100,7 @@ fmt: ## format
 
 .PHONY: deps
 deps: ## list the modules that are in each binary
-	@for c in hub member kubectl-kruise; do \
+	@for c in hub member noded kubectl-kruise; do \
 	  go list -deps -f '{{with .Module}}{{.Path}}{{end}}' ./cmd/$$c | LC_ALL=C sort -u > cmd/$$c/deps.golden; done
 
 .PHONY: verify

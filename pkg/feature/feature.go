@@ -2,6 +2,7 @@ package feature
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -68,6 +69,9 @@ func specs() map[featuregate.Feature]featuregate.FeatureSpec {
 		RecreatePodWhenChangeVCTInCloneSet: alpha,
 	}
 }
+
+// All are all gates, for a program that is given those of another.
+func All() []featuregate.Feature { return slices.Sorted(maps.Keys(specs())) }
 
 // Gates is a set of gates as one flag: Name=true,Other=false. The zero value is not usable; New makes one.
 type Gates struct {

@@ -48,10 +48,10 @@ func TestFormerGatesThatAreTakenLeaveANote(t *testing.T) {
 	t.Parallel()
 	g, err := New(CloneSetShortHash)
 	require.NoError(t, err)
-	require.NoError(t, g.Set("KruiseDaemon=false,CloneSetShortHash=true,ForceDeleteTimeoutExpectationGate=true,CloneSetEventHandlerOptimization=false"))
+	require.NoError(t, g.Set("SidecarTerminator=false,CloneSetShortHash=true,ForceDeleteTimeoutExpectationGate=true,CloneSetEventHandlerOptimization=false"))
 	require.True(t, g.Enabled(CloneSetShortHash))
 	require.Equal(t, []string{
-		"feature gate KruiseDaemon is without effect: the node daemon is not served yet",
+		"feature gate SidecarTerminator is without effect: the sidecar terminator is not served yet",
 		"feature gate ForceDeleteTimeoutExpectationGate is without effect: after --expectation-timeout pods are always read from the apiserver, and nothing stays stuck",
 		"feature gate CloneSetEventHandlerOptimization is without effect: every event of a pod is looked at, and a pass without work writes nothing",
 	}, g.Notes())

@@ -12,7 +12,6 @@ type gate struct {
 // former are the gates of OpenKruise 1.9 that this version does not have. One that is served moves to specs.
 func former() map[string]gate {
 	const (
-		daemon   = "the node daemon is"
 		pods     = "admission of pods is"
 		pub      = "PodUnavailableBudget is"
 		sidecars = "SidecarSet is"
@@ -25,12 +24,12 @@ func former() map[string]gate {
 		"CloneSetEventHandlerOptimization": {settled: "every event of a pod is looked at, and a pass without work writes nothing"},
 		"ForceDeleteTimeoutExpectationGate": {settled: "after --expectation-timeout pods are always read from the apiserver, " +
 			"and nothing stays stuck"},
+		"KruiseDaemon":              {settled: "what needs a node daemon is done where one lives; the chart's daemon.enabled says whether it is installed"},
+		"DaemonWatchingPod":         {settled: "a node daemon watches the pods of its node"},
 		"InPlacePodVerticalScaling": {settled: "Kubernetes resizes pods in place from 1.33 on, and has pods/resize to say so"},
 
 		"PodWebhook":                                {missing: pods},
 		"KruisePodReadinessGate":                    {missing: pods},
-		"KruiseDaemon":                              {missing: daemon},
-		"DaemonWatchingPod":                         {missing: daemon},
 		"PreDownloadImageForInPlaceUpdate":          {missing: images},
 		"PreDownloadImageForDaemonSetUpdate":        {missing: images},
 		"ImagePullJobGate":                          {missing: images},

@@ -1,0 +1,155 @@
+// Command flotilla-noded does for the pods of one node what can only be done beside their containers.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/flotilla-io/flotilla/member/node"
+	"github.com/flotilla-io/flotilla/pkg/cri"
+	"github.com/flotilla-io/flotilla/pkg/feature"
+	"github.com/flotilla-io/flotilla/pkg/option"
+)
+
+// nodeName is the variable that the downward API fills.
+const nodeName = "NODE_NAME"
+
+// flags are all that the command line and the environment say.
+type flags struct {
+	// manager has what a daemon shares with managers: it has no webhooks, and elects no leader.
+	manager *option.Manager
+	gates   *feature.Gates
+	node    string
+	// addr serves metrics and health; pprof is profiling's.
+	addr        string
+	enablePprof bool
+	// dir is where the host's /run is mounted; file is the runtime's socket below it.
+	dir, file string
+}
+
+func main() {
+	cmd, err := command()
+	if err == nil {
+		err = cmd.ExecuteContext(ctrl.SetupSignalHandler())
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, node.Component+":", err)
+		os.Exit(1)
+	}
+}
+
+func command() (*cobra.Command, error) {
+	gates, err := feature.New(feature.All()...)
+	if err != nil {
+		return nil, err
+	}
+	f := &flags{manager: option.NewManager(node.Component), gates: gates, node: os.Getenv(nodeName)}
+	f.manager.QPS, f.manager.Burst = 5, 10
+	cmd := &cobra.Command{
+		Use: node.Component, Short: "Restart containers of one node and report on them", Version: option.Version,
+		Long: "Flotilla-noded runs on each node of a member cluster. It starts containers anew whose environment comes from\n" +
+			"labels or annotations that an update in place has changed, through the node's container runtime, and reports from\n" +
+			"what they were started. While it can do that it renews a Lease, by which the member manager knows it.\n\n" +
+			"Environment variable NODE_NAME is the name of the node.",
+		Args: cobra.NoArgs, SilenceUsage: true, SilenceErrors: true,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context()) },
+	}
+	f.add(cmd.Flags())
+	return cmd, nil
+}
+
+func (f *flags) add(s *pflag.FlagSet) {
+	m := f.manager
+	s.StringVar(&m.Kubeconfig, "kubeconfig", "", "File with the address and credential of the apiserver. "+
+		"Empty takes the ServiceAccount of the pod that this runs in.")
+	s.StringVar(&m.Namespace, "namespace", m.Namespace, "Namespace of the release: the node's Lease is there.")
+	s.StringVar(&f.addr, "addr", ":10221", "host:port that serves /metrics, /healthz and /readyz over HTTP.")
+	s.BoolVar(&f.enablePprof, "enable-pprof", false, "Serve profiles at --pprof-addr.")
+	s.StringVar(&m.PprofAddr, "pprof-addr", "localhost:10222", "host:port that serves /debug/pprof.")
+	s.StringVar(&f.dir, "socket-dir", "/hostvarrun", "Directory in which the node's /run is found.")
+	s.StringVar(&f.file, "socket-file", "", "Socket of the container runtime below --socket-dir. "+
+		"Empty looks for those of containerd, CRI-O and cri-dockerd.")
+	s.Float32Var(&m.QPS, "rest-config-qps", m.QPS, "Requests a second to the apiserver, on average.")
+	s.IntVar(&m.Burst, "rest-config-burst", m.Burst, "Requests to the apiserver that may go out at once.")
+	s.IntVarP(&m.LogLevel, "v", "v", 0, "Log level: 0 what changed, 1 why something waits, 4 data.")
+	s.StringVar(&m.LogFormat, "logging-format", m.LogFormat, "json, or console for people.")
+	f.gates.AddFlags(s)
+}
+
+func (f *flags) validate() error {
+	errs := []error{f.manager.Validate()}
+	if len(validation.IsDNS1123Subdomain(f.node)) > 0 {
+		errs = append(errs, fmt.Errorf("%s=%s: want the name of the node that this runs on", nodeName, f.node))
+	}
+	if _, _, err := net.SplitHostPort(f.addr); err != nil {
+		errs = append(errs, fmt.Errorf("--addr=%s: want host:port or :port", f.addr))
+	}
+	return errors.Join(errs...)
+}
+
+// run runs the daemon until ctx ends.
+func (f *flags) run(ctx context.Context) error {
+	if err := f.validate(); err != nil {
+		return err
+	}
+	log := f.manager.Logger().WithValues("node", f.node)
+	ctrl.SetLogger(log)
+	klog.SetLogger(log) //nolint:forbidigo // It is what client-go logs through.
+	ctx = ctrl.LoggerInto(ctx, log)
+	for _, note := range f.gates.Notes() {
+		log.Info("Ignored a feature gate", "reason", note)
+	}
+	mgr, err := f.setup(ctx)
+	if err != nil {
+		return err
+	}
+	log.Info("Started "+node.Component, "version", option.Version)
+	return mgr.Start(ctx)
+}
+
+// setup makes the manager with all that the daemon runs.
+func (f *flags) setup(ctx context.Context) (ctrl.Manager, error) {
+	cfg, err := f.manager.RESTConfig()
+	if err != nil {
+		return nil, err
+	}
+	scheme, err := node.Scheme()
+	if err != nil {
+		return nil, err
+	}
+	runtimes := cri.New(f.dir, f.file)
+	check := func(c healthz.Checker) http.Handler { return healthz.CheckHandler{Checker: c} }
+	o := node.Restrict(f.manager.Options(), f.node)
+	o.Scheme, o.LeaderElection, o.HealthProbeBindAddress = scheme, false, "0"
+	o.Metrics = server.Options{BindAddress: f.addr, ExtraHandlers: map[string]http.Handler{
+		"/healthz": check(healthz.Ping), "/readyz": check(node.Ready(runtimes)),
+	}}
+	if !f.enablePprof {
+		o.PprofBindAddress = ""
+	}
+	mgr, err := ctrl.NewManager(cfg, o)
+	if err != nil {
+		return nil, fmt.Errorf("make the manager: %w", err)
+	}
+	identity, err := os.Hostname()
+	if err != nil {
+		return nil, fmt.Errorf("name this process: %w", err)
+	}
+	return mgr, node.Setup(ctx, mgr, node.Options{
+		Node: f.node, Namespace: f.manager.Namespace, Identity: identity, Runtimes: runtimes,
+		Env: f.gates.Enabled(feature.InPlaceUpdateEnvFromMetadata), Clock: clock.RealClock{},
+	})
+}

@@ -1,0 +1,41 @@
+package main
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flotilla-io/flotilla/pkg/testkit/golden"
+)
+
+func TestHelp(t *testing.T) {
+	t.Parallel()
+	cmd, err := command()
+	require.NoError(t, err)
+	var out bytes.Buffer
+	cmd.SetOut(&out)
+	cmd.SetArgs([]string{"--help"})
+	require.NoError(t, cmd.ExecuteContext(t.Context()))
+	golden.Equal(t, "help", out.String())
+}
+
+// The cases run one after the other: the daemon sets the logger of klog, which belongs to the process.
+func TestBadFlagsEndBeforeAnythingStarts(t *testing.T) {
+	for _, tc := range []struct{ name, node, arg, want string }{
+		{"an unknown flag", "node-1", "--nonsense", "unknown flag: --nonsense"},
+		{"no node", "", "--v=1", "NODE_NAME=: want the name of the node"},
+		{"no address", "node-1", "--addr=10221", "--addr=10221: want host:port or :port"},
+		{"an unknown gate", "node-1", "--feature-gates=NoSuchGate=true", "unrecognized feature gate: NoSuchGate"},
+		{"a gate of the manager is fine", "node-1", "--feature-gates=TemplateNoDefaults=true", "find the apiserver"},
+		{"a file that is not there", "node-1", "--kubeconfig=absent", "read --kubeconfig=absent"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Setenv("NODE_NAME", tc.node)
+			cmd, err := command()
+			require.NoError(t, err)
+			cmd.SetArgs([]string{tc.arg})
+			require.ErrorContains(t, cmd.ExecuteContext(t.Context()), tc.want)
+		})
+	}
+}
