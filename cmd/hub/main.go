@@ -14,6 +14,7 @@ import (
 	"github.com/flotilla-io/flotilla/member/agent"
 	"github.com/flotilla-io/flotilla/member/workload/cloneset"
 	"github.com/flotilla-io/flotilla/pkg/cert"
+	"github.com/flotilla-io/flotilla/pkg/checkup"
 	"github.com/flotilla-io/flotilla/pkg/feature"
 	"github.com/flotilla-io/flotilla/pkg/option"
 )
@@ -57,6 +58,7 @@ func command() (*cobra.Command, error) {
 		f.setup)
 	cmd.Flags().BoolVar(&f.localMember, "local-member", false, "The hub's cluster runs flotilla-member too: that one looks "+
 		"after UnitedDeployments that name no cluster, and serves defaults and conversion of the kind.")
+	cmd.AddCommand(checkup.Command(name, hub.Scheme, probe))
 	return cmd, nil
 }
 

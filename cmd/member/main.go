@@ -13,6 +13,7 @@ import (
 	"github.com/flotilla-io/flotilla/member"
 	"github.com/flotilla-io/flotilla/member/agent"
 	"github.com/flotilla-io/flotilla/member/workload/cloneset"
+	"github.com/flotilla-io/flotilla/pkg/checkup"
 	"github.com/flotilla-io/flotilla/pkg/feature"
 	"github.com/flotilla-io/flotilla/pkg/option"
 )
@@ -62,6 +63,7 @@ func command() (*cobra.Command, error) {
 		"that are held by a preDelete hook when they scale, as if each had scaleStrategy.excludePreparingDelete.")
 	cmd.Flags().BoolVar(&f.localHub, "local-hub", false, "This cluster runs flotilla-hub too: UnitedDeployments here may "+
 		"name clusters, and the hub runs those.")
+	cmd.AddCommand(checkup.Command(name, member.Scheme, probe))
 	return cmd, nil
 }
 

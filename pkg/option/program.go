@@ -65,6 +65,7 @@ func (p *Program) Command(short, long string, setup func(context.Context) (ctrl.
 			return mgr.Start(ctx)
 		},
 	}
+	cmd.CompletionOptions.DisableDefaultCmd = true
 	for _, g := range groups {
 		g.AddFlags(cmd.Flags())
 	}

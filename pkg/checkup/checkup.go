@@ -1,0 +1,133 @@
+package checkup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// poll is how often what is missing is looked for again.
+const poll = 500 * time.Millisecond
+
+// Check says whose work to look at.
+type Check struct {
+	// Client reads the Deployment and the Lease, and creates the objects of Probe by dry run.
+	Client client.Client
+	// Namespace and Name are those of the Deployment and of the Lease.
+	Namespace, Name string
+	// Probe is what the webhooks are asked with.
+	Probe Probe
+}
+
+// Probe is a pair of objects for webhooks. Nothing of it is stored.
+type Probe struct {
+	// Good must be admitted.
+	Good client.Object
+	// Complete says what defaults the admitted object lacks; "" for none.
+	Complete func(client.Object) string
+	// Bad passes the schema and must be refused by a webhook.
+	Bad client.Object
+}
+
+// Run waits until all is well, for so long at most, and returns a sentence that says so. The error says what was missing
+// last.
+func (c Check) Run(ctx context.Context, limit time.Duration) (string, error) {
+	var said []string
+	renewed := ""
+	steps := []func(context.Context) (string, error){
+		c.replicas,
+		func(ctx context.Context) (string, error) { return c.leader(ctx, &renewed) },
+		c.admitted,
+		c.refused,
+	}
+	var last error
+	err := wait.PollUntilContextTimeout(ctx, poll, limit, true, func(ctx context.Context) (bool, error) {
+		for len(steps) > 0 {
+			text, err := steps[0](ctx)
+			if err != nil {
+				if ctx.Err() == nil || last == nil { // Else it says no more than that the time is over.
+					last = err
+				}
+				return false, nil
+			}
+			said, steps = append(said, text), steps[1:]
+		}
+		return true, nil
+	})
+	if err != nil {
+		return "", fmt.Errorf("%s: after %s: %w", c.Name, limit, errors.Join(last, ctx.Err()))
+	}
+	return c.Name + ": " + strings.Join(said, ", "), nil
+}
+
+func (c Check) key() client.ObjectKey { return client.ObjectKey{Namespace: c.Namespace, Name: c.Name} }
+
+func (c Check) replicas(ctx context.Context) (string, error) {
+	d := &appsv1.Deployment{}
+	if err := c.Client.Get(ctx, c.key(), d); err != nil {
+		return "", fmt.Errorf("get Deployment %s: %w", c.key(), err)
+	}
+	want := int32(1)
+	if d.Spec.Replicas != nil {
+		want = *d.Spec.Replicas
+	}
+	s := d.Status
+	if s.ObservedGeneration < d.Generation || s.Replicas != want || s.UpdatedReplicas != want || s.AvailableReplicas != want {
+		return "", fmt.Errorf("deployment %s: %d of %d replicas are updated and %d are available", c.key(), s.UpdatedReplicas, want, s.AvailableReplicas)
+	}
+	return fmt.Sprintf("%d of %d replicas are available", s.AvailableReplicas, want), nil
+}
+
+// leader looks until the Lease was renewed once, which does not depend on clocks. renewed is what the last look saw.
+func (c Check) leader(ctx context.Context, renewed *string) (string, error) {
+	lease := &coordinationv1.Lease{}
+	if err := c.Client.Get(ctx, c.key(), lease); err != nil {
+		return "", fmt.Errorf("get Lease %s: %w", c.key(), err)
+	}
+	holder := ""
+	if lease.Spec.HolderIdentity != nil {
+		holder = *lease.Spec.HolderIdentity
+	}
+	if holder == "" {
+		return "", fmt.Errorf("lease %s: no replica leads", c.key())
+	}
+	if was := *renewed; was == "" || was == lease.ResourceVersion {
+		*renewed = lease.ResourceVersion
+		return "", fmt.Errorf("lease %s: %s does not renew it", c.key(), holder)
+	}
+	return holder + " leads", nil
+}
+
+func (c Check) admitted(ctx context.Context) (string, error) {
+	o, err := c.try(ctx, c.Probe.Good)
+	if err != nil {
+		return "", fmt.Errorf("create %s by dry run: %w", client.ObjectKeyFromObject(o), err)
+	}
+	if missing := c.Probe.Complete(o); missing != "" {
+		return "", fmt.Errorf("create %s by dry run: the webhook that sets defaults was not called: %s", client.ObjectKeyFromObject(o), missing)
+	}
+	return "the webhooks set defaults", nil
+}
+
+func (c Check) refused(ctx context.Context) (string, error) {
+	o, err := c.try(ctx, c.Probe.Bad)
+	switch {
+	case err == nil:
+		return "", fmt.Errorf("create %s by dry run: the webhook that validates was not called, a bad object was admitted", client.ObjectKeyFromObject(o))
+	case !strings.Contains(err.Error(), "denied the request"): // As the apiserver says it of a webhook's answer.
+		return "", fmt.Errorf("create %s by dry run: %w", client.ObjectKeyFromObject(o), err)
+	}
+	return "and refuse what is wrong", nil
+}
+
+func (c Check) try(ctx context.Context, o client.Object) (client.Object, error) {
+	o, _ = o.DeepCopyObject().(client.Object) // It is one, so its copy is.
+	return o, c.Client.Create(ctx, o, client.DryRunAll)
+}

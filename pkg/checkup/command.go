@@ -1,0 +1,55 @@
+package checkup
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/flotilla-io/flotilla/pkg/option"
+)
+
+// patience is how long the command waits by default: some minutes of a slow start are over when helm has installed.
+const patience = time.Minute
+
+// Command is the subcommand "check" of a manager. It takes the manager's flags --namespace and --kubeconfig. probe makes
+// the objects for the webhooks in a namespace.
+func Command(name string, scheme func() (*runtime.Scheme, error), probe func(namespace string) Probe) *cobra.Command {
+	m := option.NewManager(name)
+	in, limit := "default", patience
+	cmd := &cobra.Command{
+		Use:   "check",
+		Short: "Say whether the manager that is installed here does its work",
+		Long: "Say whether the manager that is installed here does its work: all replicas are available, one of them leads, and the\n" +
+			"webhooks answer. It stores nothing. It ends with code 1 and the reason if that is not so within --timeout.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := m.RESTConfig()
+			if err != nil {
+				return err
+			}
+			s, err := scheme()
+			if err != nil {
+				return err
+			}
+			c, err := client.New(cfg, client.Options{Scheme: s})
+			if err != nil {
+				return fmt.Errorf("make a client: %w", err)
+			}
+			said, err := Check{Client: c, Namespace: m.Namespace, Name: name, Probe: probe(in)}.Run(cmd.Context(), limit)
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), said)
+			return err
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&m.Kubeconfig, "kubeconfig", "", "File with the address and credential of the apiserver. Empty takes the ServiceAccount of the pod that this runs in.")
+	f.StringVar(&m.Namespace, "namespace", m.Namespace, "Namespace of the manager.")
+	f.StringVar(&in, "probe-namespace", in, "Namespace in which objects are created by dry run. Not that of the manager, whose webhooks leave it alone.")
+	f.DurationVar(&limit, "timeout", limit, "How long to wait for what is not so yet.")
+	return cmd
+}
