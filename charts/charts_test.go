@@ -19,9 +19,11 @@ import (
 	"github.com/stretchr/testify/require"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/flotilla-io/flotilla/pkg/testkit/lab"
@@ -219,7 +221,11 @@ func TestIntegrationRolesAreNarrow(t *testing.T) {
 			require.NotEmpty(t, roles)
 			for _, role := range roles {
 				checkRules(t, role.Name, role.Rules)
-				require.Contains(t, []string{namespace, "fleet-system"}, role.Namespace)
+				where := []string{namespace, "fleet-system"}
+				if role.Annotations["helm.sh/hook"] == "test" {
+					where = append(where, "default") // Where it creates by dry run.
+				}
+				require.Contains(t, where, role.Namespace)
 			}
 		})
 	}
@@ -300,6 +306,40 @@ func TestIntegrationFlagsExist(t *testing.T) {
 	}
 }
 
+// TestIntegrationHookIsForTestsAlone holds that what "helm test" brings is no part of the release, and is no endpoint of the
+// manager's Service.
+func TestIntegrationHookIsForTestsAlone(t *testing.T) {
+	t.Parallel()
+	for _, r := range renders {
+		t.Run(r.name, func(t *testing.T) {
+			t.Parallel()
+			out := render(t, r.chart, r.args...)
+			pods := decode[corev1.Pod](t, out, "Pod")
+			services := decode[corev1.Service](t, out, "Service")
+			if len(services) == 0 { // The manager is elsewhere.
+				require.Empty(t, pods)
+				return
+			}
+			require.Len(t, pods, 1)
+			require.Equal(t, "test", pods[0].Annotations["helm.sh/hook"])
+			for _, s := range services {
+				require.False(t, labels.SelectorFromSet(s.Spec.Selector).Matches(labels.Set(pods[0].Labels)), s.Name)
+			}
+			for _, role := range decode[rbacv1.ClusterRole](t, out, "ClusterRole") {
+				require.NotContains(t, role.Annotations, "helm.sh/hook", "a test has rights in two namespaces")
+			}
+		})
+	}
+}
+
+// TestIntegrationProbeIsNotInTheReleasesNamespace holds it for a release where the test would otherwise probe.
+func TestIntegrationProbeIsNotInTheReleasesNamespace(t *testing.T) {
+	t.Parallel()
+	out, err := helm(t, "template", "flotilla", "member", "--namespace=default")
+	require.NoError(t, err)
+	require.Contains(t, decode[corev1.Pod](t, out, "Pod")[0].Spec.Containers[0].Args, "--probe-namespace=kube-public")
+}
+
 func TestIntegrationValuesAreChecked(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ name, chart, set, want string }{
@@ -313,9 +353,12 @@ func TestIntegrationValuesAreChecked(t *testing.T) {
 		{"a manager's address with a path", "member", "manager.url=https://127.0.0.1:9443/x", "at '/manager/url'"},
 		{"gates that are no list of gates", "member", "featureGates=Yes", "at '/featureGates'"},
 		{"a hub without the cluster's name", "member", "hub.url=https://hub:6443,hub.caHash=" + hash, "at '/hub/cluster'"},
-		{"a hub without its CA", "member", "hub.url=https://hub:6443,hub.cluster=east", "at '/hub'"},
+		{"a hub without its CA", "member", "hub.url=https://hub:6443,hub.cluster=east", "at '/hub/caHash': minLength"},
 		{"a hub's hash that is cut off", "member", "hub.caHash=sha256:abc", "at '/hub/caHash'"},
-		{"push and pull at once", "member", "agent.push=true,hub.url=https://hub:6443,hub.cluster=east,hub.caHash=" + hash, "'not' failed"},
+		{"push and pull at once", "member", "agent.push=true,hub.url=https://hub:6443,hub.cluster=east,hub.caHash=" + hash, "at '/agent/push': value must be false"},
+		{"an image with its tag in the name", "hub", "manager.image.repository=example.com/hub:1", "at '/manager/image/repository'"},
+		{"a tag that is none", "member", "manager.image.tag=a/b", "at '/manager/image/tag'"},
+		{"memory that is no quantity", "hub", "manager.resources.limits.memory=lots", "at '/manager/resources/limits/memory'"},
 		{"an argument that is no flag", "member", "manager.extraArgs={start}", "at '/manager/extraArgs/0'"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -212,7 +212,7 @@ func (f *tokenFlags) print(out io.Writer, cfg *rest.Config, ca hubCA, name strin
 		hubURL = cfg.Host
 	}
 	lines := []string{
-		"helm install flotilla-member charts/member",
+		"helm upgrade --install --reset-then-reuse-values flotilla-member charts/member",
 		"--namespace flotilla-system --create-namespace",
 		"--set hub.url=" + hubURL,
 		"--set hub.cluster=" + name,

@@ -33,7 +33,7 @@ func TestIntegrationThePrintedCommandRenders(t *testing.T) {
 			require.True(t, found)
 			command, _, found = strings.Cut(command, "\n\nWhere the hub")
 			require.True(t, found)
-			script, found := strings.CutPrefix(command, "helm install ")
+			script, found := strings.CutPrefix(command, "helm upgrade --install --reset-then-reuse-values ")
 			require.True(t, found)
 			cmd := exec.CommandContext(t.Context(), "sh", "-c", bin.Path("helm")+" template "+script)
 			cmd.Dir = "../.."

@@ -13,6 +13,11 @@ app.kubernetes.io/part-of: flotilla
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 
+{{/* What is there for a test is not of the manager's Service, Deployment or budget. */}}
+{{- define "testLabels" -}}
+{{ include "labels" . | replace (include "selector" .) (printf "%s-test" (include "selector" .)) }}
+{{- end }}
+
 {{/* How the apiserver reaches a path of the webhook server: (list root path). The manager adds the CA bundle. */}}
 {{- define "clientConfig" -}}
 {{- $root := index . 0 }}{{ $path := index . 1 }}
