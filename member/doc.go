@@ -7,3 +7,4 @@ package member
 
 //go:generate go tool controller-gen rbac:roleName=flotilla-member paths=. paths=./workload/... output:rbac:dir=../charts/member/files
 //go:generate go tool controller-gen rbac:roleName=flotilla-agent,fileName=agent-role.yaml paths=./agent/... output:rbac:dir=../charts/member/files
+//go:generate go tool controller-gen rbac:roleName=flotilla-noded,fileName=noded-role.yaml paths=./node/... output:rbac:dir=../charts/member/files

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -27,6 +28,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/admit"
 	"github.com/flotilla-io/flotilla/pkg/event"
 	"github.com/flotilla-io/flotilla/pkg/link"
+	"github.com/flotilla-io/flotilla/pkg/nodelease"
 	"github.com/flotilla-io/flotilla/pkg/united"
 )
 
@@ -69,17 +71,21 @@ func Scheme() (*runtime.Scheme, error) {
 // CRDs names those whose versions a member converts.
 func CRDs() []string { return []string{"clonesets.apps.kruise.io", "uniteddeployments.apps.kruise.io"} }
 
-// Restrict keeps a manager's cache small and within its roles: no Secret is cached, and managedFields, which nobody here
-// reads from a cache, are dropped.
+// Restrict keeps a manager's cache small and within its roles: no Secret is cached, of Leases those of node daemons beside
+// the manager's own, and managedFields, which nobody here reads from a cache, are dropped.
 func Restrict(o ctrl.Options) ctrl.Options {
-	o.Cache = cache.Options{DefaultTransform: cache.TransformStripManagedFields()}
+	o.Cache = cache.Options{
+		DefaultTransform: cache.TransformStripManagedFields(),
+		ByObject:         map[client.Object]cache.ByObject{&coordinationv1.Lease{}: nodelease.Cached(o.LeaderElectionNamespace)},
+	}
 	o.Client.Cache = &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}
 	return o
 }
 
-// What the manager itself needs: its Lease, its events, its webhook certificate and the configurations that carry it.
+// What the manager itself needs: its Lease and those of node daemons, its events, its webhook certificate and the configurations that carry it.
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=flotilla-system,resources=leases,verbs=create
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=flotilla-system,resources=leases,resourceNames=flotilla-member,verbs=get;update
+// +kubebuilder:rbac:groups=coordination.k8s.io,namespace=flotilla-system,resources=leases,verbs=list;watch
 // +kubebuilder:rbac:groups="",namespace=flotilla-system,resources=events,verbs=create;patch
 // +kubebuilder:rbac:groups="",namespace=flotilla-system,resources=secrets,verbs=create
 // +kubebuilder:rbac:groups="",namespace=flotilla-system,resources=secrets,resourceNames=flotilla-member-webhook,verbs=get;list;watch;update
@@ -91,6 +97,7 @@ func Restrict(o ctrl.Options) ctrl.Options {
 func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	err := cloneset.Setup(ctx, mgr, cloneset.Options{
 		Workers: o.CloneSetWorkers, ExpectationTimeout: o.ExpectationTimeout, Clock: o.Clock, Gates: o.CloneSet,
+		Daemons: nodelease.NewTracker(o.Clock),
 	})
 	if err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -20,6 +21,24 @@ func ByOwner(ctx context.Context, i client.FieldIndexer, kinds ...client.Object)
 		if err := i.IndexField(ctx, kind, Owner, ownerUID); err != nil && !strings.Contains(err.Error(), "indexer conflict") {
 			return fmt.Errorf("index %T by owner: %w", kind, err)
 		}
+	}
+	return nil
+}
+
+// Node is the field by which pods are found: the name of their node.
+const Node = "flotilla.node"
+
+// ByNode adds the index Node for pods.
+func ByNode(ctx context.Context, i client.FieldIndexer) error {
+	if err := i.IndexField(ctx, &corev1.Pod{}, Node, nodeOf); err != nil && !strings.Contains(err.Error(), "indexer conflict") {
+		return fmt.Errorf("index pods by node: %w", err)
+	}
+	return nil
+}
+
+func nodeOf(o client.Object) []string {
+	if p, ok := o.(*corev1.Pod); ok && p.Spec.NodeName != "" {
+		return []string{p.Spec.NodeName}
 	}
 	return nil
 }

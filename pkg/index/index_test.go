@@ -27,6 +27,17 @@ func (i indexes) IndexField(_ context.Context, o client.Object, field string, of
 	return nil
 }
 
+func TestByNode(t *testing.T) {
+	t.Parallel()
+	i := indexes{}
+	require.NoError(t, ByNode(t.Context(), i))
+	require.NoError(t, ByNode(t.Context(), i), "a second controller may need the same")
+	require.Error(t, ByNode(t.Context(), indexes(nil)))
+	of := i["*v1.Pod "+Node]
+	require.Equal(t, []string{"node-1"}, of(&corev1.Pod{Spec: corev1.PodSpec{NodeName: "node-1"}}))
+	require.Empty(t, of(&corev1.Pod{}), "a pod that is not scheduled is on none")
+}
+
 func TestByOwner(t *testing.T) {
 	t.Parallel()
 	i := indexes{}

@@ -428,7 +428,8 @@ func TestEnvHash(t *testing.T) {
 	config, tier := reads("CONFIG", "metadata.annotations['config']"), reads("TIER", "metadata.labels['tier']")
 	hash := EnvHash(MetadataEnv(&corev1.Container{Env: []corev1.EnvVar{config, tier}}, pod))
 	require.Equal(t, hash, EnvHash(MetadataEnv(&corev1.Container{Env: []corev1.EnvVar{
-		{Name: "PLAIN", Value: "x"}, reads("TIER", "metadata.annotations['config']"), tier, reads("NODE", "spec.nodeName"),
+		{Name: "PLAIN", Value: "x"},
+		reads("TIER", "metadata.annotations['config']"), tier, reads("NODE", "spec.nodeName"),
 		reads("SIDECARSET_VERSION", "metadata.labels['tier']"), config,
 	}}, pod)), "the order does not matter, only labels and annotations do, and of two values the last one counts")
 	pod.Annotations["config"] = "two"

@@ -1,6 +1,7 @@
 package inplace
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"reflect"
@@ -60,16 +61,22 @@ func (e Edit) Restarts(pod *corev1.Pod) bool {
 }
 
 // Fits tells whether this very pod can take the edit over, and if not, why. daemon says that a node daemon lives on the
-// pod's node: it alone can restart a container for its env. A pod that has no node yet needs none.
+// pod's node: it alone can restart a container for its env, and only if the kubelet starts the container again then. A pod
+// that has no node yet needs none of it.
 func (e Edit) Fits(pod *corev1.Pod, daemon bool) (why string, ok bool) {
 	for _, name := range e.containers() {
 		if container(&pod.Spec, name) == nil {
 			return "pod has no container " + name, false
 		}
 	}
-	if pod.Spec.NodeName != "" && !daemon {
-		for _, name := range slices.Sorted(maps.Keys(e.Env)) {
+	for _, name := range slices.Sorted(maps.Keys(e.Env)) {
+		policy := RestartPolicy(container(&pod.Spec, name), pod)
+		switch {
+		case pod.Spec.NodeName == "":
+		case !daemon:
 			return fmt.Sprintf("container %s reads %s, and its node has no daemon that could restart it", name, e.Env[name]), false
+		case policy != corev1.RestartPolicyAlways:
+			return fmt.Sprintf("container %s reads %s, and is not restarted, by policy %s", name, e.Env[name], policy), false
 		}
 	}
 	if len(e.Resources) > 0 {
@@ -81,6 +88,14 @@ func (e Edit) Fits(pod *corev1.Pod, daemon bool) (why string, ok bool) {
 		}
 	}
 	return "", true
+}
+
+// RestartPolicy is the one that a kubelet goes by for a container: its own, if it has one, else the pod's.
+func RestartPolicy(c *corev1.Container, pod *corev1.Pod) corev1.RestartPolicy {
+	if c.RestartPolicy != nil {
+		return corev1.RestartPolicy(*c.RestartPolicy)
+	}
+	return cmp.Or(pod.Spec.RestartPolicy, corev1.RestartPolicyAlways)
 }
 
 // containers are the names of the changed containers, sorted.

@@ -310,6 +310,11 @@ func TestFits(t *testing.T) {
 			why: "container app reads label tier by env TIER, and its node has no daemon that could restart it",
 		},
 		{name: "a node daemon restarts it", pod: pod(), edit: env, daemon: true},
+		{
+			name: "but not one that the kubelet would not start again", edit: env, daemon: true,
+			pod: pod(func(p *corev1.Pod) { p.Spec.Containers[0].RestartPolicy = new(corev1.ContainerRestartPolicyNever) }),
+			why: "container app reads label tier by env TIER, and is not restarted, by policy Never",
+		},
 		{name: "a pod without a node has not started yet", pod: pod(func(p *corev1.Pod) { p.Spec.NodeName = "" }), edit: env},
 		{
 			name: "the QoS class of the very pod counts", pod: pod(alone), edit: guaranteed,

@@ -43,7 +43,9 @@ type renewal struct {
 func (r renewal) live(now time.Time) bool { return !r.seen.IsZero() && now.Before(r.seen.Add(Lasting)) }
 
 // NewTracker returns a tracker that has seen no Lease. Source feeds it.
-func NewTracker(c clock.PassiveClock) *Tracker { return &Tracker{clock: c, known: map[string]renewal{}} }
+func NewTracker(c clock.PassiveClock) *Tracker {
+	return &Tracker{clock: c, known: map[string]renewal{}}
+}
 
 // Live tells whether a daemon lives on a node, as far as is known now.
 func (t *Tracker) Live(node string) bool {

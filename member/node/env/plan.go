@@ -1,7 +1,6 @@
 package env
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -117,7 +116,7 @@ func (w *work) judge(o observed, ask inplace.EnvAsk, now time.Time) (done bool) 
 		}
 		return st.Ready
 	}
-	if policy := restartPolicy(c, o.pod); policy != corev1.RestartPolicyAlways {
+	if policy := inplace.RestartPolicy(c, o.pod); policy != corev1.RestartPolicyAlways {
 		wait(reasonPolicy, "has restart policy %s: nobody would start it again", policy)
 		return false
 	}
@@ -163,14 +162,6 @@ func pause(count int) time.Duration {
 		d = min(2*d, pauseMax)
 	}
 	return d
-}
-
-// restartPolicy is the one that the kubelet goes by: the container's own, if it has one.
-func restartPolicy(c *corev1.Container, pod *corev1.Pod) corev1.RestartPolicy {
-	if c.RestartPolicy != nil {
-		return corev1.RestartPolicy(*c.RestartPolicy)
-	}
-	return cmp.Or(pod.Spec.RestartPolicy, corev1.RestartPolicyAlways)
 }
 
 func preStop(c *corev1.Container) *corev1.LifecycleHandler {

@@ -72,7 +72,9 @@ func world(t *testing.T, env map[string]string, containers ...corev1.Container) 
 	return o
 }
 
-func priority(value string) corev1.EnvVar { return corev1.EnvVar{Name: keys.EnvContainerPriority, Value: value} }
+func priority(value string) corev1.EnvVar {
+	return corev1.EnvVar{Name: keys.EnvContainerPriority, Value: value}
+}
 
 func TestPlan(t *testing.T) {
 	t.Parallel()

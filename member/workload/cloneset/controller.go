@@ -19,6 +19,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/expect"
 	"github.com/flotilla-io/flotilla/pkg/index"
 	"github.com/flotilla-io/flotilla/pkg/metric"
+	"github.com/flotilla-io/flotilla/pkg/nodelease"
 )
 
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=clonesets,verbs=get;list;watch;patch
@@ -47,6 +48,8 @@ type Options struct {
 	Clock clock.PassiveClock
 	// Gates are the feature gates.
 	Gates Gates
+	// Daemons knows on which nodes a node daemon lives; nil means on none.
+	Daemons *nodelease.Tracker
 }
 
 // Reconciler brings CloneSets to what they shall be.
@@ -65,6 +68,8 @@ type Reconciler struct {
 	Parallel int
 	// Gates are the feature gates.
 	Gates Gates
+	// Daemons tells whether a node daemon lives on a node; nil means on none.
+	Daemons interface{ Live(node string) bool }
 
 	pace    pace
 	lookout lookout
@@ -90,8 +95,15 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		Expect: expect.New(Kind().Kind, o.Clock, o.ExpectationTimeout),
 		Events: event.New(mgr.GetEventRecorder(component)),
 	}
-	err = ctrl.NewControllerManagedBy(mgr).
-		Named("cloneset").
+	b := ctrl.NewControllerManagedBy(mgr)
+	if o.Daemons != nil && o.Gates.EnvFromMetadata {
+		if err := index.ByNode(ctx, mgr.GetFieldIndexer()); err != nil {
+			return err
+		}
+		r.Daemons = o.Daemons
+		b = b.WatchesRawSource(o.Daemons.Source(mgr.GetCache(), r.onNode))
+	}
+	err = b.Named("cloneset").
 		For(&appsv1beta1.CloneSet{}).
 		Owns(&corev1.Pod{}).
 		Owns(&corev1.PersistentVolumeClaim{}).

@@ -12,9 +12,6 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/revision"
 )
 
-// daemon tells whether a node daemon lives on the pod's node. None is known yet.
-const daemon = false
-
 // diff is how pods of one revision come to another one in place, or why they can't.
 type diff struct {
 	edit inplace.Edit
@@ -27,7 +24,9 @@ type differ struct {
 	options inplace.Options
 	// claims says that a change of claim templates is one that can't be made in place.
 	claims bool
-	known  map[[2]string]diff
+	// daemons are the nodes on which a node daemon lives.
+	daemons map[string]bool
+	known   map[[2]string]diff
 }
 
 func newDiffer(o observed) differ {
@@ -37,6 +36,7 @@ func newDiffer(o observed) differ {
 		history: o.history,
 		options: o.gates.edits(),
 		claims:  o.gates.RecreateOnClaimChange && !only,
+		daemons: o.daemons,
 		known:   map[[2]string]diff{},
 	}
 }
@@ -53,7 +53,7 @@ func (d *differ) judge(m *member, to *appsv1.ControllerRevision) {
 	if m.NoEdit != "" {
 		return
 	}
-	if why, ok := m.edit.Fits(m.pod, daemon); !ok {
+	if why, ok := m.edit.Fits(m.pod, d.daemons[m.pod.Spec.NodeName]); !ok {
 		m.NoEdit = why
 	}
 	// A pod that restarts nothing stays in service.

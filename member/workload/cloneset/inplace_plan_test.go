@@ -39,6 +39,7 @@ func TestJudge(t *testing.T) {
 		from, to func(*appsv1beta1.CloneSetSpec)
 		policy   appsv1beta1.PodUpdatePolicy
 		gates    Gates
+		daemons  map[string]bool
 		// history changes the revisions, old and new.
 		history func(from, to *appsv1.ControllerRevision)
 		why     string
@@ -62,8 +63,17 @@ func TestJudge(t *testing.T) {
 			gates: Gates{VerticalScaling: true},
 		},
 		{
-			name: "B 29: env from metadata is not changed in place while no node daemon is known", from: reading("one"), to: reading("two"),
+			name: "B 29: env from metadata is not changed in place where no node daemon lives", from: reading("one"), to: reading("two"),
 			gates: Gates{EnvFromMetadata: true}, gated: true,
+			why: "container app reads annotation config by env CONFIG, and its node has no daemon that could restart it",
+		},
+		{
+			name: "where one lives, it is, and the pod is out of service meanwhile", from: reading("one"), to: reading("two"),
+			gates: Gates{EnvFromMetadata: true}, daemons: map[string]bool{"node-1": true}, gated: true,
+		},
+		{
+			name: "a daemon on another node does not help", from: reading("one"), to: reading("two"),
+			gates: Gates{EnvFromMetadata: true}, daemons: map[string]bool{"node-2": true}, gated: true,
 			why: "container app reads annotation config by env CONFIG, and its node has no daemon that could restart it",
 		},
 		{
@@ -98,7 +108,7 @@ func TestJudge(t *testing.T) {
 			// The note is there to make another revision where only claims differ.
 			from := web(1).Spec(tc.from).Spec(func(s *appsv1beta1.CloneSetSpec) { noted(s, "one") })
 			o, revs := world(t, web(1).Policy(tc.policy).Spec(tc.to).Spec(func(s *appsv1beta1.CloneSetSpec) { noted(s, "two") }), from)
-			o.gates = tc.gates
+			o.gates, o.daemons = tc.gates, tc.daemons
 			if tc.history != nil {
 				tc.history(o.history[0], o.history[1])
 			}

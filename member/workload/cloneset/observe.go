@@ -4,12 +4,15 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
@@ -31,6 +34,8 @@ type observed struct {
 	nodes map[string]map[string]string
 	// strangers are pods that the selector selects and that are not of the set.
 	strangers strangers
+	// daemons are the nodes of pods on which a node daemon lives.
+	daemons map[string]bool
 	// gates are those of the controller.
 	gates Gates
 }
@@ -71,12 +76,48 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 	if o.strangers, err = r.lookout.look(ctx, r.Client, &set, r.Clock.Now()); err != nil {
 		return observed{}, err
 	}
+	o.daemons = r.daemons(o.pods)
 	if o.byTopology() {
 		if o.nodes, err = nodeLabels(ctx, r.Client); err != nil {
 			return observed{}, err
 		}
 	}
 	return o, nil
+}
+
+// daemons tells on which of the pods' nodes a node daemon lives.
+func (r *Reconciler) daemons(pods []*corev1.Pod) map[string]bool {
+	if r.Daemons == nil || !r.Gates.EnvFromMetadata {
+		return nil
+	}
+	out := map[string]bool{}
+	for _, p := range pods {
+		if node := p.Spec.NodeName; node != "" && !out[node] && r.Daemons.Live(node) {
+			out[node] = true
+		}
+	}
+	return out
+}
+
+// onNode are the sets that have pods on a node.
+func (r *Reconciler) onNode(ctx context.Context, node string) []ctrl.Request {
+	var pods corev1.PodList
+	if err := r.Client.List(ctx, &pods, client.MatchingFields{index.Node: node}, client.UnsafeDisableDeepCopy); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Left CloneSets with pods on a node to their next event", "node", node)
+		return nil
+	}
+	var out []ctrl.Request
+	for i := range pods.Items {
+		ref := metav1.GetControllerOfNoCopy(&pods.Items[i])
+		if ref == nil || ref.Kind != Kind().Kind || schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).Group != Kind().Group {
+			continue
+		}
+		req := ctrl.Request{NamespacedName: types.NamespacedName{Namespace: pods.Items[i].Namespace, Name: ref.Name}}
+		if !slices.Contains(out, req) {
+			out = append(out, req)
+		}
+	}
+	return out
 }
 
 // children reads history, pods and claims; live says that the reader is the apiserver, which has no index.
