@@ -1,0 +1,199 @@
+//go:build integration
+
+package charts_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/flotilla-io/flotilla/pkg/testkit/lab"
+)
+
+// TestIntegrationNodeDaemonIsConfined does with a real token of the daemon's pod on node-1 what it may do, and tries the rest:
+// the lesson of CVE-2023-30617, where one node's daemon was good for the Secrets of the whole cluster.
+func TestIntegrationNodeDaemonIsConfined(t *testing.T) {
+	t.Parallel()
+	cfg, err := lab.StartT(t, lab.Config{ControlPlaneOnly: true}).REST()
+	require.NoError(t, err)
+	admin, err := client.New(cfg, client.Options{})
+	require.NoError(t, err)
+
+	const account = "flotilla-noded"
+	pod := func(namespace, name, node string) *corev1.Pod {
+		return &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: namespace, Name: name, Labels: map[string]string{"app": "web"}, Annotations: map[string]string{"config": "one"},
+			},
+			Spec: corev1.PodSpec{NodeName: node, ServiceAccountName: account, Containers: []corev1.Container{{Name: "app", Image: "app:1"}}},
+		}
+	}
+	daemon, here, there, nowhere := pod(namespace, "noded-1", "node-1"), pod("default", "here", "node-1"), pod("default", "there", "node-2"), pod("default", "nowhere", "")
+	serviceAccount := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: account}}
+	lease := func(namespace, node string) *coordinationv1.Lease {
+		return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace, Name: "flotilla-noded." + node, Labels: map[string]string{"fleet.kruise.io/node-daemon": ""},
+		}}
+	}
+	other := lease(namespace, "node-2")
+	event := func(from string) *eventsv1.Event {
+		return &eventsv1.Event{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", GenerateName: "here-"}, EventTime: metav1.NowMicro(),
+			Type: "Normal", Reason: "Killing", Action: "Restart", Note: "stopping", ReportingController: from, ReportingInstance: from + "-x",
+			Regarding: corev1.ObjectReference{Kind: "Pod", Namespace: "default", Name: "here"},
+		}
+	}
+	foreign := event("kubelet")
+	foreign.Name = "of-the-kubelet"
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "key"}}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1"}}
+	for _, o := range []client.Object{
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, node, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-2"}},
+		serviceAccount, daemon, here, there, nowhere, other, foreign, secret,
+	} {
+		require.NoError(t, admin.Create(t.Context(), o))
+	}
+	out := render(t, "member", "--set=crds.managed=false")
+	for _, r := range decode[rbacv1.ClusterRole](t, out, "ClusterRole") {
+		require.NoError(t, admin.Create(t.Context(), &r))
+	}
+	for _, r := range decode[rbacv1.Role](t, out, "Role") {
+		require.NoError(t, admin.Create(t.Context(), &r))
+	}
+	for _, b := range decode[rbacv1.ClusterRoleBinding](t, out, "ClusterRoleBinding") {
+		require.NoError(t, admin.Create(t.Context(), &b))
+	}
+	for _, b := range decode[rbacv1.RoleBinding](t, out, "RoleBinding") {
+		require.NoError(t, admin.Create(t.Context(), &b))
+	}
+	for _, p := range decode[admissionv1.ValidatingAdmissionPolicy](t, out, "ValidatingAdmissionPolicy") {
+		require.NoError(t, admin.Create(t.Context(), &p))
+	}
+	for _, b := range decode[admissionv1.ValidatingAdmissionPolicyBinding](t, out, "ValidatingAdmissionPolicyBinding") {
+		require.NoError(t, admin.Create(t.Context(), &b))
+	}
+	// as is a client with a token of the account, bound to a pod or to none.
+	as := func(bound *corev1.Pod) client.Client {
+		q := &authenticationv1.TokenRequest{}
+		if bound != nil {
+			q.Spec.BoundObjectRef = &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: bound.Name, UID: bound.UID}
+		}
+		require.NoError(t, admin.SubResource("token").Create(t.Context(), serviceAccount, q))
+		own := rest.AnonymousClientConfig(cfg)
+		own.BearerToken = q.Status.Token
+		c, err := client.New(own, client.Options{})
+		require.NoError(t, err)
+		return c
+	}
+	me, loose := as(daemon), as(nil)
+
+	status := func(c client.Client, p *corev1.Pod, patch string) error {
+		return c.Status().Patch(t.Context(), p.DeepCopy(), client.RawPatch("application/strategic-merge-patch+json", []byte(patch)),
+			&client.SubResourcePatchOptions{PatchOptions: client.PatchOptions{DryRun: []string{metav1.DryRunAll}}})
+	}
+	patch := func(p *corev1.Pod, text string) func(client.Client) error {
+		return func(c client.Client) error { return status(c, p, text) }
+	}
+	create := func(o client.Object) func(client.Client) error {
+		return func(c client.Client) error {
+			return c.Create(t.Context(), o.DeepCopyObject().(client.Object), client.DryRunAll)
+		}
+	}
+	update := func(o client.Object) func(client.Client) error {
+		return func(c client.Client) error {
+			return c.Update(t.Context(), o.DeepCopyObject().(client.Object), client.DryRunAll)
+		}
+	}
+	remove := func(o client.Object) func(client.Client) error {
+		return func(c client.Client) error { return c.Delete(t.Context(), o, client.DryRunAll) }
+	}
+	const report = `{"metadata":{"annotations":{"apps.kruise.io/runtime-containers-meta":"{}"}}}`
+	require.Eventually(t, func() bool { return apierrors.IsInvalid(status(me, there, report)) || apierrors.IsForbidden(status(me, there, report)) },
+		30*time.Second, 100*time.Millisecond, "the policy comes into force")
+
+	const rbac = "cannot "
+	for _, tc := range []struct {
+		name string
+		as   client.Client // nil is the daemon of node-1
+		do   func(client.Client) error
+		want string // what the refusal says; empty: allowed
+	}{
+		{"it reports on a pod of its node", nil, patch(here, report), ""},
+		{"not on one of another node", nil, patch(there, report), "on pods of its own node alone"},
+		{"nor on one that has none yet", nil, patch(nowhere, report), "on pods of its own node alone"},
+		{"nor with a token that names no node", loose, patch(here, report), "which names its node"},
+		{"it writes no other annotation", nil, patch(here, `{"metadata":{"annotations":{"config":"two"}}}`), "in annotation apps.kruise.io/runtime-containers-meta alone"},
+		{"and adds none", nil, patch(here, `{"metadata":{"annotations":{"more":""}}}`), "in annotation apps.kruise.io/runtime-containers-meta alone"},
+		{"and takes none off", nil, patch(here, `{"metadata":{"annotations":{"config":null}}}`), "in annotation apps.kruise.io/runtime-containers-meta alone"},
+		{"nor a label", nil, patch(here, `{"metadata":{"labels":{"app":"other"}}}`), "in annotation apps.kruise.io/runtime-containers-meta alone"},
+		{"nor a finalizer", nil, patch(here, `{"metadata":{"finalizers":["example.com/hold"]}}`), "in annotation apps.kruise.io/runtime-containers-meta alone"},
+		{"nor a condition", nil, patch(here, `{"status":{"conditions":[{"type":"Ready","status":"True"}]}}`), "in annotation apps.kruise.io/runtime-containers-meta alone"},
+		{"nor a phase", nil, patch(here, `{"status":{"phase":"Failed"}}`), "in annotation apps.kruise.io/runtime-containers-meta alone"},
+		{"it does not touch the pod itself", nil, update(here), rbac + "update resource"},
+		{"nor delete it", nil, remove(here), rbac + "delete resource"},
+		{"nor make one", nil, create(pod("default", "new", "node-1")), rbac + "create resource"},
+		{"it makes the Lease of its node", nil, create(lease(namespace, "node-1")), ""},
+		{"not that of another", nil, create(lease(namespace, "node-3")), "the Lease of its own node alone"},
+		{"nor renews that", nil, update(other), "the Lease of its own node alone"},
+		{"nor takes it away", nil, remove(other), rbac + "delete resource"},
+		{"nor one in another namespace", nil, create(lease("default", "node-1")), rbac + "create resource"},
+		{"nor with a token that names no node", loose, create(lease(namespace, "node-1")), "which names its node"},
+		{"it writes its own events", nil, create(event(account)), ""},
+		{"not those of others", nil, create(event("kubelet")), "its own events alone"},
+		{"nor changes them", nil, func(c client.Client) error {
+			return c.Patch(t.Context(), foreign.DeepCopy(), client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"seen":"yes"}}}`)), client.DryRunAll)
+		}, "its own events alone"},
+		{"it reads no Secret", nil, func(c client.Client) error {
+			return c.Get(t.Context(), client.ObjectKeyFromObject(secret), &corev1.Secret{})
+		}, rbac + "get resource"},
+		{"nor lists them", nil, func(c client.Client) error { return c.List(t.Context(), &corev1.SecretList{}) }, rbac + "list resource"},
+		{"nor those of its own namespace", nil, func(c client.Client) error {
+			return c.List(t.Context(), &corev1.SecretList{}, client.InNamespace(namespace))
+		}, rbac + "list resource"},
+		{"it reads no node", nil, func(c client.Client) error {
+			return c.Get(t.Context(), client.ObjectKeyFromObject(node), &corev1.Node{})
+		}, rbac + "get resource"},
+		{"nor writes one", nil, func(c client.Client) error {
+			return c.Patch(t.Context(), node.DeepCopy(), client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"unschedulable":true}}`)), client.DryRunAll)
+		}, rbac + "patch resource"},
+		{"it gives out no tokens", nil, func(c client.Client) error {
+			return c.SubResource("token").Create(t.Context(), serviceAccount.DeepCopy(), &authenticationv1.TokenRequest{})
+		}, rbac + "create resource"},
+		{"it gives nobody rights", nil, create(&rbacv1.ClusterRoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: "mine"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+			Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: account}},
+		}), rbac + "create resource"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			c := tc.as
+			if c == nil {
+				c = me
+			}
+			err := tc.do(c)
+			if tc.want == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorContains(t, err, tc.want)
+		})
+	}
+	owned := here.DeepCopy()
+	require.NoError(t, me.Status().Patch(t.Context(), owned, client.RawPatch("application/strategic-merge-patch+json",
+		[]byte(`{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"Node","name":"node-1","uid":"x"}]}}`))))
+	require.Empty(t, owned.OwnerReferences, "the apiserver lets nobody change owners by this subresource")
+	// What refuses it above is not wrong for others.
+	require.NoError(t, patch(there, report)(admin))
+	require.NoError(t, update(other)(admin))
+}
