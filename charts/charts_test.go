@@ -56,6 +56,8 @@ var renders = []struct {
 		"--set=manager.replicas=3", "--set=manager.log.level=4", "--set=manager.pprofAddr=localhost:8090",
 		"--set=featureGates=TemplateNoDefaults=true", "--set=imagePullSecrets={registry}", "--set=manager.extraArgs={--cloneset-workers=9}",
 		"--set=manager.nodeSelector.pool=system", "--set=manager.tolerations[0].operator=Exists", "--set=manager.affinity.nodeAffinity=null",
+		"--set=daemon.socketFile=crio/crio.sock", "--set=daemon.socketLocation=/run", "--set=daemon.enablePprof=true", "--set=daemon.seLinuxOptions.type=spc_t",
+		"--set=daemon.extraEnvs[0].name=TZ", "--set=daemon.extraEnvs[0].value=UTC", "--set=daemon.affinity=null", "--set=daemon.maxUnavailable=3",
 		"--set=serviceAccount.annotations.team=fleet", "--set=webhookConfiguration.failurePolicy=Ignore",
 	}},
 }
@@ -359,6 +361,9 @@ func TestIntegrationValuesAreChecked(t *testing.T) {
 		{"an image with its tag in the name", "hub", "manager.image.repository=example.com/hub:1", "at '/manager/image/repository'"},
 		{"a tag that is none", "member", "manager.image.tag=a/b", "at '/manager/image/tag'"},
 		{"memory that is no quantity", "hub", "manager.resources.limits.memory=lots", "at '/manager/resources/limits/memory'"},
+		{"a runtime's socket that is no path below", "member", "daemon.socketFile=/run/containerd.sock", "at '/daemon/socketFile'"},
+		{"no node without a daemon at a time", "member", "daemon.maxUnavailable=0", "at '/daemon/maxUnavailable': minimum: got 0, want 1"},
+		{"a port of the daemon that is none", "member", "daemon.port=0", "at '/daemon/port'"},
 		{"an argument that is no flag", "member", "manager.extraArgs={start}", "at '/manager/extraArgs/0'"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
