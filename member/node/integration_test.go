@@ -1,0 +1,164 @@
+//go:build integration
+
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/apis/pods"
+	"github.com/flotilla-io/flotilla/pkg/cri"
+	"github.com/flotilla-io/flotilla/pkg/cri/fake"
+	"github.com/flotilla-io/flotilla/pkg/inplace"
+	"github.com/flotilla-io/flotilla/pkg/nodelease"
+	"github.com/flotilla-io/flotilla/pkg/testkit/lab"
+)
+
+const (
+	patience = time.Minute
+	poll     = 50 * time.Millisecond
+)
+
+// kubelet plays that of node-1: it starts containers in the runtime, and says so in pods.
+type kubelet struct {
+	client.Client
+	t       *testing.T
+	runtime *fake.Runtime
+}
+
+// start starts the containers of a pod that do not run.
+func (k *kubelet) start(ctx context.Context, key client.ObjectKey, restarted string) {
+	var pod corev1.Pod
+	require.NoError(k.t, k.Get(ctx, key, &pod))
+	pod.Status.Phase = corev1.PodRunning
+	statuses := make([]corev1.ContainerStatus, len(pod.Spec.Containers))
+	copy(statuses, pod.Status.ContainerStatuses)
+	for i, c := range pod.Spec.Containers {
+		if st := &statuses[i]; st.ContainerID == "" || strings.HasSuffix(st.ContainerID, "/"+restarted) {
+			count := st.RestartCount
+			if st.ContainerID != "" {
+				count++
+			}
+			*st = corev1.ContainerStatus{
+				Name: c.Name, Image: c.Image, Ready: true, RestartCount: count,
+				ContainerID: k.runtime.Run(fake.Container{Name: c.Name, Env: []string{"PATH=/bin", "CONFIG=" + pod.Annotations["config"]}}),
+				State:       corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}},
+			}
+		}
+	}
+	pod.Status.ContainerStatuses = statuses
+	require.NoError(k.t, k.Status().Update(ctx, &pod))
+}
+
+// TestIntegrationAnAnnotationBecomesEnv follows pods of two nodes, of which the daemon is one's, through an update of an
+// annotation that the container app reads by env.
+func TestIntegrationAnAnnotationBecomesEnv(t *testing.T) {
+	t.Parallel()
+	cfg, err := lab.StartT(t, lab.Config{ControlPlaneOnly: true}).REST()
+	require.NoError(t, err)
+	scheme, err := Scheme()
+	require.NoError(t, err)
+	api, err := client.New(cfg, client.Options{Scheme: scheme})
+	require.NoError(t, err)
+	dir := t.TempDir()
+	runtime := fake.Start(t, filepath.Join(dir, "containerd.sock"), "containerd")
+	k := &kubelet{Client: api, t: t, runtime: runtime}
+
+	keysOf := map[string]client.ObjectKey{}
+	for name, node := range map[string]string{"here": "node-1", "there": "node-2", "deployed": "node-1"} {
+		pod := &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: "default", Name: name, Annotations: map[string]string{"config": "one"},
+				OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps.kruise.io/v1beta1", Kind: "CloneSet", Name: "web", UID: "x", Controller: new(true)}},
+			},
+			Spec: corev1.PodSpec{NodeName: node, TerminationGracePeriodSeconds: new(int64(7)), Containers: []corev1.Container{
+				{
+					Name: "app", Image: "app:1",
+					Env:       []corev1.EnvVar{{Name: "CONFIG", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.annotations['config']"}}}},
+					Lifecycle: &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: []string{"drain"}}}},
+				},
+				{Name: "side", Image: "side:1", ReadinessProbe: &corev1.Probe{ProbeHandler: corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(80)}}}},
+			}},
+		}
+		if name == "deployed" {
+			pod.OwnerReferences[0].APIVersion, pod.OwnerReferences[0].Kind = "apps/v1", "ReplicaSet"
+		}
+		require.NoError(t, api.Create(t.Context(), pod))
+		keysOf[name] = client.ObjectKeyFromObject(pod)
+		k.start(t.Context(), keysOf[name], "")
+	}
+	runtime.On("StopContainer", func(id string) { k.start(context.WithoutCancel(t.Context()), keysOf["here"], id) })
+
+	mgr, err := ctrl.NewManager(cfg, Restrict(ctrl.Options{Scheme: scheme, Metrics: server.Options{BindAddress: "0"}}, "node-1"))
+	require.NoError(t, err)
+	runtimes := cri.New(dir, "")
+	require.NoError(t, Setup(t.Context(), mgr, Options{
+		Node: "node-1", Namespace: "kube-system", Identity: "noded-x", Runtimes: runtimes, Env: true, Clock: clock.RealClock{},
+	}))
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- mgr.Start(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		require.NoError(t, <-ended)
+	})
+
+	get := func(name string) *corev1.Pod {
+		var pod corev1.Pod
+		require.NoError(t, api.Get(t.Context(), keysOf[name], &pod))
+		return &pod
+	}
+	var before *corev1.Pod
+	require.Eventually(t, func() bool {
+		before = get("here")
+		return before.Annotations[keys.RuntimeContainersMeta] != ""
+	}, patience, poll, "what the containers were started from is reported")
+	require.Contains(t, before.Annotations[keys.RuntimeContainersMeta], before.Status.ContainerStatuses[0].ContainerID)
+	var lease coordinationv1.Lease
+	require.NoError(t, api.Get(t.Context(), client.ObjectKey{Namespace: "kube-system", Name: nodelease.Name("node-1")}, &lease))
+
+	// The manager writes all pods in the same way.
+	record, err := json.Marshal(map[string]any{
+		"revision": "web-2", "updateTimestamp": metav1.Now(), "updateEnvFromMetadata": true,
+		"containerBatchesRecord": []any{map[string]any{"timestamp": metav1.Now(), "containers": []string{"app"}}},
+	})
+	require.NoError(t, err)
+	for name := range keysOf {
+		pod := get(name)
+		from := pod.DeepCopy()
+		pod.Labels = map[string]string{keys.LifecycleState: string(pods.LifecycleUpdating)}
+		pod.Annotations["config"], pod.Annotations[keys.InPlaceUpdateState] = "two", string(record)
+		require.NoError(t, api.Patch(t.Context(), pod, client.MergeFrom(from)))
+	}
+	var after *corev1.Pod
+	require.Eventually(t, func() bool {
+		after = get("here")
+		return inplace.Progress(after, time.Now()).Done
+	}, patience, poll, "the update is done by the report")
+	require.Equal(t, before.UID, after.UID)
+	app, side := after.Status.ContainerStatuses[0], after.Status.ContainerStatuses[1]
+	require.EqualValues(t, 1, app.RestartCount)
+	require.Equal(t, before.Status.ContainerStatuses[1], side, "the other container was left alone")
+	calls := runtime.Calls()
+	require.Len(t, calls, 2, "one hook and one stop")
+	require.Regexp(t, `^ExecSync app-\d drain$`, calls[0])
+	require.Regexp(t, `^StopContainer app-\d [67]$`, calls[1])
+	for _, name := range []string{"there", "deployed"} {
+		require.Empty(t, get(name).Annotations[keys.RuntimeContainersMeta], "%s is not ours", name)
+	}
+}
