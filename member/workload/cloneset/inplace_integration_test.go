@@ -24,6 +24,8 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/apis/pods"
+	"github.com/flotilla-io/flotilla/pkg/inplace"
+	"github.com/flotilla-io/flotilla/pkg/nodelease"
 	"github.com/flotilla-io/flotilla/pkg/revision"
 	"github.com/flotilla-io/flotilla/pkg/testkit"
 	"github.com/flotilla-io/flotilla/pkg/testkit/site"
@@ -222,6 +224,49 @@ func testEnvOnly(t *testing.T, g *ground) {
 	g.same(t, before)
 	g.change(t, reading("one"))
 	g.Await(t, func(s *appsv1beta1.CloneSet) bool { return rested(s) && len(s.Status.Conditions) == 0 })
+}
+
+// TestEnvInCluster has node daemons come to nodes whose pods can't be updated without.
+func TestEnvInCluster(t *testing.T) {
+	t.Parallel()
+	s := begin(t)
+	daemons := nodelease.NewTracker(clock.RealClock{})
+	manage(t, s, Options{Gates: Gates{EnvFromMetadata: true}, Daemons: daemons})
+	g := newGround(t, s)
+	g.make(t, inPlace(3).Policy(appsv1beta1.PodInPlaceOnly).Spec(reading("one")))
+	before := g.Pods(t)
+	g.change(t, reading("two"))
+	g.Await(t, func(s *appsv1beta1.CloneSet) bool { return len(s.Status.Conditions) > 0 })
+
+	nodes := map[string]bool{}
+	for _, p := range before {
+		nodes[p.Spec.NodeName] = true
+	}
+	for node := range nodes {
+		h := nodelease.Holder{Client: g, Namespace: g.Namespace, Node: node, Identity: "test", Clock: clock.RealClock{}}
+		require.NoError(t, h.Renew(t.Context()))
+	}
+	// The daemons have restarted what is asked of them, and say so.
+	g.Await(t, func(set *appsv1beta1.CloneSet) bool {
+		for _, p := range g.Pods(t) {
+			asks := inplace.EnvAsks(p)
+			if len(asks) == 0 {
+				continue
+			}
+			require.Equal(t, "two", p.Annotations["config"])
+			c := asks[0][0].Container
+			report, err := inplace.Report([]inplace.Started{{
+				Name: c.Name, ContainerID: p.Status.ContainerStatuses[0].ContainerID,
+				Hashes: inplace.StartedHashes{ExtractedEnvFromMetadataHash: inplace.EnvHash(inplace.MetadataEnv(c, p))},
+			}})
+			require.NoError(t, err)
+			from := p.DeepCopy()
+			p.Annotations[keys.RuntimeContainersMeta] = report
+			require.NoError(t, client.IgnoreNotFound(g.Status().Patch(t.Context(), p, client.MergeFrom(from))))
+		}
+		return rested(set) && len(set.Status.Conditions) == 0
+	})
+	g.same(t, before)
 }
 
 // TestTakeOverInCluster starts the manager on what another controller left: of four pods with a partition of two, one has
