@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -54,9 +55,13 @@ func (w *work) judge(o observed, now time.Time) {
 		return left <= 0
 	}
 	if m, n, since := w.waiting(); n > 0 && late(since) {
-		w.stalled = stall{failure: standing(reasonHung,
+		f := standing(reasonHung,
 			fmt.Sprintf("%s does not follow its update in place since %s", m.Key, since.UTC().Format(time.RFC3339)),
-			fmt.Sprintf("%s; %d pods wait so", m.waits, n))}
+			fmt.Sprintf("%s; %d pods wait so", m.waits, n))
+		// That it waits is news; whether for ErrImagePull or ImagePullBackOff, which take turns, is none.
+		kind, _, _ := strings.Cut(m.waits, ":")
+		f.same += " " + kind
+		w.stalled = stall{failure: f}
 		return
 	}
 	i := slices.IndexFunc(w.holds, func(h rollout.Hold) bool {

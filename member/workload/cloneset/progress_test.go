@@ -232,6 +232,25 @@ func TestHungUpdateIsToldOnceWithItsTime(t *testing.T) {
 	require.Empty(t, again.Conditions)
 }
 
+// A kubelet that can't reach the registry goes on running the former image until its pull has timed out: what the pod waits
+// for then is news.
+func TestHungUpdateTellsWhatTheContainerCameToWaitFor(t *testing.T) {
+	t.Parallel()
+	o := hung(t, web(3), now.Add(-time.Hour))
+	waits := o.pods[2].Status.ContainerStatuses[0].State
+	o.pods[2].Status.ContainerStatuses[0].State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
+	o.pods[2].Status.ContainerStatuses[0].ContainerID = "containerd://1"
+	o.set.Status, _ = status(o, plan(o, now), done{}, now)
+	require.Contains(t, find(o.set.Status.Conditions, appsv1beta1.CloneSetFailedUpdate).Message, "container app still has app:1")
+
+	o.pods[2].Status.ContainerStatuses[0].State = waits
+	o.set.Status, _ = status(o, plan(o, now), done{}, now)
+	require.Contains(t, find(o.set.Status.Conditions, appsv1beta1.CloneSetFailedUpdate).Message, "container app waits: ImagePullBackOff")
+	o.pods[2].Status.ContainerStatuses[0].State.Waiting.Reason = "ErrImagePull"
+	o.set.Status, _ = status(o, plan(o, now), done{}, now)
+	require.Contains(t, find(o.set.Status.Conditions, appsv1beta1.CloneSetFailedUpdate).Message, "ImagePullBackOff", "which of the two is no news")
+}
+
 func TestHungUpdateIsToldAtTheDeadlineOfTheSet(t *testing.T) {
 	t.Parallel()
 	o := hung(t, web(3).Spec(func(s *appsv1beta1.CloneSetSpec) { s.ProgressDeadlineSeconds = ptr.To[int32](60) }), now.Add(-time.Minute))
