@@ -71,8 +71,8 @@ type Webhook struct {
 	ServicePort int32
 	// Secret is the name of the Secret that keeps the certificate, in Manager.Namespace.
 	Secret string
-	// CAValidity and CertValidity are how long new certificates live.
-	CAValidity, CertValidity time.Duration
+	// CAValidity and CertValidity are how long new certificates live; Settle is how long apiservers may lag behind.
+	CAValidity, CertValidity, Settle time.Duration
 }
 
 // defaultWebhookPort is the container's port in the charts.
@@ -94,7 +94,7 @@ func NewManager(name string) *Manager {
 		LogFormat: formatJSON,
 		Webhook: Webhook{
 			Service: name, ServicePort: 443, Secret: name + "-webhook",
-			CAValidity: cert.DefaultCAValidity, CertValidity: cert.DefaultServingValidity,
+			CAValidity: cert.DefaultCAValidity, CertValidity: cert.DefaultServingValidity, Settle: cert.DefaultSettle,
 		},
 	}
 }
@@ -141,6 +141,7 @@ func (w *Webhook) addFlags(f *pflag.FlagSet) {
 	f.DurationVar(&w.CAValidity, "webhook-ca-validity", w.CAValidity,
 		"How long a new CA is valid; more than three times --webhook-cert-validity.")
 	f.DurationVar(&w.CertValidity, "webhook-cert-validity", w.CertValidity, "How long a new webhook certificate is valid.")
+	f.DurationVar(&w.Settle, "webhook-settle-time", w.Settle, "How long apiservers may take to trust a new CA: it signs nothing before.")
 }
 
 // Validate returns all that is wrong.
@@ -195,6 +196,10 @@ func (w *Webhook) validate() error {
 		errs = append(errs, fmt.Errorf("--webhook-ca-validity=%s: must be more than three times --webhook-cert-validity=%s, "+
 			"which must be above 0", w.CAValidity, w.CertValidity))
 	}
+	if w.Settle <= 0 || w.CertValidity < 2*w.Settle {
+		errs = append(errs, fmt.Errorf("--webhook-settle-time=%s: must be above 0, and not more than half of --webhook-cert-validity=%s",
+			w.Settle, w.CertValidity))
+	}
 	return errors.Join(errs...)
 }
 
@@ -242,7 +247,7 @@ func (m *Manager) Certificate(crds ...string) cert.Options {
 		Mutating:   []string{m.Name},
 		Validating: []string{m.Name},
 		CRDs:       crds,
-		CAValidity: m.Webhook.CAValidity, ServingValidity: m.Webhook.CertValidity,
+		CAValidity: m.Webhook.CAValidity, ServingValidity: m.Webhook.CertValidity, Settle: m.Webhook.Settle,
 	}
 }
 

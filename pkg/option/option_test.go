@@ -61,6 +61,7 @@ func TestValidateNamesFlagValueAndWayOut(t *testing.T) {
 		{"a port is a number", "--health-probe-addr=:http", "--health-probe-addr=:http: want"},
 		{"a port has 16 bits", "--pprof-addr=:65536", "--pprof-addr=:65536: want"},
 		{"a caller's URL has no path", "--webhook-url=https://127.0.0.1:9443/x", "--webhook-url: webhook URL"},
+		{"a certificate outlives the time in which it is trusted", "--webhook-settle-time=5000h", "not more than half of --webhook-cert-validity=8760h0m0s"},
 		{"a CA outlives its certificates", "--webhook-ca-validity=1h", "must be more than three times --webhook-cert-validity=8760h0m0s"},
 		{"a certificate lives", "--webhook-cert-validity=0s", "which must be above 0"},
 		{"a Service has a name", "--webhook-service=", "--webhook-service=: want the name of a Service"},
@@ -134,7 +135,7 @@ func TestOptionsReachTheManager(t *testing.T) {
 func TestCertificateFollowsTheFlags(t *testing.T) {
 	t.Parallel()
 	c := parse(t, "--namespace=ours", "--webhook-secret=kept", "--webhook-service=hook", "--webhook-cert-validity=1h",
-		"--webhook-ca-validity=4h").Certificate("things.example.com")
+		"--webhook-ca-validity=4h", "--webhook-settle-time=1m").Certificate("things.example.com")
 	require.Equal(t, types.NamespacedName{Namespace: "ours", Name: "kept"}, c.Secret)
 	require.Equal(t, "hook", c.Service.Name)
 	require.Equal(t, "ours", c.Service.Namespace)
@@ -143,6 +144,7 @@ func TestCertificateFollowsTheFlags(t *testing.T) {
 	require.Equal(t, []string{"things.example.com"}, c.CRDs)
 	require.Equal(t, time.Hour, c.ServingValidity)
 	require.Equal(t, 4*time.Hour, c.CAValidity)
+	require.Equal(t, time.Minute, c.Settle)
 }
 
 func TestRESTConfig(t *testing.T) {
