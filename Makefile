@@ -33,7 +33,7 @@ build: ## build the programs into bin/
 	@mkdir -p bin
 	go build -ldflags '$(LDFLAGS)' -o bin/flotilla-hub ./cmd/hub
 	go build -ldflags '$(LDFLAGS)' -o bin/flotilla-member ./cmd/member
-	go build -ldflags '$(LDFLAGS)' -o bin/flotilla-noded ./cmd/noded
+	go build -ldflags '$(LDFLAGS)' -tags grpcnotrace -o bin/flotilla-noded ./cmd/noded
 	go build -ldflags '$(LDFLAGS)' -o bin/kubectl-kruise ./cmd/kubectl-kruise
 
 ##@ Test

@@ -119,7 +119,9 @@ func TestIntegrationNodeDaemonIsConfined(t *testing.T) {
 		return func(c client.Client) error { return c.Delete(t.Context(), o, client.DryRunAll) }
 	}
 	const report = `{"metadata":{"annotations":{"apps.kruise.io/runtime-containers-meta":"{}"}}}`
-	require.Eventually(t, func() bool { return apierrors.IsInvalid(status(me, there, report)) || apierrors.IsForbidden(status(me, there, report)) },
+	require.Eventually(t, func() bool {
+		return apierrors.IsInvalid(status(me, there, report)) || apierrors.IsForbidden(status(me, there, report))
+	},
 		30*time.Second, 100*time.Millisecond, "the policy comes into force")
 
 	const rbac = "cannot "

@@ -107,7 +107,7 @@ func (f *flags) run(ctx context.Context) error {
 	}
 	log := f.manager.Logger().WithValues("node", f.node)
 	ctrl.SetLogger(log)
-	klog.SetLogger(log) //nolint:forbidigo // It is what client-go logs through.
+	klog.SetLogger(log)
 	ctx = ctrl.LoggerInto(ctx, log)
 	for _, note := range f.gates.Notes() {
 		log.Info("Ignored a feature gate", "reason", note)

@@ -148,7 +148,7 @@ func TestIntegrationAnAnnotationBecomesEnv(t *testing.T) {
 	var after *corev1.Pod
 	require.Eventually(t, func() bool {
 		after = get("here")
-		return inplace.Progress(after, time.Now()).Done
+		return inplace.Progress(after, clock.RealClock{}.Now()).Done
 	}, patience, poll, "the update is done by the report")
 	require.Equal(t, before.UID, after.UID)
 	app, side := after.Status.ContainerStatuses[0], after.Status.ContainerStatuses[1]

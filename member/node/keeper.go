@@ -14,8 +14,12 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/nodelease"
 )
 
-// lookEvery is the time between two looks for runtimes.
-const lookEvery = 10 * time.Second
+const (
+	// lookEvery is the time between two looks for runtimes.
+	lookEvery = 10 * time.Second
+	// renewTime is how long one renewal may take; it is tried again with the next look.
+	renewTime = 10 * time.Second
+)
 
 // Reasons of events on the Node.
 const (
@@ -64,7 +68,9 @@ func (k *keeper) tick(ctx context.Context) {
 	if err != nil || k.clock.Since(k.renewed) < nodelease.Every {
 		return
 	}
-	if err := k.lease.Renew(ctx); err != nil {
+	brief, cancel := context.WithTimeout(ctx, renewTime)
+	defer cancel()
+	if err := k.lease.Renew(brief); err != nil {
 		leaseFailures.Inc()
 		ctrl.LoggerFrom(ctx).Error(err, "Lost a renewal of the node's Lease")
 		return

@@ -19,8 +19,8 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/event"
 )
 
+// The cases run one after the other: they share a server.
 func TestHTTPHook(t *testing.T) {
-	t.Parallel()
 	asked := make(chan string, 1)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		asked <- q.Host + " " + q.URL.String() + " " + q.Header.Get("X-Why")
@@ -76,8 +76,8 @@ func TestSleepHookLastsAsLongAsItSays(t *testing.T) {
 	require.Eventually(t, clk.HasWaiters, time.Minute, time.Millisecond)
 	clk.Step(4 * time.Second)
 	select {
-	case <-ended:
-		require.FailNow(t, "it ended early")
+	case err := <-ended:
+		require.FailNow(t, "it ended early", "%v", err)
 	default:
 	}
 	clk.Step(time.Second)
