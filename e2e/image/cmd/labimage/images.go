@@ -1,0 +1,76 @@
+package main
+
+import (
+	"maps"
+	"path"
+	"slices"
+
+	"github.com/flotilla-io/flotilla/e2e/image/oci"
+)
+
+// versionVariable is what the linker tells a program its version by.
+const versionVariable = "github.com/flotilla-io/flotilla/pkg/option.Version"
+
+// image is one to make: a program of the repository under one tag.
+type image struct {
+	repository string // The name without prefix and tag.
+	pkg        string // The program's package.
+	tag        string // Empty takes the version of the release.
+	env        []string
+	about      string
+}
+
+// sets are the images by what they are for.
+func sets() map[string][]image {
+	testapp := func(tag string, env ...string) image {
+		return image{
+			repository: "testapp", pkg: "./e2e/testapp", tag: tag,
+			env: append([]string{"TESTAPP_VERSION=" + tag}, env...), about: "A server for tests, told what to do.",
+		}
+	}
+	return map[string][]image{
+		"release": {
+			{repository: "flotilla-hub", pkg: "./cmd/hub", about: "The manager of a fleet's hub cluster."},
+			{repository: "flotilla-member", pkg: "./cmd/member", about: "The manager of a fleet's member cluster."},
+			{repository: "flotilla-noded", pkg: "./cmd/noded", about: "The daemon of a member cluster's nodes."},
+		},
+		"test": {
+			{repository: "pause", pkg: "./e2e/pause", tag: "1", about: "The sandbox of a pod: it holds its namespaces."},
+			testapp("1.0"),
+			testapp("2.0"),
+			testapp("3.0"),
+			testapp("exits", "TESTAPP_EXIT=1"),     // Right after its start.
+			testapp("unready", "TESTAPP_READY=no"), // It runs, and is never ready.
+		},
+	}
+}
+
+// program is the name of the file in the image.
+func (i image) program() string { return i.repository }
+
+// name is the image's whole name.
+func (i image) name(prefix, version string) string {
+	tag := i.tag
+	if tag == "" {
+		tag = version
+	}
+	return path.Join(prefix, i.repository) + ":" + tag
+}
+
+func (i image) spec(version string) oci.Image {
+	if i.tag != "" {
+		version = i.tag
+	}
+	return oci.Image{
+		Program: i.program(),
+		Env:     i.env,
+		Labels: map[string]string{
+			"org.opencontainers.image.title":       i.repository,
+			"org.opencontainers.image.description": i.about,
+			"org.opencontainers.image.version":     version,
+			"org.opencontainers.image.licenses":    "Apache-2.0",
+		},
+	}
+}
+
+func setNames() []string { return slices.Sorted(maps.Keys(sets())) }

@@ -1,0 +1,135 @@
+package oci
+
+import (
+	"archive/tar"
+	"bytes"
+	"fmt"
+	"io"
+	"maps"
+	"strings"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+)
+
+// User runs the programs: an account without rights, as number and group, so
+// that a cluster can see that it is not root.
+const User = "65532:65532"
+
+// Image is what one image holds.
+type Image struct {
+	// Program is the name of the file at the root, which the image starts.
+	Program string
+	// Args come after it, if nothing else is asked for.
+	Args []string
+	// Env holds variables as NAME=value.
+	Env []string
+	// Labels go into the configuration and, of the index, into the annotations.
+	Labels map[string]string
+}
+
+// files are what a process expects beside the program. Folders end with a slash.
+func files() []tar.Header {
+	return []tar.Header{
+		{Name: "etc/", Mode: 0o755},
+		{Name: "etc/group", Mode: 0o644},
+		{Name: "etc/passwd", Mode: 0o644},
+		{Name: "tmp/", Mode: 0o1777},
+	}
+}
+
+// texts are the contents of files.
+func texts() map[string]string {
+	return map[string]string{
+		"etc/group":  "root:x:0:\nnonroot:x:65532:\n",
+		"etc/passwd": "root:x:0:0:root:/:/sbin/nologin\nnonroot:x:65532:65532:nonroot:/tmp:/sbin/nologin\n",
+	}
+}
+
+// Build makes the image for one architecture from its compiled program.
+func Build(spec Image, arch string, program []byte) (v1.Image, error) {
+	data, err := layer(spec.Program, program)
+	if err != nil {
+		return nil, err
+	}
+	open := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(data)), nil }
+	l, err := tarball.LayerFromOpener(open, tarball.WithMediaType(types.OCILayer))
+	if err != nil {
+		return nil, fmt.Errorf("make the layer of %s: %w", spec.Program, err)
+	}
+	img := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
+	img, err = mutate.Append(img, mutate.Addendum{Layer: l, MediaType: types.OCILayer})
+	if err != nil {
+		return nil, fmt.Errorf("add the layer of %s: %w", spec.Program, err)
+	}
+	file, err := img.ConfigFile()
+	if err != nil {
+		return nil, fmt.Errorf("configure %s: %w", spec.Program, err)
+	}
+	file = file.DeepCopy()
+	file.OS, file.Architecture = "linux", arch
+	file.History = nil
+	file.Config = v1.Config{
+		User:       User,
+		Entrypoint: []string{"/" + spec.Program},
+		Cmd:        spec.Args,
+		Env:        append([]string{"PATH=/"}, spec.Env...),
+		WorkingDir: "/",
+		Labels:     maps.Clone(spec.Labels),
+	}
+	img, err = mutate.ConfigFile(img, file)
+	if err != nil {
+		return nil, fmt.Errorf("configure %s: %w", spec.Program, err)
+	}
+	return img, nil
+}
+
+// layer is a tar archive with the program and files.
+func layer(name string, program []byte) ([]byte, error) {
+	var out bytes.Buffer
+	w := tar.NewWriter(&out)
+	add := func(h tar.Header, data []byte) error {
+		h.Format, h.Size = tar.FormatUSTAR, int64(len(data))
+		h.Typeflag = tar.TypeReg
+		if strings.HasSuffix(h.Name, "/") {
+			h.Typeflag = tar.TypeDir
+		}
+		if err := w.WriteHeader(&h); err != nil {
+			return err
+		}
+		_, err := w.Write(data)
+		return err
+	}
+	for _, h := range files() {
+		if err := add(h, []byte(texts()[h.Name])); err != nil {
+			return nil, fmt.Errorf("write the layer of %s: %w", name, err)
+		}
+	}
+	if err := add(tar.Header{Name: name, Mode: 0o755}, program); err != nil {
+		return nil, fmt.Errorf("write the layer of %s: %w", name, err)
+	}
+	if err := w.Close(); err != nil {
+		return nil, fmt.Errorf("write the layer of %s: %w", name, err)
+	}
+	return out.Bytes(), nil
+}
+
+// Index puts the images of several architectures under one digest. The order
+// of platforms is that of archs.
+func Index(spec Image, archs []string, images map[string]v1.Image) (v1.ImageIndex, error) {
+	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
+	for _, arch := range archs {
+		index = mutate.AppendManifests(index, mutate.IndexAddendum{
+			Add:        images[arch],
+			Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: arch}},
+		})
+	}
+	out, ok := mutate.Annotations(index, maps.Clone(spec.Labels)).(v1.ImageIndex)
+	if !ok {
+		return nil, fmt.Errorf("annotate the index of %s: it is no index any more", spec.Program)
+	}
+	return out, nil
+}

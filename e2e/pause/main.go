@@ -1,0 +1,33 @@
+// Pause is the first process of a pod's sandbox: it holds the namespaces that
+// the pod's containers join, and reaps what they leave when they share its
+// process namespace. It ends when it is told to.
+package main
+
+import (
+	"errors"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGCHLD)
+	for s := range signals {
+		if s != syscall.SIGCHLD {
+			return
+		}
+		reap()
+	}
+}
+
+// reap takes in all children that have ended: signals that come together are
+// delivered as one.
+func reap() {
+	for {
+		pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil)
+		if pid <= 0 && !errors.Is(err, syscall.EINTR) {
+			return
+		}
+	}
+}
