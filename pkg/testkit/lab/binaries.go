@@ -10,34 +10,53 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"runtime"
 	"strings"
 )
 
-// kubeModule is the module that the programs are built from, as a path in the
-// repository.
-const kubeModule = "e2e/kube"
+// The modules that the programs are built from, as paths in the repository.
+const (
+	kubeModule  = "e2e/kube"
+	imageModule = "e2e/image"
+)
 
 // Bin is a folder with the lab's programs.
 type Bin struct{ Dir string }
 
-// Path is the file of a program: etcd, kube-apiserver,
-// kube-controller-manager, kube-scheduler, kubectl, kwok or helm.
+// Path is the file of a program. Binaries has etcd, kube-apiserver,
+// kube-controller-manager, kube-scheduler, kubelet, kube-proxy, kubectl, kwok
+// and helm; NodeBinaries has the rest of what a real node runs.
 func (b Bin) Path(program string) string { return filepath.Join(b.Dir, program) }
 
-// program is one file to build, and the names that it also goes by.
+// program is what one call of Go's compiler makes.
 type program struct {
-	name    string
-	pkg     string
+	name    string   // What the progress calls it.
+	module  string   // As a path in the repository.
+	pkgs    []string // The last part of each is the file's name.
+	tags    string
 	ldflags string
-	links   []string
+	cgo     bool
+	links   []string // Names that the first file goes by too.
 }
 
-// programs lists what to build. A Kubernetes that is built from modules does
-// not know its own version, so the linker is told.
-func programs(version string) []program {
+// bundle is a folder of programs. It is named after what they are made of.
+type bundle struct {
+	what     string
+	suffix   string   // Of the folder's name.
+	sources  []string // Files and folders in the repository.
+	programs []program
+	// ready says in one line what the machine lacks to build it; nil if nothing.
+	ready func(ctx context.Context) error
+	// finish makes what else belongs in the folder.
+	finish func(ctx context.Context, root, dir string) error
+}
+
+// clusterBundle has a cluster's own programs. A Kubernetes that is built from
+// modules does not know its own version, so the linker is told.
+func clusterBundle(version string) bundle {
 	major, rest, _ := strings.Cut(strings.TrimPrefix(version, "v"), ".")
 	minor, _, _ := strings.Cut(rest, ".")
 	ldflags := []string{"-s", "-w"} //nolint:prealloc // The number of flags would have to be kept in step with the list.
@@ -49,13 +68,86 @@ func programs(version string) []program {
 			ldflags = append(ldflags, "-X", pkg+"."+set)
 		}
 	}
-	return []program{
-		{
-			name: "kube", pkg: "./cmd/kube", ldflags: strings.Join(ldflags, " "),
-			links: []string{Etcd, APIServer, ControllerManager, Scheduler, Simulator, "kubectl"},
+	return bundle{
+		what:    "programs of the lab",
+		sources: []string{kubeModule + "/go.mod", kubeModule + "/go.sum", kubeModule + "/cmd/kube"},
+		programs: []program{
+			{
+				name: "kube", module: kubeModule, pkgs: []string{"./cmd/kube"}, ldflags: strings.Join(ldflags, " "),
+				links: []string{Etcd, APIServer, ControllerManager, Scheduler, Simulator, "kubectl", "kubelet", "kube-proxy"},
+			},
+			{name: "helm", module: kubeModule, pkgs: []string{"helm.sh/helm/v4/cmd/helm"}, ldflags: "-s -w"},
 		},
-		{name: "helm", pkg: "helm.sh/helm/v4/cmd/helm", ldflags: "-s -w"},
 	}
+}
+
+// nodeBundle has what a real node runs beside kubelet and kube-proxy. Nothing
+// of it needs root to build; runc needs a C compiler, as it enters namespaces
+// before Go's threads start, and libseccomp.
+func nodeBundle() bundle {
+	return bundle{
+		what:   "programs of real nodes",
+		suffix: "-node",
+		sources: []string{
+			kubeModule + "/go.mod", kubeModule + "/go.sum", kubeModule + "/cmd/labnode", kubeModule + "/cmd/labdns",
+			imageModule, "e2e/testapp", "e2e/pause",
+		},
+		programs: []program{
+			{
+				// Without the snapshotters that need a file system of their own kind.
+				name: "containerd", module: kubeModule, tags: "no_btrfs no_devmapper no_zfs urfave_cli_no_docs", ldflags: "-s -w",
+				pkgs: []string{
+					"github.com/containerd/containerd/v2/cmd/containerd",
+					"github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2",
+					"github.com/containerd/containerd/v2/cmd/ctr",
+				},
+			},
+			{
+				name: "CNI plugins", module: kubeModule, ldflags: "-s -w",
+				pkgs: []string{
+					"github.com/containernetworking/plugins/plugins/main/bridge",
+					"github.com/containernetworking/plugins/plugins/ipam/host-local",
+					"github.com/containernetworking/plugins/plugins/meta/portmap",
+				},
+			},
+			{
+				name: "runc", module: kubeModule, tags: "seccomp urfave_cli_no_docs", ldflags: "-s -w", cgo: true,
+				pkgs: []string{"github.com/opencontainers/runc"},
+			},
+			{name: "labnode, labdns", module: kubeModule, ldflags: "-s -w", pkgs: []string{"./cmd/labnode", "./cmd/labdns"}},
+			{name: "labimage", module: imageModule, ldflags: "-s -w", pkgs: []string{"./cmd/labimage"}},
+		},
+		ready:  canBuildRunc,
+		finish: nodeImages,
+	}
+}
+
+// canBuildRunc says what runc's build lacks on this machine.
+func canBuildRunc(ctx context.Context) error {
+	if runtime.GOOS != "linux" {
+		return errors.New("real nodes need Linux")
+	}
+	for _, name := range []string{cmp.Or(os.Getenv("CC"), "gcc"), "pkg-config"} {
+		if _, err := exec.LookPath(name); err != nil {
+			return fmt.Errorf("real nodes need runc, whose build needs %s: install gcc, pkg-config and libseccomp-dev", name)
+		}
+	}
+	if err := exec.CommandContext(ctx, "pkg-config", "--exists", "libseccomp").Run(); err != nil {
+		return errors.New("real nodes need runc, whose build needs libseccomp: install libseccomp-dev")
+	}
+	return nil
+}
+
+// nodeImages makes the images that every node has: pause.tar, the sandbox of
+// pods, and testapp.tar.
+func nodeImages(ctx context.Context, root, dir string) error {
+	cmd := exec.CommandContext(ctx, filepath.Join(dir, "labimage"), "build", "--set", "test",
+		"--arch", runtime.GOARCH, "--archives", dir) //nolint:gosec // It was built just now.
+	cmd.Dir = root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("make the test images: %w\n%s", cmp.Or(ctx.Err(), err), out)
+	}
+	return nil
 }
 
 // Binaries returns the lab's programs, and builds them if the cache has none
@@ -66,24 +158,51 @@ func programs(version string) []program {
 // The folder's name is a hash of all that goes into the programs; it gets that
 // name only when it is complete. Older folders stay until removed by hand.
 func Binaries(ctx context.Context, progress Progress) (Bin, error) {
-	root, err := cacheRoot()
+	root, err := repository()
 	if err != nil {
 		return Bin{}, err
 	}
-	src, err := findModule()
+	version, err := kubeVersion(filepath.Join(root, filepath.FromSlash(kubeModule)))
 	if err != nil {
 		return Bin{}, err
 	}
-	key, err := sourceKey(src)
+	return clusterBundle(version).get(ctx, root, progress)
+}
+
+// NodeBinaries is Binaries for what a real node runs beside kubelet and
+// kube-proxy: containerd, containerd-shim-runc-v2, ctr, runc, the CNI plugins
+// bridge, host-local and portmap, labnode, labdns and labimage; pause.tar and
+// testapp.tar are images for ctr to import. Its error says in one line what the
+// machine lacks to build them; clusters with simulated nodes need none of it.
+func NodeBinaries(ctx context.Context, progress Progress) (Bin, error) {
+	root, err := repository()
 	if err != nil {
 		return Bin{}, err
 	}
-	bin := Bin{Dir: filepath.Join(root, key)}
+	return nodeBundle().get(ctx, root, progress)
+}
+
+// get returns the bundle's folder, made if need be.
+func (b bundle) get(ctx context.Context, root string, progress Progress) (Bin, error) {
+	cache, err := cacheRoot()
+	if err != nil {
+		return Bin{}, err
+	}
+	key, err := sourceKey(root, b.sources...)
+	if err != nil {
+		return Bin{}, err
+	}
+	bin := Bin{Dir: filepath.Join(cache, key+b.suffix)}
 	if exists(bin.Dir) {
 		return bin, nil
 	}
-	return bin, progress.run("programs of the lab", func() error {
-		unlock, err := lock(ctx, filepath.Join(root, "build.lock"))
+	if b.ready != nil {
+		if err := b.ready(ctx); err != nil {
+			return Bin{}, err
+		}
+	}
+	return bin, progress.run(b.what, func() error {
+		unlock, err := lock(ctx, filepath.Join(cache, "build.lock"))
 		if err != nil {
 			return err
 		}
@@ -91,22 +210,25 @@ func Binaries(ctx context.Context, progress Progress) (Bin, error) {
 		if exists(bin.Dir) {
 			return nil // Another one has built it.
 		}
-		return buildAll(ctx, src, bin.Dir, progress)
+		return b.build(ctx, root, bin.Dir, progress)
 	})
 }
 
-func buildAll(ctx context.Context, src, dst string, progress Progress) error {
-	version, err := kubeVersion(src)
-	if err != nil {
-		return err
-	}
+func (b bundle) build(ctx context.Context, root, dst string, progress Progress) error {
 	tmp := dst + ".new" // The lock makes it ours; a broken build may have left it.
 	if err := os.RemoveAll(tmp); err != nil {
 		return fmt.Errorf("clear %s: %w", tmp, err)
 	}
-	for _, p := range programs(version) {
-		err := progress.run("build "+p.name, func() error { return build(ctx, src, tmp, p) })
-		if err != nil {
+	if err := os.MkdirAll(tmp, 0o755); err != nil { //nolint:gosec // Programs, for whoever may read the cache.
+		return fmt.Errorf("make %s: %w", tmp, err)
+	}
+	for _, p := range b.programs {
+		if err := progress.run("build "+p.name, func() error { return p.build(ctx, root, tmp) }); err != nil {
+			return err
+		}
+	}
+	if b.finish != nil {
+		if err := b.finish(ctx, root, tmp); err != nil {
 			return err
 		}
 	}
@@ -118,31 +240,38 @@ func buildAll(ctx context.Context, src, dst string, progress Progress) error {
 
 // build compiles with the flags that the product is compiled with, so that Go
 // compiles what both import only once.
-func build(ctx context.Context, src, dst string, p program) error {
-	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-trimpath",
-		"-ldflags", p.ldflags, "-o", filepath.Join(dst, p.name), p.pkg)
-	cmd.Dir = src
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
+func (p program) build(ctx context.Context, root, dst string) error {
+	args := append([]string{
+		"build", "-buildvcs=false", "-trimpath", "-tags", p.tags, "-ldflags", p.ldflags, "-o", dst + string(filepath.Separator),
+	}, p.pkgs...)
+	cgo := "CGO_ENABLED=0"
+	if p.cgo {
+		cgo = "CGO_ENABLED=1"
+	}
+	cmd := exec.CommandContext(ctx, "go", args...) //nolint:gosec // The packages are those above.
+	cmd.Dir = filepath.Join(root, filepath.FromSlash(p.module))
+	cmd.Env = append(os.Environ(), cgo, "GOWORK=off")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build %s: %w\n%s", p.name, cmp.Or(ctx.Err(), err), out)
 	}
 	for _, link := range p.links {
-		if err := os.Symlink(p.name, filepath.Join(dst, link)); err != nil {
+		if err := os.Symlink(path.Base(p.pkgs[0]), filepath.Join(dst, link)); err != nil {
 			return fmt.Errorf("build %s: %w", p.name, err)
 		}
 	}
 	return nil
 }
 
-// findModule looks for e2e/kube in the working directory and above it.
-func findModule() (string, error) {
+// repository is the folder that has e2e/kube, looked for in the working
+// directory and above it.
+func repository() (string, error) {
 	start, err := os.Getwd()
 	if err != nil {
 		return "", fmt.Errorf("find the repository: %w", err)
 	}
 	for dir := start; ; dir = filepath.Dir(dir) {
-		if src := filepath.Join(dir, filepath.FromSlash(kubeModule)); exists(filepath.Join(src, "go.mod")) {
-			return src, nil
+		if exists(filepath.Join(dir, filepath.FromSlash(kubeModule), "go.mod")) {
+			return dir, nil
 		}
 		if dir == filepath.Dir(dir) {
 			return "", fmt.Errorf("find the repository: no %s above %s", kubeModule, start)
@@ -150,33 +279,39 @@ func findModule() (string, error) {
 	}
 }
 
-// sourceKey hashes the module's files, Go's version and the platform.
-func sourceKey(src string) (string, error) {
+// sourceKey hashes Go's version, the platform, and the files of Go below the
+// given files and folders of the repository.
+func sourceKey(root string, sources ...string) (string, error) {
 	sum := sha256.New() // To write to it never fails.
 	_, _ = fmt.Fprintln(sum, runtime.Version(), runtime.GOOS, runtime.GOARCH)
-	err := filepath.WalkDir(src, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
+	for _, source := range sources {
+		err := filepath.WalkDir(filepath.Join(root, filepath.FromSlash(source)), func(file string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
+			}
+			name, err := filepath.Rel(root, file)
+			if err != nil {
+				return err
+			}
+			switch filepath.Ext(name) {
+			case ".go", ".mod", ".sum":
+			default:
+				return nil
+			}
+			if strings.HasSuffix(name, "_test.go") {
+				return nil
+			}
+			data, err := os.ReadFile(file) //nolint:gosec // Of the repository.
+			if err != nil {
+				return err
+			}
+			_, _ = fmt.Fprintf(sum, "%s %d\n", filepath.ToSlash(name), len(data))
+			_, err = sum.Write(data)
 			return err
-		}
-		name, err := filepath.Rel(src, path)
+		})
 		if err != nil {
-			return err
+			return "", fmt.Errorf("hash %s: %w", source, err)
 		}
-		switch filepath.Ext(name) {
-		case ".go", ".mod", ".sum":
-		default:
-			return nil
-		}
-		data, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		_, _ = fmt.Fprintf(sum, "%s %d\n", filepath.ToSlash(name), len(data))
-		_, err = sum.Write(data)
-		return err
-	})
-	if err != nil {
-		return "", fmt.Errorf("hash %s: %w", src, err)
 	}
 	return hex.EncodeToString(sum.Sum(nil))[:16], nil
 }
