@@ -36,6 +36,12 @@ build: ## build the programs into bin/
 	go build -ldflags '$(LDFLAGS)' -tags grpcnotrace -o bin/flotilla-noded ./cmd/noded
 	go build -ldflags '$(LDFLAGS)' -o bin/kubectl-kruise ./cmd/kubectl-kruise
 
+.PHONY: images
+images: ## images for amd64 and arm64, as a layout in bin/images; IMAGES_TO=host/path pushes them
+	@mkdir -p bin
+	@go build -C e2e/image -o $(CURDIR)/bin/labimage ./cmd/labimage
+	@bin/labimage build --version $(VERSION) --out bin/images $(if $(IMAGES_TO),--to $(IMAGES_TO))
+
 ##@ Test
 
 .PHONY: test
@@ -47,6 +53,8 @@ test: ## everything that CI runs, after make verify; prints the time of each sta
 .PHONY: unit
 unit: ## unit and golden tests, with the race detector
 	CGO_ENABLED=1 $(UNIT) -race ./...
+	cd e2e/image && go test ./...
+	cd e2e/kube && go test ./cmd/labdns/... ./cmd/labnode/...
 
 .PHONY: integration
 integration: lab-build ## against real apiservers, with the race detector
@@ -67,7 +75,7 @@ e2e: build lab-build ## the black-box suite on a hub and two members
 	$(UNIT) -tags e2e -count 1 -timeout 40m ./e2e/suite/...
 
 .PHONY: lab-build
-lab-build: ## build Kubernetes, kwok and helm for the lab (cached)
+lab-build: ## build Kubernetes, kwok, helm and what real nodes run (cached)
 	@$(LAB) build
 
 .PHONY: bench
@@ -88,6 +96,7 @@ generate: ## deepcopy, CRDs, RBAC
 tidy: ## go.mod of the product, the lab's programs and the tools
 	go mod tidy
 	cd e2e/kube && go mod tidy
+	cd e2e/image && go mod tidy
 	cd e2e/tools && go mod tidy
 
 .PHONY: lint

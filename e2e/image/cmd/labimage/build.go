@@ -150,7 +150,7 @@ func (b builder) index(ctx context.Context, i image, tmp string) (v1.ImageIndex,
 
 // compile makes a static program that holds no path of this machine.
 func (b builder) compile(ctx context.Context, i image, arch, file string) error {
-	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-trimpath",
+	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-trimpath", "-tags", i.tags,
 		"-ldflags", "-s -w -X "+versionVariable+"="+b.version, "-o", file, i.pkg) //nolint:gosec // The packages are those of the table.
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch, "GOWORK=off")
 	if out, err := cmd.CombinedOutput(); err != nil {

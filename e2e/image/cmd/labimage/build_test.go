@@ -106,7 +106,7 @@ func TestAProgramIsCompiledStaticAndKnowsItsVersion(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, images, 1)
 	for _, arch := range []string{"amd64", "arm64"} {
-		require.Contains(t, compiled(t, images[0].Index, arch), "linux "+arch+" 0 build -buildvcs=false -trimpath "+
+		require.Contains(t, compiled(t, images[0].Index, arch), "linux "+arch+" 0 build -buildvcs=false -trimpath -tags  "+
 			"-ldflags -s -w -X github.com/flotilla-io/flotilla/pkg/option.Version=v9 ./cmd/member")
 	}
 }

@@ -17,6 +17,7 @@ type image struct {
 	pkg        string // The program's package.
 	tag        string // Empty takes the version of the release.
 	env        []string
+	tags       string // Of the compiler.
 	about      string
 }
 
@@ -32,7 +33,7 @@ func sets() map[string][]image {
 		"release": {
 			{repository: "flotilla-hub", pkg: "./cmd/hub", about: "The manager of a fleet's hub cluster."},
 			{repository: "flotilla-member", pkg: "./cmd/member", about: "The manager of a fleet's member cluster."},
-			{repository: "flotilla-noded", pkg: "./cmd/noded", about: "The daemon of a member cluster's nodes."},
+			{repository: "flotilla-noded", pkg: "./cmd/noded", about: "The daemon of a member cluster's nodes.", tags: "grpcnotrace"},
 		},
 		"test": {
 			{repository: "pause", pkg: "./e2e/pause", tag: "1", about: "The sandbox of a pod: it holds its namespaces."},
