@@ -182,8 +182,22 @@ func NodeBinaries(ctx context.Context, progress Progress) (Bin, error) {
 	return nodeBundle().get(ctx, root, progress)
 }
 
-// get returns the bundle's folder, made if need be.
-func (b bundle) get(ctx context.Context, root string, progress Progress) (Bin, error) {
+// canBuildNodes says in one line why NodeBinaries cannot give what it has not
+// built before.
+func canBuildNodes(ctx context.Context) error {
+	root, err := repository()
+	if err != nil {
+		return err
+	}
+	bin, err := nodeBundle().bin(root)
+	if err != nil || exists(bin.Dir) {
+		return err
+	}
+	return canBuildRunc(ctx)
+}
+
+// bin is where the bundle's folder is, or will be.
+func (b bundle) bin(root string) (Bin, error) {
 	cache, err := cacheRoot()
 	if err != nil {
 		return Bin{}, err
@@ -192,9 +206,14 @@ func (b bundle) get(ctx context.Context, root string, progress Progress) (Bin, e
 	if err != nil {
 		return Bin{}, err
 	}
-	bin := Bin{Dir: filepath.Join(cache, key+b.suffix)}
-	if exists(bin.Dir) {
-		return bin, nil
+	return Bin{Dir: filepath.Join(cache, key+b.suffix)}, nil
+}
+
+// get returns the bundle's folder, made if need be.
+func (b bundle) get(ctx context.Context, root string, progress Progress) (Bin, error) {
+	bin, err := b.bin(root)
+	if err != nil || exists(bin.Dir) {
+		return bin, err
 	}
 	if b.ready != nil {
 		if err := b.ready(ctx); err != nil {
@@ -202,7 +221,7 @@ func (b bundle) get(ctx context.Context, root string, progress Progress) (Bin, e
 		}
 	}
 	return bin, progress.run(b.what, func() error {
-		unlock, err := lock(ctx, filepath.Join(cache, "build.lock"))
+		unlock, err := lock(ctx, filepath.Join(filepath.Dir(bin.Dir), "build.lock"))
 		if err != nil {
 			return err
 		}

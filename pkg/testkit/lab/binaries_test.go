@@ -161,6 +161,7 @@ func TestARealNodesProgramsHaveAFolderOfTheirOwn(t *testing.T) {
 	again, err := NodeBinaries(t.Context(), nil)
 	require.NoError(t, err, "what is built needs no compiler")
 	require.Equal(t, bin, again)
+	require.NoError(t, canBuildNodes(t.Context()))
 }
 
 func TestAMachineThatCannotBuildNodesSaysWhatItLacks(t *testing.T) {
@@ -168,6 +169,7 @@ func TestAMachineThatCannotBuildNodesSaysWhatItLacks(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "bare"), nil, 0o600))
 	_, err := NodeBinaries(t.Context(), nil)
 	require.EqualError(t, err, "real nodes need runc, whose build needs libseccomp: install libseccomp-dev")
+	require.Equal(t, err, canBuildNodes(t.Context()))
 
 	t.Setenv("CC", "no-such-compiler")
 	_, err = NodeBinaries(t.Context(), nil)
