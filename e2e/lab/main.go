@@ -2,6 +2,7 @@
 // package pkg/testkit/lab for what they are.
 //
 //	go run ./e2e/lab up hub --nodes kwok:10
+//	go run ./e2e/lab up east --nodes real:2
 //	export KUBECONFIG=$(go run ./e2e/lab kubeconfig hub)
 //	go run ./e2e/lab down --all
 package main
@@ -35,17 +36,18 @@ func main() {
 func newCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lab",
-		Short: "Kubernetes clusters on this machine, with simulated nodes",
-		Long: `Lab runs Kubernetes clusters as plain processes on loopback: etcd,
-kube-apiserver, kube-controller-manager, kube-scheduler, and kwok for the nodes.
-It needs Go and no root. The programs are built the first time.
+		Short: "Kubernetes clusters on this machine, with simulated or real nodes",
+		Long: `Lab runs Kubernetes clusters as plain processes: etcd, kube-apiserver,
+kube-controller-manager, kube-scheduler, and kwok, which simulates nodes. That
+needs Go and no root. Real nodes, each with its own kubelet and containerd in
+namespaces of their own, need root. The programs are built the first time.
 
 $FLOTILLA_LAB_CACHE replaces the folder of the built programs, and
 $FLOTILLA_LAB_STATE the folder that holds a folder for each cluster.`,
 		SilenceUsage: true,
 	}
 	cmd.CompletionOptions.HiddenDefaultCmd = true
-	cmd.AddCommand(newUp(), newDown(), newList(), newKubeconfig(), newLogs(), newBuild())
+	cmd.AddCommand(newUp(), newDown(), newList(), newKubeconfig(), newLogs(), newBuild(), newNode(), newNet(), newImage())
 	return cmd
 }
 
@@ -73,7 +75,7 @@ run and adds missing nodes; ports, certificates and data stay.`,
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&cfg.Nodes, "nodes", "", "simulated nodes, as kwok:N; each holds 110 pods")
+	cmd.Flags().StringVar(&cfg.Nodes, "nodes", "", "kwok:N simulated nodes, real:N nodes with a kubelet, or both with a comma between")
 	cmd.Flags().IntVar(&cfg.Zones, "zones", 0, "zones that the nodes are spread over (default 3)")
 	cmd.Flags().BoolVar(&cfg.Audit, "audit", false, "keep an audit log, with the bodies of writes")
 	cmd.Flags().BoolVar(&cfg.ControlPlaneOnly, "control-plane-only", false, "run etcd and kube-apiserver, nothing else")
@@ -220,10 +222,27 @@ func newBuild() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if err := buildNodes(cmd, printer); err != nil {
+				return err
+			}
 			_, err = fmt.Fprintln(cmd.OutOrStdout(), bin.Dir)
 			return err
 		},
 	}
+}
+
+// buildNodes builds what real nodes run, where they can. CI needs them.
+func buildNodes(cmd *cobra.Command, printer *lab.Printer) error {
+	err := lab.RealNodes(cmd.Context())
+	if err == nil {
+		_, err = lab.NodeBinaries(cmd.Context(), printer.Stage)
+		return err
+	}
+	if os.Getenv("CI") == "true" {
+		return err
+	}
+	_, err = fmt.Fprintf(cmd.ErrOrStderr(), "without real nodes: %v\n", err)
+	return err
 }
 
 func newPrinter(out io.Writer) *lab.Printer {

@@ -30,7 +30,13 @@ func TestMistakesAreRefusedBeforeAnythingIsBuilt(t *testing.T) {
 		args []string
 		want string
 	}{
-		{name: "real nodes", args: []string{"up", "east", "--nodes", "real:2"}, want: `nodes "real:2": real nodes are not available yet: only simulated nodes are available: use kwok:N`},
+		{name: "nodes of a sort that is none", args: []string{"up", "east", "--nodes", "docker:2"}, want: `nodes "docker:2": use kwok:N for simulated nodes, real:N for nodes with a kubelet`},
+		{name: "real nodes of a control plane only", args: []string{"up", "east", "--nodes", "real:2", "--control-plane-only"}, want: "a control plane only has no nodes"},
+		{name: "stop of a node of a cluster that is not there", args: []string{"node", "stop", "east", "node-1"}, want: "cluster east: no such cluster"},
+		{name: "stop without a node", args: []string{"node", "stop", "east"}, want: "requires at least 2 arg(s), only received 1"},
+		{name: "a program without a node to run in", args: []string{"node", "exec", "east", "true"}, want: "requires at least 3 arg(s), only received 2"},
+		{name: "a cut of a cluster that is not there", args: []string{"net", "cut", "east/node-1", "east"}, want: "cluster east: no such cluster"},
+		{name: "a cut with one end", args: []string{"net", "cut", "east"}, want: "accepts 2 arg(s), received 1"},
 		{name: "nodes of a control plane only", args: []string{"up", "east", "--nodes", "kwok:2", "--control-plane-only"}, want: "a control plane only has no nodes"},
 		{name: "a name that is none", args: []string{"up", "../east"}, want: `cluster name "../east"`},
 		{name: "up without a name", args: []string{"up"}, want: "accepts 1 arg(s), received 0"},

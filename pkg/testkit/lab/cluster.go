@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/utils/clock"
 )
 
 // ErrNotFound is returned for a cluster that does not exist.
@@ -61,6 +62,10 @@ type Cluster struct {
 
 	config Config
 	ports  map[string]int
+	// network is that of the real nodes; 0 is none, and the cluster is on
+	// loopback.
+	network network
+	nodeBin Bin
 }
 
 // record is what cluster.json keeps.
@@ -68,6 +73,9 @@ type record struct {
 	Config Config         `json:"config"`
 	Ports  map[string]int `json:"ports"`
 	Bin    string         `json:"bin"`
+	// Network and NodeBin belong to real nodes.
+	Network network `json:"network,omitempty"`
+	NodeBin string  `json:"nodeBin,omitempty"`
 }
 
 // Get returns the cluster of that name, whether its processes are alive or
@@ -179,9 +187,10 @@ func (c *Cluster) LogFile(process string) string {
 	return filepath.Join(c.LogDir, filepath.Base(process)+".log")
 }
 
-// Missing names the components that do not run, in the order of their start.
+// Missing names the components and the real nodes that do not run, in the
+// order of their start.
 func (c *Cluster) Missing() []string {
-	return slices.DeleteFunc(c.components(), func(name string) bool {
+	return slices.DeleteFunc(append(c.components(), c.RealNodes()...), func(name string) bool {
 		p, err := FindProcess(c.Dir, name)
 		return err == nil && p.Alive()
 	})
@@ -230,7 +239,9 @@ func (c *Cluster) path(elem ...string) string {
 
 // save makes the cluster known, or writes down its changes.
 func (c *Cluster) save() error {
-	return writeJSON(c.path(clusterFile), record{Config: c.config, Ports: c.ports, Bin: c.Bin.Dir})
+	return writeJSON(c.path(clusterFile), record{
+		Config: c.config, Ports: c.ports, Bin: c.Bin.Dir, Network: c.network, NodeBin: c.nodeBin.Dir,
+	})
 }
 
 // load reads a cluster from its folder.
@@ -247,6 +258,7 @@ func load(dir string) (*Cluster, error) {
 		return nil, fmt.Errorf("read cluster %s: %w", filepath.Base(dir), err)
 	}
 	c := newCluster(dir, r.Config, Bin{Dir: r.Bin})
+	c.network, c.nodeBin = r.Network, Bin{Dir: r.NodeBin}
 	c.usePorts(r.Ports)
 	if c.CA, err = os.ReadFile(c.path("pki", "ca.crt")); err != nil {
 		return nil, fmt.Errorf("read cluster %s: %w", c.Name, err)
@@ -266,7 +278,24 @@ func newCluster(dir string, cfg Config, bin Bin) *Cluster {
 
 func (c *Cluster) usePorts(ports map[string]int) {
 	c.ports = ports
-	c.ServerURL = "https://127.0.0.1:" + strconv.Itoa(ports[portAPIServer])
+	c.ServerURL = "https://" + c.host() + ":" + strconv.Itoa(ports[portAPIServer])
+}
+
+// host is the address of kube-apiserver: one that nodes reach if there are
+// nodes that ask.
+func (c *Cluster) host() string {
+	if c.network > 0 {
+		return c.network.controlPlane()
+	}
+	return "127.0.0.1"
+}
+
+// now is the time by the clock that the caller of Up gave.
+func (c *Cluster) now() time.Time {
+	if c.config.Clock == nil {
+		return clock.RealClock{}.Now()
+	}
+	return c.config.Clock.Now()
 }
 
 // takePorts chooses a port for each purpose.
@@ -302,6 +331,9 @@ func down(ctx context.Context, dir string) error {
 	}
 	defer unlock()
 	if err := endAll(ctx, dir); err != nil {
+		return err
+	}
+	if err := thisMachine().leave(ctx, dir); err != nil {
 		return err
 	}
 	book, err := openPortBook()
@@ -340,7 +372,13 @@ func endAll(ctx context.Context, dir string) error {
 		errs := make([]error, len(waves[i]))
 		var wg sync.WaitGroup
 		for j, p := range waves[i] {
-			wg.Go(func() { errs[j] = p.Stop(ctx, grace) })
+			wg.Go(func() {
+				if _, err := nodeNumber(p.Name); err == nil {
+					errs[j] = p.Kill(ctx) // Its disk goes away too.
+					return
+				}
+				errs[j] = p.Stop(ctx, grace)
+			})
 		}
 		wg.Wait()
 		if err := errors.Join(errs...); err != nil {

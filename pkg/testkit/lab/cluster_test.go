@@ -19,7 +19,7 @@ func made(t *testing.T, cfg Config) *Cluster {
 	t.Setenv(stateEnv, filepath.Join(root, "state"))
 	cfg, err := cfg.complete()
 	require.NoError(t, err)
-	c, err := open(t.Context(), filepath.Join(cfg.StateRoot, cfg.Name), cfg, Bin{Dir: "bin"})
+	c, err := open(t.Context(), filepath.Join(cfg.StateRoot, cfg.Name), cfg, Bin{Dir: "bin"}, Bin{})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.Down(context.WithoutCancel(t.Context())) })
 	return c
@@ -45,13 +45,13 @@ func TestAClusterIsFoundAgainWithItsPortsAndCertificates(t *testing.T) {
 	require.Equal(t, port, again, "a purpose keeps its port")
 	require.NotContains(t, c.ports, port)
 
-	reopened, err := open(t.Context(), c.Dir, c.config, c.Bin)
+	reopened, err := open(t.Context(), c.Dir, c.config, c.Bin, c.nodeBin)
 	require.NoError(t, err)
 	require.Equal(t, c.CA, reopened.CA)
 	require.Equal(t, port, reopened.ports["webhook"])
 	other := c.config
 	other.Audit = false
-	_, err = open(t.Context(), c.Dir, other, c.Bin)
+	_, err = open(t.Context(), c.Dir, other, c.Bin, c.nodeBin)
 	require.ErrorContains(t, err, "exists with other settings")
 }
 
@@ -83,7 +83,7 @@ func TestAStartThatWasBrokenOffIsSweptAway(t *testing.T) {
 
 	cfg, err := c.config.complete()
 	require.NoError(t, err)
-	fresh, err := open(t.Context(), c.Dir, cfg, c.Bin)
+	fresh, err := open(t.Context(), c.Dir, cfg, c.Bin, c.nodeBin)
 	require.NoError(t, err)
 	require.False(t, orphan.Alive())
 	require.NotEqual(t, c.CA, fresh.CA)

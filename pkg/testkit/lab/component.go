@@ -16,6 +16,8 @@ const (
 	ControllerManager = "kube-controller-manager"
 	Scheduler         = "kube-scheduler"
 	Simulator         = "kwok"
+	// DNS serves the names of Services; only clusters with real nodes have it.
+	DNS = "labdns"
 )
 
 const (
@@ -23,6 +25,7 @@ const (
 	controllerManagerKubeconfig = "kube-controller-manager.kubeconfig"
 	schedulerKubeconfig         = "kube-scheduler.kubeconfig"
 	simulatorKubeconfig         = "kwok.kubeconfig"
+	dnsKubeconfig               = "labdns.kubeconfig"
 	auditFile                   = "audit.log"
 
 	// All clusters use the same networks, as none of them leads anywhere.
@@ -58,7 +61,11 @@ func (c *Cluster) components() []string {
 	if c.config.ControlPlaneOnly {
 		return []string{Etcd, APIServer}
 	}
-	return []string{Etcd, APIServer, ControllerManager, Scheduler, Simulator}
+	all := []string{Etcd, APIServer, ControllerManager, Scheduler, Simulator}
+	if c.network > 0 {
+		all = append(all, DNS)
+	}
+	return all
 }
 
 // args is a component's command line.
@@ -82,14 +89,29 @@ func (c *Cluster) args(component string) ([]string, error) {
 			"--kubeconfig=" + c.path(simulatorKubeconfig),
 			"--config=" + c.path("stages.yaml"),
 			"--manage-nodes-with-label-selector=" + simulatedLabel + "=true",
-			"--node-lease-duration-seconds=" + strconv.Itoa(leaseSeconds),
+			"--node-lease-duration-seconds=" + strconv.Itoa(c.leaseSeconds()),
 			"--cidr=" + podNetwork,
 		}
+	case DNS:
+		flags = []string{"--kubeconfig=" + c.path(dnsKubeconfig), "--listen=" + c.host() + ":53"}
 	}
 	if flags == nil || !slices.Contains(c.components(), component) {
 		return nil, fmt.Errorf("cluster %s has no component %q, only %q", c.Name, component, c.components())
 	}
-	return append([]string{c.Bin.Path(component)}, flags...), nil
+	bin := c.Bin
+	if component == DNS {
+		bin = c.nodeBin
+	}
+	return append([]string{bin.Path(component)}, flags...), nil
+}
+
+// leaseSeconds is how long a simulated node's Lease lasts: with real nodes
+// beside it, the controller manager waits less long for both.
+func (c *Cluster) leaseSeconds() int {
+	if c.network > 0 {
+		return realLeaseSeconds
+	}
+	return leaseSeconds
 }
 
 // etcdFlags: without fsync a crash of the machine may lose data, a crash of
@@ -106,9 +128,7 @@ func (c *Cluster) etcdFlags() []string {
 func (c *Cluster) apiserverFlags() []string {
 	flags := []string{
 		"--etcd-servers=" + c.etcdURL(),
-		"--bind-address=127.0.0.1", "--secure-port=" + strconv.Itoa(c.ports[portAPIServer]),
-		// A loopback address may not be an endpoint of the kubernetes Service.
-		"--endpoint-reconciler-type=none",
+		"--bind-address=" + c.host(), "--secure-port=" + strconv.Itoa(c.ports[portAPIServer]),
 		"--tls-cert-file=" + c.path("pki", "apiserver.crt"),
 		"--tls-private-key-file=" + c.path("pki", "apiserver.key"),
 		"--client-ca-file=" + c.path("pki", "ca.crt"),
@@ -117,6 +137,18 @@ func (c *Cluster) apiserverFlags() []string {
 		"--service-account-signing-key-file=" + c.path("pki", "token.key"),
 		"--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction",
 		"--allow-privileged=true", "--service-cluster-ip-range=" + serviceNetwork, "--profiling=false",
+	}
+	if c.network > 0 {
+		flags = append(flags,
+			"--advertise-address="+c.host(),
+			"--kubelet-client-certificate="+c.path("pki", kubeletClient+".crt"),
+			"--kubelet-client-key="+c.path("pki", kubeletClient+".key"),
+			"--kubelet-preferred-address-types=InternalIP",
+			// Webhooks are called at their pods: nobody here serves ClusterIPs.
+			"--enable-aggregator-routing=true")
+	} else {
+		// A loopback address may not be an endpoint of the kubernetes Service.
+		flags = append(flags, "--endpoint-reconciler-type=none")
 	}
 	if c.config.ControlPlaneOnly {
 		flags = append(flags, "--disable-admission-plugins=ServiceAccount")
@@ -131,7 +163,7 @@ func (c *Cluster) apiserverFlags() []string {
 }
 
 func (c *Cluster) controllerManagerFlags() []string {
-	return []string{
+	flags := []string{
 		"--kubeconfig=" + c.path(controllerManagerKubeconfig),
 		"--secure-port=0", "--leader-elect=false", "--profiling=false",
 		"--use-service-account-credentials=true",
@@ -140,8 +172,15 @@ func (c *Cluster) controllerManagerFlags() []string {
 		"--cluster-signing-cert-file=" + c.path("pki", "ca.crt"),
 		"--cluster-signing-key-file=" + c.path("pki", "ca.key"),
 		"--cluster-name=" + c.Name,
+		// It makes the folder, by default one of the machine's.
+		"--flex-volume-plugin-dir=" + c.path("volume-plugins"),
 		"--kube-api-qps=200", "--kube-api-burst=400",
 	}
+	if c.network > 0 {
+		// A node is lost when its Lease is, rather than after the usual 50 s.
+		flags = append(flags, "--node-monitor-period=1s", "--node-monitor-grace-period="+strconv.Itoa(realLeaseSeconds)+"s")
+	}
+	return flags
 }
 
 func (c *Cluster) etcdURL() string {

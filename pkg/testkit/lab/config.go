@@ -16,17 +16,25 @@ const (
 	maxZones     = 26 // zone-a to zone-z
 	// maxNodes keeps a slip of the keyboard from flooding the machine.
 	maxNodes = 5000
+	// maxRealNodes is about what a large machine bears: a node takes some
+	// 100 MiB before its first pod.
+	maxRealNodes = 50
 )
 
 // ErrNodes is returned for nodes of a sort that this lab does not have.
-var ErrNodes = errors.New("only simulated nodes are available: use kwok:N")
+var ErrNodes = errors.New("use kwok:N for simulated nodes, real:N for nodes with a kubelet, or both with a comma between")
+
+// NodeCount is how many nodes of each sort a cluster has.
+type NodeCount struct{ Simulated, Real int }
 
 // Config describes a cluster. Name is all that must be set.
 type Config struct {
 	// Name names the cluster and its folder: lower-case letters, digits and
 	// "-", at most 40 characters.
 	Name string `json:"name"`
-	// Nodes is "kwok:N" for N simulated nodes, or empty for none.
+	// Nodes is "kwok:N" for N simulated nodes, "real:N" for N nodes with a
+	// kubelet (RealNodes says where they run), "real:N,kwok:M" for both, or
+	// empty for none. A cluster that was made without real nodes gets none.
 	Nodes string `json:"nodes,omitempty"`
 	// Zones is how many zones the nodes are spread over, round robin: zone-a,
 	// zone-b ... 0 means 3, and 26 is the most.
@@ -65,7 +73,7 @@ func (c Config) complete() (Config, error) {
 	if err != nil {
 		return c, err
 	}
-	if nodes > 0 && c.ControlPlaneOnly {
+	if nodes != (NodeCount{}) && c.ControlPlaneOnly {
 		return c, fmt.Errorf("cluster %s: a control plane only has no nodes, but %q are asked for", c.Name, c.Nodes)
 	}
 	if c.Zones == 0 {
@@ -87,7 +95,14 @@ func (c Config) complete() (Config, error) {
 // nodes can be added to one that runs; everything else is fixed at its start.
 func (c Config) sameCluster(d Config) bool {
 	return c.Audit == d.Audit && c.ControlPlaneOnly == d.ControlPlaneOnly &&
-		c.Zones == d.Zones && slices.Equal(c.APIServerArgs, d.APIServerArgs)
+		c.Zones == d.Zones && slices.Equal(c.APIServerArgs, d.APIServerArgs) &&
+		(c.real() || !d.real())
+}
+
+// real says whether real nodes are asked for.
+func (c Config) real() bool {
+	n, err := ParseNodes(c.Nodes)
+	return err == nil && n.Real > 0
 }
 
 // checkName keeps a name from leaving its folder or breaking a node's name.
@@ -98,23 +113,33 @@ func checkName(name string) error {
 	return nil
 }
 
-// ParseNodes reads "kwok:N" and returns N, at most 5000. Empty is 0. The error
-// is ErrNodes for anything but kwok.
-func ParseNodes(s string) (int, error) {
+// ParseNodes reads "kwok:N", "real:N" or both with a comma between: at most
+// 5000 simulated and 50 real nodes. Empty is none. The error is ErrNodes for
+// any other sort.
+func ParseNodes(s string) (NodeCount, error) {
+	var out NodeCount
 	if s == "" {
-		return 0, nil
+		return out, nil
 	}
-	sort, count, _ := strings.Cut(s, ":")
-	switch sort {
-	case Simulator:
-	case "real":
-		return 0, fmt.Errorf("nodes %q: real nodes are not available yet: %w", s, ErrNodes)
-	default:
-		return 0, fmt.Errorf("nodes %q: %w", s, ErrNodes)
+	seen := map[string]bool{}
+	for part := range strings.SplitSeq(s, ",") {
+		sort, count, _ := strings.Cut(part, ":")
+		if seen[sort] {
+			return NodeCount{}, fmt.Errorf("nodes %q: %s is named twice", s, sort)
+		}
+		seen[sort] = true
+		n, limit := &out.Simulated, maxNodes
+		switch sort {
+		case Simulator:
+		case "real":
+			n, limit = &out.Real, maxRealNodes
+		default:
+			return NodeCount{}, fmt.Errorf("nodes %q: %w", s, ErrNodes)
+		}
+		var err error
+		if *n, err = strconv.Atoi(count); err != nil || *n < 0 || *n > limit {
+			return NodeCount{}, fmt.Errorf("nodes %q: N of %s must be a number from 0 to %d", s, sort, limit)
+		}
 	}
-	n, err := strconv.Atoi(count)
-	if err != nil || n < 0 || n > maxNodes {
-		return 0, fmt.Errorf("nodes %q: N must be a number from 0 to %d", s, maxNodes)
-	}
-	return n, nil
+	return out, nil
 }

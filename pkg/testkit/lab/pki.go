@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"math/big"
 	"net"
@@ -59,6 +60,35 @@ func newAuthority(name string, now time.Time) (*authority, error) {
 	block, _ := pem.Decode(a.cert)
 	if a.parsed, err = x509.ParseCertificate(block.Bytes); err != nil {
 		return nil, fmt.Errorf("read certificate of %s: %w", name, err)
+	}
+	return a, nil
+}
+
+// loadAuthority reads what newAuthority made and write wrote as "ca" into dir.
+func loadAuthority(dir string, now time.Time) (*authority, error) {
+	a := &authority{now: now}
+	var err error
+	if a.cert, err = os.ReadFile(filepath.Join(dir, "ca.crt")); err != nil {
+		return nil, fmt.Errorf("read the authority: %w", err)
+	}
+	if a.key, err = os.ReadFile(filepath.Join(dir, "ca.key")); err != nil {
+		return nil, fmt.Errorf("read the authority: %w", err)
+	}
+	cert, _ := pem.Decode(a.cert)
+	key, _ := pem.Decode(a.key)
+	if cert == nil || key == nil {
+		return nil, errors.New("read the authority: no PEM")
+	}
+	if a.parsed, err = x509.ParseCertificate(cert.Bytes); err != nil {
+		return nil, fmt.Errorf("read the authority: %w", err)
+	}
+	parsed, err := x509.ParsePKCS8PrivateKey(key.Bytes)
+	if err != nil {
+		return nil, fmt.Errorf("read the authority: %w", err)
+	}
+	var ok bool
+	if a.signer, ok = parsed.(*ecdsa.PrivateKey); !ok {
+		return nil, fmt.Errorf("read the authority: a key of type %T", parsed)
 	}
 	return a, nil
 }
@@ -156,6 +186,9 @@ func (p pair) write(dir, name string) error {
 const (
 	adminUser             = "lab:admin"
 	simulatorUser         = "lab:kwok"
+	kubeletClientUser     = "lab:kube-apiserver"
+	dnsUser               = "lab:dns"
+	proxyUser             = "system:kube-proxy"
 	controllerManagerUser = "system:kube-controller-manager"
 	schedulerUser         = "system:kube-scheduler"
 	mastersGroup          = "system:masters"
@@ -176,7 +209,7 @@ func writePKI(c *Cluster, now time.Time) error {
 		return err
 	}
 	server, err := ca.issue(subject{user: "kube-apiserver", hosts: []string{
-		"127.0.0.1", "localhost", serviceIP,
+		c.host(), "127.0.0.1", "localhost", serviceIP,
 		"kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local",
 	}})
 	if err != nil {
@@ -187,12 +220,24 @@ func writePKI(c *Cluster, now time.Time) error {
 			return err
 		}
 	}
-	for file, s := range map[string]subject{
+	users := map[string]subject{
 		adminKubeconfig:             {user: adminUser, groups: []string{mastersGroup}},
 		simulatorKubeconfig:         {user: simulatorUser, groups: []string{mastersGroup}},
 		controllerManagerKubeconfig: {user: controllerManagerUser},
 		schedulerKubeconfig:         {user: schedulerUser},
-	} {
+	}
+	if c.network > 0 {
+		users[dnsKubeconfig] = subject{user: dnsUser, groups: []string{mastersGroup}}
+		users[proxyFile] = subject{user: proxyUser}
+		kubelets, err := ca.issue(subject{user: kubeletClientUser, groups: []string{mastersGroup}})
+		if err != nil {
+			return err
+		}
+		if err := kubelets.write(dir, kubeletClient); err != nil {
+			return err
+		}
+	}
+	for file, s := range users {
 		client, err := ca.issue(s)
 		if err != nil {
 			return err

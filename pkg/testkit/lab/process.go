@@ -51,6 +51,10 @@ type Command struct {
 	// Tied ends the process (SIGKILL, from the kernel) when the caller's
 	// process ends in whatever way. Otherwise it outlives the caller.
 	Tied bool
+
+	// isolated gives the process namespaces of its own. It is the first one in
+	// them, so all that it starts ends with it.
+	isolated bool
 }
 
 // Process is a process that was started by StartProcess, by this program or
@@ -100,6 +104,9 @@ func StartProcess(c Command) (*Process, error) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if c.Tied {
 		cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
+	}
+	if c.isolated {
+		cmd.SysProcAttr.Cloneflags = nodeNamespaces
 	}
 	if err := startAndReap(cmd, c.Tied); err != nil {
 		return nil, fmt.Errorf("start %s: %w", c.Name, err)

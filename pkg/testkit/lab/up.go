@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -44,13 +45,19 @@ func Up(ctx context.Context, cfg Config) (*Cluster, error) {
 		return nil, err
 	}
 	dir := filepath.Join(cfg.StateRoot, cfg.Name)
+	var nodeBin Bin
+	if old, err := load(dir); cfg.real() || err == nil && old.network > 0 {
+		if nodeBin, err = prepareReal(ctx, cfg); err != nil {
+			return nil, err
+		}
+	}
 	unlock, err := lockState(ctx, dir)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
 
-	c, err := open(ctx, dir, cfg, bin)
+	c, err := open(ctx, dir, cfg, bin, nodeBin)
 	if err != nil {
 		return nil, err
 	}
@@ -67,14 +74,25 @@ func Up(ctx context.Context, cfg Config) (*Cluster, error) {
 	if cfg.ControlPlaneOnly {
 		return c, nil
 	}
-	if err := progress.run("controllers", func() error { return c.awaitControllers(ctx) }); err != nil {
+	n, err := ParseNodes(cfg.Nodes)
+	if err != nil {
 		return nil, err
 	}
-	n, err := ParseNodes(cfg.Nodes)
-	if err != nil || n == 0 {
-		return c, err
+	var (
+		wg     sync.WaitGroup
+		failed error
+	)
+	if c.network > 0 {
+		wg.Go(func() {
+			failed = progress.run("nodes", func() error { return c.ensureRealNodes(ctx, n.Real) })
+		})
 	}
-	return c, progress.run(fmt.Sprintf("%d nodes", n), func() error { return c.ensureNodes(ctx, n) })
+	err = progress.run("controllers", func() error { return c.awaitControllers(ctx) })
+	if err == nil && n.Simulated > 0 {
+		err = progress.run(fmt.Sprintf("%d simulated nodes", n.Simulated), func() error { return c.ensureNodes(ctx, n.Simulated) })
+	}
+	wg.Wait()
+	return c, errors.Join(err, failed)
 }
 
 // StartT brings a cluster up for one test, under a random name and in the
@@ -118,20 +136,25 @@ func logTails(tb testing.TB, dir string) {
 
 // open reads the cluster, or makes a new one up to the point where its
 // programs can be started.
-func open(ctx context.Context, dir string, cfg Config, bin Bin) (*Cluster, error) {
+func open(ctx context.Context, dir string, cfg Config, bin, nodeBin Bin) (*Cluster, error) {
 	c, err := load(dir)
 	if err == nil {
 		if !c.config.sameCluster(cfg) {
 			return nil, fmt.Errorf("cluster %s exists with other settings; take it down first", cfg.Name)
 		}
-		c.Bin, c.config.tied = bin, cfg.tied
+		c.Bin, c.nodeBin, c.config.tied = bin, nodeBin, cfg.tied
+		if c.network > 0 {
+			if _, err := thisMachine().enter(ctx, dir, cfg.tied); err != nil {
+				return nil, err // Its network may have gone with a reboot.
+			}
+		}
 		return c, c.save()
 	}
 	if !errors.Is(err, ErrNotFound) {
 		return nil, err
 	}
 	// The folder of a start that was broken off holds nothing of worth.
-	if err := endAll(ctx, dir); err != nil {
+	if err := errors.Join(endAll(ctx, dir), thisMachine().leave(ctx, dir)); err != nil {
 		return nil, err
 	}
 	if err := os.RemoveAll(dir); err != nil {
@@ -141,6 +164,12 @@ func open(ctx context.Context, dir string, cfg Config, bin Bin) (*Cluster, error
 		return nil, fmt.Errorf("make cluster %s: %w", cfg.Name, err)
 	}
 	c = newCluster(dir, cfg, bin)
+	c.nodeBin = nodeBin
+	if cfg.real() {
+		if c.network, err = thisMachine().enter(ctx, dir, cfg.tied); err != nil {
+			return nil, err
+		}
+	}
 	if err := c.takePorts(ctx, portEtcd, portAPIServer); err != nil {
 		return nil, err
 	}

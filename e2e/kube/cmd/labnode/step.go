@@ -89,13 +89,28 @@ func bind(source, target string) error {
 	}
 	if info.IsDir() {
 		err = os.MkdirAll(target, 0o755)
-	} else if _, statErr := os.Lstat(target); statErr != nil {
-		err = os.WriteFile(target, nil, 0o644)
+	} else if _, statErr := os.Stat(target); statErr != nil {
+		target, err = makeFile(target)
 	}
 	if err != nil {
 		return err
 	}
 	return unix.Mount(source, target, "", unix.MS_BIND|unix.MS_REC, "")
+}
+
+// makeFile makes an empty file, where a link leads to if the path is a link to
+// nowhere, and returns its path.
+func makeFile(path string) (string, error) {
+	if to, err := os.Readlink(path); err == nil {
+		if !filepath.IsAbs(to) {
+			to = filepath.Join(filepath.Dir(path), to)
+		}
+		path = to
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return "", err
+	}
+	return path, os.WriteFile(path, nil, 0o644)
 }
 
 // cover hides what the machine has in a folder behind an empty file system.

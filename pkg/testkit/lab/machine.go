@@ -1,0 +1,272 @@
+package lab
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// machine is what the real nodes of all labs on this machine share, whoever
+// runs them: the network between them, the root of their control groups, and a
+// kernel setting. Unlike clusters, it is not per state folder, as the kernel
+// has one of each. Its folder holds a file for each cluster with real nodes,
+// named by the number of the cluster's network, and goes away with the last.
+type machine struct {
+	dir  string
+	lock string
+}
+
+const (
+	machineFolder = "/run/flotilla-lab"
+	inotifyFile   = "/proc/sys/fs/inotify/max_user_instances"
+	// inotifyNeeded serves some forty nodes: a kubelet and its containerd take
+	// about twenty instances, and the usual 128 are for the whole machine.
+	inotifyNeeded = 1024
+)
+
+// tenant is what the machine keeps of a cluster.
+type tenant struct {
+	// Dir is the cluster's folder.
+	Dir string `json:"dir"`
+	// Tied says that the cluster's processes end with the test that made it,
+	// so that one without processes is a remnant.
+	Tied bool `json:"tied"`
+
+	network network
+}
+
+func thisMachine() machine {
+	return machine{dir: machineFolder, lock: machineFolder + ".lock"}
+}
+
+// netns is the file that holds the network namespace of the router.
+func (m machine) netns() string { return filepath.Join(m.dir, "net") }
+
+func (m machine) inotifyWas() string { return filepath.Join(m.dir, "inotify") }
+
+// enter gives a cluster a network of its own, or the one that it has, and makes
+// what must be there for it. Remnants of clusters that are gone are removed
+// first.
+func (m machine) enter(ctx context.Context, dir string, tied bool) (network, error) {
+	unlock, err := lock(ctx, m.lock)
+	if err != nil {
+		return 0, err
+	}
+	defer unlock()
+	if err := m.sweep(ctx, dir); err != nil {
+		return 0, err
+	}
+	tenants, err := m.tenants()
+	if err != nil {
+		return 0, err
+	}
+	n, err := choose(tenants, dir)
+	if err != nil {
+		return 0, err
+	}
+	if err := os.MkdirAll(m.dir, 0o755); err != nil {
+		return 0, fmt.Errorf("make the lab's network: %w", err)
+	}
+	if err := writeJSON(m.file(n), tenant{Dir: dir, Tied: tied}); err != nil {
+		return 0, err
+	}
+	if err := m.raiseInotify(); err != nil {
+		return 0, err
+	}
+	if err := m.makeRouter(ctx); err != nil {
+		return 0, err
+	}
+	return n, errors.Join(ipHere(ctx, n.hostUp()...), m.ip(ctx, n.routerUp()...))
+}
+
+// leave removes all that the machine holds of the cluster in that folder, whose
+// processes must have ended; and what all clusters share, after the last.
+func (m machine) leave(ctx context.Context, dir string) error {
+	if !exists(m.dir) || os.Geteuid() != 0 {
+		return nil // Only root's clusters have real nodes.
+	}
+	unlock, err := lock(ctx, m.lock)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	tenants, err := m.tenants()
+	if err != nil {
+		return err
+	}
+	for _, t := range tenants {
+		if t.Dir != dir {
+			continue
+		}
+		if err := m.evict(ctx, t); err != nil {
+			return err
+		}
+	}
+	if err := m.sweep(ctx, dir); err != nil {
+		return err
+	}
+	return m.closeIfEmpty(ctx)
+}
+
+// sweep removes what is left of clusters that were not taken down: those whose
+// folder is gone, and those of a test that was killed.
+func (m machine) sweep(ctx context.Context, but string) error {
+	tenants, err := m.tenants()
+	if err != nil {
+		return err
+	}
+	for _, t := range tenants {
+		if t.Dir == but || !t.gone() {
+			continue
+		}
+		if err := m.evict(ctx, t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t tenant) gone() bool {
+	if !exists(t.Dir) {
+		return true
+	}
+	if !t.Tied {
+		return false
+	}
+	processes, err := Processes(t.Dir)
+	return err == nil && len(processes) > 0 && !slices.ContainsFunc(processes, (*Process).Alive)
+}
+
+// evict removes the cluster's addresses, routes, cuts and control groups. What
+// is not there any more is no error: anything may have been broken off.
+func (m machine) evict(ctx context.Context, t tenant) error {
+	if exists(m.netns()) {
+		rules, err := m.cuts(ctx)
+		if err != nil {
+			return err
+		}
+		for _, c := range rules {
+			if c.touches(t.network) {
+				if err := m.ruleDel(ctx, c); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	for _, c := range t.network.hostDown() {
+		if err := gone(ipHere(ctx, c)); err != nil {
+			return err
+		}
+	}
+	if err := removeGroups(ctx, t.network.groupPrefix()); err != nil {
+		return err
+	}
+	return os.Remove(m.file(t.network))
+}
+
+func (m machine) closeIfEmpty(ctx context.Context) error {
+	tenants, err := m.tenants()
+	if err != nil || len(tenants) > 0 {
+		return err
+	}
+	if err := m.dropRouter(ctx); err != nil {
+		return err
+	}
+	if err := m.restoreInotify(); err != nil {
+		return err
+	}
+	if err := removeGroupRoot(); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(m.dir); err != nil {
+		return fmt.Errorf("remove the lab's network: %w", err)
+	}
+	return nil
+}
+
+func (m machine) file(n network) string {
+	return filepath.Join(m.dir, strconv.Itoa(int(n))+".json")
+}
+
+// tenants lists the clusters with real nodes by the number of their network.
+func (m machine) tenants() ([]tenant, error) {
+	files, err := filepath.Glob(filepath.Join(m.dir, "*.json"))
+	if err != nil {
+		return nil, fmt.Errorf("list clusters with real nodes: %w", err)
+	}
+	var out []tenant
+	for _, f := range files {
+		n, err := strconv.Atoi(strings.TrimSuffix(filepath.Base(f), ".json"))
+		if err != nil {
+			continue // Not ours.
+		}
+		data, err := os.ReadFile(f)
+		if err != nil {
+			return nil, fmt.Errorf("list clusters with real nodes: %w", err)
+		}
+		t := tenant{network: network(n)}
+		if err := json.Unmarshal(data, &t); err != nil {
+			return nil, fmt.Errorf("read %s: %w", f, err)
+		}
+		out = append(out, t)
+	}
+	slices.SortFunc(out, func(a, b tenant) int { return cmp.Compare(a.network, b.network) })
+	return out, nil
+}
+
+// choose returns the network that the folder's cluster has, else the first that
+// none has.
+func choose(tenants []tenant, dir string) (network, error) {
+	taken := map[network]bool{}
+	for _, t := range tenants {
+		if t.Dir == dir {
+			return t.network, nil
+		}
+		taken[t.network] = true
+	}
+	for n := network(1); n <= maxNetworks; n++ {
+		if !taken[n] {
+			return n, nil
+		}
+	}
+	return 0, fmt.Errorf("no network left: %d clusters with real nodes are up", maxNetworks)
+}
+
+func (m machine) raiseInotify() error {
+	was, err := os.ReadFile(inotifyFile)
+	if err != nil {
+		return fmt.Errorf("raise fs.inotify.max_user_instances: %w", err)
+	}
+	n, err := strconv.Atoi(strings.TrimSpace(string(was)))
+	if err != nil || n >= inotifyNeeded {
+		return err
+	}
+	if err := os.WriteFile(m.inotifyWas(), was, 0o600); err != nil {
+		return fmt.Errorf("raise fs.inotify.max_user_instances: %w", err)
+	}
+	if err := os.WriteFile(inotifyFile, []byte(strconv.Itoa(inotifyNeeded)), 0); err != nil {
+		return fmt.Errorf("raise fs.inotify.max_user_instances: %w", err)
+	}
+	return nil
+}
+
+func (m machine) restoreInotify() error {
+	was, err := os.ReadFile(m.inotifyWas())
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		err = os.WriteFile(inotifyFile, was, 0)
+	}
+	if err != nil {
+		return fmt.Errorf("put back fs.inotify.max_user_instances: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,202 @@
+package lab
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// The network of real nodes is one router: a network namespace that each node,
+// and this machine, hang on by a cable (a veth pair) of their own. The router
+// forwards between them and knows no way out, so neither does a node. This
+// machine has routes to nodes and pods, so whatever runs on it, control planes
+// and tests alike, reaches them at their own addresses.
+//
+// A cluster's control plane is at the last address of the cluster's network,
+// which this machine holds and uses towards the cluster's nodes. A cluster so
+// is a range of addresses, its control plane included, and to cut two clusters
+// off from each other is a rule about two ranges, in one place.
+const (
+	// HostAddress is this machine, as real nodes and their pods see it.
+	HostAddress = "10.129.0.1"
+	// RegistryAddress is where real nodes expect a registry that speaks plain
+	// HTTP. The lab does not run one by itself.
+	RegistryAddress = HostAddress + ":5000"
+
+	routerAddress = "10.129.0.254"
+	hostLink      = "flotilla0"
+	routerLink    = "host0"
+
+	// maxNetworks keeps the second number of pod networks below 230.
+	maxNetworks = 99
+	// cutPriority puts the rules of cuts before the routes.
+	cutPriority = "100"
+)
+
+// network is the number of a cluster's networks, from 1.
+type network int
+
+// nodes is the range of the cluster's nodes and its control plane.
+func (n network) nodes() string { return fmt.Sprintf("10.129.%d.0/24", n) }
+
+// pods is the range of the cluster's pods.
+func (n network) pods() string { return fmt.Sprintf("10.%d.0.0/16", 130+n) }
+
+func (n network) controlPlane() string { return fmt.Sprintf("10.129.%d.254", n) }
+
+// node is the address of the i-th node, from 1.
+func (n network) node(i int) string { return fmt.Sprintf("10.129.%d.%d", n, i) }
+
+// nodePods is the range of the i-th node's pods.
+func (n network) nodePods(i int) string { return fmt.Sprintf("10.%d.%d.0/24", 130+n, i) }
+
+// link is the router's end of the i-th node's cable.
+func (n network) link(i int) string { return fmt.Sprintf("node%d-%d", n, i) }
+
+// groupPrefix begins the names of the control groups of the cluster's nodes.
+func (n network) groupPrefix() string { return fmt.Sprintf("%d-", n) }
+
+// hostUp are the commands (of ip -batch) that make the cluster's control plane
+// an address of this machine, and lead to the cluster from that address.
+func (n network) hostUp() []string {
+	return []string{
+		"addr replace " + n.controlPlane() + "/32 dev " + hostLink,
+		"route replace " + n.nodes() + " via " + routerAddress + " dev " + hostLink + " onlink src " + n.controlPlane(),
+		"route replace " + n.pods() + " via " + routerAddress + " dev " + hostLink + " onlink src " + n.controlPlane(),
+	}
+}
+
+func (n network) routerUp() []string {
+	return []string{"route replace " + n.controlPlane() + "/32 dev " + routerLink}
+}
+
+// hostDown undoes hostUp; the router's routes go with the nodes' cables, but
+// the one to the control plane, which leads to this machine as before.
+func (n network) hostDown() []string {
+	return []string{
+		"route del " + n.nodes(),
+		"route del " + n.pods(),
+		"addr del " + n.controlPlane() + "/32 dev " + hostLink,
+	}
+}
+
+// plug are the router's commands that lay the cable to the i-th node, whose
+// first process is pid.
+func (n network) plug(i, pid int) []string {
+	link := n.link(i)
+	return []string{
+		fmt.Sprintf("link add %s type veth peer name eth0 netns %d", link, pid),
+		"addr add " + routerAddress + "/32 dev " + link,
+		"link set " + link + " up",
+		"route replace " + n.node(i) + "/32 dev " + link,
+		"route replace " + n.nodePods(i) + " via " + n.node(i) + " dev " + link + " onlink",
+	}
+}
+
+// makeRouter makes the router and its cable to this machine, unless they are
+// there.
+func (m machine) makeRouter(ctx context.Context) error {
+	if err := m.makeNetns(); err != nil {
+		return err
+	}
+	if !exists(filepath.Join("/sys/class/net", hostLink)) {
+		err := ipHere(ctx, "link add "+hostLink+" type veth peer name "+routerLink+" netns "+m.netns())
+		if err != nil {
+			return err
+		}
+	}
+	return errors.Join(
+		ipHere(ctx,
+			"addr replace "+HostAddress+"/32 dev "+hostLink,
+			"link set "+hostLink+" up",
+			"route replace "+routerAddress+"/32 dev "+hostLink+" src "+HostAddress),
+		m.ip(ctx,
+			"link set lo up",
+			"addr replace "+routerAddress+"/32 dev "+routerLink,
+			"link set "+routerLink+" up",
+			"route replace "+HostAddress+"/32 dev "+routerLink),
+	)
+}
+
+// makeNetns makes the router's network namespace and has a file hold it.
+func (m machine) makeNetns() error {
+	var st unix.Statfs_t
+	if err := unix.Statfs(m.netns(), &st); err == nil && st.Type == unix.NSFS_MAGIC {
+		return nil
+	}
+	if err := os.WriteFile(m.netns(), nil, 0o600); err != nil {
+		return fmt.Errorf("make the router: %w", err)
+	}
+	made := make(chan error)
+	go func() {
+		// The thread never gets out of its namespace: it ends with the goroutine.
+		runtime.LockOSThread()
+		err := unix.Unshare(unix.CLONE_NEWNET)
+		if err == nil {
+			err = os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0)
+		}
+		if err == nil {
+			err = unix.Mount("/proc/thread-self/ns/net", m.netns(), "", unix.MS_BIND, "")
+		}
+		made <- err
+	}()
+	if err := <-made; err != nil {
+		return fmt.Errorf("make the router: %w", err)
+	}
+	return nil
+}
+
+func (m machine) dropRouter(ctx context.Context) error {
+	if err := gone(ipHere(ctx, "link del "+hostLink)); err != nil {
+		return err
+	}
+	for {
+		err := unix.Unmount(m.netns(), unix.MNT_DETACH)
+		if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOENT) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("remove the router: %w", err)
+		}
+	}
+}
+
+// ipHere runs commands of ip in this machine's network, up to the first that
+// fails.
+func ipHere(ctx context.Context, commands ...string) error {
+	return ipBatch(exec.CommandContext(ctx, "ip", "-batch", "-"), commands)
+}
+
+// ip runs commands of ip in the router.
+func (m machine) ip(ctx context.Context, commands ...string) error {
+	return ipBatch(exec.CommandContext(ctx, "nsenter", "--net="+m.netns(), "ip", "-batch", "-"), commands)
+}
+
+func ipBatch(cmd *exec.Cmd, commands []string) error {
+	cmd.Stdin = strings.NewReader(strings.Join(commands, "\n") + "\n")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("ip %s: %w: %s", strings.Join(commands, "; "), err, bytes.TrimSpace(out))
+	}
+	return nil
+}
+
+// gone makes an error of what was to be removed, and was not there, none.
+func gone(err error) error {
+	if err == nil {
+		return nil
+	}
+	for _, says := range []string{"No such process", "Cannot find device", "Cannot assign requested address", "No such file or directory", "not found"} {
+		if strings.Contains(err.Error(), says) {
+			return nil
+		}
+	}
+	return err
+}
