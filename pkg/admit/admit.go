@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -76,7 +77,7 @@ func handle(server webhook.Server, path string, w *admission.Webhook) error {
 	if taken(server, path) {
 		return fmt.Errorf("path %s is taken", path)
 	}
-	w.Handler = logged{w.Handler}
+	w.Handler = finished{logged{w.Handler}}
 	server.Register(path, w.WithRecoverPanic(true))
 	return nil
 }
@@ -104,6 +105,20 @@ func taken(server webhook.Server, path string) bool {
 	}
 	_, pattern := mux.Handler(&http.Request{Method: http.MethodPost, URL: &url.URL{Path: path}})
 	return pattern == path
+}
+
+// longest is how long an apiserver waits for an answer at most, as in kube 1.36.
+const longest = 30 * time.Second
+
+// finished lets requests run to their end. controller-runtime ends their contexts as soon as the manager is asked to end, and
+// waits for them only then: a request that asks the apiserver for something would be refused for that.
+type finished struct{ admission.Handler }
+
+// Handle implements admission.Handler.
+func (f finished) Handle(ctx context.Context, req admission.Request) admission.Response {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), longest)
+	defer cancel()
+	return f.Handler.Handle(ctx, req)
 }
 
 // logged says what was decided and for whom, at V(1).

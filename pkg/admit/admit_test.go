@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
@@ -186,6 +187,24 @@ func TestOneHandlerConvertsAllKinds(t *testing.T) {
 		_, ok := m.registry.GetConverter(schema.GroupKind{Kind: k})
 		require.True(t, ok, k)
 	}
+}
+
+// controller-runtime ends the context of running requests as soon as a manager is asked to end, before it waits for them.
+func TestRequestThatRunsWhenTheManagerEndsIsAnswered(t *testing.T) {
+	t.Parallel()
+	m := newManager()
+	require.NoError(t, handle(m.server, "/slow", &admission.Webhook{Handler: admission.HandlerFunc(
+		func(ctx context.Context, _ admission.Request) admission.Response {
+			deadline, bounded := ctx.Deadline()
+			require.True(t, bounded)
+			require.WithinRange(t, deadline, time.Now(), time.Now().Add(30*time.Second)) //nolint:forbidigo // Contexts go by no other clock.
+			return admission.ValidationResponse(ctx.Err() == nil, "")
+		})}))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var got admissionv1.AdmissionReview
+	require.NoError(t, json.Unmarshal(m.post("/slow", review(t, "", nil).WithContext(ctx)), &got))
+	require.True(t, got.Response.Allowed)
 }
 
 func TestDecisionsAreLoggedWithoutObjects(t *testing.T) {
