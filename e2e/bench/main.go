@@ -43,7 +43,7 @@ func newCommand() *cobra.Command {
 			printer := lab.NewPrinter(cmd.ErrOrStderr(), term.IsTerminal(int(os.Stderr.Fd())), nil)
 			defer printer.Close()
 			// A tenth more room, so that no pod waits for another one's end.
-			o := fleet.Options{Prefix: "bench-", Nodes: int(pods)*11/10/podsPerNode + 1, Progress: printer.Stage}
+			o := fleet.Options{Prefix: "bench-", Nodes: fmt.Sprintf("kwok:%d", int(pods)*11/10/podsPerNode+1), Progress: printer.Stage}
 			f, err := fleet.Up(cmd.Context(), o)
 			if err != nil {
 				return err

@@ -2,13 +2,15 @@
 // place, scaled, reported back. Each step is checked; the first that does not come true ends the demonstration with the
 // reason and the place of the logs.
 //
-//	go run ./e2e/demo up      # make demo
-//	go run ./e2e/demo down    # make demo-down
+//	go run ./e2e/demo up                   # make demo
+//	go run ./e2e/demo up --nodes real      # make demo NODES=real
+//	go run ./e2e/demo down                 # make demo-down
 package main
 
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/signal"
 	"syscall"
@@ -19,6 +21,14 @@ import (
 
 	"github.com/flotilla-io/flotilla/e2e/fleet"
 	"github.com/flotilla-io/flotilla/pkg/testkit/lab"
+)
+
+// What the nodes are.
+const (
+	simulated = "kwok"
+	genuine   = "real"
+	// realPrefix keeps the clusters with real nodes apart from those without.
+	realPrefix = "real-"
 )
 
 func main() {
@@ -38,26 +48,41 @@ func newCommand() *cobra.Command {
 		SilenceErrors: true, // The story tells them, with the logs.
 	}
 	cmd.CompletionOptions.HiddenDefaultCmd = true
-	cmd.AddCommand(&cobra.Command{
+	nodes := ""
+	begin := &cobra.Command{
 		Use:   "up",
 		Short: "Bring the fleet up, or back up, and run the story in it; the clusters stay",
 		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return up(cmd) },
-	}, &cobra.Command{
+		RunE:  func(cmd *cobra.Command, _ []string) error { return up(cmd, nodes) },
+	}
+	begin.Flags().StringVar(&nodes, "nodes", simulated, "kwok for simulated nodes, or real for kubelets and our managers in pods; real needs root")
+	cmd.AddCommand(begin, &cobra.Command{
 		Use:   "down",
 		Short: "End all of it and remove its data",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			printer := lab.NewPrinter(cmd.OutOrStdout(), isTerminal(), nil)
 			defer printer.Close()
-			return told(cmd, fleet.Down(cmd.Context(), fleet.Options{Progress: printer.Stage}))
+			var errs []error
+			for _, prefix := range []string{"", realPrefix} {
+				errs = append(errs, fleet.Down(cmd.Context(), fleet.Options{Prefix: prefix, Progress: printer.Stage}))
+			}
+			return told(cmd, errors.Join(errs...))
 		},
 	})
 	return cmd
 }
 
-func up(cmd *cobra.Command) error {
+func up(cmd *cobra.Command, nodes string) error {
 	s := &story{out: cmd.OutOrStdout(), live: isTerminal(), clock: clock.RealClock{}}
+	switch nodes {
+	case simulated:
+		s.newImage = "registry.example/web:2.0"
+	case genuine:
+		s.real, s.image, s.newImage = true, "lab.example/testapp:1.0", "lab.example/testapp:2.0"
+	default:
+		return told(cmd, fmt.Errorf("--nodes=%s: want kwok or real", nodes))
+	}
 	return told(cmd, s.run(cmd.Context()))
 }
 

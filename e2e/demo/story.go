@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/clock"
@@ -27,7 +28,6 @@ const (
 	example   = "uniteddeployment-two-clusters.yaml"
 	namespace = "default"
 	name      = "web"
-	newImage  = "registry.example/web:2.0"
 	// patience is how long one step may take; on a quiet machine each takes some seconds.
 	patience = 2 * time.Minute
 )
@@ -37,6 +37,9 @@ type story struct {
 	out   io.Writer
 	live  bool
 	clock clock.Clock
+	// real says that the nodes are, so that images must exist: the first and the one to update to.
+	real            bool
+	image, newImage string
 
 	fleet *fleet.Fleet
 	// before are the pods as they were before the update, by cluster and name.
@@ -77,17 +80,24 @@ func (s *story) say(format string, args ...any) { _, _ = fmt.Fprintf(s.out, form
 func (s *story) bringUp(ctx context.Context) error {
 	printer := lab.NewPrinter(s.out, s.live, nil)
 	defer printer.Close()
-	done := printer.Stage("build flotilla-hub, flotilla-member and kubectl-kruise")
+	o := fleet.Options{
+		Progress: printer.Stage,
+		// Quicker than in real life, so that a fleet that was killed is trusted again soon.
+		Heartbeat: &fleetv1alpha1.Heartbeat{LeaseSeconds: 3, FailAfterSeconds: 12, RecoverAfterSeconds: 3},
+	}
+	if s.real {
+		if err := lab.RealNodes(ctx); err != nil {
+			return err
+		}
+		o.Prefix, o.Nodes = realPrefix, "real:2"
+	}
+	done := printer.Stage("make build")
 	out, err := exec.CommandContext(ctx, "make", "--no-print-directory", "build").CombinedOutput()
 	done(err)
 	if err != nil {
 		return fmt.Errorf("make build: %w:\n%s", err, out)
 	}
-	s.fleet, err = fleet.Up(ctx, fleet.Options{
-		Progress: printer.Stage,
-		// Quicker than in real life, so that a fleet that was killed is trusted again soon.
-		Heartbeat: &fleetv1alpha1.Heartbeat{LeaseSeconds: 3, FailAfterSeconds: 12, RecoverAfterSeconds: 3},
-	})
+	s.fleet, err = fleet.Up(ctx, o)
 	return err
 }
 
@@ -111,10 +121,26 @@ func (s *story) spread(ctx context.Context) error {
 	if err := s.clean(ctx); err != nil {
 		return err
 	}
-	if _, err := s.fleet.Hub.ApplyFile(ctx, s.fleet.Example(example), nil); err != nil {
+	if _, err := s.fleet.Hub.ApplyFile(ctx, s.fleet.Example(example), s.withImage); err != nil {
 		return err
 	}
 	return s.await(ctx, settled(map[string]int32{fleet.EastName: 6, fleet.WestName: 4}, nil))
+}
+
+// withImage gives the example an image that the nodes have.
+func (s *story) withImage(o *unstructured.Unstructured) {
+	if !s.real || o.GetKind() != "UnitedDeployment" {
+		return
+	}
+	path := []string{"spec", "template", "cloneSetTemplate", "spec", "template", "spec", "containers"}
+	containers, _, err := unstructured.NestedSlice(o.Object, path...)
+	if err != nil || len(containers) == 0 {
+		return // It is then refused for that.
+	}
+	if first, ok := containers[0].(map[string]any); ok {
+		first["image"] = s.image
+		_ = unstructured.SetNestedSlice(o.Object, containers, path...) // It was one.
+	}
 }
 
 // clean removes what an earlier run left.
@@ -156,7 +182,7 @@ func (s *story) update(ctx context.Context) error {
 	want := map[string]int32{fleet.EastName: 6, fleet.WestName: 4}
 	first := map[string]int32{fleet.EastName: 2, fleet.WestName: 1}
 	err = s.change(ctx, func(ud *appsv1beta1.UnitedDeployment) {
-		ud.Spec.Template.CloneSetTemplate.Spec.Template.Spec.Containers[0].Image = newImage
+		ud.Spec.Template.CloneSetTemplate.Spec.Template.Spec.Containers[0].Image = s.newImage
 		ud.Spec.UpdateStrategy.ManualUpdate.Partitions = map[string]int32{fleet.EastName: 4, fleet.WestName: 3}
 	})
 	if err != nil {
@@ -193,7 +219,7 @@ func (s *story) updatedPods(ctx context.Context, want map[string]int32) error {
 		if s.before[c.Name+"/"+p.Name] != p.UID {
 			return fmt.Errorf("pod %s in %s was made anew: it has UID %s", p.Name, c.Name, p.UID)
 		}
-		if p.Spec.Containers[0].Image != newImage {
+		if p.Spec.Containers[0].Image != s.newImage {
 			return nil
 		}
 		got[c.Name]++
@@ -360,7 +386,7 @@ The clusters go on running. To look around:
   kubectl --kubeconfig $HUB scale ud web --replicas 20
   kubectl kruise cluster list --kubeconfig $HUB
 
-Another "make demo" runs the story again in the same clusters; "make demo-down" removes them.
+The same make target again runs the story in the same clusters; "make demo-down" removes them.
 `, filepath.Dir(kubectl), filepath.Join(s.fleet.Root, "bin"), s.fleet.Hub.Lab.Kubeconfig, s.fleet.East.Lab.Kubeconfig, s.fleet.West.Lab.Kubeconfig)
 }
 

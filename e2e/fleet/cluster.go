@@ -34,7 +34,7 @@ const fieldOwner = client.FieldOwner("fleet")
 // poll is how often a condition is looked at that nothing tells of.
 const poll = 100 * time.Millisecond
 
-// Cluster is a cluster of the lab, with a client of an administrator and the manager that runs beside it.
+// Cluster is a cluster of the lab, with a client of an administrator and the manager that runs beside it or in it.
 type Cluster struct {
 	// Name is hub, east or west.
 	Name string
@@ -44,6 +44,9 @@ type Cluster struct {
 	Client client.WithWatch
 	// Manager is flotilla-hub or flotilla-member.
 	Manager *Manager
+
+	// root is the repository's folder.
+	root string
 }
 
 // Scheme returns the kinds that clients of a fleet know.
@@ -53,7 +56,7 @@ func Scheme() (*runtime.Scheme, error) {
 		appsv1beta1.AddToScheme(s), appsv1alpha1.AddToScheme(s), fleetv1alpha1.AddToScheme(s))
 }
 
-func newCluster(name string, c *lab.Cluster) (*Cluster, error) {
+func newCluster(name, root string, c *lab.Cluster) (*Cluster, error) {
 	cfg, err := c.REST()
 	if err != nil {
 		return nil, err
@@ -62,7 +65,7 @@ func newCluster(name string, c *lab.Cluster) (*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	return &Cluster{Name: name, Lab: c, Config: cfg, Client: cli}, nil
+	return &Cluster{Name: name, Lab: c, Config: cfg, Client: cli, root: root}, nil
 }
 
 // NewClient returns a client of any user that knows our kinds.

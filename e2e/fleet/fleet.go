@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
-	"strconv"
 	"sync"
 	"time"
 
@@ -27,7 +25,9 @@ const (
 )
 
 const (
-	defaultNodes = 6
+	defaultNodes = "kwok:6"
+	// hubNodes are for the hub's manager, where managers run in pods.
+	hubNodes = "real:1"
 	// patience is how long a single thing may take that takes a second on a quiet machine.
 	patience = 2 * time.Minute
 )
@@ -36,8 +36,12 @@ const (
 type Options struct {
 	// Prefix comes before the names of the clusters in the lab, such as "e2e-", so that fleets don't meet.
 	Prefix string
-	// Nodes is how many simulated nodes each member has; default 6. They lie in three zones.
-	Nodes int
+	// Nodes are those of each member, as lab.Config takes them: by default "kwok:6", six simulated ones in three zones, with
+	// the managers as processes beside the clusters. With real ones, such as "real:2", the managers run in pods, installed by
+	// helm from our images, and the hub has a real node for its own.
+	Nodes string
+	// MemberValues are helm's flags for the member charts beside what every installation here has.
+	MemberValues []string
 	// Heartbeat replaces that of the MemberClusters in e2e/examples; nil keeps it.
 	Heartbeat *fleetv1alpha1.Heartbeat
 	// Progress is told of each stage.
@@ -51,6 +55,10 @@ type Fleet struct {
 	Root string
 
 	options Options
+	// pods says that the managers run in pods.
+	pods bool
+	// archives are the files of the images that real nodes are given.
+	archives []string
 }
 
 // Members returns the member clusters.
@@ -63,23 +71,26 @@ func (f *Fleet) Clusters() []*Cluster { return []*Cluster{f.Hub, f.East, f.West}
 // comes back with its data; a manager whose program was built anew is started anew. A fleet of which a cluster is missing
 // is made from scratch. What the error leaves behind, the next Up continues and Down removes.
 //
-// The programs must be in bin/ of the repository (make build).
+// The programs must be in bin/ of the repository (make build). Images are made here.
 func Up(ctx context.Context, o Options) (*Fleet, error) {
-	if o.Nodes == 0 {
-		o.Nodes = defaultNodes
-	}
-	root, err := repository()
+	f, err := newFleet(o)
 	if err != nil {
 		return nil, err
 	}
-	if err := o.dropPartial(ctx); err != nil {
+	if err := f.options.dropPartial(ctx); err != nil {
 		return nil, err
 	}
-	f := &Fleet{Root: root, options: o}
+	nodes := ""
+	if f.pods {
+		nodes = hubNodes
+		if err := f.stage("images", func() error { f.archives, err = f.makeImages(ctx); return err }); err != nil {
+			return nil, err
+		}
+	}
 	err = parallel(
-		func() error { return f.bring(ctx, &f.Hub, hubName, "") },
-		func() error { return f.bring(ctx, &f.East, EastName, "kwok:"+strconv.Itoa(o.Nodes)) },
-		func() error { return f.bring(ctx, &f.West, WestName, "kwok:"+strconv.Itoa(o.Nodes)) },
+		func() error { return f.bring(ctx, &f.Hub, hubName, nodes) },
+		func() error { return f.bring(ctx, &f.East, EastName, f.options.Nodes) },
+		func() error { return f.bring(ctx, &f.West, WestName, f.options.Nodes) },
 	)
 	if err != nil {
 		return nil, err
@@ -97,6 +108,19 @@ func Up(ctx context.Context, o Options) (*Fleet, error) {
 		return nil, err
 	}
 	return f, nil
+}
+
+func newFleet(o Options) (*Fleet, error) {
+	if o.Nodes == "" {
+		o.Nodes = defaultNodes
+	}
+	count, err := lab.ParseNodes(o.Nodes)
+	if err != nil {
+		return nil, err
+	}
+	f := &Fleet{options: o, pods: count.Real > 0}
+	f.Root, err = repository()
+	return f, err
 }
 
 // Down ends a fleet and removes all of it. One that does not exist is success.
@@ -144,71 +168,52 @@ func (f *Fleet) bring(ctx context.Context, into **Cluster, name, nodes string) e
 	if err != nil {
 		return err
 	}
-	*into, err = newCluster(name, c)
-	return err
+	if *into, err = newCluster(name, f.Root, c); err != nil || !f.pods {
+		return err
+	}
+	return f.stage(name+": images", func() error { return c.LoadImages(ctx, f.archives...) })
+}
+
+// Bring brings up a further cluster beside a fleet with real nodes, with our images. It is the caller's to take down.
+func (f *Fleet) Bring(ctx context.Context, name, nodes string) (*Cluster, error) {
+	var c *Cluster
+	err := f.bring(ctx, &c, name, nodes)
+	return c, err
+}
+
+// Install installs the member chart in a further cluster. flags are helm's.
+func (f *Fleet) Install(ctx context.Context, c *Cluster, flags ...string) error {
+	return f.manage(ctx, c, "flotilla-member", "member", flags...)
 }
 
 func (f *Fleet) installHub(ctx context.Context) error {
-	c := f.Hub
-	err := f.stage("hub: chart", func() error {
-		return f.install(ctx, c, "hub")
-	})
-	if err != nil {
-		return err
-	}
-	return f.stage("hub: manager", func() error {
-		return f.run(ctx, c, "flotilla-hub")
-	})
+	return f.manage(ctx, f.Hub, "flotilla-hub", "hub")
 }
 
 func (f *Fleet) installWest(ctx context.Context) error {
-	c := f.West
-	err := f.stage("west: chart", func() error {
-		return f.install(ctx, c, "member", "--set", "agent.push=true")
-	})
-	if err != nil {
-		return err
-	}
-	return f.stage("west: manager", func() error {
-		return f.run(ctx, c, "flotilla-member")
-	})
+	return f.manage(ctx, f.West, "flotilla-member", "member", "--set", "agent.push=true")
 }
 
+// installEast leaves it to the join to say who the hub is. A manager beside the cluster is started only then.
 func (f *Fleet) installEast(ctx context.Context) error {
-	return f.stage("east: chart", func() error {
-		return f.install(ctx, f.East, "member") // Who the hub is, it learns when it joins.
-	})
+	if f.pods {
+		return f.manage(ctx, f.East, "flotilla-member", "member")
+	}
+	return f.stage("east: chart", func() error { return f.install(ctx, f.East, "member") })
 }
 
-// run makes sure that a cluster's manager runs, from the present program and with the present flags.
-func (f *Fleet) run(ctx context.Context, c *Cluster, program string, flags ...string) error {
-	kubeconfig, err := c.accountKubeconfig(ctx, program)
-	if err != nil {
+// manage installs a chart and starts its manager. flags are helm's.
+func (f *Fleet) manage(ctx context.Context, c *Cluster, program, chart string, flags ...string) error {
+	if chart == "member" {
+		flags = append(flags, f.options.MemberValues...)
+	}
+	if f.pods {
+		return f.stage(c.Name+": helm install", func() error { return f.release(ctx, c, program, chart, flags...) })
+	}
+	if err := f.stage(c.Name+": chart", func() error { return f.install(ctx, c, chart, flags...) }); err != nil {
 		return err
 	}
-	ports := map[string]int{}
-	for _, purpose := range []string{portWebhook, portHealth, portMetrics} {
-		if ports[purpose], err = c.Lab.Port(ctx, purpose); err != nil {
-			return err
-		}
-	}
-	c.Manager = &Manager{
-		Name: program, cluster: c, health: ports[portHealth], metrics: ports[portMetrics],
-		args: append([]string{
-			filepath.Join(f.Root, "bin", program),
-			"--kubeconfig=" + kubeconfig,
-			"--namespace=" + Namespace,
-			"--webhook-url=" + localURL("https", ports[portWebhook]),
-			"--health-probe-addr=" + localAddress(ports[portHealth]),
-			"--metrics-addr=" + localAddress(ports[portMetrics]),
-			// A manager that was killed keeps its Lease: the next one waits for that long.
-			"--leader-election-lease-duration=10s",
-			"--leader-election-renew-deadline=8s",
-			"--leader-election-retry-period=1s",
-			"--v=1",
-		}, flags...),
-	}
-	return c.Manager.ensure(ctx)
+	return f.stage(c.Name+": manager", func() error { return f.run(ctx, c, program) })
 }
 
 // stage does one stage of work and reports it.

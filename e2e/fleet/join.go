@@ -59,6 +59,9 @@ func (f *Fleet) JoinEast(ctx context.Context) error {
 	if err := f.memberCluster(ctx, "membercluster-pull.yaml"); err != nil {
 		return err
 	}
+	if f.pods {
+		return f.joinByHelm(ctx, f.East)
+	}
 	file := func(name string) string { return filepath.Join(f.East.Lab.Dir, name) }
 	tokenFile, hashFile, caFile := file("hub-token"), file("hub-ca-hash"), file("hub-ca.crt")
 	joined, err := f.holdsCertificate(ctx)
@@ -168,6 +171,8 @@ type Ticket struct {
 	Token, CAHash string
 	// Flags are those for helm, as the plugin printed them: --set and --set-file.
 	Flags []string
+	// Command is the whole command for the member's administrator.
+	Command string
 }
 
 // Ticket has the kubectl plugin make a token for a cluster, and reads the helm command that it prints.
@@ -186,8 +191,10 @@ func (f *Fleet) Ticket(ctx context.Context, cluster string, flags ...string) (Ti
 			t.CAHash = value
 		}
 	}
-	if t.Token == "" || t.CAHash == "" {
-		return Ticket{}, errors.New("kubectl kruise cluster token: the output names no hub.token or no hub.caHash")
+	_, rest, _ := strings.Cut(out, "In the member cluster run:\n\n")
+	t.Command, _, _ = strings.Cut(rest, "\n\nWhere the hub")
+	if t.Token == "" || t.CAHash == "" || t.Command == "" {
+		return Ticket{}, errors.New("kubectl kruise cluster token: the output names no hub.token, no hub.caHash or no command")
 	}
 	return t, nil
 }

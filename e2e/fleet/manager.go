@@ -5,131 +5,115 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
-	"slices"
-	"strconv"
-	"time"
+	"path/filepath"
 
 	"github.com/flotilla-io/flotilla/pkg/testkit/lab"
 )
 
-// Ports that a cluster keeps for the manager beside it.
-const (
-	portWebhook = "webhook"
-	portHealth  = "health"
-	portMetrics = "metrics"
-)
+// errPods says that there is no single process to speak of.
+var errPods = errors.New("the manager runs in pods")
 
-const (
-	// stopGrace is how long a manager may take to end when it is asked to.
-	stopGrace = 20 * time.Second
-	// logLines is how much of a log an error quotes.
-	logLines = 12
-)
-
-// Manager is a manager of ours that runs beside a cluster.
+// Manager is a manager of ours: a process beside a cluster, or a Deployment of pods in it.
 type Manager struct {
-	// Name is the program's.
+	// Name is the program's, and that of all that is named after it: Lease, webhook configurations, Deployment.
 	Name string
 
-	cluster         *Cluster
-	args            []string
-	health, metrics int
+	cluster *Cluster
+	form    form
 }
 
-// Log is the file of the manager's log.
-func (m *Manager) Log() string { return m.cluster.Lab.LogFile(m.Name) }
+// form is how a manager runs.
+type form interface {
+	// start starts it unless it runs; it need not be ready.
+	start(ctx context.Context) error
+	stop(ctx context.Context) error
+	kill(ctx context.Context) error
+	// ready says what is missing; "" is nothing. The error is for what waiting doesn't mend.
+	ready(ctx context.Context) (missing string, err error)
+	// log is the file of its log, or a pattern of files.
+	log() string
+	// metrics is the address of the replica that reconciles.
+	metrics(ctx context.Context) (url string, err error)
+}
 
-// Cluster is the name of the cluster that the manager runs beside.
+// Cluster is the name of the manager's cluster.
 func (m *Manager) Cluster() string { return m.cluster.Name }
 
-// Process returns the manager's process; the error is os.ErrNotExist when it was stopped.
-func (m *Manager) Process() (*lab.Process, error) { return lab.FindProcess(m.cluster.Lab.Dir, m.Name) }
+// Log is the file of the manager's log; of one in pods, a pattern for those of its replicas.
+func (m *Manager) Log() string { return m.form.log() }
+
+// LogText is all that the manager has logged; of one in pods, what is left of it on the nodes.
+func (m *Manager) LogText() (string, error) {
+	files, err := filepath.Glob(m.Log())
+	if err != nil {
+		return "", fmt.Errorf("find the log of %s: %w", m.Name, err)
+	}
+	var out []byte
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		if err != nil && !errors.Is(err, os.ErrNotExist) { // It may have gone with its pod.
+			return "", fmt.Errorf("read the log of %s: %w", m.Name, err)
+		}
+		out = append(out, text...)
+	}
+	return string(out), nil
+}
+
+// Process returns the manager's process; the error is os.ErrNotExist when it was stopped, and another where the manager
+// runs in pods.
+func (m *Manager) Process() (*lab.Process, error) {
+	p, ok := m.form.(*process)
+	if !ok {
+		return nil, errPods
+	}
+	return p.find()
+}
 
 // Start starts the manager and waits until it is ready: its webhooks are served and trusted. One that runs is success.
 func (m *Manager) Start(ctx context.Context) error {
-	_, err := m.cluster.Lab.Start(lab.Command{Name: m.Name, Args: m.args})
-	if err != nil && !errors.Is(err, lab.ErrRunning) {
+	if err := m.form.start(ctx); err != nil {
 		return err
 	}
 	return m.awaitReady(ctx)
 }
 
-// Stop asks the manager to end, and waits for it.
-func (m *Manager) Stop(ctx context.Context) error {
-	return m.end(func(p *lab.Process) error { return p.Stop(ctx, stopGrace) })
-}
+// Stop asks the manager to end, all replicas of it, and waits for that.
+func (m *Manager) Stop(ctx context.Context) error { return m.form.stop(ctx) }
 
-// Kill ends the manager at once, as a crash does.
-func (m *Manager) Kill(ctx context.Context) error {
-	return m.end(func(p *lab.Process) error { return p.Kill(ctx) })
-}
-
-func (m *Manager) end(how func(*lab.Process) error) error {
-	p, err := m.Process()
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return how(p)
-}
-
-// ensure is Start, but ends one that runs with other flags or from an older program first.
-func (m *Manager) ensure(ctx context.Context) error {
-	p, err := m.Process()
-	if err == nil && p.Alive() && (!slices.Equal(p.Args, m.args) || !m.current(p)) {
-		if err := m.Stop(ctx); err != nil {
-			return err
-		}
-	}
-	return m.Start(ctx)
-}
-
-// current says whether a process runs the program that is in bin now: building it anew replaces the file.
-func (m *Manager) current(p *lab.Process) bool {
-	running, err := os.Stat(fmt.Sprintf("/proc/%d/exe", p.PID))
-	if err != nil {
-		return false
-	}
-	built, err := os.Stat(m.args[0])
-	return err == nil && os.SameFile(running, built)
-}
+// Kill ends the manager at once, all replicas of it, as a crash does. One in pods is started again by its nodes; Start
+// waits for that.
+func (m *Manager) Kill(ctx context.Context) error { return m.form.kill(ctx) }
 
 func (m *Manager) awaitReady(ctx context.Context) error {
 	var ended error
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	err := Await(ctx, patience, func(ctx context.Context) (bool, string) {
-		body, err := get(ctx, localURL("http", m.health)+"/readyz?verbose")
-		if err == nil {
-			return true, ""
-		}
-		if p, found := m.Process(); found != nil || !p.Alive() {
-			ended = fmt.Errorf("%s ended while it started", m.Name)
+		missing, err := m.form.ready(ctx)
+		if err != nil && ctx.Err() == nil {
+			ended = err
 			cancel()
 		}
-		return false, fmt.Sprintf("%s is not ready: %v %s", m.Name, err, body)
+		return missing == "" && err == nil, missing
 	})
 	if ended != nil {
 		err = ended
 	}
-	if err == nil {
-		return nil
+	if err != nil {
+		return fmt.Errorf("%s: %w; its log is %s", m.cluster.Name, err, m.Log())
 	}
-	tail := ""
-	if p, found := m.Process(); found == nil {
-		tail = p.LogTail(logLines)
-	}
-	return fmt.Errorf("%s: %w; its log %s ends with:\n%s", m.cluster.Name, err, m.Log(), tail)
+	return nil
 }
 
-// Metrics returns what the manager exposes to Prometheus.
+// Metrics returns what the manager exposes to Prometheus; of several replicas, the one that reconciles.
 func (m *Manager) Metrics(ctx context.Context) (string, error) {
-	return get(ctx, localURL("http", m.metrics)+"/metrics")
+	url, err := m.form.metrics(ctx)
+	if err != nil {
+		return "", err
+	}
+	return get(ctx, url)
 }
 
 // get returns the body of an answer with code 200, and of others with an error.
@@ -149,7 +133,3 @@ func get(ctx context.Context, url string) (string, error) {
 	}
 	return string(body), err
 }
-
-func localAddress(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
-
-func localURL(scheme string, port int) string { return scheme + "://" + localAddress(port) }

@@ -1,0 +1,142 @@
+package fleet
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/flotilla-io/flotilla/pkg/testkit/lab"
+)
+
+// Lab images: the registry does not exist, nodes are given the images.
+const (
+	imagePrefix = "lab.example/"
+	// Tag is the tag of our images on the nodes.
+	Tag = "dev"
+)
+
+// makeImages builds our images for this machine and returns their files, and that of the test images.
+func (f *Fleet) makeImages(ctx context.Context) ([]string, error) {
+	bin, err := lab.NodeBinaries(ctx, f.options.Progress)
+	if err != nil {
+		return nil, err
+	}
+	dir := filepath.Join(f.Root, "bin", "images")
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return nil, fmt.Errorf("make images: %w", err)
+	}
+	cmd := exec.CommandContext(ctx, bin.Path("labimage"), "build", "--set", "release", "--arch", runtime.GOARCH, "--version", Tag, "--archives", dir)
+	cmd.Dir = f.Root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("make images: %w:\n%s", err, out)
+	}
+	return []string{
+		filepath.Join(dir, "flotilla-hub.tar"), filepath.Join(dir, "flotilla-member.tar"), filepath.Join(dir, "flotilla-noded.tar"),
+		bin.Path("testapp.tar"),
+	}, nil
+}
+
+// Image is the name of an image of ours in the lab.
+func Image(program, tag string) string { return imagePrefix + program + ":" + tag }
+
+// release installs a chart by helm, or upgrades it, and waits until the manager is ready. What was set before stays.
+func (f *Fleet) release(ctx context.Context, c *Cluster, program, chart string, flags ...string) error {
+	c.Manager = &Manager{Name: program, cluster: c, form: &deployment{name: program, cluster: c}}
+	args := []string{"upgrade", "--install", "--reset-then-reuse-values", program, "charts/" + chart}
+	args = append(args, HelmFlags()...)
+	_, err := c.Helm(ctx, slices.Concat(args, Values(program), flags)...)
+	return err
+}
+
+// HelmFlags are those that every installation here is made with.
+func HelmFlags() []string {
+	return []string{"--namespace", Namespace, "--create-namespace", "--wait", "--timeout", patience.String()}
+}
+
+// Values are helm's flags for our images and for what is quicker here than in real life.
+func Values(program string) []string {
+	out := []string{
+		"--set", "manager.image.repository=" + imagePrefix + program,
+		"--set", "manager.image.tag=" + Tag,
+		"--set", "manager.replicas=" + strconv.Itoa(replicas),
+		"--set", "manager.log.level=1",
+		"--set", "manager.extraArgs={" + strings.Join(QuickLeader(), ",") + "}",
+		"--set", "manager.resources.requests.cpu=10m",
+	}
+	if program == "flotilla-member" {
+		out = append(out, "--set", "daemon.image.repository="+imagePrefix+"flotilla-noded", "--set", "daemon.image.tag="+Tag)
+	}
+	return out
+}
+
+// joinByHelm joins a cluster in which the member chart is installed: with the command that the plugin prints. One that has
+// joined goes on.
+func (f *Fleet) joinByHelm(ctx context.Context, c *Cluster) error {
+	joined, err := f.holdsCertificate(ctx)
+	if err != nil || joined {
+		return err
+	}
+	ticket, err := f.Ticket(ctx, c.Name)
+	if err != nil {
+		return err
+	}
+	if _, err := c.Shell(ctx, ticket.Command); err != nil {
+		return err
+	}
+	return c.Manager.awaitReady(ctx)
+}
+
+// helmEnv keeps helm's files with the cluster's, and points it and kubectl at the cluster.
+func (c *Cluster) helmEnv() []string {
+	home := filepath.Join(c.Lab.Dir, "helm")
+	return []string{
+		"HELM_CACHE_HOME=" + home, "HELM_CONFIG_HOME=" + home, "HELM_DATA_HOME=" + home,
+		"KUBECONFIG=" + c.Lab.Kubeconfig,
+	}
+}
+
+// Helm runs helm against the cluster, in the repository's folder, and returns its output.
+func (c *Cluster) Helm(ctx context.Context, args ...string) (string, error) {
+	return c.command(ctx, c.Lab.Bin.Path("helm"), args...)
+}
+
+// Shell runs a command as the cluster's administrator types it, with helm, kubectl and our plugin in the PATH.
+func (c *Cluster) Shell(ctx context.Context, script string) (string, error) {
+	return c.command(ctx, "sh", "-ec", script)
+}
+
+func (c *Cluster) command(ctx context.Context, program string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Dir = c.root
+	cmd.Env = append(cmd.Environ(), c.helmEnv()...)
+	cmd.Env = append(cmd.Env, "PATH="+strings.Join([]string{filepath.Join(c.root, "bin"), c.Lab.Bin.Dir, getenv(cmd.Env, "PATH")}, ":"))
+	var out, problem bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &problem
+	if err := cmd.Run(); err != nil {
+		return out.String(), fmt.Errorf("%s: %s: %w: %s", c.Name, filepath.Base(program)+" "+abridged(args), err, problem.String())
+	}
+	return out.String(), nil
+}
+
+// abridged is what an error shows of a command: the first line, without what may be a token.
+func abridged(args []string) string {
+	line, _, _ := strings.Cut(strings.Join(args, " "), "\n")
+	before, _, _ := strings.Cut(line, "hub.token")
+	return before
+}
+
+func getenv(env []string, name string) string {
+	for i := len(env) - 1; i >= 0; i-- {
+		if value, ok := strings.CutPrefix(env[i], name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}

@@ -1,0 +1,148 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/flotilla-io/flotilla/pkg/testkit/lab"
+)
+
+// Ports that a cluster keeps for the manager beside it.
+const (
+	portWebhook = "webhook"
+	portHealth  = "health"
+	portMetrics = "metrics"
+)
+
+const (
+	// stopGrace is how long a manager may take to end when it is asked to.
+	stopGrace = 20 * time.Second
+	// logLines is how much of a log an error quotes.
+	logLines = 12
+)
+
+// QuickLeader are flags of every manager here: one that was killed keeps its Lease, and the next one waits for that long.
+func QuickLeader() []string {
+	return []string{
+		"--leader-election-lease-duration=10s", "--leader-election-renew-deadline=8s", "--leader-election-retry-period=1s",
+	}
+}
+
+// process is a manager that runs beside its cluster.
+type process struct {
+	name     string
+	cluster  *Cluster
+	args     []string
+	health   int
+	exporter int
+}
+
+// run makes sure that a cluster's manager runs beside it, from the present program and with the present flags.
+func (f *Fleet) run(ctx context.Context, c *Cluster, program string, flags ...string) error {
+	kubeconfig, err := c.accountKubeconfig(ctx, program)
+	if err != nil {
+		return err
+	}
+	ports := map[string]int{}
+	for _, purpose := range []string{portWebhook, portHealth, portMetrics} {
+		if ports[purpose], err = c.Lab.Port(ctx, purpose); err != nil {
+			return err
+		}
+	}
+	p := &process{name: program, cluster: c, health: ports[portHealth], exporter: ports[portMetrics]}
+	p.args = slices.Concat([]string{
+		filepath.Join(f.Root, "bin", program),
+		"--kubeconfig=" + kubeconfig,
+		"--namespace=" + Namespace,
+		"--webhook-url=" + localURL("https", ports[portWebhook]),
+		"--health-probe-addr=" + localAddress(ports[portHealth]),
+		"--metrics-addr=" + localAddress(ports[portMetrics]),
+		"--v=1",
+	}, QuickLeader(), flags)
+	c.Manager = &Manager{Name: program, cluster: c, form: p}
+	if err := p.retire(ctx); err != nil {
+		return err
+	}
+	return c.Manager.Start(ctx)
+}
+
+func (p *process) log() string { return p.cluster.Lab.LogFile(p.name) }
+
+func (p *process) find() (*lab.Process, error) { return lab.FindProcess(p.cluster.Lab.Dir, p.name) }
+
+func (p *process) start(context.Context) error {
+	_, err := p.cluster.Lab.Start(lab.Command{Name: p.name, Args: p.args})
+	if errors.Is(err, lab.ErrRunning) {
+		return nil
+	}
+	return err
+}
+
+func (p *process) stop(ctx context.Context) error {
+	return p.end(func(it *lab.Process) error { return it.Stop(ctx, stopGrace) })
+}
+
+func (p *process) kill(ctx context.Context) error {
+	return p.end(func(it *lab.Process) error { return it.Kill(ctx) })
+}
+
+func (p *process) end(how func(*lab.Process) error) error {
+	it, err := p.find()
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return how(it)
+}
+
+// retire ends one that runs with other flags or from an older program.
+func (p *process) retire(ctx context.Context) error {
+	it, err := p.find()
+	if err != nil || !it.Alive() || slices.Equal(it.Args, p.args) && p.current(it) {
+		return nil //nolint:nilerr // None that could be found is none to end.
+	}
+	return p.stop(ctx)
+}
+
+// current says whether a process runs the program that is in bin now: building it anew replaces the file.
+func (p *process) current(it *lab.Process) bool {
+	running, err := os.Stat(fmt.Sprintf("/proc/%d/exe", it.PID))
+	if err != nil {
+		return false
+	}
+	built, err := os.Stat(p.args[0])
+	return err == nil && os.SameFile(running, built)
+}
+
+func (p *process) ready(ctx context.Context) (string, error) {
+	body, err := get(ctx, localURL("http", p.health)+"/readyz?verbose")
+	if err == nil {
+		return "", nil
+	}
+	it, found := p.find()
+	if found == nil && it.Alive() {
+		return fmt.Sprintf("%s is not ready: %v %s; its log ends with:\n%s", p.name, err, body, it.LogTail(logLines)), nil
+	}
+	tail := ""
+	if found == nil {
+		tail = it.LogTail(logLines)
+	}
+	return "", fmt.Errorf("%s ended while it started; its log ends with:\n%s", p.name, tail)
+}
+
+func (p *process) metrics(context.Context) (string, error) {
+	return localURL("http", p.exporter) + "/metrics", nil
+}
+
+func localAddress(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
+
+func localURL(scheme string, port int) string { return scheme + "://" + localAddress(port) }

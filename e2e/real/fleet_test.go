@@ -1,0 +1,71 @@
+//go:build e2e
+
+package real
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+)
+
+func TestUnitedDeploymentOverBothMembersIsCreatedScaledUpdatedCanariedAndDeleted(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	ud := united("web", shares{"east": 3, "west": 2})
+	s.create(env.Hub, ud)
+	s.settled("web", shares{"east": 3, "west": 2}, nil)
+	before := s.census("web", true)
+
+	change(s, env.Hub, ud, func(ud *appsv1beta1.UnitedDeployment) {
+		udImage(ud, imageNew)
+		ud.Spec.UpdateStrategy = appsv1beta1.UnitedDeploymentUpdateStrategy{
+			Type:         appsv1beta1.ManualUpdateStrategyType,
+			ManualUpdate: &appsv1beta1.ManualUpdate{Partitions: map[string]int32{"east": 2, "west": 2}},
+		}
+	})
+	s.settled("web", shares{"east": 3, "west": 2}, shares{"east": 1, "west": 0})
+	require.Equal(t, map[string]int{"1.0": 4, "2.0": 1}, s.versions("web"), "the canary serves the new version, nothing else does")
+
+	change(s, env.Hub, ud, func(ud *appsv1beta1.UnitedDeployment) { ud.Spec.UpdateStrategy.ManualUpdate.Partitions = nil })
+	s.settled("web", shares{"east": 3, "west": 2}, nil)
+	require.Equal(t, map[string]int{"2.0": 5}, s.versions("web"))
+	after := s.census("web", true)
+	for pod, what := range before {
+		require.Equal(t, what[:len(what)-len("0 restarts")]+"1 restarts", after[pod])
+	}
+
+	change(s, env.Hub, ud, func(ud *appsv1beta1.UnitedDeployment) { *ud.Spec.Replicas = 7 })
+	s.settled("web", shares{"east": 3, "west": 4}, nil)
+	grown := s.census("web", true)
+	for pod, what := range after {
+		require.Equal(t, what, grown[pod])
+	}
+
+	s.remove(ud)
+	s.until(func(context.Context) string {
+		for _, m := range env.Members() {
+			if n := len(s.pods(m, "web")); n > 0 {
+				return fmt.Sprintf("%d pods are left in %s", n, m.Name)
+			}
+		}
+		return ""
+	})
+}
+
+// versions counts what the pods of an app serve.
+func (s *scene) versions(name string) map[string]int {
+	s.Helper()
+	out := map[string]int{}
+	for _, m := range env.Members() {
+		for _, p := range s.pods(m, name) {
+			v, err := fetch(s.ctx, fmt.Sprintf("http://%s:%d/version", p.Status.PodIP, port))
+			require.NoError(s, err)
+			out[v]++
+		}
+	}
+	return out
+}

@@ -1,0 +1,283 @@
+//go:build e2e
+
+package real
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/e2e/fleet"
+)
+
+func TestHelmTestPassesInEveryCluster(t *testing.T) {
+	t.Parallel()
+	newScene(t)
+	for _, c := range env.Clusters() {
+		out, err := c.Helm(t.Context(), "test", c.Manager.Name, "--namespace", fleet.Namespace, "--logs", "--timeout", patience.String())
+		require.NoError(t, err, out)
+		require.Contains(t, out, "replicas are available")
+	}
+}
+
+func TestWebhooksAreCalledByTheirService(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	for _, c := range env.Clusters() {
+		hooks := &admissionregistrationv1.ValidatingWebhookConfiguration{}
+		require.NoError(t, c.Client.Get(t.Context(), client.ObjectKey{Name: c.Manager.Name}, hooks))
+		for _, h := range hooks.Webhooks {
+			require.Nil(t, h.ClientConfig.URL)
+			require.Equal(t, c.Manager.Name, h.ClientConfig.Service.Name)
+			require.NotEmpty(t, h.ClientConfig.CABundle)
+		}
+	}
+	bad := set("bad", 1, app("app", port))
+	bad.Spec.Selector.MatchLabels = map[string]string{"app": "another"}
+	bad.Namespace = s.namespace
+	require.ErrorContains(t, env.East.Client.Create(t.Context(), bad), "denied the request")
+	lost := united("lost", shares{"east": 1})
+	lost.Namespace = s.namespace
+	lost.Spec.Topology.Subsets[0].Cluster = "nowhere"
+	require.ErrorContains(t, env.Hub.Client.Create(t.Context(), lost), "there is no member cluster nowhere")
+	// The other version goes through the conversion of the same Service.
+	old := &appsv1alpha1.CloneSet{}
+	s.create(env.East, set("good", 1, app("app", port)))
+	require.NoError(t, env.East.Client.Get(t.Context(), s.key("good"), old))
+	require.EqualValues(t, "InPlaceIfPossible", old.Spec.UpdateStrategy.Type)
+}
+
+// served asks all webhooks of a cluster: defaults and validation by a dry run, conversion by a read of the other version.
+func (s *scene) served(c *fleet.Cluster) func(context.Context) error {
+	if c == env.Hub {
+		return func(ctx context.Context) error {
+			o := united("probe", shares{"east": 1, "west": 1})
+			o.Namespace = s.namespace
+			return c.Client.Create(ctx, o, client.DryRunAll)
+		}
+	}
+	if err := c.Client.Get(s.ctx, s.key("read"), &appsv1beta1.CloneSet{}); err != nil {
+		s.create(c, set("read", 0, app("app", port)))
+	}
+	return func(ctx context.Context) error {
+		o := set("probe", 1, app("app", port))
+		o.Namespace = s.namespace
+		return errors.Join(c.Client.Create(ctx, o, client.DryRunAll), c.Client.Get(ctx, s.key("read"), &appsv1alpha1.CloneSet{}))
+	}
+}
+
+// nextTag is the tag of the images that an upgrade is to.
+const nextTag = "next"
+
+// tagImages gives our images on all nodes another tag: for helm and the kubelet it is another image.
+func (s *scene) tagImages(tag string) {
+	s.Helper()
+	for _, c := range env.Clusters() {
+		for _, node := range c.Lab.RealNodes() {
+			for _, program := range []string{"flotilla-hub", "flotilla-member", "flotilla-noded"} {
+				_, err := c.Lab.NodeExec(s.ctx, node, nil, "ctr", "-n", "k8s.io", "images", "tag", "--force",
+					fleet.Image(program, fleet.Tag), fleet.Image(program, tag))
+				require.NoError(s, err)
+			}
+		}
+	}
+}
+
+// upgrade changes values of a release, as an operator does, and returns when that is done.
+func (s *scene) upgrade(c *fleet.Cluster, values ...string) error {
+	args := []string{"upgrade", "--reset-then-reuse-values", c.Manager.Name, "charts/" + strings.TrimPrefix(c.Manager.Name, "flotilla-")}
+	for _, v := range values {
+		args = append(args, "--set", v)
+	}
+	_, err := c.Helm(s.ctx, slices.Concat(args, fleet.HelmFlags())...)
+	return err
+}
+
+func (s *scene) rollback(c *fleet.Cluster) error {
+	_, err := c.Helm(s.ctx, "rollback", c.Manager.Name, "--namespace", fleet.Namespace, "--wait", "--timeout", patience.String())
+	return err
+}
+
+// each does something in every cluster at once.
+func (s *scene) each(do func(*fleet.Cluster) error) {
+	s.Helper()
+	var group errgroup.Group
+	for _, c := range env.Clusters() {
+		group.Go(func() error { return do(c) })
+	}
+	require.NoError(s, group.Wait())
+}
+
+func TestManagersAreUpgradedInTheMiddleOfARolloutAndRolledBack(t *testing.T) {
+	s := newScene(t)
+	s.whole()
+	s.tagImages(nextTag)
+	ud := united("web", shares{"east": 6, "west": 6})
+	s.create(env.Hub, ud)
+	s.settled("web", shares{"east": 6, "west": 6}, nil)
+	before := s.census("web", true)
+	var vigils []*vigil
+	for _, c := range env.Clusters() {
+		vigils = append(vigils, s.keep(100*time.Millisecond, s.served(c)))
+	}
+
+	change(s, env.Hub, ud, func(ud *appsv1beta1.UnitedDeployment) { udImage(ud, imageNew) })
+	s.each(func(c *fleet.Cluster) error { return s.upgrade(c, s.tags(c, nextTag)...) })
+	s.settled("web", shares{"east": 6, "west": 6}, nil)
+	after := s.census("web", true)
+	require.Len(t, after, len(before))
+	for pod, what := range before {
+		require.Equal(t, what[:len(what)-len("0 restarts")]+"1 restarts", after[pod], "each container is restarted once, for its new image")
+	}
+	s.each(s.rollback)
+	for _, c := range env.Clusters() {
+		pods, err := c.Manager.Pods(t.Context())
+		require.NoError(t, err)
+		for _, p := range pods {
+			if p.DeletionTimestamp == nil {
+				require.Equal(t, fleet.Image(c.Manager.Name, fleet.Tag), p.Spec.Containers[0].Image)
+			}
+		}
+	}
+	s.settled("web", shares{"east": 6, "west": 6}, nil)
+	require.Equal(t, after, s.census("web", true))
+	for i, v := range vigils {
+		times, faults := v.end()
+		require.Empty(t, faults, "requests to webhooks of %s that were refused, of %d", env.Clusters()[i].Name, times)
+		require.Greater(t, times, 10)
+	}
+}
+
+// tags are helm's values for images of a tag.
+func (s *scene) tags(c *fleet.Cluster, tag string) []string {
+	out := []string{"manager.image.tag=" + tag}
+	if c != env.Hub {
+		out = append(out, "daemon.image.tag="+tag)
+	}
+	return out
+}
+
+func TestLeaderThatIsKilledIsReplacedAndNoRequestIsRefused(t *testing.T) {
+	s := newScene(t)
+	s.whole()
+	for _, c := range env.Clusters() {
+		leader, err := c.Manager.Leader(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, c.KillContainers(t.Context(), leader))
+	}
+	ud := united("web", shares{"east": 2, "west": 2})
+	ud.Namespace = s.namespace
+	s.until(func(ctx context.Context) string { // A request may meet the one that died; the next does not.
+		if err := env.Hub.Client.Create(ctx, ud); err != nil && !apierrors.IsAlreadyExists(err) {
+			return err.Error()
+		}
+		return ""
+	})
+	s.settled("web", shares{"east": 2, "west": 2}, nil)
+	s.whole()
+	for _, c := range env.Clusters() {
+		leader, err := c.Manager.Leader(t.Context())
+		require.NoError(t, err)
+		pods, err := c.Manager.Pods(t.Context())
+		require.NoError(t, err)
+		require.Len(t, pods, 2)
+		require.NoError(t, c.Client.Delete(t.Context(), leader)) // In order: the other takes over at once.
+		s.leads(c.Manager, leader.Name)
+	}
+	s.whole()
+}
+
+func TestCertificatesAreRotatedAndNoRequestIsRefused(t *testing.T) {
+	s := newScene(t)
+	s.whole()
+	c := env.West
+	requests := s.keep(50*time.Millisecond, s.served(c))
+	quick := []string{"--webhook-cert-validity=20s", "--webhook-ca-validity=61s", "--webhook-settle-time=4s"}
+	// Certificates that are there live long. Those that follow are made when the Secret is gone, which is the one gap; so it
+	// is taken before the requests count.
+	require.NoError(t, s.upgrade(c, "manager.extraArgs={"+strings.Join(append(fleet.QuickLeader(), quick...), ",")+"}"))
+	times, faults := requests.end()
+	require.Empty(t, faults, "requests that were refused in an upgrade, of %d", times)
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: fleet.Namespace, Name: "flotilla-member-webhook"}}
+	require.NoError(t, c.Client.Delete(t.Context(), secret))
+	ask := s.served(c)
+	s.until(func(ctx context.Context) string {
+		if err := ask(ctx); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+
+	requests = s.keep(50*time.Millisecond, ask)
+	seen := map[string]map[string]bool{corev1.TLSCertKey: {}, "ca.crt": {}}
+	s.until(func(ctx context.Context) string {
+		if err := c.Client.Get(ctx, client.ObjectKeyFromObject(secret), secret); err != nil {
+			return err.Error()
+		}
+		for key, values := range seen {
+			sum := sha256.Sum256(secret.Data[key])
+			values[hex.EncodeToString(sum[:])] = true
+		}
+		if n, m := len(seen[corev1.TLSCertKey]), len(seen["ca.crt"]); n < 4 || m < 3 {
+			return fmt.Sprintf("%d certificates and %d bundles were seen", n, m)
+		}
+		return ""
+	})
+	times, faults = requests.end()
+	require.Empty(t, faults, "requests that were refused, of %d", times)
+	t.Logf("%d requests while %d certificates and %d bundles were in use", times, len(seen[corev1.TLSCertKey]), len(seen["ca.crt"]))
+	require.NoError(t, s.rollback(c))
+	require.NoError(t, c.Client.Delete(t.Context(), secret)) // The next one lives long again.
+	s.whole()
+}
+
+func TestChartsThatAreUninstalledLeaveObjectsAndPodsAndComeBack(t *testing.T) {
+	s := newScene(t)
+	s.whole()
+	ud := united("web", shares{"east": 3, "west": 2})
+	s.create(env.Hub, ud)
+	s.settled("web", shares{"east": 3, "west": 2}, nil)
+	before := s.census("web", true)
+
+	for _, c := range []*fleet.Cluster{env.Hub, env.East} {
+		values, err := c.Helm(t.Context(), "get", "values", c.Manager.Name, "--namespace", fleet.Namespace)
+		require.NoError(t, err)
+		_, values, _ = strings.Cut(values, "\n") // "USER-SUPPLIED VALUES:"
+		out, err := c.Helm(t.Context(), "uninstall", c.Manager.Name, "--namespace", fleet.Namespace, "--wait", "--timeout", patience.String())
+		require.NoError(t, err, out)
+		crds := &apiextensionsv1.CustomResourceDefinitionList{}
+		require.NoError(t, c.Client.List(t.Context(), crds))
+		require.GreaterOrEqual(t, len(crds.Items), 4)
+		require.NoError(t, c.Client.Get(t.Context(), s.key("web"), ud.DeepCopy()), "the object stays")
+		require.Equal(t, before, s.census("web", true))
+
+		script := fmt.Sprintf("helm install %s charts/%s %s --values - <<'EOF'\n%s\nEOF", c.Manager.Name, strings.TrimPrefix(c.Manager.Name, "flotilla-"),
+			strings.Join(fleet.HelmFlags(), " "), values)
+		out, err = c.Shell(t.Context(), script)
+		require.NoError(t, err, out)
+		s.whole()
+	}
+	change(s, env.Hub, ud, func(ud *appsv1beta1.UnitedDeployment) { *ud.Spec.Replicas = 6 })
+	s.settled("web", shares{"east": 3, "west": 3}, nil)
+	after := s.census("web", true)
+	for pod, what := range before {
+		require.Equal(t, what, after[pod])
+	}
+}

@@ -1,0 +1,167 @@
+//go:build e2e
+
+package real
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/e2e/fleet"
+	"github.com/flotilla-io/flotilla/pkg/testkit/lab"
+)
+
+func TestNodeThatIsStoppedOrKilledComesBackWithItsPods(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		end  func(*lab.Cluster, context.Context, string) error
+	}{
+		{"stopped in order", (*lab.Cluster).StopNode},
+		{"killed", (*lab.Cluster).KillNode},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := newScene(t)
+			s.whole()
+			web := set("web", 4, app("app", port))
+			s.create(env.West, web)
+			s.rolledOut(env.West, "web", 4, 4)
+			before := s.pods(env.West, "web")
+			there := on(before, "node-2")
+			require.NotZero(t, there, "pods are spread over the nodes")
+
+			require.NoError(t, tc.end(env.West.Lab, t.Context(), "node-2"))
+			s.until(func(ctx context.Context) string {
+				if err := env.West.Client.Get(ctx, client.ObjectKeyFromObject(web), web); err != nil {
+					return err.Error()
+				}
+				if web.Status.AvailableReplicas != int32(4-there) {
+					return fmt.Sprintf("%d pods count as available", web.Status.AvailableReplicas)
+				}
+				return ""
+			})
+			// The pods that are away fill the budget, so an update must not take more.
+			change(s, env.West, web, func(c *appsv1beta1.CloneSet) { image(&c.Spec.Template, imageNew) })
+			s.until(func(context.Context) string {
+				return s.untouchedBut(before, "node-2")
+			})
+
+			require.NoError(t, env.West.Lab.StartNode(t.Context(), "node-2"))
+			s.rolledOut(env.West, "web", 4, 4)
+			after := s.pods(env.West, "web")
+			for name, was := range before {
+				require.Equal(t, was.UID, after[name].UID)
+			}
+			s.whole()
+		})
+	}
+}
+
+// on counts the pods on a node.
+func on(of map[string]corev1.Pod, node string) int {
+	n := 0
+	for _, p := range of {
+		if p.Spec.NodeName == node {
+			n++
+		}
+	}
+	return n
+}
+
+// untouchedBut waits until the member has seen the new template, and says if a pod that serves was changed for it.
+func (s *scene) untouchedBut(before map[string]corev1.Pod, away string) string {
+	s.Helper()
+	web := &appsv1beta1.CloneSet{}
+	if err := env.West.Client.Get(s.ctx, s.key("web"), web); err != nil {
+		return err.Error()
+	}
+	if web.Status.ObservedGeneration != web.Generation {
+		return "the new template is not seen yet"
+	}
+	for name, p := range s.pods(env.West, "web") {
+		if p.Spec.NodeName != away {
+			require.Equal(s, before[name].Spec.Containers[0].Image, p.Spec.Containers[0].Image, "%s serves still", name)
+		}
+	}
+	return ""
+}
+
+func TestMemberThatIsCutOffFromTheHubRollsOutAndComesBack(t *testing.T) {
+	s := newScene(t)
+	s.whole()
+	ud := united("web", shares{"east": 4, "west": 2})
+	s.create(env.Hub, ud)
+	s.settled("web", shares{"east": 4, "west": 2}, nil)
+	before := s.census("web", true)
+
+	// The new image has arrived in east when the cable breaks.
+	change(s, env.Hub, ud, func(ud *appsv1beta1.UnitedDeployment) { udImage(ud, imageNew) })
+	s.until(func(ctx context.Context) string {
+		web := &appsv1beta1.UnitedDeployment{}
+		if err := env.East.Client.Get(ctx, s.key("web"), web); err != nil {
+			return err.Error()
+		}
+		if got := web.Spec.Template.CloneSetTemplate.Spec.Template.Spec.Containers[0].Image; got != imageNew {
+			return "east has image " + got
+		}
+		return ""
+	})
+	hub, east := lab.Place{Cluster: env.Hub.Lab}, lab.Place{Cluster: env.East.Lab}
+	require.NoError(t, lab.Cut(t.Context(), hub, east))
+	t.Cleanup(func() { require.NoError(t, lab.Heal(context.WithoutCancel(t.Context()), hub, east)) })
+	require.NoError(t, env.AwaitPhase(t.Context(), "east", fleetv1alpha1.ClusterUnreachable))
+	s.until(func(context.Context) string {
+		for name, p := range s.pods(env.East, "web") {
+			if !ready(&p) || container(&p, "app").RestartCount != 1 {
+				return name + " is not updated in east"
+			}
+		}
+		return ""
+	})
+	// Longer than the threshold, with a change that east can't hear of.
+	change(s, env.Hub, ud, func(ud *appsv1beta1.UnitedDeployment) { *ud.Spec.Replicas = 7 })
+	require.True(t, pause(t.Context(), time.Duration(heartbeat.FailAfterSeconds)*time.Second))
+
+	require.NoError(t, lab.Heal(t.Context(), hub, east))
+	require.NoError(t, env.AwaitPhase(t.Context(), "east", fleetv1alpha1.ClusterReady))
+	s.settled("web", shares{"east": 4, "west": 3}, nil)
+	after := s.census("web", true)
+	for pod, what := range before {
+		require.Equal(t, what[:len(what)-len("0 restarts")]+"1 restarts", after[pod])
+	}
+}
+
+// pause waits; false means that the test ends.
+func pause(ctx context.Context, length time.Duration) bool {
+	timer := time.NewTimer(length)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// leads waits until another replica than the former leads.
+func (s *scene) leads(m *fleet.Manager, former string) *corev1.Pod {
+	s.Helper()
+	var leader *corev1.Pod
+	s.until(func(ctx context.Context) string {
+		var err error
+		if leader, err = m.Leader(ctx); err != nil {
+			return err.Error()
+		}
+		if leader.Name == former {
+			return former + " leads still"
+		}
+		return ""
+	})
+	return leader
+}

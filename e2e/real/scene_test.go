@@ -1,0 +1,338 @@
+//go:build e2e
+
+package real
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/retry"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/e2e/fleet"
+	"github.com/flotilla-io/flotilla/pkg/testkit/lab"
+)
+
+// patience is how long something may take that takes seconds on a quiet machine.
+const patience = 2 * time.Minute
+
+// scene is one test's place: a namespace of its own in every cluster.
+type scene struct {
+	*testing.T
+	ctx       context.Context //nolint:containedctx // the test's own, for a test's helpers
+	namespace string
+}
+
+// newScene makes a namespace, and removes it and what is in it at the end. A test that disturbs others calls it before
+// anything else and is not parallel; it finds the fleet whole.
+func newScene(t *testing.T) *scene {
+	t.Helper()
+	lab.RequireReal(t)
+	name := strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(strings.TrimPrefix(t.Name(), "Test")))
+	s := &scene{T: t, ctx: t.Context(), namespace: strings.Trim(name[:min(len(name), 63)], "-")}
+	require.NoError(t, env.Namespace(s.ctx, s.namespace, nil))
+	t.Cleanup(s.end)
+	return s
+}
+
+// whole waits until every node and manager is ready and both members are Ready on the hub.
+func (s *scene) whole() {
+	s.Helper()
+	for _, c := range env.Clusters() {
+		for _, node := range c.Lab.RealNodes() {
+			require.NoError(s, c.Lab.StartNode(s.ctx, node))
+		}
+		require.NoError(s, c.Manager.Start(s.ctx))
+	}
+	for _, m := range env.Members() {
+		require.NoError(s, env.AwaitPhase(s.ctx, m.Name, fleetv1alpha1.ClusterReady))
+	}
+}
+
+// end removes what the test made, in its own time, and says where to look if it failed.
+func (s *scene) end() {
+	s.Helper()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), patience)
+	defer cancel()
+	s.ctx = ctx
+	if s.Failed() {
+		s.confess()
+	}
+	uds := &appsv1beta1.UnitedDeploymentList{}
+	if err := env.Hub.Client.List(ctx, uds, client.InNamespace(s.namespace)); err != nil {
+		s.Errorf("clean up: %v", err)
+	}
+	for i := range uds.Items {
+		s.remove(&uds.Items[i])
+	}
+	for _, c := range env.Clusters() {
+		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}
+		if err := c.Client.Delete(ctx, ns); client.IgnoreNotFound(err) != nil {
+			s.Errorf("clean up: %v", err)
+		}
+	}
+}
+
+// paused is the hub's mark on a cluster from which too many rows were to go at once.
+const paused = "fleet.kruise.io/withdrawals-paused"
+
+// remove deletes an object of the hub and waits until it is gone. The hub takes many at once for an accident; this says that
+// it is meant.
+func (s *scene) remove(ud *appsv1beta1.UnitedDeployment) {
+	s.Helper()
+	require.NoError(s, client.IgnoreNotFound(env.Hub.Client.Delete(s.ctx, ud)))
+	s.until(func(ctx context.Context) string {
+		for _, m := range env.Members() {
+			mc := &fleetv1alpha1.MemberCluster{}
+			if err := env.Hub.Client.Get(ctx, client.ObjectKey{Name: m.Name}, mc); err != nil {
+				return err.Error()
+			}
+			if mc.Annotations[paused] != "" {
+				delete(mc.Annotations, paused)
+				if err := env.Hub.Client.Update(ctx, mc); err != nil {
+					return err.Error()
+				}
+			}
+		}
+		err := env.Hub.Client.Get(ctx, client.ObjectKeyFromObject(ud), ud)
+		if apierrors.IsNotFound(err) {
+			return ""
+		}
+		return fmt.Sprintf("UnitedDeployment %s is still on the hub (%v)", ud.Name, err)
+	})
+}
+
+// confess prints what helps to find out why a test failed.
+func (s *scene) confess() {
+	s.Helper()
+	for _, c := range env.Clusters() {
+		s.Logf("logs of %s in %s: %s; audit log: %s", c.Manager.Name, c.Name, c.Manager.Log(), c.Lab.AuditLog)
+		list := &corev1.PodList{}
+		if err := c.Client.List(s.ctx, list, client.InNamespace(s.namespace)); err != nil {
+			s.Logf("%s: %v", c.Name, err)
+		}
+		for i := range list.Items {
+			status, _ := json.Marshal(list.Items[i].Status)
+			s.Logf("%s: pod %s on %s: %s", c.Name, list.Items[i].Name, list.Items[i].Spec.NodeName, status)
+		}
+		sets := &appsv1beta1.CloneSetList{}
+		if err := c.Client.List(s.ctx, sets, client.InNamespace(s.namespace)); err == nil {
+			for i := range sets.Items {
+				status, _ := json.Marshal(sets.Items[i].Status)
+				s.Logf("%s: CloneSet %s: %s", c.Name, sets.Items[i].Name, status)
+			}
+		}
+	}
+}
+
+func (s *scene) key(name string) client.ObjectKey {
+	return client.ObjectKey{Namespace: s.namespace, Name: name}
+}
+
+// until waits until missing returns "".
+func (s *scene) until(missing func(context.Context) string) {
+	s.Helper()
+	s.untilFor(patience, missing)
+}
+
+func (s *scene) untilFor(limit time.Duration, missing func(context.Context) string) {
+	s.Helper()
+	require.NoError(s, fleet.Await(s.ctx, limit, func(ctx context.Context) (bool, string) {
+		text := missing(ctx)
+		return text == "", text
+	}))
+}
+
+// create makes an object in a cluster.
+func (s *scene) create(c *fleet.Cluster, o client.Object) {
+	s.Helper()
+	o.SetNamespace(s.namespace)
+	require.NoError(s, c.Client.Create(s.ctx, o))
+}
+
+// change updates an object of a cluster.
+func change[T client.Object](s *scene, c *fleet.Cluster, o T, edit func(T)) {
+	s.Helper()
+	require.NoError(s, retry.OnError(retry.DefaultBackoff, apierrors.IsConflict, func() error {
+		if err := c.Client.Get(s.ctx, client.ObjectKeyFromObject(o), o); err != nil {
+			return err
+		}
+		edit(o)
+		return c.Client.Update(s.ctx, o)
+	}))
+}
+
+// pods returns the pods of an app in a cluster that are not being deleted, by name.
+func (s *scene) pods(c *fleet.Cluster, app string) map[string]corev1.Pod {
+	s.Helper()
+	list := &corev1.PodList{}
+	require.NoError(s, c.Client.List(s.ctx, list, client.InNamespace(s.namespace), client.MatchingLabels{"app": app}))
+	out := map[string]corev1.Pod{}
+	for i := range list.Items {
+		if list.Items[i].DeletionTimestamp == nil {
+			out[list.Items[i].Name] = list.Items[i]
+		}
+	}
+	return out
+}
+
+// rolledOut waits until a CloneSet runs so many ready pods, and so many of them at the new revision.
+func (s *scene) rolledOut(c *fleet.Cluster, name string, replicas, updated int32) {
+	s.Helper()
+	s.until(func(ctx context.Context) string {
+		set := &appsv1beta1.CloneSet{}
+		if err := c.Client.Get(ctx, s.key(name), set); err != nil {
+			return err.Error()
+		}
+		st := set.Status
+		if st.ObservedGeneration != set.Generation || st.Replicas != replicas || st.AvailableReplicas != replicas || st.UpdatedReadyReplicas != updated {
+			return fmt.Sprintf("CloneSet %s: %d replicas, %d available, %d updated and ready; want %d and %d", name, st.Replicas, st.AvailableReplicas,
+				st.UpdatedReadyReplicas, replicas, updated)
+		}
+		return ""
+	})
+}
+
+// shares are numbers of pods by cluster.
+type shares map[string]int32
+
+// settled waits until every cluster runs so many ready pods of an object, and so many of them (nil: all) are updated.
+func (s *scene) settled(name string, want, updated shares) {
+	s.Helper()
+	if updated == nil {
+		updated = want
+	}
+	s.untilFor(2*patience, func(ctx context.Context) string {
+		ud := &appsv1beta1.UnitedDeployment{}
+		if err := env.Hub.Client.Get(ctx, s.key(name), ud); err != nil {
+			return err.Error()
+		}
+		got, fresh := shares{}, shares{}
+		for _, line := range ud.Status.SubsetStatuses {
+			got[line.Name], fresh[line.Name] = line.AvailableReplicas, line.UpdatedReadyReplicas
+			if line.Replicas != line.AvailableReplicas {
+				return fmt.Sprintf("subset %s: %d of %d replicas are available", line.Name, line.AvailableReplicas, line.Replicas)
+			}
+		}
+		if ud.Status.ObservedGeneration != ud.Generation || fmt.Sprint(got) != fmt.Sprint(want) || fmt.Sprint(fresh) != fmt.Sprint(updated) {
+			return fmt.Sprintf("replicas %v, updated %v, generation %d of %d; want %v and %v", got, fresh, ud.Status.ObservedGeneration, ud.Generation, want, updated)
+		}
+		return ""
+	})
+}
+
+// census is each pod of an app in the members, by cluster and name: its UID, and how often its containers were restarted.
+type census map[string]string
+
+func (s *scene) census(app string, restarts bool) census {
+	s.Helper()
+	out := census{}
+	for _, m := range env.Members() {
+		for name, p := range s.pods(m, app) {
+			out[m.Name+"/"+name] = string(p.UID)
+			if restarts {
+				out[m.Name+"/"+name] += fmt.Sprintf(", %d restarts", p.Status.ContainerStatuses[0].RestartCount)
+			}
+		}
+	}
+	return out
+}
+
+// ready says whether a pod is.
+func ready(p *corev1.Pod) bool {
+	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+// container is the status of a container by name.
+func container(p *corev1.Pod, name string) corev1.ContainerStatus {
+	for _, c := range p.Status.ContainerStatuses {
+		if c.Name == name {
+			return c
+		}
+	}
+	return corev1.ContainerStatus{}
+}
+
+// vigil does something again and again while a test goes on.
+type vigil struct {
+	cancel context.CancelFunc
+	done   sync.WaitGroup
+	mu     sync.Mutex
+	times  int
+	faults []string
+}
+
+// keep does something every so often until end is called.
+func (s *scene) keep(every time.Duration, do func(context.Context) error) *vigil {
+	s.Helper()
+	ctx, cancel := context.WithCancel(s.ctx)
+	v := &vigil{cancel: cancel}
+	v.done.Go(func() {
+		tick := time.NewTicker(every)
+		defer tick.Stop()
+		for {
+			err := do(ctx)
+			if ctx.Err() != nil {
+				return
+			}
+			v.mu.Lock()
+			v.times++
+			if err != nil {
+				v.faults = append(v.faults, time.Now().Format("15:04:05.000 ")+err.Error()) //nolint:forbidigo // For whoever reads logs beside it.
+			}
+			v.mu.Unlock()
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+		}
+	})
+	s.Cleanup(func() { v.end() })
+	return v
+}
+
+// end ends it and returns how often it was done and what failed.
+func (v *vigil) end() (times int, faults []string) {
+	v.cancel()
+	v.done.Wait()
+	return v.times, v.faults
+}
+
+// impatient gives up soon: what it asks for is near.
+var impatient = &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+
+// fetch gets a page.
+func fetch(ctx context.Context, url string) (string, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return "", err
+	}
+	answer, err := impatient.Do(request)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = answer.Body.Close() }()
+	body, err := io.ReadAll(answer.Body)
+	if err == nil && answer.StatusCode != http.StatusOK {
+		err = errors.New(answer.Status)
+	}
+	return strings.TrimSpace(string(body)), err
+}
