@@ -13,6 +13,7 @@ TOOL := go tool -modfile=e2e/tools/go.mod
 LAB := go run ./e2e/lab
 UNIT := $(TOOL) gotestsum --format pkgname-and-test-fails --
 FUZZTIME ?= 20s
+NODES ?= kwok
 
 ##@ Use
 
@@ -21,8 +22,8 @@ help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: demo
-demo: ## a hub and two members on this machine; one UnitedDeployment over both, checked step by step
-	@go run ./e2e/demo up
+demo: ## a hub and two members on this machine; one UnitedDeployment over both, checked step by step (NODES=real: kubelets, helm)
+	@go run ./e2e/demo up --nodes $(NODES)
 
 .PHONY: demo-down
 demo-down: ## stop what make demo left running
@@ -46,7 +47,7 @@ images: ## images for amd64 and arm64, as a layout in bin/images; IMAGES_TO=host
 
 .PHONY: test
 test: ## everything that CI runs, after make verify; prints the time of each stage
-	@times=(); for stage in unit lab-build integration fuzz e2e; do \
+	@times=(); for stage in unit lab-build integration fuzz e2e e2e-real; do \
 	  echo "=== $$stage"; start=$$SECONDS; $(MAKE) --no-print-directory $$stage; \
 	  times+=("$$(printf '%-12s %5d s' $$stage $$((SECONDS - start)))"); printf '    %s\n' "$${times[@]}"; done
 
@@ -73,6 +74,10 @@ fuzz: ## each fuzz target for FUZZTIME (20s)
 .PHONY: e2e
 e2e: build lab-build ## the black-box suite on a hub and two members
 	$(UNIT) -tags e2e -count 1 -timeout 40m ./e2e/suite/...
+
+.PHONY: e2e-real
+e2e-real: build lab-build ## real nodes, our images, our charts by helm; skipped where nodes can't run, unless CI=true
+	$(UNIT) -tags e2e -count 1 -timeout 30m ./e2e/real/...
 
 .PHONY: lab-build
 lab-build: ## build Kubernetes, kwok, helm and what real nodes run (cached)
