@@ -53,6 +53,8 @@ type Fleet struct {
 	Hub, East, West *Cluster
 	// Root is the repository's folder.
 	Root string
+	// Tag is the tag of our images on real nodes.
+	Tag string
 
 	options Options
 	// pods says that the managers run in pods.
@@ -171,7 +173,7 @@ func (f *Fleet) bring(ctx context.Context, into **Cluster, name, nodes string) e
 	if *into, err = newCluster(name, f.Root, c); err != nil || !f.pods {
 		return err
 	}
-	return f.stage(name+": images", func() error { return c.LoadImages(ctx, f.archives...) })
+	return f.stage(name+": images", func() error { return f.loadImages(ctx, c) })
 }
 
 // Bring brings up a further cluster beside a fleet with real nodes, with our images. It is the caller's to take down.

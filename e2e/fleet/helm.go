@@ -3,6 +3,9 @@ package fleet
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -15,11 +18,14 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/testkit/lab"
 )
 
+// ErrNoFormer says that the repository has no commit before the present one.
+var ErrNoFormer = errors.New("the repository has no former commit")
+
 // Lab images: the registry does not exist, nodes are given the images.
 const (
 	imagePrefix = "lab.example/"
-	// Tag is the tag of our images on the nodes.
-	Tag = "dev"
+	// builtTag is the tag that our images are built with; nodes know them by Fleet.Tag.
+	builtTag = "dev"
 )
 
 // makeImages builds our images for this machine and returns their files, and that of the test images.
@@ -28,19 +34,73 @@ func (f *Fleet) makeImages(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir := filepath.Join(f.Root, "bin", "images")
-	if err := os.MkdirAll(dir, 0o750); err != nil {
-		return nil, fmt.Errorf("make images: %w", err)
+	files, digests, err := buildImages(ctx, bin, f.Root, filepath.Join(f.Root, "bin", "images"), builtTag)
+	sum := sha256.Sum256(digests)
+	f.Tag = builtTag + "-" + hex.EncodeToString(sum[:6])
+	return append(files, bin.Path("testapp.tar")), err
+}
+
+// loadImages gives a cluster's nodes our images, under a tag that changes when one of them does, so that helm rolls it out.
+func (f *Fleet) loadImages(ctx context.Context, c *lab.Cluster) error {
+	if err := c.LoadImages(ctx, f.archives...); err != nil {
+		return err
 	}
-	cmd := exec.CommandContext(ctx, bin.Path("labimage"), "build", "--set", "release", "--arch", runtime.GOARCH, "--version", Tag, "--archives", dir)
-	cmd.Dir = f.Root
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("make images: %w:\n%s", err, out)
+	for _, node := range c.RealNodes() {
+		for _, program := range []string{"flotilla-hub", "flotilla-member", "flotilla-noded"} {
+			_, err := c.NodeExec(ctx, node, nil, "ctr", "-n", "k8s.io", "images", "tag", "--force", Image(program, builtTag), Image(program, f.Tag))
+			if err != nil {
+				return err
+			}
+		}
 	}
-	return []string{
-		filepath.Join(dir, "flotilla-hub.tar"), filepath.Join(dir, "flotilla-member.tar"), filepath.Join(dir, "flotilla-noded.tar"),
-		bin.Path("testapp.tar"),
-	}, nil
+	return nil
+}
+
+// buildImages builds the images of the programs that a folder has, with a tag, and returns their files, and a text with their
+// digests.
+func buildImages(ctx context.Context, bin lab.Bin, root, into, tag string) (files []string, digests []byte, err error) {
+	if err := os.MkdirAll(into, 0o750); err != nil {
+		return nil, nil, fmt.Errorf("make images: %w", err)
+	}
+	args := []string{"build", "--set", "release", "--arch", runtime.GOARCH, "--version", tag, "--archives", into}
+	for _, folder := range []string{"hub", "member", "noded"} {
+		if _, err := os.Stat(filepath.Join(root, "cmd", folder)); err == nil {
+			program := "flotilla-" + folder
+			args, files = append(args, program), append(files, filepath.Join(into, program+".tar"))
+		}
+	}
+	cmd := exec.CommandContext(ctx, bin.Path("labimage"), args...)
+	cmd.Dir = root
+	digests, err = cmd.CombinedOutput()
+	if err != nil {
+		return nil, nil, fmt.Errorf("make images: %w:\n%s", err, digests)
+	}
+	return files, digests, nil
+}
+
+// Former gives all nodes the images of the commit before this one, with a tag, and writes that commit into a folder, where
+// its charts are. The error is ErrNoFormer where the repository has no such commit.
+func (f *Fleet) Former(ctx context.Context, dir, tag string) error {
+	if err := exec.CommandContext(ctx, "git", "-C", f.Root, "rev-parse", "--verify", "--quiet", "HEAD^").Run(); err != nil {
+		return ErrNoFormer
+	}
+	archive := exec.CommandContext(ctx, "sh", "-ec", `git -C "$0" archive HEAD^ | tar -x -C "$1"`, f.Root, dir)
+	if out, err := archive.CombinedOutput(); err != nil {
+		return fmt.Errorf("write the former commit: %w: %s", err, out)
+	}
+	bin, err := lab.NodeBinaries(ctx, f.options.Progress)
+	if err != nil {
+		return err
+	}
+	files, _, err := buildImages(ctx, bin, dir, filepath.Join(dir, "bin", "images"), tag)
+	if err != nil {
+		return err
+	}
+	var work []func() error
+	for _, c := range f.Clusters() {
+		work = append(work, func() error { return c.Lab.LoadImages(ctx, files...) })
+	}
+	return parallel(work...)
 }
 
 // Image is the name of an image of ours in the lab.
@@ -51,7 +111,7 @@ func (f *Fleet) release(ctx context.Context, c *Cluster, program, chart string, 
 	c.Manager = &Manager{Name: program, cluster: c, form: &deployment{name: program, cluster: c}}
 	args := []string{"upgrade", "--install", "--reset-then-reuse-values", program, "charts/" + chart}
 	args = append(args, HelmFlags()...)
-	_, err := c.Helm(ctx, slices.Concat(args, Values(program), flags)...)
+	_, err := c.Helm(ctx, slices.Concat(args, f.values(program), flags)...)
 	return err
 }
 
@@ -60,18 +120,18 @@ func HelmFlags() []string {
 	return []string{"--namespace", Namespace, "--create-namespace", "--wait", "--timeout", patience.String()}
 }
 
-// Values are helm's flags for our images and for what is quicker here than in real life.
-func Values(program string) []string {
+// values are helm's flags for our images and for what is quicker here than in real life.
+func (f *Fleet) values(program string) []string {
 	out := []string{
 		"--set", "manager.image.repository=" + imagePrefix + program,
-		"--set", "manager.image.tag=" + Tag,
+		"--set", "manager.image.tag=" + f.Tag,
 		"--set", "manager.replicas=" + strconv.Itoa(replicas),
 		"--set", "manager.log.level=1",
 		"--set", "manager.extraArgs={" + strings.Join(QuickLeader(), ",") + "}",
 		"--set", "manager.resources.requests.cpu=10m",
 	}
 	if program == "flotilla-member" {
-		out = append(out, "--set", "daemon.image.repository="+imagePrefix+"flotilla-noded", "--set", "daemon.image.tag="+Tag)
+		out = append(out, "--set", "daemon.image.repository="+imagePrefix+"flotilla-noded", "--set", "daemon.image.tag="+f.Tag)
 	}
 	return out
 }

@@ -6,8 +6,11 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -21,6 +24,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
@@ -83,21 +87,49 @@ func (s *scene) served(c *fleet.Cluster) func(context.Context) error {
 	}
 }
 
-// nextTag is the tag of the images that an upgrade is to.
-const nextTag = "next"
+// formerTag is the tag of the images of the commit before this one.
+const formerTag = "former"
 
-// tagImages gives our images on all nodes another tag: for helm and the kubelet it is another image.
-func (s *scene) tagImages(tag string) {
+// former brings every release to the chart and the images of the former commit, with those of its values that it knew.
+func (s *scene) former() {
 	s.Helper()
-	for _, c := range env.Clusters() {
-		for _, node := range c.Lab.RealNodes() {
-			for _, program := range []string{"flotilla-hub", "flotilla-member", "flotilla-noded"} {
-				_, err := c.Lab.NodeExec(s.ctx, node, nil, "ctr", "-n", "k8s.io", "images", "tag", "--force",
-					fleet.Image(program, fleet.Tag), fleet.Image(program, tag))
-				require.NoError(s, err)
+	dir := s.TempDir()
+	err := env.Former(s.ctx, dir, formerTag)
+	if errors.Is(err, fleet.ErrNoFormer) {
+		s.Skip(err)
+	}
+	require.NoError(s, err)
+	s.each(func(c *fleet.Cluster) error {
+		chart := filepath.Join(dir, "charts", strings.TrimPrefix(c.Manager.Name, "flotilla-"))
+		text, err := os.ReadFile(filepath.Join(chart, "values.yaml"))
+		if err != nil {
+			return err
+		}
+		values, known := map[string]any{}, map[string]any{}
+		out, err := c.Helm(s.ctx, "get", "values", c.Manager.Name, "--namespace", fleet.Namespace, "--output", "json")
+		if err := errors.Join(err, json.Unmarshal([]byte(out), &values), yaml.Unmarshal(text, &known)); err != nil {
+			return err
+		}
+		args := []string{"upgrade", "--reset-values", c.Manager.Name, chart}
+		for key := range values {
+			if _, ok := known[key]; !ok {
+				delete(values, key)
 			}
 		}
-	}
+		file := filepath.Join(dir, c.Name+".json")
+		if text, err = json.Marshal(values); err != nil {
+			return err
+		}
+		if err := os.WriteFile(file, text, 0o600); err != nil {
+			return err
+		}
+		args = append(args, "--values", file, "--set", "manager.image.tag="+formerTag)
+		if _, ok := values["daemon"]; ok {
+			args = append(args, "--set", "daemon.image.tag="+formerTag)
+		}
+		_, err = c.Helm(s.ctx, slices.Concat(args, fleet.HelmFlags())...)
+		return err
+	})
 }
 
 // upgrade changes values of a release, as an operator does, and returns when that is done.
@@ -125,53 +157,64 @@ func (s *scene) each(do func(*fleet.Cluster) error) {
 	require.NoError(s, group.Wait())
 }
 
+// TestManagersAreUpgradedInTheMiddleOfARolloutAndRolledBack goes from the former commit's charts and images to this one's while
+// both members roll out, back, and forth again.
 func TestManagersAreUpgradedInTheMiddleOfARolloutAndRolledBack(t *testing.T) {
 	s := newScene(t)
 	s.whole()
-	s.tagImages(nextTag)
+	s.former()
 	ud := united("web", shares{"east": 6, "west": 6})
 	s.create(env.Hub, ud)
 	s.settled("web", shares{"east": 6, "west": 6}, nil)
 	before := s.census("web", true)
-	var vigils []*vigil
-	for _, c := range env.Clusters() {
-		vigils = append(vigils, s.keep(100*time.Millisecond, s.served(c)))
-	}
-
 	change(s, env.Hub, ud, func(ud *appsv1beta1.UnitedDeployment) { udImage(ud, imageNew) })
-	s.each(func(c *fleet.Cluster) error { return s.upgrade(c, s.tags(c, nextTag)...) })
+	s.each(s.present)
 	s.settled("web", shares{"east": 6, "west": 6}, nil)
 	after := s.census("web", true)
 	require.Len(t, after, len(before))
 	for pod, what := range before {
 		require.Equal(t, what[:len(what)-len("0 restarts")]+"1 restarts", after[pod], "each container is restarted once, for its new image")
 	}
-	s.each(s.rollback)
+
+	// From here on replicas of this commit go, which answer to their end.
+	vigils := map[string]*vigil{}
 	for _, c := range env.Clusters() {
-		pods, err := c.Manager.Pods(t.Context())
-		require.NoError(t, err)
+		vigils[c.Name] = s.keep(100*time.Millisecond, s.served(c))
+	}
+	s.each(s.rollback)
+	for name, v := range vigils {
+		times, faults := v.end()
+		require.Empty(t, faults, "requests to webhooks of %s that were refused, of %d", name, times)
+		require.NotZero(t, times)
+	}
+	s.runs(formerTag)
+	s.each(s.present)
+	s.runs(env.Tag)
+	s.settled("web", shares{"east": 6, "west": 6}, nil)
+	require.Equal(t, after, s.census("web", true), "managers come and go, pods stay")
+}
+
+// present upgrades a release to this commit's chart and images.
+func (s *scene) present(c *fleet.Cluster) error {
+	values := []string{"manager.image.tag=" + env.Tag}
+	if c != env.Hub {
+		values = append(values, "daemon.image.repository=lab.example/flotilla-noded", "daemon.image.tag="+env.Tag)
+	}
+	return s.upgrade(c, values...)
+}
+
+// runs holds that every manager runs the images of a tag.
+func (s *scene) runs(tag string) {
+	s.Helper()
+	for _, c := range env.Clusters() {
+		pods, err := c.Manager.Pods(s.ctx)
+		require.NoError(s, err)
 		for _, p := range pods {
 			if p.DeletionTimestamp == nil {
-				require.Equal(t, fleet.Image(c.Manager.Name, fleet.Tag), p.Spec.Containers[0].Image)
+				require.Equal(s, fleet.Image(c.Manager.Name, tag), p.Spec.Containers[0].Image)
 			}
 		}
 	}
-	s.settled("web", shares{"east": 6, "west": 6}, nil)
-	require.Equal(t, after, s.census("web", true))
-	for i, v := range vigils {
-		times, faults := v.end()
-		require.Empty(t, faults, "requests to webhooks of %s that were refused, of %d", env.Clusters()[i].Name, times)
-		require.Greater(t, times, 10)
-	}
-}
-
-// tags are helm's values for images of a tag.
-func (s *scene) tags(c *fleet.Cluster, tag string) []string {
-	out := []string{"manager.image.tag=" + tag}
-	if c != env.Hub {
-		out = append(out, "daemon.image.tag="+tag)
-	}
-	return out
 }
 
 func TestLeaderThatIsKilledIsReplacedAndNoRequestIsRefused(t *testing.T) {
