@@ -185,7 +185,7 @@ func readProcess(file string) (*Process, error) {
 // Alive says whether the process runs. A zombie does not.
 func (p *Process) Alive() bool {
 	st, err := readStat(p.PID)
-	return err == nil && st.start == p.Start && st.state != 'Z' && st.state != 'X'
+	return err == nil && st.start == p.Start && st.alive()
 }
 
 // Stop asks the process group to end (SIGTERM), and ends it (SIGKILL) when the
@@ -246,8 +246,16 @@ func tail(file string, n int) string {
 
 // stat is the part of /proc/PID/stat that we need.
 type stat struct {
-	state byte
-	start uint64
+	state   byte
+	threads int
+	start   uint64
+}
+
+// alive says whether any thread still runs: the first one is a zombie as soon as
+// it has ended, and what the process holds, such as connections, goes with the
+// last.
+func (s stat) alive() bool {
+	return s.state != 'X' && (s.state != 'Z' || s.threads > 1)
 }
 
 func readStat(pid int) (stat, error) {
@@ -258,10 +266,10 @@ func readStat(pid int) (stat, error) {
 	return parseStat(data)
 }
 
-// parseStat reads "PID (NAME) STATE ... START ...": the name may hold blanks
-// and parentheses, so fields are counted from the last one that closes it.
-// State is the first after it, start time the twentieth (proc_pid_stat(5)
-// counts them as fields 3 and 22).
+// parseStat reads "PID (NAME) STATE ... THREADS 0 START ...": the name may hold
+// blanks and parentheses, so fields are counted from the last one that closes
+// it. State is the first after it, the number of threads the eighteenth, start
+// time the twentieth (proc_pid_stat(5) counts them as fields 3, 20 and 22).
 func parseStat(data []byte) (stat, error) {
 	_, rest, ok := cutLast(data, []byte(") "))
 	fields := bytes.Fields(rest)
@@ -272,7 +280,11 @@ func parseStat(data []byte) (stat, error) {
 	if err != nil {
 		return stat{}, fmt.Errorf("parse stat %q: %w", data, err)
 	}
-	return stat{state: fields[0][0], start: start}, nil
+	threads, err := strconv.Atoi(string(fields[17]))
+	if err != nil {
+		return stat{}, fmt.Errorf("parse stat %q: %w", data, err)
+	}
+	return stat{state: fields[0][0], threads: threads, start: start}, nil
 }
 
 func cutLast(s, sep []byte) (before, after []byte, found bool) {

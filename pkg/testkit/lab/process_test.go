@@ -26,8 +26,9 @@ func TestParseStat(t *testing.T) {
 		want       stat
 		fails      bool
 	}{
-		{name: "a plain name", stat: "7 (etcd) S" + tail, want: stat{state: 'S', start: 4711}},
-		{name: "a name with blanks and parentheses", stat: "7 (a) R (b) Z" + tail, want: stat{state: 'Z', start: 4711}},
+		{name: "a plain name", stat: "7 (etcd) S" + tail, want: stat{state: 'S', threads: 1, start: 4711}},
+		{name: "a name with blanks and parentheses", stat: "7 (a) R (b) Z" + tail, want: stat{state: 'Z', threads: 1, start: 4711}},
+		{name: "a number of threads that is none", stat: "7 (etcd) S 1 7 7 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 x 0 4711 8", fails: true},
 		{name: "a line that is cut off", stat: "7 (etcd) S 1 7 7", fails: true},
 		{name: "no name at all", stat: "7", fails: true},
 		{name: "a start that is no number", stat: "7 (etcd) S 1 7 7 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 x 8", fails: true},
@@ -37,6 +38,26 @@ func TestParseStat(t *testing.T) {
 			got, err := parseStat([]byte(tc.stat))
 			require.Equal(t, tc.fails, err != nil, "error: %v", err)
 			require.Equal(t, tc.want, got)
+		})
+	}
+}
+
+func TestAProcessLivesAsLongAsAnyOfItsThreads(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name string
+		stat stat
+		want bool
+	}{
+		{name: "it runs", stat: stat{state: 'R', threads: 3}, want: true},
+		{name: "it was stopped by a signal", stat: stat{state: 'T', threads: 1}, want: true},
+		{name: "its first thread has ended, others still hold its connections", stat: stat{state: 'Z', threads: 2}, want: true},
+		{name: "all have ended and nobody asked how", stat: stat{state: 'Z', threads: 1}},
+		{name: "it is being removed", stat: stat{state: 'X'}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, tc.want, tc.stat.alive())
 		})
 	}
 }
