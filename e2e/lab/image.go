@@ -96,7 +96,7 @@ func runImages(ctx context.Context, cmd *cobra.Command, args ...string) error {
 	if err != nil {
 		return err
 	}
-	run := exec.CommandContext(ctx, bin.Path("labimage"), args...) //nolint:gosec // It is ours.
+	run := exec.CommandContext(ctx, bin.Path("labimage"), args...)
 	run.Cancel = func() error { return run.Process.Signal(os.Interrupt) }
 	run.Stdout, run.Stderr = cmd.OutOrStdout(), cmd.ErrOrStderr()
 	if err := run.Run(); err != nil && ctx.Err() == nil {

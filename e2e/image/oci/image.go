@@ -43,7 +43,7 @@ func files() []tar.Header {
 
 // texts are the contents of files.
 func texts() map[string]string {
-	return map[string]string{
+	return map[string]string{ //nolint:gosec // Accounts, without passwords.
 		"etc/group":  "root:x:0:\nnonroot:x:65532:\n",
 		"etc/passwd": "root:x:0:0:root:/:/sbin/nologin\nnonroot:x:65532:65532:nonroot:/tmp:/sbin/nologin\n",
 	}

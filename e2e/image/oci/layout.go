@@ -81,7 +81,7 @@ func WriteArchive(dir string, out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		data, err := os.ReadFile(file) //nolint:gosec // Of the layout.
+		data, err := os.ReadFile(file)
 		if err != nil {
 			return err
 		}

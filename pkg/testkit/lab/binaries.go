@@ -142,7 +142,7 @@ func canBuildRunc(ctx context.Context) error {
 // pods, and testapp.tar.
 func nodeImages(ctx context.Context, root, dir string) error {
 	cmd := exec.CommandContext(ctx, filepath.Join(dir, "labimage"), "build", "--set", "test",
-		"--arch", runtime.GOARCH, "--archives", dir) //nolint:gosec // It was built just now.
+		"--arch", runtime.GOARCH, "--archives", dir)
 	cmd.Dir = root
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("make the test images: %w\n%s", cmp.Or(ctx.Err(), err), out)
@@ -238,7 +238,7 @@ func (b bundle) build(ctx context.Context, root, dst string, progress Progress) 
 	if err := os.RemoveAll(tmp); err != nil {
 		return fmt.Errorf("clear %s: %w", tmp, err)
 	}
-	if err := os.MkdirAll(tmp, 0o755); err != nil { //nolint:gosec // Programs, for whoever may read the cache.
+	if err := os.MkdirAll(tmp, 0o755); err != nil {
 		return fmt.Errorf("make %s: %w", tmp, err)
 	}
 	for _, p := range b.programs {
@@ -267,7 +267,7 @@ func (p program) build(ctx context.Context, root, dst string) error {
 	if p.cgo {
 		cgo = "CGO_ENABLED=1"
 	}
-	cmd := exec.CommandContext(ctx, "go", args...) //nolint:gosec // The packages are those above.
+	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = filepath.Join(root, filepath.FromSlash(p.module))
 	cmd.Env = append(os.Environ(), cgo, "GOWORK=off")
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -320,7 +320,7 @@ func sourceKey(root string, sources ...string) (string, error) {
 			if strings.HasSuffix(name, "_test.go") {
 				return nil
 			}
-			data, err := os.ReadFile(file) //nolint:gosec // Of the repository.
+			data, err := os.ReadFile(file)
 			if err != nil {
 				return err
 			}

@@ -137,7 +137,7 @@ func (b builder) index(ctx context.Context, i image, tmp string) (v1.ImageIndex,
 				return nil, err
 			}
 		}
-		program, err := os.ReadFile(file) //nolint:gosec // Compiled just now.
+		program, err := os.ReadFile(file)
 		if err != nil {
 			return nil, fmt.Errorf("read %s: %w", i.repository, err)
 		}
@@ -151,7 +151,7 @@ func (b builder) index(ctx context.Context, i image, tmp string) (v1.ImageIndex,
 // compile makes a static program that holds no path of this machine.
 func (b builder) compile(ctx context.Context, i image, arch, file string) error {
 	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-trimpath", "-tags", i.tags,
-		"-ldflags", "-s -w -X "+versionVariable+"="+b.version, "-o", file, i.pkg) //nolint:gosec // The packages are those of the table.
+		"-ldflags", "-s -w -X "+versionVariable+"="+b.version, "-o", file, i.pkg)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch, "GOWORK=off")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("compile %s for %s: %w\n%s", i.repository, arch, err, out)
@@ -164,7 +164,7 @@ func archive(file, dir string, images []oci.Named) error {
 	if err := oci.WriteLayout(dir, images); err != nil {
 		return err
 	}
-	out, err := os.Create(file) //nolint:gosec // Where the caller wants it.
+	out, err := os.Create(file)
 	if err != nil {
 		return fmt.Errorf("write %s: %w", file, err)
 	}
