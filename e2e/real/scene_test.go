@@ -225,6 +225,9 @@ func (s *scene) settled(name string, want, updated shares) {
 		got, fresh := shares{}, shares{}
 		for _, line := range ud.Status.SubsetStatuses {
 			got[line.Name], fresh[line.Name] = line.AvailableReplicas, line.UpdatedReadyReplicas
+			if line.Stale {
+				return fmt.Sprintf("subset %s: what is known of it is old: %s", line.Name, line.Reason)
+			}
 			if line.Replicas != line.AvailableReplicas {
 				return fmt.Sprintf("subset %s: %d of %d replicas are available", line.Name, line.AvailableReplicas, line.Replicas)
 			}
