@@ -63,11 +63,10 @@ func newCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			printer := lab.NewPrinter(cmd.OutOrStdout(), isTerminal(), nil)
 			defer printer.Close()
-			var errs []error
-			for _, prefix := range []string{"", realPrefix} {
-				errs = append(errs, fleet.Down(cmd.Context(), fleet.Options{Prefix: prefix, Progress: printer.Stage}))
-			}
-			return told(cmd, errors.Join(errs...))
+			return told(cmd, errors.Join(
+				fleet.Down(cmd.Context(), fleet.Options{Progress: printer.Stage}),
+				fleet.Down(cmd.Context(), fleet.Options{Prefix: realPrefix, Progress: printer.Stage}),
+			))
 		},
 	})
 	return cmd

@@ -110,8 +110,7 @@ func Image(program, tag string) string { return imagePrefix + program + ":" + ta
 func (f *Fleet) release(ctx context.Context, c *Cluster, program, chart string, flags ...string) error {
 	c.Manager = &Manager{Name: program, cluster: c, form: &deployment{name: program, cluster: c}}
 	args := []string{"upgrade", "--install", "--reset-then-reuse-values", program, "charts/" + chart}
-	args = append(args, HelmFlags()...)
-	_, err := c.Helm(ctx, slices.Concat(args, f.values(program), flags)...)
+	_, err := c.Helm(ctx, slices.Concat(args, HelmFlags(), f.values(program), flags)...)
 	return err
 }
 
@@ -193,8 +192,8 @@ func abridged(args []string) string {
 }
 
 func getenv(env []string, name string) string {
-	for i := len(env) - 1; i >= 0; i-- {
-		if value, ok := strings.CutPrefix(env[i], name+"="); ok {
+	for _, v := range slices.Backward(env) {
+		if value, ok := strings.CutPrefix(v, name+"="); ok {
 			return value
 		}
 	}

@@ -76,7 +76,7 @@ func (d *deployment) kill(ctx context.Context) error {
 func (d *deployment) ready(ctx context.Context) (string, error) {
 	o := &appsv1.Deployment{}
 	if err := d.cluster.Client.Get(ctx, d.key(), o); err != nil {
-		return err.Error(), nil
+		return err.Error(), nil //nolint:nilerr // The apiserver may be away for a moment.
 	}
 	s := o.Status
 	if s.ObservedGeneration >= o.Generation && s.Replicas == *o.Spec.Replicas && s.UpdatedReplicas == s.Replicas && s.AvailableReplicas == s.Replicas {

@@ -4,7 +4,6 @@ package real
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
 	"os"
 	"strconv"
@@ -107,6 +106,6 @@ func TestChaosLosesNothing(t *testing.T) {
 		require.Equal(t, uid, after[pod], "a pod was made anew")
 	}
 	require.Len(t, after, 8)
-	require.Equal(t, map[string]int{"2.0": 8}, s.versions("web"), fmt.Sprintf("seed %d", seed))
+	require.Equal(t, map[string]int{"2.0": 8}, s.versions("web"))
 	s.whole()
 }

@@ -31,7 +31,8 @@ func TestPodIsReadyWithItsNewImageInSeconds(t *testing.T) {
 	defer w.Stop()
 	change(s, env.West, many, func(c *appsv1beta1.CloneSet) { image(&c.Spec.Template, imageNew) })
 	patched, took := map[string]time.Time{}, map[string]time.Duration{}
-	limit := time.After(2 * patience)
+	limit := time.NewTimer(2 * patience)
+	defer limit.Stop()
 	for len(took) < n {
 		select {
 		case e := <-w.ResultChan():
@@ -47,7 +48,7 @@ func TestPodIsReadyWithItsNewImageInSeconds(t *testing.T) {
 			if _, done := took[p.Name]; !done && container(p, "app").RestartCount == 1 && ready(p) {
 				took[p.Name] = now.Sub(patched[p.Name])
 			}
-		case <-limit:
+		case <-limit.C:
 			require.Len(t, took, n, "pods that are ready with their new image")
 		}
 	}

@@ -57,7 +57,7 @@ func TestUnitedDeploymentOverBothMembersIsCreatedScaledUpdatedCanariedAndDeleted
 }
 
 // versions counts what the pods of an app serve.
-func (s *scene) versions(name string) map[string]int {
+func (s *scene) versions(name string) map[string]int { //nolint:unparam // As with settled.
 	s.Helper()
 	out := map[string]int{}
 	for _, m := range env.Members() {

@@ -19,7 +19,7 @@ import (
 
 // TestJoinThatCanNotSucceedSaysWhy lets a further cluster join with one mistake after the other, each by the command that an
 // administrator would type, and then without one.
-func TestJoinThatCanNotSucceedSaysWhy(t *testing.T) {
+func TestJoinThatCanNotSucceedSaysWhy(t *testing.T) { //nolint:tparallel // One mistake follows the other in one cluster.
 	t.Parallel()
 	s := newScene(t)
 	north, err := env.Bring(t.Context(), "north", "real:1")

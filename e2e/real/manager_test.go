@@ -258,6 +258,13 @@ func TestCertificatesAreRotatedAndNoRequestIsRefused(t *testing.T) {
 	require.NoError(t, s.upgrade(c, "manager.extraArgs={"+strings.Join(append(fleet.QuickLeader(), quick...), ",")+"}"))
 	times, faults := requests.end()
 	require.Empty(t, faults, "requests that were refused in an upgrade, of %d", times)
+	s.until(func(ctx context.Context) string { // A replica that is just going would make the Secret anew as it was.
+		pods, err := c.Manager.Pods(ctx)
+		if err != nil || len(pods) != 2 {
+			return fmt.Sprintf("%d replicas are there (%v)", len(pods), err)
+		}
+		return ""
+	})
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: fleet.Namespace, Name: "flotilla-member-webhook"}}
 	require.NoError(t, c.Client.Delete(t.Context(), secret))
 	ask := s.served(c)

@@ -212,7 +212,7 @@ func (s *scene) rolledOut(c *fleet.Cluster, name string, replicas, updated int32
 type shares map[string]int32
 
 // settled waits until every cluster runs so many ready pods of an object, and so many of them (nil: all) are updated.
-func (s *scene) settled(name string, want, updated shares) {
+func (s *scene) settled(name string, want, updated shares) { //nolint:unparam // A scenario says which object it is about.
 	s.Helper()
 	if updated == nil {
 		updated = want
@@ -242,7 +242,7 @@ func (s *scene) settled(name string, want, updated shares) {
 // census is each pod of an app in the members, by cluster and name: its UID, and how often its containers were restarted.
 type census map[string]string
 
-func (s *scene) census(app string, restarts bool) census {
+func (s *scene) census(app string, restarts bool) census { //nolint:unparam // As with settled.
 	s.Helper()
 	out := census{}
 	for _, m := range env.Members() {
