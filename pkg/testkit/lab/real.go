@@ -106,11 +106,3 @@ func controlGroups(context.Context) error {
 	}
 	return nil
 }
-
-// prepareReal checks that the machine can and builds what nodes need.
-func prepareReal(ctx context.Context, cfg Config) (Bin, error) {
-	if err := RealNodes(ctx); err != nil {
-		return Bin{}, err
-	}
-	return NodeBinaries(ctx, cfg.Progress)
-}

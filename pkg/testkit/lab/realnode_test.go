@@ -121,3 +121,15 @@ func TestANodeThatWasReadyBeforeIsNotReadyYet(t *testing.T) {
 		})
 	}
 }
+
+func TestWhyRealNodesCannotRunIsOneLine(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	want := "real nodes cannot run here: there is no ip (Debian: apt install iproute2 iptables util-linux)"
+	if os.Geteuid() != 0 {
+		want = "real nodes cannot run here: they need root"
+	}
+	require.EqualError(t, RealNodes(t.Context()), want)
+	t.Setenv(cacheEnv, t.TempDir())
+	_, err := Up(t.Context(), Config{Name: "east", Nodes: "real:1", StateRoot: t.TempDir()})
+	require.EqualError(t, err, want, "before anything is built")
+}

@@ -40,14 +40,21 @@ func Up(ctx context.Context, cfg Config) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
+	dir := filepath.Join(cfg.StateRoot, cfg.Name)
+	old, err := load(dir)
+	real := cfg.real() || err == nil && old.network > 0
+	if real {
+		if err := RealNodes(ctx); err != nil { // Before minutes of building.
+			return nil, err
+		}
+	}
 	bin, err := Binaries(ctx, cfg.Progress)
 	if err != nil {
 		return nil, err
 	}
-	dir := filepath.Join(cfg.StateRoot, cfg.Name)
 	var nodeBin Bin
-	if old, err := load(dir); cfg.real() || err == nil && old.network > 0 {
-		if nodeBin, err = prepareReal(ctx, cfg); err != nil {
+	if real {
+		if nodeBin, err = NodeBinaries(ctx, cfg.Progress); err != nil {
 			return nil, err
 		}
 	}
