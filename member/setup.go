@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/discovery"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -27,6 +28,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/admit"
 	"github.com/flotilla-io/flotilla/pkg/event"
 	"github.com/flotilla-io/flotilla/pkg/link"
+	"github.com/flotilla-io/flotilla/pkg/podwork"
 	"github.com/flotilla-io/flotilla/pkg/united"
 )
 
@@ -89,6 +91,9 @@ func Restrict(o ctrl.Options) ctrl.Options {
 // Setup adds all controllers and webhooks of a member to mgr, which must have been made with Scheme and Restrict, and the
 // agent if there is a hub.
 func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
+	if err := lookUp(ctx, mgr, &o.CloneSet); err != nil {
+		return err
+	}
 	err := cloneset.Setup(ctx, mgr, cloneset.Options{
 		Workers: o.CloneSetWorkers, ExpectationTimeout: o.ExpectationTimeout, Clock: o.Clock, Gates: o.CloneSet,
 	})
@@ -112,6 +117,26 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	hub.Events = event.New(mgr.GetEventRecorder(link.AgentManager))
 	if err := mgr.Add(&puller{member: mgr, hub: hub, options: o}); err != nil {
 		return fmt.Errorf("set up the agent: %w", err)
+	}
+	return nil
+}
+
+// lookUp notes what the apiserver lacks for the gates that are on.
+func lookUp(ctx context.Context, mgr ctrl.Manager, gates *cloneset.Gates) error {
+	if !gates.VerticalScaling {
+		return nil
+	}
+	d, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
+	if err != nil {
+		return fmt.Errorf("make a discovery client: %w", err)
+	}
+	can, err := podwork.CanResize(d)
+	if err != nil {
+		return err
+	}
+	if gates.NoResize = !can; gates.NoResize {
+		ctrl.LoggerFrom(ctx).Info("Resources are not updated in place",
+			"reason", "the apiserver has no pods/resize, as Kubernetes does from 1.33 on; start anew after an upgrade")
 	}
 	return nil
 }
