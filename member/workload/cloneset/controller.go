@@ -8,6 +8,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -33,6 +34,13 @@ import (
 
 // component is the reporter of events.
 const component = "cloneset-controller"
+
+// A failed pass is tried again after firstRetry, then after twice that, up to lastRetry: what failed because of a quota goes
+// on soon after the quota is raised.
+const (
+	firstRetry = 5 * time.Millisecond
+	lastRetry  = 2 * time.Minute
+)
 
 // Options tune the controller.
 type Options struct {
@@ -65,9 +73,20 @@ type Reconciler struct {
 	Parallel int
 	// Gates are the feature gates.
 	Gates Gates
+	// Draw draws that many letters and digits of a new pod's name by lot; nil means by String of util/rand.
+	Draw func(length int) string
 
 	pace    pace
 	lookout lookout
+}
+
+// queue is how CloneSets wait for their passes: each by itself, and only after a pass that failed. A limit for all together
+// would bound a rollout, whatever the apiserver could do.
+func (o Options) queue() controller.Options {
+	return controller.Options{
+		MaxConcurrentReconciles: o.Workers,
+		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](firstRetry, lastRetry),
+	}
 }
 
 // Setup adds the controller to mgr. The webhook is registered apart from it, because it may run without the controller.
@@ -96,7 +115,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		Owns(&corev1.Pod{}).
 		Owns(&corev1.PersistentVolumeClaim{}).
 		Owns(&appsv1.ControllerRevision{}).
-		WithOptions(controller.Options{MaxConcurrentReconciles: o.Workers}).
+		WithOptions(o.queue()).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("set up controller of CloneSet: %w", err)
