@@ -19,9 +19,6 @@ import (
 // spec makes it look at once.
 const lookEvery = 30 * time.Second
 
-// reasonPodsOfOthers (SelectorOverlap): pods that the selector selects are controlled by somebody else, or by nobody.
-const reasonPodsOfOthers = "PodsOfOthers"
-
 // strangers are pods that the selector selects and that are not of the set. They are left alone, whoever was there first;
 // but who counts by the selector, as an HPA does, counts them.
 type strangers struct {
@@ -34,7 +31,7 @@ func (s strangers) failure() failure {
 	if s.count == 0 {
 		return failure{}
 	}
-	return standing(reasonPodsOfOthers, "the selector selects pods of others, which are left alone: make a new CloneSet with a narrower one",
+	return standing(appsv1beta1.CloneSetReasonPodsOfOthers, "the selector selects pods of others, which are left alone: make a new CloneSet with a narrower one",
 		fmt.Sprintf("%d pods, such as %s", s.count, s.first))
 }
 
