@@ -40,6 +40,8 @@ type Options struct {
 	Nodes int
 	// Heartbeat replaces that of the MemberClusters in e2e/examples; nil keeps it.
 	Heartbeat *fleetv1alpha1.Heartbeat
+	// Profiles lets the managers serve profiles, for Manager.Profile.
+	Profiles bool
 	// Progress is told of each stage.
 	Progress lab.Progress
 }
@@ -187,13 +189,20 @@ func (f *Fleet) run(ctx context.Context, c *Cluster, program string, flags ...st
 		return err
 	}
 	ports := map[string]int{}
-	for _, purpose := range []string{portWebhook, portHealth, portMetrics} {
+	purposes := []string{portWebhook, portHealth, portMetrics}
+	if f.options.Profiles {
+		purposes = append(purposes, portProfile)
+	}
+	for _, purpose := range purposes {
 		if ports[purpose], err = c.Lab.Port(ctx, purpose); err != nil {
 			return err
 		}
 	}
+	if port := ports[portProfile]; port != 0 {
+		flags = append(flags, "--pprof-addr="+localAddress(port))
+	}
 	c.Manager = &Manager{
-		Name: program, cluster: c, health: ports[portHealth], metrics: ports[portMetrics],
+		Name: program, cluster: c, health: ports[portHealth], metrics: ports[portMetrics], profile: ports[portProfile],
 		args: append([]string{
 			filepath.Join(f.Root, "bin", program),
 			"--kubeconfig=" + kubeconfig,

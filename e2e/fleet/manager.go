@@ -20,7 +20,11 @@ const (
 	portWebhook = "webhook"
 	portHealth  = "health"
 	portMetrics = "metrics"
+	portProfile = "profile"
 )
+
+// ErrNoProfile says that a manager serves no profiles.
+var ErrNoProfile = errors.New("no profiles: bring the fleet up with Profiles")
 
 const (
 	// stopGrace is how long a manager may take to end when it is asked to.
@@ -37,6 +41,7 @@ type Manager struct {
 	cluster         *Cluster
 	args            []string
 	health, metrics int
+	profile         int // 0 if it serves none
 }
 
 // Log is the file of the manager's log.
@@ -130,6 +135,15 @@ func (m *Manager) awaitReady(ctx context.Context) error {
 // Metrics returns what the manager exposes to Prometheus.
 func (m *Manager) Metrics(ctx context.Context) (string, error) {
 	return get(ctx, localURL("http", m.metrics)+"/metrics")
+}
+
+// Profile returns a profile of the manager, such as heap?gc=1 or profile?seconds=10. The error is ErrNoProfile for a fleet
+// without Options.Profiles.
+func (m *Manager) Profile(ctx context.Context, name string) (string, error) {
+	if m.profile == 0 {
+		return "", ErrNoProfile
+	}
+	return get(ctx, localURL("http", m.profile)+"/debug/pprof/"+name)
 }
 
 // get returns the body of an answer with code 200, and of others with an error.
