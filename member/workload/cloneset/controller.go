@@ -13,11 +13,13 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/pkg/event"
 	"github.com/flotilla-io/flotilla/pkg/expect"
+	"github.com/flotilla-io/flotilla/pkg/gather"
 	"github.com/flotilla-io/flotilla/pkg/index"
 	"github.com/flotilla-io/flotilla/pkg/metric"
 )
@@ -76,6 +78,7 @@ type Reconciler struct {
 	// Draw draws that many letters and digits of a new pod's name by lot; nil means by String of util/rand.
 	Draw func(length int) string
 
+	events  gather.Events
 	pace    pace
 	lookout lookout
 }
@@ -109,10 +112,11 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		Expect: expect.New(Kind().Kind, o.Clock, o.ExpectationTimeout),
 		Events: event.New(mgr.GetEventRecorder(component)),
 	}
+	ofOwner := handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), &appsv1beta1.CloneSet{}, handler.OnlyControllerOwner())
 	err = ctrl.NewControllerManagedBy(mgr).
 		Named("cloneset").
 		For(&appsv1beta1.CloneSet{}).
-		Owns(&corev1.Pod{}).
+		Watches(&corev1.Pod{}, r.events.Handler(ofOwner)).
 		Owns(&corev1.PersistentVolumeClaim{}).
 		Owns(&appsv1.ControllerRevision{}).
 		WithOptions(o.queue()).
@@ -125,13 +129,18 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 
 // Reconcile does the next step for one CloneSet.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	began := r.Clock.Now()
 	o, err := r.observe(ctx, req.NamespacedName)
 	if err != nil {
+		if !errors.Is(err, expect.ErrGone) {
+			r.events.Took(req.NamespacedName, r.Clock.Since(began))
+		}
 		return expect.Settle(ctx, err, measure.Waits.WithLabelValues(metric.ReasonCache))
 	}
 	now := r.Clock.Now()
 	w := plan(o, now)
 	measure.PlanSeconds.Observe(r.Clock.Since(now).Seconds())
+	r.events.Took(req.NamespacedName, r.Clock.Since(began))
 	count(w)
 	d := r.apply(ctx, o, w)
 	s, events := status(o, w, d, now)

@@ -43,6 +43,7 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 		if apierrors.IsNotFound(err) {
 			r.pace.forget(key)
 			r.lookout.forget(key)
+			r.events.Forget(key)
 			return observed{}, expect.ErrGone
 		}
 		return observed{}, fmt.Errorf("get CloneSet: %w", err)
