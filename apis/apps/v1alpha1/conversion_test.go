@@ -72,12 +72,21 @@ func TestCloneSetToHubFollowsTheRules(t *testing.T) {
 			},
 		},
 		{
-			name:  "An unknown type is re-creation.",
+			name:  "An unknown type stays, to be refused.",
 			in:    `{"spec":{"updateStrategy":{"type":"Sideways"}}}`,
 			scale: appsv1beta1.CloneSetScaleStrategy{EnablePVCReuse: true},
 			update: appsv1beta1.CloneSetUpdateStrategy{
 				Type:          appsv1beta1.CloneSetRollingUpdate,
-				RollingUpdate: &appsv1beta1.CloneSetRollingUpdateStrategy{PodUpdatePolicy: appsv1beta1.PodReCreate},
+				RollingUpdate: &appsv1beta1.CloneSetRollingUpdateStrategy{PodUpdatePolicy: "Sideways"},
+			},
+		},
+		{
+			name:  "A type of v1beta1 stays, to be refused.",
+			in:    `{"spec":{"updateStrategy":{"type":"RollingUpdate"}}}`,
+			scale: appsv1beta1.CloneSetScaleStrategy{EnablePVCReuse: true},
+			update: appsv1beta1.CloneSetUpdateStrategy{
+				Type:          appsv1beta1.CloneSetRollingUpdate,
+				RollingUpdate: &appsv1beta1.CloneSetRollingUpdateStrategy{PodUpdatePolicy: "RollingUpdate"},
 			},
 		},
 		{
