@@ -163,15 +163,11 @@ func (f *envFlags) imported(ctx context.Context, c conn) ([]corev1.EnvVar, error
 
 // listAll lists the variables in the form that a shell reads, references as comments.
 func (f *envFlags) listAll(cmd *cobra.Command, c conn, args []string) error {
-	infos, err := f.cloneSets(c, cmd.CommandPath(), args)
+	sets, err := f.cloneSets(c, cmd.CommandPath(), args)
 	if err != nil {
 		return err
 	}
-	for _, info := range infos {
-		set, err := read(info)
-		if err != nil {
-			return err
-		}
+	for _, set := range sets {
 		n, err := set.each(f.containers, func(c container) error { return listEnv(cmd.OutOrStdout(), set, c) })
 		switch {
 		case err != nil:
