@@ -357,7 +357,7 @@ func TestTemplateOfCloneSetsConvertsWithItsUnitedDeployment(t *testing.T) {
 		update   appsv1beta1.CloneSetUpdateStrategy
 	}{
 		{
-			name:     "The flat form of v1alpha1 is nested.",
+			name:     "B 28: The flat form of v1alpha1 is nested.",
 			template: `{"spec":{"scaleStrategy":{"disablePVCReuse":true},"updateStrategy":{"type":"InPlaceIfPossible","partition":1}}}`,
 			update: appsv1beta1.CloneSetUpdateStrategy{
 				Type: appsv1beta1.CloneSetRollingUpdate,
