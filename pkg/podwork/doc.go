@@ -12,5 +12,7 @@
 //	create   the namespace is being deleted            left out: nothing will come of it
 //	patch    Conflict, NotFound, another UID           left out: the watch brings the news and the next pass decides
 //
+// A creation may have a patch that follows it at once; what comes of that one is left to the next pass.
+//
 // What it won't do: decide anything, retry anything, or record events.
 package podwork

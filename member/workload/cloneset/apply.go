@@ -300,9 +300,23 @@ func (r *Reconciler) createPods(ctx context.Context, o observed, w work, now tim
 				b.Claims = append(b.Claims, claim)
 			}
 		}
+		b.Then = intoService(o.set, now)
 		births = append(births, b)
 	}
 	return r.writer().Create(ctx, o.set.UID, births)
+}
+
+// intoService opens the gates of a pod that was just made, if no hook has to answer first. It needs no look at the pod, and
+// a gate that opens while the pod starts would be news to all who watch it.
+func intoService(set *appsv1beta1.CloneSet, now time.Time) func(*corev1.Pod) (podwork.Patch, error) {
+	hooks := lifecycle.HooksOf(set.Spec.Lifecycle)
+	if hooks.HoldsService() {
+		return nil
+	}
+	return func(made *corev1.Pod) (podwork.Patch, error) {
+		p, err := inplace.Release(made, hooks.Serve(made, now), now)
+		return podwork.Patch{Object: made, Type: p.Type, Data: p.Data, Subresource: p.Subresource}, err
+	}
 }
 
 // usedIDs are the instance ids that can't be given to a new pod, and the names of claims that exist.
