@@ -66,6 +66,7 @@ type lookout struct {
 }
 
 type sighting struct {
+	uid        types.UID
 	generation int64
 	at         time.Time
 	found      strangers
@@ -77,7 +78,7 @@ func (l *lookout) look(ctx context.Context, r client.Reader, set *appsv1beta1.Cl
 	l.mu.Lock()
 	last, ok := l.last[key]
 	l.mu.Unlock()
-	if ok && last.generation == set.Generation && now.Sub(last.at) < lookEvery {
+	if ok && last.uid == set.UID && last.generation == set.Generation && now.Sub(last.at) < lookEvery {
 		return last.found, nil
 	}
 	selector, err := metav1.LabelSelectorAsSelector(set.Spec.Selector)
@@ -96,7 +97,7 @@ func (l *lookout) look(ctx context.Context, r client.Reader, set *appsv1beta1.Cl
 	if l.last == nil {
 		l.last = map[types.NamespacedName]sighting{}
 	}
-	l.last[key] = sighting{set.Generation, now, found}
+	l.last[key] = sighting{set.UID, set.Generation, now, found}
 	return found, nil
 }
 
