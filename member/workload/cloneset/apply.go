@@ -287,7 +287,7 @@ func (r *Reconciler) createPods(ctx context.Context, o observed, w work, now tim
 	for _, c := range w.create {
 		id := c.id
 		if id == "" {
-			id = newID(ids)
+			id = r.newID(ids)
 		}
 		b := podwork.Birth{}
 		if c.old {
@@ -333,9 +333,13 @@ func usedIDs(o observed) map[string]bool {
 }
 
 // newID draws an id that is not in used, and puts it there.
-func newID(used map[string]bool) string {
+func (r *Reconciler) newID(used map[string]bool) string {
+	draw := r.Draw
+	if draw == nil {
+		draw = rand.String
+	}
 	for {
-		if id := rand.String(idLength); !used[id] {
+		if id := draw(idLength); !used[id] {
 			used[id] = true
 			return id
 		}

@@ -176,7 +176,7 @@ func (s *store) create(r *Request) (before, after client.Object, err error) {
 				field.Required(field.NewPath("metadata", "name"), "name or generateName is required"),
 			})
 		}
-		is.SetName(is.GetGenerateName() + s.suffix())
+		is.SetName(is.GetGenerateName() + draw(s.rng, 5))
 	}
 	r.Key = client.ObjectKeyFromObject(is)
 	if before = s.kinds[r.Kind][r.Key]; before != nil {
@@ -210,11 +210,12 @@ func (s *store) create(r *Request) (before, after client.Object, err error) {
 	return nil, is, nil
 }
 
-func (s *store) suffix() string {
+// draw makes a part of a name by lot.
+func draw(rng *rand.Rand, length int) string {
 	const letters = "bcdfghjklmnpqrstvwxz2456789"
-	out := make([]byte, 5)
+	out := make([]byte, length)
 	for i := range out {
-		out[i] = letters[s.rng.Intn(len(letters))]
+		out[i] = letters[rng.Intn(len(letters))]
 	}
 	return string(out)
 }

@@ -3,7 +3,9 @@ package sim
 import (
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // ReplayEnv is the environment variable that says what Test does. Without it, Test tries a tenth of its Plan, which is
@@ -22,10 +24,12 @@ type Plan struct {
 	Seeds int
 	// Faults are the kinds of faults; nil means all.
 	Faults []FaultKind
+	// Stall is the longest that the world may stand still until the controller goes on by itself; 0 means any time.
+	Stall time.Duration
 }
 
-// Test plays the scenarios, each as a subtest: undisturbed, with each fault at each write, and at random. A scenario says
-// in the log how many schedules were tried. It must not run beside other tests that use it; don't mark it parallel.
+// Test plays the scenarios, each as a parallel subtest: undisturbed, with each fault at each write, and at random. Each
+// says in the log how many schedules were tried, and the test says it of all.
 func Test(t *testing.T, k Kind, p Plan, scenarios ...Scenario) {
 	t.Helper()
 	if p.Faults == nil {
@@ -39,34 +43,53 @@ func Test(t *testing.T, k Kind, p Plan, scenarios ...Scenario) {
 	if text == "all" {
 		every = 1
 	}
+	var sum atomic.Int64
+	t.Cleanup(func() { t.Logf("%d schedules of %d scenarios in sum", sum.Load(), len(scenarios)) })
 	for _, s := range scenarios {
 		if replay != "" && replay != s.Name {
 			continue
 		}
 		t.Run(s.Name, func(t *testing.T) {
+			t.Parallel()
+			k := k
+			if replay == "" {
+				k.Describe = nil // Nobody reads a run that goes well.
+			}
 			c, err := NewChecker(t.Context(), k, s)
 			if err != nil {
 				t.Fatal(err)
 			}
+			c.Limit = p.Stall
 			if replay != "" {
 				again(t, c, text)
 				return
 			}
 			c.Every = every
-			for seed := range int64(p.Sweeps) {
-				for _, err := range c.Sweep(t.Context(), seed, p.Faults) {
-					t.Error(err)
-				}
-			}
-			for seed := range int64(p.Seeds / every) {
-				if err := c.Random(t.Context(), seed+1, p.Faults); err != nil {
-					t.Error(err)
-					break
-				}
-			}
-			t.Logf("%d schedules, %d writes and %d calls undisturbed; longest stall: %s in %s",
-				c.Runs, c.calm.Writes, c.calm.Calls, c.Stall, c.Staller)
+			p.play(t, c)
+			sum.Add(int64(c.Runs))
+			t.Logf("%s: %d schedules, %d writes and %d calls undisturbed; longest stall: %s in %s",
+				s.Name, c.Runs, c.calm.Writes, c.calm.Calls, c.Stall, c.Staller)
 		})
+	}
+}
+
+// play sweeps and draws.
+func (p Plan) play(t *testing.T, c *Checker) {
+	t.Helper()
+	if err := c.Try(t.Context(), Schedule{}); err != nil {
+		t.Error(err)
+		return
+	}
+	for seed := range int64(p.Sweeps) {
+		for _, err := range c.Sweep(t.Context(), seed, p.Faults) {
+			t.Error(err)
+		}
+	}
+	for seed := range int64(p.Seeds / max(c.Every, 1)) {
+		if err := c.Random(t.Context(), seed+1, p.Faults); err != nil {
+			t.Error(err)
+			break
+		}
 	}
 }
 
