@@ -90,7 +90,7 @@ func failures(w work, d done) (scale, update failure) {
 		}
 		return failure{}
 	}
-	scale = pick(d.created.Err, d.deleted.Err, d.named.Err, d.parted.Err, d.recalled.Err, d.ended.Err, d.claims)
+	scale = pick(d.created.Err, d.deleted.Err, d.named.Err, d.parted.Err, d.recalled.Err, d.ended.Err, d.given, d.dropped)
 	update = pick(d.revision, d.recreated.Err, d.prepared.Err, d.marked.Err, d.edited.Err, d.released.Err, d.rest)
 	if w.fault != "" {
 		update = failure{reason: appsv1beta1.CloneSetReasonInvalidSpec, message: w.fault}
@@ -179,12 +179,13 @@ func tell(o observed, w work, d done, scale, update failure) []event.Event {
 	say(nil, nil, d.revision, failedCreateEvent)
 	say(append(slices.Clone(d.deleted.Done), d.ended.Done...), deletedEvent, d.deleted.Err, failedDeleteEvent)
 	say(nil, nil, d.ended.Err, failedDeleteEvent)
+	say(nil, nil, d.dropped, failedDeleteEvent)
 	say(d.recreated.Done, recreated, d.recreated.Err, failedRecreateEvent)
 	say(nil, nil, d.marked.Err, failedUpdateInPlaceEvent)
 	say(d.edited.Done, inPlace, d.edited.Err, failedUpdateInPlaceEvent)
 	say(nil, nil, d.released.Err, failedUpdateInPlaceEvent)
 	say(d.created.Done, createdEvent, d.created.Err, failedCreateEvent)
-	for _, err := range []error{d.named.Err, d.parted.Err, d.recalled.Err, d.prepared.Err, d.claims, d.rest} {
+	for _, err := range []error{d.named.Err, d.parted.Err, d.recalled.Err, d.prepared.Err, d.given, d.rest} {
 		if err != nil {
 			out = append(out, failedUpdateEvent(err.Error()))
 		}
