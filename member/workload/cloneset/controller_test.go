@@ -179,7 +179,7 @@ func TestB4ReconcileWaitsForItsCacheAndThenReadsLive(t *testing.T) {
 
 	got, err = s.reconcile(t)
 	require.NoError(t, err)
-	require.Equal(t, time.Minute, got.RequeueAfter, "the cache is still behind")
+	require.Equal(t, 30*time.Second, got.RequeueAfter, "the cache is still behind: a pod that lives is looked up again later")
 	require.Len(t, s.pods(t), 2)
 }
 
