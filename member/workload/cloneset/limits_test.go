@@ -104,7 +104,7 @@ func TestKnownComplaints(t *testing.T) {
 			},
 		},
 		{
-			name: "#892: the gate of a new pod is opened as soon as the pod has a node, with ReCreate too",
+			name: "#892: the gate of a new pod that was not opened at its creation is opened when it has a node, with ReCreate too",
 			set:  web(1),
 			pods: func(o *observed, rev []string) {
 				made := newPod(o.set, rev[1], &o.set.Spec.Template, "a", start)

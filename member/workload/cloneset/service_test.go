@@ -20,7 +20,7 @@ func TestANewPodGoesIntoServiceAtOnce(t *testing.T) {
 		want  string // the status; empty if nothing is sent
 	}{
 		{
-			name: "by one patch that opens its gate",
+			name: "#892: by one patch that opens its gate",
 			want: `{"conditions":[{"type":"InPlaceUpdateReady","status":"True","lastTransitionTime":"2026-11-21T10:00:00Z","reason":null,"message":null}]}`,
 		},
 		{
