@@ -42,6 +42,8 @@ const (
 type Options struct {
 	// CloneSetWorkers and UnitedDeploymentWorkers are how many objects are worked on at a time; 0 is 3.
 	CloneSetWorkers, UnitedDeploymentWorkers int
+	// ParallelWrites is how many writes to pods run at once for one object; 0 is podwork.Parallel.
+	ParallelWrites int
 	// ExpectationTimeout is how long a cache may lack our own writes; 0 is 5 minutes.
 	ExpectationTimeout time.Duration
 	// KeepTemplates leaves pod templates without the apiserver's defaults: gate TemplateNoDefaults.
@@ -95,7 +97,8 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		return err
 	}
 	err := cloneset.Setup(ctx, mgr, cloneset.Options{
-		Workers: o.CloneSetWorkers, ExpectationTimeout: o.ExpectationTimeout, Clock: o.Clock, Gates: o.CloneSet,
+		Workers: o.CloneSetWorkers, Parallel: o.ParallelWrites, ExpectationTimeout: o.ExpectationTimeout, Clock: o.Clock,
+		Gates: o.CloneSet,
 	})
 	if err != nil {
 		return err

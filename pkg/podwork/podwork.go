@@ -34,7 +34,7 @@ type Writer struct {
 	Live client.Reader
 	// Expect is told of every write.
 	Expect *expect.Store
-	// Parallel is how many requests run at once; 0 means 16.
+	// Parallel is how many requests run at once; 0 means the constant Parallel.
 	Parallel int
 }
 

@@ -48,7 +48,7 @@ const (
 type Options struct {
 	// Workers is how many CloneSets are worked on at once; 0 means 3.
 	Workers int
-	// Parallel is how many requests run at once for one CloneSet; 0 means 16.
+	// Parallel is how many requests run at once for one CloneSet; 0 means podwork.Parallel.
 	Parallel int
 	// ExpectationTimeout is how long to wait for the cache to show our writes before reading from the apiserver; 0 means
 	// five minutes.
@@ -71,7 +71,7 @@ type Reconciler struct {
 	Expect *expect.Store
 	// Events sends events.
 	Events event.Recorder
-	// Parallel is how many requests run at once for one CloneSet; 0 means 16.
+	// Parallel is how many requests run at once for one CloneSet; 0 means podwork.Parallel.
 	Parallel int
 	// Gates are the feature gates.
 	Gates Gates
