@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 
 	"github.com/flotilla-io/flotilla/e2e/fleet"
+	"github.com/flotilla-io/flotilla/pkg/testkit/lab"
 )
 
 // spent is what a process used: CPU time since its start, and its peak of memory since usage was asked last.
@@ -25,14 +26,31 @@ type spent struct {
 	peak int64
 }
 
+// clusterCPU is what all processes of a cluster have used.
+func clusterCPU(c *fleet.Cluster) (time.Duration, error) {
+	all, err := lab.Processes(c.Lab.Dir)
+	if err != nil {
+		return 0, fmt.Errorf("list processes: %w", err)
+	}
+	var sum time.Duration
+	for _, p := range all {
+		used, err := processCPU(p.PID)
+		if err != nil {
+			return 0, err
+		}
+		sum += used
+	}
+	return sum, nil
+}
+
 // ticks is how many clock ticks the kernel counts in a second; Linux has 100 on all platforms that Go runs on.
 const ticks = 100
 
-// usage reads what a process used, and starts its peak anew.
-func usage(pid int) (spent, error) {
+// processCPU is the CPU time that a process has used.
+func processCPU(pid int) (time.Duration, error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
-		return spent{}, fmt.Errorf("read usage: %w", err)
+		return 0, fmt.Errorf("read usage: %w", err)
 	}
 	// The name in parentheses may hold anything; user and system time are the 12th and 13th field after it.
 	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
@@ -40,11 +58,20 @@ func usage(pid int) (spent, error) {
 	for _, f := range fields[11:13] {
 		n, err := strconv.ParseInt(f, 10, 64)
 		if err != nil {
-			return spent{}, fmt.Errorf("read usage: %w", err)
+			return 0, fmt.Errorf("read usage: %w", err)
 		}
 		total += n
 	}
-	s := spent{cpu: time.Duration(total) * time.Second / ticks}
+	return time.Duration(total) * time.Second / ticks, nil
+}
+
+// usage reads what a process used, and starts its peak anew.
+func usage(pid int) (spent, error) {
+	cpu, err := processCPU(pid)
+	if err != nil {
+		return spent{}, err
+	}
+	s := spent{cpu: cpu}
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return spent{}, fmt.Errorf("read usage: %w", err)
