@@ -31,7 +31,8 @@ type (
 )
 
 // updateToV1beta1: OnDelete has no rollingUpdate. Each other type is RollingUpdate with the podUpdatePolicy of that
-// name, ReCreate if there is none; a word that is none stays, to be refused. Annotations of the image pre-download become fields.
+// name, ReCreate if there is none; a word that is none stays, to be refused. Annotations of the image pre-download become
+// fields.
 func updateToV1beta1(a updateV1alpha1) updateV1beta1 {
 	flat := a.Strategy.CloneSetUpdateStrategy
 	annotations, preDownload := readPreDownload(a.Annotations)
