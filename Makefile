@@ -47,6 +47,12 @@ test: ## everything that CI runs, after make verify; prints the time of each sta
 unit: ## unit and golden tests, with the race detector
 	CGO_ENABLED=1 $(UNIT) -race ./...
 
+.PHONY: simulate
+simulate: ## every fault at each write of all simulated stories; prints how many schedules were tried
+	@FLOTILLA_SIM=all GOGC=400 go test -count 1 -timeout 30m -v -run '^TestSimulation$$' \
+	  $$(grep -rl --include='*_test.go' 'sim\.Test(' hub member | xargs -n1 dirname | sort -u | sed 's|^|./|') \
+	  | awk '!/^ *(===|--- PASS|PASS)/ {print; fflush()}'
+
 .PHONY: integration
 integration: lab-build ## against real apiservers, with the race detector
 	CGO_ENABLED=1 $(UNIT) -race -p 1 -tags integration -timeout 15m \

@@ -248,7 +248,7 @@ func stories() []story {
 		{"hung image", inPlace(4).Rolling("0", "1", "0"), []act{
 			edit("an image that can't be pulled", nil, image("app:bad")), edit("back", nil, image("app:1")),
 		}},
-		{"minReadySeconds", inPlace(4).Rolling("0", "1", "0").Spec(func(s *appsv1beta1.CloneSetSpec) { s.MinReadySeconds = 10 }), []act{
+		{"minReadySeconds", inPlace(4).Rolling("0", "1", "0").Spec(func(s *appsv1beta1.CloneSetSpec) { s.MinReadySeconds = 3 }), []act{
 			edit("a new image", nil, image("app:2")), edit("scale to 5", nil, scale(5)),
 		}},
 		{"who goes first", inPlace(4).Rolling("2", "1", "0").Spec(func(s *appsv1beta1.CloneSetSpec) {
