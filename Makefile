@@ -77,7 +77,7 @@ lab-build: ## build Kubernetes, kwok and helm for the lab (cached)
 
 .PHONY: bench
 bench: ## benchmarks of the planners
-	go test -run '^$$' -bench . -benchmem ./pkg/rollout/... ./pkg/spread/... ./hub/allot/... ./member/workload/...
+	go test -run '^$$' -bench . -benchmem ./pkg/rollout/... ./pkg/podview/... ./pkg/spread/... ./hub/allot/... ./member/workload/...
 
 .PHONY: bench-scale
 bench-scale: build lab-build ## 1,000 pods beside a native Deployment; API writes per pod; rows

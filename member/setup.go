@@ -28,6 +28,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/admit"
 	"github.com/flotilla-io/flotilla/pkg/event"
 	"github.com/flotilla-io/flotilla/pkg/link"
+	"github.com/flotilla-io/flotilla/pkg/podview"
 	"github.com/flotilla-io/flotilla/pkg/podwork"
 	"github.com/flotilla-io/flotilla/pkg/united"
 )
@@ -73,12 +74,22 @@ func Scheme() (*runtime.Scheme, error) {
 // CRDs names those whose versions a member converts.
 func CRDs() []string { return []string{"clonesets.apps.kruise.io", "uniteddeployments.apps.kruise.io"} }
 
-// Restrict keeps a manager's cache small and within its roles: no Secret is cached, and managedFields, which nobody here
-// reads from a cache, are dropped.
+// Restrict keeps a manager's cache small and within its roles: no Secret is cached, and what nobody here reads from a cache
+// is dropped: managedFields, and of pods all that podview.Strip names.
 func Restrict(o ctrl.Options) ctrl.Options {
-	o.Cache = cache.Options{DefaultTransform: cache.TransformStripManagedFields()}
+	o.Cache = cache.Options{
+		DefaultTransform: cache.TransformStripManagedFields(),
+		ByObject:         map[client.Object]cache.ByObject{&corev1.Pod{}: {Transform: stripPod}},
+	}
 	o.Client.Cache = &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}
 	return o
+}
+
+func stripPod(o any) (any, error) {
+	if pod, ok := o.(*corev1.Pod); ok {
+		podview.Strip(pod)
+	}
+	return o, nil
 }
 
 // What the manager itself needs: its Lease, its events, its webhook certificate and the configurations that carry it.
