@@ -27,7 +27,7 @@
 // What the apiserver does as a real one: versions that grow, UIDs, generations that count changes of the spec, generated
 // names, AlreadyExists, NotFound, conflicts by version and by UID, preconditions of deletions, merge, JSON and strategic
 // merge patches (the last not of custom resources), the status subresource (of pods with metadata), resize and binding of
-// pods, pod specs of which only images change, dry runs, writes without a change that make no event, finalizers, grace
+// pods, pod specs of which only images change, revisions whose data never changes, dry runs, writes without a change that make no event, finalizers, grace
 // periods of pods on a node, protection of claims in use, and admission by Kind.Admit. TestSharedCases checks this, and
 // its integration twin checks the same cases on a real apiserver.
 //
