@@ -41,8 +41,7 @@ type parallelWrites int
 
 // AddFlags binds it.
 func (p *parallelWrites) AddFlags(f *pflag.FlagSet) {
-	f.IntVar((*int)(p), "parallel-writes", int(*p), "Writes to pods that run at once for one object; each class of writes begins "+
-		"with one and doubles.")
+	f.IntVar((*int)(p), "parallel-writes", int(*p), "Writes to pods that run at once for one object.")
 }
 
 // Validate returns what is wrong.

@@ -73,7 +73,7 @@ type Result struct {
 
 // Create makes pods for owner, each after its claims.
 func (w *Writer) Create(ctx context.Context, owner types.UID, births []Birth) Result {
-	return w.each(ctx, len(births), func(ctx context.Context, i int) (string, error) {
+	return w.each(ctx, len(births), 1, func(ctx context.Context, i int) (string, error) {
 		b := births[i]
 		for _, c := range b.Claims {
 			if err := w.create(ctx, owner, c, nil); err != nil {
@@ -127,7 +127,7 @@ func (w *Writer) follow(ctx context.Context, owner types.UID, made *corev1.Pod, 
 // Delete deletes objects of owner, and only these: another object that took a name meanwhile is left alone. So is a pod
 // that has changed since it was seen: after a failover, with a cache that lags, it may be one that is not to go.
 func (w *Writer) Delete(ctx context.Context, owner types.UID, objects []client.Object) Result {
-	return w.each(ctx, len(objects), func(ctx context.Context, i int) (string, error) {
+	return w.each(ctx, len(objects), w.parallel(), func(ctx context.Context, i int) (string, error) {
 		o := objects[i]
 		uid, version := o.GetUID(), o.GetResourceVersion()
 		seen := client.Preconditions{UID: &uid}
@@ -148,7 +148,7 @@ func (w *Writer) Delete(ctx context.Context, owner types.UID, objects []client.O
 
 // Patch changes objects of owner. The objects given are not changed. One is done when all of its patches are accepted.
 func (w *Writer) Patch(ctx context.Context, owner types.UID, patches []Patch) Result {
-	return w.each(ctx, len(patches), func(ctx context.Context, i int) (string, error) {
+	return w.each(ctx, len(patches), w.parallel(), func(ctx context.Context, i int) (string, error) {
 		o := patches[i].Object.DeepCopyObject().(client.Object)
 		for p := &patches[i]; p != nil; p = p.Then {
 			if err := w.patch(ctx, o, p); err != nil {

@@ -148,6 +148,30 @@ func TestCreateSendsWhatFollows(t *testing.T) {
 	}
 }
 
+func TestPatchesAndDeletionsBeginWithAsManyAsRunAtOnce(t *testing.T) {
+	t.Parallel()
+	var calls atomic.Int32
+	refused := func() error {
+		calls.Add(1)
+		return errors.New("refused")
+	}
+	w, _ := writer(interceptor.Funcs{
+		Patch: func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error {
+			return refused()
+		},
+		Delete: func(context.Context, client.WithWatch, client.Object, ...client.DeleteOption) error { return refused() },
+	})
+	objects, patches := make([]client.Object, 30), make([]Patch, 30)
+	for i := range objects {
+		objects[i] = pod(fmt.Sprintf("p%02d", i))
+		patches[i] = Patch{Object: objects[i], Type: types.MergePatchType, Data: []byte(`{}`)}
+	}
+	require.Error(t, w.Patch(t.Context(), owner, patches).Err)
+	require.Equal(t, int32(4), calls.Load(), "one batch, and no more")
+	require.Error(t, w.Delete(t.Context(), owner, objects).Err)
+	require.Equal(t, int32(8), calls.Load())
+}
+
 func TestErrorsBeyondFiveAreCounted(t *testing.T) {
 	t.Parallel()
 	errs := make([]error, 8)

@@ -293,7 +293,7 @@ func TestReconcileTruncatesPodsToDelete(t *testing.T) {
 	require.Equal(t, []string{"web-a"}, s.get(t).Spec.ScaleStrategy.PodsToDelete)
 }
 
-func TestReportWritesCountersAtMostTwiceASecond(t *testing.T) {
+func TestReportWritesCountersAtMostOnceASecond(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, interceptor.Funcs{}, web(5).Obj())
 	report := func(change func(*appsv1beta1.CloneSetStatus)) time.Duration {
@@ -306,7 +306,7 @@ func TestReportWritesCountersAtMostTwiceASecond(t *testing.T) {
 	}
 	require.Zero(t, report(func(s *appsv1beta1.CloneSetStatus) { s.Replicas = 1 }), "the first is written at once")
 	s.clock.SetTime(now.Add(200 * time.Millisecond))
-	require.Equal(t, 300*time.Millisecond, report(func(s *appsv1beta1.CloneSetStatus) { s.Replicas = 2 }))
+	require.Equal(t, 800*time.Millisecond, report(func(s *appsv1beta1.CloneSetStatus) { s.Replicas = 2 }))
 	require.Equal(t, int32(1), s.get(t).Status.Replicas)
 	require.Zero(t, report(func(s *appsv1beta1.CloneSetStatus) { s.ObservedGeneration = 2 }), "more than counters is written at once")
 	require.Zero(t, report(func(s *appsv1beta1.CloneSetStatus) { s.UpdatedAvailableReplicas = 5 }), "the end is written at once")
