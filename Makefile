@@ -39,7 +39,7 @@ build: ## build the programs into bin/
 
 .PHONY: test
 test: ## everything that CI runs, after make verify; prints the time of each stage
-	@times=(); for stage in unit lab-build integration fuzz e2e; do \
+	@times=(); for stage in unit simulate lab-build integration fuzz e2e; do \
 	  echo "=== $$stage"; start=$$SECONDS; $(MAKE) --no-print-directory $$stage; \
 	  times+=("$$(printf '%-12s %5d s' $$stage $$((SECONDS - start)))"); printf '    %s\n' "$${times[@]}"; done
 
@@ -80,7 +80,7 @@ bench: ## benchmarks of the planners
 	go test -run '^$$' -bench . -benchmem ./pkg/rollout/... ./pkg/podview/... ./pkg/spread/... ./hub/allot/... ./member/workload/...
 
 .PHONY: bench-scale
-bench-scale: build lab-build ## 1,000 pods beside a native Deployment; API writes per pod; rows
+bench-scale: build lab-build ## 1,000 and 5,000 pods beside a native Deployment; writes, CPU, memory; rows
 	go run ./e2e/bench
 
 ##@ Keep
