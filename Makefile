@@ -45,7 +45,7 @@ test: ## everything that CI runs, after make verify; prints the time of each sta
 
 .PHONY: unit
 unit: ## unit and golden tests, with the race detector
-	CGO_ENABLED=1 $(UNIT) -race ./...
+	GOGC=400 CGO_ENABLED=1 $(UNIT) -race ./...
 
 .PHONY: simulate
 simulate: ## every fault at each write of all simulated stories; prints how many schedules were tried
