@@ -78,9 +78,9 @@ func realistic() *corev1.Pod {
 	for _, writer := range []string{"kube-controller-manager", "kube-scheduler", "flotilla-member", "kubelet"} {
 		p.ManagedFields = append(p.ManagedFields, metav1.ManagedFieldsEntry{
 			Manager: writer, Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1", FieldsType: "FieldsV1",
-			FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:metadata":{"f:annotations":{".":{},"f:lifecycle.apps.kruise.io/timestamp":{}},"f:labels":{".":{},"f:app":{},` +
+			FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:annotations":{".":{},"f:lifecycle.apps.kruise.io/timestamp":{}},"f:labels":{".":{},"f:app":{},` +
 				`"f:controller-revision-hash":{}},"f:ownerReferences":{".":{},"k:{\"uid\":\"3f0a\"}":{}}},"f:spec":{"f:containers":{"k:{\"name\":\"app\"}":{".":{},"f:env":{},` +
-				`"f:image":{},"f:imagePullPolicy":{},"f:livenessProbe":{},"f:name":{},"f:ports":{},"f:readinessProbe":{},"f:resources":{}}}}}`)},
+				`"f:image":{},"f:imagePullPolicy":{},"f:livenessProbe":{},"f:name":{},"f:ports":{},"f:readinessProbe":{},"f:resources":{}}}}}`),
 		})
 	}
 	return p
