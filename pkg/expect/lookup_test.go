@@ -150,7 +150,9 @@ func TestALookupThatFailsIsAnError(t *testing.T) {
 	b.Created(owner, podOf("a", owner))
 	boom := errors.New("boom")
 	b.live = interceptor.NewClient(b.live.(client.WithWatch), interceptor.Funcs{
-		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error { return boom },
+		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+			return boom
+		},
 	})
 	err := b.after(t, 2*time.Second)
 	require.ErrorIs(t, err, boom)

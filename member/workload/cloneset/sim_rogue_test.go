@@ -81,13 +81,13 @@ func remove(ctx context.Context, c client.Client, o client.Object) error {
 	return client.IgnoreNotFound(c.Delete(ctx, o, client.Preconditions{UID: new(o.GetUID())}))
 }
 
-// one is the n-th of the set's own pods if they are that many at least, all available.
-func (s scene) one(n, atLeast int) *corev1.Pod {
+// one is the first of the set's own pods if they are that many at least, all available.
+func (s scene) one(atLeast int) *corev1.Pod {
 	own := s.own()
 	if len(own) < atLeast || slices.ContainsFunc(own, func(p *corev1.Pod) bool { return !availableIn(s.set, p, s.now) }) {
 		return nil
 	}
-	return own[n]
+	return own[0]
 }
 
 // TestEachRuleIsBrokenByWhoBreaksIt proves that no rule is idle: for each of them there is a controller that would pass all
@@ -102,7 +102,7 @@ func TestEachRuleIsBrokenByWhoBreaksIt(t *testing.T) {
 	}{
 		{"takes a pod out of service beyond the budget", "minReadySeconds", func(ctx context.Context, c client.Client, s scene) error {
 			for _, p := range s.own() {
-				if availableIn(s.set, p, s.now) && some(1, "app:2")(s) && p.Labels[keys.SpecifiedDelete] == "" {
+				if availableIn(s.set, p, s.now) && some(1)(s) && p.Labels[keys.SpecifiedDelete] == "" {
 					return remove(ctx, c, p)
 				}
 			}
@@ -115,7 +115,7 @@ func TestEachRuleIsBrokenByWhoBreaksIt(t *testing.T) {
 			return errors.Join(c.Create(ctx, twin(s.own()[0])), c.Create(ctx, twin(s.own()[0])))
 		}, "never more pods than replicas and surge"},
 		{"#1153: surges while paused", "paused surge", func(ctx context.Context, c client.Client, s scene) error {
-			if p := s.one(0, 3); p != nil {
+			if p := s.one(3); p != nil {
 				return c.Create(ctx, twin(p))
 			}
 			return nil
@@ -129,13 +129,13 @@ func TestEachRuleIsBrokenByWhoBreaksIt(t *testing.T) {
 			return nil
 		}, "a pod is updated once for a revision"},
 		{"updates a pod to another revision than is wanted", "in place with partition", func(ctx context.Context, c client.Client, s scene) error {
-			if p := s.one(0, 5); p != nil {
+			if p := s.one(5); p != nil {
 				return toImage(ctx, c, p, "app:3", "web-another")
 			}
 			return nil
 		}, "which is not wanted"},
 		{"goes below the partition", "in place with partition", func(ctx context.Context, c client.Client, s scene) error {
-			if p := s.one(0, 5); p != nil && s.set.Status.UpdatedReplicas == 2 {
+			if p := s.one(5); p != nil && s.set.Status.UpdatedReplicas == 2 {
 				for _, p := range s.own() {
 					if p.Spec.Containers[0].Image == "app:1" {
 						return toImage(ctx, c, p, "app:2", s.set.Status.UpdateRevision)
@@ -159,7 +159,7 @@ func TestEachRuleIsBrokenByWhoBreaksIt(t *testing.T) {
 			return nil
 		}, "no pod goes that may stay"},
 		{"asks for a pod that may stay", "scale-in with hooks", func(ctx context.Context, c client.Client, s scene) error {
-			if p := s.one(0, 4); p != nil {
+			if p := s.one(4); p != nil {
 				return c.Patch(ctx, p, client.RawPatch(types.MergePatchType,
 					fmt.Appendf(nil, `{"metadata":{"labels":{%q:"PreparingDelete"}}}`, keys.LifecycleState)))
 			}
@@ -190,7 +190,7 @@ func TestEachRuleIsBrokenByWhoBreaksIt(t *testing.T) {
 			return nil
 		}, "the cheapest pod goes first"},
 		{"updates another tier first", "who goes first", func(ctx context.Context, c client.Client, s scene) error {
-			p := s.one(0, 4)
+			p := s.one(4)
 			if p == nil || p.Labels["tier"] != "" || len(slices.DeleteFunc(s.own(), func(p *corev1.Pod) bool { return p.Labels["tier"] == "" })) == 0 {
 				return nil
 			}
@@ -202,7 +202,7 @@ func TestEachRuleIsBrokenByWhoBreaksIt(t *testing.T) {
 				fmt.Appendf(nil, `{"metadata":{"labels":{%q:"PreparingUpdate"}}}`, keys.LifecycleState)))
 		}, "the tier goes first"},
 		{"deletes whatever has the name", "scale out and in", func(ctx context.Context, c client.Client, s scene) error {
-			if p := s.one(0, 6); p != nil {
+			if p := s.one(6); p != nil {
 				return c.Delete(ctx, p)
 			}
 			return nil
@@ -217,7 +217,7 @@ func TestEachRuleIsBrokenByWhoBreaksIt(t *testing.T) {
 		}, "others' objects are left alone"},
 		{"deletes a claim that a pod mounts", "claims that are reused", func(ctx context.Context, c client.Client, s scene) error {
 			for _, claim := range s.claims {
-				if claim.DeletionTimestamp == nil && s.one(0, 3) != nil {
+				if claim.DeletionTimestamp == nil && s.one(3) != nil {
 					return remove(ctx, c, claim)
 				}
 			}

@@ -143,7 +143,7 @@ func noEditWhilePaused(w *sim.World, c sim.Change) error {
 func onlyWhatMayGo(w *sim.World, c sim.Change) error {
 	pod, ok := c.Before.(*corev1.Pod)
 	set := cachedSet(w)
-	if !ok || c.Late || c.Err != nil || set == nil || !active(w, pod) || lifecycle.Of(pod) == pods.LifecyclePreparingDelete {
+	if !ok || c.Late || c.After == nil || set == nil || !active(w, pod) || lifecycle.Of(pod) == pods.LifecyclePreparingDelete {
 		return nil
 	}
 	if after, ok := c.After.(*corev1.Pod); c.Verb != sim.Delete && (!ok || lifecycle.Of(after) != pods.LifecyclePreparingDelete) {
@@ -199,7 +199,7 @@ func noneSkipped(w *sim.World, c sim.Change) error {
 // cheapestFirst: of pods that are in service, none is deleted while there is one of a lower deletion cost.
 func cheapestFirst(w *sim.World, c sim.Change) error {
 	pod, ok := c.Before.(*corev1.Pod)
-	if !ok || c.Verb != sim.Delete || c.Late || c.Err != nil || !available(w, pod) {
+	if !ok || c.Verb != sim.Delete || c.Late || c.After == nil || !available(w, pod) {
 		return nil
 	}
 	price := func(p *corev1.Pod) int {

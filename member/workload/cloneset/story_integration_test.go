@@ -135,4 +135,3 @@ func (g *ground) do(t *testing.T, a act) {
 		return err == nil
 	}, site.Long, site.Poll, a.name)
 }
-

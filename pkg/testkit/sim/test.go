@@ -50,56 +50,56 @@ func Test(t *testing.T, k Kind, p Plan, scenarios ...Scenario) {
 			continue
 		}
 		t.Run(s.Name, func(t *testing.T) {
-			t.Parallel()
-			k := k
-			if replay == "" {
-				k.Describe = nil // Nobody reads a run that goes well.
-			}
-			c, err := NewChecker(t.Context(), k, s)
-			if err != nil {
-				t.Fatal(err)
-			}
-			c.Limit = p.Stall
 			if replay != "" {
-				again(t, c, text)
+				again(t, k, p, s, text)
 				return
 			}
-			c.Every = every
-			p.play(t, c)
-			sum.Add(int64(c.Runs))
-			t.Logf("%s: %d schedules, %d writes and %d calls undisturbed; longest stall: %s in %s",
-				s.Name, c.Runs, c.calm.Writes, c.calm.Calls, c.Stall, c.Staller)
+			sum.Add(int64(p.play(t, k, s, every)))
 		})
 	}
 }
 
-// play sweeps and draws.
-func (p Plan) play(t *testing.T, c *Checker) {
+// play sweeps and draws, and returns how many schedules it tried.
+func (p Plan) play(t *testing.T, k Kind, s Scenario, every int) int {
 	t.Helper()
+	t.Parallel()
+	k.Describe = nil // Nobody reads a run that goes well.
+	c, err := NewChecker(t.Context(), k, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Limit, c.Every = p.Stall, every
 	if err := c.Try(t.Context(), Schedule{}); err != nil {
-		t.Error(err)
-		return
+		t.Fatal(err)
 	}
 	for seed := range int64(p.Sweeps) {
 		for _, err := range c.Sweep(t.Context(), seed, p.Faults) {
 			t.Error(err)
 		}
 	}
-	for seed := range int64(p.Seeds / max(c.Every, 1)) {
+	for seed := range int64(p.Seeds / every) {
 		if err := c.Random(t.Context(), seed+1, p.Faults); err != nil {
 			t.Error(err)
 			break
 		}
 	}
+	t.Logf("%s: %d schedules, %d writes and %d calls undisturbed; longest stall: %s in %s",
+		s.Name, c.Runs, c.calm.Writes, c.calm.Calls, c.Stall, c.Staller)
+	return c.Runs
 }
 
 // again replays one schedule and tells its whole story.
-func again(t *testing.T, c *Checker, text string) {
+func again(t *testing.T, k Kind, p Plan, s Scenario, text string) {
 	t.Helper()
 	sch, err := ParseSchedule(text)
 	if err != nil {
 		t.Fatal(err)
 	}
+	c, err := NewChecker(t.Context(), k, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Limit = p.Stall
 	r := c.try(t.Context(), sch)
 	t.Logf("%s\n%s", strings.Join(r.Story, "\n"), r.Summary)
 	if r.Err != nil {
