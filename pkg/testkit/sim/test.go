@@ -30,7 +30,7 @@ type Plan struct {
 
 // Test plays the scenarios, each as a parallel subtest: undisturbed, with each fault at each write, and at random. Each
 // says in the log how many schedules were tried, and the test says it of all.
-func Test(t *testing.T, k Kind, p Plan, scenarios ...Scenario) {
+func Test(t *testing.T, k Kind, p Plan, scenarios ...Scenario) { //nolint:tparallel // Whether it is parallel itself is up to its caller.
 	t.Helper()
 	if p.Faults == nil {
 		p.Faults = AllFaults()
@@ -50,6 +50,7 @@ func Test(t *testing.T, k Kind, p Plan, scenarios ...Scenario) {
 			continue
 		}
 		t.Run(s.Name, func(t *testing.T) {
+			t.Parallel()
 			if replay != "" {
 				again(t, k, p, s, text)
 				return
@@ -62,7 +63,6 @@ func Test(t *testing.T, k Kind, p Plan, scenarios ...Scenario) {
 // play sweeps and draws, and returns how many schedules it tried.
 func (p Plan) play(t *testing.T, k Kind, s Scenario, every int) int {
 	t.Helper()
-	t.Parallel()
 	k.Describe = nil // Nobody reads a run that goes well.
 	c, err := NewChecker(t.Context(), k, s)
 	if err != nil {
