@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -51,10 +52,20 @@ func (r rogue) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, er
 // told returns the story of that name.
 func told(t *testing.T, name string) sim.Scenario {
 	t.Helper()
-	all := scenarios()
+	all := append(scenarios(), fewReady())
 	i := slices.IndexFunc(all, func(s sim.Scenario) bool { return s.Name == name })
 	require.GreaterOrEqual(t, i, 0, "no story %s", name)
 	return all[i]
+}
+
+// fewReady is a set of which one pod is ready when two of four have to go.
+func fewReady() sim.Scenario {
+	set := web(4).Policy(appsv1beta1.PodInPlaceIfPossible).Rolling("1", "3", "0").Spec(func(s *appsv1beta1.CloneSetSpec) { s.MinReadySeconds = 3 })
+	return scenario("few are ready", set,
+		edit("an image that can't be pulled", nil, image("app:bad")).simulated(),
+		edit("scale to 2", nil, func(s *appsv1beta1.CloneSetSpec) {
+			s.Replicas, s.UpdateStrategy.RollingUpdate.MaxUnavailable = new(int32(2)), new(intstr.FromInt32(1))
+		}).simulated())
 }
 
 // toImage brings a pod in place to an image; rev is the hash label that it gets, or as it is if that is empty.
@@ -108,6 +119,14 @@ func TestEachRuleIsBrokenByWhoBreaksIt(t *testing.T) {
 			}
 			return nil
 		}, "the budget holds"},
+		{"scales in the one pod that is ready", "few are ready", func(ctx context.Context, c client.Client, s scene) error {
+			for _, p := range s.own() {
+				if len(s.own()) == 4 && *s.set.Spec.Replicas == 2 && p.Spec.Containers[0].Image == "app:1" {
+					return remove(ctx, c, p)
+				}
+			}
+			return nil
+		}, "enough pods are ready"},
 		{"makes a pod too many", "surge with re-create", func(ctx context.Context, c client.Client, s scene) error {
 			if len(s.own()) <= 4 {
 				return nil

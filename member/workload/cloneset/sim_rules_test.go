@@ -35,7 +35,11 @@ func rules() []sim.Rule {
 			return g.Want + g.MaxSurge
 		}),
 		sim.Floor[*corev1.Pod]{
-			Name: "the budget holds", Good: available,
+			Name: "the budget holds", Good: available, Free: spare,
+			Least: func(w *sim.World) int { return simGoal(w).Want - simGoal(w).MaxUnavailable },
+		}.Rule(),
+		sim.Floor[*corev1.Pod]{
+			Name: "enough pods are ready", Good: ready,
 			Least: func(w *sim.World) int { return simGoal(w).Want - simGoal(w).MaxUnavailable },
 		}.Rule(),
 		sim.Floor[*corev1.Pod]{
@@ -95,6 +99,18 @@ func active(w *sim.World, p *corev1.Pod) bool {
 func available(w *sim.World, p *corev1.Pod) bool {
 	set := cachedSet(w)
 	return set != nil && active(w, p) && podview.View(p, rulesOf(&set.Spec), w.Now()).Available
+}
+
+func ready(w *sim.World, p *corev1.Pod) bool {
+	return active(w, p) && podview.View(p, podview.Rules{}, w.Now()).Ready
+}
+
+// spare tells, for #1478, of a pod that nothing but a lower number makes go: a long time until pods count as available does
+// not hold that up, so that it is judged by readiness alone. With a surge, pods above the number are none.
+func spare(w *sim.World, c sim.Change) bool {
+	pod, ok := c.Before.(*corev1.Pod)
+	set, g := cachedSet(w), simGoal(w)
+	return ok && c.Verb == sim.Delete && set.Spec.MinReadySeconds > 0 && g.MaxSurge == 0 && known(w, pod) > g.Want
 }
 
 func old(w *sim.World, p *corev1.Pod) bool {
@@ -160,6 +176,14 @@ func onlyWhatMayGo(w *sim.World, c sim.Change) error {
 			return nil
 		}
 	}
+	if n := known(w, pod); n <= g.Want {
+		return fmt.Errorf("%s, with %d pods of %d", c.Request, n, g.Want)
+	}
+	return nil
+}
+
+// known is how many pods there are as the controller can know, pod included: those of its cache that it has not made go.
+func known(w *sim.World, pod *corev1.Pod) int {
 	gone := map[types.UID]bool{}
 	for _, was := range w.Changes() {
 		if was.ByController() && was.Verb == sim.Delete && was.Err == nil && was.Before.GetUID() != pod.UID {
@@ -169,16 +193,13 @@ func onlyWhatMayGo(w *sim.World, c sim.Change) error {
 			gone[after.UID] = true
 		}
 	}
-	known := 0
+	n := 0
 	for _, p := range sim.Cached[*corev1.Pod](w) {
 		if active(w, p) && !gone[p.UID] {
-			known++
+			n++
 		}
 	}
-	if known <= g.Want {
-		return fmt.Errorf("%s, with %d pods of %d", c.Request, known, g.Want)
-	}
-	return nil
+	return n
 }
 
 // noneSkipped: no pod is edited or deleted while its hook holds it, whatever the controller knows.

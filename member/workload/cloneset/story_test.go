@@ -249,7 +249,7 @@ func stories() []story {
 			edit("an image that can't be pulled", nil, image("app:bad")), edit("back", nil, image("app:1")),
 		}},
 		{"minReadySeconds", inPlace(4).Rolling("0", "1", "0").Spec(func(s *appsv1beta1.CloneSetSpec) { s.MinReadySeconds = 3 }), []act{
-			edit("a new image", nil, image("app:2")), edit("scale to 5", nil, scale(5)),
+			edit("a new image", nil, image("app:2")), edit("scale to 5", nil, scale(5)), edit("scale to 2", nil, scale(2)),
 		}},
 		{"who goes first", inPlace(4).Rolling("2", "1", "0").Spec(func(s *appsv1beta1.CloneSetSpec) {
 			s.UpdateStrategy.RollingUpdate.PriorityStrategy = &pods.UpdatePriorityStrategy{WeightPriority: first}
