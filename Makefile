@@ -97,7 +97,7 @@ tidy: ## go.mod of the product, the lab's programs and the tools
 
 .PHONY: lint
 lint: ## golangci-lint
-	$(TOOL) golangci-lint run
+	$(TOOL) golangci-lint run --allow-parallel-runners
 
 .PHONY: fmt
 fmt: ## format
