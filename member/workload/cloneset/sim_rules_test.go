@@ -101,8 +101,10 @@ func available(w *sim.World, p *corev1.Pod) bool {
 	return set != nil && active(w, p) && podview.View(p, rulesOf(&set.Spec), w.Now()).Available
 }
 
+// ready tells of a pod that serves: one that was prepared for its deletion does so no more, ready or not.
 func ready(w *sim.World, p *corev1.Pod) bool {
-	return active(w, p) && podview.View(p, podview.Rules{}, w.Now()).Ready
+	f := podview.View(p, podview.Rules{}, w.Now())
+	return active(w, p) && f.Ready && f.Lifecycle == pods.LifecycleNormal
 }
 
 // spare tells, for #1478, of a pod that nothing but a lower number makes go: a long time until pods count as available does
