@@ -47,15 +47,21 @@ images: ## images for amd64 and arm64, as a layout in bin/images; IMAGES_TO=host
 
 .PHONY: test
 test: ## everything that CI runs, after make verify; prints the time of each stage
-	@times=(); for stage in unit lab-build integration fuzz e2e e2e-real; do \
+	@times=(); for stage in unit simulate lab-build integration fuzz e2e e2e-real; do \
 	  echo "=== $$stage"; start=$$SECONDS; $(MAKE) --no-print-directory $$stage; \
 	  times+=("$$(printf '%-12s %5d s' $$stage $$((SECONDS - start)))"); printf '    %s\n' "$${times[@]}"; done
 
 .PHONY: unit
 unit: ## unit and golden tests, with the race detector
-	CGO_ENABLED=1 $(UNIT) -race ./...
+	GOGC=400 CGO_ENABLED=1 $(UNIT) -race ./...
 	cd e2e/image && go test ./...
 	cd e2e/kube && go test ./cmd/labdns/... ./cmd/labnode/...
+
+.PHONY: simulate
+simulate: ## every fault at each write of all simulated stories; prints how many schedules were tried
+	@FLOTILLA_SIM=all GOGC=400 go test -count 1 -timeout 30m -v -run '^TestSimulation$$' \
+	  $$(grep -rl --include='*_test.go' 'sim\.Test(' hub member | xargs -n1 dirname | sort -u | sed 's|^|./|') \
+	  | awk '!/^ *(===|--- PASS|PASS)/ {print; fflush()}'
 
 .PHONY: integration
 integration: lab-build ## against real apiservers, with the race detector
@@ -85,10 +91,10 @@ lab-build: ## build Kubernetes, kwok, helm and what real nodes run (cached)
 
 .PHONY: bench
 bench: ## benchmarks of the planners
-	go test -run '^$$' -bench . -benchmem ./pkg/rollout/... ./pkg/spread/... ./hub/allot/... ./member/workload/...
+	go test -run '^$$' -bench . -benchmem ./pkg/rollout/... ./pkg/podview/... ./pkg/spread/... ./hub/allot/... ./member/workload/...
 
 .PHONY: bench-scale
-bench-scale: build lab-build ## 1,000 pods beside a native Deployment; API writes per pod; rows
+bench-scale: build lab-build ## 1,000 and 5,000 pods beside a native Deployment; writes, CPU, memory; rows
 	go run ./e2e/bench
 
 ##@ Keep
@@ -106,7 +112,7 @@ tidy: ## go.mod of the product, the lab's programs and the tools
 
 .PHONY: lint
 lint: ## golangci-lint
-	$(TOOL) golangci-lint run
+	$(TOOL) golangci-lint run --allow-parallel-runners
 
 .PHONY: fmt
 fmt: ## format

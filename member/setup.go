@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/discovery"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -29,6 +30,8 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/event"
 	"github.com/flotilla-io/flotilla/pkg/link"
 	"github.com/flotilla-io/flotilla/pkg/nodelease"
+	"github.com/flotilla-io/flotilla/pkg/podview"
+	"github.com/flotilla-io/flotilla/pkg/podwork"
 	"github.com/flotilla-io/flotilla/pkg/united"
 )
 
@@ -42,6 +45,8 @@ const (
 type Options struct {
 	// CloneSetWorkers and UnitedDeploymentWorkers are how many objects are worked on at a time; 0 is 3.
 	CloneSetWorkers, UnitedDeploymentWorkers int
+	// ParallelWrites is how many writes to pods run at once for one object; 0 is podwork.Parallel.
+	ParallelWrites int
 	// ExpectationTimeout is how long a cache may lack our own writes; 0 is 5 minutes.
 	ExpectationTimeout time.Duration
 	// KeepTemplates leaves pod templates without the apiserver's defaults: gate TemplateNoDefaults.
@@ -72,17 +77,29 @@ func Scheme() (*runtime.Scheme, error) {
 func CRDs() []string { return []string{"clonesets.apps.kruise.io", "uniteddeployments.apps.kruise.io"} }
 
 // Restrict keeps a manager's cache small and within its roles: no Secret is cached, of Leases those of node daemons beside
-// the manager's own, and managedFields, which nobody here reads from a cache, are dropped.
+// the manager's own, and what nobody here reads from a cache is dropped: managedFields, and of pods all that podview.Strip
+// names.
 func Restrict(o ctrl.Options) ctrl.Options {
 	o.Cache = cache.Options{
 		DefaultTransform: cache.TransformStripManagedFields(),
-		ByObject:         map[client.Object]cache.ByObject{&coordinationv1.Lease{}: nodelease.Cached(o.LeaderElectionNamespace)},
+		ByObject: map[client.Object]cache.ByObject{
+			&corev1.Pod{}:           {Transform: stripPod},
+			&coordinationv1.Lease{}: nodelease.Cached(o.LeaderElectionNamespace),
+		},
 	}
 	o.Client.Cache = &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}
 	return o
 }
 
-// What the manager itself needs: its Lease and those of node daemons, its events, its webhook certificate and the configurations that carry it.
+func stripPod(o any) (any, error) {
+	if pod, ok := o.(*corev1.Pod); ok {
+		podview.Strip(pod)
+	}
+	return o, nil
+}
+
+// What the manager itself needs: its Lease and those of node daemons, its events, its webhook certificate and the
+// configurations that carry it.
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=flotilla-system,resources=leases,verbs=create
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=flotilla-system,resources=leases,resourceNames=flotilla-member,verbs=get;update
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=flotilla-system,resources=leases,verbs=list;watch
@@ -95,9 +112,12 @@ func Restrict(o ctrl.Options) ctrl.Options {
 // Setup adds all controllers and webhooks of a member to mgr, which must have been made with Scheme and Restrict, and the
 // agent if there is a hub.
 func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
+	if err := lookUp(ctx, mgr, &o.CloneSet); err != nil {
+		return err
+	}
 	err := cloneset.Setup(ctx, mgr, cloneset.Options{
-		Workers: o.CloneSetWorkers, ExpectationTimeout: o.ExpectationTimeout, Clock: o.Clock, Gates: o.CloneSet,
-		Daemons: nodelease.NewTracker(o.Clock),
+		Workers: o.CloneSetWorkers, Parallel: o.ParallelWrites, ExpectationTimeout: o.ExpectationTimeout, Clock: o.Clock,
+		Gates: o.CloneSet, Daemons: nodelease.NewTracker(o.Clock),
 	})
 	if err != nil {
 		return err
@@ -119,6 +139,26 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	hub.Events = event.New(mgr.GetEventRecorder(link.AgentManager))
 	if err := mgr.Add(&puller{member: mgr, hub: hub, options: o}); err != nil {
 		return fmt.Errorf("set up the agent: %w", err)
+	}
+	return nil
+}
+
+// lookUp notes what the apiserver lacks for the gates that are on.
+func lookUp(ctx context.Context, mgr ctrl.Manager, gates *cloneset.Gates) error {
+	if !gates.VerticalScaling {
+		return nil
+	}
+	d, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
+	if err != nil {
+		return fmt.Errorf("make a discovery client: %w", err)
+	}
+	can, err := podwork.CanResize(d)
+	if err != nil {
+		return err
+	}
+	if gates.NoResize = !can; gates.NoResize {
+		ctrl.LoggerFrom(ctx).Info("Resources are not updated in place",
+			"reason", "the apiserver has no pods/resize, as Kubernetes does from 1.33 on; start anew after an upgrade")
 	}
 	return nil
 }

@@ -52,16 +52,12 @@ func (f *change) each(cmd *cobra.Command, c conn, args []string, do edit) error 
 	if err := f.complete(cmd); err != nil {
 		return err
 	}
-	infos, err := f.cloneSets(c, cmd.CommandPath(), args)
+	sets, err := f.cloneSets(c, cmd.CommandPath(), args)
 	if err != nil {
 		return err
 	}
 	var errs []error
-	for _, info := range infos {
-		set, err := read(info)
-		if err != nil {
-			return err
-		}
+	for _, set := range sets {
 		errs = append(errs, f.one(cmd, c, set, do))
 	}
 	return errors.Join(errs...)

@@ -75,20 +75,27 @@ func (c container) name() string {
 	return name
 }
 
-// each edits the containers whose names match the pattern, init containers too, and says how many those were. The pattern
-// may have wildcards, as in "*".
-func (s cloneSet) each(pattern string, edit func(container) error) (int, error) {
+// containerLists are the fields of a pod's spec that hold containers whose image, variables and resources can be changed.
+func containerLists() []string { return []string{"containers", "initContainers"} }
+
+// each edits the containers whose names match the pattern, init containers too. The pattern may have wildcards, as in
+// "*". It is an error if it matches none.
+func (s cloneSet) each(pattern string, edit func(container) error) error {
 	n := 0
-	for _, list := range []string{"containers", "initContainers"} {
+	for _, list := range containerLists() {
 		found, err := s.eachOf(list, pattern, edit)
-		n += found
 		if err != nil {
-			return n, err
+			return err
 		}
+		n += found
 	}
-	return n, nil
+	if n == 0 {
+		return s.noContainer(pattern)
+	}
+	return nil
 }
 
+// eachOf is each for one list; it says how many containers match.
 func (s cloneSet) eachOf(list, pattern string, edit func(container) error) (int, error) {
 	at := []string{"spec", "template", "spec", list}
 	all, _, err := unstructured.NestedSlice(s.Object, at...)
@@ -118,8 +125,10 @@ func (s cloneSet) eachOf(list, pattern string, edit func(container) error) (int,
 // noContainer is the error of a pattern that matches none.
 func (s cloneSet) noContainer(pattern string) error {
 	var names []string
-	if _, err := s.each("*", func(c container) error { names = append(names, c.name()); return nil }); err != nil {
-		return err
+	for _, list := range containerLists() {
+		if _, err := s.eachOf(list, "*", func(c container) error { names = append(names, c.name()); return nil }); err != nil {
+			return err
+		}
 	}
 	slices.Sort(names)
 	return fmt.Errorf("%s has no container %s: it has %s", s.id(), pattern, strings.Join(names, ", "))

@@ -25,20 +25,21 @@ func clusterCommand(open func() (conn, error)) *cobra.Command {
 // member reads one MemberCluster and says what to do where it can't.
 func member(ctx context.Context, c client.Client, name string) (*fleetv1alpha1.MemberCluster, error) {
 	mc := &fleetv1alpha1.MemberCluster{}
-	if err := c.Get(ctx, client.ObjectKey{Name: name}, mc); err != nil {
-		return nil, explain(fmt.Errorf("get member cluster %s: %w", name, err), name)
+	err := c.Get(ctx, client.ObjectKey{Name: name}, mc)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, fmt.Errorf("get member cluster %s: %w: make it first, with a MemberCluster of that name; kubectl kruise cluster "+
+			"list shows those there are", name, err)
+	case err != nil:
+		return nil, explain(fmt.Errorf("get member cluster %s: %w", name, err))
 	}
 	return mc, nil
 }
 
-// explain adds the way out to errors that users meet first.
-func explain(err error, name string) error {
-	switch {
-	case meta.IsNoMatchError(err):
+// explain adds the way out to the error that users meet first.
+func explain(err error) error {
+	if meta.IsNoMatchError(err) {
 		return fmt.Errorf("this cluster is no hub, it knows no member clusters: choose the hub's context with --context: %w", err)
-	case apierrors.IsNotFound(err):
-		return fmt.Errorf("%w: make it first, with a MemberCluster of that name (kubectl kruise cluster list shows those there are: %q is not among them)", err, name)
-	default:
-		return err
 	}
+	return err
 }

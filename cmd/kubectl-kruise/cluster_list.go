@@ -26,7 +26,7 @@ func listCommand(open func() (conn, error)) *cobra.Command {
 			}
 			all := &fleetv1alpha1.MemberClusterList{}
 			if err := c.client.List(cmd.Context(), all); err != nil {
-				return explain(fmt.Errorf("list member clusters: %w", err), "")
+				return explain(fmt.Errorf("list member clusters: %w", err))
 			}
 			if len(all.Items) == 0 {
 				_, err := fmt.Fprintln(cmd.ErrOrStderr(), "No member clusters found.")

@@ -57,7 +57,6 @@ func fromFlags(flags genericclioptions.RESTClientGetter) (conn, error) {
 	if err != nil {
 		return conn{}, fmt.Errorf("read the kubeconfig: %w", err)
 	}
-	cfg.UserAgent = "kubectl-kruise/" + option.Version
 	namespace, enforce, err := flags.ToRawKubeConfigLoader().Namespace()
 	if err != nil {
 		return conn{}, fmt.Errorf("read the kubeconfig: %w", err)
@@ -76,6 +75,11 @@ func fromFlags(flags genericclioptions.RESTClientGetter) (conn, error) {
 	}, nil
 }
 
+// errOf writes where cmd writes errors at that time: tests say so after it was made.
+type errOf struct{ cmd *cobra.Command }
+
+func (e errOf) Write(p []byte) (int, error) { return e.cmd.ErrOrStderr().Write(p) }
+
 func root(open connect) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "kubectl-kruise",
@@ -89,8 +93,20 @@ func root(open connect) *cobra.Command {
 	}
 	flags := genericclioptions.NewConfigFlags(true).WithDeprecatedPasswordFlag().WithWarningPrinter(
 		genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr})
+	warnings, strict := rest.NewWarningWriter(errOf{cmd}, rest.WarningWriterOptions{Deduplicate: true}), false
+	flags.WithWrapConfigFn(func(cfg *rest.Config) *rest.Config {
+		cfg.UserAgent, cfg.WarningHandler = "kubectl-kruise/"+option.Version, warnings
+		return cfg
+	})
 	flags.AddFlags(cmd.PersistentFlags())
 	cmd.PersistentFlags().Lookup("cache-dir").DefValue = "$HOME/.kube/cache" // Help is the same for everybody.
+	cmd.PersistentFlags().BoolVar(&strict, "warnings-as-errors", false, "fail if the server gave a warning")
+	cmd.PersistentPostRunE = func(*cobra.Command, []string) error {
+		if n := warnings.WarningCount(); strict && n > 0 {
+			return fmt.Errorf("--warnings-as-errors: the server gave %d of them", n)
+		}
+		return nil
+	}
 	connected := func() (conn, error) { return open(flags) }
 	cmd.AddCommand(clusterCommand(connected), rolloutCommand(connected), setCommand(connected), scaleCommand(connected))
 	return cmd

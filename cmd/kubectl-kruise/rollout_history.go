@@ -44,15 +44,11 @@ func historyCommand(open func() (conn, error)) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			infos, err := f.cloneSets(c, cmd.CommandPath(), args)
+			sets, err := f.cloneSets(c, cmd.CommandPath(), args)
 			if err != nil {
 				return err
 			}
-			for _, info := range infos {
-				set, err := read(info)
-				if err != nil {
-					return err
-				}
+			for _, set := range sets {
 				if err := f.run(cmd.Context(), cmd.OutOrStdout(), c, set); err != nil {
 					return err
 				}
@@ -132,6 +128,10 @@ func show(out io.Writer, name string, r *appsv1.ControllerRevision) error {
 }
 
 func list(out io.Writer, name string, all []*appsv1.ControllerRevision) error {
+	if len(all) == 0 {
+		_, err := fmt.Fprintf(out, "%s\nNo rollout history found.\n", name)
+		return err
+	}
 	if _, err := fmt.Fprintln(out, name); err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 	watchtools "k8s.io/client-go/tools/watch"
+	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
@@ -57,16 +59,12 @@ func statusCommand(open func() (conn, error)) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		infos, err := f.cloneSets(c, cmd.CommandPath(), args)
+		sets, err := f.cloneSets(c, cmd.CommandPath(), args)
 		if err != nil {
 			return err
 		}
 		var errs []error
-		for _, info := range infos {
-			set, err := read(info)
-			if err != nil {
-				return err
-			}
+		for _, set := range sets {
 			errs = append(errs, f.follow(cmd.Context(), c.client, set, newTeller(cmd.OutOrStdout())))
 		}
 		return errors.Join(errs...)
@@ -104,6 +102,8 @@ func (f *statusFlags) follow(ctx context.Context, c client.WithWatch, set cloneS
 		}
 	}
 	switch {
+	case err == nil:
+		return nil
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return fmt.Errorf("%s: not complete after %s: %s", set.id(), f.timeout, last.waits)
 	case ctx.Err() != nil:
@@ -131,6 +131,7 @@ func (f *statusFlags) pinned(ctx context.Context, c client.Client, set *appsv1be
 // watching shows every later version of set to look, until that is done or fails.
 func watching(ctx context.Context, c client.WithWatch, set cloneSet, look func(context.Context, cloneSet) (bool, error)) (bool, error) {
 	kind := set.GroupVersionKind()
+	ctx = klog.NewContext(ctx, logr.Discard()) // The watcher would log to the terminal what it returns too.
 	w, err := watchtools.NewRetryWatcherWithContext(ctx, set.GetResourceVersion(), &cache.ListWatch{
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			all := &unstructured.UnstructuredList{}

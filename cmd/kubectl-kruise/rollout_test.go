@@ -166,6 +166,9 @@ func TestHistory(t *testing.T) {
 	require.ErrorContains(t, err, "--revision=-1")
 	_, err = run(t, site(t, demo()), "rollout", "history", "clone/demo", "--revision", "1")
 	require.ErrorContains(t, err, "is it running?")
+	out, err := run(t, site(t, demo()), "rollout", "history", "clone/demo")
+	require.NoError(t, err)
+	require.Equal(t, "cloneset.apps.kruise.io/demo\nNo rollout history found.\n", out)
 }
 
 func TestUndo(t *testing.T) {

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/cli-runtime/pkg/resource"
 	"k8s.io/client-go/util/retry"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
@@ -19,7 +21,11 @@ type scaleFlags struct {
 	*change
 
 	replicas, current int64
+	timeout           time.Duration
 }
+
+// sizePoll is how often the size is looked at while it is waited for.
+const sizePoll = time.Second
 
 func scaleCommand(open func() (conn, error)) *cobra.Command {
 	cmd := &cobra.Command{
@@ -32,6 +38,7 @@ func scaleCommand(open func() (conn, error)) *cobra.Command {
 	f := &scaleFlags{change: changes(cmd, "kubectl-scale")}
 	cmd.Flags().Int64Var(&f.replicas, "replicas", 0, "the size to set")
 	cmd.Flags().Int64Var(&f.current, "current-replicas", -1, "refuse unless this is the size now; -1 does not ask")
+	cmd.Flags().DurationVar(&f.timeout, "timeout", 0, "how long to wait until there are as many pods, as in 1m; 0 does not wait")
 	if err := cmd.MarkFlagRequired("replicas"); err != nil {
 		panic(err) // The flag is defined above.
 	}
@@ -55,53 +62,93 @@ func scaleCommand(open func() (conn, error)) *cobra.Command {
 		}
 		var errs []error
 		for _, info := range infos {
-			if err := f.scale(cmd.Context(), c.client, info); err != nil {
-				errs = append(errs, err)
-				continue
-			}
-			errs = append(errs, f.show(cmd.OutOrStdout(), info.Object, "scaled"))
+			errs = append(errs, f.one(cmd, c.client, info))
 		}
 		return errors.Join(errs...)
 	}
 	return cmd
 }
 
-// scale sets the size through the subresource, so that it needs no right to write the rest of the object. The size is
-// written to the resourceVersion that was read, so that --current-replicas holds at the time of the write.
-func (f *scaleFlags) scale(ctx context.Context, c client.Client, info *resource.Info) error {
+func (f *scaleFlags) one(cmd *cobra.Command, c client.Client, info *resource.Info) error {
 	object, err := unstructuredOf(info)
 	if err != nil {
 		return err
 	}
+	if err := f.scale(cmd.Context(), c, object, info.ObjectName()); err != nil {
+		return err
+	}
+	if err := f.await(cmd.Context(), c, object, info.ObjectName()); err != nil {
+		return err
+	}
+	return f.show(cmd.OutOrStdout(), object, "scaled")
+}
+
+// scale sets the size through the subresource, so that it needs no right to write the rest of the object. The size is
+// written to the resourceVersion that was read, so that --current-replicas holds at the time of the write.
+func (f *scaleFlags) scale(ctx context.Context, c client.Client, object *unstructured.Unstructured, name string) error {
 	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		size := &unstructured.Unstructured{}
-		size.SetAPIVersion("autoscaling/v1")
-		size.SetKind("Scale")
-		if err := c.SubResource("scale").Get(ctx, object, size); apierrors.IsNotFound(err) {
-			return fmt.Errorf("%s has no scale subresource, or is gone: its size can't be set: %w", info.ObjectName(), err)
-		} else if err != nil {
-			return fmt.Errorf("get the size of %s: %w", info.ObjectName(), err)
+		size, err := sizeOf(ctx, c, object, name)
+		if err != nil {
+			return err
 		}
 		now, _, err := unstructured.NestedInt64(size.Object, "spec", "replicas")
 		if err != nil {
-			return fmt.Errorf("get the size of %s: %w", info.ObjectName(), err)
+			return fmt.Errorf("get the size of %s: %w", name, err)
 		}
 		if f.current >= 0 && f.current != now {
-			return fmt.Errorf("%s has %d replicas, not %d as --current-replicas says", info.ObjectName(), now, f.current)
-		}
-		if f.dryRun == cmdutil.DryRunClient {
-			return nil
+			return fmt.Errorf("%s has %d replicas, not %d as --current-replicas says", name, now, f.current)
 		}
 		if err := unstructured.SetNestedField(size.Object, f.replicas, "spec", "replicas"); err != nil {
 			return err
 		}
-		options := []client.SubResourceUpdateOption{client.WithSubResourceBody(size), client.FieldOwner(f.owner)}
-		if f.dryRun == cmdutil.DryRunServer {
-			options = append(options, client.DryRunAll)
+		if f.dryRun != cmdutil.DryRunClient {
+			options := []client.SubResourceUpdateOption{client.WithSubResourceBody(size), client.FieldOwner(f.owner)}
+			if f.dryRun == cmdutil.DryRunServer {
+				options = append(options, client.DryRunAll)
+			}
+			if err := c.SubResource("scale").Update(ctx, object, options...); err != nil {
+				return fmt.Errorf("scale %s: %w", name, err)
+			}
 		}
-		if err := c.SubResource("scale").Update(ctx, object, options...); err != nil {
-			return fmt.Errorf("scale %s: %w", info.ObjectName(), err)
+		// What is printed has the new size, if the kind has it where most have.
+		if was, ok, err := unstructured.NestedInt64(object.Object, "spec", "replicas"); ok && err == nil && was == now {
+			return unstructured.SetNestedField(object.Object, f.replicas, "spec", "replicas")
 		}
 		return nil
 	})
+}
+
+// await waits until there are as many pods as wanted.
+func (f *scaleFlags) await(ctx context.Context, c client.Client, object *unstructured.Unstructured, name string) error {
+	if f.timeout == 0 || f.dryRun != cmdutil.DryRunNone {
+		return nil
+	}
+	var there, want int64
+	err := wait.PollUntilContextTimeout(ctx, sizePoll, f.timeout, true, func(ctx context.Context) (bool, error) {
+		size, err := sizeOf(ctx, c, object, name)
+		if err != nil {
+			return false, err
+		}
+		var failed error
+		want, _, err = unstructured.NestedInt64(size.Object, "spec", "replicas")
+		there, _, failed = unstructured.NestedInt64(size.Object, "status", "replicas")
+		return there == want, errors.Join(err, failed)
+	})
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		return fmt.Errorf("%s is scaled, and after %s it has %d pods of %d", name, f.timeout, there, want)
+	}
+	return err
+}
+
+// sizeOf is the scale subresource of object.
+func sizeOf(ctx context.Context, c client.Client, object *unstructured.Unstructured, name string) (*unstructured.Unstructured, error) {
+	size := &unstructured.Unstructured{}
+	size.SetAPIVersion("autoscaling/v1")
+	size.SetKind("Scale")
+	if err := c.SubResource("scale").Get(ctx, object, size); apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("%s has no scale subresource, or is gone: its size can't be set: %w", name, err)
+	} else if err != nil {
+		return nil, fmt.Errorf("get the size of %s: %w", name, err)
+	}
+	return size, nil
 }

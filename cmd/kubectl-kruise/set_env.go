@@ -75,7 +75,7 @@ func setEnvCommand(open func() (conn, error)) *cobra.Command {
 func (f *envFlags) edit(put []corev1.EnvVar, remove []string) edit {
 	return func(_ context.Context, set cloneSet) (string, []string, error) {
 		base := set.copy()
-		n, err := set.each(f.containers, func(c container) error {
+		err := set.each(f.containers, func(c container) error {
 			vars, err := c.env()
 			if err != nil {
 				return err
@@ -99,8 +99,6 @@ func (f *envFlags) edit(put []corev1.EnvVar, remove []string) edit {
 		switch {
 		case err != nil:
 			return "", nil, err
-		case n == 0:
-			return "", nil, set.noContainer(f.containers)
 		case apiequality.Semantic.DeepEqual(base.Object, set.Object):
 			return "", nil, nil
 		}
@@ -163,21 +161,14 @@ func (f *envFlags) imported(ctx context.Context, c conn) ([]corev1.EnvVar, error
 
 // listAll lists the variables in the form that a shell reads, references as comments.
 func (f *envFlags) listAll(cmd *cobra.Command, c conn, args []string) error {
-	infos, err := f.cloneSets(c, cmd.CommandPath(), args)
+	sets, err := f.cloneSets(c, cmd.CommandPath(), args)
 	if err != nil {
 		return err
 	}
-	for _, info := range infos {
-		set, err := read(info)
+	for _, set := range sets {
+		err := set.each(f.containers, func(c container) error { return listEnv(cmd.OutOrStdout(), set, c) })
 		if err != nil {
 			return err
-		}
-		n, err := set.each(f.containers, func(c container) error { return listEnv(cmd.OutOrStdout(), set, c) })
-		switch {
-		case err != nil:
-			return err
-		case n == 0:
-			return set.noContainer(f.containers)
 		}
 	}
 	return nil

@@ -47,17 +47,14 @@ func setImages(images map[string]string) edit {
 	return func(_ context.Context, set cloneSet) (string, []string, error) {
 		done := ""
 		for _, name := range slices.Sorted(maps.Keys(images)) {
-			n, err := set.each(name, func(c container) error {
+			err := set.each(name, func(c container) error {
 				if c["image"] != images[name] {
 					c["image"], done = images[name], "image updated"
 				}
 				return nil
 			})
-			switch {
-			case err != nil:
+			if err != nil {
 				return "", nil, err
-			case n == 0:
-				return "", nil, set.noContainer(name)
 			}
 		}
 		return done, nil, nil

@@ -45,7 +45,7 @@ func setResourcesCommand(open func() (conn, error)) *cobra.Command {
 func setResources(wanted corev1.ResourceRequirements, containers string) edit {
 	return func(_ context.Context, set cloneSet) (string, []string, error) {
 		done := ""
-		n, err := set.each(containers, func(c container) error {
+		err := set.each(containers, func(c container) error {
 			for field, list := range map[string]corev1.ResourceList{"limits": wanted.Limits, "requests": wanted.Requests} {
 				for name, quantity := range list {
 					changed, err := c.setResource(field, name, quantity)
@@ -59,13 +59,7 @@ func setResources(wanted corev1.ResourceRequirements, containers string) edit {
 			}
 			return nil
 		})
-		switch {
-		case err != nil:
-			return "", nil, err
-		case n == 0:
-			return "", nil, set.noContainer(containers)
-		}
-		return done, nil, nil
+		return done, nil, err
 	}
 }
 

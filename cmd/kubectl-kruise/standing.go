@@ -86,16 +86,23 @@ func (s standing) missing() string {
 // stuck is why a rollout can't go on without somebody's doing, by the conditions of the controller.
 func stuck(conditions []appsv1beta1.CloneSetCondition) string {
 	for _, c := range conditions {
+		late := c.Type == appsv1beta1.CloneSetProgressing && c.Status == corev1.ConditionFalse
+		failed := c.Type == appsv1beta1.CloneSetFailedUpdate && c.Status == corev1.ConditionTrue
 		switch {
-		case c.Type == appsv1beta1.CloneSetProgressing && c.Status == corev1.ConditionFalse &&
-			c.Reason == appsv1beta1.CloneSetReasonDeadlineExceeded:
+		case late && c.Reason == appsv1beta1.CloneSetReasonDeadlineExceeded:
 			return "exceeded its progress deadline: " + c.Message
-		case c.Type == appsv1beta1.CloneSetFailedUpdate && c.Status == corev1.ConditionTrue &&
-			slices.Contains([]string{string(rollout.ReasonNotInPlace), "InvalidSpec", "Hung"}, c.Reason):
+		case failed && slices.Contains(lasting(), c.Reason):
 			return c.Reason + ": " + c.Message
 		}
 	}
 	return ""
+}
+
+// lasting are the reasons of FailedUpdate that don't pass by themselves.
+func lasting() []string {
+	return []string{
+		appsv1beta1.CloneSetReasonNotInPlace, appsv1beta1.CloneSetReasonInvalidSpec, appsv1beta1.CloneSetReasonHung,
+	}
 }
 
 // failing is the first of these that is True.

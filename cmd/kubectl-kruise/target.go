@@ -51,24 +51,24 @@ func (t *target) find(c conn, args []string) ([]*resource.Info, error) {
 }
 
 // cloneSets is find for verbs that serve CloneSets only. verb is how the command is called, for the way out.
-func (t *target) cloneSets(c conn, verb string, args []string) ([]*resource.Info, error) {
+func (t *target) cloneSets(c conn, verb string, args []string) ([]cloneSet, error) {
 	infos, err := t.find(c, args)
 	if err != nil {
 		return nil, err
 	}
-	for _, info := range infos {
+	sets := make([]cloneSet, len(infos))
+	for i, info := range infos {
 		if kind := info.Mapping.GroupVersionKind.GroupKind(); kind != cloneSetKind() {
 			return nil, fmt.Errorf("%s serves CloneSets, and %s is none: try kubectl %s %s", verb, info.ObjectName(),
 				strings.TrimPrefix(verb, "kubectl kruise "), info.ObjectName())
 		}
+		object, err := unstructuredOf(info)
+		if err != nil {
+			return nil, err
+		}
+		sets[i] = cloneSet{object}
 	}
-	return infos, nil
-}
-
-// read is the object that was found.
-func read(info *resource.Info) (cloneSet, error) {
-	object, err := unstructuredOf(info)
-	return cloneSet{object}, err
+	return sets, nil
 }
 
 func unstructuredOf(info *resource.Info) (*unstructured.Unstructured, error) {

@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/checkup"
 	"github.com/flotilla-io/flotilla/pkg/feature"
 	"github.com/flotilla-io/flotilla/pkg/option"
+	"github.com/flotilla-io/flotilla/pkg/podwork"
 )
 
 const name = "flotilla-member"
@@ -32,6 +34,23 @@ type flags struct {
 	hub         *option.Hub
 	localHub    bool
 	skipParting bool
+	parallel    parallelWrites
+}
+
+// parallelWrites is a group of one flag.
+type parallelWrites int
+
+// AddFlags binds it.
+func (p *parallelWrites) AddFlags(f *pflag.FlagSet) {
+	f.IntVar((*int)(p), "parallel-writes", int(*p), "Writes to pods that run at once for one object.")
+}
+
+// Validate returns what is wrong.
+func (p *parallelWrites) Validate() error {
+	if *p < 1 || *p > 1000 {
+		return fmt.Errorf("--parallel-writes=%d: want 1 to 1000", *p)
+	}
+	return nil
 }
 
 func main() {
@@ -52,13 +71,15 @@ func command() (*cobra.Command, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &flags{Program: option.NewProgram(name, gates, cloneSet, unitedDeployment), hub: &option.Hub{}}
+	f := &flags{
+		Program: option.NewProgram(name, gates, cloneSet, unitedDeployment), hub: &option.Hub{}, parallel: podwork.Parallel,
+	}
 	cmd := f.Command("Run the workload controllers and webhooks of one cluster",
 		"Flotilla-member runs CloneSet and its kin in one cluster: controllers, in one replica at a time, and admission\n"+
 			"and conversion webhooks, in all of them. Without a hub it is complete. With --hub-url the cluster joins a hub as\n"+
 			"--cluster-name and runs what that hub asks for.\n\n"+
 			"It makes and rotates the certificate of its webhooks itself. Outside a cluster, give --kubeconfig and --webhook-url.",
-		f.setup, f.hub)
+		f.setup, f.hub, &f.parallel)
 	cmd.Flags().BoolVar(&f.skipParting, "cloneset-scaling-exclude-preparing-delete", false, "CloneSets do not count pods "+
 		"that are held by a preDelete hook when they scale, as if each had scaleStrategy.excludePreparingDelete.")
 	cmd.Flags().BoolVar(&f.localHub, "local-hub", false, "This cluster runs flotilla-hub too: UnitedDeployments here may "+
@@ -88,7 +109,7 @@ func (f *flags) setup(ctx context.Context) (ctrl.Manager, error) {
 func (f *flags) options() (member.Options, error) {
 	o := member.Options{
 		CloneSetWorkers: *f.Workers[cloneSet], UnitedDeploymentWorkers: *f.Workers[unitedDeployment],
-		ExpectationTimeout: f.ExpectationTimeout, KeepTemplates: f.Gates.Enabled(feature.TemplateNoDefaults),
+		ParallelWrites: int(f.parallel), ExpectationTimeout: f.ExpectationTimeout, KeepTemplates: f.Gates.Enabled(feature.TemplateNoDefaults),
 		CloneSet: cloneset.Gates{
 			ShortHash:               f.Gates.Enabled(feature.CloneSetShortHash),
 			PartitionRollback:       f.Gates.Enabled(feature.CloneSetPartitionRollback),

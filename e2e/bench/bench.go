@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -25,48 +28,124 @@ const (
 	imageOld  = "registry.example/app:1.0"
 	imageNew  = "registry.example/app:2.0"
 	// patience is how long one measurement may take.
-	patience = 15 * time.Minute
+	patience = 40 * time.Minute
 	// calm is how long nobody may write for a measurement to be over.
 	calm = 3 * time.Second
 	// fleetPods is how many pods the UnitedDeployment has.
 	fleetPods = 30
 )
 
+// rest is how long a CloneSet of which all is done is looked at.
+const rest = time.Minute
+
 // bench runs the measurements.
 type bench struct {
 	fleet *fleet.Fleet
-	pods  int32
 	stage lab.Progress
+	out   io.Writer
+	// alone leaves the Deployment out.
+	alone bool
+	// profiles is a folder for CPU profiles of the manager; empty for none.
+	profiles string
+
+	// pods is the size that is being measured.
+	pods int32
 }
 
 // figures are what one act cost.
 type figures struct {
 	act    string
 	wall   time.Duration
-	cpu    time.Duration
+	cpu    time.Duration // of the controller's process
+	all    time.Duration // CPU of all processes of the cluster
 	memory int64
 	writes []fleet.Count
+	// renewals are writes that keep Leases alive.
+	renewals int
 }
 
-// run measures everything and returns it as Markdown.
-func (b *bench) run(ctx context.Context) (string, error) {
+// run measures everything and prints it as Markdown, each table when it is known.
+func (b *bench) run(ctx context.Context, sizes []int32, hub bool) error {
 	if err := b.fleet.Namespace(ctx, namespace, nil); err != nil {
-		return "", err
+		return err
 	}
-	workloads, err := b.workloads(ctx)
-	if err != nil {
-		return "", err
+	for _, b.pods = range sizes {
+		if err := b.workloads(ctx); err != nil {
+			return err
+		}
 	}
-	hub, err := b.hub(ctx)
-	if err != nil {
-		return "", err
+	if !hub {
+		return nil
 	}
-	return workloads + "\n" + hub, nil
+	return b.hub(ctx)
+}
+
+func (b *bench) printf(format string, args ...any) { _, _ = fmt.Fprintf(b.out, format, args...) }
+
+// act is something to measure.
+type act struct {
+	name   string
+	by     controller
+	object client.Object
+	do     func(context.Context) error
+	image  string
 }
 
 // workloads measures a Deployment and a CloneSet, one after the other in the same cluster.
-func (b *bench) workloads(ctx context.Context) (string, error) {
+func (b *bench) workloads(ctx context.Context) error {
 	c := b.fleet.West
+	set, deployment := b.objects()
+	native := controller{process: lab.ControllerManager, users: []string{"deployment-controller", "replicaset-controller", "system:kube-controller-manager"}}
+	ours := controller{process: c.Manager.Name, users: []string{":" + fleet.Namespace + ":" + c.Manager.Name}}
+	if err := b.clear(ctx, c, "", set, deployment); err != nil { // What a run that was broken off left.
+		return err
+	}
+	acts := []act{
+		{"create Deployment", native, deployment, func(ctx context.Context) error { return c.Client.Create(ctx, deployment) }, imageOld},
+		{"roll out Deployment", native, deployment, func(ctx context.Context) error {
+			return b.change(ctx, c, deployment, func() { deployment.Spec.Template.Spec.Containers[0].Image = imageNew })
+		}, imageNew},
+		{"create CloneSet", ours, set, func(ctx context.Context) error { return c.Client.Create(ctx, set) }, imageOld},
+		{"update CloneSet in place", ours, set, func(ctx context.Context) error {
+			return b.change(ctx, c, set, func() { set.Spec.Template.Spec.Containers[0].Image = imageNew })
+		}, imageNew},
+	}
+	if b.alone {
+		acts = acts[2:]
+	}
+	var all []figures
+	var empty int64
+	for _, a := range acts {
+		err := b.clear(ctx, c, a.object.GetName(), set, deployment)
+		if err != nil {
+			return err
+		}
+		if a.name == "create CloneSet" {
+			if empty, err = liveHeap(ctx, c.Manager); err != nil {
+				return err
+			}
+		}
+		f, err := b.measure(ctx, c, a)
+		if err != nil {
+			return err
+		}
+		all = append(all, f)
+	}
+	quiet, err := b.atRest(ctx, c, ours)
+	if err != nil {
+		return err
+	}
+	full, err := liveHeap(ctx, c.Manager)
+	if err != nil {
+		return err
+	}
+	b.table(all)
+	b.summary(all, quiet, full-empty)
+	return b.clear(ctx, c, "", set, deployment)
+}
+
+// objects are a CloneSet and a Deployment of the same pods.
+func (b *bench) objects() (*appsv1beta1.CloneSet, *appsv1.Deployment) {
 	labels := map[string]string{"app": "bench"}
 	spec := appsv1.DeploymentSpec{
 		Replicas: &b.pods,
@@ -89,38 +168,7 @@ func (b *bench) workloads(ctx context.Context) (string, error) {
 			}},
 		},
 	}
-	native := controller{process: lab.ControllerManager, users: []string{"deployment-controller", "replicaset-controller", "system:kube-controller-manager"}}
-	ours := controller{process: c.Manager.Name, users: []string{":" + fleet.Namespace + ":" + c.Manager.Name}}
-	if err := b.clear(ctx, c, "", set, deployment); err != nil { // What a run that was broken off left.
-		return "", err
-	}
-	var all []figures
-	for _, m := range []struct {
-		act    string
-		by     controller
-		object client.Object
-		do     func(context.Context) error
-		image  string
-	}{
-		{"create Deployment", native, deployment, func(ctx context.Context) error { return c.Client.Create(ctx, deployment) }, imageOld},
-		{"roll out Deployment", native, deployment, func(ctx context.Context) error {
-			return b.change(ctx, c, deployment, func() { deployment.Spec.Template.Spec.Containers[0].Image = imageNew })
-		}, imageNew},
-		{"create CloneSet", ours, set, func(ctx context.Context) error { return c.Client.Create(ctx, set) }, imageOld},
-		{"update CloneSet in place", ours, set, func(ctx context.Context) error {
-			return b.change(ctx, c, set, func() { set.Spec.Template.Spec.Containers[0].Image = imageNew })
-		}, imageNew},
-	} {
-		if err := b.clear(ctx, c, m.object.GetName(), set, deployment); err != nil {
-			return "", err
-		}
-		f, err := b.measure(ctx, c, m.act, m.by, m.do, m.image)
-		if err != nil {
-			return "", err
-		}
-		all = append(all, f)
-	}
-	return b.workloadTable(all), client.IgnoreNotFound(c.Client.Delete(ctx, set))
+	return set, deployment
 }
 
 // controller is who does the work: a process, and the users that it writes as.
@@ -130,24 +178,84 @@ type controller struct {
 }
 
 func (c controller) wrote(w fleet.Write) bool {
-	return w.Cluster == fleet.WestName && w.Namespace == namespace && w.Succeeded() &&
+	return w.Cluster == fleet.WestName && w.Succeeded() && (w.Namespace == namespace || w.Ours()) &&
 		slices.ContainsFunc(c.users, func(u string) bool { return strings.HasSuffix(w.User, u) })
 }
 
 // measure does something and waits until all pods are ready with an image.
-func (b *bench) measure(ctx context.Context, c *fleet.Cluster, act string, by controller, do func(context.Context) error, image string) (figures, error) {
-	done := b.stage(act)
-	f, err := b.measured(ctx, c, act, by, do, image)
+func (b *bench) measure(ctx context.Context, c *fleet.Cluster, a act) (figures, error) {
+	done := b.stage(fmt.Sprintf("%d pods: %s", b.pods, a.name))
+	f, err := b.measured(ctx, c, a)
 	done(err)
 	return f, err
 }
 
-func (b *bench) measured(ctx context.Context, c *fleet.Cluster, act string, by controller, do func(context.Context) error, image string) (f figures, err error) {
-	watch, err := newPodWatch(ctx, c)
+func (b *bench) measured(ctx context.Context, c *fleet.Cluster, a act) (f figures, err error) {
+	watch, err := newPodWatch(ctx, c, a.image)
 	if err != nil {
 		return f, err
 	}
 	defer func() { err = errors.Join(err, watch.stop()) }()
+	profile, err := b.profile(ctx, c, a)
+	if err != nil {
+		return f, err
+	}
+	defer func() { err = errors.Join(err, profile()) }()
+	var wall time.Duration
+	f, err = b.cost(ctx, c, a.by, func(ctx context.Context) error {
+		if err := a.do(ctx); err != nil {
+			return err
+		}
+		if wall, err = watch.await(ctx, int(b.pods)); err != nil {
+			return err
+		}
+		return b.quiet(ctx)
+	})
+	f.act, f.wall = a.name, wall
+	if err != nil {
+		return f, fmt.Errorf("%s: %w", a.name, err)
+	}
+	return f, nil
+}
+
+// profile begins a CPU profile of the manager, if one is wanted, and returns how it is ended.
+func (b *bench) profile(ctx context.Context, c *fleet.Cluster, a act) (end func() error, err error) {
+	if b.profiles == "" || a.by.process != c.Manager.Name {
+		return func() error { return nil }, nil
+	}
+	if err := os.MkdirAll(b.profiles, 0o750); err != nil {
+		return nil, fmt.Errorf("make a folder for profiles: %w", err)
+	}
+	file := filepath.Join(b.profiles, fmt.Sprintf("%d-%s.pprof", b.pods, strings.ReplaceAll(a.name, " ", "-")))
+	ended := make(chan error, 1)
+	go func() {
+		data, err := c.Manager.Profile(ctx, fmt.Sprintf("profile?seconds=%d", profileSeconds))
+		if err == nil {
+			err = os.WriteFile(file, []byte(data), 0o600)
+		}
+		ended <- err
+	}()
+	return func() error { return <-ended }, nil
+}
+
+// profileSeconds is how long a CPU profile is.
+const profileSeconds = 20
+
+// atRest measures what a CloneSet costs while there is nothing to do.
+func (b *bench) atRest(ctx context.Context, c *fleet.Cluster, by controller) (figures, error) {
+	done := b.stage(fmt.Sprintf("%d pods: rest", b.pods))
+	f, err := b.cost(ctx, c, by, func(ctx context.Context) error {
+		if !pause(ctx, rest) {
+			return context.Cause(ctx)
+		}
+		return nil
+	})
+	done(err)
+	return f, err
+}
+
+// cost is what a controller's process uses and writes while something is done.
+func (b *bench) cost(ctx context.Context, c *fleet.Cluster, by controller, do func(context.Context) error) (f figures, err error) {
 	process, err := lab.FindProcess(c.Lab.Dir, by.process)
 	if err != nil {
 		return f, fmt.Errorf("find %s: %w", by.process, err)
@@ -156,17 +264,18 @@ func (b *bench) measured(ctx context.Context, c *fleet.Cluster, act string, by c
 	if err != nil {
 		return f, err
 	}
-	mark := fleet.Mark()
-	if err := do(ctx); err != nil {
-		return f, fmt.Errorf("%s: %w", act, err)
-	}
-	wall, err := watch.await(ctx, int(b.pods), image)
+	cluster, err := clusterCPU(c)
 	if err != nil {
-		return f, fmt.Errorf("%s: %w", act, err)
-	}
-	if err := b.quiet(ctx); err != nil {
 		return f, err
 	}
+	mark := fleet.Mark()
+	if err := do(ctx); err != nil {
+		return f, err
+	}
+	if f.all, err = clusterCPU(c); err != nil {
+		return f, err
+	}
+	f.all -= cluster
 	after, err := usage(process.PID)
 	if err != nil {
 		return f, err
@@ -175,7 +284,14 @@ func (b *bench) measured(ctx context.Context, c *fleet.Cluster, act string, by c
 	if err != nil {
 		return f, err
 	}
-	return figures{act: act, wall: wall, cpu: after.cpu - before.cpu, memory: after.peak, writes: fleet.Tally(writes, by.wrote)}, nil
+	f.cpu, f.memory = after.cpu-before.cpu, after.peak
+	for _, w := range writes {
+		if by.wrote(w) && w.Renewal() {
+			f.renewals++
+		}
+	}
+	f.writes = fleet.Tally(writes, func(w fleet.Write) bool { return by.wrote(w) && !w.Renewal() })
+	return f, nil
 }
 
 // quiet waits until no controller writes to the namespace.
@@ -216,13 +332,17 @@ func (b *bench) clear(ctx context.Context, c *fleet.Cluster, keep string, all ..
 		}
 	}
 	err := fleet.Await(ctx, patience, func(ctx context.Context) (bool, string) {
-		pods := &corev1.PodList{}
+		pods := &metav1.PartialObjectMetadataList{}
+		pods.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
 		if err := c.Client.List(ctx, pods, client.InNamespace(namespace)); err != nil {
 			return false, err.Error()
 		}
-		left := slices.ContainsFunc(pods.Items, func(p corev1.Pod) bool {
+		left := slices.ContainsFunc(pods.Items, func(p metav1.PartialObjectMetadata) bool {
 			return keep == "" || !strings.HasPrefix(p.Name, keep)
 		})
+		if left {
+			pause(ctx, time.Second) // To list thousands of pods is work.
+		}
 		return !left, "pods of another measurement are left"
 	})
 	if err != nil {
@@ -231,13 +351,13 @@ func (b *bench) clear(ctx context.Context, c *fleet.Cluster, keep string, all ..
 	return b.quiet(ctx)
 }
 
-// workloadTable writes the first table.
-func (b *bench) workloadTable(all []figures) string {
-	var out strings.Builder
-	fmt.Fprintf(&out, "%d pods; a roll-out keeps 80 %% of them ready. CPU and memory are the controller's process: "+
-		"kube-controller-manager or flotilla-member.\n\n", b.pods)
-	out.WriteString("| | wall time | CPU | peak memory | API writes | per pod | of pods, per pod | events, per pod |\n")
-	out.WriteString("|---|---:|---:|---:|---:|---:|---:|---:|\n")
+// table prints what acts cost.
+func (b *bench) table(all []figures) {
+	b.printf("\n%d pods; a roll-out keeps 80 %% of them ready. CPU and memory are the controller's process: "+
+		"kube-controller-manager or flotilla-member. The cluster's CPU is that of its control plane, simulated nodes and "+
+		"manager.\n\n", b.pods)
+	b.printf("| | wall time | CPU | cluster's CPU | peak memory | API writes | per pod | of pods, per pod | events, per pod |\n")
+	b.printf("|---|---:|---:|---:|---:|---:|---:|---:|---:|\n")
 	for _, f := range all {
 		pods, events, other := 0, 0, 0
 		for _, c := range f.writes {
@@ -251,16 +371,34 @@ func (b *bench) workloadTable(all []figures) string {
 			}
 		}
 		per := func(n int) float64 { return float64(n) / float64(b.pods) }
-		fmt.Fprintf(&out, "| %s | %.1f s | %.1f s | %d MiB | %d | %.2f | %.2f | %.2f |\n", f.act, f.wall.Seconds(), f.cpu.Seconds(), f.memory>>20,
-			pods+other, per(pods+other), per(pods), per(events))
+		b.printf("| %s | %.1f s | %.1f s | %.1f s | %d MiB | %d | %.3f | %.3f | %.3f |\n",
+			f.act, f.wall.Seconds(), f.cpu.Seconds(), f.all.Seconds(), f.memory>>20, pods+other, per(pods+other), per(pods), per(events))
 	}
-	ratio := func(a, b figures) float64 { return a.wall.Seconds() / b.wall.Seconds() }
-	fmt.Fprintf(&out, "\nWall time of the CloneSet beside the Deployment: creation %.2f, update %.2f.\n", ratio(all[2], all[0]), ratio(all[3], all[1]))
-	return out.String()
+}
+
+// summary prints what the table does not say. The CloneSet's acts are the last two; grown is by how much its pods made the
+// manager's heap grow.
+func (b *bench) summary(all []figures, quiet figures, grown int64) {
+	b.printf("\n")
+	ratio := func(a, b time.Duration) float64 { return a.Seconds() / b.Seconds() }
+	if len(all) == 4 {
+		b.printf("- The CloneSet beside the Deployment: creation %.2f of the wall time and %.2f of the cluster's CPU, update %.2f and %.2f.\n",
+			ratio(all[2].wall, all[0].wall), ratio(all[2].all, all[0].all), ratio(all[3].wall, all[1].wall), ratio(all[3].all, all[1].all))
+	}
+	create, update := all[len(all)-2], all[len(all)-1]
+	per := func(n float64) float64 { return n * 1000 / float64(b.pods) }
+	b.printf("- flotilla-member for 1,000 pods: creation %.1f s of CPU, update %.1f s, peak memory %.0f MiB.\n",
+		per(create.cpu.Seconds()), per(update.cpu.Seconds()), per(float64(max(create.memory, update.memory)>>20)))
+	n := 0
+	for _, c := range quiet.writes {
+		n += c.Writes
+	}
+	b.printf("- At rest, for %s: %d writes beside %d renewals of its Lease, %.2f s of CPU.\n", rest, n, quiet.renewals, quiet.cpu.Seconds())
+	b.printf("- A pod takes %d bytes of the heap: what is live after a collection with all pods, less what was without any.\n", grown/int64(b.pods))
 }
 
 // hub measures what one UnitedDeployment in one cluster costs its hub.
-func (b *bench) hub(ctx context.Context) (string, error) {
+func (b *bench) hub(ctx context.Context) error {
 	labels := map[string]string{"app": "fleet"}
 	selector := &metav1.LabelSelector{MatchLabels: labels}
 	ud := &appsv1beta1.UnitedDeployment{
@@ -285,14 +423,13 @@ func (b *bench) hub(ctx context.Context) (string, error) {
 	}
 	h := b.fleet.Hub
 	if err := client.IgnoreNotFound(h.Client.Delete(ctx, ud)); err != nil {
-		return "", fmt.Errorf("remove the UnitedDeployment of a former run: %w", err)
+		return fmt.Errorf("remove the UnitedDeployment of a former run: %w", err)
 	}
 	if err := b.quiet(ctx); err != nil {
-		return "", err
+		return err
 	}
-	var out strings.Builder
-	fmt.Fprintf(&out, "One UnitedDeployment of %d pods in one cluster: writes to the hub's apiserver by the hub and the agent.\n\n", fleetPods)
-	out.WriteString("| | resource | by | writes | bytes sent | bytes a write |\n|---|---|---|---:|---:|---:|\n")
+	b.printf("\nOne UnitedDeployment of %d pods in one cluster: writes to the hub's apiserver by the hub and the agent.\n\n", fleetPods)
+	b.printf("| | resource | by | writes | bytes sent | bytes a write |\n|---|---|---|---:|---:|---:|\n")
 	for _, m := range []struct {
 		act string
 		do  func(context.Context) error
@@ -305,14 +442,14 @@ func (b *bench) hub(ctx context.Context) (string, error) {
 	} {
 		counts, err := b.hubAct(ctx, m.act, m.do)
 		if err != nil {
-			return "", err
+			return err
 		}
 		for _, c := range counts {
 			who := c.User[strings.LastIndexByte(c.User, ':')+1:]
-			fmt.Fprintf(&out, "| %s | %s %s | %s | %d | %d | %d |\n", m.act, c.Verb, c.Resource, who, c.Writes, c.Bytes, c.Bytes/c.Writes)
+			b.printf("| %s | %s %s | %s | %d | %d | %d |\n", m.act, c.Verb, c.Resource, who, c.Writes, c.Bytes, c.Bytes/c.Writes)
 		}
 	}
-	return out.String(), nil
+	return nil
 }
 
 // hubAct does something and returns what it made the hub's apiserver write.

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 
 	"github.com/flotilla-io/flotilla/e2e/fleet"
+	"github.com/flotilla-io/flotilla/pkg/testkit/lab"
 )
 
 // spent is what a process used: CPU time since its start, and its peak of memory since usage was asked last.
@@ -25,14 +26,31 @@ type spent struct {
 	peak int64
 }
 
+// clusterCPU is what all processes of a cluster have used.
+func clusterCPU(c *fleet.Cluster) (time.Duration, error) {
+	all, err := lab.Processes(c.Lab.Dir)
+	if err != nil {
+		return 0, fmt.Errorf("list processes: %w", err)
+	}
+	var sum time.Duration
+	for _, p := range all {
+		used, err := processCPU(p.PID)
+		if err != nil {
+			return 0, err
+		}
+		sum += used
+	}
+	return sum, nil
+}
+
 // ticks is how many clock ticks the kernel counts in a second; Linux has 100 on all platforms that Go runs on.
 const ticks = 100
 
-// usage reads what a process used, and starts its peak anew.
-func usage(pid int) (spent, error) {
+// processCPU is the CPU time that a process has used.
+func processCPU(pid int) (time.Duration, error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
-		return spent{}, fmt.Errorf("read usage: %w", err)
+		return 0, fmt.Errorf("read usage: %w", err)
 	}
 	// The name in parentheses may hold anything; user and system time are the 12th and 13th field after it.
 	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
@@ -40,11 +58,20 @@ func usage(pid int) (spent, error) {
 	for _, f := range fields[11:13] {
 		n, err := strconv.ParseInt(f, 10, 64)
 		if err != nil {
-			return spent{}, fmt.Errorf("read usage: %w", err)
+			return 0, fmt.Errorf("read usage: %w", err)
 		}
 		total += n
 	}
-	s := spent{cpu: time.Duration(total) * time.Second / ticks}
+	return time.Duration(total) * time.Second / ticks, nil
+}
+
+// usage reads what a process used, and starts its peak anew.
+func usage(pid int) (spent, error) {
+	cpu, err := processCPU(pid)
+	if err != nil {
+		return spent{}, err
+	}
+	s := spent{cpu: cpu}
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return spent{}, fmt.Errorf("read usage: %w", err)
@@ -65,19 +92,41 @@ func usage(pid int) (spent, error) {
 	return s, nil
 }
 
-// podWatch follows the pods of the namespace through an informer, which goes on where the apiserver ends a watch that
-// is too slow for a thousand pods at once, and which costs the apiserver next to nothing.
+// liveHeap is how many bytes of a manager's heap are in use after a garbage collection.
+func liveHeap(ctx context.Context, m *fleet.Manager) (int64, error) {
+	for range 2 { // Pools are emptied by the second one.
+		if _, err := m.Profile(ctx, "heap?gc=1"); err != nil {
+			return 0, fmt.Errorf("collect garbage: %w", err)
+		}
+	}
+	text, err := m.Metrics(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("read metrics: %w", err)
+	}
+	for line := range strings.Lines(text) {
+		if value, found := strings.CutPrefix(line, "go_memstats_heap_alloc_bytes "); found {
+			n, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
+			return int64(n), err
+		}
+	}
+	return 0, errors.New("read metrics: go_memstats_heap_alloc_bytes is missing")
+}
+
+// podWatch counts the pods of the namespace, and those that are ready with an image, through an informer: it goes on where
+// the apiserver ends a watch that is too slow for a thousand pods at once, and costs the apiserver next to nothing.
 type podWatch struct {
 	clock clock.PassiveClock
 	end   context.CancelFunc
 	ended chan error
+	image string
 
 	mu      sync.Mutex
-	pods    map[types.UID]*corev1.Pod
+	pods    map[types.UID]bool // whether it is ready with the image
+	good    int
 	changed chan struct{}
 }
 
-func newPodWatch(ctx context.Context, c *fleet.Cluster) (*podWatch, error) {
+func newPodWatch(ctx context.Context, c *fleet.Cluster, image string) (*podWatch, error) {
 	pods, err := cache.New(c.Config, cache.Options{
 		Scheme: c.Client.Scheme(), DefaultNamespaces: map[string]cache.Config{namespace: {}}, DefaultTransform: cache.TransformStripManagedFields(),
 	})
@@ -88,7 +137,9 @@ func newPodWatch(ctx context.Context, c *fleet.Cluster) (*podWatch, error) {
 	if err != nil {
 		return nil, fmt.Errorf("watch pods: %w", err)
 	}
-	w := &podWatch{clock: clock.RealClock{}, ended: make(chan error, 1), pods: map[types.UID]*corev1.Pod{}, changed: make(chan struct{}, 1)}
+	w := &podWatch{
+		clock: clock.RealClock{}, ended: make(chan error, 1), image: image, pods: map[types.UID]bool{}, changed: make(chan struct{}, 1),
+	}
 	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 		AddFunc:    func(o any) { w.set(o, true) },
 		UpdateFunc: func(_, o any) { w.set(o, true) },
@@ -122,9 +173,15 @@ func (w *podWatch) set(o any, there bool) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.pods[pod.UID] {
+		w.good--
+	}
 	delete(w.pods, pod.UID)
 	if there {
-		w.pods[pod.UID] = pod
+		w.pods[pod.UID] = settled(pod, w.image)
+	}
+	if w.pods[pod.UID] {
+		w.good++
 	}
 	select {
 	case w.changed <- struct{}{}:
@@ -133,32 +190,27 @@ func (w *podWatch) set(o any, there bool) {
 }
 
 // await waits until exactly n pods are there, all ready with the image, and returns how long that took.
-func (w *podWatch) await(ctx context.Context, n int, image string) (time.Duration, error) {
+func (w *podWatch) await(ctx context.Context, n int) (time.Duration, error) {
 	began := w.clock.Now()
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for {
-		good, all := w.count(image)
+		good, all := w.count()
 		if good == n && all == n {
 			return w.clock.Since(began), nil
 		}
 		select {
 		case <-ctx.Done():
-			return 0, fmt.Errorf("%d of %d pods are ready with image %s: %w", good, n, image, ctx.Err())
+			return 0, fmt.Errorf("%d of %d pods are ready with image %s: %w", good, n, w.image, ctx.Err())
 		case <-w.changed:
 		}
 	}
 }
 
-func (w *podWatch) count(image string) (good, all int) {
+func (w *podWatch) count() (good, all int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, p := range w.pods {
-		if settled(p, image) {
-			good++
-		}
-	}
-	return good, len(w.pods)
+	return w.good, len(w.pods)
 }
 
 func settled(p *corev1.Pod, image string) bool {

@@ -12,8 +12,12 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/testkit/lab"
 )
 
-// errPods says that there is no single process to speak of.
-var errPods = errors.New("the manager runs in pods")
+var (
+	// errPods says that there is no single process to speak of.
+	errPods = errors.New("the manager runs in pods")
+	// ErrNoProfile says that a manager serves no profiles.
+	ErrNoProfile = errors.New("no profiles: bring the fleet up with Profiles")
+)
 
 // Manager is a manager of ours: a process beside a cluster, or a Deployment of pods in it.
 type Manager struct {
@@ -114,6 +118,16 @@ func (m *Manager) Metrics(ctx context.Context) (string, error) {
 		return "", err
 	}
 	return get(ctx, url)
+}
+
+// Profile returns a profile of the manager, such as heap?gc=1 or profile?seconds=10. The error is ErrNoProfile for a fleet
+// without Options.Profiles, and for a manager in pods.
+func (m *Manager) Profile(ctx context.Context, name string) (string, error) {
+	p, ok := m.form.(*process)
+	if !ok || p.profiles == 0 {
+		return "", ErrNoProfile
+	}
+	return get(ctx, localURL("http", p.profiles)+"/debug/pprof/"+name)
 }
 
 // get returns the body of an answer with code 200, and of others with an error.

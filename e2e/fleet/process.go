@@ -19,6 +19,7 @@ const (
 	portWebhook = "webhook"
 	portHealth  = "health"
 	portMetrics = "metrics"
+	portProfile = "profile"
 )
 
 const (
@@ -42,6 +43,7 @@ type process struct {
 	args     []string
 	health   int
 	exporter int
+	profiles int // 0 if it serves none
 }
 
 // run makes sure that a cluster's manager runs beside it, from the present program and with the present flags.
@@ -51,12 +53,19 @@ func (f *Fleet) run(ctx context.Context, c *Cluster, program string, flags ...st
 		return err
 	}
 	ports := map[string]int{}
-	for _, purpose := range []string{portWebhook, portHealth, portMetrics} {
+	purposes := []string{portWebhook, portHealth, portMetrics}
+	if f.options.Profiles {
+		purposes = append(purposes, portProfile)
+	}
+	for _, purpose := range purposes {
 		if ports[purpose], err = c.Lab.Port(ctx, purpose); err != nil {
 			return err
 		}
 	}
-	p := &process{name: program, cluster: c, health: ports[portHealth], exporter: ports[portMetrics]}
+	if port := ports[portProfile]; port != 0 {
+		flags = append(flags, "--pprof-addr="+localAddress(port))
+	}
+	p := &process{name: program, cluster: c, health: ports[portHealth], exporter: ports[portMetrics], profiles: ports[portProfile]}
 	p.args = slices.Concat([]string{
 		filepath.Join(f.Root, "bin", program),
 		"--kubeconfig=" + kubeconfig,

@@ -10,10 +10,13 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/pkg/testkit"
 )
@@ -60,6 +63,37 @@ func anyTwo(of map[string]corev1.Pod) []string {
 	return names[:2]
 }
 
+// away watches the pods of an app in east; the function returned ends that and gives how many at most were not ready at a
+// time.
+func (s *scene) away(app string) func() int {
+	s.Helper()
+	ctx, stop := context.WithCancel(s.ctx)
+	w, err := env.East.Client.Watch(ctx, &corev1.PodList{}, inScene(s, app)...)
+	require.NoError(s, err)
+	most := make(chan int, 1)
+	go func() {
+		out, n := map[string]bool{}, 0
+		for e := range w.ResultChan() {
+			p, ok := e.Object.(*corev1.Pod)
+			switch {
+			case !ok:
+				continue
+			case ready(p):
+				delete(out, p.Name)
+			default:
+				out[p.Name] = true
+			}
+			n = max(n, len(out))
+		}
+		most <- n
+	}()
+	return func() int {
+		stop()
+		w.Stop()
+		return <-most
+	}
+}
+
 // TestCloneSetDemo goes through the examples cloneset-demo-*.yaml, as a reader of the docs does.
 func TestCloneSetDemo(t *testing.T) {
 	s := newScene(t)
@@ -94,8 +128,10 @@ func TestCloneSetDemo(t *testing.T) {
 	s.stayed(replaced, fewer, picked...)
 	require.Len(t, fewer, 7)
 
+	away := s.away("demo")
 	s.apply(env.East, "cloneset-demo-5-image.yaml")
 	set := s.cloneSet("demo", 7)
+	require.Contains(t, []int{1, 2}, away(), "two at a time, at most")
 	s.stayed(fewer, s.known("demo"))
 	for name, p := range s.known("demo") {
 		require.Equal(t, "nginx:mainline-alpine", p.Spec.Containers[0].Image, name)
@@ -123,6 +159,41 @@ func TestCloneSetDemo(t *testing.T) {
 	}
 	require.Equal(t, map[string]int{"nginx:mainline-alpine": 5, "nginx:1-alpine": 2}, images)
 	s.stayed(fewer, s.known("demo"))
+	require.NoError(t, env.East.Client.Delete(t.Context(), set))
+}
+
+// TestCloneSetIsScaledByItsSubresource scales as an autoscaler does, by the version that the object was written in and by
+// the other one.
+func TestCloneSetIsScaledByItsSubresource(t *testing.T) {
+	s := newScene(t)
+	s.apply(env.East, "cloneset-v1alpha1.yaml")
+	set := s.cloneSet("shop-v1alpha1", 3)
+	for _, c := range []struct {
+		by   client.Object
+		want int32
+	}{
+		{&appsv1alpha1.CloneSet{}, 5},
+		{&appsv1beta1.CloneSet{}, 4},
+	} {
+		c.by.SetNamespace(set.Namespace)
+		c.by.SetName(set.Name)
+		subresource := env.East.Client.SubResource("scale")
+		require.NoError(t, retry.RetryOnConflict(retry.DefaultRetry, func() error {
+			scale := &autoscalingv1.Scale{}
+			if err := subresource.Get(t.Context(), c.by, scale); err != nil {
+				return err
+			}
+			require.Equal(t, "app=shop-v1alpha1", scale.Status.Selector)
+			require.Equal(t, *set.Spec.Replicas, scale.Spec.Replicas)
+			require.Equal(t, *set.Spec.Replicas, scale.Status.Replicas)
+			scale.Spec.Replicas = c.want
+			return subresource.Update(t.Context(), c.by, client.WithSubResourceBody(scale))
+		}))
+		before := set.Spec
+		set = s.cloneSet(set.Name, c.want)
+		before.Replicas = &c.want
+		require.Equal(t, before, set.Spec, "nothing but the size has changed")
+	}
 	require.NoError(t, env.East.Client.Delete(t.Context(), set))
 }
 
@@ -172,6 +243,7 @@ func TestCloneSetGoesByItsOrderAndSaysThatItIsComplete(t *testing.T) {
 		p.Labels["tier"] = "test"
 		require.NoError(t, env.East.Client.Patch(t.Context(), p, patch))
 	}
+	s.quiet() // The controller watches pods and sets apart: the labels must be there before the set is.
 	_, err := env.East.ApplyFile(t.Context(), env.Example("cloneset-order.yaml"), func(o *unstructured.Unstructured) {
 		o.SetNamespace(s.namespace)
 		require.NoError(t, unstructured.SetNestedField(o.Object, int64(6), "spec", "updateStrategy", "rollingUpdate", "partition"))

@@ -12,10 +12,15 @@
 // That compares states and not events, so the order in which watch events and answers arrive does not matter, and
 // nothing has to be counted down in an event handler.
 //
-// A child can vanish before the cache ever showed it. Then the wait ends after a time-out, which a metric counts: the
-// controller reads its children from the apiserver instead of the cache, plans from that, and calls Renew, which drops
-// what is gone and goes on waiting for what the cache merely lags behind. Fresh does all of it in one call, and Settle ends
-// the pass that it held back.
+// A child can vanish before the cache ever showed it, and nothing that the cache will ever show says so. So a created child
+// that is missing for two seconds is looked up on the apiserver, by its name. If it is gone there too, it is waited for no
+// more. If it lives, the cache is behind, and it is asked again after twice the time: one read for an owner, not one for
+// each of its children.
+//
+// Whatever else keeps the cache back, the wait ends after a time-out, which a metric counts: the controller reads its
+// children from the apiserver instead of the cache, plans from that, and calls Renew, which drops what is gone and goes on
+// waiting for what the cache merely lags behind. Fresh does all of it in one call, and Settle ends the pass that it held
+// back.
 //
 // What it won't do: survive a restart. A new process has a fresh cache that was listed after all earlier writes.
 package expect

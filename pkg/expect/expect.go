@@ -1,6 +1,7 @@
 package expect
 
 import (
+	"context"
 	"fmt"
 	"iter"
 	"sync"
@@ -10,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // DefaultTimeout is how long a store waits for its cache when Options name no time.
@@ -32,6 +34,8 @@ type want struct {
 	version string // written: this resourceVersion or a later one
 	gone    bool   // deleted: terminating or absent
 	since   time.Time
+	// birth is how to look up a created child; nil if it can't be.
+	birth *birth
 }
 
 // New returns an empty store for the controller of that kind; the kind is the label of the time-out metric. A timeout
@@ -45,7 +49,10 @@ func New(kind string, c clock.PassiveClock, timeout time.Duration) *Store {
 
 // Created notes that child was created for owner; child is the apiserver's answer.
 func (s *Store) Created(owner types.UID, child metav1.Object) {
-	s.note(owner, child, func(w *want) { w.mustSee = true })
+	s.note(owner, child, func(w *want) {
+		w.mustSee = true
+		w.birth = born(child, s.clock.Now())
+	})
 }
 
 // Written notes that child was changed; child is the apiserver's answer.
@@ -174,18 +181,23 @@ func (s *Store) Renew(owner types.UID, live iter.Seq[metav1.Object]) {
 }
 
 // Fresh returns nil when a plan may be made for owner. shown are all its children of all kinds that were written, as far
-// as was read; live reads owner and all of them anew from the apiserver, for when the cache has not shown our writes for
-// too long. The error is a NotYetError, ErrGone where live shows that owner is being deleted, or that of live.
-func (s *Store) Fresh(owner metav1.Object, shown func() iter.Seq[metav1.Object], live func() error) error {
+// as was read; live is where a created child is looked up that the cache should show by now; reread reads owner and all
+// children anew from the apiserver, for when the cache has not shown our writes for too long. The error is a NotYetError,
+// ErrGone where that shows that owner is being deleted, or one of live or reread.
+func (s *Store) Fresh(
+	ctx context.Context, owner metav1.Object, shown func() iter.Seq[metav1.Object], live client.Reader, reread func() error,
+) error {
 	uid := owner.GetUID()
-	wait := s.Check(uid, shown())
+	wait, err := s.lookUp(ctx, uid, shown, live)
 	switch {
+	case err != nil:
+		return err
 	case wait.Count == 0:
 		return nil
 	case !wait.Overdue:
 		return NotYetError{wait}
 	}
-	if err := live(); err != nil {
+	if err := reread(); err != nil {
 		return err
 	}
 	if owner.GetDeletionTimestamp() != nil {

@@ -197,7 +197,7 @@ func TestFresh(t *testing.T) {
 			reads := 0
 			shown := func() iter.Seq[metav1.Object] { return slices.Values([]metav1.Object{child("web-a", tc.shown)}) }
 			of := &metav1.ObjectMeta{Name: "web", UID: owner}
-			require.Equal(t, tc.want, s.Fresh(of, shown, func() error {
+			require.Equal(t, tc.want, s.Fresh(t.Context(), of, shown, nil, func() error {
 				reads++
 				if tc.going {
 					of.DeletionTimestamp = new(metav1.Unix(1, 0))

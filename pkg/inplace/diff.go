@@ -16,6 +16,8 @@ import (
 type Options struct {
 	// Resources: new values of cpu and memory that a container requests or is limited to.
 	Resources bool
+	// NoResize: the apiserver takes no new resources of running pods, whatever Resources says.
+	NoResize bool
 	// Env: restarts of containers that read a changed label or annotation by env. Without it, such a change is one of
 	// metadata alone, and the containers keep the former value until they start anew.
 	Env bool
@@ -193,6 +195,9 @@ func (e *Edit) diffContainer(a, b corev1.Container, o Options, runs bool) (why s
 			return why
 		}
 		if len(r.Limits)+len(r.Requests) > 0 {
+			if o.NoResize {
+				return "resources changed, and the apiserver has no pods/resize, as Kubernetes does from 1.33 on"
+			}
 			set(&e.Resources, b.Name, r)
 		}
 		a.Resources, b.Resources = corev1.ResourceRequirements{}, corev1.ResourceRequirements{}

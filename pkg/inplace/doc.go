@@ -19,7 +19,8 @@
 // can be read by it.
 //
 // What can be changed: images of containers and of native sidecars, their cpu and memory, labels and annotations of the
-// template. Only containers of the templates are looked at, so what others injected into the pod does not matter.
+// template. Only containers of the templates are looked at, so what others injected into the pod does not matter. An
+// apiserver before Kubernetes 1.33 takes no new resources: the caller says so, and Diff refuses them.
 //
 // What it won't do: restart a container that reads a changed label or annotation by env. A node daemon does; the caller
 // says whether one lives on the pod's node, and Fits refuses the edit if not. A container that gets a new image in the

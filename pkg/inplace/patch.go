@@ -111,8 +111,8 @@ func (e Edit) patches(pod *corev1.Pod, b podpatch.Body, r record) ([]podpatch.Pa
 	return []podpatch.Patch{p, q}, err
 }
 
-// resize writes resources, and nothing else of b than what guards it. The apiserver ignores all else in such a request, and refuses resources in any other, as in
-// kube 1.36.
+// resize writes resources, and nothing else of b than what guards it. The apiserver ignores all else in such a request, and
+// refuses resources in any other, as in kube 1.36.
 func resize(
 	pod *corev1.Pod, b podpatch.Body, resources map[string]corev1.ResourceRequirements,
 ) (podpatch.Patch, error) {

@@ -65,6 +65,9 @@ func (h Hooks) HoldsUpdate(pod *corev1.Pod) bool {
 // HoldsDelete tells whether a deletion has to be prepared, and while it is prepared, whether it has to wait.
 func (h Hooks) HoldsDelete(pod *corev1.Pod) bool { return Hooked(h.remove, pod) }
 
+// HoldsService tells whether a hook has to answer before a new pod goes into service.
+func (h Hooks) HoldsService() bool { return h.service != nil }
+
 // Parting tells whether the pod is prepared for its deletion, and for good: whether it can't come back.
 func (h Hooks) Parting(pod *corev1.Pod) (parting, forGood bool) {
 	parting = Of(pod) == pods.LifecyclePreparingDelete

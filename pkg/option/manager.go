@@ -34,7 +34,8 @@ type Manager struct {
 	Kubeconfig string
 	// Namespace is our own, where Lease and Secrets are.
 	Namespace string
-	// QPS and Burst bound the requests that we send to the apiserver.
+	// QPS and Burst bound the requests that we send to the apiserver. QPS 0 is no bound: the apiserver shares itself out by
+	// priority and fairness, and few requests run at once.
 	QPS   float32
 	Burst int
 
@@ -87,7 +88,7 @@ const (
 // NewManager returns the defaults of the program name.
 func NewManager(name string) *Manager {
 	return &Manager{
-		Name: name, Namespace: "flotilla-system", QPS: 300, Burst: 600,
+		Name: name, Namespace: "flotilla-system", Burst: 600,
 		LeaderElection: true, LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second,
 		MetricsAddr: ":8080", HealthAddr: ":8000",
 		CacheSyncTimeout: 2 * time.Minute, ShutdownTimeout: 30 * time.Second,
@@ -104,8 +105,10 @@ func (m *Manager) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&m.Kubeconfig, "kubeconfig", m.Kubeconfig, "File with the address and credential of the apiserver. "+
 		"Empty takes the ServiceAccount of the pod that this runs in.")
 	f.StringVar(&m.Namespace, "namespace", m.Namespace, "Namespace of this manager: its Lease and its Secrets are there.")
-	f.Float32Var(&m.QPS, "rest-config-qps", m.QPS, "Requests a second to the apiserver, on average.")
-	f.IntVar(&m.Burst, "rest-config-burst", m.Burst, "Requests to the apiserver that may go out at once.")
+	f.Float32Var(&m.QPS, "rest-config-qps", m.QPS, "Requests a second to the apiserver, on average. "+
+		"0 leaves it to the apiserver's priority and fairness.")
+	f.IntVar(&m.Burst, "rest-config-burst", m.Burst, "Requests to the apiserver that may go out at once, "+
+		"with --rest-config-qps.")
 
 	f.BoolVar(&m.LeaderElection, "enable-leader-election", m.LeaderElection,
 		"Let one replica at a time reconcile. Webhooks are served by all.")
@@ -153,7 +156,7 @@ func (m *Manager) Validate() error {
 		}
 	}
 	refuse(len(validation.IsDNS1123Label(m.Namespace)) > 0, "namespace", m.Namespace, "want the name of a namespace")
-	refuse(m.QPS <= 0, "rest-config-qps", m.QPS, "must be above 0")
+	refuse(m.QPS < 0, "rest-config-qps", m.QPS, "must not be negative; 0 is no limit")
 	refuse(m.Burst < 1, "rest-config-burst", m.Burst, "must be at least 1")
 	refuse(m.RetryPeriod <= 0, "leader-election-retry-period", m.RetryPeriod, "must be above 0")
 	refuse(float64(m.RenewDeadline) <= 1.2*float64(m.RetryPeriod), "leader-election-renew-deadline", m.RenewDeadline,
@@ -214,7 +217,9 @@ func (m *Manager) RESTConfig() (*rest.Config, error) {
 	} else if cfg, err = clientcmd.BuildConfigFromFlags("", m.Kubeconfig); err != nil {
 		return nil, fmt.Errorf("read --kubeconfig=%s: %w", m.Kubeconfig, err)
 	}
-	cfg.QPS, cfg.Burst = m.QPS, m.Burst
+	if cfg.QPS, cfg.Burst = m.QPS, m.Burst; m.QPS == 0 {
+		cfg.QPS = -1 // To client-go, 0 is its own default of 5.
+	}
 	cfg.UserAgent = m.Name + "/" + Version
 	return cfg, nil
 }

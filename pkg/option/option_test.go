@@ -47,7 +47,7 @@ func TestValidateNamesFlagValueAndWayOut(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ name, args, want string }{
 		{"a namespace must be a name", "--namespace=Flotilla_System", "--namespace=Flotilla_System: want the name of a namespace"},
-		{"no requests a second would stop everything", "--rest-config-qps=0", "--rest-config-qps=0: must be above 0"},
+		{"fewer requests than none", "--rest-config-qps=-1", "--rest-config-qps=-1: must not be negative; 0 is no limit"},
 		{"a burst of nothing would too", "--rest-config-burst=0", "--rest-config-burst=0: must be at least 1"},
 		{
 			"a lease must outlast its renewal", "--leader-election-lease-duration=10s",
@@ -81,7 +81,7 @@ func TestValidateNamesFlagValueAndWayOut(t *testing.T) {
 
 func TestValidateReportsAllAtOnce(t *testing.T) {
 	t.Parallel()
-	err := parse(t, "--rest-config-qps=0", "--webhook-service=", "--logging-format=x").Validate()
+	err := parse(t, "--rest-config-qps=-1", "--webhook-service=", "--logging-format=x").Validate()
 	require.Len(t, strings.Split(err.Error(), "\n"), 3)
 }
 
@@ -158,6 +158,10 @@ func TestRESTConfig(t *testing.T) {
 	require.InDelta(t, 7, cfg.QPS, 0)
 	require.Equal(t, 9, cfg.Burst)
 	require.Equal(t, "flotilla-test/"+Version, cfg.UserAgent)
+
+	cfg, err = parse(t, "--kubeconfig="+file).RESTConfig()
+	require.NoError(t, err)
+	require.Negative(t, cfg.QPS, "without a flag there is no limit of our own")
 
 	_, err = parse(t, "--kubeconfig="+file+"-absent").RESTConfig()
 	require.ErrorContains(t, err, "read --kubeconfig=")

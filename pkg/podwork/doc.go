@@ -2,8 +2,10 @@
 // that sets expectations for them.
 //
 // The idea: a plan names many pods, and each write can fail by itself. A class of writes (all creations, all deletions)
-// starts slowly, with one request, then two, four and so on, and stops after the batch in which one failed: what fails
-// for one pod, such as a quota, mostly fails for all. What only says that the world has moved on is no error:
+// goes out in batches, each of twice as many, and stops after the batch in which one failed: what fails for one pod mostly
+// fails for all. Creations start slowly, with one request, because a quota refuses them; the others start with as many as
+// run at once, because steps of a rollout follow each other, and each would wait for the slow start of the one before. What
+// only says that the world has moved on is no error:
 //
 //	delete   NotFound                                  success: it is gone
 //	delete   Conflict: it is not as it was seen        left out
@@ -11,6 +13,8 @@
 //	create   no answer or a 5xx, and it is there       success, if it is our own
 //	create   the namespace is being deleted            left out: nothing will come of it
 //	patch    Conflict, NotFound, another UID           left out: the watch brings the news and the next pass decides
+//
+// A creation may have a patch that follows it at once; what comes of that one is left to the next pass.
 //
 // What it won't do: decide anything, retry anything, or record events.
 package podwork

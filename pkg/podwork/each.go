@@ -10,8 +10,9 @@ import (
 	"github.com/hashicorp/go-multierror"
 )
 
-// parallel is how many requests run at once if Writer.Parallel is 0.
-const parallel = 16
+// Parallel is how many requests run at once if Writer.Parallel is 0. With requests of 20 ms that is 3,200 in a second; an
+// apiserver takes 100 on a connection.
+const Parallel = 64
 
 // shownErrors is how many errors of a class are spelled out.
 const shownErrors = 5
@@ -26,11 +27,11 @@ type outcome struct {
 	done bool
 }
 
-// each calls do for 0..n-1: one at first, then twice as many in each batch, until a batch has an error.
-func (w *Writer) each(ctx context.Context, n int, do func(context.Context, int) (string, error)) Result {
+// each calls do for 0..n-1: first of them at first, then twice as many in each batch, until a batch has an error.
+func (w *Writer) each(ctx context.Context, n, first int, do func(context.Context, int) (string, error)) Result {
 	outcomes := make([]outcome, n)
 	var failed *multierror.Error
-	for from, size := 0, 1; from < n && failed == nil; from, size = from+size, size*2 {
+	for from, size := 0, first; from < n && failed == nil; from, size = from+size, size*2 {
 		to := min(n, from+size)
 		w.batch(ctx, outcomes[from:to], func(ctx context.Context, i int) (string, error) { return do(ctx, from+i) })
 		for _, o := range outcomes[from:to] {
@@ -56,15 +57,19 @@ func (w *Writer) each(ctx context.Context, n int, do func(context.Context, int) 
 	return r
 }
 
+// parallel is how many requests run at once.
+func (w *Writer) parallel() int {
+	if w.Parallel <= 0 {
+		return Parallel
+	}
+	return w.Parallel
+}
+
 // batch fills outcomes, several at once.
 func (w *Writer) batch(ctx context.Context, outcomes []outcome, do func(context.Context, int) (string, error)) {
-	workers := w.Parallel
-	if workers <= 0 {
-		workers = parallel
-	}
 	next := make(chan int)
 	var wg sync.WaitGroup
-	for range min(workers, len(outcomes)) {
+	for range min(w.parallel(), len(outcomes)) {
 		wg.Go(func() {
 			for i := range next {
 				name, err := do(ctx, i)

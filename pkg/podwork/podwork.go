@@ -34,7 +34,7 @@ type Writer struct {
 	Live client.Reader
 	// Expect is told of every write.
 	Expect *expect.Store
-	// Parallel is how many requests run at once; 0 means 16.
+	// Parallel is how many requests run at once; 0 means the constant Parallel.
 	Parallel int
 }
 
@@ -43,6 +43,10 @@ type Birth struct {
 	Pod *corev1.Pod
 	// Claims are those that have to be created; claims that exist are left out.
 	Claims []*corev1.PersistentVolumeClaim
+	// Then makes a patch of the pod as the apiserver has just made it, to be sent at once; nil for none. It is not sent to a
+	// pod that was there already, and a pod whose patch comes to nothing is created all the same: a later pass sees what it
+	// lacks.
+	Then func(made *corev1.Pod) (Patch, error)
 }
 
 // Patch is a change of one object.
@@ -69,26 +73,29 @@ type Result struct {
 
 // Create makes pods for owner, each after its claims.
 func (w *Writer) Create(ctx context.Context, owner types.UID, births []Birth) Result {
-	return w.each(ctx, len(births), func(ctx context.Context, i int) (string, error) {
+	return w.each(ctx, len(births), 1, func(ctx context.Context, i int) (string, error) {
 		b := births[i]
 		for _, c := range b.Claims {
-			if err := w.create(ctx, owner, c); err != nil {
+			if err := w.create(ctx, owner, c, nil); err != nil {
 				return b.Pod.Name, fmt.Errorf("create claim %s: %w", c.Name, err)
 			}
 		}
-		if err := w.create(ctx, owner, b.Pod); err != nil {
+		if err := w.create(ctx, owner, b.Pod, b.Then); err != nil {
 			return b.Pod.Name, fmt.Errorf("create pod %s: %w", b.Pod.Name, err)
 		}
 		return b.Pod.Name, nil
 	})
 }
 
-func (w *Writer) create(ctx context.Context, owner types.UID, o client.Object) error {
+func (w *Writer) create(ctx context.Context, owner types.UID, o client.Object, then func(*corev1.Pod) (Patch, error)) error {
 	made := o.DeepCopyObject().(client.Object)
 	err := w.Client.Create(ctx, made)
 	switch {
 	case err == nil:
 		w.Expect.Created(owner, made)
+		if pod, isPod := made.(*corev1.Pod); isPod && then != nil {
+			w.follow(ctx, owner, pod, then)
+		}
 		return nil
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return errSkip
@@ -109,10 +116,18 @@ func (w *Writer) create(ctx context.Context, owner types.UID, o client.Object) e
 	return nil
 }
 
+// follow sends what is to be sent after a creation, and lets it be if that fails.
+func (w *Writer) follow(ctx context.Context, owner types.UID, made *corev1.Pod, then func(*corev1.Pod) (Patch, error)) {
+	p, err := then(made)
+	if err == nil && w.patch(ctx, made, &p) == nil {
+		w.Expect.Written(owner, made)
+	}
+}
+
 // Delete deletes objects of owner, and only these: another object that took a name meanwhile is left alone. So is a pod
 // that has changed since it was seen: after a failover, with a cache that lags, it may be one that is not to go.
 func (w *Writer) Delete(ctx context.Context, owner types.UID, objects []client.Object) Result {
-	return w.each(ctx, len(objects), func(ctx context.Context, i int) (string, error) {
+	return w.each(ctx, len(objects), w.parallel(), func(ctx context.Context, i int) (string, error) {
 		o := objects[i]
 		uid, version := o.GetUID(), o.GetResourceVersion()
 		seen := client.Preconditions{UID: &uid}
@@ -133,7 +148,7 @@ func (w *Writer) Delete(ctx context.Context, owner types.UID, objects []client.O
 
 // Patch changes objects of owner. The objects given are not changed. One is done when all of its patches are accepted.
 func (w *Writer) Patch(ctx context.Context, owner types.UID, patches []Patch) Result {
-	return w.each(ctx, len(patches), func(ctx context.Context, i int) (string, error) {
+	return w.each(ctx, len(patches), w.parallel(), func(ctx context.Context, i int) (string, error) {
 		o := patches[i].Object.DeepCopyObject().(client.Object)
 		for p := &patches[i]; p != nil; p = p.Then {
 			if err := w.patch(ctx, o, p); err != nil {

@@ -96,6 +96,82 @@ func TestCreateStartsSlowlyAndStopsAfterTheBatchThatFails(t *testing.T) {
 	require.Equal(t, 3, waits(w))
 }
 
+func TestCreateSendsWhatFollows(t *testing.T) {
+	t.Parallel()
+	label := func(made *corev1.Pod) (Patch, error) {
+		return Patch{Type: types.MergePatchType, Data: []byte(`{"metadata":{"labels":{"uid":"` + string(made.UID) + `"}}}`)}, nil
+	}
+	for _, tc := range []struct {
+		name    string
+		there   []client.Object
+		then    func(*corev1.Pod) (Patch, error)
+		answer  error // to the patch
+		patches int32
+		want    string
+		version string // that the cache must show
+	}{
+		{name: "a patch that is made of the pod as it is then", then: label, patches: 1, want: "uid-p00", version: "2"},
+		{name: "nothing, if there is nothing to send", version: "1"},
+		{
+			name: "nothing, if no patch could be made", version: "1",
+			then: func(*corev1.Pod) (Patch, error) { return Patch{}, errors.New("no patch") },
+		},
+		{name: "nothing more, if the patch is refused", then: label, patches: 1, answer: errors.New("refused"), version: "1"},
+		{
+			name: "nothing to a pod that was there, which may have gone on", then: label, version: "999",
+			there: []client.Object{pod("p00")},
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			var patches atomic.Int32
+			w, c := writer(interceptor.Funcs{
+				Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+					patches.Add(1)
+					if tc.answer != nil {
+						return tc.answer
+					}
+					return c.Patch(ctx, o, p, opts...)
+				},
+			}, tc.there...)
+			got := w.Create(t.Context(), owner, []Birth{{Pod: pod("p00"), Then: tc.then}})
+			require.NoError(t, got.Err, "the pod is there, and the next pass sees what it lacks")
+			require.Equal(t, []string{"p00"}, got.Done)
+			require.Equal(t, tc.patches, patches.Load())
+			is := &corev1.Pod{}
+			require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(pod("p00")), is))
+			require.Equal(t, tc.want, is.Labels["uid"])
+			require.Equal(t, tc.version, is.ResourceVersion)
+			require.Equal(t, 1, waits(w))
+			require.Zero(t, waits(w, is))
+		})
+	}
+}
+
+func TestPatchesAndDeletionsBeginWithAsManyAsRunAtOnce(t *testing.T) {
+	t.Parallel()
+	var calls atomic.Int32
+	refused := func() error {
+		calls.Add(1)
+		return errors.New("refused")
+	}
+	w, _ := writer(interceptor.Funcs{
+		Patch: func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error {
+			return refused()
+		},
+		Delete: func(context.Context, client.WithWatch, client.Object, ...client.DeleteOption) error { return refused() },
+	})
+	objects, patches := make([]client.Object, 30), make([]Patch, 30)
+	for i := range objects {
+		objects[i] = pod(fmt.Sprintf("p%02d", i))
+		patches[i] = Patch{Object: objects[i], Type: types.MergePatchType, Data: []byte(`{}`)}
+	}
+	require.Error(t, w.Patch(t.Context(), owner, patches).Err)
+	require.Equal(t, int32(4), calls.Load(), "one batch, and no more")
+	require.Error(t, w.Delete(t.Context(), owner, objects).Err)
+	require.Equal(t, int32(8), calls.Load())
+}
+
 func TestErrorsBeyondFiveAreCounted(t *testing.T) {
 	t.Parallel()
 	errs := make([]error, 8)

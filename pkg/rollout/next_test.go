@@ -487,7 +487,7 @@ func TestUpdateOrder(t *testing.T) {
 }
 
 func BenchmarkNext(b *testing.B) {
-	for _, n := range []int{100, 10000} {
+	for _, n := range []int{100, 5000, 10000} {
 		pods := make([]Pod, n)
 		for i := range pods {
 			pods[i] = pod(fmt.Sprintf("p%05d", i), func(p *Pod) {

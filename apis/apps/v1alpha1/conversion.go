@@ -17,9 +17,13 @@ const (
 	cloneSetTemplate = "cloneSetTemplate."
 )
 
+// typeOfV1beta1 is no type of a CloneSet in v1alpha1, but one of a UnitedDeployment's template.
+const typeOfV1beta1 = CloneSetUpdateStrategyType(appsv1beta1.CloneSetRollingUpdate)
+
 // CloneSetToHub turns a CloneSet of v1alpha1 into v1beta1:
 //   - updateStrategy, flat, becomes nested: type OnDelete has no rollingUpdate; each other type becomes RollingUpdate with
-//     the podUpdatePolicy of that name, an empty or unknown one ReCreate.
+//     the podUpdatePolicy of that name, an empty one ReCreate. A word that is no type stays, to be refused: for a
+//     mutating webhook the apiserver converts an object there and back before it asks the schema.
 //   - scaleStrategy.enablePVCReuse is the opposite of disablePVCReuse.
 //   - The label keys.CloneSetExcludePreparingDelete with value "true" sets scaleStrategy.excludePreparingDelete, and stays.
 //   - The annotations of the image pre-download become fields, and go; one that can't be read stays and says nothing.
@@ -205,15 +209,20 @@ func cloneSetToV1alpha1(
 	return out, nil
 }
 
-// widen gives a CloneSet's spec the form of a UnitedDeployment's template of one, which has room for more.
+// widen gives a CloneSet's spec the form of a UnitedDeployment's template of one, which has room for more. The type
+// RollingUpdate, which only such a template may have, is made a policy that is none, and so stays.
 func widen(in CloneSetSpec) SubsetCloneSetSpec {
+	var rolling *appsv1beta1.CloneSetRollingUpdateStrategy
+	if in.UpdateStrategy.Type == typeOfV1beta1 {
+		rolling = &appsv1beta1.CloneSetRollingUpdateStrategy{PodUpdatePolicy: appsv1beta1.PodUpdatePolicy(typeOfV1beta1)}
+	}
 	return SubsetCloneSetSpec{
 		Replicas:                in.Replicas,
 		Selector:                in.Selector,
 		Template:                in.Template,
 		VolumeClaimTemplates:    in.VolumeClaimTemplates,
 		ScaleStrategy:           SubsetCloneSetScaleStrategy{CloneSetScaleStrategy: in.ScaleStrategy},
-		UpdateStrategy:          SubsetCloneSetUpdateStrategy{CloneSetUpdateStrategy: in.UpdateStrategy},
+		UpdateStrategy:          SubsetCloneSetUpdateStrategy{CloneSetUpdateStrategy: in.UpdateStrategy, RollingUpdate: rolling},
 		RevisionHistoryLimit:    in.RevisionHistoryLimit,
 		MinReadySeconds:         in.MinReadySeconds,
 		ProgressDeadlineSeconds: in.ProgressDeadlineSeconds,

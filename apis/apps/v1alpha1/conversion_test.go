@@ -72,12 +72,21 @@ func TestCloneSetToHubFollowsTheRules(t *testing.T) {
 			},
 		},
 		{
-			name:  "An unknown type is re-creation.",
+			name:  "An unknown type stays, to be refused.",
 			in:    `{"spec":{"updateStrategy":{"type":"Sideways"}}}`,
 			scale: appsv1beta1.CloneSetScaleStrategy{EnablePVCReuse: true},
 			update: appsv1beta1.CloneSetUpdateStrategy{
 				Type:          appsv1beta1.CloneSetRollingUpdate,
-				RollingUpdate: &appsv1beta1.CloneSetRollingUpdateStrategy{PodUpdatePolicy: appsv1beta1.PodReCreate},
+				RollingUpdate: &appsv1beta1.CloneSetRollingUpdateStrategy{PodUpdatePolicy: "Sideways"},
+			},
+		},
+		{
+			name:  "A type of v1beta1 stays, to be refused.",
+			in:    `{"spec":{"updateStrategy":{"type":"RollingUpdate"}}}`,
+			scale: appsv1beta1.CloneSetScaleStrategy{EnablePVCReuse: true},
+			update: appsv1beta1.CloneSetUpdateStrategy{
+				Type:          appsv1beta1.CloneSetRollingUpdate,
+				RollingUpdate: &appsv1beta1.CloneSetRollingUpdateStrategy{PodUpdatePolicy: "RollingUpdate"},
 			},
 		},
 		{
@@ -348,7 +357,7 @@ func TestTemplateOfCloneSetsConvertsWithItsUnitedDeployment(t *testing.T) {
 		update   appsv1beta1.CloneSetUpdateStrategy
 	}{
 		{
-			name:     "The flat form of v1alpha1 is nested.",
+			name:     "B 28: The flat form of v1alpha1 is nested.",
 			template: `{"spec":{"scaleStrategy":{"disablePVCReuse":true},"updateStrategy":{"type":"InPlaceIfPossible","partition":1}}}`,
 			update: appsv1beta1.CloneSetUpdateStrategy{
 				Type: appsv1beta1.CloneSetRollingUpdate,

@@ -31,7 +31,8 @@ type (
 )
 
 // updateToV1beta1: OnDelete has no rollingUpdate. Each other type is RollingUpdate with the podUpdatePolicy of that
-// name, ReCreate if there is none. Annotations of the image pre-download become fields.
+// name, ReCreate if there is none; a word that is none stays, to be refused. Annotations of the image pre-download become
+// fields.
 func updateToV1beta1(a updateV1alpha1) updateV1beta1 {
 	flat := a.Strategy.CloneSetUpdateStrategy
 	annotations, preDownload := readPreDownload(a.Annotations)
@@ -54,7 +55,7 @@ func updateToV1beta1(a updateV1alpha1) updateV1beta1 {
 		ScatterStrategy:       flat.ScatterStrategy,
 		InPlaceUpdateStrategy: preDownload.into(flat.InPlaceUpdateStrategy),
 	}
-	if flat.Type == CloneSetInPlaceIfPossible || flat.Type == CloneSetInPlaceOnly {
+	if flat.Type != "" && flat.Type != typeOfV1beta1 {
 		rolling.PodUpdatePolicy = appsv1beta1.PodUpdatePolicy(flat.Type)
 	}
 	if a.Strategy.RollingUpdate != nil {

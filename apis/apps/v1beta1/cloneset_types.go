@@ -264,6 +264,22 @@ const (
 	CloneSetReasonUpdated = "CloneSetUpdated"
 )
 
+// Reasons of the conditions FailedScale, FailedUpdate and SelectorOverlap. Beside these stand the reasons for which pods
+// wait.
+const (
+	// CloneSetReasonWriteFailed (FailedScale, FailedUpdate): the apiserver refused a write; the message is its answer.
+	CloneSetReasonWriteFailed = "WriteFailed"
+	// CloneSetReasonInvalidSpec (FailedUpdate): the spec has numbers that can't be resolved.
+	CloneSetReasonInvalidSpec = "InvalidSpec"
+	// CloneSetReasonNotInPlace (FailedUpdate): pods can't be updated in place, and nothing else is allowed.
+	CloneSetReasonNotInPlace = "NotInPlace"
+	// CloneSetReasonHung (FailedUpdate): containers do not follow an update in place.
+	CloneSetReasonHung = "Hung"
+	// CloneSetReasonPodsOfOthers (SelectorOverlap): pods that the selector selects are controlled by somebody else, or by
+	// nobody.
+	CloneSetReasonPodsOfOthers = "PodsOfOthers"
+)
+
 // CloneSetCondition is one observation of a CloneSet's state.
 type CloneSetCondition struct {
 	// type names the condition.

@@ -41,14 +41,15 @@ type done struct {
 	created                   podwork.Result
 	// set is the set with podsToDelete as it was written; nil if it was not.
 	set *appsv1beta1.CloneSet
-	// claims are claims given away or deleted, rest is all other housekeeping.
-	claims, rest error
+	// given is what came of claims that change their owner, dropped of those that are deleted, rest of all other
+	// housekeeping.
+	given, dropped, rest error
 }
 
 // err joins all errors.
 func (d done) err() error {
 	return errors.Join(d.revision, d.deleted.Err, d.recreated.Err, d.ended.Err, d.named.Err, d.parted.Err, d.recalled.Err,
-		d.prepared.Err, d.marked.Err, d.edited.Err, d.released.Err, d.created.Err, d.claims, d.rest)
+		d.prepared.Err, d.marked.Err, d.edited.Err, d.released.Err, d.created.Err, d.given, d.dropped, d.rest)
 }
 
 // apply does what the plan says. What it does twice, after a crash or a conflict, comes to the same.
@@ -58,8 +59,8 @@ func (r *Reconciler) apply(ctx context.Context, o observed, w work) done {
 		return d
 	}
 	given, err := r.giveClaims(ctx, o, w)
-	d.claims = err
-	if d.claims == nil {
+	d.given = err
+	if d.given == nil {
 		d.rest = r.disown(ctx, o, w)
 	}
 	r.deletePods(ctx, o, w.ready(given), &d)
@@ -67,7 +68,8 @@ func (r *Reconciler) apply(ctx context.Context, o observed, w work) done {
 	r.writePods(ctx, o, w, now, &d)
 	d.created = r.createPods(ctx, o, w, now)
 	d.set, err = r.truncate(ctx, o, w)
-	d.rest = errors.Join(d.rest, r.deleteRest(ctx, o, w), err)
+	d.dropped = errors.Join(d.dropped, r.writer().Delete(ctx, o.set.UID, objects(w.dropClaims)).Err)
+	d.rest = errors.Join(d.rest, r.writer().Delete(ctx, o.set.UID, objects(w.spare)).Err, err)
 	log(ctx, w, d)
 	return d
 }
@@ -243,13 +245,11 @@ func (r *Reconciler) deletePods(ctx context.Context, o observed, pods []change, 
 	if o.set.Spec.ScaleStrategy.EnablePVCReuse {
 		return // They were given to their pods before.
 	}
-	var claims []client.Object
+	var claims []*corev1.PersistentVolumeClaim
 	for _, name := range slices.Concat(d.deleted.Done, d.recreated.Done) {
-		for _, c := range claimsOf(o, ids[name]) {
-			claims = append(claims, c)
-		}
+		claims = append(claims, claimsOf(o, ids[name])...)
 	}
-	d.claims = errors.Join(d.claims, r.writer().Delete(ctx, o.set.UID, claims).Err)
+	d.dropped = r.writer().Delete(ctx, o.set.UID, objects(claims)).Err
 }
 
 // patchPods writes to each pod, in one request or in several, one after the other.
@@ -278,16 +278,19 @@ func (r *Reconciler) createPods(ctx context.Context, o observed, w work, now tim
 	if len(w.create) == 0 {
 		return podwork.Result{}
 	}
-	former, err := revision.PodTemplate(w.current)
-	if err != nil {
-		return podwork.Result{Err: err}
+	var former *corev1.PodTemplateSpec
+	if slices.ContainsFunc(w.create, func(b birth) bool { return b.old }) {
+		var err error
+		if former, err = revision.PodTemplate(w.current); err != nil {
+			return podwork.Result{Err: err}
+		}
 	}
 	ids := usedIDs(o)
 	births := make([]podwork.Birth, 0, len(w.create))
 	for _, c := range w.create {
 		id := c.id
 		if id == "" {
-			id = newID(ids)
+			id = r.newID(ids)
 		}
 		b := podwork.Birth{}
 		if c.old {
@@ -300,9 +303,23 @@ func (r *Reconciler) createPods(ctx context.Context, o observed, w work, now tim
 				b.Claims = append(b.Claims, claim)
 			}
 		}
+		b.Then = intoService(o.set, now)
 		births = append(births, b)
 	}
 	return r.writer().Create(ctx, o.set.UID, births)
+}
+
+// intoService opens the gates of a pod that was just made, if no hook has to answer first. It needs no look at the pod, and
+// a gate that opens while the pod starts would be news to all who watch it.
+func intoService(set *appsv1beta1.CloneSet, now time.Time) func(*corev1.Pod) (podwork.Patch, error) {
+	hooks := lifecycle.HooksOf(set.Spec.Lifecycle)
+	if hooks.HoldsService() {
+		return nil
+	}
+	return func(made *corev1.Pod) (podwork.Patch, error) {
+		p, err := inplace.Release(made, hooks.Serve(made, now), now)
+		return podwork.Patch{Object: made, Type: p.Type, Data: p.Data, Subresource: p.Subresource}, err
+	}
 }
 
 // usedIDs are the instance ids that can't be given to a new pod, and the names of claims that exist.
@@ -319,26 +336,26 @@ func usedIDs(o observed) map[string]bool {
 }
 
 // newID draws an id that is not in used, and puts it there.
-func newID(used map[string]bool) string {
+func (r *Reconciler) newID(used map[string]bool) string {
+	draw := r.Draw
+	if draw == nil {
+		draw = rand.String
+	}
 	for {
-		if id := rand.String(idLength); !used[id] {
+		if id := draw(idLength); !used[id] {
 			used[id] = true
 			return id
 		}
 	}
 }
 
-// deleteRest deletes claims without a pod and revisions beyond the limit.
-func (r *Reconciler) deleteRest(ctx context.Context, o observed, w work) error {
-	claims := make([]client.Object, 0, len(w.dropClaims))
-	for _, c := range w.dropClaims {
-		claims = append(claims, c)
+// objects are those of a list, as clients know them.
+func objects[O client.Object](list []O) []client.Object {
+	out := make([]client.Object, 0, len(list))
+	for _, o := range list {
+		out = append(out, o)
 	}
-	spare := make([]client.Object, 0, len(w.spare))
-	for _, h := range w.spare {
-		spare = append(spare, h)
-	}
-	return errors.Join(r.writer().Delete(ctx, o.set.UID, claims).Err, r.writer().Delete(ctx, o.set.UID, spare).Err)
+	return out
 }
 
 // truncate takes pods that are gone off podsToDelete: the only write to a spec. The version in it lets no edit that a

@@ -36,6 +36,10 @@ type instance struct {
 //
 // Claims of a pod that is disowned always go with it.
 func (w *work) planClaims(o observed, creates []rollout.Create) {
+	if len(o.claims) == 0 { // Most sets have none, and it takes a look at each pod.
+		w.planBirths(creates, nil, 0)
+		return
+	}
 	instances := map[string]*instance{}
 	of := func(id string) *instance {
 		if instances[id] == nil {

@@ -90,7 +90,7 @@ func testHung(t *testing.T, g *ground) {
 	})
 	g.change(t, func(s *appsv1beta1.CloneSetSpec) { s.Template.Spec.Containers[0].Image = "app:bad" })
 	set := g.Await(t, func(s *appsv1beta1.CloneSet) bool {
-		return has(s, appsv1beta1.CloneSetFailedUpdate, corev1.ConditionTrue, reasonHung) &&
+		return has(s, appsv1beta1.CloneSetFailedUpdate, corev1.ConditionTrue, appsv1beta1.CloneSetReasonHung) &&
 			has(s, appsv1beta1.CloneSetProgressing, corev1.ConditionFalse, appsv1beta1.CloneSetReasonDeadlineExceeded)
 	})
 	require.Contains(t, find(set.Status.Conditions, appsv1beta1.CloneSetFailedUpdate).Message, "does not follow its update in place since 20")
@@ -149,7 +149,7 @@ func testOverlap(t *testing.T, g *ground) {
 	require.NoError(t, g.Create(t.Context(), stranger))
 	g.make(t, web(2))
 	set := g.Await(t, func(s *appsv1beta1.CloneSet) bool {
-		return has(s, appsv1beta1.CloneSetSelectorOverlap, corev1.ConditionTrue, reasonPodsOfOthers)
+		return has(s, appsv1beta1.CloneSetSelectorOverlap, corev1.ConditionTrue, appsv1beta1.CloneSetReasonPodsOfOthers)
 	})
 	require.Contains(t, find(set.Status.Conditions, appsv1beta1.CloneSetSelectorOverlap).Message, "1 pods, such as stranger of nobody")
 	after := g.Pods(t)

@@ -8,15 +8,18 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/pkg/event"
 	"github.com/flotilla-io/flotilla/pkg/expect"
+	"github.com/flotilla-io/flotilla/pkg/gather"
 	"github.com/flotilla-io/flotilla/pkg/index"
 	"github.com/flotilla-io/flotilla/pkg/metric"
 	"github.com/flotilla-io/flotilla/pkg/nodelease"
@@ -35,11 +38,18 @@ import (
 // component is the reporter of events.
 const component = "cloneset-controller"
 
+// A failed pass is tried again after firstRetry, then after twice that, up to lastRetry: what failed because of a quota goes
+// on soon after the quota is raised.
+const (
+	firstRetry = 5 * time.Millisecond
+	lastRetry  = 2 * time.Minute
+)
+
 // Options tune the controller.
 type Options struct {
 	// Workers is how many CloneSets are worked on at once; 0 means 3.
 	Workers int
-	// Parallel is how many requests run at once for one CloneSet; 0 means 16.
+	// Parallel is how many requests run at once for one CloneSet; 0 means podwork.Parallel.
 	Parallel int
 	// ExpectationTimeout is how long to wait for the cache to show our writes before reading from the apiserver; 0 means
 	// five minutes.
@@ -64,15 +74,27 @@ type Reconciler struct {
 	Expect *expect.Store
 	// Events sends events.
 	Events event.Recorder
-	// Parallel is how many requests run at once for one CloneSet; 0 means 16.
+	// Parallel is how many requests run at once for one CloneSet; 0 means podwork.Parallel.
 	Parallel int
 	// Gates are the feature gates.
 	Gates Gates
+	// Draw draws that many letters and digits of a new pod's name by lot; nil means by String of util/rand.
+	Draw func(length int) string
 	// Daemons tells whether a node daemon lives on a node; nil means on none.
 	Daemons interface{ Live(node string) bool }
 
+	events  gather.Events
 	pace    pace
 	lookout lookout
+}
+
+// queue is how CloneSets wait for their passes: each by itself, and only after a pass that failed. A limit for all together
+// would bound a rollout, whatever the apiserver could do.
+func (o Options) queue() controller.Options {
+	return controller.Options{
+		MaxConcurrentReconciles: o.Workers,
+		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](firstRetry, lastRetry),
+	}
 }
 
 // Setup adds the controller to mgr. The webhook is registered apart from it, because it may run without the controller.
@@ -95,6 +117,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		Expect: expect.New(Kind().Kind, o.Clock, o.ExpectationTimeout),
 		Events: event.New(mgr.GetEventRecorder(component)),
 	}
+	ofOwner := handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), &appsv1beta1.CloneSet{}, handler.OnlyControllerOwner())
 	b := ctrl.NewControllerManagedBy(mgr)
 	if o.Daemons != nil && o.Gates.EnvFromMetadata {
 		if err := index.ByNode(ctx, mgr.GetFieldIndexer()); err != nil {
@@ -105,10 +128,10 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	}
 	err = b.Named("cloneset").
 		For(&appsv1beta1.CloneSet{}).
-		Owns(&corev1.Pod{}).
+		Watches(&corev1.Pod{}, r.events.Handler(ofOwner)).
 		Owns(&corev1.PersistentVolumeClaim{}).
 		Owns(&appsv1.ControllerRevision{}).
-		WithOptions(controller.Options{MaxConcurrentReconciles: o.Workers}).
+		WithOptions(o.queue()).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("set up controller of CloneSet: %w", err)
@@ -118,13 +141,18 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 
 // Reconcile does the next step for one CloneSet.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	began := r.Clock.Now()
 	o, err := r.observe(ctx, req.NamespacedName)
 	if err != nil {
+		if !errors.Is(err, expect.ErrGone) {
+			r.events.Took(req.NamespacedName, r.Clock.Since(began))
+		}
 		return expect.Settle(ctx, err, measure.Waits.WithLabelValues(metric.ReasonCache))
 	}
 	now := r.Clock.Now()
 	w := plan(o, now)
 	measure.PlanSeconds.Observe(r.Clock.Since(now).Seconds())
+	r.events.Took(req.NamespacedName, r.Clock.Since(began))
 	count(w)
 	d := r.apply(ctx, o, w)
 	s, events := status(o, w, d, now)

@@ -179,7 +179,7 @@ func TestB4ReconcileWaitsForItsCacheAndThenReadsLive(t *testing.T) {
 
 	got, err = s.reconcile(t)
 	require.NoError(t, err)
-	require.Equal(t, time.Minute, got.RequeueAfter, "the cache is still behind")
+	require.Equal(t, 30*time.Second, got.RequeueAfter, "the cache is still behind: a pod that lives is looked up again later")
 	require.Len(t, s.pods(t), 2)
 }
 
@@ -247,6 +247,38 @@ func TestReconcileGoesOnAfterAnErrorOfAnotherClass(t *testing.T) {
 	require.ElementsMatch(t, []string{"SuccessfulDelete", "FailedCreate"}, reasons(s.said))
 }
 
+func TestReconcileSaysThatAClaimCanNotBeDeleted(t *testing.T) {
+	t.Parallel()
+	set := web(0).Claims("data").Obj()
+	s := newStage(t, interceptor.Funcs{
+		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
+			if _, ok := o.(*corev1.PersistentVolumeClaim); ok {
+				return errors.New("no right to")
+			}
+			return c.Delete(ctx, o, opts...)
+		},
+	}, set, pod("a").Rev(revisionOf(t, set, 1).Name).Serving(start).Obj(), newClaims(set, "a")[0], newClaims(set, "lost")[0])
+	_, err := s.reconcile(t)
+	require.ErrorContains(t, err, "no right to")
+	require.Empty(t, s.pods(t))
+	got := s.get(t).Status.Conditions
+	require.Len(t, got, 1)
+	require.Equal(t, appsv1beta1.CloneSetFailedScale, got[0].Type)
+	require.ElementsMatch(t, []string{"SuccessfulDelete", "FailedDelete"}, reasons(s.said))
+}
+
+func TestReconcileMakesNewPodsEvenIfTheFormerRevisionCanNotBeRead(t *testing.T) {
+	t.Parallel()
+	set := web(3).Image("app:2").Obj()
+	former := revisionOf(t, web(3).Obj(), 1)
+	former.Data.Raw = []byte(`{"spec":{"template":7}}`)
+	set.Status.CurrentRevision = former.Name
+	s := newStage(t, interceptor.Funcs{}, set, former, pod("a").Rev(former.Name).Serving(start).Obj())
+	_, err := s.reconcile(t)
+	require.NoError(t, err)
+	require.Len(t, s.pods(t), 3)
+}
+
 func TestReconcileTruncatesPodsToDelete(t *testing.T) {
 	t.Parallel()
 	set := web(1).PodsToDelete("web-gone", "web-a").Obj()
@@ -261,7 +293,7 @@ func TestReconcileTruncatesPodsToDelete(t *testing.T) {
 	require.Equal(t, []string{"web-a"}, s.get(t).Spec.ScaleStrategy.PodsToDelete)
 }
 
-func TestReportWritesCountersAtMostTwiceASecond(t *testing.T) {
+func TestReportWritesCountersAtMostOnceASecond(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, interceptor.Funcs{}, web(5).Obj())
 	report := func(change func(*appsv1beta1.CloneSetStatus)) time.Duration {
@@ -274,7 +306,7 @@ func TestReportWritesCountersAtMostTwiceASecond(t *testing.T) {
 	}
 	require.Zero(t, report(func(s *appsv1beta1.CloneSetStatus) { s.Replicas = 1 }), "the first is written at once")
 	s.clock.SetTime(now.Add(200 * time.Millisecond))
-	require.Equal(t, 300*time.Millisecond, report(func(s *appsv1beta1.CloneSetStatus) { s.Replicas = 2 }))
+	require.Equal(t, 800*time.Millisecond, report(func(s *appsv1beta1.CloneSetStatus) { s.Replicas = 2 }))
 	require.Equal(t, int32(1), s.get(t).Status.Replicas)
 	require.Zero(t, report(func(s *appsv1beta1.CloneSetStatus) { s.ObservedGeneration = 2 }), "more than counters is written at once")
 	require.Zero(t, report(func(s *appsv1beta1.CloneSetStatus) { s.UpdatedAvailableReplicas = 5 }), "the end is written at once")

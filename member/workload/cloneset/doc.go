@@ -14,7 +14,7 @@
 //	objects.go   the revision, pods and claims that a CloneSet makes
 //	webhook.go   defaults and validation
 //
-// A pod costs two writes to create (the pod; its gate and lifecycle in one status patch, once it has a node) and three to
+// A pod costs two writes to create (the pod; its gate and lifecycle in one status patch, right after) and three to
 // update in place (gate closed; spec; gate open). New resources are one more, and a pod that they do not restart stays in
 // service: no gate is closed for it.
 //

@@ -55,7 +55,7 @@ func TestInvalidExamplesAreRefusedAsTheySay(t *testing.T) {
 	bySchema := []string{
 		"negative-replicas", "negative-min-ready", "negative-history", "unknown-type", "unknown-policy", "template-without-containers",
 		"two-kinds-of-priority", "weight-above-100", "order-without-key", "scatter-without-value", "negative-grace-period",
-		"v1alpha1-type-of-v1beta1", "negative-partition", "negative-surge",
+		"v1alpha1-type-of-v1beta1", "v1alpha1-unknown-type", "negative-partition", "negative-surge",
 	}
 	files, err := filepath.Glob(filepath.Join(examples, "invalid", "cloneset-*.yaml"))
 	require.NoError(t, err)

@@ -6,7 +6,8 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/revision"
 )
 
-// Gates are the feature gates that a CloneSet is planned by, see package feature, and what a flag sets for all CloneSets.
+// Gates are the feature gates that a CloneSet is planned by, see package feature, what a flag sets for all CloneSets, and
+// what the apiserver lacks.
 // The zero value has all of them off.
 type Gates struct {
 	// ShortHash makes new pods name their revision by its hash alone.
@@ -17,6 +18,8 @@ type Gates struct {
 	PreparingUpdateAsUpdate bool
 	// VerticalScaling updates cpu and memory in place.
 	VerticalScaling bool
+	// NoResize: the apiserver has no pods/resize, so VerticalScaling comes to nothing, and the reason is told.
+	NoResize bool
 	// EnvFromMetadata updates metadata that containers read by env in place.
 	EnvFromMetadata bool
 	// RecreateOnClaimChange makes pods anew for an update if the claim templates changed with it.

@@ -43,7 +43,7 @@ func newDiffer(o observed) differ {
 
 // edits are the changes that pods may take over.
 func (g Gates) edits() inplace.Options {
-	return inplace.Options{Resources: g.VerticalScaling, Env: g.EnvFromMetadata}
+	return inplace.Options{Resources: g.VerticalScaling, NoResize: g.NoResize, Env: g.EnvFromMetadata}
 }
 
 // judge says how a pod comes to a revision in place.

@@ -63,6 +63,19 @@ func TestJudge(t *testing.T) {
 			gates: Gates{VerticalScaling: true},
 		},
 		{
+			name: "an apiserver without pods/resize can't be asked for one, and the reason says so", from: sized("1"), to: sized("2"),
+			gates: Gates{VerticalScaling: true, NoResize: true}, gated: true,
+			why: "container app: resources changed, and the apiserver has no pods/resize, as Kubernetes does from 1.33 on",
+		},
+		{
+			name: "without pods/resize other changes are made in place as ever", from: sized("1"), gated: true,
+			to: func(s *appsv1beta1.CloneSetSpec) {
+				sized("1")(s)
+				s.Template.Spec.Containers[0].Image = "app:2"
+			},
+			gates: Gates{VerticalScaling: true, NoResize: true},
+		},
+		{
 			name: "B 29: env from metadata is not changed in place where no node daemon lives", from: reading("one"), to: reading("two"),
 			gates: Gates{EnvFromMetadata: true}, gated: true,
 			why: "container app reads annotation config by env CONFIG, and its node has no daemon that could restart it",
@@ -156,4 +169,37 @@ func TestClaimsHash(t *testing.T) {
 	none, err := claimsHash(nil)
 	require.NoError(t, err)
 	require.Empty(t, none)
+}
+
+// An apiserver before Kubernetes 1.33 can't resize pods: they are made anew, or it is said that they can't be.
+func TestNewResourcesWhereThereIsNoResize(t *testing.T) {
+	t.Parallel()
+	type policy = appsv1beta1.PodUpdatePolicy
+	was := func(p policy) *testkit.CloneSetBuilder { return web(2).Policy(p).Spec(sized("1")) }
+	to := func(p policy) *testkit.CloneSetBuilder { return web(2).Policy(p).Spec(sized("2")) }
+	pass := func(p policy) (observed, work) {
+		o, revs := world(t, to(p), was(p))
+		o.gates = Gates{VerticalScaling: true, NoResize: true}
+		o.with(revs[0], "a", "b")
+		return o, plan(o, now)
+	}
+
+	_, w := pass(appsv1beta1.PodInPlaceIfPossible)
+	require.Empty(t, w.edit)
+	require.Empty(t, w.mark)
+	require.Equal(t, []string{"web-a"}, keysOf(w.delete))
+
+	const why = "the apiserver has no pods/resize"
+	o, w := pass(appsv1beta1.PodInPlaceOnly)
+	require.False(t, w.moves(), show(w))
+	got, events := status(o, w, done{}, now)
+	c := find(got.Conditions, appsv1beta1.CloneSetFailedUpdate)
+	require.NotNil(t, c)
+	require.Equal(t, string(rollout.ReasonNotInPlace), c.Reason)
+	require.Contains(t, c.Message, why)
+	require.Len(t, events, 1)
+
+	faults := validateInPlaceOnly(was(appsv1beta1.PodInPlaceOnly).Obj(), to(appsv1beta1.PodInPlaceOnly).Obj(), o.gates.edits())
+	require.Len(t, faults, 1)
+	require.Contains(t, faults[0].Error(), why)
 }

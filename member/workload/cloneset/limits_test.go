@@ -2,11 +2,14 @@ package cloneset
 
 import (
 	"errors"
+	"strconv"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
@@ -101,7 +104,7 @@ func TestKnownComplaints(t *testing.T) {
 			},
 		},
 		{
-			name: "#892: the gate of a new pod is opened as soon as the pod has a node, with ReCreate too",
+			name: "#892: the gate of a new pod that was not opened at its creation is opened when it has a node, with ReCreate too",
 			set:  web(1),
 			pods: func(o *observed, rev []string) {
 				made := newPod(o.set, rev[1], &o.set.Spec.Template, "a", start)
@@ -158,6 +161,24 @@ func TestB2FailuresAreWrittenByThemselvesAndTakenOff(t *testing.T) {
 	o.set.Status = failed
 	healed, _ := status(o, plan(o, now), done{}, now.Add(time.Minute))
 	require.Empty(t, healed.Conditions)
+}
+
+// B 30: a limit of ten passes a second for all sets was what bounded a rollout of 1,000 pods.
+func TestB30NoLimitOfAllSetsBoundsARollout(t *testing.T) {
+	t.Parallel()
+	limiter := Options{}.queue().RateLimiter
+	request := func(i int) ctrl.Request {
+		return ctrl.Request{NamespacedName: types.NamespacedName{Namespace: testkit.Namespace, Name: strconv.Itoa(i)}}
+	}
+	for i := range 1000 {
+		require.Equal(t, firstRetry, limiter.When(request(i)), "the first failure of set %d", i)
+	}
+	for range 100 {
+		require.LessOrEqual(t, limiter.When(request(0)), lastRetry)
+	}
+	require.Equal(t, lastRetry, limiter.When(request(0)))
+	limiter.Forget(request(0))
+	require.Equal(t, firstRetry, limiter.When(request(0)), "what works again is not slow for its past")
 }
 
 func TestConflictsAreNoFailure(t *testing.T) {

@@ -48,6 +48,7 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 		if apierrors.IsNotFound(err) {
 			r.pace.forget(key)
 			r.lookout.forget(key)
+			r.events.Forget(key)
 			return observed{}, expect.ErrGone
 		}
 		return observed{}, fmt.Errorf("get CloneSet: %w", err)
@@ -60,7 +61,7 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 	if err := o.children(ctx, r.Client, false); err != nil {
 		return observed{}, err
 	}
-	err := r.Expect.Fresh(&set, o.shown, func() error {
+	err := r.Expect.Fresh(ctx, &set, o.shown, r.Live, func() error {
 		set = appsv1beta1.CloneSet{} // An answer would be decoded over it: what the apiserver has no more would stay.
 		if err := r.Live.Get(ctx, key, &set); err != nil {
 			return fmt.Errorf("get CloneSet: %w", err)

@@ -19,9 +19,6 @@ import (
 // spec makes it look at once.
 const lookEvery = 30 * time.Second
 
-// reasonPodsOfOthers (SelectorOverlap): pods that the selector selects are controlled by somebody else, or by nobody.
-const reasonPodsOfOthers = "PodsOfOthers"
-
 // strangers are pods that the selector selects and that are not of the set. They are left alone, whoever was there first;
 // but who counts by the selector, as an HPA does, counts them.
 type strangers struct {
@@ -34,7 +31,7 @@ func (s strangers) failure() failure {
 	if s.count == 0 {
 		return failure{}
 	}
-	return standing(reasonPodsOfOthers, "the selector selects pods of others, which are left alone: make a new CloneSet with a narrower one",
+	return standing(appsv1beta1.CloneSetReasonPodsOfOthers, "the selector selects pods of others, which are left alone: make a new CloneSet with a narrower one",
 		fmt.Sprintf("%d pods, such as %s", s.count, s.first))
 }
 
@@ -69,6 +66,7 @@ type lookout struct {
 }
 
 type sighting struct {
+	uid        types.UID
 	generation int64
 	at         time.Time
 	found      strangers
@@ -80,7 +78,7 @@ func (l *lookout) look(ctx context.Context, r client.Reader, set *appsv1beta1.Cl
 	l.mu.Lock()
 	last, ok := l.last[key]
 	l.mu.Unlock()
-	if ok && last.generation == set.Generation && now.Sub(last.at) < lookEvery {
+	if ok && last.uid == set.UID && last.generation == set.Generation && now.Sub(last.at) < lookEvery {
 		return last.found, nil
 	}
 	selector, err := metav1.LabelSelectorAsSelector(set.Spec.Selector)
@@ -99,7 +97,7 @@ func (l *lookout) look(ctx context.Context, r client.Reader, set *appsv1beta1.Cl
 	if l.last == nil {
 		l.last = map[types.NamespacedName]sighting{}
 	}
-	l.last[key] = sighting{set.Generation, now, found}
+	l.last[key] = sighting{set.UID, set.Generation, now, found}
 	return found, nil
 }
 

@@ -87,6 +87,9 @@ func TestLookoutGoesThroughPodsNotMoreThanTwiceAMinute(t *testing.T) {
 	set.Generation++
 	look(now.Add(31 * time.Second))
 	require.Equal(t, 3, lists, "a new spec makes it look at once")
+	set.UID = "another"
+	look(now.Add(31 * time.Second))
+	require.Equal(t, 4, lists, "and so does another set of the same name")
 	l.forget(client.ObjectKeyFromObject(set))
 	fail = true
 	_, err := l.look(t.Context(), c, set, now.Add(32*time.Second))

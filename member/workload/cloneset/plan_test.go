@@ -626,7 +626,7 @@ func TestGoalOf(t *testing.T) {
 }
 
 func BenchmarkPlan(b *testing.B) {
-	for _, n := range []int{100, 10_000} {
+	for _, n := range []int{100, 5_000, 10_000} {
 		b.Run(fmt.Sprintf("pods=%d", n), func(b *testing.B) {
 			inPlace := func() *testkit.CloneSetBuilder { return web(int32(n)).Policy(appsv1beta1.PodInPlaceIfPossible) }
 			o, names := world(b, inPlace().Image("app:2").Rolling("50%", "10%", "0"), inPlace())

@@ -19,9 +19,6 @@ import (
 // deadline of a Deployment in kube 1.36.
 const patience = 10 * time.Minute
 
-// reasonHung (FailedUpdate): containers do not follow an update in place.
-const reasonHung = "Hung"
-
 // deadline is progressDeadlineSeconds; 0 says that there is none.
 func deadline(s *appsv1beta1.CloneSetSpec) time.Duration {
 	if s.ProgressDeadlineSeconds == nil || *s.ProgressDeadlineSeconds == math.MaxInt32 {
@@ -55,7 +52,7 @@ func (w *work) judge(o observed, now time.Time) {
 		return left <= 0
 	}
 	if m, n, since := w.waiting(); n > 0 && late(since) {
-		f := standing(reasonHung,
+		f := standing(appsv1beta1.CloneSetReasonHung,
 			fmt.Sprintf("%s does not follow its update in place since %s", m.Key, since.UTC().Format(time.RFC3339)),
 			fmt.Sprintf("%s; %d pods wait so", m.waits, n))
 		// That it waits is news; whether for ErrImagePull or ImagePullBackOff, which take turns, is none.

@@ -16,7 +16,7 @@ import (
 
 // countsEvery is how often a status is written that differs in counters of pods only. While many pods start, each pass
 // would count one more, and the status would cost as many writes as the pods.
-const countsEvery = 500 * time.Millisecond
+const countsEvery = time.Second
 
 // pace remembers when the status of a CloneSet was last written. The zero value is ready.
 type pace struct {

@@ -15,14 +15,6 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
-// Reasons of the conditions FailedScale and FailedUpdate.
-const (
-	// reasonWriteFailed: the apiserver refused a write; the message is its answer.
-	reasonWriteFailed = "WriteFailed"
-	// reasonInvalidSpec: the spec has numbers that can't be resolved.
-	reasonInvalidSpec = "InvalidSpec"
-)
-
 // status returns the status after a pass, and what to tell about it. It counts the pods as they were observed: what the
 // pass changed comes with the next one. The function is pure.
 func status(o observed, w work, d done, now time.Time) (appsv1beta1.CloneSetStatus, []event.Event) {
@@ -93,19 +85,19 @@ func failures(w work, d done) (scale, update failure) {
 	pick := func(errs ...error) failure {
 		for _, err := range errs {
 			if err != nil {
-				return failure{reason: reasonWriteFailed, message: err.Error()}
+				return failure{reason: appsv1beta1.CloneSetReasonWriteFailed, message: err.Error()}
 			}
 		}
 		return failure{}
 	}
-	scale = pick(d.created.Err, d.deleted.Err, d.named.Err, d.parted.Err, d.recalled.Err, d.ended.Err, d.claims)
+	scale = pick(d.created.Err, d.deleted.Err, d.named.Err, d.parted.Err, d.recalled.Err, d.ended.Err, d.given, d.dropped)
 	update = pick(d.revision, d.recreated.Err, d.prepared.Err, d.marked.Err, d.edited.Err, d.released.Err, d.rest)
 	if w.fault != "" {
-		update = failure{reason: reasonInvalidSpec, message: w.fault}
+		update = failure{reason: appsv1beta1.CloneSetReasonInvalidSpec, message: w.fault}
 	}
 	for _, h := range w.holds {
 		if h.Reason == rollout.ReasonNotInPlace && update.reason == "" {
-			update = failure{reason: string(h.Reason), message: h.Why}
+			update = failure{reason: appsv1beta1.CloneSetReasonNotInPlace, message: h.Why}
 		}
 	}
 	stands := &update
@@ -187,12 +179,13 @@ func tell(o observed, w work, d done, scale, update failure) []event.Event {
 	say(nil, nil, d.revision, failedCreateEvent)
 	say(append(slices.Clone(d.deleted.Done), d.ended.Done...), deletedEvent, d.deleted.Err, failedDeleteEvent)
 	say(nil, nil, d.ended.Err, failedDeleteEvent)
+	say(nil, nil, d.dropped, failedDeleteEvent)
 	say(d.recreated.Done, recreated, d.recreated.Err, failedRecreateEvent)
 	say(nil, nil, d.marked.Err, failedUpdateInPlaceEvent)
 	say(d.edited.Done, inPlace, d.edited.Err, failedUpdateInPlaceEvent)
 	say(nil, nil, d.released.Err, failedUpdateInPlaceEvent)
 	say(d.created.Done, createdEvent, d.created.Err, failedCreateEvent)
-	for _, err := range []error{d.named.Err, d.parted.Err, d.recalled.Err, d.prepared.Err, d.claims, d.rest} {
+	for _, err := range []error{d.named.Err, d.parted.Err, d.recalled.Err, d.prepared.Err, d.given, d.rest} {
 		if err != nil {
 			out = append(out, failedUpdateEvent(err.Error()))
 		}
@@ -219,5 +212,5 @@ func tell(o observed, w work, d done, scale, update failure) []event.Event {
 // lasts tells that a failure is new and is not that of a write, of which there is an event with each try.
 func lasts(set *appsv1beta1.CloneSet, t appsv1beta1.CloneSetConditionType, f failure) bool {
 	c := find(set.Status.Conditions, t)
-	return f.reason != "" && f.reason != reasonWriteFailed && (c == nil || c.Reason != f.reason)
+	return f.reason != "" && f.reason != appsv1beta1.CloneSetReasonWriteFailed && (c == nil || c.Reason != f.reason)
 }

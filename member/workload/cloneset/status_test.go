@@ -180,7 +180,9 @@ func TestEventsAreOneForEachClass(t *testing.T) {
 		edited:    podwork.Result{Done: []string{"j", "k"}},
 		marked:    podwork.Result{Done: []string{"l"}},
 		released:  podwork.Result{Done: []string{"m"}},
-		rest:      errors.New("patch n: no"),
+		dropped:   errors.New("delete claim n: no"),
+		given:     errors.New("patch claim o: no"),
+		rest:      errors.New("patch p: no"),
 	}
 	_, events := status(o, plan(o, now), d, now)
 	notes := make([]string, 0, len(events))
@@ -189,12 +191,14 @@ func TestEventsAreOneForEachClass(t *testing.T) {
 	}
 	require.Equal(t, []string{
 		"Normal SuccessfulDelete: deleted 2 pods: f, g",
+		"Warning FailedDelete: delete claim n: no",
 		"Normal SuccessfulUpdatePodReCreate: deleted 1 pods, to be made anew at " + names[1] + ": h",
 		"Warning FailedUpdatePodReCreate: delete i: no",
 		"Normal SuccessfulUpdatePodInPlace: updated 2 pods in place to " + names[1] + ": j, k",
 		"Normal SuccessfulCreate: created 4 pods: a, b, c and 1 more",
 		"Warning FailedCreate: create pod e: quota",
-		"Warning FailedUpdate: patch n: no",
+		"Warning FailedUpdate: patch claim o: no",
+		"Warning FailedUpdate: patch p: no",
 	}, notes)
 }
 

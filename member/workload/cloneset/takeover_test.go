@@ -66,3 +66,27 @@ func TestPlanOfATakeOver(t *testing.T) {
 	require.Equal(t, was.CurrentRevision, got.CurrentRevision)
 	require.Equal(t, was.ExpectedUpdatedReplicas, got.ExpectedUpdatedReplicas)
 }
+
+func TestObjectsAreOwnedWhateverTheVersionOfTheirReference(t *testing.T) {
+	t.Parallel()
+	set := leftBehind(t).set
+	for _, tt := range []struct {
+		name   string
+		change func(*metav1.OwnerReference)
+		want   bool
+	}{
+		{"in the stored version", func(*metav1.OwnerReference) {}, true},
+		{"in v1alpha1, as OpenKruise before 1.9 wrote it", func(r *metav1.OwnerReference) { r.APIVersion = "apps.kruise.io/v1alpha1" }, true},
+		{"not with another UID", func(r *metav1.OwnerReference) { r.UID = "another" }, false},
+		{"not by another kind", func(r *metav1.OwnerReference) { r.Kind = "StatefulSet" }, false},
+		{"not in another group", func(r *metav1.OwnerReference) { r.APIVersion = "apps/v1" }, false},
+		{"not without being its controller", func(r *metav1.OwnerReference) { r.Controller = nil }, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			pod := leftBehind(t).pods[0]
+			tt.change(&pod.OwnerReferences[0])
+			require.Equal(t, tt.want, ownedBy(pod, set))
+		})
+	}
+}

@@ -138,13 +138,15 @@ func (w *Webhook) ValidateCreate(ctx context.Context, set *appsv1beta1.CloneSet)
 	return nil, invalid(set, append(faults, more...))
 }
 
-// ValidateUpdate implements admission.Validator. An update that leaves the spec as it is passes, so that labels and
-// finalizers of an object from before a rule can still be changed.
+// ValidateUpdate implements admission.Validator. What the old spec has wrong already is warned of, not refused: an object
+// from before a rule, such as one that another controller left, can still be scaled and updated, and pods can be taken
+// off its list.
 func (w *Webhook) ValidateUpdate(ctx context.Context, old, set *appsv1beta1.CloneSet) (admission.Warnings, error) {
 	if apiequality.Semantic.DeepEqual(old.Spec, set.Spec) {
 		return nil, nil
 	}
-	faults := append(validateSpec(set), validateInPlaceOnly(old, set, w.Gates.edits())...)
+	faults, warnings := ratchet(validateSpec(set), validateSpec(old))
+	faults = append(faults, validateInPlaceOnly(old, set, w.Gates.edits())...)
 	if templateChanged(old, set) {
 		more, err := w.validateTemplate(ctx, set)
 		if err != nil {
@@ -156,7 +158,19 @@ func (w *Webhook) ValidateUpdate(ctx context.Context, old, set *appsv1beta1.Clon
 	if err != nil {
 		return nil, err
 	}
-	return nil, invalid(set, append(faults, more...))
+	return warnings, invalid(set, append(faults, more...))
+}
+
+// ratchet divides faults into new ones and those that were there before, which only make warnings.
+func ratchet(faults, before field.ErrorList) (fresh field.ErrorList, warnings admission.Warnings) {
+	for _, f := range faults {
+		if slices.ContainsFunc(before, func(b *field.Error) bool { return b.Error() == f.Error() }) {
+			warnings = append(warnings, f.Error())
+		} else {
+			fresh = append(fresh, f)
+		}
+	}
+	return fresh, warnings
 }
 
 // ValidateDelete implements admission.Validator; nothing is refused.

@@ -303,6 +303,9 @@ func TestValidate(t *testing.T) {
 			_, err := w.ValidateCreate(requested(t, nil), tt.set.Obj())
 			check(err)
 			old := testkit.CloneSet(tt.set.Obj().Name).Spec(func(s *Spec) { s.MinReadySeconds = 5 }).Obj()
+			if len(validateSpec(old)) > 0 {
+				return // It is the name, which was as long before.
+			}
 			_, err = w.ValidateUpdate(requested(t, old), old, tt.set.Obj())
 			check(err)
 		})
@@ -314,6 +317,13 @@ func TestValidateUpdate(t *testing.T) {
 	type Spec = appsv1beta1.CloneSetSpec
 	command := func(b *testkit.CloneSetBuilder) *testkit.CloneSetBuilder {
 		return b.Spec(func(s *Spec) { s.Template.Spec.Containers[0].Command = []string{"serve"} })
+	}
+	preDownloading := func(n int32) *testkit.CloneSetBuilder {
+		return web(n).Policy(appsv1beta1.PodInPlaceIfPossible).Spec(func(s *Spec) {
+			s.UpdateStrategy.RollingUpdate.InPlaceUpdateStrategy = &pods.InPlaceUpdateStrategy{
+				ImagePreDownloadParallelism: new(intstr.FromInt32(1)),
+			}
+		})
 	}
 	only := func() *testkit.CloneSetBuilder { return web(2).Policy(appsv1beta1.PodInPlaceOnly) }
 	tests := []struct {
@@ -328,6 +338,11 @@ func TestValidateUpdate(t *testing.T) {
 		},
 		{"with InPlaceIfPossible, another change is fine", web(2).Policy(appsv1beta1.PodInPlaceIfPossible), command(web(2).Policy(appsv1beta1.PodInPlaceIfPossible)), ""},
 		{"an object from before a rule may change its labels", web(2).Rolling("0", "0", "0"), web(2).Rolling("0", "0", "0"), ""},
+		{"it may be updated and scaled too", web(2).Rolling("0", "0", "0"), web(3).Rolling("0", "0", "0").Image("app:2"), ""},
+		{"it may not break another rule", web(2).Rolling("0", "0", "0"), web(2).Rolling("101%", "0", "0"), "must not be above 100%"},
+		{"it may not break the same rule otherwise", web(2).Rolling("101%", "1", "0"), web(2).Rolling("102%", "1", "0"), "must not be above 100%"},
+		{"a pre-download that another controller has served may stay", preDownloading(2), preDownloading(3).Image("app:2"), ""},
+		{"a pre-download may not be asked for anew", web(2), preDownloading(2), "not served yet"},
 		{"a name of a pod of the set is fine", web(2), web(2).PodsToDelete("web-ours"), ""},
 		{"B 1: a name of no pod is refused", web(2), web(2).PodsToDelete("web-x"), `spec.scaleStrategy.podsToDelete[0]: Invalid value: "web-x": there is no such pod`},
 		{"a name of a terminating pod is refused", web(2), web(2).PodsToDelete("web-going"), `podsToDelete[0]: Invalid value: "web-going": is being deleted already`},
@@ -340,9 +355,12 @@ func TestValidateUpdate(t *testing.T) {
 			going := pod("going").Terminating(start).Obj()
 			going.Finalizers = []string{"example.com/hold"}
 			w, _ := hook(t, pod("ours").Obj(), going, testkit.Pod("web-theirs").OwnedBy("another").Obj())
-			_, err := w.ValidateUpdate(requested(t, tt.old.Obj()), tt.old.Obj(), tt.set.Obj())
+			old, set := tt.old.Obj(), tt.set.Obj()
+			warnings, err := w.ValidateUpdate(requested(t, old), old, set)
 			if tt.want == "" {
 				require.NoError(t, err)
+				unchanged := cmp.Equal(old.Spec, set.Spec)
+				require.Equal(t, !unchanged && len(validateSpec(old)) > 0, len(warnings) > 0, "%v", warnings)
 				return
 			}
 			require.True(t, apierrors.IsInvalid(err), "%v", err)

@@ -43,15 +43,20 @@ type (
 // ground is a namespace of one test, with one UnitedDeployment in it.
 type ground struct{ *site.Ground[*object] }
 
-// begin starts a cluster with simulated nodes in two zones and, in this process, two managers: one for the controller
-// under test, whose writes are told by its name, and one for CloneSets.
-func begin(t *testing.T) *site.Site {
+// start starts a cluster with simulated nodes in two zones.
+func start(t *testing.T) *site.Site {
 	t.Helper()
 	crds := "../../../charts/member/files/crds/apps.kruise.io_"
-	s := site.Start(t, site.Config{
+	return site.Start(t, site.Config{
 		Lab: lab.Config{Nodes: "kwok:4", Zones: 2, Audit: true}, Scheme: appsv1beta1.AddToScheme,
 		CRDs: []string{crds + "clonesets.yaml", crds + "uniteddeployments.yaml"},
 	})
+}
+
+// manage starts two managers in this process: one for the controller under test, whose writes are told by its name, and
+// one for CloneSets.
+func manage(t *testing.T, s *site.Site) {
+	t.Helper()
 	s.Run(t, agent, uniteddeployment.Kind(), func(mgr ctrl.Manager) {
 		require.NoError(t, uniteddeployment.Setup(t.Context(), mgr, uniteddeployment.Options{}))
 		hook := &united.Webhook{Client: mgr.GetClient(), Options: united.Options{AllowClusters: true}}
@@ -64,7 +69,6 @@ func begin(t *testing.T) *site.Site {
 			Object: &appsv1beta1.CloneSet{}, Defaulter: hook, Validator: hook,
 		}))
 	})
-	return s
 }
 
 // web is an object as a user writes it: so many replicas of a CloneSet that updates in place.
@@ -164,7 +168,8 @@ func zone(name string) *corev1.NodeSelectorTerm {
 
 func TestIntegration(t *testing.T) {
 	t.Parallel()
-	s := begin(t)
+	s := start(t)
+	manage(t, s)
 	for name, test := range map[string]func(*testing.T, *ground){
 		"replicas are spread, updated in place by partitions and scaled, and rest costs nothing": testLife,
 		"subsets are filled in their order between minimum and maximum":                          testElastic,

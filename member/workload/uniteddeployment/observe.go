@@ -51,7 +51,7 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 	if err := o.owned(ctx, r.Client, false); err != nil {
 		return observed{}, err
 	}
-	err := r.Expect.Fresh(&ud, o.shown, func() error {
+	err := r.Expect.Fresh(ctx, &ud, o.shown, r.Live, func() error {
 		ud = appsv1beta1.UnitedDeployment{} // An answer would be decoded over it: what the apiserver has no more would stay.
 		if err := r.Live.Get(ctx, key, &ud); err != nil {
 			return fmt.Errorf("get UnitedDeployment: %w", err)

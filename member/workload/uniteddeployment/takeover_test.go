@@ -42,10 +42,12 @@ func takeover(t *testing.T) observed {
 			var set appsv1beta1.CloneSet
 			require.NoError(t, yaml.Unmarshal(doc.Raw, &set))
 			o.children = append(o.children, cloneSets().viewOf(&set))
-		default:
+		case "ControllerRevision":
 			var r appsv1.ControllerRevision
 			require.NoError(t, yaml.Unmarshal(doc.Raw, &r))
-			o.history = append(o.history, &r)
+			if metav1.IsControlledBy(&r, o.ud) {
+				o.history = append(o.history, &r)
+			}
 		}
 	}
 	require.Len(t, o.children, 2)

@@ -2,6 +2,7 @@ package lab
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -86,6 +87,9 @@ func readWrites(in io.Reader, since time.Time) ([]Write, error) {
 		if err != nil {
 			return nil, err
 		}
+		if before(line, since) {
+			continue
+		}
 		var e auditEvent
 		if err := json.Unmarshal(line, &e); err != nil {
 			return nil, fmt.Errorf("parse %.100q: %w", line, err)
@@ -94,6 +98,19 @@ func readWrites(in io.Reader, since time.Time) ([]Write, error) {
 			out = append(out, e.write())
 		}
 	}
+}
+
+// before tells that a line is of a request that was answered before since, without parsing all of it: a log of many pods
+// is long, and mostly its end is asked for.
+func before(line []byte, since time.Time) bool {
+	key := []byte(`"stageTimestamp":"`)
+	i := bytes.LastIndex(line, key)
+	if i < 0 {
+		return false
+	}
+	value, _, _ := bytes.Cut(line[i+len(key):], []byte(`"`))
+	at, err := time.Parse(time.RFC3339, string(value))
+	return err == nil && at.Before(since)
 }
 
 func (e auditEvent) write() Write {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
@@ -57,12 +58,7 @@ func (s Scheduler) bind(w *World, pod *corev1.Pod) error {
 	}
 	bound := pod.DeepCopy()
 	bound.Spec.NodeName = best
-	if err := w.put("scheduler", "binding", bound); err != nil {
-		return err
-	}
-	bound = Find[*corev1.Pod](w, client.ObjectKeyFromObject(pod)).DeepCopy()
-	setCondition(w, bound, corev1.PodScheduled, true)
-	return w.put("scheduler", "status", bound)
+	return w.put("scheduler", "binding", bound)
 }
 
 // put writes an object as somebody who does not lag behind.
@@ -130,15 +126,15 @@ func (k Kubelet) run(w *World, is *corev1.Pod) *corev1.Pod {
 		statuses = append(statuses, st)
 	}
 	pod.Status.ContainerStatuses = statuses
-	setCondition(w, pod, corev1.PodInitialized, true)
-	setCondition(w, pod, corev1.ContainersReady, allReady)
+	setCondition(w.Now(), pod, corev1.PodInitialized, true)
+	setCondition(w.Now(), pod, corev1.ContainersReady, allReady)
 	ready := allReady
 	for _, gate := range pod.Spec.ReadinessGates {
 		ready = ready && slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 			return c.Type == gate.ConditionType && c.Status == corev1.ConditionTrue
 		})
 	}
-	setCondition(w, pod, corev1.PodReady, ready)
+	setCondition(w.Now(), pod, corev1.PodReady, ready)
 	return pod
 }
 
@@ -175,7 +171,7 @@ func (k Kubelet) container(pod *corev1.Pod, c *corev1.Container) corev1.Containe
 }
 
 // setCondition sets a condition of a pod, with the time of the change.
-func setCondition(w *World, pod *corev1.Pod, t corev1.PodConditionType, holds bool) {
+func setCondition(now time.Time, pod *corev1.Pod, t corev1.PodConditionType, holds bool) {
 	status := corev1.ConditionFalse
 	if holds {
 		status = corev1.ConditionTrue
@@ -183,13 +179,13 @@ func setCondition(w *World, pod *corev1.Pod, t corev1.PodConditionType, holds bo
 	for i := range pod.Status.Conditions {
 		if c := &pod.Status.Conditions[i]; c.Type == t {
 			if c.Status != status {
-				*c = corev1.PodCondition{Type: t, Status: status, LastTransitionTime: metav1.NewTime(w.Now())}
+				*c = corev1.PodCondition{Type: t, Status: status, LastTransitionTime: metav1.NewTime(now)}
 			}
 			return
 		}
 	}
 	pod.Status.Conditions = append(pod.Status.Conditions,
-		corev1.PodCondition{Type: t, Status: status, LastTransitionTime: metav1.NewTime(w.Now())})
+		corev1.PodCondition{Type: t, Status: status, LastTransitionTime: metav1.NewTime(now)})
 }
 
 // Collector is the garbage collector, and what lets claims go: objects whose owners are gone are deleted, those of an
@@ -278,8 +274,8 @@ func EndPods(node string, when func(*World) bool) Edit {
 			if pod.Spec.NodeName == node && pod.DeletionTimestamp == nil {
 				pod = pod.DeepCopy()
 				pod.Status.Phase = corev1.PodFailed
-				setCondition(w, pod, corev1.PodReady, false)
-				setCondition(w, pod, corev1.ContainersReady, false)
+				setCondition(w.Now(), pod, corev1.PodReady, false)
+				setCondition(w.Now(), pod, corev1.ContainersReady, false)
 				if err := w.put("kubelet", "status", pod); err != nil {
 					return err
 				}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -33,15 +34,32 @@ func sharedCases() []sharedCase {
 			require.Equal(o, corev1.PodPending, pod.Status.Phase)
 			require.Empty(o, pod.Status.Message)
 		}},
-		{"a o.name is taken once", func(o on) {
+		{"a name is taken once", func(o on) {
 			require.NoError(o, o.c.Create(o.Context(), podOf(o.name)))
 			require.True(o, apierrors.IsAlreadyExists(o.c.Create(o.Context(), podOf(o.name))))
 		}},
-		{"a o.name is drawn where only its beginning is given", func(o on) {
+		{"a name is drawn where only its beginning is given", func(o on) {
 			pod := podOf("")
 			pod.GenerateName = o.name + "-"
 			require.NoError(o, o.c.Create(o.Context(), pod))
 			require.Regexp(o, "^"+o.name+"-[a-z0-9]{5}$", pod.Name)
+			both := podOf(o.name)
+			both.GenerateName = "another-"
+			require.NoError(o, o.c.Create(o.Context(), both))
+			require.Equal(o, o.name, both.Name)
+		}},
+		{"an answer that there is no such object names it, one that there is no such resource is another", func(o on) {
+			err := patch(o.T, o.c, podOf(o.name), types.MergePatchType, `{"metadata":{"labels":{"a":"1"}}}`)
+			require.True(o, apierrors.IsNotFound(err))
+			var status apierrors.APIStatus
+			require.ErrorAs(o, err, &status)
+			require.Equal(o, o.name, status.Status().Details.Name)
+			pod := made(o.T, o.c, podOf(o.name))
+			err = o.c.SubResource("nothing").Patch(o.Context(), pod, client.RawPatch(types.MergePatchType, []byte(`{}`)))
+			require.True(o, apierrors.IsNotFound(err))
+			status = nil
+			require.ErrorAs(o, err, &status)
+			require.True(o, status.Status().Details == nil || status.Status().Details.Name == "", "%+v", status.Status())
 		}},
 		{"a creation has no version", func(o on) {
 			pod := podOf(o.name)
@@ -108,6 +126,80 @@ func sharedCases() []sharedCase {
 			require.Equal(o, int64(2), pod.Spec.Containers[0].Resources.Requests.Cpu().Value())
 			require.Equal(o, int64(2), pod.Generation)
 		}},
+		{"the status and the resize of a pod are for the UID and the version that they name", func(o on) {
+			for _, name := range []string{"status", "resize"} {
+				pod := podOf(o.name + "-" + name)
+				pod.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}
+				made(o.T, o.c, pod)
+				send := func(data string) error {
+					return o.c.SubResource(name).Patch(o.Context(), pod.DeepCopy(), client.RawPatch(types.StrategicMergePatchType, []byte(data)))
+				}
+				require.True(o, apierrors.IsConflict(send(`{"metadata":{"resourceVersion":"1"}}`)), name)
+				err := send(`{"metadata":{"uid":"another"}}`)
+				require.True(o, apierrors.IsInvalid(err), "%s: %v", name, err)
+				var status apierrors.APIStatus
+				require.ErrorAs(o, err, &status)
+				require.Equal(o, "metadata.uid", status.Status().Details.Causes[0].Field)
+				require.NoError(o, send(fmt.Sprintf(`{"metadata":{"uid":%q,"resourceVersion":%q}}`, pod.UID, pod.ResourceVersion)))
+			}
+		}},
+		{"a resize takes no labels", func(o on) {
+			pod := podOf(o.name)
+			pod.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}
+			made(o.T, o.c, pod)
+			require.NoError(o, o.c.SubResource("resize").Patch(o.Context(), pod, client.RawPatch(types.StrategicMergePatchType,
+				[]byte(`{"metadata":{"labels":{"a":"1"}},"spec":{"containers":[{"name":"app","image":"app:2","resources":{"requests":{"cpu":"2"}}}]}}`))))
+			require.Empty(o, pod.Labels)
+			require.Equal(o, "app:1", pod.Spec.Containers[0].Image)
+			require.Equal(o, int64(2), pod.Spec.Containers[0].Resources.Requests.Cpu().Value())
+		}},
+		{"labels, annotations and finalizers come and go with the status of a pod", func(o on) {
+			pod := podOf(o.name)
+			pod.Labels, pod.Annotations = map[string]string{"a": "1"}, map[string]string{"b": "2"}
+			pod.Finalizers = []string{"example.com/first"}
+			made(o.T, o.c, pod)
+			require.NoError(o, o.c.Status().Patch(o.Context(), pod, client.RawPatch(types.StrategicMergePatchType,
+				[]byte(`{"metadata":{"labels":{"a":null},"annotations":{"b":null,"c":"3"},"finalizers":["example.com/second"]}}`))))
+			require.Empty(o, pod.Labels)
+			require.Equal(o, map[string]string{"c": "3"}, pod.Annotations)
+			require.ElementsMatch(o, []string{"example.com/first", "example.com/second"}, pod.Finalizers)
+			require.NoError(o, patch(o.T, o.c, pod, types.MergePatchType, `{"metadata":{"finalizers":null}}`))
+		}},
+		{"owners are taken off and put on by their UID", func(o on) {
+			pod := podOf(o.name)
+			owner := func(uid string) metav1.OwnerReference {
+				return metav1.OwnerReference{APIVersion: "v1", Kind: "Node", Name: "n-" + uid, UID: types.UID(uid)}
+			}
+			pod.OwnerReferences = []metav1.OwnerReference{owner("a"), owner("b")}
+			made(o.T, o.c, pod)
+			require.NoError(o, patch(o.T, o.c, pod, types.StrategicMergePatchType, fmt.Sprintf(
+				`{"metadata":{"uid":%q,"ownerReferences":[{"$patch":"delete","uid":"a"},{"apiVersion":"v1","kind":"Node","name":"n-c","uid":"c"}]}}`, pod.UID)))
+			require.ElementsMatch(o, []metav1.OwnerReference{owner("b"), owner("c")}, pod.OwnerReferences)
+		}},
+		{"a pod is bound once", func(o on) {
+			pod := made(o.T, o.c, podOf(o.name))
+			bind := func(node string) error {
+				b := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}, Target: corev1.ObjectReference{Kind: "Node", Name: node}}
+				return o.c.SubResource("binding").Create(o.Context(), pod.DeepCopy(), b)
+			}
+			require.NoError(o, bind("one"))
+			require.True(o, apierrors.IsConflict(bind("two")))
+			require.NoError(o, o.c.Get(o.Context(), client.ObjectKeyFromObject(pod), pod))
+			require.Equal(o, "one", pod.Spec.NodeName)
+			require.Equal(o, int64(1), pod.Generation)
+			require.Len(o, pod.Status.Conditions, 1)
+			require.Equal(o, corev1.PodScheduled, pod.Status.Conditions[0].Type)
+			require.NoError(o, o.c.Delete(o.Context(), pod, client.GracePeriodSeconds(0)))
+		}},
+		{"a deletion of an old version is a conflict", func(o on) {
+			pod := made(o.T, o.c, podOf(o.name))
+			old := pod.ResourceVersion
+			require.NoError(o, patch(o.T, o.c, pod, types.MergePatchType, `{"metadata":{"labels":{"a":"1"}}}`))
+			require.True(o, apierrors.IsConflict(o.c.Delete(o.Context(), pod, client.Preconditions{UID: &pod.UID, ResourceVersion: &old})))
+			require.NoError(o, o.c.Get(o.Context(), client.ObjectKeyFromObject(pod), pod))
+			require.Nil(o, pod.DeletionTimestamp)
+			require.NoError(o, o.c.Delete(o.Context(), pod, client.Preconditions{UID: &pod.UID, ResourceVersion: &pod.ResourceVersion}))
+		}},
 		{"a deletion for another UID is a conflict", func(o on) {
 			pod := made(o.T, o.c, podOf(o.name))
 			other := types.UID("another")
@@ -145,6 +237,35 @@ func sharedCases() []sharedCase {
 			require.NotNil(o, pod.DeletionTimestamp)
 			require.NoError(o, patch(o.T, o.c, pod, types.MergePatchType, `{"metadata":{"finalizers":null}}`))
 			require.True(o, apierrors.IsNotFound(o.c.Get(o.Context(), client.ObjectKeyFromObject(pod), pod)))
+		}},
+		{"an object that is being deleted is written to, and gets no more finalizers", func(o on) {
+			pod := podOf(o.name)
+			pod.Finalizers = []string{"example.com/wait"}
+			made(o.T, o.c, pod)
+			require.NoError(o, o.c.Delete(o.Context(), pod))
+			require.NoError(o, patch(o.T, o.c, pod, types.MergePatchType, `{"metadata":{"labels":{"a":"1"}}}`))
+			require.True(o, apierrors.IsInvalid(patch(o.T, o.c, pod, types.MergePatchType, `{"metadata":{"finalizers":["example.com/wait","example.com/more"]}}`)))
+			require.NoError(o, patch(o.T, o.c, pod, types.MergePatchType, `{"metadata":{"finalizers":null}}`))
+		}},
+		{"a revision has no generation, and only its number changes", func(o on) {
+			r := &appsv1.ControllerRevision{
+				ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: o.name},
+				Data:       runtime.RawExtension{Raw: []byte(`{"a":1}`)}, Revision: 1,
+			}
+			require.NoError(o, o.c.Create(o.Context(), r))
+			require.NoError(o, patch(o.T, o.c, r, types.MergePatchType, `{"revision":2}`))
+			require.Equal(o, int64(2), r.Revision)
+			require.Zero(o, r.Generation)
+			require.True(o, apierrors.IsInvalid(patch(o.T, o.c, r, types.MergePatchType, `{"data":{"a":2}}`)))
+		}},
+		{"null takes a field of a custom resource off", func(o on) {
+			set := setOf(o.name)
+			set.Spec.ScaleStrategy.PodsToDelete = []string{"a"}
+			require.NoError(o, o.c.Create(o.Context(), set))
+			require.NoError(o, patch(o.T, o.c, set, types.MergePatchType,
+				fmt.Sprintf(`{"metadata":{"resourceVersion":%q},"spec":{"scaleStrategy":{"podsToDelete":null}}}`, set.ResourceVersion)))
+			require.Empty(o, set.Spec.ScaleStrategy.PodsToDelete)
+			require.Equal(o, int64(2), set.Generation)
 		}},
 		{"a claim is protected from its beginning", func(o on) {
 			claim := &corev1.PersistentVolumeClaim{

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -208,8 +209,16 @@ func (s sub) Get(context.Context, client.Object, client.Object, ...client.SubRes
 	return fmt.Errorf("get %s: %w", s.name, errNotServed)
 }
 
-func (s sub) Create(context.Context, client.Object, client.Object, ...client.SubResourceCreateOption) error {
-	return fmt.Errorf("create %s: %w", s.name, errNotServed)
+func (s sub) Create(_ context.Context, obj, content client.Object, opts ...client.SubResourceCreateOption) error {
+	binding, ok := content.(*corev1.Binding)
+	pod, isPod := copyOf(obj).(*corev1.Pod)
+	if !ok || !isPod || s.name != "binding" {
+		return fmt.Errorf("create %s: %w", s.name, errNotServed)
+	}
+	var o client.SubResourceCreateOptions
+	o.ApplyOptions(opts)
+	pod.Spec.NodeName = binding.Target.Name
+	return s.c.write(Request{Verb: Update, Sub: s.name, Object: pod}, obj, o.DryRun)
 }
 
 func (s sub) Update(_ context.Context, obj client.Object, opts ...client.SubResourceUpdateOption) error {

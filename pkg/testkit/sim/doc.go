@@ -27,7 +27,7 @@
 // What the apiserver does as a real one: versions that grow, UIDs, generations that count changes of the spec, generated
 // names, AlreadyExists, NotFound, conflicts by version and by UID, preconditions of deletions, merge, JSON and strategic
 // merge patches (the last not of custom resources), the status subresource (of pods with metadata), resize and binding of
-// pods, pod specs of which only images change, dry runs, writes without a change that make no event, finalizers, grace
+// pods, pod specs of which only images change, revisions whose data never changes, dry runs, writes without a change that make no event, finalizers, grace
 // periods of pods on a node, protection of claims in use, and admission by Kind.Admit. TestSharedCases checks this, and
 // its integration twin checks the same cases on a real apiserver.
 //
@@ -35,8 +35,8 @@
 // namespaces, field managers, server-side apply and deletion of collections (both are refused), watches by label or field,
 // and lists from a cache that is older than the process, as a new leader may get from another apiserver.
 //
-// The controller must do one request at a time (podwork's Parallel is 1), must take time from Process.Clock and names
-// from k8s.io/apimachinery/pkg/util/rand, and must know its indexes by Kind.Index. Runs must not overlap.
+// The controller must do one request at a time (podwork's Parallel is 1), must take time from Process.Clock and what it
+// draws by lot from Process.Draw, and must know its indexes by Kind.Index. Runs share nothing and may overlap.
 //
 // A process that was killed gets an error from each call, and nothing that it does from then on reaches the world: to the
 // world that is the same as a dead one, and needs no goroutine to be stopped.

@@ -37,6 +37,8 @@ type Process struct {
 	Live client.Reader
 	// Clock tells the time of the world.
 	Clock clock.PassiveClock
+	// Draw draws that many letters and digits of a name by lot, as String of k8s.io/apimachinery/pkg/util/rand does.
+	Draw func(length int) string
 }
 
 // call is a request of a process that reaches the apiserver.
@@ -130,6 +132,7 @@ func (w *World) start(ctx context.Context) error {
 		Client: &conn{scheme: w.store.scheme, objects: read, match: p.match, send: p.send},
 		Live:   &conn{scheme: w.store.scheme, objects: live, match: liveFields, send: p.send},
 		Clock:  w.clock,
+		Draw:   func(length int) string { return draw(w.lot, length) },
 	})
 	if err != nil {
 		return fmt.Errorf("start the controller: %w", err)

@@ -87,6 +87,8 @@ type Floor[T client.Object] struct {
 	Least func(*World) int
 	// Verbs are the writes that are judged and counted; nil means all.
 	Verbs []Verb
+	// Free tells of a write that it counts and is not judged; nil means that all are.
+	Free func(*World, Change) bool
 }
 
 // Rule returns the rule.
@@ -94,7 +96,7 @@ func (f Floor[T]) Rule() Rule { return Rule{Name: f.Name, Write: f.judge} }
 
 func (f Floor[T]) judge(w *World, c Change) error {
 	limit := f.Least(w)
-	if limit <= 0 || c.Late || !f.took(w, c) {
+	if limit <= 0 || c.Late || !f.took(w, c) || f.Free != nil && f.Free(w, c) {
 		return nil
 	}
 	out := map[types.UID]int64{} // in which version it was taken out

@@ -35,8 +35,7 @@ type Result struct {
 	WriteLines []string
 }
 
-// Run plays a scenario once. The same schedule gives the same result. Runs must not overlap in a process: names that a
-// controller draws by lot come from a source that all share, which a run sets to its seed.
+// Run plays a scenario once. The same schedule gives the same result. It may be called concurrently.
 func Run(ctx context.Context, k Kind, s Scenario, sch Schedule) Result {
 	w, err := newWorld(k, s, sch)
 	if err != nil {
@@ -87,11 +86,16 @@ var ErrOtherEnd = errors.New("the end is another one than without faults")
 // ErrNotAgain says that the same schedule gave two different runs, so that nothing that is found could be found again.
 var ErrNotAgain = errors.New("the same schedule gave another run")
 
+// ErrStalled says that the controller left the world standing still for too long.
+var ErrStalled = errors.New("the world stood still")
+
 // Checker runs schedules of one scenario and compares them with the undisturbed run.
 type Checker struct {
 	kind     Kind
 	scenario Scenario
 	calm     Result
+	// Limit is the longest Result.Stall that a run may have; 0 means any.
+	Limit time.Duration
 	// Every leaves all but each n-th schedule of a sweep out; 0 and 1 leave none out.
 	Every int
 	// Runs is how many schedules were tried.
@@ -148,8 +152,12 @@ func (c *Checker) Try(ctx context.Context, sch Schedule) error {
 func (c *Checker) try(ctx context.Context, sch Schedule) Result {
 	c.Runs++
 	r := Run(ctx, c.kind, c.scenario, sch)
-	if r.Err == nil && r.Summary != c.calm.Summary {
+	switch {
+	case r.Err != nil:
+	case r.Summary != c.calm.Summary:
 		r.Err = fmt.Errorf("%w:\n%s\ninstead of\n%s", ErrOtherEnd, r.Summary, c.calm.Summary)
+	case c.Limit > 0 && r.Stall > c.Limit:
+		r.Err = fmt.Errorf("%w: for %s, and at most %s may be", ErrStalled, r.Stall, c.Limit)
 	}
 	return r
 }

@@ -45,9 +45,15 @@ type toy struct {
 	chatty bool
 	// spoils: it writes into its cache.
 	spoils bool
+	// sleepy: it begins after an hour.
+	sleepy bool
 }
 
 func (c *toy) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	if c.sleepy {
+		c.sleepy = false
+		return ctrl.Result{RequeueAfter: time.Hour}, nil
+	}
 	var set appsv1.ReplicaSet
 	if err := c.Client.Get(ctx, req.NamespacedName, &set); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
@@ -267,10 +273,12 @@ func tryAll(t *testing.T, k Kind, s Scenario, seeds int64) (*Checker, error) {
 }
 
 func TestASoundControllerPasses(t *testing.T) {
+	t.Parallel()
 	Test(t, toyKind(t, func(*toy) {}), Plan{Sweeps: 2, Seeds: 200}, toyScenario())
 }
 
 func TestPlantedBugsAreFound(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name string
 		bug  func(*toy)
@@ -284,6 +292,7 @@ func TestPlantedBugsAreFound(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			_, err := tryAll(t, toyKind(t, tt.bug), toyScenario(), 100)
 			require.ErrorContains(t, err, tt.says)
 			var failure *RunError
@@ -295,6 +304,7 @@ func TestPlantedBugsAreFound(t *testing.T) {
 }
 
 func TestAFailureIsShrunkAndReplayed(t *testing.T) {
+	t.Parallel()
 	k := toyKind(t, func(c *toy) { c.lot = true })
 	c, err := NewChecker(t.Context(), k, toyScenario())
 	require.NoError(t, err)
@@ -325,10 +335,20 @@ func TestSchedulesAreReadAsTheyAreWritten(t *testing.T) {
 }
 
 func TestAWorldThatNeverRestsIsFound(t *testing.T) {
+	t.Parallel()
 	k := toyKind(t, func(*toy) {})
 	k.Actors = append(k.Actors, restless{})
 	_, err := NewChecker(t.Context(), k, toyScenario())
 	require.ErrorContains(t, err, "did not come to rest")
+}
+
+func TestAWorldThatStandsStillIsFound(t *testing.T) {
+	t.Parallel()
+	c, err := NewChecker(t.Context(), toyKind(t, func(c *toy) { c.sleepy = true }), Scenario{Name: "toy", Objects: toyScenario().Objects})
+	require.NoError(t, err)
+	require.NoError(t, c.Try(t.Context(), Schedule{}))
+	c.Limit = time.Minute
+	require.ErrorIs(t, c.Try(t.Context(), Schedule{}), ErrStalled)
 }
 
 // restless always has something to do.

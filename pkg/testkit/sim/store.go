@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -176,7 +177,7 @@ func (s *store) create(r *Request) (before, after client.Object, err error) {
 				field.Required(field.NewPath("metadata", "name"), "name or generateName is required"),
 			})
 		}
-		is.SetName(is.GetGenerateName() + s.suffix())
+		is.SetName(is.GetGenerateName() + draw(s.rng, 5))
 	}
 	r.Key = client.ObjectKeyFromObject(is)
 	if before = s.kinds[r.Kind][r.Key]; before != nil {
@@ -210,11 +211,12 @@ func (s *store) create(r *Request) (before, after client.Object, err error) {
 	return nil, is, nil
 }
 
-func (s *store) suffix() string {
+// draw makes a part of a name by lot.
+func draw(rng *rand.Rand, length int) string {
 	const letters = "bcdfghjklmnpqrstvwxz2456789"
-	out := make([]byte, 5)
+	out := make([]byte, length)
 	for i := range out {
-		out[i] = letters[s.rng.Intn(len(letters))]
+		out[i] = letters[rng.Intn(len(letters))]
 	}
 	return string(out)
 }
@@ -224,7 +226,7 @@ func (s *store) update(r Request, before, is client.Object) (client.Object, erro
 	if err := s.current(r, before, is); err != nil {
 		return nil, err
 	}
-	if err := restrict(r, before, is); err != nil {
+	if err := restrict(r, before, is, s.clock.Now()); err != nil {
 		return nil, err
 	}
 	is.SetUID(before.GetUID())
@@ -233,7 +235,8 @@ func (s *store) update(r Request, before, is client.Object) (client.Object, erro
 	is.SetDeletionGracePeriodSeconds(before.GetDeletionGracePeriodSeconds())
 	is.SetGeneration(before.GetGeneration())
 	is.SetResourceVersion(before.GetResourceVersion())
-	if spec := part(is, "Spec"); is.GetGeneration() > 0 && spec.IsValid() &&
+	// A binding counts as no change, as in kube 1.36.
+	if spec := part(is, "Spec"); r.Sub != "binding" && is.GetGeneration() > 0 && spec.IsValid() &&
 		!apiequality.Semantic.DeepEqual(spec.Interface(), part(before, "Spec").Interface()) {
 		is.SetGeneration(before.GetGeneration() + 1)
 	}
@@ -279,7 +282,7 @@ func (s *store) current(r Request, before, is client.Object) error {
 }
 
 // restrict takes off is what the subresource doesn't let a writer change, and refuses what nobody may.
-func restrict(r Request, before, is client.Object) error {
+func restrict(r Request, before, is client.Object, now time.Time) error {
 	pod, isPod := is.(*corev1.Pod)
 	switch r.Sub {
 	case "":
@@ -287,7 +290,9 @@ func restrict(r Request, before, is client.Object) error {
 			status.Set(part(before, "Status"))
 		}
 		if isPod {
-			return podSpecMayChange(before.(*corev1.Pod), pod)
+			if err := podSpecMayChange(before.(*corev1.Pod), pod); err != nil {
+				return err
+			}
 		}
 	case "status":
 		status := part(is, "Status")
@@ -297,7 +302,7 @@ func restrict(r Request, before, is client.Object) error {
 		if isPod {
 			// Metadata of a pod may be written through its status, apart from its owners.
 			pod.Spec, pod.OwnerReferences = before.(*corev1.Pod).Spec, before.GetOwnerReferences()
-			return nil
+			break
 		}
 		next := before.DeepCopyObject().(client.Object)
 		part(next, "Status").Set(status)
@@ -308,6 +313,7 @@ func restrict(r Request, before, is client.Object) error {
 		}
 		next, node := before.(*corev1.Pod).DeepCopy(), pod.Spec.NodeName
 		next.Spec.NodeName = node
+		setCondition(now, next, corev1.PodScheduled, true)
 		*pod = *next
 	case "resize":
 		if !isPod {
@@ -319,9 +325,35 @@ func restrict(r Request, before, is client.Object) error {
 		}
 		*pod = *next
 	default:
-		return apierrors.NewNotFound(resourceOf(r.Kind), r.Key.Name)
+		return noResource(r)
 	}
-	return nil
+	return mayChange(r, before, is)
+}
+
+// noResource is what an apiserver says where it does not serve the path at all.
+func noResource(r Request) error {
+	err := apierrors.NewNotFound(resourceOf(r.Kind), "")
+	err.ErrStatus.Message = "the server could not find the requested resource"
+	return err
+}
+
+// mayChange refuses what no writer may change, whatever the subresource.
+func mayChange(r Request, before, is client.Object) error {
+	var faults field.ErrorList
+	if before.GetDeletionTimestamp() != nil {
+		for _, f := range is.GetFinalizers() {
+			if !slices.Contains(before.GetFinalizers(), f) {
+				faults = append(faults, field.Forbidden(field.NewPath("metadata", "finalizers"), "no new finalizers can be added if the object is being deleted"))
+			}
+		}
+	}
+	if was, ok := before.(*appsv1.ControllerRevision); ok && !apiequality.Semantic.DeepEqual(was.Data, is.(*appsv1.ControllerRevision).Data) {
+		faults = append(faults, field.Invalid(field.NewPath("data"), nil, "field is immutable"))
+	}
+	if len(faults) == 0 {
+		return nil
+	}
+	return apierrors.NewInvalid(r.Kind.GroupKind(), r.Key.Name, faults)
 }
 
 // podSpecMayChange refuses changes of a pod's spec but those of images, as in kube 1.36; tolerations, deadlines and

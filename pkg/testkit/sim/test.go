@@ -3,7 +3,9 @@ package sim
 import (
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // ReplayEnv is the environment variable that says what Test does. Without it, Test tries a tenth of its Plan, which is
@@ -22,11 +24,13 @@ type Plan struct {
 	Seeds int
 	// Faults are the kinds of faults; nil means all.
 	Faults []FaultKind
+	// Stall is the longest that the world may stand still until the controller goes on by itself; 0 means any time.
+	Stall time.Duration
 }
 
-// Test plays the scenarios, each as a subtest: undisturbed, with each fault at each write, and at random. A scenario says
-// in the log how many schedules were tried. It must not run beside other tests that use it; don't mark it parallel.
-func Test(t *testing.T, k Kind, p Plan, scenarios ...Scenario) {
+// Test plays the scenarios, each as a parallel subtest: undisturbed, with each fault at each write, and at random. Each
+// says in the log how many schedules were tried, and the test says it of all.
+func Test(t *testing.T, k Kind, p Plan, scenarios ...Scenario) { //nolint:tparallel // Whether it is parallel itself is up to its caller.
 	t.Helper()
 	if p.Faults == nil {
 		p.Faults = AllFaults()
@@ -39,44 +43,63 @@ func Test(t *testing.T, k Kind, p Plan, scenarios ...Scenario) {
 	if text == "all" {
 		every = 1
 	}
+	var sum atomic.Int64
+	t.Cleanup(func() { t.Logf("%d schedules of %d scenarios in sum", sum.Load(), len(scenarios)) })
 	for _, s := range scenarios {
 		if replay != "" && replay != s.Name {
 			continue
 		}
 		t.Run(s.Name, func(t *testing.T) {
-			c, err := NewChecker(t.Context(), k, s)
-			if err != nil {
-				t.Fatal(err)
-			}
+			t.Parallel()
 			if replay != "" {
-				again(t, c, text)
+				again(t, k, p, s, text)
 				return
 			}
-			c.Every = every
-			for seed := range int64(p.Sweeps) {
-				for _, err := range c.Sweep(t.Context(), seed, p.Faults) {
-					t.Error(err)
-				}
-			}
-			for seed := range int64(p.Seeds / every) {
-				if err := c.Random(t.Context(), seed+1, p.Faults); err != nil {
-					t.Error(err)
-					break
-				}
-			}
-			t.Logf("%d schedules, %d writes and %d calls undisturbed; longest stall: %s in %s",
-				c.Runs, c.calm.Writes, c.calm.Calls, c.Stall, c.Staller)
+			sum.Add(int64(p.play(t, k, s, every)))
 		})
 	}
 }
 
+// play sweeps and draws, and returns how many schedules it tried.
+func (p Plan) play(t *testing.T, k Kind, s Scenario, every int) int {
+	t.Helper()
+	k.Describe = nil // Nobody reads a run that goes well.
+	c, err := NewChecker(t.Context(), k, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Limit, c.Every = p.Stall, every
+	if err := c.Try(t.Context(), Schedule{}); err != nil {
+		t.Fatal(err)
+	}
+	for seed := range int64(p.Sweeps) {
+		for _, err := range c.Sweep(t.Context(), seed, p.Faults) {
+			t.Error(err)
+		}
+	}
+	for seed := range int64(p.Seeds / every) {
+		if err := c.Random(t.Context(), seed+1, p.Faults); err != nil {
+			t.Error(err)
+			break
+		}
+	}
+	t.Logf("%s: %d schedules, %d writes and %d calls undisturbed; longest stall: %s in %s",
+		s.Name, c.Runs, c.calm.Writes, c.calm.Calls, c.Stall, c.Staller)
+	return c.Runs
+}
+
 // again replays one schedule and tells its whole story.
-func again(t *testing.T, c *Checker, text string) {
+func again(t *testing.T, k Kind, p Plan, s Scenario, text string) {
 	t.Helper()
 	sch, err := ParseSchedule(text)
 	if err != nil {
 		t.Fatal(err)
 	}
+	c, err := NewChecker(t.Context(), k, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Limit = p.Stall
 	r := c.try(t.Context(), sch)
 	t.Logf("%s\n%s", strings.Join(r.Story, "\n"), r.Summary)
 	if r.Err != nil {

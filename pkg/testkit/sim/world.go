@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	utilrand "k8s.io/apimachinery/pkg/util/rand"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
@@ -58,6 +57,8 @@ type Kind struct {
 	Rules []Rule
 	// Summary says what matters of the world at rest, in words that do not depend on names drawn by lot.
 	Summary func(*World) string
+	// Describe says in a few words what a write has changed, for stories that somebody reads; nil and "" say nothing.
+	Describe func(Change) string
 }
 
 // Scenario is a story that a controller has to bring to a good end.
@@ -67,8 +68,9 @@ type Scenario struct {
 	Objects []client.Object
 	// Edits are what users and chance do to the world, in this order.
 	Edits []Edit
-	// Rules must hold in this scenario, beside those of the kind.
-	Rules []Rule
+	// Rules must hold in this scenario, and Actors live in it, beside those of the kind.
+	Rules  []Rule
+	Actors []Actor
 }
 
 // Edit is one thing done to the world from outside.
@@ -123,6 +125,7 @@ type World struct {
 	store    *store
 	clock    *clocktesting.FakePassiveClock
 	rng      *rand.Rand
+	lot      *rand.Rand // what the controller draws from
 	process  *process
 
 	types   map[reflect.Type]schema.GroupVersionKind
@@ -152,10 +155,10 @@ func newWorld(k Kind, s Scenario, sch Schedule) (*World, error) {
 	w := &World{
 		kind: k, scenario: s, schedule: sch, clock: clocktesting.NewFakePassiveClock(begin()),
 		rng:     rand.New(rand.NewSource(sch.Seed)), //nolint:gosec // The seed is what makes a run happen again.
+		lot:     rand.New(rand.NewSource(sch.Seed)), //nolint:gosec // As above.
 		settled: map[types.UID]string{}, types: map[reflect.Type]schema.GroupVersionKind{},
 		owned: map[schema.GroupVersionKind]bool{}, mapped: map[schema.GroupVersionKind]func(client.Object) []reconcile.Request{},
 	}
-	utilrand.Seed(sch.Seed)
 	w.store = newStore(k.Scheme, w.clock, rand.New(rand.NewSource(sch.Seed))) //nolint:gosec // As above.
 	w.store.admit = k.Admit
 	w.store.changed = func(e event) {
@@ -233,6 +236,11 @@ func (w *World) apply(by string, r Request, lateWrite bool) (client.Object, erro
 	number := ""
 	if by == controller && !lateWrite {
 		number = fmt.Sprintf(" #%d", w.writes)
+	}
+	if w.kind.Describe != nil && err == nil {
+		if what := w.kind.Describe(c); what != "" {
+			outcome = ": " + what
+		}
 	}
 	w.tell("%s%s: %s%s", by, number, r, outcome)
 	if by != controller {
@@ -529,8 +537,10 @@ func (w *World) passes() []Step {
 
 func (w *World) acts() []Step {
 	out := make([]Step, 0, len(w.kind.Actors))
-	for _, a := range w.kind.Actors {
-		out = append(out, a.Steps(w)...)
+	for _, actors := range [][]Actor{w.kind.Actors, w.scenario.Actors} {
+		for _, a := range actors {
+			out = append(out, a.Steps(w)...)
+		}
 	}
 	return out
 }

@@ -1,0 +1,51 @@
+package cloneset
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/pods"
+)
+
+func TestANewPodGoesIntoServiceAtOnce(t *testing.T) {
+	t.Parallel()
+	hook := func() *pods.LifecycleHook {
+		return &pods.LifecycleHook{LabelsHandler: map[string]string{"ready": "yes"}}
+	}
+	for _, tc := range []struct {
+		name  string
+		hooks *pods.Lifecycle
+		want  string // the status; empty if nothing is sent
+	}{
+		{
+			name: "#892: by one patch that opens its gate",
+			want: `{"conditions":[{"type":"InPlaceUpdateReady","status":"True","lastTransitionTime":"2026-11-21T10:00:00Z","reason":null,"message":null}]}`,
+		},
+		{
+			name: "with all of its gates", hooks: &pods.Lifecycle{PreDelete: &pods.LifecycleHook{MarkPodNotReady: true}},
+			want: `{"conditions":[
+				{"type":"KruisePodReady","status":"True","lastTransitionTime":"2026-11-21T10:00:00Z","reason":null,"message":null},
+				{"type":"InPlaceUpdateReady","status":"True","lastTransitionTime":"2026-11-21T10:00:00Z","reason":null,"message":null}]}`,
+		},
+		{name: "but not before a hook has answered", hooks: &pods.Lifecycle{PreNormal: hook()}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			set := web(1).Spec(func(s *appsv1beta1.CloneSetSpec) { s.Lifecycle = tc.hooks }).Obj()
+			then := intoService(set, now)
+			if tc.want == "" {
+				require.Nil(t, then)
+				return
+			}
+			pod := newPod(set, "web-1", &set.Spec.Template, "a", now)
+			pod.UID = "made"
+			p, err := then(pod)
+			require.NoError(t, err)
+			require.Equal(t, "status", p.Subresource)
+			require.JSONEq(t, `{"metadata":{"uid":"made","labels":{"lifecycle.apps.kruise.io/state":"Normal"},
+				"annotations":{"lifecycle.apps.kruise.io/timestamp":"2026-11-21T10:00:00Z"}},"status":`+tc.want+`}`, string(p.Data))
+		})
+	}
+}

@@ -1,0 +1,271 @@
+package cloneset
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/testkit/sim"
+)
+
+// rogue is a CloneSet controller with one bad habit, which it gives in to before each pass.
+type rogue struct {
+	reconcile.Reconciler
+
+	p     sim.Process
+	habit func(ctx context.Context, c client.Client, s scene) error
+}
+
+func (r rogue) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	s := scene{set: &appsv1beta1.CloneSet{}, now: r.p.Clock.Now()}
+	var all corev1.PodList
+	var claims corev1.PersistentVolumeClaimList
+	err := errors.Join(r.p.Client.Get(ctx, req.NamespacedName, s.set), r.p.Client.List(ctx, &all), r.p.Client.List(ctx, &claims))
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	for i := range all.Items {
+		s.pods = append(s.pods, &all.Items[i])
+	}
+	for i := range claims.Items {
+		s.claims = append(s.claims, &claims.Items[i])
+	}
+	if err := r.habit(ctx, r.p.Client, s); err != nil {
+		return ctrl.Result{}, err
+	}
+	return r.Reconciler.Reconcile(ctx, req)
+}
+
+// told returns the story of that name.
+func told(t *testing.T, name string) sim.Scenario {
+	t.Helper()
+	all := append(scenarios(), fewReady())
+	i := slices.IndexFunc(all, func(s sim.Scenario) bool { return s.Name == name })
+	require.GreaterOrEqual(t, i, 0, "no story %s", name)
+	return all[i]
+}
+
+// fewReady is a set of which one pod is ready when two of four have to go.
+func fewReady() sim.Scenario {
+	set := web(4).Policy(appsv1beta1.PodInPlaceIfPossible).Rolling("1", "3", "0").Spec(func(s *appsv1beta1.CloneSetSpec) { s.MinReadySeconds = 3 })
+	return scenario("few are ready", set,
+		edit("an image that can't be pulled", nil, image("app:bad")).simulated(),
+		edit("scale to 2", nil, func(s *appsv1beta1.CloneSetSpec) {
+			s.Replicas, s.UpdateStrategy.RollingUpdate.MaxUnavailable = new(int32(2)), new(intstr.FromInt32(1))
+		}).simulated())
+}
+
+// toImage brings a pod in place to an image; rev is the hash label that it gets, or as it is if that is empty.
+func toImage(ctx context.Context, c client.Client, p *corev1.Pod, image, rev string) error {
+	p = p.DeepCopy()
+	if rev != "" {
+		p.Labels[keys.ControllerRevisionHash] = rev
+	}
+	data := fmt.Appendf(nil, `{"metadata":{"labels":{%q:%q}},"spec":{"containers":[{"name":"app","image":%q}]}}`,
+		keys.ControllerRevisionHash, p.Labels[keys.ControllerRevisionHash], image)
+	return c.Patch(ctx, p, client.RawPatch(types.StrategicMergePatchType, data))
+}
+
+// twin is a pod like p that is to be made.
+func twin(p *corev1.Pod) *corev1.Pod {
+	p = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace: p.Namespace, GenerateName: "web-", Labels: p.Labels, OwnerReferences: p.OwnerReferences,
+	}, Spec: *p.Spec.DeepCopy()}
+	p.Spec.NodeName = ""
+	return p
+}
+
+func remove(ctx context.Context, c client.Client, o client.Object) error {
+	return client.IgnoreNotFound(c.Delete(ctx, o, client.Preconditions{UID: new(o.GetUID())}))
+}
+
+// one is the first of the set's own pods if they are that many at least, all available.
+func (s scene) one(atLeast int) *corev1.Pod {
+	own := s.own()
+	if len(own) < atLeast || slices.ContainsFunc(own, func(p *corev1.Pod) bool { return !availableIn(s.set, p, s.now) }) {
+		return nil
+	}
+	return own[0]
+}
+
+// TestEachRuleIsBrokenByWhoBreaksIt proves that no rule is idle: for each of them there is a controller that would pass all
+// the same.
+func TestEachRuleIsBrokenByWhoBreaksIt(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name  string
+		story string
+		habit func(ctx context.Context, c client.Client, s scene) error
+		says  string
+	}{
+		{"takes a pod out of service beyond the budget", "minReadySeconds", func(ctx context.Context, c client.Client, s scene) error {
+			for _, p := range s.own() {
+				if availableIn(s.set, p, s.now) && some(1)(s) && p.Labels[keys.SpecifiedDelete] == "" {
+					return remove(ctx, c, p)
+				}
+			}
+			return nil
+		}, "the budget holds"},
+		{"scales in the one pod that is ready", "few are ready", func(ctx context.Context, c client.Client, s scene) error {
+			for _, p := range s.own() {
+				if len(s.own()) == 4 && *s.set.Spec.Replicas == 2 && p.Spec.Containers[0].Image == "app:1" {
+					return remove(ctx, c, p)
+				}
+			}
+			return nil
+		}, "enough pods are ready"},
+		{"makes a pod too many", "surge with re-create", func(ctx context.Context, c client.Client, s scene) error {
+			if len(s.own()) <= 4 {
+				return nil
+			}
+			return errors.Join(c.Create(ctx, twin(s.own()[0])), c.Create(ctx, twin(s.own()[0])))
+		}, "never more pods than replicas and surge"},
+		{"#1153: surges while paused", "paused surge", func(ctx context.Context, c client.Client, s scene) error {
+			if p := s.one(3); p != nil {
+				return c.Create(ctx, twin(p))
+			}
+			return nil
+		}, "never more pods than replicas and surge"},
+		{"updates a pod twice for a revision", "in place with partition", func(ctx context.Context, c client.Client, s scene) error {
+			for _, p := range s.own() {
+				if p.Spec.Containers[0].Image == "app:2" {
+					return toImage(ctx, c, p, "app:3", "")
+				}
+			}
+			return nil
+		}, "a pod is updated once for a revision"},
+		{"updates a pod to another revision than is wanted", "in place with partition", func(ctx context.Context, c client.Client, s scene) error {
+			if p := s.one(5); p != nil {
+				return toImage(ctx, c, p, "app:3", "web-another")
+			}
+			return nil
+		}, "which is not wanted"},
+		{"goes below the partition", "in place with partition", func(ctx context.Context, c client.Client, s scene) error {
+			if p := s.one(5); p != nil && s.set.Status.UpdatedReplicas == 2 {
+				for _, p := range s.own() {
+					if p.Spec.Containers[0].Image == "app:1" {
+						return toImage(ctx, c, p, "app:2", s.set.Status.UpdateRevision)
+					}
+				}
+			}
+			return nil
+		}, "the partition holds"},
+		{"edits while paused", "paused", func(ctx context.Context, c client.Client, s scene) error {
+			for _, p := range s.own() {
+				if s.set.Spec.UpdateStrategy.RollingUpdate.Paused && p.Spec.Containers[0].Image == "app:1" {
+					return toImage(ctx, c, p, "app:2", s.set.Status.UpdateRevision)
+				}
+			}
+			return nil
+		}, "no edit while paused"},
+		{"deletes a pod that may stay", "scale out and in", func(ctx context.Context, c client.Client, s scene) error {
+			if own := s.own(); len(own) > 0 && !availableIn(s.set, own[0], s.now) {
+				return remove(ctx, c, own[0])
+			}
+			return nil
+		}, "no pod goes that may stay"},
+		{"asks for a pod that may stay", "scale-in with hooks", func(ctx context.Context, c client.Client, s scene) error {
+			if p := s.one(4); p != nil {
+				return c.Patch(ctx, p, client.RawPatch(types.MergePatchType,
+					fmt.Appendf(nil, `{"metadata":{"labels":{%q:"PreparingDelete"}}}`, keys.LifecycleState)))
+			}
+			return nil
+		}, "no pod goes that may stay"},
+		{"deletes a pod that its hook holds", "scale-in with hooks", func(ctx context.Context, c client.Client, s scene) error {
+			for _, p := range s.own() {
+				if p.Labels[keys.LifecycleState] == "PreparingDelete" && p.Labels["hold"] != "" {
+					return remove(ctx, c, p)
+				}
+			}
+			return nil
+		}, "hooks are never skipped"},
+		{"edits a pod that its hook holds", "rollback midway with hooks", func(ctx context.Context, c client.Client, s scene) error {
+			for _, p := range s.own() {
+				if p.Labels[keys.LifecycleState] == "PreparingUpdate" && p.Labels["hold"] != "" {
+					return toImage(ctx, c, p, "app:2", s.set.Status.UpdateRevision)
+				}
+			}
+			return nil
+		}, "hooks are never skipped"},
+		{"deletes the pods that cost most", "scale-in order", func(ctx context.Context, c client.Client, s scene) error {
+			for _, p := range s.own() {
+				if costOf(p) != "" && len(s.own()) > int(*s.set.Spec.Replicas) {
+					return remove(ctx, c, p)
+				}
+			}
+			return nil
+		}, "the cheapest pod goes first"},
+		{"updates another tier first", "who goes first", func(ctx context.Context, c client.Client, s scene) error {
+			p := s.one(4)
+			if p == nil || p.Labels["tier"] != "" || len(slices.DeleteFunc(s.own(), func(p *corev1.Pod) bool { return p.Labels["tier"] == "" })) == 0 {
+				return nil
+			}
+			wanted, err := wantedRevision(s.set)
+			if err != nil || wanted.Name == p.Labels[keys.ControllerRevisionHash] {
+				return err
+			}
+			return c.Patch(ctx, p, client.RawPatch(types.MergePatchType,
+				fmt.Appendf(nil, `{"metadata":{"labels":{%q:"PreparingUpdate"}}}`, keys.LifecycleState)))
+		}, "the tier goes first"},
+		{"deletes whatever has the name", "scale out and in", func(ctx context.Context, c client.Client, s scene) error {
+			if p := s.one(6); p != nil {
+				return c.Delete(ctx, p)
+			}
+			return nil
+		}, "deletions name the UID"},
+		{"changes pods of others", "scale out and in", func(ctx context.Context, c client.Client, s scene) error {
+			for _, p := range s.pods {
+				if p.Name == stranger().Name {
+					return c.Patch(ctx, p, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"mine":"now"}}}`)))
+				}
+			}
+			return nil
+		}, "others' objects are left alone"},
+		{"deletes a claim that a pod mounts", "claims that are reused", func(ctx context.Context, c client.Client, s scene) error {
+			for _, claim := range s.claims {
+				if claim.DeletionTimestamp == nil && s.one(3) != nil {
+					return remove(ctx, c, claim)
+				}
+			}
+			return nil
+		}, "pods keep their claims"},
+		{"deletes the claim of a lost pod", "claims that are reused", func(ctx context.Context, c client.Client, s scene) error {
+			for _, claim := range s.claims {
+				if !slices.ContainsFunc(s.own(), func(p *corev1.Pod) bool { return instanceID(p) == instanceID(claim) }) {
+					return remove(ctx, c, claim)
+				}
+			}
+			return nil
+		}, "claims of lost pods are kept"},
+		{"writes at each pass", "scale out and in", func(ctx context.Context, c client.Client, s scene) error {
+			return c.Patch(ctx, s.set, client.RawPatch(types.MergePatchType,
+				fmt.Appendf(nil, `{"metadata":{"annotations":{"seen":"%d"}}}`, s.now.UnixNano())))
+		}, "did not come to rest"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			k := simulated(t)
+			sound := k.New
+			k.New = func(p sim.Process) (reconcile.Reconciler, error) {
+				inner, err := sound(p)
+				return rogue{inner, p, tt.habit}, err
+			}
+			r := sim.Run(t.Context(), k, told(t, tt.story), sim.Schedule{})
+			require.ErrorContains(t, r.Err, tt.says)
+		})
+	}
+}

@@ -1,0 +1,308 @@
+package cloneset
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/apis/pods"
+	"github.com/flotilla-io/flotilla/pkg/lifecycle"
+	"github.com/flotilla-io/flotilla/pkg/podview"
+	"github.com/flotilla-io/flotilla/pkg/revision"
+	"github.com/flotilla-io/flotilla/pkg/rollout"
+	"github.com/flotilla-io/flotilla/pkg/testkit/sim"
+)
+
+// rules are what a CloneSet keeps to at every write, whatever goes wrong.
+func rules() []sim.Rule {
+	return []sim.Rule{
+		sim.DeletesByUID(),
+		sim.OwnOnly(owned[*corev1.Pod]), sim.OwnOnly(ownClaim), sim.OwnOnly(owned[*appsv1.ControllerRevision]),
+		sim.AtMost("never more pods than replicas and surge", active, func(w *sim.World) int {
+			g := simGoal(w)
+			if g.Paused {
+				g.MaxSurge = 0 // #1153: a surge is part of an update.
+			}
+			return g.Want + g.MaxSurge
+		}),
+		sim.Floor[*corev1.Pod]{
+			Name: "the budget holds", Good: available, Free: spare,
+			Least: func(w *sim.World) int { return simGoal(w).Want - simGoal(w).MaxUnavailable },
+		}.Rule(),
+		sim.Floor[*corev1.Pod]{
+			Name: "enough pods are ready", Good: ready,
+			Least: func(w *sim.World) int { return simGoal(w).Want - simGoal(w).MaxUnavailable },
+		}.Rule(),
+		sim.Floor[*corev1.Pod]{
+			Name: "the partition holds", Good: old, Verbs: []sim.Verb{sim.Patch},
+			Least: func(w *sim.World) int { return simGoal(w).Partition },
+		}.Rule(),
+		{Name: "a pod is updated once for a revision", Write: onceForARevision},
+		{Name: "no edit while paused", Write: noEditWhilePaused},
+		{Name: "no pod goes that may stay", Write: onlyWhatMayGo},
+		{Name: "hooks are never skipped", Write: noneSkipped},
+		{Name: "the cheapest pod goes first", Write: cheapestFirst},
+		{Name: "the tier goes first", Write: firstFirst},
+		{Name: "pods keep their claims", State: claimsLive},
+		{Name: "claims of lost pods are kept", Write: onlyOfItsOwn},
+	}
+}
+
+// cachedSet is the CloneSet as the controller sees it.
+func cachedSet(w *sim.World) *appsv1beta1.CloneSet {
+	for _, s := range sim.Cached[*appsv1beta1.CloneSet](w) {
+		if s.Name == key.Name {
+			return s
+		}
+	}
+	return nil
+}
+
+func simGoal(w *sim.World) rollout.Goal {
+	set := cachedSet(w)
+	if set == nil {
+		return rollout.Goal{}
+	}
+	g, err := goalOf(&set.Spec)
+	if err != nil {
+		return rollout.Goal{}
+	}
+	return g
+}
+
+func owned[T client.Object](w *sim.World, o T) bool {
+	set := cmp.Or(sim.Find[*appsv1beta1.CloneSet](w, key), cachedSet(w))
+	return set != nil && ownedBy(o, set)
+}
+
+// ownClaim: a claim is the set's own, or was given to one of its pods, which may be gone.
+func ownClaim(w *sim.World, c *corev1.PersistentVolumeClaim) bool {
+	return owned(w, c) || slices.ContainsFunc(w.Changes(), func(was sim.Change) bool {
+		p, ok := was.After.(*corev1.Pod)
+		return ok && owned(w, p) && len(c.OwnerReferences) > 0 && c.OwnerReferences[0].UID == p.UID
+	})
+}
+
+func active(w *sim.World, p *corev1.Pod) bool {
+	return owned(w, p) && p.DeletionTimestamp == nil && p.Status.Phase != corev1.PodFailed
+}
+
+func available(w *sim.World, p *corev1.Pod) bool {
+	set := cachedSet(w)
+	return set != nil && active(w, p) && podview.View(p, rulesOf(&set.Spec), w.Now()).Available
+}
+
+// ready tells of a pod that serves: one that was prepared for its deletion does so no more, ready or not.
+func ready(w *sim.World, p *corev1.Pod) bool {
+	f := podview.View(p, podview.Rules{}, w.Now())
+	return active(w, p) && f.Ready && f.Lifecycle == pods.LifecycleNormal
+}
+
+// spare tells, for #1478, of a pod that nothing but a lower number makes go: a long time until pods count as available does
+// not hold that up, so that it is judged by readiness alone. With a surge, pods above the number are none.
+func spare(w *sim.World, c sim.Change) bool {
+	pod, ok := c.Before.(*corev1.Pod)
+	set, g := cachedSet(w), simGoal(w)
+	return ok && c.Verb == sim.Delete && set.Spec.MinReadySeconds > 0 && g.MaxSurge == 0 && known(w, pod) > g.Want
+}
+
+func old(w *sim.World, p *corev1.Pod) bool {
+	set := cachedSet(w)
+	if set == nil || !active(w, p) {
+		return false
+	}
+	wanted, err := wantedRevision(set)
+	return err == nil && !podview.At(p, wanted.Name)
+}
+
+// edited returns the pod before and after a write of the controller that changes what its containers run.
+func edited(c sim.Change) (before, after *corev1.Pod, ok bool) {
+	before, _ = c.Before.(*corev1.Pod)
+	after, _ = c.After.(*corev1.Pod)
+	return before, after, before != nil && after != nil && c.Verb == sim.Patch && before.Generation != after.Generation
+}
+
+// onceForARevision: a write that changes what containers run changes the revision as well, to the wanted one, and none is
+// made again.
+func onceForARevision(w *sim.World, c sim.Change) error {
+	before, after, ok := edited(c)
+	if !ok {
+		return nil
+	}
+	was, is := before.Labels[keys.ControllerRevisionHash], after.Labels[keys.ControllerRevisionHash]
+	if revision.Same(was, is) {
+		return fmt.Errorf("%s changed the spec, and the revision %s was there", c.Request, is)
+	}
+	if !c.Late && old(w, after) {
+		return fmt.Errorf("%s went to %s, which is not wanted", c.Request, is)
+	}
+	return nil
+}
+
+func noEditWhilePaused(w *sim.World, c sim.Change) error {
+	if _, _, ok := edited(c); ok && !c.Late && simGoal(w).Paused {
+		return errors.New(c.String())
+	}
+	return nil
+}
+
+// onlyWhatMayGo: a pod is deleted, or asked to be let go for it, that was named, that can't live without its claims, that is
+// old where pods are made anew, or that is one too many; as far as the controller can know. Once asked it goes: a pod that
+// was marked as not ready is not taken back.
+func onlyWhatMayGo(w *sim.World, c sim.Change) error {
+	pod, ok := c.Before.(*corev1.Pod)
+	set := cachedSet(w)
+	if !ok || c.Late || c.After == nil || set == nil || !active(w, pod) || lifecycle.Of(pod) == pods.LifecyclePreparingDelete {
+		return nil
+	}
+	if after, ok := c.After.(*corev1.Pod); c.Verb != sim.Delete && (!ok || lifecycle.Of(after) != pods.LifecyclePreparingDelete) {
+		return nil
+	}
+	g := simGoal(w)
+	_, named := pod.Labels[keys.SpecifiedDelete]
+	if named || slices.Contains(set.Spec.ScaleStrategy.PodsToDelete, pod.Name) || g.Mode == rollout.ReCreate && !g.Paused && old(w, pod) {
+		return nil
+	}
+	for _, v := range pod.Spec.Volumes {
+		name := client.ObjectKey{Namespace: pod.Namespace, Name: v.PersistentVolumeClaim.ClaimName}
+		if claim := sim.Find[*corev1.PersistentVolumeClaim](w, name); claim == nil || claim.DeletionTimestamp != nil {
+			return nil
+		}
+	}
+	if n := known(w, pod); n <= g.Want {
+		return fmt.Errorf("%s, with %d pods of %d", c.Request, n, g.Want)
+	}
+	return nil
+}
+
+// known is how many pods there are as the controller can know, pod included: those of its cache that it has not made go.
+func known(w *sim.World, pod *corev1.Pod) int {
+	gone := map[types.UID]bool{}
+	for _, was := range w.Changes() {
+		if was.ByController() && was.Verb == sim.Delete && was.Err == nil && was.Before.GetUID() != pod.UID {
+			gone[was.Before.GetUID()] = true
+		}
+		if after, ok := was.After.(*corev1.Pod); ok && was.ByController() && lifecycle.Of(after) == pods.LifecyclePreparingDelete && after.UID != pod.UID {
+			gone[after.UID] = true
+		}
+	}
+	n := 0
+	for _, p := range sim.Cached[*corev1.Pod](w) {
+		if active(w, p) && !gone[p.UID] {
+			n++
+		}
+	}
+	return n
+}
+
+// noneSkipped: no pod is edited or deleted while its hook holds it, whatever the controller knows.
+func noneSkipped(w *sim.World, c sim.Change) error {
+	set := sim.Find[*appsv1beta1.CloneSet](w, key)
+	before, ok := c.Before.(*corev1.Pod)
+	if !ok || c.After == nil || set == nil || set.Spec.Lifecycle == nil || !active(w, before) {
+		return nil
+	}
+	_, _, edit := edited(c)
+	if edit && lifecycle.Hooked(set.Spec.Lifecycle.InPlaceUpdate, before) ||
+		c.Verb == sim.Delete && lifecycle.Hooked(set.Spec.Lifecycle.PreDelete, before) {
+		return errors.New(c.String())
+	}
+	return nil
+}
+
+// cheapestFirst: of pods that are in service, none is deleted while there is one of a lower deletion cost.
+func cheapestFirst(w *sim.World, c sim.Change) error {
+	pod, ok := c.Before.(*corev1.Pod)
+	if !ok || c.Verb != sim.Delete || c.Late || c.After == nil || !available(w, pod) {
+		return nil
+	}
+	price := func(p *corev1.Pod) int {
+		n, err := strconv.Atoi(cmp.Or(costOf(p), "0"))
+		if err != nil {
+			return 0
+		}
+		return n
+	}
+	for _, p := range sim.Cached[*corev1.Pod](w) {
+		is := sim.Find[*corev1.Pod](w, client.ObjectKeyFromObject(p))
+		if is != nil && is.UID != pod.UID && available(w, p) && available(w, is) && max(price(p), price(is)) < price(pod) {
+			return fmt.Errorf("%s, and %s is cheaper", c.Request, p.Name)
+		}
+	}
+	return nil
+}
+
+// firstFirst: while a pod of the tier that goes first is old and in service, no other is taken out of service for its
+// update.
+func firstFirst(w *sim.World, c sim.Change) error {
+	before, ok := c.Before.(*corev1.Pod)
+	after, _ := c.After.(*corev1.Pod)
+	if !ok || after == nil || c.Verb != sim.Patch || c.Late || before.Labels["tier"] != "" || !available(w, before) ||
+		lifecycle.Of(before) == lifecycle.Of(after) {
+		return nil
+	}
+	if i := slices.IndexFunc(sim.Cached[*corev1.Pod](w), func(p *corev1.Pod) bool {
+		is := sim.Find[*corev1.Pod](w, client.ObjectKeyFromObject(p))
+		return p.Labels["tier"] == "first" && old(w, p) && available(w, p) && is != nil && available(w, is)
+	}); i >= 0 {
+		return fmt.Errorf("%s, and a pod that goes first has not been updated", c.Request)
+	}
+	return nil
+}
+
+// claimsLive: what an active pod on a node mounts is there and stays. A late deletion may take a claim that the next leader
+// has given to another pod, which then has to go.
+func claimsLive(w *sim.World) error {
+	for _, pod := range sim.All[*corev1.Pod](w) {
+		if !active(w, pod) || pod.Spec.NodeName == "" {
+			continue
+		}
+		for _, v := range pod.Spec.Volumes {
+			name := client.ObjectKey{Namespace: pod.Namespace, Name: v.PersistentVolumeClaim.ClaimName}
+			if c := sim.Find[*corev1.PersistentVolumeClaim](w, name); (c == nil || c.DeletionTimestamp != nil) && lately(w, sim.Delete, name.Name) == 0 {
+				return fmt.Errorf("pod %s mounts %s, which is gone or going", pod.Name, name.Name)
+			}
+		}
+	}
+	return nil
+}
+
+// lately counts the late writes that did that to a claim; an empty name is any.
+func lately(w *sim.World, verb sim.Verb, name string) int {
+	n := 0
+	for _, c := range w.Changes() {
+		if c.Late && c.Verb == verb && c.Kind.Kind == "PersistentVolumeClaim" && (name == "" || c.Key.Name == name) {
+			n++
+		}
+	}
+	return n
+}
+
+// onlyOfItsOwn: with reuse, the set deletes no claim but those of pods that it deletes itself.
+func onlyOfItsOwn(w *sim.World, c sim.Change) error {
+	claim, ok := c.Before.(*corev1.PersistentVolumeClaim)
+	set := cachedSet(w)
+	if !ok || c.Verb != sim.Delete || set == nil || !set.Spec.ScaleStrategy.EnablePVCReuse {
+		return nil
+	}
+	for _, pod := range sim.Cached[*corev1.Pod](w) {
+		if active(w, pod) && instanceID(pod) == instanceID(claim) {
+			return nil // that it was lost is not known yet; and if it stays, another rule is broken
+		}
+	}
+	for _, was := range w.Changes() {
+		if pod, ok := was.Before.(*corev1.Pod); ok && was.ByController() && was.Verb == sim.Delete && instanceID(pod) == instanceID(claim) {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s, and its pod was lost", c.Request)
+}

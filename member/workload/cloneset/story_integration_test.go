@@ -1,0 +1,137 @@
+//go:build integration
+
+package cloneset
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/flotilla-io/flotilla/pkg/testkit/sim"
+	"github.com/flotilla-io/flotilla/pkg/testkit/site"
+)
+
+// TestStoriesInCluster plays the stories of the simulator on a real apiserver with simulated nodes. Each must come to the
+// same there, at the end and wherever the simulated one was at rest.
+func TestStoriesInCluster(t *testing.T) {
+	t.Parallel()
+	s := begin(t)
+	manage(t, s, Options{})
+	for _, tt := range stories() {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			play(t, newGround(t, s), tt)
+		})
+	}
+}
+
+// rests are what the simulated story has come to when each of its acts begins, and at its end.
+func rests(t *testing.T, s story) []string {
+	t.Helper()
+	var out []string
+	told := s.simulated()
+	for i, e := range told.Edits {
+		do := e.Do
+		told.Edits[i].Do = func(ctx context.Context, w *sim.World) error {
+			out = append(out, sceneOf(w).end(0))
+			return do(ctx, w)
+		}
+	}
+	r := sim.Run(t.Context(), simulated(t), told, sim.Schedule{})
+	require.NoError(t, r.Err)
+	return append(out, r.Summary)
+}
+
+func play(t *testing.T, g *ground, s story) {
+	t.Helper()
+	want := rests(t, s)
+	alien := stranger()
+	alien.Namespace, alien.UID, alien.ResourceVersion, alien.Spec.NodeName = g.Namespace, "", "", ""
+	require.NoError(t, g.Create(t.Context(), alien))
+	set := s.set.Obj().DeepCopy()
+	set.Namespace, set.UID, set.ResourceVersion = g.Namespace, "", ""
+	if slices.ContainsFunc(s.acts, func(a act) bool { return a.when != nil }) {
+		// An act in the middle of an update must not come too late on a busy machine.
+		set.Spec.Template.Annotations = map[string]string{"lab.flotilla.io/restart-delay": "3s"}
+	}
+	require.NoError(t, g.Create(t.Context(), set))
+	for i, a := range s.acts {
+		if a.when == nil {
+			g.comesTo(t, a.name, want[i])
+		} else {
+			require.Eventually(t, func() bool { return a.when(g.scene(t)) }, site.Long, site.Poll, a.name)
+		}
+		g.do(t, a)
+	}
+	g.comesTo(t, "the end", want[len(s.acts)])
+	g.Rests(t)
+	require.Empty(t, cmp.Diff(want[len(s.acts)], g.scene(t).end(0)))
+}
+
+// scene reads the namespace, after the hooks of its pods were served.
+func (g *ground) scene(t *testing.T) scene {
+	t.Helper()
+	s := scene{set: g.Object(t), now: clock.RealClock{}.Now()}
+	var all corev1.PodList
+	var claims corev1.PersistentVolumeClaimList
+	require.NoError(t, g.List(t.Context(), &all, client.InNamespace(g.Namespace)))
+	require.NoError(t, g.List(t.Context(), &claims, client.InNamespace(g.Namespace)))
+	for i := range all.Items {
+		p := &all.Items[i]
+		s.pods = append(s.pods, p)
+		if s.set.Spec.Lifecycle == nil || !activeIn(s.set, p) {
+			continue
+		}
+		if next, _ := served(p); next != nil {
+			passing(t, g.Update(t.Context(), next))
+		}
+	}
+	for i := range claims.Items {
+		s.claims = append(s.claims, &claims.Items[i])
+	}
+	return s
+}
+
+// passing lets an answer pass that is gone with the next try.
+func passing(t *testing.T, err error) {
+	t.Helper()
+	if !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+		require.NoError(t, err)
+	}
+}
+
+// comesTo waits until the story has come as far as the simulated one.
+func (g *ground) comesTo(t *testing.T, what, want string) {
+	t.Helper()
+	var got string
+	require.Eventually(t, func() bool {
+		got = g.scene(t).end(0)
+		return got == want
+	}, site.Long, site.Poll, "%s: %s", what, lazily(func() string { return cmp.Diff(want, got) }))
+}
+
+// lazily is text that is made when it is printed.
+type lazily func() string
+
+func (l lazily) String() string { return l() }
+
+// do does what the user does. Somebody else may have changed the object meanwhile.
+func (g *ground) do(t *testing.T, a act) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		o := a.change(g.scene(t))
+		if o == nil {
+			return true
+		}
+		err := g.Update(t.Context(), o)
+		passing(t, err)
+		return err == nil
+	}, site.Long, site.Poll, a.name)
+}

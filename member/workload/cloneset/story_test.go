@@ -1,0 +1,307 @@
+package cloneset
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/apis/pods"
+	"github.com/flotilla-io/flotilla/pkg/lifecycle"
+	"github.com/flotilla-io/flotilla/pkg/podview"
+	"github.com/flotilla-io/flotilla/pkg/testkit"
+)
+
+// A story is what users do to a CloneSet, one act after the other. The same stories are played in the simulator, where all
+// goes wrong that can, and on a real apiserver with simulated nodes, and must come to the same each time.
+type story struct {
+	name string
+	set  *testkit.CloneSetBuilder
+	acts []act
+}
+
+// act is one change that a user makes.
+type act struct {
+	name string
+	// when says that the time has come; nil means at rest.
+	when func(scene) bool
+	// change returns a changed copy of an object, nil if there is nothing to change.
+	change func(scene) client.Object
+}
+
+// scene is what there is at a moment. Nothing in it may be changed.
+type scene struct {
+	set    *appsv1beta1.CloneSet // nil if there is none
+	pods   []*corev1.Pod         // in the order of their names
+	claims []*corev1.PersistentVolumeClaim
+	now    time.Time
+}
+
+// own are the set's pods that are neither going nor have ended.
+func (s scene) own() []*corev1.Pod {
+	return slices.DeleteFunc(slices.Clone(s.pods), func(p *corev1.Pod) bool { return s.set == nil || !activeIn(s.set, p) })
+}
+
+func activeIn(set *appsv1beta1.CloneSet, p *corev1.Pod) bool {
+	return ownedBy(p, set) && p.DeletionTimestamp == nil && p.Status.Phase != corev1.PodFailed
+}
+
+func availableIn(set *appsv1beta1.CloneSet, p *corev1.Pod, now time.Time) bool {
+	return activeIn(set, p) && podview.View(p, rulesOf(&set.Spec), now).Available
+}
+
+// edit changes the spec at rest, or when the time has come.
+func edit(name string, when func(scene) bool, change func(*appsv1beta1.CloneSetSpec)) act {
+	return act{name: name, when: when, change: func(s scene) client.Object {
+		if s.set == nil {
+			return nil
+		}
+		set := s.set.DeepCopy()
+		change(&set.Spec)
+		return set
+	}}
+}
+
+func image(name string) func(*appsv1beta1.CloneSetSpec) {
+	return func(s *appsv1beta1.CloneSetSpec) { s.Template.Spec.Containers[0].Image = name }
+}
+
+func scale(n int32) func(*appsv1beta1.CloneSetSpec) {
+	return func(s *appsv1beta1.CloneSetSpec) { s.Replicas = &n }
+}
+
+func paused(is bool) func(*appsv1beta1.CloneSetSpec) {
+	return func(s *appsv1beta1.CloneSetSpec) { s.UpdateStrategy.RollingUpdate.Paused = is }
+}
+
+// some tells, for act.when, whether n pods are to run app:2.
+func some(n int) func(scene) bool {
+	return func(s scene) bool {
+		have := 0
+		for _, p := range s.own() {
+			if p.Spec.Containers[0].Image == "app:2" {
+				have++
+			}
+		}
+		return have >= n
+	}
+}
+
+// whole tells, for act.when, whether all is well with n pods of an image.
+func whole(n int, image string) func(scene) bool {
+	return func(s scene) bool {
+		have := 0
+		for _, p := range s.pods {
+			switch {
+			case s.set == nil || !ownedBy(p, s.set):
+			case !availableIn(s.set, p, s.now) || p.Spec.Containers[0].Image != image:
+				return false
+			default:
+				have++
+			}
+		}
+		return have == n
+	}
+}
+
+// dear tells, for act.when, whether n pods have a deletion cost.
+func dear(n int) func(scene) bool {
+	return func(s scene) bool {
+		return len(slices.DeleteFunc(s.own(), func(p *corev1.Pod) bool { return costOf(p) == "" })) == n
+	}
+}
+
+func costOf(p *corev1.Pod) string { return p.Annotations[corev1.PodDeletionCost] }
+
+// onPod changes the n-th of the set's pods; from the end, if n is below 0.
+func onPod(name string, when func(scene) bool, n int, change func(*corev1.Pod)) act {
+	return act{name: name, when: when, change: func(s scene) client.Object {
+		own := s.own()
+		i := n
+		if n < 0 {
+			i += len(own)
+		}
+		if i < 0 || i >= len(own) {
+			return nil
+		}
+		p := own[i].DeepCopy()
+		change(p)
+		return p
+	}}
+}
+
+// nameOne asks for the deletion of the first pod by its label.
+func nameOne() act {
+	return onPod("name a pod for deletion", nil, 0, func(p *corev1.Pod) { p.Labels[keys.SpecifiedDelete] = "true" })
+}
+
+// listOne puts the first pod on the list podsToDelete and wants n pods.
+func listOne(n int32) act {
+	return act{name: "put a pod on podsToDelete", change: func(s scene) client.Object {
+		own := s.own()
+		if len(own) == 0 {
+			return nil
+		}
+		set := s.set.DeepCopy()
+		set.Spec.Replicas, set.Spec.ScaleStrategy.PodsToDelete = &n, []string{own[0].Name}
+		return set
+	}}
+}
+
+// cost makes the n-th pod from the end one that is to stay.
+func cost(n int, when func(scene) bool) act {
+	return onPod("a pod gets a deletion cost", when, -n, func(p *corev1.Pod) {
+		if p.Annotations == nil {
+			p.Annotations = map[string]string{}
+		}
+		p.Annotations[corev1.PodDeletionCost] = "100"
+	})
+}
+
+// stranger is a pod that the selector selects and that nobody owns.
+func stranger() *corev1.Pod {
+	p := testkit.Pod("stranger").Obj()
+	p.Spec.NodeName = "node-of-its-own" // No edit of a node ends it: that it is there is looked at twice a minute only.
+	return p
+}
+
+// held is a set whose pods have hooks of the label hold=yes, and that label from the start.
+func held(n int32) *testkit.CloneSetBuilder {
+	hook := func() *pods.LifecycleHook {
+		return &pods.LifecycleHook{LabelsHandler: map[string]string{"hold": "yes"}}
+	}
+	return web(n).Policy(appsv1beta1.PodInPlaceIfPossible).Spec(func(s *appsv1beta1.CloneSetSpec) {
+		s.Lifecycle = &pods.Lifecycle{InPlaceUpdate: hook(), PreDelete: hook()}
+		s.Lifecycle.InPlaceUpdate.MarkPodNotReady = true
+		s.Template.Labels["hold"] = "yes"
+	})
+}
+
+// served is the pod as whoever serves the hooks of held makes it: he lets go of pods that are to be updated or deleted, and
+// holds those that are in service, or shall be. It is nil if he leaves the pod as it is; what says what he does.
+func served(pod *corev1.Pod) (next *corev1.Pod, what string) {
+	if pod.DeletionTimestamp != nil || pod.Spec.NodeName == "" {
+		return nil, ""
+	}
+	_, held := pod.Labels["hold"]
+	next = pod.DeepCopy()
+	switch s := lifecycle.Of(pod); {
+	case held && (s == pods.LifecyclePreparingUpdate || s == pods.LifecyclePreparingDelete):
+		delete(next.Labels, "hold")
+		return next, "lets go of"
+	case !held && (s == pods.LifecycleUpdated || s == pods.LifecycleNormal):
+		next.Labels["hold"] = "yes"
+		return next, "takes"
+	}
+	return nil, ""
+}
+
+// hangs tells of an image that it can't be pulled.
+func hangs(image string) bool { return strings.HasSuffix(image, ":bad") }
+
+// stories are those that every change has to tell well.
+func stories() []story {
+	inPlace := func(n int32) *testkit.CloneSetBuilder { return web(n).Policy(appsv1beta1.PodInPlaceIfPossible) }
+	first := []pods.UpdatePriorityWeightTerm{{
+		Weight: 100, MatchSelector: metav1.LabelSelector{MatchLabels: map[string]string{"tier": "first"}},
+	}}
+	return []story{
+		{"scale out and in", web(3), []act{
+			edit("scale to 6", nil, scale(6)), edit("scale to 2", nil, scale(2)),
+		}},
+		{"scale-in order", web(5), []act{
+			cost(1, whole(5, "app:1")), cost(2, whole(5, "app:1")), edit("scale to 2", dear(2), scale(2)),
+		}},
+		{"scale-in with hooks", held(4), []act{
+			edit("scale to 2", nil, scale(2)), nameOne(), edit("scale to 3", nil, scale(3)),
+		}},
+		{"in place with partition", inPlace(5).Rolling("3", "2", "0"), []act{
+			edit("a new image", nil, image("app:2")),
+			edit("partition 0", nil, func(s *appsv1beta1.CloneSetSpec) { s.UpdateStrategy.RollingUpdate.Partition = nil }),
+		}},
+		{"surge with re-create", web(4).Rolling("0", "1", "2"), []act{
+			edit("a new image", nil, image("app:2")),
+		}},
+		{"named pods", inPlace(4).Rolling("0", "1", "0"), []act{
+			nameOne(), listOne(3), edit("a new image", nil, image("app:2")), nameOne(),
+		}},
+		{"rollback midway", inPlace(5).Rolling("0", "2", "0"), []act{
+			edit("a new image", nil, image("app:2")), edit("back", some(2), image("app:1")),
+		}},
+		{"rollback midway with hooks", held(3).Rolling("0", "1", "0"), []act{
+			edit("a new image", nil, image("app:2")), edit("back", some(1), image("app:1")),
+		}},
+		{"paused", inPlace(4).Rolling("0", "2", "0"), []act{
+			edit("a new image", nil, image("app:2")),
+			edit("pause", some(1), paused(true)), edit("scale to 5", nil, scale(5)), edit("resume", nil, paused(false)),
+		}},
+		{"paused surge", web(3).Rolling("0", "1", "1").Paused(), []act{
+			edit("a new image", nil, image("app:2")), edit("resume", nil, paused(false)),
+		}},
+		{"hung image", inPlace(4).Rolling("0", "1", "0"), []act{
+			edit("an image that can't be pulled", nil, image("app:bad")), edit("back", nil, image("app:1")),
+		}},
+		{"minReadySeconds", inPlace(4).Rolling("0", "1", "0").Spec(func(s *appsv1beta1.CloneSetSpec) { s.MinReadySeconds = 3 }), []act{
+			edit("a new image", nil, image("app:2")), edit("scale to 5", nil, scale(5)), edit("scale to 2", nil, scale(2)),
+		}},
+		{"who goes first", inPlace(4).Rolling("2", "1", "0").Spec(func(s *appsv1beta1.CloneSetSpec) {
+			s.UpdateStrategy.RollingUpdate.PriorityStrategy = &pods.UpdatePriorityStrategy{WeightPriority: first}
+		}), []act{
+			onPod("one pod goes first", nil, -1, func(p *corev1.Pod) { p.Labels["tier"] = "first" }),
+			edit("a new image", nil, image("app:2")),
+		}},
+	}
+}
+
+// end is what a story has come to: what the status says, the pods without their names, and the claims. How many pods have
+// ended is chance, and they and what is theirs may stay. So may, with reuse, spare claims without a pod.
+func (s scene) end(spare int) string {
+	var lines []string
+	ids := map[string]bool{}
+	for _, pod := range s.pods {
+		ids[instanceID(pod)] = true
+		if pod.Status.Phase == corev1.PodFailed {
+			continue
+		}
+		f := podview.View(pod, podview.Rules{}, s.now)
+		lines = append(lines, fmt.Sprintf("pod of %s: %s available=%t %s edit=%d cost=%s",
+			ownerName(pod), pod.Spec.Containers[0].Image, f.Available, f.Lifecycle, f.Edit, cmp.Or(costOf(pod), "0")))
+	}
+	for _, c := range s.claims {
+		owner := ownerName(c)
+		if owner != "Pod" && !ids[instanceID(c)] && spare > 0 {
+			spare--
+		} else if owner != "Pod" {
+			lines = append(lines, "claim of "+owner)
+		}
+	}
+	slices.Sort(lines)
+	if s.set != nil {
+		st := s.set.Status
+		conditions := make([]string, 0, len(st.Conditions))
+		for _, c := range st.Conditions { // Their times are chance.
+			conditions = append(conditions, fmt.Sprintf("%s=%s: %s", c.Type, c.Status, c.Reason))
+		}
+		lines = append(lines, fmt.Sprintf("%d pods, %d ready, %d available; updated: %d, %d ready, %d available, %d expected",
+			st.Replicas, st.ReadyReplicas, st.AvailableReplicas, st.UpdatedReplicas, st.UpdatedReadyReplicas,
+			st.UpdatedAvailableReplicas, st.ExpectedUpdatedReplicas),
+			fmt.Sprintf("observed=%t done=%t podsToDelete=%v conditions=%v", st.ObservedGeneration == s.set.Generation,
+				st.CurrentRevision == st.UpdateRevision, s.set.Spec.ScaleStrategy.PodsToDelete, conditions))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// ownerName is who owns an object, a pod by its kind alone as its name is drawn by lot.
+func ownerName(o client.Object) string {
+	for _, ref := range o.GetOwnerReferences() {
+		return ref.Kind
+	}
+	return "nobody"
+}

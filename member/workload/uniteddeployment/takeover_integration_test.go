@@ -1,0 +1,204 @@
+//go:build integration
+
+package uniteddeployment_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/testkit/site"
+)
+
+// TestTakeOverInCluster starts both managers on what others left: a UnitedDeployment at rest, its two CloneSets, their
+// revisions and their pods.
+func TestTakeOverInCluster(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	g := &ground{site.New(t, s, agent, &object{})}
+	g.inZones(t, "z0", "z1")
+	g.leave(t)
+	sets, pods, history := g.cloneSets(t), g.Pods(t), g.revisions(t)
+	require.Len(t, sets, 2)
+	require.Len(t, pods, 3)
+	require.Len(t, history, 3)
+	began := clock.RealClock{}.Now()
+	manage(t, s)
+
+	// What the former managers said of a conflict is taken off: the managers have been there.
+	g.until(t, "look at the sets", func() bool {
+		for _, set := range g.cloneSets(t) {
+			if len(set.(*appsv1beta1.CloneSet).Status.Conditions) > 0 {
+				return false
+			}
+		}
+		return g.united(t).Status.ObservedGeneration == g.united(t).Generation
+	})
+	g.Rests(t)
+	writes := g.writesOfAll(t, began)
+	for _, what := range writes {
+		require.True(t, strings.HasSuffix(what, "/status") && !strings.Contains(what, " pods"), "only statuses are written: %v", writes)
+	}
+	require.Empty(t, cmp.Diff(pods, g.Pods(t)), "no pod is touched")
+	require.Empty(t, cmp.Diff(history, g.revisions(t)), "no revision is written")
+	require.Empty(t, cmp.Diff(sets, g.cloneSets(t), cmpopts.IgnoreTypes(appsv1beta1.CloneSetStatus{}),
+		cmpopts.IgnoreFields(metav1.ObjectMeta{}, "ResourceVersion", "ManagedFields")), "no CloneSet is rewritten")
+	ud := g.united(t)
+	require.Equal(t, "take-ud-67cc46bdf9", ud.Status.UpdatedRevision)
+	require.Equal(t, int32(3), ud.Status.UpdatedReadyReplicas)
+
+	// It is not only left alone: its next update goes through the CloneSets that were there.
+	require.NoError(t, g.Patch(t.Context(), ud, client.RawPatch(types.JSONPatchType, []byte(
+		`[{"op":"replace","path":"/spec/template/cloneSetTemplate/spec/template/spec/containers/0/image","value":"nginx:2"}]`))))
+	g.until(t, "update all pods", func() bool {
+		ud := g.united(t)
+		return ud.Status.UpdatedRevision != "take-ud-67cc46bdf9" && rested(ud)
+	})
+	for name, set := range g.cloneSets(t) {
+		require.Equal(t, sets[name].GetUID(), set.GetUID())
+	}
+	for _, p := range g.Pods(t) {
+		require.Equal(t, "nginx:2", p.Spec.Containers[0].Image)
+	}
+}
+
+func (g *ground) united(t *testing.T) *object {
+	t.Helper()
+	var ud object
+	require.NoError(t, g.Get(t.Context(), types.NamespacedName{Namespace: g.Namespace, Name: "take-ud"}, &ud))
+	return &ud
+}
+
+func (g *ground) until(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	if !assert.Eventually(t, is, site.Long, site.Poll) {
+		require.FailNow(t, "the managers did not "+what, "status: %+v\npods: %v", g.united(t).Status, g.Describe(t))
+	}
+}
+
+func (g *ground) revisions(t *testing.T) map[string]*appsv1.ControllerRevision {
+	t.Helper()
+	var list appsv1.ControllerRevisionList
+	require.NoError(t, g.List(t.Context(), &list, client.InNamespace(g.Namespace)))
+	out := map[string]*appsv1.ControllerRevision{}
+	for i := range list.Items {
+		out[list.Items[i].Name] = &list.Items[i]
+	}
+	return out
+}
+
+// writesOfAll are the writes of both managers in the namespace, without events.
+func (g *ground) writesOfAll(t *testing.T, since time.Time) []string {
+	t.Helper()
+	all, err := g.Cluster.Writes(since)
+	require.NoError(t, err)
+	var out []string
+	for _, w := range all {
+		if w.Namespace == g.Namespace && slices.Contains([]string{agent, "cloneset"}, w.Agent) && w.Resource != "events" {
+			out = append(out, w.Verb+" "+w.Resource)
+		}
+	}
+	return out
+}
+
+// inZones renames the zones of the cluster's nodes.
+func (g *ground) inZones(t *testing.T, zones ...string) {
+	t.Helper()
+	var nodes corev1.NodeList
+	require.NoError(t, g.List(t.Context(), &nodes))
+	for i := range nodes.Items {
+		node := &nodes.Items[i]
+		patch := client.MergeFrom(node.DeepCopy())
+		node.Labels[corev1.LabelTopologyZone] = zones[i%len(zones)]
+		require.NoError(t, g.Patch(t.Context(), node, patch))
+	}
+}
+
+// leave puts what others left into the namespace: owners come first in the file.
+func (g *ground) leave(t *testing.T) {
+	t.Helper()
+	raw, err := os.ReadFile("testdata/openkruise.yaml")
+	require.NoError(t, err)
+	docs := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(raw), 4096)
+	uids := map[types.UID]types.UID{}
+	for {
+		o := &unstructured.Unstructured{}
+		if err := docs.Decode(&o.Object); errors.Is(err, io.EOF) {
+			break
+		} else {
+			require.NoError(t, err)
+		}
+		was := o.GetUID()
+		refs := o.GetOwnerReferences()
+		for i := range refs {
+			require.NotEmpty(t, uids[refs[i].UID], "the owner of %s", o.GetName())
+			refs[i].UID = uids[refs[i].UID]
+		}
+		o.SetOwnerReferences(refs)
+		o.SetNamespace(g.Namespace)
+		o.SetUID("")
+		o.SetResourceVersion("")
+		if o.GetKind() == "Pod" {
+			g.leavePod(t, o)
+			continue
+		}
+		status, has := o.Object["status"]
+		require.NoError(t, g.Create(t.Context(), o))
+		uids[was] = o.GetUID()
+		if has {
+			o.Object["status"] = status
+			require.NoError(t, g.Status().Update(t.Context(), o))
+		}
+	}
+}
+
+// leavePod makes one pod and gives it the conditions that managers had set, so that it becomes ready.
+func (g *ground) leavePod(t *testing.T, o *unstructured.Unstructured) {
+	t.Helper()
+	delete(o.Object, "status")
+	spec := o.Object["spec"].(map[string]any)
+	delete(spec, "nodeName")
+	delete(spec, "volumes")
+	for _, c := range spec["containers"].([]any) {
+		delete(c.(map[string]any), "volumeMounts")
+	}
+	require.NoError(t, g.Create(t.Context(), o))
+	p := &corev1.Pod{}
+	require.Eventually(t, func() bool {
+		require.NoError(t, g.Get(t.Context(), client.ObjectKeyFromObject(o), p))
+		if p.Status.Phase != corev1.PodRunning {
+			return false
+		}
+		patch := client.StrategicMergeFrom(p.DeepCopy())
+		for _, c := range []corev1.PodConditionType{keys.InPlaceUpdateReady, keys.KruisePodReady} {
+			p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: c, Status: corev1.ConditionTrue})
+		}
+		return g.Status().Patch(t.Context(), p, patch) == nil
+	}, site.Long, site.Poll)
+	require.Eventually(t, func() bool {
+		require.NoError(t, g.Get(t.Context(), client.ObjectKeyFromObject(o), p))
+		return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+			return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+		})
+	}, site.Long, site.Poll)
+}

@@ -1,0 +1,161 @@
+package expect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+)
+
+func podOf(name string, by types.UID) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "shop", Name: name, UID: types.UID("uid-" + name),
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Set", Name: "web", UID: by, Controller: new(true)}},
+	}}
+}
+
+// bench is a store whose cache shows nothing, and an apiserver that counts what it is asked for.
+type bench struct {
+	*Store
+	clock *clocktesting.FakePassiveClock
+	live  client.Client
+	asked []string
+	reads int // of all children
+}
+
+func newBench(t *testing.T, kind string, alive ...client.Object) *bench {
+	t.Helper()
+	b := &bench{clock: clocktesting.NewFakePassiveClock(time.Unix(1000, 0))}
+	b.Store = New(kind, b.clock, time.Minute)
+	b.live = interceptor.NewClient(fake.NewClientBuilder().WithObjects(alive...).Build(), interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+			b.asked = append(b.asked, key.Name)
+			return c.Get(ctx, key, o, opts...)
+		},
+	})
+	return b
+}
+
+func (b *bench) after(t *testing.T, d time.Duration) error {
+	t.Helper()
+	b.clock.SetTime(time.Unix(1000, 0).Add(d))
+	b.asked = nil
+	none := func() iter.Seq[metav1.Object] { return slices.Values([]metav1.Object(nil)) }
+	return b.Fresh(t.Context(), &metav1.ObjectMeta{Name: "web", UID: owner}, none, b.live, func() error {
+		b.reads++
+		return nil
+	})
+}
+
+// left requires that one child is waited for, and for how long.
+func left(t *testing.T, err error, want time.Duration) {
+	t.Helper()
+	var notYet NotYetError
+	require.ErrorAs(t, err, &notYet)
+	require.Equal(t, want, notYet.Left)
+}
+
+func TestB4AChildThatIsGoneBeforeTheCacheShowedItIsNotWaitedForLong(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "Lost")
+	b.Created(owner, podOf("a", owner))
+	left(t, b.after(t, time.Second), time.Second)
+	require.Empty(t, b.asked, "the cache may just be a little late")
+	require.NoError(t, b.after(t, 2*time.Second))
+	require.Equal(t, []string{"a"}, b.asked)
+	require.InDelta(t, 1, testutil.ToFloat64(losses.WithLabelValues("Lost")), 0)
+	require.Empty(t, b.owners)
+	require.Zero(t, b.reads)
+}
+
+func TestALivingChildIsAskedForAfterTwiceTheTimeAndSpeaksForAll(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "Lives", podOf("a", owner), podOf("b", owner))
+	b.Created(owner, podOf("a", owner))
+	b.Created(owner, podOf("b", owner))
+	left(t, b.after(t, 2*time.Second), 2*time.Second)
+	require.Equal(t, []string{"a"}, b.asked, "the cache is behind, so there is no need to ask for the other")
+	left(t, b.after(t, 3*time.Second), time.Second)
+	require.Empty(t, b.asked)
+	left(t, b.after(t, 4*time.Second), 4*time.Second)
+	left(t, b.after(t, 8*time.Second), 8*time.Second)
+	require.NoError(t, b.live.Delete(t.Context(), podOf("a", owner)))
+	require.NoError(t, b.live.Delete(t.Context(), podOf("b", owner)))
+	require.NoError(t, b.after(t, 16*time.Second))
+	require.Equal(t, []string{"a", "b"}, b.asked)
+}
+
+func TestWhatIsLookedUp(t *testing.T) {
+	t.Parallel()
+	other := podOf("a", owner)
+	other.UID = "another"
+	generic := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Pod"}}
+	generic.SetNamespace("shop")
+	generic.SetName("a")
+	generic.SetUID("uid-a")
+	for _, tc := range []struct {
+		name  string
+		alive []client.Object
+		made  metav1.Object
+		waits bool
+		asks  int
+	}{
+		{name: "a child that is gone is lost", made: podOf("a", owner), asks: 1},
+		{name: "a child that lives is waited for", alive: []client.Object{podOf("a", owner)}, made: podOf("a", owner), waits: true, asks: 1},
+		{name: "a child whose name another has is lost", alive: []client.Object{other}, made: podOf("a", owner), asks: 1},
+		{name: "a child that was given away is lost", alive: []client.Object{podOf("a", "somebody")}, made: podOf("a", owner), asks: 1},
+		{name: "a child of a kind that only its content tells is found", alive: []client.Object{podOf("a", owner)}, made: generic, waits: true, asks: 1},
+		{name: "what is no object can't be looked up", made: child("a", "1"), waits: true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, "Test", tc.alive...)
+			b.Created(owner, tc.made)
+			err := b.after(t, 2*time.Second)
+			require.Equal(t, tc.waits, err != nil)
+			require.Len(t, b.asked, tc.asks)
+		})
+	}
+}
+
+func TestOfManyLostChildrenTheLastAreNotLookedUp(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "Many")
+	for i := range 100 {
+		b.Created(owner, podOf(fmt.Sprintf("pod-%d", i), owner))
+	}
+	require.NoError(t, b.after(t, 2*time.Second))
+	require.Len(t, b.asked, 16)
+	require.Equal(t, 1, b.reads, "all are read at once")
+	require.Empty(t, b.owners)
+}
+
+func TestALookupThatFailsIsAnError(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "Refused")
+	b.Created(owner, podOf("a", owner))
+	boom := errors.New("boom")
+	b.live = interceptor.NewClient(b.live.(client.WithWatch), interceptor.Funcs{
+		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+			return boom
+		},
+	})
+	err := b.after(t, 2*time.Second)
+	require.ErrorIs(t, err, boom)
+	require.EqualError(t, err, "look up shop/a, which the cache does not show: boom")
+	require.Len(t, b.owners[owner], 1)
+}
