@@ -102,6 +102,12 @@ func TestNextWithHooks(t *testing.T) {
 			want: []string{"delete a ScaleIn"},
 		},
 		{
+			name: "of pods that wait for it, those that go for the update anyway are not the spare ones",
+			goal: Goal{Want: 2, MaxUnavailable: 1, Mode: InPlaceIfPossible},
+			pods: []Pod{pod("a", old, unsuited, parting, deleteHooked), pod("b", old, parting, deleteHooked), pod("c")},
+			want: []string{"hold Hook 2"},
+		},
+		{
 			name: "a pod that waits for its deletion comes back when more are wanted",
 			goal: Goal{Want: 3},
 			pods: []Pod{pod("a", parting, deleteHooked), pod("b"), pod("c")},

@@ -146,7 +146,10 @@ func (w *world) scaleIn(surge int) {
 		}
 	}
 	sortForScaleIn(parting)
-	parting = parting[:min(n, len(parting))] // the others come back
+	if len(parting) > n {
+		w.lastGoOn(parting)
+		parting = parting[:n] // the others go for the update, or come back
+	}
 	n -= len(parting)
 	olds := min(max(len(old)-w.goal.Partition, 0), n, len(old))
 	why, who := fmt.Sprintf("%d pods > %d wanted", kept, w.goal.Want), "pods above the wanted number wait"
@@ -159,6 +162,14 @@ func (w *world) scaleIn(surge int) {
 		sortForScaleIn(young)
 		w.dropSome(young[:youngs], ReasonScaleIn, why, who)
 	}
+}
+
+// lastGoOn puts pods last that are deleted for the update anyway: else one that it does not delete would come back, only to
+// be asked again.
+func (w *world) lastGoOn(parting []*member) {
+	back := w.turn(w.old, w.young).back
+	goesOn := func(m *member) bool { return m.Old != back && w.way(m) == wayRecreate }
+	slices.SortStableFunc(parting, func(a, b *member) int { return falseFirst(goesOn(a), goesOn(b)) })
 }
 
 // dropSome drops pods until the budget refuses one.
