@@ -61,7 +61,7 @@ unit: ## unit and golden tests, with the race detector
 simulate: ## every fault at each write of all simulated stories; prints how many schedules were tried
 	@FLOTILLA_SIM=all GOGC=400 go test -count 1 -timeout 30m -v -run '^TestSimulation$$' \
 	  $$(grep -rl --include='*_test.go' 'sim\.Test(' hub member | xargs -n1 dirname | sort -u | sed 's|^|./|') \
-	  | awk '!/^ *(===|--- PASS|PASS)/ {print; fflush()}'
+	  | grep -vE --line-buffered '^ *(===|--- PASS|PASS)'
 
 .PHONY: integration
 integration: lab-build ## against real apiservers, with the race detector

@@ -18,6 +18,7 @@ import (
 
 	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/testkit"
 )
 
@@ -63,8 +64,9 @@ func anyTwo(of map[string]corev1.Pod) []string {
 	return names[:2]
 }
 
-// away watches the pods of an app in east; the function returned ends that and gives how many at most were not ready at a
-// time.
+// away watches the pods of an app in east; the function returned ends that and gives how many at most an update kept out of
+// service at a time: from when it closed their gate until they were ready again. That a pod is unready for a moment by
+// itself is nobody's doing.
 func (s *scene) away(app string) func() int {
 	s.Helper()
 	ctx, stop := context.WithCancel(s.ctx)
@@ -78,10 +80,10 @@ func (s *scene) away(app string) func() int {
 			switch {
 			case !ok:
 				continue
+			case gateClosed(p):
+				out[p.Name] = true
 			case ready(p):
 				delete(out, p.Name)
-			default:
-				out[p.Name] = true
 			}
 			n = max(n, len(out))
 		}
@@ -92,6 +94,12 @@ func (s *scene) away(app string) func() int {
 		w.Stop()
 		return <-most
 	}
+}
+
+func gateClosed(p *corev1.Pod) bool {
+	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == keys.InPlaceUpdateReady && c.Status == corev1.ConditionFalse
+	})
 }
 
 // TestCloneSetDemo goes through the examples cloneset-demo-*.yaml, as a reader of the docs does.

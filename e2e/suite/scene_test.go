@@ -318,6 +318,37 @@ func (s *scene) awaitRow(ud *appsv1beta1.UnitedDeployment, cluster string, missi
 	return row
 }
 
+// onceRow watches a row for what may be over before it is looked at; the function returned waits until it was so.
+func (s *scene) onceRow(ud *appsv1beta1.UnitedDeployment, cluster, what string, is func(*fleetv1alpha1.MemberWork) bool) func() {
+	s.Helper()
+	ctx, stop := context.WithCancel(s.ctx)
+	w, err := env.Hub.Client.Watch(ctx, &fleetv1alpha1.MemberWorkList{}, client.InNamespace(fleetv1alpha1.Namespace(cluster)),
+		client.MatchingFields{"metadata.name": s.row(ud, cluster).Name})
+	require.NoError(s, err)
+	was := make(chan struct{})
+	go func() {
+		for e := range w.ResultChan() {
+			if row, ok := e.Object.(*fleetv1alpha1.MemberWork); ok && is(row) {
+				close(was)
+				return
+			}
+		}
+	}()
+	return func() {
+		s.Helper()
+		defer w.Stop()
+		defer stop()
+		s.until(func(context.Context) string {
+			select {
+			case <-was:
+				return ""
+			default:
+				return fmt.Sprintf("the row in %s has not reported %s", cluster, what)
+			}
+		})
+	}
+}
+
 // slice returns the member's part of an object, or nil.
 func (s *scene) slice(c *fleet.Cluster, name string) *appsv1beta1.UnitedDeployment {
 	s.Helper()

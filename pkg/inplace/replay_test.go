@@ -254,6 +254,9 @@ func FuzzRecords(f *testing.F) {
 		`{"containers":[{"name":"app","containerID":"run://app-0"}]}`, "web-2")
 	f.Add(`{"nextContainerRefMetadata":{"app":{"labels":{"tier":"two"}}},"lastContainerStatuses":{"gone":{}}}`, `{"metaDataPatch":"e30="}`, `{`, "")
 	f.Fuzz(func(t *testing.T, state, grace, told, revision string) {
+		for _, text := range []*string{&state, &grace, &told, &revision} {
+			*text = strings.ToValidUTF8(*text, "?") // Nothing else comes from an apiserver.
+		}
 		pod := running(func(p *corev1.Pod) {
 			p.Status.Conditions[1].Status = corev1.ConditionFalse
 			p.Spec.Containers[0].Env = []corev1.EnvVar{reads("TIER", "metadata.labels['tier']"), {Name: keys.EnvContainerBarrier}}
