@@ -80,7 +80,7 @@ func (l *lookout) look(ctx context.Context, r client.Reader, set *appsv1beta1.Cl
 	}
 	selector, err := metav1.LabelSelectorAsSelector(set.Spec.Selector)
 	if err != nil {
-		return strangers{}, nil // Admission lets no such selector pass; it selects nothing.
+		return strangers{}, nil //nolint:nilerr // Admission lets no such selector pass; it selects nothing.
 	}
 	var pods corev1.PodList
 	err = r.List(ctx, &pods, client.InNamespace(set.Namespace), client.MatchingLabelsSelector{Selector: selector},
