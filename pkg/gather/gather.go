@@ -23,32 +23,20 @@ const (
 
 // Events remembers what passes cost. The zero value is ready; it may be used concurrently.
 type Events struct {
-	mu   sync.Mutex
-	cost map[types.NamespacedName]time.Duration
+	cost sync.Map // time.Duration by types.NamespacedName
 }
 
 // Took notes how long a pass took until it began to write.
-func (e *Events) Took(key types.NamespacedName, cost time.Duration) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.cost == nil {
-		e.cost = map[types.NamespacedName]time.Duration{}
-	}
-	e.cost[key] = cost
-}
+func (e *Events) Took(key types.NamespacedName, cost time.Duration) { e.cost.Store(key, cost) }
 
 // Forget drops what is known of an object that is gone.
-func (e *Events) Forget(key types.NamespacedName) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	delete(e.cost, key)
-}
+func (e *Events) Forget(key types.NamespacedName) { e.cost.Delete(key) }
 
 // Wait is how long an event of a child waits; 0 means not at all.
 func (e *Events) Wait(key types.NamespacedName) time.Duration {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	wait := min(times*e.cost[key], longest)
+	took, _ := e.cost.Load(key)
+	cost, _ := took.(time.Duration)
+	wait := min(times*cost, longest)
 	if wait < least {
 		return 0
 	}

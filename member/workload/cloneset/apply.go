@@ -285,14 +285,14 @@ func (r *Reconciler) createPods(ctx context.Context, o observed, w work, now tim
 			return podwork.Result{Err: err}
 		}
 	}
-	ids := usedIDs(o)
+	ids, then := usedIDs(o), intoService(o.set, now)
 	births := make([]podwork.Birth, 0, len(w.create))
 	for _, c := range w.create {
 		id := c.id
 		if id == "" {
 			id = r.newID(ids)
 		}
-		b := podwork.Birth{}
+		b := podwork.Birth{Then: then}
 		if c.old {
 			b.Pod = newPod(o.set, o.gates.label(w.current.Name), former, id, now)
 		} else {
@@ -303,7 +303,6 @@ func (r *Reconciler) createPods(ctx context.Context, o observed, w work, now tim
 				b.Claims = append(b.Claims, claim)
 			}
 		}
-		b.Then = intoService(o.set, now)
 		births = append(births, b)
 	}
 	return r.writer().Create(ctx, o.set.UID, births)

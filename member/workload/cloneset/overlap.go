@@ -61,8 +61,7 @@ func strangersOf(set *appsv1beta1.CloneSet, pods []corev1.Pod) strangers {
 
 // lookout remembers what was found, and when, for each CloneSet. The zero value is ready.
 type lookout struct {
-	mu   sync.Mutex
-	last map[types.NamespacedName]sighting
+	last sync.Map // sighting by types.NamespacedName
 }
 
 type sighting struct {
@@ -75,15 +74,13 @@ type sighting struct {
 // look returns the strangers of a set, as they were at most lookEvery ago.
 func (l *lookout) look(ctx context.Context, r client.Reader, set *appsv1beta1.CloneSet, now time.Time) (strangers, error) {
 	key := client.ObjectKeyFromObject(set)
-	l.mu.Lock()
-	last, ok := l.last[key]
-	l.mu.Unlock()
-	if ok && last.uid == set.UID && last.generation == set.Generation && now.Sub(last.at) < lookEvery {
+	seen, _ := l.last.Load(key)
+	if last, ok := seen.(sighting); ok && last.uid == set.UID && last.generation == set.Generation && now.Sub(last.at) < lookEvery {
 		return last.found, nil
 	}
 	selector, err := metav1.LabelSelectorAsSelector(set.Spec.Selector)
 	if err != nil {
-		return strangers{}, nil // Admission lets no such selector pass; it selects nothing.
+		return strangers{}, nil //nolint:nilerr // Admission lets no such selector pass; it selects nothing.
 	}
 	var pods corev1.PodList
 	err = r.List(ctx, &pods, client.InNamespace(set.Namespace), client.MatchingLabelsSelector{Selector: selector},
@@ -92,17 +89,8 @@ func (l *lookout) look(ctx context.Context, r client.Reader, set *appsv1beta1.Cl
 		return strangers{}, fmt.Errorf("list pods of the selector: %w", err)
 	}
 	found := strangersOf(set, pods.Items)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.last == nil {
-		l.last = map[types.NamespacedName]sighting{}
-	}
-	l.last[key] = sighting{set.UID, set.Generation, now, found}
+	l.last.Store(key, sighting{set.UID, set.Generation, now, found})
 	return found, nil
 }
 
-func (l *lookout) forget(key types.NamespacedName) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.last, key)
-}
+func (l *lookout) forget(key types.NamespacedName) { l.last.Delete(key) }

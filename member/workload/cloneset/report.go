@@ -20,35 +20,22 @@ const countsEvery = time.Second
 
 // pace remembers when the status of a CloneSet was last written. The zero value is ready.
 type pace struct {
-	mu   sync.Mutex
-	last map[types.NamespacedName]time.Time
+	last sync.Map // time.Time by types.NamespacedName
 }
 
 // left is how long a write of counters alone has to wait; 0 means that it may be done.
 func (p *pace) left(key types.NamespacedName, now time.Time) time.Duration {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	last, ok := p.last[key]
+	wrote, _ := p.last.Load(key)
+	last, ok := wrote.(time.Time)
 	if !ok {
 		return 0
 	}
 	return max(last.Add(countsEvery).Sub(now), 0)
 }
 
-func (p *pace) wrote(key types.NamespacedName, now time.Time) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.last == nil {
-		p.last = map[types.NamespacedName]time.Time{}
-	}
-	p.last[key] = now
-}
+func (p *pace) wrote(key types.NamespacedName, now time.Time) { p.last.Store(key, now) }
 
-func (p *pace) forget(key types.NamespacedName) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.last, key)
-}
+func (p *pace) forget(key types.NamespacedName) { p.last.Delete(key) }
 
 // report writes the status, if it changed, and then sends the events. If it leaves the write for later, it says for how
 // long.
