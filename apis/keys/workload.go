@@ -9,6 +9,7 @@ const (
 
 	// ImagePreDownloadParallelism is an annotation on a CloneSet in v1alpha1: what v1beta1 says by
 	// imagePreDownloadParallelism of its in-place update strategy. Written by users; read by the conversion only.
+	// On a StatefulSet or DaemonSet, in both versions, it is read to warn that no image is pulled before an update.
 	// Form: a number or a percentage.
 	ImagePreDownloadParallelism = "apps.kruise.io/image-predownload-parallelism"
 
@@ -26,6 +27,38 @@ const (
 	// RevisionHash is a label on ControllerRevisions: the hash part of their name. Written at creation; read to tell
 	// equal revisions quickly. As in kube 1.36 StatefulSet.
 	RevisionHash = "controller.kubernetes.io/hash"
+)
+
+// Keys of StatefulSets and of what they own.
+const (
+	// StatefulSetPodName is a label on pods of a StatefulSet: the pod's name, so that a Service can select one pod. Written
+	// at creation; read by users. As in kube 1.36 StatefulSet.
+	StatefulSetPodName = "statefulset.kubernetes.io/pod-name"
+
+	// PodIndex is a label on pods of a StatefulSet: the ordinal in the pod's name. Written at creation; read by users, also
+	// as env by fieldRef. Form: a number. As in kube 1.36 StatefulSet.
+	PodIndex = "apps.kubernetes.io/pod-index"
+
+	// OwnedByStatefulSet is an annotation on a claim that a StatefulSet resizes. Written by StatefulSet's controller with
+	// the new size; read by it to tell whom an event of the claim concerns, as a claim need not have an owner. Form: the
+	// StatefulSet's name.
+	OwnedByStatefulSet = "apps.kruise.io/owned-by-asts"
+)
+
+// Keys of DaemonSets.
+const (
+	// DaemonSetProgressiveCreate is an annotation on a DaemonSet in v1alpha1: what v1beta1 says by
+	// spec.scaleStrategy.partitionedScaling. Written by users; read by the conversion, and in v1beta1 to warn that it says
+	// nothing there. Form: "true", anything else counts as absent.
+	DaemonSetProgressiveCreate = "daemonset.kruise.io/progressive-create-pod"
+
+	// PodTemplateGeneration is a label on pods of a DaemonSet that has the annotation DaemonSetTemplateGeneration, with its
+	// value. Written at creation; read by tools that know it from DaemonSets of apps/v1.
+	PodTemplateGeneration = "pod-template-generation"
+
+	// DaemonSetTemplateGeneration is an annotation on a DaemonSet. Written by users of former versions of Kubernetes; read
+	// by DaemonSet's controller for the label PodTemplateGeneration. Form: a number; without one there is no label.
+	DaemonSetTemplateGeneration = "deprecated.daemonset.template.generation"
 )
 
 // Keys of UnitedDeployments and of the workloads that they make, one for each subset.

@@ -19,6 +19,8 @@ type placement struct{ member, hub bool }
 func placements() map[string]placement {
 	return map[string]placement{
 		"apps.kruise.io_clonesets.yaml":         {member: true},
+		"apps.kruise.io_daemonsets.yaml":        {member: true},
+		"apps.kruise.io_statefulsets.yaml":      {member: true},
 		"apps.kruise.io_uniteddeployments.yaml": {member: true, hub: true},
 		"fleet.kruise.io_appliedworks.yaml":     {member: true},
 		"fleet.kruise.io_memberships.yaml":      {member: true},

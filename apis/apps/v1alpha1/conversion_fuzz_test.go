@@ -1,12 +1,14 @@
 package v1alpha1
 
 import (
+	"context"
 	"encoding/json"
 	"math/rand/v2"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -18,7 +20,7 @@ import (
 	"github.com/flotilla-io/flotilla/apis/pods"
 )
 
-// One law for both kinds and both directions: there and back again is the same object, and what was kept on the way is
+// One law for all kinds and both directions: there and back again is the same object, and what was kept on the way is
 // not left behind. TestRoundTrips draws objects; the fuzz tests look for the draws that break it.
 
 func TestRoundTrips(t *testing.T) {
@@ -29,6 +31,10 @@ func TestRoundTrips(t *testing.T) {
 	}{
 		{"A CloneSet of v1beta1 comes back from v1alpha1 as it was.", cloneSetFromHubAndBack},
 		{"A CloneSet of v1alpha1 comes back from v1beta1 as it was.", cloneSetToHubAndBack},
+		{"A DaemonSet of v1beta1 comes back from v1alpha1 as it was.", daemonSetFromHubAndBack},
+		{"A DaemonSet of v1alpha1 comes back from v1beta1 as it was.", daemonSetToHubAndBack},
+		{"A StatefulSet of v1beta1 comes back from v1alpha1 as it was.", statefulSetFromHubAndBack},
+		{"A StatefulSet of v1alpha1 comes back from v1beta1 as it was.", statefulSetToHubAndBack},
 		{"A UnitedDeployment of v1beta1 comes back from v1alpha1 as it was.", unitedDeploymentFromHubAndBack},
 		{"A UnitedDeployment of v1alpha1 comes back from v1beta1 as it was.", unitedDeploymentToHubAndBack},
 	}
@@ -42,6 +48,10 @@ func TestRoundTrips(t *testing.T) {
 
 func FuzzCloneSetFromHubAndBack(f *testing.F)         { fuzz(f, cloneSetFromHubAndBack) }
 func FuzzCloneSetToHubAndBack(f *testing.F)           { fuzz(f, cloneSetToHubAndBack) }
+func FuzzDaemonSetFromHubAndBack(f *testing.F)        { fuzz(f, daemonSetFromHubAndBack) }
+func FuzzDaemonSetToHubAndBack(f *testing.F)          { fuzz(f, daemonSetToHubAndBack) }
+func FuzzStatefulSetFromHubAndBack(f *testing.F)      { fuzz(f, statefulSetFromHubAndBack) }
+func FuzzStatefulSetToHubAndBack(f *testing.F)        { fuzz(f, statefulSetToHubAndBack) }
 func FuzzUnitedDeploymentFromHubAndBack(f *testing.F) { fuzz(f, unitedDeploymentFromHubAndBack) }
 func FuzzUnitedDeploymentToHubAndBack(f *testing.F)   { fuzz(f, unitedDeploymentToHubAndBack) }
 
@@ -56,23 +66,113 @@ func fuzz(f *testing.F, law func(*rapid.T)) {
 	f.Fuzz(rapid.MakeFuzz(law))
 }
 
+// conversion is from one version of a kind to the other.
+type conversion[A, B any] func(context.Context, *A, *B) error
+
+// fromHubAndBack is the law for an object of v1beta1.
+func fromHubAndBack[Hub, Spoke any](t *rapid.T, in *Hub, from conversion[Hub, Spoke], to conversion[Spoke, Hub]) {
+	var there Spoke
+	var back Hub
+	require.NoError(t, from(t.Context(), wire(t, in), &there))
+	require.NoError(t, to(t.Context(), wire(t, &there), &back))
+	require.Empty(t, cmp.Diff(wire(t, in), wire(t, &back)))
+}
+
+// toHubAndBack is the law for an object of v1alpha1: besides, a write without an edit must not change what is stored.
+func toHubAndBack[Hub, Spoke any](t *rapid.T, in *Spoke, from conversion[Hub, Spoke], to conversion[Spoke, Hub]) {
+	var there, again Hub
+	var back Spoke
+	require.NoError(t, to(t.Context(), wire(t, in), &there))
+	require.NoError(t, from(t.Context(), wire(t, &there), &back))
+	require.Empty(t, cmp.Diff(wire(t, in), wire(t, &back)))
+	require.NoError(t, to(t.Context(), wire(t, &back), &again))
+	require.Empty(t, cmp.Diff(wire(t, &there), wire(t, &again)))
+}
+
 func cloneSetFromHubAndBack(t *rapid.T) {
 	in := &appsv1beta1.CloneSet{ObjectMeta: drawMeta(t), Spec: drawCloneSetV1beta1(t)}
-	there, back := &CloneSet{}, &appsv1beta1.CloneSet{}
-	require.NoError(t, CloneSetFromHub(t.Context(), wire(t, in), there))
-	require.NoError(t, CloneSetToHub(t.Context(), wire(t, there), back))
-	require.Empty(t, cmp.Diff(wire(t, in), wire(t, back)))
+	fromHubAndBack(t, in, CloneSetFromHub, CloneSetToHub)
 }
 
 func cloneSetToHubAndBack(t *rapid.T) {
 	in := &CloneSet{ObjectMeta: drawMeta(t), Spec: narrow(drawCloneSetV1alpha1(t))}
-	there, back, again := &appsv1beta1.CloneSet{}, &CloneSet{}, &appsv1beta1.CloneSet{}
-	require.NoError(t, CloneSetToHub(t.Context(), wire(t, in), there))
-	require.NoError(t, CloneSetFromHub(t.Context(), wire(t, there), back))
-	require.Empty(t, cmp.Diff(wire(t, in), wire(t, back)))
-	// A write without an edit must not change what is stored.
-	require.NoError(t, CloneSetToHub(t.Context(), wire(t, back), again))
-	require.Empty(t, cmp.Diff(wire(t, there), wire(t, again)))
+	toHubAndBack(t, in, CloneSetFromHub, CloneSetToHub)
+}
+
+func daemonSetFromHubAndBack(t *rapid.T) {
+	in := &appsv1beta1.DaemonSet{ObjectMeta: drawMeta(t), Spec: appsv1beta1.DaemonSetSpec{
+		Selector:       selector(),
+		UpdateStrategy: drawDaemonUpdate(t),
+		ScaleStrategy: drawPtr(t, rapid.SampledFrom([]appsv1beta1.DaemonSetScaleStrategy{
+			{}, {PartitionedScaling: true},
+		}), "scale"),
+		MinReadySeconds:      rapid.Int32().Draw(t, "min ready seconds"),
+		BurstReplicas:        drawPtr(t, intOrString(), "burst"),
+		RevisionHistoryLimit: drawPtr(t, rapid.Int32(), "history"),
+		Lifecycle:            drawPtr(t, rapid.Custom(drawLifecycle), "lifecycle"),
+	}}
+	in.Status = appsv1beta1.DaemonSetStatus{
+		NumberReady: rapid.Int32().Draw(t, "ready"), UpdateRevision: word().Draw(t, "revision"),
+		Conditions: []appsv1beta1.WorkloadCondition{{Type: appsv1beta1.WorkloadFailedCreatePod}},
+	}
+	fromHubAndBack(t, in, DaemonSetFromHub, DaemonSetToHub)
+}
+
+func daemonSetToHubAndBack(t *rapid.T) {
+	in := &DaemonSet{ObjectMeta: drawMeta(t), Spec: DaemonSetSpec{
+		Selector:             selector(),
+		UpdateStrategy:       drawDaemonUpdate(t),
+		MinReadySeconds:      rapid.Int32().Draw(t, "min ready seconds"),
+		BurstReplicas:        drawPtr(t, intOrString(), "burst"),
+		RevisionHistoryLimit: drawPtr(t, rapid.Int32(), "history"),
+		Lifecycle:            drawPtr(t, rapid.Custom(drawLifecycle), "lifecycle"),
+	}}
+	toHubAndBack(t, in, DaemonSetFromHub, DaemonSetToHub)
+}
+
+func statefulSetFromHubAndBack(t *rapid.T) {
+	in := &appsv1beta1.StatefulSet{ObjectMeta: drawMeta(t), Spec: appsv1beta1.StatefulSetSpec{
+		Replicas:            drawPtr(t, rapid.Int32(), "replicas"),
+		Selector:            selector(),
+		ServiceName:         word().Draw(t, "service"),
+		PodManagementPolicy: appsv1.ParallelPodManagement,
+		UpdateStrategy:      drawOrderedUpdate(t),
+		ReserveOrdinals:     rapid.SliceOfN(intOrString(), 0, 3).Draw(t, "reserved"),
+		Ordinals:            drawPtr(t, rapid.SampledFrom([]appsv1.StatefulSetOrdinals{{}, {Start: 3}}), "ordinals"),
+		ScaleStrategy: drawPtr(t, rapid.Just(appsv1beta1.StatefulSetScaleStrategy{
+			MaxUnavailable: drawPtr(t, intOrString(), "scale max unavailable"),
+		}), "scale"),
+		PersistentVolumeClaimRetentionPolicy: drawPtr(t, rapid.SampledFrom([]appsv1beta1.StatefulSetClaimRetentionPolicy{
+			{}, {WhenDeleted: "Retain", WhenScaled: "Retain"}, {WhenScaled: "Delete"},
+		}), "retention"),
+		VolumeClaimUpdateStrategy: appsv1beta1.StatefulSetVolumeClaimUpdateStrategy{
+			Type: rapid.SampledFrom([]appsv1beta1.StatefulSetClaimUpdateType{
+				"", appsv1beta1.StatefulSetClaimOnDelete, appsv1beta1.StatefulSetClaimOnPodRollingUpdate,
+			}).Draw(t, "claim update"),
+		},
+		VolumeClaimTemplates: rapid.SampledFrom([][]corev1.PersistentVolumeClaim{
+			nil, {{ObjectMeta: metav1.ObjectMeta{Name: "data"}}},
+		}).Draw(t, "claims"),
+		RevisionHistoryLimit: drawPtr(t, rapid.Int32(), "history"),
+		Lifecycle:            drawPtr(t, rapid.Custom(drawLifecycle), "lifecycle"),
+	}}
+	in.Status = appsv1beta1.StatefulSetStatus{
+		Replicas: rapid.Int32().Draw(t, "replicas"), UpdatedAvailableReplicas: rapid.Int32().Draw(t, "updated available"),
+		VolumeClaims: []appsv1beta1.StatefulSetVolumeClaimStatus{{VolumeClaimName: word().Draw(t, "claim")}},
+	}
+	fromHubAndBack(t, in, StatefulSetFromHub, StatefulSetToHub)
+}
+
+func statefulSetToHubAndBack(t *rapid.T) {
+	in := &StatefulSet{ObjectMeta: drawMeta(t), Spec: StatefulSetSpec{
+		Replicas:             drawPtr(t, rapid.Int32(), "replicas"),
+		Selector:             selector(),
+		ServiceName:          word().Draw(t, "service"),
+		PodManagementPolicy:  appsv1.OrderedReadyPodManagement,
+		UpdateStrategy:       drawOrderedUpdate(t),
+		RevisionHistoryLimit: drawPtr(t, rapid.Int32(), "history"),
+	}}
+	toHubAndBack(t, in, StatefulSetFromHub, StatefulSetToHub)
 }
 
 func unitedDeploymentFromHubAndBack(t *rapid.T) {
@@ -89,10 +189,7 @@ func unitedDeploymentFromHubAndBack(t *rapid.T) {
 	} else {
 		in.Spec.Template.DeploymentTemplate = &appsv1beta1.DeploymentTemplateSpec{ObjectMeta: drawMeta(t)}
 	}
-	there, back := &UnitedDeployment{}, &appsv1beta1.UnitedDeployment{}
-	require.NoError(t, UnitedDeploymentFromHub(t.Context(), wire(t, in), there))
-	require.NoError(t, UnitedDeploymentToHub(t.Context(), wire(t, there), back))
-	require.Empty(t, cmp.Diff(wire(t, in), wire(t, back)))
+	fromHubAndBack(t, in, UnitedDeploymentFromHub, UnitedDeploymentToHub)
 }
 
 func unitedDeploymentToHubAndBack(t *rapid.T) {
@@ -103,12 +200,7 @@ func unitedDeploymentToHubAndBack(t *rapid.T) {
 			ObjectMeta: drawMeta(t), Spec: drawCloneSetV1alpha1(t),
 		}},
 	}}
-	there, back, again := &appsv1beta1.UnitedDeployment{}, &UnitedDeployment{}, &appsv1beta1.UnitedDeployment{}
-	require.NoError(t, UnitedDeploymentToHub(t.Context(), wire(t, in), there))
-	require.NoError(t, UnitedDeploymentFromHub(t.Context(), wire(t, there), back))
-	require.Empty(t, cmp.Diff(wire(t, in), wire(t, back)))
-	require.NoError(t, UnitedDeploymentToHub(t.Context(), wire(t, back), again))
-	require.Empty(t, cmp.Diff(wire(t, there), wire(t, again)))
+	toHubAndBack(t, in, UnitedDeploymentFromHub, UnitedDeploymentToHub)
 }
 
 // wire sends an object over the wire: what JSON does not tell apart is made equal.
@@ -125,7 +217,8 @@ func drawMeta(t *rapid.T) metav1.ObjectMeta {
 	value := rapid.SampledFrom([]string{"", "true", "false", "5", "-1", "+5", "007", "10%", "soon", "99999999999", "<&>"})
 	meta := metav1.ObjectMeta{Name: "web"}
 	for _, key := range []string{
-		keys.ImagePreDownloadParallelism, keys.ImagePreDownloadTimeoutSeconds, keys.ImagePreDownloadMinUpdatedReadyPods, "mine",
+		keys.ImagePreDownloadParallelism, keys.ImagePreDownloadTimeoutSeconds, keys.ImagePreDownloadMinUpdatedReadyPods,
+		keys.DaemonSetProgressiveCreate, "mine",
 	} {
 		if rapid.Bool().Draw(t, "has "+key) {
 			meta.Annotations = with(meta.Annotations, key, value.Draw(t, key))
@@ -203,6 +296,42 @@ func drawRolling(t *rapid.T) *appsv1beta1.CloneSetRollingUpdateStrategy {
 		ScatterStrategy:       rapid.SliceOfN(rapid.Custom(drawScatter), 0, 2).Draw(t, "scatter"),
 		InPlaceUpdateStrategy: drawInPlace(t),
 	}
+}
+
+func drawDaemonUpdate(t *rapid.T) appsv1beta1.DaemonSetUpdateStrategy {
+	out := appsv1beta1.DaemonSetUpdateStrategy{
+		Type: rapid.SampledFrom([]appsv1beta1.DaemonSetUpdateStrategyType{"", "RollingUpdate", "OnDelete", "?"}).Draw(t, "type"),
+	}
+	if rapid.Bool().Draw(t, "rolling update") {
+		out.RollingUpdate = &appsv1beta1.DaemonSetRollingUpdateStrategy{
+			Type: rapid.SampledFrom([]appsv1beta1.DaemonSetRollingUpdateType{
+				"", appsv1beta1.DaemonSetStandard, appsv1beta1.DaemonSetInPlaceIfPossible, appsv1beta1.DaemonSetSurging, "?",
+			}).Draw(t, "rolling update type"),
+			MaxUnavailable: drawPtr(t, intOrString(), "max unavailable"),
+			MaxSurge:       drawPtr(t, intOrString(), "max surge"),
+			Selector:       drawPtr(t, rapid.Just(*selector()), "selector"),
+			Partition:      drawPtr(t, intOrString(), "partition"),
+			Paused:         rapid.Bool().Draw(t, "paused"),
+		}
+	}
+	return out
+}
+
+func drawOrderedUpdate(t *rapid.T) appsv1beta1.StatefulSetUpdateStrategy {
+	out := appsv1beta1.StatefulSetUpdateStrategy{
+		Type: rapid.SampledFrom([]appsv1.StatefulSetUpdateStrategyType{"", "RollingUpdate", "OnDelete"}).Draw(t, "type"),
+	}
+	if rapid.Bool().Draw(t, "rolling update") {
+		out.RollingUpdate = &appsv1beta1.StatefulSetRollingUpdateStrategy{
+			Partition:             drawPtr(t, rapid.Int32(), "partition"),
+			MaxUnavailable:        drawPtr(t, intOrString(), "max unavailable"),
+			PodUpdatePolicy:       appsv1beta1.PodInPlaceOnly,
+			UnorderedUpdate:       &appsv1beta1.StatefulSetUnorderedUpdate{PriorityStrategy: drawPtr(t, priority(), "priority")},
+			InPlaceUpdateStrategy: drawInPlace(t),
+			MinReadySeconds:       drawPtr(t, rapid.Int32(), "min ready seconds"),
+		}
+	}
+	return out
 }
 
 func drawCloneSetV1beta1(t *rapid.T) appsv1beta1.CloneSetSpec {

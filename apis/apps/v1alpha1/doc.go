@@ -2,7 +2,8 @@
 // conversion.go turns each object into v1beta1, which is what everything else knows, and back.
 //
 // What both versions say alike has one Go type, in v1beta1 or apis/pods. This package has the rest: CloneSet's flat
-// updateStrategy and its disablePVCReuse, and UnitedDeployment's template and status.
+// updateStrategy and its disablePVCReuse, UnitedDeployment's template and status, DaemonSet's annotation and hash, and a
+// StatefulSet that has fewer fields.
 //
 // The conversion loses nothing. It goes by rules that users know (docs on each function), and the rules are not one to
 // one: v1beta1 can say things that v1alpha1 can't and the other way round. Where the plain rules, there and back, would

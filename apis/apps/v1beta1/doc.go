@@ -1,5 +1,6 @@
-// Package v1beta1 holds the stored version of the workload kinds in apps.kruise.io: CloneSet and UnitedDeployment.
-// It is the version that controllers, webhooks and plans know; v1alpha1 is served beside it and converts.
+// Package v1beta1 holds the stored version of the workload kinds in apps.kruise.io: CloneSet, DaemonSet, StatefulSet and
+// UnitedDeployment. It is the version that controllers, webhooks and plans know; v1alpha1 is served beside it and
+// converts.
 //
 // The kinds' fields, defaults and rules are those that OpenKruise users know, so their manifests apply as they are; what
 // a hub needs more is in optional fields. Each rule about a value stands in the first place that can say it: a schema

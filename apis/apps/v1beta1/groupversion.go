@@ -13,6 +13,8 @@ var GroupVersion = schema.GroupVersion{Group: "apps.kruise.io", Version: "v1beta
 func AddToScheme(s *runtime.Scheme) error {
 	s.AddKnownTypes(GroupVersion,
 		&CloneSet{}, &CloneSetList{},
+		&DaemonSet{}, &DaemonSetList{},
+		&StatefulSet{}, &StatefulSetList{},
 		&UnitedDeployment{}, &UnitedDeploymentList{},
 	)
 	metav1.AddToGroupVersion(s, GroupVersion)

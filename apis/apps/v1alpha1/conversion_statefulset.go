@@ -1,0 +1,101 @@
+package v1alpha1
+
+import (
+	"context"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/pods"
+)
+
+// partLater is the name of the one part of a StatefulSet in keys.ConversionData.
+const partLater = "laterFields"
+
+// laterFields are what a StatefulSet can say in v1beta1 alone.
+type (
+	laterV1alpha1 struct{}
+	laterV1beta1  struct {
+		ReserveOrdinals           []intstr.IntOrString                             `json:"reserveOrdinals,omitempty"`
+		Ordinals                  *appsv1.StatefulSetOrdinals                      `json:"ordinals,omitempty"`
+		ScaleStrategy             *appsv1beta1.StatefulSetScaleStrategy            `json:"scaleStrategy,omitempty"`
+		ClaimRetention            *appsv1beta1.StatefulSetClaimRetentionPolicy     `json:"persistentVolumeClaimRetentionPolicy,omitempty"`
+		VolumeClaimUpdateStrategy appsv1beta1.StatefulSetVolumeClaimUpdateStrategy `json:"volumeClaimUpdateStrategy"`
+		Lifecycle                 *pods.Lifecycle                                  `json:"lifecycle,omitempty"`
+	}
+)
+
+// laterToV1beta1 gives the defaults, so that an object that has no more than these needs nothing kept.
+func laterToV1beta1(laterV1alpha1) laterV1beta1 {
+	return laterV1beta1{
+		ClaimRetention: &appsv1beta1.StatefulSetClaimRetentionPolicy{
+			WhenDeleted: appsv1.RetainPersistentVolumeClaimRetentionPolicyType,
+			WhenScaled:  appsv1.RetainPersistentVolumeClaimRetentionPolicyType,
+		},
+		VolumeClaimUpdateStrategy: appsv1beta1.StatefulSetVolumeClaimUpdateStrategy{Type: appsv1beta1.StatefulSetClaimOnDelete},
+	}
+}
+
+func laterToV1alpha1(laterV1beta1) laterV1alpha1 { return laterV1alpha1{} }
+
+// StatefulSetToHub turns a StatefulSet of v1alpha1 into v1beta1. What v1alpha1 has no field for comes from what was kept,
+// and else has the defaults of v1beta1. src is not changed and dst's type is left alone; for the error see CloneSetToHub.
+func StatefulSetToHub(_ context.Context, src *StatefulSet, dst *appsv1beta1.StatefulSet) error {
+	in := src.DeepCopy()
+	dst.ObjectMeta, dst.Status = in.ObjectMeta, in.Status
+	t := begin(&dst.ObjectMeta, wordsV1alpha1, wordsV1beta1)
+	later, err := convert(t, partLater, laterV1alpha1{}, laterToV1beta1, laterToV1alpha1)
+	if err != nil {
+		return fmt.Errorf("convert StatefulSet %s/%s to v1beta1: %w", src.Namespace, src.Name, err)
+	}
+	dst.Spec = appsv1beta1.StatefulSetSpec{
+		Replicas:             in.Spec.Replicas,
+		Selector:             in.Spec.Selector,
+		Template:             in.Spec.Template,
+		VolumeClaimTemplates: in.Spec.VolumeClaimTemplates,
+		ServiceName:          in.Spec.ServiceName,
+		PodManagementPolicy:  in.Spec.PodManagementPolicy,
+		UpdateStrategy:       in.Spec.UpdateStrategy,
+		RevisionHistoryLimit: in.Spec.RevisionHistoryLimit,
+
+		ReserveOrdinals:                      later.ReserveOrdinals,
+		Ordinals:                             later.Ordinals,
+		ScaleStrategy:                        later.ScaleStrategy,
+		PersistentVolumeClaimRetentionPolicy: later.ClaimRetention,
+		VolumeClaimUpdateStrategy:            later.VolumeClaimUpdateStrategy,
+		Lifecycle:                            later.Lifecycle,
+	}
+	return t.end(&dst.ObjectMeta)
+}
+
+// StatefulSetFromHub turns a StatefulSet of v1beta1 into v1alpha1. What has no field there is kept, unless it has its
+// default. src is not changed and dst's type is left alone; for the error see CloneSetToHub.
+func StatefulSetFromHub(_ context.Context, src *appsv1beta1.StatefulSet, dst *StatefulSet) error {
+	in := src.DeepCopy()
+	dst.ObjectMeta, dst.Status = in.ObjectMeta, in.Status
+	t := begin(&dst.ObjectMeta, wordsV1beta1, wordsV1alpha1)
+	later := laterV1beta1{
+		ReserveOrdinals:           in.Spec.ReserveOrdinals,
+		Ordinals:                  in.Spec.Ordinals,
+		ScaleStrategy:             in.Spec.ScaleStrategy,
+		ClaimRetention:            in.Spec.PersistentVolumeClaimRetentionPolicy,
+		VolumeClaimUpdateStrategy: in.Spec.VolumeClaimUpdateStrategy,
+		Lifecycle:                 in.Spec.Lifecycle,
+	}
+	if _, err := convert(t, partLater, later, laterToV1alpha1, laterToV1beta1); err != nil {
+		return fmt.Errorf("convert StatefulSet %s/%s to v1alpha1: %w", src.Namespace, src.Name, err)
+	}
+	dst.Spec = StatefulSetSpec{
+		Replicas:             in.Spec.Replicas,
+		Selector:             in.Spec.Selector,
+		Template:             in.Spec.Template,
+		VolumeClaimTemplates: in.Spec.VolumeClaimTemplates,
+		ServiceName:          in.Spec.ServiceName,
+		PodManagementPolicy:  in.Spec.PodManagementPolicy,
+		UpdateStrategy:       in.Spec.UpdateStrategy,
+		RevisionHistoryLimit: in.Spec.RevisionHistoryLimit,
+	}
+	return t.end(&dst.ObjectMeta)
+}

@@ -1,0 +1,99 @@
+package v1alpha1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/pods"
+)
+
+// DaemonSetSpec is what a DaemonSet is to be. What v1beta1 says by scaleStrategy.partitionedScaling is here the annotation
+// keys.DaemonSetProgressiveCreate on the DaemonSet.
+type DaemonSetSpec struct {
+	// selector selects the pods. It must not be empty and must match the labels of template; it can't be changed.
+	// +required
+	Selector *metav1.LabelSelector `json:"selector"`
+
+	// template is the pod to make on each node (a PodTemplateSpec). Its restartPolicy must be Always. Its nodeSelector,
+	// affinity and tolerations say which nodes fit.
+	// +required
+	// +kubebuilder:pruning:PreserveUnknownFields
+	// +kubebuilder:validation:Schemaless
+	Template corev1.PodTemplateSpec `json:"template"`
+
+	// updateStrategy says how pods come to the revision of template.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="!has(self.rollingUpdate) || !has(self.rollingUpdate.rollingUpdateType) || self.rollingUpdate.rollingUpdateType != 'Surging' || !has(self.rollingUpdate.maxUnavailable) || self.rollingUpdate.maxUnavailable == 0 || self.rollingUpdate.maxUnavailable == '0%'",fieldPath=".rollingUpdate.maxUnavailable",message="rollingUpdateType Surging makes the new pod first: leave maxUnavailable out, or use Standard"
+	UpdateStrategy appsv1beta1.DaemonSetUpdateStrategy `json:"updateStrategy,omitempty"`
+
+	// minReadySeconds is for how long a pod must be ready to count as available. Default 0.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	MinReadySeconds int32 `json:"minReadySeconds,omitempty"`
+
+	// burstReplicas is how many pods are made, and how many are deleted or updated in place, before the result is looked
+	// at: a number or a percentage of the nodes that fit, rounded down. Default 250.
+	// +optional
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:Pattern=`^[0-9]+%$`
+	// +kubebuilder:validation:XValidation:rule="type(self) != int || self >= 0",message="burstReplicas can't be negative: leave it out for 250"
+	BurstReplicas *intstr.IntOrString `json:"burstReplicas,omitempty"`
+
+	// revisionHistoryLimit is the number of old revisions to keep that no pod uses. Default 10.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	RevisionHistoryLimit *int32 `json:"revisionHistoryLimit,omitempty"`
+
+	// lifecycle holds pods before deletion.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="!has(self.inPlaceUpdate)",fieldPath=".inPlaceUpdate",message="a DaemonSet has no inPlaceUpdate hook: remove it; preDelete holds pods that are made anew"
+	Lifecycle *pods.Lifecycle `json:"lifecycle,omitempty"`
+}
+
+// DaemonSetStatus is what was last seen of a DaemonSet.
+type DaemonSetStatus struct {
+	appsv1beta1.DaemonSetStatus `json:",inline"`
+
+	// daemonSetHash is updateRevision by its former name.
+	// +optional
+	DaemonSetHash string `json:"daemonSetHash,omitempty"`
+}
+
+// DaemonSet runs one pod on each node that fits. It updates them in place where only images or metadata change, or with a
+// second pod beside the old one, on chosen nodes first if asked to.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:shortName=daemon;ads
+// +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name="DESIRED",type=integer,JSONPath=`.status.desiredNumberScheduled`
+// +kubebuilder:printcolumn:name="CURRENT",type=integer,JSONPath=`.status.currentNumberScheduled`
+// +kubebuilder:printcolumn:name="READY",type=integer,JSONPath=`.status.numberReady`
+// +kubebuilder:printcolumn:name="UP-TO-DATE",type=integer,JSONPath=`.status.updatedNumberScheduled`
+// +kubebuilder:printcolumn:name="AVAILABLE",type=integer,JSONPath=`.status.numberAvailable`
+// +kubebuilder:printcolumn:name="AGE",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="CONTAINERS",type=string,priority=1,JSONPath=`.spec.template.spec.containers[*].name`
+// +kubebuilder:printcolumn:name="IMAGES",type=string,priority=1,JSONPath=`.spec.template.spec.containers[*].image`
+// +kubebuilder:validation:XValidation:rule="!has(self.spec) || !has(oldSelf.spec) || self.spec.selector == oldSelf.spec.selector",fieldPath=".spec.selector",message="selector can't be changed: make a new DaemonSet"
+type DaemonSet struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is what the DaemonSet is to be.
+	// +optional
+	Spec DaemonSetSpec `json:"spec,omitempty"`
+
+	// status is what was last seen of it.
+	// +optional
+	Status DaemonSetStatus `json:"status,omitempty"`
+}
+
+// DaemonSetList is a list of DaemonSet.
+//
+// +kubebuilder:object:root=true
+type DaemonSetList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []DaemonSet `json:"items"`
+}
