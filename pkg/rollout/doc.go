@@ -29,12 +29,14 @@
 // What differs by kind is data:
 //
 //	CloneSet     Want and Partition; Rank.Order from priorities
-//	StatefulSet  Slots are the ordinals, Rank.Order is the ordinal, highest first; InOrder for OrderedReady
-//	DaemonSet    Slots are the nodes that fit; MaxSurge is how many of them may hold two pods
+//	StatefulSet  Slots are the ordinals, those below the partition Old; Rank.Order is the ordinal, highest first; InOrder for
+//	             OrderedReady; Partition instead of Old for an update by priority
+//	DaemonSet    Slots are the nodes that fit, those that are not to be updated Old; MaxSurge is how many of them may hold two
+//	             pods; MakeNew
 //	SidecarSet   Want is the number of matched pods and the mode is InPlaceOnly, so nothing is created or deleted
 //
 // With Slots the budget counts places that have an available pod. Pods in no wanted place, and second ones in one place,
-// cost nothing and go at once.
+// cost nothing and go at once; so do pods that have ended, because a place is free only when its pod is gone.
 //
 // What it won't do: it knows no API object but the value types in Rank, takes no time but as an argument, and draws no
 // random names. It updates no pod from the new revision back to an old one, unless the goal asks for it.

@@ -28,6 +28,8 @@ type world struct {
 
 	// active are the pods that count; old, young and doomed share them out. Doomed pods are in doomed only.
 	active, old, young, doomed []*member
+	// ended are those that leave and have to be deleted for it.
+	ended []*member
 
 	// floor is how many pods have to stay available: Want - MaxUnavailable.
 	floor int
@@ -49,7 +51,7 @@ type world struct {
 func observe(g Goal, pods []Pod) *world {
 	g.Want = max(g.Want, 0)
 	if g.Slots != nil {
-		g.Want, g.Partition = len(g.Slots), 0
+		g.Want = len(g.Slots)
 	}
 	g.Partition = min(max(g.Partition, 0), g.Want)
 	if g.Mode == OnDelete {
@@ -62,6 +64,9 @@ func observe(g Goal, pods []Pod) *world {
 		m.Pod = &pods[i]
 		if m.Leaving {
 			w.leaving = true
+			if m.Ended {
+				w.ended = append(w.ended, m)
+			}
 			continue
 		}
 		w.active = append(w.active, m)

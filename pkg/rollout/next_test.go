@@ -23,6 +23,7 @@ func pod(key string, fs ...func(*Pod)) Pod {
 }
 
 func old(p *Pod)             { p.Old = true }
+func ended(p *Pod)           { p.Ended = true }
 func unready(p *Pod)         { p.Ready, p.Available = false, false }
 func tooYoung(p *Pod)        { p.Available = false }
 func leaving(p *Pod)         { p.Leaving = true; unready(p) }

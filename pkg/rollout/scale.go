@@ -118,7 +118,11 @@ func (w *world) bounded(n, unavailable int) int {
 
 // deleteNamed deletes the pods that somebody named, as far as the budget goes.
 func (w *world) deleteNamed() {
-	sortForScaleIn(w.doomed)
+	if w.places != nil {
+		slices.SortFunc(w.doomed, firstToGo)
+	} else {
+		sortForScaleIn(w.doomed)
+	}
 	w.dropSome(w.doomed, ReasonNamed, "named for deletion", "named pods wait")
 }
 
@@ -126,6 +130,7 @@ func (w *world) deleteNamed() {
 // is; then old ones down to the partition, then new ones, and of each the one that serves least.
 func (w *world) scaleIn(surge int) {
 	if w.places != nil {
+		w.bury()
 		w.vacate()
 		return
 	}

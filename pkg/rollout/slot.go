@@ -21,7 +21,7 @@ type place struct {
 func (w *world) occupy(members []member) {
 	w.places = make(map[string]*place, len(w.goal.Slots))
 	for _, s := range w.goal.Slots {
-		w.places[s.Key] = &place{Slot: s}
+		w.places[s.Key] = &place{Slot: Slot{Key: s.Key, Old: s.Old && w.goal.Mode != OnDelete}}
 	}
 	for i := range members {
 		m := &members[i]
@@ -40,6 +40,36 @@ func (w *world) occupy(members []member) {
 		if p.available() {
 			w.available++
 		}
+	}
+	w.keep()
+}
+
+// keep lets as many more places keep the old revision as the partition asks for beyond those that do so by themselves: of those
+// that have no pod of the new one, the last to be updated first, and then empty ones.
+func (w *world) keep() {
+	n := w.goal.Partition
+	var last, empty []*place
+	for _, s := range w.goal.Slots {
+		p := w.places[s.Key]
+		if slices.ContainsFunc(p.pods, func(m *member) bool { return !m.Old }) || len(p.pods) == 0 && w.goal.MakeNew {
+			continue
+		}
+		switch {
+		case p.Old:
+			n--
+		case len(p.pods) == 0:
+			empty = append(empty, p)
+		default:
+			last = append(last, p)
+		}
+	}
+	slices.SortFunc(last, func(a, b *place) int {
+		x, y := a.pods[0], b.pods[0]
+		return -cmp.Or(falseFirst(!x.Parting, !y.Parting), firstToUpdate(x, y))
+	})
+	last = append(last, empty...)
+	for _, p := range last[:min(max(n, 0), len(last))] {
+		p.Old = true
 	}
 }
 
@@ -89,9 +119,7 @@ func (w *world) vacate() {
 			spare = append(spare, m)
 		}
 	}
-	slices.SortFunc(spare, func(a, b *member) int {
-		return cmp.Or(falseFirst(!a.Parting, !b.Parting), cmp.Compare(a.Rank.Order, b.Rank.Order), before(a, b))
-	})
+	slices.SortFunc(spare, firstToGo)
 	if w.goal.InOrder && len(spare) > 0 {
 		key, waits := w.firstUnavailable()
 		switch {
@@ -120,6 +148,19 @@ func (w *world) vacate() {
 				w.drop(m, ReasonRecreate, "another pod is in place "+p.Key)
 			}
 		}
+	}
+}
+
+// firstToGo orders pods of places for their deletion: by the caller's order, before all else but that they were prepared for it.
+func firstToGo(a, b *member) int {
+	return cmp.Or(falseFirst(!a.Parting, !b.Parting), cmp.Compare(a.Rank.Order, b.Rank.Order), before(a, b))
+}
+
+// bury deletes pods that have ended, so that their places become free.
+func (w *world) bury() {
+	slices.SortFunc(w.ended, firstToGo)
+	for _, m := range w.ended {
+		w.remove(m, Step{Key: m.Key, Reason: ReasonEnded, Why: fmt.Sprintf("phase %s; place %q is for another pod", m.Rank.Phase, m.Slot)})
 	}
 }
 
@@ -160,14 +201,14 @@ func (w *world) createInPlaces() {
 	w.steps.Create = nil
 	unavailable := 0
 	for _, p := range w.places {
-		if len(p.pods) > 0 && !p.available() {
+		if len(p.pods) > 0 && !p.available() || len(p.pods) == 0 && p.leaving {
 			unavailable++
 		}
 	}
 	var empty []Create
 	for _, s := range w.goal.Slots {
 		if p := w.places[s.Key]; len(p.pods) == 0 && !p.leaving {
-			empty = append(empty, Create{Slot: s.Key, Old: s.Old, Reason: ReasonMissing, Why: fmt.Sprintf("place %s is empty", s.Key)})
+			empty = append(empty, Create{Slot: s.Key, Old: p.Old && !w.goal.MakeNew, Reason: ReasonMissing, Why: fmt.Sprintf("place %s is empty", s.Key)})
 		}
 	}
 	n := len(empty)

@@ -139,6 +139,65 @@ func TestStatefulSetWorlds(t *testing.T) {
 			want: []string{"delete 0 Named", "hold Budget 1"},
 		},
 		{
+			name: "of named pods the highest goes first",
+			goal: parallel(0, 1, "0", "1", "2"),
+			pods: []Pod{in("0", doomed), in("1", doomed, order(-1)), in("2", order(-2))},
+			want: []string{"delete 1 Named", "hold Budget 1"},
+		},
+		{
+			name: "a pod that has ended is deleted, and its place waits until it is gone",
+			goal: ordered(0, "0", "1"),
+			pods: []Pod{in("0", leaving, ended), in("1", unready)},
+			want: []string{"delete 0 Ended"},
+		},
+		{
+			name: "a pod that has ended goes through its hook",
+			goal: ordered(0, "0"),
+			pods: []Pod{in("0", leaving, ended, deleteHooked)},
+			want: []string{"prepare-delete 0 Ended"},
+		},
+		{
+			name: "in parallel, places whose pods leave count against the bound on creations",
+			goal: Goal{Slots: places(0, "0", "1", "2"), ScaleMaxUnavailable: new(2)},
+			pods: []Pod{in("0", leaving)},
+			want: []string{"create new 1 Missing", "hold ScaleLimit 1"},
+		},
+		{
+			name: "by priority, the partition keeps the pods that would be updated last",
+			goal: Goal{Slots: places(0, "0", "1", "2"), Partition: 2, MaxUnavailable: 3},
+			pods: []Pod{in("0", old, order(1)), in("1", old), in("2", old, order(2))},
+			want: []string{"delete 1 Recreate"},
+		},
+		{
+			name: "by priority, what is updated counts, wherever it is",
+			goal: Goal{Slots: places(0, "0", "1", "2"), Partition: 2, MaxUnavailable: 3},
+			pods: []Pod{in("0", old, order(1)), in("1", old), in("2")},
+		},
+		{
+			name: "by priority, a pod that is being replaced is not made old again",
+			goal: Goal{Slots: places(0, "0", "1", "2"), Partition: 2, MaxUnavailable: 3},
+			pods: []Pod{in("0", old, order(1)), in("2", old, order(2))},
+			want: []string{"create new 1 Missing"},
+		},
+		{
+			name: "by priority, a lost pod comes back old while too few are",
+			goal: Goal{Slots: places(0, "0", "1", "2"), Partition: 2, MaxUnavailable: 3},
+			pods: []Pod{in("0", old), in("1")},
+			want: []string{"create old 2 Missing"},
+		},
+		{
+			name: "by priority, a choice once made stays",
+			goal: Goal{Slots: places(0, "0", "1"), Partition: 1, MaxUnavailable: 1},
+			pods: []Pod{in("0", old, deleteHooked), in("1", old, order(1), parting, deleteHooked)},
+			want: []string{"hold Hook 1"},
+		},
+		{
+			name: "with OnDelete a lost pod comes back new, whatever the partition",
+			goal: Goal{Slots: places(1, "0", "1"), Partition: 2, MaxUnavailable: 1, Mode: OnDelete},
+			pods: []Pod{in("1", old)},
+			want: []string{"create new 0 Missing"},
+		},
+		{
 			name: "an update in place keeps the pod",
 			goal: Goal{Slots: places(1, "0", "1"), MaxUnavailable: 1, Mode: InPlaceIfPossible, InOrder: true},
 			pods: []Pod{in("0", old), in("1", old, order(-1))},
@@ -215,6 +274,30 @@ func TestDaemonSetWorlds(t *testing.T) {
 			goal: Goal{Slots: places(2, "n1", "n2", "n3"), MaxUnavailable: 3},
 			pods: []Pod{in("n1", old), in("n2", old), in("n3", old)},
 			want: []string{"delete n3 Recreate"},
+		},
+		{
+			name: "nodes that are not selected keep their pods, and count for the partition",
+			goal: Goal{Slots: places(1, "n1", "n2", "n3"), Partition: 2, MaxUnavailable: 3, MakeNew: true},
+			pods: []Pod{in("n1", old), in("n2", old, order(2)), in("n3", old, order(1))},
+			want: []string{"delete n3 Recreate"},
+		},
+		{
+			name: "a node that is not selected and has a new pod counts for no partition",
+			goal: Goal{Slots: places(2, "n1", "n2", "n3", "n4"), Partition: 2, MaxUnavailable: 3, MakeNew: true},
+			pods: []Pod{in("n1", old), in("n2"), in("n3", old, order(1)), in("n4", old, order(2))},
+			want: []string{"delete n3 Recreate"},
+		},
+		{
+			name: "what is lost comes back new, whatever the partition",
+			goal: Goal{Slots: places(1, "n1", "n2"), Partition: 2, MaxUnavailable: 2, MakeNew: true},
+			pods: []Pod{in("n2", old)},
+			want: []string{"create new n1 Missing"},
+		},
+		{
+			name: "a node with two pods is not kept by the partition",
+			goal: Goal{Slots: places(0, "n1", "n2"), Partition: 1, MaxSurge: 1, MakeNew: true},
+			pods: []Pod{in("n1", old, order(2)), beside(), in("n2", old, order(1))},
+			want: []string{"delete n1 Recreate"},
 		},
 		{
 			name: "with a surge, new pods come first, on as many nodes as may hold two",
@@ -323,6 +406,9 @@ func replaySlots(t *testing.T, seed uint64, slots, unavailable, surge, flags uin
 		Slots: wanted(), MaxUnavailable: int(unavailable % 4), MaxSurge: int(surge % 3), InOrder: flags&1 != 0,
 		Mode: []Mode{ReCreate, InPlaceIfPossible}[flags>>1&1], Rollback: flags&64 != 0,
 	}, r.IntN(7))
+	if flags&128 != 0 {
+		m.goal.Partition, m.goal.MakeNew, m.goal.Rollback = r.IntN(4), r.IntN(2) == 0, false
+	}
 	m.hooks = modelHooks{update: flags&4 != 0, remove: flags&8 != 0}
 	m.free, m.target, m.minReady = flags&16 != 0 && flags&1 == 0, "v2", r.IntN(3)
 	if flags&32 != 0 {
@@ -382,6 +468,7 @@ func checkSlots(t *testing.T, g Goal, pods []Pod, now time.Time, s Steps) {
 			serves[p.Slot]++
 		}
 	}
+	checkKept(t, g, pods, s)
 	before, twins := len(serves), 0
 	for _, c := range s.Create {
 		require.True(t, wanted[c.Slot], "a pod in %q, which is not wanted", c.Slot)
@@ -410,6 +497,52 @@ func checkSlots(t *testing.T, g Goal, pods []Pod, now time.Time, s Steps) {
 	require.GreaterOrEqual(t, len(serves), min(before, len(g.Slots)-g.MaxUnavailable), "the budget of places was broken")
 }
 
+// checkKept: an update leaves as many places old as the partition asks for, as far as there are.
+func checkKept(t *testing.T, g Goal, pods []Pod, s Steps) {
+	t.Helper()
+	if g.Rollback {
+		return
+	}
+	type count struct {
+		pinned     bool
+		old, young int
+	}
+	counts, byKey := map[string]*count{}, map[string]Pod{}
+	for _, slot := range g.Slots {
+		counts[slot.Key] = &count{pinned: slot.Old}
+	}
+	for _, p := range pods {
+		byKey[p.Key] = p
+		c := counts[p.Slot]
+		switch {
+		case c == nil || p.Leaving:
+		case p.Old:
+			c.old++
+		default:
+			c.young++
+		}
+	}
+	kept := func() (n int) {
+		for _, c := range counts {
+			if c.young == 0 && (c.old > 0 || c.pinned && !g.MakeNew) {
+				n++
+			}
+		}
+		return n
+	}
+	before := kept()
+	for _, d := range slices.Concat(s.PrepareDelete, s.Delete, s.PrepareUpdate, s.Mark, s.Edit) {
+		p := byKey[d.Key]
+		c := counts[p.Slot]
+		if c == nil || !p.Old || d.Reason != ReasonRecreate && d.Reason != ReasonInPlace {
+			continue
+		}
+		c.old--
+		require.False(t, c.pinned && c.old+c.young == 0, "place %s keeps its pod", p.Slot)
+	}
+	require.GreaterOrEqual(t, kept(), min(before, g.Partition), "the partition was broken")
+}
+
 func checkSlotsAtRest(t *testing.T, m *model, s Steps) {
 	t.Helper()
 	var why strings.Builder
@@ -420,12 +553,19 @@ func checkSlotsAtRest(t *testing.T, m *model, s Steps) {
 		return // nothing may ever move
 	}
 	have := map[string]bool{}
+	kept, pinned := 0, 0
 	for _, p := range m.facts() {
 		require.False(t, have[p.Slot], "two pods in %s\n%s", p.Slot, &why)
 		have[p.Slot] = true
 		i := slices.IndexFunc(m.goal.Slots, func(s Slot) bool { return s.Key == p.Slot })
 		require.GreaterOrEqual(t, i, 0, "a pod in %s\n%s", p.Slot, &why)
-		require.True(t, !p.Old || m.goal.Slots[i].Old, "an old pod in %s\n%s", p.Slot, &why)
+		switch {
+		case p.Old && m.goal.Slots[i].Old:
+			pinned++
+		case p.Old:
+			kept++
+		}
 	}
+	require.LessOrEqual(t, kept, max(m.goal.Partition-pinned, 0), "too many old pods\n%s", &why)
 	require.Len(t, have, len(m.goal.Slots), &why)
 }

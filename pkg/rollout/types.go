@@ -10,12 +10,15 @@ import (
 type Goal struct {
 	// Want is the number of pods; below 0 counts as 0. With Slots it is their number, whatever stands here.
 	Want int
-	// Partition is how many of them keep the old revision, capped to 0..Want. Without effect with OnDelete, and with
-	// Slots, which say it themselves.
+	// Partition is how many of them keep the old revision, capped to 0..Want. Without effect with OnDelete. With Slots,
+	// places without a pod of the new one count: first those that are Old by themselves, then those whose pod would be the last
+	// to be updated, and then, unless MakeNew, empty ones.
 	Partition int
 	// Slots are the places in each of which one pod is wanted, in order, each key once: ordinals, nodes. Nil: pods have no
 	// places. A pod in another place is spare.
 	Slots []Slot
+	// MakeNew, with Slots, makes pods of the new revision in every place: the partition keeps pods, and no place.
+	MakeNew bool
 	// InOrder lets only one pod at a time be made, for the first slot that has none, or deleted because it is spare, the
 	// first by Rank.Order; and not before all pods in slots before, or for a delete in all slots, are available and no
 	// pod is leaving.
@@ -44,7 +47,7 @@ type Goal struct {
 // Slot is a place in which a pod is wanted.
 type Slot struct {
 	Key string
-	// Old: its pod keeps the old revision.
+	// Old: its pod keeps the old revision. Without effect with OnDelete.
 	Old bool
 }
 
@@ -75,6 +78,9 @@ type Pod struct {
 	Ready, Available bool
 	// Leaving: the pod is being deleted or has ended. It counts no more and gets no step.
 	Leaving bool
+	// Ended: a pod that is Leaving has ended and nobody deletes it. With Slots it is deleted, because no other one comes into
+	// its place before it is gone.
+	Ended bool
 	// Doomed: somebody asked for this very pod to be deleted.
 	Doomed bool
 
@@ -218,6 +224,8 @@ const (
 	ReasonNamed Reason = "Named"
 	// ReasonScaleIn (PrepareDelete, Delete): there are more pods than wanted.
 	ReasonScaleIn Reason = "ScaleIn"
+	// ReasonEnded (PrepareDelete, Delete): the pod has ended and makes room for another one.
+	ReasonEnded Reason = "Ended"
 	// ReasonRecreate (PrepareDelete, Delete): the pod is of the wrong revision and another one will take its place.
 	ReasonRecreate Reason = "Recreate"
 	// ReasonInPlace (PrepareUpdate, Mark, Edit): the pod is of the wrong revision and is brought to the other one.
