@@ -1,0 +1,85 @@
+package podset
+
+import (
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/inplace"
+	"github.com/flotilla-io/flotilla/pkg/revision"
+)
+
+// Differ says how pods come from one revision to another in place. It compares each pair of revisions once, and is made anew
+// for each plan.
+type Differ struct {
+	// History are the workload's revisions.
+	History []*appsv1.ControllerRevision
+	// Options are the changes that pods may take over.
+	Options inplace.Options
+	// Claims says that a change of claim templates, as the revisions remember them, is one that can't be made in place.
+	Claims bool
+	// Daemons are the nodes on which a node daemon lives.
+	Daemons map[string]bool
+
+	known map[[2]string]difference
+}
+
+// difference is how pods of one revision come to another one in place, or why they can't.
+type difference struct {
+	edit inplace.Edit
+	why  string
+}
+
+// Judge says how a pod comes to a revision in place.
+func (d *Differ) Judge(m *Member, to *appsv1.ControllerRevision) {
+	how := d.between(m.Object.Labels[keys.ControllerRevisionHash], to)
+	m.InPlace, m.NoEdit, m.Quiet = how.edit, how.why, how.edit.Quiet()
+	if m.NoEdit != "" {
+		return
+	}
+	if why, ok := m.InPlace.Fits(m.Object, d.Daemons[m.Object.Spec.NodeName]); !ok {
+		m.NoEdit = why
+	}
+	// A pod that restarts nothing stays in service.
+	m.Gated = m.Gated && m.InPlace.Restarts(m.Object)
+}
+
+func (d *Differ) between(from string, to *appsv1.ControllerRevision) difference {
+	pair := [2]string{revision.Short(from), revision.Short(to.Name)}
+	out, ok := d.known[pair]
+	if !ok {
+		if d.known == nil {
+			d.known = map[[2]string]difference{}
+		}
+		out = d.compare(pair[0], to)
+		d.known[pair] = out
+	}
+	return out
+}
+
+func (d *Differ) compare(name string, to *appsv1.ControllerRevision) difference {
+	from := revision.Find(d.History, name)
+	if from == nil {
+		return difference{why: fmt.Sprintf("its revision %q is not in history", name)}
+	}
+	was, had := from.Annotations[keys.VolumeClaimTemplateHash]
+	is, has := to.Annotations[keys.VolumeClaimTemplateHash]
+	// A revision without the hash was made before there was one.
+	if d.Claims && had && has && was != is {
+		return difference{why: "volumeClaimTemplates changed"}
+	}
+	var templates [2]*corev1.PodTemplateSpec
+	for i, r := range []*appsv1.ControllerRevision{from, to} {
+		var err error
+		if templates[i], err = revision.PodTemplate(r); err != nil {
+			return difference{why: err.Error()}
+		}
+	}
+	edit, why, ok := inplace.Diff(templates[0], templates[1], d.Options)
+	if !ok {
+		return difference{why: why}
+	}
+	return difference{edit: edit}
+}

@@ -1,0 +1,115 @@
+package podset
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/condition"
+	"github.com/flotilla-io/flotilla/pkg/rollout"
+)
+
+// Patience is for how long a workload may stand still, unless its spec says otherwise, before its conditions say so. It is the
+// default deadline of a Deployment in kube 1.36.
+const Patience = 10 * time.Minute
+
+// ReasonHung: containers do not follow an update in place.
+const ReasonHung = "Hung"
+
+// Stall is that nothing has moved for too long. The zero value says that things move.
+type Stall struct {
+	condition.Failure
+
+	// Scale: pods wait to be made or deleted, not to be updated.
+	Scale bool
+}
+
+// Judge finds what stands still for longer than limit, and when that could be said of what has just begun to. It goes by the
+// pods' own times, so that a restart of the manager forgets nothing, and by what was planned, so that a workload that moves
+// is not judged.
+func (w *Work) Judge(limit time.Duration, now time.Time) {
+	late := func(since time.Time) bool {
+		left := since.Add(limit).Sub(now)
+		if left > 0 {
+			w.Recheck = Sooner(w.Recheck, left)
+		}
+		return left <= 0
+	}
+	if m, n, since := w.waiting(); n > 0 && late(since) {
+		f := condition.Standing(ReasonHung,
+			fmt.Sprintf("%s does not follow its update in place since %s", m.Key, since.UTC().Format(time.RFC3339)),
+			fmt.Sprintf("%s; %d pods wait so", m.Waits, n))
+		// That it waits is news; whether for ErrImagePull or ImagePullBackOff, which take turns, is none.
+		kind, _, _ := strings.Cut(m.Waits, ":")
+		f.Same += " " + kind
+		w.Stalled = Stall{Failure: f}
+		return
+	}
+	i := slices.IndexFunc(w.Holds, func(h rollout.Hold) bool {
+		return h.Reason == rollout.ReasonBudget || h.Reason == rollout.ReasonInFlight || h.Reason == rollout.ReasonScaleLimit
+	})
+	if i < 0 || w.Moves() {
+		return
+	}
+	what := "the numbers of the spec let no pod go"
+	if since, never, soon := w.unavailableSince(); soon || !never && !late(since) {
+		return
+	} else if !never {
+		what = "no pod became available since " + since.UTC().Format(time.RFC3339)
+	}
+	w.Stalled = Stall{
+		Failure: condition.Standing(string(w.Holds[i].Reason), what, w.Holds[i].Why),
+		Scale: w.Holds[i].Reason == rollout.ReasonScaleLimit ||
+			!slices.ContainsFunc(w.Pods, func(m Member) bool { return m.Old && !m.Leaving }),
+	}
+}
+
+// waiting is the pod that waits longest for its containers to follow an update in place, of how many, and since when.
+func (w *Work) waiting() (first *Member, n int, since time.Time) {
+	for i := range w.Pods {
+		m := &w.Pods[i]
+		if m.Leaving || m.Edit != rollout.EditUpdating || m.Waits == "" {
+			continue
+		}
+		n++
+		if first == nil || m.Since.Before(since) || m.Since.Equal(since) && m.Key < first.Key {
+			first, since = m, m.Since
+		}
+	}
+	return first, n, since
+}
+
+// unavailableSince is when a pod last ceased to be available, or was made, among those that are not available now. never
+// says that there is none, so that waiting is in vain; soon that time alone makes one available, which is worth waiting
+// for.
+func (w *Work) unavailableSince() (since time.Time, never, soon bool) {
+	never = true
+	for i := range w.Pods {
+		m := &w.Pods[i]
+		at := m.Object.CreationTimestamp.Time
+		switch going := m.Object.DeletionTimestamp; {
+		case going != nil:
+			at = going.Time
+		case m.Leaving, m.Available:
+			continue
+		}
+		never, soon = false, soon || !m.Leaving && !m.ChangesAt.IsZero()
+		for _, c := range m.Object.Status.Conditions {
+			if (c.Type == corev1.PodReady || c.Type == keys.InPlaceUpdateReady) && c.LastTransitionTime.After(at) {
+				at = c.LastTransitionTime.Time
+			}
+		}
+		// A hook may hold a pod that is ready.
+		if t, err := time.Parse(time.RFC3339, m.Object.Annotations[keys.LifecycleTimestamp]); err == nil && t.After(at) {
+			at = t
+		}
+		if at.After(since) {
+			since = at
+		}
+	}
+	return since, never, soon
+}

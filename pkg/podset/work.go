@@ -1,0 +1,204 @@
+package podset
+
+import (
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/flotilla-io/flotilla/pkg/inplace"
+	"github.com/flotilla-io/flotilla/pkg/podview"
+	"github.com/flotilla-io/flotilla/pkg/revision"
+	"github.com/flotilla-io/flotilla/pkg/rollout"
+)
+
+// Work is what to do now, in the order in which it is done. Nothing in it may be changed: it shares objects with what was
+// observed.
+type Work struct {
+	// Revision makes the update revision the newest of history. Current is the revision that pods are updated from.
+	Revision revision.Step
+	Current  *appsv1.ControllerRevision
+
+	// Fault is why the spec can't be acted on at all, which the webhook should have refused; empty if it can.
+	Fault string
+	// Pods are the facts that the plan was made from, without pods to disown.
+	Pods []Member
+
+	// Disown are pods that the selector doesn't select any more: they lose their owner.
+	Disown []*corev1.Pod
+	// Delete are pods to delete; those for an update or because they have ended are told by reason.
+	Delete []Change
+	// Name are pods to name for deletion: they are deleted in a later pass.
+	Name []Change
+	// PrepareUpdate and PrepareDelete ask for pods to be let go by their hooks, Return takes the latter back.
+	PrepareUpdate, PrepareDelete, Return []Change
+	// Mark, Edit and Release are the three writes of an update in place.
+	Mark, Edit, Release []Change
+	// Create are pods to make. Slot is what their name ends with: an ordinal, an instance id; or a node; empty asks for one.
+	Create []rollout.Create
+	// Spare are revisions beyond the limit.
+	Spare []*appsv1.ControllerRevision
+
+	// Holds is what waits, by reason. Stalled is what has waited for too long. Recheck is when time alone could change the
+	// plan or what is to be told about it, 0 if never.
+	Holds   []rollout.Hold
+	Stalled Stall
+	Recheck time.Duration
+}
+
+// Member is one pod of a workload with the facts about it.
+type Member struct {
+	rollout.Pod
+	// Object is the pod itself.
+	Object *corev1.Pod
+	// InPlace brings the pod in place to the revision that it is to have; only meant for pods without NoEdit.
+	InPlace inplace.Edit
+	// Waits is what the containers of a pod in the middle of an update wait for, Since when that was written.
+	Waits string
+	Since time.Time
+}
+
+// Change is one pod to change.
+type Change struct {
+	Member
+	Reason rollout.Reason
+	// Why is a sentence with the numbers, for people.
+	Why string
+	// Back: it goes back to the current revision.
+	Back bool
+}
+
+// Lens is how pods are looked at.
+type Lens struct {
+	// Selector is the workload's. One that can't be read, which no webhook lets pass, selects every pod: none is let go.
+	Selector *metav1.LabelSelector
+	// Rules are what the spec says about the service of pods.
+	Rules podview.Rules
+	// Rollback: pods of the update revision may go back to the current one.
+	Rollback bool
+	// Differ says how pods come to a revision in place.
+	Differ *Differ
+	// Know adds what the kind knows of a pod: its slot, who else names it, its place in orders. Nil adds nothing.
+	Know func(*Member)
+}
+
+// Sort makes members of the pods that the selector selects; the others are to be disowned.
+func (w *Work) Sort(pods []*corev1.Pod, l Lens, now time.Time) {
+	selector, err := metav1.LabelSelectorAsSelector(l.Selector)
+	if err != nil {
+		selector = labels.Everything()
+	}
+	update := w.Revision.Revision
+	w.Pods = make([]Member, 0, len(pods))
+	for _, pod := range pods {
+		if !selector.Matches(labels.Set(pod.Labels)) {
+			if pod.DeletionTimestamp == nil {
+				w.Disown = append(w.Disown, pod)
+			}
+			continue
+		}
+		f := podview.View(pod, l.Rules, now)
+		m := Member{Object: pod, Waits: f.Waits, Since: f.WaitsSince, Pod: f.Pod(!podview.At(pod, update.Name))}
+		if l.Know != nil {
+			l.Know(&m)
+		}
+		switch {
+		case m.Leaving:
+		case m.Old:
+			l.Differ.Judge(&m, update)
+		case l.Rollback:
+			l.Differ.Judge(&m, w.Current)
+		}
+		w.Pods = append(w.Pods, m)
+	}
+}
+
+// Prefer gives members their places in an order of update. An error names what can't be read, and changes nothing.
+func (w *Work) Prefer(p rollout.Preference) error {
+	if p.Priority == nil && len(p.Scatter) == 0 {
+		return nil
+	}
+	facts, traits := w.facts(), make([]rollout.Traits, len(w.Pods))
+	for i := range w.Pods {
+		traits[i] = rollout.Traits{Labels: w.Pods[i].Object.Labels, Annotations: w.Pods[i].Object.Annotations}
+	}
+	if err := p.Apply(facts, traits); err != nil {
+		return err
+	}
+	for i := range facts {
+		w.Pods[i].Rank.Order = facts[i].Rank.Order
+	}
+	return nil
+}
+
+func (w *Work) facts() []rollout.Pod {
+	facts := make([]rollout.Pod, len(w.Pods))
+	for i := range w.Pods {
+		facts[i] = w.Pods[i].Pod
+	}
+	return facts
+}
+
+// Next plans what changes now.
+func (w *Work) Next(g rollout.Goal, now time.Time) {
+	at := make(map[string]int, len(w.Pods))
+	for i := range w.Pods {
+		at[w.Pods[i].Key] = i
+	}
+	changes := func(steps []rollout.Step) []Change {
+		out := make([]Change, 0, len(steps))
+		for _, s := range steps {
+			out = append(out, Change{Member: w.Pods[at[s.Key]], Reason: s.Reason, Why: s.Why, Back: s.Old})
+		}
+		return out
+	}
+	s := rollout.Next(g, w.facts(), now)
+	w.PrepareUpdate, w.PrepareDelete, w.Return = changes(s.PrepareUpdate), changes(s.PrepareDelete), changes(s.Return)
+	w.Mark, w.Edit, w.Release, w.Delete = changes(s.Mark), changes(s.Edit), changes(s.Release), changes(s.Delete)
+	w.Create, w.Holds, w.Recheck = s.Create, s.Holds, Sooner(w.Recheck, s.Recheck)
+}
+
+// Moves tells whether the pass changes a pod.
+func (w *Work) Moves() bool {
+	return len(w.PrepareUpdate)+len(w.PrepareDelete)+len(w.Return)+len(w.Create)+len(w.Mark)+len(w.Edit)+len(w.Release)+
+		len(w.Name)+len(w.Delete) > 0
+}
+
+// Tally is how many pods there are that stay, and how many of them serve; those at the update revision once more.
+type Tally struct {
+	All, Ready, Available                   int32
+	Updated, UpdatedReady, UpdatedAvailable int32
+}
+
+// Count counts the pods as they were observed.
+func (w *Work) Count() Tally {
+	var t Tally
+	for i := range w.Pods {
+		p := &w.Pods[i].Pod
+		if p.Leaving {
+			continue
+		}
+		add := func(all, updated *int32, counts bool) {
+			if counts {
+				*all++
+				if !p.Old {
+					*updated++
+				}
+			}
+		}
+		add(&t.All, &t.Updated, true)
+		add(&t.Ready, &t.UpdatedReady, p.Ready)
+		add(&t.Available, &t.UpdatedAvailable, p.Available)
+	}
+	return t
+}
+
+// Sooner is the shorter of two times to wait, of which 0 means never.
+func Sooner(a, b time.Duration) time.Duration {
+	if a == 0 || b == 0 {
+		return max(a, b)
+	}
+	return min(a, b)
+}
