@@ -1,0 +1,85 @@
+package child
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/flotilla-io/flotilla/pkg/index"
+)
+
+// Of tells whether o's controller is this very owner of that kind.
+func Of(o, owner metav1.Object, kind schema.GroupVersionKind) bool {
+	ref := metav1.GetControllerOfNoCopy(o)
+	return ref != nil && ref.UID == owner.GetUID() && Refers(ref, kind)
+}
+
+// Refers tells whether a reference is to an object of that kind, in whatever version. A nil one is to none.
+func Refers(ref *metav1.OwnerReference, kind schema.GroupVersionKind) bool {
+	if ref == nil || ref.Kind != kind.Kind {
+		return false
+	}
+	gv, err := schema.ParseGroupVersion(ref.APIVersion)
+	return err == nil && gv.Group == kind.Group
+}
+
+// Pods returns the pods that owner controls. live says that r is the apiserver, which has no index; what comes from a cache is
+// its own, and nobody may change it.
+func Pods(ctx context.Context, r client.Reader, owner metav1.Object, kind schema.GroupVersionKind, live bool) ([]*corev1.Pod, error) {
+	var list corev1.PodList
+	if err := r.List(ctx, &list, index.Owned(owner, live)...); err != nil {
+		return nil, fmt.Errorf("list pods: %w", err)
+	}
+	return among(list.Items, owner, kind), nil
+}
+
+// Claims returns the claims that owner controls, as Pods does.
+func Claims(
+	ctx context.Context, r client.Reader, owner metav1.Object, kind schema.GroupVersionKind, live bool,
+) ([]*corev1.PersistentVolumeClaim, error) {
+	var list corev1.PersistentVolumeClaimList
+	if err := r.List(ctx, &list, index.Owned(owner, live)...); err != nil {
+		return nil, fmt.Errorf("list claims: %w", err)
+	}
+	return among(list.Items, owner, kind), nil
+}
+
+func among[T any, P interface {
+	*T
+	metav1.Object
+}](items []T, owner metav1.Object, kind schema.GroupVersionKind) []P {
+	out := make([]P, 0, len(items))
+	for i := range items {
+		if o := P(&items[i]); Of(o, owner, kind) {
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+// OnNode are the workloads of a kind that have pods on a node. r is a cache with index.ByNode.
+func OnNode(ctx context.Context, r client.Reader, node string, kind schema.GroupVersionKind) ([]ctrl.Request, error) {
+	var pods corev1.PodList
+	if err := r.List(ctx, &pods, client.MatchingFields{index.Node: node}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list pods of node %s: %w", node, err)
+	}
+	var out []ctrl.Request
+	for i := range pods.Items {
+		ref := metav1.GetControllerOfNoCopy(&pods.Items[i])
+		if !Refers(ref, kind) {
+			continue
+		}
+		req := ctrl.Request{NamespacedName: types.NamespacedName{Namespace: pods.Items[i].Namespace, Name: ref.Name}}
+		if !slices.Contains(out, req) {
+			out = append(out, req)
+		}
+	}
+	return out, nil
+}

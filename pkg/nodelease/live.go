@@ -1,0 +1,17 @@
+package nodelease
+
+import corev1 "k8s.io/api/core/v1"
+
+// Liveness tells on which nodes a daemon lives.
+type Liveness interface{ Live(node string) bool }
+
+// Nodes are the nodes of pods on which a daemon lives.
+func Nodes(l Liveness, pods []*corev1.Pod) map[string]bool {
+	out := map[string]bool{}
+	for _, p := range pods {
+		if node := p.Spec.NodeName; node != "" && !out[node] && l.Live(node) {
+			out[node] = true
+		}
+	}
+	return out
+}

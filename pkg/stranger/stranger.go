@@ -1,0 +1,115 @@
+package stranger
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/flotilla-io/flotilla/pkg/child"
+	"github.com/flotilla-io/flotilla/pkg/condition"
+)
+
+// Every is how often at most a workload looks for pods of others: it means to go through all pods of its namespace. A new
+// spec makes it look at once.
+const Every = 30 * time.Second
+
+// ReasonPodsOfOthers: pods that the selector selects are controlled by somebody else, or by nobody.
+const ReasonPodsOfOthers = "PodsOfOthers"
+
+// Found are pods that the selector selects and that are not of the workload. They are left alone, whoever was there first.
+type Found struct {
+	Count int
+	// First is the one whose name comes first, and what controls it.
+	First string
+	// Orphans are pods of nobody that the workload takes over, which are no strangers. They are the cache's own, as they were
+	// when it looked.
+	Orphans []*corev1.Pod
+}
+
+// Failure is what a condition says of them. kind is the workload's.
+func (f Found) Failure(kind string) condition.Failure {
+	if f.Count == 0 {
+		return condition.Failure{}
+	}
+	return condition.Standing(ReasonPodsOfOthers,
+		fmt.Sprintf("the selector selects pods of others, which are left alone: make a new %s with a narrower one", kind),
+		fmt.Sprintf("%d pods, such as %s", f.Count, f.First))
+}
+
+// among finds them among the pods of the workload's namespace. Pods of a former workload of the same name, which go with it,
+// are none.
+func (l *Lookout) among(owner metav1.Object, kind schema.GroupVersionKind, pods []corev1.Pod) Found {
+	var out Found
+	name := ""
+	for i := range pods {
+		pod := &pods[i]
+		ref := metav1.GetControllerOfNoCopy(pod)
+		former := child.Refers(ref, kind) && ref.Name == owner.GetName()
+		if former || pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+			continue
+		}
+		if ref == nil && l.Adopts != nil && l.Adopts(owner, pod) {
+			out.Orphans = append(out.Orphans, pod)
+			continue
+		}
+		out.Count++
+		if name != "" && name < pod.Name {
+			continue
+		}
+		name, out.First = pod.Name, pod.Name+" of nobody"
+		if ref != nil {
+			out.First = fmt.Sprintf("%s of %s %s", pod.Name, ref.Kind, ref.Name)
+		}
+	}
+	return out
+}
+
+// Lookout remembers what was found, and when, for each workload. The zero value is ready; it may be used concurrently.
+type Lookout struct {
+	// Adopts tells whether a workload takes over a pod of nobody that its selector selects; nil takes over none.
+	Adopts func(owner metav1.Object, pod *corev1.Pod) bool
+
+	last sync.Map // sighting by types.NamespacedName
+}
+
+type sighting struct {
+	uid        types.UID
+	generation int64
+	at         time.Time
+	found      Found
+}
+
+// Look returns the strangers of a workload, as they were at most Every ago.
+func (l *Lookout) Look(
+	ctx context.Context, r client.Reader, owner metav1.Object, kind schema.GroupVersionKind, by *metav1.LabelSelector, now time.Time,
+) (Found, error) {
+	key := types.NamespacedName{Namespace: owner.GetNamespace(), Name: owner.GetName()}
+	seen, _ := l.last.Load(key)
+	if last, ok := seen.(sighting); ok && last.uid == owner.GetUID() && last.generation == owner.GetGeneration() &&
+		now.Sub(last.at) < Every {
+		return last.found, nil
+	}
+	selector, err := metav1.LabelSelectorAsSelector(by)
+	if err != nil {
+		return Found{}, nil //nolint:nilerr // Admission lets no such selector pass; it selects nothing.
+	}
+	var pods corev1.PodList
+	err = r.List(ctx, &pods, client.InNamespace(key.Namespace), client.MatchingLabelsSelector{Selector: selector},
+		client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return Found{}, fmt.Errorf("list pods of the selector: %w", err)
+	}
+	found := l.among(owner, kind, pods.Items)
+	l.last.Store(key, sighting{owner.GetUID(), owner.GetGeneration(), now, found})
+	return found, nil
+}
+
+// Forget drops what is known of a workload: it is gone, or is to look at once.
+func (l *Lookout) Forget(key types.NamespacedName) { l.last.Delete(key) }
