@@ -2,6 +2,7 @@ package podwork
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -156,6 +158,36 @@ func (w *Writer) Patch(ctx context.Context, owner types.UID, patches []Patch) Re
 			}
 			w.Expect.Written(owner, o)
 		}
+		return o.GetName(), nil
+	})
+}
+
+// Adopt makes owner, as it was seen, the controller of objects that nobody controls. The apiserver is asked first whether it is
+// still the same and stays: what an owner adopts that goes would go with it.
+func (w *Writer) Adopt(ctx context.Context, owner client.Object, kind schema.GroupVersionKind, objects []client.Object) Result {
+	if len(objects) == 0 {
+		return Result{}
+	}
+	is := owner.DeepCopyObject().(client.Object)
+	switch err := w.Live.Get(ctx, client.ObjectKeyFromObject(owner), is); {
+	case apierrors.IsNotFound(err), err == nil && (is.GetUID() != owner.GetUID() || is.GetDeletionTimestamp() != nil):
+		return Result{Skipped: len(objects)}
+	case err != nil:
+		return Result{Err: fmt.Errorf("look whether %s may adopt: %w", owner.GetName(), err)}
+	}
+	ref := metav1.NewControllerRef(owner, kind)
+	return w.each(ctx, len(objects), w.parallel(), func(ctx context.Context, i int) (string, error) {
+		o := objects[i].DeepCopyObject().(client.Object)
+		data, err := json.Marshal(map[string]any{"metadata": map[string]any{
+			"uid": o.GetUID(), "resourceVersion": o.GetResourceVersion(), "ownerReferences": []any{ref},
+		}})
+		if err != nil {
+			return o.GetName(), fmt.Errorf("marshal owner of %s: %w", o.GetName(), err)
+		}
+		if err := w.patch(ctx, o, &Patch{Type: types.StrategicMergePatchType, Data: data}); err != nil {
+			return o.GetName(), err
+		}
+		w.Expect.Created(owner.GetUID(), o) // The cache has to show it as the owner's.
 		return o.GetName(), nil
 	})
 }
