@@ -7,8 +7,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/podset"
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
@@ -21,7 +21,7 @@ type gift struct {
 // instance is what there is under one instance id.
 type instance struct {
 	claims []*corev1.PersistentVolumeClaim
-	pod    *member // nil if there is none
+	pod    *podset.Member // nil if there is none
 }
 
 // planClaims decides on claims, and on the ids of new pods, because an id with claims is what a claim is reused by.
@@ -35,9 +35,8 @@ type instance struct {
 //	no reuse   they go with their pod: the pod becomes their owner. Claims without any pod are deleted.
 //
 // Claims of a pod that is disowned always go with it.
-func (w *work) planClaims(o observed, creates []rollout.Create) {
+func (w *work) planClaims(o observed) {
 	if len(o.claims) == 0 { // Most sets have none, and it takes a look at each pod.
-		w.planBirths(creates, nil, 0)
 		return
 	}
 	instances := map[string]*instance{}
@@ -52,15 +51,15 @@ func (w *work) planClaims(o observed, creates []rollout.Create) {
 			of(id).claims = append(of(id).claims, c)
 		}
 	}
-	for i := range w.pods {
-		if id := instanceID(w.pods[i].pod); id != "" {
-			of(id).pod = &w.pods[i]
+	for i := range w.Pods {
+		if id := instanceID(w.Pods[i].Object); id != "" {
+			of(id).pod = &w.Pods[i]
 		}
 	}
 	if o.set.Spec.ScaleStrategy.EnablePVCReuse {
 		w.sendOff(instances)
 	}
-	for _, pod := range w.disown {
+	for _, pod := range w.Disown {
 		if in := instances[instanceID(pod)]; in != nil && in.pod == nil {
 			w.give(in.claims, pod)
 			in.claims = nil
@@ -78,13 +77,13 @@ func (w *work) planClaims(o observed, creates []rollout.Create) {
 			free = append(free, id)
 		default:
 			ending++
-			if in.pod.pod.DeletionTimestamp == nil {
-				w.delete = append(w.delete, change{member: *in.pod, reason: reasonEnded, why: fmt.Sprintf(
-					"phase %s; %d claims are for the pod that takes its place", in.pod.pod.Status.Phase, len(in.claims))})
+			if in.pod.Object.DeletionTimestamp == nil {
+				w.Delete = append(w.Delete, podset.Change{Member: *in.pod, Reason: rollout.ReasonEnded, Why: fmt.Sprintf(
+					"phase %s; %d claims are for the pod that takes its place", in.pod.Object.Status.Phase, len(in.claims))})
 			}
 		}
 	}
-	w.planBirths(creates, free, ending)
+	w.planBirths(free, ending)
 }
 
 // sendOff gives the claims of pods that are deleted to these: a crash between two deletions would leave them for the next
@@ -92,42 +91,19 @@ func (w *work) planClaims(o observed, creates []rollout.Create) {
 // purpose. So such a pod is first named for deletion, by its label and in the version that was seen, which settles that it
 // goes; and it is deleted when the cache shows that.
 func (w *work) sendOff(instances map[string]*instance) {
-	w.delete = slices.DeleteFunc(w.delete, func(c change) bool {
-		in := instances[instanceID(c.pod)]
+	w.Delete = slices.DeleteFunc(w.Delete, func(c podset.Change) bool {
+		in := instances[instanceID(c.Object)]
 		if in == nil || len(in.claims) == 0 {
 			return false
 		}
-		if _, named := c.pod.Labels[keys.SpecifiedDelete]; !named {
-			w.name = append(w.name, c)
+		if _, named := c.Object.Labels[keys.SpecifiedDelete]; !named {
+			w.Name = append(w.Name, c)
 			return true
 		}
-		w.give(in.claims, c.pod)
+		w.give(in.claims, c.Object)
 		in.claims = nil
 		return false
 	})
-}
-
-// bereft tells whether a pod has to go because of its claims: one is being deleted, and what it holds with it, or one is gone
-// and the pod gets no node without it. Claims of others that it mounts are no business of the set. going tells of the
-// set's claims, by name, whether they are being deleted.
-func bereft(set *appsv1beta1.CloneSet, pod *corev1.Pod, going map[string]bool) bool {
-	id := instanceID(pod)
-	return id != "" && slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
-		if v.PersistentVolumeClaim == nil || v.PersistentVolumeClaim.ClaimName != claimName(set, v.Name, id) {
-			return false
-		}
-		goes, there := going[v.PersistentVolumeClaim.ClaimName]
-		return goes || !there && pod.Spec.NodeName == ""
-	})
-}
-
-// goingClaims tells of the set's claims, by name, whether they are being deleted.
-func goingClaims(o observed) map[string]bool {
-	out := make(map[string]bool, len(o.claims))
-	for _, c := range o.claims {
-		out[c.Name] = c.DeletionTimestamp != nil
-	}
-	return out
 }
 
 // letGo gives claims to the pod that is about to go, or deletes them if it has gone.
@@ -136,7 +112,7 @@ func (w *work) letGo(in *instance) {
 		w.dropClaims = append(w.dropClaims, in.claims...)
 		return
 	}
-	w.give(in.claims, in.pod.pod)
+	w.give(in.claims, in.pod.Object)
 }
 
 func (w *work) give(claims []*corev1.PersistentVolumeClaim, pod *corev1.Pod) {
@@ -146,23 +122,24 @@ func (w *work) give(claims []*corev1.PersistentVolumeClaim, pod *corev1.Pod) {
 }
 
 // planBirths gives free ids to new pods first, leaves out as many as wait for the id of a pod that is about to go, and
-// asks for new ids for the rest.
-func (w *work) planBirths(creates []rollout.Create, free []string, ending int) {
+// leaves new ids for the rest to be drawn.
+func (w *work) planBirths(free []string, ending int) {
+	births := w.Create[:0:0]
 	held := 0
-	for i, c := range creates {
-		b := birth{old: c.Old, reason: c.Reason, why: c.Why}
+	for i, c := range w.Create {
 		switch {
 		case i < len(free):
-			b.id = free[i]
-			b.why += "; takes over claims of " + b.id
+			c.Slot = free[i]
+			c.Why += "; takes over claims of " + c.Slot
 		case held < ending:
 			held++
 			continue
 		}
-		w.create = append(w.create, b)
+		births = append(births, c)
 	}
+	w.Create = births
 	if held > 0 {
-		w.holds = append(w.holds, rollout.Hold{Reason: reasonClaims, Pods: held, Why: fmt.Sprintf(
+		w.Holds = append(w.Holds, rollout.Hold{Reason: reasonClaims, Pods: held, Why: fmt.Sprintf(
 			"%d new pods wait for claims of pods that are about to go", held)})
 	}
 }

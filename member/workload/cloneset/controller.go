@@ -8,11 +8,9 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
@@ -23,6 +21,10 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/index"
 	"github.com/flotilla-io/flotilla/pkg/metric"
 	"github.com/flotilla-io/flotilla/pkg/nodelease"
+	"github.com/flotilla-io/flotilla/pkg/pass"
+	"github.com/flotilla-io/flotilla/pkg/podset"
+	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/pkg/stranger"
 )
 
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=clonesets,verbs=get;list;watch;patch
@@ -37,13 +39,6 @@ import (
 
 // component is the reporter of events.
 const component = "cloneset-controller"
-
-// A failed pass is tried again after firstRetry, then after twice that, up to lastRetry: what failed because of a quota goes
-// on soon after the quota is raised.
-const (
-	firstRetry = 5 * time.Millisecond
-	lastRetry  = 2 * time.Minute
-)
 
 // Options tune the controller.
 type Options struct {
@@ -81,27 +76,15 @@ type Reconciler struct {
 	// Draw draws that many letters and digits of a new pod's name by lot; nil means by String of util/rand.
 	Draw func(length int) string
 	// Daemons tells whether a node daemon lives on a node; nil means on none.
-	Daemons interface{ Live(node string) bool }
+	Daemons nodelease.Liveness
 
 	events  gather.Events
-	pace    pace
-	lookout lookout
-}
-
-// queue is how CloneSets wait for their passes: each by itself, and only after a pass that failed. A limit for all together
-// would bound a rollout, whatever the apiserver could do.
-func (o Options) queue() controller.Options {
-	return controller.Options{
-		MaxConcurrentReconciles: o.Workers,
-		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](firstRetry, lastRetry),
-	}
+	pace    report.Pace
+	lookout stranger.Lookout
 }
 
 // Setup adds the controller to mgr. The webhook is registered apart from it, because it may run without the controller.
 func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
-	if o.Workers == 0 {
-		o.Workers = 3
-	}
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
@@ -131,7 +114,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		Watches(&corev1.Pod{}, r.events.Handler(ofOwner)).
 		Owns(&corev1.PersistentVolumeClaim{}).
 		Owns(&appsv1.ControllerRevision{}).
-		WithOptions(o.queue()).
+		WithOptions(pass.Queue(o.Workers)).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("set up controller of CloneSet: %w", err)
@@ -151,14 +134,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	now := r.Clock.Now()
 	w := plan(o, now)
-	measure.PlanSeconds.Observe(r.Clock.Since(now).Seconds())
+	pass.Count(measure, &w.Work, r.Clock.Since(now))
 	r.events.Took(req.NamespacedName, r.Clock.Since(began))
-	count(w)
 	d := r.apply(ctx, o, w)
 	s, events := status(o, w, d, now)
 	if d.set != nil {
 		o.set = d.set // The status applies to no other version.
 	}
 	later, err := r.report(ctx, o, s, events)
-	return ctrl.Result{RequeueAfter: sooner(w.recheck, later)}, errors.Join(d.err(), err)
+	return ctrl.Result{RequeueAfter: podset.Sooner(w.Recheck, later)}, errors.Join(d.err(), err)
 }

@@ -314,10 +314,3 @@ func TestReportWritesCountersAtMostOnceASecond(t *testing.T) {
 	require.Zero(t, report(func(s *appsv1beta1.CloneSetStatus) { s.Replicas = 2 }), "and so is what waited for long enough")
 	require.Equal(t, int32(2), s.get(t).Status.Replicas)
 }
-
-func TestSooner(t *testing.T) {
-	t.Parallel()
-	for _, tt := range [][3]time.Duration{{0, 0, 0}, {0, 3, 3}, {3, 0, 3}, {2, 3, 2}} {
-		require.Equal(t, tt[2], sooner(tt[0], tt[1]))
-	}
-}

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/pass"
 	"github.com/flotilla-io/flotilla/pkg/podwork"
 )
 
@@ -34,7 +35,7 @@ func TestScaleUpLimitedIsToldWhenItBites(t *testing.T) {
 			if tt.seen {
 				o.set.Status.ObservedGeneration = 2
 			}
-			_, events := status(o, plan(o, now), done{created: podwork.Result{Done: tt.created}}, now)
+			_, events := status(o, plan(o, now), done{Done: pass.Done{Created: podwork.Result{Done: tt.created}}}, now)
 			require.Equal(t, tt.want, reasons(events))
 		})
 	}
@@ -50,9 +51,9 @@ func TestAFailedPreparationIsAFailureOfWhatItIsFor(t *testing.T) {
 		done done
 		want appsv1beta1.CloneSetConditionType
 	}{
-		{"of a deletion", done{parted: refused}, appsv1beta1.CloneSetFailedScale},
-		{"of a return", done{recalled: refused}, appsv1beta1.CloneSetFailedScale},
-		{"of an update", done{prepared: refused}, appsv1beta1.CloneSetFailedUpdate},
+		{"of a deletion", done{Done: pass.Done{Parted: refused}}, appsv1beta1.CloneSetFailedScale},
+		{"of a return", done{Done: pass.Done{Recalled: refused}}, appsv1beta1.CloneSetFailedScale},
+		{"of an update", done{Done: pass.Done{Prepared: refused}}, appsv1beta1.CloneSetFailedUpdate},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

@@ -11,6 +11,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/apis/pods"
+	"github.com/flotilla-io/flotilla/pkg/podset"
 	"github.com/flotilla-io/flotilla/pkg/podview"
 )
 
@@ -55,14 +56,14 @@ func FuzzPlan(f *testing.F) {
 		podview.Strip(odd)
 		require.Equal(t, show(w), show(plan(o, now)), "what a cache drops, no plan reads")
 		seen := map[string]bool{}
-		for _, list := range [][]change{w.prepareDelete, w.prepareUpdate, w.recall, w.name, w.delete, w.mark, w.edit, w.release} {
+		for _, list := range [][]podset.Change{w.PrepareDelete, w.PrepareUpdate, w.Return, w.Name, w.Delete, w.Mark, w.Edit, w.Release} {
 			for _, c := range list {
 				require.False(t, seen[c.Key], "%s has two steps", c.Key)
 				seen[c.Key] = true
 			}
 		}
 		taken := 0
-		for _, c := range append(append(append([]change{}, w.mark...), w.delete...), w.prepareUpdate...) {
+		for _, c := range append(append(append([]podset.Change{}, w.Mark...), w.Delete...), w.PrepareUpdate...) {
 			if c.Key != "web-c" {
 				taken++
 			}

@@ -1,10 +1,6 @@
 package cloneset
 
-import (
-	"k8s.io/apimachinery/pkg/util/validation"
-
-	"github.com/flotilla-io/flotilla/pkg/revision"
-)
+import "github.com/flotilla-io/flotilla/pkg/inplace"
 
 // Gates are the feature gates that a CloneSet is planned by, see package feature, what a flag sets for all CloneSets, and
 // what the apiserver lacks.
@@ -28,11 +24,7 @@ type Gates struct {
 	ExcludePreparingDelete bool
 }
 
-// label is how pods name a revision: in full, or by its hash alone where the gate says so or the full name is too long for
-// a label. Both are the same to revision.Same, so no pod is written when the gate changes.
-func (g Gates) label(name string) string {
-	if g.ShortHash || len(name) > validation.LabelValueMaxLength {
-		return revision.Short(name)
-	}
-	return name
+// edits are the changes that pods may take over.
+func (g Gates) edits() inplace.Options {
+	return inplace.Options{Resources: g.VerticalScaling, NoResize: g.NoResize, Env: g.EnvFromMetadata}
 }

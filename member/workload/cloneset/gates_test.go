@@ -9,15 +9,16 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/apis/pods"
+	"github.com/flotilla-io/flotilla/pkg/podset"
 	"github.com/flotilla-io/flotilla/pkg/revision"
 )
 
 func TestRevisionLabel(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 60) + "-abc"
-	require.Equal(t, "web-abc", Gates{}.label("web-abc"))
-	require.Equal(t, "abc", Gates{}.label(long), "a name that is too long for a label")
-	require.Equal(t, "abc", Gates{ShortHash: true}.label("web-abc"))
+	require.Equal(t, "web-abc", podset.Label("web-abc", false))
+	require.Equal(t, "abc", podset.Label(long, false), "a name that is too long for a label")
+	require.Equal(t, "abc", podset.Label("web-abc", true))
 }
 
 func TestPodsWithFullAndShortHashesAreAtTheSameRevision(t *testing.T) {
@@ -29,8 +30,8 @@ func TestPodsWithFullAndShortHashesAreAtTheSameRevision(t *testing.T) {
 		o.with(revision.Short(names[0]), "short")
 		o.pods = append(o.pods, pod("former").Rev("former-name-"+revision.Short(names[0])).Serving(start).Obj())
 		w := plan(o, now)
-		require.False(t, w.moves(), show(w))
-		require.Empty(t, w.spare)
+		require.False(t, w.Moves(), show(w))
+		require.Empty(t, w.Spare)
 		got, _ := status(o, w, done{}, now)
 		require.EqualValues(t, 3, got.UpdatedAvailableReplicas)
 		require.Equal(t, names[0], got.UpdateRevision, "the status has the full name with either")
@@ -50,9 +51,7 @@ func TestPodsAreMadeAndUpdatedWithTheHashThatTheGateSays(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			o, names := world(t, web(2).Image("app:2").Policy(appsv1beta1.PodInPlaceIfPossible), web(2))
-			label := tt.gates.label(names[1])
-			require.Equal(t, tt.want(names[1]), label)
-			made := newPod(o.set, label, &o.set.Spec.Template, "a", now)
+			made := newPod(o.set, tt.gates, names[1], &o.set.Spec.Template, "a", now)
 			require.Equal(t, tt.want(names[1]), made.Labels[keys.ControllerRevisionHash])
 			require.Equal(t, revision.Short(names[1]), made.Labels[keys.PodTemplateHash])
 		})
@@ -81,7 +80,7 @@ func TestPodsHeldForDeletionAreNotCountedWhereTheSetOrTheFlagSaysSo(t *testing.T
 			held := pod("b").Rev(names[0]).Serving(start).State(pods.LifecyclePreparingDelete).Label(keys.SpecifiedDelete, "true").Obj()
 			held.Finalizers = []string{"example.com/drain"}
 			o.pods = append(o.pods, held)
-			require.Len(t, plan(o, now).create, tt.wantCreate)
+			require.Len(t, plan(o, now).Create, tt.wantCreate)
 		})
 	}
 }

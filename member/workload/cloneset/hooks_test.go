@@ -22,9 +22,12 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/apis/pods"
 	"github.com/flotilla-io/flotilla/pkg/lifecycle"
+	"github.com/flotilla-io/flotilla/pkg/pass"
 	"github.com/flotilla-io/flotilla/pkg/podpatch"
+	"github.com/flotilla-io/flotilla/pkg/podset"
 	"github.com/flotilla-io/flotilla/pkg/podview"
 	"github.com/flotilla-io/flotilla/pkg/revision"
+	"github.com/flotilla-io/flotilla/pkg/rollout"
 	"github.com/flotilla-io/flotilla/pkg/testkit"
 )
 
@@ -63,24 +66,24 @@ func (m *troupe) pass() work {
 		m.o.pods = append(m.o.pods, m.pods[name])
 	}
 	w := plan(m.o, m.now)
-	require.Empty(m.t, w.fault)
+	require.Empty(m.t, w.Fault)
 	fmt.Fprintf(&m.story, "%s %s\n%s", m.now.Format(time.TimeOnly), m.describe(), show(w))
-	if r := w.revision; r.Change != revision.Keep {
+	if r := w.Revision; r.Change != revision.Keep {
 		m.o.history = slices.DeleteFunc(m.o.history, func(h *appsv1.ControllerRevision) bool { return h.Name == r.Revision.Name })
 		m.o.history = append(m.o.history, r.Revision)
 	}
-	for _, c := range w.delete {
-		require.False(m.t, lifecycle.Hooked(m.o.set.Spec.Lifecycle.PreDelete, c.pod), "%s is deleted while it is held", c.Key)
-		m.pods[c.Key] = c.pod.DeepCopy()
+	for _, c := range w.Delete {
+		require.False(m.t, lifecycle.Hooked(m.o.set.Spec.Lifecycle.PreDelete, c.Object), "%s is deleted while it is held", c.Key)
+		m.pods[c.Key] = c.Object.DeepCopy()
 		m.pods[c.Key].DeletionTimestamp = &metav1.Time{Time: m.now}
 	}
-	m.write(w, stepPrepareDelete, w.prepareDelete)
-	m.write(w, stepReturn, w.recall)
-	m.write(w, stepPrepareUpdate, w.prepareUpdate)
-	m.write(w, stepMark, w.mark)
-	m.write(w, stepEdit, w.edit)
-	m.write(w, stepRelease, w.release)
-	for _, c := range w.create {
+	m.write(w, pass.StepPrepareDelete, w.PrepareDelete)
+	m.write(w, pass.StepReturn, w.Return)
+	m.write(w, pass.StepPrepareUpdate, w.PrepareUpdate)
+	m.write(w, pass.StepMark, w.Mark)
+	m.write(w, pass.StepEdit, w.Edit)
+	m.write(w, pass.StepRelease, w.Release)
+	for _, c := range w.Create {
 		m.create(w, c)
 	}
 	s, _ := status(m.o, w, done{}, m.now)
@@ -88,11 +91,12 @@ func (m *troupe) pass() work {
 	return w
 }
 
-func (m *troupe) write(w work, step string, list []change) {
+func (m *troupe) write(w work, step string, list []podset.Change) {
 	m.t.Helper()
+	to := (&Reconciler{}).doer(m.o.set)
 	for _, c := range list {
 		before := m.pods[c.Key]
-		patches, err := w.patches(m.o, step, c, m.now)
+		patches, err := to.Patches(&w.Work, step, c, m.now)
 		require.NoError(m.t, err)
 		for _, p := range patches {
 			m.patch(c.Key, p)
@@ -118,7 +122,7 @@ func (m *troupe) check(step string, before, after *corev1.Pod) {
 	m.t.Helper()
 	l := m.o.set.Spec.Lifecycle
 	was, is := lifecycle.Of(before), lifecycle.Of(after)
-	if is == pods.LifecycleUpdating && was != is && step != stepReturn {
+	if is == pods.LifecycleUpdating && was != is && step != pass.StepReturn {
 		require.False(m.t, lifecycle.Hooked(l.InPlaceUpdate, before), "%s of %s while it is held", step, before.Name)
 	}
 	if is != pods.LifecycleNormal || was == is {
@@ -134,17 +138,17 @@ func (m *troupe) check(step string, before, after *corev1.Pod) {
 	}
 }
 
-func (m *troupe) create(w work, c birth) {
+func (m *troupe) create(w work, c rollout.Create) {
 	m.made++
 	id := fmt.Sprintf("p%03d", m.made)
-	template, name := &m.o.set.Spec.Template, w.revision.Revision.Name
-	if c.old {
+	template, name := &m.o.set.Spec.Template, w.Revision.Revision.Name
+	if c.Old {
 		var err error
-		template, err = revision.PodTemplate(w.current)
+		template, err = revision.PodTemplate(w.Current)
 		require.NoError(m.t, err)
-		name = w.current.Name
+		name = w.Current.Name
 	}
-	pod := newPod(m.o.set, m.o.gates.label(name), template, id, m.now)
+	pod := newPod(m.o.set, m.o.gates, name, template, id, m.now)
 	pod.UID, pod.CreationTimestamp = types.UID("uid-"+id), metav1.NewTime(m.now)
 	pod.Spec.NodeName = "n1"
 	pod.Status.Phase = corev1.PodRunning
@@ -326,7 +330,7 @@ func dance(t *testing.T, seed uint64, flags uint8) {
 	rolling.Paused = false
 	for range 300 {
 		w := m.pass()
-		if acted := m.live(true); !acted && !w.moves() && w.recheck == 0 {
+		if acted := m.live(true); !acted && !w.Moves() && w.Recheck == 0 {
 			m.checkRest()
 			return
 		}

@@ -10,6 +10,7 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/podset"
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 	"github.com/flotilla-io/flotilla/pkg/testkit"
 )
@@ -125,10 +126,9 @@ func TestJudge(t *testing.T) {
 			if tc.history != nil {
 				tc.history(o.history[0], o.history[1])
 			}
-			d := newDiffer(o)
-			m := member{Pod: rollout.Pod{Gated: true}, pod: pod("a").Rev(revs[0]).Node("node-1").Serving(start).Obj()}
-			m.pod.Spec.Containers = from.Obj().Spec.Template.Spec.Containers
-			d.judge(&m, o.history[1])
+			m := podset.Member{Pod: rollout.Pod{Gated: true}, Object: pod("a").Rev(revs[0]).Node("node-1").Serving(start).Obj()}
+			m.Object.Spec.Containers = from.Obj().Spec.Template.Spec.Containers
+			lens(o, false).Differ.Judge(&m, o.history[1])
 			require.Equal(t, tc.why, m.NoEdit)
 			require.Equal(t, tc.gated, m.Gated)
 			if tc.why == "" {
@@ -185,13 +185,13 @@ func TestNewResourcesWhereThereIsNoResize(t *testing.T) {
 	}
 
 	_, w := pass(appsv1beta1.PodInPlaceIfPossible)
-	require.Empty(t, w.edit)
-	require.Empty(t, w.mark)
-	require.Equal(t, []string{"web-a"}, keysOf(w.delete))
+	require.Empty(t, w.Edit)
+	require.Empty(t, w.Mark)
+	require.Equal(t, []string{"web-a"}, keysOf(w.Delete))
 
 	const why = "the apiserver has no pods/resize"
 	o, w := pass(appsv1beta1.PodInPlaceOnly)
-	require.False(t, w.moves(), show(w))
+	require.False(t, w.Moves(), show(w))
 	got, events := status(o, w, done{}, now)
 	c := find(got.Conditions, appsv1beta1.CloneSetFailedUpdate)
 	require.NotNil(t, c)

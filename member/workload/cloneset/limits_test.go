@@ -2,23 +2,21 @@ package cloneset
 
 import (
 	"errors"
-	"strconv"
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
-	ctrl "sigs.k8s.io/controller-runtime"
-
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/pass"
+	"github.com/flotilla-io/flotilla/pkg/podset"
 	"github.com/flotilla-io/flotilla/pkg/podwork"
 	"github.com/flotilla-io/flotilla/pkg/testkit"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 )
 
 // keysOf are the names in changes.
-func keysOf(changes []change) []string {
+func keysOf(changes []podset.Change) []string {
 	out := []string{}
 	for _, c := range changes {
 		out = append(out, c.Key)
@@ -43,8 +41,8 @@ func TestKnownComplaints(t *testing.T) {
 			pods: func(o *observed, rev []string) { o.with(rev[0], "a", "b", "c", "d") },
 			check: func(t *testing.T, w work) {
 				t.Helper()
-				require.Empty(t, w.create)
-				require.Equal(t, []string{"web-a"}, keysOf(w.mark))
+				require.Empty(t, w.Create)
+				require.Equal(t, []string{"web-a"}, keysOf(w.Mark))
 			},
 		},
 		{
@@ -53,7 +51,7 @@ func TestKnownComplaints(t *testing.T) {
 			pods: func(o *observed, rev []string) { o.with(rev[0], "a", "b", "c", "d") },
 			check: func(t *testing.T, w work) {
 				t.Helper()
-				require.False(t, w.moves(), show(w))
+				require.False(t, w.Moves(), show(w))
 			},
 		},
 		{
@@ -62,7 +60,7 @@ func TestKnownComplaints(t *testing.T) {
 			pods: func(o *observed, rev []string) { o.with(rev[1], "a", "b", "c", "d") },
 			check: func(t *testing.T, w work) {
 				t.Helper()
-				require.Equal(t, []string{"web-a", "web-b"}, keysOf(w.delete))
+				require.Equal(t, []string{"web-a", "web-b"}, keysOf(w.Delete))
 			},
 		},
 		{
@@ -75,7 +73,7 @@ func TestKnownComplaints(t *testing.T) {
 			},
 			check: func(t *testing.T, w work) {
 				t.Helper()
-				require.Equal(t, []string{"web-a", "web-b"}, keysOf(w.delete), "two of three old pods, as one is kept")
+				require.Equal(t, []string{"web-a", "web-b"}, keysOf(w.Delete), "two of three old pods, as one is kept")
 			},
 		},
 		{
@@ -88,7 +86,7 @@ func TestKnownComplaints(t *testing.T) {
 			},
 			check: func(t *testing.T, w work) {
 				t.Helper()
-				require.Equal(t, []string{"web-b", "web-c"}, keysOf(w.delete), "a cost that is no plain number counts as 0")
+				require.Equal(t, []string{"web-b", "web-c"}, keysOf(w.Delete), "a cost that is no plain number counts as 0")
 			},
 		},
 		{
@@ -100,20 +98,20 @@ func TestKnownComplaints(t *testing.T) {
 			},
 			check: func(t *testing.T, w work) {
 				t.Helper()
-				require.Len(t, w.create, 1)
+				require.Len(t, w.Create, 1)
 			},
 		},
 		{
 			name: "#892: the gate of a new pod that was not opened at its creation is opened when it has a node, with ReCreate too",
 			set:  web(1),
 			pods: func(o *observed, rev []string) {
-				made := newPod(o.set, rev[1], &o.set.Spec.Template, "a", start)
+				made := newPod(o.set, Gates{}, rev[1], &o.set.Spec.Template, "a", start)
 				made.Spec.NodeName = "node-1"
 				o.pods = append(o.pods, made)
 			},
 			check: func(t *testing.T, w work) {
 				t.Helper()
-				require.Equal(t, []string{"web-a"}, keysOf(w.release))
+				require.Equal(t, []string{"web-a"}, keysOf(w.Release))
 			},
 		},
 		{
@@ -122,7 +120,7 @@ func TestKnownComplaints(t *testing.T) {
 			pods: func(o *observed, rev []string) { o.with(rev[1], "a") },
 			check: func(t *testing.T, w work) {
 				t.Helper()
-				require.False(t, w.moves(), show(w))
+				require.False(t, w.Moves(), show(w))
 			},
 		},
 		{
@@ -131,8 +129,8 @@ func TestKnownComplaints(t *testing.T) {
 			pods: func(o *observed, rev []string) { o.with(rev[1], "a", "b") },
 			check: func(t *testing.T, w work) {
 				t.Helper()
-				require.False(t, w.moves(), show(w))
-				require.Zero(t, w.recheck)
+				require.False(t, w.Moves(), show(w))
+				require.Zero(t, w.Recheck)
 			},
 		},
 	}
@@ -153,7 +151,7 @@ func TestB2FailuresAreWrittenByThemselvesAndTakenOff(t *testing.T) {
 	o.set.Status, _ = status(o, plan(o, now), done{}, now)
 
 	// Nothing but the failure differs, and it is no counter.
-	failed, _ := status(o, plan(o, now), done{created: podwork.Result{Err: errors.New("create pod web-c: quota")}}, now)
+	failed, _ := status(o, plan(o, now), done{Done: pass.Done{Created: podwork.Result{Err: errors.New("create pod web-c: quota")}}}, now)
 	require.NotNil(t, find(failed.Conditions, appsv1beta1.CloneSetFailedScale))
 	require.False(t, countsOnly(o.set, failed))
 
@@ -163,30 +161,12 @@ func TestB2FailuresAreWrittenByThemselvesAndTakenOff(t *testing.T) {
 	require.Empty(t, healed.Conditions)
 }
 
-// B 30: a limit of ten passes a second for all sets was what bounded a rollout of 1,000 pods.
-func TestB30NoLimitOfAllSetsBoundsARollout(t *testing.T) {
-	t.Parallel()
-	limiter := Options{}.queue().RateLimiter
-	request := func(i int) ctrl.Request {
-		return ctrl.Request{NamespacedName: types.NamespacedName{Namespace: testkit.Namespace, Name: strconv.Itoa(i)}}
-	}
-	for i := range 1000 {
-		require.Equal(t, firstRetry, limiter.When(request(i)), "the first failure of set %d", i)
-	}
-	for range 100 {
-		require.LessOrEqual(t, limiter.When(request(0)), lastRetry)
-	}
-	require.Equal(t, lastRetry, limiter.When(request(0)))
-	limiter.Forget(request(0))
-	require.Equal(t, firstRetry, limiter.When(request(0)), "what works again is not slow for its past")
-}
-
 func TestConflictsAreNoFailure(t *testing.T) {
 	t.Parallel()
 	// #1351: a conflict ends the pass without noise; podwork counts it as skipped.
 	o, names := world(t, web(2).Image("app:2").Policy(appsv1beta1.PodInPlaceIfPossible), web(2))
 	o.with(names[0], "a", "b")
-	got, events := status(o, plan(o, now), done{marked: podwork.Result{Skipped: 1}}, now)
+	got, events := status(o, plan(o, now), done{Done: pass.Done{Marked: podwork.Result{Skipped: 1}}}, now)
 	require.Empty(t, got.Conditions)
 	require.Empty(t, events)
 }

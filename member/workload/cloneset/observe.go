@@ -4,21 +4,22 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/child"
 	"github.com/flotilla-io/flotilla/pkg/expect"
 	"github.com/flotilla-io/flotilla/pkg/history"
 	"github.com/flotilla-io/flotilla/pkg/index"
+	"github.com/flotilla-io/flotilla/pkg/nodelease"
+	"github.com/flotilla-io/flotilla/pkg/stranger"
 )
 
 // observed is the world of one pass. All objects are the cache's own: nobody may change them.
@@ -33,7 +34,7 @@ type observed struct {
 	// nodes are the labels of nodes by name; only there if the pods to be deleted are chosen by topology.
 	nodes map[string]map[string]string
 	// strangers are pods that the selector selects and that are not of the set.
-	strangers strangers
+	strangers stranger.Found
 	// daemons are the nodes of pods on which a node daemon lives.
 	daemons map[string]bool
 	// gates are those of the controller.
@@ -46,8 +47,8 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 	var set appsv1beta1.CloneSet
 	if err := r.Client.Get(ctx, key, &set); err != nil {
 		if apierrors.IsNotFound(err) {
-			r.pace.forget(key)
-			r.lookout.forget(key)
+			r.pace.Forget(key)
+			r.lookout.Forget(key)
 			r.events.Forget(key)
 			return observed{}, expect.ErrGone
 		}
@@ -74,10 +75,12 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 	if o.wanted, err = wantedRevision(&set); err != nil {
 		return observed{}, err
 	}
-	if o.strangers, err = r.lookout.look(ctx, r.Client, &set, r.Clock.Now()); err != nil {
+	if o.strangers, err = r.lookout.Look(ctx, r.Client, &set, Kind(), set.Spec.Selector, r.Clock.Now()); err != nil {
 		return observed{}, err
 	}
-	o.daemons = r.daemons(o.pods)
+	if r.Daemons != nil && r.Gates.EnvFromMetadata {
+		o.daemons = nodelease.Nodes(r.Daemons, o.pods)
+	}
 	if o.byTopology() {
 		if o.nodes, err = nodeLabels(ctx, r.Client); err != nil {
 			return observed{}, err
@@ -86,69 +89,26 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 	return o, nil
 }
 
-// daemons tells on which of the pods' nodes a node daemon lives.
-func (r *Reconciler) daemons(pods []*corev1.Pod) map[string]bool {
-	if r.Daemons == nil || !r.Gates.EnvFromMetadata {
-		return nil
-	}
-	out := map[string]bool{}
-	for _, p := range pods {
-		if node := p.Spec.NodeName; node != "" && !out[node] && r.Daemons.Live(node) {
-			out[node] = true
-		}
-	}
-	return out
-}
-
 // onNode are the sets that have pods on a node.
 func (r *Reconciler) onNode(ctx context.Context, node string) []ctrl.Request {
-	var pods corev1.PodList
-	if err := r.Client.List(ctx, &pods, client.MatchingFields{index.Node: node}, client.UnsafeDisableDeepCopy); err != nil {
+	out, err := child.OnNode(ctx, r.Client, node, Kind())
+	if err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Left CloneSets with pods on a node to their next event", "node", node)
-		return nil
-	}
-	var out []ctrl.Request
-	for i := range pods.Items {
-		ref := metav1.GetControllerOfNoCopy(&pods.Items[i])
-		if ref == nil || ref.Kind != Kind().Kind || schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).Group != Kind().Group {
-			continue
-		}
-		req := ctrl.Request{NamespacedName: types.NamespacedName{Namespace: pods.Items[i].Namespace, Name: ref.Name}}
-		if !slices.Contains(out, req) {
-			out = append(out, req)
-		}
 	}
 	return out
 }
 
 // children reads history, pods and claims; live says that the reader is the apiserver, which has no index.
 func (o *observed) children(ctx context.Context, r client.Reader, live bool) error {
-	opts := index.Owned(o.set, live)
 	var err error
-	if o.history, err = history.List(ctx, r, o.set, opts...); err != nil {
+	if o.history, err = history.List(ctx, r, o.set, index.Owned(o.set, live)...); err != nil {
 		return err
 	}
-	var pods corev1.PodList
-	if err := r.List(ctx, &pods, opts...); err != nil {
-		return fmt.Errorf("list pods: %w", err)
+	if o.pods, err = child.Pods(ctx, r, o.set, Kind(), live); err != nil {
+		return err
 	}
-	o.pods = make([]*corev1.Pod, 0, len(pods.Items))
-	for i := range pods.Items {
-		if ownedBy(&pods.Items[i], o.set) {
-			o.pods = append(o.pods, &pods.Items[i])
-		}
-	}
-	var claims corev1.PersistentVolumeClaimList
-	if err := r.List(ctx, &claims, opts...); err != nil {
-		return fmt.Errorf("list claims: %w", err)
-	}
-	o.claims = make([]*corev1.PersistentVolumeClaim, 0, len(claims.Items))
-	for i := range claims.Items {
-		if ownedBy(&claims.Items[i], o.set) {
-			o.claims = append(o.claims, &claims.Items[i])
-		}
-	}
-	return nil
+	o.claims, err = child.Claims(ctx, r, o.set, Kind(), live)
+	return err
 }
 
 // shown are all objects that the expectations are about, the set itself included: a plan from an old status would write

@@ -52,10 +52,10 @@ func TestUpdateGoesByPriorityAndScatter(t *testing.T) {
 				}
 			}
 			w := plan(o, now)
-			require.True(t, strings.HasPrefix(w.fault, tt.fault), w.fault)
-			require.Equal(t, tt.fault == "", w.fault == "")
+			require.True(t, strings.HasPrefix(w.Fault, tt.fault), w.Fault)
+			require.Equal(t, tt.fault == "", w.Fault == "")
 			var got []string
-			for _, c := range w.mark {
+			for _, c := range w.Mark {
 				got = append(got, c.Key)
 			}
 			require.Equal(t, tt.want, got)

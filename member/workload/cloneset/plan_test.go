@@ -17,6 +17,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/apis/pods"
+	"github.com/flotilla-io/flotilla/pkg/podset"
 	"github.com/flotilla-io/flotilla/pkg/revision"
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 	"github.com/flotilla-io/flotilla/pkg/testkit"
@@ -88,47 +89,47 @@ func hookAll(s *appsv1beta1.CloneSetSpec) {
 func show(w work) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, "  "+format+"\n", args...) }
-	if w.revision.Change != revision.Keep {
-		line("revision: %s number %d", w.revision.Change, w.revision.Revision.Revision)
+	if w.Revision.Change != revision.Keep {
+		line("revision: %s number %d", w.Revision.Change, w.Revision.Revision.Revision)
 	}
-	if w.fault != "" {
-		line("fault: %s", w.fault)
+	if w.Fault != "" {
+		line("fault: %s", w.Fault)
 	}
 	for _, g := range w.giveClaims {
 		line("give claim %s to %s", g.claim.Name, g.pod.Name)
 	}
-	for _, p := range w.disown {
+	for _, p := range w.Disown {
 		line("disown %s", p.Name)
 	}
 	for _, part := range []struct {
 		verb string
-		list []change
+		list []podset.Change
 	}{
-		{"prepare to delete", w.prepareDelete},
-		{"name for deletion", w.name},
-		{"delete", w.delete},
-		{"recall", w.recall},
-		{"prepare to update", w.prepareUpdate},
-		{"mark", w.mark},
-		{"edit", w.edit},
-		{"release", w.release},
+		{"prepare to delete", w.PrepareDelete},
+		{"name for deletion", w.Name},
+		{"delete", w.Delete},
+		{"recall", w.Return},
+		{"prepare to update", w.PrepareUpdate},
+		{"mark", w.Mark},
+		{"edit", w.Edit},
+		{"release", w.Release},
 	} {
 		for _, c := range part.list {
-			if c.old {
-				c.why += "; back to the current revision"
+			if c.Back {
+				c.Why += "; back to the current revision"
 			}
-			line("%s %s: %s: %s", part.verb, c.Key, c.reason, c.why)
+			line("%s %s: %s: %s", part.verb, c.Key, c.Reason, c.Why)
 		}
 	}
-	for _, c := range w.create {
-		age, id := "new", c.id
-		if c.old {
+	for _, c := range w.Create {
+		age, id := "new", c.Slot
+		if c.Old {
 			age = "old"
 		}
 		if id == "" {
 			id = "any id"
 		}
-		line("create %s (%s): %s: %s", age, id, c.reason, c.why)
+		line("create %s (%s): %s: %s", age, id, c.Reason, c.Why)
 	}
 	for _, c := range w.dropClaims {
 		line("drop claim %s", c.Name)
@@ -136,14 +137,14 @@ func show(w work) string {
 	if w.truncate {
 		line("podsToDelete: %v", w.podsToDelete)
 	}
-	for _, h := range w.spare {
+	for _, h := range w.Spare {
 		line("drop revision number %d", h.Revision)
 	}
-	for _, h := range w.holds {
+	for _, h := range w.Holds {
 		line("hold %d: %s: %s", h.Pods, h.Reason, h.Why)
 	}
-	if w.recheck != 0 {
-		line("recheck after %s", w.recheck)
+	if w.Recheck != 0 {
+		line("recheck after %s", w.Recheck)
 	}
 	if b.Len() == 0 {
 		line("nothing")
@@ -468,8 +469,8 @@ func TestPlanLeavesTerminatingClaimsAlone(t *testing.T) {
 	c.DeletionTimestamp = new(metav1.NewTime(start))
 	o.claims = []*corev1.PersistentVolumeClaim{c}
 	w := plan(o, now)
-	require.Len(t, w.create, 1)
-	require.Empty(t, w.create[0].id, "a claim that goes can't be taken over")
+	require.Len(t, w.Create, 1)
+	require.Empty(t, w.Create[0].Slot, "a claim that goes can't be taken over")
 	require.Empty(t, w.dropClaims)
 }
 
@@ -496,7 +497,7 @@ func TestTheCurrentRevisionIsThatOfPodsWhereNoStatusSaysIt(t *testing.T) {
 				o.with(names[tt.pod], "a")
 				o.with(names[2], "b")
 			}
-			require.Equal(t, names[tt.want], plan(o, now).current.Name)
+			require.Equal(t, names[tt.want], plan(o, now).Current.Name)
 		})
 	}
 }
@@ -538,8 +539,8 @@ func TestAPodThatLostAClaimGoes(t *testing.T) {
 				o.claims[0].DeletionTimestamp = new(metav1.NewTime(start))
 			}
 			w := plan(o, now)
-			require.Equal(t, tt.want, w.pods[0].Doomed)
-			require.Equal(t, tt.want, len(w.delete) == 1)
+			require.Equal(t, tt.want, w.Pods[0].Doomed)
+			require.Equal(t, tt.want, len(w.Delete) == 1)
 		})
 	}
 }

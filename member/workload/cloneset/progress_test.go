@@ -177,8 +177,8 @@ func TestAPassComesAtTheDeadline(t *testing.T) {
 	o, names := world(t, due(2).Image("app:2"), due(2))
 	o.with(names[0], "a", "b")
 	o.set.Status.Conditions = []appsv1beta1.CloneSetCondition{*progressing(corev1.ConditionTrue, "CloneSetUpdated", "", now.Add(-9*time.Minute), start)}
-	require.Equal(t, time.Minute, plan(o, now).recheck)
-	require.Zero(t, plan(o, now.Add(time.Minute)).recheck, "what is late needs no clock")
+	require.Equal(t, time.Minute, plan(o, now).Recheck)
+	require.Zero(t, plan(o, now.Add(time.Minute)).Recheck, "what is late needs no clock")
 }
 
 // hung is a world in which one of three pods can't start its new image.
@@ -205,11 +205,11 @@ func TestHungUpdateIsToldOnceWithItsTime(t *testing.T) {
 	got, events := status(o, plan(o, now), done{}, now)
 	require.Empty(t, got.Conditions, "nine minutes are not too long")
 	require.Empty(t, events)
-	require.Equal(t, time.Minute, plan(o, now).recheck)
+	require.Equal(t, time.Minute, plan(o, now).Recheck)
 
 	later := now.Add(time.Minute)
 	w := plan(o, later)
-	require.Zero(t, w.recheck)
+	require.Zero(t, w.Recheck)
 	o.set.Status, events = status(o, w, done{}, later)
 	message := "web-a does not follow its update in place since 2026-11-21T09:51:00Z: container app waits: ImagePullBackOff; 1 pods wait so"
 	require.Empty(t, cmp.Diff([]appsv1beta1.CloneSetCondition{{
@@ -254,7 +254,7 @@ func TestHungUpdateTellsWhatTheContainerCameToWaitFor(t *testing.T) {
 func TestHungUpdateIsToldAtTheDeadlineOfTheSet(t *testing.T) {
 	t.Parallel()
 	o := hung(t, web(3).Spec(func(s *appsv1beta1.CloneSetSpec) { s.ProgressDeadlineSeconds = ptr.To[int32](60) }), now.Add(-time.Minute))
-	require.Equal(t, "Hung", plan(o, now).stalled.reason)
+	require.Equal(t, "Hung", plan(o, now).Stalled.Reason)
 }
 
 // unready is a pod that ceased to be ready at since.
@@ -374,7 +374,7 @@ func TestBudgetThatCanNotBeMetIsToldWithItsTime(t *testing.T) {
 			o, names := world(t, tt.set, web(3))
 			tt.change(&o, names)
 			w := plan(o, now)
-			require.Equal(t, tt.recheck, w.recheck)
+			require.Equal(t, tt.recheck, w.Recheck)
 			got, events := status(o, w, done{}, now)
 			if tt.want == "" {
 				require.Empty(t, got.Conditions)

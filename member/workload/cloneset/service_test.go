@@ -34,13 +34,13 @@ func TestANewPodGoesIntoServiceAtOnce(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			set := web(1).Spec(func(s *appsv1beta1.CloneSetSpec) { s.Lifecycle = tc.hooks }).Obj()
-			then := intoService(set, now)
+			pod := newPod(set, Gates{}, "web-1", &set.Spec.Template, "a", now)
+			pod.UID = "made"
+			then := (&Reconciler{}).doer(set).IntoService(pod, now)
 			if tc.want == "" {
 				require.Nil(t, then)
 				return
 			}
-			pod := newPod(set, "web-1", &set.Spec.Template, "a", now)
-			pod.UID = "made"
 			p, err := then(pod)
 			require.NoError(t, err)
 			require.Equal(t, "status", p.Subresource)

@@ -228,7 +228,7 @@ func TestEachRuleIsBrokenByWhoBreaksIt(t *testing.T) {
 		}, "deletions name the UID"},
 		{"changes pods of others", "scale out and in", func(ctx context.Context, c client.Client, s scene) error {
 			for _, p := range s.pods {
-				if p.Name == stranger().Name {
+				if p.Name == foreign().Name {
 					return c.Patch(ctx, p, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"mine":"now"}}}`)))
 				}
 			}

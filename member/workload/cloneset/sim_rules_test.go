@@ -15,6 +15,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/apis/pods"
+	"github.com/flotilla-io/flotilla/pkg/child"
 	"github.com/flotilla-io/flotilla/pkg/lifecycle"
 	"github.com/flotilla-io/flotilla/pkg/podview"
 	"github.com/flotilla-io/flotilla/pkg/revision"
@@ -81,7 +82,7 @@ func simGoal(w *sim.World) rollout.Goal {
 
 func owned[T client.Object](w *sim.World, o T) bool {
 	set := cmp.Or(sim.Find[*appsv1beta1.CloneSet](w, key), cachedSet(w))
-	return set != nil && ownedBy(o, set)
+	return set != nil && child.Of(o, set, Kind())
 }
 
 // ownClaim: a claim is the set's own, or was given to one of its pods, which may be gone.

@@ -92,7 +92,7 @@ func (a act) simulated() sim.Edit {
 }
 
 func scenario(name string, set *testkit.CloneSetBuilder, edits ...sim.Edit) sim.Scenario {
-	return sim.Scenario{Name: name, Objects: []client.Object{set.Obj(), stranger()}, Edits: edits}
+	return sim.Scenario{Name: name, Objects: []client.Object{set.Obj(), foreign()}, Edits: edits}
 }
 
 func (s story) simulated() sim.Scenario {

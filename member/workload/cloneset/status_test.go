@@ -17,6 +17,7 @@ import (
 	"github.com/flotilla-io/flotilla/apis/pods"
 	"github.com/flotilla-io/flotilla/pkg/condition"
 	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/pass"
 	"github.com/flotilla-io/flotilla/pkg/podwork"
 	"github.com/flotilla-io/flotilla/pkg/testkit"
 )
@@ -75,7 +76,7 @@ func TestStatusOfANewSetNamesTheRevisionThatWasMade(t *testing.T) {
 	require.Equal(t, names[0], got.UpdateRevision)
 	require.Equal(t, names[0], got.CurrentRevision)
 
-	got, events := status(o, w, done{revision: errors.New("create revision x: no")}, now)
+	got, events := status(o, w, done{Done: pass.Done{Revision: errors.New("create revision x: no")}}, now)
 	require.Empty(t, got.UpdateRevision, "a revision that could not be made is not promised")
 	require.Equal(t, []string{"FailedCreate"}, reasons(events))
 }
@@ -83,7 +84,7 @@ func TestStatusOfANewSetNamesTheRevisionThatWasMade(t *testing.T) {
 func TestStatusCountsACollisionAndNothingElse(t *testing.T) {
 	t.Parallel()
 	o, _ := world(t, web(2).Status(appsv1beta1.CloneSetStatus{Replicas: 5, CollisionCount: ptr.To[int32](1)}))
-	got, events := status(o, plan(o, now), done{collided: true}, now)
+	got, events := status(o, plan(o, now), done{Done: pass.Done{Collided: true}}, now)
 	require.Equal(t, int32(2), *got.CollisionCount)
 	require.Equal(t, int32(5), got.Replicas)
 	require.Empty(t, events)
@@ -111,19 +112,19 @@ func TestStatusConditions(t *testing.T) {
 		},
 		{
 			"a failed creation is FailedScale", web(1), nil,
-			done{created: podwork.Result{Err: errors.New("create pod web-x: quota")}},
+			done{Done: pass.Done{Created: podwork.Result{Err: errors.New("create pod web-x: quota")}}},
 			[]appsv1beta1.CloneSetCondition{condition("FailedScale", "WriteFailed", "create pod web-x: quota", at)},
 		},
 		{
 			"a failed edit is FailedUpdate", web(1), nil,
-			done{edited: podwork.Result{Err: errors.New("patch web-x: no")}},
+			done{Done: pass.Done{Edited: podwork.Result{Err: errors.New("patch web-x: no")}}},
 			[]appsv1beta1.CloneSetCondition{condition("FailedUpdate", "WriteFailed", "patch web-x: no", at)},
 		},
 		{
 			"a failure that goes on keeps its time",
 			web(1),
 			[]appsv1beta1.CloneSetCondition{condition("FailedScale", "WriteFailed", "create pod web-w: quota", before)},
-			done{created: podwork.Result{Err: errors.New("create pod web-x: quota")}},
+			done{Done: pass.Done{Created: podwork.Result{Err: errors.New("create pod web-x: quota")}}},
 			[]appsv1beta1.CloneSetCondition{condition("FailedScale", "WriteFailed", "create pod web-x: quota", before)},
 		},
 		{
@@ -165,7 +166,7 @@ func TestStatusConditions(t *testing.T) {
 
 func TestStatusCutsLongMessages(t *testing.T) {
 	t.Parallel()
-	got := setCondition(nil, "FailedScale", failure{reason: "R", message: strings.Repeat("x", 2*condition.MessageLimit)}, now)
+	got := setCondition(nil, "FailedScale", condition.Failure{Reason: "R", Message: strings.Repeat("x", 2*condition.MessageLimit)}, now)
 	require.Len(t, got[0].Message, condition.MessageLimit)
 }
 
@@ -173,16 +174,18 @@ func TestEventsAreOneForEachClass(t *testing.T) {
 	t.Parallel()
 	o, names := world(t, web(9).Image("app:2"), web(9))
 	d := done{
-		created:   podwork.Result{Done: []string{"a", "b", "c", "d"}, Err: errors.New("create pod e: quota")},
-		deleted:   podwork.Result{Done: []string{"f"}},
-		ended:     podwork.Result{Done: []string{"g"}},
-		recreated: podwork.Result{Done: []string{"h"}, Err: errors.New("delete i: no")},
-		edited:    podwork.Result{Done: []string{"j", "k"}},
-		marked:    podwork.Result{Done: []string{"l"}},
-		released:  podwork.Result{Done: []string{"m"}},
-		dropped:   errors.New("delete claim n: no"),
-		given:     errors.New("patch claim o: no"),
-		rest:      errors.New("patch p: no"),
+		Done: pass.Done{
+			Created:   podwork.Result{Done: []string{"a", "b", "c", "d"}, Err: errors.New("create pod e: quota")},
+			Deleted:   podwork.Result{Done: []string{"f"}},
+			Ended:     podwork.Result{Done: []string{"g"}},
+			Recreated: podwork.Result{Done: []string{"h"}, Err: errors.New("delete i: no")},
+			Edited:    podwork.Result{Done: []string{"j", "k"}},
+			Marked:    podwork.Result{Done: []string{"l"}},
+			Released:  podwork.Result{Done: []string{"m"}},
+			Rest:      errors.New("patch p: no"),
+		},
+		dropped: errors.New("delete claim n: no"),
+		given:   errors.New("patch claim o: no"),
 	}
 	_, events := status(o, plan(o, now), d, now)
 	notes := make([]string, 0, len(events))

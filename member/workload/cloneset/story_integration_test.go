@@ -52,7 +52,7 @@ func rests(t *testing.T, s story) []string {
 func play(t *testing.T, g *ground, s story) {
 	t.Helper()
 	want := rests(t, s)
-	alien := stranger()
+	alien := foreign()
 	alien.Namespace, alien.UID, alien.ResourceVersion, alien.Spec.NodeName = g.Namespace, "", "", ""
 	require.NoError(t, g.Create(t.Context(), alien))
 	set := s.set.Obj().DeepCopy()

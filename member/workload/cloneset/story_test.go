@@ -14,6 +14,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/apis/pods"
+	"github.com/flotilla-io/flotilla/pkg/child"
 	"github.com/flotilla-io/flotilla/pkg/lifecycle"
 	"github.com/flotilla-io/flotilla/pkg/podview"
 	"github.com/flotilla-io/flotilla/pkg/testkit"
@@ -50,7 +51,7 @@ func (s scene) own() []*corev1.Pod {
 }
 
 func activeIn(set *appsv1beta1.CloneSet, p *corev1.Pod) bool {
-	return ownedBy(p, set) && p.DeletionTimestamp == nil && p.Status.Phase != corev1.PodFailed
+	return child.Of(p, set, Kind()) && p.DeletionTimestamp == nil && p.Status.Phase != corev1.PodFailed
 }
 
 func availableIn(set *appsv1beta1.CloneSet, p *corev1.Pod, now time.Time) bool {
@@ -100,7 +101,7 @@ func whole(n int, image string) func(scene) bool {
 		have := 0
 		for _, p := range s.pods {
 			switch {
-			case s.set == nil || !ownedBy(p, s.set):
+			case s.set == nil || !child.Of(p, s.set, Kind()):
 			case !availableIn(s.set, p, s.now) || p.Spec.Containers[0].Image != image:
 				return false
 			default:
@@ -165,8 +166,8 @@ func cost(n int, when func(scene) bool) act {
 	})
 }
 
-// stranger is a pod that the selector selects and that nobody owns.
-func stranger() *corev1.Pod {
+// foreign is a pod that the selector selects and that nobody owns.
+func foreign() *corev1.Pod {
 	p := testkit.Pod("stranger").Obj()
 	p.Spec.NodeName = "node-of-its-own" // No edit of a node ends it: that it is there is looked at twice a minute only.
 	return p

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/child"
 	"github.com/flotilla-io/flotilla/pkg/revision"
 )
 
@@ -35,7 +36,7 @@ func leftBehind(t *testing.T) observed {
 		case "Pod":
 			var p corev1.Pod
 			require.NoError(t, yaml.Unmarshal(doc, &p))
-			require.True(t, ownedBy(&p, o.set))
+			require.True(t, child.Of(&p, o.set, Kind()))
 			o.pods = append(o.pods, &p)
 		}
 	}
@@ -51,11 +52,11 @@ func TestPlanOfATakeOver(t *testing.T) {
 	t.Parallel()
 	o := leftBehind(t)
 	w := plan(o, time.Date(2026, 11, 21, 9, 2, 0, 0, time.UTC))
-	require.Equal(t, revision.Keep, w.revision.Change)
-	require.Empty(t, w.create)
-	require.Empty(t, w.delete)
-	require.Empty(t, w.mark)
-	require.Empty(t, w.edit)
+	require.Equal(t, revision.Keep, w.Revision.Change)
+	require.Empty(t, w.Create)
+	require.Empty(t, w.Delete)
+	require.Empty(t, w.Mark)
+	require.Empty(t, w.Edit)
 	got, events := status(o, w, done{}, now)
 	require.Empty(t, events)
 	was := o.set.Status
@@ -86,7 +87,7 @@ func TestObjectsAreOwnedWhateverTheVersionOfTheirReference(t *testing.T) {
 			t.Parallel()
 			pod := leftBehind(t).pods[0]
 			tt.change(&pod.OwnerReferences[0])
-			require.Equal(t, tt.want, ownedBy(pod, set))
+			require.Equal(t, tt.want, child.Of(pod, set, Kind()))
 		})
 	}
 }

@@ -2,7 +2,6 @@ package cloneset
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
@@ -11,7 +10,6 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -21,11 +19,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/apis/pods"
+	"github.com/flotilla-io/flotilla/pkg/admit"
 	"github.com/flotilla-io/flotilla/pkg/inplace"
 	"github.com/flotilla-io/flotilla/pkg/podtemplate"
-	"github.com/flotilla-io/flotilla/pkg/rollout"
+	"github.com/flotilla-io/flotilla/pkg/workspec"
 )
 
 // Defaults of the spec, as OpenKruise sets them.
@@ -67,20 +65,20 @@ func (w *Webhook) Default(ctx context.Context, set *appsv1beta1.CloneSet) error 
 		return nil
 	}
 	set.Spec.VolumeClaimTemplates = claimDefaults(set.Spec.VolumeClaimTemplates)
-	old, err := oldObject(ctx)
+	old, err := admit.Old[appsv1beta1.CloneSet](ctx)
 	if err != nil {
 		return err
 	}
 	if old != nil && !templateChanged(old, set) {
 		return nil
 	}
-	full, faults, err := podtemplate.Check(ctx, w.Client, namespace(ctx, set), &set.Spec.Template,
+	full, faults, err := podtemplate.Check(ctx, w.Client, admit.Namespace(ctx, set), &set.Spec.Template,
 		set.Spec.VolumeClaimTemplates, field.NewPath("spec", "template"))
 	if err != nil {
 		return err
 	}
 	if len(faults) > 0 {
-		return invalid(set, faults)
+		return admit.Invalid(Kind(), set.Name, faults)
 	}
 	set.Spec.Template = *full
 	return nil
@@ -135,7 +133,7 @@ func (w *Webhook) ValidateCreate(ctx context.Context, set *appsv1beta1.CloneSet)
 	if err != nil {
 		return nil, err
 	}
-	return nil, invalid(set, append(faults, more...))
+	return nil, admit.Invalid(Kind(), set.Name, append(faults, more...))
 }
 
 // ValidateUpdate implements admission.Validator. What the old spec has wrong already is warned of, not refused: an object
@@ -145,7 +143,7 @@ func (w *Webhook) ValidateUpdate(ctx context.Context, old, set *appsv1beta1.Clon
 	if apiequality.Semantic.DeepEqual(old.Spec, set.Spec) {
 		return nil, nil
 	}
-	faults, warnings := ratchet(validateSpec(set), validateSpec(old))
+	faults, warnings := admit.Ratchet(validateSpec(set), validateSpec(old))
 	faults = append(faults, validateInPlaceOnly(old, set, w.Gates.edits())...)
 	if templateChanged(old, set) {
 		more, err := w.validateTemplate(ctx, set)
@@ -158,19 +156,7 @@ func (w *Webhook) ValidateUpdate(ctx context.Context, old, set *appsv1beta1.Clon
 	if err != nil {
 		return nil, err
 	}
-	return warnings, invalid(set, append(faults, more...))
-}
-
-// ratchet divides faults into new ones and those that were there before, which only make warnings.
-func ratchet(faults, before field.ErrorList) (fresh field.ErrorList, warnings admission.Warnings) {
-	for _, f := range faults {
-		if slices.ContainsFunc(before, func(b *field.Error) bool { return b.Error() == f.Error() }) {
-			warnings = append(warnings, f.Error())
-		} else {
-			fresh = append(fresh, f)
-		}
-	}
-	return fresh, warnings
+	return warnings, admit.Invalid(Kind(), set.Name, append(faults, more...))
 }
 
 // ValidateDelete implements admission.Validator; nothing is refused.
@@ -192,8 +178,8 @@ func validateSpec(set *appsv1beta1.CloneSet) field.ErrorList {
 			"names of pods and claims made from it would have %d characters, %d are possible: use a shorter name",
 			longest, validation.DNS1123SubdomainMaxLength)))
 	}
-	faults = append(faults, validateSelector(spec, path)...)
-	faults = append(faults, validatePodSpec(spec, path.Child("template", "spec"))...)
+	faults = append(faults, workspec.Selector(spec.Selector, &spec.Template, path)...)
+	faults = append(faults, workspec.PodSpec(&spec.Template.Spec, Kind().Kind, path.Child("template", "spec"))...)
 	for i, name := range spec.ScaleStrategy.PodsToDelete {
 		if slices.Contains(spec.ScaleStrategy.PodsToDelete[:i], name) {
 			faults = append(faults, field.Invalid(path.Child("scaleStrategy", "podsToDelete").Index(i), name,
@@ -209,7 +195,7 @@ func validateSpec(set *appsv1beta1.CloneSet) field.ErrorList {
 func ValidateSpec(s *appsv1beta1.CloneSetSpec, path *field.Path) field.ErrorList {
 	spec := s.DeepCopy()
 	setDefaults(spec)
-	faults := validatePodSpec(spec, path.Child("template", "spec"))
+	faults := workspec.PodSpec(&spec.Template.Spec, Kind().Kind, path.Child("template", "spec"))
 	return append(faults, validateStrategy(spec, path)...)
 }
 
@@ -217,14 +203,17 @@ func ValidateSpec(s *appsv1beta1.CloneSetSpec, path *field.Path) field.ErrorList
 func validateStrategy(spec *appsv1beta1.CloneSetSpec, path *field.Path) field.ErrorList {
 	faults := validateDeadline(spec, path.Child("progressDeadlineSeconds"))
 	if v := spec.ScaleStrategy.MaxUnavailable; v != nil {
-		if _, err := rollout.Resolve(v, replicas(spec), rollout.Up); err != nil {
-			faults = append(faults, notAmount(path.Child("scaleStrategy", "maxUnavailable"), v))
-		}
+		_, more := workspec.Amount(v, replicas(spec), 0, path.Child("scaleStrategy", "maxUnavailable"))
+		faults = append(faults, more...)
 	}
 	at := path.Child("updateStrategy", "rollingUpdate")
+	r := spec.UpdateStrategy.RollingUpdate
+	if r == nil {
+		return faults
+	}
 	faults = append(faults, validateNumbers(spec, at)...)
-	faults = append(faults, validateOrder(spec, at)...)
-	return append(faults, validateServed(spec, path)...)
+	faults = append(faults, workspec.Order(r.PriorityStrategy, r.ScatterStrategy, at)...)
+	return append(faults, workspec.NoImagePull(r.InPlaceUpdateStrategy, at.Child("inPlaceUpdateStrategy"))...)
 }
 
 // validateDeadline refuses a deadline that a rollout whose pods start at once could miss.
@@ -238,86 +227,15 @@ func validateDeadline(spec *appsv1beta1.CloneSetSpec, at *field.Path) field.Erro
 		spec.MinReadySeconds))}
 }
 
-// validateOrder judges priorityStrategy and scatterStrategy, as far as the schema can't.
-func validateOrder(spec *appsv1beta1.CloneSetSpec, path *field.Path) field.ErrorList {
-	r := spec.UpdateStrategy.RollingUpdate
-	if r == nil {
-		return nil
-	}
-	var faults field.ErrorList
-	if p := r.PriorityStrategy; p != nil {
-		for i := range p.WeightPriority {
-			at, s := path.Child("priorityStrategy", "weightPriority").Index(i).Child("matchSelector"), &p.WeightPriority[i].MatchSelector
-			if len(s.MatchLabels)+len(s.MatchExpressions) == 0 {
-				faults = append(faults, field.Invalid(at, "{}", "an empty selector gives every pod the same weight: name labels of the pods that it is for"))
-			} else if _, err := metav1.LabelSelectorAsSelector(s); err != nil {
-				faults = append(faults, field.Invalid(at, metav1.FormatLabelSelector(s), err.Error()))
-			}
-		}
-	}
-	for i, t := range r.ScatterStrategy {
-		if slices.Contains(r.ScatterStrategy[:i], t) {
-			faults = append(faults, field.Invalid(path.Child("scatterStrategy").Index(i), t.Key+"="+t.Value, "stands here before: name it once"))
-		}
-	}
-	return faults
-}
-
-func validateSelector(spec *appsv1beta1.CloneSetSpec, path *field.Path) field.ErrorList {
-	at := path.Child("selector")
-	if spec.Selector == nil || len(spec.Selector.MatchLabels)+len(spec.Selector.MatchExpressions) == 0 {
-		return field.ErrorList{field.Required(at, "an empty selector would select every pod: name labels of the template")}
-	}
-	selector, err := metav1.LabelSelectorAsSelector(spec.Selector)
-	if err != nil {
-		return field.ErrorList{field.Invalid(at, metav1.FormatLabelSelector(spec.Selector), err.Error())}
-	}
-	if !selector.Matches(labels.Set(spec.Template.Labels)) {
-		return field.ErrorList{field.Invalid(path.Child("template", "metadata", "labels"), spec.Template.Labels,
-			fmt.Sprintf("the selector %q does not match these labels: add what it asks for", selector))}
-	}
-	return nil
-}
-
-func validatePodSpec(spec *appsv1beta1.CloneSetSpec, path *field.Path) field.ErrorList {
-	var faults field.ErrorList
-	pod := &spec.Template.Spec
-	if pod.RestartPolicy != "" && pod.RestartPolicy != corev1.RestartPolicyAlways {
-		faults = append(faults, field.NotSupported(path.Child("restartPolicy"), pod.RestartPolicy,
-			[]corev1.RestartPolicy{corev1.RestartPolicyAlways}))
-	}
-	if pod.ActiveDeadlineSeconds != nil {
-		faults = append(faults, field.Forbidden(path.Child("activeDeadlineSeconds"), "pods of a CloneSet run without end: leave it out"))
-	}
-	return faults
-}
-
-func notAmount(at *field.Path, v *intstr.IntOrString) *field.Error {
-	return field.Invalid(at, v.String(), `must be a number of pods, 0 or more, or a percentage such as "20%"`)
-}
-
 // validateNumbers judges partition, maxUnavailable and maxSurge, alone and together.
 func validateNumbers(spec *appsv1beta1.CloneSetSpec, path *field.Path) field.ErrorList {
 	r := spec.UpdateStrategy.RollingUpdate
-	if r == nil {
-		return nil
-	}
-	var faults field.ErrorList
-	want := int(ptr.Deref(spec.Replicas, defaultReplicas))
-	resolve := func(name string, v *intstr.IntOrString, most int) int {
-		n, err := rollout.Resolve(v, want, rollout.Up)
-		if err != nil {
-			faults = append(faults, notAmount(path.Child(name), v))
-		} else if percent, _ := rollout.Resolve(v, 100, rollout.Up); v != nil && v.Type == intstr.String && percent > most {
-			faults = append(faults, field.Invalid(path.Child(name), v.String(), fmt.Sprintf("must not be above %d%%", most)))
-		}
-		return n
-	}
-	const all = 100
-	resolve("partition", r.Partition, all)
-	unavailable := resolve("maxUnavailable", r.MaxUnavailable, all)
-	surge := resolve("maxSurge", r.MaxSurge, 10*all)
-	if len(faults) > 0 {
+	want := replicas(spec)
+	_, faults := workspec.Amount(r.Partition, want, workspec.All, path.Child("partition"))
+	unavailable, more := workspec.Amount(r.MaxUnavailable, want, workspec.All, path.Child("maxUnavailable"))
+	faults = append(faults, more...)
+	surge, more := workspec.Amount(r.MaxSurge, want, 10*workspec.All, path.Child("maxSurge"))
+	if faults = append(faults, more...); len(faults) > 0 {
 		return faults
 	}
 	if r.PodUpdatePolicy == appsv1beta1.PodInPlaceOnly && surge > 0 {
@@ -331,42 +249,18 @@ func validateNumbers(spec *appsv1beta1.CloneSetSpec, path *field.Path) field.Err
 	return faults
 }
 
-// validateServed refuses fields of the API that nothing acts on yet: better than to ignore them.
-func validateServed(spec *appsv1beta1.CloneSetSpec, path *field.Path) field.ErrorList {
-	r := spec.UpdateStrategy.RollingUpdate
-	if r == nil || r.InPlaceUpdateStrategy == nil {
-		return nil
-	}
-	var faults field.ErrorList
-	at, s := path.Child("updateStrategy", "rollingUpdate", "inPlaceUpdateStrategy"), r.InPlaceUpdateStrategy
-	refuse := func(set bool, name, annotation string) {
-		if set {
-			faults = append(faults, field.Forbidden(at.Child(name), fmt.Sprintf(
-				"not served yet, no image is pulled before an update: leave it out, in v1alpha1 annotation %s too", annotation)))
-		}
-	}
-	refuse(s.ImagePreDownloadParallelism != nil, "imagePreDownloadParallelism", keys.ImagePreDownloadParallelism)
-	refuse(s.ImagePreDownloadTimeoutSeconds != nil, "imagePreDownloadTimeoutSeconds", keys.ImagePreDownloadTimeoutSeconds)
-	refuse(s.ImagePreDownloadMinUpdatedReadyPods != nil, "imagePreDownloadMinUpdatedReadyPods", keys.ImagePreDownloadMinUpdatedReadyPods)
-	return faults
-}
-
 // validateInPlaceOnly refuses a template that InPlaceOnly could never bring to the pods.
 func validateInPlaceOnly(old, set *appsv1beta1.CloneSet, may inplace.Options) field.ErrorList {
 	r := set.Spec.UpdateStrategy.RollingUpdate
 	if set.Spec.UpdateStrategy.Type == appsv1beta1.CloneSetOnDelete || r == nil || r.PodUpdatePolicy != appsv1beta1.PodInPlaceOnly {
 		return nil
 	}
-	if _, why, ok := inplace.Diff(&old.Spec.Template, &set.Spec.Template, may); !ok {
-		return field.ErrorList{field.Forbidden(field.NewPath("spec", "template"), fmt.Sprintf(
-			"podUpdatePolicy InPlaceOnly can't make this change (%s): use InPlaceIfPossible or ReCreate for it", why))}
-	}
-	return nil
+	return workspec.InPlaceOnly(&old.Spec.Template, &set.Spec.Template, may, field.NewPath("spec", "template"))
 }
 
 // validateTemplate asks the apiserver about the pod template.
 func (w *Webhook) validateTemplate(ctx context.Context, set *appsv1beta1.CloneSet) (field.ErrorList, error) {
-	_, faults, err := podtemplate.Check(ctx, w.Client, namespace(ctx, set), &set.Spec.Template,
+	_, faults, err := podtemplate.Check(ctx, w.Client, admit.Namespace(ctx, set), &set.Spec.Template,
 		set.Spec.VolumeClaimTemplates, field.NewPath("spec", "template"))
 	return faults, err
 }
@@ -381,7 +275,7 @@ func (w *Webhook) validatePodsToDelete(ctx context.Context, old, set *appsv1beta
 			continue
 		}
 		var pod corev1.Pod
-		err := w.Live.Get(ctx, types.NamespacedName{Namespace: namespace(ctx, set), Name: name}, &pod)
+		err := w.Live.Get(ctx, types.NamespacedName{Namespace: admit.Namespace(ctx, set), Name: name}, &pod)
 		switch {
 		case apierrors.IsNotFound(err):
 			faults = append(faults, field.Invalid(path.Index(i), name, "there is no such pod: leave it out"))
@@ -400,41 +294,4 @@ func (w *Webhook) validatePodsToDelete(ctx context.Context, old, set *appsv1beta
 func templateChanged(old, set *appsv1beta1.CloneSet) bool {
 	return !apiequality.Semantic.DeepEqual(old.Spec.Template, set.Spec.Template) ||
 		!apiequality.Semantic.DeepEqual(old.Spec.VolumeClaimTemplates, set.Spec.VolumeClaimTemplates)
-}
-
-// oldObject returns the object before an update, nil on a creation or outside of an admission request.
-func oldObject(ctx context.Context) (*appsv1beta1.CloneSet, error) {
-	req := request(ctx)
-	if len(req.OldObject.Raw) == 0 {
-		return nil, nil
-	}
-	var old appsv1beta1.CloneSet
-	if err := json.Unmarshal(req.OldObject.Raw, &old); err != nil {
-		return nil, fmt.Errorf("read old object: %w", err)
-	}
-	return &old, nil
-}
-
-// namespace is the request's: the object may come without.
-func namespace(ctx context.Context, set *appsv1beta1.CloneSet) string {
-	if n := request(ctx).Namespace; n != "" {
-		return n
-	}
-	return set.Namespace
-}
-
-// request is the admission request that ctx belongs to, an empty one if there is none.
-func request(ctx context.Context) admission.Request {
-	req, err := admission.RequestFromContext(ctx)
-	if err != nil {
-		return admission.Request{}
-	}
-	return req
-}
-
-func invalid(set *appsv1beta1.CloneSet, faults field.ErrorList) error {
-	if len(faults) == 0 {
-		return nil
-	}
-	return apierrors.NewInvalid(Kind().GroupKind(), set.Name, faults)
 }
