@@ -5,6 +5,7 @@ package v1beta1_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -53,15 +54,19 @@ type celCase struct {
 	change string // a merge patch on base
 	then   string // if set: a merge patch for an update of the object made by then
 	want   string // what the refusal says; empty: accepted
+	only   string // the version that has what is refused; empty: both
 }
 
 func TestRules(t *testing.T) {
 	t.Parallel()
 	api := start(t)
 	covered := map[string]bool{}
-	for _, tt := range append(cloneSetCases(), unitedDeploymentCases()...) {
+	for _, tt := range slices.Concat(cloneSetCases(), daemonSetCases(), statefulSetCases(), unitedDeploymentCases()) {
 		covered[tt.want] = true
 		for _, version := range []string{"v1beta1", "v1alpha1"} {
+			if tt.only != "" && tt.only != version {
+				continue
+			}
 			t.Run(version+": "+tt.name, func(t *testing.T) {
 				t.Parallel()
 				err := api.try(t, version, tt)
@@ -85,6 +90,17 @@ func TestRulesOfV1alpha1(t *testing.T) {
 	api := start(t)
 	err := api.try(t, "v1alpha1", celCase{base: cloneSet, change: `{spec: {updateStrategy: {type: RollingUpdate}}}`})
 	require.ErrorContains(t, err, "RollingUpdate is a word of v1beta1")
+	err = api.try(t, "v1alpha1", celCase{
+		base: daemonSet, change: `{spec: {updateStrategy: {rollingUpdate: {rollingUpdateType: Surging, maxUnavailable: 1}}}}`,
+	})
+	require.ErrorContains(t, err, "rollingUpdateType Surging makes the new pod first: leave maxUnavailable out, or use Standard")
+	for _, rolling := range []string{`{}`, `{maxUnavailable: 0}`, `{maxSurge: "20%"}`} {
+		err = api.try(t, "v1alpha1", celCase{
+			base:   patchedText(t, daemonSet, `{spec: {updateStrategy: {rollingUpdate: {rollingUpdateType: Surging}}}}`),
+			change: `{spec: {updateStrategy: {rollingUpdate: ` + rolling + `}}}`,
+		})
+		require.NoError(t, err)
+	}
 	err = api.try(t, "v1alpha1", celCase{base: cloneSet, change: `{spec: {updateStrategy: {type: OnDelete, partition: "30%"}}}`})
 	require.NoError(t, err)
 	for _, form := range []string{`{type: InPlaceIfPossible, partition: 1}`, `{type: RollingUpdate, rollingUpdate: {partition: 1}}`} {
@@ -282,7 +298,7 @@ func start(t *testing.T) apiserver {
 		_, err = client.Resource(crds).Apply(t.Context(), crd.GetName(), crd, metav1.ApplyOptions{FieldManager: "test"})
 		require.NoError(t, err, "the apiserver refuses %s", file)
 	}
-	for _, resource := range []string{"clonesets", "uniteddeployments"} {
+	for _, resource := range kinds() {
 		for _, version := range []string{"v1beta1", "v1alpha1"} {
 			require.Eventually(t, func() bool {
 				_, err := client.Resource(resourceOf(version, resource)).List(t.Context(), metav1.ListOptions{})
@@ -338,6 +354,13 @@ func object(t *testing.T, text string) *unstructured.Unstructured {
 	return out
 }
 
+func patchedText(t *testing.T, text, patch string) string {
+	t.Helper()
+	out, err := patched(t, object(t, text), patch).MarshalJSON()
+	require.NoError(t, err)
+	return string(out)
+}
+
 func patched(t *testing.T, obj *unstructured.Unstructured, patch string) *unstructured.Unstructured {
 	t.Helper()
 	if patch == "" {
@@ -354,11 +377,16 @@ func patched(t *testing.T, obj *unstructured.Unstructured, patch string) *unstru
 	return out
 }
 
-// messages returns what the CEL rules of both kinds in v1beta1 say when they refuse.
+// kinds are the plural names of all kinds.
+func kinds() []string {
+	return []string{"clonesets", "daemonsets", "statefulsets", "uniteddeployments"}
+}
+
+// messages returns what the CEL rules of all kinds in v1beta1 say when they refuse.
 func messages(t *testing.T) []string {
 	t.Helper()
 	var found []string
-	for _, kind := range []string{"clonesets", "uniteddeployments"} {
+	for _, kind := range kinds() {
 		text, err := os.ReadFile("../../../charts/member/files/crds/apps.kruise.io_" + kind + ".yaml")
 		require.NoError(t, err)
 		list, _, err := unstructured.NestedSlice(object(t, string(text)).Object, "spec", "versions")

@@ -1,0 +1,307 @@
+//go:build integration
+
+package v1beta1_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const statefulSet = `
+apiVersion: apps.kruise.io/v1beta1
+kind: StatefulSet
+metadata: {name: db}
+spec:
+  selector: {matchLabels: {app: db}}
+  serviceName: db
+  template: {metadata: {labels: {app: db}}, spec: {containers: [{name: main, image: "db:1"}]}}
+`
+
+const daemonSet = `
+apiVersion: apps.kruise.io/v1beta1
+kind: DaemonSet
+metadata: {name: agent}
+spec:
+  selector: {matchLabels: {app: agent}}
+  template: {metadata: {labels: {app: agent}}, spec: {containers: [{name: main, image: "agent:1"}]}}
+`
+
+func statefulSetCases() []celCase {
+	update := func(rolling string) string { return `{spec: {updateStrategy: {rollingUpdate: ` + rolling + `}}}` }
+	parallel := func(rest string) string { return `{spec: {podManagementPolicy: Parallel, ` + rest + `}}` }
+	rolling := func(fields string) string { return parallel(`updateStrategy: {rollingUpdate: ` + fields + `}`) }
+	return append(statefulSetChanges(), []celCase{
+		{name: "A StatefulSet with a selector and a template is accepted.", base: statefulSet},
+		{
+			name: "Fewer than no replicas of a StatefulSet are refused.",
+			base: statefulSet, change: `{spec: {replicas: -1}}`,
+			want: "should be greater than or equal to 0",
+		},
+		{
+			name: "A pod management policy that is not known is refused.",
+			base: statefulSet, change: `{spec: {podManagementPolicy: Burst}}`,
+			want: `supported values: "OrderedReady", "Parallel"`,
+		},
+		{name: "A budget of 1 is accepted with OrderedReady.", base: statefulSet, change: update(`{maxUnavailable: 1}`)},
+		{
+			name: "A budget of 2 needs Parallel.",
+			base: statefulSet, change: update(`{maxUnavailable: 2}`),
+			want: "rollingUpdate.maxUnavailable must be 1 with podManagementPolicy OrderedReady, which changes one pod at a time: leave it out, or use Parallel",
+		},
+		{
+			name: "A budget in percent needs Parallel, also where OrderedReady is said.",
+			base: statefulSet, change: `{spec: {podManagementPolicy: OrderedReady, updateStrategy: {rollingUpdate: {maxUnavailable: "10%"}}}}`,
+			want: "rollingUpdate.maxUnavailable must be 1 with podManagementPolicy OrderedReady, which changes one pod at a time: leave it out, or use Parallel",
+		},
+		{name: "A budget in percent is accepted with Parallel.", base: statefulSet, change: rolling(`{maxUnavailable: "10%"}`)},
+		{
+			name: "A budget of 0 is refused.",
+			base: statefulSet, change: rolling(`{maxUnavailable: 0}`),
+			want: "rollingUpdate.maxUnavailable must be at least 1, or no pod could be updated: raise it, or use paused to stop the update",
+		},
+		{
+			name: "A budget of 0% is refused.",
+			base: statefulSet, change: rolling(`{maxUnavailable: "00%"}`),
+			want: "rollingUpdate.maxUnavailable must be at least 1, or no pod could be updated: raise it, or use paused to stop the update",
+		},
+		{
+			name: "A budget that is no percentage is refused.",
+			base: statefulSet, change: rolling(`{maxUnavailable: "2"}`),
+			want: "should match '^[0-9]+%$'",
+		},
+		{
+			name: "Scaling several pods at a time needs Parallel.",
+			base: statefulSet, change: `{spec: {scaleStrategy: {maxUnavailable: 2}}}`, only: "v1beta1",
+			want: "scaleStrategy.maxUnavailable must be 1 with podManagementPolicy OrderedReady, which makes one pod at a time: leave it out, or use Parallel",
+		},
+		{name: "Scaling several pods at a time is accepted with Parallel.", base: statefulSet, change: parallel(`scaleStrategy: {maxUnavailable: "20%"}`)},
+		{
+			name: "Scaling no pod at a time is refused.",
+			base: statefulSet, change: parallel(`scaleStrategy: {maxUnavailable: "0%"}`), only: "v1beta1",
+			want: "scaleStrategy.maxUnavailable must be at least 1, or no pod could be made: raise it, or leave it out for no bound",
+		},
+		{
+			name: "An order of its own needs Parallel.",
+			base: statefulSet, change: update(`{unorderedUpdate: {}}`),
+			want: "rollingUpdate.unorderedUpdate needs podManagementPolicy Parallel: OrderedReady updates by ordinal",
+		},
+		{
+			name: "An order of its own is accepted with Parallel.",
+			base: statefulSet, change: rolling(`{unorderedUpdate: {priorityStrategy: {orderPriority: [{orderedKey: num}]}}}`),
+		},
+		{
+			name: "Two lists of priorities of a StatefulSet are refused.",
+			base: statefulSet, change: rolling(`{unorderedUpdate: {priorityStrategy: {orderPriority: [], weightPriority: []}}}`),
+			want: "only one of orderPriority and weightPriority may be set: remove the other",
+		},
+		{name: "OnDelete is accepted.", base: statefulSet, change: `{spec: {updateStrategy: {type: OnDelete}}}`},
+		{
+			name: "OnDelete with a rolling update is refused.",
+			base: statefulSet, change: `{spec: {updateStrategy: {type: OnDelete, rollingUpdate: {}}}}`,
+			want: "rollingUpdate says nothing with type OnDelete: remove it, or use type RollingUpdate",
+		},
+		{
+			name: "A partition below 0 is refused.",
+			base: statefulSet, change: update(`{partition: -1}`),
+			want: "should be greater than or equal to 0",
+		},
+		{
+			name: "More than 300 seconds are refused.",
+			base: statefulSet, change: update(`{minReadySeconds: 301}`),
+			want: "should be less than or equal to 300",
+		},
+		{
+			name: "Numbers and ranges are accepted as reserved ordinals.",
+			base: statefulSet, change: `{spec: {reserveOrdinals: [0, 7, "2-5"]}}`,
+		},
+		{
+			name: "A range that is none is refused.",
+			base: statefulSet, change: `{spec: {reserveOrdinals: ["3"]}}`, only: "v1beta1",
+			want: "should match '^[0-9]+-[0-9]+$'",
+		},
+		{name: "A first ordinal is accepted.", base: statefulSet, change: `{spec: {ordinals: {start: 5}}}`},
+		{
+			name: "A first ordinal below 0 is refused.",
+			base: statefulSet, change: `{spec: {ordinals: {start: -1}}}`, only: "v1beta1",
+			want: "start can't be negative: the first ordinal is 0 or more",
+		},
+		{
+			name: "A retention that is not known is refused.",
+			base: statefulSet, change: `{spec: {persistentVolumeClaimRetentionPolicy: {whenScaled: Keep}}}`, only: "v1beta1",
+			want: `supported values: "Retain", "Delete"`,
+		},
+		{
+			name: "A way to resize claims that is not known is refused.",
+			base: statefulSet, change: `{spec: {volumeClaimUpdateStrategy: {type: Now}}}`, only: "v1beta1",
+			want: `supported values: "OnDelete", "OnPodRollingUpdate"`,
+		},
+	}...)
+}
+
+func statefulSetChanges() []celCase {
+	return []celCase{
+		{
+			name: "Most of a StatefulSet can be changed.",
+			base: statefulSet,
+			then: `{spec: {replicas: 3, template: {metadata: {labels: {app: db, v: "2"}}}, updateStrategy: {rollingUpdate: {partition: 1}},
+				reserveOrdinals: [1], revisionHistoryLimit: 2, volumeClaimTemplates: [{metadata: {name: data}}], ordinals: {start: 1},
+				persistentVolumeClaimRetentionPolicy: {whenScaled: Delete}, volumeClaimUpdateStrategy: {type: OnPodRollingUpdate},
+				lifecycle: {preDelete: {finalizersHandler: [example.com/drain]}}, scaleStrategy: {maxUnavailable: 1}}}`,
+		},
+		{
+			name: "The selector of a StatefulSet can't be changed.",
+			base: statefulSet, then: `{spec: {selector: {matchLabels: {app: other}}}}`,
+			want: "selector can't be changed: make a new StatefulSet",
+		},
+		{
+			name: "The Service can't be changed.",
+			base: statefulSet, then: `{spec: {serviceName: other}}`,
+			want: "serviceName can't be changed, it is part of the pods: delete the StatefulSet with --cascade=orphan and create it with the new one, then delete the pods one by one",
+		},
+		{
+			name: "The Service can't be taken away.",
+			base: statefulSet, then: `{spec: {serviceName: null}}`,
+			want: "serviceName can't be changed, it is part of the pods: delete the StatefulSet with --cascade=orphan and create it with the new one, then delete the pods one by one",
+		},
+		{
+			name: "The order of pods can't be changed.",
+			base: statefulSet, then: `{spec: {podManagementPolicy: Parallel}}`,
+			want: "podManagementPolicy can't be changed: delete the StatefulSet with --cascade=orphan and create it with the new one, its pods and claims stay",
+		},
+		{name: "Saying the default order is no change.", base: statefulSet, then: `{spec: {podManagementPolicy: OrderedReady}}`},
+	}
+}
+
+func daemonSetCases() []celCase {
+	rolling := func(fields string) string { return `{spec: {updateStrategy: {rollingUpdate: ` + fields + `}}}` }
+	return []celCase{
+		{name: "A DaemonSet with a selector and a template is accepted.", base: daemonSet},
+		{
+			name: "Most of a DaemonSet can be changed.",
+			base: daemonSet,
+			then: `{spec: {template: {metadata: {labels: {app: agent, v: "2"}}}, updateStrategy: {type: OnDelete}, burstReplicas: "10%",
+				minReadySeconds: 5, revisionHistoryLimit: 2, scaleStrategy: {partitionedScaling: true}, lifecycle: {preDelete: {}}}}`,
+		},
+		{
+			name: "The selector of a DaemonSet can't be changed.",
+			base: daemonSet, then: `{spec: {selector: {matchLabels: {app: other}}}}`,
+			want: "selector can't be changed: make a new DaemonSet",
+		},
+		{
+			name: "A type of update that is not known is refused.",
+			base: daemonSet, change: `{spec: {updateStrategy: {type: Rolling}}}`,
+			want: `supported values: "RollingUpdate", "OnDelete"`,
+		},
+		{
+			name: "A type of rolling update that is not known is refused.",
+			base: daemonSet, change: rolling(`{rollingUpdateType: Fast}`),
+			want: `supported values: "Standard", "InPlaceIfPossible"`,
+		},
+		{
+			name: "Surging is refused in v1beta1.",
+			base: daemonSet, change: rolling(`{rollingUpdateType: Surging}`), only: "v1beta1",
+			want: "Surging is a word of v1alpha1: use rollingUpdateType Standard with maxSurge",
+		},
+		{name: "A surge alone is accepted.", base: daemonSet, change: rolling(`{maxSurge: "10%"}`)},
+		{name: "A surge of 0 alone is accepted.", base: daemonSet, change: rolling(`{maxSurge: 0}`)},
+		{name: "A budget with a surge of 0 is accepted.", base: daemonSet, change: rolling(`{maxSurge: "0%", maxUnavailable: "100%"}`)},
+		{
+			name: "A budget and a surge are refused.",
+			base: daemonSet, change: rolling(`{maxSurge: 1, maxUnavailable: "10%"}`),
+			want: "maxSurge and maxUnavailable can't both be above 0: a node's pod is replaced in one way, set one of them to 0",
+		},
+		{
+			name: "A budget of 0 without a surge is refused.",
+			base: daemonSet, change: rolling(`{maxUnavailable: 0}`),
+			want: "with maxUnavailable 0 and no maxSurge no pod can be updated: raise one of them, or use paused to stop the update",
+		},
+		{
+			name: "A surge with updates in place is refused.",
+			base: daemonSet, change: rolling(`{rollingUpdateType: InPlaceIfPossible, maxSurge: 1}`),
+			want: "rollingUpdateType InPlaceIfPossible makes no second pod on a node: leave maxSurge out, or use Standard",
+		},
+		{
+			name: "A negative budget of a DaemonSet is refused.",
+			base: daemonSet, change: rolling(`{maxUnavailable: -1}`),
+			want: "maxUnavailable can't be negative",
+		},
+		{
+			name: "A negative surge of a DaemonSet is refused.",
+			base: daemonSet, change: rolling(`{maxSurge: -1, maxUnavailable: 0}`),
+			want: "maxSurge can't be negative",
+		},
+		{
+			name: "A budget above 100% is refused.",
+			base: daemonSet, change: rolling(`{maxUnavailable: "101%"}`),
+			want: "spec.updateStrategy.rollingUpdate.maxUnavailable",
+		},
+		{name: "A partition in percent is accepted.", base: daemonSet, change: rolling(`{partition: "100%"}`)},
+		{
+			name: "A negative partition of a DaemonSet is refused.",
+			base: daemonSet, change: rolling(`{partition: -1}`),
+			want: "partition can't be negative",
+		},
+		{
+			name: "A partition above 100% is refused.",
+			base: daemonSet, change: rolling(`{partition: "200%"}`),
+			want: "spec.updateStrategy.rollingUpdate.partition",
+		},
+		{name: "A burst of 0 is accepted.", base: daemonSet, change: `{spec: {burstReplicas: 0}}`},
+		{
+			name: "A negative burst is refused.",
+			base: daemonSet, change: `{spec: {burstReplicas: -1}}`,
+			want: "burstReplicas can't be negative: leave it out for 250",
+		},
+		{
+			name: "A negative time to be ready is refused.",
+			base: daemonSet, change: `{spec: {minReadySeconds: -1}}`,
+			want: "should be greater than or equal to 0",
+		},
+		{name: "A preDelete hook is accepted.", base: daemonSet, change: `{spec: {lifecycle: {preDelete: {labelsHandler: {a: b}}}}}`},
+		{
+			name: "An inPlaceUpdate hook is refused.",
+			base: daemonSet, change: `{spec: {lifecycle: {inPlaceUpdate: {}}}}`,
+			want: "a DaemonSet has no inPlaceUpdate hook: remove it; preDelete holds pods that are made anew",
+		},
+	}
+}
+
+// TestExamplesOfWorkloads applies the manifests of StatefulSets and DaemonSets that users read. Of the invalid ones that pass
+// here, the kind's webhook says why they don't.
+func TestExamplesOfWorkloads(t *testing.T) {
+	t.Parallel()
+	api := start(t)
+	refused := 0
+	for _, kind := range []string{"statefulset", "daemonset"} {
+		valid, err := filepath.Glob("../../../e2e/examples/" + kind + "*.yaml")
+		require.NoError(t, err)
+		require.NotEmpty(t, valid)
+		invalid, err := filepath.Glob("../../../e2e/examples/invalid/" + kind + "-*.yaml")
+		require.NoError(t, err)
+		require.NotEmpty(t, invalid)
+		for _, file := range append(valid, invalid...) {
+			text, err := os.ReadFile(file)
+			require.NoError(t, err)
+			obj := object(t, string(text))
+			first, _, _ := strings.Cut(string(text), "\n")
+			want, bad := strings.CutPrefix(first, "# refused: ")
+			if strings.HasSuffix(file, "statefulset-reserved-no-range.yaml") {
+				want = "should match" // The webhook, which is asked before the schema, says more.
+			}
+			err = api.try(t, obj.GroupVersionKind().Version, celCase{base: string(text)})
+			switch {
+			case err == nil:
+			case bad:
+				require.ErrorContains(t, err, want, file)
+				refused++
+			default:
+				require.NoError(t, err, file)
+			}
+		}
+	}
+	require.Greater(t, refused, 20)
+}
