@@ -1,0 +1,193 @@
+package daemonset
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/admit"
+	"github.com/flotilla-io/flotilla/pkg/podtemplate"
+	"github.com/flotilla-io/flotilla/pkg/rollout"
+	"github.com/flotilla-io/flotilla/pkg/workspec"
+)
+
+// Defaults of the spec, as OpenKruise sets them.
+const (
+	defaultBurst          = 250
+	defaultHistoryLimit   = 10
+	defaultMaxUnavailable = 1
+)
+
+// hashLength is the longest hash in the name of a revision.
+const hashLength = 10
+
+// +kubebuilder:rbac:groups="",resources=podtemplates,verbs=create
+
+// Webhook sets defaults of DaemonSets and says what neither schema nor CEL can. Objects of both versions arrive as v1beta1.
+// It may be used concurrently.
+type Webhook struct {
+	// Client asks the apiserver about pod templates, by dry runs.
+	Client client.Client
+}
+
+var (
+	_ admission.Defaulter[*appsv1beta1.DaemonSet] = &Webhook{}
+	_ admission.Validator[*appsv1beta1.DaemonSet] = &Webhook{}
+)
+
+func kind() string { return "DaemonSet" }
+
+// Default fills in what a user left out. The pod template stays as it was written, as OpenKruise leaves it: with defaults in
+// the new revision and none in the old one, no pod of a DaemonSet that was taken over could be updated in place.
+func (w *Webhook) Default(_ context.Context, set *appsv1beta1.DaemonSet) error {
+	s := &set.Spec
+	if s.BurstReplicas == nil {
+		s.BurstReplicas = new(intstr.FromInt32(defaultBurst))
+	}
+	if s.RevisionHistoryLimit == nil {
+		s.RevisionHistoryLimit = new(int32(defaultHistoryLimit))
+	}
+	u := &s.UpdateStrategy
+	if u.Type == "" {
+		u.Type = appsv1beta1.DaemonSetRollingUpdate
+	}
+	if u.Type != appsv1beta1.DaemonSetRollingUpdate {
+		return nil
+	}
+	if u.RollingUpdate == nil {
+		u.RollingUpdate = &appsv1beta1.DaemonSetRollingUpdateStrategy{}
+	}
+	r := u.RollingUpdate
+	if r.Type == "" {
+		r.Type = appsv1beta1.DaemonSetStandard
+	}
+	if r.MaxSurge == nil {
+		r.MaxSurge = new(intstr.FromInt32(0))
+	}
+	if r.MaxUnavailable == nil {
+		r.MaxUnavailable = new(intstr.FromInt32(defaultMaxUnavailable))
+		if surges(r) {
+			*r.MaxUnavailable = intstr.FromInt32(0)
+		}
+	}
+	return nil
+}
+
+// surges tells whether a second pod may be made on a node.
+func surges(r *appsv1beta1.DaemonSetRollingUpdateStrategy) bool {
+	const many = 100
+	n, err := rollout.Resolve(r.MaxSurge, many, rollout.Up)
+	return err == nil && n > 0
+}
+
+// ValidateCreate implements admission.Validator.
+func (w *Webhook) ValidateCreate(ctx context.Context, set *appsv1beta1.DaemonSet) (admission.Warnings, error) {
+	faults, err := w.ask(ctx, set)
+	if err != nil {
+		return nil, err
+	}
+	return warnings(set), refuse(set, append(validateSpec(set), faults...))
+}
+
+// ValidateUpdate implements admission.Validator. What the old spec has wrong already is warned of, not refused.
+func (w *Webhook) ValidateUpdate(ctx context.Context, old, set *appsv1beta1.DaemonSet) (admission.Warnings, error) {
+	if apiequality.Semantic.DeepEqual(old.Spec, set.Spec) {
+		return nil, nil
+	}
+	faults, said := admit.Ratchet(validateSpec(set), validateSpec(old))
+	if !apiequality.Semantic.DeepEqual(old.Spec.Template, set.Spec.Template) {
+		more, err := w.ask(ctx, set)
+		if err != nil {
+			return nil, err
+		}
+		faults = append(faults, more...)
+	}
+	for _, s := range warnings(set) {
+		if !slices.Contains(warnings(old), s) {
+			said = append(said, s)
+		}
+	}
+	return said, refuse(set, faults)
+}
+
+// ValidateDelete implements admission.Validator; nothing is refused.
+func (w *Webhook) ValidateDelete(context.Context, *appsv1beta1.DaemonSet) (admission.Warnings, error) {
+	return nil, nil
+}
+
+// ask has the apiserver judge the pod template.
+func (w *Webhook) ask(ctx context.Context, set *appsv1beta1.DaemonSet) (field.ErrorList, error) {
+	_, faults, err := podtemplate.Check(ctx, w.Client, admit.Namespace(ctx, set), &set.Spec.Template, nil, field.NewPath("spec", "template"))
+	return faults, err
+}
+
+// validateSpec judges the spec alone.
+func validateSpec(set *appsv1beta1.DaemonSet) field.ErrorList {
+	spec, path := &set.Spec, field.NewPath("spec")
+	var faults field.ErrorList
+	if longest := len(set.Name) + 1 + hashLength; longest > validation.DNS1123SubdomainMaxLength {
+		faults = append(faults, field.Invalid(field.NewPath("metadata", "name"), set.Name, fmt.Sprintf(
+			"names of revisions made from it would have %d characters, %d are possible: use a shorter name",
+			longest, validation.DNS1123SubdomainMaxLength)))
+	}
+	faults = append(faults, workspec.Selector(spec.Selector, &spec.Template, path)...)
+	faults = append(faults, workspec.PodSpec(&spec.Template.Spec, kind(), path.Child("template", "spec"))...)
+	if r := spec.UpdateStrategy.RollingUpdate; r != nil && r.Selector != nil {
+		if _, err := metav1.LabelSelectorAsSelector(r.Selector); err != nil {
+			faults = append(faults, field.Invalid(path.Child("updateStrategy", "rollingUpdate", "selector"),
+				metav1.FormatLabelSelector(r.Selector), fmt.Sprintf("%v: it selects nodes by their labels", err)))
+		}
+	}
+	return faults
+}
+
+// warnings says what is accepted and may not be what was meant.
+func warnings(set *appsv1beta1.DaemonSet) admission.Warnings {
+	spec := &set.Spec
+	out := workspec.PullAnnotations(set.Annotations)
+	if v, ok := set.Annotations[keys.DaemonSetProgressiveCreate]; ok && v != "false" {
+		out = append(out, fmt.Sprintf(`annotation %s: %q says nothing: write "true" in v1alpha1, or set spec.scaleStrategy.partitionedScaling in v1beta1`,
+			keys.DaemonSetProgressiveCreate, v))
+	}
+	if spec.Lifecycle != nil && spec.Lifecycle.PreNormal != nil {
+		out = append(out, "spec.lifecycle.preNormal says nothing on a DaemonSet: its pods are in service when they are ready")
+	}
+	r := spec.UpdateStrategy.RollingUpdate
+	if r == nil {
+		return out
+	}
+	if spec.UpdateStrategy.Type == appsv1beta1.DaemonSetOnDelete {
+		return append(out, "spec.updateStrategy.rollingUpdate says nothing with type OnDelete: pods are updated when somebody deletes them")
+	}
+	if port := nodePort(&spec.Template.Spec); port != "" && surges(r) {
+		out = append(out, fmt.Sprintf("spec.updateStrategy.rollingUpdate.maxSurge: %s uses a port of the node, "+
+			"so a second pod does not start beside the first and no pod is updated: use maxUnavailable", port))
+	}
+	return out
+}
+
+// nodePort names a container that takes a port of its node; empty if none does.
+func nodePort(pod *corev1.PodSpec) string {
+	for i := range pod.Containers {
+		c := &pod.Containers[i]
+		if slices.ContainsFunc(c.Ports, func(p corev1.ContainerPort) bool { return pod.HostNetwork || p.HostPort != 0 }) {
+			return "container " + c.Name
+		}
+	}
+	return ""
+}
+
+func refuse(set *appsv1beta1.DaemonSet, faults field.ErrorList) error {
+	return admit.Invalid(appsv1beta1.GroupVersion.WithKind(kind()), set.Name, faults)
+}

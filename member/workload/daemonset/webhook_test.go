@@ -1,0 +1,320 @@
+package daemonset
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/apis/pods"
+)
+
+type (
+	Spec    = appsv1beta1.DaemonSetSpec
+	Rolling = appsv1beta1.DaemonSetRollingUpdateStrategy
+)
+
+// hook is a webhook whose apiserver refuses an image named "bad" and counts how often it was asked about a template.
+func hook(t *testing.T) (*Webhook, *int) {
+	t.Helper()
+	asked := 0
+	c := interceptor.NewClient(fake.NewClientBuilder().Build(), interceptor.Funcs{
+		Create: func(_ context.Context, _ client.WithWatch, o client.Object, _ ...client.CreateOption) error {
+			asked++
+			p := o.(*corev1.PodTemplate)
+			switch p.Template.Spec.Containers[0].Image {
+			case "bad":
+				return apierrors.NewInvalid(schema.GroupKind{Kind: "PodTemplate"}, "", field.ErrorList{
+					field.Invalid(field.NewPath("template", "spec", "containers").Index(0).Child("image"), "bad", "is bad"),
+				})
+			case "down":
+				return errors.New("connection refused")
+			}
+			return nil
+		},
+	})
+	return &Webhook{Client: c}, &asked
+}
+
+// agent is a DaemonSet as Default leaves it, changed by each of the functions.
+func agent(t *testing.T, changes ...func(*Spec)) *appsv1beta1.DaemonSet {
+	t.Helper()
+	set := bare()
+	w, _ := hook(t)
+	require.NoError(t, w.Default(t.Context(), set))
+	for _, change := range changes {
+		change(&set.Spec)
+	}
+	return set
+}
+
+func bare() *appsv1beta1.DaemonSet {
+	return &appsv1beta1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: "agent", Namespace: "shop"}, Spec: Spec{
+		Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "agent"}},
+		Template: corev1.PodTemplateSpec{
+			ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "agent"}},
+			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: "agent:1"}}},
+		},
+	}}
+}
+
+func image(name string) func(*Spec) {
+	return func(s *Spec) { s.Template.Spec.Containers[0].Image = name }
+}
+
+func rolling(change func(*Rolling)) func(*Spec) {
+	return func(s *Spec) { change(s.UpdateStrategy.RollingUpdate) }
+}
+
+func TestDefault(t *testing.T) {
+	t.Parallel()
+	amount := func(s string) *intstr.IntOrString { return new(intstr.Parse(s)) }
+	tests := []struct {
+		name string
+		in   appsv1beta1.DaemonSetUpdateStrategy
+		want appsv1beta1.DaemonSetUpdateStrategy
+	}{
+		{
+			"an empty strategy re-creates one pod at a time",
+			appsv1beta1.DaemonSetUpdateStrategy{},
+			appsv1beta1.DaemonSetUpdateStrategy{Type: appsv1beta1.DaemonSetRollingUpdate, RollingUpdate: &Rolling{
+				Type: appsv1beta1.DaemonSetStandard, MaxUnavailable: amount("1"), MaxSurge: amount("0"),
+			}},
+		},
+		{
+			"with a surge no pod becomes unavailable",
+			appsv1beta1.DaemonSetUpdateStrategy{RollingUpdate: &Rolling{MaxSurge: amount("10%")}},
+			appsv1beta1.DaemonSetUpdateStrategy{Type: appsv1beta1.DaemonSetRollingUpdate, RollingUpdate: &Rolling{
+				Type: appsv1beta1.DaemonSetStandard, MaxUnavailable: amount("0"), MaxSurge: amount("10%"),
+			}},
+		},
+		{
+			"a surge of 0 is as none",
+			appsv1beta1.DaemonSetUpdateStrategy{RollingUpdate: &Rolling{MaxSurge: amount("0%")}},
+			appsv1beta1.DaemonSetUpdateStrategy{Type: appsv1beta1.DaemonSetRollingUpdate, RollingUpdate: &Rolling{
+				Type: appsv1beta1.DaemonSetStandard, MaxUnavailable: amount("1"), MaxSurge: amount("0%"),
+			}},
+		},
+		{
+			"what is given stays",
+			appsv1beta1.DaemonSetUpdateStrategy{RollingUpdate: &Rolling{
+				Type: appsv1beta1.DaemonSetInPlaceIfPossible, MaxUnavailable: amount("20%"), Partition: amount("50%"), Paused: true,
+			}},
+			appsv1beta1.DaemonSetUpdateStrategy{Type: appsv1beta1.DaemonSetRollingUpdate, RollingUpdate: &Rolling{
+				Type: appsv1beta1.DaemonSetInPlaceIfPossible, MaxUnavailable: amount("20%"), MaxSurge: amount("0"),
+				Partition: amount("50%"), Paused: true,
+			}},
+		},
+		{
+			"OnDelete gets no rolling update",
+			appsv1beta1.DaemonSetUpdateStrategy{Type: appsv1beta1.DaemonSetOnDelete},
+			appsv1beta1.DaemonSetUpdateStrategy{Type: appsv1beta1.DaemonSetOnDelete},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w, asked := hook(t)
+			set := bare()
+			set.Spec.UpdateStrategy = tt.in
+			require.NoError(t, w.Default(t.Context(), set))
+			require.Empty(t, cmp.Diff(tt.want, set.Spec.UpdateStrategy))
+			require.Equal(t, "250", set.Spec.BurstReplicas.String())
+			require.Equal(t, int32(10), *set.Spec.RevisionHistoryLimit)
+			require.Empty(t, cmp.Diff(bare().Spec.Template, set.Spec.Template), "a template with defaults would be another revision")
+			require.Zero(t, *asked)
+			again := set.DeepCopy()
+			require.NoError(t, w.Default(t.Context(), again))
+			require.Empty(t, cmp.Diff(set, again), "defaults are set once")
+		})
+	}
+}
+
+func TestValidate(t *testing.T) {
+	t.Parallel()
+	named := func(name string) *appsv1beta1.DaemonSet {
+		set := agent(t)
+		set.Name = name
+		return set
+	}
+	tests := []struct {
+		name string
+		set  *appsv1beta1.DaemonSet
+		want string // empty: accepted
+	}{
+		{"a plain set is fine", agent(t), ""},
+		{"a long name with dots is fine", named(strings.Repeat("x", 120) + "." + strings.Repeat("y", 121)), ""},
+		{"an update on all nodes is fine", agent(t, rolling(func(r *Rolling) { r.Selector = &metav1.LabelSelector{} })), ""},
+		{
+			"an update on chosen nodes is fine",
+			agent(t, rolling(func(r *Rolling) {
+				r.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"canary": "yes"}}
+			})), "",
+		},
+		{"a preDelete hook is fine", agent(t, func(s *Spec) {
+			s.Lifecycle = &pods.Lifecycle{PreDelete: &pods.LifecycleHook{LabelsHandler: map[string]string{"a": "b"}}}
+		}), ""},
+
+		{
+			"a name that leaves no room for the revision's is refused", named(strings.Repeat("x", 243)),
+			"names of revisions made from it would have 254 characters, 253 are possible: use a shorter name",
+		},
+		{"an empty selector is refused", agent(t, func(s *Spec) { s.Selector = nil }), "spec.selector: Required value: an empty selector would select every pod"},
+		{
+			"a selector that misses the template is refused", agent(t, func(s *Spec) { s.Selector.MatchLabels["app"] = "web" }),
+			`spec.template.metadata.labels: Invalid value: {"app":"agent"}: the selector "app=web" does not match these labels`,
+		},
+		{
+			"another restart policy is refused", agent(t, func(s *Spec) { s.Template.Spec.RestartPolicy = corev1.RestartPolicyOnFailure }),
+			`spec.template.spec.restartPolicy: Unsupported value: "OnFailure": supported values: "Always"`,
+		},
+		{
+			"an active deadline is refused", agent(t, func(s *Spec) { s.Template.Spec.ActiveDeadlineSeconds = new(int64(5)) }),
+			"spec.template.spec.activeDeadlineSeconds: Forbidden: pods of a DaemonSet run without end: leave it out",
+		},
+		{"a template that the apiserver refuses is refused", agent(t, image("bad")), "spec.template.spec.containers[0].image: Invalid value"},
+		{
+			"a selector of nodes that is none is refused",
+			agent(t, rolling(func(r *Rolling) {
+				r.Selector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "zone", Operator: "Near"}}}
+			})),
+			`spec.updateStrategy.rollingUpdate.selector: Invalid value`,
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w, _ := hook(t)
+			check := func(err error) {
+				if tt.want == "" {
+					require.NoError(t, err)
+					return
+				}
+				require.True(t, apierrors.IsInvalid(err), "%v", err)
+				require.ErrorContains(t, err, tt.want)
+			}
+			_, err := w.ValidateCreate(t.Context(), tt.set)
+			check(err)
+			old := agent(t, func(s *Spec) { s.MinReadySeconds = 5 })
+			_, err = w.ValidateUpdate(t.Context(), old, tt.set)
+			check(err)
+		})
+	}
+}
+
+func TestValidateUpdateAsksAboutNewTemplatesAlone(t *testing.T) {
+	t.Parallel()
+	w, asked := hook(t)
+	busy := func(s *Spec) { s.MinReadySeconds = 5 }
+	_, err := w.ValidateUpdate(t.Context(), agent(t), agent(t, busy))
+	require.NoError(t, err)
+	_, err = w.ValidateUpdate(t.Context(), agent(t, image("bad")), agent(t, image("bad"), busy))
+	require.NoError(t, err)
+	require.Zero(t, *asked)
+	_, err = w.ValidateUpdate(t.Context(), agent(t), agent(t, image("agent:2")))
+	require.NoError(t, err)
+	require.Equal(t, 1, *asked)
+	_, err = w.ValidateUpdate(t.Context(), agent(t), agent(t, image("down")))
+	require.ErrorContains(t, err, "connection refused")
+	_, err = w.ValidateDelete(t.Context(), agent(t))
+	require.NoError(t, err)
+}
+
+func TestWhatWasWrongBeforeIsWarnedOf(t *testing.T) {
+	t.Parallel()
+	w, _ := hook(t)
+	wrong := func(s *Spec) { s.Selector.MatchLabels["app"] = "web" }
+	said, err := w.ValidateUpdate(t.Context(), agent(t, wrong), agent(t, wrong, image("agent:2")))
+	require.NoError(t, err)
+	require.Len(t, said, 1)
+	require.Contains(t, said[0], "does not match these labels")
+}
+
+func TestWarnings(t *testing.T) {
+	t.Parallel()
+	surge := rolling(func(r *Rolling) { r.MaxSurge, r.MaxUnavailable = new(intstr.FromInt32(1)), new(intstr.FromInt32(0)) })
+	port := func(p corev1.ContainerPort) func(*Spec) {
+		return func(s *Spec) { s.Template.Spec.Containers[0].Ports = []corev1.ContainerPort{p} }
+	}
+	annotated := func(key, value string) *appsv1beta1.DaemonSet {
+		set := agent(t)
+		set.Annotations = map[string]string{key: value}
+		return set
+	}
+	const taken = "spec.updateStrategy.rollingUpdate.maxSurge: container app uses a port of the node, " +
+		"so a second pod does not start beside the first and no pod is updated: use maxUnavailable"
+	tests := []struct {
+		name string
+		set  *appsv1beta1.DaemonSet
+		want string // empty: none
+	}{
+		{"nothing to say about a plain set", agent(t), ""},
+		{"nor about a surge of pods that take no port", agent(t, surge, port(corev1.ContainerPort{ContainerPort: 80})), ""},
+		{"nor about a port without a surge", agent(t, port(corev1.ContainerPort{HostPort: 80})), ""},
+		{"a surge of pods that take a port", agent(t, surge, port(corev1.ContainerPort{HostPort: 80})), taken},
+		{
+			"a surge of pods in the network of the node",
+			agent(t, surge, port(corev1.ContainerPort{ContainerPort: 80}), func(s *Spec) { s.Template.Spec.HostNetwork = true }), taken,
+		},
+		{
+			"a preNormal hook", agent(t, func(s *Spec) { s.Lifecycle = &pods.Lifecycle{PreNormal: &pods.LifecycleHook{}} }),
+			"spec.lifecycle.preNormal says nothing on a DaemonSet: its pods are in service when they are ready",
+		},
+		{
+			"a rolling update with OnDelete", agent(t, func(s *Spec) { s.UpdateStrategy.Type = appsv1beta1.DaemonSetOnDelete }),
+			"spec.updateStrategy.rollingUpdate says nothing with type OnDelete: pods are updated when somebody deletes them",
+		},
+		{
+			"an annotation of v1alpha1", annotated(keys.DaemonSetProgressiveCreate, "true"),
+			`annotation daemonset.kruise.io/progressive-create-pod: "true" says nothing: write "true" in v1alpha1, ` +
+				`or set spec.scaleStrategy.partitionedScaling in v1beta1`,
+		},
+		{"one that says no", annotated(keys.DaemonSetProgressiveCreate, "false"), ""},
+		{
+			"a pre-download of images", annotated(keys.ImagePreDownloadParallelism, "2"),
+			"annotation apps.kruise.io/image-predownload-parallelism says nothing: no image is pulled before an update",
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w, _ := hook(t)
+			said, err := w.ValidateCreate(t.Context(), tt.set)
+			require.NoError(t, err)
+			if tt.want == "" {
+				require.Empty(t, said)
+				return
+			}
+			require.Equal(t, admission.Warnings{tt.want}, said)
+			later := tt.set.DeepCopy()
+			later.Spec.MinReadySeconds = 9
+			said, err = w.ValidateUpdate(t.Context(), tt.set, later)
+			require.NoError(t, err)
+			require.Empty(t, said, "once is enough")
+		})
+	}
+}
+
+func TestAnUpdateThatLeavesTheSpecIsNotLookedAt(t *testing.T) {
+	t.Parallel()
+	w, _ := hook(t)
+	wrong := agent(t, func(s *Spec) { s.Selector = nil })
+	said, err := w.ValidateUpdate(t.Context(), wrong, wrong.DeepCopy())
+	require.NoError(t, err)
+	require.Empty(t, said)
+}

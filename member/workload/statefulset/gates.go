@@ -1,0 +1,18 @@
+package statefulset
+
+// Names of the feature gates, as OpenKruise has them.
+const (
+	gateStartOrdinal = "StatefulSetStartOrdinal"
+	gateResizeClaims = "StatefulSetAutoResizePVCGate"
+	gateDeleteClaims = "StatefulSetAutoDeletePVC"
+)
+
+// Gates are the feature gates that a StatefulSet is planned by, see package feature. The zero value has all of them off.
+type Gates struct {
+	// StartOrdinal numbers pods from spec.ordinals.start on.
+	StartOrdinal bool
+	// ResizeClaims lets claims follow their templates, by spec.volumeClaimUpdateStrategy.
+	ResizeClaims bool
+	// DeleteClaims lets claims go with their pod or their set, by spec.persistentVolumeClaimRetentionPolicy.
+	DeleteClaims bool
+}

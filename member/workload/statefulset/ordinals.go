@@ -1,0 +1,126 @@
+package statefulset
+
+import (
+	"cmp"
+	"fmt"
+	"iter"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// reserved is a set of ordinals that are left out: intervals in order, of which none overlaps another. Intervals and not
+// their members, because "0-2000000000" is one.
+type reserved []interval
+
+// interval has both of its ends.
+type interval struct {
+	first, last int64
+	entry       int // of the list that it is from
+}
+
+// reserve reads spec.reserveOrdinals, which stands at path. An entry that can't be read is a fault and reserves nothing; the
+// others hold all the same. twice says that two entries name the same ordinal, which does no harm; empty if none do.
+func reserve(list []intstr.IntOrString, path *field.Path) (r reserved, twice string, faults field.ErrorList) {
+	for i := range list {
+		first, last, why := ordinalsOf(&list[i])
+		if why != "" {
+			faults = append(faults, field.Invalid(path.Index(i), list[i].String(), why))
+			continue
+		}
+		r = append(r, interval{first: first, last: last, entry: i})
+	}
+	slices.SortStableFunc(r, func(a, b interval) int { return cmp.Compare(a.first, b.first) })
+	merged := r[:0]
+	for _, next := range r {
+		end := len(merged) - 1
+		if end < 0 || next.first > merged[end].last {
+			merged = append(merged, next)
+			continue
+		}
+		if twice == "" {
+			a, b := min(merged[end].entry, next.entry), max(merged[end].entry, next.entry)
+			twice = fmt.Sprintf("%s (%s) and %s (%s) name the same ordinals: name them once",
+				path.Index(a), list[a].String(), path.Index(b), list[b].String())
+		}
+		merged[end].last = max(merged[end].last, next.last)
+	}
+	return merged, twice, faults
+}
+
+// ordinalsOf reads one entry; why is empty if it can be read.
+func ordinalsOf(v *intstr.IntOrString) (first, last int64, why string) {
+	if v.Type == intstr.Int {
+		if v.IntVal < 0 {
+			return 0, 0, "an ordinal is 0 or more: leave it out"
+		}
+		return int64(v.IntVal), int64(v.IntVal), ""
+	}
+	from, to, isRange := strings.Cut(v.StrVal, "-")
+	if !isRange || !digits(from) || !digits(to) {
+		return 0, 0, `must be a number such as 3, without quotes, or a range such as "3-7" with both ends included`
+	}
+	first, errFirst := strconv.ParseInt(from, 10, 32)
+	last, errLast := strconv.ParseInt(to, 10, 32)
+	switch {
+	case errFirst != nil || errLast != nil:
+		return 0, 0, fmt.Sprintf("ordinals end at %d: use smaller ones", math.MaxInt32)
+	case first > last:
+		return 0, 0, fmt.Sprintf("the range runs backwards: write %q", to+"-"+from)
+	}
+	return first, last, ""
+}
+
+func digits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
+
+// has tells whether an ordinal is left out.
+func (r reserved) has(ordinal int64) bool {
+	return slices.ContainsFunc(r, func(i interval) bool { return i.first <= ordinal && ordinal <= i.last })
+}
+
+// gaps yields what is not reserved, from start on: both ends of each gap, the last one without an end.
+func (r reserved) gaps(start int64) iter.Seq2[int64, int64] {
+	return func(yield func(int64, int64) bool) {
+		for _, i := range r {
+			if i.last < start {
+				continue
+			}
+			if i.first > start && !yield(start, i.first-1) {
+				return
+			}
+			start = i.last + 1
+		}
+		yield(start, math.MaxInt64)
+	}
+}
+
+// last is the ordinal of the last of n pods, start-1 for none. It may be above what fits into an int32.
+func (r reserved) last(start int64, n int32) int64 {
+	if n <= 0 {
+		return start - 1
+	}
+	left := int64(n)
+	for first, end := range r.gaps(start) {
+		if left <= end-first+1 || end == math.MaxInt64 {
+			return first + left - 1
+		}
+		left -= end - first + 1
+	}
+	return start - 1
+}
+
+// ordinals lists those of n pods, in order: with start 2 and 1 and 3 reserved, four pods are 2, 4, 5 and 6. Those that do not
+// fit into an int32 are not there.
+func (r reserved) ordinals(start int64, n int32) []int64 {
+	var out []int64
+	for first, end := range r.gaps(start) {
+		for o := first; o <= min(end, math.MaxInt32) && len(out) < int(n); o++ {
+			out = append(out, o)
+		}
+	}
+	return out
+}

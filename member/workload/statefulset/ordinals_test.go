@@ -1,0 +1,136 @@
+package statefulset
+
+import (
+	"math"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"pgregory.net/rapid"
+)
+
+// entries are what YAML gives: a number is an int, all else a string.
+func entries(list ...any) []intstr.IntOrString {
+	var out []intstr.IntOrString
+	for _, e := range list {
+		if n, ok := e.(int); ok {
+			out = append(out, intstr.FromInt32(int32(n))) //nolint:gosec // The numbers of the tables fit.
+		} else {
+			out = append(out, intstr.FromString(e.(string)))
+		}
+	}
+	return out
+}
+
+func TestOrdinals(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name    string
+		start   int64
+		n       int32
+		reserve []intstr.IntOrString
+		want    []int64
+	}{
+		{"without reserved ordinals they count up from 0", 0, 3, nil, []int64{0, 1, 2}},
+		{"they begin at start and step over what is reserved", 2, 4, entries(1, 3), []int64{2, 4, 5, 6}},
+		{"a range has both of its ends", 0, 3, entries("1-3"), []int64{0, 4, 5}},
+		{"#746: a reserved ordinal beyond the last pod changes nothing", 0, 3, entries(3, "7-9"), []int64{0, 1, 2}},
+		{"the first ordinals can be reserved", 0, 2, entries("0-4"), []int64{5, 6}},
+		{"start can lie in a range", 3, 2, entries("2-5"), []int64{6, 7}},
+		{"ranges that touch are one", 0, 2, entries("0-1", "2-3"), []int64{4, 5}},
+		{"ranges in any order that overlap are one", 0, 3, entries("4-6", 2, "1-4", 2), []int64{0, 7, 8}},
+		{"a range in another one adds nothing", 0, 2, entries("0-9", "2-3"), []int64{10, 11}},
+		{"no pods have no ordinals", 4, 0, entries(1), nil},
+		{"fewer than none are none", 0, -1, nil, nil},
+		{"a number is a range of one", 0, 2, entries("1-1"), []int64{0, 2}},
+		{"leading zeros count for nothing", 0, 2, entries("000-001"), []int64{2, 3}},
+		{"beyond the largest number there is no ordinal", math.MaxInt32 - 1, 5, entries(math.MaxInt32), []int64{math.MaxInt32 - 1}},
+		{"a large range costs nothing", 0, 1, entries("0-2147483646"), []int64{math.MaxInt32}},
+		{"B 6: an entry that can't be read takes no other with it", 0, 2, entries("7-3", 0), []int64{1, 2}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			r, _, _ := reserve(tt.reserve, field.NewPath("r"))
+			got := r.ordinals(tt.start, tt.n)
+			require.Equal(t, tt.want, got)
+			for _, o := range got {
+				require.False(t, r.has(o))
+			}
+			if len(got) == int(tt.n) && len(got) > 0 {
+				require.Equal(t, got[len(got)-1], r.last(tt.start, tt.n))
+			}
+		})
+	}
+}
+
+func TestReserveSaysWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name  string
+		entry any
+		want  string
+	}{
+		{"a negative number", -1, `r[1]: Invalid value: "-1": an ordinal is 0 or more`},
+		{"a number in quotes", "3", `r[1]: Invalid value: "3": must be a number such as 3, without quotes, or a range such as "3-7"`},
+		{"an empty string", "", `r[1]: Invalid value: "": must be a number`},
+		{"a range without an end", "3-", `r[1]: Invalid value: "3-": must be a number`},
+		{"a range of three", "1-2-3", `r[1]: Invalid value: "1-2-3": must be a number`},
+		{"a range with a sign", "+1-3", `r[1]: Invalid value: "+1-3": must be a number`},
+		{"a range with blanks", "1 - 3", `r[1]: Invalid value: "1 - 3": must be a number`},
+		{"a range that runs backwards", "7-3", `r[1]: Invalid value: "7-3": the range runs backwards: write "3-7"`},
+		{"a range that ends beyond the largest number", "0-2147483648", `r[1]: Invalid value: "0-2147483648": ordinals end at 2147483647: use smaller ones`},
+		{"a range of numbers that no computer holds", "1-99999999999999999999", "ordinals end at 2147483647"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			r, twice, faults := reserve(entries(5, tt.entry), field.NewPath("r"))
+			require.Len(t, faults, 1)
+			require.ErrorContains(t, faults[0], tt.want)
+			require.Empty(t, twice)
+			require.True(t, r.has(5), "what can be read holds")
+		})
+	}
+}
+
+func TestReserveTellsWhatStandsThereTwice(t *testing.T) {
+	t.Parallel()
+	_, twice, faults := reserve(entries(9, "2-4", 4), field.NewPath("r"))
+	require.Empty(t, faults)
+	require.Equal(t, "r[1] (2-4) and r[2] (4) name the same ordinals: name them once", twice)
+	_, twice, _ = reserve(entries(1, "2-4", 5), field.NewPath("r"))
+	require.Empty(t, twice, "what only touches is not there twice")
+}
+
+// What is listed without intervals must be the same.
+func TestOrdinalsAreThoseThatCountingGives(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		var list []intstr.IntOrString
+		out := map[int64]bool{}
+		for range rapid.IntRange(0, 6).Draw(t, "entries") {
+			a := rapid.IntRange(0, 30).Draw(t, "first")
+			b := a + rapid.IntRange(0, 8).Draw(t, "more")
+			list = append(list, intstr.FromString(strconv.Itoa(a)+"-"+strconv.Itoa(b)))
+			for o := a; o <= b; o++ {
+				out[int64(o)] = true
+			}
+		}
+		start, n := rapid.Int64Range(0, 20).Draw(t, "start"), rapid.Int32Range(0, 20).Draw(t, "n")
+		want := []int64{}
+		for o := start; len(want) < int(n); o++ {
+			if !out[o] {
+				want = append(want, o)
+			}
+		}
+		r, _, faults := reserve(list, field.NewPath("r"))
+		require.Empty(t, faults)
+		require.ElementsMatch(t, want, r.ordinals(start, n))
+		for o := range int64(60) {
+			require.Equal(t, out[o], r.has(o))
+		}
+	})
+}

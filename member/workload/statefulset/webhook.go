@@ -1,0 +1,304 @@
+package statefulset
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/admit"
+	"github.com/flotilla-io/flotilla/pkg/inplace"
+	"github.com/flotilla-io/flotilla/pkg/podtemplate"
+	"github.com/flotilla-io/flotilla/pkg/workspec"
+)
+
+// Defaults of the spec, as OpenKruise sets them.
+const (
+	defaultReplicas       = 1
+	defaultHistoryLimit   = 10
+	defaultMaxUnavailable = 1
+)
+
+// +kubebuilder:rbac:groups="",resources=podtemplates,verbs=create
+// +kubebuilder:rbac:groups=storage.k8s.io,resources=storageclasses,verbs=get;list;watch
+
+// Webhook sets defaults of StatefulSets and says what neither schema nor CEL can. Objects of both versions arrive as v1beta1.
+// It may be used concurrently.
+type Webhook struct {
+	// Client asks the apiserver about templates, by dry runs, and reads storage classes.
+	Client client.Client
+	// KeepTemplates leaves pod and claim templates without defaults (gate TemplateNoDefaults). They are validated still.
+	KeepTemplates bool
+	// Edits is what can be changed in place.
+	Edits inplace.Options
+	// Gates are those of the controller: who asks for what they have off is warned.
+	Gates Gates
+}
+
+var (
+	_ admission.Defaulter[*appsv1beta1.StatefulSet] = &Webhook{}
+	_ admission.Validator[*appsv1beta1.StatefulSet] = &Webhook{}
+)
+
+func kind() string { return "StatefulSet" }
+
+// Default fills in what a user left out, templates when they are new or changed. Ordinals that can't be read are refused here
+// already: the schema, which is asked next, would show its pattern alone.
+func (w *Webhook) Default(ctx context.Context, set *appsv1beta1.StatefulSet) error {
+	spec := &set.Spec
+	setDefaults(spec)
+	old, err := admit.Old[appsv1beta1.StatefulSet](ctx)
+	if err != nil {
+		return err
+	}
+	if old == nil || !slices.Equal(old.Spec.ReserveOrdinals, spec.ReserveOrdinals) {
+		if _, _, faults := reserve(spec.ReserveOrdinals, ordinalsPath()); len(faults) > 0 {
+			return refuse(set, faults)
+		}
+	}
+	if w.KeepTemplates {
+		return nil
+	}
+	if len(spec.VolumeClaimTemplates) > 0 {
+		spec.VolumeClaimTemplates = podtemplate.DefaultClaims(spec.VolumeClaimTemplates)
+	}
+	if old != nil && sameTemplates(&old.Spec, spec) {
+		return nil
+	}
+	full, faults, err := w.ask(ctx, set)
+	if err != nil || len(faults) > 0 {
+		return either(err, refuse(set, faults))
+	}
+	spec.Template = *full
+	return nil
+}
+
+func setDefaults(s *appsv1beta1.StatefulSetSpec) {
+	orDefault(&s.Replicas, defaultReplicas)
+	orDefault(&s.RevisionHistoryLimit, defaultHistoryLimit)
+	if s.PodManagementPolicy == "" {
+		s.PodManagementPolicy = appsv1.OrderedReadyPodManagement
+	}
+	if s.VolumeClaimUpdateStrategy.Type == "" {
+		s.VolumeClaimUpdateStrategy.Type = appsv1beta1.StatefulSetClaimOnDelete
+	}
+	if s.PersistentVolumeClaimRetentionPolicy == nil {
+		s.PersistentVolumeClaimRetentionPolicy = &appsv1beta1.StatefulSetClaimRetentionPolicy{}
+	}
+	for _, when := range []*appsv1.PersistentVolumeClaimRetentionPolicyType{
+		&s.PersistentVolumeClaimRetentionPolicy.WhenDeleted, &s.PersistentVolumeClaimRetentionPolicy.WhenScaled,
+	} {
+		if *when == "" {
+			*when = appsv1.RetainPersistentVolumeClaimRetentionPolicyType
+		}
+	}
+	u := &s.UpdateStrategy
+	if u.Type == "" {
+		u.Type = appsv1.RollingUpdateStatefulSetStrategyType
+	}
+	if u.Type != appsv1.RollingUpdateStatefulSetStrategyType {
+		return // It has no rollingUpdate.
+	}
+	if u.RollingUpdate == nil {
+		u.RollingUpdate = &appsv1beta1.StatefulSetRollingUpdateStrategy{}
+	}
+	r := u.RollingUpdate
+	orDefault(&r.Partition, 0)
+	orDefault(&r.MinReadySeconds, 0)
+	if r.MaxUnavailable == nil {
+		r.MaxUnavailable = new(intstr.FromInt32(defaultMaxUnavailable))
+	}
+	if r.PodUpdatePolicy == "" {
+		r.PodUpdatePolicy = appsv1beta1.PodReCreate
+	}
+}
+
+func orDefault(v **int32, n int32) {
+	if *v == nil {
+		*v = &n
+	}
+}
+
+// ValidateCreate implements admission.Validator.
+func (w *Webhook) ValidateCreate(ctx context.Context, set *appsv1beta1.StatefulSet) (admission.Warnings, error) {
+	_, faults, err := w.ask(ctx, set)
+	if err != nil {
+		return nil, err
+	}
+	faults = append(w.validateSpec(set), faults...)
+	return w.warnings(set), refuse(set, faults)
+}
+
+// ValidateUpdate implements admission.Validator. What the old spec has wrong already is warned of, not refused.
+func (w *Webhook) ValidateUpdate(ctx context.Context, old, set *appsv1beta1.StatefulSet) (admission.Warnings, error) {
+	if apiequality.Semantic.DeepEqual(old.Spec, set.Spec) {
+		return nil, nil
+	}
+	faults, warnings := admit.Ratchet(w.validateSpec(set), w.validateSpec(old))
+	if r := set.Spec.UpdateStrategy.RollingUpdate; r != nil && r.PodUpdatePolicy == appsv1beta1.PodInPlaceOnly {
+		faults = append(faults, workspec.InPlaceOnly(&old.Spec.Template, &set.Spec.Template, w.Edits, field.NewPath("spec", "template"))...)
+	}
+	if !sameTemplates(&old.Spec, &set.Spec) {
+		_, more, err := w.ask(ctx, set)
+		if err != nil {
+			return nil, err
+		}
+		faults = append(faults, more...)
+		changed, said, err := w.validateClaimChange(ctx, &old.Spec, &set.Spec)
+		if err != nil {
+			return nil, err
+		}
+		faults, warnings = append(faults, changed...), append(warnings, said...)
+	}
+	before := w.warnings(old)
+	warnings = append(warnings, slices.DeleteFunc(w.warnings(set), func(s string) bool { return slices.Contains(before, s) })...)
+	return warnings, refuse(set, faults)
+}
+
+// ValidateDelete implements admission.Validator; nothing is refused.
+func (w *Webhook) ValidateDelete(context.Context, *appsv1beta1.StatefulSet) (admission.Warnings, error) {
+	return nil, nil
+}
+
+// ask has the apiserver complete and judge the pod template.
+func (w *Webhook) ask(ctx context.Context, set *appsv1beta1.StatefulSet) (*corev1.PodTemplateSpec, field.ErrorList, error) {
+	return podtemplate.Check(ctx, w.Client, admit.Namespace(ctx, set), &set.Spec.Template, set.Spec.VolumeClaimTemplates,
+		field.NewPath("spec", "template"))
+}
+
+// validateSpec judges the spec alone.
+func (w *Webhook) validateSpec(set *appsv1beta1.StatefulSet) field.ErrorList {
+	spec, path := &set.Spec, field.NewPath("spec")
+	faults := w.validateNames(set)
+	faults = append(faults, workspec.Selector(spec.Selector, &spec.Template, path)...)
+	return append(faults, validateRest(spec, path)...)
+}
+
+// ValidateSpec returns what is wrong with a spec that stands at path in another object, which has a selector and replicas
+// of its own and checks these. It asks nobody.
+func ValidateSpec(s *appsv1beta1.StatefulSetSpec, path *field.Path) field.ErrorList {
+	spec := s.DeepCopy()
+	setDefaults(spec)
+	_, _, faults := reserve(spec.ReserveOrdinals, path.Child("reserveOrdinals"))
+	return append(faults, validateRest(spec, path)...)
+}
+
+// validateRest judges what does not depend on the object's name, selector and number of pods.
+func validateRest(spec *appsv1beta1.StatefulSetSpec, path *field.Path) field.ErrorList {
+	faults := workspec.PodSpec(&spec.Template.Spec, kind(), path.Child("template", "spec"))
+	for i := range spec.VolumeClaimTemplates {
+		name, at := spec.VolumeClaimTemplates[i].Name, path.Child("volumeClaimTemplates").Index(i).Child("metadata", "name")
+		for _, why := range validation.IsDNS1123Label(name) {
+			faults = append(faults, field.Invalid(at, name, why))
+		}
+		if slices.ContainsFunc(spec.VolumeClaimTemplates[:i], func(c corev1.PersistentVolumeClaim) bool { return c.Name == name }) {
+			faults = append(faults, field.Invalid(at, name, "stands here before: give each claim template a name of its own"))
+		}
+	}
+	r := spec.UpdateStrategy.RollingUpdate
+	if r == nil {
+		return faults
+	}
+	at := path.Child("updateStrategy", "rollingUpdate")
+	if r.UnorderedUpdate != nil {
+		faults = append(faults, workspec.Order(r.UnorderedUpdate.PriorityStrategy, nil, at.Child("unorderedUpdate"))...)
+	}
+	faults = append(faults, workspec.NoImagePull(r.InPlaceUpdateStrategy, at.Child("inPlaceUpdateStrategy"))...)
+	gated := slices.ContainsFunc(spec.Template.Spec.ReadinessGates, func(g corev1.PodReadinessGate) bool {
+		return g.ConditionType == keys.InPlaceUpdateReady
+	})
+	if r.PodUpdatePolicy != "" && r.PodUpdatePolicy != appsv1beta1.PodReCreate && !gated {
+		faults = append(faults, field.Required(path.Child("template", "spec", "readinessGates"), fmt.Sprintf(
+			"podUpdatePolicy %s takes pods out of service by a gate: add {conditionType: %s}", r.PodUpdatePolicy, keys.InPlaceUpdateReady)))
+	}
+	return faults
+}
+
+// validateNames judges the ordinals, and the names that are made of them: a pod's is its host name too.
+func (w *Webhook) validateNames(set *appsv1beta1.StatefulSet) field.ErrorList {
+	name, at := set.Name, field.NewPath("metadata", "name")
+	var faults field.ErrorList
+	for _, why := range validation.IsDNS1123Label(name) {
+		faults = append(faults, field.Invalid(at, name, "it is part of the pods' host names: "+why))
+	}
+	r, _, unread := reserve(set.Spec.ReserveOrdinals, ordinalsPath())
+	faults = append(faults, unread...)
+	last := max(r.last(w.start(&set.Spec), ptr.Deref(set.Spec.Replicas, defaultReplicas)), 0)
+	if last > math.MaxInt32 {
+		return append(faults, field.Invalid(ordinalsPath(), last, fmt.Sprintf(
+			"the last pod would have this ordinal, and ordinals end at %d: lower replicas or ordinals.start, or reserve fewer", math.MaxInt32)))
+	}
+	pod := fmt.Sprintf("%s-%d", name, last)
+	if len(pod) > validation.DNS1123LabelMaxLength && len(name) <= validation.DNS1123LabelMaxLength {
+		faults = append(faults, field.Invalid(at, name, fmt.Sprintf(
+			"the host name of pod %s would have %d characters, %d are possible: use a shorter name", pod, len(pod), validation.DNS1123LabelMaxLength)))
+	}
+	return faults
+}
+
+// warnings says what is accepted and may not be what was meant.
+func (w *Webhook) warnings(set *appsv1beta1.StatefulSet) admission.Warnings {
+	spec := &set.Spec
+	warnings := workspec.PullAnnotations(set.Annotations)
+	if _, twice, _ := reserve(spec.ReserveOrdinals, ordinalsPath()); twice != "" {
+		warnings = append(warnings, twice)
+	}
+	replicas := ptr.Deref(spec.Replicas, defaultReplicas)
+	if r := spec.UpdateStrategy.RollingUpdate; r != nil && replicas > 0 && ptr.Deref(r.Partition, 0) > replicas {
+		warnings = append(warnings, fmt.Sprintf(
+			"spec.updateStrategy.rollingUpdate.partition: %d is above replicas (%d): no pod is updated until it is below", *r.Partition, replicas))
+	}
+	off := func(asked bool, what, gate, instead string) {
+		if asked {
+			warnings = append(warnings, fmt.Sprintf("%s says nothing while feature gate %s is off: %s", what, gate, instead))
+		}
+	}
+	off(!w.Gates.StartOrdinal && spec.Ordinals != nil && spec.Ordinals.Start != 0,
+		"spec.ordinals.start", gateStartOrdinal, "pods are numbered from 0")
+	off(!w.Gates.ResizeClaims && spec.VolumeClaimUpdateStrategy.Type == appsv1beta1.StatefulSetClaimOnPodRollingUpdate,
+		"spec.volumeClaimUpdateStrategy.type", gateResizeClaims, "claims are not resized")
+	p := spec.PersistentVolumeClaimRetentionPolicy
+	const remove = appsv1.DeletePersistentVolumeClaimRetentionPolicyType
+	off(!w.Gates.DeleteClaims && p != nil && (p.WhenDeleted == remove || p.WhenScaled == remove),
+		"spec.persistentVolumeClaimRetentionPolicy", gateDeleteClaims, "claims are kept")
+	return warnings
+}
+
+// start is the first ordinal.
+func (w *Webhook) start(spec *appsv1beta1.StatefulSetSpec) int64 {
+	if !w.Gates.StartOrdinal || spec.Ordinals == nil {
+		return 0
+	}
+	return int64(spec.Ordinals.Start)
+}
+
+func ordinalsPath() *field.Path { return field.NewPath("spec", "reserveOrdinals") }
+
+// sameTemplates tells that the apiserver need not be asked anew.
+func sameTemplates(old, spec *appsv1beta1.StatefulSetSpec) bool {
+	return apiequality.Semantic.DeepEqual(old.Template, spec.Template) &&
+		apiequality.Semantic.DeepEqual(old.VolumeClaimTemplates, spec.VolumeClaimTemplates)
+}
+
+func refuse(set *appsv1beta1.StatefulSet, faults field.ErrorList) error {
+	return admit.Invalid(appsv1beta1.GroupVersion.WithKind(kind()), set.Name, faults)
+}
+
+func either(err, other error) error {
+	if err != nil {
+		return err
+	}
+	return other
+}

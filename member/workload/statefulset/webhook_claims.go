@@ -1,0 +1,96 @@
+package statefulset
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+)
+
+// defaultClass marks the storage class of claims that name none. As in kube 1.36.
+const defaultClass = "storageclass.kubernetes.io/is-default-class"
+
+// validateClaimChange judges a change of the claim templates, where claims that exist are to follow it: only their size can,
+// and only in a class that allows it. A smaller size is no fault, but comes to nothing.
+func (w *Webhook) validateClaimChange(
+	ctx context.Context, old, spec *appsv1beta1.StatefulSetSpec,
+) (field.ErrorList, admission.Warnings, error) {
+	if spec.VolumeClaimUpdateStrategy.Type != appsv1beta1.StatefulSetClaimOnPodRollingUpdate ||
+		apiequality.Semantic.DeepEqual(old.VolumeClaimTemplates, spec.VolumeClaimTemplates) {
+		return nil, nil, nil
+	}
+	path := field.NewPath("spec", "volumeClaimTemplates")
+	names := func(claims []corev1.PersistentVolumeClaim) []string {
+		var out []string
+		for i := range claims {
+			out = append(out, claims[i].Name)
+		}
+		slices.Sort(out)
+		return out
+	}
+	if was, is := names(old.VolumeClaimTemplates), names(spec.VolumeClaimTemplates); !slices.Equal(was, is) {
+		return field.ErrorList{field.Forbidden(path, fmt.Sprintf("claim templates can't be added, removed or renamed (%v, now %v) "+
+			"with volumeClaimUpdateStrategy.type OnPodRollingUpdate: use OnDelete for this change", was, is))}, nil, nil
+	}
+	var classes storagev1.StorageClassList
+	if err := w.Client.List(ctx, &classes); err != nil {
+		return nil, nil, fmt.Errorf("list storage classes: %w", err)
+	}
+	var faults field.ErrorList
+	var warnings admission.Warnings
+	for i := range spec.VolumeClaimTemplates {
+		is, at := &spec.VolumeClaimTemplates[i], path.Index(i)
+		was := old.VolumeClaimTemplates[slices.IndexFunc(old.VolumeClaimTemplates, func(c corev1.PersistentVolumeClaim) bool {
+			return c.Name == is.Name
+		})].DeepCopy()
+		before, after := was.Spec.Resources.Requests[corev1.ResourceStorage], is.Spec.Resources.Requests[corev1.ResourceStorage]
+		size := at.Child("spec", "resources", "requests").Key(string(corev1.ResourceStorage))
+		switch class := classOf(is, classes.Items); {
+		case !sameButSize(was, is):
+			faults = append(faults, field.Forbidden(at, "only the size of claims can be changed "+
+				"with volumeClaimUpdateStrategy.type OnPodRollingUpdate: use OnDelete for this change"))
+		case after.Cmp(before) < 0:
+			warnings = append(warnings, fmt.Sprintf("%s: claims can't be made smaller: those of %s and more stay as they are", size, before.String()))
+		case after.Cmp(before) > 0 && class != nil && !ptr.Deref(class.AllowVolumeExpansion, false):
+			faults = append(faults, field.Invalid(size, after.String(), fmt.Sprintf(
+				"storage class %s does not let claims grow: set its allowVolumeExpansion, or use volumeClaimUpdateStrategy.type OnDelete "+
+					"and replace the claims", class.Name)))
+		}
+	}
+	return faults, warnings, nil
+}
+
+// sameButSize tells that two claim templates differ by no more than the size, of requests and limits.
+func sameButSize(a, b *corev1.PersistentVolumeClaim) bool {
+	a, b = a.DeepCopy(), b.DeepCopy()
+	for _, c := range []*corev1.PersistentVolumeClaim{a, b} {
+		delete(c.Spec.Resources.Requests, corev1.ResourceStorage)
+		delete(c.Spec.Resources.Limits, corev1.ResourceStorage)
+	}
+	return apiequality.Semantic.DeepEqual(a.ObjectMeta, b.ObjectMeta) && apiequality.Semantic.DeepEqual(a.Spec, b.Spec)
+}
+
+// classOf is the storage class that claims of a template get: the one named, or of the default ones the newest. Nil if there is
+// none, or if claims ask for none.
+func classOf(claim *corev1.PersistentVolumeClaim, classes []storagev1.StorageClass) *storagev1.StorageClass {
+	var found *storagev1.StorageClass
+	for i := range classes {
+		c := &classes[i]
+		if name := claim.Spec.StorageClassName; name != nil {
+			if c.Name == *name {
+				return c
+			}
+		} else if c.Annotations[defaultClass] == "true" && (found == nil || found.CreationTimestamp.Before(&c.CreationTimestamp)) {
+			found = c
+		}
+	}
+	return found
+}

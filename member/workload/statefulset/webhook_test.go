@@ -1,0 +1,531 @@
+package statefulset
+
+import (
+	"context"
+	"encoding/json"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	admissionv1 "k8s.io/api/admission/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/apis/pods"
+)
+
+type (
+	Spec    = appsv1beta1.StatefulSetSpec
+	Rolling = appsv1beta1.StatefulSetRollingUpdateStrategy
+)
+
+// on are gates that let everything count.
+func on() Gates { return Gates{StartOrdinal: true, ResizeClaims: true, DeleteClaims: true} }
+
+// hook is a webhook whose apiserver completes a template by its restart policy and refuses an image named "bad". It knows the
+// storage classes given and counts how often it was asked about a template.
+func hook(t *testing.T, classes ...client.Object) (*Webhook, *int) {
+	t.Helper()
+	asked := 0
+	c := interceptor.NewClient(fake.NewClientBuilder().WithObjects(classes...).Build(), interceptor.Funcs{
+		Create: func(_ context.Context, _ client.WithWatch, o client.Object, _ ...client.CreateOption) error {
+			asked++
+			p := o.(*corev1.PodTemplate)
+			if p.Template.Spec.Containers[0].Image == "bad" {
+				return apierrors.NewInvalid(schema.GroupKind{Kind: "PodTemplate"}, "", field.ErrorList{
+					field.Invalid(field.NewPath("template", "spec", "containers").Index(0).Child("image"), "bad", "is bad"),
+				})
+			}
+			if p.Template.Spec.RestartPolicy == "" {
+				p.Template.Spec.RestartPolicy = corev1.RestartPolicyAlways
+			}
+			return nil
+		},
+	})
+	return &Webhook{Client: c, Gates: on()}, &asked
+}
+
+// requested is the context of an admission request; old is nil on a creation.
+func requested(t *testing.T, old *appsv1beta1.StatefulSet) context.Context {
+	t.Helper()
+	req := admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{Namespace: "shop"}}
+	if old != nil {
+		raw, err := json.Marshal(old)
+		require.NoError(t, err)
+		req.OldObject = runtime.RawExtension{Raw: raw}
+	}
+	return admission.NewContextWithRequest(t.Context(), req)
+}
+
+// db is a StatefulSet of three pods as Default leaves it, changed by each of the functions.
+func db(changes ...func(*Spec)) *appsv1beta1.StatefulSet {
+	set := &appsv1beta1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "db", Namespace: "shop"}, Spec: Spec{
+		Replicas:    ptr.To[int32](3),
+		Selector:    &metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}},
+		ServiceName: "db",
+		Template: corev1.PodTemplateSpec{
+			ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "db"}},
+			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: "db:1"}}},
+		},
+	}}
+	setDefaults(&set.Spec)
+	for _, change := range changes {
+		change(&set.Spec)
+	}
+	return set
+}
+
+func rolling(change func(*Rolling)) func(*Spec) {
+	return func(s *Spec) { change(s.UpdateStrategy.RollingUpdate) }
+}
+
+func policy(p appsv1beta1.PodUpdatePolicy) func(*Spec) {
+	return rolling(func(r *Rolling) { r.PodUpdatePolicy = p })
+}
+
+func gate(s *Spec) {
+	s.Template.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: keys.InPlaceUpdateReady}}
+}
+
+func image(name string) func(*Spec) {
+	return func(s *Spec) { s.Template.Spec.Containers[0].Image = name }
+}
+
+func reserving(list ...any) func(*Spec) {
+	return func(s *Spec) { s.ReserveOrdinals = entries(list...) }
+}
+
+func parallel(s *Spec) { s.PodManagementPolicy = appsv1.ParallelPodManagement }
+
+// claim is a claim template; class is empty for the default one.
+func claim(name, size, class string) corev1.PersistentVolumeClaim {
+	c := corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PersistentVolumeClaimSpec{
+		AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+		Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}},
+	}}
+	if class != "" {
+		c.Spec.StorageClassName = &class
+	}
+	return c
+}
+
+func claims(list ...corev1.PersistentVolumeClaim) func(*Spec) {
+	return func(s *Spec) { s.VolumeClaimTemplates = list }
+}
+
+func resizing(s *Spec) {
+	s.VolumeClaimUpdateStrategy.Type = appsv1beta1.StatefulSetClaimOnPodRollingUpdate
+}
+
+func TestDefault(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name string
+		in   appsv1beta1.StatefulSetUpdateStrategy
+		want appsv1beta1.StatefulSetUpdateStrategy
+	}{
+		{
+			"an empty strategy rolls and re-creates one pod at a time",
+			appsv1beta1.StatefulSetUpdateStrategy{},
+			appsv1beta1.StatefulSetUpdateStrategy{Type: appsv1.RollingUpdateStatefulSetStrategyType, RollingUpdate: &Rolling{
+				Partition: ptr.To[int32](0), MaxUnavailable: new(intstr.FromInt32(1)), MinReadySeconds: ptr.To[int32](0),
+				PodUpdatePolicy: appsv1beta1.PodReCreate,
+			}},
+		},
+		{
+			"what is given stays",
+			appsv1beta1.StatefulSetUpdateStrategy{RollingUpdate: &Rolling{
+				Partition: ptr.To[int32](2), MaxUnavailable: new(intstr.FromString("20%")), PodUpdatePolicy: appsv1beta1.PodInPlaceOnly,
+				MinReadySeconds: ptr.To[int32](9), Paused: true,
+			}},
+			appsv1beta1.StatefulSetUpdateStrategy{Type: appsv1.RollingUpdateStatefulSetStrategyType, RollingUpdate: &Rolling{
+				Partition: ptr.To[int32](2), MaxUnavailable: new(intstr.FromString("20%")), PodUpdatePolicy: appsv1beta1.PodInPlaceOnly,
+				MinReadySeconds: ptr.To[int32](9), Paused: true,
+			}},
+		},
+		{
+			"OnDelete gets no rolling update, which would be refused",
+			appsv1beta1.StatefulSetUpdateStrategy{Type: appsv1.OnDeleteStatefulSetStrategyType},
+			appsv1beta1.StatefulSetUpdateStrategy{Type: appsv1.OnDeleteStatefulSetStrategyType},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w, _ := hook(t)
+			set := db(claims(claim("data", "1Gi", "")), func(s *Spec) {
+				s.UpdateStrategy, s.Replicas, s.RevisionHistoryLimit, s.PodManagementPolicy = tt.in, nil, nil, ""
+				s.VolumeClaimUpdateStrategy.Type, s.PersistentVolumeClaimRetentionPolicy = "", nil
+			})
+			require.NoError(t, w.Default(requested(t, nil), set))
+			require.Empty(t, cmp.Diff(tt.want, set.Spec.UpdateStrategy))
+			require.Equal(t, int32(1), *set.Spec.Replicas)
+			require.Equal(t, int32(10), *set.Spec.RevisionHistoryLimit)
+			require.Equal(t, appsv1.OrderedReadyPodManagement, set.Spec.PodManagementPolicy)
+			require.Equal(t, appsv1beta1.StatefulSetClaimOnDelete, set.Spec.VolumeClaimUpdateStrategy.Type)
+			require.Equal(t, &appsv1beta1.StatefulSetClaimRetentionPolicy{WhenDeleted: "Retain", WhenScaled: "Retain"},
+				set.Spec.PersistentVolumeClaimRetentionPolicy)
+			require.Equal(t, corev1.RestartPolicyAlways, set.Spec.Template.Spec.RestartPolicy)
+			require.Equal(t, corev1.PersistentVolumeFilesystem, *set.Spec.VolumeClaimTemplates[0].Spec.VolumeMode)
+		})
+	}
+}
+
+func TestDefaultAsksAboutATemplateOnlyWhenItChanged(t *testing.T) {
+	t.Parallel()
+	scaled := func(s *Spec) { s.Replicas = ptr.To[int32](9) }
+	tests := []struct {
+		name  string
+		old   *appsv1beta1.StatefulSet
+		set   *appsv1beta1.StatefulSet
+		keep  bool
+		asked int
+	}{
+		{"a creation asks", nil, db(), false, 1},
+		{"a scale does not", db(), db(scaled), false, 0},
+		{"a new image asks", db(), db(image("db:2")), false, 1},
+		{"with TemplateNoDefaults, nothing asks", nil, db(), true, 0},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w, asked := hook(t)
+			w.KeepTemplates = tt.keep
+			require.NoError(t, w.Default(requested(t, tt.old), tt.set))
+			require.Equal(t, tt.asked, *asked)
+			if tt.asked == 0 {
+				require.Empty(t, tt.set.Spec.Template.Spec.RestartPolicy, "the template is left as it is")
+			}
+		})
+	}
+}
+
+func TestDefaultRefusesWhatTheSchemaWouldRefuseWithLessToSay(t *testing.T) {
+	t.Parallel()
+	w, _ := hook(t)
+	err := w.Default(requested(t, nil), db(reserving(1, "7")))
+	require.True(t, apierrors.IsInvalid(err))
+	require.ErrorContains(t, err, `spec.reserveOrdinals[1]: Invalid value: "7": must be a number such as 3, without quotes`)
+	require.NoError(t, w.Default(requested(t, db(reserving("7"))), db(reserving("7"), image("db:2"))), "what stood there before is not looked at again")
+	require.ErrorContains(t, w.Default(requested(t, nil), db(image("bad"))), "spec.template.spec.containers[0].image")
+}
+
+func TestValidate(t *testing.T) {
+	t.Parallel()
+	named := func(name string, changes ...func(*Spec)) *appsv1beta1.StatefulSet {
+		set := db(changes...)
+		set.Name = name
+		return set
+	}
+	scaled := func(n int32) func(*Spec) { return func(s *Spec) { s.Replicas = &n } }
+	from := func(n int32) func(*Spec) {
+		return func(s *Spec) { s.Ordinals = &appsv1.StatefulSetOrdinals{Start: n} }
+	}
+	weighing := func(s metav1.LabelSelector) func(*Spec) {
+		return rolling(func(r *Rolling) {
+			r.UnorderedUpdate = &appsv1beta1.StatefulSetUnorderedUpdate{PriorityStrategy: &pods.UpdatePriorityStrategy{
+				WeightPriority: []pods.UpdatePriorityWeightTerm{{Weight: 1, MatchSelector: s}},
+			}}
+		})
+	}
+	inPlace := func(s pods.InPlaceUpdateStrategy) func(*Spec) {
+		return rolling(func(r *Rolling) { r.InPlaceUpdateStrategy = &s })
+	}
+	const at = "spec.updateStrategy.rollingUpdate."
+	tests := []struct {
+		name string
+		set  *appsv1beta1.StatefulSet
+		want string // empty: accepted
+	}{
+		{"a plain set is fine", db(), ""},
+		{"OnDelete is fine", db(func(s *Spec) {
+			s.UpdateStrategy = appsv1beta1.StatefulSetUpdateStrategy{Type: appsv1.OnDeleteStatefulSetStrategyType}
+		}), ""},
+		{"numbers and ranges to leave out are fine", db(reserving(0, "3-5", 9)), ""},
+		{"no replicas from the largest ordinal on are fine", db(scaled(0), from(math.MaxInt32)), ""},
+		{"one replica with the largest ordinal is fine", db(scaled(1), from(math.MaxInt32)), ""},
+		{"updates in place with the gate are fine", db(policy(appsv1beta1.PodInPlaceIfPossible), gate), ""},
+		{"a grace period is fine", db(inPlace(pods.InPlaceUpdateStrategy{GracePeriodSeconds: 5})), ""},
+		{"hooks are fine", db(func(s *Spec) {
+			s.Lifecycle = &pods.Lifecycle{InPlaceUpdate: &pods.LifecycleHook{FinalizersHandler: []string{"example.com/drain"}}}
+		}), ""},
+		{"priorities by weight are fine", db(parallel, weighing(metav1.LabelSelector{MatchLabels: map[string]string{"tier": "test"}})), ""},
+
+		{"a name with a dot is refused, as it is a host name", named("my.db"), `metadata.name: Invalid value: "my.db": it is part of the pods' host names`},
+		{
+			"a name that leaves no room for the ordinal is refused", named(strings.Repeat("x", 62)),
+			"characters, 63 are possible: use a shorter name",
+		},
+		{"it is as long as the ordinals are", named(strings.Repeat("x", 61), scaled(11)), "-10 would have 64 characters, 63 are possible"},
+		{"and as what is reserved makes them", named(strings.Repeat("x", 61), scaled(1), reserving("0-9")), "-10 would have 64 characters"},
+		{"with short ordinals it is fine", named(strings.Repeat("x", 61), scaled(10)), ""},
+		{"a range that runs backwards is refused", db(reserving("7-3")), `spec.reserveOrdinals[0]: Invalid value: "7-3": the range runs backwards: write "3-7"`},
+		{"a negative ordinal is refused", db(reserving(2, -4)), `spec.reserveOrdinals[1]: Invalid value: "-4": an ordinal is 0 or more`},
+		{"a range beyond the largest ordinal is refused", db(reserving("1-2147483648")), `Invalid value: "1-2147483648": ordinals end at 2147483647`},
+		{
+			"ordinals that overflow are refused", db(from(math.MaxInt32)),
+			"spec.reserveOrdinals: Invalid value: 2147483649: the last pod would have this ordinal, and ordinals end at 2147483647: lower replicas",
+		},
+		{"also where only what is reserved makes them", db(reserving("0-2147483646")), "spec.reserveOrdinals: Invalid value: 2147483649"},
+
+		{"an empty selector is refused", db(func(s *Spec) { s.Selector.MatchLabels = nil }), "spec.selector: Required value"},
+		{
+			"a selector that misses the template is refused", db(func(s *Spec) { s.Selector.MatchLabels["app"] = "web" }),
+			`spec.template.metadata.labels: Invalid value: {"app":"db"}: the selector "app=web" does not match these labels`,
+		},
+		{
+			"another restart policy is refused", db(func(s *Spec) { s.Template.Spec.RestartPolicy = corev1.RestartPolicyNever }),
+			`spec.template.spec.restartPolicy: Unsupported value: "Never": supported values: "Always"`,
+		},
+		{
+			"an active deadline is refused", db(func(s *Spec) { s.Template.Spec.ActiveDeadlineSeconds = ptr.To[int64](5) }),
+			"spec.template.spec.activeDeadlineSeconds: Forbidden: pods of a StatefulSet run without end: leave it out",
+		},
+		{"a template that the apiserver refuses is refused", db(image("bad")), "spec.template.spec.containers[0].image: Invalid value"},
+		{
+			"updates in place without the gate are refused", db(policy(appsv1beta1.PodInPlaceIfPossible)),
+			"spec.template.spec.readinessGates: Required value: podUpdatePolicy InPlaceIfPossible takes pods out of service by a gate: " +
+				"add {conditionType: InPlaceUpdateReady}",
+		},
+		{"and so with InPlaceOnly", db(policy(appsv1beta1.PodInPlaceOnly)), "spec.template.spec.readinessGates: Required value"},
+		{
+			"a weight for all pods is refused", db(parallel, weighing(metav1.LabelSelector{})),
+			at + `unorderedUpdate.priorityStrategy.weightPriority[0].matchSelector: Invalid value: "{}"`,
+		},
+		{
+			"a claim template without a name is refused", db(claims(claim("", "1Gi", ""))),
+			`spec.volumeClaimTemplates[0].metadata.name: Invalid value: ""`,
+		},
+		{
+			"two claim templates of one name are refused", db(claims(claim("data", "1Gi", ""), claim("data", "2Gi", ""))),
+			`spec.volumeClaimTemplates[1].metadata.name: Invalid value: "data": stands here before`,
+		},
+		{
+			"a pre-download is refused", db(inPlace(pods.InPlaceUpdateStrategy{ImagePreDownloadTimeoutSeconds: ptr.To[int32](1)})),
+			at + "inPlaceUpdateStrategy.imagePreDownloadTimeoutSeconds: Forbidden: not served yet",
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w, _ := hook(t)
+			check := func(err error) {
+				if tt.want == "" {
+					require.NoError(t, err)
+					return
+				}
+				require.True(t, apierrors.IsInvalid(err), "%v", err)
+				require.ErrorContains(t, err, tt.want)
+			}
+			_, err := w.ValidateCreate(requested(t, nil), tt.set)
+			check(err)
+			old := db(func(s *Spec) { s.RevisionHistoryLimit = ptr.To[int32](3) })
+			_, err = w.ValidateUpdate(requested(t, old), old, tt.set)
+			check(err)
+		})
+	}
+}
+
+func TestValidateWithoutTheGateCountsFromZero(t *testing.T) {
+	t.Parallel()
+	w, _ := hook(t)
+	w.Gates = Gates{}
+	_, err := w.ValidateCreate(requested(t, nil), db(func(s *Spec) { s.Ordinals = &appsv1.StatefulSetOrdinals{Start: math.MaxInt32} }))
+	require.NoError(t, err)
+}
+
+func TestValidateUpdate(t *testing.T) {
+	t.Parallel()
+	only := func(changes ...func(*Spec)) *appsv1beta1.StatefulSet {
+		return db(append([]func(*Spec){policy(appsv1beta1.PodInPlaceOnly), gate}, changes...)...)
+	}
+	command := func(s *Spec) { s.Template.Spec.Containers[0].Command = []string{"serve"} }
+	data := func(size, class string, more ...func(*Spec)) *appsv1beta1.StatefulSet {
+		return db(append([]func(*Spec){resizing, claims(claim("data", size, class))}, more...)...)
+	}
+	blocks := func(s *Spec) { s.VolumeClaimTemplates[0].Spec.VolumeMode = new(corev1.PersistentVolumeBlock) }
+	limited := func(s *Spec) {
+		s.VolumeClaimTemplates[0].Spec.Resources.Limits = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("9Gi")}
+	}
+	const size = "spec.volumeClaimTemplates[0].spec.resources.requests[storage]: "
+	tests := []struct {
+		name     string
+		old, set *appsv1beta1.StatefulSet
+		want     string
+		warned   string
+	}{
+		{name: "with InPlaceOnly, a new image is fine", old: only(), set: only(image("db:2"))},
+		{
+			name: "with InPlaceOnly, another change is refused", old: only(), set: only(command),
+			want: "spec.template: Forbidden: podUpdatePolicy InPlaceOnly can't make this change (container app: command changed)",
+		},
+		{
+			name: "what was wrong before may stay, with a warning", old: db(reserving("7-3")), set: db(reserving("7-3"), image("db:2")),
+			warned: "the range runs backwards",
+		},
+		{name: "what is wrong may not become wrong otherwise", old: db(reserving("7-3")), set: db(reserving("8-3")), want: "the range runs backwards"},
+		{name: "with OnDelete, claim templates may change as they like", old: db(claims(claim("data", "2Gi", "slow"))), set: db(claims(claim("logs", "1Gi", "")))},
+		{name: "a claim template may grow", old: data("1Gi", "fast"), set: data("2Gi", "fast")},
+		{name: "its limit may be set", old: data("1Gi", "fast"), set: data("1Gi", "fast", limited)},
+		{name: "it may grow in a class that is not known here", old: data("1Gi", "gone"), set: data("2Gi", "gone")},
+		{
+			name: "a claim template that shrinks is warned of", old: data("2Gi", "fast"), set: data("1Gi", "fast"),
+			warned: size + "claims can't be made smaller: those of 2Gi and more stay as they are",
+		},
+		{
+			name: "a storage class that can't be resized is named", old: data("1Gi", "slow"), set: data("2Gi", "slow"),
+			want: size + `Invalid value: "2Gi": storage class slow does not let claims grow: set its allowVolumeExpansion, or use volumeClaimUpdateStrategy.type OnDelete`,
+		},
+		{
+			name: "without a class the newest default one counts", old: data("1Gi", ""), set: data("2Gi", ""),
+			want: "storage class newest does not let claims grow",
+		},
+		{
+			name: "#2343: a claim template may not be added", old: data("1Gi", "fast"),
+			set: db(resizing, claims(claim("data", "1Gi", "fast"), claim("logs", "1Gi", "fast"))),
+			want: "spec.volumeClaimTemplates: Forbidden: claim templates can't be added, removed or renamed ([data], now [data logs]) " +
+				"with volumeClaimUpdateStrategy.type OnPodRollingUpdate: use OnDelete for this change",
+		},
+		{
+			name: "nor be renamed", old: data("1Gi", "fast"), set: db(resizing, claims(claim("logs", "1Gi", "fast"))),
+			want: "can't be added, removed or renamed ([data], now [logs])",
+		},
+		{
+			name: "nor go to another class", old: data("1Gi", "fast"), set: data("1Gi", "slow"),
+			want: "spec.volumeClaimTemplates[0]: Forbidden: only the size of claims can be changed",
+		},
+		{
+			name: "nor become something else", old: data("1Gi", "fast"), set: data("2Gi", "fast", blocks),
+			want: "spec.volumeClaimTemplates[0]: Forbidden: only the size of claims can be changed",
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			class := func(name string, grows *bool, born int64, isDefault string) *storagev1.StorageClass {
+				return &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{
+					Name: name, CreationTimestamp: metav1.Unix(born, 0), Annotations: map[string]string{defaultClass: isDefault},
+				}, AllowVolumeExpansion: grows}
+			}
+			w, _ := hook(t, class("fast", new(true), 9, "false"), class("slow", nil, 9, ""),
+				class("former", new(true), 1, "true"), class("newest", new(false), 5, "true"), class("older", new(true), 3, "true"))
+			warnings, err := w.ValidateUpdate(requested(t, tt.old), tt.old, tt.set)
+			if tt.want != "" {
+				require.True(t, apierrors.IsInvalid(err), "%v", err)
+				require.ErrorContains(t, err, tt.want)
+				return
+			}
+			require.NoError(t, err)
+			if tt.warned == "" {
+				require.Empty(t, warnings)
+			} else {
+				require.Contains(t, strings.Join(warnings, "\n"), tt.warned)
+			}
+		})
+	}
+}
+
+func TestWarnings(t *testing.T) {
+	t.Parallel()
+	partition := func(n int32) func(*Spec) { return rolling(func(r *Rolling) { r.Partition = &n }) }
+	from := func(s *Spec) { s.Ordinals = &appsv1.StatefulSetOrdinals{Start: 3} }
+	removing := func(s *Spec) { s.PersistentVolumeClaimRetentionPolicy.WhenScaled = "Delete" }
+	tests := []struct {
+		name  string
+		set   *appsv1beta1.StatefulSet
+		gates Gates
+		want  string // empty: none
+	}{
+		{"nothing to say about a plain set", db(), Gates{}, ""},
+		{"a partition of all pods holds an update on purpose", db(partition(3)), on(), ""},
+		{
+			"a partition beyond the replicas may be a slip", db(partition(4)), on(),
+			"spec.updateStrategy.rollingUpdate.partition: 4 is above replicas (3): no pod is updated until it is below",
+		},
+		{
+			"ordinals that overlap are named once", db(reserving("2-5", 4)), on(),
+			"spec.reserveOrdinals[0] (2-5) and spec.reserveOrdinals[1] (4) name the same ordinals: name them once",
+		},
+		{
+			"a first ordinal without its gate", db(from), Gates{},
+			"spec.ordinals.start says nothing while feature gate StatefulSetStartOrdinal is off: pods are numbered from 0",
+		},
+		{
+			"a resize without its gate", db(resizing), Gates{},
+			"spec.volumeClaimUpdateStrategy.type says nothing while feature gate StatefulSetAutoResizePVCGate is off: claims are not resized",
+		},
+		{
+			"a deletion of claims without its gate", db(removing), Gates{},
+			"spec.persistentVolumeClaimRetentionPolicy says nothing while feature gate StatefulSetAutoDeletePVC is off: claims are kept",
+		},
+		{"with their gates they count", db(from, resizing, removing), on(), ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w, _ := hook(t)
+			w.Gates = tt.gates
+			said, err := w.ValidateCreate(requested(t, nil), tt.set)
+			require.NoError(t, err)
+			if tt.want == "" {
+				require.Empty(t, said)
+				return
+			}
+			require.Equal(t, admission.Warnings{tt.want}, said)
+			later := tt.set.DeepCopy()
+			later.Spec.RevisionHistoryLimit = ptr.To[int32](2)
+			said, err = w.ValidateUpdate(requested(t, tt.set), tt.set, later)
+			require.NoError(t, err)
+			require.Empty(t, said, "once is enough")
+		})
+	}
+}
+
+func TestAnnotationsOfThePreDownloadAreWarnedOf(t *testing.T) {
+	t.Parallel()
+	w, _ := hook(t)
+	set := db()
+	set.Annotations = map[string]string{keys.ImagePreDownloadParallelism: "2"}
+	said, err := w.ValidateCreate(requested(t, nil), set)
+	require.NoError(t, err)
+	require.Len(t, said, 1)
+}
+
+func TestValidateSpecJudgesATemplateOfAnotherObject(t *testing.T) {
+	t.Parallel()
+	path := field.NewPath("spec", "template", "advancedStatefulSetTemplate", "spec")
+	require.Empty(t, ValidateSpec(&db(func(s *Spec) { s.Selector = nil }).Spec, path), "the selector is the other object's")
+	faults := ValidateSpec(&db(reserving("7-3"), policy(appsv1beta1.PodInPlaceOnly)).Spec, path)
+	require.Len(t, faults, 2)
+	require.ErrorContains(t, faults[0], path.String()+".reserveOrdinals[0]")
+	require.ErrorContains(t, faults[1], path.String()+".template.spec.readinessGates")
+}
+
+func TestAnUpdateThatLeavesTheSpecIsNotLookedAt(t *testing.T) {
+	t.Parallel()
+	w, asked := hook(t)
+	wrong := db(reserving("7-3"))
+	said, err := w.ValidateUpdate(requested(t, wrong), wrong, wrong.DeepCopy())
+	require.NoError(t, err)
+	require.Empty(t, said)
+	require.Zero(t, *asked)
+	_, err = w.ValidateDelete(t.Context(), wrong)
+	require.NoError(t, err)
+}
