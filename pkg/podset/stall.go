@@ -10,6 +10,7 @@ import (
 
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/condition"
+	"github.com/flotilla-io/flotilla/pkg/lifecycle"
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
@@ -52,7 +53,11 @@ func (w *Work) Judge(limit time.Duration, now time.Time) {
 	i := slices.IndexFunc(w.Holds, func(h rollout.Hold) bool {
 		return h.Reason == rollout.ReasonBudget || h.Reason == rollout.ReasonInFlight || h.Reason == rollout.ReasonScaleLimit
 	})
-	if i < 0 || w.Moves() {
+	if w.Moves() {
+		return
+	}
+	if i < 0 {
+		w.judgeHooks(late)
 		return
 	}
 	what := "the numbers of the spec let no pod go"
@@ -65,6 +70,36 @@ func (w *Work) Judge(limit time.Duration, now time.Time) {
 		Failure: condition.Standing(string(w.Holds[i].Reason), what, w.Holds[i].Why),
 		Scale: w.Holds[i].Reason == rollout.ReasonScaleLimit ||
 			!slices.ContainsFunc(w.Pods, func(m Member) bool { return m.Old && !m.Leaving }),
+	}
+}
+
+// judgeHooks finds a pod that a hook has not let go, or not taken up, for too long, where nothing else waits.
+func (w *Work) judgeHooks(late func(since time.Time) bool) {
+	i := slices.IndexFunc(w.Holds, func(h rollout.Hold) bool { return h.Reason == rollout.ReasonHook })
+	if i < 0 {
+		return
+	}
+	var first *Member
+	var since time.Time
+	for i := range w.Pods {
+		m := &w.Pods[i]
+		asked := m.Parting && m.DeleteHooked || m.Edit == rollout.EditPrepared && m.UpdateHooked || m.Edit == rollout.EditAwaited
+		at, err := time.Parse(time.RFC3339, m.Object.Annotations[keys.LifecycleTimestamp])
+		if !asked || m.Leaving || err != nil {
+			continue
+		}
+		if first == nil || at.Before(since) || at.Equal(since) && m.Key < first.Key {
+			first, since = m, at
+		}
+	}
+	if first == nil || !late(since) {
+		return
+	}
+	w.Stalled = Stall{
+		Failure: condition.Standing(string(rollout.ReasonHook),
+			fmt.Sprintf("%s waits for its hook in %s since %s", first.Key, lifecycle.Of(first.Object), since.UTC().Format(time.RFC3339)),
+			w.Holds[i].Why),
+		Scale: first.Parting && !first.Old,
 	}
 }
 

@@ -109,6 +109,7 @@ func (f Facts) Pod(old bool) rollout.Pod {
 		Ready:        f.Ready,
 		Available:    f.Available,
 		Leaving:      !f.Active,
+		Ended:        !f.Active && !f.Terminating,
 		Doomed:       f.Named,
 		Parting:      f.Parting,
 		UpdateHooked: f.UpdateHooked,

@@ -23,6 +23,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/apis/pods"
+	"github.com/flotilla-io/flotilla/pkg/pass"
 	"github.com/flotilla-io/flotilla/pkg/revision"
 	"github.com/flotilla-io/flotilla/pkg/testkit"
 	"github.com/flotilla-io/flotilla/pkg/testkit/site"
@@ -105,10 +106,10 @@ func testHung(t *testing.T, g *ground) {
 	var events eventsv1.EventList
 	require.Eventually(t, func() bool {
 		require.NoError(t, g.List(t.Context(), &events, client.InNamespace(g.Namespace)))
-		return slices.ContainsFunc(events.Items, func(e eventsv1.Event) bool { return e.Reason == ReasonFailedUpdate })
+		return slices.ContainsFunc(events.Items, func(e eventsv1.Event) bool { return e.Reason == pass.ReasonFailedUpdate })
 	}, site.Long, site.Poll)
 	for _, e := range events.Items {
-		require.True(t, e.Reason != ReasonFailedUpdate || e.Series == nil, "%+v", e)
+		require.True(t, e.Reason != pass.ReasonFailedUpdate || e.Series == nil, "%+v", e)
 	}
 }
 

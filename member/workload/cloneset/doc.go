@@ -2,15 +2,15 @@
 // metadata change.
 //
 // The idea: one pass is observe, plan, apply, status. The plan is a pure function of what was observed; the engine
-// (pkg/rollout) decides which pods change now, this package adds what is a CloneSet's own: revisions, claims, names
-// given to pods, the list podsToDelete. Each pass does the next step only and ends; the watch on what it wrote starts
+// (pkg/rollout) decides which pods change now, pkg/podset and pkg/pass plan and do what is alike for all kinds that own
+// pods, and this package adds what is a CloneSet's own: claims, names given to pods, the list podsToDelete, the deadline. Each pass does the next step only and ends; the watch on what it wrote starts
 // the next pass. To learn how a CloneSet works, read plan.go.
 //
 //	observe.go   CloneSet, revisions, pods, claims from the cache; waits until the cache shows our last writes
-//	plan.go      what to do and why; claims.go which claims live, go on to a new pod, or die; order.go who goes first
+//	plan.go      what to do and why; claims.go which claims live, go on to a new pod, or die
 //	apply.go     do it: revision, deletes, edits, creations, then what is left over
-//	status.go    counters, conditions, events; report.go writes them, counters at most twice a second
-//	progress.go  whether a rollout advances, is late or stands still; overlap.go whose pods the selector selects besides
+//	status.go    counters, conditions, events; report.go writes them, counters at most once a second
+//	progress.go  whether a rollout advances or is late
 //	objects.go   the revision, pods and claims that a CloneSet makes
 //	webhook.go   defaults and validation
 //

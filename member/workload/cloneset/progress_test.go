@@ -328,6 +328,15 @@ func TestBudgetThatCanNotBeMetIsToldWithItsTime(t *testing.T) {
 			recheck: 6 * time.Minute,
 		},
 		{
+			name: "a hook that nobody answers is told, with since when",
+			set:  web(1).Image("app:2").Policy(appsv1beta1.PodInPlaceIfPossible).Rolling("0", "1", "0").Spec(asked),
+			change: func(o *observed, names []string) {
+				o.pods = append(o.pods, pod("c").Rev(names[0]).Serving(start).State(pods.LifecyclePreparingUpdate).
+					Label("example.com/hold", "yes").Annotation(keys.LifecycleTimestamp, long.Format(time.RFC3339)).Obj())
+			},
+			want: "web-c waits for its hook in PreparingUpdate since 2026-11-21T09:00:00Z: 1 pods wait to be let go or taken up by their hooks",
+		},
+		{
 			name: "a scale-out that waits for pods that never serve is a failure to scale",
 			set:  web(3).Spec(func(s *appsv1beta1.CloneSetSpec) { s.ScaleStrategy.MaxUnavailable = new(intstr.FromInt32(1)) }),
 			change: func(o *observed, names []string) {
