@@ -16,7 +16,7 @@ func entries(list ...any) []intstr.IntOrString {
 	var out []intstr.IntOrString
 	for _, e := range list {
 		if n, ok := e.(int); ok {
-			out = append(out, intstr.FromInt32(int32(n))) //nolint:gosec // The numbers of the tables fit.
+			out = append(out, intstr.FromInt32(int32(n)))
 		} else {
 			out = append(out, intstr.FromString(e.(string)))
 		}

@@ -29,7 +29,7 @@ func (w *Webhook) validateClaimChange(
 	}
 	path := field.NewPath("spec", "volumeClaimTemplates")
 	names := func(claims []corev1.PersistentVolumeClaim) []string {
-		var out []string
+		out := make([]string, 0, len(claims))
 		for i := range claims {
 			out = append(out, claims[i].Name)
 		}

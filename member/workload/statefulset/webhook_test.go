@@ -464,15 +464,18 @@ func TestWarnings(t *testing.T) {
 			"spec.reserveOrdinals[0] (2-5) and spec.reserveOrdinals[1] (4) name the same ordinals: name them once",
 		},
 		{
-			"a first ordinal without its gate", db(from), Gates{},
+			"a first ordinal without its gate", db(from),
+			Gates{},
 			"spec.ordinals.start says nothing while feature gate StatefulSetStartOrdinal is off: pods are numbered from 0",
 		},
 		{
-			"a resize without its gate", db(resizing), Gates{},
+			"a resize without its gate", db(resizing),
+			Gates{},
 			"spec.volumeClaimUpdateStrategy.type says nothing while feature gate StatefulSetAutoResizePVCGate is off: claims are not resized",
 		},
 		{
-			"a deletion of claims without its gate", db(removing), Gates{},
+			"a deletion of claims without its gate", db(removing),
+			Gates{},
 			"spec.persistentVolumeClaimRetentionPolicy says nothing while feature gate StatefulSetAutoDeletePVC is off: claims are kept",
 		},
 		{"with their gates they count", db(from, resizing, removing), on(), ""},
