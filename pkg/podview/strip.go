@@ -10,7 +10,8 @@ import (
 
 // Strip takes off a pod, in place, what no plan reads, for a cache that holds every pod of a cluster. What is left is what
 // View, updates in place and lifecycles look at: metadata without managed fields, of containers what identifies, sizes
-// and restarts them and their env from metadata, gates, claims, conditions and container statuses. A stripped pod must
+// and restarts them and their env from metadata, gates, claims, the node that a DaemonSet's pod is for, conditions and
+// container statuses. A stripped pod must
 // never be written back as a whole; patches are made from what is left.
 func Strip(pod *corev1.Pod) {
 	pod.ManagedFields = nil
@@ -22,7 +23,14 @@ func Strip(pod *corev1.Pod) {
 	}
 	s.Volumes = keep(s.Volumes, func(v *corev1.Volume) bool { return v.PersistentVolumeClaim != nil })
 	s.EphemeralContainers = nil
-	s.NodeSelector, s.Affinity, s.Tolerations, s.TopologySpreadConstraints = nil, nil, nil, nil
+	if Pinned(pod) == "" {
+		s.Affinity = nil
+	} else {
+		s.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution: s.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution,
+		}}
+	}
+	s.NodeSelector, s.Tolerations, s.TopologySpreadConstraints = nil, nil, nil
 	s.SecurityContext, s.ImagePullSecrets, s.HostAliases, s.DNSConfig = nil, nil, nil, nil
 	s.ResourceClaims, s.Overhead = nil, nil
 
