@@ -41,6 +41,32 @@ func List(ctx context.Context, r client.Reader, owner metav1.Object, opts ...cli
 	return out, nil
 }
 
+// Left returns the revisions of nobody that a former object of owner's name has left, as a deletion that orphans does: those
+// that the selector selects and that have names of owner's. An owner that adopts them, as podwork.Writer does it, knows what
+// the pods of that object are at, because revision.Next finds a revision by what it holds. r is a cache, and what comes is its
+// own.
+func Left(ctx context.Context, r client.Reader, owner metav1.Object, by *metav1.LabelSelector) ([]*appsv1.ControllerRevision, error) {
+	selector, err := metav1.LabelSelectorAsSelector(by)
+	if err != nil {
+		return nil, nil //nolint:nilerr // Admission lets no such selector pass; it selects nothing.
+	}
+	var all appsv1.ControllerRevisionList
+	err = r.List(ctx, &all, client.InNamespace(owner.GetNamespace()), client.MatchingLabelsSelector{Selector: selector},
+		client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return nil, fmt.Errorf("list revisions of nobody: %w", err)
+	}
+	var out []*appsv1.ControllerRevision
+	for i := range all.Items {
+		is := &all.Items[i]
+		if metav1.GetControllerOfNoCopy(is) == nil && is.DeletionTimestamp == nil && is.Name == owner.GetName()+"-"+revision.Short(is.Name) {
+			out = append(out, is)
+		}
+	}
+	revision.Sort(out)
+	return out, nil
+}
+
 // Writer writes revisions. It may be used concurrently.
 type Writer struct {
 	// Client writes.
