@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -69,6 +70,12 @@ func (l *Lookout) among(owner metav1.Object, kind schema.GroupVersionKind, pods 
 		}
 	}
 	return out
+}
+
+// Selects tells whether a selector selects a pod. One that can't be read selects none.
+func Selects(by *metav1.LabelSelector, pod metav1.Object) bool {
+	selector, err := metav1.LabelSelectorAsSelector(by)
+	return err == nil && selector.Matches(labels.Set(pod.GetLabels()))
 }
 
 // Lookout remembers what was found, and when, for each workload. The zero value is ready; it may be used concurrently.

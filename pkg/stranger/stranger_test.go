@@ -112,3 +112,14 @@ func TestPodsOfNobodyAreForWhoAdoptsThem(t *testing.T) {
 	got := l.among(web(), kind, all)
 	require.Equal(t, Found{Count: 2, First: "shop-1 of ReplicaSet shop", Orphans: []*corev1.Pod{&all[0]}}, got)
 }
+
+func TestSelects(t *testing.T) {
+	t.Parallel()
+	pod := testkit.Pod("web-0").Label("app", "web").Obj()
+	by := web().Spec.Selector
+	require.True(t, Selects(by, pod))
+	pod.Labels["app"] = "shop"
+	require.False(t, Selects(by, pod))
+	require.False(t, Selects(&metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: "Near"}}}, pod),
+		"one that can't be read selects none")
+}
