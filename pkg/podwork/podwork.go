@@ -40,7 +40,8 @@ type Writer struct {
 	Parallel int
 }
 
-// Birth is a pod to create, after the claims that it mounts. Both have a controller reference to their owner.
+// Birth is a pod to create, after the claims that it mounts. The pod has a controller reference to its owner, and claims have
+// one if they go with it.
 type Birth struct {
 	Pod *corev1.Pod
 	// Claims are those that have to be created; claims that exist are left out.
@@ -89,6 +90,16 @@ func (w *Writer) Create(ctx context.Context, owner types.UID, births []Birth) Re
 	})
 }
 
+// CreateClaims makes claims for pods of owner that are there already.
+func (w *Writer) CreateClaims(ctx context.Context, owner types.UID, claims []*corev1.PersistentVolumeClaim) Result {
+	return w.each(ctx, len(claims), 1, func(ctx context.Context, i int) (string, error) {
+		if err := w.create(ctx, owner, claims[i], nil); err != nil {
+			return claims[i].Name, fmt.Errorf("create claim %s: %w", claims[i].Name, err)
+		}
+		return claims[i].Name, nil
+	})
+}
+
 func (w *Writer) create(ctx context.Context, owner types.UID, o client.Object, then func(*corev1.Pod) (Patch, error)) error {
 	made := o.DeepCopyObject().(client.Object)
 	err := w.Client.Create(ctx, made)
@@ -111,7 +122,8 @@ func (w *Writer) create(ctx context.Context, owner types.UID, o client.Object, t
 	case lost != nil:
 		return fmt.Errorf("%w; get what has its name: %w", err, lost)
 	}
-	if ref := metav1.GetControllerOf(is); ref == nil || ref.UID != owner {
+	// What is made for nobody in particular, as claims that outlive their owner, is as good if it is there.
+	if ref := metav1.GetControllerOf(is); metav1.GetControllerOf(o) != nil && (ref == nil || ref.UID != owner) {
 		return ErrTaken
 	}
 	w.Expect.Created(owner, is)
