@@ -18,6 +18,8 @@ type Preference struct {
 	Priority *pods.UpdatePriorityStrategy
 	// Scatter spreads pods that have a certain label over the sequence that Priority gives.
 	Scatter []pods.UpdateScatterTerm
+	// KeepOrder lets Rank.Order decide where the preference leaves a choice: ordinals.
+	KeepOrder bool
 }
 
 // Traits are what the place of a pod in a Preference is made from.
@@ -42,7 +44,9 @@ func (p Preference) Apply(list []Pod, traits []Traits) error {
 		}
 		c := &candidate{member: member{Pod: &list[i]}, labels: traits[i].Labels, weight: weigh(traits[i].Labels)}
 		c.level, c.number = level(p.Priority, traits[i])
-		c.Rank.Order = 0 // What the caller had there must not count as the default order.
+		if !p.KeepOrder {
+			c.Rank.Order = 0 // What the caller had there must not count as the default order.
+		}
 		all = append(all, c)
 		if c.Old {
 			old = append(old, c)

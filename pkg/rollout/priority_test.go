@@ -163,6 +163,16 @@ func TestPreferenceReadsAnnotationsWhereThereIsNoLabel(t *testing.T) {
 	require.Equal(t, []string{"b", "c", "a"}, sequence(list))
 }
 
+func TestPreferenceKeepsTheCallersOrderWhereItLeavesAChoice(t *testing.T) {
+	t.Parallel()
+	list := []Pod{pod("a", old, order(-1)), pod("b", old, order(-3)), pod("c", old, order(-2)), pod("d", old, order(0))}
+	traits := make([]Traits, len(list))
+	traits[3] = labelled("tier=test")
+	p := Preference{Priority: &pods.UpdatePriorityStrategy{WeightPriority: []pods.UpdatePriorityWeightTerm{byWeight(1, "tier", "test")}}, KeepOrder: true}
+	require.NoError(t, p.Apply(list, traits))
+	require.Equal(t, []string{"d", "b", "c", "a"}, sequence(list))
+}
+
 func TestPreferenceRefusesASelectorThatIsNone(t *testing.T) {
 	t.Parallel()
 	list := []Pod{pod("a", old, order(7))}
