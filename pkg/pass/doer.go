@@ -52,7 +52,7 @@ func (d Doer) Revise(ctx context.Context, w *podset.Work, done *Done) bool {
 func (d Doer) Disown(ctx context.Context, w *podset.Work, done *Done) {
 	patches := make([]podwork.Patch, 0, len(w.Disown))
 	for _, pod := range w.Disown {
-		p, err := Reown(pod, d.Owner)
+		p, err := Reown(pod, []types.UID{d.Owner})
 		if err != nil {
 			done.Rest = errors.Join(done.Rest, err)
 			return
@@ -62,10 +62,12 @@ func (d Doer) Disown(ctx context.Context, w *podset.Work, done *Done) {
 	done.Rest = errors.Join(done.Rest, d.Writer.Patch(ctx, d.Owner, patches).Err)
 }
 
-// Reown replaces the owner reference with that UID. The object's UID keeps the patch from another one of its name.
-func Reown(o client.Object, from types.UID, to ...metav1.OwnerReference) (podwork.Patch, error) {
-	refs := make([]any, 0, 1+len(to))
-	refs = append(refs, map[string]any{"$patch": "delete", "uid": from})
+// Reown replaces the owner references with these UIDs. The object's UID keeps the patch from another one of its name.
+func Reown(o client.Object, from []types.UID, to ...metav1.OwnerReference) (podwork.Patch, error) {
+	refs := make([]any, 0, len(from)+len(to))
+	for _, uid := range from {
+		refs = append(refs, map[string]any{"$patch": "delete", "uid": uid})
+	}
 	for _, ref := range to {
 		refs = append(refs, ref)
 	}

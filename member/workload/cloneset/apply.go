@@ -76,7 +76,7 @@ func giveClaims(ctx context.Context, to pass.Doer, w work) ([]string, error) {
 		owner := metav1.OwnerReference{
 			APIVersion: corev1.SchemeGroupVersion.String(), Kind: "Pod", Name: g.pod.Name, UID: g.pod.UID, Controller: new(true),
 		}
-		p, err := pass.Reown(g.claim, to.Owner, owner)
+		p, err := pass.Reown(g.claim, []types.UID{to.Owner}, owner)
 		if err != nil {
 			return nil, err
 		}
