@@ -43,7 +43,7 @@ func simulated(t *testing.T) sim.Kind {
 		Actors:   []sim.Actor{sim.Scheduler{Nodes: 3}, sim.Kubelet{Hangs: hangs}, sim.Collector{}, keeper{}},
 		Rules:    rules(),
 		Summary:  func(w *sim.World) string { return sceneOf(w).end(lately(w, sim.Create, "")) },
-		Describe: describe,
+		Describe: sim.Describe(counts),
 	}
 }
 
