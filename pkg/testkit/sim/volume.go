@@ -1,0 +1,58 @@
+package sim
+
+import (
+	"context"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Provisioner gives each claim a volume of the size that it asks for, and lets volumes grow: first it says that it does, then it
+// is done. A claim that it can't let grow gets the condition of that.
+type Provisioner struct {
+	// Fails tells whether a claim's volume can't grow; nil means that all can.
+	Fails func(*corev1.PersistentVolumeClaim) bool
+}
+
+// Steps implements Actor.
+func (p Provisioner) Steps(w *World) []Step {
+	var out []Step
+	for _, c := range All[*corev1.PersistentVolumeClaim](w) {
+		if next := p.next(w, c); next != nil {
+			out = append(out, Step{"", func(context.Context) error { return w.put("provisioner", "status", next) }})
+		}
+	}
+	return out
+}
+
+// next is the claim after the next thing that happens to its volume, nil if nothing does.
+func (p Provisioner) next(w *World, is *corev1.PersistentVolumeClaim) *corev1.PersistentVolumeClaim {
+	c := is.DeepCopy()
+	has, asks := c.Status.Capacity[corev1.ResourceStorage], c.Spec.Resources.Requests[corev1.ResourceStorage]
+	on := func(t corev1.PersistentVolumeClaimConditionType) bool {
+		return slices.ContainsFunc(c.Status.Conditions, func(o corev1.PersistentVolumeClaimCondition) bool { return o.Type == t })
+	}
+	say := func(t corev1.PersistentVolumeClaimConditionType, message string) {
+		c.Status.Conditions = []corev1.PersistentVolumeClaimCondition{{
+			Type: t, Status: corev1.ConditionTrue, Message: message, LastTransitionTime: metav1.NewTime(w.Now()),
+		}}
+	}
+	switch fails := p.Fails != nil && p.Fails(c); {
+	case c.DeletionTimestamp != nil:
+		return nil
+	case c.Status.Phase != corev1.ClaimBound:
+		c.Status.Phase, c.Status.Capacity = corev1.ClaimBound, c.Spec.Resources.Requests
+	case has.Cmp(asks) >= 0:
+		return nil
+	case fails && !on(corev1.PersistentVolumeClaimControllerResizeError):
+		say(corev1.PersistentVolumeClaimControllerResizeError, "no room")
+	case fails:
+		return nil
+	case !on(corev1.PersistentVolumeClaimResizing):
+		say(corev1.PersistentVolumeClaimResizing, "")
+	default:
+		c.Status.Capacity, c.Status.Conditions = c.Spec.Resources.Requests, nil
+	}
+	return c
+}
