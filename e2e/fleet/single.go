@@ -1,0 +1,37 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+
+	"github.com/flotilla-io/flotilla/pkg/testkit/lab"
+)
+
+// Single brings up one cluster that has joined no hub, or back up, with the member's manager as a process beside it.
+// Options.Nodes must be simulated ones; flags are the manager's. DownSingle removes it.
+func Single(ctx context.Context, name string, o Options, flags ...string) (*Cluster, error) {
+	f, err := newFleet(o)
+	if err != nil {
+		return nil, err
+	}
+	if f.pods {
+		return nil, errPods
+	}
+	var c *Cluster
+	if err := f.bring(ctx, &c, name, f.options.Nodes); err != nil {
+		return nil, err
+	}
+	if err := f.stage(name+": chart", func() error { return f.install(ctx, c, "member", f.options.MemberValues...) }); err != nil {
+		return nil, err
+	}
+	return c, f.stage(name+": manager", func() error { return f.run(ctx, c, "flotilla-member", flags...) })
+}
+
+// DownSingle removes what Single brought up. One that does not exist is success.
+func DownSingle(ctx context.Context, name string, o Options) error {
+	err := lab.Down(ctx, o.Prefix+name)
+	if errors.Is(err, lab.ErrNotFound) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,171 @@
+//go:build e2e
+
+package native
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// plainDaemonSet gets the node selector of its side.
+const plainDaemonSet = `
+spec:
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      automountServiceAccountToken: false
+      containers: [{name: app, image: "app:1"}]
+`
+
+func TestDaemonSet(t *testing.T) {
+	surge := `{spec: {updateStrategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 1, maxUnavailable: 0}}}}`
+	play(t, daemonSet, plainDaemonSet, []scenario{
+		{
+			name: "nodes that come get a pod, and those that go lose theirs", nodes: "a b",
+			steps: []step{
+				{name: "create", do: create(), until: "a@1 b@1", inPass: 2},
+				{name: "two nodes come", do: addNodes("c d"), until: "a@1 b@1 c@1 d@1", inPass: 2},
+				{name: "one goes", do: removeNode("b"), until: "a@1 c@1 d@1"},
+			},
+		},
+		{
+			name: "taints", nodes: "a b c",
+			steps: []step{
+				{name: "create beside a taint", do: all(taint("a", corev1.TaintEffectNoSchedule), create()), until: "b@1 c@1", inPass: 3},
+				{name: "it goes", do: untaint("a"), until: "a@1 b@1 c@1"},
+				{name: "one against new pods comes", do: taint("b", corev1.TaintEffectNoSchedule), until: "a@1 b@1 c@1"},
+				{name: "an update", do: image("app:2"), until: "a@2 c@2", inPass: 3},
+				{name: "one against pods comes", do: taint("c", corev1.TaintEffectNoExecute), until: "a@2"},
+				{name: "they go", do: all(untaint("b"), untaint("c")), until: "a@2 b@2 c@2", inPass: 2},
+			},
+		},
+		{
+			name: "tolerated taints, and nodes that are cordoned", nodes: "a b",
+			body: `{spec: {template: {spec: {tolerations: [{key: example.com/keep-off, operator: Exists}]}}}}`,
+			steps: []step{
+				{name: "create", do: all(taint("a", corev1.TaintEffectNoExecute), cordon("b"), create()), until: "a@1 b@1", inPass: 2},
+			},
+		},
+		{
+			name: "labels of nodes", nodes: "a b",
+			body: `{spec: {template: {spec: {nodeSelector: {role: edge}}}}}`,
+			steps: []step{
+				{name: "create where none fits", do: create(), until: ""},
+				{name: "one gets the label", do: labelNode("b", "role", "edge"), until: "b@1"},
+				{name: "the other too", do: labelNode("a", "role", "edge"), until: "a@1 b@1"},
+				{name: "one loses it", do: labelNode("b", "role", ""), until: "a@1"},
+				{name: "another selector", do: merge(`{spec: {template: {spec: {nodeSelector: {role: null}}}}}`), until: "a@2 b@2", inPass: 2},
+			},
+		},
+		{
+			name: "required affinity", nodes: "a b c",
+			body: `
+spec: {template: {spec: {affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [
+  {matchExpressions: [{key: disk, operator: In, values: [fast]}]}]}}}}}}`,
+			steps: []step{
+				{name: "create", do: all(labelNode("a", "disk", "fast"), labelNode("c", "disk", "slow"), create()), until: "a@1"},
+				{name: "another node fits", do: labelNode("c", "disk", "fast"), until: "a@1 c@1"},
+			},
+		},
+		{
+			name: "a rolling update goes node by node", nodes: "a b c", anywhere: true,
+			steps: []step{
+				{name: "create", do: create(), until: "*@1 *@1 *@1", inPass: 3},
+				{name: "update", do: image("app:2"), until: "*@2 *@2 *@2"},
+				{name: "back to the former template", do: image("app:1"), until: "*@1 *@1 *@1"},
+			},
+		},
+		{
+			name: "a rolling update takes as many nodes as may be unavailable", nodes: "a b c d e", anywhere: true,
+			body: `{spec: {updateStrategy: {type: RollingUpdate, rollingUpdate: {maxUnavailable: 40%}}}}`,
+			steps: []step{
+				{name: "create", do: create(), until: "*@1 *@1 *@1 *@1 *@1", inPass: 5},
+				{name: "update", do: image("app:2"), until: "*@2 *@2 *@2 *@2 *@2"},
+				{name: "an image that is bad", do: image("app:bad"), until: "*@2 *@2 *@2 *@3(unready) *@3(unready)"},
+				{name: "a good one", do: image("app:4"), until: "*@4 *@4 *@4 *@4 *@4"},
+			},
+		},
+		{
+			name: "a rolling update with surge", nodes: "a b c", anywhere: true, body: surge,
+			steps: []step{
+				{name: "create", do: create(), until: "*@1 *@1 *@1", inPass: 3},
+				{name: "update", do: image("app:2"), until: "*@2 *@2 *@2"},
+				{name: "an image that is bad", do: image("app:bad"), until: "*@2 *@2 *@2 *@3(unready)"},
+				{name: "back", do: image("app:2"), until: "*@2 *@2 *@2"},
+			},
+		},
+		{
+			name: "on delete, a pod is new when its user wants it", nodes: "a b c",
+			body: `{spec: {updateStrategy: {type: OnDelete}}}`,
+			steps: []step{
+				{name: "create", do: create(), until: "a@1 b@1 c@1", inPass: 3},
+				{name: "update", do: image("app:2"), until: "a@1 b@1 c@1"},
+				{name: "delete one", do: dropPods("b"), until: "a@1 b@2 c@1"},
+				{name: "a node comes", do: addNodes("d"), until: "a@1 b@2 c@1 d@2"},
+			},
+		},
+		{
+			name: "minReadySeconds paces an update", nodes: "a b", anywhere: true,
+			body: `{spec: {minReadySeconds: 6}}`, waits: 4 * time.Second,
+			steps: []step{
+				{name: "create", do: create(), until: "*@1 *@1", inPass: 2},
+				{name: "update", do: image("app:2"), until: "*@2 *@2"},
+			},
+		},
+		{
+			name: "pods that failed or were deleted are replaced", nodes: "a b",
+			steps: []step{
+				{name: "create", do: create(), until: "a@1 b@1", inPass: 2},
+				{name: "one fails", do: failPods("a"), until: "a@1 b@1"},
+				{name: "one is deleted", do: dropPods("b"), until: "a@1 b@1"},
+			},
+		},
+		{
+			name: "an update replaces pods that are not ready first, and beyond the budget", nodes: "a b c",
+			steps: []step{
+				{name: "create", do: create(), until: "a@1 b@1 c@1", inPass: 3},
+				{name: "one is unready", do: spoil("b"), until: "a@1 b@1(unready) c@1"},
+				{name: "update", do: image("app:bad"), until: "a@1 b@2(unready) c@1"},
+			},
+		},
+		{
+			name: "a pod that loses its labels is let go and replaced", nodes: "a",
+			steps: []step{
+				{name: "create", do: create(), until: "a@1"},
+				{name: "take its label", do: unlabel("a"), until: "a@1 a@1(free)"},
+			},
+		},
+		{
+			name: "history is cut to its limit", nodes: "a",
+			body: `{spec: {revisionHistoryLimit: 1}}`,
+			steps: []step{
+				{name: "create", do: create(), until: "a@1"},
+				{name: "second", do: image("app:2"), until: "a@2"},
+				{name: "third", do: image("app:3"), until: "a@3"},
+				{name: "fourth", do: image("app:4"), until: "a@4"},
+				{name: "back to the third", do: image("app:3"), until: "a@3"},
+			},
+		},
+		{
+			name: "a set that was orphaned is taken over by the next of its name", nodes: "a b",
+			steps: []step{
+				{name: "create", do: create(), until: "a@1 b@1", inPass: 2},
+				{name: "delete the set alone", do: removeSet(metav1.DeletePropagationOrphan), until: "a@1(free) b@1(free)", inPass: 2},
+				{name: "create again", do: create(), until: "a@1 b@1", inPass: 2},
+				{name: "delete it with all", do: removeSet(metav1.DeletePropagationForeground), until: "", inPass: 2},
+			},
+		},
+		{
+			name: "a set of another template takes over and updates", nodes: "a b",
+			steps: []step{
+				{name: "create", do: create(), until: "a@1 b@1", inPass: 2},
+				{name: "delete the set alone", do: removeSet(metav1.DeletePropagationOrphan), until: "a@1(free) b@1(free)", inPass: 2},
+				{name: "create another", do: create(`{spec: {template: {metadata: {labels: {v: "2"}}}}}`), until: "a@2 b@2", inPass: 2},
+			},
+		},
+	})
+}

@@ -1,0 +1,165 @@
+//go:build e2e
+
+package native
+
+import (
+	"runtime"
+	"strings"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// ground is the label of a side's own nodes, and of its daemons' node selector.
+const ground = "native.example/ground"
+
+// create makes the set as the scenario has it, with changes.
+func create(changes ...string) func(*side) {
+	return func(s *side) {
+		body := s.body()
+		for _, c := range changes {
+			body = overlay(body, parse(s.T, c))
+		}
+		s.create(body)
+	}
+}
+
+// merge changes the set.
+func merge(patch string) func(*side) {
+	return func(s *side) { s.merge(parse(s.T, patch)) }
+}
+
+// image changes the template's image, and with it the revision.
+func image(name string) func(*side) {
+	return merge(`{spec: {template: {spec: {containers: [{name: app, image: "` + name + `"}]}}}}`)
+}
+
+// all does several things one after the other.
+func all(things ...func(*side)) func(*side) {
+	return func(s *side) {
+		for _, do := range things {
+			do(s)
+		}
+	}
+}
+
+// dropPods deletes pods as a user does.
+func dropPods(names ...string) func(*side) {
+	return func(s *side) {
+		for _, name := range names {
+			require.NoError(s, home.Client.Delete(s.Context(), s.pod(name)))
+		}
+	}
+}
+
+// failPods ends pods as a kubelet that evicts them.
+func failPods(names ...string) func(*side) {
+	return func(s *side) {
+		for _, name := range names {
+			changeStatus(s, s.pod(name), func(p *corev1.Pod) { p.Status.Phase, p.Status.Reason = corev1.PodFailed, "Evicted" })
+		}
+	}
+}
+
+// spoil makes a pod unready for good, by an image that can't be pulled.
+func spoil(name string) func(*side) { return imageOf(name, "app:bad") }
+
+// heal ends what spoil did.
+func heal(name string) func(*side) { return imageOf(name, "app:1") }
+
+func imageOf(name, image string) func(*side) {
+	return func(s *side) { change(s, s.pod(name), func(p *corev1.Pod) { p.Spec.Containers[0].Image = image }) }
+}
+
+// unlabel takes a pod's label app, by which it was selected.
+func unlabel(name string) func(*side) {
+	return func(s *side) { change(s, s.pod(name), func(p *corev1.Pod) { delete(p.Labels, "app") }) }
+}
+
+// removeSet deletes the set.
+func removeSet(how metav1.DeletionPropagation) func(*side) {
+	return func(s *side) {
+		require.NoError(s, home.Client.Delete(s.Context(), s.set(), client.PropagationPolicy(how)))
+		require.Eventually(s, func() bool {
+			w, _ := s.world()
+			return w.Set == nil
+		}, patience, poll)
+	}
+}
+
+// dropClaims deletes claims as a user does.
+func dropClaims(names ...string) func(*side) {
+	return func(s *side) {
+		for _, name := range names {
+			c := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name}}
+			require.NoError(s, home.Client.Delete(s.Context(), c))
+		}
+	}
+}
+
+// addNodes makes nodes, "a b c", and waits until they are Ready.
+func addNodes(names string) func(*side) { return func(s *side) { s.addNodes(names) } }
+
+func (s *side) addNodes(names string) {
+	s.Helper()
+	room := corev1.ResourceList{
+		corev1.ResourceCPU: resource.MustParse("8"), corev1.ResourceMemory: resource.MustParse("8Gi"), corev1.ResourcePods: resource.MustParse("110"),
+	}
+	for name := range strings.FieldsSeq(names) {
+		node := s.node(name)
+		node.Labels = map[string]string{
+			ground: s.Namespace, "lab.flotilla.io/simulated": "true", corev1.LabelHostname: node.Name,
+			corev1.LabelOSStable: runtime.GOOS, corev1.LabelArchStable: runtime.GOARCH,
+		}
+		node.Status.Capacity, node.Status.Allocatable = room, room
+		require.NoError(s, home.Client.Create(s.Context(), node))
+	}
+	for name := range strings.FieldsSeq(names) {
+		require.Eventually(s, func() bool {
+			node := s.node(name)
+			err := home.Client.Get(s.Context(), client.ObjectKeyFromObject(node), node)
+			return assert.NoError(s, err) && len(node.Spec.Taints) == 0 && len(node.Status.Conditions) > 0
+		}, patience, poll)
+	}
+}
+
+// node is a node's name for a request.
+func (s *side) node(name string) *corev1.Node {
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name + "-" + s.Namespace}}
+}
+
+func removeNode(name string) func(*side) {
+	return func(s *side) { require.NoError(s, home.Client.Delete(s.Context(), s.node(name))) }
+}
+
+func taint(name string, effect corev1.TaintEffect) func(*side) {
+	return func(s *side) {
+		change(s, s.node(name), func(n *corev1.Node) {
+			n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: "example.com/keep-off", Effect: effect})
+		})
+	}
+}
+
+func untaint(name string) func(*side) {
+	return func(s *side) { change(s, s.node(name), func(n *corev1.Node) { n.Spec.Taints = nil }) }
+}
+
+func cordon(name string) func(*side) {
+	return func(s *side) { change(s, s.node(name), func(n *corev1.Node) { n.Spec.Unschedulable = true }) }
+}
+
+// labelNode sets a node's label; an empty value takes it away.
+func labelNode(name, key, value string) func(*side) {
+	return func(s *side) {
+		change(s, s.node(name), func(n *corev1.Node) {
+			n.Labels[key] = value
+			if value == "" {
+				delete(n.Labels, key)
+			}
+		})
+	}
+}

@@ -1,0 +1,74 @@
+//go:build e2e
+
+package native
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"testing"
+
+	"github.com/go-logr/logr"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/flotilla-io/flotilla/e2e/fleet"
+	"github.com/flotilla-io/flotilla/pkg/testkit/lab"
+)
+
+// home is the cluster that all tests share.
+var home *fleet.Cluster
+
+const cluster = "native"
+
+// gates are what Kubernetes has without a gate.
+const gates = "--feature-gates=StatefulSetStartOrdinal=true,StatefulSetAutoDeletePVC=true"
+
+// self says that native is held against itself.
+func self() bool { return os.Getenv("FLOTILLA_E2E_SELF") != "" }
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	// Scenarios wait more than they work.
+	_ = flag.Set("test.parallel", "6")
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM) //nolint:forbidigo // no test runs yet
+	code := run(ctx, m, os.Stderr)
+	stop()
+	os.Exit(code) //nolint:forbidigo // a TestMain ends its program
+}
+
+func run(ctx context.Context, m *testing.M, out io.Writer) int {
+	ctrl.SetLogger(logr.Discard())
+	printer := lab.NewPrinter(out, false, nil)
+	defer printer.Close()
+	o := fleet.Options{Prefix: "e2e-", Nodes: "kwok:4", Progress: printer.Stage}
+	keep := os.Getenv("FLOTILLA_E2E_KEEP") != ""
+	if !keep {
+		if err := fleet.DownSingle(ctx, cluster, o); err != nil { // What a killed run left.
+			_, _ = fmt.Fprintln(out, err)
+			return 1
+		}
+	}
+	var flags []string
+	if !self() {
+		flags = append(flags, gates)
+	}
+	var err error
+	if home, err = fleet.Single(ctx, cluster, o, flags...); err != nil {
+		_, _ = fmt.Fprintln(out, "bring up the cluster:", err)
+		return 1
+	}
+	code := m.Run()
+	if keep || code != 0 {
+		_, _ = fmt.Fprintln(out, "the cluster stays up; \"go run ./e2e/lab down e2e-native\" removes it")
+		return code
+	}
+	if err := fleet.DownSingle(context.WithoutCancel(ctx), cluster, o); err != nil {
+		_, _ = fmt.Fprintln(out, err)
+		return 1
+	}
+	return code
+}

@@ -1,0 +1,291 @@
+//go:build e2e
+
+package native
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/util/retry"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const (
+	// patience is how long a step may take that takes seconds on a quiet machine.
+	patience = 3 * time.Minute
+	// poll is how often a story is looked at.
+	poll = 100 * time.Millisecond
+	// calm is how long nothing must happen for a step to be at its end.
+	calm = 2 * time.Second
+)
+
+// side is one of the two that are compared: a namespace, with one set in it.
+type side struct {
+	*testing.T
+	naming
+
+	// side is native or ours.
+	side string
+	kind string
+	// version is the set's apiVersion.
+	version string
+	// body makes the set's first manifest anew.
+	body func() map[string]any
+
+	mu   sync.Mutex
+	seen []happening
+	last time.Time
+	fell error
+	mark uint64
+}
+
+// newSide makes a namespace and follows it.
+func newSide(t *testing.T, name, kind string) *side {
+	t.Helper()
+	s := &side{T: t, side: name, kind: kind, version: "apps/v1", last: clock.RealClock{}.Now()}
+	if name == ours && !self() {
+		s.version = "apps.kruise.io/v1beta1"
+	}
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: name + "-"}}
+	require.NoError(t, home.Client.Create(t.Context(), ns))
+	s.naming = naming{Set: "web", Namespace: ns.Name, ByNode: kind == daemonSet}
+	t.Cleanup(func() { s.end(context.WithoutCancel(t.Context())) })
+	sets := &unstructured.UnstructuredList{}
+	sets.SetAPIVersion(s.version)
+	sets.SetKind(kind + "List")
+	for _, list := range []client.ObjectList{&corev1.PodList{}, &corev1.PersistentVolumeClaimList{}, &appsv1.ControllerRevisionList{}, sets} {
+		require.NoError(t, home.Client.List(t.Context(), list, client.InNamespace(ns.Name)))
+		w, err := home.Client.Watch(t.Context(), list, client.InNamespace(ns.Name),
+			&client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: list.GetResourceVersion()}})
+		require.NoError(t, err)
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			s.follow(t.Context(), w)
+		}()
+		t.Cleanup(func() {
+			w.Stop()
+			<-ended
+		})
+	}
+	return s
+}
+
+// end removes the set, so that it is no burden to the scenarios that still run.
+func (s *side) end(ctx context.Context) {
+	if err := client.IgnoreNotFound(home.Client.Delete(ctx, s.set(), client.PropagationPolicy(metav1.DeletePropagationBackground))); err != nil {
+		s.Errorf("%s: clean up: %v", s.side, err)
+	}
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace}}
+	if err := home.Client.Delete(ctx, ns); err != nil {
+		s.Errorf("%s: clean up: %v", s.side, err)
+	}
+	nodes := client.MatchingLabels{ground: s.Namespace}
+	if err := home.Client.DeleteAllOf(ctx, &corev1.Node{}, nodes); err != nil {
+		s.Errorf("%s: clean up: %v", s.side, err)
+	}
+}
+
+// follow notes what a watch tells, and gives each new claim a volume.
+func (s *side) follow(ctx context.Context, w watch.Interface) {
+	for e := range w.ResultChan() {
+		o, ok := e.Object.(client.Object)
+		if !ok {
+			s.note(happening{}, fmt.Errorf("the watch said %s: %w", e.Type, apierrors.FromObject(e.Object)))
+			return
+		}
+		version, err := strconv.ParseUint(o.GetResourceVersion(), 10, 64)
+		s.note(happening{Type: e.Type, Object: o, Version: version, At: clock.RealClock{}.Now()}, err)
+		if c, ok := o.(*corev1.PersistentVolumeClaim); ok && e.Type == watch.Added {
+			if err := provide(ctx, c); err != nil {
+				s.note(happening{}, err)
+			}
+		}
+	}
+	if ctx.Err() == nil {
+		s.note(happening{}, errors.New("a watch ended"))
+	}
+}
+
+func (s *side) note(h happening, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fell = errors.Join(s.fell, err)
+	if h.Object != nil {
+		s.seen, s.last = append(s.seen, h), h.At
+	}
+}
+
+// provide plays the provisioner: a volume for one claim.
+func provide(ctx context.Context, c *corev1.PersistentVolumeClaim) error {
+	pv := &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: "pv-" + string(c.UID)},
+		Spec: corev1.PersistentVolumeSpec{
+			Capacity: c.Spec.Resources.Requests, AccessModes: c.Spec.AccessModes,
+			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
+			ClaimRef: &corev1.ObjectReference{
+				APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: c.Namespace, Name: c.Name, UID: c.UID,
+			},
+			PersistentVolumeSource: corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/simulated"}},
+		},
+	}
+	if c.Spec.StorageClassName != nil {
+		pv.Spec.StorageClassName = *c.Spec.StorageClassName
+	}
+	return home.Client.Create(ctx, pv)
+}
+
+// world is what has happened so far, and when the last of it came.
+func (s *side) world() (*world, time.Time) {
+	s.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	require.NoError(s, s.fell, s.side)
+	return tell(s.naming, s.seen), s.last
+}
+
+// account is what has happened since the mark.
+func (s *side) account() account {
+	w, _ := s.world()
+	return w.since(s.mark)
+}
+
+// turn puts the mark behind all that has happened: a new step begins.
+func (s *side) turn() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, h := range s.seen {
+		s.mark = max(s.mark, h.Version)
+	}
+}
+
+// await waits until the pods are as they should be, the set's status is about its present spec, and nothing happens any
+// more.
+func (s *side) await(until string, anywhere bool) {
+	s.Helper()
+	var got string
+	if !assert.Eventually(s, func() bool {
+		w, last := s.world()
+		got = w.now(anywhere)
+		return got == until && w.settled() && clock.RealClock{}.Since(last) > calm
+	}, patience, poll) {
+		w, _ := s.world()
+		require.FailNow(s, s.side+" did not come to the end of the step", "want %s\ngot  %s\nset  %s\nstory of the step:\n%s", until, got, show(w.Set), list(w.since(s.mark).Story))
+	}
+}
+
+// settled says whether the set's controller has seen its spec; one that goes away need not.
+func (w *world) settled() bool {
+	if w.Set == nil {
+		return true
+	}
+	status, err := w.status()
+	return err == nil && (status["seen"] == true || w.Set.GetDeletionTimestamp() != nil)
+}
+
+// set is the set's name for a request.
+func (s *side) set() *unstructured.Unstructured {
+	o := &unstructured.Unstructured{}
+	o.SetAPIVersion(s.version)
+	o.SetKind(s.kind)
+	o.SetNamespace(s.Namespace)
+	o.SetName(s.Set)
+	return o
+}
+
+// place moves what has another place in our kind.
+//
+// Native alone, on both sides, needs none of it.
+func (s *side) place(body map[string]any) map[string]any {
+	if s.version == "apps/v1" || s.kind != statefulSet {
+		return body
+	}
+	if seconds, found, _ := unstructured.NestedFieldNoCopy(body, "spec", "minReadySeconds"); found {
+		unstructured.RemoveNestedField(body, "spec", "minReadySeconds")
+		require.NoError(s, unstructured.SetNestedField(body, seconds, "spec", "updateStrategy", "rollingUpdate", "minReadySeconds"))
+	}
+	return body
+}
+
+// create makes the set.
+func (s *side) create(body map[string]any) {
+	s.Helper()
+	o := s.set()
+	if s.ByNode {
+		body = overlay(body, parse(s.T, `{spec: {template: {spec: {nodeSelector: {`+ground+`: `+s.Namespace+`}}}}}`))
+	}
+	maps.Copy(o.Object, s.place(body))
+	o.SetNamespace(s.Namespace)
+	o.SetName(s.Set)
+	require.NoError(s, home.Client.Create(s.Context(), o), s.side)
+}
+
+// merge changes the set by a merge patch.
+func (s *side) merge(patch map[string]any) {
+	s.Helper()
+	data, err := json.Marshal(s.place(patch))
+	require.NoError(s, err)
+	require.NoError(s, home.Client.Patch(s.Context(), s.set(), client.RawPatch(types.MergePatchType, data)), s.side)
+}
+
+// pod is the one pod of that name in the story.
+func (s *side) pod(name string) *corev1.Pod {
+	s.Helper()
+	w, _ := s.world()
+	for _, p := range w.Pods {
+		if w.call(p) == name || w.naming.pod(p) == name {
+			return p
+		}
+	}
+	require.FailNow(s, "no such pod", "%s %s: %s", s.side, name, w.now(false))
+	return nil
+}
+
+// change writes an object that others write too.
+func change[T client.Object](s *side, o T, edit func(T)) {
+	s.Helper()
+	require.NoError(s, retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		if err := home.Client.Get(s.Context(), client.ObjectKeyFromObject(o), o); err != nil {
+			return err
+		}
+		edit(o)
+		return home.Client.Update(s.Context(), o)
+	}), s.side)
+}
+
+// changeStatus is change for the status.
+func changeStatus[T client.Object](s *side, o T, edit func(T)) {
+	s.Helper()
+	require.NoError(s, retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		if err := home.Client.Get(s.Context(), client.ObjectKeyFromObject(o), o); err != nil {
+			return err
+		}
+		edit(o)
+		return home.Client.Status().Update(s.Context(), o)
+	}), s.side)
+}
+
+func show(o any) string {
+	data, err := json.Marshal(o)
+	if err != nil {
+		return err.Error()
+	}
+	return string(data)
+}

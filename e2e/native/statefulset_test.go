@@ -1,0 +1,297 @@
+//go:build e2e
+
+package native
+
+import (
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// plainStatefulSet runs on the cluster's own nodes: those of DaemonSets come and go.
+const plainStatefulSet = `
+spec:
+  replicas: 3
+  serviceName: web
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      automountServiceAccountToken: false
+      nodeSelector: {topology.kubernetes.io/zone: zone-a}
+      containers: [{name: app, image: "app:1"}]
+`
+
+// withClaims gives each pod a claim.
+const withClaims = `
+  template: {spec: {containers: [{name: app, image: "app:1", volumeMounts: [{name: data, mountPath: /data}]}]}}
+  volumeClaimTemplates:
+  - metadata: {name: data, labels: {of: template}}
+    spec: {accessModes: [ReadWriteOnce], storageClassName: lab, resources: {requests: {storage: 1Gi}}}
+`
+
+func TestStatefulSet(t *testing.T) {
+	play(t, statefulSet, plainStatefulSet, []scenario{
+		{
+			name: "ordered pods come one by one and go the other way round",
+			steps: []step{
+				{name: "create", do: create(), until: "0@1 1@1 2@1"},
+				{name: "scale out", do: merge(`{spec: {replicas: 5}}`), until: "0@1 1@1 2@1 3@1 4@1"},
+				{name: "scale in", do: merge(`{spec: {replicas: 1}}`), until: "0@1"},
+				{name: "scale to none", do: merge(`{spec: {replicas: 0}}`), until: ""},
+			},
+		},
+		{
+			name: "parallel pods come and go at once",
+			body: `{spec: {podManagementPolicy: Parallel}}`,
+			steps: []step{
+				{name: "create", do: create(), until: "0@1 1@1 2@1", inPass: 3},
+				{name: "scale out", do: merge(`{spec: {replicas: 6}}`), until: "0@1 1@1 2@1 3@1 4@1 5@1", inPass: 6},
+				{name: "scale in", do: merge(`{spec: {replicas: 2}}`), until: "0@1 1@1", inPass: 6},
+			},
+		},
+		{
+			name: "the first ordinal moves",
+			body: `{spec: {ordinals: {start: 2}}}`,
+			steps: []step{
+				{name: "create", do: create(), until: "2@1 3@1 4@1"},
+				{name: "up", do: merge(`{spec: {ordinals: {start: 3}}}`), until: "3@1 4@1 5@1"},
+				{name: "down", do: merge(`{spec: {ordinals: null}}`), until: "0@1 1@1 2@1"},
+			},
+		},
+		{
+			name: "a rolling update goes from the highest ordinal down",
+			steps: []step{
+				{name: "create", do: create(), until: "0@1 1@1 2@1"},
+				{name: "update", do: image("app:2"), until: "0@2 1@2 2@2"},
+				{name: "back to the former template", do: image("app:1"), until: "0@1 1@1 2@1"},
+			},
+		},
+		{
+			name: "a partition keeps the lower ordinals",
+			body: `{spec: {updateStrategy: {type: RollingUpdate, rollingUpdate: {partition: 2}}}}`,
+			steps: []step{
+				{name: "create", do: create(), until: "0@1 1@1 2@1"},
+				{name: "update", do: image("app:2"), until: "0@1 1@1 2@2"},
+				{name: "a deleted one comes back as it was", do: dropPods("0"), until: "0@1 1@1 2@2"},
+				{name: "scale out", do: merge(`{spec: {replicas: 4}}`), until: "0@1 1@1 2@2 3@2"},
+				{name: "scale in below the partition", do: merge(`{spec: {replicas: 1}}`), until: "0@1"},
+				{name: "scale out again", do: merge(`{spec: {replicas: 3}}`), until: "0@1 1@1 2@2"},
+				{name: "lower the partition", do: merge(`{spec: {updateStrategy: {rollingUpdate: {partition: 1}}}}`), until: "0@1 1@2 2@2"},
+				{name: "no partition", do: merge(`{spec: {updateStrategy: {rollingUpdate: {partition: 0}}}}`), until: "0@2 1@2 2@2"},
+			},
+		},
+		{
+			name: "a partition above the replicas keeps all",
+			body: `{spec: {updateStrategy: {type: RollingUpdate, rollingUpdate: {partition: 10}}}}`,
+			steps: []step{
+				{name: "create", do: create(), until: "0@1 1@1 2@1"},
+				{name: "update", do: image("app:2"), until: "0@1 1@1 2@1"},
+			},
+		},
+		{
+			name: "a rolling update of parallel pods takes as many as may be unavailable",
+			body: `{spec: {podManagementPolicy: Parallel, replicas: 5, updateStrategy: {type: RollingUpdate, rollingUpdate: {maxUnavailable: 2}}}}`,
+			steps: []step{
+				{name: "create", do: create(), until: "0@1 1@1 2@1 3@1 4@1", inPass: 5},
+				{name: "update", do: image("app:2"), until: "0@2 1@2 2@2 3@2 4@2", inPass: 2},
+			},
+		},
+		{
+			name: "a rolling update of parallel pods goes one by one by default",
+			body: `{spec: {podManagementPolicy: Parallel}}`,
+			steps: []step{
+				{name: "create", do: create(), until: "0@1 1@1 2@1", inPass: 3},
+				{name: "update", do: image("app:2"), until: "0@2 1@2 2@2"},
+			},
+		},
+		{
+			name: "on delete, a pod is new when its user wants it",
+			body: `{spec: {updateStrategy: {type: OnDelete}}}`,
+			steps: []step{
+				{name: "create", do: create(), until: "0@1 1@1 2@1"},
+				{name: "update", do: image("app:2"), until: "0@1 1@1 2@1"},
+				{name: "delete one", do: dropPods("1"), until: "0@1 1@2 2@1"},
+				{name: "scale out", do: merge(`{spec: {replicas: 4}}`), until: "0@1 1@2 2@1 3@2"},
+				{name: "delete the others", do: dropPods("0", "2"), until: "0@2 1@2 2@2 3@2", inPass: 2},
+			},
+		},
+		{
+			name:  "minReadySeconds paces creations and updates",
+			body:  `{spec: {replicas: 2, minReadySeconds: 6}}`,
+			waits: 4 * time.Second,
+			steps: []step{
+				{name: "create", do: create(), until: "0@1 1@1"},
+				{name: "update", do: image("app:2"), until: "0@2 1@2"},
+			},
+		},
+		{
+			name: "a failed pod is replaced",
+			steps: []step{
+				{name: "create", do: create(), until: "0@1 1@1 2@1"},
+				{name: "the last one fails", do: failPods("2"), until: "0@1 1@1 2@1"},
+				{name: "the first one fails", do: failPods("0"), until: "0@1 1@1 2@1"},
+			},
+		},
+		{
+			name: "failed parallel pods are replaced",
+			body: `{spec: {podManagementPolicy: Parallel}}`,
+			steps: []step{
+				{name: "create", do: create(), until: "0@1 1@1 2@1", inPass: 3},
+				{name: "two fail", do: failPods("0", "2"), until: "0@1 1@1 2@1", inPass: 3},
+			},
+		},
+		{
+			name: "pods that were deleted come back",
+			steps: []step{
+				{name: "create", do: create(), until: "0@1 1@1 2@1"},
+				{name: "delete one", do: dropPods("1"), until: "0@1 1@1 2@1"},
+			},
+		},
+		{
+			name: "an unready pod holds a scale-out",
+			steps: []step{
+				{name: "create", do: create(), until: "0@1 1@1 2@1"},
+				{name: "one is unready", do: spoil("1"), until: "0@1 1@1(unready) 2@1"},
+				{name: "scale out", do: merge(`{spec: {replicas: 5}}`), until: "0@1 1@1(unready) 2@1"},
+				{name: "it is ready again", do: heal("1"), until: "0@1 1@1 2@1 3@1 4@1"},
+			},
+		},
+		{
+			name: "an unready pod holds a scale-in of those above it",
+			steps: []step{
+				{name: "create", do: create(), until: "0@1 1@1 2@1"},
+				{name: "one is unready", do: spoil("0"), until: "0@1(unready) 1@1 2@1"},
+				{name: "scale in", do: merge(`{spec: {replicas: 1}}`), until: "0@1(unready) 1@1 2@1"},
+				{name: "it is ready again", do: heal("0"), until: "0@1"},
+			},
+		},
+		{
+			name: "an unready spare pod goes first if it is the only one",
+			steps: []step{
+				{name: "create", do: create(), until: "0@1 1@1 2@1"},
+				{name: "the last is unready", do: spoil("2"), until: "0@1 1@1 2@1(unready)"},
+				{name: "scale in", do: merge(`{spec: {replicas: 1}}`), until: "0@1"},
+			},
+		},
+		{
+			name: "an update waits for a pod that is not ready",
+			steps: []step{
+				{name: "create", do: create(), until: "0@1 1@1 2@1"},
+				{name: "one is unready", do: spoil("0"), until: "0@1(unready) 1@1 2@1"},
+				{name: "update", do: image("app:2"), until: "0@1(unready) 1@1 2@1"},
+				{name: "it is ready again", do: heal("0"), until: "0@2 1@2 2@2"},
+			},
+		},
+		{
+			name: "a bad image stops an update at its first pod",
+			steps: []step{
+				{name: "create", do: create(), until: "0@1 1@1 2@1"},
+				{name: "update", do: image("app:bad"), until: "0@1 1@1 2@2(unready)"},
+				{name: "a good image, and the broken pod is deleted", do: all(image("app:3"), dropPods("2")), until: "0@3 1@3 2@3"},
+			},
+		},
+		{
+			name: "a scale-out in the middle of an update",
+			body: `{spec: {podManagementPolicy: Parallel}}`,
+			steps: []step{
+				{name: "create", do: create(), until: "0@1 1@1 2@1", inPass: 3},
+				{name: "update and scale", do: merge(`{spec: {replicas: 4, template: {spec: {containers: [{name: app, image: "app:2"}]}}}}`), until: "0@2 1@2 2@2 3@2"},
+			},
+		},
+		{
+			name: "claims stay when their pods go",
+			body: "spec:\n" + withClaims,
+			steps: []step{
+				{name: "create", do: create(), until: "0@1 1@1 2@1"},
+				{name: "scale in", do: merge(`{spec: {replicas: 1}}`), until: "0@1"},
+				{name: "scale out", do: merge(`{spec: {replicas: 2}}`), until: "0@1 1@1"},
+				{name: "update", do: merge(`{spec: {template: {metadata: {labels: {v: "2"}}}}}`), until: "0@2 1@2"},
+				{name: "delete the set", do: removeSet(metav1.DeletePropagationBackground), until: "", inPass: 3},
+			},
+		},
+		{
+			name: "claims go with a scale-in",
+			body: "spec:\n  persistentVolumeClaimRetentionPolicy: {whenScaled: Delete}" + withClaims,
+			steps: []step{
+				{name: "create", do: create(), until: "0@1 1@1 2@1"},
+				{name: "scale in", do: merge(`{spec: {replicas: 1}}`), until: "0@1", inPass: 2},
+				{name: "scale out", do: merge(`{spec: {replicas: 2}}`), until: "0@1 1@1"},
+				{name: "update", do: merge(`{spec: {template: {metadata: {labels: {v: "2"}}}}}`), until: "0@2 1@2"},
+				{name: "delete the set", do: removeSet(metav1.DeletePropagationBackground), until: "", inPass: 3},
+			},
+		},
+		{
+			name: "claims go with the set",
+			body: "spec:\n  persistentVolumeClaimRetentionPolicy: {whenDeleted: Delete}" + withClaims,
+			steps: []step{
+				{name: "create", do: create(), until: "0@1 1@1 2@1"},
+				{name: "scale in", do: merge(`{spec: {replicas: 2}}`), until: "0@1 1@1"},
+				{name: "delete the set", do: removeSet(metav1.DeletePropagationBackground), until: "", inPass: 3},
+			},
+		},
+		{
+			name: "claims go with both",
+			body: "spec:\n  persistentVolumeClaimRetentionPolicy: {whenDeleted: Delete, whenScaled: Delete}" + withClaims,
+			steps: []step{
+				{name: "create", do: create(), until: "0@1 1@1 2@1"},
+				{name: "scale in", do: merge(`{spec: {replicas: 2}}`), until: "0@1 1@1", inPass: 2},
+				{name: "delete the set", do: removeSet(metav1.DeletePropagationBackground), until: "", inPass: 3},
+			},
+		},
+		{
+			name: "another policy for claims gives them other owners",
+			body: "spec:\n" + withClaims,
+			steps: []step{
+				{name: "create", do: create(), until: "0@1 1@1 2@1"},
+				{name: "both delete", do: merge(`{spec: {persistentVolumeClaimRetentionPolicy: {whenDeleted: Delete, whenScaled: Delete}}}`), until: "0@1 1@1 2@1"},
+				{name: "none deletes", do: merge(`{spec: {persistentVolumeClaimRetentionPolicy: {whenDeleted: Retain, whenScaled: Retain}}}`), until: "0@1 1@1 2@1"},
+			},
+		},
+		{
+			name: "a claim that was deleted comes back with its pod",
+			body: "spec:\n" + withClaims,
+			steps: []step{
+				{name: "create", do: create(), until: "0@1 1@1 2@1"},
+				{name: "delete claim and pod", do: all(dropClaims("data-web-1"), dropPods("1")), until: "0@1 1@1 2@1", inPass: 2},
+			},
+		},
+		{
+			name: "history is cut to its limit",
+			body: `{spec: {replicas: 1, revisionHistoryLimit: 1}}`,
+			steps: []step{
+				{name: "create", do: create(), until: "0@1"},
+				{name: "second", do: image("app:2"), until: "0@2"},
+				{name: "third", do: image("app:3"), until: "0@3"},
+				{name: "fourth", do: image("app:4"), until: "0@4"},
+				{name: "back to the third", do: image("app:3"), until: "0@3"},
+			},
+		},
+		{
+			name: "a set that was orphaned is taken over by the next of its name",
+			body: "spec:\n" + withClaims,
+			steps: []step{
+				{name: "create", do: create(), until: "0@1 1@1 2@1"},
+				{name: "delete the set alone", do: removeSet(metav1.DeletePropagationOrphan), until: "0@1(free) 1@1(free) 2@1(free)", inPass: 3},
+				{name: "create again", do: create(), until: "0@1 1@1 2@1", inPass: 3},
+				{name: "scale in", do: merge(`{spec: {replicas: 2}}`), until: "0@1 1@1"},
+			},
+		},
+		{
+			name: "a set of another template takes over and updates",
+			steps: []step{
+				{name: "create", do: create(), until: "0@1 1@1 2@1"},
+				{name: "delete the set alone", do: removeSet(metav1.DeletePropagationOrphan), until: "0@1(free) 1@1(free) 2@1(free)", inPass: 3},
+				{name: "create another", do: create(`{spec: {template: {metadata: {labels: {v: "2"}}}}}`), until: "0@2 1@2 2@2", inPass: 3},
+			},
+		},
+		{
+			name: "a set takes its pods with it",
+			steps: []step{
+				{name: "create", do: create(), until: "0@1 1@1 2@1"},
+				{name: "delete the set", do: removeSet(metav1.DeletePropagationForeground), until: "", inPass: 3},
+			},
+		},
+	})
+}

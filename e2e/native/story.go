@@ -1,0 +1,288 @@
+package native
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// happening is one event of a watch.
+type happening struct {
+	Type   watch.EventType
+	Object client.Object
+	// Version is the object's resourceVersion as a number: in one cluster, the order of all writes.
+	Version uint64
+	// At is when the event came.
+	At time.Time
+}
+
+// line is a sentence of a story.
+type line struct {
+	// Who is whom it is about, without revision: the subject's lines are in order whatever else is.
+	Who, Text string
+	Version   uint64
+	At        time.Time
+}
+
+func (l line) String() string { return l.Text }
+
+// naming says how a scenario calls what has other names on each side.
+type naming struct {
+	// Set is the set's name.
+	Set string
+	// Namespace is the side's.
+	Namespace string
+	// ByNode calls pods by their node instead of by what their name has beside the set's.
+	ByNode bool
+}
+
+// node is a node's name without what tells apart the nodes of the two sides.
+func (n naming) node(name string) string { return strings.TrimSuffix(name, "-"+n.Namespace) }
+
+// pod is what a pod is called.
+func (n naming) pod(p *corev1.Pod) string {
+	if !n.ByNode {
+		return strings.TrimPrefix(p.Name, n.Set+"-")
+	}
+	if node := nodeOf(p); node != "" {
+		return n.node(node)
+	}
+	return "nowhere"
+}
+
+// nodeOf is the node that a pod is on or meant for.
+func nodeOf(p *corev1.Pod) string {
+	if p.Spec.NodeName != "" {
+		return p.Spec.NodeName
+	}
+	a := p.Spec.Affinity
+	if a == nil || a.NodeAffinity == nil || a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+		return ""
+	}
+	for _, term := range a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
+		for _, f := range term.MatchFields {
+			if f.Key == metav1.ObjectNameField && len(f.Values) == 1 {
+				return f.Values[0]
+			}
+		}
+	}
+	return ""
+}
+
+// world is what the happenings so far have made.
+type world struct {
+	naming
+
+	Pods      map[types.UID]*corev1.Pod
+	Claims    map[types.UID]*corev1.PersistentVolumeClaim
+	Revisions map[string]*appsv1.ControllerRevision
+	Set       client.Object // nil: there is none
+	// Numbers are those of revisions by name, in the order in which they were made. They are not the field "revision".
+	Numbers map[string]int
+	Story   []line
+	Counts  []count
+}
+
+// count is how many pods there were at a moment.
+type count struct {
+	Version uint64
+	// Ready pods serve and are not leaving; Staying pods are not leaving, nor have they ended.
+	Ready, Staying int
+}
+
+// tell makes a story of happenings, in any order.
+func tell(n naming, all []happening) *world {
+	w := &world{
+		naming: n, Pods: map[types.UID]*corev1.Pod{}, Claims: map[types.UID]*corev1.PersistentVolumeClaim{},
+		Revisions: map[string]*appsv1.ControllerRevision{}, Numbers: map[string]int{},
+	}
+	all = slices.Clone(all)
+	slices.SortStableFunc(all, func(a, b happening) int { return cmp.Compare(a.Version, b.Version) })
+	for _, h := range all {
+		gone := h.Type == watch.Deleted
+		switch o := h.Object.(type) {
+		case *corev1.Pod:
+			w.pod(h, o, gone)
+		case *corev1.PersistentVolumeClaim:
+			w.claim(h, o, gone)
+		case *appsv1.ControllerRevision:
+			w.revision(h, o, gone)
+		default:
+			w.Set = h.Object
+			if gone {
+				w.Set = nil
+			}
+		}
+	}
+	return w
+}
+
+// say adds lines to the story.
+func (w *world) say(h happening, who, form string, what ...string) {
+	for _, it := range what {
+		w.Story = append(w.Story, line{Who: who, Text: fmt.Sprintf(form, it), Version: h.Version, At: h.At})
+	}
+}
+
+func (w *world) pod(h happening, p *corev1.Pod, gone bool) {
+	was := w.Pods[p.UID]
+	var what []string
+	switch {
+	case was == nil && gone:
+		return // Its life was before the first line.
+	case was == nil:
+		what = append(what, "made")
+	case owner(was) != owner(p):
+		what = append(what, map[bool]string{true: "taken in", false: "let go"}[owner(p) != ""])
+	}
+	what = append(what, turns(was, p)...)
+	if leaving(p) && (was == nil || !leaving(was)) || gone && !leaving(p) && (was == nil || !leaving(was)) {
+		what = append(what, "deleted")
+	}
+	w.Pods[p.UID] = p
+	if gone {
+		what = append(what, "gone")
+		delete(w.Pods, p.UID)
+	}
+	c := count{Version: h.Version}
+	for _, it := range w.Pods {
+		if !leaving(it) && !ended(it) {
+			c.Staying++
+			if ready(it) {
+				c.Ready++
+			}
+		}
+	}
+	w.Counts = append(w.Counts, c)
+	w.say(h, w.naming.pod(p), w.call(p)+" %s", what...)
+}
+
+// turns are the changes of what a pod is to those who use it.
+func turns(was, is *corev1.Pod) []string {
+	var out []string
+	if ready(is) != (was != nil && ready(was)) && !leaving(is) {
+		out = append(out, map[bool]string{true: "ready", false: "unready"}[ready(is)])
+	}
+	if ended(is) && (was == nil || !ended(was)) && !leaving(is) {
+		out = append(out, strings.ToLower(string(is.Status.Phase)))
+	}
+	return out
+}
+
+func (w *world) claim(h happening, c *corev1.PersistentVolumeClaim, gone bool) {
+	was := w.Claims[c.UID]
+	who := "claim " + strings.ReplaceAll(c.Name, "-"+w.naming.Set+"-", "-")
+	var what []string
+	if was == nil {
+		what = append(what, "made")
+	}
+	if (c.DeletionTimestamp != nil || gone) && (was == nil || was.DeletionTimestamp == nil) {
+		what = append(what, "deleted")
+	}
+	w.Claims[c.UID] = c
+	if gone {
+		what = append(what, "gone")
+		delete(w.Claims, c.UID)
+	}
+	w.say(h, who, who+" %s", what...)
+}
+
+func (w *world) revision(h happening, r *appsv1.ControllerRevision, gone bool) {
+	was := w.Revisions[r.Name]
+	if _, known := w.Numbers[r.Name]; !known {
+		w.Numbers[r.Name] = len(w.Numbers) + 1
+	}
+	var what []string
+	switch {
+	case gone:
+		what = append(what, "gone")
+	case was == nil:
+		what = append(what, "made")
+	case was.Revision != r.Revision:
+		what = append(what, "renewed")
+	}
+	w.Revisions[r.Name] = r
+	if gone {
+		delete(w.Revisions, r.Name)
+	}
+	who := fmt.Sprintf("revision %d", w.Numbers[r.Name])
+	w.say(h, who, who+" %s", what...)
+}
+
+// call is a pod's name with the number of its revision.
+func (w *world) call(p *corev1.Pod) string {
+	return w.naming.pod(p) + "@" + w.number(p.Labels[appsv1.ControllerRevisionHashLabelKey])
+}
+
+// number is that of the revision with this name, or with this hash at the end of its name.
+func (w *world) number(label string) string {
+	for name, n := range w.Numbers {
+		if label != "" && (name == label || strings.HasSuffix(name, "-"+label)) {
+			return fmt.Sprint(n)
+		}
+	}
+	return "none"
+}
+
+// now says which pods there are: the ready ones by their names, of others what they are besides.
+func (w *world) now(anywhere bool) string {
+	pods := slices.SortedFunc(maps.Values(w.Pods), func(a, b *corev1.Pod) int {
+		one, other := w.naming.pod(a), w.naming.pod(b)
+		if !w.ByNode { // 2 before 10.
+			one, other = fmt.Sprintf("%9s", one), fmt.Sprintf("%9s", other)
+		}
+		return cmp.Or(cmp.Compare(one, other), cmp.Compare(w.call(a), w.call(b)))
+	})
+	out := make([]string, 0, len(pods))
+	for _, p := range pods {
+		name := w.call(p)
+		if anywhere {
+			name = strings.Replace(name, w.naming.pod(p), "*", 1)
+		}
+		switch {
+		case leaving(p):
+			name += "(leaving)"
+		case ended(p):
+			name += "(" + strings.ToLower(string(p.Status.Phase)) + ")"
+		case !ready(p):
+			name += "(unready)"
+		}
+		if owner(p) == "" {
+			name += "(free)"
+		}
+		out = append(out, name)
+	}
+	if anywhere {
+		slices.Sort(out)
+	}
+	return strings.Join(out, " ")
+}
+
+func owner(p *corev1.Pod) types.UID {
+	if ref := metav1.GetControllerOf(p); ref != nil {
+		return ref.UID
+	}
+	return ""
+}
+
+func leaving(p *corev1.Pod) bool { return p.DeletionTimestamp != nil }
+
+func ended(p *corev1.Pod) bool {
+	return p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded
+}
+
+func ready(p *corev1.Pod) bool {
+	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}

@@ -1,0 +1,207 @@
+//go:build e2e
+
+package native
+
+import (
+	"maps"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+)
+
+const (
+	native = "native"
+	ours   = "ours"
+
+	statefulSet = "StatefulSet"
+	daemonSet   = "DaemonSet"
+)
+
+// scenario is one line of the table: what both kinds are asked for, one thing after the other.
+type scenario struct {
+	// name is a sentence.
+	name string
+	// body is laid over the plain body of the kind.
+	body string
+	// nodes are those of a DaemonSet, by name.
+	nodes string
+	// anywhere: it is not determined which nodes come first.
+	anywhere bool
+	// waits marks lines that came a while after the one before: scenarios with minReadySeconds.
+	waits time.Duration
+	steps []step
+}
+
+// step is a change and what comes of it.
+type step struct {
+	name string
+	do   func(*side)
+	// until is what pods there are at the end: "0@1 1@2(unready)" is pod 0 at the first revision that was made and pod 1 at
+	// the second, not ready.
+	until string
+	// inPass is how many pods may be worked on at a time, whose order among themselves is not determined.
+	inPass int
+	// meant is a difference that we want; nil for none.
+	meant *meant
+}
+
+// meant is a difference that is wanted, and both stories in full, so that it stays what it is.
+type meant struct {
+	because string
+	// native and ours are the stories, with ", " between the lines. Both empty: they differ in nothing but what is left.
+	native, ours string
+	// until is what pods we have at the end; empty is the step's.
+	until string
+	// left is what may be left in another way: names of parts of the status.
+	left []string
+}
+
+func play(t *testing.T, kind string, base string, table []scenario) {
+	t.Helper()
+	for _, sc := range table {
+		t.Run(sc.name, func(t *testing.T) {
+			t.Parallel()
+			sides := []*side{newSide(t, native, kind), newSide(t, ours, kind)}
+			body := func() map[string]any { return overlay(parse(t, base), parse(t, sc.body)) }
+			both(sides, func(s *side) {
+				s.body = body
+				s.addNodes(sc.nodes)
+			})
+			for _, st := range sc.steps {
+				playStep(t, sc, st, sides)
+				if t.Failed() {
+					return
+				}
+			}
+		})
+	}
+}
+
+func playStep(t *testing.T, sc scenario, st step, sides []*side) {
+	t.Helper()
+	both(sides, func(s *side) {
+		s.turn()
+		st.do(s)
+	})
+	until := []string{st.until, st.until}
+	if st.meant != nil && st.meant.until != "" {
+		until[1] = st.meant.until
+	}
+	both(sides, func(s *side) { s.await(map[string]string{native: until[0], ours: until[1]}[s.side], sc.anywhere) })
+	if t.Failed() {
+		return
+	}
+	o := order{InPass: st.inPass, Anywhere: sc.anywhere}
+	var problem string
+	// What comes late, such as a status, is waited for.
+	if !assert.Eventually(t, func() bool { problem = compare(t, sc, st, o, sides); return problem == "" }, 20*time.Second, poll) {
+		t.Errorf("%s: step %q: %s\nnative:\n%s\nours:\n%s", sc.name, st.name, problem, list(sides[0].account().Story), list(sides[1].account().Story))
+		return
+	}
+	t.Logf("step %q: %s\nnative:\n%s\nours:\n%s", st.name, until[0], list(sides[0].account().Story), list(sides[1].account().Story))
+}
+
+// compare shows how the two sides differ where they are not meant to.
+func compare(t *testing.T, sc scenario, st step, o order, sides []*side) string {
+	t.Helper()
+	var accounts []account
+	var views []view
+	for _, s := range sides {
+		w, _ := s.world()
+		a := w.since(s.mark)
+		a.Story = waited(a.Story, sc.waits)
+		v, err := w.view(sc.anywhere)
+		require.NoError(t, err)
+		accounts, views = append(accounts, a), append(views, v)
+	}
+	if m := st.meant; m != nil {
+		for i, want := range []string{m.native, m.ours} {
+			if got := strings.Join(texts(accounts[i].Story, sequential), ", "); m.native+m.ours != "" && got != want {
+				return sides[i].side + ": want " + want + "\ngot " + got
+			}
+		}
+		if m.native+m.ours == "" {
+			if d := differ(accounts[0], accounts[1], o); d != "" {
+				return d
+			}
+		}
+		for _, part := range m.left {
+			for _, v := range views {
+				maps.DeleteFunc(v.Status, func(name string, _ any) bool { return name == part })
+			}
+		}
+		if m.until != "" {
+			return ""
+		}
+	} else if d := differ(accounts[0], accounts[1], o); d != "" {
+		return "the stories differ (-native +ours):\n" + d
+	}
+	if d := cmp.Diff(views[0], views[1]); d != "" {
+		return "what is left differs (-native +ours):\n" + d
+	}
+	return ""
+}
+
+// waited marks what came a while after the line before.
+func waited(story []line, least time.Duration) []line {
+	if least == 0 {
+		return story
+	}
+	out := make([]line, len(story))
+	for i, l := range story {
+		if i > 0 && l.At.Sub(story[i-1].At) > least {
+			l.Text += " after a wait"
+		}
+		out[i] = l
+	}
+	return out
+}
+
+func list(story []line) string {
+	var b strings.Builder
+	for _, l := range story {
+		b.WriteString("    " + l.Text + "\n")
+	}
+	return b.String()
+}
+
+// both does it on both sides at a time. A failed requirement ends the test when both have come to their end.
+func both(sides []*side, do func(*side)) {
+	var wg sync.WaitGroup
+	for _, s := range sides {
+		wg.Go(func() { do(s) })
+	}
+	wg.Wait()
+}
+
+func parse(t *testing.T, text string) map[string]any {
+	t.Helper()
+	out := map[string]any{}
+	require.NoError(t, yaml.Unmarshal([]byte(text), &out))
+	return out
+}
+
+// overlay puts values into a tree; null takes one away.
+func overlay(onto, values map[string]any) map[string]any {
+	onto = runtime.DeepCopyJSON(onto)
+	for k, v := range values {
+		below, isMap := v.(map[string]any)
+		under, wasMap := onto[k].(map[string]any)
+		switch {
+		case v == nil:
+			delete(onto, k)
+		case isMap && wasMap:
+			onto[k] = overlay(under, below)
+		default:
+			onto[k] = v
+		}
+	}
+	return onto
+}
