@@ -57,6 +57,8 @@ type Options struct {
 	RunAgent func(context.Context, link.Link) error
 	// ValidateCloneSet judges the CloneSet in a UnitedDeployment's template; package member/workload/cloneset has it.
 	ValidateCloneSet func(*appsv1beta1.CloneSetSpec, *field.Path) field.ErrorList
+	// ValidateStatefulSet judges the StatefulSet of apps.kruise.io there; package member/workload/statefulset has it.
+	ValidateStatefulSet func(*appsv1beta1.StatefulSetSpec, *field.Path) field.ErrorList
 	// Identity names this process in Leases, for people.
 	Identity string
 	// Version is the program's.
@@ -131,7 +133,7 @@ func unitedDeployments(mgr ctrl.Manager, o Options) admit.Registration[*appsv1be
 	w := &uniteddeployment.Webhook{
 		Webhook: united.Webhook{
 			Client: mgr.GetClient(), KeepTemplates: o.KeepTemplates,
-			Options: united.Options{AllowClusters: true, CloneSet: o.ValidateCloneSet},
+			Options: united.Options{AllowClusters: true, CloneSet: o.ValidateCloneSet, StatefulSet: o.ValidateStatefulSet},
 		},
 		Cache: mgr.GetClient(), Live: mgr.GetAPIReader(), LocalMember: o.LocalMember,
 	}

@@ -25,6 +25,7 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/member/agent"
 	"github.com/flotilla-io/flotilla/member/workload/cloneset"
+	"github.com/flotilla-io/flotilla/member/workload/statefulset"
 	"github.com/flotilla-io/flotilla/member/workload/uniteddeployment"
 	"github.com/flotilla-io/flotilla/pkg/admit"
 	"github.com/flotilla-io/flotilla/pkg/event"
@@ -178,7 +179,9 @@ func setupWebhooks(mgr ctrl.Manager, o Options) error {
 	}
 	unions := &united.Webhook{
 		Client: mgr.GetClient(), KeepTemplates: o.KeepTemplates,
-		Options: united.Options{AllowClusters: o.LocalHub, CloneSet: cloneset.ValidateSpec},
+		Options: united.Options{
+			AllowClusters: o.LocalHub, CloneSet: cloneset.ValidateSpec, StatefulSet: statefulset.ValidateSpec,
+		},
 	}
 	return admit.Register(mgr, admit.Registration[*appsv1beta1.UnitedDeployment]{
 		Object: &appsv1beta1.UnitedDeployment{}, Defaulter: unions, Validator: unions,

@@ -13,6 +13,7 @@ import (
 	"github.com/flotilla-io/flotilla/hub"
 	"github.com/flotilla-io/flotilla/member/agent"
 	"github.com/flotilla-io/flotilla/member/workload/cloneset"
+	"github.com/flotilla-io/flotilla/member/workload/statefulset"
 	"github.com/flotilla-io/flotilla/pkg/cert"
 	"github.com/flotilla-io/flotilla/pkg/checkup"
 	"github.com/flotilla-io/flotilla/pkg/feature"
@@ -81,7 +82,8 @@ func (f *flags) setup(ctx context.Context) (ctrl.Manager, error) {
 		KeepTemplates:           f.Gates.Enabled(feature.TemplateNoDefaults),
 		UnitedDeploymentWorkers: *f.Workers[unitedDeployment], MemberClusterWorkers: *f.Workers[memberCluster],
 		ExpectationTimeout: f.ExpectationTimeout, RunAgent: agent.Run, ValidateCloneSet: cloneset.ValidateSpec,
-		Identity: identity, Version: option.Version, Clock: clock.RealClock{},
+		ValidateStatefulSet: statefulset.ValidateSpec,
+		Identity:            identity, Version: option.Version, Clock: clock.RealClock{},
 	})
 }
 

@@ -9,7 +9,10 @@
 // the grants may go there now, so that a move never falls below the wanted number of available pods by more than the
 // user allows. A cluster that can't be reached keeps its numbers; the others go on.
 //
-// What the plan starts from is kept in the rows themselves (grant, lower and upper bounds), so a hub that was killed at
+// Pods of StatefulSets of apps.kruise.io have ordinals of their own over all clusters: each subset has a range in each cluster
+// (ordinal.go).
+//
+// What the plan starts from is kept in the rows themselves (grant, lower and upper bounds, ordinals), so a hub that was killed at
 // any moment goes on where it stood, and an idle one writes nothing.
 //
 // Objects whose subsets name no cluster are not touched, but get a condition where nobody else would run them.

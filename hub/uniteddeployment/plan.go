@@ -56,6 +56,7 @@ func decide(o *observed) plan {
 	}
 	p := plan{hold: !held(o.ud)}
 	p.parts, p.problems = place(o)
+	number(o, p.parts)
 	p.allocation = allocate(o.ud, p.parts)
 	targets := targetsOf(p.parts, p.allocation)
 	partitions := partitionsOf(o.ud, p.parts, targets)
@@ -64,6 +65,7 @@ func decide(o *observed) plan {
 		p.parts[i].grant = fleetv1alpha1.SubsetGrant{
 			Name: p.parts[i].name, Replicas: int32(s.Replicas), Partition: int32(min(partitions[i], s.Replicas)), //nolint:gosec // bounded by spec.replicas
 			Lower: int32(s.Lower), Upper: int32(s.Upper), //nolint:gosec // likewise
+			FirstOrdinal: p.parts[i].grant.FirstOrdinal,
 		}
 		if s.Why != "" {
 			p.moves = append(p.moves, s.Why)

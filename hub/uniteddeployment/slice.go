@@ -108,6 +108,7 @@ func patch(parts []part) ([]byte, error) {
 			NodeSelectorTerm: part.spec.NodeSelectorTerm,
 			Tolerations:      part.spec.Tolerations,
 			Patch:            part.spec.Patch,
+			Ordinals:         part.spec.Ordinals,
 			Replicas:         new(intstr.FromInt32(part.grant.Replicas)),
 		}
 		p.Spec.Topology.Subsets = append(p.Spec.Topology.Subsets, subset)

@@ -53,6 +53,16 @@ func stateful() *appsv1beta1.UnitedDeployment {
 	return ud
 }
 
+// advanced is web with a StatefulSet of apps.kruise.io.
+func advanced() *appsv1beta1.UnitedDeployment {
+	ud := web()
+	c := ud.Spec.Template.CloneSetTemplate
+	ud.Spec.Template = appsv1beta1.SubsetTemplate{AdvancedStatefulSetTemplate: &appsv1beta1.AdvancedStatefulSetTemplateSpec{
+		ObjectMeta: c.ObjectMeta, Spec: appsv1beta1.StatefulSetSpec{Selector: c.Spec.Selector, Template: c.Spec.Template, ServiceName: "web"},
+	}}
+	return ud
+}
+
 // deployment is web with a Deployment.
 func deployment() *appsv1beta1.UnitedDeployment {
 	ud := web()

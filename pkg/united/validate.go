@@ -30,6 +30,8 @@ type Options struct {
 	// CloneSet judges the spec of a CloneSet under a path, as for a CloneSet that a user wrote, its selector being the
 	// subset's. Nil judges nothing: the faults then show as a condition, when the CloneSet is made.
 	CloneSet func(*appsv1beta1.CloneSetSpec, *field.Path) field.ErrorList
+	// StatefulSet does the same for StatefulSets of apps.kruise.io.
+	StatefulSet func(*appsv1beta1.StatefulSetSpec, *field.Path) field.ErrorList
 }
 
 // Validate returns what is wrong with an object that Default has completed, nil if nothing is. It repeats what the
@@ -49,6 +51,7 @@ func Validate(ud *appsv1beta1.UnitedDeployment, o Options) field.ErrorList {
 	faults = append(faults, validateSubsets(ud, selector, path.Child("topology", "subsets"))...)
 	faults = append(faults, validateNumbers(ud, path.Child("topology", "subsets"))...)
 	faults = append(faults, validateClusters(ud, path.Child("topology"), o)...)
+	faults = append(faults, validateOrdinals(ud, path)...)
 	faults = append(faults, validateSchedule(&ud.Spec.Topology.ScheduleStrategy, path.Child("topology", "scheduleStrategy"))...)
 	return append(faults, validateUpdateStrategy(ud, path.Child("updateStrategy"))...)
 }
@@ -61,6 +64,7 @@ func ValidateUpdate(old, ud *appsv1beta1.UnitedDeployment, o Options) field.Erro
 		faults = append(faults, field.Forbidden(path.Child("selector"), "can't be changed: make a new UnitedDeployment"))
 	}
 	faults = append(faults, validateStatefulSetChange(old, ud, path.Child("template", "statefulSetTemplate", "spec"))...)
+	faults = append(faults, validateAdvancedChange(old, ud, path.Child("template", "advancedStatefulSetTemplate", "spec"))...)
 	for i := range ud.Spec.Topology.Subsets {
 		is := &ud.Spec.Topology.Subsets[i]
 		at := path.Child("topology", "subsets").Index(i)
@@ -75,6 +79,9 @@ func ValidateUpdate(old, ud *appsv1beta1.UnitedDeployment, o Options) field.Erro
 		}
 		if !apiequality.Semantic.DeepEqual(was.Tolerations, is.Tolerations) {
 			faults = append(faults, field.Forbidden(at.Child("tolerations"), fixed))
+		}
+		if !Slice(ud) && !apiequality.Semantic.DeepEqual(was.Ordinals, is.Ordinals) {
+			faults = append(faults, field.Forbidden(at.Child("ordinals"), fixed))
 		}
 	}
 	return faults
@@ -97,6 +104,27 @@ func validateStatefulSetChange(old, ud *appsv1beta1.UnitedDeployment, path *fiel
 	}
 	return field.ErrorList{field.Forbidden(path, "only template, updateStrategy, persistentVolumeClaimRetentionPolicy, "+
 		"minReadySeconds and ordinals of a StatefulSet can be changed: make a new UnitedDeployment")}
+}
+
+// validateAdvancedChange allows what a StatefulSet of apps.kruise.io allows to change. Of the sizes of claims it says nothing:
+// what storage classes allow shows when the StatefulSet is changed.
+func validateAdvancedChange(old, ud *appsv1beta1.UnitedDeployment, path *field.Path) field.ErrorList {
+	was, is := old.Spec.Template.AdvancedStatefulSetTemplate, ud.Spec.Template.AdvancedStatefulSetTemplate
+	if was == nil || is == nil {
+		return nil
+	}
+	const fixed = "can't be changed, each subset's StatefulSet has it for good: make a new UnitedDeployment"
+	var faults field.ErrorList
+	if was.Spec.ServiceName != is.Spec.ServiceName {
+		faults = append(faults, field.Forbidden(path.Child("serviceName"), fixed))
+	}
+	parallel := func(t *appsv1beta1.AdvancedStatefulSetTemplateSpec) bool {
+		return t.Spec.PodManagementPolicy == appsv1.ParallelPodManagement
+	}
+	if parallel(was) != parallel(is) {
+		faults = append(faults, field.Forbidden(path.Child("podManagementPolicy"), fixed))
+	}
+	return faults
 }
 
 // validateSelector returns the selector, nil if it can't be used.
@@ -122,35 +150,59 @@ func validateTemplate(t *appsv1beta1.SubsetTemplate, selector labels.Selector, p
 	}
 	switch {
 	case given == 0:
-		return field.ErrorList{field.Required(path, "set one of cloneSetTemplate, deploymentTemplate and statefulSetTemplate")}
+		return field.ErrorList{field.Required(path,
+			"set one of cloneSetTemplate, deploymentTemplate, statefulSetTemplate and advancedStatefulSetTemplate")}
 	case given > 1:
 		return field.ErrorList{field.Forbidden(path, fmt.Sprintf("%d kinds of workload are set: keep one of them", given))}
-	case t.AdvancedStatefulSetTemplate != nil:
-		return field.ErrorList{field.Forbidden(path.Child("advancedStatefulSetTemplate"),
-			notServed+": use statefulSetTemplate or cloneSetTemplate")}
 	}
 	member, _ := TemplateOf(t)
 	at := path.Child(member.Field)
 	faults := validateLabels(member, selector, at)
-	const set = "is set for each subset by the controller: leave it out"
-	switch {
-	case t.DeploymentTemplate != nil && t.DeploymentTemplate.Spec.Replicas != nil,
-		t.StatefulSetTemplate != nil && t.StatefulSetTemplate.Spec.Replicas != nil:
-		faults = append(faults, field.Forbidden(at.Child("spec", "replicas"), set))
+	faults = append(faults, validateGiven(t, at.Child("spec"))...)
+	if selector == nil {
+		return faults
 	}
-	if s := t.StatefulSetTemplate; s != nil && s.Spec.UpdateStrategy.RollingUpdate != nil &&
-		ptr.Deref(s.Spec.UpdateStrategy.RollingUpdate.Partition, 0) != 0 {
-		faults = append(faults, field.Forbidden(at.Child("spec", "updateStrategy", "rollingUpdate", "partition"),
-			set+", and use spec.updateStrategy.manualUpdate.partitions"))
-	}
-	if c := t.CloneSetTemplate; c != nil && len(c.Spec.ScaleStrategy.PodsToDelete) > 0 {
-		faults = append(faults, field.Forbidden(at.Child("spec", "scaleStrategy", "podsToDelete"),
-			"names pods of one CloneSet, and each subset has its own: name them in the subset's CloneSet"))
-	}
-	if t.CloneSetTemplate != nil && o.CloneSet != nil && selector != nil {
-		spec := t.CloneSetTemplate.Spec.DeepCopy()
+	if c := t.CloneSetTemplate; c != nil && o.CloneSet != nil {
+		spec := c.Spec.DeepCopy()
 		spec.Replicas = nil // the controller's: judged by the numbers of the subsets
 		faults = append(faults, o.CloneSet(spec, at.Child("spec"))...)
+	}
+	if s := t.AdvancedStatefulSetTemplate; s != nil && o.StatefulSet != nil {
+		faults = append(faults, o.StatefulSet(&s.Spec, at.Child("spec"))...)
+	}
+	return faults
+}
+
+// validateGiven refuses in a template what the controller gives each subset's workload.
+func validateGiven(t *appsv1beta1.SubsetTemplate, path *field.Path) field.ErrorList {
+	var replicas, partition *int32
+	var faults field.ErrorList
+	switch {
+	case t.CloneSetTemplate != nil:
+		if len(t.CloneSetTemplate.Spec.ScaleStrategy.PodsToDelete) > 0 {
+			faults = append(faults, field.Forbidden(path.Child("scaleStrategy", "podsToDelete"),
+				"names pods of one CloneSet, and each subset has its own: name them in the subset's CloneSet"))
+		}
+	case t.DeploymentTemplate != nil:
+		replicas = t.DeploymentTemplate.Spec.Replicas
+	case t.StatefulSetTemplate != nil:
+		replicas = t.StatefulSetTemplate.Spec.Replicas
+		if r := t.StatefulSetTemplate.Spec.UpdateStrategy.RollingUpdate; r != nil {
+			partition = r.Partition
+		}
+	case t.AdvancedStatefulSetTemplate != nil:
+		replicas = t.AdvancedStatefulSetTemplate.Spec.Replicas
+		if r := t.AdvancedStatefulSetTemplate.Spec.UpdateStrategy.RollingUpdate; r != nil {
+			partition = r.Partition
+		}
+	}
+	const set = "is set for each subset by the controller: leave it out"
+	if replicas != nil {
+		faults = append(faults, field.Forbidden(path.Child("replicas"), set))
+	}
+	if ptr.Deref(partition, 0) != 0 {
+		faults = append(faults, field.Forbidden(path.Child("updateStrategy", "rollingUpdate", "partition"),
+			set+", and use spec.updateStrategy.manualUpdate.partitions"))
 	}
 	return faults
 }
@@ -276,7 +328,9 @@ func validateUpdateStrategy(ud *appsv1beta1.UnitedDeployment, path *field.Path) 
 
 func onDelete(t *appsv1beta1.SubsetTemplate) bool {
 	return t.CloneSetTemplate != nil && t.CloneSetTemplate.Spec.UpdateStrategy.Type == appsv1beta1.CloneSetOnDelete ||
-		t.StatefulSetTemplate != nil && t.StatefulSetTemplate.Spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType
+		t.StatefulSetTemplate != nil && t.StatefulSetTemplate.Spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType ||
+		t.AdvancedStatefulSetTemplate != nil &&
+			t.AdvancedStatefulSetTemplate.Spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType
 }
 
 // validateNumbers judges replicas, minReplicas and maxReplicas, each and together.

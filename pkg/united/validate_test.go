@@ -1,6 +1,7 @@
 package united
 
 import (
+	"math"
 	"strings"
 	"testing"
 
@@ -53,6 +54,22 @@ func reallocation(surge, unavailable string) func(*object) {
 	}
 }
 
+// ordinals is a subset with a range of ordinals; an end below 0 is none.
+func ordinals(name string, start, end int32) part {
+	p := part{Name: name, Ordinals: &appsv1beta1.SubsetOrdinals{Start: start}}
+	if end >= 0 {
+		p.Ordinals.End = &end
+	}
+	return p
+}
+
+// sliced is advanced as a hub sends it to a member.
+func sliced() *object {
+	ud := advanced()
+	ud.Annotations = map[string]string{keys.FleetRowUID: "row"}
+	return ud
+}
+
 // all applies changes in turn.
 func all(changes ...func(*object)) func(*object) {
 	return func(ud *object) {
@@ -73,6 +90,9 @@ func TestValidObjects(t *testing.T) {
 		{"a CloneSet over three subsets", web, nil},
 		{"a StatefulSet", stateful, nil},
 		{"a Deployment", deployment, nil},
+		{"an advanced StatefulSet", advanced, nil},
+		{"ordinals side by side, and a subset without any", advanced, subsets(ordinals("a", 10, -1), ordinals("b", 0, 9), part{Name: "c"})},
+		{"10,000 stateful pods in clusters", advanced, all(inEast, func(ud *object) { ud.Spec.Replicas = ptr.To[int32](10_000) })},
 		{"numbers that leave a rest for a subset without one", web, subsets(part{Name: "a", Replicas: number("60%")}, part{Name: "b"})},
 		{"numbers that add up", web, subsets(part{Name: "a", Replicas: number("60%")}, part{Name: "b", Replicas: number("4")})},
 		{"0% and 100%", web, subsets(part{Name: "a", Replicas: number("100%")}, part{Name: "b", Replicas: number("0%")})},
@@ -147,9 +167,6 @@ func TestInvalidObjects(t *testing.T) {
 			"two templates", web, func(ud *object) { ud.Spec.Template.StatefulSetTemplate = stateful().Spec.Template.StatefulSetTemplate },
 			"spec.template", "2 kinds of workload are set: keep one",
 		},
-		{"a template that is not served", web, func(ud *object) {
-			ud.Spec.Template = appsv1beta1.SubsetTemplate{AdvancedStatefulSetTemplate: &appsv1beta1.AdvancedStatefulSetTemplateSpec{}}
-		}, "spec.template.advancedStatefulSetTemplate", "not served yet: use statefulSetTemplate or cloneSetTemplate"},
 		{
 			"replicas in a Deployment's template", deployment, func(ud *object) { ud.Spec.Template.DeploymentTemplate.Spec.Replicas = ptr.To[int32](1) },
 			"spec.template.deploymentTemplate.spec.replicas", "set for each subset by the controller: leave it out",
@@ -161,6 +178,16 @@ func TestInvalidObjects(t *testing.T) {
 		{"a partition in a StatefulSet's template", stateful, func(ud *object) {
 			ud.Spec.Template.StatefulSetTemplate.Spec.UpdateStrategy.RollingUpdate = &appsv1.RollingUpdateStatefulSetStrategy{Partition: ptr.To[int32](2)}
 		}, "spec.template.statefulSetTemplate.spec.updateStrategy.rollingUpdate.partition", "use spec.updateStrategy.manualUpdate.partitions"},
+		{
+			"replicas in an advanced StatefulSet's template", advanced,
+			func(ud *object) { ud.Spec.Template.AdvancedStatefulSetTemplate.Spec.Replicas = ptr.To[int32](1) },
+			"spec.template.advancedStatefulSetTemplate.spec.replicas", "leave it out",
+		},
+		{"a partition in an advanced StatefulSet's template", advanced, func(ud *object) {
+			ud.Spec.Template.AdvancedStatefulSetTemplate.Spec.UpdateStrategy.RollingUpdate = &appsv1beta1.StatefulSetRollingUpdateStrategy{
+				Partition: ptr.To[int32](2),
+			}
+		}, "spec.template.advancedStatefulSetTemplate.spec.updateStrategy.rollingUpdate.partition", "use spec.updateStrategy.manualUpdate.partitions"},
 		{
 			"names of pods in a CloneSet's template", web, func(ud *object) { set(ud).Spec.ScaleStrategy.PodsToDelete = []string{"web-a-x-y"} },
 			template + ".spec.scaleStrategy.podsToDelete", "name them in the subset's CloneSet",
@@ -227,6 +254,32 @@ func TestInvalidObjects(t *testing.T) {
 		{"a partition of pods that users delete", web, all(partitions(map[string]int32{"a": 1}), func(ud *object) {
 			set(ud).Spec.UpdateStrategy.Type = appsv1beta1.CloneSetOnDelete
 		}), "spec.updateStrategy.manualUpdate.partitions[a]", "OnDelete"},
+		{"a partition of stateful pods that users delete", advanced, all(partitions(map[string]int32{"a": 1}), func(ud *object) {
+			ud.Spec.Template.AdvancedStatefulSetTemplate.Spec.UpdateStrategy.Type = appsv1.OnDeleteStatefulSetStrategyType
+		}), "spec.updateStrategy.manualUpdate.partitions[a]", "OnDelete"},
+		{
+			"ordinals of a CloneSet's pods", web, subsets(part{Name: "a", Ordinals: &appsv1beta1.SubsetOrdinals{}}),
+			sub + "[0].ordinals", "only with advancedStatefulSetTemplate",
+		},
+		{
+			"ordinals that two subsets have", advanced, subsets(ordinals("a", 10, 19), ordinals("b", 0, 9), ordinals("c", 19, 29)),
+			sub + "[2].ordinals", `"19-29": subset a has ordinals 10-19: set end there, or start here`,
+		},
+		{
+			"ordinals behind some that have no end", advanced, subsets(ordinals("a", 10, -1), ordinals("b", 30, 39)),
+			sub + "[1].ordinals", `subset a has ordinals 10-2147483647`,
+		},
+		{
+			"ordinals that are the hub's to give", advanced, all(subsets(ordinals("a", 0, 9)), inEast),
+			sub + "[0].ordinals", "the hub gives each subset ordinals of its own: leave it out",
+		},
+		{"a start of ordinals that is the hub's to give", advanced, all(inEast, func(ud *object) {
+			ud.Spec.Template.AdvancedStatefulSetTemplate.Spec.Ordinals = &appsv1.StatefulSetOrdinals{Start: 1}
+		}), "spec.template.advancedStatefulSetTemplate.spec.ordinals", "leave it out"},
+		{
+			"more pods than a subset has ordinals in a cluster", advanced, all(inEast, func(ud *object) { ud.Spec.Replicas = ptr.To[int32](10_001) }),
+			"spec.replicas", "10001: 10000 is the most with advancedStatefulSetTemplate",
+		},
 		{"an update strategy that there is not", web, func(ud *object) { ud.Spec.UpdateStrategy.Type = "Waves" }, "spec.updateStrategy.type", `"Waves"`},
 		{
 			"the strategy Adaptive", web, func(ud *object) { ud.Spec.Topology.ScheduleStrategy.Type = appsv1beta1.ScheduleAdaptive },
@@ -298,6 +351,42 @@ func TestCloneSetTemplateIsJudgedAsACloneSet(t *testing.T) {
 	require.Empty(t, Validate(deployment(), Options{CloneSet: judge}))
 }
 
+func TestStatefulSetTemplateIsJudgedAsAStatefulSet(t *testing.T) {
+	t.Parallel()
+	judge := func(_ *appsv1beta1.StatefulSetSpec, path *field.Path) field.ErrorList {
+		return field.ErrorList{field.Forbidden(path.Child("lifecycle"), "not served yet")}
+	}
+	faults := Validate(advanced(), Options{StatefulSet: judge})
+	require.Len(t, faults, 1)
+	require.Equal(t, "spec.template.advancedStatefulSetTemplate.spec.lifecycle", faults[0].Field)
+	require.Empty(t, Validate(stateful(), Options{StatefulSet: judge}))
+}
+
+func TestOrdinalsOutsideOfASubsetAreReserved(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name string
+		own  *appsv1beta1.SubsetOrdinals
+		want []string
+	}{
+		{"without a range all are its own", nil, nil},
+		{"a range from 0 without an end is all", &appsv1beta1.SubsetOrdinals{}, nil},
+		{"what is below the range is reserved", ordinals("a", 1, -1).Ordinals, []string{"0-0"}},
+		{"what is above the range is reserved", ordinals("a", 0, 9_999).Ordinals, []string{"10000-2147483647"}},
+		{"both are", ordinals("a", 20_000, 29_999).Ordinals, []string{"0-19999", "30000-2147483647"}},
+		{"above the highest ordinal is nothing", ordinals("a", 0, math.MaxInt32).Ordinals, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			var got []string
+			for _, o := range Outside(tt.own) {
+				got = append(got, o.String())
+			}
+			require.Equal(t, tt.want, got)
+		})
+	}
+}
+
 func TestValidateUpdate(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -332,6 +421,23 @@ func TestValidateUpdate(t *testing.T) {
 			"others may not", stateful, func(ud *object) { ud.Spec.Template.StatefulSetTemplate.Spec.ServiceName = "other" },
 			"spec.template.statefulSetTemplate.spec",
 		},
+		{"most of an advanced StatefulSet may change", advanced, func(ud *object) {
+			s := &ud.Spec.Template.AdvancedStatefulSetTemplate.Spec
+			s.Template.Spec.Containers[0].Image = "app:2"
+			s.UpdateStrategy.Type = appsv1.OnDeleteStatefulSetStrategyType
+			s.ReserveOrdinals = []intstr.IntOrString{intstr.FromInt32(3)}
+			s.VolumeClaimTemplates = []corev1.PersistentVolumeClaim{{ObjectMeta: metav1.ObjectMeta{Name: "data"}}}
+			s.PodManagementPolicy = appsv1.OrderedReadyPodManagement
+		}, ""},
+		{
+			"its service may not", advanced, func(ud *object) { ud.Spec.Template.AdvancedStatefulSetTemplate.Spec.ServiceName = "other" },
+			"spec.template.advancedStatefulSetTemplate.spec.serviceName",
+		},
+		{"how it manages pods may not", advanced, func(ud *object) {
+			ud.Spec.Template.AdvancedStatefulSetTemplate.Spec.PodManagementPolicy = appsv1.ParallelPodManagement
+		}, "spec.template.advancedStatefulSetTemplate.spec.podManagementPolicy"},
+		{"ordinals of a subset may not change", advanced, subsets(ordinals("a", 0, 9)), "spec.topology.subsets[0].ordinals"},
+		{"a hub may change those of a slice", sliced, subsets(ordinals("a", 0, 9)), ""},
 		{"what is invalid in itself is refused as at creation", web, func(ud *object) { ud.Spec.Replicas = ptr.To[int32](-1) }, "spec.replicas"},
 	}
 	for _, tt := range tests {

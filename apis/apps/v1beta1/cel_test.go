@@ -192,6 +192,20 @@ func unitedDeploymentCases() []celCase {
 			want: "template needs exactly one of statefulSetTemplate, advancedStatefulSetTemplate, cloneSetTemplate and deploymentTemplate",
 		},
 		{
+			name: "A range of ordinals may have one end or two, and begin where it ends.",
+			base: unitedDeployment, change: subsets(`[{name: a, ordinals: {start: 7, end: 7}}, {name: b, ordinals: {start: 8}}]`),
+		},
+		{
+			name: "A range of ordinals that runs backwards is refused.",
+			base: unitedDeployment, change: subsets(`[{name: a, ordinals: {start: 7, end: 6}}]`),
+			want: "the range runs backwards: end must be start or more",
+		},
+		{
+			name: "A range of ordinals that begins below 0 is refused.",
+			base: unitedDeployment, change: subsets(`[{name: a, ordinals: {start: -1}}]`),
+			want: "spec.topology.subsets[0].ordinals.start",
+		},
+		{
 			name: "The name of a subset is a DNS label.",
 			base: unitedDeployment, change: subsets(`[{name: "A_1"}]`),
 			want: "spec.topology.subsets[0].name",

@@ -191,6 +191,12 @@ type Subset struct {
 	// +kubebuilder:validation:Schemaless
 	Patch *runtime.RawExtension `json:"patch,omitempty"`
 
+	// ordinals are those that pods of the subset may have, so that no pod of another subset has the same. Only with
+	// advancedStatefulSetTemplate. It can't be changed while the subset exists. A hub sets it in the slices that it sends
+	// and refuses it in its own objects. Unset: pods are numbered as the template says.
+	// +optional
+	Ordinals *SubsetOrdinals `json:"ordinals,omitempty"`
+
 	// cluster is the MemberCluster that runs this subset. Only on a hub; it excludes clusterSelector.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
@@ -202,6 +208,21 @@ type Subset struct {
 	// every cluster. Only on a hub; it excludes cluster.
 	// +optional
 	ClusterSelector *metav1.LabelSelector `json:"clusterSelector,omitempty"`
+}
+
+// SubsetOrdinals is a range of ordinals with both ends included. The template's reserveOrdinals are left out of it.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.end) || self.end >= self.start",fieldPath=".end",message="the range runs backwards: end must be start or more"
+type SubsetOrdinals struct {
+	// start is the lowest ordinal.
+	// +required
+	// +kubebuilder:validation:Minimum=0
+	Start int32 `json:"start"`
+
+	// end is the highest ordinal. Unset: there is none.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	End *int32 `json:"end,omitempty"`
 }
 
 // UnitedDeploymentScheduleStrategyType says whether the division of replicas follows what can be scheduled.

@@ -149,6 +149,11 @@ type SubsetGrant struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Upper int32 `json:"upper,omitempty"`
+	// firstOrdinal begins the range of 10,000 ordinals that is the subset's, where its pods have ordinals. The range is no
+	// other's while this row names it.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	FirstOrdinal *int32 `json:"firstOrdinal,omitempty"`
 }
 
 // MemberWorkStatus is what the member's agent reports of a row: at most 4 KiB, typically 400 bytes. Only the agent

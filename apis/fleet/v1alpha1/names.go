@@ -19,6 +19,9 @@ const (
 	EpochConfigMap = "epoch"
 	// SubsetsPerRow is how many subsets of one object a cluster can hold, so that a row's status stays under 4 KiB.
 	SubsetsPerRow = 20
+
+	// OrdinalsPerSubset is how many ordinals a subset has in one cluster, where its pods have ordinals.
+	OrdinalsPerSubset = 10_000
 )
 
 // Namespace is the hub's namespace for a member's rows.

@@ -100,10 +100,10 @@ func (r *Reconciler) remove(ctx context.Context, o observed, w work, d *done) {
 			continue
 		}
 		if err := r.delete(ctx, o.ud.UID, c.workload); err != nil {
-			*into = fmt.Errorf("delete %s %s of subset %s: %w", c.kind, c.GetName(), c.subset, err)
+			*into = fmt.Errorf("delete %s %s of subset %s: %w", c.kind.Kind, c.GetName(), c.subset, err)
 			continue
 		}
-		ctrl.LoggerFrom(ctx).Info("Deleted workload", "kind", c.kind, "name", c.GetName(), "reason", c.reason)
+		ctrl.LoggerFrom(ctx).Info("Deleted workload", "kind", c.kind.Kind, "name", c.GetName(), "reason", c.reason)
 		d.removed = append(d.removed, c.GetName())
 	}
 }

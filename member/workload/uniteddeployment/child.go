@@ -15,6 +15,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/revision"
+	"github.com/flotilla-io/flotilla/pkg/united"
 )
 
 // workload is the object of a subset, of whichever kind. It is client.Object by another name, for plans.
@@ -26,7 +27,7 @@ type workload interface {
 // child is a subset's workload as all kinds have it.
 type child struct {
 	workload
-	kind   string
+	kind   schema.GroupKind
 	subset string
 	// revision is the UnitedDeployment's that it was made from, as a label has it; patch is the subset's, as JSON.
 	revision, patch string
@@ -63,6 +64,8 @@ type kind struct {
 	list func() client.ObjectList
 	// make returns the workload of a template and its parts; nil if the template is of another kind.
 	make func(*appsv1beta1.SubsetTemplate) (workload, parts)
+	// number keeps a workload within a subset's ordinals; nil for one whose pods have none.
+	number func(workload, *appsv1beta1.SubsetOrdinals)
 	// view reads replicas, the generation observed and counts.
 	view func(workload, *child)
 	// kept is the path of a field that belongs to others, empty if there is none.
@@ -70,7 +73,7 @@ type kind struct {
 }
 
 // kinds are the kinds of workload that subsets can have.
-func kinds() []kind { return []kind{cloneSets(), deployments(), statefulSets()} }
+func kinds() []kind { return []kind{cloneSets(), deployments(), statefulSets(), advancedSets()} }
 
 // kindOf returns the kind that a template asks for; false if it is not served.
 func kindOf(t *appsv1beta1.SubsetTemplate) (kind, bool) {
@@ -85,7 +88,7 @@ func kindOf(t *appsv1beta1.SubsetTemplate) (kind, bool) {
 // viewOf is the common view of a workload of this kind. The workload may not be changed.
 func (k kind) viewOf(w workload) child {
 	c := child{
-		workload: w, kind: k.Kind, subset: w.GetLabels()[keys.SubsetName],
+		workload: w, kind: k.GroupKind(), subset: w.GetLabels()[keys.SubsetName],
 		revision: w.GetLabels()[keys.SubsetRevision], patch: w.GetAnnotations()[keys.SubsetPatch],
 	}
 	c.templated = templated(w)
@@ -192,6 +195,40 @@ func statefulSets() kind {
 			s := o.Status
 			c.counts = counts{pods: s.Replicas, ready: s.ReadyReplicas, available: s.AvailableReplicas, updated: s.UpdatedReplicas}
 			c.updatedReady = c.atLeast()
+		},
+	}
+}
+
+func advancedSets() kind {
+	return kind{
+		GroupVersionKind: appsv1beta1.GroupVersion.WithKind("StatefulSet"),
+		list:             func() client.ObjectList { return &appsv1beta1.StatefulSetList{} },
+		make: func(t *appsv1beta1.SubsetTemplate) (workload, parts) {
+			if t.AdvancedStatefulSetTemplate == nil {
+				return nil, parts{}
+			}
+			w := &appsv1beta1.StatefulSet{Spec: *t.AdvancedStatefulSetTemplate.Spec.DeepCopy()}
+			p := parts{selector: &w.Spec.Selector, replicas: &w.Spec.Replicas, pod: &w.Spec.Template}
+			if u := &w.Spec.UpdateStrategy; u.Type != appsv1.OnDeleteStatefulSetStrategyType {
+				p.partition = func(n int32) {
+					if u.RollingUpdate == nil {
+						u.RollingUpdate = &appsv1beta1.StatefulSetRollingUpdateStrategy{}
+					}
+					u.RollingUpdate.Partition = &n
+				}
+			}
+			return w, p
+		},
+		number: func(w workload, own *appsv1beta1.SubsetOrdinals) {
+			spec := &w.(*appsv1beta1.StatefulSet).Spec
+			spec.ReserveOrdinals = append(spec.ReserveOrdinals, united.Outside(own)...)
+		},
+		view: func(w workload, c *child) {
+			o := w.(*appsv1beta1.StatefulSet)
+			c.replicas = int(ptr.Deref(o.Spec.Replicas, 1))
+			c.observed = o.Status.ObservedGeneration
+			s := o.Status
+			c.counts = counts{s.Replicas, s.ReadyReplicas, s.AvailableReplicas, s.UpdatedReplicas, s.UpdatedReadyReplicas}
 		},
 	}
 }

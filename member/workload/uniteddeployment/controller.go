@@ -25,7 +25,7 @@ import (
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=uniteddeployments,verbs=get;list;watch
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=uniteddeployments/status,verbs=patch
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=uniteddeployments/finalizers,verbs=update
-// +kubebuilder:rbac:groups=apps.kruise.io,resources=clonesets,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=apps.kruise.io,resources=clonesets;statefulsets,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=apps,resources=deployments;statefulsets,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=apps,resources=controllerrevisions,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;delete
@@ -73,7 +73,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		return fmt.Errorf("register metrics of UnitedDeployment: %w", err)
 	}
 	err := index.ByOwner(ctx, mgr.GetFieldIndexer(), &appsv1beta1.CloneSet{}, &appsv1.Deployment{}, &appsv1.StatefulSet{},
-		&appsv1.ControllerRevision{}, &corev1.Pod{})
+		&appsv1beta1.StatefulSet{}, &appsv1.ControllerRevision{}, &corev1.Pod{})
 	if err != nil {
 		return err
 	}
@@ -88,6 +88,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		Owns(&appsv1beta1.CloneSet{}).
 		Owns(&appsv1.Deployment{}).
 		Owns(&appsv1.StatefulSet{}).
+		Owns(&appsv1beta1.StatefulSet{}).
 		Owns(&appsv1.ControllerRevision{}).
 		WithOptions(controller.Options{MaxConcurrentReconciles: o.Workers}).
 		Complete(r)

@@ -23,11 +23,15 @@
 // the template came is therefore written into an annotation, in the same request as the template: a scale or a partition
 // makes a generation too, and leaves the counts true.
 //
-// Deployments and StatefulSets do not count the pods that are both updated and ready. A lower bound stands in: the ready
+// Deployments and StatefulSets of apps/v1 do not count the pods that are both updated and ready. A lower bound stands in: the ready
 // ones less those that are not updated. It is exact when nothing moves.
 //
 // Objects whose subsets name clusters are not touched: a hub in the same cluster runs them.
 //
-// What it won't do yet: the schedule strategy Adaptive, and templates of the StatefulSet of apps.kruise.io. The webhook
-// refuses both; on an object from before, the condition SubsetFailure says so, and nothing is changed.
+// A subset's ordinals become reserved ordinals of its StatefulSet: all that are not its own. So they hold whether or not
+// ordinals.start does, which needs a feature gate, and a StatefulSet that outgrows them is refused and not numbered into those of
+// another subset.
+//
+// What it won't do yet: the schedule strategy Adaptive. The webhook refuses it; on an object from before, the condition
+// SubsetFailure says so, and nothing is changed.
 package uniteddeployment

@@ -49,7 +49,7 @@ func start(t *testing.T) *site.Site {
 	crds := "../../../charts/member/files/crds/apps.kruise.io_"
 	return site.Start(t, site.Config{
 		Lab: lab.Config{Nodes: "kwok:4", Zones: 2, Audit: true}, Scheme: appsv1beta1.AddToScheme,
-		CRDs: []string{crds + "clonesets.yaml", crds + "uniteddeployments.yaml"},
+		CRDs: []string{crds + "clonesets.yaml", crds + "statefulsets.yaml", crds + "uniteddeployments.yaml"},
 	})
 }
 

@@ -115,6 +115,9 @@ func (k kind) render(
 	if p.partition != nil {
 		p.partition(partition)
 	}
+	if k.number != nil {
+		k.number(w, subset.Ordinals)
+	}
 	selector := ud.Spec.Selector.DeepCopy()
 	metav1.AddLabelToSelector(selector, keys.SubsetName, subset.Name)
 	*p.selector = selector

@@ -99,7 +99,7 @@ func (o *observed) statefulPods(ctx context.Context, r client.Reader, live bool)
 	}
 	o.pods = map[types.UID][]*corev1.Pod{}
 	for _, c := range o.children {
-		if c.kind != statefulSets().Kind {
+		if c.kind != statefulSets().GroupKind() {
 			continue
 		}
 		var list corev1.PodList

@@ -98,7 +98,7 @@ func plan(o observed) work {
 	k, ok := kindOf(&o.ud.Spec.Template)
 	switch {
 	case !ok:
-		w.fault = &fault{reasonNotServed, "the template has no kind of workload that is served: use cloneSetTemplate, deploymentTemplate or statefulSetTemplate"}
+		w.fault = &fault{reasonNotServed, "the template has no kind of workload that is served: use cloneSetTemplate, deploymentTemplate, statefulSetTemplate or advancedStatefulSetTemplate"}
 		return w
 	case o.ud.Spec.Topology.ScheduleStrategy.Type == appsv1beta1.ScheduleAdaptive:
 		w.fault = &fault{reasonNotServed, "the schedule strategy Adaptive is not served yet: use Fixed"}
@@ -144,8 +144,8 @@ func (w *work) sortOut(o observed, k kind) map[string]*child {
 		switch first := kept[c.subset]; {
 		case !wanted[c.subset]:
 			reason, why = reasonRemoved, fmt.Sprintf("there is no subset %q", c.subset)
-		case c.kind != k.Kind:
-			reason, why = reasonKind, "the template asks for a "+k.Kind
+		case c.kind != k.GroupKind():
+			reason, why = reasonKind, "the template asks for a "+k.GroupKind().String()
 		case first != nil:
 			reason, why = reasonDuplicate, fmt.Sprintf("%s is the workload of subset %s", first.GetName(), c.subset)
 		default:

@@ -74,6 +74,20 @@ func asStatefulSet(ud *appsv1beta1.UnitedDeployment) *appsv1beta1.UnitedDeployme
 	return ud
 }
 
+func asAdvanced(ud *appsv1beta1.UnitedDeployment) *appsv1beta1.UnitedDeployment {
+	c := ud.Spec.Template.CloneSetTemplate
+	ud.Spec.Template = appsv1beta1.SubsetTemplate{AdvancedStatefulSetTemplate: &appsv1beta1.AdvancedStatefulSetTemplateSpec{
+		ObjectMeta: c.ObjectMeta, Spec: appsv1beta1.StatefulSetSpec{
+			Selector: c.Spec.Selector, Template: c.Spec.Template, ReserveOrdinals: []intstr.IntOrString{intstr.FromInt32(3)},
+		},
+	}}
+	for i := range ud.Spec.Topology.Subsets {
+		first := int32(i) * 100 //nolint:gosec // A handful.
+		ud.Spec.Topology.Subsets[i].Ordinals = &appsv1beta1.SubsetOrdinals{Start: first, End: new(first + 99)}
+	}
+	return ud
+}
+
 // world is an object with the workloads that a first pass makes of it, all pods ready, and its revision written.
 func world(t *testing.T, ud *appsv1beta1.UnitedDeployment) observed {
 	t.Helper()
@@ -120,6 +134,11 @@ func (o *observed) add(k kind, w workload, name string, i int) {
 	case *appsv1.StatefulSet:
 		n := *w.Spec.Replicas
 		w.Status = appsv1.StatefulSetStatus{ObservedGeneration: 1, Replicas: n, ReadyReplicas: n, AvailableReplicas: n, UpdatedReplicas: n}
+	case *appsv1beta1.StatefulSet:
+		n := *w.Spec.Replicas
+		w.Status = appsv1beta1.StatefulSetStatus{
+			ObservedGeneration: 1, Replicas: n, ReadyReplicas: n, AvailableReplicas: n, UpdatedReplicas: n, UpdatedReadyReplicas: n,
+		}
 	}
 	o.children = append(o.children, k.viewOf(w))
 }
@@ -134,7 +153,7 @@ func story(w work) string {
 		fmt.Fprintf(&b, "revision %s\n", w.revision.Change)
 	}
 	for _, c := range w.remove {
-		fmt.Fprintf(&b, "delete %s %s: %s, %s\n", c.kind, c.GetName(), c.reason, c.why)
+		fmt.Fprintf(&b, "delete %s %s: %s, %s\n", c.kind.Kind, c.GetName(), c.reason, c.why)
 	}
 	for i := range w.subsets {
 		s := &w.subsets[i]
@@ -193,6 +212,30 @@ func stories() []struct {
 		{"at rest nothing is done", func(t *testing.T) observed { t.Helper(); return world(t, web("a", "b", "c")) }},
 		{"at rest nothing is done with Deployments", func(t *testing.T) observed { t.Helper(); return world(t, asDeployment(web("a", "b"))) }},
 		{"at rest nothing is done with StatefulSets", func(t *testing.T) observed { t.Helper(); return world(t, asStatefulSet(web("a", "b"))) }},
+		{"at rest nothing is done with StatefulSets of apps.kruise.io", func(t *testing.T) observed {
+			t.Helper()
+			return world(t, asAdvanced(web("a", "b")))
+		}},
+		{"a StatefulSet of apps.kruise.io gets its number and partition like a CloneSet", func(t *testing.T) observed {
+			t.Helper()
+			o := world(t, asAdvanced(web("a", "b")))
+			o.ud.Spec.Replicas = ptr.To[int32](14)
+			o.ud.Spec.UpdateStrategy.ManualUpdate.Partitions = map[string]int32{"b": 3}
+			return o
+		}},
+		{"ordinals that somebody lets free are reserved again", func(t *testing.T) observed {
+			t.Helper()
+			o := world(t, asAdvanced(web("a", "b")))
+			o.children[1].workload.(*appsv1beta1.StatefulSet).Spec.ReserveOrdinals = nil
+			return o
+		}},
+		{"a StatefulSet of apps.kruise.io replaces one of apps/v1", func(t *testing.T) observed {
+			t.Helper()
+			o := world(t, asStatefulSet(web("a")))
+			o.ud.Spec.Template = asAdvanced(web("a")).Spec.Template
+			o.renew(t)
+			return o
+		}},
 		{"a scale changes the numbers that differ", func(t *testing.T) observed {
 			t.Helper()
 			o := world(t, web("a", "b", "c"))
@@ -323,10 +366,10 @@ func stories() []struct {
 			o.ud.Spec.Replicas = ptr.To[int32](20)
 			return o
 		}},
-		{"a template that is not served stops all", func(t *testing.T) observed {
+		{"an object without a template stops all", func(t *testing.T) observed {
 			t.Helper()
 			o := observed{ud: web("a")}
-			o.ud.Spec.Template = appsv1beta1.SubsetTemplate{AdvancedStatefulSetTemplate: &appsv1beta1.AdvancedStatefulSetTemplateSpec{}}
+			o.ud.Spec.Template = appsv1beta1.SubsetTemplate{}
 			o.renew(t)
 			return o
 		}},
@@ -383,6 +426,7 @@ func TestChildrenGolden(t *testing.T) {
 		"cloneset":    func(ud *appsv1beta1.UnitedDeployment) *appsv1beta1.UnitedDeployment { return ud },
 		"deployment":  asDeployment,
 		"statefulset": asStatefulSet,
+		"advanced":    asAdvanced,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

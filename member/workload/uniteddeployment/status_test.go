@@ -111,9 +111,10 @@ func TestStatusCountsNoPodAsUpdatedThatNobodyHasLookedAt(t *testing.T) {
 func TestStatusCountsUpdatedPodsThroughAScale(t *testing.T) {
 	t.Parallel()
 	for name, as := range map[string]func(*appsv1beta1.UnitedDeployment) *appsv1beta1.UnitedDeployment{
-		"CloneSets":    func(ud *appsv1beta1.UnitedDeployment) *appsv1beta1.UnitedDeployment { return ud },
-		"Deployments":  asDeployment,
-		"StatefulSets": asStatefulSet,
+		"CloneSets":                      func(ud *appsv1beta1.UnitedDeployment) *appsv1beta1.UnitedDeployment { return ud },
+		"Deployments":                    asDeployment,
+		"StatefulSets":                   asStatefulSet,
+		"StatefulSets of apps.kruise.io": asAdvanced,
 	} {
 		for _, tt := range []struct {
 			name string

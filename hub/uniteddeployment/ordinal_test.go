@@ -1,0 +1,157 @@
+package uniteddeployment
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+)
+
+// stateful is a world whose object has StatefulSets of apps.kruise.io, in clusters of these names.
+func stateful(replicas int32, clusters []string, subsets ...appsv1beta1.Subset) *world {
+	w := newWorld(replicas, subsets...)
+	w.o.ud.Spec.Template.AdvancedStatefulSetTemplate = &appsv1beta1.AdvancedStatefulSetTemplateSpec{}
+	for _, name := range clusters {
+		w.cluster(name, map[string]string{"region": "eu"})
+	}
+	return w
+}
+
+// ordinals are the ranges in the slices: cluster/subset to the first and the last ordinal.
+func (w *world) ordinals() map[string][2]int32 {
+	out := map[string][2]int32{}
+	for cluster, slice := range w.o.slices {
+		for _, s := range slice.Spec.Topology.Subsets {
+			if s.Ordinals != nil && w.o.rows[cluster] != nil {
+				out[cluster+"/"+s.Name] = [2]int32{s.Ordinals.Start, ptr.Deref(s.Ordinals.End, -1)}
+			}
+		}
+	}
+	return out
+}
+
+func TestOrdinals(t *testing.T) {
+	t.Parallel()
+	all := appsv1beta1.Subset{Name: "eu", ClusterSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"region": "eu"}}}
+	t.Run("each subset has a range of its own in each cluster", func(t *testing.T) {
+		t.Parallel()
+		w := stateful(9, []string{"berlin", "paris"}, in("a", "berlin", "1"), all)
+		w.settle(t)
+		require.Equal(t, map[string][2]int32{
+			"berlin/a": {0, 9_999}, "berlin/eu-berlin": {10_000, 19_999}, "paris/eu-paris": {20_000, 29_999},
+		}, w.ordinals())
+		require.Zero(t, w.write(t, decide(w.o)), "at rest nothing is written")
+	})
+	t.Run("a scale, a new cluster and a new order of subsets leave ranges as they are", func(t *testing.T) {
+		t.Parallel()
+		w := stateful(4, []string{"paris", "rome"}, all)
+		w.settle(t)
+		before := w.ordinals()
+		w.cluster("berlin", map[string]string{"region": "eu"})
+		w.o.ud.Spec.Topology.Subsets = []appsv1beta1.Subset{in("a", "rome", "1"), all}
+		w.o.ud.Spec.Replicas = ptr.To[int32](20)
+		w.settle(t)
+		before["rome/a"], before["berlin/eu-berlin"] = [2]int32{20_000, 29_999}, [2]int32{30_000, 39_999}
+		require.Equal(t, before, w.ordinals())
+	})
+	t.Run("a range is not used again while its cluster is silent", func(t *testing.T) {
+		t.Parallel()
+		w := stateful(4, []string{"east", "west"}, in("a", "east", ""), in("b", "west", ""))
+		w.settle(t)
+		w.unreachable("east")
+		w.o.ud.Spec.Topology.Subsets = []appsv1beta1.Subset{in("b", "west", ""), in("c", "west", "")}
+		w.settle(t)
+		require.Equal(t, map[string][2]int32{"east/a": {0, 9_999}, "west/b": {10_000, 19_999}, "west/c": {20_000, 29_999}}, w.ordinals())
+	})
+	t.Run("a range is free when its subset is gone from the row", func(t *testing.T) {
+		t.Parallel()
+		w := stateful(4, []string{"east", "west"}, in("a", "east", ""), in("b", "west", ""))
+		w.settle(t)
+		w.o.ud.Spec.Topology.Subsets = []appsv1beta1.Subset{in("b", "west", "")}
+		w.settle(t)
+		w.o.ud.Spec.Topology.Subsets = []appsv1beta1.Subset{in("b", "west", ""), in("c", "west", "")}
+		w.settle(t)
+		require.Equal(t, map[string][2]int32{"west/b": {10_000, 19_999}, "west/c": {0, 9_999}}, w.ordinals())
+	})
+	t.Run("a range is kept through another kind of template, which has none", func(t *testing.T) {
+		t.Parallel()
+		w := stateful(4, []string{"east", "west"}, in("a", "east", ""), in("b", "west", ""))
+		w.settle(t)
+		before, template := w.ordinals(), w.o.ud.Spec.Template
+		w.o.ud.Spec.Template = appsv1beta1.SubsetTemplate{CloneSetTemplate: &appsv1beta1.CloneSetTemplateSpec{}}
+		w.o.ud.Spec.Topology.Subsets = []appsv1beta1.Subset{in("b", "west", ""), in("a", "east", "")}
+		w.settle(t)
+		require.Empty(t, w.ordinals())
+		w.o.ud.Spec.Template = template
+		w.settle(t)
+		require.Equal(t, before, w.ordinals())
+	})
+	t.Run("templates without ordinals get none", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(4, in("a", "east", ""))
+		w.cluster("east", nil)
+		w.settle(t)
+		require.Empty(t, w.ordinals())
+		require.Nil(t, w.o.rows["east"].Spec.Grant.Subsets[0].FirstOrdinal)
+	})
+}
+
+// TestOrdinalsAreNeverSharedOrChanged lets clusters come, fall silent and lag behind while subsets come and go. At no time do
+// two subsets that may run pods have an ordinal in common, and no subset gets another range while it is in its row.
+func TestOrdinalsAreNeverSharedOrChanged(t *testing.T) {
+	t.Parallel()
+	names := []string{"berlin", "lyon", "oslo", "paris", "rome"}
+	for seed := range uint64(50) {
+		r := rand.New(rand.NewPCG(seed, 5)) //nolint:gosec // A seed makes the run repeatable.
+		w := stateful(12, names)
+		for range 60 {
+			switch r.IntN(5) {
+			case 0:
+				w.o.ud.Spec.Topology.Subsets = nil
+				for _, name := range names {
+					if r.IntN(2) == 0 {
+						w.o.ud.Spec.Topology.Subsets = append(w.o.ud.Spec.Topology.Subsets, in("s-"+name, name, ""))
+					}
+				}
+				w.o.ud.Spec.Topology.Subsets = append(w.o.ud.Spec.Topology.Subsets, in("x", names[r.IntN(len(names))], ""))
+			case 1:
+				w.cluster(names[r.IntN(len(names))], nil)
+			case 2:
+				w.unreachable(names[r.IntN(len(names))])
+			case 3:
+				w.o.ud.Spec.Replicas = new(r.Int32N(30))
+			default:
+				w.serve()
+			}
+			before := w.ranges()
+			w.write(t, decide(w.o))
+			owner := map[int32]string{}
+			for part, first := range w.ranges() {
+				require.Zero(t, first%fleetv1alpha1.OrdinalsPerSubset)
+				require.Empty(t, owner[first], "seed %d: %s and %s have the same ordinals", seed, owner[first], part)
+				owner[first] = part
+				if was, ok := before[part]; ok {
+					require.Equal(t, was, first, "seed %d: %s is numbered anew", seed, part)
+				}
+			}
+		}
+	}
+}
+
+// ranges are the first ordinals that rows name, by cluster/subset.
+func (w *world) ranges() map[string]int32 {
+	out := map[string]int32{}
+	for cluster, row := range w.o.rows {
+		for _, g := range row.Spec.Grant.Subsets {
+			if g.FirstOrdinal != nil {
+				out[cluster+"/"+g.Name] = *g.FirstOrdinal
+			}
+		}
+	}
+	return out
+}

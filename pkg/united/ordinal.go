@@ -1,0 +1,76 @@
+package united
+
+import (
+	"fmt"
+	"math"
+
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+)
+
+// Outside returns the ordinals that are not a subset's, in the form of a StatefulSet's reserveOrdinals; nil if all are its own.
+// They say where pods begin in place of ordinals.start, which needs a feature gate, and where they end, which nothing else
+// says.
+func Outside(own *appsv1beta1.SubsetOrdinals) []intstr.IntOrString {
+	if own == nil {
+		return nil
+	}
+	var out []intstr.IntOrString
+	reserve := func(first, last int64) {
+		if first <= last {
+			out = append(out, intstr.FromString(fmt.Sprintf("%d-%d", first, last)))
+		}
+	}
+	reserve(0, int64(own.Start)-1)
+	if own.End != nil {
+		reserve(int64(*own.End)+1, math.MaxInt32)
+	}
+	return out
+}
+
+// validateOrdinals judges what an object says about the ordinals of its subsets. path is the spec's.
+func validateOrdinals(ud *appsv1beta1.UnitedDeployment, path *field.Path) field.ErrorList {
+	t := ud.Spec.Template.AdvancedStatefulSetTemplate
+	var faults field.ErrorList
+	if t != nil && Federated(ud) {
+		if t.Spec.Ordinals != nil {
+			faults = append(faults, field.Forbidden(path.Child("template", "advancedStatefulSetTemplate", "spec", "ordinals"),
+				"the hub gives each subset ordinals of its own: leave it out"))
+		}
+		if n := ptr.Deref(ud.Spec.Replicas, DefaultReplicas); n > fleetv1alpha1.OrdinalsPerSubset {
+			faults = append(faults, field.Invalid(path.Child("replicas"), n, fmt.Sprintf(
+				"%d is the most with advancedStatefulSetTemplate, because a subset has as many ordinals in a cluster: "+
+					"lower it, or make several UnitedDeployments", fleetv1alpha1.OrdinalsPerSubset)))
+		}
+	}
+	for i := range ud.Spec.Topology.Subsets {
+		s, at := &ud.Spec.Topology.Subsets[i], path.Child("topology", "subsets").Index(i).Child("ordinals")
+		switch {
+		case s.Ordinals == nil:
+		case federated(*s):
+			faults = append(faults, field.Forbidden(at, "the hub gives each subset ordinals of its own: leave it out"))
+		case t == nil:
+			faults = append(faults, field.Forbidden(at, "only with advancedStatefulSetTemplate: leave it out"))
+		default:
+			faults = append(faults, overlap(ud.Spec.Topology.Subsets[:i], s, at)...)
+		}
+	}
+	return faults
+}
+
+// overlap finds the first subset before s whose ordinals s has too.
+func overlap(before []appsv1beta1.Subset, s *appsv1beta1.Subset, path *field.Path) field.ErrorList {
+	last := func(o *appsv1beta1.SubsetOrdinals) int32 { return ptr.Deref(o.End, math.MaxInt32) }
+	for i := range before {
+		other := before[i].Ordinals
+		if other != nil && other.Start <= last(s.Ordinals) && s.Ordinals.Start <= last(other) {
+			return field.ErrorList{field.Invalid(path, fmt.Sprintf("%d-%d", s.Ordinals.Start, last(s.Ordinals)), fmt.Sprintf(
+				"subset %s has ordinals %d-%d: set end there, or start here, so that they are apart", before[i].Name, other.Start, last(other)))}
+		}
+	}
+	return nil
+}
