@@ -40,9 +40,10 @@ type world struct {
 	spare int
 	// leaving tells that some pod is about to go.
 	leaving bool
-	// places are the slots by key; nil if pods have none. twins is how many of them hold a second pod, on purpose.
-	places map[string]*place
-	twins  int
+	// places are the slots by key; nil if pods have none. twins is how many of them hold a second pod, on purpose, parted how
+	// many second pods are to go.
+	places        map[string]*place
+	twins, parted int
 
 	// hooked is how many pods wait for somebody else, draining how many wait for their grace period.
 	hooked, draining int

@@ -141,10 +141,12 @@ func (w *world) vacate() {
 		for _, m := range p.pods[min(1, len(p.pods)):] {
 			switch {
 			case m.Doomed:
+				w.parted++
 			case w.pair(p, p.pods[0], m):
 				p.twin = true
 				w.twins++
 			default:
+				w.parted++
 				w.drop(m, ReasonRecreate, "another pod is in place "+p.Key)
 			}
 		}
@@ -177,11 +179,12 @@ func (w *world) pair(p *place, best, m *member) bool {
 	}
 }
 
-// surgeInPlaces makes a new pod beside old ones that serve and have to be re-created, in as many places as may hold two.
+// surgeInPlaces makes a new pod beside old ones that serve and have to be re-created, in as many places as may hold two. Those whose
+// second pod is to go in this very pass still hold it.
 func (w *world) surgeInPlaces(t turn) {
 	for _, m := range t.from {
 		p := w.places[m.Slot]
-		if w.twins >= w.goal.MaxSurge {
+		if w.twins+w.parted >= w.goal.MaxSurge {
 			return
 		}
 		if w.way(m) == wayRecreate && m.Available && !m.taken() && !p.leaving && len(p.pods) == 1 {
@@ -189,7 +192,7 @@ func (w *world) surgeInPlaces(t turn) {
 			w.twins++
 			w.steps.Create = append(w.steps.Create, Create{
 				Slot: p.Key, Old: p.Old, Reason: ReasonSurge,
-				Why: fmt.Sprintf("a pod beside %s, %d of %d places with two", m.Key, w.twins, w.goal.MaxSurge),
+				Why: fmt.Sprintf("a pod beside %s, %d of %d places with two", m.Key, w.twins+w.parted, w.goal.MaxSurge),
 			})
 		}
 	}

@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -306,10 +307,22 @@ func TestDaemonSetWorlds(t *testing.T) {
 			want: []string{"create new n1 Surge", "create new n2 Surge", "hold Budget 1"},
 		},
 		{
-			name: "#1012: an old pod goes as soon as the new one on its node is available, and the next node follows",
+			name: "#1012: an old pod goes as soon as the new one on its node is available",
 			goal: Goal{Slots: places(0, "n1", "n2", "n3"), MaxSurge: 1},
 			pods: []Pod{in("n1", old), beside(), in("n2", old), in("n3", old)},
-			want: []string{"create new n2 Surge", "delete n1 Recreate", "hold Budget 1"},
+			want: []string{"delete n1 Recreate", "hold Budget 2"},
+		},
+		{
+			name: "the next node follows when it is on its way",
+			goal: Goal{Slots: places(0, "n1", "n2", "n3"), MaxSurge: 1},
+			pods: []Pod{in("n1", old, func(p *Pod) { p.Leaving = true }), beside(), in("n2", old), in("n3", old)},
+			want: []string{"create new n2 Surge", "hold Budget 1"},
+		},
+		{
+			name: "an old pod that its hook does not let go still holds its place beside the new one",
+			goal: Goal{Slots: places(0, "n1", "n2", "n3"), MaxSurge: 1},
+			pods: []Pod{in("n1", old, func(p *Pod) { p.DeleteHooked, p.Parting, p.Available = true, true, false }), beside(), in("n2", old), in("n3", old)},
+			want: []string{"hold Budget 2", "hold Hook 1"},
 		},
 		{
 			name: "while the new pod is not available both stay",
@@ -459,11 +472,14 @@ func checkSlots(t *testing.T, g Goal, pods []Pod, now time.Time, s Steps) {
 	for _, slot := range g.Slots {
 		wanted[slot.Key] = true
 	}
-	serves := map[string]int{}
+	serves, active := map[string]int{}, map[string]int{}
 	byKey := map[string]Pod{}
 	for _, p := range pods {
 		byKey[p.Key] = p
 		held[p.Slot]++
+		if wanted[p.Slot] && !p.Leaving {
+			active[p.Slot]++
+		}
 		if wanted[p.Slot] && p.Available {
 			serves[p.Slot]++
 		}
@@ -473,6 +489,7 @@ func checkSlots(t *testing.T, g Goal, pods []Pod, now time.Time, s Steps) {
 	for _, c := range s.Create {
 		require.True(t, wanted[c.Slot], "a pod in %q, which is not wanted", c.Slot)
 		held[c.Slot]++
+		active[c.Slot]++
 		if c.Reason == ReasonMissing {
 			require.Equal(t, 1, held[c.Slot], "place %s is not empty", c.Slot)
 		} else {
@@ -480,7 +497,10 @@ func checkSlots(t *testing.T, g Goal, pods []Pod, now time.Time, s Steps) {
 			twins++
 		}
 	}
-	require.LessOrEqual(t, twins, g.MaxSurge)
+	if twins > 0 { // Whatever comes of the deletions of this call.
+		maps.DeleteFunc(active, func(_ string, n int) bool { return n < 2 })
+		require.LessOrEqual(t, len(active), g.MaxSurge)
+	}
 	if g.InOrder {
 		require.LessOrEqual(t, len(s.Create)-twins, 1)
 	}
