@@ -2,7 +2,6 @@ package cloneset
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -18,7 +17,6 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/child"
 	"github.com/flotilla-io/flotilla/pkg/lifecycle"
 	"github.com/flotilla-io/flotilla/pkg/podview"
-	"github.com/flotilla-io/flotilla/pkg/revision"
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 	"github.com/flotilla-io/flotilla/pkg/testkit/sim"
 )
@@ -47,10 +45,15 @@ func rules() []sim.Rule {
 			Name: "the partition holds", Good: old, Verbs: []sim.Verb{sim.Patch},
 			Least: func(w *sim.World) int { return simGoal(w).Partition },
 		}.Rule(),
-		{Name: "a pod is updated once for a revision", Write: onceForARevision},
-		{Name: "no edit while paused", Write: noEditWhilePaused},
+		sim.Once(wantedName),
+		sim.PausedHolds(func(w *sim.World) bool { return simGoal(w).Paused }),
 		{Name: "no pod goes that may stay", Write: onlyWhatMayGo},
-		{Name: "hooks are never skipped", Write: noneSkipped},
+		sim.HooksHold(func(w *sim.World) *pods.Lifecycle {
+			if set := sim.Find[*appsv1beta1.CloneSet](w, key); set != nil {
+				return set.Spec.Lifecycle
+			}
+			return nil
+		}, active),
 		{Name: "the cheapest pod goes first", Write: cheapestFirst},
 		{Name: "the tier goes first", Write: firstFirst},
 		{Name: "pods keep their claims", State: claimsLive},
@@ -117,43 +120,21 @@ func spare(w *sim.World, c sim.Change) bool {
 }
 
 func old(w *sim.World, p *corev1.Pod) bool {
+	name := wantedName(w)
+	return name != "" && active(w, p) && !podview.At(p, name)
+}
+
+// wantedName is the revision that the controller can know to be wanted.
+func wantedName(w *sim.World) string {
 	set := cachedSet(w)
-	if set == nil || !active(w, p) {
-		return false
+	if set == nil {
+		return ""
 	}
 	wanted, err := wantedRevision(set)
-	return err == nil && !podview.At(p, wanted.Name)
-}
-
-// edited returns the pod before and after a write of the controller that changes what its containers run.
-func edited(c sim.Change) (before, after *corev1.Pod, ok bool) {
-	before, _ = c.Before.(*corev1.Pod)
-	after, _ = c.After.(*corev1.Pod)
-	return before, after, before != nil && after != nil && c.Verb == sim.Patch && before.Generation != after.Generation
-}
-
-// onceForARevision: a write that changes what containers run changes the revision as well, to the wanted one, and none is
-// made again.
-func onceForARevision(w *sim.World, c sim.Change) error {
-	before, after, ok := edited(c)
-	if !ok {
-		return nil
+	if err != nil {
+		return ""
 	}
-	was, is := before.Labels[keys.ControllerRevisionHash], after.Labels[keys.ControllerRevisionHash]
-	if revision.Same(was, is) {
-		return fmt.Errorf("%s changed the spec, and the revision %s was there", c.Request, is)
-	}
-	if !c.Late && old(w, after) {
-		return fmt.Errorf("%s went to %s, which is not wanted", c.Request, is)
-	}
-	return nil
-}
-
-func noEditWhilePaused(w *sim.World, c sim.Change) error {
-	if _, _, ok := edited(c); ok && !c.Late && simGoal(w).Paused {
-		return errors.New(c.String())
-	}
-	return nil
+	return wanted.Name
 }
 
 // onlyWhatMayGo: a pod is deleted, or asked to be let go for it, that was named, that can't live without its claims, that is
@@ -203,21 +184,6 @@ func known(w *sim.World, pod *corev1.Pod) int {
 		}
 	}
 	return n
-}
-
-// noneSkipped: no pod is edited or deleted while its hook holds it, whatever the controller knows.
-func noneSkipped(w *sim.World, c sim.Change) error {
-	set := sim.Find[*appsv1beta1.CloneSet](w, key)
-	before, ok := c.Before.(*corev1.Pod)
-	if !ok || c.After == nil || set == nil || set.Spec.Lifecycle == nil || !active(w, before) {
-		return nil
-	}
-	_, _, edit := edited(c)
-	if edit && lifecycle.Hooked(set.Spec.Lifecycle.InPlaceUpdate, before) ||
-		c.Verb == sim.Delete && lifecycle.Hooked(set.Spec.Lifecycle.PreDelete, before) {
-		return errors.New(c.String())
-	}
-	return nil
 }
 
 // cheapestFirst: of pods that are in service, none is deleted while there is one of a lower deletion cost.

@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/flotilla-io/flotilla/pkg/podview"
 )
 
 // Cluster returns the actors of an ordinary cluster of that many nodes.
@@ -19,15 +21,16 @@ func Cluster(nodes int) []Actor {
 	return []Actor{Scheduler{Nodes: nodes}, Kubelet{}, Collector{}}
 }
 
-// Scheduler gives each pod a node, one of Nodes by turns: node-1, node-2 and so on. A pod waits for the claims that it
-// mounts.
+// Scheduler gives each pod a node, one of Nodes by turns: node-1, node-2 and so on; a pod that is bound to a node by its
+// affinity that one, which must be there as an object and have no taint that the pod does not tolerate. A pod waits for the
+// claims that it mounts.
 type Scheduler struct{ Nodes int }
 
 // Steps implements Actor.
 func (s Scheduler) Steps(w *World) []Step {
 	var out []Step
 	for _, pod := range All[*corev1.Pod](w) {
-		if pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil && hasClaims(w, pod) {
+		if pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil && hasClaims(w, pod) && isTaken(w, pod) {
 			out = append(out, Step{"", func(context.Context) error { return s.bind(w, pod) }})
 		}
 	}
@@ -46,6 +49,11 @@ func hasClaims(w *World, pod *corev1.Pod) bool {
 
 // bind chooses the node with the fewest pods.
 func (s Scheduler) bind(w *World, pod *corev1.Pod) error {
+	if node := podview.Pinned(pod); node != "" {
+		bound := pod.DeepCopy()
+		bound.Spec.NodeName = node
+		return w.put("scheduler", "binding", bound)
+	}
 	busy := map[string]int{}
 	for _, p := range All[*corev1.Pod](w) {
 		busy[p.Spec.NodeName]++

@@ -234,15 +234,16 @@ func (p *process) relist(kind schema.GroupVersionKind, c *cache) error {
 
 // wake queues the requests that an event stands for.
 func (p *process) wake(e event) {
+	if to := p.w.mapped[e.kind]; to != nil {
+		for _, r := range to(p.w, e.old, e.is) {
+			p.add(r)
+		}
+	}
 	for _, o := range []client.Object{e.old, e.is} {
 		switch {
 		case o == nil:
 		case e.kind == p.w.primary:
 			p.add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(o)})
-		case p.w.mapped[e.kind] != nil:
-			for _, r := range p.w.mapped[e.kind](o) {
-				p.add(r)
-			}
 		case p.w.owned[e.kind]:
 			ref := metav1.GetControllerOfNoCopy(o)
 			if ref == nil || ref.Kind != p.w.primary.Kind {

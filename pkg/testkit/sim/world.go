@@ -45,10 +45,10 @@ type Kind struct {
 	// Index adds the indexes that the cache is read by; nil if there are none.
 	Index func(context.Context, client.FieldIndexer) error
 	// For is the kind that is reconciled, as an empty object. Owns are kinds whose controller it is; Maps are kinds whose
-	// objects stand for other requests.
+	// events stand for other requests: was is nil of an object that came, is of one that went.
 	For  client.Object
 	Owns []client.Object
-	Maps map[client.Object]func(client.Object) []reconcile.Request
+	Maps map[client.Object]func(w *World, was, is client.Object) []reconcile.Request
 	// Admit refuses writes, as a webhook does; nil lets all pass. A deletion has no object that is to be stored.
 	Admit func(r Request, old, is client.Object) error
 	// Actors live beside the controller; Cluster returns the usual ones.
@@ -131,7 +131,7 @@ type World struct {
 	types   map[reflect.Type]schema.GroupVersionKind
 	primary schema.GroupVersionKind
 	owned   map[schema.GroupVersionKind]bool
-	mapped  map[schema.GroupVersionKind]func(client.Object) []reconcile.Request
+	mapped  map[schema.GroupVersionKind]func(w *World, was, is client.Object) []reconcile.Request
 
 	step, writes, calls int
 	edits               int // done so far
@@ -157,7 +157,7 @@ func newWorld(k Kind, s Scenario, sch Schedule) (*World, error) {
 		rng:     rand.New(rand.NewSource(sch.Seed)), //nolint:gosec // The seed is what makes a run happen again.
 		lot:     rand.New(rand.NewSource(sch.Seed)), //nolint:gosec // As above.
 		settled: map[types.UID]string{}, types: map[reflect.Type]schema.GroupVersionKind{},
-		owned: map[schema.GroupVersionKind]bool{}, mapped: map[schema.GroupVersionKind]func(client.Object) []reconcile.Request{},
+		owned: map[schema.GroupVersionKind]bool{}, mapped: map[schema.GroupVersionKind]func(w *World, was, is client.Object) []reconcile.Request{},
 	}
 	w.store = newStore(k.Scheme, w.clock, rand.New(rand.NewSource(sch.Seed))) //nolint:gosec // As above.
 	w.store.admit = k.Admit
