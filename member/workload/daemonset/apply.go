@@ -1,0 +1,95 @@
+package daemonset
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/rand"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/pass"
+	"github.com/flotilla-io/flotilla/pkg/podwork"
+	"github.com/flotilla-io/flotilla/pkg/rollout"
+)
+
+// drawn is how many letters and digits of a pod's name are drawn by lot.
+const drawn = 5
+
+// lookAgain is when to look again what a former set has left, if no watch tells before.
+const lookAgain = time.Second
+
+// doer writes for a set.
+func (r *Reconciler) doer(set *appsv1beta1.DaemonSet) pass.Doer {
+	return pass.Doer{
+		Writer: &podwork.Writer{Client: r.Client, Live: r.Live, Expect: r.Expect, Parallel: r.Parallel},
+		Owner:  set.UID, Hooks: hooks(&set.Spec), ShortHash: true,
+	}
+}
+
+// takeOver adopts what a former set of the name has left. That is a pass of its own: on which nodes pods are, and what they are at,
+// must be known before anything is planned.
+func (r *Reconciler) takeOver(ctx context.Context, o observed) (ctrl.Result, error) {
+	did := r.doer(o.set).Writer.Adopt(ctx, o.set, Kind(), o.left)
+	r.lookout.Forget(client.ObjectKeyFromObject(o.set)) // What was seen is not so any more.
+	if len(did.Done) > 0 {
+		ctrl.LoggerFrom(ctx).Info("Adopted pods and revisions", "count", len(did.Done))
+		r.Events.Record(o.set, adopted(did.Done))
+	}
+	return ctrl.Result{RequeueAfter: lookAgain}, did.Err
+}
+
+// apply does what the plan says. What it does twice, after a crash or a conflict, comes to the same.
+func (r *Reconciler) apply(ctx context.Context, o observed, w work) pass.Done {
+	var d pass.Done
+	to := r.doer(o.set)
+	if w.Fault != "" || !to.Revise(ctx, &w.Work, &d) {
+		return d
+	}
+	to.Disown(ctx, &w.Work, &d)
+	to.Delete(ctx, w.Delete, &d)
+	now := r.Clock.Now()
+	r.remember(o, w, &d, now)
+	to.Write(ctx, &w.Work, now, &d)
+	to.Create(ctx, &w.Work, &o.set.Spec.Template, now, &d, r.births(o, now))
+	to.Drop(ctx, &w.Work, &d)
+	d.Log(ctx, &w.Work)
+	return d
+}
+
+// remember notes the nodes on which pods that had ended were deleted.
+func (r *Reconciler) remember(o observed, w work, d *pass.Done, now time.Time) {
+	ended := make(map[string]bool, len(d.Ended.Done))
+	for _, name := range d.Ended.Done {
+		ended[name] = true
+	}
+	for _, c := range w.Delete {
+		if c.Reason == rollout.ReasonEnded && ended[c.Key] {
+			r.failures.note(client.ObjectKeyFromObject(o.set), o.set.Generation, c.Slot, now)
+		}
+	}
+}
+
+// births makes pods, with names that no pod of the set has.
+func (r *Reconciler) births(
+	o observed, now time.Time,
+) func(rollout.Create, string, *corev1.PodTemplateSpec) podwork.Birth {
+	used := make(map[string]bool, len(o.pods))
+	for _, pod := range o.pods {
+		used[pod.Name] = true
+	}
+	draw := r.Draw
+	if draw == nil {
+		draw = rand.String
+	}
+	return func(c rollout.Create, rev string, template *corev1.PodTemplateSpec) podwork.Birth {
+		name := o.set.Name + "-" + draw(drawn)
+		for used[name] {
+			name = o.set.Name + "-" + draw(drawn)
+		}
+		used[name] = true
+		return podwork.Birth{Pod: newPod(o.set, rev, template, name, c.Slot, now)}
+	}
+}

@@ -1,0 +1,34 @@
+package daemonset
+
+import (
+	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/pass"
+)
+
+// Reasons of events that only a DaemonSet has; the others are those of package pass.
+const (
+	// ReasonSelectingAll: the selector selects all pods, so nothing is done.
+	ReasonSelectingAll = "SelectingAll"
+	// ReasonFailedPlacement: a pod finds no room on its node.
+	ReasonFailedPlacement = "FailedPlacement"
+	// ReasonFailedDaemonPod: pods had ended, and were deleted to be made anew.
+	ReasonFailedDaemonPod = "FailedDaemonPod"
+	// ReasonSuccessfulAdopt: pods and revisions that a former set has left were taken over.
+	ReasonSuccessfulAdopt = "SuccessfulAdopt"
+)
+
+func selectingAll(why string) event.Event {
+	return event.Warning(ReasonSelectingAll, pass.ActionObserve, "%s", why)
+}
+
+func failedPlacement(why string) event.Event {
+	return event.Warning(ReasonFailedPlacement, pass.ActionScaleOut, "%s", why)
+}
+
+func failedDaemonPods(names []string) event.Event {
+	return event.Warning(ReasonFailedDaemonPod, pass.ActionScaleIn, "%d pods had ended, to be made anew: %s", len(names), event.Names(names))
+}
+
+func adopted(names []string) event.Event {
+	return event.Normal(ReasonSuccessfulAdopt, pass.ActionObserve, "took over %d pods and revisions of nobody: %s", len(names), event.Names(names))
+}

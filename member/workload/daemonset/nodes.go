@@ -1,0 +1,92 @@
+package daemonset
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+)
+
+// concerns tells whether a node that was and is so means another plan for a set. was is nil of a node that came, is of one that
+// went. It is a pure function.
+func concerns(s *appsv1beta1.DaemonSetSpec, was, is *corev1.Node) bool {
+	n := needsOf(&s.Template)
+	fit := func(node *corev1.Node) (run, stay, selected bool) {
+		if node == nil {
+			return false, false, false
+		}
+		run, stay = n.fit(node)
+		return run, stay, stay && selects(s, node)
+	}
+	run, stay, selected := fit(was)
+	runs, stays, selectsIt := fit(is)
+	return run != runs || stay != stays || selected != selectsIt
+}
+
+// selects tells whether a set updates pods on a node: by updateStrategy.rollingUpdate.selector. One that can't be read, which no
+// webhook lets pass, selects none.
+func selects(s *appsv1beta1.DaemonSetSpec, node *corev1.Node) bool {
+	r := s.UpdateStrategy.RollingUpdate
+	if r == nil || r.Selector == nil {
+		return true
+	}
+	selector, err := metav1.LabelSelectorAsSelector(r.Selector)
+	return err == nil && selector.Matches(labels.Set(node.Labels))
+}
+
+// among are the sets of a cache that something concerns.
+func among(ctx context.Context, cache client.Reader, namespace string, concerned func(*appsv1beta1.DaemonSet) bool) []ctrl.Request {
+	var sets appsv1beta1.DaemonSetList
+	if err := cache.List(ctx, &sets, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Left DaemonSets to their next event")
+		return nil
+	}
+	var out []ctrl.Request
+	for i := range sets.Items {
+		if concerned(&sets.Items[i]) {
+			out = append(out, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&sets.Items[i])})
+		}
+	}
+	return out
+}
+
+type adder = workqueue.TypedRateLimitingInterface[ctrl.Request]
+
+// onNodes makes requests of those sets that an event of a node concerns. Most events concern none: kubelets report often, and
+// what they report is in no cache. The first list of nodes makes no request, as that of the sets does for all of them.
+func onNodes(cache client.Reader) handler.EventHandler {
+	enqueue := func(ctx context.Context, was, is *corev1.Node, q adder) {
+		for _, req := range among(ctx, cache, metav1.NamespaceAll, func(set *appsv1beta1.DaemonSet) bool {
+			return concerns(&set.Spec, was, is)
+		}) {
+			q.Add(req)
+		}
+	}
+	node := func(o client.Object) *corev1.Node {
+		n, _ := o.(*corev1.Node)
+		return n
+	}
+	return handler.Funcs{
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q adder) {
+			if !e.IsInInitialList {
+				enqueue(ctx, nil, node(e.Object), q)
+			}
+		},
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q adder) {
+			was, is := node(e.ObjectOld), node(e.ObjectNew)
+			if !apiequality.Semantic.DeepEqual(was.Labels, is.Labels) || !apiequality.Semantic.DeepEqual(was.Spec.Taints, is.Spec.Taints) {
+				enqueue(ctx, was, is, q)
+			}
+		},
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q adder) { enqueue(ctx, node(e.Object), nil, q) },
+	}
+}

@@ -1,0 +1,148 @@
+package daemonset
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/child"
+	"github.com/flotilla-io/flotilla/pkg/expect"
+	"github.com/flotilla-io/flotilla/pkg/history"
+	"github.com/flotilla-io/flotilla/pkg/index"
+	"github.com/flotilla-io/flotilla/pkg/inplace"
+	"github.com/flotilla-io/flotilla/pkg/nodelease"
+	"github.com/flotilla-io/flotilla/pkg/pass"
+	"github.com/flotilla-io/flotilla/pkg/stranger"
+)
+
+// observed is the world of one pass. All objects are the cache's own: nobody may change them.
+type observed struct {
+	set *appsv1beta1.DaemonSet
+	// wanted is the revision of the set's template, without a number.
+	wanted *appsv1.ControllerRevision
+	// history and pods are those that the set controls; history is in the order of revision.Sort.
+	history []*appsv1.ControllerRevision
+	pods    []*corev1.Pod
+	// nodes are all there are, by name.
+	nodes []*corev1.Node
+	// strangers are pods that the selector selects and that are not of the set.
+	strangers stranger.Found
+	// left are the pods and revisions of nobody that a former set of this name has left.
+	left []client.Object
+	// daemons are the nodes of pods on which a node daemon lives.
+	daemons map[string]bool
+	// failures are the nodes on which pods have ended, with the time until which the next one stays.
+	failures map[string]time.Time
+	// edits are the changes that pods may take over.
+	edits inplace.Options
+}
+
+// observe reads what a pass needs, from the cache, or from the apiserver if the cache has failed to show our writes for
+// too long.
+func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (observed, error) {
+	set := &appsv1beta1.DaemonSet{}
+	o := observed{set: set, edits: r.Edits}
+	switch err := r.Client.Get(ctx, key, set); {
+	case apierrors.IsNotFound(err):
+		r.forget(key)
+		return o, expect.ErrGone
+	case err != nil:
+		return o, fmt.Errorf("get DaemonSet: %w", err)
+	case set.DeletionTimestamp != nil:
+		r.Expect.Forget(set.UID)
+		return o, expect.ErrGone
+	}
+	if err := o.children(ctx, r.Client, false); err != nil {
+		return o, err
+	}
+	err := r.Expect.Fresh(ctx, set, o.shown, r.Live, func() error {
+		*set = appsv1beta1.DaemonSet{} // An answer would be decoded over it: what the apiserver has no more would stay.
+		if err := r.Live.Get(ctx, key, set); err != nil {
+			return fmt.Errorf("get DaemonSet: %w", err)
+		}
+		return o.children(ctx, r.Live, true)
+	})
+	if err != nil {
+		return o, err
+	}
+	return o, r.beyond(ctx, &o)
+}
+
+// beyond reads what is not the set's own.
+func (r *Reconciler) beyond(ctx context.Context, o *observed) error {
+	var err error
+	if o.nodes, err = nodes(ctx, r.Client); err != nil {
+		return err
+	}
+	if o.wanted, err = wantedRevision(o.set); err != nil {
+		return err
+	}
+	now := r.Clock.Now()
+	if o.strangers, err = r.lookout.Look(ctx, r.Client, o.set, Kind(), o.set.Spec.Selector, now); err != nil {
+		return err
+	}
+	// What a former set has left is there before this one has acted, or comes with its pods.
+	if o.set.Status.ObservedGeneration == 0 || len(o.strangers.Orphans) > 0 {
+		revisions, err := history.Left(ctx, r.Client, o.set, o.set.Spec.Selector)
+		if err != nil {
+			return err
+		}
+		o.left = slices.Concat(pass.Objects(revisions), pass.Objects(o.strangers.Orphans))
+	}
+	if r.Daemons != nil && r.Edits.Env {
+		o.daemons = nodelease.Nodes(r.Daemons, o.pods)
+	}
+	o.failures = r.failures.until(client.ObjectKeyFromObject(o.set), o.set.Generation, now)
+	return nil
+}
+
+// forget drops what is known of a set that is gone.
+func (r *Reconciler) forget(key types.NamespacedName) {
+	r.pace.Forget(key)
+	r.lookout.Forget(key)
+	r.events.Forget(key)
+	r.failures.forget(key)
+}
+
+// children reads history and pods; live says that the reader is the apiserver, which has no index.
+func (o *observed) children(ctx context.Context, r client.Reader, live bool) error {
+	var err error
+	if o.history, err = history.List(ctx, r, o.set, index.Owned(o.set, live)...); err != nil {
+		return err
+	}
+	o.pods, err = child.Pods(ctx, r, o.set, Kind(), live)
+	return err
+}
+
+// nodes are all there are, by name.
+func nodes(ctx context.Context, r client.Reader) ([]*corev1.Node, error) {
+	var list corev1.NodeList
+	if err := r.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list nodes: %w", err)
+	}
+	out := make([]*corev1.Node, len(list.Items))
+	for i := range list.Items {
+		out[i] = &list.Items[i]
+	}
+	slices.SortFunc(out, func(a, b *corev1.Node) int { return strings.Compare(a.Name, b.Name) })
+	return out, nil
+}
+
+// shown are all objects that the expectations are about, the set itself included: a plan from an old status would write
+// the status again.
+func (o *observed) shown() iter.Seq[metav1.Object] {
+	return func(yield func(metav1.Object) bool) {
+		_ = yield(o.set) && expect.Each(o.pods, yield) && expect.Each(o.history, yield)
+	}
+}
