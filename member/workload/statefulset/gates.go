@@ -1,5 +1,7 @@
 package statefulset
 
+import appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+
 // Names of the feature gates, as OpenKruise has them.
 const (
 	gateStartOrdinal = "StatefulSetStartOrdinal"
@@ -15,4 +17,12 @@ type Gates struct {
 	ResizeClaims bool
 	// DeleteClaims lets claims go with their pod or their set, by spec.persistentVolumeClaimRetentionPolicy.
 	DeleteClaims bool
+}
+
+// start is the first ordinal.
+func (g Gates) start(spec *appsv1beta1.StatefulSetSpec) int64 {
+	if !g.StartOrdinal || spec.Ordinals == nil {
+		return 0
+	}
+	return int64(spec.Ordinals.Start)
 }

@@ -52,8 +52,6 @@ var (
 	_ admission.Validator[*appsv1beta1.StatefulSet] = &Webhook{}
 )
 
-func kind() string { return "StatefulSet" }
-
 // Default fills in what a user left out, templates when they are new or changed. Ordinals that can't be read are refused here
 // already: the schema, which is asked next, would show its pattern alone.
 func (w *Webhook) Default(ctx context.Context, set *appsv1beta1.StatefulSet) error {
@@ -197,7 +195,7 @@ func ValidateSpec(s *appsv1beta1.StatefulSetSpec, path *field.Path) field.ErrorL
 
 // validateRest judges what does not depend on the object's name, selector and number of pods.
 func validateRest(spec *appsv1beta1.StatefulSetSpec, path *field.Path) field.ErrorList {
-	faults := workspec.PodSpec(&spec.Template.Spec, kind(), path.Child("template", "spec"))
+	faults := workspec.PodSpec(&spec.Template.Spec, Kind().Kind, path.Child("template", "spec"))
 	for i := range spec.VolumeClaimTemplates {
 		name, at := spec.VolumeClaimTemplates[i].Name, path.Child("volumeClaimTemplates").Index(i).Child("metadata", "name")
 		for _, why := range validation.IsDNS1123Label(name) {
@@ -235,7 +233,7 @@ func (w *Webhook) validateNames(set *appsv1beta1.StatefulSet) field.ErrorList {
 	}
 	r, _, unread := reserve(set.Spec.ReserveOrdinals, ordinalsPath())
 	faults = append(faults, unread...)
-	last := max(r.last(w.start(&set.Spec), ptr.Deref(set.Spec.Replicas, defaultReplicas)), 0)
+	last := max(r.last(w.Gates.start(&set.Spec), ptr.Deref(set.Spec.Replicas, defaultReplicas)), 0)
 	if last > math.MaxInt32 {
 		return append(faults, field.Invalid(ordinalsPath(), last, fmt.Sprintf(
 			"the last pod would have this ordinal, and ordinals end at %d: lower replicas or ordinals.start, or reserve fewer", math.MaxInt32)))
@@ -276,14 +274,6 @@ func (w *Webhook) warnings(set *appsv1beta1.StatefulSet) admission.Warnings {
 	return warnings
 }
 
-// start is the first ordinal.
-func (w *Webhook) start(spec *appsv1beta1.StatefulSetSpec) int64 {
-	if !w.Gates.StartOrdinal || spec.Ordinals == nil {
-		return 0
-	}
-	return int64(spec.Ordinals.Start)
-}
-
 func ordinalsPath() *field.Path { return field.NewPath("spec", "reserveOrdinals") }
 
 // sameTemplates tells that the apiserver need not be asked anew.
@@ -293,7 +283,7 @@ func sameTemplates(old, spec *appsv1beta1.StatefulSetSpec) bool {
 }
 
 func refuse(set *appsv1beta1.StatefulSet, faults field.ErrorList) error {
-	return admit.Invalid(appsv1beta1.GroupVersion.WithKind(kind()), set.Name, faults)
+	return admit.Invalid(Kind(), set.Name, faults)
 }
 
 func either(err, other error) error {

@@ -1,0 +1,160 @@
+package statefulset
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/lifecycle"
+	"github.com/flotilla-io/flotilla/pkg/pass"
+	"github.com/flotilla-io/flotilla/pkg/podset"
+	"github.com/flotilla-io/flotilla/pkg/podwork"
+	"github.com/flotilla-io/flotilla/pkg/rollout"
+)
+
+// done says what came of a plan, by classes of writes: an error in one does not stop the others.
+type done struct {
+	pass.Done
+
+	// adopted pods were of nobody, handed are claims with another owner, anew those that were made for a pod that is there,
+	// grown those that were asked to grow.
+	adopted, handed, anew, grown podwork.Result
+}
+
+// err joins all errors.
+func (d *done) err() error {
+	return errors.Join(d.Err(), d.adopted.Err, d.anew.Err, d.grown.Err)
+}
+
+// doer writes for a set.
+func (r *Reconciler) doer(o observed) pass.Doer {
+	return pass.Doer{
+		Writer: &podwork.Writer{Client: r.Client, Live: r.Live, Expect: r.Expect, Parallel: r.Parallel},
+		Owner:  o.set.UID, Hooks: lifecycle.HooksOf(o.set.Spec.Lifecycle),
+	}
+}
+
+// adopts says which pods of nobody are taken over: those with a name of the set.
+func (r *Reconciler) adopts() {
+	r.lookout.Adopts = func(set metav1.Object, pod *corev1.Pod) bool { return ordinalIn(set, pod.Name) != "" }
+}
+
+// takeOver adopts the revisions that a former set has left. That is a pass of its own: what the pods of the former set are at
+// must be known before anything is planned for them.
+func (r *Reconciler) takeOver(ctx context.Context, o observed) (ctrl.Result, error) {
+	did := r.doer(o).Writer.Adopt(ctx, o.set, Kind(), pass.Objects(o.left))
+	if len(did.Done) > 0 {
+		ctrl.LoggerFrom(ctx).Info("Adopted revisions", "count", len(did.Done))
+		r.Events.Record(o.set, adopted("revisions", did.Done))
+	}
+	return ctrl.Result{RequeueAfter: lookAgain}, did.Err
+}
+
+// apply does what the plan says. What it does twice, after a crash or a conflict, comes to the same.
+func (r *Reconciler) apply(ctx context.Context, o observed, w work) done {
+	var d done
+	to := r.doer(o)
+	if !to.Revise(ctx, &w.Work, &d.Done) {
+		return d
+	}
+	d.handed = handed(ctx, to, w)
+	if d.adopted = to.Writer.Adopt(ctx, o.set, Kind(), pass.Objects(w.adopt)); len(w.adopt) > 0 {
+		r.lookout.Forget(client.ObjectKeyFromObject(o.set))
+	}
+	to.Disown(ctx, &w.Work, &d.Done)
+	d.anew = to.Writer.CreateClaims(ctx, to.Owner, w.anew)
+	to.Delete(ctx, w.ready(d.handed.Done), &d.Done)
+	d.grown = grown(ctx, to, o, w)
+	now := r.Clock.Now()
+	to.Write(ctx, &w.Work, now, &d.Done)
+	to.Create(ctx, &w.Work, &o.set.Spec.Template, now, &d.Done, births(o, now))
+	to.Drop(ctx, &w.Work, &d.Done)
+	d.Rest = errors.Join(d.Rest, d.handed.Err)
+	d.log(ctx, &w)
+	return d
+}
+
+func (d *done) log(ctx context.Context, w *work) {
+	d.Log(ctx, &w.Work)
+	for _, c := range []struct {
+		message string
+		result  podwork.Result
+	}{
+		{"Adopted pods", d.adopted},
+		{"Changed the owners of claims", d.handed},
+		{"Made claims anew", d.anew},
+		{"Asked for claims to grow", d.grown},
+	} {
+		if n := len(c.result.Done); n > 0 {
+			ctrl.LoggerFrom(ctx).Info(c.message, "count", n)
+		}
+	}
+}
+
+// handed gives claims their owners.
+func handed(ctx context.Context, to pass.Doer, w work) podwork.Result {
+	patches := make([]podwork.Patch, 0, len(w.handOver))
+	for _, h := range w.handOver {
+		p, err := pass.Reown(h.claim, h.from, h.to...)
+		if err != nil {
+			return podwork.Result{Err: err}
+		}
+		patches = append(patches, p)
+	}
+	return to.Writer.Patch(ctx, to.Owner, patches)
+}
+
+// ready are the pods to delete whose claims, if they get another owner, are among the handed: a pod that went before would
+// leave them behind.
+func (w work) ready(handed []string) []podset.Change {
+	waits := map[string]bool{}
+	for _, h := range w.handOver {
+		waits[h.slot] = waits[h.slot] || !slices.Contains(handed, h.claim.Name)
+	}
+	return slices.DeleteFunc(slices.Clone(w.Delete), func(c podset.Change) bool { return waits[c.Slot] })
+}
+
+// grown asks for claims to grow. Whose they are is told, because a claim need not have an owner.
+func grown(ctx context.Context, to pass.Doer, o observed, w work) podwork.Result {
+	patches := make([]podwork.Patch, 0, len(w.grow))
+	for _, g := range w.grow {
+		data, err := json.Marshal(map[string]any{
+			"metadata": map[string]any{"uid": g.claim.UID, "annotations": map[string]any{keys.OwnedByStatefulSet: o.set.Name}},
+			"spec":     map[string]any{"resources": g.template.Spec.Resources},
+		})
+		if err != nil {
+			return podwork.Result{Err: fmt.Errorf("marshal the size of %s: %w", g.claim.Name, err)}
+		}
+		patches = append(patches, podwork.Patch{Object: g.claim, Type: types.MergePatchType, Data: data})
+	}
+	return to.Writer.Patch(ctx, to.Owner, patches)
+}
+
+// births makes pods with their claims.
+func births(o observed, now time.Time) func(rollout.Create, string, *corev1.PodTemplateSpec) podwork.Birth {
+	return func(c rollout.Create, rev string, template *corev1.PodTemplateSpec) podwork.Birth {
+		return podwork.Birth{Pod: newPod(o.set, rev, template, c.Slot, now), Claims: o.missing(c.Slot)}
+	}
+}
+
+// Reasons of events, beside those of package pass.
+const (
+	reasonSuccessfulResize = "SuccessfulResize"
+	reasonFailedResize     = "FailedResize"
+	reasonSuccessfulAdopt  = "SuccessfulAdopt"
+)
+
+func adopted(what string, names []string) event.Event {
+	return event.Normal(reasonSuccessfulAdopt, pass.ActionObserve, "took over %d %s of nobody: %s", len(names), what, event.Names(names))
+}

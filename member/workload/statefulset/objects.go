@@ -1,0 +1,82 @@
+package statefulset
+
+import (
+	"maps"
+	"strconv"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/lifecycle"
+	"github.com/flotilla-io/flotilla/pkg/podset"
+	"github.com/flotilla-io/flotilla/pkg/revision"
+)
+
+// Kind is the kind that owner references name.
+func Kind() schema.GroupVersionKind { return appsv1beta1.GroupVersion.WithKind("StatefulSet") }
+
+// wantedRevision is the revision of the set's template, with the set's annotations but those that hold a whole object.
+func wantedRevision(set *appsv1beta1.StatefulSet) (*appsv1.ControllerRevision, error) {
+	annotations := maps.Clone(set.Annotations)
+	for _, key := range []string{corev1.LastAppliedConfigAnnotation, keys.ConversionData} {
+		delete(annotations, key)
+	}
+	return revision.New(revision.Spec{
+		Owner: set, Kind: Kind(), Template: &set.Spec.Template, Labels: set.Spec.Template.Labels,
+		Annotations: annotations, Collisions: set.Status.CollisionCount,
+	})
+}
+
+// newPod is the pod of an ordinal at a revision.
+func newPod(set *appsv1beta1.StatefulSet, rev string, template *corev1.PodTemplateSpec, ordinal string, now time.Time) *corev1.Pod {
+	m := podset.Mold{Owner: set, Kind: Kind(), Hooks: lifecycle.HooksOf(set.Spec.Lifecycle)}
+	pod := m.Pod(podName(set, ordinal), rev, template, now)
+	pod.Labels[keys.StatefulSetPodName], pod.Labels[keys.PodIndex] = pod.Name, ordinal
+	pod.Spec.Hostname, pod.Spec.Subdomain = pod.Name, set.Spec.ServiceName
+	podset.Mount(pod, set.Spec.VolumeClaimTemplates, claimNames(pod.Name))
+	return pod
+}
+
+// newClaims are the claims of an ordinal. They have the set as their owner if they are to go with it.
+func newClaims(set *appsv1beta1.StatefulSet, g Gates, ordinal string) []*corev1.PersistentVolumeClaim {
+	out := podset.Claims(set.Namespace, set.Spec.VolumeClaimTemplates, set.Spec.Selector, claimNames(podName(set, ordinal)))
+	if deleted, _ := retention(set, g); deleted {
+		for _, c := range out {
+			c.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(set, Kind())}
+		}
+	}
+	return out
+}
+
+func podName(set *appsv1beta1.StatefulSet, ordinal string) string { return set.Name + "-" + ordinal }
+
+// claimNames are the names of a pod's claims, by template.
+func claimNames(pod string) func(template string) string {
+	return func(template string) string { return template + "-" + pod }
+}
+
+// ordinalIn is the ordinal in the name of a pod of the set; empty if the name is none that the set gives.
+func ordinalIn(set metav1.Object, pod string) string {
+	text, ok := strings.CutPrefix(pod, set.GetName()+"-")
+	n, err := strconv.ParseInt(text, 10, 32)
+	if !ok || err != nil || n < 0 || text != strconv.FormatInt(n, 10) {
+		return ""
+	}
+	return text
+}
+
+// podOfClaim is the name of the set's pod whose claim has that name, whatever the claim's template; empty if it is none of
+// the set's.
+func podOfClaim(set metav1.Object, claim string) string {
+	at := strings.LastIndex(claim, "-"+set.GetName()+"-")
+	if at <= 0 || ordinalIn(set, claim[at+1:]) == "" {
+		return ""
+	}
+	return claim[at+1:]
+}

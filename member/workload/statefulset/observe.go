@@ -1,0 +1,211 @@
+package statefulset
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/child"
+	"github.com/flotilla-io/flotilla/pkg/expect"
+	"github.com/flotilla-io/flotilla/pkg/history"
+	"github.com/flotilla-io/flotilla/pkg/index"
+	"github.com/flotilla-io/flotilla/pkg/inplace"
+	"github.com/flotilla-io/flotilla/pkg/nodelease"
+	"github.com/flotilla-io/flotilla/pkg/stranger"
+)
+
+// observed is the world of one pass. All objects are the cache's own: nobody may change them.
+type observed struct {
+	set *appsv1beta1.StatefulSet
+	// wanted is the revision of the set's template, without a number.
+	wanted *appsv1.ControllerRevision
+	// history and pods are those that the set controls; history is in the order of revision.Sort.
+	history []*appsv1.ControllerRevision
+	pods    []*corev1.Pod
+	// claims are those that have a name of the set's, by name.
+	claims map[string]*corev1.PersistentVolumeClaim
+	// classes tell of storage classes, by name, whether claims of theirs can grow; only of classes that matter.
+	classes map[string]bool
+	// strangers are pods that the selector selects and that are not of the set.
+	strangers stranger.Found
+	// left are revisions of nobody that a former set of this name has left.
+	left []*appsv1.ControllerRevision
+	// daemons are the nodes of pods on which a node daemon lives.
+	daemons map[string]bool
+	// gates are those of the controller, edits the changes that pods may take over.
+	gates Gates
+	edits inplace.Options
+}
+
+// observe reads what a pass needs, from the cache, or from the apiserver if the cache has failed to show our writes for
+// too long.
+func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (observed, error) {
+	set := &appsv1beta1.StatefulSet{}
+	o := observed{set: set, gates: r.Gates, edits: r.Edits}
+	switch err := r.Client.Get(ctx, key, set); {
+	case apierrors.IsNotFound(err):
+		r.forget(key)
+		return o, expect.ErrGone
+	case err != nil:
+		return o, fmt.Errorf("get StatefulSet: %w", err)
+	case set.DeletionTimestamp != nil:
+		r.Expect.Forget(set.UID)
+		return o, expect.ErrGone
+	}
+	if err := o.children(ctx, r.Client, false); err != nil {
+		return o, err
+	}
+	err := r.Expect.Fresh(ctx, set, o.shown, r.Live, func() error {
+		*set = appsv1beta1.StatefulSet{} // An answer would be decoded over it: what the apiserver has no more would stay.
+		if err := r.Live.Get(ctx, key, set); err != nil {
+			return fmt.Errorf("get StatefulSet: %w", err)
+		}
+		return o.children(ctx, r.Live, true)
+	})
+	if err != nil {
+		return o, err
+	}
+	return o, r.beyond(ctx, &o)
+}
+
+// beyond reads what is not the set's own.
+func (r *Reconciler) beyond(ctx context.Context, o *observed) error {
+	var err error
+	if o.wanted, err = wantedRevision(o.set); err != nil {
+		return err
+	}
+	if o.strangers, err = r.lookout.Look(ctx, r.Client, o.set, Kind(), o.set.Spec.Selector, r.Clock.Now()); err != nil {
+		return err
+	}
+	// What a former set has left is there before this one has acted, or comes with its pods.
+	if o.set.Status.ObservedGeneration == 0 || len(o.strangers.Orphans) > 0 {
+		if o.left, err = history.Left(ctx, r.Client, o.set, o.set.Spec.Selector); err != nil {
+			return err
+		}
+	}
+	if r.Daemons != nil && r.Edits.Env {
+		o.daemons = nodelease.Nodes(r.Daemons, o.pods)
+	}
+	return o.readClasses(ctx, r.Client)
+}
+
+// children reads history, pods and claims; live says that the reader is the apiserver, which has no index.
+func (o *observed) children(ctx context.Context, r client.Reader, live bool) error {
+	var err error
+	if o.history, err = history.List(ctx, r, o.set, index.Owned(o.set, live)...); err != nil {
+		return err
+	}
+	if o.pods, err = child.Pods(ctx, r, o.set, Kind(), live); err != nil {
+		return err
+	}
+	// Claims outlive their pods and their set, so that most have no owner: they are told by their names.
+	all, how := corev1.PersistentVolumeClaimList{}, []client.ListOption{client.InNamespace(o.set.Namespace)}
+	if !live {
+		how = append(how, client.UnsafeDisableDeepCopy)
+	}
+	if err := r.List(ctx, &all, how...); err != nil {
+		return fmt.Errorf("list claims: %w", err)
+	}
+	o.claims = map[string]*corev1.PersistentVolumeClaim{}
+	for i := range all.Items {
+		if c := &all.Items[i]; podOfClaim(o.set, c.Name) != "" {
+			o.claims[c.Name] = c
+		}
+	}
+	return nil
+}
+
+// shown are all objects that the expectations are about, the set itself included: a plan from an old status would write
+// the status again.
+func (o *observed) shown() iter.Seq[metav1.Object] {
+	return func(yield func(metav1.Object) bool) {
+		claims := slices.Collect(maps.Values(o.claims))
+		_ = yield(o.set) && expect.Each(o.pods, yield) && expect.Each(claims, yield) && expect.Each(o.history, yield)
+	}
+}
+
+// readClasses reads the storage classes of claims that are to grow, from a cache that begins with the first of them.
+func (o *observed) readClasses(ctx context.Context, r client.Reader) error {
+	if !o.resizes() {
+		return nil
+	}
+	o.classes = map[string]bool{"": false}
+	for name, c := range o.claims {
+		class := ptr.Deref(c.Spec.StorageClassName, "")
+		if _, known := o.classes[class]; known || fit(c, o.template(name)) != claimSmall {
+			continue
+		}
+		var is storagev1.StorageClass
+		err := r.Get(ctx, client.ObjectKey{Name: class}, &is)
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("get storage class: %w", err)
+		}
+		o.classes[class] = ptr.Deref(is.AllowVolumeExpansion, false)
+	}
+	return nil
+}
+
+// onNode are the sets that have pods on a node.
+func (r *Reconciler) onNode(ctx context.Context, node string) []ctrl.Request {
+	out, err := child.OnNode(ctx, r.Client, node, Kind())
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Left StatefulSets with pods on a node to their next event", "node", node)
+	}
+	return out
+}
+
+// ofClaim are the sets that a claim has a name of.
+func (r *Reconciler) ofClaim(ctx context.Context, claim client.Object) []ctrl.Request {
+	return r.among(ctx, claim.GetNamespace(), func(set *appsv1beta1.StatefulSet) bool {
+		return podOfClaim(set, claim.GetName()) != ""
+	})
+}
+
+// ofNobody are the sets that may take over a pod that nobody controls, which then look at once.
+func (r *Reconciler) ofNobody(ctx context.Context, pod client.Object) []ctrl.Request {
+	if metav1.GetControllerOfNoCopy(pod) != nil {
+		return nil
+	}
+	out := r.among(ctx, pod.GetNamespace(), func(set *appsv1beta1.StatefulSet) bool {
+		return stranger.Selects(set.Spec.Selector, pod)
+	})
+	for _, req := range out {
+		r.lookout.Forget(req.NamespacedName)
+	}
+	return out
+}
+
+func (r *Reconciler) among(ctx context.Context, namespace string, concerns func(*appsv1beta1.StatefulSet) bool) []ctrl.Request {
+	var list appsv1beta1.StatefulSetList
+	if err := r.Client.List(ctx, &list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Left StatefulSets to their next event", "namespace", namespace)
+		return nil
+	}
+	var out []ctrl.Request
+	for i := range list.Items {
+		if set := &list.Items[i]; concerns(set) {
+			out = append(out, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(set)})
+		}
+	}
+	return out
+}
+
+// forget drops what is remembered of a set that is gone.
+func (r *Reconciler) forget(key types.NamespacedName) {
+	r.pace.Forget(key)
+	r.lookout.Forget(key)
+	r.events.Forget(key)
+}

@@ -1,0 +1,211 @@
+package statefulset
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/condition"
+	"github.com/flotilla-io/flotilla/pkg/lifecycle"
+	"github.com/flotilla-io/flotilla/pkg/podset"
+	"github.com/flotilla-io/flotilla/pkg/podview"
+	"github.com/flotilla-io/flotilla/pkg/rollout"
+	"github.com/flotilla-io/flotilla/pkg/stranger"
+)
+
+// lookAgain is after how long pods and revisions of nobody are looked at again that could not be adopted.
+const lookAgain = time.Second
+
+// work is what to do now: what there is for the pods of any workload, and a StatefulSet's own. Nothing in it may be changed: it
+// shares objects with what was observed.
+type work struct {
+	podset.Work
+
+	// places are the ordinals that have a pod, in order.
+	places []rollout.Slot
+	// adopt are pods of nobody that are the set's by name and labels.
+	adopt []*corev1.Pod
+	// anew are claims that pods wait for and that are gone.
+	anew []*corev1.PersistentVolumeClaim
+	// handOver are claims that get another owner, grow those that get the size of their template.
+	handOver []handOver
+	grow     []growth
+	// stuck is why a claim can't come to what its template asks for.
+	stuck condition.Failure
+}
+
+// plan returns what to do now to bring the observed set nearer to its spec, and why. It is a pure function.
+func plan(o observed, now time.Time) work {
+	orphans := o.orphans()
+	past := podset.History{
+		All: o.history, Wanted: o.wanted, Current: o.set.Status.CurrentRevision, Pods: slices.Concat(o.pods, orphans),
+	}
+	w := work{Work: podset.Begin(past), adopt: orphans}
+	goal, fault := goalOf(o)
+	w.Fault, w.places = fault, goal.Slots
+	w.Sort(o.pods, lens(o), now)
+	w.Fault = cmp.Or(w.Fault, w.prefer(o))
+	w.judgeVolumes(o)
+	w.Next(goal, now)
+	w.planClaims(o, goal)
+	if o.strangers.Count > 0 {
+		w.Recheck = podset.Sooner(w.Recheck, stranger.Every)
+	}
+	if len(orphans) > 0 { // One that changes meanwhile is not adopted, and is to be looked at anew.
+		w.Recheck = podset.Sooner(w.Recheck, lookAgain)
+	}
+	w.Judge(podset.Patience, now)
+	w.DropRevisions(past, int(ptr.Deref(o.set.Spec.RevisionHistoryLimit, defaultHistoryLimit)))
+	return w
+}
+
+// orphans are the pods to take over. The set may control those that were seen as such before.
+func (o *observed) orphans() []*corev1.Pod {
+	return slices.DeleteFunc(slices.Clone(o.strangers.Orphans), func(pod *corev1.Pod) bool {
+		return slices.ContainsFunc(o.pods, func(own *corev1.Pod) bool { return own.UID == pod.UID })
+	})
+}
+
+// lens is how the pods of a set are looked at.
+func lens(o observed) podset.Lens {
+	going := make(map[string]bool, len(o.claims))
+	for name, c := range o.claims {
+		going[name] = c.DeletionTimestamp != nil
+	}
+	return podset.Lens{
+		Selector: o.set.Spec.Selector, Rules: rulesOf(&o.set.Spec),
+		Differ: &podset.Differ{History: o.history, Options: o.edits, Daemons: o.daemons},
+		Know: func(m *podset.Member) {
+			m.Slot = ordinalIn(o.set, m.Key)
+			if n, err := strconv.Atoi(m.Slot); err == nil {
+				m.Rank.Order = -n
+			}
+			// A pod without a node lets its claims go, and gets them anew.
+			m.Doomed = m.Doomed || m.Object.Spec.NodeName != "" && podset.Bereft(m.Object, claimNames(m.Key), going)
+		},
+	}
+}
+
+// prefer puts another order in the place of that of the ordinals, if the spec has one, and says what of it can't be read.
+func (w *work) prefer(o observed) string {
+	r := o.set.Spec.UpdateStrategy.RollingUpdate
+	if r == nil || r.UnorderedUpdate == nil || r.UnorderedUpdate.PriorityStrategy == nil {
+		return ""
+	}
+	if err := w.Prefer(rollout.Preference{Priority: r.UnorderedUpdate.PriorityStrategy, KeepOrder: true}); err != nil {
+		return "unorderedUpdate.priorityStrategy." + err.Error()
+	}
+	return ""
+}
+
+// judgeVolumes finds pods that lack a volume of a claim template, or have one too many: nobody can give a running pod another
+// volume, so it is made anew where an update asks for it.
+func (w *work) judgeVolumes(o observed) {
+	for i := range w.Pods {
+		m := &w.Pods[i]
+		if m.Old && m.NoEdit == "" && !mounts(o.set, m.Object) {
+			m.NoEdit = "volumeClaimTemplates changed"
+		}
+	}
+}
+
+// mounts tells whether a pod has the volumes of the claim templates, and of no former one.
+func mounts(set *appsv1beta1.StatefulSet, pod *corev1.Pod) bool {
+	name, own := claimNames(pod.Name), 0
+	for _, v := range pod.Spec.Volumes {
+		if v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == name(v.Name) {
+			own++
+			if templateOf(set, v.Name) == nil {
+				return false
+			}
+		}
+	}
+	return own == len(set.Spec.VolumeClaimTemplates)
+}
+
+// rulesOf are what a spec says about the service of its pods.
+func rulesOf(s *appsv1beta1.StatefulSetSpec) podview.Rules {
+	rules := podview.Rules{Hooks: lifecycle.HooksOf(s.Lifecycle)}
+	if r := s.UpdateStrategy.RollingUpdate; r != nil {
+		rules.MinReady = time.Duration(ptr.Deref(r.MinReadySeconds, 0)) * time.Second
+		if r.InPlaceUpdateStrategy != nil {
+			rules.Grace = time.Duration(r.InPlaceUpdateStrategy.GracePeriodSeconds) * time.Second
+		}
+	}
+	return rules
+}
+
+// goalOf resolves the numbers of a spec. Where one can't be acted on, fault says which, and the goal leaves it out.
+func goalOf(o observed) (g rollout.Goal, fault string) {
+	s := &o.set.Spec
+	parallel := s.PodManagementPolicy == appsv1.ParallelPodManagement
+	want := replicas(s)
+	r := s.UpdateStrategy.RollingUpdate
+	if r == nil {
+		r = &appsv1beta1.StatefulSetRollingUpdateStrategy{}
+	}
+	g = rollout.Goal{InOrder: !parallel, Paused: r.Paused, Mode: modeOf(s)}
+	partition := min(int(ptr.Deref(r.Partition, 0)), want)
+	if r.UnorderedUpdate != nil {
+		g.Partition, partition = partition, 0
+	}
+	g.Slots, fault = slots(o, partition)
+	resolve := func(v *intstr.IntOrString, path string) int {
+		n, err := rollout.Resolve(v, want, rollout.Down)
+		if err != nil {
+			fault = cmp.Or(fault, path+": "+err.Error())
+		}
+		return max(n, 1)
+	}
+	g.MaxUnavailable = resolve(r.MaxUnavailable, "maxUnavailable")
+	if parallel && s.ScaleStrategy != nil && s.ScaleStrategy.MaxUnavailable != nil {
+		g.ScaleMaxUnavailable = new(resolve(s.ScaleStrategy.MaxUnavailable, "scaleStrategy.maxUnavailable"))
+	}
+	return g, fault
+}
+
+func modeOf(s *appsv1beta1.StatefulSetSpec) rollout.Mode {
+	if s.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType {
+		return rollout.OnDelete
+	}
+	if r := s.UpdateStrategy.RollingUpdate; r != nil {
+		switch r.PodUpdatePolicy {
+		case appsv1beta1.PodInPlaceIfPossible:
+			return rollout.InPlaceIfPossible
+		case appsv1beta1.PodInPlaceOnly:
+			return rollout.InPlaceOnly
+		case appsv1beta1.PodReCreate:
+		}
+	}
+	return rollout.ReCreate
+}
+
+// slots are the ordinals of the pods, of which the first ones keep the old revision.
+func slots(o observed, old int) (list []rollout.Slot, fault string) {
+	s := &o.set.Spec
+	r, _, faults := reserve(s.ReserveOrdinals, ordinalsPath())
+	if len(faults) > 0 {
+		fault = faults.ToAggregate().Error()
+	}
+	start, n := o.gates.start(s), ptr.Deref(s.Replicas, defaultReplicas)
+	if last := r.last(start, n); last > math.MaxInt32 {
+		fault = cmp.Or(fault, fmt.Sprintf("the last pod would have ordinal %d, and ordinals end at %d", last, math.MaxInt32))
+	}
+	all := r.ordinals(start, n)
+	list = make([]rollout.Slot, len(all))
+	for i, ordinal := range all {
+		list[i] = rollout.Slot{Key: strconv.FormatInt(ordinal, 10), Old: i < old}
+	}
+	return list, fault
+}
+
+func replicas(s *appsv1beta1.StatefulSetSpec) int { return int(ptr.Deref(s.Replicas, defaultReplicas)) }

@@ -1,0 +1,331 @@
+package statefulset
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/apis/pods"
+	"github.com/flotilla-io/flotilla/pkg/child"
+	"github.com/flotilla-io/flotilla/pkg/podview"
+	"github.com/flotilla-io/flotilla/pkg/revision"
+	"github.com/flotilla-io/flotilla/pkg/rollout"
+	"github.com/flotilla-io/flotilla/pkg/testkit/sim"
+)
+
+// rules are what a StatefulSet keeps to at every write, whatever goes wrong.
+func rules() []sim.Rule {
+	return []sim.Rule{
+		sim.DeletesByUID(),
+		sim.OwnOnly(mine[*corev1.Pod]), sim.OwnOnly(mine[*appsv1.ControllerRevision]),
+		sim.OwnOnly(func(_ *sim.World, c *corev1.PersistentVolumeClaim) bool { return podOfClaim(live0(), c.Name) != "" }),
+		sim.Floor[*corev1.Pod]{
+			Name: "the budget over places holds", Good: available,
+			Least: func(w *sim.World) int { g := goal(w); return len(g.Slots) - g.MaxUnavailable },
+		}.Rule(),
+		sim.Once(wantedName),
+		sim.PausedHolds(func(w *sim.World) bool { return goal(w).Paused }),
+		sim.HooksHold(func(w *sim.World) *pods.Lifecycle {
+			if set := live(w); set != nil {
+				return set.Spec.Lifecycle
+			}
+			return nil
+		}, active),
+		{Name: "no pod is made in an ordinal that is left out, or with claims of another", Write: inItsPlace},
+		{Name: "pods are made in order", Write: madeInOrder},
+		{Name: "pods are removed in order", Write: removedInOrder},
+		{Name: "the partition holds", Write: partitionHolds},
+		{Name: "no pod goes that may stay", Write: onlyWhatMayGo},
+		{Name: "claims are deleted by nobody, and go with whom the policy says", Write: policyHolds},
+		{Name: "no pod changes whose claim is still to grow", Write: growsFirst},
+		{Name: "no more claims grow at a time than pods may be unavailable", Write: growsWithinBudget},
+	}
+}
+
+func live0() metav1.Object { return &metav1.ObjectMeta{Name: key.Name} }
+
+// seen is the set as the controller sees it, nil if it sees none.
+func seen(w *sim.World) *appsv1beta1.StatefulSet {
+	all := sim.Cached[*appsv1beta1.StatefulSet](w)
+	if len(all) == 0 {
+		return nil
+	}
+	return all[0]
+}
+
+func goal(w *sim.World) rollout.Goal {
+	set := seen(w)
+	if set == nil {
+		return rollout.Goal{}
+	}
+	g, _ := goalOf(observed{set: set, gates: allGates()})
+	return g
+}
+
+// place is the slot of an ordinal, as the controller can know it.
+func place(w *sim.World, pod string) (rollout.Slot, bool) {
+	g := goal(w)
+	i := slices.IndexFunc(g.Slots, func(s rollout.Slot) bool { return podName(&appsv1beta1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: key.Name}}, s.Key) == pod })
+	if i < 0 {
+		return rollout.Slot{}, false
+	}
+	return g.Slots[i], true
+}
+
+func wantedName(w *sim.World) string {
+	set := seen(w)
+	if set == nil {
+		return ""
+	}
+	wanted, err := wantedRevision(set)
+	if err != nil {
+		return ""
+	}
+	for _, r := range sim.All[*appsv1.ControllerRevision](w) {
+		if revision.Equal(r, wanted) {
+			return r.Name // one that was taken over
+		}
+	}
+	return wanted.Name
+}
+
+// mine tells of an object of the set, or of one of nobody that it may take over.
+func mine[T client.Object](w *sim.World, o T) bool {
+	set := cmp.Or(live(w), seen(w))
+	return set != nil && (child.Of(o, set, Kind()) || metav1.GetControllerOf(o) == nil && (ordinalIn(set, o.GetName()) != "" || o.GetLabels()["app"] == set.Name))
+}
+
+func active(w *sim.World, p *corev1.Pod) bool {
+	set := cmp.Or(live(w), seen(w))
+	return set != nil && child.Of(p, set, Kind()) && p.DeletionTimestamp == nil && p.Status.Phase != corev1.PodFailed
+}
+
+// available tells of a pod in a wanted place that serves.
+func available(w *sim.World, p *corev1.Pod) bool {
+	set := seen(w)
+	_, wanted := place(w, p.Name)
+	return set != nil && wanted && active(w, p) && podview.View(p, rulesOf(&set.Spec), w.Now()).Available
+}
+
+func old(w *sim.World, p *corev1.Pod) bool {
+	name := wantedName(w)
+	return name != "" && !podview.At(p, name)
+}
+
+// made is the pod that a write of the controller makes, taken the one that it deletes.
+func made(c sim.Change) (*corev1.Pod, bool) {
+	p, ok := c.After.(*corev1.Pod)
+	return p, ok && c.Verb == sim.Create && !c.Late
+}
+
+func taken(c sim.Change) (*corev1.Pod, bool) {
+	p, ok := c.Before.(*corev1.Pod)
+	return p, ok && c.Verb == sim.Delete && !c.Late && c.Err == nil
+}
+
+func inItsPlace(w *sim.World, c sim.Change) error {
+	p, ok := made(c)
+	if !ok {
+		return nil
+	}
+	if _, wanted := place(w, p.Name); !wanted {
+		return fmt.Errorf("%s, and its ordinal is not wanted", c.Request)
+	}
+	if p.Labels[keys.PodIndex] != ordinalIn(live0(), p.Name) || p.Spec.Hostname != p.Name {
+		return fmt.Errorf("%s has the identity of another", c.Request)
+	}
+	for _, v := range p.Spec.Volumes {
+		if v.PersistentVolumeClaim.ClaimName != claimNames(p.Name)(v.Name) {
+			return fmt.Errorf("%s mounts %s", c.Request, v.PersistentVolumeClaim.ClaimName)
+		}
+	}
+	return nil
+}
+
+func inOrder(w *sim.World) bool { return goal(w).InOrder }
+
+// madeInOrder: one by one, each when all pods before it are available as the controller can know.
+func madeInOrder(w *sim.World, c sim.Change) error {
+	p, ok := made(c)
+	if !ok || !inOrder(w) {
+		return nil
+	}
+	serves := map[string]bool{}
+	for _, o := range sim.Cached[*corev1.Pod](w) {
+		serves[o.Name] = available(w, o)
+	}
+	for _, s := range goal(w).Slots {
+		name := key.Name + "-" + s.Key
+		if name == p.Name {
+			return nil
+		}
+		if !serves[name] {
+			return fmt.Errorf("%s, and %s is not available", c.Request, name)
+		}
+	}
+	return nil
+}
+
+// removedInOrder: of pods that are spare, the one with the highest ordinal goes, and none while another one is going.
+func removedInOrder(w *sim.World, c sim.Change) error {
+	p, ok := taken(c)
+	if !ok || !inOrder(w) || p.Labels[keys.SpecifiedDelete] != "" {
+		return nil
+	}
+	if _, wanted := place(w, p.Name); wanted || p.Status.Phase == corev1.PodFailed {
+		return nil
+	}
+	number := func(p *corev1.Pod) int { return must(strconv.Atoi(ordinalIn(live0(), p.Name))) }
+	for _, o := range sim.Cached[*corev1.Pod](w) {
+		_, wanted := place(w, o.Name)
+		if child.Of(o, seen(w), Kind()) && !wanted && number(o) > number(p) {
+			return fmt.Errorf("%s, and %s is there", c.Request, o.Name)
+		}
+	}
+	return nil
+}
+
+func must(n int, err error) int {
+	if err != nil {
+		return -1
+	}
+	return n
+}
+
+// partitionHolds: an old pod in a place that the partition keeps is neither edited nor deleted for an update. Without an order,
+// as many are kept as it says.
+func partitionHolds(w *sim.World, c sim.Change) error {
+	before, _, edit := sim.Edited(c)
+	if !edit {
+		p, ok := taken(c)
+		if !ok || mayGo(w, p) {
+			return nil
+		}
+		before = p
+	}
+	slot, wanted := place(w, before.Name)
+	if c.Late || !wanted || !old(w, before) {
+		return nil
+	}
+	if slot.Old {
+		return fmt.Errorf("%s is in a place that stays old", c.Request)
+	}
+	left := 0
+	for _, p := range sim.Cached[*corev1.Pod](w) {
+		is := sim.Find[*corev1.Pod](w, client.ObjectKeyFromObject(p))
+		if _, wanted := place(w, p.Name); wanted && p.Name != before.Name && old(w, p) && (is == nil || old(w, is)) {
+			left++
+		}
+	}
+	if n := goal(w).Partition; left < n {
+		return fmt.Errorf("%s leaves %d old pods, and %d are to stay", c.Request, left, n)
+	}
+	return nil
+}
+
+// mayGo tells of a pod that may be deleted whatever its revision: it is named, has ended, is not wanted, or its claim is going.
+func mayGo(w *sim.World, p *corev1.Pod) bool {
+	_, named := p.Labels[keys.SpecifiedDelete]
+	_, wanted := place(w, p.Name)
+	return named || !wanted || p.Status.Phase == corev1.PodFailed || slices.ContainsFunc(p.Spec.Volumes, func(v corev1.Volume) bool {
+		c := sim.Find[*corev1.PersistentVolumeClaim](w, client.ObjectKey{Namespace: p.Namespace, Name: v.PersistentVolumeClaim.ClaimName})
+		return c == nil || c.DeletionTimestamp != nil
+	})
+}
+
+// onlyWhatMayGo: a pod is deleted that may go anyway, or for an update that is not paused.
+func onlyWhatMayGo(w *sim.World, c sim.Change) error {
+	p, ok := taken(c)
+	if !ok || mayGo(w, p) || old(w, p) && !goal(w).Paused && goal(w).Mode != rollout.OnDelete {
+		return nil
+	}
+	return errors.New(c.String())
+}
+
+// policyHolds: a claim gets the set as owner if it is to go with the set, and a pod if it is to go with that pod, which is not
+// wanted.
+func policyHolds(w *sim.World, c sim.Change) error {
+	if c.Kind.Kind != "PersistentVolumeClaim" || c.Err != nil {
+		return nil
+	}
+	if c.Verb == sim.Delete {
+		return errors.New(c.String())
+	}
+	set, claim := seen(w), c.After.(*corev1.PersistentVolumeClaim)
+	if set == nil || c.Late {
+		return nil
+	}
+	withSet, withPod := retention(set, allGates())
+	for _, ref := range claim.OwnerReferences {
+		if c.Before != nil && slices.ContainsFunc(c.Before.GetOwnerReferences(), func(was metav1.OwnerReference) bool { return was.UID == ref.UID }) {
+			continue
+		}
+		_, wanted := place(w, podOfClaim(set, claim.Name))
+		switch {
+		case ref.UID == set.UID && withSet && (wanted || !withPod):
+		case ref.Kind == "Pod" && ref.Name == podOfClaim(set, claim.Name) && withPod && !wanted:
+		default:
+			return fmt.Errorf("%s gives it to %s %s", c.Request, ref.Kind, ref.Name)
+		}
+	}
+	return nil
+}
+
+// growsFirst: while claims follow their templates, a pod changes for an update when its own have done so, as the controller can
+// know.
+func growsFirst(w *sim.World, c sim.Change) error {
+	before, _, edit := sim.Edited(c)
+	if p, ok := taken(c); ok && !mayGo(w, p) {
+		before, edit = p, true
+	}
+	if o := seenWithClaims(w); edit && !c.Late && o.set != nil && o.resizes() && o.worst(before.Name) != claimFits {
+		return fmt.Errorf("%s, and its claim is %d", c.Request, o.worst(before.Name))
+	}
+	return nil
+}
+
+func seenWithClaims(w *sim.World) observed {
+	o := observed{set: seen(w), gates: allGates(), claims: map[string]*corev1.PersistentVolumeClaim{}}
+	for _, c := range sim.Cached[*corev1.PersistentVolumeClaim](w) {
+		o.claims[c.Name] = c
+	}
+	return o
+}
+
+// worst is how the claims of a pod stand to their templates.
+func (o *observed) worst(pod string) claimFit {
+	worst := claimFits
+	for name, t := range o.claimsOf(pod) {
+		if c := o.claims[name]; c != nil {
+			worst = max(worst, fit(c, t))
+		}
+	}
+	return worst
+}
+
+func growsWithinBudget(w *sim.World, c sim.Change) error {
+	claim, ok := c.After.(*corev1.PersistentVolumeClaim)
+	o := seenWithClaims(w)
+	if !ok || c.Late || c.Verb != sim.Patch || o.set == nil || !larger(claim.Spec.Resources.Requests, c.Before.(*corev1.PersistentVolumeClaim).Spec.Resources.Requests) {
+		return nil
+	}
+	n, own := 0, podOfClaim(o.set, claim.Name)
+	for _, p := range sim.Cached[*corev1.Pod](w) {
+		if available(w, p) && p.Name != own && o.worst(p.Name) == claimGrows {
+			n++
+		}
+	}
+	if n >= goal(w).MaxUnavailable {
+		return fmt.Errorf("%s, and %d others grow", c.Request, n)
+	}
+	return nil
+}

@@ -1,0 +1,222 @@
+package statefulset
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/expect"
+	"github.com/flotilla-io/flotilla/pkg/index"
+	"github.com/flotilla-io/flotilla/pkg/podview"
+	"github.com/flotilla-io/flotilla/pkg/testkit"
+	"github.com/flotilla-io/flotilla/pkg/testkit/golden"
+	"github.com/flotilla-io/flotilla/pkg/testkit/sim"
+)
+
+var key = types.NamespacedName{Namespace: testkit.Namespace, Name: "web"}
+
+// said collects events.
+type said []event.Event
+
+func (s *said) Record(_ runtime.Object, e event.Event) { *s = append(*s, e) }
+
+func scheme(t *testing.T) *runtime.Scheme {
+	t.Helper()
+	s := runtime.NewScheme()
+	require.NoError(t, clientgoscheme.AddToScheme(s))
+	require.NoError(t, appsv1beta1.AddToScheme(s))
+	return s
+}
+
+// simulated is how StatefulSet runs in the simulator, with the rules that it keeps in every scenario.
+func simulated(t *testing.T) sim.Kind {
+	t.Helper()
+	return sim.Kind{
+		Scheme: scheme(t),
+		New: func(p sim.Process) (reconcile.Reconciler, error) {
+			r := &Reconciler{
+				Client: p.Client, Live: p.Live, Clock: p.Clock, Gates: allGates(),
+				Expect: expect.New("Test", p.Clock, 0), Events: &said{}, Parallel: 1,
+			}
+			r.adopts()
+			return r, nil
+		},
+		Index: func(ctx context.Context, i client.FieldIndexer) error {
+			return index.ByOwner(ctx, i, &corev1.Pod{}, &appsv1.ControllerRevision{})
+		},
+		For:  &appsv1beta1.StatefulSet{},
+		Owns: []client.Object{&corev1.Pod{}, &appsv1.ControllerRevision{}},
+		Maps: map[client.Object]func(*sim.World, client.Object, client.Object) []reconcile.Request{
+			&corev1.PersistentVolumeClaim{}: func(_ *sim.World, _, _ client.Object) []reconcile.Request {
+				return []reconcile.Request{{NamespacedName: key}}
+			},
+		},
+		Actors: []sim.Actor{
+			sim.Provisioner{Fails: full}, sim.Scheduler{Nodes: 3}, sim.Kubelet{Hangs: hangs}, sim.Collector{}, sim.Keeper{Serves: heldPod},
+		},
+		Rules: rules(), Summary: end, Describe: sim.Describe(lines),
+	}
+}
+
+func allGates() Gates { return Gates{StartOrdinal: true, ResizeClaims: true, DeleteClaims: true} }
+
+// hangs tells of an image that it can't be pulled, full of a claim that its volume can't grow.
+func hangs(image string) bool                     { return strings.HasSuffix(image, ":bad") }
+func full(claim *corev1.PersistentVolumeClaim) bool { return strings.HasPrefix(claim.Name, "full-") }
+
+// live is the set as it is, nil if there is none.
+func live(w *sim.World) *appsv1beta1.StatefulSet { return sim.Find[*appsv1beta1.StatefulSet](w, key) }
+
+func heldPod(w *sim.World, pod *corev1.Pod) bool {
+	set := live(w)
+	return set != nil && set.Spec.Lifecycle != nil && active(w, pod)
+}
+
+// lines is what a story tells of a set or of a claim.
+func lines(o client.Object) []string {
+	switch o := o.(type) {
+	case *appsv1beta1.StatefulSet:
+		out := []string{fmt.Sprintf("%d pods, %d available, %d updated", o.Status.Replicas, o.Status.AvailableReplicas, o.Status.UpdatedReplicas)}
+		for _, c := range o.Status.Conditions {
+			out = append(out, fmt.Sprintf("%s %s %s", c.Type, c.Status, c.Reason))
+		}
+		return out
+	case *corev1.PersistentVolumeClaim:
+		return []string{claimLine(o)}
+	}
+	return nil
+}
+
+func claimLine(c *corev1.PersistentVolumeClaim) string {
+	has, asks := c.Status.Capacity[corev1.ResourceStorage], c.Spec.Resources.Requests[corev1.ResourceStorage]
+	owners := make([]string, 0, 1)
+	for _, ref := range c.OwnerReferences {
+		owners = append(owners, ref.Kind+" "+ref.Name)
+	}
+	return fmt.Sprintf("claim %s asks for %s, has %s, goes with %v", c.Name, asks.String(), has.String(), owners)
+}
+
+// end is what a story has come to: the pods, the claims, and what the status says.
+func end(w *sim.World) string {
+	var lines []string
+	for _, p := range sim.All[*corev1.Pod](w) {
+		f := podview.View(p, podview.Rules{}, w.Now())
+		lines = append(lines, fmt.Sprintf("pod %s: %s available=%t %s edit=%d", p.Name, p.Spec.Containers[0].Image, f.Available, f.Lifecycle, f.Edit))
+	}
+	for _, c := range sim.All[*corev1.PersistentVolumeClaim](w) {
+		lines = append(lines, claimLine(c))
+	}
+	set := live(w)
+	if set == nil {
+		return strings.Join(append(lines, "no set"), "\n")
+	}
+	s := &set.Status
+	lines = append(lines, fmt.Sprintf("%d pods, %d current, %d ready, %d available; updated: %d, %d ready, %d available",
+		s.Replicas, s.CurrentReplicas, s.ReadyReplicas, s.AvailableReplicas, s.UpdatedReplicas, s.UpdatedReadyReplicas, s.UpdatedAvailableReplicas))
+	for _, v := range s.VolumeClaims {
+		lines = append(lines, fmt.Sprintf("claims %s: %d, %d ready", v.VolumeClaimName, v.CompatibleReplicas, v.CompatibleReadyReplicas))
+	}
+	line := fmt.Sprintf("observed=%t done=%t conditions=", s.ObservedGeneration == set.Generation, s.CurrentRevision == s.UpdateRevision)
+	for _, c := range s.Conditions { // Their times are chance.
+		line += fmt.Sprintf("%s=%s: %s ", c.Type, c.Status, c.Reason)
+	}
+	return strings.Join(append(lines, strings.TrimSpace(line)), "\n")
+}
+
+// edit changes the spec at rest, or when the time has come.
+func edit(name string, when func(*sim.World) bool, change func(*appsv1beta1.StatefulSetSpec)) sim.Edit {
+	return sim.Edit{Name: name, When: when, Do: func(ctx context.Context, w *sim.World) error {
+		return sim.Set(ctx, w, key, func(set *appsv1beta1.StatefulSet) { change(&set.Spec) })
+	}}
+}
+
+func scale(n int32) func(*appsv1beta1.StatefulSetSpec) {
+	return func(s *appsv1beta1.StatefulSetSpec) { s.Replicas = &n }
+}
+
+func paused(is bool) func(*appsv1beta1.StatefulSetSpec) {
+	return func(s *appsv1beta1.StatefulSetSpec) { s.UpdateStrategy.RollingUpdate.Paused = is }
+}
+
+func partition(n int32) func(*appsv1beta1.StatefulSetSpec) {
+	return func(s *appsv1beta1.StatefulSetSpec) { s.UpdateStrategy.RollingUpdate.Partition = &n }
+}
+
+func storage(size string) func(*appsv1beta1.StatefulSetSpec) {
+	return func(s *appsv1beta1.StatefulSetSpec) { resizeTemplates(s, size) }
+}
+
+// onPod changes a pod.
+func onPod(name string, when func(*sim.World) bool, pod string, change func(*corev1.Pod)) sim.Edit {
+	return sim.Edit{Name: name, When: when, Do: func(ctx context.Context, w *sim.World) error {
+		return sim.Set(ctx, w, types.NamespacedName{Namespace: key.Namespace, Name: pod}, change)
+	}}
+}
+
+// some tells whether n pods are to run an image, whole whether all is well with n pods of it and no other.
+func some(n int, image string) func(*sim.World) bool {
+	return func(w *sim.World) bool {
+		return len(slices.DeleteFunc(sim.All[*corev1.Pod](w), func(p *corev1.Pod) bool {
+			return !active(w, p) || p.Spec.Containers[0].Image != image
+		})) >= n
+	}
+}
+
+func whole(n int, image string) func(*sim.World) bool {
+	return func(w *sim.World) bool {
+		set, all := live(w), sim.All[*corev1.Pod](w)
+		return set != nil && len(all) == n && !slices.ContainsFunc(all, func(p *corev1.Pod) bool {
+			return !podview.View(p, rulesOf(&set.Spec), w.Now()).Available || p.DeletionTimestamp != nil || p.Spec.Containers[0].Image != image
+		})
+	}
+}
+
+// bound is whole, with a volume for each claim.
+func bound(n int, image string) func(*sim.World) bool {
+	return func(w *sim.World) bool {
+		return whole(n, image)(w) && !slices.ContainsFunc(sim.All[*corev1.PersistentVolumeClaim](w), func(c *corev1.PersistentVolumeClaim) bool {
+			return c.Status.Phase != corev1.ClaimBound
+		})
+	}
+}
+
+func scenario(name string, set *testkit.StatefulSetBuilder, edits ...sim.Edit) sim.Scenario {
+	return sim.Scenario{Name: name, Objects: []client.Object{set.Obj(), class("fast", true), class("slow", false)}, Edits: edits}
+}
+
+func class(name string, grows bool) *storagev1.StorageClass {
+	return &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Provisioner: "lab", AllowVolumeExpansion: &grows}
+}
+
+func TestSimulation(t *testing.T) {
+	t.Parallel()
+	sim.Test(t, simulated(t), sim.Plan{Sweeps: 2, Seeds: 60, Stall: 15 * time.Second}, scenarios(t)...)
+}
+
+func TestStoriesReadWell(t *testing.T) {
+	t.Parallel()
+	for _, s := range scenarios(t) {
+		t.Run(s.Name, func(t *testing.T) {
+			t.Parallel()
+			r := sim.Run(t.Context(), simulated(t), s, sim.Schedule{})
+			require.NoError(t, r.Err)
+			golden.Equal(t, strings.ReplaceAll(s.Name, " ", "-"), sim.Tale(r.Story, key.Name)+"# the end\n"+r.Summary+"\n")
+		})
+	}
+}

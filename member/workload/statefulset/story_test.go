@@ -1,0 +1,178 @@
+package statefulset
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/apis/pods"
+	"github.com/flotilla-io/flotilla/pkg/testkit"
+	"github.com/flotilla-io/flotilla/pkg/testkit/sim"
+)
+
+func web(n int32) *testkit.StatefulSetBuilder { return testkit.StatefulSet("web").Replicas(n) }
+
+func resizeTemplates(s *appsv1beta1.StatefulSetSpec, size string) {
+	for i := range s.VolumeClaimTemplates {
+		s.VolumeClaimTemplates[i].Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}
+	}
+}
+
+// held is a set whose pods have hooks of the label hold=yes, and that label from the start.
+func held(b *testkit.StatefulSetBuilder) *testkit.StatefulSetBuilder {
+	hook := func() *pods.LifecycleHook {
+		return &pods.LifecycleHook{LabelsHandler: map[string]string{"hold": "yes"}}
+	}
+	return b.InPlace().Spec(func(s *appsv1beta1.StatefulSetSpec) {
+		s.Lifecycle = &pods.Lifecycle{InPlaceUpdate: hook(), PreDelete: hook()}
+		s.Template.Labels["hold"] = "yes"
+	})
+}
+
+// preferred updates pods of the tier first before others.
+func preferred(s *appsv1beta1.StatefulSetSpec) {
+	s.UpdateStrategy.RollingUpdate.UnorderedUpdate = &appsv1beta1.StatefulSetUnorderedUpdate{
+		PriorityStrategy: &pods.UpdatePriorityStrategy{WeightPriority: []pods.UpdatePriorityWeightTerm{{
+			Weight: 100, MatchSelector: metav1.LabelSelector{MatchLabels: map[string]string{"tier": "first"}},
+		}}},
+	}
+}
+
+func named(pod string, when func(*sim.World) bool) sim.Edit {
+	return onPod("name "+pod+" for deletion", when, pod, func(p *corev1.Pod) { p.Labels[keys.SpecifiedDelete] = "true" })
+}
+
+func remove(o client.Object, when func(*sim.World) bool) sim.Edit {
+	return sim.Edit{Name: "delete " + o.GetName(), When: when, Do: func(ctx context.Context, w *sim.World) error {
+		return client.IgnoreNotFound(w.User().Delete(ctx, o))
+	}}
+}
+
+func claimNamed(name string) *corev1.PersistentVolumeClaim {
+	return &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: key.Namespace}}
+}
+
+// scenarios are what every change has to bring to a good end.
+func scenarios(t *testing.T) []sim.Scenario {
+	t.Helper()
+	const remains, goes = appsv1.RetainPersistentVolumeClaimRetentionPolicyType, appsv1.DeletePersistentVolumeClaimRetentionPolicyType
+	reserve := func(o ...intstr.IntOrString) func(*appsv1beta1.StatefulSetSpec) {
+		return func(s *appsv1beta1.StatefulSetSpec) { s.ReserveOrdinals = o }
+	}
+	return []sim.Scenario{
+		scenario("out and in one by one", web(3), edit("scale to 4", nil, scale(4)), edit("scale to 1", nil, scale(1))),
+		scenario("out and in at once", web(3).Parallel("1").Spec(func(s *appsv1beta1.StatefulSetSpec) {
+			s.ScaleStrategy = &appsv1beta1.StatefulSetScaleStrategy{MaxUnavailable: new(intstr.FromInt32(2))}
+		}), edit("scale to 6", nil, scale(6)), edit("scale to 2", nil, scale(2))),
+		scenario("ordinals left out", web(3).Reserve("1"),
+			edit("leave out 0 and 2 to 3", nil, reserve(intstr.FromInt32(0), intstr.FromString("2-3"))),
+			edit("from 2 on", nil, func(s *appsv1beta1.StatefulSetSpec) { s.Ordinals = &appsv1.StatefulSetOrdinals{Start: 2} }),
+			edit("leave out none", nil, reserve())),
+		scenario("made anew in order", web(3), edit("a new image", nil, image("app:2")), edit("back", some(1, "app:2"), image("app:1"))),
+		scenario("in place with partition", web(4).InPlace().Partition(2),
+			edit("a new image", nil, image("app:2")), edit("scale to 5", nil, scale(5)), edit("partition 0", nil, partition(0))),
+		scenario("made anew with partition", web(3).Parallel("2").Partition(1),
+			edit("a new image", whole(3, "app:1"), image("app:2")), named("web-0", nil), sim.LoseNode("node-1", nil)),
+		scenario("in place several at a time", web(5).Parallel("2").InPlace(),
+			edit("a new image", nil, image("app:2")), edit("back", some(2, "app:2"), image("app:1"))),
+		scenario("hooks", held(web(3)), edit("a new image", nil, image("app:2")), edit("scale to 2", nil, scale(2)), named("web-0", nil)),
+		scenario("hooks and back", held(web(3).Parallel("2")),
+			edit("a new image", nil, image("app:2")), edit("back", some(1, "app:2"), image("app:1"))),
+		scenario("paused", web(4).Parallel("1").InPlace(), edit("a new image", nil, image("app:2")),
+			edit("pause", some(1, "app:2"), paused(true)), edit("scale to 5", nil, scale(5)), edit("resume", nil, paused(false))),
+		scenario("an image that can't be pulled", web(3), edit("a bad image", nil, image("app:bad")), edit("back", nil, image("app:1"))),
+		scenario("time until available", web(3).Spec(func(s *appsv1beta1.StatefulSetSpec) {
+			s.UpdateStrategy.RollingUpdate.MinReadySeconds = new(int32(3))
+		}), edit("a new image", nil, image("app:2")), edit("scale to 2", nil, scale(2))),
+		scenario("who goes first", web(4).Parallel("1").InPlace().Partition(2).Spec(preferred),
+			onPod("one pod goes first", whole(4, "app:1"), "web-0", func(p *corev1.Pod) { p.Labels["tier"] = "first" }),
+			edit("a new image", nil, image("app:2"))),
+		scenario("on delete", web(3).Spec(func(s *appsv1beta1.StatefulSetSpec) {
+			s.UpdateStrategy = appsv1beta1.StatefulSetUpdateStrategy{Type: appsv1.OnDeleteStatefulSetStrategyType}
+		}), edit("a new image", whole(3, "app:1"), image("app:2")), named("web-1", nil)),
+		scenario("claims stay", web(3).Parallel("1").Claims("data"), sim.LoseNode("node-1", whole(3, "app:1")),
+			sim.EndPods("node-2", nil), edit("scale to 1", whole(3, "app:1"), scale(1)), edit("scale to 2", nil, scale(2))),
+		scenario("claims go with pods", web(3).Claims("data", "logs").Keep(remains, goes),
+			edit("scale to 1", whole(3, "app:1"), scale(1)), edit("scale to 3", nil, scale(3)), edit("leave out 1", nil, reserve(intstr.FromInt32(1)))),
+		scenario("claims go with the set", web(2).Claims("data").Keep(goes, goes),
+			edit("scale to 1", nil, scale(1)), edit("scale to 2", nil, scale(2)), remove(web(2).Obj(), nil)),
+		scenario("another policy", web(3).Claims("data").Keep(goes, remains),
+			edit("scale to 2", whole(3, "app:1"), scale(2)),
+			edit("keep claims", nil, func(s *appsv1beta1.StatefulSetSpec) { s.PersistentVolumeClaimRetentionPolicy.WhenDeleted = remains }),
+			remove(web(2).Obj(), nil)),
+		scenario("claims grow before pods change", web(3).Claims("data").Resize().InPlace(),
+			edit("twice the size and a new image", bound(3, "app:1"), func(s *appsv1beta1.StatefulSetSpec) {
+				resizeTemplates(s, "2Gi")
+				image("app:2")(s)
+			}), edit("more", bound(3, "app:2"), storage("3Gi"))),
+		scenario("claims grow by themselves", web(4).Parallel("2").Claims("data").Resize().Partition(1),
+			edit("twice the size", bound(4, "app:1"), storage("2Gi")), edit("partition 0", nil, partition(0)), edit("less", nil, storage("1Gi"))),
+		scenario("claims that can't grow", web(2).Claims("full").Resize(),
+			edit("twice the size and a new image", bound(2, "app:1"), func(s *appsv1beta1.StatefulSetSpec) {
+				resizeTemplates(s, "2Gi")
+				image("app:2")(s)
+			})),
+		scenario("a class that does not let claims grow", web(2).Claims("data").Resize().Spec(func(s *appsv1beta1.StatefulSetSpec) {
+			s.VolumeClaimTemplates[0].Spec.StorageClassName = new("slow")
+		}), edit("twice the size", bound(2, "app:1"), storage("2Gi"))),
+		scenario("lost claims", web(3).Parallel("1").Claims("data"),
+			remove(claimNamed("data-web-1"), bound(3, "app:1")), remove(claimNamed("data-web-2"), nil)),
+		scenario("another claim template", web(2).InPlace().Claims("data"),
+			edit("one more", bound(2, "app:1"), func(s *appsv1beta1.StatefulSetSpec) {
+				s.VolumeClaimTemplates = append(s.VolumeClaimTemplates, testkit.StatefulSet("web").Claims("logs").Obj().Spec.VolumeClaimTemplates...)
+				image("app:2")(s)
+			})),
+		moved(t),
+	}
+}
+
+// moved is a set that takes the place of one of Kubernetes, which was deleted and has left its pods, claims and revisions. No pod
+// is made anew for it.
+func moved(t *testing.T) sim.Scenario {
+	t.Helper()
+	set := web(3).Claims("data")
+	native, err := wantedRevision(set.Obj())
+	require.NoError(t, err)
+	native.Name, native.OwnerReferences, native.Revision = "web-59c4bd6fd", nil, 1
+	native.Data = runtime.RawExtension{Raw: withoutTimes(t, native.Data.Raw)}
+	s := scenario("taken over", set, edit("scale to 4", nil, scale(4)))
+	s.Objects = append(s.Objects, native, testkit.Pod("stranger").Node("node-of-its-own").Obj())
+	for _, ordinal := range []string{"0", "1", "2"} {
+		pod := newPod(set.Obj(), native.Name, &set.Obj().Spec.Template, ordinal, now)
+		pod.OwnerReferences, pod.Annotations = nil, nil
+		delete(pod.Labels, keys.LifecycleState)
+		s.Objects = append(s.Objects, pod, newClaims(set.Obj(), Gates{}, ordinal)[0])
+	}
+	s.Rules = []sim.Rule{{Name: "no pod is made anew", Write: func(_ *sim.World, c sim.Change) error {
+		if _, isPod := c.Before.(*corev1.Pod); isPod && c.Verb == sim.Delete {
+			return errors.New(c.String())
+		}
+		return nil
+	}}}
+	return s
+}
+
+// withoutTimes is a revision's data without nulls, as Kubernetes 1.36 writes it.
+func withoutTimes(t *testing.T, data []byte) []byte {
+	t.Helper()
+	var all map[string]any
+	require.NoError(t, json.Unmarshal(data, &all))
+	meta := all["spec"].(map[string]any)["template"].(map[string]any)["metadata"].(map[string]any)
+	delete(meta, "creationTimestamp")
+	out, err := json.Marshal(all)
+	require.NoError(t, err)
+	return out
+}
+
