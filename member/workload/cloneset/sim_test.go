@@ -2,7 +2,6 @@ package cloneset
 
 import (
 	"context"
-	"fmt"
 	"testing"
 	"time"
 
@@ -40,7 +39,7 @@ func simulated(t *testing.T) sim.Kind {
 		},
 		For:      &appsv1beta1.CloneSet{},
 		Owns:     []client.Object{&corev1.Pod{}, &corev1.PersistentVolumeClaim{}, &appsv1.ControllerRevision{}},
-		Actors:   []sim.Actor{sim.Scheduler{Nodes: 3}, sim.Kubelet{Hangs: hangs}, sim.Collector{}, keeper{}},
+		Actors:   []sim.Actor{sim.Scheduler{Nodes: 3}, sim.Kubelet{Hangs: hangs}, sim.Collector{}, sim.Keeper{Serves: heldPod}},
 		Rules:    rules(),
 		Summary:  func(w *sim.World) string { return sceneOf(w).end(lately(w, sim.Create, "")) },
 		Describe: sim.Describe(counts),
@@ -54,27 +53,10 @@ func sceneOf(w *sim.World) scene {
 	}
 }
 
-// keeper serves the hooks of sets that are held.
-type keeper struct{}
-
-// Steps implements sim.Actor.
-func (keeper) Steps(w *sim.World) []sim.Step {
+// heldPod tells of a pod of a set that is held.
+func heldPod(w *sim.World, pod *corev1.Pod) bool {
 	set := sim.Find[*appsv1beta1.CloneSet](w, key)
-	if set == nil || set.Spec.Lifecycle == nil {
-		return nil
-	}
-	var out []sim.Step
-	for _, pod := range sim.All[*corev1.Pod](w) {
-		if !activeIn(set, pod) {
-			continue
-		}
-		if next, what := served(pod); next != nil {
-			out = append(out, sim.Step{Name: fmt.Sprintf("keeper %s %s", what, pod.Name), Do: func(ctx context.Context) error {
-				return w.User().Update(ctx, next)
-			}})
-		}
-	}
-	return out
+	return set != nil && set.Spec.Lifecycle != nil && activeIn(set, pod)
 }
 
 // simulated is the act as the simulator knows it.

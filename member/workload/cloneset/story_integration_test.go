@@ -89,7 +89,7 @@ func (g *ground) scene(t *testing.T) scene {
 		if s.set.Spec.Lifecycle == nil || !activeIn(s.set, p) {
 			continue
 		}
-		if next, _ := served(p); next != nil {
+		if next, _ := sim.Served(p); next != nil {
 			passing(t, g.Update(t.Context(), next))
 		}
 	}

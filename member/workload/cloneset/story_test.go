@@ -185,25 +185,6 @@ func held(n int32) *testkit.CloneSetBuilder {
 	})
 }
 
-// served is the pod as whoever serves the hooks of held makes it: he lets go of pods that are to be updated or deleted, and
-// holds those that are in service, or shall be. It is nil if he leaves the pod as it is; what says what he does.
-func served(pod *corev1.Pod) (next *corev1.Pod, what string) {
-	if pod.DeletionTimestamp != nil || pod.Spec.NodeName == "" {
-		return nil, ""
-	}
-	_, held := pod.Labels["hold"]
-	next = pod.DeepCopy()
-	switch s := lifecycle.Of(pod); {
-	case held && (s == pods.LifecyclePreparingUpdate || s == pods.LifecyclePreparingDelete):
-		delete(next.Labels, "hold")
-		return next, "lets go of"
-	case !held && (s == pods.LifecycleUpdated || s == pods.LifecycleNormal):
-		next.Labels["hold"] = "yes"
-		return next, "takes"
-	}
-	return nil, ""
-}
-
 // hangs tells of an image that it can't be pulled.
 func hangs(image string) bool { return strings.HasSuffix(image, ":bad") }
 
