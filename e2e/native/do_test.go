@@ -6,7 +6,6 @@ import (
 	"runtime"
 	"strings"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -84,10 +83,10 @@ func unlabel(name string) func(*side) {
 func removeSet(how metav1.DeletionPropagation) func(*side) {
 	return func(s *side) {
 		require.NoError(s, home.Client.Delete(s.Context(), s.set(), client.PropagationPolicy(how)))
-		require.Eventually(s, func() bool {
+		require.True(s, s.comes(patience, func() bool {
 			w, _ := s.world()
 			return w.Set == nil
-		}, patience, poll)
+		}), "%s: the set stays", s.side)
 	}
 }
 
@@ -119,11 +118,11 @@ func (s *side) addNodes(names string) {
 		require.NoError(s, home.Client.Create(s.Context(), node))
 	}
 	for name := range strings.FieldsSeq(names) {
-		require.Eventually(s, func() bool {
+		require.True(s, s.comes(patience, func() bool {
 			node := s.node(name)
-			err := home.Client.Get(s.Context(), client.ObjectKeyFromObject(node), node)
-			return assert.NoError(s, err) && len(node.Spec.Taints) == 0 && len(node.Status.Conditions) > 0
-		}, patience, poll)
+			require.NoError(s, home.Client.Get(s.Context(), client.ObjectKeyFromObject(node), node))
+			return len(node.Spec.Taints) == 0 && len(node.Status.Conditions) > 0
+		}), "%s: node %s is not ready", s.side, name)
 	}
 }
 

@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -21,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/clock"
@@ -108,6 +108,9 @@ func (s *side) follow(ctx context.Context, w watch.Interface) {
 	for e := range w.ResultChan() {
 		o, ok := e.Object.(client.Object)
 		if !ok {
+			if ctx.Err() != nil {
+				return // The test is over, and with it the watch.
+			}
 			s.note(happening{}, fmt.Errorf("the watch said %s: %w", e.Type, apierrors.FromObject(e.Object)))
 			return
 		}
@@ -180,24 +183,34 @@ func (s *side) turn() {
 // more.
 func (s *side) await(until string, anywhere bool) {
 	s.Helper()
-	var got string
-	if !assert.Eventually(s, func() bool {
+	if !s.comes(patience, func() bool {
 		w, last := s.world()
-		got = w.now(anywhere)
-		return got == until && w.settled() && clock.RealClock{}.Since(last) > calm
-	}, patience, poll) {
+		return w.now(anywhere) == until && w.settled() && clock.RealClock{}.Since(last) > calm
+	}) {
 		w, _ := s.world()
-		require.FailNow(s, s.side+" did not come to the end of the step", "want %s\ngot  %s\nset  %s\nstory of the step:\n%s", until, got, show(w.Set), list(w.since(s.mark).Story))
+		require.FailNow(s, s.side+" did not come to the end of the step", "want %s\ngot  %s\nset  %s\nstory of the step:\n%s",
+			until, w.now(anywhere), show(w.Set), list(w.since(s.mark).Story))
 	}
 }
 
-// settled says whether the set's controller has seen its spec; one that goes away need not.
+// comes waits until something is true, and says whether it came to be.
+func (s *side) comes(limit time.Duration, is func() bool) bool {
+	return wait.PollUntilContextTimeout(s.Context(), poll, limit, true,
+		func(context.Context) (bool, error) { return is(), nil }) == nil
+}
+
+// settled says whether the set's controller has seen its spec, and nobody waits for minReadySeconds. A set that goes away
+// need not.
 func (w *world) settled() bool {
 	if w.Set == nil {
 		return true
 	}
+	if w.Set.GetDeletionTimestamp() != nil {
+		return true
+	}
 	status, err := w.status()
-	return err == nil && (status["seen"] == true || w.Set.GetDeletionTimestamp() != nil)
+	return err == nil && status["seen"] == true && status["readyReplicas"] == status["availableReplicas"] &&
+		status["numberReady"] == status["numberAvailable"]
 }
 
 // set is the set's name for a request.

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
@@ -34,7 +33,7 @@ type scenario struct {
 	nodes string
 	// anywhere: it is not determined which nodes come first.
 	anywhere bool
-	// waits marks lines that came a while after the one before: scenarios with minReadySeconds.
+	// waits marks lines that came a while after a pod was ready: scenarios with minReadySeconds.
 	waits time.Duration
 	steps []step
 }
@@ -46,7 +45,8 @@ type step struct {
 	// until is what pods there are at the end: "0@1 1@2(unready)" is pod 0 at the first revision that was made and pod 1 at
 	// the second, not ready.
 	until string
-	// inPass is how many pods may be worked on at a time, whose order among themselves is not determined.
+	// inPass is how many pods may be worked on at a time, whose order among themselves is not determined; anyOrder is for no
+	// order at all.
 	inPass int
 	// meant is a difference that we want; nil for none.
 	meant *meant
@@ -55,7 +55,8 @@ type step struct {
 // meant is a difference that is wanted, and both stories in full, so that it stays what it is.
 type meant struct {
 	because string
-	// native and ours are the stories, with ", " between the lines. Both empty: they differ in nothing but what is left.
+	// native and ours are the stories, with ", " between the lines. Both empty: they differ in nothing but what is left, or
+	// in everything if there is an until.
 	native, ours string
 	// until is what pods we have at the end; empty is the step's.
 	until string
@@ -101,7 +102,7 @@ func playStep(t *testing.T, sc scenario, st step, sides []*side) {
 	o := order{InPass: st.inPass, Anywhere: sc.anywhere}
 	var problem string
 	// What comes late, such as a status, is waited for.
-	if !assert.Eventually(t, func() bool { problem = compare(t, sc, st, o, sides); return problem == "" }, 20*time.Second, poll) {
+	if !sides[0].comes(20*time.Second, func() bool { problem = compare(t, sc, st, o, sides); return problem == "" }) {
 		t.Errorf("%s: step %q: %s\nnative:\n%s\nours:\n%s", sc.name, st.name, problem, list(sides[0].account().Story), list(sides[1].account().Story))
 		return
 	}
@@ -127,7 +128,7 @@ func compare(t *testing.T, sc scenario, st step, o order, sides []*side) string 
 				return sides[i].side + ": want " + want + "\ngot " + got
 			}
 		}
-		if m.native+m.ours == "" {
+		if m.native+m.ours == "" && m.until == "" {
 			if d := differ(accounts[0], accounts[1], o); d != "" {
 				return d
 			}
@@ -149,14 +150,14 @@ func compare(t *testing.T, sc scenario, st step, o order, sides []*side) string 
 	return ""
 }
 
-// waited marks what came a while after the line before.
+// waited marks what came a while after a pod was ready.
 func waited(story []line, least time.Duration) []line {
 	if least == 0 {
 		return story
 	}
 	out := make([]line, len(story))
 	for i, l := range story {
-		if i > 0 && l.At.Sub(story[i-1].At) > least {
+		if i > 0 && strings.HasSuffix(story[i-1].Text, " ready") && l.At.Sub(story[i-1].At) > least {
 			l.Text += " after a wait"
 		}
 		out[i] = l

@@ -41,8 +41,11 @@ func (w *world) view(anywhere bool) (view, error) {
 		if err != nil {
 			return view{}, err
 		}
-		if !w.ByNode {
-			unstructured.RemoveNestedField(o, "spec", "nodeName") // The scheduler's choice.
+		if !w.ByNode || anywhere {
+			unstructured.RemoveNestedField(o, "spec", "nodeName") // The scheduler's choice, or anybody's.
+		}
+		if anywhere {
+			unstructured.RemoveNestedField(o, "spec", "affinity")
 		}
 		put(out.Pods, w.call(p), o, anywhere)
 	}
