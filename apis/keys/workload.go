@@ -40,8 +40,7 @@ const (
 	PodIndex = "apps.kubernetes.io/pod-index"
 
 	// OwnedByStatefulSet is an annotation on a claim that a StatefulSet resizes. Written by StatefulSet's controller with
-	// the new size; read by it to tell whom an event of the claim concerns, as a claim need not have an owner. Form: the
-	// StatefulSet's name.
+	// the new size; read by users, as a claim need not have an owner. Form: the StatefulSet's name.
 	OwnedByStatefulSet = "apps.kruise.io/owned-by-asts"
 )
 
