@@ -301,6 +301,12 @@ func TestDaemonSetWorlds(t *testing.T) {
 			want: []string{"delete n1 Recreate"},
 		},
 		{
+			name: "what does not serve is updated before its turn, as it costs nothing",
+			goal: Goal{Slots: places(0, "n1", "n2", "n3"), MaxUnavailable: 1},
+			pods: []Pod{in("n1", old, order(3), unready), in("n2", old, order(1)), in("n3", old, order(2), unready)},
+			want: []string{"delete n3 Recreate", "delete n1 Recreate", "hold Budget 1"},
+		},
+		{
 			name: "with a surge, new pods come first, on as many nodes as may hold two",
 			goal: Goal{Slots: places(0, "n1", "n2", "n3"), MaxSurge: 2},
 			pods: []Pod{in("n1", old), in("n2", old), in("n3", old)},

@@ -29,9 +29,10 @@ func (w *world) update() {
 		}
 	}
 	refused, refusal := 0, ""
+	held := 0
 	for _, m := range t.from {
 		if n == 0 {
-			return
+			break
 		}
 		by := w.way(m)
 		switch {
@@ -46,6 +47,11 @@ func (w *world) update() {
 			continue
 		case m.taken(), w.quiet(m), w.places != nil && !w.covers(m):
 			// It is out of service already, or stays in it.
+		case w.places != nil && w.available <= w.floor:
+			// Who comes after it may be free: where places have an order of their own, what does not serve is not first.
+			held++
+			n--
+			continue
 		case inFlight >= pace && pace > 0:
 			w.hold(ReasonInFlight, n, "%d %s pods wait: %d updated pods not available >= %d at a time", n, t.age(), inFlight, pace)
 			return
@@ -58,6 +64,9 @@ func (w *world) update() {
 		}
 		w.change(m, by, t)
 		n--
+	}
+	if held > 0 {
+		w.holdBudget(held, t.age()+" pods wait")
 	}
 	if n > 0 && refused > 0 {
 		w.hold(ReasonNotInPlace, refused, "%d %s pods can't be updated in place: %s", refused, t.age(), refusal)
