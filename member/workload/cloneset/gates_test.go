@@ -30,7 +30,7 @@ func TestPodsWithFullAndShortHashesAreAtTheSameRevision(t *testing.T) {
 		o.with(revision.Short(names[0]), "short")
 		o.pods = append(o.pods, pod("former").Rev("former-name-"+revision.Short(names[0])).Serving(start).Obj())
 		w := plan(o, now)
-		require.False(t, w.Moves(), show(w))
+		require.False(t, w.Moves(), text(w))
 		require.Empty(t, w.Spare)
 		got, _ := status(o, w, done{}, now)
 		require.EqualValues(t, 3, got.UpdatedAvailableReplicas)

@@ -67,7 +67,7 @@ func (m *troupe) pass() work {
 	}
 	w := plan(m.o, m.now)
 	require.Empty(m.t, w.Fault)
-	fmt.Fprintf(&m.story, "%s %s\n%s", m.now.Format(time.TimeOnly), m.describe(), show(w))
+	fmt.Fprintf(&m.story, "%s %s\n%s", m.now.Format(time.TimeOnly), m.describe(), text(w))
 	if r := w.Revision; r.Change != revision.Keep {
 		m.o.history = slices.DeleteFunc(m.o.history, func(h *appsv1.ControllerRevision) bool { return h.Name == r.Revision.Name })
 		m.o.history = append(m.o.history, r.Revision)

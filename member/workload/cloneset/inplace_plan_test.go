@@ -191,7 +191,7 @@ func TestNewResourcesWhereThereIsNoResize(t *testing.T) {
 
 	const why = "the apiserver has no pods/resize"
 	o, w := pass(appsv1beta1.PodInPlaceOnly)
-	require.False(t, w.Moves(), show(w))
+	require.False(t, w.Moves(), text(w))
 	got, events := status(o, w, done{}, now)
 	c := find(got.Conditions, appsv1beta1.CloneSetFailedUpdate)
 	require.NotNil(t, c)

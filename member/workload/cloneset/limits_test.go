@@ -52,7 +52,7 @@ func TestKnownComplaints(t *testing.T) {
 			pods: func(o *observed, rev []string) { o.with(rev[0], "a", "b", "c", "d") },
 			check: func(t *testing.T, w work) {
 				t.Helper()
-				require.False(t, w.Moves(), show(w))
+				require.False(t, w.Moves(), text(w))
 			},
 		},
 		{
@@ -121,7 +121,7 @@ func TestKnownComplaints(t *testing.T) {
 			pods: func(o *observed, rev []string) { o.with(rev[1], "a") },
 			check: func(t *testing.T, w work) {
 				t.Helper()
-				require.False(t, w.Moves(), show(w))
+				require.False(t, w.Moves(), text(w))
 			},
 		},
 		{
@@ -130,7 +130,7 @@ func TestKnownComplaints(t *testing.T) {
 			pods: func(o *observed, rev []string) { o.with(rev[1], "a", "b") },
 			check: func(t *testing.T, w work) {
 				t.Helper()
-				require.False(t, w.Moves(), show(w))
+				require.False(t, w.Moves(), text(w))
 				require.Zero(t, w.Recheck)
 			},
 		},

@@ -17,11 +17,10 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/apis/pods"
-	"github.com/flotilla-io/flotilla/pkg/podset"
-	"github.com/flotilla-io/flotilla/pkg/revision"
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 	"github.com/flotilla-io/flotilla/pkg/testkit"
 	"github.com/flotilla-io/flotilla/pkg/testkit/golden"
+	"github.com/flotilla-io/flotilla/pkg/testkit/show"
 )
 
 // start is when the pods of all tests became ready, now is an hour later.
@@ -85,71 +84,19 @@ func hookAll(s *appsv1beta1.CloneSetSpec) {
 	s.Lifecycle = &pods.Lifecycle{PreDelete: hook(), InPlaceUpdate: hook(), PreNormal: hook()}
 }
 
-// show writes a plan as text, in the order in which it is done.
-func show(w work) string {
-	var b strings.Builder
-	line := func(format string, args ...any) { fmt.Fprintf(&b, "  "+format+"\n", args...) }
-	if w.Revision.Change != revision.Keep {
-		line("revision: %s number %d", w.Revision.Change, w.Revision.Revision.Revision)
-	}
-	if w.Fault != "" {
-		line("fault: %s", w.Fault)
-	}
+// text writes a plan in the order in which it is done.
+func text(w work) string {
+	var before, after []string
 	for _, g := range w.giveClaims {
-		line("give claim %s to %s", g.claim.Name, g.pod.Name)
-	}
-	for _, p := range w.Disown {
-		line("disown %s", p.Name)
-	}
-	for _, part := range []struct {
-		verb string
-		list []podset.Change
-	}{
-		{"prepare to delete", w.PrepareDelete},
-		{"name for deletion", w.Name},
-		{"delete", w.Delete},
-		{"recall", w.Return},
-		{"prepare to update", w.PrepareUpdate},
-		{"mark", w.Mark},
-		{"edit", w.Edit},
-		{"release", w.Release},
-	} {
-		for _, c := range part.list {
-			if c.Back {
-				c.Why += "; back to the current revision"
-			}
-			line("%s %s: %s: %s", part.verb, c.Key, c.Reason, c.Why)
-		}
-	}
-	for _, c := range w.Create {
-		age, id := "new", c.Slot
-		if c.Old {
-			age = "old"
-		}
-		if id == "" {
-			id = "any id"
-		}
-		line("create %s (%s): %s: %s", age, id, c.Reason, c.Why)
+		before = append(before, fmt.Sprintf("give claim %s to %s", g.claim.Name, g.pod.Name))
 	}
 	for _, c := range w.dropClaims {
-		line("drop claim %s", c.Name)
+		after = append(after, "drop claim "+c.Name)
 	}
 	if w.truncate {
-		line("podsToDelete: %v", w.podsToDelete)
+		after = append(after, fmt.Sprintf("podsToDelete: %v", w.podsToDelete))
 	}
-	for _, h := range w.Spare {
-		line("drop revision number %d", h.Revision)
-	}
-	for _, h := range w.Holds {
-		line("hold %d: %s: %s", h.Pods, h.Reason, h.Why)
-	}
-	if w.Recheck != 0 {
-		line("recheck after %s", w.Recheck)
-	}
-	if b.Len() == 0 {
-		line("nothing")
-	}
-	return b.String()
+	return show.Plan(&w.Work, before, after)
 }
 
 func TestPlan(t *testing.T) {
@@ -401,7 +348,7 @@ func TestPlan(t *testing.T) {
 	}
 	var got strings.Builder
 	for _, tt := range tests {
-		fmt.Fprintf(&got, "%s:\n%s\n", tt.name, show(plan(tt.world(t), now)))
+		fmt.Fprintf(&got, "%s:\n%s\n", tt.name, text(plan(tt.world(t), now)))
 	}
 	golden.Equal(t, "plan", got.String())
 }
@@ -457,7 +404,7 @@ func TestPlanOfClaims(t *testing.T) {
 			if tt.pod != nil {
 				o.pods = []*corev1.Pod{tt.pod.Rev(names[0]).Obj().DeepCopy()}
 			}
-			require.Empty(t, cmp.Diff(tt.want, show(plan(o, now))))
+			require.Empty(t, cmp.Diff(tt.want, text(plan(o, now))))
 		})
 	}
 }
@@ -566,10 +513,10 @@ func TestPlanIsAFunction(t *testing.T) {
 	t.Parallel()
 	o, names := world(t, web(4).Image("app:2").Policy(appsv1beta1.PodInPlaceIfPossible), web(4))
 	o.with(names[0], "a", "b", "c", "d")
-	first := show(plan(o, now))
+	first := text(plan(o, now))
 	before := o.pods[0].DeepCopy()
 	o.pods[0], o.pods[3] = o.pods[3], o.pods[0]
-	require.Equal(t, first, show(plan(o, now)), "the order of the list doesn't matter")
+	require.Equal(t, first, text(plan(o, now)), "the order of the list doesn't matter")
 	require.Empty(t, cmp.Diff(before, o.pods[3]), "what is observed is not changed")
 }
 
