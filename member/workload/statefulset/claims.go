@@ -353,6 +353,9 @@ func (w *work) fit(o observed, m *podset.Member) claimFit {
 			continue
 		}
 		is := fit(c, t)
+		if is == claimFits && c.Status.Phase != corev1.ClaimBound && m.Ready {
+			is = claimGrows // It has a volume, and the cache does not show that yet.
+		}
 		worst = max(worst, is)
 		if why := o.stuck(c, is); why != "" && w.stuck.Reason == "" {
 			w.stuck = condition.Standing(reasonFailedUpdatePVC, fmt.Sprintf("claim %s can't follow its template", name), why)

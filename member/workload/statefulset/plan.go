@@ -53,7 +53,9 @@ func plan(o observed, now time.Time) work {
 	goal, fault := goalOf(o)
 	w.Fault, w.places = fault, goal.Slots
 	w.Sort(o.pods, lens(o), now)
-	w.Fault = cmp.Or(w.Fault, w.prefer(o))
+	if unread := w.prefer(o); unread != "" { // Nobody knows which pod goes first.
+		w.Fault, goal.Paused = cmp.Or(w.Fault, unread), true
+	}
 	w.judgeVolumes(o)
 	w.Next(goal, now)
 	w.planClaims(o, goal)
@@ -64,6 +66,9 @@ func plan(o observed, now time.Time) work {
 		w.Recheck = podset.Sooner(w.Recheck, lookAgain)
 	}
 	w.Judge(podset.Patience, now)
+	if w.stuck.Reason != "" && !w.Stalled.Scale { // It is why all else stands still.
+		w.Stalled.Failure = w.stuck
+	}
 	w.DropRevisions(past, int(ptr.Deref(o.set.Spec.RevisionHistoryLimit, defaultHistoryLimit)))
 	return w
 }

@@ -1,9 +1,349 @@
 package statefulset
 
-import "time"
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/apis/pods"
+	"github.com/flotilla-io/flotilla/pkg/stranger"
+	"github.com/flotilla-io/flotilla/pkg/testkit"
+	"github.com/flotilla-io/flotilla/pkg/testkit/golden"
+	"github.com/flotilla-io/flotilla/pkg/testkit/show"
+)
 
 // start is when the pods of all tests became ready, now is an hour later.
 var (
 	start = time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
 	now   = start.Add(time.Hour)
 )
+
+// stage is what is observed of a set, after former versions of it; revs are the names of its revisions, oldest first.
+type stage struct {
+	observed
+
+	revs []string
+}
+
+func observedOf(t *testing.T, set *testkit.StatefulSetBuilder, former ...*testkit.StatefulSetBuilder) *stage {
+	t.Helper()
+	s := &stage{observed: observed{set: set.Obj(), gates: on(), claims: map[string]*corev1.PersistentVolumeClaim{}}}
+	var err error
+	s.wanted, err = wantedRevision(s.set)
+	require.NoError(t, err)
+	for i, f := range append(former, set) {
+		r, err := wantedRevision(f.Obj())
+		require.NoError(t, err)
+		r.Revision = int64(i + 1)
+		s.history = append(s.history, r)
+		s.revs = append(s.revs, r.Name)
+	}
+	if s.set.Status.CurrentRevision == "" {
+		s.set.Status.CurrentRevision = s.revs[0]
+	}
+	return s
+}
+
+// pod adds a serving pod of an ordinal at the n-th revision, changed by the functions, with its claims.
+func (s *stage) pod(rev int, ordinal string, changes ...func(*corev1.Pod)) *stage {
+	b := testkit.Pod("web-" + ordinal).Rev(s.revs[rev]).Created(start)
+	pod := b.Ready(start).State(pods.LifecycleNormal).Obj()
+	pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(s.set, Kind())}
+	pod.Spec.Volumes = newPod(s.set, s.revs[rev], &s.set.Spec.Template, ordinal, now).Spec.Volumes
+	for _, change := range changes {
+		change(pod)
+	}
+	s.pods = append(s.pods, pod)
+	for _, c := range s.missing(ordinal) {
+		c.OwnerReferences, c.UID = nil, "uid-claim"
+		c.Status.Phase, c.Status.Capacity = corev1.ClaimBound, c.Spec.Resources.Requests
+		s.claims[c.Name] = c
+	}
+	return s
+}
+
+// claim changes a claim that is there.
+func (s *stage) claim(name string, change func(*corev1.PersistentVolumeClaim)) *stage {
+	change(s.claims[name])
+	return s
+}
+
+func unready(p *corev1.Pod)  { p.Status.Conditions = nil }
+func ended(p *corev1.Pod)    { p.Status.Phase = corev1.PodFailed }
+func going(p *corev1.Pod)    { p.DeletionTimestamp = new(metav1.NewTime(now)) }
+func toDelete(p *corev1.Pod) { p.Labels[keys.SpecifiedDelete] = "true" }
+func pending(p *corev1.Pod)  { p.Status, p.Spec.NodeName = corev1.PodStatus{Phase: corev1.PodPending}, "" }
+func first(p *corev1.Pod)    { p.Labels["tier"] = "first" }
+
+func deleted(c *corev1.PersistentVolumeClaim) { c.DeletionTimestamp = new(metav1.NewTime(now)) }
+
+// sized gives a claim a size, and a volume of another one.
+func sized(asks, has string) func(*corev1.PersistentVolumeClaim) {
+	return func(c *corev1.PersistentVolumeClaim) {
+		c.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(asks)}
+		c.Status.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(has)}
+	}
+}
+
+func of(refs ...metav1.OwnerReference) func(*corev1.PersistentVolumeClaim) {
+	return func(c *corev1.PersistentVolumeClaim) { c.OwnerReferences = refs }
+}
+
+// text writes a plan in the order in which it is done.
+func text(w work) string {
+	var before []string
+	for _, h := range w.handOver {
+		to := "nobody"
+		if len(h.to) > 0 {
+			to = h.to[0].Kind + " " + h.to[0].Name
+		}
+		before = append(before, fmt.Sprintf("give claim %s from %v to %s", h.claim.Name, h.from, to))
+	}
+	for _, p := range w.adopt {
+		before = append(before, "adopt "+p.Name)
+	}
+	for _, c := range w.anew {
+		before = append(before, "make claim "+c.Name)
+	}
+	for _, g := range w.grow {
+		q := g.template.Spec.Resources.Requests[corev1.ResourceStorage]
+		before = append(before, fmt.Sprintf("let claim %s grow to %s", g.claim.Name, q.String()))
+	}
+	if w.stuck.Reason != "" {
+		before = append(before, w.stuck.Reason+": "+w.stuck.Message)
+	}
+	return show.Plan(&w.Work, before, nil)
+}
+
+func TestPlan(t *testing.T) {
+	t.Parallel()
+	type builder = testkit.StatefulSetBuilder
+	const remains, goes = appsv1.RetainPersistentVolumeClaimRetentionPolicyType, appsv1.DeletePersistentVolumeClaimRetentionPolicyType
+	next := func(b *builder) *builder { return b.Image("app:2") }
+	ofPod := metav1.OwnerReference{Kind: "Pod", Name: "web-1", UID: "uid-web-1", Controller: new(true)}
+	former := metav1.OwnerReference{Kind: "Pod", Name: "web-1", UID: "uid-of-a-former-one"}
+	ofSet := func(t *testing.T) metav1.OwnerReference {
+		t.Helper()
+		return *metav1.NewControllerRef(web(1).Obj(), Kind())
+	}
+	// wantsMore asks for larger claims than those that are there.
+	wantsMore := func(s *stage) *stage {
+		s.set.Spec.VolumeClaimUpdateStrategy.Type = appsv1beta1.StatefulSetClaimOnPodRollingUpdate
+		resizeTemplates(&s.set.Spec, "2Gi")
+		return s
+	}
+	fast := func(s *stage) *stage {
+		s.classes = map[string]bool{"": false, "fast": true}
+		return s
+	}
+	tests := []struct {
+		name  string
+		world func(t *testing.T) *stage
+	}{
+		{"a new set makes its revision and its first pod", func(t *testing.T) *stage {
+			t.Helper()
+			s := observedOf(t, web(3))
+			s.history, s.set.Status.CurrentRevision = nil, ""
+			return s
+		}},
+		{"in parallel it makes all of them", func(t *testing.T) *stage { t.Helper(); return observedOf(t, web(3).Parallel("1")) }},
+		{"as many as may be unavailable while scaling", func(t *testing.T) *stage {
+			t.Helper()
+			return observedOf(t, web(4).Parallel("1").Spec(func(s *appsv1beta1.StatefulSetSpec) {
+				s.ScaleStrategy = &appsv1beta1.StatefulSetScaleStrategy{MaxUnavailable: new(intstr.FromString("60%"))}
+			})).pod(0, "0", unready)
+		}},
+		{"a set at rest does nothing", func(t *testing.T) *stage { t.Helper(); return observedOf(t, web(2).Claims("data")).pod(0, "0").pod(0, "1") }},
+		{"the next pod waits until the one before is available", func(t *testing.T) *stage { t.Helper(); return observedOf(t, web(3)).pod(0, "0", unready) }},
+		{"#746: a reserved ordinal has its pod removed and another one made", func(t *testing.T) *stage {
+			t.Helper()
+			return observedOf(t, web(2).Parallel("1").Reserve("1")).pod(0, "0").pod(0, "1")
+		}},
+		{"a list of ordinals that can't be read is told, and what can be holds", func(t *testing.T) *stage {
+			t.Helper()
+			return observedOf(t, web(2).Parallel("1").Reserve("0", "5-3"))
+		}},
+		{"ordinals that overflow are told", func(t *testing.T) *stage {
+			t.Helper()
+			return observedOf(t, web(2).Parallel("1").Reserve("1-2147483647"))
+		}},
+		{"scale-in goes by ordinal, one at a time", func(t *testing.T) *stage { t.Helper(); return observedOf(t, web(1)).pod(0, "0").pod(0, "1").pod(0, "2") }},
+		{"and all at once in parallel", func(t *testing.T) *stage {
+			t.Helper()
+			return observedOf(t, web(1).Parallel("1")).pod(0, "0").pod(0, "1").pod(0, "2")
+		}},
+		{"a pod that has ended is deleted, and its place waits", func(t *testing.T) *stage { t.Helper(); return observedOf(t, web(2)).pod(0, "0", ended).pod(0, "1") }},
+		{"the highest ordinal is updated first, down to the partition", func(t *testing.T) *stage {
+			t.Helper()
+			return observedOf(t, next(web(4).Parallel("5").Partition(2)), web(4)).pod(0, "0").pod(0, "1").pod(0, "2").pod(0, "3")
+		}},
+		{"one at a time in order", func(t *testing.T) *stage {
+			t.Helper()
+			return observedOf(t, next(web(3)), web(3)).pod(0, "0").pod(0, "1").pod(0, "2")
+		}},
+		{"a budget that rounds to nothing is one", func(t *testing.T) *stage {
+			t.Helper()
+			return observedOf(t, next(web(3).Parallel("10%")), web(3)).pod(0, "0").pod(0, "1").pod(0, "2")
+		}},
+		{"a broken pod is replaced although others are not ready", func(t *testing.T) *stage {
+			t.Helper()
+			return observedOf(t, next(web(3)), web(3)).pod(0, "0", unready).pod(0, "1").pod(0, "2", unready)
+		}},
+		{"below the partition a pod is made at the old revision", func(t *testing.T) *stage {
+			t.Helper()
+			return observedOf(t, next(web(3).Partition(1)), web(3)).pod(1, "1").pod(1, "2")
+		}},
+		{"without an order the preferred pod goes first, and then the highest ordinal", func(t *testing.T) *stage {
+			t.Helper()
+			return observedOf(t, next(web(4).Parallel("2").Partition(1).InPlace().Spec(preferred)), web(4).InPlace()).
+				pod(0, "0", first).pod(0, "1").pod(0, "2").pod(0, "3")
+		}},
+		{"what goes first can't be read", func(t *testing.T) *stage {
+			t.Helper()
+			return observedOf(t, web(1).Parallel("1").Spec(preferred).Spec(func(s *appsv1beta1.StatefulSetSpec) {
+				s.UpdateStrategy.RollingUpdate.UnorderedUpdate.PriorityStrategy.WeightPriority[0].MatchSelector.MatchLabels = map[string]string{"a b": "c"}
+			})).pod(0, "0")
+		}},
+		{"on delete nothing is updated, and new pods are new", func(t *testing.T) *stage {
+			t.Helper()
+			return observedOf(t, next(web(2).Spec(func(s *appsv1beta1.StatefulSetSpec) {
+				s.UpdateStrategy = appsv1beta1.StatefulSetUpdateStrategy{Type: appsv1.OnDeleteStatefulSetStrategyType}
+			})), web(2)).pod(0, "1")
+		}},
+		{"a named pod goes whatever the partition", func(t *testing.T) *stage {
+			t.Helper()
+			return observedOf(t, next(web(2).Partition(2)), web(2)).pod(0, "0", toDelete).pod(0, "1")
+		}},
+		{"a pod of nobody is adopted, and none is made in its place", func(t *testing.T) *stage {
+			t.Helper()
+			s := observedOf(t, web(2).Parallel("1")).pod(0, "0").pod(0, "1")
+			s.strangers = stranger.Found{Orphans: s.pods}
+			s.pods = s.pods[:1]
+			return s
+		}},
+		{"a pod that waits for a lost claim gets it anew", func(t *testing.T) *stage {
+			t.Helper()
+			s := observedOf(t, web(1).Claims("data")).pod(0, "0", pending)
+			delete(s.claims, "data-web-0")
+			return s
+		}},
+		{"a pod on a node whose claim is being deleted is made anew", func(t *testing.T) *stage {
+			t.Helper()
+			return observedOf(t, web(1).Claims("data")).pod(0, "0").claim("data-web-0", deleted)
+		}},
+		{"a new pod waits for a claim that is being deleted", func(t *testing.T) *stage {
+			t.Helper()
+			s := observedOf(t, web(1).Claims("data")).pod(0, "0").claim("data-web-0", deleted)
+			s.pods = nil
+			return s
+		}},
+		{"and for one that goes with a former pod", func(t *testing.T) *stage {
+			t.Helper()
+			s := observedOf(t, web(2).Claims("data")).pod(0, "0").pod(0, "1").claim("data-web-1", of(former))
+			s.pods = s.pods[:1]
+			return s
+		}},
+		{"claims are given to the pod that is scaled in before it is deleted", func(t *testing.T) *stage {
+			t.Helper()
+			return observedOf(t, web(1).Claims("data").Keep(goes, goes)).pod(0, "0").pod(0, "1").claim("data-web-1", of(ofSet(t)))
+		}},
+		{"and taken back when the pod is wanted again", func(t *testing.T) *stage {
+			t.Helper()
+			return observedOf(t, web(2).Claims("data").Keep(remains, goes)).pod(0, "0").pod(0, "1").claim("data-web-1", of(ofPod))
+		}},
+		{"but not from one that goes", func(t *testing.T) *stage {
+			t.Helper()
+			return observedOf(t, web(2).Claims("data").Keep(remains, goes)).pod(0, "0").pod(0, "1", going).claim("data-web-1", of(ofPod))
+		}},
+		{"a set that keeps its claims owns none, also where their pod is gone", func(t *testing.T) *stage {
+			t.Helper()
+			s := observedOf(t, web(1).Claims("data").Keep(remains, remains)).pod(0, "0").pod(0, "1").
+				claim("data-web-0", of(ofSet(t))).claim("data-web-1", of(ofSet(t)))
+			s.pods = s.pods[:1]
+			return s
+		}},
+		{"a claim that somebody else controls is left alone", func(t *testing.T) *stage {
+			t.Helper()
+			return observedOf(t, web(1).Claims("data").Keep(goes, goes)).pod(0, "0").
+				claim("data-web-0", of(metav1.OwnerReference{Kind: "Backup", UID: "x", Controller: new(true)}))
+		}},
+		{"#1699: claims grow without a pod rollout, no more at a time than pods may be unavailable", func(t *testing.T) *stage {
+			t.Helper()
+			s := fast(observedOf(t, web(4).Parallel("2").Claims("data").Partition(1)).pod(0, "0").pod(0, "1").pod(0, "2").pod(0, "3"))
+			s.claim("data-web-3", sized("2Gi", "1Gi"))
+			return wantsMore(s)
+		}},
+		{"the claim of an old pod grows before the pod is updated", func(t *testing.T) *stage {
+			t.Helper()
+			s := fast(observedOf(t, next(web(2).Claims("data")), web(2).Claims("data")).pod(0, "0").pod(0, "1"))
+			return wantsMore(s)
+		}},
+		{"and the pod waits until it has", func(t *testing.T) *stage {
+			t.Helper()
+			s := fast(observedOf(t, next(web(2).Claims("data")), web(2).Claims("data")).pod(0, "0").pod(0, "1"))
+			s.claim("data-web-1", sized("2Gi", "1Gi"))
+			return wantsMore(s)
+		}},
+		{"but not for what only a new mount can do", func(t *testing.T) *stage {
+			t.Helper()
+			s := fast(observedOf(t, next(web(1).Claims("data").Resize()), web(1).Claims("data")).pod(0, "0"))
+			return s.claim("data-web-0", sized("2Gi", "1Gi")).claim("data-web-0", func(c *corev1.PersistentVolumeClaim) {
+				c.Status.Conditions = []corev1.PersistentVolumeClaimCondition{{
+					Type: corev1.PersistentVolumeClaimFileSystemResizePending, Status: corev1.ConditionTrue,
+				}}
+			})
+		}},
+		{"a class that lets no claim grow is told, and holds the update", func(t *testing.T) *stage {
+			t.Helper()
+			s := observedOf(t, next(web(1).Claims("data").Resize()), web(1).Claims("data")).pod(0, "0").claim("data-web-0", sized("512Mi", "512Mi"))
+			s.classes = map[string]bool{"": false, "fast": false}
+			return s
+		}},
+		{"so is a claim of another class", func(t *testing.T) *stage {
+			t.Helper()
+			return fast(observedOf(t, next(web(1).Claims("data").Resize()), web(1).Claims("data")).pod(0, "0").
+				claim("data-web-0", func(c *corev1.PersistentVolumeClaim) { c.Spec.StorageClassName = new("slow") }))
+		}},
+		{"and one whose volume can't grow", func(t *testing.T) *stage {
+			t.Helper()
+			return fast(observedOf(t, next(web(1).Claims("data").Resize()), web(1).Claims("data")).pod(0, "0").
+				claim("data-web-0", sized("2Gi", "1Gi")).claim("data-web-0", func(c *corev1.PersistentVolumeClaim) {
+				c.Status.Conditions = []corev1.PersistentVolumeClaimCondition{{
+					Type: corev1.PersistentVolumeClaimControllerResizeError, Status: corev1.ConditionTrue,
+					Message: "no room", LastTransitionTime: metav1.NewTime(start),
+				}}
+			}))
+		}},
+		{"a claim larger than its template stays", func(t *testing.T) *stage {
+			t.Helper()
+			return fast(observedOf(t, web(1).Claims("data").Resize()).pod(0, "0").claim("data-web-0", sized("2Gi", "2Gi")))
+		}},
+		{"without the gates claims are left alone", func(t *testing.T) *stage {
+			t.Helper()
+			s := observedOf(t, web(1).Claims("data").Resize().Keep(goes, goes)).pod(0, "0").claim("data-web-0", sized("512Mi", "512Mi"))
+			s.gates = Gates{}
+			return s
+		}},
+		{"#2343: a new claim template makes a pod anew where its image would change in place", func(t *testing.T) *stage {
+			t.Helper()
+			s := observedOf(t, next(web(1).InPlace().Claims("data")), web(1).InPlace().Claims("data")).pod(0, "0")
+			s.set.Spec.VolumeClaimTemplates = web(1).Claims("data", "logs").Obj().Spec.VolumeClaimTemplates
+			return s
+		}},
+	}
+	var got strings.Builder
+	for _, tt := range tests {
+		fmt.Fprintf(&got, "%s:\n%s\n", tt.name, text(plan(tt.world(t).observed, now)))
+	}
+	golden.Equal(t, "plan", got.String())
+}

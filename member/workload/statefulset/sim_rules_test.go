@@ -67,7 +67,7 @@ func goal(w *sim.World) rollout.Goal {
 	if set == nil {
 		return rollout.Goal{}
 	}
-	g, _ := goalOf(observed{set: set, gates: allGates()})
+	g, _ := goalOf(observed{set: set, gates: on()})
 	return g
 }
 
@@ -264,7 +264,7 @@ func policyHolds(w *sim.World, c sim.Change) error {
 	if set == nil || c.Late {
 		return nil
 	}
-	withSet, withPod := retention(set, allGates())
+	withSet, withPod := retention(set, on())
 	for _, ref := range claim.OwnerReferences {
 		if c.Before != nil && slices.ContainsFunc(c.Before.GetOwnerReferences(), func(was metav1.OwnerReference) bool { return was.UID == ref.UID }) {
 			continue
@@ -294,7 +294,7 @@ func growsFirst(w *sim.World, c sim.Change) error {
 }
 
 func seenWithClaims(w *sim.World) observed {
-	o := observed{set: seen(w), gates: allGates(), claims: map[string]*corev1.PersistentVolumeClaim{}}
+	o := observed{set: seen(w), gates: on(), claims: map[string]*corev1.PersistentVolumeClaim{}}
 	for _, c := range sim.Cached[*corev1.PersistentVolumeClaim](w) {
 		o.claims[c.Name] = c
 	}

@@ -51,7 +51,7 @@ func simulated(t *testing.T) sim.Kind {
 		Scheme: scheme(t),
 		New: func(p sim.Process) (reconcile.Reconciler, error) {
 			r := &Reconciler{
-				Client: p.Client, Live: p.Live, Clock: p.Clock, Gates: allGates(),
+				Client: p.Client, Live: p.Live, Clock: p.Clock, Gates: on(),
 				Expect: expect.New("Test", p.Clock, 0), Events: &said{}, Parallel: 1,
 			}
 			r.adopts()
@@ -73,8 +73,6 @@ func simulated(t *testing.T) sim.Kind {
 		Rules: rules(), Summary: end, Describe: sim.Describe(lines),
 	}
 }
-
-func allGates() Gates { return Gates{StartOrdinal: true, ResizeClaims: true, DeleteClaims: true} }
 
 // hangs tells of an image that it can't be pulled, full of a claim that its volume can't grow.
 func hangs(image string) bool                     { return strings.HasSuffix(image, ":bad") }

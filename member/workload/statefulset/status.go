@@ -34,10 +34,8 @@ func status(o observed, w work, d done, now time.Time) (appsv1beta1.StatefulSetS
 	s.VolumeClaims = claimCounts(o, w)
 
 	scale, update := d.Failures(&w.Work, d.anew.Err, d.adopted.Err)
-	if f := condition.Written(d.grown.Err); update.Reason == "" && f.Reason != "" {
-		update = f
-	} else if update.Reason == "" {
-		update = w.stuck
+	if d.grown.Err != nil {
+		update = condition.Written(d.grown.Err)
 	}
 	var told []event.Event
 	s.Conditions, told = pass.Conditions(was.Conditions, scale, update, o.strangers.Failure(Kind().Kind), now)

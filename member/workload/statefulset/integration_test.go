@@ -1,0 +1,244 @@
+//go:build integration
+
+package statefulset
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/admit"
+	"github.com/flotilla-io/flotilla/pkg/inplace"
+	"github.com/flotilla-io/flotilla/pkg/testkit"
+	"github.com/flotilla-io/flotilla/pkg/testkit/lab"
+	"github.com/flotilla-io/flotilla/pkg/testkit/site"
+)
+
+const agent = "statefulset-under-test"
+
+// ground is a namespace of one test, with one StatefulSet in it.
+type ground struct {
+	*site.Ground[*appsv1beta1.StatefulSet]
+}
+
+// create makes the set in the test's namespace.
+func (g *ground) create(t *testing.T, b *testkit.StatefulSetBuilder) {
+	t.Helper()
+	set := b.Obj()
+	set.Namespace, set.UID, set.ResourceVersion = g.Namespace, "", ""
+	require.NoError(t, g.Create(t.Context(), set))
+}
+
+// rests waits until all pods of the set are updated and available.
+func (g *ground) rests(t *testing.T) *appsv1beta1.StatefulSet {
+	t.Helper()
+	return g.Await(t, func(s *appsv1beta1.StatefulSet) bool {
+		return s.Status.ObservedGeneration == s.Generation && s.Status.Replicas == *s.Spec.Replicas &&
+			s.Status.UpdatedAvailableReplicas == *s.Spec.Replicas && s.Status.CurrentRevision == s.Status.UpdateRevision
+	})
+}
+
+func (g *ground) names(t *testing.T) []string {
+	t.Helper()
+	return slices.Sorted(maps.Keys(g.Pods(t)))
+}
+
+// claims are the claims that are not being deleted, with their owners' kinds.
+func (g *ground) claims(t *testing.T) map[string]string {
+	t.Helper()
+	var list corev1.PersistentVolumeClaimList
+	require.NoError(t, g.List(t.Context(), &list, client.InNamespace(g.Namespace)))
+	out := map[string]string{}
+	for i := range list.Items {
+		if c := &list.Items[i]; c.DeletionTimestamp == nil {
+			out[c.Name] = "nobody"
+			for _, ref := range c.OwnerReferences {
+				out[c.Name] = ref.Kind
+			}
+		}
+	}
+	return out
+}
+
+func (g *ground) podWrites(t *testing.T, since time.Time, want map[string]int) {
+	t.Helper()
+	var got map[string]int
+	assert.Eventually(t, func() bool { // The log may lag a little.
+		got = g.Writes(t, since)
+		maps.DeleteFunc(got, func(what string, _ int) bool { return !strings.Contains(what, " pods") })
+		return maps.Equal(got, want)
+	}, 10*time.Second, site.Poll)
+	require.Equal(t, want, got)
+}
+
+func TestInCluster(t *testing.T) {
+	t.Parallel()
+	s := site.Start(t, site.Config{
+		Lab: lab.Config{Nodes: "kwok:4", Audit: true}, Scheme: appsv1beta1.AddToScheme,
+		CRDs: []string{"../../../charts/member/files/crds/apps.kruise.io_statefulsets.yaml"},
+	})
+	s.Run(t, agent, Kind(), func(mgr ctrl.Manager) {
+		edits := inplace.Options{}
+		require.NoError(t, Setup(t.Context(), mgr, Options{Clock: clock.RealClock{}, Gates: on(), Edits: edits}))
+		hook := &Webhook{Client: mgr.GetClient(), Gates: on(), Edits: edits}
+		require.NoError(t, admit.Register(mgr, admit.Registration[*appsv1beta1.StatefulSet]{
+			Object: &appsv1beta1.StatefulSet{}, Defaulter: hook, Validator: hook,
+		}))
+	})
+	for name, test := range map[string]func(*testing.T, *ground){
+		"a pod costs one write, an update in place three, rest none": testWrites,
+		"pods are made, updated and removed in order":                testOrder,
+		"claims stay or go with their pod as the policy says":        testClaims,
+		"a set of Kubernetes is taken over without a restart":        testMove,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, &ground{site.New(t, s, agent, &appsv1beta1.StatefulSet{})})
+		})
+	}
+}
+
+func testWrites(t *testing.T, g *ground) {
+	t.Helper()
+	began := clock.RealClock{}.Now()
+	g.create(t, web(10).Parallel("50%"))
+	g.rests(t)
+	g.podWrites(t, began, map[string]int{"create pods": 10})
+	t.Logf("all writes of the creation: %v", g.Writes(t, began))
+
+	g.Change(t, func(s *appsv1beta1.StatefulSet) { // The gate makes pods anew, with two writes each.
+		s.Spec = web(10).Parallel("50%").InPlace().Image("app:2").Obj().Spec
+	})
+	g.rests(t)
+	before := g.Pods(t)
+	began = clock.RealClock{}.Now()
+	g.Change(t, func(s *appsv1beta1.StatefulSet) { image("app:3")(&s.Spec) })
+	g.rests(t)
+	g.podWrites(t, began, map[string]int{"patch pods": 10, "patch pods/status": 20})
+	for name, p := range g.Pods(t) {
+		require.Equal(t, before[name].UID, p.UID, "no pod was made anew")
+	}
+	g.Rests(t)
+}
+
+func testOrder(t *testing.T, g *ground) {
+	t.Helper()
+	g.create(t, web(3).Reserve("1"))
+	g.rests(t)
+	pods := g.Pods(t)
+	require.Equal(t, []string{"web-0", "web-2", "web-3"}, g.names(t))
+	for _, pair := range [][2]string{{"web-0", "web-2"}, {"web-2", "web-3"}} {
+		require.False(t, pods[pair[1]].CreationTimestamp.Time.Before(readyAt(pods[pair[0]]).Truncate(time.Second)), "%v", pair)
+	}
+	g.Change(t, func(s *appsv1beta1.StatefulSet) {
+		s.Spec.Template.Spec.Containers[0].Command = []string{"serve"}
+		s.Spec.UpdateStrategy.RollingUpdate.Partition = new(int32(1))
+	})
+	g.Await(t, func(s *appsv1beta1.StatefulSet) bool { return s.Status.UpdatedAvailableReplicas == 2 && s.Status.AvailableReplicas == 3 })
+	require.Equal(t, pods["web-0"].UID, g.Pods(t)["web-0"].UID, "the lowest ordinal stays old")
+	g.Change(t, func(s *appsv1beta1.StatefulSet) {
+		s.Spec.UpdateStrategy.RollingUpdate.Partition = new(int32(0))
+		scale(1)(&s.Spec)
+	})
+	g.rests(t)
+	require.Equal(t, []string{"web-0"}, g.names(t))
+}
+
+func readyAt(p *corev1.Pod) time.Time {
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.PodReady {
+			return c.LastTransitionTime.Time
+		}
+	}
+	return time.Time{}
+}
+
+// volumes makes static volumes: nothing provisions any here.
+func (g *ground) volumes(t *testing.T, n int, set *appsv1beta1.StatefulSet) {
+	t.Helper()
+	set.Spec.VolumeClaimTemplates[0].Spec.StorageClassName = new(g.Namespace)
+	for i := range n {
+		v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: g.Namespace + "-" + string(rune('a'+i))}}
+		v.Spec = corev1.PersistentVolumeSpec{
+			StorageClassName: g.Namespace, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			Capacity:               corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
+			PersistentVolumeSource: corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/data"}},
+		}
+		require.NoError(t, g.Create(t.Context(), v))
+	}
+}
+
+func testClaims(t *testing.T, g *ground) {
+	t.Helper()
+	b := web(3).Parallel("1").Claims("data").Keep(appsv1.DeletePersistentVolumeClaimRetentionPolicyType, appsv1.DeletePersistentVolumeClaimRetentionPolicyType)
+	g.volumes(t, 5, b.Obj())
+	g.create(t, b)
+	g.rests(t)
+	require.Equal(t, map[string]string{"data-web-0": "StatefulSet", "data-web-1": "StatefulSet", "data-web-2": "StatefulSet"}, g.claims(t))
+	g.Change(t, func(s *appsv1beta1.StatefulSet) { scale(2)(&s.Spec) })
+	g.rests(t)
+	require.Eventually(t, func() bool { return len(g.claims(t)) == 2 }, site.Long, site.Poll, "the claim goes with its pod")
+
+	// A claim that is deleted by hand goes with its pod, and both come again.
+	lost := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: g.Namespace, Name: "data-web-1"}}
+	require.NoError(t, g.Get(t.Context(), client.ObjectKeyFromObject(lost), lost))
+	uid := lost.UID
+	require.NoError(t, g.Delete(t.Context(), lost))
+	require.Eventually(t, func() bool {
+		is := &corev1.PersistentVolumeClaim{}
+		return g.Get(t.Context(), client.ObjectKeyFromObject(lost), is) == nil && is.UID != uid && is.Status.Phase == corev1.ClaimBound
+	}, site.Long, site.Poll)
+	g.rests(t)
+
+	require.NoError(t, g.Delete(t.Context(), g.Object(t)))
+	require.Eventually(t, func() bool { return len(g.claims(t)) == 0 && len(g.Pods(t)) == 0 }, site.Long, site.Poll)
+}
+
+func testMove(t *testing.T, g *ground) {
+	t.Helper()
+	b := web(3).Claims("data")
+	g.volumes(t, 3, b.Obj())
+	spec := &b.Obj().Spec
+	native := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: g.Namespace, Name: "web"}, Spec: appsv1.StatefulSetSpec{
+		Replicas: spec.Replicas, Selector: spec.Selector, Template: *spec.Template.DeepCopy(), ServiceName: spec.ServiceName,
+		VolumeClaimTemplates: slices.Clone(spec.VolumeClaimTemplates),
+	}}
+	require.NoError(t, g.Create(t.Context(), native))
+	require.Eventually(t, func() bool {
+		require.NoError(t, g.Get(t.Context(), client.ObjectKeyFromObject(native), native))
+		return native.Status.AvailableReplicas == 3
+	}, site.Long, site.Poll)
+	before := g.Pods(t)
+	require.NoError(t, g.Delete(t.Context(), native, client.PropagationPolicy(metav1.DeletePropagationOrphan)))
+	require.Eventually(t, func() bool {
+		return client.IgnoreNotFound(g.Get(t.Context(), client.ObjectKeyFromObject(native), native)) == nil &&
+			!slices.ContainsFunc(slices.Collect(maps.Values(g.Pods(t))), func(p *corev1.Pod) bool { return len(p.OwnerReferences) > 0 })
+	}, site.Long, site.Poll)
+
+	g.create(t, b)
+	set := g.rests(t)
+	require.Equal(t, native.Status.UpdateRevision, set.Status.UpdateRevision, "the revision keeps its name")
+	for name, p := range g.Pods(t) {
+		require.Equal(t, before[name].UID, p.UID)
+		require.Equal(t, set.UID, metav1.GetControllerOf(p).UID)
+		require.Zero(t, p.Status.ContainerStatuses[0].RestartCount)
+	}
+	require.Equal(t, map[string]string{"data-web-0": "nobody", "data-web-1": "nobody", "data-web-2": "nobody"}, g.claims(t))
+	g.Rests(t)
+	g.Change(t, func(s *appsv1beta1.StatefulSet) { image("app:2")(&s.Spec) })
+	g.rests(t)
+	require.Equal(t, []string{"web-0", "web-1", "web-2"}, g.names(t))
+}

@@ -1,0 +1,164 @@
+package statefulset
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/pass"
+	"github.com/flotilla-io/flotilla/pkg/podwork"
+)
+
+func reasons(events []event.Event) []string {
+	out := make([]string, 0, len(events))
+	for _, e := range events {
+		out = append(out, e.Reason)
+	}
+	return out
+}
+
+func TestStatusCountsAsKubernetesDoes(t *testing.T) {
+	t.Parallel()
+	s := observedOf(t, web(4).Image("app:2"), web(4)).
+		pod(0, "0").pod(0, "1", going).pod(1, "2", unready).pod(1, "3").pod(1, "9", ended, unready)
+	got, _ := status(s.observed, plan(s.observed, now), done{}, now)
+	require.Equal(t, int32(5), got.Replicas, "all that exist")
+	require.Equal(t, int32(3), got.ReadyReplicas, "one of them is being deleted")
+	require.Equal(t, int32(3), got.AvailableReplicas)
+	require.Equal(t, int32(1), got.CurrentReplicas, "what is being deleted is at no revision")
+	require.Equal(t, int32(2), got.UpdatedReplicas)
+	require.Equal(t, int32(1), got.UpdatedReadyReplicas)
+	require.Equal(t, s.revs[0], got.CurrentRevision)
+	require.Equal(t, s.revs[1], got.UpdateRevision)
+	require.Equal(t, "app=web", got.LabelSelector)
+}
+
+func TestARollingUpdateIsCompleteWhenAllPodsAreUpdatedAndReady(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name    string
+		change  func(*appsv1beta1.StatefulSetSpec)
+		last    func(*corev1.Pod)
+		current int
+	}{
+		{"all are", nil, nil, 1},
+		{"one is not ready", nil, unready, 0},
+		{"there is nothing to complete on delete", func(s *appsv1beta1.StatefulSetSpec) {
+			s.UpdateStrategy = appsv1beta1.StatefulSetUpdateStrategy{Type: appsv1.OnDeleteStatefulSetStrategyType}
+		}, nil, 0},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			b := web(2).Image("app:2")
+			if tc.change != nil {
+				b.Spec(tc.change)
+			}
+			s := observedOf(t, b, web(2)).pod(1, "0")
+			if tc.last == nil {
+				tc.last = func(*corev1.Pod) {}
+			}
+			s.pod(1, "1", tc.last)
+			got, _ := status(s.observed, plan(s.observed, now), done{}, now)
+			require.Equal(t, s.revs[tc.current], got.CurrentRevision)
+			require.Equal(t, int32(2*tc.current), got.CurrentReplicas)
+		})
+	}
+}
+
+func TestStatusOfClaims(t *testing.T) {
+	t.Parallel()
+	s := observedOf(t, web(4).Parallel("1").Claims("data", "logs")).pod(0, "0").pod(0, "1").pod(0, "2").pod(0, "3")
+	s.claim("data-web-1", sized("2Gi", "1Gi")).claim("data-web-2", sized("512Mi", "512Mi"))
+	s.claim("data-web-3", func(c *corev1.PersistentVolumeClaim) { c.Spec.StorageClassName = new("slow") })
+	got, _ := status(s.observed, plan(s.observed, now), done{}, now)
+	require.Equal(t, []appsv1beta1.StatefulSetVolumeClaimStatus{
+		{VolumeClaimName: "data", CompatibleReplicas: 2, CompatibleReadyReplicas: 1},
+		{VolumeClaimName: "logs", CompatibleReplicas: 4, CompatibleReadyReplicas: 4},
+	}, got.VolumeClaims)
+}
+
+func TestWhatFailedIsInTheStatus(t *testing.T) {
+	t.Parallel()
+	no := errors.New("no")
+	for _, tc := range []struct {
+		name   string
+		done   done
+		kind   appsv1beta1.WorkloadConditionType
+		reason string
+		events []string
+	}{
+		{"a claim could not be made anew", done{anew: podwork.Result{Err: no}}, "FailedCreatePod", "WriteFailed", []string{"FailedUpdate"}},
+		{"a pod could not be adopted", done{adopted: podwork.Result{Err: no}}, "FailedCreatePod", "WriteFailed", []string{"FailedUpdate"}},
+		{"a claim could not be asked to grow", done{grown: podwork.Result{Err: no}}, "FailedUpdatePod", "WriteFailed", []string{"FailedResize"}},
+		{"the revision could not be written", done{Done: pass.Done{Revision: no}}, "FailedUpdatePod", "WriteFailed", []string{"FailedCreate"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			s := observedOf(t, web(1)).pod(0, "0")
+			s.set.Status.UpdateRevision = "as it was"
+			got, events := status(s.observed, plan(s.observed, now), tc.done, now)
+			require.Equal(t, tc.events, reasons(events))
+			require.Len(t, got.Conditions, 1)
+			require.Equal(t, tc.kind, got.Conditions[0].Type)
+			require.Equal(t, tc.reason, got.Conditions[0].Reason)
+			require.Equal(t, tc.done.Revision != nil, got.UpdateRevision == "as it was", "no name is promised of a revision that is not there")
+		})
+	}
+	t.Run("a claim that can't grow is told once", func(t *testing.T) {
+		t.Parallel()
+		s := observedOf(t, web(1).Claims("data").Resize()).pod(0, "0").claim("data-web-0", sized("512Mi", "512Mi"))
+		got, events := status(s.observed, plan(s.observed, now), done{}, now)
+		require.Equal(t, []string{"FailedUpdatePVC"}, reasons(events))
+		require.Equal(t, "FailedUpdatePVC", got.Conditions[0].Reason)
+		s.set.Status = got
+		_, events = status(s.observed, plan(s.observed, now), done{}, now)
+		require.Empty(t, events)
+	})
+	t.Run("what was done is told", func(t *testing.T) {
+		t.Parallel()
+		s := observedOf(t, web(1)).pod(0, "0")
+		_, events := status(s.observed, plan(s.observed, now), done{
+			adopted: podwork.Result{Done: []string{"web-0"}}, grown: podwork.Result{Done: []string{"data-web-0"}},
+		}, now)
+		require.Equal(t, []string{"SuccessfulAdopt", "SuccessfulResize"}, reasons(events))
+	})
+}
+
+func TestACollisionCounts(t *testing.T) {
+	t.Parallel()
+	s := observedOf(t, web(1))
+	was := *s.set.Status.DeepCopy()
+	got, events := status(s.observed, plan(s.observed, now), done{Done: pass.Done{Collided: true}}, now)
+	require.Empty(t, events)
+	was.CollisionCount = new(int32(1))
+	require.Equal(t, was, got)
+}
+
+func TestCountersAloneMayWait(t *testing.T) {
+	t.Parallel()
+	set := web(3).Status(appsv1beta1.StatefulSetStatus{Replicas: 1, UpdatedAvailableReplicas: 1}).Obj()
+	for _, tc := range []struct {
+		name   string
+		change func(*appsv1beta1.StatefulSetStatus)
+		want   bool
+	}{
+		{"one more pod", func(s *appsv1beta1.StatefulSetStatus) { s.Replicas, s.ReadyReplicas, s.CurrentReplicas = 2, 2, 2 }, true},
+		{"one more claim", func(s *appsv1beta1.StatefulSetStatus) {
+			s.VolumeClaims = []appsv1beta1.StatefulSetVolumeClaimStatus{{VolumeClaimName: "data"}}
+		}, true},
+		{"not the end", func(s *appsv1beta1.StatefulSetStatus) { s.UpdatedAvailableReplicas = 3 }, false},
+		{"not another revision", func(s *appsv1beta1.StatefulSetStatus) { s.UpdateRevision = "web-2" }, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			s := *set.Status.DeepCopy()
+			tc.change(&s)
+			require.Equal(t, tc.want, countsOnly(set, s))
+		})
+	}
+}
