@@ -1,0 +1,129 @@
+package daemonset
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/flotilla-io/flotilla/pkg/testkit/sim"
+)
+
+func tainted(taints ...corev1.Taint) *corev1.Node {
+	n := sim.Node("n1", "zone", "z1")
+	n.Spec.Taints = taints
+	return n
+}
+
+func taint(key string, effect corev1.TaintEffect) corev1.Taint {
+	return corev1.Taint{Key: key, Value: "yes", Effect: effect}
+}
+
+// demanding is a template that demands of a node what terms say.
+func demanding(terms ...corev1.NodeSelectorTerm) corev1.PodTemplateSpec {
+	return corev1.PodTemplateSpec{Spec: corev1.PodSpec{Affinity: &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+		RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: terms},
+	}}}}
+}
+
+func term(key string, op corev1.NodeSelectorOperator, values ...string) corev1.NodeSelectorTerm {
+	return corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: key, Operator: op, Values: values}}}
+}
+
+func named(op corev1.NodeSelectorOperator, names ...string) corev1.NodeSelectorTerm {
+	return corev1.NodeSelectorTerm{MatchFields: []corev1.NodeSelectorRequirement{{Key: "metadata.name", Operator: op, Values: names}}}
+}
+
+func TestFit(t *testing.T) {
+	t.Parallel()
+	const noSchedule, noExecute = corev1.TaintEffectNoSchedule, corev1.TaintEffectNoExecute
+	selecting := func(value string) corev1.PodTemplateSpec {
+		return corev1.PodTemplateSpec{Spec: corev1.PodSpec{NodeSelector: map[string]string{"zone": value}}}
+	}
+	tolerating := func(list ...corev1.Toleration) corev1.PodTemplateSpec {
+		return corev1.PodTemplateSpec{Spec: corev1.PodSpec{Tolerations: list}}
+	}
+	for _, tc := range []struct {
+		name      string
+		template  corev1.PodTemplateSpec
+		node      *corev1.Node
+		run, stay bool
+	}{
+		{name: "a pod without demands runs on every node", node: tainted(), run: true, stay: true},
+		{name: "a virtual node runs no daemon", node: sim.Node("n1", "type", "virtual-kubelet")},
+		{name: "a selector of nodes that matches", template: selecting("z1"), node: tainted(), run: true, stay: true},
+		{name: "a selector of nodes that does not match lets no pod stay", template: selecting("z2"), node: tainted()},
+		{name: "a node name of the template", template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{NodeName: "n1"}}, node: tainted(), run: true, stay: true},
+		{name: "another node name", template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{NodeName: "n2"}}, node: tainted()},
+		{name: "one of several terms is enough", template: demanding(term("zone", corev1.NodeSelectorOpIn, "z9"), term("zone", corev1.NodeSelectorOpExists)),
+			node: tainted(), run: true, stay: true},
+		{name: "no term matches", template: demanding(term("zone", corev1.NodeSelectorOpNotIn, "z1")), node: tainted()},
+		{name: "a term by the node's name", template: demanding(named(corev1.NodeSelectorOpIn, "n1")), node: tainted(), run: true, stay: true},
+		{name: "a term by another node's name", template: demanding(named(corev1.NodeSelectorOpNotIn, "n1")), node: tainted()},
+		{name: "an affinity that can't be read fits no node", template: demanding(term("zone", "Like", "z1")), node: tainted()},
+		{name: "a preference is no demand", template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Affinity: &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+			PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{{Weight: 1, Preference: term("zone", corev1.NodeSelectorOpIn, "z9")}},
+		}}}}, node: tainted(), run: true, stay: true},
+		{name: "a taint that keeps new pods away lets one stay", node: tainted(taint("db", noSchedule)), stay: true},
+		{name: "a taint that drives pods away lets none stay", node: tainted(taint("db", noExecute))},
+		{name: "a taint that prefers other pods lets all run", node: tainted(taint("db", corev1.TaintEffectPreferNoSchedule)), run: true, stay: true},
+		{name: "of several taints the worst counts", node: tainted(taint("full", noSchedule), taint("db", noExecute), taint("full", noSchedule))},
+		{name: "a taint that is tolerated", template: tolerating(corev1.Toleration{Key: "db", Operator: corev1.TolerationOpExists}),
+			node: tainted(taint("db", noExecute)), run: true, stay: true},
+		{name: "a taint of another value than the tolerated one", template: tolerating(corev1.Toleration{Key: "db", Value: "no"}),
+			node: tainted(taint("db", noSchedule)), stay: true},
+		{name: "a cordoned node runs daemons", node: tainted(taint("node.kubernetes.io/unschedulable", noSchedule)), run: true, stay: true},
+		{name: "a node in trouble runs daemons", node: tainted(taint("node.kubernetes.io/not-ready", noExecute), taint("node.kubernetes.io/unreachable", noExecute),
+			taint("node.kubernetes.io/disk-pressure", noSchedule), taint("node.kubernetes.io/memory-pressure", noSchedule),
+			taint("node.kubernetes.io/pid-pressure", noSchedule)), run: true, stay: true},
+		{name: "a node that is not ready gets no new pods by its other taint", node: tainted(taint("node.kubernetes.io/not-ready", noSchedule)), stay: true},
+		{name: "a node without network gets no pod that needs it", node: tainted(taint("node.kubernetes.io/network-unavailable", noSchedule)), stay: true},
+		{name: "a node without network gets pods on the network of the node", template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{HostNetwork: true}},
+			node: tainted(taint("node.kubernetes.io/network-unavailable", noSchedule)), run: true, stay: true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			run, stay := needsOf(&tc.template).fit(tc.node)
+			require.Equal(t, [2]bool{tc.run, tc.stay}, [2]bool{run, stay})
+		})
+	}
+}
+
+func TestTolerationsOfATemplateAreKept(t *testing.T) {
+	t.Parallel()
+	own := corev1.Toleration{Key: "db", Operator: corev1.TolerationOpExists}
+	short := corev1.Toleration{
+		Key: corev1.TaintNodeNotReady, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: new(int64(300)),
+	}
+	spec := &corev1.PodSpec{Tolerations: []corev1.Toleration{own, short}}
+	got := tolerations(spec)
+	require.Equal(t, own, got[0])
+	require.Nil(t, got[1].TolerationSeconds, "a daemon stays on a node that is not ready, for however long")
+	require.Len(t, got, 7)
+	require.NotNil(t, spec.Tolerations[1].TolerationSeconds, "the template is left as it is")
+	require.Equal(t, got, tolerations(&corev1.PodSpec{Tolerations: got}), "done twice, nothing comes on top")
+}
+
+func TestANewPodIsForItsNodeAlone(t *testing.T) {
+	t.Parallel()
+	set := web().Obj()
+	set.Annotations = map[string]string{"deprecated.daemonset.template.generation": "7"}
+	set.Spec.Template = demanding(term("zone", corev1.NodeSelectorOpExists))
+	set.Spec.Template.Spec.Affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution = []corev1.PreferredSchedulingTerm{{Weight: 1}}
+	pod := newPod(set, "web-abc", &set.Spec.Template, "web-x", "n1", now)
+	require.Equal(t, "n1", nodeOf(pod))
+	require.Len(t, pod.Spec.Affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution, 1)
+	require.Len(t, set.Spec.Template.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchExpressions, 1,
+		"the template is left as it is")
+	require.Equal(t, "web-", pod.GenerateName)
+	require.Equal(t, map[string]string{
+		"controller-revision-hash": "abc", "pod-template-generation": "7", "lifecycle.apps.kruise.io/state": "Normal",
+	}, pod.Labels)
+	require.Empty(t, pod.Spec.ReadinessGates, "a pod that is never updated in place needs no gate")
+
+	set.Annotations["deprecated.daemonset.template.generation"] = "seven"
+	set.Spec.UpdateStrategy.RollingUpdate.Type = "InPlaceIfPossible"
+	pod = newPod(set, "web-abc", &set.Spec.Template, "web-x", "n1", now)
+	require.NotContains(t, pod.Labels, "pod-template-generation")
+	require.Len(t, pod.Spec.ReadinessGates, 1)
+}

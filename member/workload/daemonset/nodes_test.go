@@ -1,0 +1,128 @@
+package daemonset
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/testkit"
+	"github.com/flotilla-io/flotilla/pkg/testkit/sim"
+)
+
+// requests notes what is queued.
+type requests struct {
+	adder
+
+	names []string
+}
+
+func (q *requests) Add(r ctrl.Request) { q.names = append(q.names, r.Name) }
+
+// fifty is a cache with 50 DaemonSets: five for each of ten roles of nodes, of which the first updates pods of zone a alone.
+func fifty(t *testing.T) client.Client {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	require.NoError(t, appsv1beta1.AddToScheme(scheme))
+	b := fake.NewClientBuilder().WithScheme(scheme)
+	for i := range 50 {
+		set := testkit.DaemonSet(fmt.Sprintf("set-%02d", i)).OnNodes("role", fmt.Sprint(i/5))
+		if i%5 == 0 {
+			set.Canary("zone", "a")
+		}
+		b.WithObjects(set.Obj())
+	}
+	return b.Build()
+}
+
+func TestANodeEventStartsPassesOfTheSetsThatItConcerns(t *testing.T) {
+	t.Parallel()
+	cache := fifty(t)
+	of := func(list ...int) []string {
+		var out []string
+		for _, i := range list {
+			out = append(out, fmt.Sprintf("set-%02d", i))
+		}
+		return out
+	}
+	node := func(role string, change func(*corev1.Node)) *corev1.Node {
+		n := sim.Node("n1", "role", role, "zone", "b")
+		if change != nil {
+			change(n)
+		}
+		return n
+	}
+	tainted := func(key string, effect corev1.TaintEffect) func(*corev1.Node) {
+		return func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{taint(key, effect)} }
+	}
+	for _, tc := range []struct {
+		name    string
+		was, is *corev1.Node
+		want    []string
+	}{
+		{name: "a node joins: those that run on it", is: node("3", nil), want: of(15, 16, 17, 18, 19)},
+		{name: "a node joins that fits none", is: node("none", nil)},
+		{name: "a node leaves: those that ran on it", was: node("3", nil), want: of(15, 16, 17, 18, 19)},
+		{name: "a heartbeat: none", was: node("3", nil), is: node("3", func(n *corev1.Node) {
+			n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+		})},
+		{name: "a label that nobody asks for: none", was: node("3", nil), is: node("3", func(n *corev1.Node) { n.Labels["rack"] = "7" })},
+		{name: "another role: those of both", was: node("3", nil), is: node("4", nil), want: of(15, 16, 17, 18, 19, 20, 21, 22, 23, 24)},
+		{name: "a label that an update asks for: that one", was: node("3", nil), is: node("3", func(n *corev1.Node) { n.Labels["zone"] = "a" }), want: of(15)},
+		{name: "a cordon: none, as daemons run there", was: node("3", nil),
+			is: node("3", tainted(corev1.TaintNodeUnschedulable, corev1.TaintEffectNoSchedule))},
+		{name: "a node is not ready: none, as they stay", was: node("3", nil), is: node("3", tainted(corev1.TaintNodeNotReady, corev1.TaintEffectNoExecute))},
+		{name: "a taint that keeps pods away: those that ran there", was: node("3", nil),
+			is: node("3", tainted("db", corev1.TaintEffectNoSchedule)), want: of(15, 16, 17, 18, 19)},
+		{name: "a taint that then drives them away: the same", was: node("3", tainted("db", corev1.TaintEffectNoSchedule)),
+			is: node("3", tainted("db", corev1.TaintEffectNoExecute)), want: of(15, 16, 17, 18, 19)},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			h, q := onNodes(cache), &requests{}
+			switch {
+			case tc.was == nil:
+				h.Create(t.Context(), event.CreateEvent{Object: tc.is}, q)
+			case tc.is == nil:
+				h.Delete(t.Context(), event.DeleteEvent{Object: tc.was}, q)
+			default:
+				h.Update(t.Context(), event.UpdateEvent{ObjectOld: tc.was, ObjectNew: tc.is}, q)
+			}
+			slices.Sort(q.names)
+			require.Equal(t, tc.want, q.names)
+		})
+	}
+}
+
+func TestTheFirstListOfNodesStartsNoPasses(t *testing.T) {
+	t.Parallel()
+	q := &requests{}
+	onNodes(fifty(t)).Create(t.Context(), event.CreateEvent{Object: sim.Node("n1", "role", "3"), IsInInitialList: true}, q)
+	require.Empty(t, q.names, "that of the sets starts one for each")
+}
+
+func TestPodsOfNobodyStartPassesOfWhoTakesThemOver(t *testing.T) {
+	t.Parallel()
+	r := New()
+	r.Client = fake.NewClientBuilder().WithScheme(fifty(t).Scheme()).WithObjects(web().Obj(), testkit.DaemonSet("db").Obj()).Build()
+	left := orphan("web-x", "n1")
+	require.Equal(t, []ctrl.Request{{NamespacedName: key}}, r.ofNobody(t.Context(), left))
+	for name, change := range map[string]func(*corev1.Pod){
+		"one that has an owner":           func(p *corev1.Pod) { p.OwnerReferences = testkit.Pod("a").OwnedBy("x").Obj().OwnerReferences },
+		"one of other labels":             func(p *corev1.Pod) { p.Labels = nil },
+		"one that no DaemonSet made":      func(p *corev1.Pod) { p.Spec.Affinity = nil },
+		"one that another DaemonSet made": func(p *corev1.Pod) { p.GenerateName = "other-" },
+	} {
+		pod := left.DeepCopy()
+		change(pod)
+		require.Empty(t, r.ofNobody(t.Context(), pod), name)
+	}
+}

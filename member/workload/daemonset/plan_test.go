@@ -1,0 +1,241 @@
+package daemonset
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/pods"
+	"github.com/flotilla-io/flotilla/pkg/podset"
+	"github.com/flotilla-io/flotilla/pkg/testkit"
+	"github.com/flotilla-io/flotilla/pkg/testkit/sim"
+)
+
+// start is when the pods of all tests became ready, now is an hour later.
+var (
+	start = time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
+	now   = start.Add(time.Hour)
+)
+
+// world is what is observed of a set with its former image app:0 and these nodes.
+func world(tb testing.TB, set *testkit.DaemonSetBuilder, nodes ...*corev1.Node) observed {
+	tb.Helper()
+	o := observed{set: set.Obj(), nodes: nodes}
+	former := o.set.DeepCopy()
+	former.Spec.Template.Spec.Containers[0].Image = "app:0"
+	for i, s := range []*appsv1beta1.DaemonSet{former, o.set} {
+		r, err := wantedRevision(s)
+		require.NoError(tb, err)
+		r.Revision = int64(i + 1)
+		o.history = append(o.history, r)
+	}
+	o.wanted = o.history[1].DeepCopy()
+	o.wanted.Revision = 0
+	return o
+}
+
+// on adds pods on nodes: "n1" is a serving one of the update revision, "n1 old" one of the former. Further words change it: unready,
+// going, ended, pending, young (created later), held (by a hook of the label hold).
+func (o observed) on(lines ...string) observed {
+	for i, line := range lines {
+		words := strings.Fields(line)
+		b := testkit.Pod(fmt.Sprintf("p%d", i)).OwnedBy(o.set.UID).Created(start)
+		rev, image := o.history[1], "app:1"
+		if slices.Contains(words, "old") {
+			rev, image = o.history[0], "app:0"
+		}
+		b.Image(image)
+		if slices.Contains(words, "pending") {
+			pin(&b.Obj().Spec, words[0])
+		} else {
+			b.Node(words[0]).Serving(start)
+		}
+		b.Rev(rev.Name)
+		for _, word := range words[1:] {
+			switch word {
+			case "unready":
+				b.NotReady()
+			case "going":
+				b.Terminating(now)
+			case "ended":
+				b.Phase(corev1.PodFailed).NotReady()
+			case "young":
+				b.Created(start.Add(time.Minute))
+			case "held":
+				b.Label("hold", "yes")
+			}
+		}
+		pod := b.Obj()
+		pod.OwnerReferences[0].Kind = kind()
+		o.pods = append(o.pods, pod)
+	}
+	return o
+}
+
+// brief is what a plan does, in words.
+func brief(w work) []string {
+	var out []string
+	for _, c := range w.Create {
+		out = append(out, fmt.Sprintf("create %s %s", c.Slot, c.Reason))
+	}
+	for _, step := range []struct {
+		name string
+		list []podset.Change
+	}{
+		{"delete", w.Delete}, {"part", w.PrepareDelete}, {"mark", w.Mark}, {"edit", w.Edit}, {"release", w.Release}, {"return", w.Return},
+	} {
+		for _, c := range step.list {
+			out = append(out, fmt.Sprintf("%s %s %s", step.name, c.Key, c.Reason))
+		}
+	}
+	for _, h := range w.Holds {
+		out = append(out, fmt.Sprintf("hold %s %d", h.Reason, h.Pods))
+	}
+	if w.Fault != "" {
+		out = append(out, "fault "+w.Fault)
+	}
+	return out
+}
+
+func amount(s string) *intstr.IntOrString { return new(intstr.Parse(s)) }
+
+func TestPlan(t *testing.T) {
+	t.Parallel()
+	nodes := func(n int) []*corev1.Node {
+		out := make([]*corev1.Node, 0, n)
+		for i := range n {
+			out = append(out, sim.Node(fmt.Sprintf("n%d", i+1), "nr", fmt.Sprint(i+1)))
+		}
+		return out
+	}
+	with := func(list []*corev1.Node, i int, taints ...corev1.Taint) []*corev1.Node {
+		list[i].Spec.Taints = taints
+		return list
+	}
+	burst := func(v string) func(*appsv1beta1.DaemonSetSpec) {
+		return func(s *appsv1beta1.DaemonSetSpec) { s.BurstReplicas = amount(v) }
+	}
+	hooked := func(s *appsv1beta1.DaemonSetSpec) {
+		s.Lifecycle = &pods.Lifecycle{
+			PreDelete: &pods.LifecycleHook{LabelsHandler: map[string]string{"hold": "yes"}},
+			PreNormal: &pods.LifecycleHook{LabelsHandler: map[string]string{"never": "there"}},
+		}
+	}
+	byParts := func(s *appsv1beta1.DaemonSetSpec) {
+		s.ScaleStrategy = &appsv1beta1.DaemonSetScaleStrategy{PartitionedScaling: true}
+	}
+	for _, tc := range []struct {
+		name  string
+		set   *testkit.DaemonSetBuilder
+		nodes []*corev1.Node
+		pods  []string
+		fails map[string]time.Time
+		want  []string
+	}{
+		{name: "each node that fits gets a pod", set: web(), nodes: nodes(2), want: []string{"create n1 Missing", "create n2 Missing"}},
+		{name: "a pod that is for a node but not on it yet is enough", set: web(), nodes: nodes(1), pods: []string{"n1 pending"}},
+		{name: "a pod that is going holds its node", set: web(), nodes: nodes(1), pods: []string{"n1 going"}},
+		{name: "a pod that has ended and is going holds it no more", set: web(), nodes: nodes(1), pods: []string{"n1 ended going"},
+			want: []string{"create n1 Missing"}},
+		{name: "a pod that has ended goes first", set: web(), nodes: nodes(1), pods: []string{"n1 ended"}, want: []string{"delete p0 Ended"}},
+		{name: "a pod that has ended stays for as long as its node has to wait", set: web(), nodes: nodes(1), pods: []string{"n1 ended"},
+			fails: map[string]time.Time{"n1": now.Add(time.Second)}, want: []string{"hold Backoff 1"}},
+		{name: "a pod of a node that is gone goes", set: web(), nodes: nodes(1), pods: []string{"n1", "n9 pending"}, want: []string{"delete p1 ScaleIn"}},
+		{name: "of two pods on a node the younger goes", set: web(), nodes: nodes(1), pods: []string{"n1 young", "n1"}, want: []string{"delete p0 Recreate"}},
+		{name: "the last node is updated first", set: web().Budget("0", "2", "0"), nodes: nodes(3), pods: []string{"n1 old", "n2 old", "n3 old"},
+			want: []string{"delete p2 Recreate", "delete p1 Recreate", "hold Budget 1"}},
+		{name: "what does not serve is updated beyond the budget", set: web(), nodes: nodes(3), pods: []string{"n1 old unready", "n2 old unready", "n3 old"},
+			want: []string{"delete p1 Recreate", "delete p0 Recreate", "hold Budget 1"}},
+		{name: "percentages of the budget round up", set: web().Budget("0", "34%", "0"), nodes: nodes(3), pods: []string{"n1 old", "n2 old", "n3 old"},
+			want: []string{"delete p2 Recreate", "delete p1 Recreate", "hold Budget 1"}},
+		{name: "a budget and a surge of 0 are a budget of 1", set: web().Budget("0", "0", "0"), nodes: nodes(2), pods: []string{"n1 old", "n2 old"},
+			want: []string{"delete p1 Recreate", "hold Budget 1"}},
+		{name: "percentages of the partition round down", set: web().Budget("50%", "100%", "0"), nodes: nodes(3), pods: []string{"n1 old", "n2 old", "n3 old"},
+			want: []string{"delete p2 Recreate", "delete p1 Recreate"}},
+		{name: "nodes outside of the selector keep the old revision", set: web().Budget("0", "3", "0").Canary("nr", "2"), nodes: nodes(3),
+			pods: []string{"n1 old", "n2 old", "n3 old"}, want: []string{"delete p1 Recreate"}},
+		{name: "a node outside of the selector that lost its pod gets a new one", set: web().Canary("nr", "2"), nodes: nodes(2), pods: []string{"n2"},
+			want: []string{"create n1 Missing"}},
+		{name: "selector and partition both hold", set: web().Budget("2", "3", "0").Spec(func(s *appsv1beta1.DaemonSetSpec) {
+			s.UpdateStrategy.RollingUpdate.Selector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+				{Key: "nr", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"4"}}}}
+		}), nodes: nodes(4), pods: []string{"n1 old", "n2 old", "n3 old", "n4 old"}, want: []string{"delete p2 Recreate", "delete p1 Recreate"}},
+		{name: "a surge makes the new pod first", set: web().Budget("0", "0", "1"), nodes: nodes(2), pods: []string{"n1 old", "n2 old"},
+			want: []string{"create n2 Surge", "hold Budget 1"}},
+		{name: "#1012: the old pod goes when the new one is available", set: web().Budget("0", "0", "1"), nodes: nodes(1), pods: []string{"n1 old", "n1"},
+			want: []string{"delete p0 Recreate"}},
+		{name: "a surge that began on a node that is not selected any more goes on to where a pod serves", set: web().Budget("0", "0", "2").Canary("nr", "9"),
+			nodes: nodes(2), pods: []string{"n1 old", "n1 unready", "n2 old", "n2"}, want: []string{"delete p1 Recreate", "delete p2 Recreate"}},
+		{name: "paused, pods still come", set: web().Rolling(func(r *appsv1beta1.DaemonSetRollingUpdateStrategy) { r.Paused = true }), nodes: nodes(2),
+			pods: []string{"n1 old"}, want: []string{"create n2 Missing", "hold Paused 1"}},
+		{name: "with OnDelete old pods stay, and new ones are new", set: web().OnDelete(), nodes: nodes(2), pods: []string{"n1 old"},
+			want: []string{"create n2 Missing"}},
+		{name: "in place, the gate is closed first", set: web().InPlace(), nodes: nodes(1), pods: []string{"n1 old"}, want: []string{"mark p0 InPlace"}},
+		{name: "a node that takes no new pod keeps its old one", set: web().Budget("0", "2", "0"), nodes: with(nodes(2), 0, noSchedule()),
+			pods: []string{"n1 old", "n2"}},
+		{name: "a pod that may only stay costs no budget", set: web(), nodes: with(nodes(2), 0, noSchedule()), pods: []string{"n1 old unready", "n2 old"},
+			want: []string{"delete p1 Recreate"}},
+		{name: "nor does it count for the partition", set: web().Budget("1", "2", "0"), nodes: with(nodes(3), 0, noSchedule()),
+			pods: []string{"n1 old", "n2 old", "n3 old"}, want: []string{"delete p2 Recreate"}},
+		{name: "a node that drives its pod away is left", set: web(), nodes: with(nodes(2), 0, noExecute()), pods: []string{"n1", "n2"},
+			want: []string{"delete p0 ScaleIn"}},
+		{name: "a hook holds a pod before it goes", set: web().Spec(hooked), nodes: nodes(1), pods: []string{"n1 old held"}, want: []string{"part p0 Recreate"}},
+		{name: "a preNormal hook holds nothing", set: web().Spec(hooked), nodes: nodes(1), pods: []string{"n1"}},
+		{name: "step by step, nodes that the partition keeps get no pod", set: web().Budget("2", "1", "0").Spec(byParts), nodes: nodes(3),
+			want: []string{"create n1 Missing"}},
+		{name: "step by step, the next ones follow", set: web().Budget("1", "1", "0").Spec(byParts), nodes: nodes(3), pods: []string{"n1"},
+			want: []string{"create n2 Missing"}},
+		{name: "step by step without partition is all at once", set: web().Spec(byParts), nodes: nodes(2), want: []string{"create n1 Missing", "create n2 Missing"}},
+		{name: "step by step, a node is no missing one before its turn", set: web().Budget("1", "1", "0").Spec(byParts), nodes: nodes(3),
+			pods: []string{"n1 old", "n2 old"}, want: []string{"create n3 Missing", "hold Budget 1"}},
+		{name: "a burst bounds creations, deletions and updates each by itself", set: web().InPlace().Budget("0", "100%", "0").Spec(burst("1")), nodes: nodes(6),
+			pods: []string{"n1 old", "n2 old", "n8", "n9"},
+			want: []string{"create n3 Missing", "delete p2 ScaleIn", "mark p1 InPlace", "hold Burst 5"}},
+		{name: "a burst in percent rounds down", set: web().Spec(burst("50%")), nodes: nodes(3), want: []string{"create n1 Missing", "hold Burst 2"}},
+		{name: "a burst in percent is one pod at least", set: web().Spec(burst("10%")), nodes: nodes(2), want: []string{"create n1 Missing", "hold Burst 1"}},
+		{name: "a burst of 0 lets nothing happen", set: web().Spec(burst("0")), nodes: nodes(2), want: []string{"hold Burst 2"}},
+		{name: "no burst is one of 250", set: web().Spec(func(s *appsv1beta1.DaemonSetSpec) { s.BurstReplicas = nil }), nodes: nodes(1),
+			want: []string{"create n1 Missing"}},
+		{name: "a number that can't be read changes nothing", set: web().Budget("half", "1", "0"), nodes: nodes(1),
+			want: []string{`fault partition: resolve "half" of 1 pods: invalid value for IntOrString: invalid type: string is not a percentage`}},
+		{name: "so does a burst that can't be read", set: web().Spec(burst("some")), nodes: nodes(1),
+			want: []string{`fault burstReplicas: resolve "some" of 1 pods: invalid value for IntOrString: invalid type: string is not a percentage`}},
+		{name: "a selector of all pods changes nothing", set: web().Spec(func(s *appsv1beta1.DaemonSetSpec) { s.Selector = &metav1.LabelSelector{} }),
+			nodes: nodes(1), want: []string{"fault selector: it selects all pods, which is never meant: make a new DaemonSet with a narrower one"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			for _, p := range tc.set.Obj().Spec.Template.Labels {
+				require.Equal(t, "web", p)
+			}
+			o := world(t, tc.set, tc.nodes...).on(tc.pods...)
+			o.failures = tc.fails
+			require.Equal(t, tc.want, brief(plan(o, now)))
+		})
+	}
+}
+
+func TestAPodThatWaitsForItsNodeIsLookedAtThen(t *testing.T) {
+	t.Parallel()
+	o := world(t, web(), sim.Node("n1")).on("n1 ended")
+	o.failures = map[string]time.Time{"n1": now.Add(3 * time.Second)}
+	require.Equal(t, 3*time.Second, plan(o, now).Recheck)
+}
+
+func TestRevisionsThatNobodyUsesGo(t *testing.T) {
+	t.Parallel()
+	o := world(t, web().Spec(func(s *appsv1beta1.DaemonSetSpec) { s.RevisionHistoryLimit = new(int32(0)) }), sim.Node("n1")).on("n1")
+	w := plan(o, now)
+	require.Equal(t, []*appsv1.ControllerRevision{o.history[0]}, w.Spare)
+	o = world(t, web().Spec(func(s *appsv1beta1.DaemonSetSpec) { s.RevisionHistoryLimit = new(int32(0)) }), sim.Node("n1")).on("n1 old")
+	require.Empty(t, plan(o, now).Spare, "a pod is at it")
+}

@@ -1,0 +1,283 @@
+package daemonset
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/apis/pods"
+	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/expect"
+	"github.com/flotilla-io/flotilla/pkg/index"
+	"github.com/flotilla-io/flotilla/pkg/lifecycle"
+	"github.com/flotilla-io/flotilla/pkg/podview"
+	"github.com/flotilla-io/flotilla/pkg/rollout"
+	"github.com/flotilla-io/flotilla/pkg/testkit/sim"
+)
+
+// said collects events.
+type said []event.Event
+
+func (s *said) Record(_ runtime.Object, e event.Event) { *s = append(*s, e) }
+
+// simulated is how DaemonSet runs in the simulator, with the rules that it keeps in every scenario.
+func simulated(t *testing.T) sim.Kind {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	require.NoError(t, clientgoscheme.AddToScheme(scheme))
+	require.NoError(t, appsv1beta1.AddToScheme(scheme))
+	return sim.Kind{
+		Scheme: scheme,
+		New: func(p sim.Process) (reconcile.Reconciler, error) {
+			r := New()
+			r.Client, r.Live, r.Clock, r.Draw, r.Events, r.Parallel = p.Client, p.Live, p.Clock, p.Draw, &said{}, 1
+			r.Expect = expect.New("Test", p.Clock, 0)
+			return r, nil
+		},
+		Index: func(ctx context.Context, i client.FieldIndexer) error {
+			return index.ByOwner(ctx, i, &corev1.Pod{}, &appsv1.ControllerRevision{})
+		},
+		For:  &appsv1beta1.DaemonSet{},
+		Owns: []client.Object{&corev1.Pod{}, &appsv1.ControllerRevision{}},
+		Maps: map[client.Object]func(*sim.World, client.Object, client.Object) []reconcile.Request{
+			&corev1.Node{}: func(w *sim.World, was, is client.Object) []reconcile.Request {
+				before, _ := was.(*corev1.Node)
+				after, _ := is.(*corev1.Node)
+				if set := cachedSet(w); set != nil && concerns(&set.Spec, before, after) {
+					return []reconcile.Request{{NamespacedName: key}}
+				}
+				return nil
+			},
+		},
+		Actors:   []sim.Actor{sim.Scheduler{Nodes: 1}, sim.Kubelet{Hangs: hangs}, sim.Collector{}, keeper{}},
+		Rules:    rules(),
+		Summary:  end,
+		Describe: describe,
+	}
+}
+
+// rules are what a DaemonSet keeps to at every write, whatever goes wrong.
+func rules() []sim.Rule {
+	return []sim.Rule{
+		sim.DeletesByUID(),
+		sim.OwnOnly(ownPod), sim.OwnOnly(owned[*appsv1.ControllerRevision]),
+		{Name: "one pod a node, two while it is updated with a surge", Write: onePerNode},
+		{Name: "no pod is made on a node that does not fit", Write: onlyWhereItFits},
+		{Name: "what an update leaves alone stays", Write: onlyWhatMayGo},
+		sim.Floor[*corev1.Pod]{
+			Name: "the budget over nodes holds", Good: serves, Free: misplaced,
+			Least: func(w *sim.World) int { return fitting(w) - simGoal(w).MaxUnavailable },
+		}.Rule(),
+		sim.Floor[*corev1.Pod]{
+			Name: "the partition holds", Good: old, Free: unfit,
+			Least: func(w *sim.World) int { return keptOld(w) },
+		}.Rule(),
+		sim.Once(wantedName),
+		sim.PausedHolds(func(w *sim.World) bool { return simGoal(w).Paused }),
+		sim.HooksHold(func(w *sim.World) *pods.Lifecycle {
+			if set := current(w); set != nil {
+				return set.Spec.Lifecycle
+			}
+			return nil
+		}, active),
+	}
+}
+
+// ownPod: a pod is the set's own, or may be taken over.
+func ownPod(w *sim.World, p *corev1.Pod) bool {
+	return owned(w, p) || len(p.OwnerReferences) == 0 && current(w) != nil && adopts(current(w), p)
+}
+
+// cachedNodes are the nodes as the controller sees them, by name.
+func cachedNodes(w *sim.World) map[string]*corev1.Node {
+	out := map[string]*corev1.Node{}
+	for _, n := range sim.Cached[*corev1.Node](w) {
+		out[n.Name] = n
+	}
+	return out
+}
+
+// fits tells whether the controller can know that a pod may run, or stay, on a node.
+func fits(w *sim.World, name string) (run, stay bool) {
+	set, node := cachedSet(w), cachedNodes(w)[name]
+	if set == nil || node == nil {
+		return false, false
+	}
+	return needsOf(&set.Spec.Template).fit(node)
+}
+
+// fitting is how many nodes fit.
+func fitting(w *sim.World) int {
+	n := 0
+	for name := range cachedNodes(w) {
+		if run, _ := fits(w, name); run {
+			n++
+		}
+	}
+	return n
+}
+
+func simGoal(w *sim.World) rollout.Goal {
+	set := cachedSet(w)
+	if set == nil {
+		return rollout.Goal{}
+	}
+	g, err := goalOf(&set.Spec, fitting(w))
+	if err != nil {
+		return rollout.Goal{}
+	}
+	return g
+}
+
+func wantedName(w *sim.World) string {
+	set := cachedSet(w)
+	if set == nil {
+		return ""
+	}
+	wanted, err := wantedRevision(set)
+	if err != nil {
+		return ""
+	}
+	return wanted.Name
+}
+
+func old(w *sim.World, p *corev1.Pod) bool {
+	name := wantedName(w)
+	run, _ := fits(w, nodeOf(p))
+	return name != "" && run && active(w, p) && !podview.At(p, name)
+}
+
+func available(w *sim.World, p *corev1.Pod) bool {
+	set := cachedSet(w)
+	return set != nil && active(w, p) && podview.View(p, rulesOf(&set.Spec), w.Now()).Available
+}
+
+// serves tells of a pod on which its node depends: it is available, and no other one there is.
+func serves(w *sim.World, p *corev1.Pod) bool {
+	run, _ := fits(w, nodeOf(p))
+	return run && available(w, p)
+}
+
+// misplaced tells of a write to a pod that has to go, whatever the budget: its node does not fit any more, or another one is
+// available there.
+func misplaced(w *sim.World, c sim.Change) bool {
+	pod, ok := c.Before.(*corev1.Pod)
+	if !ok {
+		return true
+	}
+	if run, _ := fits(w, nodeOf(pod)); !run {
+		return true
+	}
+	return slices.ContainsFunc(sim.Cached[*corev1.Pod](w), func(p *corev1.Pod) bool {
+		return p.UID != pod.UID && nodeOf(p) == nodeOf(pod) && available(w, p)
+	})
+}
+
+func unfit(w *sim.World, c sim.Change) bool {
+	pod, ok := c.Before.(*corev1.Pod)
+	_, named := c.Before.GetLabels()[keys.SpecifiedDelete]
+	return !ok || named || pod.Status.Phase == corev1.PodFailed
+}
+
+// keptOld is how many old pods the partition keeps: as many as there are, if they are fewer.
+func keptOld(w *sim.World) int { return simGoal(w).Partition }
+
+// byNode counts the pods of each node that are not gone, those that are leaving included.
+func byNode(w *sim.World) map[string][]*corev1.Pod {
+	out := map[string][]*corev1.Pod{}
+	for _, p := range sim.All[*corev1.Pod](w) {
+		if node := nodeOf(p); owned(w, p) && node != "" {
+			out[node] = append(out[node], p)
+		}
+	}
+	return out
+}
+
+// onePerNode: the controller makes no second pod on a node, but for as many as may be with a surge, and then beside one of another
+// revision. A late write is one too many that no controller can help, and so are pods of nobody that nobody knew of.
+func onePerNode(w *sim.World, c sim.Change) error {
+	made, ok := c.After.(*corev1.Pod)
+	if !ok || c.Verb != sim.Create || c.Late {
+		return nil
+	}
+	late := 0
+	for _, was := range w.Changes() {
+		if was.Late && was.Verb == sim.Create {
+			late++
+		}
+	}
+	doubles, all := 0, byNode(w)
+	for node, list := range all {
+		if run, _ := fits(w, node); !run {
+			continue // What is there has to go, or may stay as it is.
+		}
+		if len(list) > 2 && node == nodeOf(made) && late == 0 {
+			return fmt.Errorf("%s is the third pod on %s", c.Request, node)
+		}
+		if len(slices.DeleteFunc(list, func(p *corev1.Pod) bool { return !active(w, p) })) > 1 {
+			doubles++
+		}
+	}
+	if len(byNode(w)[nodeOf(made)]) > 1 && doubles > simGoal(w).MaxSurge+late {
+		return fmt.Errorf("%s: %d nodes have two pods", c.Request, doubles)
+	}
+	return nil
+}
+
+func onlyWhereItFits(w *sim.World, c sim.Change) error {
+	made, ok := c.After.(*corev1.Pod)
+	if !ok || c.Verb != sim.Create || c.Late {
+		return nil
+	}
+	if run, _ := fits(w, nodeOf(made)); !run {
+		return fmt.Errorf("%s for %s", c.Request, nodeOf(made))
+	}
+	return nil
+}
+
+// onlyWhatMayGo: a pod is deleted, or asked to be let go for it, that was named, that has ended, whose node does not keep it, that
+// has another one beside it, or that is old where the update may go.
+func onlyWhatMayGo(w *sim.World, c sim.Change) error {
+	pod, ok := c.Before.(*corev1.Pod)
+	set := cachedSet(w)
+	if !ok || c.Late || c.After == nil || set == nil || !active(w, pod) || lifecycle.Of(pod) == pods.LifecyclePreparingDelete {
+		return nil
+	}
+	if after, ok := c.After.(*corev1.Pod); c.Verb != sim.Delete && (!ok || lifecycle.Of(after) != pods.LifecyclePreparingDelete) {
+		return nil
+	}
+	_, named := pod.Labels[keys.SpecifiedDelete]
+	run, stay := fits(w, nodeOf(pod))
+	if named || !stay {
+		return nil
+	}
+	if slices.ContainsFunc(sim.Cached[*corev1.Pod](w), func(p *corev1.Pod) bool {
+		return p.UID != pod.UID && nodeOf(p) == nodeOf(pod)
+	}) {
+		return nil
+	}
+	g := simGoal(w)
+	if run && old(w, pod) && g.Mode != rollout.OnDelete && !g.Paused && selects(&set.Spec, cachedNodes(w)[nodeOf(pod)]) {
+		return nil
+	}
+	return errors.New(cmp.Or(c.String(), "a deletion"))
+}
+
+func TestSimulation(t *testing.T) {
+	t.Parallel()
+	sim.Test(t, simulated(t), sim.Plan{Sweeps: 2, Seeds: 60, Stall: 15 * time.Second}, stories()...)
+}

@@ -1,0 +1,188 @@
+package daemonset
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/pass"
+	"github.com/flotilla-io/flotilla/pkg/podwork"
+	"github.com/flotilla-io/flotilla/pkg/revision"
+	"github.com/flotilla-io/flotilla/pkg/stranger"
+	"github.com/flotilla-io/flotilla/pkg/testkit/sim"
+)
+
+func conditions(s appsv1beta1.DaemonSetStatus) map[string]string {
+	out := map[string]string{}
+	for _, c := range s.Conditions {
+		out[string(c.Type)] = c.Reason + ": " + c.Message
+	}
+	return out
+}
+
+func reasons(events []event.Event) []string {
+	var out []string
+	for _, e := range events {
+		out = append(out, e.Reason)
+	}
+	return out
+}
+
+func TestStatusCountsNodesByTheirOldestPod(t *testing.T) {
+	t.Parallel()
+	full := sim.Node("n5")
+	full.Spec.Taints = []corev1.Taint{noSchedule()}
+	nodes := []*corev1.Node{sim.Node("n1"), sim.Node("n2"), sim.Node("n3"), sim.Node("n4"), full, sim.Node("n6")}
+	o := world(t, web(), nodes...).on(
+		"n1 old", "n1 young", // the old one counts
+		"n2 unready",
+		"n3 pending",
+		"n4 going", // counts until it is gone, as its readiness says
+		"n5",       // does not fit
+		"n9",       // is gone
+	)
+	o.set.Generation = 7
+	s, events := status(o, plan(o, now), pass.Done{}, now)
+	require.Empty(t, events)
+	require.Empty(t, cmp.Diff(appsv1beta1.DaemonSetStatus{
+		ObservedGeneration: 7, UpdateRevision: revision.Short(o.wanted.Name),
+		DesiredNumberScheduled: 5, CurrentNumberScheduled: 4, NumberMisscheduled: 1,
+		NumberReady: 2, NumberAvailable: 2, NumberUnavailable: 3, UpdatedNumberScheduled: 3,
+	}, s))
+}
+
+func TestStatusTellsTheTruth(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name       string
+		pods       []string
+		set        func(*appsv1beta1.DaemonSet)
+		world      func(*observed)
+		done       func(*pass.Done)
+		conditions map[string]string
+		events     []string
+		unobserved bool
+	}{
+		{name: "nothing to tell of a set at rest", pods: []string{"n1"}},
+		{
+			name: "a pod that can't be made", done: func(d *pass.Done) { d.Created.Err = errors.New("quota exceeded") },
+			conditions: map[string]string{"FailedCreatePod": "WriteFailed: quota exceeded"}, events: []string{"FailedCreate"}, unobserved: true,
+		},
+		{
+			name: "a pod that can't be updated", pods: []string{"n1"}, done: func(d *pass.Done) { d.Recreated.Err = errors.New("refused") },
+			conditions: map[string]string{"FailedUpdatePod": "WriteFailed: refused"}, events: []string{"FailedUpdatePodReCreate"}, unobserved: true,
+		},
+		{
+			name: "a condition is taken off when its cause is gone", pods: []string{"n1"}, set: func(s *appsv1beta1.DaemonSet) {
+				s.Status.Conditions = []appsv1beta1.WorkloadCondition{{Type: appsv1beta1.WorkloadFailedCreatePod, Status: corev1.ConditionTrue}}
+			},
+		},
+		{
+			name: "a pod for which there is no room on its node", pods: []string{"n1 pending"}, world: func(o *observed) {
+				o.pods[0].Status.Conditions = []corev1.PodCondition{{
+					Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: "0/9 nodes: Insufficient cpu",
+				}}
+			},
+			conditions: map[string]string{
+				"FailedCreatePod": "FailedPlacement: pods find no room on their nodes: 1 pods, such as p0 for n1: 0/9 nodes: Insufficient cpu",
+			},
+			events: []string{"FailedPlacement"},
+		},
+		{
+			name: "pods of others", pods: []string{"n1"}, world: func(o *observed) { o.strangers = stranger.Found{Count: 1, First: "x of nobody"} },
+			conditions: map[string]string{
+				"SelectorOverlap": "PodsOfOthers: the selector selects pods of others, which are left alone: make a new DaemonSet with a narrower one: " +
+					"1 pods, such as x of nobody",
+			},
+			events: []string{"SelectorOverlap"},
+		},
+		{
+			name: "a selector of all pods", pods: []string{"n1"}, set: func(s *appsv1beta1.DaemonSet) { s.Spec.Selector = &metav1.LabelSelector{} },
+			conditions: map[string]string{
+				"FailedUpdatePod": "InvalidSpec: selector: it selects all pods, which is never meant: make a new DaemonSet with a narrower one",
+			},
+			events: []string{"SelectingAll", "FailedUpdate"},
+		},
+		{
+			name: "pods that had ended", pods: []string{"n1"}, done: func(d *pass.Done) { d.Ended = podwork.Result{Done: []string{"p9"}} },
+			events: []string{"SuccessfulDelete", "FailedDaemonPod"},
+		},
+		{
+			name: "an update that stands still", pods: []string{"n1 old", "n2 unready", "n3 unready"},
+			conditions: map[string]string{
+				"FailedUpdatePod": "Budget: no pod became available since 2026-11-21T09:00:00Z: 1 old pods wait: 1 available <= 2 minimum",
+			},
+			events: []string{"FailedUpdate"},
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			o := world(t, web(), sim.Node("n1"), sim.Node("n2"), sim.Node("n3")).on(tc.pods...)
+			if tc.set != nil {
+				tc.set(o.set)
+			}
+			if tc.world != nil {
+				tc.world(&o)
+			}
+			var d pass.Done
+			if tc.done != nil {
+				tc.done(&d)
+			}
+			s, events := status(o, plan(o, now), d, now)
+			if tc.conditions == nil {
+				tc.conditions = map[string]string{}
+			}
+			require.Empty(t, cmp.Diff(tc.conditions, conditions(s)))
+			require.Equal(t, tc.events, reasons(events))
+			require.Equal(t, tc.unobserved, s.ObservedGeneration == 0)
+
+			o.set.Status = s
+			_, events = status(o, plan(o, now), pass.Done{}, now)
+			if tc.done == nil {
+				require.Empty(t, events, "what lasts is told once")
+			}
+		})
+	}
+}
+
+func TestAHookThatNobodyAnswersIsToldWithSinceWhen(t *testing.T) {
+	t.Parallel()
+	o := world(t, held(), sim.Node("n1")).on("n1 old held")
+	pod := o.pods[0]
+	pod.Labels["lifecycle.apps.kruise.io/state"] = "PreparingDelete"
+	pod.Annotations["lifecycle.apps.kruise.io/timestamp"] = start.Format(time.RFC3339)
+	s, _ := status(o, plan(o, now), pass.Done{}, now)
+	require.Equal(t, map[string]string{
+		"FailedUpdatePod": "Hook: p0 waits for its hook in PreparingDelete since 2026-11-21T09:00:00Z: 1 pods wait to be let go or taken up by their hooks",
+	}, conditions(s))
+}
+
+func TestARevisionThatIsNotThereIsNotPromised(t *testing.T) {
+	t.Parallel()
+	o := world(t, web(), sim.Node("n1"))
+	o.set.Status.UpdateRevision = "before"
+	s, _ := status(o, plan(o, now), pass.Done{Revision: errors.New("refused")}, now)
+	require.Equal(t, "before", s.UpdateRevision)
+	s, events := status(o, plan(o, now), pass.Done{Collided: true}, now)
+	require.Equal(t, int32(1), *s.CollisionCount)
+	require.Empty(t, events)
+}
+
+func TestCountersMayWait(t *testing.T) {
+	t.Parallel()
+	was := appsv1beta1.DaemonSetStatus{DesiredNumberScheduled: 5, ObservedGeneration: 1}
+	is := was
+	is.NumberReady, is.CurrentNumberScheduled = 3, 4
+	require.True(t, countsOnly(was, is))
+	is.ObservedGeneration = 2
+	require.False(t, countsOnly(was, is), "that a spec was seen is waited for")
+	is.ObservedGeneration, is.NumberAvailable, is.UpdatedNumberScheduled = 1, 5, 5
+	require.False(t, countsOnly(was, is), "so is the end")
+}

@@ -1,0 +1,307 @@
+package daemonset
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/apis/pods"
+	"github.com/flotilla-io/flotilla/pkg/child"
+	"github.com/flotilla-io/flotilla/pkg/lifecycle"
+	"github.com/flotilla-io/flotilla/pkg/podview"
+	"github.com/flotilla-io/flotilla/pkg/testkit"
+	"github.com/flotilla-io/flotilla/pkg/testkit/sim"
+)
+
+var key = types.NamespacedName{Namespace: testkit.Namespace, Name: "web"}
+
+// web begins a DaemonSet.
+func web() *testkit.DaemonSetBuilder { return testkit.DaemonSet("web") }
+
+// four are the nodes of a story: two of tier a, which updates may begin with, two of tier b, of which the last takes no pod of
+// those that don't tolerate what it is kept for.
+func four() []client.Object {
+	last := sim.Node("n4", "tier", "b", "role", "work")
+	last.Spec.Taints = []corev1.Taint{{Key: "kept", Value: "db", Effect: corev1.TaintEffectPreferNoSchedule}}
+	return []client.Object{
+		sim.Node("n1", "tier", "a", "role", "work"), sim.Node("n2", "tier", "a", "role", "work"),
+		sim.Node("n3", "tier", "b", "role", "work"), last,
+		sim.Node("virtual", "type", "virtual-kubelet", "role", "work"),
+	}
+}
+
+// current is the set as it is, nil if there is none.
+func current(w *sim.World) *appsv1beta1.DaemonSet { return sim.Find[*appsv1beta1.DaemonSet](w, key) }
+
+// live are the set's pods that are neither going nor have ended.
+func live(w *sim.World) []*corev1.Pod {
+	return slices.DeleteFunc(sim.All[*corev1.Pod](w), func(p *corev1.Pod) bool { return !active(w, p) })
+}
+
+func active(w *sim.World, p *corev1.Pod) bool {
+	return owned(w, p) && p.DeletionTimestamp == nil && p.Status.Phase != corev1.PodFailed
+}
+
+// edit changes the spec at rest, or when the time has come.
+func edit(name string, when func(*sim.World) bool, change func(*appsv1beta1.DaemonSetSpec)) sim.Edit {
+	return sim.Edit{Name: name, When: when, Do: func(ctx context.Context, w *sim.World) error {
+		return sim.Set(ctx, w, key, func(set *appsv1beta1.DaemonSet) { change(&set.Spec) })
+	}}
+}
+
+func paused(is bool) func(*appsv1beta1.DaemonSetSpec) {
+	return func(s *appsv1beta1.DaemonSetSpec) { s.UpdateStrategy.RollingUpdate.Paused = is }
+}
+
+func partition(n int32) func(*appsv1beta1.DaemonSetSpec) {
+	return func(s *appsv1beta1.DaemonSetSpec) {
+		s.UpdateStrategy.RollingUpdate.Partition = new(intstr.FromInt32(n))
+	}
+}
+
+// some tells, for sim.Edit.When, whether n pods are to run an image.
+func some(n int, image string) func(*sim.World) bool {
+	return func(w *sim.World) bool {
+		have := 0
+		for _, p := range live(w) {
+			if p.Spec.Containers[0].Image == image {
+				have++
+			}
+		}
+		return have >= n
+	}
+}
+
+// whole tells, for sim.Edit.When, whether all is well with n pods of an image, and no other.
+func whole(n int, image string) func(*sim.World) bool {
+	return func(w *sim.World) bool {
+		have := 0
+		for _, p := range sim.All[*corev1.Pod](w) {
+			switch {
+			case !owned(w, p):
+			case !active(w, p) || !podview.View(p, rulesOf(&current(w).Spec), w.Now()).Available || p.Spec.Containers[0].Image != image:
+				return false
+			default:
+				have++
+			}
+		}
+		return have == n
+	}
+}
+
+// onPod changes the pod of a node as a user.
+func onPod(name, node string, change func(*corev1.Pod)) sim.Edit {
+	return sim.Edit{Name: name, Do: func(ctx context.Context, w *sim.World) error {
+		for _, p := range live(w) {
+			if nodeOf(p) == node {
+				p = p.DeepCopy()
+				change(p)
+				return w.User().Update(ctx, p)
+			}
+		}
+		return nil
+	}}
+}
+
+// foreign is a pod that the selector selects and that nobody owns, nor a DaemonSet has made.
+func foreign() *corev1.Pod {
+	p := testkit.Pod("stranger").Obj()
+	p.Spec.NodeName = "node-of-its-own"
+	return p
+}
+
+// held is a set whose pods have a hook of the label hold=yes, and that label from the start.
+func held() *testkit.DaemonSetBuilder {
+	return web().Spec(func(s *appsv1beta1.DaemonSetSpec) {
+		s.Lifecycle = &pods.Lifecycle{PreDelete: &pods.LifecycleHook{LabelsHandler: map[string]string{"hold": "yes"}, MarkPodNotReady: true}}
+		s.Template.Labels["hold"] = "yes"
+	})
+}
+
+// keeper lets go of pods that are to be deleted.
+type keeper struct{}
+
+// Steps implements sim.Actor.
+func (keeper) Steps(w *sim.World) []sim.Step {
+	var out []sim.Step
+	for _, p := range live(w) {
+		if p.Labels["hold"] == "" || lifecycle.Of(p) != pods.LifecyclePreparingDelete {
+			continue
+		}
+		out = append(out, sim.Step{Name: "keeper lets go of " + p.Name, Do: func(ctx context.Context) error {
+			p = p.DeepCopy()
+			delete(p.Labels, "hold")
+			return w.User().Update(ctx, p)
+		}})
+	}
+	return out
+}
+
+// hangs tells of an image that it can't be pulled.
+func hangs(image string) bool { return strings.HasSuffix(image, ":bad") }
+
+func noSchedule() corev1.Taint {
+	return corev1.Taint{Key: "full", Effect: corev1.TaintEffectNoSchedule}
+}
+func noExecute() corev1.Taint {
+	return corev1.Taint{Key: "broken", Effect: corev1.TaintEffectNoExecute}
+}
+
+func story(name string, set *testkit.DaemonSetBuilder, edits ...sim.Edit) sim.Scenario {
+	return sim.Scenario{Name: name, Objects: append(four(), set.Obj(), foreign()), Edits: edits}
+}
+
+// stories are those that every change has to tell well.
+func stories() []sim.Scenario {
+	return []sim.Scenario{
+		story("nodes come and go", web().OnNodes("role", "work"),
+			sim.AddNode(nil, "n5", "role", "work"), sim.AddNode(nil, "n6"), sim.CordonNode(nil, "n1"),
+			sim.RemoveNode(nil, "n2"), sim.LabelNode(nil, "n6", "role", "work"), sim.LabelNode(nil, "n3", "role", ""),
+			sim.AddNode(nil, "n2", "role", "work")),
+		story("taints", web(),
+			sim.TaintNode(nil, "n1", noSchedule()), sim.TaintNode(nil, "n2", noExecute()),
+			edit("a new image", nil, image("app:2")), sim.TaintNode(nil, "n1"), sim.TaintNode(nil, "n2")),
+		story("re-created by turns", web().Budget("0", "2", "0"), edit("a new image", nil, image("app:2"))),
+		story("in place with partition", web().InPlace().Budget("50%", "2", "0"),
+			edit("a new image", nil, image("app:2")), edit("partition 0", whole2of4, partition(0))),
+		story("canary", web().InPlace().Canary("tier", "a").Budget("0", "2", "0"),
+			edit("a new image", nil, image("app:2")), sim.LabelNode(nil, "n3", "tier", "a"),
+			edit("everywhere", nil, func(s *appsv1beta1.DaemonSetSpec) { s.UpdateStrategy.RollingUpdate.Selector = nil })),
+		story("surge", web().Budget("0", "0", "2"), edit("a new image", nil, image("app:2"))),
+		story("a surge that is called off", web().Budget("0", "0", "1"),
+			edit("an image that can't be pulled", nil, image("app:bad")), edit("back", nil, image("app:1"))),
+		story("a surge while nodes change", web().Budget("0", "0", "2"),
+			edit("a new image", nil, image("app:2")), sim.TaintNode(some(1, "app:2"), "n4", noSchedule()),
+			sim.RemoveNode(some(2, "app:2"), "n3"), sim.TaintNode(nil, "n4")),
+		story("rollback midway", web().InPlace().Budget("0", "2", "0"),
+			edit("a new image", nil, image("app:2")), edit("back", some(1, "app:2"), image("app:1"))),
+		story("hung image", web().InPlace().Budget("0", "1", "0"),
+			edit("an image that can't be pulled", nil, image("app:bad")), edit("back", nil, image("app:1"))),
+		story("paused", web().InPlace().Budget("0", "1", "0"),
+			edit("a new image", nil, image("app:2")), edit("pause", some(1, "app:2"), paused(true)),
+			sim.AddNode(nil, "n5"), edit("resume", nil, paused(false))),
+		story("hooks", held().Budget("0", "2", "0"),
+			edit("a new image", nil, image("app:2")), sim.TaintNode(nil, "n2", noExecute()),
+			onPod("name a pod for deletion", "n3", func(p *corev1.Pod) { p.Labels[keys.SpecifiedDelete] = "true" })),
+		story("pods end", web(), sim.EndPods("n2", nil), sim.EndPods("n2", nil), sim.EndPods("n3", nil)),
+		story("on delete", web().OnDelete(),
+			edit("a new image", whole(4, "app:1"), image("app:2")), deletePod("n3", revised), sim.AddNode(nil, "n5")),
+		story("step by step", web().Budget("3", "1", "0").Spec(func(s *appsv1beta1.DaemonSetSpec) {
+			s.ScaleStrategy = &appsv1beta1.DaemonSetScaleStrategy{PartitionedScaling: true}
+		}), edit("partition 1", nil, partition(1)), edit("partition 0", nil, partition(0))),
+		story("a burst of one", web().InPlace().Budget("0", "100%", "0").Spec(func(s *appsv1beta1.DaemonSetSpec) {
+			s.BurstReplicas = new(intstr.FromInt32(1))
+		}), edit("a new image", nil, image("app:2"))),
+		story("minReadySeconds", web().Budget("0", "0", "1").Spec(func(s *appsv1beta1.DaemonSetSpec) { s.MinReadySeconds = 3 }),
+			edit("a new image", nil, image("app:2"))),
+		moved(),
+	}
+}
+
+func whole2of4(w *sim.World) bool {
+	return some(2, "app:2")(w) && !slices.ContainsFunc(live(w), func(p *corev1.Pod) bool {
+		return !podview.View(p, podview.Rules{}, w.Now()).Available
+	})
+}
+
+// revised tells, for sim.Edit.When, that the controller has made a second revision.
+func revised(w *sim.World) bool { return len(sim.All[*appsv1.ControllerRevision](w)) == 2 }
+
+// deletePod is somebody who deletes the pod of a node.
+func deletePod(node string, when func(*sim.World) bool) sim.Edit {
+	return sim.Edit{Name: "delete the pod of " + node, When: when, Do: func(ctx context.Context, w *sim.World) error {
+		for _, p := range live(w) {
+			if nodeOf(p) == node {
+				return w.User().Delete(ctx, p)
+			}
+		}
+		return nil
+	}}
+}
+
+// moved is a set that takes the place of another one of its name, which left its pods.
+func moved() sim.Scenario {
+	s := story("pods are taken over", web().Budget("0", "1", "0"), edit("a new image", nil, image("app:2")))
+	for _, node := range []string{"n1", "n3"} {
+		s.Objects = append(s.Objects, orphan("web-of"+node, node))
+	}
+	return s
+}
+
+// orphan is a pod that another DaemonSet of the name web left.
+func orphan(name, node string) *corev1.Pod {
+	pod := testkit.Pod(name).Obj()
+	pod.GenerateName = "web-"
+	pod.UID, pod.Spec.NodeName = "", node
+	pin(&pod.Spec, node)
+	return pod
+}
+
+// end is what a story has come to: what the status says, and the pod of each node. How many pods have ended is chance.
+func end(w *sim.World) string {
+	var lines []string
+	for _, p := range sim.All[*corev1.Pod](w) {
+		if p.Status.Phase == corev1.PodFailed {
+			continue
+		}
+		f := podview.View(p, podview.Rules{}, w.Now())
+		lines = append(lines, fmt.Sprintf("%s: pod of %s: %s available=%t %s edit=%d",
+			nodeOf(p), ownerName(p), p.Spec.Containers[0].Image, f.Available, f.Lifecycle, f.Edit))
+	}
+	slices.Sort(lines)
+	if set := current(w); set != nil {
+		st := set.Status
+		conditions := make([]string, 0, len(st.Conditions))
+		for _, c := range st.Conditions { // Their times are chance.
+			conditions = append(conditions, fmt.Sprintf("%s=%s: %s", c.Type, c.Status, c.Reason))
+		}
+		lines = append(lines, counts(set)[0], fmt.Sprintf("observed=%t conditions=%v", st.ObservedGeneration == set.Generation, conditions))
+	}
+	return strings.Join(lines, "\n")
+}
+
+func ownerName(o client.Object) string {
+	if ref := metav1.GetControllerOfNoCopy(o); ref != nil {
+		return ref.Kind
+	}
+	return "nobody"
+}
+
+// counts is what a story tells of a set.
+func counts(s *appsv1beta1.DaemonSet) []string {
+	st := &s.Status
+	out := []string{fmt.Sprintf("desired %d, current %d, ready %d, up-to-date %d, available %d, misscheduled %d",
+		st.DesiredNumberScheduled, st.CurrentNumberScheduled, st.NumberReady, st.UpdatedNumberScheduled, st.NumberAvailable, st.NumberMisscheduled)}
+	for _, c := range st.Conditions {
+		out = append(out, fmt.Sprintf("%s %s %s", c.Type, c.Status, c.Reason))
+	}
+	return out
+}
+
+func owned[T client.Object](w *sim.World, o T) bool {
+	set := current(w)
+	if set == nil {
+		set = cachedSet(w)
+	}
+	return set != nil && child.Of(o, set, Kind())
+}
+
+// cachedSet is the DaemonSet as the controller sees it.
+func cachedSet(w *sim.World) *appsv1beta1.DaemonSet {
+	for _, s := range sim.Cached[*appsv1beta1.DaemonSet](w) {
+		if s.Name == key.Name {
+			return s
+		}
+	}
+	return nil
+}

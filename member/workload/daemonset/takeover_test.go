@@ -1,0 +1,81 @@
+package daemonset
+
+import (
+	"bytes"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/child"
+	"github.com/flotilla-io/flotilla/pkg/pass"
+	"github.com/flotilla-io/flotilla/pkg/podview"
+	"github.com/flotilla-io/flotilla/pkg/revision"
+	"github.com/flotilla-io/flotilla/pkg/testkit/sim"
+)
+
+// leftBehind is what OpenKruise left in a cluster, as it would be observed; the nodes are those of its pods.
+func leftBehind(t *testing.T) observed {
+	t.Helper()
+	file, err := os.ReadFile("testdata/openkruise.yaml")
+	require.NoError(t, err)
+	o := observed{set: &appsv1beta1.DaemonSet{}}
+	for doc := range bytes.SplitSeq(file, []byte("\n---\n")) {
+		var kind metav1.TypeMeta
+		require.NoError(t, yaml.Unmarshal(doc, &kind))
+		switch kind.Kind {
+		case "DaemonSet":
+			require.NoError(t, yaml.Unmarshal(doc, o.set))
+		case "ControllerRevision":
+			var r appsv1.ControllerRevision
+			require.NoError(t, yaml.Unmarshal(doc, &r))
+			o.history = append(o.history, &r)
+		case "Pod":
+			var p corev1.Pod
+			require.NoError(t, yaml.Unmarshal(doc, &p))
+			require.True(t, child.Of(&p, o.set, Kind()))
+			podview.Strip(&p)
+			o.pods = append(o.pods, &p)
+			o.nodes = append(o.nodes, sim.Node(p.Spec.NodeName))
+		}
+	}
+	require.NotEmpty(t, o.pods)
+	revision.Sort(o.history)
+	o.wanted, err = wantedRevision(o.set)
+	require.NoError(t, err)
+	return o
+}
+
+func TestPlanOfATakeOver(t *testing.T) {
+	t.Parallel()
+	o := leftBehind(t)
+	at := time.Date(2026, 11, 21, 9, 2, 0, 0, time.UTC)
+	w := plan(o, at)
+	require.Equal(t, revision.Keep, w.Revision.Change, "no revision is written")
+	require.Empty(t, brief(w), "no pod is restarted, made anew or written")
+	got, events := status(o, w, pass.Done{}, at)
+	require.Empty(t, events)
+	require.Equal(t, o.set.Status.UpdateRevision, got.UpdateRevision)
+	n := int32(len(o.pods)) //nolint:gosec // A few.
+	require.Equal(t, [4]int32{n, n, n, n},
+		[4]int32{got.CurrentNumberScheduled, got.NumberReady, got.NumberAvailable, got.UpdatedNumberScheduled})
+}
+
+func TestATakenOverSetIsUpdatedInPlace(t *testing.T) {
+	t.Parallel()
+	o := leftBehind(t)
+	o.set.Spec.Template.Spec.Containers[0].Image = "nginx:1.16.0"
+	var err error
+	o.wanted, err = wantedRevision(o.set)
+	require.NoError(t, err)
+	w := plan(o, time.Date(2026, 11, 21, 9, 2, 0, 0, time.UTC))
+	require.Equal(t, revision.Create, w.Revision.Change)
+	require.NotEmpty(t, w.Mark)
+	require.Empty(t, w.Delete)
+}
