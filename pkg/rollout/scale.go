@@ -203,7 +203,7 @@ func (w *world) drop(m *member, r Reason, why string) bool {
 		why += "; not available, so free"
 	case m.Available && w.available > w.floor:
 		why += fmt.Sprintf("; %d available > %d minimum", w.available, w.floor)
-	case w.spare > 0 && w.ready > w.floor:
+	case w.places == nil && w.spare > 0 && w.ready > w.floor:
 		why += fmt.Sprintf("; %d ready > %d minimum", w.ready, w.floor)
 	default:
 		return false

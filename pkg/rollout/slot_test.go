@@ -70,6 +70,12 @@ func TestStatefulSetWorlds(t *testing.T) {
 			pods: []Pod{in("0"), in("1", leaving)},
 		},
 		{
+			name: "a pod that is not wanted any more does not let a named one go that serves alone",
+			goal: parallel(0, 1, "0", "1"),
+			pods: []Pod{in("0", doomed), in("1", unready), in("2")},
+			want: []string{"delete 2 ScaleIn", "hold Budget 1"},
+		},
+		{
 			name: "in parallel, all are made, those below the partition of the old revision",
 			goal: parallel(1, 1, "0", "1", "2"),
 			want: []string{"create old 0 Missing", "create new 1 Missing", "create new 2 Missing"},
