@@ -23,6 +23,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/event"
 	"github.com/flotilla-io/flotilla/pkg/expect"
 	"github.com/flotilla-io/flotilla/pkg/index"
+	"github.com/flotilla-io/flotilla/pkg/podset"
 	"github.com/flotilla-io/flotilla/pkg/podview"
 	"github.com/flotilla-io/flotilla/pkg/testkit"
 	"github.com/flotilla-io/flotilla/pkg/testkit/golden"
@@ -204,12 +205,15 @@ func class(name string, grows bool) *storagev1.StorageClass {
 
 func TestSimulation(t *testing.T) {
 	t.Parallel()
-	sim.Test(t, simulated(t), sim.Plan{Sweeps: 2, Seeds: 60, Stall: 15 * time.Second}, scenarios(t)...)
+	p := sim.Plan{Sweeps: 2, Seeds: 60, Stall: 15 * time.Second}
+	sim.Test(t, simulated(t), p, scenarios(t)...)
+	p.Stall += podset.Patience
+	sim.Test(t, simulated(t), p, patient())
 }
 
 func TestStoriesReadWell(t *testing.T) {
 	t.Parallel()
-	for _, s := range scenarios(t) {
+	for _, s := range append(scenarios(t), patient()) {
 		t.Run(s.Name, func(t *testing.T) {
 			t.Parallel()
 			r := sim.Run(t.Context(), simulated(t), s, sim.Schedule{})
