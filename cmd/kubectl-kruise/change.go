@@ -45,14 +45,14 @@ func (f *change) complete(cmd *cobra.Command) (err error) {
 
 // edit changes a set, and says what was done in the words that are printed behind its name; "" says that nothing was to
 // be done. It is called again with the newer set if somebody else wrote meanwhile. notes are for people.
-type edit func(ctx context.Context, set cloneSet) (done string, notes []string, err error)
+type edit func(ctx context.Context, set workload) (done string, notes []string, err error)
 
 // each edits every set that args name. An error with one does not keep it from the others.
 func (f *change) each(cmd *cobra.Command, c conn, args []string, do edit) error {
 	if err := f.complete(cmd); err != nil {
 		return err
 	}
-	sets, err := f.cloneSets(c, cmd.CommandPath(), args)
+	sets, err := f.workloads(c, cmd.CommandPath(), args)
 	if err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func (f *change) each(cmd *cobra.Command, c conn, args []string, do edit) error 
 	return errors.Join(errs...)
 }
 
-func (f *change) one(cmd *cobra.Command, c conn, set cloneSet, do edit) error {
+func (f *change) one(cmd *cobra.Command, c conn, set workload, do edit) error {
 	ctx, done, notes := cmd.Context(), "", []string(nil)
 	first := true
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
@@ -99,7 +99,7 @@ func (f *change) one(cmd *cobra.Command, c conn, set cloneSet, do edit) error {
 
 // write sends the difference. The resourceVersion goes along: lists are written as a whole, and a list that somebody
 // else has changed meanwhile must not be put back.
-func (f *change) write(ctx context.Context, c client.Client, base, set cloneSet) error {
+func (f *change) write(ctx context.Context, c client.Client, base, set workload) error {
 	options := []client.PatchOption{client.FieldOwner(f.owner)}
 	if f.dryRun == cmdutil.DryRunServer {
 		options = append(options, client.DryRunAll)

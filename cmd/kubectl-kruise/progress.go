@@ -18,7 +18,7 @@ type lines struct {
 func (l *lines) tell(s standing) error {
 	line := s.end()
 	if !s.done {
-		line = fmt.Sprintf("Waiting for cloneset %q rollout to finish: %s...", s.name, s.waits)
+		line = fmt.Sprintf("Waiting for %s %q rollout to finish: %s...", s.noun, s.name, s.waits)
 	}
 	if line == l.last {
 		return nil

@@ -14,7 +14,7 @@ import (
 )
 
 // revisions lists the set's, oldest first.
-func revisions(ctx context.Context, c client.Reader, set cloneSet) ([]*appsv1.ControllerRevision, error) {
+func revisions(ctx context.Context, c client.Reader, set workload) ([]*appsv1.ControllerRevision, error) {
 	all, err := history.List(ctx, c, set, client.InNamespace(set.GetNamespace()))
 	if err != nil {
 		return nil, fmt.Errorf("history of %s: %w", set.id(), err)
@@ -23,7 +23,7 @@ func revisions(ctx context.Context, c client.Reader, set cloneSet) ([]*appsv1.Co
 }
 
 // numbered finds the revision of a number, and says which there are if there is none.
-func numbered(all []*appsv1.ControllerRevision, set cloneSet, number int64) (*appsv1.ControllerRevision, error) {
+func numbered(all []*appsv1.ControllerRevision, set workload, number int64) (*appsv1.ControllerRevision, error) {
 	var there []int64
 	for _, r := range all {
 		if r.Revision == number {
@@ -37,7 +37,7 @@ func numbered(all []*appsv1.ControllerRevision, set cloneSet, number int64) (*ap
 	return nil, fmt.Errorf("%s has no revision %d: there are %v; revisionHistoryLimit says how many are kept", set.id(), number, there)
 }
 
-func noHistory(set cloneSet) error {
+func noHistory(set workload) error {
 	return fmt.Errorf("%s has no revisions yet: its controller makes the first, is it running?", set.id())
 }
 
@@ -75,7 +75,7 @@ func dropNulls(v any) {
 }
 
 // has tells whether the set's template is this one.
-func (s cloneSet) has(template map[string]any) bool {
+func (s workload) has(template map[string]any) bool {
 	now, _, err := unstructured.NestedMap(s.Object, "spec", "template")
 	if err != nil {
 		return false

@@ -31,10 +31,10 @@ func historyCommand(open func() (conn, error)) *cobra.Command {
 	f := &historyFlags{}
 	cmd := &cobra.Command{
 		Use:   "history (TYPE NAME | TYPE/NAME)",
-		Short: "List the revisions of a CloneSet, or show one",
-		Long: "List the revisions of a CloneSet, or show the template of one.\n\n" +
-			"The cause of a change is the annotation " + changeCause + " that the CloneSet had then. With -o yaml or\n" +
-			"json, the CloneSet is printed as it would be with the template of each revision.",
+		Short: "List the revisions of a workload, or show one",
+		Long: "List the revisions of a workload, or show the template of one.\n\n" +
+			"The cause of a change is the annotation " + changeCause + " that the workload had then. With -o yaml or\n" +
+			"json, the workload is printed as it would be with the template of each revision.",
 		Example: "  kubectl kruise rollout history cloneset/demo\n  kubectl kruise rollout history cloneset/demo --revision 3",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.revision < 0 {
@@ -44,7 +44,7 @@ func historyCommand(open func() (conn, error)) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			sets, err := f.cloneSets(c, cmd.CommandPath(), args)
+			sets, err := f.workloads(c, cmd.CommandPath(), args)
 			if err != nil {
 				return err
 			}
@@ -62,7 +62,7 @@ func historyCommand(open func() (conn, error)) *cobra.Command {
 	return cmd
 }
 
-func (f *historyFlags) run(ctx context.Context, out io.Writer, c conn, set cloneSet) error {
+func (f *historyFlags) run(ctx context.Context, out io.Writer, c conn, set workload) error {
 	all, err := revisions(ctx, c.client, set)
 	if err != nil {
 		return err
@@ -85,7 +85,7 @@ func (f *historyFlags) run(ctx context.Context, out io.Writer, c conn, set clone
 }
 
 // objects prints the set with the template of each revision.
-func (f *historyFlags) objects(out io.Writer, set cloneSet, all []*appsv1.ControllerRevision) error {
+func (f *historyFlags) objects(out io.Writer, set workload, all []*appsv1.ControllerRevision) error {
 	printer, err := f.output.printer("")
 	if err != nil {
 		return err

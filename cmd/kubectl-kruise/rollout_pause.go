@@ -11,8 +11,8 @@ import (
 func pauseCommand(open func() (conn, error)) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pause (TYPE NAME | TYPE/NAME)",
-		Short: "Hold the rollout of a CloneSet",
-		Long: "Hold the rollout of a CloneSet: set paused in its update strategy. No further pod is updated and none is made\n" +
+		Short: "Hold a rollout",
+		Long: "Hold a rollout: set paused in its update strategy. No further pod is updated and none is made\n" +
 			"by surge; scaling goes on.",
 		Example: "  kubectl kruise rollout pause cloneset/demo",
 	}
@@ -30,8 +30,8 @@ func pauseCommand(open func() (conn, error)) *cobra.Command {
 func resumeCommand(open func() (conn, error)) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "resume (TYPE NAME | TYPE/NAME)",
-		Short:   "Let the rollout of a paused CloneSet go on",
-		Long:    "Let the rollout of a paused CloneSet go on.",
+		Short:   "Let a paused rollout go on",
+		Long:    "Let a paused rollout go on.",
 		Example: "  kubectl kruise rollout resume cloneset/demo",
 	}
 	f := changes(cmd, "kubectl-rollout")
@@ -45,25 +45,25 @@ func resumeCommand(open func() (conn, error)) *cobra.Command {
 	return cmd
 }
 
-func pause(ctx context.Context, set cloneSet) (string, []string, error) {
-	typed, err := set.typed(ctx)
+func pause(ctx context.Context, set workload) (string, []string, error) {
+	f, err := set.facts(ctx)
 	switch {
 	case err != nil:
 		return "", nil, err
-	case onDelete(typed):
+	case f.onDelete:
 		return "", nil, fmt.Errorf("%s has updateStrategy.type OnDelete: nothing rolls out by itself that could be paused", set.id())
-	case rolling(typed).Paused:
+	case f.paused:
 		return "", nil, fmt.Errorf("%s is paused already", set.id())
 	}
 	return "paused", nil, unstructured.SetNestedField(set.Object, true, set.pausedPath()...)
 }
 
-func resume(ctx context.Context, set cloneSet) (string, []string, error) {
-	typed, err := set.typed(ctx)
+func resume(ctx context.Context, set workload) (string, []string, error) {
+	f, err := set.facts(ctx)
 	switch {
 	case err != nil:
 		return "", nil, err
-	case !rolling(typed).Paused:
+	case !f.paused:
 		return "", nil, fmt.Errorf("%s is not paused", set.id())
 	}
 	unstructured.RemoveNestedField(set.Object, set.pausedPath()...)

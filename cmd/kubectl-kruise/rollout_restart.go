@@ -27,7 +27,7 @@ func restartCommand(open func() (conn, error)) *cobra.Command {
 		Long: "Roll out the same template anew, within the bounds of the update strategy: the annotation\n" +
 			restartedAt + " of the pods gets the time.\n\n" +
 			"An update in place takes a new annotation into running pods and restarts nothing, unless containers read it\n" +
-			"by env. So it depends on the policy:\n\n" +
+			"by env. So it depends on the policy; of a DaemonSet, Standard counts as ReCreate:\n\n" +
 			"  ReCreate           pods are made anew.\n" +
 			"  InPlaceIfPossible  each container is given a variable " + restartedAtEnv + " that reads the annotation. Pods\n" +
 			"                     are made anew by the first restart; by later ones they are restarted in place, on nodes\n" +
@@ -49,26 +49,25 @@ func restartCommand(open func() (conn, error)) *cobra.Command {
 
 func restart(now time.Time) edit {
 	at := now.UTC().Format(time.RFC3339)
-	return func(ctx context.Context, set cloneSet) (string, []string, error) {
-		typed, err := set.typed(ctx)
+	return func(ctx context.Context, set workload) (string, []string, error) {
+		f, err := set.facts(ctx)
 		if err != nil {
 			return "", nil, err
 		}
-		r := rolling(typed)
 		switch {
-		case r.Paused:
+		case f.paused:
 			return "", nil, fmt.Errorf("%s is paused: run kubectl kruise rollout resume %s first", set.id(), set.id())
 		case set.templateAnnotation(restartedAt) == at:
 			return "", nil, fmt.Errorf("%s was restarted in this very second: wait for one", set.id())
 		}
-		notes := holds(typed)
-		if !onDelete(typed) && (r.PodUpdatePolicy == appsv1beta1.PodInPlaceIfPossible || r.PodUpdatePolicy == appsv1beta1.PodInPlaceOnly) {
+		notes := holds(set.id(), f)
+		if !f.onDelete && (f.policy == appsv1beta1.PodInPlaceIfPossible || f.policy == appsv1beta1.PodInPlaceOnly) {
 			added, err := set.readRestart()
 			switch {
 			case err != nil:
 				return "", nil, err
-			case added > 0 && r.PodUpdatePolicy == appsv1beta1.PodInPlaceOnly:
-				return "", nil, noRestart(set, typed)
+			case added > 0 && f.policy == appsv1beta1.PodInPlaceOnly:
+				return "", nil, noRestart(set, f)
 			case added > 0:
 				notes = append(notes, fmt.Sprintf("%d containers of %s got the variable %s, without which an update in place restarts nothing",
 					added, set.id(), restartedAtEnv))
@@ -79,7 +78,7 @@ func restart(now time.Time) edit {
 }
 
 // readRestart has every container read the annotation, and says how many did not.
-func (s cloneSet) readRestart() (added int, err error) {
+func (s workload) readRestart() (added int, err error) {
 	_, err = s.eachOf("containers", "*", func(c container) error {
 		vars, err := c.env()
 		if err != nil {
@@ -100,9 +99,9 @@ func (s cloneSet) readRestart() (added int, err error) {
 }
 
 // noRestart says why a restart would do nothing, and what does.
-func noRestart(set cloneSet, typed *appsv1beta1.CloneSet) error {
+func noRestart(set workload, f facts) error {
 	return fmt.Errorf("%s has podUpdatePolicy InPlaceOnly, and not all of its containers read the annotation %s by env: the "+
 		"restart would change the annotation and restart nothing. To have the pods made anew, no more at a time than "+
 		"maxUnavailable, run kubectl label pods -n %s -l '%s' %s=true; or choose podUpdatePolicy InPlaceIfPossible",
-		set.id(), restartedAt, set.GetNamespace(), typed.Status.LabelSelector, keys.SpecifiedDelete)
+		set.id(), restartedAt, set.GetNamespace(), f.selector, keys.SpecifiedDelete)
 }

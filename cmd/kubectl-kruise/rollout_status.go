@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -20,7 +21,7 @@ import (
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/revision"
 )
 
 // statusFlags are the flags of the verb status.
@@ -36,13 +37,13 @@ func statusCommand(open func() (conn, error)) *cobra.Command {
 	f := &statusFlags{}
 	cmd := &cobra.Command{
 		Use:   "status (TYPE NAME | TYPE/NAME)",
-		Short: "Follow the rollout of a CloneSet until it is complete",
-		Long: "Follow the rollout of a CloneSet until it is complete: as many pods as the partition allows have the new\n" +
+		Short: "Follow a rollout until it is complete",
+		Long: "Follow a rollout until it is complete: as many pods as the partition allows have the new\n" +
 			"template, there are as many pods as wanted, and all are ready and available.\n\n" +
 			"On a terminal it draws a bar: \"=\" is a pod that is updated and available, \"-\" one that is updated, \".\" one\n" +
 			"that is to be updated, \"|\" begins those that the partition keeps. Elsewhere it writes a line for each change.\n\n" +
 			"It fails, and says why, when the rollout is over its deadline or can't go on as the spec stands, when the\n" +
-			"CloneSet is deleted, and when --timeout is over.",
+			"workload is deleted, and when --timeout is over.",
 		Example: "  kubectl kruise rollout status cloneset/demo\n" +
 			"  kubectl kruise rollout status cloneset/demo --timeout 5m\n" +
 			"  kubectl kruise rollout status cloneset/demo --watch=false",
@@ -59,7 +60,7 @@ func statusCommand(open func() (conn, error)) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		sets, err := f.cloneSets(c, cmd.CommandPath(), args)
+		sets, err := f.workloads(c, cmd.CommandPath(), args)
 		if err != nil {
 			return err
 		}
@@ -73,20 +74,24 @@ func statusCommand(open func() (conn, error)) *cobra.Command {
 }
 
 // follow tells how the rollout is, until it is complete, fails, or is not to be watched.
-func (f *statusFlags) follow(ctx context.Context, c client.WithWatch, set cloneSet, t teller) (err error) {
+func (f *statusFlags) follow(ctx context.Context, c client.WithWatch, set workload, t teller) (err error) {
 	defer func() { err = errors.Join(err, t.end()) }()
 	ctx, cancel := watchtools.ContextWithOptionalTimeout(ctx, f.timeout)
 	defer cancel()
 	var last standing
-	look := func(ctx context.Context, now cloneSet) (bool, error) {
-		typed, err := now.typed(ctx)
+	look := func(ctx context.Context, now workload) (bool, error) {
+		facts, err := now.facts(ctx)
 		if err != nil {
 			return false, err
 		}
-		if last, err = judge(typed); err != nil {
+		goal, err := facts.goal(ctx, c, now)
+		if err != nil {
 			return false, err
 		}
-		if err := f.pinned(ctx, c, typed); err != nil {
+		if last, err = judge(now, facts, goal); err != nil {
+			return false, err
+		}
+		if err := f.pinned(ctx, c, now, facts); err != nil {
 			return false, err
 		}
 		return last.done, t.tell(last)
@@ -114,22 +119,26 @@ func (f *statusFlags) follow(ctx context.Context, c client.WithWatch, set cloneS
 
 // pinned refuses a rollout to another revision than --revision. Before the controller has seen the spec, the status names
 // the revision of the rollout before.
-func (f *statusFlags) pinned(ctx context.Context, c client.Client, set *appsv1beta1.CloneSet) error {
-	if f.revision == 0 || set.Status.ObservedGeneration < set.Generation {
+func (f *statusFlags) pinned(ctx context.Context, c client.Client, set workload, is facts) error {
+	if f.revision == 0 || is.observed < set.GetGeneration() {
 		return nil
 	}
-	var r appsv1.ControllerRevision
-	if err := c.Get(ctx, client.ObjectKey{Namespace: set.Namespace, Name: set.Status.UpdateRevision}, &r); err != nil {
-		return fmt.Errorf("get revision %s: %w", set.Status.UpdateRevision, err)
+	all, err := revisions(ctx, c, set)
+	if err != nil {
+		return err
 	}
-	if r.Revision != f.revision {
-		return fmt.Errorf("cloneset/%s is being rolled out to revision %d, not to %d", set.Name, r.Revision, f.revision)
+	i := slices.IndexFunc(all, func(r *appsv1.ControllerRevision) bool { return revision.Same(r.Name, is.revision) })
+	switch {
+	case i < 0:
+		return fmt.Errorf("%s is being rolled out to revision %s, which is gone", set.id(), is.revision)
+	case all[i].Revision != f.revision:
+		return fmt.Errorf("%s is being rolled out to revision %d, not to %d", set.id(), all[i].Revision, f.revision)
 	}
 	return nil
 }
 
 // watching shows every later version of set to look, until that is done or fails.
-func watching(ctx context.Context, c client.WithWatch, set cloneSet, look func(context.Context, cloneSet) (bool, error)) (bool, error) {
+func watching(ctx context.Context, c client.WithWatch, set workload, look func(context.Context, workload) (bool, error)) (bool, error) {
 	kind := set.GroupVersionKind()
 	ctx = klog.NewContext(ctx, logr.Discard()) // The watcher would log to the terminal what it returns too.
 	w, err := watchtools.NewRetryWatcherWithContext(ctx, set.GetResourceVersion(), &cache.ListWatch{
@@ -154,7 +163,8 @@ func watching(ctx context.Context, c client.WithWatch, set cloneSet, look func(c
 		case !ok:
 			return false, fmt.Errorf("watch %s: got a %T", set.id(), e.Object)
 		}
-		return look(ctx, cloneSet{now})
+		now.SetGroupVersionKind(kind) // Events of some servers leave it out.
+		return look(ctx, workload{now})
 	})
 	return err == nil, err
 }

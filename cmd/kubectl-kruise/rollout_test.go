@@ -59,7 +59,8 @@ func TestPauseAndResume(t *testing.T) {
 				require.NoError(t, err)
 				require.Equal(t, c.want, out)
 			}
-			require.Equal(t, c.paused, rolling(got(t, s)).Paused)
+			r := got(t, s).Spec.UpdateStrategy.RollingUpdate
+			require.Equal(t, c.paused, r != nil && r.Paused)
 		})
 	}
 }

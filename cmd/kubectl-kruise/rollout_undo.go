@@ -29,7 +29,7 @@ func undoCommand(open func() (conn, error)) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return f.each(cmd, c, args, func(ctx context.Context, set cloneSet) (string, []string, error) {
+		return f.each(cmd, c, args, func(ctx context.Context, set workload) (string, []string, error) {
 			all, err := revisions(ctx, c.client, set)
 			if err != nil {
 				return "", nil, err
@@ -40,7 +40,7 @@ func undoCommand(open func() (conn, error)) *cobra.Command {
 	return cmd
 }
 
-func undo(ctx context.Context, set cloneSet, all []*appsv1.ControllerRevision, number int64) (string, []string, error) {
+func undo(ctx context.Context, set workload, all []*appsv1.ControllerRevision, number int64) (string, []string, error) {
 	r, to, err := earlier(set, all, number)
 	switch {
 	case err != nil:
@@ -48,16 +48,16 @@ func undo(ctx context.Context, set cloneSet, all []*appsv1.ControllerRevision, n
 	case set.has(to):
 		return fmt.Sprintf("skipped rollback (current template already matches revision %d)", r.Revision), nil, nil
 	}
-	typed, err := set.typed(ctx)
+	f, err := set.facts(ctx)
 	if err != nil {
 		return "", nil, err
 	}
-	return "rolled back", holds(typed), unstructured.SetNestedMap(set.Object, to, "spec", "template")
+	return "rolled back", holds(set.id(), f), unstructured.SetNestedMap(set.Object, to, "spec", "template")
 }
 
 // earlier is the revision to go back to, and its template. The one before is the latest with another template than the
 // set's: the controller may not have made a revision of that yet.
-func earlier(set cloneSet, all []*appsv1.ControllerRevision, number int64) (*appsv1.ControllerRevision, map[string]any, error) {
+func earlier(set workload, all []*appsv1.ControllerRevision, number int64) (*appsv1.ControllerRevision, map[string]any, error) {
 	if number > 0 {
 		r, err := numbered(all, set, number)
 		if err != nil {

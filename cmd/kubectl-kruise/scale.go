@@ -30,8 +30,8 @@ const sizePoll = time.Second
 func scaleCommand(open func() (conn, error)) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "scale --replicas COUNT (TYPE NAME | TYPE/NAME)",
-		Short: "Set the size of a CloneSet or of another workload",
-		Long:  "Set the size of a CloneSet, or of any other kind that has a scale subresource.",
+		Short: "Set the size of a workload",
+		Long:  "Set the size of a CloneSet, of a StatefulSet, or of any other kind that has a scale subresource.",
 		Example: "  kubectl kruise scale cloneset/demo --replicas 5\n" +
 			"  kubectl kruise scale cloneset/demo --replicas 5 --current-replicas 3",
 	}

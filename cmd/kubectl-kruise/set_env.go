@@ -47,7 +47,7 @@ func setEnvCommand(open func() (conn, error)) *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		objects, pairs, ok := env.SplitEnvironmentFromResources(args)
 		if !ok {
-			return errors.New("name the CloneSets before the variables, as in cloneset/demo KEY=VALUE")
+			return errors.New("name the workloads before the variables, as in cloneset/demo KEY=VALUE")
 		}
 		set, remove, _, err := env.ParseEnv(pairs, cmd.InOrStdin())
 		if err != nil {
@@ -73,7 +73,7 @@ func setEnvCommand(open func() (conn, error)) *cobra.Command {
 }
 
 func (f *envFlags) edit(put []corev1.EnvVar, remove []string) edit {
-	return func(_ context.Context, set cloneSet) (string, []string, error) {
+	return func(_ context.Context, set workload) (string, []string, error) {
 		base := set.copy()
 		err := set.each(f.containers, func(c container) error {
 			vars, err := c.env()
@@ -161,7 +161,7 @@ func (f *envFlags) imported(ctx context.Context, c conn) ([]corev1.EnvVar, error
 
 // listAll lists the variables in the form that a shell reads, references as comments.
 func (f *envFlags) listAll(cmd *cobra.Command, c conn, args []string) error {
-	sets, err := f.cloneSets(c, cmd.CommandPath(), args)
+	sets, err := f.workloads(c, cmd.CommandPath(), args)
 	if err != nil {
 		return err
 	}
@@ -174,7 +174,7 @@ func (f *envFlags) listAll(cmd *cobra.Command, c conn, args []string) error {
 	return nil
 }
 
-func listEnv(out io.Writer, set cloneSet, c container) error {
+func listEnv(out io.Writer, set workload, c container) error {
 	if _, err := fmt.Fprintf(out, "# %s, container %s\n", set.id(), c.name()); err != nil {
 		return err
 	}

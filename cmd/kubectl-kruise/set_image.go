@@ -44,7 +44,7 @@ func setImageCommand(open func() (conn, error)) *cobra.Command {
 }
 
 func setImages(images map[string]string) edit {
-	return func(_ context.Context, set cloneSet) (string, []string, error) {
+	return func(_ context.Context, set workload) (string, []string, error) {
 		done := ""
 		for _, name := range slices.Sorted(maps.Keys(images)) {
 			err := set.each(name, func(c container) error {

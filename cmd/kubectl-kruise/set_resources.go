@@ -43,7 +43,7 @@ func setResourcesCommand(open func() (conn, error)) *cobra.Command {
 }
 
 func setResources(wanted corev1.ResourceRequirements, containers string) edit {
-	return func(_ context.Context, set cloneSet) (string, []string, error) {
+	return func(_ context.Context, set workload) (string, []string, error) {
 		done := ""
 		err := set.each(containers, func(c container) error {
 			for field, list := range map[string]corev1.ResourceList{"limits": wanted.Limits, "requests": wanted.Requests} {

@@ -66,7 +66,7 @@ func TestSetLeavesFieldsThatItDoesNotKnow(t *testing.T) {
 	require.NoError(t, err)
 	list[0].(map[string]any)["fromTheFuture"] = "kept"
 	require.NoError(t, unstructured.SetNestedSlice(set.Object, list, "spec", "template", "spec", "containers"))
-	edited := cloneSet{set}
+	edited := workload{set}
 	done, _, err := setImages(map[string]string{"*": "x:1"})(t.Context(), edited)
 	require.NoError(t, err)
 	require.Equal(t, "image updated", done)

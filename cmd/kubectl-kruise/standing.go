@@ -7,12 +7,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
 // standing is how far a rollout has come.
 type standing struct {
-	name string
+	// noun is what its kind is called.
+	noun, name string
 	// want is how many pods there shall be, goal how many of them updated; the partition keeps the rest.
 	want, goal int32
 	// Of the pods there are: how many at all, ready, available, updated, and updated and available.
@@ -22,30 +22,19 @@ type standing struct {
 	done  bool
 }
 
-// judge tells how a rollout stands, or why it can't become complete.
-func judge(set *appsv1beta1.CloneSet) (standing, error) {
-	s := set.Status
+// judge tells how a rollout stands, or why it can't become complete. goal is how many pods are to be updated.
+func judge(set workload, f facts, goal int32) (standing, error) {
 	out := standing{
-		name: set.Name, want: 1, total: s.Replicas, ready: s.ReadyReplicas, available: s.AvailableReplicas,
-		updated: s.UpdatedReplicas, complete: s.UpdatedAvailableReplicas,
-	}
-	if set.Spec.Replicas != nil {
-		out.want = *set.Spec.Replicas
-	}
-	out.goal = out.want
-	r := rolling(set)
-	if !onDelete(set) && r.Partition != nil {
-		kept, err := rollout.ResolvePartition(r.Partition, int(out.want))
-		if err != nil {
-			return out, fmt.Errorf("cloneset/%s: partition: %w", set.Name, err)
-		}
-		out.goal -= int32(kept) //nolint:gosec // It is no more than want.
+		noun: set.kind().noun, name: set.GetName(), want: f.want, goal: goal, total: f.total, ready: f.ready, available: f.available,
+		updated: f.updated, complete: f.complete,
 	}
 	switch {
-	case onDelete(set):
-		return out, fmt.Errorf("cloneset/%s has updateStrategy.type OnDelete: a pod follows when somebody deletes it, so there is "+
-			"no rollout to follow; kubectl get cloneset %s shows how many have", set.Name, set.Name)
-	case s.ObservedGeneration < set.Generation:
+	case f.fault != nil:
+		return out, f.fault
+	case f.onDelete:
+		return out, fmt.Errorf("%s has updateStrategy.type OnDelete: a pod follows when somebody deletes it, so there is "+
+			"no rollout to follow; kubectl get %s %s shows how many have", set.id(), set.kind().alias, set.GetName())
+	case f.observed < set.GetGeneration():
 		out.waits = "the controller has not seen the change yet"
 		return out, nil
 	}
@@ -53,13 +42,13 @@ func judge(set *appsv1beta1.CloneSet) (standing, error) {
 	if out.done = out.waits == ""; out.done {
 		return out, nil
 	}
-	if why := stuck(s.Conditions); why != "" {
-		return out, fmt.Errorf("cloneset/%s: %s: %s", set.Name, out.waits, why)
+	if why := stuck(f.conditions); why != "" {
+		return out, fmt.Errorf("%s: %s: %s", set.id(), out.waits, why)
 	}
-	if r.Paused && out.updated < out.goal {
-		out.waits += "; paused, until kubectl kruise rollout resume cloneset/" + set.Name
+	if f.paused && out.updated < out.goal {
+		out.waits += "; paused, until kubectl kruise rollout resume " + set.id()
 	}
-	if c := failing(s.Conditions, appsv1beta1.CloneSetFailedUpdate, appsv1beta1.CloneSetFailedScale); c != nil {
+	if c := failing(f.conditions); c != nil {
 		out.waits += "; " + c.Message
 	}
 	return out, nil
@@ -84,10 +73,10 @@ func (s standing) missing() string {
 }
 
 // stuck is why a rollout can't go on without somebody's doing, by the conditions of the controller.
-func stuck(conditions []appsv1beta1.CloneSetCondition) string {
+func stuck(conditions []appsv1beta1.WorkloadCondition) string {
 	for _, c := range conditions {
-		late := c.Type == appsv1beta1.CloneSetProgressing && c.Status == corev1.ConditionFalse
-		failed := c.Type == appsv1beta1.CloneSetFailedUpdate && c.Status == corev1.ConditionTrue
+		late := c.Type == progressing && c.Status == corev1.ConditionFalse
+		failed := c.Type == appsv1beta1.WorkloadFailedUpdatePod && c.Status == corev1.ConditionTrue
 		switch {
 		case late && c.Reason == appsv1beta1.CloneSetReasonDeadlineExceeded:
 			return "exceeded its progress deadline: " + c.Message
@@ -98,17 +87,18 @@ func stuck(conditions []appsv1beta1.CloneSetCondition) string {
 	return ""
 }
 
-// lasting are the reasons of FailedUpdate that don't pass by themselves.
+// lasting are the reasons of failed updates that don't pass by themselves.
 func lasting() []string {
 	return []string{
 		appsv1beta1.CloneSetReasonNotInPlace, appsv1beta1.CloneSetReasonInvalidSpec, appsv1beta1.CloneSetReasonHung,
+		"FailedUpdatePVC",
 	}
 }
 
-// failing is the first of these that is True.
-func failing(conditions []appsv1beta1.CloneSetCondition, types ...appsv1beta1.CloneSetConditionType) *appsv1beta1.CloneSetCondition {
-	for _, t := range types {
-		i := slices.IndexFunc(conditions, func(c appsv1beta1.CloneSetCondition) bool {
+// failing is the failure to tell of, that of an update first.
+func failing(conditions []appsv1beta1.WorkloadCondition) *appsv1beta1.WorkloadCondition {
+	for _, t := range []appsv1beta1.WorkloadConditionType{appsv1beta1.WorkloadFailedUpdatePod, appsv1beta1.WorkloadFailedCreatePod} {
+		i := slices.IndexFunc(conditions, func(c appsv1beta1.WorkloadCondition) bool {
 			return c.Type == t && c.Status == corev1.ConditionTrue && c.Message != ""
 		})
 		if i >= 0 {
@@ -123,5 +113,5 @@ func (s standing) end() string {
 	if s.goal < s.want {
 		return fmt.Sprintf("partitioned roll out complete: %d new pods have been updated...", s.updated)
 	}
-	return fmt.Sprintf("cloneset %q successfully rolled out", s.name)
+	return fmt.Sprintf("%s %q successfully rolled out", s.noun, s.name)
 }

@@ -188,6 +188,19 @@ func TestStatusLooksAgainWhenItsWatchIsTooOld(t *testing.T) {
 	require.Contains(t, out, "successfully rolled out")
 }
 
+// stand is how a workload stands, whatever its kind, by what it says of itself alone.
+func stand(t *testing.T, set client.Object) standing {
+	t.Helper()
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(set)
+	require.NoError(t, err)
+	w := workload{&unstructured.Unstructured{Object: fields}}
+	f, err := w.facts(t.Context())
+	require.NoError(t, err)
+	now, err := judge(w, f, f.want-f.kept)
+	require.NoError(t, err)
+	return now
+}
+
 func TestBarIsDrawnInPlace(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
@@ -195,8 +208,7 @@ func TestBarIsDrawnInPlace(t *testing.T) {
 	for _, set := range []*appsv1beta1.CloneSet{
 		demo(counts(5, 5, 5, 0, 0)), demo(counts(5, 4, 4, 2, 1)), demo(counts(5, 5, 5, 5, 5)),
 	} {
-		now, err := judge(set)
-		require.NoError(t, err)
+		now := stand(t, set)
 		require.NoError(t, b.tell(now))
 	}
 	require.NoError(t, b.end())

@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/resource"
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 )
@@ -41,7 +40,7 @@ func (t *target) find(c conn, args []string) ([]*resource.Info, error) {
 		Do().Infos()
 	switch {
 	case meta.IsNoMatchError(err), err != nil && strings.Contains(err.Error(), "doesn't have a resource type"):
-		return nil, fmt.Errorf("%w: a CloneSet lives where the member's chart is installed; choose that cluster with --context", err)
+		return nil, fmt.Errorf("%w: CloneSets and the like live where the member's chart is installed; choose that cluster with --context", err)
 	case err != nil:
 		return nil, err
 	case len(infos) == 0:
@@ -50,23 +49,30 @@ func (t *target) find(c conn, args []string) ([]*resource.Info, error) {
 	return infos, nil
 }
 
-// cloneSets is find for verbs that serve CloneSets only. verb is how the command is called, for the way out.
-func (t *target) cloneSets(c conn, verb string, args []string) ([]cloneSet, error) {
+// workloads is find for verbs that serve CloneSets, StatefulSets and DaemonSets of apps.kruise.io only. verb is how the
+// command is called, for the way out.
+func (t *target) workloads(c conn, verb string, args []string) ([]workload, error) {
 	infos, err := t.find(c, args)
 	if err != nil {
 		return nil, err
 	}
-	sets := make([]cloneSet, len(infos))
+	sets := make([]workload, len(infos))
 	for i, info := range infos {
-		if kind := info.Mapping.GroupVersionKind.GroupKind(); kind != cloneSetKind() {
-			return nil, fmt.Errorf("%s serves CloneSets, and %s is none: try kubectl %s %s", verb, info.ObjectName(),
-				strings.TrimPrefix(verb, "kubectl kruise "), info.ObjectName())
+		of := info.Mapping.GroupVersionKind
+		served, ok := kinds()[of.Kind]
+		switch way := strings.TrimPrefix(verb, "kubectl kruise "); {
+		case ok && of.Group != group:
+			return nil, fmt.Errorf("%s is of group %s: try kubectl %s %s; for one of %s write %s/%s", info.ObjectName(),
+				of.Group, way, info.ObjectName(), group, served.alias, info.Name)
+		case !ok || of.Group != group:
+			return nil, fmt.Errorf("%s serves CloneSets, StatefulSets and DaemonSets of %s, and %s is none: try kubectl %s %s",
+				verb, group, info.ObjectName(), way, info.ObjectName())
 		}
 		object, err := unstructuredOf(info)
 		if err != nil {
 			return nil, err
 		}
-		sets[i] = cloneSet{object}
+		sets[i] = workload{object}
 	}
 	return sets, nil
 }
@@ -77,8 +83,4 @@ func unstructuredOf(info *resource.Info) (*unstructured.Unstructured, error) {
 		return nil, fmt.Errorf("read %s: got a %T", info.ObjectName(), info.Object)
 	}
 	return object, nil
-}
-
-func cloneSetKind() schema.GroupKind {
-	return schema.GroupKind{Group: "apps.kruise.io", Kind: "CloneSet"}
 }

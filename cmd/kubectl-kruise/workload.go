@@ -9,60 +9,41 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-
-	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
-	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 )
 
-// cloneSet is a CloneSet in one of the served versions with all its fields: what the types here don't know must survive
-// an edit.
-type cloneSet struct{ *unstructured.Unstructured }
+// workload is a set of pods of one of the kinds that verbs serve, in one of the served versions, with all its fields: what the
+// types here don't know must survive an edit.
+type workload struct{ *unstructured.Unstructured }
 
-func (s cloneSet) copy() cloneSet { return cloneSet{s.DeepCopy()} }
+func (s workload) copy() workload { return workload{s.DeepCopy()} }
 
-// typed is the set in the version that is stored, to be read only.
-func (s cloneSet) typed(ctx context.Context) (*appsv1beta1.CloneSet, error) {
-	out := &appsv1beta1.CloneSet{}
-	into := runtime.DefaultUnstructuredConverter.FromUnstructured
-	if s.alpha() {
-		in := &appsv1alpha1.CloneSet{}
-		if err := into(s.Object, in); err != nil {
-			return nil, fmt.Errorf("read %s: %w", s.id(), err)
-		}
-		if err := appsv1alpha1.CloneSetToHub(ctx, in, out); err != nil {
-			return nil, fmt.Errorf("read %s: %w", s.id(), err)
-		}
-		return out, nil
-	}
-	if err := into(s.Object, out); err != nil {
-		return nil, fmt.Errorf("read %s: %w", s.id(), err)
-	}
-	return out, nil
-}
+func (s workload) kind() kind { return kinds()[s.GetKind()] }
 
-// id is how users name the set.
-func (s cloneSet) id() string { return "cloneset/" + s.GetName() }
+// facts reads what verbs ask.
+func (s workload) facts(ctx context.Context) (facts, error) { return s.kind().read(ctx, s) }
+
+// id is how users name the set, in a form that kubectl takes for this one.
+func (s workload) id() string { return s.kind().alias + "/" + s.GetName() }
 
 // fullID is how printers name it.
-func (s cloneSet) fullID() string { return "cloneset.apps.kruise.io/" + s.GetName() }
+func (s workload) fullID() string { return s.kind().noun + ".apps.kruise.io/" + s.GetName() }
 
-func (s cloneSet) alpha() bool { return s.GroupVersionKind().Version == "v1alpha1" }
+func (s workload) alpha() bool { return s.GroupVersionKind().Version == "v1alpha1" }
 
 // pausedPath is where the set's version has the field.
-func (s cloneSet) pausedPath() []string {
-	if s.alpha() {
+func (s workload) pausedPath() []string {
+	if s.alpha() && s.GetKind() == "CloneSet" {
 		return []string{"spec", "updateStrategy", "paused"}
 	}
 	return []string{"spec", "updateStrategy", "rollingUpdate", "paused"}
 }
 
 // annotateTemplate sets an annotation of the pods.
-func (s cloneSet) annotateTemplate(key, value string) error {
+func (s workload) annotateTemplate(key, value string) error {
 	return unstructured.SetNestedField(s.Object, value, "spec", "template", "metadata", "annotations", key)
 }
 
-func (s cloneSet) templateAnnotation(key string) string {
+func (s workload) templateAnnotation(key string) string {
 	v, _, _ := unstructured.NestedString(s.Object, "spec", "template", "metadata", "annotations", key)
 	return v
 }
@@ -80,7 +61,7 @@ func containerLists() []string { return []string{"containers", "initContainers"}
 
 // each edits the containers whose names match the pattern, init containers too. The pattern may have wildcards, as in
 // "*". It is an error if it matches none.
-func (s cloneSet) each(pattern string, edit func(container) error) error {
+func (s workload) each(pattern string, edit func(container) error) error {
 	n := 0
 	for _, list := range containerLists() {
 		found, err := s.eachOf(list, pattern, edit)
@@ -96,7 +77,7 @@ func (s cloneSet) each(pattern string, edit func(container) error) error {
 }
 
 // eachOf is each for one list; it says how many containers match.
-func (s cloneSet) eachOf(list, pattern string, edit func(container) error) (int, error) {
+func (s workload) eachOf(list, pattern string, edit func(container) error) (int, error) {
 	at := []string{"spec", "template", "spec", list}
 	all, _, err := unstructured.NestedSlice(s.Object, at...)
 	if err != nil || len(all) == 0 {
@@ -123,7 +104,7 @@ func (s cloneSet) eachOf(list, pattern string, edit func(container) error) (int,
 }
 
 // noContainer is the error of a pattern that matches none.
-func (s cloneSet) noContainer(pattern string) error {
+func (s workload) noContainer(pattern string) error {
 	var names []string
 	for _, list := range containerLists() {
 		if _, err := s.eachOf(list, "*", func(c container) error { names = append(names, c.name()); return nil }); err != nil {

@@ -35,15 +35,21 @@ import (
 // served is what the fake cluster's discovery says.
 func served() []*metav1.APIResourceList {
 	verbs := metav1.Verbs{"get", "list", "watch", "patch"}
-	sets := metav1.APIResource{
-		Name: "clonesets", SingularName: "cloneset", Kind: "CloneSet", Namespaced: true, ShortNames: []string{"clone"}, Verbs: verbs,
+	resource := func(plural, singular, kind string, short ...string) metav1.APIResource {
+		return metav1.APIResource{Name: plural, SingularName: singular, Kind: kind, Namespaced: true, ShortNames: short, Verbs: verbs}
+	}
+	ours := []metav1.APIResource{
+		resource("clonesets", "cloneset", "CloneSet", "clone"),
+		resource("statefulsets", "statefulset", "StatefulSet", "sts", "asts"),
+		resource("daemonsets", "daemonset", "DaemonSet", "daemon", "ads"),
 	}
 	return []*metav1.APIResourceList{
-		{GroupVersion: "apps.kruise.io/v1beta1", APIResources: []metav1.APIResource{sets}},
-		{GroupVersion: "apps.kruise.io/v1alpha1", APIResources: []metav1.APIResource{sets}},
-		{GroupVersion: "apps/v1", APIResources: []metav1.APIResource{{
-			Name: "deployments", SingularName: "deployment", Kind: "Deployment", Namespaced: true, ShortNames: []string{"deploy"}, Verbs: verbs,
-		}}},
+		{GroupVersion: "apps/v1", APIResources: []metav1.APIResource{
+			resource("deployments", "deployment", "Deployment", "deploy"),
+			resource("statefulsets", "statefulset", "StatefulSet", "sts"),
+		}},
+		{GroupVersion: "apps.kruise.io/v1beta1", APIResources: ours},
+		{GroupVersion: "apps.kruise.io/v1alpha1", APIResources: ours},
 	}
 }
 

@@ -1,0 +1,227 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/rollout"
+)
+
+// facts are what verbs ask of a workload, whatever its kind.
+type facts struct {
+	// onDelete says that nothing is updated unless somebody deletes it.
+	onDelete, paused bool
+	policy           appsv1beta1.PodUpdatePolicy
+	// partition is as the user wrote it, empty if it keeps no pod; kept is how many it keeps.
+	partition string
+	kept      int32
+	// fault is why the partition can't be read.
+	fault error
+	// only are the nodes that the update is for, nil if it is for all.
+	only *metav1.LabelSelector
+	// selector selects the pods.
+	selector string
+	// observed is the generation that all below is about.
+	observed int64
+	// revision is the one that is rolled out, by its name or by the hash in it.
+	revision string
+	// Of the pods that there shall be, and that there are: see standing.
+	want, total, ready, available, updated, complete int32
+	// conditions are those of a StatefulSet; CloneSet's of the same sense are called so too, and progressing.
+	conditions []appsv1beta1.WorkloadCondition
+}
+
+const progressing = appsv1beta1.WorkloadConditionType(appsv1beta1.CloneSetProgressing)
+
+// group is that of all of them.
+const group = "apps.kruise.io"
+
+// kind is what differs between the kinds that verbs serve.
+type kind struct {
+	// noun is what it is called in sentences, and alias what users may write for it where Kubernetes has the noun.
+	noun, alias string
+	// read takes what verbs ask from an object of either version.
+	read func(context.Context, workload) (facts, error)
+}
+
+// kinds are those that verbs serve, by the name of the kind in group apps.kruise.io.
+func kinds() map[string]kind {
+	return map[string]kind{
+		"CloneSet":    {noun: "cloneset", alias: "cloneset", read: readCloneSet},
+		"StatefulSet": {noun: "statefulset", alias: "asts", read: readStatefulSet},
+		"DaemonSet":   {noun: "daemonset", alias: "ads", read: readDaemonSet},
+	}
+}
+
+// decode reads a workload of either version into the one that is stored.
+func decode[Alpha, Beta any](
+	ctx context.Context, w workload, toHub func(context.Context, *Alpha, *Beta) error,
+) (*Beta, error) {
+	out := new(Beta)
+	into := runtime.DefaultUnstructuredConverter.FromUnstructured
+	if !w.alpha() {
+		if err := into(w.Object, out); err != nil {
+			return nil, fmt.Errorf("read %s: %w", w.id(), err)
+		}
+		return out, nil
+	}
+	in := new(Alpha)
+	if err := into(w.Object, in); err != nil {
+		return nil, fmt.Errorf("read %s: %w", w.id(), err)
+	}
+	if err := toHub(ctx, in, out); err != nil {
+		return nil, fmt.Errorf("read %s: %w", w.id(), err)
+	}
+	return out, nil
+}
+
+func readCloneSet(ctx context.Context, w workload) (facts, error) {
+	set, err := decode(ctx, w, appsv1alpha1.CloneSetToHub)
+	if err != nil {
+		return facts{}, err
+	}
+	s := set.Status
+	f := facts{
+		onDelete: set.Spec.UpdateStrategy.Type == appsv1beta1.CloneSetOnDelete,
+		selector: s.LabelSelector, observed: s.ObservedGeneration, revision: s.UpdateRevision,
+		want: ptr.Deref(set.Spec.Replicas, 1), total: s.Replicas, ready: s.ReadyReplicas, available: s.AvailableReplicas,
+		updated: s.UpdatedReplicas, complete: s.UpdatedAvailableReplicas,
+	}
+	named := map[appsv1beta1.CloneSetConditionType]appsv1beta1.WorkloadConditionType{
+		appsv1beta1.CloneSetProgressing:  progressing,
+		appsv1beta1.CloneSetFailedUpdate: appsv1beta1.WorkloadFailedUpdatePod,
+		appsv1beta1.CloneSetFailedScale:  appsv1beta1.WorkloadFailedCreatePod,
+	}
+	for _, c := range s.Conditions {
+		f.conditions = append(f.conditions, appsv1beta1.WorkloadCondition{
+			Type: named[c.Type], Status: c.Status, Reason: c.Reason, Message: c.Message,
+		})
+	}
+	r := set.Spec.UpdateStrategy.RollingUpdate
+	if r == nil {
+		return f, nil
+	}
+	f.paused, f.policy = r.Paused, r.PodUpdatePolicy
+	if r.Partition == nil || f.onDelete {
+		return f, nil
+	}
+	kept, err := rollout.ResolvePartition(r.Partition, int(f.want))
+	f.keep(w, r.Partition.String(), kept, err)
+	return f, nil
+}
+
+func readStatefulSet(ctx context.Context, w workload) (facts, error) {
+	set, err := decode(ctx, w, appsv1alpha1.StatefulSetToHub)
+	if err != nil {
+		return facts{}, err
+	}
+	s := set.Status
+	f := facts{
+		onDelete: set.Spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType,
+		selector: s.LabelSelector, observed: s.ObservedGeneration, revision: s.UpdateRevision,
+		want: ptr.Deref(set.Spec.Replicas, 1), total: s.Replicas, ready: s.ReadyReplicas, available: s.AvailableReplicas,
+		updated: s.UpdatedReplicas, complete: s.UpdatedAvailableReplicas, conditions: s.Conditions,
+	}
+	if r := set.Spec.UpdateStrategy.RollingUpdate; r != nil {
+		f.paused, f.policy = r.Paused, r.PodUpdatePolicy
+		kept := ptr.Deref(r.Partition, 0)
+		f.keep(w, strconv.Itoa(int(kept)), int(min(kept, f.want)), nil)
+	}
+	return f, nil
+}
+
+// readDaemonSet counts nodes that fit: each has a pod. How many pods are both updated and available it does not count; there
+// are no fewer than complete.
+func readDaemonSet(ctx context.Context, w workload) (facts, error) {
+	set, err := decode(ctx, w, appsv1alpha1.DaemonSetToHub)
+	if err != nil {
+		return facts{}, err
+	}
+	s := set.Status
+	f := facts{
+		onDelete: set.Spec.UpdateStrategy.Type == appsv1beta1.DaemonSetOnDelete,
+		policy:   appsv1beta1.PodReCreate,
+		selector: metav1.FormatLabelSelector(set.Spec.Selector), observed: s.ObservedGeneration, revision: s.UpdateRevision,
+		want: s.DesiredNumberScheduled, total: s.CurrentNumberScheduled, ready: s.NumberReady, available: s.NumberAvailable,
+		updated: s.UpdatedNumberScheduled, complete: max(s.UpdatedNumberScheduled-(s.DesiredNumberScheduled-s.NumberAvailable), 0),
+		conditions: s.Conditions,
+	}
+	r := set.Spec.UpdateStrategy.RollingUpdate
+	if r == nil || f.onDelete {
+		return f, nil
+	}
+	f.paused, f.only = r.Paused, r.Selector
+	if r.Type == appsv1beta1.DaemonSetInPlaceIfPossible {
+		f.policy = appsv1beta1.PodInPlaceIfPossible
+	}
+	if r.Partition == nil {
+		return f, nil
+	}
+	kept, err := rollout.Resolve(r.Partition, int(f.want), rollout.Down)
+	f.keep(w, r.Partition.String(), min(kept, int(f.want)), err)
+	return f, nil
+}
+
+// keep notes what a partition keeps.
+func (f *facts) keep(w workload, partition string, kept int, err error) {
+	switch {
+	case err != nil:
+		f.fault = fmt.Errorf("%s: partition: %w", w.id(), err)
+	case partition != "0" && partition != "0%":
+		f.partition, f.kept = partition, int32(kept) //nolint:gosec // It is no more than want.
+	}
+}
+
+// goal is how many pods are to be updated. The partition is about all pods, and those on nodes that the update is not for
+// are among the ones that it keeps.
+func (f facts) goal(ctx context.Context, c client.Reader, w workload) (int32, error) {
+	goal := f.want - f.kept
+	if f.only == nil {
+		return goal, nil
+	}
+	n, err := f.chosen(ctx, c, w)
+	return min(goal, n), err
+}
+
+// chosen counts the nodes that the update is for and that have a pod of the workload.
+func (f facts) chosen(ctx context.Context, c client.Reader, w workload) (int32, error) {
+	on, err := metav1.LabelSelectorAsSelector(f.only)
+	if err != nil {
+		return 0, fmt.Errorf("%s: selector of the update: %w", w.id(), err)
+	}
+	mine, err := labels.Parse(f.selector)
+	if err != nil {
+		return 0, fmt.Errorf("%s: selector: %w", w.id(), err)
+	}
+	nodes := &metav1.PartialObjectMetadataList{}
+	nodes.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NodeList"))
+	if err := c.List(ctx, nodes, client.MatchingLabelsSelector{Selector: on}); err != nil {
+		return 0, fmt.Errorf("%s is updated on nodes with labels %s: list these: %w", w.id(), on, err)
+	}
+	chosen := map[string]bool{}
+	for i := range nodes.Items {
+		chosen[nodes.Items[i].Name] = true
+	}
+	pods := &corev1.PodList{}
+	if err := c.List(ctx, pods, client.InNamespace(w.GetNamespace()), client.MatchingLabelsSelector{Selector: mine}); err != nil {
+		return 0, fmt.Errorf("list pods of %s: %w", w.id(), err)
+	}
+	there := map[string]bool{}
+	for i := range pods.Items {
+		if p := &pods.Items[i]; metav1.IsControlledBy(p, w) && chosen[p.Spec.NodeName] {
+			there[p.Spec.NodeName] = true
+		}
+	}
+	return int32(len(there)), nil //nolint:gosec // A number of nodes.
+}
