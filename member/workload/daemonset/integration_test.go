@@ -1,0 +1,247 @@
+//go:build integration
+
+package daemonset
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/admit"
+	"github.com/flotilla-io/flotilla/pkg/podview"
+	"github.com/flotilla-io/flotilla/pkg/testkit"
+	"github.com/flotilla-io/flotilla/pkg/testkit/lab"
+	"github.com/flotilla-io/flotilla/pkg/testkit/site"
+)
+
+const (
+	underTest  = "daemonset-under-test"
+	nodesThere = 4
+)
+
+// ground is a namespace of one test, with one DaemonSet in it.
+type ground struct {
+	*site.Ground[*appsv1beta1.DaemonSet]
+}
+
+// make creates the set in the test's namespace and waits until a pod is available on each node that fits.
+func (g *ground) make(t *testing.T, b *testkit.DaemonSetBuilder, fit int32) {
+	t.Helper()
+	set := b.Obj()
+	set.Namespace, set.UID, set.ResourceVersion = g.Namespace, "", ""
+	require.NoError(t, g.Create(t.Context(), set))
+	g.rest(t, fit)
+}
+
+// rest waits until a pod of the template is available on each of so many nodes.
+func (g *ground) rest(t *testing.T, fit int32) {
+	t.Helper()
+	g.Await(t, func(s *appsv1beta1.DaemonSet) bool {
+		st := &s.Status
+		return st.ObservedGeneration == s.Generation && st.DesiredNumberScheduled == fit && st.CurrentNumberScheduled == fit &&
+			st.UpdatedNumberScheduled == fit && st.NumberAvailable == fit && st.NumberMisscheduled == 0
+	})
+}
+
+func (g *ground) change(t *testing.T, change func(*appsv1beta1.DaemonSetSpec)) {
+	t.Helper()
+	g.Change(t, func(set *appsv1beta1.DaemonSet) { change(&set.Spec) })
+}
+
+// uids are the pods by node.
+func (g *ground) uids(t *testing.T) map[string]types.UID {
+	t.Helper()
+	out := map[string]types.UID{}
+	for _, p := range g.Pods(t) {
+		require.NotContains(t, out, nodeOf(p), "one pod a node")
+		out[nodeOf(p)] = p.UID
+	}
+	return out
+}
+
+// podWrites waits until the writes to pods since then are as wanted: the log may lag a little.
+func (g *ground) podWrites(t *testing.T, since time.Time, want map[string]int) {
+	t.Helper()
+	var got map[string]int
+	if !assert.Eventually(t, func() bool {
+		got = g.Writes(t, since)
+		maps.DeleteFunc(got, func(what string, _ int) bool { return !strings.Contains(what, " pods") })
+		return maps.Equal(got, want)
+	}, 10*time.Second, site.Poll) {
+		require.Equal(t, want, got)
+	}
+}
+
+func TestInCluster(t *testing.T) {
+	t.Parallel()
+	s := site.Start(t, site.Config{
+		Lab: lab.Config{Nodes: fmt.Sprintf("kwok:%d", nodesThere), Audit: true}, Scheme: appsv1beta1.AddToScheme,
+		CRDs: []string{"../../../charts/member/files/crds/apps.kruise.io_daemonsets.yaml"},
+	})
+	s.Run(t, underTest, Kind(), func(mgr ctrl.Manager) {
+		require.NoError(t, Setup(t.Context(), mgr, Options{Clock: clock.RealClock{}}))
+		hook := &Webhook{Client: mgr.GetClient()}
+		require.NoError(t, admit.Register(mgr, admit.Registration[*appsv1beta1.DaemonSet]{
+			Object: &appsv1beta1.DaemonSet{}, Defaulter: hook, Validator: hook,
+		}))
+	})
+	for name, test := range map[string]func(*testing.T, *ground){
+		"creation costs a write a pod, rest none":             testWrites,
+		"in place, pods stay":                                 testInPlace,
+		"a surge replaces pods with none missing":             testSurge,
+		"nodes that are chosen get pods, others lose them":    testNodes,
+		"a minimal object is completed and a bad one refused": testWebhook,
+		"the pods of a native DaemonSet are taken over":       testMove,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, &ground{site.New(t, s, underTest, &appsv1beta1.DaemonSet{})})
+		})
+	}
+}
+
+func testWrites(t *testing.T, g *ground) {
+	t.Helper()
+	began := clock.RealClock{}.Now()
+	g.make(t, web(), nodesThere)
+	g.podWrites(t, began, map[string]int{"create pods": nodesThere})
+	g.Rests(t)
+}
+
+func testInPlace(t *testing.T, g *ground) {
+	t.Helper()
+	g.make(t, web().InPlace().Budget("0", "2", "0"), nodesThere)
+	was, began := g.uids(t), clock.RealClock{}.Now()
+	g.change(t, image("app:2"))
+	g.rest(t, nodesThere)
+	require.Equal(t, was, g.uids(t))
+	g.podWrites(t, began, map[string]int{"patch pods": nodesThere, "patch pods/status": 2 * nodesThere})
+	g.Rests(t)
+}
+
+func testSurge(t *testing.T, g *ground) {
+	t.Helper()
+	g.make(t, web().Budget("0", "0", "2"), nodesThere)
+	was := g.uids(t)
+	ctx, stop := context.WithTimeout(t.Context(), site.Long)
+	defer stop()
+	events, err := g.Watch(ctx, &corev1.PodList{}, client.InNamespace(g.Namespace))
+	require.NoError(t, err)
+	g.change(t, image("app:2"))
+	pods, updated := map[string]*corev1.Pod{}, map[string]bool{}
+	for e := range events.ResultChan() {
+		pod, ok := e.Object.(*corev1.Pod)
+		require.True(t, ok)
+		pods[pod.Name] = pod
+		if e.Type == watch.Deleted {
+			delete(pods, pod.Name)
+		}
+		if len(pods) < nodesThere {
+			continue // the watch begins with what there is
+		}
+		serving := map[string]bool{}
+		for _, p := range pods {
+			f := podview.View(p, podview.Rules{}, clock.RealClock{}.Now())
+			if f.Available && f.Active {
+				serving[nodeOf(p)] = true
+				updated[nodeOf(p)] = updated[nodeOf(p)] || p.Spec.Containers[0].Image == "app:2"
+			}
+		}
+		require.Len(t, serving, nodesThere, "no node is without an available pod")
+		if len(updated) == nodesThere && !slices.Contains(slices.Collect(maps.Values(updated)), false) {
+			break
+		}
+	}
+	g.rest(t, nodesThere)
+	for node, uid := range g.uids(t) {
+		require.NotEqual(t, was[node], uid)
+	}
+}
+
+func testNodes(t *testing.T, g *ground) {
+	t.Helper()
+	var nodes corev1.NodeList
+	require.NoError(t, g.List(t.Context(), &nodes))
+	mark := func(i int, value string) {
+		testkit.Change(t, g, &nodes.Items[i], func(n *corev1.Node) { n.Labels[g.Namespace] = value })
+	}
+	mark(0, "yes")
+	mark(1, "yes")
+	g.make(t, web().OnNodes(g.Namespace, "yes"), 2)
+	first := g.uids(t)[nodes.Items[0].Name]
+	mark(1, "no")
+	mark(2, "yes")
+	require.Eventually(t, func() bool {
+		is := g.uids(t)
+		return len(is) == 2 && is[nodes.Items[2].Name] != "" && is[nodes.Items[0].Name] == first
+	}, site.Long, site.Poll)
+	g.rest(t, 2)
+	g.Rests(t)
+}
+
+func testWebhook(t *testing.T, g *ground) {
+	t.Helper()
+	set := &appsv1beta1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: site.Name, Namespace: g.Namespace}}
+	set.Spec.Selector, set.Spec.Template = web().Obj().Spec.Selector, web().Obj().Spec.Template
+	require.NoError(t, g.Create(t.Context(), set))
+	require.Equal(t, "250", set.Spec.BurstReplicas.String())
+	require.Equal(t, "1", set.Spec.UpdateStrategy.RollingUpdate.MaxUnavailable.String())
+	set.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever
+	err := g.Update(t.Context(), set)
+	require.True(t, apierrors.IsInvalid(err), err)
+}
+
+// testMove deletes a DaemonSet of Kubernetes without its pods, and makes one of ours of its name.
+func testMove(t *testing.T, g *ground) {
+	t.Helper()
+	spec := web().Obj().Spec
+	native := &appsv1.DaemonSet{
+		ObjectMeta: metav1.ObjectMeta{Name: site.Name, Namespace: g.Namespace},
+		Spec:       appsv1.DaemonSetSpec{Selector: spec.Selector, Template: spec.Template},
+	}
+	require.NoError(t, g.Create(t.Context(), native))
+	require.Eventually(t, func() bool {
+		require.NoError(t, g.Get(t.Context(), client.ObjectKeyFromObject(native), native))
+		return native.Status.NumberAvailable == nodesThere
+	}, site.Long, site.Poll)
+	was := g.uids(t)
+	require.NoError(t, g.Delete(t.Context(), native, client.PropagationPolicy(metav1.DeletePropagationOrphan)))
+	require.Eventually(t, func() bool {
+		return apierrors.IsNotFound(g.Get(t.Context(), client.ObjectKeyFromObject(native), native))
+	}, site.Long, site.Poll)
+
+	ours := web()
+	ours.Obj().Spec.Template = native.Spec.Template // as the apiserver had completed it
+	began := clock.RealClock{}.Now()
+	g.make(t, ours, nodesThere)
+	require.Equal(t, was, g.uids(t), "no pod was made anew")
+	var revisions appsv1.ControllerRevisionList
+	require.NoError(t, g.List(t.Context(), &revisions, client.InNamespace(g.Namespace)))
+	require.Len(t, revisions.Items, 1, "nor a revision")
+	g.podWrites(t, began, map[string]int{"patch pods": nodesThere})
+	for _, p := range g.Pods(t) {
+		require.Equal(t, kind(), p.OwnerReferences[0].Kind)
+		require.Equal(t, "apps.kruise.io/v1beta1", p.OwnerReferences[0].APIVersion)
+		require.NotEmpty(t, p.Labels[keys.ControllerRevisionHash])
+	}
+	g.change(t, image("app:2"))
+	g.rest(t, nodesThere)
+}
