@@ -29,6 +29,7 @@ import (
 	"github.com/flotilla-io/flotilla/member/workload/uniteddeployment"
 	"github.com/flotilla-io/flotilla/pkg/admit"
 	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/inplace"
 	"github.com/flotilla-io/flotilla/pkg/link"
 	"github.com/flotilla-io/flotilla/pkg/nodelease"
 	"github.com/flotilla-io/flotilla/pkg/podview"
@@ -44,16 +45,18 @@ const (
 
 // Options are what Setup needs.
 type Options struct {
-	// CloneSetWorkers and UnitedDeploymentWorkers are how many objects are worked on at a time; 0 is 3.
-	CloneSetWorkers, UnitedDeploymentWorkers int
+	// CloneSetWorkers and the like are how many objects of a kind are worked on at a time; 0 is 3.
+	CloneSetWorkers, StatefulSetWorkers, UnitedDeploymentWorkers int
 	// ParallelWrites is how many writes to pods run at once for one object; 0 is podwork.Parallel.
 	ParallelWrites int
 	// ExpectationTimeout is how long a cache may lack our own writes; 0 is 5 minutes.
 	ExpectationTimeout time.Duration
 	// KeepTemplates leaves pod templates without the apiserver's defaults: gate TemplateNoDefaults.
 	KeepTemplates bool
-	// CloneSet are the feature gates of CloneSet.
+	// CloneSet are the feature gates of CloneSet. What it updates in place, other kinds do too.
 	CloneSet cloneset.Gates
+	// StatefulSet are the feature gates of StatefulSet.
+	StatefulSet statefulset.Gates
 	// LocalHub says that a hub runs in this cluster: subsets of UnitedDeployments may name clusters, and it runs those.
 	LocalHub bool
 	// Hub is how this cluster joins a hub by pull; nil for none. Setup fills in the clients of this cluster, the clock and
@@ -75,7 +78,9 @@ func Scheme() (*runtime.Scheme, error) {
 }
 
 // CRDs names those whose versions a member converts.
-func CRDs() []string { return []string{"clonesets.apps.kruise.io", "uniteddeployments.apps.kruise.io"} }
+func CRDs() []string {
+	return []string{"clonesets.apps.kruise.io", "statefulsets.apps.kruise.io", "uniteddeployments.apps.kruise.io"}
+}
 
 // Restrict keeps a manager's cache small and within its roles: no Secret is cached, of Leases those of node daemons beside
 // the manager's own, and what nobody here reads from a cache is dropped: managedFields, and of pods all that podview.Strip
@@ -108,7 +113,7 @@ func stripPod(o any) (any, error) {
 // +kubebuilder:rbac:groups="",namespace=flotilla-system,resources=secrets,verbs=create
 // +kubebuilder:rbac:groups="",namespace=flotilla-system,resources=secrets,resourceNames=flotilla-member-webhook,verbs=get;list;watch;update
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingwebhookconfigurations;validatingwebhookconfigurations,resourceNames=flotilla-member,verbs=get;list;watch;patch
-// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=clonesets.apps.kruise.io;uniteddeployments.apps.kruise.io,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=clonesets.apps.kruise.io;statefulsets.apps.kruise.io;uniteddeployments.apps.kruise.io,verbs=get;list;watch;patch
 
 // Setup adds all controllers and webhooks of a member to mgr, which must have been made with Scheme and Restrict, and the
 // agent if there is a hub.
@@ -119,6 +124,13 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	err := cloneset.Setup(ctx, mgr, cloneset.Options{
 		Workers: o.CloneSetWorkers, Parallel: o.ParallelWrites, ExpectationTimeout: o.ExpectationTimeout, Clock: o.Clock,
 		Gates: o.CloneSet, Daemons: nodelease.NewTracker(o.Clock),
+	})
+	if err != nil {
+		return err
+	}
+	err = statefulset.Setup(ctx, mgr, statefulset.Options{
+		Workers: o.StatefulSetWorkers, Parallel: o.ParallelWrites, ExpectationTimeout: o.ExpectationTimeout, Clock: o.Clock,
+		Gates: o.StatefulSet, Edits: o.edits(), Daemons: nodelease.NewTracker(o.Clock),
 	})
 	if err != nil {
 		return err
@@ -164,6 +176,11 @@ func lookUp(ctx context.Context, mgr ctrl.Manager, gates *cloneset.Gates) error 
 	return nil
 }
 
+// edits is what pods of any kind may take over in place.
+func (o Options) edits() inplace.Options {
+	return inplace.Options{Resources: o.CloneSet.VerticalScaling, NoResize: o.CloneSet.NoResize, Env: o.CloneSet.EnvFromMetadata}
+}
+
 // setupWebhooks registers what apiservers call.
 func setupWebhooks(mgr ctrl.Manager, o Options) error {
 	sets := &cloneset.Webhook{
@@ -173,6 +190,15 @@ func setupWebhooks(mgr ctrl.Manager, o Options) error {
 		Object: &appsv1beta1.CloneSet{}, Defaulter: sets, Validator: sets,
 		Converter: conversion.NewHubSpokeConverter(&appsv1beta1.CloneSet{}, conversion.NewSpokeConverter(
 			&appsv1alpha1.CloneSet{}, appsv1alpha1.CloneSetFromHub, appsv1alpha1.CloneSetToHub)),
+	})
+	if err != nil {
+		return err
+	}
+	stateful := &statefulset.Webhook{Client: mgr.GetClient(), KeepTemplates: o.KeepTemplates, Edits: o.edits(), Gates: o.StatefulSet}
+	err = admit.Register(mgr, admit.Registration[*appsv1beta1.StatefulSet]{
+		Object: &appsv1beta1.StatefulSet{}, Defaulter: stateful, Validator: stateful,
+		Converter: conversion.NewHubSpokeConverter(&appsv1beta1.StatefulSet{}, conversion.NewSpokeConverter(
+			&appsv1alpha1.StatefulSet{}, appsv1alpha1.StatefulSetFromHub, appsv1alpha1.StatefulSetToHub)),
 	})
 	if err != nil {
 		return err

@@ -14,6 +14,7 @@ import (
 	"github.com/flotilla-io/flotilla/member"
 	"github.com/flotilla-io/flotilla/member/agent"
 	"github.com/flotilla-io/flotilla/member/workload/cloneset"
+	"github.com/flotilla-io/flotilla/member/workload/statefulset"
 	"github.com/flotilla-io/flotilla/pkg/checkup"
 	"github.com/flotilla-io/flotilla/pkg/feature"
 	"github.com/flotilla-io/flotilla/pkg/option"
@@ -25,6 +26,7 @@ const name = "flotilla-member"
 // Kinds that have a flag for their workers.
 const (
 	cloneSet         = "cloneset"
+	statefulSet      = "statefulset"
 	unitedDeployment = "uniteddeployment"
 )
 
@@ -67,12 +69,13 @@ func main() {
 func command() (*cobra.Command, error) {
 	gates, err := feature.New(
 		feature.TemplateNoDefaults, feature.CloneSetShortHash, feature.CloneSetPartitionRollback, feature.PreparingUpdateAsUpdate,
-		feature.InPlaceWorkloadVerticalScaling, feature.InPlaceUpdateEnvFromMetadata, feature.RecreatePodWhenChangeVCTInCloneSet)
+		feature.InPlaceWorkloadVerticalScaling, feature.InPlaceUpdateEnvFromMetadata, feature.RecreatePodWhenChangeVCTInCloneSet,
+		feature.StatefulSetStartOrdinal, feature.StatefulSetAutoDeletePVC, feature.StatefulSetAutoResizePVC)
 	if err != nil {
 		return nil, err
 	}
 	f := &flags{
-		Program: option.NewProgram(name, gates, cloneSet, unitedDeployment), hub: &option.Hub{}, parallel: podwork.Parallel,
+		Program: option.NewProgram(name, gates, cloneSet, statefulSet, unitedDeployment), hub: &option.Hub{}, parallel: podwork.Parallel,
 	}
 	cmd := f.Command("Run the workload controllers and webhooks of one cluster",
 		"Flotilla-member runs CloneSet and its kin in one cluster: controllers, in one replica at a time, and admission\n"+
@@ -108,7 +111,7 @@ func (f *flags) setup(ctx context.Context) (ctrl.Manager, error) {
 // options turns flags into what Setup takes.
 func (f *flags) options() (member.Options, error) {
 	o := member.Options{
-		CloneSetWorkers: *f.Workers[cloneSet], UnitedDeploymentWorkers: *f.Workers[unitedDeployment],
+		CloneSetWorkers: *f.Workers[cloneSet], StatefulSetWorkers: *f.Workers[statefulSet], UnitedDeploymentWorkers: *f.Workers[unitedDeployment],
 		ParallelWrites: int(f.parallel), ExpectationTimeout: f.ExpectationTimeout, KeepTemplates: f.Gates.Enabled(feature.TemplateNoDefaults),
 		CloneSet: cloneset.Gates{
 			ShortHash:               f.Gates.Enabled(feature.CloneSetShortHash),
@@ -118,6 +121,11 @@ func (f *flags) options() (member.Options, error) {
 			EnvFromMetadata:         f.Gates.Enabled(feature.InPlaceUpdateEnvFromMetadata),
 			RecreateOnClaimChange:   f.Gates.Enabled(feature.RecreatePodWhenChangeVCTInCloneSet),
 			ExcludePreparingDelete:  f.skipParting,
+		},
+		StatefulSet: statefulset.Gates{
+			StartOrdinal: f.Gates.Enabled(feature.StatefulSetStartOrdinal),
+			DeleteClaims: f.Gates.Enabled(feature.StatefulSetAutoDeletePVC),
+			ResizeClaims: f.Gates.Enabled(feature.StatefulSetAutoResizePVC),
 		},
 		LocalHub: f.localHub, Version: option.Version, Clock: clock.RealClock{},
 	}

@@ -55,6 +55,24 @@ const (
 	RecreatePodWhenChangeVCTInCloneSet featuregate.Feature = "RecreatePodWhenChangeVCTInCloneSetGate"
 )
 
+// Gates of StatefulSet, read by the member.
+const (
+	// StatefulSetStartOrdinal numbers pods from spec.ordinals.start on.
+	//
+	// Alpha, off: 0.3.
+	StatefulSetStartOrdinal featuregate.Feature = "StatefulSetStartOrdinal"
+
+	// StatefulSetAutoDeletePVC lets claims go with their pod or their set, by spec.persistentVolumeClaimRetentionPolicy.
+	//
+	// Beta, on: 0.3.
+	StatefulSetAutoDeletePVC featuregate.Feature = "StatefulSetAutoDeletePVC"
+
+	// StatefulSetAutoResizePVC lets claims follow their templates, by spec.volumeClaimUpdateStrategy.
+	//
+	// Alpha, off: 0.3.
+	StatefulSetAutoResizePVC featuregate.Feature = "StatefulSetAutoResizePVCGate"
+)
+
 // specs are the stage and default of each gate.
 func specs() map[featuregate.Feature]featuregate.FeatureSpec {
 	alpha := featuregate.FeatureSpec{PreRelease: featuregate.Alpha}
@@ -67,6 +85,9 @@ func specs() map[featuregate.Feature]featuregate.FeatureSpec {
 		InPlaceWorkloadVerticalScaling:     alpha,
 		InPlaceUpdateEnvFromMetadata:       beta,
 		RecreatePodWhenChangeVCTInCloneSet: alpha,
+		StatefulSetStartOrdinal:            alpha,
+		StatefulSetAutoDeletePVC:           beta,
+		StatefulSetAutoResizePVC:           alpha,
 	}
 }
 

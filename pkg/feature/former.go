@@ -16,7 +16,6 @@ func former() map[string]gate {
 		pub      = "PodUnavailableBudget is"
 		sidecars = "SidecarSet is"
 		images   = "image pulling is"
-		sts      = "the Advanced StatefulSet is"
 		protect  = "deletion protection is"
 		probes   = "PodProbeMarker is"
 	)
@@ -26,6 +25,7 @@ func former() map[string]gate {
 			"and nothing stays stuck"},
 		"KruiseDaemon":              {settled: "what needs a node daemon is done where one lives; the chart's daemon.enabled says whether it is installed"},
 		"DaemonWatchingPod":         {settled: "a node daemon watches the pods of its node"},
+		"PodIndexLabel":             {settled: "pods of StatefulSets always have the label"},
 		"InPlacePodVerticalScaling": {settled: "Kubernetes resizes pods in place from 1.33 on, and has pods/resize to say so"},
 
 		"PodWebhook":                                {missing: pods},
@@ -38,10 +38,6 @@ func former() map[string]gate {
 		"PodUnavailableBudgetDeleteGate":            {missing: pub},
 		"PodUnavailableBudgetUpdateGate":            {missing: pub},
 		"WorkloadSpread":                            {missing: "WorkloadSpread is"},
-		"StatefulSetAutoDeletePVC":                  {missing: sts},
-		"StatefulSetAutoResizePVCGate":              {missing: sts},
-		"StatefulSetStartOrdinal":                   {missing: sts},
-		"PodIndexLabel":                             {missing: sts},
 		"SidecarSetPatchPodMetadataDefaultsAllowed": {missing: sidecars},
 		"EnableSortSidecarContainerByName":          {missing: sidecars},
 		"SidecarTerminator":                         {missing: "the sidecar terminator is"},
