@@ -79,12 +79,13 @@ func TestDefaultsAreThoseThatUsersKnow(t *testing.T) {
 		"TemplateNoDefaults": false, "CloneSetShortHash": false, "CloneSetPartitionRollback": false,
 		"PreparingUpdateAsUpdate": false, "InPlaceWorkloadVerticalScaling": false, "InPlaceUpdateEnvFromMetadata": true,
 		"RecreatePodWhenChangeVCTInCloneSetGate": false,
+		"StatefulSetStartOrdinal":                false, "StatefulSetAutoDeletePVC": true, "StatefulSetAutoResizePVCGate": false,
 	} {
 		spec, ok := specs()[featuregate.Feature(f)]
 		require.True(t, ok, f)
 		require.Equal(t, on, spec.Default, f)
 	}
-	require.Len(t, specs(), 7)
+	require.Len(t, specs(), 10)
 }
 
 func TestStringIsWhatDiffersFromTheDefaults(t *testing.T) {
