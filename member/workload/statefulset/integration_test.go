@@ -145,14 +145,13 @@ func testOrder(t *testing.T, g *ground) {
 	}
 	g.Change(t, func(s *appsv1beta1.StatefulSet) {
 		s.Spec.Template.Spec.Containers[0].Command = []string{"serve"}
-		s.Spec.UpdateStrategy.RollingUpdate.Partition = new(int32(1))
+		partition(1)(&s.Spec)
 	})
 	g.Await(t, func(s *appsv1beta1.StatefulSet) bool { return s.Status.UpdatedAvailableReplicas == 2 && s.Status.AvailableReplicas == 3 })
 	require.Equal(t, pods["web-0"].UID, g.Pods(t)["web-0"].UID, "the lowest ordinal stays old")
-	g.Change(t, func(s *appsv1beta1.StatefulSet) {
-		s.Spec.UpdateStrategy.RollingUpdate.Partition = new(int32(0))
-		scale(1)(&s.Spec)
-	})
+	g.Change(t, func(s *appsv1beta1.StatefulSet) { partition(0)(&s.Spec) })
+	g.rests(t)
+	g.Change(t, func(s *appsv1beta1.StatefulSet) { scale(1)(&s.Spec) })
 	g.rests(t)
 	require.Equal(t, []string{"web-0"}, g.names(t))
 }
