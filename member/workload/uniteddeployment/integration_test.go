@@ -4,6 +4,7 @@ package uniteddeployment_test
 
 import (
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -24,8 +25,9 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	// The pods of a CloneSet come from its own controller, which has to run here, as it does in a member.
+	// The pods of a CloneSet or StatefulSet come from its own controller, which has to run here, as it does in a member.
 	"github.com/flotilla-io/flotilla/member/workload/cloneset"
+	"github.com/flotilla-io/flotilla/member/workload/statefulset"
 	"github.com/flotilla-io/flotilla/member/workload/uniteddeployment"
 	"github.com/flotilla-io/flotilla/pkg/admit"
 	"github.com/flotilla-io/flotilla/pkg/testkit/lab"
@@ -53,8 +55,8 @@ func start(t *testing.T) *site.Site {
 	})
 }
 
-// manage starts two managers in this process: one for the controller under test, whose writes are told by its name, and
-// one for CloneSets.
+// manage starts managers in this process: one for the controller under test, whose writes are told by its name, one for
+// CloneSets and one for StatefulSets.
 func manage(t *testing.T, s *site.Site) {
 	t.Helper()
 	s.Run(t, agent, uniteddeployment.Kind(), func(mgr ctrl.Manager) {
@@ -67,6 +69,13 @@ func manage(t *testing.T, s *site.Site) {
 		hook := &cloneset.Webhook{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}
 		require.NoError(t, admit.Register(mgr, admit.Registration[*appsv1beta1.CloneSet]{
 			Object: &appsv1beta1.CloneSet{}, Defaulter: hook, Validator: hook,
+		}))
+	})
+	s.Run(t, "statefulset", statefulset.Kind(), func(mgr ctrl.Manager) {
+		require.NoError(t, statefulset.Setup(t.Context(), mgr, statefulset.Options{Clock: clock.RealClock{}}))
+		hook := &statefulset.Webhook{Client: mgr.GetClient()}
+		require.NoError(t, admit.Register(mgr, admit.Registration[*appsv1beta1.StatefulSet]{
+			Object: &appsv1beta1.StatefulSet{}, Defaulter: hook, Validator: hook,
 		}))
 	})
 }
@@ -173,15 +182,17 @@ func TestIntegration(t *testing.T) {
 	for name, test := range map[string]func(*testing.T, *ground){
 		"replicas are spread, updated in place by partitions and scaled, and rest costs nothing": testLife,
 		"subsets are filled in their order between minimum and maximum":                          testElastic,
-		"subsets are Deployments":                                                 testDeployment,
-		"subsets are StatefulSets, and none is stuck":                             testStatefulSet,
-		"updated pods stay counted through scales and partitions of CloneSets":    testScale(asCloneSets, map[string]int32{"a": 1, "b": 1}),
-		"updated pods stay counted through scales of Deployments":                 testScale(asDeployments, nil),
-		"updated pods stay counted through scales and partitions of StatefulSets": testScale(asStatefulSets, map[string]int32{"a": 1, "b": 1}),
-		"subsets and kinds of workload come and go":                               testComeAndGo,
-		"minimal objects are completed and bad ones refused":                      testWebhook,
-		"what names a cluster is left to a hub":                                   testFederated,
-		"what others change is put back":                                          testDrift,
+		"subsets are Deployments":                                                                   testDeployment,
+		"subsets are StatefulSets, and none is stuck":                                               testStatefulSet,
+		"updated pods stay counted through scales and partitions of CloneSets":                      testScale(asCloneSets, map[string]int32{"a": 1, "b": 1}),
+		"updated pods stay counted through scales of Deployments":                                   testScale(asDeployments, nil),
+		"updated pods stay counted through scales and partitions of StatefulSets":                   testScale(asStatefulSets, map[string]int32{"a": 1, "b": 1}),
+		"subsets are StatefulSets of apps.kruise.io, with ordinals of their own":                    testAdvanced,
+		"updated pods stay counted through scales and partitions of StatefulSets of apps.kruise.io": testScale(asAdvancedSets, map[string]int32{"a": 1, "b": 1}),
+		"subsets and kinds of workload come and go":                                                 testComeAndGo,
+		"minimal objects are completed and bad ones refused":                                        testWebhook,
+		"what names a cluster is left to a hub":                                                     testFederated,
+		"what others change is put back":                                                            testDrift,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -289,6 +300,15 @@ func asStatefulSets(s *appsv1beta1.UnitedDeploymentSpec) {
 	}}
 }
 
+func asAdvancedSets(s *appsv1beta1.UnitedDeploymentSpec) {
+	c := s.Template.CloneSetTemplate
+	s.Template = appsv1beta1.SubsetTemplate{AdvancedStatefulSetTemplate: &appsv1beta1.AdvancedStatefulSetTemplateSpec{
+		ObjectMeta: c.ObjectMeta, Spec: appsv1beta1.StatefulSetSpec{
+			Selector: c.Spec.Selector, Template: c.Spec.Template, PodManagementPolicy: appsv1.ParallelPodManagement,
+		},
+	}}
+}
+
 // testScale scales out, holds some pods back and scales in. All pods are at one revision all the time, so no write of the
 // status may say otherwise.
 func testScale(as func(*appsv1beta1.UnitedDeploymentSpec), partitions map[string]int32) func(*testing.T, *ground) {
@@ -367,6 +387,43 @@ func testStatefulSet(t *testing.T, g *ground) {
 	set("app:3", nil)
 	g.Await(t, rested)
 	g.becomes(t, image, map[string]int{"a app:3": 2, "b app:3": 3})
+}
+
+func testAdvanced(t *testing.T, g *ground) {
+	t.Helper()
+	ud := g.web(5, part{Name: "a", Replicas: new(intstr.FromInt32(2)), Ordinals: &appsv1beta1.SubsetOrdinals{Start: 0, End: new(int32(9))}},
+		part{Name: "b", Ordinals: &appsv1beta1.SubsetOrdinals{Start: 10, End: new(int32(13))}})
+	asAdvancedSets(&ud.Spec)
+	ud.Spec.Template.AdvancedStatefulSetTemplate.Spec.ReserveOrdinals = []intstr.IntOrString{intstr.FromInt32(11)}
+	g.make(t, ud)
+	index := func(p *corev1.Pod) string { return p.Labels[appsv1.PodIndexLabel] }
+	at := map[string]int{"a 0": 1, "a 1": 1, "b 10": 1, "b 12": 1, "b 13": 1}
+	g.becomes(t, index, at)
+	began := clock.RealClock{}.Now()
+
+	g.change(t, func(s *appsv1beta1.UnitedDeploymentSpec) {
+		s.Template.AdvancedStatefulSetTemplate.Spec.Template.Spec.Containers[0].Image = "app:2"
+		s.UpdateStrategy.ManualUpdate.Partitions = map[string]int32{"a": 2, "b": 1}
+	})
+	g.becomes(t, func(p *corev1.Pod) string { return index(p) + " " + image(p) },
+		map[string]int{"a 0 app:1": 1, "a 1 app:1": 1, "b 10 app:1": 1, "b 12 app:2": 1, "b 13 app:2": 1})
+	g.change(t, func(s *appsv1beta1.UnitedDeploymentSpec) { s.UpdateStrategy.ManualUpdate.Partitions = nil })
+	g.Await(t, rested)
+	g.becomes(t, index, at)
+	t.Logf("writes of the update in two steps: %v", g.Writes(t, began))
+	g.Rests(t)
+
+	// The range of b is full: it is not numbered into that of another one.
+	g.change(t, func(s *appsv1beta1.UnitedDeploymentSpec) { s.Replicas = ptr.To[int32](6) })
+	g.Await(t, func(ud *object) bool {
+		return slices.ContainsFunc(ud.Status.Conditions, func(c appsv1beta1.UnitedDeploymentCondition) bool {
+			return c.Type == appsv1beta1.SubsetFailure && c.Status == corev1.ConditionTrue && strings.Contains(c.Message, "ordinals end at")
+		})
+	})
+	g.becomes(t, index, at)
+	g.change(t, func(s *appsv1beta1.UnitedDeploymentSpec) { s.Topology.Subsets[0].Replicas = new(intstr.FromInt32(3)) })
+	g.Await(t, rested)
+	g.becomes(t, index, map[string]int{"a 0": 1, "a 1": 1, "a 2": 1, "b 10": 1, "b 12": 1, "b 13": 1})
 }
 
 func testComeAndGo(t *testing.T, g *ground) {
