@@ -101,6 +101,9 @@ func near(a, b []string, slack int) bool {
 func (o order) subjects(a account) []string {
 	each := map[string][]string{}
 	for _, l := range a.Story {
+		if o.InPass >= anyOrder && !sequential(l) {
+			continue // Native makes one anew while the collector is at its work.
+		}
 		each[l.Who] = append(each[l.Who], l.Text)
 	}
 	out := make([]string, 0, len(each))

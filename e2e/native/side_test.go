@@ -264,7 +264,7 @@ func (s *side) pod(name string) *corev1.Pod {
 	w, _ := s.world()
 	for _, p := range w.Pods {
 		if w.call(p) == name || w.naming.pod(p) == name {
-			return p
+			return p.DeepCopy() // The story keeps its own.
 		}
 	}
 	require.FailNow(s, "no such pod", "%s %s: %s", s.side, name, w.now(false))

@@ -182,12 +182,19 @@ func TestStatefulSet(t *testing.T) {
 			},
 		},
 		{
-			name: "an update waits for a pod that is not ready",
+			name: "an update beside a pod that is not ready",
 			steps: []step{
 				{name: "create", do: create(), until: "0@1 1@1 2@1"},
 				{name: "one is unready", do: spoil("0"), until: "0@1(unready) 1@1 2@1"},
-				{name: "update", do: image("app:2"), until: "0@1(unready) 1@1 2@1"},
-				{name: "it is ready again", do: heal("0"), until: "0@2 1@2 2@2"},
+				{
+					name: "update", do: image("app:2"), until: "0@1(unready) 1@1 2@1",
+					meant: &meant{
+						because: "it costs nobody anything to replace a pod that is not ready, and what broke it may be what the update mends",
+						until:   "0@2 1@2 2@2",
+						ours: "0@1 deleted, 0@1 gone, 0@2 made, 0@2 ready, 2@1 deleted, 2@1 gone, 2@2 made, 2@2 ready, " +
+							"1@1 deleted, 1@1 gone, 1@2 made, 1@2 ready",
+					},
+				},
 			},
 		},
 		{
@@ -196,6 +203,51 @@ func TestStatefulSet(t *testing.T) {
 				{name: "create", do: create(), until: "0@1 1@1 2@1"},
 				{name: "update", do: image("app:bad"), until: "0@1 1@1 2@2(unready)"},
 				{name: "a good image, and the broken pod is deleted", do: all(image("app:3"), dropPods("2")), until: "0@3 1@3 2@3"},
+			},
+		},
+		{
+			name: "a good image ends an update that a bad one stopped",
+			steps: []step{
+				{name: "create", do: create(), until: "0@1 1@1 2@1"},
+				{name: "update", do: image("app:bad"), until: "0@1 1@1 2@2(unready)"},
+				{
+					name: "a good image", do: image("app:3"), until: "0@1 1@1 2@2(unready)",
+					meant: &meant{
+						because: "Kubernetes waits for the broken pod until somebody deletes it by hand",
+						until:   "0@3 1@3 2@3",
+						ours:    "2@2 deleted, 2@2 gone, 2@3 made, 2@3 ready, 1@1 deleted, 1@1 gone, 1@3 made, 1@3 ready, 0@1 deleted, 0@1 gone, 0@3 made, 0@3 ready",
+					},
+				},
+			},
+		},
+		{
+			name: "a spare pod that is not ready stays while another is not ready",
+			steps: []step{
+				{name: "create", do: create(), until: "0@1 1@1 2@1"},
+				{name: "two are unready", do: all(spoil("0"), spoil("2")), until: "0@1(unready) 1@1 2@1(unready)", inPass: anyOrder},
+				{name: "scale in", do: merge(`{spec: {replicas: 2}}`), until: "0@1(unready) 1@1 2@1(unready)"},
+				{name: "one is ready again", do: heal("0"), until: "0@1 1@1"},
+			},
+		},
+		{
+			name: "a failed pod is deleted out of its turn",
+			steps: []step{
+				{name: "create", do: create(), until: "0@1 1@1 2@1"},
+				{name: "one is unready", do: spoil("0"), until: "0@1(unready) 1@1 2@1"},
+				{
+					name: "another fails", do: failPods("2"), until: "0@1(unready) 1@1 2@1(failed)",
+					meant: &meant{
+						because: "a pod that has ended serves nobody; the next of its name waits for its turn",
+						until:   "0@1(unready) 1@1",
+						native:  "2@1 failed",
+						ours:    "2@1 failed, 2@1 deleted, 2@1 gone",
+					},
+				},
+				{name: "it is ready again", do: heal("0"), until: "0@1 1@1 2@1", meant: &meant{
+					because: "half of it has happened",
+					native:  "0@1 ready, 2@1 deleted, 2@1 gone, 2@1 made, 2@1 ready",
+					ours:    "0@1 ready, 2@1 made, 2@1 ready",
+				}},
 			},
 		},
 		{

@@ -61,6 +61,8 @@ type meant struct {
 	least [2]int
 	// until is what pods we have at the end, if others; what is left is not compared then.
 	until string
+	// status says that the statuses differ.
+	status bool
 }
 
 func play(t *testing.T, kind string, base string, table []scenario) {
@@ -133,6 +135,12 @@ func compare(t *testing.T, sc scenario, st step, o order, sides []*side) string 
 		}
 		if m.until != "" {
 			return ""
+		}
+		if m.status {
+			if cmp.Equal(views[0].Status, views[1].Status) {
+				return "the statuses are alike, and are not meant to be"
+			}
+			views[0].Status, views[1].Status = nil, nil
 		}
 	} else if d := differ(accounts[0], accounts[1], o); d != "" {
 		return "the stories differ (-native +ours):\n" + d
