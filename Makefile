@@ -78,8 +78,8 @@ fuzz: ## each fuzz target for FUZZTIME (20s)
 	    tail -n 1 <<< "$$found"; done; done
 
 .PHONY: e2e
-e2e: build lab-build ## the black-box suite on a hub and two members
-	$(UNIT) -tags e2e -count 1 -timeout 40m ./e2e/suite/...
+e2e: build lab-build ## the black-box suite on a hub and two members; StatefulSet and DaemonSet beside the native ones
+	$(UNIT) -tags e2e -count 1 -p 1 -timeout 40m ./e2e/suite/... ./e2e/native/...
 
 .PHONY: e2e-real
 e2e-real: build lab-build ## real nodes, our images, our charts by helm; skipped where nodes can't run, unless CI=true
