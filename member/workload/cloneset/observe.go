@@ -2,12 +2,12 @@ package cloneset
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -44,38 +44,22 @@ type observed struct {
 // observe reads what a pass needs, from the cache, or from the apiserver if the cache has failed to show our writes for
 // too long.
 func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (observed, error) {
-	var set appsv1beta1.CloneSet
-	if err := r.Client.Get(ctx, key, &set); err != nil {
-		if apierrors.IsNotFound(err) {
+	set := &appsv1beta1.CloneSet{}
+	o := observed{set: set, gates: r.Gates}
+	children := func(from client.Reader, live bool) error { return o.children(ctx, from, live) }
+	if err := r.Expect.Read(ctx, r.Client, r.Live, key, set, children, o.shown); err != nil {
+		if errors.Is(err, expect.ErrGone) {
 			r.pace.Forget(key)
 			r.lookout.Forget(key)
 			r.events.Forget(key)
-			return observed{}, expect.ErrGone
 		}
-		return observed{}, fmt.Errorf("get CloneSet: %w", err)
+		return observed{}, fmt.Errorf("read CloneSet: %w", err)
 	}
-	if set.DeletionTimestamp != nil {
-		r.Expect.Forget(set.UID)
-		return observed{}, expect.ErrGone
-	}
-	o := observed{set: &set, gates: r.Gates}
-	if err := o.children(ctx, r.Client, false); err != nil {
+	var err error
+	if o.wanted, err = wantedRevision(set); err != nil {
 		return observed{}, err
 	}
-	err := r.Expect.Fresh(ctx, &set, o.shown, r.Live, func() error {
-		set = appsv1beta1.CloneSet{} // An answer would be decoded over it: what the apiserver has no more would stay.
-		if err := r.Live.Get(ctx, key, &set); err != nil {
-			return fmt.Errorf("get CloneSet: %w", err)
-		}
-		return o.children(ctx, r.Live, true)
-	})
-	if err != nil {
-		return observed{}, err
-	}
-	if o.wanted, err = wantedRevision(&set); err != nil {
-		return observed{}, err
-	}
-	if o.strangers, err = r.lookout.Look(ctx, r.Client, &set, Kind(), set.Spec.Selector, r.Clock.Now()); err != nil {
+	if o.strangers, err = r.lookout.Look(ctx, r.Client, set, Kind(), set.Spec.Selector, r.Clock.Now()); err != nil {
 		return observed{}, err
 	}
 	if r.Daemons != nil && r.Gates.EnvFromMetadata {

@@ -1,0 +1,81 @@
+package expect
+
+import (
+	"errors"
+	"iter"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+)
+
+func TestRead(t *testing.T) {
+	t.Parallel()
+	set := func(change func(*corev1.ConfigMap)) client.Reader {
+		o := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "shop", UID: owner}}
+		if change == nil {
+			return fake.NewClientBuilder().Build()
+		}
+		change(o)
+		return fake.NewClientBuilder().WithObjects(o).Build()
+	}
+	plain := func(*corev1.ConfigMap) {}
+	going := func(o *corev1.ConfigMap) {
+		o.Finalizers, o.DeletionTimestamp = []string{"example.com/x"}, new(metav1.Unix(1000, 0))
+	}
+	no := errors.New("no")
+	for _, tc := range []struct {
+		name        string
+		cache, live client.Reader
+		behind      bool          // the cache lacks a write
+		since       time.Duration // for so long
+		fails       error
+		want        error
+		notYet      bool
+		reads       []bool // of children; live or not
+	}{
+		{name: "what is there is read from the cache", cache: set(plain), reads: []bool{false}},
+		{name: "what is gone has no plan", cache: set(nil), want: ErrGone},
+		{name: "nor has what is being deleted", cache: set(going), behind: true, want: ErrGone},
+		{name: "children that can't be read are an error", cache: set(plain), fails: no, want: no, reads: []bool{false}},
+		{name: "a cache that is behind is waited for", cache: set(plain), behind: true, notYet: true, reads: []bool{false}},
+		{
+			name: "but not for ever", behind: true, since: time.Hour, reads: []bool{false, true},
+			cache: set(func(o *corev1.ConfigMap) { o.Data = map[string]string{"a": "b"} }), live: set(plain),
+		},
+		{name: "one that is being deleted by then has no plan", cache: set(plain), live: set(going), behind: true, since: time.Hour, want: ErrGone, reads: []bool{false, true}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			clk := clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
+			s := New("test", clk, time.Minute)
+			if tc.behind {
+				s.Written(owner, child("a", "9"))
+				clk.SetTime(clk.Now().Add(tc.since))
+			}
+			var reads []bool
+			got := &corev1.ConfigMap{}
+			err := s.Read(t.Context(), tc.cache, tc.live, client.ObjectKey{Namespace: "shop", Name: "web"}, got,
+				func(_ client.Reader, live bool) error {
+					reads = append(reads, live)
+					return tc.fails
+				},
+				func() iter.Seq[metav1.Object] { return slices.Values([]metav1.Object{child("a", "5")}) })
+			require.Equal(t, tc.reads, reads)
+			var notYet NotYetError
+			require.Equal(t, tc.notYet, errors.As(err, &notYet))
+			if !tc.notYet {
+				require.ErrorIs(t, err, tc.want)
+			}
+			if tc.live != nil {
+				require.Empty(t, got.Data, "what the apiserver has no more is gone")
+			}
+		})
+	}
+}
