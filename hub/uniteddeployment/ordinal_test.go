@@ -107,7 +107,7 @@ func TestOrdinalsAreNeverSharedOrChanged(t *testing.T) {
 	t.Parallel()
 	names := []string{"berlin", "lyon", "oslo", "paris", "rome"}
 	for seed := range uint64(50) {
-		r := rand.New(rand.NewPCG(seed, 5)) //nolint:gosec // A seed makes the run repeatable.
+		r := rand.New(rand.NewPCG(seed, 5))
 		w := stateful(12, names)
 		for range 60 {
 			switch r.IntN(5) {

@@ -82,7 +82,7 @@ func asAdvanced(ud *appsv1beta1.UnitedDeployment) *appsv1beta1.UnitedDeployment 
 		},
 	}}
 	for i := range ud.Spec.Topology.Subsets {
-		first := int32(i) * 100 //nolint:gosec // A handful.
+		first := int32(i) * 100
 		ud.Spec.Topology.Subsets[i].Ordinals = &appsv1beta1.SubsetOrdinals{Start: first, End: new(first + 99)}
 	}
 	return ud
