@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/discovery"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -25,6 +26,7 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/member/agent"
 	"github.com/flotilla-io/flotilla/member/workload/cloneset"
+	"github.com/flotilla-io/flotilla/member/workload/daemonset"
 	"github.com/flotilla-io/flotilla/member/workload/statefulset"
 	"github.com/flotilla-io/flotilla/member/workload/uniteddeployment"
 	"github.com/flotilla-io/flotilla/pkg/admit"
@@ -46,7 +48,7 @@ const (
 // Options are what Setup needs.
 type Options struct {
 	// CloneSetWorkers and the like are how many objects of a kind are worked on at a time; 0 is 3.
-	CloneSetWorkers, StatefulSetWorkers, UnitedDeploymentWorkers int
+	CloneSetWorkers, DaemonSetWorkers, StatefulSetWorkers, UnitedDeploymentWorkers int
 	// ParallelWrites is how many writes to pods run at once for one object; 0 is podwork.Parallel.
 	ParallelWrites int
 	// ExpectationTimeout is how long a cache may lack our own writes; 0 is 5 minutes.
@@ -79,17 +81,20 @@ func Scheme() (*runtime.Scheme, error) {
 
 // CRDs names those whose versions a member converts.
 func CRDs() []string {
-	return []string{"clonesets.apps.kruise.io", "statefulsets.apps.kruise.io", "uniteddeployments.apps.kruise.io"}
+	return []string{
+		"clonesets.apps.kruise.io", "daemonsets.apps.kruise.io", "statefulsets.apps.kruise.io", "uniteddeployments.apps.kruise.io",
+	}
 }
 
 // Restrict keeps a manager's cache small and within its roles: no Secret is cached, of Leases those of node daemons beside
-// the manager's own, and what nobody here reads from a cache is dropped: managedFields, and of pods all that podview.Strip
-// names.
+// the manager's own, and what nobody here reads from a cache is dropped: managedFields, and of pods and nodes all that
+// podview.Strip and podview.StripNode name.
 func Restrict(o ctrl.Options) ctrl.Options {
 	o.Cache = cache.Options{
 		DefaultTransform: cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{
-			&corev1.Pod{}:           {Transform: stripPod},
+			&corev1.Pod{}:           {Transform: strip(podview.Strip)},
+			&corev1.Node{}:          {Transform: strip(podview.StripNode)},
 			&coordinationv1.Lease{}: nodelease.Cached(o.LeaderElectionNamespace),
 		},
 	}
@@ -97,11 +102,13 @@ func Restrict(o ctrl.Options) ctrl.Options {
 	return o
 }
 
-func stripPod(o any) (any, error) {
-	if pod, ok := o.(*corev1.Pod); ok {
-		podview.Strip(pod)
+func strip[T any](from func(T)) toolscache.TransformFunc {
+	return func(o any) (any, error) {
+		if is, ok := o.(T); ok {
+			from(is)
+		}
+		return o, nil
 	}
-	return o, nil
 }
 
 // What the manager itself needs: its Lease and those of node daemons, its events, its webhook certificate and the
@@ -113,7 +120,7 @@ func stripPod(o any) (any, error) {
 // +kubebuilder:rbac:groups="",namespace=flotilla-system,resources=secrets,verbs=create
 // +kubebuilder:rbac:groups="",namespace=flotilla-system,resources=secrets,resourceNames=flotilla-member-webhook,verbs=get;list;watch;update
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingwebhookconfigurations;validatingwebhookconfigurations,resourceNames=flotilla-member,verbs=get;list;watch;patch
-// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=clonesets.apps.kruise.io;statefulsets.apps.kruise.io;uniteddeployments.apps.kruise.io,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=clonesets.apps.kruise.io;daemonsets.apps.kruise.io;statefulsets.apps.kruise.io;uniteddeployments.apps.kruise.io,verbs=get;list;watch;patch
 
 // Setup adds all controllers and webhooks of a member to mgr, which must have been made with Scheme and Restrict, and the
 // agent if there is a hub.
@@ -124,6 +131,13 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	err := cloneset.Setup(ctx, mgr, cloneset.Options{
 		Workers: o.CloneSetWorkers, Parallel: o.ParallelWrites, ExpectationTimeout: o.ExpectationTimeout, Clock: o.Clock,
 		Gates: o.CloneSet, Daemons: nodelease.NewTracker(o.Clock),
+	})
+	if err != nil {
+		return err
+	}
+	err = daemonset.Setup(ctx, mgr, daemonset.Options{
+		Workers: o.DaemonSetWorkers, Parallel: o.ParallelWrites, ExpectationTimeout: o.ExpectationTimeout, Clock: o.Clock,
+		Edits: o.edits(), Daemons: nodelease.NewTracker(o.Clock),
 	})
 	if err != nil {
 		return err
@@ -199,6 +213,15 @@ func setupWebhooks(mgr ctrl.Manager, o Options) error {
 		Object: &appsv1beta1.StatefulSet{}, Defaulter: stateful, Validator: stateful,
 		Converter: conversion.NewHubSpokeConverter(&appsv1beta1.StatefulSet{}, conversion.NewSpokeConverter(
 			&appsv1alpha1.StatefulSet{}, appsv1alpha1.StatefulSetFromHub, appsv1alpha1.StatefulSetToHub)),
+	})
+	if err != nil {
+		return err
+	}
+	daemons := &daemonset.Webhook{Client: mgr.GetClient()}
+	err = admit.Register(mgr, admit.Registration[*appsv1beta1.DaemonSet]{
+		Object: &appsv1beta1.DaemonSet{}, Defaulter: daemons, Validator: daemons,
+		Converter: conversion.NewHubSpokeConverter(&appsv1beta1.DaemonSet{}, conversion.NewSpokeConverter(
+			&appsv1alpha1.DaemonSet{}, appsv1alpha1.DaemonSetFromHub, appsv1alpha1.DaemonSetToHub)),
 	})
 	if err != nil {
 		return err

@@ -26,6 +26,7 @@ const name = "flotilla-member"
 // Kinds that have a flag for their workers.
 const (
 	cloneSet         = "cloneset"
+	daemonSet        = "daemonset"
 	statefulSet      = "statefulset"
 	unitedDeployment = "uniteddeployment"
 )
@@ -75,7 +76,7 @@ func command() (*cobra.Command, error) {
 		return nil, err
 	}
 	f := &flags{
-		Program: option.NewProgram(name, gates, cloneSet, statefulSet, unitedDeployment), hub: &option.Hub{}, parallel: podwork.Parallel,
+		Program: option.NewProgram(name, gates, cloneSet, daemonSet, statefulSet, unitedDeployment), hub: &option.Hub{}, parallel: podwork.Parallel,
 	}
 	cmd := f.Command("Run the workload controllers and webhooks of one cluster",
 		"Flotilla-member runs CloneSet and its kin in one cluster: controllers, in one replica at a time, and admission\n"+
@@ -111,8 +112,9 @@ func (f *flags) setup(ctx context.Context) (ctrl.Manager, error) {
 // options turns flags into what Setup takes.
 func (f *flags) options() (member.Options, error) {
 	o := member.Options{
-		CloneSetWorkers: *f.Workers[cloneSet], StatefulSetWorkers: *f.Workers[statefulSet], UnitedDeploymentWorkers: *f.Workers[unitedDeployment],
-		ParallelWrites: int(f.parallel), ExpectationTimeout: f.ExpectationTimeout, KeepTemplates: f.Gates.Enabled(feature.TemplateNoDefaults),
+		CloneSetWorkers: *f.Workers[cloneSet], DaemonSetWorkers: *f.Workers[daemonSet], StatefulSetWorkers: *f.Workers[statefulSet],
+		UnitedDeploymentWorkers: *f.Workers[unitedDeployment],
+		ParallelWrites:          int(f.parallel), ExpectationTimeout: f.ExpectationTimeout, KeepTemplates: f.Gates.Enabled(feature.TemplateNoDefaults),
 		CloneSet: cloneset.Gates{
 			ShortHash:               f.Gates.Enabled(feature.CloneSetShortHash),
 			PartitionRollback:       f.Gates.Enabled(feature.CloneSetPartitionRollback),
