@@ -1,0 +1,104 @@
+package statefulset
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clocktesting "k8s.io/utils/clock/testing"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/flotilla-io/flotilla/pkg/expect"
+	"github.com/flotilla-io/flotilla/pkg/testkit"
+)
+
+func TestNames(t *testing.T) {
+	t.Parallel()
+	set := web(1).Obj()
+	for _, tc := range []struct{ pod, ordinal string }{
+		{"web-0", "0"}, {"web-12", "12"}, {"web-2147483647", "2147483647"},
+		{"web-2147483648", ""}, {"web-01", ""}, {"web--1", ""}, {"web-+1", ""}, {"web-x", ""}, {"web-", ""}, {"shop-0", ""}, {"web-db-0", ""},
+	} {
+		require.Equal(t, tc.ordinal, ordinalIn(set, tc.pod), tc.pod)
+	}
+	for _, tc := range []struct{ claim, pod string }{
+		{"data-web-0", "web-0"}, {"web-web-3", "web-3"}, {"a-web-b-web-7", "web-7"},
+		{"web-0", ""}, {"-web-0", ""}, {"data-web-x", ""}, {"data-shop-0", ""}, {"dataweb-0", ""},
+	} {
+		require.Equal(t, tc.pod, podOfClaim(set, tc.claim), tc.claim)
+	}
+}
+
+// reconciler is one whose cache holds the objects.
+func reconciler(t *testing.T, funcs interceptor.Funcs, objects ...client.Object) *Reconciler {
+	t.Helper()
+	c := interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(objects...).Build(), funcs)
+	clk := clocktesting.NewFakePassiveClock(now)
+	r := &Reconciler{Client: c, Live: c, Clock: clk, Events: &said{}, Expect: expect.New("Test", clk, 0), Gates: on()}
+	r.adopts()
+	return r
+}
+
+func TestEventsOfClaimsAndOfPodsOfNobodyWakeTheirSets(t *testing.T) {
+	t.Parallel()
+	elsewhere := testkit.StatefulSet("web").Obj()
+	elsewhere.Namespace = "farm"
+	r := reconciler(t, interceptor.Funcs{}, web(1).Obj(), testkit.StatefulSet("shop").Obj(), elsewhere)
+	just := []ctrl.Request{{NamespacedName: key}}
+	require.Equal(t, just, r.ofClaim(t.Context(), claimNamed("data-web-0")))
+	require.Empty(t, r.ofClaim(t.Context(), claimNamed("data-other-0")))
+
+	pod := testkit.Pod("web-0").Label("app", "web").Obj()
+	look := func() int {
+		found, err := r.lookout.Look(t.Context(), r.Client, web(1).Obj(), Kind(), web(1).Obj().Spec.Selector, now)
+		require.NoError(t, err)
+		return len(found.Orphans)
+	}
+	require.Zero(t, look())
+	pod.ResourceVersion = ""
+	require.NoError(t, r.Client.Create(t.Context(), pod))
+	require.Zero(t, look(), "it has just looked")
+	require.Equal(t, just, r.ofNobody(t.Context(), pod))
+	require.Equal(t, 1, look())
+	pod.OwnerReferences = []metav1.OwnerReference{{UID: "x", Controller: new(true)}}
+	require.Empty(t, r.ofNobody(t.Context(), pod), "what somebody controls is nobody's business")
+
+	r = reconciler(t, interceptor.Funcs{List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
+		return errors.New("no cache")
+	}})
+	require.Empty(t, r.ofClaim(t.Context(), claimNamed("data-web-0")))
+}
+
+func TestASetThatIsGoneHasNoPass(t *testing.T) {
+	t.Parallel()
+	r := reconciler(t, interceptor.Funcs{})
+	got, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: key})
+	require.NoError(t, err)
+	require.Zero(t, got)
+}
+
+func TestClassesAreReadOfClaimsThatAreTooSmallAlone(t *testing.T) {
+	t.Parallel()
+	gets := 0
+	r := reconciler(t, interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, k client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+		gets++
+		return c.Get(ctx, k, o, opts...)
+	}}, class("fast", true), class("slow", false))
+	s := observedOf(t, web(3).Claims("data").Resize()).pod(0, "0").pod(0, "1").pod(0, "2")
+	require.NoError(t, s.readClasses(t.Context(), r.Client))
+	require.Zero(t, gets)
+	s.claim("data-web-0", sized("512Mi", "512Mi")).claim("data-web-1", sized("512Mi", "512Mi"))
+	require.NoError(t, s.readClasses(t.Context(), r.Client))
+	require.Equal(t, map[string]bool{"": false, "fast": true}, s.classes)
+	require.Equal(t, 1, gets, "once for all claims of a class")
+	s.set.Spec.VolumeClaimTemplates[0].Spec.StorageClassName = nil
+	s.claim("data-web-0", func(c *corev1.PersistentVolumeClaim) { c.Spec.StorageClassName = new("gone") })
+	require.NoError(t, s.readClasses(t.Context(), r.Client))
+	require.False(t, s.classes["gone"], "a class that is gone lets nothing grow")
+}
