@@ -113,6 +113,14 @@ func setTemplated(w workload, generation int64) {
 // atLeast is how many pods must be both updated and ready, where only the sums are known.
 func (c *counts) atLeast() int32 { return max(min(c.updated, c.ready-(c.pods-c.updated)), 0) }
 
+// given is what p points to, made if there is none.
+func given[T any](p **T) *T {
+	if *p == nil {
+		*p = new(T)
+	}
+	return *p
+}
+
 func cloneSets() kind {
 	return kind{
 		GroupVersionKind: appsv1beta1.GroupVersion.WithKind("CloneSet"),
@@ -126,12 +134,7 @@ func cloneSets() kind {
 			w.Spec.ScaleStrategy.PodsToDelete = nil
 			p := parts{selector: &w.Spec.Selector, replicas: &w.Spec.Replicas, pod: &w.Spec.Template}
 			if u := &w.Spec.UpdateStrategy; u.Type != appsv1beta1.CloneSetOnDelete {
-				p.partition = func(n int32) {
-					if u.RollingUpdate == nil {
-						u.RollingUpdate = &appsv1beta1.CloneSetRollingUpdateStrategy{}
-					}
-					u.RollingUpdate.Partition = new(intstr.FromInt32(n))
-				}
+				p.partition = func(n int32) { given(&u.RollingUpdate).Partition = new(intstr.FromInt32(n)) }
 			}
 			return w, p
 		},
@@ -179,12 +182,7 @@ func statefulSets() kind {
 			w := &appsv1.StatefulSet{Spec: *t.StatefulSetTemplate.Spec.DeepCopy()}
 			p := parts{selector: &w.Spec.Selector, replicas: &w.Spec.Replicas, pod: &w.Spec.Template}
 			if u := &w.Spec.UpdateStrategy; u.Type != appsv1.OnDeleteStatefulSetStrategyType {
-				p.partition = func(n int32) {
-					if u.RollingUpdate == nil {
-						u.RollingUpdate = &appsv1.RollingUpdateStatefulSetStrategy{}
-					}
-					u.RollingUpdate.Partition = &n
-				}
+				p.partition = func(n int32) { given(&u.RollingUpdate).Partition = &n }
 			}
 			return w, p
 		},
@@ -210,12 +208,7 @@ func advancedSets() kind {
 			w := &appsv1beta1.StatefulSet{Spec: *t.AdvancedStatefulSetTemplate.Spec.DeepCopy()}
 			p := parts{selector: &w.Spec.Selector, replicas: &w.Spec.Replicas, pod: &w.Spec.Template}
 			if u := &w.Spec.UpdateStrategy; u.Type != appsv1.OnDeleteStatefulSetStrategyType {
-				p.partition = func(n int32) {
-					if u.RollingUpdate == nil {
-						u.RollingUpdate = &appsv1beta1.StatefulSetRollingUpdateStrategy{}
-					}
-					u.RollingUpdate.Partition = &n
-				}
+				p.partition = func(n int32) { given(&u.RollingUpdate).Partition = &n }
 			}
 			return w, p
 		},
