@@ -26,8 +26,8 @@ func demanding(terms ...corev1.NodeSelectorTerm) corev1.PodTemplateSpec {
 	}}}}
 }
 
-func term(key string, op corev1.NodeSelectorOperator, values ...string) corev1.NodeSelectorTerm {
-	return corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: key, Operator: op, Values: values}}}
+func zoned(op corev1.NodeSelectorOperator, values ...string) corev1.NodeSelectorTerm {
+	return corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "zone", Operator: op, Values: values}}}
 }
 
 func named(op corev1.NodeSelectorOperator, names ...string) corev1.NodeSelectorTerm {
@@ -55,31 +55,39 @@ func TestFit(t *testing.T) {
 		{name: "a selector of nodes that does not match lets no pod stay", template: selecting("z2"), node: tainted()},
 		{name: "a node name of the template", template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{NodeName: "n1"}}, node: tainted(), run: true, stay: true},
 		{name: "another node name", template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{NodeName: "n2"}}, node: tainted()},
-		{name: "one of several terms is enough", template: demanding(term("zone", corev1.NodeSelectorOpIn, "z9"), term("zone", corev1.NodeSelectorOpExists)),
-			node: tainted(), run: true, stay: true},
-		{name: "no term matches", template: demanding(term("zone", corev1.NodeSelectorOpNotIn, "z1")), node: tainted()},
+		{
+			name: "one of several terms is enough", template: demanding(zoned(corev1.NodeSelectorOpIn, "z9"), zoned(corev1.NodeSelectorOpExists)),
+			node: tainted(), run: true, stay: true,
+		},
+		{name: "no term matches", template: demanding(zoned(corev1.NodeSelectorOpNotIn, "z1")), node: tainted()},
 		{name: "a term by the node's name", template: demanding(named(corev1.NodeSelectorOpIn, "n1")), node: tainted(), run: true, stay: true},
 		{name: "a term by another node's name", template: demanding(named(corev1.NodeSelectorOpNotIn, "n1")), node: tainted()},
-		{name: "an affinity that can't be read fits no node", template: demanding(term("zone", "Like", "z1")), node: tainted()},
+		{name: "an affinity that can't be read fits no node", template: demanding(zoned("Like", "z1")), node: tainted()},
 		{name: "a preference is no demand", template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Affinity: &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
-			PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{{Weight: 1, Preference: term("zone", corev1.NodeSelectorOpIn, "z9")}},
+			PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{{Weight: 1, Preference: zoned(corev1.NodeSelectorOpIn, "z9")}},
 		}}}}, node: tainted(), run: true, stay: true},
 		{name: "a taint that keeps new pods away lets one stay", node: tainted(taint("db", noSchedule)), stay: true},
 		{name: "a taint that drives pods away lets none stay", node: tainted(taint("db", noExecute))},
 		{name: "a taint that prefers other pods lets all run", node: tainted(taint("db", corev1.TaintEffectPreferNoSchedule)), run: true, stay: true},
 		{name: "of several taints the worst counts", node: tainted(taint("full", noSchedule), taint("db", noExecute), taint("full", noSchedule))},
-		{name: "a taint that is tolerated", template: tolerating(corev1.Toleration{Key: "db", Operator: corev1.TolerationOpExists}),
-			node: tainted(taint("db", noExecute)), run: true, stay: true},
-		{name: "a taint of another value than the tolerated one", template: tolerating(corev1.Toleration{Key: "db", Value: "no"}),
-			node: tainted(taint("db", noSchedule)), stay: true},
+		{
+			name: "a taint that is tolerated", template: tolerating(corev1.Toleration{Key: "db", Operator: corev1.TolerationOpExists}),
+			node: tainted(taint("db", noExecute)), run: true, stay: true,
+		},
+		{
+			name: "a taint of another value than the tolerated one", template: tolerating(corev1.Toleration{Key: "db", Value: "no"}),
+			node: tainted(taint("db", noSchedule)), stay: true,
+		},
 		{name: "a cordoned node runs daemons", node: tainted(taint("node.kubernetes.io/unschedulable", noSchedule)), run: true, stay: true},
 		{name: "a node in trouble runs daemons", node: tainted(taint("node.kubernetes.io/not-ready", noExecute), taint("node.kubernetes.io/unreachable", noExecute),
 			taint("node.kubernetes.io/disk-pressure", noSchedule), taint("node.kubernetes.io/memory-pressure", noSchedule),
 			taint("node.kubernetes.io/pid-pressure", noSchedule)), run: true, stay: true},
 		{name: "a node that is not ready gets no new pods by its other taint", node: tainted(taint("node.kubernetes.io/not-ready", noSchedule)), stay: true},
 		{name: "a node without network gets no pod that needs it", node: tainted(taint("node.kubernetes.io/network-unavailable", noSchedule)), stay: true},
-		{name: "a node without network gets pods on the network of the node", template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{HostNetwork: true}},
-			node: tainted(taint("node.kubernetes.io/network-unavailable", noSchedule)), run: true, stay: true},
+		{
+			name: "a node without network gets pods on the network of the node", template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{HostNetwork: true}},
+			node: tainted(taint("node.kubernetes.io/network-unavailable", noSchedule)), run: true, stay: true,
+		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -108,7 +116,7 @@ func TestANewPodIsForItsNodeAlone(t *testing.T) {
 	t.Parallel()
 	set := web().Obj()
 	set.Annotations = map[string]string{"deprecated.daemonset.template.generation": "7"}
-	set.Spec.Template = demanding(term("zone", corev1.NodeSelectorOpExists))
+	set.Spec.Template = demanding(zoned(corev1.NodeSelectorOpExists))
 	set.Spec.Template.Spec.Affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution = []corev1.PreferredSchedulingTerm{{Weight: 1}}
 	pod := newPod(set, "web-abc", &set.Spec.Template, "web-x", "n1", now)
 	require.Equal(t, "n1", nodeOf(pod))

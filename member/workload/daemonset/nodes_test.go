@@ -3,6 +3,7 @@ package daemonset
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -34,7 +35,7 @@ func fifty(t *testing.T) client.Client {
 	require.NoError(t, appsv1beta1.AddToScheme(scheme))
 	b := fake.NewClientBuilder().WithScheme(scheme)
 	for i := range 50 {
-		set := testkit.DaemonSet(fmt.Sprintf("set-%02d", i)).OnNodes("role", fmt.Sprint(i/5))
+		set := testkit.DaemonSet(fmt.Sprintf("set-%02d", i)).OnNodes("role", strconv.Itoa(i/5))
 		if i%5 == 0 {
 			set.Canary("zone", "a")
 		}
@@ -77,13 +78,19 @@ func TestANodeEventStartsPassesOfTheSetsThatItConcerns(t *testing.T) {
 		{name: "a label that nobody asks for: none", was: node("3", nil), is: node("3", func(n *corev1.Node) { n.Labels["rack"] = "7" })},
 		{name: "another role: those of both", was: node("3", nil), is: node("4", nil), want: of(15, 16, 17, 18, 19, 20, 21, 22, 23, 24)},
 		{name: "a label that an update asks for: that one", was: node("3", nil), is: node("3", func(n *corev1.Node) { n.Labels["zone"] = "a" }), want: of(15)},
-		{name: "a cordon: none, as daemons run there", was: node("3", nil),
-			is: node("3", tainted(corev1.TaintNodeUnschedulable, corev1.TaintEffectNoSchedule))},
+		{
+			name: "a cordon: none, as daemons run there", was: node("3", nil),
+			is: node("3", tainted(corev1.TaintNodeUnschedulable, corev1.TaintEffectNoSchedule)),
+		},
 		{name: "a node is not ready: none, as they stay", was: node("3", nil), is: node("3", tainted(corev1.TaintNodeNotReady, corev1.TaintEffectNoExecute))},
-		{name: "a taint that keeps pods away: those that ran there", was: node("3", nil),
-			is: node("3", tainted("db", corev1.TaintEffectNoSchedule)), want: of(15, 16, 17, 18, 19)},
-		{name: "a taint that then drives them away: the same", was: node("3", tainted("db", corev1.TaintEffectNoSchedule)),
-			is: node("3", tainted("db", corev1.TaintEffectNoExecute)), want: of(15, 16, 17, 18, 19)},
+		{
+			name: "a taint that keeps pods away: those that ran there", was: node("3", nil),
+			is: node("3", tainted("db", corev1.TaintEffectNoSchedule)), want: of(15, 16, 17, 18, 19),
+		},
+		{
+			name: "a taint that then drives them away: the same", was: node("3", tainted("db", corev1.TaintEffectNoSchedule)),
+			is: node("3", tainted("db", corev1.TaintEffectNoExecute)), want: of(15, 16, 17, 18, 19),
+		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

@@ -2,6 +2,7 @@ package daemonset
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -10,7 +11,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -51,30 +51,13 @@ type observed struct {
 // observe reads what a pass needs, from the cache, or from the apiserver if the cache has failed to show our writes for
 // too long.
 func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (observed, error) {
-	set := &appsv1beta1.DaemonSet{}
-	o := observed{set: set, edits: r.Edits}
-	switch err := r.Client.Get(ctx, key, set); {
-	case apierrors.IsNotFound(err):
-		r.forget(key)
-		return o, expect.ErrGone
-	case err != nil:
-		return o, fmt.Errorf("get DaemonSet: %w", err)
-	case set.DeletionTimestamp != nil:
-		r.Expect.Forget(set.UID)
-		return o, expect.ErrGone
-	}
-	if err := o.children(ctx, r.Client, false); err != nil {
-		return o, err
-	}
-	err := r.Expect.Fresh(ctx, set, o.shown, r.Live, func() error {
-		*set = appsv1beta1.DaemonSet{} // An answer would be decoded over it: what the apiserver has no more would stay.
-		if err := r.Live.Get(ctx, key, set); err != nil {
-			return fmt.Errorf("get DaemonSet: %w", err)
+	o := observed{set: &appsv1beta1.DaemonSet{}, edits: r.Edits}
+	children := func(from client.Reader, live bool) error { return o.children(ctx, from, live) }
+	if err := r.Expect.Read(ctx, r.Client, r.Live, key, o.set, children, o.shown); err != nil {
+		if errors.Is(err, expect.ErrGone) {
+			r.forget(key)
 		}
-		return o.children(ctx, r.Live, true)
-	})
-	if err != nil {
-		return o, err
+		return o, fmt.Errorf("read DaemonSet: %w", err)
 	}
 	return o, r.beyond(ctx, &o)
 }

@@ -62,7 +62,7 @@ func TestPlanOfATakeOver(t *testing.T) {
 	got, events := status(o, w, pass.Done{}, at)
 	require.Empty(t, events)
 	require.Equal(t, o.set.Status.UpdateRevision, got.UpdateRevision)
-	n := int32(len(o.pods)) //nolint:gosec // A few.
+	n := int32(len(o.pods))
 	require.Equal(t, [4]int32{n, n, n, n},
 		[4]int32{got.CurrentNumberScheduled, got.NumberReady, got.NumberAvailable, got.UpdatedNumberScheduled})
 }
