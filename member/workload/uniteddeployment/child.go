@@ -113,6 +113,14 @@ func setTemplated(w workload, generation int64) {
 // atLeast is how many pods must be both updated and ready, where only the sums are known.
 func (c *counts) atLeast() int32 { return max(min(c.updated, c.ready-(c.pods-c.updated)), 0) }
 
+// unless is partition, and nil for a workload whose pods wait until somebody deletes them.
+func unless(onDelete bool, partition func(int32)) func(int32) {
+	if onDelete {
+		return nil
+	}
+	return partition
+}
+
 // given is what p points to, made if there is none.
 func given[T any](p **T) *T {
 	if *p == nil {
@@ -132,11 +140,11 @@ func cloneSets() kind {
 			w := &appsv1beta1.CloneSet{Spec: *t.CloneSetTemplate.Spec.DeepCopy()}
 			// Names of pods are of one CloneSet and not of all; the list is the user's and the CloneSet controller's.
 			w.Spec.ScaleStrategy.PodsToDelete = nil
-			p := parts{selector: &w.Spec.Selector, replicas: &w.Spec.Replicas, pod: &w.Spec.Template}
-			if u := &w.Spec.UpdateStrategy; u.Type != appsv1beta1.CloneSetOnDelete {
-				p.partition = func(n int32) { given(&u.RollingUpdate).Partition = new(intstr.FromInt32(n)) }
+			u := &w.Spec.UpdateStrategy
+			return w, parts{
+				selector: &w.Spec.Selector, replicas: &w.Spec.Replicas, pod: &w.Spec.Template,
+				partition: unless(u.Type == appsv1beta1.CloneSetOnDelete, func(n int32) { given(&u.RollingUpdate).Partition = new(intstr.FromInt32(n)) }),
 			}
-			return w, p
 		},
 		view: func(w workload, c *child) {
 			o := w.(*appsv1beta1.CloneSet)
@@ -180,11 +188,11 @@ func statefulSets() kind {
 				return nil, parts{}
 			}
 			w := &appsv1.StatefulSet{Spec: *t.StatefulSetTemplate.Spec.DeepCopy()}
-			p := parts{selector: &w.Spec.Selector, replicas: &w.Spec.Replicas, pod: &w.Spec.Template}
-			if u := &w.Spec.UpdateStrategy; u.Type != appsv1.OnDeleteStatefulSetStrategyType {
-				p.partition = func(n int32) { given(&u.RollingUpdate).Partition = &n }
+			u := &w.Spec.UpdateStrategy
+			return w, parts{
+				selector: &w.Spec.Selector, replicas: &w.Spec.Replicas, pod: &w.Spec.Template,
+				partition: unless(u.Type == appsv1.OnDeleteStatefulSetStrategyType, func(n int32) { given(&u.RollingUpdate).Partition = &n }),
 			}
-			return w, p
 		},
 		view: func(w workload, c *child) {
 			o := w.(*appsv1.StatefulSet)
@@ -201,20 +209,20 @@ func advancedSets() kind {
 	return kind{
 		GroupVersionKind: appsv1beta1.GroupVersion.WithKind("StatefulSet"),
 		list:             func() client.ObjectList { return &appsv1beta1.StatefulSetList{} },
+		number: func(w workload, own *appsv1beta1.SubsetOrdinals) {
+			spec := &w.(*appsv1beta1.StatefulSet).Spec
+			spec.ReserveOrdinals = append(spec.ReserveOrdinals, united.Outside(own)...)
+		},
 		make: func(t *appsv1beta1.SubsetTemplate) (workload, parts) {
 			if t.AdvancedStatefulSetTemplate == nil {
 				return nil, parts{}
 			}
 			w := &appsv1beta1.StatefulSet{Spec: *t.AdvancedStatefulSetTemplate.Spec.DeepCopy()}
-			p := parts{selector: &w.Spec.Selector, replicas: &w.Spec.Replicas, pod: &w.Spec.Template}
-			if u := &w.Spec.UpdateStrategy; u.Type != appsv1.OnDeleteStatefulSetStrategyType {
-				p.partition = func(n int32) { given(&u.RollingUpdate).Partition = &n }
+			u := &w.Spec.UpdateStrategy
+			return w, parts{
+				selector: &w.Spec.Selector, replicas: &w.Spec.Replicas, pod: &w.Spec.Template,
+				partition: unless(u.Type == appsv1.OnDeleteStatefulSetStrategyType, func(n int32) { given(&u.RollingUpdate).Partition = &n }),
 			}
-			return w, p
-		},
-		number: func(w workload, own *appsv1beta1.SubsetOrdinals) {
-			spec := &w.(*appsv1beta1.StatefulSet).Spec
-			spec.ReserveOrdinals = append(spec.ReserveOrdinals, united.Outside(own)...)
 		},
 		view: func(w workload, c *child) {
 			o := w.(*appsv1beta1.StatefulSet)
