@@ -16,9 +16,11 @@ func TestLeftAreRevisionsOfNobodyWithNamesOfTheOwner(t *testing.T) {
 	t.Parallel()
 	var known []client.Object
 	for name, change := range map[string]func(*appsv1.ControllerRevision){
-		"web-2":     func(r *appsv1.ControllerRevision) { r.Revision = 2 },
-		"web-1":     func(r *appsv1.ControllerRevision) { r.Revision = 1 },
-		"web-owned": func(r *appsv1.ControllerRevision) { r.OwnerReferences = []metav1.OwnerReference{{UID: "x", Controller: new(true)}} },
+		"web-2": func(r *appsv1.ControllerRevision) { r.Revision = 2 },
+		"web-1": func(r *appsv1.ControllerRevision) { r.Revision = 1 },
+		"web-owned": func(r *appsv1.ControllerRevision) {
+			r.OwnerReferences = []metav1.OwnerReference{{UID: "x", Controller: new(true)}}
+		},
 		"web-going": func(r *appsv1.ControllerRevision) {
 			r.Finalizers, r.DeletionTimestamp = []string{"example.com/x"}, new(metav1.NewTime(time.Unix(1000, 0)))
 		},
@@ -57,7 +59,7 @@ func TestARevisionOfTheKindOfKubernetesIsTheSame(t *testing.T) {
 	require.NoError(t, err)
 	want, err := revision.New(revision.Spec{Owner: owner(), Template: template})
 	require.NoError(t, err)
-	require.NotEqual(t, was.Name, want.Name)
+	require.NotEqual(t, want.Name, was.Name)
 	next := revision.Next([]*appsv1.ControllerRevision{was}, want)
 	require.Equal(t, revision.Keep, next.Change)
 	require.Same(t, was, next.Revision, "it keeps its name, so that no pod is old")

@@ -42,7 +42,7 @@ type handOver struct {
 type growth struct{ claim, template *corev1.PersistentVolumeClaim }
 
 // planClaims decides on claims. They outlive their pods, and are never deleted by the set.
-func (w *work) planClaims(o observed, g rollout.Goal) {
+func (w *work) planClaims(o observed, g rollout.Goal, now time.Time) {
 	w.holdBirths(o)
 	if len(o.set.Spec.VolumeClaimTemplates) == 0 {
 		return
@@ -57,7 +57,7 @@ func (w *work) planClaims(o observed, g rollout.Goal) {
 		w.retain(o, g)
 	}
 	if o.resizes() && g.Mode != rollout.OnDelete && !g.Paused {
-		w.resize(o, g)
+		w.resize(o, g, now)
 	}
 }
 
@@ -254,12 +254,12 @@ func told(claim *corev1.PersistentVolumeClaim, t corev1.PersistentVolumeClaimCon
 
 // resize lets claims follow their templates: those of a pod that is to be updated before it is, those of an updated pod by
 // themselves (#1699), and of all no more at a time than may be unavailable.
-func (w *work) resize(o observed, g rollout.Goal) {
+func (w *work) resize(o observed, g rollout.Goal, now time.Time) {
 	fits, room := make(map[string]claimFit, len(w.Pods)), g.MaxUnavailable
 	for i := range w.Pods {
 		m := &w.Pods[i]
 		if m.Slot != "" && !m.Leaving {
-			fits[m.Key] = w.fit(o, m)
+			fits[m.Key] = w.fit(o, m, now)
 		}
 		if fits[m.Key] == claimGrows {
 			room--
@@ -345,7 +345,7 @@ func (o *observed) expands(c *corev1.PersistentVolumeClaim) bool {
 }
 
 // fit is the worst of a pod's claims, and notes why one can't come to its template.
-func (w *work) fit(o observed, m *podset.Member) claimFit {
+func (w *work) fit(o observed, m *podset.Member, now time.Time) claimFit {
 	worst := claimFits
 	for name, t := range o.claimsOf(m.Key) {
 		c := o.claims[name]
@@ -357,7 +357,10 @@ func (w *work) fit(o observed, m *podset.Member) claimFit {
 			is = claimGrows // It has a volume, and the cache does not show that yet.
 		}
 		worst = max(worst, is)
-		if why := o.stuck(c, is); why != "" && w.stuck.Reason == "" {
+		if at := told(c, corev1.PersistentVolumeClaimResizing); is == claimGrows && at != nil {
+			w.Recheck = podset.Sooner(w.Recheck, max(at.LastTransitionTime.Add(podset.Patience).Sub(now), 0))
+		}
+		if why := o.stuck(c, is, now); why != "" && w.stuck.Reason == "" {
 			w.stuck = condition.Standing(reasonFailedUpdatePVC, fmt.Sprintf("claim %s can't follow its template", name), why)
 		}
 	}
@@ -365,7 +368,7 @@ func (w *work) fit(o observed, m *podset.Member) claimFit {
 }
 
 // stuck is why a claim does not come to its template; empty if it may.
-func (o *observed) stuck(c *corev1.PersistentVolumeClaim, is claimFit) string {
+func (o *observed) stuck(c *corev1.PersistentVolumeClaim, is claimFit, now time.Time) string {
 	switch is {
 	case claimOdd:
 		return "its storage class or access modes differ: delete the claim, and its pod is made anew with another one"
@@ -376,9 +379,11 @@ func (o *observed) stuck(c *corev1.PersistentVolumeClaim, is claimFit) string {
 	case claimGrows:
 		for _, t := range []corev1.PersistentVolumeClaimConditionType{
 			corev1.PersistentVolumeClaimControllerResizeError, corev1.PersistentVolumeClaimNodeResizeError,
+			corev1.PersistentVolumeClaimResizing,
 		} {
-			if e := told(c, t); e != nil {
-				return fmt.Sprintf("since %s: %s", e.LastTransitionTime.UTC().Format(time.RFC3339), e.Message)
+			e := told(c, t)
+			if e != nil && (t != corev1.PersistentVolumeClaimResizing || !now.Before(e.LastTransitionTime.Add(podset.Patience))) {
+				return fmt.Sprintf("%s since %s: %s", t, e.LastTransitionTime.UTC().Format(time.RFC3339), e.Message)
 			}
 		}
 	case claimFits:

@@ -147,7 +147,9 @@ func testOrder(t *testing.T, g *ground) {
 		s.Spec.Template.Spec.Containers[0].Command = []string{"serve"}
 		partition(1)(&s.Spec)
 	})
-	g.Await(t, func(s *appsv1beta1.StatefulSet) bool { return s.Status.UpdatedAvailableReplicas == 2 && s.Status.AvailableReplicas == 3 })
+	g.Await(t, func(s *appsv1beta1.StatefulSet) bool {
+		return s.Status.UpdatedAvailableReplicas == 2 && s.Status.AvailableReplicas == 3
+	})
 	require.Equal(t, pods["web-0"].UID, g.Pods(t)["web-0"].UID, "the lowest ordinal stays old")
 	g.Change(t, func(s *appsv1beta1.StatefulSet) { partition(0)(&s.Spec) })
 	g.rests(t)

@@ -22,14 +22,29 @@ func TestNames(t *testing.T) {
 	t.Parallel()
 	set := web(1).Obj()
 	for _, tc := range []struct{ pod, ordinal string }{
-		{"web-0", "0"}, {"web-12", "12"}, {"web-2147483647", "2147483647"},
-		{"web-2147483648", ""}, {"web-01", ""}, {"web--1", ""}, {"web-+1", ""}, {"web-x", ""}, {"web-", ""}, {"shop-0", ""}, {"web-db-0", ""},
+		{"web-0", "0"},
+		{"web-12", "12"},
+		{"web-2147483647", "2147483647"},
+		{"web-2147483648", ""},
+		{"web-01", ""},
+		{"web--1", ""},
+		{"web-+1", ""},
+		{"web-x", ""},
+		{"web-", ""},
+		{"shop-0", ""},
+		{"web-db-0", ""},
 	} {
 		require.Equal(t, tc.ordinal, ordinalIn(set, tc.pod), tc.pod)
 	}
 	for _, tc := range []struct{ claim, pod string }{
-		{"data-web-0", "web-0"}, {"web-web-3", "web-3"}, {"a-web-b-web-7", "web-7"},
-		{"web-0", ""}, {"-web-0", ""}, {"data-web-x", ""}, {"data-shop-0", ""}, {"dataweb-0", ""},
+		{"data-web-0", "web-0"},
+		{"web-web-3", "web-3"},
+		{"a-web-b-web-7", "web-7"},
+		{"web-0", ""},
+		{"-web-0", ""},
+		{"data-web-x", ""},
+		{"data-shop-0", ""},
+		{"dataweb-0", ""},
 	} {
 		require.Equal(t, tc.pod, podOfClaim(set, tc.claim), tc.claim)
 	}

@@ -58,7 +58,7 @@ func plan(o observed, now time.Time) work {
 	}
 	w.judgeVolumes(o)
 	w.Next(goal, now)
-	w.planClaims(o, goal)
+	w.planClaims(o, goal, now)
 	if o.strangers.Count > 0 {
 		w.Recheck = podset.Sooner(w.Recheck, stranger.Every)
 	}

@@ -82,8 +82,10 @@ func unready(p *corev1.Pod)  { p.Status.Conditions = nil }
 func ended(p *corev1.Pod)    { p.Status.Phase = corev1.PodFailed }
 func going(p *corev1.Pod)    { p.DeletionTimestamp = new(metav1.NewTime(now)) }
 func toDelete(p *corev1.Pod) { p.Labels[keys.SpecifiedDelete] = "true" }
-func pending(p *corev1.Pod)  { p.Status, p.Spec.NodeName = corev1.PodStatus{Phase: corev1.PodPending}, "" }
-func first(p *corev1.Pod)    { p.Labels["tier"] = "first" }
+func pending(p *corev1.Pod) {
+	p.Status, p.Spec.NodeName = corev1.PodStatus{Phase: corev1.PodPending}, ""
+}
+func first(p *corev1.Pod) { p.Labels["tier"] = "first" }
 
 func deleted(c *corev1.PersistentVolumeClaim) { c.DeletionTimestamp = new(metav1.NewTime(now)) }
 
@@ -92,6 +94,16 @@ func sized(asks, has string) func(*corev1.PersistentVolumeClaim) {
 	return func(c *corev1.PersistentVolumeClaim) {
 		c.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(asks)}
 		c.Status.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(has)}
+	}
+}
+
+// growing is a claim whose volume has been growing since then.
+func growing(since time.Time) func(*corev1.PersistentVolumeClaim) {
+	return func(c *corev1.PersistentVolumeClaim) {
+		sized("2Gi", "1Gi")(c)
+		c.Status.Conditions = []corev1.PersistentVolumeClaimCondition{{
+			Type: corev1.PersistentVolumeClaimResizing, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(since),
+		}}
 	}
 }
 
@@ -163,7 +175,10 @@ func TestPlan(t *testing.T) {
 				s.ScaleStrategy = &appsv1beta1.StatefulSetScaleStrategy{MaxUnavailable: new(intstr.FromString("60%"))}
 			})).pod(0, "0", unready)
 		}},
-		{"a set at rest does nothing", func(t *testing.T) *stage { t.Helper(); return observedOf(t, web(2).Claims("data")).pod(0, "0").pod(0, "1") }},
+		{"a set at rest does nothing", func(t *testing.T) *stage {
+			t.Helper()
+			return observedOf(t, web(2).Claims("data")).pod(0, "0").pod(0, "1")
+		}},
 		{"the next pod waits until the one before is available", func(t *testing.T) *stage { t.Helper(); return observedOf(t, web(3)).pod(0, "0", unready) }},
 		{"#746: a reserved ordinal has its pod removed and another one made", func(t *testing.T) *stage {
 			t.Helper()
@@ -177,7 +192,10 @@ func TestPlan(t *testing.T) {
 			t.Helper()
 			return observedOf(t, web(2).Parallel("1").Reserve("1-2147483647"))
 		}},
-		{"scale-in goes by ordinal, one at a time", func(t *testing.T) *stage { t.Helper(); return observedOf(t, web(1)).pod(0, "0").pod(0, "1").pod(0, "2") }},
+		{"scale-in goes by ordinal, one at a time", func(t *testing.T) *stage {
+			t.Helper()
+			return observedOf(t, web(1)).pod(0, "0").pod(0, "1").pod(0, "2")
+		}},
 		{"and all at once in parallel", func(t *testing.T) *stage {
 			t.Helper()
 			return observedOf(t, web(1).Parallel("1")).pod(0, "0").pod(0, "1").pod(0, "2")
@@ -323,6 +341,11 @@ func TestPlan(t *testing.T) {
 					Message: "no room", LastTransitionTime: metav1.NewTime(start),
 				}}
 			}))
+		}},
+		{"and one that has been growing for too long", func(t *testing.T) *stage {
+			t.Helper()
+			return fast(observedOf(t, next(web(2).Claims("data").Resize()), web(2).Claims("data")).pod(0, "0").pod(0, "1").
+				claim("data-web-0", growing(now.Add(-time.Minute))).claim("data-web-1", growing(now.Add(-time.Hour))))
 		}},
 		{"a claim larger than its template stays", func(t *testing.T) *stage {
 			t.Helper()

@@ -74,7 +74,9 @@ func goal(w *sim.World) rollout.Goal {
 // place is the slot of an ordinal, as the controller can know it.
 func place(w *sim.World, pod string) (rollout.Slot, bool) {
 	g := goal(w)
-	i := slices.IndexFunc(g.Slots, func(s rollout.Slot) bool { return podName(&appsv1beta1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: key.Name}}, s.Key) == pod })
+	i := slices.IndexFunc(g.Slots, func(s rollout.Slot) bool {
+		return podName(&appsv1beta1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: key.Name}}, s.Key) == pod
+	})
 	if i < 0 {
 		return rollout.Slot{}, false
 	}
@@ -254,7 +256,7 @@ func onlyWhatMayGo(w *sim.World, c sim.Change) error {
 // policyHolds: a claim gets the set as owner if it is to go with the set, and a pod if it is to go with that pod, which is not
 // wanted.
 func policyHolds(w *sim.World, c sim.Change) error {
-	if c.Kind.Kind != "PersistentVolumeClaim" || c.Err != nil {
+	if c.Kind.Kind != "PersistentVolumeClaim" || c.After == nil { // refused
 		return nil
 	}
 	if c.Verb == sim.Delete {

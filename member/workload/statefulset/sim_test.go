@@ -76,7 +76,8 @@ func simulated(t *testing.T) sim.Kind {
 }
 
 // hangs tells of an image that it can't be pulled, full of a claim that its volume can't grow.
-func hangs(image string) bool                     { return strings.HasSuffix(image, ":bad") }
+func hangs(image string) bool { return strings.HasSuffix(image, ":bad") }
+
 func full(claim *corev1.PersistentVolumeClaim) bool { return strings.HasPrefix(claim.Name, "full-") }
 
 // live is the set as it is, nil if there is none.
@@ -131,11 +132,12 @@ func end(w *sim.World) string {
 	for _, v := range s.VolumeClaims {
 		lines = append(lines, fmt.Sprintf("claims %s: %d, %d ready", v.VolumeClaimName, v.CompatibleReplicas, v.CompatibleReadyReplicas))
 	}
-	line := fmt.Sprintf("observed=%t done=%t conditions=", s.ObservedGeneration == set.Generation, s.CurrentRevision == s.UpdateRevision)
+	conditions := make([]string, 0, len(s.Conditions))
 	for _, c := range s.Conditions { // Their times are chance.
-		line += fmt.Sprintf("%s=%s: %s ", c.Type, c.Status, c.Reason)
+		conditions = append(conditions, fmt.Sprintf("%s=%s: %s", c.Type, c.Status, c.Reason))
 	}
-	return strings.Join(append(lines, strings.TrimSpace(line)), "\n")
+	return strings.Join(append(lines, fmt.Sprintf("observed=%t done=%t conditions=%s",
+		s.ObservedGeneration == set.Generation, s.CurrentRevision == s.UpdateRevision, strings.Join(conditions, " "))), "\n")
 }
 
 // edit changes the spec at rest, or when the time has come.
@@ -168,11 +170,11 @@ func onPod(name string, when func(*sim.World) bool, pod string, change func(*cor
 	}}
 }
 
-// some tells whether n pods are to run an image, whole whether all is well with n pods of it and no other.
-func some(n int, image string) func(*sim.World) bool {
+// some tells whether n pods are to run app:2, whole whether all is well with n pods of it and no other.
+func some(n int) func(*sim.World) bool {
 	return func(w *sim.World) bool {
 		return len(slices.DeleteFunc(sim.All[*corev1.Pod](w), func(p *corev1.Pod) bool {
-			return !active(w, p) || p.Spec.Containers[0].Image != image
+			return !active(w, p) || p.Spec.Containers[0].Image != "app:2"
 		})) >= n
 	}
 }

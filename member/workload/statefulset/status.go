@@ -96,7 +96,10 @@ func complete(s *appsv1beta1.StatefulSetStatus, set *appsv1beta1.StatefulSet) {
 // claimCounts are, for each claim template, how many claims of wanted pods are as it asks, and how many of these have what
 // they ask for.
 func claimCounts(o observed, w work) []appsv1beta1.StatefulSetVolumeClaimStatus {
-	var out []appsv1beta1.StatefulSetVolumeClaimStatus
+	if len(o.set.Spec.VolumeClaimTemplates) == 0 {
+		return nil
+	}
+	out := make([]appsv1beta1.StatefulSetVolumeClaimStatus, 0, len(o.set.Spec.VolumeClaimTemplates))
 	for i := range o.set.Spec.VolumeClaimTemplates {
 		t := &o.set.Spec.VolumeClaimTemplates[i]
 		n := appsv1beta1.StatefulSetVolumeClaimStatus{VolumeClaimName: t.Name}

@@ -91,18 +91,18 @@ func scenarios(t *testing.T) []sim.Scenario {
 			edit("leave out 0 and 2 to 3", nil, reserve(intstr.FromInt32(0), intstr.FromString("2-3"))),
 			edit("from 2 on", nil, func(s *appsv1beta1.StatefulSetSpec) { s.Ordinals = &appsv1.StatefulSetOrdinals{Start: 2} }),
 			edit("leave out none", nil, reserve())),
-		scenario("made anew in order", web(3), edit("a new image", nil, image("app:2")), edit("back", some(1, "app:2"), image("app:1"))),
+		scenario("made anew in order", web(3), edit("a new image", nil, image("app:2")), edit("back", some(1), image("app:1"))),
 		scenario("in place with partition", web(4).InPlace().Partition(2),
 			edit("a new image", nil, image("app:2")), edit("scale to 5", nil, scale(5)), edit("partition 0", nil, partition(0))),
 		scenario("made anew with partition", web(3).Parallel("2").Partition(1),
 			edit("a new image", whole(3, "app:1"), image("app:2")), named("web-0", nil), sim.LoseNode("node-1", nil)),
 		scenario("in place several at a time", web(5).Parallel("2").InPlace(),
-			edit("a new image", nil, image("app:2")), edit("back", some(2, "app:2"), image("app:1"))),
+			edit("a new image", nil, image("app:2")), edit("back", some(2), image("app:1"))),
 		scenario("hooks", held(web(3)), edit("a new image", nil, image("app:2")), edit("scale to 2", nil, scale(2)), named("web-0", nil)),
 		scenario("hooks and back", held(web(3).Parallel("2")),
-			edit("a new image", nil, image("app:2")), edit("back", some(1, "app:2"), image("app:1"))),
+			edit("a new image", nil, image("app:2")), edit("back", some(1), image("app:1"))),
 		scenario("paused", web(4).Parallel("1").InPlace(), edit("a new image", nil, image("app:2")),
-			edit("pause", some(1, "app:2"), paused(true)), edit("scale to 5", nil, scale(5)), edit("resume", nil, paused(false))),
+			edit("pause", some(1), paused(true)), edit("scale to 5", nil, scale(5)), edit("resume", nil, paused(false))),
 		scenario("time until available", web(3).Spec(func(s *appsv1beta1.StatefulSetSpec) {
 			s.UpdateStrategy.RollingUpdate.MinReadySeconds = new(int32(3))
 		}), edit("a new image", nil, image("app:2")), edit("scale to 2", nil, scale(2))),
@@ -190,4 +190,3 @@ func withoutTimes(t *testing.T, data []byte) []byte {
 	require.NoError(t, err)
 	return out
 }
-
