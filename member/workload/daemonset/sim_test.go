@@ -187,10 +187,26 @@ func misplaced(w *sim.World, c sim.Change) bool {
 	})
 }
 
+// unfit tells of a pod that goes whatever the partition: it was named, has ended, or is one too many beside that of a late write.
 func unfit(w *sim.World, c sim.Change) bool {
 	pod, ok := c.Before.(*corev1.Pod)
-	_, named := c.Before.GetLabels()[keys.SpecifiedDelete]
-	return !ok || named || pod.Status.Phase == corev1.PodFailed
+	if !ok || pod.Status.Phase == corev1.PodFailed || pod.Labels[keys.SpecifiedDelete] != "" {
+		return true
+	}
+	return lateOnes(w) > 0 && slices.ContainsFunc(sim.Cached[*corev1.Pod](w), func(p *corev1.Pod) bool {
+		return p.UID != pod.UID && nodeOf(p) == nodeOf(pod)
+	})
+}
+
+// lateOnes is how many pods late writes have made.
+func lateOnes(w *sim.World) int {
+	n := 0
+	for _, was := range w.Changes() {
+		if was.Late && was.Verb == sim.Create {
+			n++
+		}
+	}
+	return n
 }
 
 // keptOld is how many old pods the partition keeps: as many as there are, if they are fewer.
@@ -214,13 +230,7 @@ func onePerNode(w *sim.World, c sim.Change) error {
 	if !ok || c.Verb != sim.Create || c.Late {
 		return nil
 	}
-	late := 0
-	for _, was := range w.Changes() {
-		if was.Late && was.Verb == sim.Create {
-			late++
-		}
-	}
-	doubles, all := 0, byNode(w)
+	late, doubles, all := lateOnes(w), 0, byNode(w)
 	for node, list := range all {
 		if run, _ := fits(w, node); !run {
 			continue // What is there has to go, or may stay as it is.

@@ -218,12 +218,15 @@ func whole2of4(w *sim.World) bool {
 // revised tells, for sim.Edit.When, that the controller has made a second revision.
 func revised(w *sim.World) bool { return len(sim.All[*appsv1.ControllerRevision](w)) == 2 }
 
-// deletePod is somebody who deletes the pod of a node.
+// deletePod is somebody who deletes the pod of a node, and another one there, if a late write has made it.
 func deletePod(node string, when func(*sim.World) bool) sim.Edit {
 	return sim.Edit{Name: "delete the pod of " + node, When: when, Do: func(ctx context.Context, w *sim.World) error {
 		for _, p := range live(w) {
-			if nodeOf(p) == node {
-				return w.User().Delete(ctx, p)
+			if nodeOf(p) != node {
+				continue
+			}
+			if err := w.User().Delete(ctx, p); err != nil {
+				return err
 			}
 		}
 		return nil
