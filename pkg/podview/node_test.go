@@ -30,16 +30,24 @@ func TestNode(t *testing.T) {
 		want string
 	}{
 		{name: "a pod without demands goes anywhere"},
-		{name: "a pod is on its node, whatever its affinity says", want: "a",
-			spec: corev1.PodSpec{NodeName: "a", Affinity: affine(byField(corev1.NodeSelectorOpIn, "metadata.name", "b"))}},
-		{name: "a pod that is bound by its affinity is for that node", want: "b",
-			spec: corev1.PodSpec{Affinity: affine(byField(corev1.NodeSelectorOpIn, "metadata.name", "b"))}},
-		{name: "a pod with two nodes to choose from is for none",
-			spec: corev1.PodSpec{Affinity: affine(byField(corev1.NodeSelectorOpIn, "metadata.name", "b", "c"))}},
+		{
+			name: "a pod is on its node, whatever its affinity says", want: "a",
+			spec: corev1.PodSpec{NodeName: "a", Affinity: affine(byField(corev1.NodeSelectorOpIn, "metadata.name", "b"))},
+		},
+		{
+			name: "a pod that is bound by its affinity is for that node", want: "b",
+			spec: corev1.PodSpec{Affinity: affine(byField(corev1.NodeSelectorOpIn, "metadata.name", "b"))},
+		},
+		{
+			name: "a pod with two nodes to choose from is for none",
+			spec: corev1.PodSpec{Affinity: affine(byField(corev1.NodeSelectorOpIn, "metadata.name", "b", "c"))},
+		},
 		{name: "so is one with two terms", spec: corev1.PodSpec{Affinity: affine(
 			byField(corev1.NodeSelectorOpIn, "metadata.name", "b"), byField(corev1.NodeSelectorOpIn, "metadata.name", "c"))}},
-		{name: "so is one that avoids a node",
-			spec: corev1.PodSpec{Affinity: affine(byField(corev1.NodeSelectorOpNotIn, "metadata.name", "b"))}},
+		{
+			name: "so is one that avoids a node",
+			spec: corev1.PodSpec{Affinity: affine(byField(corev1.NodeSelectorOpNotIn, "metadata.name", "b"))},
+		},
 		{name: "so is one with another field", spec: corev1.PodSpec{Affinity: affine(byField(corev1.NodeSelectorOpIn, "spec.x", "b"))}},
 		{name: "so is one with another affinity", spec: corev1.PodSpec{Affinity: &corev1.Affinity{}}},
 	} {
