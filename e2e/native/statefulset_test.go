@@ -32,6 +32,7 @@ const withClaims = `
 `
 
 func TestStatefulSet(t *testing.T) {
+	t.Parallel()
 	play(t, statefulSet, plainStatefulSet, []scenario{
 		{
 			name: "ordered pods come one by one and go the other way round",

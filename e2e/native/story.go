@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -228,7 +229,7 @@ func (w *world) call(p *corev1.Pod) string {
 func (w *world) number(label string) string {
 	for name, n := range w.Numbers {
 		if label != "" && (name == label || strings.HasSuffix(name, "-"+label)) {
-			return fmt.Sprint(n)
+			return strconv.Itoa(n)
 		}
 	}
 	return "none"

@@ -151,7 +151,7 @@ func marks(all map[string]string) map[string]any {
 
 // owners are named by what they are.
 func (w *world) owners(o client.Object) []any {
-	var out []any
+	out := make([]any, 0, len(o.GetOwnerReferences()))
 	for _, ref := range o.GetOwnerReferences() {
 		known := "another " + ref.Kind
 		if w.Set != nil && ref.UID == w.Set.GetUID() {
