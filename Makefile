@@ -94,7 +94,7 @@ bench: ## benchmarks of the planners
 	go test -run '^$$' -bench . -benchmem ./pkg/rollout/... ./pkg/podview/... ./pkg/spread/... ./hub/allot/... ./member/workload/...
 
 .PHONY: bench-scale
-bench-scale: build lab-build ## 1,000 and 5,000 pods beside a native Deployment; writes, CPU, memory; rows
+bench-scale: build lab-build ## our kinds beside the native ones, 1,000 to 5,000 pods, 500 nodes; writes, CPU, memory; rows
 	go run ./e2e/bench
 
 ##@ Keep

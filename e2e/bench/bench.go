@@ -11,10 +11,8 @@ import (
 	"strings"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -35,7 +33,7 @@ const (
 	fleetPods = 30
 )
 
-// rest is how long a CloneSet of which all is done is looked at.
+// rest is how long a set of which all is done is looked at.
 const rest = time.Minute
 
 // bench runs the measurements.
@@ -43,7 +41,7 @@ type bench struct {
 	fleet *fleet.Fleet
 	stage lab.Progress
 	out   io.Writer
-	// alone leaves the Deployment out.
+	// alone leaves the native kinds out.
 	alone bool
 	// profiles is a folder for CPU profiles of the manager; empty for none.
 	profiles string
@@ -54,7 +52,10 @@ type bench struct {
 
 // figures are what one act cost.
 type figures struct {
-	act    string
+	act string
+	// pods are how many it was about, and beside as in act.
+	pods   int32
+	beside int
 	wall   time.Duration
 	cpu    time.Duration // of the controller's process
 	all    time.Duration // CPU of all processes of the cluster
@@ -64,20 +65,32 @@ type figures struct {
 	renewals int
 }
 
-// run measures everything and prints it as Markdown, each table when it is known.
-func (b *bench) run(ctx context.Context, sizes []int32, hub bool) error {
+// run measures everything that is planned and prints it as Markdown, each table when it is known.
+func (b *bench) run(ctx context.Context, p plan) error {
 	if err := b.fleet.Namespace(ctx, namespace, nil); err != nil {
 		return err
 	}
-	for _, b.pods = range sizes {
-		if err := b.workloads(ctx); err != nil {
+	if p.has(cloneSet) {
+		for _, n := range p.pods {
+			if err := b.trial(ctx, b.ofCloneSet(n)); err != nil {
+				return err
+			}
+		}
+	}
+	if p.has(statefulSet) {
+		if err := b.trial(ctx, b.ofStatefulSet(p.stateful)); err != nil {
 			return err
 		}
 	}
-	if !hub {
-		return nil
+	if p.has(daemonSet) {
+		if err := b.daemons(ctx, p.nodes); err != nil {
+			return err
+		}
 	}
-	return b.hub(ctx)
+	if p.hub {
+		return b.hub(ctx)
+	}
+	return nil
 }
 
 func (b *bench) printf(format string, args ...any) { _, _ = fmt.Fprintf(b.out, format, args...) }
@@ -88,48 +101,37 @@ type act struct {
 	by     controller
 	object client.Object
 	do     func(context.Context) error
-	image  string
+	// image is what pods have when it is done: so many of the object's.
+	image string
+	pods  int32
+	// beside is the native act that it is compared with: its place among those, or none.
+	beside int
 }
 
-// workloads measures a Deployment and a CloneSet, one after the other in the same cluster.
-func (b *bench) workloads(ctx context.Context) error {
+// trial measures a kind of ours beside the native one, one after the other in the same cluster.
+func (b *bench) trial(ctx context.Context, t trial) error {
 	c := b.fleet.West
-	set, deployment := b.objects()
-	native := controller{process: lab.ControllerManager, users: []string{"deployment-controller", "replicaset-controller", "system:kube-controller-manager"}}
-	ours := controller{process: c.Manager.Name, users: []string{":" + fleet.Namespace + ":" + c.Manager.Name}}
-	if err := b.clear(ctx, c, "", set, deployment); err != nil { // What a run that was broken off left.
+	b.pods = t.pods
+	ours := t.ours[0].by
+	if err := b.clear(ctx, c, "", t.objects()...); err != nil { // What a run that was broken off left.
 		return err
 	}
-	acts := []act{
-		{"create Deployment", native, deployment, func(ctx context.Context) error { return c.Client.Create(ctx, deployment) }, imageOld},
-		{"roll out Deployment", native, deployment, func(ctx context.Context) error {
-			return b.change(ctx, c, deployment, func() { deployment.Spec.Template.Spec.Containers[0].Image = imageNew })
-		}, imageNew},
-		{"create CloneSet", ours, set, func(ctx context.Context) error { return c.Client.Create(ctx, set) }, imageOld},
-		{"update CloneSet in place", ours, set, func(ctx context.Context) error {
-			return b.change(ctx, c, set, func() { set.Spec.Template.Spec.Containers[0].Image = imageNew })
-		}, imageNew},
-	}
-	if b.alone {
-		acts = acts[2:]
-	}
-	var all []figures
-	var empty int64
-	for _, a := range acts {
-		err := b.clear(ctx, c, a.object.GetName(), set, deployment)
-		if err != nil {
+	var native, own []figures
+	if !b.alone {
+		var err error
+		if native, err = b.acts(ctx, c, t, t.native); err != nil {
 			return err
 		}
-		if a.name == "create CloneSet" {
-			if empty, err = liveHeap(ctx, c.Manager); err != nil {
-				return err
-			}
-		}
-		f, err := b.measure(ctx, c, a)
-		if err != nil {
-			return err
-		}
-		all = append(all, f)
+	}
+	if err := b.clear(ctx, c, t.ours[0].object.GetName(), t.objects()...); err != nil {
+		return err
+	}
+	empty, err := liveHeap(ctx, c.Manager)
+	if err != nil {
+		return err
+	}
+	if own, err = b.acts(ctx, c, t, t.ours); err != nil {
+		return err
 	}
 	quiet, err := b.atRest(ctx, c, ours)
 	if err != nil {
@@ -139,36 +141,26 @@ func (b *bench) workloads(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.table(all)
-	b.summary(all, quiet, full-empty)
-	return b.clear(ctx, c, "", set, deployment)
+	b.table(slices.Concat(native, own))
+	b.summary(native, own)
+	b.costs(own, quiet, full-empty)
+	return b.clear(ctx, c, "", t.objects()...)
 }
 
-// objects are a CloneSet and a Deployment of the same pods.
-func (b *bench) objects() (*appsv1beta1.CloneSet, *appsv1.Deployment) {
-	labels := map[string]string{"app": "bench"}
-	spec := appsv1.DeploymentSpec{
-		Replicas: &b.pods,
-		Selector: &metav1.LabelSelector{MatchLabels: labels},
-		Strategy: appsv1.DeploymentStrategy{Type: appsv1.RollingUpdateDeploymentStrategyType, RollingUpdate: &appsv1.RollingUpdateDeployment{
-			MaxUnavailable: new(intstr.FromString("20%")), MaxSurge: new(intstr.FromInt32(0)),
-		}},
-		Template: corev1.PodTemplateSpec{
-			ObjectMeta: metav1.ObjectMeta{Labels: labels},
-			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: imageOld}}},
-		},
+// acts does one thing after the other with the object of one side.
+func (b *bench) acts(ctx context.Context, c *fleet.Cluster, t trial, acts []act) ([]figures, error) {
+	out := make([]figures, 0, len(acts))
+	for _, a := range acts {
+		if err := b.clear(ctx, c, a.object.GetName(), t.objects()...); err != nil {
+			return nil, err
+		}
+		f, err := b.measure(ctx, c, a)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, f)
 	}
-	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "native"}, Spec: spec}
-	set := &appsv1beta1.CloneSet{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "clone"},
-		Spec: appsv1beta1.CloneSetSpec{
-			Replicas: spec.Replicas, Selector: spec.Selector, Template: *spec.Template.DeepCopy(),
-			UpdateStrategy: appsv1beta1.CloneSetUpdateStrategy{RollingUpdate: &appsv1beta1.CloneSetRollingUpdateStrategy{
-				PodUpdatePolicy: appsv1beta1.PodInPlaceIfPossible, MaxUnavailable: spec.Strategy.RollingUpdate.MaxUnavailable,
-			}},
-		},
-	}
-	return set, deployment
+	return out, nil
 }
 
 // controller is who does the work: a process, and the users that it writes as.
@@ -206,12 +198,12 @@ func (b *bench) measured(ctx context.Context, c *fleet.Cluster, a act) (f figure
 		if err := a.do(ctx); err != nil {
 			return err
 		}
-		if wall, err = watch.await(ctx, int(b.pods)); err != nil {
+		if wall, err = watch.await(ctx, int(a.pods), int(b.pods)); err != nil {
 			return err
 		}
 		return b.quiet(ctx)
 	})
-	f.act, f.wall = a.name, wall
+	f.act, f.pods, f.beside, f.wall = a.name, a.pods, a.beside, wall
 	if err != nil {
 		return f, fmt.Errorf("%s: %w", a.name, err)
 	}
@@ -241,7 +233,7 @@ func (b *bench) profile(ctx context.Context, c *fleet.Cluster, a act) (end func(
 // profileSeconds is how long a CPU profile is.
 const profileSeconds = 20
 
-// atRest measures what a CloneSet costs while there is nothing to do.
+// atRest measures what a set costs while there is nothing to do.
 func (b *bench) atRest(ctx context.Context, c *fleet.Cluster, by controller) (figures, error) {
 	done := b.stage(fmt.Sprintf("%d pods: rest", b.pods))
 	f, err := b.cost(ctx, c, by, func(ctx context.Context) error {
@@ -353,7 +345,7 @@ func (b *bench) clear(ctx context.Context, c *fleet.Cluster, keep string, all ..
 
 // table prints what acts cost.
 func (b *bench) table(all []figures) {
-	b.printf("\n%d pods; a roll-out keeps 80 %% of them ready. CPU and memory are the controller's process: "+
+	b.printf("\n%d pods; a roll-out keeps 80 %% of them ready, unless it goes one by one. CPU and memory are the controller's process: "+
 		"kube-controller-manager or flotilla-member. The cluster's CPU is that of its control plane, simulated nodes and "+
 		"manager.\n\n", b.pods)
 	b.printf("| | wall time | CPU | cluster's CPU | peak memory | API writes | per pod | of pods, per pod | events, per pod |\n")
@@ -370,25 +362,33 @@ func (b *bench) table(all []figures) {
 				other += c.Writes
 			}
 		}
-		per := func(n int) float64 { return float64(n) / float64(b.pods) }
+		per := func(n int) float64 { return float64(n) / float64(f.pods) }
 		b.printf("| %s | %.1f s | %.1f s | %.1f s | %d MiB | %d | %.3f | %.3f | %.3f |\n",
 			f.act, f.wall.Seconds(), f.cpu.Seconds(), f.all.Seconds(), f.memory>>20, pods+other, per(pods+other), per(pods), per(events))
 	}
 }
 
-// summary prints what the table does not say. The CloneSet's acts are the last two; grown is by how much its pods made the
-// manager's heap grow.
-func (b *bench) summary(all []figures, quiet figures, grown int64) {
+// summary prints how each act of ours stands to the native one.
+func (b *bench) summary(native, own []figures) {
 	b.printf("\n")
-	ratio := func(a, b time.Duration) float64 { return a.Seconds() / b.Seconds() }
-	if len(all) == 4 {
-		b.printf("- The CloneSet beside the Deployment: creation %.2f of the wall time and %.2f of the cluster's CPU, update %.2f and %.2f.\n",
-			ratio(all[2].wall, all[0].wall), ratio(all[2].all, all[0].all), ratio(all[3].wall, all[1].wall), ratio(all[3].all, all[1].all))
+	for _, o := range own {
+		if o.beside < 0 || o.beside >= len(native) {
+			continue
+		}
+		n := native[o.beside]
+		b.printf("- %s beside %s: %.2f of the wall time, %.2f of the cluster's CPU.\n", o.act, n.act,
+			o.wall.Seconds()/n.wall.Seconds(), o.all.Seconds()/n.all.Seconds())
 	}
-	create, update := all[len(all)-2], all[len(all)-1]
-	per := func(n float64) float64 { return n * 1000 / float64(b.pods) }
-	b.printf("- flotilla-member for 1,000 pods: creation %.1f s of CPU, update %.1f s, peak memory %.0f MiB.\n",
-		per(create.cpu.Seconds()), per(update.cpu.Seconds()), per(float64(max(create.memory, update.memory)>>20)))
+}
+
+// costs prints what the table does not say of our manager; grown is by how much the pods made its heap grow.
+func (b *bench) costs(own []figures, quiet figures, grown int64) {
+	var peak int64
+	for _, f := range own {
+		peak = max(peak, f.memory)
+		b.printf("- flotilla-member for 1,000 pods: %s takes %.1f s of CPU.\n", f.act, f.cpu.Seconds()*1000/float64(f.pods))
+	}
+	b.printf("- Its peak memory: %d MiB.\n", peak>>20)
 	n := 0
 	for _, c := range quiet.writes {
 		n += c.Writes

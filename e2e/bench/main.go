@@ -1,6 +1,7 @@
-// Bench measures, on a fleet of the lab, what Flotilla costs: a CloneSet of 1,000 and of 5,000 pods beside a native
-// Deployment of the same pods in the same run, their roll-out, the CloneSet at rest, and what one UnitedDeployment costs
-// its hub. It prints the tables of docs/operate/sizing.md.
+// Bench measures, on a fleet of the lab, what Flotilla costs beside the native kinds in the same run: a CloneSet of 1,000 and
+// of 5,000 pods beside a Deployment, a StatefulSet of 1,000 pods that come and go at once and a DaemonSet on 500 nodes beside
+// those of Kubernetes; each set's roll-out, and each of ours at rest. Then, what an event of a node causes among 50
+// DaemonSets, and what one UnitedDeployment costs its hub. It prints the tables of docs/operate/sizing.md.
 //
 //	make bench-scale
 package main
@@ -35,35 +36,80 @@ func main() {
 // podsPerNode is what a node of the lab holds.
 const podsPerNode = 110
 
+// The kinds that can be measured.
+const (
+	cloneSet    = "cloneset"
+	statefulSet = "statefulset"
+	daemonSet   = "daemonset"
+)
+
+// plan is what is measured.
+type plan struct {
+	kinds []string
+	// pods are the sizes of the CloneSet, stateful is the StatefulSet's.
+	pods     []int32
+	stateful int32
+	// nodes is how many the DaemonSet runs on.
+	nodes int
+	hub   bool
+}
+
+func (p plan) has(kind string) bool { return slices.Contains(p.kinds, kind) }
+
+func (p plan) check() error {
+	for _, k := range p.kinds {
+		if !slices.Contains([]string{cloneSet, statefulSet, daemonSet}, k) {
+			return fmt.Errorf("--kinds: %q is none of %s, %s and %s", k, cloneSet, statefulSet, daemonSet)
+		}
+	}
+	return nil
+}
+
+// room is what nodes the fleet's members have from the beginning: a tenth more than pods need, so that none waits for
+// another one's end. The DaemonSet's nodes come later, to where they are needed.
+func (p plan) room() string {
+	most := int32(fleetPods)
+	if p.has(cloneSet) && len(p.pods) > 0 {
+		most = max(most, slices.Max(p.pods))
+	}
+	if p.has(statefulSet) {
+		most = max(most, p.stateful)
+	}
+	return fmt.Sprintf("kwok:%d", int(most)*11/10/podsPerNode+1)
+}
+
 func newCommand() *cobra.Command {
-	b, keep, hub := &bench{}, false, true
-	var sizes []int32
+	b, p, keep := &bench{}, plan{}, false
 	cmd := &cobra.Command{
 		Use:          "bench",
-		Short:        "Measure CloneSets beside Deployments, and the writes on a hub",
+		Short:        "Measure our kinds beside the native ones, and the writes on a hub",
 		Args:         cobra.NoArgs,
 		SilenceUsage: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := p.check(); err != nil {
+				return err
+			}
 			printer := lab.NewPrinter(cmd.ErrOrStderr(), term.IsTerminal(int(os.Stderr.Fd())), nil)
 			defer printer.Close()
 			ctrl.SetLogger(logr.Discard())
-			// A tenth more room, so that no pod waits for another one's end.
-			nodes := fmt.Sprintf("kwok:%d", int(slices.Max(sizes))*11/10/podsPerNode+1)
-			f, err := fleet.Up(cmd.Context(), fleet.Options{Prefix: "bench-", Nodes: nodes, Profiles: true, Progress: printer.Stage})
+			f, err := fleet.Up(cmd.Context(), fleet.Options{Prefix: "bench-", Nodes: p.room(), Profiles: true, Progress: printer.Stage})
 			if err != nil {
 				return err
 			}
 			b.fleet, b.stage, b.out = f, printer.Stage, cmd.OutOrStdout()
 			b.printf("%d CPUs, %s, simulated nodes.\n", runtime.NumCPU(), runtime.Version())
-			if err := b.run(cmd.Context(), sizes, hub); err != nil || keep {
+			if err := b.run(cmd.Context(), p); err != nil || keep {
 				return err
 			}
 			return f.Down(cmd.Context())
 		},
 	}
-	cmd.Flags().Int32SliceVar(&sizes, "pods", []int32{1000, 5000}, "pods of the CloneSet and of the Deployment, one after the other")
-	cmd.Flags().BoolVar(&b.alone, "alone", false, "measure the CloneSet only, without a Deployment beside it")
-	cmd.Flags().BoolVar(&hub, "hub", hub, "measure what a UnitedDeployment costs its hub")
+	cmd.Flags().StringSliceVar(&p.kinds, "kinds", []string{cloneSet, statefulSet, daemonSet}, "kinds to measure")
+	cmd.Flags().Int32SliceVar(&p.pods, "pods", []int32{1000, 5000}, "pods of the CloneSet and of the Deployment, one after the other")
+	cmd.Flags().Int32Var(&p.stateful, "stateful-pods", 1000, "pods of the StatefulSet and of the native one")
+	cmd.Flags().IntVar(&p.nodes, "nodes", 500, "nodes of the DaemonSet and of the native one")
+	cmd.Flags().BoolVar(&b.alone, "alone", false, "measure our kinds only, without the native ones beside them")
+	cmd.Flags().BoolVar(&p.hub, "hub", true, "measure what a UnitedDeployment costs its hub")
 	cmd.Flags().StringVar(&b.profiles, "profiles", "", "folder for a CPU profile of the manager during each act")
 	cmd.Flags().BoolVar(&keep, "keep", false, "leave the clusters running")
 	return cmd

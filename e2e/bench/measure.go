@@ -189,19 +189,19 @@ func (w *podWatch) set(o any, there bool) {
 	}
 }
 
-// await waits until exactly n pods are there, all ready with the image, and returns how long that took.
-func (w *podWatch) await(ctx context.Context, n int) (time.Duration, error) {
+// await waits until exactly total pods are there, want of them ready with the image, and returns how long that took.
+func (w *podWatch) await(ctx context.Context, want, total int) (time.Duration, error) {
 	began := w.clock.Now()
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for {
 		good, all := w.count()
-		if good == n && all == n {
+		if good == want && all == total {
 			return w.clock.Since(began), nil
 		}
 		select {
 		case <-ctx.Done():
-			return 0, fmt.Errorf("%d of %d pods are ready with image %s: %w", good, n, w.image, ctx.Err())
+			return 0, fmt.Errorf("%d of %d pods are ready with image %s: %w", good, want, w.image, ctx.Err())
 		case <-w.changed:
 		}
 	}

@@ -1,0 +1,193 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/e2e/fleet"
+	"github.com/flotilla-io/flotilla/pkg/testkit/lab"
+)
+
+// trial is a kind of ours beside the native one: what is done with an object of each, in this order.
+type trial struct {
+	pods         int32
+	native, ours []act
+}
+
+// objects are the two.
+func (t trial) objects() []client.Object {
+	return []client.Object{t.native[0].object, t.ours[0].object}
+}
+
+// imageNewest is for a second update.
+const imageNewest = "registry.example/app:3.0"
+
+// fewPods are the pods of a StatefulSet that are rolled out one after the other. Kubernetes 1.36 knows no other way unless the
+// gate MaxUnavailableStatefulSet is on, and a thousand would take most of an hour.
+const fewPods = 50
+
+// update is a change of the image, with what the object must say besides.
+type update struct {
+	name, image string
+	also        func()
+	// pods are how many it is about; 0 means all.
+	pods int32
+	// beside is the native act that it is compared with: its place among those.
+	beside int
+}
+
+// none is no act to compare with.
+const none = -1
+
+// budget is how many pods may be away in a roll-out.
+func budget() *intstr.IntOrString { return new(intstr.FromString("20%")) }
+
+func podLabels() map[string]string { return map[string]string{"app": "bench"} }
+
+func selector() *metav1.LabelSelector { return &metav1.LabelSelector{MatchLabels: podLabels()} }
+
+// podTemplate is that of all pods, but for what an update in place needs.
+func podTemplate() corev1.PodTemplateSpec {
+	return corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Labels: podLabels()},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: imageOld}}},
+	}
+}
+
+// gated is the template of pods that are updated in place, for a kind whose user writes the gate.
+func gated() corev1.PodTemplateSpec {
+	t := podTemplate()
+	t.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: keys.InPlaceUpdateReady}}
+	return t
+}
+
+// meta names the two objects of a trial apart: their pods are told from each other by it.
+func meta(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: namespace, Name: name} }
+
+const (
+	nativeName = "native"
+	oursName   = "ours"
+)
+
+// byNative is kube-controller-manager, in some of its parts.
+func byNative(parts ...string) controller {
+	return controller{process: lab.ControllerManager, users: append(parts, "system:kube-controller-manager")}
+}
+
+// byOurs is the member's manager.
+func (b *bench) byOurs() controller {
+	name := b.fleet.West.Manager.Name
+	return controller{process: name, users: []string{":" + fleet.Namespace + ":" + name}}
+}
+
+// steps are the creation of an object of so many pods, and its updates. template is the object's own.
+func (b *bench) steps(kind string, by controller, o client.Object, template *corev1.PodTemplateSpec, pods int32, updates ...update) []act {
+	c := b.fleet.West
+	out := make([]act, 0, 1+len(updates))
+	out = append(out, act{
+		name: "create " + kind, by: by, object: o, image: imageOld, pods: pods,
+		do: func(ctx context.Context) error { return c.Client.Create(ctx, o) },
+	})
+	for _, u := range updates {
+		change := func() {
+			template.Spec.Containers[0].Image = u.image
+			if u.also != nil {
+				u.also()
+			}
+		}
+		out = append(out, act{
+			name: fmt.Sprintf(u.name, kind), by: by, object: o, image: u.image, pods: cmp.Or(u.pods, pods), beside: u.beside,
+			do: func(ctx context.Context) error { return b.change(ctx, c, o, change) },
+		})
+	}
+	return out
+}
+
+// rollOut makes all pods anew, and inPlace changes them.
+func rollOut() update { return update{name: "roll out %s", image: imageNew} }
+
+func inPlace() update { return update{name: "update %s in place", image: imageNew, beside: 1} }
+
+// ofCloneSet is a CloneSet beside a Deployment.
+func (b *bench) ofCloneSet(pods int32) trial {
+	deployment := &appsv1.Deployment{ObjectMeta: meta(nativeName), Spec: appsv1.DeploymentSpec{
+		Replicas: &pods, Selector: selector(), Template: podTemplate(),
+		Strategy: appsv1.DeploymentStrategy{Type: appsv1.RollingUpdateDeploymentStrategyType, RollingUpdate: &appsv1.RollingUpdateDeployment{
+			MaxUnavailable: budget(), MaxSurge: new(intstr.FromInt32(0)),
+		}},
+	}}
+	set := &appsv1beta1.CloneSet{ObjectMeta: meta(oursName), Spec: appsv1beta1.CloneSetSpec{
+		Replicas: new(pods), Selector: selector(), Template: podTemplate(),
+		UpdateStrategy: appsv1beta1.CloneSetUpdateStrategy{RollingUpdate: &appsv1beta1.CloneSetRollingUpdateStrategy{
+			PodUpdatePolicy: appsv1beta1.PodInPlaceIfPossible, MaxUnavailable: budget(),
+		}},
+	}}
+	return trial{
+		pods: pods,
+		native: b.steps("Deployment", byNative("deployment-controller", "replicaset-controller"), deployment,
+			&deployment.Spec.Template, pods, rollOut()),
+		ours: b.steps("CloneSet", b.byOurs(), set, &set.Spec.Template, pods, inPlace()),
+	}
+}
+
+// ofStatefulSet is a StatefulSet beside the native one, both of pods that need not wait for each other.
+func (b *bench) ofStatefulSet(pods int32) trial {
+	native := &appsv1.StatefulSet{ObjectMeta: meta(nativeName), Spec: appsv1.StatefulSetSpec{
+		Replicas: new(pods), Selector: selector(), Template: podTemplate(), ServiceName: "bench", PodManagementPolicy: appsv1.ParallelPodManagement,
+		UpdateStrategy: appsv1.StatefulSetUpdateStrategy{
+			Type: appsv1.RollingUpdateStatefulSetStrategyType, RollingUpdate: &appsv1.RollingUpdateStatefulSetStrategy{},
+		},
+	}}
+	set := &appsv1beta1.StatefulSet{ObjectMeta: meta(oursName), Spec: appsv1beta1.StatefulSetSpec{
+		Replicas: new(pods), Selector: selector(), Template: gated(), ServiceName: "bench", PodManagementPolicy: appsv1.ParallelPodManagement,
+		UpdateStrategy: appsv1beta1.StatefulSetUpdateStrategy{RollingUpdate: &appsv1beta1.StatefulSetRollingUpdateStrategy{
+			PodUpdatePolicy: appsv1beta1.PodReCreate, MaxUnavailable: new(intstr.FromInt32(1)),
+		}},
+	}}
+	few := min(fewPods, pods)
+	native.Spec.UpdateStrategy.RollingUpdate.Partition = new(pods - few)
+	set.Spec.UpdateStrategy.RollingUpdate.Partition = new(pods - few)
+	oneByOne := update{name: fmt.Sprintf("roll out %d pods of %%s one by one", few), image: imageNew, pods: few, beside: 1}
+	all := update{name: "update %s in place", image: imageNewest, beside: none, also: func() {
+		r := set.Spec.UpdateStrategy.RollingUpdate
+		r.PodUpdatePolicy, r.MaxUnavailable, r.Partition = appsv1beta1.PodInPlaceIfPossible, budget(), nil
+	}}
+	return trial{
+		pods:   pods,
+		native: b.steps("native StatefulSet", byNative("statefulset-controller"), native, &native.Spec.Template, pods, oneByOne),
+		ours:   b.steps("StatefulSet", b.byOurs(), set, &set.Spec.Template, pods, oneByOne, all),
+	}
+}
+
+// ofDaemonSet is a DaemonSet beside the native one, on so many nodes.
+func (b *bench) ofDaemonSet(nodes int32) trial {
+	native := &appsv1.DaemonSet{ObjectMeta: meta(nativeName), Spec: appsv1.DaemonSetSpec{
+		Selector: selector(), Template: podTemplate(),
+		UpdateStrategy: appsv1.DaemonSetUpdateStrategy{
+			Type: appsv1.RollingUpdateDaemonSetStrategyType, RollingUpdate: &appsv1.RollingUpdateDaemonSet{MaxUnavailable: budget()},
+		},
+	}}
+	set := &appsv1beta1.DaemonSet{ObjectMeta: meta(oursName), Spec: appsv1beta1.DaemonSetSpec{
+		Selector: selector(), Template: podTemplate(),
+		UpdateStrategy: appsv1beta1.DaemonSetUpdateStrategy{RollingUpdate: &appsv1beta1.DaemonSetRollingUpdateStrategy{
+			Type: appsv1beta1.DaemonSetInPlaceIfPossible, MaxUnavailable: budget(),
+		}},
+	}}
+	anew := update{name: "roll out %s", image: imageNewest, beside: 1, also: func() {
+		set.Spec.UpdateStrategy.RollingUpdate.Type = appsv1beta1.DaemonSetStandard
+	}}
+	return trial{
+		pods:   nodes,
+		native: b.steps("native DaemonSet", byNative("daemon-set-controller"), native, &native.Spec.Template, nodes, rollOut()),
+		ours:   b.steps("DaemonSet", b.byOurs(), set, &set.Spec.Template, nodes, inPlace(), anew),
+	}
+}
