@@ -6,7 +6,9 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -37,7 +39,7 @@ func Pods(ctx context.Context, r client.Reader, owner metav1.Object, kind schema
 	if err := r.List(ctx, &list, index.Owned(owner, live)...); err != nil {
 		return nil, fmt.Errorf("list pods: %w", err)
 	}
-	return among(list.Items, owner, kind), nil
+	return controlled(list.Items, owner, kind), nil
 }
 
 // Claims returns the claims that owner controls, as Pods does.
@@ -48,10 +50,10 @@ func Claims(
 	if err := r.List(ctx, &list, index.Owned(owner, live)...); err != nil {
 		return nil, fmt.Errorf("list claims: %w", err)
 	}
-	return among(list.Items, owner, kind), nil
+	return controlled(list.Items, owner, kind), nil
 }
 
-func among[T any, P interface {
+func controlled[T any, P interface {
 	*T
 	metav1.Object
 }](items []T, owner metav1.Object, kind schema.GroupVersionKind) []P {
@@ -64,22 +66,48 @@ func among[T any, P interface {
 	return out
 }
 
-// OnNode are the workloads of a kind that have pods on a node. r is a cache with index.ByNode.
-func OnNode(ctx context.Context, r client.Reader, node string, kind schema.GroupVersionKind) ([]ctrl.Request, error) {
-	var pods corev1.PodList
-	if err := r.List(ctx, &pods, client.MatchingFields{index.Node: node}, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("list pods of node %s: %w", node, err)
+// OnNode finds the workloads of a kind that have pods on a node. cache has index.ByNode. If it can't be read, that is logged:
+// the workloads are left to their next event.
+func OnNode(cache client.Reader, kind schema.GroupVersionKind) func(ctx context.Context, node string) []ctrl.Request {
+	return func(ctx context.Context, node string) []ctrl.Request {
+		var pods corev1.PodList
+		if err := cache.List(ctx, &pods, client.MatchingFields{index.Node: node}, client.UnsafeDisableDeepCopy); err != nil {
+			ctrl.LoggerFrom(ctx).Error(err, "Left workloads with pods on a node to their next event", "kind", kind.Kind, "node", node)
+			return nil
+		}
+		var out []ctrl.Request
+		for i := range pods.Items {
+			ref := metav1.GetControllerOfNoCopy(&pods.Items[i])
+			if !Refers(ref, kind) {
+				continue
+			}
+			req := ctrl.Request{NamespacedName: types.NamespacedName{Namespace: pods.Items[i].Namespace, Name: ref.Name}}
+			if !slices.Contains(out, req) {
+				out = append(out, req)
+			}
+		}
+		return out
 	}
+}
+
+// Concerned are the workloads of a namespace, or of all if it is empty, that something concerns. list is an empty one of their
+// kind, read from cache; concerns may not change what it is given. If the cache can't be read, that is logged: the workloads are
+// left to their next event.
+func Concerned[T client.Object](
+	ctx context.Context, cache client.Reader, list client.ObjectList, namespace string, concerns func(T) bool,
+) []ctrl.Request {
 	var out []ctrl.Request
-	for i := range pods.Items {
-		ref := metav1.GetControllerOfNoCopy(&pods.Items[i])
-		if !Refers(ref, kind) {
-			continue
-		}
-		req := ctrl.Request{NamespacedName: types.NamespacedName{Namespace: pods.Items[i].Namespace, Name: ref.Name}}
-		if !slices.Contains(out, req) {
-			out = append(out, req)
-		}
+	err := cache.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy)
+	if err == nil {
+		err = meta.EachListItem(list, func(o runtime.Object) error {
+			if set, ok := o.(T); ok && concerns(set) {
+				out = append(out, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(set)})
+			}
+			return nil
+		})
 	}
-	return out, nil
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Left workloads to their next event", "kind", fmt.Sprintf("%T", list), "namespace", namespace)
+	}
+	return out
 }

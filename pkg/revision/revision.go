@@ -30,7 +30,7 @@ type Spec struct {
 	Template any
 	// Labels go onto the revision; usually the template's, so that the owner's selector finds it.
 	Labels map[string]string
-	// Annotations go onto the revision.
+	// Annotations go onto the revision beside the owner's own, of which those that hold a whole object are left out.
 	Annotations map[string]string
 	// Collisions is the owner's status.collisionCount, nil for none.
 	Collisions *int32
@@ -49,12 +49,20 @@ func New(s Spec) (*appsv1.ControllerRevision, error) {
 		labels = map[string]string{}
 	}
 	labels[keys.RevisionHash] = hash
+	annotations := maps.Clone(s.Owner.GetAnnotations())
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	// They speak of the owner as it is now.
+	delete(annotations, corev1.LastAppliedConfigAnnotation)
+	delete(annotations, keys.ConversionData)
+	maps.Copy(annotations, s.Annotations)
 	return &appsv1.ControllerRevision{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:            s.Owner.GetName() + "-" + hash,
 			Namespace:       s.Owner.GetNamespace(),
 			Labels:          labels,
-			Annotations:     maps.Clone(s.Annotations),
+			Annotations:     annotations,
 			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(s.Owner, s.Kind)},
 		},
 		Data: runtime.RawExtension{Raw: data},

@@ -111,6 +111,19 @@ func TestNewSaysTheTemplateAsAPatch(t *testing.T) {
 	require.ErrorContains(t, err, "read template")
 }
 
+func TestARevisionHasTheAnnotationsOfItsOwnerButThoseThatHoldAWholeObject(t *testing.T) {
+	t.Parallel()
+	o := owner()
+	o.Annotations = map[string]string{
+		"team": "a", "note": "the owner's",
+		"kubectl.kubernetes.io/last-applied-configuration": "{}", "apps.kruise.io/conversion-data": "{}",
+	}
+	r, err := New(Spec{Owner: o, Kind: kind(), Template: template("a:1"), Annotations: map[string]string{"note": "x"}})
+	require.NoError(t, err)
+	require.Equal(t, map[string]string{"team": "a", "note": "x"}, r.Annotations)
+	require.Len(t, o.Annotations, 4, "the owner stays as it is")
+}
+
 func TestHashDependsOnTheCollisionCount(t *testing.T) {
 	t.Parallel()
 	data := []byte(`{}`)

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
-	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -32,17 +31,9 @@ func wantedRevision(set *appsv1beta1.CloneSet) (*appsv1.ControllerRevision, erro
 	if err != nil {
 		return nil, err
 	}
-	annotations := maps.Clone(set.Annotations)
-	if annotations == nil {
-		annotations = map[string]string{}
-	}
-	// Both hold a whole object, and speak of the CloneSet as it is now.
-	delete(annotations, corev1.LastAppliedConfigAnnotation)
-	delete(annotations, keys.ConversionData)
-	annotations[keys.VolumeClaimTemplateHash] = claims
 	return revision.New(revision.Spec{
 		Owner: set, Kind: Kind(), Template: &set.Spec.Template, Labels: set.Spec.Template.Labels,
-		Annotations: annotations, Collisions: set.Status.CollisionCount,
+		Annotations: map[string]string{keys.VolumeClaimTemplateHash: claims}, Collisions: set.Status.CollisionCount,
 	})
 }
 

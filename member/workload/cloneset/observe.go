@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
@@ -71,15 +70,6 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 		}
 	}
 	return o, nil
-}
-
-// onNode are the sets that have pods on a node.
-func (r *Reconciler) onNode(ctx context.Context, node string) []ctrl.Request {
-	out, err := child.OnNode(ctx, r.Client, node, Kind())
-	if err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Left CloneSets with pods on a node to their next event", "node", node)
-	}
-	return out
 }
 
 // children reads history, pods and claims; live says that the reader is the apiserver, which has no index.

@@ -105,7 +105,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 			return err
 		}
 		r.Daemons = o.Daemons
-		b = b.WatchesRawSource(o.Daemons.Source(mgr.GetCache(), r.onDaemon))
+		b = b.WatchesRawSource(o.Daemons.Source(mgr.GetCache(), child.OnNode(mgr.GetClient(), Kind())))
 	}
 	ofOwner := handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), &appsv1beta1.DaemonSet{}, handler.OnlyControllerOwner())
 	err = b.Named("daemonset").
@@ -128,20 +128,11 @@ func (r *Reconciler) ofNobody(ctx context.Context, o client.Object) []ctrl.Reque
 	if !isPod || metav1.GetControllerOfNoCopy(pod) != nil {
 		return nil
 	}
-	out := among(ctx, r.Client, pod.Namespace, func(set *appsv1beta1.DaemonSet) bool {
+	out := child.Concerned(ctx, r.Client, &appsv1beta1.DaemonSetList{}, pod.Namespace, func(set *appsv1beta1.DaemonSet) bool {
 		return adopts(set, pod) && stranger.Selects(set.Spec.Selector, pod)
 	})
 	for _, req := range out {
 		r.lookout.Forget(req.NamespacedName)
-	}
-	return out
-}
-
-// onDaemon are the sets that have pods on a node whose node daemon came or went.
-func (r *Reconciler) onDaemon(ctx context.Context, node string) []ctrl.Request {
-	out, err := child.OnNode(ctx, r.Client, node, Kind())
-	if err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Left DaemonSets with pods on a node to their next event", "node", node)
 	}
 	return out
 }

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/child"
 )
 
 // concerns tells whether a node that was and is so means another plan for a set. was is nil of a node that came, is of one that
@@ -43,29 +44,13 @@ func selects(s *appsv1beta1.DaemonSetSpec, node *corev1.Node) bool {
 	return err == nil && selector.Matches(labels.Set(node.Labels))
 }
 
-// among are the sets of a cache that something concerns.
-func among(ctx context.Context, cache client.Reader, namespace string, concerned func(*appsv1beta1.DaemonSet) bool) []ctrl.Request {
-	var sets appsv1beta1.DaemonSetList
-	if err := cache.List(ctx, &sets, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Left DaemonSets to their next event")
-		return nil
-	}
-	var out []ctrl.Request
-	for i := range sets.Items {
-		if concerned(&sets.Items[i]) {
-			out = append(out, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&sets.Items[i])})
-		}
-	}
-	return out
-}
-
 type adder = workqueue.TypedRateLimitingInterface[ctrl.Request]
 
 // onNodes makes requests of those sets that an event of a node concerns. Most events concern none: kubelets report often, and
 // what they report is in no cache. The first list of nodes makes no request, as that of the sets does for all of them.
 func onNodes(cache client.Reader) handler.EventHandler {
 	enqueue := func(ctx context.Context, was, is *corev1.Node, q adder) {
-		for _, req := range among(ctx, cache, metav1.NamespaceAll, func(set *appsv1beta1.DaemonSet) bool {
+		for _, req := range child.Concerned(ctx, cache, &appsv1beta1.DaemonSetList{}, metav1.NamespaceAll, func(set *appsv1beta1.DaemonSet) bool {
 			return concerns(&set.Spec, was, is)
 		}) {
 			q.Add(req)

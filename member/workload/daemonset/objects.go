@@ -1,7 +1,6 @@
 package daemonset
 
 import (
-	"maps"
 	"strconv"
 	"time"
 
@@ -24,13 +23,9 @@ func Kind() schema.GroupVersionKind { return appsv1beta1.GroupVersion.WithKind(k
 
 // wantedRevision is the revision of the set's template.
 func wantedRevision(set *appsv1beta1.DaemonSet) (*appsv1.ControllerRevision, error) {
-	annotations := maps.Clone(set.Annotations)
-	// Both hold a whole object, and speak of the DaemonSet as it is now.
-	delete(annotations, corev1.LastAppliedConfigAnnotation)
-	delete(annotations, keys.ConversionData)
 	return revision.New(revision.Spec{
 		Owner: set, Kind: Kind(), Template: &set.Spec.Template, Labels: set.Spec.Template.Labels,
-		Annotations: annotations, Collisions: set.Status.CollisionCount,
+		Collisions: set.Status.CollisionCount,
 	})
 }
 

@@ -1,7 +1,6 @@
 package statefulset
 
 import (
-	"maps"
 	"strconv"
 	"strings"
 	"time"
@@ -21,15 +20,11 @@ import (
 // Kind is the kind that owner references name.
 func Kind() schema.GroupVersionKind { return appsv1beta1.GroupVersion.WithKind("StatefulSet") }
 
-// wantedRevision is the revision of the set's template, with the set's annotations but those that hold a whole object.
+// wantedRevision is the revision of the set's template.
 func wantedRevision(set *appsv1beta1.StatefulSet) (*appsv1.ControllerRevision, error) {
-	annotations := maps.Clone(set.Annotations)
-	for _, key := range []string{corev1.LastAppliedConfigAnnotation, keys.ConversionData} {
-		delete(annotations, key)
-	}
 	return revision.New(revision.Spec{
 		Owner: set, Kind: Kind(), Template: &set.Spec.Template, Labels: set.Spec.Template.Labels,
-		Annotations: annotations, Collisions: set.Status.CollisionCount,
+		Collisions: set.Status.CollisionCount,
 	})
 }
 

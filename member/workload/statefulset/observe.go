@@ -141,18 +141,9 @@ func (o *observed) readClasses(ctx context.Context, r client.Reader) error {
 	return nil
 }
 
-// onNode are the sets that have pods on a node.
-func (r *Reconciler) onNode(ctx context.Context, node string) []ctrl.Request {
-	out, err := child.OnNode(ctx, r.Client, node, Kind())
-	if err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Left StatefulSets with pods on a node to their next event", "node", node)
-	}
-	return out
-}
-
 // ofClaim are the sets that a claim has a name of.
 func (r *Reconciler) ofClaim(ctx context.Context, claim client.Object) []ctrl.Request {
-	return r.among(ctx, claim.GetNamespace(), func(set *appsv1beta1.StatefulSet) bool {
+	return child.Concerned(ctx, r.Client, &appsv1beta1.StatefulSetList{}, claim.GetNamespace(), func(set *appsv1beta1.StatefulSet) bool {
 		return podOfClaim(set, claim.GetName()) != ""
 	})
 }
@@ -162,26 +153,11 @@ func (r *Reconciler) ofNobody(ctx context.Context, pod client.Object) []ctrl.Req
 	if metav1.GetControllerOfNoCopy(pod) != nil {
 		return nil
 	}
-	out := r.among(ctx, pod.GetNamespace(), func(set *appsv1beta1.StatefulSet) bool {
+	out := child.Concerned(ctx, r.Client, &appsv1beta1.StatefulSetList{}, pod.GetNamespace(), func(set *appsv1beta1.StatefulSet) bool {
 		return stranger.Selects(set.Spec.Selector, pod)
 	})
 	for _, req := range out {
 		r.lookout.Forget(req.NamespacedName)
-	}
-	return out
-}
-
-func (r *Reconciler) among(ctx context.Context, namespace string, concerns func(*appsv1beta1.StatefulSet) bool) []ctrl.Request {
-	var list appsv1beta1.StatefulSetList
-	if err := r.Client.List(ctx, &list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Left StatefulSets to their next event", "namespace", namespace)
-		return nil
-	}
-	var out []ctrl.Request
-	for i := range list.Items {
-		if set := &list.Items[i]; concerns(set) {
-			out = append(out, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(set)})
-		}
 	}
 	return out
 }
