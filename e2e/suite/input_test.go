@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -39,18 +40,23 @@ func (w *warnings) all() string {
 	return strings.Join(w.text, "\n")
 }
 
-// manifests lists those in a folder of e2e/examples, but for kinds that no manager serves yet.
+// manifests lists those in a folder of e2e/examples.
 func manifests(t *testing.T, folder string) []string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(env.Root, "e2e", "examples", folder, "*.yaml"))
 	require.NoError(t, err)
-	return slices.DeleteFunc(files, func(file string) bool {
-		kind, _, _ := strings.Cut(strings.TrimSuffix(filepath.Base(file), ".yaml"), "-")
-		return kind == "statefulset" || kind == "daemonset"
-	})
+	return files
 }
 
-// TestInvalidExamplesAreAnsweredAsTheySay applies each manifest of e2e/examples/invalid, in a dry run: CloneSets in a
+// taker is the cluster that an object of an example is for: a member for workloads, else the hub.
+func taker(o *unstructured.Unstructured) *fleet.Cluster {
+	if slices.Contains([]string{"CloneSet", "StatefulSet", "DaemonSet"}, o.GetKind()) {
+		return env.East
+	}
+	return env.Hub
+}
+
+// TestInvalidExamplesAreAnsweredAsTheySay applies each manifest of e2e/examples/invalid, in a dry run: workloads in a
 // member, everything else on the hub. The first line of each says what comes back: "# refused: TEXT" or "# warned: TEXT".
 func TestInvalidExamplesAreAnsweredAsTheySay(t *testing.T) {
 	s := newScene(t)
@@ -67,10 +73,7 @@ func TestInvalidExamplesAreAnsweredAsTheySay(t *testing.T) {
 			require.NoError(t, err)
 			require.Len(t, objects, 1)
 
-			c := env.Hub
-			if objects[0].GetKind() == "CloneSet" {
-				c = env.East
-			}
+			c := taker(objects[0])
 			heard := &warnings{}
 			cfg := rest.CopyConfig(c.Config)
 			cfg.WarningHandler = heard
@@ -104,8 +107,8 @@ func TestValidExamplesAreTakenWithoutAWarning(t *testing.T) {
 			objects, err := fleet.Decode(text)
 			require.NoError(t, err)
 			for _, o := range objects {
-				c := env.Hub
-				if o.GetKind() == "CloneSet" || filepath.Base(file) == "uniteddeployment-zones.yaml" {
+				c := taker(o)
+				if filepath.Base(file) == "uniteddeployment-zones.yaml" {
 					c = env.East
 				}
 				heard := &warnings{}

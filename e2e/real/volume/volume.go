@@ -1,0 +1,136 @@
+package volume
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Class is the storage class of these volumes, which is that of claims that name none. Its volumes are made on the node that
+// their pod gets, and may grow.
+const Class = "lab-folders"
+
+const (
+	provisioner = "lab.example/folders"
+	// node is the annotation by which the scheduler says where a claim's volume is needed.
+	node = "volume.kubernetes.io/selected-node"
+	// ours is the label of volumes that were made here.
+	ours = "lab.example/folder"
+	// poll is how often claims are looked at. A watch would have to be begun anew whenever a test ends the apiserver.
+	poll = 500 * time.Millisecond
+)
+
+// Serve makes the class and gives claims their volumes until ctx ends. An error is that the class can't be made; what fails
+// later is tried again.
+func Serve(ctx context.Context, c client.Client) error {
+	class := &storagev1.StorageClass{
+		ObjectMeta:  metav1.ObjectMeta{Name: Class, Annotations: map[string]string{"storageclass.kubernetes.io/is-default-class": "true"}},
+		Provisioner: provisioner, AllowVolumeExpansion: new(true),
+		VolumeBindingMode: new(storagev1.VolumeBindingWaitForFirstConsumer),
+		ReclaimPolicy:     new(corev1.PersistentVolumeReclaimRetain),
+	}
+	if err := c.Create(ctx, class); client.IgnoreAlreadyExists(err) != nil {
+		return fmt.Errorf("create storage class: %w", err)
+	}
+	go func() {
+		_ = wait.PollUntilContextCancel(ctx, poll, true, func(ctx context.Context) (bool, error) {
+			_ = look(ctx, c) // The apiserver may be away for a test.
+			return false, nil
+		})
+	}()
+	return nil
+}
+
+// look does once what there is to do.
+func look(ctx context.Context, c client.Client) error {
+	claims := &corev1.PersistentVolumeClaimList{}
+	if err := c.List(ctx, claims); err != nil {
+		return fmt.Errorf("list claims: %w", err)
+	}
+	for i := range claims.Items {
+		claim := &claims.Items[i]
+		if claim.Spec.StorageClassName == nil || *claim.Spec.StorageClassName != Class || claim.DeletionTimestamp != nil {
+			continue
+		}
+		if err := serve(ctx, c, claim); err != nil {
+			return err
+		}
+	}
+	volumes := &corev1.PersistentVolumeList{}
+	if err := c.List(ctx, volumes, client.HasLabels{ours}); err != nil {
+		return fmt.Errorf("list volumes: %w", err)
+	}
+	for i := range volumes.Items {
+		if v := &volumes.Items[i]; v.Status.Phase == corev1.VolumeReleased {
+			if err := c.Delete(ctx, v); client.IgnoreNotFound(err) != nil {
+				return fmt.Errorf("delete volume: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
+// serve gives a claim its volume, or the size that it asks for.
+func serve(ctx context.Context, c client.Client, claim *corev1.PersistentVolumeClaim) error {
+	switch {
+	case claim.Spec.VolumeName == "" && claim.Annotations[node] != "":
+		if err := c.Create(ctx, folder(claim)); err != nil && !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("create volume: %w", err)
+		}
+	case claim.Status.Phase == corev1.ClaimBound:
+		return grow(ctx, c, claim)
+	}
+	return nil
+}
+
+// folder is the volume of a claim.
+func folder(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolume {
+	return &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: "folder-" + string(claim.UID), Labels: map[string]string{ours: "yes"}},
+		Spec: corev1.PersistentVolumeSpec{
+			StorageClassName: Class, Capacity: claim.Spec.Resources.Requests, AccessModes: claim.Spec.AccessModes,
+			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
+			ClaimRef: &corev1.ObjectReference{
+				APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID,
+			},
+			PersistentVolumeSource: corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{
+				Path: "/var/lib/lab-folders/" + string(claim.UID), Type: new(corev1.HostPathDirectoryOrCreate),
+			}},
+			NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+				MatchExpressions: []corev1.NodeSelectorRequirement{{
+					Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{claim.Annotations[node]},
+				}},
+			}}}},
+		},
+	}
+}
+
+// grow tells the volume and then the claim the size that the claim asks for. There is no file system to grow.
+func grow(ctx context.Context, c client.Client, claim *corev1.PersistentVolumeClaim) error {
+	want, is := claim.Spec.Resources.Requests[corev1.ResourceStorage], claim.Status.Capacity[corev1.ResourceStorage]
+	if want.Cmp(is) <= 0 {
+		return nil
+	}
+	v := &corev1.PersistentVolume{}
+	if err := c.Get(ctx, client.ObjectKey{Name: claim.Spec.VolumeName}, v); err != nil {
+		return fmt.Errorf("get volume: %w", err)
+	}
+	before := v.DeepCopy()
+	v.Spec.Capacity = corev1.ResourceList{corev1.ResourceStorage: want}
+	if err := c.Patch(ctx, v, client.MergeFrom(before)); err != nil {
+		return fmt.Errorf("grow volume: %w", err)
+	}
+	old := claim.DeepCopy()
+	claim.Status.Capacity = corev1.ResourceList{corev1.ResourceStorage: want}
+	if err := c.Status().Patch(ctx, claim, client.MergeFrom(old)); err != nil {
+		return fmt.Errorf("tell the claim's size: %w", err)
+	}
+	return nil
+}
