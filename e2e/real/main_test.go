@@ -16,6 +16,7 @@ import (
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/e2e/fleet"
+	"github.com/flotilla-io/flotilla/e2e/real/volume"
 	"github.com/flotilla-io/flotilla/pkg/testkit/lab"
 )
 
@@ -41,7 +42,7 @@ func run(ctx context.Context, m *testing.M, out io.Writer) int {
 	defer printer.Close()
 	o := fleet.Options{
 		Prefix: "e2e-real-", Nodes: "real:2", Heartbeat: &heartbeat, Progress: printer.Stage,
-		MemberValues: []string{"--set", "featureGates=InPlaceWorkloadVerticalScaling=true"},
+		MemberValues: []string{"--set", `featureGates=InPlaceWorkloadVerticalScaling=true\,StatefulSetAutoResizePVCGate=true`},
 	}
 	keep := os.Getenv("FLOTILLA_E2E_KEEP") != ""
 	if !keep {
@@ -54,6 +55,14 @@ func run(ctx context.Context, m *testing.M, out io.Writer) int {
 	if env, err = fleet.Up(ctx, o); err != nil {
 		_, _ = fmt.Fprintln(out, "bring up the fleet:", err)
 		return 1
+	}
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	for _, m := range env.Members() {
+		if err := volume.Serve(ctx, m.Client); err != nil {
+			_, _ = fmt.Fprintln(out, m.Name+":", err)
+			return 1
+		}
 	}
 	code := m.Run()
 	if keep || code != 0 {

@@ -158,7 +158,7 @@ func (s *scene) get(name string) *appsv1beta1.UnitedDeployment { //nolint:unpara
 }
 
 // change updates an object of the hub.
-func (s *scene) change(name string, edit func(*appsv1beta1.UnitedDeployment)) { //nolint:unparam // As with get.
+func (s *scene) change(name string, edit func(*appsv1beta1.UnitedDeployment)) {
 	s.Helper()
 	require.NoError(s, retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		ud := &appsv1beta1.UnitedDeployment{}

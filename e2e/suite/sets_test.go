@@ -41,7 +41,7 @@ func (s *scene) statefulSet(name string, replicas, updated int32) *appsv1beta1.S
 }
 
 // daemonSet waits until a DaemonSet in east has an available pod on so many nodes, and so many of them at the new revision.
-func (s *scene) daemonSet(name string, nodes, updated int32) *appsv1beta1.DaemonSet {
+func (s *scene) daemonSet(name string, nodes, updated int32) *appsv1beta1.DaemonSet { //nolint:unparam // As with get.
 	s.Helper()
 	set := &appsv1beta1.DaemonSet{}
 	s.until(func(ctx context.Context) string {
@@ -155,7 +155,7 @@ func TestDaemonSetIsUpdatedInPlaceByPartitionAndFollowsItsNodes(t *testing.T) {
 	s := newScene(t)
 	nodes := &corev1.NodeList{}
 	require.NoError(t, env.East.Client.List(t.Context(), nodes))
-	all := int32(len(nodes.Items)) //nolint:gosec // Nodes are a handful.
+	all := int32(len(nodes.Items))
 	require.Greater(t, all, int32(3))
 	s.apply(env.East, "daemonset.yaml")
 	set := s.daemonSet("agent", all, all)

@@ -17,6 +17,9 @@ import (
 // their pod gets, and may grow.
 const Class = "lab-folders"
 
+// Folders is where volumes are on the disk of a node: each in a folder that is named by the UID of its claim.
+const Folders = "/var/lib/lab-folders"
+
 const (
 	provisioner = "lab.example/folders"
 	// node is the annotation by which the scheduler says where a claim's volume is needed.
@@ -101,7 +104,7 @@ func folder(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolume {
 				APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID,
 			},
 			PersistentVolumeSource: corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{
-				Path: "/var/lib/lab-folders/" + string(claim.UID), Type: new(corev1.HostPathDirectoryOrCreate),
+				Path: Folders + "/" + string(claim.UID), Type: new(corev1.HostPathDirectoryOrCreate),
 			}},
 			NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
 				MatchExpressions: []corev1.NodeSelectorRequirement{{
