@@ -5,6 +5,7 @@ package suite
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -23,38 +24,40 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/testkit"
 )
 
-// statefulSet waits until a StatefulSet in east has so many pods, all available, and so many of them at the new revision.
-func (s *scene) statefulSet(name string, replicas, updated int32) *appsv1beta1.StatefulSet {
+// comes waits until an object of east is as asked, and returns it.
+func comes[T client.Object](s *scene, o T, name string, done func(T) bool) T {
 	s.Helper()
-	set := &appsv1beta1.StatefulSet{}
 	s.until(func(ctx context.Context) string {
-		if err := env.East.Client.Get(ctx, s.key(name), set); err != nil {
+		if err := env.East.Client.Get(ctx, s.key(name), o); err != nil {
 			return err.Error()
 		}
-		st := set.Status
-		if st.ObservedGeneration != set.Generation || st.Replicas != replicas || st.AvailableReplicas != replicas || st.UpdatedAvailableReplicas != updated {
-			return fmt.Sprintf("generation %d; status %+v", set.Generation, st)
+		if !done(o) {
+			text, _ := json.Marshal(o)
+			return string(text)
 		}
 		return ""
 	})
-	return set
+	return o
+}
+
+// statefulSet waits until a StatefulSet in east has so many pods, all available, and so many of them at the new revision.
+func (s *scene) statefulSet(name string, replicas, updated int32) *appsv1beta1.StatefulSet {
+	s.Helper()
+	return comes(s, &appsv1beta1.StatefulSet{}, name, func(set *appsv1beta1.StatefulSet) bool {
+		st := set.Status
+		return st.ObservedGeneration == set.Generation && st.Replicas == replicas && st.AvailableReplicas == replicas &&
+			st.UpdatedAvailableReplicas == updated
+	})
 }
 
 // daemonSet waits until a DaemonSet in east has an available pod on so many nodes, and so many of them at the new revision.
 func (s *scene) daemonSet(name string, nodes, updated int32) *appsv1beta1.DaemonSet { //nolint:unparam // As with get.
 	s.Helper()
-	set := &appsv1beta1.DaemonSet{}
-	s.until(func(ctx context.Context) string {
-		if err := env.East.Client.Get(ctx, s.key(name), set); err != nil {
-			return err.Error()
-		}
+	return comes(s, &appsv1beta1.DaemonSet{}, name, func(set *appsv1beta1.DaemonSet) bool {
 		st := set.Status
-		if st.ObservedGeneration != set.Generation || st.DesiredNumberScheduled != nodes || st.NumberAvailable != nodes || st.UpdatedNumberScheduled != updated {
-			return fmt.Sprintf("generation %d; status %+v", set.Generation, st)
-		}
-		return ""
+		return st.ObservedGeneration == set.Generation && st.DesiredNumberScheduled == nodes && st.NumberAvailable == nodes &&
+			st.UpdatedNumberScheduled == updated
 	})
-	return set
 }
 
 // claims are the UIDs of the claims in the scene by name, of those that are not being deleted.
