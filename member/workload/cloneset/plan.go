@@ -188,6 +188,9 @@ func (w *work) sortOut(o observed, rollback bool, now time.Time) {
 		}
 		f := podview.View(pod, rules, now)
 		m := member{pod: pod, waits: f.Waits, since: f.WaitsSince, Pod: f.Pod(!podview.At(pod, update.Name))}
+		if f.ForDaemon && !o.daemons[pod.Spec.NodeName] {
+			m.waits += ", and its node has no daemon that could restart it"
+		}
 		m.Doomed = m.Doomed || named[pod.Name] || bereft(o.set, pod, going)
 		m.Rank.Domains = domains(o, pod)
 		switch {

@@ -56,7 +56,10 @@ func (w *work) judge(o observed, now time.Time) {
 			fmt.Sprintf("%s does not follow its update in place since %s", m.Key, since.UTC().Format(time.RFC3339)),
 			fmt.Sprintf("%s; %d pods wait so", m.waits, n))
 		// That it waits is news; whether for ErrImagePull or ImagePullBackOff, which take turns, is none.
-		kind, _, _ := strings.Cut(m.waits, ":")
+		kind, _, details := strings.Cut(m.waits, ":")
+		if !details {
+			kind += ";"
+		}
 		f.same += " " + kind
 		w.stalled = stall{failure: f}
 		return
