@@ -69,6 +69,7 @@ type heartbeat struct {
 	// news queues the claim controller, which reports.
 	news func()
 
+	contact   contact
 	member    rest.Interface
 	failures  int
 	versionAt time.Time
@@ -104,8 +105,8 @@ func (h *heartbeat) every(ctx context.Context) time.Duration {
 
 // beat asks the member's apiserver whether it is ready and, only if it is, renews the Lease. The two together may take
 // as long as the wait until the next beat.
-func (h *heartbeat) beat(ctx context.Context, timeout time.Duration) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+func (h *heartbeat) beat(whole context.Context, timeout time.Duration) {
+	ctx, cancel := context.WithTimeout(whole, timeout)
 	defer cancel()
 	next := h.facts.get()
 	next.beaten = true
@@ -126,7 +127,13 @@ func (h *heartbeat) beat(ctx context.Context, timeout time.Duration) {
 		h.news()
 	}
 	if err == nil {
-		h.tell(ctx, h.renew(ctx))
+		lost := explain(h.renew(ctx), h.link.Cluster, h.link.URL, credential{
+			words: "the certificate of this cluster: it was made by another hub; when it is renewed in vain, give a new token",
+		})
+		// A hub that is silent has used up the time of the beat.
+		ctx, cancel := context.WithTimeout(whole, timeout)
+		defer cancel()
+		h.tell(ctx, lost)
 	}
 }
 
@@ -182,6 +189,11 @@ func (h *heartbeat) tell(ctx context.Context, err error) {
 		log.Info("Reached hub again")
 	case err != nil && h.silent == "":
 		log.Error(err, "Lost hub")
+	}
+	if !h.leave.released.Load() {
+		if cerr := h.contact.note(ctx, err); cerr != nil {
+			log.Error(cerr, "Could not tell of the connection")
+		}
 	}
 	h.silent = ""
 	if err == nil {
