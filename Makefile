@@ -83,7 +83,7 @@ e2e: build lab-build ## the black-box suite on a hub and two members
 
 .PHONY: e2e-real
 e2e-real: build lab-build ## real nodes, our images, our charts by helm; skipped where nodes can't run, unless CI=true
-	$(UNIT) -tags e2e -count 1 -timeout 30m ./e2e/real/...
+	$(UNIT) -tags e2e -count 1 -parallel 4 -timeout 30m ./e2e/real/...
 
 .PHONY: lab-build
 lab-build: ## build Kubernetes, kwok, helm and what real nodes run (cached)

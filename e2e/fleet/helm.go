@@ -92,13 +92,19 @@ func (f *Fleet) Former(ctx context.Context, dir, tag string) error {
 	if err != nil {
 		return err
 	}
-	files, _, err := buildImages(ctx, bin, dir, filepath.Join(dir, "bin", "images"), tag)
+	var files []string
+	err = f.stage("former images", func() error {
+		files, _, err = buildImages(ctx, bin, dir, filepath.Join(dir, "bin", "images"), tag)
+		return err
+	})
 	if err != nil {
 		return err
 	}
 	var work []func() error
 	for _, c := range f.Clusters() {
-		work = append(work, func() error { return c.Lab.LoadImages(ctx, files...) })
+		work = append(work, func() error {
+			return f.stage(c.Name+": former images", func() error { return c.Lab.LoadImages(ctx, files...) })
+		})
 	}
 	return parallel(work...)
 }

@@ -227,18 +227,14 @@ func (s *scene) waiting(c *fleet.Cluster, name string) string {
 func TestEnvFromAnAnnotationFollowsItInTheSamePod(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
-	one := app("app", port)
-	one.Env = append(one.Env, corev1.EnvVar{Name: "COLOR", ValueFrom: &corev1.EnvVarSource{
-		FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.annotations['example.com/color']"},
-	}})
-	shop := set("shop", 2, one, app("side", 8081))
-	shop.Spec.Template.Annotations = map[string]string{"example.com/color": "red"}
+	shop := set("shop", 2, app("app", port), app("side", 8081))
+	colored(&shop.Spec.Template, "red")
 	s.create(env.East, shop)
 	s.rolledOut(env.East, "shop", 2, 2)
 	before := s.pods(env.East, "shop")
 	s.color(before, "red")
 
-	change(s, env.East, shop, func(c *appsv1beta1.CloneSet) { c.Spec.Template.Annotations["example.com/color"] = "blue" })
+	change(s, env.East, shop, func(c *appsv1beta1.CloneSet) { colored(&c.Spec.Template, "blue") })
 	s.rolledOut(env.East, "shop", 2, 2)
 	after := s.pods(env.East, "shop")
 	s.color(after, "blue")

@@ -33,12 +33,16 @@ import (
 
 func TestHelmTestPassesInEveryCluster(t *testing.T) {
 	t.Parallel()
-	newScene(t)
-	for _, c := range env.Clusters() {
+	newScene(t).each(func(c *fleet.Cluster) error {
 		out, err := c.Helm(t.Context(), "test", c.Manager.Name, "--namespace", fleet.Namespace, "--logs", "--timeout", patience.String())
-		require.NoError(t, err, out)
-		require.Contains(t, out, "replicas are available")
-	}
+		if err == nil && !strings.Contains(out, "replicas are available") {
+			err = errors.New("it does not tell of replicas")
+		}
+		if err != nil {
+			return fmt.Errorf("%w: %s", err, out)
+		}
+		return nil
+	})
 }
 
 func TestWebhooksAreCalledByTheirService(t *testing.T) {
@@ -84,6 +88,23 @@ func (s *scene) served(c *fleet.Cluster) func(context.Context) error {
 		o := set("probe", 1, app("app", port))
 		o.Namespace = s.namespace
 		return errors.Join(c.Client.Create(ctx, o, client.DryRunAll), c.Client.Get(ctx, s.key("read"), &appsv1alpha1.CloneSet{}))
+	}
+}
+
+// asking asks all webhooks again and again; the function returned ends that, and holds that none has refused.
+func (s *scene) asking() func() {
+	s.Helper()
+	vigils := map[string]*vigil{}
+	for _, c := range env.Clusters() {
+		vigils[c.Name] = s.keep(100*time.Millisecond, s.served(c))
+	}
+	return func() {
+		s.Helper()
+		for name, v := range vigils {
+			times, faults := v.end()
+			require.Empty(s, faults, "requests to webhooks of %s that were refused, of %d", name, times)
+			require.NotZero(s, times)
+		}
 	}
 }
 
@@ -147,11 +168,14 @@ func (s *scene) rollback(c *fleet.Cluster) error {
 	return err
 }
 
-// each does something in every cluster at once.
-func (s *scene) each(do func(*fleet.Cluster) error) {
+// each does something in some clusters, or in every one, at once.
+func (s *scene) each(do func(*fleet.Cluster) error, in ...*fleet.Cluster) {
 	s.Helper()
+	if len(in) == 0 {
+		in = env.Clusters()
+	}
 	var group errgroup.Group
-	for _, c := range env.Clusters() {
+	for _, c := range in {
 		group.Go(func() error { return do(c) })
 	}
 	require.NoError(s, group.Wait())
@@ -167,31 +191,53 @@ func TestManagersAreUpgradedInTheMiddleOfARolloutAndRolledBack(t *testing.T) {
 	s.create(env.Hub, ud)
 	s.settled("web", shares{"east": 6, "west": 6}, nil)
 	before := s.census("web", true)
-	change(s, env.Hub, ud, func(ud *appsv1beta1.UnitedDeployment) { udImage(ud, imageNew) })
+	// The former managers update a half of the pods, those that come after them the other half.
+	change(s, env.Hub, ud, func(ud *appsv1beta1.UnitedDeployment) {
+		udImage(ud, imageNew)
+		ud.Spec.UpdateStrategy = appsv1beta1.UnitedDeploymentUpdateStrategy{
+			Type:         appsv1beta1.ManualUpdateStrategyType,
+			ManualUpdate: &appsv1beta1.ManualUpdate{Partitions: map[string]int32{"east": 3, "west": 3}},
+		}
+	})
+	s.until(func(context.Context) string {
+		for _, m := range env.Members() {
+			if got := s.images(m, "web"); got[imageNew] == 0 {
+				return fmt.Sprintf("no pod is updated in %s: %v", m.Name, got)
+			}
+		}
+		return ""
+	})
 	s.each(s.present)
+	for _, m := range env.Members() {
+		require.GreaterOrEqual(t, s.images(m, "web")[imageOld], 3, "the rollout is not over")
+	}
+	change(s, env.Hub, ud, func(ud *appsv1beta1.UnitedDeployment) { ud.Spec.UpdateStrategy.ManualUpdate.Partitions = nil })
 	s.settled("web", shares{"east": 6, "west": 6}, nil)
 	after := s.census("web", true)
 	require.Len(t, after, len(before))
 	for pod, what := range before {
-		require.Equal(t, what[:len(what)-len("0 restarts")]+"1 restarts", after[pod], "each container is restarted once, for its new image")
+		require.Equal(t, restarted(what, "1"), after[pod], "each container is restarted once, for its new image")
 	}
 
 	// From here on replicas of this commit go, which answer to their end.
-	vigils := map[string]*vigil{}
-	for _, c := range env.Clusters() {
-		vigils[c.Name] = s.keep(100*time.Millisecond, s.served(c))
-	}
+	refused := s.asking()
 	s.each(s.rollback)
-	for name, v := range vigils {
-		times, faults := v.end()
-		require.Empty(t, faults, "requests to webhooks of %s that were refused, of %d", name, times)
-		require.NotZero(t, times)
-	}
+	refused()
 	s.runs(formerTag)
 	s.each(s.present)
 	s.runs(env.Tag)
 	s.settled("web", shares{"east": 6, "west": 6}, nil)
 	require.Equal(t, after, s.census("web", true), "managers come and go, pods stay")
+}
+
+// images counts the pods of an app by the image that they are to run.
+func (s *scene) images(c *fleet.Cluster, app string) map[string]int { //nolint:unparam // As with settled.
+	s.Helper()
+	out := map[string]int{}
+	for _, p := range s.pods(c, app) {
+		out[p.Spec.Containers[0].Image]++
+	}
+	return out
 }
 
 // present upgrades a release to this commit's chart and images.
@@ -217,14 +263,18 @@ func (s *scene) runs(tag string) {
 	}
 }
 
-func TestLeaderThatIsKilledIsReplacedAndNoRequestIsRefused(t *testing.T) {
+// TestLeaderThatIsKilledIsReplacedAndOneThatGoesInOrderIsNotMissed ends leaders: by a crash, after which the other replica
+// takes over, and in order, as a node that is drained does it, in which no request is refused.
+func TestLeaderThatIsKilledIsReplacedAndOneThatGoesInOrderIsNotMissed(t *testing.T) {
 	s := newScene(t)
 	s.whole()
-	for _, c := range env.Clusters() {
+	s.each(func(c *fleet.Cluster) error {
 		leader, err := c.Manager.Leader(t.Context())
-		require.NoError(t, err)
-		require.NoError(t, c.KillContainers(t.Context(), leader))
-	}
+		if err != nil {
+			return err
+		}
+		return c.KillContainers(t.Context(), leader)
+	})
 	ud := united("web", shares{"east": 2, "west": 2})
 	ud.Namespace = s.namespace
 	s.until(func(ctx context.Context) string { // A request may meet the one that died; the next does not.
@@ -235,16 +285,26 @@ func TestLeaderThatIsKilledIsReplacedAndNoRequestIsRefused(t *testing.T) {
 	})
 	s.settled("web", shares{"east": 2, "west": 2}, nil)
 	s.whole()
-	for _, c := range env.Clusters() {
+
+	refused := s.asking()
+	s.each(func(c *fleet.Cluster) error {
 		leader, err := c.Manager.Leader(t.Context())
-		require.NoError(t, err)
-		pods, err := c.Manager.Pods(t.Context())
-		require.NoError(t, err)
-		require.Len(t, pods, 2)
-		require.NoError(t, c.Client.Delete(t.Context(), leader)) // In order: the other takes over at once.
-		s.leads(c.Manager, leader.Name)
-	}
+		if err != nil {
+			return err
+		}
+		if err := c.Client.Delete(t.Context(), leader); err != nil {
+			return err
+		}
+		return fleet.Await(t.Context(), patience, func(ctx context.Context) (bool, string) {
+			next, err := c.Manager.Leader(ctx)
+			if err != nil {
+				return false, err.Error()
+			}
+			return next.Name != leader.Name, leader.Name + " leads still"
+		})
+	})
 	s.whole()
+	refused()
 }
 
 func TestCertificatesAreRotatedAndNoRequestIsRefused(t *testing.T) {
@@ -252,7 +312,7 @@ func TestCertificatesAreRotatedAndNoRequestIsRefused(t *testing.T) {
 	s.whole()
 	c := env.West
 	requests := s.keep(50*time.Millisecond, s.served(c))
-	quick := []string{"--webhook-cert-validity=20s", "--webhook-ca-validity=61s", "--webhook-settle-time=4s"}
+	quick := []string{"--webhook-cert-validity=12s", "--webhook-ca-validity=37s", "--webhook-settle-time=4s"}
 	// Certificates that are there live long. Those that follow are made when the Secret is gone, which is the one gap; so it
 	// is taken before the requests count.
 	require.NoError(t, s.upgrade(c, "manager.extraArgs={"+strings.Join(append(fleet.QuickLeader(), quick...), ",")+"}"))
@@ -306,28 +366,47 @@ func TestChartsThatAreUninstalledLeaveObjectsAndPodsAndComeBack(t *testing.T) {
 	s.settled("web", shares{"east": 3, "west": 2}, nil)
 	before := s.census("web", true)
 
-	for _, c := range []*fleet.Cluster{env.Hub, env.East} {
-		values, err := c.Helm(t.Context(), "get", "values", c.Manager.Name, "--namespace", fleet.Namespace)
+	releases := []*fleet.Cluster{env.Hub, env.East}
+	values, crds := make([]string, len(releases)), make([][]string, len(releases))
+	for i, c := range releases {
+		crds[i] = s.crds(c)
+		out, err := c.Helm(t.Context(), "get", "values", c.Manager.Name, "--namespace", fleet.Namespace)
 		require.NoError(t, err)
-		_, values, _ = strings.Cut(values, "\n") // "USER-SUPPLIED VALUES:"
-		out, err := c.Helm(t.Context(), "uninstall", c.Manager.Name, "--namespace", fleet.Namespace, "--wait", "--timeout", patience.String())
-		require.NoError(t, err, out)
-		crds := &apiextensionsv1.CustomResourceDefinitionList{}
-		require.NoError(t, c.Client.List(t.Context(), crds))
-		require.GreaterOrEqual(t, len(crds.Items), 4)
-		require.NoError(t, c.Client.Get(t.Context(), s.key("web"), ud.DeepCopy()), "the object stays")
-		require.Equal(t, before, s.census("web", true))
-
-		script := fmt.Sprintf("helm install %s charts/%s %s --values - <<'EOF'\n%s\nEOF", c.Manager.Name, strings.TrimPrefix(c.Manager.Name, "flotilla-"),
-			strings.Join(fleet.HelmFlags(), " "), values)
-		out, err = c.Shell(t.Context(), script)
-		require.NoError(t, err, out)
-		s.whole()
+		_, values[i], _ = strings.Cut(out, "\n") // "USER-SUPPLIED VALUES:"
 	}
+	s.each(func(c *fleet.Cluster) error {
+		_, err := c.Helm(t.Context(), "uninstall", c.Manager.Name, "--namespace", fleet.Namespace, "--wait", "--timeout", patience.String())
+		return err
+	}, releases...)
+	for i, c := range releases {
+		require.NotEmpty(t, crds[i])
+		require.Equal(t, crds[i], s.crds(c))
+		require.NoError(t, c.Client.Get(t.Context(), s.key("web"), ud.DeepCopy()), "the object stays")
+	}
+	require.Equal(t, before, s.census("web", true))
+
+	s.each(func(c *fleet.Cluster) error {
+		_, err := c.Shell(t.Context(), fmt.Sprintf("helm install %s charts/%s %s --values - <<'EOF'\n%s\nEOF", c.Manager.Name,
+			strings.TrimPrefix(c.Manager.Name, "flotilla-"), strings.Join(fleet.HelmFlags(), " "), values[slices.Index(releases, c)]))
+		return err
+	}, releases...)
+	s.whole()
 	change(s, env.Hub, ud, func(ud *appsv1beta1.UnitedDeployment) { *ud.Spec.Replicas = 6 })
 	s.settled("web", shares{"east": 3, "west": 3}, nil)
 	after := s.census("web", true)
 	for pod, what := range before {
 		require.Equal(t, what, after[pod])
 	}
+}
+
+// crds are the kinds that a cluster has, each with its UID.
+func (s *scene) crds(c *fleet.Cluster) []string {
+	s.Helper()
+	list := &apiextensionsv1.CustomResourceDefinitionList{}
+	require.NoError(s, c.Client.List(s.ctx, list))
+	var out []string
+	for i := range list.Items {
+		out = append(out, list.Items[i].Name+" "+string(list.Items[i].UID))
+	}
+	return out
 }
