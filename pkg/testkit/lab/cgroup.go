@@ -337,7 +337,7 @@ func removeGroup(group string) error {
 	slices.Reverse(dirs)
 	for _, d := range dirs {
 		data, _ := os.ReadFile(filepath.Join(d, procsFile)) // Gone, or a group that cannot have any.
-		for _, pid := range strings.Fields(string(data)) {
+		for pid := range strings.FieldsSeq(string(data)) {
 			killMember(pid, filepath.Base(group))
 		}
 		if err := unix.Rmdir(d); err != nil && !errors.Is(err, unix.ENOENT) {

@@ -54,7 +54,7 @@ func TestHierarchiesAreReadFromTheMounts(t *testing.T) {
 		},
 		{
 			name: "what is no controller among the options: labels of SELinux, a kernel's tuning",
-			mountinfo: `31 30 0:27 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,seclabel,cpu,favordynmods
+			mountinfo: `31 30 0:27 / /sys/fs/cgroup/cpu rw - cgroup none rw,seclabel,cpu,favordynmods
 `,
 			want: []hierarchy{{dir: "/sys/fs/cgroup/cpu", name: "cpu", options: "cpu"}},
 		},
