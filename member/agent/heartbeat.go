@@ -19,6 +19,7 @@ import (
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/pkg/link"
+	"github.com/flotilla-io/flotilla/pkg/reach"
 )
 
 const (
@@ -140,7 +141,8 @@ func (h *heartbeat) beat(whole context.Context, timeout time.Duration) {
 // ready asks the member's apiserver.
 func (h *heartbeat) ready(ctx context.Context) error {
 	if _, err := h.member.Get().AbsPath("/readyz").DoRaw(ctx); err != nil {
-		return fmt.Errorf("the member's apiserver is not ready: %w", err)
+		// It goes into a condition on the hub, and what answers may repeat what it was shown.
+		return fmt.Errorf("the member's apiserver is not ready: %w", reach.Scrub(err, h.link.Member.GetConfig().BearerToken))
 	}
 	return nil
 }
