@@ -232,7 +232,7 @@ func (c *Cluster) startNode(ctx context.Context, i int, groups []hierarchy, ca *
 		p, err = n.boot(ctx, groups, ca)
 	}
 	if err == nil {
-		err = thisMachine().connect(ctx, c.network, i, p.PID)
+		err = p.orEnd(thisMachine().connect(ctx, c.network, i, p.PID))
 	}
 	if err != nil {
 		return fmt.Errorf("cluster %s: start %s: %w", c.Name, n.name, err)

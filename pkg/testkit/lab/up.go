@@ -259,7 +259,7 @@ func (c *Cluster) await(ctx context.Context, needed []string, what string, done 
 				return false, err
 			}
 			if !p.Alive() {
-				return false, fmt.Errorf("%s ended; its log %s says:\n%s", name, p.Log, p.LogTail(logLines))
+				return false, p.lastWords()
 			}
 		}
 		return false, nil
