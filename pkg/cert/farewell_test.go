@@ -19,7 +19,8 @@ func TestAServerThatEndsAnswersAndAsksToCloseConnectionsFirst(t *testing.T) {
 	t.Parallel()
 	model := httptest.NewTLSServer(http.NotFoundHandler()) // For its certificate and a client that trusts it.
 	defer model.Close()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	var config net.ListenConfig
+	listener, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	address, ok := listener.Addr().(*net.TCPAddr)
 	require.True(t, ok)
