@@ -51,6 +51,9 @@ func TestKeysSayWhoUsesThem(t *testing.T) {
 		require.NoError(t, err)
 		var before string
 		ast.Inspect(file, func(n ast.Node) bool {
+			if d, ok := n.(*ast.GenDecl); ok {
+				before = d.Doc.Text() // It is that of a constant that stands alone.
+			}
 			spec, ok := n.(*ast.ValueSpec)
 			if !ok {
 				return true
