@@ -155,7 +155,7 @@ func TestChaosLosesNothing(t *testing.T) {
 
 // objects are the UIDs of all that a UnitedDeployment is made of, from the hub to the members, and of what makes the members
 // members.
-func (s *scene) objects(name string) map[string]string { //nolint:unparam // As with settled.
+func (s *scene) objects(name string) map[string]string {
 	s.Helper()
 	out := map[string]string{}
 	note := func(c *fleet.Cluster, o client.Object, key client.ObjectKey) {

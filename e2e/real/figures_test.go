@@ -3,6 +3,7 @@
 package real
 
 import (
+	"context"
 	"os"
 	"slices"
 	"testing"
@@ -73,12 +74,15 @@ func (s *scene) pace(of string, edit func(*corev1.PodTemplateSpec), patched func
 	require.NoError(s, err)
 	began := time.Now() //nolint:forbidigo // As above.
 	change(s, env.West, many, func(c *appsv1beta1.CloneSet) { edit(&c.Spec.Template) })
-	select {
-	case <-done:
-	case <-time.After(2 * patience):
-	}
+	s.untilFor(2*patience, func(context.Context) string {
+		select {
+		case <-done:
+			return ""
+		default:
+			return "not all pods are ready after the patch"
+		}
+	})
 	end()
-	require.Len(s, took, n, "pods that are ready after the patch")
 	var all []time.Duration
 	for _, d := range took {
 		all = append(all, d.Round(time.Millisecond))

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/apis/pods"
 	"github.com/flotilla-io/flotilla/e2e/fleet"
 )
@@ -75,6 +76,7 @@ func TestImageOfOneOfTwoContainersIsUpdatedInPlaceAndTheServiceGoesOn(t *testing
 		require.Equal(t, was.Status.PodIP, is.Status.PodIP)
 		require.Equal(t, int32(1), container(&is, "app").RestartCount)
 		require.Contains(t, container(&is, "app").Image, imageNew)
+		require.NotContains(t, is.Annotations, keys.RuntimeContainersMeta, "the node daemon has no business here")
 		require.Equal(t, container(&was, "side"), container(&is, "side"), "the other container is untouched: start time, id, restarts")
 		version, err := fetch(t.Context(), fmt.Sprintf("http://%s:%d/version", is.Status.PodIP, port))
 		require.NoError(t, err)

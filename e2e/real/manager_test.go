@@ -231,7 +231,7 @@ func TestManagersAreUpgradedInTheMiddleOfARolloutAndRolledBack(t *testing.T) {
 }
 
 // images counts the pods of an app by the image that they are to run.
-func (s *scene) images(c *fleet.Cluster, app string) map[string]int { //nolint:unparam // As with settled.
+func (s *scene) images(c *fleet.Cluster, app string) map[string]int {
 	s.Helper()
 	out := map[string]int{}
 	for _, p := range s.pods(c, app) {

@@ -19,7 +19,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/testkit/lab"
 )
 
-func TestNodeThatIsStoppedOrKilledComesBackWithItsPods(t *testing.T) {
+func TestNodeThatIsStoppedOrKilledComesBackWithItsPods(t *testing.T) { //nolint:tparallel // Beside each other, and nothing else.
 	whole := newScene(t)
 	whole.whole()
 	for _, tc := range []struct {
@@ -31,7 +31,7 @@ func TestNodeThatIsStoppedOrKilledComesBackWithItsPods(t *testing.T) {
 		{"killed", env.West, (*lab.Cluster).KillNode},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel() // Beside each other, and nothing else.
+			t.Parallel()
 			s := newScene(t)
 			web := set("web", 4, app("app", port))
 			s.create(tc.in, web)
