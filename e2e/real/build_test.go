@@ -98,6 +98,13 @@ func colored(t *corev1.PodTemplateSpec, color string) {
 	}
 }
 
+// partitioned has an update go as far as so many pods in each member are left as they were; nil means all of it.
+func partitioned(ud *appsv1beta1.UnitedDeployment, left map[string]int32) {
+	ud.Spec.UpdateStrategy = appsv1beta1.UnitedDeploymentUpdateStrategy{
+		Type: appsv1beta1.ManualUpdateStrategyType, ManualUpdate: &appsv1beta1.ManualUpdate{Partitions: left},
+	}
+}
+
 // image sets the image of the first container.
 func image(t *corev1.PodTemplateSpec, image string) { t.Spec.Containers[0].Image = image }
 

@@ -23,15 +23,12 @@ func TestUnitedDeploymentOverBothMembersIsCreatedScaledUpdatedCanariedAndDeleted
 
 	change(s, env.Hub, ud, func(ud *appsv1beta1.UnitedDeployment) {
 		udImage(ud, imageNew)
-		ud.Spec.UpdateStrategy = appsv1beta1.UnitedDeploymentUpdateStrategy{
-			Type:         appsv1beta1.ManualUpdateStrategyType,
-			ManualUpdate: &appsv1beta1.ManualUpdate{Partitions: map[string]int32{"east": 2, "west": 2}},
-		}
+		partitioned(ud, map[string]int32{"east": 2, "west": 2})
 	})
 	s.settled("web", shares{"east": 3, "west": 2}, shares{"east": 1, "west": 0})
 	require.Equal(t, map[string]int{"1.0": 4, "2.0": 1}, s.versions("web"), "the canary serves the new version, nothing else does")
 
-	change(s, env.Hub, ud, func(ud *appsv1beta1.UnitedDeployment) { ud.Spec.UpdateStrategy.ManualUpdate.Partitions = nil })
+	change(s, env.Hub, ud, func(ud *appsv1beta1.UnitedDeployment) { partitioned(ud, nil) })
 	s.settled("web", shares{"east": 3, "west": 2}, nil)
 	require.Equal(t, map[string]int{"2.0": 5}, s.versions("web"))
 	after := s.census("web", true)

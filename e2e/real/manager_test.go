@@ -194,10 +194,7 @@ func TestManagersAreUpgradedInTheMiddleOfARolloutAndRolledBack(t *testing.T) {
 	// The former managers update a half of the pods, those that come after them the other half.
 	change(s, env.Hub, ud, func(ud *appsv1beta1.UnitedDeployment) {
 		udImage(ud, imageNew)
-		ud.Spec.UpdateStrategy = appsv1beta1.UnitedDeploymentUpdateStrategy{
-			Type:         appsv1beta1.ManualUpdateStrategyType,
-			ManualUpdate: &appsv1beta1.ManualUpdate{Partitions: map[string]int32{"east": 3, "west": 3}},
-		}
+		partitioned(ud, map[string]int32{"east": 3, "west": 3})
 	})
 	s.until(func(context.Context) string {
 		for _, m := range env.Members() {
@@ -211,7 +208,7 @@ func TestManagersAreUpgradedInTheMiddleOfARolloutAndRolledBack(t *testing.T) {
 	for _, m := range env.Members() {
 		require.GreaterOrEqual(t, s.images(m, "web")[imageOld], 3, "the rollout is not over")
 	}
-	change(s, env.Hub, ud, func(ud *appsv1beta1.UnitedDeployment) { ud.Spec.UpdateStrategy.ManualUpdate.Partitions = nil })
+	change(s, env.Hub, ud, func(ud *appsv1beta1.UnitedDeployment) { partitioned(ud, nil) })
 	s.settled("web", shares{"east": 6, "west": 6}, nil)
 	after := s.census("web", true)
 	require.Len(t, after, len(before))
