@@ -39,7 +39,7 @@ func run(ctx context.Context, m *testing.M, o Options, use func(*Fleet), out io.
 		return 1, err
 	}
 	if f.pods && lab.RealNodes(ctx) != nil {
-		return m.Run(), nil
+		return m.Run(), nil //nolint:nilerr // Each test says why.
 	}
 	keep := os.Getenv("FLOTILLA_E2E_KEEP") != ""
 	if !keep {
