@@ -99,6 +99,10 @@ bench: ## benchmarks of the planners
 bench-scale: build lab-build ## 1,000 and 5,000 pods beside a native Deployment; writes, CPU, memory; rows
 	go run ./e2e/bench
 
+.PHONY: bench-real
+bench-real: build lab-build ## real nodes: from an image's patch to ready, from an annotation to env, a fleet at rest
+	go test -tags e2e -run '^$$' -bench . -benchtime 1x -timeout 30m ./e2e/real
+
 ##@ Keep
 
 .PHONY: generate

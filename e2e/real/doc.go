@@ -10,5 +10,5 @@
 //	go test -tags e2e ./e2e/real/...                    all
 //	FLOTILLA_E2E_KEEP=1 go test -tags e2e -run ...      keep the fleet, and use it again
 //	FLOTILLA_E2E_SEED=7 go test -tags e2e -run Chaos    let chaos do what it did in a run that printed seed 7
-//	FLOTILLA_E2E_FIGURES=1 go test -tags e2e -v -run Figures ...
+//	make bench-real                                     what an update and a fleet at rest take, on a quiet machine
 package real

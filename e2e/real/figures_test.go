@@ -4,7 +4,7 @@ package real
 
 import (
 	"context"
-	"os"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -19,35 +19,26 @@ import (
 	"github.com/flotilla-io/flotilla/e2e/fleet"
 )
 
-// TestPodIsReadyWithItsNewImageInSeconds updates twenty pods in place and looks how long each takes, from the patch of its
-// image until it is ready again with a container of the new one.
-func TestPodIsReadyWithItsNewImageInSeconds(t *testing.T) {
-	t.Parallel()
-	s := newScene(t)
-	median := s.pace("image", func(p *corev1.PodTemplateSpec) { image(p, imageNew) },
-		func(p *corev1.Pod) bool { return p.Spec.Containers[0].Image == imageNew })
-	require.Less(t, median, 30*time.Second)
-}
-
-// TestFiguresOfEnv does the same with an annotation that becomes env.
-func TestFiguresOfEnv(t *testing.T) {
-	figures(t)
-	newScene(t).pace("annotation", func(p *corev1.PodTemplateSpec) { colored(p, "blue") },
-		func(p *corev1.Pod) bool { return p.Annotations["example.com/color"] == "blue" })
-}
-
-// figures leaves a test out that measures and holds nothing, unless FLOTILLA_E2E_FIGURES is set. It means something only on a
-// machine that does nothing else.
-func figures(t *testing.T) {
-	t.Helper()
-	if os.Getenv("FLOTILLA_E2E_FIGURES") == "" {
-		t.Skip("FLOTILLA_E2E_FIGURES is not set")
+// BenchmarkImage updates twenty pods in place and looks how long each takes, from the patch of its image until it is ready
+// again with a container of the new one.
+func BenchmarkImage(b *testing.B) {
+	for b.Loop() {
+		newScene(b).pace(b, func(p *corev1.PodTemplateSpec) { image(p, imageNew) },
+			func(p *corev1.Pod) bool { return p.Spec.Containers[0].Image == imageNew })
 	}
 }
 
-// pace updates twenty pods in place, two at a time, and returns the median of the time that each takes from the patch until it
-// is ready with its container restarted.
-func (s *scene) pace(of string, edit func(*corev1.PodTemplateSpec), patched func(*corev1.Pod) bool) time.Duration {
+// BenchmarkEnv does the same with an annotation that becomes env.
+func BenchmarkEnv(b *testing.B) {
+	for b.Loop() {
+		newScene(b).pace(b, func(p *corev1.PodTemplateSpec) { colored(p, "blue") },
+			func(p *corev1.Pod) bool { return p.Annotations["example.com/color"] == "blue" })
+	}
+}
+
+// pace updates twenty pods in place, two at a time, and reports the time that each takes from its patch until it is ready with
+// its container restarted. It is for one round: go test -bench . -benchtime 1x.
+func (s *scene) pace(b *testing.B, edit func(*corev1.PodTemplateSpec), patched func(*corev1.Pod) bool) {
 	s.Helper()
 	const n = 20
 	many := set("many", n, app("app", port))
@@ -83,12 +74,10 @@ func (s *scene) pace(of string, edit func(*corev1.PodTemplateSpec), patched func
 		}
 	})
 	end()
-	var all []time.Duration
-	for _, d := range took {
-		all = append(all, d.Round(time.Millisecond))
-	}
-	slices.Sort(all)
-	s.Logf("%s: from a pod's patch to ready: median %s, least %s, most %s; %d pods, two at a time, in %s", of, all[n/2], all[0], all[n-1],
-		n, time.Since(began).Round(time.Millisecond)) //nolint:forbidigo // As above.
-	return all[n/2]
+	all := slices.Sorted(maps.Values(took))
+	b.ReportMetric(all[n/2].Seconds(), "median-s/pod")
+	b.ReportMetric(all[0].Seconds(), "least-s/pod")
+	b.ReportMetric(all[n-1].Seconds(), "most-s/pod")
+	b.ReportMetric(time.Since(began).Seconds(), "s/20-pods") //nolint:forbidigo // As above.
+	b.ReportMetric(0, "ns/op")                               // It would count the pods' creation.
 }

@@ -3,10 +3,8 @@
 package real
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -25,37 +23,36 @@ type usage struct {
 	memory, ticks int
 }
 
-// TestFiguresAtRest prints what each program of a fleet takes that has nothing to do.
-func TestFiguresAtRest(t *testing.T) {
-	figures(t)
-	s := newScene(t)
-	s.whole()
-	require.True(t, pause(t.Context(), restWindow)) // For what follows a start.
-	before := programs(t)
-	require.True(t, pause(t.Context(), restWindow))
-	after := programs(t)
-	var lines []string
-	for name, is := range after {
-		was := before[name]
-		if was.processes != is.processes {
-			t.Logf("%s: %d processes, then %d", name, was.processes, is.processes)
-			continue
+// BenchmarkRest tells what a process of each program takes in a fleet that has nothing to do.
+func BenchmarkRest(b *testing.B) {
+	for b.Loop() {
+		newScene(b).whole()
+		require.True(b, pause(b.Context(), restWindow)) // For what follows a start.
+		before := programs(b)
+		require.True(b, pause(b.Context(), restWindow))
+		after := programs(b)
+		require.Contains(b, after, "flotilla-member")
+		for name, is := range after {
+			was := before[name]
+			if was.processes != is.processes {
+				b.Logf("%s: %d processes, then %d", name, was.processes, is.processes)
+				continue
+			}
+			n := float64(is.processes)
+			b.ReportMetric(float64(is.memory)/1024/n, name+"-MiB")
+			b.ReportMetric(float64(is.ticks-was.ticks)/restWindow.Seconds()/n, name+"-%core")
 		}
-		lines = append(lines, fmt.Sprintf("| %s | %d | %.0f MiB | %.1f %% |", name, is.processes,
-			float64(is.memory)/1024/float64(is.processes), float64(is.ticks-was.ticks)/restWindow.Seconds()/float64(is.processes)))
+		b.ReportMetric(0, "ns/op")
 	}
-	slices.Sort(lines)
-	t.Logf("a process at rest:\n| program | processes | memory | of a core |\n|---|---:|---:|---:|\n%s", strings.Join(lines, "\n"))
-	require.Contains(t, after, "flotilla-member")
 }
 
 // programs are the processes of the fleet's clusters, by name: those of control planes name the cluster's folder, and those of
 // nodes are in the nodes' control groups.
-func programs(t *testing.T) map[string]usage {
-	t.Helper()
+func programs(tb testing.TB) map[string]usage {
+	tb.Helper()
 	out := map[string]usage{}
 	dirs, err := filepath.Glob("/proc/[0-9]*")
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	for _, dir := range dirs {
 		read := func(name string) string {
 			data, _ := os.ReadFile(filepath.Join(dir, name)) // It may have ended.
@@ -75,13 +72,13 @@ func programs(t *testing.T) map[string]usage {
 		u.processes++
 		for _, i := range []int{11, 12} { // In user mode and in the kernel, as in proc_pid_stat(5).
 			n, err := strconv.Atoi(fields[i])
-			require.NoError(t, err)
+			require.NoError(tb, err)
 			u.ticks += n
 		}
 		for line := range strings.Lines(read("smaps_rollup")) {
 			if kib, ok := strings.CutPrefix(line, "Pss:"); ok {
 				n, err := strconv.Atoi(strings.Fields(kib)[0])
-				require.NoError(t, err)
+				require.NoError(tb, err)
 				u.memory += n
 			}
 		}

@@ -32,20 +32,20 @@ const patience = 2 * time.Minute
 
 // scene is one test's place: a namespace of its own in every cluster.
 type scene struct {
-	*testing.T
+	testing.TB
 	ctx       context.Context //nolint:containedctx // the test's own, for a test's helpers
 	namespace string
 }
 
 // newScene makes a namespace, and removes it and what is in it at the end. A test that disturbs others calls it before
 // anything else and is not parallel; it finds the fleet whole.
-func newScene(t *testing.T) *scene {
-	t.Helper()
-	lab.RequireReal(t)
-	name := strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(strings.TrimPrefix(t.Name(), "Test")))
-	s := &scene{T: t, ctx: t.Context(), namespace: strings.Trim(name[:min(len(name), 63)], "-")}
-	require.NoError(t, env.Namespace(s.ctx, s.namespace, nil))
-	t.Cleanup(s.end)
+func newScene(tb testing.TB) *scene {
+	tb.Helper()
+	lab.RequireReal(tb)
+	name := strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(strings.TrimPrefix(tb.Name(), "Test")))
+	s := &scene{TB: tb, ctx: tb.Context(), namespace: strings.Trim(name[:min(len(name), 63)], "-")}
+	require.NoError(tb, env.Namespace(s.ctx, s.namespace, nil))
+	tb.Cleanup(s.end)
 	return s
 }
 
