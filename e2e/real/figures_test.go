@@ -39,7 +39,7 @@ func BenchmarkEnv(b *testing.B) {
 // pace updates twenty pods in place, two at a time, and reports the time that each takes from its patch until it is ready with
 // its container restarted. It is for one round: go test -bench . -benchtime 1x.
 func (s *scene) pace(b *testing.B, edit func(*corev1.PodTemplateSpec), patched func(*corev1.Pod) bool) {
-	s.Helper()
+	b.Helper()
 	const n = 20
 	many := set("many", n, app("app", port))
 	colored(&many.Spec.Template, "red")
