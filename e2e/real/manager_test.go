@@ -115,11 +115,7 @@ const formerTag = "former"
 func (s *scene) former() {
 	s.Helper()
 	dir := s.TempDir()
-	err := env.Former(s.ctx, dir, formerTag)
-	if errors.Is(err, fleet.ErrNoFormer) {
-		s.Skip(err)
-	}
-	require.NoError(s, err)
+	require.NoError(s, env.Former(s.ctx, dir, formerTag))
 	s.each(func(c *fleet.Cluster) error {
 		chart := filepath.Join(dir, "charts", strings.TrimPrefix(c.Manager.Name, "flotilla-"))
 		text, err := os.ReadFile(filepath.Join(chart, "values.yaml"))
