@@ -357,7 +357,7 @@ func (s *scene) anew(c *fleet.Cluster) {
 		if err != nil {
 			return err.Error()
 		}
-		requests := s.keep(50*time.Millisecond, s.served(c))
+		requests := s.keep(50*time.Millisecond, s.served(c)) //nolint:contextcheck // It goes on after this look, in the scene's time.
 		pause(ctx, 2*time.Second)
 		if _, faults := requests.end(); len(faults) > 0 {
 			return faults[len(faults)-1]
