@@ -47,20 +47,29 @@ func TestIntegrationNodeDaemonIsConfined(t *testing.T) {
 		}}
 	}
 	other := lease(namespace, "node-2")
-	event := func(from string) *eventsv1.Event {
+	event := func(from, instance string) *eventsv1.Event {
 		return &eventsv1.Event{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "default", GenerateName: "here-"}, EventTime: metav1.NowMicro(),
-			Type: "Normal", Reason: "Killing", Action: "Restart", Note: "stopping", ReportingController: from, ReportingInstance: from + "-x",
+			Type: "Normal", Reason: "Killing", Action: "Restart", Note: "stopping", ReportingController: from, ReportingInstance: instance,
 			Regarding: corev1.ObjectReference{Kind: "Pod", Namespace: "default", Name: "here"},
 		}
 	}
-	foreign := event("kubelet")
-	foreign.Name = "of-the-kubelet"
+	foreign, neighbour := event("kubelet", "node-1"), event(account, account+"-noded-2")
+	foreign.Name, neighbour.Name = "of-the-kubelet", "of-another-daemon"
+	label := func(e *eventsv1.Event) func(client.Client) error {
+		return func(c client.Client) error {
+			return c.Patch(t.Context(), e.DeepCopy(), client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"seen":"yes"}}}`)), client.DryRunAll)
+		}
+	}
+	held := lease(namespace, "node-1")
+	held.Finalizers = []string{"example.com/hold"}
+	series := event(account, account+"-noded-1")
+	series.Name = "of-this-daemon"
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "key"}}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1"}}
 	for _, o := range []client.Object{
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, node, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-2"}},
-		serviceAccount, daemon, here, there, nowhere, other, foreign, secret,
+		serviceAccount, daemon, here, there, nowhere, other, foreign, neighbour, series, secret,
 	} {
 		require.NoError(t, admin.Create(t.Context(), o))
 	}
@@ -149,13 +158,15 @@ func TestIntegrationNodeDaemonIsConfined(t *testing.T) {
 		{"not that of another", nil, create(lease(namespace, "node-3")), "the Lease of its own node alone"},
 		{"nor renews that", nil, update(other), "the Lease of its own node alone"},
 		{"nor takes it away", nil, remove(other), rbac + "delete resource"},
+		{"nor one that nobody could delete", nil, create(held), "the Lease of its own node alone"},
 		{"nor one in another namespace", nil, create(lease("default", "node-1")), rbac + "create resource"},
 		{"nor with a token that names no node", loose, create(lease(namespace, "node-1")), "which names its node"},
-		{"it writes its own events", nil, create(event(account)), ""},
-		{"not those of others", nil, create(event("kubelet")), "its own events alone"},
-		{"nor changes them", nil, func(c client.Client) error {
-			return c.Patch(t.Context(), foreign.DeepCopy(), client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"seen":"yes"}}}`)), client.DryRunAll)
-		}, "its own events alone"},
+		{"it writes its own events", nil, create(event(account, account+"-noded-1")), ""},
+		{"and counts them", nil, label(series), ""},
+		{"not those of others", nil, create(event("kubelet", "node-1")), "its own events alone"},
+		{"nor in their name", nil, create(event(account, account+"-noded-2")), "its own events alone"},
+		{"nor changes them", nil, label(foreign), "its own events alone"},
+		{"nor those of the daemon of another node", nil, label(neighbour), "its own events alone"},
 		{"it reads no Secret", nil, func(c client.Client) error {
 			return c.Get(t.Context(), client.ObjectKeyFromObject(secret), &corev1.Secret{})
 		}, rbac + "get resource"},

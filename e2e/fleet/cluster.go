@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -136,6 +137,21 @@ func Decode(manifest []byte) ([]*unstructured.Unstructured, error) {
 			out = append(out, o)
 		}
 	}
+}
+
+// Mend starts what does not run of the cluster's programs and nodes, and waits until its manager is ready.
+func (c *Cluster) Mend(ctx context.Context) error {
+	nodes := c.Lab.RealNodes()
+	for _, name := range c.Lab.Missing() { // In the order of their start.
+		start := c.Lab.StartComponent
+		if slices.Contains(nodes, name) {
+			start = c.Lab.StartNode
+		}
+		if err := start(ctx, name); err != nil {
+			return err
+		}
+	}
+	return c.Manager.Start(ctx)
 }
 
 // Await polls until done returns true; done says what it waits for, for the error.

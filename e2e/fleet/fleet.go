@@ -44,6 +44,8 @@ type Options struct {
 	MemberValues []string
 	// Heartbeat replaces that of the MemberClusters in e2e/examples; nil keeps it.
 	Heartbeat *fleetv1alpha1.Heartbeat
+	// Volumes gives claims in the members volumes while the tests of Main run: package volume.
+	Volumes bool
 	// Profiles lets the managers serve profiles, for Manager.Profile.
 	Profiles bool
 	// Progress is told of each stage.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -17,9 +16,6 @@ import (
 
 	"github.com/flotilla-io/flotilla/pkg/testkit/lab"
 )
-
-// ErrNoFormer says that the repository has no commit before the present one.
-var ErrNoFormer = errors.New("the repository has no former commit")
 
 // Lab images: the registry does not exist, nodes are given the images.
 const (
@@ -79,12 +75,13 @@ func buildImages(ctx context.Context, bin lab.Bin, root, into, tag string) (file
 }
 
 // Former gives all nodes the images of the commit before this one, with a tag, and writes that commit into a folder, where
-// its charts are. The error is ErrNoFormer where the repository has no such commit.
+// its charts are. Of a clone that has only one commit, it is that one, under the tag.
 func (f *Fleet) Former(ctx context.Context, dir, tag string) error {
-	if err := exec.CommandContext(ctx, "git", "-C", f.Root, "rev-parse", "--verify", "--quiet", "HEAD^").Run(); err != nil {
-		return ErrNoFormer
+	commit := "HEAD^"
+	if err := exec.CommandContext(ctx, "git", "-C", f.Root, "rev-parse", "--verify", "--quiet", commit).Run(); err != nil {
+		commit = "HEAD"
 	}
-	archive := exec.CommandContext(ctx, "sh", "-ec", `git -C "$0" archive HEAD^ | tar -x -C "$1"`, f.Root, dir)
+	archive := exec.CommandContext(ctx, "sh", "-ec", `git -C "$0" archive "$1" | tar -x -C "$2"`, f.Root, commit, dir)
 	if out, err := archive.CombinedOutput(); err != nil {
 		return fmt.Errorf("write the former commit: %w: %s", err, out)
 	}
@@ -92,13 +89,19 @@ func (f *Fleet) Former(ctx context.Context, dir, tag string) error {
 	if err != nil {
 		return err
 	}
-	files, _, err := buildImages(ctx, bin, dir, filepath.Join(dir, "bin", "images"), tag)
+	var files []string
+	err = f.stage("former images", func() error {
+		files, _, err = buildImages(ctx, bin, dir, filepath.Join(dir, "bin", "images"), tag)
+		return err
+	})
 	if err != nil {
 		return err
 	}
 	var work []func() error
 	for _, c := range f.Clusters() {
-		work = append(work, func() error { return c.Lab.LoadImages(ctx, files...) })
+		work = append(work, func() error {
+			return f.stage(c.Name+": former images", func() error { return c.Lab.LoadImages(ctx, files...) })
+		})
 	}
 	return parallel(work...)
 }

@@ -51,7 +51,7 @@ func newImageLoad() *cobra.Command {
 		Use:   "load NAME ARCHIVE...",
 		Short: "Give images to all real nodes of a cluster",
 		Long: `Load imports archives, as "lab image build" and "docker save" write them, into the
-containerd of each real node that runs.`,
+containerd of each real node; one that does not run is an error.`,
 		Args: cobra.MinimumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := lab.Get(args[0])

@@ -95,12 +95,9 @@ func newDown() *cobra.Command {
 			case !all && len(names) == 0:
 				return errors.New("give the name of a cluster, or --all")
 			case all:
-				clusters, err := lab.List()
-				if err != nil {
+				var err error
+				if names, err = lab.Names(cmd.Context()); err != nil {
 					return err
-				}
-				for _, c := range clusters {
-					names = append(names, c.Name)
 				}
 			}
 			printer := newPrinter(cmd.ErrOrStderr())

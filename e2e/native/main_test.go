@@ -16,6 +16,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/flotilla-io/flotilla/e2e/fleet"
+	"github.com/flotilla-io/flotilla/e2e/volume"
 	"github.com/flotilla-io/flotilla/pkg/testkit/lab"
 )
 
@@ -61,7 +62,14 @@ func run(ctx context.Context, m *testing.M, out io.Writer) int {
 		_, _ = fmt.Fprintln(out, "bring up the cluster:", err)
 		return 1
 	}
+	served, end := context.WithCancel(ctx)
+	defer end()
+	if err := volume.Serve(served, home.Client); err != nil {
+		_, _ = fmt.Fprintln(out, err)
+		return 1
+	}
 	code := m.Run()
+	end()
 	if keep || code != 0 {
 		_, _ = fmt.Fprintln(out, "the cluster stays up; \"go run ./e2e/lab down e2e-native\" removes it")
 		return code

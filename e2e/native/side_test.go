@@ -103,7 +103,7 @@ func (s *side) end(ctx context.Context) {
 	}
 }
 
-// follow notes what a watch tells, and gives each new claim a volume.
+// follow notes what a watch tells.
 func (s *side) follow(ctx context.Context, w watch.Interface) {
 	for e := range w.ResultChan() {
 		o, ok := e.Object.(client.Object)
@@ -116,11 +116,6 @@ func (s *side) follow(ctx context.Context, w watch.Interface) {
 		}
 		version, err := strconv.ParseUint(o.GetResourceVersion(), 10, 64)
 		s.note(happening{Type: e.Type, Object: o, Version: version, At: clock.RealClock{}.Now()}, err)
-		if c, ok := o.(*corev1.PersistentVolumeClaim); ok && e.Type == watch.Added {
-			if err := provide(ctx, c); err != nil {
-				s.note(happening{}, err)
-			}
-		}
 	}
 	if ctx.Err() == nil {
 		s.note(happening{}, errors.New("a watch ended"))
@@ -134,25 +129,6 @@ func (s *side) note(h happening, err error) {
 	if h.Object != nil {
 		s.seen, s.last = append(s.seen, h), h.At
 	}
-}
-
-// provide plays the provisioner: a volume for one claim.
-func provide(ctx context.Context, c *corev1.PersistentVolumeClaim) error {
-	pv := &corev1.PersistentVolume{
-		ObjectMeta: metav1.ObjectMeta{Name: "pv-" + string(c.UID)},
-		Spec: corev1.PersistentVolumeSpec{
-			Capacity: c.Spec.Resources.Requests, AccessModes: c.Spec.AccessModes,
-			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
-			ClaimRef: &corev1.ObjectReference{
-				APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: c.Namespace, Name: c.Name, UID: c.UID,
-			},
-			PersistentVolumeSource: corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/simulated"}},
-		},
-	}
-	if c.Spec.StorageClassName != nil {
-		pv.Spec.StorageClassName = *c.Spec.StorageClassName
-	}
-	return home.Client.Create(ctx, pv)
 }
 
 // world is what has happened so far, and when the last of it came.

@@ -3,6 +3,7 @@
 package real
 
 import (
+	"slices"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
@@ -83,6 +84,24 @@ func united(name string, by shares) *appsv1beta1.UnitedDeployment {
 			}},
 			Topology: appsv1beta1.Topology{Subsets: subsets},
 		},
+	}
+}
+
+// colored gives the first container an env variable that is an annotation's value.
+func colored(t *corev1.PodTemplateSpec, color string) {
+	t.Annotations = map[string]string{"example.com/color": color}
+	env, from := &t.Spec.Containers[0].Env, corev1.EnvVar{Name: "COLOR", ValueFrom: &corev1.EnvVarSource{
+		FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.annotations['example.com/color']"},
+	}}
+	if !slices.ContainsFunc(*env, func(v corev1.EnvVar) bool { return v.Name == from.Name }) {
+		*env = append(*env, from)
+	}
+}
+
+// partitioned has an update go as far as so many pods in each member are left as they were; nil means all of it.
+func partitioned(ud *appsv1beta1.UnitedDeployment, left map[string]int32) {
+	ud.Spec.UpdateStrategy = appsv1beta1.UnitedDeploymentUpdateStrategy{
+		Type: appsv1beta1.ManualUpdateStrategyType, ManualUpdate: &appsv1beta1.ManualUpdate{Partitions: left},
 	}
 }
 

@@ -4,108 +4,227 @@ package real
 
 import (
 	"context"
-	"math/rand/v2"
-	"os"
-	"strconv"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/e2e/fleet"
 	"github.com/flotilla-io/flotilla/pkg/testkit/lab"
 )
 
-// blow is something that is killed, and how it comes back.
+// blow is something that is killed, and how it comes back, if not by itself.
 type blow struct {
 	what string
 	kill func(context.Context) error
 	mend func(context.Context) error
 }
 
-// blows are all that chaos may strike in a fleet: processes of the control planes, nodes and managers.
-func blows() []blow {
-	var out []blow
+// blows are all that chaos may strike in a fleet, by kind, and each kind in all its places: processes of the control planes,
+// nodes and the programs on them, our managers and node daemons.
+func blows() map[string][]blow {
+	out := map[string][]blow{}
+	strike := func(c *fleet.Cluster, kind, where string, kill, mend func(context.Context) error) {
+		out[kind] = append(out[kind], blow{what: strings.TrimSuffix(c.Name+": "+kind+" "+where, " "), kill: kill, mend: mend})
+	}
 	for _, c := range env.Clusters() {
-		for _, name := range []string{lab.Etcd, lab.APIServer, lab.ControllerManager, lab.Scheduler} {
-			out = append(out, blow{
-				what: c.Name + ": " + name,
-				kill: func(ctx context.Context) error {
-					p, err := lab.FindProcess(c.Lab.Dir, name)
-					if err != nil {
-						return err
-					}
-					return p.Kill(ctx)
-				},
-				mend: func(ctx context.Context) error { return c.Lab.StartComponent(ctx, name) },
-			})
+		for _, name := range []string{lab.Etcd, lab.APIServer, lab.ControllerManager, lab.Scheduler, lab.Simulator, lab.DNS} {
+			strike(c, name, "", func(ctx context.Context) error {
+				p, err := lab.FindProcess(c.Lab.Dir, name)
+				if err != nil {
+					return err
+				}
+				return p.Kill(ctx)
+			}, func(ctx context.Context) error { return c.Lab.StartComponent(ctx, name) })
 		}
+		strike(c, c.Manager.Name, "", c.Manager.Kill, c.Manager.Start)
 		for _, node := range c.Lab.RealNodes() {
-			out = append(out, blow{
-				what: c.Name + ": " + node,
-				kill: func(ctx context.Context) error { return c.Lab.KillNode(ctx, node) },
-				mend: func(ctx context.Context) error { return c.Lab.StartNode(ctx, node) },
-			})
+			strike(c, "node", node,
+				func(ctx context.Context) error { return c.Lab.KillNode(ctx, node) },
+				func(ctx context.Context) error { return c.Lab.StartNode(ctx, node) })
+			for _, name := range []string{"containerd", "kubelet", "kube-proxy"} {
+				strike(c, name, node,
+					func(ctx context.Context) error { return inNode(ctx, c, node, `kill -9 "$pid"`, name) },
+					func(ctx context.Context) error { return inNode(ctx, c, node, "true", name) })
+			}
+			if c != env.Hub {
+				strike(c, daemon, node,
+					func(ctx context.Context) error { return killDaemon(ctx, c, node) },
+					func(context.Context) error { return nil }) // Its kubelet starts it.
+			}
 		}
-		out = append(out, blow{
-			what: c.Name + ": " + c.Manager.Name,
-			kill: func(ctx context.Context) error { return c.Manager.Kill(ctx) },
-			mend: func(ctx context.Context) error { return c.Manager.Start(ctx) },
-		})
 	}
 	return out
 }
 
-// strikes is how often chaos strikes.
-const strikes = 4
+// inNode does something with the process of a program in a node; there must be one.
+func inNode(ctx context.Context, c *fleet.Cluster, node, do, program string) error {
+	const find = `for at in /proc/[0-9]*; do read -r name < "$at/comm" || continue; ` +
+		`if [ "$name" = "$0" ]; then pid=${at#/proc/}; %s; exit; fi; done 2>/dev/null; echo "no $0" >&2; exit 1`
+	_, err := c.Lab.NodeExec(ctx, node, nil, "sh", "-c", fmt.Sprintf(find, do), program)
+	return err
+}
 
-// TestChaosLosesNothing kills one thing after the other, whatever the dice say, while an object is rolled out and scaled. Each
-// thing comes back after a moment, as a supervisor or a repair brings it back. In the end all pods are those from before, and
-// all that was asked for is there.
+const daemon = "flotilla-noded"
+
+func killDaemon(ctx context.Context, c *fleet.Cluster, node string) error {
+	list := &corev1.PodList{}
+	err := c.Client.List(ctx, list, client.InNamespace(fleet.Namespace), client.MatchingLabels{"app.kubernetes.io/name": daemon})
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(list.Items, func(p corev1.Pod) bool { return p.Spec.NodeName == node })
+	if i < 0 {
+		return errors.New("no node daemon on " + node)
+	}
+	return c.KillContainers(ctx, &list.Items[i])
+}
+
+// TestChaosLosesNothing kills a thing of each kind, in an order and at places that the dice choose, while an object is rolled
+// out again and again: a new image, then a new value of an env variable that comes from an annotation, by turns. Each thing
+// comes back after a moment, as a supervisor or a repair brings it back. All along no pod is deleted, and no update takes a
+// pod while another one is out of service. In the end all objects and pods are those from before, and run what was asked for
+// last.
 func TestChaosLosesNothing(t *testing.T) {
 	s := newScene(t)
 	s.whole()
-	seed := uint64(fleet.Mark().UnixNano())
-	if text := os.Getenv("FLOTILLA_E2E_SEED"); text != "" {
-		var err error
-		seed, err = strconv.ParseUint(text, 10, 64)
-		require.NoError(t, err)
-	}
-	t.Logf("seed %d", seed)
-	dice := rand.New(rand.NewPCG(seed, 0))
+	dice := fleet.Dice(t)
 	ud := united("web", shares{"east": 3, "west": 3})
+	colored(&ud.Spec.Template.CloneSetTemplate.Spec.Template, "red")
 	s.create(env.Hub, ud)
 	s.settled("web", shares{"east": 3, "west": 3}, nil)
-	before := s.census("web", false)
+	pods, objects := s.census("web", false), s.objects("web")
+	faults := s.guard("web")
 
-	change(s, env.Hub, ud, func(ud *appsv1beta1.UnitedDeployment) { udImage(ud, imageNew) })
-	all := blows()
-	for i := range strikes {
-		b := all[dice.IntN(len(all))]
-		t.Logf("%s: kill %s", time.Now().Format(time.TimeOnly), b.what) //nolint:forbidigo // For whoever reads logs beside it.
-		require.NoError(t, b.kill(t.Context()))
-		require.True(t, pause(t.Context(), time.Duration(1000+dice.IntN(3000))*time.Millisecond))
-		require.NoError(t, b.mend(t.Context()), b.what)
-		if i == strikes/2 {
-			s.until(func(ctx context.Context) string { // The webhook may be away for a moment.
-				if err := env.Hub.Client.Get(ctx, s.key("web"), ud); err != nil {
-					return err.Error()
-				}
-				*ud.Spec.Replicas = 8
-				if err := env.Hub.Client.Update(ctx, ud); err != nil {
-					return err.Error()
-				}
-				return ""
-			})
-		}
+	kinds := blows()
+	var order []string
+	for kind := range kinds {
+		order = append(order, kind)
 	}
+	slices.Sort(order) // What the dice do with it must not depend on the order of a map.
+	dice.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
+	images, colors := []string{imageNew, imageNewer, imageOld}, []string{"blue", "green", "red"}
+	for i, kind := range order {
+		change(s, env.Hub, ud, func(ud *appsv1beta1.UnitedDeployment) {
+			if next := i / 2 % 3; i%2 == 0 {
+				udImage(ud, images[next])
+			} else {
+				colored(&ud.Spec.Template.CloneSetTemplate.Spec.Template, colors[next])
+			}
+			if i > len(order)/2 {
+				*ud.Spec.Replicas = 8
+			}
+		})
+		b := kinds[kind][dice.IntN(len(kinds[kind]))]
+		require.True(t, pause(t.Context(), time.Duration(dice.IntN(2000))*time.Millisecond))
+		t.Logf("%s: kill %s", time.Now().Format(time.TimeOnly), b.what) //nolint:forbidigo // For whoever reads logs beside it.
+		s.retry(b.kill)
+		require.True(t, pause(t.Context(), time.Duration(1000+dice.IntN(2000))*time.Millisecond))
+		s.retry(b.mend)
+	}
+	change(s, env.Hub, ud, func(ud *appsv1beta1.UnitedDeployment) {
+		udImage(ud, imageNew)
+		colored(&ud.Spec.Template.CloneSetTemplate.Spec.Template, "white")
+	})
 	s.settled("web", shares{"east": 3, "west": 5}, nil)
+	s.whole()
+
+	require.Empty(t, faults())
 	after := s.census("web", false)
-	for pod, uid := range before {
+	for pod, uid := range pods {
 		require.Equal(t, uid, after[pod], "a pod was made anew")
 	}
 	require.Len(t, after, 8)
+	require.Equal(t, objects, s.objects("web"))
 	require.Equal(t, map[string]int{"2.0": 8}, s.versions("web"))
-	s.whole()
+	for _, m := range env.Members() {
+		s.color(s.pods(m, "web"), "white")
+	}
+}
+
+// objects are the UIDs of all that a UnitedDeployment is made of, from the hub to the members, and of what makes the members
+// members.
+func (s *scene) objects(name string) map[string]string {
+	s.Helper()
+	out := map[string]string{}
+	note := func(c *fleet.Cluster, o client.Object, key client.ObjectKey) {
+		require.NoError(s, c.Client.Get(s.ctx, key, o))
+		out[fmt.Sprintf("%s: %T %s", c.Name, o, key)] = string(o.GetUID())
+	}
+	ud := &appsv1beta1.UnitedDeployment{}
+	note(env.Hub, ud, s.key(name))
+	for _, m := range env.Members() {
+		note(env.Hub, &fleetv1alpha1.MemberCluster{}, client.ObjectKey{Name: m.Name})
+		note(env.Hub, &fleetv1alpha1.MemberWork{}, client.ObjectKey{
+			Namespace: fleetv1alpha1.Namespace(m.Name), Name: fleetv1alpha1.RowName("UnitedDeployment", ud.Namespace, ud.Name, string(ud.UID)),
+		})
+		note(m, &fleetv1alpha1.Membership{}, client.ObjectKey{Name: fleetv1alpha1.MembershipName})
+		note(m, &appsv1beta1.UnitedDeployment{}, s.key(name))
+		sets := &appsv1beta1.CloneSetList{}
+		require.NoError(s, m.Client.List(s.ctx, sets, client.InNamespace(s.namespace)))
+		for i := range sets.Items {
+			out[m.Name+": "+sets.Items[i].Name] = string(sets.Items[i].UID)
+		}
+	}
+	return out
+}
+
+// guard watches the pods of an app in the members, of which an update may take one at a time. The function returned ends that
+// and tells what was wrong: pods that were deleted, and pods that were taken out of service while another one that an update
+// had taken was not back. A pod that is out of service by itself is nobody's doing, and free to be updated.
+func (s *scene) guard(app string) func() []string {
+	s.Helper()
+	var (
+		mu     sync.Mutex
+		faults []string
+		ends   []func()
+	)
+	for _, m := range env.Members() {
+		fault := func(what string, pods ...string) {
+			mu.Lock()
+			defer mu.Unlock()
+			faults = append(faults, fmt.Sprintf("%s %s: %s %v", time.Now().Format(time.TimeOnly), m.Name, what, pods)) //nolint:forbidigo // For whoever reads logs beside it.
+		}
+		served, taken := map[string]bool{}, map[string]bool{}
+		end, err := fleet.Follow(s.ctx, m, &corev1.PodList{}, func(kind watch.EventType, p *corev1.Pod) {
+			switch serves := ready(p); {
+			case kind == watch.Deleted, p.DeletionTimestamp != nil:
+				fault("deleted", p.Name)
+			case serves:
+				delete(taken, p.Name)
+			case kind == watch.Modified && served[p.Name] && gateClosed(p): // Nobody knows what came before a watch that was new.
+				if len(taken) > 0 {
+					fault("taken", p.Name, "while these were", fmt.Sprint(taken))
+				}
+				taken[p.Name] = true
+			}
+			served[p.Name] = ready(p)
+		}, client.InNamespace(s.namespace), client.MatchingLabels{"app": app})
+		require.NoError(s, err)
+		ends = append(ends, end)
+	}
+	return func() []string {
+		for _, end := range ends {
+			end()
+		}
+		return faults
+	}
+}
+
+// gateClosed says whether an update keeps a pod out of service.
+func gateClosed(p *corev1.Pod) bool {
+	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == keys.InPlaceUpdateReady && c.Status == corev1.ConditionFalse
+	})
 }

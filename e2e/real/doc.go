@@ -7,7 +7,8 @@
 // after them, each in a namespace of its own. Where nodes can't run on a machine, all are skipped with the reason; with CI=true
 // they fail instead.
 //
-//	go test -tags e2e ./e2e/real/...                  all
-//	FLOTILLA_E2E_KEEP=1 go test -tags e2e -run ...    keep the fleet, and use it again
-//	FLOTILLA_E2E_SEED=7 go test -tags e2e -run ...    let chaos do what it did in a run that printed seed 7
+//	go test -tags e2e ./e2e/real/...                    all
+//	FLOTILLA_E2E_KEEP=1 go test -tags e2e -run ...      keep the fleet, and use it again
+//	FLOTILLA_E2E_SEED=7 go test -tags e2e -run Chaos    let chaos do what it did in a run that printed seed 7
+//	make bench-real                                     what an update and a fleet at rest take, on a quiet machine
 package real

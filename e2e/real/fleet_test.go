@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/e2e/fleet"
 )
 
 func TestUnitedDeploymentOverBothMembersIsCreatedScaledUpdatedCanariedAndDeleted(t *testing.T) {
@@ -22,20 +23,17 @@ func TestUnitedDeploymentOverBothMembersIsCreatedScaledUpdatedCanariedAndDeleted
 
 	change(s, env.Hub, ud, func(ud *appsv1beta1.UnitedDeployment) {
 		udImage(ud, imageNew)
-		ud.Spec.UpdateStrategy = appsv1beta1.UnitedDeploymentUpdateStrategy{
-			Type:         appsv1beta1.ManualUpdateStrategyType,
-			ManualUpdate: &appsv1beta1.ManualUpdate{Partitions: map[string]int32{"east": 2, "west": 2}},
-		}
+		partitioned(ud, map[string]int32{"east": 2, "west": 2})
 	})
 	s.settled("web", shares{"east": 3, "west": 2}, shares{"east": 1, "west": 0})
 	require.Equal(t, map[string]int{"1.0": 4, "2.0": 1}, s.versions("web"), "the canary serves the new version, nothing else does")
 
-	change(s, env.Hub, ud, func(ud *appsv1beta1.UnitedDeployment) { ud.Spec.UpdateStrategy.ManualUpdate.Partitions = nil })
+	change(s, env.Hub, ud, func(ud *appsv1beta1.UnitedDeployment) { partitioned(ud, nil) })
 	s.settled("web", shares{"east": 3, "west": 2}, nil)
 	require.Equal(t, map[string]int{"2.0": 5}, s.versions("web"))
 	after := s.census("web", true)
 	for pod, what := range before {
-		require.Equal(t, what[:len(what)-len("0 restarts")]+"1 restarts", after[pod])
+		require.Equal(t, restarted(what, "1"), after[pod])
 	}
 
 	change(s, env.Hub, ud, func(ud *appsv1beta1.UnitedDeployment) { *ud.Spec.Replicas = 7 })
@@ -56,11 +54,14 @@ func TestUnitedDeploymentOverBothMembersIsCreatedScaledUpdatedCanariedAndDeleted
 	})
 }
 
-// versions counts what the pods of an app serve.
-func (s *scene) versions(name string) map[string]int { //nolint:unparam // As with settled.
+// versions counts what the pods of an app serve, in some members or in all.
+func (s *scene) versions(name string, in ...*fleet.Cluster) map[string]int { //nolint:unparam // As with settled.
 	s.Helper()
+	if len(in) == 0 {
+		in = env.Members()
+	}
 	out := map[string]int{}
-	for _, m := range env.Members() {
+	for _, m := range in {
 		for _, p := range s.pods(m, name) {
 			v, err := fetch(s.ctx, fmt.Sprintf("http://%s:%d/version", p.Status.PodIP, port))
 			require.NoError(s, err)

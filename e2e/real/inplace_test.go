@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/apis/pods"
 	"github.com/flotilla-io/flotilla/e2e/fleet"
 )
@@ -75,6 +76,7 @@ func TestImageOfOneOfTwoContainersIsUpdatedInPlaceAndTheServiceGoesOn(t *testing
 		require.Equal(t, was.Status.PodIP, is.Status.PodIP)
 		require.Equal(t, int32(1), container(&is, "app").RestartCount)
 		require.Contains(t, container(&is, "app").Image, imageNew)
+		require.NotContains(t, is.Annotations, keys.RuntimeContainersMeta, "the node daemon has no business here")
 		require.Equal(t, container(&was, "side"), container(&is, "side"), "the other container is untouched: start time, id, restarts")
 		version, err := fetch(t.Context(), fmt.Sprintf("http://%s:%d/version", is.Status.PodIP, port))
 		require.NoError(t, err)
@@ -227,18 +229,14 @@ func (s *scene) waiting(c *fleet.Cluster, name string) string {
 func TestEnvFromAnAnnotationFollowsItInTheSamePod(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
-	one := app("app", port)
-	one.Env = append(one.Env, corev1.EnvVar{Name: "COLOR", ValueFrom: &corev1.EnvVarSource{
-		FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.annotations['example.com/color']"},
-	}})
-	shop := set("shop", 2, one, app("side", 8081))
-	shop.Spec.Template.Annotations = map[string]string{"example.com/color": "red"}
+	shop := set("shop", 2, app("app", port), app("side", 8081))
+	colored(&shop.Spec.Template, "red")
 	s.create(env.East, shop)
 	s.rolledOut(env.East, "shop", 2, 2)
 	before := s.pods(env.East, "shop")
 	s.color(before, "red")
 
-	change(s, env.East, shop, func(c *appsv1beta1.CloneSet) { c.Spec.Template.Annotations["example.com/color"] = "blue" })
+	change(s, env.East, shop, func(c *appsv1beta1.CloneSet) { colored(&c.Spec.Template, "blue") })
 	s.rolledOut(env.East, "shop", 2, 2)
 	after := s.pods(env.East, "shop")
 	s.color(after, "blue")

@@ -11,10 +11,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/e2e/fleet"
 )
 
 // TestJoinThatCanNotSucceedSaysWhy lets a further cluster join with one mistake after the other, each by the command that an
@@ -38,55 +40,74 @@ func TestJoinThatCanNotSucceedSaysWhy(t *testing.T) { //nolint:tparallel // One 
 			return ""
 		})
 	})
-	// Another hub got there first.
-	claim := &fleetv1alpha1.Membership{ObjectMeta: metav1.ObjectMeta{Name: fleetv1alpha1.MembershipName}}
-	claim.Spec.Hub = fleetv1alpha1.MembershipHub{UID: "0b5ca5e5-0000-4000-8000-000000000000", Cluster: "elsewhere", URL: "https://other.example:6443"}
 	require.NoError(t, env.Install(t.Context(), north, "--set", "manager.replicas=1", "--set", "daemon.enabled=false"))
-	require.NoError(t, north.Client.Create(t.Context(), claim))
-
 	ticket, err := env.Ticket(t.Context(), "north")
 	require.NoError(t, err)
 	other, err := env.Ticket(t.Context(), "north") // Takes the worth of the first away.
 	require.NoError(t, err)
 	foreign := strings.TrimSpace(string(env.West.Lab.CA))
-	for _, tc := range []struct{ name, old, with, want string }{
-		{"a token that is worth nothing", "", "", "the token: it is used, expired or of another hub"},
-		{"the CA of another hub", indent(env.Hub.Lab.CA), indent([]byte(foreign)), "shows a certificate that the given CA does not vouch for"},
-		{"an address where no hub is", env.Hub.Lab.ServerURL, "https://10.129.0.1:9", "check the address and the network"},
+	for _, tc := range []struct{ name, old, with, reason, want string }{
+		{"a token that is worth nothing", other.Token, ticket.Token, "Unauthorized", "the token: it is used, expired or of another hub"},
+		{
+			"the CA of another hub", indent(env.Hub.Lab.CA), indent([]byte(foreign)), "UnknownAuthority",
+			"shows a certificate that the given CA does not vouch for",
+		},
+		{"an address where no hub is", env.Hub.Lab.ServerURL, "https://10.129.0.1:9", "ConnectionRefused", "check the address and the network"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			command := ticket.Command
-			if tc.old != "" {
-				require.Contains(t, other.Command, tc.old)
-				command = strings.ReplaceAll(other.Command, tc.old, tc.with)
-			}
-			_, err := north.Shell(t.Context(), command)
+			require.Contains(t, other.Command, tc.old)
+			_, err := north.Shell(t.Context(), strings.ReplaceAll(other.Command, tc.old, tc.with))
 			require.NoError(t, err)
 			s.until(func(context.Context) string {
 				text, err := north.Manager.LogText()
 				if err != nil {
 					return err.Error()
 				}
+				require.NotContains(t, text, ticket.Token)
+				require.NotContains(t, text, other.Token)
 				if !strings.Contains(text, tc.want) {
 					return fmt.Sprintf("the log does not say %q", tc.want)
 				}
 				return ""
 			})
+			s.until(func(ctx context.Context) string {
+				return connected(ctx, north, metav1.ConditionFalse, tc.reason, tc.want)
+			})
 			s.until(func(ctx context.Context) string { return s.says(ctx, mc, fleetv1alpha1.ConditionReady, "False", "") })
 		})
 	}
-	t.Run("another hub's claim", func(t *testing.T) {
+	t.Run("another hub's claim", func(t *testing.T) { // It got there first.
+		claim := &fleetv1alpha1.Membership{ObjectMeta: metav1.ObjectMeta{Name: fleetv1alpha1.MembershipName}}
+		require.NoError(t, client.IgnoreNotFound(north.Client.Delete(t.Context(), claim)))
+		claim.ResourceVersion = ""
+		claim.Spec.Hub = fleetv1alpha1.MembershipHub{UID: "0b5ca5e5-0000-4000-8000-000000000000", Cluster: "elsewhere", URL: "https://other.example:6443"}
+		require.NoError(t, north.Client.Create(t.Context(), claim))
 		_, err := north.Shell(t.Context(), other.Command)
 		require.NoError(t, err)
 		s.until(func(ctx context.Context) string { return s.says(ctx, mc, "", "False", "elsewhere") })
 		kept := &fleetv1alpha1.Membership{}
 		require.NoError(t, north.Client.Get(t.Context(), client.ObjectKeyFromObject(claim), kept))
+		require.Equal(t, claim.UID, kept.UID)
 		require.Equal(t, claim.Spec, kept.Spec)
+		require.NoError(t, north.Client.Delete(t.Context(), claim))
 	})
 	t.Run("none of them", func(t *testing.T) {
-		require.NoError(t, north.Client.Delete(t.Context(), claim))
 		require.NoError(t, env.AwaitPhase(t.Context(), "north", fleetv1alpha1.ClusterReady))
+		s.until(func(ctx context.Context) string { return connected(ctx, north, metav1.ConditionTrue, "Connected", "") })
 	})
+}
+
+// connected tells what a member lacks to say how its connection to the hub fares.
+func connected(ctx context.Context, member *fleet.Cluster, status metav1.ConditionStatus, reason, text string) string {
+	m := &fleetv1alpha1.Membership{}
+	if err := member.Client.Get(ctx, client.ObjectKey{Name: fleetv1alpha1.MembershipName}, m); err != nil {
+		return err.Error()
+	}
+	c := meta.FindStatusCondition(m.Status.Conditions, fleetv1alpha1.ConditionConnected)
+	if c == nil || c.Status != status || c.Reason != reason || !strings.Contains(c.Message, text) {
+		return fmt.Sprintf("no condition Connected=%s (%s) with %q in %v", status, reason, text, m.Status.Conditions)
+	}
+	return ""
 }
 
 // says tells if a condition of a cluster is missing: of that type (any, if empty), status and text.

@@ -33,12 +33,16 @@ import (
 
 func TestHelmTestPassesInEveryCluster(t *testing.T) {
 	t.Parallel()
-	newScene(t)
-	for _, c := range env.Clusters() {
+	newScene(t).each(func(c *fleet.Cluster) error {
 		out, err := c.Helm(t.Context(), "test", c.Manager.Name, "--namespace", fleet.Namespace, "--logs", "--timeout", patience.String())
-		require.NoError(t, err, out)
-		require.Contains(t, out, "replicas are available")
-	}
+		if err == nil && !strings.Contains(out, "replicas are available") {
+			err = errors.New("it does not tell of replicas")
+		}
+		if err != nil {
+			return fmt.Errorf("%w: %s", err, out)
+		}
+		return nil
+	})
 }
 
 func TestWebhooksAreCalledByTheirService(t *testing.T) {
@@ -87,6 +91,23 @@ func (s *scene) served(c *fleet.Cluster) func(context.Context) error {
 	}
 }
 
+// asking asks all webhooks again and again; the function returned ends that, and holds that none has refused.
+func (s *scene) asking() func() {
+	s.Helper()
+	vigils := map[string]*vigil{}
+	for _, c := range env.Clusters() {
+		vigils[c.Name] = s.keep(100*time.Millisecond, s.served(c))
+	}
+	return func() {
+		s.Helper()
+		for name, v := range vigils {
+			times, faults := v.end()
+			require.Empty(s, faults, "requests to webhooks of %s that were refused, of %d", name, times)
+			require.NotZero(s, times)
+		}
+	}
+}
+
 // formerTag is the tag of the images of the commit before this one.
 const formerTag = "former"
 
@@ -94,11 +115,7 @@ const formerTag = "former"
 func (s *scene) former() {
 	s.Helper()
 	dir := s.TempDir()
-	err := env.Former(s.ctx, dir, formerTag)
-	if errors.Is(err, fleet.ErrNoFormer) {
-		s.Skip(err)
-	}
-	require.NoError(s, err)
+	require.NoError(s, env.Former(s.ctx, dir, formerTag))
 	s.each(func(c *fleet.Cluster) error {
 		chart := filepath.Join(dir, "charts", strings.TrimPrefix(c.Manager.Name, "flotilla-"))
 		text, err := os.ReadFile(filepath.Join(chart, "values.yaml"))
@@ -147,11 +164,14 @@ func (s *scene) rollback(c *fleet.Cluster) error {
 	return err
 }
 
-// each does something in every cluster at once.
-func (s *scene) each(do func(*fleet.Cluster) error) {
+// each does something in some clusters, or in every one, at once.
+func (s *scene) each(do func(*fleet.Cluster) error, in ...*fleet.Cluster) {
 	s.Helper()
+	if len(in) == 0 {
+		in = env.Clusters()
+	}
 	var group errgroup.Group
-	for _, c := range env.Clusters() {
+	for _, c := range in {
 		group.Go(func() error { return do(c) })
 	}
 	require.NoError(s, group.Wait())
@@ -167,31 +187,50 @@ func TestManagersAreUpgradedInTheMiddleOfARolloutAndRolledBack(t *testing.T) {
 	s.create(env.Hub, ud)
 	s.settled("web", shares{"east": 6, "west": 6}, nil)
 	before := s.census("web", true)
-	change(s, env.Hub, ud, func(ud *appsv1beta1.UnitedDeployment) { udImage(ud, imageNew) })
+	// The former managers update a half of the pods, those that come after them the other half.
+	change(s, env.Hub, ud, func(ud *appsv1beta1.UnitedDeployment) {
+		udImage(ud, imageNew)
+		partitioned(ud, map[string]int32{"east": 3, "west": 3})
+	})
+	s.until(func(context.Context) string {
+		for _, m := range env.Members() {
+			if got := s.images(m, "web"); got[imageNew] == 0 {
+				return fmt.Sprintf("no pod is updated in %s: %v", m.Name, got)
+			}
+		}
+		return ""
+	})
 	s.each(s.present)
+	for _, m := range env.Members() {
+		require.GreaterOrEqual(t, s.images(m, "web")[imageOld], 3, "the rollout is not over")
+	}
+	change(s, env.Hub, ud, func(ud *appsv1beta1.UnitedDeployment) { partitioned(ud, nil) })
 	s.settled("web", shares{"east": 6, "west": 6}, nil)
 	after := s.census("web", true)
 	require.Len(t, after, len(before))
 	for pod, what := range before {
-		require.Equal(t, what[:len(what)-len("0 restarts")]+"1 restarts", after[pod], "each container is restarted once, for its new image")
+		require.Equal(t, restarted(what, "1"), after[pod], "each container is restarted once, for its new image")
 	}
 
 	// From here on replicas of this commit go, which answer to their end.
-	vigils := map[string]*vigil{}
-	for _, c := range env.Clusters() {
-		vigils[c.Name] = s.keep(100*time.Millisecond, s.served(c))
-	}
+	refused := s.asking()
 	s.each(s.rollback)
-	for name, v := range vigils {
-		times, faults := v.end()
-		require.Empty(t, faults, "requests to webhooks of %s that were refused, of %d", name, times)
-		require.NotZero(t, times)
-	}
+	refused()
 	s.runs(formerTag)
 	s.each(s.present)
 	s.runs(env.Tag)
 	s.settled("web", shares{"east": 6, "west": 6}, nil)
 	require.Equal(t, after, s.census("web", true), "managers come and go, pods stay")
+}
+
+// images counts the pods of an app by the image that they are to run.
+func (s *scene) images(c *fleet.Cluster, app string) map[string]int {
+	s.Helper()
+	out := map[string]int{}
+	for _, p := range s.pods(c, app) {
+		out[p.Spec.Containers[0].Image]++
+	}
+	return out
 }
 
 // present upgrades a release to this commit's chart and images.
@@ -217,14 +256,18 @@ func (s *scene) runs(tag string) {
 	}
 }
 
-func TestLeaderThatIsKilledIsReplacedAndNoRequestIsRefused(t *testing.T) {
+// TestLeaderThatIsKilledIsReplacedAndOneThatGoesInOrderIsNotMissed ends leaders: by a crash, after which the other replica
+// takes over, and in order, as a node that is drained does it, in which no request is refused.
+func TestLeaderThatIsKilledIsReplacedAndOneThatGoesInOrderIsNotMissed(t *testing.T) {
 	s := newScene(t)
 	s.whole()
-	for _, c := range env.Clusters() {
+	s.each(func(c *fleet.Cluster) error {
 		leader, err := c.Manager.Leader(t.Context())
-		require.NoError(t, err)
-		require.NoError(t, c.KillContainers(t.Context(), leader))
-	}
+		if err != nil {
+			return err
+		}
+		return c.KillContainers(t.Context(), leader)
+	})
 	ud := united("web", shares{"east": 2, "west": 2})
 	ud.Namespace = s.namespace
 	s.until(func(ctx context.Context) string { // A request may meet the one that died; the next does not.
@@ -235,16 +278,26 @@ func TestLeaderThatIsKilledIsReplacedAndNoRequestIsRefused(t *testing.T) {
 	})
 	s.settled("web", shares{"east": 2, "west": 2}, nil)
 	s.whole()
-	for _, c := range env.Clusters() {
+
+	refused := s.asking()
+	s.each(func(c *fleet.Cluster) error {
 		leader, err := c.Manager.Leader(t.Context())
-		require.NoError(t, err)
-		pods, err := c.Manager.Pods(t.Context())
-		require.NoError(t, err)
-		require.Len(t, pods, 2)
-		require.NoError(t, c.Client.Delete(t.Context(), leader)) // In order: the other takes over at once.
-		s.leads(c.Manager, leader.Name)
-	}
+		if err != nil {
+			return err
+		}
+		if err := c.Client.Delete(t.Context(), leader); err != nil {
+			return err
+		}
+		return fleet.Await(t.Context(), patience, func(ctx context.Context) (bool, string) {
+			next, err := c.Manager.Leader(ctx)
+			if err != nil {
+				return false, err.Error()
+			}
+			return next.Name != leader.Name, leader.Name + " leads still"
+		})
+	})
 	s.whole()
+	refused()
 }
 
 func TestCertificatesAreRotatedAndNoRequestIsRefused(t *testing.T) {
@@ -252,31 +305,19 @@ func TestCertificatesAreRotatedAndNoRequestIsRefused(t *testing.T) {
 	s.whole()
 	c := env.West
 	requests := s.keep(50*time.Millisecond, s.served(c))
-	quick := []string{"--webhook-cert-validity=20s", "--webhook-ca-validity=61s", "--webhook-settle-time=4s"}
-	// Certificates that are there live long. Those that follow are made when the Secret is gone, which is the one gap; so it
-	// is taken before the requests count.
+	quick := []string{"--webhook-cert-validity=12s", "--webhook-ca-validity=37s", "--webhook-settle-time=4s"}
 	require.NoError(t, s.upgrade(c, "manager.extraArgs={"+strings.Join(append(fleet.QuickLeader(), quick...), ",")+"}"))
+	t.Cleanup(func() { // For the tests that follow.
+		s.ctx = context.WithoutCancel(t.Context())
+		require.NoError(t, s.rollback(c))
+		s.anew(c)
+	})
 	times, faults := requests.end()
 	require.Empty(t, faults, "requests that were refused in an upgrade, of %d", times)
-	s.until(func(ctx context.Context) string { // A replica that is just going would make the Secret anew as it was.
-		pods, err := c.Manager.Pods(ctx)
-		if err != nil || len(pods) != 2 {
-			return fmt.Sprintf("%d replicas are there (%v)", len(pods), err)
-		}
-		return ""
-	})
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: fleet.Namespace, Name: "flotilla-member-webhook"}}
-	require.NoError(t, c.Client.Delete(t.Context(), secret))
-	ask := s.served(c)
-	s.until(func(ctx context.Context) string {
-		if err := ask(ctx); err != nil {
-			return err.Error()
-		}
-		return ""
-	})
 
-	requests = s.keep(50*time.Millisecond, ask)
-	seen := map[string]map[string]bool{corev1.TLSCertKey: {}, "ca.crt": {}}
+	s.anew(c)
+	requests = s.keep(50*time.Millisecond, s.served(c))
+	secret, seen := webhookSecret(c), map[string]map[string]bool{corev1.TLSCertKey: {}, "ca.crt": {}}
 	s.until(func(ctx context.Context) string {
 		if err := c.Client.Get(ctx, client.ObjectKeyFromObject(secret), secret); err != nil {
 			return err.Error()
@@ -293,9 +334,36 @@ func TestCertificatesAreRotatedAndNoRequestIsRefused(t *testing.T) {
 	times, faults = requests.end()
 	require.Empty(t, faults, "requests that were refused, of %d", times)
 	t.Logf("%d requests while %d certificates and %d bundles were in use", times, len(seen[corev1.TLSCertKey]), len(seen["ca.crt"]))
-	require.NoError(t, s.rollback(c))
-	require.NoError(t, c.Client.Delete(t.Context(), secret)) // The next one lives long again.
-	s.whole()
+}
+
+func webhookSecret(c *fleet.Cluster) *corev1.Secret {
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: fleet.Namespace, Name: c.Manager.Name + "-webhook"}}
+}
+
+// anew takes the certificates of a manager away, so that it makes some that live as long as it was told last. That is a gap: it
+// is over when no request has been refused for two seconds.
+func (s *scene) anew(c *fleet.Cluster) {
+	s.Helper()
+	s.until(func(ctx context.Context) string { // A replica that is just going would make them as they were.
+		pods, err := c.Manager.Pods(ctx)
+		if err != nil || len(pods) != 2 {
+			return fmt.Sprintf("%d replicas are there (%v)", len(pods), err)
+		}
+		return ""
+	})
+	require.NoError(s, c.Client.Delete(s.ctx, webhookSecret(c)))
+	s.until(func(ctx context.Context) string {
+		err := c.Client.Get(ctx, client.ObjectKeyFromObject(webhookSecret(c)), &corev1.Secret{})
+		if err != nil {
+			return err.Error()
+		}
+		requests := s.keep(50*time.Millisecond, s.served(c)) //nolint:contextcheck // It goes on after this look, in the scene's time.
+		pause(ctx, 2*time.Second)
+		if _, faults := requests.end(); len(faults) > 0 {
+			return faults[len(faults)-1]
+		}
+		return ""
+	})
 }
 
 func TestChartsThatAreUninstalledLeaveObjectsAndPodsAndComeBack(t *testing.T) {
@@ -306,28 +374,47 @@ func TestChartsThatAreUninstalledLeaveObjectsAndPodsAndComeBack(t *testing.T) {
 	s.settled("web", shares{"east": 3, "west": 2}, nil)
 	before := s.census("web", true)
 
-	for _, c := range []*fleet.Cluster{env.Hub, env.East} {
-		values, err := c.Helm(t.Context(), "get", "values", c.Manager.Name, "--namespace", fleet.Namespace)
+	releases := []*fleet.Cluster{env.Hub, env.East}
+	values, crds := make([]string, len(releases)), make([][]string, len(releases))
+	for i, c := range releases {
+		crds[i] = s.crds(c)
+		out, err := c.Helm(t.Context(), "get", "values", c.Manager.Name, "--namespace", fleet.Namespace)
 		require.NoError(t, err)
-		_, values, _ = strings.Cut(values, "\n") // "USER-SUPPLIED VALUES:"
-		out, err := c.Helm(t.Context(), "uninstall", c.Manager.Name, "--namespace", fleet.Namespace, "--wait", "--timeout", patience.String())
-		require.NoError(t, err, out)
-		crds := &apiextensionsv1.CustomResourceDefinitionList{}
-		require.NoError(t, c.Client.List(t.Context(), crds))
-		require.GreaterOrEqual(t, len(crds.Items), 4)
-		require.NoError(t, c.Client.Get(t.Context(), s.key("web"), ud.DeepCopy()), "the object stays")
-		require.Equal(t, before, s.census("web", true))
-
-		script := fmt.Sprintf("helm install %s charts/%s %s --values - <<'EOF'\n%s\nEOF", c.Manager.Name, strings.TrimPrefix(c.Manager.Name, "flotilla-"),
-			strings.Join(fleet.HelmFlags(), " "), values)
-		out, err = c.Shell(t.Context(), script)
-		require.NoError(t, err, out)
-		s.whole()
+		_, values[i], _ = strings.Cut(out, "\n") // "USER-SUPPLIED VALUES:"
 	}
+	s.each(func(c *fleet.Cluster) error {
+		_, err := c.Helm(t.Context(), "uninstall", c.Manager.Name, "--namespace", fleet.Namespace, "--wait", "--timeout", patience.String())
+		return err
+	}, releases...)
+	for i, c := range releases {
+		require.NotEmpty(t, crds[i])
+		require.Equal(t, crds[i], s.crds(c))
+		require.NoError(t, c.Client.Get(t.Context(), s.key("web"), ud.DeepCopy()), "the object stays")
+	}
+	require.Equal(t, before, s.census("web", true))
+
+	s.each(func(c *fleet.Cluster) error {
+		_, err := c.Shell(t.Context(), fmt.Sprintf("helm install %s charts/%s %s --values - <<'EOF'\n%s\nEOF", c.Manager.Name,
+			strings.TrimPrefix(c.Manager.Name, "flotilla-"), strings.Join(fleet.HelmFlags(), " "), values[slices.Index(releases, c)]))
+		return err
+	}, releases...)
+	s.whole()
 	change(s, env.Hub, ud, func(ud *appsv1beta1.UnitedDeployment) { *ud.Spec.Replicas = 6 })
 	s.settled("web", shares{"east": 3, "west": 3}, nil)
 	after := s.census("web", true)
 	for pod, what := range before {
 		require.Equal(t, what, after[pod])
 	}
+}
+
+// crds are the kinds that a cluster has, each with its UID.
+func (s *scene) crds(c *fleet.Cluster) []string {
+	s.Helper()
+	list := &apiextensionsv1.CustomResourceDefinitionList{}
+	require.NoError(s, c.Client.List(s.ctx, list))
+	var out []string
+	for i := range list.Items {
+		out = append(out, list.Items[i].Name+" "+string(list.Items[i].UID))
+	}
+	return out
 }

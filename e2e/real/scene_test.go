@@ -19,7 +19,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
@@ -33,32 +32,27 @@ const patience = 2 * time.Minute
 
 // scene is one test's place: a namespace of its own in every cluster.
 type scene struct {
-	*testing.T
+	testing.TB
 	ctx       context.Context //nolint:containedctx // the test's own, for a test's helpers
 	namespace string
 }
 
 // newScene makes a namespace, and removes it and what is in it at the end. A test that disturbs others calls it before
 // anything else and is not parallel; it finds the fleet whole.
-func newScene(t *testing.T) *scene {
-	t.Helper()
-	lab.RequireReal(t)
-	name := strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(strings.TrimPrefix(t.Name(), "Test")))
-	s := &scene{T: t, ctx: t.Context(), namespace: strings.Trim(name[:min(len(name), 63)], "-")}
-	require.NoError(t, env.Namespace(s.ctx, s.namespace, nil))
-	t.Cleanup(s.end)
+func newScene(tb testing.TB) *scene {
+	tb.Helper()
+	lab.RequireReal(tb)
+	name := strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(strings.TrimPrefix(tb.Name(), "Test")))
+	s := &scene{TB: tb, ctx: tb.Context(), namespace: strings.Trim(name[:min(len(name), 63)], "-")}
+	require.NoError(tb, env.Namespace(s.ctx, s.namespace, nil))
+	tb.Cleanup(s.end)
 	return s
 }
 
-// whole waits until every node and manager is ready and both members are Ready on the hub.
+// whole makes sure that everything runs and both members are Ready, whatever a former test left.
 func (s *scene) whole() {
 	s.Helper()
-	for _, c := range env.Clusters() {
-		for _, node := range c.Lab.RealNodes() {
-			require.NoError(s, c.Lab.StartNode(s.ctx, node))
-		}
-		require.NoError(s, c.Manager.Start(s.ctx))
-	}
+	s.each(func(c *fleet.Cluster) error { return c.Mend(s.ctx) })
 	for _, m := range env.Members() {
 		require.NoError(s, env.AwaitPhase(s.ctx, m.Name, fleetv1alpha1.ClusterReady))
 	}
@@ -165,16 +159,28 @@ func (s *scene) create(c *fleet.Cluster, o client.Object) {
 	require.NoError(s, c.Client.Create(s.ctx, o))
 }
 
-// change updates an object of a cluster.
+// retry does something until it succeeds: what it needs may be away, too.
+func (s *scene) retry(do func(context.Context) error) {
+	s.Helper()
+	s.until(func(ctx context.Context) string {
+		if err := do(ctx); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+}
+
+// change updates an object of a cluster, however often that takes: others write it too, and a webhook or an apiserver may be
+// away for a moment.
 func change[T client.Object](s *scene, c *fleet.Cluster, o T, edit func(T)) {
 	s.Helper()
-	require.NoError(s, retry.OnError(retry.DefaultBackoff, apierrors.IsConflict, func() error {
-		if err := c.Client.Get(s.ctx, client.ObjectKeyFromObject(o), o); err != nil {
+	s.retry(func(ctx context.Context) error {
+		if err := c.Client.Get(ctx, client.ObjectKeyFromObject(o), o); err != nil {
 			return err
 		}
 		edit(o)
-		return c.Client.Update(s.ctx, o)
-	}))
+		return c.Client.Update(ctx, o)
+	})
 }
 
 // pods returns the pods of an app in a cluster that are not being deleted, by name.
@@ -254,6 +260,11 @@ func (s *scene) census(app string, restarts bool) census { //nolint:unparam // A
 		}
 	}
 	return out
+}
+
+// restarted is what a census says of a pod that was not restarted at all, after so many restarts.
+func restarted(what, times string) string {
+	return strings.TrimSuffix(what, "0 restarts") + times + " restarts"
 }
 
 // ready says whether a pod is.

@@ -22,7 +22,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/e2e/fleet"
-	"github.com/flotilla-io/flotilla/e2e/real/volume"
+	"github.com/flotilla-io/flotilla/e2e/volume"
 )
 
 // stateful is a StatefulSet of pods with a claim each, that is updated in place, one pod at a time.

@@ -13,12 +13,14 @@ import (
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/e2e/fleet"
 	"github.com/flotilla-io/flotilla/pkg/testkit"
 )
 
@@ -69,31 +71,18 @@ func anyTwo(of map[string]corev1.Pod) []string {
 // itself is nobody's doing.
 func (s *scene) away(app string) func() int {
 	s.Helper()
-	ctx, stop := context.WithCancel(s.ctx)
-	w, err := env.East.Client.Watch(ctx, &corev1.PodList{}, inScene(s, app)...)
-	require.NoError(s, err)
-	most := make(chan int, 1)
-	go func() {
-		out, n := map[string]bool{}, 0
-		for e := range w.ResultChan() {
-			p, ok := e.Object.(*corev1.Pod)
-			switch {
-			case !ok:
-				continue
-			case gateClosed(p):
-				out[p.Name] = true
-			case ready(p):
-				delete(out, p.Name)
-			}
-			n = max(n, len(out))
+	out, most := map[string]bool{}, 0
+	end, err := fleet.Follow(s.ctx, env.East, &corev1.PodList{}, func(_ watch.EventType, p *corev1.Pod) {
+		switch {
+		case gateClosed(p):
+			out[p.Name] = true
+		case ready(p):
+			delete(out, p.Name)
 		}
-		most <- n
-	}()
-	return func() int {
-		stop()
-		w.Stop()
-		return <-most
-	}
+		most = max(most, len(out))
+	}, inScene(s, app)...)
+	require.NoError(s, err)
+	return func() int { end(); return most }
 }
 
 func gateClosed(p *corev1.Pod) bool {

@@ -4,9 +4,6 @@ package suite
 
 import (
 	"context"
-	"math/rand/v2"
-	"os"
-	"strconv"
 	"testing"
 	"time"
 
@@ -21,19 +18,6 @@ import (
 
 // kills is how often a test kills its manager.
 const kills = 4
-
-// dice is seeded by FLOTILLA_E2E_SEED, or by the clock.
-func dice(t *testing.T) *rand.Rand {
-	t.Helper()
-	seed := uint64(fleet.Mark().UnixNano())
-	if text := os.Getenv("FLOTILLA_E2E_SEED"); text != "" {
-		var err error
-		seed, err = strconv.ParseUint(text, 10, 64)
-		require.NoError(t, err)
-	}
-	t.Logf("seed %d", seed)
-	return rand.New(rand.NewPCG(seed, 0))
-}
 
 func TestI09HubKilledAtRandomMomentsRestartsNothingAndThenRests(t *testing.T) {
 	killed(t, func() *fleet.Manager { return env.Hub.Manager })
@@ -51,7 +35,7 @@ func TestI09AgentKilledAtRandomMomentsRestartsNothingAndThenRests(t *testing.T) 
 func killed(t *testing.T, which func() *fleet.Manager) {
 	t.Helper()
 	s := newScene(t)
-	moments := dice(t)
+	moments := fleet.Dice(t)
 	s.changeCluster("east", func(mc *fleetv1alpha1.MemberCluster) { mc.Spec.Heartbeat = slow })
 	s.create(united("web", 10, in("east", "60%"), in("west", "40%")))
 	s.settled("web", shares{"east": 6, "west": 4}, nil)

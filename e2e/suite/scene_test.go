@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -321,30 +323,21 @@ func (s *scene) awaitRow(ud *appsv1beta1.UnitedDeployment, cluster string, missi
 // onceRow watches a row for what may be over before it is looked at; the function returned waits until it was so.
 func (s *scene) onceRow(ud *appsv1beta1.UnitedDeployment, cluster, what string, is func(*fleetv1alpha1.MemberWork) bool) func() {
 	s.Helper()
-	ctx, stop := context.WithCancel(s.ctx)
-	w, err := env.Hub.Client.Watch(ctx, &fleetv1alpha1.MemberWorkList{}, client.InNamespace(fleetv1alpha1.Namespace(cluster)),
-		client.MatchingFields{"metadata.name": s.row(ud, cluster).Name})
-	require.NoError(s, err)
-	was := make(chan struct{})
-	go func() {
-		for e := range w.ResultChan() {
-			if row, ok := e.Object.(*fleetv1alpha1.MemberWork); ok && is(row) {
-				close(was)
-				return
-			}
+	var was atomic.Bool
+	end, err := fleet.Follow(s.ctx, env.Hub, &fleetv1alpha1.MemberWorkList{}, func(_ watch.EventType, row *fleetv1alpha1.MemberWork) {
+		if is(row) {
+			was.Store(true)
 		}
-	}()
+	}, client.InNamespace(fleetv1alpha1.Namespace(cluster)), client.MatchingFields{"metadata.name": s.row(ud, cluster).Name})
+	require.NoError(s, err)
 	return func() {
 		s.Helper()
-		defer w.Stop()
-		defer stop()
+		defer end()
 		s.until(func(context.Context) string {
-			select {
-			case <-was:
+			if was.Load() {
 				return ""
-			default:
-				return fmt.Sprintf("the row in %s has not reported %s", cluster, what)
 			}
+			return fmt.Sprintf("the row in %s has not reported %s", cluster, what)
 		})
 	}
 }
@@ -441,25 +434,14 @@ func pause(ctx context.Context, length time.Duration) bool {
 // phases follows the phase of a MemberCluster; the function returned ends that and gives each phase that it went through.
 func (s *scene) phases(cluster string) func() []fleetv1alpha1.ClusterPhase {
 	s.Helper()
-	ctx, stop := context.WithCancel(s.ctx)
-	w, err := env.Hub.Client.Watch(ctx, &fleetv1alpha1.MemberClusterList{}, client.MatchingFields{"metadata.name": cluster})
-	require.NoError(s, err)
-	seen := make(chan []fleetv1alpha1.ClusterPhase, 1)
-	go func() {
-		var all []fleetv1alpha1.ClusterPhase
-		for e := range w.ResultChan() {
-			mc, ok := e.Object.(*fleetv1alpha1.MemberCluster)
-			if ok && (len(all) == 0 || all[len(all)-1] != mc.Status.Phase) {
-				all = append(all, mc.Status.Phase)
-			}
+	var all []fleetv1alpha1.ClusterPhase
+	end, err := fleet.Follow(s.ctx, env.Hub, &fleetv1alpha1.MemberClusterList{}, func(_ watch.EventType, mc *fleetv1alpha1.MemberCluster) {
+		if len(all) == 0 || all[len(all)-1] != mc.Status.Phase {
+			all = append(all, mc.Status.Phase)
 		}
-		seen <- all
-	}()
-	return func() []fleetv1alpha1.ClusterPhase {
-		stop()
-		w.Stop()
-		return <-seen
-	}
+	}, client.MatchingFields{"metadata.name": cluster})
+	require.NoError(s, err)
+	return func() []fleetv1alpha1.ClusterPhase { end(); return all }
 }
 
 // uidOf is what makes a cluster itself.

@@ -84,6 +84,7 @@ type reconciler struct {
 	pusher  *pusher
 	meters  *meters
 	hubUID  string
+	version string
 }
 
 // CacheByObject limits the manager's cache to what this package reads: what carries the label of a cluster, the
@@ -161,7 +162,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	stones := &tombstones{client: mgr.GetClient(), events: recorder, pusher: newPusher(toll.ring), hubUID: hubUID}
 	r := &reconciler{
 		client: mgr.GetClient(), reader: mgr.GetAPIReader(), clock: o.Clock, events: recorder, tracker: tracker,
-		pusher: push, meters: m, hubUID: hubUID,
+		pusher: push, meters: m, hubUID: hubUID, version: o.Version,
 	}
 	own := &beat{client: mgr.GetClient(), clock: o.Clock, tracker: tracker, meters: m, identity: o.Identity, every: o.Beat}
 	for _, runnable := range []interface{ Start(context.Context) error }{push, stones.pusher, own, &firstEpoch{mgr.GetClient(), mgr.GetAPIReader()}} {

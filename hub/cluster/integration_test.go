@@ -120,7 +120,7 @@ func (h *hub) run(t *testing.T) {
 	})
 	require.NoError(t, err)
 	require.NoError(t, Setup(t.Context(), mgr, Options{
-		Clock: clock.RealClock{}, RunAgent: playAgent, SecretNamespaces: []string{hubNamespace}, Identity: "hub-0", Version: "test",
+		Clock: clock.RealClock{}, RunAgent: playAgent, SecretNamespaces: []string{hubNamespace}, Identity: "hub-0", Version: "v0.3.0",
 		Registry: prometheus.NewRegistry(), Beat: time.Second, RowsDebounce: 100 * time.Millisecond,
 	}))
 	ctx, stop := context.WithCancel(t.Context())
@@ -673,6 +673,81 @@ func TestIntegrationPushMember(t *testing.T) {
 	h.awaitNothing(t, "west")
 }
 
+// A kubeconfig with one mistake after the other: each is told apart, and nothing changes in the member. Then the same
+// cluster under a second name, and versions that drift apart.
+func TestIntegrationPushMemberThatCanNotJoin(t *testing.T) {
+	t.Parallel()
+	h := startHub(t)
+	token := h.memberToken(t)
+	edit := func(edit func(*clientcmdapi.Config)) []byte {
+		cfg, err := clientcmd.Load(h.kubeconfig(t, token, nil))
+		require.NoError(t, err)
+		edit(cfg)
+		raw, err := clientcmd.Write(*cfg)
+		require.NoError(t, err)
+		return raw
+	}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "west-kubeconfig", Namespace: hubNamespace}}
+	require.NoError(t, h.Create(t.Context(), secret))
+	asPush := func(mc *fleetv1alpha1.MemberCluster) {
+		mc.Spec.Mode = fleetv1alpha1.ModePush
+		mc.Spec.Push = &fleetv1alpha1.PushAccess{KubeconfigSecretRef: fleetv1alpha1.SecretKeyRef{Namespace: hubNamespace, Name: secret.Name}}
+	}
+	h.accept(t, "west", asPush)
+	closed, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, closed.Close())
+	for _, c := range []struct {
+		name, kind, reason string
+		kubeconfig         []byte
+	}{
+		{"a wrong token", fleetv1alpha1.ConditionCredentialValid, "Unauthorized", h.kubeconfig(t, "not-a-token", nil)},
+		{"a wrong CA", fleetv1alpha1.ConditionCredentialValid, "UnknownAuthority", edit(func(cfg *clientcmdapi.Config) {
+			cfg.Clusters["west"].CertificateAuthorityData = h.ca
+		})},
+		{"an address where nobody is", fleetv1alpha1.ConditionHeartbeatFresh, "ConnectionRefused", edit(func(cfg *clientcmdapi.Config) {
+			cfg.Clusters["west"].Server = "https://" + closed.Addr().String()
+		})},
+		{"a name that is not in the certificate", fleetv1alpha1.ConditionCredentialValid, "WrongName", edit(func(cfg *clientcmdapi.Config) {
+			cfg.Clusters["west"].TLSServerName = "other.example"
+		})},
+	} {
+		testkit.Change(t, h.Client, secret, func(s *corev1.Secret) { s.Data = map[string][]byte{"value": c.kubeconfig} })
+		h.awaitReason(t, "west", c.kind, c.reason)
+		h.awaitReason(t, "west", fleetv1alpha1.ConditionReady, c.reason)
+		for _, told := range h.member(t, "west").Status.Conditions {
+			require.NotContains(t, told.Message, token, c.name)
+			require.NotContains(t, told.Message, "not-a-token", c.name)
+		}
+	}
+	testkit.Change(t, h.Client, secret, func(s *corev1.Secret) { s.Data["value"] = h.kubeconfig(t, token, nil) })
+	h.awaitReason(t, "west", fleetv1alpha1.ConditionReady, ReasonReady)
+
+	h.accept(t, "twin", asPush)
+	h.awaitCredential(t, "twin", ReasonIdentityTaken)
+	require.Contains(t, condition.Get(h.member(t, "twin").Status.Conditions, fleetv1alpha1.ConditionReady).Message, "west")
+	require.Nil(t, h.member(t, "twin").Spec.Identity)
+	h.awaitReason(t, "west", fleetv1alpha1.ConditionReady, ReasonReady)
+
+	for _, c := range []struct{ agent, reason string }{{"v0.1.0", ReasonVersionSkew}, {"v0.2.0", ReasonReady}, {"v0.5.0", ReasonVersionSkew}} {
+		testkit.ChangeStatus(t, h.Client, h.member(t, "west"), func(mc *fleetv1alpha1.MemberCluster) { mc.Status.AgentVersion = c.agent })
+		h.awaitReason(t, "west", fleetv1alpha1.ConditionReady, c.reason)
+	}
+	require.Equal(t, "v0.3.0", h.member(t, "west").Status.Hub.Version)
+}
+
+// awaitReason waits for the reason of a condition.
+func (h *hub) awaitReason(t *testing.T, name, kind, reason string) {
+	t.Helper()
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		mc := &fleetv1alpha1.MemberCluster{}
+		require.NoError(c, h.Get(t.Context(), client.ObjectKey{Name: name}, mc))
+		found := condition.Get(mc.Status.Conditions, kind)
+		require.NotNil(c, found)
+		require.Equal(c, reason, found.Reason, "%+v", mc.Status.Conditions)
+	}, settleTimeout, look)
+}
+
 // A push member's apiserver is away when the hub lets the cluster go, and comes back to a hub that was restarted (I12).
 func TestIntegrationPushMemberThatWasAwayObeysItsTombstone(t *testing.T) {
 	t.Parallel()
@@ -824,13 +899,7 @@ func TestIntegrationWebhooks(t *testing.T) {
 
 func (h *hub) awaitCredential(t *testing.T, name, reason string) {
 	t.Helper()
-	require.EventuallyWithT(t, func(c *assert.CollectT) {
-		mc := &fleetv1alpha1.MemberCluster{}
-		require.NoError(c, h.Get(t.Context(), client.ObjectKey{Name: name}, mc))
-		found := condition.Get(mc.Status.Conditions, fleetv1alpha1.ConditionCredentialValid)
-		require.NotNil(c, found)
-		require.Equal(c, reason, found.Reason, found.Message)
-	}, settleTimeout, look)
+	h.awaitReason(t, name, fleetv1alpha1.ConditionCredentialValid, reason)
 }
 
 // memberToken makes an account that may do what the agent needs, in the cluster that plays the member: the hub itself.

@@ -73,7 +73,7 @@ func formerVerdict(mc *fleetv1alpha1.MemberCluster) Verdict {
 
 // readHub says who this hub is. Where the epoch is lost the one told before stays in the status.
 func (r *reconciler) readHub(ctx context.Context, o *observed) error {
-	o.hub = fleetv1alpha1.HubIdentity{UID: r.hubUID}
+	o.hub = fleetv1alpha1.HubIdentity{UID: r.hubUID, Version: r.version}
 	if told := o.mc.Status.Hub; told != nil && told.UID == r.hubUID {
 		o.hub.Epoch = told.Epoch
 	}

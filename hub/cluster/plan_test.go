@@ -15,6 +15,7 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/condition"
+	"github.com/flotilla-io/flotilla/pkg/reach"
 )
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
@@ -427,6 +428,41 @@ func TestStatus(t *testing.T) {
 			w.push = pushState{checked: true, refused: refuse("user.exec")}
 			return w
 		}(), result{}, fleetv1alpha1.ClusterJoining, ReasonKubeconfigRefused, []string{EventCredential}},
+		{"a push member that does not accept the credential", func() *world {
+			w := push(settled().new())
+			w.push = pushState{checked: true, cause: reach.Unauthorized, problem: "the member does not accept it"}
+			return w
+		}(), result{}, fleetv1alpha1.ClusterJoining, string(reach.Unauthorized), []string{EventCredential}},
+		{"a push member whose certificate is of another CA", func() *world {
+			w := push(settled().new())
+			w.push = pushState{checked: true, cause: reach.UnknownAuthority, problem: "another CA"}
+			return w
+		}(), result{}, fleetv1alpha1.ClusterJoining, string(reach.UnknownAuthority), []string{EventCredential}},
+		{"a push member whose address does not resolve", func() *world {
+			w := push(settled().new())
+			w.push = pushState{checked: true, cause: reach.NameNotResolved, problem: "no such name"}
+			return w
+		}(), result{}, fleetv1alpha1.ClusterJoining, string(reach.NameNotResolved), nil},
+		{"a push member that was not called yet", func() *world {
+			w := push(settled().new())
+			w.push = pushState{checked: true}
+			return w
+		}(), result{}, fleetv1alpha1.ClusterJoining, ReasonChecking, nil},
+		{"a member that is too old for the hub", func() *world {
+			w := settled().was(fleetv1alpha1.ClusterReady, metav1.ConditionTrue)
+			w.hub.Version, w.mc.Status.AgentVersion = "v0.4.0", "v0.2.0"
+			return w
+		}(), result{}, fleetv1alpha1.ClusterReady, ReasonVersionSkew, nil},
+		{"a member that is too new for the hub", func() *world {
+			w := settled().was(fleetv1alpha1.ClusterReady, metav1.ConditionTrue)
+			w.hub.Version, w.mc.Status.AgentVersion = "v0.2.0", "v0.4.0"
+			return w
+		}(), result{}, fleetv1alpha1.ClusterReady, ReasonVersionSkew, nil},
+		{"a member that is one minor version behind", func() *world {
+			w := settled().was(fleetv1alpha1.ClusterReady, metav1.ConditionTrue)
+			w.hub.Version, w.mc.Status.AgentVersion = "v0.3.0", "v0.2.0"
+			return w
+		}(), result{}, fleetv1alpha1.ClusterReady, ReasonReady, nil},
 		{"a push member that has joined under another name", func() *world {
 			w := push(settled().new())
 			w.push, w.holder = pushState{checked: true, clusterUID: "uid"}, "old"
@@ -508,4 +544,20 @@ func TestI17ManyDarkMembersAreOnlyFrozen(t *testing.T) {
 			require.Equal(t, plan{}, next(w.observed, noon), "member %d", i)
 		}
 	})
+}
+
+func TestVersionsAreComparedOnceBothAreKnown(t *testing.T) {
+	t.Parallel()
+	w := settled()
+	w.hub.Version = "v0.4.0"
+	got, _ := status(w.observed, next(w.observed, noon), result{}, noon)
+	require.Equal(t, "v0.4.0", got.Hub.Version, "agents read it")
+	require.Nil(t, condition.Get(got.Conditions, fleetv1alpha1.ConditionSkewSupported))
+	w.mc.Status.AgentVersion = "v0.2.0"
+	got, _ = status(w.observed, next(w.observed, noon), result{}, noon)
+	c := condition.Get(got.Conditions, fleetv1alpha1.ConditionSkewSupported)
+	require.Equal(t, metav1.ConditionFalse, c.Status)
+	for _, part := range []string{"v0.4.0", "v0.2.0", "upgrade the member to v0.3 or v0.4"} {
+		require.Contains(t, c.Message, part)
+	}
 }

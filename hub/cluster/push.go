@@ -3,17 +3,15 @@ package cluster
 import (
 	"context"
 	"crypto/sha256"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"slices"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
@@ -29,6 +27,7 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/pkg/event"
 	"github.com/flotilla-io/flotilla/pkg/link"
+	"github.com/flotilla-io/flotilla/pkg/reach"
 )
 
 const (
@@ -47,6 +46,8 @@ type pushState struct {
 	refused *refusal
 	// clusterUID is the UID of the member's namespace kube-system, as the hub read it.
 	clusterUID string
+	// cause is why the member could not be asked who it is, and "" once it could.
+	cause reach.Cause
 	// problem is why the last session ended, in words that don't change from one try to the next; "" where none did. It
 	// stays while a new session tries, so that the status does not change with each try.
 	problem string
@@ -328,6 +329,7 @@ func (p *pusher) sessions(ctx context.Context, name string, t target, cfg *rest.
 			pause = fresh
 		}
 		p.meters.restarts.WithLabelValues(t.cluster).Inc()
+		err = reach.Scrub(err, cfg.BearerToken)
 		p.note(name, func(s *pushState) { s.problem = problem(err) })
 		after := pause.Step()
 		log.Error(err, "Ended session with member", "after", after)
@@ -355,9 +357,10 @@ func (p *pusher) session(ctx context.Context, name string, t target, cfg *rest.C
 	}
 	uid, err := clusterUID(ctx, member.GetAPIReader())
 	if err != nil {
+		p.note(name, func(s *pushState) { s.cause, s.problem = reach.CauseOf(err), problem(err) })
 		return fmt.Errorf("ask member %s who it is: %w", t.cluster, err)
 	}
-	p.note(name, func(s *pushState) { s.clusterUID = uid })
+	p.note(name, func(s *pushState) { s.clusterUID, s.cause = uid, "" })
 	if t.identity == "" {
 		return nil
 	}
@@ -401,20 +404,20 @@ func clusterUID(ctx context.Context, reader client.Reader) (string, error) {
 // problem puts an error into words that hold no address, time or credential, so that the status does not change with
 // each try.
 func problem(err error) string {
-	var unknownAuthority x509.UnknownAuthorityError
-	var wrongHost x509.HostnameError
-	var network net.Error
+	peer := reach.Peer{ //nolint:gosec // Words about credentials, and none itself.
+		Name: "the member", Address: "the address in the kubeconfig", Authority: "certificate-authority-data",
+		Credential: "the credential in the kubeconfig: make a new one there and put it into the Secret",
+		Rights:     "the kubeconfig's user lacks rights; install chart flotilla-member there with agent.push=true, and use its account flotilla-agent",
+		API:        "the API of Kubernetes: check the address",
+	}
+	cause := reach.CauseOf(err)
 	switch {
 	case errors.Is(err, errStranger):
 		return errStranger.Error()
-	case apierrors.IsUnauthorized(err):
-		return "the member refuses the credential in the kubeconfig"
-	case apierrors.IsForbidden(err):
-		return "the kubeconfig's user lacks rights in the member: install the member chart there"
-	case errors.As(err, &unknownAuthority), errors.As(err, &wrongHost):
-		return "the member's certificate does not match the CA or the address in the kubeconfig"
-	case errors.As(err, &network):
-		return "the member can't be reached at the address in the kubeconfig"
+	case meta.IsNoMatchError(err):
+		return "the member does not serve fleet.kruise.io: install chart flotilla-member there with agent.push=true"
+	case cause != "":
+		return peer.Explain(cause)
 	default:
 		return "the agent ended with an error, see the hub's log"
 	}

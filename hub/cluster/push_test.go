@@ -15,13 +15,16 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/pkg/reach"
 )
 
 func TestTargetOf(t *testing.T) {
@@ -41,9 +44,13 @@ func TestProblemsAreTheSameWithEachTry(t *testing.T) {
 		want string
 	}{
 		{errStranger, "another cluster"},
-		{fmt.Errorf("get: %w", apierrors.NewUnauthorized("token abc")), "refuses the credential"},
+		{fmt.Errorf("get: %w", apierrors.NewUnauthorized("token abc")), "does not accept the credential in the kubeconfig"},
 		{apierrors.NewForbidden(corev1.Resource("namespaces"), "kube-system", errors.New("no")), "lacks rights"},
-		{fmt.Errorf("get: %w", x509.UnknownAuthorityError{}), "does not match the CA"},
+		{fmt.Errorf("get: %w", x509.UnknownAuthorityError{}), "does not vouch for: check certificate-authority-data"},
+		{fmt.Errorf("get: %w", x509.HostnameError{Host: "abc", Certificate: &x509.Certificate{}}), "a certificate for other names"},
+		{fmt.Errorf("get: %w", x509.CertificateInvalidError{Reason: x509.Expired, Cert: &x509.Certificate{}}), "has ended"},
+		{&net.DNSError{Err: "no such host", Name: "abc"}, "does not resolve"},
+		{&meta.NoKindMatchError{GroupKind: schema.GroupKind{Group: "fleet.kruise.io", Kind: "AppliedWork"}}, "install chart flotilla-member"},
 		{&net.OpError{Op: "dial", Addr: &net.TCPAddr{Port: 40123}, Err: errors.New("refused")}, "can't be reached"},
 		{errors.New("boom at 12:00:01"), "see the hub's log"},
 	} {
@@ -78,7 +85,8 @@ func TestSessionsTryAgainWithAPause(t *testing.T) {
 	end := p.begin(t.Context(), "west", target{cluster: "west", identity: "uid"}, cfg)
 	require.Equal(t, "Bearer t", <-asked)
 	require.Equal(t, "west", <-rung)
-	require.Contains(t, p.State("west").problem, "refuses the credential")
+	require.Contains(t, p.State("west").problem, "does not accept the credential")
+	require.Equal(t, reach.Unauthorized, p.State("west").cause)
 	require.Eventually(t, clk.HasWaiters, 5*time.Second, time.Millisecond)
 	require.Empty(t, asked, "no second try before the pause is over")
 	clk.Step(sessionFirst * 2)

@@ -12,6 +12,8 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/pkg/condition"
 	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/reach"
+	"github.com/flotilla-io/flotilla/pkg/skew"
 )
 
 // Reasons of the conditions that the hub writes, besides those of kubeconfig.go and request.go.
@@ -32,6 +34,7 @@ const (
 	ReasonOtherHub           = "OwnedByOtherHub"
 	ReasonAPIUnhealthy       = "APIUnhealthy"
 	ReasonHubIncomplete      = "HubIncomplete"
+	ReasonVersionSkew        = "VersionSkew"
 )
 
 // finding is the outcome of one look at the cluster: a status, a reason and a sentence.
@@ -61,15 +64,20 @@ func status(o observed, p plan, done result, now time.Time) (fleetv1alpha1.Membe
 		next.Hub = &hub
 	}
 	accepted, credential, beat := acceptance(o), credential(o, now), freshness(o)
-	for _, c := range []struct {
+	type found struct {
 		kind  string
 		found finding
-	}{
+	}
+	all := []found{
 		{fleetv1alpha1.ConditionAccepted, accepted},
 		{fleetv1alpha1.ConditionCredentialValid, credential},
 		{fleetv1alpha1.ConditionHeartbeatFresh, beat},
 		{fleetv1alpha1.ConditionReady, readiness(o, p, done, accepted, credential, beat)},
-	} {
+	}
+	if o.mc.Status.AgentVersion != "" { // Before that there is nothing to compare.
+		all = append(all, found{fleetv1alpha1.ConditionSkewSupported, versions(o)})
+	}
+	for _, c := range all {
 		next.Conditions = condition.Set(next.Conditions, metav1.Condition{
 			Type: c.kind, Status: c.found.status, Reason: c.found.reason, Message: c.found.message,
 			ObservedGeneration: o.mc.Generation,
@@ -82,7 +90,7 @@ func status(o observed, p plan, done result, now time.Time) (fleetv1alpha1.Membe
 func hubConditions(all []metav1.Condition) []metav1.Condition {
 	mine := []string{
 		fleetv1alpha1.ConditionAccepted, fleetv1alpha1.ConditionCredentialValid,
-		fleetv1alpha1.ConditionHeartbeatFresh, fleetv1alpha1.ConditionReady,
+		fleetv1alpha1.ConditionHeartbeatFresh, fleetv1alpha1.ConditionReady, fleetv1alpha1.ConditionSkewSupported,
 	}
 	return slices.DeleteFunc(slices.Clone(all), func(c metav1.Condition) bool { return !slices.Contains(mine, c.Type) })
 }
@@ -123,6 +131,12 @@ func rightIdentity(o observed) bool {
 	return id == nil || told == "" || told == id.ClusterUID
 }
 
+// versions tells whether hub and agent work together. The agent asks the same and takes no work if they don't.
+func versions(o observed) finding {
+	v := skew.Judge(o.hub.Version, o.mc.Status.AgentVersion)
+	return finding{condition.Bool(v.Supported), v.Reason, v.Message}
+}
+
 func acceptance(o observed) finding {
 	if o.mc.Spec.Accepted {
 		return yes(ReasonAccepted, "The cluster is let into the fleet")
@@ -159,7 +173,9 @@ func pushCredential(o observed) finding {
 		return no(o.push.refused.reason, o.push.refused.message)
 	case o.holder != "":
 		return no(ReasonIdentityTaken, "The kubeconfig leads to a cluster that has joined as "+o.holder+" already: it must leave there first")
-	case !o.push.checked:
+	case o.push.cause.Untrusted(), o.push.cause == reach.Unauthorized, o.push.cause == reach.Forbidden:
+		return no(string(o.push.cause), "The kubeconfig is of no use: "+o.push.problem)
+	case !o.push.checked, o.push.cause == "" && o.push.clusterUID == "" && o.push.problem == "":
 		// After a restart the former answer holds until there is a new one.
 		if c := condition.Get(o.mc.Status.Conditions, fleetv1alpha1.ConditionCredentialValid); c != nil && c.Reason != ReasonNotAccepted {
 			return finding{c.Status, c.Reason, c.Message}
@@ -198,6 +214,12 @@ func freshness(o observed) finding {
 			o.mc.Spec.Heartbeat.FailAfterSeconds, suffix))
 	case VerdictUnknown:
 	}
+	if o.mc.Spec.Mode != fleetv1alpha1.ModePush {
+		suffix = "; what keeps it from that is told there, by kubectl describe membership " + fleetv1alpha1.MembershipName
+	}
+	if o.push.cause.Unanswered() || o.push.cause == reach.NotServed {
+		return unknown(string(o.push.cause), "The hub does not reach the member: "+o.push.problem)
+	}
 	return unknown(ReasonNeverSeen, "The member's agent has not renewed its Lease yet"+suffix)
 }
 
@@ -222,6 +244,11 @@ func readiness(o observed, p plan, done result, accepted, credential, beat findi
 		return no(beat.reason, beat.message)
 	case !rightIdentity(o):
 		return no(ReasonWrongIdentity, "The agent reports another cluster UID than the one that joined under this name")
+	}
+	if o.mc.Status.AgentVersion != "" {
+		if skewed := versions(o); skewed.status != metav1.ConditionTrue {
+			return no(ReasonVersionSkew, skewed.message)
+		}
 	}
 	for _, c := range []struct{ kind, reason string }{
 		{fleetv1alpha1.ConditionOwnedByThisHub, ReasonOtherHub},
@@ -284,7 +311,8 @@ func changes(o observed, p plan, done result, next fleetv1alpha1.MemberClusterSt
 	}
 	was = condition.Get(old.Conditions, fleetv1alpha1.ConditionCredentialValid)
 	is = condition.Get(next.Conditions, fleetv1alpha1.ConditionCredentialValid)
-	refused := strings.HasPrefix(is.Reason, "Kubeconfig") || is.Reason == ReasonWrongIdentity || is.Reason == ReasonIdentityTaken
+	refused := strings.HasPrefix(is.Reason, "Kubeconfig") || is.Reason == ReasonWrongIdentity || is.Reason == ReasonIdentityTaken ||
+		o.push.cause != "" && is.Reason == string(o.push.cause)
 	if is.Status == metav1.ConditionFalse && refused && (was == nil || was.Reason != is.Reason) {
 		events = append(events, credentialRefused(is.Message))
 	}

@@ -46,6 +46,7 @@ const (
 	reasonLeaving         = "ClusterLeaving"
 	reasonNotJoined       = "ClusterNotJoined"
 	reasonUnreachable     = "ClusterUnreachable"
+	reasonVersionSkew     = "ClusterVersionSkew"
 	reasonNoCluster       = "NoClusterMatches"
 	reasonNameTaken       = "SubsetNameTaken"
 	reasonTooManySubsets  = "TooManySubsets"
@@ -148,7 +149,8 @@ func (o *observed) judge(p part) (*part, []problem) {
 		return &p, say(reasonNotJoined, "cluster %s has not joined yet", p.Cluster)
 	case !condition.IsTrue(cluster.Status.Conditions, fleetv1alpha1.ConditionReady):
 		p.state = allot.Frozen
-		return &p, say(reasonUnreachable, "cluster %s can't be reached: its replicas stay as they are", p.Cluster)
+		reason, why := unready(cluster)
+		return &p, say(reason, "cluster %s %s: its replicas stay as they are", p.Cluster, why)
 	}
 	limits := cluster.Spec.Limits
 	if limits == nil {
@@ -219,9 +221,18 @@ func (o *observed) silent(cluster string) (reason, why string) {
 	case !mc.Spec.Accepted:
 		return reasonNotAccepted, "the cluster is not accepted: run kubectl kruise cluster accept " + cluster
 	case !condition.IsTrue(mc.Status.Conditions, fleetv1alpha1.ConditionReady):
-		return reasonUnreachable, "the cluster can't be reached: what it holds of the object goes when it is back or has left"
+		reason, why := unready(mc)
+		return reason, "the cluster " + why + ": what it holds of the object goes when it is back or has left"
 	}
 	return "", ""
+}
+
+// unready says why a cluster that has joined is not ready.
+func unready(mc *fleetv1alpha1.MemberCluster) (reason, why string) {
+	if c := condition.Get(mc.Status.Conditions, fleetv1alpha1.ConditionSkewSupported); c != nil && c.Status == metav1.ConditionFalse {
+		return reasonVersionSkew, "runs a version of Flotilla that is too far from the hub's"
+	}
+	return reasonUnreachable, "can't be reached"
 }
 
 // leftovers are the parts that rows hold and the object does not ask for any more. Those of rows that are going are

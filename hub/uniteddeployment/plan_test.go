@@ -523,6 +523,15 @@ func TestStatusWhileDeleting(t *testing.T) {
 		failure := find(s.Conditions, appsv1beta1.SubsetFailure)
 		require.Equal(t, reasonUnreachable, failure.Reason)
 		require.Equal(t, "west: the cluster can't be reached: what it holds of the object goes when it is back or has left", failure.Message)
+
+		mc := w.o.clusters["west"]
+		mc.Status.Conditions = append(mc.Status.Conditions, metav1.Condition{
+			Type: fleetv1alpha1.ConditionSkewSupported, Status: metav1.ConditionFalse,
+		})
+		s, _ = look(w)
+		failure = find(s.Conditions, appsv1beta1.SubsetFailure)
+		require.Equal(t, reasonVersionSkew, failure.Reason)
+		require.Contains(t, failure.Message, "west: the cluster runs a version of Flotilla that is too far from the hub's: what it holds")
 		require.Equal(t, []string{EventBlocked, EventWithdrawing}, []string{events[0].Reason, events[1].Reason})
 		again, events := look(w)
 		require.Equal(t, s, again)

@@ -177,7 +177,7 @@ func (a *agent) start(ctx context.Context, group *errgroup.Group, leave leaver) 
 	if err != nil {
 		return err
 	}
-	heart := &heartbeat{link: a.link, facts: a.facts, leave: leave, news: waker.wake, member: member.RESTClient()}
+	heart := &heartbeat{link: a.link, contact: contact{link: a.link}, facts: a.facts, leave: leave, news: waker.wake, member: member.RESTClient()}
 	group.Go(func() error { return claimController.Start(ctx) })
 	group.Go(func() error { return rowController.Start(ctx) })
 	group.Go(func() error { return heart.run(ctx) })
@@ -191,8 +191,10 @@ func (a *agent) controller(ctx context.Context, name string, workers int, r reco
 		MaxConcurrentReconciles: workers,
 		SkipNameValidation:      new(true), // One process may run the agents of many clusters.
 		RecoverPanic:            new(true),
-		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
-		Logger:                  ctrl.LoggerFrom(ctx).WithName("agent").WithValues("cluster", a.link.Cluster),
+		// Its workers may hang when it shuts down (controller-runtime#3538), and with them the next try to connect.
+		UsePriorityQueue: new(false),
+		RateLimiter:      workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
+		Logger:           ctrl.LoggerFrom(ctx).WithName("agent").WithValues("cluster", a.link.Cluster),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("make controller %s: %w", name, err)

@@ -19,6 +19,7 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/pkg/condition"
 	"github.com/flotilla-io/flotilla/pkg/link"
+	"github.com/flotilla-io/flotilla/pkg/skew"
 )
 
 // Reasons of the conditions that the agent writes.
@@ -30,6 +31,7 @@ const (
 	ReasonLeaving        = "Leaving"
 	ReasonReleased       = "Released"
 	ReasonRowsLeft       = "RowsLeft"
+	ReasonVersionSkew    = "VersionSkew"
 	ReasonHealthy        = "Healthy"
 	ReasonUnhealthy      = "NotReady"
 )
@@ -68,14 +70,15 @@ type judgement struct {
 	message string
 }
 
-// judge is pure. membership is nil where there is no claim.
-func judge(mc *fleetv1alpha1.MemberCluster, membership *fleetv1alpha1.Membership) judgement {
-	hub := mc.Status.Hub
+// judge is pure. membership is nil, or without a hub, where there is no claim; version is the agent's.
+func judge(mc *fleetv1alpha1.MemberCluster, membership *fleetv1alpha1.Membership, version string) judgement {
+	hub, membership := mc.Status.Hub, claimOf(membership)
 	leaving := !mc.DeletionTimestamp.IsZero()
 	if hub == nil {
 		return judgement{reason: ReasonHubUnknown, message: "the hub has not said yet who it is"}
 	}
 	j := judgement{release: leaving}
+	versions := skew.Judge(hub.Version, version)
 	switch {
 	case membership == nil && leaving:
 		j.reason, j.message = ReasonReleased, "the claim was dropped"
@@ -83,6 +86,9 @@ func judge(mc *fleetv1alpha1.MemberCluster, membership *fleetv1alpha1.Membership
 		return j
 	case membership == nil && !mc.Spec.Accepted:
 		j.reason, j.message = ReasonNotAccepted, "the cluster is not accepted"
+		return j
+	case membership == nil && !versions.Supported:
+		j.reason, j.message = ReasonVersionSkew, versions.Message
 		return j
 	case membership == nil:
 		j.claim, j.reason, j.message = true, ReasonHubUnknown, "the claim is about to be made"
@@ -98,7 +104,8 @@ func judge(mc *fleetv1alpha1.MemberCluster, membership *fleetv1alpha1.Membership
 	j.ours, j.reason, j.message = true, ReasonOwned, "this hub holds the claim"
 	j.raise = hub.Epoch > membership.Status.Epoch || membership.Status.ClaimedAt == nil
 	j.view = view{
-		act:      (mc.Spec.Accepted || leaving) && !j.raise,
+		// Leaving needs the ledger and a policy, which all versions know.
+		act:      (mc.Spec.Accepted && versions.Supported || leaving) && !j.raise,
 		leaving:  leaving,
 		hubUID:   hub.UID,
 		epoch:    membership.Status.Epoch,
@@ -120,6 +127,8 @@ type claims struct {
 	// wake queues every row, after the view of the claim changed.
 	wake func(context.Context) error
 
+	// told is what was logged last.
+	told string
 	// written is what was reported last, until the cache shows it. One worker, so no lock.
 	written *fleetv1alpha1.MemberClusterStatus
 }
@@ -141,10 +150,10 @@ func (c *claims) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	j := judge(mc, membership)
+	j := judge(mc, membership, c.link.Version)
 	switch {
 	case j.claim:
-		err = c.make(ctx, mc)
+		err = c.make(ctx, mc, membership)
 	case j.raise:
 		err = c.raise(ctx, mc, membership)
 	}
@@ -155,10 +164,11 @@ func (c *claims) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 		if membership, err = getMembership(ctx, c.link.Member.GetAPIReader()); err != nil {
 			return ctrl.Result{}, err
 		}
-		j = judge(mc, membership)
+		j = judge(mc, membership, c.link.Version)
 	}
-	if c.claim.set(j.view) {
-		ctrl.LoggerFrom(ctx).Info("Judged claim", "cluster", mc.Name, "reason", j.reason)
+	changed := c.claim.set(j.view)
+	c.announce(ctx, mc, membership, j, changed)
+	if changed {
 		if err := c.wake(ctx); err != nil {
 			return ctrl.Result{}, err
 		}
@@ -198,14 +208,37 @@ func getMembership(ctx context.Context, reader client.Reader) (*fleetv1alpha1.Me
 	return m, nil
 }
 
-// make makes the claim. If another hub was faster, the next look at it says so.
-func (c *claims) make(ctx context.Context, mc *fleetv1alpha1.MemberCluster) error {
-	m := &fleetv1alpha1.Membership{
-		ObjectMeta: metav1.ObjectMeta{Name: fleetv1alpha1.MembershipName},
-		Spec:       fleetv1alpha1.MembershipSpec{Hub: fleetv1alpha1.MembershipHub{UID: mc.Status.Hub.UID, Cluster: mc.Name, URL: c.link.URL}},
+// announce logs a new judgement, and tells of a refusal on the claim that stands in the way.
+func (c *claims) announce(ctx context.Context, mc *fleetv1alpha1.MemberCluster, membership *fleetv1alpha1.Membership, j judgement, changed bool) {
+	versions, _ := skewOf(mc, c.link.Version)
+	now := j.reason + j.message + versions.Message
+	if now == c.told && !changed {
+		return
 	}
-	err := c.link.Member.GetClient().Create(ctx, m)
-	if apierrors.IsAlreadyExists(err) {
+	c.told = now
+	log := ctrl.LoggerFrom(ctx).WithValues("cluster", mc.Name)
+	log.Info("Judged claim", "reason", j.reason)
+	if !versions.Supported && mc.Status.Hub != nil {
+		log.Error(errors.New(versions.Message), "Refused hub", "reason", versions.Reason)
+	}
+	if j.reason == ReasonClaimedByOther {
+		log.Error(errors.New(j.message), "Refused hub", "reason", j.reason)
+		c.link.Events.Record(membership, refusedEvent(j.message))
+	}
+}
+
+// make makes the claim, in a Membership that has none if there is one. If another hub was faster, the next look at it
+// says so.
+func (c *claims) make(ctx context.Context, mc *fleetv1alpha1.MemberCluster, unclaimed *fleetv1alpha1.Membership) error {
+	m := &fleetv1alpha1.Membership{ObjectMeta: metav1.ObjectMeta{Name: fleetv1alpha1.MembershipName}}
+	write := func() error { return c.link.Member.GetClient().Create(ctx, m) }
+	if unclaimed != nil {
+		m = unclaimed.DeepCopy()
+		write = func() error { return c.link.Member.GetClient().Update(ctx, m) }
+	}
+	m.Spec.Hub = fleetv1alpha1.MembershipHub{UID: mc.Status.Hub.UID, Cluster: mc.Name, URL: c.link.URL}
+	err := write()
+	if apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err) {
 		return nil
 	}
 	if err != nil {

@@ -12,6 +12,8 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/link"
 )
 
+const testVersion = "v0.3.0"
+
 func testCluster() *fleetv1alpha1.MemberCluster {
 	return &fleetv1alpha1.MemberCluster{
 		ObjectMeta: metav1.ObjectMeta{Name: "east", Generation: 2},
@@ -83,6 +85,55 @@ func TestJudge(t *testing.T) {
 			want: expect{reason: ReasonClaimedByOther},
 		},
 		{
+			name: "a Membership without a hub is no claim",
+			in: func(_ *fleetv1alpha1.MemberCluster, m *fleetv1alpha1.Membership) *fleetv1alpha1.Membership {
+				m.Spec = fleetv1alpha1.MembershipSpec{}
+				return m
+			},
+			want: expect{claim: true, reason: ReasonHubUnknown},
+		},
+		{
+			name: "a hub that is one minor version away may act",
+			in: func(mc *fleetv1alpha1.MemberCluster, m *fleetv1alpha1.Membership) *fleetv1alpha1.Membership {
+				mc.Status.Hub.Version = "v0.4.7"
+				return m
+			},
+			want: expect{ours: true, act: true, reason: ReasonOwned},
+		},
+		{
+			name: "a hub that is too new keeps its claim and may not act",
+			in: func(mc *fleetv1alpha1.MemberCluster, m *fleetv1alpha1.Membership) *fleetv1alpha1.Membership {
+				mc.Status.Hub.Version = "v0.5.0"
+				return m
+			},
+			want: expect{ours: true, reason: ReasonOwned},
+		},
+		{
+			name: "a hub that is too old keeps its claim and may not act",
+			in: func(mc *fleetv1alpha1.MemberCluster, m *fleetv1alpha1.Membership) *fleetv1alpha1.Membership {
+				mc.Status.Hub.Version = "v0.1.9"
+				return m
+			},
+			want: expect{ours: true, reason: ReasonOwned},
+		},
+		{
+			name: "a hub that is too new claims nothing",
+			in: func(mc *fleetv1alpha1.MemberCluster, _ *fleetv1alpha1.Membership) *fleetv1alpha1.Membership {
+				mc.Status.Hub.Version = "v0.5.0"
+				return nil
+			},
+			want: expect{reason: ReasonVersionSkew},
+		},
+		{
+			name: "a cluster may leave a hub of any version",
+			in: func(mc *fleetv1alpha1.MemberCluster, m *fleetv1alpha1.Membership) *fleetv1alpha1.Membership {
+				leave(mc)
+				mc.Status.Hub.Version = "v2.0.0"
+				return m
+			},
+			want: expect{ours: true, release: true, act: true, reason: ReasonOwned},
+		},
+		{
 			name: "a second name for the same cluster is refused",
 			in: func(_ *fleetv1alpha1.MemberCluster, m *fleetv1alpha1.Membership) *fleetv1alpha1.Membership {
 				m.Spec.Hub.Cluster = "west"
@@ -137,7 +188,7 @@ func TestJudge(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			mc := testCluster()
-			j := judge(mc, tc.in(mc, testMembership()))
+			j := judge(mc, tc.in(mc, testMembership()), testVersion)
 			require.Equal(t, tc.want, expect{ours: j.ours, claim: j.claim, raise: j.raise, release: j.release, act: j.view.act, reason: j.reason})
 			require.NotEmpty(t, j.message)
 			require.Equal(t, j.release && j.view.act, j.view.leaving, "a leaving cluster applies nothing")
@@ -148,7 +199,7 @@ func TestJudge(t *testing.T) {
 func TestClusterStatusIsEqualWhileNothingChanges(t *testing.T) {
 	t.Parallel()
 	mc := testCluster()
-	j := judge(mc, testMembership())
+	j := judge(mc, testMembership(), testVersion)
 	ends := metav1.NewTime(testNow())
 	f := fact{beaten: true, known: true, healthy: true, version: "v1.36.3", credential: &fleetv1alpha1.CredentialStatus{Serial: "1", NotAfter: &ends}}
 	first := clusterStatus(fleetv1alpha1.MemberClusterStatus{}, f, mc, j, false, testNow())
@@ -169,13 +220,13 @@ func TestReleasedIsReportedOnceRowsAreGone(t *testing.T) {
 	t.Parallel()
 	mc := testCluster()
 	mc.DeletionTimestamp = &metav1.Time{Time: testNow()}
-	j := judge(mc, testMembership())
+	j := judge(mc, testMembership(), testVersion)
 	waiting := clusterStatus(fleetv1alpha1.MemberClusterStatus{}, fact{}, mc, j, false, testNow())
 	require.Equal(t, ReasonRowsLeft, condition.Get(waiting.Conditions, fleetv1alpha1.ConditionReleased).Reason)
 	released := clusterStatus(waiting, fact{}, mc, j, true, testNow())
 	require.True(t, condition.IsTrue(released.Conditions, fleetv1alpha1.ConditionReleased))
 	require.False(t, condition.IsTrue(released.Conditions, fleetv1alpha1.ConditionOwnedByThisHub))
-	again := clusterStatus(released, fact{}, mc, judge(mc, nil), true, testNow().Add(time.Minute))
+	again := clusterStatus(released, fact{}, mc, judge(mc, nil, testVersion), true, testNow().Add(time.Minute))
 	require.Equal(t, released, again, "the claim that is gone is no news")
 }
 

@@ -24,6 +24,7 @@ import (
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/reach"
 )
 
 // CredentialSecret is the name of the Secret that holds the client certificate for the hub, unless Options say otherwise.
@@ -100,11 +101,11 @@ func (o Options) complete() (Options, error) {
 	}
 	switch {
 	case o.Cluster == "":
-		return o, errors.New("the name of this cluster on the hub is missing")
+		return o, invalidOptions("the name of this cluster on the hub is missing")
 	case o.RenewAt < 0 || o.RenewAt >= 1:
-		return o, fmt.Errorf("renewal at %v of a certificate's life: it must be between 0 and 1", o.RenewAt)
+		return o, invalidOptions("renewal at %v of a certificate's life: it must be between 0 and 1", o.RenewAt)
 	case len(o.CA) == 0 && o.CAHash == "":
-		return o, errors.New("the hub's CA is missing: give the CA or its hash")
+		return o, invalidOptions("the hub's CA is missing: give the CA or its hash")
 	}
 	return o, checkURL(o.URL)
 }
@@ -127,11 +128,13 @@ type Connection struct {
 // +kubebuilder:rbac:groups="",namespace=flotilla-system,resources=secrets,resourceNames=flotilla-hub-credential,verbs=get;update;delete
 
 // Connect returns a connection with a usable certificate: the stored one, or a new one that it asks for with the token,
-// which takes until the hub has signed. The error is one of this package's, or of the member's apiserver.
+// which takes until the hub has signed. The error is a ConnectError, or of the member's apiserver; it holds no credential.
+// What is wrong is also told in the conditions of the Membership.
 func Connect(ctx context.Context, o Options) (*Connection, error) {
 	c, err := connect(ctx, o)
 	if err != nil {
 		connectFailures.WithLabelValues(o.Cluster, failure(err)).Inc()
+		o.tell(ctx, err)
 	}
 	return c, err
 }
@@ -196,7 +199,7 @@ func (c *Connection) orClose(err error) (*Connection, error) {
 func (c *Connection) configure() error {
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(c.ca) {
-		return errors.New("the hub's CA holds no certificate in PEM")
+		return invalidOptions("the hub's CA holds no certificate in PEM: check hub.ca")
 	}
 	transport := utilnet.SetTransportDefaults(&http.Transport{
 		Proxy:               http.ProxyFromEnvironment,
@@ -224,11 +227,13 @@ func (c *Connection) probe(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	ctx, cancel := context.WithTimeout(ctx, callPatience)
+	defer cancel()
 	err = hub.Get(ctx, client.ObjectKey{Name: c.options.Cluster}, &fleetv1alpha1.MemberCluster{})
-	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
+	if cause := reach.CauseOf(err); cause == reach.Forbidden || cause == "" && apierrors.IsNotFound(err) {
 		return nil // Known, and for Run to judge.
 	}
-	return c.options.explain(err, "the stored certificate; if the hub is a new one, give a new token")
+	return c.options.explain(err, credential{words: "the stored certificate; if the hub is a new one, give a new token"})
 }
 
 // use makes a certificate the one that is shown, and closes connections that were opened with another.

@@ -36,6 +36,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/pkg/condition"
+	"github.com/flotilla-io/flotilla/pkg/event"
 	"github.com/flotilla-io/flotilla/pkg/link"
 )
 
@@ -87,6 +89,7 @@ type testHubServer struct {
 	mu       sync.Mutex
 	deny     string
 	down     bool // Answers 503.
+	echo     int  // Answers that, with the credential that it was shown in the words, as no hub should.
 	noCert   bool // Takes certificates for unknown.
 	request  *certificatesv1.CertificateSigningRequest
 	requests []certificatesv1.CertificateSigningRequest
@@ -152,6 +155,11 @@ func (h *testHubServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer h.mu.Unlock()
 	const csrs = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 	switch {
+	case h.echo != 0:
+		h.answer(w, h.echo, metav1.Status{
+			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Code: int32(h.echo),
+			Message: "not for " + r.Header.Get("Authorization"),
+		})
 	case strings.HasPrefix(r.URL.Path, "/api/v1/namespaces/kube-public/"):
 		h.fail(w, http.StatusForbidden, metav1.StatusReasonForbidden)
 	case !h.known(r):
@@ -232,7 +240,7 @@ func (h *testHubServer) options(t *testing.T) Options {
 	require.NoError(t, fleetv1alpha1.AddToScheme(kinds))
 	member := fake.NewClientBuilder().WithScheme(kinds).WithObjects(
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem, UID: "cluster-1"}},
-	).Build()
+	).WithStatusSubresource(&fleetv1alpha1.Membership{}).Build()
 	return Options{
 		Cluster: "east", URL: h.server.URL, CA: h.ca.pem(), Token: token(testToken),
 		Member: member, Reader: member, Namespace: "flotilla-system", Clock: h.clock,
@@ -307,28 +315,41 @@ func TestConnectGoesOnWithTheStoredCertificate(t *testing.T) {
 	require.ErrorIs(t, err, ErrNoCredential)
 }
 
+// heard keeps the events that were sent.
+type heard struct {
+	mu    sync.Mutex
+	notes []string
+}
+
+func (h *heard) Record(_ runtime.Object, e event.Event) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.notes = append(h.notes, e.Reason+": "+e.Note)
+}
+
 func TestConnectSaysWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name   string
 		change func(t *testing.T, h *testHubServer, o *Options)
 		is     error
+		reason string
 		says   string
 	}{
 		{
 			name:   "a wrong or used token",
 			change: func(_ *testing.T, _ *testHubServer, o *Options) { o.Token = token("used") },
-			is:     ErrUnauthorized, says: "kubectl kruise cluster token east",
+			is:     ErrUnauthorized, reason: "Unauthorized", says: "kubectl kruise cluster token east",
 		},
 		{
 			name:   "no token and no certificate",
 			change: func(_ *testing.T, _ *testHubServer, o *Options) { o.Token = nil },
-			is:     ErrNoCredential, says: "kubectl kruise cluster token east",
+			is:     ErrNoCredential, reason: ReasonNoCredential, says: "kubectl kruise cluster token east",
 		},
 		{
 			name:   "a CA of another hub",
 			change: func(t *testing.T, _ *testHubServer, o *Options) { t.Helper(); o.CA = newAuthority(t).pem() },
-			is:     ErrUntrusted, says: "check the hub's CA",
+			is:     ErrUntrusted, reason: "UnknownAuthority", says: "check the hub's CA",
 		},
 		{
 			name: "a hash of another CA",
@@ -336,42 +357,117 @@ func TestConnectSaysWhatIsWrong(t *testing.T) {
 				t.Helper()
 				o.CA, o.CAHash = nil, CAHash(newAuthority(t).cert)
 			},
-			is: ErrUntrusted, says: "none of 2 certificates",
+			is: ErrUntrusted, reason: "UnknownAuthority", says: "none of 2 certificates",
 		},
 		{
 			name:   "a hash that does not fit the given CA",
 			change: func(t *testing.T, _ *testHubServer, o *Options) { t.Helper(); o.CAHash = CAHash(newAuthority(t).cert) },
-			is:     ErrUntrusted, says: "the given CA",
+			is:     ErrUntrusted, reason: "UnknownAuthority", says: "the given CA",
+		},
+		{
+			name: "an address that is not in the hub's certificate",
+			change: func(_ *testing.T, _ *testHubServer, o *Options) {
+				o.URL = strings.Replace(o.URL, "127.0.0.1", "localhost", 1)
+			},
+			is: ErrUntrusted, reason: "WrongName", says: "a certificate for other names",
 		},
 		{
 			name:   "an address where nobody is",
 			change: func(t *testing.T, _ *testHubServer, o *Options) { t.Helper(); o.URL = "https://" + closedPort(t) },
-			is:     ErrUnreachable, says: "check the address",
+			is:     ErrUnreachable, reason: "ConnectionRefused", says: "check the address and the network",
+		},
+		{
+			name: "a pinned CA of an address where nobody is",
+			change: func(t *testing.T, h *testHubServer, o *Options) {
+				t.Helper()
+				o.CA, o.CAHash, o.URL = nil, CAHash(h.ca.cert), "https://"+closedPort(t)
+			},
+			is: ErrUnreachable, reason: "ConnectionRefused", says: "check the address and the network",
+		},
+		{
+			name: "an address that does not speak TLS",
+			change: func(t *testing.T, _ *testHubServer, o *Options) {
+				t.Helper()
+				plain := httptest.NewServer(http.NotFoundHandler())
+				t.Cleanup(plain.Close)
+				o.URL = "https://" + plain.Listener.Addr().String()
+			},
+			is: ErrUnreachable, reason: "NotTLS", says: "without TLS",
+		},
+		{
+			name: "an address of something that is no hub",
+			change: func(t *testing.T, h *testHubServer, _ *Options) {
+				t.Helper()
+				h.server.Config.Handler = http.NotFoundHandler()
+			},
+			reason: "NotServed", says: "that chart flotilla-hub is installed there",
+		},
+		{
+			name:   "a token of another cluster of the hub",
+			change: func(_ *testing.T, h *testHubServer, _ *Options) { h.echo = http.StatusForbidden },
+			reason: "Forbidden", says: "kubectl kruise cluster accept east",
+		},
+		{
+			name:   "a far end that answers with what it was shown",
+			change: func(_ *testing.T, h *testHubServer, _ *Options) { h.echo = http.StatusUnauthorized },
+			is:     ErrUnauthorized, reason: "Unauthorized", says: "[removed]",
+		},
+		{
+			name:   "a far end that fails with what it was shown",
+			change: func(_ *testing.T, h *testHubServer, _ *Options) { h.echo = http.StatusInternalServerError },
+			reason: "Failing", says: "[removed]",
+		},
+		{
+			name:   "a hub without such a cluster",
+			change: func(_ *testing.T, h *testHubServer, _ *Options) { h.echo = http.StatusNotFound },
+			reason: ReasonUnknownCluster, says: "check hub.cluster",
 		},
 		{
 			name:   "a hub that refuses",
 			change: func(_ *testing.T, h *testHubServer, _ *Options) { h.deny = "another cluster has this name" },
-			is:     ErrDenied, says: "another cluster has this name",
+			is:     ErrDenied, reason: ReasonRequestDenied, says: "another cluster has this name",
 		},
 		{
 			name:   "an address without TLS",
 			change: func(_ *testing.T, _ *testHubServer, o *Options) { o.URL = "http://hub.example" },
-			says:   "must be https://",
+			reason: ReasonInvalidOptions, says: "must be https://",
+		},
+		{
+			name:   "an address with a password",
+			change: func(_ *testing.T, _ *testHubServer, o *Options) { o.URL = "https://me:" + testToken + "@hub.example" },
+			reason: ReasonInvalidOptions, says: "without user",
+		},
+		{
+			name:   "an address that is none",
+			change: func(_ *testing.T, _ *testHubServer, o *Options) { o.URL = "https://me:" + testToken + "@hub example" },
+			reason: ReasonInvalidOptions, says: "check hub.url",
 		},
 		{
 			name:   "no CA at all",
 			change: func(_ *testing.T, _ *testHubServer, o *Options) { o.CA = nil },
-			says:   "give the CA or its hash",
+			reason: ReasonInvalidOptions, says: "give the CA or its hash",
+		},
+		{
+			name:   "a CA that is none",
+			change: func(_ *testing.T, _ *testHubServer, o *Options) { o.CA = []byte("-----BEGIN CERTIFICATE-----") },
+			reason: ReasonInvalidOptions, says: "no certificate in PEM",
 		},
 		{
 			name:   "a hash of another form",
 			change: func(_ *testing.T, _ *testHubServer, o *Options) { o.CAHash = "md5:00" },
-			says:   "64 hexadecimal digits",
+			reason: ReasonInvalidOptions, says: "64 hexadecimal digits",
 		},
 		{
 			name:   "a hub that does not work",
 			change: func(_ *testing.T, h *testHubServer, _ *Options) { h.down = true },
-			says:   "ServiceUnavailable",
+			reason: "Failing", says: "ServiceUnavailable",
+		},
+		{
+			name: "a token that can't be read",
+			change: func(_ *testing.T, _ *testHubServer, o *Options) {
+				o.Token = func() (string, error) { return "", errors.New("disk on fire at 12:00:01") }
+			},
+			reason: ReasonFailed, says: "disk on fire",
 		},
 	}
 	for _, tc := range tests {
@@ -379,6 +475,8 @@ func TestConnectSaysWhatIsWrong(t *testing.T) {
 			t.Parallel()
 			hub := newTestHub(t)
 			o := hub.options(t)
+			events := &heard{}
+			o.Events = events
 			tc.change(t, hub, &o)
 			_, err := Connect(t.Context(), o)
 			require.ErrorContains(t, err, tc.says)
@@ -390,8 +488,51 @@ func TestConnectSaysWhatIsWrong(t *testing.T) {
 				}
 			}
 			require.NotContains(t, err.Error(), testToken)
+
+			m, merr := getMembership(t.Context(), o.Reader)
+			require.NoError(t, merr)
+			require.Nil(t, claimOf(m), "to tell is not to claim")
+			told := condition.Get(m.Status.Conditions, fleetv1alpha1.ConditionConnected)
+			require.Equal(t, metav1.ConditionFalse, told.Status)
+			require.Equal(t, tc.reason, told.Reason, told.Message)
+			require.NotContains(t, told.Message, testToken)
+			require.NotContains(t, told.Message, "12:00:01", "what changes is for the log")
+
+			hub.clock.Step(time.Minute)
+			_, err = Connect(t.Context(), o)
+			require.Error(t, err)
+			again, merr := getMembership(t.Context(), o.Reader)
+			require.NoError(t, merr)
+			require.Equal(t, m.ResourceVersion, again.ResourceVersion, "the same is not told twice")
+			require.Empty(t, events.notes)
 		})
 	}
+}
+
+func TestAnotherHubsClaimIsLeftAsItIs(t *testing.T) {
+	t.Parallel()
+	o := newTestHub(t).options(t)
+	events := &heard{}
+	o.Events, o.Token = events, token("used")
+	claim(t, o, "", func(m *fleetv1alpha1.Membership) { m.Spec.Hub.Cluster = "elsewhere" })
+	before, err := getMembership(t.Context(), o.Reader)
+	require.NoError(t, err)
+	_, err = Connect(t.Context(), o)
+	require.ErrorIs(t, err, ErrUnauthorized)
+	after, err := getMembership(t.Context(), o.Reader)
+	require.NoError(t, err)
+	require.Equal(t, before, after)
+	require.Len(t, events.notes, 1)
+	require.Contains(t, events.notes[0], EventHubRefused)
+	require.Contains(t, events.notes[0], "the token")
+}
+
+func TestAHubThatDoesNotSignIsTold(t *testing.T) {
+	t.Parallel()
+	o := newTestHub(t).options(t)
+	err := o.explain(errors.Join(errNotSigned, context.DeadlineExceeded), credential{words: "the token"})
+	require.Equal(t, ReasonNotSigned, connected(err).Reason)
+	require.NotErrorIs(t, err, ErrUnreachable)
 }
 
 // closedPort is an address that refuses connections.

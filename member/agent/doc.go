@@ -11,6 +11,10 @@
 //	rows       one pass per row: observe, plan (pure), apply, status (pure).
 //	heartbeat  renews the Lease on the hub, each time only after this cluster's apiserver said that it is ready.
 //
+// Where a pull member can't reach its hub it says why in the conditions of its Membership. A hub whose version is too far
+// from the agent's is not worked for: what runs goes on, nothing is applied or withdrawn, until the versions fit again or
+// the cluster leaves.
+//
 // What is ours is decided by the ledger (AppliedWork), never by a name: a line is written before its object is made and
 // again with the object's UID after it. Whatever else has that name is foreign and stays untouched. Deletes carry the
 // UID as a precondition and follow from a withdrawn row, a leaving cluster or a tombstone, never from absence or from
@@ -29,7 +33,7 @@
 //
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=uniteddeployments,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get
-// +kubebuilder:rbac:groups=fleet.kruise.io,resources=memberships,verbs=get;list;watch;create;delete
+// +kubebuilder:rbac:groups=fleet.kruise.io,resources=memberships,verbs=get;list;watch;create;update;delete
 // +kubebuilder:rbac:groups=fleet.kruise.io,resources=memberships/status,verbs=patch
 // +kubebuilder:rbac:groups=fleet.kruise.io,resources=appliedworks,verbs=get;list;create;update;delete
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch

@@ -15,7 +15,11 @@ const (
 	// EventStranded, on the Membership: the certificate for the hub has ended, and there is no token that is good.
 	EventStranded = "NoWayToHub"
 
-	actionApply = "Apply"
+	// EventHubRefused, on the Membership: another hub wants this cluster, or can't be reached, while one holds the claim.
+	EventHubRefused = "HubRefused"
+
+	actionApply   = "Apply"
+	actionConnect = "Connect"
 )
 
 func driftEvent(paths []string) event.Event {
@@ -23,9 +27,13 @@ func driftEvent(paths []string) event.Event {
 }
 
 func strandedEvent(err error) event.Event {
-	return event.Warning(EventStranded, "Connect", "%s", err)
+	return event.Warning(EventStranded, actionConnect, "%s", err)
 }
 
 func contendedEvent(v *verdict) event.Event {
 	return event.Warning(EventContended, actionApply, "%s", v.message)
+}
+
+func refusedEvent(why string) event.Event {
+	return event.Warning(EventHubRefused, actionConnect, "Refused a hub that does not own this cluster: %s", why)
 }

@@ -19,6 +19,7 @@ import (
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/pkg/link"
+	"github.com/flotilla-io/flotilla/pkg/reach"
 )
 
 const (
@@ -69,6 +70,7 @@ type heartbeat struct {
 	// news queues the claim controller, which reports.
 	news func()
 
+	contact   contact
 	member    rest.Interface
 	failures  int
 	versionAt time.Time
@@ -104,8 +106,8 @@ func (h *heartbeat) every(ctx context.Context) time.Duration {
 
 // beat asks the member's apiserver whether it is ready and, only if it is, renews the Lease. The two together may take
 // as long as the wait until the next beat.
-func (h *heartbeat) beat(ctx context.Context, timeout time.Duration) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+func (h *heartbeat) beat(whole context.Context, timeout time.Duration) {
+	ctx, cancel := context.WithTimeout(whole, timeout)
 	defer cancel()
 	next := h.facts.get()
 	next.beaten = true
@@ -126,14 +128,21 @@ func (h *heartbeat) beat(ctx context.Context, timeout time.Duration) {
 		h.news()
 	}
 	if err == nil {
-		h.tell(ctx, h.renew(ctx))
+		lost := explain(h.renew(ctx), h.link.Cluster, h.link.URL, credential{
+			words: "the certificate of this cluster: it was made by another hub; when it is renewed in vain, give a new token",
+		})
+		// A hub that is silent has used up the time of the beat.
+		ctx, cancel := context.WithTimeout(whole, timeout)
+		defer cancel()
+		h.tell(ctx, lost)
 	}
 }
 
 // ready asks the member's apiserver.
 func (h *heartbeat) ready(ctx context.Context) error {
 	if _, err := h.member.Get().AbsPath("/readyz").DoRaw(ctx); err != nil {
-		return fmt.Errorf("the member's apiserver is not ready: %w", err)
+		// It goes into a condition on the hub, and what answers may repeat what it was shown.
+		return fmt.Errorf("the member's apiserver is not ready: %w", reach.Scrub(err, h.link.Member.GetConfig().BearerToken))
 	}
 	return nil
 }
@@ -182,6 +191,11 @@ func (h *heartbeat) tell(ctx context.Context, err error) {
 		log.Info("Reached hub again")
 	case err != nil && h.silent == "":
 		log.Error(err, "Lost hub")
+	}
+	if !h.leave.released.Load() {
+		if cerr := h.contact.note(ctx, err); cerr != nil {
+			log.Error(cerr, "Could not tell of the connection")
+		}
 	}
 	h.silent = ""
 	if err == nil {

@@ -3,6 +3,7 @@
 package agent_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -108,10 +109,16 @@ func (e *end) namespace(t *testing.T, name string) {
 // writes are what the agent wrote since then, but for Leases and events.
 func (e *end) writes(t *testing.T, since time.Time) []lab.Write {
 	t.Helper()
+	return e.writesOf(t, agentName, since)
+}
+
+// writesOf is writes for the agents of one fleet.
+func (e *end) writesOf(t *testing.T, agent string, since time.Time) []lab.Write {
+	t.Helper()
 	all, err := e.lab.Writes(since)
 	require.NoError(t, err)
 	return slices.DeleteFunc(all, func(w lab.Write) bool {
-		return w.Agent != agentName || strings.HasPrefix(w.Resource, "leases") || strings.HasPrefix(w.Resource, "events")
+		return w.Agent != agent || strings.HasPrefix(w.Resource, "leases") || strings.HasPrefix(w.Resource, "events")
 	})
 }
 
@@ -121,6 +128,14 @@ type fleet struct {
 	name        string
 	// left runs agents as the hub does for a cluster that has left.
 	left bool
+	// program is what its agents call themselves; empty is agentName.
+	program string
+	// version is that of the agent; empty is v0.1.0.
+	version string
+	// dialled runs agents as the hub does for push members.
+	dialled bool
+	// as is the user that the agent is in the member; empty is an administrator.
+	as string
 }
 
 // join makes what the hub's controllers would make for a cluster.
@@ -146,7 +161,7 @@ func (f *fleet) run(t *testing.T) (stop func() error, ended <-chan error) {
 	ctx, cancel := context.WithCancel(logged(t))
 	start := func(cfg *rest.Config, opts ...cluster.Option) (cluster.Cluster, <-chan error) {
 		cfg = rest.CopyConfig(cfg)
-		cfg.UserAgent = agentName
+		cfg.UserAgent = cmp.Or(f.program, agentName)
 		c, err := cluster.New(cfg, append(opts, func(o *cluster.Options) { o.Scheme = testScheme(t) })...)
 		require.NoError(t, err)
 		done := make(chan error, 1)
@@ -154,11 +169,17 @@ func (f *fleet) run(t *testing.T) (stop func() error, ended <-chan error) {
 		return c, done
 	}
 	hub, hubDone := start(f.hub.cfg, func(o *cluster.Options) { o.Cache = link.HubCache(f.name) })
-	member, memberDone := start(f.member.cfg)
+	own := rest.CopyConfig(f.member.cfg)
+	own.Impersonate.UserName = f.as
+	member, memberDone := start(own)
+	url := f.hub.lab.ServerURL
+	if f.dialled {
+		url = ""
+	}
 	result := make(chan error, 1)
 	go func() {
 		result <- agent.Run(ctx, link.Link{
-			Cluster: f.name, URL: f.hub.lab.ServerURL, Identity: "agent-0", Version: "v0.1.0", Left: f.left,
+			Cluster: f.name, URL: url, Identity: "agent-0", Version: cmp.Or(f.version, "v0.1.0"), Left: f.left,
 			Hub: hub, Member: member, Events: event.New(member.GetEventRecorder(link.AgentManager)), Clock: clock.RealClock{},
 		})
 	}()

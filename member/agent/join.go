@@ -12,7 +12,6 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"net"
 	"net/url"
 	"time"
 
@@ -35,16 +34,18 @@ import (
 // defaultTTLSeconds is asked for where the MemberCluster does not say; the same default stands in its schema.
 const defaultTTLSeconds = 86400
 
-// signPatience is how long one attempt waits for the hub to sign.
-const signPatience = 10 * time.Minute
+const (
+	// signPatience is how long one attempt waits for the hub to sign.
+	signPatience = 10 * time.Minute
+	// callPatience is how long it waits for a single answer.
+	callPatience = 30 * time.Second
+)
 
+// checkURL does not repeat what it refuses: there may be a password in it.
 func checkURL(address string) error {
 	u, err := url.Parse(address)
-	if err != nil {
-		return fmt.Errorf("the hub's address: %w", err)
-	}
-	if u.Scheme != "https" || u.Host == "" {
-		return fmt.Errorf("the hub's address %q: it must be https://HOST[:PORT]", address)
+	if err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return invalidOptions("the hub's address must be https://HOST[:PORT], without user, query and fragment: check hub.url")
 	}
 	return nil
 }
@@ -59,30 +60,32 @@ func (c *Connection) join(ctx context.Context) error {
 		}
 	}
 	if text == "" {
-		return fmt.Errorf("%w: secret %s/%s holds no usable certificate of cluster %q; get a token on the hub with \"kubectl kruise cluster token %s\"",
-			ErrNoCredential, o.Namespace, o.Secret, o.Cluster, o.Cluster)
+		return &ConnectError{Reason: ReasonNoCredential, kind: ErrNoCredential, Message: fmt.Sprintf(
+			"%s: secret %s/%s holds no usable certificate of cluster %q; get a token on the hub with \"kubectl kruise cluster token %s\"",
+			ErrNoCredential, o.Namespace, o.Secret, o.Cluster, o.Cluster)}
 	}
 	token := &rest.Config{
 		Host: o.URL, BearerToken: text, TLSClientConfig: rest.TLSClientConfig{CAData: c.ca}, QPS: -1, UserAgent: c.Config.UserAgent,
 		Dial: c.dialer.DialContext,
 	}
-	return c.request(ctx, token, fmt.Sprintf("the token: it is used, expired or of another hub; get a new one with \"kubectl kruise cluster token %s\"", o.Cluster))
+	return c.request(ctx, token, credential{secret: text, words: fmt.Sprintf(
+		"the token: it is used, expired or of another hub; get a new one with \"kubectl kruise cluster token %s\"", o.Cluster)})
 }
 
 // renew asks for the next certificate, with the present one.
 func (c *Connection) renew(ctx context.Context) error {
-	return c.request(ctx, c.Config, "the certificate")
+	return c.request(ctx, c.Config, credential{words: "the certificate"})
 }
 
-// request makes a key, has it signed, keeps both and uses them. credential names what cfg shows, for people.
-func (c *Connection) request(ctx context.Context, cfg *rest.Config, credential string) error {
+// request makes a key, has it signed, keeps both and uses them. shown is what cfg shows.
+func (c *Connection) request(ctx context.Context, cfg *rest.Config, shown credential) error {
 	hub, err := hubClient(cfg)
 	if err != nil {
 		return err
 	}
 	ttl, err := c.ttl(ctx, hub)
 	if err != nil {
-		return c.options.explain(err, credential)
+		return c.options.explain(err, shown)
 	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -94,7 +97,7 @@ func (c *Connection) request(ctx context.Context, cfg *rest.Config, credential s
 	}
 	signed, err := sign(ctx, hub, csr)
 	if err != nil {
-		return c.options.explain(err, credential)
+		return c.options.explain(err, shown)
 	}
 	der, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
@@ -116,6 +119,8 @@ func (c *Connection) request(ctx context.Context, cfg *rest.Config, credential s
 // ttl is the life to ask for. A hub that does not let the agent read its MemberCluster yet gets the default.
 func (c *Connection) ttl(ctx context.Context, hub client.Client) (int32, error) {
 	mc := &fleetv1alpha1.MemberCluster{}
+	ctx, cancel := context.WithTimeout(ctx, callPatience)
+	defer cancel()
 	err := hub.Get(ctx, client.ObjectKey{Name: c.options.Cluster}, mc)
 	if apierrors.IsForbidden(err) {
 		return defaultTTLSeconds, nil
@@ -166,6 +171,9 @@ func sign(ctx context.Context, hub client.WithWatch, csr *certificatesv1.Certifi
 	ctrl.LoggerFrom(ctx).Info("Asked hub for certificate", "name", csr.Name)
 	for {
 		signed, err := await(ctx, hub, csr)
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			err = errors.Join(errNotSigned, err)
+		}
 		if signed != nil || err != nil {
 			return signed, err
 		}
@@ -219,7 +227,7 @@ func await(ctx context.Context, hub client.WithWatch, csr *certificatesv1.Certif
 func outcome(csr *certificatesv1.CertificateSigningRequest) ([]byte, error) {
 	for _, c := range csr.Status.Conditions {
 		if c.Type == certificatesv1.CertificateDenied || c.Type == certificatesv1.CertificateFailed {
-			return nil, fmt.Errorf("%w: %s: %s", ErrDenied, c.Reason, c.Message)
+			return nil, &ConnectError{Reason: ReasonRequestDenied, kind: ErrDenied, Message: fmt.Sprintf("%s: %s: %s", ErrDenied, c.Reason, c.Message)}
 		}
 	}
 	if len(csr.Status.Certificate) > 0 {
@@ -245,27 +253,6 @@ func hubClient(cfg *rest.Config) (client.WithWatch, error) {
 		return nil, fmt.Errorf("make a client of the hub: %w", err)
 	}
 	return c, nil
-}
-
-// explain says which of the usual mistakes an error is. credential names what was shown, and what to do if that is it.
-func (o Options) explain(err error, credential string) error {
-	var unknown x509.UnknownAuthorityError
-	var invalid x509.CertificateInvalidError
-	var host x509.HostnameError
-	var dial *net.OpError
-	var dns *net.DNSError
-	switch {
-	case err == nil, errors.Is(err, ErrDenied), errors.Is(err, context.Canceled):
-		return err
-	case apierrors.IsUnauthorized(err):
-		return fmt.Errorf("%w %s: %w", ErrUnauthorized, credential, err)
-	case errors.As(err, &unknown), errors.As(err, &invalid), errors.As(err, &host):
-		return fmt.Errorf("%w: %s shows a certificate that the given CA does not vouch for; check the hub's CA and address: %w", ErrUntrusted, o.URL, err)
-	case errors.As(err, &dns), errors.As(err, &dial) && dial.Op == "dial":
-		return fmt.Errorf("%w at %s; check the address and the network: %w", ErrUnreachable, o.URL, err)
-	default:
-		return err
-	}
 }
 
 // failure is the reason of an error for the metrics.

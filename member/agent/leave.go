@@ -128,7 +128,7 @@ func (l leaver) tombstone(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	policy, err := readTombstone(cm.Data, l.link.Cluster, membership)
+	policy, err := readTombstone(cm.Data, l.link.Cluster, claimOf(membership))
 	if err != nil {
 		return false, err
 	}

@@ -30,7 +30,7 @@ func (o Options) release(ctx context.Context) error {
 	}
 	policy := fleetv1alpha1.LeavePolicy(asked)
 	if policy != fleetv1alpha1.LeaveOrphan && policy != fleetv1alpha1.LeaveDelete {
-		return fmt.Errorf("annotation %s of Membership %s is %q: write %s or %s",
+		return invalidOptions("annotation %s of Membership %s is %q: write %s or %s",
 			link.AnnotationRelease, membership.Name, asked, fleetv1alpha1.LeaveOrphan, fleetv1alpha1.LeaveDelete)
 	}
 	ledger, err := newLedger(ctx, o.Member, o.Reader)
@@ -54,14 +54,13 @@ func (o Options) release(ctx context.Context) error {
 	return link.ErrLeft
 }
 
-// own is the claim of the hub that these options lead to, or nil. A hub that dials (Push) has no address in its claim;
-// its agent is not here.
+// own is the claim of the hub that these options lead to, or nil.
 func (o Options) own(ctx context.Context) (*fleetv1alpha1.Membership, error) {
 	m, err := getMembership(ctx, o.Reader)
-	if err != nil || m == nil || m.Spec.Hub.Cluster != o.Cluster || m.Spec.Hub.URL == "" {
-		return nil, err
+	if claim := claimOf(m); err == nil && claim != nil && ownClaim(claim, o.Cluster) {
+		return claim, nil
 	}
-	return m, nil
+	return nil, err
 }
 
 // strand adds the way out to an error of a cluster that has joined before and has no way to its hub any more, and tells
@@ -74,9 +73,20 @@ func (o Options) strand(ctx context.Context, err error) error {
 	if oerr != nil || membership == nil {
 		return err
 	}
-	err = fmt.Errorf("%w; %s", err, wayOut)
+	err = stranded(err)
 	if o.Events != nil {
 		o.Events.Record(membership, strandedEvent(err))
 	}
 	return err
+}
+
+// stranded is err with the way out in its message.
+func stranded(err error) error {
+	var why *ConnectError
+	if !errors.As(err, &why) {
+		return fmt.Errorf("%w; %s", err, wayOut)
+	}
+	with := *why
+	with.Message += "; " + wayOut
+	return &with
 }

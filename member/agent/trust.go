@@ -8,7 +8,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"encoding/pem"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -17,6 +16,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/flotilla-io/flotilla/pkg/reach"
 )
 
 // clusterInfoPath is where clusters that kubeadm made show their CA to everybody.
@@ -38,7 +39,7 @@ func (o Options) trust(ctx context.Context) ([]byte, error) {
 		return o.CA, nil
 	}
 	if !strings.HasPrefix(o.CAHash, "sha256:") || len(o.CAHash) != len("sha256:")+2*sha256.Size {
-		return nil, fmt.Errorf("the hash of the hub's CA %q: it must be sha256: and 64 hexadecimal digits", o.CAHash)
+		return nil, invalidOptions("the hash of the hub's CA must be sha256: and 64 hexadecimal digits: check hub.caHash")
 	}
 	candidates := parseCertificates(o.CA)
 	where := "the given CA"
@@ -54,8 +55,9 @@ func (o Options) trust(ctx context.Context) ([]byte, error) {
 			return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.Raw}), nil
 		}
 	}
-	return nil, fmt.Errorf("%w: none of %d certificates of %s has the public key %s; give the CA itself if the hub does not show it",
-		ErrUntrusted, len(candidates), where, o.CAHash)
+	return nil, &ConnectError{Reason: string(reach.UnknownAuthority), kind: ErrUntrusted, Message: fmt.Sprintf(
+		"%s: none of %d certificates of %s has the public key %s; check hub.caHash and the address, or give the CA itself (hub.ca) if the hub does not show it",
+		ErrUntrusted, len(candidates), where, o.CAHash)}
 }
 
 // fetchCA collects certificates that the hub shows: in the TLS handshake, and in kubeadm's cluster-info.
@@ -75,11 +77,11 @@ func (o Options) fetchCA(ctx context.Context) ([]*x509.Certificate, error) {
 	}
 	resp, err := (&http.Client{Transport: transport, Timeout: 30 * time.Second}).Do(req)
 	if err != nil {
-		return nil, o.explain(fmt.Errorf("fetch the hub's CA: %w", err), "")
+		return nil, o.explain(fmt.Errorf("fetch the hub's CA: %w", err), credential{})
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if resp.TLS == nil {
-		return nil, errors.New("fetch the hub's CA: the answer came without TLS")
+		return nil, o.explain(fmt.Errorf("fetch the hub's CA: %w", http.ErrSchemeMismatch), credential{})
 	}
 	found := resp.TLS.PeerCertificates
 	if resp.StatusCode != http.StatusOK {

@@ -56,7 +56,7 @@ func (k *kubelet) start(ctx context.Context, key client.ObjectKey, restarted str
 			}
 			*st = corev1.ContainerStatus{
 				Name: c.Name, Image: c.Image, Ready: true, RestartCount: count,
-				ContainerID: k.runtime.Run(fake.Container{Name: c.Name, Env: []string{"PATH=/bin", "CONFIG=" + pod.Annotations["config"]}}),
+				ContainerID: k.runtime.Run(fake.Container{Name: c.Name, Pod: pod.UID, Env: []string{"PATH=/bin", "CONFIG=" + pod.Annotations["config"]}}),
 				State:       corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}},
 			}
 		}

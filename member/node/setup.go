@@ -9,6 +9,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -44,7 +45,8 @@ type Options struct {
 	Identity string
 	// Runtimes are those of the node. Setup's manager closes them.
 	Runtimes *cri.Runtimes
-	// Env starts containers anew for their env: gate InPlaceUpdateEnvFromMetadata.
+	// Env starts containers anew for their env: gate InPlaceUpdateEnvFromMetadata. Without it, the Lease is not renewed, for
+	// its readers rely on that.
 	Env bool
 	// Clock is the real clock outside tests.
 	Clock clock.WithTicker
@@ -80,13 +82,17 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		return err
 	}
 	events := event.New(mgr.GetEventRecorder(Component))
-	err = mgr.Add(&keeper{
-		runtimes: o.Runtimes, clock: o.Clock, events: events,
-		lease: &nodelease.Holder{
-			Client: mgr.GetClient(), Namespace: o.Namespace, Node: o.Node, NodeUID: uid, Identity: o.Identity, Clock: o.Clock,
-		},
-	})
-	if err != nil {
+	k := &keeper{runtimes: o.Runtimes, clock: o.Clock, events: events, node: &corev1.Node{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Node"},
+		ObjectMeta: metav1.ObjectMeta{Name: o.Node, UID: uid},
+	}}
+	if o.Env {
+		k.lease = &nodelease.Holder{
+			Client: mgr.GetClient(), Namespace: o.Namespace, Node: o.Node, Identity: o.Identity, Clock: o.Clock,
+			NodeUID: func(ctx context.Context) (types.UID, error) { return whoAmI(ctx, mgr.GetClient(), o.Node) },
+		}
+	}
+	if err := mgr.Add(k); err != nil {
 		return fmt.Errorf("set up the keeper: %w", err)
 	}
 	if o.Env {

@@ -195,16 +195,21 @@ func (k *Keeper) TLS(c *tls.Config) {
 }
 
 // Server returns a webhook server that runs the Keeper beside it. A manager starts webhook servers before its caches,
-// which is when the certificate is needed: the first list of a cache may call our conversion.
+// which is when the certificate is needed: the first list of a cache may call our conversion. It goes on answering for two
+// seconds after its context ended, and asks its clients to leave.
 func (k *Keeper) Server(host string, port int) webhook.Server {
 	return server{
-		Server: webhook.NewServer(webhook.Options{Host: host, Port: port, TLSOpts: []func(*tls.Config){k.TLS}}),
+		farewell: &farewell{
+			Server: webhook.NewServer(webhook.Options{Host: host, Port: port, TLSOpts: []func(*tls.Config){k.TLS}}),
+			clock:  k.options.Clock,
+		},
 		keeper: k,
 	}
 }
 
 type server struct {
-	webhook.Server
+	*farewell
+
 	keeper *Keeper
 }
 
@@ -214,14 +219,14 @@ func (s server) Start(ctx context.Context) error {
 	defer cancel()
 	kept := make(chan error, 1)
 	go func() { kept <- s.keeper.Start(ctx) }()
-	err := s.Server.Start(ctx)
+	err := s.farewell.Start(ctx)
 	cancel()
 	return errors.Join(err, <-kept)
 }
 
 // StartedChecker is healthy when the server answers and the Keeper is ready.
 func (s server) StartedChecker() healthz.Checker {
-	answers := s.Server.StartedChecker()
+	answers := s.farewell.StartedChecker()
 	return func(r *http.Request) error {
 		if err := s.keeper.Ready(r); err != nil {
 			return err

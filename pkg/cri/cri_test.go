@@ -89,8 +89,12 @@ func TestARuntimeComesAndGoes(t *testing.T) {
 	first.Stop()
 	require.ErrorIs(t, n.Look(t.Context()), ErrNoRuntime)
 
-	fake.Start(t, socket, "containerd")
+	second := fake.Start(t, socket, "containerd")
 	require.NoError(t, n.Look(t.Context()), "it was started again")
+	require.Equal(t, []string{"containerd v9"}, n.Names())
+	second.Upgrade("v10")
+	require.NoError(t, n.Look(t.Context()))
+	require.Equal(t, []string{"containerd v10"}, n.Names(), "another one behind the same socket")
 }
 
 func TestARuntimeIsChosenByTheContainersID(t *testing.T) {
@@ -138,7 +142,8 @@ func TestContainer(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			tc.from.Name = "app"
+			tc.from.Name, tc.from.Pod = "app", "u1"
+			tc.want.Name, tc.want.PodUID = "app", "u1"
 			r, id, err := n.Of(server.Run(tc.from))
 			require.NoError(t, err)
 			got, err := r.Container(t.Context(), id, []string{"CONFIG", "EMPTY"})
@@ -157,12 +162,18 @@ func TestStopAndExec(t *testing.T) {
 
 	require.NoError(t, r.Exec(t.Context(), id, []string{"drain", "now"}, 5*time.Second))
 	require.EqualError(t, r.Exec(t.Context(), id, []string{"exit", "3"}, 0), "run a command in container app-1: it ended with code 3")
+	require.NoError(t, r.Exec(t.Context(), id, []string{"write", "1000000"}, time.Second))
+	require.ErrorContains(t, r.Exec(t.Context(), id, []string{"write", "3000000"}, time.Second), "larger than max",
+		"the output of a command can't fill our memory")
 	require.NoError(t, r.Stop(t.Context(), id, 2500*time.Millisecond))
 	require.ErrorContains(t, r.Exec(t.Context(), id, []string{"drain"}, time.Second), "container is not running")
-	require.Equal(t, []string{"ExecSync app-1 drain now", "ExecSync app-1 exit 3", "StopContainer app-1 2"}, server.Calls())
+	require.Equal(t, []string{
+		"ExecSync app-1 drain now", "ExecSync app-1 exit 3", "ExecSync app-1 write 1000000", "ExecSync app-1 write 3000000",
+		"StopContainer app-1 2",
+	}, server.Calls())
 	got, err := r.Container(t.Context(), id, nil)
 	require.NoError(t, err)
-	require.Equal(t, Container{}, got)
+	require.Equal(t, Container{Name: "app"}, got)
 
 	require.NoError(t, r.Stop(t.Context(), "gone", 0), "what is gone need not be stopped")
 	_, err = r.Container(t.Context(), "gone", nil)

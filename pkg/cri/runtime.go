@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
+	"k8s.io/apimachinery/pkg/types"
 	criv1 "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
@@ -26,8 +27,16 @@ const (
 	stopTime = 2 * time.Minute
 	// maxMessage is the largest answer that is taken, in bytes. The record of a container holds all its environment.
 	maxMessage = 16 << 20
-	// hashKey is the annotation in which kubelets note the hash of the spec that a container was started from.
+	// maxOutput is the largest answer about a command, in bytes: its output is part of it, and of no use here.
+	maxOutput = 1 << 20
+)
+
+// What kubelets note on a container, as in kube 1.36: an annotation with the hash of the spec that it was started from, and
+// labels with its name in the pod and the pod's UID.
+const (
 	hashKey = "io.kubernetes.container.hash"
+	nameKey = "io.kubernetes.container.name"
+	podKey  = "io.kubernetes.pod.uid"
 )
 
 // Runtime is one container runtime. It may be used concurrently.
@@ -41,6 +50,10 @@ type Runtime struct {
 
 // Container is what a runtime says of a container.
 type Container struct {
+	// Name is the container's name in its pod, and PodUID the UID of that; empty if no kubelet made it.
+	Name   string
+	PodUID types.UID
+	// Running: it ran when the runtime was asked.
 	Running bool
 	// Hash is the kubelet's hash of the spec that the container was started from; 0 if it is not known.
 	Hash uint64
@@ -58,7 +71,7 @@ func dial(ctx context.Context, socket string) (*Runtime, error) {
 		return nil, fmt.Errorf("connect to %s: %w", socket, err)
 	}
 	r := &Runtime{conn: conn, api: criv1.NewRuntimeServiceClient(conn)}
-	if err := r.ask(ctx); err != nil {
+	if r.Name, r.Version, err = r.ask(ctx); err != nil {
 		_ = r.conn.Close()
 		return nil, err
 	}
@@ -66,17 +79,14 @@ func dial(ctx context.Context, socket string) (*Runtime, error) {
 }
 
 // ask reads name and version, and so tells whether the runtime answers.
-func (r *Runtime) ask(ctx context.Context) error {
+func (r *Runtime) ask(ctx context.Context) (name, version string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
 	v, err := r.api.Version(ctx, &criv1.VersionRequest{})
 	if err != nil {
-		return fmt.Errorf("ask the runtime's version: %w", reason(err))
+		return "", "", fmt.Errorf("ask the runtime's version: %w", reason(err))
 	}
-	if r.Name == "" {
-		r.Name, r.Version = v.GetRuntimeName(), v.GetRuntimeVersion()
-	}
-	return nil
+	return v.GetRuntimeName(), v.GetRuntimeVersion(), nil
 }
 
 // Container reads what is known of a container, by its ID without prefix, and of its environment the variables of these
@@ -88,7 +98,10 @@ func (r *Runtime) Container(ctx context.Context, id string, names []string) (Con
 	if err != nil {
 		return Container{}, fmt.Errorf("read container %s: %w", id, reason(err))
 	}
-	out := Container{Running: a.GetStatus().GetState() == criv1.ContainerState_CONTAINER_RUNNING}
+	out := Container{
+		Name: a.GetStatus().GetLabels()[nameKey], PodUID: types.UID(a.GetStatus().GetLabels()[podKey]),
+		Running: a.GetStatus().GetState() == criv1.ContainerState_CONTAINER_RUNNING,
+	}
 	if h, err := strconv.ParseUint(a.GetStatus().GetAnnotations()[hashKey], 16, 64); err == nil {
 		out.Hash = h
 	}
@@ -152,14 +165,14 @@ func (r *Runtime) Stop(ctx context.Context, id string, grace time.Duration) erro
 }
 
 // Exec runs a command in a container for at most that long. A command that ends with another code than 0 is an error that
-// says the code, and not what the command wrote.
+// says the code, and not what the command wrote. If it wrote more than 1 MiB, its code is not known.
 func (r *Runtime) Exec(ctx context.Context, id string, command []string, limit time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, limit+answerTime)
 	defer cancel()
 	// 0 would be for ever.
 	a, err := r.api.ExecSync(ctx, &criv1.ExecSyncRequest{
 		ContainerId: id, Cmd: command, Timeout: max(1, int64(limit/time.Second)),
-	})
+	}, grpc.MaxCallRecvMsgSize(maxOutput))
 	switch {
 	case err != nil:
 		return fmt.Errorf("run a command in container %s: %w", id, reason(err))

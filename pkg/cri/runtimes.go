@@ -57,7 +57,6 @@ func (n *Runtimes) Look(ctx context.Context) error {
 	var faults []string
 	for _, file := range n.files {
 		socket := filepath.Join(n.dir, file)
-		known := n.get(socket)
 		switch info, err := os.Stat(socket); {
 		case errors.Is(err, fs.ErrNotExist):
 			n.set(socket, nil)
@@ -71,14 +70,9 @@ func (n *Runtimes) Look(ctx context.Context) error {
 			faults = append(faults, socket+" is no socket")
 			continue
 		}
-		var err error
-		if known == nil {
-			known, err = dial(ctx, socket)
-		} else {
-			err = known.ask(ctx)
-		}
+		known, err := current(ctx, socket, n.get(socket))
 		if err != nil {
-			faults, known = append(faults, socket+": "+err.Error()), nil
+			faults = append(faults, socket+": "+err.Error())
 		}
 		n.set(socket, known)
 	}
@@ -96,6 +90,21 @@ func (n *Runtimes) Look(ctx context.Context) error {
 		n.why = fmt.Errorf("%w: %s has none of %s", ErrNoRuntime, n.dir, strings.Join(n.files, ", "))
 	}
 	return n.why
+}
+
+// current is the runtime that answers behind a socket: the known one, unless there is none, or another program or version
+// has taken its place. It is nil with an error if none answers.
+func current(ctx context.Context, socket string, known *Runtime) (*Runtime, error) {
+	if known != nil {
+		name, version, err := known.ask(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if name == known.Name && version == known.Version {
+			return known, nil
+		}
+	}
+	return dial(ctx, socket)
 }
 
 // Err is why no runtime is known, ErrNoRuntime with the places that were looked at; nil if one is.

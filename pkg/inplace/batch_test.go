@@ -2,6 +2,7 @@ package inplace
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
@@ -415,6 +416,44 @@ func TestNodeDaemonTells(t *testing.T) {
 			o := Progress(pod, start)
 			require.Equal(t, tc.why, o.Why)
 			require.Equal(t, tc.why == "", o.Done)
+			require.Equal(t, strings.Contains(tc.why, "by env"), o.Daemon, "whose turn it is")
+		})
+	}
+}
+
+func TestUnsure(t *testing.T) {
+	t.Parallel()
+	reports := func(image, imageID, containerID string) func(*corev1.Pod) {
+		return func(p *corev1.Pod) {
+			st := &p.Status.ContainerStatuses[0]
+			st.Image, st.ImageID, st.ContainerID = image, imageID, containerID
+		}
+	}
+	for _, tc := range []struct {
+		name string
+		then func(*corev1.Pod)
+		want bool
+	}{
+		{"the former container runs on", func(*corev1.Pod) {}, false},
+		{"another image", reports("app:2", "app:2@sha256:bb", "run://app-1"), false},
+		{"the same image by its new name", reports("app:2", "app:1@sha256:aa", "run://app-1"), false},
+		{"the same image by its former name, in another container", reports("app:1", "app:1@sha256:aa", "run://app-1"), true},
+		{"which does not run", func(p *corev1.Pod) {
+			reports("app:1", "app:1@sha256:aa", "run://app-1")(p)
+			p.Status.ContainerStatuses[0].State = corev1.ContainerState{}
+		}, false},
+		{"in a pod that is in service again", func(p *corev1.Pod) {
+			reports("app:1", "app:1@sha256:aa", "run://app-1")(p)
+			p.Status.Conditions, p.Labels = nil, nil
+		}, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			pod := running()
+			ps, err := Edit{Images: map[string]string{"app": "app:2"}}.Write(pod, "web-2", start)
+			pod = send(t, pod, ps, err)
+			tc.then(pod)
+			require.Equal(t, tc.want, Unsure(pod))
 		})
 	}
 }

@@ -31,6 +31,8 @@ type Outcome struct {
 	// Why names, while not done, the first container that is waited for, and what it says itself: "container app waits:
 	// ImagePullBackOff".
 	Why string
+	// Daemon: what is waited for is up to the node daemon of the pod's node.
+	Daemon bool
 	// Since is when what is waited for was written. Why may change while it stays.
 	Since time.Time
 	// ChangesAt is when time alone can change the outcome; zero if never.
@@ -119,17 +121,14 @@ func (r record) progress(pod *corev1.Pod, name string, now time.Time) Outcome {
 // restartOf tells whether a container was started anew from its spec.
 func (r record) restartOf(pod *corev1.Pod, spec *corev1.Container, st *corev1.ContainerStatus, now time.Time) Outcome {
 	name := spec.Name
-	was := r.LastContainerStatuses[name].ImageID
 	from, told := startedOf(pod, st)
 	env := r.UpdateEnvFromMetadata && len(references(spec)) > 0
 	switch {
 	case env && told && from.Hashes.ExtractedEnvFromMetadataHash != EnvHash(MetadataEnv(spec, pod)):
-		return Outcome{Why: "container " + name + " reads changed metadata by env and still has the former"}
+		return Outcome{Why: "container " + name + " reads changed metadata by env and still has the former", Daemon: true}
 	case env && told && !r.reimages(name), told && from.is(spec):
 		return Outcome{Done: true}
-	case r.reimages(name) && was != "" && st.ImageID != "" && st.ImageID != was:
-		return Outcome{Done: true}
-	case r.reimages(name) && sameImage(spec.Image, st):
+	case r.reimages(name) && r.shows(spec, st):
 		return Outcome{Done: true}
 	case st.State.Running != nil && r.restarted(st):
 		until := st.State.Running.StartedAt.Add(gracePeriod(pod) + settleTime)
@@ -141,7 +140,7 @@ func (r record) restartOf(pod *corev1.Pod, spec *corev1.Container, st *corev1.Co
 			ChangesAt: until,
 		}
 	case !r.reimages(name):
-		return Outcome{Why: "container " + name + " reads changed metadata by env and was not restarted"}
+		return Outcome{Why: "container " + name + " reads changed metadata by env and was not restarted", Daemon: true}
 	case st.State.Terminated != nil:
 		return Outcome{Why: fmt.Sprintf("container %s has ended with code %d and was not restarted",
 			name, st.State.Terminated.ExitCode)}
@@ -150,6 +149,28 @@ func (r record) restartOf(pod *corev1.Pod, spec *corev1.Container, st *corev1.Co
 	default:
 		return Outcome{Why: fmt.Sprintf("container %s still has %s", name, st.Image)}
 	}
+}
+
+// shows tells whether the status of a container says by itself that it is one of the new image.
+func (r record) shows(spec *corev1.Container, st *corev1.ContainerStatus) bool {
+	was := r.LastContainerStatuses[spec.Name].ImageID
+	return was != "" && st.ImageID != "" && st.ImageID != was || sameImage(spec.Image, st)
+}
+
+// Unsure tells whether an update under way has restarted a container of whose status nobody can tell that it is the new
+// one, as with another tag of the same image. The word of a node daemon then spares the update a wait.
+func Unsure(pod *corev1.Pod) bool {
+	if !Closed(pod) {
+		return false
+	}
+	r := recordOf(pod)
+	for name := range r.LastContainerStatuses {
+		spec, st := container(&pod.Spec, name), status(pod, name)
+		if spec != nil && st != nil && st.State.Running != nil && r.restarted(st) && !r.shows(spec, st) {
+			return true
+		}
+	}
+	return false
 }
 
 // resizeOf tells whether a container has the cpu and memory that its spec says.

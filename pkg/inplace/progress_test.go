@@ -142,7 +142,7 @@ func TestProgress(t *testing.T) {
 		{
 			name: "B 29: an update of env alone waits for a restart and says so",
 			with: []func(*corev1.Pod){foreignEnv, wants("app:1"), readsTier},
-			want: Outcome{Why: "container app reads changed metadata by env and was not restarted"},
+			want: Outcome{Why: "container app reads changed metadata by env and was not restarted", Daemon: true},
 		},
 		{
 			name: "statuses from before the kubelet saw the change are not believed for a while",

@@ -45,18 +45,26 @@ type Holder struct {
 	// Namespace is that of the Lease.
 	Namespace string
 	Node      string
-	// NodeUID is the UID of the Node that the Lease goes with. Empty leaves it without an owner.
-	NodeUID types.UID
+	// NodeUID is the UID of the Node that the Lease goes with. Empty, or nil, leaves it without an owner. It is asked at the
+	// start and after each failure: a node may have been registered anew, and its former Lease goes for that.
+	NodeUID func(context.Context) (types.UID, error)
 	// Identity is who holds the Lease, for people: the name of the daemon's pod.
 	Identity string
 	Clock    clock.PassiveClock
 
 	last *coordinationv1.Lease
+	uid  types.UID
 }
 
 // Renew writes that the daemon lives. A Lease that is missing is made.
 func (h *Holder) Renew(ctx context.Context) error {
 	if h.last == nil {
+		if h.NodeUID != nil {
+			var err error
+			if h.uid, err = h.NodeUID(ctx); err != nil {
+				return err
+			}
+		}
 		var l coordinationv1.Lease
 		err := h.Client.Get(ctx, client.ObjectKey{Namespace: h.Namespace, Name: Name(h.Node)}, &l)
 		if apierrors.IsNotFound(err) {
@@ -91,8 +99,8 @@ func (h *Holder) create(ctx context.Context) error {
 func (h *Holder) fill(l *coordinationv1.Lease) {
 	l.Labels = map[string]string{keys.NodeDaemon: ""}
 	l.OwnerReferences = nil
-	if h.NodeUID != "" {
-		l.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: h.Node, UID: h.NodeUID}}
+	if h.uid != "" {
+		l.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: h.Node, UID: h.uid}}
 	}
 	seconds := int32(Lasting / time.Second)
 	l.Spec = coordinationv1.LeaseSpec{

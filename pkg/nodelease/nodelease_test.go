@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -116,7 +117,11 @@ func TestRenew(t *testing.T) {
 		},
 	})
 	clock := clocktesting.NewFakePassiveClock(start)
-	h := &Holder{Client: c, Namespace: "ships", Node: "node-1", NodeUID: "uid-1", Identity: "noded-x", Clock: clock}
+	uid := types.UID("uid-1")
+	h := &Holder{
+		Client: c, Namespace: "ships", Node: "node-1", Identity: "noded-x", Clock: clock,
+		NodeUID: func(context.Context) (types.UID, error) { return uid, nil },
+	}
 	require.NoError(t, h.Renew(t.Context()))
 	clock.SetTime(start.Add(Every))
 	require.NoError(t, h.Renew(t.Context()))
@@ -135,4 +140,12 @@ func TestRenew(t *testing.T) {
 	require.NoError(t, c.Delete(t.Context(), &l))
 	require.NoError(t, h.Renew(t.Context()))
 	require.Equal(t, []string{"get", "create"}, calls, "what is lost is made again")
+
+	// The node was registered anew: its former Lease goes with the former Node.
+	require.NoError(t, c.Delete(t.Context(), &l))
+	uid = "uid-2"
+	require.Error(t, h.Renew(t.Context()))
+	require.NoError(t, h.Renew(t.Context()))
+	require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(&l), &l))
+	require.Equal(t, uid, l.OwnerReferences[0].UID)
 }

@@ -49,8 +49,9 @@ func (h *Hub) Validate() error {
 		return nil
 	}
 	var errs []error
-	if u, err := url.Parse(h.URL); err != nil || u.Scheme != "https" || u.Host == "" {
-		errs = append(errs, fmt.Errorf("--hub-url=%s: want https://host:port", h.URL))
+	if u, err := url.Parse(h.URL); err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		// The address is not repeated: there may be a password in it.
+		errs = append(errs, errors.New("--hub-url: want https://host:port, without user, query and fragment"))
 	}
 	if len(validation.IsDNS1123Label(h.Cluster)) > 0 {
 		errs = append(errs, fmt.Errorf("--cluster-name=%s: want the name of this cluster's MemberCluster on the hub", h.Cluster))

@@ -217,7 +217,8 @@ func TestHub(t *testing.T) {
 		{"a hub is never taken on trust", []string{"--hub-url=https://hub:6443", "--cluster-name=east"}, "set --hub-ca-file or --hub-ca-hash"},
 		{"a name without a hub is a slip", []string{"--cluster-name=east"}, "go with --hub-url, which is not set"},
 		{"a hub without a name can't be joined", []string{"--hub-url=https://hub:6443", hashed}, "--cluster-name=: want the name"},
-		{"a hub speaks TLS", []string{"--hub-url=http://hub:6443", "--cluster-name=east", hashed}, "--hub-url=http://hub:6443: want https://host:port"},
+		{"a hub speaks TLS", []string{"--hub-url=http://hub:6443", "--cluster-name=east", hashed}, "--hub-url: want https://host:port"},
+		{"a password in an address is refused and not repeated", []string{"--hub-url=https://me:pw@hub", "--cluster-name=east", hashed}, "--hub-url: want https://host:port, without user"},
 		{"a hash has its form", []string{"--hub-url=https://hub:6443", "--cluster-name=east", "--hub-ca-hash=abc"}, "--hub-ca-hash=abc: want sha256:"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -231,6 +232,7 @@ func TestHub(t *testing.T) {
 				return
 			}
 			require.ErrorContains(t, h.Validate(), tc.want)
+			require.NotContains(t, h.Validate().Error(), "pw@")
 		})
 	}
 }

@@ -45,7 +45,10 @@ func (w *Work) Judge(limit time.Duration, now time.Time) {
 			fmt.Sprintf("%s does not follow its update in place since %s", m.Key, since.UTC().Format(time.RFC3339)),
 			fmt.Sprintf("%s; %d pods wait so", m.Waits, n))
 		// That it waits is news; whether for ErrImagePull or ImagePullBackOff, which take turns, is none.
-		kind, _, _ := strings.Cut(m.Waits, ":")
+		kind, _, details := strings.Cut(m.Waits, ":")
+		if !details {
+			kind += ";"
+		}
 		f.Same += " " + kind
 		w.Stalled = Stall{Failure: f}
 		return

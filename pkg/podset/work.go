@@ -101,6 +101,9 @@ func (w *Work) Sort(pods []*corev1.Pod, l Lens, now time.Time) {
 		}
 		f := podview.View(pod, l.Rules, now)
 		m := Member{Object: pod, Waits: f.Waits, Since: f.WaitsSince, Pod: f.Pod(!podview.At(pod, update.Name))}
+		if f.ForDaemon && !l.Differ.Daemons[pod.Spec.NodeName] {
+			m.Waits += ", and its node has no daemon that could restart it"
+		}
 		if l.Know != nil {
 			l.Know(&m)
 		}

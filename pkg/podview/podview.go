@@ -48,10 +48,11 @@ type Facts struct {
 	UpdateHooked, DeleteHooked bool
 
 	// Edit is how far an update in place is. While it is EditUpdating, Waits is what the containers wait for, and WaitsSince
-	// when that was written.
+	// when that was written. ForDaemon: they wait for the daemon of their node.
 	Edit       rollout.EditState
 	Waits      string
 	WaitsSince time.Time
+	ForDaemon  bool
 	// Gated: the pod has the readiness gate for updates in place.
 	Gated bool
 
@@ -166,6 +167,7 @@ func (f *Facts) updating(pod *corev1.Pod, r Rules, now time.Time) {
 		f.Edit = rollout.EditNext
 	default:
 		f.Edit, f.Waits, f.WaitsSince = rollout.EditUpdating, o.Why, o.Since
+		f.ForDaemon = o.Daemon
 		f.changes(o.ChangesAt)
 	}
 }

@@ -62,6 +62,8 @@ func TestRules(t *testing.T) {
 		{name: "the hub's own name", base: pull, change: `{metadata: {name: system}}`, want: "the name system is taken"},
 		{name: "the name of the hub's own cluster", base: pull, change: `{metadata: {name: local}}`, want: "the name local is reserved"},
 		{name: "the claim", base: membership},
+		{name: "a Membership that no hub has claimed", base: membership, change: `{spec: {hub: null}}`},
+		{name: "a claim of nobody", base: membership, change: `{spec: {hub: {uid: ""}}}`, want: "spec.hub.uid"},
 		{name: "a second claim", base: membership, change: `{metadata: {name: other}}`, want: "there is one Membership in a cluster, named default"},
 		{name: "a row by reference", base: row},
 		{name: "a row with its content", base: row, change: `{spec: {content: {ref: null, inline: {kind: ConfigMap}}}}`},

@@ -232,6 +232,9 @@ const (
 	ConditionAPIHealthy = "APIHealthy"
 	// ConditionOwnedByThisHub is False where another hub holds the member's claim.
 	ConditionOwnedByThisHub = "OwnedByThisHub"
+	// ConditionSkewSupported is False where the versions of hub and agent are too far apart to work together. It is there
+	// once the agent has said its version. In a pull member the agent writes one on its Membership too.
+	ConditionSkewSupported = "SkewSupported"
 	// ConditionReleased is True when a leaving member has dropped its claim: nothing of this hub is left in it.
 	ConditionReleased = "Released"
 )
@@ -244,8 +247,8 @@ type MemberClusterStatus struct {
 	// phase is a summary for people; automation reads conditions.
 	// +optional
 	Phase ClusterPhase `json:"phase,omitempty"`
-	// conditions are Ready, Accepted, CredentialValid, HeartbeatFresh (by the hub), APIHealthy, OwnedByThisHub and
-	// Released (by the agent).
+	// conditions are Ready, Accepted, CredentialValid, HeartbeatFresh, SkewSupported (by the hub), APIHealthy,
+	// OwnedByThisHub and Released (by the agent).
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -285,6 +288,10 @@ type HubIdentity struct {
 	// +required
 	// +kubebuilder:validation:Minimum=0
 	Epoch int64 `json:"epoch"`
+	// version is the version of the hub's program. An agent takes no work of a hub whose version is too far from its own.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	Version string `json:"version,omitempty"`
 }
 
 // CredentialStatus describes a client certificate.

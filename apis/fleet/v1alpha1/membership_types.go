@@ -8,9 +8,9 @@ const MembershipName = "default"
 // MembershipSpec is the claim of one hub on this member.
 type MembershipSpec struct {
 	// hub is the hub that owns this member's claim. The first hub that comes writes it; another one is refused until an
-	// administrator of the member edits or deletes this object.
-	// +required
-	Hub MembershipHub `json:"hub"`
+	// administrator of the member edits or deletes this object. Without it no hub has come yet; the conditions say why.
+	// +optional
+	Hub MembershipHub `json:"hub,omitzero"`
 }
 
 // MembershipHub is the hub that holds the claim.
@@ -31,6 +31,13 @@ type MembershipHub struct {
 	URL string `json:"url,omitempty"`
 }
 
+// Condition types of a Membership. The agent of a pull member writes them; in mode Push the MemberCluster on the hub says
+// how the connection fares.
+const (
+	// ConditionConnected tells whether this cluster reaches the hub that it is to join or has joined, and if not, why.
+	ConditionConnected = "Connected"
+)
+
 // MembershipStatus is what the agent remembers of the hub.
 type MembershipStatus struct {
 	// epoch is the highest epoch of the hub that was seen. Work of a lower one neither deletes nor scales in.
@@ -39,9 +46,15 @@ type MembershipStatus struct {
 	// claimedAt is when the claim was made.
 	// +optional
 	ClaimedAt *metav1.Time `json:"claimedAt,omitempty"`
+	// conditions are Connected and SkewSupported, in a member that joins by pull.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=8
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// Membership says which hub this cluster belongs to. There is at most one, named default.
+// Membership says which hub this cluster belongs to, and whether it reaches it. There is at most one, named default.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster
@@ -49,16 +62,18 @@ type MembershipStatus struct {
 // +kubebuilder:printcolumn:name="CLUSTER",type=string,JSONPath=`.spec.hub.cluster`
 // +kubebuilder:printcolumn:name="HUB",type=string,JSONPath=`.spec.hub.uid`
 // +kubebuilder:printcolumn:name="EPOCH",type=integer,JSONPath=`.status.epoch`
+// +kubebuilder:printcolumn:name="CONNECTED",type=string,JSONPath=`.status.conditions[?(@.type=="Connected")].status`
+// +kubebuilder:printcolumn:name="REASON",type=string,JSONPath=`.status.conditions[?(@.type=="Connected")].reason`
 // +kubebuilder:printcolumn:name="AGE",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="self.metadata.name == 'default'",message="there is one Membership in a cluster, named default"
 type Membership struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is the claim.
+	// spec is the claim; empty where no hub has come yet.
 	// +required
 	Spec MembershipSpec `json:"spec"`
-	// status is what the agent remembers.
+	// status is what the agent remembers and found out.
 	// +optional
 	Status MembershipStatus `json:"status,omitempty"`
 }

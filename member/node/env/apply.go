@@ -13,10 +13,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/cri"
 	"github.com/flotilla-io/flotilla/pkg/podpatch"
 )
 
-// graceMin is what a container gets to end by itself, however long its hook took, as in kube 1.36.
+// graceMin is what a container gets to end by itself, however short its grace period and however long its hook, as in
+// kube 1.36.
 const graceMin = 2 * time.Second
 
 // apply writes the report and stops containers. The stops take as long as the containers that are stopped.
@@ -65,17 +67,27 @@ func (r *Reconciler) stop(ctx context.Context, pod *corev1.Pod, s restart) error
 	if err != nil {
 		return err
 	}
+	// The kubelet may have ended it and not told yet. An HTTP hook would reach the container that came after.
+	switch c, err := runtime.Container(ctx, id, nil); {
+	case errors.Is(err, cri.ErrNotFound), err == nil && !c.Running:
+		return nil
+	case err != nil:
+		return err
+	}
 	ctrl.LoggerFrom(ctx).Info("Stopping a container", "container", s.name, "reason", s.reason)
 	r.Events.Record(pod, killingEvent(s))
 	measure.Steps.WithLabelValues(stepRestart, string(s.reason)).Inc()
 	began, left := r.Clock.Now(), s.grace
 	if s.hook != nil && s.grace > 0 {
-		if err := r.run(ctx, pod, s, runtime, id); err != nil {
+		if err := r.run(ctx, pod, s, runtime, id); err != nil && ctx.Err() == nil {
 			r.Events.Record(pod, failedHookEvent(s.name, err)) // The kubelet goes on as well.
 		}
-		left = max(graceMin, s.grace-r.Clock.Since(began))
+		left -= r.Clock.Since(began)
 	}
-	err = runtime.Stop(ctx, id, left)
+	err = runtime.Stop(ctx, id, max(graceMin, left))
+	if ctx.Err() != nil {
+		return context.Cause(ctx) // This daemon ends. The next one goes on.
+	}
 	// A stop that failed may have ended the container all the same.
 	r.memory.tried(pod, s.name, r.Clock.Now())
 	if err != nil {

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -24,6 +26,12 @@ import (
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=pods/status,verbs=patch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// A failed pass is tried again after firstRetry, then after twice that, up to lastRetry: a pod may be out of service for it.
+const (
+	firstRetry = 100 * time.Millisecond
+	lastRetry  = time.Minute
+)
 
 // lookAgain is when a pod is looked at again that found no runtime.
 const lookAgain = 10 * time.Second
@@ -79,7 +87,10 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("env").
 		For(&corev1.Pod{}, builder.WithPredicates(concerned)).
-		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
+		WithOptions(controller.Options{
+			MaxConcurrentReconciles: workers,
+			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](firstRetry, lastRetry),
+		}).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("set up the loop for container env: %w", err)
@@ -89,7 +100,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 
 // Reconcile does the next step for one pod.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	o, err := r.observe(ctx, req.NamespacedName)
+	again, err := r.pass(ctx, req.NamespacedName)
 	switch {
 	case errors.Is(err, errGone):
 		return ctrl.Result{}, nil
@@ -97,8 +108,15 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		// It is told once for the node, and not for each pod.
 		measure.Waits.WithLabelValues(reasonRuntime).Inc()
 		return ctrl.Result{RequeueAfter: lookAgain}, nil
-	case err != nil:
-		return ctrl.Result{}, err
+	}
+	return ctrl.Result{RequeueAfter: again}, err
+}
+
+// pass observes, plans and applies, and returns when to look again.
+func (r *Reconciler) pass(ctx context.Context, key types.NamespacedName) (again time.Duration, err error) {
+	o, err := r.observe(ctx, key)
+	if err != nil {
+		return 0, err
 	}
 	now := r.Clock.Now()
 	w := plan(o, now)
@@ -108,11 +126,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		ctrl.LoggerFrom(ctx).V(1).Info("Left a container running", "container", h.name, "reason", h.why)
 	}
 	if err := r.apply(ctx, o, w); err != nil {
-		return ctrl.Result{}, err
+		return 0, err
 	}
 	if len(w.restart) > 0 {
 		// The kubelet tells of the new container. Should it start none, this looks again.
-		return ctrl.Result{RequeueAfter: lookAgain}, nil
+		return lookAgain, nil
 	}
-	return ctrl.Result{RequeueAfter: w.recheck}, nil
+	return w.recheck, nil
 }

@@ -11,7 +11,7 @@
 // pauses. Nothing is remembered that matters: a daemon that starts anew goes on from what it finds.
 //
 // The report (keys.RuntimeContainersMeta) is on pods of our workloads whose containers read metadata by env, and on others
-// while they are updated in place.
+// where an update to another tag of the same image would have to wait without.
 //
 // What it won't do: restart a container whose restart policy is not Always, which nobody would start again, or one that the
 // kubelet is about to start anew by itself.

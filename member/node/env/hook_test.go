@@ -1,6 +1,7 @@
 package env
 
 import (
+	"context"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -100,6 +101,7 @@ func TestStop(t *testing.T) {
 		hook  *corev1.LifecycleHandler
 		grace time.Duration
 		takes time.Duration // of the hook
+		ended bool          // the container has, before
 		calls []string
 		told  []string
 	}{
@@ -120,9 +122,10 @@ func TestStop(t *testing.T) {
 			calls: []string{"ExecSync app-1 exit 1", "StopContainer app-1 30"}, told: []string{"Killing", "FailedPreStopHook"},
 		},
 		{
-			name: "without any grace the hook is not run", hook: exec("drain"),
-			calls: []string{"StopContainer app-1 0"}, told: []string{"Killing"},
+			name: "without any grace the hook is not run, and two seconds are left", hook: exec("drain"),
+			calls: []string{"StopContainer app-1 2"}, told: []string{"Killing"},
 		},
+		{name: "a container that has ended meanwhile is left alone", hook: exec("drain"), grace: 30 * time.Second, ended: true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -138,10 +141,39 @@ func TestStop(t *testing.T) {
 			o := world(t, map[string]string{"app": "one"}, container("app"))
 			r.memory.of(o.pod, start)
 			s := restart{name: "app", id: server.Run(fake.Container{Name: "app"}), reason: reasonEnv, hook: tc.hook, grace: tc.grace}
+			if tc.ended {
+				server.End("app-1")
+			}
 			require.NoError(t, r.stop(t.Context(), o.pod, s))
 			require.Equal(t, tc.calls, server.Calls())
 			require.Equal(t, tc.told, []string(told))
+			if tc.ended {
+				require.Empty(t, r.memory.of(o.pod, start).tries)
+				return
+			}
 			require.Equal(t, map[string]try{"app": {1, clk.Now()}}, r.memory.of(o.pod, start).tries)
 		})
 	}
+}
+
+// A daemon that ends leaves the rest to the next one.
+func TestAStopThatIsCutShortIsNoFault(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	server := fake.Start(t, filepath.Join(dir, "crio.sock"), "cri-o")
+	runtimes := cri.New(dir, "")
+	t.Cleanup(runtimes.Close)
+	require.NoError(t, runtimes.Look(t.Context()))
+	ctx, end := context.WithCancel(t.Context())
+	server.On("ExecSync", func(string) { end() })
+	var told recorded
+	r := &Reconciler{Runtimes: runtimes, Clock: clocktesting.NewFakeClock(start), Events: &told}
+	o := world(t, map[string]string{"app": "one"}, container("app"))
+	s := restart{
+		name: "app", id: server.Run(fake.Container{Name: "app"}), grace: time.Minute,
+		hook: &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: []string{"exit", "1"}}},
+	}
+	require.ErrorIs(t, r.stop(ctx, o.pod, s), context.Canceled)
+	require.Equal(t, []string{"Killing"}, []string(told))
+	require.Equal(t, []string{"ExecSync app-1 exit 1"}, server.Calls())
 }

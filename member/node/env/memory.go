@@ -1,7 +1,9 @@
 package env
 
 import (
+	"fmt"
 	"maps"
+	"strings"
 	"sync"
 	"time"
 
@@ -24,7 +26,9 @@ type past struct {
 	uid types.UID
 	// started is what runtimes said of containers, by ID: it never changes.
 	started map[string]cri.Container
-	// asked is since when restarts are asked for; zero while none is. tries are of that time.
+	// asks are the values that containers are to have, and asked is since when; empty and zero while none is asked for.
+	// tries are of that time.
+	asks  string
 	asked time.Time
 	tries map[string]try
 }
@@ -42,15 +46,27 @@ func (m *memory) of(pod *corev1.Pod, now time.Time) past {
 		}
 		m.pods[key] = p
 	}
-	switch asks := len(inplace.EnvAsks(pod)) > 0; {
-	case !asks:
-		p.asked, p.tries = time.Time{}, nil
-	case p.asked.IsZero():
-		p.asked = now
+	switch asks := asksOf(pod); {
+	case asks == "":
+		p.asks, p.asked, p.tries = "", time.Time{}, nil
+	case asks != p.asks:
+		// The next batch, or another update: its values are as new to the kubelet as those of the first.
+		p.asks, p.asked, p.tries = asks, now, nil
 	}
 	out := *p
 	out.started, out.tries = maps.Clone(p.started), maps.Clone(p.tries)
 	return out
+}
+
+// asksOf is which containers are to be started anew, and with what, in a text to compare.
+func asksOf(pod *corev1.Pod) string {
+	var b strings.Builder
+	for _, batch := range inplace.EnvAsks(pod) {
+		for _, ask := range batch {
+			fmt.Fprintf(&b, "%s=%d;", ask.Container.Name, inplace.EnvHash(inplace.MetadataEnv(ask.Container, pod)))
+		}
+	}
+	return b.String()
 }
 
 // learn keeps what runtimes said of the pod's containers, and of these alone.

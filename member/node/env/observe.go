@@ -24,8 +24,8 @@ var errGone = errors.New("pod is gone")
 type observed struct {
 	// pod is the cache's own: nobody may change it.
 	pod *corev1.Pod
-	// started is what the runtime says of the pod's containers, by the ID that the pod's status has. Containers that it
-	// does not know are not there.
+	// started is what the runtime says of containers, by the ID that the pod's status has. Containers that it does not know
+	// are not there.
 	started map[string]cri.Container
 	// asked is since when restarts are asked for.
 	asked time.Time
@@ -39,7 +39,15 @@ type try struct {
 	last  time.Time
 }
 
-// concerns tells whether a pod is one to look at: one of our workloads that reads metadata by env or is updated in place.
+// of is what the runtime says of a container of the pod. It is false where it knows none, or one of another name or pod:
+// whoever can write the status of a pod must not choose what is stopped here.
+func (o observed) of(name, id string) (cri.Container, bool) {
+	c, known := o.started[id]
+	return c, known && c.Name == name && c.PodUID == o.pod.UID
+}
+
+// concerns tells whether a pod is one to look at: one of our workloads that reads metadata by env, or where our word spares
+// an update in place a wait.
 func concerns(pod *corev1.Pod) bool {
 	owner := metav1.GetControllerOfNoCopy(pod)
 	if owner == nil {
@@ -48,7 +56,7 @@ func concerns(pod *corev1.Pod) bool {
 	if gv, err := schema.ParseGroupVersion(owner.APIVersion); err != nil || gv.Group != appsv1beta1.GroupVersion.Group {
 		return false
 	}
-	if inplace.Closed(pod) && inplace.Recorded(pod) {
+	if inplace.Unsure(pod) {
 		return true
 	}
 	for _, c := range inplace.Runners(pod) {

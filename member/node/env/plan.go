@@ -98,7 +98,7 @@ func (w *work) judge(o observed, ask inplace.EnvAsk, now time.Time) (done bool) 
 		wait(reasonKubelet, "is not running")
 		return false
 	}
-	started, known := o.started[st.ContainerID]
+	started, known := o.of(c.Name, st.ContainerID)
 	if !known {
 		wait(reasonKubelet, "is another one than the kubelet has told of")
 		return false
@@ -187,7 +187,7 @@ func report(o observed) string {
 		if st == nil {
 			continue
 		}
-		started, known := o.started[st.ContainerID]
+		started, known := o.of(c.Name, st.ContainerID)
 		env := inplace.MetadataEnv(c, o.pod)
 		if !known || len(env) > 0 && started.Env == nil {
 			continue

@@ -56,7 +56,7 @@ func world(t *testing.T, env map[string]string, containers ...corev1.Container) 
 			pod.Spec.Containers = append(pod.Spec.Containers, c)
 			pod.Status.ContainerStatuses = append(pod.Status.ContainerStatuses, st)
 		}
-		known := cri.Container{Running: true, Hash: 7}
+		known := cri.Container{Name: c.Name, PodUID: pod.UID, Running: true, Hash: 7}
 		if v, ok := env[c.Name]; ok {
 			known.Env = map[string]string{"CONFIG": v}
 		}
@@ -147,7 +147,7 @@ func TestPlan(t *testing.T) {
 			name: "until it runs that, should it have started before it saw the metadata", env: both, containers: []corev1.Container{app},
 			change: func(o *observed) {
 				reimaged(t, o)
-				o.started["run://app-0"] = cri.Container{Hash: plain(), Env: map[string]string{"CONFIG": "one"}}
+				o.started["run://app-0"] = cri.Container{Name: "app", PodUID: "u1", Hash: plain(), Env: map[string]string{"CONFIG": "one"}}
 			},
 			restart: []string{"app"},
 		},
@@ -184,8 +184,22 @@ func TestPlan(t *testing.T) {
 			name: "and the one after it is not", containers: []corev1.Container{app},
 			change: func(o *observed) {
 				o.pod.Status.ContainerStatuses[0].ContainerID = "run://app-1"
-				o.started["run://app-1"] = cri.Container{}
+				o.started["run://app-1"] = cri.Container{Name: "app", PodUID: "u1"}
 			},
+		},
+		{
+			name: "a container of another pod is left alone, whatever the status says", env: both, containers: []corev1.Container{app},
+			change: func(o *observed) {
+				o.started["run://app-0"] = cri.Container{Name: "app", PodUID: "u2", Env: map[string]string{"CONFIG": "one"}}
+			},
+			holds: []string{"Kubelet: container app is another one than the kubelet has told of"},
+		},
+		{
+			name: "likewise another one of the same pod", env: both, containers: []corev1.Container{app},
+			change: func(o *observed) {
+				o.started["run://app-0"] = cri.Container{Name: "side", PodUID: "u1", Env: map[string]string{"CONFIG": "one"}}
+			},
+			holds: []string{"Kubelet: container app is another one than the kubelet has told of"},
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -263,6 +277,20 @@ func TestReport(t *testing.T) {
 	require.Empty(t, plan(o, start).report, "nothing known is nothing to say")
 }
 
+// retag lets the container app read nothing and get the image app:2. Its status says image and ID, and which container it
+// is now.
+func retag(image, id string, now ...string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Spec.Containers[0].Env, p.Spec.Containers[0].Image = nil, "app:2"
+		p.Annotations[keys.InPlaceUpdateState] = `{"lastContainerStatuses":{"app":{"imageID":"id-1"}},"lastContainerIDs":{"app":"run://app-0"}}`
+		st := &p.Status.ContainerStatuses[0]
+		st.Image, st.ImageID = image, id
+		if len(now) > 0 {
+			st.ContainerID = now[0]
+		}
+	}
+}
+
 func TestConcerns(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -272,9 +300,12 @@ func TestConcerns(t *testing.T) {
 	}{
 		{"a pod that reads metadata and is updated", func(*corev1.Pod) {}, true},
 		{"one that only reads it", func(p *corev1.Pod) { delete(p.Labels, keys.LifecycleState) }, true},
-		{"one that is only updated", func(p *corev1.Pod) { p.Spec.Containers[0].Env = nil }, true},
-		{"one that was updated once and reads nothing", func(p *corev1.Pod) {
-			p.Spec.Containers[0].Env = nil
+		{"one that reads nothing", func(p *corev1.Pod) { p.Spec.Containers[0].Env = nil }, false},
+		{"also while its image is updated", retag("app:1", "id-1"), false},
+		{"and when its status tells that it was", retag("app:2", "id-2"), false},
+		{"one whose new image has the ID of the former", retag("app:1", "id-1", "run://app-1"), true},
+		{"until that update is over", func(p *corev1.Pod) {
+			retag("app:1", "id-1", "run://app-1")(p)
 			delete(p.Labels, keys.LifecycleState)
 		}, false},
 		{"a pod of a Deployment", func(p *corev1.Pod) { p.OwnerReferences[0].APIVersion = "apps/v1" }, false},
@@ -287,4 +318,24 @@ func TestConcerns(t *testing.T) {
 			require.Equal(t, tc.want, concerns(o.pod))
 		})
 	}
+}
+
+// A second batch is asked for while the first one still is.
+func TestTheKubeletGetsItsSecondForEachChange(t *testing.T) {
+	t.Parallel()
+	var m memory
+	o := world(t, nil, container("app"))
+	require.Equal(t, start, m.of(o.pod, start).asked)
+	m.tried(o.pod, "app", start)
+	require.Len(t, m.of(o.pod, start.Add(time.Second)).tries, 1)
+
+	o.pod.Annotations["config"] = "three"
+	p := m.of(o.pod, start.Add(time.Minute))
+	require.Equal(t, start.Add(time.Minute), p.asked)
+	require.Empty(t, p.tries, "the pauses were about other values")
+	o.pod.Annotations["unread"] = "x"
+	require.Equal(t, start.Add(time.Minute), m.of(o.pod, start.Add(time.Hour)).asked)
+
+	delete(o.pod.Labels, keys.LifecycleState)
+	require.Zero(t, m.of(o.pod, start.Add(time.Hour)).asked)
 }

@@ -251,6 +251,29 @@ func TestHungUpdateTellsWhatTheContainerCameToWaitFor(t *testing.T) {
 	require.Contains(t, find(o.set.Status.Conditions, appsv1beta1.CloneSetFailedUpdate).Message, "ImagePullBackOff", "which of the two is no news")
 }
 
+// B 29: it is told that nobody will restart the container.
+func TestHungUpdateTellsThatTheNodeHasNoDaemon(t *testing.T) {
+	t.Parallel()
+	o := hung(t, web(3), now.Add(-time.Hour))
+	p := o.pods[2]
+	p.Spec.NodeName = "node-1"
+	p.Annotations[keys.InPlaceUpdateState] = `{"updateTimestamp":"` + now.Add(-time.Hour).Format(time.RFC3339) + `","updateEnvFromMetadata":true,
+		"lastContainerIDs":{"app":"run://1"},"containerBatchesRecord":[{"timestamp":"` + now.Add(-time.Hour).Format(time.RFC3339) + `","containers":["app"]}]}`
+	p.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "CONFIG", ValueFrom: &corev1.EnvVarSource{
+		FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.annotations['config']"},
+	}}}
+	p.Status.ContainerStatuses[0].State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
+	p.Status.ContainerStatuses[0].ContainerID = "run://1"
+	told := func() string {
+		o.set.Status, _ = status(o, plan(o, now), done{}, now)
+		return find(o.set.Status.Conditions, appsv1beta1.CloneSetFailedUpdate).Message
+	}
+	const why = "container app reads changed metadata by env and was not restarted"
+	require.Contains(t, told(), why+", and its node has no daemon that could restart it; 1 pods wait so")
+	o.daemons = map[string]bool{"node-1": true}
+	require.Contains(t, told(), why+"; 1 pods wait so", "one that came and is at it")
+}
+
 func TestHungUpdateIsToldAtTheDeadlineOfTheSet(t *testing.T) {
 	t.Parallel()
 	o := hung(t, web(3).Spec(func(s *appsv1beta1.CloneSetSpec) { s.ProgressDeadlineSeconds = ptr.To[int32](60) }), now.Add(-time.Minute))

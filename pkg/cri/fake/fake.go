@@ -22,12 +22,15 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"k8s.io/apimachinery/pkg/types"
 	criv1 "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
 // Container is what a container was started with.
 type Container struct {
 	Name string
+	// Pod is the UID of its pod.
+	Pod types.UID
 	// Env are NAME=value.
 	Env []string
 	// Hash is the kubelet's hash of its spec.
@@ -46,6 +49,7 @@ type Runtime struct {
 	server *grpc.Server
 
 	mu         sync.Mutex
+	version    string
 	containers map[string]*held
 	calls      []string
 	failures   map[string]error
@@ -65,7 +69,7 @@ func Start(tb testing.TB, socket, name string) *Runtime {
 	l, err := c.Listen(tb.Context(), "unix", socket)
 	require.NoError(tb, err)
 	r := &Runtime{
-		name: name, server: grpc.NewServer(),
+		name: name, version: "v9", server: grpc.NewServer(),
 		containers: map[string]*held{}, failures: map[string]error{}, hooks: map[string]func(string){},
 	}
 	criv1.RegisterRuntimeServiceServer(r.server, r)
@@ -83,6 +87,20 @@ func Start(tb testing.TB, socket, name string) *Runtime {
 
 // Stop ends the runtime and takes its socket away.
 func (r *Runtime) Stop() { r.server.Stop() }
+
+// Upgrade lets the runtime be of another version, behind the same socket.
+func (r *Runtime) Upgrade(version string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.version = version
+}
+
+// End lets a container end by itself.
+func (r *Runtime) End(id string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.containers[id].ended = true
+}
 
 // Run starts a container and returns its ID, with the runtime's name before it as kubelets report it.
 func (r *Runtime) Run(c Container) string {
@@ -121,7 +139,7 @@ func (r *Runtime) Version(context.Context, *criv1.VersionRequest) (*criv1.Versio
 	if err := r.failures["Version"]; err != nil {
 		return nil, err
 	}
-	return &criv1.VersionResponse{Version: "0.1.0", RuntimeName: r.name, RuntimeVersion: "v9", RuntimeApiVersion: "v1"}, nil
+	return &criv1.VersionResponse{Version: "0.1.0", RuntimeName: r.name, RuntimeVersion: r.version, RuntimeApiVersion: "v1"}, nil
 }
 
 // ContainerStatus says what is known of a container, as containerd does.
@@ -133,6 +151,7 @@ func (r *Runtime) ContainerStatus(_ context.Context, q *criv1.ContainerStatusReq
 	out := &criv1.ContainerStatusResponse{Status: &criv1.ContainerStatus{
 		Id: q.GetContainerId(), Metadata: &criv1.ContainerMetadata{Name: c.Name},
 		State:       criv1.ContainerState_CONTAINER_RUNNING,
+		Labels:      map[string]string{"io.kubernetes.container.name": c.Name, "io.kubernetes.pod.uid": string(c.Pod)},
 		Annotations: map[string]string{"io.kubernetes.container.hash": strconv.FormatUint(c.Hash, 16)},
 	}}
 	if c.ended {
@@ -170,7 +189,7 @@ func (r *Runtime) StopContainer(_ context.Context, q *criv1.StopContainerRequest
 	return &criv1.StopContainerResponse{}, nil
 }
 
-// ExecSync runs nothing: "exit 3" ends with that code, anything else with 0.
+// ExecSync runs nothing: "exit 3" ends with that code, "write 5" ends with 0 after writing 5 bytes, anything else with 0.
 func (r *Runtime) ExecSync(_ context.Context, q *criv1.ExecSyncRequest) (*criv1.ExecSyncResponse, error) {
 	c, err := r.find("ExecSync", q.GetContainerId())
 	if err != nil {
@@ -180,12 +199,16 @@ func (r *Runtime) ExecSync(_ context.Context, q *criv1.ExecSyncRequest) (*criv1.
 		return nil, status.Error(codes.FailedPrecondition, "container is not running")
 	}
 	out := &criv1.ExecSyncResponse{}
-	if cmd := q.GetCmd(); len(cmd) == 2 && cmd[0] == "exit" {
-		code, err := strconv.ParseInt(cmd[1], 10, 32)
+	if cmd := q.GetCmd(); len(cmd) == 2 && (cmd[0] == "exit" || cmd[0] == "write") {
+		n, err := strconv.ParseInt(cmd[1], 10, 32)
 		if err != nil {
 			return nil, status.Error(codes.InvalidArgument, err.Error())
 		}
-		out.ExitCode = int32(code)
+		if cmd[0] == "exit" {
+			out.ExitCode = int32(n)
+		} else {
+			out.Stdout = make([]byte, n)
+		}
 	}
 	r.done("ExecSync", q.GetContainerId(), strings.Join(q.GetCmd(), " "), false)
 	return out, nil

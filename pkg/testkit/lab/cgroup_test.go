@@ -1,6 +1,8 @@
 package lab
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -18,7 +20,14 @@ func TestHierarchiesAreReadFromTheMounts(t *testing.T) {
 			mountinfo: `24 1 0:22 / /sys rw,nosuid - sysfs none rw
 30 24 0:26 / /sys/fs/cgroup rw,nosuid,nodev,noexec,relatime shared:9 - cgroup2 none rw,nsdelegate,memory_recursiveprot
 `,
-			want: []hierarchy{{v2: true}}, unified: true,
+			want: []hierarchy{{dir: "/sys/fs/cgroup", v2: true}}, unified: true,
+		},
+		{
+			name: "version 2 at the root, and below it what a VPN has mounted for itself",
+			mountinfo: `30 24 0:26 / /sys/fs/cgroup rw - cgroup2 none rw
+31 30 0:27 / /sys/fs/cgroup/net_cls rw - cgroup none rw,net_cls
+`,
+			want: []hierarchy{{dir: "/sys/fs/cgroup", v2: true}}, unified: true,
 		},
 		{
 			name: "version 1, a folder for each controller, and version 2 beside",
@@ -27,21 +36,42 @@ func TestHierarchiesAreReadFromTheMounts(t *testing.T) {
 32 30 0:28 / /sys/fs/cgroup/systemd rw,relatime - cgroup none rw,xattr,name=systemd
 33 30 0:29 / /sys/fs/cgroup/unified rw,relatime - cgroup2 none rw
 `,
-			want: []hierarchy{{name: "cpu", options: "cpu"}, {name: "systemd", options: "none,name=systemd"}, {name: "unified", v2: true}},
+			want: []hierarchy{
+				{dir: "/sys/fs/cgroup/cpu", name: "cpu", options: "cpu"},
+				{dir: "/sys/fs/cgroup/systemd", name: "systemd", options: "none,name=systemd"},
+				{dir: "/sys/fs/cgroup/unified", name: "unified", v2: true},
+			},
 		},
 		{
 			name: "version 1 as systemd mounts it, two controllers in one",
 			mountinfo: `31 30 0:27 / /sys/fs/cgroup/cpu,cpuacct rw,relatime shared:10 master:2 - cgroup none rw,cpu,cpuacct,release_agent=/x
 31 30 0:28 / /sys/fs/cgroup/cpuset rw,relatime - cgroup none rw,cpuset,clone_children
 `,
-			want: []hierarchy{{name: "cpu,cpuacct", options: "cpu,cpuacct"}, {name: "cpuset", options: "cpuset"}},
+			want: []hierarchy{
+				{dir: "/sys/fs/cgroup/cpu,cpuacct", name: "cpu,cpuacct", options: "cpu,cpuacct"},
+				{dir: "/sys/fs/cgroup/cpuset", name: "cpuset", options: "cpuset"},
+			},
+		},
+		{
+			name: "what is no controller among the options: labels of SELinux, a kernel's tuning",
+			mountinfo: `31 30 0:27 / /sys/fs/cgroup/cpu rw - cgroup none rw,seclabel,cpu,favordynmods
+`,
+			want: []hierarchy{{dir: "/sys/fs/cgroup/cpu", name: "cpu", options: "cpu"}},
+		},
+		{
+			name: "version 2 of the first hour, hidden by version 1",
+			mountinfo: `30 24 0:26 / /sys/fs/cgroup rw - cgroup2 none rw
+40 30 0:30 / /sys/fs/cgroup rw - tmpfs none rw,mode=755
+41 40 0:31 / /sys/fs/cgroup/cpu rw - cgroup none rw,cpu
+`,
+			want: []hierarchy{{dir: "/sys/fs/cgroup/cpu", name: "cpu", options: "cpu"}},
 		},
 		{
 			name: "a mount over another counts once",
 			mountinfo: `30 24 0:26 / /sys/fs/cgroup rw - cgroup2 none rw
 40 30 0:26 / /sys/fs/cgroup rw - cgroup2 none rw
 `,
-			want: []hierarchy{{v2: true}}, unified: true,
+			want: []hierarchy{{dir: "/sys/fs/cgroup", v2: true}}, unified: true,
 		},
 		{name: "mounts elsewhere, and lines that are cut off", mountinfo: "30 24 0:26 / /mnt/cgroup rw - cgroup2 none rw\n30 24\n30 24 0:26 / /sys/fs/cgroup rw - cgroup2\n"},
 	} {
@@ -74,4 +104,143 @@ func TestANodeMountsWhatTheMachineHas(t *testing.T) {
 		{"join", "/sys/fs/cgroup/init"},
 		{"write", "/sys/fs/cgroup/cgroup.subtree_control", "+cpu +memory"},
 	}, delegate("cpu memory\n"), "with version 2 a group holds processes or hands on controllers, not both")
+}
+
+// tree makes a folder with files in it, by their paths.
+func tree(t *testing.T, files map[string]string) (root string) {
+	t.Helper()
+	root = t.TempDir()
+	for name, data := range files {
+		file := filepath.Join(root, name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
+		require.NoError(t, os.WriteFile(file, []byte(data), 0o600))
+	}
+	return root
+}
+
+func read(t *testing.T, elem ...string) string {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(elem...))
+	require.NoError(t, err)
+	return string(data)
+}
+
+func TestWhatNodesMissInControlGroupsIsOneLine(t *testing.T) {
+	t.Parallel()
+	v1 := func(controllers ...string) []hierarchy {
+		var all []hierarchy
+		for _, c := range controllers {
+			all = append(all, hierarchy{dir: t.TempDir(), name: c, options: c})
+		}
+		return all
+	}
+	v2 := func(name, controllers string) hierarchy {
+		return hierarchy{dir: tree(t, map[string]string{controllersFile: controllers + "\n"}), name: name, v2: true}
+	}
+	for _, tc := range []struct {
+		name string
+		all  []hierarchy
+		want string
+	}{
+		{name: "version 2 with all", all: []hierarchy{v2("", "cpuset cpu io memory hugetlb pids rdma misc")}},
+		{name: "version 2 that was handed on to a user, without all", all: []hierarchy{v2("", "memory pids")}, want: "control groups have no cpu: start the kernel with cgroup_enable=cpu, or hand it on to this container"},
+		{name: "version 1 with all", all: v1("cpu", "cpuset", "memory", "pids")},
+		{name: "version 1 with all, and version 2 with the rest", all: append(v1("cpu", "cpuset", "memory", "pids"), v2("unified", "hugetlb"))},
+		{name: "version 1 without memory, as on some small boards", all: v1("cpu", "cpuset", "pids"), want: "control groups have no memory: start the kernel with cgroup_enable=memory"},
+		{name: "version 2 has what version 1 lacks", all: append(v1("cpu", "cpuset", "pids"), v2("unified", "memory")), want: "control groups of version 1 have no memory, as those of version 2 have it: start the machine with version 2 alone"},
+		{name: "they cannot be written", all: []hierarchy{{dir: "/nowhere", v2: true}}, want: "/nowhere: no such file or directory (in a container, it has to be a privileged one)"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			err := sufficient(tc.all)
+			if tc.want == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorContains(t, err, tc.want)
+			require.NotContains(t, err.Error(), "\n")
+		})
+	}
+}
+
+func TestANodeIsGivenTheControllersThatItUses(t *testing.T) {
+	t.Parallel()
+	root := tree(t, map[string]string{
+		"cgroup.controllers":              "cpuset cpu io memory hugetlb pids rdma misc dmem\n",
+		"flotilla-lab/cgroup.controllers": "cpuset cpu io memory pids\n",
+	})
+	all := []hierarchy{{dir: root, v2: true}}
+	groups, err := makeGroups(all, "7-node-2")
+	require.NoError(t, err)
+	require.Equal(t, []string{filepath.Join(root, "flotilla-lab/7-node-2")}, groups)
+	require.DirExists(t, groups[0])
+	require.Equal(t, "+cpu +cpuset +memory +pids +hugetlb +io", read(t, root, subtreeFile), "one that is refused takes all along, so none is asked for in vain")
+	require.Equal(t, "+cpu +cpuset +memory +pids +io", read(t, root, groupFolder, subtreeFile), "what the group above has not got is not asked for")
+	require.NoFileExists(t, filepath.Join(groups[0], subtreeFile), "the node does that itself, when it has left this group")
+
+	n := drawn(t)
+	require.NoError(t, os.WriteFile(filepath.Join(root, groupFolder, subtreeFile), []byte("cpuset memory\n"), 0o600))
+	steps, err := n.steps(all, groups)
+	require.NoError(t, err)
+	require.Equal(t, [][]string{
+		{"propagate", "private"},
+		{"join", groups[0]},
+		{"cgroupns"},
+		{"hostname", "node-2"},
+		{"mount", "proc", "proc", "/proc", ""},
+		{"mount", "sysfs", "sysfs", "/sys", ""},
+		{"mount", "cgroup2", "cgroup2", "/sys/fs/cgroup", ""},
+		{"mkdir", "/sys/fs/cgroup/init"},
+		{"join", "/sys/fs/cgroup/init"},
+		{"write", "/sys/fs/cgroup/cgroup.subtree_control", "+cpuset +memory"},
+	}, steps[:10], "it is in its group before that becomes the root, and out of it before the controllers go on")
+
+	_, err = makeGroups([]hierarchy{{dir: t.TempDir(), v2: true}}, "7-node-2")
+	require.ErrorContains(t, err, "hand on the controllers of ")
+}
+
+func TestAGroupThatIsNotVacatedSaysSo(t *testing.T) {
+	t.Parallel()
+	root := tree(t, map[string]string{procsFile: "4711\n"})
+	require.ErrorContains(t, vacate(root), "it holds processes that stay there: run the lab on the machine itself")
+	require.Equal(t, "4711", read(t, root, initGroup, procsFile))
+	require.NoError(t, vacate(tree(t, map[string]string{procsFile: ""})))
+}
+
+func TestWithVersion1CPUsAreHandedOn(t *testing.T) {
+	t.Parallel()
+	root := tree(t, map[string]string{"cpuset.cpus": "0-1\n", "cpuset.mems": "0\n"})
+	unified := t.TempDir()
+	all := []hierarchy{{dir: root, name: "cpuset", options: "cpuset"}, {dir: unified, name: "unified", v2: true}}
+	groups, err := makeGroups(all, "7-node-2")
+	require.NoError(t, err)
+	require.Len(t, groups, 2)
+	require.Equal(t, "0-1\n", read(t, groups[0], "cpuset.cpus"))
+	require.Equal(t, "0\n", read(t, root, groupFolder, "cpuset.mems"))
+	require.NoFileExists(t, filepath.Join(unified, subtreeFile), "version 2 beside version 1 has nothing to hand on")
+}
+
+func TestOnlyTheGroupsOfThatNameAreRemoved(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	all := []hierarchy{{dir: root}}
+	for _, dir := range []string{"7-node-1/kubepods/besteffort", "7-node-10/kubepods", "7-node-2", "17-node-1"} {
+		require.NoError(t, os.MkdirAll(filepath.Join(root, groupFolder, dir), 0o755))
+	}
+	left := func() []string {
+		var names []string
+		entries, err := os.ReadDir(filepath.Join(root, groupFolder))
+		require.NoError(t, err)
+		for _, e := range entries {
+			names = append(names, e.Name())
+		}
+		return names
+	}
+	c := &Cluster{network: 7}
+	require.NoError(t, removeGroups(t.Context(), all, c.nodeGroup(1)))
+	require.Equal(t, []string{"17-node-1", "7-node-10", "7-node-2"}, left())
+	require.DirExists(t, filepath.Join(root, groupFolder, "7-node-10/kubepods"), "a node that runs keeps even its empty groups")
+	require.NoError(t, removeGroups(t.Context(), all, c.network.groupPrefix()+"*"))
+	require.Equal(t, []string{"17-node-1"}, left())
+	require.NoError(t, removeGroups(t.Context(), all, "none"))
 }

@@ -117,6 +117,28 @@ func List() ([]*Cluster, error) {
 	return out, nil
 }
 
+// Names lists what Down can take down: all clusters, and those that List leaves
+// out but that have a network on this machine.
+func Names(ctx context.Context) ([]string, error) {
+	clusters, err := List()
+	if err != nil {
+		return nil, err
+	}
+	root, err := stateRoot()
+	if err != nil {
+		return nil, err
+	}
+	names, err := thisMachine().names(ctx, root)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range clusters {
+		names = append(names, c.Name)
+	}
+	slices.Sort(names)
+	return slices.Compact(names), nil
+}
+
 // Down ends everything of the cluster of that name and removes its folder. It
 // works on any remains of a cluster; the error is ErrNotFound when there are
 // none.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -51,10 +52,10 @@ func (m machine) netns() string { return filepath.Join(m.dir, "net") }
 
 func (m machine) inotifyWas() string { return filepath.Join(m.dir, "inotify") }
 
-// enter gives a cluster a network of its own, or the one that it has, and makes
-// what must be there for it. Remnants of clusters that are gone are removed
-// first.
-func (m machine) enter(ctx context.Context, dir string, tied bool) (network, error) {
+// enter gives a cluster a network of its own, or the one that it has had (0 is
+// none), and makes what must be there for it. Remnants of clusters that are gone
+// are removed first.
+func (m machine) enter(ctx context.Context, dir string, had network, tied bool) (network, error) {
 	unlock, err := lock(ctx, m.lock)
 	if err != nil {
 		return 0, err
@@ -67,7 +68,11 @@ func (m machine) enter(ctx context.Context, dir string, tied bool) (network, err
 	if err != nil {
 		return 0, err
 	}
-	n, err := choose(tenants, dir)
+	routes, err := foreignRoutes(ctx)
+	if err != nil {
+		return 0, err
+	}
+	n, err := choose(tenants, routes, dir, had)
 	if err != nil {
 		return 0, err
 	}
@@ -144,10 +149,11 @@ func (t tenant) gone() bool {
 	return err == nil && len(processes) > 0 && !slices.ContainsFunc(processes, (*Process).Alive)
 }
 
-// evict removes the cluster's addresses, routes, cuts and control groups. What
-// is not there any more is no error: anything may have been broken off.
+// evict removes the cluster's addresses, routes, cuts and control groups, and
+// ends the nodes that nobody knows of any more. What is not there is no error:
+// anything may have been broken off.
 func (m machine) evict(ctx context.Context, t tenant) error {
-	if exists(m.netns()) {
+	if m.routed() {
 		rules, err := m.cuts(ctx)
 		if err != nil {
 			return err
@@ -165,7 +171,11 @@ func (m machine) evict(ctx context.Context, t tenant) error {
 			return err
 		}
 	}
-	if err := removeGroups(ctx, t.network.groupPrefix()); err != nil {
+	all, err := hierarchies()
+	if err != nil {
+		return err
+	}
+	if err := removeGroups(ctx, all, t.network.groupPrefix()+"*"); err != nil {
 		return err
 	}
 	return os.Remove(m.file(t.network))
@@ -189,6 +199,29 @@ func (m machine) closeIfEmpty(ctx context.Context) error {
 		return fmt.Errorf("remove the lab's network: %w", err)
 	}
 	return nil
+}
+
+// names lists the clusters with real nodes whose folders lie in root.
+func (m machine) names(ctx context.Context, root string) ([]string, error) {
+	if !exists(m.dir) || os.Geteuid() != 0 {
+		return nil, nil // Only root's clusters have real nodes.
+	}
+	unlock, err := lock(ctx, m.lock)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	tenants, err := m.tenants()
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, t := range tenants {
+		if filepath.Dir(t.Dir) == root && exists(t.Dir) {
+			out = append(out, filepath.Base(t.Dir))
+		}
+	}
+	return out, nil
 }
 
 func (m machine) file(n network) string {
@@ -221,22 +254,29 @@ func (m machine) tenants() ([]tenant, error) {
 	return out, nil
 }
 
-// choose returns the network that the folder's cluster has, else the first that
-// none has.
-func choose(tenants []tenant, dir string) (network, error) {
-	taken := map[network]bool{}
+// choose returns the network that the folder's cluster has or has had, else the
+// first that no cluster has and that the machine's own routes do not lead to.
+func choose(tenants []tenant, routes []netip.Prefix, dir string, had network) (network, error) {
+	taken := map[network]string{}
 	for _, t := range tenants {
 		if t.Dir == dir {
 			return t.network, nil
 		}
-		taken[t.network] = true
+		taken[t.network] = t.Dir
+	}
+	if had > 0 {
+		// A cluster keeps its addresses for life: they are in its certificates.
+		if other, ok := taken[had]; ok {
+			return 0, fmt.Errorf("the network of %s was given to %s when it was down, as after a restart of the machine: take one of them down", dir, other)
+		}
+		return had, nil
 	}
 	for n := network(1); n <= maxNetworks; n++ {
-		if !taken[n] {
+		if _, ok := taken[n]; !ok && !n.clashes(routes) {
 			return n, nil
 		}
 	}
-	return 0, fmt.Errorf("no network left: %d clusters with real nodes are up", maxNetworks)
+	return 0, fmt.Errorf("no network left: of %d, %d have clusters with real nodes, and routes of this machine lead to the rest (ip route show)", maxNetworks, len(taken))
 }
 
 func (m machine) raiseInotify() error {
@@ -257,12 +297,17 @@ func (m machine) raiseInotify() error {
 	return nil
 }
 
+// restoreInotify puts the setting back, unless somebody else has changed it.
 func (m machine) restoreInotify() error {
 	was, err := os.ReadFile(m.inotifyWas())
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
+	var is []byte
 	if err == nil {
+		is, err = os.ReadFile(inotifyFile)
+	}
+	if err == nil && strings.TrimSpace(string(is)) == strconv.Itoa(inotifyNeeded) {
 		err = os.WriteFile(inotifyFile, was, 0)
 	}
 	if err != nil {

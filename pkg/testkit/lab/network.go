@@ -5,10 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -88,17 +90,68 @@ func (n network) hostDown() []string {
 	}
 }
 
-// plug are the router's commands that lay the cable to the i-th node, whose
-// first process is pid.
-func (n network) plug(i, pid int) []string {
+// plug is the router's command that lays the cable to the i-th node, whose first
+// process is pid.
+func (n network) plug(i, pid int) string {
+	return fmt.Sprintf("link add %s type veth peer name eth0 netns %d", n.link(i), pid)
+}
+
+// nodeUp are the router's commands that lead to the i-th node and its pods.
+func (n network) nodeUp(i int) []string {
 	link := n.link(i)
 	return []string{
-		fmt.Sprintf("link add %s type veth peer name eth0 netns %d", link, pid),
-		"addr add " + routerAddress + "/32 dev " + link,
+		"addr replace " + routerAddress + "/32 dev " + link,
 		"link set " + link + " up",
 		"route replace " + n.node(i) + "/32 dev " + link,
 		"route replace " + n.nodePods(i) + " via " + n.node(i) + " dev " + link + " onlink",
 	}
+}
+
+// widest is the size of a range (the bits that its addresses share) that is too
+// wide to say that the lab's networks are somebody's: a company's 10.0.0.0/8.
+const widest = 8
+
+// clashes says whether routes lead to what would be the network's.
+func (n network) clashes(routes []netip.Prefix) bool {
+	for _, ours := range []string{n.nodes(), n.pods()} {
+		p := netip.MustParsePrefix(ours)
+		if slices.ContainsFunc(routes, func(r netip.Prefix) bool { return r.Bits() > widest && r.Overlaps(p) }) {
+			return true
+		}
+	}
+	return false
+}
+
+// foreignRoutes are the ranges that this machine has routes to, other than the
+// lab's.
+func foreignRoutes(ctx context.Context) ([]netip.Prefix, error) {
+	out, err := exec.CommandContext(ctx, "ip", "-4", "route", "show").Output()
+	if err != nil {
+		return nil, fmt.Errorf("list routes: %w", err)
+	}
+	return parseRoutes(string(out)), nil
+}
+
+// parseRoutes reads lines such as "10.1.0.0/16 via 10.0.0.1 dev eth0", which may
+// begin with what sort of route it is, if that is not the usual one.
+func parseRoutes(out string) []netip.Prefix {
+	var routes []netip.Prefix
+	for line := range strings.Lines(out) {
+		f := strings.Fields(line)
+		if slices.Contains(f, hostLink) {
+			continue
+		}
+		for _, word := range f[:min(2, len(f))] {
+			if !strings.Contains(word, "/") {
+				word += "/32"
+			}
+			if p, err := netip.ParsePrefix(word); err == nil {
+				routes = append(routes, p)
+				break
+			}
+		}
+	}
+	return routes
 }
 
 // makeRouter makes the router and its cable to this machine, unless they are
@@ -128,8 +181,7 @@ func (m machine) makeRouter(ctx context.Context) error {
 
 // makeNetns makes the router's network namespace and has a file hold it.
 func (m machine) makeNetns() error {
-	var st unix.Statfs_t
-	if err := unix.Statfs(m.netns(), &st); err == nil && st.Type == unix.NSFS_MAGIC {
+	if m.routed() {
 		return nil
 	}
 	if err := os.WriteFile(m.netns(), nil, 0o600); err != nil {
@@ -152,6 +204,13 @@ func (m machine) makeNetns() error {
 		return fmt.Errorf("make the router: %w", err)
 	}
 	return nil
+}
+
+// routed says whether there is a router. The file alone may be what a start
+// that was broken off has left.
+func (m machine) routed() bool {
+	var st unix.Statfs_t
+	return unix.Statfs(m.netns(), &st) == nil && st.Type == unix.NSFS_MAGIC
 }
 
 func (m machine) dropRouter(ctx context.Context) error {
@@ -181,6 +240,7 @@ func (m machine) ip(ctx context.Context, commands ...string) error {
 }
 
 func ipBatch(cmd *exec.Cmd, commands []string) error {
+	cmd.Env = append(os.Environ(), "LC_ALL=C") // Their words are looked at.
 	cmd.Stdin = strings.NewReader(strings.Join(commands, "\n") + "\n")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("ip %s: %w: %s", strings.Join(commands, "; "), err, bytes.TrimSpace(out))
@@ -188,10 +248,19 @@ func ipBatch(cmd *exec.Cmd, commands []string) error {
 	return nil
 }
 
+// connect lays the cable to a node, unless it lies there, and leads to it. A
+// start that was broken off may have got to any point of this.
+func (m machine) connect(ctx context.Context, n network, i, pid int) error {
+	if err := m.ip(ctx, n.plug(i, pid)); err != nil && !strings.Contains(err.Error(), "File exists") {
+		return err
+	}
+	return m.ip(ctx, n.nodeUp(i)...)
+}
+
 // gone makes an error of what was to be removed, and was not there, none.
 func gone(err error) error {
-	if err == nil {
-		return nil
+	if err == nil || errors.Is(err, exec.ErrNotFound) {
+		return err
 	}
 	for _, says := range []string{"No such process", "Cannot find device", "Cannot assign requested address", "No such file or directory", "not found"} {
 		if strings.Contains(err.Error(), says) {

@@ -1,7 +1,10 @@
 package lab
 
 import (
+	"errors"
 	"net/netip"
+	"os"
+	"os/exec"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -34,19 +37,72 @@ func TestNetworksDoNotOverlap(t *testing.T) {
 func TestAClusterKeepsItsNetwork(t *testing.T) {
 	t.Parallel()
 	tenants := []tenant{{Dir: "/a", network: 1}, {Dir: "/c", network: 3}}
-	n, err := choose(tenants, "/c")
-	require.NoError(t, err)
-	require.Equal(t, network(3), n)
-	n, err = choose(tenants, "/b")
-	require.NoError(t, err)
-	require.Equal(t, network(2), n, "the first free one")
-
-	tenants = nil
+	var all []tenant
 	for i := network(1); i <= maxNetworks; i++ {
-		tenants = append(tenants, tenant{Dir: "/x", network: i})
+		all = append(all, tenant{Dir: "/x", network: i})
 	}
-	_, err = choose(tenants, "/b")
-	require.ErrorContains(t, err, "99 clusters with real nodes are up")
+	for _, tc := range []struct {
+		name    string
+		tenants []tenant
+		routes  string
+		dir     string
+		had     network
+		want    network
+		fails   string
+	}{
+		{name: "it has one", tenants: tenants, dir: "/c", had: 3, want: 3},
+		{name: "its start was broken off when it had one", tenants: tenants, dir: "/c", want: 3},
+		{name: "it is new, and gets the first free one", tenants: tenants, dir: "/b", want: 2},
+		{name: "the machine was started again, and it is the first that comes back", dir: "/c", had: 3, want: 3},
+		{name: "another has come since", tenants: tenants, dir: "/d", had: 3, fails: "the network of /d was given to /c"},
+		{name: "its own routes are no reason against it", tenants: tenants, routes: "10.129.3.0/24 dev tun0", dir: "/c", want: 3},
+		{name: "the machine has routes to its nodes' addresses", tenants: tenants, routes: "10.129.2.128/25 dev tun0", dir: "/b", want: 4},
+		{name: "the machine has routes to its pods' addresses", tenants: tenants, routes: "blackhole 10.132.0.0/16\n10.134.7.7 via 10.0.0.1 dev tun0", dir: "/b", want: 5},
+		{name: "wide routes are for what has none of its own", tenants: tenants, routes: "default via 10.0.0.1 dev eth0\n10.0.0.0/8 dev tun0", dir: "/b", want: 2},
+		{name: "all are taken", tenants: all, dir: "/b", fails: "no network left: of 99, 99 have clusters with real nodes"},
+		{name: "the rest is the machine's", tenants: tenants, routes: "10.129.0.0/16 dev eth0", dir: "/b", fails: "of 99, 2 have clusters with real nodes, and routes of this machine lead to the rest"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			n, err := choose(tc.tenants, parseRoutes(tc.routes), tc.dir, tc.had)
+			if tc.fails != "" {
+				require.ErrorContains(t, err, tc.fails)
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, tc.want, n)
+		})
+	}
+}
+
+func TestRoutesOfTheLabAreNotTheMachines(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, []netip.Prefix{netip.MustParsePrefix("172.17.0.0/16"), netip.MustParsePrefix("10.9.9.9/32")}, parseRoutes(
+		"default via 172.16.0.1 dev eth0\n172.17.0.0/16 dev docker0 proto kernel scope link src 172.17.0.1 linkdown\n"+
+			"10.129.1.0/24 via 10.129.0.254 dev flotilla0 src 10.129.1.254 onlink\nunreachable 10.9.9.9 metric 7\n\n"))
+}
+
+func TestAStartThatWasBrokenOffHasNoRouter(t *testing.T) {
+	t.Parallel()
+	m := machine{dir: t.TempDir()}
+	require.False(t, m.routed())
+	require.NoError(t, os.WriteFile(m.netns(), nil, 0o600))
+	require.False(t, m.routed(), "the file was made, but holds no namespace")
+}
+
+func TestWhatWasGoneIsToldFromWhatFailed(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]bool{
+		"Cannot find device \"flotilla0\"":                     true,
+		"RTNETLINK answers: No such process":                   true,
+		"Error: ipv4: Address not found.":                      true,
+		"RTNETLINK answers: Operation not permitted":           false,
+		"nsenter: reassociate to namespace 'ns/net' failed: x": false,
+	} {
+		require.Equal(t, want, gone(errors.New(name)) == nil, name)
+	}
+	err := ipBatch(exec.CommandContext(t.Context(), "no-such-program"), []string{"link del x"})
+	require.ErrorIs(t, gone(err), exec.ErrNotFound, "that ip is not found does not mean that its object is not")
 }
 
 func TestRemnantsAreToldFromClusters(t *testing.T) {

@@ -36,8 +36,8 @@ func (c *Cluster) NodeExec(ctx context.Context, node string, stdin io.Reader, ar
 	return out.Bytes(), nil
 }
 
-// LoadImages gives images to all real nodes that run: archives as "docker save"
-// writes them, or OCI layouts in a tar file.
+// LoadImages gives images to all real nodes, and says which do not run: archives
+// as "docker save" writes them, or OCI layouts in a tar file.
 func (c *Cluster) LoadImages(ctx context.Context, archives ...string) error {
 	nodes := c.RealNodes()
 	if len(nodes) == 0 {

@@ -232,6 +232,19 @@ func (p *Process) forget() error {
 	return nil
 }
 
+// orEnd returns err, or what the process said last if it has ended, as that is
+// then the reason of err.
+func (p *Process) orEnd(err error) error {
+	if err == nil || p.Alive() {
+		return err
+	}
+	return p.lastWords()
+}
+
+func (p *Process) lastWords() error {
+	return fmt.Errorf("%s ended; its log %s says:\n%s", p.Name, p.Log, p.LogTail(logLines))
+}
+
 // LogTail returns the last lines of the process's log, at most n.
 func (p *Process) LogTail(n int) string { return tail(p.Log, n) }
 

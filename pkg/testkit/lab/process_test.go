@@ -2,6 +2,7 @@ package lab
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -68,6 +69,19 @@ func start(t *testing.T, cmd Command) *Process {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = p.Kill(context.WithoutCancel(t.Context())) })
 	return p
+}
+
+func TestAFailureHasTheReasonOfAProcessThatEnded(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	failed := errors.New("no such process")
+	p := start(t, Command{Dir: dir, Name: "node-1", Args: []string{"sleep", "300"}})
+	require.NoError(t, p.orEnd(nil))
+	require.Equal(t, failed, p.orEnd(failed))
+	ended := start(t, Command{Dir: dir, Name: "node-2", Args: []string{"sh", "-c", "echo out of groups; exit 1"}})
+	require.Eventually(t, func() bool { return !ended.Alive() }, soon, tick)
+	require.NoError(t, ended.orEnd(nil))
+	require.EqualError(t, ended.orEnd(failed), "node-2 ended; its log "+ended.Log+" says:\nout of groups")
 }
 
 func TestProcessIsRecordedAndStopped(t *testing.T) {

@@ -1,15 +1,18 @@
 package lab
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
-	"slices"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // errReal begins what RealNodes returns.
@@ -32,9 +35,9 @@ func RealNodes(ctx context.Context) error {
 		}
 	}
 	if err := namespaces(ctx); err != nil {
-		return fmt.Errorf("%w: no namespaces: %w", errReal, err)
+		return fmt.Errorf("%w: no namespaces: %w (in a container, it has to be a privileged one)", errReal, err)
 	}
-	for _, check := range []func(context.Context) error{kernel, controlGroups, canBuildNodes} {
+	for _, check := range []func(context.Context) error{kernel, controlGroups, disk, canBuildNodes} {
 		if err := check(ctx); err != nil {
 			return fmt.Errorf("%w: %w", errReal, err)
 		}
@@ -63,12 +66,37 @@ func namespaces(ctx context.Context) error {
 	return cmd.Run()
 }
 
+// disk checks the folder that clusters are in when nothing else is said.
+func disk(context.Context) error {
+	root, err := stateRoot()
+	if err != nil {
+		return err
+	}
+	return holdsNodes(root)
+}
+
+// holdsNodes says in one line why a folder, which need not be there yet, cannot
+// hold the disks of nodes.
+func holdsNodes(dir string) error {
+	for !exists(dir) && dir != filepath.Dir(dir) {
+		dir = filepath.Dir(dir)
+	}
+	var st unix.Statfs_t
+	if err := unix.Statfs(dir, &st); err != nil {
+		return fmt.Errorf("find the file system of %s: %w", dir, err)
+	}
+	if st.Type == unix.OVERLAYFS_SUPER_MAGIC {
+		return fmt.Errorf("%s is on an overlay, as a container's own files are, which cannot hold another: set %s (for tests, TMPDIR) to a folder that is not", dir, stateEnv)
+	}
+	return nil
+}
+
 // kernel checks, and loads if it can, what nodes take from the kernel.
 func kernel(ctx context.Context) error {
 	if !exists("/proc/sys/net/bridge/bridge-nf-call-iptables") {
 		// Without it, a Service that leads back to the same node is not translated.
-		if out, err := exec.CommandContext(ctx, "modprobe", "br_netfilter").CombinedOutput(); err != nil {
-			return fmt.Errorf("the kernel has no br_netfilter: %s", strings.TrimSpace(string(out)))
+		if err := modprobe(ctx, "br_netfilter"); err != nil {
+			return err
 		}
 	}
 	systems, err := os.ReadFile("/proc/filesystems")
@@ -76,9 +104,15 @@ func kernel(ctx context.Context) error {
 		return err
 	}
 	if !strings.Contains(string(systems), "\toverlay\n") {
-		if out, err := exec.CommandContext(ctx, "modprobe", "overlay").CombinedOutput(); err != nil {
-			return fmt.Errorf("the kernel has no overlay file system: %s", strings.TrimSpace(string(out)))
-		}
+		return modprobe(ctx, "overlay")
+	}
+	return nil
+}
+
+func modprobe(ctx context.Context, module string) error {
+	out, err := exec.CommandContext(ctx, "modprobe", module).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("the kernel has no %s, and modprobe cannot load it: %w %s", module, err, bytes.TrimSpace(out))
 	}
 	return nil
 }
@@ -88,21 +122,5 @@ func controlGroups(context.Context) error {
 	if err != nil {
 		return err
 	}
-	var have []string
-	for _, h := range all {
-		have = append(have, strings.Split(h.options, ",")...)
-	}
-	if unified(all) {
-		data, err := os.ReadFile(cgroupRoot + "/cgroup.controllers")
-		if err != nil {
-			return err
-		}
-		have = strings.Fields(string(data))
-	}
-	for _, need := range []string{"cpu", "cpuset", "memory", "pids"} {
-		if !slices.Contains(have, need) {
-			return fmt.Errorf("control groups have no %s", need)
-		}
-	}
-	return nil
+	return sufficient(all)
 }

@@ -119,7 +119,11 @@ func (c *Cluster) endNode(ctx context.Context, name string, grace time.Duration)
 	if err := p.Stop(ctx, grace); err != nil {
 		return err
 	}
-	return removeGroups(ctx, c.nodeGroup(i))
+	groups, err := hierarchies()
+	if err != nil {
+		return err
+	}
+	return removeGroups(ctx, groups, c.nodeGroup(i))
 }
 
 // realNode returns the number of a node of the cluster by its name.
@@ -223,40 +227,48 @@ func heardSince(n *corev1.Node, since time.Time) bool {
 // startNode starts the i-th node unless it runs, and lays its cable.
 func (c *Cluster) startNode(ctx context.Context, i int, groups []hierarchy, ca *authority) error {
 	n := realNode{Cluster: c, i: i, name: realPrefix + strconv.Itoa(i)}
-	if p, err := FindProcess(c.Dir, n.name); err == nil && p.Alive() {
-		return nil
+	p, err := FindProcess(c.Dir, n.name)
+	if err != nil || !p.Alive() {
+		p, err = n.boot(ctx, groups, ca)
 	}
-	if err := n.write(ca); err != nil {
-		return fmt.Errorf("cluster %s: make %s: %w", c.Name, n.name, err)
+	if err == nil {
+		err = p.orEnd(thisMachine().connect(ctx, c.network, i, p.PID))
 	}
-	// What an earlier life left would be taken for containers that run.
-	if err := removeGroups(ctx, c.nodeGroup(i)); err != nil {
-		return fmt.Errorf("cluster %s: make %s: %w", c.Name, n.name, err)
-	}
-	join, err := makeGroups(groups, c.nodeGroup(i))
 	if err != nil {
-		return fmt.Errorf("cluster %s: make %s: %w", c.Name, n.name, err)
+		return fmt.Errorf("cluster %s: start %s: %w", c.Name, n.name, err)
+	}
+	return nil
+}
+
+// boot clears away what an earlier life of the node left, and starts its first
+// process, which then waits for its cable.
+func (n realNode) boot(ctx context.Context, groups []hierarchy, ca *authority) (*Process, error) {
+	if err := n.write(ca); err != nil {
+		return nil, err
+	}
+	// Groups would be taken for containers that run.
+	if err := removeGroups(ctx, groups, n.nodeGroup(n.i)); err != nil {
+		return nil, err
+	}
+	// The cable goes with its namespace, but maybe not yet.
+	if err := gone(thisMachine().ip(ctx, "link del "+n.network.link(n.i))); err != nil {
+		return nil, err
+	}
+	join, err := makeGroups(groups, n.nodeGroup(n.i))
+	if err != nil {
+		return nil, err
 	}
 	steps, err := n.steps(groups, join)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := writeJSON(n.path(nodeStepsFile), steps); err != nil {
-		return err
+		return nil, err
 	}
-	p, err := c.Start(Command{
-		Name: n.name, Args: []string{c.nodeBin.Path("labnode"), n.path(nodeStepsFile)},
-		Env: []string{"PATH=" + c.nodeBin.Dir + ":" + nodeBootPath}, isolated: true,
+	return n.Start(Command{
+		Name: n.name, Args: []string{n.nodeBin.Path("labnode"), n.path(nodeStepsFile)},
+		Env: []string{"PATH=" + n.nodeBin.Dir + ":" + nodeBootPath}, isolated: true,
 	})
-	if err != nil {
-		return err
-	}
-	m := thisMachine()
-	// The cable of an earlier life goes with its namespace, but maybe not yet.
-	if err := gone(m.ip(ctx, "link del "+c.network.link(i))); err != nil {
-		return err
-	}
-	return m.ip(ctx, c.network.plug(i, p.PID)...)
 }
 
 // realNode is a node with a kubelet. Its disk is a folder of the cluster's.
@@ -330,7 +342,7 @@ func (n realNode) steps(groups []hierarchy, join []string) ([][]string, error) {
 	}
 	steps = append(steps, mounts(groups)...)
 	if unified(groups) {
-		controllers, err := os.ReadFile(filepath.Join(filepath.Dir(join[0]), "cgroup.subtree_control"))
+		controllers, err := os.ReadFile(filepath.Join(filepath.Dir(join[0]), subtreeFile))
 		if err != nil {
 			return nil, fmt.Errorf("read controllers: %w", err)
 		}

@@ -288,6 +288,24 @@ func TestRealNodesLeaveNothingBehind(t *testing.T) {
 	}
 }
 
+func TestNodesWhoseFolderIsLostAreFoundByTheirGroups(t *testing.T) {
+	RequireReal(t)
+	b := newBench(t, Config{Nodes: "real:1"})
+	processes, err := b.Processes()
+	require.NoError(t, err)
+	for _, p := range processes {
+		if _, err := nodeNumber(p.Name); err != nil {
+			require.NoError(t, p.Kill(t.Context())) // Only the node is looked for.
+		}
+	}
+	require.NoError(t, os.Rename(b.Dir, filepath.Join(t.TempDir(), "lost")))
+	require.ErrorIs(t, b.Down(t.Context()), ErrNotFound)
+
+	// So does whoever takes down a cluster next, or brings one up.
+	require.NoError(t, thisMachine().leave(t.Context(), t.TempDir()))
+	requireGone(t, b.Dir, b.network)
+}
+
 // requireGone looks for remains of a cluster, and when no other has real nodes,
 // of what they share.
 func requireGone(t *testing.T, dir string, n network) {

@@ -44,8 +44,12 @@ func Up(ctx context.Context, cfg Config) (*Cluster, error) {
 	old, err := load(dir)
 	real := cfg.real() || err == nil && old.network > 0
 	if real {
-		if err := RealNodes(ctx); err != nil { // Before minutes of building.
+		err := RealNodes(ctx) // Before minutes of building.
+		if err != nil {
 			return nil, err
+		}
+		if err := holdsNodes(cfg.StateRoot); err != nil {
+			return nil, fmt.Errorf("%w: %w", errReal, err)
 		}
 	}
 	bin, err := Binaries(ctx, cfg.Progress)
@@ -151,7 +155,7 @@ func open(ctx context.Context, dir string, cfg Config, bin, nodeBin Bin) (*Clust
 		}
 		c.Bin, c.nodeBin, c.config.tied = bin, nodeBin, cfg.tied
 		if c.network > 0 {
-			if _, err := thisMachine().enter(ctx, dir, cfg.tied); err != nil {
+			if _, err := thisMachine().enter(ctx, dir, c.network, cfg.tied); err != nil {
 				return nil, err // Its network may have gone with a reboot.
 			}
 		}
@@ -173,7 +177,7 @@ func open(ctx context.Context, dir string, cfg Config, bin, nodeBin Bin) (*Clust
 	c = newCluster(dir, cfg, bin)
 	c.nodeBin = nodeBin
 	if cfg.real() {
-		if c.network, err = thisMachine().enter(ctx, dir, cfg.tied); err != nil {
+		if c.network, err = thisMachine().enter(ctx, dir, 0, cfg.tied); err != nil {
 			return nil, err
 		}
 	}
@@ -255,7 +259,7 @@ func (c *Cluster) await(ctx context.Context, needed []string, what string, done 
 				return false, err
 			}
 			if !p.Alive() {
-				return false, fmt.Errorf("%s ended; its log %s says:\n%s", name, p.Log, p.LogTail(logLines))
+				return false, p.lastWords()
 			}
 		}
 		return false, nil

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"net"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -185,6 +186,13 @@ func TestALayoutIsPushedByTheLastPartOfTheNames(t *testing.T) {
 }
 
 func TestARegistryServesLayoutsUntilItIsEnded(t *testing.T) {
+	for what, listen := range map[string]string{"at one address": "127.0.0.1:0", "at all addresses": ":0"} {
+		t.Run(what, func(t *testing.T) { serves(t, listen) })
+	}
+}
+
+func serves(t *testing.T, listen string) {
+	t.Helper()
 	fakeGo(t)
 	dir := t.TempDir()
 	_, err := run(t, "build", "pause", "--set", "test", "--out", dir)
@@ -193,7 +201,7 @@ func TestARegistryServesLayoutsUntilItIsEnded(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cmd := newCommand()
 	lines := make(chan string, 10)
-	cmd.SetArgs([]string{"serve", dir, "--listen", "127.0.0.1:0", "--user", "lab", "--password", "secret"})
+	cmd.SetArgs([]string{"serve", dir, "--listen", listen, "--user", "lab", "--password", "secret"})
 	cmd.SetOut(writer(lines))
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.ExecuteContext(ctx) }()
@@ -209,7 +217,9 @@ func TestARegistryServesLayoutsUntilItIsEnded(t *testing.T) {
 	require.Contains(t, line(), "/pause:1@sha256:")
 	host, ok := strings.CutPrefix(line(), "serving http://")
 	require.True(t, ok)
-	ref, err := name.ParseReference(host + "/pause:1")
+	_, port, err := net.SplitHostPort(host)
+	require.NoError(t, err)
+	ref, err := name.ParseReference("127.0.0.1:" + port + "/pause:1")
 	require.NoError(t, err)
 	_, err = remote.Index(ref, remote.WithAuth(&authn.Basic{Username: "lab", Password: "secret"}))
 	require.NoError(t, err)

@@ -44,10 +44,10 @@ name. Credentials are those of docker login, if none are given.`,
 func dockerLogin() remote.Option { return remote.WithAuthFromKeychain(authn.DefaultKeychain) }
 
 // push uploads images.
-func push(ctx context.Context, out io.Writer, to string, images []oci.Named, auth remote.Option) error {
+func push(ctx context.Context, out io.Writer, to string, images []oci.Named, auth remote.Option, how ...name.Option) error {
 	for _, image := range images {
 		target := strings.TrimSuffix(to, "/") + "/" + path.Base(image.Name)
-		ref, err := name.ParseReference(target)
+		ref, err := name.ParseReference(target, how...)
 		if err != nil {
 			return fmt.Errorf("push to %s: %w", target, err)
 		}

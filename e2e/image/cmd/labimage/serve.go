@@ -7,9 +7,11 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strconv"
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/authn"
+	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/spf13/cobra"
 
@@ -49,7 +51,7 @@ is ready.`,
 					return err
 				}
 				auth := remote.WithAuth(&authn.Basic{Username: user, Password: password})
-				if err := push(cmd.Context(), cmd.OutOrStdout(), listener.Addr().String(), images, auth); err != nil {
+				if err := push(cmd.Context(), cmd.OutOrStdout(), dialable(listener.Addr()), images, auth, name.Insecure); err != nil {
 					return err
 				}
 			}
@@ -72,4 +74,12 @@ is ready.`,
 	cmd.Flags().StringVar(&password, "password", "", "password that is asked for")
 	cmd.Flags().StringVar(&blobs, "blobs", "", "folder for layers (default: one that is removed at the end)")
 	return cmd
+}
+
+// dialable is where a listener is reached from here: "all addresses" is none.
+func dialable(addr net.Addr) string {
+	if tcp, ok := addr.(*net.TCPAddr); ok && tcp.IP.IsUnspecified() {
+		return net.JoinHostPort("127.0.0.1", strconv.Itoa(tcp.Port))
+	}
+	return addr.String()
 }

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"syscall"
-	"time"
 
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/informers"
@@ -73,6 +72,3 @@ func run(ctx context.Context, kubeconfig, listen, domain string) error {
 	factory.Shutdown()
 	return nil
 }
-
-// streamTimeout ends a connection that asks nothing.
-const streamTimeout = 5 * time.Second

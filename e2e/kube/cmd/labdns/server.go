@@ -18,6 +18,8 @@ const (
 	plainSize = 512
 	// maxSize is the most that is sent by UDP: it passes every link whole.
 	maxSize = 1232
+	// streamTimeout ends a connection that asks nothing.
+	streamTimeout = 5 * time.Second
 	// maxAliases ends a chain of aliases; askers leave it to the server to follow them.
 	maxAliases = 8
 )

@@ -79,7 +79,7 @@ func (s *supervisor) run(args []string) error {
 		if status, ok := s.ended[pid]; ok {
 			delete(s.ended, pid)
 			if status.ExitStatus() != 0 {
-				return fmt.Errorf("ended with status %d", status.ExitStatus())
+				return fmt.Errorf("ended: %s", describe(status))
 			}
 			return nil
 		}

@@ -1,0 +1,23 @@
+package fleet
+
+import (
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"testing"
+)
+
+// Dice are for a test that leaves to chance what it does. What they show follows from a seed, which the test logs, and which
+// FLOTILLA_E2E_SEED sets.
+func Dice(tb testing.TB) *rand.Rand {
+	tb.Helper()
+	seed := uint64(Mark().UnixNano())
+	if text := os.Getenv("FLOTILLA_E2E_SEED"); text != "" {
+		var err error
+		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
+			tb.Fatalf("FLOTILLA_E2E_SEED: %v", err)
+		}
+	}
+	tb.Logf("seed %d", seed)
+	return rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // Chance is all that is asked of them.
+}

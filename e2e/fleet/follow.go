@@ -1,0 +1,50 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Follow shows see the objects of a kind: first those that are there, as watch.Added, then each change in the order in which
+// it came about, until end is called. See is called by one goroutine, and no more once end has returned. Where the connection
+// breaks, what is there then is shown as watch.Added once more; what came and went meanwhile is not.
+func Follow[T client.Object](
+	ctx context.Context, c *Cluster, list client.ObjectList, see func(watch.EventType, T), opts ...client.ListOption,
+) (end func(), err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	w, err := c.Client.Watch(ctx, list, opts...)
+	if err != nil {
+		cancel()
+		return nil, fmt.Errorf("%s: watch: %w", c.Name, err)
+	}
+	var done sync.WaitGroup
+	done.Go(func() {
+		for {
+			show(w, see)
+			err := wait.PollUntilContextCancel(ctx, poll, true, func(ctx context.Context) (bool, error) {
+				var err error
+				w, err = c.Client.Watch(ctx, list, opts...)
+				return err == nil, nil
+			})
+			if err != nil {
+				return
+			}
+		}
+	})
+	return func() { cancel(); done.Wait() }, nil
+}
+
+// show passes on what a watch tells until it ends.
+func show[T client.Object](w watch.Interface, see func(watch.EventType, T)) {
+	defer w.Stop()
+	for e := range w.ResultChan() {
+		if o, ok := e.Object.(T); ok {
+			see(e.Type, o)
+		}
+	}
+}

@@ -1,0 +1,71 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"testing"
+
+	"github.com/go-logr/logr"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/flotilla-io/flotilla/e2e/volume"
+	"github.com/flotilla-io/flotilla/pkg/testkit/lab"
+)
+
+// Main is for a TestMain: it makes a fleet, gives it to use, runs the tests and takes the fleet down. It returns the code for
+// os.Exit. A fleet whose tests failed stays up, and with FLOTILLA_E2E_KEEP it stays up and is used again. Where real nodes are
+// asked for and can't run, the tests run without a fleet: each is to say why, by lab.RequireReal.
+func Main(m *testing.M, o Options, use func(*Fleet)) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM) //nolint:forbidigo // No test runs yet.
+	defer stop()
+	ctrl.SetLogger(logr.Discard())
+	printer := lab.NewPrinter(os.Stderr, false, nil)
+	defer printer.Close()
+	o.Progress = printer.Stage
+	code, err := run(ctx, m, o, use, os.Stderr)
+	if err != nil {
+		_, _ = fmt.Fprintln(os.Stderr, err)
+		code = max(code, 1)
+	}
+	return code
+}
+
+func run(ctx context.Context, m *testing.M, o Options, use func(*Fleet), out io.Writer) (int, error) {
+	f, err := newFleet(o)
+	if err != nil {
+		return 1, err
+	}
+	if f.pods && lab.RealNodes(ctx) != nil {
+		return m.Run(), nil //nolint:nilerr // Each test says why.
+	}
+	keep := os.Getenv("FLOTILLA_E2E_KEEP") != ""
+	if !keep {
+		if err := Down(ctx, o); err != nil { // What a killed run left.
+			return 1, err
+		}
+	}
+	if f, err = Up(ctx, o); err != nil {
+		return 1, fmt.Errorf("bring up the fleet: %w", err)
+	}
+	served, end := context.WithCancel(ctx)
+	defer end()
+	if o.Volumes {
+		for _, c := range f.Members() {
+			if err := volume.Serve(served, c.Client); err != nil {
+				return 1, fmt.Errorf("serve volumes in %s: %w", c.Name, err)
+			}
+		}
+	}
+	use(f)
+	code := m.Run()
+	end()
+	if keep || code != 0 {
+		_, err := fmt.Fprintf(out, "the fleet stays up; \"go run ./e2e/lab down %[1]shub %[1]seast %[1]swest\" removes it\n", o.Prefix)
+		return code, err
+	}
+	return code, f.Down(context.WithoutCancel(ctx))
+}

@@ -1,0 +1,385 @@
+//go:build integration
+
+package agent_test
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/member/agent"
+	"github.com/flotilla-io/flotilla/pkg/condition"
+	"github.com/flotilla-io/flotilla/pkg/link"
+	"github.com/flotilla-io/flotilla/pkg/skew"
+	"github.com/flotilla-io/flotilla/pkg/testkit"
+	"github.com/flotilla-io/flotilla/pkg/testkit/lab"
+)
+
+// agentUser is who the agent is in a member, with the rights of the chart and no other.
+const agentUser = "flotilla-agent"
+
+// admit gives agentUser the rights of the chart.
+func (e *end) admit(t *testing.T) {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join("..", "..", "charts", "member", "files", "agent-role.yaml"))
+	require.NoError(t, err)
+	for text := range strings.SplitSeq(string(raw), "\n---\n") {
+		role := &rbacv1.ClusterRole{}
+		require.NoError(t, yaml.Unmarshal([]byte(text), role))
+		if role.Kind != "ClusterRole" {
+			continue
+		}
+		require.NoError(t, e.Create(t.Context(), role))
+		require.NoError(t, e.Create(t.Context(), &rbacv1.ClusterRoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: role.Name},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
+			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: agentUser}},
+		}))
+		return
+	}
+	require.Fail(t, "the chart has no role of the agent")
+}
+
+// membership is the member's, or nil.
+func (e *end) membership(t *testing.T) *fleetv1alpha1.Membership {
+	t.Helper()
+	m := &fleetv1alpha1.Membership{}
+	err := e.Get(t.Context(), client.ObjectKey{Name: fleetv1alpha1.MembershipName}, m)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	require.NoError(t, err)
+	return m
+}
+
+// told waits until the Membership says something.
+func (e *end) told(t *testing.T, kind, reason string) *metav1.Condition {
+	t.Helper()
+	var c *metav1.Condition
+	if !eventually(t, func() bool {
+		m := e.membership(t)
+		if m == nil {
+			return false
+		}
+		c = condition.Get(m.Status.Conditions, kind)
+		return c != nil && c.Reason == reason
+	}) {
+		require.Failf(t, "the Membership does not say it", "%s for the reason %s, but %+v", kind, reason, e.membership(t))
+	}
+	return c
+}
+
+// owned waits until a MemberCluster says who owns the member.
+func (f *fleet) owned(t *testing.T, reason string) *metav1.Condition {
+	t.Helper()
+	var c *metav1.Condition
+	mc := &fleetv1alpha1.MemberCluster{}
+	if !eventually(t, func() bool {
+		require.NoError(t, f.hub.Get(t.Context(), client.ObjectKey{Name: f.name}, mc))
+		c = condition.Get(mc.Status.Conditions, fleetv1alpha1.ConditionOwnedByThisHub)
+		return c != nil && c.Reason == reason
+	}) {
+		require.Failf(t, "the hub is not told", "%s of %s, but %+v", reason, f.name, mc.Status)
+	}
+	return c
+}
+
+// says sets the version that the hub tells its member.
+func (f *fleet) says(t *testing.T, version string) {
+	t.Helper()
+	mc := &fleetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: f.name}}
+	testkit.ChangeStatus(t, f.hub.Client, mc, func(mc *fleetv1alpha1.MemberCluster) { mc.Status.Hub.Version = version })
+}
+
+// calms has the agent beat so seldom that a busy machine is not taken for a hub that is away.
+func (f *fleet) calms(t *testing.T) {
+	t.Helper()
+	mc := &fleetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: f.name}}
+	testkit.Change(t, f.hub.Client, mc, func(mc *fleetv1alpha1.MemberCluster) { mc.Spec.Heartbeat.LeaseSeconds = 9 })
+}
+
+// work is what an agent wrote since then, but for what it says of the connection, which a busy machine breaks off.
+func (e *end) work(t *testing.T, since time.Time) []lab.Write {
+	t.Helper()
+	return slices.DeleteFunc(e.writes(t, since), func(w lab.Write) bool { return w.Resource == "memberships.fleet.kruise.io/status" })
+}
+
+// renewed waits for one more renewal of the member's Lease.
+func (f *fleet) renewed(t *testing.T) {
+	t.Helper()
+	lease := &coordinationv1.Lease{}
+	key := client.ObjectKey{Namespace: fleetv1alpha1.Namespace(f.name), Name: fleetv1alpha1.MemberLease}
+	require.NoError(t, f.hub.Get(t.Context(), key, lease))
+	before := lease.ResourceVersion
+	require.True(t, eventually(t, func() bool {
+		require.NoError(t, f.hub.Get(t.Context(), key, lease))
+		return lease.ResourceVersion != before
+	}))
+}
+
+// TestConnectionIsToldInTheMember goes from a join that can't succeed to one that does, and loses the hub then. In the
+// member the agent has the rights of the chart.
+func TestConnectionIsToldInTheMember(t *testing.T) {
+	hub := startEnd(t, lab.Config{Name: "hub", ControlPlaneOnly: true}, "../../charts/hub/files/crds/fleet*.yaml")
+	member := startEnd(t, lab.Config{Name: "east", ControlPlaneOnly: true, Audit: true}, "../../charts/member/files/crds/*.yaml")
+	hub.namespace(t, fleetv1alpha1.SystemNamespace)
+	member.namespace(t, "flotilla-system")
+	member.admit(t)
+	f := &fleet{hub: hub, member: member, name: "east", as: agentUser}
+	f.join(t, "hub-1")
+	f.says(t, "v0.1.3")
+	f.calms(t)
+
+	closed, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, closed.Close())
+	const token = "not.a.token"
+	for _, c := range []struct {
+		name, reason string
+		change       func(*agent.Options)
+	}{
+		{"a wrong token", "Unauthorized", func(*agent.Options) {}},
+		{"a wrong CA", "UnknownAuthority", func(o *agent.Options) { o.CA = member.lab.CA }},
+		{"an address where nobody is", "ConnectionRefused", func(o *agent.Options) { o.URL = "https://" + closed.Addr().String() }},
+		{"the address of a cluster that is no hub", "Unauthorized", func(o *agent.Options) { o.URL, o.CA = member.lab.ServerURL, member.lab.CA }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			o := agent.Options{
+				Cluster: "east", URL: hub.lab.ServerURL, CA: hub.lab.CA, Token: func() (string, error) { return token, nil },
+				Member: member.Client, Reader: member.Client, Namespace: "flotilla-system", Clock: clock.RealClock{},
+			}
+			c.change(&o)
+			_, err := agent.Connect(logged(t), o)
+			require.Error(t, err)
+			require.NotContains(t, err.Error(), token)
+			told := member.told(t, fleetv1alpha1.ConditionConnected, c.reason)
+			require.Equal(t, metav1.ConditionFalse, told.Status)
+			require.NotContains(t, told.Message, token)
+			require.Zero(t, member.membership(t).Spec.Hub, "nobody claims")
+			before := member.membership(t).ResourceVersion
+			_, err = agent.Connect(logged(t), o)
+			require.Error(t, err)
+			require.Equal(t, before, member.membership(t).ResourceVersion, "the same is not told twice")
+		})
+	}
+
+	stop, ended := f.run(t)
+	f.owned(t, agent.ReasonOwned)
+	require.Equal(t, "hub-1", member.membership(t).Spec.Hub.UID, "the Membership without a claim is claimed")
+	member.told(t, fleetv1alpha1.ConditionConnected, agent.ReasonConnected)
+	require.Equal(t, metav1.ConditionTrue, member.told(t, fleetv1alpha1.ConditionSkewSupported, skew.Supported).Status)
+
+	rest := member.membership(t).ResourceVersion
+	for range 3 {
+		f.renewed(t)
+	}
+	require.Equal(t, rest, member.membership(t).ResourceVersion, "at rest nothing is written")
+
+	require.NoError(t, hub.lab.StopComponent(t.Context(), "kube-apiserver"))
+	require.Equal(t, metav1.ConditionFalse, member.told(t, fleetv1alpha1.ConditionConnected, "ConnectionRefused").Status)
+	require.NoError(t, hub.lab.StartComponent(t.Context(), "kube-apiserver"))
+	require.Equal(t, metav1.ConditionTrue, member.told(t, fleetv1alpha1.ConditionConnected, agent.ReasonConnected).Status)
+
+	t.Log("a hub that is there and silent, as behind a network that drops packets")
+	apiserver, err := lab.FindProcess(hub.lab.Dir, lab.APIServer)
+	require.NoError(t, err)
+	require.NoError(t, syscall.Kill(apiserver.PID, syscall.SIGSTOP))
+	member.told(t, fleetv1alpha1.ConditionConnected, "TimedOut")
+	require.NoError(t, syscall.Kill(apiserver.PID, syscall.SIGCONT))
+	member.told(t, fleetv1alpha1.ConditionConnected, agent.ReasonConnected)
+
+	t.Log("another hub at the same address, which knows the cluster by the same name")
+	mc := &fleetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "east"}}
+	testkit.ChangeStatus(t, hub.Client, mc, func(mc *fleetv1alpha1.MemberCluster) { mc.Status.Hub.UID, mc.Status.Hub.Version = "hub-2", "v0.2.0" })
+	f.owned(t, agent.ReasonClaimedByOther)
+	rest = member.membership(t).ResourceVersion
+	for range 3 {
+		f.renewed(t)
+	}
+	require.Equal(t, rest, member.membership(t).ResourceVersion, "I21: it writes nothing")
+	require.NoError(t, stop())
+	require.NoError(t, <-ended)
+}
+
+// TestHubThatIsTooFarAway holds that an agent works for no hub whose version is too far from its own, and leaves all as it
+// was until the versions fit again or the cluster leaves.
+func TestHubThatIsTooFarAway(t *testing.T) {
+	hub := startEnd(t, lab.Config{Name: "hub", ControlPlaneOnly: true}, "../../charts/hub/files/crds/fleet*.yaml")
+	member := startEnd(t, lab.Config{Name: "east", ControlPlaneOnly: true, Audit: true}, "../../charts/member/files/crds/*.yaml")
+	hub.namespace(t, fleetv1alpha1.SystemNamespace)
+	member.namespace(t, "shop")
+	member.admit(t)
+	f := &fleet{hub: hub, member: member, name: "east", as: agentUser}
+	f.join(t, "hub-1")
+	f.says(t, "v0.3.0")
+	row := f.row(t, "shop", "web", 5, fleetv1alpha1.LeaveDelete)
+	whole := t
+
+	stop, ended := f.run(whole)
+	t.Run("it is not let in", func(t *testing.T) {
+		c := f.owned(t, agent.ReasonVersionSkew)
+		for _, part := range []string{"v0.3.0", "v0.1.0", "upgrade the member to v0.2 or v0.3"} {
+			require.Contains(t, c.Message, part)
+		}
+		require.Equal(t, metav1.ConditionFalse, member.told(t, fleetv1alpha1.ConditionSkewSupported, skew.AgentTooOld).Status)
+		require.Zero(t, member.membership(t).Spec.Hub)
+		f.renewed(t)
+		lines := &fleetv1alpha1.AppliedWorkList{}
+		require.NoError(t, member.List(t.Context(), lines))
+		require.Empty(t, lines.Items)
+	})
+	t.Run("it is let in after the hub was taken back", func(t *testing.T) {
+		f.says(t, "v0.2.4")
+		f.owned(t, agent.ReasonOwned)
+		f.phase(t, row, fleetv1alpha1.WorkProgressing)
+		f.play(t)
+		f.phase(t, row, fleetv1alpha1.WorkHealthy)
+		member.told(t, fleetv1alpha1.ConditionSkewSupported, skew.Supported)
+	})
+	t.Run("an upgrade that goes too far changes nothing in the member", func(t *testing.T) {
+		f.says(t, "v0.3.0")
+		member.told(t, fleetv1alpha1.ConditionSkewSupported, skew.AgentTooOld)
+		since := clock.RealClock{}.Now()
+		before := f.united(t, "web")
+		testkit.Change(t, hub.Client, row.DeepCopy(), func(now *fleetv1alpha1.MemberWork) { now.Spec.Patch.Raw = grantPatch(1) })
+		require.NoError(t, hub.Delete(t.Context(), row.DeepCopy()), "not even a row that is withdrawn")
+		for range 6 {
+			f.renewed(t)
+		}
+		require.Empty(t, member.work(t, since))
+		require.Equal(t, before.ResourceVersion, f.united(t, "web").ResourceVersion)
+		c := f.owned(t, agent.ReasonOwned)
+		require.Equal(t, metav1.ConditionTrue, c.Status, "the claim stays")
+	})
+	t.Run("nor does a new start of the agent", func(t *testing.T) {
+		require.NoError(t, stop())
+		require.NoError(t, <-ended)
+		since := clock.RealClock{}.Now()
+		stop, ended = f.run(whole)
+		f.renewed(t)
+		f.renewed(t)
+		require.Empty(t, member.work(t, since))
+		f.united(t, "web")
+	})
+	t.Run("an agent that is upgraded goes on", func(t *testing.T) {
+		require.NoError(t, stop())
+		require.NoError(t, <-ended)
+		f.version = "v0.4.1"
+		stop, ended = f.run(whole)
+		f.withdrawn(t, row)
+		require.True(t, apierrors.IsNotFound(member.Get(t.Context(), client.ObjectKey{Namespace: "shop", Name: "web"}, &appsv1beta1.UnitedDeployment{})))
+		member.told(t, fleetv1alpha1.ConditionSkewSupported, skew.Supported)
+	})
+	t.Run("a cluster may leave a hub that is too old", func(t *testing.T) {
+		left := f.row(t, "shop", "left", 2, fleetv1alpha1.LeaveOrphan)
+		f.phase(t, left, fleetv1alpha1.WorkProgressing)
+		f.says(t, "v0.1.0")
+		member.told(t, fleetv1alpha1.ConditionSkewSupported, skew.HubTooOld)
+		mc := &fleetv1alpha1.MemberCluster{}
+		require.NoError(t, hub.Get(t.Context(), client.ObjectKey{Name: "east"}, mc))
+		require.NoError(t, hub.Delete(t.Context(), mc))
+		require.NoError(t, hub.Delete(t.Context(), left))
+		f.withdrawn(t, left)
+		require.True(t, eventually(t, func() bool { return member.membership(t) == nil }))
+		require.EqualValues(t, 2, *f.united(t, "left").Spec.Replicas)
+	})
+	require.NoError(t, stop())
+}
+
+// TestMemberOfAnotherHub holds that a cluster that belongs to a hub stays as it is when another one wants it (I21), and
+// that the other gets it when the first lets it go.
+func TestMemberOfAnotherHub(t *testing.T) {
+	hub := startEnd(t, lab.Config{Name: "hub", ControlPlaneOnly: true}, "../../charts/hub/files/crds/fleet*.yaml")
+	member := startEnd(t, lab.Config{Name: "east", ControlPlaneOnly: true, Audit: true}, "../../charts/member/files/crds/*.yaml")
+	hub.namespace(t, fleetv1alpha1.SystemNamespace)
+	member.namespace(t, "shop")
+	member.admit(t)
+	first := &fleet{hub: hub, member: member, name: "east", as: agentUser}
+	first.join(t, "hub-1")
+	stopFirst, endedFirst := first.run(t)
+	row := first.row(t, "shop", "web", 3, fleetv1alpha1.LeaveOrphan)
+	first.phase(t, row, fleetv1alpha1.WorkProgressing)
+	first.play(t)
+	first.phase(t, row, fleetv1alpha1.WorkHealthy)
+	member.told(t, fleetv1alpha1.ConditionConnected, agent.ReasonConnected)
+
+	other := &fleet{hub: hub, member: member, name: "our-east", as: agentUser, program: "flotilla-agent-of-another-hub"}
+	other.join(t, "hub-2")
+	since, before := clock.RealClock{}.Now(), first.united(t, "web")
+	stopOther, endedOther := other.run(t)
+	theirs := other.row(t, "shop", "theirs", 1, fleetv1alpha1.LeaveDelete)
+	c := other.owned(t, agent.ReasonClaimedByOther)
+	require.Equal(t, metav1.ConditionFalse, c.Status)
+	for _, part := range []string{"hub-1", `"east"`, "let it leave there", "delete Membership default"} {
+		require.Contains(t, c.Message, part)
+	}
+	for range 6 {
+		other.renewed(t)
+	}
+	require.Empty(t, member.writesOf(t, other.program, since))
+	require.Equal(t, before.ResourceVersion, first.united(t, "web").ResourceVersion)
+	require.True(t, eventually(t, func() bool {
+		events := &corev1.EventList{}
+		require.NoError(t, member.List(t.Context(), events))
+		return slices.ContainsFunc(events.Items, func(e corev1.Event) bool {
+			return e.Reason == agent.EventHubRefused && e.InvolvedObject.Kind == "Membership" && strings.Contains(e.Message, "hub-1")
+		})
+	}), "the member's administrators are told too")
+	require.NoError(t, hub.Get(t.Context(), client.ObjectKeyFromObject(theirs), theirs))
+	require.Empty(t, theirs.Status.Phase)
+
+	mc := &fleetv1alpha1.MemberCluster{}
+	require.NoError(t, hub.Get(t.Context(), client.ObjectKey{Name: "east"}, mc))
+	require.NoError(t, hub.Delete(t.Context(), mc))
+	require.NoError(t, hub.Delete(t.Context(), row))
+	first.withdrawn(t, row)
+	other.owned(t, agent.ReasonOwned)
+	other.phase(t, theirs, fleetv1alpha1.WorkProgressing)
+	require.EqualValues(t, 3, *first.united(t, "web").Spec.Replicas, "what the first left runs on")
+	require.Equal(t, "hub-2", member.membership(t).Spec.Hub.UID)
+	require.NoError(t, stopFirst())
+	if err := <-endedFirst; err != nil { // Whether it saw that it has left is another test's.
+		require.ErrorIs(t, err, link.ErrLeft)
+	}
+	require.NoError(t, stopOther())
+	require.NoError(t, <-endedOther)
+}
+
+// A Membership that says why a cluster can't join does not keep a hub that dials from claiming it.
+func TestPushHubClaimsAMembershipWithoutAClaim(t *testing.T) {
+	hub := startEnd(t, lab.Config{Name: "hub", ControlPlaneOnly: true}, "../../charts/hub/files/crds/fleet*.yaml")
+	member := startEnd(t, lab.Config{Name: "west", ControlPlaneOnly: true}, "../../charts/member/files/crds/*.yaml")
+	hub.namespace(t, fleetv1alpha1.SystemNamespace)
+	member.admit(t)
+	m := &fleetv1alpha1.Membership{ObjectMeta: metav1.ObjectMeta{Name: fleetv1alpha1.MembershipName}}
+	require.NoError(t, member.Create(t.Context(), m))
+	testkit.ChangeStatus(t, member.Client, m, func(m *fleetv1alpha1.Membership) {
+		m.Status.Conditions = condition.Set(nil, metav1.Condition{
+			Type: fleetv1alpha1.ConditionConnected, Status: metav1.ConditionFalse, Reason: "TimedOut", Message: "no answer",
+		}, time.Unix(0, 0))
+	})
+	f := &fleet{hub: hub, member: member, name: "west", as: agentUser, dialled: true}
+	f.join(t, "hub-1")
+	stop, ended := f.run(t)
+	f.owned(t, agent.ReasonOwned)
+	require.Equal(t, fleetv1alpha1.MembershipHub{UID: "hub-1", Cluster: "west"}, member.membership(t).Spec.Hub)
+	require.NoError(t, stop())
+	require.NoError(t, <-ended)
+}

@@ -1,0 +1,138 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/pkg/condition"
+	"github.com/flotilla-io/flotilla/pkg/reach"
+)
+
+// Reasons of the condition Connected, besides the causes of package reach.
+const (
+	// ReasonConnected: the hub answers.
+	ReasonConnected = "Connected"
+	// ReasonNoCredential: there is neither a usable certificate nor a token.
+	ReasonNoCredential = "NoCredential" //nolint:gosec // A reason, not a credential.
+	// ReasonRequestDenied: the hub refused to sign; the message has its words.
+	ReasonRequestDenied = "RequestDenied"
+	// ReasonNotSigned: the hub did not sign in time.
+	ReasonNotSigned = "NotSigned"
+	// ReasonUnknownCluster: the hub has no such MemberCluster.
+	ReasonUnknownCluster = "UnknownCluster"
+	// ReasonInvalidOptions: what the manager was told about the hub makes no sense.
+	ReasonInvalidOptions = "InvalidOptions"
+	// ReasonFailed: none of these; the log has it.
+	ReasonFailed = "Failed"
+)
+
+// ConnectError is why there is no connection to the hub. Its text holds the message and what led to it, without the
+// token.
+type ConnectError struct {
+	// Reason is one word, for a condition.
+	Reason string
+	// Message says what is wrong and what to do. It is the same at each try.
+	Message string
+
+	// kind is one of this package's errors, or nil; cause is what led to it, or nil.
+	kind, cause error
+}
+
+func (e *ConnectError) Error() string {
+	if e.cause == nil {
+		return e.Message
+	}
+	return e.Message + ": " + e.cause.Error()
+}
+
+// Unwrap returns which of this package's errors it is, and what led to it.
+func (e *ConnectError) Unwrap() []error {
+	var all []error
+	for _, err := range []error{e.kind, e.cause} {
+		if err != nil {
+			all = append(all, err)
+		}
+	}
+	return all
+}
+
+// invalidOptions is for what the manager was told wrongly.
+func invalidOptions(format string, args ...any) error {
+	return &ConnectError{Reason: ReasonInvalidOptions, Message: fmt.Sprintf(format, args...)}
+}
+
+// errNotSigned says that nobody judged or signed a request in time.
+var errNotSigned = errors.New("the hub has not signed the certificate in time")
+
+// credential is what was shown to the hub.
+type credential struct {
+	// words name it and say what to do if it is refused.
+	words string
+	// secret is its text, which must not be told; empty for a certificate.
+	secret string
+}
+
+// explain says which of the usual mistakes an error is.
+func (o Options) explain(err error, shown credential) error {
+	return explain(err, o.Cluster, o.URL, shown)
+}
+
+// explain is Options.explain for who has a link alone.
+func explain(err error, cluster, url string, shown credential) error {
+	var known *ConnectError
+	if err == nil || errors.Is(err, context.Canceled) || errors.As(err, &known) {
+		return err
+	}
+	err = reach.Scrub(err, shown.secret)
+	peer := reach.Peer{
+		Name: "the hub", Address: url, Authority: "the hub's CA (hub.ca, hub.caHash)", Credential: shown.words,
+		Rights: fmt.Sprintf("it is of another cluster, or %q is not accepted: check hub.cluster, and on the hub run \"kubectl kruise cluster accept %s\"",
+			cluster, cluster),
+		API: "the API of a hub (fleet.kruise.io): check the address, and that chart flotilla-hub is installed there",
+	}
+	cause := reach.CauseOf(err)
+	e := &ConnectError{Reason: string(cause), Message: peer.Explain(cause), kind: kindOf(cause), cause: err}
+	switch {
+	case errors.Is(err, errNotSigned):
+		e.Reason, e.Message, e.kind = ReasonNotSigned, "the hub does not sign the certificate: see whether its manager and its signer run", nil
+	case cause != "":
+	case apierrors.IsNotFound(err):
+		e.Reason, e.Message = ReasonUnknownCluster, fmt.Sprintf("the hub has no cluster %q: check hub.cluster, and that it has not left", cluster)
+	default:
+		return err
+	}
+	return e
+}
+
+// kindOf is the error of this package that a cause is.
+func kindOf(c reach.Cause) error {
+	switch {
+	case c.Untrusted():
+		return ErrUntrusted
+	case c.Unanswered():
+		return ErrUnreachable
+	case c == reach.Unauthorized:
+		return ErrUnauthorized
+	default:
+		return nil
+	}
+}
+
+// connected is the condition for how an attempt ended.
+func connected(err error) metav1.Condition {
+	c := metav1.Condition{Type: fleetv1alpha1.ConditionConnected, Status: condition.Bool(err == nil), Reason: ReasonConnected, Message: "the hub answers"}
+	var why *ConnectError
+	switch {
+	case err == nil:
+	case errors.As(err, &why):
+		c.Reason, c.Message = why.Reason, why.Message
+	default: // Its text may differ from one try to the next.
+		c.Reason, c.Message = ReasonFailed, "the connection failed for a reason that the log of flotilla-member has"
+	}
+	return c
+}

@@ -1,0 +1,64 @@
+package cert
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+)
+
+func TestAServerThatEndsAnswersAndAsksToCloseConnectionsFirst(t *testing.T) {
+	t.Parallel()
+	model := httptest.NewTLSServer(http.NotFoundHandler()) // For its certificate and a client that trusts it.
+	defer model.Close()
+	var config net.ListenConfig
+	listener, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	address, ok := listener.Addr().(*net.TCPAddr)
+	require.True(t, ok)
+	require.NoError(t, listener.Close())
+
+	now := clocktesting.NewFakeClock(time.Unix(0, 0))
+	server := &farewell{clock: now, Server: webhook.NewServer(webhook.Options{
+		Host: "127.0.0.1", Port: address.Port, TLSOpts: []func(*tls.Config){func(c *tls.Config) {
+			c.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &model.TLS.Certificates[0], nil }
+		}},
+	})}
+	server.Register("/review", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	ctx, end := context.WithCancel(t.Context())
+	defer end()
+	ended := make(chan error, 1)
+	go func() { ended <- server.Start(ctx) }()
+	call := func() (closes bool, err error) {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+address.String()+"/review", strings.NewReader("{}"))
+		require.NoError(t, err)
+		answer, err := model.Client().Do(request)
+		if err != nil {
+			return false, err
+		}
+		require.Equal(t, http.StatusOK, answer.StatusCode)
+		return answer.Close, answer.Body.Close()
+	}
+	require.Eventually(t, func() bool { _, err := call(); return err == nil }, 10*time.Second, 10*time.Millisecond)
+	closes, err := call()
+	require.NoError(t, err)
+	require.False(t, closes, "connections are kept")
+
+	end()
+	require.Eventually(t, now.HasWaiters, 10*time.Second, time.Millisecond)
+	for range 3 {
+		closes, err = call()
+		require.NoError(t, err)
+		require.True(t, closes)
+	}
+	now.Step(farewellTime)
+	require.NoError(t, <-ended)
+}
