@@ -63,21 +63,20 @@ func status(o observed, p plan, done result, now time.Time) (fleetv1alpha1.Membe
 		hub := o.hub
 		next.Hub = &hub
 	}
-	accepted, credential, beat := acceptance(o), credential(o, now), freshness(o)
-	type found struct {
+	accepted, credential, beat, versions := acceptance(o), credential(o, now), freshness(o), versions(o)
+	for _, c := range []struct {
 		kind  string
 		found finding
-	}
-	all := []found{
+	}{
 		{fleetv1alpha1.ConditionAccepted, accepted},
 		{fleetv1alpha1.ConditionCredentialValid, credential},
 		{fleetv1alpha1.ConditionHeartbeatFresh, beat},
-		{fleetv1alpha1.ConditionReady, readiness(o, p, done, accepted, credential, beat)},
-	}
-	if o.mc.Status.AgentVersion != "" { // Before that there is nothing to compare.
-		all = append(all, found{fleetv1alpha1.ConditionSkewSupported, versions(o)})
-	}
-	for _, c := range all {
+		{fleetv1alpha1.ConditionReady, readiness(o, p, done, accepted, credential, beat, versions)},
+		{fleetv1alpha1.ConditionSkewSupported, versions},
+	} {
+		if c.found == (finding{}) {
+			continue
+		}
 		next.Conditions = condition.Set(next.Conditions, metav1.Condition{
 			Type: c.kind, Status: c.found.status, Reason: c.found.reason, Message: c.found.message,
 			ObservedGeneration: o.mc.Generation,
@@ -131,8 +130,12 @@ func rightIdentity(o observed) bool {
 	return id == nil || told == "" || told == id.ClusterUID
 }
 
-// versions tells whether hub and agent work together. The agent asks the same and takes no work if they don't.
+// versions tells whether hub and agent work together. The agent asks the same and takes no work if they don't. Nothing is
+// found before the agent has said its version.
 func versions(o observed) finding {
+	if o.mc.Status.AgentVersion == "" {
+		return finding{}
+	}
 	v := skew.Judge(o.hub.Version, o.mc.Status.AgentVersion)
 	return finding{condition.Bool(v.Supported), v.Reason, v.Message}
 }
@@ -224,7 +227,7 @@ func freshness(o observed) finding {
 }
 
 // readiness names the first thing that is not as it should be.
-func readiness(o observed, p plan, done result, accepted, credential, beat finding) finding {
+func readiness(o observed, p plan, done result, accepted, credential, beat, versions finding) finding {
 	agent := o.mc.Status.Conditions
 	switch {
 	case !o.mc.DeletionTimestamp.IsZero():
@@ -244,11 +247,8 @@ func readiness(o observed, p plan, done result, accepted, credential, beat findi
 		return no(beat.reason, beat.message)
 	case !rightIdentity(o):
 		return no(ReasonWrongIdentity, "The agent reports another cluster UID than the one that joined under this name")
-	}
-	if o.mc.Status.AgentVersion != "" {
-		if skewed := versions(o); skewed.status != metav1.ConditionTrue {
-			return no(ReasonVersionSkew, skewed.message)
-		}
+	case versions.status == metav1.ConditionFalse:
+		return no(ReasonVersionSkew, versions.message)
 	}
 	for _, c := range []struct{ kind, reason string }{
 		{fleetv1alpha1.ConditionOwnedByThisHub, ReasonOtherHub},

@@ -177,7 +177,7 @@ func (a *agent) start(ctx context.Context, group *errgroup.Group, leave leaver) 
 	if err != nil {
 		return err
 	}
-	heart := &heartbeat{link: a.link, contact: contact{link: a.link}, facts: a.facts, leave: leave, news: waker.wake, member: member.RESTClient()}
+	heart := &heartbeat{link: a.link, contact: contact{link: a.link, claim: a.claim}, facts: a.facts, leave: leave, news: waker.wake, member: member.RESTClient()}
 	group.Go(func() error { return claimController.Start(ctx) })
 	group.Go(func() error { return rowController.Start(ctx) })
 	group.Go(func() error { return heart.run(ctx) })

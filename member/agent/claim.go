@@ -77,12 +77,12 @@ func judge(mc *fleetv1alpha1.MemberCluster, membership *fleetv1alpha1.Membership
 	if hub == nil {
 		return judgement{reason: ReasonHubUnknown, message: "the hub has not said yet who it is"}
 	}
-	j := judgement{release: leaving}
 	versions := skew.Judge(hub.Version, version)
+	j := judgement{release: leaving, view: view{versions: versions}}
 	switch {
 	case membership == nil && leaving:
 		j.reason, j.message = ReasonReleased, "the claim was dropped"
-		j.view = view{act: true, leaving: true, hubUID: hub.UID, hubEpoch: hub.Epoch}
+		j.view = view{act: true, leaving: true, hubUID: hub.UID, hubEpoch: hub.Epoch, versions: versions}
 		return j
 	case membership == nil && !mc.Spec.Accepted:
 		j.reason, j.message = ReasonNotAccepted, "the cluster is not accepted"
@@ -110,6 +110,7 @@ func judge(mc *fleetv1alpha1.MemberCluster, membership *fleetv1alpha1.Membership
 		hubUID:   hub.UID,
 		epoch:    membership.Status.Epoch,
 		hubEpoch: hub.Epoch,
+		versions: versions,
 	}
 	if mc.Spec.Limits != nil {
 		j.view.namespaces = mc.Spec.Limits.AllowedNamespaces
@@ -210,7 +211,7 @@ func getMembership(ctx context.Context, reader client.Reader) (*fleetv1alpha1.Me
 
 // announce logs a new judgement, and tells of a refusal on the claim that stands in the way.
 func (c *claims) announce(ctx context.Context, mc *fleetv1alpha1.MemberCluster, membership *fleetv1alpha1.Membership, j judgement, changed bool) {
-	versions, _ := skewOf(mc, c.link.Version)
+	versions := j.view.versions
 	now := j.reason + j.message + versions.Message
 	if now == c.told && !changed {
 		return
@@ -218,7 +219,7 @@ func (c *claims) announce(ctx context.Context, mc *fleetv1alpha1.MemberCluster, 
 	c.told = now
 	log := ctrl.LoggerFrom(ctx).WithValues("cluster", mc.Name)
 	log.Info("Judged claim", "reason", j.reason)
-	if !versions.Supported && mc.Status.Hub != nil {
+	if versions.Reason != "" && !versions.Supported {
 		log.Error(errors.New(versions.Message), "Refused hub", "reason", versions.Reason)
 	}
 	if j.reason == ReasonClaimedByOther {

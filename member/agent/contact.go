@@ -15,7 +15,6 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/pkg/condition"
 	"github.com/flotilla-io/flotilla/pkg/link"
-	"github.com/flotilla-io/flotilla/pkg/skew"
 )
 
 // Where a member can't reach its hub, it alone can tell. A pull member does so in the conditions of its Membership. While
@@ -75,6 +74,8 @@ func show(ctx context.Context, member client.Client, m *fleetv1alpha1.Membership
 // contact tells in a pull member how its running connection fares.
 type contact struct {
 	link link.Link
+	// claim holds what is told of versions: who reads it in the member knows that the rows go by it already.
+	claim *claimed
 	// lost counts beats in a row that did not reach the hub.
 	lost int
 }
@@ -98,8 +99,9 @@ func (c *contact) note(ctx context.Context, err error) error {
 		return gerr
 	}
 	conditions := []metav1.Condition{connected(err)}
-	verdict, told := skewOf(mc, c.link.Version)
-	if told {
+	verdict := c.claim.get().versions
+	judged := verdict.Reason != ""
+	if judged {
 		conditions = append(conditions, metav1.Condition{
 			Type: fleetv1alpha1.ConditionSkewSupported, Status: condition.Bool(verdict.Supported), Reason: verdict.Reason, Message: verdict.Message,
 		})
@@ -107,21 +109,13 @@ func (c *contact) note(ctx context.Context, err error) error {
 	switch claim := claimOf(m); {
 	case claim != nil && (!ownClaim(claim, c.link.Cluster) || mc.Status.Hub != nil && claim.Spec.Hub.UID != mc.Status.Hub.UID):
 		return nil // The claim of another hub.
-	case m == nil && err == nil && (verdict.Supported || !told):
+	case m == nil && err == nil && (verdict.Supported || !judged):
 		return nil // The claim is about to be made.
 	}
 	if werr := show(ctx, c.link.Member.GetClient(), m, conditions, c.link.Clock.Now()); !apierrors.IsConflict(werr) && !apierrors.IsAlreadyExists(werr) {
 		return werr
 	}
 	return nil // The cache is behind: the next beat looks again.
-}
-
-// skewOf compares the versions of hub and agent; told is false where the hub has not said yet who it is.
-func skewOf(mc *fleetv1alpha1.MemberCluster, agent string) (v skew.Verdict, told bool) {
-	if mc.Status.Hub == nil {
-		return skew.Verdict{}, false
-	}
-	return skew.Judge(mc.Status.Hub.Version, agent), true
 }
 
 // claimOf is m where a hub has claimed this cluster by it, and nil where none has.

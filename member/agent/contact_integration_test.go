@@ -69,7 +69,7 @@ func (e *end) membership(t *testing.T) *fleetv1alpha1.Membership {
 	return m
 }
 
-// told waits until the Membership says something.
+// told waits until the Membership says something of itself as it is now.
 func (e *end) told(t *testing.T, kind, reason string) *metav1.Condition {
 	t.Helper()
 	var c *metav1.Condition
@@ -79,7 +79,7 @@ func (e *end) told(t *testing.T, kind, reason string) *metav1.Condition {
 			return false
 		}
 		c = condition.Get(m.Status.Conditions, kind)
-		return c != nil && c.Reason == reason
+		return c != nil && c.Reason == reason && c.ObservedGeneration == m.Generation
 	}) {
 		require.Failf(t, "the Membership does not say it", "%s for the reason %s, but %+v", kind, reason, e.membership(t))
 	}

@@ -12,7 +12,6 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"net/url"
 	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
@@ -29,6 +28,7 @@ import (
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/pkg/link"
+	"github.com/flotilla-io/flotilla/pkg/reach"
 )
 
 // defaultTTLSeconds is asked for where the MemberCluster does not say; the same default stands in its schema.
@@ -43,8 +43,7 @@ const (
 
 // checkURL does not repeat what it refuses: there may be a password in it.
 func checkURL(address string) error {
-	u, err := url.Parse(address)
-	if err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+	if !reach.PlainURL(address) {
 		return invalidOptions("the hub's address must be https://HOST[:PORT], without user, query and fragment: check hub.url")
 	}
 	return nil

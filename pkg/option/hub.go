@@ -4,13 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/url"
 	"os"
 	"regexp"
 	"strings"
 
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/flotilla-io/flotilla/pkg/reach"
 )
 
 // Hub says how a member reaches its hub by pull. The zero value is a cluster of its own.
@@ -49,7 +50,7 @@ func (h *Hub) Validate() error {
 		return nil
 	}
 	var errs []error
-	if u, err := url.Parse(h.URL); err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+	if !reach.PlainURL(h.URL) {
 		// The address is not repeated: there may be a password in it.
 		errs = append(errs, errors.New("--hub-url: want https://host:port, without user, query and fragment"))
 	}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"strings"
 	"syscall"
 
@@ -158,6 +159,13 @@ func unanswered(err error) Cause {
 		return ConnectionBroken
 	}
 	return ""
+}
+
+// PlainURL tells whether address is https://HOST[:PORT], with a path or not, and holds neither user, query nor fragment: what
+// it says can be shown to everybody.
+func PlainURL(address string) bool {
+	u, err := url.Parse(address)
+	return err == nil && u.Scheme == "https" && u.Host != "" && u.User == nil && u.RawQuery == "" && u.Fragment == ""
 }
 
 // Peer is the far end of a connection, in the reader's words. Each is a part of a sentence.

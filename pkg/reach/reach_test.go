@@ -207,3 +207,27 @@ func TestCausesHaveASentenceAndAKind(t *testing.T) {
 		require.Equal(t, kind == "unanswered", c.Unanswered(), c)
 	}
 }
+
+func TestPlainURLHoldsNothingSecret(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name, address string
+		want          bool
+	}{
+		{"a host", "https://hub.example", true},
+		{"a host and a port", "https://10.0.0.1:6443", true},
+		{"a path, as behind a proxy", "https://proxy.example/clusters/hub", true},
+		{"no TLS", "http://hub.example", false},
+		{"no scheme", "hub.example:6443", false},
+		{"no host", "https:///path", false},
+		{"a user and a password", "https://me:secret@hub.example", false},
+		{"a query, which may hold a token", "https://hub.example?token=secret", false},
+		{"a fragment", "https://hub.example#secret", false},
+		{"no address at all", "https://%zz", false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, tc.want, reach.PlainURL(tc.address))
+		})
+	}
+}
