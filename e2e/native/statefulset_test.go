@@ -231,6 +231,16 @@ func TestStatefulSet(t *testing.T) {
 			},
 		},
 		{
+			name: "of two spare pods that are not ready none goes until one is",
+			body: `{spec: {replicas: 4}}`,
+			steps: []step{
+				{name: "create", do: create(), until: "0@1 1@1 2@1 3@1"},
+				{name: "two are unready", do: all(spoil("2"), spoil("3")), until: "0@1 1@1 2@1(unready) 3@1(unready)", inPass: anyOrder},
+				{name: "scale in", do: merge(`{spec: {replicas: 2}}`), until: "0@1 1@1 2@1(unready) 3@1(unready)"},
+				{name: "one is ready again", do: heal("2"), until: "0@1 1@1"},
+			},
+		},
+		{
 			name: "a failed pod is deleted out of its turn",
 			steps: []step{
 				{name: "create", do: create(), until: "0@1 1@1 2@1"},

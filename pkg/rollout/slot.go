@@ -121,17 +121,7 @@ func (w *world) vacate() {
 	}
 	slices.SortFunc(spare, firstToGo)
 	if w.goal.InOrder && len(spare) > 0 {
-		key, waits := w.firstUnavailable()
-		switch {
-		case w.leaving:
-			w.hold(ReasonInOrder, len(spare), "%d spare pods wait: another one is leaving", len(spare))
-			spare = nil
-		case waits:
-			w.hold(ReasonInOrder, len(spare), "%d spare pods wait: place %s has no available pod", len(spare), key)
-			spare = nil
-		default:
-			spare = spare[:1]
-		}
+		spare = w.nextToGo(spare)
 	}
 	for _, m := range spare {
 		w.drop(m, ReasonScaleIn, fmt.Sprintf("place %q is not wanted", m.Slot))
@@ -151,6 +141,25 @@ func (w *world) vacate() {
 			}
 		}
 	}
+}
+
+// nextToGo is the first of the spare pods, in order, or none while it has to wait. As in kube 1.36 StatefulSet (processCondemned):
+// one that is not available waits as well, unless it is the only one. One that was prepared stays so while it waits.
+func (w *world) nextToGo(spare []*member) []*member {
+	m, why := spare[0], ""
+	switch key, waits := w.firstUnavailable(); {
+	case w.leaving:
+		why = "another one is leaving"
+	case waits:
+		why = fmt.Sprintf("place %s has no available pod", key)
+	case m.Available, m.Parting, !slices.ContainsFunc(spare[1:], func(o *member) bool { return !o.Available }):
+		return spare[:1]
+	default:
+		why = m.Key + " is not available, and is not the only one"
+	}
+	w.hold(ReasonInOrder, len(spare), "%d spare pods wait: %s", len(spare), why)
+	m.stepped = m.Parting
+	return nil
 }
 
 // firstToGo orders pods of places for their deletion: by the caller's order, before all else but that they were prepared for it.

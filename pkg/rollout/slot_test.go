@@ -111,6 +111,42 @@ func TestStatefulSetWorlds(t *testing.T) {
 			want: []string{"hold InOrder 1"},
 		},
 		{
+			name: "in order, a spare pod that does not serve goes if it is the only one",
+			goal: ordered(0, "0", "1"),
+			pods: []Pod{in("0"), in("1"), in("2", order(-2)), in("3", order(-3), unready)},
+			want: []string{"delete 3 ScaleIn"},
+		},
+		{
+			name: "in order, it waits while another spare one does not",
+			goal: ordered(0, "0", "1"),
+			pods: []Pod{in("0"), in("1"), in("2", order(-2), unready), in("3", order(-3), unready)},
+			want: []string{"hold InOrder 2"},
+		},
+		{
+			name: "in order, one that serves does not wait",
+			goal: ordered(0, "0", "1"),
+			pods: []Pod{in("0"), in("1"), in("2", order(-2), unready), in("3", order(-3))},
+			want: []string{"delete 3 ScaleIn"},
+		},
+		{
+			name: "in order, a spare pod that is ready for too short a time waits likewise",
+			goal: ordered(0, "0", "1"),
+			pods: []Pod{in("0"), in("1"), in("2", order(-2), unready), in("3", order(-3), tooYoung)},
+			want: []string{"hold InOrder 2"},
+		},
+		{
+			name: "in order, one that was prepared for its deletion goes on",
+			goal: ordered(0, "0"),
+			pods: []Pod{in("0"), in("1", order(-1), unready), in("2", order(-2), parting, unready)},
+			want: []string{"delete 2 ScaleIn"},
+		},
+		{
+			name: "in order, it stays prepared while it waits for a pod that is wanted",
+			goal: ordered(0, "0"),
+			pods: []Pod{in("0", unready), in("1", order(-1), parting, deleteHooked)},
+			want: []string{"hold InOrder 1"},
+		},
+		{
 			name: "in parallel, spare pods cost no budget",
 			goal: parallel(0, 0, "0"),
 			pods: []Pod{in("0", unready), in("1", order(-1)), in("2", order(-2))},

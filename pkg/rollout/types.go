@@ -21,7 +21,7 @@ type Goal struct {
 	MakeNew bool
 	// InOrder lets only one pod at a time be made, for the first slot that has none, or deleted because it is spare, the
 	// first by Rank.Order; and not before all pods in slots before, or for a delete in all slots, are available and no
-	// pod is leaving.
+	// pod is leaving. A spare pod that is not available waits while another one is not, either.
 	InOrder bool
 	// MaxUnavailable is how many of Want may be unavailable by our doing.
 	MaxUnavailable int

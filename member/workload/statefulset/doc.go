@@ -17,10 +17,10 @@
 // A pod costs one write to create, and a second one if it has the readiness gate for updates in place or hooks. Claims are
 // never deleted here: the garbage collector does that, by the owners that persistentVolumeClaimRetentionPolicy gives them.
 //
-// Where it differs from Kubernetes' StatefulSet on purpose: a spare pod that is not healthy does not hold up scale-in; a broken
-// pod is replaced by a rollout although others are not ready, so that a bad image needs no hand to get out of; a pod that has
-// ended is deleted out of turn; deletions name UID and version; a pod on a node whose claim is being deleted is made anew,
-// within maxUnavailable; claims are given to nobody who is not there, but are taken from a set that is to keep them.
+// Where it differs from Kubernetes' StatefulSet on purpose: a broken pod is replaced by a rollout although others are not ready,
+// so that a bad image needs no hand to get out of; a pod that has ended is deleted out of turn; deletions name UID and version;
+// a pod on a node whose claim is being deleted is made anew, within maxUnavailable; claims are given to nobody who is not
+// there, but are taken from a set that is to keep them. In its order it does not: scale-in waits for health as there.
 //
 // What it won't do: pull images before an update. The webhook refuses the fields that ask for it.
 package statefulset
