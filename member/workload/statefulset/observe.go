@@ -148,13 +148,14 @@ func (r *Reconciler) ofClaim(ctx context.Context, claim client.Object) []ctrl.Re
 	})
 }
 
-// ofNobody are the sets that may take over a pod that nobody controls, which then look at once.
+// ofNobody are the sets that may take over a pod that nobody controls, because they select it and its name is one that they
+// give. They then look at once.
 func (r *Reconciler) ofNobody(ctx context.Context, pod client.Object) []ctrl.Request {
 	if metav1.GetControllerOfNoCopy(pod) != nil {
 		return nil
 	}
 	out := child.Concerned(ctx, r.Client, &appsv1beta1.StatefulSetList{}, pod.GetNamespace(), func(set *appsv1beta1.StatefulSet) bool {
-		return stranger.Selects(set.Spec.Selector, pod)
+		return ordinalIn(set, pod.GetName()) != "" && stranger.Selects(set.Spec.Selector, pod)
 	})
 	for _, req := range out {
 		r.lookout.Forget(req.NamespacedName)

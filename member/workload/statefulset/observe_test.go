@@ -81,6 +81,11 @@ func TestEventsOfClaimsAndOfPodsOfNobodyWakeTheirSets(t *testing.T) {
 	require.Zero(t, look(), "it has just looked")
 	require.Equal(t, just, r.ofNobody(t.Context(), pod))
 	require.Equal(t, 1, look())
+	for _, name := range []string{"web-x", "web-01", "shop-0"} {
+		other := testkit.Pod(name).Label("app", "web").Obj()
+		require.Empty(t, r.ofNobody(t.Context(), other), "no set gives %s and selects it", name)
+	}
+	require.Empty(t, r.ofNobody(t.Context(), testkit.Pod("web-0").Label("app", "other").Obj()), "the set does not select it")
 	pod.OwnerReferences = []metav1.OwnerReference{{UID: "x", Controller: new(true)}}
 	require.Empty(t, r.ofNobody(t.Context(), pod), "what somebody controls is nobody's business")
 
