@@ -40,6 +40,8 @@ type Options struct {
 	// the managers as processes beside the clusters. With real ones, such as "real:2", the managers run in pods, installed by
 	// helm from our images, and the hub has a real node for its own.
 	Nodes string
+	// FeatureGates are gates of Kubernetes in each cluster, as lab.Config takes them.
+	FeatureGates []string
 	// MemberValues are helm's flags for the member charts beside what every installation here has.
 	MemberValues []string
 	// Heartbeat replaces that of the MemberClusters in e2e/examples; nil keeps it.
@@ -170,7 +172,9 @@ func (o Options) dropPartial(ctx context.Context) error {
 
 // bring brings up one control plane.
 func (f *Fleet) bring(ctx context.Context, into **Cluster, name, nodes string) error {
-	c, err := lab.Up(ctx, lab.Config{Name: f.options.Prefix + name, Nodes: nodes, Audit: true, Progress: f.options.Progress})
+	c, err := lab.Up(ctx, lab.Config{
+		Name: f.options.Prefix + name, Nodes: nodes, Audit: true, FeatureGates: f.options.FeatureGates, Progress: f.options.Progress,
+	})
 	if err != nil {
 		return err
 	}

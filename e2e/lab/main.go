@@ -80,6 +80,7 @@ run and adds missing nodes; ports, certificates and data stay.`,
 	cmd.Flags().BoolVar(&cfg.Audit, "audit", false, "keep an audit log, with the bodies of writes")
 	cmd.Flags().BoolVar(&cfg.ControlPlaneOnly, "control-plane-only", false, "run etcd and kube-apiserver, nothing else")
 	cmd.Flags().StringArrayVar(&cfg.APIServerArgs, "apiserver-arg", nil, "one more flag for kube-apiserver, as --name=value; may be repeated")
+	cmd.Flags().StringArrayVar(&cfg.FeatureGates, "feature-gate", nil, "a feature gate of Kubernetes, as Name=true; may be repeated")
 	return cmd
 }
 

@@ -25,8 +25,12 @@ var home *fleet.Cluster
 
 const cluster = "native"
 
-// gates are what Kubernetes has without a gate.
-const gates = "--feature-gates=StatefulSetStartOrdinal=true,StatefulSetAutoDeletePVC=true"
+const (
+	// gates are what Kubernetes has without a gate.
+	gates = "--feature-gates=StatefulSetStartOrdinal=true,StatefulSetAutoDeletePVC=true"
+	// nativeGate is what we have without a gate: maxUnavailable of a StatefulSet.
+	nativeGate = "MaxUnavailableStatefulSet=true"
+)
 
 // self says that native is held against itself.
 func self() bool { return os.Getenv("FLOTILLA_E2E_SELF") != "" }
@@ -45,7 +49,7 @@ func run(ctx context.Context, m *testing.M, out io.Writer) int {
 	ctrl.SetLogger(logr.Discard())
 	printer := lab.NewPrinter(out, false, nil)
 	defer printer.Close()
-	o := fleet.Options{Prefix: "e2e-", Nodes: "kwok:4", Progress: printer.Stage}
+	o := fleet.Options{Prefix: "e2e-", Nodes: "kwok:4", FeatureGates: []string{nativeGate}, Progress: printer.Stage}
 	keep := os.Getenv("FLOTILLA_E2E_KEEP") != ""
 	if !keep {
 		if err := fleet.DownSingle(ctx, cluster, o); err != nil { // What a killed run left.

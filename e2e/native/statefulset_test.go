@@ -96,13 +96,7 @@ func TestStatefulSet(t *testing.T) {
 			body: `{spec: {podManagementPolicy: Parallel, replicas: 5, updateStrategy: {type: RollingUpdate, rollingUpdate: {maxUnavailable: 2}}}}`,
 			steps: []step{
 				{name: "create", do: create(), until: "0@1 1@1 2@1 3@1 4@1", inPass: 5},
-				{
-					name: "update", do: image("app:2"), until: "0@2 1@2 2@2 3@2 4@2",
-					meant: &meant{
-						because: "Kubernetes has it behind the gate MaxUnavailableStatefulSet, which is off in 1.36",
-						least:   [2]int{4, 3},
-					},
-				},
+				{name: "update", do: image("app:2"), until: "0@2 1@2 2@2 3@2 4@2", inPass: 2},
 			},
 		},
 		{

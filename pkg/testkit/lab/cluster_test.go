@@ -106,6 +106,23 @@ func TestComponentsAndTheirFlags(t *testing.T) {
 			name: "an apiserver alone, with a flag of the caller's", component: APIServer,
 			cfg: Config{Name: "a", ControlPlaneOnly: true, APIServerArgs: []string{"--v=4"}}, has: []string{"--disable-admission-plugins=ServiceAccount", "--v=4"},
 		},
+		{
+			name: "an apiserver with feature gates", component: APIServer,
+			cfg: Config{Name: "a", FeatureGates: []string{"A=true", "B=false"}}, has: []string{"--feature-gates=A=true,B=false"},
+		},
+		{
+			name: "a controller manager with feature gates", component: ControllerManager,
+			cfg: Config{Name: "a", FeatureGates: []string{"A=true"}}, has: []string{"--feature-gates=A=true"},
+		},
+		{
+			name: "a scheduler with feature gates", component: Scheduler,
+			cfg: Config{Name: "a", FeatureGates: []string{"A=true"}}, has: []string{"--feature-gates=A=true"},
+		},
+		{
+			name: "a simulator has none of Kubernetes' gates", component: Simulator,
+			cfg: Config{Name: "a", FeatureGates: []string{"A=true"}}, not: []string{"--feature-gates=A=true"},
+		},
+		{name: "a scheduler without feature gates", cfg: Config{Name: "a"}, component: Scheduler, not: []string{"--feature-gates="}},
 		{name: "a control plane only has no scheduler", cfg: Config{Name: "a", ControlPlaneOnly: true}, component: Scheduler, err: "has no component"},
 		{name: "a component that nobody knows", cfg: Config{Name: "a"}, component: "kubelet", err: `has no component "kubelet"`},
 	} {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // The programs that make a cluster, by the names that StopComponent and
@@ -79,11 +80,11 @@ func (c *Cluster) args(component string) ([]string, error) {
 	case ControllerManager:
 		flags = c.controllerManagerFlags()
 	case Scheduler:
-		flags = []string{
+		flags = append([]string{
 			"--kubeconfig=" + c.path(schedulerKubeconfig),
 			"--secure-port=0", "--leader-elect=false", "--profiling=false",
 			"--kube-api-qps=200", "--kube-api-burst=400",
-		}
+		}, c.gateFlags()...)
 	case Simulator:
 		flags = []string{
 			"--kubeconfig=" + c.path(simulatorKubeconfig),
@@ -159,6 +160,7 @@ func (c *Cluster) apiserverFlags() []string {
 			// One file, or counting would miss what was rotated away.
 			"--audit-log-maxsize=100000")
 	}
+	flags = append(flags, c.gateFlags()...)
 	return append(flags, c.config.APIServerArgs...)
 }
 
@@ -180,7 +182,15 @@ func (c *Cluster) controllerManagerFlags() []string {
 		// A node is lost when its Lease is, rather than after the usual 50 s.
 		flags = append(flags, "--node-monitor-period=1s", "--node-monitor-grace-period="+strconv.Itoa(realLeaseSeconds)+"s")
 	}
-	return flags
+	return append(flags, c.gateFlags()...)
+}
+
+// gateFlags are the flags for feature gates; nil leaves Kubernetes' defaults.
+func (c *Cluster) gateFlags() []string {
+	if len(c.config.FeatureGates) == 0 {
+		return nil
+	}
+	return []string{"--feature-gates=" + strings.Join(c.config.FeatureGates, ",")}
 }
 
 func (c *Cluster) etcdURL() string {

@@ -51,6 +51,9 @@ type Config struct {
 	// APIServerArgs are flags for kube-apiserver after the lab's own; the last
 	// one of a name counts.
 	APIServerArgs []string `json:"apiServerArgs,omitempty"`
+	// FeatureGates are gates of Kubernetes as "Name=true", for kube-apiserver,
+	// kube-controller-manager and kube-scheduler; kubelets get none.
+	FeatureGates []string `json:"featureGates,omitempty"`
 
 	// StateRoot is the folder in which the cluster's folder lies. Empty means
 	// $FLOTILLA_LAB_STATE, else state in the lab's cache folder.
@@ -96,6 +99,7 @@ func (c Config) complete() (Config, error) {
 func (c Config) sameCluster(d Config) bool {
 	return c.Audit == d.Audit && c.ControlPlaneOnly == d.ControlPlaneOnly &&
 		c.Zones == d.Zones && slices.Equal(c.APIServerArgs, d.APIServerArgs) &&
+		slices.Equal(c.FeatureGates, d.FeatureGates) &&
 		(c.real() || !d.real())
 }
 

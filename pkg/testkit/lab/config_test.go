@@ -94,6 +94,7 @@ func TestOnlyNodesMayChangeOnAClusterThatExists(t *testing.T) {
 		{name: "zones", change: func(c *Config) { c.Zones = 2 }},
 		{name: "parts", change: func(c *Config) { c.ControlPlaneOnly = true }},
 		{name: "flags", change: func(c *Config) { c.APIServerArgs = nil }},
+		{name: "feature gates", change: func(c *Config) { c.FeatureGates = []string{"A=true"} }},
 		{name: "real nodes where there were none", change: func(c *Config) { c.Nodes = "real:1" }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
