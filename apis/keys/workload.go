@@ -32,7 +32,7 @@ const (
 // Keys of StatefulSets and of what they own.
 const (
 	// StatefulSetPodName is a label on pods of a StatefulSet: the pod's name, so that a Service can select one pod. Written
-	// at creation; read by users. As in kube 1.36 StatefulSet.
+	// at creation, and again where it was lost; read by users. As in kube 1.36 StatefulSet.
 	StatefulSetPodName = "statefulset.kubernetes.io/pod-name"
 
 	// PodIndex is a label on pods of a StatefulSet: the ordinal in the pod's name. Written at creation; read by users, also

@@ -53,9 +53,10 @@ func (w *Work) Judge(limit time.Duration, now time.Time) {
 		w.Stalled = Stall{Failure: f}
 		return
 	}
-	i := slices.IndexFunc(w.Holds, func(h rollout.Hold) bool {
-		return h.Reason == rollout.ReasonBudget || h.Reason == rollout.ReasonInFlight || h.Reason == rollout.ReasonScaleLimit
-	})
+	i := w.held(rollout.ReasonBudget, rollout.ReasonInFlight, rollout.ReasonScaleLimit)
+	if i < 0 && w.held(rollout.ReasonHook) < 0 { // A hook is why the others wait.
+		i = w.held(rollout.ReasonInOrder)
+	}
 	if w.Moves() {
 		return
 	}
@@ -64,21 +65,26 @@ func (w *Work) Judge(limit time.Duration, now time.Time) {
 		return
 	}
 	what := "the numbers of the spec let no pod go"
-	if since, never, soon := w.unavailableSince(); soon || !never && !late(since) {
-		return
+	inOrder := w.Holds[i].Reason == rollout.ReasonInOrder
+	if since, never, soon := w.unavailableSince(); soon || !never && !late(since) || never && inOrder {
+		return // Where none is in order, one is still to be made.
 	} else if !never {
 		what = "no pod became available since " + since.UTC().Format(time.RFC3339)
 	}
 	w.Stalled = Stall{
 		Failure: condition.Standing(string(w.Holds[i].Reason), what, w.Holds[i].Why),
-		Scale: w.Holds[i].Reason == rollout.ReasonScaleLimit ||
-			!slices.ContainsFunc(w.Pods, func(m Member) bool { return m.Old && !m.Leaving }),
+		Scale:   inOrder || w.Holds[i].Reason == rollout.ReasonScaleLimit || !slices.ContainsFunc(w.Pods, func(m Member) bool { return m.Old && !m.Leaving }),
 	}
+}
+
+// held is where the first hold for one of the reasons stands; below 0 if there is none.
+func (w *Work) held(reasons ...rollout.Reason) int {
+	return slices.IndexFunc(w.Holds, func(h rollout.Hold) bool { return slices.Contains(reasons, h.Reason) })
 }
 
 // judgeHooks finds a pod that a hook has not let go, or not taken up, for too long, where nothing else waits.
 func (w *Work) judgeHooks(late func(since time.Time) bool) {
-	i := slices.IndexFunc(w.Holds, func(h rollout.Hold) bool { return h.Reason == rollout.ReasonHook })
+	i := w.held(rollout.ReasonHook)
 	if i < 0 {
 		return
 	}

@@ -28,8 +28,8 @@ type done struct {
 	pass.Done
 
 	// adopted pods were of nobody, handed are claims with another owner, anew those that were made for a pod that is there,
-	// grown those that were asked to grow.
-	adopted, handed, anew, grown podwork.Result
+	// grown those that were asked to grow, identified pods that got the labels of their name again.
+	adopted, handed, anew, grown, identified podwork.Result
 }
 
 // err joins all errors.
@@ -79,8 +79,9 @@ func (r *Reconciler) apply(ctx context.Context, o observed, w work) done {
 	now := r.Clock.Now()
 	to.Write(ctx, &w.Work, now, &d.Done)
 	to.Create(ctx, &w.Work, &o.set.Spec.Template, now, &d.Done, births(o, now))
+	d.identified = identified(ctx, to, o, w)
 	to.Drop(ctx, &w.Work, &d.Done)
-	d.Rest = errors.Join(d.Rest, d.handed.Err)
+	d.Rest = errors.Join(d.Rest, d.handed.Err, d.identified.Err)
 	d.log(ctx, &w)
 	return d
 }
@@ -95,6 +96,7 @@ func (d *done) log(ctx context.Context, w *work) {
 		{"Changed the owners of claims", d.handed},
 		{"Made claims anew", d.anew},
 		{"Asked for claims to grow", d.grown},
+		{"Labelled pods with their names again", d.identified},
 	} {
 		if n := len(c.result.Done); n > 0 {
 			ctrl.LoggerFrom(ctx).Info(c.message, "count", n)
@@ -125,18 +127,37 @@ func (w work) ready(handed []string) []podset.Change {
 	return slices.DeleteFunc(slices.Clone(w.Delete), func(c podset.Change) bool { return waits[c.Slot] })
 }
 
-// grown asks for claims to grow. Whose they are is told, because a claim need not have an owner.
+// grown asks for claims to grow, if they are as they were seen: who asked for more meanwhile keeps it. Whose they are is told,
+// because a claim need not have an owner.
 func grown(ctx context.Context, to pass.Doer, o observed, w work) podwork.Result {
 	patches := make([]podwork.Patch, 0, len(w.grow))
 	for _, g := range w.grow {
 		data, err := json.Marshal(map[string]any{
-			"metadata": map[string]any{"uid": g.claim.UID, "annotations": map[string]any{keys.OwnedByStatefulSet: o.set.Name}},
-			"spec":     map[string]any{"resources": g.template.Spec.Resources},
+			"metadata": map[string]any{
+				"uid": g.claim.UID, "resourceVersion": g.claim.ResourceVersion,
+				"annotations": map[string]any{keys.OwnedByStatefulSet: o.set.Name},
+			},
+			"spec": map[string]any{"resources": g.template.Spec.Resources},
 		})
 		if err != nil {
 			return podwork.Result{Err: fmt.Errorf("marshal the size of %s: %w", g.claim.Name, err)}
 		}
 		patches = append(patches, podwork.Patch{Object: g.claim, Type: types.MergePatchType, Data: data})
+	}
+	return to.Writer.Patch(ctx, to.Owner, patches)
+}
+
+// identified gives pods the labels of their name again.
+func identified(ctx context.Context, to pass.Doer, o observed, w work) podwork.Result {
+	patches := make([]podwork.Patch, 0, len(w.identify))
+	for _, pod := range w.identify {
+		data, err := json.Marshal(map[string]any{
+			"metadata": map[string]any{"uid": pod.UID, "labels": identity(pod.Name, ordinalIn(o.set, pod.Name))},
+		})
+		if err != nil {
+			return podwork.Result{Err: fmt.Errorf("marshal labels of %s: %w", pod.Name, err)}
+		}
+		patches = append(patches, podwork.Patch{Object: pod, Type: types.MergePatchType, Data: data})
 	}
 	return to.Writer.Patch(ctx, to.Owner, patches)
 }

@@ -29,6 +29,9 @@ const (
 	reasonFailedUpdatePVC = "FailedUpdatePVC"
 )
 
+// classEvery is how often a storage class is looked at that lets no claim grow: nothing tells of its changes.
+const classEvery = time.Minute
+
 // handOver is a claim that gets another owner.
 type handOver struct {
 	claim *corev1.PersistentVolumeClaim
@@ -133,7 +136,7 @@ func (w *work) retain(o observed, g rollout.Goal) {
 					APIVersion: corev1.SchemeGroupVersion.String(), Kind: "Pod", Name: m.Key, UID: m.Object.UID, Controller: new(true),
 				})
 			}
-		case m.Leaving && owns(claim, m.Object.UID):
+		case m.Leaving && withPod && owns(claim, m.Object.UID):
 			// It goes, and the next pod of its name gets a new one.
 		case ours != withSet || owns(claim, m.Object.UID):
 			var to *metav1.OwnerReference
@@ -359,6 +362,9 @@ func (w *work) fit(o observed, m *podset.Member, now time.Time) claimFit {
 		worst = max(worst, is)
 		if at := told(c, corev1.PersistentVolumeClaimResizing); is == claimGrows && at != nil {
 			w.Recheck = podset.Sooner(w.Recheck, max(at.LastTransitionTime.Add(podset.Patience).Sub(now), 0))
+		}
+		if is == claimSmall && !o.expands(c) {
+			w.Recheck = podset.Sooner(w.Recheck, classEvery)
 		}
 		if why := o.stuck(c, is, now); why != "" && w.stuck.Reason == "" {
 			w.stuck = condition.Standing(reasonFailedUpdatePVC, fmt.Sprintf("claim %s can't follow its template", name), why)

@@ -1,6 +1,7 @@
 package statefulset
 
 import (
+	"maps"
 	"strconv"
 	"strings"
 	"time"
@@ -32,10 +33,15 @@ func wantedRevision(set *appsv1beta1.StatefulSet) (*appsv1.ControllerRevision, e
 func newPod(set *appsv1beta1.StatefulSet, rev string, template *corev1.PodTemplateSpec, ordinal string, now time.Time) *corev1.Pod {
 	m := podset.Mold{Owner: set, Kind: Kind(), Hooks: lifecycle.HooksOf(set.Spec.Lifecycle)}
 	pod := m.Pod(podName(set, ordinal), rev, template, now)
-	pod.Labels[keys.StatefulSetPodName], pod.Labels[keys.PodIndex] = pod.Name, ordinal
+	maps.Copy(pod.Labels, identity(pod.Name, ordinal))
 	pod.Spec.Hostname, pod.Spec.Subdomain = pod.Name, set.Spec.ServiceName
 	podset.Mount(pod, set.Spec.VolumeClaimTemplates, claimNames(pod.Name))
 	return pod
+}
+
+// identity are the labels that tell a pod from the others of its set.
+func identity(pod, ordinal string) map[string]string {
+	return map[string]string{keys.StatefulSetPodName: pod, keys.PodIndex: ordinal}
 }
 
 // newClaims are the claims of an ordinal. They have the set as their owner if they are to go with it.

@@ -122,3 +122,23 @@ func TestClassesAreReadOfClaimsThatAreTooSmallAlone(t *testing.T) {
 	require.NoError(t, s.readClasses(t.Context(), r.Client))
 	require.False(t, s.classes["gone"], "a class that is gone lets nothing grow")
 }
+
+func TestAClaimThatChangedMeanwhileIsNotAskedToGrow(t *testing.T) {
+	t.Parallel()
+	s := observedOf(t, web(1).Claims("data").Resize()).pod(0, "0").claim("data-web-0", sized("512Mi", "512Mi"))
+	s.classes = map[string]bool{"": false, "fast": true}
+	claim := s.claims["data-web-0"]
+	r := reconciler(t, interceptor.Funcs{}, claim.DeepCopy())
+	require.NoError(t, r.Client.Get(t.Context(), client.ObjectKeyFromObject(claim), claim))
+	larger := claim.DeepCopy()
+	sized("5Gi", "512Mi")(larger)
+	require.NoError(t, r.Client.Update(t.Context(), larger))
+
+	w := plan(s.observed, now)
+	require.Len(t, w.grow, 1)
+	did := grown(t.Context(), r.doer(s.observed), s.observed, w)
+	require.NoError(t, did.Err)
+	require.Empty(t, did.Done)
+	require.NoError(t, r.Client.Get(t.Context(), client.ObjectKeyFromObject(claim), claim))
+	require.Equal(t, "5Gi", claim.Spec.Resources.Requests.Storage().String(), "who asked for more keeps it")
+}

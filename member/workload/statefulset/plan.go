@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/condition"
 	"github.com/flotilla-io/flotilla/pkg/lifecycle"
 	"github.com/flotilla-io/flotilla/pkg/podset"
@@ -34,6 +35,8 @@ type work struct {
 	places []rollout.Slot
 	// adopt are pods of nobody that are the set's by name and labels.
 	adopt []*corev1.Pod
+	// identify are pods that have lost the label of their name, by which Services select one pod.
+	identify []*corev1.Pod
 	// anew are claims that pods wait for and that are gone.
 	anew []*corev1.PersistentVolumeClaim
 	// handOver are claims that get another owner, grow those that get the size of their template.
@@ -57,6 +60,7 @@ func plan(o observed, now time.Time) work {
 		w.Fault, goal.Paused = cmp.Or(w.Fault, unread), true
 	}
 	w.judgeVolumes(o)
+	w.identify = nameless(w.Pods)
 	w.Next(goal, now)
 	w.planClaims(o, goal, now)
 	if o.strangers.Count > 0 {
@@ -110,6 +114,17 @@ func (w *work) prefer(o observed) string {
 		return "unorderedUpdate.priorityStrategy." + err.Error()
 	}
 	return ""
+}
+
+// nameless are the pods in places without the label that every pod is made with. As in kube 1.36 StatefulSet (identityMatches).
+func nameless(all []podset.Member) []*corev1.Pod {
+	var out []*corev1.Pod
+	for i := range all {
+		if m := &all[i]; m.Slot != "" && !m.Leaving && m.Object.Labels[keys.StatefulSetPodName] != m.Key {
+			out = append(out, m.Object)
+		}
+	}
+	return out
 }
 
 // judgeVolumes finds pods that lack a volume of a claim template, or have one too many: nobody can give a running pod another

@@ -59,6 +59,7 @@ func (s *stage) pod(rev int, ordinal string, changes ...func(*corev1.Pod)) *stag
 	b := testkit.Pod("web-" + ordinal).Rev(s.revs[rev]).Created(start)
 	pod := b.Ready(start).State(pods.LifecycleNormal).Obj()
 	pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(s.set, Kind())}
+	pod.Labels[keys.StatefulSetPodName], pod.Labels[keys.PodIndex] = pod.Name, ordinal
 	pod.Spec.Volumes = newPod(s.set, s.revs[rev], &s.set.Spec.Template, ordinal, now).Spec.Volumes
 	for _, change := range changes {
 		change(pod)
@@ -81,6 +82,7 @@ func (s *stage) claim(name string, change func(*corev1.PersistentVolumeClaim)) *
 func unready(p *corev1.Pod)  { p.Status.Conditions = nil }
 func ended(p *corev1.Pod)    { p.Status.Phase = corev1.PodFailed }
 func going(p *corev1.Pod)    { p.DeletionTimestamp = new(metav1.NewTime(now)) }
+func unnamed(p *corev1.Pod)  { delete(p.Labels, keys.StatefulSetPodName) }
 func toDelete(p *corev1.Pod) { p.Labels[keys.SpecifiedDelete] = "true" }
 func pending(p *corev1.Pod) {
 	p.Status, p.Spec.NodeName = corev1.PodStatus{Phase: corev1.PodPending}, ""
@@ -123,6 +125,9 @@ func text(w work) string {
 	}
 	for _, p := range w.adopt {
 		before = append(before, "adopt "+p.Name)
+	}
+	for _, p := range w.identify {
+		before = append(before, "label "+p.Name)
 	}
 	for _, c := range w.anew {
 		before = append(before, "make claim "+c.Name)
@@ -180,6 +185,10 @@ func TestPlan(t *testing.T) {
 			return observedOf(t, web(2).Claims("data")).pod(0, "0").pod(0, "1")
 		}},
 		{"the next pod waits until the one before is available", func(t *testing.T) *stage { t.Helper(); return observedOf(t, web(3)).pod(0, "0", unready) }},
+		{"in order, spare pods wait while one that stays is not available", func(t *testing.T) *stage {
+			t.Helper()
+			return observedOf(t, web(1)).pod(0, "0", unready).pod(0, "1")
+		}},
 		{"#746: a reserved ordinal has its pod removed and another one made", func(t *testing.T) *stage {
 			t.Helper()
 			return observedOf(t, web(2).Parallel("1").Reserve("1")).pod(0, "0").pod(0, "1")
@@ -249,6 +258,10 @@ func TestPlan(t *testing.T) {
 			s.pods = s.pods[:1]
 			return s
 		}},
+		{"a pod that lost the label of its name gets it again, unless it goes", func(t *testing.T) *stage {
+			t.Helper()
+			return observedOf(t, web(2)).pod(0, "0", unnamed).pod(0, "1", unnamed, going)
+		}},
 		{"a pod that waits for a lost claim gets it anew", func(t *testing.T) *stage {
 			t.Helper()
 			s := observedOf(t, web(1).Claims("data")).pod(0, "0", pending)
@@ -282,6 +295,10 @@ func TestPlan(t *testing.T) {
 		{"but not from one that goes", func(t *testing.T) *stage {
 			t.Helper()
 			return observedOf(t, web(2).Claims("data").Keep(remains, goes)).pod(0, "0").pod(0, "1", going).claim("data-web-1", of(ofPod))
+		}},
+		{"unless claims are to stay now", func(t *testing.T) *stage {
+			t.Helper()
+			return observedOf(t, web(1).Claims("data").Keep(remains, remains)).pod(0, "0").pod(0, "1", going).claim("data-web-1", of(ofPod))
 		}},
 		{"a set that keeps its claims owns none, also where their pod is gone", func(t *testing.T) *stage {
 			t.Helper()
@@ -369,4 +386,40 @@ func TestPlan(t *testing.T) {
 		fmt.Fprintf(&got, "%s:\n%s\n", tt.name, text(plan(tt.world(t).observed, now)))
 	}
 	golden.Equal(t, "plan", got.String())
+}
+
+func TestAClassThatLetsNoClaimGrowIsLookedAtAgain(t *testing.T) {
+	t.Parallel()
+	s := observedOf(t, web(1).Claims("data").Resize()).pod(0, "0").claim("data-web-0", sized("512Mi", "512Mi"))
+	s.classes = map[string]bool{"": false, "fast": true}
+	require.Zero(t, plan(s.observed, now).Recheck, "the claim tells when it has grown")
+	s.classes = map[string]bool{"": false, "fast": false}
+	require.Equal(t, classEvery, plan(s.observed, now).Recheck, "nothing tells of a class")
+}
+
+func TestWhatWaitsInOrderForTooLongIsTold(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name, want string
+		stage      *stage
+	}{
+		{
+			"pods that wait to be made", "no pod became available since 2026-11-21T09:00:00Z: 2 places wait: 0 has no available pod",
+			observedOf(t, web(3)).pod(0, "0", unready),
+		},
+		{
+			"pods that wait to be deleted", "no pod became available since 2026-11-21T09:00:00Z: 1 spare pods wait: place 0 has no available pod",
+			observedOf(t, web(1)).pod(0, "0", unready).pod(0, "1"),
+		},
+		{"nothing, while one is about to be available", "", observedOf(t, web(3).Spec(func(s *appsv1beta1.StatefulSetSpec) {
+			s.UpdateStrategy.RollingUpdate.MinReadySeconds = new(int32(2 * time.Hour / time.Second))
+		})).pod(0, "0")},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			w := plan(tc.stage.observed, now)
+			require.Equal(t, tc.want, w.Stalled.Message)
+			require.Equal(t, tc.want != "", w.Stalled.Scale, "it is of scaling, not of an update")
+		})
+	}
 }
