@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/flotilla-io/flotilla/apis/keys"
 )
 
 // ground is the label of a side's own nodes, and of its daemons' node selector.
@@ -77,6 +79,13 @@ func imageOf(name, image string) func(*side) {
 // unlabel takes a pod's label app, by which it was selected.
 func unlabel(name string) func(*side) {
 	return func(s *side) { change(s, s.pod(name), func(p *corev1.Pod) { delete(p.Labels, "app") }) }
+}
+
+// unname takes the label with a pod's name.
+func unname(name string) func(*side) {
+	return func(s *side) {
+		change(s, s.pod(name), func(p *corev1.Pod) { delete(p.Labels, keys.StatefulSetPodName) })
+	}
 }
 
 // removeSet deletes the set.

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/flotilla-io/flotilla/e2e/volume"
 )
 
 // plainStatefulSet runs on the cluster's own nodes: those of DaemonSets come and go.
@@ -28,7 +30,7 @@ const withClaims = `
   template: {spec: {containers: [{name: app, image: "app:1", volumeMounts: [{name: data, mountPath: /data}]}]}}
   volumeClaimTemplates:
   - metadata: {name: data, labels: {of: template}}
-    spec: {accessModes: [ReadWriteOnce], storageClassName: lab, resources: {requests: {storage: 1Gi}}}
+    spec: {accessModes: [ReadWriteOnce], storageClassName: ` + volume.Class + `, resources: {requests: {storage: 1Gi}}}
 `
 
 func TestStatefulSet(t *testing.T) {
@@ -148,6 +150,14 @@ func TestStatefulSet(t *testing.T) {
 			steps: []step{
 				{name: "create", do: create(), until: "0@1 1@1 2@1"},
 				{name: "delete one", do: dropPods("1"), until: "0@1 1@1 2@1"},
+			},
+		},
+		{
+			name: "a pod that lost the label of its name gets it again",
+			steps: []step{
+				{name: "create", do: create(), until: "0@1 1@1 2@1"},
+				{name: "take the label", do: unname("1"), until: "0@1 1@1 2@1"},
+				{name: "scale out", do: merge(`{spec: {replicas: 4}}`), until: "0@1 1@1 2@1 3@1"},
 			},
 		},
 		{

@@ -138,7 +138,9 @@ func marks(all map[string]string) map[string]any {
 	out := map[string]any{}
 	for k, v := range all {
 		switch {
-		case strings.Contains(k, "kruise.io"), strings.HasPrefix(k, "pv.kubernetes.io/"):
+		case strings.Contains(k, "kruise.io"):
+		case slices.Contains([]string{"pv.kubernetes.io", "volume.kubernetes.io", "volume.beta.kubernetes.io"}, strings.Split(k, "/")[0]):
+			// Of the scheduler and of who binds claims: any node will do.
 		case k == "pod-template-generation", k == "deprecated.daemonset.template.generation":
 		case k == "controller.kubernetes.io/hash", k == "controller-revision-hash":
 			out["hash"] = v
