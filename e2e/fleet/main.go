@@ -40,7 +40,7 @@ func run(ctx context.Context, m *testing.M, o Options, use func(*Fleet), out io.
 		return 1, err
 	}
 	if f.pods && lab.RealNodes(ctx) != nil {
-		return m.Run(), nil //nolint:nilerr // Each test says why.
+		return m.Run(), nil
 	}
 	keep := os.Getenv("FLOTILLA_E2E_KEEP") != ""
 	if !keep {

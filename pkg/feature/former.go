@@ -27,6 +27,8 @@ func former() map[string]gate {
 		"DaemonWatchingPod":         {settled: "a node daemon watches the pods of its node"},
 		"PodIndexLabel":             {settled: "pods of StatefulSets always have the label"},
 		"InPlacePodVerticalScaling": {settled: "Kubernetes resizes pods in place from 1.33 on, and has pods/resize to say so"},
+		"DaemonSetPruneIneligibleNodes": {settled: "pods on nodes that no longer fit a DaemonSet never count, for the budget or for " +
+			"the partition"},
 
 		"PodWebhook":                                {missing: pods},
 		"KruisePodReadinessGate":                    {missing: pods},
@@ -47,6 +49,5 @@ func former() map[string]gate {
 		"ResourceDistributionGate":                  {missing: "ResourceDistribution is"},
 		"EnableExternalCerts":                       {missing: "a certificate from outside is"},
 		"DefaultHostNetworkHostPortsInPodTemplates": {missing: "defaulting of host ports is"},
-		"DaemonSetPruneIneligibleNodes":             {missing: "the Advanced DaemonSet is"},
 	}
 }

@@ -18,7 +18,8 @@ import (
 const checkName = "flotilla-check-"
 
 // Check asks the apiserver about template, for use in namespace beside claims (claim templates), and returns a copy
-// with all defaults. Faults come as field errors under path. The error is for a question that got no answer; both are
+// with all defaults. Faults come as field errors under path, those of the name of a claim under the claim, which stands beside
+// a path that ends in template. The error is for a question that got no answer; both are
 // nil for a valid template. c needs the verb create on podtemplates.
 func Check(
 	ctx context.Context, c client.Client, namespace string, template *corev1.PodTemplateSpec,
@@ -33,7 +34,8 @@ func Check(
 	err := c.Create(ctx, asked, client.DryRunAll)
 	var refused *apierrors.StatusError
 	if errors.As(err, &refused) && apierrors.IsInvalid(err) && refused.ErrStatus.Details != nil {
-		return nil, reroot(refused.ErrStatus.Details.Causes, path), nil
+		given := len(asked.Template.Spec.Volumes) - len(claims)
+		return nil, reroot(refused.ErrStatus.Details.Causes, path, given), nil
 	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("check pod template by a dry run: %w", err)
@@ -74,11 +76,18 @@ func isClaim(name string, claims []corev1.PersistentVolumeClaim) bool {
 	return slices.ContainsFunc(claims, func(c corev1.PersistentVolumeClaim) bool { return c.Name == name })
 }
 
-// reroot turns the apiserver's causes, whose fields begin with "template", into field errors under path.
-func reroot(causes []metav1.StatusCause, path *field.Path) field.ErrorList {
+// reroot turns the apiserver's causes, whose fields begin with "template", into field errors under path. Volumes after the first
+// ones that were given are claims.
+func reroot(causes []metav1.StatusCause, path *field.Path, given int) field.ErrorList {
 	out := make(field.ErrorList, 0, len(causes))
 	for _, c := range causes {
 		name := path.String() + strings.TrimPrefix(c.Field, "template")
+		var volume int
+		if _, err := fmt.Sscanf(c.Field, "template.spec.volumes[%d].name", &volume); err == nil && volume >= given {
+			if beside, ok := strings.CutSuffix(path.String(), "template"); ok {
+				name = fmt.Sprintf("%svolumeClaimTemplates[%d].metadata.name", beside, volume-given)
+			}
+		}
 		kind := field.ErrorType(c.Type)
 		// The message is the kind in words, the bad value, a colon and the detail; the kind will be put before it again.
 		detail := strings.TrimPrefix(strings.TrimPrefix(c.Message, kind.String()), ": ")

@@ -95,6 +95,35 @@ func TestCheckReturnsFaultsUnderThePath(t *testing.T) {
 	require.EqualError(t, faults[1], `spec.template.spec.hostname: Invalid value: "A!": must be a DNS label`)
 }
 
+func TestCheckNamesTheClaimWhoseNameIsAtFault(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name, fault string
+		path        *field.Path
+		want        string
+	}{
+		{"a claim", "volumes[3].name", field.NewPath("spec", "template"), "spec.volumeClaimTemplates[2].metadata.name"},
+		{"a volume", "volumes[0].name", field.NewPath("spec", "template"), "spec.template.spec.volumes[0].name"},
+		{"another field of a claim's volume", "volumes[3].secret", field.NewPath("spec", "template"), "spec.template.spec.volumes[3].secret"},
+		{"a claim beside a patch", "volumes[3].name", field.NewPath("patch"), "patch.spec.volumes[3].name"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			c := apiserver(t, func(p *corev1.PodTemplate) error {
+				require.Equal(t, []string{"cert", "data", "Logs", "data"}, names(p.Template.Spec.Volumes))
+				return apierrors.NewInvalid(schema.GroupKind{Kind: "PodTemplate"}, "x", field.ErrorList{
+					field.Duplicate(field.NewPath("template", "spec").Child(tt.fault), "data"),
+				})
+			})
+			given := template(corev1.Volume{Name: "cert"}, corev1.Volume{Name: "data"})
+			_, faults, err := Check(t.Context(), c, "shop", given, claims("data", "Logs", "data"), tt.path)
+			require.NoError(t, err)
+			require.Len(t, faults, 1)
+			require.EqualError(t, faults[0], tt.want+`: Duplicate value: "data"`)
+		})
+	}
+}
+
 func TestCheckWithoutAnAnswerIsAnError(t *testing.T) {
 	t.Parallel()
 	c := apiserver(t, func(*corev1.PodTemplate) error { return errors.New("connection refused") })

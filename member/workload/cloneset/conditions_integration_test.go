@@ -3,10 +3,7 @@
 package cloneset
 
 import (
-	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -14,11 +11,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
@@ -26,6 +21,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/pass"
 	"github.com/flotilla-io/flotilla/pkg/revision"
 	"github.com/flotilla-io/flotilla/pkg/testkit"
+	"github.com/flotilla-io/flotilla/pkg/testkit/hook"
 	"github.com/flotilla-io/flotilla/pkg/testkit/site"
 )
 
@@ -47,33 +43,9 @@ func TestConditionsInCluster(t *testing.T) {
 	}
 }
 
-// testExamples dry-runs what is written in v1beta1; the other version needs a conversion, which package suite has.
 func testExamples(t *testing.T, g *ground) {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(examples, "invalid", "cloneset-*.yaml"))
-	require.NoError(t, err)
-	valid, err := filepath.Glob(filepath.Join(examples, "cloneset*.yaml"))
-	require.NoError(t, err)
-	tried := 0
-	for _, file := range slices.Concat(files, valid) {
-		text, err := os.ReadFile(file)
-		require.NoError(t, err)
-		if strings.Contains(string(text), "\napiVersion: apps.kruise.io/v1alpha1\n") {
-			continue
-		}
-		o := &unstructured.Unstructured{}
-		require.NoError(t, yaml.Unmarshal(text, &o.Object))
-		o.SetNamespace(g.Namespace)
-		err = g.Create(t.Context(), o, client.DryRunAll)
-		first, _, _ := strings.Cut(string(text), "\n")
-		if want, invalid := strings.CutPrefix(first, "# refused: "); invalid {
-			require.ErrorContains(t, err, want, file)
-		} else {
-			require.NoError(t, err, file)
-		}
-		tried++
-	}
-	require.Greater(t, tried, 30)
+	hook.DryRun(t, g, g.Namespace, examples, "cloneset")
 }
 
 // has tells whether a set has a condition with that status and reason.

@@ -2,69 +2,36 @@ package cloneset
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"math"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
-	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
-	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/pods"
 	"github.com/flotilla-io/flotilla/pkg/testkit"
+	"github.com/flotilla-io/flotilla/pkg/testkit/hook"
 )
 
-// hook is a webhook whose apiserver completes a template by its restart policy, refuses an image named "bad" and
-// counts how often it was asked. It knows the pods given.
-func hook(t *testing.T, known ...client.Object) (*Webhook, *int) {
+// asking is a webhook with an apiserver that knows the pods given and counts how often it was asked.
+func asking(t *testing.T, known ...client.Object) (*Webhook, *int) {
 	t.Helper()
-	asked := 0
-	c := interceptor.NewClient(fake.NewClientBuilder().WithObjects(known...).Build(), interceptor.Funcs{
-		Create: func(_ context.Context, _ client.WithWatch, o client.Object, _ ...client.CreateOption) error {
-			asked++
-			p := o.(*corev1.PodTemplate)
-			switch p.Template.Spec.Containers[0].Image {
-			case "bad":
-				return apierrors.NewInvalid(schema.GroupKind{Kind: "PodTemplate"}, "", field.ErrorList{
-					field.Invalid(field.NewPath("template", "spec", "containers").Index(0).Child("image"), "bad", "is bad"),
-				})
-			case "down":
-				return errors.New("connection refused")
-			}
-			if p.Template.Spec.RestartPolicy == "" {
-				p.Template.Spec.RestartPolicy = corev1.RestartPolicyAlways
-			}
-			return nil
-		},
-	})
-	return &Webhook{Client: c, Live: c}, &asked
+	c, asked := hook.Apiserver(known...)
+	return &Webhook{Client: c, Live: c}, asked
 }
 
 // requested is the context of an admission request; old is nil on a creation.
 func requested(t *testing.T, old *appsv1beta1.CloneSet) context.Context {
 	t.Helper()
-	req := admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{Namespace: testkit.Namespace}}
-	if old != nil {
-		raw, err := json.Marshal(old)
-		require.NoError(t, err)
-		req.OldObject = runtime.RawExtension{Raw: raw}
-	}
-	return admission.NewContextWithRequest(t.Context(), req)
+	return hook.Requested(t, old)
 }
 
 func TestDefault(t *testing.T) {
@@ -110,7 +77,7 @@ func TestDefault(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			w, _ := hook(t)
+			w, _ := asking(t)
 			set := testkit.CloneSet("web").Claims("data").Spec(func(s *Spec) {
 				s.Replicas, s.RevisionHistoryLimit, s.UpdateStrategy = nil, nil, tt.in
 			}).Obj()
@@ -143,7 +110,7 @@ func TestDefaultAsksAboutATemplateOnlyWhenItChanged(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			w, asked := hook(t)
+			w, asked := asking(t)
 			w.KeepTemplates = tt.keep
 			require.NoError(t, w.Default(requested(t, tt.old), tt.set))
 			require.Equal(t, tt.asked, *asked)
@@ -156,7 +123,7 @@ func TestDefaultAsksAboutATemplateOnlyWhenItChanged(t *testing.T) {
 
 func TestDefaultRefusesATemplateThatTheApiserverRefuses(t *testing.T) {
 	t.Parallel()
-	w, _ := hook(t)
+	w, _ := asking(t)
 	err := w.Default(requested(t, nil), web(1).Image("bad").Obj())
 	require.True(t, apierrors.IsInvalid(err))
 	require.ErrorContains(t, err, `spec.template.spec.containers[0].image: Invalid value: "bad": is bad`)
@@ -291,7 +258,7 @@ func TestValidate(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			w, _ := hook(t)
+			w, _ := asking(t)
 			check := func(err error) {
 				if tt.want == "" {
 					require.NoError(t, err)
@@ -354,7 +321,7 @@ func TestValidateUpdate(t *testing.T) {
 			t.Parallel()
 			going := pod("going").Terminating(start).Obj()
 			going.Finalizers = []string{"example.com/hold"}
-			w, _ := hook(t, pod("ours").Obj(), going, testkit.Pod("web-theirs").OwnedBy("another").Obj())
+			w, _ := asking(t, pod("ours").Obj(), going, testkit.Pod("web-theirs").OwnedBy("another").Obj())
 			old, set := tt.old.Obj(), tt.set.Obj()
 			warnings, err := w.ValidateUpdate(requested(t, old), old, set)
 			if tt.want == "" {
@@ -371,7 +338,7 @@ func TestValidateUpdate(t *testing.T) {
 
 func TestValidateDeleteRefusesNothing(t *testing.T) {
 	t.Parallel()
-	w, _ := hook(t)
+	w, _ := asking(t)
 	warnings, err := w.ValidateDelete(t.Context(), web(1).Obj())
 	require.NoError(t, err)
 	require.Empty(t, warnings)

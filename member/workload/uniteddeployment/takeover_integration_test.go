@@ -45,14 +45,14 @@ func TestTakeOverInCluster(t *testing.T) {
 	began := clock.RealClock{}.Now()
 	manage(t, s)
 
-	// What the former managers said of a conflict is taken off: the managers have been there.
+	// What the former managers said of a conflict is taken off, and what they did not count is there: both have looked.
 	g.until(t, "look at the sets", func() bool {
 		for _, set := range g.cloneSets(t) {
 			if len(set.(*appsv1beta1.CloneSet).Status.Conditions) > 0 {
 				return false
 			}
 		}
-		return g.united(t).Status.ObservedGeneration == g.united(t).Generation
+		return g.united(t).Status.AvailableReplicas == 3
 	})
 	g.Rests(t)
 	writes := g.writesOfAll(t, began)

@@ -3,6 +3,7 @@ package site
 import (
 	"crypto/rand"
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -115,6 +116,18 @@ func (g *Ground[T]) Writes(t *testing.T, since time.Time) map[string]int {
 		out[w.Verb+" "+w.Resource]++
 	}
 	return out
+}
+
+// PodWrites waits until the controller's writes to pods since then are as wanted, and holds them to it.
+func (g *Ground[T]) PodWrites(t *testing.T, since time.Time, want map[string]int) {
+	t.Helper()
+	var got map[string]int
+	assert.Eventually(t, func() bool {
+		got = g.Writes(t, since)
+		maps.DeleteFunc(got, func(what string, _ int) bool { return !strings.Contains(what, " pods") })
+		return maps.Equal(got, want)
+	}, 10*time.Second, Poll)
+	require.Equal(t, want, got)
 }
 
 // Rests waits until the controller has written nothing for a while, and sees to it that it goes on writing nothing.
