@@ -7,11 +7,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"testing"
-	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -28,6 +25,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/admit"
 	"github.com/flotilla-io/flotilla/pkg/podview"
 	"github.com/flotilla-io/flotilla/pkg/testkit"
+	"github.com/flotilla-io/flotilla/pkg/testkit/hook"
 	"github.com/flotilla-io/flotilla/pkg/testkit/lab"
 	"github.com/flotilla-io/flotilla/pkg/testkit/site"
 )
@@ -77,19 +75,6 @@ func (g *ground) uids(t *testing.T) map[string]types.UID {
 	return out
 }
 
-// podWrites waits until the writes to pods since then are as wanted: the log may lag a little.
-func (g *ground) podWrites(t *testing.T, since time.Time, want map[string]int) {
-	t.Helper()
-	var got map[string]int
-	if !assert.Eventually(t, func() bool {
-		got = g.Writes(t, since)
-		maps.DeleteFunc(got, func(what string, _ int) bool { return !strings.Contains(what, " pods") })
-		return maps.Equal(got, want)
-	}, 10*time.Second, site.Poll) {
-		require.Equal(t, want, got)
-	}
-}
-
 func TestInCluster(t *testing.T) {
 	t.Parallel()
 	s := site.Start(t, site.Config{
@@ -98,9 +83,9 @@ func TestInCluster(t *testing.T) {
 	})
 	s.Run(t, underTest, Kind(), func(mgr ctrl.Manager) {
 		require.NoError(t, Setup(t.Context(), mgr, Options{Clock: clock.RealClock{}}))
-		hook := &Webhook{Client: mgr.GetClient()}
+		answers := &Webhook{Client: mgr.GetClient()}
 		require.NoError(t, admit.Register(mgr, admit.Registration[*appsv1beta1.DaemonSet]{
-			Object: &appsv1beta1.DaemonSet{}, Defaulter: hook, Validator: hook,
+			Object: &appsv1beta1.DaemonSet{}, Defaulter: answers, Validator: answers,
 		}))
 	})
 	for name, test := range map[string]func(*testing.T, *ground){
@@ -110,6 +95,7 @@ func TestInCluster(t *testing.T) {
 		"nodes that are chosen get pods, others lose them":    testNodes,
 		"a minimal object is completed and a bad one refused": testWebhook,
 		"the pods of a native DaemonSet are taken over":       testMove,
+		"examples are answered as they say":                   testExamples,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -118,11 +104,16 @@ func TestInCluster(t *testing.T) {
 	}
 }
 
+func testExamples(t *testing.T, g *ground) {
+	t.Helper()
+	hook.DryRun(t, g, g.Namespace, examples, "daemonset")
+}
+
 func testWrites(t *testing.T, g *ground) {
 	t.Helper()
 	began := clock.RealClock{}.Now()
 	g.make(t, web(), nodesThere)
-	g.podWrites(t, began, map[string]int{"create pods": nodesThere})
+	g.PodWrites(t, began, map[string]int{"create pods": nodesThere})
 	g.Rests(t)
 }
 
@@ -133,7 +124,7 @@ func testInPlace(t *testing.T, g *ground) {
 	g.change(t, image("app:2"))
 	g.rest(t, nodesThere)
 	require.Equal(t, was, g.uids(t))
-	g.podWrites(t, began, map[string]int{"patch pods": nodesThere, "patch pods/status": 2 * nodesThere})
+	g.PodWrites(t, began, map[string]int{"patch pods": nodesThere, "patch pods/status": 2 * nodesThere})
 	g.Rests(t)
 }
 
@@ -236,7 +227,7 @@ func testMove(t *testing.T, g *ground) {
 	var revisions appsv1.ControllerRevisionList
 	require.NoError(t, g.List(t.Context(), &revisions, client.InNamespace(g.Namespace)))
 	require.Len(t, revisions.Items, 1, "nor a revision")
-	g.podWrites(t, began, map[string]int{"patch pods": nodesThere})
+	g.PodWrites(t, began, map[string]int{"patch pods": nodesThere})
 	for _, p := range g.Pods(t) {
 		require.Equal(t, kind(), p.OwnerReferences[0].Kind)
 		require.Equal(t, "apps.kruise.io/v1beta1", p.OwnerReferences[0].APIVersion)

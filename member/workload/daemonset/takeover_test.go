@@ -1,52 +1,30 @@
 package daemonset
 
 import (
-	"bytes"
-	"os"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/yaml"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/child"
 	"github.com/flotilla-io/flotilla/pkg/pass"
 	"github.com/flotilla-io/flotilla/pkg/podview"
 	"github.com/flotilla-io/flotilla/pkg/revision"
+	"github.com/flotilla-io/flotilla/pkg/testkit"
 	"github.com/flotilla-io/flotilla/pkg/testkit/sim"
 )
 
 // leftBehind is what OpenKruise left in a cluster, as it would be observed; the nodes are those of its pods.
 func leftBehind(t *testing.T) observed {
 	t.Helper()
-	file, err := os.ReadFile("testdata/openkruise.yaml")
-	require.NoError(t, err)
 	o := observed{set: &appsv1beta1.DaemonSet{}}
-	for doc := range bytes.SplitSeq(file, []byte("\n---\n")) {
-		var kind metav1.TypeMeta
-		require.NoError(t, yaml.Unmarshal(doc, &kind))
-		switch kind.Kind {
-		case "DaemonSet":
-			require.NoError(t, yaml.Unmarshal(doc, o.set))
-		case "ControllerRevision":
-			var r appsv1.ControllerRevision
-			require.NoError(t, yaml.Unmarshal(doc, &r))
-			o.history = append(o.history, &r)
-		case "Pod":
-			var p corev1.Pod
-			require.NoError(t, yaml.Unmarshal(doc, &p))
-			require.True(t, child.Of(&p, o.set, Kind()))
-			podview.Strip(&p)
-			o.pods = append(o.pods, &p)
-			o.nodes = append(o.nodes, sim.Node(p.Spec.NodeName))
-		}
+	o.history, o.pods = testkit.Left(t, "testdata/openkruise.yaml", o.set)
+	for _, p := range o.pods {
+		podview.Strip(p)
+		o.nodes = append(o.nodes, sim.Node(p.Spec.NodeName))
 	}
-	require.NotEmpty(t, o.pods)
 	revision.Sort(o.history)
+	var err error
 	o.wanted, err = wantedRevision(o.set)
 	require.NoError(t, err)
 	return o

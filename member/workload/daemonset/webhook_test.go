@@ -1,8 +1,6 @@
 package daemonset
 
 import (
-	"context"
-	"errors"
 	"strings"
 	"testing"
 
@@ -11,17 +9,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/apimachinery/pkg/util/validation/field"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/apis/pods"
+	"github.com/flotilla-io/flotilla/pkg/testkit/hook"
 )
 
 type (
@@ -29,33 +23,18 @@ type (
 	Rolling = appsv1beta1.DaemonSetRollingUpdateStrategy
 )
 
-// hook is a webhook whose apiserver refuses an image named "bad" and counts how often it was asked about a template.
-func hook(t *testing.T) (*Webhook, *int) {
+// asking is a webhook with an apiserver that counts how often it was asked about a template.
+func asking(t *testing.T) (*Webhook, *int) {
 	t.Helper()
-	asked := 0
-	c := interceptor.NewClient(fake.NewClientBuilder().Build(), interceptor.Funcs{
-		Create: func(_ context.Context, _ client.WithWatch, o client.Object, _ ...client.CreateOption) error {
-			asked++
-			p := o.(*corev1.PodTemplate)
-			switch p.Template.Spec.Containers[0].Image {
-			case "bad":
-				return apierrors.NewInvalid(schema.GroupKind{Kind: "PodTemplate"}, "", field.ErrorList{
-					field.Invalid(field.NewPath("template", "spec", "containers").Index(0).Child("image"), "bad", "is bad"),
-				})
-			case "down":
-				return errors.New("connection refused")
-			}
-			return nil
-		},
-	})
-	return &Webhook{Client: c}, &asked
+	c, asked := hook.Apiserver()
+	return &Webhook{Client: c}, asked
 }
 
 // agent is a DaemonSet as Default leaves it, changed by each of the functions.
 func agent(t *testing.T, changes ...func(*Spec)) *appsv1beta1.DaemonSet {
 	t.Helper()
 	set := bare()
-	w, _ := hook(t)
+	w, _ := asking(t)
 	require.NoError(t, w.Default(t.Context(), set))
 	for _, change := range changes {
 		change(&set.Spec)
@@ -129,7 +108,7 @@ func TestDefault(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			w, asked := hook(t)
+			w, asked := asking(t)
 			set := bare()
 			set.Spec.UpdateStrategy = tt.in
 			require.NoError(t, w.Default(t.Context(), set))
@@ -199,7 +178,7 @@ func TestValidate(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			w, _ := hook(t)
+			w, _ := asking(t)
 			check := func(err error) {
 				if tt.want == "" {
 					require.NoError(t, err)
@@ -219,7 +198,7 @@ func TestValidate(t *testing.T) {
 
 func TestValidateUpdateAsksAboutNewTemplatesAlone(t *testing.T) {
 	t.Parallel()
-	w, asked := hook(t)
+	w, asked := asking(t)
 	busy := func(s *Spec) { s.MinReadySeconds = 5 }
 	_, err := w.ValidateUpdate(t.Context(), agent(t), agent(t, busy))
 	require.NoError(t, err)
@@ -237,7 +216,7 @@ func TestValidateUpdateAsksAboutNewTemplatesAlone(t *testing.T) {
 
 func TestWhatWasWrongBeforeIsWarnedOf(t *testing.T) {
 	t.Parallel()
-	w, _ := hook(t)
+	w, _ := asking(t)
 	wrong := func(s *Spec) { s.Selector.MatchLabels["app"] = "web" }
 	said, err := w.ValidateUpdate(t.Context(), agent(t, wrong), agent(t, wrong, image("agent:2")))
 	require.NoError(t, err)
@@ -293,7 +272,7 @@ func TestWarnings(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			w, _ := hook(t)
+			w, _ := asking(t)
 			said, err := w.ValidateCreate(t.Context(), tt.set)
 			require.NoError(t, err)
 			if tt.want == "" {
@@ -312,7 +291,7 @@ func TestWarnings(t *testing.T) {
 
 func TestAnUpdateThatLeavesTheSpecIsNotLookedAt(t *testing.T) {
 	t.Parallel()
-	w, _ := hook(t)
+	w, _ := asking(t)
 	wrong := agent(t, func(s *Spec) { s.Selector = nil })
 	said, err := w.ValidateUpdate(t.Context(), wrong, wrong.DeepCopy())
 	require.NoError(t, err)

@@ -32,7 +32,7 @@ const (
 )
 
 // +kubebuilder:rbac:groups="",resources=podtemplates,verbs=create
-// +kubebuilder:rbac:groups=storage.k8s.io,resources=storageclasses,verbs=get;list;watch
+// +kubebuilder:rbac:groups=storage.k8s.io,resources=storageclasses,verbs=list;watch
 
 // Webhook sets defaults of StatefulSets and says what neither schema nor CEL can. Objects of both versions arrive as v1beta1.
 // It may be used concurrently.

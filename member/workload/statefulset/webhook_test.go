@@ -2,33 +2,28 @@ package statefulset
 
 import (
 	"context"
-	"encoding/json"
 	"math"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
-	admissionv1 "k8s.io/api/admission/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/apis/pods"
+	"github.com/flotilla-io/flotilla/pkg/testkit/hook"
 )
 
 type (
@@ -39,39 +34,17 @@ type (
 // on are gates that let everything count.
 func on() Gates { return Gates{StartOrdinal: true, ResizeClaims: true, DeleteClaims: true} }
 
-// hook is a webhook whose apiserver completes a template by its restart policy and refuses an image named "bad". It knows the
-// storage classes given and counts how often it was asked about a template.
-func hook(t *testing.T, classes ...client.Object) (*Webhook, *int) {
+// asking is a webhook with an apiserver that knows the storage classes given and counts how often it was asked.
+func asking(t *testing.T, classes ...client.Object) (*Webhook, *int) {
 	t.Helper()
-	asked := 0
-	c := interceptor.NewClient(fake.NewClientBuilder().WithObjects(classes...).Build(), interceptor.Funcs{
-		Create: func(_ context.Context, _ client.WithWatch, o client.Object, _ ...client.CreateOption) error {
-			asked++
-			p := o.(*corev1.PodTemplate)
-			if p.Template.Spec.Containers[0].Image == "bad" {
-				return apierrors.NewInvalid(schema.GroupKind{Kind: "PodTemplate"}, "", field.ErrorList{
-					field.Invalid(field.NewPath("template", "spec", "containers").Index(0).Child("image"), "bad", "is bad"),
-				})
-			}
-			if p.Template.Spec.RestartPolicy == "" {
-				p.Template.Spec.RestartPolicy = corev1.RestartPolicyAlways
-			}
-			return nil
-		},
-	})
-	return &Webhook{Client: c, Gates: on()}, &asked
+	c, asked := hook.Apiserver(classes...)
+	return &Webhook{Client: c, Gates: on()}, asked
 }
 
 // requested is the context of an admission request; old is nil on a creation.
 func requested(t *testing.T, old *appsv1beta1.StatefulSet) context.Context {
 	t.Helper()
-	req := admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{Namespace: "shop"}}
-	if old != nil {
-		raw, err := json.Marshal(old)
-		require.NoError(t, err)
-		req.OldObject = runtime.RawExtension{Raw: raw}
-	}
-	return admission.NewContextWithRequest(t.Context(), req)
+	return hook.Requested(t, old)
 }
 
 // db is a StatefulSet of three pods as Default leaves it, changed by each of the functions.
@@ -169,7 +142,7 @@ func TestDefault(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			w, _ := hook(t)
+			w, _ := asking(t)
 			set := db(claims(claim("data", "1Gi", "")), func(s *Spec) {
 				s.UpdateStrategy, s.Replicas, s.RevisionHistoryLimit, s.PodManagementPolicy = tt.in, nil, nil, ""
 				s.VolumeClaimUpdateStrategy.Type, s.PersistentVolumeClaimRetentionPolicy = "", nil
@@ -206,7 +179,7 @@ func TestDefaultAsksAboutATemplateOnlyWhenItChanged(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			w, asked := hook(t)
+			w, asked := asking(t)
 			w.KeepTemplates = tt.keep
 			require.NoError(t, w.Default(requested(t, tt.old), tt.set))
 			require.Equal(t, tt.asked, *asked)
@@ -219,7 +192,7 @@ func TestDefaultAsksAboutATemplateOnlyWhenItChanged(t *testing.T) {
 
 func TestDefaultRefusesWhatTheSchemaWouldRefuseWithLessToSay(t *testing.T) {
 	t.Parallel()
-	w, _ := hook(t)
+	w, _ := asking(t)
 	err := w.Default(requested(t, nil), db(reserving(1, "7")))
 	require.True(t, apierrors.IsInvalid(err))
 	require.ErrorContains(t, err, `spec.reserveOrdinals[1]: Invalid value: "7": must be a number such as 3, without quotes`)
@@ -325,7 +298,7 @@ func TestValidate(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			w, _ := hook(t)
+			w, _ := asking(t)
 			check := func(err error) {
 				if tt.want == "" {
 					require.NoError(t, err)
@@ -345,7 +318,7 @@ func TestValidate(t *testing.T) {
 
 func TestValidateWithoutTheGateCountsFromZero(t *testing.T) {
 	t.Parallel()
-	w, _ := hook(t)
+	w, _ := asking(t)
 	w.Gates = Gates{}
 	_, err := w.ValidateCreate(requested(t, nil), db(func(s *Spec) { s.Ordinals = &appsv1.StatefulSetOrdinals{Start: math.MaxInt32} }))
 	require.NoError(t, err)
@@ -424,7 +397,7 @@ func TestValidateUpdate(t *testing.T) {
 					Name: name, CreationTimestamp: metav1.Unix(born, 0), Annotations: map[string]string{defaultClass: isDefault},
 				}, AllowVolumeExpansion: grows}
 			}
-			w, _ := hook(t, class("fast", new(true), 9, "false"), class("slow", nil, 9, ""),
+			w, _ := asking(t, class("fast", new(true), 9, "false"), class("slow", nil, 9, ""),
 				class("former", new(true), 1, "true"), class("newest", new(false), 5, "true"), class("older", new(true), 3, "true"))
 			warnings, err := w.ValidateUpdate(requested(t, tt.old), tt.old, tt.set)
 			if tt.want != "" {
@@ -483,7 +456,7 @@ func TestWarnings(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			w, _ := hook(t)
+			w, _ := asking(t)
 			w.Gates = tt.gates
 			said, err := w.ValidateCreate(requested(t, nil), tt.set)
 			require.NoError(t, err)
@@ -503,7 +476,7 @@ func TestWarnings(t *testing.T) {
 
 func TestAnnotationsOfThePreDownloadAreWarnedOf(t *testing.T) {
 	t.Parallel()
-	w, _ := hook(t)
+	w, _ := asking(t)
 	set := db()
 	set.Annotations = map[string]string{keys.ImagePreDownloadParallelism: "2"}
 	said, err := w.ValidateCreate(requested(t, nil), set)
@@ -523,7 +496,7 @@ func TestValidateSpecJudgesATemplateOfAnotherObject(t *testing.T) {
 
 func TestAnUpdateThatLeavesTheSpecIsNotLookedAt(t *testing.T) {
 	t.Parallel()
-	w, asked := hook(t)
+	w, asked := asking(t)
 	wrong := db(reserving("7-3"))
 	said, err := w.ValidateUpdate(requested(t, wrong), wrong, wrong.DeepCopy())
 	require.NoError(t, err)
