@@ -125,7 +125,7 @@ func testUpdateHook(t *testing.T, g *ground) {
 	}
 	g.Await(t, rested)
 	// A pod: PreparingUpdate; marked; written; Updated; Normal.
-	g.podWrites(t, began, map[string]int{"patch pods": 2, "patch pods/status": 8})
+	g.PodWrites(t, began, map[string]int{"patch pods": 2, "patch pods/status": 8})
 	g.free(t)
 }
 

@@ -85,7 +85,7 @@ func testResize(t *testing.T, g *ground) {
 		require.Equal(t, int32(4), s.Status.ReadyReplicas, "all pods serve throughout")
 		return rested(s)
 	})
-	g.podWrites(t, began, map[string]int{"patch pods": 4, "patch pods/resize": 4, "patch pods/status": 4})
+	g.PodWrites(t, began, map[string]int{"patch pods": 4, "patch pods/resize": 4, "patch pods/status": 4})
 	for _, p := range g.same(t, before) {
 		st := p.Status.ContainerStatuses[0]
 		require.Zero(t, st.RestartCount)
@@ -111,7 +111,7 @@ func testResizeAndImage(t *testing.T, g *ground) {
 		requesting(c, "100m", "128Mi")
 	})
 	g.Await(t, rested)
-	g.podWrites(t, began, map[string]int{"patch pods": 2, "patch pods/resize": 2, "patch pods/status": 4})
+	g.PodWrites(t, began, map[string]int{"patch pods": 2, "patch pods/resize": 2, "patch pods/status": 4})
 	for _, p := range g.same(t, before) {
 		require.Equal(t, "app:2", p.Status.ContainerStatuses[0].Image)
 		require.Equal(t, "128Mi", p.Status.ContainerStatuses[0].Resources.Requests.Memory().String())

@@ -4,13 +4,10 @@ package cloneset
 
 import (
 	"fmt"
-	"maps"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -97,19 +94,6 @@ func (g *ground) claims(t *testing.T) []string {
 	return out
 }
 
-// podWrites waits until the writes to pods since then are as wanted: the log may lag a little.
-func (g *ground) podWrites(t *testing.T, since time.Time, want map[string]int) {
-	t.Helper()
-	var got map[string]int
-	if !assert.Eventually(t, func() bool {
-		got = g.Writes(t, since)
-		maps.DeleteFunc(got, func(what string, _ int) bool { return !strings.Contains(what, " pods") })
-		return maps.Equal(got, want)
-	}, 10*time.Second, site.Poll) {
-		require.Equal(t, want, got)
-	}
-}
-
 func TestInCluster(t *testing.T) {
 	t.Parallel()
 	s := begin(t)
@@ -136,14 +120,14 @@ func testWrites(t *testing.T, g *ground) {
 	t.Helper()
 	began := clock.RealClock{}.Now()
 	g.make(t, web(10).Policy(appsv1beta1.PodInPlaceIfPossible).Rolling("0", "50%", "0"))
-	g.podWrites(t, began, map[string]int{"create pods": 10, "patch pods/status": 10})
+	g.PodWrites(t, began, map[string]int{"create pods": 10, "patch pods/status": 10})
 	t.Logf("all writes of the creation: %v", g.Writes(t, began))
 
 	before := g.Pods(t)
 	began = clock.RealClock{}.Now()
 	g.change(t, func(s *appsv1beta1.CloneSetSpec) { s.Template.Spec.Containers[0].Image = "app:2" })
 	g.Await(t, rested)
-	g.podWrites(t, began, map[string]int{"patch pods": 10, "patch pods/status": 20})
+	g.PodWrites(t, began, map[string]int{"patch pods": 10, "patch pods/status": 20})
 	t.Logf("all writes of the update in place: %v", g.Writes(t, began))
 	for name, p := range g.Pods(t) {
 		require.Equal(t, before[name].UID, p.UID, "no pod was made anew")

@@ -7,11 +7,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"testing"
-	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -77,19 +74,6 @@ func (g *ground) uids(t *testing.T) map[string]types.UID {
 	return out
 }
 
-// podWrites waits until the writes to pods since then are as wanted: the log may lag a little.
-func (g *ground) podWrites(t *testing.T, since time.Time, want map[string]int) {
-	t.Helper()
-	var got map[string]int
-	if !assert.Eventually(t, func() bool {
-		got = g.Writes(t, since)
-		maps.DeleteFunc(got, func(what string, _ int) bool { return !strings.Contains(what, " pods") })
-		return maps.Equal(got, want)
-	}, 10*time.Second, site.Poll) {
-		require.Equal(t, want, got)
-	}
-}
-
 func TestInCluster(t *testing.T) {
 	t.Parallel()
 	s := site.Start(t, site.Config{
@@ -122,7 +106,7 @@ func testWrites(t *testing.T, g *ground) {
 	t.Helper()
 	began := clock.RealClock{}.Now()
 	g.make(t, web(), nodesThere)
-	g.podWrites(t, began, map[string]int{"create pods": nodesThere})
+	g.PodWrites(t, began, map[string]int{"create pods": nodesThere})
 	g.Rests(t)
 }
 
@@ -133,7 +117,7 @@ func testInPlace(t *testing.T, g *ground) {
 	g.change(t, image("app:2"))
 	g.rest(t, nodesThere)
 	require.Equal(t, was, g.uids(t))
-	g.podWrites(t, began, map[string]int{"patch pods": nodesThere, "patch pods/status": 2 * nodesThere})
+	g.PodWrites(t, began, map[string]int{"patch pods": nodesThere, "patch pods/status": 2 * nodesThere})
 	g.Rests(t)
 }
 
@@ -236,7 +220,7 @@ func testMove(t *testing.T, g *ground) {
 	var revisions appsv1.ControllerRevisionList
 	require.NoError(t, g.List(t.Context(), &revisions, client.InNamespace(g.Namespace)))
 	require.Len(t, revisions.Items, 1, "nor a revision")
-	g.podWrites(t, began, map[string]int{"patch pods": nodesThere})
+	g.PodWrites(t, began, map[string]int{"patch pods": nodesThere})
 	for _, p := range g.Pods(t) {
 		require.Equal(t, kind(), p.OwnerReferences[0].Kind)
 		require.Equal(t, "apps.kruise.io/v1beta1", p.OwnerReferences[0].APIVersion)

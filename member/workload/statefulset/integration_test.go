@@ -5,11 +5,9 @@ package statefulset
 import (
 	"maps"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -73,17 +71,6 @@ func (g *ground) claims(t *testing.T) map[string]string {
 	return out
 }
 
-func (g *ground) podWrites(t *testing.T, since time.Time, want map[string]int) {
-	t.Helper()
-	var got map[string]int
-	assert.Eventually(t, func() bool { // The log may lag a little.
-		got = g.Writes(t, since)
-		maps.DeleteFunc(got, func(what string, _ int) bool { return !strings.Contains(what, " pods") })
-		return maps.Equal(got, want)
-	}, 10*time.Second, site.Poll)
-	require.Equal(t, want, got)
-}
-
 func TestInCluster(t *testing.T) {
 	t.Parallel()
 	s := site.Start(t, site.Config{
@@ -116,7 +103,7 @@ func testWrites(t *testing.T, g *ground) {
 	began := clock.RealClock{}.Now()
 	g.create(t, web(10).Parallel("50%"))
 	g.rests(t)
-	g.podWrites(t, began, map[string]int{"create pods": 10})
+	g.PodWrites(t, began, map[string]int{"create pods": 10})
 	t.Logf("all writes of the creation: %v", g.Writes(t, began))
 
 	g.Change(t, func(s *appsv1beta1.StatefulSet) { // The gate makes pods anew, with two writes each.
@@ -127,7 +114,7 @@ func testWrites(t *testing.T, g *ground) {
 	began = clock.RealClock{}.Now()
 	g.Change(t, func(s *appsv1beta1.StatefulSet) { image("app:3")(&s.Spec) })
 	g.rests(t)
-	g.podWrites(t, began, map[string]int{"patch pods": 10, "patch pods/status": 20})
+	g.PodWrites(t, began, map[string]int{"patch pods": 10, "patch pods/status": 20})
 	for name, p := range g.Pods(t) {
 		require.Equal(t, before[name].UID, p.UID, "no pod was made anew")
 	}

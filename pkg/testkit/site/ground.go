@@ -3,6 +3,7 @@ package site
 import (
 	"crypto/rand"
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -115,6 +116,17 @@ func (g *Ground[T]) Writes(t *testing.T, since time.Time) map[string]int {
 		out[w.Verb+" "+w.Resource]++
 	}
 	return out
+}
+
+// PodWrites waits until the controller's writes to pods since then are as wanted: the log may lag, and on a busy machine to read it
+// may take its time.
+func (g *Ground[T]) PodWrites(t *testing.T, since time.Time, want map[string]int) {
+	t.Helper()
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		got := g.Writes(t, since)
+		maps.DeleteFunc(got, func(what string, _ int) bool { return !strings.Contains(what, " pods") })
+		assert.Equal(c, want, got)
+	}, Long, Poll)
 }
 
 // Rests waits until the controller has written nothing for a while, and sees to it that it goes on writing nothing.
