@@ -5,7 +5,8 @@ const (
 	// ControllerRevisionHash is a label on pods of a workload: the ControllerRevision that the pod was made from or was
 	// updated to in place. Written by the workload's controller with each creation and update; read by it and by
 	// users' selectors. Form: the revision's full name, "web-6f7c9b5d8"; only the part behind the last dash counts when
-	// two values are compared, because other installations write only that part.
+	// two values are compared, because other installations write only that part. Pods of a DaemonSet have that part alone,
+	// and so have its ControllerRevisions, as in kube 1.36 DaemonSet.
 	ControllerRevisionHash = "controller-revision-hash"
 
 	// PodTemplateHash is a label on pods of a CloneSet: the hash part of ControllerRevisionHash alone, "6f7c9b5d8".

@@ -24,8 +24,8 @@ const (
 	// encoded hash, empty where there are no claim templates.
 	VolumeClaimTemplateHash = "kruise.io/cloneset-volumeclaimtemplate-hash"
 
-	// RevisionHash is a label on ControllerRevisions: the hash part of their name. Written at creation; read to tell
-	// equal revisions quickly. As in kube 1.36 StatefulSet.
+	// RevisionHash is a label on ControllerRevisions: the hash part of their name. Written at creation; read by users. As
+	// in kube 1.36 StatefulSet. Those of a DaemonSet have it as label ControllerRevisionHash, as in kube 1.36 DaemonSet.
 	RevisionHash = "controller.kubernetes.io/hash"
 )
 

@@ -82,8 +82,8 @@ func (b *bench) run(ctx context.Context, p plan) error {
 			return err
 		}
 	}
-	if p.has(daemonSet) {
-		if err := b.daemons(ctx, p.nodes); err != nil {
+	if p.has(nodeEvents) || p.has(daemonSet) {
+		if err := b.daemons(ctx, p); err != nil {
 			return err
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"os/signal"
 	"runtime"
 	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/go-logr/logr"
@@ -36,12 +37,15 @@ func main() {
 // podsPerNode is what a node of the lab holds.
 const podsPerNode = 110
 
-// The kinds that can be measured.
+// What can be measured beside the hub: kinds, and what events of a node cause among many DaemonSets.
 const (
 	cloneSet    = "cloneset"
 	statefulSet = "statefulset"
 	daemonSet   = "daemonset"
+	nodeEvents  = "node-events"
 )
+
+func all() []string { return []string{cloneSet, statefulSet, daemonSet, nodeEvents} }
 
 // plan is what is measured.
 type plan struct {
@@ -58,8 +62,8 @@ func (p plan) has(kind string) bool { return slices.Contains(p.kinds, kind) }
 
 func (p plan) check() error {
 	for _, k := range p.kinds {
-		if !slices.Contains([]string{cloneSet, statefulSet, daemonSet}, k) {
-			return fmt.Errorf("--kinds: %q is none of %s, %s and %s", k, cloneSet, statefulSet, daemonSet)
+		if !slices.Contains(all(), k) {
+			return fmt.Errorf("--kinds: %q is none of %s", k, strings.Join(all(), ", "))
 		}
 	}
 	return nil
@@ -104,7 +108,7 @@ func newCommand() *cobra.Command {
 			return f.Down(cmd.Context())
 		},
 	}
-	cmd.Flags().StringSliceVar(&p.kinds, "kinds", []string{cloneSet, statefulSet, daemonSet}, "kinds to measure")
+	cmd.Flags().StringSliceVar(&p.kinds, "kinds", all(), "what to measure")
 	cmd.Flags().Int32SliceVar(&p.pods, "pods", []int32{1000, 5000}, "pods of the CloneSet and of the Deployment, one after the other")
 	cmd.Flags().Int32Var(&p.stateful, "stateful-pods", 1000, "pods of the StatefulSet and of the native one")
 	cmd.Flags().IntVar(&p.nodes, "nodes", 500, "nodes of the DaemonSet and of the native one")

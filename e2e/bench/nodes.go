@@ -29,20 +29,25 @@ const (
 	asked = "bench.example/set"
 )
 
-// daemons measures DaemonSets: one on many nodes beside the native one, and many while a node changes.
-func (b *bench) daemons(ctx context.Context, nodes int) error {
+// daemons measures DaemonSets, as planned: many while a node changes, and one on many nodes beside the native one.
+func (b *bench) daemons(ctx context.Context, p plan) error {
 	c := b.fleet.West
 	if err := b.clearNodes(ctx, c); err != nil { // What a run that was broken off left.
 		return err
 	}
-	if err := b.nodeEvents(ctx, c); err != nil {
-		return err
+	if p.has(nodeEvents) {
+		if err := b.nodeEvents(ctx, c); err != nil {
+			return err
+		}
 	}
-	all, err := b.addNodes(ctx, c, nodes)
+	if !p.has(daemonSet) {
+		return nil
+	}
+	nodes, err := b.addNodes(ctx, c, p.nodes)
 	if err != nil {
 		return err
 	}
-	if err := b.trial(ctx, b.ofDaemonSet(all)); err != nil {
+	if err := b.trial(ctx, b.ofDaemonSet(nodes)); err != nil {
 		return err
 	}
 	return b.clearNodes(ctx, c)

@@ -131,9 +131,8 @@ func (w *world) neutral(o client.Object) (map[string]any, error) {
 	return replaced, nil
 }
 
-// marks are the labels or annotations that both sides have. They differ on purpose in three things: ours have their own
-// marks beside; the native DaemonSet keeps a count of templates from a field that went away with extensions/v1beta1; and it
-// calls the hash of a revision as its pods do, where all kinds of ours have the label that the native StatefulSet has.
+// marks are the labels or annotations that both sides have. They differ on purpose in two things: ours have their own marks
+// beside, and the native DaemonSet keeps a count of templates from a field that went away with extensions/v1beta1.
 func marks(all map[string]string) map[string]any {
 	out := map[string]any{}
 	for k, v := range all {
@@ -142,8 +141,6 @@ func marks(all map[string]string) map[string]any {
 		case slices.Contains([]string{"pv.kubernetes.io", "volume.kubernetes.io", "volume.beta.kubernetes.io"}, strings.Split(k, "/")[0]):
 			// Of the scheduler and of who binds claims: any node will do.
 		case k == "pod-template-generation", k == "deprecated.daemonset.template.generation":
-		case k == "controller.kubernetes.io/hash", k == "controller-revision-hash":
-			out["hash"] = v
 		default:
 			out[k] = v
 		}

@@ -72,12 +72,13 @@ func left(t *testing.T, err error, want time.Duration) {
 func TestB4AChildThatIsGoneBeforeTheCacheShowedItIsNotWaitedForLong(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "Lost")
+	before := testutil.ToFloat64(losses.WithLabelValues("Lost")) // A process may run this more than once.
 	b.Created(owner, podOf("a", owner))
 	left(t, b.after(t, time.Second), time.Second)
 	require.Empty(t, b.asked, "the cache may just be a little late")
 	require.NoError(t, b.after(t, 2*time.Second))
 	require.Equal(t, []string{"a"}, b.asked)
-	require.InDelta(t, 1, testutil.ToFloat64(losses.WithLabelValues("Lost")), 0)
+	require.InDelta(t, before+1, testutil.ToFloat64(losses.WithLabelValues("Lost")), 0)
 	require.Empty(t, b.owners)
 	require.Zero(t, b.reads)
 }

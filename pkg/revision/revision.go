@@ -1,6 +1,7 @@
 package revision
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
@@ -32,6 +33,8 @@ type Spec struct {
 	Labels map[string]string
 	// Annotations go onto the revision beside the owner's own, of which those that hold a whole object are left out.
 	Annotations map[string]string
+	// HashLabel is the label that holds the hash part of the name; empty means keys.RevisionHash.
+	HashLabel string
 	// Collisions is the owner's status.collisionCount, nil for none.
 	Collisions *int32
 }
@@ -48,7 +51,7 @@ func New(s Spec) (*appsv1.ControllerRevision, error) {
 	if labels == nil {
 		labels = map[string]string{}
 	}
-	labels[keys.RevisionHash] = hash
+	labels[cmp.Or(s.HashLabel, keys.RevisionHash)] = hash
 	annotations := maps.Clone(s.Owner.GetAnnotations())
 	if annotations == nil {
 		annotations = map[string]string{}

@@ -235,4 +235,6 @@ func testMove(t *testing.T, g *ground) {
 	}
 	g.change(t, image("app:2"))
 	g.rest(t, nodesThere)
+	require.NoError(t, g.List(t.Context(), &revisions, client.InNamespace(g.Namespace), client.HasLabels{keys.ControllerRevisionHash}))
+	require.Len(t, revisions.Items, 2, "theirs and ours have the same label")
 }

@@ -25,7 +25,7 @@ func Kind() schema.GroupVersionKind { return appsv1beta1.GroupVersion.WithKind(k
 func wantedRevision(set *appsv1beta1.DaemonSet) (*appsv1.ControllerRevision, error) {
 	return revision.New(revision.Spec{
 		Owner: set, Kind: Kind(), Template: &set.Spec.Template, Labels: set.Spec.Template.Labels,
-		Collisions: set.Status.CollisionCount,
+		HashLabel: keys.ControllerRevisionHash, Collisions: set.Status.CollisionCount,
 	})
 }
 

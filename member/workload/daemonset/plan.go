@@ -43,7 +43,7 @@ func plan(o observed, now time.Time) work {
 	past := podset.History{All: o.history, Wanted: o.wanted, Pods: o.pods}
 	w := work{Work: podset.Begin(past), fits: make(map[string]bool, len(o.nodes))}
 	stays := w.look(o)
-	w.Sort(o.pods, w.lens(o), now)
+	w.Sort(w.placed(o.pods), w.lens(o), now)
 	if s := spec.Selector; s == nil || len(s.MatchLabels)+len(s.MatchExpressions) == 0 {
 		w.selectsAll, w.Fault = true, "selector: it selects all pods, which is never meant: make a new DaemonSet with a narrower one"
 		return w
@@ -84,6 +84,19 @@ func (w *work) look(o observed) (stays map[string]bool) {
 		}
 	}
 	return stays
+}
+
+// placed are the pods but those on nodes that the cache does not show. Such a node is gone: then its pods are removed by who looks
+// after pods of all kinds, and asks the apiserver first. Or it has just come, and news of its pod were faster. Source: kube
+// 1.36, DaemonSet controller.
+func (w *work) placed(all []*corev1.Pod) []*corev1.Pod {
+	out := make([]*corev1.Pod, 0, len(all))
+	for _, pod := range all {
+		if _, known := w.fits[pod.Spec.NodeName]; known || pod.Spec.NodeName == "" {
+			out = append(out, pod)
+		}
+	}
+	return out
 }
 
 // lens is how the pods of a set are looked at: their places are nodes, of which the last by name are updated first.

@@ -154,7 +154,15 @@ func TestPlan(t *testing.T) {
 			name: "a pod that has ended stays for as long as its node has to wait", set: web(), nodes: nodes(1), pods: []string{"n1 ended"},
 			fails: map[string]time.Time{"n1": now.Add(time.Second)}, want: []string{"hold Backoff 1"},
 		},
-		{name: "a pod of a node that is gone goes", set: web(), nodes: nodes(1), pods: []string{"n1", "n9 pending"}, want: []string{"delete p1 ScaleIn"}},
+		{name: "a pod that waits for a node that is gone goes", set: web(), nodes: nodes(1), pods: []string{"n1", "n9 pending"}, want: []string{"delete p1 ScaleIn"}},
+		{
+			name: "a pod on a node that is not known is left: the node may be gone, or new", set: web(), nodes: nodes(1),
+			pods: []string{"n1", "n9", "n8 old unready"},
+		},
+		{
+			name: "nor does it count for the budget or the surge", set: web().Budget("0", "0", "1"), nodes: nodes(1),
+			pods: []string{"n1 old", "n9 old", "n9"}, want: []string{"create n1 Surge"},
+		},
 		{name: "of two pods on a node the younger goes", set: web(), nodes: nodes(1), pods: []string{"n1 young", "n1"}, want: []string{"delete p0 Recreate"}},
 		{
 			name: "the last node is updated first", set: web().Budget("0", "2", "0"), nodes: nodes(3), pods: []string{"n1 old", "n2 old", "n3 old"},
@@ -243,7 +251,7 @@ func TestPlan(t *testing.T) {
 		},
 		{
 			name: "a burst bounds creations, deletions and updates each by itself", set: web().InPlace().Budget("0", "100%", "0").Spec(burst("1")), nodes: nodes(6),
-			pods: []string{"n1 old", "n2 old", "n8", "n9"},
+			pods: []string{"n1 old", "n2 old", "n8 pending", "n9 pending"},
 			want: []string{"create n3 Missing", "delete p2 ScaleIn", "mark p1 InPlace", "hold Burst 5"},
 		},
 		{name: "a burst in percent rounds down", set: web().Spec(burst("50%")), nodes: nodes(3), want: []string{"create n1 Missing", "hold Burst 2"}},

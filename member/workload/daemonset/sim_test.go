@@ -63,7 +63,7 @@ func simulated(t *testing.T) sim.Kind {
 				return nil
 			},
 		},
-		Actors:   []sim.Actor{sim.Scheduler{Nodes: 1}, sim.Kubelet{Hangs: hangs}, sim.Collector{}, keeper{}},
+		Actors:   []sim.Actor{sim.Scheduler{Nodes: 1}, sim.Kubelet{Hangs: hangs}, sim.Collector{}, sim.PodCollector{}, keeper{}},
 		Rules:    rules(),
 		Summary:  end,
 		Describe: describe,
@@ -269,6 +269,9 @@ func onlyWhatMayGo(w *sim.World, c sim.Change) error {
 	}
 	if after, ok := c.After.(*corev1.Pod); c.Verb != sim.Delete && (!ok || lifecycle.Of(after) != pods.LifecyclePreparingDelete) {
 		return nil
+	}
+	if node := pod.Spec.NodeName; node != "" && cachedNodes(w)[node] == nil {
+		return fmt.Errorf("%s: whether there is %s is not known", c, node)
 	}
 	_, named := pod.Labels[keys.SpecifiedDelete]
 	run, stay := fits(w, nodeOf(pod))

@@ -116,7 +116,7 @@ func onPod(name, node string, change func(*corev1.Pod)) sim.Edit {
 // foreign is a pod that the selector selects and that nobody owns, nor a DaemonSet has made.
 func foreign() *corev1.Pod {
 	p := testkit.Pod("stranger").Obj()
-	p.Spec.NodeName = "node-of-its-own"
+	p.Spec.NodeName = "virtual"
 	return p
 }
 

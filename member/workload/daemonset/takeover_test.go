@@ -36,6 +36,12 @@ func TestPlanOfATakeOver(t *testing.T) {
 	at := time.Date(2026, 11, 21, 9, 2, 0, 0, time.UTC)
 	w := plan(o, at)
 	require.Equal(t, revision.Keep, w.Revision.Change, "no revision is written")
+	require.Same(t, o.history[1], w.Revision.Revision, "it is found by what it holds: a name of ours would have another hash")
+	require.NotEqual(t, o.wanted.Name, w.Revision.Revision.Name)
+	for _, r := range append(o.history, o.wanted) {
+		require.Equal(t, map[string]string{"app": "take-ds", "controller-revision-hash": revision.Short(r.Name)}, r.Labels,
+			"one selector finds all revisions, theirs and ours")
+	}
 	require.Empty(t, brief(w), "no pod is restarted, made anew or written")
 	got, events := status(o, w, pass.Done{}, at)
 	require.Empty(t, events)

@@ -31,7 +31,7 @@ func AddNode(when func(*World) bool, name string, labels ...string) Edit {
 	}}
 }
 
-// RemoveNode is an edit: a node leaves for good. Its pods are left for others to delete.
+// RemoveNode is an edit: a node leaves for good. Its pods are left to PodCollector.
 func RemoveNode(when func(*World) bool, name string) Edit {
 	return Edit{Name: "a node leaves: " + name, When: when, Do: func(ctx context.Context, w *World) error {
 		if n := Find[*corev1.Node](w, types.NamespacedName{Name: name}); n != nil {
@@ -39,6 +39,22 @@ func RemoveNode(when func(*World) bool, name string) Edit {
 		}
 		return nil
 	}}
+}
+
+// PodCollector is the collector of pods: those that are on nodes which are gone are removed.
+type PodCollector struct{}
+
+// Steps implements Actor.
+func (PodCollector) Steps(w *World) []Step {
+	var out []Step
+	for _, pod := range All[*corev1.Pod](w) {
+		if node := pod.Spec.NodeName; node != "" && Find[*corev1.Node](w, types.NamespacedName{Name: node}) == nil {
+			out = append(out, Step{"", func(context.Context) error {
+				return w.erase("pod collector", pod, new(int64(0)))
+			}})
+		}
+	}
+	return out
 }
 
 // LabelNode is an edit: a node gets a label, or loses it if the value is empty.

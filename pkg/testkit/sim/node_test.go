@@ -57,4 +57,9 @@ func TestPodsThatAreBoundToANodeWaitForIt(t *testing.T) {
 	require.NoError(t, RemoveNode(nil, "a").Do(t.Context(), w))
 	require.NoError(t, RemoveNode(nil, "a").Do(t.Context(), w))
 	require.Nil(t, Find[*corev1.Node](w, types.NamespacedName{Name: "a"}))
+	require.NoError(t, AddNode(nil, "node-1").Do(t.Context(), w))
+	for _, s := range (PodCollector{}).Steps(w) {
+		require.NoError(t, s.Do(t.Context()))
+	}
+	require.Equal(t, map[string]string{"on-b": "b", "on-b-too": "b", "on-c": "c", "free": "node-1"}, schedule(), "its pod has gone with it")
 }
