@@ -3,6 +3,7 @@ package site
 import (
 	"context"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -53,10 +54,14 @@ type Site struct {
 	rest *rest.Config
 }
 
+// silence discards what controller-runtime logs. Its logger is that of the whole process, and tests that begin at a time would
+// race to set it.
+var silence = sync.OnceFunc(func() { ctrl.SetLogger(logr.Discard()) }) //nolint:gochecknoglobals // It is about a global.
+
 // Start starts a cluster, which ends with the test.
 func Start(t *testing.T, c Config) *Site {
 	t.Helper()
-	ctrl.SetLogger(logr.Discard())
+	silence()
 	s := &Site{Cluster: lab.StartT(t, c.Lab)}
 	var err error
 	s.rest, err = s.Cluster.REST()
