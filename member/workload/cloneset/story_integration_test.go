@@ -131,6 +131,10 @@ func (g *ground) do(t *testing.T, a act) {
 			return true
 		}
 		err := g.Update(t.Context(), o)
+		if apierrors.IsInvalid(err) { // The pod that it names has gone since: the next look finds another one.
+			t.Logf("%s: %v", a.name, err)
+			return false
+		}
 		passing(t, err)
 		return err == nil
 	}, site.Long, site.Poll, a.name)
