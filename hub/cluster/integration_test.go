@@ -113,7 +113,7 @@ func (h *hub) run(t *testing.T) {
 		Scheme: h.Scheme(), Cache: cache.Options{ByObject: CacheByObject()},
 		Metrics: metricsserver.Options{BindAddress: "0"}, HealthProbeBindAddress: "0",
 		// Names of controllers are unique in a process; here several hubs share one.
-		Controller: config.Controller{SkipNameValidation: new(true)},
+		Controller: config.Controller{SkipNameValidation: new(true), UsePriorityQueue: new(false)},
 		WebhookServer: webhook.NewServer(webhook.Options{Host: "127.0.0.1", Port: h.port, TLSOpts: []func(*tls.Config){func(c *tls.Config) {
 			c.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return h.serving, nil }
 		}}}),

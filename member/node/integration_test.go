@@ -18,6 +18,7 @@ import (
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/flotilla-io/flotilla/apis/keys"
@@ -104,7 +105,9 @@ func TestIntegrationAnAnnotationBecomesEnv(t *testing.T) {
 	}
 	runtime.On("StopContainer", func(id string) { k.start(context.WithoutCancel(t.Context()), keysOf["here"], id) })
 
-	mgr, err := ctrl.NewManager(cfg, Restrict(ctrl.Options{Scheme: scheme, Metrics: server.Options{BindAddress: "0"}}, "node-1"))
+	mgr, err := ctrl.NewManager(cfg, Restrict(ctrl.Options{
+		Scheme: scheme, Metrics: server.Options{BindAddress: "0"}, Controller: config.Controller{UsePriorityQueue: new(false)},
+	}, "node-1"))
 	require.NoError(t, err)
 	runtimes := cri.New(dir, "")
 	require.NoError(t, Setup(t.Context(), mgr, Options{

@@ -239,7 +239,11 @@ func (m *Manager) Options() ctrl.Options {
 		HealthProbeBindAddress:        m.HealthAddr,
 		PprofBindAddress:              m.PprofAddr,
 		GracefulShutdownTimeout:       &m.ShutdownTimeout,
-		Controller:                    config.Controller{CacheSyncTimeout: m.CacheSyncTimeout},
+		Controller: config.Controller{
+			CacheSyncTimeout: m.CacheSyncTimeout,
+			// Its workers may hang when the manager ends (controller-runtime#3538), and then the Lease is not released.
+			UsePriorityQueue: new(false),
+		},
 	}
 }
 

@@ -128,6 +128,7 @@ func TestOptionsReachTheManager(t *testing.T) {
 	require.Equal(t, ":2", o.HealthProbeBindAddress)
 	require.Equal(t, ":3", o.PprofBindAddress)
 	require.Equal(t, 7*time.Second, o.Controller.CacheSyncTimeout)
+	require.False(t, *o.Controller.UsePriorityQueue)
 	require.Equal(t, 8*time.Second, *o.GracefulShutdownTimeout)
 	require.Empty(t, parse(t).Options().PprofBindAddress, "profiles are off unless asked for")
 }

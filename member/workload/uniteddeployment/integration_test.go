@@ -255,7 +255,7 @@ func testLife(t *testing.T, g *ground) {
 		client.RawPatch(types.MergePatchType, []byte(`{"spec":{"replicas":12}}`))))
 	g.Await(t, rested)
 	g.becomes(t, anything, map[string]int{"a": 6, "b": 3, "c": 3})
-	require.Eventually(t, func() bool { return g.Writes(t, began)["patch clonesets.apps.kruise.io"] == 2 }, 10*time.Second, site.Poll,
+	require.Eventually(t, func() bool { return g.Writes(t, began)["patch clonesets.apps.kruise.io"] == 2 }, site.Long, site.Poll,
 		"the audit log shows one for each subset that gets another number")
 	var history appsv1.ControllerRevisionList
 	require.NoError(t, g.List(t.Context(), &history, client.InNamespace(g.Namespace)))

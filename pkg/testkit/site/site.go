@@ -87,8 +87,9 @@ func (s *Site) Run(t *testing.T, agent string, kind schema.GroupVersionKind, add
 	cfg := rest.CopyConfig(s.rest)
 	cfg.UserAgent = agent
 	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
-		Scheme: s.Scheme(), Metrics: server.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: new(true)},
-		Cache: cache.Options{DefaultTransform: cache.TransformStripManagedFields()},
+		Scheme: s.Scheme(), Metrics: server.Options{BindAddress: "0"},
+		Controller: config.Controller{SkipNameValidation: new(true), UsePriorityQueue: new(false)}, // As in package option.
+		Cache:      cache.Options{DefaultTransform: cache.TransformStripManagedFields()},
 		WebhookServer: webhook.NewServer(webhook.Options{
 			Host: hooks.LocalServingHost, Port: hooks.LocalServingPort, CertDir: hooks.LocalServingCertDir,
 		}),
