@@ -11,8 +11,11 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 )
 
-// partScale is the name of a DaemonSet's part in keys.ConversionData that is beside partUpdate.
-const partScale = "scaleStrategy"
+// Names of a DaemonSet's parts in keys.ConversionData.
+const (
+	partSurge = "surge"
+	partScale = "scaleStrategy"
+)
 
 // scale is how pods are made on nodes that have none: in v1alpha1 by an annotation, in which only "true" says something.
 type (
@@ -43,19 +46,36 @@ func scaleToV1alpha1(b scaleV1beta1) scaleV1alpha1 {
 	return scaleV1alpha1{Annotation: b.Annotation}
 }
 
-// surgingToStandard: Surging is Standard with maxSurge 1 unless that is set.
-func surgingToStandard(a appsv1beta1.DaemonSetUpdateStrategy) appsv1beta1.DaemonSetUpdateStrategy {
-	b := *a.DeepCopy()
-	if r := b.RollingUpdate; r != nil && r.Type == appsv1beta1.DaemonSetSurging {
-		r.Type = appsv1beta1.DaemonSetStandard
-		r.MaxSurge = cmp.Or(r.MaxSurge, new(intstr.FromInt32(1)))
-	}
-	return b
+// surge is what a rolling update says of a second pod on a node. The rest of it is the same in both versions, and may be filled
+// in meanwhile.
+type surge struct {
+	Type     appsv1beta1.DaemonSetRollingUpdateType `json:"rollingUpdateType,omitempty"`
+	MaxSurge *intstr.IntOrString                    `json:"maxSurge,omitempty"`
 }
 
-func sameStrategy(b appsv1beta1.DaemonSetUpdateStrategy) appsv1beta1.DaemonSetUpdateStrategy {
-	return *b.DeepCopy()
+func surgeOf(r *appsv1beta1.DaemonSetRollingUpdateStrategy) surge {
+	if r == nil {
+		return surge{}
+	}
+	return surge{Type: r.Type, MaxSurge: r.MaxSurge}
 }
+
+// into puts s in the place of what u says.
+func (s surge) into(u *appsv1beta1.DaemonSetUpdateStrategy) {
+	if u.RollingUpdate != nil {
+		u.RollingUpdate.Type, u.RollingUpdate.MaxSurge = s.Type, s.MaxSurge
+	}
+}
+
+// surgingToStandard: Surging is Standard with maxSurge 1 unless that is set.
+func surgingToStandard(s surge) surge {
+	if s.Type == appsv1beta1.DaemonSetSurging {
+		return surge{Type: appsv1beta1.DaemonSetStandard, MaxSurge: cmp.Or(s.MaxSurge, new(intstr.FromInt32(1)))}
+	}
+	return s
+}
+
+func sameSurge(s surge) surge { return s }
 
 // DaemonSetToHub turns a DaemonSet of v1alpha1 into v1beta1:
 //   - The annotation keys.DaemonSetProgressiveCreate with value "true" sets scaleStrategy.partitionedScaling, and goes;
@@ -69,7 +89,7 @@ func DaemonSetToHub(_ context.Context, src *DaemonSet, dst *appsv1beta1.DaemonSe
 	dst.ObjectMeta, dst.Status = in.ObjectMeta, in.Status.DaemonSetStatus
 	dst.Status.UpdateRevision = cmp.Or(in.Status.UpdateRevision, in.Status.DaemonSetHash)
 	t := begin(&dst.ObjectMeta, wordsV1alpha1, wordsV1beta1)
-	update, err := convert(t, partUpdate, in.Spec.UpdateStrategy, surgingToStandard, sameStrategy)
+	second, err := convert(t, partSurge, surgeOf(in.Spec.UpdateStrategy.RollingUpdate), surgingToStandard, sameSurge)
 	if err != nil {
 		return fmt.Errorf("convert DaemonSet %s/%s to v1beta1: %w", src.Namespace, src.Name, err)
 	}
@@ -80,13 +100,14 @@ func DaemonSetToHub(_ context.Context, src *DaemonSet, dst *appsv1beta1.DaemonSe
 	dst.Spec = appsv1beta1.DaemonSetSpec{
 		Selector:             in.Spec.Selector,
 		Template:             in.Spec.Template,
-		UpdateStrategy:       update,
+		UpdateStrategy:       in.Spec.UpdateStrategy,
 		ScaleStrategy:        scale.Strategy,
 		MinReadySeconds:      in.Spec.MinReadySeconds,
 		BurstReplicas:        in.Spec.BurstReplicas,
 		RevisionHistoryLimit: in.Spec.RevisionHistoryLimit,
 		Lifecycle:            in.Spec.Lifecycle,
 	}
+	second.into(&dst.Spec.UpdateStrategy)
 	dst.Annotations = replaceProgressiveCreate(dst.Annotations, scale.Annotation)
 	return t.end(&dst.ObjectMeta)
 }
@@ -99,7 +120,7 @@ func DaemonSetFromHub(_ context.Context, src *appsv1beta1.DaemonSet, dst *Daemon
 	dst.ObjectMeta = in.ObjectMeta
 	dst.Status = DaemonSetStatus{DaemonSetStatus: in.Status, DaemonSetHash: in.Status.UpdateRevision}
 	t := begin(&dst.ObjectMeta, wordsV1beta1, wordsV1alpha1)
-	update, err := convert(t, partUpdate, in.Spec.UpdateStrategy, sameStrategy, surgingToStandard)
+	second, err := convert(t, partSurge, surgeOf(in.Spec.UpdateStrategy.RollingUpdate), sameSurge, surgingToStandard)
 	if err != nil {
 		return fmt.Errorf("convert DaemonSet %s/%s to v1alpha1: %w", src.Namespace, src.Name, err)
 	}
@@ -112,12 +133,13 @@ func DaemonSetFromHub(_ context.Context, src *appsv1beta1.DaemonSet, dst *Daemon
 	dst.Spec = DaemonSetSpec{
 		Selector:             in.Spec.Selector,
 		Template:             in.Spec.Template,
-		UpdateStrategy:       update,
+		UpdateStrategy:       in.Spec.UpdateStrategy,
 		MinReadySeconds:      in.Spec.MinReadySeconds,
 		BurstReplicas:        in.Spec.BurstReplicas,
 		RevisionHistoryLimit: in.Spec.RevisionHistoryLimit,
 		Lifecycle:            in.Spec.Lifecycle,
 	}
+	second.into(&dst.Spec.UpdateStrategy)
 	dst.Annotations = replaceProgressiveCreate(dst.Annotations, scale.Annotation)
 	return t.end(&dst.ObjectMeta)
 }

@@ -111,12 +111,12 @@ func TestDaemonSetToHubFollowsTheRules(t *testing.T) {
 		{
 			name:    "Surging is Standard with a surge of 1, and the word is kept.",
 			in:      `{"spec":{"updateStrategy":{"rollingUpdate":{"rollingUpdateType":"Surging"}}}}`,
-			rolling: standard(new(intstr.FromInt32(1)), nil), kept: []string{partUpdate},
+			rolling: standard(new(intstr.FromInt32(1)), nil), kept: []string{partSurge},
 		},
 		{
 			name:    "Surging with a surge keeps that.",
 			in:      `{"spec":{"updateStrategy":{"rollingUpdate":{"rollingUpdateType":"Surging","maxSurge":"10%","maxUnavailable":0}}}}`,
-			rolling: standard(new(intstr.FromString("10%")), new(intstr.FromInt32(0))), kept: []string{partUpdate},
+			rolling: standard(new(intstr.FromString("10%")), new(intstr.FromInt32(0))), kept: []string{partSurge},
 		},
 		{
 			name:    "Standard stays as it is.",
@@ -138,6 +138,25 @@ func TestDaemonSetToHubFollowsTheRules(t *testing.T) {
 			require.Empty(t, cmp.Diff(in, dsFromHub(t, out)), "the way back gives something else")
 		})
 	}
+}
+
+// What is applied again and again in v1alpha1, and compared with what comes back, must not differ by the word for a surge.
+func TestADaemonSetKeepsItsWordForASurgeWhenDefaultsAreFilledIn(t *testing.T) {
+	t.Parallel()
+	in := parse[DaemonSet](t, `{"spec":{"updateStrategy":{"rollingUpdate":{"rollingUpdateType":"Surging"}}}}`)
+	stored := dsToHub(t, in)
+	stored.Spec.UpdateStrategy.Type = appsv1beta1.DaemonSetRollingUpdate
+	stored.Spec.UpdateStrategy.RollingUpdate.MaxUnavailable = new(intstr.FromInt32(0))
+	want := in.DeepCopy()
+	want.Spec.UpdateStrategy.Type = appsv1beta1.DaemonSetRollingUpdate
+	want.Spec.UpdateStrategy.RollingUpdate.MaxUnavailable = new(intstr.FromInt32(0))
+	seen := dsFromHub(t, stored)
+	require.Empty(t, cmp.Diff(want.Spec, seen.Spec))
+
+	stored.Spec.UpdateStrategy.RollingUpdate.MaxSurge = new(intstr.FromInt32(2))
+	want.Spec.UpdateStrategy.RollingUpdate.Type = appsv1beta1.DaemonSetStandard
+	want.Spec.UpdateStrategy.RollingUpdate.MaxSurge = new(intstr.FromInt32(2))
+	require.Empty(t, cmp.Diff(want.Spec, dsFromHub(t, stored).Spec), "another surge is not what the word said")
 }
 
 func TestDaemonSetFromHubFollowsTheRules(t *testing.T) {
