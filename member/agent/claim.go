@@ -36,10 +36,11 @@ const (
 	ReasonUnhealthy      = "NotReady"
 )
 
-// claimed is the view of the claim that all loops share. It may be used concurrently.
+// claimed is what was judged last and all loops share. It may be used concurrently.
 type claimed struct {
-	mu   sync.Mutex
-	view view
+	mu       sync.Mutex
+	view     view
+	versions skew.Verdict
 }
 
 func (c *claimed) get() view {
@@ -48,12 +49,19 @@ func (c *claimed) get() view {
 	return c.view
 }
 
-// set tells whether v is news.
-func (c *claimed) set(v view) bool {
+// skew is the verdict on versions by which the rows go already.
+func (c *claimed) skew() skew.Verdict {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	changed := !reflect.DeepEqual(c.view, v)
-	c.view = v
+	return c.versions
+}
+
+// set tells whether the view is news.
+func (c *claimed) set(j judgement) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	changed := !reflect.DeepEqual(c.view, j.view)
+	c.view, c.versions = j.view, j.versions
 	return changed
 }
 
@@ -66,8 +74,10 @@ type judgement struct {
 	// release tells to go: the cluster is leaving.
 	release bool
 	view    view
-	reason  string
-	message string
+	// versions tells whether hub and agent work together; zero until the hub has said who it is.
+	versions skew.Verdict
+	reason   string
+	message  string
 }
 
 // judge is pure. membership is nil, or without a hub, where there is no claim; version is the agent's.
@@ -78,11 +88,11 @@ func judge(mc *fleetv1alpha1.MemberCluster, membership *fleetv1alpha1.Membership
 		return judgement{reason: ReasonHubUnknown, message: "the hub has not said yet who it is"}
 	}
 	versions := skew.Judge(hub.Version, version)
-	j := judgement{release: leaving, view: view{versions: versions}}
+	j := judgement{release: leaving, versions: versions}
 	switch {
 	case membership == nil && leaving:
 		j.reason, j.message = ReasonReleased, "the claim was dropped"
-		j.view = view{act: true, leaving: true, hubUID: hub.UID, hubEpoch: hub.Epoch, versions: versions}
+		j.view = view{act: true, leaving: true, hubUID: hub.UID, hubEpoch: hub.Epoch}
 		return j
 	case membership == nil && !mc.Spec.Accepted:
 		j.reason, j.message = ReasonNotAccepted, "the cluster is not accepted"
@@ -110,7 +120,6 @@ func judge(mc *fleetv1alpha1.MemberCluster, membership *fleetv1alpha1.Membership
 		hubUID:   hub.UID,
 		epoch:    membership.Status.Epoch,
 		hubEpoch: hub.Epoch,
-		versions: versions,
 	}
 	if mc.Spec.Limits != nil {
 		j.view.namespaces = mc.Spec.Limits.AllowedNamespaces
@@ -167,7 +176,7 @@ func (c *claims) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 		}
 		j = judge(mc, membership, c.link.Version)
 	}
-	changed := c.claim.set(j.view)
+	changed := c.claim.set(j)
 	c.announce(ctx, mc, membership, j, changed)
 	if changed {
 		if err := c.wake(ctx); err != nil {
@@ -211,16 +220,15 @@ func getMembership(ctx context.Context, reader client.Reader) (*fleetv1alpha1.Me
 
 // announce logs a new judgement, and tells of a refusal on the claim that stands in the way.
 func (c *claims) announce(ctx context.Context, mc *fleetv1alpha1.MemberCluster, membership *fleetv1alpha1.Membership, j judgement, changed bool) {
-	versions := j.view.versions
-	now := j.reason + j.message + versions.Message
+	now := j.reason + j.message + j.versions.Message
 	if now == c.told && !changed {
 		return
 	}
 	c.told = now
 	log := ctrl.LoggerFrom(ctx).WithValues("cluster", mc.Name)
 	log.Info("Judged claim", "reason", j.reason)
-	if versions.Reason != "" && !versions.Supported {
-		log.Error(errors.New(versions.Message), "Refused hub", "reason", versions.Reason)
+	if v := j.versions; v.Reason != "" && !v.Supported {
+		log.Error(errors.New(v.Message), "Refused hub", "reason", v.Reason)
 	}
 	if j.reason == ReasonClaimedByOther {
 		log.Error(errors.New(j.message), "Refused hub", "reason", j.reason)

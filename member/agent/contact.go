@@ -74,7 +74,7 @@ func show(ctx context.Context, member client.Client, m *fleetv1alpha1.Membership
 // contact tells in a pull member how its running connection fares.
 type contact struct {
 	link link.Link
-	// claim holds what is told of versions: who reads it in the member knows that the rows go by it already.
+	// claim has the verdict on versions.
 	claim *claimed
 	// lost counts beats in a row that did not reach the hub.
 	lost int
@@ -99,7 +99,7 @@ func (c *contact) note(ctx context.Context, err error) error {
 		return gerr
 	}
 	conditions := []metav1.Condition{connected(err)}
-	verdict := c.claim.get().versions
+	verdict := c.claim.skew()
 	judged := verdict.Reason != ""
 	if judged {
 		conditions = append(conditions, metav1.Condition{

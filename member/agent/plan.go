@@ -10,7 +10,6 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/link"
-	"github.com/flotilla-io/flotilla/pkg/skew"
 )
 
 // reasonContended is the reason of a Degraded row whose object is changed back after each of our writes.
@@ -42,8 +41,6 @@ type view struct {
 	hubEpoch int64
 	// namespaces are those that objects may be placed in; empty for all.
 	namespaces []string
-	// versions tells whether hub and agent work together; zero until the hub has said who it is.
-	versions skew.Verdict
 }
 
 // regressed tells whether what is granted at an epoch (0: none stated) comes from before one that was seen here.
