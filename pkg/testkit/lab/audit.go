@@ -18,7 +18,7 @@ var ErrNoAudit = errors.New("no audit log: bring the cluster up with Audit")
 // Write is one request that changed something or tried to, as the audit log
 // has it.
 type Write struct {
-	// At is when the request was answered.
+	// At is when the request came in.
 	At time.Time
 	// User and Agent say who asked: the name that was authenticated, and what
 	// the program calls itself.
@@ -36,9 +36,11 @@ type Write struct {
 	Bytes int
 }
 
-// Writes returns the writes that were answered at or after since, oldest
-// first; the zero time means all. A write may show up a moment after its
-// sender has got the answer. The error is ErrNoAudit without an audit log.
+// Writes returns the writes that came in at or after since, in the order of
+// their answers; the zero time means all. One that came in before is not among
+// them even if it was answered later: its sender may have given it up long ago.
+// A write may show up a moment after its sender has got the answer. The error
+// is ErrNoAudit without an audit log.
 func (c *Cluster) Writes(since time.Time) ([]Write, error) {
 	if c.AuditLog == "" {
 		return nil, fmt.Errorf("cluster %s: %w", c.Name, ErrNoAudit)
@@ -59,7 +61,7 @@ func (c *Cluster) Writes(since time.Time) ([]Write, error) {
 type auditEvent struct {
 	Verb      string    `json:"verb"`
 	UserAgent string    `json:"userAgent"`
-	At        time.Time `json:"stageTimestamp"`
+	At        time.Time `json:"requestReceivedTimestamp"`
 	User      struct {
 		Username string `json:"username"`
 	} `json:"user"`
@@ -100,10 +102,10 @@ func readWrites(in io.Reader, since time.Time) ([]Write, error) {
 	}
 }
 
-// before tells that a line is of a request that was answered before since, without parsing all of it: a log of many pods
+// before tells that a line is of a request that came in before since, without parsing all of it: a log of many pods
 // is long, and mostly its end is asked for.
 func before(line []byte, since time.Time) bool {
-	key := []byte(`"stageTimestamp":"`)
+	key := []byte(`"requestReceivedTimestamp":"`)
 	i := bytes.LastIndex(line, key)
 	if i < 0 {
 		return false

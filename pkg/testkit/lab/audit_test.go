@@ -12,10 +12,11 @@ import (
 func TestReadWrites(t *testing.T) {
 	t.Parallel()
 	const (
-		patch = `{"verb":"patch","userAgent":"kwok/v0.8.0","stageTimestamp":"2026-11-01T12:00:00Z","user":{"username":"lab:kwok"},` +
+		patch = `{"verb":"patch","userAgent":"kwok/v0.8.0","requestReceivedTimestamp":"2026-11-01T12:00:00Z","user":{"username":"lab:kwok"},` +
 			`"objectRef":{"resource":"pods","namespace":"default","name":"a","subresource":"status"},"responseStatus":{"code":200},"requestObject":{"status":{}}}` + "\n"
-		scale = `{"verb":"update","stageTimestamp":"2026-11-01T12:00:01Z","objectRef":{"resource":"deployments","apiGroup":"apps","subresource":"scale"},"responseStatus":{"code":409}}` + "\n"
-		read  = `{"verb":"list","stageTimestamp":"2026-11-01T12:00:02Z","objectRef":{"resource":"pods"}}` + "\n"
+		late  = `{"verb":"create","requestReceivedTimestamp":"2026-11-01T11:59:59Z","stageTimestamp":"2026-11-01T12:00:01Z","objectRef":{"resource":"pods"}}` + "\n"
+		scale = `{"verb":"update","requestReceivedTimestamp":"2026-11-01T12:00:01Z","objectRef":{"resource":"deployments","apiGroup":"apps","subresource":"scale"},"responseStatus":{"code":409}}` + "\n"
+		read  = `{"verb":"list","requestReceivedTimestamp":"2026-11-01T12:00:02Z","objectRef":{"resource":"pods"}}` + "\n"
 	)
 	patched := Write{
 		At: testTime(), User: "lab:kwok", Agent: "kwok/v0.8.0", Verb: "patch", Resource: "pods/status",
@@ -31,6 +32,7 @@ func TestReadWrites(t *testing.T) {
 		{name: "an empty log has none"},
 		{name: "writes count, reads do not", log: patch + scale + read, want: []Write{patched, scaled}},
 		{name: "the moment itself counts, what was before does not", log: patch + scale, since: scaled.At, want: []Write{scaled}},
+		{name: "what came in before does not, whenever it was answered", log: patch + late + scale, since: testTime(), want: []Write{patched, scaled}},
 		{name: "a line that is still being written waits", log: patch + scale[:40], want: []Write{patched}},
 		{name: "a line that is no event is an error", log: patch + "panic\n", err: `parse "panic\n"`},
 	} {
