@@ -196,6 +196,12 @@ func ValidateSpec(s *appsv1beta1.StatefulSetSpec, path *field.Path) field.ErrorL
 // validateRest judges what does not depend on the object's name, selector and number of pods.
 func validateRest(spec *appsv1beta1.StatefulSetSpec, path *field.Path) field.ErrorList {
 	faults := workspec.PodSpec(&spec.Template.Spec, Kind().Kind, path.Child("template", "spec"))
+	if spec.ServiceName != "" { // It can't be changed, so one that no pod takes must not be stored.
+		for _, why := range validation.IsDNS1123Label(spec.ServiceName) {
+			faults = append(faults, field.Invalid(path.Child("serviceName"), spec.ServiceName,
+				"it is the subdomain of the pods, and the name of a Service: "+why))
+		}
+	}
 	for i := range spec.VolumeClaimTemplates {
 		name, at := spec.VolumeClaimTemplates[i].Name, path.Child("volumeClaimTemplates").Index(i).Child("metadata", "name")
 		for _, why := range validation.IsDNS1123Label(name) {
@@ -276,10 +282,11 @@ func (w *Webhook) warnings(set *appsv1beta1.StatefulSet) admission.Warnings {
 
 func ordinalsPath() *field.Path { return field.NewPath("spec", "reserveOrdinals") }
 
-// sameTemplates tells that the apiserver need not be asked anew.
+// sameTemplates tells that the apiserver need not be asked anew. Defaults of claims are no change: a pod template that was stored
+// without its own would get them, and so a new revision, with the next scale.
 func sameTemplates(old, spec *appsv1beta1.StatefulSetSpec) bool {
-	return apiequality.Semantic.DeepEqual(old.Template, spec.Template) &&
-		apiequality.Semantic.DeepEqual(old.VolumeClaimTemplates, spec.VolumeClaimTemplates)
+	return apiequality.Semantic.DeepEqual(old.Template, spec.Template) && apiequality.Semantic.DeepEqual(
+		podtemplate.DefaultClaims(old.VolumeClaimTemplates), podtemplate.DefaultClaims(spec.VolumeClaimTemplates))
 }
 
 func refuse(set *appsv1beta1.StatefulSet, faults field.ErrorList) error {

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/podtemplate"
 )
 
 // defaultClass marks the storage class of claims that name none. As in kube 1.36.
@@ -23,7 +24,7 @@ const defaultClass = "storageclass.kubernetes.io/is-default-class"
 func (w *Webhook) validateClaimChange(
 	ctx context.Context, old, spec *appsv1beta1.StatefulSetSpec,
 ) (field.ErrorList, admission.Warnings, error) {
-	if spec.VolumeClaimUpdateStrategy.Type != appsv1beta1.StatefulSetClaimOnPodRollingUpdate ||
+	if !w.Gates.ResizeClaims || spec.VolumeClaimUpdateStrategy.Type != appsv1beta1.StatefulSetClaimOnPodRollingUpdate ||
 		apiequality.Semantic.DeepEqual(old.VolumeClaimTemplates, spec.VolumeClaimTemplates) {
 		return nil, nil, nil
 	}
@@ -50,11 +51,11 @@ func (w *Webhook) validateClaimChange(
 		is, at := &spec.VolumeClaimTemplates[i], path.Index(i)
 		was := old.VolumeClaimTemplates[slices.IndexFunc(old.VolumeClaimTemplates, func(c corev1.PersistentVolumeClaim) bool {
 			return c.Name == is.Name
-		})].DeepCopy()
+		})]
 		before, after := was.Spec.Resources.Requests[corev1.ResourceStorage], is.Spec.Resources.Requests[corev1.ResourceStorage]
 		size := at.Child("spec", "resources", "requests").Key(string(corev1.ResourceStorage))
 		switch class := classOf(is, classes.Items); {
-		case !sameButSize(was, is):
+		case !sameButSize(&was, is):
 			faults = append(faults, field.Forbidden(at, "only the size of claims can be changed "+
 				"with volumeClaimUpdateStrategy.type OnPodRollingUpdate: use OnDelete for this change"))
 		case after.Cmp(before) < 0:
@@ -68,14 +69,14 @@ func (w *Webhook) validateClaimChange(
 	return faults, warnings, nil
 }
 
-// sameButSize tells that two claim templates differ by no more than the size, of requests and limits.
+// sameButSize tells that two claim templates differ by no more than the size, of requests and limits, and by defaults.
 func sameButSize(a, b *corev1.PersistentVolumeClaim) bool {
-	a, b = a.DeepCopy(), b.DeepCopy()
-	for _, c := range []*corev1.PersistentVolumeClaim{a, b} {
+	both := podtemplate.DefaultClaims([]corev1.PersistentVolumeClaim{*a, *b})
+	for _, c := range both {
 		delete(c.Spec.Resources.Requests, corev1.ResourceStorage)
 		delete(c.Spec.Resources.Limits, corev1.ResourceStorage)
 	}
-	return apiequality.Semantic.DeepEqual(a.ObjectMeta, b.ObjectMeta) && apiequality.Semantic.DeepEqual(a.Spec, b.Spec)
+	return apiequality.Semantic.DeepEqual(both[0].ObjectMeta, both[1].ObjectMeta) && apiequality.Semantic.DeepEqual(both[0].Spec, both[1].Spec)
 }
 
 // classOf is the storage class that claims of a template get: the one named, or of the default ones the newest. Nil if there is

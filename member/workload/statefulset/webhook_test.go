@@ -173,6 +173,8 @@ func TestDefaultAsksAboutATemplateOnlyWhenItChanged(t *testing.T) {
 	}{
 		{"a creation asks", nil, db(), false, 1},
 		{"a scale does not", db(), db(scaled), false, 0},
+		{"nor where the set was stored without defaults", db(claims(claim("data", "1Gi", ""))), db(claims(claim("data", "1Gi", "")), scaled), false, 0},
+		{"another claim template asks", db(claims(claim("data", "1Gi", ""))), db(claims(claim("data", "2Gi", ""))), false, 1},
 		{"a new image asks", db(), db(image("db:2")), false, 1},
 		{"with TemplateNoDefaults, nothing asks", nil, db(), true, 0},
 	}
@@ -258,6 +260,11 @@ func TestValidate(t *testing.T) {
 		},
 		{"also where only what is reserved makes them", db(reserving("0-2147483646")), "spec.reserveOrdinals: Invalid value: 2147483649"},
 
+		{
+			"a Service that is no DNS label is refused, as no pod could be made", db(func(s *Spec) { s.ServiceName = "my.db" }),
+			`spec.serviceName: Invalid value: "my.db": it is the subdomain of the pods, and the name of a Service: `,
+		},
+		{"no Service is fine", db(func(s *Spec) { s.ServiceName = "" }), ""},
 		{"an empty selector is refused", db(func(s *Spec) { s.Selector.MatchLabels = nil }), "spec.selector: Required value"},
 		{
 			"a selector that misses the template is refused", db(func(s *Spec) { s.Selector.MatchLabels["app"] = "web" }),
@@ -334,6 +341,9 @@ func TestValidateUpdate(t *testing.T) {
 		return db(append([]func(*Spec){resizing, claims(claim("data", size, class))}, more...)...)
 	}
 	blocks := func(s *Spec) { s.VolumeClaimTemplates[0].Spec.VolumeMode = new(corev1.PersistentVolumeBlock) }
+	completed := func(s *Spec) {
+		s.VolumeClaimTemplates[0].Spec.VolumeMode = new(corev1.PersistentVolumeFilesystem)
+	}
 	limited := func(s *Spec) {
 		s.VolumeClaimTemplates[0].Spec.Resources.Limits = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("9Gi")}
 	}
@@ -356,6 +366,7 @@ func TestValidateUpdate(t *testing.T) {
 		{name: "what is wrong may not become wrong otherwise", old: db(reserving("7-3")), set: db(reserving("8-3")), want: "the range runs backwards"},
 		{name: "with OnDelete, claim templates may change as they like", old: db(claims(claim("data", "2Gi", "slow"))), set: db(claims(claim("logs", "1Gi", "")))},
 		{name: "a claim template may grow", old: data("1Gi", "fast"), set: data("2Gi", "fast")},
+		{name: "so may one that was stored without defaults", old: data("1Gi", "fast"), set: data("2Gi", "fast", completed)},
 		{name: "its limit may be set", old: data("1Gi", "fast"), set: data("1Gi", "fast", limited)},
 		{name: "it may grow in a class that is not known here", old: data("1Gi", "gone"), set: data("2Gi", "gone")},
 		{
@@ -492,6 +503,15 @@ func TestValidateSpecJudgesATemplateOfAnotherObject(t *testing.T) {
 	require.Len(t, faults, 2)
 	require.ErrorContains(t, faults[0], path.String()+".reserveOrdinals[0]")
 	require.ErrorContains(t, faults[1], path.String()+".template.spec.readinessGates")
+}
+
+func TestClaimTemplatesMayChangeWhereTheirResizeIsOff(t *testing.T) {
+	t.Parallel()
+	w, _ := asking(t)
+	w.Gates = Gates{}
+	old, set := db(resizing, claims(claim("data", "2Gi", ""))), db(resizing, claims(claim("logs", "1Gi", "")))
+	_, err := w.ValidateUpdate(requested(t, old), old, set)
+	require.NoError(t, err, "the type says nothing without its gate")
 }
 
 func TestAnUpdateThatLeavesTheSpecIsNotLookedAt(t *testing.T) {
