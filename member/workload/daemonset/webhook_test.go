@@ -289,6 +289,17 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
+func TestAnnotationsThatComeAloneAreWarnedOf(t *testing.T) {
+	t.Parallel()
+	w, asked := asking(t)
+	set := agent(t)
+	set.Annotations = map[string]string{keys.DaemonSetProgressiveCreate: "true"}
+	said, err := w.ValidateUpdate(t.Context(), agent(t), set)
+	require.NoError(t, err)
+	require.Len(t, said, 1)
+	require.Zero(t, *asked)
+}
+
 func TestAnUpdateThatLeavesTheSpecIsNotLookedAt(t *testing.T) {
 	t.Parallel()
 	w, _ := asking(t)

@@ -141,8 +141,10 @@ func (w *Webhook) ValidateCreate(ctx context.Context, set *appsv1beta1.StatefulS
 
 // ValidateUpdate implements admission.Validator. What the old spec has wrong already is warned of, not refused.
 func (w *Webhook) ValidateUpdate(ctx context.Context, old, set *appsv1beta1.StatefulSet) (admission.Warnings, error) {
+	before := w.warnings(old)
+	news := slices.DeleteFunc(w.warnings(set), func(s string) bool { return slices.Contains(before, s) })
 	if apiequality.Semantic.DeepEqual(old.Spec, set.Spec) {
-		return nil, nil
+		return news, nil
 	}
 	faults, warnings := admit.Ratchet(w.validateSpec(set), w.validateSpec(old))
 	if r := set.Spec.UpdateStrategy.RollingUpdate; r != nil && r.PodUpdatePolicy == appsv1beta1.PodInPlaceOnly {
@@ -160,9 +162,7 @@ func (w *Webhook) ValidateUpdate(ctx context.Context, old, set *appsv1beta1.Stat
 		}
 		faults, warnings = append(faults, changed...), append(warnings, said...)
 	}
-	before := w.warnings(old)
-	warnings = append(warnings, slices.DeleteFunc(w.warnings(set), func(s string) bool { return slices.Contains(before, s) })...)
-	return warnings, refuse(set, faults)
+	return append(warnings, news...), refuse(set, faults)
 }
 
 // ValidateDelete implements admission.Validator; nothing is refused.

@@ -493,6 +493,9 @@ func TestAnnotationsOfThePreDownloadAreWarnedOf(t *testing.T) {
 	said, err := w.ValidateCreate(requested(t, nil), set)
 	require.NoError(t, err)
 	require.Len(t, said, 1)
+	said, err = w.ValidateUpdate(requested(t, db()), db(), set)
+	require.NoError(t, err)
+	require.Len(t, said, 1, "also where they come alone")
 }
 
 func TestValidateSpecJudgesATemplateOfAnotherObject(t *testing.T) {
