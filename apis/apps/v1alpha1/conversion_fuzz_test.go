@@ -131,31 +131,7 @@ func daemonSetToHubAndBack(t *rapid.T) {
 }
 
 func statefulSetFromHubAndBack(t *rapid.T) {
-	in := &appsv1beta1.StatefulSet{ObjectMeta: drawMeta(t), Spec: appsv1beta1.StatefulSetSpec{
-		Replicas:            drawPtr(t, rapid.Int32(), "replicas"),
-		Selector:            selector(),
-		ServiceName:         word().Draw(t, "service"),
-		PodManagementPolicy: appsv1.ParallelPodManagement,
-		UpdateStrategy:      drawOrderedUpdate(t),
-		ReserveOrdinals:     rapid.SliceOfN(intOrString(), 0, 3).Draw(t, "reserved"),
-		Ordinals:            drawPtr(t, rapid.SampledFrom([]appsv1.StatefulSetOrdinals{{}, {Start: 3}}), "ordinals"),
-		ScaleStrategy: drawPtr(t, rapid.Just(appsv1beta1.StatefulSetScaleStrategy{
-			MaxUnavailable: drawPtr(t, intOrString(), "scale max unavailable"),
-		}), "scale"),
-		PersistentVolumeClaimRetentionPolicy: drawPtr(t, rapid.SampledFrom([]appsv1beta1.StatefulSetClaimRetentionPolicy{
-			{}, {WhenDeleted: "Retain", WhenScaled: "Retain"}, {WhenScaled: "Delete"},
-		}), "retention"),
-		VolumeClaimUpdateStrategy: appsv1beta1.StatefulSetVolumeClaimUpdateStrategy{
-			Type: rapid.SampledFrom([]appsv1beta1.StatefulSetClaimUpdateType{
-				"", appsv1beta1.StatefulSetClaimOnDelete, appsv1beta1.StatefulSetClaimOnPodRollingUpdate,
-			}).Draw(t, "claim update"),
-		},
-		VolumeClaimTemplates: rapid.SampledFrom([][]corev1.PersistentVolumeClaim{
-			nil, {{ObjectMeta: metav1.ObjectMeta{Name: "data"}}},
-		}).Draw(t, "claims"),
-		RevisionHistoryLimit: drawPtr(t, rapid.Int32(), "history"),
-		Lifecycle:            drawPtr(t, rapid.Custom(drawLifecycle), "lifecycle"),
-	}}
+	in := &appsv1beta1.StatefulSet{ObjectMeta: drawMeta(t), Spec: drawStatefulSetV1beta1(t)}
 	in.Status = appsv1beta1.StatefulSetStatus{
 		Replicas: rapid.Int32().Draw(t, "replicas"), UpdatedAvailableReplicas: rapid.Int32().Draw(t, "updated available"),
 		VolumeClaims: []appsv1beta1.StatefulSetVolumeClaimStatus{{VolumeClaimName: word().Draw(t, "claim")}},
@@ -182,12 +158,19 @@ func unitedDeploymentFromHubAndBack(t *rapid.T) {
 		Topology: drawTopology(t),
 	}}
 	in.Status = drawStatus(t)
-	if rapid.Bool().Draw(t, "cloneSetTemplate") {
+	switch rapid.SampledFrom([]string{"CloneSet", "Deployment", "StatefulSet", "advanced StatefulSet"}).Draw(t, "template") {
+	case "CloneSet":
 		in.Spec.Template.CloneSetTemplate = &appsv1beta1.CloneSetTemplateSpec{
 			ObjectMeta: drawMeta(t), Spec: drawCloneSetV1beta1(t),
 		}
-	} else {
+	case "Deployment":
 		in.Spec.Template.DeploymentTemplate = &appsv1beta1.DeploymentTemplateSpec{ObjectMeta: drawMeta(t)}
+	case "StatefulSet":
+		in.Spec.Template.StatefulSetTemplate = &appsv1beta1.StatefulSetTemplateSpec{ObjectMeta: drawMeta(t)}
+	default:
+		in.Spec.Template.AdvancedStatefulSetTemplate = &appsv1beta1.AdvancedStatefulSetTemplateSpec{
+			ObjectMeta: drawMeta(t), Spec: drawStatefulSetV1beta1(t),
+		}
 	}
 	fromHubAndBack(t, in, UnitedDeploymentFromHub, UnitedDeploymentToHub)
 }
@@ -326,12 +309,41 @@ func drawOrderedUpdate(t *rapid.T) appsv1beta1.StatefulSetUpdateStrategy {
 			Partition:             drawPtr(t, rapid.Int32(), "partition"),
 			MaxUnavailable:        drawPtr(t, intOrString(), "max unavailable"),
 			PodUpdatePolicy:       appsv1beta1.PodInPlaceOnly,
+			Paused:                rapid.Bool().Draw(t, "paused"),
 			UnorderedUpdate:       &appsv1beta1.StatefulSetUnorderedUpdate{PriorityStrategy: drawPtr(t, priority(), "priority")},
 			InPlaceUpdateStrategy: drawInPlace(t),
 			MinReadySeconds:       drawPtr(t, rapid.Int32(), "min ready seconds"),
 		}
 	}
 	return out
+}
+
+func drawStatefulSetV1beta1(t *rapid.T) appsv1beta1.StatefulSetSpec {
+	return appsv1beta1.StatefulSetSpec{
+		Replicas:            drawPtr(t, rapid.Int32(), "replicas"),
+		Selector:            selector(),
+		ServiceName:         word().Draw(t, "service"),
+		PodManagementPolicy: appsv1.ParallelPodManagement,
+		UpdateStrategy:      drawOrderedUpdate(t),
+		ReserveOrdinals:     rapid.SliceOfN(intOrString(), 0, 3).Draw(t, "reserved"),
+		Ordinals:            drawPtr(t, rapid.SampledFrom([]appsv1.StatefulSetOrdinals{{}, {Start: 3}}), "ordinals"),
+		ScaleStrategy: drawPtr(t, rapid.Just(appsv1beta1.StatefulSetScaleStrategy{
+			MaxUnavailable: drawPtr(t, intOrString(), "scale max unavailable"),
+		}), "scale"),
+		PersistentVolumeClaimRetentionPolicy: drawPtr(t, rapid.SampledFrom([]appsv1beta1.StatefulSetClaimRetentionPolicy{
+			{}, {WhenDeleted: "Retain", WhenScaled: "Retain"}, {WhenScaled: "Delete"},
+		}), "retention"),
+		VolumeClaimUpdateStrategy: appsv1beta1.StatefulSetVolumeClaimUpdateStrategy{
+			Type: rapid.SampledFrom([]appsv1beta1.StatefulSetClaimUpdateType{
+				"", appsv1beta1.StatefulSetClaimOnDelete, appsv1beta1.StatefulSetClaimOnPodRollingUpdate,
+			}).Draw(t, "claim update"),
+		},
+		VolumeClaimTemplates: rapid.SampledFrom([][]corev1.PersistentVolumeClaim{
+			nil, {{ObjectMeta: metav1.ObjectMeta{Name: "data"}}},
+		}).Draw(t, "claims"),
+		RevisionHistoryLimit: drawPtr(t, rapid.Int32(), "history"),
+		Lifecycle:            drawPtr(t, rapid.Custom(drawLifecycle), "lifecycle"),
+	}
 }
 
 func drawCloneSetV1beta1(t *rapid.T) appsv1beta1.CloneSetSpec {
@@ -403,6 +415,7 @@ func drawTopology(t *rapid.T) appsv1beta1.Topology {
 			MinReplicas:     drawPtr(t, intOrString(), "min"),
 			MaxReplicas:     drawPtr(t, intOrString(), "max"),
 			Cluster:         word().Draw(t, "cluster"),
+			Ordinals:        drawPtr(t, rapid.SampledFrom([]appsv1beta1.SubsetOrdinals{{Start: 7}, {End: new(int32(9))}}), "ordinals"),
 			ClusterSelector: drawPtr(t, rapid.SampledFrom([]metav1.LabelSelector{{}, *selector()}), "selector"),
 			Patch: rapid.SampledFrom([]*runtime.RawExtension{
 				nil, {Raw: []byte(`{"spec":{"new":[1,"<",null]}}`)},
