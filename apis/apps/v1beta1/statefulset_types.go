@@ -57,7 +57,7 @@ type StatefulSetSpec struct {
 	// +optional
 	UpdateStrategy StatefulSetUpdateStrategy `json:"updateStrategy,omitempty"`
 
-	// scaleStrategy bounds the creation and deletion of pods.
+	// scaleStrategy bounds the creation of pods.
 	// +optional
 	ScaleStrategy *StatefulSetScaleStrategy `json:"scaleStrategy,omitempty"`
 
@@ -124,10 +124,10 @@ type StatefulSetClaimRetentionPolicy struct {
 	WhenScaled appsv1.PersistentVolumeClaimRetentionPolicyType `json:"whenScaled,omitempty"`
 }
 
-// StatefulSetScaleStrategy bounds the creation and deletion of pods.
+// StatefulSetScaleStrategy bounds the creation of pods.
 type StatefulSetScaleStrategy struct {
-	// maxUnavailable is how many pods may be unavailable while scaling, with podManagementPolicy Parallel: a number or a
-	// percentage of replicas, rounded down, at least 1. Unset: not bounded.
+	// maxUnavailable is how many pods may be unavailable while pods are made, with podManagementPolicy Parallel: a number or
+	// a percentage of replicas, rounded down, at least 1. Unset: not bounded. Pods that are scaled in do not wait for it.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:Pattern=`^[0-9]+%$`
