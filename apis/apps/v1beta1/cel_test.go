@@ -93,7 +93,7 @@ func TestRulesOfV1alpha1(t *testing.T) {
 	err = api.try(t, "v1alpha1", celCase{
 		base: daemonSet, change: `{spec: {updateStrategy: {rollingUpdate: {rollingUpdateType: Surging, maxUnavailable: 1}}}}`,
 	})
-	require.ErrorContains(t, err, "rollingUpdateType Surging makes the new pod first: leave maxUnavailable out, or use Standard")
+	require.ErrorContains(t, err, "rollingUpdateType Surging makes the new pod first: set maxUnavailable to 0, or use Standard")
 	for _, rolling := range []string{`{}`, `{maxUnavailable: 0}`, `{maxSurge: "20%"}`} {
 		err = api.try(t, "v1alpha1", celCase{
 			base:   patchedText(t, daemonSet, `{spec: {updateStrategy: {rollingUpdate: {rollingUpdateType: Surging}}}}`),

@@ -102,7 +102,7 @@ func statefulSetCases() []celCase {
 		{
 			name: "OnDelete with a rolling update is refused.",
 			base: statefulSet, change: `{spec: {updateStrategy: {type: OnDelete, rollingUpdate: {}}}}`,
-			want: "rollingUpdate says nothing with type OnDelete: remove it, or use type RollingUpdate",
+			want: "rollingUpdate says nothing with type OnDelete: remove it (rollingUpdate: null), or use type RollingUpdate",
 		},
 		{
 			name: "A partition below 0 is refused.",
@@ -222,7 +222,7 @@ func daemonSetCases() []celCase {
 		{
 			name: "A surge with updates in place is refused.",
 			base: daemonSet, change: rolling(`{rollingUpdateType: InPlaceIfPossible, maxSurge: 1}`),
-			want: "rollingUpdateType InPlaceIfPossible makes no second pod on a node: leave maxSurge out, or use Standard",
+			want: "rollingUpdateType InPlaceIfPossible makes no second pod on a node: set maxSurge to 0, or use Standard",
 		},
 		{
 			name: "A negative budget of a DaemonSet is refused.",

@@ -107,7 +107,7 @@ const (
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.maxSurge) || self.maxSurge == 0 || self.maxSurge == '0%' || !has(self.maxUnavailable) || self.maxUnavailable == 0 || self.maxUnavailable == '0%'",fieldPath=".maxSurge",message="maxSurge and maxUnavailable can't both be above 0: a node's pod is replaced in one way, set one of them to 0"
 // +kubebuilder:validation:XValidation:rule="!has(self.maxUnavailable) || (self.maxUnavailable != 0 && self.maxUnavailable != '0%') || (has(self.maxSurge) && (self.maxSurge != 0 && self.maxSurge != '0%')) || (!has(self.maxSurge) && has(self.rollingUpdateType) && self.rollingUpdateType == 'Surging')",fieldPath=".maxUnavailable",message="with maxUnavailable 0 and no maxSurge no pod can be updated: raise one of them, or use paused to stop the update"
-// +kubebuilder:validation:XValidation:rule="!has(self.rollingUpdateType) || self.rollingUpdateType != 'InPlaceIfPossible' || !has(self.maxSurge) || self.maxSurge == 0 || self.maxSurge == '0%'",fieldPath=".maxSurge",message="rollingUpdateType InPlaceIfPossible makes no second pod on a node: leave maxSurge out, or use Standard"
+// +kubebuilder:validation:XValidation:rule="!has(self.rollingUpdateType) || self.rollingUpdateType != 'InPlaceIfPossible' || !has(self.maxSurge) || self.maxSurge == 0 || self.maxSurge == '0%'",fieldPath=".maxSurge",message="rollingUpdateType InPlaceIfPossible makes no second pod on a node: set maxSurge to 0, or use Standard"
 type DaemonSetRollingUpdateStrategy struct {
 	// rollingUpdateType is Standard (default) or InPlaceIfPossible; in v1alpha1 also Surging.
 	// +optional
