@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -107,4 +108,10 @@ func DefaultClaims(claims []corev1.PersistentVolumeClaim) []corev1.PersistentVol
 		}
 	}
 	return out
+}
+
+// SameClaims tells that two lists of claim templates differ by no more than the defaults of claims: a workload that was stored
+// without them gets them with its next change, which is no new template.
+func SameClaims(a, b []corev1.PersistentVolumeClaim) bool {
+	return apiequality.Semantic.DeepEqual(DefaultClaims(a), DefaultClaims(b))
 }

@@ -195,7 +195,7 @@ func templateChanged(old, ud *appsv1beta1.UnitedDeployment) bool {
 	was, ok := TemplateOf(&old.Spec.Template)
 	is, _ := TemplateOf(&ud.Spec.Template)
 	return !ok || was.Field != is.Field || !apiequality.Semantic.DeepEqual(was.Pod, is.Pod) ||
-		!apiequality.Semantic.DeepEqual(was.Claims, is.Claims)
+		!podtemplate.SameClaims(was.Claims, is.Claims)
 }
 
 // oldObject returns the object before an update, with its defaults, nil on a creation or outside of an admission request.

@@ -293,5 +293,5 @@ func (w *Webhook) validatePodsToDelete(ctx context.Context, old, set *appsv1beta
 // templateChanged tells whether the apiserver has to be asked anew.
 func templateChanged(old, set *appsv1beta1.CloneSet) bool {
 	return !apiequality.Semantic.DeepEqual(old.Spec.Template, set.Spec.Template) ||
-		!apiequality.Semantic.DeepEqual(old.Spec.VolumeClaimTemplates, set.Spec.VolumeClaimTemplates)
+		!podtemplate.SameClaims(old.Spec.VolumeClaimTemplates, set.Spec.VolumeClaimTemplates)
 }

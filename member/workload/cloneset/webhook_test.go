@@ -94,6 +94,8 @@ func TestDefault(t *testing.T) {
 
 func TestDefaultAsksAboutATemplateOnlyWhenItChanged(t *testing.T) {
 	t.Parallel()
+	completed := web(2).Claims("data").Obj()
+	completed.Spec.VolumeClaimTemplates[0].Spec.VolumeMode = new(corev1.PersistentVolumeFilesystem)
 	tests := []struct {
 		name  string
 		old   *appsv1beta1.CloneSet
@@ -105,6 +107,7 @@ func TestDefaultAsksAboutATemplateOnlyWhenItChanged(t *testing.T) {
 		{"a scale does not", web(1).Obj(), web(2).Obj(), false, 0},
 		{"a new image asks", web(1).Obj(), web(1).Image("app:2").Obj(), false, 1},
 		{"a new claim template asks, as containers may mount it", web(1).Obj(), web(1).Claims("data").Obj(), false, 1},
+		{"defaults of claims are no change", web(1).Claims("data").Obj(), completed, false, 0},
 		{"with the gate off, nothing asks", nil, web(1).Obj(), true, 0},
 	}
 	for _, tt := range tests {

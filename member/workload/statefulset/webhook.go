@@ -149,6 +149,10 @@ func (w *Webhook) ValidateUpdate(ctx context.Context, old, set *appsv1beta1.Stat
 	faults, warnings := admit.Ratchet(w.validateSpec(set), w.validateSpec(old))
 	if r := set.Spec.UpdateStrategy.RollingUpdate; r != nil && r.PodUpdatePolicy == appsv1beta1.PodInPlaceOnly {
 		faults = append(faults, workspec.InPlaceOnly(&old.Spec.Template, &set.Spec.Template, w.Edits, field.NewPath("spec", "template"))...)
+		if was, is := volumes(&old.Spec), volumes(&set.Spec); !slices.Equal(was, is) {
+			faults = append(faults, field.Forbidden(claimsPath(), fmt.Sprintf("podUpdatePolicy InPlaceOnly can't make this change "+
+				"(volumes of claims were %v, now %v), because no running pod gets or loses a volume: use InPlaceIfPossible for it", was, is)))
+		}
 	}
 	if !sameTemplates(&old.Spec, &set.Spec) {
 		_, more, err := w.ask(ctx, set)
@@ -237,6 +241,11 @@ func (w *Webhook) validateNames(set *appsv1beta1.StatefulSet) field.ErrorList {
 	for _, why := range validation.IsDNS1123Label(name) {
 		faults = append(faults, field.Invalid(at, name, "it is part of the pods' host names: "+why))
 	}
+	if o := set.Spec.Ordinals; !w.Gates.StartOrdinal && o != nil && o.Start > 0 { // One that was stored before is warned of.
+		faults = append(faults, field.Invalid(field.NewPath("spec", "ordinals", "start"), o.Start, fmt.Sprintf(
+			"feature gate %s is off, so pods would be numbered from 0, and those that have higher ordinals deleted: "+
+				"turn the gate on first, or leave this out", gateStartOrdinal)))
+	}
 	r, _, unread := reserve(set.Spec.ReserveOrdinals, ordinalsPath())
 	faults = append(faults, unread...)
 	last := max(r.last(w.Gates.start(&set.Spec), ptr.Deref(set.Spec.Replicas, defaultReplicas)), 0)
@@ -269,24 +278,21 @@ func (w *Webhook) warnings(set *appsv1beta1.StatefulSet) admission.Warnings {
 			warnings = append(warnings, fmt.Sprintf("%s says nothing while feature gate %s is off: %s", what, gate, instead))
 		}
 	}
-	off(!w.Gates.StartOrdinal && spec.Ordinals != nil && spec.Ordinals.Start != 0,
-		"spec.ordinals.start", gateStartOrdinal, "pods are numbered from 0")
 	off(!w.Gates.ResizeClaims && spec.VolumeClaimUpdateStrategy.Type == appsv1beta1.StatefulSetClaimOnPodRollingUpdate,
 		"spec.volumeClaimUpdateStrategy.type", gateResizeClaims, "claims are not resized")
 	p := spec.PersistentVolumeClaimRetentionPolicy
 	const remove = appsv1.DeletePersistentVolumeClaimRetentionPolicyType
 	off(!w.Gates.DeleteClaims && p != nil && (p.WhenDeleted == remove || p.WhenScaled == remove),
-		"spec.persistentVolumeClaimRetentionPolicy", gateDeleteClaims, "claims are kept")
+		"spec.persistentVolumeClaimRetentionPolicy", gateDeleteClaims, "claims are kept, but for those that were handed over while it was on")
 	return warnings
 }
 
 func ordinalsPath() *field.Path { return field.NewPath("spec", "reserveOrdinals") }
 
-// sameTemplates tells that the apiserver need not be asked anew. Defaults of claims are no change: a pod template that was stored
-// without its own would get them, and so a new revision, with the next scale.
+// sameTemplates tells that the apiserver need not be asked anew.
 func sameTemplates(old, spec *appsv1beta1.StatefulSetSpec) bool {
-	return apiequality.Semantic.DeepEqual(old.Template, spec.Template) && apiequality.Semantic.DeepEqual(
-		podtemplate.DefaultClaims(old.VolumeClaimTemplates), podtemplate.DefaultClaims(spec.VolumeClaimTemplates))
+	return apiequality.Semantic.DeepEqual(old.Template, spec.Template) &&
+		podtemplate.SameClaims(old.VolumeClaimTemplates, spec.VolumeClaimTemplates)
 }
 
 func refuse(set *appsv1beta1.StatefulSet, faults field.ErrorList) error {

@@ -28,16 +28,8 @@ func (w *Webhook) validateClaimChange(
 		apiequality.Semantic.DeepEqual(old.VolumeClaimTemplates, spec.VolumeClaimTemplates) {
 		return nil, nil, nil
 	}
-	path := field.NewPath("spec", "volumeClaimTemplates")
-	names := func(claims []corev1.PersistentVolumeClaim) []string {
-		out := make([]string, 0, len(claims))
-		for i := range claims {
-			out = append(out, claims[i].Name)
-		}
-		slices.Sort(out)
-		return out
-	}
-	if was, is := names(old.VolumeClaimTemplates), names(spec.VolumeClaimTemplates); !slices.Equal(was, is) {
+	path := claimsPath()
+	if was, is := volumes(old), volumes(spec); !slices.Equal(was, is) {
 		return field.ErrorList{field.Forbidden(path, fmt.Sprintf("claim templates can't be added, removed or renamed (%v, now %v) "+
 			"with volumeClaimUpdateStrategy.type OnPodRollingUpdate: use OnDelete for this change", was, is))}, nil, nil
 	}
@@ -68,6 +60,18 @@ func (w *Webhook) validateClaimChange(
 	}
 	return faults, warnings, nil
 }
+
+// volumes are the names of the claim templates, sorted.
+func volumes(spec *appsv1beta1.StatefulSetSpec) []string {
+	out := make([]string, 0, len(spec.VolumeClaimTemplates))
+	for i := range spec.VolumeClaimTemplates {
+		out = append(out, spec.VolumeClaimTemplates[i].Name)
+	}
+	slices.Sort(out)
+	return out
+}
+
+func claimsPath() *field.Path { return field.NewPath("spec", "volumeClaimTemplates") }
 
 // sameButSize tells that two claim templates differ by no more than the size, of requests and limits, and by defaults.
 func sameButSize(a, b *corev1.PersistentVolumeClaim) bool {

@@ -323,12 +323,28 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-func TestValidateWithoutTheGateCountsFromZero(t *testing.T) {
+func TestAFirstOrdinalWithoutItsGateIsRefused(t *testing.T) {
 	t.Parallel()
 	w, _ := asking(t)
 	w.Gates = Gates{}
-	_, err := w.ValidateCreate(requested(t, nil), db(func(s *Spec) { s.Ordinals = &appsv1.StatefulSetOrdinals{Start: math.MaxInt32} }))
+	from := func(n int32) *appsv1beta1.StatefulSet {
+		return db(func(s *Spec) { s.Ordinals = &appsv1.StatefulSetOrdinals{Start: n} })
+	}
+	const why = "spec.ordinals.start: Invalid value: 5: feature gate StatefulSetStartOrdinal is off"
+	_, err := w.ValidateCreate(requested(t, nil), from(5))
+	require.ErrorContains(t, err, why)
+	_, err = w.ValidateUpdate(requested(t, db()), db(), from(5))
+	require.ErrorContains(t, err, why)
+	_, err = w.ValidateCreate(requested(t, nil), from(0))
 	require.NoError(t, err)
+
+	// One that another controller left goes on, counted from 0.
+	scaled := from(math.MaxInt32)
+	scaled.Spec.Replicas = new(int32(7))
+	warnings, err := w.ValidateUpdate(requested(t, from(math.MaxInt32)), from(math.MaxInt32), scaled)
+	require.NoError(t, err)
+	require.Len(t, warnings, 1)
+	require.Contains(t, warnings[0], "pods would be numbered from 0")
 }
 
 func TestValidateUpdate(t *testing.T) {
@@ -355,6 +371,13 @@ func TestValidateUpdate(t *testing.T) {
 		warned   string
 	}{
 		{name: "with InPlaceOnly, a new image is fine", old: only(), set: only(image("db:2"))},
+		{
+			name: "with InPlaceOnly, another volume is refused", old: only(), set: only(claims(claim("data", "1Gi", ""))),
+			want: "spec.volumeClaimTemplates: Forbidden: podUpdatePolicy InPlaceOnly can't make this change (volumes of claims were [], now [data])",
+		},
+		{
+			name: "with InPlaceOnly, another size is fine", old: only(claims(claim("data", "1Gi", ""))), set: only(claims(claim("data", "2Gi", ""))),
+		},
 		{
 			name: "with InPlaceOnly, another change is refused", old: only(), set: only(command),
 			want: "spec.template: Forbidden: podUpdatePolicy InPlaceOnly can't make this change (container app: command changed)",
@@ -448,11 +471,6 @@ func TestWarnings(t *testing.T) {
 			"spec.reserveOrdinals[0] (2-5) and spec.reserveOrdinals[1] (4) name the same ordinals: name them once",
 		},
 		{
-			"a first ordinal without its gate", db(from),
-			Gates{},
-			"spec.ordinals.start says nothing while feature gate StatefulSetStartOrdinal is off: pods are numbered from 0",
-		},
-		{
 			"a resize without its gate", db(resizing),
 			Gates{},
 			"spec.volumeClaimUpdateStrategy.type says nothing while feature gate StatefulSetAutoResizePVCGate is off: claims are not resized",
@@ -460,7 +478,7 @@ func TestWarnings(t *testing.T) {
 		{
 			"a deletion of claims without its gate", db(removing),
 			Gates{},
-			"spec.persistentVolumeClaimRetentionPolicy says nothing while feature gate StatefulSetAutoDeletePVC is off: claims are kept",
+			"spec.persistentVolumeClaimRetentionPolicy says nothing while feature gate StatefulSetAutoDeletePVC is off: claims are kept, but for those that were handed over while it was on",
 		},
 		{"with their gates they count", db(from, resizing, removing), on(), ""},
 	}
