@@ -102,8 +102,10 @@ func (w *Webhook) ValidateCreate(ctx context.Context, set *appsv1beta1.DaemonSet
 
 // ValidateUpdate implements admission.Validator. What the old spec has wrong already is warned of, not refused.
 func (w *Webhook) ValidateUpdate(ctx context.Context, old, set *appsv1beta1.DaemonSet) (admission.Warnings, error) {
+	before := warnings(old)
+	news := slices.DeleteFunc(warnings(set), func(s string) bool { return slices.Contains(before, s) })
 	if apiequality.Semantic.DeepEqual(old.Spec, set.Spec) {
-		return nil, nil
+		return news, nil // Annotations may have changed.
 	}
 	faults, said := admit.Ratchet(validateSpec(set), validateSpec(old))
 	if !apiequality.Semantic.DeepEqual(old.Spec.Template, set.Spec.Template) {
@@ -113,12 +115,7 @@ func (w *Webhook) ValidateUpdate(ctx context.Context, old, set *appsv1beta1.Daem
 		}
 		faults = append(faults, more...)
 	}
-	for _, s := range warnings(set) {
-		if !slices.Contains(warnings(old), s) {
-			said = append(said, s)
-		}
-	}
-	return said, refuse(set, faults)
+	return append(said, news...), refuse(set, faults)
 }
 
 // ValidateDelete implements admission.Validator; nothing is refused.
