@@ -28,6 +28,8 @@ const (
 	ReasonFailedScale = "FailedScale"
 	// ReasonSelectorOverlap: the selector selects pods of others.
 	ReasonSelectorOverlap = "SelectorOverlap"
+	// ReasonSuccessfulAdopt: pods or revisions that a former workload has left were taken over.
+	ReasonSuccessfulAdopt = "SuccessfulAdopt"
 )
 
 // Actions of events.
@@ -89,4 +91,9 @@ func FailedUpdate(why string) event.Event {
 // Overlap tells of pods of others that the selector selects.
 func Overlap(why string) event.Event {
 	return event.Warning(ReasonSelectorOverlap, ActionObserve, "%s", why)
+}
+
+// Adopted tells of what was taken over; what is a word for it in the plural.
+func Adopted(what string, names []string) event.Event {
+	return event.Normal(ReasonSuccessfulAdopt, ActionObserve, "took over %d %s of nobody: %s", len(names), what, event.Names(names))
 }

@@ -2,6 +2,7 @@ package podset
 
 import (
 	"slices"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -9,6 +10,10 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/revision"
 )
+
+// LookAgain is after how long pods and revisions of nobody are looked at again that were to be adopted: one that changes meanwhile
+// is not.
+const LookAgain = time.Second
 
 // History is what is known of a workload's revisions.
 type History struct {

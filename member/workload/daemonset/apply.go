@@ -18,9 +18,6 @@ import (
 // drawn is how many letters and digits of a pod's name are drawn by lot.
 const drawn = 5
 
-// lookAgain is when to look again what a former set has left, if no watch tells before.
-const lookAgain = time.Second
-
 // doer writes for a set.
 func (r *Reconciler) doer(set *appsv1beta1.DaemonSet) pass.Doer {
 	return pass.Doer{
@@ -29,16 +26,10 @@ func (r *Reconciler) doer(set *appsv1beta1.DaemonSet) pass.Doer {
 	}
 }
 
-// takeOver adopts what a former set of the name has left. That is a pass of its own: on which nodes pods are, and what they are at,
-// must be known before anything is planned.
+// takeOver adopts the pods and revisions that a former set of the name has left.
 func (r *Reconciler) takeOver(ctx context.Context, o observed) (ctrl.Result, error) {
-	did := r.doer(o.set).Writer.Adopt(ctx, o.set, Kind(), o.left)
 	r.lookout.Forget(client.ObjectKeyFromObject(o.set)) // What was seen is not so any more.
-	if len(did.Done) > 0 {
-		ctrl.LoggerFrom(ctx).Info("Adopted pods and revisions", "count", len(did.Done))
-		r.Events.Record(o.set, adopted(did.Done))
-	}
-	return ctrl.Result{RequeueAfter: lookAgain}, did.Err
+	return r.doer(o.set).TakeOver(ctx, r.Events, o.set, Kind(), "pods and revisions", o.left)
 }
 
 // apply does what the plan says. What it does twice, after a crash or a conflict, comes to the same.

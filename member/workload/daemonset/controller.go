@@ -142,7 +142,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	began := r.Clock.Now()
 	o, err := r.observe(ctx, req.NamespacedName)
 	if err != nil {
-		if !errors.Is(err, expect.ErrGone) {
+		if errors.Is(err, expect.ErrGone) {
+			r.forget(req.NamespacedName)
+		} else {
 			r.events.Took(req.NamespacedName, r.Clock.Since(began))
 		}
 		return expect.Settle(ctx, err, measure.Waits.WithLabelValues(metric.ReasonCache))

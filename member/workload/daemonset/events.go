@@ -13,8 +13,6 @@ const (
 	ReasonFailedPlacement = "FailedPlacement"
 	// ReasonFailedDaemonPod: pods had ended, and were deleted to be made anew.
 	ReasonFailedDaemonPod = "FailedDaemonPod"
-	// ReasonSuccessfulAdopt: pods and revisions that a former set has left were taken over.
-	ReasonSuccessfulAdopt = "SuccessfulAdopt"
 )
 
 func selectingAll(why string) event.Event {
@@ -27,8 +25,4 @@ func failedPlacement(why string) event.Event {
 
 func failedDaemonPods(names []string) event.Event {
 	return event.Warning(ReasonFailedDaemonPod, pass.ActionScaleIn, "%d pods had ended, to be made anew: %s", len(names), event.Names(names))
-}
-
-func adopted(names []string) event.Event {
-	return event.Normal(ReasonSuccessfulAdopt, pass.ActionObserve, "took over %d pods and revisions of nobody: %s", len(names), event.Names(names))
 }

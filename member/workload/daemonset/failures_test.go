@@ -6,6 +6,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/flotilla-io/flotilla/pkg/expect"
 )
 
 func TestNodesOnWhichPodsEndWaitLongerEachTime(t *testing.T) {
@@ -38,4 +42,16 @@ func TestNodesOnWhichPodsEndWaitLongerEachTime(t *testing.T) {
 	require.Equal(t, map[string]time.Time{"n1": at.Add(time.Second)}, f.until(key, 2, at))
 	f.forget(key)
 	require.Empty(t, f.sets)
+}
+
+func TestASetThatIsGoneIsForgotten(t *testing.T) {
+	t.Parallel()
+	r := New()
+	r.Client, r.Clock = fifty(t), clocktesting.NewFakePassiveClock(now)
+	r.Expect = expect.New("Test", r.Clock, 0)
+	r.failures.note(key, 1, "n1", now)
+	got, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: key})
+	require.NoError(t, err)
+	require.Zero(t, got)
+	require.Empty(t, r.failures.sets)
 }

@@ -2,7 +2,6 @@ package daemonset
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -54,9 +53,6 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 	o := observed{set: &appsv1beta1.DaemonSet{}, edits: r.Edits}
 	children := func(from client.Reader, live bool) error { return o.children(ctx, from, live) }
 	if err := r.Expect.Read(ctx, r.Client, r.Live, key, o.set, children, o.shown); err != nil {
-		if errors.Is(err, expect.ErrGone) {
-			r.forget(key)
-		}
 		return o, fmt.Errorf("read DaemonSet: %w", err)
 	}
 	return o, r.beyond(ctx, &o)

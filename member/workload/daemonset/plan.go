@@ -253,8 +253,8 @@ func (w *work) backOff(until map[string]time.Time, now time.Time) {
 	n := 0
 	waits := func(c podset.Change) bool {
 		at, failed := until[c.Slot]
-		if c.Reason != rollout.ReasonEnded || !failed {
-			return false
+		if c.Reason != rollout.ReasonEnded || !failed || !at.After(now) {
+			return false // Its time may have come since the failures were read.
 		}
 		n++
 		w.Recheck = podset.Sooner(w.Recheck, at.Sub(now))

@@ -154,6 +154,11 @@ func TestPlan(t *testing.T) {
 			name: "a pod that has ended stays for as long as its node has to wait", set: web(), nodes: nodes(1), pods: []string{"n1 ended"},
 			fails: map[string]time.Time{"n1": now.Add(time.Second)}, want: []string{"hold Backoff 1"},
 		},
+		{
+			name: "it goes when its node has waited, also if that was so a moment before the plan is made", set: web(), nodes: nodes(2),
+			pods: []string{"n1 ended", "n2 ended"}, fails: map[string]time.Time{"n1": now, "n2": now.Add(-time.Millisecond)},
+			want: []string{"delete p1 Ended", "delete p0 Ended"},
+		},
 		{name: "a pod that waits for a node that is gone goes", set: web(), nodes: nodes(1), pods: []string{"n1", "n9 pending"}, want: []string{"delete p1 ScaleIn"}},
 		{
 			name: "a pod on a node that is not known is left: the node may be gone, or new", set: web(), nodes: nodes(1),

@@ -105,7 +105,7 @@ func (w *Webhook) ValidateUpdate(ctx context.Context, old, set *appsv1beta1.Daem
 	before := warnings(old)
 	news := slices.DeleteFunc(warnings(set), func(s string) bool { return slices.Contains(before, s) })
 	if apiequality.Semantic.DeepEqual(old.Spec, set.Spec) {
-		return news, nil
+		return news, nil // Annotations may have changed.
 	}
 	faults, said := admit.Ratchet(validateSpec(set), validateSpec(old))
 	if !apiequality.Semantic.DeepEqual(old.Spec.Template, set.Spec.Template) {

@@ -287,17 +287,14 @@ func TestWarnings(t *testing.T) {
 			require.Empty(t, said, "once is enough")
 		})
 	}
-}
-
-func TestAnnotationsThatComeAloneAreWarnedOf(t *testing.T) {
-	t.Parallel()
-	w, asked := asking(t)
-	set := agent(t)
-	set.Annotations = map[string]string{keys.DaemonSetProgressiveCreate: "true"}
-	said, err := w.ValidateUpdate(t.Context(), agent(t), set)
-	require.NoError(t, err)
-	require.Len(t, said, 1)
-	require.Zero(t, *asked)
+	t.Run("an annotation that comes later", func(t *testing.T) {
+		t.Parallel()
+		w, _ := asking(t)
+		said, err := w.ValidateUpdate(t.Context(), agent(t), annotated(keys.DaemonSetProgressiveCreate, "true"))
+		require.NoError(t, err)
+		require.Len(t, said, 1)
+		require.Contains(t, said[0], "set spec.scaleStrategy.partitionedScaling in v1beta1")
+	})
 }
 
 func TestAnUpdateThatLeavesTheSpecIsNotLookedAt(t *testing.T) {

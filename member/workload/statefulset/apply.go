@@ -15,7 +15,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/event"
 	"github.com/flotilla-io/flotilla/pkg/lifecycle"
 	"github.com/flotilla-io/flotilla/pkg/pass"
 	"github.com/flotilla-io/flotilla/pkg/podset"
@@ -48,17 +47,6 @@ func (r *Reconciler) doer(o observed) pass.Doer {
 // adopts says which pods of nobody are taken over: those with a name of the set.
 func (r *Reconciler) adopts() {
 	r.lookout.Adopts = func(set metav1.Object, pod *corev1.Pod) bool { return ordinalIn(set, pod.Name) != "" }
-}
-
-// takeOver adopts the revisions that a former set has left. That is a pass of its own: what the pods of the former set are at
-// must be known before anything is planned for them.
-func (r *Reconciler) takeOver(ctx context.Context, o observed) (ctrl.Result, error) {
-	did := r.doer(o).Writer.Adopt(ctx, o.set, Kind(), pass.Objects(o.left))
-	if len(did.Done) > 0 {
-		ctrl.LoggerFrom(ctx).Info("Adopted revisions", "count", len(did.Done))
-		r.Events.Record(o.set, adopted("revisions", did.Done))
-	}
-	return ctrl.Result{RequeueAfter: lookAgain}, did.Err
 }
 
 // apply does what the plan says. What it does twice, after a crash or a conflict, comes to the same.
@@ -173,9 +161,4 @@ func births(o observed, now time.Time) func(rollout.Create, string, *corev1.PodT
 const (
 	reasonSuccessfulResize = "SuccessfulResize"
 	reasonFailedResize     = "FailedResize"
-	reasonSuccessfulAdopt  = "SuccessfulAdopt"
 )
-
-func adopted(what string, names []string) event.Event {
-	return event.Normal(reasonSuccessfulAdopt, pass.ActionObserve, "took over %d %s of nobody: %s", len(names), what, event.Names(names))
-}

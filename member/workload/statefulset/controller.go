@@ -126,7 +126,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		r.events.Took(req.NamespacedName, r.Clock.Since(began))
 		return expect.Settle(ctx, err, measure.Waits.WithLabelValues(metric.ReasonCache))
 	case len(o.left) > 0:
-		return r.takeOver(ctx, o)
+		return r.doer(o).TakeOver(ctx, r.Events, o.set, Kind(), "revisions", pass.Objects(o.left))
 	}
 	now := r.Clock.Now()
 	w := plan(o, now)

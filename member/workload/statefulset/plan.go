@@ -23,9 +23,6 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/stranger"
 )
 
-// lookAgain is after how long pods and revisions of nobody are looked at again that could not be adopted.
-const lookAgain = time.Second
-
 // work is what to do now: what there is for the pods of any workload, and a StatefulSet's own. Nothing in it may be changed: it
 // shares objects with what was observed.
 type work struct {
@@ -67,7 +64,7 @@ func plan(o observed, now time.Time) work {
 		w.Recheck = podset.Sooner(w.Recheck, stranger.Every)
 	}
 	if len(orphans) > 0 { // One that changes meanwhile is not adopted, and is to be looked at anew.
-		w.Recheck = podset.Sooner(w.Recheck, lookAgain)
+		w.Recheck = podset.Sooner(w.Recheck, podset.LookAgain)
 	}
 	w.Judge(podset.Patience, now)
 	if w.stuck.Reason != "" && !w.Stalled.Scale { // It is why all else stands still.

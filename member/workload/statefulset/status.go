@@ -52,7 +52,7 @@ func status(o observed, w work, d done, now time.Time) (appsv1beta1.StatefulSetS
 func (d *done) own() []event.Event {
 	var out []event.Event
 	if n := len(d.adopted.Done); n > 0 {
-		out = append(out, adopted("pods", d.adopted.Done))
+		out = append(out, pass.Adopted("pods", d.adopted.Done))
 	}
 	if n := len(d.grown.Done); n > 0 {
 		out = append(out, event.Normal(reasonSuccessfulResize, pass.ActionUpdate, "asked for %d claims to grow: %s", n, event.Names(d.grown.Done)))

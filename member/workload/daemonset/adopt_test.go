@@ -1,0 +1,58 @@
+package daemonset
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/expect"
+	"github.com/flotilla-io/flotilla/pkg/testkit"
+)
+
+func TestWhatIsTakenOverIsTold(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name   string
+		answer error
+		want   []string
+	}{
+		{"pods that are taken over", nil, []string{"SuccessfulAdopt"}},
+		{"pods that nobody may write to", errors.New("pods are frozen"), []string{"FailedUpdate"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			scheme := runtime.NewScheme()
+			require.NoError(t, clientgoscheme.AddToScheme(scheme))
+			require.NoError(t, appsv1beta1.AddToScheme(scheme))
+			o := observed{set: web().Obj()}
+			o.set.ResourceVersion = ""
+			pod := testkit.Pod("web-x").Obj()
+			pod.ResourceVersion = ""
+			c := interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme).WithObjects(o.set, pod).Build(), interceptor.Funcs{
+				Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+					if tc.answer != nil {
+						return tc.answer
+					}
+					return c.Patch(ctx, o, p, opts...)
+				},
+			})
+			require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(pod), pod))
+			r, told := New(), &said{}
+			r.Client, r.Live, r.Events = c, c, told
+			r.Expect = expect.New("Test", clocktesting.NewFakePassiveClock(now), 0)
+			o.left = []client.Object{pod}
+			_, err := r.takeOver(t.Context(), o)
+			require.ErrorIs(t, err, tc.answer)
+			require.Equal(t, tc.want, reasons(*told))
+		})
+	}
+}
