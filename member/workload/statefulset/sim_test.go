@@ -210,12 +210,12 @@ func TestSimulation(t *testing.T) {
 	p := sim.Plan{Sweeps: 2, Seeds: 60, Stall: 15 * time.Second}
 	sim.Test(t, simulated(t), p, scenarios(t)...)
 	p.Stall += podset.Patience
-	sim.Test(t, simulated(t), p, patient())
+	sim.Test(t, simulated(t), p, patient()...)
 }
 
 func TestStoriesReadWell(t *testing.T) {
 	t.Parallel()
-	for _, s := range append(scenarios(t), patient()) {
+	for _, s := range append(scenarios(t), patient()...) {
 		t.Run(s.Name, func(t *testing.T) {
 			t.Parallel()
 			r := sim.Run(t.Context(), simulated(t), s, sim.Schedule{})
