@@ -224,3 +224,15 @@ func TestStoriesReadWell(t *testing.T) {
 		})
 	}
 }
+
+func TestALateWriteOfAFormerLeaderGivesNoClaimAway(t *testing.T) {
+	t.Parallel()
+	calm := sim.Run(t.Context(), simulated(t), keptAfterAll(), sim.Schedule{})
+	require.NoError(t, calm.Err)
+	for at := 1; at <= calm.Writes; at++ {
+		late := sim.Schedule{Faults: []sim.Fault{{Kind: sim.LateWrite, At: at, Steps: 400}}}
+		r := sim.Run(t.Context(), simulated(t), keptAfterAll(), late)
+		require.NoError(t, r.Err, "%s", late)
+		require.Equal(t, calm.Summary, r.Summary, "%s", late)
+	}
+}
