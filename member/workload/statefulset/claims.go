@@ -145,6 +145,7 @@ func retention(set *appsv1beta1.StatefulSet, g Gates) (deleted, scaled bool) {
 // a set that keeps its claims.
 func (w *work) retain(o observed, g rollout.Goal) {
 	withSet, withPod := retention(o.set, o.gates)
+	withPod = withPod && w.Fault == "" // Else nobody knows which ordinals are wanted, and what goes with a pod is lost.
 	wanted := make(map[string]bool, len(g.Slots))
 	for _, s := range g.Slots {
 		wanted[s.Key] = true
@@ -415,6 +416,9 @@ func (o *observed) stuck(c *corev1.PersistentVolumeClaim, is claimFit, now time.
 			return fmt.Sprintf("storage class %q does not let claims grow", ptr.Deref(c.Spec.StorageClassName, ""))
 		}
 	case claimGrows:
+		if c.Status.Phase == corev1.ClaimLost {
+			return "its volume is lost: delete the claim, and its pod is made anew with another one"
+		}
 		for _, t := range []corev1.PersistentVolumeClaimConditionType{
 			corev1.PersistentVolumeClaimControllerResizeError, corev1.PersistentVolumeClaimNodeResizeError,
 			corev1.PersistentVolumeClaimResizing,

@@ -288,6 +288,10 @@ func TestPlan(t *testing.T) {
 			t.Helper()
 			return observedOf(t, web(1).Claims("data").Keep(goes, goes)).pod(0, "0").pod(0, "1").claim("data-web-1", of(ofSet(t)))
 		}},
+		{"but not while the ordinals can't all be read", func(t *testing.T) *stage {
+			t.Helper()
+			return observedOf(t, web(1).Claims("data").Keep(remains, goes).Reserve("5-3")).pod(0, "0").pod(0, "1")
+		}},
 		{"and taken back when the pod is wanted again", func(t *testing.T) *stage {
 			t.Helper()
 			return observedOf(t, web(2).Claims("data").Keep(remains, goes)).pod(0, "0").pod(0, "1").claim("data-web-1", of(ofPod))
@@ -358,6 +362,11 @@ func TestPlan(t *testing.T) {
 					Message: "no room", LastTransitionTime: metav1.NewTime(start),
 				}}
 			}))
+		}},
+		{"and one whose volume is lost", func(t *testing.T) *stage {
+			t.Helper()
+			return fast(observedOf(t, next(web(1).Claims("data").Resize()), web(1).Claims("data")).pod(0, "0").
+				claim("data-web-0", func(c *corev1.PersistentVolumeClaim) { c.Status.Phase = corev1.ClaimLost }))
 		}},
 		{"and one that has been growing for too long", func(t *testing.T) *stage {
 			t.Helper()
