@@ -51,18 +51,22 @@ func (w *work) planClaims(o observed, g rollout.Goal, now time.Time) {
 	if len(o.set.Spec.VolumeClaimTemplates) == 0 {
 		return
 	}
+	wanted := make(map[string]bool, len(g.Slots))
+	for _, s := range g.Slots {
+		wanted[s.Key] = true
+	}
 	for i := range w.Pods {
-		// One that is bound to a node and has not started yet would wait for ever.
-		if m := &w.Pods[i]; m.Slot != "" && !m.Leaving && m.Rank.Phase == corev1.PodPending {
+		// One that is bound to a node and has not started yet would wait for ever; what a spare one got would stay behind.
+		if m := &w.Pods[i]; wanted[m.Slot] && !m.Leaving && m.Rank.Phase == corev1.PodPending {
 			w.anew = append(w.anew, o.missing(m.Slot)...)
-			if m.Object.Spec.NodeName == "" && slices.ContainsFunc(g.Slots, func(s rollout.Slot) bool { return s.Key == m.Slot }) {
+			if m.Object.Spec.NodeName == "" {
 				waits = append(waits, m.Key)
 			}
 		}
 	}
 	w.judgeWaits(o, waits, now)
 	if o.gates.DeleteClaims {
-		w.retain(o, g)
+		w.retain(o, wanted)
 	}
 	if o.resizes() && g.Mode != rollout.OnDelete && !g.Paused {
 		w.resize(o, g, now)
@@ -143,13 +147,9 @@ func retention(set *appsv1beta1.StatefulSet, g Gates) (deleted, scaled bool) {
 // retain gives claims the owners that they are to go with: the set, or a pod in an ordinal that is not wanted. A claim without
 // a pod gets none, because a policy is no order to delete what was kept under another one; but it is not to go any more with
 // a set that keeps its claims.
-func (w *work) retain(o observed, g rollout.Goal) {
+func (w *work) retain(o observed, wanted map[string]bool) {
 	withSet, withPod := retention(o.set, o.gates)
 	withPod = withPod && w.Fault == "" // Else nobody knows which ordinals are wanted, and what goes with a pod is lost.
-	wanted := make(map[string]bool, len(g.Slots))
-	for _, s := range g.Slots {
-		wanted[s.Key] = true
-	}
 	members := make(map[string]*podset.Member, len(w.Pods))
 	for i := range w.Pods {
 		members[w.Pods[i].Key] = &w.Pods[i]

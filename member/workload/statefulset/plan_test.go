@@ -268,6 +268,12 @@ func TestPlan(t *testing.T) {
 			delete(s.claims, "data-web-0")
 			return s
 		}},
+		{"a spare one gets none", func(t *testing.T) *stage {
+			t.Helper()
+			s := observedOf(t, web(1).Claims("data")).pod(0, "0").pod(0, "1", pending)
+			delete(s.claims, "data-web-1")
+			return s
+		}},
 		{"a pod on a node whose claim is being deleted is made anew", func(t *testing.T) *stage {
 			t.Helper()
 			return observedOf(t, web(1).Claims("data")).pod(0, "0").claim("data-web-0", deleted)
