@@ -62,7 +62,8 @@ func (d Doer) Disown(ctx context.Context, w *podset.Work, done *Done) {
 	done.Rest = errors.Join(done.Rest, d.Writer.Patch(ctx, d.Owner, patches).Err)
 }
 
-// Reown replaces the owner references with these UIDs. The object's UID keeps the patch from another one of its name.
+// Reown replaces the owner references with these UIDs, if the object is as it was seen: a patch that arrives late must not give it
+// to who is gone, because it would go with him.
 func Reown(o client.Object, from []types.UID, to ...metav1.OwnerReference) (podwork.Patch, error) {
 	refs := make([]any, 0, len(from)+len(to))
 	for _, uid := range from {
@@ -71,7 +72,9 @@ func Reown(o client.Object, from []types.UID, to ...metav1.OwnerReference) (podw
 	for _, ref := range to {
 		refs = append(refs, ref)
 	}
-	data, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": o.GetUID(), "ownerReferences": refs}})
+	data, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": o.GetUID(), "resourceVersion": o.GetResourceVersion(), "ownerReferences": refs,
+	}})
 	if err != nil {
 		return podwork.Patch{}, fmt.Errorf("marshal owners of %s: %w", o.GetName(), err)
 	}

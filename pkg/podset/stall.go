@@ -66,7 +66,7 @@ func (w *Work) Judge(limit time.Duration, now time.Time) {
 	}
 	what := "the numbers of the spec let no pod go"
 	inOrder := w.Holds[i].Reason == rollout.ReasonInOrder
-	if since, never, soon := w.unavailableSince(); soon || !never && !late(since) || never && inOrder {
+	if since, never, soon := w.unavailableSince(); soon || !never && !late(since) || never && (inOrder || w.Unborn) {
 		return // Where none is in order, one is still to be made.
 	} else if !never {
 		what = "no pod became available since " + since.UTC().Format(time.RFC3339)

@@ -38,6 +38,8 @@ type Work struct {
 	Mark, Edit, Release []Change
 	// Create are pods to make. Slot is what their name ends with: an ordinal, an instance id; or a node; empty asks for one.
 	Create []rollout.Create
+	// Unborn: the kind lets pods wait that are to be made, for what is none of the engine's numbers, and tells of it itself.
+	Unborn bool
 	// Spare are revisions beyond the limit.
 	Spare []*appsv1.ControllerRevision
 

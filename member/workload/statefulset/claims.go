@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -46,18 +47,26 @@ type growth struct{ claim, template *corev1.PersistentVolumeClaim }
 
 // planClaims decides on claims. They outlive their pods, and are never deleted by the set.
 func (w *work) planClaims(o observed, g rollout.Goal, now time.Time) {
-	w.holdBirths(o)
+	waits := w.holdBirths(o)
 	if len(o.set.Spec.VolumeClaimTemplates) == 0 {
 		return
 	}
+	wanted := make(map[string]bool, len(g.Slots))
+	for _, s := range g.Slots {
+		wanted[s.Key] = true
+	}
 	for i := range w.Pods {
-		// One that is bound to a node and has not started yet would wait for ever.
-		if m := &w.Pods[i]; m.Slot != "" && !m.Leaving && m.Rank.Phase == corev1.PodPending {
+		// One that is bound to a node and has not started yet would wait for ever; what a spare one got would stay behind.
+		if m := &w.Pods[i]; wanted[m.Slot] && !m.Leaving && m.Rank.Phase == corev1.PodPending {
 			w.anew = append(w.anew, o.missing(m.Slot)...)
+			if m.Object.Spec.NodeName == "" {
+				waits = append(waits, m.Key)
+			}
 		}
 	}
+	w.judgeWaits(o, waits, now)
 	if o.gates.DeleteClaims {
-		w.retain(o, g)
+		w.retain(o, wanted)
 	}
 	if o.resizes() && g.Mode != rollout.OnDelete && !g.Paused {
 		w.resize(o, g, now)
@@ -73,10 +82,10 @@ func (o *observed) missing(ordinal string) []*corev1.PersistentVolumeClaim {
 
 // holdBirths leaves out new pods whose name an orphan has, which is adopted instead, and those with a claim that is about to
 // go: because it is being deleted, or because it went to a former pod of that name, or to a former set, and the collector has
-// not come by yet.
-func (w *work) holdBirths(o observed) {
-	held := 0
-	w.Create = slices.DeleteFunc(slices.Clone(w.Create), func(c rollout.Create) bool {
+// not come by yet. It returns the names of those that wait for claims.
+func (w *work) holdBirths(o observed) (held []string) {
+	births := w.Create
+	w.Create = slices.DeleteFunc(slices.Clone(births), func(c rollout.Create) bool {
 		pod := podName(o.set, c.Slot)
 		if slices.ContainsFunc(w.adopt, func(p *corev1.Pod) bool { return p.Name == pod }) {
 			return true
@@ -86,16 +95,43 @@ func (w *work) holdBirths(o observed) {
 			if claim != nil && (claim.DeletionTimestamp != nil || slices.ContainsFunc(claim.OwnerReferences, func(ref metav1.OwnerReference) bool {
 				return ref.Kind == "Pod" && ref.Name == pod || ref.Kind == Kind().Kind && ref.Name == o.set.Name && ref.UID != o.set.UID
 			})) {
-				held++
+				held = append(held, pod)
 				return true
 			}
 		}
 		return false
 	})
-	if held > 0 {
-		w.Holds = append(w.Holds, rollout.Hold{Reason: reasonClaims, Pods: held, Why: fmt.Sprintf(
-			"%d new pods wait for claims that are being deleted", held)})
+	w.Unborn = len(w.Create) < len(births)
+	if len(held) > 0 {
+		w.Holds = append(w.Holds, rollout.Hold{Reason: reasonClaims, Pods: len(held), Why: fmt.Sprintf(
+			"%d new pods wait for claims that are being deleted", len(held))})
 	}
+	return held
+}
+
+// judgeWaits finds the claim of these pods that has been going for the longest time, if that is too long: what holds it may be
+// somebody else's.
+func (w *work) judgeWaits(o observed, pods []string, now time.Time) {
+	var first *corev1.PersistentVolumeClaim
+	for _, pod := range pods {
+		for name := range o.claimsOf(pod) {
+			c := o.claims[name]
+			if c != nil && c.DeletionTimestamp != nil && (first == nil || c.DeletionTimestamp.Before(first.DeletionTimestamp)) {
+				first = c
+			}
+		}
+	}
+	if first == nil {
+		return
+	}
+	since := first.DeletionTimestamp.UTC()
+	if left := since.Add(podset.Patience).Sub(now); left > 0 {
+		w.Recheck = podset.Sooner(w.Recheck, left)
+		return
+	}
+	w.waits = condition.Standing(string(reasonClaims),
+		fmt.Sprintf("pod %s waits for claim %s to be gone, which is being deleted since %s", podOfClaim(o.set, first.Name), first.Name, since.Format(time.RFC3339)),
+		"held by "+strings.Join(first.Finalizers, ", "))
 }
 
 // retention tells whether claims go with their set, and with a pod that is scaled in.
@@ -111,12 +147,9 @@ func retention(set *appsv1beta1.StatefulSet, g Gates) (deleted, scaled bool) {
 // retain gives claims the owners that they are to go with: the set, or a pod in an ordinal that is not wanted. A claim without
 // a pod gets none, because a policy is no order to delete what was kept under another one; but it is not to go any more with
 // a set that keeps its claims.
-func (w *work) retain(o observed, g rollout.Goal) {
+func (w *work) retain(o observed, wanted map[string]bool) {
 	withSet, withPod := retention(o.set, o.gates)
-	wanted := make(map[string]bool, len(g.Slots))
-	for _, s := range g.Slots {
-		wanted[s.Key] = true
-	}
+	withPod = withPod && w.Fault == "" // Else nobody knows which ordinals are wanted, and what goes with a pod is lost.
 	members := make(map[string]*podset.Member, len(w.Pods))
 	for i := range w.Pods {
 		members[w.Pods[i].Key] = &w.Pods[i]
@@ -383,6 +416,9 @@ func (o *observed) stuck(c *corev1.PersistentVolumeClaim, is claimFit, now time.
 			return fmt.Sprintf("storage class %q does not let claims grow", ptr.Deref(c.Spec.StorageClassName, ""))
 		}
 	case claimGrows:
+		if c.Status.Phase == corev1.ClaimLost {
+			return "its volume is lost: delete the claim, and its pod is made anew with another one"
+		}
 		for _, t := range []corev1.PersistentVolumeClaimConditionType{
 			corev1.PersistentVolumeClaimControllerResizeError, corev1.PersistentVolumeClaimNodeResizeError,
 			corev1.PersistentVolumeClaimResizing,

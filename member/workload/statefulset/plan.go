@@ -39,8 +39,8 @@ type work struct {
 	// handOver are claims that get another owner, grow those that get the size of their template.
 	handOver []handOver
 	grow     []growth
-	// stuck is why a claim can't come to what its template asks for.
-	stuck condition.Failure
+	// stuck is why a claim can't come to what its template asks for. waits is which claim a pod has waited for too long for.
+	stuck, waits condition.Failure
 }
 
 // plan returns what to do now to bring the observed set nearer to its spec, and why. It is a pure function.

@@ -268,6 +268,12 @@ func TestPlan(t *testing.T) {
 			delete(s.claims, "data-web-0")
 			return s
 		}},
+		{"a spare one gets none", func(t *testing.T) *stage {
+			t.Helper()
+			s := observedOf(t, web(1).Claims("data")).pod(0, "0").pod(0, "1", pending)
+			delete(s.claims, "data-web-1")
+			return s
+		}},
 		{"a pod on a node whose claim is being deleted is made anew", func(t *testing.T) *stage {
 			t.Helper()
 			return observedOf(t, web(1).Claims("data")).pod(0, "0").claim("data-web-0", deleted)
@@ -287,6 +293,10 @@ func TestPlan(t *testing.T) {
 		{"claims are given to the pod that is scaled in before it is deleted", func(t *testing.T) *stage {
 			t.Helper()
 			return observedOf(t, web(1).Claims("data").Keep(goes, goes)).pod(0, "0").pod(0, "1").claim("data-web-1", of(ofSet(t)))
+		}},
+		{"but not while the ordinals can't all be read", func(t *testing.T) *stage {
+			t.Helper()
+			return observedOf(t, web(1).Claims("data").Keep(remains, goes).Reserve("5-3")).pod(0, "0").pod(0, "1")
 		}},
 		{"and taken back when the pod is wanted again", func(t *testing.T) *stage {
 			t.Helper()
@@ -358,6 +368,11 @@ func TestPlan(t *testing.T) {
 					Message: "no room", LastTransitionTime: metav1.NewTime(start),
 				}}
 			}))
+		}},
+		{"and one whose volume is lost", func(t *testing.T) *stage {
+			t.Helper()
+			return fast(observedOf(t, next(web(1).Claims("data").Resize()), web(1).Claims("data")).pod(0, "0").
+				claim("data-web-0", func(c *corev1.PersistentVolumeClaim) { c.Status.Phase = corev1.ClaimLost }))
 		}},
 		{"and one that has been growing for too long", func(t *testing.T) *stage {
 			t.Helper()

@@ -16,6 +16,7 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/apis/pods"
 	"github.com/flotilla-io/flotilla/pkg/child"
+	"github.com/flotilla-io/flotilla/pkg/lifecycle"
 	"github.com/flotilla-io/flotilla/pkg/podview"
 	"github.com/flotilla-io/flotilla/pkg/revision"
 	"github.com/flotilla-io/flotilla/pkg/rollout"
@@ -177,7 +178,8 @@ func madeInOrder(w *sim.World, c sim.Change) error {
 	return nil
 }
 
-// removedInOrder: of pods that are spare, the one with the highest ordinal goes, and none while another one is going.
+// removedInOrder: of pods that are spare, the one with the highest ordinal goes, and none while another one is going. One that is
+// not available waits for all but one of them, unless it was prepared for it.
 func removedInOrder(w *sim.World, c sim.Change) error {
 	p, ok := taken(c)
 	if !ok || !inOrder(w) || p.Labels[keys.SpecifiedDelete] != "" {
@@ -187,10 +189,15 @@ func removedInOrder(w *sim.World, c sim.Change) error {
 		return nil
 	}
 	number := func(p *corev1.Pod) int { return must(strconv.Atoi(ordinalIn(live0(), p.Name))) }
+	waits := func(p *corev1.Pod) bool { return !podview.View(p, rulesOf(&seen(w).Spec), w.Now()).Available }
 	for _, o := range sim.Cached[*corev1.Pod](w) {
 		_, wanted := place(w, o.Name)
-		if child.Of(o, seen(w), Kind()) && !wanted && number(o) > number(p) {
+		switch {
+		case wanted || !child.Of(o, seen(w), Kind()):
+		case number(o) > number(p):
 			return fmt.Errorf("%s, and %s is there", c.Request, o.Name)
+		case o.Name != p.Name && waits(o) && waits(p) && lifecycle.Of(p) != pods.LifecyclePreparingDelete:
+			return fmt.Errorf("%s, and neither it nor %s is available", c.Request, o.Name)
 		}
 	}
 	return nil

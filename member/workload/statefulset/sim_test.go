@@ -210,17 +210,29 @@ func TestSimulation(t *testing.T) {
 	p := sim.Plan{Sweeps: 2, Seeds: 60, Stall: 15 * time.Second}
 	sim.Test(t, simulated(t), p, scenarios(t)...)
 	p.Stall += podset.Patience
-	sim.Test(t, simulated(t), p, patient())
+	sim.Test(t, simulated(t), p, patient()...)
 }
 
 func TestStoriesReadWell(t *testing.T) {
 	t.Parallel()
-	for _, s := range append(scenarios(t), patient()) {
+	for _, s := range append(scenarios(t), patient()...) {
 		t.Run(s.Name, func(t *testing.T) {
 			t.Parallel()
 			r := sim.Run(t.Context(), simulated(t), s, sim.Schedule{})
 			require.NoError(t, r.Err)
 			golden.Equal(t, strings.ReplaceAll(s.Name, " ", "-"), sim.Tale(r.Story, key.Name)+"# the end\n"+r.Summary+"\n")
 		})
+	}
+}
+
+func TestALateWriteOfAFormerLeaderGivesNoClaimAway(t *testing.T) {
+	t.Parallel()
+	calm := sim.Run(t.Context(), simulated(t), keptAfterAll(), sim.Schedule{})
+	require.NoError(t, calm.Err)
+	for at := 1; at <= calm.Writes; at++ {
+		late := sim.Schedule{Faults: []sim.Fault{{Kind: sim.LateWrite, At: at, Steps: 400}}}
+		r := sim.Run(t.Context(), simulated(t), keptAfterAll(), late)
+		require.NoError(t, r.Err, "%s", late)
+		require.Equal(t, calm.Summary, r.Summary, "%s", late)
 	}
 }

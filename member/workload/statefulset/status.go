@@ -37,6 +37,9 @@ func status(o observed, w work, d done, now time.Time) (appsv1beta1.StatefulSetS
 	if d.grown.Err != nil {
 		update = condition.Written(d.grown.Err)
 	}
+	if w.waits.Reason != "" && (scale.Reason == "" || scale == w.Stalled.Failure) { // It is why the others wait.
+		scale = w.waits
+	}
 	var told []event.Event
 	s.Conditions, told = pass.Conditions(was.Conditions, scale, update, o.strangers.Failure(Kind().Kind), now)
 	for i := range told {

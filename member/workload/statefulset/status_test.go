@@ -3,14 +3,17 @@ package statefulset
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/pkg/event"
 	"github.com/flotilla-io/flotilla/pkg/pass"
+	"github.com/flotilla-io/flotilla/pkg/podset"
 	"github.com/flotilla-io/flotilla/pkg/podwork"
 )
 
@@ -127,6 +130,67 @@ func TestWhatFailedIsInTheStatus(t *testing.T) {
 		}, now)
 		require.Equal(t, []string{"SuccessfulAdopt", "SuccessfulResize"}, reasons(events))
 	})
+}
+
+func TestAClaimThatIsBeingDeletedForTooLongIsTold(t *testing.T) {
+	t.Parallel()
+	since := func(at time.Time) func(*corev1.PersistentVolumeClaim) {
+		return func(c *corev1.PersistentVolumeClaim) {
+			c.DeletionTimestamp, c.Finalizers = new(metav1.NewTime(at)), []string{finalizer}
+		}
+	}
+	unborn := func(s *stage) *stage {
+		s.pods = s.pods[:1]
+		return s
+	}
+	const told = "pod web-1 waits for claim data-web-1 to be gone, which is being deleted since 2026-11-21T09:00:00Z: held by " + finalizer
+	for _, tc := range []struct {
+		name, want string
+		recheck    time.Duration
+		stage      *stage
+	}{
+		{
+			"a pod is to be made", told, 0,
+			unborn(observedOf(t, web(2).Claims("data")).pod(0, "0").pod(0, "1").claim("data-web-1", since(start))),
+		},
+		{
+			"and others wait for it", told, 0,
+			unborn(observedOf(t, web(4).Claims("data")).pod(0, "0").pod(0, "1").claim("data-web-1", since(start))),
+		},
+		{
+			"and an update waits for it", told, 0,
+			unborn(observedOf(t, web(2).Claims("data").Image("app:2"), web(2).Claims("data")).pod(0, "0").pod(0, "1").claim("data-web-1", since(start))),
+		},
+		{
+			"for a short time", "", podset.Patience - time.Minute,
+			unborn(observedOf(t, web(2).Claims("data").Image("app:2"), web(2).Claims("data")).pod(0, "0").pod(0, "1").
+				claim("data-web-1", since(now.Add(-time.Minute)))),
+		},
+		{
+			"a pod can't be scheduled", told, 0,
+			observedOf(t, web(2).Claims("data")).pod(0, "0").pod(0, "1", pending).claim("data-web-1", since(start)),
+		},
+		{
+			"a pod that is not wanted can't be", "", 0,
+			observedOf(t, web(1).Parallel("1").Claims("data")).pod(0, "0").pod(0, "1", pending).claim("data-web-1", since(start)),
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			w := plan(tc.stage.observed, now)
+			got, events := status(tc.stage.observed, w, done{}, now)
+			require.Equal(t, tc.recheck, w.Recheck)
+			if tc.want == "" {
+				require.Empty(t, got.Conditions)
+				return
+			}
+			require.Len(t, got.Conditions, 1)
+			require.Equal(t, appsv1beta1.WorkloadFailedCreatePod, got.Conditions[0].Type)
+			require.Equal(t, "Claims", got.Conditions[0].Reason)
+			require.Equal(t, tc.want, got.Conditions[0].Message)
+			require.Equal(t, []string{"FailedScale"}, reasons(events))
+		})
+	}
 }
 
 func TestACollisionCounts(t *testing.T) {

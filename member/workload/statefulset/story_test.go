@@ -20,6 +20,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/apis/pods"
+	"github.com/flotilla-io/flotilla/pkg/podview"
 	"github.com/flotilla-io/flotilla/pkg/testkit"
 	"github.com/flotilla-io/flotilla/pkg/testkit/sim"
 )
@@ -122,6 +123,9 @@ func scenarios(t *testing.T) []sim.Scenario {
 			edit("scale to 2", whole(3, "app:1"), scale(2)),
 			edit("keep claims", nil, func(s *appsv1beta1.StatefulSetSpec) { s.PersistentVolumeClaimRetentionPolicy.WhenDeleted = remains }),
 			remove(web(2).Obj(), allClaims("goes with []"))),
+		keptAfterAll(),
+		scenario("another policy while a claim is being deleted", web(3).Parallel("1").Claims("data").Keep(goes, goes),
+			remove(claimNamed("data-web-1"), bound(3, "app:1")), edit("keep claims", ending("data-web-1"), keep)),
 		scenario("claims grow before pods change", web(3).Claims("data").Resize().InPlace(),
 			edit("twice the size and a new image", bound(3, "app:1"), func(s *appsv1beta1.StatefulSetSpec) {
 				resizeTemplates(s, "2Gi")
@@ -148,9 +152,90 @@ func scenarios(t *testing.T) []sim.Scenario {
 	}
 }
 
-// patient is a story in which nothing can be done for a long time, and that is told at its end.
-func patient() sim.Scenario {
-	return scenario("an image that can't be pulled", web(3), edit("a bad image", nil, image("app:bad")), edit("back", nil, image("app:1")))
+// patient are stories in which nothing can be done for a long time, which is then told.
+func patient() []sim.Scenario {
+	const remains, goes = appsv1.RetainPersistentVolumeClaimRetentionPolicyType, appsv1.DeletePersistentVolumeClaimRetentionPolicyType
+	return []sim.Scenario{
+		scenario("an image that can't be pulled", web(3), edit("a bad image", nil, image("app:bad")), edit("back", nil, image("app:1"))),
+		scenario("spare pods that are not ready", web(4),
+			runs("app:bad", "web-3", whole(4, "app:1")), runs("app:bad", "web-2", nil), edit("scale to 2", broken("web-2", "web-3"), scale(2)),
+			runs("app:1", "web-2", nil)),
+		scenario("a claim that ends slowly", web(2).Claims("data").Keep(remains, goes),
+			holds(claimNamed("data-web-1"), bound(2, "app:1")), edit("scale to 1", nil, scale(1)),
+			edit("keep claims", ending("data-web-1"), keep), edit("scale to 2", nil, scale(2)),
+			frees(claimNamed("data-web-1"), nil)),
+	}
+}
+
+// keptAfterAll is a set whose claims are to be kept after all when the pod that they go with is ending already. None goes.
+func keptAfterAll() sim.Scenario {
+	const goes = appsv1.DeletePersistentVolumeClaimRetentionPolicyType
+	pod := testkit.Pod("web-2").Obj()
+	s := scenario("claims are kept after all", web(3).Claims("data").Keep(goes, goes),
+		holds(pod, whole(3, "app:1")), edit("scale to 2", nil, scale(2)), edit("keep claims", ending("web-2"), keep),
+		frees(pod, allClaims("goes with []")), edit("scale to 3", nil, scale(3)), remove(web(3).Obj(), whole(3, "app:1")))
+	s.Rules = []sim.Rule{{Name: "no claim goes", State: func(w *sim.World) error {
+		for _, c := range sim.All[*corev1.PersistentVolumeClaim](w) {
+			if c.DeletionTimestamp != nil {
+				return errors.New(c.Name)
+			}
+		}
+		return nil
+	}}}
+	return s
+}
+
+// keep lets all claims be.
+func keep(s *appsv1beta1.StatefulSetSpec) {
+	const remains = appsv1.RetainPersistentVolumeClaimRetentionPolicyType
+	s.PersistentVolumeClaimRetentionPolicy = &appsv1beta1.StatefulSetClaimRetentionPolicy{WhenDeleted: remains, WhenScaled: remains}
+}
+
+// finalizer is one of somebody else.
+const finalizer = "example.com/snapshot"
+
+func holds(o client.Object, when func(*sim.World) bool) sim.Edit {
+	return finalizers("something holds "+o.GetName(), o, when, func(list []string) []string { return append(list, finalizer) })
+}
+
+func frees(o client.Object, when func(*sim.World) bool) sim.Edit {
+	return finalizers("nothing holds "+o.GetName()+" any more", o, when, func(list []string) []string {
+		return slices.DeleteFunc(list, func(f string) bool { return f == finalizer })
+	})
+}
+
+func finalizers(name string, o client.Object, when func(*sim.World) bool, change func([]string) []string) sim.Edit {
+	return sim.Edit{Name: name, When: when, Do: func(ctx context.Context, w *sim.World) error {
+		is := o.DeepCopyObject().(client.Object)
+		if err := w.User().Get(ctx, client.ObjectKeyFromObject(o), is); err != nil {
+			return client.IgnoreNotFound(err)
+		}
+		is.SetFinalizers(change(is.GetFinalizers()))
+		return w.User().Update(ctx, is)
+	}}
+}
+
+// ending tells whether a pod or a claim is being deleted.
+func ending(name string) func(*sim.World) bool {
+	return func(w *sim.World) bool {
+		pod, claim := sim.Find[*corev1.Pod](w, client.ObjectKey{Namespace: key.Namespace, Name: name}), sim.Find[*corev1.PersistentVolumeClaim](w, client.ObjectKey{Namespace: key.Namespace, Name: name})
+		return pod != nil && pod.DeletionTimestamp != nil || claim != nil && claim.DeletionTimestamp != nil
+	}
+}
+
+// runs gives a pod another image.
+func runs(image, pod string, when func(*sim.World) bool) sim.Edit {
+	return onPod(pod+" runs "+image, when, pod, func(p *corev1.Pod) { p.Spec.Containers[0].Image = image })
+}
+
+// broken tells whether these pods are not ready.
+func broken(names ...string) func(*sim.World) bool {
+	return func(w *sim.World) bool {
+		return !slices.ContainsFunc(names, func(name string) bool {
+			p := sim.Find[*corev1.Pod](w, client.ObjectKey{Namespace: key.Namespace, Name: name})
+			return p == nil || podview.View(p, podview.Rules{}, w.Now()).Ready
+		})
+	}
 }
 
 // moved is a set that takes the place of one of Kubernetes, which was deleted and has left its pods, claims and revisions. No pod
