@@ -11,7 +11,8 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo v0.0
 LDFLAGS := -s -w -X github.com/flotilla-io/flotilla/pkg/option.Version=$(VERSION)
 TOOL := go tool -modfile=e2e/tools/go.mod
 LAB := go run ./e2e/lab
-UNIT := $(TOOL) gotestsum --format pkgname-and-test-fails --
+# Lint has vetted all of it.
+UNIT := $(TOOL) gotestsum --format pkgname-and-test-fails -- -vet=off
 NODES ?= kwok
 # Runs of each fuzz target, or a time as 10m. Not a time by default: at its end Go 1.26 may call a target that found nothing
 # failed (go.dev/issue/75804).
@@ -61,21 +62,23 @@ unit: ## unit and golden tests, with the race detector
 
 .PHONY: simulate
 simulate: ## every fault at each write of all simulated stories; prints how many schedules were tried
-	@FLOTILLA_SIM=all GOGC=400 go test -count 1 -timeout 30m -v -run '^TestSimulation$$' \
+	@FLOTILLA_SIM=all GOGC=400 go test -vet=off -count 1 -timeout 30m -v -run '^TestSimulation$$' \
 	  $$(grep -rl --include='*_test.go' 'sim\.Test(' hub member | xargs -n1 dirname | sort -u | sed 's|^|./|') \
 	  | grep -vE --line-buffered '^ *(===|--- PASS|PASS)'
 
 .PHONY: integration
 integration: lab-build ## against real apiservers, with the race detector
-	CGO_ENABLED=1 $(UNIT) -race -p 1 -tags integration -timeout 15m \
-	  $$(grep -rl --include='*_test.go' '^//go:build integration' apis charts hub member pkg cmd | xargs -n1 dirname | sort -u | sed 's|^|./|')
+	@files=$$(grep -rl --include='*_test.go' '^//go:build integration' apis charts hub member pkg cmd); \
+	tests=$$(grep -hoE '^func Test[A-Za-z0-9_]+' $$files | cut -c6- | sort -u | paste -sd '|'); \
+	CGO_ENABLED=1 $(UNIT) -race -p 1 -tags integration -timeout 15m -run "^($$tests)\$$" \
+	  $$(xargs -n1 dirname <<< "$$files" | sort -u | sed 's|^|./|')
 
 .PHONY: fuzz
 fuzz: ## each fuzz target FUZZTIME (5000x) times
 	@for file in $$(grep -rlE --include='*_test.go' '^func Fuzz' apis pkg hub member); do \
 	  for target in $$(grep -oE '^func Fuzz[A-Za-z0-9_]+' $$file | cut -c6-); do \
 	    echo "--- $$target ($$(dirname $$file))"; \
-	    found=$$(go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1x ./$$(dirname $$file)) \
+	    found=$$(go test -vet=off -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1x ./$$(dirname $$file)) \
 	      || { echo "$$found"; exit 1; }; \
 	    tail -n 1 <<< "$$found"; done; done
 

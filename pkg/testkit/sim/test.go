@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// ReplayEnv is the environment variable that says what Test does. Without it, Test tries a tenth of its Plan, which is
+// ReplayEnv is the environment variable that says what Test does. Without it, Test tries a fortieth of its Plan, which is
 // enough for each change and fast with the race detector on; "all" tries all of it; and the name of a scenario, a slash
 // and a schedule, as a failure prints them, replays that one.
 const ReplayEnv = "FLOTILLA_SIM"
 
-// tenth is which part of a Plan is tried each time.
-const tenth = 10
+// fortieth is which part of a Plan is tried each time.
+const fortieth = 40
 
 // Plan is how much Test tries, if it is told to try all.
 type Plan struct {
@@ -39,7 +39,7 @@ func Test(t *testing.T, k Kind, p Plan, scenarios ...Scenario) { //nolint:tparal
 	if at := strings.LastIndex(text, "/"); at >= 0 {
 		replay, text = text[:at], text[at+1:]
 	}
-	every := tenth
+	every := fortieth
 	if text == "all" {
 		every = 1
 	}
