@@ -233,3 +233,11 @@ func TestPathsCarryGroupAndKind(t *testing.T) {
 	require.Equal(t, "/mutate-apps-kruise-io-cloneset", MutatePath(gvk))
 	require.Equal(t, "/validate-apps-kruise-io-cloneset", ValidatePath(gvk))
 }
+
+func TestOnlyNewWarningsAreSaid(t *testing.T) {
+	t.Parallel()
+	now := admission.Warnings{"a", "b"}
+	require.Equal(t, admission.Warnings{"b"}, News(now, admission.Warnings{"a", "c"}))
+	require.Equal(t, admission.Warnings{"a", "b"}, now, "what is given is not changed")
+	require.Empty(t, News(now, now))
+}

@@ -56,6 +56,11 @@ func Ratchet(faults, before field.ErrorList) (fresh field.ErrorList, warnings ad
 	return fresh, warnings
 }
 
+// News returns the warnings that were not there before: what was accepted once is not said again with each change.
+func News(warnings, before admission.Warnings) admission.Warnings {
+	return slices.DeleteFunc(slices.Clone(warnings), func(s string) bool { return slices.Contains(before, s) })
+}
+
 // Invalid is the refusal of an object, nil without faults.
 func Invalid(kind schema.GroupVersionKind, name string, faults field.ErrorList) error {
 	if len(faults) == 0 {

@@ -141,8 +141,7 @@ func (w *Webhook) ValidateCreate(ctx context.Context, set *appsv1beta1.StatefulS
 
 // ValidateUpdate implements admission.Validator. What the old spec has wrong already is warned of, not refused.
 func (w *Webhook) ValidateUpdate(ctx context.Context, old, set *appsv1beta1.StatefulSet) (admission.Warnings, error) {
-	before := w.warnings(old)
-	news := slices.DeleteFunc(w.warnings(set), func(s string) bool { return slices.Contains(before, s) })
+	news := admit.News(w.warnings(set), w.warnings(old))
 	if apiequality.Semantic.DeepEqual(old.Spec, set.Spec) {
 		return news, nil
 	}
