@@ -55,7 +55,7 @@ func TestTheRepositoryIsFoundFromWithinIt(t *testing.T) {
 	t.Parallel()
 	root, err := repository()
 	require.NoError(t, err)
-	version, err := kubeVersion(filepath.Join(root, kubeModule))
+	version, err := moduleVersion(root, kubernetesModule)
 	require.NoError(t, err)
 	require.Regexp(t, `^v1\.\d+\.\d+$`, version)
 	for _, b := range []bundle{clusterBundle(version), nodeBundle()} {
@@ -89,7 +89,7 @@ func TestABrokenBuildSaysWhyAndLeavesNoFolder(t *testing.T) {
 		return func(err error) { stages = append(stages, stage+": "+strings.SplitN(err.Error(), "\n", 2)[0]) }
 	})
 	require.ErrorContains(t, err, "cmd/kube", "the compiler's words are in the error")
-	require.Equal(t, []string{"build kube: build kube: exit status 1"}, stages)
+	require.Equal(t, []string{"build Kubernetes, etcd, kwok and helm: build Kubernetes, etcd, kwok and helm: exit status 1"}, stages)
 	require.NoDirExists(t, dst)
 }
 
@@ -184,7 +184,7 @@ func TestABuildThatBrokeIsDoneAnew(t *testing.T) {
 	broken := filepath.Join(dir, "broken")
 	require.NoError(t, os.WriteFile(broken, nil, 0o600))
 	_, err := Binaries(t.Context(), nil)
-	require.ErrorContains(t, err, "build kube")
+	require.ErrorContains(t, err, "build Kubernetes")
 
 	require.NoError(t, os.Remove(broken))
 	bin, err := Binaries(t.Context(), nil)
