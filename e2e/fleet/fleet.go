@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -100,7 +101,10 @@ func Up(ctx context.Context, o Options) (*Fleet, error) {
 			return nil, err
 		}
 	}
-	if err := parallel(func() error { return f.buildManagers(ctx) }, func() error { return f.bringAll(ctx, nodes) }); err != nil {
+	group, groupCtx := errgroup.WithContext(ctx) // A build that fails ends the other one.
+	group.Go(func() error { return f.buildManagers(groupCtx) })
+	group.Go(func() error { return f.bringAll(groupCtx, nodes) })
+	if err := group.Wait(); err != nil {
 		return nil, err
 	}
 	// West's manager needs no hub, but its agent's account; east's needs a token from a hub that runs.
