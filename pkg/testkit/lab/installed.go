@@ -203,8 +203,8 @@ func minor(v *version.Version) string { return fmt.Sprintf("%d.%d", v.Major(), v
 func (p installable) version(ctx context.Context, path string) (*version.Version, error) {
 	ctx, cancel := context.WithTimeout(ctx, versionWait)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, path, p.args...)
-	cmd.WaitDelay = time.Second // A child of it may keep its output open.
+	cmd := exec.CommandContext(ctx, path, p.args...) //nolint:gosec // It is what a shell would run under that name.
+	cmd.WaitDelay = time.Second                      // A child of it may keep its output open.
 	out, err := cmd.Output()
 	if err != nil {
 		return nil, cmp.Or(ctx.Err(), err)
@@ -224,7 +224,8 @@ func (s search) complete() bool {
 
 // String says in one line what is used, what is built, and why.
 func (s search) String() string {
-	var why, absent, build []string
+	var why, absent []string
+	build := make([]string, 0, len(s.missing))
 	if s.assets != "" {
 		why = append(why, s.assets)
 	}
