@@ -192,3 +192,27 @@ func TestABuildThatBrokeIsDoneAnew(t *testing.T) {
 	require.Equal(t, []string{"kube", "helm"}, built())
 	require.NoDirExists(t, bin.Dir+".new")
 }
+
+func TestABuildOfAnotherProcessIsWaitedForInAStageOfItsOwn(t *testing.T) {
+	dir, built := fakeTools(t)
+	unlock, err := lock(t.Context(), filepath.Join(dir, "cache", "build.lock"))
+	require.NoError(t, err)
+	var stages []string
+	_, err = Binaries(t.Context(), func(stage string) func(error) {
+		if stages = append(stages, stage); len(stages) == 1 {
+			unlock()
+		}
+		return func(error) {}
+	})
+	require.NoError(t, err)
+	require.Equal(t, []string{"wait for another build of the programs of the lab", "build Kubernetes, etcd, kwok and helm"}, stages)
+	require.Equal(t, []string{"kube", "helm"}, built())
+
+	stages = nil
+	_, err = Binaries(t.Context(), func(stage string) func(error) {
+		stages = append(stages, stage)
+		return func(error) {}
+	})
+	require.NoError(t, err)
+	require.Empty(t, stages, "nothing is to be done")
+}
