@@ -289,8 +289,8 @@ func (p *puller) session(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("make a client of the hub: %w", err)
 	}
-	pace := link.NewPace()
-	paced, err := link.Paced(p.member, pace)
+	pace := link.NewThrottle()
+	paced, err := link.Throttled(p.member, pace)
 	if err != nil {
 		return err
 	}

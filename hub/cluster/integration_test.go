@@ -391,7 +391,7 @@ func playAgent(ctx context.Context, l link.Link) error {
 	if err := c.Get(ctx, client.ObjectKey{Name: l.Cluster}, mc); err != nil {
 		return err
 	}
-	if !condition.IsTrue(mc.Status.Conditions, fleetv1alpha1.ConditionOwnedByThisHub) {
+	if !condition.IsConditionTrue(mc.Status.Conditions, fleetv1alpha1.ConditionOwnedByThisHub) {
 		if err := report(ctx, c, l.Cluster, fleetv1alpha1.ConditionOwnedByThisHub); err != nil {
 			return err
 		}
@@ -527,7 +527,7 @@ func TestIntegrationPullMember(t *testing.T) {
 		require.NoError(c, h.Get(t.Context(), client.ObjectKey{Name: "east"}, mc))
 		require.NotNil(c, mc.Status.Rows)
 		require.EqualValues(c, 1, mc.Status.Rows.Total)
-		require.True(c, condition.IsTrue(mc.Status.Conditions, fleetv1alpha1.ConditionReady))
+		require.True(c, condition.IsConditionTrue(mc.Status.Conditions, fleetv1alpha1.ConditionReady))
 	}, settleTimeout, look)
 
 	// Nothing is written while nothing changes.
@@ -661,7 +661,7 @@ func TestIntegrationPushMember(t *testing.T) {
 
 	// A restart of the hub writes nothing (I9).
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
-		require.True(c, condition.IsTrue(h.member(t, "west").Status.Conditions, fleetv1alpha1.ConditionReady))
+		require.True(c, condition.IsConditionTrue(h.member(t, "west").Status.Conditions, fleetv1alpha1.ConditionReady))
 	}, settleTimeout, look)
 	before := h.member(t, "west").ResourceVersion
 	h.stop()
@@ -725,7 +725,7 @@ func TestIntegrationPushMemberThatCanNotJoin(t *testing.T) {
 
 	h.accept(t, "twin", asPush)
 	h.awaitCredential(t, "twin", ReasonIdentityTaken)
-	require.Contains(t, condition.Get(h.member(t, "twin").Status.Conditions, fleetv1alpha1.ConditionReady).Message, "west")
+	require.Contains(t, condition.GetCondition(h.member(t, "twin").Status.Conditions, fleetv1alpha1.ConditionReady).Message, "west")
 	require.Nil(t, h.member(t, "twin").Spec.Identity)
 	h.awaitReason(t, "west", fleetv1alpha1.ConditionReady, ReasonReady)
 
@@ -742,7 +742,7 @@ func (h *hub) awaitReason(t *testing.T, name, kind, reason string) {
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
 		mc := &fleetv1alpha1.MemberCluster{}
 		require.NoError(c, h.Get(t.Context(), client.ObjectKey{Name: name}, mc))
-		found := condition.Get(mc.Status.Conditions, kind)
+		found := condition.GetCondition(mc.Status.Conditions, kind)
 		require.NotNil(c, found)
 		require.Equal(c, reason, found.Reason, "%+v", mc.Status.Conditions)
 	}, settleTimeout, look)
@@ -811,7 +811,7 @@ func TestIntegrationHubThatLostItsEpoch(t *testing.T) {
 		mc := &fleetv1alpha1.MemberCluster{}
 		require.NoError(c, h.Get(t.Context(), client.ObjectKey{Name: "east"}, mc))
 		require.EqualValues(c, 1, mc.Status.Hub.Epoch, "what was told holds")
-		return condition.Get(mc.Status.Conditions, fleetv1alpha1.ConditionReady)
+		return condition.GetCondition(mc.Status.Conditions, fleetv1alpha1.ConditionReady)
 	}
 	require.EventuallyWithT(t, func(c *assert.CollectT) { require.Equal(c, ReasonHubIncomplete, ready(c).Reason) }, settleTimeout, look)
 	h.awaitEvent(t, "MemberCluster", "east", EventHubIncomplete)

@@ -60,7 +60,7 @@ func (r *reconciler) observe(ctx context.Context, name string) (observed, error)
 
 // formerVerdict is the verdict that the status remembers.
 func formerVerdict(mc *fleetv1alpha1.MemberCluster) Verdict {
-	c := condition.Get(mc.Status.Conditions, fleetv1alpha1.ConditionHeartbeatFresh)
+	c := condition.GetCondition(mc.Status.Conditions, fleetv1alpha1.ConditionHeartbeatFresh)
 	switch {
 	case c == nil || c.Status == metav1.ConditionUnknown:
 		return VerdictUnknown

@@ -114,7 +114,7 @@ func leave(o observed, now time.Time) plan {
 	switch {
 	case mc.Spec.Identity == nil:
 		return release(o, nil)
-	case len(o.rows) == 0 && condition.IsTrue(mc.Status.Conditions, fleetv1alpha1.ConditionReleased):
+	case len(o.rows) == 0 && condition.IsConditionTrue(mc.Status.Conditions, fleetv1alpha1.ConditionReleased):
 		return release(o, nil)
 	case !now.Before(deadline):
 		p := release(o, forTombstone(mc, o.hub.UID))

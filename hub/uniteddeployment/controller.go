@@ -172,7 +172,7 @@ func relevant(c *fleetv1alpha1.MemberCluster) any {
 		phase                 fleetv1alpha1.ClusterPhase
 		epoch                 int64
 	}
-	f := facts{ready: condition.IsTrue(c.Status.Conditions, fleetv1alpha1.ConditionReady), leaves: !c.DeletionTimestamp.IsZero(), phase: c.Status.Phase}
+	f := facts{ready: condition.IsConditionTrue(c.Status.Conditions, fleetv1alpha1.ConditionReady), leaves: !c.DeletionTimestamp.IsZero(), phase: c.Status.Phase}
 	_, f.paused = c.Annotations[keys.FleetWithdrawalsPaused]
 	if c.Status.Hub != nil {
 		f.epoch = c.Status.Hub.Epoch

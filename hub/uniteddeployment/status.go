@@ -361,9 +361,9 @@ func short(lines []string) string {
 	return strings.Join(lines, "; ")
 }
 
-// setCondition is condition.Set for this kind's own type of condition.
+// setCondition is condition.SetCondition for this kind's own type of condition.
 func setCondition(list []appsv1beta1.UnitedDeploymentCondition, c appsv1beta1.UnitedDeploymentCondition, now time.Time) []appsv1beta1.UnitedDeploymentCondition {
-	c.Message = condition.Cut(c.Message)
+	c.Message = condition.Truncate(c.Message)
 	c.LastTransitionTime = metav1.NewTime(now.Truncate(time.Second))
 	for i := range list {
 		if list[i].Type == c.Type {

@@ -78,7 +78,7 @@ func (e *end) told(t *testing.T, kind, reason string) *metav1.Condition {
 		if m == nil {
 			return false
 		}
-		c = condition.Get(m.Status.Conditions, kind)
+		c = condition.GetCondition(m.Status.Conditions, kind)
 		return c != nil && c.Reason == reason && c.ObservedGeneration == m.Generation
 	}) {
 		require.Failf(t, "the Membership does not say it", "%s for the reason %s, but %+v", kind, reason, e.membership(t))
@@ -93,7 +93,7 @@ func (f *fleet) owned(t *testing.T, reason string) *metav1.Condition {
 	mc := &fleetv1alpha1.MemberCluster{}
 	if !eventually(t, func() bool {
 		require.NoError(t, f.hub.Get(t.Context(), client.ObjectKey{Name: f.name}, mc))
-		c = condition.Get(mc.Status.Conditions, fleetv1alpha1.ConditionOwnedByThisHub)
+		c = condition.GetCondition(mc.Status.Conditions, fleetv1alpha1.ConditionOwnedByThisHub)
 		return c != nil && c.Reason == reason
 	}) {
 		require.Failf(t, "the hub is not told", "%s of %s, but %+v", reason, f.name, mc.Status)
@@ -184,7 +184,7 @@ func TestConnectionIsToldInTheMember(t *testing.T) {
 	f.owned(t, agent.ReasonOwned)
 	require.Equal(t, "hub-1", member.membership(t).Spec.Hub.UID, "the Membership without a claim is claimed")
 	member.told(t, fleetv1alpha1.ConditionConnected, agent.ReasonConnected)
-	require.Equal(t, metav1.ConditionTrue, member.told(t, fleetv1alpha1.ConditionSkewSupported, skew.Supported).Status)
+	require.Equal(t, metav1.ConditionTrue, member.told(t, fleetv1alpha1.ConditionSkewSupported, skew.SkewSupported).Status)
 
 	rest := member.membership(t).ResourceVersion
 	for range 3 {
@@ -251,7 +251,7 @@ func TestHubThatIsTooFarAway(t *testing.T) {
 		f.phase(t, row, fleetv1alpha1.WorkProgressing)
 		f.play(t)
 		f.phase(t, row, fleetv1alpha1.WorkHealthy)
-		member.told(t, fleetv1alpha1.ConditionSkewSupported, skew.Supported)
+		member.told(t, fleetv1alpha1.ConditionSkewSupported, skew.SkewSupported)
 	})
 	t.Run("an upgrade that goes too far changes nothing in the member", func(t *testing.T) {
 		f.says(t, "v0.3.0")
@@ -285,7 +285,7 @@ func TestHubThatIsTooFarAway(t *testing.T) {
 		stop, ended = f.run(whole)
 		f.withdrawn(t, row)
 		require.True(t, apierrors.IsNotFound(member.Get(t.Context(), client.ObjectKey{Namespace: "shop", Name: "web"}, &appsv1beta1.UnitedDeployment{})))
-		member.told(t, fleetv1alpha1.ConditionSkewSupported, skew.Supported)
+		member.told(t, fleetv1alpha1.ConditionSkewSupported, skew.SkewSupported)
 	})
 	t.Run("a cluster may leave a hub that is too old", func(t *testing.T) {
 		left := f.row(t, "shop", "left", 2, fleetv1alpha1.LeaveOrphan)
@@ -371,7 +371,7 @@ func TestPushHubClaimsAMembershipWithoutAClaim(t *testing.T) {
 	m := &fleetv1alpha1.Membership{ObjectMeta: metav1.ObjectMeta{Name: fleetv1alpha1.MembershipName}}
 	require.NoError(t, member.Create(t.Context(), m))
 	testkit.ChangeStatus(t, member.Client, m, func(m *fleetv1alpha1.Membership) {
-		m.Status.Conditions = condition.Set(nil, metav1.Condition{
+		m.Status.Conditions = condition.SetCondition(nil, metav1.Condition{
 			Type: fleetv1alpha1.ConditionConnected, Status: metav1.ConditionFalse, Reason: "TimedOut", Message: "no answer",
 		}, time.Unix(0, 0))
 	})

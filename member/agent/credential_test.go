@@ -492,7 +492,7 @@ func TestConnectSaysWhatIsWrong(t *testing.T) {
 			m, merr := getMembership(t.Context(), o.Reader)
 			require.NoError(t, merr)
 			require.Nil(t, claimOf(m), "to tell is not to claim")
-			told := condition.Get(m.Status.Conditions, fleetv1alpha1.ConditionConnected)
+			told := condition.GetCondition(m.Status.Conditions, fleetv1alpha1.ConditionConnected)
 			require.Equal(t, metav1.ConditionFalse, told.Status)
 			require.Equal(t, tc.reason, told.Reason, told.Message)
 			require.NotContains(t, told.Message, testToken)

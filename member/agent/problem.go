@@ -125,7 +125,7 @@ func kindOf(c reach.Cause) error {
 
 // connected is the condition for how an attempt ended.
 func connected(err error) metav1.Condition {
-	c := metav1.Condition{Type: fleetv1alpha1.ConditionConnected, Status: condition.Bool(err == nil), Reason: ReasonConnected, Message: "the hub answers"}
+	c := metav1.Condition{Type: fleetv1alpha1.ConditionConnected, Status: condition.ConditionStatus(err == nil), Reason: ReasonConnected, Message: "the hub answers"}
 	var why *ConnectError
 	switch {
 	case err == nil:

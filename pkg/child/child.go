@@ -17,14 +17,14 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/index"
 )
 
-// Of tells whether o's controller is this very owner of that kind.
-func Of(o, owner metav1.Object, kind schema.GroupVersionKind) bool {
+// ControlledBy tells whether o's controller is this very owner of that kind.
+func ControlledBy(o, owner metav1.Object, kind schema.GroupVersionKind) bool {
 	ref := metav1.GetControllerOfNoCopy(o)
-	return ref != nil && ref.UID == owner.GetUID() && Refers(ref, kind)
+	return ref != nil && ref.UID == owner.GetUID() && RefersTo(ref, kind)
 }
 
-// Refers tells whether a reference is to an object of that kind, in whatever version. A nil one is to none.
-func Refers(ref *metav1.OwnerReference, kind schema.GroupVersionKind) bool {
+// RefersTo tells whether a reference is to an object of that kind, in whatever version. A nil one is to none.
+func RefersTo(ref *metav1.OwnerReference, kind schema.GroupVersionKind) bool {
 	if ref == nil || ref.Kind != kind.Kind {
 		return false
 	}
@@ -36,18 +36,18 @@ func Refers(ref *metav1.OwnerReference, kind schema.GroupVersionKind) bool {
 // its own, and nobody may change it.
 func Pods(ctx context.Context, r client.Reader, owner metav1.Object, kind schema.GroupVersionKind, live bool) ([]*corev1.Pod, error) {
 	var list corev1.PodList
-	if err := r.List(ctx, &list, index.Owned(owner, live)...); err != nil {
+	if err := r.List(ctx, &list, index.OwnedBy(owner, live)...); err != nil {
 		return nil, fmt.Errorf("list pods: %w", err)
 	}
 	return controlled(list.Items, owner, kind), nil
 }
 
-// Claims returns the claims that owner controls, as Pods does.
-func Claims(
+// PVCs returns the claims that owner controls, as Pods does.
+func PVCs(
 	ctx context.Context, r client.Reader, owner metav1.Object, kind schema.GroupVersionKind, live bool,
 ) ([]*corev1.PersistentVolumeClaim, error) {
 	var list corev1.PersistentVolumeClaimList
-	if err := r.List(ctx, &list, index.Owned(owner, live)...); err != nil {
+	if err := r.List(ctx, &list, index.OwnedBy(owner, live)...); err != nil {
 		return nil, fmt.Errorf("list claims: %w", err)
 	}
 	return controlled(list.Items, owner, kind), nil
@@ -59,26 +59,26 @@ func controlled[T any, P interface {
 }](items []T, owner metav1.Object, kind schema.GroupVersionKind) []P {
 	out := make([]P, 0, len(items))
 	for i := range items {
-		if o := P(&items[i]); Of(o, owner, kind) {
+		if o := P(&items[i]); ControlledBy(o, owner, kind) {
 			out = append(out, o)
 		}
 	}
 	return out
 }
 
-// OnNode finds the workloads of a kind that have pods on a node. cache has index.ByNode. If it can't be read, that is logged:
+// RequestsForNode finds the workloads of a kind that have pods on a node. cache has index.IndexByNode. If it can't be read, that is logged:
 // the workloads are left to their next event.
-func OnNode(cache client.Reader, kind schema.GroupVersionKind) func(ctx context.Context, node string) []ctrl.Request {
+func RequestsForNode(cache client.Reader, kind schema.GroupVersionKind) func(ctx context.Context, node string) []ctrl.Request {
 	return func(ctx context.Context, node string) []ctrl.Request {
 		var pods corev1.PodList
-		if err := cache.List(ctx, &pods, client.MatchingFields{index.Node: node}, client.UnsafeDisableDeepCopy); err != nil {
+		if err := cache.List(ctx, &pods, client.MatchingFields{index.NodeIndex: node}, client.UnsafeDisableDeepCopy); err != nil {
 			ctrl.LoggerFrom(ctx).Error(err, "Left workloads with pods on a node to their next event", "kind", kind.Kind, "node", node)
 			return nil
 		}
 		var out []ctrl.Request
 		for i := range pods.Items {
 			ref := metav1.GetControllerOfNoCopy(&pods.Items[i])
-			if !Refers(ref, kind) {
+			if !RefersTo(ref, kind) {
 				continue
 			}
 			req := ctrl.Request{NamespacedName: types.NamespacedName{Namespace: pods.Items[i].Namespace, Name: ref.Name}}
@@ -90,10 +90,10 @@ func OnNode(cache client.Reader, kind schema.GroupVersionKind) func(ctx context.
 	}
 }
 
-// Concerned are the workloads of a namespace, or of all if it is empty, that something concerns. list is an empty one of their
+// RequestsFor are the workloads of a namespace, or of all if it is empty, that something concerns. list is an empty one of their
 // kind, read from cache; concerns may not change what it is given. If the cache can't be read, that is logged: the workloads are
 // left to their next event.
-func Concerned[T client.Object](
+func RequestsFor[T client.Object](
 	ctx context.Context, cache client.Reader, list client.ObjectList, namespace string, concerns func(T) bool,
 ) []ctrl.Request {
 	var out []ctrl.Request

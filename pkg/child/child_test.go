@@ -31,7 +31,7 @@ func podOn(node, name, apiVersion, kind, owner string) *corev1.Pod {
 func TestWorkloadsWithPodsOnANode(t *testing.T) {
 	t.Parallel()
 	kind := appsv1beta1.GroupVersion.WithKind("CloneSet")
-	cache := fake.NewClientBuilder().WithIndex(&corev1.Pod{}, index.Node, func(o client.Object) []string {
+	cache := fake.NewClientBuilder().WithIndex(&corev1.Pod{}, index.NodeIndex, func(o client.Object) []string {
 		return []string{o.(*corev1.Pod).Spec.NodeName}
 	}).WithObjects(
 		podOn("n1", "web-a", "apps.kruise.io/v1beta1", "CloneSet", "web"),
@@ -47,8 +47,8 @@ func TestWorkloadsWithPodsOnANode(t *testing.T) {
 		}
 		return out
 	}
-	require.ElementsMatch(t, of("web", "db"), OnNode(cache, kind)(t.Context(), "n1"), "each once, in whatever version it is named")
-	require.Empty(t, OnNode(cache, kind)(t.Context(), "n3"))
+	require.ElementsMatch(t, of("web", "db"), RequestsForNode(cache, kind)(t.Context(), "n1"), "each once, in whatever version it is named")
+	require.Empty(t, RequestsForNode(cache, kind)(t.Context(), "n3"))
 }
 
 func TestACacheThatCanNotBeReadConcernsNobody(t *testing.T) {
@@ -61,8 +61,8 @@ func TestACacheThatCanNotBeReadConcernsNobody(t *testing.T) {
 			return errors.New("no cache")
 		},
 	}).Build()
-	require.Empty(t, OnNode(cache, appsv1beta1.GroupVersion.WithKind("CloneSet"))(t.Context(), "n1"))
-	require.Empty(t, Concerned(t.Context(), cache, &appsv1beta1.CloneSetList{}, "shop", func(*appsv1beta1.CloneSet) bool { return true }))
+	require.Empty(t, RequestsForNode(cache, appsv1beta1.GroupVersion.WithKind("CloneSet"))(t.Context(), "n1"))
+	require.Empty(t, RequestsFor(t.Context(), cache, &appsv1beta1.CloneSetList{}, "shop", func(*appsv1beta1.CloneSet) bool { return true }))
 }
 
 func TestConcernedAreThoseOfTheNamespace(t *testing.T) {
@@ -76,7 +76,7 @@ func TestConcernedAreThoseOfTheNamespace(t *testing.T) {
 	).Build()
 	web := func(set *appsv1beta1.CloneSet) bool { return set.Name == "web" }
 	names := func(namespace string) (out []string) {
-		for _, req := range Concerned(t.Context(), cache, &appsv1beta1.CloneSetList{}, namespace, web) {
+		for _, req := range RequestsFor(t.Context(), cache, &appsv1beta1.CloneSetList{}, namespace, web) {
 			out = append(out, req.String())
 		}
 		return out

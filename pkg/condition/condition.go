@@ -11,10 +11,10 @@ import (
 // MessageLimit is the longest message of a condition, in bytes: the API allows 32 KiB, people read a line or two.
 const MessageLimit = 512
 
-// Set puts c into conditions. LastTransitionTime becomes now where the status changed and is kept otherwise; a long
+// SetCondition puts c into conditions. LastTransitionTime becomes now where the status changed and is kept otherwise; a long
 // message is cut. The result is sorted by type, so that equal content is equal.
-func Set(conditions []metav1.Condition, c metav1.Condition, now time.Time) []metav1.Condition {
-	c.Message = Cut(c.Message)
+func SetCondition(conditions []metav1.Condition, c metav1.Condition, now time.Time) []metav1.Condition {
+	c.Message = Truncate(c.Message)
 	c.LastTransitionTime = metav1.NewTime(now.Truncate(time.Second))
 	out := slices.Clone(conditions)
 	for i := range out {
@@ -37,16 +37,16 @@ func Set(conditions []metav1.Condition, c metav1.Condition, now time.Time) []met
 	return out
 }
 
-// Cut shortens a message to what people read, between letters. Kinds with a type of condition of their own use it too.
-func Cut(message string) string {
+// Truncate shortens a message to what people read, between letters. Kinds with a type of condition of their own use it too.
+func Truncate(message string) string {
 	if len(message) <= MessageLimit {
 		return message
 	}
 	return strings.ToValidUTF8(message[:MessageLimit-3], "") + "..."
 }
 
-// Get returns the condition of that type, or nil.
-func Get(conditions []metav1.Condition, conditionType string) *metav1.Condition {
+// GetCondition returns the condition of that type, or nil.
+func GetCondition(conditions []metav1.Condition, conditionType string) *metav1.Condition {
 	for i := range conditions {
 		if conditions[i].Type == conditionType {
 			return &conditions[i]
@@ -55,19 +55,19 @@ func Get(conditions []metav1.Condition, conditionType string) *metav1.Condition 
 	return nil
 }
 
-// IsTrue tells whether the condition is there and True.
-func IsTrue(conditions []metav1.Condition, conditionType string) bool {
-	c := Get(conditions, conditionType)
+// IsConditionTrue tells whether the condition is there and True.
+func IsConditionTrue(conditions []metav1.Condition, conditionType string) bool {
+	c := GetCondition(conditions, conditionType)
 	return c != nil && c.Status == metav1.ConditionTrue
 }
 
-// Drop returns conditions without that type.
-func Drop(conditions []metav1.Condition, conditionType string) []metav1.Condition {
+// RemoveCondition returns conditions without that type.
+func RemoveCondition(conditions []metav1.Condition, conditionType string) []metav1.Condition {
 	return slices.DeleteFunc(slices.Clone(conditions), func(c metav1.Condition) bool { return c.Type == conditionType })
 }
 
-// Bool returns True or False.
-func Bool(b bool) metav1.ConditionStatus {
+// ConditionStatus returns True or False.
+func ConditionStatus(b bool) metav1.ConditionStatus {
 	if b {
 		return metav1.ConditionTrue
 	}

@@ -13,10 +13,10 @@ import (
 func TestCut(t *testing.T) {
 	t.Parallel()
 	fits := strings.Repeat("x", condition.MessageLimit)
-	require.Equal(t, fits, condition.Cut(fits), "a message that fits stays")
-	require.Equal(t, fits[:condition.MessageLimit-3]+"...", condition.Cut(fits+"y"))
+	require.Equal(t, fits, condition.Truncate(fits), "a message that fits stays")
+	require.Equal(t, fits[:condition.MessageLimit-3]+"...", condition.Truncate(fits+"y"))
 
-	letters := condition.Cut(strings.Repeat("é", condition.MessageLimit))
+	letters := condition.Truncate(strings.Repeat("é", condition.MessageLimit))
 	require.True(t, utf8.ValidString(letters), "no letter is cut in two")
 	require.LessOrEqual(t, len(letters), condition.MessageLimit)
 }

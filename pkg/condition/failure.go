@@ -16,17 +16,17 @@ const ReasonWriteFailed = "WriteFailed"
 // nothing does.
 type Failure struct {
 	Reason, Message string
-	// Same is how the message begins while it is the same failure: what comes after it is not written again.
-	Same string
+	// Stable is how the message begins while it is the same failure: what comes after it is not written again.
+	Stable string
 }
 
-// Standing is a failure that lasts: what and since when, then details that may come and go.
-func Standing(reason, what, detail string) Failure {
-	return Failure{Reason: reason, Message: what + ": " + detail, Same: what + ":"}
+// StalledFailure is a failure that lasts: what and since when, then details that may come and go.
+func StalledFailure(reason, what, detail string) Failure {
+	return Failure{Reason: reason, Message: what + ": " + detail, Stable: what + ":"}
 }
 
-// Written is the failure of the first write that failed; none if all of errs are nil.
-func Written(errs ...error) Failure {
+// WriteFailure is the failure of the first write that failed; none if all of errs are nil.
+func WriteFailure(errs ...error) Failure {
 	for _, err := range errs {
 		if err != nil {
 			return Failure{Reason: ReasonWriteFailed, Message: err.Error()}
@@ -35,8 +35,8 @@ func Written(errs ...error) Failure {
 	return Failure{}
 }
 
-// Entry is what a condition says, whatever type the kind has for conditions.
-type Entry struct {
+// ConditionEntry is what a condition says, whatever type the kind has for conditions.
+type ConditionEntry struct {
 	Status          corev1.ConditionStatus
 	Reason, Message string
 	// Updated is when status or reason last changed, Turned when status did.
@@ -44,19 +44,19 @@ type Entry struct {
 }
 
 // After is the condition of f after was; nil is that there is none.
-func (f Failure) After(was *Entry, now time.Time) *Entry {
+func (f Failure) After(was *ConditionEntry, now time.Time) *ConditionEntry {
 	if f.Reason == "" {
 		return nil
 	}
 	at := metav1.NewTime(now.Truncate(time.Second))
-	is := Entry{Status: corev1.ConditionTrue, Reason: f.Reason, Message: Cut(f.Message), Updated: at, Turned: at}
+	is := ConditionEntry{Status: corev1.ConditionTrue, Reason: f.Reason, Message: Truncate(f.Message), Updated: at, Turned: at}
 	if was == nil || was.Status != is.Status {
 		return &is
 	}
 	is.Turned = was.Turned
 	if was.Reason == is.Reason {
 		is.Updated = was.Updated
-		if f.Same != "" && strings.HasPrefix(was.Message, f.Same) {
+		if f.Stable != "" && strings.HasPrefix(was.Message, f.Stable) {
 			is.Message = was.Message
 		}
 	}
@@ -65,13 +65,13 @@ func (f Failure) After(was *Entry, now time.Time) *Entry {
 
 // News tells that a failure is to be told: it has just begun, and is not that of a write, of which there is an event with each
 // try.
-func (f Failure) News(was *Entry) bool {
+func (f Failure) News(was *ConditionEntry) bool {
 	return f.Reason != "" && f.Reason != ReasonWriteFailed && (was == nil || was.Reason != f.Reason)
 }
 
-// Put returns a list of conditions with c in the place of the one that is meant, at the end if there is none, or without it
+// PutCondition returns a list of conditions with c in the place of the one that is meant, at the end if there is none, or without it
 // if c is nil. The list given is not changed.
-func Put[C any](list []C, meant func(C) bool, c *C) []C {
+func PutCondition[C any](list []C, meant func(C) bool, c *C) []C {
 	i := slices.IndexFunc(list, meant)
 	switch {
 	case c == nil && i < 0:

@@ -20,11 +20,11 @@ import (
 // status.collisionCount and plans again: the count is part of the hash.
 var ErrCollision = errors.New("name is taken by another template")
 
-// ErrTaken says that a revision of that name and template exists and belongs to another owner: often a former object of
+// ErrNameTaken says that a revision of that name and template exists and belongs to another owner: often a former object of
 // the owner's name, whose revisions are still to be collected.
-var ErrTaken = errors.New("one of a former object is still there")
+var ErrNameTaken = errors.New("one of a former object is still there")
 
-// List returns owner's revisions in the order of revision.Sort. opts are index.Owned, for the reader that it is. Where they
+// List returns owner's revisions in the order of revision.Sort. opts are index.OwnedBy, for the reader that it is. Where they
 // are the cache's own objects, nobody may change them.
 func List(ctx context.Context, r client.Reader, owner metav1.Object, opts ...client.ListOption) ([]*appsv1.ControllerRevision, error) {
 	var all appsv1.ControllerRevisionList
@@ -41,11 +41,11 @@ func List(ctx context.Context, r client.Reader, owner metav1.Object, opts ...cli
 	return out, nil
 }
 
-// Left returns the revisions of nobody that a former object of owner's name has left, as a deletion that orphans does: those
+// Orphans returns the revisions of nobody that a former object of owner's name has left, as a deletion that orphans does: those
 // that the selector selects and that have names of owner's. An owner that adopts them, as podwork.Writer does it, knows what
 // the pods of that object are at, because revision.Next finds a revision by what it holds. r is a cache, and what comes is its
 // own.
-func Left(ctx context.Context, r client.Reader, owner metav1.Object, by *metav1.LabelSelector) ([]*appsv1.ControllerRevision, error) {
+func Orphans(ctx context.Context, r client.Reader, owner metav1.Object, by *metav1.LabelSelector) ([]*appsv1.ControllerRevision, error) {
 	selector, err := metav1.LabelSelectorAsSelector(by)
 	if err != nil {
 		return nil, nil //nolint:nilerr // Admission lets no such selector pass; it selects nothing.
@@ -78,7 +78,7 @@ type Writer struct {
 }
 
 // Write does what step says for owner. A revision that exists already with the wanted data and owner is success: an
-// earlier pass made it and the cache has not shown it. Errors are ErrCollision, ErrTaken and those of the apiserver.
+// earlier pass made it and the cache has not shown it. Errors are ErrCollision, ErrNameTaken and those of the apiserver.
 func (w Writer) Write(ctx context.Context, owner types.UID, step revision.Step) error {
 	switch step.Change {
 	case revision.Create:
@@ -121,7 +121,7 @@ func (w Writer) create(ctx context.Context, want *appsv1.ControllerRevision) (*a
 	case !revision.Equal(is, want):
 		return nil, ErrCollision
 	case !sameOwner(is, want):
-		return nil, ErrTaken
+		return nil, ErrNameTaken
 	}
 	return is, nil
 }

@@ -64,7 +64,7 @@ func TestWrite(t *testing.T) {
 		},
 		{
 			name: "a former object may have left its revision", change: revision.Create,
-			known: func(r *appsv1.ControllerRevision) { r.OwnerReferences[0].UID = "former" }, want: ErrTaken,
+			known: func(r *appsv1.ControllerRevision) { r.OwnerReferences[0].UID = "former" }, want: ErrNameTaken,
 		},
 		{
 			name: "an old revision becomes the newest", change: revision.Renew,
@@ -90,7 +90,7 @@ func TestWrite(t *testing.T) {
 			err := Writer{Client: c, Live: c, Expect: store}.Write(t.Context(), "owner", revision.Step{Change: tc.change, Revision: want})
 			require.ErrorIs(t, err, tc.want)
 			require.Equal(t, tc.expected, store.Check("owner", slices.Values(stale)).Count == 1)
-			got, err := List(t.Context(), c, owner(), index.Owned(owner(), true)...)
+			got, err := List(t.Context(), c, owner(), index.OwnedBy(owner(), true)...)
 			require.NoError(t, err)
 			if tc.change == revision.Renew {
 				require.Equal(t, int64(3), got[0].Revision)
@@ -113,7 +113,7 @@ func TestListIsOfTheOwnerAlone(t *testing.T) {
 		change(r)
 		known = append(known, r)
 	}
-	got, err := List(t.Context(), cluster(t, known...), owner(), index.Owned(owner(), true)...)
+	got, err := List(t.Context(), cluster(t, known...), owner(), index.OwnedBy(owner(), true)...)
 	require.NoError(t, err)
 	require.Len(t, got, 2)
 	require.Equal(t, "web-1", got[0].Name)

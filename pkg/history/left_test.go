@@ -33,14 +33,14 @@ func TestLeftAreRevisionsOfNobodyWithNamesOfTheOwner(t *testing.T) {
 		known = append(known, r)
 	}
 	by := &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
-	got, err := Left(t.Context(), cluster(t, known...), owner(), by)
+	got, err := Orphans(t.Context(), cluster(t, known...), owner(), by)
 	require.NoError(t, err)
 	require.Len(t, got, 2)
 	require.Equal(t, "web-1", got[0].Name)
 	require.Equal(t, "web-2", got[1].Name)
 
 	by.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "app", Operator: "Near"}}
-	got, err = Left(t.Context(), cluster(t, known...), owner(), by)
+	got, err = Orphans(t.Context(), cluster(t, known...), owner(), by)
 	require.NoError(t, err)
 	require.Empty(t, got, "a selector that can't be read selects nothing")
 }

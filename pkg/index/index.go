@@ -10,27 +10,27 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Owner is the field by which children are found: the UID of the controller in their owner references, in the same
+// OwnerIndex is the field by which children are found: the UID of the controller in their owner references, in the same
 // namespace.
-const Owner = "flotilla.ownerUID"
+const OwnerIndex = "flotilla.ownerUID"
 
-// ByOwner adds the index Owner for each of the kinds, given as empty objects.
-func ByOwner(ctx context.Context, i client.FieldIndexer, kinds ...client.Object) error {
+// IndexByOwner adds the index OwnerIndex for each of the kinds, given as empty objects.
+func IndexByOwner(ctx context.Context, i client.FieldIndexer, kinds ...client.Object) error {
 	for _, kind := range kinds {
 		// controller-runtime has no way to ask for an index, and refuses one that exists.
-		if err := i.IndexField(ctx, kind, Owner, ownerUID); err != nil && !strings.Contains(err.Error(), "indexer conflict") {
+		if err := i.IndexField(ctx, kind, OwnerIndex, ownerUID); err != nil && !strings.Contains(err.Error(), "indexer conflict") {
 			return fmt.Errorf("index %T by owner: %w", kind, err)
 		}
 	}
 	return nil
 }
 
-// Node is the field by which pods are found: the name of their node.
-const Node = "flotilla.node"
+// NodeIndex is the field by which pods are found: the name of their node.
+const NodeIndex = "flotilla.node"
 
-// ByNode adds the index Node for pods.
-func ByNode(ctx context.Context, i client.FieldIndexer) error {
-	if err := i.IndexField(ctx, &corev1.Pod{}, Node, nodeOf); err != nil && !strings.Contains(err.Error(), "indexer conflict") {
+// IndexByNode adds the index NodeIndex for pods.
+func IndexByNode(ctx context.Context, i client.FieldIndexer) error {
+	if err := i.IndexField(ctx, &corev1.Pod{}, NodeIndex, nodeOf); err != nil && !strings.Contains(err.Error(), "indexer conflict") {
 		return fmt.Errorf("index pods by node: %w", err)
 	}
 	return nil
@@ -43,14 +43,14 @@ func nodeOf(o client.Object) []string {
 	return nil
 }
 
-// Owned returns the options that list what owner controls: by the index from a cache, whose own objects come back, or,
+// OwnedBy returns the options that list what owner controls: by the index from a cache, whose own objects come back, or,
 // live, all of the namespace from the apiserver, which has no index. The caller looks at the controller in any case.
-func Owned(owner metav1.Object, live bool) []client.ListOption {
+func OwnedBy(owner metav1.Object, live bool) []client.ListOption {
 	in := client.InNamespace(owner.GetNamespace())
 	if live {
 		return []client.ListOption{in}
 	}
-	return []client.ListOption{in, client.MatchingFields{Owner: string(owner.GetUID())}, client.UnsafeDisableDeepCopy}
+	return []client.ListOption{in, client.MatchingFields{OwnerIndex: string(owner.GetUID())}, client.UnsafeDisableDeepCopy}
 }
 
 func ownerUID(o client.Object) []string {

@@ -30,10 +30,10 @@ func (i indexes) IndexField(_ context.Context, o client.Object, field string, of
 func TestByNode(t *testing.T) {
 	t.Parallel()
 	i := indexes{}
-	require.NoError(t, ByNode(t.Context(), i))
-	require.NoError(t, ByNode(t.Context(), i), "a second controller may need the same")
-	require.Error(t, ByNode(t.Context(), indexes(nil)))
-	of := i["*v1.Pod "+Node]
+	require.NoError(t, IndexByNode(t.Context(), i))
+	require.NoError(t, IndexByNode(t.Context(), i), "a second controller may need the same")
+	require.Error(t, IndexByNode(t.Context(), indexes(nil)))
+	of := i["*v1.Pod "+NodeIndex]
 	require.Equal(t, []string{"node-1"}, of(&corev1.Pod{Spec: corev1.PodSpec{NodeName: "node-1"}}))
 	require.Empty(t, of(&corev1.Pod{}), "a pod that is not scheduled is on none")
 }
@@ -41,27 +41,27 @@ func TestByNode(t *testing.T) {
 func TestByOwner(t *testing.T) {
 	t.Parallel()
 	i := indexes{}
-	require.NoError(t, ByOwner(t.Context(), i, &corev1.Pod{}))
-	require.NoError(t, ByOwner(t.Context(), i, &corev1.Pod{}, &corev1.PersistentVolumeClaim{}), "a second controller may need the same")
+	require.NoError(t, IndexByOwner(t.Context(), i, &corev1.Pod{}))
+	require.NoError(t, IndexByOwner(t.Context(), i, &corev1.Pod{}, &corev1.PersistentVolumeClaim{}), "a second controller may need the same")
 	require.Len(t, i, 2)
 
-	of := i["*v1.Pod "+Owner]
+	of := i["*v1.Pod "+OwnerIndex]
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{
 		{UID: "other"}, {UID: "controller", Controller: new(true)},
 	}}}
 	require.Equal(t, []string{"controller"}, of(pod))
 	require.Empty(t, of(&corev1.Pod{}), "a pod without a controller is not found by any")
 
-	require.EqualError(t, ByOwner(t.Context(), indexes(nil), &corev1.Pod{}), "index *v1.Pod by owner: the cache is stopped")
+	require.EqualError(t, IndexByOwner(t.Context(), indexes(nil), &corev1.Pod{}), "index *v1.Pod by owner: the cache is stopped")
 }
 
 func TestOwned(t *testing.T) {
 	t.Parallel()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", UID: "owner"}}
-	cached := (&client.ListOptions{}).ApplyOptions(Owned(pod, false))
+	cached := (&client.ListOptions{}).ApplyOptions(OwnedBy(pod, false))
 	require.Equal(t, "shop", cached.Namespace)
-	require.Equal(t, Owner+"=owner", cached.FieldSelector.String())
+	require.Equal(t, OwnerIndex+"=owner", cached.FieldSelector.String())
 	require.True(t, *cached.UnsafeDisableDeepCopy)
-	live := (&client.ListOptions{}).ApplyOptions(Owned(pod, true))
+	live := (&client.ListOptions{}).ApplyOptions(OwnedBy(pod, true))
 	require.Equal(t, client.ListOptions{Namespace: "shop"}, *live, "an apiserver has no such index")
 }

@@ -72,9 +72,9 @@ type Link struct {
 
 	// Credential describes the certificate in use, for the MemberCluster's status. Nil in mode Push; may return nil.
 	Credential func() *fleetv1alpha1.CredentialStatus
-	// Pace bounds the agent's requests to Member; the agent sets it to what its MemberCluster says. Nil in mode Push, where
+	// Throttle bounds the agent's requests to Member; the agent sets it to what its MemberCluster says. Nil in mode Push, where
 	// the hub makes the connection anew when the limits change.
-	Pace *Pace
+	Pace *Throttle
 }
 
 // Namespace is the member's namespace on the hub.

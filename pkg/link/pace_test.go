@@ -11,13 +11,13 @@ import (
 
 func TestPace(t *testing.T) {
 	t.Parallel()
-	allowed := func(p *link.Pace) (n int) {
+	allowed := func(p *link.Throttle) (n int) {
 		for n < 100 && p.TryAccept() {
 			n++
 		}
 		return n
 	}
-	p := link.NewPace()
+	p := link.NewThrottle()
 	require.InDelta(t, 20, p.QPS(), 0)
 	require.GreaterOrEqual(t, allowed(p), 40, "the default burst")
 

@@ -25,9 +25,9 @@ func Conditions(
 		{appsv1beta1.WorkloadSelectorOverlap, overlap, Overlap},
 	} {
 		meant := func(w appsv1beta1.WorkloadCondition) bool { return w.Type == c.kind }
-		var before *condition.Entry
+		var before *condition.ConditionEntry
 		if i := slices.IndexFunc(was, meant); i >= 0 {
-			before = &condition.Entry{Status: was[i].Status, Reason: was[i].Reason, Message: was[i].Message, Turned: was[i].LastTransitionTime}
+			before = &condition.ConditionEntry{Status: was[i].Status, Reason: was[i].Reason, Message: was[i].Message, Turned: was[i].LastTransitionTime}
 		}
 		if c.failure.News(before) {
 			events = append(events, c.tell(c.failure.Message))
@@ -38,7 +38,7 @@ func Conditions(
 				Type: c.kind, Status: e.Status, Reason: e.Reason, Message: e.Message, LastTransitionTime: e.Turned,
 			}
 		}
-		is = condition.Put(is, meant, next)
+		is = condition.PutCondition(is, meant, next)
 	}
 	return is, events
 }

@@ -16,8 +16,8 @@ func TestConditionsAreThereWhileSomethingFails(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 	later := now.Add(time.Minute)
-	hung := condition.Standing("Hung", "web-0 does not follow", "ErrImagePull")
-	refused := condition.Written(errors.New("create pod web-1: quota"))
+	hung := condition.StalledFailure("Hung", "web-0 does not follow", "ErrImagePull")
+	refused := condition.WriteFailure(errors.New("create pod web-1: quota"))
 
 	first, events := Conditions(nil, refused, hung, condition.Failure{}, now)
 	require.Equal(t, []appsv1beta1.WorkloadCondition{
@@ -27,7 +27,7 @@ func TestConditionsAreThereWhileSomethingFails(t *testing.T) {
 	require.Len(t, events, 1, "of a write that fails there is an event with each try")
 	require.Equal(t, ReasonFailedUpdate, events[0].Reason)
 
-	again, events := Conditions(first, refused, condition.Standing("Hung", "web-0 does not follow", "ImagePullBackOff"), condition.Failure{}, later)
+	again, events := Conditions(first, refused, condition.StalledFailure("Hung", "web-0 does not follow", "ImagePullBackOff"), condition.Failure{}, later)
 	require.Equal(t, first, again, "what lasts is written once")
 	require.Empty(t, events, "and told once")
 

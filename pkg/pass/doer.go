@@ -25,8 +25,8 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
-// Doer writes for one workload. What it does twice, after a crash or a conflict, comes to the same.
-type Doer struct {
+// Applier writes for one workload. What it does twice, after a crash or a conflict, comes to the same.
+type Applier struct {
 	// Writer writes.
 	Writer *podwork.Writer
 	// Owner is the workload's UID.
@@ -37,10 +37,10 @@ type Doer struct {
 	ShortHash bool
 }
 
-// Revise makes the update revision the newest, and tells whether the pass may go on.
-func (d Doer) Revise(ctx context.Context, w *podset.Work, done *Done) bool {
+// EnsureRevision makes the update revision the newest, and tells whether the pass may go on.
+func (d Applier) EnsureRevision(ctx context.Context, w *podset.Plan, done *Results) bool {
 	err := history.Writer{Client: d.Writer.Client, Live: d.Writer.Live, Expect: d.Writer.Expect}.Write(ctx, d.Owner, w.Revision)
-	if errors.Is(err, history.ErrCollision) || errors.Is(err, history.ErrTaken) {
+	if errors.Is(err, history.ErrCollision) || errors.Is(err, history.ErrNameTaken) {
 		done.Collided = true
 	} else {
 		done.Revision = err
@@ -49,10 +49,10 @@ func (d Doer) Revise(ctx context.Context, w *podset.Work, done *Done) bool {
 }
 
 // Disown takes the owner off pods.
-func (d Doer) Disown(ctx context.Context, w *podset.Work, done *Done) {
+func (d Applier) Disown(ctx context.Context, w *podset.Plan, done *Results) {
 	patches := make([]podwork.Patch, 0, len(w.Disown))
 	for _, pod := range w.Disown {
-		p, err := Reown(pod, []types.UID{d.Owner})
+		p, err := OwnerPatch(pod, []types.UID{d.Owner})
 		if err != nil {
 			done.Rest = errors.Join(done.Rest, err)
 			return
@@ -62,9 +62,9 @@ func (d Doer) Disown(ctx context.Context, w *podset.Work, done *Done) {
 	done.Rest = errors.Join(done.Rest, d.Writer.Patch(ctx, d.Owner, patches).Err)
 }
 
-// Reown replaces the owner references with these UIDs, if the object is as it was seen: a patch that arrives late must not give it
+// OwnerPatch replaces the owner references with these UIDs, if the object is as it was seen: a patch that arrives late must not give it
 // to who is gone, because it would go with him.
-func Reown(o client.Object, from []types.UID, to ...metav1.OwnerReference) (podwork.Patch, error) {
+func OwnerPatch(o client.Object, from []types.UID, to ...metav1.OwnerReference) (podwork.Patch, error) {
 	refs := make([]any, 0, len(from)+len(to))
 	for _, uid := range from {
 		refs = append(refs, map[string]any{"$patch": "delete", "uid": uid})
@@ -82,7 +82,7 @@ func Reown(o client.Object, from []types.UID, to ...metav1.OwnerReference) (podw
 }
 
 // Delete deletes pods in three classes, by what an error means: scaling, updating, making room for another.
-func (d Doer) Delete(ctx context.Context, list []podset.Change, done *Done) {
+func (d Applier) Delete(ctx context.Context, list []podset.Change, done *Results) {
 	var scale, update, room []client.Object
 	for _, c := range list {
 		switch c.Reason { //nolint:exhaustive // Whatever is neither of the two is scaling.
@@ -100,7 +100,7 @@ func (d Doer) Delete(ctx context.Context, list []podset.Change, done *Done) {
 }
 
 // Write does all that is to be written to pods: what hooks are told, and the writes of updates in place.
-func (d Doer) Write(ctx context.Context, w *podset.Work, now time.Time, done *Done) {
+func (d Applier) Write(ctx context.Context, w *podset.Plan, now time.Time, done *Results) {
 	write := func(step string, list []podset.Change) podwork.Result {
 		patches := make([]podwork.Patch, 0, len(list))
 		for _, c := range list {
@@ -133,7 +133,7 @@ func chain(pod *corev1.Pod, all []podpatch.Patch) *podwork.Patch {
 }
 
 // Patches are the requests of one step for one pod.
-func (d Doer) Patches(w *podset.Work, step string, c podset.Change, now time.Time) ([]podpatch.Patch, error) {
+func (d Applier) Patches(w *podset.Plan, step string, c podset.Change, now time.Time) ([]podpatch.Patch, error) {
 	to := w.Revision.Revision
 	if c.Back {
 		to = w.Current
@@ -166,9 +166,9 @@ func (d Doer) Patches(w *podset.Work, step string, c podset.Change, now time.Tim
 }
 
 // Create makes pods. birth makes what is to be created, of the template and the name of its revision.
-func (d Doer) Create(
-	ctx context.Context, w *podset.Work, template *corev1.PodTemplateSpec, now time.Time, done *Done,
-	birth func(c rollout.Create, rev string, template *corev1.PodTemplateSpec) podwork.Birth,
+func (d Applier) Create(
+	ctx context.Context, w *podset.Plan, template *corev1.PodTemplateSpec, now time.Time, done *Results,
+	birth func(c rollout.Create, rev string, template *corev1.PodTemplateSpec) podwork.PodCreate,
 ) {
 	if len(w.Create) == 0 {
 		return
@@ -181,7 +181,7 @@ func (d Doer) Create(
 			return
 		}
 	}
-	births := make([]podwork.Birth, 0, len(w.Create))
+	births := make([]podwork.PodCreate, 0, len(w.Create))
 	for _, c := range w.Create {
 		rev, of := w.Revision.Revision.Name, template
 		if c.Old {
@@ -196,7 +196,7 @@ func (d Doer) Create(
 
 // IntoService opens the gates of a pod that was just made, if it has any and no hook has to answer first. It needs no look at
 // the pod, and a gate that opens while the pod starts would be news to all who watch it.
-func (d Doer) IntoService(pod *corev1.Pod, now time.Time) func(*corev1.Pod) (podwork.Patch, error) {
+func (d Applier) IntoService(pod *corev1.Pod, now time.Time) func(*corev1.Pod) (podwork.Patch, error) {
 	if d.Hooks.HoldsService() || lifecycle.Of(pod) == pods.LifecycleNormal {
 		return nil
 	}
@@ -206,9 +206,9 @@ func (d Doer) IntoService(pod *corev1.Pod, now time.Time) func(*corev1.Pod) (pod
 	}
 }
 
-// Drop deletes revisions beyond the limit.
-func (d Doer) Drop(ctx context.Context, w *podset.Work, done *Done) {
-	done.Rest = errors.Join(done.Rest, d.Writer.Delete(ctx, d.Owner, Objects(w.Spare)).Err)
+// DeleteRevisions deletes revisions beyond the limit.
+func (d Applier) DeleteRevisions(ctx context.Context, w *podset.Plan, done *Results) {
+	done.Rest = errors.Join(done.Rest, d.Writer.Delete(ctx, d.Owner, Objects(w.RevisionsToDelete)).Err)
 }
 
 // Objects are those of a list, as clients know them.

@@ -11,8 +11,8 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
-// Done says what came of a plan, by classes of writes.
-type Done struct {
+// Results says what came of a plan, by classes of writes.
+type Results struct {
 	// Collided: the name of the new revision is taken; nothing else was done.
 	Collided bool
 	// Revision is why the update revision could not be written; nothing else was done then.
@@ -31,7 +31,7 @@ type Done struct {
 }
 
 // Err joins all errors.
-func (d *Done) Err() error {
+func (d *Results) Err() error {
 	return errors.Join(d.Revision, d.Deleted.Err, d.Recreated.Err, d.Ended.Err, d.Named.Err, d.Parted.Err, d.Recalled.Err,
 		d.Prepared.Err, d.Marked.Err, d.Edited.Err, d.Released.Err, d.Created.Err, d.Rest)
 }
@@ -44,13 +44,13 @@ const (
 
 // Failures are what went wrong in a pass, or has stood still for too long: with the number of pods, and with their update.
 // scaling are errors of the kind's own writes that belong to the former.
-func (d *Done) Failures(w *podset.Work, scaling ...error) (scale, update condition.Failure) {
-	scale = condition.Written(slices.Concat([]error{
+func (d *Results) Failures(w *podset.Plan, scaling ...error) (scale, update condition.Failure) {
+	scale = condition.WriteFailure(slices.Concat([]error{
 		d.Created.Err, d.Deleted.Err, d.Named.Err, d.Parted.Err, d.Recalled.Err, d.Ended.Err,
 	}, scaling)...)
-	update = condition.Written(d.Revision, d.Recreated.Err, d.Prepared.Err, d.Marked.Err, d.Edited.Err, d.Released.Err, d.Rest)
-	if w.Fault != "" {
-		update = condition.Failure{Reason: ReasonInvalidSpec, Message: w.Fault}
+	update = condition.WriteFailure(d.Revision, d.Recreated.Err, d.Prepared.Err, d.Marked.Err, d.Edited.Err, d.Released.Err, d.Rest)
+	if w.InvalidSpec != "" {
+		update = condition.Failure{Reason: ReasonInvalidSpec, Message: w.InvalidSpec}
 	}
 	for _, h := range w.Holds {
 		if h.Reason == rollout.ReasonNotInPlace && update.Reason == "" {
@@ -69,7 +69,7 @@ func (d *Done) Failures(w *podset.Work, scaling ...error) (scale, update conditi
 
 // Events are those of a pass: one for each class of writes that did something, and one for each that failed. deleting are
 // errors of the kind's own deletions, other those of its other writes. begins says that the spec is new.
-func (d *Done) Events(w *podset.Work, begins bool, deleting, other []error) []event.Event {
+func (d *Results) Events(w *podset.Plan, begins bool, deleting, other []error) []event.Event {
 	var out []event.Event
 	say := func(names []string, good func([]string) event.Event, err error, bad func(error) event.Event) {
 		if len(names) > 0 {

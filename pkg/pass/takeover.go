@@ -11,9 +11,9 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/podset"
 )
 
-// TakeOver adopts what a former workload of the owner's name has left, and tells of it; what is a word for it in the plural. That
+// Adopt adopts what a former workload of the owner's name has left, and tells of it; what is a word for it in the plural. That
 // is a pass of its own: which pods there are, and what they are at, must be known before anything is planned.
-func (d Doer) TakeOver(
+func (d Applier) Adopt(
 	ctx context.Context, events event.Recorder, owner client.Object, kind schema.GroupVersionKind, what string, left []client.Object,
 ) (ctrl.Result, error) {
 	did := d.Writer.Adopt(ctx, owner, kind, left)
@@ -24,5 +24,5 @@ func (d Doer) TakeOver(
 	if did.Err != nil { // Nothing else is done until then, nor said in the status.
 		events.Record(owner, FailedUpdate(did.Err.Error()))
 	}
-	return ctrl.Result{RequeueAfter: podset.LookAgain}, did.Err
+	return ctrl.Result{RequeueAfter: podset.AdoptionRecheck}, did.Err
 }

@@ -25,7 +25,7 @@ const (
 )
 
 // Count notes how long a plan took, its steps and its waits.
-func Count(m metric.Pass, w *podset.Work, took time.Duration) {
+func Count(m metric.Pass, w *podset.Plan, took time.Duration) {
 	m.PlanSeconds.Observe(took.Seconds())
 	for _, c := range w.Create {
 		m.Steps.WithLabelValues(StepCreate, string(c.Reason)).Inc()
@@ -44,7 +44,7 @@ func Count(m metric.Pass, w *podset.Work, took time.Duration) {
 }
 
 // Log says what was done in one line, and why pods waited in one more.
-func (d *Done) Log(ctx context.Context, w *podset.Work) {
+func (d *Results) Log(ctx context.Context, w *podset.Plan) {
 	l := ctrl.LoggerFrom(ctx)
 	for _, c := range []struct {
 		message string
@@ -69,8 +69,8 @@ func (d *Done) Log(ctx context.Context, w *podset.Work) {
 		l.V(1).Info("Held pods back", "reason", h.Reason, "count", h.Pods, "want", h.Why)
 	}
 	for i := range w.Pods {
-		if m := &w.Pods[i]; m.Waits != "" {
-			l.V(1).Info("Waited for an update in place", "pod", m.Key, "reason", m.Waits)
+		if m := &w.Pods[i]; m.WaitingFor != "" {
+			l.V(1).Info("Waited for an update in place", "pod", m.Key, "reason", m.WaitingFor)
 			return
 		}
 	}

@@ -18,8 +18,8 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/revision"
 )
 
-// Mold makes the pods of a workload.
-type Mold struct {
+// PodBuilder makes the pods of a workload.
+type PodBuilder struct {
 	// Owner is the workload, Kind its kind.
 	Owner metav1.Object
 	Kind  schema.GroupVersionKind
@@ -42,7 +42,7 @@ func Label(name string, short bool) string {
 
 // Pod is a pod of that name, at a revision given by name and template. A pod that nobody holds back and that has no gate is in
 // service from its beginning.
-func (m Mold) Pod(name, rev string, template *corev1.PodTemplateSpec, now time.Time) *corev1.Pod {
+func (m PodBuilder) Pod(name, rev string, template *corev1.PodTemplateSpec, now time.Time) *corev1.Pod {
 	template = template.DeepCopy()
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -89,8 +89,8 @@ func Mount(pod *corev1.Pod, templates []corev1.PersistentVolumeClaim, name func(
 	}
 }
 
-// Claims are the claims of one pod: with the labels of their templates and those that selector asks for, and without owner.
-func Claims(
+// NewPVCs are the claims of one pod: with the labels of their templates and those that selector asks for, and without owner.
+func NewPVCs(
 	namespace string, templates []corev1.PersistentVolumeClaim, selector *metav1.LabelSelector, name func(template string) string,
 ) []*corev1.PersistentVolumeClaim {
 	out := make([]*corev1.PersistentVolumeClaim, 0, len(templates))
@@ -111,10 +111,10 @@ func Claims(
 	return out
 }
 
-// Bereft tells whether a pod has to go because of its claims: one is being deleted, and what it holds with it, or one is gone
-// and the pod gets no node without it. Claims of others that it mounts are no business of the workload. name is that of
+// PVCLost tells whether a pod has to go because of its claims: one is being deleted, and what it holds with it, or one is gone
+// and the pod gets no node without it. NewPVCs of others that it mounts are no business of the workload. name is that of
 // the pod's own claim for a volume; going tells of the workload's claims, by name, whether they are being deleted.
-func Bereft(pod *corev1.Pod, name func(template string) string, going map[string]bool) bool {
+func PVCLost(pod *corev1.Pod, name func(template string) string, going map[string]bool) bool {
 	return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
 		if v.PersistentVolumeClaim == nil || v.PersistentVolumeClaim.ClaimName != name(v.Name) {
 			return false

@@ -14,17 +14,17 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
-// Work is what to do now, in the order in which it is done. Nothing in it may be changed: it shares objects with what was
+// Plan is what to do now, in the order in which it is done. Nothing in it may be changed: it shares objects with what was
 // observed.
-type Work struct {
+type Plan struct {
 	// Revision makes the update revision the newest of history. Current is the revision that pods are updated from.
 	Revision revision.Step
 	Current  *appsv1.ControllerRevision
 
-	// Fault is why the spec can't be acted on at all, which the webhook should have refused; empty if it can.
-	Fault string
+	// InvalidSpec is why the spec can't be acted on at all, which the webhook should have refused; empty if it can.
+	InvalidSpec string
 	// Pods are the facts that the plan was made from, without pods to disown.
-	Pods []Member
+	Pods []Pod
 
 	// Disown are pods that the selector doesn't select any more: they lose their owner.
 	Disown []*corev1.Pod
@@ -38,10 +38,10 @@ type Work struct {
 	Mark, Edit, Release []Change
 	// Create are pods to make. Slot is what their name ends with: an ordinal, an instance id; or a node; empty asks for one.
 	Create []rollout.Create
-	// Unborn: the kind lets pods wait that are to be made, for what is none of the engine's numbers, and tells of it itself.
-	Unborn bool
-	// Spare are revisions beyond the limit.
-	Spare []*appsv1.ControllerRevision
+	// CreatesDeferred: the kind lets pods wait that are to be made, for what is none of the engine's numbers, and tells of it itself.
+	CreatesDeferred bool
+	// RevisionsToDelete are revisions beyond the limit.
+	RevisionsToDelete []*appsv1.ControllerRevision
 
 	// Holds is what waits, by reason. Stalled is what has waited for too long. Recheck is when time alone could change the
 	// plan or what is to be told about it, 0 if never.
@@ -50,21 +50,21 @@ type Work struct {
 	Recheck time.Duration
 }
 
-// Member is one pod of a workload with the facts about it.
-type Member struct {
+// Pod is one pod of a workload with the facts about it.
+type Pod struct {
 	rollout.Pod
 	// Object is the pod itself.
 	Object *corev1.Pod
 	// InPlace brings the pod in place to the revision that it is to have; only meant for pods without NoEdit.
 	InPlace inplace.Edit
-	// Waits is what the containers of a pod in the middle of an update wait for, Since when that was written.
-	Waits string
-	Since time.Time
+	// WaitingFor is what the containers of a pod in the middle of an update wait for, Since when that was written.
+	WaitingFor   string
+	WaitingSince time.Time
 }
 
 // Change is one pod to change.
 type Change struct {
-	Member
+	Pod
 	Reason rollout.Reason
 	// Why is a sentence with the numbers, for people.
 	Why string
@@ -72,8 +72,8 @@ type Change struct {
 	Back bool
 }
 
-// Lens is how pods are looked at.
-type Lens struct {
+// ViewOptions is how pods are looked at.
+type ViewOptions struct {
 	// Selector is the workload's. One that can't be read, which no webhook lets pass, selects every pod: none is let go.
 	Selector *metav1.LabelSelector
 	// Rules are what the spec says about the service of pods.
@@ -82,18 +82,18 @@ type Lens struct {
 	Rollback bool
 	// Differ says how pods come to a revision in place.
 	Differ *Differ
-	// Know adds what the kind knows of a pod: its slot, who else names it, its place in orders. Nil adds nothing.
-	Know func(*Member)
+	// Extend adds what the kind knows of a pod: its slot, who else names it, its place in orders. Nil adds nothing.
+	Extend func(*Pod)
 }
 
-// Sort makes members of the pods that the selector selects; the others are to be disowned.
-func (w *Work) Sort(pods []*corev1.Pod, l Lens, now time.Time) {
+// Classify makes members of the pods that the selector selects; the others are to be disowned.
+func (w *Plan) Classify(pods []*corev1.Pod, l ViewOptions, now time.Time) {
 	selector, err := metav1.LabelSelectorAsSelector(l.Selector)
 	if err != nil {
 		selector = labels.Everything()
 	}
 	update := w.Revision.Revision
-	w.Pods = make([]Member, 0, len(pods))
+	w.Pods = make([]Pod, 0, len(pods))
 	for _, pod := range pods {
 		if !selector.Matches(labels.Set(pod.Labels)) {
 			if pod.DeletionTimestamp == nil {
@@ -102,26 +102,26 @@ func (w *Work) Sort(pods []*corev1.Pod, l Lens, now time.Time) {
 			continue
 		}
 		f := podview.View(pod, l.Rules, now)
-		m := Member{Object: pod, Waits: f.Waits, Since: f.WaitsSince, Pod: f.Pod(!podview.At(pod, update.Name))}
+		m := Pod{Object: pod, WaitingFor: f.Waits, WaitingSince: f.WaitsSince, Pod: f.Pod(!podview.AtRevision(pod, update.Name))}
 		if f.ForDaemon && !l.Differ.Daemons[pod.Spec.NodeName] {
-			m.Waits += ", and its node has no daemon that could restart it"
+			m.WaitingFor += ", and its node has no daemon that could restart it"
 		}
-		if l.Know != nil {
-			l.Know(&m)
+		if l.Extend != nil {
+			l.Extend(&m)
 		}
 		switch {
-		case m.Leaving:
+		case m.Inactive:
 		case m.Old:
-			l.Differ.Judge(&m, update)
+			l.Differ.Compare(&m, update)
 		case l.Rollback:
-			l.Differ.Judge(&m, w.Current)
+			l.Differ.Compare(&m, w.Current)
 		}
 		w.Pods = append(w.Pods, m)
 	}
 }
 
-// Prefer gives members their places in an order of update. An error names what can't be read, and changes nothing.
-func (w *Work) Prefer(p rollout.Preference) error {
+// ApplyPreference gives members their places in an order of update. An error names what can't be read, and changes nothing.
+func (w *Plan) ApplyPreference(p rollout.Preference) error {
 	if p.Priority == nil && len(p.Scatter) == 0 {
 		return nil
 	}
@@ -138,7 +138,7 @@ func (w *Work) Prefer(p rollout.Preference) error {
 	return nil
 }
 
-func (w *Work) facts() []rollout.Pod {
+func (w *Plan) facts() []rollout.Pod {
 	facts := make([]rollout.Pod, len(w.Pods))
 	for i := range w.Pods {
 		facts[i] = w.Pods[i].Pod
@@ -147,7 +147,7 @@ func (w *Work) facts() []rollout.Pod {
 }
 
 // Next plans what changes now.
-func (w *Work) Next(g rollout.Goal, now time.Time) {
+func (w *Plan) Next(g rollout.Goal, now time.Time) {
 	at := make(map[string]int, len(w.Pods))
 	for i := range w.Pods {
 		at[w.Pods[i].Key] = i
@@ -155,34 +155,34 @@ func (w *Work) Next(g rollout.Goal, now time.Time) {
 	changes := func(steps []rollout.Step) []Change {
 		out := make([]Change, 0, len(steps))
 		for _, s := range steps {
-			out = append(out, Change{Member: w.Pods[at[s.Key]], Reason: s.Reason, Why: s.Why, Back: s.Old})
+			out = append(out, Change{Pod: w.Pods[at[s.Key]], Reason: s.Reason, Why: s.Why, Back: s.Old})
 		}
 		return out
 	}
 	s := rollout.Next(g, w.facts(), now)
 	w.PrepareUpdate, w.PrepareDelete, w.Return = changes(s.PrepareUpdate), changes(s.PrepareDelete), changes(s.Return)
 	w.Mark, w.Edit, w.Release, w.Delete = changes(s.Mark), changes(s.Edit), changes(s.Release), changes(s.Delete)
-	w.Create, w.Holds, w.Recheck = s.Create, s.Holds, Sooner(w.Recheck, s.Recheck)
+	w.Create, w.Holds, w.Recheck = s.Create, s.Holds, SoonerOf(w.Recheck, s.Recheck)
 }
 
-// Moves tells whether the pass changes a pod.
-func (w *Work) Moves() bool {
+// HasSteps tells whether the pass changes a pod.
+func (w *Plan) HasSteps() bool {
 	return len(w.PrepareUpdate)+len(w.PrepareDelete)+len(w.Return)+len(w.Create)+len(w.Mark)+len(w.Edit)+len(w.Release)+
 		len(w.Name)+len(w.Delete) > 0
 }
 
-// Tally is how many pods there are that stay, and how many of them serve; those at the update revision once more.
-type Tally struct {
+// Counts is how many pods there are that stay, and how many of them serve; those at the update revision once more.
+type Counts struct {
 	All, Ready, Available                   int32
 	Updated, UpdatedReady, UpdatedAvailable int32
 }
 
 // Count counts the pods as they were observed.
-func (w *Work) Count() Tally {
-	var t Tally
+func (w *Plan) Count() Counts {
+	var t Counts
 	for i := range w.Pods {
 		p := &w.Pods[i].Pod
-		if p.Leaving {
+		if p.Inactive {
 			continue
 		}
 		add := func(all, updated *int32, counts bool) {
@@ -200,8 +200,8 @@ func (w *Work) Count() Tally {
 	return t
 }
 
-// Sooner is the shorter of two times to wait, of which 0 means never.
-func Sooner(a, b time.Duration) time.Duration {
+// SoonerOf is the shorter of two times to wait, of which 0 means never.
+func SoonerOf(a, b time.Duration) time.Duration {
 	if a == 0 || b == 0 {
 		return max(a, b)
 	}

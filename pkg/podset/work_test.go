@@ -23,7 +23,7 @@ var now = time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 func TestSooner(t *testing.T) {
 	t.Parallel()
 	for _, tt := range [][3]time.Duration{{0, 0, 0}, {0, 3, 3}, {3, 0, 3}, {2, 3, 2}} {
-		require.Equal(t, tt[2], Sooner(tt[0], tt[1]))
+		require.Equal(t, tt[2], SoonerOf(tt[0], tt[1]))
 	}
 }
 
@@ -75,7 +75,7 @@ func TestMold(t *testing.T) {
 			if tc.has {
 				template.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: keys.InPlaceUpdateReady}}
 			}
-			m := Mold{Owner: owner, Kind: appsv1beta1.GroupVersion.WithKind("CloneSet"), Hooks: lifecycle.HooksOf(tc.hooks), Gate: tc.gate}
+			m := PodBuilder{Owner: owner, Kind: appsv1beta1.GroupVersion.WithKind("CloneSet"), Hooks: lifecycle.HooksOf(tc.hooks), Gate: tc.gate}
 			pod := m.Pod("web-0", "web-abc", template, now)
 			require.Equal(t, "web-0", pod.Name)
 			require.Equal(t, owner.UID, metav1.GetControllerOf(pod).UID)
@@ -98,7 +98,7 @@ func TestClaimsAndTheirVolumes(t *testing.T) {
 	set := testkit.CloneSet("web").Claims("data").Obj()
 	set.Spec.VolumeClaimTemplates[0].Labels = map[string]string{"tier": "fast"}
 	name := func(template string) string { return template + "-web-0" }
-	claims := Claims("ns", set.Spec.VolumeClaimTemplates, set.Spec.Selector, name)
+	claims := NewPVCs("ns", set.Spec.VolumeClaimTemplates, set.Spec.Selector, name)
 	require.Len(t, claims, 1)
 	require.Equal(t, "data-web-0", claims[0].Name)
 	require.Equal(t, map[string]string{"tier": "fast", "app": "web"}, claims[0].Labels)
@@ -111,10 +111,10 @@ func TestClaimsAndTheirVolumes(t *testing.T) {
 	require.Equal(t, "data-web-0", pod.Spec.Volumes[1].PersistentVolumeClaim.ClaimName)
 
 	pod.Spec.NodeName = ""
-	require.True(t, Bereft(pod, name, nil), "a pod without a node gets none without its claim")
-	require.False(t, Bereft(pod, name, map[string]bool{"data-web-0": false}))
+	require.True(t, PVCLost(pod, name, nil), "a pod without a node gets none without its claim")
+	require.False(t, PVCLost(pod, name, map[string]bool{"data-web-0": false}))
 	pod.Spec.NodeName = "node-1"
-	require.False(t, Bereft(pod, name, nil), "a pod that runs keeps what it mounts")
-	require.True(t, Bereft(pod, name, map[string]bool{"data-web-0": true}), "a claim that is being deleted holds until its pod goes")
-	require.False(t, Bereft(pod, func(string) string { return "other" }, map[string]bool{"data-web-0": true}), "claims of others are none")
+	require.False(t, PVCLost(pod, name, nil), "a pod that runs keeps what it mounts")
+	require.True(t, PVCLost(pod, name, map[string]bool{"data-web-0": true}), "a claim that is being deleted holds until its pod goes")
+	require.False(t, PVCLost(pod, func(string) string { return "other" }, map[string]bool{"data-web-0": true}), "claims of others are none")
 }

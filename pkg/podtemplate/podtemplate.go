@@ -18,11 +18,11 @@ import (
 // checkName is the name of the PodTemplate that is asked about and never stored.
 const checkName = "flotilla-check-"
 
-// Check asks the apiserver about template, for use in namespace beside claims (claim templates), and returns a copy
+// PodTemplate asks the apiserver about template, for use in namespace beside claims (claim templates), and returns a copy
 // with all defaults. Faults come as field errors under path, those of the name of a claim under the claim, which stands beside
 // a path that ends in template. The error is for a question that got no answer; both are
 // nil for a valid template. c needs the verb create on podtemplates.
-func Check(
+func PodTemplate(
 	ctx context.Context, c client.Client, namespace string, template *corev1.PodTemplateSpec,
 	claims []corev1.PersistentVolumeClaim, path *field.Path,
 ) (*corev1.PodTemplateSpec, field.ErrorList, error) {
@@ -97,8 +97,8 @@ func reroot(causes []metav1.StatusCause, path *field.Path, given int) field.Erro
 	return out
 }
 
-// DefaultClaims returns claim templates with the defaults of claims: volumeMode Filesystem.
-func DefaultClaims(claims []corev1.PersistentVolumeClaim) []corev1.PersistentVolumeClaim {
+// DefaultPVCs returns claim templates with the defaults of claims: volumeMode Filesystem.
+func DefaultPVCs(claims []corev1.PersistentVolumeClaim) []corev1.PersistentVolumeClaim {
 	out := make([]corev1.PersistentVolumeClaim, len(claims))
 	for i := range claims {
 		out[i] = *claims[i].DeepCopy()
@@ -110,8 +110,8 @@ func DefaultClaims(claims []corev1.PersistentVolumeClaim) []corev1.PersistentVol
 	return out
 }
 
-// SameClaims tells that two lists of claim templates differ by no more than the defaults of claims: a workload that was stored
+// SamePVCs tells that two lists of claim templates differ by no more than the defaults of claims: a workload that was stored
 // without them gets them with its next change, which is no new template.
-func SameClaims(a, b []corev1.PersistentVolumeClaim) bool {
-	return apiequality.Semantic.DeepEqual(DefaultClaims(a), DefaultClaims(b))
+func SamePVCs(a, b []corev1.PersistentVolumeClaim) bool {
+	return apiequality.Semantic.DeepEqual(DefaultPVCs(a), DefaultPVCs(b))
 }

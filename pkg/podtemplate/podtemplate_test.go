@@ -68,7 +68,7 @@ func TestCheckReturnsTheDefaultsAndNoneOfTheClaims(t *testing.T) {
 		p.Template.Spec.Volumes[0].Secret.DefaultMode = &mode
 		return nil
 	})
-	got, faults, err := Check(t.Context(), c, "shop", given, claims("data", "logs"), field.NewPath("spec", "template"))
+	got, faults, err := PodTemplate(t.Context(), c, "shop", given, claims("data", "logs"), field.NewPath("spec", "template"))
 	require.NoError(t, err)
 	require.Empty(t, faults)
 
@@ -87,7 +87,7 @@ func TestCheckReturnsFaultsUnderThePath(t *testing.T) {
 			field.Invalid(field.NewPath("template", "spec", "hostname"), "A!", "must be a DNS label"),
 		})
 	})
-	got, faults, err := Check(t.Context(), c, "shop", template(), nil, field.NewPath("spec", "template"))
+	got, faults, err := PodTemplate(t.Context(), c, "shop", template(), nil, field.NewPath("spec", "template"))
 	require.NoError(t, err)
 	require.Nil(t, got)
 	require.Len(t, faults, 2)
@@ -116,7 +116,7 @@ func TestCheckNamesTheClaimWhoseNameIsAtFault(t *testing.T) {
 				})
 			})
 			given := template(corev1.Volume{Name: "cert"}, corev1.Volume{Name: "data"})
-			_, faults, err := Check(t.Context(), c, "shop", given, claims("data", "Logs", "data"), tt.path)
+			_, faults, err := PodTemplate(t.Context(), c, "shop", given, claims("data", "Logs", "data"), tt.path)
 			require.NoError(t, err)
 			require.Len(t, faults, 1)
 			require.EqualError(t, faults[0], tt.want+`: Duplicate value: "data"`)
@@ -127,7 +127,7 @@ func TestCheckNamesTheClaimWhoseNameIsAtFault(t *testing.T) {
 func TestCheckWithoutAnAnswerIsAnError(t *testing.T) {
 	t.Parallel()
 	c := apiserver(t, func(*corev1.PodTemplate) error { return errors.New("connection refused") })
-	_, faults, err := Check(t.Context(), c, "shop", template(), nil, field.NewPath("spec", "template"))
+	_, faults, err := PodTemplate(t.Context(), c, "shop", template(), nil, field.NewPath("spec", "template"))
 	require.EqualError(t, err, "check pod template by a dry run: connection refused")
 	require.Empty(t, faults)
 }
@@ -137,7 +137,7 @@ func TestDefaultClaims(t *testing.T) {
 	block := corev1.PersistentVolumeBlock
 	given := claims("a", "b")
 	given[1].Spec.VolumeMode = &block
-	got := DefaultClaims(given)
+	got := DefaultPVCs(given)
 	require.Equal(t, corev1.PersistentVolumeFilesystem, *got[0].Spec.VolumeMode)
 	require.Equal(t, block, *got[1].Spec.VolumeMode)
 	require.Nil(t, given[0].Spec.VolumeMode, "what is given is not changed")

@@ -45,6 +45,6 @@ func FuzzView(f *testing.F) {
 		require.True(t, got.Ready || !got.Available)
 		_, err := rules.Hooks.PrepareUpdate(pod, start)
 		require.NoError(t, err)
-		At(pod, hash)
+		AtRevision(pod, hash)
 	})
 }

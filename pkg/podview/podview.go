@@ -49,7 +49,7 @@ type Facts struct {
 
 	// Edit is how far an update in place is. While it is EditUpdating, Waits is what the containers wait for, and WaitsSince
 	// when that was written. ForDaemon: they wait for the daemon of their node.
-	Edit       rollout.EditState
+	Edit       rollout.UpdateState
 	Waits      string
 	WaitsSince time.Time
 	ForDaemon  bool
@@ -77,8 +77,8 @@ func View(pod *corev1.Pod, r Rules, now time.Time) Facts {
 	parting, forGood := r.Hooks.Parting(pod)
 	f.Parting, f.Named = parting, f.Named || forGood
 
-	ready, gate := condition(pod, corev1.PodReady), condition(pod, keys.InPlaceUpdateReady)
-	if pod.Status.Phase == corev1.PodRunning && is(ready, corev1.ConditionTrue) && !is(gate, corev1.ConditionFalse) {
+	ready, gate := podCondition(pod, corev1.PodReady), podCondition(pod, keys.InPlaceUpdateReady)
+	if pod.Status.Phase == corev1.PodRunning && hasStatus(ready, corev1.ConditionTrue) && !hasStatus(gate, corev1.ConditionFalse) {
 		f.Ready, f.ReadySince = true, ready.LastTransitionTime.Time
 	}
 	if f.Ready && f.Lifecycle == pods.LifecycleNormal {
@@ -105,26 +105,26 @@ func View(pod *corev1.Pod, r Rules, now time.Time) Facts {
 // old pod can come to the new revision (NoEdit, Quiet), and the parts of Rank that the pod does not know.
 func (f Facts) Pod(old bool) rollout.Pod {
 	return rollout.Pod{
-		Key:          f.Name,
-		Old:          old,
-		Ready:        f.Ready,
-		Available:    f.Available,
-		Leaving:      !f.Active,
-		Ended:        !f.Active && !f.Terminating,
-		Doomed:       f.Named,
-		Parting:      f.Parting,
-		UpdateHooked: f.UpdateHooked,
-		DeleteHooked: f.DeleteHooked,
-		Edit:         f.Edit,
-		Gated:        f.Gated,
-		ChangesAt:    f.ChangesAt,
-		Rank:         f.Rank,
+		Key:             f.Name,
+		Old:             old,
+		Ready:           f.Ready,
+		Available:       f.Available,
+		Inactive:        !f.Active,
+		Ended:           !f.Active && !f.Terminating,
+		ToDelete:        f.Named,
+		PreparingDelete: f.Parting,
+		UpdateHooked:    f.UpdateHooked,
+		DeleteHooked:    f.DeleteHooked,
+		Update:          f.Edit,
+		Gated:           f.Gated,
+		ChangesAt:       f.ChangesAt,
+		Rank:            f.Rank,
 	}
 }
 
-// At tells whether the pod is at a revision, by the hash at the end of the revision's name: labels that hold the hash
+// AtRevision tells whether the pod is at a revision, by the hash at the end of the revision's name: labels that hold the hash
 // alone are equal to those with the full name.
-func At(pod *corev1.Pod, name string) bool {
+func AtRevision(pod *corev1.Pod, name string) bool {
 	return revision.Same(pod.Labels[keys.ControllerRevisionHash], name)
 }
 
@@ -137,36 +137,36 @@ func (f *Facts) edit(pod *corev1.Pod, r Rules, now time.Time) {
 		return
 	}
 	unopened := lifecycle.Unprepared(pod) ||
-		inplace.Gated(pod) && !is(condition(pod, keys.InPlaceUpdateReady), corev1.ConditionTrue)
-	scheduled := pod.Spec.NodeName != "" || is(condition(pod, corev1.PodScheduled), corev1.ConditionTrue)
+		inplace.Gated(pod) && !hasStatus(podCondition(pod, keys.InPlaceUpdateReady), corev1.ConditionTrue)
+	scheduled := pod.Spec.NodeName != "" || hasStatus(podCondition(pod, corev1.PodScheduled), corev1.ConditionTrue)
 	switch {
 	case f.Lifecycle == pods.LifecyclePreparingDelete:
 	case f.Lifecycle == pods.LifecyclePreparingUpdate:
-		f.Edit = rollout.EditPrepared
+		f.Edit = rollout.UpdatePreparing
 	case scheduled && (unopened || r.Hooks.InService(pod) != f.Lifecycle):
-		f.Edit = rollout.EditHeld
+		f.Edit = rollout.UpdateHeld
 	case scheduled && f.Lifecycle != pods.LifecycleNormal:
-		f.Edit = rollout.EditAwaited
+		f.Edit = rollout.UpdateAwaitingHook
 	}
 }
 
 // updating tells how far a pod is that is out of service for an update.
 func (f *Facts) updating(pod *corev1.Pod, r Rules, now time.Time) {
 	if !inplace.Recorded(pod) {
-		f.Edit = rollout.EditMarked
+		f.Edit = rollout.UpdateNotReady
 		if at := inplace.Drained(pod, r.Grace); now.Before(at) {
-			f.Edit = rollout.EditDraining
+			f.Edit = rollout.UpdateDraining
 			f.changes(at)
 		}
 		return
 	}
 	switch o := inplace.Progress(pod, now); {
 	case o.Done:
-		f.Edit = rollout.EditDone
+		f.Edit = rollout.UpdateCompleted
 	case o.Next:
-		f.Edit = rollout.EditNext
+		f.Edit = rollout.UpdateNextBatch
 	default:
-		f.Edit, f.Waits, f.WaitsSince = rollout.EditUpdating, o.Why, o.Since
+		f.Edit, f.Waits, f.WaitsSince = rollout.UpdateInProgress, o.Why, o.Since
 		f.ForDaemon = o.Daemon
 		f.changes(o.ChangesAt)
 	}
@@ -201,7 +201,7 @@ func restarts(pod *corev1.Pod) int32 {
 	return n
 }
 
-func condition(pod *corev1.Pod, t corev1.PodConditionType) *corev1.PodCondition {
+func podCondition(pod *corev1.Pod, t corev1.PodConditionType) *corev1.PodCondition {
 	for i := range pod.Status.Conditions {
 		if pod.Status.Conditions[i].Type == t {
 			return &pod.Status.Conditions[i]
@@ -210,4 +210,6 @@ func condition(pod *corev1.Pod, t corev1.PodConditionType) *corev1.PodCondition 
 	return nil
 }
 
-func is(c *corev1.PodCondition, s corev1.ConditionStatus) bool { return c != nil && c.Status == s }
+func hasStatus(c *corev1.PodCondition, s corev1.ConditionStatus) bool {
+	return c != nil && c.Status == s
+}

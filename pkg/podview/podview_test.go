@@ -152,7 +152,7 @@ func TestActive(t *testing.T) {
 			f := View(tc.pod, Rules{}, start)
 			require.Equal(t, tc.active, f.Active)
 			require.Equal(t, tc.terminating, f.Terminating)
-			require.Equal(t, !tc.active, f.Pod(false).Leaving)
+			require.Equal(t, !tc.active, f.Pod(false).Inactive)
 		})
 	}
 }
@@ -173,27 +173,27 @@ func TestEditState(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
 		pod   *corev1.Pod
-		want  rollout.EditState
+		want  rollout.UpdateState
 		waits string
 	}{
-		{"a pod in service has none", serving(), rollout.EditNone, ""},
-		{"a pod in service with the record of its last update has none", serving(record("app@sha256:0")), rollout.EditNone, ""},
-		{"a closed gate without a record is marked", serving(closed, updating), rollout.EditMarked, ""},
+		{"a pod in service has none", serving(), rollout.UpdateNone, ""},
+		{"a pod in service with the record of its last update has none", serving(record("app@sha256:0")), rollout.UpdateNone, ""},
+		{"a closed gate without a record is marked", serving(closed, updating), rollout.UpdateNotReady, ""},
 		{
 			"a closed gate with a record is updating until the containers have followed",
-			serving(closed, updating, record("app@sha256:1"), asked), rollout.EditUpdating, "container app still has app:1",
+			serving(closed, updating, record("app@sha256:1"), asked), rollout.UpdateInProgress, "container app still has app:1",
 		},
-		{"a closed gate with a record is done when they have", serving(closed, updating, record("app@sha256:0"), asked), rollout.EditDone, ""},
-		{"a pod without the gate is updating by its lifecycle", serving(gateless, updating, record("app@sha256:1"), asked), rollout.EditUpdating, "container app still has app:1"},
-		{"a closed gate counts also where another controller left the lifecycle Normal", serving(closed, record("app@sha256:0")), rollout.EditDone, ""},
-		{"a new pod is not held before it is scheduled", serving(unscheduled, label(keys.LifecycleState, "PreparingNormal")), rollout.EditNone, ""},
-		{"a new pod is held when it is scheduled", serving(without(keys.InPlaceUpdateReady), label(keys.LifecycleState, "PreparingNormal")), rollout.EditHeld, ""},
-		{"a pod whose gate was never opened is held", serving(without(keys.InPlaceUpdateReady)), rollout.EditHeld, ""},
-		{"a pod without the gate is not held by it", serving(gateless), rollout.EditNone, ""},
-		{"a pod that is prepared for its deletion is in no update", serving(label(keys.LifecycleState, "PreparingDelete")), rollout.EditNone, ""},
-		{"a pod that is prepared for its deletion goes on with the update that was begun", serving(closed, label(keys.LifecycleState, "PreparingDelete"), record("app@sha256:0"), asked), rollout.EditDone, ""},
-		{"a pod that is prepared for its update is", serving(label(keys.LifecycleState, "PreparingUpdate")), rollout.EditPrepared, ""},
-		{"a pod in a state that nobody knows is held", serving(label(keys.LifecycleState, "Happy")), rollout.EditHeld, ""},
+		{"a closed gate with a record is done when they have", serving(closed, updating, record("app@sha256:0"), asked), rollout.UpdateCompleted, ""},
+		{"a pod without the gate is updating by its lifecycle", serving(gateless, updating, record("app@sha256:1"), asked), rollout.UpdateInProgress, "container app still has app:1"},
+		{"a closed gate counts also where another controller left the lifecycle Normal", serving(closed, record("app@sha256:0")), rollout.UpdateCompleted, ""},
+		{"a new pod is not held before it is scheduled", serving(unscheduled, label(keys.LifecycleState, "PreparingNormal")), rollout.UpdateNone, ""},
+		{"a new pod is held when it is scheduled", serving(without(keys.InPlaceUpdateReady), label(keys.LifecycleState, "PreparingNormal")), rollout.UpdateHeld, ""},
+		{"a pod whose gate was never opened is held", serving(without(keys.InPlaceUpdateReady)), rollout.UpdateHeld, ""},
+		{"a pod without the gate is not held by it", serving(gateless), rollout.UpdateNone, ""},
+		{"a pod that is prepared for its deletion is in no update", serving(label(keys.LifecycleState, "PreparingDelete")), rollout.UpdateNone, ""},
+		{"a pod that is prepared for its deletion goes on with the update that was begun", serving(closed, label(keys.LifecycleState, "PreparingDelete"), record("app@sha256:0"), asked), rollout.UpdateCompleted, ""},
+		{"a pod that is prepared for its update is", serving(label(keys.LifecycleState, "PreparingUpdate")), rollout.UpdatePreparing, ""},
+		{"a pod in a state that nobody knows is held", serving(label(keys.LifecycleState, "Happy")), rollout.UpdateHeld, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -229,55 +229,55 @@ func TestHooks(t *testing.T) {
 			"a new pod whose gate is closed is held, also where preNormal is not answered",
 			pods.Lifecycle{PreNormal: hook},
 			serving(state("PreparingNormal"), without(keys.InPlaceUpdateReady)),
-			rollout.Pod{Ready: true, Edit: rollout.EditHeld},
+			rollout.Pod{Ready: true, Update: rollout.UpdateHeld},
 		},
 		{
 			"a new pod whose gate is open waits for preNormal",
 			pods.Lifecycle{PreNormal: hook},
 			serving(state("PreparingNormal")),
-			rollout.Pod{Ready: true, Edit: rollout.EditAwaited},
+			rollout.Pod{Ready: true, Update: rollout.UpdateAwaitingHook},
 		},
 		{
 			"a new pod is to be released when preNormal is answered",
 			pods.Lifecycle{PreNormal: hook},
 			serving(state("PreparingNormal"), held),
-			rollout.Pod{Ready: true, Edit: rollout.EditHeld},
+			rollout.Pod{Ready: true, Update: rollout.UpdateHeld},
 		},
 		{
 			"an updated pod waits to be taken up, and can't be updated again without being let go",
 			pods.Lifecycle{InPlaceUpdate: hook},
 			serving(state("Updated")),
-			rollout.Pod{Ready: true, Edit: rollout.EditAwaited, UpdateHooked: true},
+			rollout.Pod{Ready: true, Update: rollout.UpdateAwaitingHook, UpdateHooked: true},
 		},
 		{
 			"an updated pod is to be released when it is taken up",
 			pods.Lifecycle{InPlaceUpdate: hook},
 			serving(state("Updated"), held),
-			rollout.Pod{Ready: true, Edit: rollout.EditHeld, UpdateHooked: true},
+			rollout.Pod{Ready: true, Update: rollout.UpdateHeld, UpdateHooked: true},
 		},
 		{
 			"a pod that is prepared for its update is not available, and free to go when it was let go",
 			pods.Lifecycle{InPlaceUpdate: hook},
 			serving(state("PreparingUpdate")),
-			rollout.Pod{Ready: true, Edit: rollout.EditPrepared},
+			rollout.Pod{Ready: true, Update: rollout.UpdatePreparing},
 		},
 		{
 			"a pod that is prepared for its deletion is not available",
 			pods.Lifecycle{PreDelete: hook},
 			serving(state("PreparingDelete"), held),
-			rollout.Pod{Ready: true, Parting: true, DeleteHooked: true},
+			rollout.Pod{Ready: true, PreparingDelete: true, DeleteHooked: true},
 		},
 		{
 			"a pod that was marked not ready for its deletion does not come back",
 			pods.Lifecycle{PreDelete: marking},
 			serving(state("PreparingDelete"), held),
-			rollout.Pod{Ready: true, Parting: true, Doomed: true, DeleteHooked: true},
+			rollout.Pod{Ready: true, PreparingDelete: true, ToDelete: true, DeleteHooked: true},
 		},
 		{
 			"a pod that has the gate of hooks and no condition yet is held",
 			pods.Lifecycle{PreDelete: marking},
 			serving(kruiseGate),
-			rollout.Pod{Ready: true, Available: true, Edit: rollout.EditHeld},
+			rollout.Pod{Ready: true, Available: true, Update: rollout.UpdateHeld},
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -298,11 +298,11 @@ func TestGracePeriod(t *testing.T) {
 	}
 	rules := Rules{Grace: 30 * time.Second}
 	f := View(serving(closed), rules, start.Add(10*time.Second))
-	require.Equal(t, rollout.EditDraining, f.Edit)
+	require.Equal(t, rollout.UpdateDraining, f.Edit)
 	at := f.ChangesAt
 	require.GreaterOrEqual(t, at.Sub(start), rules.Grace)
-	require.Equal(t, rollout.EditMarked, View(serving(closed), rules, at).Edit)
-	require.Equal(t, rollout.EditMarked, View(serving(closed), Rules{}, start).Edit, "without a grace period at once")
+	require.Equal(t, rollout.UpdateNotReady, View(serving(closed), rules, at).Edit)
+	require.Equal(t, rollout.UpdateNotReady, View(serving(closed), Rules{}, start).Edit, "without a grace period at once")
 }
 
 func TestAt(t *testing.T) {
@@ -324,7 +324,7 @@ func TestAt(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, tc.want, At(tc.pod, tc.revision))
+			require.Equal(t, tc.want, AtRevision(tc.pod, tc.revision))
 		})
 	}
 }
@@ -344,6 +344,6 @@ func TestDeletionCost(t *testing.T) {
 
 func TestNamed(t *testing.T) {
 	t.Parallel()
-	require.True(t, View(serving(label(keys.SpecifiedDelete, "")), Rules{}, start).Pod(false).Doomed, "only the label's presence counts")
+	require.True(t, View(serving(label(keys.SpecifiedDelete, "")), Rules{}, start).Pod(false).ToDelete, "only the label's presence counts")
 	require.False(t, View(serving(), Rules{}, start).Named)
 }

@@ -35,7 +35,7 @@ func TestTakeover(t *testing.T) {
 		require.NoError(t, err)
 		f := View(&pod, Rules{}, now)
 		updated := pod.Labels[keys.PodTemplateHash] == "c97bf6d65"
-		require.Equal(t, updated, At(&pod, "take-clone-c97bf6d65"))
+		require.Equal(t, updated, AtRevision(&pod, "take-clone-c97bf6d65"))
 		require.Equal(t, !updated, f.Available)
 		if updated {
 			require.Equal(t, inplace.Outcome{Done: true}, inplace.Progress(&pod, now))
@@ -44,7 +44,7 @@ func TestTakeover(t *testing.T) {
 	}
 	require.Len(t, pods, 4)
 
-	goal := rollout.Goal{Want: 4, MaxUnavailable: 1, Partition: 2, Mode: rollout.InPlaceIfPossible}
+	goal := rollout.Goal{Replicas: 4, MaxUnavailable: 1, Partition: 2, Mode: rollout.InPlaceIfPossible}
 	s := rollout.Next(goal, pods, now)
 	require.Equal(t, []rollout.Step{{
 		Key: "take-clone-s5k87", Reason: rollout.ReasonUpdated, Why: "the update is complete",

@@ -40,9 +40,9 @@ type Writer struct {
 	Parallel int
 }
 
-// Birth is a pod to create, after the claims that it mounts. The pod has a controller reference to its owner, and claims have
+// PodCreate is a pod to create, after the claims that it mounts. The pod has a controller reference to its owner, and claims have
 // one if they go with it.
-type Birth struct {
+type PodCreate struct {
 	Pod *corev1.Pod
 	// Claims are those that have to be created; claims that exist are left out.
 	Claims []*corev1.PersistentVolumeClaim
@@ -75,7 +75,7 @@ type Result struct {
 }
 
 // Create makes pods for owner, each after its claims.
-func (w *Writer) Create(ctx context.Context, owner types.UID, births []Birth) Result {
+func (w *Writer) Create(ctx context.Context, owner types.UID, births []PodCreate) Result {
 	return w.each(ctx, len(births), 1, func(ctx context.Context, i int) (string, error) {
 		b := births[i]
 		for _, c := range b.Claims {

@@ -40,10 +40,10 @@ func meta(name string, by types.UID) metav1.ObjectMeta {
 
 func pod(name string) *corev1.Pod { return &corev1.Pod{ObjectMeta: meta(name, owner)} }
 
-func births(n int) []Birth {
-	out := make([]Birth, n)
+func creates(n int) []PodCreate {
+	out := make([]PodCreate, n)
 	for i := range out {
-		out[i] = Birth{Pod: pod(fmt.Sprintf("p%02d", i))}
+		out[i] = PodCreate{Pod: pod(fmt.Sprintf("p%02d", i))}
 	}
 	return out
 }
@@ -69,7 +69,7 @@ func TestCreateMakesClaimsThenPodsAndExpectsThem(t *testing.T) {
 		},
 	})
 	claim := &corev1.PersistentVolumeClaim{ObjectMeta: meta("data-web-x", owner)}
-	got := w.Create(t.Context(), owner, []Birth{{Pod: pod("web-x"), Claims: []*corev1.PersistentVolumeClaim{claim}}})
+	got := w.Create(t.Context(), owner, []PodCreate{{Pod: pod("web-x"), Claims: []*corev1.PersistentVolumeClaim{claim}}})
 	require.NoError(t, got.Err)
 	require.Equal(t, []string{"web-x"}, got.Done)
 	require.Equal(t, []string{"data-web-x", "web-x"}, order)
@@ -88,7 +88,7 @@ func TestCreateStartsSlowlyAndStopsAfterTheBatchThatFails(t *testing.T) {
 			return c.Create(ctx, o, opts...)
 		},
 	})
-	got := w.Create(t.Context(), owner, births(30))
+	got := w.Create(t.Context(), owner, creates(30))
 	require.Equal(t, int32(7), calls.Load(), "batches of 1, 2 and 4; none of 8")
 	require.Equal(t, []string{"p00", "p01", "p02"}, got.Done)
 	require.ErrorContains(t, got.Err, "create pod p03")
@@ -134,7 +134,7 @@ func TestCreateSendsWhatFollows(t *testing.T) {
 					return c.Patch(ctx, o, p, opts...)
 				},
 			}, tc.there...)
-			got := w.Create(t.Context(), owner, []Birth{{Pod: pod("p00"), Then: tc.then}})
+			got := w.Create(t.Context(), owner, []PodCreate{{Pod: pod("p00"), Then: tc.then}})
 			require.NoError(t, got.Err, "the pod is there, and the next pass sees what it lacks")
 			require.Equal(t, []string{"p00"}, got.Done)
 			require.Equal(t, tc.patches, patches.Load())
@@ -196,7 +196,7 @@ func TestCreateOfANameThatIsTaken(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			w, _ := writer(interceptor.Funcs{}, &corev1.Pod{ObjectMeta: meta("p00", tt.by)})
-			got := w.Create(t.Context(), owner, births(1))
+			got := w.Create(t.Context(), owner, creates(1))
 			require.ErrorIs(t, got.Err, tt.want)
 			if tt.want == nil {
 				require.Equal(t, []string{"p00"}, got.Done)
@@ -234,7 +234,7 @@ func TestCreateWithAnUnclearAnswer(t *testing.T) {
 				},
 			})
 			w.Live = c
-			got := w.Create(t.Context(), owner, births(1))
+			got := w.Create(t.Context(), owner, creates(1))
 			require.ErrorIs(t, got.Err, tt.want)
 			require.Equal(t, tt.done, len(got.Done) == 1)
 			require.Equal(t, len(got.Done), waits(w))
@@ -253,7 +253,7 @@ func TestCreateThatCanNotBeLookedUpIsAnErrorOfBoth(t *testing.T) {
 			return deaf
 		},
 	})
-	got := w.Create(t.Context(), owner, births(1))
+	got := w.Create(t.Context(), owner, creates(1))
 	require.EqualError(t, got.Err, "create pod p00: gone; get what has its name: deaf")
 }
 
@@ -266,7 +266,7 @@ func TestCreateInANamespaceThatIsDeletedIsLeftOut(t *testing.T) {
 			return err
 		},
 	})
-	got := w.Create(t.Context(), owner, births(3))
+	got := w.Create(t.Context(), owner, creates(3))
 	require.NoError(t, got.Err)
 	require.Empty(t, got.Done)
 	require.Equal(t, 3, got.Skipped)
@@ -434,7 +434,7 @@ func TestPatchThen(t *testing.T) {
 func TestEachKeepsTheOrderAskedFor(t *testing.T) {
 	t.Parallel()
 	w, _ := writer(interceptor.Funcs{})
-	got := w.Create(t.Context(), owner, births(20))
+	got := w.Create(t.Context(), owner, creates(20))
 	require.NoError(t, got.Err)
 	require.Len(t, got.Done, 20)
 	require.True(t, slices.IsSortedFunc(got.Done, strings.Compare))

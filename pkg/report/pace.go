@@ -16,13 +16,13 @@ import (
 // would count one more, and the status would cost as many writes as the pods.
 const countsEvery = time.Second
 
-// Pace remembers when the status of an object was last written. The zero value is ready; it may be used concurrently.
-type Pace struct {
+// Throttle remembers when the status of an object was last written. The zero value is ready; it may be used concurrently.
+type Throttle struct {
 	last sync.Map // time.Time by types.NamespacedName
 }
 
 // left is how long a write of counters alone has to wait; 0 means that it may be done.
-func (p *Pace) left(key types.NamespacedName, now time.Time) time.Duration {
+func (p *Throttle) left(key types.NamespacedName, now time.Time) time.Duration {
 	wrote, _ := p.last.Load(key)
 	last, ok := wrote.(time.Time)
 	if !ok {
@@ -32,11 +32,11 @@ func (p *Pace) left(key types.NamespacedName, now time.Time) time.Duration {
 }
 
 // Forget drops what is known of an object that is gone.
-func (p *Pace) Forget(key types.NamespacedName) { p.last.Delete(key) }
+func (p *Throttle) Forget(key types.NamespacedName) { p.last.Delete(key) }
 
 // Write is Writer.Write. If countsOnly, is differs from was in counters only, and the write may be left for later: then it says
 // for how long, and the caller comes again. The events are sent in any case.
-func (p *Pace) Write(
+func (p *Throttle) Write(
 	ctx context.Context, w Writer, o client.Object, was, is any, countsOnly bool, now time.Time, events []event.Event,
 ) (later time.Duration, err error) {
 	key := client.ObjectKeyFromObject(o)

@@ -9,7 +9,7 @@
 //
 //	want := revision.New(...)                      the revision of the template as it is now
 //	next := revision.Next(history, want)           what to do about it: nothing, create, or bring an old one to the front
-//	revision.Spare(history, live, limit)           what history has too much
+//	revision.Surplus(history, live, limit)           what history has too much
 //
 // All of it is pure; pkg/history reads and writes. The package knows no kind of workload: template is any value that
 // marshals to the JSON that stands under spec.template.

@@ -234,7 +234,7 @@ func TestSpare(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, tt.want, Spare(h, live, tt.limit))
+			require.Equal(t, tt.want, Surplus(h, live, tt.limit))
 		})
 	}
 }

@@ -8,43 +8,43 @@ import (
 
 // Reasons of a verdict, for conditions.
 const (
-	// Supported: the versions work together.
-	Supported = "Supported"
-	// Development: one of the two is a development build, or unknown, so they are not compared.
-	Development = "DevelopmentBuild"
+	// SkewSupported: the versions work together.
+	SkewSupported = "Supported"
+	// SkewDevelopment: one of the two is a development build, or unknown, so they are not compared.
+	SkewDevelopment = "DevelopmentBuild"
 	// HubTooOld and AgentTooOld: they do not; the one that is named is the older.
 	HubTooOld   = "HubTooOld"
 	AgentTooOld = "AgentTooOld"
 )
 
-// most is by how much minor versions may differ.
-const most = 1
+// maxSkew is by how much minor versions may differ.
+const maxSkew = 1
 
-// Verdict is whether two versions work together, and if not, what to do.
-type Verdict struct {
+// Skew is whether two versions work together, and if not, what to do.
+type Skew struct {
 	Supported bool
 	Reason    string
 	Message   string
 }
 
-// Judge compares the version of a hub with that of the agent that works for it.
-func Judge(hub, agent string) Verdict {
+// CheckSkew compares the version of a hub with that of the agent that works for it.
+func CheckSkew(hub, agent string) Skew {
 	h, a := release(hub), release(agent)
 	if h == nil || a == nil {
-		return Verdict{
-			Supported: true, Reason: Development,
+		return Skew{
+			Supported: true, Reason: SkewDevelopment,
 			Message: fmt.Sprintf("hub %s and agent %s are not compared: a development build works with all", named(hub), named(agent)),
 		}
 	}
-	if h.Major() == a.Major() && max(h.Minor(), a.Minor())-min(h.Minor(), a.Minor()) <= most {
-		return Verdict{Supported: true, Reason: Supported, Message: fmt.Sprintf("hub %s and agent %s work together", hub, agent)}
+	if h.Major() == a.Major() && max(h.Minor(), a.Minor())-min(h.Minor(), a.Minor()) <= maxSkew {
+		return Skew{Supported: true, Reason: SkewSupported, Message: fmt.Sprintf("hub %s and agent %s work together", hub, agent)}
 	}
 	if h.LessThan(a) {
-		return Verdict{Reason: HubTooOld, Message: fmt.Sprintf(
+		return Skew{Reason: HubTooOld, Message: fmt.Sprintf(
 			"hub %s is too old for agent %s, so the member keeps what it has and takes nothing new: upgrade the hub to %s, or take the member back to %s",
 			hub, agent, atLeast(a), atMost(h))}
 	}
-	return Verdict{Reason: AgentTooOld, Message: fmt.Sprintf(
+	return Skew{Reason: AgentTooOld, Message: fmt.Sprintf(
 		"agent %s is too old for hub %s, so the member keeps what it has and takes nothing new: upgrade the member to %s, or take the hub back to %s",
 		agent, hub, atLeast(h), atMost(a))}
 }
@@ -68,13 +68,13 @@ func named(text string) string {
 // atLeast names the oldest versions that work with a newer one.
 func atLeast(newer *version.Version) string {
 	minor := newer.Minor()
-	if minor < most {
+	if minor < maxSkew {
 		return fmt.Sprintf("v%d.%d", newer.Major(), minor)
 	}
-	return fmt.Sprintf("v%d.%d or v%d.%d", newer.Major(), minor-most, newer.Major(), minor)
+	return fmt.Sprintf("v%d.%d or v%d.%d", newer.Major(), minor-maxSkew, newer.Major(), minor)
 }
 
 // atMost names the newest versions that work with an older one.
 func atMost(older *version.Version) string {
-	return fmt.Sprintf("v%d.%d or v%d.%d", older.Major(), older.Minor(), older.Major(), older.Minor()+most)
+	return fmt.Sprintf("v%d.%d or v%d.%d", older.Major(), older.Minor(), older.Major(), older.Minor()+maxSkew)
 }

@@ -17,15 +17,15 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/condition"
 )
 
-// Every is how often at most a workload looks for pods of others: it means to go through all pods of its namespace. A new
+// OverlapScanInterval is how often at most a workload looks for pods of others: it means to go through all pods of its namespace. A new
 // spec makes it look at once.
-const Every = 30 * time.Second
+const OverlapScanInterval = 30 * time.Second
 
 // ReasonPodsOfOthers: pods that the selector selects are controlled by somebody else, or by nobody.
 const ReasonPodsOfOthers = "PodsOfOthers"
 
-// Found are pods that the selector selects and that are not of the workload. They are left alone, whoever was there first.
-type Found struct {
+// Overlap are pods that the selector selects and that are not of the workload. They are left alone, whoever was there first.
+type Overlap struct {
 	Count int
 	// First is the one whose name comes first, and what controls it.
 	First string
@@ -35,24 +35,24 @@ type Found struct {
 }
 
 // Failure is what a condition says of them. kind is the workload's.
-func (f Found) Failure(kind string) condition.Failure {
+func (f Overlap) Failure(kind string) condition.Failure {
 	if f.Count == 0 {
 		return condition.Failure{}
 	}
-	return condition.Standing(ReasonPodsOfOthers,
+	return condition.StalledFailure(ReasonPodsOfOthers,
 		fmt.Sprintf("the selector selects pods of others, which are left alone: make a new %s with a narrower one", kind),
 		fmt.Sprintf("%d pods, such as %s", f.Count, f.First))
 }
 
 // among finds them among the pods of the workload's namespace. Pods of a former workload of the same name, which go with it,
 // are none.
-func (l *Lookout) among(owner metav1.Object, kind schema.GroupVersionKind, pods []corev1.Pod) Found {
-	var out Found
+func (l *OverlapScanner) among(owner metav1.Object, kind schema.GroupVersionKind, pods []corev1.Pod) Overlap {
+	var out Overlap
 	name := ""
 	for i := range pods {
 		pod := &pods[i]
 		ref := metav1.GetControllerOfNoCopy(pod)
-		former := child.Refers(ref, kind) && ref.Name == owner.GetName()
+		former := child.RefersTo(ref, kind) && ref.Name == owner.GetName()
 		if former || pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
 			continue
 		}
@@ -78,8 +78,8 @@ func Selects(by *metav1.LabelSelector, pod metav1.Object) bool {
 	return err == nil && selector.Matches(labels.Set(pod.GetLabels()))
 }
 
-// Lookout remembers what was found, and when, for each workload. The zero value is ready; it may be used concurrently.
-type Lookout struct {
+// OverlapScanner remembers what was found, and when, for each workload. The zero value is ready; it may be used concurrently.
+type OverlapScanner struct {
 	// Adopts tells whether a workload takes over a pod of nobody that its selector selects; nil takes over none.
 	Adopts func(owner metav1.Object, pod *corev1.Pod) bool
 
@@ -90,28 +90,28 @@ type sighting struct {
 	uid        types.UID
 	generation int64
 	at         time.Time
-	found      Found
+	found      Overlap
 }
 
-// Look returns the strangers of a workload, as they were at most Every ago.
-func (l *Lookout) Look(
+// Scan returns the strangers of a workload, as they were at most OverlapScanInterval ago.
+func (l *OverlapScanner) Scan(
 	ctx context.Context, r client.Reader, owner metav1.Object, kind schema.GroupVersionKind, by *metav1.LabelSelector, now time.Time,
-) (Found, error) {
+) (Overlap, error) {
 	key := types.NamespacedName{Namespace: owner.GetNamespace(), Name: owner.GetName()}
 	seen, _ := l.last.Load(key)
 	if last, ok := seen.(sighting); ok && last.uid == owner.GetUID() && last.generation == owner.GetGeneration() &&
-		now.Sub(last.at) < Every {
+		now.Sub(last.at) < OverlapScanInterval {
 		return last.found, nil
 	}
 	selector, err := metav1.LabelSelectorAsSelector(by)
 	if err != nil {
-		return Found{}, nil //nolint:nilerr // Admission lets no such selector pass; it selects nothing.
+		return Overlap{}, nil //nolint:nilerr // Admission lets no such selector pass; it selects nothing.
 	}
 	var pods corev1.PodList
 	err = r.List(ctx, &pods, client.InNamespace(key.Namespace), client.MatchingLabelsSelector{Selector: selector},
 		client.UnsafeDisableDeepCopy)
 	if err != nil {
-		return Found{}, fmt.Errorf("list pods of the selector: %w", err)
+		return Overlap{}, fmt.Errorf("list pods of the selector: %w", err)
 	}
 	found := l.among(owner, kind, pods.Items)
 	l.last.Store(key, sighting{owner.GetUID(), owner.GetGeneration(), now, found})
@@ -119,4 +119,4 @@ func (l *Lookout) Look(
 }
 
 // Forget drops what is known of a workload: it is gone, or is to look at once.
-func (l *Lookout) Forget(key types.NamespacedName) { l.last.Delete(key) }
+func (l *OverlapScanner) Forget(key types.NamespacedName) { l.last.Delete(key) }

@@ -43,23 +43,23 @@ func TestStrangers(t *testing.T) {
 	tests := []struct {
 		name string
 		pods []corev1.Pod
-		want Found
+		want Overlap
 	}{
-		{"its own pods are none", []corev1.Pod{podOf("web-a", "apps.kruise.io/v1beta1", "CloneSet", "web"), podOf("web-b", "apps.kruise.io/v1alpha1", "CloneSet", "web")}, Found{}},
+		{"its own pods are none", []corev1.Pod{podOf("web-a", "apps.kruise.io/v1beta1", "CloneSet", "web"), podOf("web-b", "apps.kruise.io/v1alpha1", "CloneSet", "web")}, Overlap{}},
 		{
 			"pods of another workload are",
 			[]corev1.Pod{podOf("shop-2", "apps/v1", "ReplicaSet", "shop"), podOf("shop-1", "apps/v1", "ReplicaSet", "shop")},
-			Found{Count: 2, First: "shop-1 of ReplicaSet shop"},
+			Overlap{Count: 2, First: "shop-1 of ReplicaSet shop"},
 		},
-		{"so are those of another CloneSet", []corev1.Pod{podOf("api-a", "apps.kruise.io/v1beta1", "CloneSet", "api")}, Found{Count: 1, First: "api-a of CloneSet api"}},
-		{"and pods of nobody", []corev1.Pod{podOf("bare", "", "", "")}, Found{Count: 1, First: "bare of nobody"}},
-		{"a kind of the same name in another group is another", []corev1.Pod{podOf("x", "example.com/v1", "CloneSet", "web")}, Found{Count: 1, First: "x of CloneSet web"}},
-		{"pods that go or have ended are none", []corev1.Pod{going, ended}, Found{}},
+		{"so are those of another CloneSet", []corev1.Pod{podOf("api-a", "apps.kruise.io/v1beta1", "CloneSet", "api")}, Overlap{Count: 1, First: "api-a of CloneSet api"}},
+		{"and pods of nobody", []corev1.Pod{podOf("bare", "", "", "")}, Overlap{Count: 1, First: "bare of nobody"}},
+		{"a kind of the same name in another group is another", []corev1.Pod{podOf("x", "example.com/v1", "CloneSet", "web")}, Overlap{Count: 1, First: "x of CloneSet web"}},
+		{"pods that go or have ended are none", []corev1.Pod{going, ended}, Overlap{}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, tt.want, (&Lookout{}).among(set, kind, tt.pods))
+			require.Equal(t, tt.want, (&OverlapScanner{}).among(set, kind, tt.pods))
 		})
 	}
 }
@@ -77,11 +77,11 @@ func TestLookoutGoesThroughPodsNotMoreThanTwiceAMinute(t *testing.T) {
 			return c.List(ctx, list, opts...)
 		},
 	})
-	var l Lookout
+	var l OverlapScanner
 	set := web()
-	look := func(at time.Time) Found {
+	look := func(at time.Time) Overlap {
 		t.Helper()
-		got, err := l.Look(t.Context(), c, set, kind, set.Spec.Selector, at)
+		got, err := l.Scan(t.Context(), c, set, kind, set.Spec.Selector, at)
 		require.NoError(t, err)
 		return got
 	}
@@ -99,18 +99,18 @@ func TestLookoutGoesThroughPodsNotMoreThanTwiceAMinute(t *testing.T) {
 	require.Equal(t, 4, lists, "and so does another set of the same name")
 	l.Forget(client.ObjectKeyFromObject(set))
 	fail = true
-	_, err := l.Look(t.Context(), c, set, kind, set.Spec.Selector, now.Add(32*time.Second))
+	_, err := l.Scan(t.Context(), c, set, kind, set.Spec.Selector, now.Add(32*time.Second))
 	require.ErrorContains(t, err, "list pods of the selector: no cache")
 }
 
 func TestPodsOfNobodyAreForWhoAdoptsThem(t *testing.T) {
 	t.Parallel()
-	l := Lookout{Adopts: func(_ metav1.Object, p *corev1.Pod) bool { return p.Name == "web-0" }}
+	l := OverlapScanner{Adopts: func(_ metav1.Object, p *corev1.Pod) bool { return p.Name == "web-0" }}
 	all := []corev1.Pod{
 		podOf("web-0", "", "", ""), podOf("web-x", "", "", ""), podOf("shop-1", "apps/v1", "ReplicaSet", "shop"),
 	}
 	got := l.among(web(), kind, all)
-	require.Equal(t, Found{Count: 2, First: "shop-1 of ReplicaSet shop", Orphans: []*corev1.Pod{&all[0]}}, got)
+	require.Equal(t, Overlap{Count: 2, First: "shop-1 of ReplicaSet shop", Orphans: []*corev1.Pod{&all[0]}}, got)
 }
 
 func TestSelects(t *testing.T) {

@@ -16,8 +16,8 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
-// All is the largest percentage of most amounts.
-const All = 100
+// MaxPercent is the largest percentage of most amounts.
+const MaxPercent = 100
 
 // Selector judges the selector of the spec at path, which has to select what the template makes.
 func Selector(s *metav1.LabelSelector, template *corev1.PodTemplateSpec, path *field.Path) field.ErrorList {
@@ -50,21 +50,21 @@ func PodSpec(pod *corev1.PodSpec, kind string, path *field.Path) field.ErrorList
 	return faults
 }
 
-// Amount resolves a number or a percentage of `of` pods, rounded up, and judges it: most is the largest percentage, 0 for none.
+// IntOrPercent resolves a number or a percentage of `of` pods, rounded up, and judges it: most is the largest percentage, 0 for none.
 // Nil is 0.
-func Amount(v *intstr.IntOrString, of, most int, at *field.Path) (int, field.ErrorList) {
+func IntOrPercent(v *intstr.IntOrString, of, most int, at *field.Path) (int, field.ErrorList) {
 	n, err := rollout.Resolve(v, of, rollout.Up)
 	if err != nil {
 		return n, field.ErrorList{field.Invalid(at, v.String(), `must be a number of pods, 0 or more, or a percentage such as "20%"`)}
 	}
-	if percent, _ := rollout.Resolve(v, All, rollout.Up); most > 0 && v != nil && v.Type == intstr.String && percent > most {
+	if percent, _ := rollout.Resolve(v, MaxPercent, rollout.Up); most > 0 && v != nil && v.Type == intstr.String && percent > most {
 		return n, field.ErrorList{field.Invalid(at, v.String(), fmt.Sprintf("must not be above %d%%", most))}
 	}
 	return n, nil
 }
 
-// Order judges priorityStrategy and scatterStrategy below path, as far as the schema can't.
-func Order(priority *pods.UpdatePriorityStrategy, scatter []pods.UpdateScatterTerm, path *field.Path) field.ErrorList {
+// UpdateOrder judges priorityStrategy and scatterStrategy below path, as far as the schema can't.
+func UpdateOrder(priority *pods.UpdatePriorityStrategy, scatter []pods.UpdateScatterTerm, path *field.Path) field.ErrorList {
 	var faults field.ErrorList
 	if priority != nil {
 		for i := range priority.WeightPriority {

@@ -32,7 +32,7 @@ func TestFaults(t *testing.T) {
 		return &pods.UpdatePriorityStrategy{WeightPriority: []pods.UpdatePriorityWeightTerm{{Weight: 1, MatchSelector: s}}}
 	}
 	amount := func(v intstr.IntOrString, most int) field.ErrorList {
-		_, faults := Amount(&v, 10, most, path.Child("partition"))
+		_, faults := IntOrPercent(&v, 10, most, path.Child("partition"))
 		return faults
 	}
 	twice := pods.UpdateScatterTerm{Key: "zone", Value: "a"}
@@ -47,15 +47,15 @@ func TestFaults(t *testing.T) {
 		{"a selector that can't be read", Selector(selecting(map[string]string{"?": "web"}), template("app:1"), path), "spec.selector: Invalid value"},
 		{"pods that end", PodSpec(&corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever}, "CloneSet", path), `spec.restartPolicy: Unsupported value: "Never"`},
 		{"pods with a deadline", PodSpec(&corev1.PodSpec{ActiveDeadlineSeconds: new(int64(1))}, "DaemonSet", path), "pods of a DaemonSet run without end: leave it out"},
-		{"a percentage is an amount", amount(intstr.FromString("20%"), All), ""},
-		{"a number above all is one", amount(intstr.FromInt32(11), All), ""},
-		{"a word is none", amount(intstr.FromString("ten"), All), `must be a number of pods, 0 or more, or a percentage such as "20%"`},
-		{"nor is less than 0", amount(intstr.FromInt32(-1), All), "must be a number of pods"},
-		{"more than all", amount(intstr.FromString("101%"), All), "must not be above 100%"},
+		{"a percentage is an amount", amount(intstr.FromString("20%"), MaxPercent), ""},
+		{"a number above all is one", amount(intstr.FromInt32(11), MaxPercent), ""},
+		{"a word is none", amount(intstr.FromString("ten"), MaxPercent), `must be a number of pods, 0 or more, or a percentage such as "20%"`},
+		{"nor is less than 0", amount(intstr.FromInt32(-1), MaxPercent), "must be a number of pods"},
+		{"more than all", amount(intstr.FromString("101%"), MaxPercent), "must not be above 100%"},
 		{"with no bound, more than all is right", amount(intstr.FromString("101%"), 0), ""},
-		{"an order of weights is right", Order(weight(*selecting(map[string]string{"tier": "first"})), nil, path), ""},
-		{"a weight for all", Order(weight(metav1.LabelSelector{}), nil, path), "name labels of the pods that it is for"},
-		{"a term twice", Order(nil, []pods.UpdateScatterTerm{twice, twice}, path), "spec.scatterStrategy[1]: Invalid value: \"zone=a\": stands here before: name it once"},
+		{"an order of weights is right", UpdateOrder(weight(*selecting(map[string]string{"tier": "first"})), nil, path), ""},
+		{"a weight for all", UpdateOrder(weight(metav1.LabelSelector{}), nil, path), "name labels of the pods that it is for"},
+		{"a term twice", UpdateOrder(nil, []pods.UpdateScatterTerm{twice, twice}, path), "spec.scatterStrategy[1]: Invalid value: \"zone=a\": stands here before: name it once"},
 		{"no strategy pulls no image", NoImagePull(nil, path), ""},
 		{"an image that is to be pulled", NoImagePull(&pods.InPlaceUpdateStrategy{ImagePreDownloadTimeoutSeconds: new(int32(1))}, path), "not served yet"},
 		{"an image is changed in place", InPlaceOnly(template("app:1"), template("app:2"), inplace.Options{}, path), ""},

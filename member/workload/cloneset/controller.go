@@ -79,9 +79,9 @@ type Reconciler struct {
 	// Daemons tells whether a node daemon lives on a node; nil means on none.
 	Daemons nodelease.Liveness
 
-	events  gather.Events
-	pace    report.Pace
-	lookout stranger.Lookout
+	events   gather.Events
+	throttle report.Throttle
+	overlaps stranger.OverlapScanner
 }
 
 // Setup adds the controller to mgr. The webhook is registered apart from it, because it may run without the controller.
@@ -92,7 +92,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	if err := Register(metrics.Registry); err != nil {
 		return fmt.Errorf("register metrics of CloneSet: %w", err)
 	}
-	err := index.ByOwner(ctx, mgr.GetFieldIndexer(), &corev1.Pod{}, &corev1.PersistentVolumeClaim{}, &appsv1.ControllerRevision{})
+	err := index.IndexByOwner(ctx, mgr.GetFieldIndexer(), &corev1.Pod{}, &corev1.PersistentVolumeClaim{}, &appsv1.ControllerRevision{})
 	if err != nil {
 		return err
 	}
@@ -104,11 +104,11 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	ofOwner := handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), &appsv1beta1.CloneSet{}, handler.OnlyControllerOwner())
 	b := ctrl.NewControllerManagedBy(mgr)
 	if o.Daemons != nil && o.Gates.EnvFromMetadata {
-		if err := index.ByNode(ctx, mgr.GetFieldIndexer()); err != nil {
+		if err := index.IndexByNode(ctx, mgr.GetFieldIndexer()); err != nil {
 			return err
 		}
 		r.Daemons = o.Daemons
-		b = b.WatchesRawSource(o.Daemons.Source(mgr.GetCache(), child.OnNode(mgr.GetClient(), Kind())))
+		b = b.WatchesRawSource(o.Daemons.Source(mgr.GetCache(), child.RequestsForNode(mgr.GetClient(), Kind())))
 	}
 	err = b.Named("cloneset").
 		For(&appsv1beta1.CloneSet{}).
@@ -135,7 +135,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	now := r.Clock.Now()
 	w := plan(o, now)
-	pass.Count(measure, &w.Work, r.Clock.Since(now))
+	pass.Count(measure, &w.Plan, r.Clock.Since(now))
 	r.events.Took(req.NamespacedName, r.Clock.Since(began))
 	d := r.apply(ctx, o, w)
 	s, events := status(o, w, d, now)
@@ -143,5 +143,5 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		o.set = d.set // The status applies to no other version.
 	}
 	later, err := r.report(ctx, o, s, events)
-	return ctrl.Result{RequeueAfter: podset.Sooner(w.Recheck, later)}, errors.Join(d.err(), err)
+	return ctrl.Result{RequeueAfter: podset.SoonerOf(w.Recheck, later)}, errors.Join(d.err(), err)
 }

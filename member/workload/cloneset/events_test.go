@@ -35,7 +35,7 @@ func TestScaleUpLimitedIsToldWhenItBites(t *testing.T) {
 			if tt.seen {
 				o.set.Status.ObservedGeneration = 2
 			}
-			_, events := status(o, plan(o, now), done{Done: pass.Done{Created: podwork.Result{Done: tt.created}}}, now)
+			_, events := status(o, plan(o, now), applied{Results: pass.Results{Created: podwork.Result{Done: tt.created}}}, now)
 			require.Equal(t, tt.want, reasons(events))
 		})
 	}
@@ -48,12 +48,12 @@ func TestAFailedPreparationIsAFailureOfWhatItIsFor(t *testing.T) {
 	refused := podwork.Result{Err: errors.New("patch web-a: refused")}
 	for _, tt := range []struct {
 		name string
-		done done
+		done applied
 		want appsv1beta1.CloneSetConditionType
 	}{
-		{"of a deletion", done{Done: pass.Done{Parted: refused}}, appsv1beta1.CloneSetFailedScale},
-		{"of a return", done{Done: pass.Done{Recalled: refused}}, appsv1beta1.CloneSetFailedScale},
-		{"of an update", done{Done: pass.Done{Prepared: refused}}, appsv1beta1.CloneSetFailedUpdate},
+		{"of a deletion", applied{Results: pass.Results{Parted: refused}}, appsv1beta1.CloneSetFailedScale},
+		{"of a return", applied{Results: pass.Results{Recalled: refused}}, appsv1beta1.CloneSetFailedScale},
+		{"of an update", applied{Results: pass.Results{Prepared: refused}}, appsv1beta1.CloneSetFailedUpdate},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

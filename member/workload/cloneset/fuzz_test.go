@@ -69,7 +69,7 @@ func FuzzPlan(f *testing.F) {
 			}
 		}
 		require.LessOrEqual(t, taken, 1, "the budget of the others")
-		got, _ := status(o, w, done{}, now)
+		got, _ := status(o, w, applied{}, now)
 		require.LessOrEqual(t, got.UpdatedAvailableReplicas, got.AvailableReplicas)
 		require.LessOrEqual(t, got.Replicas, int32(3))
 	})

@@ -60,13 +60,13 @@ func (m *troupe) template(change func(*corev1.PodTemplateSpec)) {
 }
 
 // pass is one reconcile: plan, write, status.
-func (m *troupe) pass() work {
+func (m *troupe) pass() planned {
 	m.o.pods = nil
 	for _, name := range slices.Sorted(maps.Keys(m.pods)) {
 		m.o.pods = append(m.o.pods, m.pods[name])
 	}
 	w := plan(m.o, m.now)
-	require.Empty(m.t, w.Fault)
+	require.Empty(m.t, w.InvalidSpec)
 	fmt.Fprintf(&m.story, "%s %s\n%s", m.now.Format(time.TimeOnly), m.describe(), text(w))
 	if r := w.Revision; r.Change != revision.Keep {
 		m.o.history = slices.DeleteFunc(m.o.history, func(h *appsv1.ControllerRevision) bool { return h.Name == r.Revision.Name })
@@ -86,17 +86,17 @@ func (m *troupe) pass() work {
 	for _, c := range w.Create {
 		m.create(w, c)
 	}
-	s, _ := status(m.o, w, done{}, m.now)
+	s, _ := status(m.o, w, applied{}, m.now)
 	m.o.set.Status = s
 	return w
 }
 
-func (m *troupe) write(w work, step string, list []podset.Change) {
+func (m *troupe) write(w planned, step string, list []podset.Change) {
 	m.t.Helper()
-	to := (&Reconciler{}).doer(m.o.set)
+	to := (&Reconciler{}).applier(m.o.set)
 	for _, c := range list {
 		before := m.pods[c.Key]
-		patches, err := to.Patches(&w.Work, step, c, m.now)
+		patches, err := to.Patches(&w.Plan, step, c, m.now)
 		require.NoError(m.t, err)
 		for _, p := range patches {
 			m.patch(c.Key, p)
@@ -138,7 +138,7 @@ func (m *troupe) check(step string, before, after *corev1.Pod) {
 	}
 }
 
-func (m *troupe) create(w work, c rollout.Create) {
+func (m *troupe) create(w planned, c rollout.Create) {
 	m.made++
 	id := fmt.Sprintf("p%03d", m.made)
 	template, name := &m.o.set.Spec.Template, w.Revision.Revision.Name
@@ -330,7 +330,7 @@ func dance(t *testing.T, seed uint64, flags uint8) {
 	rolling.Paused = false
 	for range 300 {
 		w := m.pass()
-		if acted := m.live(true); !acted && !w.Moves() && w.Recheck == 0 {
+		if acted := m.live(true); !acted && !w.HasSteps() && w.Recheck == 0 {
 			m.checkRest()
 			return
 		}

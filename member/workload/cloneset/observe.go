@@ -32,8 +32,8 @@ type observed struct {
 	claims  []*corev1.PersistentVolumeClaim
 	// nodes are the labels of nodes by name; only there if the pods to be deleted are chosen by topology.
 	nodes map[string]map[string]string
-	// strangers are pods that the selector selects and that are not of the set.
-	strangers stranger.Found
+	// overlap are pods that the selector selects and that are not of the set.
+	overlap stranger.Overlap
 	// daemons are the nodes of pods on which a node daemon lives.
 	daemons map[string]bool
 	// gates are those of the controller.
@@ -48,8 +48,8 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 	children := func(from client.Reader, live bool) error { return o.children(ctx, from, live) }
 	if err := r.Expect.Read(ctx, r.Client, r.Live, key, set, children, o.shown); err != nil {
 		if errors.Is(err, expect.ErrGone) {
-			r.pace.Forget(key)
-			r.lookout.Forget(key)
+			r.throttle.Forget(key)
+			r.overlaps.Forget(key)
 			r.events.Forget(key)
 		}
 		return observed{}, fmt.Errorf("read CloneSet: %w", err)
@@ -58,7 +58,7 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 	if o.wanted, err = wantedRevision(set); err != nil {
 		return observed{}, err
 	}
-	if o.strangers, err = r.lookout.Look(ctx, r.Client, set, Kind(), set.Spec.Selector, r.Clock.Now()); err != nil {
+	if o.overlap, err = r.overlaps.Scan(ctx, r.Client, set, Kind(), set.Spec.Selector, r.Clock.Now()); err != nil {
 		return observed{}, err
 	}
 	if r.Daemons != nil && r.Gates.EnvFromMetadata {
@@ -75,13 +75,13 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 // children reads history, pods and claims; live says that the reader is the apiserver, which has no index.
 func (o *observed) children(ctx context.Context, r client.Reader, live bool) error {
 	var err error
-	if o.history, err = history.List(ctx, r, o.set, index.Owned(o.set, live)...); err != nil {
+	if o.history, err = history.List(ctx, r, o.set, index.OwnedBy(o.set, live)...); err != nil {
 		return err
 	}
 	if o.pods, err = child.Pods(ctx, r, o.set, Kind(), live); err != nil {
 		return err
 	}
-	o.claims, err = child.Claims(ctx, r, o.set, Kind(), live)
+	o.claims, err = child.PVCs(ctx, r, o.set, Kind(), live)
 	return err
 }
 

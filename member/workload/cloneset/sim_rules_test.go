@@ -31,15 +31,15 @@ func rules() []sim.Rule {
 			if g.Paused {
 				g.MaxSurge = 0 // #1153: a surge is part of an update.
 			}
-			return g.Want + g.MaxSurge
+			return g.Replicas + g.MaxSurge
 		}),
 		sim.Floor[*corev1.Pod]{
 			Name: "the budget holds", Good: available, Free: spare,
-			Least: func(w *sim.World) int { return simGoal(w).Want - simGoal(w).MaxUnavailable },
+			Least: func(w *sim.World) int { return simGoal(w).Replicas - simGoal(w).MaxUnavailable },
 		}.Rule(),
 		sim.Floor[*corev1.Pod]{
 			Name: "enough pods are ready", Good: ready,
-			Least: func(w *sim.World) int { return simGoal(w).Want - simGoal(w).MaxUnavailable },
+			Least: func(w *sim.World) int { return simGoal(w).Replicas - simGoal(w).MaxUnavailable },
 		}.Rule(),
 		sim.Floor[*corev1.Pod]{
 			Name: "the partition holds", Good: old, Verbs: []sim.Verb{sim.Patch},
@@ -85,7 +85,7 @@ func simGoal(w *sim.World) rollout.Goal {
 
 func owned[T client.Object](w *sim.World, o T) bool {
 	set := cmp.Or(sim.Find[*appsv1beta1.CloneSet](w, key), cachedSet(w))
-	return set != nil && child.Of(o, set, Kind())
+	return set != nil && child.ControlledBy(o, set, Kind())
 }
 
 // ownClaim: a claim is the set's own, or was given to one of its pods, which may be gone.
@@ -116,12 +116,12 @@ func ready(w *sim.World, p *corev1.Pod) bool {
 func spare(w *sim.World, c sim.Change) bool {
 	pod, ok := c.Before.(*corev1.Pod)
 	set, g := cachedSet(w), simGoal(w)
-	return ok && c.Verb == sim.Delete && set.Spec.MinReadySeconds > 0 && g.MaxSurge == 0 && known(w, pod) > g.Want
+	return ok && c.Verb == sim.Delete && set.Spec.MinReadySeconds > 0 && g.MaxSurge == 0 && known(w, pod) > g.Replicas
 }
 
 func old(w *sim.World, p *corev1.Pod) bool {
 	name := wantedName(w)
-	return name != "" && active(w, p) && !podview.At(p, name)
+	return name != "" && active(w, p) && !podview.AtRevision(p, name)
 }
 
 // wantedName is the revision that the controller can know to be wanted.
@@ -160,8 +160,8 @@ func onlyWhatMayGo(w *sim.World, c sim.Change) error {
 			return nil
 		}
 	}
-	if n := known(w, pod); n <= g.Want {
-		return fmt.Errorf("%s, with %d pods of %d", c.Request, n, g.Want)
+	if n := known(w, pod); n <= g.Replicas {
+		return fmt.Errorf("%s, with %d pods of %d", c.Request, n, g.Replicas)
 	}
 	return nil
 }

@@ -15,7 +15,7 @@ import (
 
 // status returns the status after a pass, and what to tell about it. It counts the pods as they were observed: what the
 // pass changed comes with the next one. The function is pure.
-func status(o observed, w work, d done, now time.Time) (appsv1beta1.CloneSetStatus, []event.Event) {
+func status(o observed, w planned, d applied, now time.Time) (appsv1beta1.CloneSetStatus, []event.Event) {
 	was := &o.set.Status
 	if d.Collided {
 		s := was.DeepCopy()
@@ -40,13 +40,13 @@ func status(o observed, w work, d done, now time.Time) (appsv1beta1.CloneSetStat
 	if int(s.Replicas) == replicas(&o.set.Spec) && s.UpdatedReplicas == s.Replicas {
 		s.CurrentRevision = s.UpdateRevision
 	}
-	scale, update := d.Failures(&w.Work, d.given, d.dropped)
-	overlap := o.strangers.Failure(Kind().Kind)
+	scale, update := d.Failures(&w.Plan, d.given, d.dropped)
+	overlap := o.overlap.Failure(Kind().Kind)
 	s.Conditions = setCondition(was.Conditions, appsv1beta1.CloneSetFailedScale, scale, now)
 	s.Conditions = setCondition(s.Conditions, appsv1beta1.CloneSetFailedUpdate, update, now)
 	s.Conditions = setCondition(s.Conditions, appsv1beta1.CloneSetSelectorOverlap, overlap, now)
-	s.Conditions = condition.Put(s.Conditions, ofType(appsv1beta1.CloneSetProgressing), progress(o.set, &s, now))
-	events := d.Events(&w.Work, o.set.Generation != was.ObservedGeneration, []error{d.dropped}, []error{d.given})
+	s.Conditions = condition.PutCondition(s.Conditions, ofType(appsv1beta1.CloneSetProgressing), progress(o.set, &s, now))
+	events := d.Events(&w.Plan, o.set.Generation != was.ObservedGeneration, []error{d.dropped}, []error{d.given})
 	// What lasts is told once, not with each pass.
 	if scale.News(entry(was.Conditions, appsv1beta1.CloneSetFailedScale)) {
 		events = append(events, pass.FailedScale(scale.Message))
@@ -70,16 +70,16 @@ func setCondition(
 			Type: t, Status: e.Status, Reason: e.Reason, Message: e.Message, LastUpdateTime: e.Updated, LastTransitionTime: e.Turned,
 		}
 	}
-	return condition.Put(was, ofType(t), c)
+	return condition.PutCondition(was, ofType(t), c)
 }
 
 // entry is what the condition of a type says, nil if there is none.
-func entry(conditions []appsv1beta1.CloneSetCondition, t appsv1beta1.CloneSetConditionType) *condition.Entry {
+func entry(conditions []appsv1beta1.CloneSetCondition, t appsv1beta1.CloneSetConditionType) *condition.ConditionEntry {
 	c := find(conditions, t)
 	if c == nil {
 		return nil
 	}
-	return &condition.Entry{
+	return &condition.ConditionEntry{
 		Status: c.Status, Reason: c.Reason, Message: c.Message, Updated: c.LastUpdateTime, Turned: c.LastTransitionTime,
 	}
 }

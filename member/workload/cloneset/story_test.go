@@ -50,7 +50,7 @@ func (s scene) own() []*corev1.Pod {
 }
 
 func activeIn(set *appsv1beta1.CloneSet, p *corev1.Pod) bool {
-	return child.Of(p, set, Kind()) && p.DeletionTimestamp == nil && p.Status.Phase != corev1.PodFailed
+	return child.ControlledBy(p, set, Kind()) && p.DeletionTimestamp == nil && p.Status.Phase != corev1.PodFailed
 }
 
 func availableIn(set *appsv1beta1.CloneSet, p *corev1.Pod, now time.Time) bool {
@@ -100,7 +100,7 @@ func whole(n int, image string) func(scene) bool {
 		have := 0
 		for _, p := range s.pods {
 			switch {
-			case s.set == nil || !child.Of(p, s.set, Kind()):
+			case s.set == nil || !child.ControlledBy(p, s.set, Kind()):
 			case !availableIn(s.set, p, s.now) || p.Spec.Containers[0].Image != image:
 				return false
 			default:

@@ -36,7 +36,7 @@ func TestPlanOfATakeOver(t *testing.T) {
 	require.Empty(t, w.Delete)
 	require.Empty(t, w.Mark)
 	require.Empty(t, w.Edit)
-	got, events := status(o, w, done{}, now)
+	got, events := status(o, w, applied{}, now)
 	require.Empty(t, events)
 	was := o.set.Status
 	require.Equal(t, was.Replicas, got.Replicas)
@@ -66,7 +66,7 @@ func TestObjectsAreOwnedWhateverTheVersionOfTheirReference(t *testing.T) {
 			t.Parallel()
 			pod := leftBehind(t).pods[0]
 			tt.change(&pod.OwnerReferences[0])
-			require.Equal(t, tt.want, child.Of(pod, set, Kind()))
+			require.Equal(t, tt.want, child.ControlledBy(pod, set, Kind()))
 		})
 	}
 }

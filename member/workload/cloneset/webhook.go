@@ -72,7 +72,7 @@ func (w *Webhook) Default(ctx context.Context, set *appsv1beta1.CloneSet) error 
 	if old != nil && !templateChanged(old, set) {
 		return nil
 	}
-	full, faults, err := podtemplate.Check(ctx, w.Client, admit.Namespace(ctx, set), &set.Spec.Template,
+	full, faults, err := podtemplate.PodTemplate(ctx, w.Client, admit.Namespace(ctx, set), &set.Spec.Template,
 		set.Spec.VolumeClaimTemplates, field.NewPath("spec", "template"))
 	if err != nil {
 		return err
@@ -123,7 +123,7 @@ func claimDefaults(claims []corev1.PersistentVolumeClaim) []corev1.PersistentVol
 	if len(claims) == 0 {
 		return claims
 	}
-	return podtemplate.DefaultClaims(claims)
+	return podtemplate.DefaultPVCs(claims)
 }
 
 // ValidateCreate implements admission.Validator.
@@ -203,7 +203,7 @@ func ValidateSpec(s *appsv1beta1.CloneSetSpec, path *field.Path) field.ErrorList
 func validateStrategy(spec *appsv1beta1.CloneSetSpec, path *field.Path) field.ErrorList {
 	faults := validateDeadline(spec, path.Child("progressDeadlineSeconds"))
 	if v := spec.ScaleStrategy.MaxUnavailable; v != nil {
-		_, more := workspec.Amount(v, replicas(spec), 0, path.Child("scaleStrategy", "maxUnavailable"))
+		_, more := workspec.IntOrPercent(v, replicas(spec), 0, path.Child("scaleStrategy", "maxUnavailable"))
 		faults = append(faults, more...)
 	}
 	at := path.Child("updateStrategy", "rollingUpdate")
@@ -212,7 +212,7 @@ func validateStrategy(spec *appsv1beta1.CloneSetSpec, path *field.Path) field.Er
 		return faults
 	}
 	faults = append(faults, validateNumbers(spec, at)...)
-	faults = append(faults, workspec.Order(r.PriorityStrategy, r.ScatterStrategy, at)...)
+	faults = append(faults, workspec.UpdateOrder(r.PriorityStrategy, r.ScatterStrategy, at)...)
 	return append(faults, workspec.NoImagePull(r.InPlaceUpdateStrategy, at.Child("inPlaceUpdateStrategy"))...)
 }
 
@@ -231,10 +231,10 @@ func validateDeadline(spec *appsv1beta1.CloneSetSpec, at *field.Path) field.Erro
 func validateNumbers(spec *appsv1beta1.CloneSetSpec, path *field.Path) field.ErrorList {
 	r := spec.UpdateStrategy.RollingUpdate
 	want := replicas(spec)
-	_, faults := workspec.Amount(r.Partition, want, workspec.All, path.Child("partition"))
-	unavailable, more := workspec.Amount(r.MaxUnavailable, want, workspec.All, path.Child("maxUnavailable"))
+	_, faults := workspec.IntOrPercent(r.Partition, want, workspec.MaxPercent, path.Child("partition"))
+	unavailable, more := workspec.IntOrPercent(r.MaxUnavailable, want, workspec.MaxPercent, path.Child("maxUnavailable"))
 	faults = append(faults, more...)
-	surge, more := workspec.Amount(r.MaxSurge, want, 10*workspec.All, path.Child("maxSurge"))
+	surge, more := workspec.IntOrPercent(r.MaxSurge, want, 10*workspec.MaxPercent, path.Child("maxSurge"))
 	if faults = append(faults, more...); len(faults) > 0 {
 		return faults
 	}
@@ -260,7 +260,7 @@ func validateInPlaceOnly(old, set *appsv1beta1.CloneSet, may inplace.Options) fi
 
 // validateTemplate asks the apiserver about the pod template.
 func (w *Webhook) validateTemplate(ctx context.Context, set *appsv1beta1.CloneSet) (field.ErrorList, error) {
-	_, faults, err := podtemplate.Check(ctx, w.Client, admit.Namespace(ctx, set), &set.Spec.Template,
+	_, faults, err := podtemplate.PodTemplate(ctx, w.Client, admit.Namespace(ctx, set), &set.Spec.Template,
 		set.Spec.VolumeClaimTemplates, field.NewPath("spec", "template"))
 	return faults, err
 }
@@ -293,5 +293,5 @@ func (w *Webhook) validatePodsToDelete(ctx context.Context, old, set *appsv1beta
 // templateChanged tells whether the apiserver has to be asked anew.
 func templateChanged(old, set *appsv1beta1.CloneSet) bool {
 	return !apiequality.Semantic.DeepEqual(old.Spec.Template, set.Spec.Template) ||
-		!podtemplate.SameClaims(old.Spec.VolumeClaimTemplates, set.Spec.VolumeClaimTemplates)
+		!podtemplate.SamePVCs(old.Spec.VolumeClaimTemplates, set.Spec.VolumeClaimTemplates)
 }

@@ -81,17 +81,17 @@ type Reconciler struct {
 	Daemons nodelease.Liveness
 
 	events   gather.Events
-	pace     report.Pace
-	lookout  stranger.Lookout
+	throttle report.Throttle
+	overlaps stranger.OverlapScanner
 	failures failures
 }
 
 // New returns a Reconciler that takes over pods of nobody; the caller fills in the rest.
-func New() *Reconciler { return &Reconciler{lookout: stranger.Lookout{Adopts: adopts}} }
+func New() *Reconciler { return &Reconciler{overlaps: stranger.OverlapScanner{Adopts: adopts}} }
 
 // Setup adds the controller to mgr. The webhook is registered apart from it, because it may run without the controller.
 func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
-	err := errors.Join(Register(metrics.Registry), index.ByOwner(ctx, mgr.GetFieldIndexer(), &corev1.Pod{}, &appsv1.ControllerRevision{}))
+	err := errors.Join(Register(metrics.Registry), index.IndexByOwner(ctx, mgr.GetFieldIndexer(), &corev1.Pod{}, &appsv1.ControllerRevision{}))
 	if err != nil {
 		return fmt.Errorf("set up metrics and indexes of DaemonSet: %w", err)
 	}
@@ -101,11 +101,11 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	r.Events = event.New(mgr.GetEventRecorder(component))
 	b := ctrl.NewControllerManagedBy(mgr)
 	if o.Daemons != nil && o.Edits.Env {
-		if err := index.ByNode(ctx, mgr.GetFieldIndexer()); err != nil {
+		if err := index.IndexByNode(ctx, mgr.GetFieldIndexer()); err != nil {
 			return err
 		}
 		r.Daemons = o.Daemons
-		b = b.WatchesRawSource(o.Daemons.Source(mgr.GetCache(), child.OnNode(mgr.GetClient(), Kind())))
+		b = b.WatchesRawSource(o.Daemons.Source(mgr.GetCache(), child.RequestsForNode(mgr.GetClient(), Kind())))
 	}
 	ofOwner := handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), &appsv1beta1.DaemonSet{}, handler.OnlyControllerOwner())
 	err = b.Named("daemonset").
@@ -128,11 +128,11 @@ func (r *Reconciler) ofNobody(ctx context.Context, o client.Object) []ctrl.Reque
 	if !isPod || metav1.GetControllerOfNoCopy(pod) != nil {
 		return nil
 	}
-	out := child.Concerned(ctx, r.Client, &appsv1beta1.DaemonSetList{}, pod.Namespace, func(set *appsv1beta1.DaemonSet) bool {
+	out := child.RequestsFor(ctx, r.Client, &appsv1beta1.DaemonSetList{}, pod.Namespace, func(set *appsv1beta1.DaemonSet) bool {
 		return adopts(set, pod) && stranger.Selects(set.Spec.Selector, pod)
 	})
 	for _, req := range out {
-		r.lookout.Forget(req.NamespacedName)
+		r.overlaps.Forget(req.NamespacedName)
 	}
 	return out
 }
@@ -154,11 +154,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	now := r.Clock.Now()
 	w := plan(o, now)
-	pass.Count(measure, &w.Work, r.Clock.Since(now))
+	pass.Count(measure, &w.Plan, r.Clock.Since(now))
 	r.events.Took(req.NamespacedName, r.Clock.Since(began))
 	d := r.apply(ctx, o, w)
 	s, events := status(o, w, d, now)
 	writer := report.Writer{Client: r.Client, Expect: r.Expect, Events: r.Events}
-	later, err := r.pace.Write(ctx, writer, o.set, o.set.Status, s, countsOnly(o.set.Status, s), r.Clock.Now(), events)
-	return ctrl.Result{RequeueAfter: podset.Sooner(w.Recheck, later)}, errors.Join(d.Err(), err)
+	later, err := r.throttle.Write(ctx, writer, o.set, o.set.Status, s, countsOnly(o.set.Status, s), r.Clock.Now(), events)
+	return ctrl.Result{RequeueAfter: podset.SoonerOf(w.Recheck, later)}, errors.Join(d.Err(), err)
 }

@@ -50,7 +50,7 @@ type adder = workqueue.TypedRateLimitingInterface[ctrl.Request]
 // what they report is in no cache. The first list of nodes makes no request, as that of the sets does for all of them.
 func onNodes(cache client.Reader) handler.EventHandler {
 	enqueue := func(ctx context.Context, was, is *corev1.Node, q adder) {
-		for _, req := range child.Concerned(ctx, cache, &appsv1beta1.DaemonSetList{}, metav1.NamespaceAll, func(set *appsv1beta1.DaemonSet) bool {
+		for _, req := range child.RequestsFor(ctx, cache, &appsv1beta1.DaemonSetList{}, metav1.NamespaceAll, func(set *appsv1beta1.DaemonSet) bool {
 			return concerns(&set.Spec, was, is)
 		}) {
 			q.Add(req)

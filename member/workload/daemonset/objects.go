@@ -41,7 +41,7 @@ func hooks(s *appsv1beta1.DaemonSetSpec) lifecycle.Hooks {
 func newPod(
 	set *appsv1beta1.DaemonSet, rev string, template *corev1.PodTemplateSpec, name, node string, now time.Time,
 ) *corev1.Pod {
-	mold := podset.Mold{Owner: set, Kind: Kind(), Hooks: hooks(&set.Spec), Gate: inPlace(&set.Spec), ShortHash: true}
+	mold := podset.PodBuilder{Owner: set, Kind: Kind(), Hooks: hooks(&set.Spec), Gate: inPlace(&set.Spec), ShortHash: true}
 	pod := mold.Pod(name, rev, template, now)
 	if g := set.Annotations[keys.DaemonSetTemplateGeneration]; isNumber(g) {
 		pod.Labels[keys.PodTemplateGeneration] = g

@@ -35,8 +35,8 @@ type observed struct {
 	pods    []*corev1.Pod
 	// nodes are all there are, by name.
 	nodes []*corev1.Node
-	// strangers are pods that the selector selects and that are not of the set.
-	strangers stranger.Found
+	// overlap are pods that the selector selects and that are not of the set.
+	overlap stranger.Overlap
 	// left are the pods and revisions of nobody that a former set of this name has left.
 	left []client.Object
 	// daemons are the nodes of pods on which a node daemon lives.
@@ -68,16 +68,16 @@ func (r *Reconciler) beyond(ctx context.Context, o *observed) error {
 		return err
 	}
 	now := r.Clock.Now()
-	if o.strangers, err = r.lookout.Look(ctx, r.Client, o.set, Kind(), o.set.Spec.Selector, now); err != nil {
+	if o.overlap, err = r.overlaps.Scan(ctx, r.Client, o.set, Kind(), o.set.Spec.Selector, now); err != nil {
 		return err
 	}
 	// What a former set has left is there before this one has acted, or comes with its pods.
-	if o.set.Status.ObservedGeneration == 0 || len(o.strangers.Orphans) > 0 {
-		revisions, err := history.Left(ctx, r.Client, o.set, o.set.Spec.Selector)
+	if o.set.Status.ObservedGeneration == 0 || len(o.overlap.Orphans) > 0 {
+		revisions, err := history.Orphans(ctx, r.Client, o.set, o.set.Spec.Selector)
 		if err != nil {
 			return err
 		}
-		o.left = slices.Concat(pass.Objects(revisions), pass.Objects(o.strangers.Orphans))
+		o.left = slices.Concat(pass.Objects(revisions), pass.Objects(o.overlap.Orphans))
 	}
 	if r.Daemons != nil && r.Edits.Env {
 		o.daemons = nodelease.Nodes(r.Daemons, o.pods)
@@ -88,8 +88,8 @@ func (r *Reconciler) beyond(ctx context.Context, o *observed) error {
 
 // forget drops what is known of a set that is gone.
 func (r *Reconciler) forget(key types.NamespacedName) {
-	r.pace.Forget(key)
-	r.lookout.Forget(key)
+	r.throttle.Forget(key)
+	r.overlaps.Forget(key)
 	r.events.Forget(key)
 	r.failures.forget(key)
 }
@@ -97,7 +97,7 @@ func (r *Reconciler) forget(key types.NamespacedName) {
 // children reads history and pods; live says that the reader is the apiserver, which has no index.
 func (o *observed) children(ctx context.Context, r client.Reader, live bool) error {
 	var err error
-	if o.history, err = history.List(ctx, r, o.set, index.Owned(o.set, live)...); err != nil {
+	if o.history, err = history.List(ctx, r, o.set, index.OwnedBy(o.set, live)...); err != nil {
 		return err
 	}
 	o.pods, err = child.Pods(ctx, r, o.set, Kind(), live)

@@ -49,7 +49,7 @@ func simulated(t *testing.T) sim.Kind {
 			return r, nil
 		},
 		Index: func(ctx context.Context, i client.FieldIndexer) error {
-			return index.ByOwner(ctx, i, &corev1.Pod{}, &appsv1.ControllerRevision{})
+			return index.IndexByOwner(ctx, i, &corev1.Pod{}, &appsv1.ControllerRevision{})
 		},
 		For:  &appsv1beta1.DaemonSet{},
 		Owns: []client.Object{&corev1.Pod{}, &appsv1.ControllerRevision{}},
@@ -158,7 +158,7 @@ func wantedName(w *sim.World) string {
 func old(w *sim.World, p *corev1.Pod) bool {
 	name := wantedName(w)
 	run, _ := fits(w, nodeOf(p))
-	return name != "" && run && active(w, p) && !podview.At(p, name)
+	return name != "" && run && active(w, p) && !podview.AtRevision(p, name)
 }
 
 func available(w *sim.World, p *corev1.Pod) bool {

@@ -297,7 +297,7 @@ func owned[T client.Object](w *sim.World, o T) bool {
 	if set == nil {
 		set = cachedSet(w)
 	}
-	return set != nil && child.Of(o, set, Kind())
+	return set != nil && child.ControlledBy(o, set, Kind())
 }
 
 // cachedSet is the DaemonSet as the controller sees it.

@@ -43,7 +43,7 @@ func TestPlanOfATakeOver(t *testing.T) {
 			"one selector finds all revisions, theirs and ours")
 	}
 	require.Empty(t, brief(w), "no pod is restarted, made anew or written")
-	got, events := status(o, w, pass.Done{}, at)
+	got, events := status(o, w, pass.Results{}, at)
 	require.Empty(t, events)
 	require.Equal(t, o.set.Status.UpdateRevision, got.UpdateRevision)
 	n := int32(len(o.pods))

@@ -22,9 +22,9 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
-// done says what came of a plan, by classes of writes: an error in one does not stop the others.
-type done struct {
-	pass.Done
+// applied says what came of a plan, by classes of writes: an error in one does not stop the others.
+type applied struct {
+	pass.Results
 
 	// adopted pods were of nobody, handed are claims with another owner, anew those that were made for a pod that is there,
 	// grown those that were asked to grow, identified pods that got the labels of their name again.
@@ -32,13 +32,13 @@ type done struct {
 }
 
 // err joins all errors.
-func (d *done) err() error {
+func (d *applied) err() error {
 	return errors.Join(d.Err(), d.adopted.Err, d.anew.Err, d.grown.Err)
 }
 
-// doer writes for a set.
-func (r *Reconciler) doer(o observed) pass.Doer {
-	return pass.Doer{
+// applier writes for a set.
+func (r *Reconciler) applier(o observed) pass.Applier {
+	return pass.Applier{
 		Writer: &podwork.Writer{Client: r.Client, Live: r.Live, Expect: r.Expect, Parallel: r.Parallel},
 		Owner:  o.set.UID, Hooks: lifecycle.HooksOf(o.set.Spec.Lifecycle),
 	}
@@ -46,36 +46,36 @@ func (r *Reconciler) doer(o observed) pass.Doer {
 
 // adopts says which pods of nobody are taken over: those with a name of the set.
 func (r *Reconciler) adopts() {
-	r.lookout.Adopts = func(set metav1.Object, pod *corev1.Pod) bool { return ordinalIn(set, pod.Name) != "" }
+	r.overlaps.Adopts = func(set metav1.Object, pod *corev1.Pod) bool { return ordinalIn(set, pod.Name) != "" }
 }
 
 // apply does what the plan says. What it does twice, after a crash or a conflict, comes to the same.
-func (r *Reconciler) apply(ctx context.Context, o observed, w work) done {
-	var d done
-	to := r.doer(o)
-	if !to.Revise(ctx, &w.Work, &d.Done) {
+func (r *Reconciler) apply(ctx context.Context, o observed, w planned) applied {
+	var d applied
+	to := r.applier(o)
+	if !to.EnsureRevision(ctx, &w.Plan, &d.Results) {
 		return d
 	}
 	d.handed = handed(ctx, to, w)
 	if d.adopted = to.Writer.Adopt(ctx, o.set, Kind(), pass.Objects(w.adopt)); len(w.adopt) > 0 {
-		r.lookout.Forget(client.ObjectKeyFromObject(o.set))
+		r.overlaps.Forget(client.ObjectKeyFromObject(o.set))
 	}
-	to.Disown(ctx, &w.Work, &d.Done)
+	to.Disown(ctx, &w.Plan, &d.Results)
 	d.anew = to.Writer.CreateClaims(ctx, to.Owner, w.anew)
-	to.Delete(ctx, w.ready(d.handed.Done), &d.Done)
+	to.Delete(ctx, w.ready(d.handed.Done), &d.Results)
 	d.grown = grown(ctx, to, o, w)
 	now := r.Clock.Now()
-	to.Write(ctx, &w.Work, now, &d.Done)
-	to.Create(ctx, &w.Work, &o.set.Spec.Template, now, &d.Done, births(o, now))
+	to.Write(ctx, &w.Plan, now, &d.Results)
+	to.Create(ctx, &w.Plan, &o.set.Spec.Template, now, &d.Results, podCreates(o, now))
 	d.identified = identified(ctx, to, o, w)
-	to.Drop(ctx, &w.Work, &d.Done)
+	to.DeleteRevisions(ctx, &w.Plan, &d.Results)
 	d.Rest = errors.Join(d.Rest, d.handed.Err, d.identified.Err)
 	d.log(ctx, &w)
 	return d
 }
 
-func (d *done) log(ctx context.Context, w *work) {
-	d.Log(ctx, &w.Work)
+func (d *applied) log(ctx context.Context, w *planned) {
+	d.Log(ctx, &w.Plan)
 	for _, c := range []struct {
 		message string
 		result  podwork.Result
@@ -93,10 +93,10 @@ func (d *done) log(ctx context.Context, w *work) {
 }
 
 // handed gives claims their owners.
-func handed(ctx context.Context, to pass.Doer, w work) podwork.Result {
+func handed(ctx context.Context, to pass.Applier, w planned) podwork.Result {
 	patches := make([]podwork.Patch, 0, len(w.handOver))
 	for _, h := range w.handOver {
-		p, err := pass.Reown(h.claim, h.from, h.to...)
+		p, err := pass.OwnerPatch(h.claim, h.from, h.to...)
 		if err != nil {
 			return podwork.Result{Err: err}
 		}
@@ -107,7 +107,7 @@ func handed(ctx context.Context, to pass.Doer, w work) podwork.Result {
 
 // ready are the pods to delete whose claims, if they get another owner, are among the handed: a pod that went before would
 // leave them behind.
-func (w work) ready(handed []string) []podset.Change {
+func (w planned) ready(handed []string) []podset.Change {
 	waits := map[string]bool{}
 	for _, h := range w.handOver {
 		waits[h.slot] = waits[h.slot] || !slices.Contains(handed, h.claim.Name)
@@ -117,7 +117,7 @@ func (w work) ready(handed []string) []podset.Change {
 
 // grown asks for claims to grow, if they are as they were seen: who asked for more meanwhile keeps it. Whose they are is told,
 // because a claim need not have an owner.
-func grown(ctx context.Context, to pass.Doer, o observed, w work) podwork.Result {
+func grown(ctx context.Context, to pass.Applier, o observed, w planned) podwork.Result {
 	patches := make([]podwork.Patch, 0, len(w.grow))
 	for _, g := range w.grow {
 		data, err := json.Marshal(map[string]any{
@@ -136,7 +136,7 @@ func grown(ctx context.Context, to pass.Doer, o observed, w work) podwork.Result
 }
 
 // identified gives pods the labels of their name again.
-func identified(ctx context.Context, to pass.Doer, o observed, w work) podwork.Result {
+func identified(ctx context.Context, to pass.Applier, o observed, w planned) podwork.Result {
 	patches := make([]podwork.Patch, 0, len(w.identify))
 	for _, pod := range w.identify {
 		data, err := json.Marshal(map[string]any{
@@ -150,10 +150,10 @@ func identified(ctx context.Context, to pass.Doer, o observed, w work) podwork.R
 	return to.Writer.Patch(ctx, to.Owner, patches)
 }
 
-// births makes pods with their claims.
-func births(o observed, now time.Time) func(rollout.Create, string, *corev1.PodTemplateSpec) podwork.Birth {
-	return func(c rollout.Create, rev string, template *corev1.PodTemplateSpec) podwork.Birth {
-		return podwork.Birth{Pod: newPod(o.set, rev, template, c.Slot, now), Claims: o.missing(c.Slot)}
+// podCreates makes pods with their claims.
+func podCreates(o observed, now time.Time) func(rollout.Create, string, *corev1.PodTemplateSpec) podwork.PodCreate {
+	return func(c rollout.Create, rev string, template *corev1.PodTemplateSpec) podwork.PodCreate {
+		return podwork.PodCreate{Pod: newPod(o.set, rev, template, c.Slot, now), Claims: o.missing(c.Slot)}
 	}
 }
 

@@ -104,12 +104,12 @@ func wantedName(w *sim.World) string {
 // mine tells of an object of the set, or of one of nobody that it may take over.
 func mine[T client.Object](w *sim.World, o T) bool {
 	set := cmp.Or(live(w), seen(w))
-	return set != nil && (child.Of(o, set, Kind()) || metav1.GetControllerOf(o) == nil && (ordinalIn(set, o.GetName()) != "" || o.GetLabels()["app"] == set.Name))
+	return set != nil && (child.ControlledBy(o, set, Kind()) || metav1.GetControllerOf(o) == nil && (ordinalIn(set, o.GetName()) != "" || o.GetLabels()["app"] == set.Name))
 }
 
 func active(w *sim.World, p *corev1.Pod) bool {
 	set := cmp.Or(live(w), seen(w))
-	return set != nil && child.Of(p, set, Kind()) && p.DeletionTimestamp == nil && p.Status.Phase != corev1.PodFailed
+	return set != nil && child.ControlledBy(p, set, Kind()) && p.DeletionTimestamp == nil && p.Status.Phase != corev1.PodFailed
 }
 
 // available tells of a pod in a wanted place that serves.
@@ -121,7 +121,7 @@ func available(w *sim.World, p *corev1.Pod) bool {
 
 func old(w *sim.World, p *corev1.Pod) bool {
 	name := wantedName(w)
-	return name != "" && !podview.At(p, name)
+	return name != "" && !podview.AtRevision(p, name)
 }
 
 // made is the pod that a write of the controller makes, taken the one that it deletes.
@@ -154,7 +154,7 @@ func inItsPlace(w *sim.World, c sim.Change) error {
 	return nil
 }
 
-func inOrder(w *sim.World) bool { return goal(w).InOrder }
+func inOrder(w *sim.World) bool { return goal(w).Ordered }
 
 // madeInOrder: one by one, each when all pods before it are available as the controller can know.
 func madeInOrder(w *sim.World, c sim.Change) error {
@@ -193,7 +193,7 @@ func removedInOrder(w *sim.World, c sim.Change) error {
 	for _, o := range sim.Cached[*corev1.Pod](w) {
 		_, wanted := place(w, o.Name)
 		switch {
-		case wanted || !child.Of(o, seen(w), Kind()):
+		case wanted || !child.ControlledBy(o, seen(w), Kind()):
 		case number(o) > number(p):
 			return fmt.Errorf("%s, and %s is there", c.Request, o.Name)
 		case o.Name != p.Name && waits(o) && waits(p) && lifecycle.Of(p) != pods.LifecyclePreparingDelete:

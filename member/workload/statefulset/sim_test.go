@@ -59,7 +59,7 @@ func simulated(t *testing.T) sim.Kind {
 			return r, nil
 		},
 		Index: func(ctx context.Context, i client.FieldIndexer) error {
-			return index.ByOwner(ctx, i, &corev1.Pod{}, &appsv1.ControllerRevision{})
+			return index.IndexByOwner(ctx, i, &corev1.Pod{}, &appsv1.ControllerRevision{})
 		},
 		For:  &appsv1beta1.StatefulSet{},
 		Owns: []client.Object{&corev1.Pod{}, &appsv1.ControllerRevision{}},
@@ -209,7 +209,7 @@ func TestSimulation(t *testing.T) {
 	t.Parallel()
 	p := sim.Plan{Sweeps: 2, Seeds: 60, Stall: 15 * time.Second}
 	sim.Test(t, simulated(t), p, scenarios(t)...)
-	p.Stall += podset.Patience
+	p.Stall += podset.DefaultProgressDeadline
 	sim.Test(t, simulated(t), p, patient()...)
 }
 

@@ -29,7 +29,7 @@ func TestPlanOfATakeOver(t *testing.T) {
 
 	w := plan(o, time.Date(2026, 11, 21, 9, 2, 0, 0, time.UTC))
 	require.Equal(t, "  nothing\n", text(w))
-	got, events := status(o, w, done{}, now)
+	got, events := status(o, w, applied{}, now)
 	require.Empty(t, events)
 	require.Empty(t, cmp.Diff(set.Status, got), "not even the status is written")
 }

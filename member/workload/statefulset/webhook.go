@@ -70,7 +70,7 @@ func (w *Webhook) Default(ctx context.Context, set *appsv1beta1.StatefulSet) err
 		return nil
 	}
 	if len(spec.VolumeClaimTemplates) > 0 {
-		spec.VolumeClaimTemplates = podtemplate.DefaultClaims(spec.VolumeClaimTemplates)
+		spec.VolumeClaimTemplates = podtemplate.DefaultPVCs(spec.VolumeClaimTemplates)
 	}
 	if old != nil && sameTemplates(&old.Spec, spec) {
 		return nil
@@ -175,7 +175,7 @@ func (w *Webhook) ValidateDelete(context.Context, *appsv1beta1.StatefulSet) (adm
 
 // ask has the apiserver complete and judge the pod template.
 func (w *Webhook) ask(ctx context.Context, set *appsv1beta1.StatefulSet) (*corev1.PodTemplateSpec, field.ErrorList, error) {
-	return podtemplate.Check(ctx, w.Client, admit.Namespace(ctx, set), &set.Spec.Template, set.Spec.VolumeClaimTemplates,
+	return podtemplate.PodTemplate(ctx, w.Client, admit.Namespace(ctx, set), &set.Spec.Template, set.Spec.VolumeClaimTemplates,
 		field.NewPath("spec", "template"))
 }
 
@@ -220,7 +220,7 @@ func validateRest(spec *appsv1beta1.StatefulSetSpec, path *field.Path) field.Err
 	}
 	at := path.Child("updateStrategy", "rollingUpdate")
 	if r.UnorderedUpdate != nil {
-		faults = append(faults, workspec.Order(r.UnorderedUpdate.PriorityStrategy, nil, at.Child("unorderedUpdate"))...)
+		faults = append(faults, workspec.UpdateOrder(r.UnorderedUpdate.PriorityStrategy, nil, at.Child("unorderedUpdate"))...)
 	}
 	faults = append(faults, workspec.NoImagePull(r.InPlaceUpdateStrategy, at.Child("inPlaceUpdateStrategy"))...)
 	gated := slices.ContainsFunc(spec.Template.Spec.ReadinessGates, func(g corev1.PodReadinessGate) bool {
@@ -291,7 +291,7 @@ func ordinalsPath() *field.Path { return field.NewPath("spec", "reserveOrdinals"
 // sameTemplates tells that the apiserver need not be asked anew.
 func sameTemplates(old, spec *appsv1beta1.StatefulSetSpec) bool {
 	return apiequality.Semantic.DeepEqual(old.Template, spec.Template) &&
-		podtemplate.SameClaims(old.VolumeClaimTemplates, spec.VolumeClaimTemplates)
+		podtemplate.SamePVCs(old.VolumeClaimTemplates, spec.VolumeClaimTemplates)
 }
 
 func refuse(set *appsv1beta1.StatefulSet, faults field.ErrorList) error {

@@ -75,7 +75,7 @@ func claimsPath() *field.Path { return field.NewPath("spec", "volumeClaimTemplat
 
 // sameButSize tells that two claim templates differ by no more than the size, of requests and limits, and by defaults.
 func sameButSize(a, b *corev1.PersistentVolumeClaim) bool {
-	both := podtemplate.DefaultClaims([]corev1.PersistentVolumeClaim{*a, *b})
+	both := podtemplate.DefaultPVCs([]corev1.PersistentVolumeClaim{*a, *b})
 	for _, c := range both {
 		delete(c.Spec.Resources.Requests, corev1.ResourceStorage)
 		delete(c.Spec.Resources.Limits, corev1.ResourceStorage)

@@ -17,8 +17,8 @@ import (
 // fieldOwner is the name under which workloads are written.
 const fieldOwner = client.FieldOwner("flotilla-uniteddeployment")
 
-// done says what came of a plan.
-type done struct {
+// applied says what came of a plan.
+type applied struct {
 	// collided: the name of the new revision is taken by another template; nothing else was done.
 	collided bool
 	// revision is why the update revision could not be written; nothing else was done then.
@@ -35,16 +35,16 @@ type done struct {
 }
 
 // err joins all errors that a retry may mend.
-func (d done) err() error {
+func (d applied) err() error {
 	return errors.Join(d.revision, d.duplicates, d.remove, d.write, d.rest)
 }
 
 // any joins all errors.
-func (d done) any() error { return errors.Join(d.err(), d.render) }
+func (d applied) any() error { return errors.Join(d.err(), d.render) }
 
 // apply does what the plan says. What it does twice, after a crash or a conflict, comes to the same.
-func (r *Reconciler) apply(ctx context.Context, o observed, w work) done {
-	d := done{children: map[string]child{}}
+func (r *Reconciler) apply(ctx context.Context, o observed, w planned) applied {
+	d := applied{children: map[string]child{}}
 	for i := range w.subsets {
 		if t := &w.subsets[i]; t.child != nil {
 			d.children[t.name] = *t.child
@@ -81,7 +81,7 @@ func (r *Reconciler) apply(ctx context.Context, o observed, w work) done {
 // writeRevision makes the update revision the newest. A name that is taken by the same template is no collision but an
 // object of that name that is gone, whose revisions are still to be collected: another hash would make the revision's
 // name differ from that in other clusters.
-func (r *Reconciler) writeRevision(ctx context.Context, o observed, w work) (collided bool, err error) {
+func (r *Reconciler) writeRevision(ctx context.Context, o observed, w planned) (collided bool, err error) {
 	err = history.Writer{Client: r.Client, Live: r.Live, Expect: r.Expect}.Write(ctx, o.ud.UID, w.revision)
 	if errors.Is(err, history.ErrCollision) {
 		return true, nil
@@ -90,7 +90,7 @@ func (r *Reconciler) writeRevision(ctx context.Context, o observed, w work) (col
 }
 
 // remove deletes workloads that nobody asks for.
-func (r *Reconciler) remove(ctx context.Context, o observed, w work, d *done) {
+func (r *Reconciler) remove(ctx context.Context, o observed, w planned, d *applied) {
 	for _, c := range w.remove {
 		into := &d.remove
 		if c.reason == reasonDuplicate {
@@ -121,7 +121,7 @@ func (r *Reconciler) delete(ctx context.Context, owner types.UID, o client.Objec
 
 // write makes or changes the workloads of subsets, one after another. One that the apiserver finds invalid does not stop
 // the others; any other error does, because it would meet them too. The result says whether to go on.
-func (r *Reconciler) write(ctx context.Context, o observed, w work, creations bool, d *done) bool {
+func (r *Reconciler) write(ctx context.Context, o observed, w planned, creations bool, d *applied) bool {
 	for i := range w.subsets {
 		t := &w.subsets[i]
 		if creations == (t.child != nil) {

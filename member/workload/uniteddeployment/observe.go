@@ -68,7 +68,7 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 // owned reads history, workloads and, for StatefulSets, pods; live says that the reader is the apiserver, which has no
 // index.
 func (o *observed) owned(ctx context.Context, r client.Reader, live bool) error {
-	opts := index.Owned(o.ud, live)
+	opts := index.OwnedBy(o.ud, live)
 	var err error
 	if o.history, err = history.List(ctx, r, o.ud, opts...); err != nil {
 		return err
@@ -103,7 +103,7 @@ func (o *observed) statefulPods(ctx context.Context, r client.Reader, live bool)
 			continue
 		}
 		var list corev1.PodList
-		if err := r.List(ctx, &list, index.Owned(c, live)...); err != nil {
+		if err := r.List(ctx, &list, index.OwnedBy(c, live)...); err != nil {
 			return fmt.Errorf("list pods: %w", err)
 		}
 		for i := range list.Items {

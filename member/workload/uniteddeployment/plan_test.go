@@ -144,7 +144,7 @@ func (o *observed) add(k kind, w workload, name string, i int) {
 }
 
 // story says what a plan does, a line for each step.
-func story(w work) string {
+func story(w planned) string {
 	var b strings.Builder
 	if w.fault != nil {
 		return fmt.Sprintf("fault %s: %s\n", w.fault.reason, w.fault.message)

@@ -12,14 +12,14 @@ import (
 
 // Plan writes a plan in the order in which it is done. before and after are lines of what the kind does besides: before pods
 // are changed, and after they are made.
-func Plan(w *podset.Work, before, after []string) string {
+func Plan(w *podset.Plan, before, after []string) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, "  "+format+"\n", args...) }
 	if w.Revision.Change != revision.Keep {
 		line("revision: %s number %d", w.Revision.Change, w.Revision.Revision.Revision)
 	}
-	if w.Fault != "" {
-		line("fault: %s", w.Fault)
+	if w.InvalidSpec != "" {
+		line("fault: %s", w.InvalidSpec)
 	}
 	for _, s := range before {
 		line("%s", s)
@@ -57,7 +57,7 @@ func Plan(w *podset.Work, before, after []string) string {
 	for _, s := range after {
 		line("%s", s)
 	}
-	for _, h := range w.Spare {
+	for _, h := range w.RevisionsToDelete {
 		line("drop revision number %d", h.Revision)
 	}
 	for _, h := range w.Holds {

@@ -32,7 +32,7 @@ func Once(wanted func(*World) string) Rule {
 		if revision.Same(was, is) {
 			return fmt.Errorf("%s changed the spec, and the revision %s was there", c.Request, is)
 		}
-		if name := wanted(w); !c.Late && name != "" && !podview.At(after, name) {
+		if name := wanted(w); !c.Late && name != "" && !podview.AtRevision(after, name) {
 			return fmt.Errorf("%s went to %s, which is not wanted", c.Request, is)
 		}
 		return nil

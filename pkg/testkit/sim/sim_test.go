@@ -72,7 +72,7 @@ func (c *toy) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, err
 		c.unsure = false
 	}
 	if err := c.Client.List(ctx, &pods, client.InNamespace(set.Namespace), client.UnsafeDisableDeepCopy,
-		client.MatchingFields{index.Owner: string(set.UID)}); err != nil {
+		client.MatchingFields{index.OwnerIndex: string(set.UID)}); err != nil {
 		return ctrl.Result{}, err
 	}
 	wait := c.expect.Check(set.UID, shown(&pods))
@@ -214,8 +214,10 @@ func toyKind(t *testing.T, bug func(*toy)) Kind {
 			bug(c)
 			return c, nil
 		},
-		Index: func(ctx context.Context, i client.FieldIndexer) error { return index.ByOwner(ctx, i, &corev1.Pod{}) },
-		For:   &appsv1.ReplicaSet{}, Owns: []client.Object{&corev1.Pod{}},
+		Index: func(ctx context.Context, i client.FieldIndexer) error {
+			return index.IndexByOwner(ctx, i, &corev1.Pod{})
+		},
+		For: &appsv1.ReplicaSet{}, Owns: []client.Object{&corev1.Pod{}},
 		Actors: Cluster(3),
 		Rules: []Rule{
 			DeletesByUID(),
