@@ -61,7 +61,7 @@ type Link struct {
 	Left bool
 
 	// Hub reaches the hub. Its cache holds at least what HubCache says; in mode Push it is the hub manager's own and
-	// holds other members' rows too, which an agent passes over. Its scheme knows apis/fleet and Kubernetes' own kinds.
+	// holds other members' rows too, which an agent reconciles of. Its scheme knows apis/fleet and Kubernetes' own kinds.
 	Hub cluster.Cluster
 	// Member reaches the member. Its scheme knows apis/fleet and Kubernetes' own kinds.
 	Member cluster.Cluster

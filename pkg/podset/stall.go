@@ -9,8 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/condition"
 	"github.com/flotilla-io/flotilla/pkg/lifecycle"
+	"github.com/flotilla-io/flotilla/pkg/report"
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
@@ -23,7 +23,7 @@ const ReasonStalled = "Hung"
 
 // Stall is that nothing has moved for too long. The zero value says that things move.
 type Stall struct {
-	condition.Failure
+	report.Failure
 
 	// Scale: pods wait to be made or deleted, not to be updated.
 	Scale bool
@@ -41,7 +41,7 @@ func (w *Plan) DetectStall(limit time.Duration, now time.Time) {
 		return left <= 0
 	}
 	if m, n, since := w.waiting(); n > 0 && late(since) {
-		f := condition.StalledFailure(ReasonStalled,
+		f := report.StalledFailure(ReasonStalled,
 			fmt.Sprintf("%s does not follow its update in place since %s", m.Key, since.UTC().Format(time.RFC3339)),
 			fmt.Sprintf("%s; %d pods wait so", m.WaitingFor, n))
 		// That it waits is news; whether for ErrImagePull or ImagePullBackOff, which take turns, is none.
@@ -72,7 +72,7 @@ func (w *Plan) DetectStall(limit time.Duration, now time.Time) {
 		what = "no pod became available since " + since.UTC().Format(time.RFC3339)
 	}
 	w.Stalled = Stall{
-		Failure: condition.StalledFailure(string(w.Holds[i].Reason), what, w.Holds[i].Why),
+		Failure: report.StalledFailure(string(w.Holds[i].Reason), what, w.Holds[i].Why),
 		Scale:   inOrder || w.Holds[i].Reason == rollout.ReasonScaleLimit || !slices.ContainsFunc(w.Pods, func(m Pod) bool { return m.Old && !m.Inactive }),
 	}
 }
@@ -105,7 +105,7 @@ func (w *Plan) detectStalledHook(late func(since time.Time) bool) {
 		return
 	}
 	w.Stalled = Stall{
-		Failure: condition.StalledFailure(string(rollout.ReasonHook),
+		Failure: report.StalledFailure(string(rollout.ReasonHook),
 			fmt.Sprintf("%s waits for its hook in %s since %s", first.Key, lifecycle.Of(first.Object), since.UTC().Format(time.RFC3339)),
 			w.Holds[i].Why),
 		Scale: first.PreparingDelete && !first.Old,

@@ -17,15 +17,14 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/pkg/lifecycle"
-	"github.com/flotilla-io/flotilla/pkg/pass"
+	"github.com/flotilla-io/flotilla/pkg/podcontrol"
 	"github.com/flotilla-io/flotilla/pkg/podset"
-	"github.com/flotilla-io/flotilla/pkg/podwork"
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
 // applied says what came of a plan, by classes of writes: an error in one does not stop the others.
 type applied struct {
-	pass.Results
+	podcontrol.Results
 
 	// set is the set with podsToDelete as it was written; nil if it was not.
 	set *appsv1beta1.CloneSet
@@ -37,9 +36,9 @@ type applied struct {
 func (d *applied) err() error { return errors.Join(d.Err(), d.given, d.dropped) }
 
 // applier writes for a set.
-func (r *Reconciler) applier(set *appsv1beta1.CloneSet) pass.Applier {
-	return pass.Applier{
-		Writer: &podwork.Writer{Client: r.Client, Live: r.Live, Expect: r.Expect, Parallel: r.Parallel},
+func (r *Reconciler) applier(set *appsv1beta1.CloneSet) podcontrol.Applier {
+	return podcontrol.Applier{
+		Writer: &podcontrol.Writer{Client: r.Client, Live: r.Live, Expect: r.Expect, Parallel: r.Parallel},
 		Owner:  set.UID, Hooks: lifecycle.HooksOf(set.Spec.Lifecycle), ShortHash: r.Gates.ShortHash,
 	}
 }
@@ -56,13 +55,13 @@ func (r *Reconciler) apply(ctx context.Context, o observed, w planned) applied {
 		to.Disown(ctx, &w.Plan, &d.Results)
 	}
 	to.Delete(ctx, w.ready(given), &d.Results)
-	d.dropped = to.Writer.Delete(ctx, o.set.UID, pass.Objects(w.claimsAfter(o, d))).Err
+	d.dropped = to.Writer.Delete(ctx, o.set.UID, podcontrol.Objects(w.claimsAfter(o, d))).Err
 	now := r.Clock.Now()
 	to.Write(ctx, &w.Plan, now, &d.Results)
 	to.Create(ctx, &w.Plan, &o.set.Spec.Template, now, &d.Results, r.podCreates(o, now))
 	var err error
 	d.set, err = r.truncate(ctx, o, w)
-	d.dropped = errors.Join(d.dropped, to.Writer.Delete(ctx, o.set.UID, pass.Objects(w.dropClaims)).Err)
+	d.dropped = errors.Join(d.dropped, to.Writer.Delete(ctx, o.set.UID, podcontrol.Objects(w.dropClaims)).Err)
 	to.DeleteRevisions(ctx, &w.Plan, &d.Results)
 	d.Rest = errors.Join(d.Rest, err)
 	d.Log(ctx, &w.Plan)
@@ -70,13 +69,13 @@ func (r *Reconciler) apply(ctx context.Context, o observed, w planned) applied {
 }
 
 // transferPVCs makes pods the owners of claims that go with them, and returns the names of those that are given.
-func transferPVCs(ctx context.Context, to pass.Applier, w planned) ([]string, error) {
-	patches := make([]podwork.Patch, 0, len(w.giveClaims))
+func transferPVCs(ctx context.Context, to podcontrol.Applier, w planned) ([]string, error) {
+	patches := make([]podcontrol.Patch, 0, len(w.giveClaims))
 	for _, g := range w.giveClaims {
 		owner := metav1.OwnerReference{
 			APIVersion: corev1.SchemeGroupVersion.String(), Kind: "Pod", Name: g.pod.Name, UID: g.pod.UID, Controller: new(true),
 		}
-		p, err := pass.OwnerPatch(g.claim, []types.UID{to.Owner}, owner)
+		p, err := podcontrol.OwnerPatch(g.claim, []types.UID{to.Owner}, owner)
 		if err != nil {
 			return nil, err
 		}
@@ -121,14 +120,14 @@ func (w planned) claimsAfter(o observed, d applied) []*corev1.PersistentVolumeCl
 // podCreates makes pods with their claims.
 func (r *Reconciler) podCreates(
 	o observed, now time.Time,
-) func(rollout.Create, string, *corev1.PodTemplateSpec) podwork.PodCreate {
+) func(rollout.Create, string, *corev1.PodTemplateSpec) podcontrol.PodCreate {
 	ids := usedIDs(o)
-	return func(c rollout.Create, rev string, template *corev1.PodTemplateSpec) podwork.PodCreate {
+	return func(c rollout.Create, rev string, template *corev1.PodTemplateSpec) podcontrol.PodCreate {
 		id := c.Slot
 		if id == "" {
 			id = r.newID(ids)
 		}
-		b := podwork.PodCreate{Pod: newPod(o.set, o.gates, rev, template, id, now)}
+		b := podcontrol.PodCreate{Pod: newPod(o.set, o.gates, rev, template, id, now)}
 		for _, claim := range newClaims(o.set, id) {
 			if !ids[claim.Name] {
 				b.Claims = append(b.Claims, claim)

@@ -22,13 +22,12 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/apis/pods"
 	"github.com/flotilla-io/flotilla/pkg/lifecycle"
-	"github.com/flotilla-io/flotilla/pkg/pass"
+	"github.com/flotilla-io/flotilla/pkg/podcontrol"
 	"github.com/flotilla-io/flotilla/pkg/podpatch"
 	"github.com/flotilla-io/flotilla/pkg/podset"
-	"github.com/flotilla-io/flotilla/pkg/podview"
 	"github.com/flotilla-io/flotilla/pkg/revision"
 	"github.com/flotilla-io/flotilla/pkg/rollout"
-	"github.com/flotilla-io/flotilla/pkg/testkit"
+	"github.com/flotilla-io/flotilla/testkit"
 )
 
 // troupe is a CloneSet with hooks, its pods, a kubelet for them and a user who lets pods go and takes them up again. Plans
@@ -77,12 +76,12 @@ func (m *troupe) pass() planned {
 		m.pods[c.Key] = c.Object.DeepCopy()
 		m.pods[c.Key].DeletionTimestamp = &metav1.Time{Time: m.now}
 	}
-	m.write(w, pass.StepPrepareDelete, w.PrepareDelete)
-	m.write(w, pass.StepReturn, w.Return)
-	m.write(w, pass.StepPrepareUpdate, w.PrepareUpdate)
-	m.write(w, pass.StepMark, w.Mark)
-	m.write(w, pass.StepEdit, w.Edit)
-	m.write(w, pass.StepRelease, w.Release)
+	m.write(w, podcontrol.StepPrepareDelete, w.PrepareDelete)
+	m.write(w, podcontrol.StepReturn, w.Return)
+	m.write(w, podcontrol.StepPrepareUpdate, w.PrepareUpdate)
+	m.write(w, podcontrol.StepMark, w.Mark)
+	m.write(w, podcontrol.StepEdit, w.Edit)
+	m.write(w, podcontrol.StepRelease, w.Release)
 	for _, c := range w.Create {
 		m.create(w, c)
 	}
@@ -122,7 +121,7 @@ func (m *troupe) check(step string, before, after *corev1.Pod) {
 	m.t.Helper()
 	l := m.o.set.Spec.Lifecycle
 	was, is := lifecycle.Of(before), lifecycle.Of(after)
-	if is == pods.LifecycleUpdating && was != is && step != pass.StepReturn {
+	if is == pods.LifecycleUpdating && was != is && step != podcontrol.StepReturn {
 		require.False(m.t, lifecycle.Hooked(l.InPlaceUpdate, before), "%s of %s while it is held", step, before.Name)
 	}
 	if is != pods.LifecycleNormal || was == is {
@@ -252,7 +251,7 @@ func (m *troupe) describe() string {
 func (m *troupe) available() int {
 	n := 0
 	for _, p := range m.pods {
-		if podview.View(p, rulesOf(&m.o.set.Spec), m.now).Available && p.DeletionTimestamp == nil {
+		if podset.View(p, rulesOf(&m.o.set.Spec), m.now).Available && p.DeletionTimestamp == nil {
 			n++
 		}
 	}

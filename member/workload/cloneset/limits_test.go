@@ -10,10 +10,9 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/pass"
+	"github.com/flotilla-io/flotilla/pkg/podcontrol"
 	"github.com/flotilla-io/flotilla/pkg/podset"
-	"github.com/flotilla-io/flotilla/pkg/podwork"
-	"github.com/flotilla-io/flotilla/pkg/testkit"
+	"github.com/flotilla-io/flotilla/testkit"
 )
 
 // keysOf are the names in changes.
@@ -152,7 +151,7 @@ func TestB2FailuresAreWrittenByThemselvesAndTakenOff(t *testing.T) {
 	o.set.Status, _ = status(o, plan(o, now), applied{}, now)
 
 	// Nothing but the failure differs, and it is no counter.
-	failed, _ := status(o, plan(o, now), applied{Results: pass.Results{Created: podwork.Result{Err: errors.New("create pod web-c: quota")}}}, now)
+	failed, _ := status(o, plan(o, now), applied{Results: podcontrol.Results{Created: podcontrol.Result{Err: errors.New("create pod web-c: quota")}}}, now)
 	require.NotNil(t, find(failed.Conditions, appsv1beta1.CloneSetFailedScale))
 	require.False(t, countsOnly(o.set, failed))
 
@@ -164,10 +163,10 @@ func TestB2FailuresAreWrittenByThemselvesAndTakenOff(t *testing.T) {
 
 func TestConflictsAreNoFailure(t *testing.T) {
 	t.Parallel()
-	// #1351: a conflict ends the pass without noise; podwork counts it as skipped.
+	// #1351: a conflict ends the reconcile without noise; podwork counts it as skipped.
 	o, names := world(t, web(2).Image("app:2").Policy(appsv1beta1.PodInPlaceIfPossible), web(2))
 	o.with(names[0], "a", "b")
-	got, events := status(o, plan(o, now), applied{Results: pass.Results{Marked: podwork.Result{Skipped: 1}}}, now)
+	got, events := status(o, plan(o, now), applied{Results: podcontrol.Results{Marked: podcontrol.Result{Skipped: 1}}}, now)
 	require.Empty(t, got.Conditions)
 	require.Empty(t, events)
 }

@@ -9,17 +9,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/stranger"
+	"github.com/flotilla-io/flotilla/pkg/ownership"
 )
 
 func TestPodsOfOthersAreToldOnceAndLeftAlone(t *testing.T) {
 	t.Parallel()
 	o, names := world(t, web(2))
 	o.with(names[0], "a", "b")
-	o.overlap = stranger.Overlap{Count: 3, First: "shop-1 of ReplicaSet shop"}
+	o.overlap = ownership.Overlap{Count: 3, First: "shop-1 of ReplicaSet shop"}
 	w := plan(o, now)
 	require.False(t, w.HasSteps(), "nobody's pods are fought over")
-	require.Equal(t, stranger.OverlapScanInterval, w.Recheck)
+	require.Equal(t, ownership.OverlapScanInterval, w.Recheck)
 	got, events := status(o, w, applied{}, now)
 	require.Empty(t, cmp.Diff([]appsv1beta1.CloneSetCondition{{
 		Type: "SelectorOverlap", Status: "True", Reason: "PodsOfOthers",
@@ -33,7 +33,7 @@ func TestPodsOfOthersAreToldOnceAndLeftAlone(t *testing.T) {
 	require.Empty(t, cmp.Diff(got, again))
 	require.Empty(t, events)
 
-	o.overlap = stranger.Overlap{}
+	o.overlap = ownership.Overlap{}
 	again, _ = status(o, plan(o, now), applied{}, now.Add(time.Minute))
 	require.Empty(t, again.Conditions)
 }

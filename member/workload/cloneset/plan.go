@@ -13,10 +13,9 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/lifecycle"
+	"github.com/flotilla-io/flotilla/pkg/ownership"
 	"github.com/flotilla-io/flotilla/pkg/podset"
-	"github.com/flotilla-io/flotilla/pkg/podview"
 	"github.com/flotilla-io/flotilla/pkg/rollout"
-	"github.com/flotilla-io/flotilla/pkg/stranger"
 )
 
 // reasonClaims (Hold): a new pod waits for the claims of one that is about to go.
@@ -64,7 +63,7 @@ func plan(o observed, now time.Time) planned {
 	w.Next(goal, now)
 	w.planClaims(o)
 	if o.overlap.Count > 0 {
-		w.Recheck = podset.SoonerOf(w.Recheck, stranger.OverlapScanInterval)
+		w.Recheck = podset.SoonerOf(w.Recheck, ownership.OverlapScanInterval)
 	}
 	w.DetectStall(cmp.Or(deadline(&o.set.Spec), podset.DefaultProgressDeadline), now)
 	w.podsToDelete, w.truncate = w.remaining(o.set.Spec.ScaleStrategy.PodsToDelete)
@@ -98,8 +97,8 @@ func viewOptions(o observed, rollback bool) podset.ViewOptions {
 }
 
 // rulesOf are what a spec says about the service of its pods.
-func rulesOf(s *appsv1beta1.CloneSetSpec) podview.Rules {
-	r := podview.Rules{
+func rulesOf(s *appsv1beta1.CloneSetSpec) podset.Rules {
+	r := podset.Rules{
 		MinReady: time.Duration(s.MinReadySeconds) * time.Second,
 		Hooks:    lifecycle.HooksOf(s.Lifecycle),
 	}

@@ -18,9 +18,9 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/apis/pods"
 	"github.com/flotilla-io/flotilla/pkg/rollout"
-	"github.com/flotilla-io/flotilla/pkg/testkit"
-	"github.com/flotilla-io/flotilla/pkg/testkit/golden"
-	"github.com/flotilla-io/flotilla/pkg/testkit/show"
+	"github.com/flotilla-io/flotilla/testkit"
+	"github.com/flotilla-io/flotilla/testkit/golden"
+	"github.com/flotilla-io/flotilla/testkit/plantext"
 )
 
 // start is when the pods of all tests became ready, now is an hour later.
@@ -96,7 +96,7 @@ func text(w planned) string {
 	if w.truncate {
 		after = append(after, fmt.Sprintf("podsToDelete: %v", w.podsToDelete))
 	}
-	return show.Plan(&w.Plan, before, after)
+	return plantext.Plan(&w.Plan, before, after)
 }
 
 func TestPlan(t *testing.T) {
@@ -135,7 +135,7 @@ func TestPlan(t *testing.T) {
 			o.with(names[0], "a", "b", "c", "d")
 			return o
 		}},
-		{"another change than images is a new pod, deleted and made in two passes", func(t *testing.T) observed {
+		{"another change than images is a new pod, deleted and made in two reconciles", func(t *testing.T) observed {
 			t.Helper()
 			changed := inPlace(2).Rolling("0", "1", "0").Spec(func(s *appsv1beta1.CloneSetSpec) {
 				s.Template.Spec.Containers[0].Command = []string{"serve"}

@@ -7,7 +7,6 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/condition"
 	"github.com/flotilla-io/flotilla/pkg/event"
 	"github.com/flotilla-io/flotilla/pkg/report"
 )
@@ -33,7 +32,7 @@ func countsOnly(set *appsv1beta1.CloneSet, s appsv1beta1.CloneSetStatus) bool {
 		was.UpdatedReplicas, was.UpdatedReadyReplicas, was.UpdatedAvailableReplicas
 	p, now := find(was.Conditions, appsv1beta1.CloneSetProgressing), find(s.Conditions, appsv1beta1.CloneSetProgressing)
 	if p != nil && now != nil && p.Status == now.Status && p.Reason == now.Reason {
-		s.Conditions = condition.PutCondition(s.Conditions, ofType(appsv1beta1.CloneSetProgressing), p)
+		s.Conditions = report.PutCondition(s.Conditions, ofType(appsv1beta1.CloneSetProgressing), p)
 	}
 	return apiequality.Semantic.DeepEqual(*was, s)
 }

@@ -14,11 +14,11 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/apis/pods"
-	"github.com/flotilla-io/flotilla/pkg/child"
 	"github.com/flotilla-io/flotilla/pkg/lifecycle"
-	"github.com/flotilla-io/flotilla/pkg/podview"
+	"github.com/flotilla-io/flotilla/pkg/ownership"
+	"github.com/flotilla-io/flotilla/pkg/podset"
 	"github.com/flotilla-io/flotilla/pkg/rollout"
-	"github.com/flotilla-io/flotilla/pkg/testkit/sim"
+	"github.com/flotilla-io/flotilla/testkit/sim"
 )
 
 // rules are what a CloneSet keeps to at every write, whatever goes wrong.
@@ -85,7 +85,7 @@ func simGoal(w *sim.World) rollout.Goal {
 
 func owned[T client.Object](w *sim.World, o T) bool {
 	set := cmp.Or(sim.Find[*appsv1beta1.CloneSet](w, key), cachedSet(w))
-	return set != nil && child.ControlledBy(o, set, Kind())
+	return set != nil && ownership.ControlledBy(o, set, Kind())
 }
 
 // ownClaim: a claim is the set's own, or was given to one of its pods, which may be gone.
@@ -102,12 +102,12 @@ func active(w *sim.World, p *corev1.Pod) bool {
 
 func available(w *sim.World, p *corev1.Pod) bool {
 	set := cachedSet(w)
-	return set != nil && active(w, p) && podview.View(p, rulesOf(&set.Spec), w.Now()).Available
+	return set != nil && active(w, p) && podset.View(p, rulesOf(&set.Spec), w.Now()).Available
 }
 
 // ready tells of a pod that serves: one that was prepared for its deletion does so no more, ready or not.
 func ready(w *sim.World, p *corev1.Pod) bool {
-	f := podview.View(p, podview.Rules{}, w.Now())
+	f := podset.View(p, podset.Rules{}, w.Now())
 	return active(w, p) && f.Ready && f.Lifecycle == pods.LifecycleNormal
 }
 
@@ -121,7 +121,7 @@ func spare(w *sim.World, c sim.Change) bool {
 
 func old(w *sim.World, p *corev1.Pod) bool {
 	name := wantedName(w)
-	return name != "" && active(w, p) && !podview.AtRevision(p, name)
+	return name != "" && active(w, p) && !podset.AtRevision(p, name)
 }
 
 // wantedName is the revision that the controller can know to be wanted.

@@ -15,11 +15,10 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/pods"
-	"github.com/flotilla-io/flotilla/pkg/condition"
 	"github.com/flotilla-io/flotilla/pkg/event"
-	"github.com/flotilla-io/flotilla/pkg/pass"
-	"github.com/flotilla-io/flotilla/pkg/podwork"
-	"github.com/flotilla-io/flotilla/pkg/testkit"
+	"github.com/flotilla-io/flotilla/pkg/podcontrol"
+	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/testkit"
 )
 
 func TestStatusCounts(t *testing.T) {
@@ -76,7 +75,7 @@ func TestStatusOfANewSetNamesTheRevisionThatWasMade(t *testing.T) {
 	require.Equal(t, names[0], got.UpdateRevision)
 	require.Equal(t, names[0], got.CurrentRevision)
 
-	got, events := status(o, w, applied{Results: pass.Results{Revision: errors.New("create revision x: no")}}, now)
+	got, events := status(o, w, applied{Results: podcontrol.Results{Revision: errors.New("create revision x: no")}}, now)
 	require.Empty(t, got.UpdateRevision, "a revision that could not be made is not promised")
 	require.Equal(t, []string{"FailedCreate"}, reasons(events))
 }
@@ -84,7 +83,7 @@ func TestStatusOfANewSetNamesTheRevisionThatWasMade(t *testing.T) {
 func TestStatusCountsACollisionAndNothingElse(t *testing.T) {
 	t.Parallel()
 	o, _ := world(t, web(2).Status(appsv1beta1.CloneSetStatus{Replicas: 5, CollisionCount: ptr.To[int32](1)}))
-	got, events := status(o, plan(o, now), applied{Results: pass.Results{Collided: true}}, now)
+	got, events := status(o, plan(o, now), applied{Results: podcontrol.Results{Collided: true}}, now)
 	require.Equal(t, int32(2), *got.CollisionCount)
 	require.Equal(t, int32(5), got.Replicas)
 	require.Empty(t, events)
@@ -112,19 +111,19 @@ func TestStatusConditions(t *testing.T) {
 		},
 		{
 			"a failed creation is FailedScale", web(1), nil,
-			applied{Results: pass.Results{Created: podwork.Result{Err: errors.New("create pod web-x: quota")}}},
+			applied{Results: podcontrol.Results{Created: podcontrol.Result{Err: errors.New("create pod web-x: quota")}}},
 			[]appsv1beta1.CloneSetCondition{condition("FailedScale", "WriteFailed", "create pod web-x: quota", at)},
 		},
 		{
 			"a failed edit is FailedUpdate", web(1), nil,
-			applied{Results: pass.Results{Edited: podwork.Result{Err: errors.New("patch web-x: no")}}},
+			applied{Results: podcontrol.Results{Edited: podcontrol.Result{Err: errors.New("patch web-x: no")}}},
 			[]appsv1beta1.CloneSetCondition{condition("FailedUpdate", "WriteFailed", "patch web-x: no", at)},
 		},
 		{
 			"a failure that goes on keeps its time",
 			web(1),
 			[]appsv1beta1.CloneSetCondition{condition("FailedScale", "WriteFailed", "create pod web-w: quota", before)},
-			applied{Results: pass.Results{Created: podwork.Result{Err: errors.New("create pod web-x: quota")}}},
+			applied{Results: podcontrol.Results{Created: podcontrol.Result{Err: errors.New("create pod web-x: quota")}}},
 			[]appsv1beta1.CloneSetCondition{condition("FailedScale", "WriteFailed", "create pod web-x: quota", before)},
 		},
 		{
@@ -166,22 +165,22 @@ func TestStatusConditions(t *testing.T) {
 
 func TestStatusCutsLongMessages(t *testing.T) {
 	t.Parallel()
-	got := setCondition(nil, "FailedScale", condition.Failure{Reason: "R", Message: strings.Repeat("x", 2*condition.MessageLimit)}, now)
-	require.Len(t, got[0].Message, condition.MessageLimit)
+	got := setCondition(nil, "FailedScale", report.Failure{Reason: "R", Message: strings.Repeat("x", 2*report.MessageLimit)}, now)
+	require.Len(t, got[0].Message, report.MessageLimit)
 }
 
 func TestEventsAreOneForEachClass(t *testing.T) {
 	t.Parallel()
 	o, names := world(t, web(9).Image("app:2"), web(9))
 	d := applied{
-		Results: pass.Results{
-			Created:   podwork.Result{Done: []string{"a", "b", "c", "d"}, Err: errors.New("create pod e: quota")},
-			Deleted:   podwork.Result{Done: []string{"f"}},
-			Ended:     podwork.Result{Done: []string{"g"}},
-			Recreated: podwork.Result{Done: []string{"h"}, Err: errors.New("delete i: no")},
-			Edited:    podwork.Result{Done: []string{"j", "k"}},
-			Marked:    podwork.Result{Done: []string{"l"}},
-			Released:  podwork.Result{Done: []string{"m"}},
+		Results: podcontrol.Results{
+			Created:   podcontrol.Result{Done: []string{"a", "b", "c", "d"}, Err: errors.New("create pod e: quota")},
+			Deleted:   podcontrol.Result{Done: []string{"f"}},
+			Ended:     podcontrol.Result{Done: []string{"g"}},
+			Recreated: podcontrol.Result{Done: []string{"h"}, Err: errors.New("delete i: no")},
+			Edited:    podcontrol.Result{Done: []string{"j", "k"}},
+			Marked:    podcontrol.Result{Done: []string{"l"}},
+			Released:  podcontrol.Result{Done: []string{"m"}},
 			Rest:      errors.New("patch p: no"),
 		},
 		dropped: errors.New("delete claim n: no"),

@@ -10,8 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/pass"
-	"github.com/flotilla-io/flotilla/pkg/podwork"
+	"github.com/flotilla-io/flotilla/pkg/podcontrol"
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
@@ -19,9 +18,9 @@ import (
 const drawn = 5
 
 // applier writes for a set.
-func (r *Reconciler) applier(set *appsv1beta1.DaemonSet) pass.Applier {
-	return pass.Applier{
-		Writer: &podwork.Writer{Client: r.Client, Live: r.Live, Expect: r.Expect, Parallel: r.Parallel},
+func (r *Reconciler) applier(set *appsv1beta1.DaemonSet) podcontrol.Applier {
+	return podcontrol.Applier{
+		Writer: &podcontrol.Writer{Client: r.Client, Live: r.Live, Expect: r.Expect, Parallel: r.Parallel},
 		Owner:  set.UID, Hooks: hooks(&set.Spec), ShortHash: true,
 	}
 }
@@ -33,8 +32,8 @@ func (r *Reconciler) takeOver(ctx context.Context, o observed) (ctrl.Result, err
 }
 
 // apply does what the plan says. What it does twice, after a crash or a conflict, comes to the same.
-func (r *Reconciler) apply(ctx context.Context, o observed, w planned) pass.Results {
-	var d pass.Results
+func (r *Reconciler) apply(ctx context.Context, o observed, w planned) podcontrol.Results {
+	var d podcontrol.Results
 	to := r.applier(o.set)
 	if w.InvalidSpec != "" || !to.EnsureRevision(ctx, &w.Plan, &d) {
 		return d
@@ -51,7 +50,7 @@ func (r *Reconciler) apply(ctx context.Context, o observed, w planned) pass.Resu
 }
 
 // remember notes the nodes on which pods that had ended were deleted.
-func (r *Reconciler) remember(o observed, w planned, d *pass.Results, now time.Time) {
+func (r *Reconciler) remember(o observed, w planned, d *podcontrol.Results, now time.Time) {
 	ended := make(map[string]bool, len(d.Ended.Done))
 	for _, name := range d.Ended.Done {
 		ended[name] = true
@@ -66,7 +65,7 @@ func (r *Reconciler) remember(o observed, w planned, d *pass.Results, now time.T
 // births makes pods, with names that no pod of the set has.
 func (r *Reconciler) births(
 	o observed, now time.Time,
-) func(rollout.Create, string, *corev1.PodTemplateSpec) podwork.PodCreate {
+) func(rollout.Create, string, *corev1.PodTemplateSpec) podcontrol.PodCreate {
 	used := make(map[string]bool, len(o.pods))
 	for _, pod := range o.pods {
 		used[pod.Name] = true
@@ -75,12 +74,12 @@ func (r *Reconciler) births(
 	if draw == nil {
 		draw = rand.String
 	}
-	return func(c rollout.Create, rev string, template *corev1.PodTemplateSpec) podwork.PodCreate {
+	return func(c rollout.Create, rev string, template *corev1.PodTemplateSpec) podcontrol.PodCreate {
 		name := o.set.Name + "-" + draw(drawn)
 		for used[name] {
 			name = o.set.Name + "-" + draw(drawn)
 		}
 		used[name] = true
-		return podwork.PodCreate{Pod: newPod(o.set, rev, template, name, c.Slot, now)}
+		return podcontrol.PodCreate{Pod: newPod(o.set, rev, template, name, c.Slot, now)}
 	}
 }

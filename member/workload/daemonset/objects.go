@@ -14,7 +14,6 @@ import (
 	"github.com/flotilla-io/flotilla/apis/pods"
 	"github.com/flotilla-io/flotilla/pkg/lifecycle"
 	"github.com/flotilla-io/flotilla/pkg/podset"
-	"github.com/flotilla-io/flotilla/pkg/podview"
 	"github.com/flotilla-io/flotilla/pkg/revision"
 )
 
@@ -78,11 +77,11 @@ func nodeOf(pod *corev1.Pod) string {
 	if ended && pod.DeletionTimestamp != nil {
 		return ""
 	}
-	return podview.Node(pod)
+	return podset.Node(pod)
 }
 
 // adopts tells whether a set takes over a pod of nobody: one that a DaemonSet of its name made for a node, as the one of
 // Kubernetes leaves them when it is deleted without its pods.
 func adopts(owner metav1.Object, pod *corev1.Pod) bool {
-	return pod.GenerateName == owner.GetName()+"-" && podview.Pinned(pod) != ""
+	return pod.GenerateName == owner.GetName()+"-" && podset.Pinned(pod) != ""
 }

@@ -11,10 +11,9 @@ import (
 	"k8s.io/utils/ptr"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/ownership"
 	"github.com/flotilla-io/flotilla/pkg/podset"
-	"github.com/flotilla-io/flotilla/pkg/podview"
 	"github.com/flotilla-io/flotilla/pkg/rollout"
-	"github.com/flotilla-io/flotilla/pkg/stranger"
 )
 
 // Reasons of holds that only a DaemonSet has.
@@ -63,7 +62,7 @@ func plan(o observed, now time.Time) planned {
 	w.backOff(o.failures, now)
 	w.cut(burst)
 	if o.overlap.Count > 0 {
-		w.Recheck = podset.SoonerOf(w.Recheck, stranger.OverlapScanInterval)
+		w.Recheck = podset.SoonerOf(w.Recheck, ownership.OverlapScanInterval)
 	}
 	w.DetectStall(podset.DefaultProgressDeadline, now)
 	w.TruncateHistory(past, int(ptr.Deref(spec.RevisionHistoryLimit, defaultHistoryLimit)))
@@ -116,8 +115,8 @@ func (w *planned) lens(o observed) podset.ViewOptions {
 }
 
 // rulesOf are what a spec says about the service of its pods.
-func rulesOf(s *appsv1beta1.DaemonSetSpec) podview.Rules {
-	return podview.Rules{MinReady: time.Duration(s.MinReadySeconds) * time.Second, Hooks: hooks(s)}
+func rulesOf(s *appsv1beta1.DaemonSetSpec) podset.Rules {
+	return podset.Rules{MinReady: time.Duration(s.MinReadySeconds) * time.Second, Hooks: hooks(s)}
 }
 
 // inPlace tells whether pods are changed in place where that is possible.

@@ -16,19 +16,18 @@ import (
 
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/lifecycle"
-	"github.com/flotilla-io/flotilla/pkg/pass"
+	"github.com/flotilla-io/flotilla/pkg/podcontrol"
 	"github.com/flotilla-io/flotilla/pkg/podset"
-	"github.com/flotilla-io/flotilla/pkg/podwork"
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
 // applied says what came of a plan, by classes of writes: an error in one does not stop the others.
 type applied struct {
-	pass.Results
+	podcontrol.Results
 
 	// adopted pods were of nobody, handed are claims with another owner, anew those that were made for a pod that is there,
 	// grown those that were asked to grow, identified pods that got the labels of their name again.
-	adopted, handed, anew, grown, identified podwork.Result
+	adopted, handed, anew, grown, identified podcontrol.Result
 }
 
 // err joins all errors.
@@ -37,9 +36,9 @@ func (d *applied) err() error {
 }
 
 // applier writes for a set.
-func (r *Reconciler) applier(o observed) pass.Applier {
-	return pass.Applier{
-		Writer: &podwork.Writer{Client: r.Client, Live: r.Live, Expect: r.Expect, Parallel: r.Parallel},
+func (r *Reconciler) applier(o observed) podcontrol.Applier {
+	return podcontrol.Applier{
+		Writer: &podcontrol.Writer{Client: r.Client, Live: r.Live, Expect: r.Expect, Parallel: r.Parallel},
 		Owner:  o.set.UID, Hooks: lifecycle.HooksOf(o.set.Spec.Lifecycle),
 	}
 }
@@ -57,7 +56,7 @@ func (r *Reconciler) apply(ctx context.Context, o observed, w planned) applied {
 		return d
 	}
 	d.handed = handed(ctx, to, w)
-	if d.adopted = to.Writer.Adopt(ctx, o.set, Kind(), pass.Objects(w.adopt)); len(w.adopt) > 0 {
+	if d.adopted = to.Writer.Adopt(ctx, o.set, Kind(), podcontrol.Objects(w.adopt)); len(w.adopt) > 0 {
 		r.overlaps.Forget(client.ObjectKeyFromObject(o.set))
 	}
 	to.Disown(ctx, &w.Plan, &d.Results)
@@ -78,7 +77,7 @@ func (d *applied) log(ctx context.Context, w *planned) {
 	d.Log(ctx, &w.Plan)
 	for _, c := range []struct {
 		message string
-		result  podwork.Result
+		result  podcontrol.Result
 	}{
 		{"Adopted pods", d.adopted},
 		{"Changed the owners of claims", d.handed},
@@ -93,12 +92,12 @@ func (d *applied) log(ctx context.Context, w *planned) {
 }
 
 // handed gives claims their owners.
-func handed(ctx context.Context, to pass.Applier, w planned) podwork.Result {
-	patches := make([]podwork.Patch, 0, len(w.handOver))
+func handed(ctx context.Context, to podcontrol.Applier, w planned) podcontrol.Result {
+	patches := make([]podcontrol.Patch, 0, len(w.handOver))
 	for _, h := range w.handOver {
-		p, err := pass.OwnerPatch(h.claim, h.from, h.to...)
+		p, err := podcontrol.OwnerPatch(h.claim, h.from, h.to...)
 		if err != nil {
-			return podwork.Result{Err: err}
+			return podcontrol.Result{Err: err}
 		}
 		patches = append(patches, p)
 	}
@@ -117,8 +116,8 @@ func (w planned) ready(handed []string) []podset.Change {
 
 // grown asks for claims to grow, if they are as they were seen: who asked for more meanwhile keeps it. Whose they are is told,
 // because a claim need not have an owner.
-func grown(ctx context.Context, to pass.Applier, o observed, w planned) podwork.Result {
-	patches := make([]podwork.Patch, 0, len(w.grow))
+func grown(ctx context.Context, to podcontrol.Applier, o observed, w planned) podcontrol.Result {
+	patches := make([]podcontrol.Patch, 0, len(w.grow))
 	for _, g := range w.grow {
 		data, err := json.Marshal(map[string]any{
 			"metadata": map[string]any{
@@ -128,32 +127,32 @@ func grown(ctx context.Context, to pass.Applier, o observed, w planned) podwork.
 			"spec": map[string]any{"resources": g.template.Spec.Resources},
 		})
 		if err != nil {
-			return podwork.Result{Err: fmt.Errorf("marshal the size of %s: %w", g.claim.Name, err)}
+			return podcontrol.Result{Err: fmt.Errorf("marshal the size of %s: %w", g.claim.Name, err)}
 		}
-		patches = append(patches, podwork.Patch{Object: g.claim, Type: types.MergePatchType, Data: data})
+		patches = append(patches, podcontrol.Patch{Object: g.claim, Type: types.MergePatchType, Data: data})
 	}
 	return to.Writer.Patch(ctx, to.Owner, patches)
 }
 
 // identified gives pods the labels of their name again.
-func identified(ctx context.Context, to pass.Applier, o observed, w planned) podwork.Result {
-	patches := make([]podwork.Patch, 0, len(w.identify))
+func identified(ctx context.Context, to podcontrol.Applier, o observed, w planned) podcontrol.Result {
+	patches := make([]podcontrol.Patch, 0, len(w.identify))
 	for _, pod := range w.identify {
 		data, err := json.Marshal(map[string]any{
 			"metadata": map[string]any{"uid": pod.UID, "labels": identity(pod.Name, ordinalIn(o.set, pod.Name))},
 		})
 		if err != nil {
-			return podwork.Result{Err: fmt.Errorf("marshal labels of %s: %w", pod.Name, err)}
+			return podcontrol.Result{Err: fmt.Errorf("marshal labels of %s: %w", pod.Name, err)}
 		}
-		patches = append(patches, podwork.Patch{Object: pod, Type: types.MergePatchType, Data: data})
+		patches = append(patches, podcontrol.Patch{Object: pod, Type: types.MergePatchType, Data: data})
 	}
 	return to.Writer.Patch(ctx, to.Owner, patches)
 }
 
 // podCreates makes pods with their claims.
-func podCreates(o observed, now time.Time) func(rollout.Create, string, *corev1.PodTemplateSpec) podwork.PodCreate {
-	return func(c rollout.Create, rev string, template *corev1.PodTemplateSpec) podwork.PodCreate {
-		return podwork.PodCreate{Pod: newPod(o.set, rev, template, c.Slot, now), Claims: o.missing(c.Slot)}
+func podCreates(o observed, now time.Time) func(rollout.Create, string, *corev1.PodTemplateSpec) podcontrol.PodCreate {
+	return func(c rollout.Create, rev string, template *corev1.PodTemplateSpec) podcontrol.PodCreate {
+		return podcontrol.PodCreate{Pod: newPod(o.set, rev, template, c.Slot, now), Claims: o.missing(c.Slot)}
 	}
 }
 

@@ -15,8 +15,8 @@ import (
 	"k8s.io/utils/ptr"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/condition"
 	"github.com/flotilla-io/flotilla/pkg/podset"
+	"github.com/flotilla-io/flotilla/pkg/report"
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
@@ -129,7 +129,7 @@ func (w *planned) judgeWaits(o observed, pods []string, now time.Time) {
 		w.Recheck = podset.SoonerOf(w.Recheck, left)
 		return
 	}
-	w.waits = condition.StalledFailure(string(reasonClaims),
+	w.waits = report.StalledFailure(string(reasonClaims),
 		fmt.Sprintf("pod %s waits for claim %s to be gone, which is being deleted since %s", podOfClaim(o.set, first.Name), first.Name, since.Format(time.RFC3339)),
 		"held by "+strings.Join(first.Finalizers, ", "))
 }
@@ -400,7 +400,7 @@ func (w *planned) fit(o observed, m *podset.Pod, now time.Time) claimFit {
 			w.Recheck = podset.SoonerOf(w.Recheck, classEvery)
 		}
 		if why := o.stuck(c, is, now); why != "" && w.stuck.Reason == "" {
-			w.stuck = condition.StalledFailure(reasonFailedUpdatePVC, fmt.Sprintf("claim %s can't follow its template", name), why)
+			w.stuck = report.StalledFailure(reasonFailedUpdatePVC, fmt.Sprintf("claim %s can't follow its template", name), why)
 		}
 	}
 	return worst

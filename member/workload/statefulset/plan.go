@@ -15,12 +15,11 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/condition"
 	"github.com/flotilla-io/flotilla/pkg/lifecycle"
+	"github.com/flotilla-io/flotilla/pkg/ownership"
 	"github.com/flotilla-io/flotilla/pkg/podset"
-	"github.com/flotilla-io/flotilla/pkg/podview"
+	"github.com/flotilla-io/flotilla/pkg/report"
 	"github.com/flotilla-io/flotilla/pkg/rollout"
-	"github.com/flotilla-io/flotilla/pkg/stranger"
 )
 
 // planned is what to do now: what there is for the pods of any workload, and a StatefulSet's own. Nothing in it may be changed: it
@@ -40,7 +39,7 @@ type planned struct {
 	handOver []handOver
 	grow     []growth
 	// stuck is why a claim can't come to what its template asks for. waits is which claim a pod has waited for too long for.
-	stuck, waits condition.Failure
+	stuck, waits report.Failure
 }
 
 // plan returns what to do now to bring the observed set nearer to its spec, and why. It is a pure function.
@@ -61,7 +60,7 @@ func plan(o observed, now time.Time) planned {
 	w.Next(goal, now)
 	w.planClaims(o, goal, now)
 	if o.overlap.Count > 0 {
-		w.Recheck = podset.SoonerOf(w.Recheck, stranger.OverlapScanInterval)
+		w.Recheck = podset.SoonerOf(w.Recheck, ownership.OverlapScanInterval)
 	}
 	if len(orphans) > 0 { // One that changes meanwhile is not adopted, and is to be looked at anew.
 		w.Recheck = podset.SoonerOf(w.Recheck, podset.AdoptionRecheck)
@@ -150,8 +149,8 @@ func mounts(set *appsv1beta1.StatefulSet, pod *corev1.Pod) bool {
 }
 
 // rulesOf are what a spec says about the service of its pods.
-func rulesOf(s *appsv1beta1.StatefulSetSpec) podview.Rules {
-	rules := podview.Rules{Hooks: lifecycle.HooksOf(s.Lifecycle)}
+func rulesOf(s *appsv1beta1.StatefulSetSpec) podset.Rules {
+	rules := podset.Rules{Hooks: lifecycle.HooksOf(s.Lifecycle)}
 	if r := s.UpdateStrategy.RollingUpdate; r != nil {
 		rules.MinReady = time.Duration(ptr.Deref(r.MinReadySeconds, 0)) * time.Second
 		if r.InPlaceUpdateStrategy != nil {

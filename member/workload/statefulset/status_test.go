@@ -12,9 +12,8 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/pkg/event"
-	"github.com/flotilla-io/flotilla/pkg/pass"
+	"github.com/flotilla-io/flotilla/pkg/podcontrol"
 	"github.com/flotilla-io/flotilla/pkg/podset"
-	"github.com/flotilla-io/flotilla/pkg/podwork"
 )
 
 func reasons(events []event.Event) []string {
@@ -95,10 +94,10 @@ func TestWhatFailedIsInTheStatus(t *testing.T) {
 		reason string
 		events []string
 	}{
-		{"a claim could not be made anew", applied{anew: podwork.Result{Err: no}}, "FailedCreatePod", "WriteFailed", []string{"FailedUpdate"}},
-		{"a pod could not be adopted", applied{adopted: podwork.Result{Err: no}}, "FailedCreatePod", "WriteFailed", []string{"FailedUpdate"}},
-		{"a claim could not be asked to grow", applied{grown: podwork.Result{Err: no}}, "FailedUpdatePod", "WriteFailed", []string{"FailedResize"}},
-		{"the revision could not be written", applied{Results: pass.Results{Revision: no}}, "FailedUpdatePod", "WriteFailed", []string{"FailedCreate"}},
+		{"a claim could not be made anew", applied{anew: podcontrol.Result{Err: no}}, "FailedCreatePod", "WriteFailed", []string{"FailedUpdate"}},
+		{"a pod could not be adopted", applied{adopted: podcontrol.Result{Err: no}}, "FailedCreatePod", "WriteFailed", []string{"FailedUpdate"}},
+		{"a claim could not be asked to grow", applied{grown: podcontrol.Result{Err: no}}, "FailedUpdatePod", "WriteFailed", []string{"FailedResize"}},
+		{"the revision could not be written", applied{Results: podcontrol.Results{Revision: no}}, "FailedUpdatePod", "WriteFailed", []string{"FailedCreate"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -126,7 +125,7 @@ func TestWhatFailedIsInTheStatus(t *testing.T) {
 		t.Parallel()
 		s := observedOf(t, web(1)).pod(0, "0")
 		_, events := status(s.observed, plan(s.observed, now), applied{
-			adopted: podwork.Result{Done: []string{"web-0"}}, grown: podwork.Result{Done: []string{"data-web-0"}},
+			adopted: podcontrol.Result{Done: []string{"web-0"}}, grown: podcontrol.Result{Done: []string{"data-web-0"}},
 		}, now)
 		require.Equal(t, []string{"SuccessfulAdopt", "SuccessfulResize"}, reasons(events))
 	})
@@ -197,7 +196,7 @@ func TestACollisionCounts(t *testing.T) {
 	t.Parallel()
 	s := observedOf(t, web(1))
 	was := *s.set.Status.DeepCopy()
-	got, events := status(s.observed, plan(s.observed, now), applied{Results: pass.Results{Collided: true}}, now)
+	got, events := status(s.observed, plan(s.observed, now), applied{Results: podcontrol.Results{Collided: true}}, now)
 	require.Empty(t, events)
 	was.CollisionCount = new(int32(1))
 	require.Equal(t, was, got)

@@ -11,7 +11,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/flotilla-io/flotilla/pkg/history"
+	"github.com/flotilla-io/flotilla/pkg/revision"
 )
 
 // fieldOwner is the name under which workloads are written.
@@ -82,8 +82,8 @@ func (r *Reconciler) apply(ctx context.Context, o observed, w planned) applied {
 // object of that name that is gone, whose revisions are still to be collected: another hash would make the revision's
 // name differ from that in other clusters.
 func (r *Reconciler) writeRevision(ctx context.Context, o observed, w planned) (collided bool, err error) {
-	err = history.Writer{Client: r.Client, Live: r.Live, Expect: r.Expect}.Write(ctx, o.ud.UID, w.revision)
-	if errors.Is(err, history.ErrCollision) {
+	err = revision.Writer{Client: r.Client, Live: r.Live, Expect: r.Expect}.Write(ctx, o.ud.UID, w.revision)
+	if errors.Is(err, revision.ErrCollision) {
 		return true, nil
 	}
 	return false, err

@@ -12,8 +12,8 @@ import (
 	"k8s.io/utils/ptr"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/condition"
 	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/report"
 	"github.com/flotilla-io/flotilla/pkg/revision"
 )
 
@@ -29,7 +29,7 @@ const (
 	reasonUpdating        = "Updating"
 )
 
-// status returns the status after a pass, and what to tell about it. The function is pure.
+// status returns the status after a reconcile, and what to tell about it. The function is pure.
 //
 // observedGeneration advances only when every workload is as the spec asks and the apiserver has said so: a hub counts
 // with it. Subsets whose numbers do not add up count as acted on, because all else was done.
@@ -177,7 +177,7 @@ func conditions(s *appsv1beta1.UnitedDeploymentStatus, w planned, d applied, fai
 
 // setCondition sets a condition; its time moves when its status does.
 func setCondition(s *appsv1beta1.UnitedDeploymentStatus, c appsv1beta1.UnitedDeploymentCondition, now time.Time) {
-	c.Message = condition.Truncate(c.Message)
+	c.Message = report.Truncate(c.Message)
 	c.LastTransitionTime = metav1.NewTime(now.Truncate(time.Second))
 	i := slices.IndexFunc(s.Conditions, func(is appsv1beta1.UnitedDeploymentCondition) bool { return is.Type == c.Type })
 	if i < 0 {
@@ -190,8 +190,8 @@ func setCondition(s *appsv1beta1.UnitedDeploymentStatus, c appsv1beta1.UnitedDep
 	s.Conditions[i] = c
 }
 
-// tell returns the events of a pass: one for each class of writes. What only the spec can mend is told once, not with
-// each pass.
+// tell returns the events of a reconcile: one for each class of writes. What only the spec can mend is told once, not with
+// each reconcile.
 func tell(o observed, w planned, d applied, failure *fault) []event.Event {
 	var out []event.Event
 	for _, e := range []struct {

@@ -15,8 +15,8 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/condition"
 	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
 var now = start.Add(time.Hour)
@@ -364,7 +364,7 @@ func TestConditionMessagesAreCut(t *testing.T) {
 	d.write = errors.New(strings.Repeat("ä", 1000))
 	got, _ := status(o, w, d, now)
 	message := find(got, appsv1beta1.SubsetFailure).Message
-	require.LessOrEqual(t, len(message), condition.MessageLimit)
+	require.LessOrEqual(t, len(message), report.MessageLimit)
 	require.True(t, strings.HasSuffix(message, "ä..."))
 }
 
