@@ -27,7 +27,7 @@ import (
 // +kubebuilder:rbac:groups="",resources=pods/status,verbs=patch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// A failed pass is tried again after firstRetry, then after twice that, up to lastRetry: a pod may be out of service for it.
+// A failed reconcile is tried again after firstRetry, then after twice that, up to lastRetry: a pod may be out of service for it.
 const (
 	firstRetry = 100 * time.Millisecond
 	lastRetry  = time.Minute

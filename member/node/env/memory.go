@@ -15,7 +15,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/inplace"
 )
 
-// memory is what is kept of pods between passes: nothing that could not be found anew. The zero value is empty.
+// memory is what is kept of pods between reconciles: nothing that could not be found anew. The zero value is empty.
 type memory struct {
 	mu   sync.Mutex
 	pods map[types.NamespacedName]*past

@@ -6,7 +6,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/metric"
 )
 
-// Values of the label step, and the reason of a pass that had no runtime to ask.
+// Values of the label step, and the reason of a reconcile that had no runtime to ask.
 const (
 	stepRestart   = "Restart"
 	stepReport    = "Report"

@@ -20,7 +20,7 @@ import (
 // errGone says that there is nothing to do about a pod any more.
 var errGone = errors.New("pod is gone")
 
-// observed is the world of one pass.
+// observed is the world of one reconcile.
 type observed struct {
 	// pod is the cache's own: nobody may change it.
 	pod *corev1.Pod
