@@ -570,7 +570,7 @@ func TestIntegrationPullMember(t *testing.T) {
 	row := &fleetv1alpha1.MemberWork{ObjectMeta: metav1.ObjectMeta{Name: "row", Namespace: "fleet-east"}}
 	require.Eventually(t, func() bool {
 		return h.Get(t.Context(), client.ObjectKeyFromObject(row), row) == nil &&
-			!row.DeletionTimestamp.IsZero() && row.Spec.Deletion == fleetv1alpha1.LeaveOrphan
+			!row.DeletionTimestamp.IsZero() && row.Spec.DeletionPolicy == fleetv1alpha1.LeaveOrphan
 	}, settleTimeout, look)
 	testkit.Change(t, h.Client, row, func(w *fleetv1alpha1.MemberWork) {
 		controllerutil.RemoveFinalizer(w, keys.FleetRow) // as hub/row does when the agent has reported

@@ -127,7 +127,7 @@ func leave(o observed, now time.Time) plan {
 	}
 	for _, row := range o.rows {
 		granted := row.Spec.Grant.Epoch // 0 counts as the hub's own
-		if row.DeletionTimestamp.IsZero() || row.Spec.Deletion != mc.Spec.Leave.Policy || granted != 0 && granted != o.hub.Epoch {
+		if row.DeletionTimestamp.IsZero() || row.Spec.DeletionPolicy != mc.Spec.Leave.Policy || granted != 0 && granted != o.hub.Epoch {
 			p.withdraw = append(p.withdraw, row)
 		}
 	}

@@ -62,7 +62,7 @@ func (w *world) new() *world {
 func (w *world) row(name string, deletion fleetv1alpha1.LeavePolicy, deleting bool) *world {
 	row := &fleetv1alpha1.MemberWork{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "fleet-east", Finalizers: []string{keys.FleetRow}},
-		Spec:       fleetv1alpha1.MemberWorkSpec{Deletion: deletion},
+		Spec:       fleetv1alpha1.MemberWorkSpec{DeletionPolicy: deletion},
 	}
 	if deleting {
 		row.DeletionTimestamp = &metav1.Time{Time: noon}

@@ -212,11 +212,11 @@ func (f *fleet) row(t *testing.T, namespace, name string, replicas int32, deleti
 			Finalizers: []string{keys.FleetRow},
 		},
 		Spec: fleetv1alpha1.MemberWorkSpec{
-			Source:   fleetv1alpha1.WorkSource{APIVersion: "apps.kruise.io/v1beta1", Kind: "UnitedDeployment", Namespace: namespace, Name: name, UID: "u"},
-			Content:  fleetv1alpha1.WorkContentSource{Ref: content.Name},
-			Patch:    runtime.RawExtension{Raw: grantPatch(replicas)},
-			Grant:    fleetv1alpha1.WorkGrant{Epoch: 1, Replicas: replicas},
-			Deletion: deletion,
+			Source:         fleetv1alpha1.WorkSource{APIVersion: "apps.kruise.io/v1beta1", Kind: "UnitedDeployment", Namespace: namespace, Name: name, UID: "u"},
+			Content:        fleetv1alpha1.WorkContentSource{Ref: content.Name},
+			Patch:          runtime.RawExtension{Raw: grantPatch(replicas)},
+			Grant:          fleetv1alpha1.WorkGrant{Epoch: 1, Replicas: replicas},
+			DeletionPolicy: deletion,
 		},
 	}
 	require.NoError(t, f.hub.Create(t.Context(), row))

@@ -191,14 +191,14 @@ func planWithdrawal(o observed) planned {
 		return planned{act: actForget, why: "the object is gone"}
 	case !ours(o.line, o.live):
 		return planned{act: actForget, why: "the object was made again by somebody else"}
-	case o.row.Spec.Deletion == fleetv1alpha1.LeaveOrphan:
-		return planned{act: actOrphan, why: "the row was withdrawn with deletion Orphan"}
+	case o.row.Spec.DeletionPolicy == fleetv1alpha1.LeaveOrphan:
+		return planned{act: actOrphan, why: "the row was withdrawn with deletionPolicy Orphan"}
 	case o.view.regressed(o.row.Spec.Grant.Epoch):
 		return stop(regression(o, "delete "+describe(o.live)))
 	case o.live.GetDeletionTimestamp() != nil:
 		return nothing("the object is being deleted")
 	default:
-		return planned{act: actDelete, why: "the row was withdrawn with deletion Delete"}
+		return planned{act: actDelete, why: "the row was withdrawn with deletionPolicy Delete"}
 	}
 }
 

@@ -55,7 +55,7 @@ func newScene(t *testing.T) *scene {
 	s := &scene{observed{
 		row: &fleetv1alpha1.MemberWork{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "fleet-east", Name: "uniteddeployment-abc", UID: testRow, Generation: 3},
-			Spec:       fleetv1alpha1.MemberWorkSpec{Grant: fleetv1alpha1.WorkGrant{Epoch: 4}, Deletion: fleetv1alpha1.LeaveDelete},
+			Spec:       fleetv1alpha1.MemberWorkSpec{Grant: fleetv1alpha1.WorkGrant{Epoch: 4}, DeletionPolicy: fleetv1alpha1.LeaveDelete},
 		},
 		view:  view{act: true, hubUID: testHub, epoch: 4, hubEpoch: 4},
 		want:  want,
@@ -76,7 +76,7 @@ func (s *scene) ask(t *testing.T, replicas int) {
 
 func (s *scene) withdraw(policy fleetv1alpha1.LeavePolicy) {
 	s.row.DeletionTimestamp = &metav1.Time{Time: testNow()}
-	s.row.Spec.Deletion = policy
+	s.row.Spec.DeletionPolicy = policy
 	s.want = nil
 }
 

@@ -65,10 +65,10 @@ type MemberWorkSpec struct {
 	// grant is what the member may run of the object.
 	// +optional
 	Grant WorkGrant `json:"grant,omitempty"`
-	// deletion says what becomes of the object when the row goes: Delete (default) or Orphan.
+	// deletionPolicy says what becomes of the object when the row is withdrawn: Delete (default) or Orphan.
 	// +optional
 	// +kubebuilder:default=Delete
-	Deletion LeavePolicy `json:"deletion,omitempty"`
+	DeletionPolicy LeavePolicy `json:"deletionPolicy,omitempty"`
 }
 
 // WorkSource names an object on the hub.
