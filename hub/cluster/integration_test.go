@@ -382,7 +382,7 @@ func reportConditions(ctx context.Context, c client.Client, cluster string, cond
 	return c.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(link.AgentManager), client.ForceOwnership)
 }
 
-// playAgent is an agent that renews and claims until its context ends, or notes that it obeys a tombstone.
+// playAgent is an agent that renews its Lease and binds its member until its context ends, or notes that it follows a tombstone.
 func playAgent(ctx context.Context, l link.Link) error {
 	if l.Left {
 		return obey(ctx, l)

@@ -133,7 +133,7 @@ func leave(o observed, now time.Time) plan {
 	}
 	p.why = fmt.Sprintf("waits for the member to let %d rows go with policy %s", len(o.rows), mc.Spec.Leave.Policy)
 	if len(o.rows) == 0 {
-		p.why = "waits for the member to drop its claim"
+		p.why = "waits for the member to remove its binding"
 	}
 	return p
 }

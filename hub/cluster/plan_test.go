@@ -249,7 +249,7 @@ func TestNext(t *testing.T) {
 		{"a leaving member without rows is waited for until it lets go", settled().leavingSince(0), func(t *testing.T, p plan) {
 			t.Helper()
 			require.False(t, p.release)
-			require.Contains(t, p.why, "drop its claim")
+			require.Contains(t, p.why, "remove its binding")
 		}},
 		{"a member that says released but has rows is waited for", settled().leavingSince(0).
 			agent(fleetv1alpha1.ConditionReleased, metav1.ConditionTrue).row("a", fleetv1alpha1.LeaveOrphan, true), func(t *testing.T, p plan) {
