@@ -282,12 +282,15 @@ func (b bundle) build(ctx context.Context, root, dst string, progress Progress) 
 	return nil
 }
 
-// build compiles with the flags that the product is compiled with, so that Go
+// buildFlags are those that the Makefile builds the product with, so that Go
 // compiles what both import only once.
+func buildFlags() []string { return []string{"-buildvcs=false", "-trimpath"} }
+
+// build compiles the program into dst.
 func (p program) build(ctx context.Context, root, dst string) error {
-	args := append([]string{
-		"build", "-buildvcs=false", "-trimpath", "-tags", p.tags, "-ldflags", p.ldflags, "-o", dst + string(filepath.Separator),
-	}, p.pkgs...)
+	args := append([]string{"build"}, buildFlags()...)
+	args = append(args, "-tags", p.tags, "-ldflags", p.ldflags, "-o", dst+string(filepath.Separator))
+	args = append(args, p.pkgs...)
 	cgo := "CGO_ENABLED=0"
 	if p.cgo {
 		cgo = "CGO_ENABLED=1"
