@@ -23,8 +23,8 @@ RESULTS := bin/test
 gotest = $(TOOL) gotestsum --format pkgname-and-test-fails --jsonfile $(RESULTS)/$(1).json -- -vet=off
 racetest = CGO_ENABLED=1 $(call gotest,$(1)-race) -race
 # Folders whose own code has goroutines or locks; in others the race detector has nothing to find.
-CONCURRENT = grep -rlE --include='*.go' --exclude='*_test.go' '^\s*go [a-zA-Z(]|^\s*"(sync|sync/atomic|golang.org/x/sync/.*)"|make\(chan' . \
-  | xargs -n1 dirname | sort -u
+CONCURRENT = grep -rlE --include='*.go' --exclude='*_test.go' \
+  '^\s*go [a-zA-Z(]|^\s*"(sync|sync/atomic|golang.org/x/sync/.*)"|make\(chan' . | xargs -n1 dirname | sort -u
 # In integration every package costs more: what has goroutines that talk to other clusters, and one kind.
 RACED := ./hub/cluster ./member/agent ./member/workload/cloneset
 # Simulated schedules of each kind.
@@ -109,7 +109,8 @@ LAB_SOURCES := go.mod go.sum testkit/lab e2e/lab e2e/kube e2e/image e2e/testapp 
 
 .PHONY: lab-test
 lab-test: lab-build $(RESULTS)/. ## the lab itself; left out where the very same lab has passed on this machine
-	@passed=$$($(LAB) build 2>/dev/null)/passed-$$({ find $(LAB_SOURCES) -type f | sort | xargs sha256sum; echo "$$CI"; } | sha256sum | cut -c1-16); \
+	@sources=$$({ find $(LAB_SOURCES) -type f | sort | xargs sha256sum; echo "$$CI"; } | sha256sum | cut -c1-16); \
+	passed=$$($(LAB) build 2>/dev/null)/passed-$$sources; \
 	if [ -z "$(ALL)" ] && [ -e "$$passed" ]; then \
 	  echo 'the same sources have passed on this machine' | tee $(RESULTS)/lab-test.skipped; exit; fi; \
 	$(if $(ALL),$(call racetest,lab-test),$(call gotest,lab-test)) -p 1 -tags integration -timeout 15m ./testkit/lab/...; \
@@ -135,7 +136,8 @@ e2e-real: build lab-build $(RESULTS)/. ## real nodes, our images, our charts by 
 .PHONY: soak
 soak: build lab-build $(RESULTS)/. ## SOAK (3) rounds of chaos on real nodes, and of managers killed at random
 	@for round in $$(seq $(SOAK)); do \
-	  export FLOTILLA_E2E_SEED=$$(date +%s); echo "--- round $$round of $(SOAK), FLOTILLA_E2E_SEED=$$FLOTILLA_E2E_SEED"; \
+	  export FLOTILLA_TEST=all FLOTILLA_E2E_SEED=$$(date +%s); \
+	  echo "--- round $$round of $(SOAK), FLOTILLA_E2E_SEED=$$FLOTILLA_E2E_SEED"; \
 	  $(call gotest,soak-$$round) -tags e2e -count 1 -p 1 -timeout 30m -run 'Chaos|Killed' ./e2e/real/... ./e2e/suite/...; done
 
 $(RESULTS)/.:
