@@ -96,7 +96,7 @@ simulate: $(RESULTS)/. ## crashes, stale caches and lost answers at the writes o
 
 .PHONY: integration
 integration: lab-build $(RESULTS)/. ## against real apiservers
-	@files=$$(grep -rl --include='*_test.go' '^//go:build integration' apis charts hub member pkg cmd testkit/sim); \
+	@files=$$(grep -rl --include='*_test.go' --exclude-dir=lab '^//go:build integration' apis charts cmd hub member pkg testkit); \
 	tests="^($$(grep -hoE '^func Test[A-Za-z0-9_]+' $$files | cut -c6- | sort -u | paste -sd '|'))\$$"; \
 	all=$$(xargs -n1 dirname <<< "$$files" | sort -u | sed 's|^|./|'); \
 	raced=$(if $(ALL),$$all,$$(comm -12 <(echo "$$all") <(printf '%s\n' $(RACED)))); \
