@@ -43,8 +43,8 @@ help: ## list the targets
 
 .PHONY: demo
 demo: ## a hub and two members on this machine; one UnitedDeployment over both, checked step by step (NODES=real: kubelets, helm)
-	@echo 'A hub and two members on this machine, and one UnitedDeployment over both, checked step by step.'
-	@echo 'On two quiet cores: 8 minutes the first time, nearly all of it compiling, then half a minute.'
+	@echo 'A fleet on this machine: a hub, two members, one UnitedDeployment over both.'
+	@echo 'The first time: 8 minutes on two quiet cores, to compile. Later: half a minute.'
 	@echo; echo 'Build the demo and the libraries that all of it shares'
 	@start=$$SECONDS; out=$$(go build -o bin/demo ./e2e/demo 2>&1) || { echo "$$out"; exit 1; }; \
 	  printf '%7.1fs  done\n' $$((SECONDS - start))
