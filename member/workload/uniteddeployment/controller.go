@@ -105,12 +105,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return expect.Settle(ctx, err, measure.Waits.WithLabelValues(metric.ReasonCache))
 	}
 	now := r.Clock.Now()
-	w := plan(o)
+	p := plan(o)
 	measure.PlanSeconds.Observe(r.Clock.Since(now).Seconds())
-	count(w)
-	d := r.apply(ctx, o, w)
-	s, events := status(o, w, d, now)
-	_, err = report.Writer{Client: r.Client, Expect: r.Expect, Events: r.Events, Owner: fieldOwner}.
-		Write(ctx, o.ud, o.ud.Status, s, events)
-	return ctrl.Result{RequeueAfter: w.recheck}, errors.Join(d.err(), err)
+	count(p)
+	a := r.apply(ctx, o, p)
+	s, events := status(o, p, a, now)
+	w := report.Writer{Client: r.Client, Expect: r.Expect, Events: r.Events, Owner: fieldOwner}
+	_, err = w.Write(ctx, o.ud, o.ud.Status, s, events)
+	return w.Result(o.ud, p.recheck, errors.Join(a.err(), err))
 }
