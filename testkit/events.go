@@ -41,9 +41,9 @@ func (e *Events) Lines() []string {
 	return out
 }
 
-// Reasons returns the reasons of events.
+// Reasons returns the reasons of events, nil for none.
 func Reasons(events []event.Event) []string {
-	out := make([]string, 0, len(events))
+	var out []string
 	for _, one := range events {
 		out = append(out, one.Reason)
 	}

@@ -47,8 +47,8 @@ type Webhook struct {
 	Live client.Reader
 	// KeepTemplates leaves pod and claim templates without defaults (gate TemplateNoDefaults). They are validated still.
 	KeepTemplates bool
-	// Gates are those of the controller: what can be updated in place depends on them.
-	Gates Gates
+	// InPlace says what may change in a running pod.
+	InPlace inplace.Options
 }
 
 var (
@@ -143,7 +143,7 @@ func (w *Webhook) ValidateUpdate(ctx context.Context, old, set *appsv1beta1.Clon
 		return nil, nil
 	}
 	faults, warnings := admit.Ratchet(validateSpec(set), validateSpec(old))
-	faults = append(faults, validateInPlaceOnly(old, set, w.Gates.edits())...)
+	faults = append(faults, validateInPlaceOnly(old, set, w.InPlace)...)
 	if templateChanged(old, set) {
 		more, err := w.validateTemplate(ctx, set)
 		if err != nil {
