@@ -26,7 +26,12 @@ help: ## list the targets
 
 .PHONY: demo
 demo: ## a hub and two members on this machine; one UnitedDeployment over both, checked step by step (NODES=real: kubelets, helm)
-	@go run ./e2e/demo up --nodes $(NODES)
+	@echo 'A hub and two members on this machine, and one UnitedDeployment over both, checked step by step.'
+	@echo 'On two quiet cores: 8 minutes the first time, nearly all of it compiling, then half a minute.'
+	@echo; echo 'Build the demo and the libraries that all of it shares'
+	@start=$$SECONDS; out=$$(go build -o bin/demo ./e2e/demo 2>&1) || { echo "$$out"; exit 1; }; \
+	  printf '%7.1fs  done\n' $$((SECONDS - start))
+	@bin/demo up --nodes $(NODES)
 
 .PHONY: demo-down
 demo-down: ## stop what make demo left running

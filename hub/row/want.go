@@ -53,11 +53,11 @@ func (w Want) fold() (Want, error) {
 // spec is the row's spec, with the content of that name.
 func (w Want) spec(content string) fleetv1alpha1.MemberWorkSpec {
 	return fleetv1alpha1.MemberWorkSpec{
-		Source:   w.Source,
-		Content:  fleetv1alpha1.WorkContentSource{Ref: content},
-		Patch:    runtime.RawExtension{Raw: w.Patch},
-		Grant:    w.Grant,
-		Deletion: fleetv1alpha1.LeaveDelete,
+		Source:         w.Source,
+		Content:        fleetv1alpha1.WorkContentSource{Ref: content},
+		Patch:          runtime.RawExtension{Raw: w.Patch},
+		Grant:          w.Grant,
+		DeletionPolicy: fleetv1alpha1.LeaveDelete,
 	}
 }
 

@@ -255,7 +255,7 @@ func (p *plan) write(o *observed) {
 	}
 	for _, cluster := range slices.Sorted(maps.Keys(o.rows)) {
 		if live := o.rows[cluster]; !live.DeletionTimestamp.IsZero() {
-			p.withdrawals = append(p.withdrawals, withdrawal{live, live.Spec.Deletion})
+			p.withdrawals = append(p.withdrawals, withdrawal{live, live.Spec.DeletionPolicy})
 			delete(byCluster, cluster) // it must be gone before there can be another
 		}
 	}
