@@ -49,6 +49,8 @@ type Webhook struct {
 	KeepTemplates bool
 	// InPlace says what may change in a running pod.
 	InPlace inplace.Options
+
+	templates workloadspec.PodTemplates
 }
 
 var (
@@ -71,7 +73,7 @@ func (w *Webhook) Default(ctx context.Context, set *appsv1beta1.CloneSet) error 
 	if old != nil && !templateChanged(old, set) {
 		return nil
 	}
-	full, faults, err := workloadspec.PodTemplate(ctx, w.Client, admit.Namespace(ctx, set), &set.Spec.Template,
+	full, faults, err := w.templates.Check(ctx, w.Client, admit.Namespace(ctx, set), &set.Spec.Template,
 		set.Spec.VolumeClaimTemplates, field.NewPath("spec", "template"))
 	if err != nil {
 		return err
@@ -259,7 +261,7 @@ func validateInPlaceOnly(old, set *appsv1beta1.CloneSet, may inplace.Options) fi
 
 // validateTemplate asks the apiserver about the pod template.
 func (w *Webhook) validateTemplate(ctx context.Context, set *appsv1beta1.CloneSet) (field.ErrorList, error) {
-	_, faults, err := workloadspec.PodTemplate(ctx, w.Client, admit.Namespace(ctx, set), &set.Spec.Template,
+	_, faults, err := w.templates.Check(ctx, w.Client, admit.Namespace(ctx, set), &set.Spec.Template,
 		set.Spec.VolumeClaimTemplates, field.NewPath("spec", "template"))
 	return faults, err
 }

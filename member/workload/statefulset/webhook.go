@@ -44,6 +44,8 @@ type Webhook struct {
 	InPlace inplace.Options
 	// Gates are those of the controller: who asks for what they have off is warned.
 	Gates Gates
+
+	templates workloadspec.PodTemplates
 }
 
 var (
@@ -174,7 +176,7 @@ func (w *Webhook) ValidateDelete(context.Context, *appsv1beta1.StatefulSet) (adm
 
 // ask has the apiserver complete and judge the pod template.
 func (w *Webhook) ask(ctx context.Context, set *appsv1beta1.StatefulSet) (*corev1.PodTemplateSpec, field.ErrorList, error) {
-	return workloadspec.PodTemplate(ctx, w.Client, admit.Namespace(ctx, set), &set.Spec.Template, set.Spec.VolumeClaimTemplates,
+	return w.templates.Check(ctx, w.Client, admit.Namespace(ctx, set), &set.Spec.Template, set.Spec.VolumeClaimTemplates,
 		field.NewPath("spec", "template"))
 }
 
