@@ -90,7 +90,7 @@ func (s *scene) released(c *fleet.Cluster) {
 func TestI12LeaveWithOrphanLeavesNoMarks(t *testing.T) {
 	for _, c := range env.Members() {
 		t.Run(c.Name, func(t *testing.T) {
-			s := newScene(t)
+			s := alone(t)
 			s.create(united("web", 4, in("east", "2"), in("west", "2")))
 			s.settled("web", shares{"east": 2, "west": 2}, nil)
 			before, mark := s.census("web"), fleet.Mark()
@@ -118,7 +118,7 @@ func TestI12LeaveWithOrphanLeavesNoMarks(t *testing.T) {
 func TestI12LeaveWithDeleteLeavesNothing(t *testing.T) {
 	for _, c := range env.Members() {
 		t.Run(c.Name, func(t *testing.T) {
-			s := newScene(t)
+			s := alone(t)
 			s.create(united("web", 4, in("east", "2"), in("west", "2")))
 			s.settled("web", shares{"east": 2, "west": 2}, nil)
 			before := s.census("web")
@@ -168,7 +168,7 @@ func (s *scene) obeyed(c *fleet.Cluster, policy fleetv1alpha1.LeavePolicy) {
 func TestI12MemberThatWasAwayObeysItsTombstone(t *testing.T) {
 	for _, policy := range []fleetv1alpha1.LeavePolicy{fleetv1alpha1.LeaveOrphan, fleetv1alpha1.LeaveDelete} {
 		t.Run(string(policy), func(t *testing.T) {
-			s := newScene(t)
+			s := alone(t)
 			s.create(united("web", 4, in("east", "2"), in("west", "2")))
 			s.settled("web", shares{"east": 2, "west": 2}, nil)
 			agent, uid := env.East.Manager, s.uidOf(env.East)
@@ -188,7 +188,7 @@ func TestI12MemberThatWasAwayObeysItsTombstone(t *testing.T) {
 func TestI12PushMemberThatWasAwayObeysItsTombstone(t *testing.T) {
 	for _, policy := range []fleetv1alpha1.LeavePolicy{fleetv1alpha1.LeaveOrphan, fleetv1alpha1.LeaveDelete} {
 		t.Run(string(policy), func(t *testing.T) {
-			s := newScene(t)
+			s := alone(t)
 			s.create(united("web", 4, in("east", "2"), in("west", "2")))
 			s.settled("web", shares{"east": 2, "west": 2}, nil)
 			uid := s.uidOf(env.West)
@@ -214,7 +214,7 @@ func TestI12PushMemberThatWasAwayObeysItsTombstone(t *testing.T) {
 }
 
 func TestI14NamespaceDeletedOnTheHubDoesNotCascade(t *testing.T) {
-	s := newScene(t)
+	s := parallel(t)
 	s.create(united("web", 4, in("east", "2"), in("west", "2")))
 	s.settled("web", shares{"east": 2, "west": 2}, nil)
 	before := s.census("web")
@@ -238,7 +238,7 @@ func TestI14NamespaceDeletedOnTheHubDoesNotCascade(t *testing.T) {
 }
 
 func TestDeletingTheObjectRemovesItEverywhere(t *testing.T) {
-	s := newScene(t)
+	s := parallel(t)
 	ud := s.create(united("web", 4, in("east", "2"), in("west", "2")))
 	s.settled("web", shares{"east": 2, "west": 2}, nil)
 	s.remove("web")
@@ -256,7 +256,7 @@ func TestDeletingTheObjectRemovesItEverywhere(t *testing.T) {
 }
 
 func TestClusterThatIsHeldOutLaterIsFrozen(t *testing.T) {
-	s := newScene(t)
+	s := alone(t)
 	s.create(united("web", 4, in("east", "2"), in("west", "")))
 	s.settled("web", shares{"east": 2, "west": 2}, nil)
 	before := s.census("web")

@@ -22,7 +22,7 @@ import (
 const short = 2 * time.Second
 
 func TestI15MemberThatIsAwayForAMomentChangesNothing(t *testing.T) {
-	s := newScene(t)
+	s := alone(t)
 	s.create(united("web", 4, in("east", "2"), in("west", "2")))
 	s.settled("web", shares{"east": 2, "west": 2}, nil)
 	s.quiet()
@@ -35,11 +35,11 @@ func TestI15MemberThatIsAwayForAMomentChangesNothing(t *testing.T) {
 	require.True(t, waited)
 	s.unmoved(2 * time.Duration(heartbeat.FailAfterSeconds) * time.Second)
 	require.Equal(t, []fleetv1alpha1.ClusterPhase{fleetv1alpha1.ClusterReady}, phases())
-	require.Empty(t, s.writes(mark, acts))
+	require.Empty(t, s.writes(mark, s.acts))
 }
 
 func TestI16MemberThatGoesAndComesBackDoesNotFlap(t *testing.T) {
-	s := newScene(t)
+	s := alone(t)
 	s.create(united("web", 8, in("east", "4"), in("west", "")))
 	s.settled("web", shares{"east": 4, "west": 4}, nil)
 	before, phases, mark := s.census("web"), s.phases("east"), fleet.Mark()
@@ -97,7 +97,7 @@ func TestI16MemberThatGoesAndComesBackDoesNotFlap(t *testing.T) {
 }
 
 func TestI10OutagesOfTheHubDeleteNothingAndMembersGoOn(t *testing.T) {
-	s := newScene(t)
+	s := alone(t)
 	s.create(united("web", 6, in("east", "3"), in("west", "3")))
 	s.settled("web", shares{"east": 3, "west": 3}, nil)
 	before, mark := s.census("web"), fleet.Mark()
@@ -146,7 +146,7 @@ func TestI10OutagesOfTheHubDeleteNothingAndMembersGoOn(t *testing.T) {
 }
 
 func TestI18HubThatWasAwayHoldsNoMemberForUnreachable(t *testing.T) {
-	s := newScene(t)
+	s := alone(t)
 	phases := []func() []fleetv1alpha1.ClusterPhase{s.phases("east"), s.phases("west")}
 	hub, err := env.Hub.Manager.Process()
 	require.NoError(t, err)
@@ -162,7 +162,7 @@ func TestI18HubThatWasAwayHoldsNoMemberForUnreachable(t *testing.T) {
 }
 
 func TestI28GenerationIsObservedOnlyWhenEveryClusterAppliedIt(t *testing.T) {
-	s := newScene(t)
+	s := alone(t)
 	s.create(united("web", 4, in("east", "2"), in("west", "2")))
 	s.settled("web", shares{"east": 2, "west": 2}, nil)
 	// The hub still reaches west, but nobody there works on what it applies.
@@ -191,7 +191,7 @@ func TestI28GenerationIsObservedOnlyWhenEveryClusterAppliedIt(t *testing.T) {
 }
 
 func TestI13LabelThatIsTakenOffAClusterDoesNotEmptyItAtOnce(t *testing.T) {
-	s := newScene(t)
+	s := alone(t)
 	const objects = 14
 	s.changeCluster("east", func(mc *fleetv1alpha1.MemberCluster) { mc.Labels["mass"] = "yes" })
 	s.changeCluster("west", func(mc *fleetv1alpha1.MemberCluster) { mc.Labels["mass"] = "yes" })
