@@ -249,19 +249,28 @@ func (s *scene) remove(name string) {
 // paused is the hub's mark on a cluster from which too many rows were to go at once.
 const paused = "fleet.kruise.io/withdrawals-paused"
 
-// gone waits until an object of the hub and its rows are gone. Tests delete more in a minute than the hub takes for no
-// accident, so it says that this is meant where the hub asks.
+// withdraw lets the hub take rows from members. Tests delete more in a minute than the hub takes for no accident, so this
+// says that it is meant where the hub asks.
+func (s *scene) withdraw(ctx context.Context) error {
+	s.Helper()
+	clusters := &fleetv1alpha1.MemberClusterList{}
+	if err := env.Hub.Client.List(ctx, clusters); err != nil {
+		return err
+	}
+	for _, mc := range clusters.Items {
+		if mc.Annotations[paused] != "" {
+			s.changeCluster(mc.Name, func(mc *fleetv1alpha1.MemberCluster) { delete(mc.Annotations, paused) })
+		}
+	}
+	return nil
+}
+
+// gone waits until an object of the hub and its rows are gone.
 func (s *scene) gone(name string) {
 	s.Helper()
 	s.until(func(ctx context.Context) string {
-		clusters := &fleetv1alpha1.MemberClusterList{}
-		if err := env.Hub.Client.List(ctx, clusters); err != nil {
+		if err := s.withdraw(ctx); err != nil {
 			return err.Error()
-		}
-		for _, mc := range clusters.Items {
-			if mc.Annotations[paused] != "" {
-				s.changeCluster(mc.Name, func(mc *fleetv1alpha1.MemberCluster) { delete(mc.Annotations, paused) })
-			}
 		}
 		ud := &appsv1beta1.UnitedDeployment{}
 		if err := env.Hub.Client.Get(ctx, s.key(name), ud); !apierrors.IsNotFound(err) {

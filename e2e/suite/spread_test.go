@@ -135,7 +135,10 @@ func TestSubsetThatIsTakenOffIsEmptiedAndItsRowGoes(t *testing.T) {
 		ud.Spec.Topology.Subsets = []appsv1beta1.Subset{in("west", "6")}
 	})
 	s.settled("web", shares{"west": 6}, nil)
-	s.until(func(context.Context) string {
+	s.until(func(ctx context.Context) string {
+		if err := s.withdraw(ctx); err != nil {
+			return err.Error()
+		}
 		if _, err := s.findRow(ud, "east"); err == nil {
 			return "the row for east is still there"
 		}
