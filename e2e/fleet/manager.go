@@ -9,10 +9,6 @@ import (
 	"os"
 	"path/filepath"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
 	"github.com/flotilla-io/flotilla/pkg/testkit/lab"
 )
 
@@ -93,18 +89,6 @@ func (m *Manager) Stop(ctx context.Context) error { return m.form.stop(ctx) }
 // Kill ends the manager at once, all replicas of it, as a crash does. One in pods is started again by its nodes; Start
 // waits for that.
 func (m *Manager) Kill(ctx context.Context) error { return m.form.kill(ctx) }
-
-// ReleaseLease takes the Lease from a manager that was killed, as one does itself that ends in order: the next one leads at
-// once, and need not wait until the Lease has run out.
-func (m *Manager) ReleaseLease(ctx context.Context) error {
-	lease := &coordinationv1.Lease{}
-	lease.Namespace, lease.Name = Namespace, m.Name
-	err := m.cluster.Client.Patch(ctx, lease, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"holderIdentity":null}}`)))
-	if err != nil {
-		return fmt.Errorf("%s: release Lease %s: %w", m.cluster.Name, m.Name, err)
-	}
-	return nil
-}
 
 func (m *Manager) awaitReady(ctx context.Context) error {
 	var ended error

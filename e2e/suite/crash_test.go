@@ -28,8 +28,7 @@ func TestI09AgentKilledAtRandomMomentsRestartsNothingAndThenRests(t *testing.T) 
 }
 
 // killed kills a manager at random moments of a roll-out and of scaling. Each container is restarted once, for its new
-// image, no pod is made anew, nothing is deleted. Then it is killed once more at rest, and comes back without a write. The
-// Lease of each is released, so that the next one is killed while it leads.
+// image, no pod is made anew, nothing is deleted. Then it is killed once more at rest, and comes back without a write.
 func killed(t *testing.T, which func() *fleet.Manager) {
 	t.Helper()
 	s := alone(t)
@@ -43,7 +42,6 @@ func killed(t *testing.T, which func() *fleet.Manager) {
 	for i := range kills {
 		require.True(t, pause(t.Context(), time.Duration(moments.IntN(2500))*time.Millisecond))
 		require.NoError(t, which().Kill(t.Context()))
-		require.NoError(t, which().ReleaseLease(t.Context()))
 		if i == 1 { // The hub grows the object while the manager is away, or just back.
 			s.until(func(ctx context.Context) string {
 				ud := &appsv1beta1.UnitedDeployment{}
@@ -65,10 +63,9 @@ func killed(t *testing.T, which func() *fleet.Manager) {
 	}
 	s.noDeletes(mark)
 
-	s.rest()
+	s.quiet()
 	settled, mark := s.census("web"), fleet.Mark()
 	require.NoError(t, which().Kill(t.Context()))
-	require.NoError(t, which().ReleaseLease(t.Context()))
 	require.NoError(t, which().Start(t.Context()))
 	s.leads(which(), mark)
 	s.unmoved(window)

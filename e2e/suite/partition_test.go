@@ -15,7 +15,6 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/e2e/fleet"
-	"github.com/flotilla-io/flotilla/pkg/testkit/lab"
 )
 
 // short is an outage that the heartbeat forgives.
@@ -44,7 +43,7 @@ func TestI16MemberThatGoesAndComesBackDoesNotFlap(t *testing.T) {
 	s.settled("web", shares{"east": 4, "west": 4}, nil)
 	before, phases, mark := s.census("web"), s.phases("east"), fleet.Mark()
 
-	require.NoError(t, env.East.Lab.StopComponent(t.Context(), lab.APIServer))
+	require.NoError(t, env.East.StopControlPlane(t.Context()))
 	require.NoError(t, env.AwaitPhase(t.Context(), "east", fleetv1alpha1.ClusterUnreachable))
 	s.until(func(context.Context) string {
 		ud := s.get("web")
@@ -75,7 +74,7 @@ func TestI16MemberThatGoesAndComesBackDoesNotFlap(t *testing.T) {
 		return ""
 	})
 
-	require.NoError(t, env.East.Lab.StartComponent(t.Context(), lab.APIServer))
+	require.NoError(t, env.East.StartControlPlane(t.Context()))
 	require.NoError(t, env.East.Manager.Start(t.Context())) // It may have given up its leadership meanwhile.
 	require.NoError(t, env.AwaitPhase(t.Context(), "east", fleetv1alpha1.ClusterReady))
 	s.until(func(context.Context) string {
@@ -102,11 +101,11 @@ func TestI10OutagesOfTheHubDeleteNothingAndMembersGoOn(t *testing.T) {
 	s.settled("web", shares{"east": 3, "west": 3}, nil)
 	before, mark := s.census("web"), fleet.Mark()
 
-	require.NoError(t, env.Hub.Lab.StopComponent(t.Context(), lab.APIServer))
+	require.NoError(t, env.Hub.StopControlPlane(t.Context()))
 	restored := false
 	t.Cleanup(func() {
 		if !restored {
-			require.NoError(t, env.Hub.Lab.StartComponent(context.WithoutCancel(t.Context()), lab.APIServer))
+			require.NoError(t, env.Hub.StartControlPlane(context.WithoutCancel(t.Context())))
 		}
 	})
 	// A pod that is lost meanwhile is replaced by its member alone.
@@ -126,7 +125,7 @@ func TestI10OutagesOfTheHubDeleteNothingAndMembersGoOn(t *testing.T) {
 	})
 	require.True(t, pause(t.Context(), 2*time.Duration(heartbeat.FailAfterSeconds)*time.Second), "long enough to be missed")
 
-	require.NoError(t, env.Hub.Lab.StartComponent(t.Context(), lab.APIServer))
+	require.NoError(t, env.Hub.StartControlPlane(t.Context()))
 	restored = true
 	require.NoError(t, env.Hub.Manager.Start(t.Context()))
 	for _, m := range env.Members() {
