@@ -96,7 +96,7 @@ lab-build: ## build Kubernetes, kwok, helm and what real nodes run (cached)
 
 .PHONY: bench
 bench: ## benchmarks of the planners
-	go test -run '^$$' -bench . -benchmem ./pkg/rollout/... ./pkg/podview/... ./pkg/spread/... ./hub/allot/... ./member/workload/...
+	go test -run '^$$' -bench . -benchmem ./pkg/rollout/... ./pkg/podset/... ./pkg/spread/... ./hub/allot/... ./member/workload/...
 
 .PHONY: bench-scale
 bench-scale: build lab-build ## our kinds beside the native ones, 1,000 to 5,000 pods, 500 nodes; writes, CPU, memory; rows

@@ -34,8 +34,8 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/inplace"
 	"github.com/flotilla-io/flotilla/pkg/link"
 	"github.com/flotilla-io/flotilla/pkg/nodelease"
-	"github.com/flotilla-io/flotilla/pkg/podview"
-	"github.com/flotilla-io/flotilla/pkg/podwork"
+	"github.com/flotilla-io/flotilla/pkg/podcontrol"
+	"github.com/flotilla-io/flotilla/pkg/podset"
 	"github.com/flotilla-io/flotilla/pkg/united"
 )
 
@@ -49,7 +49,7 @@ const (
 type Options struct {
 	// CloneSetWorkers and the like are how many objects of a kind are worked on at a time; 0 is 3.
 	CloneSetWorkers, DaemonSetWorkers, StatefulSetWorkers, UnitedDeploymentWorkers int
-	// ParallelWrites is how many writes to pods run at once for one object; 0 is podwork.Parallel.
+	// ParallelWrites is how many writes to pods run at once for one object; 0 is podcontrol.Parallel.
 	ParallelWrites int
 	// ExpectationTimeout is how long a cache may lack our own writes; 0 is 5 minutes.
 	ExpectationTimeout time.Duration
@@ -88,13 +88,13 @@ func CRDs() []string {
 
 // Restrict keeps a manager's cache small and within its roles: no Secret is cached, of Leases those of node daemons beside
 // the manager's own, and what nobody here reads from a cache is dropped: managedFields, and of pods and nodes all that
-// podview.Strip and podview.StripNode name.
+// podset.Strip and podset.StripNode name.
 func Restrict(o ctrl.Options) ctrl.Options {
 	o.Cache = cache.Options{
 		DefaultTransform: cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{
-			&corev1.Pod{}:           {Transform: strip(podview.Strip)},
-			&corev1.Node{}:          {Transform: strip(podview.StripNode)},
+			&corev1.Pod{}:           {Transform: strip(podset.Strip)},
+			&corev1.Node{}:          {Transform: strip(podset.StripNode)},
 			&coordinationv1.Lease{}: nodelease.Cached(o.LeaderElectionNamespace),
 		},
 	}
@@ -179,7 +179,7 @@ func lookUp(ctx context.Context, mgr ctrl.Manager, gates *cloneset.Gates) error 
 	if err != nil {
 		return fmt.Errorf("make a discovery client: %w", err)
 	}
-	can, err := podwork.CanResize(d)
+	can, err := podcontrol.CanResize(d)
 	if err != nil {
 		return err
 	}
@@ -289,8 +289,8 @@ func (p *puller) session(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("make a client of the hub: %w", err)
 	}
-	pace := link.NewPace()
-	paced, err := link.Paced(p.member, pace)
+	pace := link.NewThrottle()
+	paced, err := link.Throttled(p.member, pace)
 	if err != nil {
 		return err
 	}

@@ -19,8 +19,8 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/member/workload/cloneset"
 	"github.com/flotilla-io/flotilla/pkg/admit"
-	"github.com/flotilla-io/flotilla/pkg/testkit/lab"
-	testsite "github.com/flotilla-io/flotilla/pkg/testkit/site"
+	"github.com/flotilla-io/flotilla/testkit/lab"
+	"github.com/flotilla-io/flotilla/testkit/testenv"
 )
 
 // desk is a user's place: a cluster in which CloneSet's controller runs, and the plugin with the cluster's kubeconfig.
@@ -32,7 +32,7 @@ type desk struct {
 
 func newDesk(t *testing.T) *desk {
 	t.Helper()
-	s := testsite.Start(t, testsite.Config{
+	s := testenv.Start(t, testenv.Config{
 		Lab: lab.Config{Nodes: "kwok:2"}, Scheme: appsv1beta1.AddToScheme,
 		CRDs: []string{"../../charts/member/files/crds/apps.kruise.io_clonesets.yaml"},
 	})

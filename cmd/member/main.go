@@ -11,14 +11,14 @@ import (
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/flotilla-io/flotilla/cmd/checkup"
 	"github.com/flotilla-io/flotilla/member"
 	"github.com/flotilla-io/flotilla/member/agent"
 	"github.com/flotilla-io/flotilla/member/workload/cloneset"
 	"github.com/flotilla-io/flotilla/member/workload/statefulset"
-	"github.com/flotilla-io/flotilla/pkg/checkup"
 	"github.com/flotilla-io/flotilla/pkg/feature"
 	"github.com/flotilla-io/flotilla/pkg/option"
-	"github.com/flotilla-io/flotilla/pkg/podwork"
+	"github.com/flotilla-io/flotilla/pkg/podcontrol"
 )
 
 const name = "flotilla-member"
@@ -76,7 +76,7 @@ func command() (*cobra.Command, error) {
 		return nil, err
 	}
 	f := &flags{
-		Program: option.NewProgram(name, gates, cloneSet, daemonSet, statefulSet, unitedDeployment), hub: &option.Hub{}, parallel: podwork.Parallel,
+		Program: option.NewProgram(name, gates, cloneSet, daemonSet, statefulSet, unitedDeployment), hub: &option.Hub{}, parallel: podcontrol.Parallel,
 	}
 	cmd := f.Command("Run the workload controllers and webhooks of one cluster",
 		"Flotilla-member runs CloneSet and its kin in one cluster: controllers, in one replica at a time, and admission\n"+

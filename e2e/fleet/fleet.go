@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
-	"github.com/flotilla-io/flotilla/pkg/testkit/lab"
+	"github.com/flotilla-io/flotilla/testkit/lab"
 )
 
 // Namespace is where the charts are installed, in every cluster.

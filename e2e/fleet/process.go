@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/flotilla-io/flotilla/pkg/testkit/lab"
+	"github.com/flotilla-io/flotilla/testkit/lab"
 )
 
 // Ports that a cluster keeps for the manager beside it.

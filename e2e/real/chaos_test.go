@@ -21,7 +21,7 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/e2e/fleet"
-	"github.com/flotilla-io/flotilla/pkg/testkit/lab"
+	"github.com/flotilla-io/flotilla/testkit/lab"
 )
 
 // blow is something that is killed, and how it comes back, if not by itself.

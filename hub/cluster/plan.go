@@ -10,7 +10,7 @@ import (
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/condition"
+	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
 // recheckSpent is how often it is looked whether a member that joined renews its Lease, for its account to go.
@@ -114,7 +114,7 @@ func leave(o observed, now time.Time) plan {
 	switch {
 	case mc.Spec.Identity == nil:
 		return release(o, nil)
-	case len(o.rows) == 0 && condition.IsTrue(mc.Status.Conditions, fleetv1alpha1.ConditionReleased):
+	case len(o.rows) == 0 && report.IsConditionTrue(mc.Status.Conditions, fleetv1alpha1.ConditionReleased):
 		return release(o, nil)
 	case !now.Before(deadline):
 		p := release(o, forTombstone(mc, o.hub.UID))

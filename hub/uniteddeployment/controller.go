@@ -23,17 +23,17 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/hub/row"
-	"github.com/flotilla-io/flotilla/pkg/condition"
 	recorder "github.com/flotilla-io/flotilla/pkg/event"
 	"github.com/flotilla-io/flotilla/pkg/expect"
 	"github.com/flotilla-io/flotilla/pkg/metric"
+	"github.com/flotilla-io/flotilla/pkg/report"
 	"github.com/flotilla-io/flotilla/pkg/united"
 )
 
 // sourceKind is the kind of the objects that this controller looks after.
 const sourceKind = "UnitedDeployment"
 
-// gather is for how long status changes of rows are collected before a pass, so that a rollout in many members costs
+// gather is for how long status changes of rows are collected before a reconcile, so that a rollout in many members costs
 // few writes of the source's status.
 const gather = time.Second
 
@@ -172,7 +172,7 @@ func relevant(c *fleetv1alpha1.MemberCluster) any {
 		phase                 fleetv1alpha1.ClusterPhase
 		epoch                 int64
 	}
-	f := facts{ready: condition.IsTrue(c.Status.Conditions, fleetv1alpha1.ConditionReady), leaves: !c.DeletionTimestamp.IsZero(), phase: c.Status.Phase}
+	f := facts{ready: report.IsConditionTrue(c.Status.Conditions, fleetv1alpha1.ConditionReady), leaves: !c.DeletionTimestamp.IsZero(), phase: c.Status.Phase}
 	_, f.paused = c.Annotations[keys.FleetWithdrawalsPaused]
 	if c.Status.Hub != nil {
 		f.epoch = c.Status.Hub.Epoch

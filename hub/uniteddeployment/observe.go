@@ -16,7 +16,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/expect"
 )
 
-// observed is what one pass starts from. Nothing in it may be changed: it points into the cache.
+// observed is what one reconcile starts from. Nothing in it may be changed: it points into the cache.
 type observed struct {
 	ud *appsv1beta1.UnitedDeployment
 	// clusters are all MemberClusters by name.

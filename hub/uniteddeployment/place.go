@@ -12,7 +12,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/hub/allot"
-	"github.com/flotilla-io/flotilla/pkg/condition"
+	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
 // part is one subset in one cluster: what the hub wants there.
@@ -147,7 +147,7 @@ func (o *observed) judge(p part) (*part, []problem) {
 	case cluster.Status.Phase == fleetv1alpha1.ClusterJoining || cluster.Status.Phase == fleetv1alpha1.ClusterPending || cluster.Status.Phase == "":
 		p.state = allot.Frozen
 		return &p, say(reasonNotJoined, "cluster %s has not joined yet", p.Cluster)
-	case !condition.IsTrue(cluster.Status.Conditions, fleetv1alpha1.ConditionReady):
+	case !report.IsConditionTrue(cluster.Status.Conditions, fleetv1alpha1.ConditionReady):
 		p.state = allot.Frozen
 		reason, why := unready(cluster)
 		return &p, say(reason, "cluster %s %s: its replicas stay as they are", p.Cluster, why)
@@ -220,7 +220,7 @@ func (o *observed) silent(cluster string) (reason, why string) {
 		return reasonLeaving, "the cluster leaves the fleet: what it holds of the object goes by its leave policy"
 	case !mc.Spec.Accepted:
 		return reasonNotAccepted, "the cluster is not accepted: run kubectl kruise cluster accept " + cluster
-	case !condition.IsTrue(mc.Status.Conditions, fleetv1alpha1.ConditionReady):
+	case !report.IsConditionTrue(mc.Status.Conditions, fleetv1alpha1.ConditionReady):
 		reason, why := unready(mc)
 		return reason, "the cluster " + why + ": what it holds of the object goes when it is back or has left"
 	}
@@ -229,7 +229,7 @@ func (o *observed) silent(cluster string) (reason, why string) {
 
 // unready says why a cluster that has joined is not ready.
 func unready(mc *fleetv1alpha1.MemberCluster) (reason, why string) {
-	if c := condition.Get(mc.Status.Conditions, fleetv1alpha1.ConditionSkewSupported); c != nil && c.Status == metav1.ConditionFalse {
+	if c := report.GetCondition(mc.Status.Conditions, fleetv1alpha1.ConditionSkewSupported); c != nil && c.Status == metav1.ConditionFalse {
 		return reasonVersionSkew, "runs a version of Flotilla that is too far from the hub's"
 	}
 	return reasonUnreachable, "can't be reached"

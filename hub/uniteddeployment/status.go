@@ -15,8 +15,8 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/hub/allot"
-	"github.com/flotilla-io/flotilla/pkg/condition"
 	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
 // rowLimit is how many subset statuses an object lists, so that it stays under 64 KiB with thousands of clusters.
@@ -361,9 +361,9 @@ func short(lines []string) string {
 	return strings.Join(lines, "; ")
 }
 
-// setCondition is condition.Set for this kind's own type of condition.
+// setCondition is report.SetCondition for this kind's own type of condition.
 func setCondition(list []appsv1beta1.UnitedDeploymentCondition, c appsv1beta1.UnitedDeploymentCondition, now time.Time) []appsv1beta1.UnitedDeploymentCondition {
-	c.Message = condition.Cut(c.Message)
+	c.Message = report.Truncate(c.Message)
 	c.LastTransitionTime = metav1.NewTime(now.Truncate(time.Second))
 	for i := range list {
 		if list[i].Type == c.Type {

@@ -13,8 +13,8 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
-	"github.com/flotilla-io/flotilla/pkg/condition"
 	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/report"
 	"github.com/flotilla-io/flotilla/pkg/united"
 )
 
@@ -97,7 +97,7 @@ func (w *Webhook) validateClusters(ctx context.Context, old, ud *appsv1beta1.Uni
 				fmt.Sprintf("there is no member cluster %s: create it as a MemberCluster and let it join, or name another one", name)))
 		case err != nil:
 			return nil, fmt.Errorf("get member cluster %s: %w", name, err)
-		case !mc.Spec.Accepted || !condition.IsTrue(mc.Status.Conditions, fleetv1alpha1.ConditionReady):
+		case !mc.Spec.Accepted || !report.IsConditionTrue(mc.Status.Conditions, fleetv1alpha1.ConditionReady):
 			asleep = append(asleep, name)
 		}
 	}

@@ -26,7 +26,7 @@ import (
 // rowWorkers is how many rows are worked on at once.
 const rowWorkers = 4
 
-// A failed pass is tried again after firstRetry, then after twice that, up to lastRetry: soon enough after an apiserver
+// A failed reconcile is tried again after firstRetry, then after twice that, up to lastRetry: soon enough after an apiserver
 // is back, and no burden while it is away.
 const (
 	firstRetry = 200 * time.Millisecond

@@ -17,9 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
-	"github.com/flotilla-io/flotilla/pkg/condition"
 	"github.com/flotilla-io/flotilla/pkg/link"
-	"github.com/flotilla-io/flotilla/pkg/skew"
+	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
 // Reasons of the conditions that the agent writes.
@@ -40,7 +39,7 @@ const (
 type claimed struct {
 	mu       sync.Mutex
 	view     view
-	versions skew.Verdict
+	versions link.Skew
 }
 
 func (c *claimed) get() view {
@@ -50,7 +49,7 @@ func (c *claimed) get() view {
 }
 
 // skew is the verdict on versions by which the rows go already.
-func (c *claimed) skew() skew.Verdict {
+func (c *claimed) skew() link.Skew {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.versions
@@ -75,7 +74,7 @@ type judgement struct {
 	release bool
 	view    view
 	// versions tells whether hub and agent work together; zero until the hub has said who it is.
-	versions skew.Verdict
+	versions link.Skew
 	reason   string
 	message  string
 }
@@ -87,7 +86,7 @@ func judge(mc *fleetv1alpha1.MemberCluster, membership *fleetv1alpha1.Membership
 	if hub == nil {
 		return judgement{reason: ReasonHubUnknown, message: "the hub has not said yet who it is"}
 	}
-	versions := skew.Judge(hub.Version, version)
+	versions := link.CheckSkew(hub.Version, version)
 	j := judgement{release: leaving, versions: versions}
 	switch {
 	case membership == nil && leaving:
@@ -314,8 +313,8 @@ func agentPart(s fleetv1alpha1.MemberClusterStatus) *fleetv1alpha1.MemberCluster
 	part := &fleetv1alpha1.MemberClusterStatus{
 		ClusterUID: s.ClusterUID, Credential: s.Credential, KubernetesVersion: s.KubernetesVersion, AgentVersion: s.AgentVersion,
 	}
-	for _, t := range agentConditions() { // Sorted, as condition.Set leaves them.
-		if c := condition.Get(s.Conditions, t); c != nil {
+	for _, t := range agentConditions() { // Sorted, as report.SetCondition leaves them.
+		if c := report.GetCondition(s.Conditions, t); c != nil {
 			part.Conditions = append(part.Conditions, *c)
 		}
 	}
@@ -332,34 +331,34 @@ func clusterStatus(last fleetv1alpha1.MemberClusterStatus, f fact, mc *fleetv1al
 		next.KubernetesVersion = f.version
 	}
 	owned := metav1.Condition{
-		Type: fleetv1alpha1.ConditionOwnedByThisHub, Status: condition.Bool(j.ours && !released), Reason: j.reason, Message: j.message,
+		Type: fleetv1alpha1.ConditionOwnedByThisHub, Status: report.ConditionStatus(j.ours && !released), Reason: j.reason, Message: j.message,
 		ObservedGeneration: mc.Generation,
 	}
 	if released && j.ours { // As the next look at the claim will say.
 		owned.Reason, owned.Message = ReasonReleased, "the claim was dropped"
 	}
-	next.Conditions = condition.Set(next.Conditions, owned, now)
+	next.Conditions = report.SetCondition(next.Conditions, owned, now)
 	if f.known {
 		healthy := metav1.Condition{
-			Type: fleetv1alpha1.ConditionAPIHealthy, Status: condition.Bool(f.healthy), Reason: ReasonHealthy,
+			Type: fleetv1alpha1.ConditionAPIHealthy, Status: report.ConditionStatus(f.healthy), Reason: ReasonHealthy,
 			Message: "the member's apiserver is ready", ObservedGeneration: mc.Generation,
 		}
 		if !f.healthy {
 			healthy.Reason, healthy.Message = ReasonUnhealthy, f.message
 		}
-		next.Conditions = condition.Set(next.Conditions, healthy, now)
+		next.Conditions = report.SetCondition(next.Conditions, healthy, now)
 	}
 	if !j.release {
-		next.Conditions = condition.Drop(next.Conditions, fleetv1alpha1.ConditionReleased)
+		next.Conditions = report.RemoveCondition(next.Conditions, fleetv1alpha1.ConditionReleased)
 		return next
 	}
 	gone := metav1.Condition{
-		Type: fleetv1alpha1.ConditionReleased, Status: condition.Bool(released), Reason: ReasonReleased,
+		Type: fleetv1alpha1.ConditionReleased, Status: report.ConditionStatus(released), Reason: ReasonReleased,
 		Message: "nothing of this hub is left here", ObservedGeneration: mc.Generation,
 	}
 	if !released {
 		gone.Reason, gone.Message = ReasonRowsLeft, "rows of this cluster are still being withdrawn"
 	}
-	next.Conditions = condition.Set(next.Conditions, gone, now)
+	next.Conditions = report.SetCondition(next.Conditions, gone, now)
 	return next
 }

@@ -8,8 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
-	"github.com/flotilla-io/flotilla/pkg/condition"
 	"github.com/flotilla-io/flotilla/pkg/link"
+	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
 const testVersion = "v0.3.0"
@@ -203,9 +203,9 @@ func TestClusterStatusIsEqualWhileNothingChanges(t *testing.T) {
 	ends := metav1.NewTime(testNow())
 	f := fact{beaten: true, known: true, healthy: true, version: "v1.36.3", credential: &fleetv1alpha1.CredentialStatus{Serial: "1", NotAfter: &ends}}
 	first := clusterStatus(fleetv1alpha1.MemberClusterStatus{}, f, mc, j, false, testNow())
-	require.True(t, condition.IsTrue(first.Conditions, fleetv1alpha1.ConditionOwnedByThisHub))
-	require.True(t, condition.IsTrue(first.Conditions, fleetv1alpha1.ConditionAPIHealthy))
-	require.Nil(t, condition.Get(first.Conditions, fleetv1alpha1.ConditionReleased))
+	require.True(t, report.IsConditionTrue(first.Conditions, fleetv1alpha1.ConditionOwnedByThisHub))
+	require.True(t, report.IsConditionTrue(first.Conditions, fleetv1alpha1.ConditionAPIHealthy))
+	require.Nil(t, report.GetCondition(first.Conditions, fleetv1alpha1.ConditionReleased))
 	require.Equal(t, first, clusterStatus(*agentPart(first), f, mc, j, false, testNow().Add(time.Hour)))
 
 	require.Equal(t, first, clusterStatus(*agentPart(first), fact{}, mc, j, false, testNow().Add(time.Hour)),
@@ -213,7 +213,7 @@ func TestClusterStatusIsEqualWhileNothingChanges(t *testing.T) {
 
 	f.healthy, f.message = false, "no answer"
 	sick := clusterStatus(first, f, mc, j, false, testNow().Add(time.Hour))
-	require.Equal(t, "no answer", condition.Get(sick.Conditions, fleetv1alpha1.ConditionAPIHealthy).Message)
+	require.Equal(t, "no answer", report.GetCondition(sick.Conditions, fleetv1alpha1.ConditionAPIHealthy).Message)
 }
 
 func TestReleasedIsReportedOnceRowsAreGone(t *testing.T) {
@@ -222,10 +222,10 @@ func TestReleasedIsReportedOnceRowsAreGone(t *testing.T) {
 	mc.DeletionTimestamp = &metav1.Time{Time: testNow()}
 	j := judge(mc, testMembership(), testVersion)
 	waiting := clusterStatus(fleetv1alpha1.MemberClusterStatus{}, fact{}, mc, j, false, testNow())
-	require.Equal(t, ReasonRowsLeft, condition.Get(waiting.Conditions, fleetv1alpha1.ConditionReleased).Reason)
+	require.Equal(t, ReasonRowsLeft, report.GetCondition(waiting.Conditions, fleetv1alpha1.ConditionReleased).Reason)
 	released := clusterStatus(waiting, fact{}, mc, j, true, testNow())
-	require.True(t, condition.IsTrue(released.Conditions, fleetv1alpha1.ConditionReleased))
-	require.False(t, condition.IsTrue(released.Conditions, fleetv1alpha1.ConditionOwnedByThisHub))
+	require.True(t, report.IsConditionTrue(released.Conditions, fleetv1alpha1.ConditionReleased))
+	require.False(t, report.IsConditionTrue(released.Conditions, fleetv1alpha1.ConditionOwnedByThisHub))
 	again := clusterStatus(released, fact{}, mc, judge(mc, nil, testVersion), true, testNow().Add(time.Minute))
 	require.Equal(t, released, again, "the claim that is gone is no news")
 }

@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
-	"github.com/flotilla-io/flotilla/pkg/condition"
 	"github.com/flotilla-io/flotilla/pkg/link"
+	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
 // Where a member can't reach its hub, it alone can tell. A pull member does so in the conditions of its Membership. While
@@ -59,7 +59,7 @@ func show(ctx context.Context, member client.Client, m *fleetv1alpha1.Membership
 	next := m.DeepCopy()
 	for _, c := range conditions {
 		c.ObservedGeneration = m.Generation
-		next.Status.Conditions = condition.Set(next.Status.Conditions, c, now)
+		next.Status.Conditions = report.SetCondition(next.Status.Conditions, c, now)
 	}
 	if equality.Semantic.DeepEqual(m.Status, next.Status) {
 		return nil
@@ -103,7 +103,7 @@ func (c *contact) note(ctx context.Context, err error) error {
 	judged := verdict.Reason != ""
 	if judged {
 		conditions = append(conditions, metav1.Condition{
-			Type: fleetv1alpha1.ConditionSkewSupported, Status: condition.Bool(verdict.Supported), Reason: verdict.Reason, Message: verdict.Message,
+			Type: fleetv1alpha1.ConditionSkewSupported, Status: report.ConditionStatus(verdict.Supported), Reason: verdict.Reason, Message: verdict.Message,
 		})
 	}
 	switch claim := claimOf(m); {

@@ -25,11 +25,10 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/member/agent"
-	"github.com/flotilla-io/flotilla/pkg/condition"
 	"github.com/flotilla-io/flotilla/pkg/link"
-	"github.com/flotilla-io/flotilla/pkg/skew"
-	"github.com/flotilla-io/flotilla/pkg/testkit"
-	"github.com/flotilla-io/flotilla/pkg/testkit/lab"
+	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/testkit"
+	"github.com/flotilla-io/flotilla/testkit/lab"
 )
 
 // agentUser is who the agent is in a member, with the rights of the chart and no other.
@@ -78,7 +77,7 @@ func (e *end) told(t *testing.T, kind, reason string) *metav1.Condition {
 		if m == nil {
 			return false
 		}
-		c = condition.Get(m.Status.Conditions, kind)
+		c = report.GetCondition(m.Status.Conditions, kind)
 		return c != nil && c.Reason == reason && c.ObservedGeneration == m.Generation
 	}) {
 		require.Failf(t, "the Membership does not say it", "%s for the reason %s, but %+v", kind, reason, e.membership(t))
@@ -93,7 +92,7 @@ func (f *fleet) owned(t *testing.T, reason string) *metav1.Condition {
 	mc := &fleetv1alpha1.MemberCluster{}
 	if !eventually(t, func() bool {
 		require.NoError(t, f.hub.Get(t.Context(), client.ObjectKey{Name: f.name}, mc))
-		c = condition.Get(mc.Status.Conditions, fleetv1alpha1.ConditionOwnedByThisHub)
+		c = report.GetCondition(mc.Status.Conditions, fleetv1alpha1.ConditionOwnedByThisHub)
 		return c != nil && c.Reason == reason
 	}) {
 		require.Failf(t, "the hub is not told", "%s of %s, but %+v", reason, f.name, mc.Status)
@@ -184,7 +183,7 @@ func TestConnectionIsToldInTheMember(t *testing.T) {
 	f.owned(t, agent.ReasonOwned)
 	require.Equal(t, "hub-1", member.membership(t).Spec.Hub.UID, "the Membership without a claim is claimed")
 	member.told(t, fleetv1alpha1.ConditionConnected, agent.ReasonConnected)
-	require.Equal(t, metav1.ConditionTrue, member.told(t, fleetv1alpha1.ConditionSkewSupported, skew.Supported).Status)
+	require.Equal(t, metav1.ConditionTrue, member.told(t, fleetv1alpha1.ConditionSkewSupported, link.SkewSupported).Status)
 
 	rest := member.membership(t).ResourceVersion
 	for range 3 {
@@ -238,7 +237,7 @@ func TestHubThatIsTooFarAway(t *testing.T) {
 		for _, part := range []string{"v0.3.0", "v0.1.0", "upgrade the member to v0.2 or v0.3"} {
 			require.Contains(t, c.Message, part)
 		}
-		require.Equal(t, metav1.ConditionFalse, member.told(t, fleetv1alpha1.ConditionSkewSupported, skew.AgentTooOld).Status)
+		require.Equal(t, metav1.ConditionFalse, member.told(t, fleetv1alpha1.ConditionSkewSupported, link.AgentTooOld).Status)
 		require.Zero(t, member.membership(t).Spec.Hub)
 		f.renewed(t)
 		lines := &fleetv1alpha1.AppliedWorkList{}
@@ -251,11 +250,11 @@ func TestHubThatIsTooFarAway(t *testing.T) {
 		f.phase(t, row, fleetv1alpha1.WorkProgressing)
 		f.play(t)
 		f.phase(t, row, fleetv1alpha1.WorkHealthy)
-		member.told(t, fleetv1alpha1.ConditionSkewSupported, skew.Supported)
+		member.told(t, fleetv1alpha1.ConditionSkewSupported, link.SkewSupported)
 	})
 	t.Run("an upgrade that goes too far changes nothing in the member", func(t *testing.T) {
 		f.says(t, "v0.3.0")
-		member.told(t, fleetv1alpha1.ConditionSkewSupported, skew.AgentTooOld)
+		member.told(t, fleetv1alpha1.ConditionSkewSupported, link.AgentTooOld)
 		since := clock.RealClock{}.Now()
 		before := f.united(t, "web")
 		testkit.Change(t, hub.Client, row.DeepCopy(), func(now *fleetv1alpha1.MemberWork) { now.Spec.Patch.Raw = grantPatch(1) })
@@ -285,13 +284,13 @@ func TestHubThatIsTooFarAway(t *testing.T) {
 		stop, ended = f.run(whole)
 		f.withdrawn(t, row)
 		require.True(t, apierrors.IsNotFound(member.Get(t.Context(), client.ObjectKey{Namespace: "shop", Name: "web"}, &appsv1beta1.UnitedDeployment{})))
-		member.told(t, fleetv1alpha1.ConditionSkewSupported, skew.Supported)
+		member.told(t, fleetv1alpha1.ConditionSkewSupported, link.SkewSupported)
 	})
 	t.Run("a cluster may leave a hub that is too old", func(t *testing.T) {
 		left := f.row(t, "shop", "left", 2, fleetv1alpha1.LeaveOrphan)
 		f.phase(t, left, fleetv1alpha1.WorkProgressing)
 		f.says(t, "v0.1.0")
-		member.told(t, fleetv1alpha1.ConditionSkewSupported, skew.HubTooOld)
+		member.told(t, fleetv1alpha1.ConditionSkewSupported, link.HubTooOld)
 		mc := &fleetv1alpha1.MemberCluster{}
 		require.NoError(t, hub.Get(t.Context(), client.ObjectKey{Name: "east"}, mc))
 		require.NoError(t, hub.Delete(t.Context(), mc))
@@ -371,7 +370,7 @@ func TestPushHubClaimsAMembershipWithoutAClaim(t *testing.T) {
 	m := &fleetv1alpha1.Membership{ObjectMeta: metav1.ObjectMeta{Name: fleetv1alpha1.MembershipName}}
 	require.NoError(t, member.Create(t.Context(), m))
 	testkit.ChangeStatus(t, member.Client, m, func(m *fleetv1alpha1.Membership) {
-		m.Status.Conditions = condition.Set(nil, metav1.Condition{
+		m.Status.Conditions = report.SetCondition(nil, metav1.Condition{
 			Type: fleetv1alpha1.ConditionConnected, Status: metav1.ConditionFalse, Reason: "TimedOut", Message: "no answer",
 		}, time.Unix(0, 0))
 	})

@@ -19,7 +19,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/link"
 )
 
-// rows is the controller of rows: one pass per row at a time.
+// rows is the controller of rows: one reconcile per row at a time.
 type rows struct {
 	link   link.Link
 	claim  *claimed
@@ -29,7 +29,7 @@ type rows struct {
 	memory *memory
 }
 
-// Reconcile makes one pass over a row. What a cache shows is enough to see that all is well; anything else is planned
+// Reconcile makes one reconcile over a row. What a cache shows is enough to see that all is well; anything else is planned
 // again on what the apiserver says.
 func (r *rows) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	o, err := r.observe(ctx, req.NamespacedName, false)
@@ -92,7 +92,7 @@ func (r *rows) report(ctx context.Context, o observed, p planned, d done, now ti
 	next := status(o, p, d, last)
 	if len(d.drift) > 0 {
 		drifts.WithLabelValues(r.link.Cluster, d.live.GetKind()).Inc()
-		mem.drift = next.Drift // Until it is told, also by a later pass.
+		mem.drift = next.Drift // Until it is told, also by a later reconcile.
 		r.memory.set(o.row, mem)
 		r.link.Events.Record(d.live, driftEvent(next.Drift))
 	}
@@ -179,7 +179,7 @@ type recalled struct {
 	counted fleetv1alpha1.WorkPhase
 }
 
-// memory holds what is recalled, by row and its UID. It may be used concurrently; one row is used by one pass at a time.
+// memory holds what is recalled, by row and its UID. It may be used concurrently; one row is used by one reconcile at a time.
 type memory struct {
 	mu   sync.Mutex
 	rows map[client.ObjectKey]recalledRow

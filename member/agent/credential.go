@@ -24,7 +24,7 @@ import (
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/pkg/event"
-	"github.com/flotilla-io/flotilla/pkg/reach"
+	"github.com/flotilla-io/flotilla/pkg/link"
 )
 
 // CredentialSecret is the name of the Secret that holds the client certificate for the hub, unless Options say otherwise.
@@ -230,7 +230,7 @@ func (c *Connection) probe(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, callPatience)
 	defer cancel()
 	err = hub.Get(ctx, client.ObjectKey{Name: c.options.Cluster}, &fleetv1alpha1.MemberCluster{})
-	if cause := reach.CauseOf(err); cause == reach.Forbidden || cause == "" && apierrors.IsNotFound(err) {
+	if cause := link.CauseOf(err); cause == link.Forbidden || cause == "" && apierrors.IsNotFound(err) {
 		return nil // Known, and for Run to judge.
 	}
 	return c.options.explain(err, credential{words: "the stored certificate; if the hub is a new one, give a new token"})

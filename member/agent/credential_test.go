@@ -36,9 +36,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
-	"github.com/flotilla-io/flotilla/pkg/condition"
 	"github.com/flotilla-io/flotilla/pkg/event"
 	"github.com/flotilla-io/flotilla/pkg/link"
+	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
 const testToken = "a-join-token"
@@ -492,7 +492,7 @@ func TestConnectSaysWhatIsWrong(t *testing.T) {
 			m, merr := getMembership(t.Context(), o.Reader)
 			require.NoError(t, merr)
 			require.Nil(t, claimOf(m), "to tell is not to claim")
-			told := condition.Get(m.Status.Conditions, fleetv1alpha1.ConditionConnected)
+			told := report.GetCondition(m.Status.Conditions, fleetv1alpha1.ConditionConnected)
 			require.Equal(t, metav1.ConditionFalse, told.Status)
 			require.Equal(t, tc.reason, told.Reason, told.Message)
 			require.NotContains(t, told.Message, testToken)

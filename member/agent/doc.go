@@ -8,7 +8,7 @@
 // Three loops share one view of the claim:
 //
 //	claim      who owns this cluster: the first hub that came. Without the claim nothing else is written here.
-//	rows       one pass per row: observe, plan (pure), apply, status (pure).
+//	rows       one reconcile per row: observe, plan (pure), apply, status (pure).
 //	heartbeat  renews the Lease on the hub, each time only after this cluster's apiserver said that it is ready.
 //
 // Where a pull member can't reach its hub it says why in the conditions of its Membership. A hub whose version is too far
@@ -21,7 +21,7 @@
 // an error.
 //
 // Reads come from caches; before anything is written the object is read again from the apiserver, so that an old cache
-// may cost a request but no wrong write. In the steady state a pass makes no request at all.
+// may cost a request but no wrong write. In the steady state a reconcile makes no request at all.
 //
 // It won't create namespaces, force a field away from an object that is not ours, judge the health of kinds that it
 // does not know (they are Applied), or stop workloads of a hub that went silent.

@@ -19,7 +19,6 @@ import (
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/pkg/link"
-	"github.com/flotilla-io/flotilla/pkg/reach"
 )
 
 const (
@@ -142,7 +141,7 @@ func (h *heartbeat) beat(whole context.Context, timeout time.Duration) {
 func (h *heartbeat) ready(ctx context.Context) error {
 	if _, err := h.member.Get().AbsPath("/readyz").DoRaw(ctx); err != nil {
 		// It goes into a condition on the hub, and what answers may repeat what it was shown.
-		return fmt.Errorf("the member's apiserver is not ready: %w", reach.Scrub(err, h.link.Member.GetConfig().BearerToken))
+		return fmt.Errorf("the member's apiserver is not ready: %w", link.Scrub(err, h.link.Member.GetConfig().BearerToken))
 	}
 	return nil
 }

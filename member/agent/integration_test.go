@@ -40,11 +40,11 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/member/agent"
-	"github.com/flotilla-io/flotilla/pkg/condition"
 	"github.com/flotilla-io/flotilla/pkg/event"
 	"github.com/flotilla-io/flotilla/pkg/link"
-	"github.com/flotilla-io/flotilla/pkg/testkit"
-	"github.com/flotilla-io/flotilla/pkg/testkit/lab"
+	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/testkit"
+	"github.com/flotilla-io/flotilla/testkit/lab"
 )
 
 const (
@@ -300,7 +300,7 @@ func TestAgentAgainstTwoControlPlanes(t *testing.T) {
 			if hub.Get(t.Context(), client.ObjectKey{Name: name}, own) != nil {
 				return false
 			}
-			c := condition.Get(own.Status.Conditions, fleetv1alpha1.ConditionOwnedByThisHub)
+			c := report.GetCondition(own.Status.Conditions, fleetv1alpha1.ConditionOwnedByThisHub)
 			return c != nil && c.Reason == reason
 		}
 	}
@@ -309,7 +309,7 @@ func TestAgentAgainstTwoControlPlanes(t *testing.T) {
 		require.True(t, eventually(t, owned("east", agent.ReasonOwned)))
 		require.True(t, eventually(t, func() bool {
 			require.NoError(t, hub.Get(t.Context(), client.ObjectKey{Name: "east"}, own))
-			return condition.IsTrue(own.Status.Conditions, fleetv1alpha1.ConditionAPIHealthy)
+			return report.IsConditionTrue(own.Status.Conditions, fleetv1alpha1.ConditionAPIHealthy)
 		}))
 		require.Equal(t, "v0.1.0", own.Status.AgentVersion)
 		require.Equal(t, "v1.36.3", own.Status.KubernetesVersion)
@@ -472,8 +472,8 @@ func TestAgentAgainstTwoControlPlanes(t *testing.T) {
 		healthy := func(want bool) func() bool {
 			return func() bool {
 				require.NoError(t, hub.Get(t.Context(), client.ObjectKey{Name: "east"}, own))
-				c := condition.Get(own.Status.Conditions, fleetv1alpha1.ConditionAPIHealthy)
-				return c != nil && c.Status == condition.Bool(want)
+				c := report.GetCondition(own.Status.Conditions, fleetv1alpha1.ConditionAPIHealthy)
+				return c != nil && c.Status == report.ConditionStatus(want)
 			}
 		}
 		require.True(t, eventually(t, healthy(true)))
@@ -515,7 +515,7 @@ func TestAgentAgainstTwoControlPlanes(t *testing.T) {
 		require.True(t, apierrors.IsNotFound(member.Get(t.Context(), client.ObjectKey{Namespace: "shop", Name: "web"}, &appsv1beta1.UnitedDeployment{})))
 		require.True(t, eventually(t, func() bool {
 			require.NoError(t, hub.Get(t.Context(), client.ObjectKey{Name: "east"}, own))
-			return condition.IsTrue(own.Status.Conditions, fleetv1alpha1.ConditionReleased)
+			return report.IsConditionTrue(own.Status.Conditions, fleetv1alpha1.ConditionReleased)
 		}))
 		require.True(t, apierrors.IsNotFound(member.Get(t.Context(), client.ObjectKey{Name: fleetv1alpha1.MembershipName}, &fleetv1alpha1.Membership{})))
 		testkit.Change(t, hub.Client, own, func(mc *fleetv1alpha1.MemberCluster) { mc.Finalizers = nil })

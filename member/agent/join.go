@@ -28,7 +28,6 @@ import (
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/pkg/link"
-	"github.com/flotilla-io/flotilla/pkg/reach"
 )
 
 // defaultTTLSeconds is asked for where the MemberCluster does not say; the same default stands in its schema.
@@ -43,7 +42,7 @@ const (
 
 // checkURL does not repeat what it refuses: there may be a password in it.
 func checkURL(address string) error {
-	if !reach.PlainURL(address) {
+	if !link.PlainURL(address) {
 		return invalidOptions("the hub's address must be https://HOST[:PORT], without user, query and fragment: check hub.url")
 	}
 	return nil

@@ -15,7 +15,7 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 )
 
-// errGone ends a pass quietly: the row is not there. Its object stays, because absence is no proof of a withdrawal.
+// errGone ends a reconcile quietly: the row is not there. Its object stays, because absence is no proof of a withdrawal.
 var errGone = errors.New("the row is gone")
 
 // observe reads what a row's plan is made of. With fresh the object is read from the apiserver, else from a cache where
@@ -125,7 +125,7 @@ func (r *rows) observeLive(ctx context.Context, o *observed, gvk schema.GroupVer
 		return fmt.Errorf("get %s %s: %w", gvk.Kind, at, err)
 	}
 	t := target{kind: gvk.GroupKind(), namespace: at.Namespace, name: at.Name}
-	//nolint:contextcheck // A kind is watched for as long as the controller runs, not only during this pass.
+	//nolint:contextcheck // A kind is watched for as long as the controller runs, not only during this reconcile.
 	return r.kinds.follow(gvk, t, client.ObjectKeyFromObject(o.row))
 }
 

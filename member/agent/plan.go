@@ -103,7 +103,7 @@ type observed struct {
 	contention  contention
 }
 
-// act is the one thing that a pass does.
+// act is the one thing that a reconcile does.
 type act string
 
 const (

@@ -9,8 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
-	"github.com/flotilla-io/flotilla/pkg/condition"
-	"github.com/flotilla-io/flotilla/pkg/reach"
+	"github.com/flotilla-io/flotilla/pkg/link"
+	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
 // Reasons of the condition Connected, besides the causes of package reach.
@@ -88,14 +88,14 @@ func explain(err error, cluster, url string, shown credential) error {
 	if err == nil || errors.Is(err, context.Canceled) || errors.As(err, &known) {
 		return err
 	}
-	err = reach.Scrub(err, shown.secret)
-	peer := reach.Peer{
+	err = link.Scrub(err, shown.secret)
+	peer := link.Peer{
 		Name: "the hub", Address: url, Authority: "the hub's CA (hub.ca, hub.caHash)", Credential: shown.words,
 		Rights: fmt.Sprintf("it is of another cluster, or %q is not accepted: check hub.cluster, and on the hub run \"kubectl kruise cluster accept %s\"",
 			cluster, cluster),
 		API: "the API of a hub (fleet.kruise.io): check the address, and that chart flotilla-hub is installed there",
 	}
-	cause := reach.CauseOf(err)
+	cause := link.CauseOf(err)
 	e := &ConnectError{Reason: string(cause), Message: peer.Explain(cause), kind: kindOf(cause), cause: err}
 	switch {
 	case errors.Is(err, errNotSigned):
@@ -110,13 +110,13 @@ func explain(err error, cluster, url string, shown credential) error {
 }
 
 // kindOf is the error of this package that a cause is.
-func kindOf(c reach.Cause) error {
+func kindOf(c link.Cause) error {
 	switch {
 	case c.Untrusted():
 		return ErrUntrusted
 	case c.Unanswered():
 		return ErrUnreachable
-	case c == reach.Unauthorized:
+	case c == link.Unauthorized:
 		return ErrUnauthorized
 	default:
 		return nil
@@ -125,7 +125,7 @@ func kindOf(c reach.Cause) error {
 
 // connected is the condition for how an attempt ended.
 func connected(err error) metav1.Condition {
-	c := metav1.Condition{Type: fleetv1alpha1.ConditionConnected, Status: condition.Bool(err == nil), Reason: ReasonConnected, Message: "the hub answers"}
+	c := metav1.Condition{Type: fleetv1alpha1.ConditionConnected, Status: report.ConditionStatus(err == nil), Reason: ReasonConnected, Message: "the hub answers"}
 	var why *ConnectError
 	switch {
 	case err == nil:

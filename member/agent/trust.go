@@ -17,7 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/flotilla-io/flotilla/pkg/reach"
+	"github.com/flotilla-io/flotilla/pkg/link"
 )
 
 // clusterInfoPath is where clusters that kubeadm made show their CA to everybody.
@@ -55,7 +55,7 @@ func (o Options) trust(ctx context.Context) ([]byte, error) {
 			return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.Raw}), nil
 		}
 	}
-	return nil, &ConnectError{Reason: string(reach.UnknownAuthority), kind: ErrUntrusted, Message: fmt.Sprintf(
+	return nil, &ConnectError{Reason: string(link.UnknownAuthority), kind: ErrUntrusted, Message: fmt.Sprintf(
 		"%s: none of %d certificates of %s has the public key %s; check hub.caHash and the address, or give the CA itself (hub.ca) if the hub does not show it",
 		ErrUntrusted, len(candidates), where, o.CAHash)}
 }

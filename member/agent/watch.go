@@ -98,7 +98,7 @@ func (k *kinds) source() source.Source {
 	})
 }
 
-// enqueue asks for a pass over each row.
+// enqueue asks for a reconcile over each row.
 func (k *kinds) enqueue(rows ...client.ObjectKey) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

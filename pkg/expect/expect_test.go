@@ -221,7 +221,7 @@ func TestSettle(t *testing.T) {
 		out   error
 		waits float64
 	}{
-		{name: "an object that is gone ends a pass", in: ErrGone},
+		{name: "an object that is gone ends a reconcile", in: ErrGone},
 		{name: "a cache that lags is looked at again when its time is over", in: NotYetError{Wait{Count: 1, Left: time.Minute}}, after: time.Minute, waits: 1},
 		{name: "all else is tried again", in: boom, out: boom},
 	} {

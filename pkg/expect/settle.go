@@ -18,7 +18,7 @@ type NotYetError struct{ Wait }
 // Error says what is missing.
 func (e NotYetError) Error() string { return e.String() }
 
-// Settle turns what ends a pass before its plan into what Reconcile returns: ErrGone and NotYetError end it quietly, any
+// Settle turns what ends a reconcile before its plan into what Reconcile returns: ErrGone and NotYetError end it quietly, any
 // other error is tried again. waits counts the passes that the cache was behind for.
 func Settle(ctx context.Context, err error, waits prometheus.Counter) (ctrl.Result, error) {
 	var notYet NotYetError

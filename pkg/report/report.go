@@ -30,7 +30,7 @@ type Writer struct {
 
 // Write writes the status is of o, whose status was is in o, unless both are equal, and sends the events, also after an
 // error. Both are the struct of the kind; o is not changed. An object that is gone, or is not as it was seen, is no error:
-// the watch brings the news, and the next pass has a status for it.
+// the watch brings the news, and the next reconcile has a status for it.
 func (w Writer) Write(ctx context.Context, o client.Object, was, is any, events []event.Event) (wrote bool, err error) {
 	defer func() {
 		for _, e := range events {

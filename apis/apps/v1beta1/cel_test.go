@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/testkit/lab"
+	"github.com/flotilla-io/flotilla/testkit/lab"
 )
 
 const cloneSet = `

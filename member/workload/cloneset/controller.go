@@ -15,17 +15,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/child"
 	"github.com/flotilla-io/flotilla/pkg/event"
 	"github.com/flotilla-io/flotilla/pkg/expect"
 	"github.com/flotilla-io/flotilla/pkg/gather"
-	"github.com/flotilla-io/flotilla/pkg/index"
 	"github.com/flotilla-io/flotilla/pkg/metric"
 	"github.com/flotilla-io/flotilla/pkg/nodelease"
-	"github.com/flotilla-io/flotilla/pkg/pass"
+	"github.com/flotilla-io/flotilla/pkg/ownership"
+	"github.com/flotilla-io/flotilla/pkg/podcontrol"
 	"github.com/flotilla-io/flotilla/pkg/podset"
 	"github.com/flotilla-io/flotilla/pkg/report"
-	"github.com/flotilla-io/flotilla/pkg/stranger"
 )
 
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=clonesets,verbs=get;list;watch;patch
@@ -45,7 +43,7 @@ const component = "cloneset-controller"
 type Options struct {
 	// Workers is how many CloneSets are worked on at once; 0 means 3.
 	Workers int
-	// Parallel is how many requests run at once for one CloneSet; 0 means podwork.Parallel.
+	// Parallel is how many requests run at once for one CloneSet; 0 means podcontrol.Parallel.
 	Parallel int
 	// ExpectationTimeout is how long to wait for the cache to show our writes before reading from the apiserver; 0 means
 	// five minutes.
@@ -70,7 +68,7 @@ type Reconciler struct {
 	Expect *expect.Store
 	// Events sends events.
 	Events event.Recorder
-	// Parallel is how many requests run at once for one CloneSet; 0 means podwork.Parallel.
+	// Parallel is how many requests run at once for one CloneSet; 0 means podcontrol.Parallel.
 	Parallel int
 	// Gates are the feature gates.
 	Gates Gates
@@ -79,9 +77,9 @@ type Reconciler struct {
 	// Daemons tells whether a node daemon lives on a node; nil means on none.
 	Daemons nodelease.Liveness
 
-	events  gather.Events
-	pace    report.Pace
-	lookout stranger.Lookout
+	events   gather.Events
+	throttle report.Throttle
+	overlaps ownership.OverlapScanner
 }
 
 // Setup adds the controller to mgr. The webhook is registered apart from it, because it may run without the controller.
@@ -92,7 +90,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	if err := Register(metrics.Registry); err != nil {
 		return fmt.Errorf("register metrics of CloneSet: %w", err)
 	}
-	err := index.ByOwner(ctx, mgr.GetFieldIndexer(), &corev1.Pod{}, &corev1.PersistentVolumeClaim{}, &appsv1.ControllerRevision{})
+	err := ownership.IndexByOwner(ctx, mgr.GetFieldIndexer(), &corev1.Pod{}, &corev1.PersistentVolumeClaim{}, &appsv1.ControllerRevision{})
 	if err != nil {
 		return err
 	}
@@ -104,18 +102,18 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	ofOwner := handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), &appsv1beta1.CloneSet{}, handler.OnlyControllerOwner())
 	b := ctrl.NewControllerManagedBy(mgr)
 	if o.Daemons != nil && o.Gates.EnvFromMetadata {
-		if err := index.ByNode(ctx, mgr.GetFieldIndexer()); err != nil {
+		if err := ownership.IndexByNode(ctx, mgr.GetFieldIndexer()); err != nil {
 			return err
 		}
 		r.Daemons = o.Daemons
-		b = b.WatchesRawSource(o.Daemons.Source(mgr.GetCache(), child.OnNode(mgr.GetClient(), Kind())))
+		b = b.WatchesRawSource(o.Daemons.Source(mgr.GetCache(), ownership.RequestsForNode(mgr.GetClient(), Kind())))
 	}
 	err = b.Named("cloneset").
 		For(&appsv1beta1.CloneSet{}).
 		Watches(&corev1.Pod{}, r.events.Handler(ofOwner)).
 		Owns(&corev1.PersistentVolumeClaim{}).
 		Owns(&appsv1.ControllerRevision{}).
-		WithOptions(pass.Queue(o.Workers)).
+		WithOptions(podcontrol.Queue(o.Workers)).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("set up controller of CloneSet: %w", err)
@@ -135,7 +133,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	now := r.Clock.Now()
 	w := plan(o, now)
-	pass.Count(measure, &w.Work, r.Clock.Since(now))
+	podcontrol.Count(measure, &w.Plan, r.Clock.Since(now))
 	r.events.Took(req.NamespacedName, r.Clock.Since(began))
 	d := r.apply(ctx, o, w)
 	s, events := status(o, w, d, now)
@@ -143,5 +141,5 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		o.set = d.set // The status applies to no other version.
 	}
 	later, err := r.report(ctx, o, s, events)
-	return ctrl.Result{RequeueAfter: podset.Sooner(w.Recheck, later)}, errors.Join(d.err(), err)
+	return ctrl.Result{RequeueAfter: podset.SoonerOf(w.Recheck, later)}, errors.Join(d.err(), err)
 }

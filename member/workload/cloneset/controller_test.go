@@ -26,8 +26,8 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/event"
 	"github.com/flotilla-io/flotilla/pkg/expect"
-	"github.com/flotilla-io/flotilla/pkg/index"
-	"github.com/flotilla-io/flotilla/pkg/testkit"
+	"github.com/flotilla-io/flotilla/pkg/ownership"
+	"github.com/flotilla-io/flotilla/testkit"
 )
 
 var key = types.NamespacedName{Namespace: testkit.Namespace, Name: "web"}
@@ -59,7 +59,7 @@ func newStage(t *testing.T, funcs interceptor.Funcs, objects ...client.Object) *
 	require.NoError(t, clientgoscheme.AddToScheme(scheme))
 	require.NoError(t, appsv1beta1.AddToScheme(scheme))
 	b := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&appsv1beta1.CloneSet{}, &corev1.Pod{})
-	require.NoError(t, index.ByOwner(t.Context(), indexer{b}, &corev1.Pod{}, &corev1.PersistentVolumeClaim{}, &appsv1.ControllerRevision{}))
+	require.NoError(t, ownership.IndexByOwner(t.Context(), indexer{b}, &corev1.Pod{}, &corev1.PersistentVolumeClaim{}, &appsv1.ControllerRevision{}))
 	// The fake gives no UIDs, by which expectations know objects.
 	api := interceptor.NewClient(b.Build(), interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {

@@ -27,8 +27,8 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/inplace"
 	"github.com/flotilla-io/flotilla/pkg/nodelease"
 	"github.com/flotilla-io/flotilla/pkg/revision"
-	"github.com/flotilla-io/flotilla/pkg/testkit"
-	"github.com/flotilla-io/flotilla/pkg/testkit/site"
+	"github.com/flotilla-io/flotilla/testkit"
+	"github.com/flotilla-io/flotilla/testkit/testenv"
 )
 
 func TestInPlaceInCluster(t *testing.T) {
@@ -286,7 +286,7 @@ func TestTakeOverInCluster(t *testing.T) {
 	if !assert.Eventually(t, func() bool {
 		require.NoError(t, g.Get(t.Context(), key, set))
 		return set.Status.UpdatedAvailableReplicas == 2 && set.Status.AvailableReplicas == 4
-	}, site.Long, site.Poll) {
+	}, testenv.Long, testenv.Poll) {
 		require.FailNow(t, "the rollout did not go on", "status: %+v\npods: %v", set.Status, g.Describe(t))
 	}
 	require.Equal(t, left.set.Status.UpdateRevision, set.Status.UpdateRevision)
@@ -356,7 +356,7 @@ func (g *ground) leavePod(t *testing.T, p *corev1.Pod, own func(client.Object)) 
 	require.Eventually(t, func() bool {
 		require.NoError(t, g.Get(t.Context(), client.ObjectKeyFromObject(p), p))
 		return p.Status.Phase == corev1.PodRunning && len(p.Status.ContainerStatuses) == 2
-	}, site.Long, site.Poll)
+	}, testenv.Long, testenv.Poll)
 	require.Eventually(t, func() bool {
 		patch := client.StrategicMergeFrom(p.DeepCopy())
 		for _, c := range conditions {
@@ -365,7 +365,7 @@ func (g *ground) leavePod(t *testing.T, p *corev1.Pod, own func(client.Object)) 
 			}
 		}
 		return g.Status().Patch(t.Context(), p, patch) == nil
-	}, site.Long, site.Poll)
+	}, testenv.Long, testenv.Poll)
 	ready := !slices.ContainsFunc(conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodReady && c.Status == corev1.ConditionFalse
 	})
@@ -374,5 +374,5 @@ func (g *ground) leavePod(t *testing.T, p *corev1.Pod, own func(client.Object)) 
 		return ready == slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
 			return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
 		})
-	}, site.Long, site.Poll)
+	}, testenv.Long, testenv.Poll)
 }

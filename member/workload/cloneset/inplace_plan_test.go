@@ -12,7 +12,7 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/podset"
 	"github.com/flotilla-io/flotilla/pkg/rollout"
-	"github.com/flotilla-io/flotilla/pkg/testkit"
+	"github.com/flotilla-io/flotilla/testkit"
 )
 
 // sized gives the container of a set's template a cpu request.
@@ -126,13 +126,13 @@ func TestJudge(t *testing.T) {
 			if tc.history != nil {
 				tc.history(o.history[0], o.history[1])
 			}
-			m := podset.Member{Pod: rollout.Pod{Gated: true}, Object: pod("a").Rev(revs[0]).Node("node-1").Serving(start).Obj()}
+			m := podset.Pod{Pod: rollout.Pod{Gated: true}, Object: pod("a").Rev(revs[0]).Node("node-1").Serving(start).Obj()}
 			m.Object.Spec.Containers = from.Obj().Spec.Template.Spec.Containers
-			lens(o, false).Differ.Judge(&m, o.history[1])
-			require.Equal(t, tc.why, m.NoEdit)
+			viewOptions(o, false).Differ.Compare(&m, o.history[1])
+			require.Equal(t, tc.why, m.NotInPlace)
 			require.Equal(t, tc.gated, m.Gated)
 			if tc.why == "" {
-				require.Equal(t, tc.quiet, m.Quiet)
+				require.Equal(t, tc.quiet, m.NoRestart)
 			}
 		})
 	}
@@ -177,7 +177,7 @@ func TestNewResourcesWhereThereIsNoResize(t *testing.T) {
 	type policy = appsv1beta1.PodUpdatePolicy
 	was := func(p policy) *testkit.CloneSetBuilder { return web(2).Policy(p).Spec(sized("1")) }
 	to := func(p policy) *testkit.CloneSetBuilder { return web(2).Policy(p).Spec(sized("2")) }
-	pass := func(p policy) (observed, work) {
+	pass := func(p policy) (observed, planned) {
 		o, revs := world(t, to(p), was(p))
 		o.gates = Gates{VerticalScaling: true, NoResize: true}
 		o.with(revs[0], "a", "b")
@@ -191,8 +191,8 @@ func TestNewResourcesWhereThereIsNoResize(t *testing.T) {
 
 	const why = "the apiserver has no pods/resize"
 	o, w := pass(appsv1beta1.PodInPlaceOnly)
-	require.False(t, w.Moves(), text(w))
-	got, events := status(o, w, done{}, now)
+	require.False(t, w.HasSteps(), text(w))
+	got, events := status(o, w, applied{}, now)
 	c := find(got.Conditions, appsv1beta1.CloneSetFailedUpdate)
 	require.NotNil(t, c)
 	require.Equal(t, string(rollout.ReasonNotInPlace), c.Reason)

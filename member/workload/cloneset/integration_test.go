@@ -22,34 +22,34 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/admit"
-	"github.com/flotilla-io/flotilla/pkg/testkit"
-	"github.com/flotilla-io/flotilla/pkg/testkit/lab"
-	"github.com/flotilla-io/flotilla/pkg/testkit/site"
+	"github.com/flotilla-io/flotilla/testkit"
+	"github.com/flotilla-io/flotilla/testkit/lab"
+	"github.com/flotilla-io/flotilla/testkit/testenv"
 )
 
 const agent = "cloneset-under-test"
 
 // ground is a namespace of one test, with one CloneSet in it.
 type ground struct {
-	*site.Ground[*appsv1beta1.CloneSet]
+	*testenv.Ground[*appsv1beta1.CloneSet]
 }
 
-func newGround(t *testing.T, s *site.Site) *ground {
+func newGround(t *testing.T, s *testenv.Site) *ground {
 	t.Helper()
-	return &ground{site.New(t, s, agent, &appsv1beta1.CloneSet{})}
+	return &ground{testenv.New(t, s, agent, &appsv1beta1.CloneSet{})}
 }
 
 // begin starts a cluster with simulated nodes.
-func begin(t *testing.T) *site.Site {
+func begin(t *testing.T) *testenv.Site {
 	t.Helper()
-	return site.Start(t, site.Config{
+	return testenv.Start(t, testenv.Config{
 		Lab: lab.Config{Nodes: "kwok:4", Audit: true}, Scheme: appsv1beta1.AddToScheme,
 		CRDs: []string{"../../../charts/member/files/crds/apps.kruise.io_clonesets.yaml"},
 	})
 }
 
 // manage starts the controller and its webhook, in this process.
-func manage(t *testing.T, s *site.Site, o Options) {
+func manage(t *testing.T, s *testenv.Site, o Options) {
 	t.Helper()
 	s.Run(t, agent, Kind(), func(mgr ctrl.Manager) {
 		require.NoError(t, Setup(t.Context(), mgr, o))
@@ -146,7 +146,7 @@ func testWrites(t *testing.T, g *ground) {
 
 	g.change(t, func(s *appsv1beta1.CloneSetSpec) { s.Replicas = ptr.To[int32](4) })
 	g.Await(t, rested)
-	require.Eventually(t, func() bool { return len(g.Pods(t)) == 4 }, site.Long, site.Poll)
+	require.Eventually(t, func() bool { return len(g.Pods(t)) == 4 }, testenv.Long, testenv.Poll)
 
 	g.Rests(t)
 }
@@ -198,7 +198,7 @@ func testBadImage(t *testing.T, g *ground) {
 	g.Await(t, func(s *appsv1beta1.CloneSet) bool {
 		return s.Status.UpdatedReplicas == 1 && s.Status.AvailableReplicas == 3
 	})
-	require.Never(t, func() bool { return g.Object(t).Status.AvailableReplicas < 3 }, 3*time.Second, site.Poll)
+	require.Never(t, func() bool { return g.Object(t).Status.AvailableReplicas < 3 }, 3*time.Second, testenv.Poll)
 	g.change(t, func(s *appsv1beta1.CloneSetSpec) { s.Template.Spec.Containers[0].Image = "app:1" })
 	g.Await(t, rested)
 }
@@ -311,7 +311,7 @@ func testReuse(t *testing.T, g *ground) {
 	// A scale-in takes the claim along.
 	g.change(t, func(s *appsv1beta1.CloneSetSpec) { s.Replicas = ptr.To[int32](1) })
 	g.Await(t, rested)
-	require.Eventually(t, func() bool { return len(g.claims(t)) == 1 }, site.Long, site.Poll)
+	require.Eventually(t, func() bool { return len(g.claims(t)) == 1 }, testenv.Long, testenv.Poll)
 }
 
 func testNoReuse(t *testing.T, g *ground) {
@@ -324,7 +324,7 @@ func testNoReuse(t *testing.T, g *ground) {
 	require.Eventually(t, func() bool {
 		after := g.claims(t)
 		return len(after) == 2 && !slices.Contains(after, "data-"+lost.Name) && slices.Contains(before, "data-"+lost.Name)
-	}, site.Long, site.Poll)
+	}, testenv.Long, testenv.Poll)
 }
 
 func testDisown(t *testing.T, g *ground) {

@@ -13,15 +13,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/child"
 	"github.com/flotilla-io/flotilla/pkg/expect"
-	"github.com/flotilla-io/flotilla/pkg/history"
-	"github.com/flotilla-io/flotilla/pkg/index"
 	"github.com/flotilla-io/flotilla/pkg/nodelease"
-	"github.com/flotilla-io/flotilla/pkg/stranger"
+	"github.com/flotilla-io/flotilla/pkg/ownership"
+	"github.com/flotilla-io/flotilla/pkg/revision"
 )
 
-// observed is the world of one pass. All objects are the cache's own: nobody may change them.
+// observed is the world of one reconcile. All objects are the cache's own: nobody may change them.
 type observed struct {
 	set *appsv1beta1.CloneSet
 	// wanted is the revision of the set's template, without a number.
@@ -32,15 +30,15 @@ type observed struct {
 	claims  []*corev1.PersistentVolumeClaim
 	// nodes are the labels of nodes by name; only there if the pods to be deleted are chosen by topology.
 	nodes map[string]map[string]string
-	// strangers are pods that the selector selects and that are not of the set.
-	strangers stranger.Found
+	// overlap are pods that the selector selects and that are not of the set.
+	overlap ownership.Overlap
 	// daemons are the nodes of pods on which a node daemon lives.
 	daemons map[string]bool
 	// gates are those of the controller.
 	gates Gates
 }
 
-// observe reads what a pass needs, from the cache, or from the apiserver if the cache has failed to show our writes for
+// observe reads what a reconcile needs, from the cache, or from the apiserver if the cache has failed to show our writes for
 // too long.
 func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (observed, error) {
 	set := &appsv1beta1.CloneSet{}
@@ -48,8 +46,8 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 	children := func(from client.Reader, live bool) error { return o.children(ctx, from, live) }
 	if err := r.Expect.Read(ctx, r.Client, r.Live, key, set, children, o.shown); err != nil {
 		if errors.Is(err, expect.ErrGone) {
-			r.pace.Forget(key)
-			r.lookout.Forget(key)
+			r.throttle.Forget(key)
+			r.overlaps.Forget(key)
 			r.events.Forget(key)
 		}
 		return observed{}, fmt.Errorf("read CloneSet: %w", err)
@@ -58,7 +56,7 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 	if o.wanted, err = wantedRevision(set); err != nil {
 		return observed{}, err
 	}
-	if o.strangers, err = r.lookout.Look(ctx, r.Client, set, Kind(), set.Spec.Selector, r.Clock.Now()); err != nil {
+	if o.overlap, err = r.overlaps.Scan(ctx, r.Client, set, Kind(), set.Spec.Selector, r.Clock.Now()); err != nil {
 		return observed{}, err
 	}
 	if r.Daemons != nil && r.Gates.EnvFromMetadata {
@@ -75,13 +73,13 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 // children reads history, pods and claims; live says that the reader is the apiserver, which has no index.
 func (o *observed) children(ctx context.Context, r client.Reader, live bool) error {
 	var err error
-	if o.history, err = history.List(ctx, r, o.set, index.Owned(o.set, live)...); err != nil {
+	if o.history, err = revision.List(ctx, r, o.set, ownership.OwnedBy(o.set, live)...); err != nil {
 		return err
 	}
-	if o.pods, err = child.Pods(ctx, r, o.set, Kind(), live); err != nil {
+	if o.pods, err = ownership.Pods(ctx, r, o.set, Kind(), live); err != nil {
 		return err
 	}
-	o.claims, err = child.Claims(ctx, r, o.set, Kind(), live)
+	o.claims, err = ownership.PVCs(ctx, r, o.set, Kind(), live)
 	return err
 }
 

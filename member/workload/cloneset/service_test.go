@@ -36,7 +36,7 @@ func TestANewPodGoesIntoServiceAtOnce(t *testing.T) {
 			set := web(1).Spec(func(s *appsv1beta1.CloneSetSpec) { s.Lifecycle = tc.hooks }).Obj()
 			pod := newPod(set, Gates{}, "web-1", &set.Spec.Template, "a", now)
 			pod.UID = "made"
-			then := (&Reconciler{}).doer(set).IntoService(pod, now)
+			then := (&Reconciler{}).applier(set).IntoService(pod, now)
 			if tc.want == "" {
 				require.Nil(t, then)
 				return

@@ -15,9 +15,9 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/pkg/expect"
-	"github.com/flotilla-io/flotilla/pkg/index"
-	"github.com/flotilla-io/flotilla/pkg/testkit"
-	"github.com/flotilla-io/flotilla/pkg/testkit/sim"
+	"github.com/flotilla-io/flotilla/pkg/ownership"
+	"github.com/flotilla-io/flotilla/testkit"
+	"github.com/flotilla-io/flotilla/testkit/sim"
 )
 
 // simulated is how CloneSet runs in the simulator, with the rules that it keeps in every scenario.
@@ -35,7 +35,7 @@ func simulated(t *testing.T) sim.Kind {
 			}, nil
 		},
 		Index: func(ctx context.Context, i client.FieldIndexer) error {
-			return index.ByOwner(ctx, i, &corev1.Pod{}, &corev1.PersistentVolumeClaim{}, &appsv1.ControllerRevision{})
+			return ownership.IndexByOwner(ctx, i, &corev1.Pod{}, &corev1.PersistentVolumeClaim{}, &appsv1.ControllerRevision{})
 		},
 		For:      &appsv1beta1.CloneSet{},
 		Owns:     []client.Object{&corev1.Pod{}, &corev1.PersistentVolumeClaim{}, &appsv1.ControllerRevision{}},

@@ -16,18 +16,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/child"
 	"github.com/flotilla-io/flotilla/pkg/event"
 	"github.com/flotilla-io/flotilla/pkg/expect"
 	"github.com/flotilla-io/flotilla/pkg/gather"
-	"github.com/flotilla-io/flotilla/pkg/index"
 	"github.com/flotilla-io/flotilla/pkg/inplace"
 	"github.com/flotilla-io/flotilla/pkg/metric"
 	"github.com/flotilla-io/flotilla/pkg/nodelease"
-	"github.com/flotilla-io/flotilla/pkg/pass"
+	"github.com/flotilla-io/flotilla/pkg/ownership"
+	"github.com/flotilla-io/flotilla/pkg/podcontrol"
 	"github.com/flotilla-io/flotilla/pkg/podset"
 	"github.com/flotilla-io/flotilla/pkg/report"
-	"github.com/flotilla-io/flotilla/pkg/stranger"
 )
 
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=daemonsets,verbs=get;list;watch
@@ -46,7 +44,7 @@ const component = "daemonset-controller"
 type Options struct {
 	// Workers is how many DaemonSets are worked on at once; 0 means 3.
 	Workers int
-	// Parallel is how many requests run at once for one DaemonSet; 0 means podwork.Parallel.
+	// Parallel is how many requests run at once for one DaemonSet; 0 means podcontrol.Parallel.
 	Parallel int
 	// ExpectationTimeout is how long to wait for the cache to show our writes before reading from the apiserver; 0 means
 	// five minutes.
@@ -71,7 +69,7 @@ type Reconciler struct {
 	Expect *expect.Store
 	// Events sends events.
 	Events event.Recorder
-	// Parallel is how many requests run at once for one DaemonSet; 0 means podwork.Parallel.
+	// Parallel is how many requests run at once for one DaemonSet; 0 means podcontrol.Parallel.
 	Parallel int
 	// Edits are the changes that pods may take over in place.
 	Edits inplace.Options
@@ -81,17 +79,17 @@ type Reconciler struct {
 	Daemons nodelease.Liveness
 
 	events   gather.Events
-	pace     report.Pace
-	lookout  stranger.Lookout
+	throttle report.Throttle
+	overlaps ownership.OverlapScanner
 	failures failures
 }
 
 // New returns a Reconciler that takes over pods of nobody; the caller fills in the rest.
-func New() *Reconciler { return &Reconciler{lookout: stranger.Lookout{Adopts: adopts}} }
+func New() *Reconciler { return &Reconciler{overlaps: ownership.OverlapScanner{Adopts: adopts}} }
 
 // Setup adds the controller to mgr. The webhook is registered apart from it, because it may run without the controller.
 func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
-	err := errors.Join(Register(metrics.Registry), index.ByOwner(ctx, mgr.GetFieldIndexer(), &corev1.Pod{}, &appsv1.ControllerRevision{}))
+	err := errors.Join(Register(metrics.Registry), ownership.IndexByOwner(ctx, mgr.GetFieldIndexer(), &corev1.Pod{}, &appsv1.ControllerRevision{}))
 	if err != nil {
 		return fmt.Errorf("set up metrics and indexes of DaemonSet: %w", err)
 	}
@@ -101,11 +99,11 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	r.Events = event.New(mgr.GetEventRecorder(component))
 	b := ctrl.NewControllerManagedBy(mgr)
 	if o.Daemons != nil && o.Edits.Env {
-		if err := index.ByNode(ctx, mgr.GetFieldIndexer()); err != nil {
+		if err := ownership.IndexByNode(ctx, mgr.GetFieldIndexer()); err != nil {
 			return err
 		}
 		r.Daemons = o.Daemons
-		b = b.WatchesRawSource(o.Daemons.Source(mgr.GetCache(), child.OnNode(mgr.GetClient(), Kind())))
+		b = b.WatchesRawSource(o.Daemons.Source(mgr.GetCache(), ownership.RequestsForNode(mgr.GetClient(), Kind())))
 	}
 	ofOwner := handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), &appsv1beta1.DaemonSet{}, handler.OnlyControllerOwner())
 	err = b.Named("daemonset").
@@ -114,7 +112,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.ofNobody)).
 		Watches(&corev1.Node{}, r.events.Handler(onNodes(r.Client))).
 		Owns(&appsv1.ControllerRevision{}).
-		WithOptions(pass.Queue(o.Workers)).
+		WithOptions(podcontrol.Queue(o.Workers)).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("set up controller of DaemonSet: %w", err)
@@ -128,11 +126,11 @@ func (r *Reconciler) ofNobody(ctx context.Context, o client.Object) []ctrl.Reque
 	if !isPod || metav1.GetControllerOfNoCopy(pod) != nil {
 		return nil
 	}
-	out := child.Concerned(ctx, r.Client, &appsv1beta1.DaemonSetList{}, pod.Namespace, func(set *appsv1beta1.DaemonSet) bool {
-		return adopts(set, pod) && stranger.Selects(set.Spec.Selector, pod)
+	out := ownership.RequestsFor(ctx, r.Client, &appsv1beta1.DaemonSetList{}, pod.Namespace, func(set *appsv1beta1.DaemonSet) bool {
+		return adopts(set, pod) && ownership.Selects(set.Spec.Selector, pod)
 	})
 	for _, req := range out {
-		r.lookout.Forget(req.NamespacedName)
+		r.overlaps.Forget(req.NamespacedName)
 	}
 	return out
 }
@@ -154,11 +152,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	now := r.Clock.Now()
 	w := plan(o, now)
-	pass.Count(measure, &w.Work, r.Clock.Since(now))
+	podcontrol.Count(measure, &w.Plan, r.Clock.Since(now))
 	r.events.Took(req.NamespacedName, r.Clock.Since(began))
 	d := r.apply(ctx, o, w)
 	s, events := status(o, w, d, now)
 	writer := report.Writer{Client: r.Client, Expect: r.Expect, Events: r.Events}
-	later, err := r.pace.Write(ctx, writer, o.set, o.set.Status, s, countsOnly(o.set.Status, s), r.Clock.Now(), events)
-	return ctrl.Result{RequeueAfter: podset.Sooner(w.Recheck, later)}, errors.Join(d.Err(), err)
+	later, err := r.throttle.Write(ctx, writer, o.set, o.set.Status, s, countsOnly(o.set.Status, s), r.Clock.Now(), events)
+	return ctrl.Result{RequeueAfter: podset.SoonerOf(w.Recheck, later)}, errors.Join(d.Err(), err)
 }

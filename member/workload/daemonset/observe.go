@@ -15,17 +15,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/child"
 	"github.com/flotilla-io/flotilla/pkg/expect"
-	"github.com/flotilla-io/flotilla/pkg/history"
-	"github.com/flotilla-io/flotilla/pkg/index"
 	"github.com/flotilla-io/flotilla/pkg/inplace"
 	"github.com/flotilla-io/flotilla/pkg/nodelease"
-	"github.com/flotilla-io/flotilla/pkg/pass"
-	"github.com/flotilla-io/flotilla/pkg/stranger"
+	"github.com/flotilla-io/flotilla/pkg/ownership"
+	"github.com/flotilla-io/flotilla/pkg/podcontrol"
+	"github.com/flotilla-io/flotilla/pkg/revision"
 )
 
-// observed is the world of one pass. All objects are the cache's own: nobody may change them.
+// observed is the world of one reconcile. All objects are the cache's own: nobody may change them.
 type observed struct {
 	set *appsv1beta1.DaemonSet
 	// wanted is the revision of the set's template, without a number.
@@ -35,8 +33,8 @@ type observed struct {
 	pods    []*corev1.Pod
 	// nodes are all there are, by name.
 	nodes []*corev1.Node
-	// strangers are pods that the selector selects and that are not of the set.
-	strangers stranger.Found
+	// overlap are pods that the selector selects and that are not of the set.
+	overlap ownership.Overlap
 	// left are the pods and revisions of nobody that a former set of this name has left.
 	left []client.Object
 	// daemons are the nodes of pods on which a node daemon lives.
@@ -47,7 +45,7 @@ type observed struct {
 	edits inplace.Options
 }
 
-// observe reads what a pass needs, from the cache, or from the apiserver if the cache has failed to show our writes for
+// observe reads what a reconcile needs, from the cache, or from the apiserver if the cache has failed to show our writes for
 // too long.
 func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (observed, error) {
 	o := observed{set: &appsv1beta1.DaemonSet{}, edits: r.Edits}
@@ -68,16 +66,16 @@ func (r *Reconciler) beyond(ctx context.Context, o *observed) error {
 		return err
 	}
 	now := r.Clock.Now()
-	if o.strangers, err = r.lookout.Look(ctx, r.Client, o.set, Kind(), o.set.Spec.Selector, now); err != nil {
+	if o.overlap, err = r.overlaps.Scan(ctx, r.Client, o.set, Kind(), o.set.Spec.Selector, now); err != nil {
 		return err
 	}
 	// What a former set has left is there before this one has acted, or comes with its pods.
-	if o.set.Status.ObservedGeneration == 0 || len(o.strangers.Orphans) > 0 {
-		revisions, err := history.Left(ctx, r.Client, o.set, o.set.Spec.Selector)
+	if o.set.Status.ObservedGeneration == 0 || len(o.overlap.Orphans) > 0 {
+		revisions, err := revision.Orphans(ctx, r.Client, o.set, o.set.Spec.Selector)
 		if err != nil {
 			return err
 		}
-		o.left = slices.Concat(pass.Objects(revisions), pass.Objects(o.strangers.Orphans))
+		o.left = slices.Concat(podcontrol.Objects(revisions), podcontrol.Objects(o.overlap.Orphans))
 	}
 	if r.Daemons != nil && r.Edits.Env {
 		o.daemons = nodelease.Nodes(r.Daemons, o.pods)
@@ -88,8 +86,8 @@ func (r *Reconciler) beyond(ctx context.Context, o *observed) error {
 
 // forget drops what is known of a set that is gone.
 func (r *Reconciler) forget(key types.NamespacedName) {
-	r.pace.Forget(key)
-	r.lookout.Forget(key)
+	r.throttle.Forget(key)
+	r.overlaps.Forget(key)
 	r.events.Forget(key)
 	r.failures.forget(key)
 }
@@ -97,10 +95,10 @@ func (r *Reconciler) forget(key types.NamespacedName) {
 // children reads history and pods; live says that the reader is the apiserver, which has no index.
 func (o *observed) children(ctx context.Context, r client.Reader, live bool) error {
 	var err error
-	if o.history, err = history.List(ctx, r, o.set, index.Owned(o.set, live)...); err != nil {
+	if o.history, err = revision.List(ctx, r, o.set, ownership.OwnedBy(o.set, live)...); err != nil {
 		return err
 	}
-	o.pods, err = child.Pods(ctx, r, o.set, Kind(), live)
+	o.pods, err = ownership.Pods(ctx, r, o.set, Kind(), live)
 	return err
 }
 

@@ -22,11 +22,11 @@ import (
 	"github.com/flotilla-io/flotilla/apis/pods"
 	"github.com/flotilla-io/flotilla/pkg/event"
 	"github.com/flotilla-io/flotilla/pkg/expect"
-	"github.com/flotilla-io/flotilla/pkg/index"
 	"github.com/flotilla-io/flotilla/pkg/lifecycle"
-	"github.com/flotilla-io/flotilla/pkg/podview"
+	"github.com/flotilla-io/flotilla/pkg/ownership"
+	"github.com/flotilla-io/flotilla/pkg/podset"
 	"github.com/flotilla-io/flotilla/pkg/rollout"
-	"github.com/flotilla-io/flotilla/pkg/testkit/sim"
+	"github.com/flotilla-io/flotilla/testkit/sim"
 )
 
 // said collects events.
@@ -49,7 +49,7 @@ func simulated(t *testing.T) sim.Kind {
 			return r, nil
 		},
 		Index: func(ctx context.Context, i client.FieldIndexer) error {
-			return index.ByOwner(ctx, i, &corev1.Pod{}, &appsv1.ControllerRevision{})
+			return ownership.IndexByOwner(ctx, i, &corev1.Pod{}, &appsv1.ControllerRevision{})
 		},
 		For:  &appsv1beta1.DaemonSet{},
 		Owns: []client.Object{&corev1.Pod{}, &appsv1.ControllerRevision{}},
@@ -158,12 +158,12 @@ func wantedName(w *sim.World) string {
 func old(w *sim.World, p *corev1.Pod) bool {
 	name := wantedName(w)
 	run, _ := fits(w, nodeOf(p))
-	return name != "" && run && active(w, p) && !podview.At(p, name)
+	return name != "" && run && active(w, p) && !podset.AtRevision(p, name)
 }
 
 func available(w *sim.World, p *corev1.Pod) bool {
 	set := cachedSet(w)
-	return set != nil && active(w, p) && podview.View(p, rulesOf(&set.Spec), w.Now()).Available
+	return set != nil && active(w, p) && podset.View(p, rulesOf(&set.Spec), w.Now()).Available
 }
 
 // serves tells of a pod on which its node depends: it is available, and no other one there is.

@@ -15,18 +15,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/child"
 	"github.com/flotilla-io/flotilla/pkg/event"
 	"github.com/flotilla-io/flotilla/pkg/expect"
 	"github.com/flotilla-io/flotilla/pkg/gather"
-	"github.com/flotilla-io/flotilla/pkg/index"
 	"github.com/flotilla-io/flotilla/pkg/inplace"
 	"github.com/flotilla-io/flotilla/pkg/metric"
 	"github.com/flotilla-io/flotilla/pkg/nodelease"
-	"github.com/flotilla-io/flotilla/pkg/pass"
+	"github.com/flotilla-io/flotilla/pkg/ownership"
+	"github.com/flotilla-io/flotilla/pkg/podcontrol"
 	"github.com/flotilla-io/flotilla/pkg/podset"
 	"github.com/flotilla-io/flotilla/pkg/report"
-	"github.com/flotilla-io/flotilla/pkg/stranger"
 )
 
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=statefulsets,verbs=get;list;watch
@@ -45,7 +43,7 @@ const component = "statefulset-controller"
 type Options struct {
 	// Workers is how many StatefulSets are worked on at once; 0 means 3.
 	Workers int
-	// Parallel is how many requests run at once for one StatefulSet; 0 means podwork.Parallel.
+	// Parallel is how many requests run at once for one StatefulSet; 0 means podcontrol.Parallel.
 	Parallel int
 	// ExpectationTimeout is how long to wait for the cache to show our writes before reading from the apiserver; 0 means
 	// five minutes.
@@ -70,7 +68,7 @@ type Reconciler struct {
 	Expect *expect.Store
 	// Events sends events.
 	Events event.Recorder
-	// Parallel is how many requests run at once for one StatefulSet; 0 means podwork.Parallel.
+	// Parallel is how many requests run at once for one StatefulSet; 0 means podcontrol.Parallel.
 	Parallel int
 	// Gates are the feature gates, Edits the changes that pods may take over in place.
 	Gates Gates
@@ -78,14 +76,14 @@ type Reconciler struct {
 	// Daemons tells whether a node daemon lives on a node; nil means on none.
 	Daemons nodelease.Liveness
 
-	events  gather.Events
-	pace    report.Pace
-	lookout stranger.Lookout
+	events   gather.Events
+	throttle report.Throttle
+	overlaps ownership.OverlapScanner
 }
 
 // Setup adds the controller to mgr. The webhook is registered apart from it, because it may run without the controller.
 func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
-	err := errors.Join(Register(metrics.Registry), index.ByOwner(ctx, mgr.GetFieldIndexer(), &corev1.Pod{}, &appsv1.ControllerRevision{}))
+	err := errors.Join(Register(metrics.Registry), ownership.IndexByOwner(ctx, mgr.GetFieldIndexer(), &corev1.Pod{}, &appsv1.ControllerRevision{}))
 	if err != nil {
 		return fmt.Errorf("set up metrics and indexes of StatefulSet: %w", err)
 	}
@@ -97,17 +95,17 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	r.adopts()
 	b := ctrl.NewControllerManagedBy(mgr).Named("statefulset").For(&appsv1beta1.StatefulSet{}).Owns(&appsv1.ControllerRevision{})
 	if o.Daemons != nil && o.Edits.Env {
-		if err := index.ByNode(ctx, mgr.GetFieldIndexer()); err != nil {
+		if err := ownership.IndexByNode(ctx, mgr.GetFieldIndexer()); err != nil {
 			return err
 		}
 		r.Daemons = o.Daemons
-		b = b.WatchesRawSource(o.Daemons.Source(mgr.GetCache(), child.OnNode(mgr.GetClient(), Kind())))
+		b = b.WatchesRawSource(o.Daemons.Source(mgr.GetCache(), ownership.RequestsForNode(mgr.GetClient(), Kind())))
 	}
 	ofOwner := handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), &appsv1beta1.StatefulSet{}, handler.OnlyControllerOwner())
 	err = b.Watches(&corev1.Pod{}, r.events.Handler(ofOwner)).
-		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.ofNobody)).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.requestsForOrphan)).
 		Watches(&corev1.PersistentVolumeClaim{}, r.events.Handler(handler.EnqueueRequestsFromMapFunc(r.ofClaim))).
-		WithOptions(pass.Queue(o.Workers)).
+		WithOptions(podcontrol.Queue(o.Workers)).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("set up controller of StatefulSet: %w", err)
@@ -125,16 +123,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	case err != nil:
 		r.events.Took(req.NamespacedName, r.Clock.Since(began))
 		return expect.Settle(ctx, err, measure.Waits.WithLabelValues(metric.ReasonCache))
-	case len(o.left) > 0:
-		return r.doer(o).TakeOver(ctx, r.Events, o.set, Kind(), "revisions", pass.Objects(o.left))
+	case len(o.orphanedRevisions) > 0:
+		return r.applier(o).Adopt(ctx, r.Events, o.set, Kind(), "revisions", podcontrol.Objects(o.orphanedRevisions))
 	}
 	now := r.Clock.Now()
 	w := plan(o, now)
-	pass.Count(measure, &w.Work, r.Clock.Since(now))
+	podcontrol.Count(measure, &w.Plan, r.Clock.Since(now))
 	r.events.Took(req.NamespacedName, r.Clock.Since(began))
 	d := r.apply(ctx, o, w)
 	s, events := status(o, w, d, now)
-	later, err := r.pace.Write(ctx, report.Writer{Client: r.Client, Expect: r.Expect, Events: r.Events}, o.set, o.set.Status, s,
+	later, err := r.throttle.Write(ctx, report.Writer{Client: r.Client, Expect: r.Expect, Events: r.Events}, o.set, o.set.Status, s,
 		countsOnly(o.set, s), r.Clock.Now(), events)
-	return ctrl.Result{RequeueAfter: podset.Sooner(w.Recheck, later)}, errors.Join(d.err(), err)
+	return ctrl.Result{RequeueAfter: podset.SoonerOf(w.Recheck, later)}, errors.Join(d.err(), err)
 }

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/flotilla-io/flotilla/pkg/expect"
-	"github.com/flotilla-io/flotilla/pkg/testkit"
+	"github.com/flotilla-io/flotilla/testkit"
 )
 
 func TestNames(t *testing.T) {
@@ -71,7 +71,7 @@ func TestEventsOfClaimsAndOfPodsOfNobodyWakeTheirSets(t *testing.T) {
 
 	pod := testkit.Pod("web-0").Label("app", "web").Obj()
 	look := func() int {
-		found, err := r.lookout.Look(t.Context(), r.Client, web(1).Obj(), Kind(), web(1).Obj().Spec.Selector, now)
+		found, err := r.overlaps.Scan(t.Context(), r.Client, web(1).Obj(), Kind(), web(1).Obj().Spec.Selector, now)
 		require.NoError(t, err)
 		return len(found.Orphans)
 	}
@@ -79,15 +79,15 @@ func TestEventsOfClaimsAndOfPodsOfNobodyWakeTheirSets(t *testing.T) {
 	pod.ResourceVersion = ""
 	require.NoError(t, r.Client.Create(t.Context(), pod))
 	require.Zero(t, look(), "it has just looked")
-	require.Equal(t, just, r.ofNobody(t.Context(), pod))
+	require.Equal(t, just, r.requestsForOrphan(t.Context(), pod))
 	require.Equal(t, 1, look())
 	for _, name := range []string{"web-x", "web-01", "shop-0"} {
 		other := testkit.Pod(name).Label("app", "web").Obj()
-		require.Empty(t, r.ofNobody(t.Context(), other), "no set gives %s and selects it", name)
+		require.Empty(t, r.requestsForOrphan(t.Context(), other), "no set gives %s and selects it", name)
 	}
-	require.Empty(t, r.ofNobody(t.Context(), testkit.Pod("web-0").Label("app", "other").Obj()), "the set does not select it")
+	require.Empty(t, r.requestsForOrphan(t.Context(), testkit.Pod("web-0").Label("app", "other").Obj()), "the set does not select it")
 	pod.OwnerReferences = []metav1.OwnerReference{{UID: "x", Controller: new(true)}}
-	require.Empty(t, r.ofNobody(t.Context(), pod), "what somebody controls is nobody's business")
+	require.Empty(t, r.requestsForOrphan(t.Context(), pod), "what somebody controls is nobody's business")
 
 	r = reconciler(t, interceptor.Funcs{List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
 		return errors.New("no cache")
@@ -136,7 +136,7 @@ func TestAClaimThatChangedMeanwhileIsNotAskedToGrow(t *testing.T) {
 
 	w := plan(s.observed, now)
 	require.Len(t, w.grow, 1)
-	did := grown(t.Context(), r.doer(s.observed), s.observed, w)
+	did := grown(t.Context(), r.applier(s.observed), s.observed, w)
 	require.NoError(t, did.Err)
 	require.Empty(t, did.Done)
 	require.NoError(t, r.Client.Get(t.Context(), client.ObjectKeyFromObject(claim), claim))

@@ -22,12 +22,11 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/pkg/event"
 	"github.com/flotilla-io/flotilla/pkg/expect"
-	"github.com/flotilla-io/flotilla/pkg/index"
+	"github.com/flotilla-io/flotilla/pkg/ownership"
 	"github.com/flotilla-io/flotilla/pkg/podset"
-	"github.com/flotilla-io/flotilla/pkg/podview"
-	"github.com/flotilla-io/flotilla/pkg/testkit"
-	"github.com/flotilla-io/flotilla/pkg/testkit/golden"
-	"github.com/flotilla-io/flotilla/pkg/testkit/sim"
+	"github.com/flotilla-io/flotilla/testkit"
+	"github.com/flotilla-io/flotilla/testkit/golden"
+	"github.com/flotilla-io/flotilla/testkit/sim"
 )
 
 var key = types.NamespacedName{Namespace: testkit.Namespace, Name: "web"}
@@ -59,7 +58,7 @@ func simulated(t *testing.T) sim.Kind {
 			return r, nil
 		},
 		Index: func(ctx context.Context, i client.FieldIndexer) error {
-			return index.ByOwner(ctx, i, &corev1.Pod{}, &appsv1.ControllerRevision{})
+			return ownership.IndexByOwner(ctx, i, &corev1.Pod{}, &appsv1.ControllerRevision{})
 		},
 		For:  &appsv1beta1.StatefulSet{},
 		Owns: []client.Object{&corev1.Pod{}, &appsv1.ControllerRevision{}},
@@ -116,7 +115,7 @@ func claimLine(c *corev1.PersistentVolumeClaim) string {
 func end(w *sim.World) string {
 	var lines []string
 	for _, p := range sim.All[*corev1.Pod](w) {
-		f := podview.View(p, podview.Rules{}, w.Now())
+		f := podset.View(p, podset.Rules{}, w.Now())
 		lines = append(lines, fmt.Sprintf("pod %s: %s available=%t %s edit=%d", p.Name, p.Spec.Containers[0].Image, f.Available, f.Lifecycle, f.Edit))
 	}
 	for _, c := range sim.All[*corev1.PersistentVolumeClaim](w) {
@@ -183,7 +182,7 @@ func whole(n int, image string) func(*sim.World) bool {
 	return func(w *sim.World) bool {
 		set, all := live(w), sim.All[*corev1.Pod](w)
 		return set != nil && len(all) == n && !slices.ContainsFunc(all, func(p *corev1.Pod) bool {
-			return !podview.View(p, rulesOf(&set.Spec), w.Now()).Available || p.DeletionTimestamp != nil || p.Spec.Containers[0].Image != image
+			return !podset.View(p, rulesOf(&set.Spec), w.Now()).Available || p.DeletionTimestamp != nil || p.Spec.Containers[0].Image != image
 		})
 	}
 }
@@ -209,7 +208,7 @@ func TestSimulation(t *testing.T) {
 	t.Parallel()
 	p := sim.Plan{Sweeps: 2, Seeds: 60, Stall: 15 * time.Second}
 	sim.Test(t, simulated(t), p, scenarios(t)...)
-	p.Stall += podset.Patience
+	p.Stall += podset.DefaultProgressDeadline
 	sim.Test(t, simulated(t), p, patient()...)
 }
 

@@ -17,8 +17,8 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/pkg/event"
 	"github.com/flotilla-io/flotilla/pkg/expect"
-	"github.com/flotilla-io/flotilla/pkg/index"
 	"github.com/flotilla-io/flotilla/pkg/metric"
+	"github.com/flotilla-io/flotilla/pkg/ownership"
 	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
@@ -72,7 +72,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	if err := Register(metrics.Registry); err != nil {
 		return fmt.Errorf("register metrics of UnitedDeployment: %w", err)
 	}
-	err := index.ByOwner(ctx, mgr.GetFieldIndexer(), &appsv1beta1.CloneSet{}, &appsv1.Deployment{}, &appsv1.StatefulSet{},
+	err := ownership.IndexByOwner(ctx, mgr.GetFieldIndexer(), &appsv1beta1.CloneSet{}, &appsv1.Deployment{}, &appsv1.StatefulSet{},
 		&appsv1beta1.StatefulSet{}, &appsv1.ControllerRevision{}, &corev1.Pod{})
 	if err != nil {
 		return err

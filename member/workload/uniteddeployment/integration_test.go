@@ -30,9 +30,9 @@ import (
 	"github.com/flotilla-io/flotilla/member/workload/statefulset"
 	"github.com/flotilla-io/flotilla/member/workload/uniteddeployment"
 	"github.com/flotilla-io/flotilla/pkg/admit"
-	"github.com/flotilla-io/flotilla/pkg/testkit/lab"
-	"github.com/flotilla-io/flotilla/pkg/testkit/site"
 	"github.com/flotilla-io/flotilla/pkg/united"
+	"github.com/flotilla-io/flotilla/testkit/lab"
+	"github.com/flotilla-io/flotilla/testkit/testenv"
 )
 
 const agent = "uniteddeployment-under-test"
@@ -43,13 +43,13 @@ type (
 )
 
 // ground is a namespace of one test, with one UnitedDeployment in it.
-type ground struct{ *site.Ground[*object] }
+type ground struct{ *testenv.Ground[*object] }
 
 // start starts a cluster with simulated nodes in two zones.
-func start(t *testing.T) *site.Site {
+func start(t *testing.T) *testenv.Site {
 	t.Helper()
 	crds := "../../../charts/member/files/crds/apps.kruise.io_"
-	return site.Start(t, site.Config{
+	return testenv.Start(t, testenv.Config{
 		Lab: lab.Config{Nodes: "kwok:4", Zones: 2, Audit: true}, Scheme: appsv1beta1.AddToScheme,
 		CRDs: []string{crds + "clonesets.yaml", crds + "statefulsets.yaml", crds + "uniteddeployments.yaml"},
 	})
@@ -57,7 +57,7 @@ func start(t *testing.T) *site.Site {
 
 // manage starts managers in this process: one for the controller under test, whose writes are told by its name, one for
 // CloneSets and one for StatefulSets.
-func manage(t *testing.T, s *site.Site) {
+func manage(t *testing.T, s *testenv.Site) {
 	t.Helper()
 	s.Run(t, agent, uniteddeployment.Kind(), func(mgr ctrl.Manager) {
 		require.NoError(t, uniteddeployment.Setup(t.Context(), mgr, uniteddeployment.Options{}))
@@ -146,7 +146,7 @@ func (g *ground) becomes(t *testing.T, say func(*corev1.Pod) string, want map[st
 	if !assert.Eventually(t, func() bool {
 		got = g.count(t, say)
 		return maps.Equal(got, want)
-	}, site.Long, site.Poll) {
+	}, testenv.Long, testenv.Poll) {
 		require.Equal(t, want, got)
 	}
 }
@@ -196,7 +196,7 @@ func TestIntegration(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			test(t, &ground{site.New(t, s, agent, &object{})})
+			test(t, &ground{testenv.New(t, s, agent, &object{})})
 		})
 	}
 }
@@ -255,7 +255,7 @@ func testLife(t *testing.T, g *ground) {
 		client.RawPatch(types.MergePatchType, []byte(`{"spec":{"replicas":12}}`))))
 	g.Await(t, rested)
 	g.becomes(t, anything, map[string]int{"a": 6, "b": 3, "c": 3})
-	require.Eventually(t, func() bool { return g.Writes(t, began)["patch clonesets.apps.kruise.io"] == 2 }, site.Long, site.Poll,
+	require.Eventually(t, func() bool { return g.Writes(t, began)["patch clonesets.apps.kruise.io"] == 2 }, testenv.Long, testenv.Poll,
 		"the audit log shows one for each subset that gets another number")
 	var history appsv1.ControllerRevisionList
 	require.NoError(t, g.List(t.Context(), &history, client.InNamespace(g.Namespace)))
@@ -441,11 +441,11 @@ func testComeAndGo(t *testing.T, g *ground) {
 	require.NoError(t, g.Create(t.Context(), twin))
 	require.Eventually(t, func() bool {
 		return apierrors.IsNotFound(g.Get(t.Context(), client.ObjectKeyFromObject(twin), &appsv1beta1.CloneSet{}))
-	}, site.Long, site.Poll)
+	}, testenv.Long, testenv.Poll)
 	require.Equal(t, name, g.cloneSets(t)["b"].GetName())
 
 	g.change(t, asDeployments)
-	require.Eventually(t, func() bool { return len(g.cloneSets(t)) == 0 }, site.Long, site.Poll)
+	require.Eventually(t, func() bool { return len(g.cloneSets(t)) == 0 }, testenv.Long, testenv.Poll)
 	g.Await(t, rested)
 	g.becomes(t, func(p *corev1.Pod) string { return p.OwnerReferences[0].Kind }, map[string]int{"b ReplicaSet": 2, "c ReplicaSet": 2})
 }
@@ -524,7 +524,7 @@ func testFederated(t *testing.T, g *ground) {
 	t.Helper()
 	began := clock.RealClock{}.Now()
 	require.NoError(t, g.Create(t.Context(), g.web(2, part{Name: "a", Cluster: "east"})))
-	require.Never(t, func() bool { return len(g.Writes(t, began)) > 0 }, 3*time.Second, site.Poll)
+	require.Never(t, func() bool { return len(g.Writes(t, began)) > 0 }, 3*time.Second, testenv.Poll)
 	require.Empty(t, g.cloneSets(t))
 	require.Empty(t, g.Object(t).Status.Conditions)
 }
@@ -537,7 +537,7 @@ func testDrift(t *testing.T, g *ground) {
 		[]byte(`{"metadata":{"labels":{"team":"shop"}},"spec":{"replicas":5,"minReadySeconds":1}}`))))
 	require.Eventually(t, func() bool {
 		return *g.cloneSets(t)["a"].(*appsv1beta1.CloneSet).Spec.Replicas == 2
-	}, site.Long, site.Poll)
+	}, testenv.Long, testenv.Poll)
 	got := g.cloneSets(t)["a"].(*appsv1beta1.CloneSet)
 	require.Equal(t, "shop", got.Labels["team"], "what the template does not say is left alone")
 	g.Await(t, rested)
@@ -547,6 +547,6 @@ func testDrift(t *testing.T, g *ground) {
 	require.Eventually(t, func() bool {
 		again := g.cloneSets(t)["a"]
 		return again != nil && again.GetUID() != got.UID
-	}, site.Long, site.Poll)
+	}, testenv.Long, testenv.Poll)
 	g.Await(t, rested)
 }

@@ -26,7 +26,7 @@ func Register(r prometheus.Registerer) error {
 }
 
 // count notes the steps and waits of a plan.
-func count(w work) {
+func count(w planned) {
 	for i := range w.subsets {
 		switch t := &w.subsets[i]; {
 		case t.create != nil:

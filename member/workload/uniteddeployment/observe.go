@@ -16,12 +16,12 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/pkg/expect"
-	"github.com/flotilla-io/flotilla/pkg/history"
-	"github.com/flotilla-io/flotilla/pkg/index"
+	"github.com/flotilla-io/flotilla/pkg/ownership"
+	"github.com/flotilla-io/flotilla/pkg/revision"
 	"github.com/flotilla-io/flotilla/pkg/united"
 )
 
-// observed is the world of one pass. All objects are the cache's own: nobody may change them.
+// observed is the world of one reconcile. All objects are the cache's own: nobody may change them.
 type observed struct {
 	ud *appsv1beta1.UnitedDeployment
 	// wanted is the revision of the template, without a number.
@@ -33,7 +33,7 @@ type observed struct {
 	pods map[types.UID][]*corev1.Pod
 }
 
-// observe reads what a pass needs, from the cache, or from the apiserver if the cache has failed to show our writes for
+// observe reads what a reconcile needs, from the cache, or from the apiserver if the cache has failed to show our writes for
 // too long.
 func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (observed, error) {
 	var ud appsv1beta1.UnitedDeployment
@@ -68,9 +68,9 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 // owned reads history, workloads and, for StatefulSets, pods; live says that the reader is the apiserver, which has no
 // index.
 func (o *observed) owned(ctx context.Context, r client.Reader, live bool) error {
-	opts := index.Owned(o.ud, live)
+	opts := ownership.OwnedBy(o.ud, live)
 	var err error
-	if o.history, err = history.List(ctx, r, o.ud, opts...); err != nil {
+	if o.history, err = revision.List(ctx, r, o.ud, opts...); err != nil {
 		return err
 	}
 	o.children = nil
@@ -103,7 +103,7 @@ func (o *observed) statefulPods(ctx context.Context, r client.Reader, live bool)
 			continue
 		}
 		var list corev1.PodList
-		if err := r.List(ctx, &list, index.Owned(c, live)...); err != nil {
+		if err := r.List(ctx, &list, ownership.OwnedBy(c, live)...); err != nil {
 			return fmt.Errorf("list pods: %w", err)
 		}
 		for i := range list.Items {
