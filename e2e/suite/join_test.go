@@ -58,9 +58,9 @@ func TestClustersJoinByPullAndByPush(t *testing.T) {
 		for _, c := range mc.Status.Conditions {
 			require.Equal(t, metav1.ConditionTrue, c.Status, "%s of %s: %s", c.Type, m.Name, c.Message)
 		}
-		claim := &fleetv1alpha1.Membership{}
-		require.NoError(t, m.Client.Get(t.Context(), client.ObjectKey{Name: "default"}, claim))
-		require.Equal(t, mc.Status.Hub.UID, claim.Spec.Hub.UID)
+		bound := &fleetv1alpha1.Membership{}
+		require.NoError(t, m.Client.Get(t.Context(), client.ObjectKey{Name: "default"}, bound))
+		require.Equal(t, mc.Status.Hub.UID, bound.Spec.Hub.UID)
 	}
 	east, west := s.cluster(fleet.EastName), s.cluster(fleet.WestName)
 	require.Equal(t, fleetv1alpha1.ModePull, east.Spec.Mode)

@@ -76,7 +76,7 @@ func (s *scene) released(c *fleet.Cluster) {
 	s.until(func(ctx context.Context) string {
 		err := c.Client.Get(ctx, client.ObjectKey{Name: "default"}, &fleetv1alpha1.Membership{})
 		if !apierrors.IsNotFound(err) {
-			return fmt.Sprintf("the claim is still in %s (%v)", c.Name, err)
+			return fmt.Sprintf("%s is still bound to the hub (%v)", c.Name, err)
 		}
 		lines := &fleetv1alpha1.AppliedWorkList{}
 		if err := c.Client.List(ctx, lines); err != nil || len(lines.Items) > 0 {

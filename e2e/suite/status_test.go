@@ -93,7 +93,6 @@ func TestRowsAreSmallAndShareTheirManifest(t *testing.T) {
 	east, west := s.row(ud, "east"), s.row(ud, "west")
 	require.NotEmpty(t, east.Spec.Content.Ref)
 	require.Equal(t, east.Spec.Content.Ref, west.Spec.Content.Ref, "the template is stored once")
-	require.Nil(t, east.Spec.Content.Inline)
 	require.LessOrEqual(t, len(east.Spec.Patch.Raw), 2048)
 	require.LessOrEqual(t, size(t, east.Status), 600)
 	require.EqualValues(t, 2, east.Spec.Grant.Replicas)
