@@ -132,7 +132,7 @@ fuzz: ## each fuzz target FUZZTIME (20000x) times
 
 .PHONY: e2e
 e2e: build lab-build $(RESULTS)/. ## the black-box suite on a hub and two members; StatefulSet and DaemonSet beside the native ones
-	$(call gotest,e2e) -tags e2e -count 1 -p 1 -parallel 4 -timeout 40m ./e2e/suite/... ./e2e/native/...
+	$(call gotest,e2e) -tags e2e -count 1 -p 2 -parallel 4 -timeout 40m ./e2e/suite/... ./e2e/native/...
 
 .PHONY: e2e-real
 e2e-real: build lab-build $(RESULTS)/. ## real nodes, our images, our charts by helm; skipped where nodes can't run, unless CI=true
