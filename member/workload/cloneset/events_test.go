@@ -9,6 +9,7 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/pkg/podcontrol"
+	"github.com/flotilla-io/flotilla/testkit"
 )
 
 func TestScaleUpLimitedIsToldWhenItBites(t *testing.T) {
@@ -22,7 +23,7 @@ func TestScaleUpLimitedIsToldWhenItBites(t *testing.T) {
 	}{
 		{"when the spec is new", 1, false, nil, []string{"ScaleUpLimited"}},
 		{"with each pod that is made", 1, true, []string{"web-a"}, []string{"SuccessfulCreate", "ScaleUpLimited"}},
-		{"not while nothing changes", 1, true, nil, []string{}},
+		{"not while nothing changes", 1, true, nil, nil},
 		{"not where all pods may be made", 9, false, []string{"web-a"}, []string{"SuccessfulCreate"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -35,7 +36,7 @@ func TestScaleUpLimitedIsToldWhenItBites(t *testing.T) {
 				o.set.Status.ObservedGeneration = 2
 			}
 			_, events := status(o, plan(o, now), applied{Results: podcontrol.Results{Created: podcontrol.Result{Done: tt.created}}}, now)
-			require.Equal(t, tt.want, reasons(events))
+			require.Equal(t, tt.want, testkit.Reasons(events))
 		})
 	}
 }

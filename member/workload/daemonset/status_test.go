@@ -11,10 +11,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/event"
 	"github.com/flotilla-io/flotilla/pkg/ownership"
 	"github.com/flotilla-io/flotilla/pkg/podcontrol"
 	"github.com/flotilla-io/flotilla/pkg/revision"
+	"github.com/flotilla-io/flotilla/testkit"
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
 
@@ -22,14 +22,6 @@ func conditions(s appsv1beta1.DaemonSetStatus) map[string]string {
 	out := map[string]string{}
 	for _, c := range s.Conditions {
 		out[string(c.Type)] = c.Reason + ": " + c.Message
-	}
-	return out
-}
-
-func reasons(events []event.Event) []string {
-	var out []string
-	for _, e := range events {
-		out = append(out, e.Reason)
 	}
 	return out
 }
@@ -67,16 +59,15 @@ func TestStatusTellsTheTruth(t *testing.T) {
 		done       func(*podcontrol.Results)
 		conditions map[string]string
 		events     []string
-		unobserved bool
 	}{
 		{name: "nothing to tell of a set at rest", pods: []string{"n1"}},
 		{
 			name: "a pod that can't be made", done: func(d *podcontrol.Results) { d.Created.Err = errors.New("quota exceeded") },
-			conditions: map[string]string{"FailedCreatePod": "WriteFailed: quota exceeded"}, events: []string{"FailedCreate"}, unobserved: true,
+			conditions: map[string]string{"FailedCreatePod": "WriteFailed: quota exceeded"}, events: []string{"FailedCreate"},
 		},
 		{
 			name: "a pod that can't be updated", pods: []string{"n1"}, done: func(d *podcontrol.Results) { d.Recreated.Err = errors.New("refused") },
-			conditions: map[string]string{"FailedUpdatePod": "WriteFailed: refused"}, events: []string{"FailedUpdatePodReCreate"}, unobserved: true,
+			conditions: map[string]string{"FailedUpdatePod": "WriteFailed: refused"}, events: []string{"FailedUpdatePodReCreate"},
 		},
 		{
 			name: "a condition is taken off when its cause is gone", pods: []string{"n1"}, set: func(s *appsv1beta1.DaemonSet) {
@@ -139,8 +130,8 @@ func TestStatusTellsTheTruth(t *testing.T) {
 				tc.conditions = map[string]string{}
 			}
 			require.Empty(t, cmp.Diff(tc.conditions, conditions(s)))
-			require.Equal(t, tc.events, reasons(events))
-			require.Equal(t, tc.unobserved, s.ObservedGeneration == 0)
+			require.Equal(t, tc.events, testkit.Reasons(events))
+			require.Equal(t, o.set.Generation, s.ObservedGeneration, "also with errors, which conditions report")
 
 			o.set.Status = s
 			_, events = status(o, plan(o, now), podcontrol.Results{}, now)
