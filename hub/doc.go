@@ -8,4 +8,4 @@
 // docs/internals/placement.md says how a kind docks.
 package hub
 
-//go:generate go tool controller-gen rbac:roleName=flotilla-hub paths=./... output:rbac:dir=../charts/hub/files
+//go:generate go tool -modfile=../e2e/tools/go.mod controller-gen rbac:roleName=flotilla-hub paths=./... output:rbac:dir=../charts/hub/files

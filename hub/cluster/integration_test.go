@@ -192,7 +192,8 @@ func (h *hub) install(t *testing.T) {
 		manifests.WriteString("---\n")
 		manifests.Write(readFile(t, f))
 	}
-	generated, err := exec.CommandContext(t.Context(), "go", "tool", "controller-gen", "rbac:roleName=flotilla-hub", "paths=.", "output:stdout").Output()
+	generated, err := exec.CommandContext(t.Context(), "go", "tool", "-modfile=../../e2e/tools/go.mod", "controller-gen",
+		"rbac:roleName=flotilla-hub", "paths=.", "output:stdout").Output()
 	require.NoError(t, err)
 	manifests.WriteString("\n---\n")
 	manifests.Write(generated)
