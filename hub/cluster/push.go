@@ -389,15 +389,11 @@ func (p *pusher) session(ctx context.Context, name string, t target, cfg *rest.C
 	return err
 }
 
-// clusterUID asks a cluster for what makes it itself.
+// clusterUID asks a cluster for its identity.
 func clusterUID(ctx context.Context, reader client.Reader) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	system := &corev1.Namespace{}
-	if err := reader.Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, system); err != nil {
-		return "", fmt.Errorf("get namespace %s: %w", metav1.NamespaceSystem, err)
-	}
-	return string(system.UID), nil
+	return link.ClusterUID(ctx, reader)
 }
 
 // problem puts an error into words that hold no address, time or credential, so that the status does not change with
