@@ -24,19 +24,14 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/hub/placement"
 	"github.com/flotilla-io/flotilla/hub/row"
-	"github.com/flotilla-io/flotilla/pkg/event"
 	"github.com/flotilla-io/flotilla/pkg/expect"
+	"github.com/flotilla-io/flotilla/testkit"
 )
-
-// notes keeps the events that are sent.
-type notes struct{ sent []event.Event }
-
-func (n *notes) Record(_ runtime.Object, e event.Event) { n.sent = append(n.sent, e) }
 
 // bench is a reconciler on a hub that holds objects in memory, and what it writes.
 type bench struct {
 	*reconciler
-	notes  *notes
+	sent   *testkit.Events
 	writes int
 	// fail is the apiserver's answer to a write, if it is not nil.
 	fail func(verb string, o client.Object) error
@@ -57,7 +52,7 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, appsv1beta1.AddToScheme, fleetv1alpha1.AddToScheme} {
 		require.NoError(t, add(scheme))
 	}
-	b := &bench{notes: &notes{}}
+	b := &bench{sent: &testkit.Events{}}
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
 		WithStatusSubresource(&appsv1beta1.UnitedDeployment{}, &fleetv1alpha1.MemberWork{}, &fleetv1alpha1.MemberCluster{}).
 		WithInterceptorFuncs(interceptor.Funcs{
@@ -93,7 +88,7 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 	clk := clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
 	b.reconciler = &reconciler{
 		Client:  placement.Client{Client: c, Live: c, Rows: row.NewStore(c, []byte("key"), clk), Expect: expect.New(sourceKind, clk, 0)},
-		options: Options{Events: b.notes, Clock: clk},
+		options: Options{Events: b.sent, Clock: clk},
 	}
 	return b
 }
@@ -133,7 +128,7 @@ func TestNothingIsWrittenWhereNothingChanged(t *testing.T) {
 	require.Len(t, ud.Status.SubsetStatuses, 1)
 	ud, writes = b.reconcile(t, ud)
 	require.Equal(t, 1, writes, "the row is there: nothing moves any more")
-	events := len(b.notes.sent)
+	events := len(b.sent.All())
 	again, writes := b.reconcile(t, ud)
 	require.Zero(t, writes)
 	require.Equal(t, ud.Status, again.Status)
@@ -141,11 +136,11 @@ func TestNothingIsWrittenWhereNothingChanged(t *testing.T) {
 	require.NoError(t, b.Delete(t.Context(), ud))
 	_, writes = b.reconcile(t, ud)
 	require.Equal(t, 2, writes, "the row's deletion and the status")
-	require.Len(t, b.notes.sent, events+1)
-	require.Equal(t, EventWithdrawing, b.notes.sent[events].Reason)
+	require.Len(t, b.sent.All(), events+1)
+	require.Equal(t, EventWithdrawing, b.sent.All()[events].Reason)
 	_, writes = b.reconcile(t, ud)
 	require.Zero(t, writes)
-	require.Len(t, b.notes.sent, events+1, "nothing is reported twice")
+	require.Len(t, b.sent.All(), events+1, "nothing is reported twice")
 }
 
 func TestI13ObjectsDeletedTooFastSayHowToGoOn(t *testing.T) {
@@ -167,7 +162,7 @@ func TestI13ObjectsDeletedTooFastSayHowToGoOn(t *testing.T) {
 		held++
 		require.Equal(t, placement.ReasonPaused, failure.Reason)
 		require.Contains(t, failure.Message, "kubectl annotate membercluster east "+keys.FleetWithdrawalsPaused+"-")
-		warning := b.notes.sent[len(b.notes.sent)-2]
+		warning := b.sent.All()[len(b.sent.All())-2]
 		require.Equal(t, corev1.EventTypeWarning, warning.Type)
 		require.Contains(t, warning.Note, "kubectl annotate membercluster east "+keys.FleetWithdrawalsPaused+"-")
 		_, writes := b.reconcile(t, ud)

@@ -15,7 +15,7 @@ import (
 	"github.com/flotilla-io/flotilla/hub/allot"
 	"github.com/flotilla-io/flotilla/hub/placement"
 	"github.com/flotilla-io/flotilla/pkg/event"
-	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/pkg/united"
 )
 
 // rowLimit is how many subset statuses an object lists, so that it stays under 64 KiB with thousands of clusters.
@@ -213,7 +213,7 @@ func conditions(p planned, a placement.Result, problems []placement.Problem, lag
 		if ok {
 			value = corev1.ConditionTrue
 		}
-		s.Conditions = setCondition(s.Conditions, appsv1beta1.UnitedDeploymentCondition{
+		s.Conditions = united.SetCondition(s.Conditions, appsv1beta1.UnitedDeploymentCondition{
 			Type: t, Status: value, Reason: reason, Message: message,
 		}, now)
 	}
@@ -273,20 +273,4 @@ func messageIf(ok bool, message string) string {
 		return message
 	}
 	return ""
-}
-
-// setCondition is report.SetCondition for this kind's own type of condition.
-func setCondition(list []appsv1beta1.UnitedDeploymentCondition, c appsv1beta1.UnitedDeploymentCondition, now time.Time) []appsv1beta1.UnitedDeploymentCondition {
-	c.Message = report.Truncate(c.Message)
-	c.LastTransitionTime = metav1.NewTime(now.Truncate(time.Second))
-	for i := range list {
-		if list[i].Type == c.Type {
-			if list[i].Status == c.Status {
-				c.LastTransitionTime = list[i].LastTransitionTime
-			}
-			list[i] = c
-			return list
-		}
-	}
-	return append(list, c)
 }

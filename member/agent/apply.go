@@ -19,6 +19,7 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/link"
+	"github.com/flotilla-io/flotilla/pkg/overlay"
 )
 
 // apply executes a plan. An error is worth a retry; what the member refuses for good is returned in applied.
@@ -69,7 +70,7 @@ func (r *rows) applyObject(ctx context.Context, o observed, p planned) (applied,
 	case len(paths) > 0:
 		a.drift = paths
 	default:
-		a.drift = differences(o.want.object.Object, o.live.Object)
+		a.drift = overlay.Paths(o.live.Object, o.want.object.Object)
 	}
 	line, err := r.ledger.put(ctx, o.row.Name, appliedLine(o, live))
 	if err != nil {

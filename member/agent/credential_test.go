@@ -36,9 +36,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
-	"github.com/flotilla-io/flotilla/pkg/event"
 	"github.com/flotilla-io/flotilla/pkg/link"
 	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/testkit"
 )
 
 const testToken = "a-join-token"
@@ -315,18 +315,6 @@ func TestConnectGoesOnWithTheStoredCertificate(t *testing.T) {
 	require.ErrorIs(t, err, ErrNoCredential)
 }
 
-// heard keeps the events that were sent.
-type heard struct {
-	mu    sync.Mutex
-	notes []string
-}
-
-func (h *heard) Record(_ runtime.Object, e event.Event) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.notes = append(h.notes, e.Reason+": "+e.Note)
-}
-
 func TestConnectSaysWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -475,7 +463,7 @@ func TestConnectSaysWhatIsWrong(t *testing.T) {
 			t.Parallel()
 			hub := newTestHub(t)
 			o := hub.options(t)
-			events := &heard{}
+			events := &testkit.Events{}
 			o.Events = events
 			tc.change(t, hub, &o)
 			_, err := Connect(t.Context(), o)
@@ -504,7 +492,7 @@ func TestConnectSaysWhatIsWrong(t *testing.T) {
 			again, merr := getMembership(t.Context(), o.Reader)
 			require.NoError(t, merr)
 			require.Equal(t, m.ResourceVersion, again.ResourceVersion, "the same is not told twice")
-			require.Empty(t, events.notes)
+			require.Empty(t, events.Lines())
 		})
 	}
 }
@@ -512,7 +500,7 @@ func TestConnectSaysWhatIsWrong(t *testing.T) {
 func TestABindingToAnotherHubIsLeftAsItIs(t *testing.T) {
 	t.Parallel()
 	o := newTestHub(t).options(t)
-	events := &heard{}
+	events := &testkit.Events{}
 	o.Events, o.Token = events, token("used")
 	bind(t, o, "", func(m *fleetv1alpha1.Membership) { m.Spec.Hub.Cluster = "elsewhere" })
 	before, err := getMembership(t.Context(), o.Reader)
@@ -522,9 +510,9 @@ func TestABindingToAnotherHubIsLeftAsItIs(t *testing.T) {
 	after, err := getMembership(t.Context(), o.Reader)
 	require.NoError(t, err)
 	require.Equal(t, before, after)
-	require.Len(t, events.notes, 1)
-	require.Contains(t, events.notes[0], EventHubRefused)
-	require.Contains(t, events.notes[0], "the token")
+	require.Len(t, events.Lines(), 1)
+	require.Contains(t, events.Lines()[0], EventHubRefused)
+	require.Contains(t, events.Lines()[0], "the token")
 }
 
 func TestAHubThatDoesNotSignIsTold(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/link"
+	"github.com/flotilla-io/flotilla/pkg/overlay"
 )
 
 // reasonContended is the reason of a Degraded row whose object somebody else changes after each of our writes.
@@ -288,7 +289,7 @@ func upToDate(line *fleetv1alpha1.AppliedWork, want *rendered, live *unstructure
 		return false
 	}
 	if live.GetGeneration() == 0 {
-		return len(differences(want.object.Object, live.Object)) == 0
+		return len(overlay.Paths(live.Object, want.object.Object)) == 0
 	}
 	return line.Spec.AppliedGeneration == live.GetGeneration() && !metadataDiffers(want.object, live)
 }

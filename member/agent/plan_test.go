@@ -327,29 +327,6 @@ func TestContentionWaitsLongerEachTimeAndForgetsAfterAQuietWhile(t *testing.T) {
 	require.Equal(t, 1, c.next("h", now.Add(quietForgetful+time.Second)).count)
 }
 
-func TestDifferencesNameThePathsThatWeSetAndOthersChanged(t *testing.T) {
-	t.Parallel()
-	want := map[string]any{
-		"metadata": map[string]any{"labels": map[string]any{"app": "web"}},
-		"spec": map[string]any{
-			"replicas": int64(5), "paused": false, "gone": "x", "empty": map[string]any{},
-			"list": []any{map[string]any{"name": "a", "n": int64(1)}, map[string]any{"name": "b"}},
-			"long": []any{"x", "y"},
-		},
-	}
-	live := map[string]any{
-		"metadata": map[string]any{"labels": map[string]any{"app": "web", "team": "blue"}, "uid": "u"},
-		"spec": map[string]any{
-			"replicas": float64(5), "paused": true, "defaulted": "y",
-			"list": []any{map[string]any{"name": "a", "n": int64(2)}, map[string]any{"name": "b", "extra": true}},
-			"long": []any{"x"},
-		},
-		"status": map[string]any{},
-	}
-	require.Equal(t, []string{"spec.gone", "spec.list[0].n", "spec.long", "spec.paused"}, differences(want, live))
-	require.Empty(t, differences(want, want))
-}
-
 func TestBoundPathsKeepsFiveShortOnes(t *testing.T) {
 	t.Parallel()
 	var in []string

@@ -12,7 +12,6 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	clocktesting "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -21,13 +20,9 @@ import (
 
 	"github.com/flotilla-io/flotilla/pkg/cri"
 	crifake "github.com/flotilla-io/flotilla/pkg/cri/fake"
-	"github.com/flotilla-io/flotilla/pkg/event"
 	"github.com/flotilla-io/flotilla/pkg/nodelease"
+	"github.com/flotilla-io/flotilla/testkit"
 )
-
-type events []string
-
-func (e *events) Record(_ runtime.Object, v event.Event) { *e = append(*e, v.Reason+": "+v.Note) }
 
 // The daemon begins without a runtime, gets one, and loses it.
 func TestTheLeaseIsRenewedWhileARuntimeAnswers(t *testing.T) {
@@ -48,9 +43,9 @@ func TestTheLeaseIsRenewedWhileARuntimeAnswers(t *testing.T) {
 		},
 	})
 	dir := t.TempDir()
-	var told events
+	var sent testkit.Events
 	k := &keeper{
-		runtimes: cri.New(dir, ""), clock: clk, events: &told, node: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1"}},
+		runtimes: cri.New(dir, ""), clock: clk, events: &sent, node: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1"}},
 		lease: &nodelease.Holder{Client: api, Namespace: "ships", Node: "node-1", Identity: "noded-x", Clock: clk},
 	}
 	t.Cleanup(k.runtimes.Close)
@@ -71,15 +66,15 @@ func TestTheLeaseIsRenewedWhileARuntimeAnswers(t *testing.T) {
 	pass()
 	pass()
 	require.InDelta(t, -1, renewed(), 0, "#1663: without a runtime the daemon goes on, and does not say that it lives")
-	require.Len(t, told, 1, "it is told once")
-	require.Contains(t, told[0], "NoContainerRuntime: no container runtime: "+dir+" has none of containerd.sock")
+	require.Len(t, sent.All(), 1, "it is reported once")
+	require.Contains(t, sent.Lines()[0], "NoContainerRuntime: no container runtime: "+dir+" has none of containerd.sock")
 	require.ErrorIs(t, Ready(k.runtimes)(nil), cri.ErrNoRuntime)
 
 	server := crifake.Start(t, filepath.Join(dir, "containerd.sock"), "containerd")
 	pass()
 	require.InDelta(t, 20, renewed(), 0.1)
 	require.NoError(t, Ready(k.runtimes)(nil))
-	require.Equal(t, "ContainerRuntimeFound: found containerd v9", told[1])
+	require.Equal(t, "ContainerRuntimeFound: found containerd v9", sent.Lines()[1])
 	pass()
 	pass()
 	require.InDelta(t, 20, renewed(), 0.1)
@@ -91,7 +86,7 @@ func TestTheLeaseIsRenewedWhileARuntimeAnswers(t *testing.T) {
 		pass()
 	}
 	require.InDelta(t, 50, renewed(), 0.1)
-	require.Len(t, told, 3)
+	require.Len(t, sent.All(), 3)
 }
 
 // A manager goes by the Lease when it asks for restarts.
@@ -99,9 +94,9 @@ func TestADaemonWithoutLoopsDoesNotSayThatItLives(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	crifake.Start(t, filepath.Join(dir, "containerd.sock"), "containerd")
-	var told events
+	var sent testkit.Events
 	clk := clocktesting.NewFakeClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
-	k := &keeper{runtimes: cri.New(dir, ""), clock: clk, events: &told, node: &corev1.Node{}}
+	k := &keeper{runtimes: cri.New(dir, ""), clock: clk, events: &sent, node: &corev1.Node{}}
 	t.Cleanup(k.runtimes.Close)
 	k.tick(t.Context())
 	require.NoError(t, Ready(k.runtimes)(nil))
@@ -125,9 +120,9 @@ func TestLostRenewalsAreToldOnce(t *testing.T) {
 	dir := t.TempDir()
 	crifake.Start(t, filepath.Join(dir, "containerd.sock"), "containerd")
 	clk := clocktesting.NewFakeClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
-	var told events
+	var sent testkit.Events
 	k := &keeper{
-		runtimes: cri.New(dir, ""), clock: clk, events: &told, node: &corev1.Node{},
+		runtimes: cri.New(dir, ""), clock: clk, events: &sent, node: &corev1.Node{},
 		lease: &nodelease.Holder{Client: api, Namespace: "ships", Node: "node-1", Identity: "noded-x", Clock: clk},
 	}
 	t.Cleanup(k.runtimes.Close)

@@ -58,6 +58,14 @@ func Names(names []string) string {
 	}
 }
 
+// Truncate shortens text to limit bytes, between characters, and shows that it did.
+func Truncate(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	return strings.ToValidUTF8(text[:limit-3], "") + "..."
+}
+
 // Recorder sends events. It may be called concurrently and never blocks on the API.
 type Recorder interface {
 	Record(regarding runtime.Object, e Event)
@@ -105,10 +113,7 @@ func (n *notes) place(note string) int {
 
 // Record sends one event.
 func (r *recorder) Record(regarding runtime.Object, e Event) {
-	note := e.Note
-	if len(note) > noteLimit {
-		note = strings.ToValidUTF8(note[:noteLimit-3], "") + "..."
-	}
+	note := Truncate(e.Note, noteLimit)
 	r.sink.Eventf(regarding, r.related(regarding, e, note), e.Type, e.Reason, e.Action, "%s", note)
 }
 

@@ -2,10 +2,11 @@ package report
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/flotilla-io/flotilla/pkg/event"
 )
 
 // MessageLimit is the longest message of a condition, in bytes: the API allows 32 KiB, people read a line or two.
@@ -37,12 +38,9 @@ func SetCondition(conditions []metav1.Condition, c metav1.Condition, now time.Ti
 	return out
 }
 
-// Truncate shortens a message to what people read, between letters. Kinds with a type of condition of their own use it too.
+// Truncate shortens the message of a condition to MessageLimit. Kinds with a condition type of their own use it too.
 func Truncate(message string) string {
-	if len(message) <= MessageLimit {
-		return message
-	}
-	return strings.ToValidUTF8(message[:MessageLimit-3], "") + "..."
+	return event.Truncate(message, MessageLimit)
 }
 
 // GetCondition returns the condition of that type, or nil.

@@ -11,13 +11,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/flotilla-io/flotilla/pkg/cri"
 	"github.com/flotilla-io/flotilla/pkg/cri/fake"
-	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/testkit"
 )
 
 // The cases run one after the other: they share a server.
@@ -86,11 +85,6 @@ func TestSleepHookLastsAsLongAsItSays(t *testing.T) {
 	require.ErrorContains(t, r.run(t.Context(), &corev1.Pod{}, restart{hook: &corev1.LifecycleHandler{}}, nil, ""), "none of exec, httpGet and sleep")
 }
 
-// recorded are the reasons of events.
-type recorded []string
-
-func (r *recorded) Record(_ runtime.Object, e event.Event) { *r = append(*r, e.Reason) }
-
 func TestStop(t *testing.T) {
 	t.Parallel()
 	exec := func(command ...string) *corev1.LifecycleHandler {
@@ -136,8 +130,8 @@ func TestStop(t *testing.T) {
 			require.NoError(t, runtimes.Look(t.Context()))
 			clk := clocktesting.NewFakeClock(start)
 			server.On("ExecSync", func(string) { clk.Step(tc.takes) })
-			var told recorded
-			r := &Reconciler{Runtimes: runtimes, Clock: clk, Events: &told}
+			var sent testkit.Events
+			r := &Reconciler{Runtimes: runtimes, Clock: clk, Events: &sent}
 			o := world(t, map[string]string{"app": "one"}, container("app"))
 			r.memory.of(o.pod, start)
 			s := restart{name: "app", id: server.Run(fake.Container{Name: "app"}), reason: reasonEnv, hook: tc.hook, grace: tc.grace}
@@ -146,7 +140,7 @@ func TestStop(t *testing.T) {
 			}
 			require.NoError(t, r.stop(t.Context(), o.pod, s))
 			require.Equal(t, tc.calls, server.Calls())
-			require.Equal(t, tc.told, []string(told))
+			require.Equal(t, tc.told, sent.Reasons())
 			if tc.ended {
 				require.Empty(t, r.memory.of(o.pod, start).tries)
 				return
@@ -166,14 +160,14 @@ func TestAStopThatIsCutShortIsNoFault(t *testing.T) {
 	require.NoError(t, runtimes.Look(t.Context()))
 	ctx, end := context.WithCancel(t.Context())
 	server.On("ExecSync", func(string) { end() })
-	var told recorded
-	r := &Reconciler{Runtimes: runtimes, Clock: clocktesting.NewFakeClock(start), Events: &told}
+	var sent testkit.Events
+	r := &Reconciler{Runtimes: runtimes, Clock: clocktesting.NewFakeClock(start), Events: &sent}
 	o := world(t, map[string]string{"app": "one"}, container("app"))
 	s := restart{
 		name: "app", id: server.Run(fake.Container{Name: "app"}), grace: time.Minute,
 		hook: &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: []string{"exit", "1"}}},
 	}
 	require.ErrorIs(t, r.stop(ctx, o.pod, s), context.Canceled)
-	require.Equal(t, []string{"Killing"}, []string(told))
+	require.Equal(t, []string{"Killing"}, sent.Reasons())
 	require.Equal(t, []string{"ExecSync app-1 exit 1"}, server.Calls())
 }

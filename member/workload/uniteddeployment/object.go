@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"reflect"
-	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
@@ -17,6 +15,7 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/overlay"
 	"github.com/flotilla-io/flotilla/pkg/revision"
 	"github.com/flotilla-io/flotilla/pkg/united"
 )
@@ -162,8 +161,7 @@ func (k kind) amend(live, want workload, whole bool) (edit, error) {
 		"metadata": map[string]any{"labels": meta["labels"], "annotations": meta["annotations"]},
 		"spec":     asks["spec"],
 	}
-	var e edit
-	overlay("", has, asks, &e.paths)
+	e := edit{paths: overlay.Apply(has, asks)}
 	if len(e.paths) == 0 {
 		return edit{}, nil
 	}
@@ -191,49 +189,4 @@ func (k kind) replaceSpec(o map[string]any, spec any) error {
 		err = unstructured.SetNestedField(o, kept, k.kept...)
 	}
 	return err
-}
-
-// overlay puts want over live and returns it; what differs goes into paths. Lists of another length are replaced whole.
-func overlay(path string, live, want any, paths *[]string) any {
-	switch w := want.(type) {
-	case nil:
-		return live
-	case map[string]any:
-		l, ok := live.(map[string]any)
-		if !ok {
-			if len(w) == 0 {
-				return live
-			}
-			l = map[string]any{}
-		}
-		for _, key := range slices.Sorted(maps.Keys(w)) {
-			if v := overlay(join(path, key), l[key], w[key], paths); v != nil {
-				l[key] = v
-			}
-		}
-		return l
-	case []any:
-		l, _ := live.([]any)
-		if len(l) != len(w) {
-			*paths = append(*paths, path)
-			return w
-		}
-		for i := range w {
-			l[i] = overlay(fmt.Sprintf("%s[%d]", path, i), l[i], w[i], paths)
-		}
-		return live
-	default:
-		if reflect.DeepEqual(live, want) {
-			return live
-		}
-		*paths = append(*paths, path)
-		return want
-	}
-}
-
-func join(path, key string) string {
-	if path == "" {
-		return key
-	}
-	return path + "." + key
 }

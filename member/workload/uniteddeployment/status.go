@@ -13,8 +13,8 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/pkg/event"
-	"github.com/flotilla-io/flotilla/pkg/report"
 	"github.com/flotilla-io/flotilla/pkg/revision"
+	"github.com/flotilla-io/flotilla/pkg/united"
 )
 
 // Reasons of conditions.
@@ -142,7 +142,8 @@ func conditions(s *appsv1beta1.UnitedDeploymentStatus, w planned, d applied, fai
 		if ok {
 			value = corev1.ConditionTrue
 		}
-		setCondition(s, appsv1beta1.UnitedDeploymentCondition{Type: t, Status: value, Reason: reason, Message: message}, now)
+		c := appsv1beta1.UnitedDeploymentCondition{Type: t, Status: value, Reason: reason, Message: message}
+		s.Conditions = united.SetCondition(s.Conditions, c, now)
 	}
 	if failure != nil {
 		set(appsv1beta1.SubsetFailure, true, failure.reason, failure.message)
@@ -173,21 +174,6 @@ func conditions(s *appsv1beta1.UnitedDeploymentStatus, w planned, d applied, fai
 		set(appsv1beta1.UnitedDeploymentUpdated, false, reasonUpdating, fmt.Sprintf("%d of %d replicas are ready at revision %s",
 			s.UpdatedReadyReplicas, wanted(w), s.UpdatedRevision))
 	}
-}
-
-// setCondition sets a condition; its time moves when its status does.
-func setCondition(s *appsv1beta1.UnitedDeploymentStatus, c appsv1beta1.UnitedDeploymentCondition, now time.Time) {
-	c.Message = report.Truncate(c.Message)
-	c.LastTransitionTime = metav1.NewTime(now.Truncate(time.Second))
-	i := slices.IndexFunc(s.Conditions, func(is appsv1beta1.UnitedDeploymentCondition) bool { return is.Type == c.Type })
-	if i < 0 {
-		s.Conditions = append(s.Conditions, c)
-		return
-	}
-	if s.Conditions[i].Status == c.Status {
-		c.LastTransitionTime = s.Conditions[i].LastTransitionTime
-	}
-	s.Conditions[i] = c
 }
 
 // tell returns the events of a reconcile: one for each class of writes. What only the spec can mend is told once, not with

@@ -1,0 +1,92 @@
+// Package overlay compares an object with what is wanted of it, as trees of JSON values. Only fields that are wanted count: what
+// the object has beyond them, such as defaults, a status or what others wrote, stays and is no difference. Lists of another
+// length differ as a whole. Paths are like "spec.template.spec.containers[0].image".
+package overlay
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// Paths returns the paths, sorted, where live is not as wanted. Neither is changed.
+func Paths(live, want map[string]any) []string { return Apply(runtime.DeepCopyJSON(live), want) }
+
+// Apply puts what is wanted into live, and returns the paths, sorted, where live was not as wanted. live shares values with want
+// from then on.
+func Apply(live, want map[string]any) []string {
+	var paths []string
+	apply("", live, want, &paths)
+	slices.Sort(paths)
+	return paths
+}
+
+// apply returns live with what is wanted; a null asks for nothing.
+func apply(path string, live, want any, paths *[]string) any {
+	switch w := want.(type) {
+	case nil:
+		return live
+	case map[string]any:
+		l, ok := live.(map[string]any)
+		if !ok {
+			if len(w) == 0 {
+				return live
+			}
+			l = map[string]any{}
+		}
+		for _, key := range slices.Sorted(maps.Keys(w)) {
+			if v := apply(join(path, key), l[key], w[key], paths); v != nil {
+				l[key] = v
+			}
+		}
+		return l
+	case []any:
+		l, _ := live.([]any)
+		if len(l) != len(w) {
+			*paths = append(*paths, path)
+			return w
+		}
+		for i := range w {
+			l[i] = apply(fmt.Sprintf("%s[%d]", path, i), l[i], w[i], paths)
+		}
+		return live
+	default:
+		if equal(live, want) {
+			return live
+		}
+		*paths = append(*paths, path)
+		return want
+	}
+}
+
+// equal compares numbers by value: one may have been read as an integer, the other as a float.
+func equal(a, b any) bool {
+	x, xok := number(a)
+	y, yok := number(b)
+	if xok && yok {
+		return cmp.Compare(x, y) == 0
+	}
+	return reflect.DeepEqual(a, b)
+}
+
+func number(v any) (float64, bool) {
+	switch n := v.(type) {
+	case int64:
+		return float64(n), true
+	case float64:
+		return n, true
+	default:
+		return 0, false
+	}
+}
+
+func join(path, key string) string {
+	if path == "" {
+		return key
+	}
+	return path + "." + key
+}

@@ -1,0 +1,24 @@
+package united
+
+import (
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/report"
+)
+
+// SetCondition is report.SetCondition for the condition type of a UnitedDeployment. The list given is not changed.
+func SetCondition(
+	list []appsv1beta1.UnitedDeploymentCondition, c appsv1beta1.UnitedDeploymentCondition, now time.Time,
+) []appsv1beta1.UnitedDeploymentCondition {
+	c.Message = report.Truncate(c.Message)
+	c.LastTransitionTime = metav1.NewTime(now.Truncate(time.Second))
+	same := func(is appsv1beta1.UnitedDeploymentCondition) bool { return is.Type == c.Type }
+	if i := slices.IndexFunc(list, same); i >= 0 && list[i].Status == c.Status {
+		c.LastTransitionTime = list[i].LastTransitionTime
+	}
+	return report.PutCondition(list, same, &c)
+}
