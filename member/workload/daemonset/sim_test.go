@@ -42,6 +42,7 @@ func simulated(t *testing.T) sim.Kind {
 	require.NoError(t, appsv1beta1.AddToScheme(scheme))
 	return sim.Kind{
 		Scheme: scheme,
+		Fields: Registration().Fields,
 		New: func(p sim.Process) (reconcile.Reconciler, error) {
 			r := New()
 			r.Client, r.Live, r.Clock, r.Draw, r.Events, r.Parallel = p.Client, p.Live, p.Clock, p.Draw, &said{}, 1

@@ -49,6 +49,7 @@ func simulated(t *testing.T) sim.Kind {
 	t.Helper()
 	return sim.Kind{
 		Scheme: scheme(t),
+		Fields: Registration().Fields,
 		New: func(p sim.Process) (reconcile.Reconciler, error) {
 			r := &Reconciler{
 				Client: p.Client, Live: p.Live, Clock: p.Clock, Gates: on(),
