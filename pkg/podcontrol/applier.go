@@ -38,9 +38,10 @@ type Applier struct {
 // EnsureRevision makes the update revision the newest, and tells whether the reconcile may go on.
 func (d Applier) EnsureRevision(ctx context.Context, w *podset.Plan, done *Results) bool {
 	err := revision.Writer{Client: d.Writer.Client, Live: d.Writer.Live, Expect: d.Writer.Expect}.Write(ctx, d.Owner, w.Revision)
-	if errors.Is(err, revision.ErrCollision) || errors.Is(err, revision.ErrNameTaken) {
+	switch {
+	case errors.Is(err, revision.ErrCollision), errors.Is(err, revision.ErrNameTaken):
 		done.Collided = true
-	} else {
+	case d.Writer.Expect.Terminating(d.Owner) == 0: // Else the apiserver creates nothing in the namespace, which is no failure.
 		done.Revision = err
 	}
 	return err == nil

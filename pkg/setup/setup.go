@@ -15,6 +15,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/feature"
 	"github.com/flotilla-io/flotilla/pkg/inplace"
 	"github.com/flotilla-io/flotilla/pkg/nodelease"
+	"github.com/flotilla-io/flotilla/pkg/podcontrol"
 	"github.com/flotilla-io/flotilla/pkg/podset"
 )
 
@@ -57,6 +58,14 @@ type Options struct {
 	LocalHub bool
 	// Clock is the real clock outside tests. Required.
 	Clock clock.WithTicker
+}
+
+// Pods are the options of a kind that owns pods.
+func (o Options) Pods(kind string) podcontrol.Options {
+	return podcontrol.Options{
+		Workers: o.Workers[kind], Parallel: o.ParallelWrites, ExpectationTimeout: o.ExpectationTimeout, Clock: o.Clock,
+		InPlace: o.InPlace, Daemons: o.Daemons,
+	}
 }
 
 // Kinds are the kinds of a manager.

@@ -9,6 +9,7 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/pkg/podcontrol"
+	"github.com/flotilla-io/flotilla/testkit"
 )
 
 func TestScaleUpLimitedIsToldWhenItBites(t *testing.T) {
@@ -35,7 +36,7 @@ func TestScaleUpLimitedIsToldWhenItBites(t *testing.T) {
 				o.set.Status.ObservedGeneration = 2
 			}
 			_, events := status(o, plan(o, now), applied{Results: podcontrol.Results{Created: podcontrol.Result{Done: tt.created}}}, now)
-			require.Equal(t, tt.want, reasons(events))
+			require.Equal(t, tt.want, testkit.Reasons(events))
 		})
 	}
 }

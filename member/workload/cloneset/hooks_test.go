@@ -92,7 +92,7 @@ func (m *troupe) pass() planned {
 
 func (m *troupe) write(w planned, step string, list []podset.Change) {
 	m.t.Helper()
-	to := (&Reconciler{}).applier(m.o.set)
+	to := (&Reconciler{Controller: &podcontrol.Controller{}}).applier(m.o.set)
 	for _, c := range list {
 		before := m.pods[c.Key]
 		patches, err := to.Patches(&w.Plan, step, c, m.now)

@@ -25,11 +25,6 @@ import (
 func Registration() setup.Kind {
 	const name = "cloneset"
 	excludePreparingDelete := false
-	gates := func(o setup.Options) Gates {
-		g := gatesOf(o)
-		g.ExcludePreparingDelete = excludePreparingDelete
-		return g
-	}
 	return setup.Kind{
 		Name: name, CRD: "clonesets.apps.kruise.io", Converts: true,
 		Types: runtime.SchemeBuilder{appsv1beta1.AddToScheme, appsv1alpha1.AddToScheme},
@@ -43,15 +38,14 @@ func Registration() setup.Kind {
 		},
 		Fields: podset.FieldPVCs,
 		Controller: func(ctx context.Context, mgr ctrl.Manager, o setup.Options) error {
-			return Setup(ctx, mgr, Options{
-				Workers: o.Workers[name], Parallel: o.ParallelWrites, ExpectationTimeout: o.ExpectationTimeout, Clock: o.Clock,
-				Gates: gates(o), Daemons: o.Daemons,
-			})
+			gates := gatesOf(o.Gates)
+			gates.ExcludePreparingDelete = excludePreparingDelete
+			return Setup(ctx, mgr, Options{Options: o.Pods(name), Gates: gates})
 		},
 		Webhooks: func(mgr ctrl.Manager, o setup.Options) error {
 			w := &Webhook{
 				Client: mgr.GetClient(), Live: mgr.GetAPIReader(), KeepTemplates: o.Gates.Enabled(feature.TemplateNoDefaults),
-				Gates: gates(o),
+				InPlace: o.InPlace,
 			}
 			return admit.Register(mgr, admit.Registration[*appsv1beta1.CloneSet]{
 				Object: &appsv1beta1.CloneSet{}, Defaulter: w, Validator: w,
@@ -62,14 +56,11 @@ func Registration() setup.Kind {
 	}
 }
 
-func gatesOf(o setup.Options) Gates {
+func gatesOf(g *feature.Gates) Gates {
 	return Gates{
-		ShortHash:               o.Gates.Enabled(feature.CloneSetShortHash),
-		PartitionRollback:       o.Gates.Enabled(feature.CloneSetPartitionRollback),
-		PreparingUpdateAsUpdate: o.Gates.Enabled(feature.PreparingUpdateAsUpdate),
-		RecreateOnClaimChange:   o.Gates.Enabled(feature.RecreatePodWhenChangeVCTInCloneSet),
-		VerticalScaling:         o.InPlace.Resources,
-		NoResize:                o.InPlace.NoResize,
-		EnvFromMetadata:         o.InPlace.Env,
+		ShortHash:               g.Enabled(feature.CloneSetShortHash),
+		PartitionRollback:       g.Enabled(feature.CloneSetPartitionRollback),
+		PreparingUpdateAsUpdate: g.Enabled(feature.PreparingUpdateAsUpdate),
+		RecreateOnClaimChange:   g.Enabled(feature.RecreatePodWhenChangeVCTInCloneSet),
 	}
 }

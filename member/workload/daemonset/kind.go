@@ -29,10 +29,7 @@ func Registration() setup.Kind {
 		Gates:  []featuregate.Feature{feature.InPlaceWorkloadVerticalScaling, feature.InPlaceUpdateEnvFromMetadata},
 		Fields: podset.FieldPinnedNode | podset.FieldNodeTaints,
 		Controller: func(ctx context.Context, mgr ctrl.Manager, o setup.Options) error {
-			return Setup(ctx, mgr, Options{
-				Workers: o.Workers[name], Parallel: o.ParallelWrites, ExpectationTimeout: o.ExpectationTimeout, Clock: o.Clock,
-				Edits: o.InPlace, Daemons: o.Daemons,
-			})
+			return Setup(ctx, mgr, Options{Options: o.Pods(name)})
 		},
 		Webhooks: func(mgr ctrl.Manager, _ setup.Options) error {
 			w := &Webhook{Client: mgr.GetClient()}

@@ -32,14 +32,11 @@ func Registration() setup.Kind {
 		},
 		Fields: podset.FieldPVCs,
 		Controller: func(ctx context.Context, mgr ctrl.Manager, o setup.Options) error {
-			return Setup(ctx, mgr, Options{
-				Workers: o.Workers[name], Parallel: o.ParallelWrites, ExpectationTimeout: o.ExpectationTimeout, Clock: o.Clock,
-				Gates: gatesOf(o), Edits: o.InPlace, Daemons: o.Daemons,
-			})
+			return Setup(ctx, mgr, Options{Options: o.Pods(name), Gates: gatesOf(o.Gates)})
 		},
 		Webhooks: func(mgr ctrl.Manager, o setup.Options) error {
 			w := &Webhook{
-				Client: mgr.GetClient(), KeepTemplates: o.Gates.Enabled(feature.TemplateNoDefaults), Edits: o.InPlace, Gates: gatesOf(o),
+				Client: mgr.GetClient(), KeepTemplates: o.Gates.Enabled(feature.TemplateNoDefaults), InPlace: o.InPlace, Gates: gatesOf(o.Gates),
 			}
 			return admit.Register(mgr, admit.Registration[*appsv1beta1.StatefulSet]{
 				Object: &appsv1beta1.StatefulSet{}, Defaulter: w, Validator: w,
@@ -50,10 +47,10 @@ func Registration() setup.Kind {
 	}
 }
 
-func gatesOf(o setup.Options) Gates {
+func gatesOf(g *feature.Gates) Gates {
 	return Gates{
-		StartOrdinal: o.Gates.Enabled(feature.StatefulSetStartOrdinal),
-		DeleteClaims: o.Gates.Enabled(feature.StatefulSetAutoDeletePVC),
-		ResizeClaims: o.Gates.Enabled(feature.StatefulSetAutoResizePVC),
+		StartOrdinal: g.Enabled(feature.StatefulSetStartOrdinal),
+		DeleteClaims: g.Enabled(feature.StatefulSetAutoDeletePVC),
+		ResizeClaims: g.Enabled(feature.StatefulSetAutoResizePVC),
 	}
 }
