@@ -285,7 +285,7 @@ func checkScope(t *testing.T, h admissionv1.ValidatingWebhook) {
 		require.Equal(t, "fleet.kruise.io/cluster", h.ObjectSelector.MatchExpressions[0].Key, h.Name)
 		return
 	}
-	if *rule.Scope == admissionv1.NamespacedScope {
+	if rule.Scope == nil || *rule.Scope != admissionv1.ClusterScope {
 		require.Equal(t, []metav1.LabelSelectorRequirement{
 			{Key: "kubernetes.io/metadata.name", Operator: metav1.LabelSelectorOpNotIn, Values: []string{namespace}},
 		}, h.NamespaceSelector.MatchExpressions, h.Name)

@@ -1,6 +1,6 @@
 // Package hub is the manager of a fleet: members join and are watched here, and work is divided over them.
 //
-// Setup is the one list of what runs in it. Each folder below is one concern: cluster admits members, watches them and releases
+// Kinds is the one list of the kinds that run in it. Each folder below is one concern: cluster admits members, watches them and releases
 // them; row writes what a member is asked to do; allot divides replicas; placement is what kinds that are placed in clusters have
 // in common; and a folder that is named after a kind places objects of that kind. None of them imports another kind's, and none
 // imports package member: for push members, the program passes the member's agent in as a function.

@@ -18,19 +18,14 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
-	"sigs.k8s.io/controller-runtime/pkg/webhook/conversion"
 
-	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/hub/cluster"
 	"github.com/flotilla-io/flotilla/hub/row"
-	"github.com/flotilla-io/flotilla/hub/uniteddeployment"
-	"github.com/flotilla-io/flotilla/pkg/admit"
-	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/feature"
 	"github.com/flotilla-io/flotilla/pkg/link"
-	"github.com/flotilla-io/flotilla/pkg/united"
+	"github.com/flotilla-io/flotilla/pkg/setup"
 )
 
 const (
@@ -47,10 +42,10 @@ type Options struct {
 	// LocalMember says that the hub's cluster runs the member stack too, which then reconciles UnitedDeployments without
 	// clusters, and serves that kind's defaults and conversion.
 	LocalMember bool
-	// KeepTemplates leaves pod templates without the apiserver's defaults: gate TemplateNoDefaults.
-	KeepTemplates bool
-	// UnitedDeploymentWorkers and MemberClusterWorkers are how many objects are reconciled concurrently.
-	UnitedDeploymentWorkers, MemberClusterWorkers int
+	// Gates are the feature gates.
+	Gates *feature.Gates
+	// Workers is how many objects of a kind are reconciled at once, by the name of the kind.
+	Workers map[string]int
 	// ExpectationTimeout is how long a cache may lack our own writes; 0 is 5 minutes.
 	ExpectationTimeout time.Duration
 	// RunAgent runs the member's agent for push members; package member/agent has it.
@@ -67,15 +62,12 @@ type Options struct {
 	Clock clock.WithTicker
 }
 
-// Scheme returns the kinds that the hub works with.
+// Scheme returns the types that the hub works with.
 func Scheme() (*runtime.Scheme, error) {
 	s := runtime.NewScheme()
-	return s, errors.Join(clientgoscheme.AddToScheme(s), apiextensionsv1.AddToScheme(s),
-		appsv1beta1.AddToScheme(s), appsv1alpha1.AddToScheme(s), fleetv1alpha1.AddToScheme(s))
+	return s, errors.Join(clientgoscheme.AddToScheme(s), apiextensionsv1.AddToScheme(s), fleetv1alpha1.AddToScheme(s),
+		Kinds().AddToScheme(s))
 }
-
-// CRDs names those whose versions a hub without a member stack converts.
-func CRDs() []string { return []string{"uniteddeployments.apps.kruise.io"} }
 
 // Restrict keeps a manager's cache to what the hub's roles let it see: no Secret is cached, what the hub made for members
 // is found by label, and managedFields, which nobody here reads from a cache, are dropped.
@@ -96,7 +88,6 @@ func Restrict(o ctrl.Options) ctrl.Options {
 // +kubebuilder:rbac:groups="",namespace=flotilla-system,resources=secrets,resourceNames=flotilla-content-key,verbs=get
 // +kubebuilder:rbac:groups="",namespace=flotilla-system,resources=secrets,resourceNames=flotilla-hub-webhook,verbs=get;list;watch;update
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingwebhookconfigurations;validatingwebhookconfigurations,resourceNames=flotilla-hub,verbs=get;list;watch;patch
-// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=uniteddeployments.apps.kruise.io,verbs=get;list;watch;patch
 
 // Setup adds all controllers and webhooks of the hub to mgr, which must have been made with Scheme and Restrict. It
 // reads from the apiserver, and makes the content key when there is none.
@@ -105,46 +96,12 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	if err != nil {
 		return err
 	}
-	err = cluster.Setup(ctx, mgr, cluster.Options{
-		Clock: o.Clock, RunAgent: o.RunAgent, SecretNamespaces: []string{o.Namespace}, Identity: o.Identity,
-		Version: o.Version, Registry: metrics.Registry, Workers: o.MemberClusterWorkers,
-	})
-	if err != nil {
-		return err
-	}
 	if err := row.Setup(ctx, mgr, row.Options{Clock: o.Clock}); err != nil {
 		return err
 	}
-	err = uniteddeployment.Setup(mgr, uniteddeployment.Options{
-		Store:  row.NewStore(mgr.GetClient(), key, o.Clock),
-		Events: event.New(mgr.GetEventRecorder(link.HubManager)),
-		Clock:  o.Clock, Workers: o.UnitedDeploymentWorkers, ExpectationTimeout: o.ExpectationTimeout,
-		LocalMember: o.LocalMember,
+	return kinds(o, key).Setup(ctx, mgr, setup.Options{
+		Workers: o.Workers, ExpectationTimeout: o.ExpectationTimeout, Gates: o.Gates, Clock: o.Clock,
 	})
-	if err != nil {
-		return err
-	}
-	return admit.Register(mgr, unitedDeployments(mgr, o))
-}
-
-// unitedDeployments are the webhooks of that kind. A member stack in this cluster serves defaults and conversion; the hub
-// then only judges what names its clusters.
-func unitedDeployments(mgr ctrl.Manager, o Options) admit.Registration[*appsv1beta1.UnitedDeployment] {
-	w := &uniteddeployment.Webhook{
-		Webhook: united.Webhook{
-			Client: mgr.GetClient(), KeepTemplates: o.KeepTemplates,
-			Options: united.Options{AllowClusters: true, CloneSet: o.ValidateCloneSet, StatefulSet: o.ValidateStatefulSet},
-		},
-		Cache: mgr.GetClient(), Live: mgr.GetAPIReader(), LocalMember: o.LocalMember,
-	}
-	r := admit.Registration[*appsv1beta1.UnitedDeployment]{Object: &appsv1beta1.UnitedDeployment{}, Validator: w}
-	if o.LocalMember {
-		return r
-	}
-	r.Defaulter = w
-	r.Converter = conversion.NewHubSpokeConverter(&appsv1beta1.UnitedDeployment{}, conversion.NewSpokeConverter(
-		&appsv1alpha1.UnitedDeployment{}, appsv1alpha1.UnitedDeploymentFromHub, appsv1alpha1.UnitedDeploymentToHub))
-	return r
 }
 
 // contentKey returns the key that names contents, and makes it on the first start of the first replica.

@@ -14,32 +14,23 @@ import (
 	"k8s.io/client-go/discovery"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	toolscache "k8s.io/client-go/tools/cache"
-	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
-	"sigs.k8s.io/controller-runtime/pkg/webhook/conversion"
 
-	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
-	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/member/agent"
-	"github.com/flotilla-io/flotilla/member/workload/cloneset"
-	"github.com/flotilla-io/flotilla/member/workload/daemonset"
-	"github.com/flotilla-io/flotilla/member/workload/statefulset"
-	"github.com/flotilla-io/flotilla/member/workload/uniteddeployment"
-	"github.com/flotilla-io/flotilla/pkg/admit"
 	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/feature"
 	"github.com/flotilla-io/flotilla/pkg/inplace"
 	"github.com/flotilla-io/flotilla/pkg/link"
 	"github.com/flotilla-io/flotilla/pkg/nodelease"
 	"github.com/flotilla-io/flotilla/pkg/podcontrol"
-	"github.com/flotilla-io/flotilla/pkg/podset"
-	"github.com/flotilla-io/flotilla/pkg/united"
+	"github.com/flotilla-io/flotilla/pkg/setup"
 )
 
-// Bounds of the wait before the hub is tried again. A connection that lasted longer than the upper one counts as good.
+// Bounds of the backoff before the hub is dialed again. A connection that lasted longer than the upper one resets it.
 const (
 	dialMin = time.Second
 	dialMax = time.Minute
@@ -47,22 +38,10 @@ const (
 
 // Options are what Setup needs.
 type Options struct {
-	// CloneSetWorkers and the like are how many objects of a kind are worked on at a time; 0 is 3.
-	CloneSetWorkers, DaemonSetWorkers, StatefulSetWorkers, UnitedDeploymentWorkers int
-	// ParallelWrites is how many writes to pods run at once for one object; 0 is podcontrol.Parallel.
-	ParallelWrites int
-	// ExpectationTimeout is how long a cache may lack our own writes; 0 is 5 minutes.
-	ExpectationTimeout time.Duration
-	// KeepTemplates leaves pod templates without the apiserver's defaults: gate TemplateNoDefaults.
-	KeepTemplates bool
-	// InPlace says what may change in a running pod.
-	InPlace inplace.Options
-	// CloneSet are the feature gates of CloneSet.
-	CloneSet cloneset.Gates
-	// StatefulSet are the feature gates of StatefulSet.
-	StatefulSet statefulset.Gates
-	// LocalHub says that a hub runs in this cluster: subsets of UnitedDeployments may name clusters, and it runs those.
-	LocalHub bool
+	// Options are what all kinds are told. Setup fills in what pods can take over in place, and the tracker of node daemons.
+	setup.Options
+	// Kinds are those that run, from Kinds, with their flags.
+	Kinds setup.Kinds
 	// Hub is how this cluster joins a hub by pull; nil for none. Setup fills in the clients of this cluster, the clock and
 	// the events.
 	Hub *agent.Options
@@ -70,33 +49,24 @@ type Options struct {
 	Identity string
 	// Version is the program's. Needed with Hub.
 	Version string
-	// Clock is the real clock outside tests. Required.
-	Clock clock.WithTicker
 }
 
-// Scheme returns the kinds that a member works with.
+// Scheme returns the types that a member works with.
 func Scheme() (*runtime.Scheme, error) {
 	s := runtime.NewScheme()
-	return s, errors.Join(clientgoscheme.AddToScheme(s), apiextensionsv1.AddToScheme(s),
-		appsv1beta1.AddToScheme(s), appsv1alpha1.AddToScheme(s), fleetv1alpha1.AddToScheme(s))
+	return s, errors.Join(clientgoscheme.AddToScheme(s), apiextensionsv1.AddToScheme(s), fleetv1alpha1.AddToScheme(s),
+		Kinds().AddToScheme(s))
 }
 
-// CRDs names those whose versions a member converts.
-func CRDs() []string {
-	return []string{
-		"clonesets.apps.kruise.io", "daemonsets.apps.kruise.io", "statefulsets.apps.kruise.io", "uniteddeployments.apps.kruise.io",
-	}
-}
-
-// Restrict keeps a manager's cache small and within its roles: no Secret is cached, of Leases those of node daemons beside
-// the manager's own, and what nobody here reads from a cache is dropped: managedFields, and of pods and nodes all that
-// podset.Strip and podset.StripNode name.
+// Restrict keeps a manager's cache small and within its roles: no Secret is cached, of Leases only those of node daemons
+// beside the manager's own, no managedFields, and of pods and nodes what the kinds declare.
 func Restrict(o ctrl.Options) ctrl.Options {
+	fields := Kinds().Fields()
 	o.Cache = cache.Options{
 		DefaultTransform: cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{
-			&corev1.Pod{}:           {Transform: strip(podset.Strip)},
-			&corev1.Node{}:          {Transform: strip(podset.StripNode)},
+			&corev1.Pod{}:           {Transform: strip(fields.Strip)},
+			&corev1.Node{}:          {Transform: strip(fields.StripNode)},
 			&coordinationv1.Lease{}: nodelease.Cached(o.LeaderElectionNamespace),
 		},
 	}
@@ -122,33 +92,16 @@ func strip[T any](from func(T)) toolscache.TransformFunc {
 // +kubebuilder:rbac:groups="",namespace=flotilla-system,resources=secrets,verbs=create
 // +kubebuilder:rbac:groups="",namespace=flotilla-system,resources=secrets,resourceNames=flotilla-member-webhook,verbs=get;list;watch;update
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingwebhookconfigurations;validatingwebhookconfigurations,resourceNames=flotilla-member,verbs=get;list;watch;patch
-// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=clonesets.apps.kruise.io;daemonsets.apps.kruise.io;statefulsets.apps.kruise.io;uniteddeployments.apps.kruise.io,verbs=get;list;watch;patch
 
 // Setup adds all controllers and webhooks of a member to mgr, which must have been made with Scheme and Restrict, and the
 // agent if there is a hub.
 func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
-	if err := lookUp(ctx, mgr, &o.InPlace); err != nil {
+	var err error
+	if o.InPlace, err = inPlace(ctx, mgr, o.Gates); err != nil {
 		return err
 	}
-	err := cloneset.Setup(ctx, mgr, cloneset.Options{Options: o.pods(o.CloneSetWorkers), Gates: o.CloneSet})
-	if err != nil {
-		return err
-	}
-	err = daemonset.Setup(ctx, mgr, daemonset.Options{Options: o.pods(o.DaemonSetWorkers)})
-	if err != nil {
-		return err
-	}
-	err = statefulset.Setup(ctx, mgr, statefulset.Options{Options: o.pods(o.StatefulSetWorkers), Gates: o.StatefulSet})
-	if err != nil {
-		return err
-	}
-	err = uniteddeployment.Setup(ctx, mgr, uniteddeployment.Options{
-		Workers: o.UnitedDeploymentWorkers, ExpectationTimeout: o.ExpectationTimeout, Clock: o.Clock,
-	})
-	if err != nil {
-		return err
-	}
-	if err := setupWebhooks(mgr, o); err != nil {
+	o.Daemons = nodelease.NewTracker(o.Clock)
+	if err := o.Kinds.Setup(ctx, mgr, o.Options); err != nil {
 		return err
 	}
 	if o.Hub == nil {
@@ -163,76 +116,27 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	return nil
 }
 
-// lookUp notes what the apiserver lacks for updates in place.
-func lookUp(ctx context.Context, mgr ctrl.Manager, may *inplace.Options) error {
-	if !may.Resources {
-		return nil
+// inPlace is what pods of any kind can take over while they run: by the gates, and by what the apiserver serves.
+func inPlace(ctx context.Context, mgr ctrl.Manager, gates *feature.Gates) (inplace.Options, error) {
+	o := inplace.Options{
+		Resources: gates.Enabled(feature.InPlaceWorkloadVerticalScaling), Env: gates.Enabled(feature.InPlaceUpdateEnvFromMetadata),
+	}
+	if !o.Resources {
+		return o, nil
 	}
 	d, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {
-		return fmt.Errorf("make a discovery client: %w", err)
+		return o, fmt.Errorf("make a discovery client: %w", err)
 	}
 	can, err := podcontrol.CanResize(d)
 	if err != nil {
-		return err
+		return o, err
 	}
-	if may.NoResize = !can; may.NoResize {
+	if o.NoResize = !can; o.NoResize {
 		ctrl.LoggerFrom(ctx).Info("Resources are not updated in place",
-			"reason", "the apiserver has no pods/resize, as Kubernetes does from 1.33 on; start anew after an upgrade")
+			"reason", "the apiserver has no pods/resize, which Kubernetes has from 1.33 on; restart the manager after an upgrade")
 	}
-	return nil
-}
-
-// pods are the options of a kind that owns pods.
-func (o Options) pods(workers int) podcontrol.Options {
-	return podcontrol.Options{
-		Workers: workers, Parallel: o.ParallelWrites, ExpectationTimeout: o.ExpectationTimeout, Clock: o.Clock,
-		InPlace: o.InPlace, Daemons: nodelease.NewTracker(o.Clock),
-	}
-}
-
-// setupWebhooks registers what apiservers call.
-func setupWebhooks(mgr ctrl.Manager, o Options) error {
-	sets := &cloneset.Webhook{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), KeepTemplates: o.KeepTemplates, InPlace: o.InPlace,
-	}
-	err := admit.Register(mgr, admit.Registration[*appsv1beta1.CloneSet]{
-		Object: &appsv1beta1.CloneSet{}, Defaulter: sets, Validator: sets,
-		Converter: conversion.NewHubSpokeConverter(&appsv1beta1.CloneSet{}, conversion.NewSpokeConverter(
-			&appsv1alpha1.CloneSet{}, appsv1alpha1.CloneSetFromHub, appsv1alpha1.CloneSetToHub)),
-	})
-	if err != nil {
-		return err
-	}
-	stateful := &statefulset.Webhook{Client: mgr.GetClient(), KeepTemplates: o.KeepTemplates, InPlace: o.InPlace, Gates: o.StatefulSet}
-	err = admit.Register(mgr, admit.Registration[*appsv1beta1.StatefulSet]{
-		Object: &appsv1beta1.StatefulSet{}, Defaulter: stateful, Validator: stateful,
-		Converter: conversion.NewHubSpokeConverter(&appsv1beta1.StatefulSet{}, conversion.NewSpokeConverter(
-			&appsv1alpha1.StatefulSet{}, appsv1alpha1.StatefulSetFromHub, appsv1alpha1.StatefulSetToHub)),
-	})
-	if err != nil {
-		return err
-	}
-	daemons := &daemonset.Webhook{Client: mgr.GetClient()}
-	err = admit.Register(mgr, admit.Registration[*appsv1beta1.DaemonSet]{
-		Object: &appsv1beta1.DaemonSet{}, Defaulter: daemons, Validator: daemons,
-		Converter: conversion.NewHubSpokeConverter(&appsv1beta1.DaemonSet{}, conversion.NewSpokeConverter(
-			&appsv1alpha1.DaemonSet{}, appsv1alpha1.DaemonSetFromHub, appsv1alpha1.DaemonSetToHub)),
-	})
-	if err != nil {
-		return err
-	}
-	unions := &united.Webhook{
-		Client: mgr.GetClient(), KeepTemplates: o.KeepTemplates,
-		Options: united.Options{
-			AllowClusters: o.LocalHub, CloneSet: cloneset.ValidateSpec, StatefulSet: statefulset.ValidateSpec,
-		},
-	}
-	return admit.Register(mgr, admit.Registration[*appsv1beta1.UnitedDeployment]{
-		Object: &appsv1beta1.UnitedDeployment{}, Defaulter: unions, Validator: unions,
-		Converter: conversion.NewHubSpokeConverter(&appsv1beta1.UnitedDeployment{}, conversion.NewSpokeConverter(
-			&appsv1alpha1.UnitedDeployment{}, appsv1alpha1.UnitedDeploymentFromHub, appsv1alpha1.UnitedDeploymentToHub)),
-	})
+	return o, nil
 }
 
 // puller keeps a connection to the hub, and runs the agent on it. A manager runs it in the leader only.

@@ -16,6 +16,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/member/agent"
+	"github.com/flotilla-io/flotilla/pkg/setup"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -52,7 +53,7 @@ func TestAHubThatIsAwayIsTriedAgainAndNeverFailsTheManager(t *testing.T) {
 			Cluster: "east", URL: "https://127.0.0.1:1", CAHash: "sha256:", Clock: clk,
 			Reader: counter{Reader: fake.NewClientBuilder().Build(), tries: tries},
 		},
-		options: Options{Clock: clk},
+		options: Options{Options: setup.Options{Clock: clk}},
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)

@@ -7,27 +7,26 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/flotilla-io/flotilla/hub"
+	"github.com/flotilla-io/flotilla/member"
 )
 
-// placement says which charts install a CRD.
-type placement struct{ member, hub bool }
-
-// placements is by file name, as controller-gen names them. A hub serves UnitedDeployment too: there it is divided over
-// clusters.
-func placements() map[string]placement {
-	return map[string]placement{
-		"apps.kruise.io_clonesets.yaml":         {member: true},
-		"apps.kruise.io_daemonsets.yaml":        {member: true},
-		"apps.kruise.io_statefulsets.yaml":      {member: true},
-		"apps.kruise.io_uniteddeployments.yaml": {member: true, hub: true},
-		"fleet.kruise.io_appliedworks.yaml":     {member: true},
-		"fleet.kruise.io_memberships.yaml":      {member: true},
-		"fleet.kruise.io_memberclusters.yaml":   {hub: true},
-		"fleet.kruise.io_memberworks.yaml":      {hub: true},
-		"fleet.kruise.io_workcontents.yaml":     {hub: true},
+// installed are the CRDs of each chart: those of its kinds, and of what the manager keeps for itself.
+func installed() map[string][]string {
+	return map[string][]string{
+		"member": append(member.Kinds().CRDs(), "appliedworks.fleet.kruise.io", "memberships.fleet.kruise.io"),
+		"hub":    append(hub.Kinds().CRDs(), "memberworks.fleet.kruise.io", "workcontents.fleet.kruise.io"),
 	}
+}
+
+// fileOf is the file of a CRD, as controller-gen names it.
+func fileOf(crd string) string {
+	resource, group, _ := strings.Cut(crd, ".")
+	return group + "_" + resource + ".yaml"
 }
 
 func newCRDs() *cobra.Command {
@@ -60,39 +59,40 @@ func place(dir, root string) error {
 	if err != nil {
 		return fmt.Errorf("list the generated CRDs: %w", err)
 	}
-	member := filepath.Join(root, "charts", "member", "files", "crds")
-	hub := filepath.Join(root, "charts", "hub", "files", "crds")
-	written := map[string][]string{member: nil, hub: nil}
 	for _, path := range generated {
 		name := filepath.Base(path)
-		p, ok := placements()[name]
-		if !ok {
-			return fmt.Errorf("place %s: no chart installs it: add it to placements in cmd/docgen", name)
-		}
 		content, err := os.ReadFile(path) //nolint:gosec // The path is from our own folder.
 		if err != nil {
 			return fmt.Errorf("read a generated CRD: %w", err)
 		}
-		if p.member {
-			written[member] = append(written[member], name)
-			if err := write(member, name, content); err != nil {
+		used := false
+		for chart, crds := range installed() {
+			if !slices.ContainsFunc(crds, func(crd string) bool { return fileOf(crd) == name }) {
+				continue
+			}
+			used = true
+			if err := write(folder(root, chart), name, content); err != nil {
 				return err
 			}
 		}
-		if p.hub {
-			written[hub] = append(written[hub], name)
-			if err := write(hub, name, content); err != nil {
-				return err
-			}
+		if !used {
+			return fmt.Errorf("place %s: no chart installs it: add its kind to member/kinds.go or hub/kinds.go", name)
 		}
 	}
-	for chart, names := range written {
-		if err := prune(chart, names); err != nil {
+	for chart, crds := range installed() {
+		names := make([]string, 0, len(crds))
+		for _, crd := range crds {
+			names = append(names, fileOf(crd))
+		}
+		if err := prune(folder(root, chart), names); err != nil {
 			return err
 		}
 	}
 	return nil
 }
+
+// folder is where a chart has its CRDs.
+func folder(root, chart string) string { return filepath.Join(root, "charts", chart, "files", "crds") }
 
 func write(dir, name string, content []byte) error {
 	if err := os.MkdirAll(dir, 0o750); err != nil {

@@ -11,8 +11,10 @@ import (
 func TestPlaceSortsCRDsIntoCharts(t *testing.T) {
 	t.Parallel()
 	dir, root := t.TempDir(), t.TempDir()
-	for name := range placements() {
-		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(name), 0o600))
+	for _, crds := range installed() {
+		for _, crd := range crds {
+			require.NoError(t, os.WriteFile(filepath.Join(dir, fileOf(crd)), []byte(crd), 0o600))
+		}
 	}
 	stale := filepath.Join(root, "charts", "hub", "files", "crds", "fleet.kruise.io_gone.yaml")
 	require.NoError(t, os.MkdirAll(filepath.Dir(stale), 0o750))

@@ -1,7 +1,7 @@
 // Command docgen writes files that follow from the code: the CRDs of each chart. It is run by go generate, from apis.
 //
-// controller-gen writes one folder of CRDs; which chart installs which kind is the one thing that it can't know. That is
-// in a table here, and a kind that is in no chart is an error, so that none is forgotten.
+// controller-gen writes one folder of CRDs. Which chart installs which follows from the kinds of package member and of package
+// hub; a CRD that is in no chart is an error, so that none is forgotten.
 package main
 
 import (

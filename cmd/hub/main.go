@@ -22,12 +22,6 @@ import (
 
 const name = "flotilla-hub"
 
-// Kinds that have a flag for their workers.
-const (
-	memberCluster    = "membercluster"
-	unitedDeployment = "uniteddeployment"
-)
-
 // flags are all that the command line says.
 type flags struct {
 	*option.Program
@@ -46,11 +40,12 @@ func main() {
 }
 
 func command() (*cobra.Command, error) {
-	gates, err := feature.New(feature.TemplateNoDefaults)
+	kinds := hub.Kinds()
+	gates, err := feature.New(kinds.Gates()...)
 	if err != nil {
 		return nil, err
 	}
-	f := &flags{Program: option.NewProgram(name, gates, memberCluster, unitedDeployment)}
+	f := &flags{Program: option.NewProgram(name, gates, kinds.Names()...)}
 	cmd := f.Command("Run the hub of a fleet",
 		"Flotilla-hub lets clusters in, watches them, and divides UnitedDeployments over them: controllers, in one\n"+
 			"replica at a time, and admission and conversion webhooks, in all of them. It holds no connection to members that\n"+
@@ -78,9 +73,7 @@ func (f *flags) setup(ctx context.Context) (ctrl.Manager, error) {
 		return nil, err
 	}
 	return mgr, hub.Setup(ctx, mgr, hub.Options{
-		Namespace: f.Manager.Namespace, LocalMember: f.localMember,
-		KeepTemplates:           f.Gates.Enabled(feature.TemplateNoDefaults),
-		UnitedDeploymentWorkers: *f.Workers[unitedDeployment], MemberClusterWorkers: *f.Workers[memberCluster],
+		Namespace: f.Manager.Namespace, LocalMember: f.localMember, Gates: f.Gates, Workers: f.Workers.Map(),
 		ExpectationTimeout: f.ExpectationTimeout, RunAgent: agent.Run, ValidateCloneSet: cloneset.ValidateSpec,
 		ValidateStatefulSet: statefulset.ValidateSpec,
 		Identity:            identity, Version: option.Version, Clock: clock.RealClock{},
@@ -95,5 +88,5 @@ func (f *flags) certificate() cert.Options {
 		c.Mutating = nil
 		return c
 	}
-	return f.Manager.Certificate(hub.CRDs()...)
+	return f.Manager.Certificate(hub.Kinds().ConvertedCRDs()...)
 }

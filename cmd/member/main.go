@@ -14,31 +14,21 @@ import (
 	"github.com/flotilla-io/flotilla/cmd/checkup"
 	"github.com/flotilla-io/flotilla/member"
 	"github.com/flotilla-io/flotilla/member/agent"
-	"github.com/flotilla-io/flotilla/member/workload/cloneset"
-	"github.com/flotilla-io/flotilla/member/workload/statefulset"
 	"github.com/flotilla-io/flotilla/pkg/feature"
-	"github.com/flotilla-io/flotilla/pkg/inplace"
 	"github.com/flotilla-io/flotilla/pkg/option"
 	"github.com/flotilla-io/flotilla/pkg/podcontrol"
+	"github.com/flotilla-io/flotilla/pkg/setup"
 )
 
 const name = "flotilla-member"
 
-// Kinds that have a flag for their workers.
-const (
-	cloneSet         = "cloneset"
-	daemonSet        = "daemonset"
-	statefulSet      = "statefulset"
-	unitedDeployment = "uniteddeployment"
-)
-
 // flags are all that the command line says.
 type flags struct {
 	*option.Program
-	hub         *option.Hub
-	localHub    bool
-	skipParting bool
-	parallel    parallelWrites
+	kinds    setup.Kinds
+	hub      *option.Hub
+	localHub bool
+	parallel parallelWrites
 }
 
 // parallelWrites is a group of one flag.
@@ -69,15 +59,13 @@ func main() {
 }
 
 func command() (*cobra.Command, error) {
-	gates, err := feature.New(
-		feature.TemplateNoDefaults, feature.CloneSetShortHash, feature.CloneSetPartitionRollback, feature.PreparingUpdateAsUpdate,
-		feature.InPlaceWorkloadVerticalScaling, feature.InPlaceUpdateEnvFromMetadata, feature.RecreatePodWhenChangeVCTInCloneSet,
-		feature.StatefulSetStartOrdinal, feature.StatefulSetAutoDeletePVC, feature.StatefulSetAutoResizePVC)
+	kinds := member.Kinds()
+	gates, err := feature.New(kinds.Gates()...)
 	if err != nil {
 		return nil, err
 	}
 	f := &flags{
-		Program: option.NewProgram(name, gates, cloneSet, daemonSet, statefulSet, unitedDeployment), hub: &option.Hub{}, parallel: podcontrol.Parallel,
+		Program: option.NewProgram(name, gates, kinds.Names()...), kinds: kinds, hub: &option.Hub{}, parallel: podcontrol.Parallel,
 	}
 	cmd := f.Command("Run the workload controllers and webhooks of one cluster",
 		"Flotilla-member runs CloneSet and its kin in one cluster: controllers, in one replica at a time, and admission\n"+
@@ -85,8 +73,7 @@ func command() (*cobra.Command, error) {
 			"--cluster-name and runs what that hub asks for.\n\n"+
 			"It makes and rotates the certificate of its webhooks itself. Outside a cluster, give --kubeconfig and --webhook-url.",
 		f.setup, f.hub, &f.parallel)
-	cmd.Flags().BoolVar(&f.skipParting, "cloneset-scaling-exclude-preparing-delete", false, "CloneSets do not count pods "+
-		"that are held by a preDelete hook when they scale, as if each had scaleStrategy.excludePreparingDelete.")
+	kinds.AddFlags(cmd.Flags())
 	cmd.Flags().BoolVar(&f.localHub, "local-hub", false, "This cluster runs flotilla-hub too: UnitedDeployments here may "+
 		"name clusters, and the hub runs those.")
 	cmd.AddCommand(checkup.Command(name, member.Scheme, probe))
@@ -103,7 +90,7 @@ func (f *flags) setup(ctx context.Context) (ctrl.Manager, error) {
 	if err != nil {
 		return nil, err
 	}
-	mgr, err := f.Manager.Build(scheme, member.Restrict, f.Manager.Certificate(member.CRDs()...))
+	mgr, err := f.Manager.Build(scheme, member.Restrict, f.Manager.Certificate(f.kinds.ConvertedCRDs()...))
 	if err != nil {
 		return nil, err
 	}
@@ -113,26 +100,11 @@ func (f *flags) setup(ctx context.Context) (ctrl.Manager, error) {
 // options turns flags into what Setup takes.
 func (f *flags) options() (member.Options, error) {
 	o := member.Options{
-		CloneSetWorkers: *f.Workers[cloneSet], DaemonSetWorkers: *f.Workers[daemonSet], StatefulSetWorkers: *f.Workers[statefulSet],
-		UnitedDeploymentWorkers: *f.Workers[unitedDeployment],
-		ParallelWrites:          int(f.parallel), ExpectationTimeout: f.ExpectationTimeout, KeepTemplates: f.Gates.Enabled(feature.TemplateNoDefaults),
-		InPlace: inplace.Options{
-			Resources: f.Gates.Enabled(feature.InPlaceWorkloadVerticalScaling),
-			Env:       f.Gates.Enabled(feature.InPlaceUpdateEnvFromMetadata),
+		Options: setup.Options{
+			Workers: f.Workers.Map(), ParallelWrites: int(f.parallel), ExpectationTimeout: f.ExpectationTimeout,
+			Gates: f.Gates, LocalHub: f.localHub, Clock: clock.RealClock{},
 		},
-		CloneSet: cloneset.Gates{
-			ShortHash:               f.Gates.Enabled(feature.CloneSetShortHash),
-			PartitionRollback:       f.Gates.Enabled(feature.CloneSetPartitionRollback),
-			PreparingUpdateAsUpdate: f.Gates.Enabled(feature.PreparingUpdateAsUpdate),
-			RecreateOnClaimChange:   f.Gates.Enabled(feature.RecreatePodWhenChangeVCTInCloneSet),
-			ExcludePreparingDelete:  f.skipParting,
-		},
-		StatefulSet: statefulset.Gates{
-			StartOrdinal: f.Gates.Enabled(feature.StatefulSetStartOrdinal),
-			DeleteClaims: f.Gates.Enabled(feature.StatefulSetAutoDeletePVC),
-			ResizeClaims: f.Gates.Enabled(feature.StatefulSetAutoResizePVC),
-		},
-		LocalHub: f.localHub, Version: option.Version, Clock: clock.RealClock{},
+		Kinds: f.kinds, Version: option.Version,
 	}
 	var err error
 	if o.Identity, err = os.Hostname(); err != nil {

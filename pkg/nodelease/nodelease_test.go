@@ -82,7 +82,7 @@ func TestLive(t *testing.T) {
 			tracker := NewTracker(clock)
 			for _, s := range tc.seen {
 				clock.SetTime(start.Add(s.at))
-				_, came := tracker.note(s.lease)
+				_, came := tracker.observe(s.lease)
 				require.Equal(t, s.came, came)
 			}
 			clock.SetTime(start.Add(tc.at))

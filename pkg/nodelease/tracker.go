@@ -3,6 +3,7 @@ package nodelease
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -25,13 +26,18 @@ func Cached(namespace string) ctrlcache.ByObject {
 	}}
 }
 
-// Tracker knows on which nodes a daemon lives. It may be used concurrently. The zero value is not usable; NewTracker makes
-// one.
+// Tracker knows on which nodes a daemon is alive. One is enough for all controllers of a manager. It may be used concurrently.
+// The zero value is not usable; NewTracker makes one.
 type Tracker struct {
 	clock clock.PassiveClock
 
-	mu    sync.Mutex
-	known map[string]renewal
+	mu       sync.Mutex
+	known    map[string]renewal
+	handlers []func(node string)
+
+	watching sync.Mutex
+	// registration is that of the one event handler, nil before the first Source has started.
+	registration cache.ResourceEventHandlerRegistration
 }
 
 // renewal is the last one of a Lease: which, and when we saw it.
@@ -47,15 +53,15 @@ func NewTracker(c clock.PassiveClock) *Tracker {
 	return &Tracker{clock: c, known: map[string]renewal{}}
 }
 
-// Live tells whether a daemon lives on a node, as far as is known now.
+// Live tells whether a daemon is alive on a node, as far as is known now.
 func (t *Tracker) Live(node string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.known[node].live(t.clock.Now())
 }
 
-// note takes over what a Lease says, and tells whether a daemon has come to life by it.
-func (t *Tracker) note(l *coordinationv1.Lease) (name string, came bool) {
+// observe takes over what a Lease says, and tells whether a daemon has come to life by it.
+func (t *Tracker) observe(l *coordinationv1.Lease) (name string, came bool) {
 	if name = node(l); name == "" || l.Spec.RenewTime == nil {
 		return name, false
 	}
@@ -79,16 +85,70 @@ func (t *Tracker) forget(l *coordinationv1.Lease) {
 	delete(t.known, node(l))
 }
 
-// Source feeds the tracker from a cache of Leases, and tells a controller what to look at when a daemon has come to life
-// on a node. The controller begins when all Leases that exist are known.
+// subscribe adds a function that is called with each node on which a daemon has come to life.
+func (t *Tracker) subscribe(handler func(node string)) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.handlers = append(t.handlers, handler)
+}
+
+func (t *Tracker) notify(node string) {
+	t.mu.Lock()
+	handlers := slices.Clone(t.handlers)
+	t.mu.Unlock()
+	for _, handle := range handlers {
+		handle(node)
+	}
+}
+
+// watch adds the tracker's event handler to the informer of Leases, once.
+func (t *Tracker) watch(ctx context.Context, c ctrlcache.Cache) (cache.ResourceEventHandlerRegistration, error) {
+	t.watching.Lock()
+	defer t.watching.Unlock()
+	if t.registration != nil {
+		return t.registration, nil
+	}
+	informer, err := c.GetInformer(ctx, &coordinationv1.Lease{})
+	if err != nil {
+		return nil, fmt.Errorf("watch Leases of node daemons: %w", err)
+	}
+	seen := func(o any, initial bool) {
+		l, ok := o.(*coordinationv1.Lease)
+		if !ok {
+			return
+		}
+		if name, came := t.observe(l); came && !initial { // A controller that starts reconciles everything anyway.
+			t.notify(name)
+		}
+	}
+	t.registration, err = informer.AddEventHandler(cache.ResourceEventHandlerDetailedFuncs{
+		AddFunc:    seen,
+		UpdateFunc: func(_, o any) { seen(o, false) },
+		DeleteFunc: func(o any) {
+			if gone, ok := o.(cache.DeletedFinalStateUnknown); ok {
+				o = gone.Obj
+			}
+			if l, ok := o.(*coordinationv1.Lease); ok {
+				t.forget(l)
+			}
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("watch Leases of node daemons: %w", err)
+	}
+	return t.registration, nil
+}
+
+// Source feeds the tracker from a cache of Leases, and enqueues the requests that wake returns when a daemon has come to life
+// on a node. The controller starts when all Leases that exist are known. All sources of a tracker must have the same cache.
 func (t *Tracker) Source(
 	c ctrlcache.Cache, wake func(ctx context.Context, node string) []reconcile.Request,
 ) source.SyncingSource {
-	return &feed{tracker: t, cache: c, wake: wake}
+	return &leases{tracker: t, cache: c, wake: wake}
 }
 
-// feed is the source of one controller.
-type feed struct {
+// leases is the source of one controller.
+type leases struct {
 	tracker *Tracker
 	cache   ctrlcache.Cache
 	wake    func(context.Context, string) []reconcile.Request
@@ -97,49 +157,24 @@ type feed struct {
 }
 
 // Start begins to watch.
-func (f *feed) Start(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-	informer, err := f.cache.GetInformer(ctx, &coordinationv1.Lease{})
-	if err != nil {
-		return fmt.Errorf("watch Leases of node daemons: %w", err)
-	}
-	seen := func(o any, initial bool) {
-		l, ok := o.(*coordinationv1.Lease)
-		if !ok {
-			return
-		}
-		name, came := f.tracker.note(l)
-		if !came || initial { // A controller that begins looks at everything anyway.
-			return
-		}
-		for _, r := range f.wake(ctx, name) {
+func (s *leases) Start(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	s.tracker.subscribe(func(node string) {
+		for _, r := range s.wake(ctx, node) {
 			queue.Add(r)
 		}
-	}
-	f.registration, err = informer.AddEventHandler(cache.ResourceEventHandlerDetailedFuncs{
-		AddFunc:    seen,
-		UpdateFunc: func(_, o any) { seen(o, false) },
-		DeleteFunc: func(o any) {
-			if gone, ok := o.(cache.DeletedFinalStateUnknown); ok {
-				o = gone.Obj
-			}
-			if l, ok := o.(*coordinationv1.Lease); ok {
-				f.tracker.forget(l)
-			}
-		},
 	})
-	if err != nil {
-		return fmt.Errorf("watch Leases of node daemons: %w", err)
-	}
-	return nil
+	var err error
+	s.registration, err = s.tracker.watch(ctx, s.cache)
+	return err
 }
 
 // WaitForSync waits until the tracker knows all Leases that existed at Start.
-func (f *feed) WaitForSync(ctx context.Context) error {
-	if !cache.WaitForCacheSync(ctx.Done(), f.registration.HasSynced) {
+func (s *leases) WaitForSync(ctx context.Context) error {
+	if !cache.WaitForCacheSync(ctx.Done(), s.registration.HasSynced) {
 		return fmt.Errorf("list Leases of node daemons: %w", context.Cause(ctx))
 	}
 	return nil
 }
 
 // String names the source in logs.
-func (f *feed) String() string { return "leases of node daemons" }
+func (s *leases) String() string { return "leases of node daemons" }

@@ -12,7 +12,7 @@ import (
 // defaultWorkers is enough to keep several objects moving while one waits for the apiserver.
 const defaultWorkers = 3
 
-// Workers says how many objects of a kind are worked on at a time. The key is the kind in lower case.
+// Workers says how many objects of a kind are reconciled at once. The key is the kind in lower case.
 type Workers map[string]*int
 
 // NewWorkers returns the default number for each kind.
@@ -29,6 +29,15 @@ func (w Workers) AddFlags(f *pflag.FlagSet) {
 	for kind, n := range w {
 		f.IntVar(n, kind+"-workers", *n, "Objects of kind "+kind+" that are worked on at a time.")
 	}
+}
+
+// Map returns the numbers by kind.
+func (w Workers) Map() map[string]int {
+	out := make(map[string]int, len(w))
+	for kind, n := range w {
+		out[kind] = *n
+	}
+	return out
 }
 
 // Validate returns all that is wrong.

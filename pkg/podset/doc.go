@@ -11,7 +11,7 @@
 // build the pods and PVCs to create.
 //
 // View is the one place that knows how the facts are spelled in labels, annotations and conditions; plans and status counts
-// share it. Strip removes from cached pods what no kind reads.
+// share it. Fields says what a kind reads of pods and nodes beyond that, and removes the rest from cached objects.
 //
 // Everything here is pure. pkg/podcontrol applies a Plan and reports about it.
 package podset

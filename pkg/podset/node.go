@@ -5,7 +5,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Node is the node that a pod is on, or the only one that it may go to; empty if it is free to go anywhere.
+// Node is the node that a pod is on, or the only one that it can be scheduled to; empty if it may go to any. It reads
+// FieldPinnedNode.
 func Node(pod *corev1.Pod) string {
 	if pod.Spec.NodeName != "" {
 		return pod.Spec.NodeName
@@ -13,7 +14,8 @@ func Node(pod *corev1.Pod) string {
 	return Pinned(pod)
 }
 
-// Pinned is the node to which a pod is bound by its affinity, as DaemonSets bind theirs; empty if it is to none.
+// Pinned is the node that a pod is pinned to by its node affinity, as pods of DaemonSets are; empty if it is not. It reads
+// FieldPinnedNode.
 func Pinned(pod *corev1.Pod) string {
 	terms := required(pod.Spec.Affinity)
 	if len(terms) != 1 {
@@ -32,12 +34,4 @@ func required(a *corev1.Affinity) []corev1.NodeSelectorTerm {
 		return nil
 	}
 	return a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
-}
-
-// StripNode takes off a node, in place, what no plan reads, for a cache that holds all nodes: what is left is its metadata
-// without annotations and managed fields, and its taints. Its kubelet's news of conditions and images change nothing of it.
-func StripNode(node *corev1.Node) {
-	node.ManagedFields, node.Annotations = nil, nil
-	node.Spec = corev1.NodeSpec{Taints: node.Spec.Taints}
-	node.Status = corev1.NodeStatus{}
 }

@@ -5,7 +5,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 func affine(terms ...corev1.NodeSelectorTerm) *corev1.Affinity {
@@ -56,8 +55,8 @@ func TestNode(t *testing.T) {
 			pod := &corev1.Pod{Spec: tc.spec}
 			require.Equal(t, tc.want, Node(pod))
 			pinned := Pinned(pod)
-			Strip(pod)
-			require.Equal(t, tc.want, Node(pod), "a cache has to know it")
+			FieldPinnedNode.Strip(pod)
+			require.Equal(t, tc.want, Node(pod), "a cache that keeps the pinned node knows it")
 			require.Equal(t, pinned, Pinned(pod))
 			if pinned == "" {
 				require.Nil(t, pod.Spec.Affinity)
@@ -66,21 +65,4 @@ func TestNode(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestStripNode(t *testing.T) {
-	t.Parallel()
-	node := &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{
-			Name: "a", UID: "u", Labels: map[string]string{"zone": "z1"}, Annotations: map[string]string{"a": "b"},
-			ManagedFields: []metav1.ManagedFieldsEntry{{}},
-		},
-		Spec:   corev1.NodeSpec{PodCIDR: "10.0.0.0/24", Taints: []corev1.Taint{{Key: "k"}}},
-		Status: corev1.NodeStatus{Images: []corev1.ContainerImage{{}}, Conditions: []corev1.NodeCondition{{}}},
-	}
-	StripNode(node)
-	require.Equal(t, &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "u", Labels: map[string]string{"zone": "z1"}},
-		Spec:       corev1.NodeSpec{Taints: []corev1.Taint{{Key: "k"}}},
-	}, node)
 }

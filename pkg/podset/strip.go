@@ -8,58 +8,131 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 )
 
-// Strip takes off a pod, in place, what no plan reads, for a cache that holds every pod of a cluster. What is left is what
-// View, updates in place and lifecycles look at: metadata without managed fields, of containers what identifies, sizes
-// and restarts them and their env from metadata, gates, claims, the node that a DaemonSet's pod is for, conditions and
-// container statuses. A stripped pod must
-// never be written back as a whole; patches are made from what is left.
-func Strip(pod *corev1.Pod) {
-	pod.ManagedFields = nil
-	s := &pod.Spec
-	// A node daemon may tell the hash of a whole container.
-	if _, hashed := pod.Annotations[keys.RuntimeContainersMeta]; !hashed {
-		stripContainers(s.Containers)
-		stripContainers(s.InitContainers)
-	}
-	s.Volumes = keep(s.Volumes, func(v *corev1.Volume) bool { return v.PersistentVolumeClaim != nil })
-	s.EphemeralContainers = nil
-	if Pinned(pod) == "" {
-		s.Affinity = nil
-	} else {
-		s.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
-			RequiredDuringSchedulingIgnoredDuringExecution: s.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution,
-		}}
-	}
-	s.NodeSelector, s.Tolerations, s.TopologySpreadConstraints = nil, nil, nil
-	s.SecurityContext, s.ImagePullSecrets, s.HostAliases, s.DNSConfig = nil, nil, nil, nil
-	s.ResourceClaims, s.Overhead = nil, nil
+// Fields is a set of groups of fields of pods and nodes. A kind declares the groups that it reads from the cache beyond
+// what Strip always keeps; the cache of a manager holds what all of its kinds declare together.
+type Fields uint32
 
+// The groups. A field that is in none of them and that Strip does not keep gets a group here when a kind needs it.
+const (
+	// FieldPVCs: volumes of PVCs.
+	FieldPVCs Fields = 1 << iota
+	// FieldVolumes: all volumes.
+	FieldVolumes
+	// FieldPinnedNode: the node affinity of pods that are pinned to a node by it, see Pinned.
+	FieldPinnedNode
+	// FieldAffinity: affinity of all pods, and topology spread constraints.
+	FieldAffinity
+	// FieldNodeSelector: spec.nodeSelector.
+	FieldNodeSelector
+	// FieldTolerations: spec.tolerations.
+	FieldTolerations
+	// FieldImagePullSecrets: spec.imagePullSecrets.
+	FieldImagePullSecrets
+	// FieldEnv: all environment variables of containers. Those from metadata are always kept.
+	FieldEnv
+	// FieldContainers: containers and init containers as a whole.
+	FieldContainers
+	// FieldEphemeralContainers: ephemeral containers and their statuses.
+	FieldEphemeralContainers
+	// FieldLastTermination: the last termination state of containers.
+	FieldLastTermination
+	// FieldNodeTaints: spec.taints of nodes.
+	FieldNodeTaints
+)
+
+// Has tells whether f includes all of g.
+func (f Fields) Has(g Fields) bool { return f&g == g }
+
+// Strip removes from a pod, in place, what no kind reads, for a cache that holds every pod of a cluster. It always keeps what
+// View, updates in place and lifecycles read: metadata without managed fields, name, image, resources and restart policy of
+// containers and their variables from metadata, gates, the node, conditions and container statuses. More is kept by f.
+//
+// A stripped pod must never be written back as a whole; patches are made from what is left.
+func (f Fields) Strip(pod *corev1.Pod) {
+	pod.ManagedFields = nil
+	f.stripSpec(&pod.Spec, pod)
 	st := &pod.Status
-	st.PodIPs, st.HostIPs, st.ResourceClaimStatuses, st.EphemeralContainerStatuses = nil, nil, nil, nil
-	stripStatuses(st.ContainerStatuses)
-	stripStatuses(st.InitContainerStatuses)
+	st.PodIPs, st.HostIPs, st.ResourceClaimStatuses = nil, nil, nil
+	f.stripStatuses(st.ContainerStatuses)
+	f.stripStatuses(st.InitContainerStatuses)
+	if f.Has(FieldEphemeralContainers) {
+		f.stripStatuses(st.EphemeralContainerStatuses)
+	} else {
+		st.EphemeralContainerStatuses = nil
+	}
 }
 
-func stripContainers(all []corev1.Container) {
+func (f Fields) stripSpec(s *corev1.PodSpec, pod *corev1.Pod) {
+	// The node daemon may report a hash of the whole container.
+	_, hashed := pod.Annotations[keys.RuntimeContainersMeta]
+	if !hashed && !f.Has(FieldContainers) {
+		f.stripContainers(s.Containers)
+		f.stripContainers(s.InitContainers)
+	}
+	if !f.Has(FieldEphemeralContainers) {
+		s.EphemeralContainers = nil
+	}
+	if !f.Has(FieldVolumes) {
+		s.Volumes = keep(s.Volumes, func(v *corev1.Volume) bool { return f.Has(FieldPVCs) && v.PersistentVolumeClaim != nil })
+	}
+	if !f.Has(FieldAffinity) {
+		s.TopologySpreadConstraints = nil
+		if f.Has(FieldPinnedNode) && Pinned(pod) != "" {
+			s.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+				RequiredDuringSchedulingIgnoredDuringExecution: s.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution,
+			}}
+		} else {
+			s.Affinity = nil
+		}
+	}
+	if !f.Has(FieldNodeSelector) {
+		s.NodeSelector = nil
+	}
+	if !f.Has(FieldTolerations) {
+		s.Tolerations = nil
+	}
+	if !f.Has(FieldImagePullSecrets) {
+		s.ImagePullSecrets = nil
+	}
+	s.SecurityContext, s.HostAliases, s.DNSConfig, s.ResourceClaims, s.Overhead = nil, nil, nil, nil, nil
+}
+
+func (f Fields) stripContainers(all []corev1.Container) {
 	for i := range all {
 		c := &all[i]
 		all[i] = corev1.Container{
 			Name: c.Name, Image: c.Image, Resources: c.Resources, ResizePolicy: c.ResizePolicy, RestartPolicy: c.RestartPolicy,
-			Env: keep(c.Env, func(e *corev1.EnvVar) bool { return e.Name == keys.EnvContainerPriority || comesFrom(c.Env, e.Name) }),
+			Env: keep(c.Env, func(e *corev1.EnvVar) bool {
+				return f.Has(FieldEnv) || e.Name == keys.EnvContainerPriority || hasSource(c.Env, e.Name)
+			}),
 		}
 	}
 }
 
-// comesFrom tells whether a variable is not a plain value everywhere: of those that are set twice, the last one counts.
-func comesFrom(env []corev1.EnvVar, name string) bool {
+// hasSource tells whether a variable is somewhere set from a source. The plain values of such a variable are kept as well:
+// of those that are set twice, the last one counts.
+func hasSource(env []corev1.EnvVar, name string) bool {
 	return slices.ContainsFunc(env, func(e corev1.EnvVar) bool { return e.Name == name && e.ValueFrom != nil })
 }
 
-func stripStatuses(all []corev1.ContainerStatus) {
+func (f Fields) stripStatuses(all []corev1.ContainerStatus) {
 	for i := range all {
-		all[i].LastTerminationState = corev1.ContainerState{}
+		if !f.Has(FieldLastTermination) {
+			all[i].LastTerminationState = corev1.ContainerState{}
+		}
 		all[i].VolumeMounts, all[i].User, all[i].AllocatedResourcesStatus = nil, nil, nil
 	}
+}
+
+// StripNode removes from a node, in place, what no kind reads, for a cache that holds all nodes. It always keeps metadata
+// without annotations and managed fields; more is kept by f. So the kubelet's frequent reports change nothing of it.
+func (f Fields) StripNode(node *corev1.Node) {
+	node.ManagedFields, node.Annotations = nil, nil
+	var spec corev1.NodeSpec
+	if f.Has(FieldNodeTaints) {
+		spec.Taints = node.Spec.Taints
+	}
+	node.Spec, node.Status = spec, corev1.NodeStatus{}
 }
 
 // keep returns the elements that are wanted in a list of their size, so that nothing holds the memory of the others; nil if

@@ -103,7 +103,7 @@ func TestAStrippedPodIsSeenAsItWas(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			stripped := tc.pod.DeepCopy()
-			Strip(stripped)
+			FieldPVCs.Strip(stripped)
 			now := start.Add(time.Hour)
 			require.Empty(t, cmp.Diff(View(tc.pod, Rules{}, now), View(stripped, Rules{}, now)))
 			edit := inplace.Edit{
@@ -117,8 +117,8 @@ func TestAStrippedPodIsSeenAsItWas(t *testing.T) {
 			require.NoError(t, err)
 			require.Empty(t, cmp.Diff(whole, less), "what is written to it is the same")
 			require.Less(t, jsonLen(t, stripped), jsonLen(t, tc.pod)/2)
-			require.Len(t, stripped.Spec.Volumes, 1, "the claim")
-			require.Len(t, stripped.Spec.Containers[0].Env, 2, "what tells of metadata and of the order")
+			require.Len(t, stripped.Spec.Volumes, 1, "the PVC")
+			require.Len(t, stripped.Spec.Containers[0].Env, 2, "those from metadata, and the launch priority")
 			require.Equal(t, tc.pod.Spec.Containers[0].Resources, stripped.Spec.Containers[0].Resources)
 			require.Equal(t, tc.pod.Spec.ReadinessGates, stripped.Spec.ReadinessGates)
 			require.Equal(t, tc.pod.Status.Conditions, stripped.Status.Conditions)
@@ -126,12 +126,12 @@ func TestAStrippedPodIsSeenAsItWas(t *testing.T) {
 	}
 }
 
-func TestContainersOfWhichADaemonTellsTheHashStayWhole(t *testing.T) {
+func TestContainersOfWhichADaemonReportsTheHashStayWhole(t *testing.T) {
 	t.Parallel()
 	whole := realistic()
 	whole.Annotations = map[string]string{keys.RuntimeContainersMeta: `{"containers":[]}`}
 	stripped := whole.DeepCopy()
-	Strip(stripped)
+	Fields(0).Strip(stripped)
 	require.Empty(t, cmp.Diff(whole.Spec.Containers, stripped.Spec.Containers))
 }
 
@@ -153,7 +153,7 @@ func BenchmarkCachedPod(b *testing.B) {
 	}{
 		{"whole", func(*corev1.Pod) {}},
 		{"managedFields", func(p *corev1.Pod) { p.ManagedFields = nil }},
-		{"stripped", Strip},
+		{"stripped", (FieldPVCs | FieldPinnedNode | FieldNodeTaints).Strip}, // What the kinds of package member declare.
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			const n = 2000
@@ -189,7 +189,7 @@ func TestAVariableThatIsSetTwiceStaysSo(t *testing.T) {
 	}
 	pod.Annotations = map[string]string{"config": "one"}
 	require.Empty(t, inplace.MetadataEnv(c, pod), "the last one counts")
-	Strip(pod)
+	Fields(0).Strip(pod)
 	require.Empty(t, inplace.MetadataEnv(&pod.Spec.Containers[0], pod))
 	require.Len(t, pod.Spec.Containers[0].Env, 2)
 }

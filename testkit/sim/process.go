@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -75,15 +76,42 @@ func (c *cache) objects() map[types.NamespacedName]client.Object {
 }
 
 // put takes in an event. An object that leaves the cache must be what it was when it came.
-func (c *cache) put(e event) error {
+func (p *process) put(c *cache, e event) error {
 	key := client.ObjectKeyFromObject(e.object())
 	err := c.items[key].untouched()
 	if e.is == nil {
 		delete(c.items, key)
 		return err
 	}
-	c.items[key] = cached{given: copyOf(e.is), is: e.is}
+	c.items[key] = p.cached(e.is)
 	return err
+}
+
+// cached is an object as the cache holds it.
+func (p *process) cached(is client.Object) cached {
+	given := p.stripped(is)
+	if given == is {
+		return cached{given: copyOf(is), is: is}
+	}
+	return cached{given: given, is: p.stripped(is)}
+}
+
+// stripped is a copy of a pod or a node with what the cache holds of it, and anything else itself.
+func (p *process) stripped(is client.Object) client.Object {
+	if p.w.kind.whole {
+		return is
+	}
+	switch o := is.(type) {
+	case *corev1.Pod:
+		o = o.DeepCopy()
+		p.w.kind.Fields.Strip(o)
+		return o
+	case *corev1.Node:
+		o = o.DeepCopy()
+		p.w.kind.Fields.StripNode(o)
+		return o
+	}
+	return is
 }
 
 // timer is a request to be queued at a time.
@@ -179,7 +207,7 @@ func (p *process) cache(kind schema.GroupVersionKind) *cache {
 	if c == nil {
 		c = &cache{items: map[types.NamespacedName]cached{}}
 		for _, is := range p.w.store.kinds[kind] {
-			c.items[client.ObjectKeyFromObject(is)] = cached{given: copyOf(is), is: is}
+			c.items[client.ObjectKeyFromObject(is)] = p.cached(is)
 		}
 		p.caches[kind] = c
 	}
@@ -206,7 +234,7 @@ func (p *process) deliver(kind schema.GroupVersionKind) error {
 		c.pending = c.pending[1:]
 	}
 	p.wake(e)
-	return c.put(e)
+	return p.put(c, e)
 }
 
 // relist shows what has changed since, as one event for each object.
@@ -218,7 +246,7 @@ func (p *process) relist(kind schema.GroupVersionKind, c *cache) error {
 		if p.w.store.kinds[kind][client.ObjectKeyFromObject(old)] == nil {
 			e := event{kind: kind, old: old}
 			p.wake(e)
-			errs = append(errs, c.put(e))
+			errs = append(errs, p.put(c, e))
 		}
 	}
 	for _, is := range p.w.store.all(kind) {
@@ -226,7 +254,7 @@ func (p *process) relist(kind schema.GroupVersionKind, c *cache) error {
 		if old == nil || old.GetResourceVersion() != is.GetResourceVersion() {
 			e := event{kind: kind, old: old, is: is}
 			p.wake(e)
-			errs = append(errs, c.put(e))
+			errs = append(errs, p.put(c, e))
 		}
 	}
 	return errors.Join(errs...)
@@ -235,7 +263,7 @@ func (p *process) relist(kind schema.GroupVersionKind, c *cache) error {
 // wake queues the requests that an event stands for.
 func (p *process) wake(e event) {
 	if to := p.w.mapped[e.kind]; to != nil {
-		for _, r := range to(p.w, e.old, e.is) {
+		for _, r := range to(p.w, p.stripped(e.old), p.stripped(e.is)) {
 			p.add(r)
 		}
 	}

@@ -86,6 +86,9 @@ var ErrOtherEnd = errors.New("the end is another one than without faults")
 // ErrNotAgain says that the same schedule gave two different runs, so that nothing that is found could be found again.
 var ErrNotAgain = errors.New("the same schedule gave another run")
 
+// ErrUndeclared says that the controller does something else when its cache holds more than it declares.
+var ErrUndeclared = errors.New("the controller reads a field that is not among its Fields")
+
 // ErrStalled says that the controller left the world standing still for too long.
 var ErrStalled = errors.New("the world stood still")
 
@@ -105,14 +108,19 @@ type Checker struct {
 	Staller Schedule
 }
 
-// NewChecker plays the scenario without faults, twice. The error is a *RunError if that goes wrong.
+// NewChecker plays the scenario without faults, twice, and once with a cache that holds whole objects. The error is a *RunError if that goes wrong.
 func NewChecker(ctx context.Context, k Kind, s Scenario) (*Checker, error) {
 	c := &Checker{kind: k, scenario: s, calm: Run(ctx, k, s, Schedule{})}
 	again := Run(ctx, k, s, Schedule{})
 	if c.calm.Err == nil && !slices.Equal(c.calm.Story, again.Story) {
 		c.calm.Err = fmt.Errorf("%w: %s", ErrNotAgain, firstDifference(c.calm.Story, again.Story))
 	}
-	c.Runs = 2
+	k.whole = true
+	whole := Run(ctx, k, s, Schedule{})
+	if c.calm.Err == nil && !slices.Equal(c.calm.Story, whole.Story) {
+		c.calm.Err = fmt.Errorf("%w: %s", ErrUndeclared, firstDifference(c.calm.Story, whole.Story))
+	}
+	c.Runs = 3
 	if c.calm.Err != nil {
 		return nil, &RunError{Scenario: s.Name, Result: c.calm}
 	}

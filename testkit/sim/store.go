@@ -25,6 +25,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/flotilla-io/flotilla/testkit"
 )
 
 // Verb is what a request does.
@@ -99,6 +101,8 @@ type store struct {
 	changed func(event)
 	// admit may refuse a write; nil lets all pass. The object is the one to be stored, nil for a deletion.
 	admit func(r Request, old, is client.Object) error
+	// furnish gives new pods something in each field that a cache may drop.
+	furnish bool
 }
 
 func newStore(scheme *runtime.Scheme, c clock.PassiveClock, rng *rand.Rand) *store {
@@ -198,6 +202,9 @@ func (s *store) create(r *Request) (before, after client.Object, err error) {
 	switch o := is.(type) {
 	case *corev1.Pod:
 		o.Status.Phase = corev1.PodPending
+		if s.furnish {
+			testkit.Furnish(o)
+		}
 	case *corev1.PersistentVolumeClaim:
 		o.Status.Phase = corev1.ClaimPending
 		o.Finalizers = append(o.Finalizers, pvcProtection)

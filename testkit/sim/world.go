@@ -21,6 +21,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/flotilla-io/flotilla/pkg/podset"
 )
 
 const (
@@ -49,6 +51,9 @@ type Kind struct {
 	For  client.Object
 	Owns []client.Object
 	Maps map[client.Object]func(w *World, was, is client.Object) []reconcile.Request
+	// Fields are what the controller's cache holds of pods and nodes. The undisturbed run of a scenario is repeated with a
+	// cache that holds all, and must come to the same.
+	Fields podset.Fields
 	// Admit refuses writes, as a webhook does; nil lets all pass. A deletion has no object that is to be stored.
 	Admit func(r Request, old, is client.Object) error
 	// Actors live beside the controller; Cluster returns the usual ones.
@@ -59,6 +64,9 @@ type Kind struct {
 	Summary func(*World) string
 	// Describe says in a few words what a write has changed, for stories that somebody reads; nil and "" say nothing.
 	Describe func(Change) string
+
+	// whole is for that repetition: pods have something in each field, and the cache holds all of it.
+	whole bool
 }
 
 // Scenario is a story that a controller has to bring to a good end.
@@ -163,6 +171,7 @@ func newWorld(k Kind, s Scenario, sch Schedule) (*World, error) {
 	}
 	w.store = newStore(k.Scheme, w.clock, rand.New(rand.NewSource(sch.Seed))) //nolint:gosec // As above.
 	w.store.admit = k.Admit
+	w.store.furnish = k.whole
 	w.store.changed = func(e event) {
 		w.idle, w.waited = 0, 0
 		if w.process != nil && !w.process.dead {

@@ -155,6 +155,9 @@ func onlyWhatMayGo(w *sim.World, c sim.Change) error {
 		return nil
 	}
 	for _, v := range pod.Spec.Volumes {
+		if v.PersistentVolumeClaim == nil {
+			continue
+		}
 		name := client.ObjectKey{Namespace: pod.Namespace, Name: v.PersistentVolumeClaim.ClaimName}
 		if claim := sim.Find[*corev1.PersistentVolumeClaim](w, name); claim == nil || claim.DeletionTimestamp != nil {
 			return nil
@@ -234,6 +237,9 @@ func claimsLive(w *sim.World) error {
 			continue
 		}
 		for _, v := range pod.Spec.Volumes {
+			if v.PersistentVolumeClaim == nil {
+				continue
+			}
 			name := client.ObjectKey{Namespace: pod.Namespace, Name: v.PersistentVolumeClaim.ClaimName}
 			if c := sim.Find[*corev1.PersistentVolumeClaim](w, name); (c == nil || c.DeletionTimestamp != nil) && lately(w, sim.Delete, name.Name) == 0 {
 				return fmt.Errorf("pod %s mounts %s, which is gone or going", pod.Name, name.Name)

@@ -29,6 +29,7 @@ func simulated(t *testing.T) sim.Kind {
 	require.NoError(t, appsv1beta1.AddToScheme(scheme))
 	return sim.Kind{
 		Scheme: scheme,
+		Fields: Registration().Fields,
 		New: func(p sim.Process) (reconcile.Reconciler, error) {
 			return &Reconciler{Draw: p.Draw, Controller: &podcontrol.Controller{
 				Client: p.Client, Live: p.Live, Clock: p.Clock,

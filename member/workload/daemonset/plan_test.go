@@ -287,6 +287,10 @@ func TestPlan(t *testing.T) {
 			o := world(t, tc.set, tc.nodes...).on(tc.pods...)
 			o.failures = tc.fails
 			require.Equal(t, tc.want, brief(plan(o, now)))
+			testkit.SamePlan(t, o.pods, Registration().Fields.Strip, func(pods []*corev1.Pod) string {
+				o.pods = pods
+				return strings.Join(brief(plan(o, now)), "\n")
+			})
 		})
 	}
 }

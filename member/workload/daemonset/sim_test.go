@@ -47,6 +47,7 @@ func simulated(t *testing.T) sim.Kind {
 	require.NoError(t, appsv1beta1.AddToScheme(scheme))
 	return sim.Kind{
 		Scheme: scheme,
+		Fields: Registration().Fields,
 		New: func(p sim.Process) (reconcile.Reconciler, error) {
 			r := reconciler(p.Client, p.Clock)
 			r.Live, r.Draw = p.Live, p.Draw

@@ -8,7 +8,6 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/pkg/podcontrol"
-	"github.com/flotilla-io/flotilla/pkg/podset"
 	"github.com/flotilla-io/flotilla/pkg/revision"
 	"github.com/flotilla-io/flotilla/testkit"
 	"github.com/flotilla-io/flotilla/testkit/sim"
@@ -20,7 +19,7 @@ func leftBehind(t *testing.T) observed {
 	o := observed{set: &appsv1beta1.DaemonSet{}}
 	o.history, o.pods = testkit.Left(t, "testdata/openkruise.yaml", o.set)
 	for _, p := range o.pods {
-		podset.Strip(p)
+		Registration().Fields.Strip(p)
 		o.nodes = append(o.nodes, sim.Node(p.Spec.NodeName))
 	}
 	revision.Sort(o.history)

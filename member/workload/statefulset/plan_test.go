@@ -398,7 +398,12 @@ func TestPlan(t *testing.T) {
 	}
 	var got strings.Builder
 	for _, tt := range tests {
-		fmt.Fprintf(&got, "%s:\n%s\n", tt.name, text(plan(tt.world(t).observed, now)))
+		o := tt.world(t).observed
+		fmt.Fprintf(&got, "%s:\n%s\n", tt.name, text(plan(o, now)))
+		testkit.SamePlan(t, o.pods, Registration().Fields.Strip, func(pods []*corev1.Pod) string {
+			o.pods = pods
+			return text(plan(o, now))
+		})
 	}
 	golden.Equal(t, "plan", got.String())
 }

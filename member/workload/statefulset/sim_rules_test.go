@@ -147,7 +147,7 @@ func inItsPlace(w *sim.World, c sim.Change) error {
 		return fmt.Errorf("%s has the identity of another", c.Request)
 	}
 	for _, v := range p.Spec.Volumes {
-		if v.PersistentVolumeClaim.ClaimName != claimNames(p.Name)(v.Name) {
+		if v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName != claimNames(p.Name)(v.Name) {
 			return fmt.Errorf("%s mounts %s", c.Request, v.PersistentVolumeClaim.ClaimName)
 		}
 	}
@@ -246,6 +246,9 @@ func mayGo(w *sim.World, p *corev1.Pod) bool {
 	_, named := p.Labels[keys.SpecifiedDelete]
 	_, wanted := place(w, p.Name)
 	return named || !wanted || p.Status.Phase == corev1.PodFailed || slices.ContainsFunc(p.Spec.Volumes, func(v corev1.Volume) bool {
+		if v.PersistentVolumeClaim == nil {
+			return false
+		}
 		c := sim.Find[*corev1.PersistentVolumeClaim](w, client.ObjectKey{Namespace: p.Namespace, Name: v.PersistentVolumeClaim.ClaimName})
 		return c == nil || c.DeletionTimestamp != nil
 	})

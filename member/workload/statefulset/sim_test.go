@@ -44,6 +44,7 @@ func simulated(t *testing.T) sim.Kind {
 	t.Helper()
 	return sim.Kind{
 		Scheme: scheme(t),
+		Fields: Registration().Fields,
 		New: func(p sim.Process) (reconcile.Reconciler, error) {
 			return &Reconciler{Gates: on(), Controller: &podcontrol.Controller{
 				Client: p.Client, Live: p.Live, Clock: p.Clock, Overlaps: ownership.OverlapScanner{Adopts: adopts},

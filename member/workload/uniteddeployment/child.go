@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
@@ -18,11 +17,18 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/united"
 )
 
-// workload is the object of a subset, of whichever kind. It is client.Object by another name, for plans.
-type workload interface {
-	metav1.Object
-	runtime.Object
-}
+// workload is the object of a subset, of whichever kind, and workloads is a list of them. They are client.Object and
+// client.ObjectList without the import, which a plan must not have.
+type (
+	workload interface {
+		metav1.Object
+		runtime.Object
+	}
+	workloads interface {
+		metav1.ListInterface
+		runtime.Object
+	}
+)
 
 // child is a subset's workload as all kinds have it.
 type child struct {
@@ -61,7 +67,7 @@ type parts struct {
 // kind is what differs between kinds of workload.
 type kind struct {
 	schema.GroupVersionKind
-	list func() client.ObjectList
+	list func() workloads
 	// make returns the workload of a template and its parts; nil if the template is of another kind.
 	make func(*appsv1beta1.SubsetTemplate) (workload, parts)
 	// number keeps a workload within a subset's ordinals; nil for one whose pods have none.
@@ -132,7 +138,7 @@ func given[T any](p **T) *T {
 func cloneSets() kind {
 	return kind{
 		GroupVersionKind: appsv1beta1.GroupVersion.WithKind("CloneSet"),
-		list:             func() client.ObjectList { return &appsv1beta1.CloneSetList{} },
+		list:             func() workloads { return &appsv1beta1.CloneSetList{} },
 		make: func(t *appsv1beta1.SubsetTemplate) (workload, parts) {
 			if t.CloneSetTemplate == nil {
 				return nil, parts{}
@@ -160,7 +166,7 @@ func cloneSets() kind {
 func deployments() kind {
 	return kind{
 		GroupVersionKind: appsv1.SchemeGroupVersion.WithKind("Deployment"),
-		list:             func() client.ObjectList { return &appsv1.DeploymentList{} },
+		list:             func() workloads { return &appsv1.DeploymentList{} },
 		make: func(t *appsv1beta1.SubsetTemplate) (workload, parts) {
 			if t.DeploymentTemplate == nil {
 				return nil, parts{}
@@ -182,7 +188,7 @@ func deployments() kind {
 func statefulSets() kind {
 	return kind{
 		GroupVersionKind: appsv1.SchemeGroupVersion.WithKind("StatefulSet"),
-		list:             func() client.ObjectList { return &appsv1.StatefulSetList{} },
+		list:             func() workloads { return &appsv1.StatefulSetList{} },
 		make: func(t *appsv1beta1.SubsetTemplate) (workload, parts) {
 			if t.StatefulSetTemplate == nil {
 				return nil, parts{}
@@ -208,7 +214,7 @@ func statefulSets() kind {
 func advancedSets() kind {
 	return kind{
 		GroupVersionKind: appsv1beta1.GroupVersion.WithKind("StatefulSet"),
-		list:             func() client.ObjectList { return &appsv1beta1.StatefulSetList{} },
+		list:             func() workloads { return &appsv1beta1.StatefulSetList{} },
 		number: func(w workload, own *appsv1beta1.SubsetOrdinals) {
 			spec := &w.(*appsv1beta1.StatefulSet).Spec
 			spec.ReserveOrdinals = append(spec.ReserveOrdinals, united.Outside(own)...)

@@ -1,0 +1,82 @@
+package hub
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/component-base/featuregate"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/conversion"
+
+	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/hub/cluster"
+	"github.com/flotilla-io/flotilla/hub/row"
+	"github.com/flotilla-io/flotilla/hub/uniteddeployment"
+	"github.com/flotilla-io/flotilla/pkg/admit"
+	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/feature"
+	"github.com/flotilla-io/flotilla/pkg/link"
+	"github.com/flotilla-io/flotilla/pkg/setup"
+	"github.com/flotilla-io/flotilla/pkg/united"
+)
+
+// Kinds are the kinds that a hub runs: a new kind is a folder and an entry in kinds. What flags of the hub say about them comes
+// with Options.
+func Kinds() setup.Kinds { return kinds(Options{}, nil) }
+
+// kinds are the kinds of a hub with these options; key makes names of contents.
+func kinds(o Options, key []byte) setup.Kinds {
+	return setup.Kinds{memberClusters(o), unitedDeployments(o, key)}
+}
+
+func memberClusters(h Options) setup.Kind {
+	const name = "membercluster"
+	return setup.Kind{
+		Name: name, CRD: "memberclusters.fleet.kruise.io",
+		Types: runtime.SchemeBuilder{fleetv1alpha1.AddToScheme},
+		Controller: func(ctx context.Context, mgr ctrl.Manager, o setup.Options) error { // Its webhooks are among it.
+			return cluster.Setup(ctx, mgr, cluster.Options{
+				Clock: o.Clock, RunAgent: h.RunAgent, SecretNamespaces: []string{h.Namespace}, Identity: h.Identity,
+				Version: h.Version, Registry: metrics.Registry, Workers: o.Workers[name],
+			})
+		},
+	}
+}
+
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=uniteddeployments.apps.kruise.io,verbs=get;list;watch;patch
+
+func unitedDeployments(h Options, key []byte) setup.Kind {
+	const name = "uniteddeployment"
+	return setup.Kind{
+		Name: name, CRD: "uniteddeployments.apps.kruise.io", Converts: true,
+		Types: runtime.SchemeBuilder{appsv1beta1.AddToScheme, appsv1alpha1.AddToScheme},
+		Gates: []featuregate.Feature{feature.TemplateNoDefaults},
+		Controller: func(_ context.Context, mgr ctrl.Manager, o setup.Options) error {
+			return uniteddeployment.Setup(mgr, uniteddeployment.Options{
+				Store:  row.NewStore(mgr.GetClient(), key, o.Clock),
+				Events: event.New(mgr.GetEventRecorder(link.HubManager)),
+				Clock:  o.Clock, Workers: o.Workers[name], ExpectationTimeout: o.ExpectationTimeout,
+				LocalMember: h.LocalMember,
+			})
+		},
+		Webhooks: func(mgr ctrl.Manager, o setup.Options) error {
+			w := &uniteddeployment.Webhook{
+				Webhook: united.Webhook{
+					Client: mgr.GetClient(), KeepTemplates: o.Gates.Enabled(feature.TemplateNoDefaults),
+					Options: united.Options{AllowClusters: true, CloneSet: h.ValidateCloneSet, StatefulSet: h.ValidateStatefulSet},
+				},
+				Cache: mgr.GetClient(), Live: mgr.GetAPIReader(), LocalMember: h.LocalMember,
+			}
+			r := admit.Registration[*appsv1beta1.UnitedDeployment]{Object: &appsv1beta1.UnitedDeployment{}, Validator: w}
+			if !h.LocalMember { // Otherwise the member's manager in this cluster serves defaults and conversion.
+				r.Defaulter = w
+				r.Converter = conversion.NewHubSpokeConverter(&appsv1beta1.UnitedDeployment{}, conversion.NewSpokeConverter(
+					&appsv1alpha1.UnitedDeployment{}, appsv1alpha1.UnitedDeploymentFromHub, appsv1alpha1.UnitedDeploymentToHub))
+			}
+			return admit.Register(mgr, r)
+		},
+	}
+}

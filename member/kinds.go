@@ -1,0 +1,21 @@
+package member
+
+import (
+	"github.com/flotilla-io/flotilla/member/workload/cloneset"
+	"github.com/flotilla-io/flotilla/member/workload/daemonset"
+	"github.com/flotilla-io/flotilla/member/workload/statefulset"
+	"github.com/flotilla-io/flotilla/member/workload/uniteddeployment"
+	"github.com/flotilla-io/flotilla/pkg/setup"
+	"github.com/flotilla-io/flotilla/pkg/united"
+)
+
+// Kinds are the kinds that a member runs: a new kind is a folder and a line here. Each call returns new ones, at the defaults
+// of their flags.
+func Kinds() setup.Kinds {
+	return setup.Kinds{
+		cloneset.Registration(),
+		daemonset.Registration(),
+		statefulset.Registration(),
+		uniteddeployment.Registration(united.Options{CloneSet: cloneset.ValidateSpec, StatefulSet: statefulset.ValidateSpec}),
+	}
+}

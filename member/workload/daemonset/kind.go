@@ -1,0 +1,43 @@
+package daemonset
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/component-base/featuregate"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/conversion"
+
+	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/admit"
+	"github.com/flotilla-io/flotilla/pkg/feature"
+	"github.com/flotilla-io/flotilla/pkg/podset"
+	"github.com/flotilla-io/flotilla/pkg/setup"
+)
+
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=daemonsets.apps.kruise.io,verbs=get;list;watch;patch
+// +kubebuilder:webhook:path=/mutate-apps-kruise-io-daemonset,mutating=true,groups=apps.kruise.io,resources=daemonsets,versions=v1beta1,verbs=create;update,name=mdaemonset.kb.io,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,admissionReviewVersions=v1
+// +kubebuilder:webhook:path=/validate-apps-kruise-io-daemonset,mutating=false,groups=apps.kruise.io,resources=daemonsets,versions=v1beta1,verbs=create;update,name=vdaemonset.kb.io,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,admissionReviewVersions=v1
+
+// Registration is what DaemonSet brings to a member's manager.
+func Registration() setup.Kind {
+	const name = "daemonset"
+	return setup.Kind{
+		Name: name, CRD: "daemonsets.apps.kruise.io", Converts: true,
+		Types:  runtime.SchemeBuilder{appsv1beta1.AddToScheme, appsv1alpha1.AddToScheme},
+		Gates:  []featuregate.Feature{feature.InPlaceWorkloadVerticalScaling, feature.InPlaceUpdateEnvFromMetadata},
+		Fields: podset.FieldPinnedNode | podset.FieldNodeTaints,
+		Controller: func(ctx context.Context, mgr ctrl.Manager, o setup.Options) error {
+			return Setup(ctx, mgr, Options{Options: o.Pods(name)})
+		},
+		Webhooks: func(mgr ctrl.Manager, _ setup.Options) error {
+			w := &Webhook{Client: mgr.GetClient()}
+			return admit.Register(mgr, admit.Registration[*appsv1beta1.DaemonSet]{
+				Object: &appsv1beta1.DaemonSet{}, Defaulter: w, Validator: w,
+				Converter: conversion.NewHubSpokeConverter(&appsv1beta1.DaemonSet{}, conversion.NewSpokeConverter(
+					&appsv1alpha1.DaemonSet{}, appsv1alpha1.DaemonSetFromHub, appsv1alpha1.DaemonSetToHub)),
+			})
+		},
+	}
+}

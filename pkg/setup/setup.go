@@ -1,0 +1,156 @@
+package setup
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/component-base/featuregate"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/flotilla-io/flotilla/pkg/feature"
+	"github.com/flotilla-io/flotilla/pkg/inplace"
+	"github.com/flotilla-io/flotilla/pkg/nodelease"
+	"github.com/flotilla-io/flotilla/pkg/podcontrol"
+	"github.com/flotilla-io/flotilla/pkg/podset"
+)
+
+// Kind is what a kind brings to a manager.
+type Kind struct {
+	// Name is the kind in lower case: the name of its controller, of its flag --NAME-workers and in its webhooks' paths.
+	Name string
+	// CRD is the name of its CustomResourceDefinition. Converts says that it has several versions, between which the webhook
+	// server converts.
+	CRD      string
+	Converts bool
+	// Types add its types to a scheme, all versions.
+	Types runtime.SchemeBuilder
+	// Gates are the feature gates that it reads; Options.Gates must not be asked for others.
+	Gates []featuregate.Feature
+	// AddFlags binds flags of its own; nil for none.
+	AddFlags func(*pflag.FlagSet)
+	// Fields are what it reads of pods and nodes from the cache, beyond what is always there.
+	Fields podset.Fields
+	// Controller adds its controller to a manager, Webhooks its defaulting, validation and conversion; nil for none.
+	Controller func(context.Context, ctrl.Manager, Options) error
+	Webhooks   func(ctrl.Manager, Options) error
+}
+
+// Options are what a manager tells all of its kinds.
+type Options struct {
+	// Workers is how many objects of a kind are reconciled at once, by Kind.Name; 0 is the kind's default.
+	Workers map[string]int
+	// ParallelWrites is how many writes to pods run at once for one object; 0 is podcontrol.Parallel.
+	ParallelWrites int
+	// ExpectationTimeout is how long a cache may lack our own writes; 0 is 5 minutes.
+	ExpectationTimeout time.Duration
+	// Gates are the feature gates. Required.
+	Gates *feature.Gates
+	// InPlace are the changes that running pods can take over.
+	InPlace inplace.Options
+	// Daemons knows on which nodes a node daemon is alive; nil means on none.
+	Daemons *nodelease.Tracker
+	// LocalHub says that a hub runs in this cluster.
+	LocalHub bool
+	// Clock is the real clock outside tests. Required.
+	Clock clock.WithTicker
+}
+
+// Pods are the options of a kind that owns pods.
+func (o Options) Pods(kind string) podcontrol.Options {
+	return podcontrol.Options{
+		Workers: o.Workers[kind], Parallel: o.ParallelWrites, ExpectationTimeout: o.ExpectationTimeout, Clock: o.Clock,
+		InPlace: o.InPlace, Daemons: o.Daemons,
+	}
+}
+
+// Kinds are the kinds of a manager.
+type Kinds []Kind
+
+// AddToScheme adds the types of all kinds.
+func (k Kinds) AddToScheme(s *runtime.Scheme) error {
+	for _, kind := range k {
+		if err := kind.Types.AddToScheme(s); err != nil {
+			return fmt.Errorf("add types of %s: %w", kind.Name, err)
+		}
+	}
+	return nil
+}
+
+// Names are those of all kinds.
+func (k Kinds) Names() []string {
+	out := make([]string, 0, len(k))
+	for _, kind := range k {
+		out = append(out, kind.Name)
+	}
+	return out
+}
+
+// CRDs names the CRDs of all kinds.
+func (k Kinds) CRDs() []string {
+	out := make([]string, 0, len(k))
+	for _, kind := range k {
+		out = append(out, kind.CRD)
+	}
+	return out
+}
+
+// ConvertedCRDs names the CRDs with several versions.
+func (k Kinds) ConvertedCRDs() []string {
+	var out []string
+	for _, kind := range k {
+		if kind.Converts {
+			out = append(out, kind.CRD)
+		}
+	}
+	return out
+}
+
+// Gates are all feature gates that a kind reads.
+func (k Kinds) Gates() []featuregate.Feature {
+	var out []featuregate.Feature
+	for _, kind := range k {
+		out = append(out, kind.Gates...)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// AddFlags binds the flags of all kinds.
+func (k Kinds) AddFlags(f *pflag.FlagSet) {
+	for _, kind := range k {
+		if kind.AddFlags != nil {
+			kind.AddFlags(f)
+		}
+	}
+}
+
+// Fields are what the cache must hold for all kinds.
+func (k Kinds) Fields() podset.Fields {
+	var out podset.Fields
+	for _, kind := range k {
+		out |= kind.Fields
+	}
+	return out
+}
+
+// Setup adds the controllers and webhooks of all kinds to a manager.
+func (k Kinds) Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
+	for _, kind := range k {
+		if kind.Controller != nil {
+			if err := kind.Controller(ctx, mgr, o); err != nil {
+				return fmt.Errorf("set up %s: %w", kind.Name, err)
+			}
+		}
+		if kind.Webhooks != nil {
+			if err := kind.Webhooks(mgr, o); err != nil {
+				return fmt.Errorf("set up webhooks of %s: %w", kind.Name, err)
+			}
+		}
+	}
+	return nil
+}

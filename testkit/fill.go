@@ -1,0 +1,135 @@
+package testkit
+
+import (
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// Fill sets every exported field of an API object, at all depths: lists and maps get one element.
+func Fill[T any](o *T) *T {
+	fill(reflect.ValueOf(o).Elem())
+	return o
+}
+
+func fill(v reflect.Value) {
+	switch p := v.Addr().Interface().(type) {
+	case *metav1.Time:
+		*p = metav1.NewTime(time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC))
+		return
+	case *resource.Quantity:
+		*p = resource.MustParse("1")
+		return
+	case *intstr.IntOrString:
+		*p = intstr.FromInt32(1)
+		return
+	case *metav1.FieldsV1:
+		*p = *metav1.NewFieldsV1("{}")
+		return
+	}
+	switch v.Kind() {
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fill(v.Elem())
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() {
+				fill(v.Field(i))
+			}
+		}
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+		fill(v.Index(0))
+	case reflect.Map:
+		key, value := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
+		fill(key)
+		fill(value)
+		v.Set(reflect.MakeMap(v.Type()))
+		v.SetMapIndex(key, value)
+	case reflect.String:
+		v.SetString("x")
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Float32, reflect.Float64:
+		v.SetFloat(1)
+	default:
+		if v.CanInt() {
+			v.SetInt(1)
+		} else if v.CanUint() {
+			v.SetUint(1)
+		}
+	}
+}
+
+// Furnish gives a pod something in each field that a cache may drop, where nothing is there: scheduling constraints, volumes,
+// secrets, probes and the like.
+func Furnish(p *corev1.Pod) {
+	full, s := Fill(&corev1.Pod{}), &p.Spec
+	if s.Affinity == nil {
+		s.Affinity = full.Spec.Affinity
+	}
+	if s.NodeSelector == nil {
+		s.NodeSelector = full.Spec.NodeSelector
+	}
+	s.Tolerations = append(s.Tolerations, full.Spec.Tolerations...)
+	s.TopologySpreadConstraints = append(s.TopologySpreadConstraints, full.Spec.TopologySpreadConstraints...)
+	s.Volumes = append(s.Volumes, corev1.Volume{Name: "x", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}})
+	s.ImagePullSecrets = append(s.ImagePullSecrets, full.Spec.ImagePullSecrets...)
+	s.HostAliases = append(s.HostAliases, full.Spec.HostAliases...)
+	s.ResourceClaims = append(s.ResourceClaims, full.Spec.ResourceClaims...)
+	s.EphemeralContainers = append(s.EphemeralContainers, full.Spec.EphemeralContainers...)
+	if s.SecurityContext == nil {
+		s.SecurityContext = full.Spec.SecurityContext
+	}
+	if s.DNSConfig == nil {
+		s.DNSConfig = full.Spec.DNSConfig
+	}
+	if s.Overhead == nil {
+		s.Overhead = full.Spec.Overhead
+	}
+	for _, all := range [][]corev1.Container{s.InitContainers, s.Containers} {
+		for i := range all {
+			furnishContainer(&all[i], &full.Spec.Containers[0])
+		}
+	}
+	p.ManagedFields = full.ManagedFields
+	st := &p.Status
+	st.PodIPs, st.HostIPs, st.ResourceClaimStatuses = full.Status.PodIPs, full.Status.HostIPs, full.Status.ResourceClaimStatuses
+	st.EphemeralContainerStatuses = append(st.EphemeralContainerStatuses, full.Status.EphemeralContainerStatuses...)
+	for _, all := range [][]corev1.ContainerStatus{st.InitContainerStatuses, st.ContainerStatuses} {
+		for i := range all {
+			from := &full.Status.ContainerStatuses[0]
+			all[i].LastTerminationState, all[i].VolumeMounts, all[i].User = from.LastTerminationState, from.VolumeMounts, from.User
+			all[i].AllocatedResourcesStatus = from.AllocatedResourcesStatus
+		}
+	}
+}
+
+// furnishContainer replaces a container by full, but for what identifies and sizes it.
+func furnishContainer(c, full *corev1.Container) {
+	is := *full.DeepCopy()
+	is.Name, is.Image, is.Resources, is.ResizePolicy, is.RestartPolicy = c.Name, c.Image, c.Resources, c.ResizePolicy, c.RestartPolicy
+	is.Env = append([]corev1.EnvVar{{Name: "PLAIN", Value: "x"}}, c.Env...)
+	*c = is
+}
+
+// SamePlan holds that a plan is the same for pods as they are and for pods as the cache of a manager holds them. plan plans
+// for the pods that it is given; strip is the cache's, by the fields that the kind declares.
+func SamePlan(tb testing.TB, pods []*corev1.Pod, strip func(*corev1.Pod), plan func([]*corev1.Pod) string) {
+	tb.Helper()
+	whole, stripped := make([]*corev1.Pod, len(pods)), make([]*corev1.Pod, len(pods))
+	for i, p := range pods {
+		whole[i] = p.DeepCopy()
+		Furnish(whole[i])
+		stripped[i] = whole[i].DeepCopy()
+		strip(stripped[i])
+	}
+	require.Empty(tb, cmp.Diff(plan(whole), plan(stripped)), "the plan reads a field that the kind does not declare")
+}
