@@ -3,6 +3,7 @@ package rollout
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -53,39 +54,42 @@ func many(n int, prefix string, fs ...func(*Pod)) []Pod {
 	return out
 }
 
+// verbs say what is done to pods that exist, in the order in which stories tell it.
+var verbs = []struct {
+	verb string
+	kind StepKind
+}{
+	{"prepare to delete", StepPrepareDelete},
+	{"delete", StepDelete},
+	{"return", StepCancelDelete},
+	{"prepare to update", StepPrepareUpdate},
+	{"mark", StepMarkUnready},
+	{"edit", StepUpdateInPlace},
+	{"release", StepMarkReady},
+}
+
 // brief is the steps without their sentences: "create new Missing", "delete a00 ScaleIn", "hold Budget 2".
-func brief(s Steps) []string {
+func brief(d Decision) []string {
 	var out []string
-	for _, c := range s.Create {
+	for _, s := range d.Of(StepCreate) {
 		rev := "new"
-		if c.Old {
+		if s.Old {
 			rev = "old"
 		}
-		if c.Slot != "" {
-			rev += " " + c.Slot
+		if s.Slot != "" {
+			rev += " " + s.Slot
 		}
-		out = append(out, fmt.Sprintf("create %s %s", rev, c.Reason))
+		out = append(out, fmt.Sprintf("create %s %s", rev, s.Reason))
 	}
-	for _, part := range []struct {
-		verb  string
-		steps []Step
-	}{
-		{"prepare-delete", s.PrepareDelete},
-		{"delete", s.Delete},
-		{"return", s.Return},
-		{"prepare-update", s.PrepareUpdate},
-		{"mark", s.Mark},
-		{"edit", s.Edit},
-		{"release", s.Release},
-	} {
-		for _, d := range part.steps {
-			if d.Old {
-				d.Key += " back"
+	for _, v := range verbs {
+		for _, s := range d.Of(v.kind) {
+			if s.Old {
+				s.Key += " back"
 			}
-			out = append(out, fmt.Sprintf("%s %s %s", part.verb, d.Key, d.Reason))
+			out = append(out, fmt.Sprintf("%s %s %s", strings.ReplaceAll(v.verb, " to ", "-"), s.Key, s.Reason))
 		}
 	}
-	for _, h := range s.Holds {
+	for _, h := range d.Holds {
 		out = append(out, fmt.Sprintf("hold %s %d", h.Reason, h.Pods))
 	}
 	return out
@@ -389,11 +393,10 @@ func TestNext(t *testing.T) {
 func TestNextSaysWhyWithTheNumbers(t *testing.T) {
 	t.Parallel()
 	s := Next(Goal{Replicas: 3, MaxUnavailable: 1}, many(3, "a", old), start)
-	require.Equal(t, []Step{{Key: "a00", Reason: ReasonRecreate, Why: "old revision; 3 available > 2 minimum"}}, s.Delete)
+	require.Equal(t, []Step{{Kind: StepDelete, Key: "a00", Reason: ReasonRecreate, Why: "old revision; 3 available > 2 minimum"}}, s.Steps)
 	require.Equal(t, []Hold{{
 		Reason: ReasonInFlight, Pods: 2, Why: "2 old pods wait: 1 updated pods not available >= 1 at a time",
 	}}, s.Holds)
-	require.False(t, s.None())
 }
 
 func TestNextAsksAgainWhenTimeAloneChangesAPod(t *testing.T) {
@@ -481,8 +484,8 @@ func TestUpdateOrder(t *testing.T) {
 			t.Parallel()
 			first, second := pod("k1", old, tc.first), pod("k0", old, tc.second)
 			s := Next(Goal{Replicas: 2, Partition: 1, MaxUnavailable: 2, Mode: InPlaceOnly}, []Pod{second, first}, start)
-			require.Len(t, slices.Concat(s.Mark, s.Edit), 1)
-			require.Equal(t, first.Key, slices.Concat(s.Mark, s.Edit)[0].Key)
+			require.Len(t, s.Steps, 1)
+			require.Equal(t, first.Key, s.Steps[0].Key)
 		})
 	}
 }

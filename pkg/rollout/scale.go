@@ -93,13 +93,13 @@ func (w *world) create(surge int) {
 	old = min(w.goal.Partition-old, n)
 	whyMissing := fmt.Sprintf("%d pods < %d wanted", have, w.goal.Replicas)
 	whySurge := fmt.Sprintf("%s + %d surge, so that others can be replaced", whyMissing, surge)
-	w.steps.Create = make([]Create, n)
-	for i := range w.steps.Create {
-		c := Create{Old: i < old, Reason: ReasonMissing, Why: whyMissing}
+	w.Steps = slices.Grow(w.Steps, n)
+	for i := range n {
+		s := Step{Kind: StepCreate, Old: i < old, Reason: ReasonMissing, Why: whyMissing}
 		if i >= missing {
-			c.Reason, c.Why = ReasonSurge, whySurge
+			s.Reason, s.Why = ReasonSurge, whySurge
 		}
-		w.steps.Create[i] = c
+		w.add(s)
 	}
 }
 
@@ -179,6 +179,9 @@ func (w *world) lastGoOn(parting []*member) {
 
 // dropSome drops pods until the budget refuses one.
 func (w *world) dropSome(from []*member, r Reason, why, who string) {
+	if len(from) <= max(w.available, w.ready)-w.floor { // All of them go.
+		w.Steps = slices.Grow(w.Steps, len(from))
+	}
 	for i, m := range from {
 		if !w.drop(m, r, why) {
 			w.holdBudget(len(from)-i, who)
@@ -220,11 +223,13 @@ func (w *world) remove(m *member, s Step) {
 	w.take(m)
 	switch {
 	case !m.DeleteHooked:
-		w.steps.Delete = append(w.steps.Delete, s)
+		s.Kind = StepDelete
 	case !m.PreparingDelete:
+		s.Kind = StepPrepareDelete
 		s.Why += "; somebody else has to let go of it first"
-		w.steps.PrepareDelete = append(w.steps.PrepareDelete, s)
 	default:
 		w.hooked++
+		return
 	}
+	w.add(s)
 }

@@ -199,8 +199,8 @@ func (w *world) surgeInPlaces(t turn) {
 		if w.way(m) == wayRecreate && m.Available && !m.taken() && !p.leaving && len(p.pods) == 1 {
 			p.twin, m.surged = true, true
 			w.twins++
-			w.steps.Create = append(w.steps.Create, Create{
-				Slot: p.Key, Old: p.Old, Reason: ReasonSurge,
+			w.surges = append(w.surges, Step{
+				Kind: StepCreate, Slot: p.Key, Old: p.Old, Reason: ReasonSurge,
 				Why: fmt.Sprintf("a pod beside %s, %d of %d places with two", m.Key, w.twins+w.parted, w.goal.MaxSurge),
 			})
 		}
@@ -209,18 +209,18 @@ func (w *world) surgeInPlaces(t turn) {
 
 // createInPlaces fills places that are empty.
 func (w *world) createInPlaces() {
-	surge := w.steps.Create
-	w.steps.Create = nil
 	unavailable := 0
 	for _, p := range w.places {
 		if len(p.pods) > 0 && !p.available() || len(p.pods) == 0 && p.leaving {
 			unavailable++
 		}
 	}
-	var empty []Create
+	var empty []Step
 	for _, s := range w.goal.Slots {
 		if p := w.places[s.Key]; len(p.pods) == 0 && !p.leaving {
-			empty = append(empty, Create{Slot: s.Key, Old: p.Old && !w.goal.CreateUpdated, Reason: ReasonMissing, Why: fmt.Sprintf("place %s is empty", s.Key)})
+			empty = append(empty, Step{
+				Kind: StepCreate, Slot: s.Key, Old: p.Old && !w.goal.CreateUpdated, Reason: ReasonMissing, Why: fmt.Sprintf("place %s is empty", s.Key),
+			})
 		}
 	}
 	n := len(empty)
@@ -232,7 +232,7 @@ func (w *world) createInPlaces() {
 		}
 	}
 	n = w.bounded(n, unavailable)
-	w.steps.Create = append(empty[:n], surge...)
+	w.Steps = append(append(w.Steps, empty[:n]...), w.surges...)
 }
 
 // firstUnavailable is the first place without an available pod.

@@ -444,8 +444,8 @@ func TestSidecarSetWorlds(t *testing.T) {
 			t.Parallel()
 			s := Next(tc.goal, tc.pods, start)
 			require.Equal(t, tc.want, brief(s))
-			require.Empty(t, s.Create)
-			require.Empty(t, s.Delete)
+			require.Empty(t, s.Of(StepCreate))
+			require.Empty(t, s.Of(StepDelete))
 		})
 	}
 }
@@ -501,7 +501,7 @@ func replaySlots(t *testing.T, seed uint64, slots, unavailable, surge, flags uin
 		fmt.Fprintf(&m.story, "%3d  %+v\n     %s\n", m.tick, m.goal, m.summary(facts))
 		writeSteps(&m.story, s)
 		checkSlots(t, m.goal, facts, m.at(m.tick), s)
-		if s.None() && !waiting && tick >= 20 {
+		if len(s.Steps) == 0 && !waiting && tick >= 20 {
 			checkSlotsAtRest(t, m, s)
 			return
 		}
@@ -510,7 +510,7 @@ func replaySlots(t *testing.T, seed uint64, slots, unavailable, surge, flags uin
 	t.Fatal("no rest")
 }
 
-func checkSlots(t *testing.T, g Goal, pods []Pod, now time.Time, s Steps) {
+func checkSlots(t *testing.T, g Goal, pods []Pod, now time.Time, s Decision) {
 	t.Helper()
 	shuffled := slices.Clone(pods)
 	slices.Reverse(shuffled)
@@ -534,7 +534,7 @@ func checkSlots(t *testing.T, g Goal, pods []Pod, now time.Time, s Steps) {
 	}
 	checkKept(t, g, pods, s)
 	before, twins := len(serves), 0
-	for _, c := range s.Create {
+	for _, c := range s.Of(StepCreate) {
 		require.True(t, wanted[c.Slot], "a pod in %q, which is not wanted", c.Slot)
 		held[c.Slot]++
 		active[c.Slot]++
@@ -550,10 +550,10 @@ func checkSlots(t *testing.T, g Goal, pods []Pod, now time.Time, s Steps) {
 		require.LessOrEqual(t, len(active), g.MaxSurge)
 	}
 	if g.Ordered {
-		require.LessOrEqual(t, len(s.Create)-twins, 1)
+		require.LessOrEqual(t, len(s.Of(StepCreate))-twins, 1)
 	}
 	checkHooks(t, byKey, s)
-	for _, d := range slices.Concat(s.PrepareDelete, s.Delete, s.PrepareUpdate, s.Mark) {
+	for _, d := range slices.Concat(s.Of(StepPrepareDelete), s.Of(StepDelete), s.Of(StepPrepareUpdate), s.Of(StepMarkUnready)) {
 		p := byKey[d.Key]
 		require.False(t, g.Paused && d.Reason == ReasonInPlace, "an update while paused")
 		if p.Available && wanted[p.Slot] {
@@ -566,7 +566,7 @@ func checkSlots(t *testing.T, g Goal, pods []Pod, now time.Time, s Steps) {
 }
 
 // checkKept: an update leaves as many places old as the partition asks for, as far as there are.
-func checkKept(t *testing.T, g Goal, pods []Pod, s Steps) {
+func checkKept(t *testing.T, g Goal, pods []Pod, s Decision) {
 	t.Helper()
 	if g.Rollback {
 		return
@@ -599,7 +599,9 @@ func checkKept(t *testing.T, g Goal, pods []Pod, s Steps) {
 		return n
 	}
 	before := kept()
-	for _, d := range slices.Concat(s.PrepareDelete, s.Delete, s.PrepareUpdate, s.Mark, s.Edit) {
+	for _, d := range slices.Concat(
+		s.Of(StepPrepareDelete), s.Of(StepDelete), s.Of(StepPrepareUpdate), s.Of(StepMarkUnready), s.Of(StepUpdateInPlace),
+	) {
 		p := byKey[d.Key]
 		c := counts[p.Slot]
 		if c == nil || !p.Old || d.Reason != ReasonRecreate && d.Reason != ReasonInPlace {
@@ -611,7 +613,7 @@ func checkKept(t *testing.T, g Goal, pods []Pod, s Steps) {
 	require.GreaterOrEqual(t, kept(), min(before, g.Partition), "the partition was broken")
 }
 
-func checkSlotsAtRest(t *testing.T, m *model, s Steps) {
+func checkSlotsAtRest(t *testing.T, m *model, s Decision) {
 	t.Helper()
 	var why strings.Builder
 	for _, h := range s.Holds {

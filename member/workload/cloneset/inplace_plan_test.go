@@ -185,13 +185,13 @@ func TestNewResourcesWhereThereIsNoResize(t *testing.T) {
 	}
 
 	_, w := pass(appsv1beta1.PodInPlaceIfPossible)
-	require.Empty(t, w.Edit)
-	require.Empty(t, w.Mark)
-	require.Equal(t, []string{"web-a"}, keysOf(w.Delete))
+	require.Empty(t, w.Of(rollout.StepUpdateInPlace))
+	require.Empty(t, w.Of(rollout.StepMarkUnready))
+	require.Equal(t, []string{"web-a"}, keysOf(w.Of(rollout.StepDelete)))
 
 	const why = "the apiserver has no pods/resize"
 	o, w := pass(appsv1beta1.PodInPlaceOnly)
-	require.False(t, w.HasSteps(), text(w))
+	require.Empty(t, w.Steps, text(w))
 	got, events := status(o, w, applied{}, now)
 	c := find(got.Conditions, appsv1beta1.CloneSetFailedUpdate)
 	require.NotNil(t, c)

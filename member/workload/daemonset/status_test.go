@@ -15,6 +15,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/ownership"
 	"github.com/flotilla-io/flotilla/pkg/podcontrol"
 	"github.com/flotilla-io/flotilla/pkg/revision"
+	"github.com/flotilla-io/flotilla/pkg/rollout"
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
 
@@ -32,6 +33,11 @@ func reasons(events []event.Event) []string {
 		out = append(out, e.Reason)
 	}
 	return out
+}
+
+// failed are the results of steps of one class that failed.
+func failed(kind rollout.StepKind, reason rollout.Reason, why string) map[podcontrol.Class]podcontrol.Result {
+	return map[podcontrol.Class]podcontrol.Result{{Kind: kind, Reason: reason}: {Err: errors.New(why)}}
 }
 
 func TestStatusCountsNodesByTheirOldestPod(t *testing.T) {
@@ -71,11 +77,11 @@ func TestStatusTellsTheTruth(t *testing.T) {
 	}{
 		{name: "nothing to tell of a set at rest", pods: []string{"n1"}},
 		{
-			name: "a pod that can't be made", done: func(d *podcontrol.Results) { d.Created.Err = errors.New("quota exceeded") },
+			name: "a pod that can't be made", done: func(d *podcontrol.Results) { d.Steps = failed(rollout.StepCreate, "", "quota exceeded") },
 			conditions: map[string]string{"FailedCreatePod": "WriteFailed: quota exceeded"}, events: []string{"FailedCreate"}, unobserved: true,
 		},
 		{
-			name: "a pod that can't be updated", pods: []string{"n1"}, done: func(d *podcontrol.Results) { d.Recreated.Err = errors.New("refused") },
+			name: "a pod that can't be updated", pods: []string{"n1"}, done: func(d *podcontrol.Results) { d.Steps = failed(rollout.StepDelete, rollout.ReasonRecreate, "refused") },
 			conditions: map[string]string{"FailedUpdatePod": "WriteFailed: refused"}, events: []string{"FailedUpdatePodReCreate"}, unobserved: true,
 		},
 		{
@@ -110,7 +116,9 @@ func TestStatusTellsTheTruth(t *testing.T) {
 			events: []string{"SelectingAll", "FailedUpdate"},
 		},
 		{
-			name: "pods that had ended", pods: []string{"n1"}, done: func(d *podcontrol.Results) { d.Ended = podcontrol.Result{Done: []string{"p9"}} },
+			name: "pods that had ended", pods: []string{"n1"}, done: func(d *podcontrol.Results) {
+				d.Steps = map[podcontrol.Class]podcontrol.Result{{Kind: rollout.StepDelete, Reason: rollout.ReasonEnded}: {Done: []string{"p9"}}}
+			},
 			events: []string{"SuccessfulDelete", "FailedDaemonPod"},
 		},
 		{
