@@ -56,7 +56,7 @@ func (a Applier) Release(ctx context.Context, p *podset.Plan, r *Results) {
 		}
 		patches = append(patches, patch)
 	}
-	r.Rest = errors.Join(r.Rest, a.Writer.Patch(ctx, a.Owner, patches).Err)
+	r.Add(a.Writer.Patch(ctx, a.Owner, patches))
 }
 
 // OwnerPatch replaces the owner references with these UIDs, if the object is as it was seen: a patch that arrives late must not give it
@@ -179,7 +179,7 @@ func (a Applier) IntoService(pod *corev1.Pod, now time.Time) func(*corev1.Pod) (
 
 // DeleteRevisions deletes revisions beyond the limit.
 func (a Applier) DeleteRevisions(ctx context.Context, p *podset.Plan, r *Results) {
-	r.Rest = errors.Join(r.Rest, a.Writer.Delete(ctx, a.Owner, Objects(p.RevisionsToDelete)).Err)
+	r.Add(a.Writer.Delete(ctx, a.Owner, Objects(p.RevisionsToDelete)))
 }
 
 // Objects returns a list as client.Objects.

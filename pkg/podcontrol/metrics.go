@@ -2,6 +2,7 @@ package podcontrol
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -35,7 +36,7 @@ func (r *Results) Log(ctx context.Context, p *podset.Plan) {
 			l.Info(classes[i].log, "count", n, "revision", p.Revision.Revision.Name)
 		}
 	}
-	for _, h := range p.Holds {
+	for _, h := range slices.Concat(p.Holds, r.Holds()) {
 		l.V(1).Info("Held pods back", "reason", h.Reason, "count", h.Pods, "want", h.Why)
 	}
 	for i := range p.Pods {

@@ -20,6 +20,9 @@ type Results struct {
 	Steps map[Class]Result
 	// Rest joins the errors of all other writes.
 	Rest error
+
+	// refused are the answers to writes that were refused for now.
+	refused []string
 }
 
 // Of returns the result of a class of steps.
@@ -32,6 +35,13 @@ func (r *Results) put(c Class, result Result) {
 		r.Steps = make(map[Class]Result, len(classes))
 	}
 	r.Steps[c] = result
+	r.refused = append(r.refused, result.Refused...)
+}
+
+// Add adds the result of writes that are no steps.
+func (r *Results) Add(result Result) {
+	r.Rest = errors.Join(r.Rest, result.Err)
+	r.refused = append(r.refused, result.Refused...)
 }
 
 // Err joins all errors.
@@ -107,6 +117,9 @@ func (r *Results) Events(p *podset.Plan, newSpec bool, deletes, others []error) 
 	}
 	failed(ReasonFailedDelete, ActionScaleIn, deletes...)
 	failed(ReasonFailedUpdate, ActionUpdate, slices.Concat(others, []error{r.Rest})...)
+	for _, h := range r.Holds() {
+		out = append(out, event.Warning(string(h.Reason), ActionUpdate, "%s", h.Why))
+	}
 	for _, h := range p.Holds {
 		// Not with each reconcile: when the limit begins to hold pods back, and with each pod created.
 		if h.Reason == rollout.ReasonScaleLimit && (len(r.Of(rollout.StepCreate, "").Done) > 0 || newSpec) {

@@ -263,6 +263,9 @@ const (
 	ReasonInOrder Reason = "InOrder"
 	// ReasonScaleLimit (Hold): pods made before have to become available first.
 	ReasonScaleLimit Reason = "ScaleLimit"
+	// ReasonRefused (Hold): a disruption budget or an admission webhook of somebody else refuses the step for now. Next holds no step
+	// for it; who applies the steps learns of it.
+	ReasonRefused Reason = "Refused"
 	// ReasonNotInPlace (Hold): the pod can't be updated in place and nothing else is allowed.
 	ReasonNotInPlace Reason = "NotInPlace"
 )

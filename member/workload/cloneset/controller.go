@@ -136,10 +136,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	podcontrol.Count(measure, &w.Plan, r.Clock.Since(now))
 	r.events.Took(req.NamespacedName, r.Clock.Since(began))
 	d := r.apply(ctx, o, w)
+	podcontrol.CountHolds(measure, d.Holds())
 	s, events := status(o, w, d, now)
 	if d.set != nil {
 		o.set = d.set // The status applies to no other version.
 	}
 	later, err := r.report(ctx, o, s, events)
-	return ctrl.Result{RequeueAfter: podset.SoonerOf(w.Recheck, later)}, errors.Join(d.err(), err)
+	return ctrl.Result{RequeueAfter: podset.SoonerOf(podset.SoonerOf(w.Recheck, d.Recheck()), later)}, errors.Join(d.err(), err)
 }

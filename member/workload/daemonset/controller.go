@@ -155,8 +155,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	podcontrol.Count(measure, &w.Plan, r.Clock.Since(now))
 	r.events.Took(req.NamespacedName, r.Clock.Since(began))
 	d := r.apply(ctx, o, w)
+	podcontrol.CountHolds(measure, d.Holds())
 	s, events := status(o, w, d, now)
 	writer := report.Writer{Client: r.Client, Expect: r.Expect, Events: r.Events}
 	later, err := r.throttle.Write(ctx, writer, o.set, o.set.Status, s, countsOnly(o.set.Status, s), r.Clock.Now(), events)
-	return ctrl.Result{RequeueAfter: podset.SoonerOf(w.Recheck, later)}, errors.Join(d.Err(), err)
+	return ctrl.Result{RequeueAfter: podset.SoonerOf(podset.SoonerOf(w.Recheck, d.Recheck()), later)}, errors.Join(d.Err(), err)
 }

@@ -68,7 +68,8 @@ func (r *Reconciler) apply(ctx context.Context, o observed, w planned) applied {
 	to.Create(ctx, &w.Plan, &o.set.Spec.Template, now, &d.Results, podCreates(o, now))
 	d.identified = identified(ctx, to, o, w)
 	to.DeleteRevisions(ctx, &w.Plan, &d.Results)
-	d.Rest = errors.Join(d.Rest, d.handed.Err, d.identified.Err)
+	d.Add(d.handed)
+	d.Add(d.identified)
 	d.log(ctx, &w)
 	return d
 }
