@@ -53,10 +53,7 @@ type world struct {
 }
 
 func observe(g Goal, pods []Pod) *world {
-	g.Replicas = max(g.Replicas, 0)
-	if g.Slots != nil {
-		g.Replicas = len(g.Slots)
-	}
+	g.Replicas = max(g.Replicas, len(g.Slots))
 	g.Partition = min(max(g.Partition, 0), g.Replicas)
 	if g.Mode == OnDelete {
 		g.Partition = 0

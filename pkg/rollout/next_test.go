@@ -490,6 +490,54 @@ func TestUpdateOrder(t *testing.T) {
 	}
 }
 
+func TestNoMorePodsAreCreatedThanOneReconcileCan(t *testing.T) {
+	t.Parallel()
+	const all = 2_000_000_000
+	some := places(0, "s0", "s1", "s2")
+	for _, tc := range []struct {
+		name string
+		goal Goal
+		pods []Pod
+		want []string
+	}{
+		{
+			"without slots", Goal{Replicas: all, Partition: all / 2, MaxSurge: all}, nil,
+			[]string{"1000 create", "hold Burst 1999999000"},
+		}, {
+			"above other pods", Goal{Replicas: all}, many(5, "a"),
+			[]string{"1000 create", "hold Burst 1999998995"},
+		}, {
+			"within a lower limit", Goal{Replicas: all, ScaleMaxUnavailable: new(2)}, nil,
+			[]string{"2 create", "hold ScaleLimit 1999999998"},
+		}, {
+			"in slots, of which few are listed", Goal{Replicas: all, Slots: some}, nil,
+			[]string{"3 create", "hold Burst 1999999000"},
+		}, {
+			"in slots, in order", Goal{Replicas: all, Slots: some, Ordered: true}, nil,
+			[]string{"1 create"},
+		}, {
+			"in slots, in order, while the first one is not available", Goal{Replicas: all, Slots: some, Ordered: true},
+			[]Pod{in("s0", unready)}, []string{"hold InOrder 1999999999"},
+		}, {
+			"slots that are not listed count for the budget", Goal{Replicas: 10, Slots: some, MaxUnavailable: 2, ScaleMaxUnavailable: new(0)},
+			[]Pod{in("s0", old), in("s1", old), in("s2", old)}, []string{"hold Budget 3", "hold ScaleLimit 7"},
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			d := Next(tc.goal, tc.pods, start)
+			var got []string
+			if n := len(d.Of(StepCreate)); n > 0 {
+				got = append(got, fmt.Sprintf("%d create", n))
+			}
+			for _, h := range d.Holds {
+				got = append(got, fmt.Sprintf("hold %s %d", h.Reason, h.Pods))
+			}
+			require.Equal(t, tc.want, got)
+		})
+	}
+}
+
 func BenchmarkNext(b *testing.B) {
 	for _, n := range []int{100, 5000, 10000} {
 		pods := make([]Pod, n)

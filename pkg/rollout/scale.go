@@ -103,17 +103,19 @@ func (w *world) create(surge int) {
 	}
 }
 
-// bounded is how many of n pods may be made while others are unavailable.
+// bounded is how many of n pods may be created now, while others are unavailable.
 func (w *world) bounded(n, unavailable int) int {
-	limit := w.goal.ScaleMaxUnavailable
-	if limit == nil {
-		return n
+	if limit := w.goal.ScaleMaxUnavailable; limit != nil {
+		room := max(*limit-unavailable, 0)
+		if n > room {
+			w.hold(ReasonScaleLimit, n-room, "%d new pods wait: %d unavailable and %d made now, of %d", n-room, unavailable, room, *limit)
+		}
+		n = min(n, room)
 	}
-	room := max(*limit-unavailable, 0)
-	if n > room {
-		w.hold(ReasonScaleLimit, n-room, "%d new pods wait: %d unavailable and %d made now, of %d", n-room, unavailable, room, *limit)
+	if n > MaxCreates {
+		w.hold(ReasonBurst, n-MaxCreates, "%d new pods wait: %d are created at a time", n-MaxCreates, MaxCreates)
 	}
-	return min(n, room)
+	return min(n, MaxCreates)
 }
 
 // deleteNamed deletes the pods that somebody named, as far as the budget goes.

@@ -223,15 +223,16 @@ func (w *world) createInPlaces() {
 			})
 		}
 	}
-	n := len(empty)
+	missing := len(empty) + w.goal.Replicas - len(w.goal.Slots)
+	n := missing
 	if w.goal.Ordered && n > 0 {
 		n = 1
-		if key, _ := w.firstUnavailable(); key != empty[0].Slot {
-			w.hold(ReasonInOrder, len(empty), "%d places wait: %s has no available pod", len(empty), key)
+		if key, _ := w.firstUnavailable(); len(empty) == 0 || key != empty[0].Slot {
+			w.hold(ReasonInOrder, missing, "%d places wait: %s has no available pod", missing, key)
 			n = 0
 		}
 	}
-	n = w.bounded(n, unavailable)
+	n = min(w.bounded(n, unavailable), len(empty))
 	w.Steps = append(append(w.Steps, empty[:n]...), w.surges...)
 }
 

@@ -6,9 +6,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
+// MaxCreates is how many pods a decision creates at most. The next one, when these are seen, creates more.
+const MaxCreates = 1000
+
 // Goal is what shall be, in resolved numbers of pods. The zero Goal wants no pod.
 type Goal struct {
-	// Replicas is the number of pods; below 0 counts as 0. With Slots it is their number, whatever stands here.
+	// Replicas is the number of pods; below 0 counts as 0. With Slots it is at least their number; if it is higher, more slots are
+	// wanted than are listed, all of them empty and behind the empty ones that are.
 	Replicas int
 	// Partition is how many of them keep the old revision, capped to 0..Want. Without effect with OnDelete. With Slots,
 	// places without a pod of the new one count: first those that are Old by themselves, then those whose pod would be the last
@@ -263,6 +267,8 @@ const (
 	ReasonInOrder Reason = "InOrder"
 	// ReasonScaleLimit (Hold): pods made before have to become available first.
 	ReasonScaleLimit Reason = "ScaleLimit"
+	// ReasonBurst (Hold): no more than MaxCreates pods are created at a time.
+	ReasonBurst Reason = "Burst"
 	// ReasonRefused (Hold): a disruption budget or an admission webhook of somebody else refuses the step for now. Next holds no step
 	// for it; who applies the steps learns of it.
 	ReasonRefused Reason = "Refused"

@@ -591,3 +591,17 @@ func BenchmarkPlan(b *testing.B) {
 		})
 	}
 }
+
+func TestReplicasTakeNoMemory(t *testing.T) {
+	t.Parallel()
+	o, names := world(t, web(2_000_000_000))
+	o.with(names[0], "a", "b")
+	p := plan(o, now)
+	require.Len(t, createsOf(p), rollout.MaxCreates)
+	require.Equal(t, []rollout.Hold{{
+		Reason: rollout.ReasonBurst, Pods: 1_999_998_998, Why: "1999998998 new pods wait: 1000 are created at a time",
+	}}, p.Holds)
+	s, _ := status(o, p, applied{}, now)
+	require.Empty(t, s.Conditions)
+	require.Equal(t, int32(2), s.Replicas)
+}

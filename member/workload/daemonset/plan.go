@@ -16,13 +16,8 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
-// Reasons of holds that only a DaemonSet has.
-const (
-	// reasonBurst: burstReplicas lets no more pods be made or changed before the result is looked at.
-	reasonBurst rollout.Reason = "Burst"
-	// reasonBackoff: pods that have ended stay for a while, so that their nodes do not make one after the other.
-	reasonBackoff rollout.Reason = "Backoff"
-)
+// reasonBackoff (Hold): pods that have ended stay for a while, so that their nodes do not make one after the other.
+const reasonBackoff rollout.Reason = "Backoff"
 
 // planned is what to do now: what there is for the pods of any workload, and what a DaemonSet knows of nodes. Nothing in it may be
 // changed: it shares objects with what was observed.
@@ -290,7 +285,7 @@ func (w *planned) cut(burst int) {
 		left[s.Kind]--
 		return bounded && n <= 0
 	})
-	w.hold(reasonBurst, over, "%d pods wait: burstReplicas lets %d be made, %d be deleted and %d be updated at a time", over, burst, burst, burst)
+	w.hold(rollout.ReasonBurst, over, "%d pods wait: burstReplicas lets %d be made, %d be deleted and %d be updated at a time", over, burst, burst, burst)
 }
 
 func (w *planned) hold(r rollout.Reason, n int, format string, args ...any) {
