@@ -64,9 +64,13 @@ func observe(g Goal, pods []Pod) *world {
 		m := &members[i]
 		m.Pod = &pods[i]
 		if m.Inactive {
-			w.leaving = true
-			if m.Ended {
+			switch {
+			case w.keeps(m):
+			case m.Ended:
 				w.ended = append(w.ended, m)
+				w.leaving = true
+			default:
+				w.leaving = true
 			}
 			continue
 		}

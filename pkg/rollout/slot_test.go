@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 )
 
 // places are slots of which the first keep are of the old revision.
@@ -446,6 +447,58 @@ func TestSidecarSetWorlds(t *testing.T) {
 			require.Equal(t, tc.want, brief(s))
 			require.Empty(t, s.Of(StepCreate))
 			require.Empty(t, s.Of(StepDelete))
+		})
+	}
+}
+
+// A BroadcastJob runs one pod on each node to its end.
+func TestPodsThatHaveEndedMayKeepTheirSlots(t *testing.T) {
+	t.Parallel()
+	completed := func(p *Pod) { leaving(p); p.Ended, p.Rank.Phase = true, corev1.PodSucceeded }
+	going := func(p *Pod) { leaving(p); p.Ended = false }
+	for _, tc := range []struct {
+		name string
+		goal Goal
+		pods []Pod
+		want []string
+	}{
+		{"without KeepEnded they make room", Goal{Slots: places(0, "n1")}, []Pod{in("n1", completed)}, []string{"delete n1 Ended"}},
+		{
+			"they are neither deleted nor replaced", Goal{Slots: places(0, "n1", "n2"), KeepEnded: true},
+			[]Pod{in("n1", completed)}, []string{"create new n2 Missing"},
+		},
+		{
+			"one of the old revision is not updated", Goal{Slots: places(0, "n1"), KeepEnded: true, MaxUnavailable: 1},
+			[]Pod{in("n1", old, completed)}, nil,
+		},
+		{
+			"one that somebody deletes is replaced when it is gone", Goal{Slots: places(0, "n1", "n2"), KeepEnded: true},
+			[]Pod{in("n1", going)}, []string{"create new n2 Missing"},
+		},
+		{
+			"one that is to be deleted makes room", Goal{Slots: places(0, "n1"), KeepEnded: true},
+			[]Pod{in("n1", completed, doomed)}, []string{"delete n1 Ended"},
+		},
+		{
+			"one in a slot that is not wanted stays", Goal{Slots: places(0, "n1"), KeepEnded: true},
+			[]Pod{in("n1", completed), in("n9", completed)}, nil,
+		},
+		{
+			"they do not count as unavailable while others are created", Goal{Slots: places(0, "n1", "n2", "n3"), KeepEnded: true, ScaleMaxUnavailable: new(1)},
+			[]Pod{in("n1", completed)}, []string{"create new n2 Missing", "hold ScaleLimit 1"},
+		},
+		{
+			"they let the next one begin where pods come in order", Goal{Slots: places(0, "n1", "n2"), KeepEnded: true, Ordered: true},
+			[]Pod{in("n1", completed)}, []string{"create new n2 Missing"},
+		},
+		{
+			"they count as available for the budget", Goal{Slots: places(0, "n1", "n2"), KeepEnded: true, MaxUnavailable: 1},
+			[]Pod{in("n1", completed), in("n2", old)}, []string{"delete n2 Recreate"},
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, tc.want, brief(Next(tc.goal, tc.pods, start)))
 		})
 	}
 }

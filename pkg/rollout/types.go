@@ -27,6 +27,9 @@ type Goal struct {
 	// first by Rank.Order; and not before all pods in slots before, or for a delete in all slots, are available and no
 	// pod is leaving. A spare pod that is not available waits while another one is not, either.
 	Ordered bool
+	// KeepEnded, with Slots, lets a pod that has ended keep its slot: it is neither deleted nor replaced, and its slot counts as
+	// available. So it is where pods run to completion. One that is ToDelete makes room for another.
+	KeepEnded bool
 	// MaxUnavailable is how many of Want may be unavailable by our doing.
 	MaxUnavailable int
 	// MaxSurge is how many pods may exist above Want while pods are replaced.
@@ -82,8 +85,8 @@ type Pod struct {
 	Ready, Available bool
 	// Inactive: the pod is being deleted or has ended. It counts no more and gets no step.
 	Inactive bool
-	// Ended: a pod that is Leaving has ended and nobody deletes it. With Slots it is deleted, because no other one comes into
-	// its place before it is gone.
+	// Ended: a pod that is Inactive has ended and nobody deletes it. With Slots it is deleted, because no other one comes into
+	// its slot before it is gone, unless Goal.KeepEnded.
 	Ended bool
 	// ToDelete: somebody asked for this very pod to be deleted.
 	ToDelete bool
