@@ -40,6 +40,8 @@ type Plan struct {
 	Holds   []rollout.Hold
 	Stalled Stall
 	Recheck time.Duration
+
+	history History
 }
 
 // Pod is one pod of a workload with the facts about it.
@@ -47,6 +49,8 @@ type Pod struct {
 	rollout.Pod
 	// Object is the pod itself.
 	Object *corev1.Pod
+	// Revision is the hash of the revision that the pod is at.
+	Revision string
 	// InPlace brings the pod in place to the revision that it is to have; only meant for pods without NoEdit.
 	InPlace inplace.Edit
 	// WaitingFor is what the containers of a pod in the middle of an update wait for, Since when that was written.
@@ -98,7 +102,10 @@ func (w *Plan) Classify(pods []*corev1.Pod, l ViewOptions, now time.Time) {
 			continue
 		}
 		f := View(pod, l.Rules, now)
-		m := Pod{Object: pod, WaitingFor: f.Waits, WaitingSince: f.WaitsSince, Pod: f.Pod(!AtRevision(pod, update.Name))}
+		at := w.history.at(pod)
+		m := Pod{
+			Object: pod, Revision: at, WaitingFor: f.Waits, WaitingSince: f.WaitsSince, Pod: f.Pod(!revision.Same(at, update.Name)),
+		}
 		if f.ForDaemon && !l.Differ.Daemons[pod.Spec.NodeName] {
 			m.WaitingFor += ", and its node has no daemon that could restart it"
 		}

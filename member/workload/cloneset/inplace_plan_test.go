@@ -126,7 +126,7 @@ func TestJudge(t *testing.T) {
 			if tc.history != nil {
 				tc.history(o.history[0], o.history[1])
 			}
-			m := podset.Pod{Pod: rollout.Pod{Gated: true}, Object: pod("a").Rev(revs[0]).Node("node-1").Serving(start).Obj()}
+			m := podset.Pod{Pod: rollout.Pod{Gated: true}, Revision: revs[0], Object: pod("a").Rev(revs[0]).Node("node-1").Serving(start).Obj()}
 			m.Object.Spec.Containers = from.Obj().Spec.Template.Spec.Containers
 			viewOptions(o, false).Differ.Compare(&m, o.history[1])
 			require.Equal(t, tc.why, m.NotInPlace)

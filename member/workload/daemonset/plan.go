@@ -60,16 +60,16 @@ func plan(o observed, now time.Time) planned {
 		w.Recheck = podset.SoonerOf(w.Recheck, ownership.OverlapScanInterval)
 	}
 	w.DetectStall(podset.DefaultProgressDeadline, now)
-	w.TruncateHistory(past, int(ptr.Deref(spec.RevisionHistoryLimit, defaultHistoryLimit)))
+	w.TruncateHistory(int(ptr.Deref(spec.RevisionHistoryLimit, defaultHistoryLimit)))
 	return w
 }
 
 // look finds the nodes that fit, and those on which a pod that is there may stay.
 func (w *planned) look(o observed) (stays map[string]bool) {
-	n := needsOf(&o.set.Spec.Template)
+	m := matcher(&o.set.Spec.Template)
 	stays = map[string]bool{}
 	for _, node := range o.nodes {
-		run, stay := n.fit(node)
+		run, stay := m.Match(node)
 		w.fits[node.Name] = run
 		if run {
 			w.desired++

@@ -69,7 +69,7 @@ func plan(o observed, now time.Time) planned {
 	if w.stuck.Reason != "" && !w.Stalled.Scale { // It is why all else stands still.
 		w.Stalled.Failure = w.stuck
 	}
-	w.TruncateHistory(past, int(ptr.Deref(o.set.Spec.RevisionHistoryLimit, defaultHistoryLimit)))
+	w.TruncateHistory(int(ptr.Deref(o.set.Spec.RevisionHistoryLimit, defaultHistoryLimit)))
 	return w
 }
 
