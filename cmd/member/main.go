@@ -17,6 +17,7 @@ import (
 	"github.com/flotilla-io/flotilla/member/workload/cloneset"
 	"github.com/flotilla-io/flotilla/member/workload/statefulset"
 	"github.com/flotilla-io/flotilla/pkg/feature"
+	"github.com/flotilla-io/flotilla/pkg/inplace"
 	"github.com/flotilla-io/flotilla/pkg/option"
 	"github.com/flotilla-io/flotilla/pkg/podcontrol"
 )
@@ -115,12 +116,14 @@ func (f *flags) options() (member.Options, error) {
 		CloneSetWorkers: *f.Workers[cloneSet], DaemonSetWorkers: *f.Workers[daemonSet], StatefulSetWorkers: *f.Workers[statefulSet],
 		UnitedDeploymentWorkers: *f.Workers[unitedDeployment],
 		ParallelWrites:          int(f.parallel), ExpectationTimeout: f.ExpectationTimeout, KeepTemplates: f.Gates.Enabled(feature.TemplateNoDefaults),
+		InPlace: inplace.Options{
+			Resources: f.Gates.Enabled(feature.InPlaceWorkloadVerticalScaling),
+			Env:       f.Gates.Enabled(feature.InPlaceUpdateEnvFromMetadata),
+		},
 		CloneSet: cloneset.Gates{
 			ShortHash:               f.Gates.Enabled(feature.CloneSetShortHash),
 			PartitionRollback:       f.Gates.Enabled(feature.CloneSetPartitionRollback),
 			PreparingUpdateAsUpdate: f.Gates.Enabled(feature.PreparingUpdateAsUpdate),
-			VerticalScaling:         f.Gates.Enabled(feature.InPlaceWorkloadVerticalScaling),
-			EnvFromMetadata:         f.Gates.Enabled(feature.InPlaceUpdateEnvFromMetadata),
 			RecreateOnClaimChange:   f.Gates.Enabled(feature.RecreatePodWhenChangeVCTInCloneSet),
 			ExcludePreparingDelete:  f.skipParting,
 		},

@@ -97,6 +97,7 @@ func killDaemon(ctx context.Context, c *fleet.Cluster, node string) error {
 // pod while another one is out of service. In the end all objects and pods are those from before, and run what was asked for
 // last.
 func TestChaosLosesNothing(t *testing.T) {
+	lab.Full(t)
 	s := newScene(t)
 	s.whole()
 	dice := fleet.Dice(t)

@@ -192,7 +192,8 @@ func (h *hub) install(t *testing.T) {
 		manifests.WriteString("---\n")
 		manifests.Write(readFile(t, f))
 	}
-	generated, err := exec.CommandContext(t.Context(), "go", "tool", "controller-gen", "rbac:roleName=flotilla-hub", "paths=.", "output:stdout").Output()
+	generated, err := exec.CommandContext(t.Context(), "go", "tool", "-modfile=../../e2e/tools/go.mod", "controller-gen",
+		"rbac:roleName=flotilla-hub", "paths=.", "output:stdout").Output()
 	require.NoError(t, err)
 	manifests.WriteString("\n---\n")
 	manifests.Write(generated)
@@ -382,7 +383,7 @@ func reportConditions(ctx context.Context, c client.Client, cluster string, cond
 	return c.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(link.AgentManager), client.ForceOwnership)
 }
 
-// playAgent is an agent that renews and claims until its context ends, or notes that it obeys a tombstone.
+// playAgent is an agent that renews its Lease and binds its member until its context ends, or notes that it follows a tombstone.
 func playAgent(ctx context.Context, l link.Link) error {
 	if l.Left {
 		return obey(ctx, l)
@@ -570,7 +571,7 @@ func TestIntegrationPullMember(t *testing.T) {
 	row := &fleetv1alpha1.MemberWork{ObjectMeta: metav1.ObjectMeta{Name: "row", Namespace: "fleet-east"}}
 	require.Eventually(t, func() bool {
 		return h.Get(t.Context(), client.ObjectKeyFromObject(row), row) == nil &&
-			!row.DeletionTimestamp.IsZero() && row.Spec.Deletion == fleetv1alpha1.LeaveOrphan
+			!row.DeletionTimestamp.IsZero() && row.Spec.DeletionPolicy == fleetv1alpha1.LeaveOrphan
 	}, settleTimeout, look)
 	testkit.Change(t, h.Client, row, func(w *fleetv1alpha1.MemberWork) {
 		controllerutil.RemoveFinalizer(w, keys.FleetRow) // as hub/row does when the agent has reported

@@ -127,13 +127,13 @@ func leave(o observed, now time.Time) plan {
 	}
 	for _, row := range o.rows {
 		granted := row.Spec.Grant.Epoch // 0 counts as the hub's own
-		if row.DeletionTimestamp.IsZero() || row.Spec.Deletion != mc.Spec.Leave.Policy || granted != 0 && granted != o.hub.Epoch {
+		if row.DeletionTimestamp.IsZero() || row.Spec.DeletionPolicy != mc.Spec.Leave.Policy || granted != 0 && granted != o.hub.Epoch {
 			p.withdraw = append(p.withdraw, row)
 		}
 	}
 	p.why = fmt.Sprintf("waits for the member to let %d rows go with policy %s", len(o.rows), mc.Spec.Leave.Policy)
 	if len(o.rows) == 0 {
-		p.why = "waits for the member to drop its claim"
+		p.why = "waits for the member to remove its binding"
 	}
 	return p
 }

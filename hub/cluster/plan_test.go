@@ -62,7 +62,7 @@ func (w *world) new() *world {
 func (w *world) row(name string, deletion fleetv1alpha1.LeavePolicy, deleting bool) *world {
 	row := &fleetv1alpha1.MemberWork{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "fleet-east", Finalizers: []string{keys.FleetRow}},
-		Spec:       fleetv1alpha1.MemberWorkSpec{Deletion: deletion},
+		Spec:       fleetv1alpha1.MemberWorkSpec{DeletionPolicy: deletion},
 	}
 	if deleting {
 		row.DeletionTimestamp = &metav1.Time{Time: noon}
@@ -249,7 +249,7 @@ func TestNext(t *testing.T) {
 		{"a leaving member without rows is waited for until it lets go", settled().leavingSince(0), func(t *testing.T, p plan) {
 			t.Helper()
 			require.False(t, p.release)
-			require.Contains(t, p.why, "drop its claim")
+			require.Contains(t, p.why, "remove its binding")
 		}},
 		{"a member that says released but has rows is waited for", settled().leavingSince(0).
 			agent(fleetv1alpha1.ConditionReleased, metav1.ConditionTrue).row("a", fleetv1alpha1.LeaveOrphan, true), func(t *testing.T, p plan) {

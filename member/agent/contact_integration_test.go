@@ -171,7 +171,7 @@ func TestConnectionIsToldInTheMember(t *testing.T) {
 			told := member.told(t, fleetv1alpha1.ConditionConnected, c.reason)
 			require.Equal(t, metav1.ConditionFalse, told.Status)
 			require.NotContains(t, told.Message, token)
-			require.Zero(t, member.membership(t).Spec.Hub, "nobody claims")
+			require.Zero(t, member.membership(t).Spec.Hub, "not bound")
 			before := member.membership(t).ResourceVersion
 			_, err = agent.Connect(logged(t), o)
 			require.Error(t, err)
@@ -180,8 +180,8 @@ func TestConnectionIsToldInTheMember(t *testing.T) {
 	}
 
 	stop, ended := f.run(t)
-	f.owned(t, agent.ReasonOwned)
-	require.Equal(t, "hub-1", member.membership(t).Spec.Hub.UID, "the Membership without a claim is claimed")
+	f.owned(t, agent.ReasonBound)
+	require.Equal(t, "hub-1", member.membership(t).Spec.Hub.UID, "the Membership without a hub is bound")
 	member.told(t, fleetv1alpha1.ConditionConnected, agent.ReasonConnected)
 	require.Equal(t, metav1.ConditionTrue, member.told(t, fleetv1alpha1.ConditionSkewSupported, link.SkewSupported).Status)
 
@@ -207,7 +207,7 @@ func TestConnectionIsToldInTheMember(t *testing.T) {
 	t.Log("another hub at the same address, which knows the cluster by the same name")
 	mc := &fleetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "east"}}
 	testkit.ChangeStatus(t, hub.Client, mc, func(mc *fleetv1alpha1.MemberCluster) { mc.Status.Hub.UID, mc.Status.Hub.Version = "hub-2", "v0.2.0" })
-	f.owned(t, agent.ReasonClaimedByOther)
+	f.owned(t, agent.ReasonBoundToOtherHub)
 	rest = member.membership(t).ResourceVersion
 	for range 3 {
 		f.renewed(t)
@@ -246,7 +246,7 @@ func TestHubThatIsTooFarAway(t *testing.T) {
 	})
 	t.Run("it is let in after the hub was taken back", func(t *testing.T) {
 		f.says(t, "v0.2.4")
-		f.owned(t, agent.ReasonOwned)
+		f.owned(t, agent.ReasonBound)
 		f.phase(t, row, fleetv1alpha1.WorkProgressing)
 		f.play(t)
 		f.phase(t, row, fleetv1alpha1.WorkHealthy)
@@ -264,8 +264,8 @@ func TestHubThatIsTooFarAway(t *testing.T) {
 		}
 		require.Empty(t, member.work(t, since))
 		require.Equal(t, before.ResourceVersion, f.united(t, "web").ResourceVersion)
-		c := f.owned(t, agent.ReasonOwned)
-		require.Equal(t, metav1.ConditionTrue, c.Status, "the claim stays")
+		c := f.owned(t, agent.ReasonBound)
+		require.Equal(t, metav1.ConditionTrue, c.Status, "the binding stays")
 	})
 	t.Run("nor does a new start of the agent", func(t *testing.T) {
 		require.NoError(t, stop())
@@ -324,7 +324,7 @@ func TestMemberOfAnotherHub(t *testing.T) {
 	since, before := clock.RealClock{}.Now(), first.united(t, "web")
 	stopOther, endedOther := other.run(t)
 	theirs := other.row(t, "shop", "theirs", 1, fleetv1alpha1.LeaveDelete)
-	c := other.owned(t, agent.ReasonClaimedByOther)
+	c := other.owned(t, agent.ReasonBoundToOtherHub)
 	require.Equal(t, metav1.ConditionFalse, c.Status)
 	for _, part := range []string{"hub-1", `"east"`, "let it leave there", "delete Membership default"} {
 		require.Contains(t, c.Message, part)
@@ -349,7 +349,7 @@ func TestMemberOfAnotherHub(t *testing.T) {
 	require.NoError(t, hub.Delete(t.Context(), mc))
 	require.NoError(t, hub.Delete(t.Context(), row))
 	first.withdrawn(t, row)
-	other.owned(t, agent.ReasonOwned)
+	other.owned(t, agent.ReasonBound)
 	other.phase(t, theirs, fleetv1alpha1.WorkProgressing)
 	require.EqualValues(t, 3, *first.united(t, "web").Spec.Replicas, "what the first left runs on")
 	require.Equal(t, "hub-2", member.membership(t).Spec.Hub.UID)
@@ -361,8 +361,8 @@ func TestMemberOfAnotherHub(t *testing.T) {
 	require.NoError(t, <-endedOther)
 }
 
-// A Membership that says why a cluster can't join does not keep a hub that dials from claiming it.
-func TestPushHubClaimsAMembershipWithoutAClaim(t *testing.T) {
+// A Membership that says why a cluster can't join does not keep a hub that connects by push from binding it.
+func TestPushHubBindsAMembershipWithoutAHub(t *testing.T) {
 	hub := startEnd(t, lab.Config{Name: "hub", ControlPlaneOnly: true}, "../../charts/hub/files/crds/fleet*.yaml")
 	member := startEnd(t, lab.Config{Name: "west", ControlPlaneOnly: true}, "../../charts/member/files/crds/*.yaml")
 	hub.namespace(t, fleetv1alpha1.SystemNamespace)
@@ -377,7 +377,7 @@ func TestPushHubClaimsAMembershipWithoutAClaim(t *testing.T) {
 	f := &fleet{hub: hub, member: member, name: "west", as: agentUser, dialled: true}
 	f.join(t, "hub-1")
 	stop, ended := f.run(t)
-	f.owned(t, agent.ReasonOwned)
+	f.owned(t, agent.ReasonBound)
 	require.Equal(t, fleetv1alpha1.MembershipHub{UID: "hub-1", Cluster: "west"}, member.membership(t).Spec.Hub)
 	require.NoError(t, stop())
 	require.NoError(t, <-ended)

@@ -212,11 +212,11 @@ func (f *fleet) row(t *testing.T, namespace, name string, replicas int32, deleti
 			Finalizers: []string{keys.FleetRow},
 		},
 		Spec: fleetv1alpha1.MemberWorkSpec{
-			Source:   fleetv1alpha1.WorkSource{APIVersion: "apps.kruise.io/v1beta1", Kind: "UnitedDeployment", Namespace: namespace, Name: name, UID: "u"},
-			Content:  fleetv1alpha1.WorkContentSource{Ref: content.Name},
-			Patch:    runtime.RawExtension{Raw: grantPatch(replicas)},
-			Grant:    fleetv1alpha1.WorkGrant{Epoch: 1, Replicas: replicas},
-			Deletion: deletion,
+			Source:         fleetv1alpha1.WorkSource{APIVersion: "apps.kruise.io/v1beta1", Kind: "UnitedDeployment", Namespace: namespace, Name: name, UID: "u"},
+			Content:        fleetv1alpha1.WorkContentSource{Ref: content.Name},
+			Patch:          runtime.RawExtension{Raw: grantPatch(replicas)},
+			Grant:          fleetv1alpha1.WorkGrant{Epoch: 1, Replicas: replicas},
+			DeletionPolicy: deletion,
 		},
 	}
 	require.NoError(t, f.hub.Create(t.Context(), row))
@@ -305,8 +305,8 @@ func TestAgentAgainstTwoControlPlanes(t *testing.T) {
 		}
 	}
 
-	t.Run("the first hub claims the member and hears of it", func(t *testing.T) {
-		require.True(t, eventually(t, owned("east", agent.ReasonOwned)))
+	t.Run("the first hub binds the member, and its status says so", func(t *testing.T) {
+		require.True(t, eventually(t, owned("east", agent.ReasonBound)))
 		require.True(t, eventually(t, func() bool {
 			require.NoError(t, hub.Get(t.Context(), client.ObjectKey{Name: "east"}, own))
 			return report.IsConditionTrue(own.Status.Conditions, fleetv1alpha1.ConditionAPIHealthy)
@@ -314,10 +314,10 @@ func TestAgentAgainstTwoControlPlanes(t *testing.T) {
 		require.Equal(t, "v0.1.0", own.Status.AgentVersion)
 		require.Equal(t, "v1.36.3", own.Status.KubernetesVersion)
 		require.NotEmpty(t, own.Status.ClusterUID)
-		claim := &fleetv1alpha1.Membership{}
-		require.NoError(t, member.Get(t.Context(), client.ObjectKey{Name: fleetv1alpha1.MembershipName}, claim))
-		require.Equal(t, fleetv1alpha1.MembershipHub{UID: "hub-1", Cluster: "east", URL: hub.lab.ServerURL}, claim.Spec.Hub)
-		require.EqualValues(t, 1, claim.Status.Epoch)
+		bound := &fleetv1alpha1.Membership{}
+		require.NoError(t, member.Get(t.Context(), client.ObjectKey{Name: fleetv1alpha1.MembershipName}, bound))
+		require.Equal(t, fleetv1alpha1.MembershipHub{UID: "hub-1", Cluster: "east", URL: hub.lab.ServerURL}, bound.Spec.Hub)
+		require.EqualValues(t, 1, bound.Status.Epoch)
 		require.True(t, eventually(t, func() bool {
 			lease := &coordinationv1.Lease{}
 			require.NoError(t, hub.Get(t.Context(), client.ObjectKey{Namespace: "fleet-east", Name: fleetv1alpha1.MemberLease}, lease))
@@ -499,7 +499,7 @@ func TestAgentAgainstTwoControlPlanes(t *testing.T) {
 		since := clock.RealClock{}.Now()
 		stopOther, endedOther := other.run(t)
 		row := other.row(t, "shop", "second", 1, fleetv1alpha1.LeaveDelete)
-		require.True(t, eventually(t, owned("again", agent.ReasonClaimedByOther)))
+		require.True(t, eventually(t, owned("again", agent.ReasonBoundToOtherHub)))
 		require.NoError(t, stopOther())
 		require.NoError(t, <-endedOther)
 		require.Empty(t, member.writes(t, since))
@@ -507,7 +507,7 @@ func TestAgentAgainstTwoControlPlanes(t *testing.T) {
 		require.Empty(t, row.Status.Phase)
 	})
 
-	t.Run("a leaving member works off its rows, drops the claim and ends", func(t *testing.T) {
+	t.Run("a leaving member handles its rows, removes its binding and ends", func(t *testing.T) {
 		require.NoError(t, hub.Get(t.Context(), client.ObjectKey{Name: "east"}, own))
 		require.NoError(t, hub.Delete(t.Context(), own))
 		require.NoError(t, hub.Delete(t.Context(), row))

@@ -40,7 +40,7 @@ const (
 	TombstoneHubUID = "hubUID"
 )
 
-// ErrLeft is what an agent ends with when its cluster has left the hub: the claim is dropped and nothing is left to do.
+// ErrLeft is what an agent ends with when its cluster has left the hub: the binding is removed and nothing is left to do.
 // Whoever runs the agent does not start it again until it is told to join anew.
 var ErrLeft = errors.New("this cluster has left its hub")
 

@@ -64,8 +64,8 @@ func controlled[T any, P interface {
 	return out
 }
 
-// RequestsForNode finds the workloads of a kind that have pods on a node. cache has ownership.IndexByNode. If it can't be read, that is logged:
-// the workloads are left to their next event.
+// RequestsForNode finds the workloads of a kind that have pods on a node. The cache needs IndexByNode. If it can't be read, the
+// error is logged: the workloads are left to their next event.
 func RequestsForNode(cache client.Reader, kind schema.GroupVersionKind) func(ctx context.Context, node string) []ctrl.Request {
 	return func(ctx context.Context, node string) []ctrl.Request {
 		var pods corev1.PodList
@@ -88,9 +88,28 @@ func RequestsForNode(cache client.Reader, kind schema.GroupVersionKind) func(ctx
 	}
 }
 
-// RequestsFor are the workloads of a namespace, or of all if it is empty, that something concerns. list is an empty one of their
-// kind, read from cache; concerns may not change what it is given. If the cache can't be read, that is logged: the workloads are
-// left to their next event.
+// RequestsForOrphan finds the workloads that may adopt a pod: nobody controls it, and they select it and adopt it by the rule
+// of scanner. list is an empty one of their kind. They scan with their next reconcile.
+func RequestsForOrphan[T client.Object](
+	ctx context.Context, cache client.Reader, scanner *OverlapScanner, list client.ObjectList,
+	selector func(T) *metav1.LabelSelector, o client.Object,
+) []ctrl.Request {
+	pod, isPod := o.(*corev1.Pod)
+	if !isPod || metav1.GetControllerOfNoCopy(pod) != nil {
+		return nil
+	}
+	out := RequestsFor(ctx, cache, list, pod.Namespace, func(owner T) bool {
+		return scanner.Adopts(owner, pod) && Selects(selector(owner), pod)
+	})
+	for _, req := range out {
+		scanner.Forget(req.NamespacedName)
+	}
+	return out
+}
+
+// RequestsFor finds the workloads of a namespace, or of all if it is empty, that an event concerns. list is an empty one of their
+// kind, read from cache; concerns may not change what it is given. If the cache can't be read, the error is logged: the workloads
+// are left to their next event.
 func RequestsFor[T client.Object](
 	ctx context.Context, cache client.Reader, list client.ObjectList, namespace string, concerns func(T) bool,
 ) []ctrl.Request {

@@ -37,9 +37,10 @@ type Applier struct {
 // EnsureRevision makes the update revision the newest, and tells whether the reconcile may go on.
 func (a Applier) EnsureRevision(ctx context.Context, p *podset.Plan, r *Results) bool {
 	err := revision.Writer{Client: a.Writer.Client, Live: a.Writer.Live, Expect: a.Writer.Expect}.Write(ctx, a.Owner, p.Revision)
-	if errors.Is(err, revision.ErrCollision) || errors.Is(err, revision.ErrNameTaken) {
+	switch {
+	case errors.Is(err, revision.ErrCollision), errors.Is(err, revision.ErrNameTaken):
 		r.Collided = true
-	} else {
+	case a.Writer.Expect.Terminating(a.Owner) == 0: // Else the apiserver creates nothing in the namespace, which is no failure.
 		r.Revision = err
 	}
 	return err == nil

@@ -103,6 +103,9 @@ func (w *Writer) CreateClaims(ctx context.Context, owner types.UID, claims []*co
 }
 
 func (w *Writer) create(ctx context.Context, owner types.UID, o client.Object, then func(*corev1.Pod) (Patch, error)) error {
+	if w.Expect.Terminating(owner) > 0 {
+		return errSkip
+	}
 	made := o.DeepCopyObject().(client.Object)
 	err := w.Client.Create(ctx, made)
 	switch {
@@ -112,7 +115,7 @@ func (w *Writer) create(ctx context.Context, owner types.UID, o client.Object, t
 			w.follow(ctx, owner, pod, then)
 		}
 		return nil
-	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+	case w.Expect.Refused(owner, err):
 		return errSkip
 	case !apierrors.IsAlreadyExists(err) && !unclear(err):
 		return err

@@ -77,12 +77,14 @@ type Writer struct {
 }
 
 // Write does what step says for owner. A revision that exists already with the wanted data and owner is success: an
-// earlier pass made it and the cache has not shown it. Errors are ErrCollision, ErrNameTaken and those of the apiserver.
+// earlier reconcile created it and the cache has not shown it. Errors are ErrCollision, ErrNameTaken and those of the apiserver;
+// Expect is told of a namespace that is being deleted.
 func (w Writer) Write(ctx context.Context, owner types.UID, step Step) error {
 	switch step.Change {
 	case Create:
 		is, err := w.create(ctx, step.Revision)
 		if err != nil {
+			w.Expect.Refused(owner, err)
 			return fmt.Errorf("create revision %s: %w", step.Revision.Name, err)
 		}
 		w.Expect.Created(owner, is)

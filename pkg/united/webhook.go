@@ -27,6 +27,8 @@ type Webhook struct {
 	// KeepTemplates leaves pod and claim templates of StatefulSets without defaults (gate TemplateNoDefaults). They are
 	// validated still.
 	KeepTemplates bool
+
+	templates workloadspec.PodTemplates
 }
 
 var (
@@ -60,7 +62,7 @@ func (w *Webhook) Default(ctx context.Context, ud *appsv1beta1.UnitedDeployment)
 	if old != nil && !templateChanged(old, ud) {
 		return nil
 	}
-	full, faults, err := workloadspec.PodTemplate(ctx, w.Client, namespace(ctx, ud), &s.Spec.Template, s.Spec.VolumeClaimTemplates,
+	full, faults, err := w.templates.Check(ctx, w.Client, namespace(ctx, ud), &s.Spec.Template, s.Spec.VolumeClaimTemplates,
 		field.NewPath("spec", "template", "statefulSetTemplate", "spec", "template"))
 	if err != nil {
 		return err
@@ -125,7 +127,7 @@ func (w *Webhook) checkPods(ctx context.Context, old, ud *appsv1beta1.UnitedDepl
 	at := namespace(ctx, ud)
 	if changed {
 		path := field.NewPath("spec", "template", t.Field, "spec", "template")
-		_, faults, err := workloadspec.PodTemplate(ctx, w.Client, at, t.Pod, t.Claims, path)
+		_, faults, err := w.templates.Check(ctx, w.Client, at, t.Pod, t.Claims, path)
 		if err != nil || len(faults) > 0 {
 			return faults, err // Faults of the template would be told again for each subset.
 		}
@@ -149,7 +151,7 @@ func (w *Webhook) checkPods(ctx context.Context, old, ud *appsv1beta1.UnitedDepl
 			faults = append(faults, field.Invalid(path.Child("patch"), Patch(s), err.Error()))
 			continue
 		}
-		_, more, err := workloadspec.PodTemplate(ctx, w.Client, at, pod, t.Claims, path.Child("patch"))
+		_, more, err := w.templates.Check(ctx, w.Client, at, pod, t.Claims, path.Child("patch"))
 		if err != nil {
 			return nil, err
 		}
@@ -168,7 +170,7 @@ func (w *Webhook) checkPlace(ctx context.Context, namespace string, s *appsv1bet
 	if err != nil {
 		return nil, err
 	}
-	_, faults, err := workloadspec.PodTemplate(ctx, w.Client, namespace, pod, nil, path)
+	_, faults, err := w.templates.Check(ctx, w.Client, namespace, pod, nil, path)
 	names := strings.NewReplacer(
 		".spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0]", ".nodeSelectorTerm",
 		".spec.tolerations", ".tolerations",

@@ -2,27 +2,57 @@ package workloadspec
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // checkName is the name of the PodTemplate that is asked about and never stored.
 const checkName = "flotilla-check-"
 
-// PodTemplate asks the apiserver about template, for use in namespace beside claims (claim templates), and returns a copy
-// with all defaults. Faults come as field errors under path, those of the name of a claim under the claim, which stands beside
-// a path that ends in template. The error is for a question that got no answer; both are
-// nil for a valid template. c needs the verb create on podtemplates.
-func PodTemplate(
+// PodTemplates asks the apiserver about pod templates. It remembers its recent answers: a client that retries an update that was
+// refused, as GitOps tools do, costs no request with each try. The zero value is ready; it may be used concurrently.
+type PodTemplates struct {
+	// Clock tells the time; nil means the system's.
+	Clock clock.PassiveClock
+
+	once    sync.Once
+	answers *cache.LRUExpireCache // answer by sha256 of the question
+}
+
+const (
+	// answersKept is how many answers are remembered, for answerTTL: after that, the apiserver may have other rules.
+	answersKept = 64
+	answerTTL   = 30 * time.Second
+)
+
+// answer is what the apiserver says of a template.
+type answer struct {
+	// template has all defaults.
+	template corev1.PodTemplateSpec
+	// refused holds why the template is invalid; nil if it is valid.
+	refused []metav1.StatusCause
+}
+
+// Check asks the apiserver about template, for use in namespace beside claims (claim templates), and returns a copy with all
+// defaults. Faults come as field errors under path, those of the name of a claim under the claim, which stands beside a path that
+// ends in template. The error is for a question that got no answer; both are nil for a valid template. c needs the verb create on
+// podtemplates.
+func (t *PodTemplates) Check(
 	ctx context.Context, c client.Client, namespace string, template *corev1.PodTemplateSpec,
 	claims []corev1.PersistentVolumeClaim, path *field.Path,
 ) (*corev1.PodTemplateSpec, field.ErrorList, error) {
@@ -32,18 +62,48 @@ func PodTemplate(
 	}
 	own := asked.Template.Spec.Volumes
 	asked.Template.Spec.Volumes = withClaims(own, claims)
-	err := c.Create(ctx, asked, client.DryRunAll)
-	var refused *apierrors.StatusError
-	if errors.As(err, &refused) && apierrors.IsInvalid(err) && refused.ErrStatus.Details != nil {
-		given := len(asked.Template.Spec.Volumes) - len(claims)
-		return nil, reroot(refused.ErrStatus.Details.Causes, path, given), nil
-	}
+	given := len(asked.Template.Spec.Volumes) - len(claims)
+	got, err := t.ask(ctx, c, asked)
 	if err != nil {
-		return nil, nil, fmt.Errorf("check pod template by a dry run: %w", err)
+		return nil, nil, err
 	}
-	out := asked.Template.DeepCopy()
+	if got.refused != nil {
+		return nil, reroot(got.refused, path, given), nil
+	}
+	out := got.template.DeepCopy()
 	out.Spec.Volumes = restore(out.Spec.Volumes, own, claims)
 	return out, nil, nil
+}
+
+// ask returns the apiserver's answer, a recent one if there is one. The answer may not be changed.
+func (t *PodTemplates) ask(ctx context.Context, c client.Client, question *corev1.PodTemplate) (answer, error) {
+	t.once.Do(func() {
+		var now cache.Clock = clock.RealClock{}
+		if t.Clock != nil {
+			now = t.Clock
+		}
+		t.answers = cache.NewLRUExpireCacheWithClock(answersKept, now)
+	})
+	raw, err := json.Marshal(question)
+	if err != nil {
+		return answer{}, fmt.Errorf("marshal pod template: %w", err)
+	}
+	key := sha256.Sum256(raw)
+	if known, ok := t.answers.Get(key); ok {
+		return known.(answer), nil
+	}
+	var got answer
+	var refused *apierrors.StatusError
+	switch err := c.Create(ctx, question, client.DryRunAll); {
+	case errors.As(err, &refused) && apierrors.IsInvalid(err) && refused.ErrStatus.Details != nil:
+		got.refused = append([]metav1.StatusCause{}, refused.ErrStatus.Details.Causes...)
+	case err != nil:
+		return answer{}, fmt.Errorf("check pod template by a dry run: %w", err)
+	default:
+		got.template = question.Template
+	}
+	t.answers.Add(key, got, answerTTL)
+	return got, nil
 }
 
 // withClaims adds a volume for each claim template, in place of one of the same name.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
@@ -12,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -68,7 +70,7 @@ func TestCheckReturnsTheDefaultsAndNoneOfTheClaims(t *testing.T) {
 		p.Template.Spec.Volumes[0].Secret.DefaultMode = &mode
 		return nil
 	})
-	got, faults, err := PodTemplate(t.Context(), c, "shop", given, claims("data", "logs"), field.NewPath("spec", "template"))
+	got, faults, err := new(PodTemplates).Check(t.Context(), c, "shop", given, claims("data", "logs"), field.NewPath("spec", "template"))
 	require.NoError(t, err)
 	require.Empty(t, faults)
 
@@ -87,7 +89,7 @@ func TestCheckReturnsFaultsUnderThePath(t *testing.T) {
 			field.Invalid(field.NewPath("template", "spec", "hostname"), "A!", "must be a DNS label"),
 		})
 	})
-	got, faults, err := PodTemplate(t.Context(), c, "shop", template(), nil, field.NewPath("spec", "template"))
+	got, faults, err := new(PodTemplates).Check(t.Context(), c, "shop", template(), nil, field.NewPath("spec", "template"))
 	require.NoError(t, err)
 	require.Nil(t, got)
 	require.Len(t, faults, 2)
@@ -116,7 +118,7 @@ func TestCheckNamesTheClaimWhoseNameIsAtFault(t *testing.T) {
 				})
 			})
 			given := template(corev1.Volume{Name: "cert"}, corev1.Volume{Name: "data"})
-			_, faults, err := PodTemplate(t.Context(), c, "shop", given, claims("data", "Logs", "data"), tt.path)
+			_, faults, err := new(PodTemplates).Check(t.Context(), c, "shop", given, claims("data", "Logs", "data"), tt.path)
 			require.NoError(t, err)
 			require.Len(t, faults, 1)
 			require.EqualError(t, faults[0], tt.want+`: Duplicate value: "data"`)
@@ -127,7 +129,7 @@ func TestCheckNamesTheClaimWhoseNameIsAtFault(t *testing.T) {
 func TestCheckWithoutAnAnswerIsAnError(t *testing.T) {
 	t.Parallel()
 	c := apiserver(t, func(*corev1.PodTemplate) error { return errors.New("connection refused") })
-	_, faults, err := PodTemplate(t.Context(), c, "shop", template(), nil, field.NewPath("spec", "template"))
+	_, faults, err := new(PodTemplates).Check(t.Context(), c, "shop", template(), nil, field.NewPath("spec", "template"))
 	require.EqualError(t, err, "check pod template by a dry run: connection refused")
 	require.Empty(t, faults)
 }
@@ -141,4 +143,56 @@ func TestDefaultClaims(t *testing.T) {
 	require.Equal(t, corev1.PersistentVolumeFilesystem, *got[0].Spec.VolumeMode)
 	require.Equal(t, block, *got[1].Spec.VolumeMode)
 	require.Nil(t, given[0].Spec.VolumeMode, "what is given is not changed")
+}
+
+func TestTheSameTemplateIsNotAskedAboutAgainAtOnce(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name   string
+		answer error
+		again  bool // it is asked again each time
+	}{
+		{name: "a valid one"},
+		{name: "an invalid one", answer: apierrors.NewInvalid(schema.GroupKind{Kind: "PodTemplate"}, "", field.ErrorList{
+			field.Required(field.NewPath("template", "spec", "containers").Index(0).Child("name"), ""),
+		})},
+		{name: "one that the apiserver did not answer about is asked about again", answer: errors.New("connection refused"), again: true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			asked := 0
+			c := apiserver(t, func(p *corev1.PodTemplate) error {
+				asked++
+				p.Template.Spec.RestartPolicy = corev1.RestartPolicyAlways
+				return tc.answer
+			})
+			clk := clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
+			templates := PodTemplates{Clock: clk}
+			check := func(of *corev1.PodTemplateSpec) (*corev1.PodTemplateSpec, field.ErrorList, error) {
+				return templates.Check(t.Context(), c, "shop", of, nil, field.NewPath("spec", "template"))
+			}
+			first, faults, err := check(template())
+			if first != nil {
+				first.Spec.RestartPolicy = "Changed" // By the caller, whose copy it is.
+			}
+			for range 3 {
+				full, more, again := check(template())
+				require.Equal(t, faults, more)
+				require.Equal(t, err == nil, again == nil)
+				if full != nil {
+					require.Equal(t, corev1.RestartPolicyAlways, full.Spec.RestartPolicy)
+				}
+			}
+			if tc.again {
+				require.Equal(t, 4, asked)
+				return
+			}
+			require.Equal(t, 1, asked)
+			_, _, _ = check(template(corev1.Volume{Name: "other"}))
+			require.Equal(t, 2, asked, "another template is asked about")
+			clk.SetTime(clk.Now().Add(time.Minute))
+			_, _, _ = check(template())
+			require.Equal(t, 3, asked, "the apiserver's rules may have changed")
+		})
+	}
 }

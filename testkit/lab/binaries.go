@@ -21,6 +21,8 @@ import (
 const (
 	kubeModule  = "e2e/kube"
 	imageModule = "e2e/image"
+
+	helmPackage = "helm.sh/helm/v4/cmd/helm"
 )
 
 // Bin is a folder with the lab's programs.
@@ -28,7 +30,8 @@ type Bin struct{ Dir string }
 
 // Path is the file of a program. Binaries has etcd, kube-apiserver,
 // kube-controller-manager, kube-scheduler, kubelet, kube-proxy, kubectl, kwok
-// and helm; NodeBinaries has the rest of what a real node runs.
+// and helm; InstalledBinaries may lack kubelet and kube-proxy; NodeBinaries has
+// the rest of what a real node runs.
 func (b Bin) Path(program string) string { return filepath.Join(b.Dir, program) }
 
 // program is what one call of Go's compiler makes.
@@ -48,15 +51,17 @@ type bundle struct {
 	suffix   string   // Of the folder's name.
 	sources  []string // Files and folders in the repository.
 	programs []program
+	// installed are programs of the machine, which the folder links to.
+	installed []installed
 	// ready says in one line what the machine lacks to build it; nil if nothing.
 	ready func(ctx context.Context) error
 	// finish makes what else belongs in the folder.
 	finish func(ctx context.Context, root, dir string) error
 }
 
-// clusterBundle has a cluster's own programs. A Kubernetes that is built from
-// modules does not know its own version, so the linker is told.
-func clusterBundle(version string) bundle {
+// versionFlags are flags for the linker: a Kubernetes that is built from modules
+// does not know its own version.
+func versionFlags(version string) string {
 	major, rest, _ := strings.Cut(strings.TrimPrefix(version, "v"), ".")
 	minor, _, _ := strings.Cut(rest, ".")
 	ldflags := []string{"-s", "-w"} //nolint:prealloc // The number of flags would have to be kept in step with the list.
@@ -68,16 +73,20 @@ func clusterBundle(version string) bundle {
 			ldflags = append(ldflags, "-X", pkg+"."+set)
 		}
 	}
+	return strings.Join(ldflags, " ")
+}
+
+// clusterBundle has a cluster's own programs.
+func clusterBundle(version string) bundle {
 	return bundle{
 		what:    "programs of the lab",
 		sources: []string{kubeModule + "/go.mod", kubeModule + "/go.sum", kubeModule + "/cmd/kube"},
-		programs: []program{
-			{
-				name: "kube", module: kubeModule, pkgs: []string{"./cmd/kube"}, ldflags: strings.Join(ldflags, " "),
-				links: []string{Etcd, APIServer, ControllerManager, Scheduler, Simulator, "kubectl", "kubelet", "kube-proxy"},
-			},
-			{name: "helm", module: kubeModule, pkgs: []string{"helm.sh/helm/v4/cmd/helm"}, ldflags: "-s -w"},
-		},
+		// One build makes both files, so that helm is compiled while kube is linked.
+		programs: []program{{
+			name: "Kubernetes, etcd, kwok and helm", module: kubeModule, pkgs: []string{"./cmd/kube", helmPackage},
+			ldflags: versionFlags(version),
+			links:   []string{Etcd, APIServer, ControllerManager, Scheduler, Simulator, "kubectl", "kubelet", "kube-proxy"},
+		}},
 	}
 }
 
@@ -162,7 +171,7 @@ func Binaries(ctx context.Context, progress Progress) (Bin, error) {
 	if err != nil {
 		return Bin{}, err
 	}
-	version, err := kubeVersion(filepath.Join(root, filepath.FromSlash(kubeModule)))
+	version, err := moduleVersion(root, kubernetesModule)
 	if err != nil {
 		return Bin{}, err
 	}
@@ -220,17 +229,28 @@ func (b bundle) get(ctx context.Context, root string, progress Progress) (Bin, e
 			return Bin{}, err
 		}
 	}
-	return bin, progress.run(b.what, func() error {
-		unlock, err := lock(ctx, filepath.Join(filepath.Dir(bin.Dir), "build.lock"))
-		if err != nil {
-			return err
-		}
-		defer unlock()
-		if exists(bin.Dir) {
-			return nil // Another one has built it.
-		}
-		return b.build(ctx, root, bin.Dir, progress)
+	unlock, err := b.lock(ctx, filepath.Join(filepath.Dir(bin.Dir), "build.lock"), progress)
+	if err != nil {
+		return Bin{}, err
+	}
+	defer unlock()
+	if exists(bin.Dir) {
+		return bin, nil // Another process has built it.
+	}
+	return bin, b.build(ctx, root, bin.Dir, progress)
+}
+
+// lock waits for the builds of other processes, and reports that as a stage
+// only if there is one.
+func (b bundle) lock(ctx context.Context, file string, progress Progress) (unlock func(), err error) {
+	if unlock, err = tryLock(file); !errors.Is(err, errLocked) {
+		return unlock, err
+	}
+	err = progress.run("wait for another build of the "+b.what, func() error {
+		unlock, err = lock(ctx, file)
+		return err
 	})
+	return unlock, err
 }
 
 func (b bundle) build(ctx context.Context, root, dst string, progress Progress) error {
@@ -246,8 +266,13 @@ func (b bundle) build(ctx context.Context, root, dst string, progress Progress) 
 			return err
 		}
 	}
+	for _, i := range b.installed {
+		if err := os.Symlink(i.path, filepath.Join(tmp, i.name)); err != nil {
+			return fmt.Errorf("link to %s: %w", i.path, err)
+		}
+	}
 	if b.finish != nil {
-		if err := b.finish(ctx, root, tmp); err != nil {
+		if err := progress.run("finish the "+b.what, func() error { return b.finish(ctx, root, tmp) }); err != nil {
 			return err
 		}
 	}
@@ -257,12 +282,15 @@ func (b bundle) build(ctx context.Context, root, dst string, progress Progress) 
 	return nil
 }
 
-// build compiles with the flags that the product is compiled with, so that Go
+// buildFlags are those that the Makefile builds the product with, so that Go
 // compiles what both import only once.
+func buildFlags() []string { return []string{"-buildvcs=false", "-trimpath"} }
+
+// build compiles the program into dst.
 func (p program) build(ctx context.Context, root, dst string) error {
-	args := append([]string{
-		"build", "-buildvcs=false", "-trimpath", "-tags", p.tags, "-ldflags", p.ldflags, "-o", dst + string(filepath.Separator),
-	}, p.pkgs...)
+	args := append([]string{"build"}, buildFlags()...)
+	args = append(args, "-tags", p.tags, "-ldflags", p.ldflags, "-o", dst+string(filepath.Separator))
+	args = append(args, p.pkgs...)
 	cgo := "CGO_ENABLED=0"
 	if p.cgo {
 		cgo = "CGO_ENABLED=1"
@@ -335,15 +363,16 @@ func sourceKey(root string, sources ...string) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil))[:16], nil
 }
 
-// kubeVersion reads which Kubernetes the module requires.
-func kubeVersion(src string) (string, error) {
-	data, err := os.ReadFile(filepath.Join(src, "go.mod"))
+// moduleVersion reads which version of a module the lab's programs are built
+// from.
+func moduleVersion(root, module string) (string, error) {
+	data, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(kubeModule), "go.mod"))
 	if err != nil {
-		return "", fmt.Errorf("read the version of Kubernetes: %w", err)
+		return "", fmt.Errorf("read the version of %s: %w", module, err)
 	}
-	m := regexp.MustCompile(`(?m)^(?:require)?\s*k8s\.io/kubernetes (v\S+)`).FindSubmatch(data)
+	m := regexp.MustCompile(`(?m)^(?:require)?\s*` + regexp.QuoteMeta(module) + ` (v\S+)`).FindSubmatch(data)
 	if m == nil {
-		return "", errors.New("read the version of Kubernetes: go.mod does not require k8s.io/kubernetes")
+		return "", fmt.Errorf("read the version of %s: %s/go.mod does not require it", module, kubeModule)
 	}
 	return string(m[1]), nil
 }

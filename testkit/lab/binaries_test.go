@@ -55,7 +55,7 @@ func TestTheRepositoryIsFoundFromWithinIt(t *testing.T) {
 	t.Parallel()
 	root, err := repository()
 	require.NoError(t, err)
-	version, err := kubeVersion(filepath.Join(root, kubeModule))
+	version, err := moduleVersion(root, kubernetesModule)
 	require.NoError(t, err)
 	require.Regexp(t, `^v1\.\d+\.\d+$`, version)
 	for _, b := range []bundle{clusterBundle(version), nodeBundle()} {
@@ -89,7 +89,7 @@ func TestABrokenBuildSaysWhyAndLeavesNoFolder(t *testing.T) {
 		return func(err error) { stages = append(stages, stage+": "+strings.SplitN(err.Error(), "\n", 2)[0]) }
 	})
 	require.ErrorContains(t, err, "cmd/kube", "the compiler's words are in the error")
-	require.Equal(t, []string{"build kube: build kube: exit status 1"}, stages)
+	require.Equal(t, []string{"build Kubernetes, etcd, kwok and helm: build Kubernetes, etcd, kwok and helm: exit status 1"}, stages)
 	require.NoDirExists(t, dst)
 }
 
@@ -184,11 +184,35 @@ func TestABuildThatBrokeIsDoneAnew(t *testing.T) {
 	broken := filepath.Join(dir, "broken")
 	require.NoError(t, os.WriteFile(broken, nil, 0o600))
 	_, err := Binaries(t.Context(), nil)
-	require.ErrorContains(t, err, "build kube")
+	require.ErrorContains(t, err, "build Kubernetes")
 
 	require.NoError(t, os.Remove(broken))
 	bin, err := Binaries(t.Context(), nil)
 	require.NoError(t, err)
 	require.Equal(t, []string{"kube", "helm"}, built())
 	require.NoDirExists(t, bin.Dir+".new")
+}
+
+func TestABuildOfAnotherProcessIsWaitedForInAStageOfItsOwn(t *testing.T) {
+	dir, built := fakeTools(t)
+	unlock, err := lock(t.Context(), filepath.Join(dir, "cache", "build.lock"))
+	require.NoError(t, err)
+	var stages []string
+	_, err = Binaries(t.Context(), func(stage string) func(error) {
+		if stages = append(stages, stage); len(stages) == 1 {
+			unlock()
+		}
+		return func(error) {}
+	})
+	require.NoError(t, err)
+	require.Equal(t, []string{"wait for another build of the programs of the lab", "build Kubernetes, etcd, kwok and helm"}, stages)
+	require.Equal(t, []string{"kube", "helm"}, built())
+
+	stages = nil
+	_, err = Binaries(t.Context(), func(stage string) func(error) {
+		stages = append(stages, stage)
+		return func(error) {}
+	})
+	require.NoError(t, err)
+	require.Empty(t, stages, "nothing is to be done")
 }

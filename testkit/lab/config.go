@@ -58,6 +58,9 @@ type Config struct {
 	// StateRoot is the folder in which the cluster's folder lies. Empty means
 	// $FLOTILLA_LAB_STATE, else state in the lab's cache folder.
 	StateRoot string `json:"-"`
+	// Bin has the programs that the cluster runs; empty means those of
+	// Binaries. Real nodes need these.
+	Bin Bin `json:"-"`
 	// Progress is told of each stage.
 	Progress Progress `json:"-"`
 	// Clock dates the certificates; nil means the machine's clock.

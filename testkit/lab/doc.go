@@ -18,7 +18,8 @@
 // a cluster outlives the one that started it and can be found, mended and
 // taken down by any other.
 //
-//	Binaries   builds the programs once, under a lock
+//	Binaries   builds the programs once, under a lock; InstalledBinaries, for
+//	           demonstrations, takes what the machine has already
 //	Up         brings a cluster up, or back up; Down removes it
 //	StartT     does both for one test, and leaves nothing behind
 //	Command    runs a program of ours as one more process of a cluster

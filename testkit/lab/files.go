@@ -52,6 +52,25 @@ func stateRoot() (string, error) {
 // long as ctx allows, and returns what gives it back. The kernel gives it back
 // too when its holder dies. Two holders in one program exclude each other.
 func lock(ctx context.Context, file string) (unlock func(), err error) {
+	err = wait.PollUntilContextCancel(ctx, lockPoll, true, func(context.Context) (bool, error) {
+		var err error
+		unlock, err = tryLock(file)
+		if errors.Is(err, errLocked) {
+			return false, nil
+		}
+		return err == nil, err
+	})
+	if err != nil && ctx.Err() != nil {
+		return nil, fmt.Errorf("lock %s: %w", file, err)
+	}
+	return unlock, err
+}
+
+// errLocked is returned for a lock that another holder has.
+var errLocked = errors.New("locked by another holder")
+
+// tryLock is lock without waiting.
+func tryLock(file string) (unlock func(), err error) {
 	if err := os.MkdirAll(filepath.Dir(file), 0o750); err != nil {
 		return nil, fmt.Errorf("lock %s: %w", file, err)
 	}
@@ -59,13 +78,10 @@ func lock(ctx context.Context, file string) (unlock func(), err error) {
 	if err != nil {
 		return nil, fmt.Errorf("lock %s: %w", file, err)
 	}
-	err = wait.PollUntilContextCancel(ctx, lockPoll, true, func(context.Context) (bool, error) {
-		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if errors.Is(err, unix.EWOULDBLOCK) || errors.Is(err, unix.EINTR) {
-			return false, nil
-		}
-		return err == nil, err
-	})
+	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) || errors.Is(err, unix.EINTR) {
+		err = errLocked
+	}
 	if err != nil {
 		_ = f.Close()
 		return nil, fmt.Errorf("lock %s: %w", file, err)

@@ -37,13 +37,17 @@ func (p Progress) prefix(name string) Progress {
 
 const (
 	liveEvery  = time.Second      // A terminal shows a counter that runs.
-	plainEvery = 20 * time.Second // A log file gets a sign of life.
+	plainEvery = 30 * time.Second // A log file gets a sign of life.
 	clearLine  = "\r\x1b[K"
+	// The live line is cut off at the terminal's edge: of one that wraps, only
+	// the last part could be cleared.
+	noWrap, wrap = "\x1b[?7l", "\x1b[?7h"
+	indent       = "          "
 )
 
 // Printer shows progress as text: a line for each stage that ended with the
-// seconds it took, and for those that run either one live line (on a terminal)
-// or a line now and then. Use Stage as a Progress, and Close at the end.
+// seconds it took, and one line for all that run: live on a terminal, now and then
+// elsewhere. Use Stage as a Progress, and Close at the end.
 type Printer struct {
 	out   io.Writer
 	live  bool
@@ -121,29 +125,40 @@ func (p *Printer) end(s stage, err error) {
 	p.showLive()
 }
 
+// Note prints a line between those of the stages.
+func (p *Printer) Note(text string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.clear()
+	p.print("%s%s\n", indent, text)
+	p.showLive()
+}
+
 // show prints what runs, at each tick.
 func (p *Printer) show() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.live {
 		p.showLive()
-		return
-	}
-	for _, s := range p.running {
-		p.print("%7.0fs  %s ...\n", p.clock.Since(s.since).Seconds(), s.name)
+	} else if len(p.running) > 0 {
+		p.print("%s%s ...\n", indent, p.stages())
 	}
 }
 
 // showLive rewrites the last line of the terminal.
 func (p *Printer) showLive() {
-	if !p.live || len(p.running) == 0 {
-		return
+	if p.live && len(p.running) > 0 {
+		p.print("%s%s%s%s%s", clearLine, noWrap, indent, p.stages(), wrap)
 	}
+}
+
+// stages lists what runs.
+func (p *Printer) stages() string {
 	parts := make([]string, len(p.running))
 	for i, s := range p.running {
 		parts[i] = fmt.Sprintf("%s %.0fs", s.name, p.clock.Since(s.since).Seconds())
 	}
-	p.print("%s          %s", clearLine, strings.Join(parts, ", "))
+	return strings.Join(parts, ", ")
 }
 
 func (p *Printer) clear() {

@@ -29,21 +29,23 @@ func (s *screen) String() string {
 	return s.text.String()
 }
 
-func TestPrinterWritesALineForEachStageAndASignOfLife(t *testing.T) {
+func TestPrinterWritesALineForEachStageAndOneForAllThatRun(t *testing.T) {
 	t.Parallel()
 	clock, out := clocktesting.NewFakeClock(testTime()), &screen{}
 	p := NewPrinter(out, false, clock)
-	done := p.Stage("build kube")
+	p.Note("no kwok in the PATH")
+	kube, managers := p.Stage("build kube"), p.Stage("make build")
 	clock.Step(plainEvery)
-	require.Eventually(t, func() bool { return out.String() != "" }, soon, tick)
+	require.Eventually(t, func() bool { return strings.Contains(out.String(), "...") }, soon, tick)
 	clock.Step(1500 * time.Millisecond)
-	done(nil)
-	p.Stage("build helm")(errors.New("no"))
+	kube(nil)
+	managers(errors.New("no"))
 	p.Close()
 	require.Equal(t, ""+
-		"     20s  build kube ...\n"+
-		"   21.5s  build kube: ok\n"+
-		"    0.0s  build helm: FAILED\n", out.String())
+		"          no kwok in the PATH\n"+
+		"          build kube 30s, make build 30s ...\n"+
+		"   31.5s  build kube: ok\n"+
+		"   31.5s  make build: FAILED\n", out.String())
 }
 
 func TestPrinterRunsACounterOnATerminal(t *testing.T) {
@@ -53,10 +55,13 @@ func TestPrinterRunsACounterOnATerminal(t *testing.T) {
 	east, west := p.Stage("east: etcd"), p.Stage("west: etcd")
 	clock.Step(liveEvery)
 	require.Eventually(t, func() bool {
-		return strings.HasSuffix(out.String(), clearLine+"          east: etcd 1s, west: etcd 1s")
+		return strings.HasSuffix(out.String(), clearLine+noWrap+"          east: etcd 1s, west: etcd 1s"+wrap)
 	}, soon, tick)
+	p.Note("a note")
+	require.True(t, strings.HasSuffix(out.String(),
+		clearLine+"          a note\n"+clearLine+noWrap+"          east: etcd 1s, west: etcd 1s"+wrap), "%q", out)
 	east(nil)
-	require.True(t, strings.HasSuffix(out.String(), "    1.0s  east: etcd: ok\n"+clearLine+"          west: etcd 1s"), "%q", out)
+	require.True(t, strings.HasSuffix(out.String(), "    1.0s  east: etcd: ok\n"+clearLine+noWrap+"          west: etcd 1s"+wrap), "%q", out)
 	west(nil)
 	p.Close()
 	require.True(t, strings.HasSuffix(out.String(), "    1.0s  west: etcd: ok\n"+clearLine), "%q", out)

@@ -52,9 +52,11 @@ func Up(ctx context.Context, cfg Config) (*Cluster, error) {
 			return nil, fmt.Errorf("%w: %w", errReal, err)
 		}
 	}
-	bin, err := Binaries(ctx, cfg.Progress)
-	if err != nil {
-		return nil, err
+	bin := cfg.Bin
+	if bin == (Bin{}) {
+		if bin, err = Binaries(ctx, cfg.Progress); err != nil {
+			return nil, err
+		}
 	}
 	var nodeBin Bin
 	if real {

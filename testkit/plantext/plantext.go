@@ -1,4 +1,4 @@
-// Package show writes plans as text, for golden files that a reviewer reads.
+// Package plantext writes plans as text, for golden files that a reviewer reads.
 package plantext
 
 import (

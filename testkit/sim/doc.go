@@ -13,7 +13,7 @@
 //	swept         once for each kind of fault at each write or call of the undisturbed run
 //	at random     with the order of steps, and up to four faults, drawn from the seed
 //
-// a fortieth of it each time, and all of it if FLOTILLA_SIM is "all". In each run
+// a hundred schedules of it each time, as many as FLOTILLA_SIM says, or all. In each run
 //
 //	rules hold after every write and step (Rule; AtMost, Floor, OwnOnly and DeletesByUID are ready-made)
 //	the world comes to rest, and Kind.Summary says of it the same as of the undisturbed run

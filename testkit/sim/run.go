@@ -191,6 +191,19 @@ func (c *Checker) Sweep(ctx context.Context, seed int64, kinds []FaultKind) []er
 	return failed
 }
 
+// planned is about how many schedules a plan has: a sweep with another order of steps may have some writes more or less.
+func (c *Checker) planned(p Plan) int {
+	faults := 0
+	for _, kind := range p.Faults {
+		if kind.ofCalls() {
+			faults += c.calm.Calls
+		} else {
+			faults += c.calm.Writes
+		}
+	}
+	return p.Sweeps*faults + p.Seeds
+}
+
 // newFault is a fault of ordinary length, or of one drawn by lot.
 func newFault(kind FaultKind, at int, rng *rand.Rand) Fault {
 	f := Fault{Kind: kind, At: at}

@@ -359,3 +359,28 @@ type restless struct{}
 func (restless) Steps(*World) []Step {
 	return []Step{{Name: "nothing of note", Do: func(context.Context) error { return nil }}}
 }
+
+func TestScenariosShareTheSchedulesThatAreAskedFor(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name, text string
+		scenarios  int
+		want       int
+	}{
+		{"a few by default", "", 10, few / 10},
+		{"as many as are asked for", "500", 20, 25},
+		{"each tries one at least", "5", 20, 1},
+		{"all", "all", 20, 0},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			got, err := share(tc.text, tc.scenarios)
+			require.NoError(t, err)
+			require.Equal(t, tc.want, got)
+		})
+	}
+	for _, text := range []string{"0", "-1", "some"} {
+		_, err := share(text, 1)
+		require.ErrorContains(t, err, "FLOTILLA_SIM=\""+text+"\": want a number of schedules")
+	}
+}

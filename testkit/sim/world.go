@@ -71,6 +71,8 @@ type Scenario struct {
 	// Rules must hold in this scenario, and Actors live in it, beside those of the kind.
 	Rules  []Rule
 	Actors []Actor
+	// Stall replaces that of the Plan, if it is not 0.
+	Stall time.Duration
 }
 
 // Edit is one thing done to the world from outside.

@@ -1,4 +1,4 @@
-// Package site is the ground of integration tests: a cluster of the lab, managers in the process of the test that run the
+// Package testenv is the environment of integration tests: a cluster of the lab, managers in the process of the test that run the
 // controllers and webhooks in question, and a namespace for each test that tells what happened in it.
 //
 //	s := testenv.Start(t, testenv.Config{CRDs: []string{".../apps.kruise.io_clonesets.yaml"}, Scheme: appsv1beta1.AddToScheme, Lab: lab.Config{Audit: true}})

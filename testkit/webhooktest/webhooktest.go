@@ -1,4 +1,4 @@
-// Package hook holds what tests of workloads' webhooks have alike: an apiserver that is asked about pod templates, the request
+// Package webhooktest holds what tests of workloads' webhooks share: an apiserver that is asked about pod templates, the request
 // that a webhook is called with, and the manifests of e2e/examples, whose first lines say what comes back.
 package webhooktest
 

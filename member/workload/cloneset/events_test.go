@@ -10,6 +10,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/pkg/podcontrol"
 	"github.com/flotilla-io/flotilla/pkg/rollout"
+	"github.com/flotilla-io/flotilla/testkit"
 )
 
 // stepped are the results of steps of one kind.
@@ -41,7 +42,7 @@ func TestScaleUpLimitedIsToldWhenItBites(t *testing.T) {
 				o.set.Status.ObservedGeneration = 2
 			}
 			_, events := status(o, plan(o, now), applied{Results: stepped(rollout.StepCreate, podcontrol.Result{Done: tt.created})}, now)
-			require.Equal(t, tt.want, reasons(events))
+			require.Equal(t, tt.want, testkit.Reasons(events))
 		})
 	}
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/apis/pods"
 	"github.com/flotilla-io/flotilla/pkg/lifecycle"
+	"github.com/flotilla-io/flotilla/pkg/podcontrol"
 	"github.com/flotilla-io/flotilla/pkg/podpatch"
 	"github.com/flotilla-io/flotilla/pkg/podset"
 	"github.com/flotilla-io/flotilla/pkg/revision"
@@ -91,7 +92,7 @@ func (m *troupe) write(w planned, s podset.Step) {
 	m.t.Helper()
 	name := s.Pod.Key
 	before := m.pods[name]
-	patches, err := (&Reconciler{}).applier(m.o.set).Patches(&w.Plan, s, m.now)
+	patches, err := (&Reconciler{Controller: &podcontrol.Controller{}}).applier(m.o.set).Patches(&w.Plan, s, m.now)
 	require.NoError(m.t, err)
 	for _, p := range patches {
 		m.patch(name, p)

@@ -26,6 +26,7 @@ import (
 	"github.com/flotilla-io/flotilla/apis/pods"
 	"github.com/flotilla-io/flotilla/pkg/inplace"
 	"github.com/flotilla-io/flotilla/pkg/nodelease"
+	"github.com/flotilla-io/flotilla/pkg/podcontrol"
 	"github.com/flotilla-io/flotilla/pkg/revision"
 	"github.com/flotilla-io/flotilla/testkit"
 	"github.com/flotilla-io/flotilla/testkit/testenv"
@@ -34,7 +35,7 @@ import (
 func TestInPlaceInCluster(t *testing.T) {
 	t.Parallel()
 	s := begin(t)
-	manage(t, s, Options{Gates: Gates{VerticalScaling: true, EnvFromMetadata: true}})
+	manage(t, s, Options{Options: podcontrol.Options{InPlace: inplace.Options{Resources: true, Env: true}}})
 	for name, test := range map[string]func(*testing.T, *ground){
 		"a resize without restart costs three writes a pod and no service":    testResize,
 		"an image and a resize with restart are one update":                   testResizeAndImage,
@@ -231,7 +232,7 @@ func TestEnvInCluster(t *testing.T) {
 	t.Parallel()
 	s := begin(t)
 	daemons := nodelease.NewTracker(clock.RealClock{})
-	manage(t, s, Options{Gates: Gates{EnvFromMetadata: true}, Daemons: daemons})
+	manage(t, s, Options{Options: podcontrol.Options{InPlace: inplace.Options{Env: true}, Daemons: daemons}})
 	g := newGround(t, s)
 	g.make(t, inPlace(3).Policy(appsv1beta1.PodInPlaceOnly).Spec(reading("one")))
 	before := g.Pods(t)
@@ -279,7 +280,9 @@ func TestTakeOverInCluster(t *testing.T) {
 	g.leave(t, left)
 	before := g.Pods(t)
 	began := clock.RealClock{}.Now()
-	manage(t, s, Options{Gates: Gates{VerticalScaling: true, EnvFromMetadata: true, RecreateOnClaimChange: true}})
+	manage(t, s, Options{
+		Options: podcontrol.Options{InPlace: inplace.Options{Resources: true, Env: true}}, Gates: Gates{RecreateOnClaimChange: true},
+	})
 
 	set := &appsv1beta1.CloneSet{}
 	key := types.NamespacedName{Namespace: g.Namespace, Name: left.set.Name}

@@ -52,8 +52,9 @@ func begin(t *testing.T) *testenv.Site {
 func manage(t *testing.T, s *testenv.Site, o Options) {
 	t.Helper()
 	s.Run(t, agent, Kind(), func(mgr ctrl.Manager) {
+		o.Clock = clock.RealClock{}
 		require.NoError(t, Setup(t.Context(), mgr, o))
-		hook := &Webhook{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Gates: o.Gates}
+		hook := &Webhook{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), InPlace: o.InPlace}
 		require.NoError(t, admit.Register(mgr, admit.Registration[*appsv1beta1.CloneSet]{
 			Object: &appsv1beta1.CloneSet{}, Defaulter: hook, Validator: hook,
 		}))

@@ -10,6 +10,7 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/pkg/ownership"
+	"github.com/flotilla-io/flotilla/testkit"
 )
 
 func TestPodsOfOthersAreToldOnceAndLeftAlone(t *testing.T) {
@@ -26,7 +27,7 @@ func TestPodsOfOthersAreToldOnceAndLeftAlone(t *testing.T) {
 		Message:        "the selector selects pods of others, which are left alone: make a new CloneSet with a narrower one: 3 pods, such as shop-1 of ReplicaSet shop",
 		LastUpdateTime: metav1.NewTime(now), LastTransitionTime: metav1.NewTime(now),
 	}}, got.Conditions))
-	require.Equal(t, []string{"SelectorOverlap"}, reasons(events))
+	require.Equal(t, []string{"SelectorOverlap"}, testkit.Reasons(events))
 
 	o.set.Status, o.overlap.Count = got, 4
 	again, events := status(o, plan(o, now), applied{}, now.Add(time.Minute))

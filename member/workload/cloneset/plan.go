@@ -86,7 +86,7 @@ func viewOptions(o observed, rollback bool) podset.ViewOptions {
 	return podset.ViewOptions{
 		Selector: o.set.Spec.Selector, Rules: rulesOf(&o.set.Spec), Rollback: rollback,
 		Differ: &podset.Differ{
-			History: o.history, Options: o.gates.edits(), Claims: o.gates.RecreateOnClaimChange && !only, Daemons: o.daemons,
+			History: o.history, Options: o.edits, Claims: o.gates.RecreateOnClaimChange && !only, Daemons: o.daemons,
 		},
 		Extend: func(m *podset.Pod) {
 			id := instanceID(m.Object)

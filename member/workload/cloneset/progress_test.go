@@ -216,7 +216,7 @@ func TestHungUpdateIsToldOnceWithItsTime(t *testing.T) {
 		Type: "FailedUpdate", Status: "True", Reason: "Hung", Message: message,
 		LastUpdateTime: metav1.NewTime(later), LastTransitionTime: metav1.NewTime(later),
 	}}, o.set.Status.Conditions))
-	require.Equal(t, []string{"FailedUpdate"}, reasons(events))
+	require.Equal(t, []string{"FailedUpdate"}, testkit.Reasons(events))
 
 	// A kubelet goes back and forth between two reasons; that is one failure and no write.
 	o.pods[2].Status.ContainerStatuses[0].State.Waiting.Reason = "ErrImagePull"
@@ -420,7 +420,7 @@ func TestBudgetThatCanNotBeMetIsToldWithItsTime(t *testing.T) {
 			require.Len(t, got.Conditions, 1)
 			require.Equal(t, kind, got.Conditions[0].Type)
 			require.Equal(t, tt.want, got.Conditions[0].Message)
-			require.Equal(t, []string{string(kind)}, reasons(events))
+			require.Equal(t, []string{string(kind)}, testkit.Reasons(events))
 			o.set.Status = got
 			again, events := status(o, plan(o, now.Add(time.Hour)), applied{}, now.Add(time.Hour))
 			require.Empty(t, cmp.Diff(got, again), "it is written once")

@@ -16,6 +16,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/pkg/expect"
 	"github.com/flotilla-io/flotilla/pkg/ownership"
+	"github.com/flotilla-io/flotilla/pkg/podcontrol"
 	"github.com/flotilla-io/flotilla/testkit"
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
@@ -29,10 +30,10 @@ func simulated(t *testing.T) sim.Kind {
 	return sim.Kind{
 		Scheme: scheme,
 		New: func(p sim.Process) (reconcile.Reconciler, error) {
-			return &Reconciler{
-				Client: p.Client, Live: p.Live, Clock: p.Clock, Draw: p.Draw,
-				Expect: expect.New("Test", p.Clock, 0), Events: &said{}, Parallel: 1,
-			}, nil
+			return &Reconciler{Draw: p.Draw, Controller: &podcontrol.Controller{
+				Client: p.Client, Live: p.Live, Clock: p.Clock,
+				Expect: expect.New("Test", p.Clock, 0), Events: &testkit.Events{}, Parallel: 1,
+			}}, nil
 		},
 		Index: func(ctx context.Context, i client.FieldIndexer) error {
 			return ownership.IndexByOwner(ctx, i, &corev1.Pod{}, &corev1.PersistentVolumeClaim{}, &appsv1.ControllerRevision{})

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -95,4 +96,21 @@ func find(conditions []appsv1beta1.CloneSetCondition, t appsv1beta1.CloneSetCond
 // ofType finds the condition of a type.
 func ofType(t appsv1beta1.CloneSetConditionType) func(appsv1beta1.CloneSetCondition) bool {
 	return func(c appsv1beta1.CloneSetCondition) bool { return c.Type == t }
+}
+
+// countsOnly tells whether s differs from the set's status in counters only, and what Progressing says of them, and is not
+// the end of what others wait for: all pods updated and available.
+func countsOnly(set *appsv1beta1.CloneSet, s appsv1beta1.CloneSetStatus) bool {
+	if int(s.UpdatedAvailableReplicas) == replicas(&set.Spec) {
+		return false
+	}
+	was := &set.Status
+	s.Replicas, s.ReadyReplicas, s.AvailableReplicas = was.Replicas, was.ReadyReplicas, was.AvailableReplicas
+	s.UpdatedReplicas, s.UpdatedReadyReplicas, s.UpdatedAvailableReplicas =
+		was.UpdatedReplicas, was.UpdatedReadyReplicas, was.UpdatedAvailableReplicas
+	p, now := find(was.Conditions, appsv1beta1.CloneSetProgressing), find(s.Conditions, appsv1beta1.CloneSetProgressing)
+	if p != nil && now != nil && p.Status == now.Status && p.Reason == now.Reason {
+		s.Conditions = report.PutCondition(s.Conditions, ofType(appsv1beta1.CloneSetProgressing), p)
+	}
+	return apiequality.Semantic.DeepEqual(*was, s)
 }

@@ -15,7 +15,6 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/pods"
-	"github.com/flotilla-io/flotilla/pkg/event"
 	"github.com/flotilla-io/flotilla/pkg/podcontrol"
 	"github.com/flotilla-io/flotilla/pkg/report"
 	"github.com/flotilla-io/flotilla/pkg/rollout"
@@ -78,7 +77,7 @@ func TestStatusOfANewSetNamesTheRevisionThatWasMade(t *testing.T) {
 
 	got, events := status(o, w, applied{Results: podcontrol.Results{Revision: errors.New("create revision x: no")}}, now)
 	require.Empty(t, got.UpdateRevision, "a revision that could not be made is not promised")
-	require.Equal(t, []string{"FailedCreate"}, reasons(events))
+	require.Equal(t, []string{"FailedCreate"}, testkit.Reasons(events))
 }
 
 func TestStatusCountsACollisionAndNothingElse(t *testing.T) {
@@ -209,16 +208,8 @@ func TestWhatOnlyTheSpecCanMendIsToldOnce(t *testing.T) {
 	o, names := world(t, web(1).Rolling("0", "x", "0"))
 	o.with(names[0], "a")
 	first, events := status(o, plan(o, now), applied{}, now)
-	require.Equal(t, []string{"FailedUpdate"}, reasons(events))
+	require.Equal(t, []string{"FailedUpdate"}, testkit.Reasons(events))
 	o.set.Status = first
 	_, events = status(o, plan(o, now), applied{}, now.Add(time.Hour))
 	require.Empty(t, events)
-}
-
-func reasons(events []event.Event) []string {
-	out := make([]string, 0, len(events))
-	for _, e := range events {
-		out = append(out, e.Reason)
-	}
-	return out
 }

@@ -47,8 +47,10 @@ type Webhook struct {
 	Live client.Reader
 	// KeepTemplates leaves pod and claim templates without defaults (gate TemplateNoDefaults). They are validated still.
 	KeepTemplates bool
-	// Gates are those of the controller: what can be updated in place depends on them.
-	Gates Gates
+	// InPlace says what may change in a running pod.
+	InPlace inplace.Options
+
+	templates workloadspec.PodTemplates
 }
 
 var (
@@ -71,7 +73,7 @@ func (w *Webhook) Default(ctx context.Context, set *appsv1beta1.CloneSet) error 
 	if old != nil && !templateChanged(old, set) {
 		return nil
 	}
-	full, faults, err := workloadspec.PodTemplate(ctx, w.Client, admit.Namespace(ctx, set), &set.Spec.Template,
+	full, faults, err := w.templates.Check(ctx, w.Client, admit.Namespace(ctx, set), &set.Spec.Template,
 		set.Spec.VolumeClaimTemplates, field.NewPath("spec", "template"))
 	if err != nil {
 		return err
@@ -143,7 +145,7 @@ func (w *Webhook) ValidateUpdate(ctx context.Context, old, set *appsv1beta1.Clon
 		return nil, nil
 	}
 	faults, warnings := admit.Ratchet(validateSpec(set), validateSpec(old))
-	faults = append(faults, validateInPlaceOnly(old, set, w.Gates.edits())...)
+	faults = append(faults, validateInPlaceOnly(old, set, w.InPlace)...)
 	if templateChanged(old, set) {
 		more, err := w.validateTemplate(ctx, set)
 		if err != nil {
@@ -259,7 +261,7 @@ func validateInPlaceOnly(old, set *appsv1beta1.CloneSet, may inplace.Options) fi
 
 // validateTemplate asks the apiserver about the pod template.
 func (w *Webhook) validateTemplate(ctx context.Context, set *appsv1beta1.CloneSet) (field.ErrorList, error) {
-	_, faults, err := workloadspec.PodTemplate(ctx, w.Client, admit.Namespace(ctx, set), &set.Spec.Template,
+	_, faults, err := w.templates.Check(ctx, w.Client, admit.Namespace(ctx, set), &set.Spec.Template,
 		set.Spec.VolumeClaimTemplates, field.NewPath("spec", "template"))
 	return faults, err
 }

@@ -26,10 +26,10 @@ func (r *Reconciler) applier(set *appsv1beta1.DaemonSet) podcontrol.Applier {
 	}
 }
 
-// takeOver adopts the pods and revisions that a former set of the name has left.
-func (r *Reconciler) takeOver(ctx context.Context, o observed) (ctrl.Result, error) {
-	r.overlaps.Forget(client.ObjectKeyFromObject(o.set)) // What was seen is not so any more.
-	return r.applier(o.set).Adopt(ctx, r.Events, o.set, Kind(), "pods and revisions", o.left)
+// adopt adopts the pods and revisions that a former set of the name has left.
+func (r *Reconciler) adopt(ctx context.Context, o observed) (ctrl.Result, error) {
+	r.Overlaps.Forget(client.ObjectKeyFromObject(o.set)) // They are no orphans any more.
+	return r.applier(o.set).Adopt(ctx, r.Events, o.set, Kind(), "pods and revisions", o.orphans)
 }
 
 // apply does what the plan says. What it does twice, after a crash or a conflict, comes to the same.

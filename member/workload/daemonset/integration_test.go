@@ -23,6 +23,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/admit"
+	"github.com/flotilla-io/flotilla/pkg/podcontrol"
 	"github.com/flotilla-io/flotilla/pkg/podset"
 	"github.com/flotilla-io/flotilla/testkit"
 	"github.com/flotilla-io/flotilla/testkit/lab"
@@ -82,7 +83,7 @@ func TestInCluster(t *testing.T) {
 		CRDs: []string{"../../../charts/member/files/crds/apps.kruise.io_daemonsets.yaml"},
 	})
 	s.Run(t, underTest, Kind(), func(mgr ctrl.Manager) {
-		require.NoError(t, Setup(t.Context(), mgr, Options{Clock: clock.RealClock{}}))
+		require.NoError(t, Setup(t.Context(), mgr, Options{podcontrol.Options{Clock: clock.RealClock{}}}))
 		answers := &Webhook{Client: mgr.GetClient()}
 		require.NoError(t, admit.Register(mgr, admit.Registration[*appsv1beta1.DaemonSet]{
 			Object: &appsv1beta1.DaemonSet{}, Defaulter: answers, Validator: answers,

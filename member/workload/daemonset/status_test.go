@@ -11,11 +11,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/event"
 	"github.com/flotilla-io/flotilla/pkg/ownership"
 	"github.com/flotilla-io/flotilla/pkg/podcontrol"
 	"github.com/flotilla-io/flotilla/pkg/revision"
 	"github.com/flotilla-io/flotilla/pkg/rollout"
+	"github.com/flotilla-io/flotilla/testkit"
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
 
@@ -23,14 +23,6 @@ func conditions(s appsv1beta1.DaemonSetStatus) map[string]string {
 	out := map[string]string{}
 	for _, c := range s.Conditions {
 		out[string(c.Type)] = c.Reason + ": " + c.Message
-	}
-	return out
-}
-
-func reasons(events []event.Event) []string {
-	var out []string
-	for _, e := range events {
-		out = append(out, e.Reason)
 	}
 	return out
 }
@@ -147,7 +139,7 @@ func TestStatusTellsTheTruth(t *testing.T) {
 				tc.conditions = map[string]string{}
 			}
 			require.Empty(t, cmp.Diff(tc.conditions, conditions(s)))
-			require.Equal(t, tc.events, reasons(events))
+			require.Equal(t, tc.events, testkit.Reasons(events))
 			require.Equal(t, tc.unobserved, s.ObservedGeneration == 0)
 
 			o.set.Status = s

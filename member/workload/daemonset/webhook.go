@@ -38,6 +38,8 @@ const hashLength = 10
 type Webhook struct {
 	// Client asks the apiserver about pod templates, by dry runs.
 	Client client.Client
+
+	templates workloadspec.PodTemplates
 }
 
 var (
@@ -123,7 +125,7 @@ func (w *Webhook) ValidateDelete(context.Context, *appsv1beta1.DaemonSet) (admis
 
 // ask has the apiserver judge the pod template.
 func (w *Webhook) ask(ctx context.Context, set *appsv1beta1.DaemonSet) (field.ErrorList, error) {
-	_, faults, err := workloadspec.PodTemplate(ctx, w.Client, admit.Namespace(ctx, set), &set.Spec.Template, nil, field.NewPath("spec", "template"))
+	_, faults, err := w.templates.Check(ctx, w.Client, admit.Namespace(ctx, set), &set.Spec.Template, nil, field.NewPath("spec", "template"))
 	return faults, err
 }
 

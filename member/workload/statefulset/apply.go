@@ -43,10 +43,8 @@ func (r *Reconciler) applier(o observed) podcontrol.Applier {
 	}
 }
 
-// adopts says which pods of nobody are taken over: those with a name of the set.
-func (r *Reconciler) adopts() {
-	r.overlaps.Adopts = func(set metav1.Object, pod *corev1.Pod) bool { return ordinalIn(set, pod.Name) != "" }
-}
+// adopts tells whether a set adopts an orphan: one that has a name of the set.
+func adopts(set metav1.Object, pod *corev1.Pod) bool { return ordinalIn(set, pod.Name) != "" }
 
 // apply does what the plan says. What it does twice, after a crash or a conflict, comes to the same.
 func (r *Reconciler) apply(ctx context.Context, o observed, w planned) applied {
@@ -57,7 +55,7 @@ func (r *Reconciler) apply(ctx context.Context, o observed, w planned) applied {
 	}
 	d.handed = handed(ctx, to, w)
 	if d.adopted = to.Writer.Adopt(ctx, o.set, Kind(), podcontrol.Objects(w.adopt)); len(w.adopt) > 0 {
-		r.overlaps.Forget(client.ObjectKeyFromObject(o.set))
+		r.Overlaps.Forget(client.ObjectKeyFromObject(o.set))
 	}
 	to.Release(ctx, &w.Plan, &d.Results)
 	d.anew = to.Writer.CreateClaims(ctx, to.Owner, w.anew)

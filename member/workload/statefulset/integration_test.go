@@ -20,6 +20,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/pkg/admit"
 	"github.com/flotilla-io/flotilla/pkg/inplace"
+	"github.com/flotilla-io/flotilla/pkg/podcontrol"
 	"github.com/flotilla-io/flotilla/testkit"
 	"github.com/flotilla-io/flotilla/testkit/lab"
 	"github.com/flotilla-io/flotilla/testkit/testenv"
@@ -80,8 +81,8 @@ func TestInCluster(t *testing.T) {
 	})
 	s.Run(t, agent, Kind(), func(mgr ctrl.Manager) {
 		edits := inplace.Options{}
-		require.NoError(t, Setup(t.Context(), mgr, Options{Clock: clock.RealClock{}, Gates: on(), Edits: edits}))
-		answers := &Webhook{Client: mgr.GetClient(), Gates: on(), Edits: edits}
+		require.NoError(t, Setup(t.Context(), mgr, Options{Options: podcontrol.Options{Clock: clock.RealClock{}, InPlace: edits}, Gates: on()}))
+		answers := &Webhook{Client: mgr.GetClient(), Gates: on(), InPlace: edits}
 		require.NoError(t, admit.Register(mgr, admit.Registration[*appsv1beta1.StatefulSet]{
 			Object: &appsv1beta1.StatefulSet{}, Defaulter: answers, Validator: answers,
 		}))

@@ -2,7 +2,6 @@ package statefulset
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"maps"
@@ -20,12 +19,11 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/pkg/expect"
 	"github.com/flotilla-io/flotilla/pkg/inplace"
-	"github.com/flotilla-io/flotilla/pkg/nodelease"
 	"github.com/flotilla-io/flotilla/pkg/ownership"
 	"github.com/flotilla-io/flotilla/pkg/revision"
 )
 
-// observed is the world of one reconcile. All objects are the cache's own: nobody may change them.
+// observed is what one reconcile has read. All objects are the cache's own: they may not be changed.
 type observed struct {
 	set *appsv1beta1.StatefulSet
 	// wanted is the revision of the set's template, without a number.
@@ -37,49 +35,43 @@ type observed struct {
 	claims map[string]*corev1.PersistentVolumeClaim
 	// classes tell of storage classes, by name, whether claims of theirs can grow; only of classes that matter.
 	classes map[string]bool
-	// overlap are pods that the selector selects and that are not of the set.
+	// overlap are pods that the selector matches and that the set does not control.
 	overlap ownership.Overlap
 	// orphanedRevisions are revisions of nobody that a former set of this name has left.
 	orphanedRevisions []*appsv1.ControllerRevision
-	// daemons are the nodes of pods on which a node daemon lives.
+	// daemons are the nodes of pods on which a node daemon is alive.
 	daemons map[string]bool
 	// gates are those of the controller, edits the changes that pods may take over.
 	gates Gates
 	edits inplace.Options
 }
 
-// observe reads what a reconcile needs, from the cache, or from the apiserver if the cache has failed to show our writes for
-// too long.
+// observe reads what a reconcile needs: from the cache, or from the apiserver if the cache has not shown our writes for too long.
 func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (observed, error) {
-	o := observed{set: &appsv1beta1.StatefulSet{}, gates: r.Gates, edits: r.Edits}
+	o := observed{set: &appsv1beta1.StatefulSet{}, gates: r.Gates, edits: r.InPlace}
 	children := func(from client.Reader, live bool) error { return o.children(ctx, from, live) }
 	if err := r.Expect.Read(ctx, r.Client, r.Live, key, o.set, children, o.shown); err != nil {
-		if errors.Is(err, expect.ErrGone) {
-			r.forget(key)
-		}
 		return o, fmt.Errorf("read StatefulSet: %w", err)
 	}
 	return o, r.beyond(ctx, &o)
 }
 
-// beyond reads what is not the set's own.
+// beyond reads what the set does not control.
 func (r *Reconciler) beyond(ctx context.Context, o *observed) error {
 	var err error
 	if o.wanted, err = wantedRevision(o.set); err != nil {
 		return err
 	}
-	if o.overlap, err = r.overlaps.Scan(ctx, r.Client, o.set, Kind(), o.set.Spec.Selector, r.Clock.Now()); err != nil {
+	if o.overlap, err = r.Overlaps.Scan(ctx, r.Client, o.set, Kind(), o.set.Spec.Selector, r.Clock.Now()); err != nil {
 		return err
 	}
-	// What a former set has left is there before this one has acted, or comes with its pods.
+	// A former set's revisions are there before this set has acted, or appear with its pods.
 	if o.set.Status.ObservedGeneration == 0 || len(o.overlap.Orphans) > 0 {
 		if o.orphanedRevisions, err = revision.Orphans(ctx, r.Client, o.set, o.set.Spec.Selector); err != nil {
 			return err
 		}
 	}
-	if r.Daemons != nil && r.Edits.Env {
-		o.daemons = nodelease.Nodes(r.Daemons, o.pods)
-	}
+	o.daemons = r.DaemonNodes(o.pods)
 	return o.readClasses(ctx, r.Client)
 }
 
@@ -109,8 +101,8 @@ func (o *observed) children(ctx context.Context, r client.Reader, live bool) err
 	return nil
 }
 
-// shown are all objects that the expectations are about, the set itself included: a plan from an old status would write
-// the status again.
+// shown yields all objects that expectations are about. The set is one of them: a plan from an old status would write the status
+// again.
 func (o *observed) shown() iter.Seq[metav1.Object] {
 	return func(yield func(metav1.Object) bool) {
 		claims := slices.Collect(maps.Values(o.claims))
@@ -139,31 +131,15 @@ func (o *observed) readClasses(ctx context.Context, r client.Reader) error {
 	return nil
 }
 
-// ofClaim are the sets that a claim has a name of.
-func (r *Reconciler) ofClaim(ctx context.Context, claim client.Object) []ctrl.Request {
-	return ownership.RequestsFor(ctx, r.Client, &appsv1beta1.StatefulSetList{}, claim.GetNamespace(), func(set *appsv1beta1.StatefulSet) bool {
-		return podOfClaim(set, claim.GetName()) != ""
+// requestsForPVC finds the sets that a PVC has a name of.
+func (r *Reconciler) requestsForPVC(ctx context.Context, pvc client.Object) []ctrl.Request {
+	return ownership.RequestsFor(ctx, r.Client, &appsv1beta1.StatefulSetList{}, pvc.GetNamespace(), func(set *appsv1beta1.StatefulSet) bool {
+		return podOfClaim(set, pvc.GetName()) != ""
 	})
 }
 
-// requestsForOrphan are the sets that may take over a pod that nobody controls, because they select it and its name is one that they
-// give. They then look at once.
+// requestsForOrphan finds the sets that may adopt a pod.
 func (r *Reconciler) requestsForOrphan(ctx context.Context, pod client.Object) []ctrl.Request {
-	if metav1.GetControllerOfNoCopy(pod) != nil {
-		return nil
-	}
-	out := ownership.RequestsFor(ctx, r.Client, &appsv1beta1.StatefulSetList{}, pod.GetNamespace(), func(set *appsv1beta1.StatefulSet) bool {
-		return ordinalIn(set, pod.GetName()) != "" && ownership.Selects(set.Spec.Selector, pod)
-	})
-	for _, req := range out {
-		r.overlaps.Forget(req.NamespacedName)
-	}
-	return out
-}
-
-// forget drops what is remembered of a set that is gone.
-func (r *Reconciler) forget(key types.NamespacedName) {
-	r.throttle.Forget(key)
-	r.overlaps.Forget(key)
-	r.events.Forget(key)
+	return ownership.RequestsForOrphan(ctx, r.Client, &r.Overlaps, &appsv1beta1.StatefulSetList{},
+		func(set *appsv1beta1.StatefulSet) *metav1.LabelSelector { return set.Spec.Selector }, pod)
 }

@@ -15,6 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/flotilla-io/flotilla/pkg/expect"
+	"github.com/flotilla-io/flotilla/pkg/ownership"
+	"github.com/flotilla-io/flotilla/pkg/podcontrol"
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
@@ -55,23 +57,24 @@ func reconciler(t *testing.T, funcs interceptor.Funcs, objects ...client.Object)
 	t.Helper()
 	c := interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(objects...).Build(), funcs)
 	clk := clocktesting.NewFakePassiveClock(now)
-	r := &Reconciler{Client: c, Live: c, Clock: clk, Events: &said{}, Expect: expect.New("Test", clk, 0), Gates: on()}
-	r.adopts()
-	return r
+	return &Reconciler{Gates: on(), Controller: &podcontrol.Controller{
+		Client: c, Live: c, Clock: clk, Events: &testkit.Events{}, Expect: expect.New("Test", clk, 0),
+		Overlaps: ownership.OverlapScanner{Adopts: adopts},
+	}}
 }
 
-func TestEventsOfClaimsAndOfPodsOfNobodyWakeTheirSets(t *testing.T) {
+func TestEventsOfPVCsAndOrphansEnqueueTheirSets(t *testing.T) {
 	t.Parallel()
 	elsewhere := testkit.StatefulSet("web").Obj()
 	elsewhere.Namespace = "farm"
 	r := reconciler(t, interceptor.Funcs{}, web(1).Obj(), testkit.StatefulSet("shop").Obj(), elsewhere)
 	just := []ctrl.Request{{NamespacedName: key}}
-	require.Equal(t, just, r.ofClaim(t.Context(), claimNamed("data-web-0")))
-	require.Empty(t, r.ofClaim(t.Context(), claimNamed("data-other-0")))
+	require.Equal(t, just, r.requestsForPVC(t.Context(), claimNamed("data-web-0")))
+	require.Empty(t, r.requestsForPVC(t.Context(), claimNamed("data-other-0")))
 
 	pod := testkit.Pod("web-0").Label("app", "web").Obj()
 	look := func() int {
-		found, err := r.overlaps.Scan(t.Context(), r.Client, web(1).Obj(), Kind(), web(1).Obj().Spec.Selector, now)
+		found, err := r.Overlaps.Scan(t.Context(), r.Client, web(1).Obj(), Kind(), web(1).Obj().Spec.Selector, now)
 		require.NoError(t, err)
 		return len(found.Orphans)
 	}
@@ -87,15 +90,15 @@ func TestEventsOfClaimsAndOfPodsOfNobodyWakeTheirSets(t *testing.T) {
 	}
 	require.Empty(t, r.requestsForOrphan(t.Context(), testkit.Pod("web-0").Label("app", "other").Obj()), "the set does not select it")
 	pod.OwnerReferences = []metav1.OwnerReference{{UID: "x", Controller: new(true)}}
-	require.Empty(t, r.requestsForOrphan(t.Context(), pod), "what somebody controls is nobody's business")
+	require.Empty(t, r.requestsForOrphan(t.Context(), pod), "it has a controller")
 
 	r = reconciler(t, interceptor.Funcs{List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
 		return errors.New("no cache")
 	}})
-	require.Empty(t, r.ofClaim(t.Context(), claimNamed("data-web-0")))
+	require.Empty(t, r.requestsForPVC(t.Context(), claimNamed("data-web-0")))
 }
 
-func TestASetThatIsGoneHasNoPass(t *testing.T) {
+func TestASetThatIsGoneIsNotReconciled(t *testing.T) {
 	t.Parallel()
 	r := reconciler(t, interceptor.Funcs{})
 	got, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: key})

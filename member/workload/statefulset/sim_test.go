@@ -20,9 +20,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/event"
 	"github.com/flotilla-io/flotilla/pkg/expect"
 	"github.com/flotilla-io/flotilla/pkg/ownership"
+	"github.com/flotilla-io/flotilla/pkg/podcontrol"
 	"github.com/flotilla-io/flotilla/pkg/podset"
 	"github.com/flotilla-io/flotilla/testkit"
 	"github.com/flotilla-io/flotilla/testkit/golden"
@@ -30,11 +30,6 @@ import (
 )
 
 var key = types.NamespacedName{Namespace: testkit.Namespace, Name: "web"}
-
-// said collects events.
-type said []event.Event
-
-func (s *said) Record(_ runtime.Object, e event.Event) { *s = append(*s, e) }
 
 func scheme(t *testing.T) *runtime.Scheme {
 	t.Helper()
@@ -50,12 +45,10 @@ func simulated(t *testing.T) sim.Kind {
 	return sim.Kind{
 		Scheme: scheme(t),
 		New: func(p sim.Process) (reconcile.Reconciler, error) {
-			r := &Reconciler{
-				Client: p.Client, Live: p.Live, Clock: p.Clock, Gates: on(),
-				Expect: expect.New("Test", p.Clock, 0), Events: &said{}, Parallel: 1,
-			}
-			r.adopts()
-			return r, nil
+			return &Reconciler{Gates: on(), Controller: &podcontrol.Controller{
+				Client: p.Client, Live: p.Live, Clock: p.Clock, Overlaps: ownership.OverlapScanner{Adopts: adopts},
+				Expect: expect.New("Test", p.Clock, 0), Events: &testkit.Events{}, Parallel: 1,
+			}}, nil
 		},
 		Index: func(ctx context.Context, i client.FieldIndexer) error {
 			return ownership.IndexByOwner(ctx, i, &corev1.Pod{}, &appsv1.ControllerRevision{})
@@ -206,10 +199,13 @@ func class(name string, grows bool) *storagev1.StorageClass {
 
 func TestSimulation(t *testing.T) {
 	t.Parallel()
-	p := sim.Plan{Sweeps: 2, Seeds: 60, Stall: 15 * time.Second}
-	sim.Test(t, simulated(t), p, scenarios(t)...)
-	p.Stall += podset.DefaultProgressDeadline
-	sim.Test(t, simulated(t), p, patient()...)
+	const stall = 15 * time.Second
+	all := scenarios(t)
+	for _, s := range patient() {
+		s.Stall = stall + podset.DefaultProgressDeadline
+		all = append(all, s)
+	}
+	sim.Test(t, simulated(t), sim.Plan{Sweeps: 2, Seeds: 60, Stall: stall}, all...)
 }
 
 func TestStoriesReadWell(t *testing.T) {

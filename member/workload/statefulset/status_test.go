@@ -11,18 +11,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/event"
 	"github.com/flotilla-io/flotilla/pkg/podcontrol"
 	"github.com/flotilla-io/flotilla/pkg/podset"
+	"github.com/flotilla-io/flotilla/testkit"
 )
-
-func reasons(events []event.Event) []string {
-	out := make([]string, 0, len(events))
-	for _, e := range events {
-		out = append(out, e.Reason)
-	}
-	return out
-}
 
 func TestStatusCountsAsKubernetesDoes(t *testing.T) {
 	t.Parallel()
@@ -104,7 +96,7 @@ func TestWhatFailedIsInTheStatus(t *testing.T) {
 			s := observedOf(t, web(1)).pod(0, "0")
 			s.set.Status.UpdateRevision = "as it was"
 			got, events := status(s.observed, plan(s.observed, now), tc.done, now)
-			require.Equal(t, tc.events, reasons(events))
+			require.Equal(t, tc.events, testkit.Reasons(events))
 			require.Len(t, got.Conditions, 1)
 			require.Equal(t, tc.kind, got.Conditions[0].Type)
 			require.Equal(t, tc.reason, got.Conditions[0].Reason)
@@ -115,7 +107,7 @@ func TestWhatFailedIsInTheStatus(t *testing.T) {
 		t.Parallel()
 		s := observedOf(t, web(1).Claims("data").Resize()).pod(0, "0").claim("data-web-0", sized("512Mi", "512Mi"))
 		got, events := status(s.observed, plan(s.observed, now), applied{}, now)
-		require.Equal(t, []string{"FailedUpdatePVC"}, reasons(events))
+		require.Equal(t, []string{"FailedUpdatePVC"}, testkit.Reasons(events))
 		require.Equal(t, "FailedUpdatePVC", got.Conditions[0].Reason)
 		s.set.Status = got
 		_, events = status(s.observed, plan(s.observed, now), applied{}, now)
@@ -127,7 +119,7 @@ func TestWhatFailedIsInTheStatus(t *testing.T) {
 		_, events := status(s.observed, plan(s.observed, now), applied{
 			adopted: podcontrol.Result{Done: []string{"web-0"}}, grown: podcontrol.Result{Done: []string{"data-web-0"}},
 		}, now)
-		require.Equal(t, []string{"SuccessfulAdopt", "SuccessfulResize"}, reasons(events))
+		require.Equal(t, []string{"SuccessfulAdopt", "SuccessfulResize"}, testkit.Reasons(events))
 	})
 }
 
@@ -187,7 +179,7 @@ func TestAClaimThatIsBeingDeletedForTooLongIsTold(t *testing.T) {
 			require.Equal(t, appsv1beta1.WorkloadFailedCreatePod, got.Conditions[0].Type)
 			require.Equal(t, "Claims", got.Conditions[0].Reason)
 			require.Equal(t, tc.want, got.Conditions[0].Message)
-			require.Equal(t, []string{"FailedScale"}, reasons(events))
+			require.Equal(t, []string{"FailedScale"}, testkit.Reasons(events))
 		})
 	}
 }

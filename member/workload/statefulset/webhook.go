@@ -40,10 +40,12 @@ type Webhook struct {
 	Client client.Client
 	// KeepTemplates leaves pod and claim templates without defaults (gate TemplateNoDefaults). They are validated still.
 	KeepTemplates bool
-	// Edits is what can be changed in place.
-	Edits inplace.Options
+	// InPlace says what may change in a running pod.
+	InPlace inplace.Options
 	// Gates are those of the controller: who asks for what they have off is warned.
 	Gates Gates
+
+	templates workloadspec.PodTemplates
 }
 
 var (
@@ -146,7 +148,7 @@ func (w *Webhook) ValidateUpdate(ctx context.Context, old, set *appsv1beta1.Stat
 	}
 	faults, warnings := admit.Ratchet(w.validateSpec(set), w.validateSpec(old))
 	if r := set.Spec.UpdateStrategy.RollingUpdate; r != nil && r.PodUpdatePolicy == appsv1beta1.PodInPlaceOnly {
-		faults = append(faults, workloadspec.InPlaceOnly(&old.Spec.Template, &set.Spec.Template, w.Edits, field.NewPath("spec", "template"))...)
+		faults = append(faults, workloadspec.InPlaceOnly(&old.Spec.Template, &set.Spec.Template, w.InPlace, field.NewPath("spec", "template"))...)
 		if was, is := volumes(&old.Spec), volumes(&set.Spec); !slices.Equal(was, is) {
 			faults = append(faults, field.Forbidden(claimsPath(), fmt.Sprintf("podUpdatePolicy InPlaceOnly can't make this change "+
 				"(volumes of claims were %v, now %v), because no running pod gets or loses a volume: use InPlaceIfPossible for it", was, is)))
@@ -174,7 +176,7 @@ func (w *Webhook) ValidateDelete(context.Context, *appsv1beta1.StatefulSet) (adm
 
 // ask has the apiserver complete and judge the pod template.
 func (w *Webhook) ask(ctx context.Context, set *appsv1beta1.StatefulSet) (*corev1.PodTemplateSpec, field.ErrorList, error) {
-	return workloadspec.PodTemplate(ctx, w.Client, admit.Namespace(ctx, set), &set.Spec.Template, set.Spec.VolumeClaimTemplates,
+	return w.templates.Check(ctx, w.Client, admit.Namespace(ctx, set), &set.Spec.Template, set.Spec.VolumeClaimTemplates,
 		field.NewPath("spec", "template"))
 }
 

@@ -159,6 +159,7 @@ func (r *Reconciler) writeOne(ctx context.Context, o observed, t *target) (workl
 	case t.create != nil:
 		made := t.create.DeepCopyObject().(workload)
 		if err := r.Client.Create(ctx, made, fieldOwner); err != nil {
+			r.Expect.Refused(o.ud.UID, err)
 			return nil, fmt.Errorf("create: %w", err)
 		}
 		r.Expect.Created(o.ud.UID, made)

@@ -30,6 +30,7 @@ import (
 	"github.com/flotilla-io/flotilla/member/workload/statefulset"
 	"github.com/flotilla-io/flotilla/member/workload/uniteddeployment"
 	"github.com/flotilla-io/flotilla/pkg/admit"
+	"github.com/flotilla-io/flotilla/pkg/podcontrol"
 	"github.com/flotilla-io/flotilla/pkg/united"
 	"github.com/flotilla-io/flotilla/testkit/lab"
 	"github.com/flotilla-io/flotilla/testkit/testenv"
@@ -60,19 +61,19 @@ func start(t *testing.T) *testenv.Site {
 func manage(t *testing.T, s *testenv.Site) {
 	t.Helper()
 	s.Run(t, agent, uniteddeployment.Kind(), func(mgr ctrl.Manager) {
-		require.NoError(t, uniteddeployment.Setup(t.Context(), mgr, uniteddeployment.Options{}))
+		require.NoError(t, uniteddeployment.Setup(t.Context(), mgr, uniteddeployment.Options{Clock: clock.RealClock{}}))
 		hook := &united.Webhook{Client: mgr.GetClient(), Options: united.Options{AllowClusters: true}}
 		require.NoError(t, admit.Register(mgr, admit.Registration[*object]{Object: &object{}, Defaulter: hook, Validator: hook}))
 	})
 	s.Run(t, "cloneset", cloneset.Kind(), func(mgr ctrl.Manager) {
-		require.NoError(t, cloneset.Setup(t.Context(), mgr, cloneset.Options{}))
+		require.NoError(t, cloneset.Setup(t.Context(), mgr, cloneset.Options{Options: podcontrol.Options{Clock: clock.RealClock{}}}))
 		hook := &cloneset.Webhook{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}
 		require.NoError(t, admit.Register(mgr, admit.Registration[*appsv1beta1.CloneSet]{
 			Object: &appsv1beta1.CloneSet{}, Defaulter: hook, Validator: hook,
 		}))
 	})
 	s.Run(t, "statefulset", statefulset.Kind(), func(mgr ctrl.Manager) {
-		require.NoError(t, statefulset.Setup(t.Context(), mgr, statefulset.Options{Clock: clock.RealClock{}}))
+		require.NoError(t, statefulset.Setup(t.Context(), mgr, statefulset.Options{Options: podcontrol.Options{Clock: clock.RealClock{}}}))
 		hook := &statefulset.Webhook{Client: mgr.GetClient()}
 		require.NoError(t, admit.Register(mgr, admit.Registration[*appsv1beta1.StatefulSet]{
 			Object: &appsv1beta1.StatefulSet{}, Defaulter: hook, Validator: hook,

@@ -13,7 +13,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
-// Reasons of the condition Connected, besides the causes of package reach.
+// Reasons of condition Connected, besides the causes of package link.
 const (
 	// ReasonConnected: the hub answers.
 	ReasonConnected = "Connected"
@@ -25,21 +25,20 @@ const (
 	ReasonNotSigned = "NotSigned"
 	// ReasonUnknownCluster: the hub has no such MemberCluster.
 	ReasonUnknownCluster = "UnknownCluster"
-	// ReasonInvalidOptions: what the manager was told about the hub makes no sense.
+	// ReasonInvalidOptions: the manager's options for the hub are wrong.
 	ReasonInvalidOptions = "InvalidOptions"
 	// ReasonFailed: none of these; the log has it.
 	ReasonFailed = "Failed"
 )
 
-// ConnectError is why there is no connection to the hub. Its text holds the message and what led to it, without the
-// token.
+// ConnectError is why there is no connection to the hub. Its text has the message and the cause, without the token.
 type ConnectError struct {
 	// Reason is one word, for a condition.
 	Reason string
-	// Message says what is wrong and what to do. It is the same at each try.
+	// Message says what is wrong and what to do. It is the same at each attempt.
 	Message string
 
-	// kind is one of this package's errors, or nil; cause is what led to it, or nil.
+	// kind is one of this package's errors, or nil; cause may be nil.
 	kind, cause error
 }
 
@@ -50,7 +49,7 @@ func (e *ConnectError) Error() string {
 	return e.Message + ": " + e.cause.Error()
 }
 
-// Unwrap returns which of this package's errors it is, and what led to it.
+// Unwrap returns the kind and the cause.
 func (e *ConnectError) Unwrap() []error {
 	var all []error
 	for _, err := range []error{e.kind, e.cause} {
@@ -61,28 +60,28 @@ func (e *ConnectError) Unwrap() []error {
 	return all
 }
 
-// invalidOptions is for what the manager was told wrongly.
+// invalidOptions returns an error of the manager's options.
 func invalidOptions(format string, args ...any) error {
 	return &ConnectError{Reason: ReasonInvalidOptions, Message: fmt.Sprintf(format, args...)}
 }
 
-// errNotSigned says that nobody judged or signed a request in time.
+// errNotSigned says that a request was neither signed nor denied in time.
 var errNotSigned = errors.New("the hub has not signed the certificate in time")
 
-// credential is what was shown to the hub.
+// credential is what the agent authenticates with at the hub.
 type credential struct {
-	// words name it and say what to do if it is refused.
+	// words name it and say what to do if the hub rejects it.
 	words string
-	// secret is its text, which must not be told; empty for a certificate.
+	// secret is its text, which must not get into messages; empty for a certificate.
 	secret string
 }
 
-// explain says which of the usual mistakes an error is.
+// explain turns an error into a ConnectError if it is one of the usual mistakes.
 func (o Options) explain(err error, shown credential) error {
 	return explain(err, o.Cluster, o.URL, shown)
 }
 
-// explain is Options.explain for who has a link alone.
+// explain is Options.explain for callers that have only a link.
 func explain(err error, cluster, url string, shown credential) error {
 	var known *ConnectError
 	if err == nil || errors.Is(err, context.Canceled) || errors.As(err, &known) {
@@ -96,7 +95,7 @@ func explain(err error, cluster, url string, shown credential) error {
 		API: "the API of a hub (fleet.kruise.io): check the address, and that chart flotilla-hub is installed there",
 	}
 	cause := link.CauseOf(err)
-	e := &ConnectError{Reason: string(cause), Message: peer.Explain(cause), kind: kindOf(cause), cause: err}
+	e := &ConnectError{Reason: string(cause), Message: peer.Explain(cause), kind: errorKind(cause), cause: err}
 	switch {
 	case errors.Is(err, errNotSigned):
 		e.Reason, e.Message, e.kind = ReasonNotSigned, "the hub does not sign the certificate: see whether its manager and its signer run", nil
@@ -109,8 +108,8 @@ func explain(err error, cluster, url string, shown credential) error {
 	return e
 }
 
-// kindOf is the error of this package that a cause is.
-func kindOf(c link.Cause) error {
+// errorKind returns the error of this package for a cause, or nil.
+func errorKind(c link.Cause) error {
 	switch {
 	case c.Untrusted():
 		return ErrUntrusted
@@ -123,7 +122,7 @@ func kindOf(c link.Cause) error {
 	}
 }
 
-// connected is the condition for how an attempt ended.
+// connected returns the condition for the outcome of an attempt.
 func connected(err error) metav1.Condition {
 	c := metav1.Condition{Type: fleetv1alpha1.ConditionConnected, Status: report.ConditionStatus(err == nil), Reason: ReasonConnected, Message: "the hub answers"}
 	var why *ConnectError
@@ -131,8 +130,8 @@ func connected(err error) metav1.Condition {
 	case err == nil:
 	case errors.As(err, &why):
 		c.Reason, c.Message = why.Reason, why.Message
-	default: // Its text may differ from one try to the next.
-		c.Reason, c.Message = ReasonFailed, "the connection failed for a reason that the log of flotilla-member has"
+	default: // Its text may differ between attempts.
+		c.Reason, c.Message = ReasonFailed, "the connection failed; see the log of flotilla-member"
 	}
 	return c
 }

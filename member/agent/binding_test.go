@@ -26,15 +26,15 @@ func testMembership() *fleetv1alpha1.Membership {
 	return &fleetv1alpha1.Membership{
 		ObjectMeta: metav1.ObjectMeta{Name: fleetv1alpha1.MembershipName, UID: "m"},
 		Spec:       fleetv1alpha1.MembershipSpec{Hub: fleetv1alpha1.MembershipHub{UID: testHub, Cluster: "east"}},
-		Status:     fleetv1alpha1.MembershipStatus{Epoch: 4, ClaimedAt: &metav1.Time{Time: testNow()}},
+		Status:     fleetv1alpha1.MembershipStatus{Epoch: 4, BoundAt: &metav1.Time{Time: testNow()}},
 	}
 }
 
 func TestJudge(t *testing.T) {
 	t.Parallel()
 	type expect struct {
-		ours, claim, raise, release, act bool
-		reason                           string
+		ours, bind, raise, release, act bool
+		reason                          string
 	}
 	leave := func(mc *fleetv1alpha1.MemberCluster) { mc.DeletionTimestamp = &metav1.Time{Time: testNow()} }
 	tests := []struct {
@@ -43,17 +43,17 @@ func TestJudge(t *testing.T) {
 		want expect
 	}{
 		{
-			name: "the hub that holds the claim may act",
+			name: "the hub that the cluster is bound to may act",
 			in:   func(_ *fleetv1alpha1.MemberCluster, m *fleetv1alpha1.Membership) *fleetv1alpha1.Membership { return m },
-			want: expect{ours: true, act: true, reason: ReasonOwned},
+			want: expect{ours: true, act: true, reason: ReasonBound},
 		},
 		{
-			name: "the first hub claims and may not act before that",
+			name: "the first hub binds the cluster and may not act before that",
 			in:   func(*fleetv1alpha1.MemberCluster, *fleetv1alpha1.Membership) *fleetv1alpha1.Membership { return nil },
-			want: expect{claim: true, reason: ReasonHubUnknown},
+			want: expect{bind: true, reason: ReasonHubUnknown},
 		},
 		{
-			name: "a hub that has not said who it is claims nothing",
+			name: "a hub without an identity binds nothing",
 			in: func(mc *fleetv1alpha1.MemberCluster, m *fleetv1alpha1.Membership) *fleetv1alpha1.Membership {
 				mc.Status.Hub = nil
 				return m
@@ -61,7 +61,7 @@ func TestJudge(t *testing.T) {
 			want: expect{reason: ReasonHubUnknown},
 		},
 		{
-			name: "a cluster that is not accepted is not claimed",
+			name: "a cluster that is not accepted is not bound",
 			in: func(mc *fleetv1alpha1.MemberCluster, _ *fleetv1alpha1.Membership) *fleetv1alpha1.Membership {
 				mc.Spec.Accepted = false
 				return nil
@@ -69,12 +69,12 @@ func TestJudge(t *testing.T) {
 			want: expect{reason: ReasonNotAccepted},
 		},
 		{
-			name: "a cluster that is not accepted any more is frozen and keeps its claim",
+			name: "a cluster that is not accepted any more is frozen and stays bound",
 			in: func(mc *fleetv1alpha1.MemberCluster, m *fleetv1alpha1.Membership) *fleetv1alpha1.Membership {
 				mc.Spec.Accepted = false
 				return m
 			},
-			want: expect{ours: true, reason: ReasonOwned},
+			want: expect{ours: true, reason: ReasonBound},
 		},
 		{
 			name: "a second hub is refused (I21)",
@@ -82,15 +82,15 @@ func TestJudge(t *testing.T) {
 				m.Spec.Hub.UID = "hub-2"
 				return m
 			},
-			want: expect{reason: ReasonClaimedByOther},
+			want: expect{reason: ReasonBoundToOtherHub},
 		},
 		{
-			name: "a Membership without a hub is no claim",
+			name: "a Membership without a hub is not bound",
 			in: func(_ *fleetv1alpha1.MemberCluster, m *fleetv1alpha1.Membership) *fleetv1alpha1.Membership {
 				m.Spec = fleetv1alpha1.MembershipSpec{}
 				return m
 			},
-			want: expect{claim: true, reason: ReasonHubUnknown},
+			want: expect{bind: true, reason: ReasonHubUnknown},
 		},
 		{
 			name: "a hub that is one minor version away may act",
@@ -98,26 +98,26 @@ func TestJudge(t *testing.T) {
 				mc.Status.Hub.Version = "v0.4.7"
 				return m
 			},
-			want: expect{ours: true, act: true, reason: ReasonOwned},
+			want: expect{ours: true, act: true, reason: ReasonBound},
 		},
 		{
-			name: "a hub that is too new keeps its claim and may not act",
+			name: "a hub that is too new keeps its binding and may not act",
 			in: func(mc *fleetv1alpha1.MemberCluster, m *fleetv1alpha1.Membership) *fleetv1alpha1.Membership {
 				mc.Status.Hub.Version = "v0.5.0"
 				return m
 			},
-			want: expect{ours: true, reason: ReasonOwned},
+			want: expect{ours: true, reason: ReasonBound},
 		},
 		{
-			name: "a hub that is too old keeps its claim and may not act",
+			name: "a hub that is too old keeps its binding and may not act",
 			in: func(mc *fleetv1alpha1.MemberCluster, m *fleetv1alpha1.Membership) *fleetv1alpha1.Membership {
 				mc.Status.Hub.Version = "v0.1.9"
 				return m
 			},
-			want: expect{ours: true, reason: ReasonOwned},
+			want: expect{ours: true, reason: ReasonBound},
 		},
 		{
-			name: "a hub that is too new claims nothing",
+			name: "a hub that is too new binds nothing",
 			in: func(mc *fleetv1alpha1.MemberCluster, _ *fleetv1alpha1.Membership) *fleetv1alpha1.Membership {
 				mc.Status.Hub.Version = "v0.5.0"
 				return nil
@@ -131,7 +131,7 @@ func TestJudge(t *testing.T) {
 				mc.Status.Hub.Version = "v2.0.0"
 				return m
 			},
-			want: expect{ours: true, release: true, act: true, reason: ReasonOwned},
+			want: expect{ours: true, release: true, act: true, reason: ReasonBound},
 		},
 		{
 			name: "a second name for the same cluster is refused",
@@ -139,7 +139,7 @@ func TestJudge(t *testing.T) {
 				m.Spec.Hub.Cluster = "west"
 				return m
 			},
-			want: expect{reason: ReasonClaimedByOther},
+			want: expect{reason: ReasonBoundToOtherHub},
 		},
 		{
 			name: "a higher epoch is remembered before it is acted on",
@@ -147,7 +147,7 @@ func TestJudge(t *testing.T) {
 				mc.Status.Hub.Epoch = 5
 				return m
 			},
-			want: expect{ours: true, raise: true, reason: ReasonOwned},
+			want: expect{ours: true, raise: true, reason: ReasonBound},
 		},
 		{
 			name: "a lower epoch is not remembered",
@@ -155,7 +155,7 @@ func TestJudge(t *testing.T) {
 				mc.Status.Hub.Epoch = 3
 				return m
 			},
-			want: expect{ours: true, act: true, reason: ReasonOwned},
+			want: expect{ours: true, act: true, reason: ReasonBound},
 		},
 		{
 			name: "a leaving cluster works off its rows, accepted or not",
@@ -164,10 +164,10 @@ func TestJudge(t *testing.T) {
 				mc.Spec.Accepted = false
 				return m
 			},
-			want: expect{ours: true, release: true, act: true, reason: ReasonOwned},
+			want: expect{ours: true, release: true, act: true, reason: ReasonBound},
 		},
 		{
-			name: "a leaving cluster is not claimed again",
+			name: "a leaving cluster is not bound again",
 			in: func(mc *fleetv1alpha1.MemberCluster, _ *fleetv1alpha1.Membership) *fleetv1alpha1.Membership {
 				leave(mc)
 				return nil
@@ -181,17 +181,17 @@ func TestJudge(t *testing.T) {
 				m.Spec.Hub.UID = "hub-2"
 				return m
 			},
-			want: expect{release: true, reason: ReasonClaimedByOther},
+			want: expect{release: true, reason: ReasonBoundToOtherHub},
 		},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			mc := testCluster()
-			j := judge(mc, tc.in(mc, testMembership()), testVersion)
-			require.Equal(t, tc.want, expect{ours: j.ours, claim: j.claim, raise: j.raise, release: j.release, act: j.view.act, reason: j.reason})
+			j := bindingStateOf(mc, tc.in(mc, testMembership()), testVersion)
+			require.Equal(t, tc.want, expect{ours: j.ours, bind: j.bind, raise: j.raise, release: j.release, act: j.permission.act, reason: j.reason})
 			require.NotEmpty(t, j.message)
-			require.Equal(t, j.release && j.view.act, j.view.leaving, "a leaving cluster applies nothing")
+			require.Equal(t, j.release && j.permission.act, j.permission.leaving, "a leaving cluster applies nothing")
 		})
 	}
 }
@@ -199,7 +199,7 @@ func TestJudge(t *testing.T) {
 func TestClusterStatusIsEqualWhileNothingChanges(t *testing.T) {
 	t.Parallel()
 	mc := testCluster()
-	j := judge(mc, testMembership(), testVersion)
+	j := bindingStateOf(mc, testMembership(), testVersion)
 	ends := metav1.NewTime(testNow())
 	f := fact{beaten: true, known: true, healthy: true, version: "v1.36.3", credential: &fleetv1alpha1.CredentialStatus{Serial: "1", NotAfter: &ends}}
 	first := clusterStatus(fleetv1alpha1.MemberClusterStatus{}, f, mc, j, false, testNow())
@@ -220,14 +220,14 @@ func TestReleasedIsReportedOnceRowsAreGone(t *testing.T) {
 	t.Parallel()
 	mc := testCluster()
 	mc.DeletionTimestamp = &metav1.Time{Time: testNow()}
-	j := judge(mc, testMembership(), testVersion)
+	j := bindingStateOf(mc, testMembership(), testVersion)
 	waiting := clusterStatus(fleetv1alpha1.MemberClusterStatus{}, fact{}, mc, j, false, testNow())
 	require.Equal(t, ReasonRowsLeft, report.GetCondition(waiting.Conditions, fleetv1alpha1.ConditionReleased).Reason)
 	released := clusterStatus(waiting, fact{}, mc, j, true, testNow())
 	require.True(t, report.IsConditionTrue(released.Conditions, fleetv1alpha1.ConditionReleased))
 	require.False(t, report.IsConditionTrue(released.Conditions, fleetv1alpha1.ConditionOwnedByThisHub))
-	again := clusterStatus(released, fact{}, mc, judge(mc, nil, testVersion), true, testNow().Add(time.Minute))
-	require.Equal(t, released, again, "the claim that is gone is no news")
+	again := clusterStatus(released, fact{}, mc, bindingStateOf(mc, nil, testVersion), true, testNow().Add(time.Minute))
+	require.Equal(t, released, again, "a binding that is gone is not reported again")
 }
 
 func TestReadTombstone(t *testing.T) {
@@ -246,10 +246,10 @@ func TestReadTombstone(t *testing.T) {
 		err        string
 	}{
 		{name: "of this hub and cluster is obeyed", change: func(map[string]string) {}, membership: testMembership()},
-		{name: "is obeyed after a crash behind the dropped claim", change: func(map[string]string) {}},
+		{name: "is obeyed after a crash behind the removal of the binding", change: func(map[string]string) {}},
 		{name: "of another cluster is not", change: func(m map[string]string) { m[link.TombstoneCluster] = "west" }, err: "for cluster"},
-		{name: "of another hub than the claim's is not", change: func(map[string]string) {}, membership: other, err: "of hub"},
-		{name: "of a cluster that joined again under another name is not", change: func(map[string]string) {}, membership: renamed, err: "the claim for"},
+		{name: "of another hub than the cluster is bound to is not", change: func(map[string]string) {}, membership: other, err: "of hub"},
+		{name: "of a cluster that joined again under another name is not", change: func(map[string]string) {}, membership: renamed, err: "is bound as"},
 		{name: "with an unknown policy is not", change: func(m map[string]string) { m[link.TombstonePolicy] = "Burn" }, err: "policy"},
 		{name: "without a policy is not", change: func(m map[string]string) { delete(m, link.TombstonePolicy) }, err: "policy"},
 	}
