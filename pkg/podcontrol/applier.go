@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/apis/pods"
 	"github.com/flotilla-io/flotilla/pkg/inplace"
 	"github.com/flotilla-io/flotilla/pkg/lifecycle"
@@ -23,46 +22,46 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
-// Applier writes for one workload. What it does twice, after a crash or a conflict, comes to the same.
+// Applier applies the plan of one workload. What it does twice, after a crash or a conflict, comes to the same.
 type Applier struct {
 	// Writer writes.
 	Writer *Writer
 	// Owner is the workload's UID.
 	Owner types.UID
-	// Hooks are those of the workload.
+	// Hooks are the workload's lifecycle hooks.
 	Hooks lifecycle.Hooks
 	// ShortHash makes pods name their revision by its hash alone.
 	ShortHash bool
 }
 
-// EnsureRevision makes the update revision the newest, and tells whether the reconcile may go on: for a spec that is invalid
-// nothing is written.
-func (d Applier) EnsureRevision(ctx context.Context, w *podset.Plan, done *Results) bool {
-	if w.InvalidSpec != "" {
+// EnsureRevision makes the update revision the newest, and reports whether the reconcile may go on: for an invalid spec nothing
+// is written.
+func (a Applier) EnsureRevision(ctx context.Context, p *podset.Plan, r *Results) bool {
+	if p.InvalidSpec != "" {
 		return false
 	}
-	err := revision.Writer{Client: d.Writer.Client, Live: d.Writer.Live, Expect: d.Writer.Expect}.Write(ctx, d.Owner, w.Revision)
+	err := revision.Writer{Client: a.Writer.Client, Live: a.Writer.Live, Expect: a.Writer.Expect}.Write(ctx, a.Owner, p.Revision)
 	switch {
 	case errors.Is(err, revision.ErrCollision), errors.Is(err, revision.ErrNameTaken):
-		done.Collided = true
-	case d.Writer.Expect.Terminating(d.Owner) == 0: // Else the apiserver creates nothing in the namespace, which is no failure.
-		done.Revision = err
+		r.Collided = true
+	case a.Writer.Expect.Terminating(a.Owner) == 0: // Else the apiserver creates nothing in the namespace, which is no failure.
+		r.Revision = err
 	}
 	return err == nil
 }
 
-// Disown takes the owner off pods.
-func (d Applier) Disown(ctx context.Context, w *podset.Plan, done *Results) {
-	patches := make([]Patch, 0, len(w.Disown))
-	for _, pod := range w.Disown {
-		p, err := OwnerPatch(pod, []types.UID{d.Owner})
+// Release removes the controller reference from pods that the selector no longer matches.
+func (a Applier) Release(ctx context.Context, p *podset.Plan, r *Results) {
+	patches := make([]Patch, 0, len(p.Release))
+	for _, pod := range p.Release {
+		patch, err := OwnerPatch(pod, []types.UID{a.Owner})
 		if err != nil {
-			done.Rest = errors.Join(done.Rest, err)
+			r.Rest = errors.Join(r.Rest, err)
 			return
 		}
-		patches = append(patches, p)
+		patches = append(patches, patch)
 	}
-	done.Rest = errors.Join(done.Rest, d.Writer.Patch(ctx, d.Owner, patches).Err)
+	r.Add(a.Writer.Patch(ctx, a.Owner, patches))
 }
 
 // OwnerPatch replaces the owner references with these UIDs, if the object is as it was seen: a patch that arrives late must not give it
@@ -84,49 +83,55 @@ func OwnerPatch(o client.Object, from []types.UID, to ...metav1.OwnerReference) 
 	return Patch{Object: o, Type: types.StrategicMergePatchType, Data: data}, nil
 }
 
-// Delete deletes pods in three classes, by what an error means: scaling, updating, making room for another.
-func (d Applier) Delete(ctx context.Context, list []podset.Change, done *Results) {
-	var scale, update, room []client.Object
-	for _, c := range list {
-		switch c.Reason { //nolint:exhaustive // Whatever is neither of the two is scaling.
-		case rollout.ReasonEnded:
-			room = append(room, c.Object)
-		case rollout.ReasonRecreate:
-			update = append(update, c.Object)
-		default:
-			scale = append(scale, c.Object)
+// Delete does the steps that delete pods. Others are left out.
+func (a Applier) Delete(ctx context.Context, steps []podset.Step, r *Results) {
+	for i := range classes {
+		c := &classes[i]
+		if c.Kind != rollout.StepDelete {
+			continue
 		}
+		var pods []client.Object
+		for _, s := range c.of(steps) {
+			pods = append(pods, s.Pod.Object)
+		}
+		r.put(c.Class, a.Writer.Delete(ctx, a.Owner, pods))
 	}
-	done.Deleted = d.Writer.Delete(ctx, d.Owner, scale)
-	done.Recreated = d.Writer.Delete(ctx, d.Owner, update)
-	done.Ended = d.Writer.Delete(ctx, d.Owner, room)
 }
 
-// Write does all that is to be written to pods: what hooks are told, and the writes of updates in place.
-func (d Applier) Write(ctx context.Context, w *podset.Plan, now time.Time, done *Results) {
-	write := func(step string, list []podset.Change) Result {
-		patches := make([]Patch, 0, len(list))
-		for _, c := range list {
-			all, err := d.Patches(w, step, c, now)
-			if err != nil {
-				return Result{Err: err}
-			}
-			if p := chain(c.Object, all); p != nil {
-				patches = append(patches, *p)
-			}
+// Patch does the steps that patch pods: requests to lifecycle hooks, and the writes of updates in place.
+func (a Applier) Patch(ctx context.Context, p *podset.Plan, now time.Time, r *Results) {
+	for i := range classes {
+		if c := &classes[i]; c.patch != nil {
+			r.put(c.Class, a.patch(ctx, c, p, now))
 		}
-		return d.Writer.Patch(ctx, d.Owner, patches)
 	}
-	done.Named = write(StepName, w.Name)
-	done.Parted = write(StepPrepareDelete, w.PrepareDelete)
-	done.Recalled = write(StepReturn, w.Return)
-	done.Prepared = write(StepPrepareUpdate, w.PrepareUpdate)
-	done.Marked = write(StepMark, w.Mark)
-	done.Edited = write(StepEdit, w.Edit)
-	done.Released = write(StepRelease, w.Release)
 }
 
-// chain is one patch after the other, nil if there is none.
+func (a Applier) patch(ctx context.Context, c *class, p *podset.Plan, now time.Time) Result {
+	steps := c.of(p.Steps)
+	patches := make([]Patch, 0, len(steps))
+	for _, s := range steps {
+		all, err := c.patch(a, p, s, now)
+		if err != nil {
+			return Result{Err: err}
+		}
+		if patch := chain(s.Pod.Object, all); patch != nil {
+			patches = append(patches, *patch)
+		}
+	}
+	return a.Writer.Patch(ctx, a.Owner, patches)
+}
+
+// Patches returns the requests of one step that patches a pod.
+func (a Applier) Patches(p *podset.Plan, s podset.Step, now time.Time) ([]podpatch.Patch, error) {
+	i := slices.IndexFunc(classes, func(c class) bool { return c.has(&s) && c.patch != nil })
+	if i < 0 {
+		return nil, nil
+	}
+	return classes[i].patch(a, p, s, now)
+}
+
+// chain returns the first of patches that are sent one after the other, nil if there is none.
 func chain(pod *corev1.Pod, all []podpatch.Patch) *Patch {
 	var first *Patch
 	for _, p := range slices.Backward(all) {
@@ -135,86 +140,54 @@ func chain(pod *corev1.Pod, all []podpatch.Patch) *Patch {
 	return first
 }
 
-// Patches are the requests of one step for one pod.
-func (d Applier) Patches(w *podset.Plan, step string, c podset.Change, now time.Time) ([]podpatch.Patch, error) {
-	to := w.Revision.Revision
-	if c.Back {
-		to = w.Current
-	}
-	var p podpatch.Patch
-	var err error
-	switch step {
-	case StepName:
-		b := podpatch.New(c.Object)
-		b.Observed(c.Object)
-		b.Metadata.Labels[keys.SpecifiedDelete] = new("true")
-		p, err = b.Patch(c.Object, "")
-	case StepPrepareDelete:
-		p, err = d.Hooks.PrepareDelete(c.Object, now)
-	case StepReturn:
-		p, err = d.Hooks.Return(c.Object, inplace.Closed(c.Object), now)
-	case StepPrepareUpdate:
-		p, err = d.Hooks.PrepareUpdate(c.Object, now)
-	case StepMark:
-		p, err = inplace.Mark(c.Object, now)
-	case StepRelease:
-		p, err = inplace.Release(c.Object, d.Hooks.Serve(c.Object, now), now)
-	default:
-		if c.Reason == rollout.ReasonNextBatch {
-			return inplace.Continue(c.Object, now)
-		}
-		return c.InPlace.Write(c.Object, podset.Label(to.Name, d.ShortHash), now)
-	}
-	return []podpatch.Patch{p}, err
-}
-
-// Create makes pods. birth makes what is to be created, of the template and the name of its revision.
-func (d Applier) Create(
-	ctx context.Context, w *podset.Plan, template *corev1.PodTemplateSpec, now time.Time, done *Results,
-	birth func(c rollout.Create, rev string, template *corev1.PodTemplateSpec) PodCreate,
+// Create does the steps that create pods. build makes the pod of a step from the name of its revision and its template.
+func (a Applier) Create(
+	ctx context.Context, p *podset.Plan, template *corev1.PodTemplateSpec, now time.Time, r *Results,
+	build func(s podset.Step, rev string, template *corev1.PodTemplateSpec) PodCreate,
 ) {
-	if len(w.Create) == 0 {
+	steps := p.Of(rollout.StepCreate)
+	if len(steps) == 0 {
 		return
 	}
-	var former *corev1.PodTemplateSpec
-	if slices.ContainsFunc(w.Create, func(c rollout.Create) bool { return c.Old }) {
+	var current *corev1.PodTemplateSpec
+	if slices.ContainsFunc(steps, func(s podset.Step) bool { return s.Old }) {
 		var err error
-		if former, err = revision.PodTemplate(w.Current); err != nil {
-			done.Created = Result{Err: err}
+		if current, err = revision.PodTemplate(p.Current); err != nil {
+			r.put(Class{Kind: rollout.StepCreate}, Result{Err: err})
 			return
 		}
 	}
-	births := make([]PodCreate, 0, len(w.Create))
-	for _, c := range w.Create {
-		rev, of := w.Revision.Revision.Name, template
-		if c.Old {
-			rev, of = w.Current.Name, former
+	creates := make([]PodCreate, 0, len(steps))
+	for _, s := range steps {
+		rev, of := p.Revision.Revision.Name, template
+		if s.Old {
+			rev, of = p.Current.Name, current
 		}
-		b := birth(c, rev, of)
-		b.Then = d.IntoService(b.Pod, now)
-		births = append(births, b)
+		c := build(s, rev, of)
+		c.Then = a.IntoService(c.Pod, now)
+		creates = append(creates, c)
 	}
-	done.Created = d.Writer.Create(ctx, d.Owner, births)
+	r.put(Class{Kind: rollout.StepCreate}, a.Writer.Create(ctx, a.Owner, creates))
 }
 
-// IntoService opens the gates of a pod that was just made, if it has any and no hook has to answer first. It needs no look at
-// the pod, and a gate that opens while the pod starts would be news to all who watch it.
-func (d Applier) IntoService(pod *corev1.Pod, now time.Time) func(*corev1.Pod) (Patch, error) {
-	if d.Hooks.HoldsService() || lifecycle.Of(pod) == pods.LifecycleNormal {
+// IntoService returns a patch that opens the readiness gates of a pod at its creation, nil if it has none or a lifecycle hook has
+// to answer first. A gate that opened later, while the pod starts, would be one more update for everybody who watches pods.
+func (a Applier) IntoService(pod *corev1.Pod, now time.Time) func(*corev1.Pod) (Patch, error) {
+	if a.Hooks.HoldsService() || lifecycle.Of(pod) == pods.LifecycleNormal {
 		return nil
 	}
 	return func(made *corev1.Pod) (Patch, error) {
-		p, err := inplace.Release(made, d.Hooks.Serve(made, now), now)
+		p, err := inplace.Release(made, a.Hooks.Serve(made, now), now)
 		return Patch{Object: made, Type: p.Type, Data: p.Data, Subresource: p.Subresource}, err
 	}
 }
 
 // DeleteRevisions deletes revisions beyond the limit.
-func (d Applier) DeleteRevisions(ctx context.Context, w *podset.Plan, done *Results) {
-	done.Rest = errors.Join(done.Rest, d.Writer.Delete(ctx, d.Owner, Objects(w.RevisionsToDelete)).Err)
+func (a Applier) DeleteRevisions(ctx context.Context, p *podset.Plan, r *Results) {
+	r.Add(a.Writer.Delete(ctx, a.Owner, Objects(p.RevisionsToDelete)))
 }
 
-// Objects are those of a list, as clients know them.
+// Objects returns a list as client.Objects.
 func Objects[O client.Object](list []O) []client.Object {
 	out := make([]client.Object, 0, len(list))
 	for _, o := range list {

@@ -6,7 +6,7 @@
 //
 //	a := podcontrol.Applier{...}
 //	a.EnsureRevision(ctx, p, &results)    the update revision; without it nothing else is written
-//	a.Disown, a.Delete, a.Write           pods to release, delete and patch
+//	a.Release, a.Delete, a.Patch          pods to release, delete and patch
 //	a.Create                              pods to create
 //	results.Failures, results.Events      the outcome, for conditions and events
 //

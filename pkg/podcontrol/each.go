@@ -35,7 +35,7 @@ func (w *Writer) each(ctx context.Context, n, first int, do func(context.Context
 		to := min(n, from+size)
 		w.batch(ctx, outcomes[from:to], func(ctx context.Context, i int) (string, error) { return do(ctx, from+i) })
 		for _, o := range outcomes[from:to] {
-			if o.err != nil && !errors.Is(o.err, errSkip) {
+			if o.err != nil && !errors.Is(o.err, errSkip) && !isRefused(o.err) {
 				failed = multierror.Append(failed, o.err)
 			}
 		}
@@ -48,6 +48,8 @@ func (w *Writer) each(ctx context.Context, n, first int, do func(context.Context
 			r.Done = append(r.Done, o.name)
 		case errors.Is(o.err, errSkip):
 			r.Skipped++
+		case isRefused(o.err):
+			r.Refused = append(r.Refused, o.err.Error())
 		}
 	}
 	if failed != nil {

@@ -40,44 +40,6 @@ const (
 	ActionObserve  = "Observe"
 )
 
-func created(names []string) event.Event {
-	return event.Normal(ReasonSuccessfulCreate, ActionScaleOut, "created %d pods: %s", len(names), event.Names(names))
-}
-
-func failedCreate(err error) event.Event {
-	return event.Warning(ReasonFailedCreate, ActionScaleOut, "%v", err)
-}
-
-func scaleUpLimited(why string) event.Event {
-	return event.Warning(ReasonScaleUpLimited, ActionScaleOut, "%s", why)
-}
-
-func deleted(names []string) event.Event {
-	return event.Normal(ReasonSuccessfulDelete, ActionScaleIn, "deleted %d pods: %s", len(names), event.Names(names))
-}
-
-func failedDelete(err error) event.Event {
-	return event.Warning(ReasonFailedDelete, ActionScaleIn, "%v", err)
-}
-
-func updatedInPlace(revision string, names []string) event.Event {
-	return event.Normal(ReasonSuccessfulUpdatePodInPlace, ActionUpdate, "updated %d pods in place to %s: %s",
-		len(names), revision, event.Names(names))
-}
-
-func failedUpdateInPlace(err error) event.Event {
-	return event.Warning(ReasonFailedUpdatePodInPlace, ActionUpdate, "%v", err)
-}
-
-func recreated(revision string, names []string) event.Event {
-	return event.Normal(ReasonSuccessfulUpdatePodReCreate, ActionUpdate, "deleted %d pods, to be made anew at %s: %s",
-		len(names), revision, event.Names(names))
-}
-
-func failedRecreate(err error) event.Event {
-	return event.Warning(ReasonFailedUpdatePodReCreate, ActionUpdate, "%v", err)
-}
-
 // FailedScale tells of pods that wait for too long to be made or deleted.
 func FailedScale(why string) event.Event {
 	return event.Warning(ReasonFailedScale, ActionScaleIn, "%s", why)

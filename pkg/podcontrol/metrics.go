@@ -2,74 +2,46 @@ package podcontrol
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/flotilla-io/flotilla/pkg/metric"
 	"github.com/flotilla-io/flotilla/pkg/podset"
+	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
-// Values of the label step.
-const (
-	StepCreate        = "Create"
-	StepPrepareUpdate = "PrepareUpdate"
-	StepPrepareDelete = "PrepareDelete"
-	StepReturn        = "Return"
-	StepName          = "Name"
-	StepDelete        = "Delete"
-	StepMark          = "Mark"
-	StepEdit          = "Edit"
-	StepRelease       = "Release"
-)
-
-// Count notes how long a plan took, its steps and its waits.
-func Count(m metric.Pass, w *podset.Plan, took time.Duration) {
+// Count counts the steps and holds of a plan, and the time that it took.
+func Count(m metric.Pass, p *podset.Plan, took time.Duration) {
 	m.PlanSeconds.Observe(took.Seconds())
-	for _, c := range w.Create {
-		m.Steps.WithLabelValues(StepCreate, string(c.Reason)).Inc()
+	for i := range p.Steps {
+		m.Steps.WithLabelValues(string(p.Steps[i].Kind), string(p.Steps[i].Reason)).Inc()
 	}
-	for step, list := range map[string][]podset.Change{
-		StepPrepareDelete: w.PrepareDelete, StepPrepareUpdate: w.PrepareUpdate, StepReturn: w.Return,
-		StepName: w.Name, StepDelete: w.Delete, StepMark: w.Mark, StepEdit: w.Edit, StepRelease: w.Release,
-	} {
-		for _, s := range list {
-			m.Steps.WithLabelValues(step, string(s.Reason)).Inc()
-		}
-	}
-	for _, h := range w.Holds {
+	CountHolds(m, p.Holds)
+}
+
+// CountHolds counts holds.
+func CountHolds(m metric.Pass, holds []rollout.Hold) {
+	for _, h := range holds {
 		m.Waits.WithLabelValues(string(h.Reason)).Inc()
 	}
 }
 
-// Log says what was done in one line, and why pods waited in one more.
-func (d *Results) Log(ctx context.Context, w *podset.Plan) {
+// Log logs how many steps of each class were done, and at V(1) why others wait.
+func (r *Results) Log(ctx context.Context, p *podset.Plan) {
 	l := ctrl.LoggerFrom(ctx)
-	for _, c := range []struct {
-		message string
-		result  Result
-	}{
-		{"Deleted pods", d.Deleted},
-		{"Deleted pods to make them anew", d.Recreated},
-		{"Named pods for deletion", d.Named},
-		{"Asked for pods to be let go for deletion", d.Parted},
-		{"Kept pods that were asked for", d.Recalled},
-		{"Asked for pods to be let go for an update", d.Prepared},
-		{"Took pods out of service for an update", d.Marked},
-		{"Updated pods in place", d.Edited},
-		{"Put pods into service", d.Released},
-		{"Created pods", d.Created},
-	} {
-		if n := len(c.result.Done); n > 0 {
-			l.Info(c.message, "count", n, "revision", w.Revision.Revision.Name)
+	for i := range classes {
+		if n := len(r.Steps[classes[i].Class].Done); n > 0 {
+			l.Info(classes[i].log, "count", n, "revision", p.Revision.Revision.Name)
 		}
 	}
-	for _, h := range w.Holds {
+	for _, h := range slices.Concat(p.Holds, r.Holds()) {
 		l.V(1).Info("Held pods back", "reason", h.Reason, "count", h.Pods, "want", h.Why)
 	}
-	for i := range w.Pods {
-		if m := &w.Pods[i]; m.WaitingFor != "" {
-			l.V(1).Info("Waited for an update in place", "pod", m.Key, "reason", m.WaitingFor)
+	for i := range p.Pods {
+		if pod := &p.Pods[i]; pod.WaitingFor != "" {
+			l.V(1).Info("Waited for an update in place", "pod", pod.Key, "reason", pod.WaitingFor)
 			return
 		}
 	}

@@ -10,29 +10,47 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
-// Results says what came of a plan, by classes of writes.
+// Results are the results of a plan.
 type Results struct {
 	// Collided: the name of the new revision is taken; nothing else was done.
 	Collided bool
 	// Revision is why the update revision could not be written; nothing else was done then.
 	Revision error
-
-	// Deleted are pods of scaling, Recreated of an update, Ended those that made room for another.
-	Deleted, Recreated, Ended Result
-	// Named pods were named for deletion; Parted and Recalled ones were asked to be let go for it, or not any more.
-	Named, Parted, Recalled Result
-	// Prepared pods were asked to be let go for an update; the other three are the writes of one in place.
-	Prepared, Marked, Edited, Released Result
-	// Created pods are new.
-	Created Result
-	// Rest is what came of all other housekeeping.
+	// Steps are the results of the plan's steps.
+	Steps map[Class]Result
+	// Rest joins the errors of all other writes.
 	Rest error
+
+	// refused are the answers to writes that were refused for now.
+	refused []string
+}
+
+// Of returns the result of a class of steps.
+func (r *Results) Of(kind rollout.StepKind, reason rollout.Reason) Result {
+	return r.Steps[Class{Kind: kind, Reason: reason}]
+}
+
+func (r *Results) put(c Class, result Result) {
+	if r.Steps == nil {
+		r.Steps = make(map[Class]Result, len(classes))
+	}
+	r.Steps[c] = result
+	r.refused = append(r.refused, result.Refused...)
+}
+
+// Add adds the result of writes that are no steps.
+func (r *Results) Add(result Result) {
+	r.Rest = errors.Join(r.Rest, result.Err)
+	r.refused = append(r.refused, result.Refused...)
 }
 
 // Err joins all errors.
-func (d *Results) Err() error {
-	return errors.Join(d.Revision, d.Deleted.Err, d.Recreated.Err, d.Ended.Err, d.Named.Err, d.Parted.Err, d.Recalled.Err,
-		d.Prepared.Err, d.Marked.Err, d.Edited.Err, d.Released.Err, d.Created.Err, d.Rest)
+func (r *Results) Err() error {
+	errs := []error{r.Revision}
+	for i := range classes {
+		errs = append(errs, r.Steps[classes[i].Class].Err)
+	}
+	return errors.Join(append(errs, r.Rest)...)
 }
 
 // Reasons of failures, beside those of the packages podset, rollout and condition.
@@ -41,65 +59,71 @@ const (
 	ReasonInvalidSpec = "InvalidSpec"
 )
 
-// Failures are what went wrong in a reconcile, or has stood still for too long: with the number of pods, and with their update.
-// scaling are errors of the kind's own writes that belong to the former.
-func (d *Results) Failures(w *podset.Plan, scaling ...error) (scale, update report.Failure) {
-	scale = report.WriteFailure(slices.Concat([]error{
-		d.Created.Err, d.Deleted.Err, d.Named.Err, d.Parted.Err, d.Recalled.Err, d.Ended.Err,
-	}, scaling)...)
-	update = report.WriteFailure(d.Revision, d.Recreated.Err, d.Prepared.Err, d.Marked.Err, d.Edited.Err, d.Released.Err, d.Rest)
-	if w.InvalidSpec != "" {
-		update = report.Failure{Reason: ReasonInvalidSpec, Message: w.InvalidSpec}
+// Failures returns this reconcile's failures to scale and to update, and what has made no progress for too long. errs are errors
+// of the kind's own writes that are failures to scale.
+func (r *Results) Failures(p *podset.Plan, errs ...error) (scale, update report.Failure) {
+	var scaling, updating []error
+	for i := range classes {
+		if err := r.Steps[classes[i].Class].Err; classes[i].scale {
+			scaling = append(scaling, err)
+		} else {
+			updating = append(updating, err)
+		}
 	}
-	for _, h := range w.Holds {
+	scale = report.WriteFailure(append(scaling, errs...)...)
+	update = report.WriteFailure(slices.Concat([]error{r.Revision}, updating, []error{r.Rest})...)
+	if p.InvalidSpec != "" {
+		update = report.Failure{Reason: ReasonInvalidSpec, Message: p.InvalidSpec}
+	}
+	for _, h := range p.Holds {
 		if h.Reason == rollout.ReasonNotInPlace && update.Reason == "" {
 			update = report.Failure{Reason: string(rollout.ReasonNotInPlace), Message: h.Why}
 		}
 	}
-	stands := &update
-	if w.Stalled.Scale {
-		stands = &scale
+	stalled := &update
+	if p.Stalled.Scale {
+		stalled = &scale
 	}
-	if stands.Reason == "" {
-		*stands = w.Stalled.Failure
+	if stalled.Reason == "" {
+		*stalled = p.Stalled.Failure
 	}
 	return scale, update
 }
 
-// Events are those of a reconcile: one for each class of writes that did something, and one for each that failed. deleting are
-// errors of the kind's own deletions, other those of its other writes. begins says that the spec is new.
-func (d *Results) Events(w *podset.Plan, begins bool, deleting, other []error) []event.Event {
+// Events returns the events of a reconcile: one for each class that did something, and one for each that failed. deletes are
+// errors of the kind's own deletions, others those of its other writes. newSpec says that the spec was not acted on before.
+func (r *Results) Events(p *podset.Plan, newSpec bool, deletes, others []error) []event.Event {
 	var out []event.Event
-	say := func(names []string, good func([]string) event.Event, err error, bad func(error) event.Event) {
-		if len(names) > 0 {
-			out = append(out, good(names))
-		}
-		if err != nil {
-			out = append(out, bad(err))
-		}
-	}
-	name := w.Revision.Revision.Name
-	inPlace := func(names []string) event.Event { return updatedInPlace(name, names) }
-	anew := func(names []string) event.Event { return recreated(name, names) }
-	say(nil, nil, d.Revision, failedCreate)
-	say(slices.Concat(d.Deleted.Done, d.Ended.Done), deleted, d.Deleted.Err, failedDelete)
-	for _, err := range slices.Concat([]error{d.Ended.Err}, deleting) {
-		say(nil, nil, err, failedDelete)
-	}
-	say(d.Recreated.Done, anew, d.Recreated.Err, failedRecreate)
-	say(nil, nil, d.Marked.Err, failedUpdateInPlace)
-	say(d.Edited.Done, inPlace, d.Edited.Err, failedUpdateInPlace)
-	say(nil, nil, d.Released.Err, failedUpdateInPlace)
-	say(d.Created.Done, created, d.Created.Err, failedCreate)
-	for _, err := range slices.Concat([]error{d.Named.Err, d.Parted.Err, d.Recalled.Err, d.Prepared.Err}, other, []error{d.Rest}) {
-		if err != nil {
-			out = append(out, FailedUpdate(err.Error()))
+	failed := func(reason, action string, errs ...error) {
+		for _, err := range errs {
+			if err != nil {
+				out = append(out, event.Warning(reason, action, "%v", err))
+			}
 		}
 	}
-	for _, h := range w.Holds {
-		// Told when it begins and with each pod made, not with each reconcile.
-		if h.Reason == rollout.ReasonScaleLimit && (len(d.Created.Done) > 0 || begins) {
-			out = append(out, scaleUpLimited(h.Why))
+	done := map[string][]string{}
+	for i := range classes {
+		c := &classes[i]
+		done[c.success] = append(done[c.success], r.Steps[c.Class].Done...)
+	}
+	failed(ReasonFailedCreate, ActionScaleOut, r.Revision)
+	for i := range classes {
+		c := &classes[i]
+		if pods := done[c.success]; c.success != "" && len(pods) > 0 {
+			out = append(out, event.Normal(c.success, c.action, c.note, len(pods), event.Names(pods), p.Revision.Revision.Name))
+			delete(done, c.success)
+		}
+		failed(c.failure, c.action, r.Steps[c.Class].Err)
+	}
+	failed(ReasonFailedDelete, ActionScaleIn, deletes...)
+	failed(ReasonFailedUpdate, ActionUpdate, slices.Concat(others, []error{r.Rest})...)
+	for _, h := range r.Holds() {
+		out = append(out, event.Warning(string(h.Reason), ActionUpdate, "%s", h.Why))
+	}
+	for _, h := range p.Holds {
+		// Not with each reconcile: when the limit begins to hold pods back, and with each pod created.
+		if h.Reason == rollout.ReasonScaleLimit && (len(r.Of(rollout.StepCreate, "").Done) > 0 || newSpec) {
+			out = append(out, event.Warning(ReasonScaleUpLimited, ActionScaleOut, "%s", h.Why))
 		}
 	}
 	return out

@@ -70,6 +70,8 @@ type Result struct {
 	Done []string
 	// Skipped is how many were left out because the world has moved on.
 	Skipped int
+	// Refused are the answers to writes that a disruption budget or a guard of somebody else refuses for now. They stop no other.
+	Refused []string
 	// Err holds the errors, nil if there was none; with more than five it shows five and counts the rest.
 	Err error
 }
@@ -148,13 +150,16 @@ func (w *Writer) Delete(ctx context.Context, owner types.UID, objects []client.O
 		o := objects[i]
 		uid, version := o.GetUID(), o.GetResourceVersion()
 		seen := client.Preconditions{UID: &uid}
-		if _, isPod := o.(*corev1.Pod); isPod {
+		_, isPod := o.(*corev1.Pod)
+		if isPod {
 			seen.ResourceVersion = &version
 		}
 		err := w.Client.Delete(ctx, o, seen)
 		switch {
 		case apierrors.IsConflict(err):
 			return o.GetName(), errSkip
+		case isPod && guarded(err):
+			return o.GetName(), refusedError{fmt.Errorf("delete %s: %w", o.GetName(), err)}
 		case err != nil && !apierrors.IsNotFound(err):
 			return o.GetName(), fmt.Errorf("delete %s: %w", o.GetName(), err)
 		}
@@ -168,7 +173,9 @@ func (w *Writer) Patch(ctx context.Context, owner types.UID, patches []Patch) Re
 	return w.each(ctx, len(patches), w.parallel(), func(ctx context.Context, i int) (string, error) {
 		o := patches[i].Object.DeepCopyObject().(client.Object)
 		for p := &patches[i]; p != nil; p = p.Then {
-			if err := w.patch(ctx, o, p); err != nil {
+			if err := w.patch(ctx, o, p); overBudget(err) {
+				return o.GetName(), refusedError{err}
+			} else if err != nil {
 				return o.GetName(), err
 			}
 			w.Expect.Written(owner, o)

@@ -34,7 +34,7 @@ type difference struct {
 
 // Compare says how a pod comes to a revision in place.
 func (d *Differ) Compare(m *Pod, to *appsv1.ControllerRevision) {
-	how := d.between(m.Object.Labels[keys.ControllerRevisionHash], to)
+	how := d.between(m.Revision, to)
 	m.InPlace, m.NotInPlace, m.NoRestart = how.edit, how.why, how.edit.Quiet()
 	if m.NotInPlace != "" {
 		return

@@ -25,6 +25,8 @@ type History struct {
 	Current string
 	// Pods are those of the workload.
 	Pods []*corev1.Pod
+	// RevisionOf returns the name, or hash, of the revision that a pod is at; nil means its label controller-revision-hash.
+	RevisionOf func(*corev1.Pod) string
 	// SyncedAnnotations are the annotations of a revision that are kept up to date.
 	SyncedAnnotations []string
 }
@@ -32,21 +34,21 @@ type History struct {
 // NewPlan begins a Plan with its two revisions. The current one is that of the status. A status that was never written, or was
 // lost, says nothing: then it is the oldest that a pod is at. Where there is none, it is the update revision.
 func NewPlan(h History) Plan {
-	w := Plan{Revision: revision.Next(h.All, h.Wanted, h.SyncedAnnotations...), Current: h.current()}
+	w := Plan{Revision: revision.Next(h.All, h.Wanted, h.SyncedAnnotations...), Current: h.current(), history: h}
 	if w.Current == nil || revision.Same(w.Current.Name, w.Revision.Revision.Name) {
 		w.Current = w.Revision.Revision
 	}
 	return w
 }
 
-func (h History) current() *appsv1.ControllerRevision {
+func (h *History) current() *appsv1.ControllerRevision {
 	if h.Current != "" {
 		return revision.Find(h.All, h.Current)
 	}
 	used := map[string]bool{}
 	for _, pod := range h.Pods {
 		if pod.DeletionTimestamp == nil {
-			used[at(pod)] = true
+			used[h.at(pod)] = true
 		}
 	}
 	i := slices.IndexFunc(h.All, func(r *appsv1.ControllerRevision) bool { return used[revision.Short(r.Name)] })
@@ -57,13 +59,19 @@ func (h History) current() *appsv1.ControllerRevision {
 }
 
 // TruncateHistory plans to delete revisions beyond the limit that neither the workload nor any pod is at.
-func (w *Plan) TruncateHistory(h History, limit int) {
+func (w *Plan) TruncateHistory(limit int) {
+	h := &w.history
 	live := map[string]bool{revision.Short(w.Current.Name): true, revision.Short(w.Revision.Revision.Name): true}
 	for _, pod := range h.Pods {
-		live[at(pod)] = true
+		live[h.at(pod)] = true
 	}
 	w.RevisionsToDelete = revision.Surplus(h.All, func(r *appsv1.ControllerRevision) bool { return live[revision.Short(r.Name)] }, limit)
 }
 
 // at is the hash of the revision that a pod is at.
-func at(pod *corev1.Pod) string { return revision.Short(pod.Labels[keys.ControllerRevisionHash]) }
+func (h *History) at(pod *corev1.Pod) string {
+	if h.RevisionOf != nil {
+		return revision.Short(h.RevisionOf(pod))
+	}
+	return revision.Short(pod.Labels[keys.ControllerRevisionHash])
+}

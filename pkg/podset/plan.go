@@ -1,6 +1,7 @@
 package podset
 
 import (
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -25,18 +26,10 @@ type Plan struct {
 	// Pods are the facts that the plan was made from, without pods to disown.
 	Pods []Pod
 
-	// Disown are pods that the selector doesn't select any more: they lose their owner.
-	Disown []*corev1.Pod
-	// Delete are pods to delete; those for an update or because they have ended are told by reason.
-	Delete []Change
-	// Name are pods to name for deletion: they are deleted in a later reconcile.
-	Name []Change
-	// PrepareUpdate and PrepareDelete ask for pods to be let go by their hooks, Return takes the latter back.
-	PrepareUpdate, PrepareDelete, Return []Change
-	// Mark, Edit and Release are the three writes of an update in place.
-	Mark, Edit, Release []Change
-	// Create are pods to make. Slot is what their name ends with: an ordinal, an instance id; or a node; empty asks for one.
-	Create []rollout.Create
+	// Steps are those of the pods. Among steps of one kind, what comes first matters more.
+	Steps []Step
+	// Release are pods that the selector no longer matches: they lose their controller.
+	Release []*corev1.Pod
 	// CreatesDeferred: the kind lets pods wait that are to be made, for what is none of the engine's numbers, and tells of it itself.
 	CreatesDeferred bool
 	// RevisionsToDelete are revisions beyond the limit.
@@ -47,6 +40,8 @@ type Plan struct {
 	Holds   []rollout.Hold
 	Stalled Stall
 	Recheck time.Duration
+
+	history History
 }
 
 // Pod is one pod of a workload with the facts about it.
@@ -54,6 +49,8 @@ type Pod struct {
 	rollout.Pod
 	// Object is the pod itself.
 	Object *corev1.Pod
+	// Revision is the hash of the revision that the pod is at.
+	Revision string
 	// InPlace brings the pod in place to the revision that it is to have; only meant for pods without NoEdit.
 	InPlace inplace.Edit
 	// WaitingFor is what the containers of a pod in the middle of an update wait for, Since when that was written.
@@ -61,14 +58,18 @@ type Pod struct {
 	WaitingSince time.Time
 }
 
-// Change is one pod to change.
-type Change struct {
-	Pod
+// Step is one action on one pod.
+type Step struct {
+	Kind rollout.StepKind
+	// Pod is nil with StepCreate.
+	Pod *Pod
+	// Slot is what the name of a created pod ends with, an ordinal or an instance id, or its node; if empty, one is drawn.
+	Slot string
+	// Old: the pod is created at the current revision, or updated back to it.
+	Old    bool
 	Reason rollout.Reason
 	// Why is a sentence with the numbers, for people.
 	Why string
-	// Back: it goes back to the current revision.
-	Back bool
 }
 
 // ViewOptions is how pods are looked at.
@@ -96,12 +97,15 @@ func (w *Plan) Classify(pods []*corev1.Pod, l ViewOptions, now time.Time) {
 	for _, pod := range pods {
 		if !selector.Matches(labels.Set(pod.Labels)) {
 			if pod.DeletionTimestamp == nil {
-				w.Disown = append(w.Disown, pod)
+				w.Release = append(w.Release, pod)
 			}
 			continue
 		}
 		f := View(pod, l.Rules, now)
-		m := Pod{Object: pod, WaitingFor: f.Waits, WaitingSince: f.WaitsSince, Pod: f.Pod(!AtRevision(pod, update.Name))}
+		at := w.history.at(pod)
+		m := Pod{
+			Object: pod, Revision: at, WaitingFor: f.Waits, WaitingSince: f.WaitsSince, Pod: f.Pod(!revision.Same(at, update.Name)),
+		}
 		if f.ForDaemon && !l.Differ.Daemons[pod.Spec.NodeName] {
 			m.WaitingFor += ", and its node has no daemon that could restart it"
 		}
@@ -147,28 +151,31 @@ func (w *Plan) facts() []rollout.Pod {
 
 // Next plans what changes now.
 func (w *Plan) Next(g rollout.Goal, now time.Time) {
-	at := make(map[string]int, len(w.Pods))
+	at := make(map[string]*Pod, len(w.Pods))
 	for i := range w.Pods {
-		at[w.Pods[i].Key] = i
+		at[w.Pods[i].Key] = &w.Pods[i]
 	}
-	changes := func(steps []rollout.Step) []Change {
-		out := make([]Change, 0, len(steps))
-		for _, s := range steps {
-			out = append(out, Change{Pod: w.Pods[at[s.Key]], Reason: s.Reason, Why: s.Why, Back: s.Old})
-		}
-		return out
+	d := rollout.Next(g, w.facts(), now)
+	w.Steps = make([]Step, len(d.Steps))
+	for i, s := range d.Steps {
+		w.Steps[i] = Step{Kind: s.Kind, Pod: at[s.Key], Slot: s.Slot, Old: s.Old, Reason: s.Reason, Why: s.Why}
 	}
-	s := rollout.Next(g, w.facts(), now)
-	w.PrepareUpdate, w.PrepareDelete, w.Return = changes(s.PrepareUpdate), changes(s.PrepareDelete), changes(s.Return)
-	w.Mark, w.Edit, w.Release, w.Delete = changes(s.Mark), changes(s.Edit), changes(s.Release), changes(s.Delete)
-	w.Create, w.Holds, w.Recheck = s.Create, s.Holds, SoonerOf(w.Recheck, s.Recheck)
+	w.Holds, w.Recheck = d.Holds, SoonerOf(w.Recheck, d.Recheck)
 }
 
-// HasSteps tells whether the reconcile changes a pod.
-func (w *Plan) HasSteps() bool {
-	return len(w.PrepareUpdate)+len(w.PrepareDelete)+len(w.Return)+len(w.Create)+len(w.Mark)+len(w.Edit)+len(w.Release)+
-		len(w.Name)+len(w.Delete) > 0
+// Of returns the steps of one kind.
+func (w *Plan) Of(kind rollout.StepKind) []Step {
+	var out []Step
+	for i := range w.Steps {
+		if w.Steps[i].Kind == kind {
+			out = append(out, w.Steps[i])
+		}
+	}
+	return out
 }
+
+// Drop takes steps out of the plan.
+func (w *Plan) Drop(waits func(Step) bool) { w.Steps = slices.DeleteFunc(w.Steps, waits) }
 
 // Counts is how many pods there are that stay, and how many of them serve; those at the update revision once more.
 type Counts struct {

@@ -57,7 +57,7 @@ func (w *Plan) DetectStall(limit time.Duration, now time.Time) {
 	if i < 0 && w.held(rollout.ReasonHook) < 0 { // A hook is why the others wait.
 		i = w.held(rollout.ReasonInOrder)
 	}
-	if w.HasSteps() {
+	if len(w.Steps) > 0 {
 		return
 	}
 	if i < 0 {

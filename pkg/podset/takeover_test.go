@@ -47,10 +47,6 @@ func TestTakeover(t *testing.T) {
 	goal := rollout.Goal{Replicas: 4, MaxUnavailable: 1, Partition: 2, Mode: rollout.InPlaceIfPossible}
 	s := rollout.Next(goal, pods, now)
 	require.Equal(t, []rollout.Step{{
-		Key: "take-clone-s5k87", Reason: rollout.ReasonUpdated, Why: "the update is complete",
-	}}, s.Release)
-	require.Empty(t, s.Mark, "the next pod has to wait until this one serves")
-	require.Empty(t, s.Edit)
-	require.Empty(t, s.Delete)
-	require.Empty(t, s.Create)
+		Kind: rollout.StepMarkReady, Key: "take-clone-s5k87", Reason: rollout.ReasonUpdated, Why: "the update is complete",
+	}}, s.Steps, "the next pod has to wait until this one serves")
 }

@@ -44,7 +44,7 @@ func replay(t *testing.T, seed uint64, want, partition, unavailable, surge, mode
 		waiting := m.waiting()
 		s, done := step(t, r, m)
 		checkOnce(t, touched, done)
-		if s.None() && !waiting {
+		if len(s.Steps) == 0 && !waiting {
 			checkRest(t, m, s)
 			return
 		}
@@ -122,7 +122,7 @@ func disturb(r *rand.Rand, m *model) {
 }
 
 // step asks Next, checks the answer and applies it, sometimes only a part of it, which is done.
-func step(t *testing.T, r *rand.Rand, m *model) (s, done Steps) {
+func step(t *testing.T, r *rand.Rand, m *model) (s, done Decision) {
 	t.Helper()
 	pods := m.facts()
 	if m.target == m.previous {
@@ -138,9 +138,15 @@ func step(t *testing.T, r *rand.Rand, m *model) (s, done Steps) {
 
 	part := s
 	if r.IntN(4) == 0 {
-		part.Create = part.Create[:r.IntN(len(part.Create)+1)]
-		part.Delete = part.Delete[:r.IntN(len(part.Delete)+1)]
-		part.Mark, part.PrepareUpdate = nil, part.PrepareUpdate[:r.IntN(len(part.PrepareUpdate)+1)]
+		left := map[StepKind]int{StepMarkUnready: 0}
+		for _, kind := range []StepKind{StepCreate, StepDelete, StepPrepareUpdate} {
+			left[kind] = r.IntN(len(s.Of(kind)) + 1)
+		}
+		part.Steps = slices.DeleteFunc(slices.Clone(s.Steps), func(s Step) bool {
+			n, bounded := left[s.Kind]
+			left[s.Kind]--
+			return bounded && n <= 0
+		})
 	}
 	fmt.Fprintf(&m.story, "%3d  %+v\n     %s\n", m.tick, m.goal, m.summary(pods))
 	writeSteps(&m.story, part)
@@ -178,7 +184,7 @@ func sum(pods []Pod) totals {
 	return n
 }
 
-func checkSteps(t *testing.T, g Goal, pods []Pod, s Steps) {
+func checkSteps(t *testing.T, g Goal, pods []Pod, s Decision) {
 	t.Helper()
 	byKey := map[string]Pod{}
 	for _, p := range pods {
@@ -220,13 +226,13 @@ func checkSteps(t *testing.T, g Goal, pods []Pod, s Steps) {
 	if g.ExcludePreparingDelete {
 		have -= before.parting
 	}
-	require.LessOrEqual(t, have+len(s.Create), max(have, g.Replicas+g.MaxSurge), "above want + surge")
-	if limit := g.ScaleMaxUnavailable; limit != nil && len(s.Create) > 0 {
-		require.LessOrEqual(t, before.unavailable+len(s.Create), *limit, "above what may be unavailable while scaling")
+	require.LessOrEqual(t, have+len(s.Of(StepCreate)), max(have, g.Replicas+g.MaxSurge), "above want + surge")
+	if limit := g.ScaleMaxUnavailable; limit != nil && len(s.Of(StepCreate)) > 0 {
+		require.LessOrEqual(t, before.unavailable+len(s.Of(StepCreate)), *limit, "above what may be unavailable while scaling")
 	}
 	if g.Paused || g.Mode == OnDelete {
 		require.Zero(t, forUpdate, "an update that shall not be")
-		for _, c := range s.Create {
+		for _, c := range s.Of(StepCreate) {
 			require.False(t, c.Reason == ReasonSurge && before.doomed == 0, "surge while paused")
 		}
 	}
@@ -243,52 +249,50 @@ func checkSteps(t *testing.T, g Goal, pods []Pod, s Steps) {
 }
 
 // changes are all steps for pods that exist.
-func changes(s Steps) []Step {
-	return slices.Concat(s.PrepareDelete, s.Delete, s.Return, s.PrepareUpdate, s.Mark, s.Edit, s.Release)
+func changes(s Decision) []Step {
+	return slices.DeleteFunc(slices.Clone(s.Steps), func(s Step) bool { return s.Kind == StepCreate })
 }
 
 // checkHooks: nobody's hand on a pod is passed over, and nobody is asked who has no hand on it.
-func checkHooks(t *testing.T, pods map[string]Pod, s Steps) {
+func checkHooks(t *testing.T, pods map[string]Pod, s Decision) {
 	t.Helper()
-	for _, d := range s.Delete {
+	for _, d := range s.Of(StepDelete) {
 		require.False(t, pods[d.Key].DeleteHooked, "delete of %q that is hooked", d.Key)
 	}
-	for _, d := range s.PrepareDelete {
+	for _, d := range s.Of(StepPrepareDelete) {
 		p := pods[d.Key]
 		require.True(t, p.DeleteHooked && !p.PreparingDelete, "pod %q was asked before", d.Key)
 	}
-	for _, d := range s.Return {
+	for _, d := range s.Of(StepCancelDelete) {
 		require.True(t, pods[d.Key].PreparingDelete && !pods[d.Key].ToDelete, "return of %q", d.Key)
 	}
-	for _, d := range s.PrepareUpdate {
+	for _, d := range s.Of(StepPrepareUpdate) {
 		p := pods[d.Key]
 		require.True(t, p.UpdateHooked && p.Update < UpdatePreparing, "pod %q was asked before", d.Key)
 	}
-	for _, d := range slices.Concat(s.Mark, s.Edit) {
+	for _, d := range slices.Concat(s.Of(StepMarkUnready), s.Of(StepUpdateInPlace)) {
 		p := pods[d.Key]
 		require.False(t, p.UpdateHooked && p.Update <= UpdatePreparing, "update of %q that is hooked", d.Key)
 		require.NotEqual(t, UpdateDraining, p.Update, "update of %q before its traffic is gone", d.Key)
 		require.False(t, p.PreparingDelete, "update of %q that is to be deleted", d.Key)
 	}
-	for _, d := range s.Release {
+	for _, d := range s.Of(StepMarkReady) {
 		p := pods[d.Key]
 		require.NotContains(t, []UpdateState{UpdateNone, UpdateAwaitingHook, UpdateInProgress, UpdateNextBatch}, p.Update, "release of %q", d.Key)
 	}
 }
 
 // checkOnce: while nothing but the steps changes the world, no pod is touched twice for the same thing.
-func checkOnce(t *testing.T, touched map[string]int, s Steps) {
+func checkOnce(t *testing.T, touched map[string]int, s Decision) {
 	t.Helper()
-	for verb, list := range map[string][]Step{
-		"prepare to delete": s.PrepareDelete, "return": s.Return, "prepare to update": s.PrepareUpdate,
-	} {
-		for _, d := range list {
-			key := verb + " " + d.Key
+	for _, kind := range []StepKind{StepPrepareDelete, StepCancelDelete, StepPrepareUpdate} {
+		for _, d := range s.Of(kind) {
+			key := string(kind) + " " + d.Key
 			touched[key]++
 			require.Equal(t, 1, touched[key], key)
 		}
 	}
-	for _, d := range s.Edit {
+	for _, d := range s.Of(StepUpdateInPlace) {
 		if d.Reason == ReasonInPlace {
 			touched[d.Key]++
 			require.Equal(t, 1, touched[d.Key], "edit %s", d.Key)
@@ -298,12 +302,12 @@ func checkOnce(t *testing.T, touched map[string]int, s Steps) {
 
 // checkPartition: a higher partition never updates more pods. Scale-in is left out, because the partition decides which
 // pods it takes.
-func checkPartition(t *testing.T, m *model, pods []Pod, s Steps) {
+func checkPartition(t *testing.T, m *model, pods []Pod, s Decision) {
 	t.Helper()
 	g := m.goal
 	g.Partition++
 	higher := Next(g, pods, m.at(m.tick))
-	updates := func(s Steps) (n int, scaleIn bool) {
+	updates := func(s Decision) (n int, scaleIn bool) {
 		for _, d := range changes(s) {
 			scaleIn = scaleIn || d.Reason == ReasonScaleIn
 			if (d.Reason == ReasonInPlace || d.Reason == ReasonRecreate) && !d.Old {
@@ -319,7 +323,7 @@ func checkPartition(t *testing.T, m *model, pods []Pod, s Steps) {
 	}
 }
 
-func checkRest(t *testing.T, m *model, s Steps) {
+func checkRest(t *testing.T, m *model, s Decision) {
 	t.Helper()
 	var out strings.Builder
 	for _, h := range s.Holds {

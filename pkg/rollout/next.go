@@ -9,7 +9,7 @@ import (
 // Next returns what to do now to come nearer to the goal, and why. It changes nothing in pods, and calls with the same
 // arguments give the same steps. A caller may do any part of the steps, in any order, and must observe the result
 // before it asks again.
-func Next(g Goal, pods []Pod, now time.Time) Steps {
+func Next(g Goal, pods []Pod, now time.Time) Decision {
 	w := observe(g, pods)
 	surge := w.surge()
 	w.deleteNamed()
@@ -17,14 +17,17 @@ func Next(g Goal, pods []Pod, now time.Time) Steps {
 	w.update()
 	w.create(surge)
 	w.release()
-	w.steps.Recheck = recheck(pods, now)
-	return w.steps
+	w.Recheck = recheck(pods, now)
+	return w.Decision
 }
 
 // world is the state of one call: the pods that count, what they add up to, and what may still be taken.
 type world struct {
-	goal  Goal
-	steps Steps
+	Decision
+
+	goal Goal
+	// surges are pods to create beside others in their slots.
+	surges []Step
 
 	// active are the pods that count; old, young and doomed share them out. Doomed pods are in doomed only.
 	active, old, young, doomed []*member
@@ -50,10 +53,7 @@ type world struct {
 }
 
 func observe(g Goal, pods []Pod) *world {
-	g.Replicas = max(g.Replicas, 0)
-	if g.Slots != nil {
-		g.Replicas = len(g.Slots)
-	}
+	g.Replicas = max(g.Replicas, len(g.Slots))
 	g.Partition = min(max(g.Partition, 0), g.Replicas)
 	if g.Mode == OnDelete {
 		g.Partition = 0
@@ -64,9 +64,13 @@ func observe(g Goal, pods []Pod) *world {
 		m := &members[i]
 		m.Pod = &pods[i]
 		if m.Inactive {
-			w.leaving = true
-			if m.Ended {
+			switch {
+			case w.keeps(m):
+			case m.Ended:
 				w.ended = append(w.ended, m)
+				w.leaving = true
+			default:
+				w.leaving = true
 			}
 			continue
 		}
@@ -168,8 +172,10 @@ func (w *world) holdBudget(n int, who string) {
 	w.hold(ReasonBudget, n, "%d %s: %d available <= %d minimum", n, who, w.available, w.floor)
 }
 
+func (w *world) add(s Step) { w.Steps = append(w.Steps, s) }
+
 func (w *world) hold(r Reason, n int, format string, args ...any) {
-	w.steps.Holds = append(w.steps.Holds, Hold{Reason: r, Pods: n, Why: fmt.Sprintf(format, args...)})
+	w.Holds = append(w.Holds, Hold{Reason: r, Pods: n, Why: fmt.Sprintf(format, args...)})
 }
 
 // recheck is how long until the first pod changes by time alone.

@@ -3,6 +3,7 @@ package rollout
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -53,39 +54,42 @@ func many(n int, prefix string, fs ...func(*Pod)) []Pod {
 	return out
 }
 
+// verbs say what is done to pods that exist, in the order in which stories tell it.
+var verbs = []struct {
+	verb string
+	kind StepKind
+}{
+	{"prepare to delete", StepPrepareDelete},
+	{"delete", StepDelete},
+	{"return", StepCancelDelete},
+	{"prepare to update", StepPrepareUpdate},
+	{"mark", StepMarkUnready},
+	{"edit", StepUpdateInPlace},
+	{"release", StepMarkReady},
+}
+
 // brief is the steps without their sentences: "create new Missing", "delete a00 ScaleIn", "hold Budget 2".
-func brief(s Steps) []string {
+func brief(d Decision) []string {
 	var out []string
-	for _, c := range s.Create {
+	for _, s := range d.Of(StepCreate) {
 		rev := "new"
-		if c.Old {
+		if s.Old {
 			rev = "old"
 		}
-		if c.Slot != "" {
-			rev += " " + c.Slot
+		if s.Slot != "" {
+			rev += " " + s.Slot
 		}
-		out = append(out, fmt.Sprintf("create %s %s", rev, c.Reason))
+		out = append(out, fmt.Sprintf("create %s %s", rev, s.Reason))
 	}
-	for _, part := range []struct {
-		verb  string
-		steps []Step
-	}{
-		{"prepare-delete", s.PrepareDelete},
-		{"delete", s.Delete},
-		{"return", s.Return},
-		{"prepare-update", s.PrepareUpdate},
-		{"mark", s.Mark},
-		{"edit", s.Edit},
-		{"release", s.Release},
-	} {
-		for _, d := range part.steps {
-			if d.Old {
-				d.Key += " back"
+	for _, v := range verbs {
+		for _, s := range d.Of(v.kind) {
+			if s.Old {
+				s.Key += " back"
 			}
-			out = append(out, fmt.Sprintf("%s %s %s", part.verb, d.Key, d.Reason))
+			out = append(out, fmt.Sprintf("%s %s %s", strings.ReplaceAll(v.verb, " to ", "-"), s.Key, s.Reason))
 		}
 	}
-	for _, h := range s.Holds {
+	for _, h := range d.Holds {
 		out = append(out, fmt.Sprintf("hold %s %d", h.Reason, h.Pods))
 	}
 	return out
@@ -389,11 +393,10 @@ func TestNext(t *testing.T) {
 func TestNextSaysWhyWithTheNumbers(t *testing.T) {
 	t.Parallel()
 	s := Next(Goal{Replicas: 3, MaxUnavailable: 1}, many(3, "a", old), start)
-	require.Equal(t, []Step{{Key: "a00", Reason: ReasonRecreate, Why: "old revision; 3 available > 2 minimum"}}, s.Delete)
+	require.Equal(t, []Step{{Kind: StepDelete, Key: "a00", Reason: ReasonRecreate, Why: "old revision; 3 available > 2 minimum"}}, s.Steps)
 	require.Equal(t, []Hold{{
 		Reason: ReasonInFlight, Pods: 2, Why: "2 old pods wait: 1 updated pods not available >= 1 at a time",
 	}}, s.Holds)
-	require.False(t, s.None())
 }
 
 func TestNextAsksAgainWhenTimeAloneChangesAPod(t *testing.T) {
@@ -481,8 +484,56 @@ func TestUpdateOrder(t *testing.T) {
 			t.Parallel()
 			first, second := pod("k1", old, tc.first), pod("k0", old, tc.second)
 			s := Next(Goal{Replicas: 2, Partition: 1, MaxUnavailable: 2, Mode: InPlaceOnly}, []Pod{second, first}, start)
-			require.Len(t, slices.Concat(s.Mark, s.Edit), 1)
-			require.Equal(t, first.Key, slices.Concat(s.Mark, s.Edit)[0].Key)
+			require.Len(t, s.Steps, 1)
+			require.Equal(t, first.Key, s.Steps[0].Key)
+		})
+	}
+}
+
+func TestNoMorePodsAreCreatedThanOneReconcileCan(t *testing.T) {
+	t.Parallel()
+	const all = 2_000_000_000
+	some := places(0, "s0", "s1", "s2")
+	for _, tc := range []struct {
+		name string
+		goal Goal
+		pods []Pod
+		want []string
+	}{
+		{
+			"without slots", Goal{Replicas: all, Partition: all / 2, MaxSurge: all}, nil,
+			[]string{"1000 create", "hold Burst 1999999000"},
+		}, {
+			"above other pods", Goal{Replicas: all}, many(5, "a"),
+			[]string{"1000 create", "hold Burst 1999998995"},
+		}, {
+			"within a lower limit", Goal{Replicas: all, ScaleMaxUnavailable: new(2)}, nil,
+			[]string{"2 create", "hold ScaleLimit 1999999998"},
+		}, {
+			"in slots, of which few are listed", Goal{Replicas: all, Slots: some}, nil,
+			[]string{"3 create", "hold Burst 1999999000"},
+		}, {
+			"in slots, in order", Goal{Replicas: all, Slots: some, Ordered: true}, nil,
+			[]string{"1 create"},
+		}, {
+			"in slots, in order, while the first one is not available", Goal{Replicas: all, Slots: some, Ordered: true},
+			[]Pod{in("s0", unready)}, []string{"hold InOrder 1999999999"},
+		}, {
+			"slots that are not listed count for the budget", Goal{Replicas: 10, Slots: some, MaxUnavailable: 2, ScaleMaxUnavailable: new(0)},
+			[]Pod{in("s0", old), in("s1", old), in("s2", old)}, []string{"hold Budget 3", "hold ScaleLimit 7"},
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			d := Next(tc.goal, tc.pods, start)
+			var got []string
+			if n := len(d.Of(StepCreate)); n > 0 {
+				got = append(got, fmt.Sprintf("%d create", n))
+			}
+			for _, h := range d.Holds {
+				got = append(got, fmt.Sprintf("hold %s %d", h.Reason, h.Pods))
+			}
+			require.Equal(t, tc.want, got)
 		})
 	}
 }

@@ -139,45 +139,39 @@ func (m *model) other(p *modelPod) string {
 	return m.target
 }
 
-func (m *model) apply(s Steps) {
-	for _, d := range s.Delete {
-		m.pods[d.Key].leaving = 1 + m.slow/2
-	}
-	for _, d := range s.PrepareDelete {
-		p := m.pods[d.Key]
-		p.parting, p.asked = true, m.tick
-		if p.edit < UpdateNotReady {
-			p.edit = UpdateNone
-		}
-	}
-	for _, d := range s.Return {
-		p := m.pods[d.Key]
-		p.parting, p.gone = false, false
-		if p.edit == UpdateNone {
+func (m *model) apply(d Decision) {
+	for _, s := range d.Steps {
+		p := m.pods[s.Key]
+		switch s.Kind {
+		case StepPrepareDelete:
+			p.parting, p.asked = true, m.tick
+			if p.edit < UpdateNotReady {
+				p.edit = UpdateNone
+			}
+		case StepCancelDelete:
+			p.parting, p.gone = false, false
+			if p.edit == UpdateNone {
+				p.edit = m.service(p)
+			}
+		case StepPrepareUpdate:
+			p.edit, p.off, p.asked = UpdatePreparing, false, m.tick
+		case StepMarkUnready:
+			p.edit, p.ready, p.marked = UpdateNotReady, -1, m.tick
+		case StepUpdateInPlace:
+			m.edit(p, s)
+		case StepMarkReady:
 			p.edit = m.service(p)
+		case StepDelete:
+			p.leaving = 1 + m.slow/2
+		case StepCreate, StepMarkForDeletion:
 		}
 	}
-	for _, d := range s.PrepareUpdate {
-		p := m.pods[d.Key]
-		p.edit, p.off, p.asked = UpdatePreparing, false, m.tick
-	}
-	for _, d := range s.Mark {
-		p := m.pods[d.Key]
-		p.edit, p.ready, p.marked = UpdateNotReady, -1, m.tick
-	}
-	for _, d := range s.Edit {
-		m.edit(m.pods[d.Key], d)
-	}
-	for _, d := range s.Release {
-		p := m.pods[d.Key]
-		p.edit = m.service(p)
-	}
-	for _, c := range s.Create {
+	for _, s := range d.Of(StepCreate) {
 		rev := m.target
-		if c.Old {
+		if s.Old {
 			rev = m.previous
 		}
-		m.add(rev, UpdateHeld).slot = c.Slot
+		m.add(rev, UpdateHeld).slot = s.Slot
 	}
 	m.tick++
 	m.settle()
@@ -271,12 +265,12 @@ func (m *model) rest(t *testing.T, out *strings.Builder) {
 	for range 200 {
 		facts := m.facts()
 		s := Next(m.goal, facts, m.at(m.tick))
-		if line := m.summary(facts); line != last || !s.None() {
+		if line := m.summary(facts); line != last || len(s.Steps) > 0 {
 			fmt.Fprintf(out, "%3d  %s\n", m.tick, line)
 			last = line
 		}
 		writeSteps(out, s)
-		if s.None() && !m.waiting() {
+		if len(s.Steps) == 0 && !m.waiting() {
 			for _, h := range s.Holds {
 				fmt.Fprintf(out, "     hold %s: %s\n", h.Reason, h.Why)
 			}
@@ -307,31 +301,20 @@ func (m *model) summary(facts []Pod) string {
 	return fmt.Sprintf("pods %d (%s), available %d", total, strings.Join(parts, ", "), available)
 }
 
-func writeSteps(out *strings.Builder, s Steps) {
-	for _, c := range s.Create {
+func writeSteps(out *strings.Builder, d Decision) {
+	for _, s := range d.Of(StepCreate) {
 		rev := "new"
-		if c.Old {
+		if s.Old {
 			rev = "old"
 		}
-		if c.Slot != "" {
-			rev += " in " + c.Slot
+		if s.Slot != "" {
+			rev += " in " + s.Slot
 		}
-		fmt.Fprintf(out, "     create %s (%s): %s\n", rev, c.Reason, c.Why)
+		fmt.Fprintf(out, "     create %s (%s): %s\n", rev, s.Reason, s.Why)
 	}
-	for _, part := range []struct {
-		verb  string
-		steps []Step
-	}{
-		{"prepare to delete", s.PrepareDelete},
-		{"delete", s.Delete},
-		{"return", s.Return},
-		{"prepare to update", s.PrepareUpdate},
-		{"mark", s.Mark},
-		{"edit", s.Edit},
-		{"release", s.Release},
-	} {
-		for _, d := range part.steps {
-			fmt.Fprintf(out, "     %s %s (%s): %s\n", part.verb, d.Key, d.Reason, d.Why)
+	for _, v := range verbs {
+		for _, s := range d.Of(v.kind) {
+			fmt.Fprintf(out, "     %s %s (%s): %s\n", v.verb, s.Key, s.Reason, s.Why)
 		}
 	}
 }

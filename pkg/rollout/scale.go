@@ -93,27 +93,29 @@ func (w *world) create(surge int) {
 	old = min(w.goal.Partition-old, n)
 	whyMissing := fmt.Sprintf("%d pods < %d wanted", have, w.goal.Replicas)
 	whySurge := fmt.Sprintf("%s + %d surge, so that others can be replaced", whyMissing, surge)
-	w.steps.Create = make([]Create, n)
-	for i := range w.steps.Create {
-		c := Create{Old: i < old, Reason: ReasonMissing, Why: whyMissing}
+	w.Steps = slices.Grow(w.Steps, n)
+	for i := range n {
+		s := Step{Kind: StepCreate, Old: i < old, Reason: ReasonMissing, Why: whyMissing}
 		if i >= missing {
-			c.Reason, c.Why = ReasonSurge, whySurge
+			s.Reason, s.Why = ReasonSurge, whySurge
 		}
-		w.steps.Create[i] = c
+		w.add(s)
 	}
 }
 
-// bounded is how many of n pods may be made while others are unavailable.
+// bounded is how many of n pods may be created now, while others are unavailable.
 func (w *world) bounded(n, unavailable int) int {
-	limit := w.goal.ScaleMaxUnavailable
-	if limit == nil {
-		return n
+	if limit := w.goal.ScaleMaxUnavailable; limit != nil {
+		room := max(*limit-unavailable, 0)
+		if n > room {
+			w.hold(ReasonScaleLimit, n-room, "%d new pods wait: %d unavailable and %d made now, of %d", n-room, unavailable, room, *limit)
+		}
+		n = min(n, room)
 	}
-	room := max(*limit-unavailable, 0)
-	if n > room {
-		w.hold(ReasonScaleLimit, n-room, "%d new pods wait: %d unavailable and %d made now, of %d", n-room, unavailable, room, *limit)
+	if n > MaxCreates {
+		w.hold(ReasonBurst, n-MaxCreates, "%d new pods wait: %d are created at a time", n-MaxCreates, MaxCreates)
 	}
-	return min(n, room)
+	return min(n, MaxCreates)
 }
 
 // deleteNamed deletes the pods that somebody named, as far as the budget goes.
@@ -179,6 +181,9 @@ func (w *world) lastGoOn(parting []*member) {
 
 // dropSome drops pods until the budget refuses one.
 func (w *world) dropSome(from []*member, r Reason, why, who string) {
+	if len(from) <= max(w.available, w.ready)-w.floor { // All of them go.
+		w.Steps = slices.Grow(w.Steps, len(from))
+	}
 	for i, m := range from {
 		if !w.drop(m, r, why) {
 			w.holdBudget(len(from)-i, who)
@@ -220,11 +225,13 @@ func (w *world) remove(m *member, s Step) {
 	w.take(m)
 	switch {
 	case !m.DeleteHooked:
-		w.steps.Delete = append(w.steps.Delete, s)
+		s.Kind = StepDelete
 	case !m.PreparingDelete:
+		s.Kind = StepPrepareDelete
 		s.Why += "; somebody else has to let go of it first"
-		w.steps.PrepareDelete = append(w.steps.PrepareDelete, s)
 	default:
 		w.hooked++
+		return
 	}
+	w.add(s)
 }

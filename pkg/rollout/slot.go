@@ -14,7 +14,12 @@ type place struct {
 	leaving bool
 	// twin: a second pod is in it, until one of the two can go.
 	twin bool
+	// completed: a pod in it has ended and keeps it.
+	completed bool
 }
+
+// keeps tells whether a pod has ended and keeps its slot.
+func (w *world) keeps(m *member) bool { return w.goal.KeepEnded && m.Ended && !m.ToDelete }
 
 // occupy puts pods in their places. Available counts places from here on: a second pod in one adds nothing, nor does one
 // that is in no wanted place.
@@ -28,6 +33,8 @@ func (w *world) occupy(members []member) {
 		p := w.places[m.Slot]
 		switch {
 		case p == nil:
+		case w.keeps(m):
+			p.completed = true
 		case m.Inactive:
 			p.leaving = true
 		default:
@@ -51,7 +58,7 @@ func (w *world) keep() {
 	var last, empty []*place
 	for _, s := range w.goal.Slots {
 		p := w.places[s.Key]
-		if slices.ContainsFunc(p.pods, func(m *member) bool { return !m.Old }) || len(p.pods) == 0 && w.goal.CreateUpdated {
+		if p.completed || slices.ContainsFunc(p.pods, func(m *member) bool { return !m.Old }) || len(p.pods) == 0 && w.goal.CreateUpdated {
 			continue
 		}
 		switch {
@@ -90,7 +97,7 @@ func (w *world) covers(m *member) bool {
 		return m.Available
 	}
 	p := w.places[m.Slot]
-	return p != nil && !slices.ContainsFunc(p.pods, func(o *member) bool { return o != m && o.Available && !o.stepped })
+	return p != nil && !p.completed && !slices.ContainsFunc(p.pods, func(o *member) bool { return o != m && o.Available && !o.stepped })
 }
 
 // turnInPlaces is turn where places say which revision they keep. A pod beside which another one is made or has been made
@@ -199,8 +206,8 @@ func (w *world) surgeInPlaces(t turn) {
 		if w.way(m) == wayRecreate && m.Available && !m.taken() && !p.leaving && len(p.pods) == 1 {
 			p.twin, m.surged = true, true
 			w.twins++
-			w.steps.Create = append(w.steps.Create, Create{
-				Slot: p.Key, Old: p.Old, Reason: ReasonSurge,
+			w.surges = append(w.surges, Step{
+				Kind: StepCreate, Slot: p.Key, Old: p.Old, Reason: ReasonSurge,
 				Why: fmt.Sprintf("a pod beside %s, %d of %d places with two", m.Key, w.twins+w.parted, w.goal.MaxSurge),
 			})
 		}
@@ -209,30 +216,31 @@ func (w *world) surgeInPlaces(t turn) {
 
 // createInPlaces fills places that are empty.
 func (w *world) createInPlaces() {
-	surge := w.steps.Create
-	w.steps.Create = nil
 	unavailable := 0
 	for _, p := range w.places {
-		if len(p.pods) > 0 && !p.available() || len(p.pods) == 0 && p.leaving {
+		if len(p.pods) > 0 && !p.available() || len(p.pods) == 0 && p.leaving && !p.completed {
 			unavailable++
 		}
 	}
-	var empty []Create
+	var empty []Step
 	for _, s := range w.goal.Slots {
-		if p := w.places[s.Key]; len(p.pods) == 0 && !p.leaving {
-			empty = append(empty, Create{Slot: s.Key, Old: p.Old && !w.goal.CreateUpdated, Reason: ReasonMissing, Why: fmt.Sprintf("place %s is empty", s.Key)})
+		if p := w.places[s.Key]; len(p.pods) == 0 && !p.leaving && !p.completed {
+			empty = append(empty, Step{
+				Kind: StepCreate, Slot: s.Key, Old: p.Old && !w.goal.CreateUpdated, Reason: ReasonMissing, Why: fmt.Sprintf("place %s is empty", s.Key),
+			})
 		}
 	}
-	n := len(empty)
+	missing := len(empty) + w.goal.Replicas - len(w.goal.Slots)
+	n := missing
 	if w.goal.Ordered && n > 0 {
 		n = 1
-		if key, _ := w.firstUnavailable(); key != empty[0].Slot {
-			w.hold(ReasonInOrder, len(empty), "%d places wait: %s has no available pod", len(empty), key)
+		if key, _ := w.firstUnavailable(); len(empty) == 0 || key != empty[0].Slot {
+			w.hold(ReasonInOrder, missing, "%d places wait: %s has no available pod", missing, key)
 			n = 0
 		}
 	}
-	n = w.bounded(n, unavailable)
-	w.steps.Create = append(empty[:n], surge...)
+	n = min(w.bounded(n, unavailable), len(empty))
+	w.Steps = append(append(w.Steps, empty[:n]...), w.surges...)
 }
 
 // firstUnavailable is the first place without an available pod.
@@ -246,5 +254,5 @@ func (w *world) firstUnavailable() (key string, found bool) {
 }
 
 func (p *place) available() bool {
-	return slices.ContainsFunc(p.pods, func(m *member) bool { return m.Available })
+	return p.completed || slices.ContainsFunc(p.pods, func(m *member) bool { return m.Available })
 }

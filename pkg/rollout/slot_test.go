@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 )
 
 // places are slots of which the first keep are of the old revision.
@@ -444,8 +445,60 @@ func TestSidecarSetWorlds(t *testing.T) {
 			t.Parallel()
 			s := Next(tc.goal, tc.pods, start)
 			require.Equal(t, tc.want, brief(s))
-			require.Empty(t, s.Create)
-			require.Empty(t, s.Delete)
+			require.Empty(t, s.Of(StepCreate))
+			require.Empty(t, s.Of(StepDelete))
+		})
+	}
+}
+
+// A BroadcastJob runs one pod on each node to its end.
+func TestPodsThatHaveEndedMayKeepTheirSlots(t *testing.T) {
+	t.Parallel()
+	completed := func(p *Pod) { leaving(p); p.Ended, p.Rank.Phase = true, corev1.PodSucceeded }
+	going := func(p *Pod) { leaving(p); p.Ended = false }
+	for _, tc := range []struct {
+		name string
+		goal Goal
+		pods []Pod
+		want []string
+	}{
+		{"without KeepEnded they make room", Goal{Slots: places(0, "n1")}, []Pod{in("n1", completed)}, []string{"delete n1 Ended"}},
+		{
+			"they are neither deleted nor replaced", Goal{Slots: places(0, "n1", "n2"), KeepEnded: true},
+			[]Pod{in("n1", completed)}, []string{"create new n2 Missing"},
+		},
+		{
+			"one of the old revision is not updated", Goal{Slots: places(0, "n1"), KeepEnded: true, MaxUnavailable: 1},
+			[]Pod{in("n1", old, completed)}, nil,
+		},
+		{
+			"one that somebody deletes is replaced when it is gone", Goal{Slots: places(0, "n1", "n2"), KeepEnded: true},
+			[]Pod{in("n1", going)}, []string{"create new n2 Missing"},
+		},
+		{
+			"one that is to be deleted makes room", Goal{Slots: places(0, "n1"), KeepEnded: true},
+			[]Pod{in("n1", completed, doomed)}, []string{"delete n1 Ended"},
+		},
+		{
+			"one in a slot that is not wanted stays", Goal{Slots: places(0, "n1"), KeepEnded: true},
+			[]Pod{in("n1", completed), in("n9", completed)}, nil,
+		},
+		{
+			"they do not count as unavailable while others are created", Goal{Slots: places(0, "n1", "n2", "n3"), KeepEnded: true, ScaleMaxUnavailable: new(1)},
+			[]Pod{in("n1", completed)}, []string{"create new n2 Missing", "hold ScaleLimit 1"},
+		},
+		{
+			"they let the next one begin where pods come in order", Goal{Slots: places(0, "n1", "n2"), KeepEnded: true, Ordered: true},
+			[]Pod{in("n1", completed)}, []string{"create new n2 Missing"},
+		},
+		{
+			"they count as available for the budget", Goal{Slots: places(0, "n1", "n2"), KeepEnded: true, MaxUnavailable: 1},
+			[]Pod{in("n1", completed), in("n2", old)}, []string{"delete n2 Recreate"},
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, tc.want, brief(Next(tc.goal, tc.pods, start)))
 		})
 	}
 }
@@ -501,7 +554,7 @@ func replaySlots(t *testing.T, seed uint64, slots, unavailable, surge, flags uin
 		fmt.Fprintf(&m.story, "%3d  %+v\n     %s\n", m.tick, m.goal, m.summary(facts))
 		writeSteps(&m.story, s)
 		checkSlots(t, m.goal, facts, m.at(m.tick), s)
-		if s.None() && !waiting && tick >= 20 {
+		if len(s.Steps) == 0 && !waiting && tick >= 20 {
 			checkSlotsAtRest(t, m, s)
 			return
 		}
@@ -510,7 +563,7 @@ func replaySlots(t *testing.T, seed uint64, slots, unavailable, surge, flags uin
 	t.Fatal("no rest")
 }
 
-func checkSlots(t *testing.T, g Goal, pods []Pod, now time.Time, s Steps) {
+func checkSlots(t *testing.T, g Goal, pods []Pod, now time.Time, s Decision) {
 	t.Helper()
 	shuffled := slices.Clone(pods)
 	slices.Reverse(shuffled)
@@ -534,7 +587,7 @@ func checkSlots(t *testing.T, g Goal, pods []Pod, now time.Time, s Steps) {
 	}
 	checkKept(t, g, pods, s)
 	before, twins := len(serves), 0
-	for _, c := range s.Create {
+	for _, c := range s.Of(StepCreate) {
 		require.True(t, wanted[c.Slot], "a pod in %q, which is not wanted", c.Slot)
 		held[c.Slot]++
 		active[c.Slot]++
@@ -550,10 +603,10 @@ func checkSlots(t *testing.T, g Goal, pods []Pod, now time.Time, s Steps) {
 		require.LessOrEqual(t, len(active), g.MaxSurge)
 	}
 	if g.Ordered {
-		require.LessOrEqual(t, len(s.Create)-twins, 1)
+		require.LessOrEqual(t, len(s.Of(StepCreate))-twins, 1)
 	}
 	checkHooks(t, byKey, s)
-	for _, d := range slices.Concat(s.PrepareDelete, s.Delete, s.PrepareUpdate, s.Mark) {
+	for _, d := range slices.Concat(s.Of(StepPrepareDelete), s.Of(StepDelete), s.Of(StepPrepareUpdate), s.Of(StepMarkUnready)) {
 		p := byKey[d.Key]
 		require.False(t, g.Paused && d.Reason == ReasonInPlace, "an update while paused")
 		if p.Available && wanted[p.Slot] {
@@ -566,7 +619,7 @@ func checkSlots(t *testing.T, g Goal, pods []Pod, now time.Time, s Steps) {
 }
 
 // checkKept: an update leaves as many places old as the partition asks for, as far as there are.
-func checkKept(t *testing.T, g Goal, pods []Pod, s Steps) {
+func checkKept(t *testing.T, g Goal, pods []Pod, s Decision) {
 	t.Helper()
 	if g.Rollback {
 		return
@@ -599,7 +652,9 @@ func checkKept(t *testing.T, g Goal, pods []Pod, s Steps) {
 		return n
 	}
 	before := kept()
-	for _, d := range slices.Concat(s.PrepareDelete, s.Delete, s.PrepareUpdate, s.Mark, s.Edit) {
+	for _, d := range slices.Concat(
+		s.Of(StepPrepareDelete), s.Of(StepDelete), s.Of(StepPrepareUpdate), s.Of(StepMarkUnready), s.Of(StepUpdateInPlace),
+	) {
 		p := byKey[d.Key]
 		c := counts[p.Slot]
 		if c == nil || !p.Old || d.Reason != ReasonRecreate && d.Reason != ReasonInPlace {
@@ -611,7 +666,7 @@ func checkKept(t *testing.T, g Goal, pods []Pod, s Steps) {
 	require.GreaterOrEqual(t, kept(), min(before, g.Partition), "the partition was broken")
 }
 
-func checkSlotsAtRest(t *testing.T, m *model, s Steps) {
+func checkSlotsAtRest(t *testing.T, m *model, s Decision) {
 	t.Helper()
 	var why strings.Builder
 	for _, h := range s.Holds {

@@ -6,9 +6,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
+// MaxCreates is how many pods a decision creates at most. The next one, when these are seen, creates more.
+const MaxCreates = 1000
+
 // Goal is what shall be, in resolved numbers of pods. The zero Goal wants no pod.
 type Goal struct {
-	// Replicas is the number of pods; below 0 counts as 0. With Slots it is their number, whatever stands here.
+	// Replicas is the number of pods; below 0 counts as 0. With Slots it is at least their number; if it is higher, more slots are
+	// wanted than are listed, all of them empty and behind the empty ones that are.
 	Replicas int
 	// Partition is how many of them keep the old revision, capped to 0..Want. Without effect with OnDelete. With Slots,
 	// places without a pod of the new one count: first those that are Old by themselves, then those whose pod would be the last
@@ -23,6 +27,9 @@ type Goal struct {
 	// first by Rank.Order; and not before all pods in slots before, or for a delete in all slots, are available and no
 	// pod is leaving. A spare pod that is not available waits while another one is not, either.
 	Ordered bool
+	// KeepEnded, with Slots, lets a pod that has ended keep its slot: it is neither deleted nor replaced, and its slot counts as
+	// available. So it is where pods run to completion. One that is ToDelete makes room for another.
+	KeepEnded bool
 	// MaxUnavailable is how many of Want may be unavailable by our doing.
 	MaxUnavailable int
 	// MaxSurge is how many pods may exist above Want while pods are replaced.
@@ -78,8 +85,8 @@ type Pod struct {
 	Ready, Available bool
 	// Inactive: the pod is being deleted or has ended. It counts no more and gets no step.
 	Inactive bool
-	// Ended: a pod that is Leaving has ended and nobody deletes it. With Slots it is deleted, because no other one comes into
-	// its place before it is gone.
+	// Ended: a pod that is Inactive has ended and nobody deletes it. With Slots it is deleted, because no other one comes into
+	// its slot before it is gone, unless Goal.KeepEnded.
 	Ended bool
 	// ToDelete: somebody asked for this very pod to be deleted.
 	ToDelete bool
@@ -155,49 +162,59 @@ type Rank struct {
 	Created time.Time
 }
 
-// Steps is what to do now. A pod is in at most one step. Within a list, what comes first matters more.
-type Steps struct {
-	// Create is one entry for each pod to make; those of the old revision come first, or with Slots the first slot.
-	Create []Create
-	// PrepareUpdate asks for a pod to be let go, before Mark. PrepareDelete likewise, before Delete.
-	PrepareUpdate, PrepareDelete []Step
-	// Return takes PrepareDelete back.
-	Return []Step
-	// Mark closes a pod's readiness gate, before its spec is written.
-	Mark []Step
-	// Update writes the new revision into a pod, or with ReasonNextBatch the rest of the revision that was begun.
-	Edit []Step
-	// Release opens the gate and puts the pod (back) into service.
-	Release []Step
-	// Delete deletes a pod.
-	Delete []Step
-	// Holds is what waits, by reason.
+// Decision is what to do now. A pod is in at most one step. Among steps of one kind, what comes first matters more.
+type Decision struct {
+	Steps []Step
+	// Holds are the steps that wait, by reason.
 	Holds []Hold
-	// Recheck is after how long time alone could change the answer; 0 if never.
+	// Recheck is after how long time alone could change the decision; 0 if never.
 	Recheck time.Duration
 }
 
-// None tells that there is nothing to do now. Holds and Recheck may be set all the same.
-func (s Steps) None() bool {
-	return len(s.Create)+len(s.PrepareUpdate)+len(s.PrepareDelete)+len(s.Return)+
-		len(s.Mark)+len(s.Edit)+len(s.Release)+len(s.Delete) == 0
+// Of returns the steps of one kind.
+func (d Decision) Of(kind StepKind) []Step {
+	var out []Step
+	for i := range d.Steps {
+		if d.Steps[i].Kind == kind {
+			out = append(out, d.Steps[i])
+		}
+	}
+	return out
 }
 
-// Create is one pod to make.
-type Create struct {
-	// Slot is the key of its place; empty without Goal.Slots.
-	Slot string
-	// Old: it is of the old revision.
-	Old    bool
-	Reason Reason
-	// Why is a sentence with the numbers, for people.
-	Why string
-}
+// StepKind says what a step does.
+type StepKind string
 
-// Step is one pod to change.
+const (
+	// StepCreate creates a pod. Pods of the old revision come first, or with slots the first slot.
+	StepCreate StepKind = "Create"
+	// StepDelete deletes a pod.
+	StepDelete StepKind = "Delete"
+	// StepMarkForDeletion labels a pod for deletion, so that a later reconcile deletes it. Next plans no such step; kinds do
+	// that have to do something between the decision to delete a pod and its deletion.
+	StepMarkForDeletion StepKind = "MarkForDeletion"
+	// StepPrepareDelete asks the lifecycle hook to let the pod be deleted, before StepDelete.
+	StepPrepareDelete StepKind = "PrepareDelete"
+	// StepCancelDelete takes StepPrepareDelete back.
+	StepCancelDelete StepKind = "CancelDelete"
+	// StepPrepareUpdate asks the lifecycle hook to let the pod be updated in place, before StepMarkUnready.
+	StepPrepareUpdate StepKind = "PrepareUpdate"
+	// StepMarkUnready sets the pod's readiness gate to False, before StepUpdateInPlace.
+	StepMarkUnready StepKind = "MarkUnready"
+	// StepUpdateInPlace writes the other revision into a pod, or with ReasonNextBatch its next containers.
+	StepUpdateInPlace StepKind = "UpdateInPlace"
+	// StepMarkReady sets the pod's readiness gate and lifecycle state so that the pod serves (again).
+	StepMarkReady StepKind = "MarkReady"
+)
+
+// Step is one action on one pod.
 type Step struct {
+	Kind StepKind
+	// Key is that of the pod; empty with StepCreate.
 	Key string
-	// Old: an update that goes back to the old revision.
+	// Slot is the key of the slot in which a pod is created; empty with other kinds, and without Goal.Slots.
+	Slot string
+	// Old: the pod is created at the old revision, or updated back to it.
 	Old    bool
 	Reason Reason
 	// Why is a sentence with the numbers, for people.
@@ -228,15 +245,15 @@ const (
 	ReasonEnded Reason = "Ended"
 	// ReasonRecreate (PrepareDelete, Delete): the pod is of the wrong revision and another one will take its place.
 	ReasonRecreate Reason = "Recreate"
-	// ReasonInPlace (PrepareUpdate, Mark, Edit): the pod is of the wrong revision and is brought to the other one.
+	// ReasonInPlace (PrepareUpdate, MarkUnready, UpdateInPlace): the pod is of the wrong revision and is brought to the other one.
 	ReasonInPlace Reason = "InPlace"
-	// ReasonNextBatch (Edit): the update that was begun goes on with further containers.
+	// ReasonNextBatch (UpdateInPlace): the update that was begun goes on with further containers.
 	ReasonNextBatch Reason = "NextBatch"
-	// ReasonStarted (Release): a new pod goes into service.
+	// ReasonStarted (MarkReady): a new pod goes into service.
 	ReasonStarted Reason = "Started"
-	// ReasonUpdated (Release): the update is complete.
+	// ReasonUpdated (MarkReady): the update is complete.
 	ReasonUpdated Reason = "Updated"
-	// ReasonRestored (Release, Return): the pod was taken out of service for what is not wanted any more.
+	// ReasonRestored (MarkReady, CancelDelete): the pod was taken out of service for what is not wanted any more.
 	ReasonRestored Reason = "Restored"
 
 	// ReasonPaused (Hold): the goal is paused.
@@ -253,6 +270,11 @@ const (
 	ReasonInOrder Reason = "InOrder"
 	// ReasonScaleLimit (Hold): pods made before have to become available first.
 	ReasonScaleLimit Reason = "ScaleLimit"
+	// ReasonBurst (Hold): no more than MaxCreates pods are created at a time.
+	ReasonBurst Reason = "Burst"
+	// ReasonRefused (Hold): a disruption budget or an admission webhook of somebody else refuses the step for now. Next holds no step
+	// for it; who applies the steps learns of it.
+	ReasonRefused Reason = "Refused"
 	// ReasonNotInPlace (Hold): the pod can't be updated in place and nothing else is allowed.
 	ReasonNotInPlace Reason = "NotInPlace"
 )

@@ -30,6 +30,7 @@ func (w *world) update() {
 	}
 	refused, refusal := 0, ""
 	held := 0
+	w.Steps = slices.Grow(w.Steps, max(min(n, pace, w.available-w.floor), 0))
 	for _, m := range t.from {
 		if n == 0 {
 			break
@@ -130,29 +131,32 @@ func (w *world) change(m *member, by way, t turn) {
 	switch {
 	case m.UpdateHooked && m.Update < UpdatePreparing:
 		s.Why += "; somebody else has to let go of it first"
-		w.steps.PrepareUpdate = append(w.steps.PrepareUpdate, s)
+		s.Kind = StepPrepareUpdate
 	case m.UpdateHooked && m.Update == UpdatePreparing:
 		w.hooked++
+		return
 	case m.Update == UpdateDraining:
 		w.draining++
+		return
 	case m.Gated && !m.NoRestart && m.Update <= UpdatePreparing:
-		w.steps.Mark = append(w.steps.Mark, s)
+		s.Kind = StepMarkUnready
 	default:
-		w.steps.Edit = append(w.steps.Edit, s)
+		s.Kind = StepUpdateInPlace
 	}
+	w.add(s)
 }
 
 // release goes on with pods that have no other step: what was begun is ended or taken back, and they go into service.
 func (w *world) release() {
-	var batches []Step
+	from := len(w.Steps)
 	for _, m := range w.active {
 		if m.stepped {
 			continue
 		}
-		s, list := Step{Key: m.Key, Reason: ReasonRestored}, &w.steps.Release
+		s := Step{Kind: StepMarkReady, Key: m.Key, Reason: ReasonRestored}
 		switch {
 		case m.PreparingDelete:
-			s.Why, list = "prepared for a deletion that is not wanted now", &w.steps.Return
+			s.Kind, s.Why = StepCancelDelete, "prepared for a deletion that is not wanted now"
 		case m.Update == UpdateAwaitingHook:
 			w.hooked++
 			continue
@@ -163,18 +167,15 @@ func (w *world) release() {
 		case m.Update == UpdateNotReady, m.Update == UpdateDraining:
 			s.Why = "marked for an update that is not wanted now"
 		case m.Update == UpdateNextBatch:
-			s.Reason, s.Why, list = ReasonNextBatch, "the containers written before are ready", &batches
+			s.Kind, s.Reason, s.Why = StepUpdateInPlace, ReasonNextBatch, "the containers written before are ready"
 		case m.Update == UpdateCompleted:
 			s.Reason, s.Why = ReasonUpdated, "the update is complete"
 		default: // UpdateNone, UpdateInProgress
 			continue
 		}
-		*list = append(*list, s)
+		w.add(s)
 	}
-	for _, list := range [][]Step{batches, w.steps.Release, w.steps.Return} {
-		slices.SortFunc(list, func(a, b Step) int { return strings.Compare(a.Key, b.Key) })
-	}
-	w.steps.Edit = append(w.steps.Edit, batches...)
+	slices.SortFunc(w.Steps[from:], func(a, b Step) int { return strings.Compare(a.Key, b.Key) })
 	if w.hooked > 0 {
 		w.hold(ReasonHook, w.hooked, "%d pods wait to be let go or taken up by their hooks", w.hooked)
 	}

@@ -8,7 +8,23 @@ import (
 
 	"github.com/flotilla-io/flotilla/pkg/podset"
 	"github.com/flotilla-io/flotilla/pkg/revision"
+	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
+
+// verbs say what is done to pods that exist, in the order in which it is written.
+var verbs = []struct {
+	verb string
+	kind rollout.StepKind
+}{
+	{"prepare to delete", rollout.StepPrepareDelete},
+	{"name for deletion", rollout.StepMarkForDeletion},
+	{"delete", rollout.StepDelete},
+	{"recall", rollout.StepCancelDelete},
+	{"prepare to update", rollout.StepPrepareUpdate},
+	{"mark", rollout.StepMarkUnready},
+	{"edit", rollout.StepUpdateInPlace},
+	{"release", rollout.StepMarkReady},
+}
 
 // Plan writes a plan in the order in which it is done. before and after are lines of what the kind does besides: before pods
 // are changed, and after they are made.
@@ -24,35 +40,23 @@ func Plan(w *podset.Plan, before, after []string) string {
 	for _, s := range before {
 		line("%s", s)
 	}
-	for _, p := range w.Disown {
+	for _, p := range w.Release {
 		line("disown %s", p.Name)
 	}
-	for _, part := range []struct {
-		verb string
-		list []podset.Change
-	}{
-		{"prepare to delete", w.PrepareDelete},
-		{"name for deletion", w.Name},
-		{"delete", w.Delete},
-		{"recall", w.Return},
-		{"prepare to update", w.PrepareUpdate},
-		{"mark", w.Mark},
-		{"edit", w.Edit},
-		{"release", w.Release},
-	} {
-		for _, c := range part.list {
-			if c.Back {
-				c.Why += "; back to the current revision"
+	for _, v := range verbs {
+		for _, s := range w.Of(v.kind) {
+			if s.Old {
+				s.Why += "; back to the current revision"
 			}
-			line("%s %s: %s: %s", part.verb, c.Key, c.Reason, c.Why)
+			line("%s %s: %s: %s", v.verb, s.Pod.Key, s.Reason, s.Why)
 		}
 	}
-	for _, c := range w.Create {
+	for _, s := range w.Of(rollout.StepCreate) {
 		age := "new"
-		if c.Old {
+		if s.Old {
 			age = "old"
 		}
-		line("create %s (%s): %s: %s", age, cmp.Or(c.Slot, "any id"), c.Reason, c.Why)
+		line("create %s (%s): %s: %s", age, cmp.Or(s.Slot, "any id"), s.Reason, s.Why)
 	}
 	for _, s := range after {
 		line("%s", s)

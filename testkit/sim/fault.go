@@ -7,7 +7,9 @@ import (
 	"strconv"
 	"strings"
 
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // FaultKind is what goes wrong.
@@ -37,6 +39,8 @@ const (
 	Conflict FaultKind = "conflict"
 	// TooMany: 429, nothing was done.
 	TooMany FaultKind = "too-many"
+	// Refused: 429 because of a disruption budget, nothing was done. Only deletions of pods get it.
+	Refused FaultKind = "refused"
 	// Internal: 500, nothing was done.
 	Internal FaultKind = "internal"
 	// InternalDone: 500, and yet it was done.
@@ -51,13 +55,13 @@ const (
 func AllFaults() []FaultKind {
 	return []FaultKind{
 		CrashBefore, CrashAfter, LateWrite, Stale, Relist, Duplicate,
-		Conflict, TooMany, Internal, InternalDone, Timeout, TimeoutDone,
+		Conflict, TooMany, Refused, Internal, InternalDone, Timeout, TimeoutDone,
 	}
 }
 
 // ofCalls tells whether faults of the kind count calls rather than writes.
 func (k FaultKind) ofCalls() bool {
-	return slices.Contains([]FaultKind{Conflict, TooMany, Internal, InternalDone, Timeout, TimeoutDone}, k)
+	return slices.Contains([]FaultKind{Conflict, TooMany, Refused, Internal, InternalDone, Timeout, TimeoutDone}, k)
 }
 
 // lasts tells whether faults of the kind have a length.
@@ -143,6 +147,13 @@ func (k FaultKind) answer(name string, c call) (done bool, err error) {
 		return false, apierrors.NewConflict(resourceOf(c.kind), name, errors.New("the object has been modified"))
 	case TooMany:
 		return false, apierrors.NewTooManyRequests("the server is busy", 1)
+	case Refused:
+		if c.verb != Delete || c.kind.Kind != "Pod" {
+			return true, nil
+		}
+		err := apierrors.NewTooManyRequests("the disruption budget needs this pod", 0)
+		err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: policyv1.DisruptionBudgetCause}}
+		return false, err
 	case Internal, InternalDone:
 		return k == InternalDone, apierrors.NewInternalError(errors.New("etcdserver: leader changed"))
 	case Timeout, TimeoutDone:

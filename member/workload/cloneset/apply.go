@@ -52,12 +52,12 @@ func (r *Reconciler) apply(ctx context.Context, o observed, w planned) applied {
 	}
 	var given []string
 	if given, d.given = transferPVCs(ctx, to, w); d.given == nil {
-		to.Disown(ctx, &w.Plan, &d.Results)
+		to.Release(ctx, &w.Plan, &d.Results)
 	}
 	to.Delete(ctx, w.ready(given), &d.Results)
 	d.dropped = to.Writer.Delete(ctx, o.set.UID, podcontrol.Objects(w.claimsAfter(o, d))).Err
 	now := r.Clock.Now()
-	to.Write(ctx, &w.Plan, now, &d.Results)
+	to.Patch(ctx, &w.Plan, now, &d.Results)
 	to.Create(ctx, &w.Plan, &o.set.Spec.Template, now, &d.Results, r.podCreates(o, now))
 	var err error
 	d.set, err = r.truncate(ctx, o, w)
@@ -86,7 +86,7 @@ func transferPVCs(ctx context.Context, to podcontrol.Applier, w planned) ([]stri
 }
 
 // ready are the pods to delete whose claims, if they get any, are among the given.
-func (w planned) ready(given []string) []podset.Change {
+func (w planned) ready(given []string) []podset.Step {
 	done := make(map[string]bool, len(given))
 	for _, name := range given {
 		done[name] = true
@@ -97,7 +97,7 @@ func (w planned) ready(given []string) []podset.Change {
 			waits[g.pod.UID] = true
 		}
 	}
-	return slices.DeleteFunc(slices.Clone(w.Delete), func(c podset.Change) bool { return waits[c.Object.UID] })
+	return slices.DeleteFunc(w.Of(rollout.StepDelete), func(s podset.Step) bool { return waits[s.Pod.Object.UID] })
 }
 
 // claimsAfter are the claims of pods that the set itself wanted gone, and that are deleted now; none with reuse, as these were
@@ -106,12 +106,13 @@ func (w planned) claimsAfter(o observed, d applied) []*corev1.PersistentVolumeCl
 	if o.set.Spec.ScaleStrategy.EnablePVCReuse {
 		return nil
 	}
-	ids := make(map[string]string, len(w.Delete))
-	for _, c := range w.Delete {
-		ids[c.Key] = instanceID(c.Object)
+	deletes := w.Of(rollout.StepDelete)
+	ids := make(map[string]string, len(deletes))
+	for _, s := range deletes {
+		ids[s.Pod.Key] = instanceID(s.Pod.Object)
 	}
 	var claims []*corev1.PersistentVolumeClaim
-	for _, name := range slices.Concat(d.Deleted.Done, d.Recreated.Done) {
+	for _, name := range slices.Concat(d.Of(rollout.StepDelete, "").Done, d.Of(rollout.StepDelete, rollout.ReasonRecreate).Done) {
 		claims = append(claims, claimsOf(o, ids[name])...)
 	}
 	return claims
@@ -120,10 +121,10 @@ func (w planned) claimsAfter(o observed, d applied) []*corev1.PersistentVolumeCl
 // podCreates makes pods with their claims.
 func (r *Reconciler) podCreates(
 	o observed, now time.Time,
-) func(rollout.Create, string, *corev1.PodTemplateSpec) podcontrol.PodCreate {
+) func(podset.Step, string, *corev1.PodTemplateSpec) podcontrol.PodCreate {
 	ids := usedIDs(o)
-	return func(c rollout.Create, rev string, template *corev1.PodTemplateSpec) podcontrol.PodCreate {
-		id := c.Slot
+	return func(s podset.Step, rev string, template *corev1.PodTemplateSpec) podcontrol.PodCreate {
+		id := s.Slot
 		if id == "" {
 			id = r.newID(ids)
 		}

@@ -7,7 +7,7 @@
 // the next reconcile. To learn how a CloneSet works, read plan.go.
 //
 //	observe.go   CloneSet, revisions, pods, claims from the cache; waits until the cache shows our last writes
-//	plan.go      what to do and why; claims.go which claims live, go on to a new pod, or die
+//	plan.go      what to do and why; pvcs.go which claims live, go on to a new pod, or die
 //	apply.go     do it: revision, deletes, edits, creations, then what is left over
 //	status.go    counters, conditions, events; report.go writes them, counters at most once a second
 //	progress.go  whether a rollout advances or is late

@@ -9,8 +9,14 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/pkg/podcontrol"
+	"github.com/flotilla-io/flotilla/pkg/rollout"
 	"github.com/flotilla-io/flotilla/testkit"
 )
+
+// stepped are the results of steps of one kind.
+func stepped(kind rollout.StepKind, r podcontrol.Result) podcontrol.Results {
+	return podcontrol.Results{Steps: map[podcontrol.Class]podcontrol.Result{{Kind: kind}: r}}
+}
 
 func TestScaleUpLimitedIsToldWhenItBites(t *testing.T) {
 	t.Parallel()
@@ -35,7 +41,7 @@ func TestScaleUpLimitedIsToldWhenItBites(t *testing.T) {
 			if tt.seen {
 				o.set.Status.ObservedGeneration = 2
 			}
-			_, events := status(o, plan(o, now), applied{Results: podcontrol.Results{Created: podcontrol.Result{Done: tt.created}}}, now)
+			_, events := status(o, plan(o, now), applied{Results: stepped(rollout.StepCreate, podcontrol.Result{Done: tt.created})}, now)
 			require.Equal(t, tt.want, testkit.Reasons(events))
 		})
 	}
@@ -51,9 +57,9 @@ func TestAFailedPreparationIsAFailureOfWhatItIsFor(t *testing.T) {
 		done applied
 		want appsv1beta1.CloneSetConditionType
 	}{
-		{"of a deletion", applied{Results: podcontrol.Results{Parted: refused}}, appsv1beta1.CloneSetFailedScale},
-		{"of a return", applied{Results: podcontrol.Results{Recalled: refused}}, appsv1beta1.CloneSetFailedScale},
-		{"of an update", applied{Results: podcontrol.Results{Prepared: refused}}, appsv1beta1.CloneSetFailedUpdate},
+		{"of a deletion", applied{Results: stepped(rollout.StepPrepareDelete, refused)}, appsv1beta1.CloneSetFailedScale},
+		{"of a return", applied{Results: stepped(rollout.StepCancelDelete, refused)}, appsv1beta1.CloneSetFailedScale},
+		{"of an update", applied{Results: stepped(rollout.StepPrepareUpdate, refused)}, appsv1beta1.CloneSetFailedUpdate},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

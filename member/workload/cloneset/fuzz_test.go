@@ -11,7 +11,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/apis/pods"
-	"github.com/flotilla-io/flotilla/pkg/podset"
+	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
 // FuzzPlan plans a set in the middle of an update with a pod whose labels and annotations anybody may have written. None of
@@ -55,15 +55,15 @@ func FuzzPlan(f *testing.F) {
 		Registration().Fields.Strip(odd)
 		require.Equal(t, text(w), text(plan(o, now)), "what a cache drops, no plan reads")
 		seen := map[string]bool{}
-		for _, list := range [][]podset.Change{w.PrepareDelete, w.PrepareUpdate, w.Return, w.Name, w.Delete, w.Mark, w.Edit, w.Release} {
-			for _, c := range list {
-				require.False(t, seen[c.Key], "%s has two steps", c.Key)
-				seen[c.Key] = true
-			}
-		}
 		taken := 0
-		for _, c := range append(append(append([]podset.Change{}, w.Mark...), w.Delete...), w.PrepareUpdate...) {
-			if c.Key != "web-c" {
+		for _, s := range w.Steps {
+			if s.Pod == nil {
+				continue
+			}
+			require.False(t, seen[s.Pod.Key], "%s has two steps", s.Pod.Key)
+			seen[s.Pod.Key] = true
+			out := s.Kind == rollout.StepMarkUnready || s.Kind == rollout.StepDelete || s.Kind == rollout.StepPrepareUpdate
+			if out && s.Pod.Key != "web-c" {
 				taken++
 			}
 		}

@@ -30,7 +30,7 @@ func TestPodsWithFullAndShortHashesAreAtTheSameRevision(t *testing.T) {
 		o.with(revision.Short(names[0]), "short")
 		o.pods = append(o.pods, pod("former").Rev("former-name-"+revision.Short(names[0])).Serving(start).Obj())
 		w := plan(o, now)
-		require.False(t, w.HasSteps(), text(w))
+		require.Empty(t, w.Steps, text(w))
 		require.Empty(t, w.RevisionsToDelete)
 		got, _ := status(o, w, applied{}, now)
 		require.EqualValues(t, 3, got.UpdatedAvailableReplicas)
@@ -80,7 +80,7 @@ func TestPodsHeldForDeletionAreNotCountedWhereTheSetOrTheFlagSaysSo(t *testing.T
 			held := pod("b").Rev(names[0]).Serving(start).State(pods.LifecyclePreparingDelete).Label(keys.SpecifiedDelete, "true").Obj()
 			held.Finalizers = []string{"example.com/drain"}
 			o.pods = append(o.pods, held)
-			require.Len(t, plan(o, now).Create, tt.wantCreate)
+			require.Len(t, createsOf(plan(o, now)), tt.wantCreate)
 		})
 	}
 }

@@ -71,38 +71,34 @@ func (m *troupe) pass() planned {
 		m.o.history = slices.DeleteFunc(m.o.history, func(h *appsv1.ControllerRevision) bool { return h.Name == r.Revision.Name })
 		m.o.history = append(m.o.history, r.Revision)
 	}
-	for _, c := range w.Delete {
-		require.False(m.t, lifecycle.Hooked(m.o.set.Spec.Lifecycle.PreDelete, c.Object), "%s is deleted while it is held", c.Key)
-		m.pods[c.Key] = c.Object.DeepCopy()
-		m.pods[c.Key].DeletionTimestamp = &metav1.Time{Time: m.now}
-	}
-	m.write(w, podcontrol.StepPrepareDelete, w.PrepareDelete)
-	m.write(w, podcontrol.StepReturn, w.Return)
-	m.write(w, podcontrol.StepPrepareUpdate, w.PrepareUpdate)
-	m.write(w, podcontrol.StepMark, w.Mark)
-	m.write(w, podcontrol.StepEdit, w.Edit)
-	m.write(w, podcontrol.StepRelease, w.Release)
-	for _, c := range w.Create {
-		m.create(w, c)
+	for _, s := range w.Steps {
+		switch s.Kind {
+		case rollout.StepDelete:
+			require.False(m.t, lifecycle.Hooked(m.o.set.Spec.Lifecycle.PreDelete, s.Pod.Object), "%s is deleted while it is held", s.Pod.Key)
+			m.pods[s.Pod.Key] = s.Pod.Object.DeepCopy()
+			m.pods[s.Pod.Key].DeletionTimestamp = &metav1.Time{Time: m.now}
+		case rollout.StepCreate:
+			m.create(w, s)
+		default:
+			m.write(w, s)
+		}
 	}
 	s, _ := status(m.o, w, applied{}, m.now)
 	m.o.set.Status = s
 	return w
 }
 
-func (m *troupe) write(w planned, step string, list []podset.Change) {
+func (m *troupe) write(w planned, s podset.Step) {
 	m.t.Helper()
-	to := (&Reconciler{Controller: &podcontrol.Controller{}}).applier(m.o.set)
-	for _, c := range list {
-		before := m.pods[c.Key]
-		patches, err := to.Patches(&w.Plan, step, c, m.now)
-		require.NoError(m.t, err)
-		for _, p := range patches {
-			m.patch(c.Key, p)
-		}
-		m.check(step, before, m.pods[c.Key])
-		m.since[c.Key] = m.now
+	name := s.Pod.Key
+	before := m.pods[name]
+	patches, err := (&Reconciler{Controller: &podcontrol.Controller{}}).applier(m.o.set).Patches(&w.Plan, s, m.now)
+	require.NoError(m.t, err)
+	for _, p := range patches {
+		m.patch(name, p)
 	}
+	m.check(s.Kind, before, m.pods[name])
+	m.since[name] = m.now
 }
 
 func (m *troupe) patch(name string, p podpatch.Patch) {
@@ -117,11 +113,11 @@ func (m *troupe) patch(name string, p podpatch.Patch) {
 }
 
 // check: no hook is passed over by a write.
-func (m *troupe) check(step string, before, after *corev1.Pod) {
+func (m *troupe) check(step rollout.StepKind, before, after *corev1.Pod) {
 	m.t.Helper()
 	l := m.o.set.Spec.Lifecycle
 	was, is := lifecycle.Of(before), lifecycle.Of(after)
-	if is == pods.LifecycleUpdating && was != is && step != podcontrol.StepReturn {
+	if is == pods.LifecycleUpdating && was != is && step != rollout.StepCancelDelete {
 		require.False(m.t, lifecycle.Hooked(l.InPlaceUpdate, before), "%s of %s while it is held", step, before.Name)
 	}
 	if is != pods.LifecycleNormal || was == is {
@@ -137,11 +133,11 @@ func (m *troupe) check(step string, before, after *corev1.Pod) {
 	}
 }
 
-func (m *troupe) create(w planned, c rollout.Create) {
+func (m *troupe) create(w planned, s podset.Step) {
 	m.made++
 	id := fmt.Sprintf("p%03d", m.made)
 	template, name := &m.o.set.Spec.Template, w.Revision.Revision.Name
-	if c.Old {
+	if s.Old {
 		var err error
 		template, err = revision.PodTemplate(w.Current)
 		require.NoError(m.t, err)
@@ -329,7 +325,7 @@ func dance(t *testing.T, seed uint64, flags uint8) {
 	rolling.Paused = false
 	for range 300 {
 		w := m.pass()
-		if acted := m.live(true); !acted && !w.HasSteps() && w.Recheck == 0 {
+		if acted := m.live(true); !acted && len(w.Steps) == 0 && w.Recheck == 0 {
 			m.checkRest()
 			return
 		}

@@ -128,7 +128,7 @@ func TestJudge(t *testing.T) {
 			if tc.history != nil {
 				tc.history(o.history[0], o.history[1])
 			}
-			m := podset.Pod{Pod: rollout.Pod{Gated: true}, Object: pod("a").Rev(revs[0]).Node("node-1").Serving(start).Obj()}
+			m := podset.Pod{Pod: rollout.Pod{Gated: true}, Revision: revs[0], Object: pod("a").Rev(revs[0]).Node("node-1").Serving(start).Obj()}
 			m.Object.Spec.Containers = from.Obj().Spec.Template.Spec.Containers
 			viewOptions(o, false).Differ.Compare(&m, o.history[1])
 			require.Equal(t, tc.why, m.NotInPlace)
@@ -187,13 +187,13 @@ func TestNewResourcesWhereThereIsNoResize(t *testing.T) {
 	}
 
 	_, w := pass(appsv1beta1.PodInPlaceIfPossible)
-	require.Empty(t, w.Edit)
-	require.Empty(t, w.Mark)
-	require.Equal(t, []string{"web-a"}, keysOf(w.Delete))
+	require.Empty(t, w.Of(rollout.StepUpdateInPlace))
+	require.Empty(t, w.Of(rollout.StepMarkUnready))
+	require.Equal(t, []string{"web-a"}, keysOf(w.Of(rollout.StepDelete)))
 
 	const why = "the apiserver has no pods/resize"
 	o, w := pass(appsv1beta1.PodInPlaceOnly)
-	require.False(t, w.HasSteps(), text(w))
+	require.Empty(t, w.Steps, text(w))
 	got, events := status(o, w, applied{}, now)
 	c := find(got.Conditions, appsv1beta1.CloneSetFailedUpdate)
 	require.NotNil(t, c)

@@ -12,14 +12,15 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/podcontrol"
 	"github.com/flotilla-io/flotilla/pkg/podset"
+	"github.com/flotilla-io/flotilla/pkg/rollout"
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
-// keysOf are the names in changes.
-func keysOf(changes []podset.Change) []string {
+// keysOf are the names of the pods of steps.
+func keysOf(steps []podset.Step) []string {
 	out := []string{}
-	for _, c := range changes {
-		out = append(out, c.Key)
+	for _, c := range steps {
+		out = append(out, c.Pod.Key)
 	}
 	return out
 }
@@ -41,8 +42,8 @@ func TestKnownComplaints(t *testing.T) {
 			pods: func(o *observed, rev []string) { o.with(rev[0], "a", "b", "c", "d") },
 			check: func(t *testing.T, w planned) {
 				t.Helper()
-				require.Empty(t, w.Create)
-				require.Equal(t, []string{"web-a"}, keysOf(w.Mark))
+				require.Empty(t, w.Of(rollout.StepCreate))
+				require.Equal(t, []string{"web-a"}, keysOf(w.Of(rollout.StepMarkUnready)))
 			},
 		},
 		{
@@ -51,7 +52,7 @@ func TestKnownComplaints(t *testing.T) {
 			pods: func(o *observed, rev []string) { o.with(rev[0], "a", "b", "c", "d") },
 			check: func(t *testing.T, w planned) {
 				t.Helper()
-				require.False(t, w.HasSteps(), text(w))
+				require.Empty(t, w.Steps, text(w))
 			},
 		},
 		{
@@ -60,7 +61,7 @@ func TestKnownComplaints(t *testing.T) {
 			pods: func(o *observed, rev []string) { o.with(rev[1], "a", "b", "c", "d") },
 			check: func(t *testing.T, w planned) {
 				t.Helper()
-				require.Equal(t, []string{"web-a", "web-b"}, keysOf(w.Delete))
+				require.Equal(t, []string{"web-a", "web-b"}, keysOf(w.Of(rollout.StepDelete)))
 			},
 		},
 		{
@@ -73,7 +74,7 @@ func TestKnownComplaints(t *testing.T) {
 			},
 			check: func(t *testing.T, w planned) {
 				t.Helper()
-				require.Equal(t, []string{"web-a", "web-b"}, keysOf(w.Delete), "two of three old pods, as one is kept")
+				require.Equal(t, []string{"web-a", "web-b"}, keysOf(w.Of(rollout.StepDelete)), "two of three old pods, as one is kept")
 			},
 		},
 		{
@@ -86,7 +87,7 @@ func TestKnownComplaints(t *testing.T) {
 			},
 			check: func(t *testing.T, w planned) {
 				t.Helper()
-				require.Equal(t, []string{"web-b", "web-c"}, keysOf(w.Delete), "a cost that is no plain number counts as 0")
+				require.Equal(t, []string{"web-b", "web-c"}, keysOf(w.Of(rollout.StepDelete)), "a cost that is no plain number counts as 0")
 			},
 		},
 		{
@@ -98,7 +99,7 @@ func TestKnownComplaints(t *testing.T) {
 			},
 			check: func(t *testing.T, w planned) {
 				t.Helper()
-				require.Len(t, w.Create, 1)
+				require.Len(t, w.Of(rollout.StepCreate), 1)
 			},
 		},
 		{
@@ -111,7 +112,7 @@ func TestKnownComplaints(t *testing.T) {
 			},
 			check: func(t *testing.T, w planned) {
 				t.Helper()
-				require.Equal(t, []string{"web-a"}, keysOf(w.Release))
+				require.Equal(t, []string{"web-a"}, keysOf(w.Of(rollout.StepMarkReady)))
 			},
 		},
 		{
@@ -120,7 +121,7 @@ func TestKnownComplaints(t *testing.T) {
 			pods: func(o *observed, rev []string) { o.with(rev[1], "a") },
 			check: func(t *testing.T, w planned) {
 				t.Helper()
-				require.False(t, w.HasSteps(), text(w))
+				require.Empty(t, w.Steps, text(w))
 			},
 		},
 		{
@@ -129,7 +130,7 @@ func TestKnownComplaints(t *testing.T) {
 			pods: func(o *observed, rev []string) { o.with(rev[1], "a", "b") },
 			check: func(t *testing.T, w planned) {
 				t.Helper()
-				require.False(t, w.HasSteps(), text(w))
+				require.Empty(t, w.Steps, text(w))
 				require.Zero(t, w.Recheck)
 			},
 		},
@@ -151,7 +152,7 @@ func TestB2FailuresAreWrittenByThemselvesAndTakenOff(t *testing.T) {
 	o.set.Status, _ = status(o, plan(o, now), applied{}, now)
 
 	// Nothing but the failure differs, and it is no counter.
-	failed, _ := status(o, plan(o, now), applied{Results: podcontrol.Results{Created: podcontrol.Result{Err: errors.New("create pod web-c: quota")}}}, now)
+	failed, _ := status(o, plan(o, now), applied{Results: stepped(rollout.StepCreate, podcontrol.Result{Err: errors.New("create pod web-c: quota")})}, now)
 	require.NotNil(t, find(failed.Conditions, appsv1beta1.CloneSetFailedScale))
 	require.False(t, countsOnly(o.set, failed))
 
@@ -166,7 +167,7 @@ func TestConflictsAreNoFailure(t *testing.T) {
 	// #1351: a conflict ends the reconcile without noise; podwork counts it as skipped.
 	o, names := world(t, web(2).Image("app:2").Policy(appsv1beta1.PodInPlaceIfPossible), web(2))
 	o.with(names[0], "a", "b")
-	got, events := status(o, plan(o, now), applied{Results: podcontrol.Results{Marked: podcontrol.Result{Skipped: 1}}}, now)
+	got, events := status(o, plan(o, now), applied{Results: stepped(rollout.StepMarkUnready, podcontrol.Result{Skipped: 1})}, now)
 	require.Empty(t, got.Conditions)
 	require.Empty(t, events)
 }

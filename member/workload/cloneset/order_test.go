@@ -9,6 +9,7 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/pods"
+	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
 func TestUpdateGoesByPriorityAndScatter(t *testing.T) {
@@ -55,8 +56,8 @@ func TestUpdateGoesByPriorityAndScatter(t *testing.T) {
 			require.True(t, strings.HasPrefix(w.InvalidSpec, tt.fault), w.InvalidSpec)
 			require.Equal(t, tt.fault == "", w.InvalidSpec == "")
 			var got []string
-			for _, c := range w.Mark {
-				got = append(got, c.Key)
+			for _, c := range w.Of(rollout.StepMarkUnready) {
+				got = append(got, c.Pod.Key)
 			}
 			require.Equal(t, tt.want, got)
 		})

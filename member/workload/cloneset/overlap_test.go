@@ -19,7 +19,7 @@ func TestPodsOfOthersAreToldOnceAndLeftAlone(t *testing.T) {
 	o.with(names[0], "a", "b")
 	o.overlap = ownership.Overlap{Count: 3, First: "shop-1 of ReplicaSet shop"}
 	w := plan(o, now)
-	require.False(t, w.HasSteps(), "nobody's pods are fought over")
+	require.Empty(t, w.Steps, "nobody's pods are fought over")
 	require.Equal(t, ownership.OverlapScanInterval, w.Recheck)
 	got, events := status(o, w, applied{}, now)
 	require.Empty(t, cmp.Diff([]appsv1beta1.CloneSetCondition{{

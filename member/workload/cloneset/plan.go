@@ -67,7 +67,7 @@ func plan(o observed, now time.Time) planned {
 	}
 	w.DetectStall(cmp.Or(deadline(&o.set.Spec), podset.DefaultProgressDeadline), now)
 	w.podsToDelete, w.truncate = w.remaining(o.set.Spec.ScaleStrategy.PodsToDelete)
-	w.TruncateHistory(past, int(ptr.Deref(o.set.Spec.RevisionHistoryLimit, defaultHistoryLimit)))
+	w.TruncateHistory(int(ptr.Deref(o.set.Spec.RevisionHistoryLimit, defaultHistoryLimit)))
 	return w
 }
 

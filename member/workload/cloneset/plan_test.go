@@ -17,6 +17,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/apis/pods"
+	"github.com/flotilla-io/flotilla/pkg/podset"
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 	"github.com/flotilla-io/flotilla/testkit"
 	"github.com/flotilla-io/flotilla/testkit/golden"
@@ -83,6 +84,8 @@ func hookAll(s *appsv1beta1.CloneSetSpec) {
 	}
 	s.Lifecycle = &pods.Lifecycle{PreDelete: hook(), InPlaceUpdate: hook(), PreNormal: hook()}
 }
+
+func createsOf(w planned) []podset.Step { return w.Of(rollout.StepCreate) }
 
 // text writes a plan in the order in which it is done.
 func text(w planned) string {
@@ -421,8 +424,8 @@ func TestPlanLeavesTerminatingClaimsAlone(t *testing.T) {
 	c.DeletionTimestamp = new(metav1.NewTime(start))
 	o.claims = []*corev1.PersistentVolumeClaim{c}
 	w := plan(o, now)
-	require.Len(t, w.Create, 1)
-	require.Empty(t, w.Create[0].Slot, "a claim that goes can't be taken over")
+	require.Len(t, createsOf(w), 1)
+	require.Empty(t, createsOf(w)[0].Slot, "a claim that goes can't be taken over")
 	require.Empty(t, w.dropClaims)
 }
 
@@ -492,7 +495,7 @@ func TestAPodThatLostAClaimGoes(t *testing.T) {
 			}
 			w := plan(o, now)
 			require.Equal(t, tt.want, w.Pods[0].ToDelete)
-			require.Equal(t, tt.want, len(w.Delete) == 1)
+			require.Equal(t, tt.want, len(w.Of(rollout.StepDelete)) == 1)
 		})
 	}
 }
@@ -509,7 +512,7 @@ func TestAPodIsDeletedWhenItHasItsClaims(t *testing.T) {
 	require.Len(t, w.giveClaims, 4)
 	var ready []string
 	for _, c := range w.ready([]string{"data-web-a", "logs-web-a", "data-web-b"}) {
-		ready = append(ready, c.Key)
+		ready = append(ready, c.Pod.Key)
 	}
 	require.ElementsMatch(t, []string{"web-a", "web-c"}, ready, "not web-b, whose logs somebody else has just changed")
 }
@@ -592,4 +595,18 @@ func BenchmarkPlan(b *testing.B) {
 			}
 		})
 	}
+}
+
+func TestReplicasTakeNoMemory(t *testing.T) {
+	t.Parallel()
+	o, names := world(t, web(2_000_000_000))
+	o.with(names[0], "a", "b")
+	p := plan(o, now)
+	require.Len(t, createsOf(p), rollout.MaxCreates)
+	require.Equal(t, []rollout.Hold{{
+		Reason: rollout.ReasonBurst, Pods: 1_999_998_998, Why: "1999998998 new pods wait: 1000 are created at a time",
+	}}, p.Holds)
+	s, _ := status(o, p, applied{}, now)
+	require.Empty(t, s.Conditions)
+	require.Equal(t, int32(2), s.Replicas)
 }

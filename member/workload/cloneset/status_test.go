@@ -17,6 +17,7 @@ import (
 	"github.com/flotilla-io/flotilla/apis/pods"
 	"github.com/flotilla-io/flotilla/pkg/podcontrol"
 	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/pkg/rollout"
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
@@ -110,19 +111,19 @@ func TestStatusConditions(t *testing.T) {
 		},
 		{
 			"a failed creation is FailedScale", web(1), nil,
-			applied{Results: podcontrol.Results{Created: podcontrol.Result{Err: errors.New("create pod web-x: quota")}}},
+			applied{Results: stepped(rollout.StepCreate, podcontrol.Result{Err: errors.New("create pod web-x: quota")})},
 			[]appsv1beta1.CloneSetCondition{condition("FailedScale", "WriteFailed", "create pod web-x: quota", at)},
 		},
 		{
 			"a failed edit is FailedUpdate", web(1), nil,
-			applied{Results: podcontrol.Results{Edited: podcontrol.Result{Err: errors.New("patch web-x: no")}}},
+			applied{Results: stepped(rollout.StepUpdateInPlace, podcontrol.Result{Err: errors.New("patch web-x: no")})},
 			[]appsv1beta1.CloneSetCondition{condition("FailedUpdate", "WriteFailed", "patch web-x: no", at)},
 		},
 		{
 			"a failure that goes on keeps its time",
 			web(1),
 			[]appsv1beta1.CloneSetCondition{condition("FailedScale", "WriteFailed", "create pod web-w: quota", before)},
-			applied{Results: podcontrol.Results{Created: podcontrol.Result{Err: errors.New("create pod web-x: quota")}}},
+			applied{Results: stepped(rollout.StepCreate, podcontrol.Result{Err: errors.New("create pod web-x: quota")})},
 			[]appsv1beta1.CloneSetCondition{condition("FailedScale", "WriteFailed", "create pod web-x: quota", before)},
 		},
 		{
@@ -172,16 +173,15 @@ func TestEventsAreOneForEachClass(t *testing.T) {
 	t.Parallel()
 	o, names := world(t, web(9).Image("app:2"), web(9))
 	d := applied{
-		Results: podcontrol.Results{
-			Created:   podcontrol.Result{Done: []string{"a", "b", "c", "d"}, Err: errors.New("create pod e: quota")},
-			Deleted:   podcontrol.Result{Done: []string{"f"}},
-			Ended:     podcontrol.Result{Done: []string{"g"}},
-			Recreated: podcontrol.Result{Done: []string{"h"}, Err: errors.New("delete i: no")},
-			Edited:    podcontrol.Result{Done: []string{"j", "k"}},
-			Marked:    podcontrol.Result{Done: []string{"l"}},
-			Released:  podcontrol.Result{Done: []string{"m"}},
-			Rest:      errors.New("patch p: no"),
-		},
+		Results: podcontrol.Results{Steps: map[podcontrol.Class]podcontrol.Result{
+			{Kind: rollout.StepCreate}:                                 {Done: []string{"a", "b", "c", "d"}, Err: errors.New("create pod e: quota")},
+			{Kind: rollout.StepDelete}:                                 {Done: []string{"f"}},
+			{Kind: rollout.StepDelete, Reason: rollout.ReasonEnded}:    {Done: []string{"g"}},
+			{Kind: rollout.StepDelete, Reason: rollout.ReasonRecreate}: {Done: []string{"h"}, Err: errors.New("delete i: no")},
+			{Kind: rollout.StepUpdateInPlace}:                          {Done: []string{"j", "k"}},
+			{Kind: rollout.StepMarkUnready}:                            {Done: []string{"l"}},
+			{Kind: rollout.StepMarkReady}:                              {Done: []string{"m"}},
+		}, Rest: errors.New("patch p: no")},
 		dropped: errors.New("delete claim n: no"),
 		given:   errors.New("patch claim o: no"),
 	}
@@ -191,13 +191,13 @@ func TestEventsAreOneForEachClass(t *testing.T) {
 		notes = append(notes, fmt.Sprintf("%s %s: %s", e.Type, e.Reason, e.Note))
 	}
 	require.Equal(t, []string{
-		"Normal SuccessfulDelete: deleted 2 pods: f, g",
-		"Warning FailedDelete: delete claim n: no",
-		"Normal SuccessfulUpdatePodReCreate: deleted 1 pods, to be made anew at " + names[1] + ": h",
-		"Warning FailedUpdatePodReCreate: delete i: no",
-		"Normal SuccessfulUpdatePodInPlace: updated 2 pods in place to " + names[1] + ": j, k",
 		"Normal SuccessfulCreate: created 4 pods: a, b, c and 1 more",
 		"Warning FailedCreate: create pod e: quota",
+		"Normal SuccessfulDelete: deleted 2 pods: f, g",
+		"Normal SuccessfulUpdatePodReCreate: deleted 1 pods to re-create them at " + names[1] + ": h",
+		"Warning FailedUpdatePodReCreate: delete i: no",
+		"Normal SuccessfulUpdatePodInPlace: updated 2 pods in place to " + names[1] + ": j, k",
+		"Warning FailedDelete: delete claim n: no",
 		"Warning FailedUpdate: patch claim o: no",
 		"Warning FailedUpdate: patch p: no",
 	}, notes)

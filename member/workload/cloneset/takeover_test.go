@@ -10,6 +10,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/pkg/ownership"
 	"github.com/flotilla-io/flotilla/pkg/revision"
+	"github.com/flotilla-io/flotilla/pkg/rollout"
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
@@ -32,10 +33,9 @@ func TestPlanOfATakeOver(t *testing.T) {
 	o := leftBehind(t)
 	w := plan(o, time.Date(2026, 11, 21, 9, 2, 0, 0, time.UTC))
 	require.Equal(t, revision.Keep, w.Revision.Change)
-	require.Empty(t, w.Create)
-	require.Empty(t, w.Delete)
-	require.Empty(t, w.Mark)
-	require.Empty(t, w.Edit)
+	for _, s := range w.Steps {
+		require.Equal(t, rollout.StepMarkReady, s.Kind, "%s: %s", s.Pod.Key, s.Why)
+	}
 	got, events := status(o, w, applied{}, now)
 	require.Empty(t, events)
 	was := o.set.Status

@@ -11,6 +11,7 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/pkg/podcontrol"
+	"github.com/flotilla-io/flotilla/pkg/podset"
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
@@ -38,11 +39,11 @@ func (r *Reconciler) apply(ctx context.Context, o observed, w planned) podcontro
 	if !to.EnsureRevision(ctx, &w.Plan, &d) {
 		return d
 	}
-	to.Disown(ctx, &w.Plan, &d)
-	to.Delete(ctx, w.Delete, &d)
+	to.Release(ctx, &w.Plan, &d)
+	to.Delete(ctx, w.Steps, &d)
 	now := r.Clock.Now()
 	r.remember(o, w, &d, now)
-	to.Write(ctx, &w.Plan, now, &d)
+	to.Patch(ctx, &w.Plan, now, &d)
 	to.Create(ctx, &w.Plan, &o.set.Spec.Template, now, &d, r.births(o, now))
 	to.DeleteRevisions(ctx, &w.Plan, &d)
 	d.Log(ctx, &w.Plan)
@@ -51,13 +52,14 @@ func (r *Reconciler) apply(ctx context.Context, o observed, w planned) podcontro
 
 // remember notes the nodes on which pods that had ended were deleted.
 func (r *Reconciler) remember(o observed, w planned, d *podcontrol.Results, now time.Time) {
-	ended := make(map[string]bool, len(d.Ended.Done))
-	for _, name := range d.Ended.Done {
+	done := d.Of(rollout.StepDelete, rollout.ReasonEnded).Done
+	ended := make(map[string]bool, len(done))
+	for _, name := range done {
 		ended[name] = true
 	}
-	for _, c := range w.Delete {
-		if c.Reason == rollout.ReasonEnded && ended[c.Key] {
-			r.failures.note(client.ObjectKeyFromObject(o.set), o.set.Generation, c.Slot, now)
+	for _, s := range w.Of(rollout.StepDelete) {
+		if s.Reason == rollout.ReasonEnded && ended[s.Pod.Key] {
+			r.failures.note(client.ObjectKeyFromObject(o.set), o.set.Generation, s.Pod.Slot, now)
 		}
 	}
 }
@@ -65,7 +67,7 @@ func (r *Reconciler) remember(o observed, w planned, d *podcontrol.Results, now 
 // births makes pods, with names that no pod of the set has.
 func (r *Reconciler) births(
 	o observed, now time.Time,
-) func(rollout.Create, string, *corev1.PodTemplateSpec) podcontrol.PodCreate {
+) func(podset.Step, string, *corev1.PodTemplateSpec) podcontrol.PodCreate {
 	used := make(map[string]bool, len(o.pods))
 	for _, pod := range o.pods {
 		used[pod.Name] = true
@@ -74,12 +76,12 @@ func (r *Reconciler) births(
 	if draw == nil {
 		draw = rand.String
 	}
-	return func(c rollout.Create, rev string, template *corev1.PodTemplateSpec) podcontrol.PodCreate {
+	return func(s podset.Step, rev string, template *corev1.PodTemplateSpec) podcontrol.PodCreate {
 		name := o.set.Name + "-" + draw(drawn)
 		for used[name] {
 			name = o.set.Name + "-" + draw(drawn)
 		}
 		used[name] = true
-		return podcontrol.PodCreate{Pod: newPod(o.set, rev, template, name, c.Slot, now)}
+		return podcontrol.PodCreate{Pod: newPod(o.set, rev, template, name, s.Slot, now)}
 	}
 }

@@ -5,7 +5,6 @@
 // alike for all kinds that own pods. To learn how a DaemonSet works, read plan.go.
 //
 //	observe.go   DaemonSet, revisions, pods and nodes from the cache; waits until the cache shows our last writes
-//	fit.go       on which nodes a pod runs, and on which it may stay
 //	plan.go      what to do and why
 //	apply.go     do it: revision, pods that are taken over, deletes, edits, creations
 //	status.go    counters by node, conditions, events; writes them, counters at most once a second

@@ -20,12 +20,12 @@ import (
 // concerns tells whether a node that was and is so means another plan for a set. was is nil of a node that came, is of one that
 // went. It is a pure function.
 func concerns(s *appsv1beta1.DaemonSetSpec, was, is *corev1.Node) bool {
-	n := needsOf(&s.Template)
+	m := matcher(&s.Template)
 	fit := func(node *corev1.Node) (run, stay, selected bool) {
 		if node == nil {
 			return false, false, false
 		}
-		run, stay = n.fit(node)
+		run, stay = m.Match(node)
 		return run, stay, stay && selects(s, node)
 	}
 	run, stay, selected := fit(was)

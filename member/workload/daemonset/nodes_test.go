@@ -63,7 +63,7 @@ func TestANodeEventStartsPassesOfTheSetsThatItConcerns(t *testing.T) {
 		return n
 	}
 	tainted := func(key string, effect corev1.TaintEffect) func(*corev1.Node) {
-		return func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{taint(key, effect)} }
+		return func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: key, Value: "yes", Effect: effect}} }
 	}
 	for _, tc := range []struct {
 		name    string

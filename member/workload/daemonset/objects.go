@@ -13,6 +13,7 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/apis/pods"
 	"github.com/flotilla-io/flotilla/pkg/lifecycle"
+	"github.com/flotilla-io/flotilla/pkg/nodefit"
 	"github.com/flotilla-io/flotilla/pkg/podset"
 	"github.com/flotilla-io/flotilla/pkg/revision"
 )
@@ -45,9 +46,14 @@ func newPod(
 	if g := set.Annotations[keys.DaemonSetTemplateGeneration]; isNumber(g) {
 		pod.Labels[keys.PodTemplateGeneration] = g
 	}
-	pod.Spec.Tolerations = tolerations(&pod.Spec)
+	pod.Spec.Tolerations = nodefit.DaemonTolerations(&pod.Spec)
 	pin(&pod.Spec, node)
 	return pod
+}
+
+// matcher says on which nodes the pods of a template run.
+func matcher(t *corev1.PodTemplateSpec) nodefit.Matcher {
+	return nodefit.New(&t.Spec, nodefit.DaemonTolerations(&t.Spec))
 }
 
 func isNumber(s string) bool {

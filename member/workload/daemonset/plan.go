@@ -16,13 +16,8 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
-// Reasons of holds that only a DaemonSet has.
-const (
-	// reasonBurst: burstReplicas lets no more pods be made or changed before the result is looked at.
-	reasonBurst rollout.Reason = "Burst"
-	// reasonBackoff: pods that have ended stay for a while, so that their nodes do not make one after the other.
-	reasonBackoff rollout.Reason = "Backoff"
-)
+// reasonBackoff (Hold): pods that have ended stay for a while, so that their nodes do not make one after the other.
+const reasonBackoff rollout.Reason = "Backoff"
 
 // planned is what to do now: what there is for the pods of any workload, and what a DaemonSet knows of nodes. Nothing in it may be
 // changed: it shares objects with what was observed.
@@ -65,16 +60,16 @@ func plan(o observed, now time.Time) planned {
 		w.Recheck = podset.SoonerOf(w.Recheck, ownership.OverlapScanInterval)
 	}
 	w.DetectStall(podset.DefaultProgressDeadline, now)
-	w.TruncateHistory(past, int(ptr.Deref(spec.RevisionHistoryLimit, defaultHistoryLimit)))
+	w.TruncateHistory(int(ptr.Deref(spec.RevisionHistoryLimit, defaultHistoryLimit)))
 	return w
 }
 
 // look finds the nodes that fit, and those on which a pod that is there may stay.
 func (w *planned) look(o observed) (stays map[string]bool) {
-	n := needsOf(&o.set.Spec.Template)
+	m := matcher(&o.set.Spec.Template)
 	stays = map[string]bool{}
 	for _, node := range o.nodes {
-		run, stay := n.fit(node)
+		run, stay := m.Match(node)
 		w.fits[node.Name] = run
 		if run {
 			w.desired++
@@ -250,41 +245,47 @@ func (w *planned) place(g *rollout.Goal, o observed, stays map[string]bool) {
 // backOff leaves pods that have ended where they are for as long as their nodes have to wait.
 func (w *planned) backOff(until map[string]time.Time, now time.Time) {
 	n := 0
-	waits := func(c podset.Change) bool {
-		at, failed := until[c.Slot]
-		if c.Reason != rollout.ReasonEnded || !failed || !at.After(now) {
+	w.Steps = slices.DeleteFunc(w.Steps, func(s podset.Step) bool {
+		if s.Reason != rollout.ReasonEnded {
+			return false
+		}
+		at, failed := until[s.Pod.Slot]
+		if !failed || !at.After(now) {
 			return false // Its time may have come since the failures were read.
 		}
 		n++
 		w.Recheck = podset.SoonerOf(w.Recheck, at.Sub(now))
 		return true
-	}
-	w.Delete, w.PrepareDelete = slices.DeleteFunc(w.Delete, waits), slices.DeleteFunc(w.PrepareDelete, waits)
+	})
 	if n > 0 {
 		w.hold(reasonBackoff, n, "%d pods that have ended stay for a while: others ended on their nodes before", n)
 	}
 }
 
-// cut keeps creations, deletions and updates in place each within a burst.
+// cut keeps creations, deletions and updates in place each within a burst. Deletions that hooks need not let go come before those
+// that they must; updates in place likewise, before pods that have to be marked first.
 func (w *planned) cut(burst int) {
-	over := 0
-	rest := func(n, left int) (taken, remain int) {
-		taken = min(n, left)
-		over += n - taken
-		return taken, left - taken
-	}
-	n, _ := rest(len(w.Create), burst)
-	w.Create = w.Create[:n]
-	for _, lists := range [][2]*[]podset.Change{{&w.Delete, &w.PrepareDelete}, {&w.Edit, &w.Mark}} {
-		left := burst
-		for _, list := range lists {
-			n, left = rest(len(*list), left)
-			*list = (*list)[:n]
+	left, over := map[rollout.StepKind]int{}, 0
+	for _, kinds := range [][]rollout.StepKind{
+		{rollout.StepCreate}, {rollout.StepDelete, rollout.StepPrepareDelete}, {rollout.StepUpdateInPlace, rollout.StepMarkUnready},
+	} {
+		room := burst
+		for _, kind := range kinds {
+			n := len(w.Of(kind))
+			left[kind] = min(n, room)
+			room -= left[kind]
+			over += n - left[kind]
 		}
 	}
-	if over > 0 {
-		w.hold(reasonBurst, over, "%d pods wait: burstReplicas lets %d be made, %d be deleted and %d be updated at a time", over, burst, burst, burst)
+	if over == 0 {
+		return
 	}
+	w.Steps = slices.DeleteFunc(w.Steps, func(s podset.Step) bool {
+		n, bounded := left[s.Kind]
+		left[s.Kind]--
+		return bounded && n <= 0
+	})
+	w.hold(rollout.ReasonBurst, over, "%d pods wait: burstReplicas lets %d be made, %d be deleted and %d be updated at a time", over, burst, burst, burst)
 }
 
 func (w *planned) hold(r rollout.Reason, n int, format string, args ...any) {

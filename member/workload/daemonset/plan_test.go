@@ -16,7 +16,7 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/pods"
-	"github.com/flotilla-io/flotilla/pkg/podset"
+	"github.com/flotilla-io/flotilla/pkg/rollout"
 	"github.com/flotilla-io/flotilla/testkit"
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
@@ -85,17 +85,18 @@ func (o observed) on(lines ...string) observed {
 // brief is what a plan does, in words.
 func brief(w planned) []string {
 	var out []string
-	for _, c := range w.Create {
+	for _, c := range w.Of(rollout.StepCreate) {
 		out = append(out, fmt.Sprintf("create %s %s", c.Slot, c.Reason))
 	}
-	for _, step := range []struct {
-		name string
-		list []podset.Change
+	for _, v := range []struct {
+		verb string
+		kind rollout.StepKind
 	}{
-		{"delete", w.Delete}, {"part", w.PrepareDelete}, {"mark", w.Mark}, {"edit", w.Edit}, {"release", w.Release}, {"return", w.Return},
+		{"delete", rollout.StepDelete}, {"part", rollout.StepPrepareDelete}, {"mark", rollout.StepMarkUnready},
+		{"edit", rollout.StepUpdateInPlace}, {"release", rollout.StepMarkReady}, {"return", rollout.StepCancelDelete},
 	} {
-		for _, c := range step.list {
-			out = append(out, fmt.Sprintf("%s %s %s", step.name, c.Key, c.Reason))
+		for _, s := range w.Of(v.kind) {
+			out = append(out, fmt.Sprintf("%s %s %s", v.verb, s.Pod.Key, s.Reason))
 		}
 	}
 	for _, h := range w.Holds {

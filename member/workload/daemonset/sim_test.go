@@ -122,7 +122,7 @@ func fits(w *sim.World, name string) (run, stay bool) {
 	if set == nil || node == nil {
 		return false, false
 	}
-	return needsOf(&set.Spec.Template).fit(node)
+	return matcher(&set.Spec.Template).Match(node)
 }
 
 // fitting is how many nodes fit.

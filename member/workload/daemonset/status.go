@@ -15,6 +15,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/podpatch"
 	"github.com/flotilla-io/flotilla/pkg/report"
 	"github.com/flotilla-io/flotilla/pkg/revision"
+	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
 // status returns the status after a reconcile, and what to tell about it. It counts the pods as they were observed: what the
@@ -38,7 +39,7 @@ func status(o observed, w planned, d podcontrol.Results, now time.Time) (appsv1b
 	}
 	begins := o.set.Generation != was.ObservedGeneration
 	events := d.Events(&w.Plan, begins, nil, nil)
-	if n := d.Ended.Done; len(n) > 0 {
+	if n := d.Of(rollout.StepDelete, rollout.ReasonEnded).Done; len(n) > 0 {
 		events = append(events, failedDaemonPods(n))
 	}
 	if w.selectsAll && begins {

@@ -14,6 +14,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/ownership"
 	"github.com/flotilla-io/flotilla/pkg/podcontrol"
 	"github.com/flotilla-io/flotilla/pkg/revision"
+	"github.com/flotilla-io/flotilla/pkg/rollout"
 	"github.com/flotilla-io/flotilla/testkit"
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
@@ -24,6 +25,11 @@ func conditions(s appsv1beta1.DaemonSetStatus) map[string]string {
 		out[string(c.Type)] = c.Reason + ": " + c.Message
 	}
 	return out
+}
+
+// failed are the results of steps of one class that failed.
+func failed(kind rollout.StepKind, reason rollout.Reason, why string) map[podcontrol.Class]podcontrol.Result {
+	return map[podcontrol.Class]podcontrol.Result{{Kind: kind, Reason: reason}: {Err: errors.New(why)}}
 }
 
 func TestStatusCountsNodesByTheirOldestPod(t *testing.T) {
@@ -62,11 +68,11 @@ func TestStatusTellsTheTruth(t *testing.T) {
 	}{
 		{name: "nothing to tell of a set at rest", pods: []string{"n1"}},
 		{
-			name: "a pod that can't be made", done: func(d *podcontrol.Results) { d.Created.Err = errors.New("quota exceeded") },
+			name: "a pod that can't be made", done: func(d *podcontrol.Results) { d.Steps = failed(rollout.StepCreate, "", "quota exceeded") },
 			conditions: map[string]string{"FailedCreatePod": "WriteFailed: quota exceeded"}, events: []string{"FailedCreate"},
 		},
 		{
-			name: "a pod that can't be updated", pods: []string{"n1"}, done: func(d *podcontrol.Results) { d.Recreated.Err = errors.New("refused") },
+			name: "a pod that can't be updated", pods: []string{"n1"}, done: func(d *podcontrol.Results) { d.Steps = failed(rollout.StepDelete, rollout.ReasonRecreate, "refused") },
 			conditions: map[string]string{"FailedUpdatePod": "WriteFailed: refused"}, events: []string{"FailedUpdatePodReCreate"},
 		},
 		{
@@ -101,7 +107,9 @@ func TestStatusTellsTheTruth(t *testing.T) {
 			events: []string{"SelectingAll", "FailedUpdate"},
 		},
 		{
-			name: "pods that had ended", pods: []string{"n1"}, done: func(d *podcontrol.Results) { d.Ended = podcontrol.Result{Done: []string{"p9"}} },
+			name: "pods that had ended", pods: []string{"n1"}, done: func(d *podcontrol.Results) {
+				d.Steps = map[podcontrol.Class]podcontrol.Result{{Kind: rollout.StepDelete, Reason: rollout.ReasonEnded}: {Done: []string{"p9"}}}
+			},
 			events: []string{"SuccessfulDelete", "FailedDaemonPod"},
 		},
 		{

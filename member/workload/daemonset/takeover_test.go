@@ -9,6 +9,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/pkg/podcontrol"
 	"github.com/flotilla-io/flotilla/pkg/revision"
+	"github.com/flotilla-io/flotilla/pkg/rollout"
 	"github.com/flotilla-io/flotilla/testkit"
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
@@ -59,6 +60,6 @@ func TestATakenOverSetIsUpdatedInPlace(t *testing.T) {
 	require.NoError(t, err)
 	w := plan(o, time.Date(2026, 11, 21, 9, 2, 0, 0, time.UTC))
 	require.Equal(t, revision.Create, w.Revision.Change)
-	require.NotEmpty(t, w.Mark)
-	require.Empty(t, w.Delete)
+	require.NotEmpty(t, w.Of(rollout.StepMarkUnready))
+	require.Empty(t, w.Of(rollout.StepDelete))
 }

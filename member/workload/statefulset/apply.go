@@ -57,16 +57,17 @@ func (r *Reconciler) apply(ctx context.Context, o observed, w planned) applied {
 	if d.adopted = to.Writer.Adopt(ctx, o.set, Kind(), podcontrol.Objects(w.adopt)); len(w.adopt) > 0 {
 		r.Overlaps.Forget(client.ObjectKeyFromObject(o.set))
 	}
-	to.Disown(ctx, &w.Plan, &d.Results)
+	to.Release(ctx, &w.Plan, &d.Results)
 	d.anew = to.Writer.CreateClaims(ctx, to.Owner, w.anew)
 	to.Delete(ctx, w.ready(d.handed.Done), &d.Results)
 	d.grown = grown(ctx, to, o, w)
 	now := r.Clock.Now()
-	to.Write(ctx, &w.Plan, now, &d.Results)
+	to.Patch(ctx, &w.Plan, now, &d.Results)
 	to.Create(ctx, &w.Plan, &o.set.Spec.Template, now, &d.Results, podCreates(o, now))
 	d.identified = identified(ctx, to, o, w)
 	to.DeleteRevisions(ctx, &w.Plan, &d.Results)
-	d.Rest = errors.Join(d.Rest, d.handed.Err, d.identified.Err)
+	d.Add(d.handed)
+	d.Add(d.identified)
 	d.log(ctx, &w)
 	return d
 }
@@ -104,12 +105,12 @@ func handed(ctx context.Context, to podcontrol.Applier, w planned) podcontrol.Re
 
 // ready are the pods to delete whose claims, if they get another owner, are among the handed: a pod that went before would
 // leave them behind.
-func (w planned) ready(handed []string) []podset.Change {
+func (w planned) ready(handed []string) []podset.Step {
 	waits := map[string]bool{}
 	for _, h := range w.handOver {
 		waits[h.slot] = waits[h.slot] || !slices.Contains(handed, h.claim.Name)
 	}
-	return slices.DeleteFunc(slices.Clone(w.Delete), func(c podset.Change) bool { return waits[c.Slot] })
+	return slices.DeleteFunc(w.Of(rollout.StepDelete), func(s podset.Step) bool { return waits[s.Pod.Slot] })
 }
 
 // grown asks for claims to grow, if they are as they were seen: who asked for more meanwhile keeps it. Whose they are is told,
@@ -148,9 +149,9 @@ func identified(ctx context.Context, to podcontrol.Applier, o observed, w planne
 }
 
 // podCreates makes pods with their claims.
-func podCreates(o observed, now time.Time) func(rollout.Create, string, *corev1.PodTemplateSpec) podcontrol.PodCreate {
-	return func(c rollout.Create, rev string, template *corev1.PodTemplateSpec) podcontrol.PodCreate {
-		return podcontrol.PodCreate{Pod: newPod(o.set, rev, template, c.Slot, now), Claims: o.missing(c.Slot)}
+func podCreates(o observed, now time.Time) func(podset.Step, string, *corev1.PodTemplateSpec) podcontrol.PodCreate {
+	return func(s podset.Step, rev string, template *corev1.PodTemplateSpec) podcontrol.PodCreate {
+		return podcontrol.PodCreate{Pod: newPod(o.set, rev, template, s.Slot, now), Claims: o.missing(s.Slot)}
 	}
 }
 

@@ -6,7 +6,7 @@
 //
 //	observe.go         StatefulSet, revisions, pods from the cache, claims by their names; waits until the cache shows our last writes
 //	plan.go            what to do and why
-//	claims.go          which claims are made anew, with whom they go, and which are to grow
+//	pvcs.go            which claims are made anew, with whom they go, and which are to grow
 //	apply.go           do it, and take over what a former set has left
 //	status.go          counters, conditions, events
 //	objects.go         the revision, pods and claims that a StatefulSet makes, and their names

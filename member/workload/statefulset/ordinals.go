@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"iter"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -114,11 +115,23 @@ func (r reserved) last(start int64, n int32) int64 {
 }
 
 // ordinals lists those of n pods, in order: with start 2 and 1 and 3 reserved, four pods are 2, 4, 5 and 6. Those that do not
-// fit into an int32 are not there.
-func (r reserved) ordinals(start int64, n int32) []int64 {
+// fit into an int32 are left out, and so are those that are not in used, but for the first free of them: n may be very large.
+func (r reserved) ordinals(start int64, n int32, used map[int64]bool, free int) []int64 {
 	var out []int64
+	last, next := min(r.last(start, n), math.MaxInt32), start
 	for first, end := range r.gaps(start) {
-		for o := first; o <= min(end, math.MaxInt32) && len(out) < int(n); o++ {
+		for next = first; free > 0 && next <= min(end, last); next++ {
+			if !used[next] {
+				free--
+			}
+			out = append(out, next)
+		}
+		if free == 0 || end >= last {
+			break
+		}
+	}
+	for _, o := range slices.Sorted(maps.Keys(used)) {
+		if next <= o && o <= last && !r.has(o) {
 			out = append(out, o)
 		}
 	}

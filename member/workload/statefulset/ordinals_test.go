@@ -2,6 +2,7 @@ package statefulset
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"testing"
 
@@ -54,7 +55,7 @@ func TestOrdinals(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			r, _, _ := reserve(tt.reserve, field.NewPath("r"))
-			got := r.ordinals(tt.start, tt.n)
+			got := r.ordinals(tt.start, tt.n, nil, math.MaxInt)
 			require.Equal(t, tt.want, got)
 			for _, o := range got {
 				require.False(t, r.has(o))
@@ -128,7 +129,22 @@ func TestOrdinalsAreThoseThatCountingGives(t *testing.T) {
 		}
 		r, _, faults := reserve(list, field.NewPath("r"))
 		require.Empty(t, faults)
-		require.ElementsMatch(t, want, r.ordinals(start, n))
+		require.ElementsMatch(t, want, r.ordinals(start, n, nil, math.MaxInt))
+		used := map[int64]bool{}
+		for range rapid.IntRange(0, 5).Draw(t, "used") {
+			used[rapid.Int64Range(0, 60).Draw(t, "ordinal")] = true
+		}
+		free := rapid.IntRange(0, 10).Draw(t, "free")
+		got, left := r.ordinals(start, n, used, free), free
+		few := slices.DeleteFunc(slices.Clone(want), func(o int64) bool {
+			if used[o] {
+				return false
+			}
+			left--
+			return left < 0
+		})
+		require.ElementsMatch(t, few, got)
+		require.True(t, slices.IsSorted(got))
 		for o := range int64(60) {
 			require.Equal(t, out[o], r.has(o))
 		}

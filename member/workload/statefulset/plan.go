@@ -69,7 +69,7 @@ func plan(o observed, now time.Time) planned {
 	if w.stuck.Reason != "" && !w.Stalled.Scale { // It is why all else stands still.
 		w.Stalled.Failure = w.stuck
 	}
-	w.TruncateHistory(past, int(ptr.Deref(o.set.Spec.RevisionHistoryLimit, defaultHistoryLimit)))
+	w.TruncateHistory(int(ptr.Deref(o.set.Spec.RevisionHistoryLimit, defaultHistoryLimit)))
 	return w
 }
 
@@ -169,7 +169,7 @@ func goalOf(o observed) (g rollout.Goal, fault string) {
 	if r == nil {
 		r = &appsv1beta1.StatefulSetRollingUpdateStrategy{}
 	}
-	g = rollout.Goal{Ordered: !parallel, Paused: r.Paused, Mode: modeOf(s)}
+	g = rollout.Goal{Replicas: want, Ordered: !parallel, Paused: r.Paused, Mode: modeOf(s)}
 	partition := min(int(ptr.Deref(r.Partition, 0)), want)
 	if r.UnorderedUpdate != nil {
 		g.Partition, partition = partition, 0
@@ -205,7 +205,8 @@ func modeOf(s *appsv1beta1.StatefulSetSpec) rollout.Mode {
 	return rollout.ReCreate
 }
 
-// slots are the ordinals of the pods, of which the first ones keep the old revision.
+// slots are the ordinals of the pods, of which the first ones keep the old revision. Of those that have neither a pod nor a PVC there
+// are no more than one reconcile creates.
 func slots(o observed, old int) (list []rollout.Slot, fault string) {
 	s := &o.set.Spec
 	r, _, faults := reserve(s.ReserveOrdinals, ordinalsPath())
@@ -216,12 +217,30 @@ func slots(o observed, old int) (list []rollout.Slot, fault string) {
 	if last := r.last(start, n); last > math.MaxInt32 {
 		fault = cmp.Or(fault, fmt.Sprintf("the last pod would have ordinal %d, and ordinals end at %d", last, math.MaxInt32))
 	}
-	all := r.ordinals(start, n)
+	all := r.ordinals(start, n, o.ordinalsInUse(), rollout.MaxCreates)
 	list = make([]rollout.Slot, len(all))
+	lastOld := r.last(start, int32(old)) //nolint:gosec // At most spec.replicas.
 	for i, ordinal := range all {
-		list[i] = rollout.Slot{Key: strconv.FormatInt(ordinal, 10), Old: i < old}
+		list[i] = rollout.Slot{Key: strconv.FormatInt(ordinal, 10), Old: ordinal <= lastOld}
 	}
 	return list, fault
+}
+
+// ordinalsInUse are those that have a pod or a PVC.
+func (o *observed) ordinalsInUse() map[int64]bool {
+	used := make(map[int64]bool, len(o.pods))
+	add := func(pod string) {
+		if n, err := strconv.ParseInt(ordinalIn(o.set, pod), 10, 64); err == nil {
+			used[n] = true
+		}
+	}
+	for _, pod := range o.pods {
+		add(pod.Name)
+	}
+	for claim := range o.claims {
+		add(podOfClaim(o.set, claim))
+	}
+	return used
 }
 
 func replicas(s *appsv1beta1.StatefulSetSpec) int { return int(ptr.Deref(s.Replicas, defaultReplicas)) }

@@ -17,6 +17,7 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/apis/pods"
 	"github.com/flotilla-io/flotilla/pkg/ownership"
+	"github.com/flotilla-io/flotilla/pkg/rollout"
 	"github.com/flotilla-io/flotilla/testkit"
 	"github.com/flotilla-io/flotilla/testkit/golden"
 	"github.com/flotilla-io/flotilla/testkit/plantext"
@@ -442,4 +443,27 @@ func TestWhatWaitsInOrderForTooLongIsTold(t *testing.T) {
 			require.Equal(t, tc.want != "", w.Stalled.Scale, "it is of scaling, not of an update")
 		})
 	}
+}
+
+func TestReplicasTakeNoMemory(t *testing.T) {
+	t.Parallel()
+	const all = 2_000_000_000
+	s := observedOf(t, web(all).Claims("data").Spec(func(s *appsv1beta1.StatefulSetSpec) {
+		s.PodManagementPolicy = appsv1.ParallelPodManagement
+		s.UpdateStrategy.RollingUpdate.Partition = new(int32(1001))
+	})).pod(0, "3").pod(0, "1001").pod(0, "1999999999").pod(0, "2000000000")
+	s.pods = s.pods[1:] // The PVC of web-3 has no pod.
+	p := plan(s.observed, now)
+	creates := p.Of(rollout.StepCreate)
+	require.Len(t, creates, rollout.MaxCreates)
+	require.Equal(t, "0", creates[0].Slot)
+	require.Equal(t, "999", creates[len(creates)-1].Slot)
+	require.Equal(t, []rollout.Slot{{Key: "1000", Old: true}, {Key: "1001"}, {Key: "1999999999"}}, p.places[1000:], "what has a pod or a PVC is listed")
+	require.Equal(t, []rollout.Hold{{
+		Reason: rollout.ReasonBurst, Pods: all - 2 - rollout.MaxCreates,
+		Why: fmt.Sprintf("%d new pods wait: 1000 are created at a time", all-2-rollout.MaxCreates),
+	}}, p.Holds)
+	deletes := p.Of(rollout.StepDelete)
+	require.Len(t, deletes, 1)
+	require.Equal(t, "web-2000000000", deletes[0].Pod.Key, "the only one beyond the last ordinal")
 }

@@ -84,9 +84,12 @@ func (o *observed) missing(ordinal string) []*corev1.PersistentVolumeClaim {
 // go: because it is being deleted, or because it went to a former pod of that name, or to a former set, and the collector has
 // not come by yet. It returns the names of those that wait for claims.
 func (w *planned) holdBirths(o observed) (held []string) {
-	births := w.Create
-	w.Create = slices.DeleteFunc(slices.Clone(births), func(c rollout.Create) bool {
-		pod := podName(o.set, c.Slot)
+	before := len(w.Steps)
+	w.Steps = slices.DeleteFunc(w.Steps, func(s podset.Step) bool {
+		if s.Kind != rollout.StepCreate {
+			return false
+		}
+		pod := podName(o.set, s.Slot)
 		if slices.ContainsFunc(w.adopt, func(p *corev1.Pod) bool { return p.Name == pod }) {
 			return true
 		}
@@ -101,7 +104,7 @@ func (w *planned) holdBirths(o observed) (held []string) {
 		}
 		return false
 	})
-	w.CreatesDeferred = len(w.Create) < len(births)
+	w.CreatesDeferred = len(w.Steps) < before
 	if len(held) > 0 {
 		w.Holds = append(w.Holds, rollout.Hold{Reason: reasonClaims, Pods: len(held), Why: fmt.Sprintf(
 			"%d new pods wait for claims that are being deleted", len(held))})
@@ -301,18 +304,16 @@ func (w *planned) resize(o observed, g rollout.Goal, now time.Time) {
 		}
 	}
 	waits := 0
-	for _, list := range []*[]podset.Change{&w.PrepareUpdate, &w.PrepareDelete, &w.Mark, &w.Edit, &w.Delete} {
-		*list = slices.DeleteFunc(slices.Clone(*list), func(c podset.Change) bool {
-			if fits[c.Key] == claimFits || c.Reason != rollout.ReasonInPlace && c.Reason != rollout.ReasonRecreate {
-				return false
-			}
-			if waits++; fits[c.Key] == claimSmall {
-				w.growAll(o, &c.Pod)
-				room--
-			}
-			return true
-		})
-	}
+	w.Steps = slices.DeleteFunc(w.Steps, func(s podset.Step) bool {
+		if s.Pod == nil || fits[s.Pod.Key] == claimFits || s.Reason != rollout.ReasonInPlace && s.Reason != rollout.ReasonRecreate {
+			return false
+		}
+		if waits++; fits[s.Pod.Key] == claimSmall {
+			w.growAll(o, s.Pod)
+			room--
+		}
+		return true
+	})
 	for _, m := range w.updatedSmall(g, fits) {
 		if room <= 0 {
 			waits++

@@ -1,16 +1,19 @@
-package daemonset
+package nodefit
 
 import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-
-	"github.com/flotilla-io/flotilla/testkit/sim"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+func node(label, value string) *corev1.Node {
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", Labels: map[string]string{label: value}}}
+}
+
 func tainted(taints ...corev1.Taint) *corev1.Node {
-	n := sim.Node("n1", "zone", "z1")
+	n := node("zone", "z1")
 	n.Spec.Taints = taints
 	return n
 }
@@ -34,7 +37,7 @@ func named(op corev1.NodeSelectorOperator, names ...string) corev1.NodeSelectorT
 	return corev1.NodeSelectorTerm{MatchFields: []corev1.NodeSelectorRequirement{{Key: "metadata.name", Operator: op, Values: names}}}
 }
 
-func TestFit(t *testing.T) {
+func TestMatch(t *testing.T) {
 	t.Parallel()
 	const noSchedule, noExecute = corev1.TaintEffectNoSchedule, corev1.TaintEffectNoExecute
 	selecting := func(value string) corev1.PodTemplateSpec {
@@ -50,7 +53,7 @@ func TestFit(t *testing.T) {
 		run, stay bool
 	}{
 		{name: "a pod without demands runs on every node", node: tainted(), run: true, stay: true},
-		{name: "a virtual node runs no daemon", node: sim.Node("n1", "type", "virtual-kubelet")},
+		{name: "a virtual node runs no daemon", node: node("type", "virtual-kubelet")},
 		{name: "a selector of nodes that matches", template: selecting("z1"), node: tainted(), run: true, stay: true},
 		{name: "a selector of nodes that does not match lets no pod stay", template: selecting("z2"), node: tainted()},
 		{name: "a node name of the template", template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{NodeName: "n1"}}, node: tainted(), run: true, stay: true},
@@ -91,47 +94,34 @@ func TestFit(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			run, stay := needsOf(&tc.template).fit(tc.node)
+			run, stay := New(&tc.template.Spec, DaemonTolerations(&tc.template.Spec)).Match(tc.node)
 			require.Equal(t, [2]bool{tc.run, tc.stay}, [2]bool{run, stay})
 		})
 	}
 }
 
-func TestTolerationsOfATemplateAreKept(t *testing.T) {
+func TestDaemonTolerationsKeepThoseOfThePod(t *testing.T) {
 	t.Parallel()
 	own := corev1.Toleration{Key: "db", Operator: corev1.TolerationOpExists}
 	short := corev1.Toleration{
 		Key: corev1.TaintNodeNotReady, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: new(int64(300)),
 	}
 	spec := &corev1.PodSpec{Tolerations: []corev1.Toleration{own, short}}
-	got := tolerations(spec)
+	got := DaemonTolerations(spec)
 	require.Equal(t, own, got[0])
 	require.Nil(t, got[1].TolerationSeconds, "a daemon stays on a node that is not ready, for however long")
 	require.Len(t, got, 7)
 	require.NotNil(t, spec.Tolerations[1].TolerationSeconds, "the template is left as it is")
-	require.Equal(t, got, tolerations(&corev1.PodSpec{Tolerations: got}), "done twice, nothing comes on top")
+	require.Equal(t, got, DaemonTolerations(&corev1.PodSpec{Tolerations: got}), "done twice, nothing comes on top")
 }
 
-func TestANewPodIsForItsNodeAlone(t *testing.T) {
+func TestTolerationsOfTheSpecCountOnlyIfGiven(t *testing.T) {
 	t.Parallel()
-	set := web().Obj()
-	set.Annotations = map[string]string{"deprecated.daemonset.template.generation": "7"}
-	set.Spec.Template = demanding(zoned(corev1.NodeSelectorOpExists))
-	set.Spec.Template.Spec.Affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution = []corev1.PreferredSchedulingTerm{{Weight: 1}}
-	pod := newPod(set, "web-abc", &set.Spec.Template, "web-x", "n1", now)
-	require.Equal(t, "n1", nodeOf(pod))
-	require.Len(t, pod.Spec.Affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution, 1)
-	require.Len(t, set.Spec.Template.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchExpressions, 1,
-		"the template is left as it is")
-	require.Equal(t, "web-", pod.GenerateName)
-	require.Equal(t, map[string]string{
-		"controller-revision-hash": "abc", "pod-template-generation": "7", "lifecycle.apps.kruise.io/state": "Normal",
-	}, pod.Labels)
-	require.Empty(t, pod.Spec.ReadinessGates, "a pod that is never updated in place needs no gate")
-
-	set.Annotations["deprecated.daemonset.template.generation"] = "seven"
-	set.Spec.UpdateStrategy.RollingUpdate.Type = "InPlaceIfPossible"
-	pod = newPod(set, "web-abc", &set.Spec.Template, "web-x", "n1", now)
-	require.NotContains(t, pod.Labels, "pod-template-generation")
-	require.Len(t, pod.Spec.ReadinessGates, 1)
+	spec := &corev1.PodSpec{Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}}}
+	full := tainted(taint("db", corev1.TaintEffectNoSchedule))
+	run, _ := New(spec, spec.Tolerations).Match(full)
+	require.True(t, run)
+	run, stay := New(spec, nil).Match(full)
+	require.False(t, run)
+	require.True(t, stay)
 }

@@ -59,7 +59,7 @@ func (w *planned) planClaims(o observed) {
 	if o.set.Spec.ScaleStrategy.EnablePVCReuse {
 		w.sendOff(instances)
 	}
-	for _, pod := range w.Disown {
+	for _, pod := range w.Release {
 		if in := instances[instanceID(pod)]; in != nil && in.pod == nil {
 			w.give(in.claims, pod)
 			in.claims = nil
@@ -78,7 +78,7 @@ func (w *planned) planClaims(o observed) {
 		default:
 			ending++
 			if in.pod.Object.DeletionTimestamp == nil {
-				w.Delete = append(w.Delete, podset.Change{Pod: *in.pod, Reason: rollout.ReasonEnded, Why: fmt.Sprintf(
+				w.Steps = append(w.Steps, podset.Step{Kind: rollout.StepDelete, Pod: in.pod, Reason: rollout.ReasonEnded, Why: fmt.Sprintf(
 					"phase %s; %d claims are for the pod that takes its place", in.pod.Object.Status.Phase, len(in.claims))})
 			}
 		}
@@ -91,19 +91,22 @@ func (w *planned) planClaims(o observed) {
 // purpose. So such a pod is first named for deletion, by its label and in the version that was seen, which settles that it
 // goes; and it is deleted when the cache shows that.
 func (w *planned) sendOff(instances map[string]*instance) {
-	w.Delete = slices.DeleteFunc(w.Delete, func(c podset.Change) bool {
-		in := instances[instanceID(c.Object)]
+	for i := range w.Steps {
+		s := &w.Steps[i]
+		if s.Kind != rollout.StepDelete {
+			continue
+		}
+		in := instances[instanceID(s.Pod.Object)]
 		if in == nil || len(in.claims) == 0 {
-			return false
+			continue
 		}
-		if _, named := c.Object.Labels[keys.SpecifiedDelete]; !named {
-			w.Name = append(w.Name, c)
-			return true
+		if _, named := s.Pod.Object.Labels[keys.SpecifiedDelete]; !named {
+			s.Kind = rollout.StepMarkForDeletion
+			continue
 		}
-		w.give(in.claims, c.Object)
+		w.give(in.claims, s.Pod.Object)
 		in.claims = nil
-		return false
-	})
+	}
 }
 
 // letGo gives claims to the pod that is about to go, or deletes them if it has gone.
@@ -124,20 +127,21 @@ func (w *planned) give(claims []*corev1.PersistentVolumeClaim, pod *corev1.Pod) 
 // planBirths gives free ids to new pods first, leaves out as many as wait for the id of a pod that is about to go, and
 // leaves new ids for the rest to be drawn.
 func (w *planned) planBirths(free []string, ending int) {
-	births := w.Create[:0:0]
 	held := 0
-	for i, c := range w.Create {
+	steps := make([]podset.Step, 0, len(w.Steps))
+	for _, s := range w.Steps {
 		switch {
-		case i < len(free):
-			c.Slot = free[i]
-			c.Why += "; takes over claims of " + c.Slot
+		case s.Kind != rollout.StepCreate:
+		case len(free) > 0:
+			s.Slot, free = free[0], free[1:]
+			s.Why += "; takes over claims of " + s.Slot
 		case held < ending:
 			held++
 			continue
 		}
-		births = append(births, c)
+		steps = append(steps, s)
 	}
-	w.Create = births
+	w.Steps = steps
 	if held > 0 {
 		w.Holds = append(w.Holds, rollout.Hold{Reason: reasonClaims, Pods: held, Why: fmt.Sprintf(
 			"%d new pods wait for claims of pods that are about to go", held)})

@@ -1,0 +1,61 @@
+package podcontrol
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/flotilla-io/flotilla/pkg/rollout"
+)
+
+// RefusedRecheck is how long to wait before a refused step is tried again: no watch tells when a guard would let it pass.
+const RefusedRecheck = 10 * time.Second
+
+// refusedError is the answer to a write that somebody else's guard refuses for now.
+type refusedError struct{ error }
+
+func (e refusedError) Unwrap() error { return e.error }
+
+func isRefused(err error) bool { return errors.As(err, new(refusedError)) }
+
+// overBudget tells whether a write was refused because of a disruption budget: one of Kubernetes, or that of an admission webhook.
+func overBudget(err error) bool {
+	return apierrors.HasStatusCause(err, policyv1.DisruptionBudgetCause) || deniedWith(err, http.StatusTooManyRequests)
+}
+
+// guarded tells whether a deletion was refused because of a disruption budget, or because admission protects the object. A patch
+// that admission forbids is another matter: what it says may never be allowed.
+func guarded(err error) bool { return overBudget(err) || deniedWith(err, http.StatusForbidden) }
+
+// deniedWith tells whether an admission webhook or policy denied a request with that status. The apiserver says so in the message
+// alone; without it, 403 is missing RBAC and 429 an apiserver that is busy.
+func deniedWith(err error, code int32) bool {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) || status.Status().Code != code {
+		return false
+	}
+	message := status.Status().Message
+	return strings.Contains(message, "denied the request") || strings.Contains(message, "denied request")
+}
+
+// Holds returns the steps that were refused for now.
+func (r *Results) Holds() []rollout.Hold {
+	if len(r.refused) == 0 {
+		return nil
+	}
+	n := len(r.refused)
+	return []rollout.Hold{{Reason: rollout.ReasonRefused, Pods: n, Why: fmt.Sprintf("%d pods wait: %s", n, r.refused[0])}}
+}
+
+// Recheck is when to try refused steps again; 0 if there are none.
+func (r *Results) Recheck() time.Duration {
+	if len(r.refused) == 0 {
+		return 0
+	}
+	return RefusedRecheck
+}

@@ -1,0 +1,134 @@
+package podcontrol
+
+import (
+	"time"
+
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/inplace"
+	"github.com/flotilla-io/flotilla/pkg/podpatch"
+	"github.com/flotilla-io/flotilla/pkg/podset"
+	"github.com/flotilla-io/flotilla/pkg/rollout"
+)
+
+// Class is a class of writes: steps that are written and reported together.
+type Class struct {
+	Kind rollout.StepKind
+	// Reason is ReasonEnded or ReasonRecreate of deletes that are done for it, and empty otherwise.
+	Reason rollout.Reason
+}
+
+// class says how a class is written and reported. A new kind of step is one more row of classes.
+type class struct {
+	Class
+	// patch makes the requests of a step; nil where a step is no patch.
+	patch func(a Applier, p *podset.Plan, s podset.Step, now time.Time) ([]podpatch.Patch, error)
+	// scale: an error is a failure to scale, and otherwise one to update.
+	scale bool
+	// log is the message about steps that were done.
+	log string
+	// success is the reason of the event about steps that were done; empty for none. Its note is made from the number of
+	// pods, their names and the update revision. Classes with the same reason share an event.
+	success, note string
+	// failure is the reason of the event about an error. action is that of both events.
+	failure, action string
+}
+
+var classes = []class{
+	{
+		Class: Class{Kind: rollout.StepCreate}, scale: true, log: "Created pods", action: ActionScaleOut,
+		success: ReasonSuccessfulCreate, note: "created %[1]d pods: %[2]s", failure: ReasonFailedCreate,
+	}, {
+		Class: Class{Kind: rollout.StepDelete}, scale: true, log: "Deleted pods", action: ActionScaleIn,
+		success: ReasonSuccessfulDelete, note: "deleted %[1]d pods: %[2]s", failure: ReasonFailedDelete,
+	}, {
+		Class: Class{Kind: rollout.StepDelete, Reason: rollout.ReasonEnded}, scale: true, log: "Deleted pods that had ended",
+		success: ReasonSuccessfulDelete, note: "deleted %[1]d pods: %[2]s", failure: ReasonFailedDelete, action: ActionScaleIn,
+	}, {
+		Class: Class{Kind: rollout.StepDelete, Reason: rollout.ReasonRecreate}, log: "Deleted pods to re-create them",
+		success: ReasonSuccessfulUpdatePodReCreate, note: "deleted %[1]d pods to re-create them at %[3]s: %[2]s",
+		failure: ReasonFailedUpdatePodReCreate, action: ActionUpdate,
+	}, {
+		Class: Class{Kind: rollout.StepMarkForDeletion}, patch: markForDeletion, scale: true,
+		log: "Marked pods for deletion", failure: ReasonFailedUpdate, action: ActionUpdate,
+	}, {
+		Class: Class{Kind: rollout.StepPrepareDelete}, patch: prepareDelete, scale: true,
+		log: "Asked lifecycle hooks to let pods be deleted", failure: ReasonFailedUpdate, action: ActionUpdate,
+	}, {
+		Class: Class{Kind: rollout.StepCancelDelete}, patch: cancelDelete, scale: true,
+		log: "Cancelled deletions that lifecycle hooks held up", failure: ReasonFailedUpdate, action: ActionUpdate,
+	}, {
+		Class: Class{Kind: rollout.StepPrepareUpdate}, patch: prepareUpdate,
+		log: "Asked lifecycle hooks to let pods be updated", failure: ReasonFailedUpdate, action: ActionUpdate,
+	}, {
+		Class: Class{Kind: rollout.StepMarkUnready}, patch: markUnready,
+		log: "Took pods out of service for an update", failure: ReasonFailedUpdatePodInPlace, action: ActionUpdate,
+	}, {
+		Class: Class{Kind: rollout.StepUpdateInPlace}, patch: updateInPlace, log: "Updated pods in place",
+		success: ReasonSuccessfulUpdatePodInPlace, note: "updated %[1]d pods in place to %[3]s: %[2]s",
+		failure: ReasonFailedUpdatePodInPlace, action: ActionUpdate,
+	}, {
+		Class: Class{Kind: rollout.StepMarkReady}, patch: markReady,
+		log: "Put pods into service", failure: ReasonFailedUpdatePodInPlace, action: ActionUpdate,
+	},
+}
+
+// has tells whether a step is of the class.
+func (c *Class) has(s *podset.Step) bool {
+	if s.Kind != rollout.StepDelete {
+		return s.Kind == c.Kind
+	}
+	special := s.Reason == rollout.ReasonEnded || s.Reason == rollout.ReasonRecreate
+	return s.Kind == c.Kind && (c.Reason == s.Reason || c.Reason == "" && !special)
+}
+
+// of returns the steps of the class.
+func (c *Class) of(steps []podset.Step) []podset.Step {
+	var out []podset.Step
+	for i := range steps {
+		if c.has(&steps[i]) {
+			out = append(out, steps[i])
+		}
+	}
+	return out
+}
+
+// one is the requests of a step that is a single one.
+func one(p podpatch.Patch, err error) ([]podpatch.Patch, error) { return []podpatch.Patch{p}, err }
+
+func markForDeletion(_ Applier, _ *podset.Plan, s podset.Step, _ time.Time) ([]podpatch.Patch, error) {
+	b := podpatch.New(s.Pod.Object)
+	b.Observed(s.Pod.Object)
+	b.Metadata.Labels[keys.SpecifiedDelete] = new("true")
+	return one(b.Patch(s.Pod.Object, ""))
+}
+
+func prepareDelete(a Applier, _ *podset.Plan, s podset.Step, now time.Time) ([]podpatch.Patch, error) {
+	return one(a.Hooks.PrepareDelete(s.Pod.Object, now))
+}
+
+func cancelDelete(a Applier, _ *podset.Plan, s podset.Step, now time.Time) ([]podpatch.Patch, error) {
+	return one(a.Hooks.Return(s.Pod.Object, inplace.Closed(s.Pod.Object), now))
+}
+
+func prepareUpdate(a Applier, _ *podset.Plan, s podset.Step, now time.Time) ([]podpatch.Patch, error) {
+	return one(a.Hooks.PrepareUpdate(s.Pod.Object, now))
+}
+
+func markUnready(_ Applier, _ *podset.Plan, s podset.Step, now time.Time) ([]podpatch.Patch, error) {
+	return one(inplace.Mark(s.Pod.Object, now))
+}
+
+func updateInPlace(a Applier, p *podset.Plan, s podset.Step, now time.Time) ([]podpatch.Patch, error) {
+	if s.Reason == rollout.ReasonNextBatch {
+		return inplace.Continue(s.Pod.Object, now)
+	}
+	to := p.Revision.Revision
+	if s.Old {
+		to = p.Current
+	}
+	return s.Pod.InPlace.Write(s.Pod.Object, podset.Label(to.Name, a.ShortHash), now)
+}
+
+func markReady(a Applier, _ *podset.Plan, s podset.Step, now time.Time) ([]podpatch.Patch, error) {
+	return one(inplace.Release(s.Pod.Object, a.Hooks.Serve(s.Pod.Object, now), now))
+}

@@ -1,0 +1,49 @@
+package podset
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/flotilla-io/flotilla/pkg/revision"
+	"github.com/flotilla-io/flotilla/pkg/rollout"
+	"github.com/flotilla-io/flotilla/testkit"
+)
+
+// A SidecarSet does not own its pods: the label says which revision of their owner they are at, an annotation which of the set.
+func TestTheKindSaysWhichRevisionAPodIsAt(t *testing.T) {
+	t.Parallel()
+	const annotation = "sidecarset-hash"
+	var all []*appsv1.ControllerRevision
+	for i, image := range []string{"proxy:1", "proxy:2", "proxy:3"} {
+		template := &corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "proxy", Image: image}}}}
+		r, err := revision.New(revision.Spec{Owner: testkit.CloneSet("proxy").Obj(), Template: template})
+		require.NoError(t, err)
+		r.Revision = int64(i + 1)
+		all = append(all, r)
+	}
+	var pods []*corev1.Pod
+	for i, r := range all[1:] {
+		pod := testkit.Pod(fmt.Sprintf("web-%d", i)).Rev("web-other").Serving(now).Obj()
+		pod.Annotations = map[string]string{annotation: revision.Short(r.Name)}
+		pod.Spec.Containers[0].Name = "proxy"
+		pods = append(pods, pod)
+	}
+	p := NewPlan(History{
+		All: all, Wanted: all[2], Pods: pods, RevisionOf: func(pod *corev1.Pod) string { return pod.Annotations[annotation] },
+	})
+	require.Equal(t, all[1].Name, p.Current.Name, "the oldest that a pod is at")
+	p.Classify(pods, ViewOptions{Selector: &metav1.LabelSelector{}, Differ: &Differ{History: all}}, now)
+	require.True(t, p.Pods[0].Old)
+	require.Empty(t, p.Pods[0].NotInPlace, "compared from the revision that the annotation names")
+	require.False(t, p.Pods[1].Old)
+	p.Next(rollout.Goal{Replicas: 2, MaxUnavailable: 1, Mode: rollout.InPlaceIfPossible}, now)
+	require.Len(t, p.Steps, 1)
+	require.Equal(t, pods[0].Name, p.Steps[0].Pod.Key)
+	p.TruncateHistory(0)
+	require.Equal(t, all[:1], p.RevisionsToDelete, "no pod is at it")
+}
