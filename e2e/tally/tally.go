@@ -83,7 +83,7 @@ func folders(dir string) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the kinds: %w", err)
 	}
-	var names []string
+	names := make([]string, 0, len(entries))
 	for _, e := range entries {
 		if e.IsDir() {
 			names = append(names, e.Name())

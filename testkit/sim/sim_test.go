@@ -374,13 +374,13 @@ func TestScenariosShareTheSchedulesThatAreAskedFor(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			got, err := share(tc.text, tc.scenarios)
+			got, err := parseShare(tc.text, tc.scenarios)
 			require.NoError(t, err)
 			require.Equal(t, tc.want, got)
 		})
 	}
 	for _, text := range []string{"0", "-1", "some"} {
-		_, err := share(text, 1)
+		_, err := parseShare(text, 1)
 		require.ErrorContains(t, err, "FLOTILLA_SIM=\""+text+"\": want a number of schedules")
 	}
 }

@@ -47,7 +47,7 @@ func Test(t *testing.T, k Kind, p Plan, scenarios ...Scenario) { //nolint:tparal
 		}
 		return
 	}
-	share, err := share(text, len(scenarios))
+	share, err := parseShare(text, len(scenarios))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,8 +73,8 @@ func cutLast(s, sep string) (before, after string, found bool) {
 	return s[:at], s[at+len(sep):], true
 }
 
-// share is how many schedules each scenario is to try; 0 means all.
-func share(text string, scenarios int) (int, error) {
+// parseShare returns how many schedules each scenario is to try; 0 means all.
+func parseShare(text string, scenarios int) (int, error) {
 	n := few
 	switch text {
 	case "":
