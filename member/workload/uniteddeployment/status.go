@@ -29,7 +29,7 @@ const (
 	reasonUpdating        = "Updating"
 )
 
-// status returns the status after a reconcile, and what to tell about it. The function is pure.
+// status returns the status after a reconcile, and its events. The function is pure.
 //
 // observedGeneration advances only when every workload is as the spec asks and the apiserver has said so: a hub counts
 // with it. Subsets whose numbers do not add up count as acted on, because all else was done.
@@ -54,7 +54,7 @@ func status(o observed, w planned, d applied, now time.Time) (appsv1beta1.United
 	}
 	failure := failureOf(w, d)
 	conditions(&s, w, d, failure, now)
-	return s, tell(o, w, d, failure)
+	return s, eventsOf(o, w, d, failure)
 }
 
 // sum counts the pods of all workloads. Those at the updated revision are counted only where the workload's controller
@@ -176,9 +176,9 @@ func conditions(s *appsv1beta1.UnitedDeploymentStatus, w planned, d applied, fai
 	}
 }
 
-// tell returns the events of a reconcile: one for each class of writes. What only the spec can mend is told once, not with
-// each reconcile.
-func tell(o observed, w planned, d applied, failure *fault) []event.Event {
+// eventsOf returns the events of a reconcile: one for each class of writes. What only a new spec can mend is reported when it
+// begins, not with each reconcile.
+func eventsOf(o observed, w planned, d applied, failure *fault) []event.Event {
 	var out []event.Event
 	for _, e := range []struct {
 		what  string
