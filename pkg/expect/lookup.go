@@ -104,8 +104,8 @@ func (c *creation) exists(ctx context.Context, live client.Reader, owner, uid ty
 	return is.GetUID() == uid && ref != nil && ref.UID == owner, nil
 }
 
-// putOff notes that one of owner's created children exists, so that the cache is behind: none is looked up until it has been missing
-// for twice as long.
+// putOff notes that one of owner's created children exists, so that the cache is behind: none is looked up until it has been
+// missing for twice as long.
 func (s *Store) putOff(owner types.UID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

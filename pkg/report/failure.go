@@ -67,8 +67,8 @@ func (f Failure) News(was *ConditionEntry) bool {
 	return f.Reason != "" && f.Reason != ReasonWriteFailed && (was == nil || was.Reason != f.Reason)
 }
 
-// PutCondition returns list with c in place of the condition that meant matches, or appended if there is none; a nil c removes it.
-// list is not changed.
+// PutCondition returns list with c in place of the condition that meant matches, or appended if there is none; a nil c removes
+// it. list is not changed.
 func PutCondition[C any](list []C, meant func(C) bool, c *C) []C {
 	i := slices.IndexFunc(list, meant)
 	switch {

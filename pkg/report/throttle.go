@@ -34,8 +34,8 @@ func (p *Throttle) left(key types.NamespacedName, now time.Time) time.Duration {
 // Forget drops what is known of an object that is gone.
 func (p *Throttle) Forget(key types.NamespacedName) { p.last.Delete(key) }
 
-// Write is Writer.Write. countsOnly says that is and was differ in counts only: then the write may be put off, and later is when the
-// caller has to try again. The events are sent in any case.
+// Write is Writer.Write. countsOnly says that is and was differ in counts only: then the write may be put off, and later is when
+// the caller has to try again. The events are sent in any case.
 func (p *Throttle) Write(
 	ctx context.Context, w Writer, o client.Object, was, is any, countsOnly bool, now time.Time, events []event.Event,
 ) (later time.Duration, err error) {

@@ -41,9 +41,9 @@ func List(ctx context.Context, r client.Reader, owner metav1.Object, opts ...cli
 }
 
 // Orphans returns the revisions that a former object of owner's name has left, as a deletion that orphans does: those without a
-// controller that the selector matches and that have names of owner's. An owner that adopts them, as podcontrol.Writer does, knows
-// at which revision the pods of that object are, because revision.Next finds a revision by its template. r is a cache, and the
-// objects are its own.
+// controller that the selector matches and that have names of owner's. An owner that adopts them, as podcontrol.Writer does,
+// knows at which revision the pods of that object are, because revision.Next finds a revision by its template. r is a cache, and
+// the objects are its own.
 func Orphans(ctx context.Context, r client.Reader, owner metav1.Object, by *metav1.LabelSelector) ([]*appsv1.ControllerRevision, error) {
 	selector, err := metav1.LabelSelectorAsSelector(by)
 	if err != nil {

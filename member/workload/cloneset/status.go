@@ -14,8 +14,8 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
-// status returns the status after a reconcile, and its events. It counts the pods as they were observed: what the reconcile changed
-// is counted by the next one. The function is pure.
+// status returns the status after a reconcile, and its events. It counts the pods as they were observed: what the reconcile
+// changed is counted by the next one. The function is pure.
 func status(o observed, w planned, d applied, now time.Time) (appsv1beta1.CloneSetStatus, []event.Event) {
 	was := &o.set.Status
 	if d.Collided {

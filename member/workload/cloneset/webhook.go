@@ -137,8 +137,8 @@ func (w *Webhook) ValidateCreate(ctx context.Context, set *appsv1beta1.CloneSet)
 	return nil, admit.Invalid(Kind(), set.Name, append(faults, more...))
 }
 
-// ValidateUpdate implements admission.Validator. Faults that the old spec has too are warnings: an object that is older than a rule,
-// such as one that another controller left, can still be scaled and updated, and names can be removed from podsToDelete.
+// ValidateUpdate implements admission.Validator. Faults that the old spec has too are warnings: an object that is older than a
+// rule, such as one that another controller left, can still be scaled and updated, and names can be removed from podsToDelete.
 func (w *Webhook) ValidateUpdate(ctx context.Context, old, set *appsv1beta1.CloneSet) (admission.Warnings, error) {
 	if apiequality.Semantic.DeepEqual(old.Spec, set.Spec) {
 		return nil, nil

@@ -24,5 +24,6 @@ func failedPlacement(why string) event.Event {
 }
 
 func failedDaemonPods(names []string) event.Event {
-	return event.Warning(ReasonFailedDaemonPod, podcontrol.ActionScaleIn, "deleted %d pods that had ended, to recreate them: %s", len(names), event.Names(names))
+	return event.Warning(ReasonFailedDaemonPod, podcontrol.ActionScaleIn, "deleted %d pods that had ended, to recreate them: %s",
+		len(names), event.Names(names))
 }

@@ -153,9 +153,3 @@ func podCreates(o observed, now time.Time) func(rollout.Create, string, *corev1.
 		return podcontrol.PodCreate{Pod: newPod(o.set, rev, template, c.Slot, now), Claims: o.missing(c.Slot)}
 	}
 }
-
-// Reasons of events, beside those of package pass.
-const (
-	reasonSuccessfulResize = "SuccessfulResize"
-	reasonFailedResize     = "FailedResize"
-)

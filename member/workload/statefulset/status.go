@@ -54,14 +54,14 @@ func status(o observed, w planned, d applied, now time.Time) (appsv1beta1.Statef
 // own returns the events of what only a StatefulSet does.
 func (d *applied) own() []event.Event {
 	var out []event.Event
-	if n := len(d.adopted.Done); n > 0 {
+	if len(d.adopted.Done) > 0 {
 		out = append(out, podcontrol.Adopted("pods", d.adopted.Done))
 	}
-	if n := len(d.grown.Done); n > 0 {
-		out = append(out, event.Normal(reasonSuccessfulResize, podcontrol.ActionUpdate, "requested a resize of %d PVCs: %s", n, event.Names(d.grown.Done)))
+	if len(d.grown.Done) > 0 {
+		out = append(out, resized(d.grown.Done))
 	}
 	if d.grown.Err != nil {
-		out = append(out, event.Warning(reasonFailedResize, podcontrol.ActionUpdate, "%v", d.grown.Err))
+		out = append(out, failedResize(d.grown.Err))
 	}
 	return out
 }
@@ -120,8 +120,8 @@ func claimCounts(o observed, w planned) []appsv1beta1.StatefulSetVolumeClaimStat
 	return out
 }
 
-// countsOnly tells whether s differs from the set's status in counts only, and does not complete the rollout: all pods updated and
-// available.
+// countsOnly tells whether s differs from the set's status in counts only, and does not complete the rollout: all pods updated
+// and available.
 func countsOnly(set *appsv1beta1.StatefulSet, s appsv1beta1.StatefulSetStatus) bool {
 	was := &set.Status
 	if int(s.UpdatedAvailableReplicas) == replicas(&set.Spec) && s.UpdatedAvailableReplicas != was.UpdatedAvailableReplicas {
