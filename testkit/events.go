@@ -34,8 +34,9 @@ func (e *Events) Reasons() []string { return Reasons(e.All()) }
 
 // Lines returns reason and note of each event so far.
 func (e *Events) Lines() []string {
-	var out []string
-	for _, one := range e.All() {
+	all := e.All()
+	out := make([]string, 0, len(all))
+	for _, one := range all {
 		out = append(out, one.Reason+": "+one.Note)
 	}
 	return out
@@ -43,7 +44,10 @@ func (e *Events) Lines() []string {
 
 // Reasons returns the reasons of events, nil for none.
 func Reasons(events []event.Event) []string {
-	var out []string
+	if len(events) == 0 {
+		return nil
+	}
+	out := make([]string, 0, len(events))
 	for _, one := range events {
 		out = append(out, one.Reason)
 	}

@@ -1,8 +1,8 @@
 // Package event carries what happened to an object as a value, from the pure status function that decides on it to the
 // recorder that sends it.
 //
-// Each kind has an events.go with a constructor per event; the reasons there are the documented ones. Events are sent
-// after the status was written. They are folded per reconcile: a kind that made 200 pods in one reconcile sends one event that
+// A kind's own events have a constructor each in its events.go; the reasons there are the documented ones. Events are sent after
+// the status was written. They are folded per reconcile: a kind that created 200 pods in one reconcile sends one event that
 // names the first few and the count, so that events cost a handful of API writes and not one a pod.
 //
 // Equal events about one object become one that counts. Events that differ in their notes alone stay apart, ten at a

@@ -17,7 +17,7 @@ import (
 const (
 	// noteLimit is the longest note that events.k8s.io/v1 takes, in bytes.
 	noteLimit = 1024
-	// notesApart is how many notes of one reason about one object are told apart at a time. More of them fold.
+	// notesApart is how many notes of one reason about one object are kept apart at a time. More of them fold.
 	notesApart = 10
 	// reasonsKnown is of how many reasons about objects the notes are remembered.
 	reasonsKnown = 4096
@@ -72,7 +72,7 @@ type Recorder interface {
 }
 
 // New returns a Recorder that sends through r, for example manager.GetEventRecorder("flotilla-member").
-func New(r events.EventRecorder) Recorder { return &recorder{sink: r, told: lru.New(reasonsKnown)} }
+func New(r events.EventRecorder) Recorder { return &recorder{sink: r, notes: lru.New(reasonsKnown)} }
 
 // recorder keeps different notes apart. The library folds events into a series by everything but the note, and a series
 // shows the note of its first event alone.
@@ -80,8 +80,8 @@ type recorder struct {
 	sink events.EventRecorder
 
 	mu sync.Mutex
-	// told holds the *notes of each series.
-	told *lru.Cache
+	// notes holds the *notes of each series.
+	notes *lru.Cache
 }
 
 // series is what the library folds by, as far as it is ours to choose.
@@ -92,14 +92,14 @@ type series struct {
 	reason, action  string
 }
 
-// notes are those of one series that are told apart; the next new one takes the place at next.
+// notes are those of one series that are kept apart; the next new one replaces that at next.
 type notes struct {
 	known []string
 	next  int
 }
 
-// place is the place of a note: the one that it has, or that of the oldest.
-func (n *notes) place(note string) int {
+// index returns the index of a note: the one that it has, or that of the oldest.
+func (n *notes) index(note string) int {
 	if at := slices.Index(n.known, note); at >= 0 {
 		return at
 	}
@@ -117,8 +117,8 @@ func (r *recorder) Record(regarding runtime.Object, e Event) {
 	r.sink.Eventf(regarding, r.related(regarding, e, note), e.Type, e.Reason, e.Action, "%s", note)
 }
 
-// related is what sets a note apart from the first one of its series: the same object, with the note's place. It is nil
-// for the first one.
+// related is what keeps a note apart from the first one of its series: the same object, with the note's index. It is nil for
+// the first one.
 func (r *recorder) related(regarding runtime.Object, e Event, note string) runtime.Object {
 	o, err := meta.Accessor(regarding)
 	if err != nil {
@@ -127,13 +127,13 @@ func (r *recorder) related(regarding runtime.Object, e Event, note string) runti
 	key := series{o.GetUID(), o.GetNamespace(), o.GetName(), e.Type, e.Reason, e.Action}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	told := &notes{}
-	if known, ok := r.told.Get(key); ok {
-		told = known.(*notes)
+	of := &notes{}
+	if known, ok := r.notes.Get(key); ok {
+		of = known.(*notes)
 	} else {
-		r.told.Add(key, told)
+		r.notes.Add(key, of)
 	}
-	at := told.place(note)
+	at := of.index(note)
 	if at == 0 {
 		return nil
 	}

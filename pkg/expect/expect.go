@@ -38,8 +38,8 @@ type want struct {
 	version string // written: this resourceVersion or a later one
 	gone    bool   // deleted: terminating or absent
 	since   time.Time
-	// birth is how to look up a created child; nil if it can't be.
-	birth *birth
+	// creation is how to look up a created child; nil if it can't be.
+	creation *creation
 }
 
 // New returns an empty store for the controller of that kind; the kind is the label of the time-out metric. A timeout
@@ -58,7 +58,7 @@ func New(kind string, c clock.PassiveClock, timeout time.Duration) *Store {
 func (s *Store) Created(owner types.UID, child metav1.Object) {
 	s.note(owner, child, func(w *want) {
 		w.mustSee = true
-		w.birth = born(child, s.clock.Now())
+		w.creation = creationOf(child, s.clock.Now())
 	})
 }
 
@@ -92,8 +92,7 @@ type Wait struct {
 	Count int
 	// Example is the name of one of them.
 	Example string
-	// Overdue says that the oldest of these writes is older than the time-out: read from the apiserver, then call
-	// Renew.
+	// Overdue says that the oldest of these writes is older than the timeout: read from the apiserver, then call Renew.
 	Overdue bool
 	// Left is the time until Overdue, 0 when it is.
 	Left time.Duration

@@ -18,12 +18,12 @@ import (
 const (
 	// patience is how long a created child may be missing in the cache until it is looked up.
 	patience = 2 * time.Second
-	// manyLost is how many children are looked up in one reconcile; beyond that, to read them all is less work.
-	manyLost = 16
+	// maxLookups is how many children are looked up in one reconcile; beyond that, to read them all is less work.
+	maxLookups = 16
 )
 
-// birth is what it takes to look up a created child.
-type birth struct {
+// creation is what it takes to look up a created child.
+type creation struct {
 	key  types.NamespacedName
 	like reflect.Type
 	kind schema.GroupVersionKind // empty for types that the scheme knows
@@ -31,13 +31,13 @@ type birth struct {
 	next time.Time // when to look it up
 }
 
-// born is nil if child is no object that a client can read.
-func born(child metav1.Object, now time.Time) *birth {
+// creationOf returns nil if child is no object that a client can read.
+func creationOf(child metav1.Object, now time.Time) *creation {
 	o, ok := child.(client.Object)
 	if !ok {
 		return nil
 	}
-	return &birth{
+	return &creation{
 		key: client.ObjectKeyFromObject(o), like: reflect.TypeOf(o).Elem(), kind: o.GetObjectKind().GroupVersionKind(),
 		at: now, next: now.Add(patience),
 	}
@@ -48,23 +48,23 @@ func (s *Store) lookUp(
 	ctx context.Context, owner types.UID, shown func() iter.Seq[metav1.Object], live client.Reader,
 ) (Wait, error) {
 	wait := s.Check(owner, shown())
-	for lost := 0; wait.Count > 0 && !wait.Overdue; lost++ {
-		uid, b := s.doubted(owner)
+	for looked := 0; wait.Count > 0 && !wait.Overdue; looked++ {
+		uid, c := s.missing(owner)
 		switch now := s.clock.Now(); {
-		case b == nil:
+		case c == nil:
 			return wait, nil
-		case b.next.After(now):
-			wait.Left = min(wait.Left, b.next.Sub(now))
+		case c.next.After(now):
+			wait.Left = min(wait.Left, c.next.Sub(now))
 			return wait, nil
-		case lost == manyLost:
+		case looked == maxLookups:
 			wait.Overdue, wait.Left = true, 0
 			return wait, nil
 		}
-		lives, err := b.lives(ctx, live, owner, uid)
+		exists, err := c.exists(ctx, live, owner, uid)
 		if err != nil {
 			return wait, err
 		}
-		if lives {
+		if exists {
 			s.putOff(owner)
 			continue
 		}
@@ -75,46 +75,46 @@ func (s *Store) lookUp(
 	return wait, nil
 }
 
-// doubted is the created child that is to be looked up next, nil if there is none.
-func (s *Store) doubted(owner types.UID) (types.UID, *birth) {
+// missing returns the created child that is to be looked up next, nil if there is none.
+func (s *Store) missing(owner types.UID) (types.UID, *creation) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var first types.UID
-	var b *birth
+	var c *creation
 	for uid, w := range s.owners[owner] {
-		if w.mustSee && !w.gone && w.birth != nil && (b == nil ||
-			cmp.Or(w.birth.next.Compare(b.next), cmp.Compare(w.birth.key.String(), b.key.String())) < 0) {
-			first, b = uid, w.birth
+		if w.mustSee && !w.gone && w.creation != nil && (c == nil ||
+			cmp.Or(w.creation.next.Compare(c.next), cmp.Compare(w.creation.key.String(), c.key.String())) < 0) {
+			first, c = uid, w.creation
 		}
 	}
-	return first, b
+	return first, c
 }
 
-// lives tells whether the apiserver has the child, still in the hands of owner.
-func (b *birth) lives(ctx context.Context, live client.Reader, owner, uid types.UID) (bool, error) {
-	is := reflect.New(b.like).Interface().(client.Object)
-	is.GetObjectKind().SetGroupVersionKind(b.kind)
-	switch err := live.Get(ctx, b.key, is); {
+// exists tells whether the apiserver has the child, with owner as its controller.
+func (c *creation) exists(ctx context.Context, live client.Reader, owner, uid types.UID) (bool, error) {
+	is := reflect.New(c.like).Interface().(client.Object)
+	is.GetObjectKind().SetGroupVersionKind(c.kind)
+	switch err := live.Get(ctx, c.key, is); {
 	case apierrors.IsNotFound(err):
 		return false, nil
 	case err != nil:
-		return false, fmt.Errorf("look up %s, which the cache does not show: %w", b.key, err)
+		return false, fmt.Errorf("look up %s, which the cache does not show: %w", c.key, err)
 	}
 	ref := metav1.GetControllerOfNoCopy(is)
 	return is.GetUID() == uid && ref != nil && ref.UID == owner, nil
 }
 
-// putOff notes that one of owner's created children lives, so that the cache is behind: none is looked up until it has been
+// putOff notes that one of owner's created children exists, so that the cache is behind: none is looked up until it has been
 // missing for twice as long.
 func (s *Store) putOff(owner types.UID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.clock.Now()
 	for uid, w := range s.owners[owner] {
-		if w.birth != nil {
-			b := *w.birth
-			b.next = now.Add(max(patience, now.Sub(b.at)))
-			w.birth = &b
+		if w.creation != nil {
+			c := *w.creation
+			c.next = now.Add(max(patience, now.Sub(c.at)))
+			w.creation = &c
 			s.owners[owner][uid] = w
 		}
 	}

@@ -14,9 +14,9 @@ import (
 )
 
 // Read reads owner, which is empty, and its children for a plan: from the cache, or from the apiserver if the cache has failed to
-// show our writes for too long. children reads them from either, and may say ErrGone of an owner that is left to another controller;
-// shown are owner and all that children has read, of the kinds that were written. The error is ErrGone where owner is gone or
-// being deleted, a NotYetError, a TerminatingError or one of a reader.
+// show our writes for too long. children reads them from either, and may say ErrGone of an owner that is left to another
+// controller; shown are owner and all that children has read, of the kinds that were written. The error is ErrGone where owner is
+// gone or being deleted, a NotYetError, a TerminatingError or one of a reader.
 //
 // What is known of an owner is forgotten when the cache shows that it is gone, or that another owner has its name. What the
 // apiserver says does not count for that: the cache may show the former state once more.

@@ -13,15 +13,15 @@ import (
 )
 
 const (
-	// times is how many times the cost of a reconcile its object's events wait: a fifth of a processor goes into looking at most.
+	// times is how many times the cost of a reconcile its object's events wait: at most a fifth of a processor goes into reconciles.
 	times = 4
-	// longest is how long an event waits at most, also after a reconcile that the machine had no time for.
+	// longest is how long an event waits at most, also after a reconcile on a busy machine.
 	longest = 500 * time.Millisecond
-	// least is what is not worth a timer.
+	// least is the shortest wait that is worth a timer.
 	least = time.Millisecond
 )
 
-// Events remembers what passes cost. The zero value is ready; it may be used concurrently.
+// Events remembers what reconciles cost. The zero value is ready; it may be used concurrently.
 type Events struct {
 	cost sync.Map // time.Duration by types.NamespacedName
 }
@@ -43,7 +43,7 @@ func (e *Events) Wait(key types.NamespacedName) time.Duration {
 	return wait
 }
 
-// Handler is h for events of children: what it adds to the queue waits.
+// Handler wraps h, a handler of events of children: what it adds to the queue waits.
 func (e *Events) Handler(h handler.EventHandler) handler.EventHandler {
 	return handler.Funcs{
 		CreateFunc: func(ctx context.Context, o event.CreateEvent, q adder) {

@@ -25,7 +25,7 @@ type waits struct {
 func (w *waits) Add(ctrl.Request)                         { w.of = append(w.of, 0) }
 func (w *waits) AddAfter(_ ctrl.Request, d time.Duration) { w.of = append(w.of, d) }
 
-func TestEventsWaitAsLongAsPassesCost(t *testing.T) {
+func TestEventsWaitAsLongAsReconcilesCost(t *testing.T) {
 	t.Parallel()
 	web := types.NamespacedName{Namespace: "shop", Name: "web"}
 	toWeb := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []ctrl.Request {
@@ -36,10 +36,10 @@ func TestEventsWaitAsLongAsPassesCost(t *testing.T) {
 		took []time.Duration
 		want time.Duration
 	}{
-		{name: "before the first pass nothing waits"},
+		{name: "before the first reconcile nothing waits"},
 		{name: "events of a small object don't wait", took: []time.Duration{200 * time.Microsecond}},
 		{name: "events of a large one do", took: []time.Duration{12 * time.Millisecond}, want: 48 * time.Millisecond},
-		{name: "the last pass counts", took: []time.Duration{12 * time.Millisecond, time.Millisecond}, want: 4 * time.Millisecond},
+		{name: "the last reconcile counts", took: []time.Duration{12 * time.Millisecond, time.Millisecond}, want: 4 * time.Millisecond},
 		{name: "no event waits for long", took: []time.Duration{time.Minute}, want: longest},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -44,7 +44,7 @@ func nodeOf(o client.Object) []string {
 }
 
 // OwnedBy returns the options that list what owner controls: by the index from a cache, whose own objects come back, or,
-// live, all of the namespace from the apiserver, which has no index. The caller looks at the controller in any case.
+// live, the whole namespace from the apiserver, which has no index. The caller has to check the controller in any case.
 func OwnedBy(owner metav1.Object, live bool) []client.ListOption {
 	in := client.InNamespace(owner.GetNamespace())
 	if live {

@@ -52,7 +52,7 @@ func TestStrangers(t *testing.T) {
 			Overlap{Count: 2, First: "shop-1 of ReplicaSet shop"},
 		},
 		{"so are those of another CloneSet", []corev1.Pod{podOf("api-a", "apps.kruise.io/v1beta1", "CloneSet", "api")}, Overlap{Count: 1, First: "api-a of CloneSet api"}},
-		{"and pods of nobody", []corev1.Pod{podOf("bare", "", "", "")}, Overlap{Count: 1, First: "bare of nobody"}},
+		{"and pods without controller", []corev1.Pod{podOf("bare", "", "", "")}, Overlap{Count: 1, First: "bare without controller"}},
 		{"a kind of the same name in another group is another", []corev1.Pod{podOf("x", "example.com/v1", "CloneSet", "web")}, Overlap{Count: 1, First: "x of CloneSet web"}},
 		{"pods that go or have ended are none", []corev1.Pod{going, ended}, Overlap{}},
 	}

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// ControlledBy tells whether o's controller is this very owner of that kind.
+// ControlledBy tells whether owner, of that kind, is o's controller.
 func ControlledBy(o, owner metav1.Object, kind schema.GroupVersionKind) bool {
 	ref := metav1.GetControllerOfNoCopy(o)
 	return ref != nil && ref.UID == owner.GetUID() && RefersTo(ref, kind)
@@ -30,8 +30,8 @@ func RefersTo(ref *metav1.OwnerReference, kind schema.GroupVersionKind) bool {
 	return err == nil && gv.Group == kind.Group
 }
 
-// Pods returns the pods that owner controls. live says that r is the apiserver, which has no index; what comes from a cache is
-// its own, and nobody may change it.
+// Pods returns the pods that owner controls. live says that r is the apiserver, which has no index; objects from a cache are the
+// cache's own and may not be changed.
 func Pods(ctx context.Context, r client.Reader, owner metav1.Object, kind schema.GroupVersionKind, live bool) ([]*corev1.Pod, error) {
 	var list corev1.PodList
 	if err := r.List(ctx, &list, OwnedBy(owner, live)...); err != nil {
@@ -40,13 +40,13 @@ func Pods(ctx context.Context, r client.Reader, owner metav1.Object, kind schema
 	return controlled(list.Items, owner, kind), nil
 }
 
-// PVCs returns the claims that owner controls, as Pods does.
+// PVCs returns the PVCs that owner controls, as Pods does.
 func PVCs(
 	ctx context.Context, r client.Reader, owner metav1.Object, kind schema.GroupVersionKind, live bool,
 ) ([]*corev1.PersistentVolumeClaim, error) {
 	var list corev1.PersistentVolumeClaimList
 	if err := r.List(ctx, &list, OwnedBy(owner, live)...); err != nil {
-		return nil, fmt.Errorf("list claims: %w", err)
+		return nil, fmt.Errorf("list PVCs: %w", err)
 	}
 	return controlled(list.Items, owner, kind), nil
 }

@@ -116,7 +116,9 @@ func (c *Controller) DaemonNodes(pods []*corev1.Pod) map[string]bool {
 }
 
 // NotPlanned ends a reconcile that began then and could not read what it needs. An object that is gone is forgotten.
-func (c *Controller) NotPlanned(ctx context.Context, m metric.Pass, req ctrl.Request, began time.Time, err error) (ctrl.Result, error) {
+func (c *Controller) NotPlanned(
+	ctx context.Context, m metric.Pass, req ctrl.Request, began time.Time, err error,
+) (ctrl.Result, error) {
 	if errors.Is(err, expect.ErrGone) {
 		c.throttle.Forget(req.NamespacedName)
 		c.Overlaps.Forget(req.NamespacedName)

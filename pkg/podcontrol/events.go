@@ -28,7 +28,7 @@ const (
 	ReasonFailedScale = "FailedScale"
 	// ReasonSelectorOverlap: the selector selects pods of others.
 	ReasonSelectorOverlap = "SelectorOverlap"
-	// ReasonSuccessfulAdopt: pods or revisions that a former workload has left were taken over.
+	// ReasonSuccessfulAdopt: pods or revisions that a former workload has left were adopted.
 	ReasonSuccessfulAdopt = "SuccessfulAdopt"
 )
 
@@ -55,7 +55,7 @@ func Overlap(why string) event.Event {
 	return event.Warning(ReasonSelectorOverlap, ActionObserve, "%s", why)
 }
 
-// Adopted tells of what was taken over; what is a word for it in the plural.
+// Adopted returns the event of an adoption; what is a plural, such as pods.
 func Adopted(what string, names []string) event.Event {
-	return event.Normal(ReasonSuccessfulAdopt, ActionObserve, "took over %d %s of nobody: %s", len(names), what, event.Names(names))
+	return event.Normal(ReasonSuccessfulAdopt, ActionObserve, "adopted %d orphaned %s: %s", len(names), what, event.Names(names))
 }

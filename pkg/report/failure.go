@@ -12,20 +12,19 @@ import (
 // ReasonWriteFailed is the reason of a failure whose message is the apiserver's answer to a write.
 const ReasonWriteFailed = "WriteFailed"
 
-// Failure is the content of a condition that is True while something fails, and not there otherwise. The zero value says that
-// nothing does.
+// Failure is the content of a condition that is True while something fails, and absent otherwise. The zero value is no failure.
 type Failure struct {
 	Reason, Message string
-	// Stable is how the message begins while it is the same failure: what comes after it is not written again.
+	// Stable is the beginning of the message that does not change while the failure lasts: a message that begins with it is kept.
 	Stable string
 }
 
-// StalledFailure is a failure that lasts: what and since when, then details that may come and go.
+// StalledFailure returns a failure that lasts: what fails and since when, then details that may change.
 func StalledFailure(reason, what, detail string) Failure {
 	return Failure{Reason: reason, Message: what + ": " + detail, Stable: what + ":"}
 }
 
-// WriteFailure is the failure of the first write that failed; none if all of errs are nil.
+// WriteFailure returns the failure of the first of errs that is not nil; none if all are nil.
 func WriteFailure(errs ...error) Failure {
 	for _, err := range errs {
 		if err != nil {
@@ -35,7 +34,7 @@ func WriteFailure(errs ...error) Failure {
 	return Failure{}
 }
 
-// ConditionEntry is what a condition says, whatever type the kind has for conditions.
+// ConditionEntry is the content of a condition, whatever type the kind has for conditions.
 type ConditionEntry struct {
 	Status          corev1.ConditionStatus
 	Reason, Message string
@@ -43,7 +42,7 @@ type ConditionEntry struct {
 	Updated, Turned metav1.Time
 }
 
-// After is the condition of f after was; nil is that there is none.
+// After returns the condition of f that replaces was; nil for none.
 func (f Failure) After(was *ConditionEntry, now time.Time) *ConditionEntry {
 	if f.Reason == "" {
 		return nil
@@ -63,14 +62,13 @@ func (f Failure) After(was *ConditionEntry, now time.Time) *ConditionEntry {
 	return &is
 }
 
-// News tells that a failure is to be told: it has just begun, and is not that of a write, of which there is an event with each
-// try.
+// News tells whether a failure needs an event: it has just begun, and is not that of a write, which has an event with each try.
 func (f Failure) News(was *ConditionEntry) bool {
 	return f.Reason != "" && f.Reason != ReasonWriteFailed && (was == nil || was.Reason != f.Reason)
 }
 
-// PutCondition returns a list of conditions with c in the place of the one that is meant, at the end if there is none, or without it
-// if c is nil. The list given is not changed.
+// PutCondition returns list with c in place of the condition that meant matches, or appended if there is none; a nil c removes
+// it. list is not changed.
 func PutCondition[C any](list []C, meant func(C) bool, c *C) []C {
 	i := slices.IndexFunc(list, meant)
 	switch {

@@ -22,11 +22,11 @@ import (
 type Writer struct {
 	// Client writes.
 	Client client.StatusClient
-	// Expect is told of every write, and knows of namespaces that are being deleted.
+	// Expect notes every write, and knows of namespaces that are being deleted.
 	Expect *expect.Store
 	// Events sends events.
 	Events event.Recorder
-	// Owner is the name under which the status is written; empty takes the client's.
+	// Owner is the field owner of the write; empty means the client's.
 	Owner client.FieldOwner
 }
 

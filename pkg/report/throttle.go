@@ -12,8 +12,8 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/event"
 )
 
-// countsEvery is how often a status is written that differs in counters of pods only. While many pods start, each reconcile
-// would count one more, and the status would cost as many writes as the pods.
+// countsEvery is how often a status is written that differs in counts of pods only. While many pods start, each reconcile would
+// count one more, and the status would cost as many writes as the pods.
 const countsEvery = time.Second
 
 // Throttle remembers when the status of an object was last written. The zero value is ready; it may be used concurrently.
@@ -21,7 +21,7 @@ type Throttle struct {
 	last sync.Map // time.Time by types.NamespacedName
 }
 
-// left is how long a write of counters alone has to wait; 0 means that it may be done.
+// left returns how long a write of counts alone has to wait; 0 means not at all.
 func (p *Throttle) left(key types.NamespacedName, now time.Time) time.Duration {
 	wrote, _ := p.last.Load(key)
 	last, ok := wrote.(time.Time)
@@ -34,8 +34,8 @@ func (p *Throttle) left(key types.NamespacedName, now time.Time) time.Duration {
 // Forget drops what is known of an object that is gone.
 func (p *Throttle) Forget(key types.NamespacedName) { p.last.Delete(key) }
 
-// Write is Writer.Write. If countsOnly, is differs from was in counters only, and the write may be left for later: then it says
-// for how long, and the caller comes again. The events are sent in any case.
+// Write is Writer.Write. countsOnly says that is and was differ in counts only: then the write may be put off, and later is when
+// the caller has to try again. The events are sent in any case.
 func (p *Throttle) Write(
 	ctx context.Context, w Writer, o client.Object, was, is any, countsOnly bool, now time.Time, events []event.Event,
 ) (later time.Duration, err error) {

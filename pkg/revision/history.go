@@ -40,20 +40,20 @@ func List(ctx context.Context, r client.Reader, owner metav1.Object, opts ...cli
 	return out, nil
 }
 
-// Orphans returns the revisions of nobody that a former object of owner's name has left, as a deletion that orphans does: those
-// that the selector selects and that have names of owner's. An owner that adopts them, as podcontrol.Writer does it, knows what
-// the pods of that object are at, because revision.Next finds a revision by what it holds. r is a cache, and what comes is its
-// own.
+// Orphans returns the revisions that a former object of owner's name has left, as a deletion that orphans does: those without a
+// controller that the selector matches and that have names of owner's. An owner that adopts them, as podcontrol.Writer does,
+// knows at which revision the pods of that object are, because revision.Next finds a revision by its template. r is a cache, and
+// the objects are its own.
 func Orphans(ctx context.Context, r client.Reader, owner metav1.Object, by *metav1.LabelSelector) ([]*appsv1.ControllerRevision, error) {
 	selector, err := metav1.LabelSelectorAsSelector(by)
 	if err != nil {
-		return nil, nil //nolint:nilerr // Admission lets no such selector pass; it selects nothing.
+		return nil, nil //nolint:nilerr // Admission refuses such a selector; it matches nothing.
 	}
 	var all appsv1.ControllerRevisionList
 	err = r.List(ctx, &all, client.InNamespace(owner.GetNamespace()), client.MatchingLabelsSelector{Selector: selector},
 		client.UnsafeDisableDeepCopy)
 	if err != nil {
-		return nil, fmt.Errorf("list revisions of nobody: %w", err)
+		return nil, fmt.Errorf("list orphaned revisions: %w", err)
 	}
 	var out []*appsv1.ControllerRevision
 	for i := range all.Items {
@@ -72,13 +72,13 @@ type Writer struct {
 	Client client.Writer
 	// Live reads from the apiserver, past any cache. It is asked only when a name turns out to be taken.
 	Live client.Reader
-	// Expect is told of every write.
+	// Expect notes every write.
 	Expect *expect.Store
 }
 
 // Write does what step says for owner. A revision that exists already with the wanted data and owner is success: an
 // earlier reconcile created it and the cache has not shown it. Errors are ErrCollision, ErrNameTaken and those of the apiserver;
-// Expect is told of a namespace that is being deleted.
+// Expect notes a namespace that is being deleted.
 func (w Writer) Write(ctx context.Context, owner types.UID, step Step) error {
 	switch step.Change {
 	case Create:

@@ -22,13 +22,13 @@ const (
 // Step is the outcome of Next.
 type Step struct {
 	Change Change
-	// Revision is the update revision as it shall be: for Keep the one in history, else a new object.
+	// Revision is the update revision as wanted: for Keep the one in history, else a new object.
 	Revision *appsv1.ControllerRevision
 }
 
 // Next compares the wanted revision, as returned by New, with history in the order of Sort. The equal revision keeps
 // its name, also where the hash behind it was made by other rules. Of its annotations, only those named by fresh are
-// kept up to date; the others tell of the time when it was made.
+// kept up to date; the others describe the time when it was created.
 func Next(history []*appsv1.ControllerRevision, wanted *appsv1.ControllerRevision, fresh ...string) Step {
 	var number int64
 	var equal *appsv1.ControllerRevision

@@ -129,7 +129,7 @@ func (w *Webhook) checkPods(ctx context.Context, old, ud *appsv1beta1.UnitedDepl
 		path := field.NewPath("spec", "template", t.Field, "spec", "template")
 		_, faults, err := w.templates.Check(ctx, w.Client, at, t.Pod, t.Claims, path)
 		if err != nil || len(faults) > 0 {
-			return faults, err // Faults of the template would be told again for each subset.
+			return faults, err // Faults of the template would be repeated for each subset.
 		}
 	}
 	var faults field.ErrorList
@@ -192,7 +192,7 @@ func subset(ud *appsv1beta1.UnitedDeployment, name string) *appsv1beta1.Subset {
 	return &ud.Spec.Topology.Subsets[i]
 }
 
-// templateChanged tells whether the apiserver has to be asked anew.
+// templateChanged tells whether the apiserver has to be asked again.
 func templateChanged(old, ud *appsv1beta1.UnitedDeployment) bool {
 	was, ok := TemplateOf(&old.Spec.Template)
 	is, _ := TemplateOf(&ud.Spec.Template)

@@ -33,7 +33,7 @@ func TestConditionsInCluster(t *testing.T) {
 		"examples are answered as they say":                            testExamples,
 		"#463: a hung update in place is told, late, and over":         testHung,
 		"priorities and the partition decide who is updated":           testPriority,
-		"pods of others are told and left alone":                       testOverlap,
+		"an overlap is reported, and its pods are left alone":          testOverlap,
 		"with CloneSetShortHash pods are labelled with the hash alone": testShortHash,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -124,7 +124,7 @@ func testOverlap(t *testing.T, g *ground) {
 	set := g.Await(t, func(s *appsv1beta1.CloneSet) bool {
 		return has(s, appsv1beta1.CloneSetSelectorOverlap, corev1.ConditionTrue, appsv1beta1.CloneSetReasonPodsOfOthers)
 	})
-	require.Contains(t, find(set.Status.Conditions, appsv1beta1.CloneSetSelectorOverlap).Message, "1 pods, such as stranger of nobody")
+	require.Contains(t, find(set.Status.Conditions, appsv1beta1.CloneSetSelectorOverlap).Message, "1 pods, such as stranger without controller")
 	after := g.Pods(t)
 	require.Len(t, after, 3)
 	require.Equal(t, stranger.UID, after["stranger"].UID)

@@ -1,7 +1,7 @@
 package cloneset
 
-// Gates are the feature gates that a CloneSet is planned by, see package feature, and what a flag sets for all CloneSets. The zero
-// value has all of them off.
+// Gates are the feature gates that a CloneSet is planned by, see package feature, and what a flag sets for all CloneSets. The
+// zero value has all of them off.
 type Gates struct {
 	// ShortHash makes new pods name their revision by its hash alone.
 	ShortHash bool

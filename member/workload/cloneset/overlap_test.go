@@ -24,7 +24,7 @@ func TestPodsOfOthersAreToldOnceAndLeftAlone(t *testing.T) {
 	got, events := status(o, w, applied{}, now)
 	require.Empty(t, cmp.Diff([]appsv1beta1.CloneSetCondition{{
 		Type: "SelectorOverlap", Status: "True", Reason: "PodsOfOthers",
-		Message:        "the selector selects pods of others, which are left alone: make a new CloneSet with a narrower one: 3 pods, such as shop-1 of ReplicaSet shop",
+		Message:        "the selector matches pods that have another controller or none, and that are left alone: create a new CloneSet with a narrower one: 3 pods, such as shop-1 of ReplicaSet shop",
 		LastUpdateTime: metav1.NewTime(now), LastTransitionTime: metav1.NewTime(now),
 	}}, got.Conditions))
 	require.Equal(t, []string{"SelectorOverlap"}, testkit.Reasons(events))

@@ -14,8 +14,8 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
-// status returns the status after a reconcile, and what to tell about it. It counts the pods as they were observed: what the
-// pass changed comes with the next one. The function is pure.
+// status returns the status after a reconcile, and its events. It counts the pods as they were observed: what the reconcile
+// changed is counted by the next one. The function is pure.
 func status(o observed, w planned, d applied, now time.Time) (appsv1beta1.CloneSetStatus, []event.Event) {
 	was := &o.set.Status
 	if d.Collided {
@@ -47,7 +47,7 @@ func status(o observed, w planned, d applied, now time.Time) (appsv1beta1.CloneS
 	s.Conditions = setCondition(s.Conditions, appsv1beta1.CloneSetSelectorOverlap, overlap, now)
 	s.Conditions = report.PutCondition(s.Conditions, ofType(appsv1beta1.CloneSetProgressing), progress(o.set, &s, now))
 	events := d.Events(&w.Plan, o.set.Generation != was.ObservedGeneration, []error{d.dropped}, []error{d.given})
-	// What lasts is told once, not with each reconcile.
+	// A failure is reported when it begins, not with each reconcile.
 	if scale.News(entry(was.Conditions, appsv1beta1.CloneSetFailedScale)) {
 		events = append(events, podcontrol.FailedScale(scale.Message))
 	}
@@ -60,7 +60,7 @@ func status(o observed, w planned, d applied, now time.Time) (appsv1beta1.CloneS
 	return s, events
 }
 
-// setCondition sets the condition True with what failed, or takes it off where nothing did.
+// setCondition sets the condition to True with a failure, or removes it if there is none.
 func setCondition(
 	was []appsv1beta1.CloneSetCondition, t appsv1beta1.CloneSetConditionType, f report.Failure, now time.Time,
 ) []appsv1beta1.CloneSetCondition {
@@ -73,7 +73,7 @@ func setCondition(
 	return report.PutCondition(was, ofType(t), c)
 }
 
-// entry is what the condition of a type says, nil if there is none.
+// entry returns the content of the condition of a type, nil if there is none.
 func entry(conditions []appsv1beta1.CloneSetCondition, t appsv1beta1.CloneSetConditionType) *report.ConditionEntry {
 	c := find(conditions, t)
 	if c == nil {
@@ -92,13 +92,13 @@ func find(conditions []appsv1beta1.CloneSetCondition, t appsv1beta1.CloneSetCond
 	return &conditions[i]
 }
 
-// ofType finds the condition of a type.
+// ofType matches the condition of a type.
 func ofType(t appsv1beta1.CloneSetConditionType) func(appsv1beta1.CloneSetCondition) bool {
 	return func(c appsv1beta1.CloneSetCondition) bool { return c.Type == t }
 }
 
-// countsOnly tells whether s differs from the set's status in counters only, and what Progressing says of them, and is not
-// the end of what others wait for: all pods updated and available.
+// countsOnly tells whether s differs from the set's status in counts only, which the message of Progressing repeats, and does not
+// complete the rollout: all pods updated and available.
 func countsOnly(set *appsv1beta1.CloneSet, s appsv1beta1.CloneSetStatus) bool {
 	if int(s.UpdatedAvailableReplicas) == replicas(&set.Spec) {
 		return false

@@ -37,8 +37,8 @@ const idLength = 5
 
 // +kubebuilder:rbac:groups="",resources=podtemplates,verbs=create
 
-// Webhook sets defaults of CloneSets and says what neither schema nor CEL can: what depends on the cluster's idea of a
-// pod, on other objects or on resolved percentages. Objects of both versions arrive as v1beta1. It may be used
+// Webhook defaults CloneSets and validates what neither schema nor CEL can: what depends on the cluster's rules for pods, on
+// other objects or on resolved percentages. Objects of both versions arrive as v1beta1. It may be used
 // concurrently.
 type Webhook struct {
 	// Client asks the apiserver about templates, by dry runs.
@@ -137,9 +137,8 @@ func (w *Webhook) ValidateCreate(ctx context.Context, set *appsv1beta1.CloneSet)
 	return nil, admit.Invalid(Kind(), set.Name, append(faults, more...))
 }
 
-// ValidateUpdate implements admission.Validator. What the old spec has wrong already is warned of, not refused: an object
-// from before a rule, such as one that another controller left, can still be scaled and updated, and pods can be taken
-// off its list.
+// ValidateUpdate implements admission.Validator. Faults that the old spec has too are warnings: an object that is older than a
+// rule, such as one that another controller left, can still be scaled and updated, and names can be removed from podsToDelete.
 func (w *Webhook) ValidateUpdate(ctx context.Context, old, set *appsv1beta1.CloneSet) (admission.Warnings, error) {
 	if apiequality.Semantic.DeepEqual(old.Spec, set.Spec) {
 		return nil, nil
@@ -165,7 +164,7 @@ func (w *Webhook) ValidateDelete(context.Context, *appsv1beta1.CloneSet) (admiss
 	return nil, nil
 }
 
-// validateSpec judges the spec alone.
+// validateSpec validates the spec alone.
 func validateSpec(set *appsv1beta1.CloneSet) field.ErrorList {
 	spec, path := &set.Spec, field.NewPath("spec")
 	var faults field.ErrorList
@@ -200,7 +199,7 @@ func ValidateSpec(s *appsv1beta1.CloneSetSpec, path *field.Path) field.ErrorList
 	return append(faults, validateStrategy(spec, path)...)
 }
 
-// validateStrategy judges how pods are scaled and updated.
+// validateStrategy validates how pods are scaled and updated.
 func validateStrategy(spec *appsv1beta1.CloneSetSpec, path *field.Path) field.ErrorList {
 	faults := validateDeadline(spec, path.Child("progressDeadlineSeconds"))
 	if v := spec.ScaleStrategy.MaxUnavailable; v != nil {
@@ -228,7 +227,7 @@ func validateDeadline(spec *appsv1beta1.CloneSetSpec, at *field.Path) field.Erro
 		spec.MinReadySeconds))}
 }
 
-// validateNumbers judges partition, maxUnavailable and maxSurge, alone and together.
+// validateNumbers validates partition, maxUnavailable and maxSurge, alone and together.
 func validateNumbers(spec *appsv1beta1.CloneSetSpec, path *field.Path) field.ErrorList {
 	r := spec.UpdateStrategy.RollingUpdate
 	want := replicas(spec)
@@ -266,8 +265,8 @@ func (w *Webhook) validateTemplate(ctx context.Context, set *appsv1beta1.CloneSe
 	return faults, err
 }
 
-// validatePodsToDelete judges names that were not in the old object: each must be a running pod of this CloneSet, so
-// that a slip of the pen is told at once. A new object may hold any names: its pods are still to come.
+// validatePodsToDelete validates names that were not in the old object: each must be a running pod of this CloneSet, so
+// that a typo is refused at once. A new object may hold any names: it has no pods yet.
 func (w *Webhook) validatePodsToDelete(ctx context.Context, old, set *appsv1beta1.CloneSet) (field.ErrorList, error) {
 	var faults field.ErrorList
 	path := field.NewPath("spec", "scaleStrategy", "podsToDelete")
@@ -291,7 +290,7 @@ func (w *Webhook) validatePodsToDelete(ctx context.Context, old, set *appsv1beta
 	return faults, nil
 }
 
-// templateChanged tells whether the apiserver has to be asked anew.
+// templateChanged tells whether the apiserver has to be asked again.
 func templateChanged(old, set *appsv1beta1.CloneSet) bool {
 	return !apiequality.Semantic.DeepEqual(old.Spec.Template, set.Spec.Template) ||
 		!workloadspec.SamePVCs(old.Spec.VolumeClaimTemplates, set.Spec.VolumeClaimTemplates)

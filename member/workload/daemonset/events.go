@@ -5,13 +5,13 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/podcontrol"
 )
 
-// Reasons of events that only a DaemonSet has; the others are those of package pass.
+// Reasons of events that only a DaemonSet has; the others are those of package podcontrol.
 const (
-	// ReasonSelectingAll: the selector selects all pods, so nothing is done.
+	// ReasonSelectingAll: the selector matches all pods, so nothing is done.
 	ReasonSelectingAll = "SelectingAll"
-	// ReasonFailedPlacement: a pod finds no room on its node.
+	// ReasonFailedPlacement: a pod can't be scheduled on its node.
 	ReasonFailedPlacement = "FailedPlacement"
-	// ReasonFailedDaemonPod: pods had ended, and were deleted to be made anew.
+	// ReasonFailedDaemonPod: pods had ended, and were deleted to be recreated.
 	ReasonFailedDaemonPod = "FailedDaemonPod"
 )
 
@@ -24,5 +24,6 @@ func failedPlacement(why string) event.Event {
 }
 
 func failedDaemonPods(names []string) event.Event {
-	return event.Warning(ReasonFailedDaemonPod, podcontrol.ActionScaleIn, "%d pods had ended, to be made anew: %s", len(names), event.Names(names))
+	return event.Warning(ReasonFailedDaemonPod, podcontrol.ActionScaleIn, "deleted %d pods that had ended, to recreate them: %s",
+		len(names), event.Names(names))
 }

@@ -31,7 +31,7 @@ type observed struct {
 	// history and pods are those that the set controls; history is in the order of revision.Sort.
 	history []*appsv1.ControllerRevision
 	pods    []*corev1.Pod
-	// nodes are all there are, by name.
+	// nodes are all nodes, in the order of their names.
 	nodes []*corev1.Node
 	// overlap are pods that the selector matches and that the set does not control.
 	overlap ownership.Overlap
@@ -39,9 +39,9 @@ type observed struct {
 	orphans []client.Object
 	// daemons are the nodes of pods on which a node daemon is alive.
 	daemons map[string]bool
-	// failures are the nodes on which pods have ended, with the time until which the next one stays.
+	// failures are the nodes on which pods have ended, with the time before which the next one is not deleted.
 	failures map[string]time.Time
-	// edits are the changes that pods may take over.
+	// edits is what may change in a running pod.
 	edits inplace.Options
 }
 
@@ -97,7 +97,7 @@ func (o *observed) children(ctx context.Context, r client.Reader, live bool) err
 	return err
 }
 
-// nodes are all there are, by name.
+// nodes returns all nodes, in the order of their names.
 func nodes(ctx context.Context, r client.Reader) ([]*corev1.Node, error) {
 	var list corev1.NodeList
 	if err := r.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {

@@ -18,8 +18,8 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
-// status returns the status after a reconcile, and what to tell about it. It counts the pods as they were observed: what the
-// pass changed comes with the next one. The function is pure.
+// status returns the status after a reconcile, and its events. It counts the pods as they were observed: what the reconcile
+// changed is counted by the next one. The function is pure.
 func status(o observed, w planned, d podcontrol.Results, now time.Time) (appsv1beta1.DaemonSetStatus, []event.Event) {
 	was := &o.set.Status
 	if d.Collided {
@@ -56,7 +56,7 @@ func status(o observed, w planned, d podcontrol.Results, now time.Time) (appsv1b
 	return s, events
 }
 
-// count counts nodes, each by the oldest of its pods.
+// count counts nodes, by the oldest pod of each.
 func (w *planned) count() appsv1beta1.DaemonSetStatus {
 	s := appsv1beta1.DaemonSetStatus{DesiredNumberScheduled: int32(w.desired)} //nolint:gosec // No cluster has so many nodes.
 	for node, m := range w.oldest() {
@@ -82,7 +82,7 @@ func (w *planned) count() appsv1beta1.DaemonSetStatus {
 	return s
 }
 
-// unplaced tells of pods for which the scheduler finds no room on their nodes.
+// unplaced returns the failure of pods that the scheduler can't place on their nodes.
 func (w *planned) unplaced() report.Failure {
 	var first *corev1.Pod
 	why, n := "", 0
@@ -100,12 +100,12 @@ func (w *planned) unplaced() report.Failure {
 	if first == nil {
 		return report.Failure{}
 	}
-	return report.StalledFailure(ReasonFailedPlacement, "pods find no room on their nodes",
+	return report.StalledFailure(ReasonFailedPlacement, "pods can't be scheduled on their nodes",
 		fmt.Sprintf("%d pods, such as %s for %s: %s", n, first.Name, nodeOf(first), why))
 }
 
-// countsOnly tells whether s differs from the set's status in counters only, and is not the end of what others wait for: a pod
-// of the update revision available on each node that fits.
+// countsOnly tells whether s differs from the set's status in counts only, and does not complete the rollout: an available pod of
+// the update revision on each node that fits.
 func countsOnly(was, s appsv1beta1.DaemonSetStatus) bool {
 	if s.UpdatedNumberScheduled == s.DesiredNumberScheduled && s.NumberAvailable == s.DesiredNumberScheduled {
 		return false

@@ -87,15 +87,15 @@ func TestStatusTellsTheTruth(t *testing.T) {
 				}}
 			},
 			conditions: map[string]string{
-				"FailedCreatePod": "FailedPlacement: pods find no room on their nodes: 1 pods, such as p0 for n1: 0/9 nodes: Insufficient cpu",
+				"FailedCreatePod": "FailedPlacement: pods can't be scheduled on their nodes: 1 pods, such as p0 for n1: 0/9 nodes: Insufficient cpu",
 			},
 			events: []string{"FailedPlacement"},
 		},
 		{
-			name: "pods of others", pods: []string{"n1"}, world: func(o *observed) { o.overlap = ownership.Overlap{Count: 1, First: "x of nobody"} },
+			name: "an overlap", pods: []string{"n1"}, world: func(o *observed) { o.overlap = ownership.Overlap{Count: 1, First: "x without controller"} },
 			conditions: map[string]string{
-				"SelectorOverlap": "PodsOfOthers: the selector selects pods of others, which are left alone: make a new DaemonSet with a narrower one: " +
-					"1 pods, such as x of nobody",
+				"SelectorOverlap": "PodsOfOthers: the selector matches pods that have another controller or none, and that are left alone: create a new DaemonSet with a narrower one: " +
+					"1 pods, such as x without controller",
 			},
 			events: []string{"SelectorOverlap"},
 		},

@@ -50,7 +50,7 @@ var (
 func kind() string { return "DaemonSet" }
 
 // Default fills in what a user left out. The pod template stays as it was written, as OpenKruise leaves it: with defaults in
-// the new revision and none in the old one, no pod of a DaemonSet that was taken over could be updated in place.
+// the new revision and none in the old one, no pod of a DaemonSet of OpenKruise could be updated in place.
 func (w *Webhook) Default(_ context.Context, set *appsv1beta1.DaemonSet) error {
 	s := &set.Spec
 	if s.BurstReplicas == nil {

@@ -154,9 +154,3 @@ func podCreates(o observed, now time.Time) func(podset.Step, string, *corev1.Pod
 		return podcontrol.PodCreate{Pod: newPod(o.set, rev, template, s.Slot, now), Claims: o.missing(s.Slot)}
 	}
 }
-
-// Reasons of events, beside those of package pass.
-const (
-	reasonSuccessfulResize = "SuccessfulResize"
-	reasonFailedResize     = "FailedResize"
-)

@@ -31,17 +31,17 @@ type observed struct {
 	// history and pods are those that the set controls; history is in the order of revision.Sort.
 	history []*appsv1.ControllerRevision
 	pods    []*corev1.Pod
-	// claims are those that have a name of the set's, by name.
+	// claims are the PVCs that have a name of the set's, by name.
 	claims map[string]*corev1.PersistentVolumeClaim
-	// classes tell of storage classes, by name, whether claims of theirs can grow; only of classes that matter.
+	// classes says of storage classes, by name, whether their PVCs can be expanded; only of classes that matter.
 	classes map[string]bool
 	// overlap are pods that the selector matches and that the set does not control.
 	overlap ownership.Overlap
-	// orphanedRevisions are revisions of nobody that a former set of this name has left.
+	// orphanedRevisions are revisions that a former set of this name has left.
 	orphanedRevisions []*appsv1.ControllerRevision
 	// daemons are the nodes of pods on which a node daemon is alive.
 	daemons map[string]bool
-	// gates are those of the controller, edits the changes that pods may take over.
+	// gates are those of the controller, edits what may change in a running pod.
 	gates Gates
 	edits inplace.Options
 }
@@ -75,7 +75,7 @@ func (r *Reconciler) beyond(ctx context.Context, o *observed) error {
 	return o.readClasses(ctx, r.Client)
 }
 
-// children reads history, pods and claims; live says that the reader is the apiserver, which has no index.
+// children reads history, pods and PVCs; live says that the reader is the apiserver, which has no index.
 func (o *observed) children(ctx context.Context, r client.Reader, live bool) error {
 	var err error
 	if o.history, err = revision.List(ctx, r, o.set, ownership.OwnedBy(o.set, live)...); err != nil {
@@ -84,13 +84,13 @@ func (o *observed) children(ctx context.Context, r client.Reader, live bool) err
 	if o.pods, err = ownership.Pods(ctx, r, o.set, Kind(), live); err != nil {
 		return err
 	}
-	// Claims outlive their pods and their set, so that most have no owner: they are told by their names.
+	// PVCs outlive their pods and their set, so that most have no owner: they are found by their names.
 	all, how := corev1.PersistentVolumeClaimList{}, []client.ListOption{client.InNamespace(o.set.Namespace)}
 	if !live {
 		how = append(how, client.UnsafeDisableDeepCopy)
 	}
 	if err := r.List(ctx, &all, how...); err != nil {
-		return fmt.Errorf("list claims: %w", err)
+		return fmt.Errorf("list PVCs: %w", err)
 	}
 	o.claims = map[string]*corev1.PersistentVolumeClaim{}
 	for i := range all.Items {
@@ -110,7 +110,7 @@ func (o *observed) shown() iter.Seq[metav1.Object] {
 	}
 }
 
-// readClasses reads the storage classes of claims that are to grow, from a cache that begins with the first of them.
+// readClasses reads the storage classes of PVCs that are smaller than wanted, from a cache that starts with the first of them.
 func (o *observed) readClasses(ctx context.Context, r client.Reader) error {
 	if !o.resizes() {
 		return nil

@@ -16,8 +16,8 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
-// status returns the status after a reconcile, and what to tell about it. It counts pods and claims as they were observed: what
-// the reconcile changed comes with the next one. The function is pure.
+// status returns the status after a reconcile, and its events. It counts pods and PVCs as they were observed: what the reconcile
+// changed is counted by the next one. The function is pure.
 func status(o observed, w planned, d applied, now time.Time) (appsv1beta1.StatefulSetStatus, []event.Event) {
 	was := &o.set.Status
 	s := *was.DeepCopy()
@@ -37,37 +37,36 @@ func status(o observed, w planned, d applied, now time.Time) (appsv1beta1.Statef
 	if d.grown.Err != nil {
 		update = report.WriteFailure(d.grown.Err)
 	}
-	if w.waits.Reason != "" && (scale.Reason == "" || scale == w.Stalled.Failure) { // It is why the others wait.
+	if w.waits.Reason != "" && (scale.Reason == "" || scale == w.Stalled.Failure) { // It is why the other pods wait.
 		scale = w.waits
 	}
-	var told []event.Event
-	s.Conditions, told = podcontrol.Conditions(was.Conditions, scale, update, o.overlap.Failure(Kind().Kind), now)
-	for i := range told {
-		if told[i].Reason == podcontrol.ReasonFailedUpdate && update.Reason == reasonFailedUpdatePVC {
-			told[i].Reason = reasonFailedUpdatePVC
+	var begun []event.Event
+	s.Conditions, begun = podcontrol.Conditions(was.Conditions, scale, update, o.overlap.Failure(Kind().Kind), now)
+	for i := range begun {
+		if begun[i].Reason == podcontrol.ReasonFailedUpdate && update.Reason == reasonFailedUpdatePVC {
+			begun[i].Reason = reasonFailedUpdatePVC
 		}
 	}
 	begins := o.set.Generation != was.ObservedGeneration
-	return s, slices.Concat(d.Events(&w.Plan, begins, nil, []error{d.anew.Err, d.adopted.Err}), d.own(), told)
+	return s, slices.Concat(d.Events(&w.Plan, begins, nil, []error{d.anew.Err, d.adopted.Err}), d.own(), begun)
 }
 
-// own are the events of what only a StatefulSet does.
+// own returns the events of what only a StatefulSet does.
 func (d *applied) own() []event.Event {
 	var out []event.Event
-	if n := len(d.adopted.Done); n > 0 {
+	if len(d.adopted.Done) > 0 {
 		out = append(out, podcontrol.Adopted("pods", d.adopted.Done))
 	}
-	if n := len(d.grown.Done); n > 0 {
-		out = append(out, event.Normal(reasonSuccessfulResize, podcontrol.ActionUpdate, "asked for %d claims to grow: %s", n, event.Names(d.grown.Done)))
+	if len(d.grown.Done) > 0 {
+		out = append(out, resized(d.grown.Done))
 	}
 	if d.grown.Err != nil {
-		out = append(out, event.Warning(reasonFailedResize, podcontrol.ActionUpdate, "%v", d.grown.Err))
+		out = append(out, failedResize(d.grown.Err))
 	}
 	return out
 }
 
-// count counts pods as kube 1.36 does for its StatefulSet: those that are being deleted exist and may be ready, but are at no
-// revision any more.
+// count counts pods as kube 1.36 does for its StatefulSet: terminating pods exist and may be ready, but have no revision.
 func count(s *appsv1beta1.StatefulSetStatus, w planned) {
 	n := w.Count()
 	s.UpdatedReplicas, s.UpdatedReadyReplicas, s.UpdatedAvailableReplicas = n.Updated, n.UpdatedReady, n.UpdatedAvailable
@@ -87,7 +86,7 @@ func count(s *appsv1beta1.StatefulSetStatus, w planned) {
 	}
 }
 
-// complete ends a rolling update when all pods are updated and ready: what they were updated from is of no matter then.
+// complete ends a rolling update when all pods are updated and ready: the update revision becomes the current one.
 func complete(s *appsv1beta1.StatefulSetStatus, set *appsv1beta1.StatefulSet) {
 	want := int32(replicas(&set.Spec)) //nolint:gosec // It was an int32.
 	if set.Spec.UpdateStrategy.Type != appsv1.OnDeleteStatefulSetStrategyType &&
@@ -96,8 +95,8 @@ func complete(s *appsv1beta1.StatefulSetStatus, set *appsv1beta1.StatefulSet) {
 	}
 }
 
-// claimCounts are, for each claim template, how many claims of wanted pods are as it asks, and how many of these have what
-// they ask for.
+// claimCounts returns, for each volume claim template, how many PVCs of wanted pods are compatible with it, and how many of these
+// have the capacity that they request.
 func claimCounts(o observed, w planned) []appsv1beta1.StatefulSetVolumeClaimStatus {
 	if len(o.set.Spec.VolumeClaimTemplates) == 0 {
 		return nil
@@ -121,8 +120,8 @@ func claimCounts(o observed, w planned) []appsv1beta1.StatefulSetVolumeClaimStat
 	return out
 }
 
-// countsOnly tells whether s differs from the set's status in counters only, and is not the end of what others wait for: all
-// pods updated and available.
+// countsOnly tells whether s differs from the set's status in counts only, and does not complete the rollout: all pods updated
+// and available.
 func countsOnly(set *appsv1beta1.StatefulSet, s appsv1beta1.StatefulSetStatus) bool {
 	was := &set.Status
 	if int(s.UpdatedAvailableReplicas) == replicas(&set.Spec) && s.UpdatedAvailableReplicas != was.UpdatedAvailableReplicas {

@@ -33,7 +33,7 @@ const (
 // +kubebuilder:rbac:groups="",resources=podtemplates,verbs=create
 // +kubebuilder:rbac:groups=storage.k8s.io,resources=storageclasses,verbs=list;watch
 
-// Webhook sets defaults of StatefulSets and says what neither schema nor CEL can. Objects of both versions arrive as v1beta1.
+// Webhook defaults StatefulSets and validates what neither schema nor CEL can. Objects of both versions arrive as v1beta1.
 // It may be used concurrently.
 type Webhook struct {
 	// Client asks the apiserver about templates, by dry runs, and reads storage classes.
@@ -140,7 +140,7 @@ func (w *Webhook) ValidateCreate(ctx context.Context, set *appsv1beta1.StatefulS
 	return w.warnings(set), refuse(set, faults)
 }
 
-// ValidateUpdate implements admission.Validator. What the old spec has wrong already is warned of, not refused.
+// ValidateUpdate implements admission.Validator. Faults that the old spec has too are warnings.
 func (w *Webhook) ValidateUpdate(ctx context.Context, old, set *appsv1beta1.StatefulSet) (admission.Warnings, error) {
 	news := admit.News(w.warnings(set), w.warnings(old))
 	if apiequality.Semantic.DeepEqual(old.Spec, set.Spec) {
@@ -174,13 +174,13 @@ func (w *Webhook) ValidateDelete(context.Context, *appsv1beta1.StatefulSet) (adm
 	return nil, nil
 }
 
-// ask has the apiserver complete and judge the pod template.
+// ask lets the apiserver default and validate the pod template.
 func (w *Webhook) ask(ctx context.Context, set *appsv1beta1.StatefulSet) (*corev1.PodTemplateSpec, field.ErrorList, error) {
 	return w.templates.Check(ctx, w.Client, admit.Namespace(ctx, set), &set.Spec.Template, set.Spec.VolumeClaimTemplates,
 		field.NewPath("spec", "template"))
 }
 
-// validateSpec judges the spec alone.
+// validateSpec validates the spec alone.
 func (w *Webhook) validateSpec(set *appsv1beta1.StatefulSet) field.ErrorList {
 	spec, path := &set.Spec, field.NewPath("spec")
 	faults := w.validateNames(set)
@@ -197,7 +197,7 @@ func ValidateSpec(s *appsv1beta1.StatefulSetSpec, path *field.Path) field.ErrorL
 	return append(faults, validateRest(spec, path)...)
 }
 
-// validateRest judges what does not depend on the object's name, selector and number of pods.
+// validateRest validates what does not depend on the object's name, selector and number of pods.
 func validateRest(spec *appsv1beta1.StatefulSetSpec, path *field.Path) field.ErrorList {
 	faults := workloadspec.PodSpec(&spec.Template.Spec, Kind().Kind, path.Child("template", "spec"))
 	if spec.ServiceName != "" { // It can't be changed, so one that no pod takes must not be stored.
@@ -234,7 +234,7 @@ func validateRest(spec *appsv1beta1.StatefulSetSpec, path *field.Path) field.Err
 	return faults
 }
 
-// validateNames judges the ordinals, and the names that are made of them: a pod's is its host name too.
+// validateNames validates the ordinals, and the names made of them: a pod's is its host name too.
 func (w *Webhook) validateNames(set *appsv1beta1.StatefulSet) field.ErrorList {
 	name, at := set.Name, field.NewPath("metadata", "name")
 	var faults field.ErrorList
@@ -261,7 +261,7 @@ func (w *Webhook) validateNames(set *appsv1beta1.StatefulSet) field.ErrorList {
 	return faults
 }
 
-// warnings says what is accepted and may not be what was meant.
+// warnings returns what is accepted and may not be what the user meant.
 func (w *Webhook) warnings(set *appsv1beta1.StatefulSet) admission.Warnings {
 	spec := &set.Spec
 	warnings := workloadspec.PullAnnotations(set.Annotations)
@@ -289,7 +289,7 @@ func (w *Webhook) warnings(set *appsv1beta1.StatefulSet) admission.Warnings {
 
 func ordinalsPath() *field.Path { return field.NewPath("spec", "reserveOrdinals") }
 
-// sameTemplates tells that the apiserver need not be asked anew.
+// sameTemplates tells that the apiserver need not be asked again.
 func sameTemplates(old, spec *appsv1beta1.StatefulSetSpec) bool {
 	return apiequality.Semantic.DeepEqual(old.Template, spec.Template) &&
 		workloadspec.SamePVCs(old.VolumeClaimTemplates, spec.VolumeClaimTemplates)

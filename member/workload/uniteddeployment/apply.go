@@ -17,7 +17,7 @@ import (
 // fieldOwner is the name under which workloads are written.
 const fieldOwner = client.FieldOwner("flotilla-uniteddeployment")
 
-// applied says what came of a plan.
+// applied is the result of a plan.
 type applied struct {
 	// collided: the name of the new revision is taken by another template; nothing else was done.
 	collided bool
@@ -28,73 +28,73 @@ type applied struct {
 	// created, updated, removed and unstuck are names.
 	created, updated, removed, unstuck []string
 	// duplicates, remove, write and rest are errors: of deletes of duplicates, of other deletes, of creations and changes,
-	// of housekeeping. render is why workloads can't be made from the spec, which no retry mends.
+	// of housekeeping. render is why workloads can't be made from the spec, which no retry fixes.
 	duplicates, remove, write, rest, render error
-	// late says that a write came too late: the world has moved on, and a watch will tell how.
+	// late says that a write came too late: the object has changed, and its watch event starts the next reconcile.
 	late bool
 }
 
 // err joins all errors that a retry may mend.
-func (d applied) err() error {
-	return errors.Join(d.revision, d.duplicates, d.remove, d.write, d.rest)
+func (a applied) err() error {
+	return errors.Join(a.revision, a.duplicates, a.remove, a.write, a.rest)
 }
 
 // any joins all errors.
-func (d applied) any() error { return errors.Join(d.err(), d.render) }
+func (a applied) any() error { return errors.Join(a.err(), a.render) }
 
-// apply does what the plan says. What it does twice, after a crash or a conflict, comes to the same.
-func (r *Reconciler) apply(ctx context.Context, o observed, w planned) applied {
-	d := applied{children: map[string]child{}}
-	for i := range w.subsets {
-		if t := &w.subsets[i]; t.child != nil {
-			d.children[t.name] = *t.child
+// apply applies the plan. It is idempotent, so that it may be repeated after a crash or a conflict.
+func (r *Reconciler) apply(ctx context.Context, o observed, p planned) applied {
+	a := applied{children: map[string]child{}}
+	for i := range p.subsets {
+		if t := &p.subsets[i]; t.child != nil {
+			a.children[t.name] = *t.child
 		}
 	}
-	if w.fault != nil {
-		return d
+	if p.fault != nil {
+		return a
 	}
-	if d.collided, d.revision = r.writeRevision(ctx, o, w); d.collided || d.revision != nil {
-		return d
+	if a.collided, a.revision = r.writeRevision(ctx, o, p); a.collided || a.revision != nil {
+		return a
 	}
-	r.remove(ctx, o, w, &d)
+	r.remove(ctx, o, p, &a)
 	for _, creations := range []bool{false, true} { // Changes first: they may make the room that a new workload needs.
-		if !r.write(ctx, o, w, creations, &d) {
+		if !r.write(ctx, o, p, creations, &a) {
 			break
 		}
 	}
-	for _, pod := range w.stuck {
+	for _, pod := range p.stuck {
 		if err := r.delete(ctx, o.ud.UID, pod); err != nil {
-			d.rest = fmt.Errorf("delete stuck pod %s: %w", pod.Name, err)
+			a.rest = fmt.Errorf("delete stuck pod %s: %w", pod.Name, err)
 			break
 		}
-		d.unstuck = append(d.unstuck, pod.Name)
+		a.unstuck = append(a.unstuck, pod.Name)
 	}
-	for _, h := range w.spare {
+	for _, h := range p.spare {
 		if err := r.delete(ctx, o.ud.UID, h); err != nil {
-			d.rest = errors.Join(d.rest, fmt.Errorf("delete revision %s: %w", h.Name, err))
+			a.rest = errors.Join(a.rest, fmt.Errorf("delete revision %s: %w", h.Name, err))
 			break
 		}
 	}
-	return d
+	return a
 }
 
 // writeRevision makes the update revision the newest. A name that is taken by the same template is no collision but an
 // object of that name that is gone, whose revisions are still to be collected: another hash would make the revision's
 // name differ from that in other clusters.
-func (r *Reconciler) writeRevision(ctx context.Context, o observed, w planned) (collided bool, err error) {
-	err = revision.Writer{Client: r.Client, Live: r.Live, Expect: r.Expect}.Write(ctx, o.ud.UID, w.revision)
+func (r *Reconciler) writeRevision(ctx context.Context, o observed, p planned) (collided bool, err error) {
+	err = revision.Writer{Client: r.Client, Live: r.Live, Expect: r.Expect}.Write(ctx, o.ud.UID, p.revision)
 	if errors.Is(err, revision.ErrCollision) {
 		return true, nil
 	}
 	return false, err
 }
 
-// remove deletes workloads that nobody asks for.
-func (r *Reconciler) remove(ctx context.Context, o observed, w planned, d *applied) {
-	for _, c := range w.remove {
-		into := &d.remove
+// remove deletes workloads that the spec does not ask for.
+func (r *Reconciler) remove(ctx context.Context, o observed, p planned, a *applied) {
+	for _, c := range p.remove {
+		into := &a.remove
 		if c.reason == reasonDuplicate {
-			into = &d.duplicates
+			into = &a.duplicates
 		}
 		if *into != nil {
 			continue
@@ -104,7 +104,7 @@ func (r *Reconciler) remove(ctx context.Context, o observed, w planned, d *appli
 			continue
 		}
 		ctrl.LoggerFrom(ctx).Info("Deleted workload", "kind", c.kind.Kind, "name", c.GetName(), "reason", c.reason)
-		d.removed = append(d.removed, c.GetName())
+		a.removed = append(a.removed, c.GetName())
 	}
 }
 
@@ -121,30 +121,30 @@ func (r *Reconciler) delete(ctx context.Context, owner types.UID, o client.Objec
 
 // write makes or changes the workloads of subsets, one after another. One that the apiserver finds invalid does not stop
 // the others; any other error does, because it would meet them too. The result says whether to go on.
-func (r *Reconciler) write(ctx context.Context, o observed, w planned, creations bool, d *applied) bool {
-	for i := range w.subsets {
-		t := &w.subsets[i]
+func (r *Reconciler) write(ctx context.Context, o observed, p planned, creations bool, a *applied) bool {
+	for i := range p.subsets {
+		t := &p.subsets[i]
 		if creations == (t.child != nil) {
 			continue
 		}
 		is, err := r.writeOne(ctx, o, t)
 		switch {
 		case t.fault != nil:
-			d.render = errors.Join(d.render, t.fault)
+			a.render = errors.Join(a.render, t.fault)
 		case quiet(err):
-			d.late = true
+			a.late = true
 		case err != nil:
-			d.write = errors.Join(d.write, fmt.Errorf("%s of subset %s: %w", t.kind.Kind, t.name, err))
+			a.write = errors.Join(a.write, fmt.Errorf("%s of subset %s: %w", t.kind.Kind, t.name, err))
 			if !apierrors.IsInvalid(err) && !apierrors.IsForbidden(err) {
 				return false
 			}
 		case is != nil:
-			d.children[t.name] = t.kind.viewOf(is)
+			a.children[t.name] = t.kind.viewOf(is)
 			ctrl.LoggerFrom(ctx).Info("Wrote workload", "kind", t.kind.Kind, "name", is.GetName(), "reason", t.reason, "want", t.why)
 			if creations {
-				d.created = append(d.created, is.GetName())
+				a.created = append(a.created, is.GetName())
 			} else {
-				d.updated = append(d.updated, is.GetName())
+				a.updated = append(a.updated, is.GetName())
 			}
 		case t.reason != "":
 			ctrl.LoggerFrom(ctx).V(1).Info("Held subset back", "reason", t.reason, "want", t.why)
@@ -166,7 +166,7 @@ func (r *Reconciler) writeOne(ctx context.Context, o observed, t *target) (workl
 		return made, nil
 	case t.update != nil:
 		next := t.update.next.DeepCopyObject().(workload)
-		// The version in the patch keeps the plan from being carried out on a workload that it was not made from.
+		// The resourceVersion in the patch keeps the plan from being applied to another state than it was made from.
 		patch := client.MergeFromWithOptions(t.child.workload, client.MergeFromWithOptimisticLock{})
 		if err := r.Client.Patch(ctx, next, patch, fieldOwner); err != nil {
 			return nil, fmt.Errorf("change %s: %w", next.GetName(), err)
@@ -177,8 +177,7 @@ func (r *Reconciler) writeOne(ctx context.Context, o observed, t *target) (workl
 	return nil, nil
 }
 
-// quiet tells whether an error only says that the world has moved on: somebody else wrote the workload, it is gone, or
-// its namespace is going.
+// quiet tells whether an error only says that the workload has changed or is gone, or that its namespace is being deleted.
 func quiet(err error) bool {
 	return apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
 }

@@ -4,9 +4,9 @@ import "github.com/flotilla-io/flotilla/pkg/event"
 
 // Reasons of events. They are those of OpenKruise without the blanks that some have there.
 const (
-	// ReasonSuccessfulUpdateSubset: workloads of subsets were made, changed or deleted.
+	// ReasonSuccessfulUpdateSubset: workloads of subsets were created, changed or deleted.
 	ReasonSuccessfulUpdateSubset = "SuccessfulUpdateSubset"
-	// ReasonFailedUpdateSubset: a workload of a subset could not be made, changed or deleted.
+	// ReasonFailedUpdateSubset: a workload of a subset could not be created, changed or deleted.
 	ReasonFailedUpdateSubset = "FailedUpdateSubset"
 	// ReasonFailedDeleteDuplicatedSubsets: a second workload of a subset could not be deleted.
 	ReasonFailedDeleteDuplicatedSubsets = "FailedDeleteDuplicatedSubsets"

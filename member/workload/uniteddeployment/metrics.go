@@ -25,9 +25,9 @@ func Register(r prometheus.Registerer) error {
 }
 
 // count notes the steps and waits of a plan.
-func count(w planned) {
-	for i := range w.subsets {
-		switch t := &w.subsets[i]; {
+func count(p planned) {
+	for i := range p.subsets {
+		switch t := &p.subsets[i]; {
 		case t.create != nil:
 			measure.Steps.WithLabelValues(stepCreate, t.reason).Inc()
 		case t.update != nil:
@@ -36,8 +36,8 @@ func count(w planned) {
 			measure.Waits.WithLabelValues(t.reason).Inc()
 		}
 	}
-	for _, c := range w.remove {
+	for _, c := range p.remove {
 		measure.Steps.WithLabelValues(stepDelete, c.reason).Inc()
 	}
-	measure.Steps.WithLabelValues(stepDeletePod, reasonStuck).Add(float64(len(w.stuck)))
+	measure.Steps.WithLabelValues(stepDeletePod, reasonStuck).Add(float64(len(p.stuck)))
 }

@@ -29,43 +29,43 @@ const (
 	reasonUpdating        = "Updating"
 )
 
-// status returns the status after a reconcile, and what to tell about it. The function is pure.
+// status returns the status after a reconcile, and its events. The function is pure.
 //
 // observedGeneration advances only when every workload is as the spec asks and the apiserver has said so: a hub counts
 // with it. Subsets whose numbers do not add up count as acted on, because all else was done.
-func status(o observed, w planned, d applied, now time.Time) (appsv1beta1.UnitedDeploymentStatus, []event.Event) {
+func status(o observed, p planned, a applied, now time.Time) (appsv1beta1.UnitedDeploymentStatus, []event.Event) {
 	s := *o.ud.Status.DeepCopy()
-	if d.collided {
+	if a.collided {
 		s.CollisionCount = new(ptr.Deref(s.CollisionCount, 0) + 1)
 		return s, nil
 	}
 	s.LabelSelector = metav1.FormatLabelSelector(o.ud.Spec.Selector)
-	if w.fault == nil {
-		if d.revision == nil {
-			s.UpdatedRevision = w.revision.Revision.Name
+	if p.fault == nil {
+		if a.revision == nil {
+			s.UpdatedRevision = p.revision.Revision.Name
 		}
-		sum(&s, w, d)
-		if s.CurrentRevision == "" || rolledOut(&s, w, d) {
+		sum(&s, p, a)
+		if s.CurrentRevision == "" || rolledOut(&s, p, a) {
 			s.CurrentRevision = s.UpdatedRevision
 		}
-		if d.any() == nil && !d.late && len(missing(w, d)) == 0 {
+		if a.any() == nil && !a.late && len(missing(p, a)) == 0 {
 			s.ObservedGeneration = o.ud.Generation
 		}
 	}
-	failure := failureOf(w, d)
-	conditions(&s, w, d, failure, now)
-	return s, tell(o, w, d, failure)
+	failure := failureOf(p, a)
+	conditions(&s, p, a, failure, now)
+	return s, eventsOf(o, p, a, failure)
 }
 
 // sum counts the pods of all workloads. Those at the updated revision are counted only where the workload's controller
 // has seen the template, because until then its counts are about the former one.
-func sum(s *appsv1beta1.UnitedDeploymentStatus, w planned, d applied) {
+func sum(s *appsv1beta1.UnitedDeploymentStatus, p planned, a applied) {
 	var all counts
-	s.SubsetStatuses = make([]appsv1beta1.SubsetStatus, 0, len(w.subsets))
-	for i := range w.subsets {
-		t := &w.subsets[i]
+	s.SubsetStatuses = make([]appsv1beta1.SubsetStatus, 0, len(p.subsets))
+	for i := range p.subsets {
+		t := &p.subsets[i]
 		line := appsv1beta1.SubsetStatus{Name: t.name, Replicas: t.replicas, Partition: t.partition}
-		if c, ok := d.children[t.name]; ok {
+		if c, ok := a.children[t.name]; ok {
 			line.ReadyReplicas, line.AvailableReplicas = c.ready, c.available
 			if c.at(s.UpdatedRevision) {
 				line.UpdatedReplicas, line.UpdatedReadyReplicas = c.updated, c.updatedReady
@@ -83,52 +83,52 @@ func sum(s *appsv1beta1.UnitedDeploymentStatus, w planned, d applied) {
 }
 
 // wanted is how many replicas all subsets are to have.
-func wanted(w planned) int32 {
+func wanted(p planned) int32 {
 	var n int32
-	for i := range w.subsets {
-		n += w.subsets[i].replicas
+	for i := range p.subsets {
+		n += p.subsets[i].replicas
 	}
 	return n
 }
 
 // rolledOut tells whether all pods are updated and ready.
-func rolledOut(s *appsv1beta1.UnitedDeploymentStatus, w planned, d applied) bool {
-	return d.revision == nil && len(missing(w, d)) == 0 && len(behind(w, d)) == 0 && s.UpdatedReadyReplicas >= wanted(w)
+func rolledOut(s *appsv1beta1.UnitedDeploymentStatus, p planned, a applied) bool {
+	return a.revision == nil && len(missing(p, a)) == 0 && len(behind(p, a)) == 0 && s.UpdatedReadyReplicas >= wanted(p)
 }
 
 // missing are the subsets without a workload, or with one that is going.
-func missing(w planned, d applied) []string {
+func missing(p planned, a applied) []string {
 	var out []string
-	for i := range w.subsets {
-		if c, ok := d.children[w.subsets[i].name]; !ok || c.GetDeletionTimestamp() != nil {
-			out = append(out, w.subsets[i].name)
+	for i := range p.subsets {
+		if c, ok := a.children[p.subsets[i].name]; !ok || c.GetDeletionTimestamp() != nil {
+			out = append(out, p.subsets[i].name)
 		}
 	}
 	return out
 }
 
 // behind are the subsets whose workload is not at the update revision.
-func behind(w planned, d applied) []string {
+func behind(p planned, a applied) []string {
 	var out []string
-	for i := range w.subsets {
-		if c, ok := d.children[w.subsets[i].name]; !ok || !revision.Same(c.revision, w.revision.Revision.Name) {
-			out = append(out, w.subsets[i].name)
+	for i := range p.subsets {
+		if c, ok := a.children[p.subsets[i].name]; !ok || !revision.Same(c.revision, p.revision.Revision.Name) {
+			out = append(out, p.subsets[i].name)
 		}
 	}
 	return out
 }
 
 // failureOf is what stands in the way; nil if nothing does.
-func failureOf(w planned, d applied) *fault {
+func failureOf(p planned, a applied) *fault {
 	switch {
-	case w.fault != nil:
-		return w.fault
-	case d.any() != nil:
-		return &fault{reasonError, oneLine(d.any())}
-	case w.division.Ineffective:
-		return &fault{reasonIneffective, "the numbers of the subsets have no effect: " + w.division.Why}
-	case w.division.Unallocated > 0:
-		return &fault{reasonUnallocated, w.division.Why}
+	case p.fault != nil:
+		return p.fault
+	case a.any() != nil:
+		return &fault{reasonError, oneLine(a.any())}
+	case p.division.Ineffective:
+		return &fault{reasonIneffective, "the numbers of the subsets have no effect: " + p.division.Why}
+	case p.division.Unallocated > 0:
+		return &fault{reasonUnallocated, p.division.Why}
 	}
 	return nil
 }
@@ -136,7 +136,7 @@ func failureOf(w planned, d applied) *fault {
 func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
 
 // conditions writes the summary that people read first.
-func conditions(s *appsv1beta1.UnitedDeploymentStatus, w planned, d applied, failure *fault, now time.Time) {
+func conditions(s *appsv1beta1.UnitedDeploymentStatus, p planned, a applied, failure *fault, now time.Time) {
 	set := func(t appsv1beta1.UnitedDeploymentConditionType, ok bool, reason, message string) {
 		value := corev1.ConditionFalse
 		if ok {
@@ -152,7 +152,7 @@ func conditions(s *appsv1beta1.UnitedDeploymentStatus, w planned, d applied, fai
 			return c.Type == appsv1beta1.SubsetFailure
 		})
 	}
-	if w.fault != nil {
+	if p.fault != nil {
 		return
 	}
 	verdict := func(t appsv1beta1.UnitedDeploymentConditionType, open []string, err error, what string) {
@@ -165,36 +165,36 @@ func conditions(s *appsv1beta1.UnitedDeploymentStatus, w planned, d applied, fai
 			set(t, true, reasonAllSubsets, "")
 		}
 	}
-	verdict(appsv1beta1.SubsetProvisioned, missing(w, d), errors.Join(d.remove, d.duplicates), "subsets without a workload")
-	failed := errors.Join(d.revision, d.write, d.render)
-	verdict(appsv1beta1.SubsetUpdated, behind(w, d), failed, "subsets at another revision")
+	verdict(appsv1beta1.SubsetProvisioned, missing(p, a), errors.Join(a.remove, a.duplicates), "subsets without a workload")
+	failed := errors.Join(a.revision, a.write, a.render)
+	verdict(appsv1beta1.SubsetUpdated, behind(p, a), failed, "subsets at another revision")
 	if s.UpdatedRevision != "" && s.CurrentRevision == s.UpdatedRevision {
 		set(appsv1beta1.UnitedDeploymentUpdated, true, reasonRevisionUpdated, "updated to revision "+s.UpdatedRevision)
 	} else {
 		set(appsv1beta1.UnitedDeploymentUpdated, false, reasonUpdating, fmt.Sprintf("%d of %d replicas are ready at revision %s",
-			s.UpdatedReadyReplicas, wanted(w), s.UpdatedRevision))
+			s.UpdatedReadyReplicas, wanted(p), s.UpdatedRevision))
 	}
 }
 
-// tell returns the events of a reconcile: one for each class of writes. What only the spec can mend is told once, not with
-// each reconcile.
-func tell(o observed, w planned, d applied, failure *fault) []event.Event {
+// eventsOf returns the events of a reconcile: one for each class of writes. What only a new spec can mend is reported when it
+// begins, not with each reconcile.
+func eventsOf(o observed, p planned, a applied, failure *fault) []event.Event {
 	var out []event.Event
 	for _, e := range []struct {
 		what  string
 		names []string
-	}{{"created", d.created}, {"changed", d.updated}, {"deleted", d.removed}} {
+	}{{"created", a.created}, {"changed", a.updated}, {"deleted", a.removed}} {
 		if len(e.names) > 0 {
 			out = append(out, wroteEvent(e.what, e.names))
 		}
 	}
-	if len(d.unstuck) > 0 {
-		out = append(out, stuckEvent(d.unstuck))
+	if len(a.unstuck) > 0 {
+		out = append(out, stuckEvent(a.unstuck))
 	}
 	for _, e := range []struct {
 		err error
 		say func(error) event.Event
-	}{{d.revision, failedRevisionEvent}, {d.duplicates, failedDuplicateEvent}, {d.remove, failedEvent}, {d.write, failedEvent}, {d.rest, failedEvent}} {
+	}{{a.revision, failedRevisionEvent}, {a.duplicates, failedDuplicateEvent}, {a.remove, failedEvent}, {a.write, failedEvent}, {a.rest, failedEvent}} {
 		if e.err != nil {
 			out = append(out, e.say(e.err))
 		}
@@ -204,10 +204,10 @@ func tell(o observed, w planned, d applied, failure *fault) []event.Event {
 	}
 	switch failure.reason {
 	case reasonIneffective, reasonUnallocated:
-		out = append(out, ineffectiveEvent(w.division.Why))
+		out = append(out, ineffectiveEvent(p.division.Why))
 	case reasonError:
-		if d.render != nil {
-			out = append(out, failedEvent(d.render))
+		if a.render != nil {
+			out = append(out, failedEvent(a.render))
 		}
 	case reasonNotServed:
 		out = append(out, notServedEvent(failure.message))

@@ -1,0 +1,22 @@
+package statefulset
+
+import (
+	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/podcontrol"
+)
+
+// Reasons of events that only a StatefulSet has; the others are those of package podcontrol.
+const (
+	// reasonSuccessfulResize: PVCs were patched to the size of their template.
+	reasonSuccessfulResize = "SuccessfulResize"
+	// reasonFailedResize: a PVC could not be patched.
+	reasonFailedResize = "FailedResize"
+)
+
+func resized(names []string) event.Event {
+	return event.Normal(reasonSuccessfulResize, podcontrol.ActionUpdate, "requested a resize of %d PVCs: %s", len(names), event.Names(names))
+}
+
+func failedResize(err error) event.Event {
+	return event.Warning(reasonFailedResize, podcontrol.ActionUpdate, "%v", err)
+}
