@@ -156,11 +156,16 @@ func (s *side) turn() {
 }
 
 // await waits until the pods are as they should be, the set's status is about its present spec, and nothing happens any
-// more.
+// more. What a step does need not have been seen yet where its end looks like its beginning, so nothing must happen for a
+// while from now on.
 func (s *side) await(until string, anywhere bool) {
 	s.Helper()
+	begun := clock.RealClock{}.Now()
 	if !s.comes(patience, func() bool {
 		w, last := s.world()
+		if last.Before(begun) {
+			last = begun
+		}
 		return w.now(anywhere) == until && w.settled() && clock.RealClock{}.Since(last) > calm
 	}) {
 		w, _ := s.world()
