@@ -23,11 +23,13 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/admit"
 	"github.com/flotilla-io/flotilla/pkg/testkit"
-	"github.com/flotilla-io/flotilla/pkg/testkit/lab"
 	"github.com/flotilla-io/flotilla/pkg/testkit/site"
 )
 
 const agent = "cloneset-under-test"
+
+// TestMain lets the package's tests share a cluster.
+func TestMain(m *testing.M) { site.Main(m) }
 
 // ground is a namespace of one test, with one CloneSet in it.
 type ground struct {
@@ -39,13 +41,10 @@ func newGround(t *testing.T, s *site.Site) *ground {
 	return &ground{site.New(t, s, agent, &appsv1beta1.CloneSet{})}
 }
 
-// begin starts a cluster with simulated nodes.
+// begin makes a part of the shared cluster for a manager.
 func begin(t *testing.T) *site.Site {
 	t.Helper()
-	return site.Start(t, site.Config{
-		Lab: lab.Config{Nodes: "kwok:4", Audit: true}, Scheme: appsv1beta1.AddToScheme,
-		CRDs: []string{"../../../charts/member/files/crds/apps.kruise.io_clonesets.yaml"},
-	})
+	return site.Start(t, site.Config{Scheme: appsv1beta1.AddToScheme})
 }
 
 // manage starts the controller and its webhook, in this process.

@@ -4,7 +4,6 @@ package daemonset
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"testing"
@@ -26,14 +25,16 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/podview"
 	"github.com/flotilla-io/flotilla/pkg/testkit"
 	"github.com/flotilla-io/flotilla/pkg/testkit/hook"
-	"github.com/flotilla-io/flotilla/pkg/testkit/lab"
 	"github.com/flotilla-io/flotilla/pkg/testkit/site"
 )
 
 const (
 	underTest  = "daemonset-under-test"
-	nodesThere = 4
+	nodesThere = site.Nodes
 )
+
+// TestMain lets the package's tests share a cluster.
+func TestMain(m *testing.M) { site.Main(m) }
 
 // ground is a namespace of one test, with one DaemonSet in it.
 type ground struct {
@@ -77,10 +78,7 @@ func (g *ground) uids(t *testing.T) map[string]types.UID {
 
 func TestInCluster(t *testing.T) {
 	t.Parallel()
-	s := site.Start(t, site.Config{
-		Lab: lab.Config{Nodes: fmt.Sprintf("kwok:%d", nodesThere), Audit: true}, Scheme: appsv1beta1.AddToScheme,
-		CRDs: []string{"../../../charts/member/files/crds/apps.kruise.io_daemonsets.yaml"},
-	})
+	s := site.Start(t, site.Config{Scheme: appsv1beta1.AddToScheme})
 	s.Run(t, underTest, Kind(), func(mgr ctrl.Manager) {
 		require.NoError(t, Setup(t.Context(), mgr, Options{Clock: clock.RealClock{}}))
 		answers := &Webhook{Client: mgr.GetClient()}

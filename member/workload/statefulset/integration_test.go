@@ -22,11 +22,13 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/inplace"
 	"github.com/flotilla-io/flotilla/pkg/testkit"
 	"github.com/flotilla-io/flotilla/pkg/testkit/hook"
-	"github.com/flotilla-io/flotilla/pkg/testkit/lab"
 	"github.com/flotilla-io/flotilla/pkg/testkit/site"
 )
 
 const agent = "statefulset-under-test"
+
+// TestMain lets the package's tests share a cluster.
+func TestMain(m *testing.M) { site.Main(m) }
 
 // ground is a namespace of one test, with one StatefulSet in it.
 type ground struct {
@@ -74,10 +76,7 @@ func (g *ground) claims(t *testing.T) map[string]string {
 
 func TestInCluster(t *testing.T) {
 	t.Parallel()
-	s := site.Start(t, site.Config{
-		Lab: lab.Config{Nodes: "kwok:4", Audit: true}, Scheme: appsv1beta1.AddToScheme,
-		CRDs: []string{"../../../charts/member/files/crds/apps.kruise.io_statefulsets.yaml"},
-	})
+	s := site.Start(t, site.Config{Scheme: appsv1beta1.AddToScheme})
 	s.Run(t, agent, Kind(), func(mgr ctrl.Manager) {
 		edits := inplace.Options{}
 		require.NoError(t, Setup(t.Context(), mgr, Options{Clock: clock.RealClock{}, Gates: on(), Edits: edits}))

@@ -30,7 +30,6 @@ import (
 	"github.com/flotilla-io/flotilla/member/workload/statefulset"
 	"github.com/flotilla-io/flotilla/member/workload/uniteddeployment"
 	"github.com/flotilla-io/flotilla/pkg/admit"
-	"github.com/flotilla-io/flotilla/pkg/testkit/lab"
 	"github.com/flotilla-io/flotilla/pkg/testkit/site"
 	"github.com/flotilla-io/flotilla/pkg/united"
 )
@@ -45,15 +44,8 @@ type (
 // ground is a namespace of one test, with one UnitedDeployment in it.
 type ground struct{ *site.Ground[*object] }
 
-// start starts a cluster with simulated nodes in two zones.
-func start(t *testing.T) *site.Site {
-	t.Helper()
-	crds := "../../../charts/member/files/crds/apps.kruise.io_"
-	return site.Start(t, site.Config{
-		Lab: lab.Config{Nodes: "kwok:4", Zones: 2, Audit: true}, Scheme: appsv1beta1.AddToScheme,
-		CRDs: []string{crds + "clonesets.yaml", crds + "statefulsets.yaml", crds + "uniteddeployments.yaml"},
-	})
-}
+// TestMain lets the package's tests share a cluster.
+func TestMain(m *testing.M) { site.Main(m) }
 
 // manage starts managers in this process: one for the controller under test, whose writes are told by its name, one for
 // CloneSets and one for StatefulSets.
@@ -177,7 +169,7 @@ func zone(name string) *corev1.NodeSelectorTerm {
 
 func TestIntegration(t *testing.T) {
 	t.Parallel()
-	s := start(t)
+	s := site.Start(t, site.Config{Scheme: appsv1beta1.AddToScheme})
 	manage(t, s)
 	for name, test := range map[string]func(*testing.T, *ground){
 		"replicas are spread, updated in place by partitions and scaled, and rest costs nothing": testLife,
