@@ -33,18 +33,25 @@ type shared struct {
 
 var plane shared //nolint:gochecknoglobals // All tests of a process share it.
 
-// Main runs the tests of a package that shares a cluster, and takes the cluster down if it is this package's alone.
+// Main runs the tests of a package that shares a cluster.
 //
 //	func TestMain(m *testing.M) { site.Main(m) }
-func Main(m *testing.M) {
+func Main(m *testing.M) { Tests{M: m}.Run() } // The exit code is taken from m.
+
+// Tests are those of a package that shares a cluster.
+type Tests struct{ *testing.M }
+
+// Run runs the tests, and takes the cluster down if it is this package's alone.
+func (t Tests) Run() int {
 	plane.running = true
-	m.Run()                                                  // The exit code is taken from m.
+	code := t.M.Run()
 	if err := plane.down(context.Background()); err != nil { //nolint:forbidigo // There is no test any more.
 		fmt.Fprintln(os.Stderr, err)
 	}
+	return code
 }
 
-// get returns the cluster, which has the CRDs of the member's chart.
+// get returns the cluster, which has the CRDs of both charts.
 func (p *shared) get(ctx context.Context) (*lab.Cluster, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -87,14 +94,15 @@ func (p *shared) down(ctx context.Context) error {
 	return errors.Join(err, os.RemoveAll(p.own))
 }
 
-// installCRDs installs those of the member's chart.
+// installCRDs installs those of both charts.
 func installCRDs(cfg *rest.Config) error {
 	root, err := repository()
 	if err != nil {
 		return err
 	}
 	_, err = envtest.InstallCRDs(cfg, envtest.CRDInstallOptions{
-		Paths: []string{filepath.Join(root, "charts", "member", "files", "crds")}, ErrorIfPathMissing: true, MaxTime: Long,
+		Paths:              []string{filepath.Join(root, "charts", "hub", "files", "crds"), filepath.Join(root, "charts", "member", "files", "crds")},
+		ErrorIfPathMissing: true, MaxTime: Long,
 	})
 	return err
 }

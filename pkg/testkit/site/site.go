@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
@@ -41,8 +42,8 @@ const (
 type Config struct {
 	// Scheme adds the types beyond those of Kubernetes.
 	Scheme func(*runtime.Scheme) error
-	// Own asks for a cluster of the test's own, because the test changes what others rely on. It gets the CRDs of the
-	// member's chart too.
+	// Own asks for a cluster of the test's own, because the test changes what others rely on. It gets the CRDs of both
+	// charts too.
 	Own *lab.Config
 }
 
@@ -56,6 +57,9 @@ type Site struct {
 	name string
 	rest *rest.Config
 }
+
+// REST returns a configuration for clients of a user who may do everything.
+func (s *Site) REST() *rest.Config { return rest.CopyConfig(s.rest) }
 
 // siteLabel has the name of a site, on its namespaces.
 const siteLabel = "lab.flotilla.io/site"
@@ -79,12 +83,17 @@ func Start(t *testing.T, c Config) *Site {
 	}
 	s.rest, err = s.Cluster.REST()
 	require.NoError(t, err)
+	transport, err := rest.TransportFor(s.rest) // It is cached: all clients of this process have it.
+	require.NoError(t, err)
+	t.Cleanup(func() { utilnet.CloseIdleConnectionsFor(transport) })
 	if c.Own != nil {
 		require.NoError(t, installCRDs(s.rest))
 	}
 	scheme := runtime.NewScheme()
 	require.NoError(t, clientgoscheme.AddToScheme(scheme))
-	require.NoError(t, c.Scheme(scheme))
+	if c.Scheme != nil {
+		require.NoError(t, c.Scheme(scheme))
+	}
 	s.WithWatch, err = client.NewWithWatch(s.rest, client.Options{Scheme: scheme})
 	require.NoError(t, err)
 	return s
