@@ -192,7 +192,7 @@ func (h *hub) install(t *testing.T) {
 		manifests.WriteString("---\n")
 		manifests.Write(readFile(t, f))
 	}
-	generated, err := exec.CommandContext(t.Context(), "go", "tool", "controller-gen", "rbac:roleName=flotilla-hub", "paths=.", "output:stdout").Output()
+	generated, err := generatedRoles()
 	require.NoError(t, err)
 	manifests.WriteString("\n---\n")
 	manifests.Write(generated)
@@ -202,6 +202,11 @@ func (h *hub) install(t *testing.T) {
 		return h.List(t.Context(), &fleetv1alpha1.MemberClusterList{}) == nil && h.List(t.Context(), &fleetv1alpha1.MemberWorkList{}) == nil
 	}, settleTimeout, look)
 }
+
+// generatedRoles are those of the markers, the same for each hub.
+var generatedRoles = sync.OnceValues(func() ([]byte, error) { //nolint:gochecknoglobals // A constant.
+	return exec.Command("go", "tool", "controller-gen", "rbac:roleName=flotilla-hub", "paths=.", "output:stdout").Output() //nolint:noctx // It is no test's.
+})
 
 func (h *hub) apply(t *testing.T, manifests []byte) {
 	t.Helper()
