@@ -66,11 +66,16 @@ simulate: ## every fault at each write of all simulated stories; prints how many
 	  $$(grep -rl --include='*_test.go' 'sim\.Test(' hub member | xargs -n1 dirname | sort -u | sed 's|^|./|') \
 	  | grep -vE --line-buffered '^ *(===|--- PASS|PASS)'
 
+# The cluster that all packages share lies in a folder of this checkout's own, with a name that lets go test cache results.
+PLANES := $(or $(TMPDIR),/tmp)/flotilla-planes$(subst /,-,$(CURDIR))
+
 .PHONY: integration
-integration: lab-build ## against real apiservers, with the race detector
-	@files=$$(grep -rl --include='*_test.go' '^//go:build integration' apis charts hub member pkg cmd); \
-	tests=$$(grep -hoE '^func Test[A-Za-z0-9_]+' $$files | cut -c6- | sort -u | paste -sd '|'); \
-	CGO_ENABLED=1 $(UNIT) -race -p 1 -tags integration -timeout 15m -run "^($$tests)\$$" \
+integration: lab-build ## against real apiservers, with the race detector; all packages share one cluster
+	@export FLOTILLA_SHARED_PLANES=$(PLANES); down() { FLOTILLA_LAB_STATE=$(PLANES) $(LAB) down --all; rm -rf $(PLANES); }; \
+	down; mkdir -p $(PLANES); trap down EXIT; \
+	files=$$(grep -rl --include='*_test.go' '^//go:build integration' apis charts hub member pkg cmd); \
+	tests=$$(grep -hoE '^func Test[A-Za-z0-9_]+' $$files | cut -c6- | grep -v '^TestMain$$' | sort -u | paste -sd '|'); \
+	CGO_ENABLED=1 $(UNIT) -race -p 2 -parallel 8 -tags integration -timeout 15m -run "^($$tests)\$$" \
 	  $$(xargs -n1 dirname <<< "$$files" | sort -u | sed 's|^|./|')
 
 .PHONY: fuzz
