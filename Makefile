@@ -6,17 +6,34 @@ SHELL := /usr/bin/env bash
 # The same flags for everything that is built, so that the libraries compile once.
 export CGO_ENABLED ?= 0
 export GOFLAGS := -buildvcs=false -trimpath
+export LC_ALL := C
 
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo v0.0.0)
 LDFLAGS := -s -w -X github.com/flotilla-io/flotilla/pkg/option.Version=$(VERSION)
 TOOL := go tool -modfile=e2e/tools/go.mod
 LAB := go run ./e2e/lab
-# Lint has vetted all of it.
-UNIT := $(TOOL) gotestsum --format pkgname-and-test-fails -- -vet=off
 NODES ?= kwok
+
+# How much the test targets run: what the gate needs, or all. docs/internals/tests.md has the table.
+export FLOTILLA_TEST ?= gate
+ALL := $(filter all,$(FLOTILLA_TEST))
+# What go test -json says of each stage, for e2e/tally.
+RESULTS := bin/test
+# Lint has vetted all of it.
+gotest = $(TOOL) gotestsum --format pkgname-and-test-fails --jsonfile $(RESULTS)/$(1).json -- -vet=off
+racetest = CGO_ENABLED=1 $(call gotest,$(1)-race) -race
+# Folders whose own code has goroutines or locks; in others the race detector has nothing to find.
+CONCURRENT = grep -rlE --include='*.go' --exclude='*_test.go' \
+  '^\s*go [a-zA-Z(]|^\s*"(sync|sync/atomic|golang.org/x/sync/.*)"|make\(chan' . | xargs -n1 dirname | sort -u
+# In integration every package costs more: what has goroutines that talk to other clusters, and one kind.
+RACED := ./hub/cluster ./member/agent ./member/workload/cloneset
+# Simulated schedules of each kind.
+FLOTILLA_SIM ?= $(if $(ALL),all,400)
 # Runs of each fuzz target, or a time as 10m. Not a time by default: at its end Go 1.26 may call a target that found nothing
 # failed (go.dev/issue/75804).
-FUZZTIME ?= 5000x
+FUZZTIME ?= 20000x
+# Rounds of chaos, each with a seed of its own.
+SOAK ?= 3
 
 ##@ Use
 
@@ -26,7 +43,12 @@ help: ## list the targets
 
 .PHONY: demo
 demo: ## a hub and two members on this machine; one UnitedDeployment over both, checked step by step (NODES=real: kubelets, helm)
-	@go run ./e2e/demo up --nodes $(NODES)
+	@echo 'A fleet on this machine: a hub, two members, one UnitedDeployment over both.'
+	@echo 'The first time: 8 minutes on two quiet cores, to compile. Later: half a minute.'
+	@echo; echo 'Build the demo and the libraries that all of it shares'
+	@start=$$SECONDS; out=$$(go build -o bin/demo ./e2e/demo 2>&1) || { echo "$$out"; exit 1; }; \
+	  printf '%7.1fs  done\n' $$((SECONDS - start))
+	@bin/demo up --nodes $(NODES)
 
 .PHONY: demo-down
 demo-down: ## stop what make demo left running
@@ -48,38 +70,64 @@ images: ## images for amd64 and arm64, as a layout in bin/images; IMAGES_TO=host
 
 ##@ Test
 
+# Each stage on its own: both cores are busy while one compiles, and tests of clusters are no use beside that.
+STAGES := unit simulate lab-build lab-test integration e2e e2e-real $(if $(ALL),fuzz soak)
+
 .PHONY: test
-test: ## everything that CI runs, after make verify; prints the time of each stage
-	@times=(); for stage in unit simulate lab-build integration fuzz e2e e2e-real; do \
+test: ## what CI runs, after make verify; then the time of each stage, kind and package, and what was left out
+	@rm -rf $(RESULTS); times=(); for stage in $(STAGES); do \
 	  echo "=== $$stage"; start=$$SECONDS; $(MAKE) --no-print-directory $$stage; \
 	  times+=("$$(printf '%-12s %5d s' $$stage $$((SECONDS - start)))"); printf '    %s\n' "$${times[@]}"; done
+	@go run ./e2e/tally $(RESULTS)
+
+.PHONY: test-all
+test-all: ## make test with nothing left out: every schedule and test, -race everywhere, long fuzzing, soak (hours)
+	@$(MAKE) --no-print-directory test FLOTILLA_TEST=all
 
 .PHONY: unit
-unit: ## unit and golden tests, with the race detector
-	GOGC=400 CGO_ENABLED=1 $(UNIT) -race ./...
+unit: $(RESULTS)/. ## unit and golden tests, and the seeds of fuzz targets; with the race detector where there are goroutines
+	@all=$$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.Dir}}{{end}}' ./... | sed 's|^$(CURDIR)|.|' | sort); \
+	raced=$(if $(ALL),$$all,$$(comm -12 <(echo "$$all") <($(CONCURRENT)))); \
+	plain=$$(comm -23 <(echo "$$all") <(echo "$$raced")); export GOGC=400; \
+	if [ -n "$$plain" ]; then $(call gotest,unit) $$plain; fi; \
+	$(call racetest,unit) $$raced
 	cd e2e/image && go test ./...
-	cd e2e/kube && go test ./cmd/labdns/... ./cmd/labnode/...
+	cd e2e/kube && go test -vet=$(if $(ALL),,off) ./cmd/labdns/... ./cmd/labnode/...
 
 .PHONY: simulate
-simulate: ## every fault at each write of all simulated stories; prints how many schedules were tried
-	@FLOTILLA_SIM=all GOGC=400 go test -vet=off -count 1 -timeout 30m -v -run '^TestSimulation$$' \
-	  $$(grep -rl --include='*_test.go' 'sim\.Test(' hub member | xargs -n1 dirname | sort -u | sed 's|^|./|') \
-	  | grep -vE --line-buffered '^ *(===|--- PASS|PASS)'
+simulate: $(RESULTS)/. ## crashes, stale caches and lost answers at the writes of all simulated stories; how many were tried
+	@GOGC=400 FLOTILLA_SIM='$(FLOTILLA_SIM)' $(call gotest,simulate) -count 1 -timeout 30m -run '^TestSimulation$$' \
+	  $$(grep -rl --include='*_test.go' 'sim\.Test(' hub member | xargs -n1 dirname | sort -u | sed 's|^|./|')
 
 # The cluster that all packages share lies in a folder of this checkout's own, with a name that lets go test cache results.
 PLANES := $(or $(TMPDIR),/tmp)/flotilla-planes$(subst /,-,$(CURDIR))
 
 .PHONY: integration
-integration: lab-build ## against real apiservers, with the race detector; all packages share one cluster
+integration: lab-build $(RESULTS)/. ## against real apiservers; all packages share one cluster
 	@export FLOTILLA_SHARED_PLANES=$(PLANES); down() { FLOTILLA_LAB_STATE=$(PLANES) $(LAB) down --all; rm -rf $(PLANES); }; \
 	down; mkdir -p $(PLANES); trap down EXIT; \
-	files=$$(grep -rl --include='*_test.go' '^//go:build integration' apis charts hub member pkg cmd); \
-	tests=$$(grep -hoE '^func Test[A-Za-z0-9_]+' $$files | cut -c6- | grep -v '^TestMain$$' | sort -u | paste -sd '|'); \
-	CGO_ENABLED=1 $(UNIT) -race -p 2 -parallel 8 -tags integration -timeout 15m -run "^($$tests)\$$" \
-	  $$(xargs -n1 dirname <<< "$$files" | sort -u | sed 's|^|./|')
+	files=$$(grep -rl --include='*_test.go' --exclude-dir=lab '^//go:build integration' apis charts cmd hub member pkg testkit); \
+	tests="^($$(grep -hoE '^func Test[A-Za-z0-9_]+' $$files | cut -c6- | grep -v '^TestMain$$' | sort -u | paste -sd '|'))\$$"; \
+	all=$$(xargs -n1 dirname <<< "$$files" | sort -u | sed 's|^|./|'); \
+	raced=$(if $(ALL),$$all,$$(comm -12 <(echo "$$all") <(printf '%s\n' $(RACED)))); \
+	plain=$$(comm -23 <(echo "$$all") <(echo "$$raced")); \
+	if [ -n "$$plain" ]; then $(call gotest,integration) -p 2 -parallel 8 -tags integration -timeout 15m -run "$$tests" $$plain; fi; \
+	$(call racetest,integration) -p 2 -parallel 8 -tags integration -timeout 15m -run "$$tests" $$raced
+
+# What the lab is made of.
+LAB_SOURCES := go.mod go.sum testkit/lab e2e/lab e2e/kube e2e/image e2e/testapp e2e/pause
+
+.PHONY: lab-test
+lab-test: lab-build $(RESULTS)/. ## the lab itself; left out where the very same lab has passed on this machine
+	@sources=$$({ find $(LAB_SOURCES) -type f | sort | xargs sha256sum; echo "$$CI"; } | sha256sum | cut -c1-16); \
+	passed=$$($(LAB) build 2>/dev/null)/passed-$$sources; \
+	if [ -z "$(ALL)" ] && [ -e "$$passed" ]; then \
+	  echo 'the same sources have passed on this machine' | tee $(RESULTS)/lab-test.skipped; exit; fi; \
+	$(if $(ALL),$(call racetest,lab-test),$(call gotest,lab-test)) -p 1 -tags integration -timeout 15m ./testkit/lab/...; \
+	touch "$$passed"
 
 .PHONY: fuzz
-fuzz: ## each fuzz target FUZZTIME (5000x) times
+fuzz: ## each fuzz target FUZZTIME (20000x) times
 	@for file in $$(grep -rlE --include='*_test.go' '^func Fuzz' apis pkg hub member); do \
 	  for target in $$(grep -oE '^func Fuzz[A-Za-z0-9_]+' $$file | cut -c6-); do \
 	    echo "--- $$target ($$(dirname $$file))"; \
@@ -88,12 +136,22 @@ fuzz: ## each fuzz target FUZZTIME (5000x) times
 	    tail -n 1 <<< "$$found"; done; done
 
 .PHONY: e2e
-e2e: build lab-build ## the black-box suite on a hub and two members; StatefulSet and DaemonSet beside the native ones
-	$(UNIT) -tags e2e -count 1 -p 1 -timeout 40m ./e2e/suite/... ./e2e/native/...
+e2e: build lab-build $(RESULTS)/. ## the black-box suite on a hub and two members; StatefulSet and DaemonSet beside the native ones
+	$(call gotest,e2e) -tags e2e -count 1 -p 1 -parallel 4 -timeout 40m ./e2e/suite/... ./e2e/native/...
 
 .PHONY: e2e-real
-e2e-real: build lab-build ## real nodes, our images, our charts by helm; skipped where nodes can't run, unless CI=true
-	$(UNIT) -tags e2e -count 1 -parallel 4 -timeout 30m ./e2e/real/...
+e2e-real: build lab-build $(RESULTS)/. ## real nodes, our images, our charts by helm; skipped where nodes can't run, unless CI=true
+	$(call gotest,e2e-real) -tags e2e -count 1 -parallel 4 -timeout 30m ./e2e/real/...
+
+.PHONY: soak
+soak: build lab-build $(RESULTS)/. ## SOAK (3) rounds of chaos on real nodes, and of managers killed at random
+	@for round in $$(seq $(SOAK)); do \
+	  export FLOTILLA_TEST=all FLOTILLA_E2E_SEED=$$(date +%s); \
+	  echo "--- round $$round of $(SOAK), FLOTILLA_E2E_SEED=$$FLOTILLA_E2E_SEED"; \
+	  $(call gotest,soak-$$round) -tags e2e -count 1 -p 1 -timeout 30m -run 'Chaos|Killed' ./e2e/real/... ./e2e/suite/...; done
+
+$(RESULTS)/.:
+	@mkdir -p $@
 
 .PHONY: lab-build
 lab-build: ## build Kubernetes, kwok, helm and what real nodes run (cached)
@@ -101,7 +159,7 @@ lab-build: ## build Kubernetes, kwok, helm and what real nodes run (cached)
 
 .PHONY: bench
 bench: ## benchmarks of the planners
-	go test -run '^$$' -bench . -benchmem ./pkg/rollout/... ./pkg/podview/... ./pkg/spread/... ./hub/allot/... ./member/workload/...
+	go test -run '^$$' -bench . -benchmem ./pkg/rollout/... ./pkg/podset/... ./pkg/spread/... ./hub/allot/... ./member/workload/...
 
 .PHONY: bench-scale
 bench-scale: build lab-build ## our kinds beside the native ones, 1,000 to 5,000 pods, 500 nodes; writes, CPU, memory; rows

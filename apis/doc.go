@@ -7,5 +7,5 @@
 // the rules by which fields are written.
 package apis
 
-//go:generate go tool controller-gen object paths=./...
+//go:generate go tool -modfile=../e2e/tools/go.mod controller-gen object paths=./...
 //go:generate go run ../cmd/docgen crds --root ..

@@ -6,4 +6,4 @@
 // package member: for members that are reached by push, the program passes the member's agent in as a function.
 package hub
 
-//go:generate go tool controller-gen rbac:roleName=flotilla-hub paths=./... output:rbac:dir=../charts/hub/files
+//go:generate go tool -modfile=../e2e/tools/go.mod controller-gen rbac:roleName=flotilla-hub paths=./... output:rbac:dir=../charts/hub/files

@@ -34,8 +34,8 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/inplace"
 	"github.com/flotilla-io/flotilla/pkg/link"
 	"github.com/flotilla-io/flotilla/pkg/nodelease"
-	"github.com/flotilla-io/flotilla/pkg/podview"
-	"github.com/flotilla-io/flotilla/pkg/podwork"
+	"github.com/flotilla-io/flotilla/pkg/podcontrol"
+	"github.com/flotilla-io/flotilla/pkg/podset"
 	"github.com/flotilla-io/flotilla/pkg/united"
 )
 
@@ -49,13 +49,15 @@ const (
 type Options struct {
 	// CloneSetWorkers and the like are how many objects of a kind are worked on at a time; 0 is 3.
 	CloneSetWorkers, DaemonSetWorkers, StatefulSetWorkers, UnitedDeploymentWorkers int
-	// ParallelWrites is how many writes to pods run at once for one object; 0 is podwork.Parallel.
+	// ParallelWrites is how many writes to pods run at once for one object; 0 is podcontrol.Parallel.
 	ParallelWrites int
 	// ExpectationTimeout is how long a cache may lack our own writes; 0 is 5 minutes.
 	ExpectationTimeout time.Duration
 	// KeepTemplates leaves pod templates without the apiserver's defaults: gate TemplateNoDefaults.
 	KeepTemplates bool
-	// CloneSet are the feature gates of CloneSet. What it updates in place, other kinds do too.
+	// InPlace says what may change in a running pod.
+	InPlace inplace.Options
+	// CloneSet are the feature gates of CloneSet.
 	CloneSet cloneset.Gates
 	// StatefulSet are the feature gates of StatefulSet.
 	StatefulSet statefulset.Gates
@@ -88,13 +90,13 @@ func CRDs() []string {
 
 // Restrict keeps a manager's cache small and within its roles: no Secret is cached, of Leases those of node daemons beside
 // the manager's own, and what nobody here reads from a cache is dropped: managedFields, and of pods and nodes all that
-// podview.Strip and podview.StripNode name.
+// podset.Strip and podset.StripNode name.
 func Restrict(o ctrl.Options) ctrl.Options {
 	o.Cache = cache.Options{
 		DefaultTransform: cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{
-			&corev1.Pod{}:           {Transform: strip(podview.Strip)},
-			&corev1.Node{}:          {Transform: strip(podview.StripNode)},
+			&corev1.Pod{}:           {Transform: strip(podset.Strip)},
+			&corev1.Node{}:          {Transform: strip(podset.StripNode)},
 			&coordinationv1.Lease{}: nodelease.Cached(o.LeaderElectionNamespace),
 		},
 	}
@@ -125,27 +127,18 @@ func strip[T any](from func(T)) toolscache.TransformFunc {
 // Setup adds all controllers and webhooks of a member to mgr, which must have been made with Scheme and Restrict, and the
 // agent if there is a hub.
 func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
-	if err := lookUp(ctx, mgr, &o.CloneSet); err != nil {
+	if err := lookUp(ctx, mgr, &o.InPlace); err != nil {
 		return err
 	}
-	err := cloneset.Setup(ctx, mgr, cloneset.Options{
-		Workers: o.CloneSetWorkers, Parallel: o.ParallelWrites, ExpectationTimeout: o.ExpectationTimeout, Clock: o.Clock,
-		Gates: o.CloneSet, Daemons: nodelease.NewTracker(o.Clock),
-	})
+	err := cloneset.Setup(ctx, mgr, cloneset.Options{Options: o.pods(o.CloneSetWorkers), Gates: o.CloneSet})
 	if err != nil {
 		return err
 	}
-	err = daemonset.Setup(ctx, mgr, daemonset.Options{
-		Workers: o.DaemonSetWorkers, Parallel: o.ParallelWrites, ExpectationTimeout: o.ExpectationTimeout, Clock: o.Clock,
-		Edits: o.edits(), Daemons: nodelease.NewTracker(o.Clock),
-	})
+	err = daemonset.Setup(ctx, mgr, daemonset.Options{Options: o.pods(o.DaemonSetWorkers)})
 	if err != nil {
 		return err
 	}
-	err = statefulset.Setup(ctx, mgr, statefulset.Options{
-		Workers: o.StatefulSetWorkers, Parallel: o.ParallelWrites, ExpectationTimeout: o.ExpectationTimeout, Clock: o.Clock,
-		Gates: o.StatefulSet, Edits: o.edits(), Daemons: nodelease.NewTracker(o.Clock),
-	})
+	err = statefulset.Setup(ctx, mgr, statefulset.Options{Options: o.pods(o.StatefulSetWorkers), Gates: o.StatefulSet})
 	if err != nil {
 		return err
 	}
@@ -170,35 +163,38 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	return nil
 }
 
-// lookUp notes what the apiserver lacks for the gates that are on.
-func lookUp(ctx context.Context, mgr ctrl.Manager, gates *cloneset.Gates) error {
-	if !gates.VerticalScaling {
+// lookUp notes what the apiserver lacks for updates in place.
+func lookUp(ctx context.Context, mgr ctrl.Manager, may *inplace.Options) error {
+	if !may.Resources {
 		return nil
 	}
 	d, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {
 		return fmt.Errorf("make a discovery client: %w", err)
 	}
-	can, err := podwork.CanResize(d)
+	can, err := podcontrol.CanResize(d)
 	if err != nil {
 		return err
 	}
-	if gates.NoResize = !can; gates.NoResize {
+	if may.NoResize = !can; may.NoResize {
 		ctrl.LoggerFrom(ctx).Info("Resources are not updated in place",
 			"reason", "the apiserver has no pods/resize, as Kubernetes does from 1.33 on; start anew after an upgrade")
 	}
 	return nil
 }
 
-// edits is what pods of any kind may take over in place.
-func (o Options) edits() inplace.Options {
-	return inplace.Options{Resources: o.CloneSet.VerticalScaling, NoResize: o.CloneSet.NoResize, Env: o.CloneSet.EnvFromMetadata}
+// pods are the options of a kind that owns pods.
+func (o Options) pods(workers int) podcontrol.Options {
+	return podcontrol.Options{
+		Workers: workers, Parallel: o.ParallelWrites, ExpectationTimeout: o.ExpectationTimeout, Clock: o.Clock,
+		InPlace: o.InPlace, Daemons: nodelease.NewTracker(o.Clock),
+	}
 }
 
 // setupWebhooks registers what apiservers call.
 func setupWebhooks(mgr ctrl.Manager, o Options) error {
 	sets := &cloneset.Webhook{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), KeepTemplates: o.KeepTemplates, Gates: o.CloneSet,
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), KeepTemplates: o.KeepTemplates, InPlace: o.InPlace,
 	}
 	err := admit.Register(mgr, admit.Registration[*appsv1beta1.CloneSet]{
 		Object: &appsv1beta1.CloneSet{}, Defaulter: sets, Validator: sets,
@@ -208,7 +204,7 @@ func setupWebhooks(mgr ctrl.Manager, o Options) error {
 	if err != nil {
 		return err
 	}
-	stateful := &statefulset.Webhook{Client: mgr.GetClient(), KeepTemplates: o.KeepTemplates, Edits: o.edits(), Gates: o.StatefulSet}
+	stateful := &statefulset.Webhook{Client: mgr.GetClient(), KeepTemplates: o.KeepTemplates, InPlace: o.InPlace, Gates: o.StatefulSet}
 	err = admit.Register(mgr, admit.Registration[*appsv1beta1.StatefulSet]{
 		Object: &appsv1beta1.StatefulSet{}, Defaulter: stateful, Validator: stateful,
 		Converter: conversion.NewHubSpokeConverter(&appsv1beta1.StatefulSet{}, conversion.NewSpokeConverter(
@@ -289,8 +285,8 @@ func (p *puller) session(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("make a client of the hub: %w", err)
 	}
-	pace := link.NewPace()
-	paced, err := link.Paced(p.member, pace)
+	pace := link.NewThrottle()
+	paced, err := link.Throttled(p.member, pace)
 	if err != nil {
 		return err
 	}

@@ -1,5 +1,5 @@
 // Package keys holds every label, annotation, finalizer, condition type and container env name by which Flotilla and
-// its users speak about objects of other kinds: pods, claims, revisions, slices.
+// its users speak about objects of other kinds: pods, PVCs, revisions, slices.
 //
 // The idea: a key is an API. Its spelling can't change once users' YAML, other controllers or objects in a running
 // cluster carry it, so each one stands here once, with who writes it, who reads it and the form of its value. The keys

@@ -13,8 +13,8 @@ const (
 	// Written together with it; read by tools that know it from Deployments.
 	PodTemplateHash = "pod-template-hash"
 
-	// CloneSetInstanceID is a label on pods and claims of a CloneSet that belong together. Written at creation, never
-	// changed; read to find a pod's claims and to give a claim back to a new pod. Form: five random characters, also
+	// CloneSetInstanceID is a label on pods and PVCs of a CloneSet that belong together. Written at creation, never
+	// changed; read to find a pod's PVCs and to give a PVC back to a new pod. Form: five random characters, also
 	// the last part of the pod's name.
 	CloneSetInstanceID = "apps.kruise.io/cloneset-instance-id"
 

@@ -21,7 +21,7 @@ const (
 
 	// VolumeClaimTemplateHash is an annotation on a CloneSet's ControllerRevisions: the hash of its
 	// volumeClaimTemplates when the revision was last in use. Written and read by CloneSet's controller. Form: a safe
-	// encoded hash, empty where there are no claim templates.
+	// encoded hash, empty where there are no volume claim templates.
 	VolumeClaimTemplateHash = "kruise.io/cloneset-volumeclaimtemplate-hash"
 
 	// RevisionHash is a label on ControllerRevisions: the hash part of their name. Written at creation; read by users. As
@@ -39,8 +39,8 @@ const (
 	// as env by fieldRef. Form: a number. As in kube 1.36 StatefulSet.
 	PodIndex = "apps.kubernetes.io/pod-index"
 
-	// OwnedByStatefulSet is an annotation on a claim that a StatefulSet resizes. Written by StatefulSet's controller with
-	// the new size; read by users, as a claim need not have an owner. Form: the StatefulSet's name.
+	// OwnedByStatefulSet is an annotation on a PVC that a StatefulSet resizes. Written by StatefulSet's controller with
+	// the new size; read by users, as a PVC need not have an owner. Form: the StatefulSet's name.
 	OwnedByStatefulSet = "apps.kruise.io/owned-by-asts"
 )
 

@@ -41,7 +41,7 @@ func newCRDs() *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("make a folder for the CRDs: %w", err)
 			}
-			args := []string{"tool", "controller-gen", "crd", "paths=./apis/...", "output:crd:dir=" + dir}
+			args := []string{"tool", "-modfile=e2e/tools/go.mod", "controller-gen", "crd", "paths=./apis/...", "output:crd:dir=" + dir}
 			gen := exec.CommandContext(cmd.Context(), "go", args...) //nolint:gosec // The one variable is our own folder.
 			gen.Dir, gen.Stdout, gen.Stderr = root, cmd.ErrOrStderr(), cmd.ErrOrStderr()
 			if err := gen.Run(); err != nil {

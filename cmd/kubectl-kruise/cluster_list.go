@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
-	"github.com/flotilla-io/flotilla/pkg/condition"
+	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
 func listCommand(open func() (conn, error)) *cobra.Command {
@@ -53,7 +53,7 @@ func listCommand(open func() (conn, error)) *cobra.Command {
 
 // readiness is the condition Ready, and why it is not True.
 func readiness(mc *fleetv1alpha1.MemberCluster) (ready, why string) {
-	c := condition.Get(mc.Status.Conditions, fleetv1alpha1.ConditionReady)
+	c := report.GetCondition(mc.Status.Conditions, fleetv1alpha1.ConditionReady)
 	switch {
 	case c == nil:
 		return "Unknown", "the hub has not looked at it yet: is its manager running?"

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
 	"os"
 	"strings"
 	"time"
@@ -25,6 +24,7 @@ import (
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/link"
 )
 
 const (
@@ -79,13 +79,22 @@ func (f *tokenFlags) check() error {
 	if f.output != "" && f.output != "token" {
 		return fmt.Errorf("--output=%s: only \"token\" is known", f.output)
 	}
-	if f.hubURL == "" {
-		return nil
-	}
-	if u, err := url.Parse(f.hubURL); err != nil || u.Scheme != "https" || u.Host == "" {
-		return fmt.Errorf("--hub-url=%s: write https://host:port", f.hubURL)
+	if f.hubURL != "" && !link.PlainURL(f.hubURL) {
+		// The address is not repeated: it may contain a password.
+		return errors.New("--hub-url: write https://host:port, without user, query and fragment")
 	}
 	return nil
+}
+
+// address is where the member is to reach the hub: --hub-url, or the address in the kubeconfig.
+func (f *tokenFlags) address(cfg *rest.Config) (string, error) {
+	if f.hubURL != "" {
+		return f.hubURL, nil
+	}
+	if !link.PlainURL(cfg.Host) {
+		return "", errors.New("the kubeconfig's server is not of the form https://host:port, which the member needs: set --hub-url")
+	}
+	return cfg.Host, nil
 }
 
 func (f *tokenFlags) run(ctx context.Context, out io.Writer, c conn, name string) error {
@@ -97,6 +106,10 @@ func (f *tokenFlags) run(ctx context.Context, out io.Writer, c conn, name string
 		return err
 	}
 	ca, err := authority(c.cfg)
+	if err != nil {
+		return err
+	}
+	address, err := f.address(c.cfg)
 	if err != nil {
 		return err
 	}
@@ -116,7 +129,7 @@ func (f *tokenFlags) run(ctx context.Context, out io.Writer, c conn, name string
 			return fmt.Errorf("write the hub's CA: %w", err)
 		}
 	}
-	return f.print(out, c.cfg, ca, name, token)
+	return f.print(out, address, ca, name, token)
 }
 
 // mayJoin refuses clusters for which a token is of no use.
@@ -206,15 +219,11 @@ func authority(cfg *rest.Config) (hubCA, error) {
 	return hubCA{pem: cfg.CAData, hash: "sha256:" + hex.EncodeToString(sum[:])}, nil
 }
 
-func (f *tokenFlags) print(out io.Writer, cfg *rest.Config, ca hubCA, name string, token authenticationv1.TokenRequestStatus) error {
-	hubURL := f.hubURL
-	if hubURL == "" {
-		hubURL = cfg.Host
-	}
+func (f *tokenFlags) print(out io.Writer, address string, ca hubCA, name string, token authenticationv1.TokenRequestStatus) error {
 	lines := []string{
 		"helm upgrade --install --reset-then-reuse-values flotilla-member charts/member",
 		"--namespace flotilla-system --create-namespace",
-		"--set hub.url=" + hubURL,
+		"--set hub.url=" + address,
 		"--set hub.cluster=" + name,
 		"--set hub.token=" + token.Token,
 		ca.flag(f.caFile),

@@ -184,6 +184,8 @@ func TestToken(t *testing.T) {
 		{"a hub whose manager is down is told so", []client.Object{cluster("east", nil)}, []string{"east", "--wait", "1ms"}, nil, "is it running?"},
 		{"a short life is refused", nil, []string{"east", "--ttl", "1m"}, nil, "--ttl=1m0s"},
 		{"an address without https is refused", nil, []string{"east", "--hub-url", "http://hub"}, nil, "write https://host:port"},
+		{"an address with a user is refused", nil, []string{"east", "--hub-url", "https://me:secret@hub:6443"}, nil, "without user"},
+		{"an address with a query is refused", nil, []string{"east", "--hub-url", "https://hub:6443?token=secret"}, nil, "without user, query"},
 		{"another output is refused", nil, []string{"east", "-o", "yaml"}, nil, "--output=yaml"},
 		{"a name is asked for", nil, nil, nil, "accepts 1 arg(s)"},
 	} {
@@ -193,6 +195,7 @@ func TestToken(t *testing.T) {
 			got, err := run(t, h, append([]string{"cluster", "token"}, c.args...)...)
 			if c.err != "" {
 				require.ErrorContains(t, err, c.err)
+				require.NotContains(t, err.Error(), "secret")
 				return
 			}
 			require.NoError(t, err)
@@ -217,6 +220,12 @@ func TestTokenWritesTheAuthority(t *testing.T) {
 	written, err := os.ReadFile(file)
 	require.NoError(t, err)
 	require.Contains(t, string(written), "BEGIN CERTIFICATE")
+}
+
+func TestTokenNeedsAnAddressThatTheMemberTakes(t *testing.T) {
+	t.Parallel()
+	_, err := (&tokenFlags{}).address(&rest.Config{Host: "http://127.0.0.1:8001"})
+	require.ErrorContains(t, err, "set --hub-url")
 }
 
 func TestAuthorityIsNeeded(t *testing.T) {

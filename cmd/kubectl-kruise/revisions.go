@@ -10,12 +10,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/flotilla-io/flotilla/pkg/history"
+	"github.com/flotilla-io/flotilla/pkg/revision"
 )
 
 // revisions lists the set's, oldest first.
 func revisions(ctx context.Context, c client.Reader, set workload) ([]*appsv1.ControllerRevision, error) {
-	all, err := history.List(ctx, c, set, client.InNamespace(set.GetNamespace()))
+	all, err := revision.List(ctx, c, set, client.InNamespace(set.GetNamespace()))
 	if err != nil {
 		return nil, fmt.Errorf("history of %s: %w", set.id(), err)
 	}

@@ -19,11 +19,11 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/member/workload/cloneset"
 	"github.com/flotilla-io/flotilla/pkg/admit"
-	testsite "github.com/flotilla-io/flotilla/pkg/testkit/site"
+	"github.com/flotilla-io/flotilla/testkit/testenv"
 )
 
 // TestMain lets the package's tests share a cluster.
-func TestMain(m *testing.M) { testsite.Main(m) }
+func TestMain(m *testing.M) { testenv.Main(m) }
 
 // desk is a user's place: a namespace in which CloneSet's controller runs, and the plugin with the cluster's kubeconfig.
 type desk struct {
@@ -34,7 +34,7 @@ type desk struct {
 
 func newDesk(t *testing.T) *desk {
 	t.Helper()
-	s := testsite.Start(t, testsite.Config{Scheme: appsv1beta1.AddToScheme})
+	s := testenv.Start(t, testenv.Config{Scheme: appsv1beta1.AddToScheme})
 	s.Run(t, "cloneset", cloneset.Kind(), func(mgr ctrl.Manager) {
 		require.NoError(t, cloneset.Setup(t.Context(), mgr, cloneset.Options{}))
 		hook := &cloneset.Webhook{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}

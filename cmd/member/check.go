@@ -6,7 +6,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/checkup"
+	"github.com/flotilla-io/flotilla/cmd/checkup"
 )
 
 // probe is a CloneSet without defaults, and one whose selector misses its own template, which only the webhook sees.

@@ -11,14 +11,15 @@ import (
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/flotilla-io/flotilla/cmd/checkup"
 	"github.com/flotilla-io/flotilla/member"
 	"github.com/flotilla-io/flotilla/member/agent"
 	"github.com/flotilla-io/flotilla/member/workload/cloneset"
 	"github.com/flotilla-io/flotilla/member/workload/statefulset"
-	"github.com/flotilla-io/flotilla/pkg/checkup"
 	"github.com/flotilla-io/flotilla/pkg/feature"
+	"github.com/flotilla-io/flotilla/pkg/inplace"
 	"github.com/flotilla-io/flotilla/pkg/option"
-	"github.com/flotilla-io/flotilla/pkg/podwork"
+	"github.com/flotilla-io/flotilla/pkg/podcontrol"
 )
 
 const name = "flotilla-member"
@@ -76,7 +77,7 @@ func command() (*cobra.Command, error) {
 		return nil, err
 	}
 	f := &flags{
-		Program: option.NewProgram(name, gates, cloneSet, daemonSet, statefulSet, unitedDeployment), hub: &option.Hub{}, parallel: podwork.Parallel,
+		Program: option.NewProgram(name, gates, cloneSet, daemonSet, statefulSet, unitedDeployment), hub: &option.Hub{}, parallel: podcontrol.Parallel,
 	}
 	cmd := f.Command("Run the workload controllers and webhooks of one cluster",
 		"Flotilla-member runs CloneSet and its kin in one cluster: controllers, in one replica at a time, and admission\n"+
@@ -115,12 +116,14 @@ func (f *flags) options() (member.Options, error) {
 		CloneSetWorkers: *f.Workers[cloneSet], DaemonSetWorkers: *f.Workers[daemonSet], StatefulSetWorkers: *f.Workers[statefulSet],
 		UnitedDeploymentWorkers: *f.Workers[unitedDeployment],
 		ParallelWrites:          int(f.parallel), ExpectationTimeout: f.ExpectationTimeout, KeepTemplates: f.Gates.Enabled(feature.TemplateNoDefaults),
+		InPlace: inplace.Options{
+			Resources: f.Gates.Enabled(feature.InPlaceWorkloadVerticalScaling),
+			Env:       f.Gates.Enabled(feature.InPlaceUpdateEnvFromMetadata),
+		},
 		CloneSet: cloneset.Gates{
 			ShortHash:               f.Gates.Enabled(feature.CloneSetShortHash),
 			PartitionRollback:       f.Gates.Enabled(feature.CloneSetPartitionRollback),
 			PreparingUpdateAsUpdate: f.Gates.Enabled(feature.PreparingUpdateAsUpdate),
-			VerticalScaling:         f.Gates.Enabled(feature.InPlaceWorkloadVerticalScaling),
-			EnvFromMetadata:         f.Gates.Enabled(feature.InPlaceUpdateEnvFromMetadata),
 			RecreateOnClaimChange:   f.Gates.Enabled(feature.RecreatePodWhenChangeVCTInCloneSet),
 			ExcludePreparingDelete:  f.skipParting,
 		},

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/flotilla-io/flotilla/pkg/testkit/golden"
+	"github.com/flotilla-io/flotilla/testkit/golden"
 )
 
 func TestHelp(t *testing.T) {

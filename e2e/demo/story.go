@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,7 +22,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/e2e/fleet"
-	"github.com/flotilla-io/flotilla/pkg/testkit/lab"
+	"github.com/flotilla-io/flotilla/testkit/lab"
 )
 
 const (
@@ -76,11 +77,12 @@ func (s *story) run(ctx context.Context) error {
 // say drops an error: the story goes on when nobody can read it.
 func (s *story) say(format string, args ...any) { _, _ = fmt.Fprintf(s.out, format, args...) }
 
-// bringUp builds what is not built, and brings up the fleet.
+// bringUp brings up the fleet, and builds what is not built.
 func (s *story) bringUp(ctx context.Context) error {
 	printer := lab.NewPrinter(s.out, s.live, nil)
 	defer printer.Close()
 	o := fleet.Options{
+		Managers: build,
 		Progress: printer.Stage,
 		// Quicker than in real life, so that a fleet that was killed is trusted again soon.
 		Heartbeat: &fleetv1alpha1.Heartbeat{LeaseSeconds: 3, FailAfterSeconds: 12, RecoverAfterSeconds: 3},
@@ -90,15 +92,22 @@ func (s *story) bringUp(ctx context.Context) error {
 			return err
 		}
 		o.Prefix, o.Nodes = realPrefix, "real:2"
+	} else {
+		o.Programs = func(ctx context.Context, progress lab.Progress) (lab.Bin, error) {
+			return lab.InstalledBinaries(ctx, progress, printer.Note)
+		}
 	}
-	done := printer.Stage("make build")
-	out, err := exec.CommandContext(ctx, "make", "--no-print-directory", "build").CombinedOutput()
-	done(err)
-	if err != nil {
-		return fmt.Errorf("make build: %w:\n%s", err, out)
-	}
+	var err error
 	s.fleet, err = fleet.Up(ctx, o)
 	return err
+}
+
+// build builds the managers, and the kubectl plugin for whoever looks around afterwards.
+func build(ctx context.Context) error {
+	if out, err := exec.CommandContext(ctx, "make", "--no-print-directory", "build").CombinedOutput(); err != nil {
+		return fmt.Errorf("make build: %w:\n%s", cmp.Or(ctx.Err(), err), out)
+	}
+	return nil
 }
 
 // joined shows what the hub knows of its members.

@@ -14,6 +14,9 @@ import (
 // plainEvery is how often a log file gets a line, if something changed.
 const plainEvery = 500 * time.Millisecond
 
+// A row that wrapped would take two lines, of which the next drawing would clear one.
+const noWrap, wrap = "\x1b[?7l", "\x1b[?7h"
+
 // table shows a UnitedDeployment by cluster and subset while it changes: redrawn in place on a terminal, a line for each
 // change otherwise.
 type table struct {
@@ -77,7 +80,7 @@ func (t *table) redraw(ud *appsv1beta1.UnitedDeployment) {
 	for _, s := range ud.Status.SubsetStatuses {
 		row("          %-10s %-10s %8d %8d %8d %10d  %s", s.Cluster, s.Name, s.Replicas, s.ReadyReplicas, s.UpdatedReplicas, s.AvailableReplicas, s.Reason)
 	}
-	_, _ = fmt.Fprint(t.out, b.String())
+	_, _ = fmt.Fprint(t.out, noWrap+b.String()+wrap)
 }
 
 // close shows what was last.

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -26,7 +27,7 @@ import (
 	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
-	"github.com/flotilla-io/flotilla/pkg/testkit/lab"
+	"github.com/flotilla-io/flotilla/testkit/lab"
 )
 
 // fieldOwner is who applies manifests.
@@ -141,6 +142,27 @@ func Decode(manifest []byte) ([]*unstructured.Unstructured, error) {
 
 // Mend starts what does not run of the cluster's programs and nodes, and waits until its manager is ready.
 func (c *Cluster) Mend(ctx context.Context) error {
+	if err := c.startMissing(ctx); err != nil {
+		return err
+	}
+	return c.Manager.Start(ctx)
+}
+
+// StopControlPlane stops the cluster's apiserver, and what else of its programs is a client of it.
+func (c *Cluster) StopControlPlane(ctx context.Context) error {
+	for _, name := range []string{lab.Simulator, lab.Scheduler, lab.ControllerManager, lab.APIServer} {
+		if err := c.Lab.StopComponent(ctx, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// StartControlPlane starts what StopControlPlane stopped, and waits until the apiserver is ready. The others have stopped
+// with it because they would try to connect again half a minute after an outage of a few seconds.
+func (c *Cluster) StartControlPlane(ctx context.Context) error { return c.startMissing(ctx) }
+
+func (c *Cluster) startMissing(ctx context.Context) error {
 	nodes := c.Lab.RealNodes()
 	for _, name := range c.Lab.Missing() { // In the order of their start.
 		start := c.Lab.StartComponent
@@ -151,7 +173,18 @@ func (c *Cluster) Mend(ctx context.Context) error {
 			return err
 		}
 	}
-	return c.Manager.Start(ctx)
+	return nil
+}
+
+// releaseLease takes a manager's Lease from its holder; none is success.
+func (c *Cluster) releaseLease(ctx context.Context, name string) error {
+	lease := &coordinationv1.Lease{}
+	lease.Namespace, lease.Name = Namespace, name
+	err := c.Client.Patch(ctx, lease, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"holderIdentity":null}}`)))
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("%s: release Lease %s: %w", c.Name, name, err)
+	}
+	return nil
 }
 
 // Await polls until done returns true; done says what it waits for, for the error.

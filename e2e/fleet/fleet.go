@@ -7,11 +7,12 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
-	"github.com/flotilla-io/flotilla/pkg/testkit/lab"
+	"github.com/flotilla-io/flotilla/testkit/lab"
 )
 
 // Namespace is where the charts are installed, in every cluster.
@@ -50,6 +51,10 @@ type Options struct {
 	Volumes bool
 	// Profiles lets the managers serve profiles, for Manager.Profile.
 	Profiles bool
+	// Programs returns the programs of the clusters; nil means lab.Binaries.
+	Programs func(context.Context, lab.Progress) (lab.Bin, error)
+	// Managers builds the managers in bin/ while the clusters start; nil means that they are there.
+	Managers func(context.Context) error
 	// Progress is told of each stage.
 	Progress lab.Progress
 }
@@ -63,6 +68,7 @@ type Fleet struct {
 	Tag string
 
 	options Options
+	bin     lab.Bin
 	// pods says that the managers run in pods.
 	pods bool
 	// archives are the files of the images that real nodes are given.
@@ -79,7 +85,7 @@ func (f *Fleet) Clusters() []*Cluster { return []*Cluster{f.Hub, f.East, f.West}
 // comes back with its data; a manager whose program was built anew is started anew. A fleet of which a cluster is missing
 // is made from scratch. What the error leaves behind, the next Up continues and Down removes.
 //
-// The programs must be in bin/ of the repository (make build). Images are made here.
+// The managers must be in bin/ of the repository (make build) unless Options.Managers builds them. Images are made here.
 func Up(ctx context.Context, o Options) (*Fleet, error) {
 	f, err := newFleet(o)
 	if err != nil {
@@ -95,12 +101,10 @@ func Up(ctx context.Context, o Options) (*Fleet, error) {
 			return nil, err
 		}
 	}
-	err = parallel(
-		func() error { return f.bring(ctx, &f.Hub, hubName, nodes) },
-		func() error { return f.bring(ctx, &f.East, EastName, f.options.Nodes) },
-		func() error { return f.bring(ctx, &f.West, WestName, f.options.Nodes) },
-	)
-	if err != nil {
+	group, groupCtx := errgroup.WithContext(ctx) // A build that fails ends the other one.
+	group.Go(func() error { return f.buildManagers(groupCtx) })
+	group.Go(func() error { return f.bringAll(groupCtx, nodes) })
+	if err := group.Wait(); err != nil {
 		return nil, err
 	}
 	// West's manager needs no hub, but its agent's account; east's needs a token from a hub that runs.
@@ -170,10 +174,35 @@ func (o Options) dropPartial(ctx context.Context) error {
 	return Down(ctx, o)
 }
 
+// bringAll brings up the control planes, once their programs are there.
+func (f *Fleet) bringAll(ctx context.Context, hubNodes string) error {
+	programs := f.options.Programs
+	if programs == nil {
+		programs = lab.Binaries
+	}
+	var err error
+	if f.bin, err = programs(ctx, f.options.Progress); err != nil {
+		return err
+	}
+	return parallel(
+		func() error { return f.bring(ctx, &f.Hub, hubName, hubNodes) },
+		func() error { return f.bring(ctx, &f.East, EastName, f.options.Nodes) },
+		func() error { return f.bring(ctx, &f.West, WestName, f.options.Nodes) },
+	)
+}
+
+func (f *Fleet) buildManagers(ctx context.Context) error {
+	if f.options.Managers == nil {
+		return nil
+	}
+	return f.stage("make build", func() error { return f.options.Managers(ctx) })
+}
+
 // bring brings up one control plane.
 func (f *Fleet) bring(ctx context.Context, into **Cluster, name, nodes string) error {
 	c, err := lab.Up(ctx, lab.Config{
-		Name: f.options.Prefix + name, Nodes: nodes, Audit: true, FeatureGates: f.options.FeatureGates, Progress: f.options.Progress,
+		Name: f.options.Prefix + name, Nodes: nodes, Audit: true, FeatureGates: f.options.FeatureGates, Bin: f.bin,
+		Progress: f.options.Progress,
 	})
 	if err != nil {
 		return err

@@ -14,7 +14,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/flotilla-io/flotilla/pkg/testkit/lab"
+	"github.com/flotilla-io/flotilla/testkit/lab"
 )
 
 // Lab images: the registry does not exist, nodes are given the images.

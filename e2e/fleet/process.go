@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/flotilla-io/flotilla/pkg/testkit/lab"
+	"github.com/flotilla-io/flotilla/testkit/lab"
 )
 
 // Ports that a cluster keeps for the manager beside it.
@@ -86,7 +86,14 @@ func (p *process) log() string { return p.cluster.Lab.LogFile(p.name) }
 
 func (p *process) find() (*lab.Process, error) { return lab.FindProcess(p.cluster.Lab.Dir, p.name) }
 
-func (p *process) start(context.Context) error {
+// start releases the Lease of a process before that did not do so itself: it was killed, or lost its apiserver. None else of
+// its name runs, so the new one need not wait until the Lease has run out.
+func (p *process) start(ctx context.Context) error {
+	if it, err := p.find(); err != nil || !it.Alive() {
+		if err := p.cluster.releaseLease(ctx, p.name); err != nil {
+			return err
+		}
+	}
 	_, err := p.cluster.Lab.Start(lab.Command{Name: p.name, Args: p.args})
 	if errors.Is(err, lab.ErrRunning) {
 		return nil

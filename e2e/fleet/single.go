@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"github.com/flotilla-io/flotilla/pkg/testkit/lab"
+	"github.com/flotilla-io/flotilla/testkit/lab"
 )
 
 // Single brings up one cluster that has joined no hub, or back up, with the member's manager as a process beside it.

@@ -1,5 +1,5 @@
 // Lab brings up, lists and takes down Kubernetes clusters on this machine; see
-// package pkg/testkit/lab for what they are.
+// package testkit/lab for what they are.
 //
 //	go run ./e2e/lab up hub --nodes kwok:10
 //	go run ./e2e/lab up east --nodes real:2
@@ -21,7 +21,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"github.com/flotilla-io/flotilla/pkg/testkit/lab"
+	"github.com/flotilla-io/flotilla/testkit/lab"
 )
 
 func main() {

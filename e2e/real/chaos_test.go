@@ -21,7 +21,7 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/e2e/fleet"
-	"github.com/flotilla-io/flotilla/pkg/testkit/lab"
+	"github.com/flotilla-io/flotilla/testkit/lab"
 )
 
 // blow is something that is killed, and how it comes back, if not by itself.
@@ -97,6 +97,7 @@ func killDaemon(ctx context.Context, c *fleet.Cluster, node string) error {
 // pod while another one is out of service. In the end all objects and pods are those from before, and run what was asked for
 // last.
 func TestChaosLosesNothing(t *testing.T) {
+	lab.Full(t)
 	s := newScene(t)
 	s.whole()
 	dice := fleet.Dice(t)

@@ -76,20 +76,20 @@ func TestJoinThatCanNotSucceedSaysWhy(t *testing.T) { //nolint:tparallel // One 
 			s.until(func(ctx context.Context) string { return s.says(ctx, mc, fleetv1alpha1.ConditionReady, "False", "") })
 		})
 	}
-	t.Run("another hub's claim", func(t *testing.T) { // It got there first.
-		claim := &fleetv1alpha1.Membership{ObjectMeta: metav1.ObjectMeta{Name: fleetv1alpha1.MembershipName}}
-		require.NoError(t, client.IgnoreNotFound(north.Client.Delete(t.Context(), claim)))
-		claim.ResourceVersion = ""
-		claim.Spec.Hub = fleetv1alpha1.MembershipHub{UID: "0b5ca5e5-0000-4000-8000-000000000000", Cluster: "elsewhere", URL: "https://other.example:6443"}
-		require.NoError(t, north.Client.Create(t.Context(), claim))
+	t.Run("a binding to another hub", func(t *testing.T) { // It got there first.
+		bound := &fleetv1alpha1.Membership{ObjectMeta: metav1.ObjectMeta{Name: fleetv1alpha1.MembershipName}}
+		require.NoError(t, client.IgnoreNotFound(north.Client.Delete(t.Context(), bound)))
+		bound.ResourceVersion = ""
+		bound.Spec.Hub = fleetv1alpha1.MembershipHub{UID: "0b5ca5e5-0000-4000-8000-000000000000", Cluster: "elsewhere", URL: "https://other.example:6443"}
+		require.NoError(t, north.Client.Create(t.Context(), bound))
 		_, err := north.Shell(t.Context(), other.Command)
 		require.NoError(t, err)
 		s.until(func(ctx context.Context) string { return s.says(ctx, mc, "", "False", "elsewhere") })
 		kept := &fleetv1alpha1.Membership{}
-		require.NoError(t, north.Client.Get(t.Context(), client.ObjectKeyFromObject(claim), kept))
-		require.Equal(t, claim.UID, kept.UID)
-		require.Equal(t, claim.Spec, kept.Spec)
-		require.NoError(t, north.Client.Delete(t.Context(), claim))
+		require.NoError(t, north.Client.Get(t.Context(), client.ObjectKeyFromObject(bound), kept))
+		require.Equal(t, bound.UID, kept.UID)
+		require.Equal(t, bound.Spec, kept.Spec)
+		require.NoError(t, north.Client.Delete(t.Context(), bound))
 	})
 	t.Run("none of them", func(t *testing.T) {
 		require.NoError(t, env.AwaitPhase(t.Context(), "north", fleetv1alpha1.ClusterReady))

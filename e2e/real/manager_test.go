@@ -29,6 +29,7 @@ import (
 	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/e2e/fleet"
+	"github.com/flotilla-io/flotilla/testkit/lab"
 )
 
 func TestHelmTestPassesInEveryCluster(t *testing.T) {
@@ -180,6 +181,7 @@ func (s *scene) each(do func(*fleet.Cluster) error, in ...*fleet.Cluster) {
 // TestManagersAreUpgradedInTheMiddleOfARolloutAndRolledBack goes from the former commit's charts and images to this one's while
 // both members roll out, back, and forth again.
 func TestManagersAreUpgradedInTheMiddleOfARolloutAndRolledBack(t *testing.T) {
+	lab.Full(t)
 	s := newScene(t)
 	s.whole()
 	s.former()
@@ -301,6 +303,7 @@ func TestLeaderThatIsKilledIsReplacedAndOneThatGoesInOrderIsNotMissed(t *testing
 }
 
 func TestCertificatesAreRotatedAndNoRequestIsRefused(t *testing.T) {
+	lab.Full(t)
 	s := newScene(t)
 	s.whole()
 	c := env.West
@@ -367,6 +370,7 @@ func (s *scene) anew(c *fleet.Cluster) {
 }
 
 func TestChartsThatAreUninstalledLeaveObjectsAndPodsAndComeBack(t *testing.T) {
+	lab.Full(t)
 	s := newScene(t)
 	s.whole()
 	ud := united("web", shares{"east": 3, "west": 2})

@@ -23,6 +23,7 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/e2e/fleet"
 	"github.com/flotilla-io/flotilla/e2e/volume"
+	"github.com/flotilla-io/flotilla/testkit/lab"
 )
 
 // stateful is a StatefulSet of pods with a claim each, that is updated in place, one pod at a time.
@@ -231,6 +232,7 @@ func TestDaemonSetIsRolledWithSurgeAndNoNodeIsWithoutIt(t *testing.T) {
 // TestRolloutsOfSetsOutliveANodeThatIsKilled kills a node while both kinds are rolled out. What is on it waits for it; nobody
 // takes its pods' place, because they may run there still.
 func TestRolloutsOfSetsOutliveANodeThatIsKilled(t *testing.T) {
+	lab.Full(t)
 	s := newScene(t)
 	s.whole()
 	db, agent := stateful("db", 4), agents("agent")

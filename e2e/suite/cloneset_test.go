@@ -21,7 +21,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/e2e/fleet"
-	"github.com/flotilla-io/flotilla/pkg/testkit"
+	"github.com/flotilla-io/flotilla/testkit"
 )
 
 // applyNaming applies an example of a CloneSet to east, with names in podsToDelete.
@@ -93,7 +93,7 @@ func gateClosed(p *corev1.Pod) bool {
 
 // TestCloneSetDemo goes through the examples cloneset-demo-*.yaml, as a reader of the docs does.
 func TestCloneSetDemo(t *testing.T) {
-	s := newScene(t)
+	s := parallel(t)
 	s.apply(env.East, "cloneset-demo-1-create.yaml")
 	s.cloneSet("demo", 5)
 	pods := s.known("demo")
@@ -162,7 +162,7 @@ func TestCloneSetDemo(t *testing.T) {
 // TestCloneSetIsScaledByItsSubresource scales as an autoscaler does, by the version that the object was written in and by
 // the other one.
 func TestCloneSetIsScaledByItsSubresource(t *testing.T) {
-	s := newScene(t)
+	s := parallel(t)
 	s.apply(env.East, "cloneset-v1alpha1.yaml")
 	set := s.cloneSet("shop-v1alpha1", 3)
 	for _, c := range []struct {
@@ -211,7 +211,7 @@ func (s *scene) truncated(name string, replicas int32) {
 }
 
 func TestB29EnvFromAnAnnotationReachesPodsWithoutANodeDaemon(t *testing.T) {
-	s := newScene(t)
+	s := parallel(t)
 	s.apply(env.East, "cloneset-demo-env.yaml")
 	s.cloneSet("demo-env", 3)
 	before := s.known("demo-env")
@@ -229,7 +229,7 @@ func TestB29EnvFromAnAnnotationReachesPodsWithoutANodeDaemon(t *testing.T) {
 }
 
 func TestCloneSetGoesByItsOrderAndSaysThatItIsComplete(t *testing.T) {
-	s := newScene(t)
+	s := parallel(t)
 	s.apply(env.East, "cloneset-order.yaml")
 	set := s.cloneSet("ordered", 8)
 	first := anyTwo(s.known("ordered"))

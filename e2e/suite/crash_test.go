@@ -23,9 +23,6 @@ func TestI09HubKilledAtRandomMomentsRestartsNothingAndThenRests(t *testing.T) {
 	killed(t, func() *fleet.Manager { return env.Hub.Manager })
 }
 
-// slow is a heartbeat that bears the time for which a manager that was killed keeps its Lease from the next one.
-var slow = fleetv1alpha1.Heartbeat{LeaseSeconds: 1, FailAfterSeconds: 40, RecoverAfterSeconds: 3}
-
 func TestI09AgentKilledAtRandomMomentsRestartsNothingAndThenRests(t *testing.T) {
 	killed(t, func() *fleet.Manager { return env.East.Manager })
 }
@@ -34,16 +31,16 @@ func TestI09AgentKilledAtRandomMomentsRestartsNothingAndThenRests(t *testing.T) 
 // image, no pod is made anew, nothing is deleted. Then it is killed once more at rest, and comes back without a write.
 func killed(t *testing.T, which func() *fleet.Manager) {
 	t.Helper()
-	s := newScene(t)
+	s := alone(t)
 	moments := fleet.Dice(t)
-	s.changeCluster("east", func(mc *fleetv1alpha1.MemberCluster) { mc.Spec.Heartbeat = slow })
+	s.changeCluster("east", func(mc *fleetv1alpha1.MemberCluster) { mc.Spec.Heartbeat = patient })
 	s.create(united("web", 10, in("east", "60%"), in("west", "40%")))
 	s.settled("web", shares{"east": 6, "west": 4}, nil)
 	before, mark := s.census("web"), fleet.Mark()
 
 	s.change("web", func(ud *appsv1beta1.UnitedDeployment) { image(ud, imageNew) })
 	for i := range kills {
-		require.True(t, pause(t.Context(), time.Duration(moments.IntN(1500))*time.Millisecond))
+		require.True(t, pause(t.Context(), time.Duration(moments.IntN(2500))*time.Millisecond))
 		require.NoError(t, which().Kill(t.Context()))
 		if i == 1 { // The hub grows the object while the manager is away, or just back.
 			s.until(func(ctx context.Context) string {
@@ -66,13 +63,13 @@ func killed(t *testing.T, which func() *fleet.Manager) {
 	}
 	s.noDeletes(mark)
 
-	s.rest()
+	s.quiet()
 	settled, mark := s.census("web"), fleet.Mark()
 	require.NoError(t, which().Kill(t.Context()))
 	require.NoError(t, which().Start(t.Context()))
 	s.leads(which(), mark)
 	s.unmoved(window)
-	require.Empty(t, s.writes(mark, func(w fleet.Write) bool { return acts(w) && !begins(w) }), "writes of a restart")
+	require.Empty(t, s.writes(mark, func(w fleet.Write) bool { return s.acts(w) && !begins(w) }), "writes of a restart")
 	require.Equal(t, settled, s.census("web"))
 	s.noDeletes(mark)
 }
@@ -101,7 +98,7 @@ func (s *scene) leads(m *fleet.Manager, since time.Time) {
 			return err.Error()
 		}
 		for _, w := range writes {
-			if w.Renewal() && w.Namespace == fleet.Namespace && w.Name == m.Name && w.Cluster == m.Cluster() && w.Succeeded() {
+			if w.Ours() && w.Renewal() && w.Namespace == fleet.Namespace && w.Name == m.Name && w.Cluster == m.Cluster() && w.Succeeded() {
 				return ""
 			}
 		}

@@ -1,9 +1,11 @@
 // Package suite shows, on a hub and two members with real control planes, what Flotilla promises: black box, through the
 // API and the kubectl plugin alone.
 //
-// All tests share one fleet and run one after the other, because many of them kill something. Each works in a namespace
-// of its own and leaves the fleet as it found it. A number in a test's name is that of the invariant it holds. Waiting is
-// for conditions, with room for a slow machine; only that nothing happens is shown by a window of fixed length.
+// All tests share one fleet, and each works in a namespace of its own. The first line of a test says whether it may run
+// beside others: parallel for those that keep to their namespace, alone for those that stop or kill something, change a
+// MemberCluster or a webhook, or count what the whole fleet writes. The latter run first, one after the other, and leave the
+// fleet as they found it. A number in a test's name is that of the invariant it holds. Waiting is for conditions, with room
+// for a slow machine; only that nothing happens is shown by a window of fixed length.
 //
 //	go test -tags e2e ./e2e/suite/...                 all
 //	FLOTILLA_E2E_KEEP=1 go test -tags e2e -run ...    keep the fleet, and use it again

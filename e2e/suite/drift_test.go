@@ -19,7 +19,7 @@ import (
 )
 
 func TestDriftInAMemberIsPutBackAndReported(t *testing.T) {
-	s := newScene(t)
+	s := parallel(t)
 	ud := s.create(united("web", 4, in("east", "2"), in("west", "2")))
 	s.settled("web", shares{"east": 2, "west": 2}, nil)
 	before := s.census("web")
@@ -55,7 +55,7 @@ func TestDriftInAMemberIsPutBackAndReported(t *testing.T) {
 }
 
 func TestObjectOfSomebodyElseIsNotTouched(t *testing.T) {
-	s := newScene(t)
+	s := parallel(t)
 	foreign := united("web", 1, appsv1beta1.Subset{Name: "own"})
 	foreign.Namespace = s.namespace
 	require.NoError(t, env.East.Client.Create(t.Context(), foreign))
@@ -96,7 +96,7 @@ func TestObjectOfSomebodyElseIsNotTouched(t *testing.T) {
 }
 
 func TestNamespaceThatAMemberLacksBlocksItsRowAlone(t *testing.T) {
-	s := newScene(t)
+	s := parallel(t)
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}
 	require.NoError(t, env.East.Client.Delete(t.Context(), ns))
 	s.until(func(ctx context.Context) string {
@@ -124,7 +124,7 @@ func TestNamespaceThatAMemberLacksBlocksItsRowAlone(t *testing.T) {
 }
 
 func TestI11ObjectThatOthersMadeAnewIsNotDeleted(t *testing.T) {
-	s := newScene(t)
+	s := alone(t)
 	s.create(united("web", 2, in("east", "1"), in("west", "1")))
 	s.settled("web", shares{"east": 1, "west": 1}, nil)
 	agents := env.East.Manager

@@ -70,7 +70,7 @@ func taker(o *unstructured.Unstructured) *fleet.Cluster {
 // TestInvalidExamplesAreAnsweredAsTheySay applies each manifest of e2e/examples/invalid, in a dry run: workloads in a
 // member, everything else on the hub. The first line of each says what comes back: "# refused: TEXT" or "# warned: TEXT".
 func TestInvalidExamplesAreAnsweredAsTheySay(t *testing.T) {
-	s := newScene(t)
+	s := parallel(t)
 	files := manifests(t, "invalid")
 	require.Greater(t, len(files), 15)
 	for _, file := range files {
@@ -108,7 +108,7 @@ func TestInvalidExamplesAreAnsweredAsTheySay(t *testing.T) {
 }
 
 func TestValidExamplesAreTakenWithoutAWarning(t *testing.T) {
-	s := newScene(t)
+	s := parallel(t)
 	files := manifests(t, ".")
 	require.NotEmpty(t, files)
 	for _, file := range files {
@@ -138,7 +138,7 @@ func TestValidExamplesAreTakenWithoutAWarning(t *testing.T) {
 }
 
 func TestObjectWithoutClustersSaysSoOnAHubWithoutMemberStack(t *testing.T) {
-	s := newScene(t)
+	s := parallel(t)
 	s.create(united("web", 2, appsv1beta1.Subset{Name: "one"}))
 	s.until(func(context.Context) string {
 		for _, c := range s.get("web").Status.Conditions {

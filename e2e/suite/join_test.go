@@ -43,7 +43,7 @@ const (
 )
 
 func TestClustersJoinByPullAndByPush(t *testing.T) {
-	s := newScene(t)
+	s := parallel(t)
 	for _, m := range env.Members() {
 		s.until(func(context.Context) string {
 			if mc := s.cluster(m.Name); mc.Status.KubernetesVersion == "" || mc.Status.AgentVersion == "" {
@@ -58,9 +58,9 @@ func TestClustersJoinByPullAndByPush(t *testing.T) {
 		for _, c := range mc.Status.Conditions {
 			require.Equal(t, metav1.ConditionTrue, c.Status, "%s of %s: %s", c.Type, m.Name, c.Message)
 		}
-		claim := &fleetv1alpha1.Membership{}
-		require.NoError(t, m.Client.Get(t.Context(), client.ObjectKey{Name: "default"}, claim))
-		require.Equal(t, mc.Status.Hub.UID, claim.Spec.Hub.UID)
+		bound := &fleetv1alpha1.Membership{}
+		require.NoError(t, m.Client.Get(t.Context(), client.ObjectKey{Name: "default"}, bound))
+		require.Equal(t, mc.Status.Hub.UID, bound.Spec.Hub.UID)
 	}
 	east, west := s.cluster(fleet.EastName), s.cluster(fleet.WestName)
 	require.Equal(t, fleetv1alpha1.ModePull, east.Spec.Mode)
@@ -101,7 +101,7 @@ func (s *scene) guest(name string, accepted bool) {
 }
 
 func TestClusterThatIsNotAcceptedIsHeldOut(t *testing.T) {
-	s := newScene(t)
+	s := parallel(t)
 	s.guest("held-out", false)
 	s.until(func(ctx context.Context) string {
 		mc := &fleetv1alpha1.MemberCluster{}
@@ -219,7 +219,7 @@ func bearer(token string) *rest.Config {
 }
 
 func TestI33JoinTokenServesOneClusterOnce(t *testing.T) {
-	s := newScene(t)
+	s := parallel(t)
 	s.guest("guest-a", true)
 	s.guest("guest-b", true)
 	a := s.ticket("guest-a")
@@ -271,7 +271,7 @@ func (s *scene) event(cluster, reason string) {
 }
 
 func TestI33JoinTokenExpires(t *testing.T) {
-	s := newScene(t)
+	s := parallel(t)
 	s.guest("guest-late", true)
 	_, err := s.tryAsk(bearer(aged(t, s.ticket("guest-late"))), request{cluster: "guest-late", uid: "0-0-0-d"})
 	require.True(t, apierrors.IsUnauthorized(err), "%v", err)
@@ -340,7 +340,7 @@ func aged(t *testing.T, token string) string {
 }
 
 func TestRequestsThatDifferInAnythingAreRefused(t *testing.T) {
-	s := newScene(t)
+	s := parallel(t)
 	s.guest("guest-odd", true)
 	for _, tc := range []struct {
 		name string

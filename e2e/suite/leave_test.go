@@ -20,7 +20,6 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/e2e/fleet"
-	"github.com/flotilla-io/flotilla/pkg/testkit/lab"
 )
 
 // leave lets a member leave and waits until the hub has forgotten it.
@@ -77,7 +76,7 @@ func (s *scene) released(c *fleet.Cluster) {
 	s.until(func(ctx context.Context) string {
 		err := c.Client.Get(ctx, client.ObjectKey{Name: "default"}, &fleetv1alpha1.Membership{})
 		if !apierrors.IsNotFound(err) {
-			return fmt.Sprintf("the claim is still in %s (%v)", c.Name, err)
+			return fmt.Sprintf("%s is still bound to the hub (%v)", c.Name, err)
 		}
 		lines := &fleetv1alpha1.AppliedWorkList{}
 		if err := c.Client.List(ctx, lines); err != nil || len(lines.Items) > 0 {
@@ -90,12 +89,11 @@ func (s *scene) released(c *fleet.Cluster) {
 func TestI12LeaveWithOrphanLeavesNoMarks(t *testing.T) {
 	for _, c := range env.Members() {
 		t.Run(c.Name, func(t *testing.T) {
-			s := newScene(t)
+			s := alone(t)
 			s.create(united("web", 4, in("east", "2"), in("west", "2")))
 			s.settled("web", shares{"east": 2, "west": 2}, nil)
 			before, mark := s.census("web"), fleet.Mark()
 			s.leave(c, fleetv1alpha1.LeaveOrphan, 60)
-			s.forgotten(c.Name)
 			s.released(c)
 			left := s.slice(c, "web")
 			require.NotNil(t, left)
@@ -103,6 +101,7 @@ func TestI12LeaveWithOrphanLeavesNoMarks(t *testing.T) {
 			s.quiet()
 			require.Equal(t, before, s.census("web"), "no pod notices")
 			s.noDeletes(mark)
+			s.forgotten(c.Name)
 
 			// The hub's object names a cluster that is gone, and says so; what was orphaned is a user's now.
 			require.NotEqual(t, corev1.ConditionFalse, condition(s.get("web"), appsv1beta1.SubsetFailure).Status)
@@ -118,12 +117,11 @@ func TestI12LeaveWithOrphanLeavesNoMarks(t *testing.T) {
 func TestI12LeaveWithDeleteLeavesNothing(t *testing.T) {
 	for _, c := range env.Members() {
 		t.Run(c.Name, func(t *testing.T) {
-			s := newScene(t)
+			s := alone(t)
 			s.create(united("web", 4, in("east", "2"), in("west", "2")))
 			s.settled("web", shares{"east": 2, "west": 2}, nil)
 			before := s.census("web")
 			s.leave(c, fleetv1alpha1.LeaveDelete, 60)
-			s.forgotten(c.Name)
 			s.released(c)
 			require.Nil(t, s.slice(c, "web"))
 			s.until(func(context.Context) string {
@@ -137,6 +135,7 @@ func TestI12LeaveWithDeleteLeavesNothing(t *testing.T) {
 					require.Contains(t, before, other.Name+"/"+p.Name, "the other cluster's pods stay")
 				}
 			}
+			s.forgotten(c.Name)
 		})
 	}
 }
@@ -168,12 +167,12 @@ func (s *scene) obeyed(c *fleet.Cluster, policy fleetv1alpha1.LeavePolicy) {
 func TestI12MemberThatWasAwayObeysItsTombstone(t *testing.T) {
 	for _, policy := range []fleetv1alpha1.LeavePolicy{fleetv1alpha1.LeaveOrphan, fleetv1alpha1.LeaveDelete} {
 		t.Run(string(policy), func(t *testing.T) {
-			s := newScene(t)
+			s := alone(t)
 			s.create(united("web", 4, in("east", "2"), in("west", "2")))
 			s.settled("web", shares{"east": 2, "west": 2}, nil)
 			agent, uid := env.East.Manager, s.uidOf(env.East)
 			require.NoError(t, agent.Stop(t.Context()))
-			s.leave(env.East, policy, 3)
+			s.leave(env.East, policy, 1)
 			s.forgotten("east")
 			s.tombstoned(uid, policy)
 			require.NotNil(t, s.slice(env.East, "web"), "nothing happens while the member is away")
@@ -188,18 +187,18 @@ func TestI12MemberThatWasAwayObeysItsTombstone(t *testing.T) {
 func TestI12PushMemberThatWasAwayObeysItsTombstone(t *testing.T) {
 	for _, policy := range []fleetv1alpha1.LeavePolicy{fleetv1alpha1.LeaveOrphan, fleetv1alpha1.LeaveDelete} {
 		t.Run(string(policy), func(t *testing.T) {
-			s := newScene(t)
+			s := alone(t)
 			s.create(united("web", 4, in("east", "2"), in("west", "2")))
 			s.settled("web", shares{"east": 2, "west": 2}, nil)
 			uid := s.uidOf(env.West)
-			require.NoError(t, env.West.Lab.StopComponent(t.Context(), lab.APIServer))
-			s.leave(env.West, policy, 3)
+			require.NoError(t, env.West.StopControlPlane(t.Context()))
+			s.leave(env.West, policy, 1)
 			s.forgotten("west")
 			key := s.tombstoned(uid, policy)
 
 			require.NoError(t, env.Hub.Manager.Stop(t.Context()))
 			require.NoError(t, env.Hub.Manager.Start(t.Context()))
-			require.NoError(t, env.West.Lab.StartComponent(t.Context(), lab.APIServer))
+			require.NoError(t, env.West.StartControlPlane(t.Context()))
 			require.NoError(t, env.West.Manager.Start(t.Context())) // It may have given up its leadership meanwhile.
 			s.released(env.West)
 			s.until(func(ctx context.Context) string {
@@ -214,7 +213,7 @@ func TestI12PushMemberThatWasAwayObeysItsTombstone(t *testing.T) {
 }
 
 func TestI14NamespaceDeletedOnTheHubDoesNotCascade(t *testing.T) {
-	s := newScene(t)
+	s := parallel(t)
 	s.create(united("web", 4, in("east", "2"), in("west", "2")))
 	s.settled("web", shares{"east": 2, "west": 2}, nil)
 	before := s.census("web")
@@ -238,7 +237,7 @@ func TestI14NamespaceDeletedOnTheHubDoesNotCascade(t *testing.T) {
 }
 
 func TestDeletingTheObjectRemovesItEverywhere(t *testing.T) {
-	s := newScene(t)
+	s := parallel(t)
 	ud := s.create(united("web", 4, in("east", "2"), in("west", "2")))
 	s.settled("web", shares{"east": 2, "west": 2}, nil)
 	s.remove("web")
@@ -256,7 +255,7 @@ func TestDeletingTheObjectRemovesItEverywhere(t *testing.T) {
 }
 
 func TestClusterThatIsHeldOutLaterIsFrozen(t *testing.T) {
-	s := newScene(t)
+	s := alone(t)
 	s.create(united("web", 4, in("east", "2"), in("west", "")))
 	s.settled("web", shares{"east": 2, "west": 2}, nil)
 	before := s.census("web")

@@ -16,6 +16,10 @@ var env *fleet.Fleet
 // heartbeat is fast, so that tests of silent members take seconds.
 var heartbeat = fleetv1alpha1.Heartbeat{LeaseSeconds: 1, FailAfterSeconds: 4, RecoverAfterSeconds: 3}
 
+// patient is a heartbeat that bears a busy machine, and the time for which a manager that was killed keeps its Lease from the
+// next one.
+var patient = fleetv1alpha1.Heartbeat{LeaseSeconds: 1, FailAfterSeconds: 40, RecoverAfterSeconds: 3}
+
 func TestMain(m *testing.M) {
 	o := fleet.Options{Prefix: "e2e-", Heartbeat: &heartbeat, Volumes: true}
 	os.Exit(fleet.Main(m, o, func(f *fleet.Fleet) { env = f })) //nolint:forbidigo // A TestMain ends its program.

@@ -15,14 +15,13 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/e2e/fleet"
-	"github.com/flotilla-io/flotilla/pkg/testkit/lab"
 )
 
 // short is an outage that the heartbeat forgives.
 const short = 2 * time.Second
 
 func TestI15MemberThatIsAwayForAMomentChangesNothing(t *testing.T) {
-	s := newScene(t)
+	s := alone(t)
 	s.create(united("web", 4, in("east", "2"), in("west", "2")))
 	s.settled("web", shares{"east": 2, "west": 2}, nil)
 	s.quiet()
@@ -35,16 +34,16 @@ func TestI15MemberThatIsAwayForAMomentChangesNothing(t *testing.T) {
 	require.True(t, waited)
 	s.unmoved(2 * time.Duration(heartbeat.FailAfterSeconds) * time.Second)
 	require.Equal(t, []fleetv1alpha1.ClusterPhase{fleetv1alpha1.ClusterReady}, phases())
-	require.Empty(t, s.writes(mark, acts))
+	require.Empty(t, s.writes(mark, s.acts))
 }
 
 func TestI16MemberThatGoesAndComesBackDoesNotFlap(t *testing.T) {
-	s := newScene(t)
+	s := alone(t)
 	s.create(united("web", 8, in("east", "4"), in("west", "")))
 	s.settled("web", shares{"east": 4, "west": 4}, nil)
 	before, phases, mark := s.census("web"), s.phases("east"), fleet.Mark()
 
-	require.NoError(t, env.East.Lab.StopComponent(t.Context(), lab.APIServer))
+	require.NoError(t, env.East.StopControlPlane(t.Context()))
 	require.NoError(t, env.AwaitPhase(t.Context(), "east", fleetv1alpha1.ClusterUnreachable))
 	s.until(func(context.Context) string {
 		ud := s.get("web")
@@ -75,7 +74,7 @@ func TestI16MemberThatGoesAndComesBackDoesNotFlap(t *testing.T) {
 		return ""
 	})
 
-	require.NoError(t, env.East.Lab.StartComponent(t.Context(), lab.APIServer))
+	require.NoError(t, env.East.StartControlPlane(t.Context()))
 	require.NoError(t, env.East.Manager.Start(t.Context())) // It may have given up its leadership meanwhile.
 	require.NoError(t, env.AwaitPhase(t.Context(), "east", fleetv1alpha1.ClusterReady))
 	s.until(func(context.Context) string {
@@ -97,16 +96,16 @@ func TestI16MemberThatGoesAndComesBackDoesNotFlap(t *testing.T) {
 }
 
 func TestI10OutagesOfTheHubDeleteNothingAndMembersGoOn(t *testing.T) {
-	s := newScene(t)
+	s := alone(t)
 	s.create(united("web", 6, in("east", "3"), in("west", "3")))
 	s.settled("web", shares{"east": 3, "west": 3}, nil)
 	before, mark := s.census("web"), fleet.Mark()
 
-	require.NoError(t, env.Hub.Lab.StopComponent(t.Context(), lab.APIServer))
+	require.NoError(t, env.Hub.StopControlPlane(t.Context()))
 	restored := false
 	t.Cleanup(func() {
 		if !restored {
-			require.NoError(t, env.Hub.Lab.StartComponent(context.WithoutCancel(t.Context()), lab.APIServer))
+			require.NoError(t, env.Hub.StartControlPlane(context.WithoutCancel(t.Context())))
 		}
 	})
 	// A pod that is lost meanwhile is replaced by its member alone.
@@ -126,7 +125,7 @@ func TestI10OutagesOfTheHubDeleteNothingAndMembersGoOn(t *testing.T) {
 	})
 	require.True(t, pause(t.Context(), 2*time.Duration(heartbeat.FailAfterSeconds)*time.Second), "long enough to be missed")
 
-	require.NoError(t, env.Hub.Lab.StartComponent(t.Context(), lab.APIServer))
+	require.NoError(t, env.Hub.StartControlPlane(t.Context()))
 	restored = true
 	require.NoError(t, env.Hub.Manager.Start(t.Context()))
 	for _, m := range env.Members() {
@@ -146,7 +145,7 @@ func TestI10OutagesOfTheHubDeleteNothingAndMembersGoOn(t *testing.T) {
 }
 
 func TestI18HubThatWasAwayHoldsNoMemberForUnreachable(t *testing.T) {
-	s := newScene(t)
+	s := alone(t)
 	phases := []func() []fleetv1alpha1.ClusterPhase{s.phases("east"), s.phases("west")}
 	hub, err := env.Hub.Manager.Process()
 	require.NoError(t, err)
@@ -162,7 +161,7 @@ func TestI18HubThatWasAwayHoldsNoMemberForUnreachable(t *testing.T) {
 }
 
 func TestI28GenerationIsObservedOnlyWhenEveryClusterAppliedIt(t *testing.T) {
-	s := newScene(t)
+	s := alone(t)
 	s.create(united("web", 4, in("east", "2"), in("west", "2")))
 	s.settled("web", shares{"east": 2, "west": 2}, nil)
 	// The hub still reaches west, but nobody there works on what it applies.
@@ -191,7 +190,7 @@ func TestI28GenerationIsObservedOnlyWhenEveryClusterAppliedIt(t *testing.T) {
 }
 
 func TestI13LabelThatIsTakenOffAClusterDoesNotEmptyItAtOnce(t *testing.T) {
-	s := newScene(t)
+	s := alone(t)
 	const objects = 14
 	s.changeCluster("east", func(mc *fleetv1alpha1.MemberCluster) { mc.Labels["mass"] = "yes" })
 	s.changeCluster("west", func(mc *fleetv1alpha1.MemberCluster) { mc.Labels["mass"] = "yes" })

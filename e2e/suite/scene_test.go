@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -42,19 +43,65 @@ type scene struct {
 	*testing.T
 	ctx       context.Context //nolint:containedctx // the test's own, for a test's helpers
 	namespace string
+	// beside says that other tests run at the same time: only writes about the scene's own objects count.
+	beside bool
 	// objects are the UnitedDeployments that the scene's end removes, and shows when the test has failed.
 	objects []string
+	// rows are the names of their rows on the hub, which are also those of their AppliedWorks in the members.
+	rows []string
 }
 
-// newScene prepares the fleet and a namespace, and cleans up at the end.
+// state is what the tests before have made of the fleet.
+var state struct {
+	sync.Mutex
+	// steady: everything runs, and no member is called unreachable because the machine is busy.
+	steady bool
+}
+
+// parallel begins a test that keeps to its namespace. It runs beside others, so it must neither change what they share
+// (managers, control planes, MemberClusters, webhooks, nodes) nor count what they write.
+func parallel(t *testing.T) *scene {
+	t.Helper()
+	t.Parallel()
+	s := newScene(t)
+	s.beside = true
+	state.Lock()
+	defer state.Unlock()
+	if !state.steady {
+		s.whole()
+		for _, m := range env.Members() {
+			s.changeCluster(m.Name, func(mc *fleetv1alpha1.MemberCluster) { mc.Spec.Heartbeat = patient })
+		}
+		state.steady = true
+	}
+	s.prepare()
+	return s
+}
+
+// alone begins a test that disturbs others, or that counts what the whole fleet writes. Such tests run first, one after the
+// other; each finds everything running, and the fast heartbeat.
+func alone(t *testing.T) *scene {
+	t.Helper()
+	s := newScene(t)
+	state.Lock()
+	defer state.Unlock()
+	state.steady = false
+	s.whole()
+	s.prepare()
+	return s
+}
+
 func newScene(t *testing.T) *scene {
 	t.Helper()
 	name := strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(strings.TrimPrefix(t.Name(), "Test")))
-	s := &scene{T: t, ctx: t.Context(), namespace: strings.Trim(name[:min(len(name), 63)], "-")}
-	s.whole()
-	require.NoError(t, env.Namespace(s.ctx, s.namespace, nil))
-	t.Cleanup(s.end)
-	return s
+	return &scene{T: t, ctx: t.Context(), namespace: strings.Trim(name[:min(len(name), 63)], "-")}
+}
+
+// prepare makes the namespace, and cleans up at the end.
+func (s *scene) prepare() {
+	s.Helper()
+	require.NoError(s, env.Namespace(s.ctx, s.namespace, nil))
+	s.Cleanup(s.end)
 }
 
 // on is the scene for a subtest.
@@ -148,7 +195,13 @@ func (s *scene) create(ud *appsv1beta1.UnitedDeployment) *appsv1beta1.UnitedDepl
 	ud.Namespace = s.namespace
 	s.objects = append(s.objects, ud.Name)
 	require.NoError(s, env.Hub.Client.Create(s.ctx, ud))
+	s.rows = append(s.rows, rowName(ud))
 	return ud
+}
+
+// rowName is the name of the rows of an object, and of its AppliedWorks.
+func rowName(ud client.Object) string {
+	return fleetv1alpha1.RowName("UnitedDeployment", ud.GetNamespace(), ud.GetName(), string(ud.GetUID()))
 }
 
 // get reads an object of the hub.
@@ -196,19 +249,28 @@ func (s *scene) remove(name string) {
 // paused is the hub's mark on a cluster from which too many rows were to go at once.
 const paused = "fleet.kruise.io/withdrawals-paused"
 
-// gone waits until an object of the hub and its rows are gone. Tests delete more in a minute than the hub takes for no
-// accident, so it says that this is meant where the hub asks.
+// withdraw lets the hub take rows from members. Tests delete more in a minute than the hub takes for no accident, so this
+// says that it is meant where the hub asks.
+func (s *scene) withdraw(ctx context.Context) error {
+	s.Helper()
+	clusters := &fleetv1alpha1.MemberClusterList{}
+	if err := env.Hub.Client.List(ctx, clusters); err != nil {
+		return err
+	}
+	for _, mc := range clusters.Items {
+		if mc.Annotations[paused] != "" {
+			s.changeCluster(mc.Name, func(mc *fleetv1alpha1.MemberCluster) { delete(mc.Annotations, paused) })
+		}
+	}
+	return nil
+}
+
+// gone waits until an object of the hub and its rows are gone.
 func (s *scene) gone(name string) {
 	s.Helper()
 	s.until(func(ctx context.Context) string {
-		clusters := &fleetv1alpha1.MemberClusterList{}
-		if err := env.Hub.Client.List(ctx, clusters); err != nil {
+		if err := s.withdraw(ctx); err != nil {
 			return err.Error()
-		}
-		for _, mc := range clusters.Items {
-			if mc.Annotations[paused] != "" {
-				s.changeCluster(mc.Name, func(mc *fleetv1alpha1.MemberCluster) { delete(mc.Annotations, paused) })
-			}
 		}
 		ud := &appsv1beta1.UnitedDeployment{}
 		if err := env.Hub.Client.Get(ctx, s.key(name), ud); !apierrors.IsNotFound(err) {
@@ -294,8 +356,7 @@ func restarts(p corev1.Pod) int32 {
 // findRow returns the row of an object for a cluster.
 func (s *scene) findRow(ud *appsv1beta1.UnitedDeployment, cluster string) (*fleetv1alpha1.MemberWork, error) {
 	row := &fleetv1alpha1.MemberWork{}
-	name := fleetv1alpha1.RowName("UnitedDeployment", ud.Namespace, ud.Name, string(ud.UID))
-	err := env.Hub.Client.Get(s.ctx, client.ObjectKey{Namespace: fleetv1alpha1.Namespace(cluster), Name: name}, row)
+	err := env.Hub.Client.Get(s.ctx, client.ObjectKey{Namespace: fleetv1alpha1.Namespace(cluster), Name: rowName(ud)}, row)
 	return row, err
 }
 
@@ -367,39 +428,47 @@ func (s *scene) unmarked(ud *appsv1beta1.UnitedDeployment) {
 	require.Empty(s, ud.OwnerReferences)
 }
 
-// acts are the writes of ours that a resting fleet must not make.
-func acts(w fleet.Write) bool { return w.Ours() && !w.Renewal() }
+// acts are the writes of our managers that must not happen at rest: all but renewals of Leases. Of a test that runs beside
+// others, those about its own objects.
+func (s *scene) acts(w fleet.Write) bool { return w.Ours() && !w.Renewal() && s.mine(w) }
 
-// rest waits until nobody of ours writes, and holds that this stays so for a window.
+// mine says whether a write is about an object of the test. It always is where no other test runs.
+func (s *scene) mine(w fleet.Write) bool {
+	return !s.beside || w.Namespace == s.namespace || slices.Contains(s.rows, w.Name)
+}
+
+// rest waits until our managers write nothing, and requires that this stays so for a window.
 func (s *scene) rest() {
 	s.Helper()
 	s.quiet()
 	s.unmoved(window)
 }
 
-// quiet waits until nobody of ours has written for a moment.
+// quiet waits until our managers have written nothing for a moment.
 func (s *scene) quiet() {
 	s.Helper()
-	require.NoError(s, fleet.Await(s.ctx, patience, func(ctx context.Context) (bool, string) {
-		mark := fleet.Mark()
-		if !pause(ctx, calm) {
-			return false, "the test ends"
+	ctx, cancel := context.WithTimeout(s.ctx, patience)
+	defer cancel()
+	last, counts := fleet.Mark(), []fleet.Count(nil)
+	for {
+		require.True(s, pause(ctx, last.Add(calm).Sub(fleet.Mark())), "still writing: %v", counts)
+		writes, err := env.Writes(last)
+		require.NoError(s, err)
+		writes = slices.DeleteFunc(writes, func(w fleet.Write) bool { return !w.At.After(last) || !s.acts(w) })
+		if len(writes) == 0 {
+			return
 		}
-		writes, err := env.Writes(mark)
-		if err != nil {
-			return false, err.Error()
-		}
-		counts := fleet.Tally(writes, acts)
-		return len(counts) == 0, fmt.Sprintf("still writing: %v", counts)
-	}))
+		counts = fleet.Tally(writes, nil)
+		last = slices.MaxFunc(writes, func(a, b fleet.Write) int { return a.At.Compare(b.At) }).At
+	}
 }
 
-// unmoved holds that nobody of ours writes anything but renewals of Leases for so long.
+// unmoved requires that our managers write nothing but renewals of Leases for so long.
 func (s *scene) unmoved(length time.Duration) {
 	s.Helper()
 	mark := fleet.Mark()
 	require.True(s, pause(s.ctx, length))
-	require.Empty(s, s.writes(mark, acts), "writes at rest")
+	require.Empty(s, s.writes(mark, s.acts), "writes at rest")
 }
 
 // writes counts what was written since.

@@ -73,7 +73,7 @@ func mayEast(a authorizationv1.ResourceAttributes) bool {
 }
 
 func TestI30CredentialOfAMemberOpensNothingElse(t *testing.T) {
-	s := newScene(t)
+	s := parallel(t)
 	east, err := fleet.NewClient(s.credential())
 	require.NoError(t, err)
 	asked := s.everything()
@@ -153,7 +153,7 @@ func (s *scene) everything() []authorizationv1.ResourceAttributes {
 }
 
 func TestI30CallsThatMatterAreRefusedForReal(t *testing.T) {
-	s := newScene(t)
+	s := parallel(t)
 	ud := s.create(united("web", 2, in("east", "1"), in("west", "1")))
 	s.settled("web", shares{"east": 1, "west": 1}, nil)
 	east, err := fleet.NewClient(s.credential())
@@ -233,7 +233,7 @@ func merge(text string) client.Patch {
 }
 
 func TestI31MemberWritesTheStatusOfItsOwnAndNothingElse(t *testing.T) {
-	s := newScene(t)
+	s := parallel(t)
 	ud := s.create(united("web", 2, in("east", "1"), in("west", "1")))
 	s.settled("web", shares{"east": 1, "west": 1}, nil)
 	east, err := fleet.NewClient(s.credential())
@@ -274,7 +274,7 @@ func TestI31MemberWritesTheStatusOfItsOwnAndNothingElse(t *testing.T) {
 }
 
 func TestI30RequestForAnotherNameIsRefused(t *testing.T) {
-	s := newScene(t)
+	s := parallel(t)
 	uid := string(s.uidOf(env.East))
 	for _, user := range []string{
 		"kruise:member:west", "kruise:member:east2", "kruise:member:eas", "Kruise:member:east", "kruise:member:east:", "kruise:member:",
@@ -296,7 +296,7 @@ func TestI30RequestForAnotherNameIsRefused(t *testing.T) {
 }
 
 func TestI32LyingAgentIsCutShort(t *testing.T) {
-	s := newScene(t)
+	s := alone(t)
 	ud := s.create(united("web", 4, in("east", "2"), in("west", "2")))
 	s.settled("web", shares{"east": 2, "west": 2}, nil)
 	before := s.census("web")
@@ -377,7 +377,7 @@ func (s *scene) keepAlive(east client.Client) (stop func()) {
 }
 
 func TestI35NoCredentialIsInStatusEventsOrLogs(t *testing.T) {
-	newScene(t)
+	parallel(t)
 	var secrets []string
 	push := &corev1.Secret{}
 	require.NoError(t, env.Hub.Client.Get(t.Context(), client.ObjectKey{Namespace: fleet.Namespace, Name: "west-kubeconfig"}, push))
@@ -415,7 +415,7 @@ func TestI35NoCredentialIsInStatusEventsOrLogs(t *testing.T) {
 }
 
 func TestI36RolesHaveNoWildcardsAndNoSecretsAtLarge(t *testing.T) {
-	newScene(t)
+	parallel(t)
 	for _, c := range env.Clusters() {
 		roles := &rbacv1.ClusterRoleList{}
 		require.NoError(t, c.Client.List(t.Context(), roles))

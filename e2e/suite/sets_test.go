@@ -21,7 +21,7 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/e2e/fleet"
-	"github.com/flotilla-io/flotilla/pkg/testkit"
+	"github.com/flotilla-io/flotilla/testkit"
 )
 
 // comes waits until an object of east is as asked, and returns it.
@@ -102,7 +102,7 @@ const (
 )
 
 func TestStatefulSetIsScaledAndUpdatedInPlaceByPartitionAndKeepsItsClaims(t *testing.T) {
-	s := newScene(t)
+	s := parallel(t)
 	s.apply(env.East, "statefulset.yaml")
 	set := s.statefulSet("db", 3, 3)
 	first := s.claims(env.East)
@@ -155,7 +155,7 @@ func sorted[V any](of map[string]V) []string {
 }
 
 func TestDaemonSetIsUpdatedInPlaceByPartitionAndFollowsItsNodes(t *testing.T) {
-	s := newScene(t)
+	s := parallel(t)
 	nodes := &corev1.NodeList{}
 	require.NoError(t, env.East.Client.List(t.Context(), nodes))
 	all := int32(len(nodes.Items))
@@ -220,7 +220,7 @@ func (s *scene) ordinals(c *fleet.Cluster, app string) []int {
 }
 
 func TestStatefulSetsOfTwoMembersHaveOrdinalsOfTheirOwn(t *testing.T) {
-	s := newScene(t)
+	s := parallel(t)
 	s.apply(env.Hub, "uniteddeployment-ordinals.yaml")
 	all := shares{"east": 3, "west": 2}
 	s.settled("db", all, nil)
@@ -276,7 +276,7 @@ func (s *scene) plugin(args ...string) string {
 }
 
 func TestPluginServesStatefulSetAndDaemonSet(t *testing.T) {
-	s := newScene(t)
+	s := parallel(t)
 	nodes := &corev1.NodeList{}
 	require.NoError(t, env.East.Client.List(t.Context(), nodes))
 	s.apply(env.East, "statefulset.yaml")
@@ -325,7 +325,7 @@ func TestPluginServesStatefulSetAndDaemonSet(t *testing.T) {
 }
 
 func TestStatefulSetLeavesOrdinalsOutAndDoesNotLoseTheOthers(t *testing.T) {
-	s := newScene(t)
+	s := parallel(t)
 	s.apply(env.East, "statefulset-reserve.yaml")
 	s.statefulSet("reserve", 5, 5)
 	require.Equal(t, []int{0, 2, 3, 7, 8}, s.ordinals(env.East, "reserve"))

@@ -18,7 +18,7 @@ import (
 )
 
 func TestCloneSetInAMemberIsUpdatedInPlace(t *testing.T) {
-	s := newScene(t)
+	s := parallel(t)
 	s.apply(env.East, "cloneset.yaml")
 	set := s.cloneSet("shop", 5)
 	before := s.census("shop")
@@ -57,7 +57,7 @@ func (s *scene) cloneSet(name string, replicas int32) *appsv1beta1.CloneSet {
 }
 
 func TestCloneSetInTheFormerVersionWorks(t *testing.T) {
-	s := newScene(t)
+	s := parallel(t)
 	s.apply(env.East, "cloneset-v1alpha1.yaml")
 	set := s.cloneSet("shop-v1alpha1", 3)
 	require.Equal(t, appsv1beta1.PodInPlaceIfPossible, set.Spec.UpdateStrategy.RollingUpdate.PodUpdatePolicy)
@@ -68,7 +68,7 @@ func TestCloneSetInTheFormerVersionWorks(t *testing.T) {
 }
 
 func TestUnitedDeploymentInOneClusterSpreadsOverZones(t *testing.T) {
-	s := newScene(t)
+	s := parallel(t)
 	s.apply(env.East, "uniteddeployment-zones.yaml")
 	s.until(func(ctx context.Context) string {
 		ud := s.slice(env.East, "zoned")

@@ -21,12 +21,12 @@ func (s *scene) apply(c *fleet.Cluster, example string) {
 	require.NoError(s, err)
 	require.Len(s, objects, 1)
 	if c == env.Hub {
-		s.objects = append(s.objects, objects[0].GetName())
+		s.objects, s.rows = append(s.objects, objects[0].GetName()), append(s.rows, rowName(objects[0]))
 	}
 }
 
 func TestReplicasAreSplitBySixtyAndFortyPercent(t *testing.T) {
-	s := newScene(t)
+	s := parallel(t)
 	s.apply(env.Hub, "uniteddeployment-two-clusters.yaml")
 	ud := s.settled("web", shares{"east": 6, "west": 4}, nil)
 	require.Len(t, s.pods(env.East, "web"), 6)
@@ -39,7 +39,7 @@ func TestReplicasAreSplitBySixtyAndFortyPercent(t *testing.T) {
 }
 
 func TestReplicasAreSplitOverClustersByLabel(t *testing.T) {
-	s := newScene(t)
+	s := parallel(t)
 	s.apply(env.Hub, "uniteddeployment-selector.yaml")
 	s.settled("api", shares{"prod-east": 4, "prod-west": 4}, nil)
 	require.Len(t, s.pods(env.East, "api"), 4)
@@ -47,7 +47,7 @@ func TestReplicasAreSplitOverClustersByLabel(t *testing.T) {
 }
 
 func TestScalingKeepsTheSplitAndTheOtherPods(t *testing.T) {
-	s := newScene(t)
+	s := parallel(t)
 	s.create(united("web", 10, in("east", "60%"), in("west", "40%")))
 	s.settled("web", shares{"east": 6, "west": 4}, nil)
 	before := s.census("web")
@@ -67,13 +67,13 @@ func TestScalingKeepsTheSplitAndTheOtherPods(t *testing.T) {
 }
 
 func TestHalvesOfAnOddTotalAreRoundedTogether(t *testing.T) {
-	s := newScene(t)
+	s := parallel(t)
 	s.create(united("web", 7, in("east", "50%"), in("west", "50%")))
 	s.settled("web", shares{"east": 4, "west": 3}, nil)
 }
 
 func TestAboveItsMaximumASubsetOverflowsIntoTheNext(t *testing.T) {
-	s := newScene(t)
+	s := parallel(t)
 	s.create(united("web", 4, between("east", 1, 3), between("west", 1, -1)))
 	s.settled("web", shares{"east": 3, "west": 1}, nil)
 	s.change("web", func(ud *appsv1beta1.UnitedDeployment) { *ud.Spec.Replicas = 9 })
@@ -91,7 +91,7 @@ func TestAboveItsMaximumASubsetOverflowsIntoTheNext(t *testing.T) {
 }
 
 func TestReplicasMoveOnlyAsTheyBecomeAvailableElsewhere(t *testing.T) {
-	s := newScene(t)
+	s := parallel(t)
 	s.create(united("web", 6, in("east", "6"), in("west", "0")))
 	s.settled("web", shares{"east": 6, "west": 0}, nil)
 
@@ -128,14 +128,17 @@ func TestReplicasMoveOnlyAsTheyBecomeAvailableElsewhere(t *testing.T) {
 }
 
 func TestSubsetThatIsTakenOffIsEmptiedAndItsRowGoes(t *testing.T) {
-	s := newScene(t)
+	s := parallel(t)
 	ud := s.create(united("web", 6, in("east", "3"), in("west", "3")))
 	s.settled("web", shares{"east": 3, "west": 3}, nil)
 	s.change("web", func(ud *appsv1beta1.UnitedDeployment) {
 		ud.Spec.Topology.Subsets = []appsv1beta1.Subset{in("west", "6")}
 	})
 	s.settled("web", shares{"west": 6}, nil)
-	s.until(func(context.Context) string {
+	s.until(func(ctx context.Context) string {
+		if err := s.withdraw(ctx); err != nil {
+			return err.Error()
+		}
 		if _, err := s.findRow(ud, "east"); err == nil {
 			return "the row for east is still there"
 		}

@@ -14,7 +14,7 @@ import (
 )
 
 func TestImageIsUpdatedInPlaceWithAPartitionPerSubset(t *testing.T) {
-	s := newScene(t)
+	s := parallel(t)
 	s.create(united("web", 10, in("east", "60%"), in("west", "40%")))
 	all := shares{"east": 6, "west": 4}
 	s.settled("web", all, nil)
@@ -56,7 +56,7 @@ func (s *scene) updated(c *fleet.Cluster) int {
 }
 
 func TestChangeThatIsMoreThanAnImageReplacesPods(t *testing.T) {
-	s := newScene(t)
+	s := parallel(t)
 	s.create(united("web", 4, in("east", "2"), in("west", "2")))
 	all := shares{"east": 2, "west": 2}
 	s.settled("web", all, nil)
@@ -71,7 +71,7 @@ func TestChangeThatIsMoreThanAnImageReplacesPods(t *testing.T) {
 }
 
 func TestImageThatDoesNotStartStopsTheRolloutInItsBounds(t *testing.T) {
-	s := newScene(t)
+	s := parallel(t)
 	s.create(united("web", 8, in("east", "4"), in("west", "4")))
 	s.settled("web", shares{"east": 4, "west": 4}, nil)
 	s.change("web", func(ud *appsv1beta1.UnitedDeployment) { image(ud, "registry.example/app:bad") })
@@ -89,7 +89,7 @@ func TestImageThatDoesNotStartStopsTheRolloutInItsBounds(t *testing.T) {
 }
 
 func TestI27InPlaceUpdateOfThirtyPodsKeepsToItsBudgetOfWrites(t *testing.T) {
-	s := newScene(t)
+	s := parallel(t)
 	ud := s.create(united("web", 30, in("east", "")))
 	s.settled("web", shares{"east": 30}, nil)
 	s.quiet()
@@ -99,7 +99,7 @@ func TestI27InPlaceUpdateOfThirtyPodsKeepsToItsBudgetOfWrites(t *testing.T) {
 	s.quiet()
 
 	rows, source, pods := 0, 0, 0
-	for _, c := range s.writes(mark, func(w fleet.Write) bool { return w.Ours() && w.Succeeded() }) {
+	for _, c := range s.writes(mark, func(w fleet.Write) bool { return w.Ours() && s.mine(w) && w.Succeeded() }) {
 		t.Log(c)
 		switch {
 		case c.Cluster == "hub" && (c.Resource == "memberworks.fleet.kruise.io" || c.Resource == "memberworks.fleet.kruise.io/status"):

@@ -19,14 +19,14 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/link"
 )
 
-// errNamespaceTaken ends a pass quietly: the status tells.
+// errNamespaceTaken ends a reconcile quietly: the status tells.
 var errNamespaceTaken = errors.New("the namespace belongs to somebody else")
 
 // result is what became of a plan.
 type result struct {
 	// namespaceTaken: a namespace of that name exists that the hub did not make.
 	namespaceTaken bool
-	// released: the finalizer was taken off, by this pass.
+	// released: the finalizer was taken off, by this reconcile.
 	released bool
 }
 

@@ -158,7 +158,7 @@ func (b *bell) Start(_ context.Context, q queue) error {
 	return nil
 }
 
-// ring asks for a pass over a cluster. Before the controller has started nothing is lost: it looks at all clusters then.
+// ring asks for a reconcile over a cluster. Before the controller has started nothing is lost: it looks at all clusters then.
 func (b *bell) ring(cluster string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -13,7 +13,7 @@
 // own Lease renewed through the same watch. A silent member is Unreachable: its numbers are frozen by whoever reads
 // that; nothing is deleted for silence, however many members are silent.
 //
-// A MemberCluster that is deleted leaves: its rows are withdrawn by spec.leave.policy, the agent drops its claim, the hub
+// A MemberCluster that is deleted leaves: its rows are withdrawn by spec.leave.policy, the agent removes its binding, the hub
 // removes what it kept. A member that is away for too long finds a tombstone when it comes back; a push member is called
 // until it has obeyed it.
 //

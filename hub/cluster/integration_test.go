@@ -53,10 +53,10 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/admit"
-	"github.com/flotilla-io/flotilla/pkg/condition"
 	"github.com/flotilla-io/flotilla/pkg/link"
-	"github.com/flotilla-io/flotilla/pkg/testkit"
-	"github.com/flotilla-io/flotilla/pkg/testkit/lab"
+	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/testkit"
+	"github.com/flotilla-io/flotilla/testkit/lab"
 )
 
 const (
@@ -205,7 +205,8 @@ func (h *hub) install(t *testing.T) {
 
 // generatedRoles are those of the markers, the same for each hub.
 var generatedRoles = sync.OnceValues(func() ([]byte, error) { //nolint:gochecknoglobals // A constant.
-	return exec.Command("go", "tool", "controller-gen", "rbac:roleName=flotilla-hub", "paths=.", "output:stdout").Output() //nolint:noctx // It is no test's.
+	return exec.Command("go", "tool", "-modfile=../../e2e/tools/go.mod", "controller-gen", //nolint:noctx // It is no test's.
+		"rbac:roleName=flotilla-hub", "paths=.", "output:stdout").Output()
 })
 
 func (h *hub) apply(t *testing.T, manifests []byte) {
@@ -372,8 +373,8 @@ func renew(ctx context.Context, c client.Client, cluster string) error {
 	return c.Update(ctx, lease)
 }
 
-// report plays what an agent writes into the status.
-func report(ctx context.Context, c client.Client, cluster string, conditions ...string) error {
+// reportConditions plays what an agent writes into the status.
+func reportConditions(ctx context.Context, c client.Client, cluster string, conditions ...string) error {
 	var list []any
 	for _, kind := range conditions {
 		list = append(list, map[string]any{
@@ -387,7 +388,7 @@ func report(ctx context.Context, c client.Client, cluster string, conditions ...
 	return c.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(link.AgentManager), client.ForceOwnership)
 }
 
-// playAgent is an agent that renews and claims until its context ends, or notes that it obeys a tombstone.
+// playAgent is an agent that renews its Lease and binds its member until its context ends, or notes that it follows a tombstone.
 func playAgent(ctx context.Context, l link.Link) error {
 	if l.Left {
 		return obey(ctx, l)
@@ -396,8 +397,8 @@ func playAgent(ctx context.Context, l link.Link) error {
 	if err := c.Get(ctx, client.ObjectKey{Name: l.Cluster}, mc); err != nil {
 		return err
 	}
-	if !condition.IsTrue(mc.Status.Conditions, fleetv1alpha1.ConditionOwnedByThisHub) {
-		if err := report(ctx, c, l.Cluster, fleetv1alpha1.ConditionOwnedByThisHub); err != nil {
+	if !report.IsConditionTrue(mc.Status.Conditions, fleetv1alpha1.ConditionOwnedByThisHub) {
+		if err := reportConditions(ctx, c, l.Cluster, fleetv1alpha1.ConditionOwnedByThisHub); err != nil {
 			return err
 		}
 	}
@@ -514,7 +515,7 @@ func TestIntegrationPullMember(t *testing.T) {
 		"contents":              east.List(t.Context(), &fleetv1alpha1.WorkContentList{}, client.InNamespace(fleetv1alpha1.SystemNamespace)),
 		"Secrets":               east.List(t.Context(), &corev1.SecretList{}, client.InNamespace("fleet-east")),
 		"the Lease of west":     renew(t.Context(), east, "west"),
-		"the status of west":    report(t.Context(), east, "west", "APIHealthy"),
+		"the status of west":    reportConditions(t.Context(), east, "west", "APIHealthy"),
 		"its own row's spec":    east.Delete(t.Context(), &fleetv1alpha1.MemberWork{ObjectMeta: metav1.ObjectMeta{Name: "row", Namespace: "fleet-east"}}),
 		"its own MemberCluster": east.Delete(t.Context(), &fleetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "east"}}),
 	} {
@@ -523,7 +524,7 @@ func TestIntegrationPullMember(t *testing.T) {
 
 	// It is ready once it is heard of; the token's account goes.
 	stop := keepAlive(t, east, "east")
-	require.NoError(t, report(t.Context(), east, "east", fleetv1alpha1.ConditionOwnedByThisHub))
+	require.NoError(t, reportConditions(t.Context(), east, "east", fleetv1alpha1.ConditionOwnedByThisHub))
 	h.awaitPhase(t, "east", fleetv1alpha1.ClusterReady)
 	h.awaitGone(t, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "bootstrap-east", Namespace: "fleet-east"}})
 	h.awaitGone(t, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: bootstrapRole("east")}})
@@ -532,7 +533,7 @@ func TestIntegrationPullMember(t *testing.T) {
 		require.NoError(c, h.Get(t.Context(), client.ObjectKey{Name: "east"}, mc))
 		require.NotNil(c, mc.Status.Rows)
 		require.EqualValues(c, 1, mc.Status.Rows.Total)
-		require.True(c, condition.IsTrue(mc.Status.Conditions, fleetv1alpha1.ConditionReady))
+		require.True(c, report.IsConditionTrue(mc.Status.Conditions, fleetv1alpha1.ConditionReady))
 	}, settleTimeout, look)
 
 	// Nothing is written while nothing changes.
@@ -575,12 +576,12 @@ func TestIntegrationPullMember(t *testing.T) {
 	row := &fleetv1alpha1.MemberWork{ObjectMeta: metav1.ObjectMeta{Name: "row", Namespace: "fleet-east"}}
 	require.Eventually(t, func() bool {
 		return h.Get(t.Context(), client.ObjectKeyFromObject(row), row) == nil &&
-			!row.DeletionTimestamp.IsZero() && row.Spec.Deletion == fleetv1alpha1.LeaveOrphan
+			!row.DeletionTimestamp.IsZero() && row.Spec.DeletionPolicy == fleetv1alpha1.LeaveOrphan
 	}, settleTimeout, look)
 	testkit.Change(t, h.Client, row, func(w *fleetv1alpha1.MemberWork) {
 		controllerutil.RemoveFinalizer(w, keys.FleetRow) // as hub/row does when the agent has reported
 	})
-	require.NoError(t, report(t.Context(), east, "east", fleetv1alpha1.ConditionOwnedByThisHub, fleetv1alpha1.ConditionReleased))
+	require.NoError(t, reportConditions(t.Context(), east, "east", fleetv1alpha1.ConditionOwnedByThisHub, fleetv1alpha1.ConditionReleased))
 	h.awaitNothing(t, "east")
 	h.awaitGone(t, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "left-east-uid", Namespace: fleetv1alpha1.SystemNamespace}})
 }
@@ -682,7 +683,7 @@ func TestIntegrationPushMember(t *testing.T) {
 
 	// A restart of the hub writes nothing (I9).
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
-		require.True(c, condition.IsTrue(h.member(t, "west").Status.Conditions, fleetv1alpha1.ConditionReady))
+		require.True(c, report.IsConditionTrue(h.member(t, "west").Status.Conditions, fleetv1alpha1.ConditionReady))
 	}, settleTimeout, look)
 	before := h.member(t, "west").ResourceVersion
 	h.stop()
@@ -690,7 +691,7 @@ func TestIntegrationPushMember(t *testing.T) {
 	require.Never(t, func() bool { return h.member(t, "west").ResourceVersion != before }, 5*time.Second, look)
 
 	require.NoError(t, h.Delete(t.Context(), h.member(t, "west")))
-	require.NoError(t, report(t.Context(), h, "west", fleetv1alpha1.ConditionOwnedByThisHub, fleetv1alpha1.ConditionReleased))
+	require.NoError(t, reportConditions(t.Context(), h, "west", fleetv1alpha1.ConditionOwnedByThisHub, fleetv1alpha1.ConditionReleased))
 	h.awaitNothing(t, "west")
 }
 
@@ -745,7 +746,7 @@ func testPushMemberThatCanNotJoin(t *testing.T, h *hub) {
 
 	h.accept(t, "twin", asPush)
 	h.awaitCredential(t, "twin", ReasonIdentityTaken)
-	require.Contains(t, condition.Get(h.member(t, "twin").Status.Conditions, fleetv1alpha1.ConditionReady).Message, "west")
+	require.Contains(t, report.GetCondition(h.member(t, "twin").Status.Conditions, fleetv1alpha1.ConditionReady).Message, "west")
 	require.Nil(t, h.member(t, "twin").Spec.Identity)
 	h.awaitReason(t, "west", fleetv1alpha1.ConditionReady, ReasonReady)
 
@@ -762,7 +763,7 @@ func (h *hub) awaitReason(t *testing.T, name, kind, reason string) {
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
 		mc := &fleetv1alpha1.MemberCluster{}
 		require.NoError(c, h.Get(t.Context(), client.ObjectKey{Name: name}, mc))
-		found := condition.Get(mc.Status.Conditions, kind)
+		found := report.GetCondition(mc.Status.Conditions, kind)
 		require.NotNil(c, found)
 		require.Equal(c, reason, found.Reason, "%+v", mc.Status.Conditions)
 	}, settleTimeout, look)
@@ -831,7 +832,7 @@ func TestIntegrationHubThatLostItsEpoch(t *testing.T) {
 		mc := &fleetv1alpha1.MemberCluster{}
 		require.NoError(c, h.Get(t.Context(), client.ObjectKey{Name: "east"}, mc))
 		require.EqualValues(c, 1, mc.Status.Hub.Epoch, "what was told holds")
-		return condition.Get(mc.Status.Conditions, fleetv1alpha1.ConditionReady)
+		return report.GetCondition(mc.Status.Conditions, fleetv1alpha1.ConditionReady)
 	}
 	require.EventuallyWithT(t, func(c *assert.CollectT) { require.Equal(c, ReasonHubIncomplete, ready(c).Reason) }, settleTimeout, look)
 	h.awaitEvent(t, "MemberCluster", "east", EventHubIncomplete)

@@ -13,13 +13,13 @@ import (
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/condition"
+	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
 // epochKey is the key of the ConfigMap fleet-system/epoch.
 const epochKey = "epoch"
 
-// observed is what a pass knows. Nothing in it may be changed: it points into the cache.
+// observed is what a reconcile knows. Nothing in it may be changed: it points into the cache.
 type observed struct {
 	mc *fleetv1alpha1.MemberCluster
 	// hub is who this hub is. Its epoch is 0 where nobody was told one and none is stored.
@@ -60,7 +60,7 @@ func (r *reconciler) observe(ctx context.Context, name string) (observed, error)
 
 // formerVerdict is the verdict that the status remembers.
 func formerVerdict(mc *fleetv1alpha1.MemberCluster) Verdict {
-	c := condition.Get(mc.Status.Conditions, fleetv1alpha1.ConditionHeartbeatFresh)
+	c := report.GetCondition(mc.Status.Conditions, fleetv1alpha1.ConditionHeartbeatFresh)
 	switch {
 	case c == nil || c.Status == metav1.ConditionUnknown:
 		return VerdictUnknown

@@ -10,7 +10,7 @@ import (
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/condition"
+	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
 // recheckSpent is how often it is looked whether a member that joined renews its Lease, for its account to go.
@@ -114,7 +114,7 @@ func leave(o observed, now time.Time) plan {
 	switch {
 	case mc.Spec.Identity == nil:
 		return release(o, nil)
-	case len(o.rows) == 0 && condition.IsTrue(mc.Status.Conditions, fleetv1alpha1.ConditionReleased):
+	case len(o.rows) == 0 && report.IsConditionTrue(mc.Status.Conditions, fleetv1alpha1.ConditionReleased):
 		return release(o, nil)
 	case !now.Before(deadline):
 		p := release(o, forTombstone(mc, o.hub.UID))
@@ -127,13 +127,13 @@ func leave(o observed, now time.Time) plan {
 	}
 	for _, row := range o.rows {
 		granted := row.Spec.Grant.Epoch // 0 counts as the hub's own
-		if row.DeletionTimestamp.IsZero() || row.Spec.Deletion != mc.Spec.Leave.Policy || granted != 0 && granted != o.hub.Epoch {
+		if row.DeletionTimestamp.IsZero() || row.Spec.DeletionPolicy != mc.Spec.Leave.Policy || granted != 0 && granted != o.hub.Epoch {
 			p.withdraw = append(p.withdraw, row)
 		}
 	}
 	p.why = fmt.Sprintf("waits for the member to let %d rows go with policy %s", len(o.rows), mc.Spec.Leave.Policy)
 	if len(o.rows) == 0 {
-		p.why = "waits for the member to drop its claim"
+		p.why = "waits for the member to remove its binding"
 	}
 	return p
 }

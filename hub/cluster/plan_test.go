@@ -14,13 +14,13 @@ import (
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/condition"
-	"github.com/flotilla-io/flotilla/pkg/reach"
+	"github.com/flotilla-io/flotilla/pkg/link"
+	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
-// world builds what a pass has observed of member east.
+// world builds what a reconcile has observed of member east.
 type world struct{ observed }
 
 // settled is a pull member that has joined, with all that it needs.
@@ -49,7 +49,7 @@ func (w *world) has(objects ...object) *world {
 }
 
 func (w *world) agent(kind string, status metav1.ConditionStatus) *world {
-	w.mc.Status.Conditions = condition.Set(w.mc.Status.Conditions, metav1.Condition{Type: kind, Status: status, Reason: "Test", Message: "agent says"}, noon)
+	w.mc.Status.Conditions = report.SetCondition(w.mc.Status.Conditions, metav1.Condition{Type: kind, Status: status, Reason: "Test", Message: "agent says"}, noon)
 	return w
 }
 
@@ -62,7 +62,7 @@ func (w *world) new() *world {
 func (w *world) row(name string, deletion fleetv1alpha1.LeavePolicy, deleting bool) *world {
 	row := &fleetv1alpha1.MemberWork{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "fleet-east", Finalizers: []string{keys.FleetRow}},
-		Spec:       fleetv1alpha1.MemberWorkSpec{Deletion: deletion},
+		Spec:       fleetv1alpha1.MemberWorkSpec{DeletionPolicy: deletion},
 	}
 	if deleting {
 		row.DeletionTimestamp = &metav1.Time{Time: noon}
@@ -249,7 +249,7 @@ func TestNext(t *testing.T) {
 		{"a leaving member without rows is waited for until it lets go", settled().leavingSince(0), func(t *testing.T, p plan) {
 			t.Helper()
 			require.False(t, p.release)
-			require.Contains(t, p.why, "drop its claim")
+			require.Contains(t, p.why, "remove its binding")
 		}},
 		{"a member that says released but has rows is waited for", settled().leavingSince(0).
 			agent(fleetv1alpha1.ConditionReleased, metav1.ConditionTrue).row("a", fleetv1alpha1.LeaveOrphan, true), func(t *testing.T, p plan) {
@@ -430,19 +430,19 @@ func TestStatus(t *testing.T) {
 		}(), result{}, fleetv1alpha1.ClusterJoining, ReasonKubeconfigRefused, []string{EventCredential}},
 		{"a push member that does not accept the credential", func() *world {
 			w := push(settled().new())
-			w.push = pushState{checked: true, cause: reach.Unauthorized, problem: "the member does not accept it"}
+			w.push = pushState{checked: true, cause: link.Unauthorized, problem: "the member does not accept it"}
 			return w
-		}(), result{}, fleetv1alpha1.ClusterJoining, string(reach.Unauthorized), []string{EventCredential}},
+		}(), result{}, fleetv1alpha1.ClusterJoining, string(link.Unauthorized), []string{EventCredential}},
 		{"a push member whose certificate is of another CA", func() *world {
 			w := push(settled().new())
-			w.push = pushState{checked: true, cause: reach.UnknownAuthority, problem: "another CA"}
+			w.push = pushState{checked: true, cause: link.UnknownAuthority, problem: "another CA"}
 			return w
-		}(), result{}, fleetv1alpha1.ClusterJoining, string(reach.UnknownAuthority), []string{EventCredential}},
+		}(), result{}, fleetv1alpha1.ClusterJoining, string(link.UnknownAuthority), []string{EventCredential}},
 		{"a push member whose address does not resolve", func() *world {
 			w := push(settled().new())
-			w.push = pushState{checked: true, cause: reach.NameNotResolved, problem: "no such name"}
+			w.push = pushState{checked: true, cause: link.NameNotResolved, problem: "no such name"}
 			return w
-		}(), result{}, fleetv1alpha1.ClusterJoining, string(reach.NameNotResolved), nil},
+		}(), result{}, fleetv1alpha1.ClusterJoining, string(link.NameNotResolved), nil},
 		{"a push member that was not called yet", func() *world {
 			w := push(settled().new())
 			w.push = pushState{checked: true}
@@ -475,7 +475,7 @@ func TestStatus(t *testing.T) {
 			p := next(o, noon)
 			got, events := status(o, p, c.done, noon)
 			require.Equal(t, c.phase, got.Phase)
-			ready := condition.Get(got.Conditions, fleetv1alpha1.ConditionReady)
+			ready := report.GetCondition(got.Conditions, fleetv1alpha1.ConditionReady)
 			if c.ready == ReasonNamespaceTaken { // told before the credential is looked at
 				require.Contains(t, ready.Message, "choose another name")
 			}
@@ -485,12 +485,12 @@ func TestStatus(t *testing.T) {
 				reasons = append(reasons, e.Reason)
 			}
 			require.Equal(t, c.events, reasons)
-			require.Nil(t, condition.Get(got.Conditions, fleetv1alpha1.ConditionOwnedByThisHub), "I29: the agent's conditions are the agent's")
+			require.Nil(t, report.GetCondition(got.Conditions, fleetv1alpha1.ConditionOwnedByThisHub), "I29: the agent's conditions are the agent's")
 
 			// I9: a second look at the same world writes nothing and tells nothing.
 			o.mc.Status.Phase, o.mc.Status.ObservedGeneration, o.mc.Status.Hub, o.mc.Status.Rows = got.Phase, got.ObservedGeneration, got.Hub, got.Rows
 			for _, mine := range got.Conditions {
-				o.mc.Status.Conditions = condition.Set(o.mc.Status.Conditions, mine, noon)
+				o.mc.Status.Conditions = report.SetCondition(o.mc.Status.Conditions, mine, noon)
 			}
 			if c.done.released {
 				return
@@ -505,7 +505,7 @@ func TestStatus(t *testing.T) {
 // was sets the status that an earlier pass wrote.
 func (w *world) was(phase fleetv1alpha1.ClusterPhase, fresh metav1.ConditionStatus) *world {
 	w.mc.Status.Phase = phase
-	w.mc.Status.Conditions = condition.Set(w.mc.Status.Conditions, metav1.Condition{
+	w.mc.Status.Conditions = report.SetCondition(w.mc.Status.Conditions, metav1.Condition{
 		Type: fleetv1alpha1.ConditionHeartbeatFresh, Status: fresh, Reason: "Test",
 	}, noon.Add(-time.Hour))
 	return w
@@ -552,10 +552,10 @@ func TestVersionsAreComparedOnceBothAreKnown(t *testing.T) {
 	w.hub.Version = "v0.4.0"
 	got, _ := status(w.observed, next(w.observed, noon), result{}, noon)
 	require.Equal(t, "v0.4.0", got.Hub.Version, "agents read it")
-	require.Nil(t, condition.Get(got.Conditions, fleetv1alpha1.ConditionSkewSupported))
+	require.Nil(t, report.GetCondition(got.Conditions, fleetv1alpha1.ConditionSkewSupported))
 	w.mc.Status.AgentVersion = "v0.2.0"
 	got, _ = status(w.observed, next(w.observed, noon), result{}, noon)
-	c := condition.Get(got.Conditions, fleetv1alpha1.ConditionSkewSupported)
+	c := report.GetCondition(got.Conditions, fleetv1alpha1.ConditionSkewSupported)
 	require.Equal(t, metav1.ConditionFalse, c.Status)
 	for _, part := range []string{"v0.4.0", "v0.2.0", "upgrade the member to v0.3 or v0.4"} {
 		require.Contains(t, c.Message, part)

@@ -27,7 +27,6 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/pkg/event"
 	"github.com/flotilla-io/flotilla/pkg/link"
-	"github.com/flotilla-io/flotilla/pkg/reach"
 )
 
 const (
@@ -47,7 +46,7 @@ type pushState struct {
 	// clusterUID is the UID of the member's namespace kube-system, as the hub read it.
 	clusterUID string
 	// cause is why the member could not be asked who it is, and "" once it could.
-	cause reach.Cause
+	cause link.Cause
 	// problem is why the last session ended, in words that don't change from one try to the next; "" where none did. It
 	// stays while a new session tries, so that the status does not change with each try.
 	problem string
@@ -329,7 +328,7 @@ func (p *pusher) sessions(ctx context.Context, name string, t target, cfg *rest.
 			pause = fresh
 		}
 		p.meters.restarts.WithLabelValues(t.cluster).Inc()
-		err = reach.Scrub(err, cfg.BearerToken)
+		err = link.Scrub(err, cfg.BearerToken)
 		p.note(name, func(s *pushState) { s.problem = problem(err) })
 		after := pause.Step()
 		log.Error(err, "Ended session with member", "after", after)
@@ -357,7 +356,7 @@ func (p *pusher) session(ctx context.Context, name string, t target, cfg *rest.C
 	}
 	uid, err := clusterUID(ctx, member.GetAPIReader())
 	if err != nil {
-		p.note(name, func(s *pushState) { s.cause, s.problem = reach.CauseOf(err), problem(err) })
+		p.note(name, func(s *pushState) { s.cause, s.problem = link.CauseOf(err), problem(err) })
 		return fmt.Errorf("ask member %s who it is: %w", t.cluster, err)
 	}
 	p.note(name, func(s *pushState) { s.clusterUID, s.cause = uid, "" })
@@ -404,13 +403,13 @@ func clusterUID(ctx context.Context, reader client.Reader) (string, error) {
 // problem puts an error into words that hold no address, time or credential, so that the status does not change with
 // each try.
 func problem(err error) string {
-	peer := reach.Peer{ //nolint:gosec // Words about credentials, and none itself.
+	peer := link.Peer{ //nolint:gosec // Words about credentials, and none itself.
 		Name: "the member", Address: "the address in the kubeconfig", Authority: "certificate-authority-data",
 		Credential: "the credential in the kubeconfig: make a new one there and put it into the Secret",
 		Rights:     "the kubeconfig's user lacks rights; install chart flotilla-member there with agent.push=true, and use its account flotilla-agent",
 		API:        "the API of Kubernetes: check the address",
 	}
-	cause := reach.CauseOf(err)
+	cause := link.CauseOf(err)
 	switch {
 	case errors.Is(err, errStranger):
 		return errStranger.Error()

@@ -24,7 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
-	"github.com/flotilla-io/flotilla/pkg/reach"
+	"github.com/flotilla-io/flotilla/pkg/link"
 )
 
 func TestTargetOf(t *testing.T) {
@@ -86,7 +86,7 @@ func TestSessionsTryAgainWithAPause(t *testing.T) {
 	require.Equal(t, "Bearer t", <-asked)
 	require.Equal(t, "west", <-rung)
 	require.Contains(t, p.State("west").problem, "does not accept the credential")
-	require.Equal(t, reach.Unauthorized, p.State("west").cause)
+	require.Equal(t, link.Unauthorized, p.State("west").cause)
 	require.Eventually(t, clk.HasWaiters, 5*time.Second, time.Millisecond)
 	require.Empty(t, asked, "no second try before the pause is over")
 	clk.Step(sessionFirst * 2)

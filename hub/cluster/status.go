@@ -10,10 +10,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
-	"github.com/flotilla-io/flotilla/pkg/condition"
 	"github.com/flotilla-io/flotilla/pkg/event"
-	"github.com/flotilla-io/flotilla/pkg/reach"
-	"github.com/flotilla-io/flotilla/pkg/skew"
+	"github.com/flotilla-io/flotilla/pkg/link"
+	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
 // Reasons of the conditions that the hub writes, besides those of kubeconfig.go and request.go.
@@ -77,7 +76,7 @@ func status(o observed, p plan, done result, now time.Time) (fleetv1alpha1.Membe
 		if c.found == (finding{}) {
 			continue
 		}
-		next.Conditions = condition.Set(next.Conditions, metav1.Condition{
+		next.Conditions = report.SetCondition(next.Conditions, metav1.Condition{
 			Type: c.kind, Status: c.found.status, Reason: c.found.reason, Message: c.found.message,
 			ObservedGeneration: o.mc.Generation,
 		}, now)
@@ -102,7 +101,7 @@ func hubPart(s fleetv1alpha1.MemberClusterStatus) fleetv1alpha1.MemberClusterSta
 }
 
 func phase(o observed) fleetv1alpha1.ClusterPhase {
-	ownership := condition.Get(o.mc.Status.Conditions, fleetv1alpha1.ConditionOwnedByThisHub)
+	ownership := report.GetCondition(o.mc.Status.Conditions, fleetv1alpha1.ConditionOwnedByThisHub)
 	switch {
 	case !o.mc.DeletionTimestamp.IsZero():
 		return fleetv1alpha1.ClusterLeaving
@@ -136,8 +135,8 @@ func versions(o observed) finding {
 	if o.mc.Status.AgentVersion == "" {
 		return finding{}
 	}
-	v := skew.Judge(o.hub.Version, o.mc.Status.AgentVersion)
-	return finding{condition.Bool(v.Supported), v.Reason, v.Message}
+	v := link.CheckSkew(o.hub.Version, o.mc.Status.AgentVersion)
+	return finding{report.ConditionStatus(v.Supported), v.Reason, v.Message}
 }
 
 func acceptance(o observed) finding {
@@ -157,7 +156,7 @@ func credential(o observed, now time.Time) finding {
 	}
 	token := "run kubectl kruise cluster token " + o.mc.Name
 	end, reported := certificateEnd(o.mc)
-	former := condition.IsTrue(o.mc.Status.Conditions, fleetv1alpha1.ConditionCredentialValid)
+	former := report.IsConditionTrue(o.mc.Status.Conditions, fleetv1alpha1.ConditionCredentialValid)
 	switch {
 	case reported && !end.After(now):
 		return no(ReasonCertificateExpired, "The member's certificate has ended: "+token+" and give the token to the agent")
@@ -176,11 +175,11 @@ func pushCredential(o observed) finding {
 		return no(o.push.refused.reason, o.push.refused.message)
 	case o.holder != "":
 		return no(ReasonIdentityTaken, "The kubeconfig leads to a cluster that has joined as "+o.holder+" already: it must leave there first")
-	case o.push.cause.Untrusted(), o.push.cause == reach.Unauthorized, o.push.cause == reach.Forbidden:
+	case o.push.cause.Untrusted(), o.push.cause == link.Unauthorized, o.push.cause == link.Forbidden:
 		return no(string(o.push.cause), "The kubeconfig is of no use: "+o.push.problem)
 	case !o.push.checked, o.push.cause == "" && o.push.clusterUID == "" && o.push.problem == "":
 		// After a restart the former answer holds until there is a new one.
-		if c := condition.Get(o.mc.Status.Conditions, fleetv1alpha1.ConditionCredentialValid); c != nil && c.Reason != ReasonNotAccepted {
+		if c := report.GetCondition(o.mc.Status.Conditions, fleetv1alpha1.ConditionCredentialValid); c != nil && c.Reason != ReasonNotAccepted {
 			return finding{c.Status, c.Reason, c.Message}
 		}
 		return unknown(ReasonChecking, "The kubeconfig is being looked at")
@@ -220,7 +219,7 @@ func freshness(o observed) finding {
 	if o.mc.Spec.Mode != fleetv1alpha1.ModePush {
 		suffix = "; what keeps it from that is told there, by kubectl describe membership " + fleetv1alpha1.MembershipName
 	}
-	if o.push.cause.Unanswered() || o.push.cause == reach.NotServed {
+	if o.push.cause.Unanswered() || o.push.cause == link.NotServed {
 		return unknown(string(o.push.cause), "The hub does not reach the member: "+o.push.problem)
 	}
 	return unknown(ReasonNeverSeen, "The member's agent has not renewed its Lease yet"+suffix)
@@ -254,7 +253,7 @@ func readiness(o observed, p plan, done result, accepted, credential, beat, vers
 		{fleetv1alpha1.ConditionOwnedByThisHub, ReasonOtherHub},
 		{fleetv1alpha1.ConditionAPIHealthy, ReasonAPIUnhealthy},
 	} {
-		if found := condition.Get(agent, c.kind); found != nil && found.Status == metav1.ConditionFalse {
+		if found := report.GetCondition(agent, c.kind); found != nil && found.Status == metav1.ConditionFalse {
 			return no(c.reason, found.Message)
 		}
 	}
@@ -283,7 +282,7 @@ func count(rows []*fleetv1alpha1.MemberWork) *fleetv1alpha1.RowCounts {
 func changes(o observed, p plan, done result, next fleetv1alpha1.MemberClusterStatus) []event.Event {
 	var events []event.Event
 	old, former := o.mc.Status, formerVerdict(o.mc)
-	is, was := condition.Get(next.Conditions, fleetv1alpha1.ConditionReady), condition.Get(old.Conditions, fleetv1alpha1.ConditionReady)
+	is, was := report.GetCondition(next.Conditions, fleetv1alpha1.ConditionReady), report.GetCondition(old.Conditions, fleetv1alpha1.ConditionReady)
 	if is.Reason == ReasonHubIncomplete && o.hub.Epoch > 0 && (was == nil || was.Reason != is.Reason) {
 		events = append(events, hubIncomplete(is.Message))
 	}
@@ -302,15 +301,15 @@ func changes(o observed, p plan, done result, next fleetv1alpha1.MemberClusterSt
 	case next.Phase == fleetv1alpha1.ClusterPending:
 		return nil
 	case former == VerdictFresh && o.heartbeat == VerdictStale && !hubSide(o):
-		c := condition.Get(next.Conditions, fleetv1alpha1.ConditionHeartbeatFresh)
+		c := report.GetCondition(next.Conditions, fleetv1alpha1.ConditionHeartbeatFresh)
 		events = append(events, unreachable(c.Message))
 	case former == VerdictStale && o.heartbeat == VerdictFresh:
 		events = append(events, recovered())
 	case next.Phase == fleetv1alpha1.ClusterReady && old.Phase != next.Phase:
 		events = append(events, joined())
 	}
-	was = condition.Get(old.Conditions, fleetv1alpha1.ConditionCredentialValid)
-	is = condition.Get(next.Conditions, fleetv1alpha1.ConditionCredentialValid)
+	was = report.GetCondition(old.Conditions, fleetv1alpha1.ConditionCredentialValid)
+	is = report.GetCondition(next.Conditions, fleetv1alpha1.ConditionCredentialValid)
 	refused := strings.HasPrefix(is.Reason, "Kubeconfig") || is.Reason == ReasonWrongIdentity || is.Reason == ReasonIdentityTaken ||
 		o.push.cause != "" && is.Reason == string(o.push.cause)
 	if is.Status == metav1.ConditionFalse && refused && (was == nil || was.Reason != is.Reason) {

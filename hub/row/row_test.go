@@ -158,7 +158,7 @@ func TestI20AWithdrawalCarriesTheHubsEpoch(t *testing.T) {
 		require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(live), live))
 		require.False(t, live.DeletionTimestamp.IsZero())
 		require.Equal(t, int64(8), live.Spec.Grant.Epoch)
-		require.Equal(t, fleetv1alpha1.LeaveOrphan, live.Spec.Deletion)
+		require.Equal(t, fleetv1alpha1.LeaveOrphan, live.Spec.DeletionPolicy)
 		require.Equal(t, 1, *writes, "epoch and policy are one write")
 	})
 	t.Run("a row that was withdrawn at a former epoch, once and with the policy that it has", func(t *testing.T) {
@@ -171,7 +171,7 @@ func TestI20AWithdrawalCarriesTheHubsEpoch(t *testing.T) {
 		}
 		require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(live), live))
 		require.Equal(t, int64(8), live.Spec.Grant.Epoch)
-		require.Equal(t, fleetv1alpha1.LeaveDelete, live.Spec.Deletion)
+		require.Equal(t, fleetv1alpha1.LeaveDelete, live.Spec.DeletionPolicy)
 		require.Equal(t, 1, *writes)
 	})
 	t.Run("a row without its cluster is withdrawn already", func(t *testing.T) {

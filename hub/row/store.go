@@ -105,7 +105,7 @@ func (s *Store) Withdraw(ctx context.Context, live *fleetv1alpha1.MemberWork, po
 		epoch = cluster.Status.Hub.Epoch
 	}
 	if withdrawn {
-		policy = live.Spec.Deletion
+		policy = live.Spec.DeletionPolicy
 	} else if err := s.allow(ctx, cluster); err != nil {
 		return err
 	}
@@ -116,10 +116,10 @@ func (s *Store) Withdraw(ctx context.Context, live *fleetv1alpha1.MemberWork, po
 // already gets policy too.
 func Withdraw(ctx context.Context, c client.Client, live *fleetv1alpha1.MemberWork, policy fleetv1alpha1.LeavePolicy, epoch int64) error {
 	next := live.DeepCopy()
-	next.Spec.Deletion, next.Spec.Grant.Epoch = policy, epoch
-	if next.Spec.Deletion != live.Spec.Deletion || next.Spec.Grant.Epoch != live.Spec.Grant.Epoch {
+	next.Spec.DeletionPolicy, next.Spec.Grant.Epoch = policy, epoch
+	if next.Spec.DeletionPolicy != live.Spec.DeletionPolicy || next.Spec.Grant.Epoch != live.Spec.Grant.Epoch {
 		if err := c.Update(ctx, next); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("set deletion %s at epoch %d on row %s/%s: %w", policy, epoch, live.Namespace, live.Name, err)
+			return fmt.Errorf("set deletion policy %s at epoch %d on row %s/%s: %w", policy, epoch, live.Namespace, live.Name, err)
 		}
 	}
 	if !live.DeletionTimestamp.IsZero() {

@@ -37,27 +37,39 @@ func (w Want) Name() string {
 	return fleetv1alpha1.RowName(w.Source.Kind, w.Source.Namespace, w.Source.Name, w.Source.UID)
 }
 
-// fold lays a patch that is too long for a row into the manifest.
+// fold merges a patch that is too long for a row into the manifest.
 func (w Want) fold() (Want, error) {
 	if len(w.Patch) <= patchLimit {
 		return w, nil
 	}
-	merged, err := jsonpatch.MergePatch(w.Manifest, w.Patch)
+	merged, err := Merge(w.Manifest, w.Patch)
 	if err != nil {
-		return w, fmt.Errorf("lay the patch of row %s over its manifest: %w", w.Name(), err)
+		return w, fmt.Errorf("fold the patch of row %s: %w", w.Name(), err)
 	}
 	w.Manifest, w.Patch = merged, nil
 	return w, nil
 }
 
+// Merge applies a row's patch, a JSON merge patch that may be empty, to its manifest.
+func Merge(manifest, patch []byte) ([]byte, error) {
+	if len(patch) == 0 {
+		return manifest, nil
+	}
+	merged, err := jsonpatch.MergePatch(manifest, patch)
+	if err != nil {
+		return nil, fmt.Errorf("apply the patch to the manifest: %w", err)
+	}
+	return merged, nil
+}
+
 // spec is the row's spec, with the content of that name.
 func (w Want) spec(content string) fleetv1alpha1.MemberWorkSpec {
 	return fleetv1alpha1.MemberWorkSpec{
-		Source:   w.Source,
-		Content:  fleetv1alpha1.WorkContentSource{Ref: content},
-		Patch:    runtime.RawExtension{Raw: w.Patch},
-		Grant:    w.Grant,
-		Deletion: fleetv1alpha1.LeaveDelete,
+		Source:         w.Source,
+		Content:        fleetv1alpha1.WorkContentSource{Ref: content},
+		Patch:          runtime.RawExtension{Raw: w.Patch},
+		Grant:          w.Grant,
+		DeletionPolicy: fleetv1alpha1.LeaveDelete,
 	}
 }
 

@@ -4,16 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"time"
 
-	"k8s.io/client-go/util/workqueue"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -21,53 +21,41 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
-	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/hub/placement"
 	"github.com/flotilla-io/flotilla/hub/row"
-	"github.com/flotilla-io/flotilla/pkg/condition"
-	recorder "github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/event"
 	"github.com/flotilla-io/flotilla/pkg/expect"
+	"github.com/flotilla-io/flotilla/pkg/link"
 	"github.com/flotilla-io/flotilla/pkg/metric"
 	"github.com/flotilla-io/flotilla/pkg/united"
 )
 
-// sourceKind is the kind of the objects that this controller looks after.
+// sourceKind is the kind of the objects that this controller reconciles.
 const sourceKind = "UnitedDeployment"
-
-// gather is for how long status changes of rows are collected before a pass, so that a rollout in many members costs
-// few writes of the source's status.
-const gather = time.Second
 
 // Options are what Setup needs.
 type Options struct {
 	// Store writes rows.
 	Store *row.Store
-	// Events sends events.
-	Events recorder.Recorder
+	// Events records events.
+	Events event.Recorder
 	// Clock is the real clock outside tests.
 	Clock clock.PassiveClock
-	// Workers is how many objects are worked on at a time; at least 1.
+	// Workers is how many objects are reconciled concurrently; at least 1.
 	Workers int
 	// ExpectationTimeout is how long the cache may lack our own writes; 0 is 5 minutes.
 	ExpectationTimeout time.Duration
-	// LocalMember says that this cluster runs the member stack too, which then looks after objects without clusters.
+	// LocalMember says that this cluster runs the member stack too, which then reconciles objects without clusters.
 	LocalMember bool
 }
 
-// queue is what event handlers put requests into.
-type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
-
 type reconciler struct {
-	client.Client
-	reader  client.Reader
-	store   *row.Store
-	expect  *expect.Store
+	placement.Client
 	options Options
 }
 
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=uniteddeployments,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=uniteddeployments/status,verbs=patch
-// +kubebuilder:rbac:groups=fleet.kruise.io,resources=memberclusters,verbs=get;list;watch
-// +kubebuilder:rbac:groups="",resources=namespaces,verbs=get
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // Setup starts the controller.
@@ -76,17 +64,17 @@ func Setup(mgr ctrl.Manager, o Options) error {
 		return fmt.Errorf("register metrics: %w", err)
 	}
 	r := &reconciler{
-		Client:  mgr.GetClient(),
-		reader:  mgr.GetAPIReader(),
-		store:   o.Store,
-		expect:  expect.New(sourceKind, o.Clock, o.ExpectationTimeout),
+		Client: placement.Client{
+			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Rows: o.Store, Expect: expect.New(sourceKind, o.Clock, o.ExpectationTimeout),
+		},
 		options: o,
 	}
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("hub-uniteddeployment").
 		For(&appsv1beta1.UnitedDeployment{}, builder.WithPredicates(sourceChanged())).
-		Watches(&fleetv1alpha1.MemberWork{}, rowHandler()).
-		Watches(&fleetv1alpha1.MemberCluster{}, handler.EnqueueRequestsFromMapFunc(r.all), builder.WithPredicates(predicate.Funcs{UpdateFunc: clusterChanged})).
+		Watches(&fleetv1alpha1.MemberWork{}, placement.RowHandler(sourceKind)).
+		Watches(&fleetv1alpha1.MemberCluster{}, handler.EnqueueRequestsFromMapFunc(r.all),
+			builder.WithPredicates(predicate.Funcs{UpdateFunc: placement.ClusterChanged})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: max(o.Workers, 1)}).
 		Complete(r)
 	if err != nil {
@@ -102,52 +90,58 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return expect.Settle(ctx, err, waits.WithLabelValues("CacheBehind"))
 	}
 	start := r.options.Clock.Now()
-	p := decide(o)
+	p := plan(o)
 	planSeconds.Observe(r.options.Clock.Since(start).Seconds())
 	if p.idle {
 		return ctrl.Result{}, nil
 	}
-	done, aerr := r.apply(ctx, o, p)
-	if p.release {
-		return ctrl.Result{}, aerr
+	a, err := r.Apply(ctx, o.ud, o.Fleet, p.Plan)
+	for _, cluster := range a.Written {
+		rowWrites.WithLabelValues(cluster).Inc()
 	}
-	s, events := status(o, p, done, r.options.Clock.Now())
-	return ctrl.Result{}, errors.Join(aerr, r.report(ctx, o, s, events))
+	if p.RemoveFinalizer {
+		return ctrl.Result{}, err
+	}
+	s, events := status(o, p, a, r.options.Clock.Now())
+	return ctrl.Result{}, errors.Join(err, r.report(ctx, o, s, events))
 }
 
-// sourceChanged lets through what a slice is made of: spec, labels and annotations, but not our own status.
+// report writes the status if it changed, and records the events. It applies the whole status: required fields are there also
+// while their number is 0.
+func (r *reconciler) report(ctx context.Context, o *observed, s appsv1beta1.UnitedDeploymentStatus, events []event.Event) error {
+	if equality.Semantic.DeepEqual(o.ud.Status, s) {
+		return nil
+	}
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&s)
+	if err != nil {
+		return fmt.Errorf("convert status of %s/%s: %w", o.ud.Namespace, o.ud.Name, err)
+	}
+	next := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": appsv1beta1.GroupVersion.String(),
+		"kind":       sourceKind,
+		"metadata":   map[string]any{"namespace": o.ud.Namespace, "name": o.ud.Name, "uid": string(o.ud.UID)},
+		"status":     fields,
+	}}
+	err = r.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(next), client.FieldOwner(link.HubManager), client.ForceOwnership)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("write status of %s/%s: %w", o.ud.Namespace, o.ud.Name, err)
+	}
+	for _, e := range events {
+		r.options.Events.Record(o.ud, e)
+	}
+	return nil
+}
+
+// sourceChanged passes changes that can end up in a slice: of spec, labels and annotations, not of our own status.
 func sourceChanged() predicate.Predicate {
 	return predicate.Or[client.Object](predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{})
 }
 
-// rowHandler brings a row's source. What changes the plan comes at once; mere counts are gathered for a second.
-func rowHandler() handler.EventHandler {
-	add := func(q queue, o client.Object, after time.Duration) {
-		if source := o.(*fleetv1alpha1.MemberWork).Spec.Source; source.Kind == sourceKind {
-			q.AddAfter(reconcile.Request{NamespacedName: client.ObjectKey{Namespace: source.Namespace, Name: source.Name}}, after)
-		}
-	}
-	return handler.Funcs{
-		CreateFunc: func(_ context.Context, e event.CreateEvent, q queue) { add(q, e.Object, 0) },
-		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q queue) { add(q, e.Object, 0) },
-		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) {
-			before, after := e.ObjectOld.(*fleetv1alpha1.MemberWork), e.ObjectNew.(*fleetv1alpha1.MemberWork)
-			switch {
-			case before.ResourceVersion == after.ResourceVersion:
-			case before.Generation != after.Generation, acked(before) != acked(after), before.Status.Phase != after.Status.Phase:
-				add(q, after, 0)
-			default:
-				add(q, after, gather)
-			}
-		},
-	}
-}
-
-// all brings every object that names or holds clusters, because any of them may be placed by what a cluster says.
+// all enqueues every object over clusters, because a change of a cluster may affect any of them.
 func (r *reconciler) all(ctx context.Context, _ client.Object) []reconcile.Request {
 	list := &appsv1beta1.UnitedDeploymentList{}
 	if err := r.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Lost a cluster event")
+		ctrl.LoggerFrom(ctx).Error(err, "Could not enqueue objects for a member cluster")
 		return nil
 	}
 	var out []reconcile.Request
@@ -157,25 +151,4 @@ func (r *reconciler) all(ctx context.Context, _ client.Object) []reconcile.Reque
 		}
 	}
 	return out
-}
-
-// clusterChanged tells whether an update of a MemberCluster can change a plan: heartbeats and counts can't.
-func clusterChanged(e event.UpdateEvent) bool {
-	before, after := e.ObjectOld.(*fleetv1alpha1.MemberCluster), e.ObjectNew.(*fleetv1alpha1.MemberCluster)
-	return relevant(before) != relevant(after) || !maps.Equal(before.Labels, after.Labels) || before.Generation != after.Generation
-}
-
-// relevant is what a plan reads of a MemberCluster besides its spec and labels.
-func relevant(c *fleetv1alpha1.MemberCluster) any {
-	type facts struct {
-		ready, leaves, paused bool
-		phase                 fleetv1alpha1.ClusterPhase
-		epoch                 int64
-	}
-	f := facts{ready: condition.IsTrue(c.Status.Conditions, fleetv1alpha1.ConditionReady), leaves: !c.DeletionTimestamp.IsZero(), phase: c.Status.Phase}
-	_, f.paused = c.Annotations[keys.FleetWithdrawalsPaused]
-	if c.Status.Hub != nil {
-		f.epoch = c.Status.Hub.Epoch
-	}
-	return f
 }

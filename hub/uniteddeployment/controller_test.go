@@ -22,6 +22,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/hub/placement"
 	"github.com/flotilla-io/flotilla/hub/row"
 	"github.com/flotilla-io/flotilla/pkg/event"
 	"github.com/flotilla-io/flotilla/pkg/expect"
@@ -91,14 +92,14 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 		}).Build()
 	clk := clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
 	b.reconciler = &reconciler{
-		Client: c, reader: c, store: row.NewStore(c, []byte("key"), clk), expect: expect.New(sourceKind, clk, 0),
+		Client:  placement.Client{Client: c, Live: c, Rows: row.NewStore(c, []byte("key"), clk), Expect: expect.New(sourceKind, clk, 0)},
 		options: Options{Events: b.notes, Clock: clk},
 	}
 	return b
 }
 
-// pass reconciles the object and returns it as it is then, and how much that wrote.
-func (b *bench) pass(t *testing.T, ud *appsv1beta1.UnitedDeployment) (*appsv1beta1.UnitedDeployment, int) {
+// reconcile reconciles the object, and returns it and the number of writes.
+func (b *bench) reconcile(t *testing.T, ud *appsv1beta1.UnitedDeployment) (*appsv1beta1.UnitedDeployment, int) {
 	t.Helper()
 	b.writes = 0
 	_, err := b.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(ud)})
@@ -112,7 +113,7 @@ func (b *bench) pass(t *testing.T, ud *appsv1beta1.UnitedDeployment) (*appsv1bet
 func hub(objects int) ([]client.Object, []*appsv1beta1.UnitedDeployment) {
 	w := newWorld(1, in("a", "east", ""))
 	w.cluster("east", nil)
-	all := []client.Object{w.o.clusters["east"], &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}}
+	all := []client.Object{w.o.Clusters["east"], &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}}
 	var uds []*appsv1beta1.UnitedDeployment
 	for i := range objects {
 		ud := w.o.ud.DeepCopy()
@@ -127,24 +128,24 @@ func TestNothingIsWrittenWhereNothingChanged(t *testing.T) {
 	t.Parallel()
 	all, uds := hub(1)
 	b := newBench(t, all...)
-	ud, writes := b.pass(t, uds[0])
+	ud, writes := b.reconcile(t, uds[0])
 	require.Equal(t, 3, writes, "a content, a row and the status")
 	require.Len(t, ud.Status.SubsetStatuses, 1)
-	ud, writes = b.pass(t, ud)
+	ud, writes = b.reconcile(t, ud)
 	require.Equal(t, 1, writes, "the row is there: nothing moves any more")
 	events := len(b.notes.sent)
-	again, writes := b.pass(t, ud)
+	again, writes := b.reconcile(t, ud)
 	require.Zero(t, writes)
 	require.Equal(t, ud.Status, again.Status)
 
 	require.NoError(t, b.Delete(t.Context(), ud))
-	_, writes = b.pass(t, ud)
+	_, writes = b.reconcile(t, ud)
 	require.Equal(t, 2, writes, "the row's deletion and the status")
 	require.Len(t, b.notes.sent, events+1)
 	require.Equal(t, EventWithdrawing, b.notes.sent[events].Reason)
-	_, writes = b.pass(t, ud)
+	_, writes = b.reconcile(t, ud)
 	require.Zero(t, writes)
-	require.Len(t, b.notes.sent, events+1, "nothing is told twice")
+	require.Len(t, b.notes.sent, events+1, "nothing is reported twice")
 }
 
 func TestI13ObjectsDeletedTooFastSayHowToGoOn(t *testing.T) {
@@ -153,23 +154,23 @@ func TestI13ObjectsDeletedTooFastSayHowToGoOn(t *testing.T) {
 	all, uds := hub(objects)
 	b := newBench(t, all...)
 	for i, ud := range uds {
-		uds[i], _ = b.pass(t, ud)
+		uds[i], _ = b.reconcile(t, ud)
 		require.NoError(t, b.Delete(t.Context(), ud))
 	}
 	held := 0
 	for _, ud := range uds {
-		ud, _ = b.pass(t, ud)
+		ud, _ = b.reconcile(t, ud)
 		failure := find(ud.Status.Conditions, appsv1beta1.SubsetFailure)
 		if failure.Status != corev1.ConditionTrue {
 			continue
 		}
 		held++
-		require.Equal(t, reasonPaused, failure.Reason)
+		require.Equal(t, placement.ReasonPaused, failure.Reason)
 		require.Contains(t, failure.Message, "kubectl annotate membercluster east "+keys.FleetWithdrawalsPaused+"-")
-		told := b.notes.sent[len(b.notes.sent)-2]
-		require.Equal(t, corev1.EventTypeWarning, told.Type)
-		require.Contains(t, told.Note, "kubectl annotate membercluster east "+keys.FleetWithdrawalsPaused+"-")
-		_, writes := b.pass(t, ud)
+		warning := b.notes.sent[len(b.notes.sent)-2]
+		require.Equal(t, corev1.EventTypeWarning, warning.Type)
+		require.Contains(t, warning.Note, "kubectl annotate membercluster east "+keys.FleetWithdrawalsPaused+"-")
+		_, writes := b.reconcile(t, ud)
 		require.Zero(t, writes, "it waits without writing")
 	}
 	require.Equal(t, 2, held, "ten may go within a minute")
@@ -179,7 +180,7 @@ func TestI13ObjectsDeletedTooFastSayHowToGoOn(t *testing.T) {
 	delete(east.Annotations, keys.FleetWithdrawalsPaused)
 	require.NoError(t, b.Update(t.Context(), east))
 	for _, ud := range uds {
-		ud, _ = b.pass(t, ud)
+		ud, _ = b.reconcile(t, ud)
 		require.Equal(t, corev1.ConditionFalse, find(ud.Status.Conditions, appsv1beta1.SubsetFailure).Status)
 	}
 	rows := &fleetv1alpha1.MemberWorkList{}
@@ -226,8 +227,8 @@ func TestI28AGenerationIsNotObservedWhereARowWasNotWritten(t *testing.T) {
 			}
 			b := newBench(t, all...)
 			if tt.before {
-				b.pass(t, ud)
-				ud, _ = b.pass(t, ud)
+				b.reconcile(t, ud)
+				ud, _ = b.reconcile(t, ud)
 				require.Equal(t, int64(1), ud.Status.ObservedGeneration)
 				require.Equal(t, int64(1), ud.Status.SubsetStatuses[0].ObservedGeneration)
 			}
@@ -244,7 +245,7 @@ func TestI28AGenerationIsNotObservedWhereARowWasNotWritten(t *testing.T) {
 
 			b.fail = nil
 			for range 3 {
-				ud, _ = b.pass(t, ud)
+				ud, _ = b.reconcile(t, ud)
 			}
 			require.Equal(t, ud.Generation, ud.Status.ObservedGeneration)
 			require.Equal(t, ud.Generation, ud.Status.SubsetStatuses[0].ObservedGeneration)

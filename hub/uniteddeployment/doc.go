@@ -1,19 +1,21 @@
-// Package uniteddeployment runs one UnitedDeployment over the clusters of the fleet: it decides how many replicas of
-// each subset belong into which cluster, sends each cluster a slice, and gathers the slices' status.
+// Package uniteddeployment places UnitedDeployments in the clusters of the fleet: it decides how many replicas of each subset
+// run in which cluster, sends each cluster a slice, and gathers the status of the slices.
 //
-// A slice is a UnitedDeployment again, cut down to the subsets of one cluster with absolute numbers; the member's own
-// controller does the rest, as for an object that a user made there. The template is the same bytes in every slice, so
-// that its revision has the same name everywhere.
+// A slice is a UnitedDeployment cut down to the subsets of one cluster, with absolute numbers. The member's own controller runs
+// it like one that a user created there. The template is the same bytes in every slice, so its revision has the same name in
+// every cluster.
 //
-// Each pass takes the next step only (plan.go): allot.Allocate says where the replicas belong, allot.Transfer how far
-// the grants may go there now, so that a move never falls below the wanted number of available pods by more than the
-// user allows. A cluster that can't be reached keeps its numbers; the others go on.
+// divide.go divides the object, render.go writes the slices, status.go gathers; all else is in package placement. Each reconcile
+// plans the next step only: allot.Allocate says where replicas belong, allot.Transfer how far the grants may go there now, so
+// that a move never makes more pods unavailable than the user allows. A cluster that can't be reached keeps its numbers, and
+// the others continue.
 //
-// Pods of StatefulSets of apps.kruise.io have ordinals of their own over all clusters: each subset has a range in each cluster
-// (ordinal.go).
+// Pods of StatefulSets of apps.kruise.io have ordinals that are unique over all clusters: each subset has a range of its own in
+// each cluster (ordinal.go).
 //
-// What the plan starts from is kept in the rows themselves (grant, lower and upper bounds, ordinals), so a hub that was killed at
-// any moment goes on where it stood, and an idle one writes nothing.
+// The state of a plan is in the rows (grant, lower and upper bounds, ordinals), so that a hub that was killed at any time
+// continues from there, and an idle one writes nothing.
 //
-// Objects whose subsets name no cluster are not touched, but get a condition where nobody else would run them.
+// Objects whose subsets name no cluster are left to the member stack of the hub's cluster. Where it has none, they get a
+// condition.
 package uniteddeployment

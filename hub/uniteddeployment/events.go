@@ -19,18 +19,17 @@ const (
 	EventWithdrawing = "WithdrawingSlices"
 )
 
-// eventsFor are the events of a change of status: one for each condition that turned or has another reason, none while
-// nothing changes.
+// eventsFor returns the events of a change of status: one for each condition whose status or reason changed.
 func eventsFor(before, after appsv1beta1.UnitedDeploymentStatus) []event.Event {
 	var out []event.Event
-	turned := func(t appsv1beta1.UnitedDeploymentConditionType) (*appsv1beta1.UnitedDeploymentCondition, bool) {
+	changed := func(t appsv1beta1.UnitedDeploymentConditionType) (*appsv1beta1.UnitedDeploymentCondition, bool) {
 		is, was := find(after.Conditions, t), find(before.Conditions, t)
 		return is, is != nil && (was == nil || was.Status != is.Status || was.Reason != is.Reason)
 	}
-	if c, ok := turned(appsv1beta1.SubsetFailure); ok && c.Status == corev1.ConditionTrue {
+	if c, ok := changed(appsv1beta1.SubsetFailure); ok && c.Status == corev1.ConditionTrue {
 		out = append(out, event.Warning(EventBlocked, "Place", "%s: %s", c.Reason, c.Message))
 	}
-	if c, ok := turned(appsv1beta1.UnitedDeploymentPlaced); ok {
+	if c, ok := changed(appsv1beta1.UnitedDeploymentPlaced); ok {
 		switch {
 		case c.Status == corev1.ConditionTrue:
 			out = append(out, event.Normal(EventPlaced, "Place", "%d replicas are placed", after.Replicas))

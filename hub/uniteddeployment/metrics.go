@@ -18,6 +18,6 @@ var (
 	}, []string{metric.LabelCluster})
 	waits = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: metric.Namespace, Subsystem: "hub_uniteddeployment", Name: "waits_total",
-		Help: "Passes that ended without a step because something has to come first, by reason.",
+		Help: "Reconciles that ended without a step because something has to come first, by reason.",
 	}, []string{metric.LabelReason})
 )

@@ -5,11 +5,11 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 )
 
-// number gives the parts of an object whose pods have ordinals a range each, so that no two pods of the fleet have the same: the
-// lowest that no row names. A row names a part's range for as long as the part is in it, and a part stays in it until the
-// cluster reports no pod of it; also when the object has another kind of template meanwhile. So a range is not used again
-// while any row reports a pod in it, and a move or a scale numbers no pod anew.
-func number(o *observed, parts []part) {
+// assignOrdinals gives each part of an object whose pods have ordinals a range of its own, the lowest that no row names, so that
+// ordinals are unique in the fleet. A row names the range of a part for as long as it has the part, which is until the cluster
+// reports no pod of it, also if the object gets another kind of template meanwhile. So a range is not reused while any row
+// reports a pod in it, and neither a move nor a scale changes the ordinal of a pod.
+func assignOrdinals(o *observed, parts []part) {
 	if o.ud.Spec.Template.AdvancedStatefulSetTemplate == nil {
 		for i := range parts {
 			parts[i].spec.Ordinals = nil
@@ -17,7 +17,7 @@ func number(o *observed, parts []part) {
 		return
 	}
 	taken := map[int32]bool{}
-	for _, row := range o.rows {
+	for _, row := range o.Rows {
 		for _, g := range row.Spec.Grant.Subsets {
 			if g.FirstOrdinal != nil {
 				taken[*g.FirstOrdinal] = true

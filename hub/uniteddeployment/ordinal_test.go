@@ -27,7 +27,7 @@ func (w *world) ordinals() map[string][2]int32 {
 	out := map[string][2]int32{}
 	for cluster, slice := range w.o.slices {
 		for _, s := range slice.Spec.Topology.Subsets {
-			if s.Ordinals != nil && w.o.rows[cluster] != nil {
+			if s.Ordinals != nil && w.o.Rows[cluster] != nil {
 				out[cluster+"/"+s.Name] = [2]int32{s.Ordinals.Start, ptr.Deref(s.Ordinals.End, -1)}
 			}
 		}
@@ -45,7 +45,7 @@ func TestOrdinals(t *testing.T) {
 		require.Equal(t, map[string][2]int32{
 			"berlin/a": {0, 9_999}, "berlin/eu-berlin": {10_000, 19_999}, "paris/eu-paris": {20_000, 29_999},
 		}, w.ordinals())
-		require.Zero(t, w.write(t, decide(w.o)), "at rest nothing is written")
+		require.Zero(t, w.write(t, plan(w.o)), "at rest nothing is written")
 	})
 	t.Run("a scale, a new cluster and a new order of subsets leave ranges as they are", func(t *testing.T) {
 		t.Parallel()
@@ -97,7 +97,7 @@ func TestOrdinals(t *testing.T) {
 		w.cluster("east", nil)
 		w.settle(t)
 		require.Empty(t, w.ordinals())
-		require.Nil(t, w.o.rows["east"].Spec.Grant.Subsets[0].FirstOrdinal)
+		require.Nil(t, w.o.Rows["east"].Spec.Grant.Subsets[0].FirstOrdinal)
 	})
 }
 
@@ -129,7 +129,7 @@ func TestOrdinalsAreNeverSharedOrChanged(t *testing.T) {
 				w.serve()
 			}
 			before := w.ranges()
-			w.write(t, decide(w.o))
+			w.write(t, plan(w.o))
 			owner := map[int32]string{}
 			for part, first := range w.ranges() {
 				require.Zero(t, first%fleetv1alpha1.OrdinalsPerSubset)
@@ -146,7 +146,7 @@ func TestOrdinalsAreNeverSharedOrChanged(t *testing.T) {
 // ranges are the first ordinals that rows name, by cluster/subset.
 func (w *world) ranges() map[string]int32 {
 	out := map[string]int32{}
-	for cluster, row := range w.o.rows {
+	for cluster, row := range w.o.Rows {
 		for _, g := range row.Spec.Grant.Subsets {
 			if g.FirstOrdinal != nil {
 				out[cluster+"/"+g.Name] = *g.FirstOrdinal

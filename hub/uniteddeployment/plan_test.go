@@ -17,6 +17,8 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/hub/placement"
+	"github.com/flotilla-io/flotilla/hub/row"
 	"github.com/flotilla-io/flotilla/pkg/event"
 )
 
@@ -35,10 +37,9 @@ func newWorld(replicas int32, subsets ...appsv1beta1.Subset) *world {
 		},
 	}
 	return &world{o: &observed{
-		ud:       ud,
-		clusters: map[string]*fleetv1alpha1.MemberCluster{},
-		rows:     map[string]*fleetv1alpha1.MemberWork{},
-		slices:   map[string]*appsv1beta1.UnitedDeployment{},
+		ud:     ud,
+		Fleet:  placement.Fleet{Clusters: map[string]*fleetv1alpha1.MemberCluster{}, Rows: map[string]*fleetv1alpha1.MemberWork{}},
+		slices: map[string]*appsv1beta1.UnitedDeployment{},
 	}}
 }
 
@@ -55,7 +56,7 @@ func upTo(name, cluster string, most int) appsv1beta1.Subset {
 }
 
 func (w *world) cluster(name string, labels map[string]string) {
-	w.o.clusters[name] = &fleetv1alpha1.MemberCluster{
+	w.o.Clusters[name] = &fleetv1alpha1.MemberCluster{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels},
 		Spec:       fleetv1alpha1.MemberClusterSpec{Accepted: true},
 		Status: fleetv1alpha1.MemberClusterStatus{
@@ -67,15 +68,15 @@ func (w *world) cluster(name string, labels map[string]string) {
 }
 
 func (w *world) unreachable(name string) {
-	w.o.clusters[name].Status.Phase = fleetv1alpha1.ClusterUnreachable
-	w.o.clusters[name].Status.Conditions[0].Status = metav1.ConditionFalse
+	w.o.Clusters[name].Status.Phase = fleetv1alpha1.ClusterUnreachable
+	w.o.Clusters[name].Status.Conditions[0].Status = metav1.ConditionFalse
 }
 
 // write carries out a plan's writes, as row.Store would.
-func (w *world) write(t *testing.T, p plan) (writes int) {
+func (w *world) write(t *testing.T, p planned) (writes int) {
 	t.Helper()
-	for _, want := range p.wants {
-		live := w.o.rows[want.Cluster]
+	for _, want := range p.Wants {
+		live := w.o.Rows[want.Cluster]
 		if live == nil {
 			live = &fleetv1alpha1.MemberWork{ObjectMeta: metav1.ObjectMeta{
 				Name: want.Name(), Namespace: fleetv1alpha1.Namespace(want.Cluster), UID: types.UID(want.Cluster),
@@ -87,14 +88,16 @@ func (w *world) write(t *testing.T, p plan) (writes int) {
 		if live.Generation == 0 || string(live.Spec.Patch.Raw) != string(want.Patch) {
 			next.Generation++
 			writes++
-			w.o.rows[want.Cluster] = next
+			w.o.Rows[want.Cluster] = next
 		}
-		slice, err := readSlice(want.Manifest, want.Patch)
+		manifest, err := row.Merge(want.Manifest, want.Patch)
+		require.NoError(t, err)
+		slice, err := readSlice(manifest)
 		require.NoError(t, err)
 		w.o.slices[want.Cluster] = slice
 	}
-	for _, gone := range p.withdrawals {
-		delete(w.o.rows, gone.row.Labels[keys.FleetCluster])
+	for _, gone := range p.Withdrawals {
+		delete(w.o.Rows, gone.Row.Labels[keys.FleetCluster])
 		writes++
 	}
 	return writes
@@ -102,8 +105,8 @@ func (w *world) write(t *testing.T, p plan) (writes int) {
 
 // serve lets every member that answers do what its row says.
 func (w *world) serve() {
-	for name, r := range w.o.rows {
-		if c := w.o.clusters[name]; c == nil || c.Status.Phase != fleetv1alpha1.ClusterReady {
+	for name, r := range w.o.Rows {
+		if c := w.o.Clusters[name]; c == nil || c.Status.Phase != fleetv1alpha1.ClusterReady {
 			continue
 		}
 		next := r.DeepCopy()
@@ -112,33 +115,33 @@ func (w *world) serve() {
 			n := fleetv1alpha1.WorkCounts{Desired: g.Replicas, Replicas: g.Replicas, Ready: g.Replicas, Available: g.Replicas, Updated: g.Replicas - g.Partition, UpdatedReady: g.Replicas - g.Partition}
 			next.Status.Subsets = append(next.Status.Subsets, fleetv1alpha1.SubsetCounts{Name: g.Name, Partition: g.Partition, WorkCounts: n})
 		}
-		w.o.rows[name] = next
+		w.o.Rows[name] = next
 	}
 }
 
 // settle plans and serves until nothing is written, and returns the last plan.
-func (w *world) settle(t *testing.T) plan {
+func (w *world) settle(t *testing.T) planned {
 	t.Helper()
 	for range 100 {
-		p := decide(w.o)
+		p := plan(w.o)
 		if w.write(t, p) == 0 {
 			return p
 		}
 		w.serve()
 	}
 	require.Fail(t, "the plan does not come to rest")
-	return plan{}
+	return planned{}
 }
 
 func (w *world) grants() map[string]int32 {
 	out := map[string]int32{}
-	for name, r := range w.o.rows {
+	for name, r := range w.o.Rows {
 		out[name] = r.Spec.Grant.Replicas
 	}
 	return out
 }
 
-func TestDecide(t *testing.T) {
+func TestPlan(t *testing.T) {
 	t.Parallel()
 	t.Run("60 and 40 percent of 10 are 6 and 4, and an idle hub writes nothing", func(t *testing.T) {
 		t.Parallel()
@@ -147,7 +150,7 @@ func TestDecide(t *testing.T) {
 		w.cluster("west", nil)
 		w.settle(t)
 		require.Equal(t, map[string]int32{"east": 6, "west": 4}, w.grants())
-		require.Zero(t, w.write(t, decide(w.o)))
+		require.Zero(t, w.write(t, plan(w.o)))
 	})
 	t.Run("a selector makes one subset in each matching cluster", func(t *testing.T) {
 		t.Parallel()
@@ -189,7 +192,7 @@ func TestDecide(t *testing.T) {
 		w := newWorld(6, in("a", "east", ""))
 		w.cluster("east", nil)
 		w.settle(t)
-		w.o.clusters["east"].Spec.Limits = &fleetv1alpha1.ClusterLimits{MaxReplicasPerObject: ptr.To[int32](2)}
+		w.o.Clusters["east"].Spec.Limits = &fleetv1alpha1.ClusterLimits{MaxReplicasPerObject: ptr.To[int32](2)}
 		w.settle(t)
 		require.Equal(t, map[string]int32{"east": 2}, w.grants())
 	})
@@ -206,10 +209,10 @@ func TestDecide(t *testing.T) {
 			w := newWorld(10, appsv1beta1.Subset{Name: "all", ClusterSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"eu": "y"}}})
 			for _, cluster := range []string{"east", "west"} {
 				w.cluster(cluster, map[string]string{"eu": "y"})
-				w.o.clusters[cluster].Spec.Limits = &fleetv1alpha1.ClusterLimits{MaxReplicasPerObject: ptr.To[int32](5)}
+				w.o.Clusters[cluster].Spec.Limits = &fleetv1alpha1.ClusterLimits{MaxReplicasPerObject: ptr.To[int32](5)}
 			}
 			w.settle(t)
-			change(w.o.clusters["west"])
+			change(w.o.Clusters["west"])
 			w.settle(t)
 			require.Equal(t, map[string]int32{"east": 5, "west": 5}, w.grants(), "west %s", name)
 		}
@@ -221,7 +224,7 @@ func TestDecide(t *testing.T) {
 		w.cluster("west", nil)
 		w.settle(t)
 		w.o.ud.Spec.Topology.Subsets[0].Cluster = "west"
-		w.write(t, decide(w.o))
+		w.write(t, plan(w.o))
 		require.Equal(t, map[string]int32{"east": 8, "west": 2}, w.grants(), "the default surge is a quarter")
 		w.serve()
 		p := w.settle(t)
@@ -236,7 +239,7 @@ func TestDecide(t *testing.T) {
 		w.settle(t)
 		w.o.ud.Spec.Topology.Subsets = w.o.ud.Spec.Topology.Subsets[:1]
 		w.o.ud.Spec.Topology.Subsets[0].Replicas = new(intstr.FromInt32(4))
-		w.write(t, decide(w.o))
+		w.write(t, plan(w.o))
 		require.Equal(t, "spot", w.o.slices["east"].Spec.Topology.Subsets[1].Tolerations[0].Key)
 		w.serve()
 		w.settle(t)
@@ -268,19 +271,19 @@ func TestDecide(t *testing.T) {
 		w.o.ud.Annotations = map[string]string{"team": "shop"}
 		w.cluster("east", nil)
 		w.cluster("west", nil)
-		p := decide(w.o)
-		require.Len(t, p.wants, 2)
-		require.Equal(t, string(p.wants[0].Manifest), string(p.wants[1].Manifest))
-		require.NotContains(t, string(p.wants[0].Manifest), "subsets")
-		require.NotContains(t, string(p.wants[0].Manifest), `"replicas"`)
-		require.Contains(t, string(p.wants[0].Manifest), `"team":"shop"`)
+		p := plan(w.o)
+		require.Len(t, p.Wants, 2)
+		require.Equal(t, string(p.Wants[0].Manifest), string(p.Wants[1].Manifest))
+		require.NotContains(t, string(p.Wants[0].Manifest), "subsets")
+		require.NotContains(t, string(p.Wants[0].Manifest), `"replicas"`)
+		require.Contains(t, string(p.Wants[0].Manifest), `"team":"shop"`)
 	})
 	t.Run("what tools note down on the object is not sent, so writing it down writes no row", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(5, in("a", "east", ""))
 		w.o.ud.Annotations = map[string]string{"team": "shop", "apps.example/argocd.argoproj.io": "ours"}
 		w.cluster("east", nil)
-		before := string(decide(w.o).wants[0].Manifest)
+		before := string(plan(w.o).Wants[0].Manifest)
 		for _, key := range []string{
 			corev1.LastAppliedConfigAnnotation, "argocd.argoproj.io/tracking-id", "argocd.argoproj.io/sync-wave", "meta.helm.sh/release-name",
 			"kustomize.toolkit.fluxcd.io/checksum", "helm.toolkit.fluxcd.io/driftDetection", "config.kubernetes.io/origin",
@@ -288,31 +291,18 @@ func TestDecide(t *testing.T) {
 			"objectset.rio.cattle.io/applied", "pulumi.com/patchForce", keys.ConversionData, keys.FleetRowUID,
 		} {
 			w.o.ud.Annotations[key] = "noted"
-			require.Equal(t, before, string(decide(w.o).wants[0].Manifest), key)
+			require.Equal(t, before, string(plan(w.o).Wants[0].Manifest), key)
 		}
 		w.o.ud.Annotations["team"] = "stock"
-		require.NotEqual(t, before, string(decide(w.o).wants[0].Manifest))
+		require.NotEqual(t, before, string(plan(w.o).Wants[0].Manifest))
 	})
 	t.Run("an object with nothing but such notes has no annotations in its slices", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(5, in("a", "east", ""))
 		w.cluster("east", nil)
-		before := string(decide(w.o).wants[0].Manifest)
+		before := string(plan(w.o).Wants[0].Manifest)
 		w.o.ud.Annotations = map[string]string{corev1.LastAppliedConfigAnnotation: "{}"}
-		require.Equal(t, before, string(decide(w.o).wants[0].Manifest))
-	})
-	t.Run("I14: a namespace that is deleted on the hub leaves what runs in the members", func(t *testing.T) {
-		t.Parallel()
-		w := newWorld(2, in("a", "east", ""))
-		w.cluster("east", nil)
-		w.settle(t)
-		now := metav1.NewTime(time.Unix(0, 0))
-		w.o.ud.DeletionTimestamp = &now
-		require.Equal(t, fleetv1alpha1.LeaveDelete, decide(w.o).withdrawals[0].policy)
-		w.o.namespaceLeaves = true
-		require.Equal(t, fleetv1alpha1.LeaveOrphan, decide(w.o).withdrawals[0].policy)
-		w.o.rows = nil
-		require.True(t, decide(w.o).release)
+		require.Equal(t, before, string(plan(w.o).Wants[0].Manifest))
 	})
 	t.Run("I20: a row that is withdrawn already is looked at again, for the hub's epoch may have been raised", func(t *testing.T) {
 		t.Parallel()
@@ -321,11 +311,11 @@ func TestDecide(t *testing.T) {
 		w.cluster("west", nil)
 		w.settle(t)
 		now := metav1.NewTime(time.Unix(0, 0))
-		w.o.rows["west"].DeletionTimestamp = &now
-		p := decide(w.o)
-		require.Len(t, p.withdrawals, 1)
-		require.Same(t, w.o.rows["west"], p.withdrawals[0].row)
-		require.Len(t, p.wants, 1, "a row that goes must be gone before there can be another")
+		w.o.Rows["west"].DeletionTimestamp = &now
+		p := plan(w.o)
+		require.Len(t, p.Withdrawals, 1)
+		require.Same(t, w.o.Rows["west"], p.Withdrawals[0].Row)
+		require.Len(t, p.Wants, 1, "a row that goes must be gone before there can be another")
 	})
 	t.Run("I13: a cluster that is missing from what was read keeps its row", func(t *testing.T) {
 		t.Parallel()
@@ -333,11 +323,11 @@ func TestDecide(t *testing.T) {
 		w.cluster("a", nil)
 		w.cluster("b", nil)
 		w.settle(t)
-		delete(w.o.clusters, "b")
-		p := decide(w.o)
-		require.Empty(t, p.withdrawals)
+		delete(w.o.Clusters, "b")
+		p := plan(w.o)
+		require.Empty(t, p.Withdrawals)
 		require.Zero(t, w.write(t, p))
-		require.Equal(t, reasonUnknownCluster, p.problems[0].reason)
+		require.Equal(t, placement.ReasonUnknownCluster, p.problems[0].Reason)
 	})
 	t.Run("names taken off all subsets delete nothing", func(t *testing.T) {
 		t.Parallel()
@@ -345,20 +335,20 @@ func TestDecide(t *testing.T) {
 		w.cluster("east", nil)
 		w.settle(t)
 		w.o.ud.Spec.Topology.Subsets[0].Cluster = ""
-		p := decide(w.o)
+		p := plan(w.o)
 		require.False(t, p.idle)
-		require.Empty(t, p.withdrawals)
-		require.Contains(t, p.problems[0].message, "name them again")
+		require.Empty(t, p.Withdrawals)
+		require.Contains(t, p.problems[0].Message, "name them again")
 	})
 	t.Run("an object without clusters is the local member stack's, or gets a condition", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(6, in("a", "", ""))
-		require.Equal(t, reasonNoCluster, decide(w.o).problems[0].reason)
+		require.Equal(t, reasonNoCluster, plan(w.o).problems[0].Reason)
 		w.o.localMember = true
 		w.o.ud.Finalizers = nil
-		require.True(t, decide(w.o).idle)
+		require.True(t, plan(w.o).idle)
 	})
-	t.Run("what the member stack here runs is not run in clusters too, and is told once", func(t *testing.T) {
+	t.Run("what the member stack here runs is not run in clusters too, and is reported once", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(6, in("a", "east", ""))
 		w.cluster("east", nil)
@@ -369,19 +359,19 @@ func TestDecide(t *testing.T) {
 			SubsetStatuses: []appsv1beta1.SubsetStatus{{Name: "a", Replicas: 6}},
 		}
 		w.o.ud.Generation = 2
-		p := decide(w.o)
-		require.False(t, p.hold)
-		require.Empty(t, p.wants)
+		p := plan(w.o)
+		require.False(t, p.AddFinalizer)
+		require.Empty(t, p.Wants)
 		before := *w.o.ud.Status.DeepCopy()
-		s, events := status(w.o, p, result{rows: w.o.rows}, time.Unix(1000, 0))
+		s, events := status(w.o, p, placement.Result{Rows: w.o.Rows}, time.Unix(1000, 0))
 		failure := find(s.Conditions, appsv1beta1.SubsetFailure)
 		require.Equal(t, reasonRunsHere, failure.Reason)
-		require.Contains(t, failure.Message, "take the clusters off its subsets again")
+		require.Contains(t, failure.Message, "remove the clusters from its subsets")
 		require.Len(t, events, 1)
 		w.o.ud.Status = s
 		s.Conditions = nil
 		require.Equal(t, before, s, "the numbers are the member stack's")
-		again, events := status(w.o, decide(w.o), result{rows: w.o.rows}, time.Unix(1000, 0))
+		again, events := status(w.o, plan(w.o), placement.Result{Rows: w.o.Rows}, time.Unix(1000, 0))
 		require.Equal(t, w.o.ud.Status, again)
 		require.Empty(t, events)
 	})
@@ -391,16 +381,16 @@ func TestDecide(t *testing.T) {
 		w.cluster("east", nil)
 		w.o.localMember = true
 		w.settle(t)
-		w.o.ud.Status, _ = status(w.o, decide(w.o), result{rows: w.o.rows}, time.Unix(1000, 0))
+		w.o.ud.Status, _ = status(w.o, plan(w.o), placement.Result{Rows: w.o.Rows}, time.Unix(1000, 0))
 		require.NotEmpty(t, w.o.ud.Status.UpdatedRevision)
 		w.o.ud.Finalizers = nil
-		p := decide(w.o)
-		require.True(t, p.hold)
-		require.Len(t, p.wants, 1)
-		w.o.rows = nil
-		p = decide(w.o)
-		require.True(t, p.hold, "nor does it run here because no cluster runs it")
-		require.Len(t, p.wants, 1)
+		p := plan(w.o)
+		require.True(t, p.AddFinalizer)
+		require.Len(t, p.Wants, 1)
+		w.o.Rows = nil
+		p = plan(w.o)
+		require.True(t, p.AddFinalizer, "nor does it run here because no cluster runs it")
+		require.Len(t, p.Wants, 1)
 	})
 	t.Run("an object that clusters hold is theirs until no row is left, then the member stack's here", func(t *testing.T) {
 		t.Parallel()
@@ -409,29 +399,27 @@ func TestDecide(t *testing.T) {
 		w.o.localMember = true
 		w.settle(t)
 		w.o.ud.Spec.Topology.Subsets[0].Cluster = ""
-		p := decide(w.o)
-		require.False(t, p.idle || p.release)
-		require.Empty(t, p.withdrawals)
-		require.Contains(t, p.problems[0].message, "name them again")
-		w.o.rows = nil
-		require.True(t, decide(w.o).release, "without our finalizer the member stack takes it")
+		p := plan(w.o)
+		require.False(t, p.idle || p.RemoveFinalizer)
+		require.Empty(t, p.Withdrawals)
+		require.Contains(t, p.problems[0].Message, "name them again")
+		w.o.Rows = nil
+		require.True(t, plan(w.o).RemoveFinalizer, "without our finalizer the member stack takes it")
 	})
 }
 
-func TestDecideNamesWhatIsWrong(t *testing.T) {
+func TestPlanNamesWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name   string
 		change func(w *world)
 		reason string
 	}{
-		{"an unknown cluster", func(w *world) { delete(w.o.clusters, "east") }, reasonUnknownCluster},
-		{"a cluster that is not accepted", func(w *world) { w.o.clusters["east"].Spec.Accepted = false }, reasonNotAccepted},
-		{"a cluster that leaves", func(w *world) { w.o.clusters["east"].DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }, reasonLeaving},
-		{"a cluster that has not joined", func(w *world) { w.o.clusters["east"].Status.Phase = fleetv1alpha1.ClusterJoining }, reasonNotJoined},
+		{"an unknown cluster", func(w *world) { delete(w.o.Clusters, "east") }, placement.ReasonUnknownCluster},
+		{"a cluster that is not accepted", func(w *world) { w.o.Clusters["east"].Spec.Accepted = false }, placement.ReasonNotAccepted},
 		{"a namespace that the cluster does not take", func(w *world) {
-			w.o.clusters["east"].Spec.Limits = &fleetv1alpha1.ClusterLimits{AllowedNamespaces: []string{"other"}}
-		}, reasonNamespaceBarred},
+			w.o.Clusters["east"].Spec.Limits = &fleetv1alpha1.ClusterLimits{AllowedNamespaces: []string{"other"}}
+		}, fleetv1alpha1.ReasonNamespaceNotAllowed},
 		{"two subsets with one name in one cluster", func(w *world) {
 			w.o.ud.Spec.Topology.Subsets = []appsv1beta1.Subset{
 				in("a-east", "east", "0"), {Name: "a", ClusterSelector: &metav1.LabelSelector{}},
@@ -449,11 +437,11 @@ func TestDecideNamesWhatIsWrong(t *testing.T) {
 			w := newWorld(3, in("a", "east", ""))
 			w.cluster("east", nil)
 			tt.change(w)
-			p := decide(w.o)
+			p := plan(w.o)
 			require.NotEmpty(t, p.problems)
-			require.Equal(t, tt.reason, p.problems[0].reason)
-			require.NotEmpty(t, p.problems[0].message)
-			for _, want := range p.wants {
+			require.Equal(t, tt.reason, p.problems[0].Reason)
+			require.NotEmpty(t, p.problems[0].Message)
+			for _, want := range p.Wants {
 				require.Zero(t, want.Grant.Replicas)
 			}
 		})
@@ -469,14 +457,14 @@ func TestStatusWhileDeleting(t *testing.T) {
 		w.cluster("east", nil)
 		w.cluster("west", nil)
 		w.settle(t)
-		w.o.ud.Status, _ = status(w.o, decide(w.o), result{rows: w.o.rows}, now)
+		w.o.ud.Status, _ = status(w.o, plan(w.o), placement.Result{Rows: w.o.Rows}, now)
 		stamp := metav1.NewTime(now)
 		w.o.ud.DeletionTimestamp = &stamp
 		return w
 	}
 	// look takes the status over and returns it with its events.
-	look := func(w *world, problems ...problem) (appsv1beta1.UnitedDeploymentStatus, []event.Event) {
-		s, events := status(w.o, decide(w.o), result{rows: w.o.rows, problems: problems}, now)
+	look := func(w *world, problems ...placement.Problem) (appsv1beta1.UnitedDeploymentStatus, []event.Event) {
+		s, events := status(w.o, plan(w.o), placement.Result{Rows: w.o.Rows, Problems: problems}, now)
 		w.o.ud.Status = s
 		return s, events
 	}
@@ -499,14 +487,14 @@ func TestStatusWhileDeleting(t *testing.T) {
 		t.Parallel()
 		w := deleting(t, 10)
 		look(w)
-		for _, r := range w.o.rows {
+		for _, r := range w.o.Rows {
 			r.DeletionTimestamp, r.Status.Phase = w.o.ud.DeletionTimestamp, fleetv1alpha1.WorkDeleting
 		}
-		w.o.rows["east"].Status.Subsets[0].Replicas = 2
+		w.o.Rows["east"].Status.Subsets[0].Replicas = 2
 		s, events := look(w)
 		require.Equal(t, int32(6), s.Replicas)
 		require.Empty(t, events)
-		delete(w.o.rows, "east")
+		delete(w.o.Rows, "east")
 		s, events = look(w)
 		require.Equal(t, int32(4), s.Replicas)
 		require.Equal(t, "the object is being deleted: 1 cluster still holds it: west", placed(s).Message)
@@ -521,16 +509,16 @@ func TestStatusWhileDeleting(t *testing.T) {
 		require.Equal(t, int32(1), s.StaleClusters)
 		require.Equal(t, "the object is being deleted: 2 clusters still hold it: west (ClusterUnreachable), east", placed(s).Message)
 		failure := find(s.Conditions, appsv1beta1.SubsetFailure)
-		require.Equal(t, reasonUnreachable, failure.Reason)
+		require.Equal(t, placement.ReasonUnreachable, failure.Reason)
 		require.Equal(t, "west: the cluster can't be reached: what it holds of the object goes when it is back or has left", failure.Message)
 
-		mc := w.o.clusters["west"]
+		mc := w.o.Clusters["west"]
 		mc.Status.Conditions = append(mc.Status.Conditions, metav1.Condition{
 			Type: fleetv1alpha1.ConditionSkewSupported, Status: metav1.ConditionFalse,
 		})
 		s, _ = look(w)
 		failure = find(s.Conditions, appsv1beta1.SubsetFailure)
-		require.Equal(t, reasonVersionSkew, failure.Reason)
+		require.Equal(t, placement.ReasonVersionSkew, failure.Reason)
 		require.Contains(t, failure.Message, "west: the cluster runs a version of Flotilla that is too far from the hub's: what it holds")
 		require.Equal(t, []string{EventBlocked, EventWithdrawing}, []string{events[0].Reason, events[1].Reason})
 		again, events := look(w)
@@ -540,8 +528,8 @@ func TestStatusWhileDeleting(t *testing.T) {
 	t.Run("a withdrawal that is paused tells the way out", func(t *testing.T) {
 		t.Parallel()
 		w := deleting(t, 10)
-		s, events := look(w, problem{cluster: "east", reason: reasonPaused, message: "withdrawals are paused: run this"})
-		require.Equal(t, reasonPaused, find(s.Conditions, appsv1beta1.SubsetFailure).Reason)
+		s, events := look(w, placement.Problem{Cluster: "east", Reason: placement.ReasonPaused, Message: "withdrawals are paused: run this"})
+		require.Equal(t, placement.ReasonPaused, find(s.Conditions, appsv1beta1.SubsetFailure).Reason)
 		require.Equal(t, "east: withdrawals are paused: run this", find(s.Conditions, appsv1beta1.SubsetFailure).Message)
 		require.Contains(t, placed(s).Message, "east (WithdrawalsPaused), west")
 		require.Equal(t, event.Warning(EventBlocked, "Place", "WithdrawalsPaused: east: withdrawals are paused: run this"), events[0])
@@ -549,7 +537,7 @@ func TestStatusWhileDeleting(t *testing.T) {
 	t.Run("I14: where the namespace goes too, it says that what runs is kept", func(t *testing.T) {
 		t.Parallel()
 		w := deleting(t, 10)
-		w.o.namespaceLeaves = true
+		w.o.namespaceTerminating = true
 		s, _ := look(w)
 		require.Contains(t, placed(s).Message, "the namespace is being deleted, and what runs in the members is kept: 2 clusters")
 	})
@@ -560,7 +548,7 @@ func TestStatusWhileDeleting(t *testing.T) {
 		s, _ := look(w)
 		require.Equal(t, int64(1), s.ObservedGeneration)
 		require.Contains(t, placed(s).Message, "2 clusters still hold it")
-		w.o.rows = nil
+		w.o.Rows = nil
 		s, _ = look(w)
 		require.Equal(t, "the object is being deleted: no cluster holds it any more", placed(s).Message)
 	})
@@ -578,7 +566,7 @@ func TestStatus(t *testing.T) {
 		return w
 	}
 	report := func(w *world) appsv1beta1.UnitedDeploymentStatus {
-		s, _ := status(w.o, decide(w.o), result{rows: w.o.rows}, now)
+		s, _ := status(w.o, plan(w.o), placement.Result{Rows: w.o.Rows}, now)
 		return s
 	}
 	t.Run("sums and subsets, and the revision that the members name", func(t *testing.T) {
@@ -595,7 +583,7 @@ func TestStatus(t *testing.T) {
 		t.Parallel()
 		w := settled(t)
 		w.o.ud.Generation, w.o.ud.Status.ObservedGeneration = 2, 1
-		w.o.rows["west"].Generation++
+		w.o.Rows["west"].Generation++
 		require.Equal(t, int64(1), report(w).ObservedGeneration)
 		w.unreachable("west")
 		s := report(w)
@@ -610,9 +598,9 @@ func TestStatus(t *testing.T) {
 		stamp := metav1.NewTime(now)
 		w.o.ud.Generation, w.o.ud.Status.ObservedGeneration = 2, 1
 		w.o.ud.Spec.Topology.Subsets = []appsv1beta1.Subset{in("a", "east", "")}
-		w.o.rows["east"].Spec.Grant, w.o.rows["east"].Status.ObservedGeneration = decide(w.o).wants[0].Grant, w.o.rows["east"].Generation
-		w.o.rows["west"].DeletionTimestamp = &stamp
-		w.o.rows["west"].Generation++
+		w.o.Rows["east"].Spec.Grant, w.o.Rows["east"].Status.ObservedGeneration = plan(w.o).Wants[0].Grant, w.o.Rows["east"].Generation
+		w.o.Rows["west"].DeletionTimestamp = &stamp
+		w.o.Rows["west"].Generation++
 		require.Equal(t, int64(1), report(w).ObservedGeneration, "a cluster that answers is waited for")
 		w.unreachable("west")
 		s := report(w)
@@ -623,7 +611,7 @@ func TestStatus(t *testing.T) {
 		t.Parallel()
 		w := settled(t)
 		w.o.ud.Generation, w.o.ud.Status.ObservedGeneration = 2, 1
-		w.o.clusters["west"].Spec.Accepted = false
+		w.o.Clusters["west"].Spec.Accepted = false
 		s := report(w)
 		require.Equal(t, int64(2), s.SubsetStatuses[0].ObservedGeneration)
 		require.Zero(t, s.SubsetStatuses[1].ObservedGeneration)
@@ -634,23 +622,23 @@ func TestStatus(t *testing.T) {
 		w := settled(t)
 		w.o.ud.Generation, w.o.ud.Status.ObservedGeneration = 2, 1
 		w.o.ud.Spec.Topology.Subsets = []appsv1beta1.Subset{in("a", "east", "")}
-		for len(decide(w.o).withdrawals) == 0 {
-			require.Positive(t, w.write(t, decide(w.o)))
+		for len(plan(w.o).Withdrawals) == 0 {
+			require.Positive(t, w.write(t, plan(w.o)))
 			require.Equal(t, int64(1), report(w).ObservedGeneration, "it is not empty yet")
 			w.serve()
 		}
-		held := result{rows: w.o.rows, problems: []problem{{cluster: "west", reason: reasonPaused, message: "paused"}}}
-		s, _ := status(w.o, decide(w.o), held, now)
+		held := placement.Result{Rows: w.o.Rows, Problems: []placement.Problem{{Cluster: "west", Reason: placement.ReasonPaused, Message: "paused"}}}
+		s, _ := status(w.o, plan(w.o), held, now)
 		require.Equal(t, int64(2), s.ObservedGeneration)
-		require.Equal(t, reasonPaused, find(s.Conditions, appsv1beta1.SubsetFailure).Reason)
+		require.Equal(t, placement.ReasonPaused, find(s.Conditions, appsv1beta1.SubsetFailure).Reason)
 	})
 	t.Run("I28: a row that a plan does not write, though its cluster answers, is not of this generation", func(t *testing.T) {
 		t.Parallel()
 		w := settled(t)
 		w.o.ud.Generation, w.o.ud.Status.ObservedGeneration = 2, 1
-		p := decide(w.o)
-		p.wants = p.wants[:1]
-		s, _ := status(w.o, p, result{rows: w.o.rows}, now)
+		p := plan(w.o)
+		p.Wants = p.Wants[:1]
+		s, _ := status(w.o, p, placement.Result{Rows: w.o.Rows}, now)
 		require.Equal(t, int64(1), s.ObservedGeneration)
 	})
 	t.Run("where no cluster is to do anything, the conditions are the answer", func(t *testing.T) {
@@ -681,25 +669,25 @@ func TestStatus(t *testing.T) {
 	t.Run("I32: nonsense counts are cut and named", func(t *testing.T) {
 		t.Parallel()
 		w := settled(t)
-		w.o.rows["west"].Status.Subsets[0].Ready = -5
-		w.o.rows["west"].Status.Subsets[0].Replicas = 2_000_000_000
+		w.o.Rows["west"].Status.Subsets[0].Ready = -5
+		w.o.Rows["west"].Status.Subsets[0].Replicas = 2_000_000_000
 		s := report(w)
 		require.LessOrEqual(t, s.Replicas, 6+plausible(4))
 		require.Equal(t, int32(6), s.ReadyReplicas)
 		require.Equal(t, fleetv1alpha1.ReasonNonsense, s.SubsetStatuses[1].Reason)
 		require.Equal(t, fleetv1alpha1.ReasonNonsense, find(s.Conditions, appsv1beta1.SubsetFailure).Reason)
-		require.Zero(t, w.write(t, decide(w.o)), "no other cluster is touched")
+		require.Zero(t, w.write(t, plan(w.o)), "no other cluster is touched")
 	})
 	t.Run("a cluster that keeps other pods at the old revision than it was granted is named", func(t *testing.T) {
 		t.Parallel()
 		w := settled(t)
-		w.o.rows["west"].Status.Subsets[0].Partition = 2
+		w.o.Rows["west"].Status.Subsets[0].Partition = 2
 		s := report(w)
 		require.Equal(t, reasonPartition, s.SubsetStatuses[1].Reason)
 		require.Empty(t, s.SubsetStatuses[0].Reason)
 		require.Equal(t, "subset b in west: the cluster keeps 2 pods at the old revision instead of 0: look there who changes the slice",
 			find(s.Conditions, appsv1beta1.SubsetFailure).Message)
-		w.o.rows["west"].Generation++
+		w.o.Rows["west"].Generation++
 		require.Empty(t, report(w).SubsetStatuses[1].Reason, "it may not have heard of the partition yet")
 	})
 	t.Run("a Deployment that is emptied keeps no pods at the old revision, and that is no fault", func(t *testing.T) {
@@ -707,18 +695,18 @@ func TestStatus(t *testing.T) {
 		w := settled(t)
 		w.o.ud.Spec.Topology.Subsets = w.o.ud.Spec.Topology.Subsets[:1]
 		w.o.ud.Spec.Topology.Subsets[0].Replicas = nil
-		w.write(t, decide(w.o))
+		w.write(t, plan(w.o))
 		w.serve()
-		require.Positive(t, w.o.rows["west"].Spec.Grant.Subsets[0].Partition)
-		w.o.rows["west"].Status.Subsets[0].Partition = 0
+		require.Positive(t, w.o.Rows["west"].Spec.Grant.Subsets[0].Partition)
+		w.o.Rows["west"].Status.Subsets[0].Partition = 0
 		require.Empty(t, report(w).SubsetStatuses[1].Reason)
 	})
 	t.Run("a blocked row shows its reason on its subset and on the object", func(t *testing.T) {
 		t.Parallel()
 		w := settled(t)
-		w.o.rows["east"].Status.Phase = fleetv1alpha1.WorkBlocked
-		w.o.rows["east"].Status.Reason = fleetv1alpha1.ReasonForeignObject
-		w.o.rows["east"].Status.Message = "shop/web is not ours"
+		w.o.Rows["east"].Status.Phase = fleetv1alpha1.WorkBlocked
+		w.o.Rows["east"].Status.Reason = fleetv1alpha1.ReasonForeignObject
+		w.o.Rows["east"].Status.Message = "shop/web is not ours"
 		s := report(w)
 		require.Equal(t, fleetv1alpha1.ReasonForeignObject, s.SubsetStatuses[0].Reason)
 		require.Equal(t, "east: shop/web is not ours", find(s.Conditions, appsv1beta1.SubsetFailure).Message)
@@ -727,7 +715,7 @@ func TestStatus(t *testing.T) {
 		t.Parallel()
 		w := settled(t)
 		w.o.ud.Status = report(w)
-		s, events := status(w.o, decide(w.o), result{rows: w.o.rows}, now.Add(time.Minute))
+		s, events := status(w.o, plan(w.o), placement.Result{Rows: w.o.Rows}, now.Add(time.Minute))
 		require.Equal(t, w.o.ud.Status, s)
 		require.Empty(t, events)
 	})
@@ -747,9 +735,9 @@ func TestStatus(t *testing.T) {
 		for i := range 5000 {
 			w.cluster("cluster-with-a-long-name-"+strconv.Itoa(i), nil)
 		}
-		w.write(t, decide(w.o))
+		w.write(t, plan(w.o))
 		w.serve()
-		w.o.rows["cluster-with-a-long-name-0"].Status.Phase = fleetv1alpha1.WorkDegraded
+		w.o.Rows["cluster-with-a-long-name-0"].Status.Phase = fleetv1alpha1.WorkDegraded
 		s := report(w)
 		require.Len(t, s.SubsetStatuses, rowLimit)
 		raw, err := json.Marshal(s)

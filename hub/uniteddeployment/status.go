@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,84 +12,57 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
-	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/hub/allot"
-	"github.com/flotilla-io/flotilla/pkg/condition"
+	"github.com/flotilla-io/flotilla/hub/placement"
 	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
 // rowLimit is how many subset statuses an object lists, so that it stays under 64 KiB with thousands of clusters.
 const rowLimit = 200
 
-// plausible is how many pods more than granted a member may report before its numbers count as nonsense: twice what it
-// was granted, and a hundred, which covers surges, terminating pods and former grants.
+// plausible is the most pods that a member may report of a grant: twice as many and a hundred, which covers surges, terminating
+// pods and former grants.
 func plausible(granted int32) int32 { return 2*granted + 100 }
 
-// status is what the object shall say of itself, and the events that go with it.
-func status(o *observed, p plan, done result, now time.Time) (appsv1beta1.UnitedDeploymentStatus, []event.Event) {
+// status returns the new status of the object, and the events of the change.
+func status(o *observed, p planned, a placement.Result, now time.Time) (appsv1beta1.UnitedDeploymentStatus, []event.Event) {
 	s := *o.ud.Status.DeepCopy()
-	if p.apart {
-		conditions(p, done, p.problems, 0, &s, now)
+	if p.runsHere {
+		conditions(p, a, p.problems, 0, &s, now)
 		return s, eventsFor(o.ud.Status, s)
 	}
 	s.SubsetStatuses = nil
 	s.LabelSelector = metav1.FormatLabelSelector(o.ud.Spec.Selector)
 	s.UnallocatedReplicas = int32(p.allocation.Unallocated) //nolint:gosec // at most spec.replicas
-	stale, applied, lagging := staleClusters(o, p), applied(p, done), 0
+	stale, applied, lagging := staleClusters(o, p), a.Applied(p.Plan), 0
 	s.StaleClusters = int32(len(stale)) //nolint:gosec // a count of clusters
-	problems := slices.Concat(p.problems, done.problems)
+	problems := slices.Concat(p.problems, a.Problems)
 
 	for cluster, ok := range applied {
 		if !ok && !stale[cluster] {
 			lagging++
 		}
 	}
-	for _, cluster := range slices.Sorted(maps.Keys(done.rows)) {
-		if row := done.rows[cluster]; blocked(row) {
-			problems = append(problems, problem{cluster: cluster, reason: row.Status.Reason, message: row.Status.Message})
-		}
-	}
-	subsets, running := subsetStatuses(o, p, done, stale, applied, &problems)
+	problems = append(problems, a.Blocked()...)
+	subsets, running := subsetStatuses(o, p, a, stale, applied, &problems)
 	sum(&s, subsets)
 	s.Replicas = running
 	s.SubsetStatuses = worst(subsets)
-	if p.leaving == "" {
-		revisions(p, done, stale, applied, &s)
+	if p.Deleting == "" {
+		revisions(p, a, stale, applied, &s)
 	}
-	// Where nothing is wanted of any cluster, the conditions are the answer, unless it waits for one that is silent.
-	if lagging == 0 && done.err == nil && (len(p.wants) > 0 || len(stale) == 0) {
+	// Where no row is wanted, the conditions say why, unless the answer of a cluster is missing.
+	if lagging == 0 && a.Err == nil && (len(p.Wants) > 0 || len(stale) == 0) {
 		s.ObservedGeneration = o.ud.Generation
 	}
-	conditions(p, done, problems, lagging, &s, now)
+	conditions(p, a, problems, lagging, &s, now)
 	return s, eventsFor(o.ud.Status, s)
 }
 
-// applied are the clusters that hold a row or shall have one: true for those whose row is as the plan wants it and
-// acknowledged. A row that was emptied and is to go has nothing more to apply; one that may not be written has not this
-// generation.
-func applied(p plan, done result) map[string]bool {
-	out := make(map[string]bool, len(done.rows))
-	for cluster := range done.rows {
-		out[cluster] = false
-	}
-	for _, w := range p.withdrawals {
-		out[w.row.Labels[keys.FleetCluster]] = p.leaving == "" && acked(w.row)
-	}
-	for _, want := range p.wants {
-		row := done.rows[want.Cluster]
-		out[want.Cluster] = row != nil && acked(row) && !done.missed[want.Cluster]
-	}
-	return out
-}
-
-// staleClusters are the clusters whose numbers are old because nobody answers there, also of rows that are going.
-func staleClusters(o *observed, p plan) map[string]bool {
-	stale := map[string]bool{}
-	for cluster := range o.rows {
-		if reason, _ := o.silent(cluster); reason != "" {
-			stale[cluster] = true
-		}
-	}
+// staleClusters are the clusters that do not answer, so that their numbers are old.
+func staleClusters(o *observed, p planned) map[string]bool {
+	stale := o.Stale()
 	for _, part := range p.parts {
 		if part.state == allot.Frozen {
 			stale[part.Cluster] = true
@@ -99,17 +71,13 @@ func staleClusters(o *observed, p plan) map[string]bool {
 	return stale
 }
 
-// reasonDeleting is the reason of the conditions of an object that is being deleted.
+// reasonDeleting is the reason of conditions of an object that is being deleted.
 const reasonDeleting = "Deleting"
 
-func blocked(row *fleetv1alpha1.MemberWork) bool {
-	return row.Status.Phase == fleetv1alpha1.WorkBlocked || row.Status.Phase == fleetv1alpha1.WorkDegraded
-}
-
-// subsetStatuses are the parts as status lines, and how many pods run in all of them. What a member reports is not
-// trusted: numbers that can't be are cut to what can, and become a problem of that cluster.
+// subsetStatuses returns the statuses of the parts, and the number of pods in all of them. Reports of members are not trusted:
+// impossible numbers are cut to possible ones, and become a problem of that cluster.
 func subsetStatuses(
-	o *observed, p plan, done result, stale, applied map[string]bool, problems *[]problem,
+	o *observed, p planned, a placement.Result, stale, applied map[string]bool, problems *[]placement.Problem,
 ) ([]appsv1beta1.SubsetStatus, int32) {
 	out := make([]appsv1beta1.SubsetStatus, 0, len(p.parts))
 	var running int32
@@ -136,41 +104,41 @@ func subsetStatuses(
 		if applied[part.Cluster] {
 			line.ObservedGeneration = o.ud.Generation
 		}
-		if row := done.rows[part.Cluster]; row != nil && blocked(row) {
+		if row := a.Rows[part.Cluster]; row != nil && placement.Blocked(row) {
 			line.Reason = row.Status.Reason
 		}
-		if applied[part.Cluster] && keepsOthers(part) {
+		if applied[part.Cluster] && partitionDiffers(part) {
 			line.Reason = reasonPartition
-			*problems = append(*problems, problem{
-				part.Subset, part.Cluster, reasonPartition, fmt.Sprintf(
+			*problems = append(*problems, placement.Problem{
+				Subset: part.Subset, Cluster: part.Cluster, Reason: reasonPartition, Message: fmt.Sprintf(
 					"the cluster keeps %d pods at the old revision instead of %d: look there who changes the slice",
 					part.counts.Partition, part.grant.Partition),
 			})
 		}
 		if nonsense {
 			line.Reason = fleetv1alpha1.ReasonNonsense
-			*problems = append(*problems, problem{
-				part.Subset, part.Cluster, fleetv1alpha1.ReasonNonsense,
-				fmt.Sprintf("the cluster reports numbers that can't be of %d replicas: they were cut", part.grant.Replicas),
+			*problems = append(*problems, placement.Problem{
+				Subset: part.Subset, Cluster: part.Cluster, Reason: fleetv1alpha1.ReasonNonsense,
+				Message: fmt.Sprintf("the cluster reports numbers that can't be of %d replicas: they were cut", part.grant.Replicas),
 			})
 		}
 		if line.Stale && line.Reason == "" {
-			line.Reason = reasonUnreachable
+			line.Reason = placement.ReasonUnreachable
 		}
 		out = append(out, line)
 	}
 	return out, running
 }
 
-// keepsOthers tells whether a cluster reports another partition than it was granted. Of a subset that is emptied it says
-// nothing: a Deployment can't keep pods at the old revision on its way out.
-func keepsOthers(p part) bool {
+// partitionDiffers tells whether a cluster reports another partition than it was granted. It ignores leftovers: a Deployment
+// that is scaled to 0 can't keep pods at the old revision.
+func partitionDiffers(p part) bool {
 	reported := p.counts.Desired == p.grant.Replicas
 	return reported && !p.leftover && p.counts.Partition != p.grant.Partition
 }
 
-// sum adds up the subsets. Pods of a cluster that does not answer are counted as being there (also as updated), because
-// they most likely are, but not as ready or available, because nobody knows.
+// sum adds up the subsets. Pods of a cluster that does not answer count as existing and updated, which is most likely, but not
+// as ready or available, which nobody knows.
 func sum(s *appsv1beta1.UnitedDeploymentStatus, subsets []appsv1beta1.SubsetStatus) {
 	s.ReadyReplicas, s.AvailableReplicas, s.UpdatedReplicas, s.UpdatedReadyReplicas = 0, 0, 0, 0
 	for _, line := range subsets {
@@ -184,7 +152,7 @@ func sum(s *appsv1beta1.UnitedDeploymentStatus, subsets []appsv1beta1.SubsetStat
 	}
 }
 
-// worst keeps the lines that need attention where there are more than rowLimit, in the order they had.
+// worst returns at most rowLimit lines, those that need attention before others, in the former order.
 func worst(subsets []appsv1beta1.SubsetStatus) []appsv1beta1.SubsetStatus {
 	if len(subsets) <= rowLimit {
 		return subsets
@@ -214,10 +182,10 @@ func worst(subsets []appsv1beta1.SubsetStatus) []appsv1beta1.SubsetStatus {
 	return out
 }
 
-// revisions takes the revision's name from the members: the template is the same bytes everywhere, so its hash is too.
-func revisions(p plan, done result, stale, applied map[string]bool, s *appsv1beta1.UnitedDeploymentStatus) {
-	for _, cluster := range slices.Sorted(maps.Keys(done.rows)) {
-		row := done.rows[cluster]
+// revisions takes the name of the revision from the members: the template is the same bytes everywhere, so the hash is, too.
+func revisions(p planned, a placement.Result, stale, applied map[string]bool, s *appsv1beta1.UnitedDeploymentStatus) {
+	for _, cluster := range slices.Sorted(maps.Keys(a.Rows)) {
+		row := a.Rows[cluster]
 		if !stale[cluster] && applied[cluster] && row.Status.Revision != "" {
 			s.UpdatedRevision = row.Status.Revision
 			break
@@ -228,7 +196,7 @@ func revisions(p plan, done result, stale, applied map[string]bool, s *appsv1bet
 	}
 }
 
-// allApplied tells whether every cluster has applied the present plan, so that the counts are of the present template.
+// allApplied tells whether every cluster has applied the present plan, so that counts are of the present template.
 func allApplied(applied map[string]bool) bool {
 	for _, ok := range applied {
 		if !ok {
@@ -238,8 +206,8 @@ func allApplied(applied map[string]bool) bool {
 	return true
 }
 
-// conditions writes the summary that people read first.
-func conditions(p plan, done result, problems []problem, lagging int, s *appsv1beta1.UnitedDeploymentStatus, now time.Time) {
+// conditions sets the conditions.
+func conditions(p planned, a placement.Result, problems []placement.Problem, lagging int, s *appsv1beta1.UnitedDeploymentStatus, now time.Time) {
 	set := func(t appsv1beta1.UnitedDeploymentConditionType, ok bool, reason, message string) {
 		value := corev1.ConditionFalse
 		if ok {
@@ -250,22 +218,22 @@ func conditions(p plan, done result, problems []problem, lagging int, s *appsv1b
 		}, now)
 	}
 	switch {
-	case done.err != nil:
-		set(appsv1beta1.SubsetFailure, true, "Error", done.err.Error())
+	case a.Err != nil:
+		set(appsv1beta1.SubsetFailure, true, "Error", a.Err.Error())
 	case len(problems) > 0:
-		set(appsv1beta1.SubsetFailure, true, problems[0].reason, describe(problems))
+		set(appsv1beta1.SubsetFailure, true, problems[0].Reason, placement.Describe(problems))
 	default:
 		set(appsv1beta1.SubsetFailure, false, "NoFailure", "")
 	}
-	if p.apart {
+	if p.runsHere {
 		return
 	}
-	if p.leaving != "" {
+	if p.Deleting != "" {
 		set(appsv1beta1.SubsetProvisioned, false, reasonDeleting, "")
-		set(appsv1beta1.UnitedDeploymentPlaced, false, reasonDeleting, p.leaving+": "+holders(done, problems))
+		set(appsv1beta1.UnitedDeploymentPlaced, false, reasonDeleting, p.Deleting+": "+a.Holders(problems))
 		return
 	}
-	provisioned := lagging == 0 && done.err == nil && len(problems) == 0
+	provisioned := lagging == 0 && a.Err == nil && len(problems) == 0
 	set(appsv1beta1.SubsetProvisioned, provisioned, reasonIf(provisioned, "AllClusters", "Waiting"),
 		messageIf(!provisioned, fmt.Sprintf("%d clusters have not applied their part yet", lagging)))
 	updated := s.UpdatedReplicas >= expectedUpdated(p) && s.UpdatedRevision != "" && lagging == 0
@@ -277,7 +245,7 @@ func conditions(p plan, done result, problems []problem, lagging int, s *appsv1b
 	case p.allocation.Why != "":
 		set(appsv1beta1.UnitedDeploymentPlaced, false, "NumbersDontAddUp", p.allocation.Why)
 	case len(p.moves) > 0:
-		set(appsv1beta1.UnitedDeploymentPlaced, false, "Moving", short(p.moves))
+		set(appsv1beta1.UnitedDeploymentPlaced, false, "Moving", placement.Shorten(p.moves))
 	default:
 		placed := slices.ContainsFunc(p.parts, func(part part) bool { return !part.leftover })
 		set(appsv1beta1.UnitedDeploymentPlaced, placed, reasonIf(placed, "AllPlaced", reasonNoCluster),
@@ -285,34 +253,7 @@ func conditions(p plan, done result, problems []problem, lagging int, s *appsv1b
 	}
 }
 
-// holders says which clusters hold an object that is being deleted, those with a problem first.
-func holders(done result, problems []problem) string {
-	troubled := map[string]string{}
-	for _, p := range problems {
-		if _, known := done.rows[p.cluster]; known && troubled[p.cluster] == "" {
-			troubled[p.cluster] = fmt.Sprintf("%s (%s)", p.cluster, p.reason)
-		}
-	}
-	var first, names []string
-	for _, cluster := range slices.Sorted(maps.Keys(done.rows)) {
-		if name := troubled[cluster]; name != "" {
-			first = append(first, name)
-		} else {
-			names = append(names, cluster)
-		}
-	}
-	names = append(first, names...)
-	switch len(names) {
-	case 0:
-		return "no cluster holds it any more"
-	case 1:
-		return "1 cluster still holds it: " + names[0]
-	default:
-		return fmt.Sprintf("%d clusters still hold it: %s", len(names), event.Names(names))
-	}
-}
-
-func expectedUpdated(p plan) int32 {
+func expectedUpdated(p planned) int32 {
 	var n int32
 	for _, part := range p.parts {
 		n += part.grant.Replicas - part.grant.Partition
@@ -334,36 +275,9 @@ func messageIf(ok bool, message string) string {
 	return ""
 }
 
-// describe folds problems into a sentence or two.
-func describe(problems []problem) string {
-	lines := make([]string, 0, len(problems))
-	for _, p := range problems {
-		where := ""
-		switch {
-		case p.subset != "" && p.cluster != "":
-			where = fmt.Sprintf("subset %s in %s: ", p.subset, p.cluster)
-		case p.subset != "":
-			where = fmt.Sprintf("subset %s: ", p.subset)
-		case p.cluster != "":
-			where = p.cluster + ": "
-		}
-		lines = append(lines, where+p.message)
-	}
-	return short(lines)
-}
-
-// short joins the first three sentences and counts the rest.
-func short(lines []string) string {
-	const shown = 3
-	if len(lines) > shown {
-		return strings.Join(lines[:shown], "; ") + fmt.Sprintf("; and %d more", len(lines)-shown)
-	}
-	return strings.Join(lines, "; ")
-}
-
-// setCondition is condition.Set for this kind's own type of condition.
+// setCondition is report.SetCondition for this kind's own type of condition.
 func setCondition(list []appsv1beta1.UnitedDeploymentCondition, c appsv1beta1.UnitedDeploymentCondition, now time.Time) []appsv1beta1.UnitedDeploymentCondition {
-	c.Message = condition.Cut(c.Message)
+	c.Message = report.Truncate(c.Message)
 	c.LastTransitionTime = metav1.NewTime(now.Truncate(time.Second))
 	for i := range list {
 		if list[i].Type == c.Type {

@@ -13,19 +13,18 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
-	"github.com/flotilla-io/flotilla/pkg/condition"
 	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/report"
 	"github.com/flotilla-io/flotilla/pkg/united"
 )
 
 // +kubebuilder:rbac:groups="",resources=podtemplates,verbs=create
 
-// Webhook admits UnitedDeployments on a hub: by the rules of package united, and by what only the hub knows, its member
-// clusters. It may be used concurrently.
+// Webhook admits UnitedDeployments on a hub: by the rules of package united, and by its member clusters. It may be used
+// concurrently.
 type Webhook struct {
 	united.Webhook
-	// Cache reads MemberClusters; Live is asked for one that the cache does not have, because a user may have made it a
-	// moment ago.
+	// Cache reads MemberClusters. One that it does not have is read from Live, because it may have just been created.
 	Cache, Live client.Reader
 	// LocalMember says that this cluster runs the member stack too.
 	LocalMember bool
@@ -45,8 +44,8 @@ func (w *Webhook) ValidateCreate(ctx context.Context, ud *appsv1beta1.UnitedDepl
 	return w.validateClusters(ctx, nil, ud)
 }
 
-// ValidateUpdate implements admission.Validator. Only clusters that the old object does not name are looked at: one that
-// left the fleet meanwhile must not stand in the way of a scale.
+// ValidateUpdate implements admission.Validator. It checks only clusters that the old object does not name: one that has left
+// the fleet must not block a scale.
 func (w *Webhook) ValidateUpdate(ctx context.Context, old, ud *appsv1beta1.UnitedDeployment) (admission.Warnings, error) {
 	warnings, err := w.Webhook.ValidateUpdate(ctx, old, ud)
 	if err != nil || apiequality.Semantic.DeepEqual(old.Spec, ud.Spec) {
@@ -58,8 +57,8 @@ func (w *Webhook) ValidateUpdate(ctx context.Context, old, ud *appsv1beta1.Unite
 	return w.validateClusters(ctx, old, ud)
 }
 
-// validateSwitch refuses to give what the member stack in this cluster runs to clusters, or back: nobody would look after
-// what runs already.
+// validateSwitch refuses to move an object from the member stack of this cluster to clusters of the fleet, or back: nobody would
+// control what runs already.
 func (w *Webhook) validateSwitch(old, ud *appsv1beta1.UnitedDeployment) field.ErrorList {
 	if !w.LocalMember || united.Federated(old) == united.Federated(ud) {
 		return nil
@@ -72,7 +71,7 @@ func (w *Webhook) validateSwitch(old, ud *appsv1beta1.UnitedDeployment) field.Er
 		why+", or apply the new form under another name and delete this one when it runs")}
 }
 
-// validateClusters refuses clusters that do not exist and warns of those that take nothing now.
+// validateClusters refuses clusters that do not exist, and warns of those that are not ready.
 func (w *Webhook) validateClusters(ctx context.Context, old, ud *appsv1beta1.UnitedDeployment) (admission.Warnings, error) {
 	if !united.Federated(ud) {
 		if w.LocalMember {
@@ -83,7 +82,7 @@ func (w *Webhook) validateClusters(ctx context.Context, old, ud *appsv1beta1.Uni
 	}
 	seen := named(old)
 	var faults field.ErrorList
-	var asleep []string
+	var waiting []string
 	for i := range ud.Spec.Topology.Subsets {
 		name := ud.Spec.Topology.Subsets[i].Cluster
 		if name == "" || seen[name] {
@@ -97,23 +96,23 @@ func (w *Webhook) validateClusters(ctx context.Context, old, ud *appsv1beta1.Uni
 				fmt.Sprintf("there is no member cluster %s: create it as a MemberCluster and let it join, or name another one", name)))
 		case err != nil:
 			return nil, fmt.Errorf("get member cluster %s: %w", name, err)
-		case !mc.Spec.Accepted || !condition.IsTrue(mc.Status.Conditions, fleetv1alpha1.ConditionReady):
-			asleep = append(asleep, name)
+		case !mc.Spec.Accepted || !report.IsConditionTrue(mc.Status.Conditions, fleetv1alpha1.ConditionReady):
+			waiting = append(waiting, name)
 		}
 	}
 	if len(faults) > 0 {
 		return nil, united.Invalid(ud, faults)
 	}
-	if len(asleep) > 0 {
-		slices.Sort(asleep)
+	if len(waiting) > 0 {
+		slices.Sort(waiting)
 		return admission.Warnings{
-			"subsets wait for member clusters that are not accepted or not ready: " + event.Names(asleep),
+			"subsets wait for member clusters that are not accepted or not ready: " + event.Names(waiting),
 		}, nil
 	}
 	return nil, nil
 }
 
-// cluster reads a MemberCluster, past the cache if that does not have it.
+// cluster reads a MemberCluster, from the apiserver if the cache does not have it.
 func (w *Webhook) cluster(ctx context.Context, name string) (*fleetv1alpha1.MemberCluster, error) {
 	mc := &fleetv1alpha1.MemberCluster{}
 	err := w.Cache.Get(ctx, client.ObjectKey{Name: name}, mc)
@@ -123,7 +122,7 @@ func (w *Webhook) cluster(ctx context.Context, name string) (*fleetv1alpha1.Memb
 	return mc, err
 }
 
-// named is the set of clusters that an object names; nil names none.
+// named returns the clusters that an object names; nil names none.
 func named(ud *appsv1beta1.UnitedDeployment) map[string]bool {
 	out := map[string]bool{}
 	if ud == nil {

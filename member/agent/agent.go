@@ -23,19 +23,19 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/link"
 )
 
-// rowWorkers is how many rows are worked on at once.
+// rowWorkers is the number of rows that are reconciled concurrently.
 const rowWorkers = 4
 
-// A failed pass is tried again after firstRetry, then after twice that, up to lastRetry: soon enough after an apiserver
-// is back, and no burden while it is away.
+// A failed reconcile is retried after firstRetry, then after twice that, up to lastRetry: soon after an apiserver is back,
+// without loading it while it is down.
 const (
 	firstRetry = 200 * time.Millisecond
 	lastRetry  = 30 * time.Second
 )
 
-// Run is the agent: it works on l until ctx ends, which is no error. It returns link.ErrLeft when this cluster has left
-// the hub, and another error when the connection can't go on; the caller may start it again then, after a while. Both
-// clusters of l must be started by the caller, before or soon after.
+// Run runs the agent on l until ctx ends, which is no error. It returns link.ErrLeft when this cluster has left the hub, and
+// another error when the connection is broken; the caller may then call it again after a while. The caller starts both
+// clusters of l, before or soon after.
 func Run(ctx context.Context, l link.Link) error {
 	if err := registerMetrics(); err != nil {
 		return err
@@ -48,7 +48,7 @@ func Run(ctx context.Context, l link.Link) error {
 	return a.run(ctx)
 }
 
-// ClusterUID is who a cluster is: the UID of its namespace kube-system.
+// ClusterUID returns the identity of a cluster: the UID of its namespace kube-system.
 func ClusterUID(ctx context.Context, reader client.Reader) (string, error) {
 	ns := &corev1.Namespace{}
 	if err := reader.Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, ns); err != nil {
@@ -61,11 +61,11 @@ func ClusterUID(ctx context.Context, reader client.Reader) (string, error) {
 type agent struct {
 	link       link.Link
 	clusterUID string
-	claim      *claimed
+	binding    *binding
 	facts      *facts
 	ledger     *ledger
-	hands      hands
-	kinds      *kinds
+	writer     writer
+	watches    *watches
 	memory     *memory
 	released   *atomic.Bool
 }
@@ -83,11 +83,11 @@ func newAgent(ctx context.Context, l link.Link) (*agent, error) {
 	return &agent{
 		link:       l,
 		clusterUID: uid,
-		claim:      &claimed{},
+		binding:    &binding{},
 		facts:      &facts{},
 		ledger:     ledger,
-		hands:      hands{client: l.Member.GetClient(), reader: reader, ledger: ledger},
-		kinds:      newKinds(l.Member.GetCache()),
+		writer:     writer{client: l.Member.GetClient(), reader: reader, ledger: ledger},
+		watches:    newWatches(l.Member.GetCache()),
 		memory:     newMemory(),
 		released:   &atomic.Bool{},
 	}, nil
@@ -97,14 +97,14 @@ func (a *agent) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	leave := leaver{
-		link: a.link, clusterUID: a.clusterUID, ledger: a.ledger, hands: a.hands, released: a.released,
+		link: a.link, clusterUID: a.clusterUID, ledger: a.ledger, writer: a.writer, released: a.released,
 		left: func() { cancel(link.ErrLeft) },
 	}
 	if a.link.Left {
 		return leave.obey(ctx)
 	}
-	// Before the caches, which never come up for a cluster that has left.
-	if err := a.greet(ctx, leave); err != nil {
+	// Before the caches, which never sync for a cluster that has left.
+	if err := a.checkCluster(ctx, leave); err != nil {
 		return err
 	}
 	if errors.Is(context.Cause(ctx), link.ErrLeft) {
@@ -124,8 +124,9 @@ func (a *agent) run(ctx context.Context) error {
 	return nil
 }
 
-// greet reads the own MemberCluster, to tell apart a hub that is away, a hub that does not know us, and one that we left.
-func (a *agent) greet(ctx context.Context, leave leaver) error {
+// checkCluster reads the own MemberCluster, to distinguish a hub that is down, one that does not know this cluster, and one
+// that it has left.
+func (a *agent) checkCluster(ctx context.Context, leave leaver) error {
 	err := a.link.Hub.GetAPIReader().Get(ctx, client.ObjectKey{Name: a.link.Cluster}, &fleetv1alpha1.MemberCluster{})
 	if err == nil {
 		return nil
@@ -149,11 +150,11 @@ func (a *agent) start(ctx context.Context, group *errgroup.Group, leave leaver) 
 		return fmt.Errorf("make a client of the member: %w", err)
 	}
 	own := client.ObjectKey{Name: a.link.Cluster}
-	waker := &waker{key: own}
-	claimer := &claims{link: a.link, clusterUID: a.clusterUID, claim: a.claim, facts: a.facts, leave: leave, wake: a.wakeRows}
-	worker := &rows{link: a.link, claim: a.claim, ledger: a.ledger, hands: a.hands, kinds: a.kinds, memory: a.memory}
-	claimController, err := a.controller(ctx, "claim", 1, claimer,
-		waker.source(),
+	trigger := &trigger{key: own}
+	binder := &binder{link: a.link, clusterUID: a.clusterUID, binding: a.binding, facts: a.facts, leave: leave, enqueueRows: a.enqueueRows}
+	worker := &rows{link: a.link, binding: a.binding, ledger: a.ledger, writer: a.writer, watches: a.watches, memory: a.memory}
+	bindingController, err := a.controller(ctx, "binding", 1, binder,
+		trigger.source(),
 		follow(a.link.Hub.GetCache(), &fleetv1alpha1.MemberCluster{}, func(o client.Object) []client.ObjectKey {
 			if o.GetName() != a.link.Cluster {
 				return nil
@@ -167,7 +168,7 @@ func (a *agent) start(ctx context.Context, group *errgroup.Group, leave leaver) 
 		return err
 	}
 	rowController, err := a.controller(ctx, "row", rowWorkers, worker,
-		a.kinds.source(),
+		a.watches.source(),
 		follow(a.link.Hub.GetCache(), &fleetv1alpha1.MemberWork{}, func(o client.Object) []client.ObjectKey {
 			if o.GetNamespace() != a.link.Namespace() {
 				return nil
@@ -177,21 +178,21 @@ func (a *agent) start(ctx context.Context, group *errgroup.Group, leave leaver) 
 	if err != nil {
 		return err
 	}
-	heart := &heartbeat{link: a.link, contact: contact{link: a.link, claim: a.claim}, facts: a.facts, leave: leave, news: waker.wake, member: member.RESTClient()}
-	group.Go(func() error { return claimController.Start(ctx) })
+	heart := &heartbeat{link: a.link, contact: contact{link: a.link, binding: a.binding}, facts: a.facts, leave: leave, changed: trigger.fire, member: member.RESTClient()}
+	group.Go(func() error { return bindingController.Start(ctx) })
 	group.Go(func() error { return rowController.Start(ctx) })
 	group.Go(func() error { return heart.run(ctx) })
 	return nil
 }
 
-// controller makes a controller that no manager knows: it lives as long as the link.
+// controller returns a controller without a manager: it lives as long as the link.
 func (a *agent) controller(ctx context.Context, name string, workers int, r reconcile.Reconciler, sources ...source.Source) (controller.Controller, error) {
 	c, err := controller.NewTypedUnmanaged("agent-"+name, controller.Options{
 		Reconciler:              r,
 		MaxConcurrentReconciles: workers,
 		SkipNameValidation:      new(true), // One process may run the agents of many clusters.
 		RecoverPanic:            new(true),
-		// Its workers may hang when it shuts down (controller-runtime#3538), and with them the next try to connect.
+		// Its workers may hang on shutdown (controller-runtime#3538), which would block the next connection.
 		UsePriorityQueue: new(false),
 		RateLimiter:      workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
 		Logger:           ctrl.LoggerFrom(ctx).WithName("agent").WithValues("cluster", a.link.Cluster),
@@ -207,14 +208,14 @@ func (a *agent) controller(ctx context.Context, name string, workers int, r reco
 	return c, nil
 }
 
-// wakeRows queues every row of the cluster.
-func (a *agent) wakeRows(ctx context.Context) error {
+// enqueueRows enqueues every row of the cluster.
+func (a *agent) enqueueRows(ctx context.Context) error {
 	list := &fleetv1alpha1.MemberWorkList{}
 	if err := a.link.Hub.GetCache().List(ctx, list, client.InNamespace(a.link.Namespace())); err != nil {
 		return fmt.Errorf("list rows: %w", err)
 	}
 	for i := range list.Items {
-		a.kinds.enqueue(client.ObjectKeyFromObject(&list.Items[i]))
+		a.watches.enqueue(client.ObjectKeyFromObject(&list.Items[i]))
 	}
 	return nil
 }

@@ -21,66 +21,67 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/link"
 )
 
-// apply does what was planned. An error is one that a retry may mend; what the member refused for good is in done.
-func (r *rows) apply(ctx context.Context, o observed, p planned) (done, error) {
-	d := done{line: o.line, live: o.live}
+// apply executes a plan. An error is worth a retry; what the member refuses for good is returned in applied.
+func (r *rows) apply(ctx context.Context, o observed, p planned) (applied, error) {
+	a := applied{line: o.line, live: o.live}
 	switch p.act {
 	case actNothing:
-		d.gone = p.withdrawn
-		return d, nil
+		a.gone = p.withdrawn
+		return a, nil
 	case actApply:
 		return r.applyObject(ctx, o, p)
 	case actDelete, actOrphan, actForget:
-		left, err := r.hands.withdraw(ctx, o.line, o.live, p.act)
+		left, err := r.writer.withdraw(ctx, o.line, o.live, p.act)
 		if err != nil {
-			return d, err
+			return a, err
 		}
-		d.live, d.gone = left, left == nil
-		return d, nil
+		a.live, a.gone = left, left == nil
+		return a, nil
 	}
-	return d, nil
+	return a, nil
 }
 
-// applyObject keeps the order that tells a crash from a foreign object: ledger, object, ledger.
-func (r *rows) applyObject(ctx context.Context, o observed, p planned) (done, error) {
-	d := done{line: o.line, live: o.live}
+// applyObject writes the ledger, the object, and the ledger again, so that after a crash our own object is not taken for a
+// foreign one.
+func (r *rows) applyObject(ctx context.Context, o observed, p planned) (applied, error) {
+	a := applied{line: o.line, live: o.live}
 	if p.line != nil {
 		line, err := r.ledger.put(ctx, o.row.Name, *p.line)
 		if err != nil {
-			return d, err
+			return a, err
 		}
-		d.line = line
+		a.line = line
 	}
-	live, paths, err := r.hands.put(ctx, o.want.object, o.live)
-	if d.stopped = refusal(err); d.stopped != nil {
-		return d, nil
+	live, paths, err := r.writer.put(ctx, o.want.object, o.live)
+	if a.stopped = refusal(err); a.stopped != nil {
+		return a, nil
 	}
 	if err != nil {
-		return d, fmt.Errorf("apply %s: %w", describe(o.want.object), err)
+		return a, fmt.Errorf("apply %s: %w", describe(o.want.object), err)
 	}
 	applies.WithLabelValues(r.link.Cluster, o.want.object.GetKind()).Inc()
 	ctrl.LoggerFrom(ctx).Info("Applied object", "kind", o.want.object.GetKind(), "reason", p.why)
-	d.live = live
+	a.live = live
 	switch {
 	case !p.drift:
 	case o.live == nil:
-		d.drift = []string{"metadata.uid"}
+		a.drift = []string{"metadata.uid"}
 	case len(paths) > 0:
-		d.drift = paths
+		a.drift = paths
 	default:
-		d.drift = differences(o.want.object.Object, o.live.Object)
+		a.drift = differences(o.want.object.Object, o.live.Object)
 	}
 	line, err := r.ledger.put(ctx, o.row.Name, appliedLine(o, live))
 	if err != nil {
-		return d, err
+		return a, err
 	}
-	d.line = line
-	return d, nil
+	a.line = line
+	return a, nil
 }
 
-// refusal tells the errors that the same request would meet again from those that pass. Server errors, throttling and
-// time-outs pass.
-func refusal(err error) *verdict {
+// refusal returns the problem where the same request would fail again, nil where a retry may succeed: server errors,
+// throttling, time-outs.
+func refusal(err error) *problem {
 	switch {
 	case err == nil:
 		return nil
@@ -95,29 +96,30 @@ func refusal(err error) *verdict {
 	}
 }
 
-// isUndeclared tells a field that the member's CRD does not have, usually because its charts are older than the hub's.
-// Kubernetes 1.36 answers such an apply with 500 and no other sign than the text.
+// isUndeclared tells whether an apply failed on a field that the member's CRD does not have, usually because its chart is
+// older than the hub's. Kubernetes 1.36 answers with status 500, and only the text says why.
 func isUndeclared(err error) bool {
 	return apierrors.ReasonForError(err) == metav1.StatusReasonUnknown && strings.Contains(err.Error(), "field not declared in schema")
 }
 
-// errForeign says that an apply met fields that others set in an object that is not ours.
+// errForeign is a conflict with fields of others in an object that is not ours.
 var errForeign = errors.New("an object of that name was made by somebody else")
 
-// hands write to the member.
-type hands struct {
+// writer writes to the member.
+type writer struct {
 	client client.Client
 	reader client.Reader
 	ledger *ledger
 }
 
-// put applies want over live (nil: there was none) and returns what is there now, and the fields that others had taken.
-func (h hands) put(ctx context.Context, want, live *unstructured.Unstructured) (*unstructured.Unstructured, []string, error) {
+// put applies want over live (nil: there was none). It returns the object as it is now, and the fields that it took back
+// from other managers.
+func (w writer) put(ctx context.Context, want, live *unstructured.Unstructured) (*unstructured.Unstructured, []string, error) {
 	obj := want.DeepCopy()
 	if live != nil {
-		obj.SetUID(live.GetUID()) // A precondition: another object of that name is refused.
+		obj.SetUID(live.GetUID()) // A precondition: an apply to another object of that name fails.
 	}
-	err := h.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(obj), client.FieldOwner(link.AgentManager))
+	err := w.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(obj), client.FieldOwner(link.AgentManager))
 	paths := conflicts(err)
 	switch {
 	case len(paths) == 0:
@@ -127,12 +129,12 @@ func (h hands) put(ctx context.Context, want, live *unstructured.Unstructured) (
 	}
 	obj = want.DeepCopy()
 	obj.SetUID(live.GetUID())
-	err = h.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(obj), client.FieldOwner(link.AgentManager), client.ForceOwnership)
+	err = w.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(obj), client.FieldOwner(link.AgentManager), client.ForceOwnership)
 	return obj, paths, err
 }
 
-// conflicts lists the fields of a refused server-side apply that other managers own. Another conflict, such as one of
-// UIDs, has none.
+// conflicts lists the fields that other managers own, from the error of a server-side apply. Other conflicts, such as one of
+// UIDs, list none.
 func conflicts(err error) []string {
 	status := apierrors.APIStatus(nil)
 	if !apierrors.IsConflict(err) || !errors.As(err, &status) || status.Status().Details == nil {
@@ -147,22 +149,22 @@ func conflicts(err error) []string {
 	return boundPaths(paths)
 }
 
-// withdraw ends our part in an object (nil: there is none) and drops its line. It returns the object while it is still
-// there, because a finalizer holds it; the line then stays as well.
-func (h hands) withdraw(ctx context.Context, line *fleetv1alpha1.AppliedWork, live *unstructured.Unstructured, how act) (*unstructured.Unstructured, error) {
+// withdraw deletes or orphans an object (nil: there is none) and deletes its ledger line. While a finalizer holds the object
+// it returns that, and keeps the line.
+func (w writer) withdraw(ctx context.Context, line *fleetv1alpha1.AppliedWork, live *unstructured.Unstructured, how action) (*unstructured.Unstructured, error) {
 	switch how {
 	case actDelete:
-		left, err := h.remove(ctx, live)
+		left, err := w.remove(ctx, live)
 		if left != nil || err != nil {
 			return left, err
 		}
 	case actOrphan:
-		if err := h.orphan(ctx, live); err != nil {
+		if err := w.orphan(ctx, live); err != nil {
 			return nil, err
 		}
 	case actNothing, actApply, actForget:
 	}
-	if err := h.ledger.drop(ctx, line.Name); err != nil {
+	if err := w.ledger.drop(ctx, line.Name); err != nil {
 		return nil, err
 	}
 	ctrl.LoggerFrom(ctx).Info("Withdrew object", "kind", line.Spec.Object.Kind,
@@ -170,10 +172,10 @@ func (h hands) withdraw(ctx context.Context, line *fleetv1alpha1.AppliedWork, li
 	return nil, nil
 }
 
-// remove deletes the object of that UID and returns it if it is there still.
-func (h hands) remove(ctx context.Context, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+// remove deletes the object by UID and returns it if it still exists.
+func (w writer) remove(ctx context.Context, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	if live.GetDeletionTimestamp() == nil {
-		err := h.client.Delete(ctx, live,
+		err := w.client.Delete(ctx, live,
 			client.Preconditions{UID: new(live.GetUID())}, client.PropagationPolicy(metav1.DeletePropagationBackground))
 		if client.IgnoreNotFound(err) != nil {
 			return nil, fmt.Errorf("delete %s: %w", describe(live), err)
@@ -181,12 +183,12 @@ func (h hands) remove(ctx context.Context, live *unstructured.Unstructured) (*un
 	}
 	left := &unstructured.Unstructured{}
 	left.SetGroupVersionKind(live.GroupVersionKind())
-	err := h.reader.Get(ctx, client.ObjectKeyFromObject(live), left)
+	err := w.reader.Get(ctx, client.ObjectKeyFromObject(live), left)
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, nil
 	case err != nil:
-		return nil, fmt.Errorf("look for %s after its deletion: %w", describe(live), err)
+		return nil, fmt.Errorf("get %s after its deletion: %w", describe(live), err)
 	case left.GetUID() != live.GetUID():
 		return nil, nil
 	default:
@@ -194,13 +196,13 @@ func (h hands) remove(ctx context.Context, live *unstructured.Unstructured) (*un
 	}
 }
 
-// orphan takes our annotation and our entries in managedFields off the object and leaves all else as it is.
-func (h hands) orphan(ctx context.Context, live *unstructured.Unstructured) error {
+// orphan removes our annotation and our entries in managedFields from the object and changes nothing else.
+func (w writer) orphan(ctx context.Context, live *unstructured.Unstructured) error {
 	kept := slices.DeleteFunc(slices.Clone(live.GetManagedFields()), func(e metav1.ManagedFieldsEntry) bool {
 		return e.Manager == link.AgentManager
 	})
 	if len(kept) == 0 {
-		kept = []metav1.ManagedFieldsEntry{{}} // Kubernetes takes one empty entry, and not an empty list, as "none".
+		kept = []metav1.ManagedFieldsEntry{{}} // To Kubernetes one empty entry means "none"; an empty list means "unchanged".
 	}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid":             live.GetUID(),
@@ -211,15 +213,15 @@ func (h hands) orphan(ctx context.Context, live *unstructured.Unstructured) erro
 	if err != nil {
 		return fmt.Errorf("write the patch that orphans %s: %w", describe(live), err)
 	}
-	err = h.client.Patch(ctx, live.DeepCopy(), client.RawPatch(types.MergePatchType, patch), client.FieldOwner(link.AgentManager))
+	err = w.client.Patch(ctx, live.DeepCopy(), client.RawPatch(types.MergePatchType, patch), client.FieldOwner(link.AgentManager))
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("orphan %s: %w", describe(live), err)
 	}
 	return nil
 }
 
-// withdrawLine ends our part in the object of a line that has no row any more. It tells whether the line is gone.
-func (h hands) withdrawLine(ctx context.Context, line *fleetv1alpha1.AppliedWork, policy fleetv1alpha1.LeavePolicy) (bool, error) {
+// withdrawLine withdraws the object of a ledger line without a row. It tells whether the line is gone.
+func (w writer) withdrawLine(ctx context.Context, line *fleetv1alpha1.AppliedWork, policy fleetv1alpha1.LeavePolicy) (bool, error) {
 	live := &unstructured.Unstructured{}
 	live.SetAPIVersion(line.Spec.Object.APIVersion)
 	live.SetKind(line.Spec.Object.Kind)
@@ -228,7 +230,7 @@ func (h hands) withdrawLine(ctx context.Context, line *fleetv1alpha1.AppliedWork
 	if policy == fleetv1alpha1.LeaveOrphan {
 		how = actOrphan
 	}
-	err := h.reader.Get(ctx, key, live)
+	err := w.reader.Get(ctx, key, live)
 	switch {
 	case apierrors.IsNotFound(err), meta.IsNoMatchError(err):
 		how, live = actForget, nil
@@ -237,6 +239,6 @@ func (h hands) withdrawLine(ctx context.Context, line *fleetv1alpha1.AppliedWork
 	case !ours(line, live):
 		how = actForget
 	}
-	left, err := h.withdraw(ctx, line, live, how)
+	left, err := w.withdraw(ctx, line, live, how)
 	return left == nil && err == nil, err
 }

@@ -13,53 +13,52 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
-	"github.com/flotilla-io/flotilla/pkg/condition"
 	"github.com/flotilla-io/flotilla/pkg/link"
+	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
-// Where a member can't reach its hub, it alone can tell. A pull member does so in the conditions of its Membership. While
-// no hub has come that one has no claim in it; the claim of another hub is left as it is, and an event on it tells.
+// Only the member itself can report that it can't reach its hub. A pull member does so in the conditions of its Membership,
+// which names no hub until the cluster is bound. If it is bound to another hub it is not changed; an event is recorded on it.
 
-// tell says in the member why an attempt to connect has failed.
-func (o Options) tell(ctx context.Context, err error) {
+// reportFailure reports in the member why an attempt to connect has failed.
+func (o Options) reportFailure(ctx context.Context, err error) {
 	if o.Reader == nil || o.Clock == nil || ctx.Err() != nil || errors.Is(err, link.ErrLeft) {
 		return
 	}
 	membership, terr := getMembership(ctx, o.Reader)
 	if terr == nil {
 		c := connected(err)
-		if claim := claimOf(membership); claim != nil && !ownClaim(claim, o.Cluster) {
+		if bound := boundMembership(membership); bound != nil && !boundByPull(bound, o.Cluster) {
 			if o.Events != nil {
-				o.Events.Record(claim, refusedEvent(c.Message))
+				o.Events.Record(bound, refusedEvent(c.Message))
 			}
 			return
 		}
-		terr = show(ctx, o.Member, membership, []metav1.Condition{c}, o.Clock.Now())
+		terr = writeConditions(ctx, o.Member, membership, []metav1.Condition{c}, o.Clock.Now())
 	}
 	if terr != nil {
-		ctrl.LoggerFrom(ctx).Error(terr, "Could not tell of the connection")
+		ctrl.LoggerFrom(ctx).Error(terr, "Could not write the conditions of the membership")
 	}
 }
 
-// ownClaim tells whether a claim is that of a hub which this cluster's own agent calls by that name. A hub that dials
-// (Push) has no address in its claim; its agent is not here.
-func ownClaim(claim *fleetv1alpha1.Membership, cluster string) bool {
-	return claim.Spec.Hub.Cluster == cluster && claim.Spec.Hub.URL != ""
+// boundByPull tells whether a binding was made by this cluster's own agent under that name. The binding to a hub that
+// connects by itself (Push) has no address; its agent does not run here.
+func boundByPull(m *fleetv1alpha1.Membership, cluster string) bool {
+	return m.Spec.Hub.Cluster == cluster && m.Spec.Hub.URL != ""
 }
 
-// show puts conditions into the Membership; where there is none it makes one that nobody claims. It writes only what
-// differs.
-func show(ctx context.Context, member client.Client, m *fleetv1alpha1.Membership, conditions []metav1.Condition, now time.Time) error {
+// writeConditions writes conditions of the Membership if they changed. Where there is none it creates one without a hub.
+func writeConditions(ctx context.Context, member client.Client, m *fleetv1alpha1.Membership, conditions []metav1.Condition, now time.Time) error {
 	if m == nil {
 		m = &fleetv1alpha1.Membership{ObjectMeta: metav1.ObjectMeta{Name: fleetv1alpha1.MembershipName}}
 		if err := member.Create(ctx, m); err != nil {
-			return fmt.Errorf("make a Membership without a claim: %w", err)
+			return fmt.Errorf("create a Membership without a hub: %w", err)
 		}
 	}
 	next := m.DeepCopy()
 	for _, c := range conditions {
 		c.ObservedGeneration = m.Generation
-		next.Status.Conditions = condition.Set(next.Status.Conditions, c, now)
+		next.Status.Conditions = report.SetCondition(next.Status.Conditions, c, now)
 	}
 	if equality.Semantic.DeepEqual(m.Status, next.Status) {
 		return nil
@@ -71,55 +70,55 @@ func show(ctx context.Context, member client.Client, m *fleetv1alpha1.Membership
 	return nil
 }
 
-// contact tells in a pull member how its running connection fares.
+// contact reports in a pull member whether the hub is reached.
 type contact struct {
 	link link.Link
-	// claim has the verdict on versions.
-	claim *claimed
-	// lost counts beats in a row that did not reach the hub.
+	// binding has the version skew.
+	binding *binding
+	// lost counts heartbeats in a row that did not reach the hub.
 	lost int
 }
 
-// note takes the outcome of a beat. A hub that answers is told at once, one that does not after a second beat.
+// note takes the outcome of a heartbeat. Success is reported at once, a failure after failureThreshold of them.
 func (c *contact) note(ctx context.Context, err error) error {
 	if c.link.URL == "" {
 		return nil
 	}
 	if err == nil {
 		c.lost = 0
-	} else if c.lost++; c.lost < failuresToTell {
+	} else if c.lost++; c.lost < failureThreshold {
 		return nil
 	}
 	mc := &fleetv1alpha1.MemberCluster{}
 	if gerr := c.link.Hub.GetCache().Get(ctx, client.ObjectKey{Name: c.link.Cluster}, mc); gerr != nil || !mc.DeletionTimestamp.IsZero() {
-		return client.IgnoreNotFound(gerr) // It leaves: what is told goes with the claim.
+		return client.IgnoreNotFound(gerr) // It is leaving, and the conditions go with the Membership.
 	}
 	m, gerr := getMembership(ctx, c.link.Member.GetCache())
 	if gerr != nil {
 		return gerr
 	}
 	conditions := []metav1.Condition{connected(err)}
-	verdict := c.claim.skew()
-	judged := verdict.Reason != ""
-	if judged {
+	skew := c.binding.skew()
+	known := skew.Reason != ""
+	if known {
 		conditions = append(conditions, metav1.Condition{
-			Type: fleetv1alpha1.ConditionSkewSupported, Status: condition.Bool(verdict.Supported), Reason: verdict.Reason, Message: verdict.Message,
+			Type: fleetv1alpha1.ConditionSkewSupported, Status: report.ConditionStatus(skew.Supported), Reason: skew.Reason, Message: skew.Message,
 		})
 	}
-	switch claim := claimOf(m); {
-	case claim != nil && (!ownClaim(claim, c.link.Cluster) || mc.Status.Hub != nil && claim.Spec.Hub.UID != mc.Status.Hub.UID):
-		return nil // The claim of another hub.
-	case m == nil && err == nil && (verdict.Supported || !judged):
-		return nil // The claim is about to be made.
+	switch bound := boundMembership(m); {
+	case bound != nil && (!boundByPull(bound, c.link.Cluster) || mc.Status.Hub != nil && bound.Spec.Hub.UID != mc.Status.Hub.UID):
+		return nil // It is bound to another hub.
+	case m == nil && err == nil && (skew.Supported || !known):
+		return nil // The binding is about to be created.
 	}
-	if werr := show(ctx, c.link.Member.GetClient(), m, conditions, c.link.Clock.Now()); !apierrors.IsConflict(werr) && !apierrors.IsAlreadyExists(werr) {
+	if werr := writeConditions(ctx, c.link.Member.GetClient(), m, conditions, c.link.Clock.Now()); !apierrors.IsConflict(werr) && !apierrors.IsAlreadyExists(werr) {
 		return werr
 	}
-	return nil // The cache is behind: the next beat looks again.
+	return nil // The cache is stale; the next heartbeat writes again.
 }
 
-// claimOf is m where a hub has claimed this cluster by it, and nil where none has.
-func claimOf(m *fleetv1alpha1.Membership) *fleetv1alpha1.Membership {
+// boundMembership returns m if it names a hub, otherwise nil.
+func boundMembership(m *fleetv1alpha1.Membership) *fleetv1alpha1.Membership {
 	if m == nil || m.Spec.Hub.UID == "" {
 		return nil
 	}

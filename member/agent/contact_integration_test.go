@@ -25,11 +25,10 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/member/agent"
-	"github.com/flotilla-io/flotilla/pkg/condition"
 	"github.com/flotilla-io/flotilla/pkg/link"
-	"github.com/flotilla-io/flotilla/pkg/skew"
-	"github.com/flotilla-io/flotilla/pkg/testkit"
-	"github.com/flotilla-io/flotilla/pkg/testkit/lab"
+	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/testkit"
+	"github.com/flotilla-io/flotilla/testkit/lab"
 )
 
 // agentUser is who the agent is in a member, with the rights of the chart and no other.
@@ -78,7 +77,7 @@ func (e *end) told(t *testing.T, kind, reason string) *metav1.Condition {
 		if m == nil {
 			return false
 		}
-		c = condition.Get(m.Status.Conditions, kind)
+		c = report.GetCondition(m.Status.Conditions, kind)
 		return c != nil && c.Reason == reason && c.ObservedGeneration == m.Generation
 	}) {
 		require.Failf(t, "the Membership does not say it", "%s for the reason %s, but %+v", kind, reason, e.membership(t))
@@ -93,7 +92,7 @@ func (f *fleet) owned(t *testing.T, reason string) *metav1.Condition {
 	mc := &fleetv1alpha1.MemberCluster{}
 	if !eventually(t, func() bool {
 		require.NoError(t, f.hub.Get(t.Context(), client.ObjectKey{Name: f.name}, mc))
-		c = condition.Get(mc.Status.Conditions, fleetv1alpha1.ConditionOwnedByThisHub)
+		c = report.GetCondition(mc.Status.Conditions, fleetv1alpha1.ConditionOwnedByThisHub)
 		return c != nil && c.Reason == reason
 	}) {
 		require.Failf(t, "the hub is not told", "%s of %s, but %+v", reason, f.name, mc.Status)
@@ -174,7 +173,7 @@ func TestConnectionIsToldInTheMember(t *testing.T) {
 			told := member.told(t, fleetv1alpha1.ConditionConnected, c.reason)
 			require.Equal(t, metav1.ConditionFalse, told.Status)
 			require.NotContains(t, told.Message, token)
-			require.Zero(t, member.membership(t).Spec.Hub, "nobody claims")
+			require.Zero(t, member.membership(t).Spec.Hub, "not bound")
 			before := member.membership(t).ResourceVersion
 			_, err = agent.Connect(logged(t), o)
 			require.Error(t, err)
@@ -183,10 +182,10 @@ func TestConnectionIsToldInTheMember(t *testing.T) {
 	}
 
 	stop, ended := f.run(t)
-	f.owned(t, agent.ReasonOwned)
-	require.Equal(t, "hub-1", member.membership(t).Spec.Hub.UID, "the Membership without a claim is claimed")
+	f.owned(t, agent.ReasonBound)
+	require.Equal(t, "hub-1", member.membership(t).Spec.Hub.UID, "the Membership without a hub is bound")
 	member.told(t, fleetv1alpha1.ConditionConnected, agent.ReasonConnected)
-	require.Equal(t, metav1.ConditionTrue, member.told(t, fleetv1alpha1.ConditionSkewSupported, skew.Supported).Status)
+	require.Equal(t, metav1.ConditionTrue, member.told(t, fleetv1alpha1.ConditionSkewSupported, link.SkewSupported).Status)
 
 	rest := member.membership(t).ResourceVersion
 	for range 3 {
@@ -210,7 +209,7 @@ func TestConnectionIsToldInTheMember(t *testing.T) {
 	t.Log("another hub at the same address, which knows the cluster by the same name")
 	mc := &fleetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "east"}}
 	testkit.ChangeStatus(t, hub.Client, mc, func(mc *fleetv1alpha1.MemberCluster) { mc.Status.Hub.UID, mc.Status.Hub.Version = "hub-2", "v0.2.0" })
-	f.owned(t, agent.ReasonClaimedByOther)
+	f.owned(t, agent.ReasonBoundToOtherHub)
 	rest = member.membership(t).ResourceVersion
 	for range 3 {
 		f.renewed(t)
@@ -240,7 +239,7 @@ func TestHubThatIsTooFarAway(t *testing.T) {
 		for _, part := range []string{"v0.3.0", "v0.1.0", "upgrade the member to v0.2 or v0.3"} {
 			require.Contains(t, c.Message, part)
 		}
-		require.Equal(t, metav1.ConditionFalse, member.told(t, fleetv1alpha1.ConditionSkewSupported, skew.AgentTooOld).Status)
+		require.Equal(t, metav1.ConditionFalse, member.told(t, fleetv1alpha1.ConditionSkewSupported, link.AgentTooOld).Status)
 		require.Zero(t, member.membership(t).Spec.Hub)
 		f.renewed(t)
 		lines := &fleetv1alpha1.AppliedWorkList{}
@@ -249,15 +248,15 @@ func TestHubThatIsTooFarAway(t *testing.T) {
 	})
 	t.Run("it is let in after the hub was taken back", func(t *testing.T) {
 		f.says(t, "v0.2.4")
-		f.owned(t, agent.ReasonOwned)
+		f.owned(t, agent.ReasonBound)
 		f.phase(t, row, fleetv1alpha1.WorkProgressing)
 		f.play(t)
 		f.phase(t, row, fleetv1alpha1.WorkHealthy)
-		member.told(t, fleetv1alpha1.ConditionSkewSupported, skew.Supported)
+		member.told(t, fleetv1alpha1.ConditionSkewSupported, link.SkewSupported)
 	})
 	t.Run("an upgrade that goes too far changes nothing in the member", func(t *testing.T) {
 		f.says(t, "v0.3.0")
-		member.told(t, fleetv1alpha1.ConditionSkewSupported, skew.AgentTooOld)
+		member.told(t, fleetv1alpha1.ConditionSkewSupported, link.AgentTooOld)
 		since := clock.RealClock{}.Now()
 		before := f.united(t, "web")
 		testkit.Change(t, hub.Client, row.DeepCopy(), func(now *fleetv1alpha1.MemberWork) { now.Spec.Patch.Raw = grantPatch(1) })
@@ -267,8 +266,8 @@ func TestHubThatIsTooFarAway(t *testing.T) {
 		}
 		require.Empty(t, member.work(t, since))
 		require.Equal(t, before.ResourceVersion, f.united(t, "web").ResourceVersion)
-		c := f.owned(t, agent.ReasonOwned)
-		require.Equal(t, metav1.ConditionTrue, c.Status, "the claim stays")
+		c := f.owned(t, agent.ReasonBound)
+		require.Equal(t, metav1.ConditionTrue, c.Status, "the binding stays")
 	})
 	t.Run("nor does a new start of the agent", func(t *testing.T) {
 		require.NoError(t, stop())
@@ -287,13 +286,13 @@ func TestHubThatIsTooFarAway(t *testing.T) {
 		stop, ended = f.run(whole)
 		f.withdrawn(t, row)
 		require.True(t, apierrors.IsNotFound(member.Get(t.Context(), client.ObjectKey{Namespace: "shop", Name: "web"}, &appsv1beta1.UnitedDeployment{})))
-		member.told(t, fleetv1alpha1.ConditionSkewSupported, skew.Supported)
+		member.told(t, fleetv1alpha1.ConditionSkewSupported, link.SkewSupported)
 	})
 	t.Run("a cluster may leave a hub that is too old", func(t *testing.T) {
 		left := f.row(t, "shop", "left", 2, fleetv1alpha1.LeaveOrphan)
 		f.phase(t, left, fleetv1alpha1.WorkProgressing)
 		f.says(t, "v0.1.0")
-		member.told(t, fleetv1alpha1.ConditionSkewSupported, skew.HubTooOld)
+		member.told(t, fleetv1alpha1.ConditionSkewSupported, link.HubTooOld)
 		mc := &fleetv1alpha1.MemberCluster{}
 		require.NoError(t, hub.Get(t.Context(), client.ObjectKey{Name: f.name}, mc))
 		require.NoError(t, hub.Delete(t.Context(), mc))
@@ -327,7 +326,7 @@ func TestMemberOfAnotherHub(t *testing.T) {
 	since, before := clock.RealClock{}.Now(), first.united(t, "web")
 	stopOther, endedOther := other.run(t)
 	theirs := other.row(t, "shop", "theirs", 1, fleetv1alpha1.LeaveDelete)
-	c := other.owned(t, agent.ReasonClaimedByOther)
+	c := other.owned(t, agent.ReasonBoundToOtherHub)
 	require.Equal(t, metav1.ConditionFalse, c.Status)
 	for _, part := range []string{"hub-1", `"` + first.name + `"`, "let it leave there", "delete Membership default"} {
 		require.Contains(t, c.Message, part)
@@ -352,7 +351,7 @@ func TestMemberOfAnotherHub(t *testing.T) {
 	require.NoError(t, hub.Delete(t.Context(), mc))
 	require.NoError(t, hub.Delete(t.Context(), row))
 	first.withdrawn(t, row)
-	other.owned(t, agent.ReasonOwned)
+	other.owned(t, agent.ReasonBound)
 	other.phase(t, theirs, fleetv1alpha1.WorkProgressing)
 	require.EqualValues(t, 3, *first.united(t, "web").Spec.Replicas, "what the first left runs on")
 	require.Equal(t, "hub-2", member.membership(t).Spec.Hub.UID)
@@ -364,8 +363,8 @@ func TestMemberOfAnotherHub(t *testing.T) {
 	require.NoError(t, <-endedOther)
 }
 
-// A Membership that says why a cluster can't join does not keep a hub that dials from claiming it.
-func TestPushHubClaimsAMembershipWithoutAClaim(t *testing.T) {
+// A Membership that says why a cluster can't join does not keep a hub that connects by push from binding it.
+func TestPushHubBindsAMembershipWithoutAHub(t *testing.T) {
 	t.Parallel()
 	hub := sharedHub(t)
 	member := startEnd(t, lab.Config{Name: "west", ControlPlaneOnly: true}, "../../charts/member/files/crds/*.yaml")
@@ -373,14 +372,14 @@ func TestPushHubClaimsAMembershipWithoutAClaim(t *testing.T) {
 	m := &fleetv1alpha1.Membership{ObjectMeta: metav1.ObjectMeta{Name: fleetv1alpha1.MembershipName}}
 	require.NoError(t, member.Create(t.Context(), m))
 	testkit.ChangeStatus(t, member.Client, m, func(m *fleetv1alpha1.Membership) {
-		m.Status.Conditions = condition.Set(nil, metav1.Condition{
+		m.Status.Conditions = report.SetCondition(nil, metav1.Condition{
 			Type: fleetv1alpha1.ConditionConnected, Status: metav1.ConditionFalse, Reason: "TimedOut", Message: "no answer",
 		}, time.Unix(0, 0))
 	})
 	f := &fleet{hub: hub, member: member, name: unique("west"), as: agentUser, dialled: true}
 	f.join(t, "hub-1")
 	stop, ended := f.run(t)
-	f.owned(t, agent.ReasonOwned)
+	f.owned(t, agent.ReasonBound)
 	require.Equal(t, fleetv1alpha1.MembershipHub{UID: "hub-1", Cluster: f.name}, member.membership(t).Spec.Hub)
 	require.NoError(t, stop())
 	require.NoError(t, <-ended)

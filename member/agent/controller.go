@@ -19,18 +19,18 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/link"
 )
 
-// rows is the controller of rows: one pass per row at a time.
+// rows is the controller of rows.
 type rows struct {
-	link   link.Link
-	claim  *claimed
-	ledger *ledger
-	hands  hands
-	kinds  *kinds
-	memory *memory
+	link    link.Link
+	binding *binding
+	ledger  *ledger
+	writer  writer
+	watches *watches
+	memory  *memory
 }
 
-// Reconcile makes one pass over a row. What a cache shows is enough to see that all is well; anything else is planned
-// again on what the apiserver says.
+// Reconcile reconciles one row. The cache is enough to see that the object is up to date; anything else is planned again from
+// what the apiserver returns.
 func (r *rows) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	o, err := r.observe(ctx, req.NamespacedName, false)
 	if err == nil && !o.fresh && !plan(o, r.link.Clock.Now()).atRest() {
@@ -45,56 +45,56 @@ func (r *rows) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, er
 	}
 	now := r.link.Clock.Now()
 	p := plan(o, now)
-	if !o.view.act || (o.view.leaving && o.row.DeletionTimestamp.IsZero()) {
+	if !o.permission.act || (o.permission.leaving && o.row.DeletionTimestamp.IsZero()) {
 		return ctrl.Result{}, nil
 	}
-	d, err := r.apply(ctx, o, p)
+	a, err := r.apply(ctx, o, p)
 	if apierrors.IsConflict(err) {
-		return ctrl.Result{RequeueAfter: time.Second}, nil // Somebody wrote at the same time: look again.
+		return ctrl.Result{RequeueAfter: time.Second}, nil // Somebody else wrote at the same time.
 	}
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 	recheck := p.recheck
-	if p.act == actApply && d.stopped == nil {
-		recheck = r.remember(o, d, now)
+	if p.act == actApply && a.stopped == nil {
+		recheck = r.countApply(o, a, now)
 	}
-	if d.stopped != nil {
+	if a.stopped != nil {
 		recheck = recheckBlocked
 	}
-	after, err := r.report(ctx, o, p, d, now)
+	after, err := r.report(ctx, o, p, a, now)
 	return ctrl.Result{RequeueAfter: soonest(recheck, after)}, err
 }
 
-// remember counts an apply. Where the object is not as applied even in the answer, no watch may tell of it, so it is
-// looked at again before long.
-func (r *rows) remember(o observed, d done, now time.Time) time.Duration {
+// countApply counts an apply and returns after how long to check it. Where even the response differs from what was applied (a
+// mutating webhook), there may be no watch event.
+func (r *rows) countApply(o observed, a applied, now time.Time) time.Duration {
 	mem := r.memory.get(o.row)
 	mem.contention = mem.contention.next(o.want.hash, now)
 	r.memory.set(o.row, mem)
-	if inPlace(d.line, o.want, d.live) {
+	if upToDate(a.line, o.want, a.live) {
 		return 0
 	}
 	return max(mem.contention.wait(o.want.hash, now), time.Second)
 }
 
-// report writes the row's status if that is due, then sends events; else it says after how long it will be.
-func (r *rows) report(ctx context.Context, o observed, p planned, d done, now time.Time) (time.Duration, error) {
+// report writes the row's status if that is due and records events; otherwise it returns after how long it will be due.
+func (r *rows) report(ctx context.Context, o observed, p planned, a applied, now time.Time) (time.Duration, error) {
 	mem := r.memory.get(o.row)
 	last := o.row.Status
 	switch {
 	case mem.reported == nil:
 	case equality.Semantic.DeepEqual(last, *mem.reported):
-		mem.reported = nil // From here on the cache knows.
+		mem.reported = nil // The cache has caught up.
 	default:
 		last = *mem.reported
 	}
-	next := status(o, p, d, last)
-	if len(d.drift) > 0 {
-		drifts.WithLabelValues(r.link.Cluster, d.live.GetKind()).Inc()
-		mem.drift = next.Drift // Until it is told, also by a later pass.
+	next := status(o, p, a, last)
+	if len(a.drift) > 0 {
+		drifts.WithLabelValues(r.link.Cluster, a.live.GetKind()).Inc()
+		mem.drift = next.Drift // Kept until it is reported, which may take another reconcile.
 		r.memory.set(o.row, mem)
-		r.link.Events.Record(d.live, driftEvent(next.Drift))
+		r.link.Events.Record(a.live, driftEvent(next.Drift))
 	}
 	next.Drift = mem.drift
 	next = fit(next)
@@ -109,7 +109,7 @@ func (r *rows) report(ctx context.Context, o observed, p planned, d done, now ti
 		return 0, err
 	}
 	if p.stopped != nil && p.stopped.reason == reasonContended && last.Reason != reasonContended {
-		r.link.Events.Record(d.live, contendedEvent(p.stopped))
+		r.link.Events.Record(a.live, contendedEvent(p.stopped))
 	}
 	countPhase(r.link.Cluster, mem.counted, next.Phase)
 	mem.reported, mem.reportedAt, mem.drift, mem.counted = &next, now, nil, next.Phase
@@ -117,8 +117,8 @@ func (r *rows) report(ctx context.Context, o observed, p planned, d done, now ti
 	return 0, nil
 }
 
-// write sends the whole status, so that what is left out goes. The row's UID is a precondition: a report never lands on
-// another row of that name.
+// write applies the whole status, so that fields that are left out are removed. The row's UID is a precondition: the status
+// never ends up in another row of that name.
 func (r *rows) write(ctx context.Context, row *fleetv1alpha1.MemberWork, s fleetv1alpha1.MemberWorkStatus) error {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&s)
 	if err != nil {
@@ -153,10 +153,10 @@ func allCounts(c fleetv1alpha1.WorkCounts) map[string]any {
 
 func (r *rows) forget(key client.ObjectKey) {
 	countPhase(r.link.Cluster, r.memory.drop(key), "")
-	r.kinds.forget(key)
+	r.watches.forget(key)
 }
 
-// soonest is the shorter of two waits, where 0 means none.
+// soonest returns the shorter of two waits; 0 means none.
 func soonest(a, b time.Duration) time.Duration {
 	if a == 0 || (b != 0 && b < a) {
 		return b
@@ -164,52 +164,52 @@ func soonest(a, b time.Duration) time.Duration {
 	return a
 }
 
-// recalled is what is known of one row and stored nowhere: losing it costs a request or two.
-type recalled struct {
-	// want is what was rendered for generation.
+// rowState is kept in memory only; losing it costs a request or two.
+type rowState struct {
+	// want was rendered for generation.
 	want       *rendered
 	generation int64
 	contention contention
 	// reported is the status that was written last, at reportedAt; nil once the cache shows it.
 	reported   *fleetv1alpha1.MemberWorkStatus
 	reportedAt time.Time
-	// drift is what was put back and not told yet.
+	// drift lists fields that were reverted and are not reported yet.
 	drift []string
 	// counted is the phase that the metrics count the row under.
 	counted fleetv1alpha1.WorkPhase
 }
 
-// memory holds what is recalled, by row and its UID. It may be used concurrently; one row is used by one pass at a time.
+// memory holds the state of rows by key and UID. It may be used concurrently.
 type memory struct {
 	mu   sync.Mutex
-	rows map[client.ObjectKey]recalledRow
+	rows map[client.ObjectKey]rowEntry
 }
 
-type recalledRow struct {
+type rowEntry struct {
 	uid types.UID
-	recalled
+	rowState
 }
 
-func newMemory() *memory { return &memory{rows: map[client.ObjectKey]recalledRow{}} }
+func newMemory() *memory { return &memory{rows: map[client.ObjectKey]rowEntry{}} }
 
-// get returns what is recalled of the row; nothing of another row of its name.
-func (m *memory) get(row *fleetv1alpha1.MemberWork) recalled {
+// get returns the state of the row, not that of a former row of that name.
+func (m *memory) get(row *fleetv1alpha1.MemberWork) rowState {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	known := m.rows[client.ObjectKeyFromObject(row)]
 	if known.uid != row.UID {
-		return recalled{counted: known.counted}
+		return rowState{counted: known.counted}
 	}
-	return known.recalled
+	return known.rowState
 }
 
-func (m *memory) set(row *fleetv1alpha1.MemberWork, r recalled) {
+func (m *memory) set(row *fleetv1alpha1.MemberWork, r rowState) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.rows[client.ObjectKeyFromObject(row)] = recalledRow{uid: row.UID, recalled: r}
+	m.rows[client.ObjectKeyFromObject(row)] = rowEntry{uid: row.UID, rowState: r}
 }
 
-// drop forgets a row and returns the phase that it was counted under.
+// drop deletes a row's state and returns the phase that it was counted under.
 func (m *memory) drop(key client.ObjectKey) fleetv1alpha1.WorkPhase {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -24,7 +24,7 @@ import (
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/pkg/event"
-	"github.com/flotilla-io/flotilla/pkg/reach"
+	"github.com/flotilla-io/flotilla/pkg/link"
 )
 
 // CredentialSecret is the name of the Secret that holds the client certificate for the hub, unless Options say otherwise.
@@ -39,24 +39,24 @@ const (
 	// A failed renewal is tried again after a wait that doubles, up to the longest.
 	firstRenewWait   = time.Second
 	longestRenewWait = time.Minute
-	// soonestRenewal keeps a member whose clock is far ahead of the hub's, for which each certificate is old at once, from
-	// renewing without a pause.
+	// soonestRenewal limits the renewals of a member whose clock is far ahead of the hub's, to which each new certificate looks
+	// old already.
 	soonestRenewal = 30 * time.Second
 )
 
-// What Connect and Connection.Run may end with, to be told by errors.Is. The message says what to do.
+// Errors of Connect and Connection.Run, for errors.Is. The message says what to do.
 var (
 	// ErrNoCredential: there is neither a usable certificate nor a token.
 	ErrNoCredential = errors.New("no credential for the hub")
 	// ErrUnauthorized: the hub does not know the token or the certificate (401).
 	ErrUnauthorized = errors.New("the hub does not accept the credential")
-	// ErrUntrusted: the hub's certificate is not of the CA that was given.
+	// ErrUntrusted: the hub's certificate is not signed by the given CA.
 	ErrUntrusted = errors.New("the hub is not the one that was named")
 	// ErrUnreachable: nobody answers at the hub's address.
 	ErrUnreachable = errors.New("the hub can't be reached")
 	// ErrDenied: the hub refused to sign.
 	ErrDenied = errors.New("the hub refused to sign the certificate")
-	// ErrExpired: the certificate ended before it could be renewed.
+	// ErrExpired: the certificate expired before it could be renewed.
 	ErrExpired = errors.New("the certificate for the hub has expired")
 )
 
@@ -70,7 +70,7 @@ type Options struct {
 	// its certificates.
 	CA []byte
 	// CAHash pins the CA by its public key: "sha256:" and the hexadecimal SHA-256 of its SubjectPublicKeyInfo, as kubeadm
-	// writes it. Without CA, the CA itself is fetched from the hub and believed only if it matches.
+	// writes it. Without CA, the CA is fetched from the hub and trusted only if it matches.
 	CAHash string
 	// Token reads the token that joins the cluster. It is called at each attempt that has no usable certificate, so that a
 	// new token is found without a restart. It may be nil, and return "": there is none.
@@ -88,7 +88,7 @@ type Options struct {
 	RenewAt float64
 	// Clock is the real clock outside tests. Required. It is compared with the dates in certificates.
 	Clock clock.WithTicker
-	// Events tells of a member that can't reach its hub any more. May be nil.
+	// Events records that a member can't reach its hub any more. May be nil.
 	Events event.Recorder
 }
 
@@ -110,10 +110,10 @@ func (o Options) complete() (Options, error) {
 	return o, checkURL(o.URL)
 }
 
-// Connection is a pull member's way to the hub. Config works for as long as Run does.
+// Connection is the connection of a pull member to its hub. Config is usable while Run runs.
 type Connection struct {
-	// Config reaches the hub. Its transport shows whichever certificate is in use when a connection is opened; it has no
-	// rate limit of its own.
+	// Config reaches the hub, without a rate limit. Its transport presents the certificate that is in use when a connection is
+	// opened.
 	Config *rest.Config
 
 	options    Options
@@ -127,14 +127,14 @@ type Connection struct {
 // +kubebuilder:rbac:groups="",namespace=flotilla-system,resources=secrets,verbs=create
 // +kubebuilder:rbac:groups="",namespace=flotilla-system,resources=secrets,resourceNames=flotilla-hub-credential,verbs=get;update;delete
 
-// Connect returns a connection with a usable certificate: the stored one, or a new one that it asks for with the token,
-// which takes until the hub has signed. The error is a ConnectError, or of the member's apiserver; it holds no credential.
-// What is wrong is also told in the conditions of the Membership.
+// Connect returns a connection with a usable certificate: the stored one, or a new one that it requests with the token, which
+// takes until the hub has signed it. The error is a ConnectError or one of the member's apiserver, and contains no credential.
+// It is also reported in the conditions of the Membership.
 func Connect(ctx context.Context, o Options) (*Connection, error) {
 	c, err := connect(ctx, o)
 	if err != nil {
 		connectFailures.WithLabelValues(o.Cluster, failure(err)).Inc()
-		o.tell(ctx, err)
+		o.reportFailure(ctx, err)
 	}
 	return c, err
 }
@@ -186,7 +186,7 @@ func connect(ctx context.Context, o Options) (*Connection, error) {
 	return c.orClose(o.strand(ctx, err))
 }
 
-// orClose returns c, or closes what it opened.
+// orClose returns c, or closes its connections on an error.
 func (c *Connection) orClose(err error) (*Connection, error) {
 	if err != nil {
 		c.dialer.CloseAll()
@@ -195,7 +195,7 @@ func (c *Connection) orClose(err error) (*Connection, error) {
 	return c, nil
 }
 
-// configure makes Config. TLS is in the transport, so that the certificate can change under it.
+// configure sets Config. TLS is in the transport, so that the certificate can be replaced.
 func (c *Connection) configure() error {
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(c.ca) {
@@ -221,30 +221,30 @@ func (c *Connection) configure() error {
 	return nil
 }
 
-// probe makes one request, to tell a good credential from a bad one before caches hide the reason.
+// probe sends one request, so that a bad credential is found before caches hide the reason.
 func (c *Connection) probe(ctx context.Context) error {
 	hub, err := hubClient(c.Config)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, callPatience)
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	err = hub.Get(ctx, client.ObjectKey{Name: c.options.Cluster}, &fleetv1alpha1.MemberCluster{})
-	if cause := reach.CauseOf(err); cause == reach.Forbidden || cause == "" && apierrors.IsNotFound(err) {
+	if cause := link.CauseOf(err); cause == link.Forbidden || cause == "" && apierrors.IsNotFound(err) {
 		return nil // Known, and for Run to judge.
 	}
 	return c.options.explain(err, credential{words: "the stored certificate; if the hub is a new one, give a new token"})
 }
 
-// use makes a certificate the one that is shown, and closes connections that were opened with another.
+// use presents a certificate from now on, and closes connections that were opened with another one.
 func (c *Connection) use(cert *tls.Certificate) {
 	c.current.Store(cert)
 	c.dialer.CloseAll()
 	certificateEnds.WithLabelValues(c.options.Cluster).Set(float64(cert.Leaf.NotAfter.Unix()))
 }
 
-// Run renews the certificate until ctx ends, which is no error. It ends with ErrExpired when the hub could not be moved
-// to sign in time: then Connect is needed again, with a new token.
+// Run renews the certificate until ctx ends, which is no error. It returns ErrExpired if the hub did not sign in time; then
+// Connect needs a new token.
 func (c *Connection) Run(ctx context.Context) error {
 	wait, log := firstRenewWait, ctrl.LoggerFrom(ctx).WithValues("cluster", c.options.Cluster)
 	at := c.renewAt(rand.Float64()) //nolint:gosec // Jitter needs no secrecy.
@@ -312,7 +312,7 @@ func (c *Connection) Forget(ctx context.Context) error {
 	return nil
 }
 
-// load returns the stored certificate, or nil if there is none that is of this cluster and lives.
+// load returns the stored certificate, or nil if there is none of this cluster that is still valid.
 func (c *Connection) load(ctx context.Context) (*tls.Certificate, error) {
 	secret := &corev1.Secret{}
 	key := client.ObjectKey{Namespace: c.options.Namespace, Name: c.options.Secret}

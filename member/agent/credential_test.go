@@ -36,9 +36,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
-	"github.com/flotilla-io/flotilla/pkg/condition"
 	"github.com/flotilla-io/flotilla/pkg/event"
 	"github.com/flotilla-io/flotilla/pkg/link"
+	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
 const testToken = "a-join-token"
@@ -491,8 +491,8 @@ func TestConnectSaysWhatIsWrong(t *testing.T) {
 
 			m, merr := getMembership(t.Context(), o.Reader)
 			require.NoError(t, merr)
-			require.Nil(t, claimOf(m), "to tell is not to claim")
-			told := condition.Get(m.Status.Conditions, fleetv1alpha1.ConditionConnected)
+			require.Nil(t, boundMembership(m), "reporting does not bind")
+			told := report.GetCondition(m.Status.Conditions, fleetv1alpha1.ConditionConnected)
 			require.Equal(t, metav1.ConditionFalse, told.Status)
 			require.Equal(t, tc.reason, told.Reason, told.Message)
 			require.NotContains(t, told.Message, testToken)
@@ -509,12 +509,12 @@ func TestConnectSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
-func TestAnotherHubsClaimIsLeftAsItIs(t *testing.T) {
+func TestABindingToAnotherHubIsLeftAsItIs(t *testing.T) {
 	t.Parallel()
 	o := newTestHub(t).options(t)
 	events := &heard{}
 	o.Events, o.Token = events, token("used")
-	claim(t, o, "", func(m *fleetv1alpha1.Membership) { m.Spec.Hub.Cluster = "elsewhere" })
+	bind(t, o, "", func(m *fleetv1alpha1.Membership) { m.Spec.Hub.Cluster = "elsewhere" })
 	before, err := getMembership(t.Context(), o.Reader)
 	require.NoError(t, err)
 	_, err = Connect(t.Context(), o)
@@ -683,8 +683,8 @@ func TestANewTokenIsReadAtTheNextAttempt(t *testing.T) {
 	c.closeForTest()
 }
 
-// claim makes a Membership with an annotation for the agent, or none.
-func claim(t *testing.T, o Options, annotation string, change func(*fleetv1alpha1.Membership)) {
+// bind creates a Membership, with an annotation for the agent or without.
+func bind(t *testing.T, o Options, annotation string, change func(*fleetv1alpha1.Membership)) {
 	t.Helper()
 	m := testMembership()
 	m.Spec.Hub.Cluster, m.Spec.Hub.URL = o.Cluster, o.URL
@@ -710,11 +710,11 @@ func TestReleaseByTheMembersAdministrator(t *testing.T) {
 		{name: "the word ends the membership", annotation: "Orphan", is: link.ErrLeft, gone: true},
 		{name: "another word is not understood", annotation: "yes", says: "write Orphan or Delete"},
 		{
-			name: "the claim of another hub stays", annotation: "Delete", is: ErrNoCredential,
+			name: "a binding to another hub stays", annotation: "Delete", is: ErrNoCredential,
 			change: func(m *fleetv1alpha1.Membership) { m.Spec.Hub.Cluster = "west" },
 		},
 		{
-			name: "the claim of a hub that dials stays", annotation: "Delete", is: ErrNoCredential,
+			name: "a binding to a push hub stays", annotation: "Delete", is: ErrNoCredential,
 			change: func(m *fleetv1alpha1.Membership) { m.Spec.Hub.URL = "" },
 		},
 	} {
@@ -722,7 +722,7 @@ func TestReleaseByTheMembersAdministrator(t *testing.T) {
 			t.Parallel()
 			o := newTestHub(t).options(t)
 			o.Token = nil
-			claim(t, o, c.annotation, c.change)
+			bind(t, o, c.annotation, c.change)
 			_, err := Connect(t.Context(), o)
 			if c.is != nil {
 				require.ErrorIs(t, err, c.is)
@@ -741,7 +741,7 @@ func TestAnAgentWithACertificateIsNotReleased(t *testing.T) {
 	first, err := Connect(t.Context(), o)
 	require.NoError(t, err)
 	first.closeForTest()
-	claim(t, o, "Delete", nil)
+	bind(t, o, "Delete", nil)
 	c, err := Connect(t.Context(), o)
 	require.NoError(t, err, "the hub is there: it lets the cluster go, or not")
 	c.closeForTest()

@@ -17,9 +17,8 @@ const (
 	driftLength = 128
 )
 
-// differences lists the paths where live is not as want asks, for example "spec.template.cloneSetTemplate.spec.paused".
-// Only what want sets counts: live may hold more (defaults, status). Lists of another length differ as a whole. The
-// result is sorted.
+// differences lists, sorted, the paths where live differs from want, for example "spec.template.cloneSetTemplate.spec.paused".
+// Fields that want does not set are ignored (defaults, status). Lists of different lengths differ as a whole.
 func differences(want, live map[string]any) []string {
 	var out []string
 	compare("", want, live, &out)
@@ -82,8 +81,8 @@ func join(path, key string) string {
 	return path + "." + key
 }
 
-// metadataDiffers tells whether a label or annotation that want sets is missing or another in live. Changes of those do
-// not raise an object's generation.
+// metadataDiffers tells whether a label or annotation of want is missing in live or has another value. Such changes do not
+// raise the generation of an object.
 func metadataDiffers(want, live *unstructured.Unstructured) bool {
 	return !holds(live.GetLabels(), want.GetLabels()) || !holds(live.GetAnnotations(), want.GetAnnotations())
 }
@@ -97,7 +96,7 @@ func holds(have, want map[string]string) bool {
 	return true
 }
 
-// boundPaths cuts a list of paths to what a status may carry: five paths of 128 characters, without a leading dot.
+// boundPaths cuts a list of paths to what a status may hold: five paths of 128 characters, without a leading dot.
 func boundPaths(paths []string) []string {
 	out := make([]string, 0, min(len(paths), driftPaths))
 	for _, p := range paths {
@@ -107,46 +106,6 @@ func boundPaths(paths []string) []string {
 		}
 		if len(out) < driftPaths && !slices.Contains(out, p) {
 			out = append(out, p)
-		}
-	}
-	return out
-}
-
-// scalesIn tells whether want asks for fewer replicas than live has: in spec.replicas, or in a subset of
-// spec.topology.subsets, or by leaving a subset out. It returns the first such place, or "".
-func scalesIn(want, live *unstructured.Unstructured) string {
-	if lower(want.Object, live.Object, "spec", "replicas") {
-		return "spec.replicas"
-	}
-	had := subsetReplicas(live)
-	wants := subsetReplicas(want)
-	for _, name := range slices.Sorted(maps.Keys(had)) {
-		replicas, ok := wants[name]
-		if !ok || replicas < had[name] {
-			return "spec.topology.subsets[" + name + "]"
-		}
-	}
-	return ""
-}
-
-func lower(want, live map[string]any, path ...string) bool {
-	w, wok, _ := unstructured.NestedInt64(want, path...)
-	l, lok, _ := unstructured.NestedInt64(live, path...)
-	return wok && lok && w < l
-}
-
-// subsetReplicas reads the subsets' replicas where they are numbers, as the hub writes them.
-func subsetReplicas(o *unstructured.Unstructured) map[string]int64 {
-	subsets, _, _ := unstructured.NestedSlice(o.Object, "spec", "topology", "subsets")
-	out := make(map[string]int64, len(subsets))
-	for _, s := range subsets {
-		subset, ok := s.(map[string]any)
-		if !ok {
-			continue
-		}
-		name, _, _ := unstructured.NestedString(subset, "name")
-		if replicas, ok, _ := unstructured.NestedInt64(subset, "replicas"); ok {
-			out[name] = replicas
 		}
 	}
 	return out

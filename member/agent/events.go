@@ -8,14 +8,14 @@ import (
 
 // Reasons and actions of events, on objects in the member.
 const (
-	// EventDrift: somebody changed what the hub asks for, and it was put back.
-	EventDrift = "DriftPutBack"
-	// EventContended: it is changed again after each time that it is put back.
+	// EventDrift: somebody changed an object of the hub, and the change was reverted.
+	EventDrift = "DriftReverted"
+	// EventContended: it is changed again each time after it was reverted.
 	EventContended = reasonContended
-	// EventStranded, on the Membership: the certificate for the hub has ended, and there is no token that is good.
+	// EventStranded, on the Membership: the certificate for the hub has expired, and there is no valid token.
 	EventStranded = "NoWayToHub"
 
-	// EventHubRefused, on the Membership: another hub wants this cluster, or can't be reached, while one holds the claim.
+	// EventHubRefused, on the Membership: the cluster is bound to a hub, and another one wants it, or can't be reached.
 	EventHubRefused = "HubRefused"
 
 	actionApply   = "Apply"
@@ -23,14 +23,14 @@ const (
 )
 
 func driftEvent(paths []string) event.Event {
-	return event.Warning(EventDrift, actionApply, "Put back what was changed here: %s. Change it on the hub.", strings.Join(paths, ", "))
+	return event.Warning(EventDrift, actionApply, "Reverted changes of %s. Change them on the hub.", strings.Join(paths, ", "))
 }
 
 func strandedEvent(err error) event.Event {
 	return event.Warning(EventStranded, actionConnect, "%s", err)
 }
 
-func contendedEvent(v *verdict) event.Event {
+func contendedEvent(v *problem) event.Event {
 	return event.Warning(EventContended, actionApply, "%s", v.message)
 }
 

@@ -19,21 +19,20 @@ import (
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/pkg/link"
-	"github.com/flotilla-io/flotilla/pkg/reach"
 )
 
 const (
 	// defaultLease is used until the MemberCluster is seen; the same default stands in its schema.
 	defaultLease = 15 * time.Second
-	// failuresToTell is after how many failed beats in a row the member counts as unhealthy: one lost request is no news.
-	failuresToTell = 2
-	// versionEvery is how often the member's version is asked for.
+	// failureThreshold is after how many failed heartbeats in a row the member counts as unhealthy.
+	failureThreshold = 2
+	// versionEvery is how often the member's version is read.
 	versionEvery = 10 * time.Minute
 )
 
-// fact is what beats found out about the member.
+// fact is what the heartbeat has found out about the member.
 type fact struct {
-	// beaten: there was a beat; known: enough of them to tell whether the member is healthy.
+	// beaten: there was a heartbeat; known: there were enough to say whether the member is healthy.
 	beaten, known, healthy bool
 	// message is why it is not.
 	message    string
@@ -41,7 +40,7 @@ type fact struct {
 	credential *fleetv1alpha1.CredentialStatus
 }
 
-// facts is the last fact. It may be used concurrently.
+// facts holds the last fact. It may be used concurrently.
 type facts struct {
 	mu   sync.Mutex
 	last fact
@@ -53,7 +52,7 @@ func (f *facts) get() fact {
 	return f.last
 }
 
-// set tells whether the fact is news.
+// set stores the fact and returns whether it changed.
 func (f *facts) set(next fact) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -67,18 +66,18 @@ type heartbeat struct {
 	link  link.Link
 	facts *facts
 	leave leaver
-	// news queues the claim controller, which reports.
-	news func()
+	// changed enqueues the binding controller, which writes the status.
+	changed func()
 
 	contact   contact
 	member    rest.Interface
 	failures  int
 	versionAt time.Time
-	// silent is why the last beat did not reach the hub; empty if it did. A change is logged, a repetition is not.
-	silent string
+	// lastError is why the last heartbeat did not reach the hub; empty if it did. Only changes are logged.
+	lastError string
 }
 
-// run beats until ctx ends: at once, then every third of the Lease's duration.
+// run sends heartbeats until ctx ends: one at once, then one every third of the Lease's duration.
 func (h *heartbeat) run(ctx context.Context) error {
 	for {
 		every := h.every(ctx)
@@ -93,7 +92,7 @@ func (h *heartbeat) run(ctx context.Context) error {
 	}
 }
 
-// every is a third of the Lease's duration, as the MemberCluster says.
+// every is a third of the Lease's duration in the MemberCluster.
 func (h *heartbeat) every(ctx context.Context) time.Duration {
 	mc := &fleetv1alpha1.MemberCluster{}
 	lease := defaultLease
@@ -104,8 +103,8 @@ func (h *heartbeat) every(ctx context.Context) time.Duration {
 	return lease / 3
 }
 
-// beat asks the member's apiserver whether it is ready and, only if it is, renews the Lease. The two together may take
-// as long as the wait until the next beat.
+// beat renews the Lease if the member's apiserver is ready. Both together may take as long as the wait until the next
+// heartbeat.
 func (h *heartbeat) beat(whole context.Context, timeout time.Duration) {
 	ctx, cancel := context.WithTimeout(whole, timeout)
 	defer cancel()
@@ -120,34 +119,34 @@ func (h *heartbeat) beat(whole context.Context, timeout time.Duration) {
 		next.version = h.version(ctx, next.version)
 	} else {
 		h.failures++
-		if h.failures >= failuresToTell {
+		if h.failures >= failureThreshold {
 			next.known, next.healthy, next.message = true, false, err.Error()
 		}
 	}
 	if h.facts.set(next) {
-		h.news()
+		h.changed()
 	}
 	if err == nil {
 		lost := explain(h.renew(ctx), h.link.Cluster, h.link.URL, credential{
 			words: "the certificate of this cluster: it was made by another hub; when it is renewed in vain, give a new token",
 		})
-		// A hub that is silent has used up the time of the beat.
+		// A hub that does not answer has used up the time of the heartbeat.
 		ctx, cancel := context.WithTimeout(whole, timeout)
 		defer cancel()
-		h.tell(ctx, lost)
+		h.reportContact(ctx, lost)
 	}
 }
 
-// ready asks the member's apiserver.
+// ready asks the member's apiserver whether it is ready.
 func (h *heartbeat) ready(ctx context.Context) error {
 	if _, err := h.member.Get().AbsPath("/readyz").DoRaw(ctx); err != nil {
-		// It goes into a condition on the hub, and what answers may repeat what it was shown.
-		return fmt.Errorf("the member's apiserver is not ready: %w", reach.Scrub(err, h.link.Member.GetConfig().BearerToken))
+		// The error goes into a condition on the hub, and the response may repeat the credential.
+		return fmt.Errorf("the member's apiserver is not ready: %w", link.Scrub(err, h.link.Member.GetConfig().BearerToken))
 	}
 	return nil
 }
 
-// version asks for the member's version now and then; what is not known now stays as it was.
+// version reads the member's version every versionEvery; on an error the former one stays.
 func (h *heartbeat) version(ctx context.Context, was string) string {
 	now := h.link.Clock.Now()
 	if was != "" && now.Sub(h.versionAt) < versionEvery {
@@ -165,7 +164,7 @@ func (h *heartbeat) version(ctx context.Context, was string) string {
 	return info.GitVersion
 }
 
-// renew writes the Lease in one request. The time in it is for people: the hub counts from when it sees the renewal.
+// renew writes the Lease in one request. Its time is for people: the hub counts from when it sees the renewal.
 func (h *heartbeat) renew(ctx context.Context) error {
 	patch, err := json.Marshal(map[string]any{"spec": map[string]any{
 		"holderIdentity": h.link.Identity,
@@ -183,28 +182,29 @@ func (h *heartbeat) renew(ctx context.Context) error {
 	return nil
 }
 
-// tell logs a change between heard and not heard, and looks whether this cluster has left where the hub refused it.
-func (h *heartbeat) tell(ctx context.Context, err error) {
+// reportContact logs when the hub is lost and reached again. Where the hub refuses the agent it checks whether this cluster
+// has left.
+func (h *heartbeat) reportContact(ctx context.Context, err error) {
 	log := ctrl.LoggerFrom(ctx).WithValues("cluster", h.link.Cluster)
 	switch {
-	case err == nil && h.silent != "":
+	case err == nil && h.lastError != "":
 		log.Info("Reached hub again")
-	case err != nil && h.silent == "":
+	case err != nil && h.lastError == "":
 		log.Error(err, "Lost hub")
 	}
 	if !h.leave.released.Load() {
 		if cerr := h.contact.note(ctx, err); cerr != nil {
-			log.Error(cerr, "Could not tell of the connection")
+			log.Error(cerr, "Could not write the conditions of the membership")
 		}
 	}
-	h.silent = ""
+	h.lastError = ""
 	if err == nil {
 		return
 	}
-	h.silent = err.Error()
+	h.lastError = err.Error()
 	if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
 		if cerr := h.leave.check(ctx); cerr != nil {
-			log.Error(cerr, "Looked in vain for a tombstone")
+			log.Error(cerr, "Could not look for a tombstone")
 		}
 	}
 }

@@ -41,12 +41,12 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/member/agent"
-	"github.com/flotilla-io/flotilla/pkg/condition"
 	"github.com/flotilla-io/flotilla/pkg/event"
 	"github.com/flotilla-io/flotilla/pkg/link"
-	"github.com/flotilla-io/flotilla/pkg/testkit"
-	"github.com/flotilla-io/flotilla/pkg/testkit/lab"
-	"github.com/flotilla-io/flotilla/pkg/testkit/site"
+	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/testkit"
+	"github.com/flotilla-io/flotilla/testkit/lab"
+	"github.com/flotilla-io/flotilla/testkit/testenv"
 )
 
 const (
@@ -107,7 +107,7 @@ func startEnd(t *testing.T, cfg lab.Config, crds string) *end {
 // member is a cluster of the test's own, for it belongs to one hub, and leaves.
 func sharedHub(t *testing.T) *end {
 	t.Helper()
-	s := site.Start(t, site.Config{Scheme: fleetv1alpha1.AddToScheme})
+	s := testenv.Start(t, testenv.Config{Scheme: fleetv1alpha1.AddToScheme})
 	system := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: fleetv1alpha1.SystemNamespace}}
 	require.NoError(t, client.IgnoreAlreadyExists(s.Create(t.Context(), system)))
 	return &end{Client: s, lab: s.Cluster, cfg: s.REST()}
@@ -235,11 +235,11 @@ func (f *fleet) row(t *testing.T, namespace, name string, replicas int32, deleti
 			Finalizers: []string{keys.FleetRow},
 		},
 		Spec: fleetv1alpha1.MemberWorkSpec{
-			Source:   fleetv1alpha1.WorkSource{APIVersion: "apps.kruise.io/v1beta1", Kind: "UnitedDeployment", Namespace: namespace, Name: name, UID: "u"},
-			Content:  fleetv1alpha1.WorkContentSource{Ref: content.Name},
-			Patch:    runtime.RawExtension{Raw: grantPatch(replicas)},
-			Grant:    fleetv1alpha1.WorkGrant{Epoch: 1, Replicas: replicas},
-			Deletion: deletion,
+			Source:         fleetv1alpha1.WorkSource{APIVersion: "apps.kruise.io/v1beta1", Kind: "UnitedDeployment", Namespace: namespace, Name: name, UID: "u"},
+			Content:        fleetv1alpha1.WorkContentSource{Ref: content.Name},
+			Patch:          runtime.RawExtension{Raw: grantPatch(replicas)},
+			Grant:          fleetv1alpha1.WorkGrant{Epoch: 1, Replicas: replicas},
+			DeletionPolicy: deletion,
 		},
 	}
 	require.NoError(t, f.hub.Create(t.Context(), row))
@@ -323,24 +323,24 @@ func TestAgentAgainstTwoControlPlanes(t *testing.T) {
 			if hub.Get(t.Context(), client.ObjectKey{Name: name}, own) != nil {
 				return false
 			}
-			c := condition.Get(own.Status.Conditions, fleetv1alpha1.ConditionOwnedByThisHub)
+			c := report.GetCondition(own.Status.Conditions, fleetv1alpha1.ConditionOwnedByThisHub)
 			return c != nil && c.Reason == reason
 		}
 	}
 
-	t.Run("the first hub claims the member and hears of it", func(t *testing.T) {
-		require.True(t, eventually(t, owned(f.name, agent.ReasonOwned)))
+	t.Run("the first hub binds the member, and its status says so", func(t *testing.T) {
+		require.True(t, eventually(t, owned(f.name, agent.ReasonBound)))
 		require.True(t, eventually(t, func() bool {
 			require.NoError(t, hub.Get(t.Context(), client.ObjectKey{Name: f.name}, own))
-			return condition.IsTrue(own.Status.Conditions, fleetv1alpha1.ConditionAPIHealthy)
+			return report.IsConditionTrue(own.Status.Conditions, fleetv1alpha1.ConditionAPIHealthy)
 		}))
 		require.Equal(t, "v0.1.0", own.Status.AgentVersion)
 		require.Equal(t, "v1.36.3", own.Status.KubernetesVersion)
 		require.NotEmpty(t, own.Status.ClusterUID)
-		claim := &fleetv1alpha1.Membership{}
-		require.NoError(t, member.Get(t.Context(), client.ObjectKey{Name: fleetv1alpha1.MembershipName}, claim))
-		require.Equal(t, fleetv1alpha1.MembershipHub{UID: "hub-1", Cluster: f.name, URL: hub.lab.ServerURL}, claim.Spec.Hub)
-		require.EqualValues(t, 1, claim.Status.Epoch)
+		bound := &fleetv1alpha1.Membership{}
+		require.NoError(t, member.Get(t.Context(), client.ObjectKey{Name: fleetv1alpha1.MembershipName}, bound))
+		require.Equal(t, fleetv1alpha1.MembershipHub{UID: "hub-1", Cluster: f.name, URL: hub.lab.ServerURL}, bound.Spec.Hub)
+		require.EqualValues(t, 1, bound.Status.Epoch)
 		require.True(t, eventually(t, func() bool {
 			lease := &coordinationv1.Lease{}
 			require.NoError(t, hub.Get(t.Context(), client.ObjectKey{Namespace: fleetv1alpha1.Namespace(f.name), Name: fleetv1alpha1.MemberLease}, lease))
@@ -495,8 +495,8 @@ func TestAgentAgainstTwoControlPlanes(t *testing.T) {
 		healthy := func(want bool) func() bool {
 			return func() bool {
 				require.NoError(t, hub.Get(t.Context(), client.ObjectKey{Name: f.name}, own))
-				c := condition.Get(own.Status.Conditions, fleetv1alpha1.ConditionAPIHealthy)
-				return c != nil && c.Status == condition.Bool(want)
+				c := report.GetCondition(own.Status.Conditions, fleetv1alpha1.ConditionAPIHealthy)
+				return c != nil && c.Status == report.ConditionStatus(want)
 			}
 		}
 		require.True(t, eventually(t, healthy(true)))
@@ -522,7 +522,7 @@ func TestAgentAgainstTwoControlPlanes(t *testing.T) {
 		since := clock.RealClock{}.Now()
 		stopOther, endedOther := other.run(t)
 		row := other.row(t, "shop", "second", 1, fleetv1alpha1.LeaveDelete)
-		require.True(t, eventually(t, owned(other.name, agent.ReasonClaimedByOther)))
+		require.True(t, eventually(t, owned(other.name, agent.ReasonBoundToOtherHub)))
 		require.NoError(t, stopOther())
 		require.NoError(t, <-endedOther)
 		require.Empty(t, member.writes(t, since))
@@ -530,7 +530,7 @@ func TestAgentAgainstTwoControlPlanes(t *testing.T) {
 		require.Empty(t, row.Status.Phase)
 	})
 
-	t.Run("a leaving member works off its rows, drops the claim and ends", func(t *testing.T) {
+	t.Run("a leaving member handles its rows, removes its binding and ends", func(t *testing.T) {
 		require.NoError(t, hub.Get(t.Context(), client.ObjectKey{Name: f.name}, own))
 		require.NoError(t, hub.Delete(t.Context(), own))
 		require.NoError(t, hub.Delete(t.Context(), row))
@@ -538,7 +538,7 @@ func TestAgentAgainstTwoControlPlanes(t *testing.T) {
 		require.True(t, apierrors.IsNotFound(member.Get(t.Context(), client.ObjectKey{Namespace: "shop", Name: "web"}, &appsv1beta1.UnitedDeployment{})))
 		require.True(t, eventually(t, func() bool {
 			require.NoError(t, hub.Get(t.Context(), client.ObjectKey{Name: f.name}, own))
-			return condition.IsTrue(own.Status.Conditions, fleetv1alpha1.ConditionReleased)
+			return report.IsConditionTrue(own.Status.Conditions, fleetv1alpha1.ConditionReleased)
 		}))
 		require.True(t, apierrors.IsNotFound(member.Get(t.Context(), client.ObjectKey{Name: fleetv1alpha1.MembershipName}, &fleetv1alpha1.Membership{})))
 		testkit.Change(t, hub.Client, own, func(mc *fleetv1alpha1.MemberCluster) { mc.Finalizers = nil })

@@ -28,28 +28,27 @@ import (
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/pkg/link"
-	"github.com/flotilla-io/flotilla/pkg/reach"
 )
 
-// defaultTTLSeconds is asked for where the MemberCluster does not say; the same default stands in its schema.
+// defaultTTLSeconds is requested where the MemberCluster says nothing; its schema has the same default.
 const defaultTTLSeconds = 86400
 
 const (
-	// signPatience is how long one attempt waits for the hub to sign.
-	signPatience = 10 * time.Minute
-	// callPatience is how long it waits for a single answer.
-	callPatience = 30 * time.Second
+	// signTimeout is how long one attempt waits for the hub to sign.
+	signTimeout = 10 * time.Minute
+	// callTimeout is how long it waits for a single response.
+	callTimeout = 30 * time.Second
 )
 
-// checkURL does not repeat what it refuses: there may be a password in it.
+// checkURL does not repeat the address in its error: there may be a password in it.
 func checkURL(address string) error {
-	if !reach.PlainURL(address) {
+	if !link.PlainURL(address) {
 		return invalidOptions("the hub's address must be https://HOST[:PORT], without user, query and fragment: check hub.url")
 	}
 	return nil
 }
 
-// join asks for the first certificate, with the token.
+// join requests the first certificate, with the token.
 func (c *Connection) join(ctx context.Context) error {
 	o, text := c.options, ""
 	if o.Token != nil {
@@ -71,12 +70,12 @@ func (c *Connection) join(ctx context.Context) error {
 		"the token: it is used, expired or of another hub; get a new one with \"kubectl kruise cluster token %s\"", o.Cluster)})
 }
 
-// renew asks for the next certificate, with the present one.
+// renew requests the next certificate, with the present one.
 func (c *Connection) renew(ctx context.Context) error {
 	return c.request(ctx, c.Config, credential{words: "the certificate"})
 }
 
-// request makes a key, has it signed, keeps both and uses them. shown is what cfg shows.
+// request creates a key, has it signed, stores both and uses them. shown is the credential of cfg.
 func (c *Connection) request(ctx context.Context, cfg *rest.Config, shown credential) error {
 	hub, err := hubClient(cfg)
 	if err != nil {
@@ -115,10 +114,10 @@ func (c *Connection) request(ctx context.Context, cfg *rest.Config, shown creden
 	return nil
 }
 
-// ttl is the life to ask for. A hub that does not let the agent read its MemberCluster yet gets the default.
+// ttl returns the lifetime to request, the default while the agent may not read its MemberCluster.
 func (c *Connection) ttl(ctx context.Context, hub client.Client) (int32, error) {
 	mc := &fleetv1alpha1.MemberCluster{}
-	ctx, cancel := context.WithTimeout(ctx, callPatience)
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	err := hub.Get(ctx, client.ObjectKey{Name: c.options.Cluster}, mc)
 	if apierrors.IsForbidden(err) {
@@ -133,7 +132,7 @@ func (c *Connection) ttl(ctx context.Context, hub client.Client) (int32, error) 
 	return mc.Spec.Pull.CertTTLSeconds, nil
 }
 
-// newRequest is the request, exactly as the hub's approver wants it.
+// newRequest returns the request in the only form that the hub's approver accepts.
 func newRequest(cluster, clusterUID string, key crypto.Signer, ttl int32) (*certificatesv1.CertificateSigningRequest, error) {
 	user := fleetv1alpha1.User(cluster)
 	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{
@@ -156,9 +155,9 @@ func newRequest(cluster, clusterUID string, key crypto.Signer, ttl int32) (*cert
 	}, nil
 }
 
-// sign sends a request in place of a former one and waits, by a watch, until it is signed or refused.
+// sign replaces a former request and waits, by a watch, until the new one is signed or denied.
 func sign(ctx context.Context, hub client.WithWatch, csr *certificatesv1.CertificateSigningRequest) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, signPatience)
+	ctx, cancel := context.WithTimeout(ctx, signTimeout)
 	defer cancel()
 	former := &certificatesv1.CertificateSigningRequest{ObjectMeta: metav1.ObjectMeta{Name: csr.Name}}
 	if err := hub.Delete(ctx, former); client.IgnoreNotFound(err) != nil {
@@ -176,7 +175,7 @@ func sign(ctx context.Context, hub client.WithWatch, csr *certificatesv1.Certifi
 		if signed != nil || err != nil {
 			return signed, err
 		}
-		// The watch ended, as watches do. Go on from what is there now.
+		// The watch ended: continue from the present state.
 		uid := csr.UID
 		if err := hub.Get(ctx, client.ObjectKeyFromObject(csr), csr); err != nil {
 			return nil, fmt.Errorf("get certificate request %s: %w", csr.Name, err)
@@ -187,7 +186,7 @@ func sign(ctx context.Context, hub client.WithWatch, csr *certificatesv1.Certifi
 	}
 }
 
-// await watches one request from the state that csr has. It returns neither certificate nor error when the watch ends.
+// await watches one request from the resource version of csr. It returns neither certificate nor error when the watch ends.
 func await(ctx context.Context, hub client.WithWatch, csr *certificatesv1.CertificateSigningRequest) ([]byte, error) {
 	if signed, err := outcome(csr); signed != nil || err != nil {
 		return signed, err
@@ -222,7 +221,7 @@ func await(ctx context.Context, hub client.WithWatch, csr *certificatesv1.Certif
 	}
 }
 
-// outcome is what became of a request; neither certificate nor error while that is open.
+// outcome returns the certificate or the denial of a request, neither while it is pending.
 func outcome(csr *certificatesv1.CertificateSigningRequest) ([]byte, error) {
 	for _, c := range csr.Status.Conditions {
 		if c.Type == certificatesv1.CertificateDenied || c.Type == certificatesv1.CertificateFailed {
@@ -235,8 +234,8 @@ func outcome(csr *certificatesv1.CertificateSigningRequest) ([]byte, error) {
 	return nil, nil
 }
 
-// hubClient is a client for what joining needs. It knows its two kinds by itself: the bootstrap account may not be
-// allowed to ask what else there is.
+// hubClient returns a client for joining. Its mapper is static, because the bootstrap account may not be allowed to use
+// discovery.
 func hubClient(cfg *rest.Config) (client.WithWatch, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{certificatesv1.AddToScheme, corev1.AddToScheme, fleetv1alpha1.AddToScheme} {
@@ -254,7 +253,7 @@ func hubClient(cfg *rest.Config) (client.WithWatch, error) {
 	return c, nil
 }
 
-// failure is the reason of an error for the metrics.
+// failure returns the reason of an error, for the metrics.
 func failure(err error) string {
 	for reason, sentinel := range map[string]error{
 		"NoCredential": ErrNoCredential, "Unauthorized": ErrUnauthorized, "Untrusted": ErrUntrusted,

@@ -15,44 +15,43 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/link"
 )
 
-// leaver ends a membership: in order, while the hub waits; or by a tombstone, when this cluster was away meanwhile.
+// leaver removes the binding: while the hub waits for it, or by a tombstone after this cluster was away.
 type leaver struct {
 	link       link.Link
 	clusterUID string
 	ledger     *ledger
-	hands      hands
-	// released is set once the claim was dropped: what the hub then takes away (rights, objects) means that it is done.
+	writer     writer
+	// released is set once the binding was removed. If the hub then removes rights and objects, it has finished.
 	released *atomic.Bool
 	// left ends the agent.
 	left func()
 }
 
-// release works off a leaving cluster and drops the claim once no row and no line is left. It tells whether it did.
-// Rows are withdrawn by the hub and worked off by their controller; a line without a row is withdrawn here by the
-// cluster's policy.
-func (l leaver) release(ctx context.Context, mc *fleetv1alpha1.MemberCluster, membership *fleetv1alpha1.Membership, v view) (bool, error) {
+// release removes the binding of a leaving cluster once no row and no ledger line is left, and tells whether it did. The hub
+// withdraws rows and their controller handles them; a line without a row is withdrawn here by the cluster's policy.
+func (l leaver) release(ctx context.Context, mc *fleetv1alpha1.MemberCluster, membership *fleetv1alpha1.Membership, p permission) (bool, error) {
 	list := &fleetv1alpha1.MemberWorkList{}
 	if err := l.link.Hub.GetAPIReader().List(ctx, list, client.InNamespace(l.link.Namespace()), client.Limit(1)); err != nil {
-		return false, fmt.Errorf("list rows before the claim is dropped: %w", err)
+		return false, fmt.Errorf("list rows before the binding is removed: %w", err)
 	}
 	if len(list.Items) > 0 {
 		return false, nil
 	}
 	policy := mc.Spec.Leave.Policy
-	if policy == fleetv1alpha1.LeaveDelete && v.regressed(0) {
+	if policy == fleetv1alpha1.LeaveDelete && p.regressed(0) {
 		return false, nil // A restored hub deletes nothing.
 	}
-	if gone, err := l.clear(ctx, v.hubUID, policy); !gone || err != nil {
+	if gone, err := l.clear(ctx, p.hubUID, policy); !gone || err != nil {
 		return false, err
 	}
 	return true, l.drop(ctx, membership)
 }
 
-// clear withdraws all lines of a hub and tells whether none is left.
+// clear withdraws all ledger lines of a hub and tells whether none is left.
 func (l leaver) clear(ctx context.Context, hubUID string, policy fleetv1alpha1.LeavePolicy) (bool, error) {
 	all := true
 	for _, line := range l.ledger.of(hubUID) {
-		gone, err := l.hands.withdrawLine(ctx, line, policy)
+		gone, err := l.writer.withdrawLine(ctx, line, policy)
 		if err != nil {
 			return false, err
 		}
@@ -61,25 +60,24 @@ func (l leaver) clear(ctx context.Context, hubUID string, policy fleetv1alpha1.L
 	return all, nil
 }
 
-// drop deletes the claim, if there is one.
+// drop deletes the Membership, if there is one.
 func (l leaver) drop(ctx context.Context, membership *fleetv1alpha1.Membership) error {
 	if membership == nil {
 		l.released.Store(true)
 		return nil
 	}
 	uid := membership.UID
-	err := l.hands.client.Delete(ctx, membership, client.Preconditions{UID: &uid})
+	err := l.writer.client.Delete(ctx, membership, client.Preconditions{UID: &uid})
 	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("drop the claim: %w", err)
+		return fmt.Errorf("delete the membership: %w", err)
 	}
 	l.released.Store(true)
-	ctrl.LoggerFrom(ctx).Info("Dropped claim", "cluster", l.link.Cluster)
+	ctrl.LoggerFrom(ctx).Info("Removed binding", "cluster", l.link.Cluster)
 	return nil
 }
 
-// check finds out whether this cluster has left, after the hub refused the agent something that it may do while it is a
-// member. It ends the agent if so. That the MemberCluster can't be read proves nothing by itself: without a tombstone
-// nothing is done.
+// check finds out whether this cluster has left, after the hub denied the agent something that members may do, and stops the
+// agent if so. That the MemberCluster can't be read proves nothing: without a tombstone nothing is done.
 func (l leaver) check(ctx context.Context) error {
 	err := l.link.Hub.GetAPIReader().Get(ctx, client.ObjectKey{Name: l.link.Cluster}, &fleetv1alpha1.MemberCluster{})
 	if err == nil {
@@ -97,11 +95,11 @@ func (l leaver) check(ctx context.Context) error {
 	return nil
 }
 
-// errGoing says that objects are still on their way out.
+// errGoing says that objects are still being deleted.
 var errGoing = errors.New("the tombstone is gone, or objects that it withdraws are not gone yet")
 
-// obey works off the tombstone of a cluster that the hub runs this agent for. It ends with link.ErrLeft when nothing is
-// left; after another error the caller may try again.
+// obey follows the tombstone of a cluster that the hub runs this agent for. It returns link.ErrLeft when nothing is left; after
+// another error the caller may retry.
 func (l leaver) obey(ctx context.Context) error {
 	switch done, err := l.tombstone(ctx); {
 	case err != nil:
@@ -113,7 +111,7 @@ func (l leaver) obey(ctx context.Context) error {
 	}
 }
 
-// tombstone obeys what the hub left for a cluster that was away while it left. It tells whether that is done.
+// tombstone follows the tombstone of a cluster that was away while it left, and tells whether that is done.
 func (l leaver) tombstone(ctx context.Context) (bool, error) {
 	cm := &corev1.ConfigMap{}
 	key := client.ObjectKey{Namespace: fleetv1alpha1.SystemNamespace, Name: fleetv1alpha1.TombstoneName(l.clusterUID)}
@@ -128,7 +126,7 @@ func (l leaver) tombstone(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	policy, err := readTombstone(cm.Data, l.link.Cluster, claimOf(membership))
+	policy, err := readTombstone(cm.Data, l.link.Cluster, boundMembership(membership))
 	if err != nil {
 		return false, err
 	}
@@ -139,22 +137,21 @@ func (l leaver) tombstone(ctx context.Context) (bool, error) {
 	return true, l.drop(ctx, membership)
 }
 
-// readTombstone checks that a tombstone is about this membership (nil: the claim was dropped already) and returns its
-// policy.
+// readTombstone checks that a tombstone is for this membership (nil: it is deleted already) and returns its policy.
 func readTombstone(data map[string]string, cluster string, membership *fleetv1alpha1.Membership) (fleetv1alpha1.LeavePolicy, error) {
 	if data[link.TombstoneCluster] != cluster {
-		return "", fmt.Errorf("the tombstone is for cluster %q and not for %q: it is not obeyed", data[link.TombstoneCluster], cluster)
+		return "", fmt.Errorf("the tombstone is for cluster %q and not for %q: it is ignored", data[link.TombstoneCluster], cluster)
 	}
 	if membership != nil && membership.Spec.Hub.UID != data[link.TombstoneHubUID] {
-		return "", fmt.Errorf("the tombstone is of hub %q and the claim of hub %q: it is not obeyed", data[link.TombstoneHubUID], membership.Spec.Hub.UID)
+		return "", fmt.Errorf("the tombstone is of hub %q, but the cluster is bound to hub %q: it is ignored", data[link.TombstoneHubUID], membership.Spec.Hub.UID)
 	}
 	if membership != nil && membership.Spec.Hub.Cluster != cluster {
-		return "", fmt.Errorf("the tombstone is for cluster %q and the claim for %q: it is not obeyed", cluster, membership.Spec.Hub.Cluster)
+		return "", fmt.Errorf("the tombstone is for cluster %q, but the cluster is bound as %q: it is ignored", cluster, membership.Spec.Hub.Cluster)
 	}
 	switch policy := fleetv1alpha1.LeavePolicy(data[link.TombstonePolicy]); policy {
 	case fleetv1alpha1.LeaveOrphan, fleetv1alpha1.LeaveDelete:
 		return policy, nil
 	default:
-		return "", fmt.Errorf("the tombstone has policy %q, which this agent does not know: it is not obeyed", policy)
+		return "", fmt.Errorf("the tombstone has policy %q, which this agent does not know: it is ignored", policy)
 	}
 }

@@ -14,8 +14,8 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 )
 
-// ledger is what was applied here, line by line. The agent is its only writer, so it is read once, at the start, and
-// what is in memory is what is stored. It may be used concurrently.
+// ledger holds a line for each object that was applied here. The agent is its only writer, so it is read once at the start and
+// then served from memory. It may be used concurrently.
 type ledger struct {
 	client client.Client
 	reader client.Reader
@@ -24,7 +24,7 @@ type ledger struct {
 	lines map[string]fleetv1alpha1.AppliedWork
 }
 
-// newLedger reads the ledger from the apiserver itself: a line that a cache did not show would make its object foreign.
+// newLedger reads the ledger from the apiserver: with a line missing in a stale cache, its object would count as foreign.
 func newLedger(ctx context.Context, c client.Client, reader client.Reader) (*ledger, error) {
 	list := &fleetv1alpha1.AppliedWorkList{}
 	if err := reader.List(ctx, list); err != nil {
@@ -48,7 +48,7 @@ func (l *ledger) get(name string) *fleetv1alpha1.AppliedWork {
 	return line.DeepCopy()
 }
 
-// of returns copies of all lines of one hub, by name.
+// of returns copies of all lines of one hub, sorted by name.
 func (l *ledger) of(hubUID string) []*fleetv1alpha1.AppliedWork {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -61,8 +61,7 @@ func (l *ledger) of(hubUID string) []*fleetv1alpha1.AppliedWork {
 	return out
 }
 
-// put writes a line and returns it as it is now. After a conflict the line is read again, and the error asks for a new
-// pass.
+// put writes a line and returns it as stored. After a conflict the line is read again, and the error causes a retry.
 func (l *ledger) put(ctx context.Context, name string, spec fleetv1alpha1.AppliedWorkSpec) (*fleetv1alpha1.AppliedWork, error) {
 	line := l.get(name)
 	var err error
@@ -80,7 +79,7 @@ func (l *ledger) put(ctx context.Context, name string, spec fleetv1alpha1.Applie
 	return line.DeepCopy(), nil
 }
 
-// drop deletes a line. One that is gone is no error.
+// drop deletes a line, if there is one.
 func (l *ledger) drop(ctx context.Context, name string) error {
 	line := l.get(name)
 	if line == nil {
@@ -95,7 +94,7 @@ func (l *ledger) drop(ctx context.Context, name string) error {
 	return nil
 }
 
-// settle reads a line again after somebody else wrote it: then memory and store agree again for the next pass.
+// settle reads a line again after somebody else wrote it, for the next reconcile.
 func (l *ledger) settle(ctx context.Context, cause error, name string) error {
 	if !apierrors.IsConflict(cause) && !apierrors.IsAlreadyExists(cause) && !apierrors.IsNotFound(cause) {
 		return cause

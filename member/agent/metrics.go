@@ -24,7 +24,7 @@ var (
 	}, []string{metric.LabelCluster, metric.LabelKind})
 	drifts = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: metric.Namespace, Subsystem: subsystem, Name: "drifts_total",
-		Help: "Times that an object was found changed in the member and was put back.",
+		Help: "Times that a change of an object in the member was reverted.",
 	}, []string{metric.LabelCluster, metric.LabelKind})
 	reports = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: metric.Namespace, Subsystem: subsystem, Name: "reports_total",

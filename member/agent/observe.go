@@ -15,11 +15,11 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 )
 
-// errGone ends a pass quietly: the row is not there. Its object stays, because absence is no proof of a withdrawal.
+// errGone says that the row does not exist. Its object stays: absence does not prove a withdrawal.
 var errGone = errors.New("the row is gone")
 
-// observe reads what a row's plan is made of. With fresh the object is read from the apiserver, else from a cache where
-// there is one. An error is one that a retry may mend; what it can't is in refused.
+// observe reads the input of a row's plan. With fresh the object is read from the apiserver, otherwise from a cache where there
+// is one. An error is worth a retry; what is not is in refused.
 func (r *rows) observe(ctx context.Context, key client.ObjectKey, fresh bool) (observed, error) {
 	row := &fleetv1alpha1.MemberWork{}
 	if err := r.link.Hub.GetCache().Get(ctx, key, row); err != nil {
@@ -28,9 +28,9 @@ func (r *rows) observe(ctx context.Context, key client.ObjectKey, fresh bool) (o
 		}
 		return observed{}, fmt.Errorf("get row %s: %w", key, err)
 	}
-	o := observed{row: row, view: r.claim.get(), line: r.ledger.get(row.Name), fresh: fresh}
+	o := observed{row: row, permission: r.binding.permission(), line: r.ledger.get(row.Name), fresh: fresh}
 	o.contention = r.memory.get(row).contention
-	if !o.view.act {
+	if !o.permission.act {
 		return o, nil
 	}
 	if row.DeletionTimestamp.IsZero() {
@@ -52,7 +52,7 @@ func (r *rows) observe(ctx context.Context, key client.ObjectKey, fresh bool) (o
 	return o, nil
 }
 
-// object is what to look for in the member: what the row asks for, else what the ledger says was applied.
+// object names the object to read: the one that the row asks for, or the one in the ledger.
 func (o observed) object() (schema.GroupVersionKind, client.ObjectKey, bool) {
 	if o.want != nil {
 		return o.want.object.GroupVersionKind(), client.ObjectKeyFromObject(o.want.object), true
@@ -64,8 +64,8 @@ func (o observed) object() (schema.GroupVersionKind, client.ObjectKey, bool) {
 	return schema.FromAPIVersionAndKind(is.APIVersion, is.Kind), client.ObjectKey{Namespace: is.Namespace, Name: is.Name}, true
 }
 
-// want renders the row. A content never changes, so what was rendered for a generation of the row is kept.
-func (r *rows) want(ctx context.Context, row *fleetv1alpha1.MemberWork) (*rendered, *verdict, error) {
+// want renders the row. A content is immutable, so the result is kept for as long as the row's generation stays the same.
+func (r *rows) want(ctx context.Context, row *fleetv1alpha1.MemberWork) (*rendered, *problem, error) {
 	mem := r.memory.get(row)
 	if mem.want != nil && mem.generation == row.Generation {
 		return mem.want, nil, nil
@@ -83,10 +83,7 @@ func (r *rows) want(ctx context.Context, row *fleetv1alpha1.MemberWork) (*render
 	return want, nil, nil
 }
 
-func (r *rows) manifest(ctx context.Context, row *fleetv1alpha1.MemberWork) ([]byte, *verdict, error) {
-	if row.Spec.Content.Inline != nil {
-		return row.Spec.Content.Inline.Raw, nil, nil
-	}
+func (r *rows) manifest(ctx context.Context, row *fleetv1alpha1.MemberWork) ([]byte, *problem, error) {
 	content := &fleetv1alpha1.WorkContent{}
 	key := client.ObjectKey{Namespace: fleetv1alpha1.SystemNamespace, Name: row.Spec.Content.Ref}
 	err := r.link.Hub.GetAPIReader().Get(ctx, key, content)
@@ -99,12 +96,12 @@ func (r *rows) manifest(ctx context.Context, row *fleetv1alpha1.MemberWork) ([]b
 	return []byte(content.Manifest), nil, nil
 }
 
-// observeLive reads the object, and sees to it that its changes wake the row from now on.
+// observeLive reads the object, and makes its changes enqueue the row from now on.
 func (r *rows) observeLive(ctx context.Context, o *observed, gvk schema.GroupVersionKind, at client.ObjectKey) error {
 	live := &unstructured.Unstructured{}
 	live.SetGroupVersionKind(gvk)
 	reader := r.link.Member.GetAPIReader()
-	if !o.fresh && r.kinds.synced(gvk) {
+	if !o.fresh && r.watches.synced(gvk) {
 		reader = r.link.Member.GetCache()
 	} else {
 		o.fresh = true
@@ -114,7 +111,7 @@ func (r *rows) observeLive(ctx context.Context, o *observed, gvk schema.GroupVer
 	case err == nil:
 		o.live = live
 	case meta.IsNoMatchError(err) && o.want == nil:
-		return nil // With its kind the object is gone.
+		return nil // Without the kind there is no object.
 	case meta.IsNoMatchError(err):
 		o.refuse(blocked(fleetv1alpha1.ReasonInvalid, "this cluster does not serve %s %s: install it there", gvk.GroupVersion(), gvk.Kind))
 		return nil
@@ -125,14 +122,14 @@ func (r *rows) observeLive(ctx context.Context, o *observed, gvk schema.GroupVer
 		return fmt.Errorf("get %s %s: %w", gvk.Kind, at, err)
 	}
 	t := target{kind: gvk.GroupKind(), namespace: at.Namespace, name: at.Name}
-	//nolint:contextcheck // A kind is watched for as long as the controller runs, not only during this pass.
-	return r.kinds.follow(gvk, t, client.ObjectKeyFromObject(o.row))
+	//nolint:contextcheck // A kind is watched for as long as the controller runs, not only during this reconcile.
+	return r.watches.follow(gvk, t, client.ObjectKeyFromObject(o.row))
 }
 
-// refuse keeps the first reason.
-func (o *observed) refuse(v *verdict) {
+// refuse keeps the first problem.
+func (o *observed) refuse(p *problem) {
 	if o.refused == nil {
-		o.refused = v
+		o.refused = p
 	}
 }
 

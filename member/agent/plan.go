@@ -12,14 +12,14 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/link"
 )
 
-// reasonContended is the reason of a Degraded row whose object is changed back after each of our writes.
+// reasonContended is the reason of a Degraded row whose object somebody else changes after each of our writes.
 const reasonContended = "Contended"
 
-// recheckBlocked is how soon a blocked row is tried again where no watch tells that the way is free.
+// recheckBlocked is how soon a blocked row is retried. No watch reports that the cause is gone.
 const recheckBlocked = 15 * time.Second
 
-// The contention guard: the first applies of the same bytes come at once, further ones after a wait that doubles. A row
-// that was quiet for long starts anew.
+// Bounds of contention: the first applies of the same bytes follow each other at once, further ones after a wait that
+// doubles. A row that was quiet for quietForgetful starts over.
 const (
 	freeApplies    = 3
 	firstWait      = 2 * time.Second
@@ -27,38 +27,39 @@ const (
 	quietForgetful = 2 * longestWait
 )
 
-// view is what the claim allows, as the rows see it.
-type view struct {
-	// act is false where nothing may be done here: not claimed (yet), claimed by another hub, or not accepted.
+// permission is what the binding allows the rows to do.
+type permission struct {
+	// act is false where nothing may be done: unbound, bound to another hub, or not accepted.
 	act bool
-	// leaving: rows are withdrawn only, none is applied.
+	// leaving says that rows are withdrawn only, and none is applied.
 	leaving bool
-	// hubUID is the hub that holds the claim.
+	// hubUID is the hub that the cluster is bound to.
 	hubUID string
-	// epoch is the highest epoch that this member has seen.
+	// epoch is the highest epoch that this member has stored.
 	epoch int64
-	// hubEpoch is the epoch that the hub says it has.
+	// hubEpoch is the epoch that the hub reports.
 	hubEpoch int64
-	// namespaces are those that objects may be placed in; empty for all.
+	// namespaces lists the namespaces that objects may be in; empty for all.
 	namespaces []string
 }
 
-// regressed tells whether what is granted at an epoch (0: none stated) comes from before one that was seen here.
-func (v view) regressed(granted int64) bool {
+// regressed tells whether a grant of that epoch (0: none stated) is older than the epoch stored here, as of a hub that was
+// restored from a backup.
+func (p permission) regressed(granted int64) bool {
 	if granted == 0 {
-		granted = v.hubEpoch
+		granted = p.hubEpoch
 	}
-	return granted < v.epoch
+	return granted < p.epoch
 }
 
-// contention counts applies of the same bytes.
+// contention counts how often the same bytes were applied.
 type contention struct {
 	hash  string
 	count int
 	last  time.Time
 }
 
-// wait is how long the next apply of hash has to wait.
+// wait returns how long the next apply of hash has to wait.
 func (c contention) wait(hash string, now time.Time) time.Duration {
 	since := now.Sub(c.last)
 	if c.hash != hash || c.count < freeApplies || since > quietForgetful {
@@ -68,7 +69,7 @@ func (c contention) wait(hash string, now time.Time) time.Duration {
 	return max(wait-since, 0)
 }
 
-// next is the count after one more apply.
+// next returns the count after one more apply.
 func (c contention) next(hash string, now time.Time) contention {
 	if c.hash != hash || now.Sub(c.last) > quietForgetful {
 		return contention{hash: hash, count: 1, last: now}
@@ -76,84 +77,84 @@ func (c contention) next(hash string, now time.Time) contention {
 	return contention{hash: hash, count: c.count + 1, last: now}
 }
 
-// verdict is why a row can't go on, and the way out.
-type verdict struct {
+// problem is why a row can't be applied, and what to do about it.
+type problem struct {
 	phase           fleetv1alpha1.WorkPhase
 	reason, message string
 }
 
-func blocked(reason, format string, args ...any) *verdict {
-	return &verdict{phase: fleetv1alpha1.WorkBlocked, reason: reason, message: fmt.Sprintf(format, args...)}
+func blocked(reason, format string, args ...any) *problem {
+	return &problem{phase: fleetv1alpha1.WorkBlocked, reason: reason, message: fmt.Sprintf(format, args...)}
 }
 
-// observed is all that a plan for one row is made of. Nobody changes what the pointers lead to.
+// observed is the input of a plan for one row. It is read-only.
 type observed struct {
-	row  *fleetv1alpha1.MemberWork
-	view view
-	// want is what the row asks for; nil while the row is withdrawn or where refused says why it can't be told.
+	row        *fleetv1alpha1.MemberWork
+	permission permission
+	// want is the object that the row asks for; nil if the row is withdrawn, or can't be rendered (refused says why).
 	want    *rendered
-	refused *verdict
+	refused *problem
 	// line is the row's line in the ledger, or nil.
 	line *fleetv1alpha1.AppliedWork
-	// live is the object in the member, or nil. fresh tells that it was read from the apiserver and not from a cache.
+	// live is the object in the member, or nil. fresh says that it was read from the apiserver and not from a cache.
 	live  *unstructured.Unstructured
 	fresh bool
-	// noNamespace tells that the object's namespace does not exist. Only looked for where live is nil.
+	// noNamespace says that the object's namespace does not exist. It is read only where live is nil.
 	noNamespace bool
 	contention  contention
 }
 
-// act is the one thing that a pass does.
-type act string
+// action is what a reconcile does to the object.
+type action string
 
 const (
-	// actNothing: the row is as it should be, or may not be touched.
-	actNothing act = "Nothing"
+	// actNothing: the object is up to date, or must not be touched.
+	actNothing action = "Nothing"
 	// actApply: write the ledger if line is set, apply the object, write the ledger.
-	actApply act = "Apply"
+	actApply action = "Apply"
 	// actDelete: delete the object by UID; then as actForget.
-	actDelete act = "Delete"
-	// actOrphan: take our marks off the object; then as actForget.
-	actOrphan act = "Orphan"
-	// actForget: nothing of ours is there; drop the line.
-	actForget act = "Forget"
+	actDelete action = "Delete"
+	// actOrphan: remove our annotation and managedFields from the object; then as actForget.
+	actOrphan action = "Orphan"
+	// actForget: nothing of ours is there; delete the ledger line.
+	actForget action = "Forget"
 )
 
 // planned is the next step for one row, and why.
 type planned struct {
-	act act
-	// why says it with names and numbers, for the log.
+	act action
+	// why explains the action in the log.
 	why string
-	// line is to be written to the ledger before the act; nil if it says so already.
+	// line is written to the ledger before the action; nil if the ledger has it already.
 	line *fleetv1alpha1.AppliedWorkSpec
-	// drift tells that somebody changed what we had applied.
+	// drift says that somebody changed what we had applied.
 	drift bool
-	// stopped is why the row can't go on; nil if it can.
-	stopped *verdict
-	// withdrawn tells that nothing of a withdrawn row is here, without an act.
+	// stopped is why the row can't be applied; nil if it can.
+	stopped *problem
+	// withdrawn says that nothing of a withdrawn row is left, without an action.
 	withdrawn bool
-	// recheck is when time alone may change the plan; 0 for never.
+	// recheck is after how long to reconcile again without a watch event; 0 for never.
 	recheck time.Duration
 }
 
-// atRest tells whether the plan may be believed when it was made on what a cache shows.
+// atRest tells whether the plan may be relied on though it was made from a cache.
 func (p planned) atRest() bool { return p.act == actNothing && p.stopped == nil }
 
 func nothing(why string) planned { return planned{act: actNothing, why: why} }
 
-func stop(v *verdict) planned {
+func stop(v *problem) planned {
 	return planned{act: actNothing, why: v.message, stopped: v, recheck: recheckBlocked}
 }
 
-// plan says what to do next for a row.
+// plan returns the next step for a row.
 func plan(o observed, now time.Time) planned {
-	if !o.view.act {
-		return nothing("this cluster is not claimed for the hub")
+	if !o.permission.act {
+		return nothing("this cluster is not bound to the hub")
 	}
 	if !o.row.DeletionTimestamp.IsZero() {
 		return planWithdrawal(o)
 	}
-	if o.view.leaving {
+	if o.permission.leaving {
 		return nothing("the cluster is leaving")
 	}
 	if o.refused != nil {
@@ -170,15 +171,15 @@ func plan(o observed, now time.Time) planned {
 			"%s exists here and was not made by this hub: delete or rename one of the two", describe(o.live)))
 	}
 	if o.live.GetDeletionTimestamp() != nil {
-		return nothing("the object is being deleted by somebody else and is made again after that")
+		return nothing("somebody else is deleting the object; it is created again afterwards")
 	}
-	if inPlace(o.line, o.want, o.live) {
-		return nothing("the object is as asked")
+	if upToDate(o.line, o.want, o.live) {
+		return nothing("the object is up to date")
 	}
 	return planApply(o, now)
 }
 
-// planWithdrawal works off a row that the hub deleted.
+// planWithdrawal handles a row that the hub has deleted.
 func planWithdrawal(o observed) planned {
 	switch {
 	case o.line == nil:
@@ -190,19 +191,19 @@ func planWithdrawal(o observed) planned {
 	case o.live == nil:
 		return planned{act: actForget, why: "the object is gone"}
 	case !ours(o.line, o.live):
-		return planned{act: actForget, why: "the object was made again by somebody else"}
-	case o.row.Spec.Deletion == fleetv1alpha1.LeaveOrphan:
-		return planned{act: actOrphan, why: "the row was withdrawn with deletion Orphan"}
-	case o.view.regressed(o.row.Spec.Grant.Epoch):
+		return planned{act: actForget, why: "somebody else has recreated the object"}
+	case o.row.Spec.DeletionPolicy == fleetv1alpha1.LeaveOrphan:
+		return planned{act: actOrphan, why: "the row was withdrawn with deletionPolicy Orphan"}
+	case o.permission.regressed(o.row.Spec.Grant.Epoch):
 		return stop(regression(o, "delete "+describe(o.live)))
 	case o.live.GetDeletionTimestamp() != nil:
 		return nothing("the object is being deleted")
 	default:
-		return planned{act: actDelete, why: "the row was withdrawn with deletion Delete"}
+		return planned{act: actDelete, why: "the row was withdrawn with deletionPolicy Delete"}
 	}
 }
 
-// planCreation makes the object, for the first time or again.
+// planCreation creates the object, for the first time or again.
 func planCreation(o observed) planned {
 	if o.noNamespace {
 		return stop(blocked(fleetv1alpha1.ReasonNamespaceNotFound,
@@ -219,35 +220,35 @@ func planCreation(o observed) planned {
 	return p
 }
 
-// planApply changes an object that is ours.
+// planApply updates an object that is ours.
 func planApply(o observed, now time.Time) planned {
 	same := o.line.Spec.AppliedHash == o.want.hash
-	if o.view.regressed(o.row.Spec.Grant.Epoch) {
-		if where := scalesIn(o.want.object, o.live); where != "" {
-			return stop(regression(o, "lower "+where))
+	if o.permission.regressed(o.row.Spec.Grant.Epoch) {
+		if field := kindOf(o.live.GroupVersionKind()).shrinks(o.want.object, o.live); field != "" {
+			return stop(regression(o, "lower "+field))
 		}
 	}
 	if wait := o.contention.wait(o.want.hash, now); wait > 0 {
 		return planned{
-			act: actNothing, why: "waits before the next apply", recheck: wait,
-			stopped: &verdict{
+			act: actNothing, why: "wait before the next apply", recheck: wait,
+			stopped: &problem{
 				phase: fleetv1alpha1.WorkDegraded, reason: reasonContended,
 				message: fmt.Sprintf("something in this cluster changes %s after each of %d applies; look at its managedFields and at mutating webhooks",
 					describe(o.live), o.contention.count),
 			},
 		}
 	}
-	p := planned{act: actApply, why: "the row asks for something else than was applied last", drift: same}
+	p := planned{act: actApply, why: "the row has changed since the last apply", drift: same}
 	if same {
 		p.why = "the object was changed here"
 	}
 	return p
 }
 
-// allowed checks the limits of the cluster and that a row stays with its object.
-func allowed(o observed) *verdict {
+// allowed checks the limits of the cluster, and that a row does not change its object's identity.
+func allowed(o observed) *problem {
 	ns := o.want.object.GetNamespace()
-	if len(o.view.namespaces) > 0 && !slices.Contains(o.view.namespaces, ns) {
+	if len(o.permission.namespaces) > 0 && !slices.Contains(o.permission.namespaces, ns) {
 		return blocked(fleetv1alpha1.ReasonNamespaceNotAllowed,
 			"namespace %q is not in spec.limits.allowedNamespaces of this cluster's MemberCluster", ns)
 	}
@@ -257,18 +258,18 @@ func allowed(o observed) *verdict {
 	was, is := o.line.Spec.Object, o.want.object
 	if was.Kind != is.GetKind() || was.Name != is.GetName() || was.Namespace != ns {
 		return blocked(fleetv1alpha1.ReasonInvalid,
-			"the row asks for %s, but was applied as %s %s/%s: a row keeps its object", describe(is), was.Kind, was.Namespace, was.Name)
+			"the row asks for %s, but was applied as %s %s/%s: the kind and name of a row's object can't change", describe(is), was.Kind, was.Namespace, was.Name)
 	}
 	return nil
 }
 
-func regression(o observed, doing string) *verdict {
+func regression(o observed, doing string) *problem {
 	return blocked(fleetv1alpha1.ReasonEpochRegression,
 		"the hub asks to %s at an epoch lower than %d, which this cluster has seen; raise the hub's epoch if it is the right one",
-		doing, o.view.epoch)
+		doing, o.permission.epoch)
 }
 
-// ours tells whether live is the object that the line is about: by UID, or, before the UID was written down, by our mark.
+// ours tells whether live is the object of the ledger line: by UID, or, while the line has no UID yet, by our annotation.
 func ours(line *fleetv1alpha1.AppliedWork, live *unstructured.Unstructured) bool {
 	switch {
 	case line == nil:
@@ -280,9 +281,9 @@ func ours(line *fleetv1alpha1.AppliedWork, live *unstructured.Unstructured) bool
 	}
 }
 
-// inPlace tells whether live still is what the last apply left, and that was what is wanted. Kinds without a generation
+// upToDate tells whether live is still as the last apply left it, and that apply was of want. Kinds without a generation
 // (ConfigMap) are compared field by field.
-func inPlace(line *fleetv1alpha1.AppliedWork, want *rendered, live *unstructured.Unstructured) bool {
+func upToDate(line *fleetv1alpha1.AppliedWork, want *rendered, live *unstructured.Unstructured) bool {
 	if line == nil || want == nil || line.Spec.Object.UID != string(live.GetUID()) || line.Spec.AppliedHash != want.hash {
 		return false
 	}
@@ -292,11 +293,11 @@ func inPlace(line *fleetv1alpha1.AppliedWork, want *rendered, live *unstructured
 	return line.Spec.AppliedGeneration == live.GetGeneration() && !metadataDiffers(want.object, live)
 }
 
-// newLine is the line to write before the object exists: it has no UID.
+// newLine is the line to write before the object exists; it has no UID.
 func newLine(o observed) fleetv1alpha1.AppliedWorkSpec {
 	is := o.want.object
 	return fleetv1alpha1.AppliedWorkSpec{
-		HubUID: o.view.hubUID,
+		HubUID: o.permission.hubUID,
 		Row:    fleetv1alpha1.LedgerRow{Name: o.row.Name, UID: string(o.row.UID)},
 		Object: fleetv1alpha1.LedgerObject{
 			APIVersion: is.GetAPIVersion(), Kind: is.GetKind(), Namespace: is.GetNamespace(), Name: is.GetName(),

@@ -55,12 +55,12 @@ func newScene(t *testing.T) *scene {
 	s := &scene{observed{
 		row: &fleetv1alpha1.MemberWork{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "fleet-east", Name: "uniteddeployment-abc", UID: testRow, Generation: 3},
-			Spec:       fleetv1alpha1.MemberWorkSpec{Grant: fleetv1alpha1.WorkGrant{Epoch: 4}, Deletion: fleetv1alpha1.LeaveDelete},
+			Spec:       fleetv1alpha1.MemberWorkSpec{Grant: fleetv1alpha1.WorkGrant{Epoch: 4}, DeletionPolicy: fleetv1alpha1.LeaveDelete},
 		},
-		view:  view{act: true, hubUID: testHub, epoch: 4, hubEpoch: 4},
-		want:  want,
-		live:  live,
-		fresh: true,
+		permission: permission{act: true, hubUID: testHub, epoch: 4, hubEpoch: 4},
+		want:       want,
+		live:       live,
+		fresh:      true,
 	}}
 	s.line = &fleetv1alpha1.AppliedWork{Spec: appliedLine(s.observed, live)}
 	s.line.Name = s.row.Name
@@ -76,14 +76,14 @@ func (s *scene) ask(t *testing.T, replicas int) {
 
 func (s *scene) withdraw(policy fleetv1alpha1.LeavePolicy) {
 	s.row.DeletionTimestamp = &metav1.Time{Time: testNow()}
-	s.row.Spec.Deletion = policy
+	s.row.Spec.DeletionPolicy = policy
 	s.want = nil
 }
 
 func TestPlan(t *testing.T) {
 	t.Parallel()
 	type expect struct {
-		act       act
+		act       action
 		ledger    bool
 		drift     bool
 		withdrawn bool
@@ -101,18 +101,18 @@ func TestPlan(t *testing.T) {
 			want: expect{act: actNothing},
 		},
 		{
-			name: "without the claim nothing is done",
-			in:   func(_ *testing.T, s *scene) { s.view.act, s.live, s.line = false, nil, nil },
+			name: "while unbound nothing is done",
+			in:   func(_ *testing.T, s *scene) { s.permission.act, s.live, s.line = false, nil, nil },
 			want: expect{act: actNothing},
 		},
 		{
-			name: "without the claim a withdrawn row is not worked off either",
-			in:   func(_ *testing.T, s *scene) { s.view.act = false; s.withdraw(fleetv1alpha1.LeaveDelete) },
+			name: "while unbound a withdrawn row is left alone too",
+			in:   func(_ *testing.T, s *scene) { s.permission.act = false; s.withdraw(fleetv1alpha1.LeaveDelete) },
 			want: expect{act: actNothing},
 		},
 		{
 			name: "in a leaving cluster nothing is applied any more",
-			in:   func(t *testing.T, s *scene) { t.Helper(); s.view.leaving = true; s.ask(t, 9) },
+			in:   func(t *testing.T, s *scene) { t.Helper(); s.permission.leaving = true; s.ask(t, 9) },
 			want: expect{act: actNothing},
 		},
 		{
@@ -146,7 +146,7 @@ func TestPlan(t *testing.T) {
 			want: expect{act: actNothing, stopped: fleetv1alpha1.ReasonForeignObject, recheck: recheckBlocked},
 		},
 		{
-			name: "an object that was made again by somebody else is foreign",
+			name: "an object that somebody else recreated is foreign",
 			in:   func(_ *testing.T, s *scene) { s.live.SetUID("object-2") },
 			want: expect{act: actNothing, stopped: fleetv1alpha1.ReasonForeignObject, recheck: recheckBlocked},
 		},
@@ -162,7 +162,7 @@ func TestPlan(t *testing.T) {
 		},
 		{
 			name: "a namespace outside the limits blocks the row",
-			in:   func(_ *testing.T, s *scene) { s.view.namespaces = []string{"other"} },
+			in:   func(_ *testing.T, s *scene) { s.permission.namespaces = []string{"other"} },
 			want: expect{act: actNothing, stopped: fleetv1alpha1.ReasonNamespaceNotAllowed, recheck: recheckBlocked},
 		},
 		{
@@ -216,7 +216,11 @@ func TestPlan(t *testing.T) {
 		},
 		{
 			name: "a row without an epoch is judged by the hub's",
-			in:   func(t *testing.T, s *scene) { t.Helper(); s.row.Spec.Grant.Epoch, s.view.hubEpoch = 0, 3; s.ask(t, 4) },
+			in: func(t *testing.T, s *scene) {
+				t.Helper()
+				s.row.Spec.Grant.Epoch, s.permission.hubEpoch = 0, 3
+				s.ask(t, 4)
+			},
 			want: expect{act: actNothing, stopped: fleetv1alpha1.ReasonEpochRegression, recheck: recheckBlocked},
 		},
 		{
@@ -323,33 +327,6 @@ func TestContentionWaitsLongerEachTimeAndForgetsAfterAQuietWhile(t *testing.T) {
 	require.Equal(t, 1, c.next("h", now.Add(quietForgetful+time.Second)).count)
 }
 
-func TestScalesIn(t *testing.T) {
-	t.Parallel()
-	object := func(replicas int64, subsets ...any) *unstructured.Unstructured {
-		return &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
-			"replicas": replicas, "topology": map[string]any{"subsets": subsets},
-		}}}
-	}
-	subset := func(name string, replicas int64) any { return map[string]any{"name": name, "replicas": replicas} }
-	tests := []struct {
-		name       string
-		want, live *unstructured.Unstructured
-		where      string
-	}{
-		{"equal numbers do not", object(5, subset("a", 5)), object(5, subset("a", 5)), ""},
-		{"a lower total does", object(4), object(5), "spec.replicas"},
-		{"a lower subset does though the total stays", object(5, subset("a", 2), subset("b", 3)), object(5, subset("a", 3), subset("b", 2)), "spec.topology.subsets[a]"},
-		{"a subset that is left out does", object(5, subset("a", 5)), object(5, subset("a", 5), subset("b", 0)), "spec.topology.subsets[b]"},
-		{"growth does not", object(6, subset("a", 6)), object(5, subset("a", 5)), ""},
-	}
-	for _, tc := range tests {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			require.Equal(t, tc.where, scalesIn(tc.want, tc.live))
-		})
-	}
-}
-
 func TestDifferencesNameThePathsThatWeSetAndOthersChanged(t *testing.T) {
 	t.Parallel()
 	want := map[string]any{
@@ -397,7 +374,7 @@ func TestRender(t *testing.T) {
 		{name: "a manifest that is no JSON is refused", manifest: `kind: ConfigMap`, err: "read the manifest"},
 		{name: "a manifest without a kind is refused", manifest: `{"apiVersion":"v1","metadata":{"name":"a"}}`, err: "read the manifest"},
 		{name: "a manifest without a name is refused", manifest: `{"apiVersion":"v1","kind":"ConfigMap"}`, err: "metadata.name"},
-		{name: "a patch that is no JSON is refused", manifest: `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}}`, patch: `{`, err: "lay the patch"},
+		{name: "a patch that is no JSON is refused", manifest: `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}}`, patch: `{`, err: "apply the patch"},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
@@ -430,7 +407,7 @@ func TestObjectsWithoutGenerationAreComparedFieldByField(t *testing.T) {
 	line := &fleetv1alpha1.AppliedWork{Spec: fleetv1alpha1.AppliedWorkSpec{
 		Object: fleetv1alpha1.LedgerObject{UID: testUID}, AppliedHash: want.hash,
 	}}
-	require.True(t, inPlace(line, want, live))
+	require.True(t, upToDate(line, want, live))
 	require.NoError(t, unstructured.SetNestedField(live.Object, "2", "data", "x"))
-	require.False(t, inPlace(line, want, live))
+	require.False(t, upToDate(line, want, live))
 }

@@ -12,13 +12,13 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/link"
 )
 
-// wayOut is what a member can do by itself where its hub does not take it in any more.
+// wayOut says what an administrator can do in the member when its hub does not let it in any more.
 const wayOut = `if the cluster has left that hub, or the hub is gone for good, say here what becomes of what it placed: ` +
 	`kubectl annotate membership default ` + link.AnnotationRelease + `=Orphan (or Delete)`
 
-// release ends the membership without the hub, if an administrator of this cluster asks for that by an annotation. It
-// returns link.ErrLeft when nothing is left, and nil where nobody asks. It is called while there is no usable
-// certificate: with one, the hub is there to let the cluster go.
+// release removes the binding without the hub, if an administrator of this cluster asks for it by an annotation. It returns
+// link.ErrLeft when nothing is left, and nil without the annotation. It is called only while there is no usable certificate:
+// with one, the cluster can leave through the hub.
 func (o Options) release(ctx context.Context) error {
 	membership, err := o.own(ctx)
 	if err != nil || membership == nil {
@@ -39,7 +39,7 @@ func (o Options) release(ctx context.Context) error {
 	}
 	l := leaver{
 		link: link.Link{Cluster: o.Cluster}, ledger: ledger, released: &atomic.Bool{},
-		hands: hands{client: o.Member, reader: o.Reader, ledger: ledger},
+		writer: writer{client: o.Member, reader: o.Reader, ledger: ledger},
 	}
 	switch gone, err := l.clear(ctx, membership.Spec.Hub.UID, policy); {
 	case err != nil:
@@ -54,17 +54,17 @@ func (o Options) release(ctx context.Context) error {
 	return link.ErrLeft
 }
 
-// own is the claim of the hub that these options lead to, or nil.
+// own returns the Membership if it is bound to the hub of these options, otherwise nil.
 func (o Options) own(ctx context.Context) (*fleetv1alpha1.Membership, error) {
 	m, err := getMembership(ctx, o.Reader)
-	if claim := claimOf(m); err == nil && claim != nil && ownClaim(claim, o.Cluster) {
-		return claim, nil
+	if bound := boundMembership(m); err == nil && bound != nil && boundByPull(bound, o.Cluster) {
+		return bound, nil
 	}
 	return nil, err
 }
 
-// strand adds the way out to an error of a cluster that has joined before and has no way to its hub any more, and tells
-// of it where its administrators look.
+// strand adds wayOut to the error of a cluster that has joined before and is not let in any more, and records an event on the
+// Membership.
 func (o Options) strand(ctx context.Context, err error) error {
 	if !errors.Is(err, ErrNoCredential) && !errors.Is(err, ErrUnauthorized) {
 		return err
@@ -80,7 +80,7 @@ func (o Options) strand(ctx context.Context, err error) error {
 	return err
 }
 
-// stranded is err with the way out in its message.
+// stranded returns err with wayOut in its message.
 func stranded(err error) error {
 	var why *ConnectError
 	if !errors.As(err, &why) {

@@ -19,13 +19,13 @@ type rendered struct {
 	hash string
 }
 
-// render lays a row's patch (a JSON merge patch, may be empty) over its manifest and marks the object with the row's
-// UID. Equal input gives equal bytes, and so an equal hash. The error is for people: it says what the hub got wrong.
+// render applies a row's patch (a JSON merge patch, may be empty) to its manifest and annotates the object with the row's UID.
+// Equal input gives equal bytes, and so an equal hash. The error says what is wrong with the row.
 func render(manifest, patch []byte, rowUID string) (*rendered, error) {
 	if len(patch) > 0 {
 		merged, err := jsonpatch.MergePatch(manifest, patch)
 		if err != nil {
-			return nil, fmt.Errorf("lay the patch over the manifest: %w", err)
+			return nil, fmt.Errorf("apply the patch to the manifest: %w", err)
 		}
 		manifest = merged
 	}

@@ -66,7 +66,7 @@ func TestStatus(t *testing.T) {
 			},
 		},
 		{
-			name: "a controller that never came round acknowledges nothing",
+			name: "a controller that has not reconciled yet acknowledges nothing",
 			in:   func(*testing.T, *scene) {},
 			want: fleetv1alpha1.MemberWorkStatus{
 				ObservedGeneration: 2, Phase: fleetv1alpha1.WorkProgressing, Counts: fleetv1alpha1.WorkCounts{Desired: 5},
@@ -115,13 +115,13 @@ func TestStatus(t *testing.T) {
 			},
 		},
 		{
-			name: "a kind that we know nothing of is Applied",
+			name: "an object without a status is Applied",
 			in: func(_ *testing.T, s *scene) {
 				s.live.SetKind("Widget")
 				s.want.object.SetKind("Widget")
 				s.line.Spec.Object.Kind = "Widget"
 			},
-			want: fleetv1alpha1.MemberWorkStatus{ObservedGeneration: 3, Phase: fleetv1alpha1.WorkApplied},
+			want: fleetv1alpha1.MemberWorkStatus{ObservedGeneration: 3, Phase: fleetv1alpha1.WorkApplied, Counts: fleetv1alpha1.WorkCounts{Desired: 5}},
 		},
 		{
 			name: "an object that a finalizer holds is Deleting",
@@ -144,7 +144,7 @@ func TestStatus(t *testing.T) {
 			tc.in(t, s)
 			p := plan(s.observed, testNow())
 			require.Equal(t, actNothing, p.act)
-			got := status(s.observed, p, done{line: s.line, live: s.live}, last)
+			got := status(s.observed, p, applied{line: s.line, live: s.live}, last)
 			if ours(s.line, s.live) {
 				tc.want.AppliedHash = s.line.Spec.AppliedHash
 			}
@@ -159,9 +159,9 @@ func TestARowIsWithdrawnOnlyWhenNothingIsLeft(t *testing.T) {
 	s.withdraw(fleetv1alpha1.LeaveDelete)
 	s.row.Generation = 4
 	p := plan(s.observed, testNow())
-	held := status(s.observed, p, done{line: s.line, live: s.live}, s.row.Status)
+	held := status(s.observed, p, applied{line: s.line, live: s.live}, s.row.Status)
 	require.Equal(t, fleetv1alpha1.WorkDeleting, held.Phase)
-	gone := status(s.observed, p, done{gone: true}, s.row.Status)
+	gone := status(s.observed, p, applied{gone: true}, s.row.Status)
 	require.Equal(t, fleetv1alpha1.MemberWorkStatus{ObservedGeneration: 4, Phase: fleetv1alpha1.WorkWithdrawn}, gone)
 }
 
@@ -185,7 +185,7 @@ func TestStatusStaysWithinItsLimit(t *testing.T) {
 		for i := range 9 {
 			drift = append(drift, strings.Repeat(string(rune('a'+i)), 200))
 		}
-		got := status(s.observed, planned{act: actNothing}, done{line: s.line, live: s.live, drift: drift}, s.row.Status)
+		got := status(s.observed, planned{act: actNothing}, applied{line: s.line, live: s.live, drift: drift}, s.row.Status)
 		raw, err := json.Marshal(got)
 		require.NoError(t, err)
 		require.LessOrEqual(t, len(raw), statusLimit)

@@ -17,22 +17,22 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/flotilla-io/flotilla/pkg/reach"
+	"github.com/flotilla-io/flotilla/pkg/link"
 )
 
-// clusterInfoPath is where clusters that kubeadm made show their CA to everybody.
+// clusterInfoPath is where kubeadm publishes the CA of a cluster.
 const clusterInfoPath = "/api/v1/namespaces/kube-public/configmaps/cluster-info"
 
 // fetchLimit bounds what is read from a hub that is not trusted yet.
 const fetchLimit = 1 << 20
 
-// CAHash is how Options.CAHash names a CA.
+// CAHash returns the hash of a CA, in the form of Options.CAHash.
 func CAHash(ca *x509.Certificate) string {
 	sum := sha256.Sum256(ca.RawSubjectPublicKeyInfo)
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// trust returns the hub's CA as PEM: the given one, or one that the hub shows and whose public key has the given hash.
+// trust returns the hub's CA as PEM: the given one, or one that the hub presents and whose public key has the given hash.
 // Nothing secret is sent before that.
 func (o Options) trust(ctx context.Context) ([]byte, error) {
 	if o.CAHash == "" {
@@ -55,19 +55,19 @@ func (o Options) trust(ctx context.Context) ([]byte, error) {
 			return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.Raw}), nil
 		}
 	}
-	return nil, &ConnectError{Reason: string(reach.UnknownAuthority), kind: ErrUntrusted, Message: fmt.Sprintf(
+	return nil, &ConnectError{Reason: string(link.UnknownAuthority), kind: ErrUntrusted, Message: fmt.Sprintf(
 		"%s: none of %d certificates of %s has the public key %s; check hub.caHash and the address, or give the CA itself (hub.ca) if the hub does not show it",
 		ErrUntrusted, len(candidates), where, o.CAHash)}
 }
 
-// fetchCA collects certificates that the hub shows: in the TLS handshake, and in kubeadm's cluster-info.
+// fetchCA collects the certificates that the hub presents: in the TLS handshake, and in kubeadm's cluster-info.
 func (o Options) fetchCA(ctx context.Context) ([]*x509.Certificate, error) {
 	transport := &http.Transport{
 		Proxy:             http.ProxyFromEnvironment,
 		DisableKeepAlives: true,
 		TLSClientConfig: &tls.Config{
 			MinVersion:         tls.VersionTLS12,
-			InsecureSkipVerify: true, //nolint:gosec // What is fetched is believed only if it has the pinned key; nothing secret is sent.
+			InsecureSkipVerify: true, //nolint:gosec // What is fetched is trusted only if it has the pinned key; nothing secret is sent.
 		},
 	}
 	defer transport.CloseIdleConnections()
@@ -85,7 +85,7 @@ func (o Options) fetchCA(ctx context.Context) ([]*x509.Certificate, error) {
 	}
 	found := resp.TLS.PeerCertificates
 	if resp.StatusCode != http.StatusOK {
-		return found, nil // Not made by kubeadm, or closed to strangers.
+		return found, nil // Not set up by kubeadm, or not readable anonymously.
 	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, fetchLimit))
 	if err != nil {
@@ -94,7 +94,7 @@ func (o Options) fetchCA(ctx context.Context) ([]*x509.Certificate, error) {
 	return append(found, clusterInfo(body)...), nil
 }
 
-// clusterInfo reads the certificates in the kubeconfig of a cluster-info. What can't be read has none.
+// clusterInfo returns the certificates in the kubeconfig of a cluster-info, none if it can't be read.
 func clusterInfo(body []byte) []*x509.Certificate {
 	cm := corev1.ConfigMap{}
 	if json.Unmarshal(body, &cm) != nil {
@@ -111,7 +111,7 @@ func clusterInfo(body []byte) []*x509.Certificate {
 	return out
 }
 
-// parseCertificates returns the certificates in a PEM text, passing over what is none.
+// parseCertificates returns the certificates in a PEM text and ignores the rest.
 func parseCertificates(text []byte) []*x509.Certificate {
 	var out []*x509.Certificate
 	for {

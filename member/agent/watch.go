@@ -15,19 +15,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 )
 
-// queue is where a controller takes its work from.
+// queue is the work queue of a controller.
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// keysOf says which requests an object's change asks for.
+// keysOf maps an object to the requests that its change enqueues.
 type keysOf func(client.Object) []client.ObjectKey
 
-// follower adds a handler to informers of a cache and takes it out again when ctx ends. source.Kind leaves its handlers
-// in; here the cache may be a manager's that outlives many links.
+// follower adds a handler to informers of a cache and removes it when ctx ends. source.Kind never removes its handlers, but
+// here the cache may be a manager's, which outlives many links.
 type follower struct {
 	keys keysOf
 }
 
-// follow is a source of all changes of obj's kind. It is synced when its first events are queued.
+// follow is a source of all changes of obj's kind. It is synced once its first events are queued.
 func follow(c cache.Cache, obj client.Object, keys keysOf) source.Source {
 	return source.Func(func(ctx context.Context, q queue) error {
 		informer, err := c.GetInformer(ctx, obj, cache.BlockUntilSynced(false))
@@ -66,9 +66,9 @@ func (f follower) add(ctx context.Context, informer cache.Informer, q queue) err
 	return nil
 }
 
-// kinds watches in the member the kinds that rows carry, each from when it first occurs. It is a source itself, through
-// which the rows controller lends it its queue. It may be used concurrently.
-type kinds struct {
+// watches holds the watches on kinds in the member, each from when a row first has an object of the kind. It is a source
+// itself, which gives it the queue of the rows controller. It may be used concurrently.
+type watches struct {
 	cache cache.Cache
 
 	mu        sync.Mutex
@@ -78,111 +78,111 @@ type kinds struct {
 	rows      map[target]client.ObjectKey
 }
 
-// target names an object in the member, whatever its version.
+// target names an object in the member, of any version.
 type target struct {
 	kind            schema.GroupKind
 	namespace, name string
 }
 
-func newKinds(c cache.Cache) *kinds {
-	return &kinds{cache: c, informers: map[schema.GroupVersionKind]cache.Informer{}, rows: map[target]client.ObjectKey{}}
+func newWatches(c cache.Cache) *watches {
+	return &watches{cache: c, informers: map[schema.GroupVersionKind]cache.Informer{}, rows: map[target]client.ObjectKey{}}
 }
 
-// source hands the controller's queue to k when the controller starts.
-func (k *kinds) source() source.Source {
+// source takes the controller's queue when the controller starts.
+func (w *watches) source() source.Source {
 	return source.Func(func(ctx context.Context, q queue) error {
-		k.mu.Lock()
-		defer k.mu.Unlock()
-		k.queue, k.ctx = q, func() context.Context { return ctx }
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.queue, w.ctx = q, func() context.Context { return ctx }
 		return nil
 	})
 }
 
-// enqueue asks for a pass over each row.
-func (k *kinds) enqueue(rows ...client.ObjectKey) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.queue == nil {
-		return // Not started: the start queues every row anyway.
+// enqueue adds rows to the queue.
+func (w *watches) enqueue(rows ...client.ObjectKey) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.queue == nil {
+		return // Not started yet; the start enqueues every row.
 	}
 	for _, row := range rows {
-		k.queue.Add(reconcile.Request{NamespacedName: row})
+		w.queue.Add(reconcile.Request{NamespacedName: row})
 	}
 }
 
-// follow makes changes of an object wake its row, and watches its kind if nobody did before.
-func (k *kinds) follow(gvk schema.GroupVersionKind, t target, row client.ObjectKey) error {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.rows[t] = row
-	if k.informers[gvk] != nil || k.ctx == nil {
+// follow makes changes of an object enqueue its row, and starts a watch on its kind if there is none.
+func (w *watches) follow(gvk schema.GroupVersionKind, t target, row client.ObjectKey) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.rows[t] = row
+	if w.informers[gvk] != nil || w.ctx == nil {
 		return nil
 	}
 	obj := &unstructured.Unstructured{}
 	obj.SetGroupVersionKind(gvk)
-	informer, err := k.cache.GetInformer(k.ctx(), obj, cache.BlockUntilSynced(false))
+	informer, err := w.cache.GetInformer(w.ctx(), obj, cache.BlockUntilSynced(false))
 	if err != nil {
 		return fmt.Errorf("watch %s: %w", gvk.Kind, err)
 	}
-	if err := (follower{keys: k.rowOf}).add(k.ctx(), informer, k.queue); err != nil {
+	if err := (follower{keys: w.rowOf}).add(w.ctx(), informer, w.queue); err != nil {
 		return fmt.Errorf("watch %s: %w", gvk.Kind, err)
 	}
-	k.informers[gvk] = informer
+	w.informers[gvk] = informer
 	return nil
 }
 
-// forget is the reverse of follow; the kind stays watched.
-func (k *kinds) forget(row client.ObjectKey) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for t, r := range k.rows {
+// forget undoes follow. The watch on the kind stays.
+func (w *watches) forget(row client.ObjectKey) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for t, r := range w.rows {
 		if r == row {
-			delete(k.rows, t)
+			delete(w.rows, t)
 		}
 	}
 }
 
-// synced tells whether the cache may be asked for objects of this kind.
-func (k *kinds) synced(gvk schema.GroupVersionKind) bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	informer := k.informers[gvk]
+// synced tells whether the cache holds the objects of this kind.
+func (w *watches) synced(gvk schema.GroupVersionKind) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	informer := w.informers[gvk]
 	return informer != nil && informer.HasSynced()
 }
 
-func (k *kinds) rowOf(o client.Object) []client.ObjectKey {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+func (w *watches) rowOf(o client.Object) []client.ObjectKey {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	t := target{kind: o.GetObjectKind().GroupVersionKind().GroupKind(), namespace: o.GetNamespace(), name: o.GetName()}
-	if row, ok := k.rows[t]; ok {
+	if row, ok := w.rows[t]; ok {
 		return []client.ObjectKey{row}
 	}
 	return nil
 }
 
-// waker queues one request for a controller on demand. It may be used concurrently.
-type waker struct {
+// trigger enqueues one request of a controller on demand. It may be used concurrently.
+type trigger struct {
 	key client.ObjectKey
 
 	mu    sync.Mutex
 	queue queue
 }
 
-// source lends the waker its controller's queue.
-func (w *waker) source() source.Source {
+// source takes the controller's queue when the controller starts.
+func (t *trigger) source() source.Source {
 	return source.Func(func(_ context.Context, q queue) error {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.queue = q
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.queue = q
 		return nil
 	})
 }
 
-// wake does nothing before the controller started: that queues the request anyway.
-func (w *waker) wake() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.queue != nil {
-		w.queue.Add(reconcile.Request{NamespacedName: w.key})
+// fire does nothing before the controller has started, which enqueues the request anyway.
+func (t *trigger) fire() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.queue != nil {
+		t.queue.Add(reconcile.Request{NamespacedName: t.key})
 	}
 }

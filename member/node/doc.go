@@ -1,13 +1,13 @@
-// Package node is the daemon of one node: what can only be done beside its containers.
+// Package node is the daemon of one node: it does what can only be done next to the node's containers.
 //
-// Setup is the one list of its loops. Each has a folder below, observes, plans and applies as controllers do, and sees the
-// pods of this node alone. Beside them runs one keeper: it looks for the node's container runtime, again and again, and
-// renews the node's Lease while there is one, by which the manager knows that it may rely on the loops here.
+// Setup lists its controllers. Each has a folder below, observes, plans and applies as the manager's controllers do, and
+// sees only the pods of this node. Beside them runs the keeper, which polls for the node's container runtime and, while one
+// answers, renews the node's Lease, by which the manager knows that a daemon is alive there.
 //
-// A node without a runtime that answers is no reason to end. The loops wait, /readyz and an event on the Node say what was
-// looked for, the Lease runs out, and the manager goes without this daemon meanwhile.
+// A node without an answering runtime does not end the daemon. The controllers wait, /readyz and an event on the Node name
+// the sockets that were tried, the Lease expires, and the manager works without this daemon until it is renewed.
 //
-// The daemon runs as root on the node, for it may stop any container there and run commands in it. Towards the cluster it
-// may write reports on pods of its own node, its own Lease and its own events, and nothing else: a policy of the chart holds
-// it to that by the node in its token. It reads no Secret.
+// The daemon runs as root on the node and may stop any container there and run commands in it. In the cluster it may write
+// only the status of pods on its own node, its own Lease and its own events; a policy in the chart enforces that by the
+// node name in its token. It reads no Secret.
 package node

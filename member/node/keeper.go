@@ -14,12 +14,12 @@ import (
 )
 
 const (
-	// lookEvery is the time between two looks for runtimes.
-	lookEvery = 10 * time.Second
-	// renewEvery is when a renewal is due: at a look, and these come some milliseconds earlier or later than planned.
-	renewEvery = nodelease.Every - lookEvery/2
-	// renewTime is how long one renewal may take; it is tried again with the next look.
-	renewTime = 10 * time.Second
+	// pollInterval is the time between two polls of the runtimes.
+	pollInterval = 10 * time.Second
+	// renewInterval is when a renewal is due. It is below the nominal interval because polls come some milliseconds early or late.
+	renewInterval = nodelease.Every - pollInterval/2
+	// renewTimeout is how long one renewal may take; the next poll retries it.
+	renewTimeout = 10 * time.Second
 )
 
 // Reasons of events on the Node.
@@ -32,26 +32,27 @@ const (
 
 const actionLook = "LookForRuntime"
 
-// keeper looks for runtimes and renews the Lease while there is one.
+// keeper polls for container runtimes and renews the Lease while one answers.
 type keeper struct {
 	runtimes *cri.Runtimes
-	// lease is nil if no loop runs that a manager could rely on.
+	// lease is nil if no controller runs that the manager could rely on.
 	lease *nodelease.Holder
-	// node is what events are about.
+	// node is the object that events refer to.
 	node   *corev1.Node
 	clock  clock.WithTicker
 	events event.Recorder
 
-	// renewed is when the Lease was last written, lost that the last try failed; told is what was last said of runtimes.
-	renewed time.Time
-	lost    bool
-	told    string
+	// renewed is when the Lease was last written; lost is set while renewals fail; lastReported is the last report about
+	// runtimes, empty before the first.
+	renewed      time.Time
+	lost         bool
+	lastReported string
 }
 
-// Start goes on until ctx ends.
+// Start runs until ctx is done.
 func (k *keeper) Start(ctx context.Context) error {
 	defer k.runtimes.Close()
-	ticker := k.clock.NewTicker(lookEvery)
+	ticker := k.clock.NewTicker(pollInterval)
 	defer ticker.Stop()
 	for {
 		k.tick(ctx)
@@ -63,22 +64,22 @@ func (k *keeper) Start(ctx context.Context) error {
 	}
 }
 
-// tick does what is due.
+// tick polls the runtimes, reports changes and renews the Lease when that is due.
 func (k *keeper) tick(ctx context.Context) {
 	err := k.runtimes.Look(ctx)
 	if ctx.Err() != nil {
 		return
 	}
-	k.tell(ctx, err)
-	if err == nil && k.lease != nil && k.clock.Since(k.renewed) >= renewEvery {
+	k.report(ctx, err)
+	if err == nil && k.lease != nil && k.clock.Since(k.renewed) >= renewInterval {
 		k.renew(ctx)
 	}
 }
 
-// renew writes the Lease. What keeps it from that is logged when it begins.
+// renew writes the Lease. An error is logged once, when renewals begin to fail.
 func (k *keeper) renew(ctx context.Context) {
 	log := ctrl.LoggerFrom(ctx)
-	brief, cancel := context.WithTimeout(ctx, renewTime)
+	brief, cancel := context.WithTimeout(ctx, renewTimeout)
 	defer cancel()
 	if err := k.lease.Renew(brief); err != nil {
 		if ctx.Err() != nil {
@@ -86,7 +87,7 @@ func (k *keeper) renew(ctx context.Context) {
 		}
 		leaseFailures.Inc()
 		if !k.lost {
-			log.Error(err, "Lost a renewal of the node's Lease, and tries on")
+			log.Error(err, "Failed to renew the node's Lease, retrying")
 		}
 		k.lost = true
 		return
@@ -97,25 +98,25 @@ func (k *keeper) renew(ctx context.Context) {
 	k.renewed, k.lost = k.clock.Now(), false
 }
 
-// tell says once what has changed about the runtimes. A daemon that finds one at its start needs no event.
-func (k *keeper) tell(ctx context.Context, err error) {
-	log, first := ctrl.LoggerFrom(ctx), k.told == ""
+// report logs and records a change of the runtimes once. A runtime that is found at the start is no event.
+func (k *keeper) report(ctx context.Context, err error) {
+	log, first := ctrl.LoggerFrom(ctx), k.lastReported == ""
 	if err != nil {
 		runtimeUp.Set(0)
-		if k.told == err.Error() {
+		if k.lastReported == err.Error() {
 			return
 		}
-		k.told = err.Error()
+		k.lastReported = err.Error()
 		log.Info("Found no container runtime", "reason", err.Error())
 		k.events.Record(k.node, event.Warning(ReasonNoRuntime, actionLook, "%v", err))
 		return
 	}
 	runtimeUp.Set(1)
 	const found = "found"
-	if k.told == found {
+	if k.lastReported == found {
 		return
 	}
-	k.told = found
+	k.lastReported = found
 	log.Info("Found container runtimes", "name", k.runtimes.Names())
 	if !first {
 		k.events.Record(k.node, event.Normal(ReasonRuntime, actionLook, "found %s", event.Names(k.runtimes.Names())))

@@ -66,7 +66,7 @@ func TestTheLeaseIsRenewedWhileARuntimeAnswers(t *testing.T) {
 	pass := func() {
 		k.tick(t.Context())
 		looks++
-		clk.SetTime(start.Add(time.Duration(looks) * lookEvery))
+		clk.SetTime(start.Add(time.Duration(looks) * pollInterval))
 	}
 	pass()
 	pass()
@@ -136,7 +136,7 @@ func TestLostRenewalsAreToldOnce(t *testing.T) {
 	refuse = errors.New("no way")
 	for range 5 {
 		k.tick(ctx)
-		clk.Step(lookEvery)
+		clk.Step(pollInterval)
 	}
 	require.Len(t, lines, 2, "which runtime was found, and the first failure")
 	refuse = nil

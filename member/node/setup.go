@@ -45,20 +45,20 @@ type Options struct {
 	Identity string
 	// Runtimes are those of the node. Setup's manager closes them.
 	Runtimes *cri.Runtimes
-	// Env starts containers anew for their env: gate InPlaceUpdateEnvFromMetadata. Without it, the Lease is not renewed, for
-	// its readers rely on that.
+	// Env restarts containers whose env has changed: gate InPlaceUpdateEnvFromMetadata. Without it the Lease is not renewed,
+	// because its readers rely on these restarts.
 	Env bool
 	// Clock is the real clock outside tests.
 	Clock clock.WithTicker
 }
 
-// Scheme returns the kinds that the daemon works with.
+// Scheme returns the types that the daemon uses.
 func Scheme() (*runtime.Scheme, error) {
 	s := runtime.NewScheme()
 	return s, clientgoscheme.AddToScheme(s)
 }
 
-// Restrict lets a manager see the pods of one node alone.
+// Restrict limits a manager's cache to the pods of one node.
 func Restrict(o ctrl.Options, node string) ctrl.Options {
 	o.Cache = cache.Options{
 		DefaultTransform: cache.TransformStripManagedFields(),
@@ -68,16 +68,16 @@ func Restrict(o ctrl.Options, node string) ctrl.Options {
 	return o
 }
 
-// What the keeper needs: the node's Lease. A policy limits it to that one.
+// The keeper needs the node's Lease. A policy limits it to that one.
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=flotilla-system,resources=leases,verbs=create;get;update
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// Setup adds the keeper and all loops to mgr, which must have been made with Scheme and Restrict.
+// Setup adds the keeper and all controllers to mgr, which must have been made with Scheme and Restrict.
 func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	if err := Register(metrics.Registry); err != nil {
 		return fmt.Errorf("register metrics of the node daemon: %w", err)
 	}
-	uid, err := whoAmI(ctx, mgr.GetClient(), o.Node)
+	uid, err := ownNode(ctx, mgr.GetClient(), o.Node)
 	if err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	if o.Env {
 		k.lease = &nodelease.Holder{
 			Client: mgr.GetClient(), Namespace: o.Namespace, Node: o.Node, Identity: o.Identity, Clock: o.Clock,
-			NodeUID: func(ctx context.Context) (types.UID, error) { return whoAmI(ctx, mgr.GetClient(), o.Node) },
+			NodeUID: func(ctx context.Context) (types.UID, error) { return ownNode(ctx, mgr.GetClient(), o.Node) },
 		}
 	}
 	if err := mgr.Add(k); err != nil {
@@ -103,17 +103,17 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	return nil
 }
 
-// Ready is the check of /readyz.
+// Ready is the /readyz check: a container runtime answers.
 func Ready(r *cri.Runtimes) func(*http.Request) error {
 	return func(*http.Request) error { return r.Err() }
 }
 
-// whoAmI returns the UID of the node that our credential is bound to. A credential that names no node has none; the policy of
-// the chart then refuses all writes.
-func whoAmI(ctx context.Context, c client.Client, node string) (types.UID, error) {
+// ownNode returns the UID of the node that this process's credential is bound to, or an empty one if the credential names no
+// node; the chart's policy then refuses all writes.
+func ownNode(ctx context.Context, c client.Client, node string) (types.UID, error) {
 	var me authenticationv1.SelfSubjectReview
 	if err := c.Create(ctx, &me); err != nil {
-		return "", fmt.Errorf("ask the apiserver who we are: %w", err)
+		return "", fmt.Errorf("create a SelfSubjectReview: %w", err)
 	}
 	extra := func(key string) string {
 		if v := me.Status.UserInfo.Extra[key]; len(v) > 0 {
@@ -123,13 +123,13 @@ func whoAmI(ctx context.Context, c client.Client, node string) (types.UID, error
 	}
 	switch at := extra(extraNode); {
 	case at == "":
-		ctrl.LoggerFrom(ctx).Info("Found no node in our credential", "reason", "it is of no pod, or the apiserver is older than 1.30")
+		ctrl.LoggerFrom(ctx).Info("Found no node in the credential", "reason", "it does not belong to a pod, or the apiserver is older than 1.30")
 		return "", nil
 	case at != node:
-		return "", fmt.Errorf("our credential is of node %s, and NODE_NAME says %s", at, node)
+		return "", fmt.Errorf("the credential is bound to node %s, but NODE_NAME is %s", at, node)
 	}
 	if uid := extra(extraNodeUID); uid != "" {
 		return types.UID(uid), nil
 	}
-	return "", errors.New("our credential names a node without its UID")
+	return "", errors.New("the credential names a node without its UID")
 }

@@ -21,7 +21,7 @@ import (
 // convertPath is where the webhook server converts.
 const convertPath = "/convert"
 
-// again is the answer of a pass that wrote, or lost to another replica: it has to look once more.
+// again is the answer of a reconcile that wrote, or lost to another replica: it has to look once more.
 const again = time.Duration(-1)
 
 // pass looks once and takes at most one step. It returns after how long to look again without being woken; 0 for never.

@@ -27,7 +27,7 @@ const (
 	DefaultSettle          = 5 * time.Minute
 )
 
-// Bounds of the wait after a pass that wrote or failed. It doubles until a pass finds nothing to do, so that a fight
+// Bounds of the wait after a reconcile that wrote or failed. It doubles until a reconcile finds nothing to do, so that a fight
 // with another writer of our configurations stays cheap.
 const (
 	retryMin = 50 * time.Millisecond

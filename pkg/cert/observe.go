@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// observed is what one pass sees.
+// observed is what one reconcile sees.
 type observed struct {
 	// targets are the configurations and CRDs that are there.
 	targets []client.Object

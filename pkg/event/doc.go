@@ -2,7 +2,7 @@
 // recorder that sends it.
 //
 // Each kind has an events.go with a constructor per event; the reasons there are the documented ones. Events are sent
-// after the status was written. They are folded per pass: a kind that made 200 pods in one pass sends one event that
+// after the status was written. They are folded per reconcile: a kind that made 200 pods in one reconcile sends one event that
 // names the first few and the count, so that events cost a handful of API writes and not one a pod.
 //
 // Equal events about one object become one that counts. Events that differ in their notes alone stay apart, ten at a

@@ -19,7 +19,7 @@
 //
 // Whatever else keeps the cache back, the wait ends after a time-out, which a metric counts: the controller reads its
 // children from the apiserver instead of the cache, plans from that, and calls Renew, which drops what is gone and goes on
-// waiting for what the cache merely lags behind. Fresh does all of it in one call, and Settle ends the pass that it held
+// waiting for what the cache merely lags behind. Fresh does all of it in one call, and Settle ends the reconcile that it held
 // back.
 //
 // What it won't do: survive a restart. A new process has a fresh cache that was listed after all earlier writes.

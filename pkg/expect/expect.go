@@ -25,6 +25,10 @@ type Store struct {
 
 	mu     sync.Mutex
 	owners map[types.UID]map[types.UID]want
+	// names holds the UIDs of the owners that Read has read: the news that an owner is gone names no UID.
+	names map[types.NamespacedName]types.UID
+	// refused holds when the apiserver last refused a creation for an owner because its namespace is being deleted.
+	refused map[types.UID]time.Time
 }
 
 // want is what the cache must show of one child.
@@ -44,7 +48,10 @@ func New(kind string, c clock.PassiveClock, timeout time.Duration) *Store {
 	if timeout <= 0 {
 		timeout = DefaultTimeout
 	}
-	return &Store{kind: kind, clock: c, timeout: timeout, owners: map[types.UID]map[types.UID]want{}}
+	return &Store{
+		kind: kind, clock: c, timeout: timeout, owners: map[types.UID]map[types.UID]want{},
+		names: map[types.NamespacedName]types.UID{}, refused: map[types.UID]time.Time{},
+	}
 }
 
 // Created notes that child was created for owner; child is the apiserver's answer.
@@ -182,8 +189,8 @@ func (s *Store) Renew(owner types.UID, live iter.Seq[metav1.Object]) {
 
 // Fresh returns nil when a plan may be made for owner. shown are all its children of all kinds that were written, as far
 // as was read; live is where a created child is looked up that the cache should show by now; reread reads owner and all
-// children anew from the apiserver, for when the cache has not shown our writes for too long. The error is a NotYetError,
-// ErrGone where that shows that owner is being deleted, or one of live or reread.
+// children anew from the apiserver, for when the cache has not shown our writes for too long. The error is a NotYetError, or one
+// of live or reread.
 func (s *Store) Fresh(
 	ctx context.Context, owner metav1.Object, shown func() iter.Seq[metav1.Object], live client.Reader, reread func() error,
 ) error {
@@ -200,17 +207,14 @@ func (s *Store) Fresh(
 	if err := reread(); err != nil {
 		return err
 	}
-	if owner.GetDeletionTimestamp() != nil {
-		s.Forget(uid)
-		return ErrGone
-	}
 	s.Renew(uid, shown())
 	return nil
 }
 
-// Forget drops all that is expected for owner, because it is gone.
+// Forget drops all that is known of owner, because it is gone.
 func (s *Store) Forget(owner types.UID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.owners, owner)
+	delete(s.refused, owner)
 }

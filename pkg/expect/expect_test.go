@@ -177,7 +177,6 @@ func TestFresh(t *testing.T) {
 		// after is how long ago the write was, live what the apiserver says.
 		after time.Duration
 		live  error
-		going bool   // the apiserver shows the owner as being deleted
 		shown string // the version that the cache shows
 		want  error
 		reads int
@@ -186,7 +185,6 @@ func TestFresh(t *testing.T) {
 		{name: "a cache that shows our writes is planned from", shown: "2"},
 		{name: "one that lags is waited for", shown: "1", want: NotYetError{Wait{Count: 1, Example: "web-a", Left: time.Minute}}, left: 1},
 		{name: "one that lags too long is gone past, and goes on being waited for", after: time.Minute, shown: "1", reads: 1, left: 1},
-		{name: "an owner that the cache shows alive may be going", after: time.Minute, going: true, shown: "1", want: ErrGone, reads: 1},
 		{name: "what the apiserver refuses is an error", after: time.Minute, shown: "1", live: boom, want: boom, reads: 1, left: 1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -200,9 +198,6 @@ func TestFresh(t *testing.T) {
 			of := &metav1.ObjectMeta{Name: "web", UID: owner}
 			require.Equal(t, tc.want, s.Fresh(t.Context(), of, shown, nil, func() error {
 				reads++
-				if tc.going {
-					of.DeletionTimestamp = new(metav1.Unix(1, 0))
-				}
 				return tc.live
 			}))
 			require.Equal(t, tc.reads, reads)
@@ -221,8 +216,9 @@ func TestSettle(t *testing.T) {
 		out   error
 		waits float64
 	}{
-		{name: "an object that is gone ends a pass", in: ErrGone},
+		{name: "an object that is gone ends a reconcile", in: ErrGone},
 		{name: "a cache that lags is looked at again when its time is over", in: NotYetError{Wait{Count: 1, Left: time.Minute}}, after: time.Minute, waits: 1},
+		{name: "a namespace that is being deleted is looked at again later", in: TerminatingError{time.Minute}, after: time.Minute},
 		{name: "all else is tried again", in: boom, out: boom},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 const (
 	// patience is how long a created child may be missing in the cache until it is looked up.
 	patience = 2 * time.Second
-	// manyLost is how many children are looked up in one pass; beyond that, to read them all is less work.
+	// manyLost is how many children are looked up in one reconcile; beyond that, to read them all is less work.
 	manyLost = 16
 )
 

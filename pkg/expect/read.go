@@ -2,6 +2,7 @@ package expect
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"reflect"
@@ -13,29 +14,66 @@ import (
 )
 
 // Read reads owner, which is empty, and its children for a plan: from the cache, or from the apiserver if the cache has failed to
-// show our writes for too long. children reads them from either; shown are owner and all that children has read, of the kinds that
-// were written. The error is a NotYetError, ErrGone where owner is gone or being deleted, or one of a reader.
+// show our writes for too long. children reads them from either, and may say ErrGone of an owner that is left to another controller;
+// shown are owner and all that children has read, of the kinds that were written. The error is ErrGone where owner is gone or
+// being deleted, a NotYetError, a TerminatingError or one of a reader.
+//
+// What is known of an owner is forgotten when the cache shows that it is gone, or that another owner has its name. What the
+// apiserver says does not count for that: the cache may show the former state once more.
 func (s *Store) Read(
 	ctx context.Context, cache, live client.Reader, key types.NamespacedName, owner client.Object,
 	children func(r client.Reader, live bool) error, shown func() iter.Seq[metav1.Object],
 ) error {
-	switch err := cache.Get(ctx, key, owner); {
+	if err := readOwner(ctx, cache, key, owner); err != nil {
+		if errors.Is(err, ErrGone) {
+			s.cached(key, "")
+		}
+		return err
+	}
+	s.cached(key, owner.GetUID())
+	if left := s.Terminating(owner.GetUID()); left > 0 {
+		return TerminatingError{left}
+	}
+	if err := children(cache, false); err != nil {
+		if errors.Is(err, ErrGone) {
+			s.cached(key, "")
+		}
+		return err
+	}
+	return s.Fresh(ctx, owner, shown, live, func() error {
+		reflect.ValueOf(owner).Elem().SetZero() // The answer is decoded over it: fields that it lacks would stay.
+		if err := readOwner(ctx, live, key, owner); err != nil {
+			return err
+		}
+		return children(live, true)
+	})
+}
+
+func readOwner(ctx context.Context, r client.Reader, key types.NamespacedName, owner client.Object) error {
+	switch err := r.Get(ctx, key, owner); {
 	case apierrors.IsNotFound(err):
 		return ErrGone
 	case err != nil:
 		return fmt.Errorf("get %s: %w", key, err)
 	case owner.GetDeletionTimestamp() != nil:
-		s.Forget(owner.GetUID())
 		return ErrGone
 	}
-	if err := children(cache, false); err != nil {
-		return err
+	return nil
+}
+
+// cached notes which owner the cache shows by that name; an empty UID says that there is none to be reconciled. The one that it
+// showed before is forgotten, if it is another.
+func (s *Store) cached(key types.NamespacedName, uid types.UID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	former, known := s.names[key]
+	if known && former != uid {
+		delete(s.owners, former)
+		delete(s.refused, former)
 	}
-	return s.Fresh(ctx, owner, shown, live, func() error {
-		reflect.ValueOf(owner).Elem().SetZero() // An answer would be decoded over it: what the apiserver has no more would stay.
-		if err := live.Get(ctx, key, owner); err != nil {
-			return fmt.Errorf("get %s: %w", key, err)
-		}
-		return children(live, true)
-	})
+	if uid == "" {
+		delete(s.names, key)
+	} else {
+		s.names[key] = uid
+	}
 }

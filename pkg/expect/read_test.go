@@ -2,6 +2,7 @@ package expect
 
 import (
 	"errors"
+	"fmt"
 	"iter"
 	"slices"
 	"testing"
@@ -9,7 +10,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -49,7 +53,8 @@ func TestRead(t *testing.T) {
 			name: "but not for ever", behind: true, since: time.Hour, reads: []bool{false, true},
 			cache: set(func(o *corev1.ConfigMap) { o.Data = map[string]string{"a": "b"} }), live: set(plain),
 		},
-		{name: "one that is being deleted by then has no plan", cache: set(plain), live: set(going), behind: true, since: time.Hour, want: ErrGone, reads: []bool{false, true}},
+		{name: "one that is gone by then has no plan", cache: set(plain), live: set(nil), behind: true, since: time.Hour, want: ErrGone, reads: []bool{false}},
+		{name: "one that is being deleted by then has no plan", cache: set(plain), live: set(going), behind: true, since: time.Hour, want: ErrGone, reads: []bool{false}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -78,4 +83,77 @@ func TestRead(t *testing.T) {
 			}
 		})
 	}
+}
+
+// anOwner is a ConfigMap that has children.
+func anOwner(uid types.UID) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "shop", UID: uid}}
+}
+
+// read reads the owner from an apiserver that the cache shows as it is, and that has no children.
+func read(t *testing.T, s *Store, objects ...client.Object) error {
+	t.Helper()
+	c := fake.NewClientBuilder().WithObjects(objects...).Build()
+	return s.Read(t.Context(), c, c, client.ObjectKey{Namespace: "shop", Name: "web"}, &corev1.ConfigMap{},
+		func(client.Reader, bool) error { return nil }, func() iter.Seq[metav1.Object] { return slices.Values([]metav1.Object(nil)) })
+}
+
+func TestAnOwnerThatVanishedUnseenIsForgotten(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name string
+		then []client.Object
+		want error
+	}{
+		{name: "its name is free", want: ErrGone},
+		{name: "its name has been taken by another", then: []client.Object{anOwner("other")}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			s := New("test", clocktesting.NewFakePassiveClock(time.Unix(1000, 0)), time.Minute)
+			require.NoError(t, read(t, s, anOwner(owner)))
+			s.Written(owner, child("a", "9"))
+			require.True(t, s.Refused(owner, refusal()))
+			require.ErrorIs(t, read(t, s, tc.then...), tc.want)
+			require.Empty(t, s.owners)
+			require.Empty(t, s.refused)
+			require.Len(t, s.names, len(tc.then))
+		})
+	}
+}
+
+func TestAnOwnerIsNotForgottenWhileTheCacheShowsIt(t *testing.T) {
+	t.Parallel()
+	clk := clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
+	s := New("test", clk, time.Minute)
+	s.Written(owner, child("a", "9"))
+	clk.SetTime(clk.Now().Add(time.Hour))
+	cache := fake.NewClientBuilder().WithObjects(anOwner(owner)).Build()
+	for range 2 {
+		err := s.Read(t.Context(), cache, fake.NewClientBuilder().Build(), client.ObjectKey{Namespace: "shop", Name: "web"}, &corev1.ConfigMap{},
+			func(client.Reader, bool) error { return nil },
+			func() iter.Seq[metav1.Object] { return slices.Values([]metav1.Object{child("a", "5")}) })
+		require.ErrorIs(t, err, ErrGone, "the apiserver has no such owner, so no plan may be made from what the cache shows")
+	}
+}
+
+// refusal is the apiserver's refusal of a creation.
+func refusal() error {
+	err := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "a", errors.New("namespace shop is being terminated"))
+	err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
+	return fmt.Errorf("create pod a: %w", err)
+}
+
+func TestOwnersInANamespaceThatIsBeingDeletedAreLeftAlone(t *testing.T) {
+	t.Parallel()
+	clk := clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
+	s := New("test", clk, time.Minute)
+	require.False(t, s.Refused(owner, errors.New("quota")))
+	require.NoError(t, read(t, s, anOwner(owner)))
+	require.True(t, s.Refused(owner, refusal()))
+	clk.SetTime(clk.Now().Add(10 * time.Second))
+	require.Equal(t, TerminatingError{20 * time.Second}, read(t, s, anOwner(owner)))
+	clk.SetTime(clk.Now().Add(20 * time.Second))
+	require.NoError(t, read(t, s, anOwner(owner)), "an apiserver may take a new namespace for the former one for a moment")
+	require.Empty(t, s.refused)
 }

@@ -9,7 +9,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// ErrGone says that there is nothing to do: the object is gone, or going and what it owns with it, or somebody else's.
+// ErrGone says that there is nothing to do: the object is gone, or being deleted, or left to another controller.
 var ErrGone = errors.New("the object is gone")
 
 // NotYetError says that the cache is older than our own last writes. A watch event will come.
@@ -18,10 +18,11 @@ type NotYetError struct{ Wait }
 // Error says what is missing.
 func (e NotYetError) Error() string { return e.String() }
 
-// Settle turns what ends a pass before its plan into what Reconcile returns: ErrGone and NotYetError end it quietly, any
-// other error is tried again. waits counts the passes that the cache was behind for.
+// Settle turns what ends a reconcile before its plan into what Reconcile returns: ErrGone, NotYetError and TerminatingError end
+// it quietly, any other error is retried. waits counts the reconciles that the cache was behind for.
 func Settle(ctx context.Context, err error, waits prometheus.Counter) (ctrl.Result, error) {
 	var notYet NotYetError
+	var terminating TerminatingError
 	switch {
 	case errors.Is(err, ErrGone):
 		return ctrl.Result{}, nil
@@ -29,6 +30,9 @@ func Settle(ctx context.Context, err error, waits prometheus.Counter) (ctrl.Resu
 		ctrl.LoggerFrom(ctx).V(1).Info("Waited for the cache", "count", notYet.Count, "reason", notYet.Error())
 		waits.Inc()
 		return ctrl.Result{RequeueAfter: notYet.Left}, nil
+	case errors.As(err, &terminating):
+		ctrl.LoggerFrom(ctx).V(1).Info("Left an object to its namespace, which is being deleted")
+		return ctrl.Result{RequeueAfter: terminating.Left}, nil
 	default:
 		return ctrl.Result{}, err
 	}

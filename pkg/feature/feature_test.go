@@ -53,7 +53,7 @@ func TestFormerGatesThatAreTakenLeaveANote(t *testing.T) {
 	require.Equal(t, []string{
 		"feature gate SidecarTerminator is without effect: the sidecar terminator is not served yet",
 		"feature gate ForceDeleteTimeoutExpectationGate is without effect: after --expectation-timeout pods are always read from the apiserver, and nothing stays stuck",
-		"feature gate CloneSetEventHandlerOptimization is without effect: every event of a pod is looked at, and a pass without work writes nothing",
+		"feature gate CloneSetEventHandlerOptimization is without effect: every event of a pod is looked at, and a reconcile without work writes nothing",
 	}, g.Notes())
 }
 

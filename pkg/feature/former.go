@@ -20,7 +20,7 @@ func former() map[string]gate {
 		probes   = "PodProbeMarker is"
 	)
 	return map[string]gate{
-		"CloneSetEventHandlerOptimization": {settled: "every event of a pod is looked at, and a pass without work writes nothing"},
+		"CloneSetEventHandlerOptimization": {settled: "every event of a pod is looked at, and a reconcile without work writes nothing"},
 		"ForceDeleteTimeoutExpectationGate": {settled: "after --expectation-timeout pods are always read from the apiserver, " +
 			"and nothing stays stuck"},
 		"KruiseDaemon":              {settled: "what needs a node daemon is done where one lives; the chart's daemon.enabled says whether it is installed"},

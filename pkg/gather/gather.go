@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// times is how many times the cost of a pass its object's events wait: a fifth of a processor goes into looking at most.
+	// times is how many times the cost of a reconcile its object's events wait: a fifth of a processor goes into looking at most.
 	times = 4
-	// longest is how long an event waits at most, also after a pass that the machine had no time for.
+	// longest is how long an event waits at most, also after a reconcile that the machine had no time for.
 	longest = 500 * time.Millisecond
 	// least is what is not worth a timer.
 	least = time.Millisecond
@@ -26,7 +26,7 @@ type Events struct {
 	cost sync.Map // time.Duration by types.NamespacedName
 }
 
-// Took notes how long a pass took until it began to write.
+// Took notes how long a reconcile took until it began to write.
 func (e *Events) Took(key types.NamespacedName, cost time.Duration) { e.cost.Store(key, cost) }
 
 // Forget drops what is known of an object that is gone.

@@ -18,7 +18,7 @@ import (
 	"github.com/flotilla-io/flotilla/apis/pods"
 	"github.com/flotilla-io/flotilla/pkg/lifecycle"
 	"github.com/flotilla-io/flotilla/pkg/podpatch"
-	"github.com/flotilla-io/flotilla/pkg/testkit/golden"
+	"github.com/flotilla-io/flotilla/testkit/golden"
 )
 
 var start = time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)

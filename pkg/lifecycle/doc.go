@@ -31,5 +31,5 @@
 // The writes apply to the observed version of a pod only: users write to it at the same time, and one who has let go of a
 // pod must not find it held, or in service, by a writer that saw it as it was before.
 //
-// What it won't do: it decides what is wanted of no pod. Package rollout does, from the facts of pkg/podview.
+// What it won't do: it decides what is wanted of no pod. Package rollout does, from the facts of pkg/podset.
 package lifecycle

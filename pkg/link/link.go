@@ -40,7 +40,7 @@ const (
 	TombstoneHubUID = "hubUID"
 )
 
-// ErrLeft is what an agent ends with when its cluster has left the hub: the claim is dropped and nothing is left to do.
+// ErrLeft is what an agent ends with when its cluster has left the hub: the binding is removed and nothing is left to do.
 // Whoever runs the agent does not start it again until it is told to join anew.
 var ErrLeft = errors.New("this cluster has left its hub")
 
@@ -61,7 +61,7 @@ type Link struct {
 	Left bool
 
 	// Hub reaches the hub. Its cache holds at least what HubCache says; in mode Push it is the hub manager's own and
-	// holds other members' rows too, which an agent passes over. Its scheme knows apis/fleet and Kubernetes' own kinds.
+	// holds other members' rows too, which an agent reconciles of. Its scheme knows apis/fleet and Kubernetes' own kinds.
 	Hub cluster.Cluster
 	// Member reaches the member. Its scheme knows apis/fleet and Kubernetes' own kinds.
 	Member cluster.Cluster
@@ -72,9 +72,9 @@ type Link struct {
 
 	// Credential describes the certificate in use, for the MemberCluster's status. Nil in mode Push; may return nil.
 	Credential func() *fleetv1alpha1.CredentialStatus
-	// Pace bounds the agent's requests to Member; the agent sets it to what its MemberCluster says. Nil in mode Push, where
+	// Throttle bounds the agent's requests to Member; the agent sets it to what its MemberCluster says. Nil in mode Push, where
 	// the hub makes the connection anew when the limits change.
-	Pace *Pace
+	Pace *Throttle
 }
 
 // Namespace is the member's namespace on the hub.

@@ -24,7 +24,7 @@ func NewPass(subsystem, kind string) Pass {
 	return Pass{
 		PlanSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Namespace: Namespace, Subsystem: subsystem, Name: "plan_seconds",
-			Help:    fmt.Sprintf("How long the pure planning of one pass of a %s took.", kind),
+			Help:    fmt.Sprintf("How long the pure planning of one reconcile of a %s took.", kind),
 			Buckets: PlanBuckets(),
 		}),
 		Steps: prometheus.NewCounterVec(prometheus.CounterOpts{

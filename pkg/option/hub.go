@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/flotilla-io/flotilla/pkg/reach"
+	"github.com/flotilla-io/flotilla/pkg/link"
 )
 
 // Hub says how a member reaches its hub by pull. The zero value is a cluster of its own.
@@ -50,7 +50,7 @@ func (h *Hub) Validate() error {
 		return nil
 	}
 	var errs []error
-	if !reach.PlainURL(h.URL) {
+	if !link.PlainURL(h.URL) {
 		// The address is not repeated: there may be a password in it.
 		errs = append(errs, errors.New("--hub-url: want https://host:port, without user, query and fragment"))
 	}

@@ -19,7 +19,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/flotilla-io/flotilla/pkg/feature"
-	"github.com/flotilla-io/flotilla/pkg/testkit/golden"
+	"github.com/flotilla-io/flotilla/testkit/golden"
 )
 
 func parse(t *testing.T, args ...string) *Manager {

@@ -18,7 +18,7 @@ type Differ struct {
 	History []*appsv1.ControllerRevision
 	// Options are the changes that pods may take over.
 	Options inplace.Options
-	// Claims says that a change of claim templates, as the revisions remember them, is one that can't be made in place.
+	// NewPVCs says that a change of claim templates, as the revisions remember them, is one that can't be made in place.
 	Claims bool
 	// Daemons are the nodes on which a node daemon lives.
 	Daemons map[string]bool
@@ -32,15 +32,15 @@ type difference struct {
 	why  string
 }
 
-// Judge says how a pod comes to a revision in place.
-func (d *Differ) Judge(m *Member, to *appsv1.ControllerRevision) {
+// Compare says how a pod comes to a revision in place.
+func (d *Differ) Compare(m *Pod, to *appsv1.ControllerRevision) {
 	how := d.between(m.Object.Labels[keys.ControllerRevisionHash], to)
-	m.InPlace, m.NoEdit, m.Quiet = how.edit, how.why, how.edit.Quiet()
-	if m.NoEdit != "" {
+	m.InPlace, m.NotInPlace, m.NoRestart = how.edit, how.why, how.edit.Quiet()
+	if m.NotInPlace != "" {
 		return
 	}
 	if why, ok := m.InPlace.Fits(m.Object, d.Daemons[m.Object.Spec.NodeName]); !ok {
-		m.NoEdit = why
+		m.NotInPlace = why
 	}
 	// A pod that restarts nothing stays in service.
 	m.Gated = m.Gated && m.InPlace.Restarts(m.Object)

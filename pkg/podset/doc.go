@@ -1,13 +1,17 @@
-// Package podset is the pods of one workload as a plan sees them: facts about each, what is to be done to which and why, and
-// what stands still. CloneSet, StatefulSet and DaemonSet plan with it; what is a kind's own it is told.
+// Package podset plans for the pods of one workload: it reads each pod as facts, asks pkg/rollout for the next steps, and
+// detects a workload that is stalled. CloneSet, StatefulSet and DaemonSet plan with it; what is specific to a kind comes in
+// as data.
 //
-//	w := podset.Begin(history)      the revision that is rolled out, and the one that pods come from
-//	w.Sort(pods, lens, now)         facts of each pod; those that the selector doesn't select are to be disowned
-//	w.Next(goal, now)               what changes now, by package rollout
-//	w.Judge(patience, now)          what has stood still for too long, and since when
+//	p := podset.NewPlan(history)       the update revision, and the current one
+//	p.Classify(pods, options, now)     the facts of each pod; pods that the selector no longer matches are released
+//	p.Next(goal, now)                  the next steps, by pkg/rollout
+//	p.DetectStall(deadline, now)       what has made no progress for longer than the deadline
 //
-// A kind embeds Work in a work of its own, and adds what it has besides, between these calls or after them. Mold and Claims
-// make the pods and claims that are to be created.
+// A kind embeds Plan in its own planned type and adds its own steps between or after these calls. PodBuilder and NewPVCs
+// build the pods and PVCs to create.
 //
-// All of it is pure: package pass does what a Work says, and tells about it.
+// View is the one place that knows how the facts are spelled in labels, annotations and conditions; plans and status counts
+// share it. Strip removes from cached pods what no kind reads.
+//
+// Everything here is pure. pkg/podcontrol applies a Plan and reports about it.
 package podset

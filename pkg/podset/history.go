@@ -11,9 +11,9 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/revision"
 )
 
-// LookAgain is after how long pods and revisions of nobody are looked at again that were to be adopted: one that changes meanwhile
+// AdoptionRecheck is after how long pods and revisions of nobody are looked at again that were to be adopted: one that changes meanwhile
 // is not.
-const LookAgain = time.Second
+const AdoptionRecheck = time.Second
 
 // History is what is known of a workload's revisions.
 type History struct {
@@ -25,14 +25,14 @@ type History struct {
 	Current string
 	// Pods are those of the workload.
 	Pods []*corev1.Pod
-	// Fresh are the annotations of a revision that are kept up to date.
-	Fresh []string
+	// SyncedAnnotations are the annotations of a revision that are kept up to date.
+	SyncedAnnotations []string
 }
 
-// Begin begins a Work with its two revisions. The current one is that of the status. A status that was never written, or was
+// NewPlan begins a Plan with its two revisions. The current one is that of the status. A status that was never written, or was
 // lost, says nothing: then it is the oldest that a pod is at. Where there is none, it is the update revision.
-func Begin(h History) Work {
-	w := Work{Revision: revision.Next(h.All, h.Wanted, h.Fresh...), Current: h.current()}
+func NewPlan(h History) Plan {
+	w := Plan{Revision: revision.Next(h.All, h.Wanted, h.SyncedAnnotations...), Current: h.current()}
 	if w.Current == nil || revision.Same(w.Current.Name, w.Revision.Revision.Name) {
 		w.Current = w.Revision.Revision
 	}
@@ -56,13 +56,13 @@ func (h History) current() *appsv1.ControllerRevision {
 	return h.All[i]
 }
 
-// DropRevisions plans to delete revisions beyond the limit that neither the workload nor any pod is at.
-func (w *Work) DropRevisions(h History, limit int) {
+// TruncateHistory plans to delete revisions beyond the limit that neither the workload nor any pod is at.
+func (w *Plan) TruncateHistory(h History, limit int) {
 	live := map[string]bool{revision.Short(w.Current.Name): true, revision.Short(w.Revision.Revision.Name): true}
 	for _, pod := range h.Pods {
 		live[at(pod)] = true
 	}
-	w.Spare = revision.Spare(h.All, func(r *appsv1.ControllerRevision) bool { return live[revision.Short(r.Name)] }, limit)
+	w.RevisionsToDelete = revision.Surplus(h.All, func(r *appsv1.ControllerRevision) bool { return live[revision.Short(r.Name)] }, limit)
 }
 
 // at is the hash of the revision that a pod is at.

@@ -1,7 +1,10 @@
-// Package report tells the world what came of a pass: it writes the status, if it changed, and then sends the events.
+// Package report writes the status of an object, with its conditions, and then sends the events.
 //
-// The patch applies to the version of the object that was seen, and to no other: one who has been replaced as leader, or
-// whose cache is old, must not tell of an object as it was, nor of a former one of its name. A UID would not do, because
-// the apiserver looks at no metadata but the version when the status of a custom resource is patched. And it says all of
-// the status, also what is zero or empty, because fields that are left out would stay.
+// A status is written when it changed. The patch applies only to the resourceVersion that was observed, so that a former
+// leader or a stale cache can't overwrite a newer status, or that of a new object of the same name: for a status patch of a
+// custom resource the apiserver checks no other metadata, the UID included. The patch contains the whole status, with zero
+// and empty values, because omitted fields would keep their old values. Throttle delays writes that only change counts.
+//
+// Conditions are set by pure functions: the time is an argument, and a condition that did not change keeps its transition
+// time, so that an equal status stays equal.
 package report

@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+	"time"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flotilla-io/flotilla/pkg/event"
@@ -20,18 +22,22 @@ import (
 type Writer struct {
 	// Client writes.
 	Client client.StatusClient
-	// Expect is told of every write.
+	// Expect is told of every write, and knows of namespaces that are being deleted.
 	Expect *expect.Store
-	// Events sends.
+	// Events sends events.
 	Events event.Recorder
 	// Owner is the name under which the status is written; empty takes the client's.
 	Owner client.FieldOwner
 }
 
 // Write writes the status is of o, whose status was is in o, unless both are equal, and sends the events, also after an
-// error. Both are the struct of the kind; o is not changed. An object that is gone, or is not as it was seen, is no error:
-// the watch brings the news, and the next pass has a status for it.
+// error. Both are the struct of the kind; o is not changed. An object that is gone or has changed is no error: the watch event
+// starts the next reconcile, which has a status for it. In a namespace that is being deleted neither is written: events would be
+// refused, and whoever waits for the status waits for the object to go.
 func (w Writer) Write(ctx context.Context, o client.Object, was, is any, events []event.Event) (wrote bool, err error) {
+	if w.Expect.Terminating(o.GetUID()) > 0 {
+		return false, nil
+	}
 	defer func() {
 		for _, e := range events {
 			w.Events.Record(o, e)
@@ -56,7 +62,20 @@ func (w Writer) Write(ctx context.Context, o client.Object, was, is any, events 
 	return true, nil
 }
 
-// patch holds all of a status: a number that JSON would leave out as 0, all else that it would as null.
+// Result is what Reconcile returns for o: err, which is retried with a backoff, or else when to reconcile again if nothing
+// happens before, 0 for never. controller-runtime warns of both at once. What failed in a namespace that is being deleted is no
+// error.
+func (w Writer) Result(o client.Object, recheck time.Duration, err error) (ctrl.Result, error) {
+	if left := w.Expect.Terminating(o.GetUID()); left > 0 {
+		return ctrl.Result{RequeueAfter: left}, nil
+	}
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{RequeueAfter: recheck}, nil
+}
+
+// patch contains the whole status: zero numbers that JSON omits as 0, other omitted fields as null.
 func patch(version string, status any) ([]byte, error) {
 	fields := map[string]any{}
 	for field := range reflect.TypeOf(status).Fields() {

@@ -10,11 +10,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clocktesting "k8s.io/utils/clock/testing"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -22,12 +24,58 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/pkg/event"
 	"github.com/flotilla-io/flotilla/pkg/expect"
-	"github.com/flotilla-io/flotilla/pkg/testkit"
+	"github.com/flotilla-io/flotilla/testkit"
 )
 
-type recorder []event.Event
+// refused is the apiserver's answer to a creation in a namespace that is being deleted.
+func refused() error {
+	err := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "web-0", errors.New("it is being terminated"))
+	err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
+	return err
+}
 
-func (r *recorder) Record(_ runtime.Object, e event.Event) { *r = append(*r, e) }
+func TestNothingIsReportedInANamespaceThatIsBeingDeleted(t *testing.T) {
+	t.Parallel()
+	set := testkit.CloneSet("web").Obj()
+	store := expect.New("test", clocktesting.NewFakePassiveClock(time.Unix(1000, 0)), 0)
+	var sent testkit.Events
+	w := Writer{Expect: store, Events: &sent} // No client: nothing may be written.
+	require.True(t, store.Refused(set.UID, refused()))
+	is := set.Status
+	is.ReadyReplicas++
+	wrote, err := w.Write(t.Context(), set, set.Status, is, []event.Event{event.Normal("Made", "Make", "made")})
+	require.NoError(t, err)
+	require.False(t, wrote)
+	require.Empty(t, sent.All())
+	got, err := w.Result(set, time.Second, refused())
+	require.NoError(t, err)
+	require.Equal(t, ctrl.Result{RequeueAfter: 30 * time.Second}, got)
+}
+
+// controller-runtime warns with each reconcile that returns both.
+func TestResultIsAnErrorOrATime(t *testing.T) {
+	t.Parallel()
+	boom := errors.New("boom")
+	for _, tc := range []struct {
+		name    string
+		recheck time.Duration
+		err     error
+		want    ctrl.Result
+	}{
+		{name: "nothing to wait for"},
+		{name: "a time", recheck: time.Minute, want: ctrl.Result{RequeueAfter: time.Minute}},
+		{name: "an error", err: boom},
+		{name: "an error is retried, whatever the time", recheck: time.Minute, err: boom},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			w := Writer{Expect: expect.New("test", clocktesting.NewFakePassiveClock(time.Unix(1000, 0)), 0)}
+			got, err := w.Result(testkit.CloneSet("web").Obj(), tc.recheck, tc.err)
+			require.Equal(t, tc.want, got)
+			require.Equal(t, tc.err, err)
+		})
+	}
+}
 
 func TestWrite(t *testing.T) {
 	t.Parallel()
@@ -54,7 +102,7 @@ func TestWrite(t *testing.T) {
 			c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(set).WithStatusSubresource(set).Build()
 			require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(set), set))
 			store := expect.New("test", clocktesting.NewFakePassiveClock(time.Unix(1000, 0)), 0)
-			var said recorder
+			var said testkit.Events
 			w := Writer{Expect: store, Events: &said, Owner: "test", Client: interceptor.NewClient(c, interceptor.Funcs{
 				SubResourcePatch: func(
 					ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption,
@@ -70,7 +118,7 @@ func TestWrite(t *testing.T) {
 			wrote, err := w.Write(t.Context(), set, set.Status, is, []event.Event{event.Normal("Done", "Do", "done")})
 			require.ErrorIs(t, err, tc.want)
 			require.Equal(t, tc.wrote, wrote)
-			require.Len(t, said, 1)
+			require.Equal(t, []string{"Done"}, said.Reasons())
 			require.Equal(t, int32(1), set.Status.ReadyReplicas, "the cache's object stays as it is")
 			require.Equal(t, tc.wrote, store.Check(set.UID, slices.Values([]metav1.Object{set})).Count == 1)
 		})

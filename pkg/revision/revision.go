@@ -187,9 +187,9 @@ func Find(history []*appsv1.ControllerRevision, name string) *appsv1.ControllerR
 	return nil
 }
 
-// Spare returns what history has beyond limit, oldest first: revisions for which live returns false count against the
+// Surplus returns what history has beyond limit, oldest first: revisions for which live returns false count against the
 // limit, the others are kept and not counted. A limit below 0 keeps all.
-func Spare(history []*appsv1.ControllerRevision, live func(*appsv1.ControllerRevision) bool, limit int) []*appsv1.ControllerRevision {
+func Surplus(history []*appsv1.ControllerRevision, live func(*appsv1.ControllerRevision) bool, limit int) []*appsv1.ControllerRevision {
 	idle := slices.DeleteFunc(slices.Clone(history), live)
 	if limit < 0 || len(idle) <= limit {
 		return nil

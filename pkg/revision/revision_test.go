@@ -27,10 +27,6 @@ func template(image string) corev1.PodTemplateSpec {
 	}
 }
 
-func owner() *metav1.ObjectMeta {
-	return &metav1.ObjectMeta{Name: "web", Namespace: "shop", UID: "u1"}
-}
-
 func made(t *testing.T, image string, number int64) *appsv1.ControllerRevision {
 	t.Helper()
 	r, err := New(Spec{Owner: owner(), Kind: kind(), Template: template(image), Labels: map[string]string{"app": "web"}})
@@ -234,7 +230,7 @@ func TestSpare(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, tt.want, Spare(h, live, tt.limit))
+			require.Equal(t, tt.want, Surplus(h, live, tt.limit))
 		})
 	}
 }

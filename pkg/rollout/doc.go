@@ -19,7 +19,7 @@
 // ones go only where a pod must be re-created (or where MaxUnavailable is 0 and nothing else could move).
 //
 // An update in place takes three steps on a pod: Mark (close the readiness gate), Edit (write the spec, in one batch or
-// in several), Release (open the gate). EditState says where a pod is. A pod in the middle is unavailable already, so
+// in several), Release (open the gate). UpdateState says where a pod is. A pod in the middle is unavailable already, so
 // going on with it is never held up, also towards another revision than the one it was marked for.
 //
 // Somebody else may have a hand on a pod. Then PrepareUpdate or PrepareDelete asks for the pod first, which takes it out

@@ -23,9 +23,9 @@ func FuzzNext(f *testing.F) {
 func replay(t *testing.T, seed uint64, want, partition, unavailable, surge, mode, flags, hooks uint8) {
 	r := rand.New(rand.NewPCG(seed, 1))
 	g := Goal{
-		Want: int(want % 12), Partition: int(partition % 14), MaxUnavailable: int(unavailable % 6),
+		Replicas: int(want % 12), Partition: int(partition % 14), MaxUnavailable: int(unavailable % 6),
 		MaxSurge: int(surge % 5), Mode: Mode(mode % 4), Paused: flags&1 != 0, Rollback: flags&32 != 0,
-		SkipParting: flags&64 != 0, PreparingAsNew: flags&128 != 0,
+		ExcludePreparingDelete: flags&64 != 0, PreparingUpdateAsUpdated: flags&128 != 0,
 	}
 	m := randomModel(r, g, flags, hooks)
 	t.Cleanup(func() {
@@ -80,16 +80,16 @@ func randomModel(r *rand.Rand, g Goal, flags, hooks uint8) *model {
 		p := m.pods[name]
 		p.rev = []string{"v1", "v2", "v3"}[r.IntN(3)]
 		p.doomed = r.IntN(8) == 0
-		p.edit = []EditState{EditNone, EditHeld, EditAwaited, EditPrepared, EditMarked, EditUpdating, EditNext, EditDone}[r.IntN(8)]
+		p.edit = []UpdateState{UpdateNone, UpdateHeld, UpdateAwaitingHook, UpdatePreparing, UpdateNotReady, UpdateInProgress, UpdateNextBatch, UpdateCompleted}[r.IntN(8)]
 		p.parting, p.off, p.gone, p.left = r.IntN(8) == 0, r.IntN(2) == 0, r.IntN(2) == 0, r.IntN(2)
-		if p.parting && p.edit < EditMarked {
-			p.edit = EditNone
+		if p.parting && p.edit < UpdateNotReady {
+			p.edit = UpdateNone
 		}
 		p.rank.Restarts, p.rank.Cost = int32(r.IntN(2)), int32(r.IntN(2))
 		switch {
 		case r.IntN(8) == 0:
 			p.leaving, p.ready = 2, -1
-		case p.edit != EditNone, r.IntN(3) == 0:
+		case p.edit != UpdateNone, r.IntN(3) == 0:
 			p.ready, p.serves = -1, m.serves(p.rev)
 		default:
 			p.ready, p.serves = -r.IntN(6), -10
@@ -103,7 +103,7 @@ func disturb(r *rand.Rand, m *model) {
 	names := m.names()
 	switch n := r.IntN(7); {
 	case n == 0:
-		m.goal.Want = r.IntN(12)
+		m.goal.Replicas = r.IntN(12)
 	case n == 1:
 		m.goal.Partition = r.IntN(12)
 	case n == 2:
@@ -154,7 +154,7 @@ type totals struct{ active, available, ready, old, young, doomed, parting, unava
 func sum(pods []Pod) totals {
 	var n totals
 	for _, p := range pods {
-		if p.Leaving {
+		if p.Inactive {
 			continue
 		}
 		n.active++
@@ -166,9 +166,9 @@ func sum(pods []Pod) totals {
 			{p.serves(), &n.ready},
 			{p.Old, &n.old},
 			{!p.Old, &n.young},
-			{p.Doomed, &n.doomed},
-			{p.Parting, &n.parting},
-			{!p.Available && (!p.Doomed || p.Parting), &n.unavailable},
+			{p.ToDelete, &n.doomed},
+			{p.PreparingDelete, &n.parting},
+			{!p.Available && (!p.ToDelete || p.PreparingDelete), &n.unavailable},
 		} {
 			if c.yes {
 				*c.n++
@@ -184,12 +184,12 @@ func checkSteps(t *testing.T, g Goal, pods []Pod, s Steps) {
 	for _, p := range pods {
 		byKey[p.Key] = p
 	}
-	before, floor := sum(pods), max(g.Want-g.MaxUnavailable, 0)
+	before, floor := sum(pods), max(g.Replicas-g.MaxUnavailable, 0)
 	available, ready, forUpdate := before.available, before.ready, 0
 	seen := map[string]bool{}
 	for _, d := range changes(s) {
 		p, known := byKey[d.Key]
-		require.True(t, known && !p.Leaving, "step for pod %q that doesn't count", d.Key)
+		require.True(t, known && !p.Inactive, "step for pod %q that doesn't count", d.Key)
 		require.False(t, seen[d.Key], "pod %q has two steps", d.Key)
 		seen[d.Key] = true
 		require.NotEmpty(t, d.Why)
@@ -199,7 +199,7 @@ func checkSteps(t *testing.T, g Goal, pods []Pod, s Steps) {
 			require.True(t, g.Rollback || !d.Old, "pod %q goes back", d.Key)
 			forUpdate++
 		}
-		quiet := d.Reason == ReasonInPlace && p.Quiet && !p.UpdateHooked
+		quiet := d.Reason == ReasonInPlace && p.NoRestart && !p.UpdateHooked
 		if update && !quiet || d.Reason == ReasonNamed || d.Reason == ReasonScaleIn {
 			if p.Available {
 				available--
@@ -213,14 +213,14 @@ func checkSteps(t *testing.T, g Goal, pods []Pod, s Steps) {
 	}
 	checkHooks(t, byKey, s)
 	if available < min(before.available, floor) {
-		require.Greater(t, before.active, g.Want+g.MaxSurge, "only a lower want lets go below the minimum")
+		require.Greater(t, before.active, g.Replicas+g.MaxSurge, "only a lower want lets go below the minimum")
 		require.GreaterOrEqual(t, ready, min(before.ready, floor))
 	}
 	have := before.active
-	if g.SkipParting {
+	if g.ExcludePreparingDelete {
 		have -= before.parting
 	}
-	require.LessOrEqual(t, have+len(s.Create), max(have, g.Want+g.MaxSurge), "above want + surge")
+	require.LessOrEqual(t, have+len(s.Create), max(have, g.Replicas+g.MaxSurge), "above want + surge")
 	if limit := g.ScaleMaxUnavailable; limit != nil && len(s.Create) > 0 {
 		require.LessOrEqual(t, before.unavailable+len(s.Create), *limit, "above what may be unavailable while scaling")
 	}
@@ -234,8 +234,8 @@ func checkSteps(t *testing.T, g Goal, pods []Pod, s Steps) {
 		if d.Reason != ReasonInPlace && d.Reason != ReasonRecreate {
 			continue
 		}
-		if keep := min(g.Partition, g.Want); d.Old {
-			require.GreaterOrEqual(t, before.young-forUpdate, g.Want-keep, "too many went back")
+		if keep := min(g.Partition, g.Replicas); d.Old {
+			require.GreaterOrEqual(t, before.young-forUpdate, g.Replicas-keep, "too many went back")
 		} else {
 			require.GreaterOrEqual(t, before.old-forUpdate, keep, "the partition was broken")
 		}
@@ -255,24 +255,24 @@ func checkHooks(t *testing.T, pods map[string]Pod, s Steps) {
 	}
 	for _, d := range s.PrepareDelete {
 		p := pods[d.Key]
-		require.True(t, p.DeleteHooked && !p.Parting, "pod %q was asked before", d.Key)
+		require.True(t, p.DeleteHooked && !p.PreparingDelete, "pod %q was asked before", d.Key)
 	}
 	for _, d := range s.Return {
-		require.True(t, pods[d.Key].Parting && !pods[d.Key].Doomed, "return of %q", d.Key)
+		require.True(t, pods[d.Key].PreparingDelete && !pods[d.Key].ToDelete, "return of %q", d.Key)
 	}
 	for _, d := range s.PrepareUpdate {
 		p := pods[d.Key]
-		require.True(t, p.UpdateHooked && p.Edit < EditPrepared, "pod %q was asked before", d.Key)
+		require.True(t, p.UpdateHooked && p.Update < UpdatePreparing, "pod %q was asked before", d.Key)
 	}
 	for _, d := range slices.Concat(s.Mark, s.Edit) {
 		p := pods[d.Key]
-		require.False(t, p.UpdateHooked && p.Edit <= EditPrepared, "update of %q that is hooked", d.Key)
-		require.NotEqual(t, EditDraining, p.Edit, "update of %q before its traffic is gone", d.Key)
-		require.False(t, p.Parting, "update of %q that is to be deleted", d.Key)
+		require.False(t, p.UpdateHooked && p.Update <= UpdatePreparing, "update of %q that is hooked", d.Key)
+		require.NotEqual(t, UpdateDraining, p.Update, "update of %q before its traffic is gone", d.Key)
+		require.False(t, p.PreparingDelete, "update of %q that is to be deleted", d.Key)
 	}
 	for _, d := range s.Release {
 		p := pods[d.Key]
-		require.NotContains(t, []EditState{EditNone, EditAwaited, EditUpdating, EditNext}, p.Edit, "release of %q", d.Key)
+		require.NotContains(t, []UpdateState{UpdateNone, UpdateAwaitingHook, UpdateInProgress, UpdateNextBatch}, p.Update, "release of %q", d.Key)
 	}
 }
 
@@ -327,9 +327,9 @@ func checkRest(t *testing.T, m *model, s Steps) {
 	}
 	waits := false
 	for _, p := range m.facts() {
-		begun := []EditState{EditHeld, EditMarked, EditDraining, EditNext, EditDone}
-		require.False(t, !p.Parting && slices.Contains(begun, p.Edit), "pod %q is left behind", p.Key)
-		waits = waits || p.Parting || p.Edit == EditPrepared || p.Edit == EditAwaited
+		begun := []UpdateState{UpdateHeld, UpdateNotReady, UpdateDraining, UpdateNextBatch, UpdateCompleted}
+		require.False(t, !p.PreparingDelete && slices.Contains(begun, p.Update), "pod %q is left behind", p.Key)
+		waits = waits || p.PreparingDelete || p.Update == UpdatePreparing || p.Update == UpdateAwaitingHook
 	}
 	if waits {
 		require.True(t, m.hooks.nobody, "somebody was not heard")
@@ -340,7 +340,7 @@ func checkRest(t *testing.T, m *model, s Steps) {
 		return
 	}
 	n := sum(m.facts())
-	require.Equal(t, m.goal.Want, n.active, "%+v\n%s", m.goal, &out)
+	require.Equal(t, m.goal.Replicas, n.active, "%+v\n%s", m.goal, &out)
 	require.Zero(t, n.doomed)
 	if m.goal.Mode == ReCreate || m.goal.Mode == InPlaceIfPossible {
 		require.LessOrEqual(t, n.old, m.goal.Partition, "%+v\n%s", m.goal, &out)

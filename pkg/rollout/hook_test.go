@@ -9,7 +9,7 @@ import (
 
 func TestNextWithHooks(t *testing.T) {
 	t.Parallel()
-	inPlace := Goal{Want: 2, MaxUnavailable: 1, Mode: InPlaceIfPossible}
+	inPlace := Goal{Replicas: 2, MaxUnavailable: 1, Mode: InPlaceIfPossible}
 	with := func(g Goal, f func(*Goal)) Goal { f(&g); return g }
 	for _, tc := range []struct {
 		name string
@@ -85,67 +85,67 @@ func TestNextWithHooks(t *testing.T) {
 		},
 		{
 			name: "a pod that is held is prepared before it is deleted",
-			goal: Goal{Want: 1, MaxUnavailable: 1},
+			goal: Goal{Replicas: 1, MaxUnavailable: 1},
 			pods: slices.Concat(many(1, "a", deleteHooked), many(1, "b")),
 			want: []string{"prepare-delete a00 ScaleIn"},
 		},
 		{
 			name: "the choice of what to delete stays, whatever has become cheaper",
-			goal: Goal{Want: 2},
+			goal: Goal{Replicas: 2},
 			pods: []Pod{pod("a", parting, deleteHooked), pod("b", unready), pod("c")},
 			want: []string{"hold Hook 1"},
 		},
 		{
 			name: "a pod that was let go is deleted, whatever is available",
-			goal: Goal{Want: 2},
+			goal: Goal{Replicas: 2},
 			pods: []Pod{pod("a", parting), pod("b", unready), pod("c", unready)},
 			want: []string{"delete a ScaleIn"},
 		},
 		{
 			name: "of pods that wait for it, those that go for the update anyway are not the spare ones",
-			goal: Goal{Want: 2, MaxUnavailable: 1, Mode: InPlaceIfPossible},
+			goal: Goal{Replicas: 2, MaxUnavailable: 1, Mode: InPlaceIfPossible},
 			pods: []Pod{pod("a", old, unsuited, parting, deleteHooked), pod("b", old, parting, deleteHooked), pod("c")},
 			want: []string{"hold Hook 2"},
 		},
 		{
 			name: "a pod that waits for its deletion comes back when more are wanted",
-			goal: Goal{Want: 3},
+			goal: Goal{Replicas: 3},
 			pods: []Pod{pod("a", parting, deleteHooked), pod("b"), pod("c")},
 			want: []string{"return a Restored"},
 		},
 		{
 			name: "a named one does not",
-			goal: Goal{Want: 3},
+			goal: Goal{Replicas: 3},
 			pods: []Pod{pod("a", parting, doomed, deleteHooked), pod("b"), pod("c")},
 			want: []string{"hold Hook 1"},
 		},
 		{
 			name: "no pod is made for one that waits for its deletion",
-			goal: Goal{Want: 2},
+			goal: Goal{Replicas: 2},
 			pods: []Pod{pod("a", parting, doomed, deleteHooked), pod("b")},
 			want: []string{"hold Hook 1"},
 		},
 		{
 			name: "but it is where such pods don't count",
-			goal: Goal{Want: 2, SkipParting: true},
+			goal: Goal{Replicas: 2, ExcludePreparingDelete: true},
 			pods: []Pod{pod("a", parting, doomed, deleteHooked), pod("b")},
 			want: []string{"create new Missing", "hold Hook 1"},
 		},
 		{
 			name: "a pod that comes back is as good as a new one, also where such pods don't count",
-			goal: Goal{Want: 2, SkipParting: true},
+			goal: Goal{Replicas: 2, ExcludePreparingDelete: true},
 			pods: []Pod{pod("a", parting, deleteHooked), pod("b")},
 			want: []string{"return a Restored"},
 		},
 		{
 			name: "a pod that is held is prepared before it is re-created",
-			goal: Goal{Want: 2, MaxUnavailable: 1},
+			goal: Goal{Replicas: 2, MaxUnavailable: 1},
 			pods: many(2, "a", old, deleteHooked),
 			want: []string{"prepare-delete a00 Recreate", "hold InFlight 1"},
 		},
 		{
 			name: "#1156: a pod that waits to be re-created comes back when its own revision is wanted again",
-			goal: Goal{Want: 2, MaxUnavailable: 1},
+			goal: Goal{Replicas: 2, MaxUnavailable: 1},
 			pods: []Pod{pod("a", parting, deleteHooked), pod("b", old)},
 			want: []string{"return a Restored", "hold InFlight 1"},
 		},
@@ -157,13 +157,13 @@ func TestNextWithHooks(t *testing.T) {
 		},
 		{
 			name: "pods that are prepared count as new ones for scaling where it is asked for",
-			goal: Goal{Want: 2, Partition: 1, PreparingAsNew: true, Mode: InPlaceIfPossible, Paused: true},
+			goal: Goal{Replicas: 2, Partition: 1, PreparingUpdateAsUpdated: true, Mode: InPlaceIfPossible, Paused: true},
 			pods: []Pod{pod("a", old, prepared), pod("b", old), pod("c", old), pod("d")},
 			want: []string{"delete b ScaleIn", "delete a ScaleIn"},
 		},
 		{
 			name: "and as old ones else",
-			goal: Goal{Want: 2, Partition: 1, Mode: InPlaceIfPossible, Paused: true},
+			goal: Goal{Replicas: 2, Partition: 1, Mode: InPlaceIfPossible, Paused: true},
 			pods: []Pod{pod("a", old), pod("b", old, prepared), pod("c", old), pod("d")},
 			want: []string{"delete b ScaleIn", "delete a ScaleIn"},
 		},
@@ -177,7 +177,7 @@ func TestNextWithHooks(t *testing.T) {
 
 func TestNextGoesOnWithAnUpdateInSeveralWrites(t *testing.T) {
 	t.Parallel()
-	inPlace := Goal{Want: 2, MaxUnavailable: 1, Mode: InPlaceIfPossible}
+	inPlace := Goal{Replicas: 2, MaxUnavailable: 1, Mode: InPlaceIfPossible}
 	for _, tc := range []struct {
 		name string
 		goal Goal
@@ -192,7 +192,7 @@ func TestNextGoesOnWithAnUpdateInSeveralWrites(t *testing.T) {
 		},
 		{
 			name: "also while paused, because the pod is out of service until it is done",
-			goal: Goal{Want: 2, MaxUnavailable: 1, Mode: InPlaceIfPossible, Paused: true},
+			goal: Goal{Replicas: 2, MaxUnavailable: 1, Mode: InPlaceIfPossible, Paused: true},
 			pods: []Pod{pod("a", between), pod("b", old)},
 			want: []string{"edit a NextBatch", "hold Paused 1"},
 		},
@@ -204,7 +204,7 @@ func TestNextGoesOnWithAnUpdateInSeveralWrites(t *testing.T) {
 		},
 		{
 			name: "a pod that keeps its revision gets the rest of it",
-			goal: Goal{Want: 2, Partition: 1, MaxUnavailable: 1, Mode: InPlaceIfPossible},
+			goal: Goal{Replicas: 2, Partition: 1, MaxUnavailable: 1, Mode: InPlaceIfPossible},
 			pods: []Pod{pod("a", old, between), pod("b")},
 			want: []string{"edit a NextBatch"},
 		},
@@ -230,7 +230,7 @@ func TestNextGoesOnWithAnUpdateInSeveralWrites(t *testing.T) {
 
 func TestNextGoesBackWhereThePartitionHasGrown(t *testing.T) {
 	t.Parallel()
-	goal := Goal{Want: 4, Partition: 3, MaxUnavailable: 1, Mode: InPlaceIfPossible, Rollback: true}
+	goal := Goal{Replicas: 4, Partition: 3, MaxUnavailable: 1, Mode: InPlaceIfPossible, Rollback: true}
 	pods := slices.Concat(many(1, "a", old), many(3, "b"))
 	require.Equal(t, []string{"mark b00 back InPlace", "hold InFlight 1"}, brief(Next(goal, pods, start)))
 
@@ -256,30 +256,30 @@ func TestNextBoundsCreations(t *testing.T) {
 	}{
 		{
 			name: "no more pods are made than may be unavailable",
-			goal: Goal{Want: 5, ScaleMaxUnavailable: new(2)},
+			goal: Goal{Replicas: 5, ScaleMaxUnavailable: new(2)},
 			want: []string{"create new Missing", "create new Missing", "hold ScaleLimit 3"},
 		},
 		{
 			name: "those that are unavailable count",
-			goal: Goal{Want: 5, ScaleMaxUnavailable: new(2)},
+			goal: Goal{Replicas: 5, ScaleMaxUnavailable: new(2)},
 			pods: slices.Concat(many(1, "a"), many(1, "b", held)),
 			want: []string{"create new Missing", "hold ScaleLimit 2", "release b00 Started"},
 		},
 		{
 			name: "with as many unavailable, none is made",
-			goal: Goal{Want: 5, ScaleMaxUnavailable: new(1)},
+			goal: Goal{Replicas: 5, ScaleMaxUnavailable: new(1)},
 			pods: many(2, "a", unready),
 			want: []string{"hold ScaleLimit 3"},
 		},
 		{
 			name: "a surge is bounded too",
-			goal: Goal{Want: 2, MaxSurge: 2, ScaleMaxUnavailable: new(1)},
+			goal: Goal{Replicas: 2, MaxSurge: 2, ScaleMaxUnavailable: new(1)},
 			pods: many(2, "a", old),
 			want: []string{"create new Surge", "hold ScaleLimit 1", "hold Budget 2"},
 		},
 		{
 			name: "a scale-in is not",
-			goal: Goal{Want: 1, ScaleMaxUnavailable: new(1)},
+			goal: Goal{Replicas: 1, ScaleMaxUnavailable: new(1)},
 			pods: slices.Concat(many(1, "a"), many(2, "b", unready)),
 			want: []string{"delete b00 ScaleIn", "delete b01 ScaleIn"},
 		},

@@ -50,20 +50,20 @@ type world struct {
 }
 
 func observe(g Goal, pods []Pod) *world {
-	g.Want = max(g.Want, 0)
+	g.Replicas = max(g.Replicas, 0)
 	if g.Slots != nil {
-		g.Want = len(g.Slots)
+		g.Replicas = len(g.Slots)
 	}
-	g.Partition = min(max(g.Partition, 0), g.Want)
+	g.Partition = min(max(g.Partition, 0), g.Replicas)
 	if g.Mode == OnDelete {
 		g.Partition = 0
 	}
-	w := &world{goal: g, floor: max(g.Want-g.MaxUnavailable, 0), spare: -g.Want - g.MaxSurge}
+	w := &world{goal: g, floor: max(g.Replicas-g.MaxUnavailable, 0), spare: -g.Replicas - g.MaxSurge}
 	members := make([]member, len(pods))
 	for i := range pods {
 		m := &members[i]
 		m.Pod = &pods[i]
-		if m.Leaving {
+		if m.Inactive {
 			w.leaving = true
 			if m.Ended {
 				w.ended = append(w.ended, m)
@@ -72,7 +72,7 @@ func observe(g Goal, pods []Pod) *world {
 		}
 		w.active = append(w.active, m)
 		switch {
-		case m.Doomed:
+		case m.ToDelete:
 			w.doomed = append(w.doomed, m)
 		case m.Old:
 			w.old = append(w.old, m)
@@ -85,7 +85,7 @@ func observe(g Goal, pods []Pod) *world {
 		if m.serves() {
 			w.ready++
 		}
-		if !m.Parting {
+		if !m.PreparingDelete {
 			w.spare++
 		}
 	}
@@ -110,7 +110,7 @@ type turn struct {
 func (w *world) turn(old, young []*member) turn {
 	var t turn
 	above := len(old) - w.goal.Partition
-	missing := w.goal.Want - w.goal.Partition - len(young)
+	missing := w.goal.Replicas - w.goal.Partition - len(young)
 	switch {
 	case w.goal.Mode == OnDelete:
 	case w.places != nil:
@@ -141,7 +141,7 @@ func (w *world) way(m *member) way {
 		return wayNone
 	case w.goal.Mode == ReCreate:
 		return wayRecreate
-	case m.NoEdit == "":
+	case m.NotInPlace == "":
 		return wayEdit
 	case w.goal.Mode == InPlaceIfPossible:
 		return wayRecreate
@@ -151,7 +151,7 @@ func (w *world) way(m *member) way {
 }
 
 // quiet tells that an update takes nothing out of service.
-func (w *world) quiet(m *member) bool { return w.way(m) == wayEdit && m.Quiet && !m.UpdateHooked }
+func (w *world) quiet(m *member) bool { return w.way(m) == wayEdit && m.NoRestart && !m.UpdateHooked }
 
 // take notes that the pod has its step and serves no more.
 func (w *world) take(m *member) {
@@ -176,7 +176,7 @@ func (w *world) hold(r Reason, n int, format string, args ...any) {
 func recheck(pods []Pod, now time.Time) time.Duration {
 	var d time.Duration
 	for i := range pods {
-		if p := &pods[i]; !p.Leaving && p.ChangesAt.After(now) {
+		if p := &pods[i]; !p.Inactive && p.ChangesAt.After(now) {
 			if in := p.ChangesAt.Sub(now); d == 0 || in < d {
 				d = in
 			}

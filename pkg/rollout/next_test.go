@@ -26,20 +26,20 @@ func old(p *Pod)             { p.Old = true }
 func ended(p *Pod)           { p.Ended = true }
 func unready(p *Pod)         { p.Ready, p.Available = false, false }
 func tooYoung(p *Pod)        { p.Available = false }
-func leaving(p *Pod)         { p.Leaving = true; unready(p) }
-func doomed(p *Pod)          { p.Doomed = true }
+func leaving(p *Pod)         { p.Inactive = true; unready(p) }
+func doomed(p *Pod)          { p.ToDelete = true }
 func gateless(p *Pod)        { p.Gated = false }
-func quiet(p *Pod)           { p.Quiet = true }
-func unsuited(p *Pod)        { p.NoEdit = "container app: env changed" }
-func marked(p *Pod)          { p.Edit = EditMarked; unready(p) }
-func updating(p *Pod)        { p.Edit = EditUpdating; unready(p) }
-func editDone(p *Pod)        { p.Edit = EditDone; unready(p) }
-func held(p *Pod)            { p.Edit = EditHeld; unready(p) }
-func awaited(p *Pod)         { p.Edit = EditAwaited; tooYoung(p) }
-func prepared(p *Pod)        { p.Edit = EditPrepared; tooYoung(p) }
-func draining(p *Pod)        { p.Edit = EditDraining; unready(p) }
-func between(p *Pod)         { p.Edit = EditNext; unready(p) }
-func parting(p *Pod)         { p.Parting = true; tooYoung(p) }
+func quiet(p *Pod)           { p.NoRestart = true }
+func unsuited(p *Pod)        { p.NotInPlace = "container app: env changed" }
+func marked(p *Pod)          { p.Update = UpdateNotReady; unready(p) }
+func updating(p *Pod)        { p.Update = UpdateInProgress; unready(p) }
+func editDone(p *Pod)        { p.Update = UpdateCompleted; unready(p) }
+func held(p *Pod)            { p.Update = UpdateHeld; unready(p) }
+func awaited(p *Pod)         { p.Update = UpdateAwaitingHook; tooYoung(p) }
+func prepared(p *Pod)        { p.Update = UpdatePreparing; tooYoung(p) }
+func draining(p *Pod)        { p.Update = UpdateDraining; unready(p) }
+func between(p *Pod)         { p.Update = UpdateNextBatch; unready(p) }
+func parting(p *Pod)         { p.PreparingDelete = true; tooYoung(p) }
 func updateHooked(p *Pod)    { p.UpdateHooked = true }
 func deleteHooked(p *Pod)    { p.DeleteHooked = true }
 func order(n int) func(*Pod) { return func(p *Pod) { p.Rank.Order = n } }
@@ -101,280 +101,280 @@ func TestNext(t *testing.T) {
 	}{
 		{
 			name: "nothing is done when the goal is reached",
-			goal: Goal{Want: 3, MaxUnavailable: 1, MaxSurge: 1},
+			goal: Goal{Replicas: 3, MaxUnavailable: 1, MaxSurge: 1},
 			pods: many(3, "a"),
 		},
 		{
 			name: "missing pods are made, up to the partition of the old revision",
-			goal: Goal{Want: 4, Partition: 2},
+			goal: Goal{Replicas: 4, Partition: 2},
 			pods: slices.Concat(many(1, "a", old), many(1, "b")),
 			want: []string{"create old Missing", "create new Missing"},
 		},
 		{
 			name: "a negative goal wants no pod",
-			goal: Goal{Want: -3, MaxSurge: -1},
+			goal: Goal{Replicas: -3, MaxSurge: -1},
 			pods: many(1, "a"),
 			want: []string{"delete a00 ScaleIn"},
 		},
 		{
 			name: "a leaving pod counts no more and is made up for",
-			goal: Goal{Want: 2},
+			goal: Goal{Replicas: 2},
 			pods: slices.Concat(many(1, "a"), many(1, "b", leaving)),
 			want: []string{"create new Missing"},
 		},
 		{
 			name: "scale-in takes old pods down to the partition before new ones",
-			goal: Goal{Want: 3, Partition: 1, MaxUnavailable: 1},
+			goal: Goal{Replicas: 3, Partition: 1, MaxUnavailable: 1},
 			pods: slices.Concat(many(3, "a", old), many(2, "b")),
 			want: []string{"delete a00 ScaleIn", "delete a01 ScaleIn"},
 		},
 		{
 			name: "scale-in takes what does not serve first",
-			goal: Goal{Want: 2},
+			goal: Goal{Replicas: 2},
 			pods: slices.Concat(many(2, "a"), many(1, "b", tooYoung), many(1, "c", unready)),
 			want: []string{"delete c00 ScaleIn", "delete b00 ScaleIn"},
 		},
 		{
 			name: "pods that are ready and not yet available do not hold up scale-in",
-			goal: Goal{Want: 2},
+			goal: Goal{Replicas: 2},
 			pods: slices.Concat(many(2, "a", doomed), many(2, "b", tooYoung)),
 			want: []string{"delete a00 Named", "delete a01 Named"},
 		},
 		{
 			name: "pods that are not ready do hold up the delete of named ones that serve",
-			goal: Goal{Want: 2},
+			goal: Goal{Replicas: 2},
 			pods: slices.Concat(many(2, "a", doomed), many(2, "b", unready)),
 			want: []string{"hold Budget 2"},
 		},
 		{
 			name: "no more than the spare pods are judged by readiness",
-			goal: Goal{Want: 3},
+			goal: Goal{Replicas: 3},
 			pods: slices.Concat(many(2, "a", doomed), many(3, "b", tooYoung), many(1, "c", leaving)),
 			want: []string{"delete a00 Named", "delete a01 Named"},
 		},
 		{
 			name: "named pods beyond the spare ones wait until the others are available",
-			goal: Goal{Want: 3, MaxUnavailable: 1},
+			goal: Goal{Replicas: 3, MaxUnavailable: 1},
 			pods: slices.Concat(many(2, "a", doomed), many(2, "b", tooYoung)),
 			want: []string{"delete a00 Named", "hold Budget 1"},
 		},
 		{
 			name: "a named pod that is ready and not yet available stays where too few are ready",
-			goal: Goal{Want: 2},
+			goal: Goal{Replicas: 2},
 			pods: slices.Concat(many(1, "a", doomed, tooYoung), many(1, "b", unready)),
 			want: []string{"hold Budget 1"},
 		},
 		{
 			name: "surge pods that are not yet available do not let old ones go",
-			goal: Goal{Want: 2, MaxSurge: 2},
+			goal: Goal{Replicas: 2, MaxSurge: 2},
 			pods: slices.Concat(many(2, "a", old), many(2, "b", tooYoung)),
 			want: []string{"hold Budget 2"},
 		},
 		{
 			name: "a named pod that does not serve goes at once",
-			goal: Goal{Want: 2},
+			goal: Goal{Replicas: 2},
 			pods: slices.Concat(many(1, "a", doomed, unready), many(1, "b")),
 			want: []string{"delete a00 Named"},
 		},
 		{
 			name: "a named pod that serves waits for the budget",
-			goal: Goal{Want: 3, MaxUnavailable: 1},
+			goal: Goal{Replicas: 3, MaxUnavailable: 1},
 			pods: slices.Concat(many(1, "a", doomed), many(1, "b"), many(1, "c", unready)),
 			want: []string{"hold Budget 1"},
 		},
 		{
 			name: "an old named pod that the partition keeps is replaced by an old one",
-			goal: Goal{Want: 2, Partition: 2, MaxSurge: 1},
+			goal: Goal{Replicas: 2, Partition: 2, MaxSurge: 1},
 			pods: slices.Concat(many(1, "a", old, doomed), many(1, "b", old)),
 			want: []string{"create old Surge", "hold Budget 1"},
 		},
 		{
 			name: "named pods get surge also while paused, because they are no update",
-			goal: Goal{Want: 2, MaxSurge: 1, Paused: true},
+			goal: Goal{Replicas: 2, MaxSurge: 1, Paused: true},
 			pods: slices.Concat(many(1, "a", doomed), many(1, "b")),
 			want: []string{"create new Surge", "hold Budget 1"},
 		},
 		{
 			name: "re-creation is limited by the budget",
-			goal: Goal{Want: 4, MaxUnavailable: 2},
+			goal: Goal{Replicas: 4, MaxUnavailable: 2},
 			pods: many(4, "a", old),
 			want: []string{"delete a00 Recreate", "delete a01 Recreate", "hold InFlight 2"},
 		},
 		{
 			name: "missing pods use up the budget",
-			goal: Goal{Want: 4, MaxUnavailable: 1},
+			goal: Goal{Replicas: 4, MaxUnavailable: 1},
 			pods: many(3, "a", old),
 			want: []string{"create new Missing", "hold Budget 3"},
 		},
 		{
 			name: "old pods that do not serve are updated at the pace of the budget, though they are free",
-			goal: Goal{Want: 4, MaxUnavailable: 1, Mode: InPlaceIfPossible},
+			goal: Goal{Replicas: 4, MaxUnavailable: 1, Mode: InPlaceIfPossible},
 			pods: many(4, "a", old, unready),
 			want: []string{"mark a00 InPlace", "hold InFlight 3"},
 		},
 		{
 			name: "updated pods that do not serve stop the update",
-			goal: Goal{Want: 4, MaxUnavailable: 1},
+			goal: Goal{Replicas: 4, MaxUnavailable: 1},
 			pods: slices.Concat(many(1, "a", unready), many(3, "b", old)),
 			want: []string{"hold InFlight 3"},
 		},
 		{
 			name: "an unavailable pod that the partition keeps uses up the budget of the others",
-			goal: Goal{Want: 3, Partition: 1, MaxUnavailable: 1, Mode: InPlaceOnly},
+			goal: Goal{Replicas: 3, Partition: 1, MaxUnavailable: 1, Mode: InPlaceOnly},
 			pods: slices.Concat(many(1, "a", old, unready, unsuited), many(2, "b", old)),
 			want: []string{"hold Budget 2"},
 		},
 		{
 			name: "surge makes new pods only for those that have to be re-created",
-			goal: Goal{Want: 3, MaxSurge: 3, MaxUnavailable: 1, Mode: InPlaceIfPossible},
+			goal: Goal{Replicas: 3, MaxSurge: 3, MaxUnavailable: 1, Mode: InPlaceIfPossible},
 			pods: slices.Concat(many(2, "a", old), many(1, "b", old, unsuited)),
 			want: []string{"create new Surge", "mark a00 InPlace", "hold InFlight 2"},
 		},
 		{
 			name: "with none unavailable, surge serves pods that are edited in place as well",
-			goal: Goal{Want: 2, MaxSurge: 1, Mode: InPlaceIfPossible},
+			goal: Goal{Replicas: 2, MaxSurge: 1, Mode: InPlaceIfPossible},
 			pods: many(2, "a", old),
 			want: []string{"create new Surge", "hold Budget 2"},
 		},
 		{
 			name: "an edit that restarts nothing needs no surge",
-			goal: Goal{Want: 2, MaxSurge: 1, Mode: InPlaceIfPossible},
+			goal: Goal{Replicas: 2, MaxSurge: 1, Mode: InPlaceIfPossible},
 			pods: many(2, "a", old, quiet),
 			want: []string{"edit a00 InPlace", "edit a01 InPlace"},
 		},
 		{
 			name: "named pods that need no replacement get no surge",
-			goal: Goal{Want: 2, MaxSurge: 2},
+			goal: Goal{Replicas: 2, MaxSurge: 2},
 			pods: slices.Concat(many(2, "a", doomed), many(1, "b", unready)),
 			want: []string{"hold Budget 2"},
 		},
 		{
 			name: "with neither surge nor unavailable pods allowed nothing moves",
-			goal: Goal{Want: 2},
+			goal: Goal{Replicas: 2},
 			pods: many(2, "a", old),
 			want: []string{"hold Budget 2"},
 		},
 		{
 			name: "a paused goal adds no surge",
-			goal: Goal{Want: 2, MaxSurge: 1, Paused: true},
+			goal: Goal{Replicas: 2, MaxSurge: 1, Paused: true},
 			pods: many(2, "a", old),
 			want: []string{"hold Paused 2"},
 		},
 		{
 			name: "a paused goal keeps the surge that the update needs",
-			goal: Goal{Want: 3, MaxSurge: 1, Paused: true},
+			goal: Goal{Replicas: 3, MaxSurge: 1, Paused: true},
 			pods: slices.Concat(many(3, "a", old), many(1, "b")),
 			want: []string{"hold Paused 1", "hold Paused 2"},
 		},
 		{
 			name: "OnDelete updates nothing and makes new pods of the new revision, whatever the partition",
-			goal: Goal{Want: 3, Partition: 3, MaxUnavailable: 3, MaxSurge: 1, Mode: OnDelete},
+			goal: Goal{Replicas: 3, Partition: 3, MaxUnavailable: 3, MaxSurge: 1, Mode: OnDelete},
 			pods: many(2, "a", old),
 			want: []string{"create new Missing"},
 		},
 		{
 			name: "a partition above the number of pods keeps them all",
-			goal: Goal{Want: 2, Partition: 9, MaxUnavailable: 2},
+			goal: Goal{Replicas: 2, Partition: 9, MaxUnavailable: 2},
 			pods: many(2, "a", old),
 		},
 		{
 			name: "new pods are never brought back to the old revision",
-			goal: Goal{Want: 2, Partition: 2, MaxUnavailable: 2},
+			goal: Goal{Replicas: 2, Partition: 2, MaxUnavailable: 2},
 			pods: many(2, "a"),
 		},
 		{
 			name: "InPlaceOnly leaves pods that can't be edited and says so",
-			goal: Goal{Want: 3, MaxUnavailable: 3, Mode: InPlaceOnly},
+			goal: Goal{Replicas: 3, MaxUnavailable: 3, Mode: InPlaceOnly},
 			pods: slices.Concat(many(2, "a", old, unsuited), many(1, "b", old)),
 			want: []string{"mark b00 InPlace", "hold NotInPlace 2"},
 		},
 		{
 			name: "InPlaceIfPossible re-creates pods that can't be edited",
-			goal: Goal{Want: 2, MaxUnavailable: 2, Mode: InPlaceIfPossible},
+			goal: Goal{Replicas: 2, MaxUnavailable: 2, Mode: InPlaceIfPossible},
 			pods: slices.Concat(many(1, "a", old, unsuited), many(1, "b", old)),
 			want: []string{"delete a00 Recreate", "mark b00 InPlace"},
 		},
 		{
 			name: "ReCreate edits nothing, though it could",
-			goal: Goal{Want: 1, MaxUnavailable: 1, Mode: ReCreate},
+			goal: Goal{Replicas: 1, MaxUnavailable: 1, Mode: ReCreate},
 			pods: many(1, "a", old),
 			want: []string{"delete a00 Recreate"},
 		},
 		{
 			name: "a pod without the gate is edited at once, within the budget",
-			goal: Goal{Want: 2, MaxUnavailable: 1, Mode: InPlaceOnly},
+			goal: Goal{Replicas: 2, MaxUnavailable: 1, Mode: InPlaceOnly},
 			pods: many(2, "a", old, gateless),
 			want: []string{"edit a00 InPlace", "hold InFlight 1"},
 		},
 		{
 			name: "an edit that restarts nothing is free",
-			goal: Goal{Want: 2, Mode: InPlaceOnly},
+			goal: Goal{Replicas: 2, Mode: InPlaceOnly},
 			pods: many(2, "a", old, quiet),
 			want: []string{"edit a00 InPlace", "edit a01 InPlace"},
 		},
 		{
 			name: "a marked pod is edited, though the budget is spent",
-			goal: Goal{Want: 3, MaxUnavailable: 1, Mode: InPlaceOnly},
+			goal: Goal{Replicas: 3, MaxUnavailable: 1, Mode: InPlaceOnly},
 			pods: slices.Concat(many(1, "a", old), many(1, "b", unready), many(1, "c", old, marked)),
 			want: []string{"edit c00 InPlace", "hold InFlight 1"},
 		},
 		{
 			name: "a marked pod is released when the goal is paused",
-			goal: Goal{Want: 1, MaxUnavailable: 1, Mode: InPlaceOnly, Paused: true},
+			goal: Goal{Replicas: 1, MaxUnavailable: 1, Mode: InPlaceOnly, Paused: true},
 			pods: many(1, "a", old, marked),
 			want: []string{"release a00 Restored", "hold Paused 1"},
 		},
 		{
 			name: "a marked pod is released when its own revision is rolled out again",
-			goal: Goal{Want: 1, MaxUnavailable: 1, Mode: InPlaceOnly},
+			goal: Goal{Replicas: 1, MaxUnavailable: 1, Mode: InPlaceOnly},
 			pods: many(1, "a", marked),
 			want: []string{"release a00 Restored"},
 		},
 		{
 			name: "a marked pod is released when the partition keeps it",
-			goal: Goal{Want: 1, Partition: 1, MaxUnavailable: 1, Mode: InPlaceOnly},
+			goal: Goal{Replicas: 1, Partition: 1, MaxUnavailable: 1, Mode: InPlaceOnly},
 			pods: many(1, "a", old, marked),
 			want: []string{"release a00 Restored"},
 		},
 		{
 			name: "a marked pod is re-created when its revision can't be reached in place any more",
-			goal: Goal{Want: 1, Mode: InPlaceIfPossible},
+			goal: Goal{Replicas: 1, Mode: InPlaceIfPossible},
 			pods: many(1, "a", old, marked, unsuited),
 			want: []string{"delete a00 Recreate"},
 		},
 		{
 			name: "a pod that hangs in its update is edited again for another revision",
-			goal: Goal{Want: 2, MaxUnavailable: 1, Mode: InPlaceOnly},
+			goal: Goal{Replicas: 2, MaxUnavailable: 1, Mode: InPlaceOnly},
 			pods: slices.Concat(many(1, "a", old, updating), many(1, "b", unready)),
 			want: []string{"edit a00 InPlace"},
 		},
 		{
 			name: "a pod that hangs in its update holds the budget",
-			goal: Goal{Want: 2, MaxUnavailable: 1, Mode: InPlaceOnly},
+			goal: Goal{Replicas: 2, MaxUnavailable: 1, Mode: InPlaceOnly},
 			pods: slices.Concat(many(1, "a", updating), many(1, "b", old)),
 			want: []string{"hold InFlight 1"},
 		},
 		{
 			name: "a pod whose update is done is released, also while paused",
-			goal: Goal{Want: 1, Mode: InPlaceOnly, Paused: true},
+			goal: Goal{Replicas: 1, Mode: InPlaceOnly, Paused: true},
 			pods: many(1, "a", editDone),
 			want: []string{"release a00 Updated"},
 		},
 		{
 			name: "an old pod whose update is done and that is to change again is not released in between",
-			goal: Goal{Want: 1, MaxUnavailable: 1, Mode: InPlaceOnly},
+			goal: Goal{Replicas: 1, MaxUnavailable: 1, Mode: InPlaceOnly},
 			pods: many(1, "a", old, editDone),
 			want: []string{"edit a00 InPlace"},
 		},
 		{
 			name: "a new pod is released once nothing holds it back",
-			goal: Goal{Want: 1, Mode: InPlaceOnly},
+			goal: Goal{Replicas: 1, Mode: InPlaceOnly},
 			pods: many(1, "a", held),
 			want: []string{"release a00 Started"},
 		},
 		{
 			name: "a named pod in the middle of an update is deleted and gets no other step",
-			goal: Goal{Want: 1, MaxUnavailable: 1, Mode: InPlaceOnly},
+			goal: Goal{Replicas: 1, MaxUnavailable: 1, Mode: InPlaceOnly},
 			pods: many(1, "a", doomed, old, marked),
 			want: []string{"delete a00 Named"},
 		},
@@ -388,7 +388,7 @@ func TestNext(t *testing.T) {
 
 func TestNextSaysWhyWithTheNumbers(t *testing.T) {
 	t.Parallel()
-	s := Next(Goal{Want: 3, MaxUnavailable: 1}, many(3, "a", old), start)
+	s := Next(Goal{Replicas: 3, MaxUnavailable: 1}, many(3, "a", old), start)
 	require.Equal(t, []Step{{Key: "a00", Reason: ReasonRecreate, Why: "old revision; 3 available > 2 minimum"}}, s.Delete)
 	require.Equal(t, []Hold{{
 		Reason: ReasonInFlight, Pods: 2, Why: "2 old pods wait: 1 updated pods not available >= 1 at a time",
@@ -411,7 +411,7 @@ func TestNextAsksAgainWhenTimeAloneChangesAPod(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, tc.want, Next(Goal{Want: len(tc.pods)}, tc.pods, start).Recheck)
+			require.Equal(t, tc.want, Next(Goal{Replicas: len(tc.pods)}, tc.pods, start).Recheck)
 		})
 	}
 }
@@ -441,7 +441,7 @@ func TestDeletionOrder(t *testing.T) {
 			full := func(p *Pod) { p.Rank.Node = "full" }
 			first, second := pod("k1", tc.first), pod("k0", tc.second)
 			keep := []Pod{pod("k2", full, func(p *Pod) { p.Rank.Cost = 7 })}
-			s := Next(Goal{Want: 2, MaxUnavailable: 2}, append(keep, second, first), start)
+			s := Next(Goal{Replicas: 2, MaxUnavailable: 2}, append(keep, second, first), start)
 			require.Equal(t, []string{"delete " + first.Key + " ScaleIn"}, brief(s))
 		})
 	}
@@ -456,7 +456,7 @@ func TestScaleInSpreadsOverTopology(t *testing.T) {
 		pod("a", in("z1", "n1")), pod("b", in("z1", "n2")), pod("c", in("z1", "n2")), pod("d", in("z1", "n3")),
 		pod("e", in("z2", "n4")), pod("f", in("z2", "n4")),
 	}
-	s := Next(Goal{Want: 3, MaxUnavailable: 3}, pods, start)
+	s := Next(Goal{Replicas: 3, MaxUnavailable: 3}, pods, start)
 	require.Equal(t, []string{"delete b ScaleIn", "delete c ScaleIn", "delete a ScaleIn"}, brief(s),
 		"the fuller zone first, and there the fuller node")
 }
@@ -480,7 +480,7 @@ func TestUpdateOrder(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			first, second := pod("k1", old, tc.first), pod("k0", old, tc.second)
-			s := Next(Goal{Want: 2, Partition: 1, MaxUnavailable: 2, Mode: InPlaceOnly}, []Pod{second, first}, start)
+			s := Next(Goal{Replicas: 2, Partition: 1, MaxUnavailable: 2, Mode: InPlaceOnly}, []Pod{second, first}, start)
 			require.Len(t, slices.Concat(s.Mark, s.Edit), 1)
 			require.Equal(t, first.Key, slices.Concat(s.Mark, s.Edit)[0].Key)
 		})
@@ -502,9 +502,9 @@ func BenchmarkNext(b *testing.B) {
 			name string
 			goal Goal
 		}{
-			{"update", Goal{Want: n, MaxUnavailable: n / 5, Mode: InPlaceIfPossible}},
-			{"scale-in", Goal{Want: n / 2, MaxUnavailable: n / 5, Mode: InPlaceIfPossible}},
-			{"rest", Goal{Want: n, Partition: n, Mode: InPlaceIfPossible}},
+			{"update", Goal{Replicas: n, MaxUnavailable: n / 5, Mode: InPlaceIfPossible}},
+			{"scale-in", Goal{Replicas: n / 2, MaxUnavailable: n / 5, Mode: InPlaceIfPossible}},
+			{"rest", Goal{Replicas: n, Partition: n, Mode: InPlaceIfPossible}},
 		} {
 			b.Run(fmt.Sprintf("pods=%d/%s", n, bc.name), func(b *testing.B) {
 				b.ReportAllocs()

@@ -32,7 +32,7 @@ type member struct {
 //  8. newer
 func before(a, b *member) int {
 	return cmp.Or(
-		falseFirst(!a.Parting, !b.Parting),
+		falseFirst(!a.PreparingDelete, !b.PreparingDelete),
 		falseFirst(a.Rank.Assigned, b.Rank.Assigned),
 		cmp.Compare(phase(a.Rank.Phase), phase(b.Rank.Phase)),
 		falseFirst(a.Available, b.Available),
@@ -47,7 +47,7 @@ func before(a, b *member) int {
 // before does without availability, cost and spread.
 func firstToUpdate(a, b *member) int {
 	return cmp.Or(
-		falseFirst(a.Edit < EditPrepared, b.Edit < EditPrepared),
+		falseFirst(a.Update < UpdatePreparing, b.Update < UpdatePreparing),
 		cmp.Compare(a.Rank.Order, b.Rank.Order),
 		falseFirst(a.Rank.Assigned, b.Rank.Assigned),
 		cmp.Compare(phase(a.Rank.Phase), phase(b.Rank.Phase)),
@@ -57,10 +57,10 @@ func firstToUpdate(a, b *member) int {
 }
 
 // taken tells that the pod is out of service already, because of a step that was done before.
-func (p *Pod) taken() bool { return p.Parting || p.Edit >= EditPrepared }
+func (p *Pod) taken() bool { return p.PreparingDelete || p.Update >= UpdatePreparing }
 
 // serves tells that the pod is ready and nobody has asked for it to be let go.
-func (p *Pod) serves() bool { return p.Ready && p.Edit == EditNone && !p.Parting }
+func (p *Pod) serves() bool { return p.Ready && p.Update == UpdateNone && !p.PreparingDelete }
 
 // byAge is the last part of both orders. The key makes it total, so that the order of the list given never matters.
 func byAge(a, b *Pod) int {

@@ -39,7 +39,7 @@ func (p Preference) Apply(list []Pod, traits []Traits) error {
 	}
 	var all, old, young []*candidate
 	for i := range list {
-		if list[i].Leaving {
+		if list[i].Inactive {
 			continue
 		}
 		c := &candidate{member: member{Pod: &list[i]}, labels: traits[i].Labels, weight: weigh(traits[i].Labels)}

@@ -27,7 +27,7 @@ func labelled(words string) Traits {
 func sequence(list []Pod) []string {
 	members := make([]*member, 0, len(list))
 	for i := range list {
-		if list[i].Old && !list[i].Leaving {
+		if list[i].Old && !list[i].Inactive {
 			members = append(members, &member{Pod: &list[i]})
 		}
 	}
@@ -189,7 +189,7 @@ func TestPreferenceIsWhatNextUpdatesFirst(t *testing.T) {
 	traits[6] = labelled("tier=test")
 	p := Preference{Priority: &pods.UpdatePriorityStrategy{WeightPriority: []pods.UpdatePriorityWeightTerm{byWeight(1, "tier", "test")}}}
 	require.NoError(t, p.Apply(list, traits))
-	got := Next(Goal{Want: 6, MaxUnavailable: 2, Mode: InPlaceIfPossible}, list, start)
+	got := Next(Goal{Replicas: 6, MaxUnavailable: 2, Mode: InPlaceIfPossible}, list, start)
 	require.Equal(t, []string{"mark a02 InPlace", "edit b InPlace"}, slices.DeleteFunc(brief(got), func(s string) bool {
 		return strings.HasPrefix(s, "hold")
 	}), "what is under way goes on, then the preferred pod goes first")
@@ -204,7 +204,7 @@ func drawn(t *rapid.T) ([]Pod, []Traits, Preference) {
 		p.Old = rapid.IntRange(0, 3).Draw(t, "old") > 0
 		p.Ready = rapid.Bool().Draw(t, "ready")
 		p.Available = p.Ready
-		p.Leaving = rapid.IntRange(0, 9).Draw(t, "leaving") == 0
+		p.Inactive = rapid.IntRange(0, 9).Draw(t, "leaving") == 0
 		p.Rank.Restarts = int32(rapid.IntRange(0, 2).Draw(t, "restarts"))
 		list = append(list, p)
 		of := map[string]string{}
@@ -259,7 +259,7 @@ func TestPreferenceGivesEachPodAPlaceOfItsOwn(t *testing.T) {
 		require.NoError(t, p.Apply(list, traits))
 		seen := map[string]bool{}
 		for _, q := range list {
-			if place := fmt.Sprint(q.Old, q.Rank.Order); !q.Leaving {
+			if place := fmt.Sprint(q.Old, q.Rank.Order); !q.Inactive {
 				require.False(t, seen[place], place)
 				seen[place] = true
 			}

@@ -48,7 +48,7 @@ type modelHooks struct{ update, remove, service, nobody bool }
 type modelPod struct {
 	rev     string
 	slot    string
-	edit    EditState
+	edit    UpdateState
 	doomed  bool
 	parting bool
 	off     bool // let go for an update and not taken up again
@@ -65,7 +65,7 @@ type modelPod struct {
 func newModel(g Goal, pods int) *model {
 	m := &model{goal: g, target: "v1", previous: "v1", slow: 2, pods: map[string]*modelPod{}}
 	for range pods {
-		m.add("v1", EditNone)
+		m.add("v1", UpdateNone)
 	}
 	for _, p := range m.pods {
 		p.serves, p.ready = -100, -100
@@ -73,7 +73,7 @@ func newModel(g Goal, pods int) *model {
 	return m
 }
 
-func (m *model) add(rev string, e EditState) *modelPod {
+func (m *model) add(rev string, e UpdateState) *modelPod {
 	m.made++
 	name := fmt.Sprintf("p%02d", m.made)
 	p := &modelPod{rev: rev, edit: e, ready: -1, serves: m.serves(rev), rank: Rank{
@@ -103,28 +103,28 @@ func (m *model) facts() []Pod {
 			continue
 		}
 		f := Pod{
-			Key: name, Slot: p.slot, Old: p.rev != m.target, Leaving: p.leaving > 0, Doomed: p.doomed, Edit: p.edit,
-			Ready: p.ready != -1, Gated: !m.gateless, Rank: p.rank, Parting: p.parting,
-			UpdateHooked: m.hooks.update && (!p.off || p.edit == EditAwaited),
+			Key: name, Slot: p.slot, Old: p.rev != m.target, Inactive: p.leaving > 0, ToDelete: p.doomed, Update: p.edit,
+			Ready: p.ready != -1, Gated: !m.gateless, Rank: p.rank, PreparingDelete: p.parting,
+			UpdateHooked: m.hooks.update && (!p.off || p.edit == UpdateAwaitingHook),
 			DeleteHooked: m.hooks.remove && !p.gone,
 		}
-		if p.edit == EditMarked && m.tick-p.marked < m.grace {
-			f.Edit = EditDraining
+		if p.edit == UpdateNotReady && m.tick-p.marked < m.grace {
+			f.Update = UpdateDraining
 			f.ChangesAt = m.at(p.marked + m.grace)
 		}
 		if f.Ready {
 			f.Rank.ReadySince = m.at(p.ready)
-			inService := p.edit == EditNone && !p.parting
+			inService := p.edit == UpdateNone && !p.parting
 			f.Available = inService && m.tick-p.ready >= m.minReady
 			if inService && !f.Available {
 				f.ChangesAt = m.at(p.ready + m.minReady)
 			}
 		}
 		if to := m.other(p); m.noEdit != nil {
-			f.NoEdit = m.noEdit(p.rev, to)
+			f.NotInPlace = m.noEdit(p.rev, to)
 		}
 		if to := m.other(p); m.quiet != nil {
-			f.Quiet = m.quiet(p.rev, to)
+			f.NoRestart = m.quiet(p.rev, to)
 		}
 		out = append(out, f)
 	}
@@ -146,24 +146,24 @@ func (m *model) apply(s Steps) {
 	for _, d := range s.PrepareDelete {
 		p := m.pods[d.Key]
 		p.parting, p.asked = true, m.tick
-		if p.edit < EditMarked {
-			p.edit = EditNone
+		if p.edit < UpdateNotReady {
+			p.edit = UpdateNone
 		}
 	}
 	for _, d := range s.Return {
 		p := m.pods[d.Key]
 		p.parting, p.gone = false, false
-		if p.edit == EditNone {
+		if p.edit == UpdateNone {
 			p.edit = m.service(p)
 		}
 	}
 	for _, d := range s.PrepareUpdate {
 		p := m.pods[d.Key]
-		p.edit, p.off, p.asked = EditPrepared, false, m.tick
+		p.edit, p.off, p.asked = UpdatePreparing, false, m.tick
 	}
 	for _, d := range s.Mark {
 		p := m.pods[d.Key]
-		p.edit, p.ready, p.marked = EditMarked, -1, m.tick
+		p.edit, p.ready, p.marked = UpdateNotReady, -1, m.tick
 	}
 	for _, d := range s.Edit {
 		m.edit(m.pods[d.Key], d)
@@ -177,19 +177,19 @@ func (m *model) apply(s Steps) {
 		if c.Old {
 			rev = m.previous
 		}
-		m.add(rev, EditHeld).slot = c.Slot
+		m.add(rev, UpdateHeld).slot = c.Slot
 	}
 	m.tick++
 	m.settle()
 }
 
 // service is what a pod comes to that is put into service: it may have to be taken up.
-func (m *model) service(p *modelPod) EditState {
-	if m.hooks.update && p.off || m.hooks.service && p.edit == EditHeld && p.asked == 0 {
+func (m *model) service(p *modelPod) UpdateState {
+	if m.hooks.update && p.off || m.hooks.service && p.edit == UpdateHeld && p.asked == 0 {
 		p.asked = m.tick + 1
-		return EditAwaited
+		return UpdateAwaitingHook
 	}
-	return EditNone
+	return UpdateNone
 }
 
 func (m *model) edit(p *modelPod, d Step) {
@@ -206,7 +206,7 @@ func (m *model) edit(p *modelPod, d Step) {
 	default:
 		p.rev, p.left = to, m.batches
 	}
-	p.edit, p.ready, p.serves = EditUpdating, -1, m.serves(p.rev)
+	p.edit, p.ready, p.serves = UpdateInProgress, -1, m.serves(p.rev)
 }
 
 // settle lets the world catch up with the tick.
@@ -217,19 +217,19 @@ func (m *model) settle() {
 			switch {
 			case p.parting:
 				p.gone = true
-			case p.edit == EditPrepared:
+			case p.edit == UpdatePreparing:
 				p.off = true
-			case p.edit == EditAwaited:
-				p.edit, p.off = EditHeld, false
+			case p.edit == UpdateAwaitingHook:
+				p.edit, p.off = UpdateHeld, false
 			}
 		}
-		if p.edit == EditUpdating && up {
-			p.edit = EditDone
+		if p.edit == UpdateInProgress && up {
+			p.edit = UpdateCompleted
 			if p.left > 0 {
-				p.edit = EditNext
+				p.edit = UpdateNextBatch
 			}
 		}
-		if up && p.edit < EditMarked && p.edit != EditHeld && p.ready == -1 {
+		if up && p.edit < UpdateNotReady && p.edit != UpdateHeld && p.ready == -1 {
 			p.ready = m.tick
 		}
 		if p.leaving > 0 {
@@ -243,8 +243,8 @@ func (m *model) settle() {
 // waiting tells that the world will change without a step.
 func (m *model) waiting() bool {
 	for _, p := range m.pods {
-		asked := p.parting && !p.gone || p.edit == EditPrepared && !p.off || p.edit == EditAwaited
-		if asked && !m.hooks.nobody || p.edit == EditMarked && m.tick-p.marked < m.grace {
+		asked := p.parting && !p.gone || p.edit == UpdatePreparing && !p.off || p.edit == UpdateAwaitingHook
+		if asked && !m.hooks.nobody || p.edit == UpdateNotReady && m.tick-p.marked < m.grace {
 			return true
 		}
 		if p.leaving > 0 || p.serves > m.tick || p.ready != -1 && m.tick-p.ready < m.minReady {
@@ -291,7 +291,7 @@ func (m *model) rest(t *testing.T, out *strings.Builder) {
 func (m *model) summary(facts []Pod) string {
 	total, available, revs := 0, 0, map[string]int{}
 	for _, f := range facts {
-		if f.Leaving {
+		if f.Inactive {
 			continue
 		}
 		total++
@@ -344,7 +344,7 @@ func TestStories(t *testing.T) {
 	}{
 		{"in-place-with-partition", func(t *testing.T, out *strings.Builder) {
 			t.Helper()
-			m := newModel(Goal{Want: 4, MaxUnavailable: 1, Partition: 2, Mode: InPlaceIfPossible}, 4)
+			m := newModel(Goal{Replicas: 4, MaxUnavailable: 1, Partition: 2, Mode: InPlaceIfPossible}, 4)
 			out.WriteString("# v2 for all but 2 of 4 pods, 1 unavailable at most\n")
 			m.target = "v2"
 			m.rest(t, out)
@@ -354,7 +354,7 @@ func TestStories(t *testing.T) {
 		}},
 		{"surge-with-re-create", func(t *testing.T, out *strings.Builder) {
 			t.Helper()
-			m := newModel(Goal{Want: 3, MaxSurge: 1, Mode: ReCreate}, 3)
+			m := newModel(Goal{Replicas: 3, MaxSurge: 1, Mode: ReCreate}, 3)
 			m.minReady = 3
 			out.WriteString("# v2 for 3 pods, none unavailable, 1 above; ready for 3 ticks to count\n")
 			m.target = "v2"
@@ -362,7 +362,7 @@ func TestStories(t *testing.T) {
 		}},
 		{"in-place-needs-no-surge", func(t *testing.T, out *strings.Builder) {
 			t.Helper()
-			m := newModel(Goal{Want: 3, MaxSurge: 2, MaxUnavailable: 1, Mode: InPlaceIfPossible}, 3)
+			m := newModel(Goal{Replicas: 3, MaxSurge: 2, MaxUnavailable: 1, Mode: InPlaceIfPossible}, 3)
 			out.WriteString("# v2 can be reached in place: no pod above 3\n")
 			m.target = "v2"
 			m.rest(t, out)
@@ -378,14 +378,14 @@ func TestStories(t *testing.T) {
 		}},
 		{"in-place-with-none-unavailable", func(t *testing.T, out *strings.Builder) {
 			t.Helper()
-			m := newModel(Goal{Want: 3, MaxSurge: 1, Mode: InPlaceIfPossible}, 3)
+			m := newModel(Goal{Replicas: 3, MaxSurge: 1, Mode: InPlaceIfPossible}, 3)
 			out.WriteString("# v2 in place, none unavailable: one pod above 3 serves first\n")
 			m.target = "v2"
 			m.rest(t, out)
 		}},
 		{"rollback-midway", func(t *testing.T, out *strings.Builder) {
 			t.Helper()
-			m := newModel(Goal{Want: 4, MaxUnavailable: 2, Mode: InPlaceIfPossible}, 4)
+			m := newModel(Goal{Replicas: 4, MaxUnavailable: 2, Mode: InPlaceIfPossible}, 4)
 			out.WriteString("# v2 for 4 pods, 2 at a time\n")
 			m.target = "v2"
 			m.play(out, 6)
@@ -395,7 +395,7 @@ func TestStories(t *testing.T) {
 		}},
 		{"hung-image", func(t *testing.T, out *strings.Builder) {
 			t.Helper()
-			m := newModel(Goal{Want: 4, MaxUnavailable: 2, Mode: InPlaceIfPossible}, 4)
+			m := newModel(Goal{Replicas: 4, MaxUnavailable: 2, Mode: InPlaceIfPossible}, 4)
 			m.bad = map[string]bool{"v2": true}
 			out.WriteString("# v2 never starts: 2 pods wait for it, 2 serve\n")
 			m.target = "v2"
@@ -406,7 +406,7 @@ func TestStories(t *testing.T) {
 		}},
 		{"hung-image-then-re-create", func(t *testing.T, out *strings.Builder) {
 			t.Helper()
-			m := newModel(Goal{Want: 3, MaxUnavailable: 1, Mode: InPlaceIfPossible}, 3)
+			m := newModel(Goal{Replicas: 3, MaxUnavailable: 1, Mode: InPlaceIfPossible}, 3)
 			m.bad = map[string]bool{"v2": true}
 			out.WriteString("# v2 never starts\n")
 			m.target = "v2"
@@ -418,26 +418,26 @@ func TestStories(t *testing.T) {
 		}},
 		{"scale-in-order", func(t *testing.T, out *strings.Builder) {
 			t.Helper()
-			m := newModel(Goal{Want: 6, MaxUnavailable: 1}, 6)
+			m := newModel(Goal{Replicas: 6, MaxUnavailable: 1}, 6)
 			m.pods["p03"].ready, m.pods["p03"].serves = -1, -1
 			m.pods["p05"].rank.Cost = -1
 			m.pods["p06"].rank.Restarts = 2
 			out.WriteString("# from 6 to 1, one by one: p03 is not ready, p05 is cheap, p06 restarts, n1 has p01 and p04\n")
 			for want := 5; want > 0; want-- {
-				m.goal.Want = want
+				m.goal.Replicas = want
 				m.rest(t, out)
 			}
 		}},
 		{"paused", func(t *testing.T, out *strings.Builder) {
 			t.Helper()
-			m := newModel(Goal{Want: 4, MaxUnavailable: 2, Mode: InPlaceIfPossible}, 4)
+			m := newModel(Goal{Replicas: 4, MaxUnavailable: 2, Mode: InPlaceIfPossible}, 4)
 			m.target = "v2"
 			out.WriteString("# v2, paused after two pods were marked\n")
 			m.apply(Next(m.goal, m.facts(), m.at(m.tick)))
 			m.goal.Paused = true
 			m.rest(t, out)
 			out.WriteString("# scaling goes on\n")
-			m.goal.Want = 5
+			m.goal.Replicas = 5
 			m.rest(t, out)
 			out.WriteString("# resumed\n")
 			m.goal.Paused = false
@@ -445,7 +445,7 @@ func TestStories(t *testing.T) {
 		}},
 		{"paused-surge", func(t *testing.T, out *strings.Builder) {
 			t.Helper()
-			m := newModel(Goal{Want: 3, MaxSurge: 2, Mode: ReCreate}, 3)
+			m := newModel(Goal{Replicas: 3, MaxSurge: 2, Mode: ReCreate}, 3)
 			m.target = "v2"
 			out.WriteString("# v2, paused after two pods were surged: no more come, the one still needed stays\n")
 			m.apply(Next(m.goal, m.facts(), m.at(m.tick)))
@@ -457,18 +457,18 @@ func TestStories(t *testing.T) {
 		}},
 		{"named-with-surge", func(t *testing.T, out *strings.Builder) {
 			t.Helper()
-			m := newModel(Goal{Want: 3, MaxSurge: 1}, 3)
+			m := newModel(Goal{Replicas: 3, MaxSurge: 1}, 3)
 			m.pods["p02"].doomed = true
 			out.WriteString("# p02 is named, none may be unavailable, 1 above: its replacement comes first\n")
 			m.rest(t, out)
 			out.WriteString("# p01 and p03 are named and 1 pod is wanted\n")
 			m.pods["p01"].doomed, m.pods["p03"].doomed = true, true
-			m.goal.Want = 1
+			m.goal.Replicas = 1
 			m.rest(t, out)
 		}},
 		{"rollback-midway-with-hooks", func(t *testing.T, out *strings.Builder) {
 			t.Helper()
-			m := newModel(Goal{Want: 4, MaxUnavailable: 2, Mode: InPlaceIfPossible}, 4)
+			m := newModel(Goal{Replicas: 4, MaxUnavailable: 2, Mode: InPlaceIfPossible}, 4)
 			m.hooks, m.slow = modelHooks{update: true}, 3
 			out.WriteString("# v2 for 4 pods, 2 at a time; pods are let go and taken up after 3 ticks\n")
 			m.target = "v2"
@@ -485,7 +485,7 @@ func TestStories(t *testing.T) {
 		}},
 		{"hooks-that-nobody-serves", func(t *testing.T, out *strings.Builder) {
 			t.Helper()
-			m := newModel(Goal{Want: 3, MaxUnavailable: 1, Mode: InPlaceIfPossible}, 3)
+			m := newModel(Goal{Replicas: 3, MaxUnavailable: 1, Mode: InPlaceIfPossible}, 3)
 			m.hooks = modelHooks{update: true, nobody: true}
 			out.WriteString("# v2, and nobody lets go: one pod waits, two serve\n")
 			m.target = "v2"
@@ -496,20 +496,20 @@ func TestStories(t *testing.T) {
 		}},
 		{"scale-in-with-hooks", func(t *testing.T, out *strings.Builder) {
 			t.Helper()
-			m := newModel(Goal{Want: 3, MaxUnavailable: 1}, 3)
+			m := newModel(Goal{Replicas: 3, MaxUnavailable: 1}, 3)
 			m.hooks, m.slow = modelHooks{remove: true}, 3
 			out.WriteString("# from 3 to 2, and back to 3 before the pod was let go\n")
-			m.goal.Want = 2
+			m.goal.Replicas = 2
 			m.play(out, 2)
-			m.goal.Want = 3
+			m.goal.Replicas = 3
 			m.rest(t, out)
 			out.WriteString("# from 3 to 2\n")
-			m.goal.Want = 2
+			m.goal.Replicas = 2
 			m.rest(t, out)
 		}},
 		{"re-create-with-hooks", func(t *testing.T, out *strings.Builder) {
 			t.Helper()
-			m := newModel(Goal{Want: 3, MaxSurge: 1, Mode: ReCreate}, 3)
+			m := newModel(Goal{Replicas: 3, MaxSurge: 1, Mode: ReCreate}, 3)
 			m.hooks = modelHooks{remove: true}
 			out.WriteString("# v2 for 3 pods, none unavailable, 1 above; pods are let go after 2 ticks\n")
 			m.target = "v2"
@@ -517,7 +517,7 @@ func TestStories(t *testing.T) {
 		}},
 		{"in-place-in-batches", func(t *testing.T, out *strings.Builder) {
 			t.Helper()
-			m := newModel(Goal{Want: 2, MaxUnavailable: 1, Mode: InPlaceIfPossible}, 2)
+			m := newModel(Goal{Replicas: 2, MaxUnavailable: 1, Mode: InPlaceIfPossible}, 2)
 			m.batches, m.grace = 1, 2
 			out.WriteString("# v2 in two writes a pod, the first 2 ticks after its gate was closed\n")
 			m.target = "v2"
@@ -525,7 +525,7 @@ func TestStories(t *testing.T) {
 		}},
 		{"partition-rollback", func(t *testing.T, out *strings.Builder) {
 			t.Helper()
-			m := newModel(Goal{Want: 4, Partition: 1, MaxUnavailable: 2, Mode: InPlaceIfPossible, Rollback: true}, 4)
+			m := newModel(Goal{Replicas: 4, Partition: 1, MaxUnavailable: 2, Mode: InPlaceIfPossible, Rollback: true}, 4)
 			out.WriteString("# v2 for all but 1 of 4 pods\n")
 			m.target = "v2"
 			m.rest(t, out)
@@ -535,7 +535,7 @@ func TestStories(t *testing.T) {
 		}},
 		{"metadata-only", func(t *testing.T, out *strings.Builder) {
 			t.Helper()
-			m := newModel(Goal{Want: 3, MaxUnavailable: 1, Partition: 1, Mode: InPlaceIfPossible}, 3)
+			m := newModel(Goal{Replicas: 3, MaxUnavailable: 1, Partition: 1, Mode: InPlaceIfPossible}, 3)
 			m.quiet = func(_, _ string) bool { return true }
 			out.WriteString("# v2 changes labels only: all at once, no pod leaves service\n")
 			m.target = "v2"

@@ -16,7 +16,7 @@ func (w *world) surge() int {
 // surgeForNamed: named pods that are to be replaced, and that the budget does not let go before their replacement is
 // there. Pause does not stop it, because a named delete is no update.
 func (w *world) surgeForNamed() int {
-	replace := min(w.goal.Want-len(w.old)-len(w.young), len(w.doomed))
+	replace := min(w.goal.Replicas-len(w.old)-len(w.young), len(w.doomed))
 	serving := 0
 	for _, m := range w.doomed {
 		if m.Available {
@@ -49,9 +49,9 @@ func (w *world) surgeForUpdate() int {
 		t.n--
 	}
 	if w.goal.Paused {
-		n = min(n, max(len(w.active)-w.goal.Want, 0), w.goal.MaxSurge)
+		n = min(n, max(len(w.active)-w.goal.Replicas, 0), w.goal.MaxSurge)
 		if n > 0 {
-			w.hold(ReasonPaused, n, "paused: %d pods above %d wanted stay for the update", n, w.goal.Want)
+			w.hold(ReasonPaused, n, "paused: %d pods above %d wanted stay for the update", n, w.goal.Replicas)
 		}
 	}
 	return n
@@ -59,7 +59,7 @@ func (w *world) surgeForUpdate() int {
 
 // asOld tells whether scaling counts the pod as an old one.
 func (w *world) asOld(m *member) bool {
-	if w.goal.PreparingAsNew && m.Edit == EditPrepared {
+	if w.goal.PreparingUpdateAsUpdated && m.Update == UpdatePreparing {
 		return false
 	}
 	return m.Old
@@ -74,24 +74,24 @@ func (w *world) create(surge int) {
 	}
 	have, old, unavailable := 0, 0, 0
 	for _, m := range w.active {
-		if !m.Available && (!m.Doomed || m.Parting) {
+		if !m.Available && (!m.ToDelete || m.PreparingDelete) {
 			unavailable++
 		}
-		if w.goal.SkipParting && m.Parting && m.stepped {
+		if w.goal.ExcludePreparingDelete && m.PreparingDelete && m.stepped {
 			continue
 		}
 		have++
-		if !m.Doomed && w.asOld(m) {
+		if !m.ToDelete && w.asOld(m) {
 			old++
 		}
 	}
-	missing := w.goal.Want - have
+	missing := w.goal.Replicas - have
 	n := w.bounded(missing+surge, unavailable)
 	if n <= 0 {
 		return
 	}
 	old = min(w.goal.Partition-old, n)
-	whyMissing := fmt.Sprintf("%d pods < %d wanted", have, w.goal.Want)
+	whyMissing := fmt.Sprintf("%d pods < %d wanted", have, w.goal.Replicas)
 	whySurge := fmt.Sprintf("%s + %d surge, so that others can be replaced", whyMissing, surge)
 	w.steps.Create = make([]Create, n)
 	for i := range w.steps.Create {
@@ -135,14 +135,14 @@ func (w *world) scaleIn(surge int) {
 		return
 	}
 	kept := len(w.old) + len(w.young)
-	n := kept - w.goal.Want - surge
+	n := kept - w.goal.Replicas - surge
 	if n <= 0 {
 		return
 	}
 	var parting, old, young []*member
 	for _, m := range slices.Concat(w.old, w.young) {
 		switch {
-		case m.Parting:
+		case m.PreparingDelete:
 			parting = append(parting, m)
 		case w.asOld(m):
 			old = append(old, m)
@@ -157,7 +157,7 @@ func (w *world) scaleIn(surge int) {
 	}
 	n -= len(parting)
 	olds := min(max(len(old)-w.goal.Partition, 0), n, len(old))
-	why, who := fmt.Sprintf("%d pods > %d wanted", kept, w.goal.Want), "pods above the wanted number wait"
+	why, who := fmt.Sprintf("%d pods > %d wanted", kept, w.goal.Replicas), "pods above the wanted number wait"
 	w.dropSome(parting, ReasonScaleIn, why, who)
 	if olds > 0 {
 		sortForScaleIn(old)
@@ -193,7 +193,7 @@ func (w *world) dropSome(from []*member, r Reason, why, who string) {
 // below it either.
 func (w *world) drop(m *member, r Reason, why string) bool {
 	switch {
-	case m.Parting:
+	case m.PreparingDelete:
 		why += "; prepared for it"
 	case w.places != nil && !w.covers(m):
 		why += "; no wanted place depends on it, so free"
@@ -208,7 +208,7 @@ func (w *world) drop(m *member, r Reason, why string) bool {
 	default:
 		return false
 	}
-	if !m.Parting {
+	if !m.PreparingDelete {
 		w.spare--
 	}
 	w.remove(m, Step{Key: m.Key, Reason: r, Why: why})
@@ -221,7 +221,7 @@ func (w *world) remove(m *member, s Step) {
 	switch {
 	case !m.DeleteHooked:
 		w.steps.Delete = append(w.steps.Delete, s)
-	case !m.Parting:
+	case !m.PreparingDelete:
 		s.Why += "; somebody else has to let go of it first"
 		w.steps.PrepareDelete = append(w.steps.PrepareDelete, s)
 	default:

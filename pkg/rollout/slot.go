@@ -28,7 +28,7 @@ func (w *world) occupy(members []member) {
 		p := w.places[m.Slot]
 		switch {
 		case p == nil:
-		case m.Leaving:
+		case m.Inactive:
 			p.leaving = true
 		default:
 			p.pods = append(p.pods, m)
@@ -51,7 +51,7 @@ func (w *world) keep() {
 	var last, empty []*place
 	for _, s := range w.goal.Slots {
 		p := w.places[s.Key]
-		if slices.ContainsFunc(p.pods, func(m *member) bool { return !m.Old }) || len(p.pods) == 0 && w.goal.MakeNew {
+		if slices.ContainsFunc(p.pods, func(m *member) bool { return !m.Old }) || len(p.pods) == 0 && w.goal.CreateUpdated {
 			continue
 		}
 		switch {
@@ -65,7 +65,7 @@ func (w *world) keep() {
 	}
 	slices.SortFunc(last, func(a, b *place) int {
 		x, y := a.pods[0], b.pods[0]
-		return -cmp.Or(falseFirst(!x.Parting, !y.Parting), firstToUpdate(x, y))
+		return -cmp.Or(falseFirst(!x.PreparingDelete, !y.PreparingDelete), firstToUpdate(x, y))
 	})
 	last = append(last, empty...)
 	for _, p := range last[:min(max(n, 0), len(last))] {
@@ -120,7 +120,7 @@ func (w *world) vacate() {
 		}
 	}
 	slices.SortFunc(spare, firstToGo)
-	if w.goal.InOrder && len(spare) > 0 {
+	if w.goal.Ordered && len(spare) > 0 {
 		spare = w.nextToGo(spare)
 	}
 	for _, m := range spare {
@@ -130,7 +130,7 @@ func (w *world) vacate() {
 		p := w.places[s.Key]
 		for _, m := range p.pods[min(1, len(p.pods)):] {
 			switch {
-			case m.Doomed:
+			case m.ToDelete:
 				w.parted++
 			case w.pair(p, p.pods[0], m):
 				p.twin = true
@@ -152,19 +152,19 @@ func (w *world) nextToGo(spare []*member) []*member {
 		why = "another one is leaving"
 	case waits:
 		why = fmt.Sprintf("place %s has no available pod", key)
-	case m.Available, m.Parting, !slices.ContainsFunc(spare[1:], func(o *member) bool { return !o.Available }):
+	case m.Available, m.PreparingDelete, !slices.ContainsFunc(spare[1:], func(o *member) bool { return !o.Available }):
 		return spare[:1]
 	default:
 		why = m.Key + " is not available, and is not the only one"
 	}
 	w.hold(ReasonInOrder, len(spare), "%d spare pods wait: %s", len(spare), why)
-	m.stepped = m.Parting
+	m.stepped = m.PreparingDelete
 	return nil
 }
 
 // firstToGo orders pods of places for their deletion: by the caller's order, before all else but that they were prepared for it.
 func firstToGo(a, b *member) int {
-	return cmp.Or(falseFirst(!a.Parting, !b.Parting), cmp.Compare(a.Rank.Order, b.Rank.Order), before(a, b))
+	return cmp.Or(falseFirst(!a.PreparingDelete, !b.PreparingDelete), cmp.Compare(a.Rank.Order, b.Rank.Order), before(a, b))
 }
 
 // bury deletes pods that have ended, so that their places become free.
@@ -220,11 +220,11 @@ func (w *world) createInPlaces() {
 	var empty []Create
 	for _, s := range w.goal.Slots {
 		if p := w.places[s.Key]; len(p.pods) == 0 && !p.leaving {
-			empty = append(empty, Create{Slot: s.Key, Old: p.Old && !w.goal.MakeNew, Reason: ReasonMissing, Why: fmt.Sprintf("place %s is empty", s.Key)})
+			empty = append(empty, Create{Slot: s.Key, Old: p.Old && !w.goal.CreateUpdated, Reason: ReasonMissing, Why: fmt.Sprintf("place %s is empty", s.Key)})
 		}
 	}
 	n := len(empty)
-	if w.goal.InOrder && n > 0 {
+	if w.goal.Ordered && n > 0 {
 		n = 1
 		if key, _ := w.firstUnavailable(); key != empty[0].Slot {
 			w.hold(ReasonInOrder, len(empty), "%d places wait: %s has no available pod", len(empty), key)

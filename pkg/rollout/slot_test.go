@@ -36,7 +36,7 @@ func beside(fs ...func(*Pod)) Pod {
 func TestStatefulSetWorlds(t *testing.T) {
 	t.Parallel()
 	ordered := func(keep int, keys ...string) Goal {
-		return Goal{Slots: places(keep, keys...), MaxUnavailable: 1, InOrder: true}
+		return Goal{Slots: places(keep, keys...), MaxUnavailable: 1, Ordered: true}
 	}
 	parallel := func(keep, unavailable int, keys ...string) Goal {
 		return Goal{Slots: places(keep, keys...), MaxUnavailable: unavailable}
@@ -242,7 +242,7 @@ func TestStatefulSetWorlds(t *testing.T) {
 		},
 		{
 			name: "an update in place keeps the pod",
-			goal: Goal{Slots: places(1, "0", "1"), MaxUnavailable: 1, Mode: InPlaceIfPossible, InOrder: true},
+			goal: Goal{Slots: places(1, "0", "1"), MaxUnavailable: 1, Mode: InPlaceIfPossible, Ordered: true},
 			pods: []Pod{in("0", old), in("1", old, order(-1))},
 			want: []string{"mark 1 InPlace"},
 		},
@@ -320,25 +320,25 @@ func TestDaemonSetWorlds(t *testing.T) {
 		},
 		{
 			name: "nodes that are not selected keep their pods, and count for the partition",
-			goal: Goal{Slots: places(1, "n1", "n2", "n3"), Partition: 2, MaxUnavailable: 3, MakeNew: true},
+			goal: Goal{Slots: places(1, "n1", "n2", "n3"), Partition: 2, MaxUnavailable: 3, CreateUpdated: true},
 			pods: []Pod{in("n1", old), in("n2", old, order(2)), in("n3", old, order(1))},
 			want: []string{"delete n3 Recreate"},
 		},
 		{
 			name: "a node that is not selected and has a new pod counts for no partition",
-			goal: Goal{Slots: places(2, "n1", "n2", "n3", "n4"), Partition: 2, MaxUnavailable: 3, MakeNew: true},
+			goal: Goal{Slots: places(2, "n1", "n2", "n3", "n4"), Partition: 2, MaxUnavailable: 3, CreateUpdated: true},
 			pods: []Pod{in("n1", old), in("n2"), in("n3", old, order(1)), in("n4", old, order(2))},
 			want: []string{"delete n3 Recreate"},
 		},
 		{
 			name: "what is lost comes back new, whatever the partition",
-			goal: Goal{Slots: places(1, "n1", "n2"), Partition: 2, MaxUnavailable: 2, MakeNew: true},
+			goal: Goal{Slots: places(1, "n1", "n2"), Partition: 2, MaxUnavailable: 2, CreateUpdated: true},
 			pods: []Pod{in("n2", old)},
 			want: []string{"create new n1 Missing"},
 		},
 		{
 			name: "a node with two pods is not kept by the partition",
-			goal: Goal{Slots: places(0, "n1", "n2"), Partition: 1, MaxSurge: 1, MakeNew: true},
+			goal: Goal{Slots: places(0, "n1", "n2"), Partition: 1, MaxSurge: 1, CreateUpdated: true},
 			pods: []Pod{in("n1", old, order(2)), beside(), in("n2", old, order(1))},
 			want: []string{"delete n1 Recreate"},
 		},
@@ -363,13 +363,13 @@ func TestDaemonSetWorlds(t *testing.T) {
 		{
 			name: "the next node follows when it is on its way",
 			goal: Goal{Slots: places(0, "n1", "n2", "n3"), MaxSurge: 1},
-			pods: []Pod{in("n1", old, func(p *Pod) { p.Leaving = true }), beside(), in("n2", old), in("n3", old)},
+			pods: []Pod{in("n1", old, func(p *Pod) { p.Inactive = true }), beside(), in("n2", old), in("n3", old)},
 			want: []string{"create new n2 Surge", "hold Budget 1"},
 		},
 		{
 			name: "an old pod that its hook does not let go still holds its place beside the new one",
 			goal: Goal{Slots: places(0, "n1", "n2", "n3"), MaxSurge: 1},
-			pods: []Pod{in("n1", old, func(p *Pod) { p.DeleteHooked, p.Parting, p.Available = true, true, false }), beside(), in("n2", old), in("n3", old)},
+			pods: []Pod{in("n1", old, func(p *Pod) { p.DeleteHooked, p.PreparingDelete, p.Available = true, true, false }), beside(), in("n2", old), in("n3", old)},
 			want: []string{"hold Budget 2", "hold Hook 1"},
 		},
 		{
@@ -407,7 +407,7 @@ func TestDaemonSetWorlds(t *testing.T) {
 func TestSidecarSetWorlds(t *testing.T) {
 	t.Parallel()
 	goal := func(want, partition, unavailable int) Goal {
-		return Goal{Want: want, Partition: partition, MaxUnavailable: unavailable, Mode: InPlaceOnly}
+		return Goal{Replicas: want, Partition: partition, MaxUnavailable: unavailable, Mode: InPlaceOnly}
 	}
 	for _, tc := range []struct {
 		name string
@@ -464,11 +464,11 @@ func replaySlots(t *testing.T, seed uint64, slots, unavailable, surge, flags uin
 	keys := []string{"s0", "s1", "s2", "s3", "s4", "s5", "s6"}
 	wanted := func() []Slot { return places(r.IntN(3), keys[:int(slots)%6+r.IntN(2)]...) }
 	m := newModel(Goal{
-		Slots: wanted(), MaxUnavailable: int(unavailable % 4), MaxSurge: int(surge % 3), InOrder: flags&1 != 0,
+		Slots: wanted(), MaxUnavailable: int(unavailable % 4), MaxSurge: int(surge % 3), Ordered: flags&1 != 0,
 		Mode: []Mode{ReCreate, InPlaceIfPossible}[flags>>1&1], Rollback: flags&64 != 0,
 	}, r.IntN(7))
 	if flags&128 != 0 {
-		m.goal.Partition, m.goal.MakeNew, m.goal.Rollback = r.IntN(4), r.IntN(2) == 0, false
+		m.goal.Partition, m.goal.CreateUpdated, m.goal.Rollback = r.IntN(4), r.IntN(2) == 0, false
 	}
 	m.hooks = modelHooks{update: flags&4 != 0, remove: flags&8 != 0}
 	m.free, m.target, m.minReady = flags&16 != 0 && flags&1 == 0, "v2", r.IntN(3)
@@ -525,7 +525,7 @@ func checkSlots(t *testing.T, g Goal, pods []Pod, now time.Time, s Steps) {
 	for _, p := range pods {
 		byKey[p.Key] = p
 		held[p.Slot]++
-		if wanted[p.Slot] && !p.Leaving {
+		if wanted[p.Slot] && !p.Inactive {
 			active[p.Slot]++
 		}
 		if wanted[p.Slot] && p.Available {
@@ -549,7 +549,7 @@ func checkSlots(t *testing.T, g Goal, pods []Pod, now time.Time, s Steps) {
 		maps.DeleteFunc(active, func(_ string, n int) bool { return n < 2 })
 		require.LessOrEqual(t, len(active), g.MaxSurge)
 	}
-	if g.InOrder {
+	if g.Ordered {
 		require.LessOrEqual(t, len(s.Create)-twins, 1)
 	}
 	checkHooks(t, byKey, s)
@@ -583,7 +583,7 @@ func checkKept(t *testing.T, g Goal, pods []Pod, s Steps) {
 		byKey[p.Key] = p
 		c := counts[p.Slot]
 		switch {
-		case c == nil || p.Leaving:
+		case c == nil || p.Inactive:
 		case p.Old:
 			c.old++
 		default:
@@ -592,7 +592,7 @@ func checkKept(t *testing.T, g Goal, pods []Pod, s Steps) {
 	}
 	kept := func() (n int) {
 		for _, c := range counts {
-			if c.young == 0 && (c.old > 0 || c.pinned && !g.MakeNew) {
+			if c.young == 0 && (c.old > 0 || c.pinned && !g.CreateUpdated) {
 				n++
 			}
 		}

@@ -8,8 +8,8 @@ import (
 
 // Goal is what shall be, in resolved numbers of pods. The zero Goal wants no pod.
 type Goal struct {
-	// Want is the number of pods; below 0 counts as 0. With Slots it is their number, whatever stands here.
-	Want int
+	// Replicas is the number of pods; below 0 counts as 0. With Slots it is their number, whatever stands here.
+	Replicas int
 	// Partition is how many of them keep the old revision, capped to 0..Want. Without effect with OnDelete. With Slots,
 	// places without a pod of the new one count: first those that are Old by themselves, then those whose pod would be the last
 	// to be updated, and then, unless MakeNew, empty ones.
@@ -17,12 +17,12 @@ type Goal struct {
 	// Slots are the places in each of which one pod is wanted, in order, each key once: ordinals, nodes. Nil: pods have no
 	// places. A pod in another place is spare.
 	Slots []Slot
-	// MakeNew, with Slots, makes pods of the new revision in every place: the partition keeps pods, and no place.
-	MakeNew bool
-	// InOrder lets only one pod at a time be made, for the first slot that has none, or deleted because it is spare, the
+	// CreateUpdated, with Slots, makes pods of the new revision in every place: the partition keeps pods, and no place.
+	CreateUpdated bool
+	// Ordered lets only one pod at a time be made, for the first slot that has none, or deleted because it is spare, the
 	// first by Rank.Order; and not before all pods in slots before, or for a delete in all slots, are available and no
 	// pod is leaving. A spare pod that is not available waits while another one is not, either.
-	InOrder bool
+	Ordered bool
 	// MaxUnavailable is how many of Want may be unavailable by our doing.
 	MaxUnavailable int
 	// MaxSurge is how many pods may exist above Want while pods are replaced.
@@ -38,10 +38,10 @@ type Goal struct {
 	// ScaleMaxUnavailable bounds creations: pods that are made now and those that are unavailable together. Nil is no
 	// bound.
 	ScaleMaxUnavailable *int
-	// SkipParting leaves pods that wait for their deletion out of the count, so that others are made before they are gone.
-	SkipParting bool
-	// PreparingAsNew lets scaling count old pods that are prepared for an update as new ones.
-	PreparingAsNew bool
+	// ExcludePreparingDelete leaves pods that wait for their deletion out of the count, so that others are made before they are gone.
+	ExcludePreparingDelete bool
+	// PreparingUpdateAsUpdated lets scaling count old pods that are prepared for an update as new ones.
+	PreparingUpdateAsUpdated bool
 }
 
 // Slot is a place in which a pod is wanted.
@@ -57,9 +57,9 @@ type Mode int
 const (
 	// ReCreate deletes old pods and creates new ones.
 	ReCreate Mode = iota
-	// InPlaceIfPossible edits pods where Pod.NoEdit is empty and re-creates the others.
+	// InPlaceIfPossible edits pods where Pod.NotInPlace is empty and re-creates the others.
 	InPlaceIfPossible
-	// InPlaceOnly edits pods where Pod.NoEdit is empty and leaves the others, with a Hold.
+	// InPlaceOnly edits pods where Pod.NotInPlace is empty and leaves the others, with a Hold.
 	InPlaceOnly
 	// OnDelete leaves old pods until somebody else deletes them. New pods are of the new revision.
 	OnDelete
@@ -76,28 +76,28 @@ type Pod struct {
 	Old bool
 	// Ready: the pod serves. Available: it has served for long enough to count. A pod that is Available is Ready.
 	Ready, Available bool
-	// Leaving: the pod is being deleted or has ended. It counts no more and gets no step.
-	Leaving bool
+	// Inactive: the pod is being deleted or has ended. It counts no more and gets no step.
+	Inactive bool
 	// Ended: a pod that is Leaving has ended and nobody deletes it. With Slots it is deleted, because no other one comes into
 	// its place before it is gone.
 	Ended bool
-	// Doomed: somebody asked for this very pod to be deleted.
-	Doomed bool
+	// ToDelete: somebody asked for this very pod to be deleted.
+	ToDelete bool
 
-	// Parting: the pod was prepared for its deletion.
-	Parting bool
+	// PreparingDelete: the pod was prepared for its deletion.
+	PreparingDelete bool
 	// UpdateHooked and DeleteHooked: somebody else has a hand on the pod. An update in place, or a deletion, has to be
 	// prepared first and then waits until he has let go.
 	UpdateHooked, DeleteHooked bool
 
-	// Edit is how far an update in place is.
-	Edit EditState
-	// NoEdit is why the pod can't be brought to the other revision in place; empty if it can. Only read of Old pods, and
+	// Update is how far an update in place is.
+	Update UpdateState
+	// NotInPlace is why the pod can't be brought to the other revision in place; empty if it can. Only read of Old pods, and
 	// of all with Rollback.
-	NoEdit string
-	// Quiet: the update in place restarts nothing, so it is one Edit without Mark and takes no availability. Read as
-	// NoEdit is.
-	Quiet bool
+	NotInPlace string
+	// NoRestart: the update in place restarts nothing, so it is one Edit without Mark and takes no availability. Read as
+	// NotInPlace is.
+	NoRestart bool
 	// Gated: the pod has the readiness gate that Mark closes. Without it, an update goes to Edit directly.
 	Gated bool
 
@@ -107,28 +107,28 @@ type Pod struct {
 	Rank Rank
 }
 
-// EditState is how far an update of a pod in place is.
-type EditState int
+// UpdateState is how far an update of a pod in place is.
+type UpdateState int
 
 const (
-	// EditNone: nothing is under way.
-	EditNone EditState = iota
-	// EditHeld: nothing is under way, but the pod has not been released into service, as after its creation.
-	EditHeld
-	// EditAwaited: the pod has been released, and somebody else has to take it up. It has no step until he has.
-	EditAwaited
-	// EditPrepared: somebody else was asked to let go of the pod.
-	EditPrepared
-	// EditMarked: the gate is closed and the spec is not written.
-	EditMarked
-	// EditDraining: as EditMarked, and the time that traffic has to go away is not over.
-	EditDraining
-	// EditUpdating: the spec is written, the containers have not followed.
-	EditUpdating
-	// EditNext: the containers written so far have followed, and others are still to be written.
-	EditNext
-	// EditDone: the containers have followed, the gate is still closed.
-	EditDone
+	// UpdateNone: nothing is under way.
+	UpdateNone UpdateState = iota
+	// UpdateHeld: nothing is under way, but the pod has not been released into service, as after its creation.
+	UpdateHeld
+	// UpdateAwaitingHook: the pod has been released, and somebody else has to take it up. It has no step until he has.
+	UpdateAwaitingHook
+	// UpdatePreparing: somebody else was asked to let go of the pod.
+	UpdatePreparing
+	// UpdateNotReady: the gate is closed and the spec is not written.
+	UpdateNotReady
+	// UpdateDraining: as UpdateNotReady, and the time that traffic has to go away is not over.
+	UpdateDraining
+	// UpdateInProgress: the spec is written, the containers have not followed.
+	UpdateInProgress
+	// UpdateNextBatch: the containers written so far have followed, and others are still to be written.
+	UpdateNextBatch
+	// UpdateCompleted: the containers have followed, the gate is still closed.
+	UpdateCompleted
 )
 
 // Rank is what the order of pods is made from, see before and firstToUpdate. The zero value of a field sorts first.
@@ -165,7 +165,7 @@ type Steps struct {
 	Return []Step
 	// Mark closes a pod's readiness gate, before its spec is written.
 	Mark []Step
-	// Edit writes the new revision into a pod, or with ReasonNextBatch the rest of the revision that was begun.
+	// Update writes the new revision into a pod, or with ReasonNextBatch the rest of the revision that was begun.
 	Edit []Step
 	// Release opens the gate and puts the pod (back) into service.
 	Release []Step

@@ -9,7 +9,7 @@ import (
 
 // update brings pods to the other revision, as far as partition, budget and pace allow.
 func (w *world) update() {
-	pace := w.goal.MaxUnavailable + len(without(w.active)) - w.goal.Want
+	pace := w.goal.MaxUnavailable + len(without(w.active)) - w.goal.Replicas
 	t := w.turn(without(w.old), without(w.young))
 	if w.goal.Paused {
 		if t.n > 0 {
@@ -39,11 +39,11 @@ func (w *world) update() {
 		case m.surged:
 			n--
 			continue
-		case m.Parting:
+		case m.PreparingDelete:
 			// It has its step, or has to come back before it can be edited.
 			continue
 		case by == wayNone:
-			refused, refusal = refused+1, m.NoEdit
+			refused, refusal = refused+1, m.NotInPlace
 			continue
 		case m.taken(), w.quiet(m), w.places != nil && !w.covers(m):
 			// It is out of service already, or stays in it.
@@ -78,7 +78,7 @@ func (w *world) update() {
 func (w *world) goOn(t turn) int {
 	n := 0
 	for _, m := range t.from {
-		if m.Parting && w.way(m) == wayRecreate && n < t.above {
+		if m.PreparingDelete && w.way(m) == wayRecreate && n < t.above {
 			w.change(m, wayRecreate, t)
 			n++
 		}
@@ -103,7 +103,7 @@ func without(pods []*member) []*member {
 func (w *world) change(m *member, by way, t turn) {
 	s := Step{Key: m.Key, Old: t.back, Reason: ReasonInPlace, Why: t.age() + " revision; "}
 	switch {
-	case m.Parting:
+	case m.PreparingDelete:
 		s.Why += "prepared for its deletion already, so free"
 	case m.taken():
 		s.Why += "out of service for an update already, so free"
@@ -116,8 +116,8 @@ func (w *world) change(m *member, by way, t turn) {
 	}
 	if by == wayRecreate {
 		s.Reason = ReasonRecreate
-		if m.NoEdit != "" && w.goal.Mode == InPlaceIfPossible {
-			s.Why += "; not in place: " + m.NoEdit
+		if m.NotInPlace != "" && w.goal.Mode == InPlaceIfPossible {
+			s.Why += "; not in place: " + m.NotInPlace
 		}
 		w.remove(m, s)
 		return
@@ -128,14 +128,14 @@ func (w *world) change(m *member, by way, t turn) {
 		w.take(m)
 	}
 	switch {
-	case m.UpdateHooked && m.Edit < EditPrepared:
+	case m.UpdateHooked && m.Update < UpdatePreparing:
 		s.Why += "; somebody else has to let go of it first"
 		w.steps.PrepareUpdate = append(w.steps.PrepareUpdate, s)
-	case m.UpdateHooked && m.Edit == EditPrepared:
+	case m.UpdateHooked && m.Update == UpdatePreparing:
 		w.hooked++
-	case m.Edit == EditDraining:
+	case m.Update == UpdateDraining:
 		w.draining++
-	case m.Gated && !m.Quiet && m.Edit <= EditPrepared:
+	case m.Gated && !m.NoRestart && m.Update <= UpdatePreparing:
 		w.steps.Mark = append(w.steps.Mark, s)
 	default:
 		w.steps.Edit = append(w.steps.Edit, s)
@@ -151,22 +151,22 @@ func (w *world) release() {
 		}
 		s, list := Step{Key: m.Key, Reason: ReasonRestored}, &w.steps.Release
 		switch {
-		case m.Parting:
+		case m.PreparingDelete:
 			s.Why, list = "prepared for a deletion that is not wanted now", &w.steps.Return
-		case m.Edit == EditAwaited:
+		case m.Update == UpdateAwaitingHook:
 			w.hooked++
 			continue
-		case m.Edit == EditHeld:
+		case m.Update == UpdateHeld:
 			s.Reason, s.Why = ReasonStarted, "nothing holds the pod back"
-		case m.Edit == EditPrepared:
+		case m.Update == UpdatePreparing:
 			s.Why = "prepared for an update that is not wanted now"
-		case m.Edit == EditMarked, m.Edit == EditDraining:
+		case m.Update == UpdateNotReady, m.Update == UpdateDraining:
 			s.Why = "marked for an update that is not wanted now"
-		case m.Edit == EditNext:
+		case m.Update == UpdateNextBatch:
 			s.Reason, s.Why, list = ReasonNextBatch, "the containers written before are ready", &batches
-		case m.Edit == EditDone:
+		case m.Update == UpdateCompleted:
 			s.Reason, s.Why = ReasonUpdated, "the update is complete"
-		default: // EditNone, EditUpdating
+		default: // UpdateNone, UpdateInProgress
 			continue
 		}
 		*list = append(*list, s)

@@ -79,7 +79,7 @@ func all(changes ...func(*object)) func(*object) {
 	}
 }
 
-// valid are objects that pass, each near the edge of a rule.
+// valid are objects that reconcile, each near the edge of a rule.
 func TestValidObjects(t *testing.T) {
 	t.Parallel()
 	tests := []struct {

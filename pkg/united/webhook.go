@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/podtemplate"
+	"github.com/flotilla-io/flotilla/pkg/workloadspec"
 )
 
 // Webhook admits UnitedDeployments. Objects of both versions arrive as v1beta1. It may be used concurrently.
@@ -27,6 +27,8 @@ type Webhook struct {
 	// KeepTemplates leaves pod and claim templates of StatefulSets without defaults (gate TemplateNoDefaults). They are
 	// validated still.
 	KeepTemplates bool
+
+	templates workloadspec.PodTemplates
 }
 
 var (
@@ -55,12 +57,12 @@ func (w *Webhook) Default(ctx context.Context, ud *appsv1beta1.UnitedDeployment)
 		return nil
 	}
 	if len(s.Spec.VolumeClaimTemplates) > 0 {
-		s.Spec.VolumeClaimTemplates = podtemplate.DefaultClaims(s.Spec.VolumeClaimTemplates)
+		s.Spec.VolumeClaimTemplates = workloadspec.DefaultPVCs(s.Spec.VolumeClaimTemplates)
 	}
 	if old != nil && !templateChanged(old, ud) {
 		return nil
 	}
-	full, faults, err := podtemplate.Check(ctx, w.Client, namespace(ctx, ud), &s.Spec.Template, s.Spec.VolumeClaimTemplates,
+	full, faults, err := w.templates.Check(ctx, w.Client, namespace(ctx, ud), &s.Spec.Template, s.Spec.VolumeClaimTemplates,
 		field.NewPath("spec", "template", "statefulSetTemplate", "spec", "template"))
 	if err != nil {
 		return err
@@ -125,7 +127,7 @@ func (w *Webhook) checkPods(ctx context.Context, old, ud *appsv1beta1.UnitedDepl
 	at := namespace(ctx, ud)
 	if changed {
 		path := field.NewPath("spec", "template", t.Field, "spec", "template")
-		_, faults, err := podtemplate.Check(ctx, w.Client, at, t.Pod, t.Claims, path)
+		_, faults, err := w.templates.Check(ctx, w.Client, at, t.Pod, t.Claims, path)
 		if err != nil || len(faults) > 0 {
 			return faults, err // Faults of the template would be told again for each subset.
 		}
@@ -149,7 +151,7 @@ func (w *Webhook) checkPods(ctx context.Context, old, ud *appsv1beta1.UnitedDepl
 			faults = append(faults, field.Invalid(path.Child("patch"), Patch(s), err.Error()))
 			continue
 		}
-		_, more, err := podtemplate.Check(ctx, w.Client, at, pod, t.Claims, path.Child("patch"))
+		_, more, err := w.templates.Check(ctx, w.Client, at, pod, t.Claims, path.Child("patch"))
 		if err != nil {
 			return nil, err
 		}
@@ -168,7 +170,7 @@ func (w *Webhook) checkPlace(ctx context.Context, namespace string, s *appsv1bet
 	if err != nil {
 		return nil, err
 	}
-	_, faults, err := podtemplate.Check(ctx, w.Client, namespace, pod, nil, path)
+	_, faults, err := w.templates.Check(ctx, w.Client, namespace, pod, nil, path)
 	names := strings.NewReplacer(
 		".spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0]", ".nodeSelectorTerm",
 		".spec.tolerations", ".tolerations",
@@ -195,7 +197,7 @@ func templateChanged(old, ud *appsv1beta1.UnitedDeployment) bool {
 	was, ok := TemplateOf(&old.Spec.Template)
 	is, _ := TemplateOf(&ud.Spec.Template)
 	return !ok || was.Field != is.Field || !apiequality.Semantic.DeepEqual(was.Pod, is.Pod) ||
-		!podtemplate.SameClaims(was.Claims, is.Claims)
+		!workloadspec.SamePVCs(was.Claims, is.Claims)
 }
 
 // oldObject returns the object before an update, with its defaults, nil on a creation or outside of an admission request.

@@ -27,8 +27,8 @@ type CloneSetSpec struct {
 	// +kubebuilder:validation:Schemaless
 	Template corev1.PodTemplateSpec `json:"template"`
 
-	// volumeClaimTemplates are the claims that each pod gets (a list of PersistentVolumeClaim), named
-	// <claim>-<cloneset>-<instance id>. A change makes no new revision: it holds for pods created from then on.
+	// volumeClaimTemplates are the PVCs that each pod gets (a list of PersistentVolumeClaim), named
+	// <template>-<cloneset>-<instance id>. A change makes no new revision: it holds for pods created from then on.
 	// +optional
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Schemaless
@@ -53,7 +53,7 @@ type CloneSetSpec struct {
 	// +kubebuilder:validation:Minimum=0
 	MinReadySeconds int32 `json:"minReadySeconds,omitempty"`
 
-	// progressDeadlineSeconds is for how long a rollout may stand still before the condition Progressing turns False. It
+	// progressDeadlineSeconds is for how long a rollout may make no progress before the condition Progressing turns False. It
 	// must be above minReadySeconds. Unset: there is no such condition. 2147483647: there is no deadline.
 	// +optional
 	ProgressDeadlineSeconds *int32 `json:"progressDeadlineSeconds,omitempty"`
@@ -80,7 +80,7 @@ type CloneSetScaleStrategy struct {
 	// +kubebuilder:validation:XValidation:rule="type(self) != int || self >= 0",message="maxUnavailable can't be negative"
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 
-	// disablePVCReuse deletes the claims of a pod that was lost (its node went, it was evicted) with the pod. Default
+	// disablePVCReuse deletes the PVCs of a pod that was lost (its node went, it was evicted) with the pod. Default
 	// false: they are kept for the pod that takes its place. It is the opposite of enablePVCReuse in v1beta1.
 	// +optional
 	DisablePVCReuse bool `json:"disablePVCReuse,omitempty"`
@@ -95,7 +95,7 @@ type CloneSetUpdateStrategyType string
 const (
 	// CloneSetReCreate: the pod is deleted and another one is made.
 	CloneSetReCreate CloneSetUpdateStrategyType = "ReCreate"
-	// CloneSetInPlaceIfPossible: the pod is changed in place if only images and metadata differ, else made anew.
+	// CloneSetInPlaceIfPossible: the pod is changed in place if only images and metadata differ, else recreated.
 	CloneSetInPlaceIfPossible CloneSetUpdateStrategyType = "InPlaceIfPossible"
 	// CloneSetInPlaceOnly: the pod is changed in place; a change of template that does not allow it is refused.
 	CloneSetInPlaceOnly CloneSetUpdateStrategyType = "InPlaceOnly"

@@ -121,7 +121,7 @@ func overlay(r, over *appsv1beta1.CloneSetRollingUpdateStrategy) {
 	}
 }
 
-// claimReuse is whether claims of lost pods are used again. The defaults differ on purpose: a v1alpha1 object that says
+// claimReuse is whether PVCs of lost pods are used again. The defaults differ on purpose: a v1alpha1 object that says
 // nothing has always had reuse, a v1beta1 one has not.
 type (
 	claimReuseV1alpha1 struct {

@@ -29,8 +29,8 @@ type StatefulSetSpec struct {
 	// +kubebuilder:validation:Schemaless
 	Template corev1.PodTemplateSpec `json:"template"`
 
-	// volumeClaimTemplates are the claims that each pod gets (a list of PersistentVolumeClaim), named
-	// <claim>-<statefulset>-<ordinal>.
+	// volumeClaimTemplates are the PVCs that each pod gets (a list of PersistentVolumeClaim), named
+	// <template>-<statefulset>-<ordinal>.
 	// +optional
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Schemaless
@@ -56,8 +56,8 @@ type StatefulSetSpec struct {
 	RevisionHistoryLimit *int32 `json:"revisionHistoryLimit,omitempty"`
 }
 
-// StatefulSet runs pods that have a fixed name, a fixed place in an order and claims of their own. It updates them in
-// place where only images or metadata change. v1beta1 can leave ordinals out, resize claims and hold pods by hooks.
+// StatefulSet runs pods that have a fixed name, a fixed place in an order and PVCs of their own. It updates them in
+// place where only images or metadata change. v1beta1 can leave ordinals out, resize PVCs and hold pods by hooks.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:shortName=sts;asts

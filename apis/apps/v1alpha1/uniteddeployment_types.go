@@ -93,7 +93,7 @@ type SubsetCloneSetSpec struct {
 	// +kubebuilder:validation:Schemaless
 	Template corev1.PodTemplateSpec `json:"template"`
 
-	// volumeClaimTemplates are the claims that each pod gets (a list of PersistentVolumeClaim).
+	// volumeClaimTemplates are the PVCs that each pod gets (a list of PersistentVolumeClaim).
 	// +optional
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Schemaless

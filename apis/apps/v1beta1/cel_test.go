@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/testkit/site"
+	"github.com/flotilla-io/flotilla/testkit/testenv"
 )
 
 const cloneSet = `
@@ -290,14 +290,14 @@ func clusterCases() []celCase {
 }
 
 // TestMain lets the package's tests share a cluster.
-func TestMain(m *testing.M) { site.Main(m) }
+func TestMain(m *testing.M) { testenv.Main(m) }
 
 // apiserver is a real one with our CRDs.
 type apiserver struct{ dynamic.Interface }
 
 func start(t *testing.T) apiserver {
 	t.Helper()
-	client, err := dynamic.NewForConfig(site.Start(t, site.Config{}).REST())
+	client, err := dynamic.NewForConfig(testenv.Start(t, testenv.Config{}).REST())
 	require.NoError(t, err)
 	for _, resource := range kinds() {
 		for _, version := range []string{"v1beta1", "v1alpha1"} {

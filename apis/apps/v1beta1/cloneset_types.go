@@ -26,8 +26,8 @@ type CloneSetSpec struct {
 	// +kubebuilder:validation:Schemaless
 	Template corev1.PodTemplateSpec `json:"template"`
 
-	// volumeClaimTemplates are the claims that each pod gets (a list of PersistentVolumeClaim), named
-	// <claim>-<cloneset>-<instance id>. A volume of a claim's name replaces one of the same name in template. A change
+	// volumeClaimTemplates are the PVCs that each pod gets (a list of PersistentVolumeClaim), named
+	// <template>-<cloneset>-<instance id>. A volume of a template's name replaces one of the same name in template. A change
 	// makes no new revision: it holds for pods created from then on.
 	// +optional
 	// +kubebuilder:pruning:PreserveUnknownFields
@@ -52,7 +52,7 @@ type CloneSetSpec struct {
 	// +kubebuilder:validation:Minimum=0
 	MinReadySeconds int32 `json:"minReadySeconds,omitempty"`
 
-	// progressDeadlineSeconds is for how long a rollout may stand still before the condition Progressing turns False. It
+	// progressDeadlineSeconds is for how long a rollout may make no progress before the condition Progressing turns False. It
 	// must be above minReadySeconds. Unset: there is no such condition. 2147483647: there is no deadline.
 	// +optional
 	ProgressDeadlineSeconds *int32 `json:"progressDeadlineSeconds,omitempty"`
@@ -78,7 +78,7 @@ type CloneSetScaleStrategy struct {
 	// +kubebuilder:validation:XValidation:rule="type(self) != int || self >= 0",message="maxUnavailable can't be negative"
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 
-	// enablePVCReuse keeps the claims of a pod that was lost (its node went, it was evicted) for the pod that takes its
+	// enablePVCReuse keeps the PVCs of a pod that was lost (its node went, it was evicted) for the pod that takes its
 	// place. Default false: they are deleted with the pod. A CloneSet written in v1alpha1 has true unless it says
 	// disablePVCReuse.
 	// +optional
@@ -124,7 +124,7 @@ type PodUpdatePolicy string
 const (
 	// PodReCreate: the pod is deleted and another one is made.
 	PodReCreate PodUpdatePolicy = "ReCreate"
-	// PodInPlaceIfPossible: the pod is changed in place if only images and metadata differ, else made anew.
+	// PodInPlaceIfPossible: the pod is changed in place if only images and metadata differ, else recreated.
 	PodInPlaceIfPossible PodUpdatePolicy = "InPlaceIfPossible"
 	// PodInPlaceOnly: the pod is changed in place; a change of template that does not allow it is refused.
 	PodInPlaceOnly PodUpdatePolicy = "InPlaceOnly"

@@ -97,7 +97,7 @@ type DaemonSetRollingUpdateType string
 const (
 	// DaemonSetStandard: the pod is deleted and another one is made; with maxSurge the other way round.
 	DaemonSetStandard DaemonSetRollingUpdateType = "Standard"
-	// DaemonSetInPlaceIfPossible: the pod is changed in place if only images and metadata differ, else made anew.
+	// DaemonSetInPlaceIfPossible: the pod is changed in place if only images and metadata differ, else recreated.
 	DaemonSetInPlaceIfPossible DaemonSetRollingUpdateType = "InPlaceIfPossible"
 	// DaemonSetSurging is Standard with maxSurge 1 unless it is set. Only in v1alpha1.
 	DaemonSetSurging DaemonSetRollingUpdateType = "Surging"

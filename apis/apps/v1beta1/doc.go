@@ -6,7 +6,7 @@
 // a hub needs more is in optional fields. Each rule about a value stands in the first place that can say it: a schema
 // marker, a CEL rule, the kind's webhook. Defaults are set by the webhook, but for those marked here.
 //
-// The pod and claim templates are not in the schemas: a CRD with several pod templates in several versions would be
+// The pod and volume claim templates are not in the schemas: a CRD with several pod templates in several versions would be
 // too big for the apiserver, and a template is checked as a pod by the webhook.
 //
 // +kubebuilder:object:generate=true

@@ -31,15 +31,15 @@ type StatefulSetSpec struct {
 	// +kubebuilder:validation:Schemaless
 	Template corev1.PodTemplateSpec `json:"template"`
 
-	// volumeClaimTemplates are the claims that each pod gets (a list of PersistentVolumeClaim), named
-	// <claim>-<statefulset>-<ordinal>. A volume of a claim's name replaces one of the same name in template. What a change
-	// does to claims that exist is for volumeClaimUpdateStrategy to say.
+	// volumeClaimTemplates are the PVCs that each pod gets (a list of PersistentVolumeClaim), named
+	// <template>-<statefulset>-<ordinal>. A volume of a template's name replaces one of the same name in template. What a change
+	// does to PVCs that exist is for volumeClaimUpdateStrategy to say.
 	// +optional
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Schemaless
 	VolumeClaimTemplates []corev1.PersistentVolumeClaim `json:"volumeClaimTemplates,omitempty"`
 
-	// volumeClaimUpdateStrategy says when claims follow a change of volumeClaimTemplates.
+	// volumeClaimUpdateStrategy says when PVCs follow a change of volumeClaimTemplates.
 	// +optional
 	VolumeClaimUpdateStrategy StatefulSetVolumeClaimUpdateStrategy `json:"volumeClaimUpdateStrategy,omitempty"`
 
@@ -79,7 +79,7 @@ type StatefulSetSpec struct {
 	// +kubebuilder:validation:XValidation:rule="!has(self.start) || self.start >= 0",fieldPath=".start",message="start can't be negative: the first ordinal is 0 or more"
 	Ordinals *appsv1.StatefulSetOrdinals `json:"ordinals,omitempty"`
 
-	// persistentVolumeClaimRetentionPolicy says whether claims are kept (Retain, default) or deleted (Delete) when the
+	// persistentVolumeClaimRetentionPolicy says whether PVCs are kept (Retain, default) or deleted (Delete) when the
 	// StatefulSet is deleted and when it is scaled in.
 	// +optional
 	PersistentVolumeClaimRetentionPolicy *StatefulSetClaimRetentionPolicy `json:"persistentVolumeClaimRetentionPolicy,omitempty"`
@@ -89,35 +89,35 @@ type StatefulSetSpec struct {
 	Lifecycle *pods.Lifecycle `json:"lifecycle,omitempty"`
 }
 
-// StatefulSetClaimUpdateType says when claims follow a change of volumeClaimTemplates.
+// StatefulSetClaimUpdateType says when PVCs follow a change of volumeClaimTemplates.
 //
 // +kubebuilder:validation:Enum=OnDelete;OnPodRollingUpdate;""
 type StatefulSetClaimUpdateType string
 
 // Types of StatefulSetVolumeClaimUpdateStrategy.
 const (
-	// StatefulSetClaimOnDelete: a claim stays as it is; somebody deletes it, and a new one is made.
+	// StatefulSetClaimOnDelete: a PVC stays as it is; somebody deletes it, and a new one is made.
 	StatefulSetClaimOnDelete StatefulSetClaimUpdateType = "OnDelete"
-	// StatefulSetClaimOnPodRollingUpdate: a claim is made larger before its pod is updated, within the same bounds.
+	// StatefulSetClaimOnPodRollingUpdate: a PVC is made larger before its pod is updated, within the same bounds.
 	StatefulSetClaimOnPodRollingUpdate StatefulSetClaimUpdateType = "OnPodRollingUpdate"
 )
 
-// StatefulSetVolumeClaimUpdateStrategy says when claims follow a change of volumeClaimTemplates.
+// StatefulSetVolumeClaimUpdateStrategy says when PVCs follow a change of volumeClaimTemplates.
 type StatefulSetVolumeClaimUpdateStrategy struct {
-	// type is OnDelete (default: claims that exist are left alone, any change of the templates is allowed) or
-	// OnPodRollingUpdate (claims are resized, only the size in the templates may change).
+	// type is OnDelete (default: PVCs that exist are left alone, any change of the templates is allowed) or
+	// OnPodRollingUpdate (PVCs are resized, only the size in the templates may change).
 	// +optional
 	Type StatefulSetClaimUpdateType `json:"type,omitempty"`
 }
 
-// StatefulSetClaimRetentionPolicy says what becomes of claims whose pod is gone for good.
+// StatefulSetClaimRetentionPolicy says what becomes of PVCs whose pod is gone for good.
 type StatefulSetClaimRetentionPolicy struct {
-	// whenDeleted is Retain (default) or Delete: what becomes of the claims when the StatefulSet is deleted.
+	// whenDeleted is Retain (default) or Delete: what becomes of the PVCs when the StatefulSet is deleted.
 	// +optional
 	// +kubebuilder:validation:Enum=Retain;Delete;""
 	WhenDeleted appsv1.PersistentVolumeClaimRetentionPolicyType `json:"whenDeleted,omitempty"`
 
-	// whenScaled is Retain (default) or Delete: what becomes of the claims of pods that are scaled in, or whose ordinal is
+	// whenScaled is Retain (default) or Delete: what becomes of the PVCs of pods that are scaled in, or whose ordinal is
 	// reserved.
 	// +optional
 	// +kubebuilder:validation:Enum=Retain;Delete;""
@@ -253,29 +253,29 @@ type StatefulSetStatus struct {
 	// +optional
 	LabelSelector string `json:"labelSelector,omitempty"`
 
-	// volumeClaims says for each claim template how many claims are as it asks.
+	// volumeClaims says for each volume claim template how many PVCs are as it asks.
 	// +optional
 	// +listType=atomic
 	VolumeClaims []StatefulSetVolumeClaimStatus `json:"volumeClaims,omitempty"`
 }
 
-// StatefulSetVolumeClaimStatus is what was last seen of the claims of one template.
+// StatefulSetVolumeClaimStatus is what was last seen of the PVCs of one template.
 type StatefulSetVolumeClaimStatus struct {
 	// volumeClaimName is the name of the template.
 	// +required
 	VolumeClaimName string `json:"volumeClaimName"`
 
-	// compatibleReplicas is the number of claims that ask for at least the template's size, in its storage class and modes.
+	// compatibleReplicas is the number of PVCs that ask for at least the template's size, in its storage class and modes.
 	// +required
 	CompatibleReplicas int32 `json:"compatibleReplicas"`
 
-	// compatibleReadyReplicas is the number of those whose volume has the size that the claim asks for.
+	// compatibleReadyReplicas is the number of those whose volume has the size that the PVC asks for.
 	// +required
 	CompatibleReadyReplicas int32 `json:"compatibleReadyReplicas"`
 }
 
-// StatefulSet runs pods that have a fixed name, a fixed place in an order and claims of their own. It updates them in
-// place where only images or metadata change, leaves ordinals out if asked to, and resizes their claims.
+// StatefulSet runs pods that have a fixed name, a fixed place in an order and PVCs of their own. It updates them in
+// place where only images or metadata change, leaves ordinals out if asked to, and resizes their PVCs.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion

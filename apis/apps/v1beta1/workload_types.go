@@ -10,9 +10,9 @@ type WorkloadConditionType string
 
 // Conditions of a StatefulSet or DaemonSet. Each is there while it is True.
 const (
-	// WorkloadFailedCreatePod: pods or their claims could not be made or deleted, or have waited for it for too long.
+	// WorkloadFailedCreatePod: pods or their PVCs could not be made or deleted, or have waited for it for too long.
 	WorkloadFailedCreatePod WorkloadConditionType = "FailedCreatePod"
-	// WorkloadFailedUpdatePod: pods or their claims could not be updated, or have waited for it for too long.
+	// WorkloadFailedUpdatePod: pods or their PVCs could not be updated, or have waited for it for too long.
 	WorkloadFailedUpdatePod WorkloadConditionType = "FailedUpdatePod"
 	// WorkloadSelectorOverlap: the selector selects pods of somebody else, which are left alone.
 	WorkloadSelectorOverlap WorkloadConditionType = "SelectorOverlap"

@@ -24,7 +24,7 @@ const (
 	ClusterPending ClusterPhase = "Pending"
 	// ClusterJoining: accepted, but its agent was not seen yet.
 	ClusterJoining ClusterPhase = "Joining"
-	// ClusterReady: its agent renews its Lease and owns the claim.
+	// ClusterReady: its agent renews its Lease, and the member is bound to this hub.
 	ClusterReady ClusterPhase = "Ready"
 	// ClusterUnreachable: no renewal was seen for failAfterSeconds; its numbers are frozen.
 	ClusterUnreachable ClusterPhase = "Unreachable"
@@ -230,12 +230,12 @@ const (
 	ConditionHeartbeatFresh = "HeartbeatFresh"
 	// ConditionAPIHealthy tells whether the member's own apiserver answered the agent.
 	ConditionAPIHealthy = "APIHealthy"
-	// ConditionOwnedByThisHub is False where another hub holds the member's claim.
+	// ConditionOwnedByThisHub is False where the member is bound to another hub.
 	ConditionOwnedByThisHub = "OwnedByThisHub"
 	// ConditionSkewSupported is False where the versions of hub and agent are too far apart to work together. It is there
 	// once the agent has said its version. In a pull member the agent writes one on its Membership too.
 	ConditionSkewSupported = "SkewSupported"
-	// ConditionReleased is True when a leaving member has dropped its claim: nothing of this hub is left in it.
+	// ConditionReleased is True when a leaving member has removed its binding: nothing of this hub is left in it.
 	ConditionReleased = "Released"
 )
 
@@ -254,7 +254,7 @@ type MemberClusterStatus struct {
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=16
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
-	// hub is who this hub is; the agent reads it to claim the member for it. Written by the hub.
+	// hub identifies this hub; the agent binds the member to it. Written by the hub.
 	// +optional
 	Hub *HubIdentity `json:"hub,omitempty"`
 	// clusterUID is what the agent found as the member's identity. Written by the agent.

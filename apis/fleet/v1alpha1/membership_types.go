@@ -5,15 +5,15 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // MembershipName is the name of the one Membership in a member.
 const MembershipName = "default"
 
-// MembershipSpec is the claim of one hub on this member.
+// MembershipSpec binds this member to a hub.
 type MembershipSpec struct {
-	// hub is the hub that owns this member's claim. The first hub that comes writes it; another one is refused until an
-	// administrator of the member edits or deletes this object. Without it no hub has come yet; the conditions say why.
+	// hub is the hub that this member is bound to. The first hub that comes is written here; another one is refused until an
+	// administrator of the member edits or deletes this object. Without it the member is not bound yet; the conditions say why.
 	// +optional
 	Hub MembershipHub `json:"hub,omitzero"`
 }
 
-// MembershipHub is the hub that holds the claim.
+// MembershipHub names the hub that a member is bound to.
 type MembershipHub struct {
 	// uid is the UID of the hub's namespace kube-system.
 	// +required
@@ -34,18 +34,18 @@ type MembershipHub struct {
 // Condition types of a Membership. The agent of a pull member writes them; in mode Push the MemberCluster on the hub says
 // how the connection fares.
 const (
-	// ConditionConnected tells whether this cluster reaches the hub that it is to join or has joined, and if not, why.
+	// ConditionConnected says whether this cluster reaches the hub that it joins or has joined, and if not, why.
 	ConditionConnected = "Connected"
 )
 
-// MembershipStatus is what the agent remembers of the hub.
+// MembershipStatus is what the agent has stored of the hub.
 type MembershipStatus struct {
-	// epoch is the highest epoch of the hub that was seen. Work of a lower one neither deletes nor scales in.
+	// epoch is the highest epoch of the hub that was seen. A grant of a lower one neither deletes nor scales in.
 	// +optional
 	Epoch int64 `json:"epoch,omitempty"`
-	// claimedAt is when the claim was made.
+	// boundAt is when the member was bound to the hub.
 	// +optional
-	ClaimedAt *metav1.Time `json:"claimedAt,omitempty"`
+	BoundAt *metav1.Time `json:"boundAt,omitempty"`
 	// conditions are Connected and SkewSupported, in a member that joins by pull.
 	// +optional
 	// +listType=map
@@ -70,10 +70,10 @@ type Membership struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is the claim; empty where no hub has come yet.
+	// spec is the binding; empty until a hub has come.
 	// +required
 	Spec MembershipSpec `json:"spec"`
-	// status is what the agent remembers and found out.
+	// status is what the agent has stored and found out.
 	// +optional
 	Status MembershipStatus `json:"status,omitempty"`
 }

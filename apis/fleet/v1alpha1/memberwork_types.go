@@ -11,13 +11,13 @@ type WorkPhase string
 
 // Phases of a MemberWork.
 const (
-	// WorkApplied: the object is in the member as asked; nothing is known of its health yet.
+	// WorkApplied: the object is up to date in the member; nothing is known of its health.
 	WorkApplied WorkPhase = "Applied"
-	// WorkProgressing: the object's own controller has not reached what is asked.
+	// WorkProgressing: the object's own controller has not reached the desired state.
 	WorkProgressing WorkPhase = "Progressing"
-	// WorkHealthy: all replicas asked for are updated as far as the partition wants, and available.
+	// WorkHealthy: all replicas are available and updated as far as the partition allows; other kinds: current by kstatus.
 	WorkHealthy WorkPhase = "Healthy"
-	// WorkDegraded: the object's controller reports a failure, or nonsense.
+	// WorkDegraded: the object's controller reports a failure, or a status that can't be true.
 	WorkDegraded WorkPhase = "Degraded"
 	// WorkBlocked: the agent may not or cannot apply it; reason and message say why.
 	WorkBlocked WorkPhase = "Blocked"
@@ -48,7 +48,6 @@ const (
 )
 
 // MemberWorkSpec asks one member for one object. Only the hub writes it.
-// +kubebuilder:validation:XValidation:rule="has(self.content.inline) != has(self.content.ref)",message="content is either inline or ref"
 type MemberWorkSpec struct {
 	// source is the object on the hub that this row is a part of.
 	// +required
@@ -65,10 +64,10 @@ type MemberWorkSpec struct {
 	// grant is what the member may run of the object.
 	// +optional
 	Grant WorkGrant `json:"grant,omitempty"`
-	// deletion says what becomes of the object when the row goes: Delete (default) or Orphan.
+	// deletionPolicy says what becomes of the object when the row is withdrawn: Delete (default) or Orphan.
 	// +optional
 	// +kubebuilder:default=Delete
-	Deletion LeavePolicy `json:"deletion,omitempty"`
+	DeletionPolicy LeavePolicy `json:"deletionPolicy,omitempty"`
 }
 
 // WorkSource names an object on the hub.
@@ -95,17 +94,13 @@ type WorkSource struct {
 	UID string `json:"uid"`
 }
 
-// WorkContentSource holds a manifest or points to one.
+// WorkContentSource says where the manifest of a row is.
 type WorkContentSource struct {
-	// inline is the manifest itself.
-	// +optional
-	// +kubebuilder:pruning:PreserveUnknownFields
-	// +kubebuilder:validation:Type=object
-	Inline *runtime.RawExtension `json:"inline,omitempty"`
 	// ref names a WorkContent in the hub's namespace fleet-system.
-	// +optional
+	// +required
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
-	Ref string `json:"ref,omitempty"`
+	Ref string `json:"ref"`
 }
 
 // WorkGrant holds the numbers that a member may act on. They are absolute; a newer grant replaces an older one.
@@ -191,7 +186,7 @@ type MemberWorkStatus struct {
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=20
 	Subsets []SubsetCounts `json:"subsets,omitempty"`
-	// drift lists the paths that somebody else changed in the member since the last report and that were put back.
+	// drift lists the paths that somebody else changed in the member since the last report, and that were reverted.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=5

@@ -17,17 +17,16 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/podpatch"
 )
 
-// graceMin is what a container gets to end by itself, however short its grace period and however long its hook, as in
-// kube 1.36.
+// graceMin is the least time that a container gets to end by itself, whatever its grace period and its hook, as in kube 1.36.
 const graceMin = 2 * time.Second
 
-// apply writes the report and stops containers. The stops take as long as the containers that are stopped.
-func (r *Reconciler) apply(ctx context.Context, o observed, w work) error {
-	err := r.write(ctx, o.pod, w.report)
-	if len(w.restart) == 0 {
+// apply writes the report and stops containers, and returns when they have ended.
+func (r *Reconciler) apply(ctx context.Context, o observed, p planned) error {
+	err := r.write(ctx, o.pod, p.report)
+	if len(p.restart) == 0 {
 		return err
 	}
-	// The cache may be behind. A container that serves must not be stopped for an update that was called off.
+	// The cache may be stale. A container must not be stopped for an update that was reverted.
 	var live corev1.Pod
 	if gone := r.Live.Get(ctx, client.ObjectKeyFromObject(o.pod), &live); gone != nil || live.UID != o.pod.UID {
 		return errors.Join(err, client.IgnoreNotFound(gone))
@@ -43,31 +42,31 @@ func (r *Reconciler) apply(ctx context.Context, o observed, w work) error {
 	return errors.Join(err, group.Wait())
 }
 
-// write puts the report on the pod.
+// write writes the report to the pod.
 func (r *Reconciler) write(ctx context.Context, pod *corev1.Pod, report string) error {
 	if report == "" {
 		return nil
 	}
 	b := podpatch.New(pod)
 	b.Metadata.Annotations[keys.RuntimeContainersMeta] = &report
-	p, err := b.Patch(pod, podpatch.Status)
+	patch, err := b.Patch(pod, podpatch.Status)
 	if err != nil {
 		return err
 	}
-	err = r.Client.Status().Patch(ctx, pod.DeepCopy(), client.RawPatch(p.Type, p.Data))
+	err = r.Client.Status().Patch(ctx, pod.DeepCopy(), client.RawPatch(patch.Type, patch.Data))
 	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("report what containers of pod %s were started from: %w", client.ObjectKeyFromObject(pod), err)
+		return fmt.Errorf("write the report of pod %s: %w", client.ObjectKeyFromObject(pod), err)
 	}
 	return nil
 }
 
-// stop ends one container as the kubelet would: the hook first, and what is left of the grace period then.
+// stop stops one container as the kubelet would: the preStop hook first, then what is left of the grace period.
 func (r *Reconciler) stop(ctx context.Context, pod *corev1.Pod, s restart) error {
 	runtime, id, err := r.Runtimes.Of(s.id)
 	if err != nil {
 		return err
 	}
-	// The kubelet may have ended it and not told yet. An HTTP hook would reach the container that came after.
+	// The kubelet may have stopped it already. An HTTP hook would then reach its successor.
 	switch c, err := runtime.Container(ctx, id, nil); {
 	case errors.Is(err, cri.ErrNotFound), err == nil && !c.Running:
 		return nil
@@ -80,15 +79,15 @@ func (r *Reconciler) stop(ctx context.Context, pod *corev1.Pod, s restart) error
 	began, left := r.Clock.Now(), s.grace
 	if s.hook != nil && s.grace > 0 {
 		if err := r.run(ctx, pod, s, runtime, id); err != nil && ctx.Err() == nil {
-			r.Events.Record(pod, failedHookEvent(s.name, err)) // The kubelet goes on as well.
+			r.Events.Record(pod, failedHookEvent(s.name, err)) // The kubelet ignores a failed hook as well.
 		}
 		left -= r.Clock.Since(began)
 	}
 	err = runtime.Stop(ctx, id, max(graceMin, left))
 	if ctx.Err() != nil {
-		return context.Cause(ctx) // This daemon ends. The next one goes on.
+		return context.Cause(ctx) // The daemon is shutting down; the next one continues.
 	}
-	// A stop that failed may have ended the container all the same.
+	// A failed stop may have stopped the container nevertheless.
 	r.memory.tried(pod, s.name, r.Clock.Now())
 	if err != nil {
 		r.Events.Record(pod, failedStopEvent(s.name, err))

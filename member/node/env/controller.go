@@ -27,17 +27,17 @@ import (
 // +kubebuilder:rbac:groups="",resources=pods/status,verbs=patch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// A failed pass is tried again after firstRetry, then after twice that, up to lastRetry: a pod may be out of service for it.
+// A failed reconcile is retried after firstRetry, doubling up to lastRetry: a pod may be out of service meanwhile.
 const (
 	firstRetry = 100 * time.Millisecond
 	lastRetry  = time.Minute
 )
 
-// lookAgain is when a pod is looked at again that found no runtime.
-const lookAgain = 10 * time.Second
+// recheckInterval is when a pod is reconciled again for which no runtime answered.
+const recheckInterval = 10 * time.Second
 
-// workers is how many pods are worked on at once. A pass may last as long as a grace period, and none costs anything
-// meanwhile, so it is about as many as a node has.
+// workers is the number of concurrent reconciles. One may last as long as a grace period and is idle meanwhile, so there are
+// about as many as a node has pods.
 const workers = 100
 
 // Runtimes finds the runtime of a container by the ID that the kubelet reports.
@@ -52,7 +52,7 @@ type Options struct {
 	Events   event.Recorder
 }
 
-// Reconciler works for the pods of one node.
+// Reconciler reconciles the pods of one node.
 type Reconciler struct {
 	// Client reads from a cache of the node's pods, and writes; Live reads from the apiserver.
 	Client client.Client
@@ -67,7 +67,7 @@ type Reconciler struct {
 	memory memory
 }
 
-// Setup adds the loop to a manager whose cache holds the pods of one node.
+// Setup adds the controller to a manager whose cache holds the pods of one node.
 func Setup(mgr ctrl.Manager, o Options) error {
 	if err := Register(metrics.Registry); err != nil {
 		return fmt.Errorf("register metrics of container env: %w", err)
@@ -81,7 +81,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	}
 	concerned := predicate.Funcs{
 		CreateFunc: func(e ctrlevent.CreateEvent) bool { return is(e.Object) },
-		// What is kept of a pod is dropped when it is none to look at any more. A deletion always passes.
+		// The old object counts too, so that memory of a pod is dropped when it ceases to matter. Deletions always pass.
 		UpdateFunc: func(e ctrlevent.UpdateEvent) bool { return is(e.ObjectOld) || is(e.ObjectNew) },
 	}
 	err := ctrl.NewControllerManagedBy(mgr).
@@ -93,44 +93,47 @@ func Setup(mgr ctrl.Manager, o Options) error {
 		}).
 		Complete(r)
 	if err != nil {
-		return fmt.Errorf("set up the loop for container env: %w", err)
+		return fmt.Errorf("set up the controller of container env: %w", err)
 	}
 	return nil
 }
 
-// Reconcile does the next step for one pod.
+// Reconcile takes the next step for one pod.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	again, err := r.pass(ctx, req.NamespacedName)
+	requeueAfter, err := r.reconcile(ctx, req.NamespacedName)
 	switch {
 	case errors.Is(err, errGone):
 		return ctrl.Result{}, nil
 	case errors.Is(err, cri.ErrNoRuntime):
-		// It is told once for the node, and not for each pod.
+		// The keeper reports it once for the node.
 		measure.Waits.WithLabelValues(reasonRuntime).Inc()
-		return ctrl.Result{RequeueAfter: lookAgain}, nil
+		return ctrl.Result{RequeueAfter: recheckInterval}, nil
 	}
-	return ctrl.Result{RequeueAfter: again}, err
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{RequeueAfter: requeueAfter}, nil
 }
 
-// pass observes, plans and applies, and returns when to look again.
-func (r *Reconciler) pass(ctx context.Context, key types.NamespacedName) (again time.Duration, err error) {
+// reconcile observes, plans and applies, and returns when to reconcile again.
+func (r *Reconciler) reconcile(ctx context.Context, key types.NamespacedName) (requeueAfter time.Duration, err error) {
 	o, err := r.observe(ctx, key)
 	if err != nil {
 		return 0, err
 	}
 	now := r.Clock.Now()
-	w := plan(o, now)
+	p := plan(o, now)
 	measure.PlanSeconds.Observe(r.Clock.Since(now).Seconds())
-	count(w)
-	for _, h := range w.holds {
+	count(p)
+	for _, h := range p.holds {
 		ctrl.LoggerFrom(ctx).V(1).Info("Left a container running", "container", h.name, "reason", h.why)
 	}
-	if err := r.apply(ctx, o, w); err != nil {
+	if err := r.apply(ctx, o, p); err != nil {
 		return 0, err
 	}
-	if len(w.restart) > 0 {
-		// The kubelet tells of the new container. Should it start none, this looks again.
-		return lookAgain, nil
+	if len(p.restart) > 0 {
+		// The new container shows in the pod's status. In case the kubelet starts none, check again.
+		return recheckInterval, nil
 	}
-	return w.recheck, nil
+	return p.recheck, nil
 }

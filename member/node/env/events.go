@@ -4,9 +4,9 @@ import "github.com/flotilla-io/flotilla/pkg/event"
 
 // Reasons of events on pods.
 const (
-	// ReasonKilling: a container is stopped, so that the kubelet starts it anew.
+	// ReasonKilling: a container is stopped, so that the kubelet restarts it.
 	ReasonKilling = "Killing"
-	// ReasonFailedPreStopHook: the preStop hook failed; the container is stopped all the same.
+	// ReasonFailedPreStopHook: the preStop hook failed; the container is stopped nevertheless.
 	ReasonFailedPreStopHook = "FailedPreStopHook"
 	// ReasonFailedKill: the runtime could not stop a container.
 	ReasonFailedKill = "FailedKillContainer"

@@ -15,25 +15,25 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/inplace"
 )
 
-// memory is what is kept of pods between passes: nothing that could not be found anew. The zero value is empty.
+// memory is kept between reconciles; all of it can be read again. The zero value is empty.
 type memory struct {
 	mu   sync.Mutex
 	pods map[types.NamespacedName]*past
 }
 
-// past is what is kept of one pod.
+// past is the memory of one pod.
 type past struct {
 	uid types.UID
-	// started is what runtimes said of containers, by ID: it never changes.
+	// started is what runtimes report about containers, by ID; it never changes.
 	started map[string]cri.Container
-	// asks are the values that containers are to have, and asked is since when; empty and zero while none is asked for.
-	// tries are of that time.
+	// asks are the values that containers should be restarted with, and asked since when; empty and zero if no restart is
+	// requested. tries counts the stops since then.
 	asks  string
 	asked time.Time
 	tries map[string]try
 }
 
-// of returns a copy of what is kept of a pod, and notes whether restarts are asked for now.
+// of returns a copy of the memory of a pod, and records since when restarts are requested.
 func (m *memory) of(pod *corev1.Pod, now time.Time) past {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -50,7 +50,7 @@ func (m *memory) of(pod *corev1.Pod, now time.Time) past {
 	case asks == "":
 		p.asks, p.asked, p.tries = "", time.Time{}, nil
 	case asks != p.asks:
-		// The next batch, or another update: its values are as new to the kubelet as those of the first.
+		// The next batch, or another update: the kubelet may not have seen its values either.
 		p.asks, p.asked, p.tries = asks, now, nil
 	}
 	out := *p
@@ -58,7 +58,7 @@ func (m *memory) of(pod *corev1.Pod, now time.Time) past {
 	return out
 }
 
-// asksOf is which containers are to be started anew, and with what, in a text to compare.
+// asksOf returns which containers should be restarted, and with which values, as a text to compare.
 func asksOf(pod *corev1.Pod) string {
 	var b strings.Builder
 	for _, batch := range inplace.EnvAsks(pod) {
@@ -69,12 +69,12 @@ func asksOf(pod *corev1.Pod) string {
 	return b.String()
 }
 
-// learn keeps what runtimes said of the pod's containers, and of these alone.
+// learn keeps what runtimes report about the pod's present containers.
 func (m *memory) learn(pod *corev1.Pod, started map[string]cri.Container) {
 	m.change(pod, func(p *past) { p.started = maps.Clone(started) })
 }
 
-// tried notes that a container was stopped.
+// tried records that a container was stopped.
 func (m *memory) tried(pod *corev1.Pod, name string, now time.Time) {
 	m.change(pod, func(p *past) {
 		if p.tries == nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/metric"
 )
 
-// Values of the label step, and the reason of a pass that had no runtime to ask.
+// Values of the label step, and the reason if no runtime answered.
 const (
 	stepRestart   = "Restart"
 	stepReport    = "Report"
@@ -16,15 +16,15 @@ const (
 
 var measure = metric.NewPass("node_env", "Pod")
 
-// Register adds the metrics of this package to r.
+// Register registers the metrics of this package.
 func Register(r prometheus.Registerer) error { return measure.Register(r) }
 
-// count notes what a plan reports and what it waits for. Restarts are counted when they are made.
-func count(w work) {
-	if w.report != "" {
+// count records the steps and holds of a plan. Restarts are counted when they happen.
+func count(p planned) {
+	if p.report != "" {
 		measure.Steps.WithLabelValues(stepReport, reasonStarted).Inc()
 	}
-	for _, h := range w.holds {
+	for _, h := range p.holds {
 		measure.Waits.WithLabelValues(string(h.reason)).Inc()
 	}
 }

@@ -17,37 +17,37 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/inplace"
 )
 
-// errGone says that there is nothing to do about a pod any more.
+// errGone: nothing has to be done for the pod any more.
 var errGone = errors.New("pod is gone")
 
-// observed is the world of one pass.
+// observed is what a reconcile has read.
 type observed struct {
-	// pod is the cache's own: nobody may change it.
+	// pod belongs to the cache and must not be changed.
 	pod *corev1.Pod
-	// started is what the runtime says of containers, by the ID that the pod's status has. Containers that it does not know
-	// are not there.
+	// started is what the runtime reports about containers, by the container ID in the pod's status. Containers unknown to it
+	// are left out.
 	started map[string]cri.Container
-	// asked is since when restarts are asked for.
+	// asked is since when restarts are requested.
 	asked time.Time
-	// tries are the stops so far, by name of the container, since restarts are asked for.
+	// tries are the stops so far, by container name, since restarts are requested.
 	tries map[string]try
 }
 
-// try is how often we have stopped a container, and when last.
+// try is how often a container was stopped, and when last.
 type try struct {
 	count int
 	last  time.Time
 }
 
-// of is what the runtime says of a container of the pod. It is false where it knows none, or one of another name or pod:
-// whoever can write the status of a pod must not choose what is stopped here.
+// of returns what the runtime reports about a container of the pod, false if it knows none or one of another name or pod:
+// whoever can write the status of a pod must not choose which container is stopped here.
 func (o observed) of(name, id string) (cri.Container, bool) {
 	c, known := o.started[id]
 	return c, known && c.Name == name && c.PodUID == o.pod.UID
 }
 
-// concerns tells whether a pod is one to look at: one of our workloads that reads metadata by env, or where our word spares
-// an update in place a wait.
+// concerns reports whether a pod is reconciled: a pod of our workloads that reads metadata by env, or whose in-place update
+// can complete earlier by our report.
 func concerns(pod *corev1.Pod) bool {
 	owner := metav1.GetControllerOfNoCopy(pod)
 	if owner == nil {
@@ -67,7 +67,7 @@ func concerns(pod *corev1.Pod) bool {
 	return false
 }
 
-// observe reads the pod from the cache and its containers from their runtime. It is errGone for a pod that needs nothing.
+// observe reads the pod from the cache and its containers from their runtime. It returns errGone for a pod that needs nothing.
 func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (observed, error) {
 	var pod corev1.Pod
 	if err := r.Client.Get(ctx, key, &pod); err != nil {
@@ -93,7 +93,7 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 		if !ok {
 			var err error
 			if known, err = r.read(ctx, st.ContainerID, inplace.MetadataEnv(c, &pod)); errors.Is(err, cri.ErrNotFound) {
-				continue // The kubelet will tell of another one.
+				continue // The kubelet will report its successor.
 			} else if err != nil {
 				return observed{}, err
 			}
@@ -104,7 +104,7 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 	return o, nil
 }
 
-// read asks the runtime of a container what it was started with, of these variables.
+// read returns with which values of these variables the runtime started a container.
 func (r *Reconciler) read(ctx context.Context, id string, env []corev1.EnvVar) (cri.Container, error) {
 	runtime, short, err := r.Runtimes.Of(id)
 	if err != nil {

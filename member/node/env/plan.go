@@ -13,11 +13,11 @@ import (
 )
 
 const (
-	// settle is how long the kubelet gets to see the metadata that a container is restarted for.
+	// settle is the time that the kubelet gets to see the new metadata before a container is restarted for it.
 	settle = time.Second
 	// pauseMin and pauseMax bound the time between two stops of one container. It doubles.
 	pauseMin, pauseMax = 3 * time.Second, 10 * time.Minute
-	// defaultGrace is the termination grace period of a pod that names none, as in kube 1.36.
+	// defaultGrace is the termination grace period of a pod that sets none, as in kube 1.36.
 	defaultGrace = 30 * time.Second
 )
 
@@ -29,36 +29,36 @@ const (
 	reasonEnv reason = "EnvChanged"
 	// reasonSettle: the kubelet may not have seen the metadata yet.
 	reasonSettle reason = "Settling"
-	// reasonPause: it was stopped a short while ago.
+	// reasonPause: it was stopped shortly before; the pause doubles.
 	reasonPause reason = "BackOff"
-	// reasonKubelet: the kubelet is about to start it, or to start it anew.
+	// reasonKubelet: the kubelet is about to start or restart it.
 	reasonKubelet reason = "Kubelet"
-	// reasonPolicy: its restart policy is not Always, so nobody would start it again.
+	// reasonPolicy: its restart policy is not Always, so nothing would start it again.
 	reasonPolicy reason = "RestartPolicy"
 	// reasonOrder: containers of a higher launch priority are not ready yet.
 	reasonOrder reason = "LaunchPriority"
 )
 
-// work is what is to be done for one pod now.
-type work struct {
-	// report is what the pod's annotation is to say of its containers; empty if it says so already, or there is nothing to say.
+// planned is what a reconcile is going to do for one pod.
+type planned struct {
+	// report is the new value of the pod's annotation; empty if it is up to date or there is nothing to report.
 	report string
-	// restart are the containers to be stopped.
+	// restart are the containers to stop.
 	restart []restart
-	// holds are the containers that have to wait.
+	// holds are the containers that wait, with the reason.
 	holds []hold
-	// recheck is when time alone could change the plan; 0 for never.
+	// recheck is after how long the plan can change by time alone; 0 is never.
 	recheck time.Duration
 }
 
-// restart is a container to be stopped, so that the kubelet starts it anew.
+// restart is a container to stop, so that the kubelet starts it again.
 type restart struct {
 	name string
-	// id is as the pod's status has it.
+	// id is the container ID in the pod's status.
 	id     string
 	reason reason
 	why    string
-	// hook is run before; nil for none. grace is the time for both.
+	// hook is the preStop hook, nil for none. grace is the time for the hook and the stop together.
 	hook  *corev1.LifecycleHandler
 	grace time.Duration
 }
@@ -69,29 +69,29 @@ type hold struct {
 	why    string
 }
 
-// plan says what is to be done for a pod now.
-func plan(o observed, now time.Time) work {
-	w := work{report: report(o)}
+// plan returns the next steps for a pod.
+func plan(o observed, now time.Time) planned {
+	p := planned{report: report(o)}
 	for _, batch := range inplace.EnvAsks(o.pod) {
 		done := true
 		for _, ask := range batch {
-			if !w.judge(o, ask, now) {
+			if !p.planContainer(o, ask, now) {
 				done = false
 			}
 		}
 		if !done {
-			break // Those of a lower launch priority wait until these are ready.
+			break // Containers of a lower launch priority wait until these are ready.
 		}
 	}
-	return w
+	return p
 }
 
-// judge adds what is to be done about one container that is asked for, and tells whether it has what it should have and is
-// ready.
-func (w *work) judge(o observed, ask inplace.EnvAsk, now time.Time) (done bool) {
+// planContainer plans for one container whose restart is requested, and reports whether the container has its new values and
+// is ready.
+func (p *planned) planContainer(o observed, ask inplace.EnvAsk, now time.Time) (done bool) {
 	c := ask.Container
 	wait := func(r reason, format string, args ...any) {
-		w.holds = append(w.holds, hold{c.Name, r, fmt.Sprintf("container %s "+format, append([]any{c.Name}, args...)...)})
+		p.holds = append(p.holds, hold{c.Name, r, fmt.Sprintf("container %s "+format, append([]any{c.Name}, args...)...)})
 	}
 	st := inplace.Status(o.pod, c.Name)
 	if st == nil || st.ContainerID == "" || st.State.Running == nil {
@@ -100,12 +100,12 @@ func (w *work) judge(o observed, ask inplace.EnvAsk, now time.Time) (done bool) 
 	}
 	started, known := o.of(c.Name, st.ContainerID)
 	if !known {
-		wait(reasonKubelet, "is another one than the kubelet has told of")
+		wait(reasonKubelet, "is not the one in the pod's status")
 		return false
 	}
 	var changed string
 	if started.Env == nil {
-		// The runtime does not say. A container that was there before the update was asked for has the former values.
+		// The runtime does not report env. A container from before the update has the former values.
 		if ask.Before != st.ContainerID {
 			return st.Ready
 		}
@@ -117,11 +117,11 @@ func (w *work) judge(o observed, ask inplace.EnvAsk, now time.Time) (done bool) 
 		return st.Ready
 	}
 	if policy := inplace.RestartPolicy(c, o.pod); policy != corev1.RestartPolicyAlways {
-		wait(reasonPolicy, "has restart policy %s: nobody would start it again", policy)
+		wait(reasonPolicy, "has restart policy %s: nothing would start it again", policy)
 		return false
 	}
 	if ask.Image && started.Hash != 0 && !inplace.FromSpec(started.Hash, c) {
-		wait(reasonKubelet, "is about to be started anew by the kubelet, because its image changed")
+		wait(reasonKubelet, "is about to be restarted by the kubelet, because its image changed")
 		return false
 	}
 	reason, until := reasonSettle, o.asked.Add(settle)
@@ -130,12 +130,12 @@ func (w *work) judge(o observed, ask inplace.EnvAsk, now time.Time) (done bool) 
 	}
 	if left := until.Sub(now); left > 0 {
 		wait(reason, "is stopped in %s", left.Round(time.Second))
-		if w.recheck == 0 || left < w.recheck {
-			w.recheck = left
+		if p.recheck == 0 || left < p.recheck {
+			p.recheck = left
 		}
 		return false
 	}
-	w.restart = append(w.restart, restart{
+	p.restart = append(p.restart, restart{
 		name: c.Name, id: st.ContainerID, reason: reasonEnv,
 		why:  fmt.Sprintf("container %s was started before %s changed", c.Name, changed),
 		hook: preStop(c), grace: grace(o.pod),
@@ -143,8 +143,7 @@ func (w *work) judge(o observed, ask inplace.EnvAsk, now time.Time) (done bool) 
 	return false
 }
 
-// differs names the variables that have another value than they should, without values, which may be secret; empty if none
-// has.
+// differs names the variables whose values differ, without the values, which may be secret; empty if none differs.
 func differs(want []corev1.EnvVar, has map[string]string) string {
 	var names []string
 	for i := range want {
@@ -155,7 +154,7 @@ func differs(want []corev1.EnvVar, has map[string]string) string {
 	return strings.Join(slices.Compact(names), ", ")
 }
 
-// pause is the time to wait after so many stops.
+// pause is the wait after that many stops.
 func pause(count int) time.Duration {
 	d := pauseMin
 	for range count - 1 {
@@ -178,8 +177,8 @@ func grace(pod *corev1.Pod) time.Duration {
 	return defaultGrace
 }
 
-// report is what the pod's annotation is to say, if it does not say so yet. A container whose runtime does not tell its env
-// is left out if it reads metadata: then its restart counts, and not our word.
+// report returns the new value of the pod's annotation, empty if it is up to date. A container that reads metadata is left out
+// if its runtime does not report env: then its restart counts instead.
 func report(o observed) string {
 	var all []inplace.Started
 	for _, c := range inplace.Runners(o.pod) {

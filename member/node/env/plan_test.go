@@ -136,12 +136,12 @@ func TestPlan(t *testing.T) {
 		{
 			name: "one that the runtime does not know is waited for", env: both, containers: []corev1.Container{app},
 			change: func(o *observed) { o.pod.Status.ContainerStatuses[0].ContainerID = "run://app-1" },
-			holds:  []string{"Kubelet: container app is another one than the kubelet has told of"},
+			holds:  []string{"Kubelet: container app is not the one in the pod's status"},
 		},
 		{
 			name: "one that gets a new image is the kubelet's", env: both, containers: []corev1.Container{app},
 			change: func(o *observed) { reimaged(t, o) },
-			holds:  []string{"Kubelet: container app is about to be started anew by the kubelet, because its image changed"},
+			holds:  []string{"Kubelet: container app is about to be restarted by the kubelet, because its image changed"},
 		},
 		{
 			name: "until it runs that, should it have started before it saw the metadata", env: both, containers: []corev1.Container{app},
@@ -153,12 +153,12 @@ func TestPlan(t *testing.T) {
 		},
 		{
 			name: "a container that nobody would start again is left running", env: both, containers: []corev1.Container{once},
-			holds: []string{"RestartPolicy: container app has restart policy OnFailure: nobody would start it again"},
+			holds: []string{"RestartPolicy: container app has restart policy OnFailure: nothing would start it again"},
 		},
 		{
 			name: "likewise in a pod whose containers are not restarted", env: both, containers: []corev1.Container{app},
 			change: func(o *observed) { o.pod.Spec.RestartPolicy = corev1.RestartPolicyNever },
-			holds:  []string{"RestartPolicy: container app has restart policy Never: nobody would start it again"},
+			holds:  []string{"RestartPolicy: container app has restart policy Never: nothing would start it again"},
 		},
 		{
 			name: "the kubelet gets a second to see the metadata", env: both, containers: []corev1.Container{app},
@@ -192,14 +192,14 @@ func TestPlan(t *testing.T) {
 			change: func(o *observed) {
 				o.started["run://app-0"] = cri.Container{Name: "app", PodUID: "u2", Env: map[string]string{"CONFIG": "one"}}
 			},
-			holds: []string{"Kubelet: container app is another one than the kubelet has told of"},
+			holds: []string{"Kubelet: container app is not the one in the pod's status"},
 		},
 		{
 			name: "likewise another one of the same pod", env: both, containers: []corev1.Container{app},
 			change: func(o *observed) {
 				o.started["run://app-0"] = cri.Container{Name: "side", PodUID: "u1", Env: map[string]string{"CONFIG": "one"}}
 			},
-			holds: []string{"Kubelet: container app is another one than the kubelet has told of"},
+			holds: []string{"Kubelet: container app is not the one in the pod's status"},
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

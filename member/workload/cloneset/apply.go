@@ -17,15 +17,14 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/pkg/lifecycle"
-	"github.com/flotilla-io/flotilla/pkg/pass"
+	"github.com/flotilla-io/flotilla/pkg/podcontrol"
 	"github.com/flotilla-io/flotilla/pkg/podset"
-	"github.com/flotilla-io/flotilla/pkg/podwork"
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
-// done says what came of a plan, by classes of writes: an error in one does not stop the others.
-type done struct {
-	pass.Done
+// applied says what came of a plan, by classes of writes: an error in one does not stop the others.
+type applied struct {
+	podcontrol.Results
 
 	// set is the set with podsToDelete as it was written; nil if it was not.
 	set *appsv1beta1.CloneSet
@@ -34,49 +33,49 @@ type done struct {
 }
 
 // err joins all errors.
-func (d *done) err() error { return errors.Join(d.Err(), d.given, d.dropped) }
+func (d *applied) err() error { return errors.Join(d.Err(), d.given, d.dropped) }
 
-// doer writes for a set.
-func (r *Reconciler) doer(set *appsv1beta1.CloneSet) pass.Doer {
-	return pass.Doer{
-		Writer: &podwork.Writer{Client: r.Client, Live: r.Live, Expect: r.Expect, Parallel: r.Parallel},
+// applier writes for a set.
+func (r *Reconciler) applier(set *appsv1beta1.CloneSet) podcontrol.Applier {
+	return podcontrol.Applier{
+		Writer: &podcontrol.Writer{Client: r.Client, Live: r.Live, Expect: r.Expect, Parallel: r.Parallel},
 		Owner:  set.UID, Hooks: lifecycle.HooksOf(set.Spec.Lifecycle), ShortHash: r.Gates.ShortHash,
 	}
 }
 
 // apply does what the plan says. What it does twice, after a crash or a conflict, comes to the same.
-func (r *Reconciler) apply(ctx context.Context, o observed, w work) done {
-	var d done
-	to := r.doer(o.set)
-	if !to.Revise(ctx, &w.Work, &d.Done) {
+func (r *Reconciler) apply(ctx context.Context, o observed, w planned) applied {
+	var d applied
+	to := r.applier(o.set)
+	if !to.EnsureRevision(ctx, &w.Plan, &d.Results) {
 		return d
 	}
 	var given []string
-	if given, d.given = giveClaims(ctx, to, w); d.given == nil {
-		to.Disown(ctx, &w.Work, &d.Done)
+	if given, d.given = transferPVCs(ctx, to, w); d.given == nil {
+		to.Disown(ctx, &w.Plan, &d.Results)
 	}
-	to.Delete(ctx, w.ready(given), &d.Done)
-	d.dropped = to.Writer.Delete(ctx, o.set.UID, pass.Objects(w.claimsAfter(o, d))).Err
+	to.Delete(ctx, w.ready(given), &d.Results)
+	d.dropped = to.Writer.Delete(ctx, o.set.UID, podcontrol.Objects(w.claimsAfter(o, d))).Err
 	now := r.Clock.Now()
-	to.Write(ctx, &w.Work, now, &d.Done)
-	to.Create(ctx, &w.Work, &o.set.Spec.Template, now, &d.Done, r.births(o, now))
+	to.Write(ctx, &w.Plan, now, &d.Results)
+	to.Create(ctx, &w.Plan, &o.set.Spec.Template, now, &d.Results, r.podCreates(o, now))
 	var err error
 	d.set, err = r.truncate(ctx, o, w)
-	d.dropped = errors.Join(d.dropped, to.Writer.Delete(ctx, o.set.UID, pass.Objects(w.dropClaims)).Err)
-	to.Drop(ctx, &w.Work, &d.Done)
+	d.dropped = errors.Join(d.dropped, to.Writer.Delete(ctx, o.set.UID, podcontrol.Objects(w.dropClaims)).Err)
+	to.DeleteRevisions(ctx, &w.Plan, &d.Results)
 	d.Rest = errors.Join(d.Rest, err)
-	d.Log(ctx, &w.Work)
+	d.Log(ctx, &w.Plan)
 	return d
 }
 
-// giveClaims makes pods the owners of claims that go with them, and returns the names of those that are given.
-func giveClaims(ctx context.Context, to pass.Doer, w work) ([]string, error) {
-	patches := make([]podwork.Patch, 0, len(w.giveClaims))
+// transferPVCs makes pods the owners of claims that go with them, and returns the names of those that are given.
+func transferPVCs(ctx context.Context, to podcontrol.Applier, w planned) ([]string, error) {
+	patches := make([]podcontrol.Patch, 0, len(w.giveClaims))
 	for _, g := range w.giveClaims {
 		owner := metav1.OwnerReference{
 			APIVersion: corev1.SchemeGroupVersion.String(), Kind: "Pod", Name: g.pod.Name, UID: g.pod.UID, Controller: new(true),
 		}
-		p, err := pass.Reown(g.claim, []types.UID{to.Owner}, owner)
+		p, err := podcontrol.OwnerPatch(g.claim, []types.UID{to.Owner}, owner)
 		if err != nil {
 			return nil, err
 		}
@@ -87,7 +86,7 @@ func giveClaims(ctx context.Context, to pass.Doer, w work) ([]string, error) {
 }
 
 // ready are the pods to delete whose claims, if they get any, are among the given.
-func (w work) ready(given []string) []podset.Change {
+func (w planned) ready(given []string) []podset.Change {
 	done := make(map[string]bool, len(given))
 	for _, name := range given {
 		done[name] = true
@@ -103,7 +102,7 @@ func (w work) ready(given []string) []podset.Change {
 
 // claimsAfter are the claims of pods that the set itself wanted gone, and that are deleted now; none with reuse, as these were
 // given to their pods before.
-func (w work) claimsAfter(o observed, d done) []*corev1.PersistentVolumeClaim {
+func (w planned) claimsAfter(o observed, d applied) []*corev1.PersistentVolumeClaim {
 	if o.set.Spec.ScaleStrategy.EnablePVCReuse {
 		return nil
 	}
@@ -118,17 +117,17 @@ func (w work) claimsAfter(o observed, d done) []*corev1.PersistentVolumeClaim {
 	return claims
 }
 
-// births makes pods with their claims.
-func (r *Reconciler) births(
+// podCreates makes pods with their claims.
+func (r *Reconciler) podCreates(
 	o observed, now time.Time,
-) func(rollout.Create, string, *corev1.PodTemplateSpec) podwork.Birth {
+) func(rollout.Create, string, *corev1.PodTemplateSpec) podcontrol.PodCreate {
 	ids := usedIDs(o)
-	return func(c rollout.Create, rev string, template *corev1.PodTemplateSpec) podwork.Birth {
+	return func(c rollout.Create, rev string, template *corev1.PodTemplateSpec) podcontrol.PodCreate {
 		id := c.Slot
 		if id == "" {
 			id = r.newID(ids)
 		}
-		b := podwork.Birth{Pod: newPod(o.set, o.gates, rev, template, id, now)}
+		b := podcontrol.PodCreate{Pod: newPod(o.set, o.gates, rev, template, id, now)}
 		for _, claim := range newClaims(o.set, id) {
 			if !ids[claim.Name] {
 				b.Claims = append(b.Claims, claim)
@@ -167,7 +166,7 @@ func (r *Reconciler) newID(used map[string]bool) string {
 
 // truncate takes pods that are gone off podsToDelete: the only write to a spec. The version in it lets no edit that a
 // user made meanwhile be lost. The set returned is as it is then, nil if nothing was written.
-func (r *Reconciler) truncate(ctx context.Context, o observed, w work) (*appsv1beta1.CloneSet, error) {
+func (r *Reconciler) truncate(ctx context.Context, o observed, w planned) (*appsv1beta1.CloneSet, error) {
 	if !w.truncate {
 		return nil, nil
 	}

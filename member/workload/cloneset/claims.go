@@ -12,8 +12,8 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
-// gift is a claim that goes with a pod.
-type gift struct {
+// ownershipTransfer is a claim that goes with a pod.
+type ownershipTransfer struct {
 	claim *corev1.PersistentVolumeClaim
 	pod   *corev1.Pod
 }
@@ -21,7 +21,7 @@ type gift struct {
 // instance is what there is under one instance id.
 type instance struct {
 	claims []*corev1.PersistentVolumeClaim
-	pod    *podset.Member // nil if there is none
+	pod    *podset.Pod // nil if there is none
 }
 
 // planClaims decides on claims, and on the ids of new pods, because an id with claims is what a claim is reused by.
@@ -35,7 +35,7 @@ type instance struct {
 //	no reuse   they go with their pod: the pod becomes their owner. Claims without any pod are deleted.
 //
 // Claims of a pod that is disowned always go with it.
-func (w *work) planClaims(o observed) {
+func (w *planned) planClaims(o observed) {
 	if len(o.claims) == 0 { // Most sets have none, and it takes a look at each pod.
 		return
 	}
@@ -70,7 +70,7 @@ func (w *work) planClaims(o observed) {
 	for _, id := range slices.Sorted(maps.Keys(instances)) {
 		in := instances[id]
 		switch {
-		case len(in.claims) == 0 || in.pod != nil && !in.pod.Leaving:
+		case len(in.claims) == 0 || in.pod != nil && !in.pod.Inactive:
 		case !o.set.Spec.ScaleStrategy.EnablePVCReuse:
 			w.letGo(in)
 		case in.pod == nil:
@@ -78,7 +78,7 @@ func (w *work) planClaims(o observed) {
 		default:
 			ending++
 			if in.pod.Object.DeletionTimestamp == nil {
-				w.Delete = append(w.Delete, podset.Change{Member: *in.pod, Reason: rollout.ReasonEnded, Why: fmt.Sprintf(
+				w.Delete = append(w.Delete, podset.Change{Pod: *in.pod, Reason: rollout.ReasonEnded, Why: fmt.Sprintf(
 					"phase %s; %d claims are for the pod that takes its place", in.pod.Object.Status.Phase, len(in.claims))})
 			}
 		}
@@ -90,7 +90,7 @@ func (w *work) planClaims(o observed) {
 // new pod. But a pod that is not deleted after all, because it has changed since it was seen, would have lost them to no
 // purpose. So such a pod is first named for deletion, by its label and in the version that was seen, which settles that it
 // goes; and it is deleted when the cache shows that.
-func (w *work) sendOff(instances map[string]*instance) {
+func (w *planned) sendOff(instances map[string]*instance) {
 	w.Delete = slices.DeleteFunc(w.Delete, func(c podset.Change) bool {
 		in := instances[instanceID(c.Object)]
 		if in == nil || len(in.claims) == 0 {
@@ -107,7 +107,7 @@ func (w *work) sendOff(instances map[string]*instance) {
 }
 
 // letGo gives claims to the pod that is about to go, or deletes them if it has gone.
-func (w *work) letGo(in *instance) {
+func (w *planned) letGo(in *instance) {
 	if in.pod == nil {
 		w.dropClaims = append(w.dropClaims, in.claims...)
 		return
@@ -115,15 +115,15 @@ func (w *work) letGo(in *instance) {
 	w.give(in.claims, in.pod.Object)
 }
 
-func (w *work) give(claims []*corev1.PersistentVolumeClaim, pod *corev1.Pod) {
+func (w *planned) give(claims []*corev1.PersistentVolumeClaim, pod *corev1.Pod) {
 	for _, c := range claims {
-		w.giveClaims = append(w.giveClaims, gift{claim: c, pod: pod})
+		w.giveClaims = append(w.giveClaims, ownershipTransfer{claim: c, pod: pod})
 	}
 }
 
 // planBirths gives free ids to new pods first, leaves out as many as wait for the id of a pod that is about to go, and
 // leaves new ids for the rest to be drawn.
-func (w *work) planBirths(free []string, ending int) {
+func (w *planned) planBirths(free []string, ending int) {
 	births := w.Create[:0:0]
 	held := 0
 	for i, c := range w.Create {

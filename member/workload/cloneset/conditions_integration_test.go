@@ -18,11 +18,11 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/apis/pods"
-	"github.com/flotilla-io/flotilla/pkg/pass"
+	"github.com/flotilla-io/flotilla/pkg/podcontrol"
 	"github.com/flotilla-io/flotilla/pkg/revision"
-	"github.com/flotilla-io/flotilla/pkg/testkit"
-	"github.com/flotilla-io/flotilla/pkg/testkit/hook"
-	"github.com/flotilla-io/flotilla/pkg/testkit/site"
+	"github.com/flotilla-io/flotilla/testkit"
+	"github.com/flotilla-io/flotilla/testkit/testenv"
+	"github.com/flotilla-io/flotilla/testkit/webhooktest"
 )
 
 func TestConditionsInCluster(t *testing.T) {
@@ -45,7 +45,7 @@ func TestConditionsInCluster(t *testing.T) {
 
 func testExamples(t *testing.T, g *ground) {
 	t.Helper()
-	hook.DryRun(t, g, g.Namespace, examples, "cloneset")
+	webhooktest.DryRun(t, g, g.Namespace, examples, "cloneset")
 }
 
 // has tells whether a set has a condition with that status and reason.
@@ -78,10 +78,10 @@ func testHung(t *testing.T, g *ground) {
 	var events eventsv1.EventList
 	require.Eventually(t, func() bool {
 		require.NoError(t, g.List(t.Context(), &events, client.InNamespace(g.Namespace)))
-		return slices.ContainsFunc(events.Items, func(e eventsv1.Event) bool { return e.Reason == pass.ReasonFailedUpdate })
-	}, site.Long, site.Poll)
+		return slices.ContainsFunc(events.Items, func(e eventsv1.Event) bool { return e.Reason == podcontrol.ReasonFailedUpdate })
+	}, testenv.Long, testenv.Poll)
 	for _, e := range events.Items {
-		require.True(t, e.Reason != pass.ReasonFailedUpdate || e.Series == nil, "%+v", e)
+		require.True(t, e.Reason != podcontrol.ReasonFailedUpdate || e.Series == nil, "%+v", e)
 	}
 }
 

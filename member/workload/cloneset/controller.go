@@ -2,30 +2,15 @@ package cloneset
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/child"
-	"github.com/flotilla-io/flotilla/pkg/event"
-	"github.com/flotilla-io/flotilla/pkg/expect"
-	"github.com/flotilla-io/flotilla/pkg/gather"
-	"github.com/flotilla-io/flotilla/pkg/index"
-	"github.com/flotilla-io/flotilla/pkg/metric"
-	"github.com/flotilla-io/flotilla/pkg/nodelease"
-	"github.com/flotilla-io/flotilla/pkg/pass"
-	"github.com/flotilla-io/flotilla/pkg/podset"
-	"github.com/flotilla-io/flotilla/pkg/report"
-	"github.com/flotilla-io/flotilla/pkg/stranger"
+	"github.com/flotilla-io/flotilla/pkg/ownership"
+	"github.com/flotilla-io/flotilla/pkg/podcontrol"
 )
 
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=clonesets,verbs=get;list;watch;patch
@@ -38,86 +23,37 @@ import (
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// component is the reporter of events.
-const component = "cloneset-controller"
-
 // Options tune the controller.
 type Options struct {
-	// Workers is how many CloneSets are worked on at once; 0 means 3.
-	Workers int
-	// Parallel is how many requests run at once for one CloneSet; 0 means podwork.Parallel.
-	Parallel int
-	// ExpectationTimeout is how long to wait for the cache to show our writes before reading from the apiserver; 0 means
-	// five minutes.
-	ExpectationTimeout time.Duration
-	// Clock tells the time; nil means the system's.
-	Clock clock.PassiveClock
+	podcontrol.Options
 	// Gates are the feature gates.
 	Gates Gates
-	// Daemons knows on which nodes a node daemon lives; nil means on none.
-	Daemons *nodelease.Tracker
 }
 
-// Reconciler brings CloneSets to what they shall be.
+// Reconciler reconciles CloneSets.
 type Reconciler struct {
-	// Client reads from the cache and writes.
-	Client client.Client
-	// Live reads from the apiserver.
-	Live client.Reader
-	// Clock tells the time.
-	Clock clock.PassiveClock
-	// Expect holds what the cache must show.
-	Expect *expect.Store
-	// Events sends events.
-	Events event.Recorder
-	// Parallel is how many requests run at once for one CloneSet; 0 means podwork.Parallel.
-	Parallel int
+	*podcontrol.Controller
 	// Gates are the feature gates.
 	Gates Gates
-	// Draw draws that many letters and digits of a new pod's name by lot; nil means by String of util/rand.
+	// Draw returns that many random letters and digits for the name of a new pod; nil means String of util/rand.
 	Draw func(length int) string
-	// Daemons tells whether a node daemon lives on a node; nil means on none.
-	Daemons nodelease.Liveness
-
-	events  gather.Events
-	pace    report.Pace
-	lookout stranger.Lookout
 }
 
 // Setup adds the controller to mgr. The webhook is registered apart from it, because it may run without the controller.
 func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
-	if o.Clock == nil {
-		o.Clock = clock.RealClock{}
-	}
 	if err := Register(metrics.Registry); err != nil {
 		return fmt.Errorf("register metrics of CloneSet: %w", err)
 	}
-	err := index.ByOwner(ctx, mgr.GetFieldIndexer(), &corev1.Pod{}, &corev1.PersistentVolumeClaim{}, &appsv1.ControllerRevision{})
-	if err != nil {
+	if err := ownership.IndexByOwner(ctx, mgr.GetFieldIndexer(), &corev1.PersistentVolumeClaim{}); err != nil {
 		return err
 	}
-	r := &Reconciler{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: o.Clock, Parallel: o.Parallel, Gates: o.Gates,
-		Expect: expect.New(Kind().Kind, o.Clock, o.ExpectationTimeout),
-		Events: event.New(mgr.GetEventRecorder(component)),
-	}
-	ofOwner := handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), &appsv1beta1.CloneSet{}, handler.OnlyControllerOwner())
+	r := &Reconciler{Controller: podcontrol.NewController(mgr, Kind().Kind, o.Options), Gates: o.Gates}
 	b := ctrl.NewControllerManagedBy(mgr)
-	if o.Daemons != nil && o.Gates.EnvFromMetadata {
-		if err := index.ByNode(ctx, mgr.GetFieldIndexer()); err != nil {
-			return err
-		}
-		r.Daemons = o.Daemons
-		b = b.WatchesRawSource(o.Daemons.Source(mgr.GetCache(), child.OnNode(mgr.GetClient(), Kind())))
+	if err := r.Setup(ctx, mgr, b, Kind(), &appsv1beta1.CloneSet{}, o.Options); err != nil {
+		return err
 	}
-	err = b.Named("cloneset").
-		For(&appsv1beta1.CloneSet{}).
-		Watches(&corev1.Pod{}, r.events.Handler(ofOwner)).
-		Owns(&corev1.PersistentVolumeClaim{}).
-		Owns(&appsv1.ControllerRevision{}).
-		WithOptions(pass.Queue(o.Workers)).
-		Complete(r)
-	if err != nil {
+	b.Owns(&corev1.PersistentVolumeClaim{})
+	if err := b.Complete(r); err != nil {
 		return fmt.Errorf("set up controller of CloneSet: %w", err)
 	}
 	return nil
@@ -128,20 +64,18 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	began := r.Clock.Now()
 	o, err := r.observe(ctx, req.NamespacedName)
 	if err != nil {
-		if !errors.Is(err, expect.ErrGone) {
-			r.events.Took(req.NamespacedName, r.Clock.Since(began))
-		}
-		return expect.Settle(ctx, err, measure.Waits.WithLabelValues(metric.ReasonCache))
+		return r.NotPlanned(ctx, measure, req, began, err)
 	}
 	now := r.Clock.Now()
-	w := plan(o, now)
-	pass.Count(measure, &w.Work, r.Clock.Since(now))
-	r.events.Took(req.NamespacedName, r.Clock.Since(began))
-	d := r.apply(ctx, o, w)
-	s, events := status(o, w, d, now)
-	if d.set != nil {
-		o.set = d.set // The status applies to no other version.
+	p := plan(o, now)
+	r.Planned(measure, req, &p.Plan, began, now)
+	a := r.apply(ctx, o, p)
+	s, events := status(o, p, a, now)
+	set := o.set
+	if a.set != nil {
+		set = a.set // The status applies to no other version.
 	}
-	later, err := r.report(ctx, o, s, events)
-	return ctrl.Result{RequeueAfter: podset.Sooner(w.Recheck, later)}, errors.Join(d.err(), err)
+	return r.Report(ctx, podcontrol.Outcome{
+		Object: set, Was: set.Status, Is: s, CountsOnly: countsOnly(set, s), Events: events, Recheck: p.Recheck, Err: a.err(),
+	})
 }

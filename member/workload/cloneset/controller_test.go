@@ -24,18 +24,13 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/event"
 	"github.com/flotilla-io/flotilla/pkg/expect"
-	"github.com/flotilla-io/flotilla/pkg/index"
-	"github.com/flotilla-io/flotilla/pkg/testkit"
+	"github.com/flotilla-io/flotilla/pkg/ownership"
+	"github.com/flotilla-io/flotilla/pkg/podcontrol"
+	"github.com/flotilla-io/flotilla/testkit"
 )
 
 var key = types.NamespacedName{Namespace: testkit.Namespace, Name: "web"}
-
-// said collects events.
-type said []event.Event
-
-func (s *said) Record(_ runtime.Object, e event.Event) { *s = append(*s, e) }
 
 // indexer puts indexes into a fake client.
 type indexer struct{ *fake.ClientBuilder }
@@ -50,7 +45,7 @@ type stage struct {
 	*Reconciler
 	api   client.Client
 	clock *clocktesting.FakePassiveClock
-	said  said
+	sent  testkit.Events
 }
 
 func newStage(t *testing.T, funcs interceptor.Funcs, objects ...client.Object) *stage {
@@ -59,7 +54,7 @@ func newStage(t *testing.T, funcs interceptor.Funcs, objects ...client.Object) *
 	require.NoError(t, clientgoscheme.AddToScheme(scheme))
 	require.NoError(t, appsv1beta1.AddToScheme(scheme))
 	b := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&appsv1beta1.CloneSet{}, &corev1.Pod{})
-	require.NoError(t, index.ByOwner(t.Context(), indexer{b}, &corev1.Pod{}, &corev1.PersistentVolumeClaim{}, &appsv1.ControllerRevision{}))
+	require.NoError(t, ownership.IndexByOwner(t.Context(), indexer{b}, &corev1.Pod{}, &corev1.PersistentVolumeClaim{}, &appsv1.ControllerRevision{}))
 	// The fake gives no UIDs, by which expectations know objects.
 	api := interceptor.NewClient(b.Build(), interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
@@ -68,10 +63,10 @@ func newStage(t *testing.T, funcs interceptor.Funcs, objects ...client.Object) *
 		},
 	})
 	s := &stage{api: api, clock: clocktesting.NewFakePassiveClock(now)}
-	s.Reconciler = &Reconciler{
-		Client: interceptor.NewClient(api, funcs), Live: api, Clock: s.clock, Events: &s.said,
+	s.Reconciler = &Reconciler{Controller: &podcontrol.Controller{
+		Client: interceptor.NewClient(api, funcs), Live: api, Clock: s.clock, Events: &s.sent,
 		Expect: expect.New("Test", s.clock, time.Minute),
-	}
+	}}
 	return s
 }
 
@@ -124,7 +119,7 @@ func TestReconcileMakesPods(t *testing.T) {
 		require.True(t, metav1.IsControlledBy(&c, set))
 		require.Equal(t, c.Name, p.Spec.Volumes[0].PersistentVolumeClaim.ClaimName)
 	}
-	require.Equal(t, []string{"SuccessfulCreate"}, reasons(s.said))
+	require.Equal(t, []string{"SuccessfulCreate"}, s.sent.Reasons())
 }
 
 func TestReconcileEndsQuietly(t *testing.T) {
@@ -244,7 +239,7 @@ func TestReconcileGoesOnAfterAnErrorOfAnotherClass(t *testing.T) {
 	require.Len(t, got, 1)
 	require.Equal(t, appsv1beta1.CloneSetFailedScale, got[0].Type)
 	require.Contains(t, got[0].Message, "exceeded quota")
-	require.ElementsMatch(t, []string{"SuccessfulDelete", "FailedCreate"}, reasons(s.said))
+	require.ElementsMatch(t, []string{"SuccessfulDelete", "FailedCreate"}, s.sent.Reasons())
 }
 
 func TestReconcileSaysThatAClaimCanNotBeDeleted(t *testing.T) {
@@ -264,7 +259,7 @@ func TestReconcileSaysThatAClaimCanNotBeDeleted(t *testing.T) {
 	got := s.get(t).Status.Conditions
 	require.Len(t, got, 1)
 	require.Equal(t, appsv1beta1.CloneSetFailedScale, got[0].Type)
-	require.ElementsMatch(t, []string{"SuccessfulDelete", "FailedDelete"}, reasons(s.said))
+	require.ElementsMatch(t, []string{"SuccessfulDelete", "FailedDelete"}, s.sent.Reasons())
 }
 
 func TestReconcileMakesNewPodsEvenIfTheFormerRevisionCanNotBeRead(t *testing.T) {
@@ -293,16 +288,53 @@ func TestReconcileTruncatesPodsToDelete(t *testing.T) {
 	require.Equal(t, []string{"web-a"}, s.get(t).Spec.ScaleStrategy.PodsToDelete)
 }
 
+func TestASetInANamespaceThatIsBeingDeletedIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name   string
+		refuse func(client.Object) bool
+		made   int // pods and revisions that the apiserver is asked for
+	}{
+		{"its revision is refused", func(client.Object) bool { return true }, 1},
+		{"its pods are refused", func(o client.Object) bool { _, pod := o.(*corev1.Pod); return pod }, 2},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			asked := 0
+			s := newStage(t, interceptor.Funcs{
+				Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+					asked++
+					if !tc.refuse(o) {
+						return c.Create(ctx, o, opts...)
+					}
+					err := apierrors.NewForbidden(schema.GroupResource{}, o.GetName(), errors.New("the namespace is being terminated"))
+					err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
+					return err
+				},
+			}, web(100).Obj())
+			for i := range 3 {
+				s.clock.SetTime(now.Add(time.Duration(i) * time.Second))
+				got, err := s.reconcile(t)
+				require.NoError(t, err)
+				require.Equal(t, ctrl.Result{RequeueAfter: 30*time.Second - time.Duration(i)*time.Second}, got)
+			}
+			require.Equal(t, tc.made, asked, "what was refused once is not asked for again at once")
+			require.Empty(t, s.sent.All(), "events would be refused too")
+			require.Zero(t, s.get(t).Status)
+		})
+	}
+}
+
 func TestReportWritesCountersAtMostOnceASecond(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, interceptor.Funcs{}, web(5).Obj())
 	report := func(change func(*appsv1beta1.CloneSetStatus)) time.Duration {
-		o := observed{set: s.get(t)}
-		status := *o.set.Status.DeepCopy()
+		set := s.get(t)
+		status := *set.Status.DeepCopy()
 		change(&status)
-		later, err := s.report(t.Context(), o, status, nil)
+		got, err := s.Report(t.Context(), podcontrol.Outcome{Object: set, Was: set.Status, Is: status, CountsOnly: countsOnly(set, status)})
 		require.NoError(t, err)
-		return later
+		return got.RequeueAfter
 	}
 	require.Zero(t, report(func(s *appsv1beta1.CloneSetStatus) { s.Replicas = 1 }), "the first is written at once")
 	s.clock.SetTime(now.Add(200 * time.Millisecond))

@@ -1,10 +1,10 @@
 // Package cloneset runs CloneSets: a number of equal pods without fixed names, updated in place where only images or
 // metadata change.
 //
-// The idea: one pass is observe, plan, apply, status. The plan is a pure function of what was observed; the engine
-// (pkg/rollout) decides which pods change now, pkg/podset and pkg/pass plan and do what is alike for all kinds that own
+// The idea: one reconcile is observe, plan, apply, status. The plan is a pure function of what was observed; the engine
+// (pkg/rollout) decides which pods change now, pkg/podset and pkg/podcontrol plan and do what is alike for all kinds that own
 // pods, and this package adds what is a CloneSet's own: claims, names given to pods, the list podsToDelete, the deadline. Each pass does the next step only and ends; the watch on what it wrote starts
-// the next pass. To learn how a CloneSet works, read plan.go.
+// the next reconcile. To learn how a CloneSet works, read plan.go.
 //
 //	observe.go   CloneSet, revisions, pods, claims from the cache; waits until the cache shows our last writes
 //	plan.go      what to do and why; claims.go which claims live, go on to a new pod, or die

@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/pass"
-	"github.com/flotilla-io/flotilla/pkg/podwork"
+	"github.com/flotilla-io/flotilla/pkg/podcontrol"
+	"github.com/flotilla-io/flotilla/testkit"
 )
 
 func TestScaleUpLimitedIsToldWhenItBites(t *testing.T) {
@@ -35,8 +35,8 @@ func TestScaleUpLimitedIsToldWhenItBites(t *testing.T) {
 			if tt.seen {
 				o.set.Status.ObservedGeneration = 2
 			}
-			_, events := status(o, plan(o, now), done{Done: pass.Done{Created: podwork.Result{Done: tt.created}}}, now)
-			require.Equal(t, tt.want, reasons(events))
+			_, events := status(o, plan(o, now), applied{Results: podcontrol.Results{Created: podcontrol.Result{Done: tt.created}}}, now)
+			require.Equal(t, tt.want, testkit.Reasons(events))
 		})
 	}
 }
@@ -45,15 +45,15 @@ func TestAFailedPreparationIsAFailureOfWhatItIsFor(t *testing.T) {
 	t.Parallel()
 	o, _ := world(t, web(1))
 	w := plan(o, now)
-	refused := podwork.Result{Err: errors.New("patch web-a: refused")}
+	refused := podcontrol.Result{Err: errors.New("patch web-a: refused")}
 	for _, tt := range []struct {
 		name string
-		done done
+		done applied
 		want appsv1beta1.CloneSetConditionType
 	}{
-		{"of a deletion", done{Done: pass.Done{Parted: refused}}, appsv1beta1.CloneSetFailedScale},
-		{"of a return", done{Done: pass.Done{Recalled: refused}}, appsv1beta1.CloneSetFailedScale},
-		{"of an update", done{Done: pass.Done{Prepared: refused}}, appsv1beta1.CloneSetFailedUpdate},
+		{"of a deletion", applied{Results: podcontrol.Results{Parted: refused}}, appsv1beta1.CloneSetFailedScale},
+		{"of a return", applied{Results: podcontrol.Results{Recalled: refused}}, appsv1beta1.CloneSetFailedScale},
+		{"of an update", applied{Results: podcontrol.Results{Prepared: refused}}, appsv1beta1.CloneSetFailedUpdate},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
-	"github.com/flotilla-io/flotilla/pkg/testkit/hook"
+	"github.com/flotilla-io/flotilla/testkit/webhooktest"
 )
 
 const examples = "../../../e2e/examples"
@@ -14,13 +14,13 @@ const examples = "../../../e2e/examples"
 // Examples that the schema refuses, which only an apiserver can show, are in package suite.
 func TestExamplesAreAnsweredAsTheySay(t *testing.T) {
 	t.Parallel()
-	hook.Examples(t, examples, "cloneset", []string{
+	webhooktest.Examples(t, examples, "cloneset", []string{
 		"negative-replicas", "negative-min-ready", "negative-history", "unknown-type", "unknown-policy", "template-without-containers",
 		"two-kinds-of-priority", "weight-above-100", "order-without-key", "scatter-without-value", "negative-grace-period",
 		"v1alpha1-type-of-v1beta1", "v1alpha1-unknown-type", "negative-partition", "negative-surge",
 	}, func(t *testing.T, text []byte) ([]string, error) {
 		t.Helper()
-		set := hook.Read(t, text, appsv1alpha1.CloneSetToHub)
+		set := webhooktest.Read(t, text, appsv1alpha1.CloneSetToHub)
 		w, _ := asking(t)
 		require.NoError(t, w.Default(requested(t, nil), set))
 		return w.ValidateCreate(requested(t, nil), set)

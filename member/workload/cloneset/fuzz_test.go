@@ -12,7 +12,6 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/apis/pods"
 	"github.com/flotilla-io/flotilla/pkg/podset"
-	"github.com/flotilla-io/flotilla/pkg/podview"
 )
 
 // FuzzPlan plans a set in the middle of an update with a pod whose labels and annotations anybody may have written. None of
@@ -53,7 +52,7 @@ func FuzzPlan(f *testing.F) {
 		w := plan(o, now)
 		require.Empty(t, cmp.Diff(before, odd), "a plan changes nothing")
 		require.Equal(t, text(w), text(plan(o, now)), "the same facts give the same plan")
-		podview.Strip(odd)
+		podset.Strip(odd)
 		require.Equal(t, text(w), text(plan(o, now)), "what a cache drops, no plan reads")
 		seen := map[string]bool{}
 		for _, list := range [][]podset.Change{w.PrepareDelete, w.PrepareUpdate, w.Return, w.Name, w.Delete, w.Mark, w.Edit, w.Release} {
@@ -69,7 +68,7 @@ func FuzzPlan(f *testing.F) {
 			}
 		}
 		require.LessOrEqual(t, taken, 1, "the budget of the others")
-		got, _ := status(o, w, done{}, now)
+		got, _ := status(o, w, applied{}, now)
 		require.LessOrEqual(t, got.UpdatedAvailableReplicas, got.AvailableReplicas)
 		require.LessOrEqual(t, got.Replicas, int32(3))
 	})

@@ -30,9 +30,9 @@ func TestPodsWithFullAndShortHashesAreAtTheSameRevision(t *testing.T) {
 		o.with(revision.Short(names[0]), "short")
 		o.pods = append(o.pods, pod("former").Rev("former-name-"+revision.Short(names[0])).Serving(start).Obj())
 		w := plan(o, now)
-		require.False(t, w.Moves(), text(w))
-		require.Empty(t, w.Spare)
-		got, _ := status(o, w, done{}, now)
+		require.False(t, w.HasSteps(), text(w))
+		require.Empty(t, w.RevisionsToDelete)
+		got, _ := status(o, w, applied{}, now)
 		require.EqualValues(t, 3, got.UpdatedAvailableReplicas)
 		require.Equal(t, names[0], got.UpdateRevision, "the status has the full name with either")
 	}

@@ -18,8 +18,8 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/apis/pods"
 	"github.com/flotilla-io/flotilla/pkg/podpatch"
-	"github.com/flotilla-io/flotilla/pkg/testkit"
-	"github.com/flotilla-io/flotilla/pkg/testkit/site"
+	"github.com/flotilla-io/flotilla/testkit"
+	"github.com/flotilla-io/flotilla/testkit/testenv"
 )
 
 func TestHooksInCluster(t *testing.T) {
@@ -73,7 +73,7 @@ func (g *ground) in(t *testing.T, state pods.LifecycleState, n int) []*corev1.Po
 			}
 		}
 		return len(out) == n
-	}, site.Long, site.Poll, "%d pods in %s: %v", n, state, g.Describe(t))
+	}, testenv.Long, testenv.Poll, "%d pods in %s: %v", n, state, g.Describe(t))
 	return out
 }
 

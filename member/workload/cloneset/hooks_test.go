@@ -22,13 +22,12 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/apis/pods"
 	"github.com/flotilla-io/flotilla/pkg/lifecycle"
-	"github.com/flotilla-io/flotilla/pkg/pass"
+	"github.com/flotilla-io/flotilla/pkg/podcontrol"
 	"github.com/flotilla-io/flotilla/pkg/podpatch"
 	"github.com/flotilla-io/flotilla/pkg/podset"
-	"github.com/flotilla-io/flotilla/pkg/podview"
 	"github.com/flotilla-io/flotilla/pkg/revision"
 	"github.com/flotilla-io/flotilla/pkg/rollout"
-	"github.com/flotilla-io/flotilla/pkg/testkit"
+	"github.com/flotilla-io/flotilla/testkit"
 )
 
 // troupe is a CloneSet with hooks, its pods, a kubelet for them and a user who lets pods go and takes them up again. Plans
@@ -60,13 +59,13 @@ func (m *troupe) template(change func(*corev1.PodTemplateSpec)) {
 }
 
 // pass is one reconcile: plan, write, status.
-func (m *troupe) pass() work {
+func (m *troupe) pass() planned {
 	m.o.pods = nil
 	for _, name := range slices.Sorted(maps.Keys(m.pods)) {
 		m.o.pods = append(m.o.pods, m.pods[name])
 	}
 	w := plan(m.o, m.now)
-	require.Empty(m.t, w.Fault)
+	require.Empty(m.t, w.InvalidSpec)
 	fmt.Fprintf(&m.story, "%s %s\n%s", m.now.Format(time.TimeOnly), m.describe(), text(w))
 	if r := w.Revision; r.Change != revision.Keep {
 		m.o.history = slices.DeleteFunc(m.o.history, func(h *appsv1.ControllerRevision) bool { return h.Name == r.Revision.Name })
@@ -77,26 +76,26 @@ func (m *troupe) pass() work {
 		m.pods[c.Key] = c.Object.DeepCopy()
 		m.pods[c.Key].DeletionTimestamp = &metav1.Time{Time: m.now}
 	}
-	m.write(w, pass.StepPrepareDelete, w.PrepareDelete)
-	m.write(w, pass.StepReturn, w.Return)
-	m.write(w, pass.StepPrepareUpdate, w.PrepareUpdate)
-	m.write(w, pass.StepMark, w.Mark)
-	m.write(w, pass.StepEdit, w.Edit)
-	m.write(w, pass.StepRelease, w.Release)
+	m.write(w, podcontrol.StepPrepareDelete, w.PrepareDelete)
+	m.write(w, podcontrol.StepReturn, w.Return)
+	m.write(w, podcontrol.StepPrepareUpdate, w.PrepareUpdate)
+	m.write(w, podcontrol.StepMark, w.Mark)
+	m.write(w, podcontrol.StepEdit, w.Edit)
+	m.write(w, podcontrol.StepRelease, w.Release)
 	for _, c := range w.Create {
 		m.create(w, c)
 	}
-	s, _ := status(m.o, w, done{}, m.now)
+	s, _ := status(m.o, w, applied{}, m.now)
 	m.o.set.Status = s
 	return w
 }
 
-func (m *troupe) write(w work, step string, list []podset.Change) {
+func (m *troupe) write(w planned, step string, list []podset.Change) {
 	m.t.Helper()
-	to := (&Reconciler{}).doer(m.o.set)
+	to := (&Reconciler{Controller: &podcontrol.Controller{}}).applier(m.o.set)
 	for _, c := range list {
 		before := m.pods[c.Key]
-		patches, err := to.Patches(&w.Work, step, c, m.now)
+		patches, err := to.Patches(&w.Plan, step, c, m.now)
 		require.NoError(m.t, err)
 		for _, p := range patches {
 			m.patch(c.Key, p)
@@ -122,7 +121,7 @@ func (m *troupe) check(step string, before, after *corev1.Pod) {
 	m.t.Helper()
 	l := m.o.set.Spec.Lifecycle
 	was, is := lifecycle.Of(before), lifecycle.Of(after)
-	if is == pods.LifecycleUpdating && was != is && step != pass.StepReturn {
+	if is == pods.LifecycleUpdating && was != is && step != podcontrol.StepReturn {
 		require.False(m.t, lifecycle.Hooked(l.InPlaceUpdate, before), "%s of %s while it is held", step, before.Name)
 	}
 	if is != pods.LifecycleNormal || was == is {
@@ -138,7 +137,7 @@ func (m *troupe) check(step string, before, after *corev1.Pod) {
 	}
 }
 
-func (m *troupe) create(w work, c rollout.Create) {
+func (m *troupe) create(w planned, c rollout.Create) {
 	m.made++
 	id := fmt.Sprintf("p%03d", m.made)
 	template, name := &m.o.set.Spec.Template, w.Revision.Revision.Name
@@ -252,7 +251,7 @@ func (m *troupe) describe() string {
 func (m *troupe) available() int {
 	n := 0
 	for _, p := range m.pods {
-		if podview.View(p, rulesOf(&m.o.set.Spec), m.now).Available && p.DeletionTimestamp == nil {
+		if podset.View(p, rulesOf(&m.o.set.Spec), m.now).Available && p.DeletionTimestamp == nil {
 			n++
 		}
 	}
@@ -330,7 +329,7 @@ func dance(t *testing.T, seed uint64, flags uint8) {
 	rolling.Paused = false
 	for range 300 {
 		w := m.pass()
-		if acted := m.live(true); !acted && !w.Moves() && w.Recheck == 0 {
+		if acted := m.live(true); !acted && !w.HasSteps() && w.Recheck == 0 {
 			m.checkRest()
 			return
 		}

@@ -26,15 +26,16 @@ import (
 	"github.com/flotilla-io/flotilla/apis/pods"
 	"github.com/flotilla-io/flotilla/pkg/inplace"
 	"github.com/flotilla-io/flotilla/pkg/nodelease"
+	"github.com/flotilla-io/flotilla/pkg/podcontrol"
 	"github.com/flotilla-io/flotilla/pkg/revision"
-	"github.com/flotilla-io/flotilla/pkg/testkit"
-	"github.com/flotilla-io/flotilla/pkg/testkit/site"
+	"github.com/flotilla-io/flotilla/testkit"
+	"github.com/flotilla-io/flotilla/testkit/testenv"
 )
 
 func TestInPlaceInCluster(t *testing.T) {
 	t.Parallel()
 	s := begin(t)
-	manage(t, s, Options{Gates: Gates{VerticalScaling: true, EnvFromMetadata: true}})
+	manage(t, s, Options{Options: podcontrol.Options{InPlace: inplace.Options{Resources: true, Env: true}}})
 	for name, test := range map[string]func(*testing.T, *ground){
 		"a resize without restart costs three writes a pod and no service":    testResize,
 		"an image and a resize with restart are one update":                   testResizeAndImage,
@@ -229,7 +230,7 @@ func TestEnvInCluster(t *testing.T) {
 	t.Parallel()
 	s := begin(t)
 	daemons := nodelease.NewTracker(clock.RealClock{})
-	manage(t, s, Options{Gates: Gates{EnvFromMetadata: true}, Daemons: daemons})
+	manage(t, s, Options{Options: podcontrol.Options{InPlace: inplace.Options{Env: true}, Daemons: daemons}})
 	g := newGround(t, s)
 	g.make(t, inPlace(3).Policy(appsv1beta1.PodInPlaceOnly).Spec(reading("one")))
 	before := g.Pods(t)
@@ -277,14 +278,16 @@ func TestTakeOverInCluster(t *testing.T) {
 	g.leave(t, left)
 	before := g.Pods(t)
 	began := clock.RealClock{}.Now()
-	manage(t, s, Options{Gates: Gates{VerticalScaling: true, EnvFromMetadata: true, RecreateOnClaimChange: true}})
+	manage(t, s, Options{
+		Options: podcontrol.Options{InPlace: inplace.Options{Resources: true, Env: true}}, Gates: Gates{RecreateOnClaimChange: true},
+	})
 
 	set := &appsv1beta1.CloneSet{}
 	key := types.NamespacedName{Namespace: g.Namespace, Name: left.set.Name}
 	if !assert.Eventually(t, func() bool {
 		require.NoError(t, g.Get(t.Context(), key, set))
 		return set.Status.UpdatedAvailableReplicas == 2 && set.Status.AvailableReplicas == 4
-	}, site.Long, site.Poll) {
+	}, testenv.Long, testenv.Poll) {
 		require.FailNow(t, "the rollout did not go on", "status: %+v\npods: %v", set.Status, g.Describe(t))
 	}
 	require.Equal(t, left.set.Status.UpdateRevision, set.Status.UpdateRevision)
@@ -354,7 +357,7 @@ func (g *ground) leavePod(t *testing.T, p *corev1.Pod, own func(client.Object)) 
 	require.Eventually(t, func() bool {
 		require.NoError(t, g.Get(t.Context(), client.ObjectKeyFromObject(p), p))
 		return p.Status.Phase == corev1.PodRunning && len(p.Status.ContainerStatuses) == 2
-	}, site.Long, site.Poll)
+	}, testenv.Long, testenv.Poll)
 	require.Eventually(t, func() bool {
 		patch := client.StrategicMergeFrom(p.DeepCopy())
 		for _, c := range conditions {
@@ -363,7 +366,7 @@ func (g *ground) leavePod(t *testing.T, p *corev1.Pod, own func(client.Object)) 
 			}
 		}
 		return g.Status().Patch(t.Context(), p, patch) == nil
-	}, site.Long, site.Poll)
+	}, testenv.Long, testenv.Poll)
 	ready := !slices.ContainsFunc(conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodReady && c.Status == corev1.ConditionFalse
 	})
@@ -372,5 +375,5 @@ func (g *ground) leavePod(t *testing.T, p *corev1.Pod, own func(client.Object)) 
 		return ready == slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
 			return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
 		})
-	}, site.Long, site.Poll)
+	}, testenv.Long, testenv.Poll)
 }

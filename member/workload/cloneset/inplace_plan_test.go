@@ -10,9 +10,10 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/inplace"
 	"github.com/flotilla-io/flotilla/pkg/podset"
 	"github.com/flotilla-io/flotilla/pkg/rollout"
-	"github.com/flotilla-io/flotilla/pkg/testkit"
+	"github.com/flotilla-io/flotilla/testkit"
 )
 
 // sized gives the container of a set's template a cpu request.
@@ -40,6 +41,7 @@ func TestJudge(t *testing.T) {
 		from, to func(*appsv1beta1.CloneSetSpec)
 		policy   appsv1beta1.PodUpdatePolicy
 		gates    Gates
+		edits    inplace.Options
 		daemons  map[string]bool
 		// history changes the revisions, old and new.
 		history func(from, to *appsv1.ControllerRevision)
@@ -61,11 +63,11 @@ func TestJudge(t *testing.T) {
 		},
 		{
 			name: "a resize restarts nothing, so the pod stays in service", from: sized("1"), to: sized("2"),
-			gates: Gates{VerticalScaling: true},
+			edits: inplace.Options{Resources: true},
 		},
 		{
 			name: "an apiserver without pods/resize can't be asked for one, and the reason says so", from: sized("1"), to: sized("2"),
-			gates: Gates{VerticalScaling: true, NoResize: true}, gated: true,
+			edits: inplace.Options{Resources: true, NoResize: true}, gated: true,
 			why: "container app: resources changed, and the apiserver has no pods/resize, as Kubernetes does from 1.33 on",
 		},
 		{
@@ -74,20 +76,20 @@ func TestJudge(t *testing.T) {
 				sized("1")(s)
 				s.Template.Spec.Containers[0].Image = "app:2"
 			},
-			gates: Gates{VerticalScaling: true, NoResize: true},
+			edits: inplace.Options{Resources: true, NoResize: true},
 		},
 		{
 			name: "B 29: env from metadata is not changed in place where no node daemon lives", from: reading("one"), to: reading("two"),
-			gates: Gates{EnvFromMetadata: true}, gated: true,
+			edits: inplace.Options{Env: true}, gated: true,
 			why: "container app reads annotation config by env CONFIG, and its node has no daemon that could restart it",
 		},
 		{
 			name: "where one lives, it is, and the pod is out of service meanwhile", from: reading("one"), to: reading("two"),
-			gates: Gates{EnvFromMetadata: true}, daemons: map[string]bool{"node-1": true}, gated: true,
+			edits: inplace.Options{Env: true}, daemons: map[string]bool{"node-1": true}, gated: true,
 		},
 		{
 			name: "a daemon on another node does not help", from: reading("one"), to: reading("two"),
-			gates: Gates{EnvFromMetadata: true}, daemons: map[string]bool{"node-2": true}, gated: true,
+			edits: inplace.Options{Env: true}, daemons: map[string]bool{"node-2": true}, gated: true,
 			why: "container app reads annotation config by env CONFIG, and its node has no daemon that could restart it",
 		},
 		{
@@ -122,17 +124,17 @@ func TestJudge(t *testing.T) {
 			// The note is there to make another revision where only claims differ.
 			from := web(1).Spec(tc.from).Spec(func(s *appsv1beta1.CloneSetSpec) { noted(s, "one") })
 			o, revs := world(t, web(1).Policy(tc.policy).Spec(tc.to).Spec(func(s *appsv1beta1.CloneSetSpec) { noted(s, "two") }), from)
-			o.gates, o.daemons = tc.gates, tc.daemons
+			o.gates, o.edits, o.daemons = tc.gates, tc.edits, tc.daemons
 			if tc.history != nil {
 				tc.history(o.history[0], o.history[1])
 			}
-			m := podset.Member{Pod: rollout.Pod{Gated: true}, Object: pod("a").Rev(revs[0]).Node("node-1").Serving(start).Obj()}
+			m := podset.Pod{Pod: rollout.Pod{Gated: true}, Object: pod("a").Rev(revs[0]).Node("node-1").Serving(start).Obj()}
 			m.Object.Spec.Containers = from.Obj().Spec.Template.Spec.Containers
-			lens(o, false).Differ.Judge(&m, o.history[1])
-			require.Equal(t, tc.why, m.NoEdit)
+			viewOptions(o, false).Differ.Compare(&m, o.history[1])
+			require.Equal(t, tc.why, m.NotInPlace)
 			require.Equal(t, tc.gated, m.Gated)
 			if tc.why == "" {
-				require.Equal(t, tc.quiet, m.Quiet)
+				require.Equal(t, tc.quiet, m.NoRestart)
 			}
 		})
 	}
@@ -177,9 +179,9 @@ func TestNewResourcesWhereThereIsNoResize(t *testing.T) {
 	type policy = appsv1beta1.PodUpdatePolicy
 	was := func(p policy) *testkit.CloneSetBuilder { return web(2).Policy(p).Spec(sized("1")) }
 	to := func(p policy) *testkit.CloneSetBuilder { return web(2).Policy(p).Spec(sized("2")) }
-	pass := func(p policy) (observed, work) {
+	pass := func(p policy) (observed, planned) {
 		o, revs := world(t, to(p), was(p))
-		o.gates = Gates{VerticalScaling: true, NoResize: true}
+		o.edits = inplace.Options{Resources: true, NoResize: true}
 		o.with(revs[0], "a", "b")
 		return o, plan(o, now)
 	}
@@ -191,15 +193,15 @@ func TestNewResourcesWhereThereIsNoResize(t *testing.T) {
 
 	const why = "the apiserver has no pods/resize"
 	o, w := pass(appsv1beta1.PodInPlaceOnly)
-	require.False(t, w.Moves(), text(w))
-	got, events := status(o, w, done{}, now)
+	require.False(t, w.HasSteps(), text(w))
+	got, events := status(o, w, applied{}, now)
 	c := find(got.Conditions, appsv1beta1.CloneSetFailedUpdate)
 	require.NotNil(t, c)
 	require.Equal(t, string(rollout.ReasonNotInPlace), c.Reason)
 	require.Contains(t, c.Message, why)
 	require.Len(t, events, 1)
 
-	faults := validateInPlaceOnly(was(appsv1beta1.PodInPlaceOnly).Obj(), to(appsv1beta1.PodInPlaceOnly).Obj(), o.gates.edits())
+	faults := validateInPlaceOnly(was(appsv1beta1.PodInPlaceOnly).Obj(), to(appsv1beta1.PodInPlaceOnly).Obj(), o.edits)
 	require.Len(t, faults, 1)
 	require.Contains(t, faults[0].Error(), why)
 }

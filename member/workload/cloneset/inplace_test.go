@@ -13,6 +13,7 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/inplace"
 )
 
 // TestAResizeThatFailsIsWrittenLater follows a pod whose image and resources change, where the second of the two requests
@@ -39,7 +40,7 @@ func TestAResizeThatFailsIsWrittenLater(t *testing.T) {
 			return c.SubResource(sub).Patch(ctx, o, p, opts...)
 		},
 	}, o.set, o.history[0], p)
-	s.Gates = Gates{VerticalScaling: true}
+	s.InPlace = inplace.Options{Resources: true}
 
 	change := s.get(t)
 	sized("2")(&change.Spec)

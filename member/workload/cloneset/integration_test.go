@@ -22,37 +22,38 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/admit"
-	"github.com/flotilla-io/flotilla/pkg/testkit"
-	"github.com/flotilla-io/flotilla/pkg/testkit/site"
+	"github.com/flotilla-io/flotilla/testkit"
+	"github.com/flotilla-io/flotilla/testkit/testenv"
 )
 
 const agent = "cloneset-under-test"
 
 // TestMain lets the package's tests share a cluster.
-func TestMain(m *testing.M) { site.Main(m) }
+func TestMain(m *testing.M) { testenv.Main(m) }
 
 // ground is a namespace of one test, with one CloneSet in it.
 type ground struct {
-	*site.Ground[*appsv1beta1.CloneSet]
+	*testenv.Ground[*appsv1beta1.CloneSet]
 }
 
-func newGround(t *testing.T, s *site.Site) *ground {
+func newGround(t *testing.T, s *testenv.Site) *ground {
 	t.Helper()
-	return &ground{site.New(t, s, agent, &appsv1beta1.CloneSet{})}
+	return &ground{testenv.New(t, s, agent, &appsv1beta1.CloneSet{})}
 }
 
 // begin makes a part of the shared cluster for a manager.
-func begin(t *testing.T) *site.Site {
+func begin(t *testing.T) *testenv.Site {
 	t.Helper()
-	return site.Start(t, site.Config{Scheme: appsv1beta1.AddToScheme})
+	return testenv.Start(t, testenv.Config{Scheme: appsv1beta1.AddToScheme})
 }
 
 // manage starts the controller and its webhook, in this process.
-func manage(t *testing.T, s *site.Site, o Options) {
+func manage(t *testing.T, s *testenv.Site, o Options) {
 	t.Helper()
 	s.Run(t, agent, Kind(), func(mgr ctrl.Manager) {
+		o.Clock = clock.RealClock{}
 		require.NoError(t, Setup(t.Context(), mgr, o))
-		hook := &Webhook{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Gates: o.Gates}
+		hook := &Webhook{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), InPlace: o.InPlace}
 		require.NoError(t, admit.Register(mgr, admit.Registration[*appsv1beta1.CloneSet]{
 			Object: &appsv1beta1.CloneSet{}, Defaulter: hook, Validator: hook,
 		}))
@@ -145,7 +146,7 @@ func testWrites(t *testing.T, g *ground) {
 
 	g.change(t, func(s *appsv1beta1.CloneSetSpec) { s.Replicas = ptr.To[int32](4) })
 	g.Await(t, rested)
-	require.Eventually(t, func() bool { return len(g.Pods(t)) == 4 }, site.Long, site.Poll)
+	require.Eventually(t, func() bool { return len(g.Pods(t)) == 4 }, testenv.Long, testenv.Poll)
 
 	g.Rests(t)
 }
@@ -197,7 +198,7 @@ func testBadImage(t *testing.T, g *ground) {
 	g.Await(t, func(s *appsv1beta1.CloneSet) bool {
 		return s.Status.UpdatedReplicas == 1 && s.Status.AvailableReplicas == 3
 	})
-	require.Never(t, func() bool { return g.Object(t).Status.AvailableReplicas < 3 }, 3*time.Second, site.Poll)
+	require.Never(t, func() bool { return g.Object(t).Status.AvailableReplicas < 3 }, 3*time.Second, testenv.Poll)
 	g.change(t, func(s *appsv1beta1.CloneSetSpec) { s.Template.Spec.Containers[0].Image = "app:1" })
 	g.Await(t, rested)
 }
@@ -310,7 +311,7 @@ func testReuse(t *testing.T, g *ground) {
 	// A scale-in takes the claim along.
 	g.change(t, func(s *appsv1beta1.CloneSetSpec) { s.Replicas = ptr.To[int32](1) })
 	g.Await(t, rested)
-	require.Eventually(t, func() bool { return len(g.claims(t)) == 1 }, site.Long, site.Poll)
+	require.Eventually(t, func() bool { return len(g.claims(t)) == 1 }, testenv.Long, testenv.Poll)
 }
 
 func testNoReuse(t *testing.T, g *ground) {
@@ -323,7 +324,7 @@ func testNoReuse(t *testing.T, g *ground) {
 	require.Eventually(t, func() bool {
 		after := g.claims(t)
 		return len(after) == 2 && !slices.Contains(after, "data-"+lost.Name) && slices.Contains(before, "data-"+lost.Name)
-	}, site.Long, site.Poll)
+	}, testenv.Long, testenv.Poll)
 }
 
 func testDisown(t *testing.T, g *ground) {

@@ -10,10 +10,9 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/pass"
+	"github.com/flotilla-io/flotilla/pkg/podcontrol"
 	"github.com/flotilla-io/flotilla/pkg/podset"
-	"github.com/flotilla-io/flotilla/pkg/podwork"
-	"github.com/flotilla-io/flotilla/pkg/testkit"
+	"github.com/flotilla-io/flotilla/testkit"
 )
 
 // keysOf are the names in changes.
@@ -34,13 +33,13 @@ func TestKnownComplaints(t *testing.T) {
 		name  string
 		set   *testkit.CloneSetBuilder
 		pods  func(o *observed, rev []string) // rev: the former revision, then the present one
-		check func(*testing.T, work)
+		check func(*testing.T, planned)
 	}{
 		{
 			name: "#2369: an update in place makes no pods of a surge",
 			set:  web(4).Image("app:2").Policy(appsv1beta1.PodInPlaceIfPossible).Rolling("0", "1", "2"),
 			pods: func(o *observed, rev []string) { o.with(rev[0], "a", "b", "c", "d") },
-			check: func(t *testing.T, w work) {
+			check: func(t *testing.T, w planned) {
 				t.Helper()
 				require.Empty(t, w.Create)
 				require.Equal(t, []string{"web-a"}, keysOf(w.Mark))
@@ -50,16 +49,16 @@ func TestKnownComplaints(t *testing.T) {
 			name: "#1153: a paused set makes no pods of a surge",
 			set:  web(4).Image("app:2").Rolling("0", "1", "2").Paused(),
 			pods: func(o *observed, rev []string) { o.with(rev[0], "a", "b", "c", "d") },
-			check: func(t *testing.T, w work) {
+			check: func(t *testing.T, w planned) {
 				t.Helper()
-				require.False(t, w.Moves(), text(w))
+				require.False(t, w.HasSteps(), text(w))
 			},
 		},
 		{
 			name: "#1478: a long minReadySeconds does not hold up scale-in",
 			set:  web(2).Rolling("0", "1", "0").Spec(func(s *Spec) { s.MinReadySeconds = 7200 }),
 			pods: func(o *observed, rev []string) { o.with(rev[1], "a", "b", "c", "d") },
-			check: func(t *testing.T, w work) {
+			check: func(t *testing.T, w planned) {
 				t.Helper()
 				require.Equal(t, []string{"web-a", "web-b"}, keysOf(w.Delete))
 			},
@@ -72,7 +71,7 @@ func TestKnownComplaints(t *testing.T) {
 				o.with(rev[1], "d")
 				o.pods = append(o.pods, unready("e", rev[1], start))
 			},
-			check: func(t *testing.T, w work) {
+			check: func(t *testing.T, w planned) {
 				t.Helper()
 				require.Equal(t, []string{"web-a", "web-b"}, keysOf(w.Delete), "two of three old pods, as one is kept")
 			},
@@ -85,7 +84,7 @@ func TestKnownComplaints(t *testing.T) {
 					o.pods = append(o.pods, pod(name).Rev(rev[1]).Serving(start).Annotation(keys.PodDeletionCost, cost).Obj())
 				}
 			},
-			check: func(t *testing.T, w work) {
+			check: func(t *testing.T, w planned) {
 				t.Helper()
 				require.Equal(t, []string{"web-b", "web-c"}, keysOf(w.Delete), "a cost that is no plain number counts as 0")
 			},
@@ -97,7 +96,7 @@ func TestKnownComplaints(t *testing.T) {
 				o.with(rev[1], "a")
 				o.pods = append(o.pods, pod("b").Rev(rev[1]).Serving(start).Phase(corev1.PodFailed).Obj())
 			},
-			check: func(t *testing.T, w work) {
+			check: func(t *testing.T, w planned) {
 				t.Helper()
 				require.Len(t, w.Create, 1)
 			},
@@ -110,7 +109,7 @@ func TestKnownComplaints(t *testing.T) {
 				made.Spec.NodeName = "node-1"
 				o.pods = append(o.pods, made)
 			},
-			check: func(t *testing.T, w work) {
+			check: func(t *testing.T, w planned) {
 				t.Helper()
 				require.Equal(t, []string{"web-a"}, keysOf(w.Release))
 			},
@@ -119,18 +118,18 @@ func TestKnownComplaints(t *testing.T) {
 			name: "#1670, kept: changed claim templates hold for pods made from then on",
 			set:  web(1).Claims("data"),
 			pods: func(o *observed, rev []string) { o.with(rev[1], "a") },
-			check: func(t *testing.T, w work) {
+			check: func(t *testing.T, w planned) {
 				t.Helper()
-				require.False(t, w.Moves(), text(w))
+				require.False(t, w.HasSteps(), text(w))
 			},
 		},
 		{
 			name: "#1089: a set at rest has nothing to do and asks for no later look",
 			set:  web(2),
 			pods: func(o *observed, rev []string) { o.with(rev[1], "a", "b") },
-			check: func(t *testing.T, w work) {
+			check: func(t *testing.T, w planned) {
 				t.Helper()
-				require.False(t, w.Moves(), text(w))
+				require.False(t, w.HasSteps(), text(w))
 				require.Zero(t, w.Recheck)
 			},
 		},
@@ -149,25 +148,25 @@ func TestB2FailuresAreWrittenByThemselvesAndTakenOff(t *testing.T) {
 	t.Parallel()
 	o, names := world(t, web(3))
 	o.with(names[0], "a", "b")
-	o.set.Status, _ = status(o, plan(o, now), done{}, now)
+	o.set.Status, _ = status(o, plan(o, now), applied{}, now)
 
 	// Nothing but the failure differs, and it is no counter.
-	failed, _ := status(o, plan(o, now), done{Done: pass.Done{Created: podwork.Result{Err: errors.New("create pod web-c: quota")}}}, now)
+	failed, _ := status(o, plan(o, now), applied{Results: podcontrol.Results{Created: podcontrol.Result{Err: errors.New("create pod web-c: quota")}}}, now)
 	require.NotNil(t, find(failed.Conditions, appsv1beta1.CloneSetFailedScale))
 	require.False(t, countsOnly(o.set, failed))
 
 	// #1351: what was a failure is none when it works again.
 	o.set.Status = failed
-	healed, _ := status(o, plan(o, now), done{}, now.Add(time.Minute))
+	healed, _ := status(o, plan(o, now), applied{}, now.Add(time.Minute))
 	require.Empty(t, healed.Conditions)
 }
 
 func TestConflictsAreNoFailure(t *testing.T) {
 	t.Parallel()
-	// #1351: a conflict ends the pass without noise; podwork counts it as skipped.
+	// #1351: a conflict ends the reconcile without noise; podwork counts it as skipped.
 	o, names := world(t, web(2).Image("app:2").Policy(appsv1beta1.PodInPlaceIfPossible), web(2))
 	o.with(names[0], "a", "b")
-	got, events := status(o, plan(o, now), done{Done: pass.Done{Marked: podwork.Result{Skipped: 1}}}, now)
+	got, events := status(o, plan(o, now), applied{Results: podcontrol.Results{Marked: podcontrol.Result{Skipped: 1}}}, now)
 	require.Empty(t, got.Conditions)
 	require.Empty(t, events)
 }

@@ -59,9 +59,9 @@ func claimsHash(claims []corev1.PersistentVolumeClaim) (string, error) {
 	return strconv.FormatUint(uint64(h.Sum32()), 10), nil
 }
 
-// mold makes the pods of a set.
-func mold(set *appsv1beta1.CloneSet, g Gates) podset.Mold {
-	return podset.Mold{
+// podBuilder makes the pods of a set.
+func podBuilder(set *appsv1beta1.CloneSet, g Gates) podset.PodBuilder {
+	return podset.PodBuilder{
 		Owner: set, Kind: Kind(), Hooks: lifecycle.HooksOf(set.Spec.Lifecycle), Gate: true, ShortHash: g.ShortHash,
 	}
 }
@@ -70,7 +70,7 @@ func mold(set *appsv1beta1.CloneSet, g Gates) podset.Mold {
 func newPod(
 	set *appsv1beta1.CloneSet, g Gates, rev string, template *corev1.PodTemplateSpec, id string, now time.Time,
 ) *corev1.Pod {
-	pod := mold(set, g).Pod(set.Name+"-"+id, rev, template, now)
+	pod := podBuilder(set, g).Pod(set.Name+"-"+id, rev, template, now)
 	pod.Labels[keys.CloneSetInstanceID] = id
 	pod.Labels[keys.PodTemplateHash] = revision.Short(rev)
 	podset.Mount(pod, set.Spec.VolumeClaimTemplates, claimNames(set, id))
@@ -79,7 +79,7 @@ func newPod(
 
 // newClaims are the claims of an instance id.
 func newClaims(set *appsv1beta1.CloneSet, id string) []*corev1.PersistentVolumeClaim {
-	out := podset.Claims(set.Namespace, set.Spec.VolumeClaimTemplates, set.Spec.Selector, claimNames(set, id))
+	out := podset.NewPVCs(set.Namespace, set.Spec.VolumeClaimTemplates, set.Spec.Selector, claimNames(set, id))
 	for _, c := range out {
 		c.Labels[keys.CloneSetInstanceID] = id
 		c.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(set, Kind())}

@@ -2,7 +2,6 @@ package cloneset
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 
@@ -13,92 +12,82 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/child"
 	"github.com/flotilla-io/flotilla/pkg/expect"
-	"github.com/flotilla-io/flotilla/pkg/history"
-	"github.com/flotilla-io/flotilla/pkg/index"
-	"github.com/flotilla-io/flotilla/pkg/nodelease"
-	"github.com/flotilla-io/flotilla/pkg/stranger"
+	"github.com/flotilla-io/flotilla/pkg/inplace"
+	"github.com/flotilla-io/flotilla/pkg/ownership"
+	"github.com/flotilla-io/flotilla/pkg/revision"
 )
 
-// observed is the world of one pass. All objects are the cache's own: nobody may change them.
+// observed is what one reconcile has read. All objects are the cache's own: they may not be changed.
 type observed struct {
 	set *appsv1beta1.CloneSet
 	// wanted is the revision of the set's template, without a number.
 	wanted *appsv1.ControllerRevision
-	// history, pods and claims are those that the set controls; history is in the order of revision.Sort.
+	// history, pods and claims (PVCs) are those that the set controls; history is in the order of revision.Sort.
 	history []*appsv1.ControllerRevision
 	pods    []*corev1.Pod
 	claims  []*corev1.PersistentVolumeClaim
-	// nodes are the labels of nodes by name; only there if the pods to be deleted are chosen by topology.
+	// nodes are the labels of nodes by name; only set if the pods to delete are chosen by topology.
 	nodes map[string]map[string]string
-	// strangers are pods that the selector selects and that are not of the set.
-	strangers stranger.Found
-	// daemons are the nodes of pods on which a node daemon lives.
+	// overlap are pods that the selector matches and that the set does not control.
+	overlap ownership.Overlap
+	// daemons are the nodes of pods on which a node daemon is alive.
 	daemons map[string]bool
-	// gates are those of the controller.
+	// gates are those of the controller, edits what may change in a running pod.
 	gates Gates
+	edits inplace.Options
 }
 
-// observe reads what a pass needs, from the cache, or from the apiserver if the cache has failed to show our writes for
-// too long.
+// observe reads what a reconcile needs: from the cache, or from the apiserver if the cache has not shown our writes for too long.
 func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (observed, error) {
-	set := &appsv1beta1.CloneSet{}
-	o := observed{set: set, gates: r.Gates}
+	o := observed{set: &appsv1beta1.CloneSet{}, gates: r.Gates, edits: r.InPlace}
 	children := func(from client.Reader, live bool) error { return o.children(ctx, from, live) }
-	if err := r.Expect.Read(ctx, r.Client, r.Live, key, set, children, o.shown); err != nil {
-		if errors.Is(err, expect.ErrGone) {
-			r.pace.Forget(key)
-			r.lookout.Forget(key)
-			r.events.Forget(key)
-		}
-		return observed{}, fmt.Errorf("read CloneSet: %w", err)
+	if err := r.Expect.Read(ctx, r.Client, r.Live, key, o.set, children, o.shown); err != nil {
+		return o, fmt.Errorf("read CloneSet: %w", err)
 	}
 	var err error
-	if o.wanted, err = wantedRevision(set); err != nil {
-		return observed{}, err
+	if o.wanted, err = wantedRevision(o.set); err != nil {
+		return o, err
 	}
-	if o.strangers, err = r.lookout.Look(ctx, r.Client, set, Kind(), set.Spec.Selector, r.Clock.Now()); err != nil {
-		return observed{}, err
+	if o.overlap, err = r.Overlaps.Scan(ctx, r.Client, o.set, Kind(), o.set.Spec.Selector, r.Clock.Now()); err != nil {
+		return o, err
 	}
-	if r.Daemons != nil && r.Gates.EnvFromMetadata {
-		o.daemons = nodelease.Nodes(r.Daemons, o.pods)
-	}
+	o.daemons = r.DaemonNodes(o.pods)
 	if o.byTopology() {
 		if o.nodes, err = nodeLabels(ctx, r.Client); err != nil {
-			return observed{}, err
+			return o, err
 		}
 	}
 	return o, nil
 }
 
-// children reads history, pods and claims; live says that the reader is the apiserver, which has no index.
+// children reads history, pods and PVCs; live says that the reader is the apiserver, which has no index.
 func (o *observed) children(ctx context.Context, r client.Reader, live bool) error {
 	var err error
-	if o.history, err = history.List(ctx, r, o.set, index.Owned(o.set, live)...); err != nil {
+	if o.history, err = revision.List(ctx, r, o.set, ownership.OwnedBy(o.set, live)...); err != nil {
 		return err
 	}
-	if o.pods, err = child.Pods(ctx, r, o.set, Kind(), live); err != nil {
+	if o.pods, err = ownership.Pods(ctx, r, o.set, Kind(), live); err != nil {
 		return err
 	}
-	o.claims, err = child.Claims(ctx, r, o.set, Kind(), live)
+	o.claims, err = ownership.PVCs(ctx, r, o.set, Kind(), live)
 	return err
 }
 
-// shown are all objects that the expectations are about, the set itself included: a plan from an old status would write
-// the status again.
+// shown yields all objects that expectations are about. The set is one of them: a plan from an old status would write the status
+// again.
 func (o *observed) shown() iter.Seq[metav1.Object] {
 	return func(yield func(metav1.Object) bool) {
 		_ = yield(o.set) && expect.Each(o.pods, yield) && expect.Each(o.claims, yield) && expect.Each(o.history, yield)
 	}
 }
 
-// byTopology tells whether labels of nodes can matter: pods may have to go, and the template spreads them by topology.
+// byTopology tells whether labels of nodes matter: there are pods to delete, and the template spreads them by topology.
 func (o *observed) byTopology() bool {
 	return len(o.set.Spec.Template.Spec.TopologySpreadConstraints) > 0 && len(o.pods) > replicas(&o.set.Spec)
 }
 
-// nodeLabels reads the labels of all nodes from a cache of their metadata, which begins with the first call.
+// nodeLabels reads the labels of all nodes, from a cache of their metadata that starts with the first call.
 func nodeLabels(ctx context.Context, r client.Reader) (map[string]map[string]string, error) {
 	var list metav1.PartialObjectMetadataList
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NodeList"))

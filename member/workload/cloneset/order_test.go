@@ -52,8 +52,8 @@ func TestUpdateGoesByPriorityAndScatter(t *testing.T) {
 				}
 			}
 			w := plan(o, now)
-			require.True(t, strings.HasPrefix(w.Fault, tt.fault), w.Fault)
-			require.Equal(t, tt.fault == "", w.Fault == "")
+			require.True(t, strings.HasPrefix(w.InvalidSpec, tt.fault), w.InvalidSpec)
+			require.Equal(t, tt.fault == "", w.InvalidSpec == "")
 			var got []string
 			for _, c := range w.Mark {
 				got = append(got, c.Key)

@@ -9,31 +9,32 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/stranger"
+	"github.com/flotilla-io/flotilla/pkg/ownership"
+	"github.com/flotilla-io/flotilla/testkit"
 )
 
 func TestPodsOfOthersAreToldOnceAndLeftAlone(t *testing.T) {
 	t.Parallel()
 	o, names := world(t, web(2))
 	o.with(names[0], "a", "b")
-	o.strangers = stranger.Found{Count: 3, First: "shop-1 of ReplicaSet shop"}
+	o.overlap = ownership.Overlap{Count: 3, First: "shop-1 of ReplicaSet shop"}
 	w := plan(o, now)
-	require.False(t, w.Moves(), "nobody's pods are fought over")
-	require.Equal(t, stranger.Every, w.Recheck)
-	got, events := status(o, w, done{}, now)
+	require.False(t, w.HasSteps(), "nobody's pods are fought over")
+	require.Equal(t, ownership.OverlapScanInterval, w.Recheck)
+	got, events := status(o, w, applied{}, now)
 	require.Empty(t, cmp.Diff([]appsv1beta1.CloneSetCondition{{
 		Type: "SelectorOverlap", Status: "True", Reason: "PodsOfOthers",
 		Message:        "the selector selects pods of others, which are left alone: make a new CloneSet with a narrower one: 3 pods, such as shop-1 of ReplicaSet shop",
 		LastUpdateTime: metav1.NewTime(now), LastTransitionTime: metav1.NewTime(now),
 	}}, got.Conditions))
-	require.Equal(t, []string{"SelectorOverlap"}, reasons(events))
+	require.Equal(t, []string{"SelectorOverlap"}, testkit.Reasons(events))
 
-	o.set.Status, o.strangers.Count = got, 4
-	again, events := status(o, plan(o, now), done{}, now.Add(time.Minute))
+	o.set.Status, o.overlap.Count = got, 4
+	again, events := status(o, plan(o, now), applied{}, now.Add(time.Minute))
 	require.Empty(t, cmp.Diff(got, again))
 	require.Empty(t, events)
 
-	o.strangers = stranger.Found{}
-	again, _ = status(o, plan(o, now), done{}, now.Add(time.Minute))
+	o.overlap = ownership.Overlap{}
+	again, _ = status(o, plan(o, now), applied{}, now.Add(time.Minute))
 	require.Empty(t, again.Conditions)
 }

@@ -13,67 +13,66 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/lifecycle"
+	"github.com/flotilla-io/flotilla/pkg/ownership"
 	"github.com/flotilla-io/flotilla/pkg/podset"
-	"github.com/flotilla-io/flotilla/pkg/podview"
 	"github.com/flotilla-io/flotilla/pkg/rollout"
-	"github.com/flotilla-io/flotilla/pkg/stranger"
 )
 
 // reasonClaims (Hold): a new pod waits for the claims of one that is about to go.
 const reasonClaims rollout.Reason = "Claims"
 
-// work is what to do now: what there is for the pods of any workload, and a CloneSet's own. Nothing in it may be changed: it
+// planned is what to do now: what there is for the pods of any workload, and a CloneSet's own. Nothing in it may be changed: it
 // shares objects with what was observed.
-type work struct {
-	podset.Work
+type planned struct {
+	podset.Plan
 
 	// partition is the resolved partition.
 	partition int
 	// claims to delete, and to give to the pod that will take them along when it goes.
 	dropClaims []*corev1.PersistentVolumeClaim
-	giveClaims []gift
+	giveClaims []ownershipTransfer
 	// podsToDelete is the list without pods that are gone; only to be written if truncate.
 	podsToDelete []string
 	truncate     bool
 }
 
 // plan returns what to do now to bring the observed set nearer to its spec, and why. It is a pure function.
-func plan(o observed, now time.Time) work {
+func plan(o observed, now time.Time) planned {
 	past := podset.History{
 		All: o.history, Wanted: o.wanted, Current: o.set.Status.CurrentRevision, Pods: o.pods,
-		Fresh: []string{keys.VolumeClaimTemplateHash},
+		SyncedAnnotations: []string{keys.VolumeClaimTemplateHash},
 	}
-	w := work{Work: podset.Begin(past)}
+	w := planned{Plan: podset.NewPlan(past)}
 	goal, err := goalOf(&o.set.Spec)
 	goal.Rollback = o.gates.PartitionRollback && w.Current != w.Revision.Revision
-	goal.PreparingAsNew = o.gates.PreparingUpdateAsUpdate
-	goal.SkipParting = goal.SkipParting || o.gates.ExcludePreparingDelete
-	w.Sort(o.pods, lens(o, goal.Rollback), now)
+	goal.PreparingUpdateAsUpdated = o.gates.PreparingUpdateAsUpdate
+	goal.ExcludePreparingDelete = goal.ExcludePreparingDelete || o.gates.ExcludePreparingDelete
+	w.Classify(o.pods, viewOptions(o, goal.Rollback), now)
 	if err != nil {
-		w.Fault = err.Error()
+		w.InvalidSpec = err.Error()
 		return w
 	}
 	w.partition = goal.Partition
 	if r := o.set.Spec.UpdateStrategy.RollingUpdate; r != nil {
-		if err := w.Prefer(rollout.Preference{Priority: r.PriorityStrategy, Scatter: r.ScatterStrategy}); err != nil {
-			w.Fault = "priorityStrategy." + err.Error()
+		if err := w.ApplyPreference(rollout.Preference{Priority: r.PriorityStrategy, Scatter: r.ScatterStrategy}); err != nil {
+			w.InvalidSpec = "priorityStrategy." + err.Error()
 			return w
 		}
 	}
 	w.Recheck = overdueIn(o.set, now)
 	w.Next(goal, now)
 	w.planClaims(o)
-	if o.strangers.Count > 0 {
-		w.Recheck = podset.Sooner(w.Recheck, stranger.Every)
+	if o.overlap.Count > 0 {
+		w.Recheck = podset.SoonerOf(w.Recheck, ownership.OverlapScanInterval)
 	}
-	w.Judge(cmp.Or(deadline(&o.set.Spec), podset.Patience), now)
+	w.DetectStall(cmp.Or(deadline(&o.set.Spec), podset.DefaultProgressDeadline), now)
 	w.podsToDelete, w.truncate = w.remaining(o.set.Spec.ScaleStrategy.PodsToDelete)
-	w.DropRevisions(past, int(ptr.Deref(o.set.Spec.RevisionHistoryLimit, defaultHistoryLimit)))
+	w.TruncateHistory(past, int(ptr.Deref(o.set.Spec.RevisionHistoryLimit, defaultHistoryLimit)))
 	return w
 }
 
-// lens is how the pods of a set are looked at.
-func lens(o observed, rollback bool) podset.Lens {
+// viewOptions is how the pods of a set are looked at.
+func viewOptions(o observed, rollback bool) podset.ViewOptions {
 	named := make(map[string]bool, len(o.set.Spec.ScaleStrategy.PodsToDelete))
 	for _, name := range o.set.Spec.ScaleStrategy.PodsToDelete {
 		named[name] = true
@@ -84,22 +83,22 @@ func lens(o observed, rollback bool) podset.Lens {
 	}
 	r := o.set.Spec.UpdateStrategy.RollingUpdate
 	only := r != nil && r.PodUpdatePolicy == appsv1beta1.PodInPlaceOnly
-	return podset.Lens{
+	return podset.ViewOptions{
 		Selector: o.set.Spec.Selector, Rules: rulesOf(&o.set.Spec), Rollback: rollback,
 		Differ: &podset.Differ{
-			History: o.history, Options: o.gates.edits(), Claims: o.gates.RecreateOnClaimChange && !only, Daemons: o.daemons,
+			History: o.history, Options: o.edits, Claims: o.gates.RecreateOnClaimChange && !only, Daemons: o.daemons,
 		},
-		Know: func(m *podset.Member) {
+		Extend: func(m *podset.Pod) {
 			id := instanceID(m.Object)
-			m.Doomed = m.Doomed || named[m.Key] || id != "" && podset.Bereft(m.Object, claimNames(o.set, id), going)
+			m.ToDelete = m.ToDelete || named[m.Key] || id != "" && podset.PVCLost(m.Object, claimNames(o.set, id), going)
 			m.Rank.Domains = domains(o, m.Object)
 		},
 	}
 }
 
 // rulesOf are what a spec says about the service of its pods.
-func rulesOf(s *appsv1beta1.CloneSetSpec) podview.Rules {
-	r := podview.Rules{
+func rulesOf(s *appsv1beta1.CloneSetSpec) podset.Rules {
+	r := podset.Rules{
 		MinReady: time.Duration(s.MinReadySeconds) * time.Second,
 		Hooks:    lifecycle.HooksOf(s.Lifecycle),
 	}
@@ -112,7 +111,7 @@ func rulesOf(s *appsv1beta1.CloneSetSpec) podview.Rules {
 // goalOf resolves the numbers of a spec. An error names the field that has none.
 func goalOf(s *appsv1beta1.CloneSetSpec) (rollout.Goal, error) {
 	want := replicas(s)
-	g := rollout.Goal{Want: want, SkipParting: s.ScaleStrategy.ExcludePreparingDelete}
+	g := rollout.Goal{Replicas: want, ExcludePreparingDelete: s.ScaleStrategy.ExcludePreparingDelete}
 	r := s.UpdateStrategy.RollingUpdate
 	if r == nil {
 		r = &appsv1beta1.CloneSetRollingUpdateStrategy{}
@@ -176,13 +175,13 @@ func domains(o observed, pod *corev1.Pod) []string {
 }
 
 // remaining is podsToDelete without the pods that are gone or going, and whether that is another list.
-func (w *work) remaining(all []string) ([]string, bool) {
+func (w *planned) remaining(all []string) ([]string, bool) {
 	if len(all) == 0 {
 		return nil, false
 	}
 	alive := make(map[string]bool, len(w.Pods))
 	for i := range w.Pods {
-		alive[w.Pods[i].Key] = !w.Pods[i].Leaving
+		alive[w.Pods[i].Key] = !w.Pods[i].Inactive
 	}
 	left := slices.DeleteFunc(slices.Clone(all), func(name string) bool { return !alive[name] })
 	return left, len(left) < len(all)

@@ -18,9 +18,9 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/apis/pods"
 	"github.com/flotilla-io/flotilla/pkg/rollout"
-	"github.com/flotilla-io/flotilla/pkg/testkit"
-	"github.com/flotilla-io/flotilla/pkg/testkit/golden"
-	"github.com/flotilla-io/flotilla/pkg/testkit/show"
+	"github.com/flotilla-io/flotilla/testkit"
+	"github.com/flotilla-io/flotilla/testkit/golden"
+	"github.com/flotilla-io/flotilla/testkit/plantext"
 )
 
 // start is when the pods of all tests became ready, now is an hour later.
@@ -85,7 +85,7 @@ func hookAll(s *appsv1beta1.CloneSetSpec) {
 }
 
 // text writes a plan in the order in which it is done.
-func text(w work) string {
+func text(w planned) string {
 	var before, after []string
 	for _, g := range w.giveClaims {
 		before = append(before, fmt.Sprintf("give claim %s to %s", g.claim.Name, g.pod.Name))
@@ -96,7 +96,7 @@ func text(w work) string {
 	if w.truncate {
 		after = append(after, fmt.Sprintf("podsToDelete: %v", w.podsToDelete))
 	}
-	return show.Plan(&w.Work, before, after)
+	return plantext.Plan(&w.Plan, before, after)
 }
 
 func TestPlan(t *testing.T) {
@@ -135,7 +135,7 @@ func TestPlan(t *testing.T) {
 			o.with(names[0], "a", "b", "c", "d")
 			return o
 		}},
-		{"another change than images is a new pod, deleted and made in two passes", func(t *testing.T) observed {
+		{"another change than images is a new pod, deleted and made in two reconciles", func(t *testing.T) observed {
 			t.Helper()
 			changed := inPlace(2).Rolling("0", "1", "0").Spec(func(s *appsv1beta1.CloneSetSpec) {
 				s.Template.Spec.Containers[0].Command = []string{"serve"}
@@ -486,7 +486,7 @@ func TestAPodThatLostAClaimGoes(t *testing.T) {
 				o.claims[0].DeletionTimestamp = new(metav1.NewTime(start))
 			}
 			w := plan(o, now)
-			require.Equal(t, tt.want, w.Pods[0].Doomed)
+			require.Equal(t, tt.want, w.Pods[0].ToDelete)
 			require.Equal(t, tt.want, len(w.Delete) == 1)
 		})
 	}
@@ -529,32 +529,32 @@ func TestGoalOf(t *testing.T) {
 	}{
 		{
 			"without surge, the budget rounds up", web(11).Rolling("0", "20%", "0"),
-			rollout.Goal{Want: 11, MaxUnavailable: 3},
+			rollout.Goal{Replicas: 11, MaxUnavailable: 3},
 		},
 		{
 			"with surge, the budget rounds down and the surge up", web(11).Rolling("30%", "20%", "5%"),
-			rollout.Goal{Want: 11, Partition: 4, MaxUnavailable: 2, MaxSurge: 1},
+			rollout.Goal{Replicas: 11, Partition: 4, MaxUnavailable: 2, MaxSurge: 1},
 		},
 		{
 			"OnDelete has the default budget, rounded up so that a named pod can go", web(3).OnDelete(),
-			rollout.Goal{Want: 3, MaxUnavailable: 1, Mode: rollout.OnDelete},
+			rollout.Goal{Replicas: 3, MaxUnavailable: 1, Mode: rollout.OnDelete},
 		},
 		{
 			"policy and pause are taken over", web(1).Policy(appsv1beta1.PodInPlaceOnly).Paused(),
-			rollout.Goal{Want: 1, MaxUnavailable: 1, Mode: rollout.InPlaceOnly, Paused: true},
+			rollout.Goal{Replicas: 1, MaxUnavailable: 1, Mode: rollout.InPlaceOnly, Paused: true},
 		},
 		{
 			"the bound on creations rounds up", web(11).Spec(func(s *appsv1beta1.CloneSetSpec) {
 				s.ScaleStrategy.MaxUnavailable = new(intstr.FromString("20%"))
 				s.ScaleStrategy.ExcludePreparingDelete = true
 			}),
-			rollout.Goal{Want: 11, MaxUnavailable: 3, ScaleMaxUnavailable: new(3), SkipParting: true},
+			rollout.Goal{Replicas: 11, MaxUnavailable: 3, ScaleMaxUnavailable: new(3), ExcludePreparingDelete: true},
 		},
 		{
 			"a spec without any default counts as one replica", testkit.CloneSet("web").Spec(func(s *appsv1beta1.CloneSetSpec) {
 				s.Replicas, s.UpdateStrategy = nil, appsv1beta1.CloneSetUpdateStrategy{}
 			}),
-			rollout.Goal{Want: 1, MaxUnavailable: 1},
+			rollout.Goal{Replicas: 1, MaxUnavailable: 1},
 		},
 	}
 	for _, tt := range tests {

@@ -29,7 +29,7 @@ func overdueIn(set *appsv1beta1.CloneSet, now time.Time) time.Duration {
 	return max(c.LastUpdateTime.Add(d).Sub(now), 0)
 }
 
-// progress is the condition Progressing after a pass with status s, or nil where the spec asks for none. It tells, first
+// progress is the condition Progressing after a reconcile with status s, or nil where the spec asks for none. It tells, first
 // match first: complete, paused, at rest at the partition, late, under way.
 //
 // While a rollout is under way or late, lastUpdateTime is when it last came nearer to its goal or got another one. The

@@ -15,7 +15,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/apis/pods"
-	"github.com/flotilla-io/flotilla/pkg/testkit"
+	"github.com/flotilla-io/flotilla/testkit"
 )
 
 // due is a set with a deadline of ten minutes.
@@ -202,7 +202,7 @@ func TestHungUpdateIsToldOnceWithItsTime(t *testing.T) {
 	t.Parallel()
 	began := now.Add(-9 * time.Minute)
 	o := hung(t, web(3), began)
-	got, events := status(o, plan(o, now), done{}, now)
+	got, events := status(o, plan(o, now), applied{}, now)
 	require.Empty(t, got.Conditions, "nine minutes are not too long")
 	require.Empty(t, events)
 	require.Equal(t, time.Minute, plan(o, now).Recheck)
@@ -210,17 +210,17 @@ func TestHungUpdateIsToldOnceWithItsTime(t *testing.T) {
 	later := now.Add(time.Minute)
 	w := plan(o, later)
 	require.Zero(t, w.Recheck)
-	o.set.Status, events = status(o, w, done{}, later)
+	o.set.Status, events = status(o, w, applied{}, later)
 	message := "web-a does not follow its update in place since 2026-11-21T09:51:00Z: container app waits: ImagePullBackOff; 1 pods wait so"
 	require.Empty(t, cmp.Diff([]appsv1beta1.CloneSetCondition{{
 		Type: "FailedUpdate", Status: "True", Reason: "Hung", Message: message,
 		LastUpdateTime: metav1.NewTime(later), LastTransitionTime: metav1.NewTime(later),
 	}}, o.set.Status.Conditions))
-	require.Equal(t, []string{"FailedUpdate"}, reasons(events))
+	require.Equal(t, []string{"FailedUpdate"}, testkit.Reasons(events))
 
 	// A kubelet goes back and forth between two reasons; that is one failure and no write.
 	o.pods[2].Status.ContainerStatuses[0].State.Waiting.Reason = "ErrImagePull"
-	again, events := status(o, plan(o, later.Add(time.Hour)), done{}, later.Add(time.Hour))
+	again, events := status(o, plan(o, later.Add(time.Hour)), applied{}, later.Add(time.Hour))
 	require.Empty(t, cmp.Diff(o.set.Status, again))
 	require.Empty(t, events)
 
@@ -228,7 +228,7 @@ func TestHungUpdateIsToldOnceWithItsTime(t *testing.T) {
 	o.pods[2].Status.ContainerStatuses[0] = corev1.ContainerStatus{
 		Name: "app", Image: "app:2", ImageID: "sha256:2", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
 	}
-	again, _ = status(o, plan(o, later.Add(time.Hour)), done{}, later.Add(time.Hour))
+	again, _ = status(o, plan(o, later.Add(time.Hour)), applied{}, later.Add(time.Hour))
 	require.Empty(t, again.Conditions)
 }
 
@@ -240,14 +240,14 @@ func TestHungUpdateTellsWhatTheContainerCameToWaitFor(t *testing.T) {
 	waits := o.pods[2].Status.ContainerStatuses[0].State
 	o.pods[2].Status.ContainerStatuses[0].State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
 	o.pods[2].Status.ContainerStatuses[0].ContainerID = "containerd://1"
-	o.set.Status, _ = status(o, plan(o, now), done{}, now)
+	o.set.Status, _ = status(o, plan(o, now), applied{}, now)
 	require.Contains(t, find(o.set.Status.Conditions, appsv1beta1.CloneSetFailedUpdate).Message, "container app still has app:1")
 
 	o.pods[2].Status.ContainerStatuses[0].State = waits
-	o.set.Status, _ = status(o, plan(o, now), done{}, now)
+	o.set.Status, _ = status(o, plan(o, now), applied{}, now)
 	require.Contains(t, find(o.set.Status.Conditions, appsv1beta1.CloneSetFailedUpdate).Message, "container app waits: ImagePullBackOff")
 	o.pods[2].Status.ContainerStatuses[0].State.Waiting.Reason = "ErrImagePull"
-	o.set.Status, _ = status(o, plan(o, now), done{}, now)
+	o.set.Status, _ = status(o, plan(o, now), applied{}, now)
 	require.Contains(t, find(o.set.Status.Conditions, appsv1beta1.CloneSetFailedUpdate).Message, "ImagePullBackOff", "which of the two is no news")
 }
 
@@ -265,7 +265,7 @@ func TestHungUpdateTellsThatTheNodeHasNoDaemon(t *testing.T) {
 	p.Status.ContainerStatuses[0].State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
 	p.Status.ContainerStatuses[0].ContainerID = "run://1"
 	told := func() string {
-		o.set.Status, _ = status(o, plan(o, now), done{}, now)
+		o.set.Status, _ = status(o, plan(o, now), applied{}, now)
 		return find(o.set.Status.Conditions, appsv1beta1.CloneSetFailedUpdate).Message
 	}
 	const why = "container app reads changed metadata by env and was not restarted"
@@ -407,7 +407,7 @@ func TestBudgetThatCanNotBeMetIsToldWithItsTime(t *testing.T) {
 			tt.change(&o, names)
 			w := plan(o, now)
 			require.Equal(t, tt.recheck, w.Recheck)
-			got, events := status(o, w, done{}, now)
+			got, events := status(o, w, applied{}, now)
 			if tt.want == "" {
 				require.Empty(t, got.Conditions)
 				require.Empty(t, events)
@@ -420,9 +420,9 @@ func TestBudgetThatCanNotBeMetIsToldWithItsTime(t *testing.T) {
 			require.Len(t, got.Conditions, 1)
 			require.Equal(t, kind, got.Conditions[0].Type)
 			require.Equal(t, tt.want, got.Conditions[0].Message)
-			require.Equal(t, []string{string(kind)}, reasons(events))
+			require.Equal(t, []string{string(kind)}, testkit.Reasons(events))
 			o.set.Status = got
-			again, events := status(o, plan(o, now.Add(time.Hour)), done{}, now.Add(time.Hour))
+			again, events := status(o, plan(o, now.Add(time.Hour)), applied{}, now.Add(time.Hour))
 			require.Empty(t, cmp.Diff(got, again), "it is written once")
 			require.Empty(t, events, "and told once")
 		})

@@ -18,10 +18,10 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/testkit/sim"
+	"github.com/flotilla-io/flotilla/testkit/sim"
 )
 
-// rogue is a CloneSet controller with one bad habit, which it gives in to before each pass.
+// rogue is a CloneSet controller with one bad habit, which it gives in to before each reconcile.
 type rogue struct {
 	reconcile.Reconciler
 
@@ -250,7 +250,7 @@ func TestEachRuleIsBrokenByWhoBreaksIt(t *testing.T) {
 			}
 			return nil
 		}, "claims of lost pods are kept"},
-		{"writes at each pass", "scale out and in", func(ctx context.Context, c client.Client, s scene) error {
+		{"writes at each reconcile", "scale out and in", func(ctx context.Context, c client.Client, s scene) error {
 			return c.Patch(ctx, s.set, client.RawPatch(types.MergePatchType,
 				fmt.Appendf(nil, `{"metadata":{"annotations":{"seen":"%d"}}}`, s.now.UnixNano())))
 		}, "did not come to rest"},

@@ -14,11 +14,11 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/apis/pods"
-	"github.com/flotilla-io/flotilla/pkg/child"
 	"github.com/flotilla-io/flotilla/pkg/lifecycle"
-	"github.com/flotilla-io/flotilla/pkg/podview"
+	"github.com/flotilla-io/flotilla/pkg/ownership"
+	"github.com/flotilla-io/flotilla/pkg/podset"
 	"github.com/flotilla-io/flotilla/pkg/rollout"
-	"github.com/flotilla-io/flotilla/pkg/testkit/sim"
+	"github.com/flotilla-io/flotilla/testkit/sim"
 )
 
 // rules are what a CloneSet keeps to at every write, whatever goes wrong.
@@ -31,15 +31,15 @@ func rules() []sim.Rule {
 			if g.Paused {
 				g.MaxSurge = 0 // #1153: a surge is part of an update.
 			}
-			return g.Want + g.MaxSurge
+			return g.Replicas + g.MaxSurge
 		}),
 		sim.Floor[*corev1.Pod]{
 			Name: "the budget holds", Good: available, Free: spare,
-			Least: func(w *sim.World) int { return simGoal(w).Want - simGoal(w).MaxUnavailable },
+			Least: func(w *sim.World) int { return simGoal(w).Replicas - simGoal(w).MaxUnavailable },
 		}.Rule(),
 		sim.Floor[*corev1.Pod]{
 			Name: "enough pods are ready", Good: ready,
-			Least: func(w *sim.World) int { return simGoal(w).Want - simGoal(w).MaxUnavailable },
+			Least: func(w *sim.World) int { return simGoal(w).Replicas - simGoal(w).MaxUnavailable },
 		}.Rule(),
 		sim.Floor[*corev1.Pod]{
 			Name: "the partition holds", Good: old, Verbs: []sim.Verb{sim.Patch},
@@ -85,7 +85,7 @@ func simGoal(w *sim.World) rollout.Goal {
 
 func owned[T client.Object](w *sim.World, o T) bool {
 	set := cmp.Or(sim.Find[*appsv1beta1.CloneSet](w, key), cachedSet(w))
-	return set != nil && child.Of(o, set, Kind())
+	return set != nil && ownership.ControlledBy(o, set, Kind())
 }
 
 // ownClaim: a claim is the set's own, or was given to one of its pods, which may be gone.
@@ -102,12 +102,12 @@ func active(w *sim.World, p *corev1.Pod) bool {
 
 func available(w *sim.World, p *corev1.Pod) bool {
 	set := cachedSet(w)
-	return set != nil && active(w, p) && podview.View(p, rulesOf(&set.Spec), w.Now()).Available
+	return set != nil && active(w, p) && podset.View(p, rulesOf(&set.Spec), w.Now()).Available
 }
 
 // ready tells of a pod that serves: one that was prepared for its deletion does so no more, ready or not.
 func ready(w *sim.World, p *corev1.Pod) bool {
-	f := podview.View(p, podview.Rules{}, w.Now())
+	f := podset.View(p, podset.Rules{}, w.Now())
 	return active(w, p) && f.Ready && f.Lifecycle == pods.LifecycleNormal
 }
 
@@ -116,12 +116,12 @@ func ready(w *sim.World, p *corev1.Pod) bool {
 func spare(w *sim.World, c sim.Change) bool {
 	pod, ok := c.Before.(*corev1.Pod)
 	set, g := cachedSet(w), simGoal(w)
-	return ok && c.Verb == sim.Delete && set.Spec.MinReadySeconds > 0 && g.MaxSurge == 0 && known(w, pod) > g.Want
+	return ok && c.Verb == sim.Delete && set.Spec.MinReadySeconds > 0 && g.MaxSurge == 0 && known(w, pod) > g.Replicas
 }
 
 func old(w *sim.World, p *corev1.Pod) bool {
 	name := wantedName(w)
-	return name != "" && active(w, p) && !podview.At(p, name)
+	return name != "" && active(w, p) && !podset.AtRevision(p, name)
 }
 
 // wantedName is the revision that the controller can know to be wanted.
@@ -160,8 +160,8 @@ func onlyWhatMayGo(w *sim.World, c sim.Change) error {
 			return nil
 		}
 	}
-	if n := known(w, pod); n <= g.Want {
-		return fmt.Errorf("%s, with %d pods of %d", c.Request, n, g.Want)
+	if n := known(w, pod); n <= g.Replicas {
+		return fmt.Errorf("%s, with %d pods of %d", c.Request, n, g.Replicas)
 	}
 	return nil
 }

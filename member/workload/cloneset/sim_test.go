@@ -15,9 +15,10 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/pkg/expect"
-	"github.com/flotilla-io/flotilla/pkg/index"
-	"github.com/flotilla-io/flotilla/pkg/testkit"
-	"github.com/flotilla-io/flotilla/pkg/testkit/sim"
+	"github.com/flotilla-io/flotilla/pkg/ownership"
+	"github.com/flotilla-io/flotilla/pkg/podcontrol"
+	"github.com/flotilla-io/flotilla/testkit"
+	"github.com/flotilla-io/flotilla/testkit/sim"
 )
 
 // simulated is how CloneSet runs in the simulator, with the rules that it keeps in every scenario.
@@ -29,13 +30,13 @@ func simulated(t *testing.T) sim.Kind {
 	return sim.Kind{
 		Scheme: scheme,
 		New: func(p sim.Process) (reconcile.Reconciler, error) {
-			return &Reconciler{
-				Client: p.Client, Live: p.Live, Clock: p.Clock, Draw: p.Draw,
-				Expect: expect.New("Test", p.Clock, 0), Events: &said{}, Parallel: 1,
-			}, nil
+			return &Reconciler{Draw: p.Draw, Controller: &podcontrol.Controller{
+				Client: p.Client, Live: p.Live, Clock: p.Clock,
+				Expect: expect.New("Test", p.Clock, 0), Events: &testkit.Events{}, Parallel: 1,
+			}}, nil
 		},
 		Index: func(ctx context.Context, i client.FieldIndexer) error {
-			return index.ByOwner(ctx, i, &corev1.Pod{}, &corev1.PersistentVolumeClaim{}, &appsv1.ControllerRevision{})
+			return ownership.IndexByOwner(ctx, i, &corev1.Pod{}, &corev1.PersistentVolumeClaim{}, &appsv1.ControllerRevision{})
 		},
 		For:      &appsv1beta1.CloneSet{},
 		Owns:     []client.Object{&corev1.Pod{}, &corev1.PersistentVolumeClaim{}, &appsv1.ControllerRevision{}},

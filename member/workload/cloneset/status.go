@@ -4,18 +4,19 @@ import (
 	"slices"
 	"time"
 
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/condition"
 	"github.com/flotilla-io/flotilla/pkg/event"
-	"github.com/flotilla-io/flotilla/pkg/pass"
+	"github.com/flotilla-io/flotilla/pkg/podcontrol"
+	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
-// status returns the status after a pass, and what to tell about it. It counts the pods as they were observed: what the
+// status returns the status after a reconcile, and what to tell about it. It counts the pods as they were observed: what the
 // pass changed comes with the next one. The function is pure.
-func status(o observed, w work, d done, now time.Time) (appsv1beta1.CloneSetStatus, []event.Event) {
+func status(o observed, w planned, d applied, now time.Time) (appsv1beta1.CloneSetStatus, []event.Event) {
 	was := &o.set.Status
 	if d.Collided {
 		s := was.DeepCopy()
@@ -40,29 +41,29 @@ func status(o observed, w work, d done, now time.Time) (appsv1beta1.CloneSetStat
 	if int(s.Replicas) == replicas(&o.set.Spec) && s.UpdatedReplicas == s.Replicas {
 		s.CurrentRevision = s.UpdateRevision
 	}
-	scale, update := d.Failures(&w.Work, d.given, d.dropped)
-	overlap := o.strangers.Failure(Kind().Kind)
+	scale, update := d.Failures(&w.Plan, d.given, d.dropped)
+	overlap := o.overlap.Failure(Kind().Kind)
 	s.Conditions = setCondition(was.Conditions, appsv1beta1.CloneSetFailedScale, scale, now)
 	s.Conditions = setCondition(s.Conditions, appsv1beta1.CloneSetFailedUpdate, update, now)
 	s.Conditions = setCondition(s.Conditions, appsv1beta1.CloneSetSelectorOverlap, overlap, now)
-	s.Conditions = condition.Put(s.Conditions, ofType(appsv1beta1.CloneSetProgressing), progress(o.set, &s, now))
-	events := d.Events(&w.Work, o.set.Generation != was.ObservedGeneration, []error{d.dropped}, []error{d.given})
-	// What lasts is told once, not with each pass.
+	s.Conditions = report.PutCondition(s.Conditions, ofType(appsv1beta1.CloneSetProgressing), progress(o.set, &s, now))
+	events := d.Events(&w.Plan, o.set.Generation != was.ObservedGeneration, []error{d.dropped}, []error{d.given})
+	// What lasts is told once, not with each reconcile.
 	if scale.News(entry(was.Conditions, appsv1beta1.CloneSetFailedScale)) {
-		events = append(events, pass.FailedScale(scale.Message))
+		events = append(events, podcontrol.FailedScale(scale.Message))
 	}
 	if update.News(entry(was.Conditions, appsv1beta1.CloneSetFailedUpdate)) {
-		events = append(events, pass.FailedUpdate(update.Message))
+		events = append(events, podcontrol.FailedUpdate(update.Message))
 	}
 	if overlap.News(entry(was.Conditions, appsv1beta1.CloneSetSelectorOverlap)) {
-		events = append(events, pass.Overlap(overlap.Message))
+		events = append(events, podcontrol.Overlap(overlap.Message))
 	}
 	return s, events
 }
 
 // setCondition sets the condition True with what failed, or takes it off where nothing did.
 func setCondition(
-	was []appsv1beta1.CloneSetCondition, t appsv1beta1.CloneSetConditionType, f condition.Failure, now time.Time,
+	was []appsv1beta1.CloneSetCondition, t appsv1beta1.CloneSetConditionType, f report.Failure, now time.Time,
 ) []appsv1beta1.CloneSetCondition {
 	var c *appsv1beta1.CloneSetCondition
 	if e := f.After(entry(was, t), now); e != nil {
@@ -70,16 +71,16 @@ func setCondition(
 			Type: t, Status: e.Status, Reason: e.Reason, Message: e.Message, LastUpdateTime: e.Updated, LastTransitionTime: e.Turned,
 		}
 	}
-	return condition.Put(was, ofType(t), c)
+	return report.PutCondition(was, ofType(t), c)
 }
 
 // entry is what the condition of a type says, nil if there is none.
-func entry(conditions []appsv1beta1.CloneSetCondition, t appsv1beta1.CloneSetConditionType) *condition.Entry {
+func entry(conditions []appsv1beta1.CloneSetCondition, t appsv1beta1.CloneSetConditionType) *report.ConditionEntry {
 	c := find(conditions, t)
 	if c == nil {
 		return nil
 	}
-	return &condition.Entry{
+	return &report.ConditionEntry{
 		Status: c.Status, Reason: c.Reason, Message: c.Message, Updated: c.LastUpdateTime, Turned: c.LastTransitionTime,
 	}
 }
@@ -95,4 +96,21 @@ func find(conditions []appsv1beta1.CloneSetCondition, t appsv1beta1.CloneSetCond
 // ofType finds the condition of a type.
 func ofType(t appsv1beta1.CloneSetConditionType) func(appsv1beta1.CloneSetCondition) bool {
 	return func(c appsv1beta1.CloneSetCondition) bool { return c.Type == t }
+}
+
+// countsOnly tells whether s differs from the set's status in counters only, and what Progressing says of them, and is not
+// the end of what others wait for: all pods updated and available.
+func countsOnly(set *appsv1beta1.CloneSet, s appsv1beta1.CloneSetStatus) bool {
+	if int(s.UpdatedAvailableReplicas) == replicas(&set.Spec) {
+		return false
+	}
+	was := &set.Status
+	s.Replicas, s.ReadyReplicas, s.AvailableReplicas = was.Replicas, was.ReadyReplicas, was.AvailableReplicas
+	s.UpdatedReplicas, s.UpdatedReadyReplicas, s.UpdatedAvailableReplicas =
+		was.UpdatedReplicas, was.UpdatedReadyReplicas, was.UpdatedAvailableReplicas
+	p, now := find(was.Conditions, appsv1beta1.CloneSetProgressing), find(s.Conditions, appsv1beta1.CloneSetProgressing)
+	if p != nil && now != nil && p.Status == now.Status && p.Reason == now.Reason {
+		s.Conditions = report.PutCondition(s.Conditions, ofType(appsv1beta1.CloneSetProgressing), p)
+	}
+	return apiequality.Semantic.DeepEqual(*was, s)
 }

@@ -15,11 +15,9 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/pods"
-	"github.com/flotilla-io/flotilla/pkg/condition"
-	"github.com/flotilla-io/flotilla/pkg/event"
-	"github.com/flotilla-io/flotilla/pkg/pass"
-	"github.com/flotilla-io/flotilla/pkg/podwork"
-	"github.com/flotilla-io/flotilla/pkg/testkit"
+	"github.com/flotilla-io/flotilla/pkg/podcontrol"
+	"github.com/flotilla-io/flotilla/pkg/report"
+	"github.com/flotilla-io/flotilla/testkit"
 )
 
 func TestStatusCounts(t *testing.T) {
@@ -34,7 +32,7 @@ func TestStatusCounts(t *testing.T) {
 		pod("failed").Rev(names[1]).Phase(corev1.PodFailed).Obj(),
 		pod("leaving").Rev(names[1]).Serving(start).Terminating(now).Obj(),
 	)
-	got, events := status(o, plan(o, now), done{}, now)
+	got, events := status(o, plan(o, now), applied{}, now)
 	require.Empty(t, cmp.Diff(appsv1beta1.CloneSetStatus{
 		ObservedGeneration: 7, Replicas: 4, ReadyReplicas: 3, AvailableReplicas: 2,
 		UpdatedReplicas: 3, UpdatedReadyReplicas: 2, UpdatedAvailableReplicas: 1, ExpectedUpdatedReplicas: 3,
@@ -60,7 +58,7 @@ func TestStatusCurrentRevision(t *testing.T) {
 			o, names := world(t, web(2).Image("app:2"), web(2))
 			o.with(names[0], tt.old...)
 			o.with(names[1], tt.new...)
-			got, _ := status(o, plan(o, now), done{}, now)
+			got, _ := status(o, plan(o, now), applied{}, now)
 			require.Equal(t, names[1], got.UpdateRevision)
 			require.Equal(t, tt.current, got.CurrentRevision == names[1])
 		})
@@ -72,19 +70,19 @@ func TestStatusOfANewSetNamesTheRevisionThatWasMade(t *testing.T) {
 	o, names := world(t, web(2))
 	o.history, o.set.Status.CurrentRevision = nil, ""
 	w := plan(o, now)
-	got, _ := status(o, w, done{}, now)
+	got, _ := status(o, w, applied{}, now)
 	require.Equal(t, names[0], got.UpdateRevision)
 	require.Equal(t, names[0], got.CurrentRevision)
 
-	got, events := status(o, w, done{Done: pass.Done{Revision: errors.New("create revision x: no")}}, now)
+	got, events := status(o, w, applied{Results: podcontrol.Results{Revision: errors.New("create revision x: no")}}, now)
 	require.Empty(t, got.UpdateRevision, "a revision that could not be made is not promised")
-	require.Equal(t, []string{"FailedCreate"}, reasons(events))
+	require.Equal(t, []string{"FailedCreate"}, testkit.Reasons(events))
 }
 
 func TestStatusCountsACollisionAndNothingElse(t *testing.T) {
 	t.Parallel()
 	o, _ := world(t, web(2).Status(appsv1beta1.CloneSetStatus{Replicas: 5, CollisionCount: ptr.To[int32](1)}))
-	got, events := status(o, plan(o, now), done{Done: pass.Done{Collided: true}}, now)
+	got, events := status(o, plan(o, now), applied{Results: podcontrol.Results{Collided: true}}, now)
 	require.Equal(t, int32(2), *got.CollisionCount)
 	require.Equal(t, int32(5), got.Replicas)
 	require.Empty(t, events)
@@ -104,39 +102,39 @@ func TestStatusConditions(t *testing.T) {
 		name string
 		set  *testkit.CloneSetBuilder
 		was  []appsv1beta1.CloneSetCondition
-		done done
+		done applied
 		want []appsv1beta1.CloneSetCondition
 	}{
 		{
-			"without a failure there is none", web(1), nil, done{}, nil,
+			"without a failure there is none", web(1), nil, applied{}, nil,
 		},
 		{
 			"a failed creation is FailedScale", web(1), nil,
-			done{Done: pass.Done{Created: podwork.Result{Err: errors.New("create pod web-x: quota")}}},
+			applied{Results: podcontrol.Results{Created: podcontrol.Result{Err: errors.New("create pod web-x: quota")}}},
 			[]appsv1beta1.CloneSetCondition{condition("FailedScale", "WriteFailed", "create pod web-x: quota", at)},
 		},
 		{
 			"a failed edit is FailedUpdate", web(1), nil,
-			done{Done: pass.Done{Edited: podwork.Result{Err: errors.New("patch web-x: no")}}},
+			applied{Results: podcontrol.Results{Edited: podcontrol.Result{Err: errors.New("patch web-x: no")}}},
 			[]appsv1beta1.CloneSetCondition{condition("FailedUpdate", "WriteFailed", "patch web-x: no", at)},
 		},
 		{
 			"a failure that goes on keeps its time",
 			web(1),
 			[]appsv1beta1.CloneSetCondition{condition("FailedScale", "WriteFailed", "create pod web-w: quota", before)},
-			done{Done: pass.Done{Created: podwork.Result{Err: errors.New("create pod web-x: quota")}}},
+			applied{Results: podcontrol.Results{Created: podcontrol.Result{Err: errors.New("create pod web-x: quota")}}},
 			[]appsv1beta1.CloneSetCondition{condition("FailedScale", "WriteFailed", "create pod web-x: quota", before)},
 		},
 		{
 			"a failure that is over is taken off, and no other condition",
 			web(1),
 			[]appsv1beta1.CloneSetCondition{condition("FailedUpdate", "WriteFailed", "x", before), other},
-			done{},
+			applied{},
 			[]appsv1beta1.CloneSetCondition{other},
 		},
 		{
 			"numbers that can't be resolved are FailedUpdate", web(1).Rolling("0", "x", "0"), nil,
-			done{},
+			applied{},
 			[]appsv1beta1.CloneSetCondition{condition("FailedUpdate", "InvalidSpec", `maxUnavailable: resolve "x" of 1 pods: `+
 				"invalid value for IntOrString: invalid type: string is not a percentage", at)},
 		},
@@ -145,7 +143,7 @@ func TestStatusConditions(t *testing.T) {
 			web(1).Policy(appsv1beta1.PodInPlaceOnly).Spec(func(s *appsv1beta1.CloneSetSpec) {
 				s.Template.Spec.Containers[0].Command = []string{"serve"}
 			}), nil,
-			done{},
+			applied{},
 			[]appsv1beta1.CloneSetCondition{condition("FailedUpdate", "NotInPlace",
 				"1 old pods can't be updated in place: container app: command changed", at)},
 		},
@@ -166,22 +164,22 @@ func TestStatusConditions(t *testing.T) {
 
 func TestStatusCutsLongMessages(t *testing.T) {
 	t.Parallel()
-	got := setCondition(nil, "FailedScale", condition.Failure{Reason: "R", Message: strings.Repeat("x", 2*condition.MessageLimit)}, now)
-	require.Len(t, got[0].Message, condition.MessageLimit)
+	got := setCondition(nil, "FailedScale", report.Failure{Reason: "R", Message: strings.Repeat("x", 2*report.MessageLimit)}, now)
+	require.Len(t, got[0].Message, report.MessageLimit)
 }
 
 func TestEventsAreOneForEachClass(t *testing.T) {
 	t.Parallel()
 	o, names := world(t, web(9).Image("app:2"), web(9))
-	d := done{
-		Done: pass.Done{
-			Created:   podwork.Result{Done: []string{"a", "b", "c", "d"}, Err: errors.New("create pod e: quota")},
-			Deleted:   podwork.Result{Done: []string{"f"}},
-			Ended:     podwork.Result{Done: []string{"g"}},
-			Recreated: podwork.Result{Done: []string{"h"}, Err: errors.New("delete i: no")},
-			Edited:    podwork.Result{Done: []string{"j", "k"}},
-			Marked:    podwork.Result{Done: []string{"l"}},
-			Released:  podwork.Result{Done: []string{"m"}},
+	d := applied{
+		Results: podcontrol.Results{
+			Created:   podcontrol.Result{Done: []string{"a", "b", "c", "d"}, Err: errors.New("create pod e: quota")},
+			Deleted:   podcontrol.Result{Done: []string{"f"}},
+			Ended:     podcontrol.Result{Done: []string{"g"}},
+			Recreated: podcontrol.Result{Done: []string{"h"}, Err: errors.New("delete i: no")},
+			Edited:    podcontrol.Result{Done: []string{"j", "k"}},
+			Marked:    podcontrol.Result{Done: []string{"l"}},
+			Released:  podcontrol.Result{Done: []string{"m"}},
 			Rest:      errors.New("patch p: no"),
 		},
 		dropped: errors.New("delete claim n: no"),
@@ -209,17 +207,9 @@ func TestWhatOnlyTheSpecCanMendIsToldOnce(t *testing.T) {
 	t.Parallel()
 	o, names := world(t, web(1).Rolling("0", "x", "0"))
 	o.with(names[0], "a")
-	first, events := status(o, plan(o, now), done{}, now)
-	require.Equal(t, []string{"FailedUpdate"}, reasons(events))
+	first, events := status(o, plan(o, now), applied{}, now)
+	require.Equal(t, []string{"FailedUpdate"}, testkit.Reasons(events))
 	o.set.Status = first
-	_, events = status(o, plan(o, now), done{}, now.Add(time.Hour))
+	_, events = status(o, plan(o, now), applied{}, now.Add(time.Hour))
 	require.Empty(t, events)
-}
-
-func reasons(events []event.Event) []string {
-	out := make([]string, 0, len(events))
-	for _, e := range events {
-		out = append(out, e.Reason)
-	}
-	return out
 }

@@ -14,8 +14,8 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/flotilla-io/flotilla/pkg/testkit/sim"
-	"github.com/flotilla-io/flotilla/pkg/testkit/site"
+	"github.com/flotilla-io/flotilla/testkit/sim"
+	"github.com/flotilla-io/flotilla/testkit/testenv"
 )
 
 // TestStoriesInCluster plays the stories of the simulator on a real apiserver with simulated nodes. Each must come to the
@@ -66,7 +66,7 @@ func play(t *testing.T, g *ground, s story) {
 		if a.when == nil {
 			g.comesTo(t, a.name, want[i])
 		} else {
-			require.Eventually(t, func() bool { return a.when(g.scene(t)) }, site.Long, site.Poll, a.name)
+			require.Eventually(t, func() bool { return a.when(g.scene(t)) }, testenv.Long, testenv.Poll, a.name)
 		}
 		g.do(t, a)
 	}
@@ -114,7 +114,7 @@ func (g *ground) comesTo(t *testing.T, what, want string) {
 	require.Eventually(t, func() bool {
 		got = g.scene(t).end(0)
 		return got == want
-	}, site.Long, site.Poll, "%s: %s", what, lazily(func() string { return cmp.Diff(want, got) }))
+	}, testenv.Long, testenv.Poll, "%s: %s", what, lazily(func() string { return cmp.Diff(want, got) }))
 }
 
 // lazily is text that is made when it is printed.
@@ -137,5 +137,5 @@ func (g *ground) do(t *testing.T, a act) {
 		}
 		passing(t, err)
 		return err == nil
-	}, site.Long, site.Poll, a.name)
+	}, testenv.Long, testenv.Poll, a.name)
 }

@@ -14,9 +14,9 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/apis/pods"
-	"github.com/flotilla-io/flotilla/pkg/child"
-	"github.com/flotilla-io/flotilla/pkg/podview"
-	"github.com/flotilla-io/flotilla/pkg/testkit"
+	"github.com/flotilla-io/flotilla/pkg/ownership"
+	"github.com/flotilla-io/flotilla/pkg/podset"
+	"github.com/flotilla-io/flotilla/testkit"
 )
 
 // A story is what users do to a CloneSet, one act after the other. The same stories are played in the simulator, where all
@@ -50,11 +50,11 @@ func (s scene) own() []*corev1.Pod {
 }
 
 func activeIn(set *appsv1beta1.CloneSet, p *corev1.Pod) bool {
-	return child.Of(p, set, Kind()) && p.DeletionTimestamp == nil && p.Status.Phase != corev1.PodFailed
+	return ownership.ControlledBy(p, set, Kind()) && p.DeletionTimestamp == nil && p.Status.Phase != corev1.PodFailed
 }
 
 func availableIn(set *appsv1beta1.CloneSet, p *corev1.Pod, now time.Time) bool {
-	return activeIn(set, p) && podview.View(p, rulesOf(&set.Spec), now).Available
+	return activeIn(set, p) && podset.View(p, rulesOf(&set.Spec), now).Available
 }
 
 // edit changes the spec at rest, or when the time has come.
@@ -100,7 +100,7 @@ func whole(n int, image string) func(scene) bool {
 		have := 0
 		for _, p := range s.pods {
 			switch {
-			case s.set == nil || !child.Of(p, s.set, Kind()):
+			case s.set == nil || !ownership.ControlledBy(p, s.set, Kind()):
 			case !availableIn(s.set, p, s.now) || p.Spec.Containers[0].Image != image:
 				return false
 			default:
@@ -251,7 +251,7 @@ func (s scene) end(spare int) string {
 		if pod.Status.Phase == corev1.PodFailed {
 			continue
 		}
-		f := podview.View(pod, podview.Rules{}, s.now)
+		f := podset.View(pod, podset.Rules{}, s.now)
 		lines = append(lines, fmt.Sprintf("pod of %s: %s available=%t %s edit=%d cost=%s",
 			ownerName(pod), pod.Spec.Containers[0].Image, f.Available, f.Lifecycle, f.Edit, cmp.Or(costOf(pod), "0")))
 	}

@@ -8,9 +8,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/child"
+	"github.com/flotilla-io/flotilla/pkg/ownership"
 	"github.com/flotilla-io/flotilla/pkg/revision"
-	"github.com/flotilla-io/flotilla/pkg/testkit"
+	"github.com/flotilla-io/flotilla/testkit"
 )
 
 // leftBehind is what another controller left in a cluster, as it would be observed.
@@ -36,7 +36,7 @@ func TestPlanOfATakeOver(t *testing.T) {
 	require.Empty(t, w.Delete)
 	require.Empty(t, w.Mark)
 	require.Empty(t, w.Edit)
-	got, events := status(o, w, done{}, now)
+	got, events := status(o, w, applied{}, now)
 	require.Empty(t, events)
 	was := o.set.Status
 	require.Equal(t, was.Replicas, got.Replicas)
@@ -66,7 +66,7 @@ func TestObjectsAreOwnedWhateverTheVersionOfTheirReference(t *testing.T) {
 			t.Parallel()
 			pod := leftBehind(t).pods[0]
 			tt.change(&pod.OwnerReferences[0])
-			require.Equal(t, tt.want, child.Of(pod, set, Kind()))
+			require.Equal(t, tt.want, ownership.ControlledBy(pod, set, Kind()))
 		})
 	}
 }

@@ -22,8 +22,7 @@ import (
 	"github.com/flotilla-io/flotilla/apis/pods"
 	"github.com/flotilla-io/flotilla/pkg/admit"
 	"github.com/flotilla-io/flotilla/pkg/inplace"
-	"github.com/flotilla-io/flotilla/pkg/podtemplate"
-	"github.com/flotilla-io/flotilla/pkg/workspec"
+	"github.com/flotilla-io/flotilla/pkg/workloadspec"
 )
 
 // Defaults of the spec, as OpenKruise sets them.
@@ -48,8 +47,10 @@ type Webhook struct {
 	Live client.Reader
 	// KeepTemplates leaves pod and claim templates without defaults (gate TemplateNoDefaults). They are validated still.
 	KeepTemplates bool
-	// Gates are those of the controller: what can be updated in place depends on them.
-	Gates Gates
+	// InPlace says what may change in a running pod.
+	InPlace inplace.Options
+
+	templates workloadspec.PodTemplates
 }
 
 var (
@@ -72,7 +73,7 @@ func (w *Webhook) Default(ctx context.Context, set *appsv1beta1.CloneSet) error 
 	if old != nil && !templateChanged(old, set) {
 		return nil
 	}
-	full, faults, err := podtemplate.Check(ctx, w.Client, admit.Namespace(ctx, set), &set.Spec.Template,
+	full, faults, err := w.templates.Check(ctx, w.Client, admit.Namespace(ctx, set), &set.Spec.Template,
 		set.Spec.VolumeClaimTemplates, field.NewPath("spec", "template"))
 	if err != nil {
 		return err
@@ -123,7 +124,7 @@ func claimDefaults(claims []corev1.PersistentVolumeClaim) []corev1.PersistentVol
 	if len(claims) == 0 {
 		return claims
 	}
-	return podtemplate.DefaultClaims(claims)
+	return workloadspec.DefaultPVCs(claims)
 }
 
 // ValidateCreate implements admission.Validator.
@@ -144,7 +145,7 @@ func (w *Webhook) ValidateUpdate(ctx context.Context, old, set *appsv1beta1.Clon
 		return nil, nil
 	}
 	faults, warnings := admit.Ratchet(validateSpec(set), validateSpec(old))
-	faults = append(faults, validateInPlaceOnly(old, set, w.Gates.edits())...)
+	faults = append(faults, validateInPlaceOnly(old, set, w.InPlace)...)
 	if templateChanged(old, set) {
 		more, err := w.validateTemplate(ctx, set)
 		if err != nil {
@@ -178,8 +179,8 @@ func validateSpec(set *appsv1beta1.CloneSet) field.ErrorList {
 			"names of pods and claims made from it would have %d characters, %d are possible: use a shorter name",
 			longest, validation.DNS1123SubdomainMaxLength)))
 	}
-	faults = append(faults, workspec.Selector(spec.Selector, &spec.Template, path)...)
-	faults = append(faults, workspec.PodSpec(&spec.Template.Spec, Kind().Kind, path.Child("template", "spec"))...)
+	faults = append(faults, workloadspec.Selector(spec.Selector, &spec.Template, path)...)
+	faults = append(faults, workloadspec.PodSpec(&spec.Template.Spec, Kind().Kind, path.Child("template", "spec"))...)
 	for i, name := range spec.ScaleStrategy.PodsToDelete {
 		if slices.Contains(spec.ScaleStrategy.PodsToDelete[:i], name) {
 			faults = append(faults, field.Invalid(path.Child("scaleStrategy", "podsToDelete").Index(i), name,
@@ -195,7 +196,7 @@ func validateSpec(set *appsv1beta1.CloneSet) field.ErrorList {
 func ValidateSpec(s *appsv1beta1.CloneSetSpec, path *field.Path) field.ErrorList {
 	spec := s.DeepCopy()
 	setDefaults(spec)
-	faults := workspec.PodSpec(&spec.Template.Spec, Kind().Kind, path.Child("template", "spec"))
+	faults := workloadspec.PodSpec(&spec.Template.Spec, Kind().Kind, path.Child("template", "spec"))
 	return append(faults, validateStrategy(spec, path)...)
 }
 
@@ -203,7 +204,7 @@ func ValidateSpec(s *appsv1beta1.CloneSetSpec, path *field.Path) field.ErrorList
 func validateStrategy(spec *appsv1beta1.CloneSetSpec, path *field.Path) field.ErrorList {
 	faults := validateDeadline(spec, path.Child("progressDeadlineSeconds"))
 	if v := spec.ScaleStrategy.MaxUnavailable; v != nil {
-		_, more := workspec.Amount(v, replicas(spec), 0, path.Child("scaleStrategy", "maxUnavailable"))
+		_, more := workloadspec.IntOrPercent(v, replicas(spec), 0, path.Child("scaleStrategy", "maxUnavailable"))
 		faults = append(faults, more...)
 	}
 	at := path.Child("updateStrategy", "rollingUpdate")
@@ -212,8 +213,8 @@ func validateStrategy(spec *appsv1beta1.CloneSetSpec, path *field.Path) field.Er
 		return faults
 	}
 	faults = append(faults, validateNumbers(spec, at)...)
-	faults = append(faults, workspec.Order(r.PriorityStrategy, r.ScatterStrategy, at)...)
-	return append(faults, workspec.NoImagePull(r.InPlaceUpdateStrategy, at.Child("inPlaceUpdateStrategy"))...)
+	faults = append(faults, workloadspec.UpdateOrder(r.PriorityStrategy, r.ScatterStrategy, at)...)
+	return append(faults, workloadspec.NoImagePull(r.InPlaceUpdateStrategy, at.Child("inPlaceUpdateStrategy"))...)
 }
 
 // validateDeadline refuses a deadline that a rollout whose pods start at once could miss.
@@ -231,10 +232,10 @@ func validateDeadline(spec *appsv1beta1.CloneSetSpec, at *field.Path) field.Erro
 func validateNumbers(spec *appsv1beta1.CloneSetSpec, path *field.Path) field.ErrorList {
 	r := spec.UpdateStrategy.RollingUpdate
 	want := replicas(spec)
-	_, faults := workspec.Amount(r.Partition, want, workspec.All, path.Child("partition"))
-	unavailable, more := workspec.Amount(r.MaxUnavailable, want, workspec.All, path.Child("maxUnavailable"))
+	_, faults := workloadspec.IntOrPercent(r.Partition, want, workloadspec.MaxPercent, path.Child("partition"))
+	unavailable, more := workloadspec.IntOrPercent(r.MaxUnavailable, want, workloadspec.MaxPercent, path.Child("maxUnavailable"))
 	faults = append(faults, more...)
-	surge, more := workspec.Amount(r.MaxSurge, want, 10*workspec.All, path.Child("maxSurge"))
+	surge, more := workloadspec.IntOrPercent(r.MaxSurge, want, 10*workloadspec.MaxPercent, path.Child("maxSurge"))
 	if faults = append(faults, more...); len(faults) > 0 {
 		return faults
 	}
@@ -255,12 +256,12 @@ func validateInPlaceOnly(old, set *appsv1beta1.CloneSet, may inplace.Options) fi
 	if set.Spec.UpdateStrategy.Type == appsv1beta1.CloneSetOnDelete || r == nil || r.PodUpdatePolicy != appsv1beta1.PodInPlaceOnly {
 		return nil
 	}
-	return workspec.InPlaceOnly(&old.Spec.Template, &set.Spec.Template, may, field.NewPath("spec", "template"))
+	return workloadspec.InPlaceOnly(&old.Spec.Template, &set.Spec.Template, may, field.NewPath("spec", "template"))
 }
 
 // validateTemplate asks the apiserver about the pod template.
 func (w *Webhook) validateTemplate(ctx context.Context, set *appsv1beta1.CloneSet) (field.ErrorList, error) {
-	_, faults, err := podtemplate.Check(ctx, w.Client, admit.Namespace(ctx, set), &set.Spec.Template,
+	_, faults, err := w.templates.Check(ctx, w.Client, admit.Namespace(ctx, set), &set.Spec.Template,
 		set.Spec.VolumeClaimTemplates, field.NewPath("spec", "template"))
 	return faults, err
 }
@@ -293,5 +294,5 @@ func (w *Webhook) validatePodsToDelete(ctx context.Context, old, set *appsv1beta
 // templateChanged tells whether the apiserver has to be asked anew.
 func templateChanged(old, set *appsv1beta1.CloneSet) bool {
 	return !apiequality.Semantic.DeepEqual(old.Spec.Template, set.Spec.Template) ||
-		!podtemplate.SameClaims(old.Spec.VolumeClaimTemplates, set.Spec.VolumeClaimTemplates)
+		!workloadspec.SamePVCs(old.Spec.VolumeClaimTemplates, set.Spec.VolumeClaimTemplates)
 }

@@ -17,21 +17,21 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/pods"
-	"github.com/flotilla-io/flotilla/pkg/testkit"
-	"github.com/flotilla-io/flotilla/pkg/testkit/hook"
+	"github.com/flotilla-io/flotilla/testkit"
+	"github.com/flotilla-io/flotilla/testkit/webhooktest"
 )
 
 // asking is a webhook with an apiserver that knows the pods given and counts how often it was asked.
 func asking(t *testing.T, known ...client.Object) (*Webhook, *int) {
 	t.Helper()
-	c, asked := hook.Apiserver(known...)
+	c, asked := webhooktest.Apiserver(known...)
 	return &Webhook{Client: c, Live: c}, asked
 }
 
 // requested is the context of an admission request; old is nil on a creation.
 func requested(t *testing.T, old *appsv1beta1.CloneSet) context.Context {
 	t.Helper()
-	return hook.Requested(t, old)
+	return webhooktest.Requested(t, old)
 }
 
 func TestDefault(t *testing.T) {

@@ -14,8 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/expect"
-	"github.com/flotilla-io/flotilla/pkg/testkit"
+	"github.com/flotilla-io/flotilla/testkit"
 )
 
 func TestWhatIsTakenOverIsTold(t *testing.T) {
@@ -46,13 +45,13 @@ func TestWhatIsTakenOverIsTold(t *testing.T) {
 				},
 			})
 			require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(pod), pod))
-			r, told := New(), &said{}
-			r.Client, r.Live, r.Events = c, c, told
-			r.Expect = expect.New("Test", clocktesting.NewFakePassiveClock(now), 0)
-			o.left = []client.Object{pod}
-			_, err := r.takeOver(t.Context(), o)
+			sent := &testkit.Events{}
+			r := reconciler(c, clocktesting.NewFakePassiveClock(now))
+			r.Events = sent
+			o.orphans = []client.Object{pod}
+			_, err := r.adopt(t.Context(), o)
 			require.ErrorIs(t, err, tc.answer)
-			require.Equal(t, tc.want, reasons(*told))
+			require.Equal(t, tc.want, sent.Reasons())
 		})
 	}
 }

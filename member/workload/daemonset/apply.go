@@ -10,48 +10,47 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/pass"
-	"github.com/flotilla-io/flotilla/pkg/podwork"
+	"github.com/flotilla-io/flotilla/pkg/podcontrol"
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
 // drawn is how many letters and digits of a pod's name are drawn by lot.
 const drawn = 5
 
-// doer writes for a set.
-func (r *Reconciler) doer(set *appsv1beta1.DaemonSet) pass.Doer {
-	return pass.Doer{
-		Writer: &podwork.Writer{Client: r.Client, Live: r.Live, Expect: r.Expect, Parallel: r.Parallel},
+// applier writes for a set.
+func (r *Reconciler) applier(set *appsv1beta1.DaemonSet) podcontrol.Applier {
+	return podcontrol.Applier{
+		Writer: &podcontrol.Writer{Client: r.Client, Live: r.Live, Expect: r.Expect, Parallel: r.Parallel},
 		Owner:  set.UID, Hooks: hooks(&set.Spec), ShortHash: true,
 	}
 }
 
-// takeOver adopts the pods and revisions that a former set of the name has left.
-func (r *Reconciler) takeOver(ctx context.Context, o observed) (ctrl.Result, error) {
-	r.lookout.Forget(client.ObjectKeyFromObject(o.set)) // What was seen is not so any more.
-	return r.doer(o.set).TakeOver(ctx, r.Events, o.set, Kind(), "pods and revisions", o.left)
+// adopt adopts the pods and revisions that a former set of the name has left.
+func (r *Reconciler) adopt(ctx context.Context, o observed) (ctrl.Result, error) {
+	r.Overlaps.Forget(client.ObjectKeyFromObject(o.set)) // They are no orphans any more.
+	return r.applier(o.set).Adopt(ctx, r.Events, o.set, Kind(), "pods and revisions", o.orphans)
 }
 
 // apply does what the plan says. What it does twice, after a crash or a conflict, comes to the same.
-func (r *Reconciler) apply(ctx context.Context, o observed, w work) pass.Done {
-	var d pass.Done
-	to := r.doer(o.set)
-	if w.Fault != "" || !to.Revise(ctx, &w.Work, &d) {
+func (r *Reconciler) apply(ctx context.Context, o observed, w planned) podcontrol.Results {
+	var d podcontrol.Results
+	to := r.applier(o.set)
+	if w.InvalidSpec != "" || !to.EnsureRevision(ctx, &w.Plan, &d) {
 		return d
 	}
-	to.Disown(ctx, &w.Work, &d)
+	to.Disown(ctx, &w.Plan, &d)
 	to.Delete(ctx, w.Delete, &d)
 	now := r.Clock.Now()
 	r.remember(o, w, &d, now)
-	to.Write(ctx, &w.Work, now, &d)
-	to.Create(ctx, &w.Work, &o.set.Spec.Template, now, &d, r.births(o, now))
-	to.Drop(ctx, &w.Work, &d)
-	d.Log(ctx, &w.Work)
+	to.Write(ctx, &w.Plan, now, &d)
+	to.Create(ctx, &w.Plan, &o.set.Spec.Template, now, &d, r.births(o, now))
+	to.DeleteRevisions(ctx, &w.Plan, &d)
+	d.Log(ctx, &w.Plan)
 	return d
 }
 
 // remember notes the nodes on which pods that had ended were deleted.
-func (r *Reconciler) remember(o observed, w work, d *pass.Done, now time.Time) {
+func (r *Reconciler) remember(o observed, w planned, d *podcontrol.Results, now time.Time) {
 	ended := make(map[string]bool, len(d.Ended.Done))
 	for _, name := range d.Ended.Done {
 		ended[name] = true
@@ -66,7 +65,7 @@ func (r *Reconciler) remember(o observed, w work, d *pass.Done, now time.Time) {
 // births makes pods, with names that no pod of the set has.
 func (r *Reconciler) births(
 	o observed, now time.Time,
-) func(rollout.Create, string, *corev1.PodTemplateSpec) podwork.Birth {
+) func(rollout.Create, string, *corev1.PodTemplateSpec) podcontrol.PodCreate {
 	used := make(map[string]bool, len(o.pods))
 	for _, pod := range o.pods {
 		used[pod.Name] = true
@@ -75,12 +74,12 @@ func (r *Reconciler) births(
 	if draw == nil {
 		draw = rand.String
 	}
-	return func(c rollout.Create, rev string, template *corev1.PodTemplateSpec) podwork.Birth {
+	return func(c rollout.Create, rev string, template *corev1.PodTemplateSpec) podcontrol.PodCreate {
 		name := o.set.Name + "-" + draw(drawn)
 		for used[name] {
 			name = o.set.Name + "-" + draw(drawn)
 		}
 		used[name] = true
-		return podwork.Birth{Pod: newPod(o.set, rev, template, name, c.Slot, now)}
+		return podcontrol.PodCreate{Pod: newPod(o.set, rev, template, name, c.Slot, now)}
 	}
 }

@@ -1,7 +1,7 @@
 // Package daemonset runs DaemonSets of apps.kruise.io: one pod on each node that fits.
 //
 // The idea: a node that fits is a place of the engine (pkg/rollout), and all that a DaemonSet knows beyond that is which
-// nodes those are. One pass is observe, plan, apply, status, as for a CloneSet; pkg/podset and pkg/pass plan and do what is
+// nodes those are. One pass is observe, plan, apply, status, as for a CloneSet; pkg/podset and pkg/podcontrol plan and do what is
 // alike for all kinds that own pods. To learn how a DaemonSet works, read plan.go.
 //
 //	observe.go   DaemonSet, revisions, pods and nodes from the cache; waits until the cache shows our last writes

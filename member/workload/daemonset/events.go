@@ -2,7 +2,7 @@ package daemonset
 
 import (
 	"github.com/flotilla-io/flotilla/pkg/event"
-	"github.com/flotilla-io/flotilla/pkg/pass"
+	"github.com/flotilla-io/flotilla/pkg/podcontrol"
 )
 
 // Reasons of events that only a DaemonSet has; the others are those of package pass.
@@ -16,13 +16,13 @@ const (
 )
 
 func selectingAll(why string) event.Event {
-	return event.Warning(ReasonSelectingAll, pass.ActionObserve, "%s", why)
+	return event.Warning(ReasonSelectingAll, podcontrol.ActionObserve, "%s", why)
 }
 
 func failedPlacement(why string) event.Event {
-	return event.Warning(ReasonFailedPlacement, pass.ActionScaleOut, "%s", why)
+	return event.Warning(ReasonFailedPlacement, podcontrol.ActionScaleOut, "%s", why)
 }
 
 func failedDaemonPods(names []string) event.Event {
-	return event.Warning(ReasonFailedDaemonPod, pass.ActionScaleIn, "%d pods had ended, to be made anew: %s", len(names), event.Names(names))
+	return event.Warning(ReasonFailedDaemonPod, podcontrol.ActionScaleIn, "%d pods had ended, to be made anew: %s", len(names), event.Names(names))
 }

@@ -8,8 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
-
-	"github.com/flotilla-io/flotilla/pkg/expect"
 )
 
 func TestNodesOnWhichPodsEndWaitLongerEachTime(t *testing.T) {
@@ -46,9 +44,7 @@ func TestNodesOnWhichPodsEndWaitLongerEachTime(t *testing.T) {
 
 func TestASetThatIsGoneIsForgotten(t *testing.T) {
 	t.Parallel()
-	r := New()
-	r.Client, r.Clock = fifty(t), clocktesting.NewFakePassiveClock(now)
-	r.Expect = expect.New("Test", r.Clock, 0)
+	r := reconciler(fifty(t), clocktesting.NewFakePassiveClock(now))
 	r.failures.note(key, 1, "n1", now)
 	got, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: key})
 	require.NoError(t, err)

@@ -22,23 +22,24 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/admit"
-	"github.com/flotilla-io/flotilla/pkg/podview"
-	"github.com/flotilla-io/flotilla/pkg/testkit"
-	"github.com/flotilla-io/flotilla/pkg/testkit/hook"
-	"github.com/flotilla-io/flotilla/pkg/testkit/site"
+	"github.com/flotilla-io/flotilla/pkg/podcontrol"
+	"github.com/flotilla-io/flotilla/pkg/podset"
+	"github.com/flotilla-io/flotilla/testkit"
+	"github.com/flotilla-io/flotilla/testkit/testenv"
+	"github.com/flotilla-io/flotilla/testkit/webhooktest"
 )
 
 const (
 	underTest  = "daemonset-under-test"
-	nodesThere = site.Nodes
+	nodesThere = testenv.Nodes
 )
 
 // TestMain lets the package's tests share a cluster.
-func TestMain(m *testing.M) { site.Main(m) }
+func TestMain(m *testing.M) { testenv.Main(m) }
 
 // ground is a namespace of one test, with one DaemonSet in it.
 type ground struct {
-	*site.Ground[*appsv1beta1.DaemonSet]
+	*testenv.Ground[*appsv1beta1.DaemonSet]
 }
 
 // make creates the set in the test's namespace and waits until a pod is available on each node that fits.
@@ -78,9 +79,9 @@ func (g *ground) uids(t *testing.T) map[string]types.UID {
 
 func TestInCluster(t *testing.T) {
 	t.Parallel()
-	s := site.Start(t, site.Config{Scheme: appsv1beta1.AddToScheme})
+	s := testenv.Start(t, testenv.Config{Scheme: appsv1beta1.AddToScheme})
 	s.Run(t, underTest, Kind(), func(mgr ctrl.Manager) {
-		require.NoError(t, Setup(t.Context(), mgr, Options{Clock: clock.RealClock{}}))
+		require.NoError(t, Setup(t.Context(), mgr, Options{podcontrol.Options{Clock: clock.RealClock{}}}))
 		answers := &Webhook{Client: mgr.GetClient()}
 		require.NoError(t, admit.Register(mgr, admit.Registration[*appsv1beta1.DaemonSet]{
 			Object: &appsv1beta1.DaemonSet{}, Defaulter: answers, Validator: answers,
@@ -97,14 +98,14 @@ func TestInCluster(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			test(t, &ground{site.New(t, s, underTest, &appsv1beta1.DaemonSet{})})
+			test(t, &ground{testenv.New(t, s, underTest, &appsv1beta1.DaemonSet{})})
 		})
 	}
 }
 
 func testExamples(t *testing.T, g *ground) {
 	t.Helper()
-	hook.DryRun(t, g, g.Namespace, examples, "daemonset")
+	webhooktest.DryRun(t, g, g.Namespace, examples, "daemonset")
 }
 
 func testWrites(t *testing.T, g *ground) {
@@ -130,7 +131,7 @@ func testSurge(t *testing.T, g *ground) {
 	t.Helper()
 	g.make(t, web().Budget("0", "0", "2"), nodesThere)
 	was := g.uids(t)
-	ctx, stop := context.WithTimeout(t.Context(), site.Long)
+	ctx, stop := context.WithTimeout(t.Context(), testenv.Long)
 	defer stop()
 	events, err := g.Watch(ctx, &corev1.PodList{}, client.InNamespace(g.Namespace))
 	require.NoError(t, err)
@@ -148,7 +149,7 @@ func testSurge(t *testing.T, g *ground) {
 		}
 		serving := map[string]bool{}
 		for _, p := range pods {
-			f := podview.View(p, podview.Rules{}, clock.RealClock{}.Now())
+			f := podset.View(p, podset.Rules{}, clock.RealClock{}.Now())
 			if f.Available && f.Active {
 				serving[nodeOf(p)] = true
 				updated[nodeOf(p)] = updated[nodeOf(p)] || p.Spec.Containers[0].Image == "app:2"
@@ -181,14 +182,14 @@ func testNodes(t *testing.T, g *ground) {
 	require.Eventually(t, func() bool {
 		is := g.uids(t)
 		return len(is) == 2 && is[nodes.Items[2].Name] != "" && is[nodes.Items[0].Name] == first
-	}, site.Long, site.Poll)
+	}, testenv.Long, testenv.Poll)
 	g.rest(t, 2)
 	g.Rests(t)
 }
 
 func testWebhook(t *testing.T, g *ground) {
 	t.Helper()
-	set := &appsv1beta1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: site.Name, Namespace: g.Namespace}}
+	set := &appsv1beta1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: testenv.Name, Namespace: g.Namespace}}
 	set.Spec.Selector, set.Spec.Template = web().Obj().Spec.Selector, web().Obj().Spec.Template
 	require.NoError(t, g.Create(t.Context(), set))
 	require.Equal(t, "250", set.Spec.BurstReplicas.String())
@@ -203,19 +204,19 @@ func testMove(t *testing.T, g *ground) {
 	t.Helper()
 	spec := web().Obj().Spec
 	native := &appsv1.DaemonSet{
-		ObjectMeta: metav1.ObjectMeta{Name: site.Name, Namespace: g.Namespace},
+		ObjectMeta: metav1.ObjectMeta{Name: testenv.Name, Namespace: g.Namespace},
 		Spec:       appsv1.DaemonSetSpec{Selector: spec.Selector, Template: spec.Template},
 	}
 	require.NoError(t, g.Create(t.Context(), native))
 	require.Eventually(t, func() bool {
 		require.NoError(t, g.Get(t.Context(), client.ObjectKeyFromObject(native), native))
 		return native.Status.NumberAvailable == nodesThere
-	}, site.Long, site.Poll)
+	}, testenv.Long, testenv.Poll)
 	was := g.uids(t)
 	require.NoError(t, g.Delete(t.Context(), native, client.PropagationPolicy(metav1.DeletePropagationOrphan)))
 	require.Eventually(t, func() bool {
 		return apierrors.IsNotFound(g.Get(t.Context(), client.ObjectKeyFromObject(native), native))
-	}, site.Long, site.Poll)
+	}, testenv.Long, testenv.Poll)
 
 	ours := web()
 	ours.Obj().Spec.Template = native.Spec.Template // as the apiserver had completed it

@@ -1,6 +1,8 @@
 package daemonset
 
 import (
+	"errors"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/flotilla-io/flotilla/pkg/expect"
@@ -9,10 +11,7 @@ import (
 
 var measure = metric.NewPass("daemonset", kind())
 
-// Register adds the metrics of this package, and of those that it works with, to r.
+// Register adds the metrics of this package and of package expect to r.
 func Register(r prometheus.Registerer) error {
-	if err := expect.Register(r); err != nil {
-		return err
-	}
-	return measure.Register(r)
+	return errors.Join(expect.Register(r), measure.Register(r))
 }

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/child"
+	"github.com/flotilla-io/flotilla/pkg/ownership"
 )
 
 // concerns tells whether a node that was and is so means another plan for a set. was is nil of a node that came, is of one that
@@ -50,7 +50,7 @@ type adder = workqueue.TypedRateLimitingInterface[ctrl.Request]
 // what they report is in no cache. The first list of nodes makes no request, as that of the sets does for all of them.
 func onNodes(cache client.Reader) handler.EventHandler {
 	enqueue := func(ctx context.Context, was, is *corev1.Node, q adder) {
-		for _, req := range child.Concerned(ctx, cache, &appsv1beta1.DaemonSetList{}, metav1.NamespaceAll, func(set *appsv1beta1.DaemonSet) bool {
+		for _, req := range ownership.RequestsFor(ctx, cache, &appsv1beta1.DaemonSetList{}, metav1.NamespaceAll, func(set *appsv1beta1.DaemonSet) bool {
 			return concerns(&set.Spec, was, is)
 		}) {
 			q.Add(req)

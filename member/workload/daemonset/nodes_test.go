@@ -9,14 +9,15 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	clocktesting "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/testkit"
-	"github.com/flotilla-io/flotilla/pkg/testkit/sim"
+	"github.com/flotilla-io/flotilla/testkit"
+	"github.com/flotilla-io/flotilla/testkit/sim"
 )
 
 // requests notes what is queued.
@@ -116,12 +117,12 @@ func TestTheFirstListOfNodesStartsNoPasses(t *testing.T) {
 	require.Empty(t, q.names, "that of the sets starts one for each")
 }
 
-func TestPodsOfNobodyStartPassesOfWhoTakesThemOver(t *testing.T) {
+func TestOrphansEnqueueTheSetsThatMayAdoptThem(t *testing.T) {
 	t.Parallel()
-	r := New()
-	r.Client = fake.NewClientBuilder().WithScheme(fifty(t).Scheme()).WithObjects(web().Obj(), testkit.DaemonSet("db").Obj()).Build()
+	c := fake.NewClientBuilder().WithScheme(fifty(t).Scheme()).WithObjects(web().Obj(), testkit.DaemonSet("db").Obj()).Build()
+	r := reconciler(c, clocktesting.NewFakePassiveClock(now))
 	left := orphan("web-x", "n1")
-	require.Equal(t, []ctrl.Request{{NamespacedName: key}}, r.ofNobody(t.Context(), left))
+	require.Equal(t, []ctrl.Request{{NamespacedName: key}}, r.requestsForOrphan(t.Context(), left))
 	for name, change := range map[string]func(*corev1.Pod){
 		"one that has an owner":           func(p *corev1.Pod) { p.OwnerReferences = testkit.Pod("a").OwnedBy("x").Obj().OwnerReferences },
 		"one of other labels":             func(p *corev1.Pod) { p.Labels = nil },
@@ -130,6 +131,6 @@ func TestPodsOfNobodyStartPassesOfWhoTakesThemOver(t *testing.T) {
 	} {
 		pod := left.DeepCopy()
 		change(pod)
-		require.Empty(t, r.ofNobody(t.Context(), pod), name)
+		require.Empty(t, r.requestsForOrphan(t.Context(), pod), name)
 	}
 }

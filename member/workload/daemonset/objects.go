@@ -14,7 +14,6 @@ import (
 	"github.com/flotilla-io/flotilla/apis/pods"
 	"github.com/flotilla-io/flotilla/pkg/lifecycle"
 	"github.com/flotilla-io/flotilla/pkg/podset"
-	"github.com/flotilla-io/flotilla/pkg/podview"
 	"github.com/flotilla-io/flotilla/pkg/revision"
 )
 
@@ -41,7 +40,7 @@ func hooks(s *appsv1beta1.DaemonSetSpec) lifecycle.Hooks {
 func newPod(
 	set *appsv1beta1.DaemonSet, rev string, template *corev1.PodTemplateSpec, name, node string, now time.Time,
 ) *corev1.Pod {
-	mold := podset.Mold{Owner: set, Kind: Kind(), Hooks: hooks(&set.Spec), Gate: inPlace(&set.Spec), ShortHash: true}
+	mold := podset.PodBuilder{Owner: set, Kind: Kind(), Hooks: hooks(&set.Spec), Gate: inPlace(&set.Spec), ShortHash: true}
 	pod := mold.Pod(name, rev, template, now)
 	if g := set.Annotations[keys.DaemonSetTemplateGeneration]; isNumber(g) {
 		pod.Labels[keys.PodTemplateGeneration] = g
@@ -78,11 +77,11 @@ func nodeOf(pod *corev1.Pod) string {
 	if ended && pod.DeletionTimestamp != nil {
 		return ""
 	}
-	return podview.Node(pod)
+	return podset.Node(pod)
 }
 
 // adopts tells whether a set takes over a pod of nobody: one that a DaemonSet of its name made for a node, as the one of
 // Kubernetes leaves them when it is deleted without its pods.
 func adopts(owner metav1.Object, pod *corev1.Pod) bool {
-	return pod.GenerateName == owner.GetName()+"-" && podview.Pinned(pod) != ""
+	return pod.GenerateName == owner.GetName()+"-" && podset.Pinned(pod) != ""
 }

@@ -12,20 +12,18 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/child"
 	"github.com/flotilla-io/flotilla/pkg/expect"
-	"github.com/flotilla-io/flotilla/pkg/history"
-	"github.com/flotilla-io/flotilla/pkg/index"
 	"github.com/flotilla-io/flotilla/pkg/inplace"
-	"github.com/flotilla-io/flotilla/pkg/nodelease"
-	"github.com/flotilla-io/flotilla/pkg/pass"
-	"github.com/flotilla-io/flotilla/pkg/stranger"
+	"github.com/flotilla-io/flotilla/pkg/ownership"
+	"github.com/flotilla-io/flotilla/pkg/podcontrol"
+	"github.com/flotilla-io/flotilla/pkg/revision"
 )
 
-// observed is the world of one pass. All objects are the cache's own: nobody may change them.
+// observed is what one reconcile has read. All objects are the cache's own: they may not be changed.
 type observed struct {
 	set *appsv1beta1.DaemonSet
 	// wanted is the revision of the set's template, without a number.
@@ -35,11 +33,11 @@ type observed struct {
 	pods    []*corev1.Pod
 	// nodes are all there are, by name.
 	nodes []*corev1.Node
-	// strangers are pods that the selector selects and that are not of the set.
-	strangers stranger.Found
-	// left are the pods and revisions of nobody that a former set of this name has left.
-	left []client.Object
-	// daemons are the nodes of pods on which a node daemon lives.
+	// overlap are pods that the selector matches and that the set does not control.
+	overlap ownership.Overlap
+	// orphans are the pods and revisions that a former set of this name has left.
+	orphans []client.Object
+	// daemons are the nodes of pods on which a node daemon is alive.
 	daemons map[string]bool
 	// failures are the nodes on which pods have ended, with the time until which the next one stays.
 	failures map[string]time.Time
@@ -47,10 +45,9 @@ type observed struct {
 	edits inplace.Options
 }
 
-// observe reads what a pass needs, from the cache, or from the apiserver if the cache has failed to show our writes for
-// too long.
+// observe reads what a reconcile needs: from the cache, or from the apiserver if the cache has not shown our writes for too long.
 func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (observed, error) {
-	o := observed{set: &appsv1beta1.DaemonSet{}, edits: r.Edits}
+	o := observed{set: &appsv1beta1.DaemonSet{}, edits: r.InPlace}
 	children := func(from client.Reader, live bool) error { return o.children(ctx, from, live) }
 	if err := r.Expect.Read(ctx, r.Client, r.Live, key, o.set, children, o.shown); err != nil {
 		return o, fmt.Errorf("read DaemonSet: %w", err)
@@ -58,7 +55,7 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 	return o, r.beyond(ctx, &o)
 }
 
-// beyond reads what is not the set's own.
+// beyond reads what the set does not control.
 func (r *Reconciler) beyond(ctx context.Context, o *observed) error {
 	var err error
 	if o.nodes, err = nodes(ctx, r.Client); err != nil {
@@ -68,39 +65,35 @@ func (r *Reconciler) beyond(ctx context.Context, o *observed) error {
 		return err
 	}
 	now := r.Clock.Now()
-	if o.strangers, err = r.lookout.Look(ctx, r.Client, o.set, Kind(), o.set.Spec.Selector, now); err != nil {
+	if o.overlap, err = r.Overlaps.Scan(ctx, r.Client, o.set, Kind(), o.set.Spec.Selector, now); err != nil {
 		return err
 	}
-	// What a former set has left is there before this one has acted, or comes with its pods.
-	if o.set.Status.ObservedGeneration == 0 || len(o.strangers.Orphans) > 0 {
-		revisions, err := history.Left(ctx, r.Client, o.set, o.set.Spec.Selector)
+	// A former set's revisions are there before this set has acted, or appear with its pods.
+	if o.set.Status.ObservedGeneration == 0 || len(o.overlap.Orphans) > 0 {
+		revisions, err := revision.Orphans(ctx, r.Client, o.set, o.set.Spec.Selector)
 		if err != nil {
 			return err
 		}
-		o.left = slices.Concat(pass.Objects(revisions), pass.Objects(o.strangers.Orphans))
+		o.orphans = slices.Concat(podcontrol.Objects(revisions), podcontrol.Objects(o.overlap.Orphans))
 	}
-	if r.Daemons != nil && r.Edits.Env {
-		o.daemons = nodelease.Nodes(r.Daemons, o.pods)
-	}
+	o.daemons = r.DaemonNodes(o.pods)
 	o.failures = r.failures.until(client.ObjectKeyFromObject(o.set), o.set.Generation, now)
 	return nil
 }
 
-// forget drops what is known of a set that is gone.
-func (r *Reconciler) forget(key types.NamespacedName) {
-	r.pace.Forget(key)
-	r.lookout.Forget(key)
-	r.events.Forget(key)
-	r.failures.forget(key)
+// requestsForOrphan finds the sets that may adopt a pod.
+func (r *Reconciler) requestsForOrphan(ctx context.Context, pod client.Object) []ctrl.Request {
+	return ownership.RequestsForOrphan(ctx, r.Client, &r.Overlaps, &appsv1beta1.DaemonSetList{},
+		func(set *appsv1beta1.DaemonSet) *metav1.LabelSelector { return set.Spec.Selector }, pod)
 }
 
 // children reads history and pods; live says that the reader is the apiserver, which has no index.
 func (o *observed) children(ctx context.Context, r client.Reader, live bool) error {
 	var err error
-	if o.history, err = history.List(ctx, r, o.set, index.Owned(o.set, live)...); err != nil {
+	if o.history, err = revision.List(ctx, r, o.set, ownership.OwnedBy(o.set, live)...); err != nil {
 		return err
 	}
-	o.pods, err = child.Pods(ctx, r, o.set, Kind(), live)
+	o.pods, err = ownership.Pods(ctx, r, o.set, Kind(), live)
 	return err
 }
 
@@ -118,8 +111,8 @@ func nodes(ctx context.Context, r client.Reader) ([]*corev1.Node, error) {
 	return out, nil
 }
 
-// shown are all objects that the expectations are about, the set itself included: a plan from an old status would write
-// the status again.
+// shown yields all objects that expectations are about. The set is one of them: a plan from an old status would write the status
+// again.
 func (o *observed) shown() iter.Seq[metav1.Object] {
 	return func(yield func(metav1.Object) bool) {
 		_ = yield(o.set) && expect.Each(o.pods, yield) && expect.Each(o.history, yield)

@@ -11,10 +11,9 @@ import (
 	"k8s.io/utils/ptr"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/ownership"
 	"github.com/flotilla-io/flotilla/pkg/podset"
-	"github.com/flotilla-io/flotilla/pkg/podview"
 	"github.com/flotilla-io/flotilla/pkg/rollout"
-	"github.com/flotilla-io/flotilla/pkg/stranger"
 )
 
 // Reasons of holds that only a DaemonSet has.
@@ -25,10 +24,10 @@ const (
 	reasonBackoff rollout.Reason = "Backoff"
 )
 
-// work is what to do now: what there is for the pods of any workload, and what a DaemonSet knows of nodes. Nothing in it may be
+// planned is what to do now: what there is for the pods of any workload, and what a DaemonSet knows of nodes. Nothing in it may be
 // changed: it shares objects with what was observed.
-type work struct {
-	podset.Work
+type planned struct {
+	podset.Plan
 
 	// fits are the nodes there are: true of those on which a pod is to run, which are desired in number.
 	fits    map[string]bool
@@ -38,40 +37,40 @@ type work struct {
 }
 
 // plan returns what to do now to bring the observed set nearer to its spec, and why. It is a pure function.
-func plan(o observed, now time.Time) work {
+func plan(o observed, now time.Time) planned {
 	spec := &o.set.Spec
 	past := podset.History{All: o.history, Wanted: o.wanted, Pods: o.pods}
-	w := work{Work: podset.Begin(past), fits: make(map[string]bool, len(o.nodes))}
+	w := planned{Plan: podset.NewPlan(past), fits: make(map[string]bool, len(o.nodes))}
 	stays := w.look(o)
-	w.Sort(w.placed(o.pods), w.lens(o), now)
+	w.Classify(w.placed(o.pods), w.lens(o), now)
 	if s := spec.Selector; s == nil || len(s.MatchLabels)+len(s.MatchExpressions) == 0 {
-		w.selectsAll, w.Fault = true, "selector: it selects all pods, which is never meant: make a new DaemonSet with a narrower one"
+		w.selectsAll, w.InvalidSpec = true, "selector: it selects all pods, which is never meant: make a new DaemonSet with a narrower one"
 		return w
 	}
 	goal, err := goalOf(spec, w.desired)
 	if err != nil {
-		w.Fault = err.Error()
+		w.InvalidSpec = err.Error()
 		return w
 	}
 	burst, err := burstOf(spec, w.desired)
 	if err != nil {
-		w.Fault = err.Error()
+		w.InvalidSpec = err.Error()
 		return w
 	}
 	w.place(&goal, o, stays)
 	w.Next(goal, now)
 	w.backOff(o.failures, now)
 	w.cut(burst)
-	if o.strangers.Count > 0 {
-		w.Recheck = podset.Sooner(w.Recheck, stranger.Every)
+	if o.overlap.Count > 0 {
+		w.Recheck = podset.SoonerOf(w.Recheck, ownership.OverlapScanInterval)
 	}
-	w.Judge(podset.Patience, now)
-	w.DropRevisions(past, int(ptr.Deref(spec.RevisionHistoryLimit, defaultHistoryLimit)))
+	w.DetectStall(podset.DefaultProgressDeadline, now)
+	w.TruncateHistory(past, int(ptr.Deref(spec.RevisionHistoryLimit, defaultHistoryLimit)))
 	return w
 }
 
 // look finds the nodes that fit, and those on which a pod that is there may stay.
-func (w *work) look(o observed) (stays map[string]bool) {
+func (w *planned) look(o observed) (stays map[string]bool) {
 	n := needsOf(&o.set.Spec.Template)
 	stays = map[string]bool{}
 	for _, node := range o.nodes {
@@ -89,7 +88,7 @@ func (w *work) look(o observed) (stays map[string]bool) {
 // placed are the pods but those on nodes that the cache does not show. Such a node is gone: then its pods are removed by who looks
 // after pods of all kinds, and asks the apiserver first. Or it has just come, and news of its pod were faster. Source: kube
 // 1.36, DaemonSet controller.
-func (w *work) placed(all []*corev1.Pod) []*corev1.Pod {
+func (w *planned) placed(all []*corev1.Pod) []*corev1.Pod {
 	out := make([]*corev1.Pod, 0, len(all))
 	for _, pod := range all {
 		if _, known := w.fits[pod.Spec.NodeName]; known || pod.Spec.NodeName == "" {
@@ -99,16 +98,16 @@ func (w *work) placed(all []*corev1.Pod) []*corev1.Pod {
 	return out
 }
 
-// lens is how the pods of a set are looked at: their places are nodes, of which the last by name are updated first.
-func (w *work) lens(o observed) podset.Lens {
+// viewOptions is how the pods of a set are looked at: their places are nodes, of which the last by name are updated first.
+func (w *planned) lens(o observed) podset.ViewOptions {
 	order := make(map[string]int, len(o.nodes))
 	for i, node := range o.nodes {
 		order[node.Name] = -i
 	}
-	return podset.Lens{
+	return podset.ViewOptions{
 		Selector: o.set.Spec.Selector, Rules: rulesOf(&o.set.Spec),
 		Differ: &podset.Differ{History: o.history, Options: o.edits, Daemons: o.daemons},
-		Know: func(m *podset.Member) {
+		Extend: func(m *podset.Pod) {
 			m.Slot = nodeOf(m.Object)
 			m.Rank.Order = order[m.Slot]
 		},
@@ -116,8 +115,8 @@ func (w *work) lens(o observed) podset.Lens {
 }
 
 // rulesOf are what a spec says about the service of its pods.
-func rulesOf(s *appsv1beta1.DaemonSetSpec) podview.Rules {
-	return podview.Rules{MinReady: time.Duration(s.MinReadySeconds) * time.Second, Hooks: hooks(s)}
+func rulesOf(s *appsv1beta1.DaemonSetSpec) podset.Rules {
+	return podset.Rules{MinReady: time.Duration(s.MinReadySeconds) * time.Second, Hooks: hooks(s)}
 }
 
 // inPlace tells whether pods are changed in place where that is possible.
@@ -128,14 +127,14 @@ func inPlace(s *appsv1beta1.DaemonSetSpec) bool {
 
 // goalOf resolves the numbers of a spec for that many nodes that fit. An error names the field that has none.
 func goalOf(s *appsv1beta1.DaemonSetSpec, desired int) (rollout.Goal, error) {
-	g := rollout.Goal{MakeNew: true, Mode: rollout.ReCreate}
+	g := rollout.Goal{CreateUpdated: true, Mode: rollout.ReCreate}
 	r := s.UpdateStrategy.RollingUpdate
 	if r == nil {
 		r = &appsv1beta1.DaemonSetRollingUpdateStrategy{}
 	}
 	switch {
 	case s.UpdateStrategy.Type == appsv1beta1.DaemonSetOnDelete:
-		return rollout.Goal{MakeNew: true, Mode: rollout.OnDelete, MaxUnavailable: defaultMaxUnavailable}, nil
+		return rollout.Goal{CreateUpdated: true, Mode: rollout.OnDelete, MaxUnavailable: defaultMaxUnavailable}, nil
 	case inPlace(s):
 		g.Mode = rollout.InPlaceIfPossible
 	}
@@ -182,7 +181,7 @@ func burstOf(s *appsv1beta1.DaemonSetSpec, desired int) (int, error) {
 // occupants are the pods of one place: whether there is any, one that counts, one of the new revision, and one that is available.
 type occupants struct{ some, active, updated, available, updatedAvailable bool }
 
-func (w *work) occupants() map[string]*occupants {
+func (w *planned) occupants() map[string]*occupants {
 	out := make(map[string]*occupants, len(w.Pods))
 	for i := range w.Pods {
 		m := &w.Pods[i]
@@ -192,7 +191,7 @@ func (w *work) occupants() map[string]*occupants {
 			out[m.Slot] = p
 		}
 		p.some = true
-		if m.Leaving {
+		if m.Inactive {
 			continue
 		}
 		p.active = true
@@ -206,7 +205,7 @@ func (w *work) occupants() map[string]*occupants {
 // place makes the places of a goal. What its update leaves alone keeps the old revision, unless the new one serves there
 // already. A node on which a pod may only stay is a place as long as it has one: that neither the budget nor the partition
 // can be spent on.
-func (w *work) place(g *rollout.Goal, o observed, stays map[string]bool) {
+func (w *planned) place(g *rollout.Goal, o observed, stays map[string]bool) {
 	there := w.occupants()
 	room := len(o.nodes)
 	if s := o.set.Spec.ScaleStrategy; s != nil && s.PartitionedScaling && g.Partition > 0 {
@@ -249,7 +248,7 @@ func (w *work) place(g *rollout.Goal, o observed, stays map[string]bool) {
 }
 
 // backOff leaves pods that have ended where they are for as long as their nodes have to wait.
-func (w *work) backOff(until map[string]time.Time, now time.Time) {
+func (w *planned) backOff(until map[string]time.Time, now time.Time) {
 	n := 0
 	waits := func(c podset.Change) bool {
 		at, failed := until[c.Slot]
@@ -257,7 +256,7 @@ func (w *work) backOff(until map[string]time.Time, now time.Time) {
 			return false // Its time may have come since the failures were read.
 		}
 		n++
-		w.Recheck = podset.Sooner(w.Recheck, at.Sub(now))
+		w.Recheck = podset.SoonerOf(w.Recheck, at.Sub(now))
 		return true
 	}
 	w.Delete, w.PrepareDelete = slices.DeleteFunc(w.Delete, waits), slices.DeleteFunc(w.PrepareDelete, waits)
@@ -267,7 +266,7 @@ func (w *work) backOff(until map[string]time.Time, now time.Time) {
 }
 
 // cut keeps creations, deletions and updates in place each within a burst.
-func (w *work) cut(burst int) {
+func (w *planned) cut(burst int) {
 	over := 0
 	rest := func(n, left int) (taken, remain int) {
 		taken = min(n, left)
@@ -288,14 +287,14 @@ func (w *work) cut(burst int) {
 	}
 }
 
-func (w *work) hold(r rollout.Reason, n int, format string, args ...any) {
+func (w *planned) hold(r rollout.Reason, n int, format string, args ...any) {
 	w.Holds = append(w.Holds, rollout.Hold{Reason: r, Pods: n, Why: fmt.Sprintf(format, args...)})
 }
 
 // oldest are the pods that nodes are counted by: of several on a node, the first that got there. Source: kube 1.36, DaemonSet
 // controller.
-func (w *work) oldest() map[string]*podset.Member {
-	out := make(map[string]*podset.Member, len(w.Pods))
+func (w *planned) oldest() map[string]*podset.Pod {
+	out := make(map[string]*podset.Pod, len(w.Pods))
 	for i := range w.Pods {
 		m := &w.Pods[i]
 		if was := out[m.Slot]; was == nil || before(m.Object, was.Object) {

@@ -17,8 +17,8 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/pods"
 	"github.com/flotilla-io/flotilla/pkg/podset"
-	"github.com/flotilla-io/flotilla/pkg/testkit"
-	"github.com/flotilla-io/flotilla/pkg/testkit/sim"
+	"github.com/flotilla-io/flotilla/testkit"
+	"github.com/flotilla-io/flotilla/testkit/sim"
 )
 
 // start is when the pods of all tests became ready, now is an hour later.
@@ -83,7 +83,7 @@ func (o observed) on(lines ...string) observed {
 }
 
 // brief is what a plan does, in words.
-func brief(w work) []string {
+func brief(w planned) []string {
 	var out []string
 	for _, c := range w.Create {
 		out = append(out, fmt.Sprintf("create %s %s", c.Slot, c.Reason))
@@ -101,8 +101,8 @@ func brief(w work) []string {
 	for _, h := range w.Holds {
 		out = append(out, fmt.Sprintf("hold %s %d", h.Reason, h.Pods))
 	}
-	if w.Fault != "" {
-		out = append(out, "fault "+w.Fault)
+	if w.InvalidSpec != "" {
+		out = append(out, "fault "+w.InvalidSpec)
 	}
 	return out
 }
@@ -302,7 +302,7 @@ func TestRevisionsThatNobodyUsesGo(t *testing.T) {
 	t.Parallel()
 	o := world(t, web().Spec(func(s *appsv1beta1.DaemonSetSpec) { s.RevisionHistoryLimit = new(int32(0)) }), sim.Node("n1")).on("n1")
 	w := plan(o, now)
-	require.Equal(t, []*appsv1.ControllerRevision{o.history[0]}, w.Spare)
+	require.Equal(t, []*appsv1.ControllerRevision{o.history[0]}, w.RevisionsToDelete)
 	o = world(t, web().Spec(func(s *appsv1beta1.DaemonSetSpec) { s.RevisionHistoryLimit = new(int32(0)) }), sim.Node("n1")).on("n1 old")
-	require.Empty(t, plan(o, now).Spare, "a pod is at it")
+	require.Empty(t, plan(o, now).RevisionsToDelete, "a pod is at it")
 }

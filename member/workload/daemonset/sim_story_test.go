@@ -9,8 +9,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/testkit/golden"
-	"github.com/flotilla-io/flotilla/pkg/testkit/sim"
+	"github.com/flotilla-io/flotilla/testkit/golden"
+	"github.com/flotilla-io/flotilla/testkit/sim"
 )
 
 // describe says what a write has changed of a pod or of a set, and for which node a pod is made.

@@ -14,25 +14,30 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/apis/pods"
-	"github.com/flotilla-io/flotilla/pkg/event"
 	"github.com/flotilla-io/flotilla/pkg/expect"
-	"github.com/flotilla-io/flotilla/pkg/index"
 	"github.com/flotilla-io/flotilla/pkg/lifecycle"
-	"github.com/flotilla-io/flotilla/pkg/podview"
+	"github.com/flotilla-io/flotilla/pkg/ownership"
+	"github.com/flotilla-io/flotilla/pkg/podcontrol"
+	"github.com/flotilla-io/flotilla/pkg/podset"
 	"github.com/flotilla-io/flotilla/pkg/rollout"
-	"github.com/flotilla-io/flotilla/pkg/testkit/sim"
+	"github.com/flotilla-io/flotilla/testkit"
+	"github.com/flotilla-io/flotilla/testkit/sim"
 )
 
-// said collects events.
-type said []event.Event
-
-func (s *said) Record(_ runtime.Object, e event.Event) { *s = append(*s, e) }
+// reconciler is one that reads and writes by a client.
+func reconciler(c client.Client, clk clock.PassiveClock) *Reconciler {
+	return &Reconciler{Controller: &podcontrol.Controller{
+		Client: c, Live: c, Clock: clk, Overlaps: ownership.OverlapScanner{Adopts: adopts},
+		Expect: expect.New("Test", clk, 0), Events: &testkit.Events{}, Parallel: 1,
+	}}
+}
 
 // simulated is how DaemonSet runs in the simulator, with the rules that it keeps in every scenario.
 func simulated(t *testing.T) sim.Kind {
@@ -43,13 +48,12 @@ func simulated(t *testing.T) sim.Kind {
 	return sim.Kind{
 		Scheme: scheme,
 		New: func(p sim.Process) (reconcile.Reconciler, error) {
-			r := New()
-			r.Client, r.Live, r.Clock, r.Draw, r.Events, r.Parallel = p.Client, p.Live, p.Clock, p.Draw, &said{}, 1
-			r.Expect = expect.New("Test", p.Clock, 0)
+			r := reconciler(p.Client, p.Clock)
+			r.Live, r.Draw = p.Live, p.Draw
 			return r, nil
 		},
 		Index: func(ctx context.Context, i client.FieldIndexer) error {
-			return index.ByOwner(ctx, i, &corev1.Pod{}, &appsv1.ControllerRevision{})
+			return ownership.IndexByOwner(ctx, i, &corev1.Pod{}, &appsv1.ControllerRevision{})
 		},
 		For:  &appsv1beta1.DaemonSet{},
 		Owns: []client.Object{&corev1.Pod{}, &appsv1.ControllerRevision{}},
@@ -158,12 +162,12 @@ func wantedName(w *sim.World) string {
 func old(w *sim.World, p *corev1.Pod) bool {
 	name := wantedName(w)
 	run, _ := fits(w, nodeOf(p))
-	return name != "" && run && active(w, p) && !podview.At(p, name)
+	return name != "" && run && active(w, p) && !podset.AtRevision(p, name)
 }
 
 func available(w *sim.World, p *corev1.Pod) bool {
 	set := cachedSet(w)
-	return set != nil && active(w, p) && podview.View(p, rulesOf(&set.Spec), w.Now()).Available
+	return set != nil && active(w, p) && podset.View(p, rulesOf(&set.Spec), w.Now()).Available
 }
 
 // serves tells of a pod on which its node depends: it is available, and no other one there is.

@@ -10,16 +10,16 @@ import (
 	"k8s.io/utils/ptr"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/condition"
 	"github.com/flotilla-io/flotilla/pkg/event"
-	"github.com/flotilla-io/flotilla/pkg/pass"
+	"github.com/flotilla-io/flotilla/pkg/podcontrol"
 	"github.com/flotilla-io/flotilla/pkg/podpatch"
+	"github.com/flotilla-io/flotilla/pkg/report"
 	"github.com/flotilla-io/flotilla/pkg/revision"
 )
 
-// status returns the status after a pass, and what to tell about it. It counts the pods as they were observed: what the
+// status returns the status after a reconcile, and what to tell about it. It counts the pods as they were observed: what the
 // pass changed comes with the next one. The function is pure.
-func status(o observed, w work, d pass.Done, now time.Time) (appsv1beta1.DaemonSetStatus, []event.Event) {
+func status(o observed, w planned, d podcontrol.Results, now time.Time) (appsv1beta1.DaemonSetStatus, []event.Event) {
 	was := &o.set.Status
 	if d.Collided {
 		s := was.DeepCopy()
@@ -32,25 +32,25 @@ func status(o observed, w work, d pass.Done, now time.Time) (appsv1beta1.DaemonS
 		s.ObservedGeneration = was.ObservedGeneration // The spec was not acted on as a whole.
 	}
 	s.UpdateRevision = revision.Short(w.Revision.Revision.Name)
-	if d.Revision != nil || w.Fault != "" {
+	if d.Revision != nil || w.InvalidSpec != "" {
 		s.UpdateRevision = was.UpdateRevision // The revision may not be there, so its name must not be promised.
 	}
-	scale, update := d.Failures(&w.Work)
+	scale, update := d.Failures(&w.Plan)
 	if scale.Reason == "" {
 		scale = w.unplaced()
 	}
 	begins := o.set.Generation != was.ObservedGeneration
-	events := d.Events(&w.Work, begins, nil, nil)
+	events := d.Events(&w.Plan, begins, nil, nil)
 	if n := d.Ended.Done; len(n) > 0 {
 		events = append(events, failedDaemonPods(n))
 	}
 	if w.selectsAll && begins {
-		events = append(events, selectingAll(w.Fault))
+		events = append(events, selectingAll(w.InvalidSpec))
 	}
 	var news []event.Event
-	s.Conditions, news = pass.Conditions(was.Conditions, scale, update, o.strangers.Failure(kind()), now)
+	s.Conditions, news = podcontrol.Conditions(was.Conditions, scale, update, o.overlap.Failure(kind()), now)
 	for _, e := range news {
-		if e.Reason == pass.ReasonFailedScale && scale.Reason == ReasonFailedPlacement {
+		if e.Reason == podcontrol.ReasonFailedScale && scale.Reason == ReasonFailedPlacement {
 			e = failedPlacement(scale.Message)
 		}
 		events = append(events, e)
@@ -59,7 +59,7 @@ func status(o observed, w work, d pass.Done, now time.Time) (appsv1beta1.DaemonS
 }
 
 // count counts nodes, each by the oldest of its pods.
-func (w *work) count() appsv1beta1.DaemonSetStatus {
+func (w *planned) count() appsv1beta1.DaemonSetStatus {
 	s := appsv1beta1.DaemonSetStatus{DesiredNumberScheduled: int32(w.desired)} //nolint:gosec // No cluster has so many nodes.
 	for node, m := range w.oldest() {
 		run, known := w.fits[node]
@@ -85,7 +85,7 @@ func (w *work) count() appsv1beta1.DaemonSetStatus {
 }
 
 // unplaced tells of pods for which the scheduler finds no room on their nodes.
-func (w *work) unplaced() condition.Failure {
+func (w *planned) unplaced() report.Failure {
 	var first *corev1.Pod
 	why, n := "", 0
 	for i := range w.Pods {
@@ -100,9 +100,9 @@ func (w *work) unplaced() condition.Failure {
 		}
 	}
 	if first == nil {
-		return condition.Failure{}
+		return report.Failure{}
 	}
-	return condition.Standing(ReasonFailedPlacement, "pods find no room on their nodes",
+	return report.StalledFailure(ReasonFailedPlacement, "pods find no room on their nodes",
 		fmt.Sprintf("%d pods, such as %s for %s: %s", n, first.Name, nodeOf(first), why))
 }
 

@@ -11,26 +11,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/event"
-	"github.com/flotilla-io/flotilla/pkg/pass"
-	"github.com/flotilla-io/flotilla/pkg/podwork"
+	"github.com/flotilla-io/flotilla/pkg/ownership"
+	"github.com/flotilla-io/flotilla/pkg/podcontrol"
 	"github.com/flotilla-io/flotilla/pkg/revision"
-	"github.com/flotilla-io/flotilla/pkg/stranger"
-	"github.com/flotilla-io/flotilla/pkg/testkit/sim"
+	"github.com/flotilla-io/flotilla/testkit"
+	"github.com/flotilla-io/flotilla/testkit/sim"
 )
 
 func conditions(s appsv1beta1.DaemonSetStatus) map[string]string {
 	out := map[string]string{}
 	for _, c := range s.Conditions {
 		out[string(c.Type)] = c.Reason + ": " + c.Message
-	}
-	return out
-}
-
-func reasons(events []event.Event) []string {
-	var out []string
-	for _, e := range events {
-		out = append(out, e.Reason)
 	}
 	return out
 }
@@ -49,7 +40,7 @@ func TestStatusCountsNodesByTheirOldestPod(t *testing.T) {
 		"n9",       // is gone
 	)
 	o.set.Generation = 7
-	s, events := status(o, plan(o, now), pass.Done{}, now)
+	s, events := status(o, plan(o, now), podcontrol.Results{}, now)
 	require.Empty(t, events)
 	require.Empty(t, cmp.Diff(appsv1beta1.DaemonSetStatus{
 		ObservedGeneration: 7, UpdateRevision: revision.Short(o.wanted.Name),
@@ -65,18 +56,18 @@ func TestStatusTellsTheTruth(t *testing.T) {
 		pods       []string
 		set        func(*appsv1beta1.DaemonSet)
 		world      func(*observed)
-		done       func(*pass.Done)
+		done       func(*podcontrol.Results)
 		conditions map[string]string
 		events     []string
 		unobserved bool
 	}{
 		{name: "nothing to tell of a set at rest", pods: []string{"n1"}},
 		{
-			name: "a pod that can't be made", done: func(d *pass.Done) { d.Created.Err = errors.New("quota exceeded") },
+			name: "a pod that can't be made", done: func(d *podcontrol.Results) { d.Created.Err = errors.New("quota exceeded") },
 			conditions: map[string]string{"FailedCreatePod": "WriteFailed: quota exceeded"}, events: []string{"FailedCreate"}, unobserved: true,
 		},
 		{
-			name: "a pod that can't be updated", pods: []string{"n1"}, done: func(d *pass.Done) { d.Recreated.Err = errors.New("refused") },
+			name: "a pod that can't be updated", pods: []string{"n1"}, done: func(d *podcontrol.Results) { d.Recreated.Err = errors.New("refused") },
 			conditions: map[string]string{"FailedUpdatePod": "WriteFailed: refused"}, events: []string{"FailedUpdatePodReCreate"}, unobserved: true,
 		},
 		{
@@ -96,7 +87,7 @@ func TestStatusTellsTheTruth(t *testing.T) {
 			events: []string{"FailedPlacement"},
 		},
 		{
-			name: "pods of others", pods: []string{"n1"}, world: func(o *observed) { o.strangers = stranger.Found{Count: 1, First: "x of nobody"} },
+			name: "pods of others", pods: []string{"n1"}, world: func(o *observed) { o.overlap = ownership.Overlap{Count: 1, First: "x of nobody"} },
 			conditions: map[string]string{
 				"SelectorOverlap": "PodsOfOthers: the selector selects pods of others, which are left alone: make a new DaemonSet with a narrower one: " +
 					"1 pods, such as x of nobody",
@@ -111,7 +102,7 @@ func TestStatusTellsTheTruth(t *testing.T) {
 			events: []string{"SelectingAll", "FailedUpdate"},
 		},
 		{
-			name: "pods that had ended", pods: []string{"n1"}, done: func(d *pass.Done) { d.Ended = podwork.Result{Done: []string{"p9"}} },
+			name: "pods that had ended", pods: []string{"n1"}, done: func(d *podcontrol.Results) { d.Ended = podcontrol.Result{Done: []string{"p9"}} },
 			events: []string{"SuccessfulDelete", "FailedDaemonPod"},
 		},
 		{
@@ -131,7 +122,7 @@ func TestStatusTellsTheTruth(t *testing.T) {
 			if tc.world != nil {
 				tc.world(&o)
 			}
-			var d pass.Done
+			var d podcontrol.Results
 			if tc.done != nil {
 				tc.done(&d)
 			}
@@ -140,11 +131,11 @@ func TestStatusTellsTheTruth(t *testing.T) {
 				tc.conditions = map[string]string{}
 			}
 			require.Empty(t, cmp.Diff(tc.conditions, conditions(s)))
-			require.Equal(t, tc.events, reasons(events))
+			require.Equal(t, tc.events, testkit.Reasons(events))
 			require.Equal(t, tc.unobserved, s.ObservedGeneration == 0)
 
 			o.set.Status = s
-			_, events = status(o, plan(o, now), pass.Done{}, now)
+			_, events = status(o, plan(o, now), podcontrol.Results{}, now)
 			if tc.done == nil {
 				require.Empty(t, events, "what lasts is told once")
 			}
@@ -158,7 +149,7 @@ func TestAHookThatNobodyAnswersIsToldWithSinceWhen(t *testing.T) {
 	pod := o.pods[0]
 	pod.Labels["lifecycle.apps.kruise.io/state"] = "PreparingDelete"
 	pod.Annotations["lifecycle.apps.kruise.io/timestamp"] = start.Format(time.RFC3339)
-	s, _ := status(o, plan(o, now), pass.Done{}, now)
+	s, _ := status(o, plan(o, now), podcontrol.Results{}, now)
 	require.Equal(t, map[string]string{
 		"FailedUpdatePod": "Hook: p0 waits for its hook in PreparingDelete since 2026-11-21T09:00:00Z: 1 pods wait to be let go or taken up by their hooks",
 	}, conditions(s))
@@ -168,9 +159,9 @@ func TestARevisionThatIsNotThereIsNotPromised(t *testing.T) {
 	t.Parallel()
 	o := world(t, web(), sim.Node("n1"))
 	o.set.Status.UpdateRevision = "before"
-	s, _ := status(o, plan(o, now), pass.Done{Revision: errors.New("refused")}, now)
+	s, _ := status(o, plan(o, now), podcontrol.Results{Revision: errors.New("refused")}, now)
 	require.Equal(t, "before", s.UpdateRevision)
-	s, events := status(o, plan(o, now), pass.Done{Collided: true}, now)
+	s, events := status(o, plan(o, now), podcontrol.Results{Collided: true}, now)
 	require.Equal(t, int32(1), *s.CollisionCount)
 	require.Empty(t, events)
 }

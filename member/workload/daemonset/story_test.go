@@ -16,11 +16,11 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/apis/pods"
-	"github.com/flotilla-io/flotilla/pkg/child"
 	"github.com/flotilla-io/flotilla/pkg/lifecycle"
-	"github.com/flotilla-io/flotilla/pkg/podview"
-	"github.com/flotilla-io/flotilla/pkg/testkit"
-	"github.com/flotilla-io/flotilla/pkg/testkit/sim"
+	"github.com/flotilla-io/flotilla/pkg/ownership"
+	"github.com/flotilla-io/flotilla/pkg/podset"
+	"github.com/flotilla-io/flotilla/testkit"
+	"github.com/flotilla-io/flotilla/testkit/sim"
 )
 
 var key = types.NamespacedName{Namespace: testkit.Namespace, Name: "web"}
@@ -89,7 +89,7 @@ func whole(n int, image string) func(*sim.World) bool {
 		for _, p := range sim.All[*corev1.Pod](w) {
 			switch {
 			case !owned(w, p):
-			case !active(w, p) || !podview.View(p, rulesOf(&current(w).Spec), w.Now()).Available || p.Spec.Containers[0].Image != image:
+			case !active(w, p) || !podset.View(p, rulesOf(&current(w).Spec), w.Now()).Available || p.Spec.Containers[0].Image != image:
 				return false
 			default:
 				have++
@@ -211,7 +211,7 @@ func stories() []sim.Scenario {
 
 func whole2of4(w *sim.World) bool {
 	return some(2)(w) && !slices.ContainsFunc(live(w), func(p *corev1.Pod) bool {
-		return !podview.View(p, podview.Rules{}, w.Now()).Available
+		return !podset.View(p, podset.Rules{}, w.Now()).Available
 	})
 }
 
@@ -258,7 +258,7 @@ func end(w *sim.World) string {
 		if p.Status.Phase == corev1.PodFailed {
 			continue
 		}
-		f := podview.View(p, podview.Rules{}, w.Now())
+		f := podset.View(p, podset.Rules{}, w.Now())
 		lines = append(lines, fmt.Sprintf("%s: pod of %s: %s available=%t %s edit=%d",
 			nodeOf(p), ownerName(p), p.Spec.Containers[0].Image, f.Available, f.Lifecycle, f.Edit))
 	}
@@ -297,7 +297,7 @@ func owned[T client.Object](w *sim.World, o T) bool {
 	if set == nil {
 		set = cachedSet(w)
 	}
-	return set != nil && child.Of(o, set, Kind())
+	return set != nil && ownership.ControlledBy(o, set, Kind())
 }
 
 // cachedSet is the DaemonSet as the controller sees it.

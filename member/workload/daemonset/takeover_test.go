@@ -7,11 +7,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/pass"
-	"github.com/flotilla-io/flotilla/pkg/podview"
+	"github.com/flotilla-io/flotilla/pkg/podcontrol"
+	"github.com/flotilla-io/flotilla/pkg/podset"
 	"github.com/flotilla-io/flotilla/pkg/revision"
-	"github.com/flotilla-io/flotilla/pkg/testkit"
-	"github.com/flotilla-io/flotilla/pkg/testkit/sim"
+	"github.com/flotilla-io/flotilla/testkit"
+	"github.com/flotilla-io/flotilla/testkit/sim"
 )
 
 // leftBehind is what OpenKruise left in a cluster, as it would be observed; the nodes are those of its pods.
@@ -20,7 +20,7 @@ func leftBehind(t *testing.T) observed {
 	o := observed{set: &appsv1beta1.DaemonSet{}}
 	o.history, o.pods = testkit.Left(t, "testdata/openkruise.yaml", o.set)
 	for _, p := range o.pods {
-		podview.Strip(p)
+		podset.Strip(p)
 		o.nodes = append(o.nodes, sim.Node(p.Spec.NodeName))
 	}
 	revision.Sort(o.history)
@@ -43,7 +43,7 @@ func TestPlanOfATakeOver(t *testing.T) {
 			"one selector finds all revisions, theirs and ours")
 	}
 	require.Empty(t, brief(w), "no pod is restarted, made anew or written")
-	got, events := status(o, w, pass.Done{}, at)
+	got, events := status(o, w, podcontrol.Results{}, at)
 	require.Empty(t, events)
 	require.Equal(t, o.set.Status.UpdateRevision, got.UpdateRevision)
 	n := int32(len(o.pods))

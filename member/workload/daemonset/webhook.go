@@ -17,9 +17,8 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/admit"
-	"github.com/flotilla-io/flotilla/pkg/podtemplate"
 	"github.com/flotilla-io/flotilla/pkg/rollout"
-	"github.com/flotilla-io/flotilla/pkg/workspec"
+	"github.com/flotilla-io/flotilla/pkg/workloadspec"
 )
 
 // Defaults of the spec, as OpenKruise sets them.
@@ -39,6 +38,8 @@ const hashLength = 10
 type Webhook struct {
 	// Client asks the apiserver about pod templates, by dry runs.
 	Client client.Client
+
+	templates workloadspec.PodTemplates
 }
 
 var (
@@ -124,7 +125,7 @@ func (w *Webhook) ValidateDelete(context.Context, *appsv1beta1.DaemonSet) (admis
 
 // ask has the apiserver judge the pod template.
 func (w *Webhook) ask(ctx context.Context, set *appsv1beta1.DaemonSet) (field.ErrorList, error) {
-	_, faults, err := podtemplate.Check(ctx, w.Client, admit.Namespace(ctx, set), &set.Spec.Template, nil, field.NewPath("spec", "template"))
+	_, faults, err := w.templates.Check(ctx, w.Client, admit.Namespace(ctx, set), &set.Spec.Template, nil, field.NewPath("spec", "template"))
 	return faults, err
 }
 
@@ -137,8 +138,8 @@ func validateSpec(set *appsv1beta1.DaemonSet) field.ErrorList {
 			"names of revisions made from it would have %d characters, %d are possible: use a shorter name",
 			longest, validation.DNS1123SubdomainMaxLength)))
 	}
-	faults = append(faults, workspec.Selector(spec.Selector, &spec.Template, path)...)
-	faults = append(faults, workspec.PodSpec(&spec.Template.Spec, kind(), path.Child("template", "spec"))...)
+	faults = append(faults, workloadspec.Selector(spec.Selector, &spec.Template, path)...)
+	faults = append(faults, workloadspec.PodSpec(&spec.Template.Spec, kind(), path.Child("template", "spec"))...)
 	if r := spec.UpdateStrategy.RollingUpdate; r != nil && r.Selector != nil {
 		if _, err := metav1.LabelSelectorAsSelector(r.Selector); err != nil {
 			faults = append(faults, field.Invalid(path.Child("updateStrategy", "rollingUpdate", "selector"),
@@ -151,7 +152,7 @@ func validateSpec(set *appsv1beta1.DaemonSet) field.ErrorList {
 // warnings says what is accepted and may not be what was meant.
 func warnings(set *appsv1beta1.DaemonSet) admission.Warnings {
 	spec := &set.Spec
-	out := workspec.PullAnnotations(set.Annotations)
+	out := workloadspec.PullAnnotations(set.Annotations)
 	if v, ok := set.Annotations[keys.DaemonSetProgressiveCreate]; ok && v != "false" {
 		out = append(out, fmt.Sprintf(`annotation %s: %q says nothing: write "true" in v1alpha1, or set spec.scaleStrategy.partitionedScaling in v1beta1`,
 			keys.DaemonSetProgressiveCreate, v))

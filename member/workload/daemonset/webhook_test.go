@@ -15,7 +15,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/apis/pods"
-	"github.com/flotilla-io/flotilla/pkg/testkit/hook"
+	"github.com/flotilla-io/flotilla/testkit/webhooktest"
 )
 
 type (
@@ -26,7 +26,7 @@ type (
 // asking is a webhook with an apiserver that counts how often it was asked about a template.
 func asking(t *testing.T) (*Webhook, *int) {
 	t.Helper()
-	c, asked := hook.Apiserver()
+	c, asked := webhooktest.Apiserver()
 	return &Webhook{Client: c}, asked
 }
 

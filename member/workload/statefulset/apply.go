@@ -16,69 +16,66 @@ import (
 
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/lifecycle"
-	"github.com/flotilla-io/flotilla/pkg/pass"
+	"github.com/flotilla-io/flotilla/pkg/podcontrol"
 	"github.com/flotilla-io/flotilla/pkg/podset"
-	"github.com/flotilla-io/flotilla/pkg/podwork"
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
-// done says what came of a plan, by classes of writes: an error in one does not stop the others.
-type done struct {
-	pass.Done
+// applied says what came of a plan, by classes of writes: an error in one does not stop the others.
+type applied struct {
+	podcontrol.Results
 
 	// adopted pods were of nobody, handed are claims with another owner, anew those that were made for a pod that is there,
 	// grown those that were asked to grow, identified pods that got the labels of their name again.
-	adopted, handed, anew, grown, identified podwork.Result
+	adopted, handed, anew, grown, identified podcontrol.Result
 }
 
 // err joins all errors.
-func (d *done) err() error {
+func (d *applied) err() error {
 	return errors.Join(d.Err(), d.adopted.Err, d.anew.Err, d.grown.Err)
 }
 
-// doer writes for a set.
-func (r *Reconciler) doer(o observed) pass.Doer {
-	return pass.Doer{
-		Writer: &podwork.Writer{Client: r.Client, Live: r.Live, Expect: r.Expect, Parallel: r.Parallel},
+// applier writes for a set.
+func (r *Reconciler) applier(o observed) podcontrol.Applier {
+	return podcontrol.Applier{
+		Writer: &podcontrol.Writer{Client: r.Client, Live: r.Live, Expect: r.Expect, Parallel: r.Parallel},
 		Owner:  o.set.UID, Hooks: lifecycle.HooksOf(o.set.Spec.Lifecycle),
 	}
 }
 
-// adopts says which pods of nobody are taken over: those with a name of the set.
-func (r *Reconciler) adopts() {
-	r.lookout.Adopts = func(set metav1.Object, pod *corev1.Pod) bool { return ordinalIn(set, pod.Name) != "" }
-}
+// adopts tells whether a set adopts an orphan: one that has a name of the set.
+func adopts(set metav1.Object, pod *corev1.Pod) bool { return ordinalIn(set, pod.Name) != "" }
 
 // apply does what the plan says. What it does twice, after a crash or a conflict, comes to the same.
-func (r *Reconciler) apply(ctx context.Context, o observed, w work) done {
-	var d done
-	to := r.doer(o)
-	if !to.Revise(ctx, &w.Work, &d.Done) {
+func (r *Reconciler) apply(ctx context.Context, o observed, w planned) applied {
+	var d applied
+	to := r.applier(o)
+	if !to.EnsureRevision(ctx, &w.Plan, &d.Results) {
 		return d
 	}
 	d.handed = handed(ctx, to, w)
-	if d.adopted = to.Writer.Adopt(ctx, o.set, Kind(), pass.Objects(w.adopt)); len(w.adopt) > 0 {
-		r.lookout.Forget(client.ObjectKeyFromObject(o.set))
+	if d.adopted = to.Writer.Adopt(ctx, o.set, Kind(), podcontrol.Objects(w.adopt)); len(w.adopt) > 0 {
+		r.Overlaps.Forget(client.ObjectKeyFromObject(o.set))
 	}
-	to.Disown(ctx, &w.Work, &d.Done)
+	to.Disown(ctx, &w.Plan, &d.Results)
 	d.anew = to.Writer.CreateClaims(ctx, to.Owner, w.anew)
-	to.Delete(ctx, w.ready(d.handed.Done), &d.Done)
+	to.Delete(ctx, w.ready(d.handed.Done), &d.Results)
 	d.grown = grown(ctx, to, o, w)
 	now := r.Clock.Now()
-	to.Write(ctx, &w.Work, now, &d.Done)
-	to.Create(ctx, &w.Work, &o.set.Spec.Template, now, &d.Done, births(o, now))
+	to.Write(ctx, &w.Plan, now, &d.Results)
+	to.Create(ctx, &w.Plan, &o.set.Spec.Template, now, &d.Results, podCreates(o, now))
 	d.identified = identified(ctx, to, o, w)
-	to.Drop(ctx, &w.Work, &d.Done)
+	to.DeleteRevisions(ctx, &w.Plan, &d.Results)
 	d.Rest = errors.Join(d.Rest, d.handed.Err, d.identified.Err)
 	d.log(ctx, &w)
 	return d
 }
 
-func (d *done) log(ctx context.Context, w *work) {
-	d.Log(ctx, &w.Work)
+func (d *applied) log(ctx context.Context, w *planned) {
+	d.Log(ctx, &w.Plan)
 	for _, c := range []struct {
 		message string
-		result  podwork.Result
+		result  podcontrol.Result
 	}{
 		{"Adopted pods", d.adopted},
 		{"Changed the owners of claims", d.handed},
@@ -93,12 +90,12 @@ func (d *done) log(ctx context.Context, w *work) {
 }
 
 // handed gives claims their owners.
-func handed(ctx context.Context, to pass.Doer, w work) podwork.Result {
-	patches := make([]podwork.Patch, 0, len(w.handOver))
+func handed(ctx context.Context, to podcontrol.Applier, w planned) podcontrol.Result {
+	patches := make([]podcontrol.Patch, 0, len(w.handOver))
 	for _, h := range w.handOver {
-		p, err := pass.Reown(h.claim, h.from, h.to...)
+		p, err := podcontrol.OwnerPatch(h.claim, h.from, h.to...)
 		if err != nil {
-			return podwork.Result{Err: err}
+			return podcontrol.Result{Err: err}
 		}
 		patches = append(patches, p)
 	}
@@ -107,7 +104,7 @@ func handed(ctx context.Context, to pass.Doer, w work) podwork.Result {
 
 // ready are the pods to delete whose claims, if they get another owner, are among the handed: a pod that went before would
 // leave them behind.
-func (w work) ready(handed []string) []podset.Change {
+func (w planned) ready(handed []string) []podset.Change {
 	waits := map[string]bool{}
 	for _, h := range w.handOver {
 		waits[h.slot] = waits[h.slot] || !slices.Contains(handed, h.claim.Name)
@@ -117,8 +114,8 @@ func (w work) ready(handed []string) []podset.Change {
 
 // grown asks for claims to grow, if they are as they were seen: who asked for more meanwhile keeps it. Whose they are is told,
 // because a claim need not have an owner.
-func grown(ctx context.Context, to pass.Doer, o observed, w work) podwork.Result {
-	patches := make([]podwork.Patch, 0, len(w.grow))
+func grown(ctx context.Context, to podcontrol.Applier, o observed, w planned) podcontrol.Result {
+	patches := make([]podcontrol.Patch, 0, len(w.grow))
 	for _, g := range w.grow {
 		data, err := json.Marshal(map[string]any{
 			"metadata": map[string]any{
@@ -128,32 +125,32 @@ func grown(ctx context.Context, to pass.Doer, o observed, w work) podwork.Result
 			"spec": map[string]any{"resources": g.template.Spec.Resources},
 		})
 		if err != nil {
-			return podwork.Result{Err: fmt.Errorf("marshal the size of %s: %w", g.claim.Name, err)}
+			return podcontrol.Result{Err: fmt.Errorf("marshal the size of %s: %w", g.claim.Name, err)}
 		}
-		patches = append(patches, podwork.Patch{Object: g.claim, Type: types.MergePatchType, Data: data})
+		patches = append(patches, podcontrol.Patch{Object: g.claim, Type: types.MergePatchType, Data: data})
 	}
 	return to.Writer.Patch(ctx, to.Owner, patches)
 }
 
 // identified gives pods the labels of their name again.
-func identified(ctx context.Context, to pass.Doer, o observed, w work) podwork.Result {
-	patches := make([]podwork.Patch, 0, len(w.identify))
+func identified(ctx context.Context, to podcontrol.Applier, o observed, w planned) podcontrol.Result {
+	patches := make([]podcontrol.Patch, 0, len(w.identify))
 	for _, pod := range w.identify {
 		data, err := json.Marshal(map[string]any{
 			"metadata": map[string]any{"uid": pod.UID, "labels": identity(pod.Name, ordinalIn(o.set, pod.Name))},
 		})
 		if err != nil {
-			return podwork.Result{Err: fmt.Errorf("marshal labels of %s: %w", pod.Name, err)}
+			return podcontrol.Result{Err: fmt.Errorf("marshal labels of %s: %w", pod.Name, err)}
 		}
-		patches = append(patches, podwork.Patch{Object: pod, Type: types.MergePatchType, Data: data})
+		patches = append(patches, podcontrol.Patch{Object: pod, Type: types.MergePatchType, Data: data})
 	}
 	return to.Writer.Patch(ctx, to.Owner, patches)
 }
 
-// births makes pods with their claims.
-func births(o observed, now time.Time) func(rollout.Create, string, *corev1.PodTemplateSpec) podwork.Birth {
-	return func(c rollout.Create, rev string, template *corev1.PodTemplateSpec) podwork.Birth {
-		return podwork.Birth{Pod: newPod(o.set, rev, template, c.Slot, now), Claims: o.missing(c.Slot)}
+// podCreates makes pods with their claims.
+func podCreates(o observed, now time.Time) func(rollout.Create, string, *corev1.PodTemplateSpec) podcontrol.PodCreate {
+	return func(c rollout.Create, rev string, template *corev1.PodTemplateSpec) podcontrol.PodCreate {
+		return podcontrol.PodCreate{Pod: newPod(o.set, rev, template, c.Slot, now), Claims: o.missing(c.Slot)}
 	}
 }
 

@@ -15,8 +15,8 @@ import (
 	"k8s.io/utils/ptr"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/condition"
 	"github.com/flotilla-io/flotilla/pkg/podset"
+	"github.com/flotilla-io/flotilla/pkg/report"
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
@@ -46,7 +46,7 @@ type handOver struct {
 type growth struct{ claim, template *corev1.PersistentVolumeClaim }
 
 // planClaims decides on claims. They outlive their pods, and are never deleted by the set.
-func (w *work) planClaims(o observed, g rollout.Goal, now time.Time) {
+func (w *planned) planClaims(o observed, g rollout.Goal, now time.Time) {
 	waits := w.holdBirths(o)
 	if len(o.set.Spec.VolumeClaimTemplates) == 0 {
 		return
@@ -57,7 +57,7 @@ func (w *work) planClaims(o observed, g rollout.Goal, now time.Time) {
 	}
 	for i := range w.Pods {
 		// One that is bound to a node and has not started yet would wait for ever; what a spare one got would stay behind.
-		if m := &w.Pods[i]; wanted[m.Slot] && !m.Leaving && m.Rank.Phase == corev1.PodPending {
+		if m := &w.Pods[i]; wanted[m.Slot] && !m.Inactive && m.Rank.Phase == corev1.PodPending {
 			w.anew = append(w.anew, o.missing(m.Slot)...)
 			if m.Object.Spec.NodeName == "" {
 				waits = append(waits, m.Key)
@@ -83,7 +83,7 @@ func (o *observed) missing(ordinal string) []*corev1.PersistentVolumeClaim {
 // holdBirths leaves out new pods whose name an orphan has, which is adopted instead, and those with a claim that is about to
 // go: because it is being deleted, or because it went to a former pod of that name, or to a former set, and the collector has
 // not come by yet. It returns the names of those that wait for claims.
-func (w *work) holdBirths(o observed) (held []string) {
+func (w *planned) holdBirths(o observed) (held []string) {
 	births := w.Create
 	w.Create = slices.DeleteFunc(slices.Clone(births), func(c rollout.Create) bool {
 		pod := podName(o.set, c.Slot)
@@ -101,7 +101,7 @@ func (w *work) holdBirths(o observed) (held []string) {
 		}
 		return false
 	})
-	w.Unborn = len(w.Create) < len(births)
+	w.CreatesDeferred = len(w.Create) < len(births)
 	if len(held) > 0 {
 		w.Holds = append(w.Holds, rollout.Hold{Reason: reasonClaims, Pods: len(held), Why: fmt.Sprintf(
 			"%d new pods wait for claims that are being deleted", len(held))})
@@ -111,7 +111,7 @@ func (w *work) holdBirths(o observed) (held []string) {
 
 // judgeWaits finds the claim of these pods that has been going for the longest time, if that is too long: what holds it may be
 // somebody else's.
-func (w *work) judgeWaits(o observed, pods []string, now time.Time) {
+func (w *planned) judgeWaits(o observed, pods []string, now time.Time) {
 	var first *corev1.PersistentVolumeClaim
 	for _, pod := range pods {
 		for name := range o.claimsOf(pod) {
@@ -125,11 +125,11 @@ func (w *work) judgeWaits(o observed, pods []string, now time.Time) {
 		return
 	}
 	since := first.DeletionTimestamp.UTC()
-	if left := since.Add(podset.Patience).Sub(now); left > 0 {
-		w.Recheck = podset.Sooner(w.Recheck, left)
+	if left := since.Add(podset.DefaultProgressDeadline).Sub(now); left > 0 {
+		w.Recheck = podset.SoonerOf(w.Recheck, left)
 		return
 	}
-	w.waits = condition.Standing(string(reasonClaims),
+	w.waits = report.StalledFailure(string(reasonClaims),
 		fmt.Sprintf("pod %s waits for claim %s to be gone, which is being deleted since %s", podOfClaim(o.set, first.Name), first.Name, since.Format(time.RFC3339)),
 		"held by "+strings.Join(first.Finalizers, ", "))
 }
@@ -147,10 +147,10 @@ func retention(set *appsv1beta1.StatefulSet, g Gates) (deleted, scaled bool) {
 // retain gives claims the owners that they are to go with: the set, or a pod in an ordinal that is not wanted. A claim without
 // a pod gets none, because a policy is no order to delete what was kept under another one; but it is not to go any more with
 // a set that keeps its claims.
-func (w *work) retain(o observed, wanted map[string]bool) {
+func (w *planned) retain(o observed, wanted map[string]bool) {
 	withSet, withPod := retention(o.set, o.gates)
-	withPod = withPod && w.Fault == "" // Else nobody knows which ordinals are wanted, and what goes with a pod is lost.
-	members := make(map[string]*podset.Member, len(w.Pods))
+	withPod = withPod && w.InvalidSpec == "" // Else nobody knows which ordinals are wanted, and what goes with a pod is lost.
+	members := make(map[string]*podset.Pod, len(w.Pods))
 	for i := range w.Pods {
 		members[w.Pods[i].Key] = &w.Pods[i]
 	}
@@ -169,7 +169,7 @@ func (w *work) retain(o observed, wanted map[string]bool) {
 					APIVersion: corev1.SchemeGroupVersion.String(), Kind: "Pod", Name: m.Key, UID: m.Object.UID, Controller: new(true),
 				})
 			}
-		case m.Leaving && withPod && owns(claim, m.Object.UID):
+		case m.Inactive && withPod && owns(claim, m.Object.UID):
 			// It goes, and the next pod of its name gets a new one.
 		case ours != withSet || owns(claim, m.Object.UID):
 			var to *metav1.OwnerReference
@@ -182,7 +182,7 @@ func (w *work) retain(o observed, wanted map[string]bool) {
 }
 
 // hand plans another owner, which is not among the former ones that it keeps.
-func (w *work) hand(claim *corev1.PersistentVolumeClaim, slot string, from []types.UID, to *metav1.OwnerReference) {
+func (w *planned) hand(claim *corev1.PersistentVolumeClaim, slot string, from []types.UID, to *metav1.OwnerReference) {
 	h := handOver{claim: claim, slot: slot}
 	if to != nil && !owns(claim, to.UID) {
 		h.to = append(h.to, *to)
@@ -200,7 +200,7 @@ func owns(claim *corev1.PersistentVolumeClaim, uid types.UID) bool {
 }
 
 // foreign tells of a claim that somebody else controls, or that goes with a former pod.
-func foreign(claim *corev1.PersistentVolumeClaim, set *appsv1beta1.StatefulSet, m *podset.Member) bool {
+func foreign(claim *corev1.PersistentVolumeClaim, set *appsv1beta1.StatefulSet, m *podset.Pod) bool {
 	return slices.ContainsFunc(claim.OwnerReferences, func(ref metav1.OwnerReference) bool {
 		return (ptr.Deref(ref.Controller, false) || ref.Kind == "Pod") && ref.UID != set.UID && (m == nil || ref.UID != m.Object.UID)
 	})
@@ -290,11 +290,11 @@ func told(claim *corev1.PersistentVolumeClaim, t corev1.PersistentVolumeClaimCon
 
 // resize lets claims follow their templates: those of a pod that is to be updated before it is, those of an updated pod by
 // themselves (#1699), and of all no more at a time than may be unavailable.
-func (w *work) resize(o observed, g rollout.Goal, now time.Time) {
+func (w *planned) resize(o observed, g rollout.Goal, now time.Time) {
 	fits, room := make(map[string]claimFit, len(w.Pods)), g.MaxUnavailable
 	for i := range w.Pods {
 		m := &w.Pods[i]
-		if m.Slot != "" && !m.Leaving {
+		if m.Slot != "" && !m.Inactive {
 			fits[m.Key] = w.fit(o, m, now)
 		}
 		if fits[m.Key] == claimGrows {
@@ -308,7 +308,7 @@ func (w *work) resize(o observed, g rollout.Goal, now time.Time) {
 				return false
 			}
 			if waits++; fits[c.Key] == claimSmall {
-				w.growAll(o, &c.Member)
+				w.growAll(o, &c.Pod)
 				room--
 			}
 			return true
@@ -330,32 +330,32 @@ func (w *work) resize(o observed, g rollout.Goal, now time.Time) {
 
 // updatedSmall are the pods at the update revision whose claims are to grow, in the order of an update and down to the
 // partition.
-func (w *work) updatedSmall(g rollout.Goal, fits map[string]claimFit) []*podset.Member {
+func (w *planned) updatedSmall(g rollout.Goal, fits map[string]claimFit) []*podset.Pod {
 	keeps := map[string]bool{}
 	for _, s := range g.Slots {
 		keeps[s.Key] = s.Old
 	}
-	var out []*podset.Member
+	var out []*podset.Pod
 	old := 0
 	for i := range w.Pods {
 		m := &w.Pods[i]
 		keep, wanted := keeps[m.Slot]
 		switch {
-		case !wanted || m.Leaving:
+		case !wanted || m.Inactive:
 		case m.Old:
 			old++
 		case fits[m.Key] == claimSmall && !keep:
 			out = append(out, m)
 		}
 	}
-	slices.SortFunc(out, func(a, b *podset.Member) int {
+	slices.SortFunc(out, func(a, b *podset.Pod) int {
 		return cmp.Or(cmp.Compare(a.Rank.Order, b.Rank.Order), cmp.Compare(a.Key, b.Key))
 	})
 	return out[:max(0, min(len(out), len(out)+old-g.Partition))]
 }
 
 // growAll plans to let the claims of a pod grow.
-func (w *work) growAll(o observed, m *podset.Member) {
+func (w *planned) growAll(o observed, m *podset.Pod) {
 	for name, t := range o.claimsOf(m.Key) {
 		if c := o.claims[name]; c != nil && fit(c, t) == claimSmall && o.expands(c) {
 			w.grow = append(w.grow, growth{claim: c, template: t})
@@ -381,7 +381,7 @@ func (o *observed) expands(c *corev1.PersistentVolumeClaim) bool {
 }
 
 // fit is the worst of a pod's claims, and notes why one can't come to its template.
-func (w *work) fit(o observed, m *podset.Member, now time.Time) claimFit {
+func (w *planned) fit(o observed, m *podset.Pod, now time.Time) claimFit {
 	worst := claimFits
 	for name, t := range o.claimsOf(m.Key) {
 		c := o.claims[name]
@@ -394,13 +394,13 @@ func (w *work) fit(o observed, m *podset.Member, now time.Time) claimFit {
 		}
 		worst = max(worst, is)
 		if at := told(c, corev1.PersistentVolumeClaimResizing); is == claimGrows && at != nil {
-			w.Recheck = podset.Sooner(w.Recheck, max(at.LastTransitionTime.Add(podset.Patience).Sub(now), 0))
+			w.Recheck = podset.SoonerOf(w.Recheck, max(at.LastTransitionTime.Add(podset.DefaultProgressDeadline).Sub(now), 0))
 		}
 		if is == claimSmall && !o.expands(c) {
-			w.Recheck = podset.Sooner(w.Recheck, classEvery)
+			w.Recheck = podset.SoonerOf(w.Recheck, classEvery)
 		}
 		if why := o.stuck(c, is, now); why != "" && w.stuck.Reason == "" {
-			w.stuck = condition.Standing(reasonFailedUpdatePVC, fmt.Sprintf("claim %s can't follow its template", name), why)
+			w.stuck = report.StalledFailure(reasonFailedUpdatePVC, fmt.Sprintf("claim %s can't follow its template", name), why)
 		}
 	}
 	return worst
@@ -424,7 +424,7 @@ func (o *observed) stuck(c *corev1.PersistentVolumeClaim, is claimFit, now time.
 			corev1.PersistentVolumeClaimResizing,
 		} {
 			e := told(c, t)
-			if e != nil && (t != corev1.PersistentVolumeClaimResizing || !now.Before(e.LastTransitionTime.Add(podset.Patience))) {
+			if e != nil && (t != corev1.PersistentVolumeClaimResizing || !now.Before(e.LastTransitionTime.Add(podset.DefaultProgressDeadline))) {
 				return fmt.Sprintf("%s since %s: %s", t, e.LastTransitionTime.UTC().Format(time.RFC3339), e.Message)
 			}
 		}

@@ -2,31 +2,15 @@ package statefulset
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/child"
-	"github.com/flotilla-io/flotilla/pkg/event"
-	"github.com/flotilla-io/flotilla/pkg/expect"
-	"github.com/flotilla-io/flotilla/pkg/gather"
-	"github.com/flotilla-io/flotilla/pkg/index"
-	"github.com/flotilla-io/flotilla/pkg/inplace"
-	"github.com/flotilla-io/flotilla/pkg/metric"
-	"github.com/flotilla-io/flotilla/pkg/nodelease"
-	"github.com/flotilla-io/flotilla/pkg/pass"
-	"github.com/flotilla-io/flotilla/pkg/podset"
-	"github.com/flotilla-io/flotilla/pkg/report"
-	"github.com/flotilla-io/flotilla/pkg/stranger"
+	"github.com/flotilla-io/flotilla/pkg/podcontrol"
 )
 
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=statefulsets,verbs=get;list;watch
@@ -38,78 +22,34 @@ import (
 // +kubebuilder:rbac:groups=apps,resources=controllerrevisions,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// component is the reporter of events.
-const component = "statefulset-controller"
-
 // Options tune the controller.
 type Options struct {
-	// Workers is how many StatefulSets are worked on at once; 0 means 3.
-	Workers int
-	// Parallel is how many requests run at once for one StatefulSet; 0 means podwork.Parallel.
-	Parallel int
-	// ExpectationTimeout is how long to wait for the cache to show our writes before reading from the apiserver; 0 means
-	// five minutes.
-	ExpectationTimeout time.Duration
-	// Clock tells the time. Required.
-	Clock clock.PassiveClock
-	// Gates are the feature gates, Edits the changes that pods may take over in place.
+	podcontrol.Options
+	// Gates are the feature gates.
 	Gates Gates
-	Edits inplace.Options
-	// Daemons knows on which nodes a node daemon lives; nil means on none.
-	Daemons *nodelease.Tracker
 }
 
-// Reconciler brings StatefulSets to what they shall be.
+// Reconciler reconciles StatefulSets. It adopts orphans by adopts.
 type Reconciler struct {
-	// Client reads from the cache and writes, Live reads from the apiserver.
-	Client client.Client
-	Live   client.Reader
-	// Clock tells the time.
-	Clock clock.PassiveClock
-	// Expect holds what the cache must show.
-	Expect *expect.Store
-	// Events sends events.
-	Events event.Recorder
-	// Parallel is how many requests run at once for one StatefulSet; 0 means podwork.Parallel.
-	Parallel int
-	// Gates are the feature gates, Edits the changes that pods may take over in place.
+	*podcontrol.Controller
+	// Gates are the feature gates.
 	Gates Gates
-	Edits inplace.Options
-	// Daemons tells whether a node daemon lives on a node; nil means on none.
-	Daemons nodelease.Liveness
-
-	events  gather.Events
-	pace    report.Pace
-	lookout stranger.Lookout
 }
 
 // Setup adds the controller to mgr. The webhook is registered apart from it, because it may run without the controller.
 func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
-	err := errors.Join(Register(metrics.Registry), index.ByOwner(ctx, mgr.GetFieldIndexer(), &corev1.Pod{}, &appsv1.ControllerRevision{}))
-	if err != nil {
-		return fmt.Errorf("set up metrics and indexes of StatefulSet: %w", err)
+	if err := Register(metrics.Registry); err != nil {
+		return fmt.Errorf("register metrics of StatefulSet: %w", err)
 	}
-	r := &Reconciler{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: o.Clock, Parallel: o.Parallel, Gates: o.Gates, Edits: o.Edits,
-		Expect: expect.New(Kind().Kind, o.Clock, o.ExpectationTimeout),
-		Events: event.New(mgr.GetEventRecorder(component)),
+	r := &Reconciler{Controller: podcontrol.NewController(mgr, Kind().Kind, o.Options), Gates: o.Gates}
+	r.Overlaps.Adopts = adopts
+	b := ctrl.NewControllerManagedBy(mgr)
+	if err := r.Setup(ctx, mgr, b, Kind(), &appsv1beta1.StatefulSet{}, o.Options); err != nil {
+		return err
 	}
-	r.adopts()
-	b := ctrl.NewControllerManagedBy(mgr).Named("statefulset").For(&appsv1beta1.StatefulSet{}).Owns(&appsv1.ControllerRevision{})
-	if o.Daemons != nil && o.Edits.Env {
-		if err := index.ByNode(ctx, mgr.GetFieldIndexer()); err != nil {
-			return err
-		}
-		r.Daemons = o.Daemons
-		b = b.WatchesRawSource(o.Daemons.Source(mgr.GetCache(), child.OnNode(mgr.GetClient(), Kind())))
-	}
-	ofOwner := handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), &appsv1beta1.StatefulSet{}, handler.OnlyControllerOwner())
-	err = b.Watches(&corev1.Pod{}, r.events.Handler(ofOwner)).
-		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.ofNobody)).
-		Watches(&corev1.PersistentVolumeClaim{}, r.events.Handler(handler.EnqueueRequestsFromMapFunc(r.ofClaim))).
-		WithOptions(pass.Queue(o.Workers)).
-		Complete(r)
-	if err != nil {
+	b.Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.requestsForOrphan)).
+		Watches(&corev1.PersistentVolumeClaim{}, r.Gather(handler.EnqueueRequestsFromMapFunc(r.requestsForPVC)))
+	if err := b.Complete(r); err != nil {
 		return fmt.Errorf("set up controller of StatefulSet: %w", err)
 	}
 	return nil
@@ -119,22 +59,18 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	began := r.Clock.Now()
 	o, err := r.observe(ctx, req.NamespacedName)
-	switch {
-	case errors.Is(err, expect.ErrGone):
-		return ctrl.Result{}, nil
-	case err != nil:
-		r.events.Took(req.NamespacedName, r.Clock.Since(began))
-		return expect.Settle(ctx, err, measure.Waits.WithLabelValues(metric.ReasonCache))
-	case len(o.left) > 0:
-		return r.doer(o).TakeOver(ctx, r.Events, o.set, Kind(), "revisions", pass.Objects(o.left))
+	if err != nil {
+		return r.NotPlanned(ctx, measure, req, began, err)
+	}
+	if len(o.orphanedRevisions) > 0 {
+		return r.applier(o).Adopt(ctx, r.Events, o.set, Kind(), "revisions", podcontrol.Objects(o.orphanedRevisions))
 	}
 	now := r.Clock.Now()
-	w := plan(o, now)
-	pass.Count(measure, &w.Work, r.Clock.Since(now))
-	r.events.Took(req.NamespacedName, r.Clock.Since(began))
-	d := r.apply(ctx, o, w)
-	s, events := status(o, w, d, now)
-	later, err := r.pace.Write(ctx, report.Writer{Client: r.Client, Expect: r.Expect, Events: r.Events}, o.set, o.set.Status, s,
-		countsOnly(o.set, s), r.Clock.Now(), events)
-	return ctrl.Result{RequeueAfter: podset.Sooner(w.Recheck, later)}, errors.Join(d.err(), err)
+	p := plan(o, now)
+	r.Planned(measure, req, &p.Plan, began, now)
+	a := r.apply(ctx, o, p)
+	s, events := status(o, p, a, now)
+	return r.Report(ctx, podcontrol.Outcome{
+		Object: o.set, Was: o.set.Status, Is: s, CountsOnly: countsOnly(o.set, s), Events: events, Recheck: p.Recheck, Err: a.err(),
+	})
 }

@@ -1,7 +1,7 @@
 // Package statefulset runs StatefulSets of apps.kruise.io: pods with a fixed name, a place in an order and claims of their own.
 //
-// The idea: one pass is observe, plan, apply, status, as for every kind that owns pods. The ordinals are places for the engine
-// (pkg/rollout), which decides which pods change now; pkg/podset and pkg/pass plan and do what is alike for all kinds, and this
+// The idea: one reconcile is observe, plan, apply, status, as for every kind that owns pods. The ordinals are places for the engine
+// (pkg/rollout), which decides which pods change now; pkg/podset and pkg/podcontrol plan and do what is alike for all kinds, and this
 // package adds what is a StatefulSet's own: ordinals, names, claims. To learn how a StatefulSet works, read plan.go.
 //
 //	observe.go         StatefulSet, revisions, pods from the cache, claims by their names; waits until the cache shows our last writes

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	appsv1alpha1 "github.com/flotilla-io/flotilla/apis/apps/v1alpha1"
-	"github.com/flotilla-io/flotilla/pkg/testkit/hook"
+	"github.com/flotilla-io/flotilla/testkit/webhooktest"
 )
 
 const examples = "../../../e2e/examples"
@@ -12,7 +12,7 @@ const examples = "../../../e2e/examples"
 // Examples that the schema refuses, which only an apiserver can show, are in apis/apps/v1beta1.
 func TestExamplesAreAnsweredAsTheySay(t *testing.T) {
 	t.Parallel()
-	hook.Examples(t, examples, "statefulset", []string{
+	webhooktest.Examples(t, examples, "statefulset", []string{
 		"negative-replicas", "unknown-management-policy", "budget-without-parallel", "budget-zero", "scale-budget-without-parallel",
 		"scale-budget-zero", "unordered-without-parallel", "on-delete-with-rolling-update", "unknown-type", "negative-partition",
 		"min-ready-above-300", "negative-start", "unknown-retention", "two-kinds-of-priority", "weight-above-100",
@@ -20,7 +20,7 @@ func TestExamplesAreAnsweredAsTheySay(t *testing.T) {
 		"unknown-policy", "unknown-claim-update", "budget-without-percent", "scale-budget-without-percent", "template-without-containers",
 	}, func(t *testing.T, text []byte) ([]string, error) {
 		t.Helper()
-		set := hook.Read(t, text, appsv1alpha1.StatefulSetToHub)
+		set := webhooktest.Read(t, text, appsv1alpha1.StatefulSetToHub)
 		w, _ := asking(t)
 		if err := w.Default(requested(t, nil), set); err != nil {
 			return nil, err

@@ -20,19 +20,20 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/pkg/admit"
 	"github.com/flotilla-io/flotilla/pkg/inplace"
-	"github.com/flotilla-io/flotilla/pkg/testkit"
-	"github.com/flotilla-io/flotilla/pkg/testkit/hook"
-	"github.com/flotilla-io/flotilla/pkg/testkit/site"
+	"github.com/flotilla-io/flotilla/pkg/podcontrol"
+	"github.com/flotilla-io/flotilla/testkit"
+	"github.com/flotilla-io/flotilla/testkit/testenv"
+	"github.com/flotilla-io/flotilla/testkit/webhooktest"
 )
 
 const agent = "statefulset-under-test"
 
 // TestMain lets the package's tests share a cluster.
-func TestMain(m *testing.M) { site.Main(m) }
+func TestMain(m *testing.M) { testenv.Main(m) }
 
 // ground is a namespace of one test, with one StatefulSet in it.
 type ground struct {
-	*site.Ground[*appsv1beta1.StatefulSet]
+	*testenv.Ground[*appsv1beta1.StatefulSet]
 }
 
 // create makes the set in the test's namespace.
@@ -76,11 +77,11 @@ func (g *ground) claims(t *testing.T) map[string]string {
 
 func TestInCluster(t *testing.T) {
 	t.Parallel()
-	s := site.Start(t, site.Config{Scheme: appsv1beta1.AddToScheme})
+	s := testenv.Start(t, testenv.Config{Scheme: appsv1beta1.AddToScheme})
 	s.Run(t, agent, Kind(), func(mgr ctrl.Manager) {
 		edits := inplace.Options{}
-		require.NoError(t, Setup(t.Context(), mgr, Options{Clock: clock.RealClock{}, Gates: on(), Edits: edits}))
-		answers := &Webhook{Client: mgr.GetClient(), Gates: on(), Edits: edits}
+		require.NoError(t, Setup(t.Context(), mgr, Options{Options: podcontrol.Options{Clock: clock.RealClock{}, InPlace: edits}, Gates: on()}))
+		answers := &Webhook{Client: mgr.GetClient(), Gates: on(), InPlace: edits}
 		require.NoError(t, admit.Register(mgr, admit.Registration[*appsv1beta1.StatefulSet]{
 			Object: &appsv1beta1.StatefulSet{}, Defaulter: answers, Validator: answers,
 		}))
@@ -94,14 +95,14 @@ func TestInCluster(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			test(t, &ground{site.New(t, s, agent, &appsv1beta1.StatefulSet{})})
+			test(t, &ground{testenv.New(t, s, agent, &appsv1beta1.StatefulSet{})})
 		})
 	}
 }
 
 func testExamples(t *testing.T, g *ground) {
 	t.Helper()
-	hook.DryRun(t, g, g.Namespace, examples, "statefulset")
+	webhooktest.DryRun(t, g, g.Namespace, examples, "statefulset")
 }
 
 func testWrites(t *testing.T, g *ground) {
@@ -184,7 +185,7 @@ func testClaims(t *testing.T, g *ground) {
 	require.Equal(t, map[string]string{"data-web-0": "StatefulSet", "data-web-1": "StatefulSet", "data-web-2": "StatefulSet"}, g.claims(t))
 	g.Change(t, func(s *appsv1beta1.StatefulSet) { scale(2)(&s.Spec) })
 	g.rests(t)
-	require.Eventually(t, func() bool { return len(g.claims(t)) == 2 }, site.Long, site.Poll, "the claim goes with its pod")
+	require.Eventually(t, func() bool { return len(g.claims(t)) == 2 }, testenv.Long, testenv.Poll, "the claim goes with its pod")
 
 	// A claim that is deleted by hand goes with its pod, and both come again.
 	lost := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: g.Namespace, Name: "data-web-1"}}
@@ -194,11 +195,11 @@ func testClaims(t *testing.T, g *ground) {
 	require.Eventually(t, func() bool {
 		is := &corev1.PersistentVolumeClaim{}
 		return g.Get(t.Context(), client.ObjectKeyFromObject(lost), is) == nil && is.UID != uid && is.Status.Phase == corev1.ClaimBound
-	}, site.Long, site.Poll)
+	}, testenv.Long, testenv.Poll)
 	g.rests(t)
 
 	require.NoError(t, g.Delete(t.Context(), g.Object(t)))
-	require.Eventually(t, func() bool { return len(g.claims(t)) == 0 && len(g.Pods(t)) == 0 }, site.Long, site.Poll)
+	require.Eventually(t, func() bool { return len(g.claims(t)) == 0 && len(g.Pods(t)) == 0 }, testenv.Long, testenv.Poll)
 }
 
 func testMove(t *testing.T, g *ground) {
@@ -214,13 +215,13 @@ func testMove(t *testing.T, g *ground) {
 	require.Eventually(t, func() bool {
 		require.NoError(t, g.Get(t.Context(), client.ObjectKeyFromObject(native), native))
 		return native.Status.AvailableReplicas == 3
-	}, site.Long, site.Poll)
+	}, testenv.Long, testenv.Poll)
 	before := g.Pods(t)
 	require.NoError(t, g.Delete(t.Context(), native, client.PropagationPolicy(metav1.DeletePropagationOrphan)))
 	require.Eventually(t, func() bool {
 		return client.IgnoreNotFound(g.Get(t.Context(), client.ObjectKeyFromObject(native), native)) == nil &&
 			!slices.ContainsFunc(slices.Collect(maps.Values(g.Pods(t))), func(p *corev1.Pod) bool { return len(p.OwnerReferences) > 0 })
-	}, site.Long, site.Poll)
+	}, testenv.Long, testenv.Poll)
 
 	g.create(t, b)
 	set := g.rests(t)

@@ -31,7 +31,7 @@ func wantedRevision(set *appsv1beta1.StatefulSet) (*appsv1.ControllerRevision, e
 
 // newPod is the pod of an ordinal at a revision.
 func newPod(set *appsv1beta1.StatefulSet, rev string, template *corev1.PodTemplateSpec, ordinal string, now time.Time) *corev1.Pod {
-	m := podset.Mold{Owner: set, Kind: Kind(), Hooks: lifecycle.HooksOf(set.Spec.Lifecycle)}
+	m := podset.PodBuilder{Owner: set, Kind: Kind(), Hooks: lifecycle.HooksOf(set.Spec.Lifecycle)}
 	pod := m.Pod(podName(set, ordinal), rev, template, now)
 	maps.Copy(pod.Labels, identity(pod.Name, ordinal))
 	pod.Spec.Hostname, pod.Spec.Subdomain = pod.Name, set.Spec.ServiceName
@@ -46,7 +46,7 @@ func identity(pod, ordinal string) map[string]string {
 
 // newClaims are the claims of an ordinal. They have the set as their owner if they are to go with it.
 func newClaims(set *appsv1beta1.StatefulSet, g Gates, ordinal string) []*corev1.PersistentVolumeClaim {
-	out := podset.Claims(set.Namespace, set.Spec.VolumeClaimTemplates, set.Spec.Selector, claimNames(podName(set, ordinal)))
+	out := podset.NewPVCs(set.Namespace, set.Spec.VolumeClaimTemplates, set.Spec.Selector, claimNames(podName(set, ordinal)))
 	if deleted, _ := retention(set, g); deleted {
 		for _, c := range out {
 			c.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(set, Kind())}

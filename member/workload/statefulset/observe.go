@@ -2,7 +2,6 @@ package statefulset
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"maps"
@@ -18,16 +17,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/child"
 	"github.com/flotilla-io/flotilla/pkg/expect"
-	"github.com/flotilla-io/flotilla/pkg/history"
-	"github.com/flotilla-io/flotilla/pkg/index"
 	"github.com/flotilla-io/flotilla/pkg/inplace"
-	"github.com/flotilla-io/flotilla/pkg/nodelease"
-	"github.com/flotilla-io/flotilla/pkg/stranger"
+	"github.com/flotilla-io/flotilla/pkg/ownership"
+	"github.com/flotilla-io/flotilla/pkg/revision"
 )
 
-// observed is the world of one pass. All objects are the cache's own: nobody may change them.
+// observed is what one reconcile has read. All objects are the cache's own: they may not be changed.
 type observed struct {
 	set *appsv1beta1.StatefulSet
 	// wanted is the revision of the set's template, without a number.
@@ -39,59 +35,53 @@ type observed struct {
 	claims map[string]*corev1.PersistentVolumeClaim
 	// classes tell of storage classes, by name, whether claims of theirs can grow; only of classes that matter.
 	classes map[string]bool
-	// strangers are pods that the selector selects and that are not of the set.
-	strangers stranger.Found
-	// left are revisions of nobody that a former set of this name has left.
-	left []*appsv1.ControllerRevision
-	// daemons are the nodes of pods on which a node daemon lives.
+	// overlap are pods that the selector matches and that the set does not control.
+	overlap ownership.Overlap
+	// orphanedRevisions are revisions of nobody that a former set of this name has left.
+	orphanedRevisions []*appsv1.ControllerRevision
+	// daemons are the nodes of pods on which a node daemon is alive.
 	daemons map[string]bool
 	// gates are those of the controller, edits the changes that pods may take over.
 	gates Gates
 	edits inplace.Options
 }
 
-// observe reads what a pass needs, from the cache, or from the apiserver if the cache has failed to show our writes for
-// too long.
+// observe reads what a reconcile needs: from the cache, or from the apiserver if the cache has not shown our writes for too long.
 func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (observed, error) {
-	o := observed{set: &appsv1beta1.StatefulSet{}, gates: r.Gates, edits: r.Edits}
+	o := observed{set: &appsv1beta1.StatefulSet{}, gates: r.Gates, edits: r.InPlace}
 	children := func(from client.Reader, live bool) error { return o.children(ctx, from, live) }
 	if err := r.Expect.Read(ctx, r.Client, r.Live, key, o.set, children, o.shown); err != nil {
-		if errors.Is(err, expect.ErrGone) {
-			r.forget(key)
-		}
 		return o, fmt.Errorf("read StatefulSet: %w", err)
 	}
 	return o, r.beyond(ctx, &o)
 }
 
-// beyond reads what is not the set's own.
+// beyond reads what the set does not control.
 func (r *Reconciler) beyond(ctx context.Context, o *observed) error {
 	var err error
 	if o.wanted, err = wantedRevision(o.set); err != nil {
 		return err
 	}
-	if o.strangers, err = r.lookout.Look(ctx, r.Client, o.set, Kind(), o.set.Spec.Selector, r.Clock.Now()); err != nil {
+	if o.overlap, err = r.Overlaps.Scan(ctx, r.Client, o.set, Kind(), o.set.Spec.Selector, r.Clock.Now()); err != nil {
 		return err
 	}
-	// What a former set has left is there before this one has acted, or comes with its pods.
-	if o.set.Status.ObservedGeneration == 0 || len(o.strangers.Orphans) > 0 {
-		if o.left, err = history.Left(ctx, r.Client, o.set, o.set.Spec.Selector); err != nil {
+	// A former set's revisions are there before this set has acted, or appear with its pods.
+	if o.set.Status.ObservedGeneration == 0 || len(o.overlap.Orphans) > 0 {
+		if o.orphanedRevisions, err = revision.Orphans(ctx, r.Client, o.set, o.set.Spec.Selector); err != nil {
 			return err
 		}
 	}
-	if r.Daemons != nil && r.Edits.Env {
-		o.daemons = nodelease.Nodes(r.Daemons, o.pods)
-	}
+	o.daemons = r.DaemonNodes(o.pods)
 	return o.readClasses(ctx, r.Client)
 }
 
 // children reads history, pods and claims; live says that the reader is the apiserver, which has no index.
 func (o *observed) children(ctx context.Context, r client.Reader, live bool) error {
 	var err error
-	if o.history, err = history.List(ctx, r, o.set, index.Owned(o.set, live)...); err != nil {
+	if o.history, err = revision.List(ctx, r, o.set, ownership.OwnedBy(o.set, live)...); err != nil {
 		return err
 	}
-	if o.pods, err = child.Pods(ctx, r, o.set, Kind(), live); err != nil {
+	if o.pods, err = ownership.Pods(ctx, r, o.set, Kind(), live); err != nil {
 		return err
 	}
 	// Claims outlive their pods and their set, so that most have no owner: they are told by their names.
@@ -111,8 +101,8 @@ func (o *observed) children(ctx context.Context, r client.Reader, live bool) err
 	return nil
 }
 
-// shown are all objects that the expectations are about, the set itself included: a plan from an old status would write
-// the status again.
+// shown yields all objects that expectations are about. The set is one of them: a plan from an old status would write the status
+// again.
 func (o *observed) shown() iter.Seq[metav1.Object] {
 	return func(yield func(metav1.Object) bool) {
 		claims := slices.Collect(maps.Values(o.claims))
@@ -141,31 +131,15 @@ func (o *observed) readClasses(ctx context.Context, r client.Reader) error {
 	return nil
 }
 
-// ofClaim are the sets that a claim has a name of.
-func (r *Reconciler) ofClaim(ctx context.Context, claim client.Object) []ctrl.Request {
-	return child.Concerned(ctx, r.Client, &appsv1beta1.StatefulSetList{}, claim.GetNamespace(), func(set *appsv1beta1.StatefulSet) bool {
-		return podOfClaim(set, claim.GetName()) != ""
+// requestsForPVC finds the sets that a PVC has a name of.
+func (r *Reconciler) requestsForPVC(ctx context.Context, pvc client.Object) []ctrl.Request {
+	return ownership.RequestsFor(ctx, r.Client, &appsv1beta1.StatefulSetList{}, pvc.GetNamespace(), func(set *appsv1beta1.StatefulSet) bool {
+		return podOfClaim(set, pvc.GetName()) != ""
 	})
 }
 
-// ofNobody are the sets that may take over a pod that nobody controls, because they select it and its name is one that they
-// give. They then look at once.
-func (r *Reconciler) ofNobody(ctx context.Context, pod client.Object) []ctrl.Request {
-	if metav1.GetControllerOfNoCopy(pod) != nil {
-		return nil
-	}
-	out := child.Concerned(ctx, r.Client, &appsv1beta1.StatefulSetList{}, pod.GetNamespace(), func(set *appsv1beta1.StatefulSet) bool {
-		return ordinalIn(set, pod.GetName()) != "" && stranger.Selects(set.Spec.Selector, pod)
-	})
-	for _, req := range out {
-		r.lookout.Forget(req.NamespacedName)
-	}
-	return out
-}
-
-// forget drops what is remembered of a set that is gone.
-func (r *Reconciler) forget(key types.NamespacedName) {
-	r.pace.Forget(key)
-	r.lookout.Forget(key)
-	r.events.Forget(key)
+// requestsForOrphan finds the sets that may adopt a pod.
+func (r *Reconciler) requestsForOrphan(ctx context.Context, pod client.Object) []ctrl.Request {
+	return ownership.RequestsForOrphan(ctx, r.Client, &r.Overlaps, &appsv1beta1.StatefulSetList{},
+		func(set *appsv1beta1.StatefulSet) *metav1.LabelSelector { return set.Spec.Selector }, pod)
 }

@@ -15,7 +15,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/flotilla-io/flotilla/pkg/expect"
-	"github.com/flotilla-io/flotilla/pkg/testkit"
+	"github.com/flotilla-io/flotilla/pkg/ownership"
+	"github.com/flotilla-io/flotilla/pkg/podcontrol"
+	"github.com/flotilla-io/flotilla/testkit"
 )
 
 func TestNames(t *testing.T) {
@@ -55,23 +57,24 @@ func reconciler(t *testing.T, funcs interceptor.Funcs, objects ...client.Object)
 	t.Helper()
 	c := interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(objects...).Build(), funcs)
 	clk := clocktesting.NewFakePassiveClock(now)
-	r := &Reconciler{Client: c, Live: c, Clock: clk, Events: &said{}, Expect: expect.New("Test", clk, 0), Gates: on()}
-	r.adopts()
-	return r
+	return &Reconciler{Gates: on(), Controller: &podcontrol.Controller{
+		Client: c, Live: c, Clock: clk, Events: &testkit.Events{}, Expect: expect.New("Test", clk, 0),
+		Overlaps: ownership.OverlapScanner{Adopts: adopts},
+	}}
 }
 
-func TestEventsOfClaimsAndOfPodsOfNobodyWakeTheirSets(t *testing.T) {
+func TestEventsOfPVCsAndOrphansEnqueueTheirSets(t *testing.T) {
 	t.Parallel()
 	elsewhere := testkit.StatefulSet("web").Obj()
 	elsewhere.Namespace = "farm"
 	r := reconciler(t, interceptor.Funcs{}, web(1).Obj(), testkit.StatefulSet("shop").Obj(), elsewhere)
 	just := []ctrl.Request{{NamespacedName: key}}
-	require.Equal(t, just, r.ofClaim(t.Context(), claimNamed("data-web-0")))
-	require.Empty(t, r.ofClaim(t.Context(), claimNamed("data-other-0")))
+	require.Equal(t, just, r.requestsForPVC(t.Context(), claimNamed("data-web-0")))
+	require.Empty(t, r.requestsForPVC(t.Context(), claimNamed("data-other-0")))
 
 	pod := testkit.Pod("web-0").Label("app", "web").Obj()
 	look := func() int {
-		found, err := r.lookout.Look(t.Context(), r.Client, web(1).Obj(), Kind(), web(1).Obj().Spec.Selector, now)
+		found, err := r.Overlaps.Scan(t.Context(), r.Client, web(1).Obj(), Kind(), web(1).Obj().Spec.Selector, now)
 		require.NoError(t, err)
 		return len(found.Orphans)
 	}
@@ -79,23 +82,23 @@ func TestEventsOfClaimsAndOfPodsOfNobodyWakeTheirSets(t *testing.T) {
 	pod.ResourceVersion = ""
 	require.NoError(t, r.Client.Create(t.Context(), pod))
 	require.Zero(t, look(), "it has just looked")
-	require.Equal(t, just, r.ofNobody(t.Context(), pod))
+	require.Equal(t, just, r.requestsForOrphan(t.Context(), pod))
 	require.Equal(t, 1, look())
 	for _, name := range []string{"web-x", "web-01", "shop-0"} {
 		other := testkit.Pod(name).Label("app", "web").Obj()
-		require.Empty(t, r.ofNobody(t.Context(), other), "no set gives %s and selects it", name)
+		require.Empty(t, r.requestsForOrphan(t.Context(), other), "no set gives %s and selects it", name)
 	}
-	require.Empty(t, r.ofNobody(t.Context(), testkit.Pod("web-0").Label("app", "other").Obj()), "the set does not select it")
+	require.Empty(t, r.requestsForOrphan(t.Context(), testkit.Pod("web-0").Label("app", "other").Obj()), "the set does not select it")
 	pod.OwnerReferences = []metav1.OwnerReference{{UID: "x", Controller: new(true)}}
-	require.Empty(t, r.ofNobody(t.Context(), pod), "what somebody controls is nobody's business")
+	require.Empty(t, r.requestsForOrphan(t.Context(), pod), "it has a controller")
 
 	r = reconciler(t, interceptor.Funcs{List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
 		return errors.New("no cache")
 	}})
-	require.Empty(t, r.ofClaim(t.Context(), claimNamed("data-web-0")))
+	require.Empty(t, r.requestsForPVC(t.Context(), claimNamed("data-web-0")))
 }
 
-func TestASetThatIsGoneHasNoPass(t *testing.T) {
+func TestASetThatIsGoneIsNotReconciled(t *testing.T) {
 	t.Parallel()
 	r := reconciler(t, interceptor.Funcs{})
 	got, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: key})
@@ -136,7 +139,7 @@ func TestAClaimThatChangedMeanwhileIsNotAskedToGrow(t *testing.T) {
 
 	w := plan(s.observed, now)
 	require.Len(t, w.grow, 1)
-	did := grown(t.Context(), r.doer(s.observed), s.observed, w)
+	did := grown(t.Context(), r.applier(s.observed), s.observed, w)
 	require.NoError(t, did.Err)
 	require.Empty(t, did.Done)
 	require.NoError(t, r.Client.Get(t.Context(), client.ObjectKeyFromObject(claim), claim))

@@ -15,18 +15,17 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/condition"
 	"github.com/flotilla-io/flotilla/pkg/lifecycle"
+	"github.com/flotilla-io/flotilla/pkg/ownership"
 	"github.com/flotilla-io/flotilla/pkg/podset"
-	"github.com/flotilla-io/flotilla/pkg/podview"
+	"github.com/flotilla-io/flotilla/pkg/report"
 	"github.com/flotilla-io/flotilla/pkg/rollout"
-	"github.com/flotilla-io/flotilla/pkg/stranger"
 )
 
-// work is what to do now: what there is for the pods of any workload, and a StatefulSet's own. Nothing in it may be changed: it
+// planned is what to do now: what there is for the pods of any workload, and a StatefulSet's own. Nothing in it may be changed: it
 // shares objects with what was observed.
-type work struct {
-	podset.Work
+type planned struct {
+	podset.Plan
 
 	// places are the ordinals that have a pod, in order.
 	places []rollout.Slot
@@ -40,84 +39,84 @@ type work struct {
 	handOver []handOver
 	grow     []growth
 	// stuck is why a claim can't come to what its template asks for. waits is which claim a pod has waited for too long for.
-	stuck, waits condition.Failure
+	stuck, waits report.Failure
 }
 
 // plan returns what to do now to bring the observed set nearer to its spec, and why. It is a pure function.
-func plan(o observed, now time.Time) work {
+func plan(o observed, now time.Time) planned {
 	orphans := o.orphans()
 	past := podset.History{
 		All: o.history, Wanted: o.wanted, Current: o.set.Status.CurrentRevision, Pods: slices.Concat(o.pods, orphans),
 	}
-	w := work{Work: podset.Begin(past), adopt: orphans}
+	w := planned{Plan: podset.NewPlan(past), adopt: orphans}
 	goal, fault := goalOf(o)
-	w.Fault, w.places = fault, goal.Slots
-	w.Sort(o.pods, lens(o), now)
+	w.InvalidSpec, w.places = fault, goal.Slots
+	w.Classify(o.pods, viewOptions(o), now)
 	if unread := w.prefer(o); unread != "" { // Nobody knows which pod goes first.
-		w.Fault, goal.Paused = cmp.Or(w.Fault, unread), true
+		w.InvalidSpec, goal.Paused = cmp.Or(w.InvalidSpec, unread), true
 	}
 	w.judgeVolumes(o)
 	w.identify = nameless(w.Pods)
 	w.Next(goal, now)
 	w.planClaims(o, goal, now)
-	if o.strangers.Count > 0 {
-		w.Recheck = podset.Sooner(w.Recheck, stranger.Every)
+	if o.overlap.Count > 0 {
+		w.Recheck = podset.SoonerOf(w.Recheck, ownership.OverlapScanInterval)
 	}
 	if len(orphans) > 0 { // One that changes meanwhile is not adopted, and is to be looked at anew.
-		w.Recheck = podset.Sooner(w.Recheck, podset.LookAgain)
+		w.Recheck = podset.SoonerOf(w.Recheck, podset.AdoptionRecheck)
 	}
-	w.Judge(podset.Patience, now)
+	w.DetectStall(podset.DefaultProgressDeadline, now)
 	if w.stuck.Reason != "" && !w.Stalled.Scale { // It is why all else stands still.
 		w.Stalled.Failure = w.stuck
 	}
-	w.DropRevisions(past, int(ptr.Deref(o.set.Spec.RevisionHistoryLimit, defaultHistoryLimit)))
+	w.TruncateHistory(past, int(ptr.Deref(o.set.Spec.RevisionHistoryLimit, defaultHistoryLimit)))
 	return w
 }
 
 // orphans are the pods to take over. The set may control those that were seen as such before.
 func (o *observed) orphans() []*corev1.Pod {
-	return slices.DeleteFunc(slices.Clone(o.strangers.Orphans), func(pod *corev1.Pod) bool {
+	return slices.DeleteFunc(slices.Clone(o.overlap.Orphans), func(pod *corev1.Pod) bool {
 		return slices.ContainsFunc(o.pods, func(own *corev1.Pod) bool { return own.UID == pod.UID })
 	})
 }
 
-// lens is how the pods of a set are looked at.
-func lens(o observed) podset.Lens {
+// viewOptions is how the pods of a set are looked at.
+func viewOptions(o observed) podset.ViewOptions {
 	going := make(map[string]bool, len(o.claims))
 	for name, c := range o.claims {
 		going[name] = c.DeletionTimestamp != nil
 	}
-	return podset.Lens{
+	return podset.ViewOptions{
 		Selector: o.set.Spec.Selector, Rules: rulesOf(&o.set.Spec),
 		Differ: &podset.Differ{History: o.history, Options: o.edits, Daemons: o.daemons},
-		Know: func(m *podset.Member) {
+		Extend: func(m *podset.Pod) {
 			m.Slot = ordinalIn(o.set, m.Key)
 			if n, err := strconv.Atoi(m.Slot); err == nil {
 				m.Rank.Order = -n
 			}
 			// A pod without a node lets its claims go, and gets them anew.
-			m.Doomed = m.Doomed || m.Object.Spec.NodeName != "" && podset.Bereft(m.Object, claimNames(m.Key), going)
+			m.ToDelete = m.ToDelete || m.Object.Spec.NodeName != "" && podset.PVCLost(m.Object, claimNames(m.Key), going)
 		},
 	}
 }
 
 // prefer puts another order in the place of that of the ordinals, if the spec has one, and says what of it can't be read.
-func (w *work) prefer(o observed) string {
+func (w *planned) prefer(o observed) string {
 	r := o.set.Spec.UpdateStrategy.RollingUpdate
 	if r == nil || r.UnorderedUpdate == nil || r.UnorderedUpdate.PriorityStrategy == nil {
 		return ""
 	}
-	if err := w.Prefer(rollout.Preference{Priority: r.UnorderedUpdate.PriorityStrategy, KeepOrder: true}); err != nil {
+	if err := w.ApplyPreference(rollout.Preference{Priority: r.UnorderedUpdate.PriorityStrategy, KeepOrder: true}); err != nil {
 		return "unorderedUpdate.priorityStrategy." + err.Error()
 	}
 	return ""
 }
 
 // nameless are the pods in places without the label that every pod is made with. As in kube 1.36 StatefulSet (identityMatches).
-func nameless(all []podset.Member) []*corev1.Pod {
+func nameless(all []podset.Pod) []*corev1.Pod {
 	var out []*corev1.Pod
 	for i := range all {
-		if m := &all[i]; m.Slot != "" && !m.Leaving && m.Object.Labels[keys.StatefulSetPodName] != m.Key {
+		if m := &all[i]; m.Slot != "" && !m.Inactive && m.Object.Labels[keys.StatefulSetPodName] != m.Key {
 			out = append(out, m.Object)
 		}
 	}
@@ -126,11 +125,11 @@ func nameless(all []podset.Member) []*corev1.Pod {
 
 // judgeVolumes finds pods that lack a volume of a claim template, or have one too many: nobody can give a running pod another
 // volume, so it is made anew where an update asks for it.
-func (w *work) judgeVolumes(o observed) {
+func (w *planned) judgeVolumes(o observed) {
 	for i := range w.Pods {
 		m := &w.Pods[i]
-		if m.Old && m.NoEdit == "" && !mounts(o.set, m.Object) {
-			m.NoEdit = "volumeClaimTemplates changed"
+		if m.Old && m.NotInPlace == "" && !mounts(o.set, m.Object) {
+			m.NotInPlace = "volumeClaimTemplates changed"
 		}
 	}
 }
@@ -150,8 +149,8 @@ func mounts(set *appsv1beta1.StatefulSet, pod *corev1.Pod) bool {
 }
 
 // rulesOf are what a spec says about the service of its pods.
-func rulesOf(s *appsv1beta1.StatefulSetSpec) podview.Rules {
-	rules := podview.Rules{Hooks: lifecycle.HooksOf(s.Lifecycle)}
+func rulesOf(s *appsv1beta1.StatefulSetSpec) podset.Rules {
+	rules := podset.Rules{Hooks: lifecycle.HooksOf(s.Lifecycle)}
 	if r := s.UpdateStrategy.RollingUpdate; r != nil {
 		rules.MinReady = time.Duration(ptr.Deref(r.MinReadySeconds, 0)) * time.Second
 		if r.InPlaceUpdateStrategy != nil {
@@ -170,7 +169,7 @@ func goalOf(o observed) (g rollout.Goal, fault string) {
 	if r == nil {
 		r = &appsv1beta1.StatefulSetRollingUpdateStrategy{}
 	}
-	g = rollout.Goal{InOrder: !parallel, Paused: r.Paused, Mode: modeOf(s)}
+	g = rollout.Goal{Ordered: !parallel, Paused: r.Paused, Mode: modeOf(s)}
 	partition := min(int(ptr.Deref(r.Partition, 0)), want)
 	if r.UnorderedUpdate != nil {
 		g.Partition, partition = partition, 0

@@ -16,10 +16,10 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/apis/pods"
-	"github.com/flotilla-io/flotilla/pkg/stranger"
-	"github.com/flotilla-io/flotilla/pkg/testkit"
-	"github.com/flotilla-io/flotilla/pkg/testkit/golden"
-	"github.com/flotilla-io/flotilla/pkg/testkit/show"
+	"github.com/flotilla-io/flotilla/pkg/ownership"
+	"github.com/flotilla-io/flotilla/testkit"
+	"github.com/flotilla-io/flotilla/testkit/golden"
+	"github.com/flotilla-io/flotilla/testkit/plantext"
 )
 
 // start is when the pods of all tests became ready, now is an hour later.
@@ -114,7 +114,7 @@ func of(refs ...metav1.OwnerReference) func(*corev1.PersistentVolumeClaim) {
 }
 
 // text writes a plan in the order in which it is done.
-func text(w work) string {
+func text(w planned) string {
 	var before []string
 	for _, h := range w.handOver {
 		to := "nobody"
@@ -139,7 +139,7 @@ func text(w work) string {
 	if w.stuck.Reason != "" {
 		before = append(before, w.stuck.Reason+": "+w.stuck.Message)
 	}
-	return show.Plan(&w.Work, before, nil)
+	return plantext.Plan(&w.Plan, before, nil)
 }
 
 func TestPlan(t *testing.T) {
@@ -254,7 +254,7 @@ func TestPlan(t *testing.T) {
 		{"a pod of nobody is adopted, and none is made in its place", func(t *testing.T) *stage {
 			t.Helper()
 			s := observedOf(t, web(2).Parallel("1")).pod(0, "0").pod(0, "1")
-			s.strangers = stranger.Found{Orphans: s.pods}
+			s.overlap = ownership.Overlap{Orphans: s.pods}
 			s.pods = s.pods[:1]
 			return s
 		}},

@@ -15,12 +15,12 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/apis/pods"
-	"github.com/flotilla-io/flotilla/pkg/child"
 	"github.com/flotilla-io/flotilla/pkg/lifecycle"
-	"github.com/flotilla-io/flotilla/pkg/podview"
+	"github.com/flotilla-io/flotilla/pkg/ownership"
+	"github.com/flotilla-io/flotilla/pkg/podset"
 	"github.com/flotilla-io/flotilla/pkg/revision"
 	"github.com/flotilla-io/flotilla/pkg/rollout"
-	"github.com/flotilla-io/flotilla/pkg/testkit/sim"
+	"github.com/flotilla-io/flotilla/testkit/sim"
 )
 
 // rules are what a StatefulSet keeps to at every write, whatever goes wrong.
@@ -104,24 +104,24 @@ func wantedName(w *sim.World) string {
 // mine tells of an object of the set, or of one of nobody that it may take over.
 func mine[T client.Object](w *sim.World, o T) bool {
 	set := cmp.Or(live(w), seen(w))
-	return set != nil && (child.Of(o, set, Kind()) || metav1.GetControllerOf(o) == nil && (ordinalIn(set, o.GetName()) != "" || o.GetLabels()["app"] == set.Name))
+	return set != nil && (ownership.ControlledBy(o, set, Kind()) || metav1.GetControllerOf(o) == nil && (ordinalIn(set, o.GetName()) != "" || o.GetLabels()["app"] == set.Name))
 }
 
 func active(w *sim.World, p *corev1.Pod) bool {
 	set := cmp.Or(live(w), seen(w))
-	return set != nil && child.Of(p, set, Kind()) && p.DeletionTimestamp == nil && p.Status.Phase != corev1.PodFailed
+	return set != nil && ownership.ControlledBy(p, set, Kind()) && p.DeletionTimestamp == nil && p.Status.Phase != corev1.PodFailed
 }
 
 // available tells of a pod in a wanted place that serves.
 func available(w *sim.World, p *corev1.Pod) bool {
 	set := seen(w)
 	_, wanted := place(w, p.Name)
-	return set != nil && wanted && active(w, p) && podview.View(p, rulesOf(&set.Spec), w.Now()).Available
+	return set != nil && wanted && active(w, p) && podset.View(p, rulesOf(&set.Spec), w.Now()).Available
 }
 
 func old(w *sim.World, p *corev1.Pod) bool {
 	name := wantedName(w)
-	return name != "" && !podview.At(p, name)
+	return name != "" && !podset.AtRevision(p, name)
 }
 
 // made is the pod that a write of the controller makes, taken the one that it deletes.
@@ -154,7 +154,7 @@ func inItsPlace(w *sim.World, c sim.Change) error {
 	return nil
 }
 
-func inOrder(w *sim.World) bool { return goal(w).InOrder }
+func inOrder(w *sim.World) bool { return goal(w).Ordered }
 
 // madeInOrder: one by one, each when all pods before it are available as the controller can know.
 func madeInOrder(w *sim.World, c sim.Change) error {
@@ -189,11 +189,11 @@ func removedInOrder(w *sim.World, c sim.Change) error {
 		return nil
 	}
 	number := func(p *corev1.Pod) int { return must(strconv.Atoi(ordinalIn(live0(), p.Name))) }
-	waits := func(p *corev1.Pod) bool { return !podview.View(p, rulesOf(&seen(w).Spec), w.Now()).Available }
+	waits := func(p *corev1.Pod) bool { return !podset.View(p, rulesOf(&seen(w).Spec), w.Now()).Available }
 	for _, o := range sim.Cached[*corev1.Pod](w) {
 		_, wanted := place(w, o.Name)
 		switch {
-		case wanted || !child.Of(o, seen(w), Kind()):
+		case wanted || !ownership.ControlledBy(o, seen(w), Kind()):
 		case number(o) > number(p):
 			return fmt.Errorf("%s, and %s is there", c.Request, o.Name)
 		case o.Name != p.Name && waits(o) && waits(p) && lifecycle.Of(p) != pods.LifecyclePreparingDelete:

@@ -20,22 +20,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/event"
 	"github.com/flotilla-io/flotilla/pkg/expect"
-	"github.com/flotilla-io/flotilla/pkg/index"
+	"github.com/flotilla-io/flotilla/pkg/ownership"
+	"github.com/flotilla-io/flotilla/pkg/podcontrol"
 	"github.com/flotilla-io/flotilla/pkg/podset"
-	"github.com/flotilla-io/flotilla/pkg/podview"
-	"github.com/flotilla-io/flotilla/pkg/testkit"
-	"github.com/flotilla-io/flotilla/pkg/testkit/golden"
-	"github.com/flotilla-io/flotilla/pkg/testkit/sim"
+	"github.com/flotilla-io/flotilla/testkit"
+	"github.com/flotilla-io/flotilla/testkit/golden"
+	"github.com/flotilla-io/flotilla/testkit/sim"
 )
 
 var key = types.NamespacedName{Namespace: testkit.Namespace, Name: "web"}
-
-// said collects events.
-type said []event.Event
-
-func (s *said) Record(_ runtime.Object, e event.Event) { *s = append(*s, e) }
 
 func scheme(t *testing.T) *runtime.Scheme {
 	t.Helper()
@@ -51,15 +45,13 @@ func simulated(t *testing.T) sim.Kind {
 	return sim.Kind{
 		Scheme: scheme(t),
 		New: func(p sim.Process) (reconcile.Reconciler, error) {
-			r := &Reconciler{
-				Client: p.Client, Live: p.Live, Clock: p.Clock, Gates: on(),
-				Expect: expect.New("Test", p.Clock, 0), Events: &said{}, Parallel: 1,
-			}
-			r.adopts()
-			return r, nil
+			return &Reconciler{Gates: on(), Controller: &podcontrol.Controller{
+				Client: p.Client, Live: p.Live, Clock: p.Clock, Overlaps: ownership.OverlapScanner{Adopts: adopts},
+				Expect: expect.New("Test", p.Clock, 0), Events: &testkit.Events{}, Parallel: 1,
+			}}, nil
 		},
 		Index: func(ctx context.Context, i client.FieldIndexer) error {
-			return index.ByOwner(ctx, i, &corev1.Pod{}, &appsv1.ControllerRevision{})
+			return ownership.IndexByOwner(ctx, i, &corev1.Pod{}, &appsv1.ControllerRevision{})
 		},
 		For:  &appsv1beta1.StatefulSet{},
 		Owns: []client.Object{&corev1.Pod{}, &appsv1.ControllerRevision{}},
@@ -116,7 +108,7 @@ func claimLine(c *corev1.PersistentVolumeClaim) string {
 func end(w *sim.World) string {
 	var lines []string
 	for _, p := range sim.All[*corev1.Pod](w) {
-		f := podview.View(p, podview.Rules{}, w.Now())
+		f := podset.View(p, podset.Rules{}, w.Now())
 		lines = append(lines, fmt.Sprintf("pod %s: %s available=%t %s edit=%d", p.Name, p.Spec.Containers[0].Image, f.Available, f.Lifecycle, f.Edit))
 	}
 	for _, c := range sim.All[*corev1.PersistentVolumeClaim](w) {
@@ -183,7 +175,7 @@ func whole(n int, image string) func(*sim.World) bool {
 	return func(w *sim.World) bool {
 		set, all := live(w), sim.All[*corev1.Pod](w)
 		return set != nil && len(all) == n && !slices.ContainsFunc(all, func(p *corev1.Pod) bool {
-			return !podview.View(p, rulesOf(&set.Spec), w.Now()).Available || p.DeletionTimestamp != nil || p.Spec.Containers[0].Image != image
+			return !podset.View(p, rulesOf(&set.Spec), w.Now()).Available || p.DeletionTimestamp != nil || p.Spec.Containers[0].Image != image
 		})
 	}
 }
@@ -207,10 +199,13 @@ func class(name string, grows bool) *storagev1.StorageClass {
 
 func TestSimulation(t *testing.T) {
 	t.Parallel()
-	p := sim.Plan{Sweeps: 2, Seeds: 60, Stall: 15 * time.Second}
-	sim.Test(t, simulated(t), p, scenarios(t)...)
-	p.Stall += podset.Patience
-	sim.Test(t, simulated(t), p, patient()...)
+	const stall = 15 * time.Second
+	all := scenarios(t)
+	for _, s := range patient() {
+		s.Stall = stall + podset.DefaultProgressDeadline
+		all = append(all, s)
+	}
+	sim.Test(t, simulated(t), sim.Plan{Sweeps: 2, Seeds: 60, Stall: stall}, all...)
 }
 
 func TestStoriesReadWell(t *testing.T) {

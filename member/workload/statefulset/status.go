@@ -10,15 +10,15 @@ import (
 	"k8s.io/utils/ptr"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/condition"
 	"github.com/flotilla-io/flotilla/pkg/event"
-	"github.com/flotilla-io/flotilla/pkg/pass"
-	"github.com/flotilla-io/flotilla/pkg/podview"
+	"github.com/flotilla-io/flotilla/pkg/podcontrol"
+	"github.com/flotilla-io/flotilla/pkg/podset"
+	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
-// status returns the status after a pass, and what to tell about it. It counts pods and claims as they were observed: what
-// the pass changed comes with the next one. The function is pure.
-func status(o observed, w work, d done, now time.Time) (appsv1beta1.StatefulSetStatus, []event.Event) {
+// status returns the status after a reconcile, and what to tell about it. It counts pods and claims as they were observed: what
+// the reconcile changed comes with the next one. The function is pure.
+func status(o observed, w planned, d applied, now time.Time) (appsv1beta1.StatefulSetStatus, []event.Event) {
 	was := &o.set.Status
 	s := *was.DeepCopy()
 	if d.Collided {
@@ -33,42 +33,42 @@ func status(o observed, w work, d done, now time.Time) (appsv1beta1.StatefulSetS
 	complete(&s, o.set)
 	s.VolumeClaims = claimCounts(o, w)
 
-	scale, update := d.Failures(&w.Work, d.anew.Err, d.adopted.Err)
+	scale, update := d.Failures(&w.Plan, d.anew.Err, d.adopted.Err)
 	if d.grown.Err != nil {
-		update = condition.Written(d.grown.Err)
+		update = report.WriteFailure(d.grown.Err)
 	}
 	if w.waits.Reason != "" && (scale.Reason == "" || scale == w.Stalled.Failure) { // It is why the others wait.
 		scale = w.waits
 	}
 	var told []event.Event
-	s.Conditions, told = pass.Conditions(was.Conditions, scale, update, o.strangers.Failure(Kind().Kind), now)
+	s.Conditions, told = podcontrol.Conditions(was.Conditions, scale, update, o.overlap.Failure(Kind().Kind), now)
 	for i := range told {
-		if told[i].Reason == pass.ReasonFailedUpdate && update.Reason == reasonFailedUpdatePVC {
+		if told[i].Reason == podcontrol.ReasonFailedUpdate && update.Reason == reasonFailedUpdatePVC {
 			told[i].Reason = reasonFailedUpdatePVC
 		}
 	}
 	begins := o.set.Generation != was.ObservedGeneration
-	return s, slices.Concat(d.Events(&w.Work, begins, nil, []error{d.anew.Err, d.adopted.Err}), d.own(), told)
+	return s, slices.Concat(d.Events(&w.Plan, begins, nil, []error{d.anew.Err, d.adopted.Err}), d.own(), told)
 }
 
 // own are the events of what only a StatefulSet does.
-func (d *done) own() []event.Event {
+func (d *applied) own() []event.Event {
 	var out []event.Event
 	if n := len(d.adopted.Done); n > 0 {
-		out = append(out, pass.Adopted("pods", d.adopted.Done))
+		out = append(out, podcontrol.Adopted("pods", d.adopted.Done))
 	}
 	if n := len(d.grown.Done); n > 0 {
-		out = append(out, event.Normal(reasonSuccessfulResize, pass.ActionUpdate, "asked for %d claims to grow: %s", n, event.Names(d.grown.Done)))
+		out = append(out, event.Normal(reasonSuccessfulResize, podcontrol.ActionUpdate, "asked for %d claims to grow: %s", n, event.Names(d.grown.Done)))
 	}
 	if d.grown.Err != nil {
-		out = append(out, event.Warning(reasonFailedResize, pass.ActionUpdate, "%v", d.grown.Err))
+		out = append(out, event.Warning(reasonFailedResize, podcontrol.ActionUpdate, "%v", d.grown.Err))
 	}
 	return out
 }
 
 // count counts pods as kube 1.36 does for its StatefulSet: those that are being deleted exist and may be ready, but are at no
 // revision any more.
-func count(s *appsv1beta1.StatefulSetStatus, w work) {
+func count(s *appsv1beta1.StatefulSetStatus, w planned) {
 	n := w.Count()
 	s.UpdatedReplicas, s.UpdatedReadyReplicas, s.UpdatedAvailableReplicas = n.Updated, n.UpdatedReady, n.UpdatedAvailable
 	s.Replicas, s.ReadyReplicas, s.AvailableReplicas, s.CurrentReplicas = 0, 0, 0, 0
@@ -81,7 +81,7 @@ func count(s *appsv1beta1.StatefulSetStatus, w work) {
 		if m.Available {
 			s.AvailableReplicas++
 		}
-		if !m.Leaving && podview.At(m.Object, w.Current.Name) {
+		if !m.Inactive && podset.AtRevision(m.Object, w.Current.Name) {
 			s.CurrentReplicas++
 		}
 	}
@@ -98,7 +98,7 @@ func complete(s *appsv1beta1.StatefulSetStatus, set *appsv1beta1.StatefulSet) {
 
 // claimCounts are, for each claim template, how many claims of wanted pods are as it asks, and how many of these have what
 // they ask for.
-func claimCounts(o observed, w work) []appsv1beta1.StatefulSetVolumeClaimStatus {
+func claimCounts(o observed, w planned) []appsv1beta1.StatefulSetVolumeClaimStatus {
 	if len(o.set.Spec.VolumeClaimTemplates) == 0 {
 		return nil
 	}

@@ -11,25 +11,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/event"
-	"github.com/flotilla-io/flotilla/pkg/pass"
+	"github.com/flotilla-io/flotilla/pkg/podcontrol"
 	"github.com/flotilla-io/flotilla/pkg/podset"
-	"github.com/flotilla-io/flotilla/pkg/podwork"
+	"github.com/flotilla-io/flotilla/testkit"
 )
-
-func reasons(events []event.Event) []string {
-	out := make([]string, 0, len(events))
-	for _, e := range events {
-		out = append(out, e.Reason)
-	}
-	return out
-}
 
 func TestStatusCountsAsKubernetesDoes(t *testing.T) {
 	t.Parallel()
 	s := observedOf(t, web(4).Image("app:2"), web(4)).
 		pod(0, "0").pod(0, "1", going).pod(1, "2", unready).pod(1, "3").pod(1, "9", ended, unready)
-	got, _ := status(s.observed, plan(s.observed, now), done{}, now)
+	got, _ := status(s.observed, plan(s.observed, now), applied{}, now)
 	require.Equal(t, int32(5), got.Replicas, "all that exist")
 	require.Equal(t, int32(3), got.ReadyReplicas, "one of them is being deleted")
 	require.Equal(t, int32(3), got.AvailableReplicas)
@@ -66,7 +57,7 @@ func TestARollingUpdateIsCompleteWhenAllPodsAreUpdatedAndReady(t *testing.T) {
 				tc.last = func(*corev1.Pod) {}
 			}
 			s.pod(1, "1", tc.last)
-			got, _ := status(s.observed, plan(s.observed, now), done{}, now)
+			got, _ := status(s.observed, plan(s.observed, now), applied{}, now)
 			require.Equal(t, s.revs[tc.current], got.CurrentRevision)
 			require.Equal(t, int32(2*tc.current), got.CurrentReplicas)
 		})
@@ -78,7 +69,7 @@ func TestStatusOfClaims(t *testing.T) {
 	s := observedOf(t, web(4).Parallel("1").Claims("data", "logs")).pod(0, "0").pod(0, "1").pod(0, "2").pod(0, "3")
 	s.claim("data-web-1", sized("2Gi", "1Gi")).claim("data-web-2", sized("512Mi", "512Mi"))
 	s.claim("data-web-3", func(c *corev1.PersistentVolumeClaim) { c.Spec.StorageClassName = new("slow") })
-	got, _ := status(s.observed, plan(s.observed, now), done{}, now)
+	got, _ := status(s.observed, plan(s.observed, now), applied{}, now)
 	require.Equal(t, []appsv1beta1.StatefulSetVolumeClaimStatus{
 		{VolumeClaimName: "data", CompatibleReplicas: 2, CompatibleReadyReplicas: 1},
 		{VolumeClaimName: "logs", CompatibleReplicas: 4, CompatibleReadyReplicas: 4},
@@ -90,22 +81,22 @@ func TestWhatFailedIsInTheStatus(t *testing.T) {
 	no := errors.New("no")
 	for _, tc := range []struct {
 		name   string
-		done   done
+		done   applied
 		kind   appsv1beta1.WorkloadConditionType
 		reason string
 		events []string
 	}{
-		{"a claim could not be made anew", done{anew: podwork.Result{Err: no}}, "FailedCreatePod", "WriteFailed", []string{"FailedUpdate"}},
-		{"a pod could not be adopted", done{adopted: podwork.Result{Err: no}}, "FailedCreatePod", "WriteFailed", []string{"FailedUpdate"}},
-		{"a claim could not be asked to grow", done{grown: podwork.Result{Err: no}}, "FailedUpdatePod", "WriteFailed", []string{"FailedResize"}},
-		{"the revision could not be written", done{Done: pass.Done{Revision: no}}, "FailedUpdatePod", "WriteFailed", []string{"FailedCreate"}},
+		{"a claim could not be made anew", applied{anew: podcontrol.Result{Err: no}}, "FailedCreatePod", "WriteFailed", []string{"FailedUpdate"}},
+		{"a pod could not be adopted", applied{adopted: podcontrol.Result{Err: no}}, "FailedCreatePod", "WriteFailed", []string{"FailedUpdate"}},
+		{"a claim could not be asked to grow", applied{grown: podcontrol.Result{Err: no}}, "FailedUpdatePod", "WriteFailed", []string{"FailedResize"}},
+		{"the revision could not be written", applied{Results: podcontrol.Results{Revision: no}}, "FailedUpdatePod", "WriteFailed", []string{"FailedCreate"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			s := observedOf(t, web(1)).pod(0, "0")
 			s.set.Status.UpdateRevision = "as it was"
 			got, events := status(s.observed, plan(s.observed, now), tc.done, now)
-			require.Equal(t, tc.events, reasons(events))
+			require.Equal(t, tc.events, testkit.Reasons(events))
 			require.Len(t, got.Conditions, 1)
 			require.Equal(t, tc.kind, got.Conditions[0].Type)
 			require.Equal(t, tc.reason, got.Conditions[0].Reason)
@@ -115,20 +106,20 @@ func TestWhatFailedIsInTheStatus(t *testing.T) {
 	t.Run("a claim that can't grow is told once", func(t *testing.T) {
 		t.Parallel()
 		s := observedOf(t, web(1).Claims("data").Resize()).pod(0, "0").claim("data-web-0", sized("512Mi", "512Mi"))
-		got, events := status(s.observed, plan(s.observed, now), done{}, now)
-		require.Equal(t, []string{"FailedUpdatePVC"}, reasons(events))
+		got, events := status(s.observed, plan(s.observed, now), applied{}, now)
+		require.Equal(t, []string{"FailedUpdatePVC"}, testkit.Reasons(events))
 		require.Equal(t, "FailedUpdatePVC", got.Conditions[0].Reason)
 		s.set.Status = got
-		_, events = status(s.observed, plan(s.observed, now), done{}, now)
+		_, events = status(s.observed, plan(s.observed, now), applied{}, now)
 		require.Empty(t, events)
 	})
 	t.Run("what was done is told", func(t *testing.T) {
 		t.Parallel()
 		s := observedOf(t, web(1)).pod(0, "0")
-		_, events := status(s.observed, plan(s.observed, now), done{
-			adopted: podwork.Result{Done: []string{"web-0"}}, grown: podwork.Result{Done: []string{"data-web-0"}},
+		_, events := status(s.observed, plan(s.observed, now), applied{
+			adopted: podcontrol.Result{Done: []string{"web-0"}}, grown: podcontrol.Result{Done: []string{"data-web-0"}},
 		}, now)
-		require.Equal(t, []string{"SuccessfulAdopt", "SuccessfulResize"}, reasons(events))
+		require.Equal(t, []string{"SuccessfulAdopt", "SuccessfulResize"}, testkit.Reasons(events))
 	})
 }
 
@@ -162,7 +153,7 @@ func TestAClaimThatIsBeingDeletedForTooLongIsTold(t *testing.T) {
 			unborn(observedOf(t, web(2).Claims("data").Image("app:2"), web(2).Claims("data")).pod(0, "0").pod(0, "1").claim("data-web-1", since(start))),
 		},
 		{
-			"for a short time", "", podset.Patience - time.Minute,
+			"for a short time", "", podset.DefaultProgressDeadline - time.Minute,
 			unborn(observedOf(t, web(2).Claims("data").Image("app:2"), web(2).Claims("data")).pod(0, "0").pod(0, "1").
 				claim("data-web-1", since(now.Add(-time.Minute)))),
 		},
@@ -178,7 +169,7 @@ func TestAClaimThatIsBeingDeletedForTooLongIsTold(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			w := plan(tc.stage.observed, now)
-			got, events := status(tc.stage.observed, w, done{}, now)
+			got, events := status(tc.stage.observed, w, applied{}, now)
 			require.Equal(t, tc.recheck, w.Recheck)
 			if tc.want == "" {
 				require.Empty(t, got.Conditions)
@@ -188,7 +179,7 @@ func TestAClaimThatIsBeingDeletedForTooLongIsTold(t *testing.T) {
 			require.Equal(t, appsv1beta1.WorkloadFailedCreatePod, got.Conditions[0].Type)
 			require.Equal(t, "Claims", got.Conditions[0].Reason)
 			require.Equal(t, tc.want, got.Conditions[0].Message)
-			require.Equal(t, []string{"FailedScale"}, reasons(events))
+			require.Equal(t, []string{"FailedScale"}, testkit.Reasons(events))
 		})
 	}
 }
@@ -197,7 +188,7 @@ func TestACollisionCounts(t *testing.T) {
 	t.Parallel()
 	s := observedOf(t, web(1))
 	was := *s.set.Status.DeepCopy()
-	got, events := status(s.observed, plan(s.observed, now), done{Done: pass.Done{Collided: true}}, now)
+	got, events := status(s.observed, plan(s.observed, now), applied{Results: podcontrol.Results{Collided: true}}, now)
 	require.Empty(t, events)
 	was.CollisionCount = new(int32(1))
 	require.Equal(t, was, got)

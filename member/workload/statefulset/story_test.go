@@ -20,9 +20,9 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/apis/pods"
-	"github.com/flotilla-io/flotilla/pkg/podview"
-	"github.com/flotilla-io/flotilla/pkg/testkit"
-	"github.com/flotilla-io/flotilla/pkg/testkit/sim"
+	"github.com/flotilla-io/flotilla/pkg/podset"
+	"github.com/flotilla-io/flotilla/testkit"
+	"github.com/flotilla-io/flotilla/testkit/sim"
 )
 
 func web(n int32) *testkit.StatefulSetBuilder { return testkit.StatefulSet("web").Replicas(n) }
@@ -233,7 +233,7 @@ func broken(names ...string) func(*sim.World) bool {
 	return func(w *sim.World) bool {
 		return !slices.ContainsFunc(names, func(name string) bool {
 			p := sim.Find[*corev1.Pod](w, client.ObjectKey{Namespace: key.Namespace, Name: name})
-			return p == nil || podview.View(p, podview.Rules{}, w.Now()).Ready
+			return p == nil || podset.View(p, podset.Rules{}, w.Now()).Ready
 		})
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/pkg/revision"
-	"github.com/flotilla-io/flotilla/pkg/testkit"
+	"github.com/flotilla-io/flotilla/testkit"
 )
 
 // TestPlanOfATakeOver: a set that was updated in place, with an ordinal left out, is taken over from OpenKruise. Nothing is
@@ -29,7 +29,7 @@ func TestPlanOfATakeOver(t *testing.T) {
 
 	w := plan(o, time.Date(2026, 11, 21, 9, 2, 0, 0, time.UTC))
 	require.Equal(t, "  nothing\n", text(w))
-	got, events := status(o, w, done{}, now)
+	got, events := status(o, w, applied{}, now)
 	require.Empty(t, events)
 	require.Empty(t, cmp.Diff(set.Status, got), "not even the status is written")
 }

@@ -20,8 +20,7 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/admit"
 	"github.com/flotilla-io/flotilla/pkg/inplace"
-	"github.com/flotilla-io/flotilla/pkg/podtemplate"
-	"github.com/flotilla-io/flotilla/pkg/workspec"
+	"github.com/flotilla-io/flotilla/pkg/workloadspec"
 )
 
 // Defaults of the spec, as OpenKruise sets them.
@@ -41,10 +40,12 @@ type Webhook struct {
 	Client client.Client
 	// KeepTemplates leaves pod and claim templates without defaults (gate TemplateNoDefaults). They are validated still.
 	KeepTemplates bool
-	// Edits is what can be changed in place.
-	Edits inplace.Options
+	// InPlace says what may change in a running pod.
+	InPlace inplace.Options
 	// Gates are those of the controller: who asks for what they have off is warned.
 	Gates Gates
+
+	templates workloadspec.PodTemplates
 }
 
 var (
@@ -70,7 +71,7 @@ func (w *Webhook) Default(ctx context.Context, set *appsv1beta1.StatefulSet) err
 		return nil
 	}
 	if len(spec.VolumeClaimTemplates) > 0 {
-		spec.VolumeClaimTemplates = podtemplate.DefaultClaims(spec.VolumeClaimTemplates)
+		spec.VolumeClaimTemplates = workloadspec.DefaultPVCs(spec.VolumeClaimTemplates)
 	}
 	if old != nil && sameTemplates(&old.Spec, spec) {
 		return nil
@@ -147,7 +148,7 @@ func (w *Webhook) ValidateUpdate(ctx context.Context, old, set *appsv1beta1.Stat
 	}
 	faults, warnings := admit.Ratchet(w.validateSpec(set), w.validateSpec(old))
 	if r := set.Spec.UpdateStrategy.RollingUpdate; r != nil && r.PodUpdatePolicy == appsv1beta1.PodInPlaceOnly {
-		faults = append(faults, workspec.InPlaceOnly(&old.Spec.Template, &set.Spec.Template, w.Edits, field.NewPath("spec", "template"))...)
+		faults = append(faults, workloadspec.InPlaceOnly(&old.Spec.Template, &set.Spec.Template, w.InPlace, field.NewPath("spec", "template"))...)
 		if was, is := volumes(&old.Spec), volumes(&set.Spec); !slices.Equal(was, is) {
 			faults = append(faults, field.Forbidden(claimsPath(), fmt.Sprintf("podUpdatePolicy InPlaceOnly can't make this change "+
 				"(volumes of claims were %v, now %v), because no running pod gets or loses a volume: use InPlaceIfPossible for it", was, is)))
@@ -175,7 +176,7 @@ func (w *Webhook) ValidateDelete(context.Context, *appsv1beta1.StatefulSet) (adm
 
 // ask has the apiserver complete and judge the pod template.
 func (w *Webhook) ask(ctx context.Context, set *appsv1beta1.StatefulSet) (*corev1.PodTemplateSpec, field.ErrorList, error) {
-	return podtemplate.Check(ctx, w.Client, admit.Namespace(ctx, set), &set.Spec.Template, set.Spec.VolumeClaimTemplates,
+	return w.templates.Check(ctx, w.Client, admit.Namespace(ctx, set), &set.Spec.Template, set.Spec.VolumeClaimTemplates,
 		field.NewPath("spec", "template"))
 }
 
@@ -183,7 +184,7 @@ func (w *Webhook) ask(ctx context.Context, set *appsv1beta1.StatefulSet) (*corev
 func (w *Webhook) validateSpec(set *appsv1beta1.StatefulSet) field.ErrorList {
 	spec, path := &set.Spec, field.NewPath("spec")
 	faults := w.validateNames(set)
-	faults = append(faults, workspec.Selector(spec.Selector, &spec.Template, path)...)
+	faults = append(faults, workloadspec.Selector(spec.Selector, &spec.Template, path)...)
 	return append(faults, validateRest(spec, path)...)
 }
 
@@ -198,7 +199,7 @@ func ValidateSpec(s *appsv1beta1.StatefulSetSpec, path *field.Path) field.ErrorL
 
 // validateRest judges what does not depend on the object's name, selector and number of pods.
 func validateRest(spec *appsv1beta1.StatefulSetSpec, path *field.Path) field.ErrorList {
-	faults := workspec.PodSpec(&spec.Template.Spec, Kind().Kind, path.Child("template", "spec"))
+	faults := workloadspec.PodSpec(&spec.Template.Spec, Kind().Kind, path.Child("template", "spec"))
 	if spec.ServiceName != "" { // It can't be changed, so one that no pod takes must not be stored.
 		for _, why := range validation.IsDNS1123Label(spec.ServiceName) {
 			faults = append(faults, field.Invalid(path.Child("serviceName"), spec.ServiceName,
@@ -220,9 +221,9 @@ func validateRest(spec *appsv1beta1.StatefulSetSpec, path *field.Path) field.Err
 	}
 	at := path.Child("updateStrategy", "rollingUpdate")
 	if r.UnorderedUpdate != nil {
-		faults = append(faults, workspec.Order(r.UnorderedUpdate.PriorityStrategy, nil, at.Child("unorderedUpdate"))...)
+		faults = append(faults, workloadspec.UpdateOrder(r.UnorderedUpdate.PriorityStrategy, nil, at.Child("unorderedUpdate"))...)
 	}
-	faults = append(faults, workspec.NoImagePull(r.InPlaceUpdateStrategy, at.Child("inPlaceUpdateStrategy"))...)
+	faults = append(faults, workloadspec.NoImagePull(r.InPlaceUpdateStrategy, at.Child("inPlaceUpdateStrategy"))...)
 	gated := slices.ContainsFunc(spec.Template.Spec.ReadinessGates, func(g corev1.PodReadinessGate) bool {
 		return g.ConditionType == keys.InPlaceUpdateReady
 	})
@@ -263,7 +264,7 @@ func (w *Webhook) validateNames(set *appsv1beta1.StatefulSet) field.ErrorList {
 // warnings says what is accepted and may not be what was meant.
 func (w *Webhook) warnings(set *appsv1beta1.StatefulSet) admission.Warnings {
 	spec := &set.Spec
-	warnings := workspec.PullAnnotations(set.Annotations)
+	warnings := workloadspec.PullAnnotations(set.Annotations)
 	if _, twice, _ := reserve(spec.ReserveOrdinals, ordinalsPath()); twice != "" {
 		warnings = append(warnings, twice)
 	}
@@ -291,7 +292,7 @@ func ordinalsPath() *field.Path { return field.NewPath("spec", "reserveOrdinals"
 // sameTemplates tells that the apiserver need not be asked anew.
 func sameTemplates(old, spec *appsv1beta1.StatefulSetSpec) bool {
 	return apiequality.Semantic.DeepEqual(old.Template, spec.Template) &&
-		podtemplate.SameClaims(old.VolumeClaimTemplates, spec.VolumeClaimTemplates)
+		workloadspec.SamePVCs(old.VolumeClaimTemplates, spec.VolumeClaimTemplates)
 }
 
 func refuse(set *appsv1beta1.StatefulSet, faults field.ErrorList) error {

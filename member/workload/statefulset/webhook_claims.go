@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/podtemplate"
+	"github.com/flotilla-io/flotilla/pkg/workloadspec"
 )
 
 // defaultClass marks the storage class of claims that name none. As in kube 1.36.
@@ -75,7 +75,7 @@ func claimsPath() *field.Path { return field.NewPath("spec", "volumeClaimTemplat
 
 // sameButSize tells that two claim templates differ by no more than the size, of requests and limits, and by defaults.
 func sameButSize(a, b *corev1.PersistentVolumeClaim) bool {
-	both := podtemplate.DefaultClaims([]corev1.PersistentVolumeClaim{*a, *b})
+	both := workloadspec.DefaultPVCs([]corev1.PersistentVolumeClaim{*a, *b})
 	for _, c := range both {
 		delete(c.Spec.Resources.Requests, corev1.ResourceStorage)
 		delete(c.Spec.Resources.Limits, corev1.ResourceStorage)

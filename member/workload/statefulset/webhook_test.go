@@ -23,7 +23,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/apis/pods"
-	"github.com/flotilla-io/flotilla/pkg/testkit/hook"
+	"github.com/flotilla-io/flotilla/testkit/webhooktest"
 )
 
 type (
@@ -37,14 +37,14 @@ func on() Gates { return Gates{StartOrdinal: true, ResizeClaims: true, DeleteCla
 // asking is a webhook with an apiserver that knows the storage classes given and counts how often it was asked.
 func asking(t *testing.T, classes ...client.Object) (*Webhook, *int) {
 	t.Helper()
-	c, asked := hook.Apiserver(classes...)
+	c, asked := webhooktest.Apiserver(classes...)
 	return &Webhook{Client: c, Gates: on()}, asked
 }
 
 // requested is the context of an admission request; old is nil on a creation.
 func requested(t *testing.T, old *appsv1beta1.StatefulSet) context.Context {
 	t.Helper()
-	return hook.Requested(t, old)
+	return webhooktest.Requested(t, old)
 }
 
 // db is a StatefulSet of three pods as Default leaves it, changed by each of the functions.

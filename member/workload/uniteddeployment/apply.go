@@ -11,14 +11,14 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/flotilla-io/flotilla/pkg/history"
+	"github.com/flotilla-io/flotilla/pkg/revision"
 )
 
 // fieldOwner is the name under which workloads are written.
 const fieldOwner = client.FieldOwner("flotilla-uniteddeployment")
 
-// done says what came of a plan.
-type done struct {
+// applied says what came of a plan.
+type applied struct {
 	// collided: the name of the new revision is taken by another template; nothing else was done.
 	collided bool
 	// revision is why the update revision could not be written; nothing else was done then.
@@ -35,16 +35,16 @@ type done struct {
 }
 
 // err joins all errors that a retry may mend.
-func (d done) err() error {
+func (d applied) err() error {
 	return errors.Join(d.revision, d.duplicates, d.remove, d.write, d.rest)
 }
 
 // any joins all errors.
-func (d done) any() error { return errors.Join(d.err(), d.render) }
+func (d applied) any() error { return errors.Join(d.err(), d.render) }
 
 // apply does what the plan says. What it does twice, after a crash or a conflict, comes to the same.
-func (r *Reconciler) apply(ctx context.Context, o observed, w work) done {
-	d := done{children: map[string]child{}}
+func (r *Reconciler) apply(ctx context.Context, o observed, w planned) applied {
+	d := applied{children: map[string]child{}}
 	for i := range w.subsets {
 		if t := &w.subsets[i]; t.child != nil {
 			d.children[t.name] = *t.child
@@ -81,16 +81,16 @@ func (r *Reconciler) apply(ctx context.Context, o observed, w work) done {
 // writeRevision makes the update revision the newest. A name that is taken by the same template is no collision but an
 // object of that name that is gone, whose revisions are still to be collected: another hash would make the revision's
 // name differ from that in other clusters.
-func (r *Reconciler) writeRevision(ctx context.Context, o observed, w work) (collided bool, err error) {
-	err = history.Writer{Client: r.Client, Live: r.Live, Expect: r.Expect}.Write(ctx, o.ud.UID, w.revision)
-	if errors.Is(err, history.ErrCollision) {
+func (r *Reconciler) writeRevision(ctx context.Context, o observed, w planned) (collided bool, err error) {
+	err = revision.Writer{Client: r.Client, Live: r.Live, Expect: r.Expect}.Write(ctx, o.ud.UID, w.revision)
+	if errors.Is(err, revision.ErrCollision) {
 		return true, nil
 	}
 	return false, err
 }
 
 // remove deletes workloads that nobody asks for.
-func (r *Reconciler) remove(ctx context.Context, o observed, w work, d *done) {
+func (r *Reconciler) remove(ctx context.Context, o observed, w planned, d *applied) {
 	for _, c := range w.remove {
 		into := &d.remove
 		if c.reason == reasonDuplicate {
@@ -121,7 +121,7 @@ func (r *Reconciler) delete(ctx context.Context, owner types.UID, o client.Objec
 
 // write makes or changes the workloads of subsets, one after another. One that the apiserver finds invalid does not stop
 // the others; any other error does, because it would meet them too. The result says whether to go on.
-func (r *Reconciler) write(ctx context.Context, o observed, w work, creations bool, d *done) bool {
+func (r *Reconciler) write(ctx context.Context, o observed, w planned, creations bool, d *applied) bool {
 	for i := range w.subsets {
 		t := &w.subsets[i]
 		if creations == (t.child != nil) {
@@ -159,6 +159,7 @@ func (r *Reconciler) writeOne(ctx context.Context, o observed, t *target) (workl
 	case t.create != nil:
 		made := t.create.DeepCopyObject().(workload)
 		if err := r.Client.Create(ctx, made, fieldOwner); err != nil {
+			r.Expect.Refused(o.ud.UID, err)
 			return nil, fmt.Errorf("create: %w", err)
 		}
 		r.Expect.Created(o.ud.UID, made)

@@ -164,7 +164,7 @@ func TestApplyDeletesOnlyTheVeryObject(t *testing.T) {
 	namesake.SetUID("uid-another")
 	namesake.SetResourceVersion("")
 	r, _ := reconciler(t, func(client.Object) error { return nil }, namesake)
-	d := done{}
+	d := applied{}
 	r.remove(t.Context(), o, plan(o), &d)
 	require.NoError(t, d.err())
 	require.NoError(t, r.Live.Get(t.Context(), client.ObjectKeyFromObject(gone), &appsv1beta1.CloneSet{}), "it has another UID")

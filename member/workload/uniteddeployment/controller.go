@@ -11,14 +11,14 @@ import (
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/pkg/event"
 	"github.com/flotilla-io/flotilla/pkg/expect"
-	"github.com/flotilla-io/flotilla/pkg/index"
 	"github.com/flotilla-io/flotilla/pkg/metric"
+	"github.com/flotilla-io/flotilla/pkg/ownership"
+	"github.com/flotilla-io/flotilla/pkg/podcontrol"
 	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
@@ -37,16 +37,16 @@ const component = "uniteddeployment-controller"
 
 // Options tune the controller.
 type Options struct {
-	// Workers is how many UnitedDeployments are worked on at once; 0 means 3.
+	// Workers is how many UnitedDeployments are reconciled at once; 0 means 3.
 	Workers int
 	// ExpectationTimeout is how long to wait for the cache to show our writes before reading from the apiserver; 0 means
-	// five minutes.
+	// expect.DefaultTimeout.
 	ExpectationTimeout time.Duration
-	// Clock tells the time; nil means the system's.
+	// Clock tells the time. Required.
 	Clock clock.PassiveClock
 }
 
-// Reconciler brings UnitedDeployments to what they shall be.
+// Reconciler reconciles UnitedDeployments.
 type Reconciler struct {
 	// Client reads from the cache and writes.
 	Client client.Client
@@ -63,16 +63,10 @@ type Reconciler struct {
 // Setup adds the controller to mgr. The webhook, united.Webhook, is registered apart from it, because it may run without
 // the controller.
 func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
-	if o.Workers == 0 {
-		o.Workers = 3
-	}
-	if o.Clock == nil {
-		o.Clock = clock.RealClock{}
-	}
 	if err := Register(metrics.Registry); err != nil {
 		return fmt.Errorf("register metrics of UnitedDeployment: %w", err)
 	}
-	err := index.ByOwner(ctx, mgr.GetFieldIndexer(), &appsv1beta1.CloneSet{}, &appsv1.Deployment{}, &appsv1.StatefulSet{},
+	err := ownership.IndexByOwner(ctx, mgr.GetFieldIndexer(), &appsv1beta1.CloneSet{}, &appsv1.Deployment{}, &appsv1.StatefulSet{},
 		&appsv1beta1.StatefulSet{}, &appsv1.ControllerRevision{}, &corev1.Pod{})
 	if err != nil {
 		return err
@@ -90,7 +84,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		Owns(&appsv1.StatefulSet{}).
 		Owns(&appsv1beta1.StatefulSet{}).
 		Owns(&appsv1.ControllerRevision{}).
-		WithOptions(controller.Options{MaxConcurrentReconciles: o.Workers}).
+		WithOptions(podcontrol.Queue(o.Workers)).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("set up controller of UnitedDeployment: %w", err)
@@ -105,12 +99,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return expect.Settle(ctx, err, measure.Waits.WithLabelValues(metric.ReasonCache))
 	}
 	now := r.Clock.Now()
-	w := plan(o)
+	p := plan(o)
 	measure.PlanSeconds.Observe(r.Clock.Since(now).Seconds())
-	count(w)
-	d := r.apply(ctx, o, w)
-	s, events := status(o, w, d, now)
-	_, err = report.Writer{Client: r.Client, Expect: r.Expect, Events: r.Events, Owner: fieldOwner}.
-		Write(ctx, o.ud, o.ud.Status, s, events)
-	return ctrl.Result{RequeueAfter: w.recheck}, errors.Join(d.err(), err)
+	count(p)
+	a := r.apply(ctx, o, p)
+	s, events := status(o, p, a, now)
+	w := report.Writer{Client: r.Client, Expect: r.Expect, Events: r.Events, Owner: fieldOwner}
+	_, err = w.Write(ctx, o.ud, o.ud.Status, s, events)
+	return w.Result(o.ud, p.recheck, errors.Join(a.err(), err))
 }

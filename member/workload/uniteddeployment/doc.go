@@ -1,7 +1,7 @@
 // Package uniteddeployment runs UnitedDeployments in one cluster: one workload for each subset, with a share of the
 // replicas, in a place of its own.
 //
-// The idea: one pass is observe, plan, apply, status. The plan divides the replicas (pkg/spread), renders the workload of
+// The idea: one reconcile is observe, plan, apply, status. The plan divides the replicas (pkg/spread), renders the workload of
 // each subset and compares it with the one that is there. What a subset's workload does with its pods is the workload's
 // own controller's business. To learn how a UnitedDeployment works, read plan.go.
 //

@@ -25,13 +25,13 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	// The pods of a CloneSet or StatefulSet come from its own controller, which has to run here, as it does in a member.
 	"github.com/flotilla-io/flotilla/member/workload/cloneset"
 	"github.com/flotilla-io/flotilla/member/workload/statefulset"
 	"github.com/flotilla-io/flotilla/member/workload/uniteddeployment"
 	"github.com/flotilla-io/flotilla/pkg/admit"
-	"github.com/flotilla-io/flotilla/pkg/testkit/site"
+	"github.com/flotilla-io/flotilla/pkg/podcontrol"
 	"github.com/flotilla-io/flotilla/pkg/united"
+	"github.com/flotilla-io/flotilla/testkit/testenv"
 )
 
 const agent = "uniteddeployment-under-test"
@@ -42,29 +42,29 @@ type (
 )
 
 // ground is a namespace of one test, with one UnitedDeployment in it.
-type ground struct{ *site.Ground[*object] }
+type ground struct{ *testenv.Ground[*object] }
 
 // TestMain lets the package's tests share a cluster.
-func TestMain(m *testing.M) { site.Main(m) }
+func TestMain(m *testing.M) { testenv.Main(m) }
 
 // manage starts managers in this process: one for the controller under test, whose writes are told by its name, one for
 // CloneSets and one for StatefulSets.
-func manage(t *testing.T, s *site.Site) {
+func manage(t *testing.T, s *testenv.Site) {
 	t.Helper()
 	s.Run(t, agent, uniteddeployment.Kind(), func(mgr ctrl.Manager) {
-		require.NoError(t, uniteddeployment.Setup(t.Context(), mgr, uniteddeployment.Options{}))
+		require.NoError(t, uniteddeployment.Setup(t.Context(), mgr, uniteddeployment.Options{Clock: clock.RealClock{}}))
 		hook := &united.Webhook{Client: mgr.GetClient(), Options: united.Options{AllowClusters: true}}
 		require.NoError(t, admit.Register(mgr, admit.Registration[*object]{Object: &object{}, Defaulter: hook, Validator: hook}))
 	})
 	s.Run(t, "cloneset", cloneset.Kind(), func(mgr ctrl.Manager) {
-		require.NoError(t, cloneset.Setup(t.Context(), mgr, cloneset.Options{}))
+		require.NoError(t, cloneset.Setup(t.Context(), mgr, cloneset.Options{Options: podcontrol.Options{Clock: clock.RealClock{}}}))
 		hook := &cloneset.Webhook{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}
 		require.NoError(t, admit.Register(mgr, admit.Registration[*appsv1beta1.CloneSet]{
 			Object: &appsv1beta1.CloneSet{}, Defaulter: hook, Validator: hook,
 		}))
 	})
 	s.Run(t, "statefulset", statefulset.Kind(), func(mgr ctrl.Manager) {
-		require.NoError(t, statefulset.Setup(t.Context(), mgr, statefulset.Options{Clock: clock.RealClock{}}))
+		require.NoError(t, statefulset.Setup(t.Context(), mgr, statefulset.Options{Options: podcontrol.Options{Clock: clock.RealClock{}}}))
 		hook := &statefulset.Webhook{Client: mgr.GetClient()}
 		require.NoError(t, admit.Register(mgr, admit.Registration[*appsv1beta1.StatefulSet]{
 			Object: &appsv1beta1.StatefulSet{}, Defaulter: hook, Validator: hook,
@@ -138,7 +138,7 @@ func (g *ground) becomes(t *testing.T, say func(*corev1.Pod) string, want map[st
 	if !assert.Eventually(t, func() bool {
 		got = g.count(t, say)
 		return maps.Equal(got, want)
-	}, site.Long, site.Poll) {
+	}, testenv.Long, testenv.Poll) {
 		require.Equal(t, want, got)
 	}
 }
@@ -169,7 +169,7 @@ func zone(name string) *corev1.NodeSelectorTerm {
 
 func TestIntegration(t *testing.T) {
 	t.Parallel()
-	s := site.Start(t, site.Config{Scheme: appsv1beta1.AddToScheme})
+	s := testenv.Start(t, testenv.Config{Scheme: appsv1beta1.AddToScheme})
 	manage(t, s)
 	for name, test := range map[string]func(*testing.T, *ground){
 		"replicas are spread, updated in place by partitions and scaled, and rest costs nothing": testLife,
@@ -188,7 +188,7 @@ func TestIntegration(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			test(t, &ground{site.New(t, s, agent, &object{})})
+			test(t, &ground{testenv.New(t, s, agent, &object{})})
 		})
 	}
 }
@@ -247,7 +247,7 @@ func testLife(t *testing.T, g *ground) {
 		client.RawPatch(types.MergePatchType, []byte(`{"spec":{"replicas":12}}`))))
 	g.Await(t, rested)
 	g.becomes(t, anything, map[string]int{"a": 6, "b": 3, "c": 3})
-	require.Eventually(t, func() bool { return g.Writes(t, began)["patch clonesets.apps.kruise.io"] == 2 }, site.Long, site.Poll,
+	require.Eventually(t, func() bool { return g.Writes(t, began)["patch clonesets.apps.kruise.io"] == 2 }, testenv.Long, testenv.Poll,
 		"the audit log shows one for each subset that gets another number")
 	var history appsv1.ControllerRevisionList
 	require.NoError(t, g.List(t.Context(), &history, client.InNamespace(g.Namespace)))
@@ -433,11 +433,11 @@ func testComeAndGo(t *testing.T, g *ground) {
 	require.NoError(t, g.Create(t.Context(), twin))
 	require.Eventually(t, func() bool {
 		return apierrors.IsNotFound(g.Get(t.Context(), client.ObjectKeyFromObject(twin), &appsv1beta1.CloneSet{}))
-	}, site.Long, site.Poll)
+	}, testenv.Long, testenv.Poll)
 	require.Equal(t, name, g.cloneSets(t)["b"].GetName())
 
 	g.change(t, asDeployments)
-	require.Eventually(t, func() bool { return len(g.cloneSets(t)) == 0 }, site.Long, site.Poll)
+	require.Eventually(t, func() bool { return len(g.cloneSets(t)) == 0 }, testenv.Long, testenv.Poll)
 	g.Await(t, rested)
 	g.becomes(t, func(p *corev1.Pod) string { return p.OwnerReferences[0].Kind }, map[string]int{"b ReplicaSet": 2, "c ReplicaSet": 2})
 }
@@ -516,7 +516,7 @@ func testFederated(t *testing.T, g *ground) {
 	t.Helper()
 	began := clock.RealClock{}.Now()
 	require.NoError(t, g.Create(t.Context(), g.web(2, part{Name: "a", Cluster: "east"})))
-	require.Never(t, func() bool { return len(g.Writes(t, began)) > 0 }, 3*time.Second, site.Poll)
+	require.Never(t, func() bool { return len(g.Writes(t, began)) > 0 }, 3*time.Second, testenv.Poll)
 	require.Empty(t, g.cloneSets(t))
 	require.Empty(t, g.Object(t).Status.Conditions)
 }
@@ -529,7 +529,7 @@ func testDrift(t *testing.T, g *ground) {
 		[]byte(`{"metadata":{"labels":{"team":"shop"}},"spec":{"replicas":5,"minReadySeconds":1}}`))))
 	require.Eventually(t, func() bool {
 		return *g.cloneSets(t)["a"].(*appsv1beta1.CloneSet).Spec.Replicas == 2
-	}, site.Long, site.Poll)
+	}, testenv.Long, testenv.Poll)
 	got := g.cloneSets(t)["a"].(*appsv1beta1.CloneSet)
 	require.Equal(t, "shop", got.Labels["team"], "what the template does not say is left alone")
 	g.Await(t, rested)
@@ -539,6 +539,6 @@ func testDrift(t *testing.T, g *ground) {
 	require.Eventually(t, func() bool {
 		again := g.cloneSets(t)["a"]
 		return again != nil && again.GetUID() != got.UID
-	}, site.Long, site.Poll)
+	}, testenv.Long, testenv.Poll)
 	g.Await(t, rested)
 }

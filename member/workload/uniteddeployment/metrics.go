@@ -1,6 +1,8 @@
 package uniteddeployment
 
 import (
+	"errors"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/flotilla-io/flotilla/pkg/expect"
@@ -17,16 +19,13 @@ const (
 
 var measure = metric.NewPass("uniteddeployment", Kind().Kind)
 
-// Register adds the metrics of this package, and of those that it works with, to r.
+// Register adds the metrics of this package and of package expect to r.
 func Register(r prometheus.Registerer) error {
-	if err := expect.Register(r); err != nil {
-		return err
-	}
-	return measure.Register(r)
+	return errors.Join(expect.Register(r), measure.Register(r))
 }
 
 // count notes the steps and waits of a plan.
-func count(w work) {
+func count(w planned) {
 	for i := range w.subsets {
 		switch t := &w.subsets[i]; {
 		case t.create != nil:

@@ -7,7 +7,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -16,12 +15,12 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/pkg/expect"
-	"github.com/flotilla-io/flotilla/pkg/history"
-	"github.com/flotilla-io/flotilla/pkg/index"
+	"github.com/flotilla-io/flotilla/pkg/ownership"
+	"github.com/flotilla-io/flotilla/pkg/revision"
 	"github.com/flotilla-io/flotilla/pkg/united"
 )
 
-// observed is the world of one pass. All objects are the cache's own: nobody may change them.
+// observed is what one reconcile has read. All objects are the cache's own: they may not be changed.
 type observed struct {
 	ud *appsv1beta1.UnitedDeployment
 	// wanted is the revision of the template, without a number.
@@ -33,44 +32,28 @@ type observed struct {
 	pods map[types.UID][]*corev1.Pod
 }
 
-// observe reads what a pass needs, from the cache, or from the apiserver if the cache has failed to show our writes for
+// observe reads what a reconcile needs, from the cache, or from the apiserver if the cache has failed to show our writes for
 // too long.
 func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (observed, error) {
-	var ud appsv1beta1.UnitedDeployment
-	if err := r.Client.Get(ctx, key, &ud); err != nil {
-		if apierrors.IsNotFound(err) {
-			return observed{}, expect.ErrGone
-		}
-		return observed{}, fmt.Errorf("get UnitedDeployment: %w", err)
+	o := observed{ud: &appsv1beta1.UnitedDeployment{}}
+	owned := func(from client.Reader, live bool) error { return o.owned(ctx, from, live) }
+	if err := r.Expect.Read(ctx, r.Client, r.Live, key, o.ud, owned, o.shown); err != nil {
+		return observed{}, fmt.Errorf("read UnitedDeployment: %w", err)
 	}
-	if ud.DeletionTimestamp != nil || united.OfHub(&ud) {
-		r.Expect.Forget(ud.UID)
-		return observed{}, expect.ErrGone
-	}
-	o := observed{ud: &ud}
-	if err := o.owned(ctx, r.Client, false); err != nil {
-		return observed{}, err
-	}
-	err := r.Expect.Fresh(ctx, &ud, o.shown, r.Live, func() error {
-		ud = appsv1beta1.UnitedDeployment{} // An answer would be decoded over it: what the apiserver has no more would stay.
-		if err := r.Live.Get(ctx, key, &ud); err != nil {
-			return fmt.Errorf("get UnitedDeployment: %w", err)
-		}
-		return o.owned(ctx, r.Live, true)
-	})
-	if err != nil {
-		return observed{}, err
-	}
-	o.wanted, err = wantedRevision(&ud)
+	var err error
+	o.wanted, err = wantedRevision(o.ud)
 	return o, err
 }
 
 // owned reads history, workloads and, for StatefulSets, pods; live says that the reader is the apiserver, which has no
-// index.
+// index. An object that a hub places is left to the hub.
 func (o *observed) owned(ctx context.Context, r client.Reader, live bool) error {
-	opts := index.Owned(o.ud, live)
+	if united.OfHub(o.ud) {
+		return expect.ErrGone
+	}
+	opts := ownership.OwnedBy(o.ud, live)
 	var err error
-	if o.history, err = history.List(ctx, r, o.ud, opts...); err != nil {
+	if o.history, err = revision.List(ctx, r, o.ud, opts...); err != nil {
 		return err
 	}
 	o.children = nil
@@ -103,7 +86,7 @@ func (o *observed) statefulPods(ctx context.Context, r client.Reader, live bool)
 			continue
 		}
 		var list corev1.PodList
-		if err := r.List(ctx, &list, index.Owned(c, live)...); err != nil {
+		if err := r.List(ctx, &list, ownership.OwnedBy(c, live)...); err != nil {
 			return fmt.Errorf("list pods: %w", err)
 		}
 		for i := range list.Items {

@@ -41,9 +41,9 @@ const (
 	reasonTerminating = "Terminating"
 )
 
-// work is what to do now, in the order in which it is done. Nothing in it may be changed: it shares objects with what
+// planned is what to do now, in the order in which it is done. Nothing in it may be changed: it shares objects with what
 // was observed.
-type work struct {
+type planned struct {
 	// revision makes the update revision the newest of history.
 	revision revision.Step
 	// fault is why the object can't be acted on at all, which the webhook should have refused; nil if it can.
@@ -93,8 +93,8 @@ type target struct {
 }
 
 // plan returns what to do now to bring the observed object nearer to its spec, and why. It is a pure function.
-func plan(o observed) work {
-	w := work{revision: revision.Next(o.history, o.wanted)}
+func plan(o observed) planned {
+	w := planned{revision: revision.Next(o.history, o.wanted)}
 	k, ok := kindOf(&o.ud.Spec.Template)
 	switch {
 	case !ok:
@@ -126,7 +126,7 @@ func plan(o observed) work {
 }
 
 // sortOut returns the workload of each subset, and puts those that nobody asks for on the list to remove.
-func (w *work) sortOut(o observed, k kind) map[string]*child {
+func (w *planned) sortOut(o observed, k kind) map[string]*child {
 	wanted := map[string]bool{}
 	for i := range o.ud.Spec.Topology.Subsets {
 		wanted[o.ud.Spec.Topology.Subsets[i].Name] = true
@@ -292,11 +292,11 @@ func broken(pod *corev1.Pod) bool {
 }
 
 // spareRevisions are those beyond the history limit that neither the object nor any workload is at.
-func spareRevisions(o observed, w work) []*appsv1.ControllerRevision {
+func spareRevisions(o observed, w planned) []*appsv1.ControllerRevision {
 	live := map[string]bool{revision.Short(o.ud.Status.CurrentRevision): true, revision.Short(w.revision.Revision.Name): true}
 	for _, c := range o.children {
 		live[revision.Short(c.revision)] = true
 	}
-	return revision.Spare(o.history, func(r *appsv1.ControllerRevision) bool { return live[revision.Short(r.Name)] },
+	return revision.Surplus(o.history, func(r *appsv1.ControllerRevision) bool { return live[revision.Short(r.Name)] },
 		int(ptr.Deref(o.ud.Spec.RevisionHistoryLimit, united.DefaultHistoryLimit)))
 }

@@ -23,9 +23,9 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/revision"
-	"github.com/flotilla-io/flotilla/pkg/testkit"
-	"github.com/flotilla-io/flotilla/pkg/testkit/golden"
 	"github.com/flotilla-io/flotilla/pkg/united"
+	"github.com/flotilla-io/flotilla/testkit"
+	"github.com/flotilla-io/flotilla/testkit/golden"
 )
 
 var start = time.Date(2026, 11, 22, 9, 0, 0, 0, time.UTC)
@@ -144,7 +144,7 @@ func (o *observed) add(k kind, w workload, name string, i int) {
 }
 
 // story says what a plan does, a line for each step.
-func story(w work) string {
+func story(w planned) string {
 	var b strings.Builder
 	if w.fault != nil {
 		return fmt.Sprintf("fault %s: %s\n", w.fault.reason, w.fault.message)

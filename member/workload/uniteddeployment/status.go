@@ -12,8 +12,8 @@ import (
 	"k8s.io/utils/ptr"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/pkg/condition"
 	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/report"
 	"github.com/flotilla-io/flotilla/pkg/revision"
 )
 
@@ -29,11 +29,11 @@ const (
 	reasonUpdating        = "Updating"
 )
 
-// status returns the status after a pass, and what to tell about it. The function is pure.
+// status returns the status after a reconcile, and what to tell about it. The function is pure.
 //
 // observedGeneration advances only when every workload is as the spec asks and the apiserver has said so: a hub counts
 // with it. Subsets whose numbers do not add up count as acted on, because all else was done.
-func status(o observed, w work, d done, now time.Time) (appsv1beta1.UnitedDeploymentStatus, []event.Event) {
+func status(o observed, w planned, d applied, now time.Time) (appsv1beta1.UnitedDeploymentStatus, []event.Event) {
 	s := *o.ud.Status.DeepCopy()
 	if d.collided {
 		s.CollisionCount = new(ptr.Deref(s.CollisionCount, 0) + 1)
@@ -59,7 +59,7 @@ func status(o observed, w work, d done, now time.Time) (appsv1beta1.UnitedDeploy
 
 // sum counts the pods of all workloads. Those at the updated revision are counted only where the workload's controller
 // has seen the template, because until then its counts are about the former one.
-func sum(s *appsv1beta1.UnitedDeploymentStatus, w work, d done) {
+func sum(s *appsv1beta1.UnitedDeploymentStatus, w planned, d applied) {
 	var all counts
 	s.SubsetStatuses = make([]appsv1beta1.SubsetStatus, 0, len(w.subsets))
 	for i := range w.subsets {
@@ -83,7 +83,7 @@ func sum(s *appsv1beta1.UnitedDeploymentStatus, w work, d done) {
 }
 
 // wanted is how many replicas all subsets are to have.
-func wanted(w work) int32 {
+func wanted(w planned) int32 {
 	var n int32
 	for i := range w.subsets {
 		n += w.subsets[i].replicas
@@ -92,12 +92,12 @@ func wanted(w work) int32 {
 }
 
 // rolledOut tells whether all pods are updated and ready.
-func rolledOut(s *appsv1beta1.UnitedDeploymentStatus, w work, d done) bool {
+func rolledOut(s *appsv1beta1.UnitedDeploymentStatus, w planned, d applied) bool {
 	return d.revision == nil && len(missing(w, d)) == 0 && len(behind(w, d)) == 0 && s.UpdatedReadyReplicas >= wanted(w)
 }
 
 // missing are the subsets without a workload, or with one that is going.
-func missing(w work, d done) []string {
+func missing(w planned, d applied) []string {
 	var out []string
 	for i := range w.subsets {
 		if c, ok := d.children[w.subsets[i].name]; !ok || c.GetDeletionTimestamp() != nil {
@@ -108,7 +108,7 @@ func missing(w work, d done) []string {
 }
 
 // behind are the subsets whose workload is not at the update revision.
-func behind(w work, d done) []string {
+func behind(w planned, d applied) []string {
 	var out []string
 	for i := range w.subsets {
 		if c, ok := d.children[w.subsets[i].name]; !ok || !revision.Same(c.revision, w.revision.Revision.Name) {
@@ -119,7 +119,7 @@ func behind(w work, d done) []string {
 }
 
 // failureOf is what stands in the way; nil if nothing does.
-func failureOf(w work, d done) *fault {
+func failureOf(w planned, d applied) *fault {
 	switch {
 	case w.fault != nil:
 		return w.fault
@@ -136,7 +136,7 @@ func failureOf(w work, d done) *fault {
 func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
 
 // conditions writes the summary that people read first.
-func conditions(s *appsv1beta1.UnitedDeploymentStatus, w work, d done, failure *fault, now time.Time) {
+func conditions(s *appsv1beta1.UnitedDeploymentStatus, w planned, d applied, failure *fault, now time.Time) {
 	set := func(t appsv1beta1.UnitedDeploymentConditionType, ok bool, reason, message string) {
 		value := corev1.ConditionFalse
 		if ok {
@@ -177,7 +177,7 @@ func conditions(s *appsv1beta1.UnitedDeploymentStatus, w work, d done, failure *
 
 // setCondition sets a condition; its time moves when its status does.
 func setCondition(s *appsv1beta1.UnitedDeploymentStatus, c appsv1beta1.UnitedDeploymentCondition, now time.Time) {
-	c.Message = condition.Cut(c.Message)
+	c.Message = report.Truncate(c.Message)
 	c.LastTransitionTime = metav1.NewTime(now.Truncate(time.Second))
 	i := slices.IndexFunc(s.Conditions, func(is appsv1beta1.UnitedDeploymentCondition) bool { return is.Type == c.Type })
 	if i < 0 {
@@ -190,9 +190,9 @@ func setCondition(s *appsv1beta1.UnitedDeploymentStatus, c appsv1beta1.UnitedDep
 	s.Conditions[i] = c
 }
 
-// tell returns the events of a pass: one for each class of writes. What only the spec can mend is told once, not with
-// each pass.
-func tell(o observed, w work, d done, failure *fault) []event.Event {
+// tell returns the events of a reconcile: one for each class of writes. What only the spec can mend is told once, not with
+// each reconcile.
+func tell(o observed, w planned, d applied, failure *fault) []event.Event {
 	var out []event.Event
 	for _, e := range []struct {
 		what  string

@@ -15,16 +15,16 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/condition"
 	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
 var now = start.Add(time.Hour)
 
 // pass is a plan that was carried out without a hitch: what it wrote is there, and not seen by its controllers yet.
-func pass(o observed) (work, done) {
+func pass(o observed) (planned, applied) {
 	w := plan(o)
-	d := done{children: map[string]child{}}
+	d := applied{children: map[string]child{}}
 	for i := range w.subsets {
 		t := &w.subsets[i]
 		if t.child != nil {
@@ -209,7 +209,7 @@ func TestStatusOfFailures(t *testing.T) {
 	tests := []struct {
 		name     string
 		make     func(*testing.T) observed
-		change   func(*work, *done)
+		change   func(*planned, *applied)
 		want     verdicts
 		message  string // of SubsetFailure
 		observed bool
@@ -217,50 +217,50 @@ func TestStatusOfFailures(t *testing.T) {
 	}{
 		{
 			name: "at rest there is no failure and no event", make: resting,
-			change: func(*work, *done) {}, want: verdicts{"", "AllSubsets", "AllSubsets"}, observed: true,
+			change: func(*planned, *applied) {}, want: verdicts{"", "AllSubsets", "AllSubsets"}, observed: true,
 		},
 		{
 			name: "a failed write", make: resting,
-			change: func(_ *work, d *done) { d.write = errors.Join(boom, boom) }, want: verdicts{"Error", "AllSubsets", "Error"},
+			change: func(_ *planned, d *applied) { d.write = errors.Join(boom, boom) }, want: verdicts{"Error", "AllSubsets", "Error"},
 			message: "boom; boom", event: ReasonFailedUpdateSubset,
 		},
 		{
 			name: "a subset without a workload", make: resting,
-			change: func(_ *work, d *done) { delete(d.children, "b"); d.write = boom }, want: verdicts{"Error", "Waiting", "Error"},
+			change: func(_ *planned, d *applied) { delete(d.children, "b"); d.write = boom }, want: verdicts{"Error", "Waiting", "Error"},
 			message: "boom", event: ReasonFailedUpdateSubset,
 		},
 		{
 			name: "a workload that is being deleted", make: resting,
-			change: func(_ *work, d *done) { d.children["a"].SetDeletionTimestamp(&metav1.Time{Time: now}) },
+			change: func(_ *planned, d *applied) { d.children["a"].SetDeletionTimestamp(&metav1.Time{Time: now}) },
 			want:   verdicts{"", "Waiting", "AllSubsets"},
 		},
 		{
 			name: "a write that came too late", make: resting,
-			change: func(_ *work, d *done) { d.late = true }, want: verdicts{"", "AllSubsets", "AllSubsets"},
+			change: func(_ *planned, d *applied) { d.late = true }, want: verdicts{"", "AllSubsets", "AllSubsets"},
 		},
 		{
 			name: "a workload too much that stays", make: resting,
-			change: func(_ *work, d *done) { d.remove = boom }, want: verdicts{"Error", "Error", "AllSubsets"},
+			change: func(_ *planned, d *applied) { d.remove = boom }, want: verdicts{"Error", "Error", "AllSubsets"},
 			message: "boom", event: ReasonFailedUpdateSubset,
 		},
 		{
 			name: "a duplicate that stays", make: resting,
-			change: func(_ *work, d *done) { d.duplicates = boom }, want: verdicts{"Error", "Error", "AllSubsets"},
+			change: func(_ *planned, d *applied) { d.duplicates = boom }, want: verdicts{"Error", "Error", "AllSubsets"},
 			message: "boom", event: ReasonFailedDeleteDuplicatedSubsets,
 		},
 		{
 			name: "a revision that can't be written", make: resting,
-			change: func(_ *work, d *done) { d.revision = boom }, want: verdicts{"Error", "AllSubsets", "Error"},
+			change: func(_ *planned, d *applied) { d.revision = boom }, want: verdicts{"Error", "AllSubsets", "Error"},
 			message: "boom", event: ReasonFailedRevisionProvision,
 		},
 		{
 			name: "a patch that does not fit", make: resting,
-			change: func(_ *work, d *done) { d.render = boom }, want: verdicts{"Error", "AllSubsets", "Error"},
+			change: func(_ *planned, d *applied) { d.render = boom }, want: verdicts{"Error", "AllSubsets", "Error"},
 			message: "boom", event: ReasonFailedUpdateSubset,
 		},
 		{
 			name: "housekeeping that failed", make: resting,
-			change: func(_ *work, d *done) { d.rest = boom }, want: verdicts{"Error", "AllSubsets", "AllSubsets"},
+			change: func(_ *planned, d *applied) { d.rest = boom }, want: verdicts{"Error", "AllSubsets", "AllSubsets"},
 			message: "boom", event: ReasonFailedUpdateSubset,
 		},
 		{
@@ -272,7 +272,7 @@ func TestStatusOfFailures(t *testing.T) {
 				o.ud.Spec.Replicas = ptr.To[int32](12)
 				return o
 			},
-			change: func(*work, *done) {}, want: verdicts{"SpecifySubsetReplicas", "AllSubsets", "AllSubsets"},
+			change: func(*planned, *applied) {}, want: verdicts{"SpecifySubsetReplicas", "AllSubsets", "AllSubsets"},
 			message:  "the numbers of the subsets have no effect: subsets ask for 10 of 12 replicas, and none is left to take the rest",
 			observed: true, event: ReasonFailedSpecifySubsetReplicas,
 		},
@@ -283,7 +283,7 @@ func TestStatusOfFailures(t *testing.T) {
 				ud.Spec.Topology.Subsets[0].MaxReplicas = number("4")
 				return world(t, ud)
 			},
-			change: func(*work, *done) {}, want: verdicts{"UnallocatedReplicas", "AllSubsets", "AllSubsets"},
+			change: func(*planned, *applied) {}, want: verdicts{"UnallocatedReplicas", "AllSubsets", "AllSubsets"},
 			message: "6 of 10 replicas have no place: no subset may take more", observed: true, event: ReasonFailedSpecifySubsetReplicas,
 		},
 		{
@@ -293,7 +293,7 @@ func TestStatusOfFailures(t *testing.T) {
 				o.ud.Spec.Topology.ScheduleStrategy.Type = appsv1beta1.ScheduleAdaptive
 				return o
 			},
-			change: func(*work, *done) {}, want: verdicts{"NotServed", "", ""},
+			change: func(*planned, *applied) {}, want: verdicts{"NotServed", "", ""},
 			message: "the schedule strategy Adaptive is not served yet: use Fixed", event: ReasonNotServed,
 		},
 	}
@@ -342,7 +342,7 @@ func TestStatusOfACollision(t *testing.T) {
 	o := world(t, web("a"))
 	want := o.ud.Status.DeepCopy()
 	want.CollisionCount = ptr.To[int32](1)
-	got, events := status(o, plan(o), done{collided: true}, now)
+	got, events := status(o, plan(o), applied{collided: true}, now)
 	require.Empty(t, cmp.Diff(*want, got), "nothing else is known")
 	require.Empty(t, events)
 }
@@ -364,7 +364,7 @@ func TestConditionMessagesAreCut(t *testing.T) {
 	d.write = errors.New(strings.Repeat("ä", 1000))
 	got, _ := status(o, w, d, now)
 	message := find(got, appsv1beta1.SubsetFailure).Message
-	require.LessOrEqual(t, len(message), condition.MessageLimit)
+	require.LessOrEqual(t, len(message), report.MessageLimit)
 	require.True(t, strings.HasSuffix(message, "ä..."))
 }
 

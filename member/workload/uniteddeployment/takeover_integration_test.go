@@ -27,8 +27,8 @@ import (
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
-	"github.com/flotilla-io/flotilla/pkg/testkit/lab"
-	"github.com/flotilla-io/flotilla/pkg/testkit/site"
+	"github.com/flotilla-io/flotilla/testkit/lab"
+	"github.com/flotilla-io/flotilla/testkit/testenv"
 )
 
 // TestTakeOverInCluster starts both managers on what others left: a UnitedDeployment at rest, its two CloneSets, their
@@ -36,8 +36,8 @@ import (
 func TestTakeOverInCluster(t *testing.T) {
 	t.Parallel()
 	// What was left behind chooses nodes by zones that only this cluster has.
-	s := site.Start(t, site.Config{Scheme: appsv1beta1.AddToScheme, Own: &lab.Config{Nodes: "kwok:2", Audit: true}})
-	g := &ground{site.New(t, s, agent, &object{})}
+	s := testenv.Start(t, testenv.Config{Scheme: appsv1beta1.AddToScheme, Own: &lab.Config{Nodes: "kwok:2", Audit: true}})
+	g := &ground{testenv.New(t, s, agent, &object{})}
 	g.inZones(t, "z0", "z1")
 	g.leave(t)
 	sets, pods, history := g.cloneSets(t), g.Pods(t), g.revisions(t)
@@ -93,7 +93,7 @@ func (g *ground) united(t *testing.T) *object {
 
 func (g *ground) until(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	if !assert.Eventually(t, is, site.Long, site.Poll) {
+	if !assert.Eventually(t, is, testenv.Long, testenv.Poll) {
 		require.FailNow(t, "the managers did not "+what, "status: %+v\npods: %v", g.united(t).Status, g.Describe(t))
 	}
 }
@@ -194,11 +194,11 @@ func (g *ground) leavePod(t *testing.T, o *unstructured.Unstructured) {
 			p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: c, Status: corev1.ConditionTrue})
 		}
 		return g.Status().Patch(t.Context(), p, patch) == nil
-	}, site.Long, site.Poll)
+	}, testenv.Long, testenv.Poll)
 	require.Eventually(t, func() bool {
 		require.NoError(t, g.Get(t.Context(), client.ObjectKeyFromObject(o), p))
 		return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
 			return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
 		})
-	}, site.Long, site.Poll)
+	}, testenv.Long, testenv.Poll)
 }

@@ -74,7 +74,7 @@ func TestTakeoverChangesNothing(t *testing.T) {
 		require.Nil(t, s.update, "subset %s: %s", s.name, s.why)
 	}
 
-	d := done{children: map[string]child{}}
+	d := applied{children: map[string]child{}}
 	for _, s := range w.subsets {
 		d.children[s.name] = *s.child
 	}

@@ -4,7 +4,7 @@
 // process of a process namespace has to.
 //
 // What to do stands in a file, a JSON list of steps. Each step is a list too: a
-// verb and its arguments. Package pkg/testkit/lab writes the file; labnode
+// verb and its arguments. Package testkit/lab writes the file; labnode
 // knows no more of Kubernetes than a shell does.
 //
 //	bind SOURCE TARGET            the folder or file SOURCE is seen at TARGET as well

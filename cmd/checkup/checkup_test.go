@@ -1,0 +1,114 @@
+package checkup_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/flotilla-io/flotilla/cmd/checkup"
+)
+
+var errDenied = errors.New(`admission webhook "v.kb.io" denied the request: not so`)
+
+// world is what the check finds. The webhooks are played: they default and refuse by name.
+type world struct {
+	deployment *appsv1.Deployment
+	holder     string
+	// still says that nobody renews the Lease; lax that nothing is refused; bare that no defaults are set.
+	still, lax, bare bool
+	// refusal of the bad object instead of the webhook's.
+	refusal error
+}
+
+func whole() world {
+	return world{holder: "replica-1", deployment: &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ships", Name: "manager", Generation: 3},
+		Spec:       appsv1.DeploymentSpec{Replicas: new(int32(2))},
+		Status:     appsv1.DeploymentStatus{ObservedGeneration: 3, Replicas: 2, UpdatedReplicas: 2, AvailableReplicas: 2},
+	}}
+}
+
+func (w world) check(t *testing.T, limit time.Duration) (string, error) {
+	t.Helper()
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "ships", Name: "manager"}}
+	lease.Spec.HolderIdentity = &w.holder
+	c := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(lease, w.deployment).
+		WithInterceptorFuncs(interceptor.Funcs{
+			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+				if l, ok := o.(*coordinationv1.Lease); ok && !w.still {
+					if err := c.Get(ctx, key, l); err != nil {
+						return err
+					}
+					require.NoError(t, c.Update(ctx, l)) // Its holder renews it.
+				}
+				return c.Get(ctx, key, o, opts...)
+			},
+			Create: func(_ context.Context, _ client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+				require.Equal(t, []client.CreateOption{client.DryRunAll}, opts)
+				if o.GetName() == "bad" && !w.lax {
+					return errors.Join(w.refusal)
+				}
+				if !w.bare {
+					o.SetLabels(map[string]string{"default": "set"})
+				}
+				return nil
+			},
+		}).Build()
+	object := func(name string) client.Object { return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}} }
+	return checkup.Check{Client: c, Namespace: "ships", Name: "manager", Probe: checkup.Probe{
+		Good: object("good"), Bad: object("bad"),
+		Complete: func(o client.Object) string {
+			if o.GetLabels()["default"] == "" {
+				return "no label"
+			}
+			return ""
+		},
+	}}.Run(t.Context(), limit)
+}
+
+func TestAManagerThatWorksIsSaidToWork(t *testing.T) {
+	t.Parallel()
+	w := whole()
+	w.refusal = errDenied
+	said, err := w.check(t, time.Minute)
+	require.NoError(t, err)
+	require.Equal(t, "manager: 2 of 2 replicas are available, replica-1 leads, the webhooks set defaults, and refuse what is wrong", said)
+}
+
+func TestWhatIsMissingIsSaid(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name, want string
+		spoil      func(*world)
+	}{
+		{"there is no such Deployment", `get Deployment ships/manager`, func(w *world) { w.deployment.Name = "another" }},
+		{"a replica is not available", "2 of 2 replicas are updated and 1 are available", func(w *world) { w.deployment.Status.AvailableReplicas = 1 }},
+		{"an old replica is there still", "2 of 2 replicas are updated", func(w *world) { w.deployment.Status.Replicas = 3 }},
+		{"the Deployment's controller has not seen the change", "2 of 2 replicas", func(w *world) { w.deployment.Generation = 4 }},
+		{"nobody leads", "no replica leads", func(w *world) { w.holder = "" }},
+		{"the leader does not renew its Lease", "replica-1 does not renew it", func(w *world) { w.still = true }},
+		{"no defaults are set", "the webhook that sets defaults was not called: no label", func(w *world) { w.bare = true }},
+		{"a bad object is admitted", "a bad object was admitted", func(w *world) { w.lax = true }},
+		{"the webhook can't be called", "no endpoints available", func(w *world) { w.refusal = errors.New("no endpoints available for service") }},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			w := whole()
+			w.refusal = errDenied
+			tc.spoil(&w)
+			_, err := w.check(t, 1500*time.Millisecond)
+			require.ErrorContains(t, err, tc.want)
+		})
+	}
+}

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flotilla-io/flotilla/testkit/golden"
+)
+
+const module = "github.com/flotilla-io/flotilla/"
+
+func TestSecondsAndCountsAreOfKindsAndPackagesTheSlowestFirst(t *testing.T) {
+	t.Parallel()
+	tl := newTally([]string{"cloneset", "statefulset"})
+	for _, file := range []struct{ stage, events string }{
+		{"unit", `
+{"Action":"pass","Package":"` + module + `member/workload/cloneset","Test":"TestPlan/a_case","Elapsed":1}
+{"Action":"pass","Package":"` + module + `member/workload/cloneset","Test":"TestPlan","Elapsed":2}
+{"Action":"pass","Package":"` + module + `member/workload/cloneset","Elapsed":2.5}
+{"Action":"pass","Package":"` + module + `member/workload/statefulset/claims","Test":"TestClaims","Elapsed":16}
+{"Action":"pass","Package":"` + module + `member/workload/statefulset/claims","Elapsed":16}
+{"Action":"pass","Package":"` + module + `pkg/cert","Test":"TestCert","Elapsed":3}
+{"Action":"pass","Package":"` + module + `pkg/cert","Elapsed":3}
+{"Action":"pass","Package":"` + module + `pkg/link","Test":"TestLink","Elapsed":0}
+{"Action":"pass","Package":"` + module + `pkg/link","Elapsed":0.5}`},
+		{"unit", `
+{"Action":"pass","Package":"` + module + `pkg/expect","Test":"TestExpect","Elapsed":0}
+{"Action":"pass","Package":"` + module + `pkg/expect","Elapsed":0.25}`},
+		{"e2e", `
+{"Action":"output","Package":"` + module + `e2e/suite","Test":"TestBig","Output":"    big_test.go:7: make test-all runs it: 5,000 pods\n"}
+{"Action":"skip","Package":"` + module + `e2e/suite","Test":"TestBig","Elapsed":0}
+{"Action":"pass","Package":"` + module + `e2e/suite","Test":"TestCloneSetIsScaled","Elapsed":30}
+{"Action":"pass","Package":"` + module + `e2e/suite","Test":"TestJoin","Elapsed":10}
+{"Action":"pass","Package":"` + module + `e2e/suite","Elapsed":20}`},
+		{"simulate", `
+{"Action":"output","Package":"` + module + `member/workload/cloneset","Test":"TestSimulation","Output":"    test.go:50: 522 of 12432 schedules of 16 scenarios in sum\n"}
+{"Action":"pass","Package":"` + module + `member/workload/cloneset","Test":"TestSimulation","Elapsed":8}
+{"Action":"pass","Package":"` + module + `member/workload/cloneset","Elapsed":8}`},
+	} {
+		require.NoError(t, tl.add(file.stage, strings.NewReader(file.events)))
+	}
+	tl.others = append(tl.others, "lab-test: these sources have passed")
+	var out strings.Builder
+	require.NoError(t, tl.print(&out))
+	golden.Equal(t, "tally", out.String())
+}
+
+func TestResultsThatAreCutOffAreAnError(t *testing.T) {
+	t.Parallel()
+	require.Error(t, newTally(nil).add("unit", strings.NewReader(`{"Action":"pa`)))
+}

@@ -1,0 +1,187 @@
+package placement
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+
+	"github.com/hashicorp/go-multierror"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/hub/row"
+	"github.com/flotilla-io/flotilla/pkg/expect"
+)
+
+// Client reads and writes the rows of the objects of one kind. It may be used concurrently.
+type Client struct {
+	// Client writes, and reads from the cache. Live reads from the apiserver.
+	client.Client
+	Live client.Reader
+	// Rows writes rows.
+	Rows *row.Store
+	// Expect holds the writes that the cache does not show yet.
+	Expect *expect.Store
+}
+
+// +kubebuilder:rbac:groups=fleet.kruise.io,resources=memberclusters,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=namespaces,verbs=get
+
+// Fleet reads the clusters, and the rows of an object. While the cache lacks our own writes of rows the error is an
+// expect.NotYetError; after the timeout the rows are read from the apiserver.
+func (c Client) Fleet(ctx context.Context, object client.Object) (Fleet, error) {
+	f := Fleet{Clusters: map[string]*fleetv1alpha1.MemberCluster{}, Rows: map[string]*fleetv1alpha1.MemberWork{}}
+	rows := &fleetv1alpha1.MemberWorkList{}
+	ofObject := client.MatchingLabels{keys.FleetSourceUID: string(object.GetUID())}
+	if err := c.List(ctx, rows, ofObject); err != nil {
+		return f, fmt.Errorf("list rows of %s: %w", client.ObjectKeyFromObject(object), err)
+	}
+	if wait := c.Expect.Check(object.GetUID(), objects(rows)); wait.Count > 0 {
+		if !wait.Overdue {
+			return f, expect.NotYetError{Wait: wait}
+		}
+		if err := c.Live.List(ctx, rows, ofObject); err != nil {
+			return f, fmt.Errorf("list rows of %s from the apiserver: %w", client.ObjectKeyFromObject(object), err)
+		}
+		c.Expect.Renew(object.GetUID(), objects(rows))
+	}
+	clusters := &fleetv1alpha1.MemberClusterList{}
+	if err := c.List(ctx, clusters); err != nil {
+		return f, fmt.Errorf("list member clusters: %w", err)
+	}
+	for i := range clusters.Items {
+		f.Clusters[clusters.Items[i].Name] = &clusters.Items[i]
+	}
+	for i := range rows.Items {
+		r := &rows.Items[i]
+		if cluster := r.Labels[keys.FleetCluster]; r.Namespace == fleetv1alpha1.Namespace(cluster) { // Otherwise it is not ours.
+			f.Rows[cluster] = r
+		}
+	}
+	return f, nil
+}
+
+func objects(rows *fleetv1alpha1.MemberWorkList) iter.Seq[metav1.Object] {
+	return func(yield func(metav1.Object) bool) {
+		for i := range rows.Items {
+			if !yield(&rows.Items[i]) {
+				return
+			}
+		}
+	}
+}
+
+// Manifest returns the object that a row asks for: its content with its patch. It is nil if the content is missing; the row's
+// next write creates that again.
+func (c Client) Manifest(ctx context.Context, r *fleetv1alpha1.MemberWork) ([]byte, error) {
+	content := &fleetv1alpha1.WorkContent{}
+	err := c.Get(ctx, client.ObjectKey{Namespace: fleetv1alpha1.SystemNamespace, Name: r.Spec.Content.Ref}, content)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("get content of row %s/%s: %w", r.Namespace, r.Name, err)
+	}
+	manifest, err := row.Merge([]byte(content.Manifest), r.Spec.Patch.Raw)
+	if err != nil {
+		return nil, fmt.Errorf("read row %s/%s: %w", r.Namespace, r.Name, err)
+	}
+	return manifest, nil
+}
+
+// NamespaceTerminating asks the apiserver whether a namespace is being deleted. Only objects that are being deleted need
+// to know, so there is no watch for it.
+func (c Client) NamespaceTerminating(ctx context.Context, name string) (bool, error) {
+	namespace := &corev1.Namespace{}
+	if err := c.Live.Get(ctx, client.ObjectKey{Name: name}, namespace); err != nil {
+		return false, fmt.Errorf("get namespace %s: %w", name, err)
+	}
+	return !namespace.DeletionTimestamp.IsZero(), nil
+}
+
+// Apply writes a plan: the finalizer first, so that there is no row without it, then the rows, then the withdrawals. A failure
+// in one cluster does not stop the others. The error is also in the result.
+func (c Client) Apply(ctx context.Context, object client.Object, f Fleet, p Plan) (Result, error) {
+	out := Result{Rows: maps.Clone(f.Rows), Missed: make(map[string]bool, len(p.Wants))}
+	for _, want := range p.Wants {
+		out.Missed[want.Cluster] = true
+	}
+	if p.AddFinalizer {
+		if err := c.finalizer(ctx, object, controllerutil.AddFinalizer); err != nil {
+			return out, err
+		}
+	}
+	var failures *multierror.Error
+	for _, want := range p.Wants {
+		live := f.Rows[want.Cluster]
+		now, wrote, err := c.Rows.Put(ctx, want, live)
+		if err != nil {
+			failures = multierror.Append(failures, err)
+			continue
+		}
+		out.Rows[want.Cluster] = now
+		delete(out.Missed, want.Cluster)
+		if !wrote {
+			continue
+		}
+		out.Written = append(out.Written, want.Cluster)
+		if live == nil {
+			c.Expect.Created(object.GetUID(), now)
+		} else {
+			c.Expect.Written(object.GetUID(), now)
+		}
+	}
+	for _, w := range p.Withdrawals {
+		err := c.Rows.Withdraw(ctx, w.Row, w.Policy)
+		switch {
+		case errors.Is(err, row.ErrPaused): // The watch on MemberClusters enqueues the object when it may go on.
+			out.Problems = append(out.Problems, Problem{Cluster: w.Row.Labels[keys.FleetCluster], Reason: ReasonPaused, Message: err.Error()})
+		case err != nil:
+			failures = multierror.Append(failures, err)
+		default:
+			c.Expect.Deleted(object.GetUID(), w.Row)
+		}
+	}
+	if p.RemoveFinalizer {
+		if err := c.finalizer(ctx, object, controllerutil.RemoveFinalizer); err != nil {
+			return out, err
+		}
+	}
+	out.Err = withoutConflicts(failures)
+	return out, out.Err
+}
+
+// finalizer adds or removes our finalizer.
+func (c Client) finalizer(ctx context.Context, object client.Object, change func(client.Object, string) bool) error {
+	next := object.DeepCopyObject().(client.Object)
+	if !change(next, keys.FleetRow) {
+		return nil
+	}
+	patch := client.MergeFromWithOptions(object, client.MergeFromWithOptimisticLock{})
+	if err := c.Patch(ctx, next, patch); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("set finalizers of %s: %w", client.ObjectKeyFromObject(object), err)
+	}
+	return nil
+}
+
+// withoutConflicts drops conflicts. They mean that the cache is stale, and the watch brings the newer row: they neither belong
+// into a status nor need a retry.
+func withoutConflicts(all *multierror.Error) error {
+	if all == nil {
+		return nil
+	}
+	var rest *multierror.Error
+	for _, err := range all.Errors {
+		if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
+			rest = multierror.Append(rest, err)
+		}
+	}
+	return rest.ErrorOrNil()
+}

@@ -1,0 +1,227 @@
+package placement
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/hub/row"
+	"github.com/flotilla-io/flotilla/pkg/expect"
+)
+
+// hub is a Client on objects in memory.
+type hub struct {
+	Client
+	clock *clocktesting.FakePassiveClock
+	// verbs are the writes so far.
+	verbs []string
+	// fail returns the apiserver's answer to a write; nil lets it pass.
+	fail func(verb string, o client.Object) error
+}
+
+func (h *hub) write(verb string, o client.Object) error {
+	h.verbs = append(h.verbs, verb)
+	if h.fail == nil {
+		return nil
+	}
+	return h.fail(verb, o)
+}
+
+func newHub(t *testing.T, objects ...client.Object) *hub {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	require.NoError(t, corev1.AddToScheme(scheme))
+	require.NoError(t, fleetv1alpha1.AddToScheme(scheme))
+	h := &hub{clock: clocktesting.NewFakePassiveClock(time.Unix(1000, 0))}
+	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			if err := h.write("create", o); err != nil {
+				return err
+			}
+			return c.Create(ctx, o, opts...)
+		},
+		Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
+			if err := h.write("update", o); err != nil {
+				return err
+			}
+			return c.Update(ctx, o, opts...)
+		},
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+			if err := h.write("patch", o); err != nil {
+				return err
+			}
+			return c.Patch(ctx, o, p, opts...)
+		},
+		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
+			if err := h.write("delete", o); err != nil {
+				return err
+			}
+			return c.Delete(ctx, o, opts...)
+		},
+	}).Build()
+	h.Client = Client{Client: c, Live: c, Rows: row.NewStore(c, []byte("key"), h.clock), Expect: expect.New("Kind", h.clock, 0)}
+	return h
+}
+
+// source is an object of a kind that is placed.
+func source() *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "web-uid"}}
+}
+
+func want(cluster string) row.Want {
+	return row.Want{
+		Cluster: cluster, Manifest: []byte(`{"kind":"Kind"}`), Patch: []byte(`{"spec":{"replicas":2}}`),
+		Source: fleetv1alpha1.WorkSource{APIVersion: "v1", Kind: "Kind", Namespace: "shop", Name: "web", UID: "web-uid"},
+	}
+}
+
+func TestApplySetsTheFinalizerBeforeItWritesARow(t *testing.T) {
+	t.Parallel()
+	h := newHub(t, source(), member("east"))
+	object := source()
+	require.NoError(t, h.Get(t.Context(), client.ObjectKeyFromObject(object), object))
+	f, err := h.Fleet(t.Context(), object)
+	require.NoError(t, err)
+	require.Empty(t, f.Rows)
+	result, err := h.Apply(t.Context(), object, f, Plan{AddFinalizer: true, Wants: []row.Want{want("east")}})
+	require.NoError(t, err)
+	require.Equal(t, []string{"patch", "create", "create"}, h.verbs, "the finalizer, the content, the row")
+	require.Equal(t, []string{"east"}, result.Written)
+	require.Empty(t, result.Missed)
+
+	f, err = h.Fleet(t.Context(), object)
+	require.NoError(t, err)
+	manifest, err := h.Manifest(t.Context(), f.Rows["east"])
+	require.NoError(t, err)
+	require.JSONEq(t, `{"kind":"Kind","spec":{"replicas":2}}`, string(manifest))
+}
+
+func TestApplyWritesNoRowWithoutTheFinalizer(t *testing.T) {
+	t.Parallel()
+	h := newHub(t, source(), member("east"))
+	object := source()
+	require.NoError(t, h.Get(t.Context(), client.ObjectKeyFromObject(object), object))
+	h.fail = func(string, client.Object) error {
+		return apierrors.NewConflict(schema.GroupResource{}, "web", errors.New("modified"))
+	}
+	result, err := h.Apply(t.Context(), object, fleet(), Plan{AddFinalizer: true, Wants: []row.Want{want("east")}})
+	require.Error(t, err)
+	require.Equal(t, []string{"patch"}, h.verbs)
+	require.True(t, result.Missed["east"])
+}
+
+func TestApplyContinuesAfterAFailureInOneCluster(t *testing.T) {
+	t.Parallel()
+	h := newHub(t, source())
+	h.fail = func(verb string, o client.Object) error {
+		switch {
+		case verb == "create" && o.GetNamespace() == fleetv1alpha1.Namespace("east"):
+			return apierrors.NewInternalError(errors.New("disk full"))
+		case verb == "create" && o.GetNamespace() == fleetv1alpha1.Namespace("north"):
+			return apierrors.NewAlreadyExists(schema.GroupResource{}, o.GetName())
+		default:
+			return nil
+		}
+	}
+	result, err := h.Apply(t.Context(), source(), fleet(), Plan{Wants: []row.Want{want("east"), want("north"), want("west")}})
+	require.ErrorContains(t, err, "disk full")
+	require.NotContains(t, err.Error(), "exists", "a conflict means that the cache is stale, which is no failure")
+	require.Equal(t, []string{"west"}, result.Written)
+	require.Equal(t, map[string]bool{"east": true, "north": true}, result.Missed)
+}
+
+func TestFleetWaitsForOurOwnWritesAndThenAsksTheApiserver(t *testing.T) {
+	t.Parallel()
+	h := newHub(t, source(), member("east"))
+	h.Expect.Created("web-uid", held("west"))
+	_, err := h.Fleet(t.Context(), source())
+	require.ErrorAs(t, err, &expect.NotYetError{})
+	h.clock.SetTime(h.clock.Now().Add(time.Hour))
+	f, err := h.Fleet(t.Context(), source())
+	require.NoError(t, err)
+	require.Empty(t, f.Rows)
+}
+
+func TestFleetIgnoresARowInTheNamespaceOfAnotherCluster(t *testing.T) {
+	t.Parallel()
+	forged := held("west")
+	forged.Name, forged.Namespace = "kind-forged", fleetv1alpha1.Namespace("east")
+	h := newHub(t, held("east"), forged, member("east"))
+	f, err := h.Fleet(t.Context(), source())
+	require.NoError(t, err)
+	require.Len(t, f.Rows, 1)
+	require.Contains(t, f.Rows, "east")
+}
+
+func TestWithdraw(t *testing.T) {
+	t.Parallel()
+	object := source()
+	object.Finalizers = []string{keys.FleetRow}
+	f := fleet(member("west"), member("east"))
+	f.Clusters["west"].Status.Conditions = nil
+	p, problems := Withdraw(object, f, false)
+	require.False(t, p.RemoveFinalizer)
+	require.Equal(t, []Withdrawal{{f.Rows["east"], fleetv1alpha1.LeaveDelete}, {f.Rows["west"], fleetv1alpha1.LeaveDelete}}, p.Withdrawals)
+	require.Len(t, problems, 1)
+	require.Equal(t, ReasonUnreachable, problems[0].Reason)
+	require.Equal(t, "2 clusters still hold it: west (ClusterUnreachable), east", Result{Rows: f.Rows}.Holders(problems))
+	require.Equal(t, map[string]bool{"east": false, "west": false}, Result{Rows: f.Rows}.Applied(p))
+
+	t.Run("I14: a namespace that is deleted on the hub leaves what runs in the members", func(t *testing.T) {
+		t.Parallel()
+		p, _ := Withdraw(object, f, true)
+		require.Equal(t, fleetv1alpha1.LeaveOrphan, p.Withdrawals[0].Policy)
+		require.Contains(t, p.Deleting, "kept")
+	})
+	t.Run("the finalizer goes with the last row", func(t *testing.T) {
+		t.Parallel()
+		p, _ := Withdraw(object, fleet(), false)
+		require.True(t, p.RemoveFinalizer)
+		require.Equal(t, "no cluster holds it any more", Result{}.Holders(nil))
+	})
+	t.Run("I20: a row that is being deleted keeps its policy, and is withdrawn again, as the epoch may have been raised", func(t *testing.T) {
+		t.Parallel()
+		f := fleet(member("west"), member("east"))
+		f.Rows["west"].DeletionTimestamp = new(metav1.NewTime(time.Unix(1, 0)))
+		require.Equal(t, []Withdrawal{{f.Rows["west"], fleetv1alpha1.LeaveOrphan}}, Terminating(f))
+	})
+}
+
+func TestApplied(t *testing.T) {
+	t.Parallel()
+	f := fleet(member("acknowledged"), member("behind"), member("emptied"), member("left-alone"), member("missed"))
+	f.Rows["behind"].Generation++
+	f.Rows["behind"].Status.Phase, f.Rows["behind"].Status.Message = fleetv1alpha1.WorkBlocked, "no such namespace"
+	p := Plan{
+		Wants:       []row.Want{want("acknowledged"), want("behind"), want("missed"), want("new")},
+		Withdrawals: []Withdrawal{{f.Rows["emptied"], fleetv1alpha1.LeaveDelete}},
+	}
+	r := Result{Rows: f.Rows, Missed: map[string]bool{"missed": true}}
+	require.Equal(t, map[string]bool{
+		"acknowledged": true, "behind": false, "emptied": true, "left-alone": false, "missed": false, "new": false,
+	}, r.Applied(p))
+	require.Equal(t, []Problem{{Cluster: "behind", Message: "no such namespace"}}, r.Blocked())
+}
+
+func TestDescribe(t *testing.T) {
+	t.Parallel()
+	problems := []Problem{
+		{Subset: "a", Cluster: "east", Message: "one"}, {Subset: "b", Message: "two"}, {Cluster: "west", Message: "three"}, {Message: "four"},
+	}
+	require.Equal(t, "subset a in east: one; subset b: two; west: three; and 1 more", Describe(problems))
+	require.Equal(t, "four", Describe(problems[3:]))
+}

@@ -1,0 +1,164 @@
+package placement
+
+import (
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/hub/allot"
+	"github.com/flotilla-io/flotilla/pkg/report"
+)
+
+// Fleet is what the placement of one object starts from. It points into the cache and must not be changed.
+type Fleet struct {
+	// Clusters are all MemberClusters by name.
+	Clusters map[string]*fleetv1alpha1.MemberCluster
+	// Rows are the object's rows by cluster.
+	Rows map[string]*fleetv1alpha1.MemberWork
+}
+
+// Availability says what can be placed in a cluster.
+type Availability struct {
+	// State says whether the cluster takes and gives replicas.
+	State allot.State
+	// Limit is the most replicas of one object that the cluster takes; nil is no limit.
+	Limit *int
+	// Unusable says that the cluster takes no part in the division: it is unknown, or leaves.
+	Unusable bool
+	// Reason and Message say why the cluster is not ready. They are empty if it is.
+	Reason, Message string
+}
+
+// Availability says what of an object in that namespace can be placed in a cluster.
+func (f Fleet) Availability(cluster, namespace string) Availability {
+	mc := f.Clusters[cluster]
+	switch {
+	case mc == nil && f.Rows[cluster] == nil:
+		return Availability{
+			Unusable: true, Reason: ReasonUnknownCluster,
+			Message: fmt.Sprintf("there is no member cluster %s: create it, or name another one", cluster),
+		}
+	case mc == nil:
+		return frozen(ReasonUnknownCluster, "the member cluster %s is gone, but its rows are not: nothing is changed there", cluster)
+	case !mc.DeletionTimestamp.IsZero():
+		return Availability{
+			Unusable: true, Reason: ReasonLeaving, Message: fmt.Sprintf("cluster %s leaves the fleet: name another one", cluster),
+		}
+	case !mc.Spec.Accepted:
+		return frozen(ReasonNotAccepted, "cluster %s is not accepted: run kubectl kruise cluster accept %s", cluster, cluster)
+	case mc.Status.Phase == fleetv1alpha1.ClusterJoining || mc.Status.Phase == fleetv1alpha1.ClusterPending || mc.Status.Phase == "":
+		return frozen(ReasonNotJoined, "cluster %s has not joined yet", cluster)
+	case !ready(mc):
+		reason, why := unready(mc)
+		return frozen(reason, "cluster %s %s: its replicas stay as they are", cluster, why)
+	}
+	a := Availability{State: allot.Ready}
+	limits := mc.Spec.Limits
+	if limits == nil {
+		return a
+	}
+	if limits.MaxReplicasPerObject != nil {
+		a.Limit = new(int(*limits.MaxReplicasPerObject))
+	}
+	if len(limits.AllowedNamespaces) > 0 && !slices.Contains(limits.AllowedNamespaces, namespace) {
+		a.State, a.Reason = allot.Draining, fleetv1alpha1.ReasonNamespaceNotAllowed
+		a.Message = fmt.Sprintf("cluster %s does not take objects of namespace %s: add it to the cluster's limits.allowedNamespaces", cluster, namespace)
+	}
+	return a
+}
+
+func frozen(reason, format string, args ...any) Availability {
+	return Availability{State: allot.Frozen, Reason: reason, Message: fmt.Sprintf(format, args...)}
+}
+
+// TakesRows tells whether rows of a cluster may be written: it is accepted and does not leave.
+func (f Fleet) TakesRows(cluster string) bool {
+	mc := f.Clusters[cluster]
+	return mc != nil && mc.DeletionTimestamp.IsZero() && mc.Spec.Accepted
+}
+
+// Epoch returns the epoch of grants to a cluster. Before the hub has prepared the namespace of its rows there is none.
+func (f Fleet) Epoch(cluster string) (epoch int64, prepared bool) {
+	mc := f.Clusters[cluster]
+	if mc == nil || mc.Status.Hub == nil {
+		return 0, false
+	}
+	return mc.Status.Hub.Epoch, true
+}
+
+// Silent says why a cluster does not act on its rows now. The reason is empty where nothing is known to be in the way.
+func (f Fleet) Silent(cluster string) (reason, message string) {
+	mc := f.Clusters[cluster]
+	switch {
+	case mc == nil:
+		return ReasonUnknownCluster, "the member cluster is gone, but its rows are not"
+	case !mc.DeletionTimestamp.IsZero():
+		return ReasonLeaving, "the cluster leaves the fleet: what it holds of the object goes by its leave policy"
+	case !mc.Spec.Accepted:
+		return ReasonNotAccepted, "the cluster is not accepted: run kubectl kruise cluster accept " + cluster
+	case !ready(mc):
+		reason, why := unready(mc)
+		return reason, "the cluster " + why + ": what it holds of the object goes when it is back or has left"
+	}
+	return "", ""
+}
+
+// Stale returns the clusters that hold a row and do not act on it, so that their status is old.
+func (f Fleet) Stale() map[string]bool {
+	stale := map[string]bool{}
+	for cluster := range f.Rows {
+		if reason, _ := f.Silent(cluster); reason != "" {
+			stale[cluster] = true
+		}
+	}
+	return stale
+}
+
+// Select returns the accepted clusters that match, sorted.
+func (f Fleet) Select(selector labels.Selector) []string {
+	var names []string
+	for name, mc := range f.Clusters {
+		if f.TakesRows(name) && selector.Matches(labels.Set(mc.Labels)) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Missing returns, sorted, the clusters that hold a row and have no MemberCluster. That is no proof that they left.
+func (f Fleet) Missing() []string {
+	var names []string
+	for name := range f.Rows {
+		if f.Clusters[name] == nil {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Acknowledged tells whether a member has applied the latest generation of its row.
+func Acknowledged(row *fleetv1alpha1.MemberWork) bool {
+	return row.Status.ObservedGeneration == row.Generation
+}
+
+// Blocked tells whether a member reports that a row can't be applied, or that its object has failed.
+func Blocked(row *fleetv1alpha1.MemberWork) bool {
+	return row.Status.Phase == fleetv1alpha1.WorkBlocked || row.Status.Phase == fleetv1alpha1.WorkDegraded
+}
+
+func ready(mc *fleetv1alpha1.MemberCluster) bool {
+	return report.IsConditionTrue(mc.Status.Conditions, fleetv1alpha1.ConditionReady)
+}
+
+// unready says why a cluster that has joined is not ready.
+func unready(mc *fleetv1alpha1.MemberCluster) (reason, why string) {
+	if c := report.GetCondition(mc.Status.Conditions, fleetv1alpha1.ConditionSkewSupported); c != nil && c.Status == metav1.ConditionFalse {
+		return ReasonVersionSkew, "runs a version of Flotilla that is too far from the hub's"
+	}
+	return ReasonUnreachable, "can't be reached"
+}

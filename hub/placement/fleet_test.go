@@ -1,0 +1,167 @@
+package placement
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/hub/allot"
+)
+
+// member returns a MemberCluster that is ready.
+func member(name string) *fleetv1alpha1.MemberCluster {
+	return &fleetv1alpha1.MemberCluster{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"region": "eu"}},
+		Spec:       fleetv1alpha1.MemberClusterSpec{Accepted: true},
+		Status: fleetv1alpha1.MemberClusterStatus{
+			Phase:      fleetv1alpha1.ClusterReady,
+			Hub:        &fleetv1alpha1.HubIdentity{UID: "hub", Epoch: 7},
+			Conditions: []metav1.Condition{{Type: fleetv1alpha1.ConditionReady, Status: metav1.ConditionTrue}},
+		},
+	}
+}
+
+// held returns a row of a cluster that the member has acknowledged.
+func held(cluster string) *fleetv1alpha1.MemberWork {
+	return &fleetv1alpha1.MemberWork{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "kind-web", Namespace: fleetv1alpha1.Namespace(cluster), Generation: 3, Finalizers: []string{keys.FleetRow},
+			Labels: map[string]string{keys.FleetCluster: cluster, keys.FleetSourceUID: "web-uid"},
+		},
+		Spec: fleetv1alpha1.MemberWorkSpec{
+			Source: fleetv1alpha1.WorkSource{Kind: "Kind", Namespace: "shop", Name: "web"}, DeletionPolicy: fleetv1alpha1.LeaveOrphan,
+		},
+		Status: fleetv1alpha1.MemberWorkStatus{ObservedGeneration: 3},
+	}
+}
+
+// fleet returns one of these clusters, each with a row.
+func fleet(members ...*fleetv1alpha1.MemberCluster) Fleet {
+	f := Fleet{Clusters: map[string]*fleetv1alpha1.MemberCluster{}, Rows: map[string]*fleetv1alpha1.MemberWork{}}
+	for _, mc := range members {
+		f.Clusters[mc.Name], f.Rows[mc.Name] = mc, held(mc.Name)
+	}
+	return f
+}
+
+func condition(kind string, status metav1.ConditionStatus) metav1.Condition {
+	return metav1.Condition{Type: kind, Status: status}
+}
+
+func TestAvailabilityOfAClusterAndWhatItsRowsDo(t *testing.T) {
+	t.Parallel()
+	deleted := metav1.NewTime(time.Unix(1, 0))
+	for _, tt := range []struct {
+		name   string
+		change func(f Fleet, east *fleetv1alpha1.MemberCluster)
+		// want leaves Message out.
+		want      Availability
+		silent    string
+		takesRows bool
+	}{
+		{"a ready cluster takes replicas", func(Fleet, *fleetv1alpha1.MemberCluster) {}, Availability{}, "", true},
+		{"up to its limit", func(_ Fleet, east *fleetv1alpha1.MemberCluster) {
+			east.Spec.Limits = &fleetv1alpha1.ClusterLimits{MaxReplicasPerObject: new(int32(5))}
+		}, Availability{Limit: new(5)}, "", true},
+		{"one that does not take the namespace is drained", func(_ Fleet, east *fleetv1alpha1.MemberCluster) {
+			east.Spec.Limits = &fleetv1alpha1.ClusterLimits{AllowedNamespaces: []string{"other"}}
+		}, Availability{State: allot.Draining, Reason: fleetv1alpha1.ReasonNamespaceNotAllowed}, "", true},
+		{"one that can't be reached is frozen", func(_ Fleet, east *fleetv1alpha1.MemberCluster) {
+			east.Status.Conditions[0].Status = metav1.ConditionFalse
+		}, Availability{State: allot.Frozen, Reason: ReasonUnreachable}, ReasonUnreachable, true},
+		{"so is one of another version", func(_ Fleet, east *fleetv1alpha1.MemberCluster) {
+			east.Status.Conditions = []metav1.Condition{condition(fleetv1alpha1.ConditionSkewSupported, metav1.ConditionFalse)}
+		}, Availability{State: allot.Frozen, Reason: ReasonVersionSkew}, ReasonVersionSkew, true},
+		{"one that has not joined", func(_ Fleet, east *fleetv1alpha1.MemberCluster) {
+			east.Status.Phase, east.Status.Conditions = fleetv1alpha1.ClusterJoining, nil
+		}, Availability{State: allot.Frozen, Reason: ReasonNotJoined}, ReasonUnreachable, true},
+		{"one that is not accepted", func(_ Fleet, east *fleetv1alpha1.MemberCluster) {
+			east.Spec.Accepted = false
+		}, Availability{State: allot.Frozen, Reason: ReasonNotAccepted}, ReasonNotAccepted, false},
+		{"I13: and one that is missing while its row exists", func(f Fleet, east *fleetv1alpha1.MemberCluster) {
+			delete(f.Clusters, east.Name)
+		}, Availability{State: allot.Frozen, Reason: ReasonUnknownCluster}, ReasonUnknownCluster, false},
+		{"an unknown cluster is unusable", func(f Fleet, east *fleetv1alpha1.MemberCluster) {
+			delete(f.Clusters, east.Name)
+			delete(f.Rows, east.Name)
+		}, Availability{Unusable: true, Reason: ReasonUnknownCluster}, ReasonUnknownCluster, false},
+		{"so is one that leaves", func(_ Fleet, east *fleetv1alpha1.MemberCluster) {
+			east.DeletionTimestamp = &deleted
+		}, Availability{Unusable: true, Reason: ReasonLeaving}, ReasonLeaving, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			east := member("east")
+			f := fleet(east)
+			tt.change(f, east)
+			got := f.Availability("east", "shop")
+			require.Equal(t, tt.want.Reason != "", got.Message != "", "a reason has a message")
+			got.Message = ""
+			require.Equal(t, tt.want, got)
+			silent, message := f.Silent("east")
+			require.Equal(t, tt.silent, silent)
+			require.Equal(t, silent != "", message != "")
+			require.Equal(t, silent != "" && f.Rows["east"] != nil, f.Stale()["east"])
+			require.Equal(t, tt.takesRows, f.TakesRows("east"))
+		})
+	}
+}
+
+func TestSelect(t *testing.T) {
+	t.Parallel()
+	refused, other, lost := member("refused"), member("other"), member("lost")
+	refused.Spec.Accepted = false
+	other.Labels = nil
+	f := fleet(member("west"), member("east"), refused, other, lost)
+	delete(f.Clusters, "lost")
+	require.Equal(t, []string{"east", "west"}, f.Select(labels.SelectorFromSet(labels.Set{"region": "eu"})))
+	require.Equal(t, []string{"lost"}, f.Missing())
+	epoch, prepared := f.Epoch("east")
+	require.True(t, prepared)
+	require.EqualValues(t, 7, epoch)
+	f.Clusters["east"].Status.Hub = nil
+	_, prepared = f.Epoch("east")
+	require.False(t, prepared)
+}
+
+func TestClusterChanged(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name   string
+		change func(mc *fleetv1alpha1.MemberCluster)
+		want   bool
+	}{
+		{"counts and heartbeats change no plan", func(mc *fleetv1alpha1.MemberCluster) {
+			mc.ResourceVersion, mc.Status.KubernetesVersion = "2", "v1.36.0"
+			mc.Status.Conditions = append(mc.Status.Conditions, condition(fleetv1alpha1.ConditionAPIHealthy, metav1.ConditionTrue))
+		}, false},
+		{"a cluster becomes unreachable", func(mc *fleetv1alpha1.MemberCluster) { mc.Status.Conditions[0].Status = metav1.ConditionFalse }, true},
+		{"its phase changes", func(mc *fleetv1alpha1.MemberCluster) { mc.Status.Phase = fleetv1alpha1.ClusterUnreachable }, true},
+		{"it starts to leave", func(mc *fleetv1alpha1.MemberCluster) { mc.DeletionTimestamp = new(metav1.NewTime(time.Unix(1, 0))) }, true},
+		{"its labels change", func(mc *fleetv1alpha1.MemberCluster) { mc.Labels = nil }, true},
+		{"its spec changes", func(mc *fleetv1alpha1.MemberCluster) { mc.Generation++ }, true},
+		{"withdrawals are paused", func(mc *fleetv1alpha1.MemberCluster) {
+			mc.Annotations = map[string]string{keys.FleetWithdrawalsPaused: "too many"}
+		}, true},
+		{"the epoch is raised", func(mc *fleetv1alpha1.MemberCluster) { mc.Status.Hub.Epoch++ }, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			before := member("east")
+			after := before.DeepCopy()
+			tt.change(after)
+			require.Equal(t, tt.want, ClusterChanged(event.UpdateEvent{ObjectOld: before, ObjectNew: after}))
+		})
+	}
+	skewed := member("east")
+	skewed.Status.Conditions[0].Status = metav1.ConditionFalse
+	again := skewed.DeepCopy()
+	again.Status.Conditions = append(again.Status.Conditions, condition(fleetv1alpha1.ConditionSkewSupported, metav1.ConditionFalse))
+	require.True(t, ClusterChanged(event.UpdateEvent{ObjectOld: skewed, ObjectNew: again}), "why a cluster is not ready changes")
+}

@@ -1,0 +1,65 @@
+package placement
+
+import (
+	"maps"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/hub/row"
+)
+
+// Plan is what to write for one object.
+type Plan struct {
+	// AddFinalizer and RemoveFinalizer change our finalizer on the object.
+	AddFinalizer, RemoveFinalizer bool
+	// Wants are the rows to write.
+	Wants []row.Want
+	// Withdrawals are the rows to delete.
+	Withdrawals []Withdrawal
+	// Deleting says, while the object is being deleted, what becomes of the objects in the members; otherwise it is empty.
+	Deleting string
+}
+
+// Withdrawal is a row to delete. Policy says what becomes of its object; a row that is being deleted keeps its own.
+type Withdrawal struct {
+	Row    *fleetv1alpha1.MemberWork
+	Policy fleetv1alpha1.LeavePolicy
+}
+
+// Held tells whether the object has our finalizer.
+func Held(object metav1.Object) bool { return slices.Contains(object.GetFinalizers(), keys.FleetRow) }
+
+// Withdraw plans for an object that is being deleted: all of its rows are withdrawn, and our finalizer is removed when none
+// is left. If its namespace is being deleted too, a user deleted that and not the object: then the members keep their objects.
+// A problem names each cluster that does not answer.
+func Withdraw(object metav1.Object, f Fleet, namespaceTerminating bool) (Plan, []Problem) {
+	policy := fleetv1alpha1.LeaveDelete
+	p := Plan{RemoveFinalizer: Held(object) && len(f.Rows) == 0, Deleting: "the object is being deleted"}
+	if namespaceTerminating {
+		policy = fleetv1alpha1.LeaveOrphan
+		p.Deleting = "the namespace is being deleted, and what runs in the members is kept"
+	}
+	var problems []Problem
+	for _, cluster := range slices.Sorted(maps.Keys(f.Rows)) {
+		p.Withdrawals = append(p.Withdrawals, Withdrawal{f.Rows[cluster], policy})
+		if reason, message := f.Silent(cluster); reason != "" {
+			problems = append(problems, Problem{Cluster: cluster, Reason: reason, Message: message})
+		}
+	}
+	return p, problems
+}
+
+// Terminating returns withdrawals of the rows that are being deleted, sorted by cluster. Such a row must be gone before its
+// cluster can have another one; until then it is withdrawn again, because the hub's epoch may have been raised.
+func Terminating(f Fleet) []Withdrawal {
+	var out []Withdrawal
+	for _, cluster := range slices.Sorted(maps.Keys(f.Rows)) {
+		if live := f.Rows[cluster]; !live.DeletionTimestamp.IsZero() {
+			out = append(out, Withdrawal{live, live.Spec.DeletionPolicy})
+		}
+	}
+	return out
+}

@@ -1,0 +1,80 @@
+package placement
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/pkg/event"
+)
+
+// Result is what came of a Plan.
+type Result struct {
+	// Rows are the object's rows by cluster, as the writes left them.
+	Rows map[string]*fleetv1alpha1.MemberWork
+	// Missed are the clusters whose row could not be written as planned; Written are those whose row was.
+	Missed  map[string]bool
+	Written []string
+	// Problems are the withdrawals that are paused.
+	Problems []Problem
+	// Err holds the failures for the status, without conflicts.
+	Err error
+}
+
+// Applied returns the clusters that hold a row or are to have one. The value is true where the row is as planned and the member
+// has acknowledged it: such a cluster has the object's present generation. A row that was emptied and is withdrawn has nothing
+// more to apply. One that the plan neither writes nor withdraws does not have this generation.
+func (r Result) Applied(p Plan) map[string]bool {
+	out := make(map[string]bool, len(r.Rows))
+	for cluster := range r.Rows {
+		out[cluster] = false
+	}
+	for _, w := range p.Withdrawals {
+		out[w.Row.Labels[keys.FleetCluster]] = p.Deleting == "" && Acknowledged(w.Row)
+	}
+	for _, want := range p.Wants {
+		live := r.Rows[want.Cluster]
+		out[want.Cluster] = live != nil && Acknowledged(live) && !r.Missed[want.Cluster]
+	}
+	return out
+}
+
+// Blocked returns a problem for each row that its member reports as blocked or failed, sorted by cluster.
+func (r Result) Blocked() []Problem {
+	var out []Problem
+	for _, cluster := range slices.Sorted(maps.Keys(r.Rows)) {
+		if live := r.Rows[cluster]; Blocked(live) {
+			out = append(out, Problem{Cluster: cluster, Reason: live.Status.Reason, Message: live.Status.Message})
+		}
+	}
+	return out
+}
+
+// Holders says which clusters still hold an object that is being deleted, those with a problem first.
+func (r Result) Holders(problems []Problem) string {
+	troubled := map[string]string{}
+	for _, p := range problems {
+		if _, holds := r.Rows[p.Cluster]; holds && troubled[p.Cluster] == "" {
+			troubled[p.Cluster] = fmt.Sprintf("%s (%s)", p.Cluster, p.Reason)
+		}
+	}
+	var first, names []string
+	for _, cluster := range slices.Sorted(maps.Keys(r.Rows)) {
+		if name := troubled[cluster]; name != "" {
+			first = append(first, name)
+		} else {
+			names = append(names, cluster)
+		}
+	}
+	names = append(first, names...)
+	switch len(names) {
+	case 0:
+		return "no cluster holds it any more"
+	case 1:
+		return "1 cluster still holds it: " + names[0]
+	default:
+		return fmt.Sprintf("%d clusters still hold it: %s", len(names), event.Names(names))
+	}
+}

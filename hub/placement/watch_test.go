@@ -1,0 +1,58 @@
+package placement
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+)
+
+// recorded is a queue that keeps what is added.
+type recorded struct {
+	workqueue.TypedRateLimitingInterface[reconcile.Request]
+	added map[reconcile.Request]time.Duration
+}
+
+func (r *recorded) AddAfter(req reconcile.Request, after time.Duration) { r.added[req] = after }
+
+func TestRowHandler(t *testing.T) {
+	t.Parallel()
+	web := reconcile.Request{NamespacedName: client.ObjectKey{Namespace: "shop", Name: "web"}}
+	for _, tt := range []struct {
+		name   string
+		change func(after *fleetv1alpha1.MemberWork)
+		want   map[reconcile.Request]time.Duration
+	}{
+		{"a resync is ignored", func(*fleetv1alpha1.MemberWork) {}, nil},
+		{"counts are collected", func(r *fleetv1alpha1.MemberWork) { r.ResourceVersion, r.Status.Counts.Ready = "2", 3 }, map[reconcile.Request]time.Duration{web: gather}},
+		{"an acknowledgement is not", func(r *fleetv1alpha1.MemberWork) { r.ResourceVersion, r.Status.ObservedGeneration = "2", 2 }, map[reconcile.Request]time.Duration{web: 0}},
+		{"nor is a phase", func(r *fleetv1alpha1.MemberWork) { r.ResourceVersion, r.Status.Phase = "2", fleetv1alpha1.WorkBlocked }, map[reconcile.Request]time.Duration{web: 0}},
+		{"nor is a new generation", func(r *fleetv1alpha1.MemberWork) { r.ResourceVersion, r.Generation = "2", 4 }, map[reconcile.Request]time.Duration{web: 0}},
+		{"rows of other kinds are ignored", func(r *fleetv1alpha1.MemberWork) {
+			r.ResourceVersion, r.Generation, r.Spec.Source.Kind = "2", 4, "Other"
+		}, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			before := held("east")
+			before.ResourceVersion = "1"
+			after := before.DeepCopy()
+			tt.change(after)
+			q := &recorded{added: map[reconcile.Request]time.Duration{}}
+			RowHandler("Kind").Update(t.Context(), event.UpdateEvent{ObjectOld: before, ObjectNew: after}, q)
+			if tt.want == nil {
+				tt.want = map[reconcile.Request]time.Duration{}
+			}
+			require.Equal(t, tt.want, q.added)
+		})
+	}
+	q := &recorded{added: map[reconcile.Request]time.Duration{}}
+	RowHandler("Kind").Delete(t.Context(), event.DeleteEvent{Object: held("east")}, q)
+	require.Equal(t, map[reconcile.Request]time.Duration{web: 0}, q.added)
+}

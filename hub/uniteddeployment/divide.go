@@ -1,0 +1,325 @@
+package uniteddeployment
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/hub/allot"
+	"github.com/flotilla-io/flotilla/hub/placement"
+)
+
+// part is one subset in one cluster.
+type part struct {
+	allot.Key
+	// name is the subset's name in the slice.
+	name string
+	// spec is the subset of the object, or of the slice where the object does not have it any more.
+	spec appsv1beta1.Subset
+	// state says whether the cluster takes and gives replicas.
+	state allot.State
+	// limit is the most replicas of the whole object that the cluster takes; nil is no limit.
+	limit *int
+	// leftover says that the object does not have this part any more, so that it is scaled to 0.
+	leftover bool
+	// grant is what the row has now; after planning, what it is to have.
+	grant fleetv1alpha1.SubsetGrant
+	// acked says that the cluster has acknowledged the latest generation of its row.
+	acked bool
+	// counts is the last report of the cluster.
+	counts fleetv1alpha1.SubsetCounts
+}
+
+// Reasons of problems, besides those of package placement and of rows.
+const (
+	reasonNoCluster      = "NoClusterMatches"
+	reasonNameTaken      = "SubsetNameTaken"
+	reasonTooManySubsets = "TooManySubsets"
+	reasonRunsHere       = "RunsInThisCluster"
+	reasonPartition      = "PartitionDiffers"
+)
+
+// divide lists the parts of the object in the order of its subsets and then of cluster names, followed by those that only the
+// slices still have.
+func divide(o *observed) ([]part, []placement.Problem) {
+	var parts []part
+	var problems []placement.Problem
+	taken := map[allot.Key]bool{} // by the name in the slice
+	for _, subset := range o.ud.Spec.Topology.Subsets {
+		clusters, found := clustersOf(o, subset)
+		problems = append(problems, found...)
+		for _, cluster := range clusters {
+			name := sliceName(subset, cluster)
+			at := allot.Key{Subset: name, Cluster: cluster}
+			p := o.part(allot.Key{Subset: subset.Name, Cluster: cluster}, name, subset)
+			switch {
+			case taken[at]:
+				problems = append(problems, placement.Problem{
+					Subset: subset.Name, Cluster: cluster, Reason: reasonNameTaken,
+					Message: fmt.Sprintf("another subset is named %s in cluster %s: rename one of them", name, cluster),
+				})
+				continue
+			case len(validation.IsDNS1123Label(name)) > 0:
+				problems = append(problems, placement.Problem{
+					Subset: subset.Name, Cluster: cluster, Reason: reasonNameTaken,
+					Message: fmt.Sprintf("the name %s for cluster %s is no DNS label of at most 63 characters: shorten the subset's name", name, cluster),
+				})
+				continue
+			case countIn(parts, cluster) >= fleetv1alpha1.SubsetsPerRow:
+				problems = append(problems, placement.Problem{
+					Subset: subset.Name, Cluster: cluster, Reason: reasonTooManySubsets,
+					Message: fmt.Sprintf("cluster %s has %d subsets of this object already, which is the most: join some of them", cluster, fleetv1alpha1.SubsetsPerRow),
+				})
+				continue
+			}
+			taken[at] = true
+			usable, found := o.available(&p)
+			problems = append(problems, found...)
+			if usable {
+				parts = append(parts, p)
+			}
+		}
+	}
+	return append(parts, leftovers(o, taken)...), problems
+}
+
+// part returns a subset in a cluster with what the row has of it.
+func (o *observed) part(key allot.Key, name string, spec appsv1beta1.Subset) part {
+	p := part{Key: key, name: name, spec: spec, grant: fleetv1alpha1.SubsetGrant{Name: name}, counts: fleetv1alpha1.SubsetCounts{Name: name}}
+	row := o.Rows[key.Cluster]
+	if row == nil {
+		p.acked = true // Nothing was granted, so nothing can be running.
+		return p
+	}
+	p.acked = placement.Acknowledged(row)
+	for _, g := range row.Spec.Grant.Subsets {
+		if g.Name == name {
+			p.grant = g
+		}
+	}
+	for _, c := range row.Status.Subsets {
+		if c.Name == name {
+			p.counts = c
+		}
+	}
+	return p
+}
+
+// available adds to a part what can be placed in its cluster. It returns false where the cluster takes no part.
+func (o *observed) available(p *part) (bool, []placement.Problem) {
+	a := o.Availability(p.Cluster, o.ud.Namespace)
+	p.state, p.limit = a.State, a.Limit
+	if a.Reason == "" {
+		return true, nil
+	}
+	return !a.Unusable, []placement.Problem{{Subset: p.Subset, Cluster: p.Cluster, Reason: a.Reason, Message: a.Message}}
+}
+
+// clustersOf names the clusters of a subset, sorted.
+func clustersOf(o *observed, subset appsv1beta1.Subset) ([]string, []placement.Problem) {
+	if subset.ClusterSelector == nil {
+		return []string{subset.Cluster}, nil
+	}
+	selector, err := metav1.LabelSelectorAsSelector(subset.ClusterSelector)
+	if err != nil { // Admission refuses it, but an object that was stored before must not block the others.
+		return nil, []placement.Problem{{Subset: subset.Name, Reason: reasonNoCluster, Message: fmt.Sprintf("clusterSelector: %v", err)}}
+	}
+	names := o.Select(selector)
+	for _, name := range o.Missing() {
+		if holds(o.Rows[name], sliceName(subset, name)) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	if len(names) == 0 {
+		return nil, []placement.Problem{{
+			Subset: subset.Name, Reason: reasonNoCluster,
+			Message: fmt.Sprintf("no accepted member cluster has the labels %s", selector),
+		}}
+	}
+	return names, nil
+}
+
+func holds(row *fleetv1alpha1.MemberWork, name string) bool {
+	return slices.ContainsFunc(row.Spec.Grant.Subsets, func(g fleetv1alpha1.SubsetGrant) bool { return g.Name == name })
+}
+
+// sliceName is the name of a subset in the slice of a cluster.
+func sliceName(subset appsv1beta1.Subset, cluster string) string {
+	if subset.ClusterSelector == nil {
+		return subset.Name
+	}
+	return subset.Name + "-" + cluster
+}
+
+// leftovers are the parts that rows have and the object does not. Those of rows that are being deleted are empty already.
+func leftovers(o *observed, taken map[allot.Key]bool) []part {
+	return slices.DeleteFunc(heldParts(o), func(p part) bool {
+		return taken[allot.Key{Subset: p.name, Cluster: p.Cluster}] || !o.Rows[p.Cluster].DeletionTimestamp.IsZero()
+	})
+}
+
+// heldParts are all parts that rows have, as leftovers. They stay as they are in the slice, because the node selector and
+// tolerations of a subset can't be changed while it has pods.
+func heldParts(o *observed) []part {
+	var out []part
+	for cluster, row := range o.Rows {
+		reason, _ := o.Silent(cluster)
+		for _, g := range row.Spec.Grant.Subsets {
+			p := o.part(allot.Key{Subset: g.Name, Cluster: cluster}, g.Name, appsv1beta1.Subset{Name: g.Name})
+			p.leftover = true
+			if slice := o.slices[cluster]; slice != nil {
+				for _, s := range slice.Spec.Topology.Subsets {
+					if s.Name == g.Name {
+						p.spec = s
+					}
+				}
+			}
+			if reason != "" {
+				p.state = allot.Frozen
+			}
+			out = append(out, p)
+		}
+	}
+	slices.SortFunc(out, func(a, b part) int {
+		return cmp.Or(cmp.Compare(a.Cluster, b.Cluster), cmp.Compare(a.name, b.name))
+	})
+	return out
+}
+
+func countIn(parts []part, cluster string) int {
+	n := 0
+	for _, p := range parts {
+		if p.Cluster == cluster {
+			n++
+		}
+	}
+	return n
+}
+
+// allocate says where the replicas belong. Leftovers take no part and get none.
+func allocate(ud *appsv1beta1.UnitedDeployment, parts []part) allot.Allocation {
+	subsets := make([]allot.Subset, 0, len(ud.Spec.Topology.Subsets))
+	for _, s := range ud.Spec.Topology.Subsets {
+		subset := allot.Subset{Name: s.Name, Replicas: s.Replicas, Min: s.MinReplicas, Max: s.MaxReplicas}
+		for _, p := range parts {
+			if p.Subset == s.Name && !p.leftover {
+				subset.Members = append(subset.Members, allot.Member{
+					Cluster: p.Cluster, Current: int(p.grant.Replicas), Cap: p.limit, State: p.state,
+				})
+			}
+		}
+		subsets = append(subsets, subset)
+	}
+	return allot.Allocate(replicas(ud), subsets)
+}
+
+// replicas is the desired total; unset means the default.
+func replicas(ud *appsv1beta1.UnitedDeployment) int {
+	if ud.Spec.Replicas == nil {
+		return 1
+	}
+	return int(*ud.Spec.Replicas)
+}
+
+// targetsOf returns the target of each part.
+func targetsOf(parts []part, a allot.Allocation) []int {
+	byKey := make(map[allot.Key]int, len(a.Targets))
+	for _, t := range a.Targets {
+		byKey[t.Key] = t.Replicas
+	}
+	targets := make([]int, len(parts))
+	for i, p := range parts {
+		if !p.leftover {
+			targets[i] = byKey[p.Key]
+		}
+	}
+	return targets
+}
+
+// partitionsOf divides the partitions of subsets over their clusters in proportion to the targets, so that a cluster that is
+// being filled has its share from the start.
+func partitionsOf(ud *appsv1beta1.UnitedDeployment, parts []part, targets []int) []int {
+	asked := map[string]int{}
+	if m := ud.Spec.UpdateStrategy.ManualUpdate; m != nil {
+		for name, n := range m.Partitions {
+			asked[name] = int(n)
+		}
+	}
+	list := make([]allot.Target, len(parts))
+	for i, p := range parts {
+		if !p.leftover {
+			list[i] = allot.Target{Key: p.Key, Replicas: targets[i]}
+		}
+	}
+	kept := allot.Partitions(asked, list)
+	for i, p := range parts {
+		if p.leftover {
+			kept[i] = int(p.grant.Replicas) // Pods of a leftover are not updated before they go.
+		}
+	}
+	return kept
+}
+
+// holdings are the input of allot.Transfer.
+func holdings(parts []part, targets []int) []allot.Holding {
+	out := make([]allot.Holding, len(parts))
+	for i, p := range parts {
+		available, _ := allot.Clamp(int(p.counts.Available))
+		out[i] = allot.Holding{
+			Key:    p.Key,
+			Target: targets[i],
+			Grant: allot.Grant{
+				Replicas: int(p.grant.Replicas), Upper: int(p.grant.Upper), Lower: int(p.grant.Lower),
+			},
+			Acked:     p.acked,
+			Available: available,
+			Dark:      p.state == allot.Frozen,
+		}
+	}
+	return out
+}
+
+// barred is how many replicas are kept out by maximums. Replicas of leftovers do not count: they belong elsewhere, but there
+// shall not be fewer of them.
+func barred(a allot.Allocation, parts []part) int {
+	n := a.Barred
+	for _, p := range parts {
+		if p.leftover {
+			n -= int(p.grant.Replicas)
+		}
+	}
+	return max(n, 0)
+}
+
+// limitsOf resolves placement.reallocation. Admission refuses what can't be resolved; here it counts as the default.
+func limitsOf(ud *appsv1beta1.UnitedDeployment, barred int) allot.Limits {
+	total := replicas(ud)
+	l := allot.Limits{Desired: total, Barred: barred, MaxSurge: allot.DefaultSurge(total)}
+	if p := ud.Spec.Topology.Placement; p != nil && p.Reallocation != nil {
+		if n, ok := resolve(p.Reallocation.MaxSurge, total, true); ok {
+			l.MaxSurge = n
+		}
+		if n, ok := resolve(p.Reallocation.MaxUnavailable, total, false); ok {
+			l.MaxUnavailable = n
+		}
+	}
+	if l.MaxSurge == 0 && l.MaxUnavailable == 0 {
+		l.MaxSurge = 1 // Both can be rounded to 0, and then nothing could ever move.
+	}
+	return l
+}
+
+func resolve(v *intstr.IntOrString, total int, up bool) (int, bool) {
+	if v == nil {
+		return 0, false
+	}
+	n, err := intstr.GetScaledValueFromIntOrPercent(v, total, up)
+	return n, err == nil && n >= 0
+}

@@ -1,0 +1,200 @@
+package uniteddeployment
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/hub/allot"
+	"github.com/flotilla-io/flotilla/hub/placement"
+	"github.com/flotilla-io/flotilla/hub/row"
+)
+
+// sliceSpec, sliceMeta and sliceManifest hold what is the same in every cluster. They are types of their own so that other
+// fields (replicas, subsets, partitions) can't get into the manifest, not even empty: equal templates must give equal bytes.
+type sliceSpec struct {
+	Selector             *metav1.LabelSelector      `json:"selector,omitempty"`
+	Template             appsv1beta1.SubsetTemplate `json:"template"`
+	RevisionHistoryLimit *int32                     `json:"revisionHistoryLimit,omitempty"`
+}
+
+type sliceMeta struct {
+	Name        string            `json:"name"`
+	Namespace   string            `json:"namespace"`
+	Labels      map[string]string `json:"labels,omitempty"`
+	Annotations map[string]string `json:"annotations,omitempty"`
+}
+
+type sliceManifest struct {
+	APIVersion string    `json:"apiVersion"`
+	Kind       string    `json:"kind"`
+	Metadata   sliceMeta `json:"metadata"`
+	Spec       sliceSpec `json:"spec"`
+}
+
+// slicePatch is what differs between clusters, as a JSON merge patch on the manifest.
+type slicePatch struct {
+	Spec slicePatchSpec `json:"spec"`
+}
+
+type slicePatchSpec struct {
+	Replicas       int32                                      `json:"replicas"`
+	Topology       sliceTopology                              `json:"topology"`
+	UpdateStrategy appsv1beta1.UnitedDeploymentUpdateStrategy `json:"updateStrategy"`
+}
+
+type sliceTopology struct {
+	Subsets []appsv1beta1.Subset `json:"subsets"`
+}
+
+// bookkeeping tells whether an annotation is the bookkeeping of a tool, or ours, about the object on the hub. In a slice it would
+// be wrong (the same tool in the member would take the slice for its own), and each change would be written to every member.
+func bookkeeping(key string) bool {
+	prefix, _, _ := strings.Cut(key, "/")
+	switch {
+	case key == keys.ConversionData, key == keys.FleetRowUID:
+		return true
+	case slices.Contains([]string{
+		"kubectl.kubernetes.io", "deployment.kubernetes.io", "meta.helm.sh", "argocd.argoproj.io", "pulumi.com",
+		"config.kubernetes.io", "internal.config.kubernetes.io", "config.k8s.io",
+	}, prefix):
+		return true
+	default:
+		return strings.HasSuffix(prefix, ".toolkit.fluxcd.io") || strings.HasSuffix(prefix, ".cattle.io")
+	}
+}
+
+// manifest returns the part of the slices that is the same in every cluster.
+func manifest(ud *appsv1beta1.UnitedDeployment) ([]byte, error) {
+	annotations := maps.Clone(ud.Annotations)
+	maps.DeleteFunc(annotations, func(key, _ string) bool { return bookkeeping(key) })
+	raw, err := json.Marshal(sliceManifest{
+		APIVersion: appsv1beta1.GroupVersion.String(),
+		Kind:       sourceKind,
+		Metadata:   sliceMeta{Name: ud.Name, Namespace: ud.Namespace, Labels: ud.Labels, Annotations: annotations},
+		Spec: sliceSpec{
+			Selector:             ud.Spec.Selector,
+			Template:             ud.Spec.Template,
+			RevisionHistoryLimit: ud.Spec.RevisionHistoryLimit,
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("write the manifest of %s/%s: %w", ud.Namespace, ud.Name, err)
+	}
+	return raw, nil
+}
+
+// patch returns the parts of one cluster, with the grants as absolute numbers. A partition of 0 is written too: a field that a
+// slice does not set is not reverted when somebody sets it in the member.
+func patch(parts []part) ([]byte, error) {
+	partitions := make(map[string]int32, len(parts))
+	p := slicePatch{Spec: slicePatchSpec{
+		Topology: sliceTopology{Subsets: make([]appsv1beta1.Subset, 0, len(parts))},
+		UpdateStrategy: appsv1beta1.UnitedDeploymentUpdateStrategy{
+			Type: appsv1beta1.ManualUpdateStrategyType, ManualUpdate: &appsv1beta1.ManualUpdate{Partitions: partitions},
+		},
+	}}
+	for _, part := range parts {
+		p.Spec.Replicas += part.grant.Replicas
+		subset := appsv1beta1.Subset{
+			Name:             part.name,
+			NodeSelectorTerm: part.spec.NodeSelectorTerm,
+			Tolerations:      part.spec.Tolerations,
+			Patch:            part.spec.Patch,
+			Ordinals:         part.spec.Ordinals,
+			Replicas:         new(intstr.FromInt32(part.grant.Replicas)),
+		}
+		p.Spec.Topology.Subsets = append(p.Spec.Topology.Subsets, subset)
+		partitions[part.name] = part.grant.Partition
+	}
+	raw, err := json.Marshal(p)
+	if err != nil {
+		return nil, fmt.Errorf("write a slice: %w", err)
+	}
+	return raw, nil
+}
+
+// render adds the rows to the plan: one for each cluster that has or is to have replicas of a subset.
+func (p *planned) render(o *observed) {
+	common, err := manifest(o.ud)
+	if err != nil {
+		p.problems = append(p.problems, placement.Problem{Reason: fleetv1alpha1.ReasonInvalid, Message: err.Error()})
+		return
+	}
+	byCluster := map[string][]part{}
+	for _, part := range p.parts {
+		byCluster[part.Cluster] = append(byCluster[part.Cluster], part)
+	}
+	p.Withdrawals = placement.Terminating(o.Fleet)
+	for _, w := range p.Withdrawals {
+		delete(byCluster, w.Row.Labels[keys.FleetCluster])
+	}
+	for _, cluster := range slices.Sorted(maps.Keys(byCluster)) {
+		if !o.TakesRows(cluster) {
+			continue
+		}
+		live := o.Rows[cluster]
+		parts, emptied := keep(byCluster[cluster])
+		switch {
+		case len(parts) == 0 && live != nil && emptied:
+			p.Withdrawals = append(p.Withdrawals, placement.Withdrawal{Row: live, Policy: fleetv1alpha1.LeaveDelete})
+		case len(parts) == 0 || (live == nil && !needsRow(o, cluster, parts)):
+			continue
+		default:
+			p.want(o, cluster, common, parts)
+		}
+	}
+}
+
+// needsRow tells whether a cluster without a row gets one: not before the namespace of its rows exists, and not for parts that
+// can't have replicas yet.
+func needsRow(o *observed, cluster string, parts []part) bool {
+	_, prepared := o.Epoch(cluster)
+	return prepared && slices.ContainsFunc(parts, func(p part) bool {
+		return p.state == allot.Ready || p.grant.Replicas > 0
+	})
+}
+
+// keep drops leftovers that run nothing. emptied says that nothing of the object is left in the cluster.
+func keep(parts []part) (kept []part, emptied bool) {
+	emptied = true
+	for _, p := range parts {
+		done := p.leftover && p.acked && p.grant.Replicas == 0 && p.counts.Replicas == 0 && p.state != allot.Frozen
+		if !done {
+			kept, emptied = append(kept, p), false
+		}
+	}
+	return kept, emptied
+}
+
+// want adds the row of a cluster.
+func (p *planned) want(o *observed, cluster string, common []byte, parts []part) {
+	raw, err := patch(parts)
+	if err != nil {
+		p.problems = append(p.problems, placement.Problem{Cluster: cluster, Reason: fleetv1alpha1.ReasonInvalid, Message: err.Error()})
+		return
+	}
+	want := row.Want{
+		Cluster: cluster,
+		Source: fleetv1alpha1.WorkSource{
+			APIVersion: appsv1beta1.GroupVersion.String(), Kind: sourceKind,
+			Namespace: o.ud.Namespace, Name: o.ud.Name, UID: string(o.ud.UID),
+		},
+		Manifest: common,
+		Patch:    raw,
+	}
+	want.Grant.Epoch, _ = o.Epoch(cluster)
+	for _, part := range parts {
+		want.Grant.Replicas += part.grant.Replicas
+		want.Grant.Subsets = append(want.Grant.Subsets, part.grant)
+	}
+	p.Wants = append(p.Wants, want)
+}

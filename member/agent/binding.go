@@ -1,0 +1,367 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/pkg/link"
+	"github.com/flotilla-io/flotilla/pkg/report"
+)
+
+// Reasons of the conditions that the agent writes.
+const (
+	ReasonBound           = "Bound"
+	ReasonBoundToOtherHub = "BoundToOtherHub"
+	ReasonHubUnknown      = "HubUnknown"
+	ReasonNotAccepted     = "NotAccepted"
+	ReasonLeaving         = "Leaving"
+	ReasonReleased        = "Released"
+	ReasonRowsLeft        = "RowsLeft"
+	ReasonVersionSkew     = "VersionSkew"
+	ReasonHealthy         = "Healthy"
+	ReasonUnhealthy       = "NotReady"
+)
+
+// messageReleased is the message of ReasonReleased.
+const messageReleased = "the binding was removed"
+
+// binding is the last known state of the binding, which all loops share. It may be used concurrently.
+type binding struct {
+	mu    sync.Mutex
+	state bindingState
+}
+
+// permission says what the rows may do.
+func (b *binding) permission() permission {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.state.permission
+}
+
+// skew is the version skew that permission takes into account.
+func (b *binding) skew() link.Skew {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.state.skew
+}
+
+// set stores the state and returns whether the permission changed.
+func (b *binding) set(s bindingState) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	changed := !reflect.DeepEqual(b.state.permission, s.permission)
+	b.state = s
+	return changed
+}
+
+// bindingState follows from the MemberCluster on the hub and the Membership in the member.
+type bindingState struct {
+	// ours says that this cluster is bound to this hub, under the name that it has there.
+	ours bool
+	// bind asks to create the binding, raise to store the hub's epoch.
+	bind, raise bool
+	// release asks to remove the binding: the cluster is leaving.
+	release    bool
+	permission permission
+	// skew says whether the versions of hub and agent work together; zero until the hub has published its version.
+	skew    link.Skew
+	reason  string
+	message string
+}
+
+// bindingStateOf is pure. A membership that is nil or names no hub is unbound; version is the agent's.
+func bindingStateOf(mc *fleetv1alpha1.MemberCluster, membership *fleetv1alpha1.Membership, version string) bindingState {
+	hub, membership := mc.Status.Hub, boundMembership(membership)
+	leaving := !mc.DeletionTimestamp.IsZero()
+	if hub == nil {
+		return bindingState{reason: ReasonHubUnknown, message: "the hub has not published its identity yet"}
+	}
+	skew := link.CheckSkew(hub.Version, version)
+	s := bindingState{release: leaving, skew: skew}
+	switch {
+	case membership == nil && leaving:
+		s.reason, s.message = ReasonReleased, messageReleased
+		s.permission = permission{act: true, leaving: true, hubUID: hub.UID, hubEpoch: hub.Epoch}
+		return s
+	case membership == nil && !mc.Spec.Accepted:
+		s.reason, s.message = ReasonNotAccepted, "the cluster is not accepted"
+		return s
+	case membership == nil && !skew.Supported:
+		s.reason, s.message = ReasonVersionSkew, skew.Message
+		return s
+	case membership == nil:
+		s.bind, s.reason, s.message = true, ReasonHubUnknown, "the binding is about to be created"
+		return s
+	}
+	bound := membership.Spec.Hub
+	if bound.UID != hub.UID || bound.Cluster != mc.Name {
+		s.reason = ReasonBoundToOtherHub
+		s.message = fmt.Sprintf("the cluster is bound to hub %s as %q: remove it from that hub, or delete Membership %s in this cluster",
+			bound.UID, bound.Cluster, fleetv1alpha1.MembershipName)
+		return s
+	}
+	s.ours, s.reason, s.message = true, ReasonBound, "the cluster is bound to this hub"
+	s.raise = hub.Epoch > membership.Status.Epoch || membership.Status.BoundAt == nil
+	s.permission = permission{
+		// Leaving takes only the ledger and a policy, which every version knows.
+		act:      (mc.Spec.Accepted && skew.Supported || leaving) && !s.raise,
+		leaving:  leaving,
+		hubUID:   hub.UID,
+		epoch:    membership.Status.Epoch,
+		hubEpoch: hub.Epoch,
+	}
+	if mc.Spec.Limits != nil {
+		s.permission.namespaces = mc.Spec.Limits.AllowedNamespaces
+	}
+	return s
+}
+
+// binder is the controller of the binding. Its only request is the MemberCluster's name.
+type binder struct {
+	link       link.Link
+	clusterUID string
+	binding    *binding
+	facts      *facts
+	leave      leaver
+	// enqueueRows queues every row after the permission changed.
+	enqueueRows func(context.Context) error
+
+	// lastLogged is the state that was logged last.
+	lastLogged string
+	// written is the status that was written last, until the cache shows it. There is one worker, so no lock.
+	written *fleetv1alpha1.MemberClusterStatus
+}
+
+// Reconcile creates or checks the binding, releases a cluster that leaves, and writes the status.
+func (b *binder) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	mc := &fleetv1alpha1.MemberCluster{}
+	if err := b.link.Hub.GetCache().Get(ctx, req.NamespacedName, mc); err != nil {
+		if apierrors.IsNotFound(err) {
+			return ctrl.Result{}, b.leave.check(ctx)
+		}
+		return ctrl.Result{}, fmt.Errorf("get member cluster %s: %w", req.Name, err)
+	}
+	if b.link.Pace != nil {
+		b.link.Pace.Set(mc.Spec.Limits)
+	}
+	// From the cache, so that the status is written also while the member's apiserver is away.
+	membership, err := getMembership(ctx, b.link.Member.GetCache())
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	s := bindingStateOf(mc, membership, b.link.Version)
+	switch {
+	case s.bind:
+		err = b.bind(ctx, mc, membership)
+	case s.raise:
+		err = b.raise(ctx, mc, membership)
+	}
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if s.bind || s.raise {
+		if membership, err = getMembership(ctx, b.link.Member.GetAPIReader()); err != nil {
+			return ctrl.Result{}, err
+		}
+		s = bindingStateOf(mc, membership, b.link.Version)
+	}
+	changed := b.binding.set(s)
+	b.announce(ctx, mc, membership, s, changed)
+	if changed {
+		if err := b.enqueueRows(ctx); err != nil {
+			return ctrl.Result{}, err
+		}
+	}
+	released, recheck, err := b.release(ctx, mc, membership, s)
+	return ctrl.Result{RequeueAfter: recheck}, errors.Join(err, b.report(ctx, mc, s, released))
+}
+
+// recheckLeave is how soon a leaving cluster checks again whether its last row is gone.
+const recheckLeave = 2 * time.Second
+
+// release removes the binding of a leaving cluster once no row is left. A cluster that is bound to another hub has nothing to
+// release.
+func (b *binder) release(ctx context.Context, mc *fleetv1alpha1.MemberCluster, membership *fleetv1alpha1.Membership, s bindingState) (released bool, recheck time.Duration, err error) {
+	if !s.release {
+		return false, 0, nil
+	}
+	if membership != nil && !s.ours {
+		b.leave.released.Store(true)
+		return true, 0, nil
+	}
+	released, err = b.leave.release(ctx, mc, membership, s.permission)
+	if err == nil && !released {
+		recheck = recheckLeave
+	}
+	return released, recheck, err
+}
+
+func getMembership(ctx context.Context, reader client.Reader) (*fleetv1alpha1.Membership, error) {
+	m := &fleetv1alpha1.Membership{}
+	err := reader.Get(ctx, client.ObjectKey{Name: fleetv1alpha1.MembershipName}, m)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("get the membership: %w", err)
+	}
+	return m, nil
+}
+
+// announce logs a new state, and records an event on the binding to another hub that stands in the way.
+func (b *binder) announce(ctx context.Context, mc *fleetv1alpha1.MemberCluster, membership *fleetv1alpha1.Membership, s bindingState, changed bool) {
+	now := s.reason + s.message + s.skew.Message
+	if now == b.lastLogged && !changed {
+		return
+	}
+	b.lastLogged = now
+	log := ctrl.LoggerFrom(ctx).WithValues("cluster", mc.Name)
+	log.Info("Checked binding", "reason", s.reason)
+	if s.skew.Reason != "" && !s.skew.Supported {
+		log.Error(errors.New(s.skew.Message), "Refused hub", "reason", s.skew.Reason)
+	}
+	if s.reason == ReasonBoundToOtherHub {
+		log.Error(errors.New(s.message), "Refused hub", "reason", s.reason)
+		b.link.Events.Record(membership, refusedEvent(s.message))
+	}
+}
+
+// bind creates the binding, or writes it into an unbound Membership. If another hub was faster, the next reconcile sees it.
+func (b *binder) bind(ctx context.Context, mc *fleetv1alpha1.MemberCluster, unbound *fleetv1alpha1.Membership) error {
+	m := &fleetv1alpha1.Membership{ObjectMeta: metav1.ObjectMeta{Name: fleetv1alpha1.MembershipName}}
+	write := func() error { return b.link.Member.GetClient().Create(ctx, m) }
+	if unbound != nil {
+		m = unbound.DeepCopy()
+		write = func() error { return b.link.Member.GetClient().Update(ctx, m) }
+	}
+	m.Spec.Hub = fleetv1alpha1.MembershipHub{UID: mc.Status.Hub.UID, Cluster: mc.Name, URL: b.link.URL}
+	err := write()
+	if apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("create the binding: %w", err)
+	}
+	ctrl.LoggerFrom(ctx).Info("Created binding", "cluster", mc.Name)
+	return b.raise(ctx, mc, m)
+}
+
+// raise stores the hub's epoch before anything that was granted at it takes effect.
+func (b *binder) raise(ctx context.Context, mc *fleetv1alpha1.MemberCluster, m *fleetv1alpha1.Membership) error {
+	next := m.DeepCopy()
+	next.Status.Epoch = max(m.Status.Epoch, mc.Status.Hub.Epoch)
+	if next.Status.BoundAt == nil {
+		now := metav1.NewTime(b.link.Clock.Now().Truncate(time.Second))
+		next.Status.BoundAt = &now
+	}
+	patch := client.MergeFromWithOptions(m, client.MergeFromWithOptimisticLock{})
+	if err := b.link.Member.GetClient().Status().Patch(ctx, next, patch, client.FieldOwner(link.AgentManager)); err != nil {
+		return fmt.Errorf("store epoch %d: %w", next.Status.Epoch, err)
+	}
+	return nil
+}
+
+// report writes the agent's part of the MemberCluster's status if it changed.
+func (b *binder) report(ctx context.Context, mc *fleetv1alpha1.MemberCluster, s bindingState, released bool) error {
+	last := agentPart(mc.Status)
+	switch {
+	case b.written == nil:
+	case equality.Semantic.DeepEqual(last, b.written):
+		b.written = nil // The cache has caught up.
+	default:
+		last = b.written
+	}
+	next := clusterStatus(*last, b.facts.get(), mc, s, released, b.link.Clock.Now())
+	next.ClusterUID, next.AgentVersion = b.clusterUID, b.link.Version
+	if equality.Semantic.DeepEqual(*last, next) {
+		return nil
+	}
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&next)
+	if err != nil {
+		return fmt.Errorf("write the status of member cluster %s: %w", mc.Name, err)
+	}
+	u := &unstructured.Unstructured{Object: map[string]any{"status": content}}
+	u.SetGroupVersionKind(fleetv1alpha1.GroupVersion.WithKind("MemberCluster"))
+	u.SetName(mc.Name)
+	u.SetUID(mc.UID)
+	err = b.link.Hub.GetClient().Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(u),
+		client.FieldOwner(link.AgentManager), client.ForceOwnership)
+	if err != nil {
+		return fmt.Errorf("report on member cluster %s: %w", mc.Name, err)
+	}
+	b.written = &next
+	return nil
+}
+
+// agentConditions are the conditions that the agent writes.
+func agentConditions() []string {
+	return []string{fleetv1alpha1.ConditionAPIHealthy, fleetv1alpha1.ConditionOwnedByThisHub, fleetv1alpha1.ConditionReleased}
+}
+
+// agentPart is what the agent wrote of a status.
+func agentPart(s fleetv1alpha1.MemberClusterStatus) *fleetv1alpha1.MemberClusterStatus {
+	part := &fleetv1alpha1.MemberClusterStatus{
+		ClusterUID: s.ClusterUID, Credential: s.Credential, KubernetesVersion: s.KubernetesVersion, AgentVersion: s.AgentVersion,
+	}
+	for _, t := range agentConditions() { // Sorted, as report.SetCondition leaves them.
+		if c := report.GetCondition(s.Conditions, t); c != nil {
+			part.Conditions = append(part.Conditions, *c)
+		}
+	}
+	return part
+}
+
+// clusterStatus is the agent's part of the status.
+func clusterStatus(last fleetv1alpha1.MemberClusterStatus, f fact, mc *fleetv1alpha1.MemberCluster, s bindingState, released bool, now time.Time) fleetv1alpha1.MemberClusterStatus {
+	next := last
+	if f.beaten { // Before the first heartbeat nothing is known.
+		next.Credential = f.credential
+	}
+	if f.version != "" {
+		next.KubernetesVersion = f.version
+	}
+	owned := metav1.Condition{
+		Type: fleetv1alpha1.ConditionOwnedByThisHub, Status: report.ConditionStatus(s.ours && !released), Reason: s.reason, Message: s.message,
+		ObservedGeneration: mc.Generation,
+	}
+	if released && s.ours { // As the next reconcile will say.
+		owned.Reason, owned.Message = ReasonReleased, messageReleased
+	}
+	next.Conditions = report.SetCondition(next.Conditions, owned, now)
+	if f.known {
+		healthy := metav1.Condition{
+			Type: fleetv1alpha1.ConditionAPIHealthy, Status: report.ConditionStatus(f.healthy), Reason: ReasonHealthy,
+			Message: "the member's apiserver is ready", ObservedGeneration: mc.Generation,
+		}
+		if !f.healthy {
+			healthy.Reason, healthy.Message = ReasonUnhealthy, f.message
+		}
+		next.Conditions = report.SetCondition(next.Conditions, healthy, now)
+	}
+	if !s.release {
+		next.Conditions = report.RemoveCondition(next.Conditions, fleetv1alpha1.ConditionReleased)
+		return next
+	}
+	gone := metav1.Condition{
+		Type: fleetv1alpha1.ConditionReleased, Status: report.ConditionStatus(released), Reason: ReasonReleased,
+		Message: "nothing of this hub is left here", ObservedGeneration: mc.Generation,
+	}
+	if !released {
+		gone.Reason, gone.Message = ReasonRowsLeft, "rows of this cluster are still being withdrawn"
+	}
+	next.Conditions = report.SetCondition(next.Conditions, gone, now)
+	return next
+}

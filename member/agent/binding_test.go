@@ -1,0 +1,271 @@
+package agent
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/pkg/link"
+	"github.com/flotilla-io/flotilla/pkg/report"
+)
+
+const testVersion = "v0.3.0"
+
+func testCluster() *fleetv1alpha1.MemberCluster {
+	return &fleetv1alpha1.MemberCluster{
+		ObjectMeta: metav1.ObjectMeta{Name: "east", Generation: 2},
+		Spec:       fleetv1alpha1.MemberClusterSpec{Accepted: true},
+		Status:     fleetv1alpha1.MemberClusterStatus{Hub: &fleetv1alpha1.HubIdentity{UID: testHub, Epoch: 4}},
+	}
+}
+
+func testMembership() *fleetv1alpha1.Membership {
+	return &fleetv1alpha1.Membership{
+		ObjectMeta: metav1.ObjectMeta{Name: fleetv1alpha1.MembershipName, UID: "m"},
+		Spec:       fleetv1alpha1.MembershipSpec{Hub: fleetv1alpha1.MembershipHub{UID: testHub, Cluster: "east"}},
+		Status:     fleetv1alpha1.MembershipStatus{Epoch: 4, BoundAt: &metav1.Time{Time: testNow()}},
+	}
+}
+
+func TestJudge(t *testing.T) {
+	t.Parallel()
+	type expect struct {
+		ours, bind, raise, release, act bool
+		reason                          string
+	}
+	leave := func(mc *fleetv1alpha1.MemberCluster) { mc.DeletionTimestamp = &metav1.Time{Time: testNow()} }
+	tests := []struct {
+		name string
+		in   func(mc *fleetv1alpha1.MemberCluster, m *fleetv1alpha1.Membership) *fleetv1alpha1.Membership
+		want expect
+	}{
+		{
+			name: "the hub that the cluster is bound to may act",
+			in:   func(_ *fleetv1alpha1.MemberCluster, m *fleetv1alpha1.Membership) *fleetv1alpha1.Membership { return m },
+			want: expect{ours: true, act: true, reason: ReasonBound},
+		},
+		{
+			name: "the first hub binds the cluster and may not act before that",
+			in:   func(*fleetv1alpha1.MemberCluster, *fleetv1alpha1.Membership) *fleetv1alpha1.Membership { return nil },
+			want: expect{bind: true, reason: ReasonHubUnknown},
+		},
+		{
+			name: "a hub without an identity binds nothing",
+			in: func(mc *fleetv1alpha1.MemberCluster, m *fleetv1alpha1.Membership) *fleetv1alpha1.Membership {
+				mc.Status.Hub = nil
+				return m
+			},
+			want: expect{reason: ReasonHubUnknown},
+		},
+		{
+			name: "a cluster that is not accepted is not bound",
+			in: func(mc *fleetv1alpha1.MemberCluster, _ *fleetv1alpha1.Membership) *fleetv1alpha1.Membership {
+				mc.Spec.Accepted = false
+				return nil
+			},
+			want: expect{reason: ReasonNotAccepted},
+		},
+		{
+			name: "a cluster that is not accepted any more is frozen and stays bound",
+			in: func(mc *fleetv1alpha1.MemberCluster, m *fleetv1alpha1.Membership) *fleetv1alpha1.Membership {
+				mc.Spec.Accepted = false
+				return m
+			},
+			want: expect{ours: true, reason: ReasonBound},
+		},
+		{
+			name: "a second hub is refused (I21)",
+			in: func(_ *fleetv1alpha1.MemberCluster, m *fleetv1alpha1.Membership) *fleetv1alpha1.Membership {
+				m.Spec.Hub.UID = "hub-2"
+				return m
+			},
+			want: expect{reason: ReasonBoundToOtherHub},
+		},
+		{
+			name: "a Membership without a hub is not bound",
+			in: func(_ *fleetv1alpha1.MemberCluster, m *fleetv1alpha1.Membership) *fleetv1alpha1.Membership {
+				m.Spec = fleetv1alpha1.MembershipSpec{}
+				return m
+			},
+			want: expect{bind: true, reason: ReasonHubUnknown},
+		},
+		{
+			name: "a hub that is one minor version away may act",
+			in: func(mc *fleetv1alpha1.MemberCluster, m *fleetv1alpha1.Membership) *fleetv1alpha1.Membership {
+				mc.Status.Hub.Version = "v0.4.7"
+				return m
+			},
+			want: expect{ours: true, act: true, reason: ReasonBound},
+		},
+		{
+			name: "a hub that is too new keeps its binding and may not act",
+			in: func(mc *fleetv1alpha1.MemberCluster, m *fleetv1alpha1.Membership) *fleetv1alpha1.Membership {
+				mc.Status.Hub.Version = "v0.5.0"
+				return m
+			},
+			want: expect{ours: true, reason: ReasonBound},
+		},
+		{
+			name: "a hub that is too old keeps its binding and may not act",
+			in: func(mc *fleetv1alpha1.MemberCluster, m *fleetv1alpha1.Membership) *fleetv1alpha1.Membership {
+				mc.Status.Hub.Version = "v0.1.9"
+				return m
+			},
+			want: expect{ours: true, reason: ReasonBound},
+		},
+		{
+			name: "a hub that is too new binds nothing",
+			in: func(mc *fleetv1alpha1.MemberCluster, _ *fleetv1alpha1.Membership) *fleetv1alpha1.Membership {
+				mc.Status.Hub.Version = "v0.5.0"
+				return nil
+			},
+			want: expect{reason: ReasonVersionSkew},
+		},
+		{
+			name: "a cluster may leave a hub of any version",
+			in: func(mc *fleetv1alpha1.MemberCluster, m *fleetv1alpha1.Membership) *fleetv1alpha1.Membership {
+				leave(mc)
+				mc.Status.Hub.Version = "v2.0.0"
+				return m
+			},
+			want: expect{ours: true, release: true, act: true, reason: ReasonBound},
+		},
+		{
+			name: "a second name for the same cluster is refused",
+			in: func(_ *fleetv1alpha1.MemberCluster, m *fleetv1alpha1.Membership) *fleetv1alpha1.Membership {
+				m.Spec.Hub.Cluster = "west"
+				return m
+			},
+			want: expect{reason: ReasonBoundToOtherHub},
+		},
+		{
+			name: "a higher epoch is remembered before it is acted on",
+			in: func(mc *fleetv1alpha1.MemberCluster, m *fleetv1alpha1.Membership) *fleetv1alpha1.Membership {
+				mc.Status.Hub.Epoch = 5
+				return m
+			},
+			want: expect{ours: true, raise: true, reason: ReasonBound},
+		},
+		{
+			name: "a lower epoch is not remembered",
+			in: func(mc *fleetv1alpha1.MemberCluster, m *fleetv1alpha1.Membership) *fleetv1alpha1.Membership {
+				mc.Status.Hub.Epoch = 3
+				return m
+			},
+			want: expect{ours: true, act: true, reason: ReasonBound},
+		},
+		{
+			name: "a leaving cluster works off its rows, accepted or not",
+			in: func(mc *fleetv1alpha1.MemberCluster, m *fleetv1alpha1.Membership) *fleetv1alpha1.Membership {
+				leave(mc)
+				mc.Spec.Accepted = false
+				return m
+			},
+			want: expect{ours: true, release: true, act: true, reason: ReasonBound},
+		},
+		{
+			name: "a leaving cluster is not bound again",
+			in: func(mc *fleetv1alpha1.MemberCluster, _ *fleetv1alpha1.Membership) *fleetv1alpha1.Membership {
+				leave(mc)
+				return nil
+			},
+			want: expect{release: true, act: true, reason: ReasonReleased},
+		},
+		{
+			name: "a cluster of another hub does nothing when it leaves this one",
+			in: func(mc *fleetv1alpha1.MemberCluster, m *fleetv1alpha1.Membership) *fleetv1alpha1.Membership {
+				leave(mc)
+				m.Spec.Hub.UID = "hub-2"
+				return m
+			},
+			want: expect{release: true, reason: ReasonBoundToOtherHub},
+		},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			mc := testCluster()
+			j := bindingStateOf(mc, tc.in(mc, testMembership()), testVersion)
+			require.Equal(t, tc.want, expect{ours: j.ours, bind: j.bind, raise: j.raise, release: j.release, act: j.permission.act, reason: j.reason})
+			require.NotEmpty(t, j.message)
+			require.Equal(t, j.release && j.permission.act, j.permission.leaving, "a leaving cluster applies nothing")
+		})
+	}
+}
+
+func TestClusterStatusIsEqualWhileNothingChanges(t *testing.T) {
+	t.Parallel()
+	mc := testCluster()
+	j := bindingStateOf(mc, testMembership(), testVersion)
+	ends := metav1.NewTime(testNow())
+	f := fact{beaten: true, known: true, healthy: true, version: "v1.36.3", credential: &fleetv1alpha1.CredentialStatus{Serial: "1", NotAfter: &ends}}
+	first := clusterStatus(fleetv1alpha1.MemberClusterStatus{}, f, mc, j, false, testNow())
+	require.True(t, report.IsConditionTrue(first.Conditions, fleetv1alpha1.ConditionOwnedByThisHub))
+	require.True(t, report.IsConditionTrue(first.Conditions, fleetv1alpha1.ConditionAPIHealthy))
+	require.Nil(t, report.GetCondition(first.Conditions, fleetv1alpha1.ConditionReleased))
+	require.Equal(t, first, clusterStatus(*agentPart(first), f, mc, j, false, testNow().Add(time.Hour)))
+
+	require.Equal(t, first, clusterStatus(*agentPart(first), fact{}, mc, j, false, testNow().Add(time.Hour)),
+		"an agent that has just started knows nothing yet, and takes nothing back (I9)")
+
+	f.healthy, f.message = false, "no answer"
+	sick := clusterStatus(first, f, mc, j, false, testNow().Add(time.Hour))
+	require.Equal(t, "no answer", report.GetCondition(sick.Conditions, fleetv1alpha1.ConditionAPIHealthy).Message)
+}
+
+func TestReleasedIsReportedOnceRowsAreGone(t *testing.T) {
+	t.Parallel()
+	mc := testCluster()
+	mc.DeletionTimestamp = &metav1.Time{Time: testNow()}
+	j := bindingStateOf(mc, testMembership(), testVersion)
+	waiting := clusterStatus(fleetv1alpha1.MemberClusterStatus{}, fact{}, mc, j, false, testNow())
+	require.Equal(t, ReasonRowsLeft, report.GetCondition(waiting.Conditions, fleetv1alpha1.ConditionReleased).Reason)
+	released := clusterStatus(waiting, fact{}, mc, j, true, testNow())
+	require.True(t, report.IsConditionTrue(released.Conditions, fleetv1alpha1.ConditionReleased))
+	require.False(t, report.IsConditionTrue(released.Conditions, fleetv1alpha1.ConditionOwnedByThisHub))
+	again := clusterStatus(released, fact{}, mc, bindingStateOf(mc, nil, testVersion), true, testNow().Add(time.Minute))
+	require.Equal(t, released, again, "a binding that is gone is not reported again")
+}
+
+func TestReadTombstone(t *testing.T) {
+	t.Parallel()
+	good := func() map[string]string {
+		return map[string]string{link.TombstoneCluster: "east", link.TombstoneHubUID: testHub, link.TombstonePolicy: "Orphan"}
+	}
+	other := testMembership()
+	other.Spec.Hub.UID = "hub-2"
+	renamed := testMembership()
+	renamed.Spec.Hub.Cluster = "north"
+	tests := []struct {
+		name       string
+		change     func(map[string]string)
+		membership *fleetv1alpha1.Membership
+		err        string
+	}{
+		{name: "of this hub and cluster is obeyed", change: func(map[string]string) {}, membership: testMembership()},
+		{name: "is obeyed after a crash behind the removal of the binding", change: func(map[string]string) {}},
+		{name: "of another cluster is not", change: func(m map[string]string) { m[link.TombstoneCluster] = "west" }, err: "for cluster"},
+		{name: "of another hub than the cluster is bound to is not", change: func(map[string]string) {}, membership: other, err: "of hub"},
+		{name: "of a cluster that joined again under another name is not", change: func(map[string]string) {}, membership: renamed, err: "is bound as"},
+		{name: "with an unknown policy is not", change: func(m map[string]string) { m[link.TombstonePolicy] = "Burn" }, err: "policy"},
+		{name: "without a policy is not", change: func(m map[string]string) { delete(m, link.TombstonePolicy) }, err: "policy"},
+	}
+	for _, tc := range tests {
+		t.Run("a tombstone "+tc.name, func(t *testing.T) {
+			t.Parallel()
+			data := good()
+			tc.change(data)
+			policy, err := readTombstone(data, "east", tc.membership)
+			if tc.err != "" {
+				require.ErrorContains(t, err, tc.err)
+				require.Empty(t, policy)
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, fleetv1alpha1.LeaveOrphan, policy)
+		})
+	}
+}

@@ -1,0 +1,100 @@
+package agent
+
+import (
+	"fmt"
+
+	kstatus "github.com/fluxcd/cli-utils/pkg/kstatus/status"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+)
+
+// kind is what the agent needs to know of the objects of one kind.
+type kind struct {
+	// observed tells whether the object's controller has acted on the present generation.
+	observed func(live *unstructured.Unstructured) bool
+	// measure fills in the phase, revision and counts of a row from its object.
+	measure func(s *fleetv1alpha1.MemberWorkStatus, live *unstructured.Unstructured)
+	// shrinks returns the first field in which want asks for fewer replicas than live has, or "".
+	shrinks func(want, live *unstructured.Unstructured) string
+}
+
+// kindOf returns the entry of a kind. A kind without one is measured by kstatus, and by the fields for replicas that most
+// workloads share. To add a kind, write its functions in a file of its own and name them here.
+func kindOf(gvk schema.GroupVersionKind) kind {
+	switch gvk {
+	case appsv1beta1.GroupVersion.WithKind("UnitedDeployment"):
+		return kind{observed: observedUnitedDeployment, measure: measureUnitedDeployment, shrinks: shrinksUnitedDeployment}
+	default:
+		return kind{observed: observedGeneration, measure: measureGeneric, shrinks: shrinksReplicas}
+	}
+}
+
+// The kinds that the agent may write: each one that the hub sends needs a line. Without it a row is Blocked as Forbidden.
+//
+// +kubebuilder:rbac:groups=apps.kruise.io,resources=uniteddeployments,verbs=get;list;watch;create;patch;delete
+
+// observedGeneration reads status.observedGeneration. Kinds without it count as observed.
+func observedGeneration(live *unstructured.Unstructured) bool {
+	observed, found, err := unstructured.NestedInt64(live.Object, "status", "observedGeneration")
+	return err == nil && (!found || observed >= live.GetGeneration())
+}
+
+// measureGeneric takes the phase from kstatus, but is stricter in two cases that kstatus calls current: a custom resource
+// without a status may have no controller, and one with fewer available replicas than it asks for is still progressing.
+func measureGeneric(s *fleetv1alpha1.MemberWorkStatus, live *unstructured.Unstructured) {
+	s.Revision, _, _ = unstructured.NestedString(live.Object, "status", "updateRevision")
+	s.Counts = fleetv1alpha1.WorkCounts{
+		Desired:      count(live, "spec", "replicas"),
+		Replicas:     count(live, "status", "replicas"),
+		Ready:        count(live, "status", "readyReplicas"),
+		Available:    count(live, "status", "availableReplicas"),
+		Updated:      count(live, "status", "updatedReplicas"),
+		UpdatedReady: count(live, "status", "updatedReadyReplicas"),
+	}
+	result, err := kstatus.Compute(live)
+	if err != nil {
+		s.Phase, s.Reason, s.Message = fleetv1alpha1.WorkDegraded, fleetv1alpha1.ReasonNonsense, fmt.Sprintf("its status can't be read: %v", err)
+		return
+	}
+	switch result.Status {
+	case kstatus.CurrentStatus:
+		_, reported := live.Object["status"]
+		_, counted, _ := unstructured.NestedInt64(live.Object, "status", "availableReplicas")
+		switch {
+		case !reported && kstatus.GetLegacyConditionsFn(live) == nil:
+			s.Phase = fleetv1alpha1.WorkApplied
+		case counted && s.Counts.Available < s.Counts.Desired:
+			s.Phase = fleetv1alpha1.WorkProgressing
+		default:
+			s.Phase = fleetv1alpha1.WorkHealthy
+		}
+	case kstatus.FailedStatus:
+		s.Phase, s.Reason, s.Message = fleetv1alpha1.WorkDegraded, reasonFailed, result.Message
+	case kstatus.InProgressStatus, kstatus.TerminatingStatus, kstatus.NotFoundStatus:
+		s.Phase = fleetv1alpha1.WorkProgressing
+	case kstatus.UnknownStatus:
+		s.Phase = fleetv1alpha1.WorkApplied
+	}
+}
+
+// reasonFailed is the reason of a Degraded row whose object has failed by the rules of kstatus.
+const reasonFailed = "Failed"
+
+// shrinksReplicas compares spec.replicas.
+func shrinksReplicas(want, live *unstructured.Unstructured) string {
+	wanted, wok, _ := unstructured.NestedInt64(want.Object, "spec", "replicas")
+	has, lok, _ := unstructured.NestedInt64(live.Object, "spec", "replicas")
+	if wok && lok && wanted < has {
+		return "spec.replicas"
+	}
+	return ""
+}
+
+// count reads an int32; a field that is missing or is none counts as 0.
+func count(o *unstructured.Unstructured, path ...string) int32 {
+	n, _, _ := unstructured.NestedInt64(o.Object, path...)
+	return int32(max(min(n, 1<<31-1), 0)) //nolint:gosec // bounded
+}

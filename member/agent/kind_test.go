@@ -1,0 +1,169 @@
+package agent
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/yaml"
+
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+)
+
+func TestOtherKindsAreMeasuredByKstatus(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name     string
+		object   string
+		want     fleetv1alpha1.MemberWorkStatus
+		observed bool
+	}{
+		{
+			name:     "a ConfigMap is healthy as soon as it exists",
+			object:   `{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}`,
+			want:     fleetv1alpha1.MemberWorkStatus{Phase: fleetv1alpha1.WorkHealthy},
+			observed: true,
+		},
+		{
+			name:     "of a custom resource without a status nothing is known",
+			object:   `{apiVersion: example.com/v1, kind: Widget, metadata: {name: a, generation: 1}}`,
+			want:     fleetv1alpha1.MemberWorkStatus{Phase: fleetv1alpha1.WorkApplied},
+			observed: true,
+		},
+		{
+			name: "a custom resource that is not ready is progressing",
+			object: `{apiVersion: example.com/v1, kind: Widget, metadata: {name: a, generation: 1},
+				status: {observedGeneration: 1, conditions: [{type: Ready, status: "False", reason: Waiting}]}}`,
+			want:     fleetv1alpha1.MemberWorkStatus{Phase: fleetv1alpha1.WorkProgressing},
+			observed: true,
+		},
+		{
+			name: "a custom resource that is stalled is degraded, with its message",
+			object: `{apiVersion: example.com/v1, kind: Widget, metadata: {name: a, generation: 1},
+				status: {observedGeneration: 1, conditions: [{type: Stalled, status: "True", reason: Quota, message: no quota}]}}`,
+			want:     fleetv1alpha1.MemberWorkStatus{Phase: fleetv1alpha1.WorkDegraded, Reason: reasonFailed, Message: "no quota"},
+			observed: true,
+		},
+		{
+			name: "a workload with fewer available replicas than it asks for is progressing",
+			object: `{apiVersion: apps.kruise.io/v1beta1, kind: CloneSet, metadata: {name: a, generation: 2}, spec: {replicas: 3},
+				status: {observedGeneration: 2, replicas: 3, readyReplicas: 3, availableReplicas: 2, updatedReplicas: 3, updatedReadyReplicas: 3, updateRevision: a-1}}`,
+			want: fleetv1alpha1.MemberWorkStatus{
+				Phase: fleetv1alpha1.WorkProgressing, Revision: "a-1",
+				Counts: fleetv1alpha1.WorkCounts{Desired: 3, Replicas: 3, Ready: 3, Available: 2, Updated: 3, UpdatedReady: 3},
+			},
+			observed: true,
+		},
+		{
+			name: "and healthy with all of them",
+			object: `{apiVersion: apps.kruise.io/v1beta1, kind: CloneSet, metadata: {name: a, generation: 2}, spec: {replicas: 1},
+				status: {observedGeneration: 2, replicas: 1, readyReplicas: 1, availableReplicas: 1, updatedReplicas: 1, updatedReadyReplicas: 1, updateRevision: a-1}}`,
+			want: fleetv1alpha1.MemberWorkStatus{
+				Phase: fleetv1alpha1.WorkHealthy, Revision: "a-1",
+				Counts: fleetv1alpha1.WorkCounts{Desired: 1, Replicas: 1, Ready: 1, Available: 1, Updated: 1, UpdatedReady: 1},
+			},
+			observed: true,
+		},
+		{
+			name: "a status of an older generation is not observed",
+			object: `{apiVersion: apps/v1, kind: Deployment, metadata: {name: a, generation: 2}, spec: {replicas: 1},
+				status: {observedGeneration: 1, replicas: 1, readyReplicas: 1, availableReplicas: 1, updatedReplicas: 1}}`,
+			want: fleetv1alpha1.MemberWorkStatus{
+				Phase:  fleetv1alpha1.WorkProgressing,
+				Counts: fleetv1alpha1.WorkCounts{Desired: 1, Replicas: 1, Ready: 1, Available: 1, Updated: 1},
+			},
+		},
+		{
+			name:     "a number that is none counts as 0",
+			object:   `{apiVersion: example.com/v1, kind: Widget, metadata: {name: a}, spec: {replicas: many}, status: {replicas: -4, readyReplicas: 5000000000}}`,
+			want:     fleetv1alpha1.MemberWorkStatus{Phase: fleetv1alpha1.WorkHealthy, Counts: fleetv1alpha1.WorkCounts{Ready: 1<<31 - 1}},
+			observed: true,
+		},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			live := parse(t, tc.object)
+			k := kindOf(live.GroupVersionKind())
+			var got fleetv1alpha1.MemberWorkStatus
+			k.measure(&got, live)
+			require.Equal(t, tc.want, got)
+			require.Equal(t, tc.observed, k.observed(live))
+		})
+	}
+}
+
+func TestOtherKindsShrinkByTheirReplicas(t *testing.T) {
+	t.Parallel()
+	three := parse(t, `{apiVersion: apps/v1, kind: Deployment, metadata: {name: a}, spec: {replicas: 3}}`)
+	two := parse(t, `{apiVersion: apps/v1, kind: Deployment, metadata: {name: a}, spec: {replicas: 2}}`)
+	none := parse(t, `{apiVersion: apps/v1, kind: Deployment, metadata: {name: a}, spec: {}}`)
+	k := kindOf(three.GroupVersionKind())
+	require.Equal(t, "spec.replicas", k.shrinks(two, three))
+	require.Empty(t, k.shrinks(three, two))
+	require.Empty(t, k.shrinks(none, three), "a row without the field leaves it to others")
+}
+
+func TestTheAgentMayWriteTheKindsOfTheHubAndNoOthers(t *testing.T) {
+	t.Parallel()
+	raw, err := os.ReadFile(filepath.Join("..", "..", "charts", "member", "files", "agent-role.yaml"))
+	require.NoError(t, err)
+	role := rbacv1.ClusterRole{}
+	require.NoError(t, yaml.Unmarshal(bytes.Split(raw, []byte("\n---\n"))[0], &role))
+	written := map[schema.GroupResource][]string{}
+	for _, rule := range role.Rules {
+		for _, group := range rule.APIGroups {
+			for _, resource := range rule.Resources {
+				require.NotEqual(t, "*", group+resource)
+				if group != fleetv1alpha1.GroupVersion.Group && group != "events.k8s.io" && slices.Contains(rule.Verbs, "create") {
+					written[schema.GroupResource{Group: group, Resource: resource}] = rule.Verbs
+				}
+			}
+		}
+	}
+	require.Equal(t, map[schema.GroupResource][]string{
+		{Group: "apps.kruise.io", Resource: "uniteddeployments"}: {"create", "delete", "get", "list", "patch", "watch"},
+	}, written)
+}
+
+func parse(t *testing.T, text string) *unstructured.Unstructured {
+	t.Helper()
+	raw, err := yaml.YAMLToJSON([]byte(text))
+	require.NoError(t, err)
+	o := &unstructured.Unstructured{}
+	require.NoError(t, o.UnmarshalJSON(raw))
+	return o
+}
+
+func TestAUnitedDeploymentShrinks(t *testing.T) {
+	t.Parallel()
+	object := func(replicas int64, subsets ...any) *unstructured.Unstructured {
+		return &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
+			"replicas": replicas, "topology": map[string]any{"subsets": subsets},
+		}}}
+	}
+	subset := func(name string, replicas int64) any { return map[string]any{"name": name, "replicas": replicas} }
+	tests := []struct {
+		name       string
+		want, live *unstructured.Unstructured
+		where      string
+	}{
+		{"equal numbers do not", object(5, subset("a", 5)), object(5, subset("a", 5)), ""},
+		{"a lower total does", object(4), object(5), "spec.replicas"},
+		{"a lower subset does though the total stays", object(5, subset("a", 2), subset("b", 3)), object(5, subset("a", 3), subset("b", 2)), "spec.topology.subsets[a]"},
+		{"a subset that is left out does", object(5, subset("a", 5)), object(5, subset("a", 5), subset("b", 0)), "spec.topology.subsets[b]"},
+		{"growth does not", object(6, subset("a", 6)), object(5, subset("a", 5)), ""},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, tc.where, shrinksUnitedDeployment(tc.want, tc.live))
+		})
+	}
+}

@@ -1,0 +1,103 @@
+package agent
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+)
+
+// observedUnitedDeployment differs from observedGeneration in one point: the controller always writes the field, so an object
+// without it has not been reconciled yet.
+func observedUnitedDeployment(live *unstructured.Unstructured) bool {
+	_, found, _ := unstructured.NestedInt64(live.Object, "status", "observedGeneration")
+	return found && observedGeneration(live)
+}
+
+// measureUnitedDeployment reports the subsets too: the hub allocates by them.
+func measureUnitedDeployment(s *fleetv1alpha1.MemberWorkStatus, live *unstructured.Unstructured) {
+	ud := &appsv1beta1.UnitedDeployment{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(live.Object, ud); err != nil {
+		s.Phase, s.Reason, s.Message = fleetv1alpha1.WorkDegraded, fleetv1alpha1.ReasonNonsense, fmt.Sprintf("its status can't be read: %v", err)
+		return
+	}
+	u := ud.Status
+	s.Revision = u.UpdatedRevision
+	s.Counts = fleetv1alpha1.WorkCounts{
+		Replicas: u.Replicas, Ready: u.ReadyReplicas, Available: u.AvailableReplicas,
+		Updated: u.UpdatedReplicas, UpdatedReady: u.UpdatedReadyReplicas,
+	}
+	if ud.Spec.Replicas != nil {
+		s.Counts.Desired = *ud.Spec.Replicas
+	}
+	asked := map[string]int32{}
+	for _, subset := range ud.Spec.Topology.Subsets {
+		if subset.Replicas != nil {
+			asked[subset.Name] = subset.Replicas.IntVal
+		}
+	}
+	healthy := u.ObservedGeneration >= ud.Generation && u.Replicas == s.Counts.Desired && len(u.SubsetStatuses) == len(ud.Spec.Topology.Subsets)
+	for i, sub := range u.SubsetStatuses {
+		if i == fleetv1alpha1.SubsetsPerRow {
+			break
+		}
+		c := fleetv1alpha1.SubsetCounts{
+			Name: sub.Name, Partition: sub.Partition,
+			WorkCounts: fleetv1alpha1.WorkCounts{
+				Desired: sub.Replicas, Replicas: sub.Replicas, Ready: sub.ReadyReplicas, Available: sub.AvailableReplicas,
+				Updated: sub.UpdatedReplicas, UpdatedReady: sub.UpdatedReadyReplicas,
+			},
+		}
+		if n, ok := asked[sub.Name]; ok {
+			c.Desired = n
+		}
+		healthy = healthy && c.Replicas == c.Desired && c.Available >= c.Desired && c.Updated >= c.Desired-c.Partition
+		s.Subsets = append(s.Subsets, c)
+	}
+	s.Phase = fleetv1alpha1.WorkProgressing
+	if healthy {
+		s.Phase = fleetv1alpha1.WorkHealthy
+	}
+	for _, c := range u.Conditions {
+		if c.Type == appsv1beta1.SubsetFailure && c.Status == corev1.ConditionTrue {
+			s.Phase, s.Reason, s.Message = fleetv1alpha1.WorkDegraded, string(appsv1beta1.SubsetFailure), c.Message
+		}
+	}
+}
+
+// shrinksUnitedDeployment looks at the subsets besides spec.replicas; one that is left out shrinks as well.
+func shrinksUnitedDeployment(want, live *unstructured.Unstructured) string {
+	if field := shrinksReplicas(want, live); field != "" {
+		return field
+	}
+	wanted, has := subsetReplicas(want), subsetReplicas(live)
+	for _, name := range slices.Sorted(maps.Keys(has)) {
+		if replicas, ok := wanted[name]; !ok || replicas < has[name] {
+			return "spec.topology.subsets[" + name + "]"
+		}
+	}
+	return ""
+}
+
+// subsetReplicas reads the replicas of subsets where they are numbers, as the hub writes them.
+func subsetReplicas(o *unstructured.Unstructured) map[string]int64 {
+	subsets, _, _ := unstructured.NestedSlice(o.Object, "spec", "topology", "subsets")
+	out := make(map[string]int64, len(subsets))
+	for _, s := range subsets {
+		subset, ok := s.(map[string]any)
+		if !ok {
+			continue
+		}
+		name, _, _ := unstructured.NestedString(subset, "name")
+		if replicas, ok, _ := unstructured.NestedInt64(subset, "replicas"); ok {
+			out[name] = replicas
+		}
+	}
+	return out
+}

@@ -1,0 +1,246 @@
+package link
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"syscall"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Cause is why a request did not get through: one word that a condition can have as its reason.
+type Cause string
+
+// Causes. The empty one is that of no error, and of errors that are none of these.
+const (
+	// NameNotResolved: the host name in the address is not known here, or the DNS does not answer.
+	NameNotResolved Cause = "NameNotResolved"
+	// ConnectionRefused: nothing listens at the address.
+	ConnectionRefused Cause = "ConnectionRefused"
+	// TimedOut: the address does not answer in time.
+	TimedOut Cause = "TimedOut"
+	// Unreachable: the address can't be dialled for another reason, such as no route.
+	Unreachable Cause = "Unreachable"
+	// ConnectionBroken: the connection was opened and ended without an answer.
+	ConnectionBroken Cause = "ConnectionBroken"
+
+	// NotTLS: what listens at the address does not speak TLS.
+	NotTLS Cause = "NotTLS"
+	// UnknownAuthority: the certificate at the address is not of the CA that was given.
+	UnknownAuthority Cause = "UnknownAuthority"
+	// WrongName: the certificate at the address is for other names.
+	WrongName Cause = "WrongName"
+	// ServerCertificateExpired: the certificate at the address has ended, or has not begun.
+	ServerCertificateExpired Cause = "ServerCertificateExpired"
+	// HandshakeRefused: the far end ended the TLS handshake.
+	HandshakeRefused Cause = "HandshakeRefused"
+
+	// Unauthorized: the far end does not know the credential (401).
+	Unauthorized Cause = "Unauthorized"
+	// Forbidden: it knows the credential and does not allow the request (403).
+	Forbidden Cause = "Forbidden"
+	// NotServed: it does not serve what was asked for: no such API there, or no apiserver at all.
+	NotServed Cause = "NotServed"
+	// Failing: it answers that it can't do its work now (429 and 5xx).
+	Failing Cause = "Failing"
+)
+
+// Untrusted tells whether the far end did not prove that it is the one that was meant.
+func (c Cause) Untrusted() bool {
+	return c == UnknownAuthority || c == WrongName || c == ServerCertificateExpired
+}
+
+// Unanswered tells whether nobody answered at the address.
+func (c Cause) Unanswered() bool {
+	switch c {
+	case NameNotResolved, ConnectionRefused, TimedOut, Unreachable, ConnectionBroken, NotTLS:
+		return true
+	case UnknownAuthority, WrongName, ServerCertificateExpired, HandshakeRefused, Unauthorized, Forbidden, NotServed, Failing:
+	}
+	return false
+}
+
+// CauseOf finds out why a request of client-go did not get through. An object that an apiserver looked for and does not
+// have is no such cause.
+func CauseOf(err error) Cause {
+	for _, find := range []func(error) Cause{refused, untrusted, unanswered} {
+		if c := find(err); c != "" {
+			return c
+		}
+	}
+	return ""
+}
+
+// refused looks at what was answered.
+func refused(err error) Cause {
+	status := apierrors.APIStatus(nil)
+	if !errors.As(err, &status) {
+		// Of an answer that is no API object, such as a web page, client-go has only this to say.
+		if err != nil && strings.Contains(err.Error(), "serializer for ") && strings.Contains(err.Error(), " doesn't exist") {
+			return NotServed
+		}
+		return ""
+	}
+	switch code := status.Status().Code; {
+	case code == http.StatusUnauthorized:
+		return Unauthorized
+	case code == http.StatusForbidden:
+		return Forbidden
+	case (code == http.StatusNotFound || code == http.StatusMethodNotAllowed) && unexpected(status.Status()):
+		return NotServed
+	case code == http.StatusTooManyRequests, code >= http.StatusInternalServerError:
+		return Failing
+	}
+	return ""
+}
+
+// unexpected tells an answer that client-go had to make a Status of from one that an apiserver gave.
+func unexpected(s metav1.Status) bool {
+	if s.Details == nil {
+		return false
+	}
+	for _, c := range s.Details.Causes {
+		if c.Type == metav1.CauseTypeUnexpectedServerResponse {
+			return true
+		}
+	}
+	return false
+}
+
+// untrusted looks at how the TLS handshake ended.
+func untrusted(err error) Cause {
+	var (
+		authority x509.UnknownAuthorityError
+		invalid   x509.CertificateInvalidError
+		name      x509.HostnameError
+		record    tls.RecordHeaderError
+		op        *net.OpError
+	)
+	switch {
+	case errors.As(err, &name):
+		return WrongName
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		return ServerCertificateExpired
+	case errors.As(err, &invalid), errors.As(err, &authority):
+		return UnknownAuthority
+	case errors.As(err, &record), errors.Is(err, http.ErrSchemeMismatch):
+		return NotTLS
+	case errors.As(err, &op) && op.Op == "remote error":
+		return HandshakeRefused
+	}
+	return ""
+}
+
+// unanswered looks at how the dialling ended.
+func unanswered(err error) Cause {
+	var (
+		dns     *net.DNSError
+		network net.Error
+		op      *net.OpError
+	)
+	switch {
+	case errors.As(err, &dns):
+		return NameNotResolved
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return ConnectionRefused
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network) && network.Timeout():
+		return TimedOut
+	case errors.As(err, &op) && op.Op == "dial":
+		return Unreachable
+	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return ConnectionBroken
+	}
+	return ""
+}
+
+// PlainURL tells whether address is https://HOST[:PORT], with a path or not, and holds neither user, query nor fragment: what
+// it says can be shown to everybody.
+func PlainURL(address string) bool {
+	u, err := url.Parse(address)
+	return err == nil && u.Scheme == "https" && u.Host != "" && u.User == nil && u.RawQuery == "" && u.Fragment == ""
+}
+
+// Peer is the far end of a connection, in the reader's words. Each is a part of a sentence.
+type Peer struct {
+	// Name is what it is: "the hub".
+	Name string
+	// Address is where it was looked for, without user and password: "https://hub.example:6443".
+	Address string
+	// Authority is what was given to know it by: "the hub's CA (hub.ca, hub.caHash)".
+	Authority string
+	// Credential is what it was shown, and how to get a good one.
+	Credential string
+	// Rights is what to do where it allows nothing.
+	Rights string
+	// API is what it must serve, and what to do where it does not.
+	API string
+}
+
+// Explain is the sentence for a cause, and "" for none.
+func (p Peer) Explain(c Cause) string {
+	switch c {
+	case NameNotResolved:
+		return "the name in " + p.Address + " does not resolve: check the address and the DNS"
+	case ConnectionRefused:
+		return "nothing listens at " + p.Address + ": check the address and the network"
+	case TimedOut:
+		return p.Address + " does not answer in time: check the address and the network, such as a firewall on the way"
+	case Unreachable:
+		return p.Address + " can't be reached: check the address and the network"
+	case ConnectionBroken:
+		return p.Address + " ends the connection without an answer: check the address and the network, such as a proxy on the way"
+	case NotTLS:
+		return p.Address + " answers without TLS: check the address and its port"
+	case UnknownAuthority:
+		return p.Address + " shows a certificate that the given CA does not vouch for: check " + p.Authority + " and the address"
+	case WrongName:
+		return p.Address + " shows a certificate for other names: use an address that is in it, or have one made with this address"
+	case ServerCertificateExpired:
+		return p.Address + " shows a certificate that has ended or has not begun: renew it there, and check the clocks of both ends"
+	case HandshakeRefused:
+		return p.Address + " ends the TLS handshake: check the address, and what stands between that asks for certificates"
+	case Unauthorized:
+		return p.Name + " does not accept " + p.Credential
+	case Forbidden:
+		return p.Name + " knows the credential and allows it nothing: " + p.Rights
+	case NotServed:
+		return p.Address + " does not serve " + p.API
+	case Failing:
+		return p.Name + " answers that it can't work now; it is asked again"
+	}
+	return ""
+}
+
+// scrubbed is an error with another text.
+type scrubbed struct {
+	error
+	text string
+}
+
+func (s scrubbed) Error() string { return s.text }
+func (s scrubbed) Unwrap() error { return s.error }
+
+// Scrub returns err without the secrets in its text; for errors.Is and errors.As it stays what it is.
+func Scrub(err error, secrets ...string) error {
+	if err == nil {
+		return nil
+	}
+	text := err.Error()
+	for _, s := range secrets {
+		if s != "" {
+			text = strings.ReplaceAll(text, s, "[removed]")
+		}
+	}
+	if text == err.Error() {
+		return err
+	}
+	return scrubbed{error: err, text: text}
+}

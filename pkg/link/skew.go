@@ -1,0 +1,80 @@
+package link
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/util/version"
+)
+
+// Reasons of a verdict, for conditions.
+const (
+	// SkewSupported: the versions work together.
+	SkewSupported = "Supported"
+	// SkewDevelopment: one of the two is a development build, or unknown, so they are not compared.
+	SkewDevelopment = "DevelopmentBuild"
+	// HubTooOld and AgentTooOld: they do not; the one that is named is the older.
+	HubTooOld   = "HubTooOld"
+	AgentTooOld = "AgentTooOld"
+)
+
+// maxSkew is by how much minor versions may differ.
+const maxSkew = 1
+
+// Skew is whether two versions work together, and if not, what to do.
+type Skew struct {
+	Supported bool
+	Reason    string
+	Message   string
+}
+
+// CheckSkew compares the version of a hub with that of the agent that works for it.
+func CheckSkew(hub, agent string) Skew {
+	h, a := release(hub), release(agent)
+	if h == nil || a == nil {
+		return Skew{
+			Supported: true, Reason: SkewDevelopment,
+			Message: fmt.Sprintf("hub %s and agent %s are not compared: a development build works with all", named(hub), named(agent)),
+		}
+	}
+	if h.Major() == a.Major() && max(h.Minor(), a.Minor())-min(h.Minor(), a.Minor()) <= maxSkew {
+		return Skew{Supported: true, Reason: SkewSupported, Message: fmt.Sprintf("hub %s and agent %s work together", hub, agent)}
+	}
+	if h.LessThan(a) {
+		return Skew{Reason: HubTooOld, Message: fmt.Sprintf(
+			"hub %s is too old for agent %s, so the member keeps what it has and takes nothing new: upgrade the hub to %s, or take the member back to %s",
+			hub, agent, atLeast(a), atMost(h))}
+	}
+	return Skew{Reason: AgentTooOld, Message: fmt.Sprintf(
+		"agent %s is too old for hub %s, so the member keeps what it has and takes nothing new: upgrade the member to %s, or take the hub back to %s",
+		agent, hub, atLeast(h), atMost(a))}
+}
+
+// release is a version that can be compared, or nil.
+func release(text string) *version.Version {
+	v, err := version.ParseSemantic(text)
+	if err != nil || v.Major() == 0 && v.Minor() == 0 {
+		return nil
+	}
+	return v
+}
+
+func named(text string) string {
+	if text == "" {
+		return "(unknown)"
+	}
+	return text
+}
+
+// atLeast names the oldest versions that work with a newer one.
+func atLeast(newer *version.Version) string {
+	minor := newer.Minor()
+	if minor < maxSkew {
+		return fmt.Sprintf("v%d.%d", newer.Major(), minor)
+	}
+	return fmt.Sprintf("v%d.%d or v%d.%d", newer.Major(), minor-maxSkew, newer.Major(), minor)
+}
+
+// atMost names the newest versions that work with an older one.
+func atMost(older *version.Version) string {
+	return fmt.Sprintf("v%d.%d or v%d.%d", older.Major(), older.Minor(), older.Major(), older.Minor()+maxSkew)
+}

@@ -1,0 +1,130 @@
+package ownership
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// ControlledBy tells whether o's controller is this very owner of that kind.
+func ControlledBy(o, owner metav1.Object, kind schema.GroupVersionKind) bool {
+	ref := metav1.GetControllerOfNoCopy(o)
+	return ref != nil && ref.UID == owner.GetUID() && RefersTo(ref, kind)
+}
+
+// RefersTo tells whether a reference is to an object of that kind, in whatever version. A nil one is to none.
+func RefersTo(ref *metav1.OwnerReference, kind schema.GroupVersionKind) bool {
+	if ref == nil || ref.Kind != kind.Kind {
+		return false
+	}
+	gv, err := schema.ParseGroupVersion(ref.APIVersion)
+	return err == nil && gv.Group == kind.Group
+}
+
+// Pods returns the pods that owner controls. live says that r is the apiserver, which has no index; what comes from a cache is
+// its own, and nobody may change it.
+func Pods(ctx context.Context, r client.Reader, owner metav1.Object, kind schema.GroupVersionKind, live bool) ([]*corev1.Pod, error) {
+	var list corev1.PodList
+	if err := r.List(ctx, &list, OwnedBy(owner, live)...); err != nil {
+		return nil, fmt.Errorf("list pods: %w", err)
+	}
+	return controlled(list.Items, owner, kind), nil
+}
+
+// PVCs returns the claims that owner controls, as Pods does.
+func PVCs(
+	ctx context.Context, r client.Reader, owner metav1.Object, kind schema.GroupVersionKind, live bool,
+) ([]*corev1.PersistentVolumeClaim, error) {
+	var list corev1.PersistentVolumeClaimList
+	if err := r.List(ctx, &list, OwnedBy(owner, live)...); err != nil {
+		return nil, fmt.Errorf("list claims: %w", err)
+	}
+	return controlled(list.Items, owner, kind), nil
+}
+
+func controlled[T any, P interface {
+	*T
+	metav1.Object
+}](items []T, owner metav1.Object, kind schema.GroupVersionKind) []P {
+	out := make([]P, 0, len(items))
+	for i := range items {
+		if o := P(&items[i]); ControlledBy(o, owner, kind) {
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+// RequestsForNode finds the workloads of a kind that have pods on a node. The cache needs IndexByNode. If it can't be read, the
+// error is logged: the workloads are left to their next event.
+func RequestsForNode(cache client.Reader, kind schema.GroupVersionKind) func(ctx context.Context, node string) []ctrl.Request {
+	return func(ctx context.Context, node string) []ctrl.Request {
+		var pods corev1.PodList
+		if err := cache.List(ctx, &pods, client.MatchingFields{NodeIndex: node}, client.UnsafeDisableDeepCopy); err != nil {
+			ctrl.LoggerFrom(ctx).Error(err, "Left workloads with pods on a node to their next event", "kind", kind.Kind, "node", node)
+			return nil
+		}
+		var out []ctrl.Request
+		for i := range pods.Items {
+			ref := metav1.GetControllerOfNoCopy(&pods.Items[i])
+			if !RefersTo(ref, kind) {
+				continue
+			}
+			req := ctrl.Request{NamespacedName: types.NamespacedName{Namespace: pods.Items[i].Namespace, Name: ref.Name}}
+			if !slices.Contains(out, req) {
+				out = append(out, req)
+			}
+		}
+		return out
+	}
+}
+
+// RequestsForOrphan finds the workloads that may adopt a pod: nobody controls it, and they select it and adopt it by the rule
+// of scanner. list is an empty one of their kind. They scan with their next reconcile.
+func RequestsForOrphan[T client.Object](
+	ctx context.Context, cache client.Reader, scanner *OverlapScanner, list client.ObjectList,
+	selector func(T) *metav1.LabelSelector, o client.Object,
+) []ctrl.Request {
+	pod, isPod := o.(*corev1.Pod)
+	if !isPod || metav1.GetControllerOfNoCopy(pod) != nil {
+		return nil
+	}
+	out := RequestsFor(ctx, cache, list, pod.Namespace, func(owner T) bool {
+		return scanner.Adopts(owner, pod) && Selects(selector(owner), pod)
+	})
+	for _, req := range out {
+		scanner.Forget(req.NamespacedName)
+	}
+	return out
+}
+
+// RequestsFor finds the workloads of a namespace, or of all if it is empty, that an event concerns. list is an empty one of their
+// kind, read from cache; concerns may not change what it is given. If the cache can't be read, the error is logged: the workloads
+// are left to their next event.
+func RequestsFor[T client.Object](
+	ctx context.Context, cache client.Reader, list client.ObjectList, namespace string, concerns func(T) bool,
+) []ctrl.Request {
+	var out []ctrl.Request
+	err := cache.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy)
+	if err == nil {
+		err = meta.EachListItem(list, func(o runtime.Object) error {
+			if set, ok := o.(T); ok && concerns(set) {
+				out = append(out, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(set)})
+			}
+			return nil
+		})
+	}
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Left workloads to their next event", "kind", fmt.Sprintf("%T", list), "namespace", namespace)
+	}
+	return out
+}

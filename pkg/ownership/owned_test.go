@@ -1,0 +1,85 @@
+package ownership
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+)
+
+// podOn is a pod on a node, of an owner given by its kind and name; of nobody if the kind is empty.
+func podOn(node, name, apiVersion, kind, owner string) *corev1.Pod {
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}, Spec: corev1.PodSpec{NodeName: node}}
+	if kind != "" {
+		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: apiVersion, Kind: kind, Name: owner, UID: types.UID(owner), Controller: new(true)}}
+	}
+	return p
+}
+
+func TestWorkloadsWithPodsOnANode(t *testing.T) {
+	t.Parallel()
+	kind := appsv1beta1.GroupVersion.WithKind("CloneSet")
+	cache := fake.NewClientBuilder().WithIndex(&corev1.Pod{}, NodeIndex, func(o client.Object) []string {
+		return []string{o.(*corev1.Pod).Spec.NodeName}
+	}).WithObjects(
+		podOn("n1", "web-a", "apps.kruise.io/v1beta1", "CloneSet", "web"),
+		podOn("n1", "web-b", "apps.kruise.io/v1alpha1", "CloneSet", "web"),
+		podOn("n1", "db-a", "apps.kruise.io/v1beta1", "CloneSet", "db"),
+		podOn("n1", "agent", "apps.kruise.io/v1beta1", "DaemonSet", "agent"),
+		podOn("n1", "single", "", "", ""),
+		podOn("n2", "far", "apps.kruise.io/v1beta1", "CloneSet", "far"),
+	).Build()
+	of := func(names ...string) (out []ctrl.Request) {
+		for _, name := range names {
+			out = append(out, ctrl.Request{NamespacedName: types.NamespacedName{Namespace: "shop", Name: name}})
+		}
+		return out
+	}
+	require.ElementsMatch(t, of("web", "db"), RequestsForNode(cache, kind)(t.Context(), "n1"), "each once, in whatever version it is named")
+	require.Empty(t, RequestsForNode(cache, kind)(t.Context(), "n3"))
+}
+
+func TestACacheThatCanNotBeReadConcernsNobody(t *testing.T) {
+	t.Parallel()
+	scheme := runtime.NewScheme()
+	require.NoError(t, appsv1beta1.AddToScheme(scheme))
+	require.NoError(t, corev1.AddToScheme(scheme))
+	cache := fake.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(interceptor.Funcs{
+		List: func(_ context.Context, _ client.WithWatch, _ client.ObjectList, _ ...client.ListOption) error {
+			return errors.New("no cache")
+		},
+	}).Build()
+	require.Empty(t, RequestsForNode(cache, appsv1beta1.GroupVersion.WithKind("CloneSet"))(t.Context(), "n1"))
+	require.Empty(t, RequestsFor(t.Context(), cache, &appsv1beta1.CloneSetList{}, "shop", func(*appsv1beta1.CloneSet) bool { return true }))
+}
+
+func TestConcernedAreThoseOfTheNamespace(t *testing.T) {
+	t.Parallel()
+	scheme := runtime.NewScheme()
+	require.NoError(t, appsv1beta1.AddToScheme(scheme))
+	cache := fake.NewClientBuilder().WithScheme(scheme).WithObjects(
+		&appsv1beta1.CloneSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}},
+		&appsv1beta1.CloneSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "db"}},
+		&appsv1beta1.CloneSet{ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: "web"}},
+	).Build()
+	web := func(set *appsv1beta1.CloneSet) bool { return set.Name == "web" }
+	names := func(namespace string) (out []string) {
+		for _, req := range RequestsFor(t.Context(), cache, &appsv1beta1.CloneSetList{}, namespace, web) {
+			out = append(out, req.String())
+		}
+		return out
+	}
+	require.Equal(t, []string{"shop/web"}, names("shop"))
+	require.ElementsMatch(t, []string{"shop/web", "other/web"}, names(metav1.NamespaceAll))
+}

@@ -1,0 +1,48 @@
+package podcontrol
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+)
+
+func TestCreateClaims(t *testing.T) {
+	t.Parallel()
+	free := func() *corev1.PersistentVolumeClaim {
+		return &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "data-web-0", Namespace: "shop"}}
+	}
+	owned := func(by types.UID) *corev1.PersistentVolumeClaim {
+		return &corev1.PersistentVolumeClaim{ObjectMeta: meta("data-web-0", by)}
+	}
+	for _, tc := range []struct {
+		name string
+		want *corev1.PersistentVolumeClaim
+		is   []client.Object
+		err  error
+	}{
+		{"one that is not there is made", free(), nil, nil},
+		{"one of nobody is as good if it is there", free(), []client.Object{free()}, nil},
+		{"whoever controls it", free(), []client.Object{owned("stranger")}, nil},
+		{"one that is to go with its owner has to be the owner's", owned(owner), []client.Object{owned("stranger")}, ErrTaken},
+		{"and is no one's else", owned(owner), []client.Object{free()}, ErrTaken},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			w, c := writer(interceptor.Funcs{}, tc.is...)
+			got := w.CreateClaims(t.Context(), owner, []*corev1.PersistentVolumeClaim{tc.want})
+			require.ErrorIs(t, got.Err, tc.err)
+			if tc.err != nil {
+				require.ErrorContains(t, got.Err, "create claim data-web-0")
+				return
+			}
+			require.Equal(t, []string{"data-web-0"}, got.Done)
+			require.Equal(t, 1, waits(w), "the next plan is made when the cache shows it")
+			require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(tc.want), &corev1.PersistentVolumeClaim{}))
+		})
+	}
+}

@@ -1,0 +1,156 @@
+package podcontrol
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+
+	"github.com/flotilla-io/flotilla/pkg/event"
+	"github.com/flotilla-io/flotilla/pkg/expect"
+	"github.com/flotilla-io/flotilla/pkg/gather"
+	"github.com/flotilla-io/flotilla/pkg/inplace"
+	"github.com/flotilla-io/flotilla/pkg/metric"
+	"github.com/flotilla-io/flotilla/pkg/nodelease"
+	"github.com/flotilla-io/flotilla/pkg/ownership"
+	"github.com/flotilla-io/flotilla/pkg/podset"
+	"github.com/flotilla-io/flotilla/pkg/report"
+)
+
+// Options tune the controller of a kind that owns pods.
+type Options struct {
+	// Workers is how many objects are reconciled at once; 0 means 3.
+	Workers int
+	// Parallel is how many requests run at once for one object; 0 means the constant Parallel.
+	Parallel int
+	// ExpectationTimeout is how long to wait for the cache to show our writes before reading from the apiserver; 0 means
+	// expect.DefaultTimeout.
+	ExpectationTimeout time.Duration
+	// Clock tells the time. Required.
+	Clock clock.PassiveClock
+	// InPlace says what may change in a running pod.
+	InPlace inplace.Options
+	// Daemons knows on which nodes a node daemon is alive; nil means on none.
+	Daemons *nodelease.Tracker
+}
+
+// Controller is what the controllers of all kinds that own pods work with. A kind embeds one in its Reconciler and calls it
+// where it needs it; the Controller never calls the kind.
+type Controller struct {
+	// Client reads from the cache and writes.
+	Client client.Client
+	// Live reads from the apiserver.
+	Live client.Reader
+	// Clock tells the time.
+	Clock clock.PassiveClock
+	// Expect holds what the cache must show.
+	Expect *expect.Store
+	// Events sends events.
+	Events event.Recorder
+	// Parallel is how many requests run at once for one object; 0 means the constant Parallel.
+	Parallel int
+	// InPlace says what may change in a running pod.
+	InPlace inplace.Options
+	// Daemons tells whether a node daemon is alive on a node; nil means on none.
+	Daemons nodelease.Liveness
+	// Overlaps finds pods that a selector matches and that are not controlled by its object.
+	Overlaps ownership.OverlapScanner
+
+	pending  gather.Events
+	throttle report.Throttle
+}
+
+// NewController returns the Controller of a kind.
+func NewController(mgr ctrl.Manager, kind string, o Options) *Controller {
+	c := &Controller{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Clock: o.Clock, Parallel: o.Parallel, InPlace: o.InPlace,
+		Expect: expect.New(kind, o.Clock, o.ExpectationTimeout),
+		Events: event.New(mgr.GetEventRecorder(strings.ToLower(kind) + "-controller")),
+	}
+	if o.Daemons != nil && o.InPlace.Env {
+		c.Daemons = o.Daemons
+	}
+	return c
+}
+
+// Setup adds to b what all kinds that own pods have: the object, its pods and revisions, the node daemons, and the queue. It
+// registers the indexes for them. The caller adds what else the kind watches, and completes b.
+func (c *Controller) Setup(
+	ctx context.Context, mgr ctrl.Manager, b *ctrl.Builder, kind schema.GroupVersionKind, owner client.Object, o Options,
+) error {
+	if err := ownership.IndexByOwner(ctx, mgr.GetFieldIndexer(), &corev1.Pod{}, &appsv1.ControllerRevision{}); err != nil {
+		return err
+	}
+	toOwner := handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), owner, handler.OnlyControllerOwner())
+	b.Named(strings.ToLower(kind.Kind)).For(owner).
+		Watches(&corev1.Pod{}, c.Gather(toOwner)).
+		Owns(&appsv1.ControllerRevision{}).
+		WithOptions(Queue(o.Workers))
+	if c.Daemons == nil {
+		return nil
+	}
+	if err := ownership.IndexByNode(ctx, mgr.GetFieldIndexer()); err != nil {
+		return err
+	}
+	b.WatchesRawSource(o.Daemons.Source(mgr.GetCache(), ownership.RequestsForNode(mgr.GetClient(), kind)))
+	return nil
+}
+
+// Gather lets the requests of h wait for others of the same object, as package gather does.
+func (c *Controller) Gather(h handler.EventHandler) handler.EventHandler { return c.pending.Handler(h) }
+
+// DaemonNodes returns the nodes of pods on which a node daemon is alive.
+func (c *Controller) DaemonNodes(pods []*corev1.Pod) map[string]bool {
+	if c.Daemons == nil {
+		return nil
+	}
+	return nodelease.Nodes(c.Daemons, pods)
+}
+
+// NotPlanned ends a reconcile that began then and could not read what it needs. An object that is gone is forgotten.
+func (c *Controller) NotPlanned(ctx context.Context, m metric.Pass, req ctrl.Request, began time.Time, err error) (ctrl.Result, error) {
+	if errors.Is(err, expect.ErrGone) {
+		c.throttle.Forget(req.NamespacedName)
+		c.Overlaps.Forget(req.NamespacedName)
+		c.pending.Forget(req.NamespacedName)
+	} else {
+		c.pending.Took(req.NamespacedName, c.Clock.Since(began))
+	}
+	return expect.Settle(ctx, err, m.Waits.WithLabelValues(metric.ReasonCache))
+}
+
+// Planned notes what a reconcile has planned: it began to read at one time, and to plan at the other.
+func (c *Controller) Planned(m metric.Pass, req ctrl.Request, p *podset.Plan, began, planning time.Time) {
+	Count(m, p, c.Clock.Since(planning))
+	c.pending.Took(req.NamespacedName, c.Clock.Since(began))
+}
+
+// Outcome is what a reconcile leaves.
+type Outcome struct {
+	// Object is the object as it was observed or written, Was the status in it and Is its new status.
+	Object  client.Object
+	Was, Is any
+	// CountsOnly says that Was and Is differ in nothing but counts of pods, so that the write may wait.
+	CountsOnly bool
+	// Events are sent after the status was written.
+	Events []event.Event
+	// Recheck is when time alone could change the plan; 0 means never.
+	Recheck time.Duration
+	// Err joins the errors of the writes.
+	Err error
+}
+
+// Report writes the status, sends the events and returns what Reconcile returns.
+func (c *Controller) Report(ctx context.Context, o Outcome) (ctrl.Result, error) {
+	w := report.Writer{Client: c.Client, Expect: c.Expect, Events: c.Events}
+	later, err := c.throttle.Write(ctx, w, o.Object, o.Was, o.Is, o.CountsOnly, c.Clock.Now(), o.Events)
+	return w.Result(o.Object, podset.SoonerOf(o.Recheck, later), errors.Join(o.Err, err))
+}

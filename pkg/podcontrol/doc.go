@@ -1,0 +1,28 @@
+// Package podcontrol applies the plan for the pods of a workload (podset.Plan) and reports the results in the log, in events,
+// conditions and metrics.
+//
+// Writes go out in classes, such as all deletions or all creations. An error in one class does not stop the others. A kind
+// calls the classes in the order it needs, with its own writes in between:
+//
+//	a := podcontrol.Applier{...}
+//	a.EnsureRevision(ctx, p, &results)    the update revision; without it nothing else is written
+//	a.Disown, a.Delete, a.Write           pods to release, delete and patch
+//	a.Create                              pods to create
+//	results.Failures, results.Events      the outcome, for conditions and events
+//
+// Writer writes one class and is the only place that sets expectations for pods and PVCs. Requests go out in batches, each
+// twice as large as the one before, and stop after the batch in which one failed: what fails for one pod mostly fails for
+// all. Creations start with a single request (slow start), because a quota may refuse them; the other classes start with as
+// many as may run at once. Answers that only say that the object has changed meanwhile are no errors:
+//
+//	delete   NotFound                                  success
+//	delete   Conflict: resourceVersion or UID changed  skipped
+//	create   AlreadyExists, controlled by the owner    success: an earlier reconcile created it
+//	create   no answer or a 5xx, and it exists         success, if controlled by the owner
+//	create   the namespace is being deleted            skipped
+//	patch    Conflict, NotFound, another UID           skipped: the watch event starts the next reconcile
+//
+// A creation may have a patch that follows it at once; the outcome of that patch is left to the next reconcile.
+//
+// The package decides nothing and retries nothing.
+package podcontrol

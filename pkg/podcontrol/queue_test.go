@@ -1,0 +1,30 @@
+package podcontrol
+
+import (
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/flotilla-io/flotilla/testkit"
+)
+
+// B 30: a limit of ten passes a second for all sets was what bounded a rollout of 1,000 pods.
+func TestB30NoLimitOfAllSetsBoundsARollout(t *testing.T) {
+	t.Parallel()
+	limiter := Queue(0).RateLimiter
+	request := func(i int) ctrl.Request {
+		return ctrl.Request{NamespacedName: types.NamespacedName{Namespace: testkit.Namespace, Name: strconv.Itoa(i)}}
+	}
+	for i := range 1000 {
+		require.Equal(t, firstRetry, limiter.When(request(i)), "the first failure of set %d", i)
+	}
+	for range 100 {
+		require.LessOrEqual(t, limiter.When(request(0)), lastRetry)
+	}
+	require.Equal(t, lastRetry, limiter.When(request(0)))
+	limiter.Forget(request(0))
+	require.Equal(t, firstRetry, limiter.When(request(0)), "what works again is not slow for its past")
+}

@@ -1,0 +1,441 @@
+package podcontrol
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/flotilla-io/flotilla/pkg/expect"
+)
+
+const owner = types.UID("owner")
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func meta(name string, by types.UID) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Name: name, Namespace: "shop", UID: types.UID("uid-" + name),
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps.kruise.io/v1beta1", Kind: "CloneSet", Name: "web", UID: by, Controller: new(true)}},
+	}
+}
+
+func pod(name string) *corev1.Pod { return &corev1.Pod{ObjectMeta: meta(name, owner)} }
+
+func creates(n int) []PodCreate {
+	out := make([]PodCreate, n)
+	for i := range out {
+		out[i] = PodCreate{Pod: pod(fmt.Sprintf("p%02d", i))}
+	}
+	return out
+}
+
+func writer(funcs interceptor.Funcs, objects ...client.Object) (*Writer, client.Client) {
+	c := fake.NewClientBuilder().WithObjects(objects...).Build()
+	store := expect.New("Test", clocktesting.NewFakePassiveClock(time.Unix(1000, 0)), 0)
+	return &Writer{Client: interceptor.NewClient(c, funcs), Live: c, Expect: store, Parallel: 4}, c
+}
+
+// waits returns what the store expects when the cache shows nothing.
+func waits(w *Writer, shown ...metav1.Object) int {
+	return w.Expect.Check(owner, slices.Values(shown)).Count
+}
+
+func TestCreateMakesClaimsThenPodsAndExpectsThem(t *testing.T) {
+	t.Parallel()
+	var order []string
+	w, c := writer(interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			order = append(order, o.GetName())
+			return c.Create(ctx, o, opts...)
+		},
+	})
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: meta("data-web-x", owner)}
+	got := w.Create(t.Context(), owner, []PodCreate{{Pod: pod("web-x"), Claims: []*corev1.PersistentVolumeClaim{claim}}})
+	require.NoError(t, got.Err)
+	require.Equal(t, []string{"web-x"}, got.Done)
+	require.Equal(t, []string{"data-web-x", "web-x"}, order)
+	require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(pod("web-x")), &corev1.Pod{}))
+	require.Equal(t, 2, waits(w))
+}
+
+func TestCreateStartsSlowlyAndStopsAfterTheBatchThatFails(t *testing.T) {
+	t.Parallel()
+	var calls atomic.Int32
+	w, _ := writer(interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			if calls.Add(1) > 3 {
+				return apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, o.GetName(), errors.New("exceeded quota"))
+			}
+			return c.Create(ctx, o, opts...)
+		},
+	})
+	got := w.Create(t.Context(), owner, creates(30))
+	require.Equal(t, int32(7), calls.Load(), "batches of 1, 2 and 4; none of 8")
+	require.Equal(t, []string{"p00", "p01", "p02"}, got.Done)
+	require.ErrorContains(t, got.Err, "create pod p03")
+	require.ErrorContains(t, got.Err, "exceeded quota")
+	require.Equal(t, 3, waits(w))
+}
+
+func TestCreateSendsWhatFollows(t *testing.T) {
+	t.Parallel()
+	label := func(made *corev1.Pod) (Patch, error) {
+		return Patch{Type: types.MergePatchType, Data: []byte(`{"metadata":{"labels":{"uid":"` + string(made.UID) + `"}}}`)}, nil
+	}
+	for _, tc := range []struct {
+		name    string
+		there   []client.Object
+		then    func(*corev1.Pod) (Patch, error)
+		answer  error // to the patch
+		patches int32
+		want    string
+		version string // that the cache must show
+	}{
+		{name: "a patch that is made of the pod as it is then", then: label, patches: 1, want: "uid-p00", version: "2"},
+		{name: "nothing, if there is nothing to send", version: "1"},
+		{
+			name: "nothing, if no patch could be made", version: "1",
+			then: func(*corev1.Pod) (Patch, error) { return Patch{}, errors.New("no patch") },
+		},
+		{name: "nothing more, if the patch is refused", then: label, patches: 1, answer: errors.New("refused"), version: "1"},
+		{
+			name: "nothing to a pod that was there, which may have gone on", then: label, version: "999",
+			there: []client.Object{pod("p00")},
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			var patches atomic.Int32
+			w, c := writer(interceptor.Funcs{
+				Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+					patches.Add(1)
+					if tc.answer != nil {
+						return tc.answer
+					}
+					return c.Patch(ctx, o, p, opts...)
+				},
+			}, tc.there...)
+			got := w.Create(t.Context(), owner, []PodCreate{{Pod: pod("p00"), Then: tc.then}})
+			require.NoError(t, got.Err, "the pod is there, and the next reconcile sees what it lacks")
+			require.Equal(t, []string{"p00"}, got.Done)
+			require.Equal(t, tc.patches, patches.Load())
+			is := &corev1.Pod{}
+			require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(pod("p00")), is))
+			require.Equal(t, tc.want, is.Labels["uid"])
+			require.Equal(t, tc.version, is.ResourceVersion)
+			require.Equal(t, 1, waits(w))
+			require.Zero(t, waits(w, is))
+		})
+	}
+}
+
+func TestPatchesAndDeletionsBeginWithAsManyAsRunAtOnce(t *testing.T) {
+	t.Parallel()
+	var calls atomic.Int32
+	refused := func() error {
+		calls.Add(1)
+		return errors.New("refused")
+	}
+	w, _ := writer(interceptor.Funcs{
+		Patch: func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error {
+			return refused()
+		},
+		Delete: func(context.Context, client.WithWatch, client.Object, ...client.DeleteOption) error { return refused() },
+	})
+	objects, patches := make([]client.Object, 30), make([]Patch, 30)
+	for i := range objects {
+		objects[i] = pod(fmt.Sprintf("p%02d", i))
+		patches[i] = Patch{Object: objects[i], Type: types.MergePatchType, Data: []byte(`{}`)}
+	}
+	require.Error(t, w.Patch(t.Context(), owner, patches).Err)
+	require.Equal(t, int32(4), calls.Load(), "one batch, and no more")
+	require.Error(t, w.Delete(t.Context(), owner, objects).Err)
+	require.Equal(t, int32(8), calls.Load())
+}
+
+func TestErrorsBeyondFiveAreCounted(t *testing.T) {
+	t.Parallel()
+	errs := make([]error, 8)
+	for i := range errs {
+		errs[i] = fmt.Errorf("e%d", i)
+	}
+	require.Equal(t, "e0; e1; e2; e3; e4; and 3 more", format(errs))
+	require.Equal(t, "e0; e1", format(errs[:2]))
+}
+
+func TestCreateOfANameThatIsTaken(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name string
+		by   types.UID
+		want error
+	}{
+		{"our own child is success, and expected in the cache", owner, nil},
+		{"a child of somebody else is an error", "stranger", ErrTaken},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w, _ := writer(interceptor.Funcs{}, &corev1.Pod{ObjectMeta: meta("p00", tt.by)})
+			got := w.Create(t.Context(), owner, creates(1))
+			require.ErrorIs(t, got.Err, tt.want)
+			if tt.want == nil {
+				require.Equal(t, []string{"p00"}, got.Done)
+				require.Equal(t, 1, waits(w))
+			}
+		})
+	}
+}
+
+func TestCreateWithAnUnclearAnswer(t *testing.T) {
+	t.Parallel()
+	lost := errors.New("connection reset by peer")
+	for _, tt := range []struct {
+		name   string
+		answer error
+		there  types.UID // whose pod of that name there is then; empty for none
+		done   bool
+		want   error
+	}{
+		{"an answer that is lost on the way leaves a pod that is ours", lost, owner, true, nil},
+		{"so does an apiserver that broke down", apierrors.NewInternalError(lost), owner, true, nil},
+		{"and one that took too long", apierrors.NewTimeoutError("request did not complete", 1), owner, true, nil},
+		{"what was not made is an error as it was", lost, "", false, lost},
+		{"what somebody else made is his", lost, "stranger", false, ErrTaken},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w, c := writer(interceptor.Funcs{
+				Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+					if tt.there != "" {
+						o = &corev1.Pod{ObjectMeta: meta(o.GetName(), tt.there)}
+						require.NoError(t, c.Create(ctx, o, opts...))
+					}
+					return tt.answer
+				},
+			})
+			w.Live = c
+			got := w.Create(t.Context(), owner, creates(1))
+			require.ErrorIs(t, got.Err, tt.want)
+			require.Equal(t, tt.done, len(got.Done) == 1)
+			require.Equal(t, len(got.Done), waits(w))
+		})
+	}
+}
+
+func TestCreateThatCanNotBeLookedUpIsAnErrorOfBoth(t *testing.T) {
+	t.Parallel()
+	gone, deaf := errors.New("gone"), errors.New("deaf")
+	w, c := writer(interceptor.Funcs{
+		Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error { return gone },
+	})
+	w.Live = interceptor.NewClient(c.(client.WithWatch), interceptor.Funcs{
+		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+			return deaf
+		},
+	})
+	got := w.Create(t.Context(), owner, creates(1))
+	require.EqualError(t, got.Err, "create pod p00: gone; get what has its name: deaf")
+}
+
+func TestCreateInANamespaceThatIsDeletedIsLeftOut(t *testing.T) {
+	t.Parallel()
+	w, _ := writer(interceptor.Funcs{
+		Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
+			err := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "p", errors.New("namespace is being terminated"))
+			err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
+			return err
+		},
+	})
+	got := w.Create(t.Context(), owner, creates(3))
+	require.NoError(t, got.Err)
+	require.Empty(t, got.Done)
+	require.Equal(t, 3, got.Skipped)
+	require.Zero(t, waits(w))
+}
+
+func TestDelete(t *testing.T) {
+	t.Parallel()
+	resource := schema.GroupResource{Resource: "pods"}
+	tests := []struct {
+		name    string
+		answer  error
+		done    bool
+		wantErr string
+	}{
+		{"a deleted pod is expected to vanish", nil, true, ""},
+		{"a pod that is gone is success", apierrors.NewNotFound(resource, "p00"), true, ""},
+		{"a pod that has changed since is left alone", apierrors.NewConflict(resource, "p00", errors.New("version differs")), false, ""},
+		{"a refusal is an error that names the pod", apierrors.NewTooManyRequests("slow down", 1), false, "delete p00: slow down"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			var uid types.UID
+			var version string
+			w, _ := writer(interceptor.Funcs{
+				Delete: func(_ context.Context, _ client.WithWatch, _ client.Object, opts ...client.DeleteOption) error {
+					var o client.DeleteOptions
+					o.ApplyOptions(opts)
+					uid, version = *o.Preconditions.UID, *o.Preconditions.ResourceVersion
+					return tt.answer
+				},
+			})
+			p := pod("p00")
+			got := w.Delete(t.Context(), owner, []client.Object{p})
+			require.Equal(t, p.UID, uid)
+			require.Equal(t, p.ResourceVersion, version)
+			if tt.wantErr != "" {
+				require.EqualError(t, got.Err, tt.wantErr)
+				require.Zero(t, waits(w, p))
+				return
+			}
+			require.NoError(t, got.Err)
+			if !tt.done {
+				require.Equal(t, Result{Skipped: 1}, got)
+				require.Zero(t, waits(w, p))
+				return
+			}
+			require.Equal(t, []string{"p00"}, got.Done)
+			require.Equal(t, 1, waits(w, p), "until the cache shows it gone")
+			require.Zero(t, waits(w))
+		})
+	}
+}
+
+func TestPatch(t *testing.T) {
+	t.Parallel()
+	resource := schema.GroupResource{Resource: "pods"}
+	tests := []struct {
+		name    string
+		sub     string
+		answer  error
+		want    Result
+		wantErr string
+	}{
+		{"a patch is expected in the cache", "", nil, Result{Done: []string{"p00"}}, ""},
+		{"a patch of the status goes to the subresource", "status", nil, Result{Done: []string{"p00"}}, ""},
+		{"a patch of resources goes to the subresource", "resize", nil, Result{Done: []string{"p00"}}, ""},
+		{"a conflict is left to the next reconcile", "status", apierrors.NewConflict(resource, "p00", errors.New("changed")), Result{Skipped: 1}, ""},
+		{
+			"another pod under the name is left alone, and to the next reconcile", "status",
+			apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "p00", field.ErrorList{
+				field.Invalid(field.NewPath("metadata", "uid"), "uid-p00", "field is immutable"),
+			}),
+			Result{Skipped: 1},
+			"",
+		},
+		{"a pod that is gone is left to the next reconcile", "", apierrors.NewNotFound(resource, "p00"), Result{Skipped: 1}, ""},
+		{
+			"an apiserver without the subresource is an error", "resize",
+			apierrors.NewGenericServerResponse(http.StatusNotFound, "patch", resource, "p00", "404 page not found", 0, true),
+			Result{},
+			"patch p00: the server could not find the requested resource (patch pods p00)",
+		},
+		{"a refusal is an error that names the pod", "", errors.New("no"), Result{}, "patch p00: no"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			var sub string
+			answer := func(o client.Object) error {
+				o.SetResourceVersion("7")
+				return tt.answer
+			}
+			w, _ := writer(interceptor.Funcs{
+				Patch: func(_ context.Context, _ client.WithWatch, o client.Object, _ client.Patch, _ ...client.PatchOption) error {
+					return answer(o)
+				},
+				SubResourcePatch: func(_ context.Context, _ client.Client, name string, o client.Object, _ client.Patch, _ ...client.SubResourcePatchOption) error {
+					sub = name
+					return answer(o)
+				},
+			})
+			p := pod("p00")
+			p.ResourceVersion = "6"
+			got := w.Patch(t.Context(), owner, []Patch{{Object: p, Type: types.MergePatchType, Data: []byte(`{}`), Subresource: tt.sub}})
+			if tt.wantErr != "" {
+				require.EqualError(t, got.Err, tt.wantErr)
+				return
+			}
+			require.Equal(t, tt.want, got)
+			require.Equal(t, tt.sub, sub)
+			require.Equal(t, "6", p.ResourceVersion, "the cache's object stays as it is")
+			require.Equal(t, len(got.Done), waits(w, p))
+		})
+	}
+}
+
+func TestPatchThen(t *testing.T) {
+	t.Parallel()
+	resource := schema.GroupResource{Resource: "pods"}
+	for _, tt := range []struct {
+		name    string
+		refuse  string
+		answer  error
+		want    Result
+		wantErr string
+		sent    []string
+	}{
+		{"the second follows the first", "", nil, Result{Done: []string{"p00"}}, "", []string{"spec", "resize"}},
+		{"after a conflict nothing follows", "spec", apierrors.NewConflict(resource, "p00", errors.New("changed")), Result{Skipped: 1}, "", []string{"spec"}},
+		{"if the second is refused, the pod is not done", "resize", errors.New("no"), Result{}, "patch p00: no", []string{"spec", "resize"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			var sent []string
+			answer := func(what string) error {
+				if sent = append(sent, what); what == tt.refuse {
+					return tt.answer
+				}
+				return nil
+			}
+			w, _ := writer(interceptor.Funcs{
+				Patch: func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error {
+					return answer("spec")
+				},
+				SubResourcePatch: func(_ context.Context, _ client.Client, name string, _ client.Object, _ client.Patch, _ ...client.SubResourcePatchOption) error {
+					return answer(name)
+				},
+			})
+			got := w.Patch(t.Context(), owner, []Patch{{
+				Object: pod("p00"), Type: types.MergePatchType, Data: []byte(`{}`),
+				Then: &Patch{Type: types.MergePatchType, Data: []byte(`{}`), Subresource: "resize"},
+			}})
+			require.Equal(t, tt.sent, sent)
+			if tt.wantErr != "" {
+				require.EqualError(t, got.Err, tt.wantErr)
+				return
+			}
+			require.Equal(t, tt.want, got)
+		})
+	}
+}
+
+func TestEachKeepsTheOrderAskedFor(t *testing.T) {
+	t.Parallel()
+	w, _ := writer(interceptor.Funcs{})
+	got := w.Create(t.Context(), owner, creates(20))
+	require.NoError(t, got.Err)
+	require.Len(t, got.Done, 20)
+	require.True(t, slices.IsSortedFunc(got.Done, strings.Compare))
+}

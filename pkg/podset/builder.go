@@ -1,0 +1,125 @@
+package podset
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/apis/pods"
+	"github.com/flotilla-io/flotilla/pkg/inplace"
+	"github.com/flotilla-io/flotilla/pkg/lifecycle"
+	"github.com/flotilla-io/flotilla/pkg/podpatch"
+	"github.com/flotilla-io/flotilla/pkg/revision"
+)
+
+// PodBuilder makes the pods of a workload.
+type PodBuilder struct {
+	// Owner is the workload, Kind its kind.
+	Owner metav1.Object
+	Kind  schema.GroupVersionKind
+	// Hooks are those of the workload.
+	Hooks lifecycle.Hooks
+	// Gate gives pods the readiness gate for updates in place; without it they have it only if the template has.
+	Gate bool
+	// ShortHash makes pods name their revision by its hash alone.
+	ShortHash bool
+}
+
+// Label is how pods name a revision: in full, or by its hash alone where that is asked for or the full name is too long for a
+// label. Both are the same to revision.Same, so no pod is written when that changes.
+func Label(name string, short bool) string {
+	if short || len(name) > validation.LabelValueMaxLength {
+		return revision.Short(name)
+	}
+	return name
+}
+
+// Pod is a pod of that name, at a revision given by name and template. A pod that nobody holds back and that has no gate is in
+// service from its beginning.
+func (m PodBuilder) Pod(name, rev string, template *corev1.PodTemplateSpec, now time.Time) *corev1.Pod {
+	template = template.DeepCopy()
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:            name,
+			GenerateName:    m.Owner.GetName() + "-",
+			Namespace:       m.Owner.GetNamespace(),
+			Labels:          template.Labels,
+			Annotations:     template.Annotations,
+			Finalizers:      template.Finalizers,
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(m.Owner, m.Kind)},
+		},
+		Spec: template.Spec,
+	}
+	if pod.Labels == nil {
+		pod.Labels = map[string]string{}
+	}
+	pod.Labels[keys.ControllerRevisionHash] = Label(rev, m.ShortHash)
+	if m.Gate && !inplace.Gated(pod) {
+		pod.Spec.ReadinessGates = append(pod.Spec.ReadinessGates, corev1.PodReadinessGate{ConditionType: keys.InPlaceUpdateReady})
+	}
+	if m.Hooks.MarksNotReady() && !podpatch.Gated(pod, keys.KruisePodReady) {
+		pod.Spec.ReadinessGates = append(pod.Spec.ReadinessGates, corev1.PodReadinessGate{ConditionType: keys.KruisePodReady})
+	}
+	state := pods.LifecycleNormal
+	if m.Hooks.HoldsService() || inplace.Gated(pod) || podpatch.Gated(pod, keys.KruisePodReady) {
+		state = pods.LifecyclePreparingNormal
+	}
+	lifecycle.Stamp(pod, state, now)
+	return pod
+}
+
+// Mount gives a pod a volume for each claim template, in place of one of the same name. name is that of the claim.
+func Mount(pod *corev1.Pod, templates []corev1.PersistentVolumeClaim, name func(template string) string) {
+	pod.Spec.Volumes = slices.DeleteFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
+		return slices.ContainsFunc(templates, func(c corev1.PersistentVolumeClaim) bool { return c.Name == v.Name })
+	})
+	for i := range templates {
+		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{
+			Name: templates[i].Name,
+			VolumeSource: corev1.VolumeSource{
+				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: name(templates[i].Name)},
+			},
+		})
+	}
+}
+
+// NewPVCs are the claims of one pod: with the labels of their templates and those that selector asks for, and without owner.
+func NewPVCs(
+	namespace string, templates []corev1.PersistentVolumeClaim, selector *metav1.LabelSelector, name func(template string) string,
+) []*corev1.PersistentVolumeClaim {
+	out := make([]*corev1.PersistentVolumeClaim, 0, len(templates))
+	for i := range templates {
+		t := templates[i].DeepCopy()
+		labels := maps.Clone(t.Labels)
+		if labels == nil {
+			labels = map[string]string{}
+		}
+		if selector != nil {
+			maps.Copy(labels, selector.MatchLabels)
+		}
+		out = append(out, &corev1.PersistentVolumeClaim{
+			ObjectMeta: metav1.ObjectMeta{Name: name(t.Name), Namespace: namespace, Labels: labels, Annotations: t.Annotations},
+			Spec:       t.Spec,
+		})
+	}
+	return out
+}
+
+// PVCLost tells whether a pod has to go because of its claims: one is being deleted, and what it holds with it, or one is gone
+// and the pod gets no node without it. NewPVCs of others that it mounts are no business of the workload. name is that of
+// the pod's own claim for a volume; going tells of the workload's claims, by name, whether they are being deleted.
+func PVCLost(pod *corev1.Pod, name func(template string) string, going map[string]bool) bool {
+	return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
+		if v.PersistentVolumeClaim == nil || v.PersistentVolumeClaim.ClaimName != name(v.Name) {
+			return false
+		}
+		goes, there := going[v.PersistentVolumeClaim.ClaimName]
+		return goes || !there && pod.Spec.NodeName == ""
+	})
+}

@@ -1,0 +1,86 @@
+package podset
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func affine(terms ...corev1.NodeSelectorTerm) *corev1.Affinity {
+	return &corev1.Affinity{
+		PodAntiAffinity: &corev1.PodAntiAffinity{},
+		NodeAffinity: &corev1.NodeAffinity{
+			PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{{Weight: 1}},
+			RequiredDuringSchedulingIgnoredDuringExecution:  &corev1.NodeSelector{NodeSelectorTerms: terms},
+		},
+	}
+}
+
+func byField(op corev1.NodeSelectorOperator, key string, nodes ...string) corev1.NodeSelectorTerm {
+	return corev1.NodeSelectorTerm{MatchFields: []corev1.NodeSelectorRequirement{{Key: key, Operator: op, Values: nodes}}}
+}
+
+func TestNode(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name string
+		spec corev1.PodSpec
+		want string
+	}{
+		{name: "a pod without demands goes anywhere"},
+		{
+			name: "a pod is on its node, whatever its affinity says", want: "a",
+			spec: corev1.PodSpec{NodeName: "a", Affinity: affine(byField(corev1.NodeSelectorOpIn, "metadata.name", "b"))},
+		},
+		{
+			name: "a pod that is bound by its affinity is for that node", want: "b",
+			spec: corev1.PodSpec{Affinity: affine(byField(corev1.NodeSelectorOpIn, "metadata.name", "b"))},
+		},
+		{
+			name: "a pod with two nodes to choose from is for none",
+			spec: corev1.PodSpec{Affinity: affine(byField(corev1.NodeSelectorOpIn, "metadata.name", "b", "c"))},
+		},
+		{name: "so is one with two terms", spec: corev1.PodSpec{Affinity: affine(
+			byField(corev1.NodeSelectorOpIn, "metadata.name", "b"), byField(corev1.NodeSelectorOpIn, "metadata.name", "c"))}},
+		{
+			name: "so is one that avoids a node",
+			spec: corev1.PodSpec{Affinity: affine(byField(corev1.NodeSelectorOpNotIn, "metadata.name", "b"))},
+		},
+		{name: "so is one with another field", spec: corev1.PodSpec{Affinity: affine(byField(corev1.NodeSelectorOpIn, "spec.x", "b"))}},
+		{name: "so is one with another affinity", spec: corev1.PodSpec{Affinity: &corev1.Affinity{}}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			pod := &corev1.Pod{Spec: tc.spec}
+			require.Equal(t, tc.want, Node(pod))
+			pinned := Pinned(pod)
+			Strip(pod)
+			require.Equal(t, tc.want, Node(pod), "a cache has to know it")
+			require.Equal(t, pinned, Pinned(pod))
+			if pinned == "" {
+				require.Nil(t, pod.Spec.Affinity)
+			} else {
+				require.Nil(t, pod.Spec.Affinity.PodAntiAffinity)
+			}
+		})
+	}
+}
+
+func TestStripNode(t *testing.T) {
+	t.Parallel()
+	node := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "a", UID: "u", Labels: map[string]string{"zone": "z1"}, Annotations: map[string]string{"a": "b"},
+			ManagedFields: []metav1.ManagedFieldsEntry{{}},
+		},
+		Spec:   corev1.NodeSpec{PodCIDR: "10.0.0.0/24", Taints: []corev1.Taint{{Key: "k"}}},
+		Status: corev1.NodeStatus{Images: []corev1.ContainerImage{{}}, Conditions: []corev1.NodeCondition{{}}},
+	}
+	StripNode(node)
+	require.Equal(t, &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "u", Labels: map[string]string{"zone": "z1"}},
+		Spec:       corev1.NodeSpec{Taints: []corev1.Taint{{Key: "k"}}},
+	}, node)
+}

@@ -1,0 +1,215 @@
+package podset
+
+import (
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/apis/pods"
+	"github.com/flotilla-io/flotilla/pkg/inplace"
+	"github.com/flotilla-io/flotilla/pkg/lifecycle"
+	"github.com/flotilla-io/flotilla/pkg/revision"
+	"github.com/flotilla-io/flotilla/pkg/rollout"
+)
+
+// Rules are what a workload's spec says about the service of its pods. The zero Rules ask for nothing.
+type Rules struct {
+	// MinReady is how long a pod has to be ready to count as available. With 0 every ready pod of normal lifecycle is
+	// available at once; with more, one whose Ready condition has no time never is, as in kube 1.36 ReplicaSet.
+	MinReady time.Duration
+	// Grace is how long a pod that was taken out of service for an update keeps its former containers, so that traffic can
+	// go elsewhere.
+	Grace time.Duration
+	// Hooks are those of the workload.
+	Hooks lifecycle.Hooks
+}
+
+// Facts is a pod at one moment.
+type Facts struct {
+	// Name is the pod's name.
+	Name string
+	// Active: the pod is neither being deleted nor has it ended. Terminating: it is being deleted.
+	Active, Terminating bool
+	// Ready: the pod runs, its Ready condition is True and no update in place keeps it out of service. ReadySince is when
+	// it became so; zero if it is not Ready or the condition does not say.
+	Ready      bool
+	ReadySince time.Time
+	// Available: the pod has been Ready for long enough and its lifecycle is Normal.
+	Available bool
+	// Lifecycle is the state that the pod's label says.
+	Lifecycle pods.LifecycleState
+	// Named: the pod carries the label that asks for its deletion, or was prepared for it for good.
+	Named bool
+	// Parting: the pod was prepared for its deletion.
+	Parting bool
+	// UpdateHooked and DeleteHooked: a hook holds up an update in place, or the deletion.
+	UpdateHooked, DeleteHooked bool
+
+	// Edit is how far an update in place is. While it is EditUpdating, Waits is what the containers wait for, and WaitsSince
+	// when that was written. ForDaemon: they wait for the daemon of their node.
+	Edit       rollout.UpdateState
+	Waits      string
+	WaitsSince time.Time
+	ForDaemon  bool
+	// Gated: the pod has the readiness gate for updates in place.
+	Gated bool
+
+	// ChangesAt is when time alone will change one of these facts; zero if never.
+	ChangesAt time.Time
+	// Rank is the pod's place in the order of pods, without Order and Domains, which the pod does not know.
+	Rank rollout.Rank
+}
+
+// View reads a pod.
+func View(pod *corev1.Pod, r Rules, now time.Time) Facts {
+	f := Facts{
+		Name:         pod.Name,
+		Terminating:  pod.DeletionTimestamp != nil,
+		Lifecycle:    lifecycle.Of(pod),
+		Gated:        inplace.Gated(pod),
+		UpdateHooked: r.Hooks.HoldsUpdate(pod),
+		DeleteHooked: r.Hooks.HoldsDelete(pod),
+	}
+	f.Active = !f.Terminating && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
+	_, f.Named = pod.Labels[keys.SpecifiedDelete]
+	parting, forGood := r.Hooks.Parting(pod)
+	f.Parting, f.Named = parting, f.Named || forGood
+
+	ready, gate := podCondition(pod, corev1.PodReady), podCondition(pod, keys.InPlaceUpdateReady)
+	if pod.Status.Phase == corev1.PodRunning && hasStatus(ready, corev1.ConditionTrue) && !hasStatus(gate, corev1.ConditionFalse) {
+		f.Ready, f.ReadySince = true, ready.LastTransitionTime.Time
+	}
+	if f.Ready && f.Lifecycle == pods.LifecycleNormal {
+		at := f.ReadySince.Add(r.MinReady)
+		f.Available = r.MinReady <= 0 || !f.ReadySince.IsZero() && !now.Before(at)
+		if !f.Available && !f.ReadySince.IsZero() {
+			f.ChangesAt = at
+		}
+	}
+	f.edit(pod, r, now)
+	f.Rank = rollout.Rank{
+		Assigned:   pod.Spec.NodeName != "",
+		Phase:      pod.Status.Phase,
+		Cost:       cost(pod),
+		Node:       pod.Spec.NodeName,
+		ReadySince: f.ReadySince,
+		Restarts:   restarts(pod),
+		Created:    pod.CreationTimestamp.Time,
+	}
+	return f
+}
+
+// Pod is what is planned with. The caller adds whether other sources than the pod's label name it for deletion, how an
+// old pod can come to the new revision (NoEdit, Quiet), and the parts of Rank that the pod does not know.
+func (f Facts) Pod(old bool) rollout.Pod {
+	return rollout.Pod{
+		Key:             f.Name,
+		Old:             old,
+		Ready:           f.Ready,
+		Available:       f.Available,
+		Inactive:        !f.Active,
+		Ended:           !f.Active && !f.Terminating,
+		ToDelete:        f.Named,
+		PreparingDelete: f.Parting,
+		UpdateHooked:    f.UpdateHooked,
+		DeleteHooked:    f.DeleteHooked,
+		Update:          f.Edit,
+		Gated:           f.Gated,
+		ChangesAt:       f.ChangesAt,
+		Rank:            f.Rank,
+	}
+}
+
+// AtRevision tells whether the pod is at a revision, by the hash at the end of the revision's name: labels that hold the hash
+// alone are equal to those with the full name.
+func AtRevision(pod *corev1.Pod, name string) bool {
+	return revision.Same(pod.Labels[keys.ControllerRevisionHash], name)
+}
+
+// edit tells how far an update in place is. What else keeps a scheduled pod from being available by our keys alone (a gate
+// was never opened, its lifecycle is not Normal) is EditHeld if it has only to be released, and EditAwaited if a hook has
+// to answer first.
+func (f *Facts) edit(pod *corev1.Pod, r Rules, now time.Time) {
+	if inplace.Closed(pod) {
+		f.updating(pod, r, now)
+		return
+	}
+	unopened := lifecycle.Unprepared(pod) ||
+		inplace.Gated(pod) && !hasStatus(podCondition(pod, keys.InPlaceUpdateReady), corev1.ConditionTrue)
+	scheduled := pod.Spec.NodeName != "" || hasStatus(podCondition(pod, corev1.PodScheduled), corev1.ConditionTrue)
+	switch {
+	case f.Lifecycle == pods.LifecyclePreparingDelete:
+	case f.Lifecycle == pods.LifecyclePreparingUpdate:
+		f.Edit = rollout.UpdatePreparing
+	case scheduled && (unopened || r.Hooks.InService(pod) != f.Lifecycle):
+		f.Edit = rollout.UpdateHeld
+	case scheduled && f.Lifecycle != pods.LifecycleNormal:
+		f.Edit = rollout.UpdateAwaitingHook
+	}
+}
+
+// updating tells how far a pod is that is out of service for an update.
+func (f *Facts) updating(pod *corev1.Pod, r Rules, now time.Time) {
+	if !inplace.Recorded(pod) {
+		f.Edit = rollout.UpdateNotReady
+		if at := inplace.Drained(pod, r.Grace); now.Before(at) {
+			f.Edit = rollout.UpdateDraining
+			f.changes(at)
+		}
+		return
+	}
+	switch o := inplace.Progress(pod, now); {
+	case o.Done:
+		f.Edit = rollout.UpdateCompleted
+	case o.Next:
+		f.Edit = rollout.UpdateNextBatch
+	default:
+		f.Edit, f.Waits, f.WaitsSince = rollout.UpdateInProgress, o.Why, o.Since
+		f.ForDaemon = o.Daemon
+		f.changes(o.ChangesAt)
+	}
+}
+
+// changes notes that time alone changes a fact then; zero says never.
+func (f *Facts) changes(at time.Time) {
+	if f.ChangesAt.IsZero() || !at.IsZero() && at.Before(f.ChangesAt) {
+		f.ChangesAt = at
+	}
+}
+
+// cost is the pod's deletion cost; 0 if it has none or one that is no plain int32, as in kube 1.36 ReplicaSet: a plus
+// sign or leading zeros are no part of a number.
+func cost(pod *corev1.Pod) int32 {
+	s := pod.Annotations[keys.PodDeletionCost]
+	if s != "0" && (s == "" || s[0] == '+' || s[0] == '0') {
+		return 0
+	}
+	n, err := strconv.ParseInt(s, 10, 32)
+	if err != nil {
+		return 0
+	}
+	return int32(n)
+}
+
+func restarts(pod *corev1.Pod) int32 {
+	var n int32
+	for i := range pod.Status.ContainerStatuses {
+		n = max(n, pod.Status.ContainerStatuses[i].RestartCount)
+	}
+	return n
+}
+
+func podCondition(pod *corev1.Pod, t corev1.PodConditionType) *corev1.PodCondition {
+	for i := range pod.Status.Conditions {
+		if pod.Status.Conditions[i].Type == t {
+			return &pod.Status.Conditions[i]
+		}
+	}
+	return nil
+}
+
+func hasStatus(c *corev1.PodCondition, s corev1.ConditionStatus) bool {
+	return c != nil && c.Status == s
+}

@@ -1,0 +1,75 @@
+package report
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// MessageLimit is the longest message of a condition, in bytes: the API allows 32 KiB, people read a line or two.
+const MessageLimit = 512
+
+// SetCondition puts c into conditions. LastTransitionTime becomes now where the status changed and is kept otherwise; a long
+// message is cut. The result is sorted by type, so that equal content is equal.
+func SetCondition(conditions []metav1.Condition, c metav1.Condition, now time.Time) []metav1.Condition {
+	c.Message = Truncate(c.Message)
+	c.LastTransitionTime = metav1.NewTime(now.Truncate(time.Second))
+	out := slices.Clone(conditions)
+	for i := range out {
+		if out[i].Type != c.Type {
+			continue
+		}
+		if out[i].Status == c.Status {
+			c.LastTransitionTime = out[i].LastTransitionTime
+		}
+		out[i] = c
+		return out
+	}
+	out = append(out, c)
+	slices.SortFunc(out, func(a, b metav1.Condition) int {
+		if a.Type < b.Type {
+			return -1
+		}
+		return 1
+	})
+	return out
+}
+
+// Truncate shortens a message to what people read, between letters. Kinds with a type of condition of their own use it too.
+func Truncate(message string) string {
+	if len(message) <= MessageLimit {
+		return message
+	}
+	return strings.ToValidUTF8(message[:MessageLimit-3], "") + "..."
+}
+
+// GetCondition returns the condition of that type, or nil.
+func GetCondition(conditions []metav1.Condition, conditionType string) *metav1.Condition {
+	for i := range conditions {
+		if conditions[i].Type == conditionType {
+			return &conditions[i]
+		}
+	}
+	return nil
+}
+
+// IsConditionTrue tells whether the condition is there and True.
+func IsConditionTrue(conditions []metav1.Condition, conditionType string) bool {
+	c := GetCondition(conditions, conditionType)
+	return c != nil && c.Status == metav1.ConditionTrue
+}
+
+// RemoveCondition returns conditions without that type.
+func RemoveCondition(conditions []metav1.Condition, conditionType string) []metav1.Condition {
+	return slices.DeleteFunc(slices.Clone(conditions), func(c metav1.Condition) bool { return c.Type == conditionType })
+}
+
+// ConditionStatus returns True or False.
+func ConditionStatus(b bool) metav1.ConditionStatus {
+	if b {
+		return metav1.ConditionTrue
+	}
+	return metav1.ConditionFalse
+}

@@ -1,0 +1,177 @@
+package workloadspec
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/cache"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// checkName is the name of the PodTemplate that is asked about and never stored.
+const checkName = "flotilla-check-"
+
+// PodTemplates asks the apiserver about pod templates. It remembers its recent answers: a client that retries an update that was
+// refused, as GitOps tools do, costs no request with each try. The zero value is ready; it may be used concurrently.
+type PodTemplates struct {
+	// Clock tells the time; nil means the system's.
+	Clock clock.PassiveClock
+
+	once    sync.Once
+	answers *cache.LRUExpireCache // answer by sha256 of the question
+}
+
+const (
+	// answersKept is how many answers are remembered, for answerTTL: after that, the apiserver may have other rules.
+	answersKept = 64
+	answerTTL   = 30 * time.Second
+)
+
+// answer is what the apiserver says of a template.
+type answer struct {
+	// template has all defaults.
+	template corev1.PodTemplateSpec
+	// refused holds why the template is invalid; nil if it is valid.
+	refused []metav1.StatusCause
+}
+
+// Check asks the apiserver about template, for use in namespace beside claims (claim templates), and returns a copy with all
+// defaults. Faults come as field errors under path, those of the name of a claim under the claim, which stands beside a path that
+// ends in template. The error is for a question that got no answer; both are nil for a valid template. c needs the verb create on
+// podtemplates.
+func (t *PodTemplates) Check(
+	ctx context.Context, c client.Client, namespace string, template *corev1.PodTemplateSpec,
+	claims []corev1.PersistentVolumeClaim, path *field.Path,
+) (*corev1.PodTemplateSpec, field.ErrorList, error) {
+	asked := &corev1.PodTemplate{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: checkName, Namespace: namespace},
+		Template:   *template.DeepCopy(),
+	}
+	own := asked.Template.Spec.Volumes
+	asked.Template.Spec.Volumes = withClaims(own, claims)
+	given := len(asked.Template.Spec.Volumes) - len(claims)
+	got, err := t.ask(ctx, c, asked)
+	if err != nil {
+		return nil, nil, err
+	}
+	if got.refused != nil {
+		return nil, reroot(got.refused, path, given), nil
+	}
+	out := got.template.DeepCopy()
+	out.Spec.Volumes = restore(out.Spec.Volumes, own, claims)
+	return out, nil, nil
+}
+
+// ask returns the apiserver's answer, a recent one if there is one. The answer may not be changed.
+func (t *PodTemplates) ask(ctx context.Context, c client.Client, question *corev1.PodTemplate) (answer, error) {
+	t.once.Do(func() {
+		var now cache.Clock = clock.RealClock{}
+		if t.Clock != nil {
+			now = t.Clock
+		}
+		t.answers = cache.NewLRUExpireCacheWithClock(answersKept, now)
+	})
+	raw, err := json.Marshal(question)
+	if err != nil {
+		return answer{}, fmt.Errorf("marshal pod template: %w", err)
+	}
+	key := sha256.Sum256(raw)
+	if known, ok := t.answers.Get(key); ok {
+		return known.(answer), nil
+	}
+	var got answer
+	var refused *apierrors.StatusError
+	switch err := c.Create(ctx, question, client.DryRunAll); {
+	case errors.As(err, &refused) && apierrors.IsInvalid(err) && refused.ErrStatus.Details != nil:
+		got.refused = append([]metav1.StatusCause{}, refused.ErrStatus.Details.Causes...)
+	case err != nil:
+		return answer{}, fmt.Errorf("check pod template by a dry run: %w", err)
+	default:
+		got.template = question.Template
+	}
+	t.answers.Add(key, got, answerTTL)
+	return got, nil
+}
+
+// withClaims adds a volume for each claim template, in place of one of the same name.
+func withClaims(volumes []corev1.Volume, claims []corev1.PersistentVolumeClaim) []corev1.Volume {
+	out := slices.DeleteFunc(slices.Clone(volumes), func(v corev1.Volume) bool { return isClaim(v.Name, claims) })
+	for i := range claims {
+		out = append(out, corev1.Volume{
+			Name: claims[i].Name,
+			VolumeSource: corev1.VolumeSource{
+				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claims[i].Name},
+			},
+		})
+	}
+	return out
+}
+
+// restore returns own with the defaults that defaulted has; those that a claim replaced stay as they were given.
+func restore(defaulted, own []corev1.Volume, claims []corev1.PersistentVolumeClaim) []corev1.Volume {
+	out := slices.Clone(own)
+	for n, v := range own {
+		if !isClaim(v.Name, claims) {
+			if i := slices.IndexFunc(defaulted, func(d corev1.Volume) bool { return d.Name == v.Name }); i >= 0 {
+				out[n] = defaulted[i]
+			}
+		}
+	}
+	return out
+}
+
+func isClaim(name string, claims []corev1.PersistentVolumeClaim) bool {
+	return slices.ContainsFunc(claims, func(c corev1.PersistentVolumeClaim) bool { return c.Name == name })
+}
+
+// reroot turns the apiserver's causes, whose fields begin with "template", into field errors under path. Volumes after the first
+// ones that were given are claims.
+func reroot(causes []metav1.StatusCause, path *field.Path, given int) field.ErrorList {
+	out := make(field.ErrorList, 0, len(causes))
+	for _, c := range causes {
+		name := path.String() + strings.TrimPrefix(c.Field, "template")
+		var volume int
+		if _, err := fmt.Sscanf(c.Field, "template.spec.volumes[%d].name", &volume); err == nil && volume >= given {
+			if beside, ok := strings.CutSuffix(path.String(), "template"); ok {
+				name = fmt.Sprintf("%svolumeClaimTemplates[%d].metadata.name", beside, volume-given)
+			}
+		}
+		kind := field.ErrorType(c.Type)
+		// The message is the kind in words, the bad value, a colon and the detail; the kind will be put before it again.
+		detail := strings.TrimPrefix(strings.TrimPrefix(c.Message, kind.String()), ": ")
+		out = append(out, &field.Error{Type: kind, Field: name, Detail: detail, BadValue: field.OmitValueType{}})
+	}
+	return out
+}
+
+// DefaultPVCs returns claim templates with the defaults of claims: volumeMode Filesystem.
+func DefaultPVCs(claims []corev1.PersistentVolumeClaim) []corev1.PersistentVolumeClaim {
+	out := make([]corev1.PersistentVolumeClaim, len(claims))
+	for i := range claims {
+		out[i] = *claims[i].DeepCopy()
+		if out[i].Spec.VolumeMode == nil {
+			mode := corev1.PersistentVolumeFilesystem
+			out[i].Spec.VolumeMode = &mode
+		}
+	}
+	return out
+}
+
+// SamePVCs tells that two lists of claim templates differ by no more than the defaults of claims: a workload that was stored
+// without them gets them with its next change, which is no new template.
+func SamePVCs(a, b []corev1.PersistentVolumeClaim) bool {
+	return apiequality.Semantic.DeepEqual(DefaultPVCs(a), DefaultPVCs(b))
+}

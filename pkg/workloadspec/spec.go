@@ -1,0 +1,112 @@
+package workloadspec
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/apis/pods"
+	"github.com/flotilla-io/flotilla/pkg/inplace"
+	"github.com/flotilla-io/flotilla/pkg/rollout"
+)
+
+// MaxPercent is the largest percentage of most amounts.
+const MaxPercent = 100
+
+// Selector judges the selector of the spec at path, which has to select what the template makes.
+func Selector(s *metav1.LabelSelector, template *corev1.PodTemplateSpec, path *field.Path) field.ErrorList {
+	at := path.Child("selector")
+	if s == nil || len(s.MatchLabels)+len(s.MatchExpressions) == 0 {
+		return field.ErrorList{field.Required(at, "an empty selector would select every pod: name labels of the template")}
+	}
+	selector, err := metav1.LabelSelectorAsSelector(s)
+	if err != nil {
+		return field.ErrorList{field.Invalid(at, metav1.FormatLabelSelector(s), err.Error())}
+	}
+	if !selector.Matches(labels.Set(template.Labels)) {
+		return field.ErrorList{field.Invalid(path.Child("template", "metadata", "labels"), template.Labels,
+			fmt.Sprintf("the selector %q does not match these labels: add what it asks for", selector))}
+	}
+	return nil
+}
+
+// PodSpec judges the pods of a kind that run without end; path is that of the pod's spec.
+func PodSpec(pod *corev1.PodSpec, kind string, path *field.Path) field.ErrorList {
+	var faults field.ErrorList
+	if pod.RestartPolicy != "" && pod.RestartPolicy != corev1.RestartPolicyAlways {
+		faults = append(faults, field.NotSupported(path.Child("restartPolicy"), pod.RestartPolicy,
+			[]corev1.RestartPolicy{corev1.RestartPolicyAlways}))
+	}
+	if pod.ActiveDeadlineSeconds != nil {
+		faults = append(faults, field.Forbidden(path.Child("activeDeadlineSeconds"),
+			fmt.Sprintf("pods of a %s run without end: leave it out", kind)))
+	}
+	return faults
+}
+
+// IntOrPercent resolves a number or a percentage of `of` pods, rounded up, and judges it: most is the largest percentage, 0 for none.
+// Nil is 0.
+func IntOrPercent(v *intstr.IntOrString, of, most int, at *field.Path) (int, field.ErrorList) {
+	n, err := rollout.Resolve(v, of, rollout.Up)
+	if err != nil {
+		return n, field.ErrorList{field.Invalid(at, v.String(), `must be a number of pods, 0 or more, or a percentage such as "20%"`)}
+	}
+	if percent, _ := rollout.Resolve(v, MaxPercent, rollout.Up); most > 0 && v != nil && v.Type == intstr.String && percent > most {
+		return n, field.ErrorList{field.Invalid(at, v.String(), fmt.Sprintf("must not be above %d%%", most))}
+	}
+	return n, nil
+}
+
+// UpdateOrder judges priorityStrategy and scatterStrategy below path, as far as the schema can't.
+func UpdateOrder(priority *pods.UpdatePriorityStrategy, scatter []pods.UpdateScatterTerm, path *field.Path) field.ErrorList {
+	var faults field.ErrorList
+	if priority != nil {
+		for i := range priority.WeightPriority {
+			at, s := path.Child("priorityStrategy", "weightPriority").Index(i).Child("matchSelector"), &priority.WeightPriority[i].MatchSelector
+			if len(s.MatchLabels)+len(s.MatchExpressions) == 0 {
+				faults = append(faults, field.Invalid(at, "{}", "an empty selector gives every pod the same weight: name labels of the pods that it is for"))
+			} else if _, err := metav1.LabelSelectorAsSelector(s); err != nil {
+				faults = append(faults, field.Invalid(at, metav1.FormatLabelSelector(s), err.Error()))
+			}
+		}
+	}
+	for i, t := range scatter {
+		if slices.Contains(scatter[:i], t) {
+			faults = append(faults, field.Invalid(path.Child("scatterStrategy").Index(i), t.Key+"="+t.Value, "stands here before: name it once"))
+		}
+	}
+	return faults
+}
+
+// NoImagePull refuses fields of the strategy at path that nothing acts on yet: better than to ignore them. Nil has none.
+func NoImagePull(s *pods.InPlaceUpdateStrategy, path *field.Path) field.ErrorList {
+	if s == nil {
+		return nil
+	}
+	var faults field.ErrorList
+	refuse := func(set bool, name, annotation string) {
+		if set {
+			faults = append(faults, field.Forbidden(path.Child(name), fmt.Sprintf(
+				"not served yet, no image is pulled before an update: leave it out, in v1alpha1 annotation %s too", annotation)))
+		}
+	}
+	refuse(s.ImagePreDownloadParallelism != nil, "imagePreDownloadParallelism", keys.ImagePreDownloadParallelism)
+	refuse(s.ImagePreDownloadTimeoutSeconds != nil, "imagePreDownloadTimeoutSeconds", keys.ImagePreDownloadTimeoutSeconds)
+	refuse(s.ImagePreDownloadMinUpdatedReadyPods != nil, "imagePreDownloadMinUpdatedReadyPods", keys.ImagePreDownloadMinUpdatedReadyPods)
+	return faults
+}
+
+// InPlaceOnly refuses a template at path that podUpdatePolicy InPlaceOnly could never bring to the pods of the old one.
+func InPlaceOnly(old, template *corev1.PodTemplateSpec, may inplace.Options, path *field.Path) field.ErrorList {
+	if _, why, ok := inplace.Diff(old, template, may); !ok {
+		return field.ErrorList{field.Forbidden(path, fmt.Sprintf(
+			"podUpdatePolicy InPlaceOnly can't make this change (%s): use InPlaceIfPossible or ReCreate for it", why))}
+	}
+	return nil
+}

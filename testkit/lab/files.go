@@ -1,0 +1,106 @@
+package lab
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"k8s.io/apimachinery/pkg/util/wait"
+)
+
+const (
+	// cacheEnv and stateEnv name the folders that replace the default ones.
+	cacheEnv = "FLOTILLA_LAB_CACHE"
+	stateEnv = "FLOTILLA_LAB_STATE"
+
+	lockPoll = 50 * time.Millisecond
+)
+
+// cacheRoot is the folder of everything that labs share: the built programs
+// and the book of ports. It is $FLOTILLA_LAB_CACHE, else flotilla/lab in the
+// user's cache folder.
+func cacheRoot() (string, error) {
+	if dir := os.Getenv(cacheEnv); dir != "" {
+		return filepath.Abs(dir)
+	}
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("find the cache folder (set %s to choose one): %w", cacheEnv, err)
+	}
+	return filepath.Join(dir, "flotilla", "lab"), nil
+}
+
+// stateRoot is the folder that holds a folder for each cluster. It is
+// $FLOTILLA_LAB_STATE, else state in the cache folder.
+func stateRoot() (string, error) {
+	if dir := os.Getenv(stateEnv); dir != "" {
+		return filepath.Abs(dir)
+	}
+	dir, err := cacheRoot()
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(dir, "state"), nil
+}
+
+// lock takes the lock of a file, which it makes if need be, waits for it as
+// long as ctx allows, and returns what gives it back. The kernel gives it back
+// too when its holder dies. Two holders in one program exclude each other.
+func lock(ctx context.Context, file string) (unlock func(), err error) {
+	err = wait.PollUntilContextCancel(ctx, lockPoll, true, func(context.Context) (bool, error) {
+		var err error
+		unlock, err = tryLock(file)
+		if errors.Is(err, errLocked) {
+			return false, nil
+		}
+		return err == nil, err
+	})
+	if err != nil && ctx.Err() != nil {
+		return nil, fmt.Errorf("lock %s: %w", file, err)
+	}
+	return unlock, err
+}
+
+// errLocked is returned for a lock that another holder has.
+var errLocked = errors.New("locked by another holder")
+
+// tryLock is lock without waiting.
+func tryLock(file string) (unlock func(), err error) {
+	if err := os.MkdirAll(filepath.Dir(file), 0o750); err != nil {
+		return nil, fmt.Errorf("lock %s: %w", file, err)
+	}
+	f, err := os.OpenFile(file, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("lock %s: %w", file, err)
+	}
+	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) || errors.Is(err, unix.EINTR) {
+		err = errLocked
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, fmt.Errorf("lock %s: %w", file, err)
+	}
+	return func() { _ = f.Close() }, nil
+}
+
+// writeJSON replaces file in one step, so that a reader never sees half of it.
+func writeJSON(file string, v any) error {
+	data, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encode %s: %w", filepath.Base(file), err)
+	}
+	tmp := file + ".new"
+	if err := os.WriteFile(tmp, append(data, '\n'), 0o600); err != nil {
+		return fmt.Errorf("write %s: %w", filepath.Base(file), err)
+	}
+	if err := os.Rename(tmp, file); err != nil {
+		return fmt.Errorf("write %s: %w", filepath.Base(file), err)
+	}
+	return nil
+}

@@ -1,0 +1,173 @@
+package lab
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/utils/clock"
+)
+
+// Progress is told when a stage of work begins, and calls back when it ends:
+// done(nil) or done(err). It may be called concurrently. A nil Progress is
+// silent.
+type Progress func(stage string) (done func(error))
+
+// run does one stage of work and reports it.
+func (p Progress) run(stage string, work func() error) error {
+	if p == nil {
+		return work()
+	}
+	done := p(stage)
+	err := work()
+	done(err)
+	return err
+}
+
+// prefix names whose stages they are: "east: apiserver".
+func (p Progress) prefix(name string) Progress {
+	if p == nil {
+		return nil
+	}
+	return func(stage string) func(error) { return p(name + ": " + stage) }
+}
+
+const (
+	liveEvery  = time.Second      // A terminal shows a counter that runs.
+	plainEvery = 30 * time.Second // A log file gets a sign of life.
+	clearLine  = "\r\x1b[K"
+	// The live line is cut off at the terminal's edge: of one that wraps, only
+	// the last part could be cleared.
+	noWrap, wrap = "\x1b[?7l", "\x1b[?7h"
+	indent       = "          "
+)
+
+// Printer shows progress as text: a line for each stage that ended with the
+// seconds it took, and one line for all that run: live on a terminal, now and then
+// elsewhere. Use Stage as a Progress, and Close at the end.
+type Printer struct {
+	out   io.Writer
+	live  bool
+	clock clock.WithTicker
+
+	mu      sync.Mutex
+	running []stage // In the order of their beginning.
+
+	stop    chan struct{}
+	stopped sync.WaitGroup
+}
+
+type stage struct {
+	name  string
+	since time.Time
+}
+
+// NewPrinter starts a printer. live says that out is a terminal. A nil clock
+// is the machine's.
+func NewPrinter(out io.Writer, live bool, c clock.WithTicker) *Printer {
+	if c == nil {
+		c = clock.RealClock{}
+	}
+	p := &Printer{out: out, live: live, clock: c, stop: make(chan struct{})}
+	every := plainEvery
+	if live {
+		every = liveEvery
+	}
+	tick := c.NewTicker(every)
+	p.stopped.Go(func() {
+		defer tick.Stop()
+		for {
+			select {
+			case <-p.stop:
+				return
+			case <-tick.C():
+				p.show()
+			}
+		}
+	})
+	return p
+}
+
+// Close stops the counter. Stages may not begin after it.
+func (p *Printer) Close() {
+	close(p.stop)
+	p.stopped.Wait()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.clear()
+}
+
+// Stage is a Progress.
+func (p *Printer) Stage(name string) func(error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := stage{name: name, since: p.clock.Now()}
+	p.running = append(p.running, s)
+	p.showLive()
+	return func(err error) { p.end(s, err) }
+}
+
+func (p *Printer) end(s stage, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if i := slices.Index(p.running, s); i >= 0 {
+		p.running = slices.Delete(p.running, i, i+1)
+	}
+	result := "ok"
+	if err != nil {
+		result = "FAILED"
+	}
+	p.clear()
+	p.print("%7.1fs  %s: %s\n", p.clock.Since(s.since).Seconds(), s.name, result)
+	p.showLive()
+}
+
+// Note prints a line between those of the stages.
+func (p *Printer) Note(text string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.clear()
+	p.print("%s%s\n", indent, text)
+	p.showLive()
+}
+
+// show prints what runs, at each tick.
+func (p *Printer) show() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.live {
+		p.showLive()
+	} else if len(p.running) > 0 {
+		p.print("%s%s ...\n", indent, p.stages())
+	}
+}
+
+// showLive rewrites the last line of the terminal.
+func (p *Printer) showLive() {
+	if p.live && len(p.running) > 0 {
+		p.print("%s%s%s%s%s", clearLine, noWrap, indent, p.stages(), wrap)
+	}
+}
+
+// stages lists what runs.
+func (p *Printer) stages() string {
+	parts := make([]string, len(p.running))
+	for i, s := range p.running {
+		parts[i] = fmt.Sprintf("%s %.0fs", s.name, p.clock.Since(s.since).Seconds())
+	}
+	return strings.Join(parts, ", ")
+}
+
+func (p *Printer) clear() {
+	if p.live {
+		p.print(clearLine)
+	}
+}
+
+// print drops an error: the work goes on when nobody can be told of it.
+func (p *Printer) print(format string, args ...any) {
+	_, _ = fmt.Fprintf(p.out, format, args...)
+}

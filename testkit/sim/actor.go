@@ -1,0 +1,294 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/flotilla-io/flotilla/pkg/podset"
+)
+
+// Cluster returns the actors of an ordinary cluster of that many nodes.
+func Cluster(nodes int) []Actor {
+	return []Actor{Scheduler{Nodes: nodes}, Kubelet{}, Collector{}}
+}
+
+// Scheduler gives each pod a node, one of Nodes by turns: node-1, node-2 and so on; a pod that is bound to a node by its
+// affinity that one, which must be there as an object and have no taint that the pod does not tolerate. A pod waits for the
+// claims that it mounts.
+type Scheduler struct{ Nodes int }
+
+// Steps implements Actor.
+func (s Scheduler) Steps(w *World) []Step {
+	var out []Step
+	for _, pod := range All[*corev1.Pod](w) {
+		if pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil && hasClaims(w, pod) && isTaken(w, pod) {
+			out = append(out, Step{"", func(context.Context) error { return s.bind(w, pod) }})
+		}
+	}
+	return out
+}
+
+func hasClaims(w *World, pod *corev1.Pod) bool {
+	return !slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
+		if v.PersistentVolumeClaim == nil {
+			return false
+		}
+		c := Find[*corev1.PersistentVolumeClaim](w, types.NamespacedName{Namespace: pod.Namespace, Name: v.PersistentVolumeClaim.ClaimName})
+		return c == nil || c.DeletionTimestamp != nil
+	})
+}
+
+// bind chooses the node with the fewest pods.
+func (s Scheduler) bind(w *World, pod *corev1.Pod) error {
+	if node := podset.Pinned(pod); node != "" {
+		bound := pod.DeepCopy()
+		bound.Spec.NodeName = node
+		return w.put("scheduler", "binding", bound)
+	}
+	busy := map[string]int{}
+	for _, p := range All[*corev1.Pod](w) {
+		busy[p.Spec.NodeName]++
+	}
+	best := ""
+	for i := range s.Nodes {
+		if name := fmt.Sprintf("node-%d", i+1); best == "" || busy[name] < busy[best] {
+			best = name
+		}
+	}
+	bound := pod.DeepCopy()
+	bound.Spec.NodeName = best
+	return w.put("scheduler", "binding", bound)
+}
+
+// put writes an object as somebody who does not lag behind.
+func (w *World) put(by, sub string, o client.Object) error {
+	kind, err := w.as(by).GroupVersionKindFor(o)
+	if err != nil {
+		return err
+	}
+	o.SetResourceVersion("")
+	_, err = w.apply(by, Request{Verb: Update, Sub: sub, Kind: kind, Key: client.ObjectKeyFromObject(o), Object: o}, false)
+	return err
+}
+
+// erase deletes an object, at once or with the time that it is given.
+func (w *World) erase(by string, o client.Object, grace *int64) error {
+	kind, err := w.as(by).GroupVersionKindFor(o)
+	if err != nil {
+		return err
+	}
+	_, err = w.apply(by, Request{
+		Verb: Delete, Kind: kind, Key: client.ObjectKeyFromObject(o), Grace: grace,
+		Preconditions: &metav1.Preconditions{UID: new(o.GetUID())},
+	}, false)
+	return err
+}
+
+// Kubelet runs the pods that have a node: all containers at once, anew where an image has changed, ready when all run and
+// all readiness gates are open. A pod that is being deleted ends.
+type Kubelet struct {
+	// Hangs tells whether an image can't be pulled; nil means that all can.
+	Hangs func(image string) bool
+}
+
+// Steps implements Actor.
+func (k Kubelet) Steps(w *World) []Step {
+	var out []Step
+	for _, pod := range All[*corev1.Pod](w) {
+		switch {
+		case pod.Spec.NodeName == "" || w.settled[pod.UID] == pod.ResourceVersion || pod.Status.Phase == corev1.PodFailed && pod.DeletionTimestamp == nil:
+		case pod.DeletionTimestamp != nil:
+			if grace := pod.DeletionGracePeriodSeconds; grace == nil || *grace > 0 {
+				out = append(out, Step{"", func(context.Context) error { return w.erase("kubelet", pod, new(int64(0))) }})
+			}
+		default:
+			if next := k.run(w, pod); !apiequality.Semantic.DeepEqual(next.Status, pod.Status) {
+				out = append(out, Step{"", func(context.Context) error { return w.put("kubelet", "status", next) }})
+			} else {
+				w.settled[pod.UID] = pod.ResourceVersion
+			}
+		}
+	}
+	return out
+}
+
+// run is the pod after the next thing that its kubelet does.
+func (k Kubelet) run(w *World, is *corev1.Pod) *corev1.Pod {
+	pod := is.DeepCopy()
+	pod.Status.Phase = corev1.PodRunning
+	pod.Status.ObservedGeneration = pod.Generation
+	allReady := true
+	statuses := make([]corev1.ContainerStatus, 0, len(pod.Spec.Containers))
+	for i := range pod.Spec.Containers {
+		st := k.container(is, &pod.Spec.Containers[i])
+		allReady = allReady && st.Ready
+		statuses = append(statuses, st)
+	}
+	pod.Status.ContainerStatuses = statuses
+	setCondition(w.Now(), pod, corev1.PodInitialized, true)
+	setCondition(w.Now(), pod, corev1.ContainersReady, allReady)
+	ready := allReady
+	for _, gate := range pod.Spec.ReadinessGates {
+		ready = ready && slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+			return c.Type == gate.ConditionType && c.Status == corev1.ConditionTrue
+		})
+	}
+	setCondition(w.Now(), pod, corev1.PodReady, ready)
+	return pod
+}
+
+// container is the status of a container after the next thing that happens to it: one with another image than its spec
+// stops first and starts then.
+func (k Kubelet) container(pod *corev1.Pod, c *corev1.Container) corev1.ContainerStatus {
+	st := corev1.ContainerStatus{Name: c.Name}
+	known := false
+	for _, was := range pod.Status.ContainerStatuses {
+		if was.Name == c.Name {
+			st, known = was, true
+		}
+	}
+	switch {
+	case known && st.Image != c.Image && st.State.Running != nil:
+		st.State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}}
+		st.Ready, st.Started = false, new(false)
+	case k.Hangs != nil && k.Hangs(c.Image) && st.State.Running == nil:
+		st.State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff"}}
+		st.Image, st.ImageID = c.Image, ""
+	case st.State.Running == nil:
+		if known {
+			st.RestartCount++
+		}
+		st.Image, st.ImageID = c.Image, "sha256:"+c.Image
+		st.ContainerID = fmt.Sprintf("containerd://%s-%s-%d", pod.UID, c.Name, st.RestartCount)
+		st.State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
+		st.Ready, st.Started = true, new(true)
+		st.Resources = c.Resources.DeepCopy()
+	default:
+		st.Resources = c.Resources.DeepCopy()
+	}
+	return st
+}
+
+// setCondition sets a condition of a pod, with the time of the change.
+func setCondition(now time.Time, pod *corev1.Pod, t corev1.PodConditionType, holds bool) {
+	status := corev1.ConditionFalse
+	if holds {
+		status = corev1.ConditionTrue
+	}
+	for i := range pod.Status.Conditions {
+		if c := &pod.Status.Conditions[i]; c.Type == t {
+			if c.Status != status {
+				*c = corev1.PodCondition{Type: t, Status: status, LastTransitionTime: metav1.NewTime(now)}
+			}
+			return
+		}
+	}
+	pod.Status.Conditions = append(pod.Status.Conditions,
+		corev1.PodCondition{Type: t, Status: status, LastTransitionTime: metav1.NewTime(now)})
+}
+
+// Collector is the garbage collector, and what lets claims go: objects whose owners are gone are deleted, those of an
+// owner that is deleted in the foreground before it, and a claim that is being deleted goes when no pod mounts it.
+type Collector struct{}
+
+// Steps implements Actor.
+func (Collector) Steps(w *World) []Step {
+	uids := map[types.UID]client.Object{}
+	dependents := map[types.UID]int{}
+	w.each(func(_ schema.GroupVersionKind, o client.Object) {
+		uids[o.GetUID()] = o
+		for _, ref := range o.GetOwnerReferences() {
+			dependents[ref.UID]++
+		}
+	})
+	var out []Step
+	w.each(func(kind schema.GroupVersionKind, o client.Object) {
+		switch {
+		case o.GetDeletionTimestamp() == nil && orphaned(o, uids):
+			out = append(out, Step{"", func(context.Context) error { return w.erase("collector", o, nil) }})
+		case o.GetDeletionTimestamp() == nil:
+		case slices.Contains(o.GetFinalizers(), metav1.FinalizerDeleteDependents) && dependents[o.GetUID()] == 0:
+			out = append(out, w.unfinalize(o, metav1.FinalizerDeleteDependents))
+		case kind.Kind == "PersistentVolumeClaim" && slices.Contains(o.GetFinalizers(), pvcProtection) && !mounted(w, o):
+			out = append(out, w.unfinalize(o, pvcProtection))
+		}
+	})
+	return out
+}
+
+func (w *World) each(do func(schema.GroupVersionKind, client.Object)) {
+	for _, kind := range w.store.gvks() {
+		for _, o := range w.store.all(kind) {
+			do(kind, o)
+		}
+	}
+}
+
+// orphaned tells whether an object has owners and none of them lives. One that is deleted in the foreground does not.
+func orphaned(o client.Object, uids map[types.UID]client.Object) bool {
+	refs := o.GetOwnerReferences()
+	for _, ref := range refs {
+		owner := uids[ref.UID]
+		if owner != nil && (owner.GetDeletionTimestamp() == nil || !slices.Contains(owner.GetFinalizers(), metav1.FinalizerDeleteDependents)) {
+			return false
+		}
+	}
+	return len(refs) > 0
+}
+
+func (w *World) unfinalize(o client.Object, finalizer string) Step {
+	return Step{"", func(context.Context) error {
+		next := copyOf(o)
+		next.SetFinalizers(slices.DeleteFunc(next.GetFinalizers(), func(f string) bool { return f == finalizer }))
+		return w.put("collector", "", next)
+	}}
+}
+
+func mounted(w *World, claim client.Object) bool {
+	return slices.ContainsFunc(All[*corev1.Pod](w), func(pod *corev1.Pod) bool {
+		return pod.Namespace == claim.GetNamespace() && slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
+			return v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == claim.GetName()
+		})
+	})
+}
+
+// LoseNode is an edit: a node is gone, and with it the pods on it.
+func LoseNode(name string, when func(*World) bool) Edit {
+	return Edit{Name: "lose " + name, When: when, Do: func(_ context.Context, w *World) error {
+		for _, pod := range All[*corev1.Pod](w) {
+			if pod.Spec.NodeName == name {
+				if err := w.erase("node lifecycle", pod, new(int64(0))); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}}
+}
+
+// EndPods is an edit: the pods on a node end by themselves and stay as Failed, as after an eviction.
+func EndPods(node string, when func(*World) bool) Edit {
+	return Edit{Name: "end pods on " + node, When: when, Do: func(_ context.Context, w *World) error {
+		for _, pod := range All[*corev1.Pod](w) {
+			if pod.Spec.NodeName == node && pod.DeletionTimestamp == nil {
+				pod = pod.DeepCopy()
+				pod.Status.Phase = corev1.PodFailed
+				setCondition(w.Now(), pod, corev1.PodReady, false)
+				setCondition(w.Now(), pod, corev1.ContainersReady, false)
+				if err := w.put("kubelet", "status", pod); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}}
+}

@@ -1,0 +1,153 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// FaultKind is what goes wrong.
+type FaultKind string
+
+// What can go wrong at a write of the controller. These count its writes.
+const (
+	// CrashBefore: the process dies before it sends the write.
+	CrashBefore FaultKind = "crash-before"
+	// CrashAfter: the process dies after the write was done, before it hears of it.
+	CrashAfter FaultKind = "crash-after"
+	// LateWrite: the process loses its leadership with the write under way. The next leader starts, and the write arrives
+	// some steps later.
+	LateWrite FaultKind = "late-write"
+	// Stale: from just before the write, no watch delivers anything for some steps.
+	Stale FaultKind = "stale"
+	// Relist: with the write, all watches break. What they had not delivered is lost, and each cache lists anew, at a time
+	// of its own.
+	Relist FaultKind = "relist"
+	// Duplicate: after the write, each watch delivers its next event twice.
+	Duplicate FaultKind = "duplicate"
+)
+
+// What the apiserver can answer. These count the controller's calls: writes and reads that bypass the cache.
+const (
+	// Conflict: 409, because somebody has just changed another part of the object. Only updates and patches get it.
+	Conflict FaultKind = "conflict"
+	// TooMany: 429, nothing was done.
+	TooMany FaultKind = "too-many"
+	// Internal: 500, nothing was done.
+	Internal FaultKind = "internal"
+	// InternalDone: 500, and yet it was done.
+	InternalDone FaultKind = "internal-done"
+	// Timeout: no answer, nothing was done.
+	Timeout FaultKind = "timeout"
+	// TimeoutDone: no answer, and yet it was done.
+	TimeoutDone FaultKind = "timeout-done"
+)
+
+// AllFaults returns every kind of fault.
+func AllFaults() []FaultKind {
+	return []FaultKind{
+		CrashBefore, CrashAfter, LateWrite, Stale, Relist, Duplicate,
+		Conflict, TooMany, Internal, InternalDone, Timeout, TimeoutDone,
+	}
+}
+
+// ofCalls tells whether faults of the kind count calls rather than writes.
+func (k FaultKind) ofCalls() bool {
+	return slices.Contains([]FaultKind{Conflict, TooMany, Internal, InternalDone, Timeout, TimeoutDone}, k)
+}
+
+// lasts tells whether faults of the kind have a length.
+func (k FaultKind) lasts() bool { return k == Stale || k == LateWrite }
+
+// Fault is one thing that goes wrong in a run.
+type Fault struct {
+	Kind FaultKind
+	// At is the number of the write or call, from 1 on.
+	At int
+	// Steps is how long Stale and LateWrite last, in steps of the run.
+	Steps int
+}
+
+// String is the form that ParseSchedule reads.
+func (f Fault) String() string {
+	if f.Kind.lasts() {
+		return fmt.Sprintf("%s@%d+%d", f.Kind, f.At, f.Steps)
+	}
+	return fmt.Sprintf("%s@%d", f.Kind, f.At)
+}
+
+// Schedule is all that decides how a run goes: the same schedule gives the same run.
+type Schedule struct {
+	// Seed chooses among the steps that can be done. 0 does them in the most orderly way.
+	Seed int64
+	// Faults are what goes wrong.
+	Faults []Fault
+}
+
+// String is the form that ParseSchedule reads, such as "7:crash-after@5,stale@9+20".
+func (s Schedule) String() string {
+	faults := make([]string, 0, len(s.Faults))
+	for _, f := range s.Faults {
+		faults = append(faults, f.String())
+	}
+	return fmt.Sprintf("%d:%s", s.Seed, strings.Join(faults, ","))
+}
+
+// ParseSchedule reads what Schedule.String wrote.
+func ParseSchedule(text string) (Schedule, error) {
+	seed, faults, _ := strings.Cut(text, ":")
+	var s Schedule
+	var err error
+	if s.Seed, err = strconv.ParseInt(seed, 10, 64); err != nil {
+		return Schedule{}, fmt.Errorf("read seed of schedule %q: %w", text, err)
+	}
+	if faults == "" {
+		return s, nil
+	}
+	for one := range strings.SplitSeq(faults, ",") {
+		kind, at, _ := strings.Cut(one, "@")
+		f := Fault{Kind: FaultKind(kind)}
+		at, steps, lasts := strings.Cut(at, "+")
+		if !slices.Contains(AllFaults(), f.Kind) || lasts != f.Kind.lasts() {
+			return Schedule{}, fmt.Errorf("read schedule %q: %q is no fault", text, one)
+		}
+		if f.At, err = strconv.Atoi(at); err != nil {
+			return Schedule{}, fmt.Errorf("read fault %q: %w", one, err)
+		}
+		if lasts {
+			if f.Steps, err = strconv.Atoi(steps); err != nil {
+				return Schedule{}, fmt.Errorf("read fault %q: %w", one, err)
+			}
+		}
+		s.Faults = append(s.Faults, f)
+	}
+	return s, nil
+}
+
+// without returns the schedule without one of its faults.
+func (s Schedule) without(i int) Schedule {
+	return Schedule{Seed: s.Seed, Faults: slices.Delete(slices.Clone(s.Faults), i, i+1)}
+}
+
+// answer is the error that a fault of calls gives, and whether the call is done all the same.
+func (k FaultKind) answer(name string, c call) (done bool, err error) {
+	switch k { //nolint:exhaustive // The others are no answers.
+	case Conflict:
+		if c.verb != Update && c.verb != Patch {
+			return true, nil
+		}
+		return false, apierrors.NewConflict(resourceOf(c.kind), name, errors.New("the object has been modified"))
+	case TooMany:
+		return false, apierrors.NewTooManyRequests("the server is busy", 1)
+	case Internal, InternalDone:
+		return k == InternalDone, apierrors.NewInternalError(errors.New("etcdserver: leader changed"))
+	case Timeout, TimeoutDone:
+		return k == TimeoutDone, apierrors.NewTimeoutError("the server did not answer", 1)
+	default:
+		return true, nil
+	}
+}

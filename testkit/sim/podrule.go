@@ -1,0 +1,67 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/apis/pods"
+	"github.com/flotilla-io/flotilla/pkg/lifecycle"
+	"github.com/flotilla-io/flotilla/pkg/podset"
+	"github.com/flotilla-io/flotilla/pkg/revision"
+)
+
+// Edited returns the pod before and after a write of the controller that changes what its containers run.
+func Edited(c Change) (before, after *corev1.Pod, ok bool) {
+	before, _ = c.Before.(*corev1.Pod)
+	after, _ = c.After.(*corev1.Pod)
+	return before, after, before != nil && after != nil && c.Verb == Patch && before.Generation != after.Generation
+}
+
+// Once is the rule that a write that changes what a pod's containers run changes the revision as well, to the wanted one, and
+// that none is made again. wanted is the name of the revision that the controller can know to be wanted; empty if there is none.
+func Once(wanted func(*World) string) Rule {
+	return Rule{Name: "a pod is updated once for a revision", Write: func(w *World, c Change) error {
+		before, after, ok := Edited(c)
+		if !ok {
+			return nil
+		}
+		was, is := before.Labels[keys.ControllerRevisionHash], after.Labels[keys.ControllerRevisionHash]
+		if revision.Same(was, is) {
+			return fmt.Errorf("%s changed the spec, and the revision %s was there", c.Request, is)
+		}
+		if name := wanted(w); !c.Late && name != "" && !podset.AtRevision(after, name) {
+			return fmt.Errorf("%s went to %s, which is not wanted", c.Request, is)
+		}
+		return nil
+	}}
+}
+
+// PausedHolds is the rule that no pod is edited while updates are paused, as far as the controller can know.
+func PausedHolds(paused func(*World) bool) Rule {
+	return Rule{Name: "no edit while paused", Write: func(w *World, c Change) error {
+		if _, _, ok := Edited(c); ok && !c.Late && paused(w) {
+			return errors.New(c.String())
+		}
+		return nil
+	}}
+}
+
+// HooksHold is the rule that no pod is edited or deleted while its hook holds it, whatever the controller knows. hooks are those of
+// the workload as it is, nil if it has none; active tells whether a pod is the workload's and neither going nor at its end.
+func HooksHold(hooks func(*World) *pods.Lifecycle, active func(*World, *corev1.Pod) bool) Rule {
+	return Rule{Name: "hooks are never skipped", Write: func(w *World, c Change) error {
+		before, ok := c.Before.(*corev1.Pod)
+		l := hooks(w)
+		if !ok || c.After == nil || l == nil || !active(w, before) {
+			return nil
+		}
+		_, _, edit := Edited(c)
+		if edit && lifecycle.Hooked(l.InPlaceUpdate, before) || c.Verb == Delete && lifecycle.Hooked(l.PreDelete, before) {
+			return errors.New(c.String())
+		}
+		return nil
+	}}
+}

@@ -1,0 +1,398 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+const (
+	// firstBackoff and lastBackoff bound the wait after an error, as controller-runtime's queue does it.
+	firstBackoff = 5 * time.Millisecond
+	lastBackoff  = 1000 * time.Second
+)
+
+// errDead is what a process that has crashed gets from each call. Nothing that it does with it reaches the world.
+var errDead = errors.New("this process has ended")
+
+// Process is what a controller is started with.
+type Process struct {
+	// Client reads from caches that lag behind, and writes.
+	Client client.Client
+	// Live reads from the apiserver.
+	Live client.Reader
+	// Clock tells the time of the world.
+	Clock clock.PassiveClock
+	// Draw draws that many letters and digits of a name by lot, as String of k8s.io/apimachinery/pkg/util/rand does.
+	Draw func(length int) string
+}
+
+// call is a request of a process that reaches the apiserver.
+type call struct {
+	verb Verb // empty for a read
+	kind schema.GroupVersionKind
+}
+
+// cached is an object in a cache: what controllers are given, and what it must still be when they are done.
+type cached struct{ given, is client.Object }
+
+// untouched makes sure that the controller, which may read its cache without copying, has changed nothing.
+func (c cached) untouched() error {
+	if c.is != nil && !apiequality.Semantic.DeepEqual(c.given, c.is) {
+		return fmt.Errorf("the controller changed %T %s in its cache", c.is, c.is.GetName())
+	}
+	return nil
+}
+
+// cache is what a process knows of one kind.
+type cache struct {
+	items   map[types.NamespacedName]cached
+	pending []event
+	// lost: the watch is broken, the next delivery lists anew. twice: the next event comes twice.
+	lost, twice bool
+}
+
+func (c *cache) objects() map[types.NamespacedName]client.Object {
+	out := make(map[types.NamespacedName]client.Object, len(c.items))
+	for k, v := range c.items {
+		out[k] = v.given
+	}
+	return out
+}
+
+// put takes in an event. An object that leaves the cache must be what it was when it came.
+func (c *cache) put(e event) error {
+	key := client.ObjectKeyFromObject(e.object())
+	err := c.items[key].untouched()
+	if e.is == nil {
+		delete(c.items, key)
+		return err
+	}
+	c.items[key] = cached{given: copyOf(e.is), is: e.is}
+	return err
+}
+
+// timer is a request to be queued at a time.
+type timer struct {
+	at      time.Time
+	request reconcile.Request
+}
+
+// process is a controller while it runs: its reconciler, caches and queue. All of it goes with a crash.
+type process struct {
+	w          *World
+	reconciler reconcile.Reconciler
+	caches     map[schema.GroupVersionKind]*cache
+	indexes    map[schema.GroupVersionKind]map[string]client.IndexerFunc
+	queue      []reconcile.Request
+	timers     []timer
+	failures   map[reconcile.Request]int
+	dead       bool
+}
+
+// start begins a process, with caches that are in step with the apiserver.
+func (w *World) start(ctx context.Context) error {
+	p := &process{
+		w: w, caches: map[schema.GroupVersionKind]*cache{}, failures: map[reconcile.Request]int{},
+		indexes: map[schema.GroupVersionKind]map[string]client.IndexerFunc{},
+	}
+	w.process = p
+	if w.kind.Index != nil {
+		if err := w.kind.Index(ctx, p); err != nil {
+			return fmt.Errorf("index: %w", err)
+		}
+	}
+	read := func(kind schema.GroupVersionKind) (map[types.NamespacedName]client.Object, error) {
+		if p.dead {
+			return nil, errDead
+		}
+		return p.cache(kind).objects(), nil
+	}
+	live := func(kind schema.GroupVersionKind) (map[types.NamespacedName]client.Object, error) {
+		if err := p.ask(call{kind: kind}); err != nil {
+			return nil, err
+		}
+		return w.store.kinds[kind], nil
+	}
+	reconciler, err := w.kind.New(Process{
+		Client: &conn{scheme: w.store.scheme, objects: read, match: p.match, send: p.send},
+		Live:   &conn{scheme: w.store.scheme, objects: live, match: liveFields, send: p.send},
+		Clock:  w.clock,
+		Draw:   func(length int) string { return draw(w.lot, length) },
+	})
+	if err != nil {
+		return fmt.Errorf("start the controller: %w", err)
+	}
+	p.reconciler = reconciler
+	for _, kind := range slices.Concat([]schema.GroupVersionKind{w.primary}, slices.Collect(maps.Keys(w.owned)), slices.Collect(maps.Keys(w.mapped))) {
+		p.cache(kind)
+	}
+	p.resync()
+	return nil
+}
+
+// resync queues all objects of the kind that is reconciled.
+func (p *process) resync() {
+	for _, o := range inOrder(p.cache(p.w.primary).objects()) {
+		p.add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(o)})
+	}
+}
+
+// IndexField remembers an index, for reads of the cache by field.
+func (p *process) IndexField(_ context.Context, o client.Object, field string, of client.IndexerFunc) error {
+	kind, err := apiutil.GVKForObject(o, p.w.store.scheme)
+	if err != nil {
+		return err
+	}
+	if p.indexes[kind] == nil {
+		p.indexes[kind] = map[string]client.IndexerFunc{}
+	}
+	p.indexes[kind][field] = of
+	return nil
+}
+
+func (p *process) match(kind schema.GroupVersionKind, o client.Object, field, value string) (bool, error) {
+	of := p.indexes[kind][field]
+	if of == nil {
+		return false, fmt.Errorf("list %s: no index %q", kind.Kind, field)
+	}
+	return slices.Contains(of(o), value), nil
+}
+
+// cache returns the cache of a kind, which begins with the first use.
+func (p *process) cache(kind schema.GroupVersionKind) *cache {
+	c := p.caches[kind]
+	if c == nil {
+		c = &cache{items: map[types.NamespacedName]cached{}}
+		for _, is := range p.w.store.kinds[kind] {
+			c.items[client.ObjectKeyFromObject(is)] = cached{given: copyOf(is), is: is}
+		}
+		p.caches[kind] = c
+	}
+	return c
+}
+
+// notice puts an event under way to the cache.
+func (p *process) notice(e event) {
+	if c := p.caches[e.kind]; c != nil && !c.lost {
+		c.pending = append(c.pending, e)
+	}
+}
+
+// deliver shows the next event of a kind to the controller.
+func (p *process) deliver(kind schema.GroupVersionKind) error {
+	c := p.caches[kind]
+	if c.lost {
+		return p.relist(kind, c)
+	}
+	e := c.pending[0]
+	if c.twice {
+		c.twice = false
+	} else {
+		c.pending = c.pending[1:]
+	}
+	p.wake(e)
+	return c.put(e)
+}
+
+// relist shows what has changed since, as one event for each object.
+func (p *process) relist(kind schema.GroupVersionKind, c *cache) error {
+	c.lost, c.pending = false, nil
+	was := c.objects()
+	var errs []error
+	for _, old := range inOrder(was) {
+		if p.w.store.kinds[kind][client.ObjectKeyFromObject(old)] == nil {
+			e := event{kind: kind, old: old}
+			p.wake(e)
+			errs = append(errs, c.put(e))
+		}
+	}
+	for _, is := range p.w.store.all(kind) {
+		old := was[client.ObjectKeyFromObject(is)]
+		if old == nil || old.GetResourceVersion() != is.GetResourceVersion() {
+			e := event{kind: kind, old: old, is: is}
+			p.wake(e)
+			errs = append(errs, c.put(e))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// wake queues the requests that an event stands for.
+func (p *process) wake(e event) {
+	if to := p.w.mapped[e.kind]; to != nil {
+		for _, r := range to(p.w, e.old, e.is) {
+			p.add(r)
+		}
+	}
+	for _, o := range []client.Object{e.old, e.is} {
+		switch {
+		case o == nil:
+		case e.kind == p.w.primary:
+			p.add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(o)})
+		case p.w.owned[e.kind]:
+			ref := metav1.GetControllerOfNoCopy(o)
+			if ref == nil || ref.Kind != p.w.primary.Kind {
+				continue
+			}
+			if gv, err := schema.ParseGroupVersion(ref.APIVersion); err == nil && gv.Group == p.w.primary.Group {
+				p.add(reconcile.Request{NamespacedName: types.NamespacedName{Namespace: o.GetNamespace(), Name: ref.Name}})
+			}
+		}
+	}
+}
+
+func (p *process) add(r reconcile.Request) {
+	if !slices.Contains(p.queue, r) {
+		p.queue = append(p.queue, r)
+	}
+}
+
+// ring queues the requests whose time has come.
+func (p *process) ring() {
+	now := p.w.clock.Now()
+	p.timers = slices.DeleteFunc(p.timers, func(t timer) bool {
+		if t.at.After(now) {
+			return false
+		}
+		p.add(t.request)
+		return true
+	})
+}
+
+// reconcile runs one reconcile. What it returns decides when the next one comes.
+func (p *process) reconcile(ctx context.Context, i int) (err error) {
+	request := p.queue[i]
+	p.queue = slices.Delete(p.queue, i, i+1)
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("reconcile %s panicked: %v\n%s", request, r, debug.Stack())
+		}
+	}()
+	result, failed := p.reconciler.Reconcile(ctx, request)
+	if p.dead {
+		return nil
+	}
+	at := p.w.clock.Now()
+	switch {
+	case errors.Is(failed, reconcile.TerminalError(nil)):
+		p.w.tell("reconcile %s: %v", request, failed)
+	case failed != nil:
+		p.w.tell("reconcile %s: %v", request, failed)
+		wait := min(firstBackoff<<min(p.failures[request], 20), lastBackoff)
+		p.failures[request]++
+		p.timers = append(p.timers, timer{at: at.Add(wait), request: request})
+	default:
+		delete(p.failures, request)
+		p.later(request, result)
+	}
+	return nil
+}
+
+func (p *process) later(request reconcile.Request, result ctrl.Result) {
+	if result.RequeueAfter > 0 {
+		p.timers = append(p.timers, timer{at: p.w.clock.Now().Add(result.RequeueAfter), request: request})
+	}
+}
+
+// untouched makes sure that nothing in the caches was changed.
+func (p *process) untouched() error {
+	for _, c := range p.caches {
+		for _, item := range c.items {
+			if err := item.untouched(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// ask counts a call and says what goes wrong with it.
+func (p *process) ask(c call) error {
+	if p.dead {
+		return errDead
+	}
+	p.w.calls++
+	for _, f := range p.w.faults(true, p.w.calls) {
+		p.w.tell("FAULT %s", f)
+		if _, err := f.Kind.answer("", c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// send carries out a write of the controller, with what goes wrong at it.
+func (p *process) send(r Request) (client.Object, error) {
+	w := p.w
+	if p.dead {
+		return nil, errDead
+	}
+	w.calls++
+	if !r.DryRun {
+		w.writes++
+	}
+	var answer error
+	crash, do := false, true
+	for _, f := range slices.Concat(w.faults(false, w.writes), w.faults(true, w.calls)) {
+		if r.DryRun && !f.Kind.ofCalls() {
+			continue
+		}
+		w.tell("FAULT %s at %s", f, r)
+		switch f.Kind { //nolint:exhaustive // The default is for the answers.
+		case CrashBefore:
+			crash, do = true, false
+		case CrashAfter:
+			crash = true
+		case LateWrite:
+			crash, do = true, false
+			w.late = append(w.late, late{request: r, due: w.step + f.Steps})
+		case Stale:
+			w.frozen = w.step + f.Steps
+		case Relist:
+			for _, c := range p.caches {
+				c.lost = true
+			}
+		case Duplicate:
+			for _, c := range p.caches {
+				c.twice = true
+			}
+		default:
+			if f.Kind == Conflict && r.Verb != Create && r.Verb != Delete {
+				w.touch(r)
+			}
+			done, err := f.Kind.answer(r.Key.Name, call{verb: r.Verb, kind: r.Kind})
+			do = do && done
+			if answer == nil {
+				answer = err
+			}
+		}
+	}
+	var is client.Object
+	if do {
+		var err error
+		is, err = w.apply(controller, r, false)
+		if answer == nil {
+			answer = err
+		}
+	}
+	if crash {
+		p.dead = true
+		return nil, errDead
+	}
+	return is, answer
+}

@@ -1,0 +1,232 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand"
+	"slices"
+	"strings"
+	"time"
+)
+
+const (
+	// staleSteps and lateSteps are how long Stale and LateWrite last in a sweep.
+	staleSteps = 25
+	lateSteps  = 12
+	// shownSteps and shownWrites are how much of a story a failure shows.
+	shownSteps  = 60
+	shownWrites = 10
+)
+
+// Result is what came of a run.
+type Result struct {
+	// Err says what went wrong, nil if nothing did.
+	Err error
+	// Summary is what the kind says of the world at the end.
+	Summary string
+	// Story is what happened, a line each.
+	Story []string
+	// Writes and Calls are how many the controller made.
+	Writes, Calls int
+	// Stall is the longest time, in the time of the world, that nothing happened until the controller went on by itself.
+	Stall time.Duration
+	// WriteLines are the writes of the controller, a line each.
+	WriteLines []string
+}
+
+// Run plays a scenario once. The same schedule gives the same result. It may be called concurrently.
+func Run(ctx context.Context, k Kind, s Scenario, sch Schedule) Result {
+	w, err := newWorld(k, s, sch)
+	if err != nil {
+		return Result{Err: err}
+	}
+	r := Result{Err: w.run(ctx)}
+	r.Stall = w.longest
+	r.Writes, r.Calls = w.writes, w.calls
+	if r.Err == nil {
+		r.Summary = k.Summary(w)
+		r.Err = w.quiet(ctx)
+	}
+	r.Story = w.story
+	for _, line := range w.story {
+		if strings.Contains(line, "  "+controller) {
+			r.WriteLines = append(r.WriteLines, line)
+		}
+	}
+	return r
+}
+
+// RunError is a run that went wrong.
+type RunError struct {
+	Scenario string
+	Schedule Schedule
+	Result   Result
+}
+
+// Error tells the story of the failure: what went wrong, how to see it again, and what happened last.
+func (f *RunError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %v\nreplay: %s='%s/%s'\n", f.Scenario, f.Result.Err, ReplayEnv, f.Scenario, f.Schedule)
+	tail := func(title string, lines []string, n int) {
+		skipped := max(len(lines)-n, 0)
+		fmt.Fprintf(&b, "%s (%d before):\n  %s\n", title, skipped, strings.Join(lines[skipped:], "\n  "))
+	}
+	tail("last steps", f.Result.Story, shownSteps)
+	tail("last writes of the controller", f.Result.WriteLines, shownWrites)
+	return b.String()
+}
+
+// Unwrap returns what went wrong.
+func (f *RunError) Unwrap() error { return f.Result.Err }
+
+// ErrOtherEnd says that a run came to rest in another state than the undisturbed one.
+var ErrOtherEnd = errors.New("the end is another one than without faults")
+
+// ErrNotAgain says that the same schedule gave two different runs, so that nothing that is found could be found again.
+var ErrNotAgain = errors.New("the same schedule gave another run")
+
+// ErrStalled says that the controller left the world standing still for too long.
+var ErrStalled = errors.New("the world stood still")
+
+// Checker runs schedules of one scenario and compares them with the undisturbed run.
+type Checker struct {
+	kind     Kind
+	scenario Scenario
+	calm     Result
+	// Limit is the longest Result.Stall that a run may have; 0 means any.
+	Limit time.Duration
+	// Every leaves all but each n-th schedule of a sweep out; 0 and 1 leave none out.
+	Every int
+	// Runs is how many schedules were tried.
+	Runs int
+	// Stall is the longest Result.Stall of a run that went well, Staller its schedule.
+	Stall   time.Duration
+	Staller Schedule
+}
+
+// NewChecker plays the scenario without faults, twice. The error is a *RunError if that goes wrong.
+func NewChecker(ctx context.Context, k Kind, s Scenario) (*Checker, error) {
+	c := &Checker{kind: k, scenario: s, calm: Run(ctx, k, s, Schedule{})}
+	again := Run(ctx, k, s, Schedule{})
+	if c.calm.Err == nil && !slices.Equal(c.calm.Story, again.Story) {
+		c.calm.Err = fmt.Errorf("%w: %s", ErrNotAgain, firstDifference(c.calm.Story, again.Story))
+	}
+	c.Runs = 2
+	if c.calm.Err != nil {
+		return nil, &RunError{Scenario: s.Name, Result: c.calm}
+	}
+	return c, nil
+}
+
+func firstDifference(a, b []string) string {
+	for i := range min(len(a), len(b)) {
+		if a[i] != b[i] {
+			return fmt.Sprintf("%q, then %q", a[i], b[i])
+		}
+	}
+	return "one is longer"
+}
+
+// Calm is the undisturbed run.
+func (c *Checker) Calm() Result { return c.calm }
+
+// Try runs one schedule and compares its end. A failure is shrunk: faults that it does not need are left out.
+func (c *Checker) Try(ctx context.Context, sch Schedule) error {
+	r := c.try(ctx, sch)
+	if r.Stall > c.Stall && r.Err == nil {
+		c.Stall, c.Staller = r.Stall, sch
+	}
+	if r.Err == nil {
+		return nil
+	}
+	for i := range slices.Backward(sch.Faults) {
+		less := sch.without(i)
+		if got := c.try(ctx, less); got.Err != nil {
+			sch, r = less, got
+		}
+	}
+	return &RunError{Scenario: c.scenario.Name, Schedule: sch, Result: r}
+}
+
+func (c *Checker) try(ctx context.Context, sch Schedule) Result {
+	c.Runs++
+	r := Run(ctx, c.kind, c.scenario, sch)
+	switch {
+	case r.Err != nil:
+	case r.Summary != c.calm.Summary:
+		r.Err = fmt.Errorf("%w:\n%s\ninstead of\n%s", ErrOtherEnd, r.Summary, c.calm.Summary)
+	case c.Limit > 0 && r.Stall > c.Limit:
+		r.Err = fmt.Errorf("%w: for %s, and at most %s may be", ErrStalled, r.Stall, c.Limit)
+	}
+	return r
+}
+
+// Sweep tries each kind of fault at each write, or call, of the run that the seed gives without faults. It goes on after
+// a failure, and returns the first of each kind of fault.
+func (c *Checker) Sweep(ctx context.Context, seed int64, kinds []FaultKind) []error {
+	calm := c.calm
+	if seed != 0 {
+		if calm = c.try(ctx, Schedule{Seed: seed}); calm.Err != nil {
+			return []error{c.Try(ctx, Schedule{Seed: seed})}
+		}
+	}
+	var failed []error
+	count := 0
+	for _, kind := range kinds {
+		n := calm.Writes
+		if kind.ofCalls() {
+			n = calm.Calls
+		}
+		for at := 1; at <= n; at++ {
+			if count++; c.Every > 1 && count%c.Every != 0 {
+				continue
+			}
+			if err := c.Try(ctx, Schedule{Seed: seed, Faults: []Fault{newFault(kind, at, nil)}}); err != nil {
+				failed = append(failed, err)
+				break
+			}
+		}
+	}
+	return failed
+}
+
+// planned is about how many schedules a plan has: a sweep with another order of steps may have some writes more or less.
+func (c *Checker) planned(p Plan) int {
+	faults := 0
+	for _, kind := range p.Faults {
+		if kind.ofCalls() {
+			faults += c.calm.Calls
+		} else {
+			faults += c.calm.Writes
+		}
+	}
+	return p.Sweeps*faults + p.Seeds
+}
+
+// newFault is a fault of ordinary length, or of one drawn by lot.
+func newFault(kind FaultKind, at int, rng *rand.Rand) Fault {
+	f := Fault{Kind: kind, At: at}
+	switch kind { //nolint:exhaustive // The others have no length.
+	case Stale:
+		f.Steps = staleSteps
+	case LateWrite:
+		f.Steps = lateSteps
+	}
+	if rng != nil && f.Steps > 0 {
+		f.Steps = 1 + rng.Intn(3*f.Steps)
+	}
+	return f
+}
+
+// Random tries a schedule that the seed draws: the order of steps, and up to four faults.
+func (c *Checker) Random(ctx context.Context, seed int64, kinds []FaultKind) error {
+	rng := rand.New(rand.NewSource(seed)) //nolint:gosec // The seed is what makes a run happen again.
+	s := Schedule{Seed: seed}
+	if len(kinds) > 0 {
+		for range rng.Intn(5) {
+			s.Faults = append(s.Faults, newFault(kinds[rng.Intn(len(kinds))], 1+rng.Intn(c.calm.Writes*5/4+1), rng))
+		}
+	}
+	return c.Try(ctx, s)
+}

@@ -1,0 +1,139 @@
+package sim
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// ReplayEnv is the environment variable that says how much of its Plan Test tries: a number of schedules, shared by its
+// scenarios and spread evenly over the plan, or "all". Without it there are few, for each change. The name of a scenario, a
+// slash and a schedule, as a failure prints them, replays that one.
+const ReplayEnv = "FLOTILLA_SIM"
+
+// few is how many schedules are tried without ReplayEnv.
+const few = 100
+
+// Plan is how much there is to try.
+type Plan struct {
+	// Sweeps is for how many orders of steps each fault is tried at each write: seeds 0, the orderly one, to Sweeps-1.
+	Sweeps int
+	// Seeds is how many random schedules are tried beyond that.
+	Seeds int
+	// Faults are the kinds of faults; nil means all.
+	Faults []FaultKind
+	// Stall is the longest that the world may stand still until the controller goes on by itself; 0 means any time.
+	Stall time.Duration
+}
+
+// Test plays the scenarios, each as a parallel subtest: undisturbed, with each fault at each write, and at random. Each
+// logs how many schedules of how many were tried, and the test logs it of all.
+func Test(t *testing.T, k Kind, p Plan, scenarios ...Scenario) { //nolint:tparallel // Whether it is parallel itself is up to its caller.
+	t.Helper()
+	if p.Faults == nil {
+		p.Faults = AllFaults()
+	}
+	text := os.Getenv(ReplayEnv)
+	if name, schedule, ok := cutLast(text, "/"); ok {
+		for _, s := range scenarios {
+			if s.Name == name {
+				t.Run(name, func(t *testing.T) { again(t, k, p, s, schedule) })
+			}
+		}
+		return
+	}
+	share, err := share(text, len(scenarios))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tried, planned atomic.Int64
+	t.Cleanup(func() { t.Logf("%d of %d schedules of %d scenarios in sum", tried.Load(), planned.Load(), len(scenarios)) })
+	for _, s := range scenarios {
+		t.Run(s.Name, func(t *testing.T) {
+			t.Parallel()
+			n, of := p.play(t, k, s, share)
+			tried.Add(int64(n))
+			planned.Add(int64(of))
+		})
+	}
+}
+
+func cutLast(s, sep string) (before, after string, found bool) {
+	at := strings.LastIndex(s, sep)
+	if at < 0 {
+		return s, "", false
+	}
+	return s[:at], s[at+len(sep):], true
+}
+
+// share is how many schedules each scenario is to try; 0 means all.
+func share(text string, scenarios int) (int, error) {
+	n := few
+	switch text {
+	case "":
+	case "all":
+		return 0, nil
+	default:
+		var err error
+		if n, err = strconv.Atoi(text); err != nil || n < 1 {
+			return 0, fmt.Errorf("%s=%q: want a number of schedules, all, or a scenario, a slash and a schedule", ReplayEnv, text)
+		}
+	}
+	return max(n/max(scenarios, 1), 1), nil
+}
+
+// play sweeps and draws, and returns how many schedules it tried, and how many there are. A share of 0 means all.
+func (p Plan) play(t *testing.T, k Kind, s Scenario, share int) (tried, planned int) {
+	t.Helper()
+	k.Describe = nil // Nobody reads a run that goes well.
+	c, err := NewChecker(t.Context(), k, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	planned = c.planned(p)
+	c.Limit, c.Every = cmp.Or(s.Stall, p.Stall), 1
+	if share > 0 {
+		c.Every = max((planned+share-1)/share, 1)
+	}
+	if err := c.Try(t.Context(), Schedule{}); err != nil {
+		t.Fatal(err)
+	}
+	for seed := range int64(p.Sweeps) {
+		for _, err := range c.Sweep(t.Context(), seed, p.Faults) {
+			t.Error(err)
+		}
+	}
+	for seed := range int64(p.Seeds / c.Every) {
+		if err := c.Random(t.Context(), seed+1, p.Faults); err != nil {
+			t.Error(err)
+			break
+		}
+	}
+	t.Logf("%s: %d of %d schedules, %d writes and %d calls undisturbed; longest stall: %s in %s",
+		s.Name, c.Runs, planned, c.calm.Writes, c.calm.Calls, c.Stall, c.Staller)
+	return c.Runs, planned
+}
+
+// again replays one schedule and tells its whole story.
+func again(t *testing.T, k Kind, p Plan, s Scenario, text string) {
+	t.Helper()
+	sch, err := ParseSchedule(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := NewChecker(t.Context(), k, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Limit = cmp.Or(s.Stall, p.Stall)
+	r := c.try(t.Context(), sch)
+	t.Logf("%s\n%s", strings.Join(r.Story, "\n"), r.Summary)
+	if r.Err != nil {
+		t.Fatal(r.Err)
+	}
+}

@@ -1,0 +1,575 @@
+package sim
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand"
+	"reflect"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+const (
+	// controller is who writes what the controller under test writes.
+	controller = "controller"
+	// user is who writes what a scenario writes.
+	user = "user"
+
+	// tick is how long a step takes.
+	tick = time.Millisecond
+	// maxSteps is how many steps a run may have before it counts as never coming to rest.
+	maxSteps = 20000
+	// idleTimers is how many timers in a row may go off with nothing written before the world is at rest.
+	idleTimers = 10
+)
+
+// Kind says how a controller runs. It is the same for all scenarios.
+type Kind struct {
+	Scheme *runtime.Scheme
+	// New makes a reconciler as a process has it when it starts, with no memory of a former one.
+	New func(Process) (reconcile.Reconciler, error)
+	// Index adds the indexes that the cache is read by; nil if there are none.
+	Index func(context.Context, client.FieldIndexer) error
+	// For is the kind that is reconciled, as an empty object. Owns are kinds whose controller it is; Maps are kinds whose
+	// events stand for other requests: was is nil of an object that came, is of one that went.
+	For  client.Object
+	Owns []client.Object
+	Maps map[client.Object]func(w *World, was, is client.Object) []reconcile.Request
+	// Admit refuses writes, as a webhook does; nil lets all pass. A deletion has no object that is to be stored.
+	Admit func(r Request, old, is client.Object) error
+	// Actors live beside the controller; Cluster returns the usual ones.
+	Actors []Actor
+	// Rules must hold all the time.
+	Rules []Rule
+	// Summary says what matters of the world at rest, in words that do not depend on names drawn by lot.
+	Summary func(*World) string
+	// Describe says in a few words what a write has changed, for stories that somebody reads; nil and "" say nothing.
+	Describe func(Change) string
+}
+
+// Scenario is a story that a controller has to bring to a good end.
+type Scenario struct {
+	Name string
+	// Objects are there before the controller starts. They get UIDs and versions.
+	Objects []client.Object
+	// Edits are what users and chance do to the world, in this order.
+	Edits []Edit
+	// Rules must hold in this scenario, and Actors live in it, beside those of the kind.
+	Rules  []Rule
+	Actors []Actor
+	// Stall replaces that of the Plan, if it is not 0.
+	Stall time.Duration
+}
+
+// Edit is one thing done to the world from outside.
+type Edit struct {
+	Name string
+	// When says that the time has come; nil means at rest, and with a seed at any time. An edit whose time does not come is
+	// done at rest.
+	When func(*World) bool
+	// Do does it.
+	Do func(context.Context, *World) error
+}
+
+// Step is something that can happen next.
+type Step struct {
+	Name string
+	Do   func(context.Context) error
+}
+
+// Actor is somebody beside the controller who changes the world.
+type Actor interface {
+	// Steps are what it could do now, in an order that depends on the world alone.
+	Steps(*World) []Step
+}
+
+// Change is a write and what came of it.
+type Change struct {
+	// By is who wrote.
+	By string
+	Request
+	// Late says that the process that wrote it had been replaced meanwhile.
+	Late bool
+	// Before is the object as it was, nil if there was none. After is as it is then, nil if the write was refused. Both are
+	// the world's own: nobody may change them.
+	Before, After client.Object
+	Err           error
+}
+
+// ByController tells whether the controller under test wrote it, in whatever incarnation.
+func (c Change) ByController() bool { return c.By == controller }
+
+// late is a write of a process that is not the leader any more.
+type late struct {
+	request Request
+	due     int
+}
+
+// World is a cluster with one controller, in one run. It is not to be used concurrently.
+type World struct {
+	kind     Kind
+	scenario Scenario
+	schedule Schedule
+	store    *store
+	clock    *clocktesting.FakePassiveClock
+	rng      *rand.Rand
+	lot      *rand.Rand // what the controller draws from
+	process  *process
+
+	types   map[reflect.Type]schema.GroupVersionKind
+	primary schema.GroupVersionKind
+	owned   map[schema.GroupVersionKind]bool
+	mapped  map[schema.GroupVersionKind]func(w *World, was, is client.Object) []reconcile.Request
+
+	step, writes, calls int
+	edits               int // done so far
+	late                []late
+	frozen              int // the step until which no watch delivers
+	idle                int // timers that went off since the last change
+	// waited is the time that has passed with nothing to do since the last change or edit, longest the most of it after
+	// which the controller wrote.
+	waited, longest time.Duration
+	// settled are the versions of pods in which their kubelet has nothing to do.
+	settled map[types.UID]string
+	changes []Change
+	story   []string
+	broken  error
+}
+
+// begin is when every world begins.
+func begin() time.Time { return time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC) }
+
+func newWorld(k Kind, s Scenario, sch Schedule) (*World, error) {
+	w := &World{
+		kind: k, scenario: s, schedule: sch, clock: clocktesting.NewFakePassiveClock(begin()),
+		rng:     rand.New(rand.NewSource(sch.Seed)), //nolint:gosec // The seed is what makes a run happen again.
+		lot:     rand.New(rand.NewSource(sch.Seed)), //nolint:gosec // As above.
+		settled: map[types.UID]string{}, types: map[reflect.Type]schema.GroupVersionKind{},
+		owned: map[schema.GroupVersionKind]bool{}, mapped: map[schema.GroupVersionKind]func(w *World, was, is client.Object) []reconcile.Request{},
+	}
+	w.store = newStore(k.Scheme, w.clock, rand.New(rand.NewSource(sch.Seed))) //nolint:gosec // As above.
+	w.store.admit = k.Admit
+	w.store.changed = func(e event) {
+		w.idle, w.waited = 0, 0
+		if w.process != nil && !w.process.dead {
+			w.process.notice(e)
+		}
+	}
+	var err error
+	if w.primary, err = apiutil.GVKForObject(k.For, k.Scheme); err != nil {
+		return nil, err
+	}
+	for _, o := range k.Owns {
+		kind, err := apiutil.GVKForObject(o, k.Scheme)
+		if err != nil {
+			return nil, err
+		}
+		w.owned[kind] = true
+	}
+	for o, to := range k.Maps {
+		kind, err := apiutil.GVKForObject(o, k.Scheme)
+		if err != nil {
+			return nil, err
+		}
+		w.mapped[kind] = to
+	}
+	for _, o := range s.Objects {
+		o = copyOf(o)
+		o.SetResourceVersion("")
+		kind, err := apiutil.GVKForObject(o, k.Scheme)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := w.apply(user, Request{Verb: Create, Kind: kind, Key: client.ObjectKeyFromObject(o), Object: o}, false); err != nil {
+			return nil, fmt.Errorf("begin with %s: %w", o.GetName(), err)
+		}
+	}
+	return w, nil
+}
+
+// tell adds a line to the story.
+func (w *World) tell(format string, args ...any) {
+	w.story = append(w.story, fmt.Sprintf("%5d %9s  ", w.step, w.clock.Since(begin()).Round(tick))+fmt.Sprintf(format, args...))
+}
+
+// faults are those of the schedule at the n-th call or write.
+func (w *World) faults(ofCalls bool, n int) []Fault {
+	var out []Fault
+	for _, f := range w.schedule.Faults {
+		if f.At == n && f.Kind.ofCalls() == ofCalls {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// apply carries out a write and judges it.
+func (w *World) apply(by string, r Request, lateWrite bool) (client.Object, error) {
+	if by == controller && !lateWrite {
+		w.longest = max(w.longest, w.waited)
+	}
+	before, after, err := w.store.do(r)
+	if r.DryRun {
+		return after, err
+	}
+	if after != nil {
+		r.Key = client.ObjectKeyFromObject(after)
+	}
+	c := Change{By: by, Request: r, Late: lateWrite, Before: before, After: after, Err: err}
+	w.changes = append(w.changes, c)
+	outcome := ""
+	if err != nil {
+		outcome = ": " + string(apierrors.ReasonForError(err))
+	}
+	number := ""
+	if by == controller && !lateWrite {
+		number = fmt.Sprintf(" #%d", w.writes)
+	}
+	if w.kind.Describe != nil && err == nil {
+		if what := w.kind.Describe(c); what != "" {
+			outcome = ": " + what
+		}
+	}
+	w.tell("%s%s: %s%s", by, number, r, outcome)
+	if by != controller {
+		return after, err
+	}
+	for _, rule := range w.rules() {
+		if rule.Write != nil && w.broken == nil {
+			if broken := rule.Write(w, c); broken != nil {
+				w.broken = fmt.Errorf("%s: %w", rule.Name, broken)
+			}
+		}
+	}
+	return after, err
+}
+
+func (w *World) rules() []Rule { return slices.Concat(w.kind.Rules, w.scenario.Rules) }
+
+// Changes are all writes so far, also those that were refused.
+func (w *World) Changes() []Change { return w.changes }
+
+// Now is the time in this world.
+func (w *World) Now() time.Time { return w.clock.Now() }
+
+// User returns a client that reads and writes the apiserver itself, as users do.
+func (w *World) User() client.Client { return w.as(user) }
+
+// as returns a client of somebody who does not lag behind.
+func (w *World) as(name string) client.Client {
+	return &conn{
+		scheme: w.store.scheme, match: liveFields,
+		objects: func(kind schema.GroupVersionKind) (map[types.NamespacedName]client.Object, error) {
+			return w.store.kinds[kind], nil
+		},
+		send: func(r Request) (client.Object, error) { return w.apply(name, r, false) },
+	}
+}
+
+// touch changes an annotation of the object that a write is for, as somebody may who is none of its business.
+func (w *World) touch(r Request) {
+	is := w.store.kinds[r.Kind][r.Key]
+	if is == nil {
+		return
+	}
+	next := copyOf(is)
+	annotations := maps.Clone(next.GetAnnotations())
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations["sim/touched"] = strconv.Itoa(w.calls)
+	next.SetAnnotations(annotations)
+	if _, err := w.apply(user, Request{Verb: Update, Kind: r.Kind, Key: r.Key, Object: next}, false); err != nil {
+		w.broken = errors.Join(w.broken, err)
+	}
+}
+
+// kindOf is the kind of objects of type T, which the scheme must know.
+func kindOf[T client.Object](w *World) schema.GroupVersionKind {
+	t := reflect.TypeFor[T]()
+	kind, known := w.types[t]
+	if !known {
+		var err error
+		if kind, err = apiutil.GVKForObject(reflect.New(t.Elem()).Interface().(client.Object), w.store.scheme); err != nil {
+			w.broken = errors.Join(w.broken, err)
+		}
+		w.types[t] = kind
+	}
+	return kind
+}
+
+// All returns the objects of type T as they are, in the order of their names. Nobody may change them.
+func All[T client.Object](w *World) []T { return typed[T](w.store.kinds[kindOf[T](w)]) }
+
+// Find returns the object of type T of that name as it is, the zero T if there is none. Nobody may change it.
+func Find[T client.Object](w *World, key types.NamespacedName) T {
+	o, _ := w.store.kinds[kindOf[T](w)][key].(T)
+	return o
+}
+
+// Cached returns the objects of type T as the controller's cache shows them, in the order of their names; none while no
+// controller runs. Nobody may change them.
+func Cached[T client.Object](w *World) []T {
+	if w.process == nil || w.process.dead {
+		return nil
+	}
+	return typed[T](w.process.cache(kindOf[T](w)).objects())
+}
+
+func typed[T client.Object](objects map[types.NamespacedName]client.Object) []T {
+	out := make([]T, 0, len(objects))
+	for _, o := range inOrder(objects) {
+		out = append(out, o.(T))
+	}
+	return out
+}
+
+// Set changes an object as a user does. One that is not there is left alone.
+func Set[T client.Object](ctx context.Context, w *World, key types.NamespacedName, change func(T)) error {
+	o := Find[T](w, key)
+	if reflect.ValueOf(o).IsNil() {
+		return nil
+	}
+	o = copyOf(o).(T)
+	change(o)
+	return w.User().Update(ctx, o)
+}
+
+// run plays until nothing is left to happen.
+func (w *World) run(ctx context.Context) error {
+	ctx = logr.NewContext(ctx, logr.Discard())
+	if err := w.start(ctx); err != nil {
+		return err
+	}
+	for w.step = 1; ; w.step++ {
+		if w.step > maxSteps {
+			return fmt.Errorf("the world did not come to rest in %d steps", maxSteps)
+		}
+		w.clock.SetTime(w.clock.Now().Add(tick))
+		w.process.ring()
+		s, ok := w.next()
+		if !ok {
+			return w.process.untouched()
+		}
+		if s.Name != "" {
+			w.tell("%s", s.Name)
+		}
+		if err := s.Do(ctx); err != nil {
+			return fmt.Errorf("step %d %s: %w", w.step, s.Name, err)
+		}
+		if err := w.judge(); err != nil {
+			return err
+		}
+	}
+}
+
+// judge looks whether a rule is broken.
+func (w *World) judge() error {
+	if w.broken != nil {
+		return w.broken
+	}
+	for _, rule := range w.rules() {
+		if rule.State != nil {
+			if err := rule.State(w); err != nil {
+				return fmt.Errorf("%s: %w", rule.Name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// next chooses the next step; there is none at the end.
+func (w *World) next() (Step, bool) {
+	classes := [][]Step{w.restart(), w.arrivals(false), w.timely(), w.deliveries(), w.passes(), w.acts()}
+	if w.schedule.Seed != 0 {
+		if len(classes[0])+len(classes[2])+len(classes[3])+len(classes[4])+len(classes[5]) > 0 {
+			classes = append(classes, w.untimely())
+		}
+		classes = slices.DeleteFunc(classes, func(c []Step) bool { return len(c) == 0 })
+		if len(classes) > 0 {
+			class := classes[w.rng.Intn(len(classes))]
+			return class[w.rng.Intn(len(class))], true
+		}
+	}
+	for _, class := range classes {
+		if len(class) > 0 {
+			return class[0], true
+		}
+	}
+	return w.whenIdle()
+}
+
+// whenIdle is what happens when nobody has anything to do: what was held back comes, or time passes, or the next edit.
+func (w *World) whenIdle() (Step, bool) {
+	switch {
+	case w.frozen > w.step:
+		return Step{"the watches go on", func(context.Context) error { w.frozen = 0; return nil }}, true
+	case len(w.late) > 0:
+		return w.arrivals(true)[0], true
+	case len(w.process.timers) > 0 && w.idle < idleTimers:
+		return w.waiting(), true
+	case w.edits < len(w.scenario.Edits):
+		return w.edit(), true
+	}
+	return Step{}, false
+}
+
+// waiting lets time pass until the next timer.
+func (w *World) waiting() Step {
+	first := slices.MinFunc(w.process.timers, func(a, b timer) int { return a.at.Compare(b.at) })
+	return Step{"", func(context.Context) error {
+		w.idle++
+		if first.at.After(w.clock.Now()) {
+			w.waited += first.at.Sub(w.clock.Now())
+			w.clock.SetTime(first.at)
+		}
+		return nil
+	}}
+}
+
+func (w *World) restart() []Step {
+	if !w.process.dead {
+		return nil
+	}
+	return []Step{{"the controller starts again", w.start}}
+}
+
+// arrivals are late writes whose time has come, or all of them.
+func (w *World) arrivals(all bool) []Step {
+	for i, l := range w.late {
+		if all || w.step >= l.due {
+			return []Step{{"a late write arrives", func(context.Context) error {
+				w.late = slices.Delete(w.late, i, i+1)
+				_, err := w.apply(controller, l.request, true)
+				var status apierrors.APIStatus
+				if errors.As(err, &status) {
+					return nil // its writer is gone, so nobody hears of it
+				}
+				return err
+			}}}
+		}
+	}
+	return nil
+}
+
+// timely is the next edit if its time has come.
+func (w *World) timely() []Step {
+	if w.edits < len(w.scenario.Edits) {
+		if e := w.scenario.Edits[w.edits]; e.When != nil && e.When(w) {
+			return []Step{w.edit()}
+		}
+	}
+	return nil
+}
+
+// untimely is the next edit if it may come at any time.
+func (w *World) untimely() []Step {
+	if w.edits < len(w.scenario.Edits) && w.scenario.Edits[w.edits].When == nil && w.rng.Intn(10) == 0 {
+		return []Step{w.edit()}
+	}
+	return nil
+}
+
+func (w *World) edit() Step {
+	e := w.scenario.Edits[w.edits]
+	return Step{"EDIT " + e.Name, func(ctx context.Context) error {
+		w.edits++
+		w.idle, w.waited = 0, 0
+		return e.Do(ctx, w)
+	}}
+}
+
+// deliveries are the watches that have something to say, the one with the oldest news first.
+func (w *World) deliveries() []Step {
+	p := w.process
+	if p.dead || w.frozen > w.step {
+		return nil
+	}
+	type news struct {
+		kind schema.GroupVersionKind
+		at   int64
+	}
+	var all []news
+	for kind, c := range p.caches {
+		switch {
+		case c.lost:
+			all = append(all, news{kind: kind})
+		case len(c.pending) > 0:
+			all = append(all, news{kind: kind, at: c.pending[0].version})
+		}
+	}
+	slices.SortFunc(all, func(a, b news) int {
+		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.kind.String(), b.kind.String()))
+	})
+	out := make([]Step, 0, len(all))
+	for _, n := range all {
+		out = append(out, Step{"", func(context.Context) error {
+			return p.deliver(n.kind)
+		}})
+	}
+	return out
+}
+
+// passes are the requests in the queue.
+func (w *World) passes() []Step {
+	p := w.process
+	if p.dead {
+		return nil
+	}
+	out := make([]Step, 0, len(p.queue))
+	for i := range p.queue {
+		out = append(out, Step{"", func(ctx context.Context) error { return p.reconcile(ctx, i) }})
+	}
+	return out
+}
+
+func (w *World) acts() []Step {
+	out := make([]Step, 0, len(w.kind.Actors))
+	for _, actors := range [][]Actor{w.kind.Actors, w.scenario.Actors} {
+		for _, a := range actors {
+			out = append(out, a.Steps(w)...)
+		}
+	}
+	return out
+}
+
+// quiet makes sure that at rest the controller writes nothing, neither when all is looked at again nor after a restart.
+func (w *World) quiet(ctx context.Context) error {
+	ctx = logr.NewContext(ctx, logr.Discard())
+	writes := w.writes
+	for _, begin := range []func() error{
+		func() error { w.process.resync(); return nil },
+		func() error { return w.start(ctx) },
+	} {
+		if err := begin(); err != nil {
+			return err
+		}
+		for len(w.process.queue) > 0 {
+			if err := w.process.reconcile(ctx, 0); err != nil {
+				return err
+			}
+			if err := w.judge(); err != nil {
+				return err
+			}
+			if w.writes > writes {
+				c := w.changes[len(w.changes)-1]
+				return fmt.Errorf("at rest the controller still wrote: %s", c.Request)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,175 @@
+package testenv
+
+import (
+	"context"
+	"crypto/rand"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/stretchr/testify/require"
+	admissionregv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+
+	"github.com/flotilla-io/flotilla/pkg/admit"
+	"github.com/flotilla-io/flotilla/testkit/lab"
+)
+
+const (
+	// Long is how long a step of a rollout may take on a busy machine.
+	Long = 90 * time.Second
+	// Poll is how often it is looked at.
+	Poll = 100 * time.Millisecond
+)
+
+// Config is what a test needs of a cluster.
+type Config struct {
+	// Scheme adds the types beyond those of Kubernetes.
+	Scheme func(*runtime.Scheme) error
+	// Own asks for a cluster of the test's own, because the test changes what others rely on. It gets the CRDs of both
+	// charts too.
+	Own *lab.Config
+}
+
+// Site is a part of a cluster, the namespaces that begin with its name: the controllers and webhooks that run in it know no
+// others. So sites with other controllers, or with the same in other versions, may share a cluster.
+type Site struct {
+	client.WithWatch
+	// Cluster is the lab's.
+	Cluster *lab.Cluster
+
+	name string
+	rest *rest.Config
+}
+
+// REST returns a configuration for clients of a user who may do everything.
+func (s *Site) REST() *rest.Config { return rest.CopyConfig(s.rest) }
+
+// siteLabel has the name of a site, on its namespaces.
+const siteLabel = "lab.flotilla.io/site"
+
+// silence discards what controller-runtime logs. Its logger is that of the whole process, and tests that begin at a time would
+// race to set it.
+var silence = sync.OnceFunc(func() { ctrl.SetLogger(logr.Discard()) }) //nolint:gochecknoglobals // It is about a global.
+
+// Start makes a site in the cluster that all tests share, or in one of its own, which ends with the test.
+func Start(t *testing.T, c Config) *Site {
+	t.Helper()
+	silence()
+	s := &Site{name: "t" + strings.ToLower(rand.Text()[:6])}
+	var err error
+	if c.Own == nil {
+		s.Cluster, err = plane.get(t.Context())
+		require.NoError(t, err)
+		t.Cleanup(func() { s.Cluster.LogFailure(t) })
+	} else {
+		s.Cluster = lab.StartT(t, *c.Own)
+	}
+	s.rest, err = s.Cluster.REST()
+	require.NoError(t, err)
+	transport, err := rest.TransportFor(s.rest) // It is cached: all clients of this process have it.
+	require.NoError(t, err)
+	t.Cleanup(func() { utilnet.CloseIdleConnectionsFor(transport) })
+	if c.Own != nil {
+		require.NoError(t, installCRDs(s.rest))
+	}
+	scheme := runtime.NewScheme()
+	require.NoError(t, clientgoscheme.AddToScheme(scheme))
+	if c.Scheme != nil {
+		require.NoError(t, c.Scheme(scheme))
+	}
+	s.WithWatch, err = client.NewWithWatch(s.rest, client.Options{Scheme: scheme})
+	require.NoError(t, err)
+	return s
+}
+
+// Namespace makes a namespace, which is deleted when the test ends: the nodes have room for the pods of some tests only.
+func (s *Site) Namespace(t *testing.T) string {
+	t.Helper()
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		Name: s.name + "-" + strings.ToLower(rand.Text()[:6]), Labels: map[string]string{siteLabel: s.name},
+	}}
+	require.NoError(t, s.Create(t.Context(), ns))
+	t.Cleanup(func() { // The test's own context has ended by now.
+		require.NoError(t, client.IgnoreNotFound(s.Delete(context.WithoutCancel(t.Context()), ns)))
+	})
+	return ns.Name
+}
+
+// Run starts a manager with what add puts into it, and with the webhooks of a kind, and stops it before the cluster goes.
+// Its requests carry agent, so that its writes can be told from those of others.
+func (s *Site) Run(t *testing.T, agent string, kind schema.GroupVersionKind, add func(ctrl.Manager)) {
+	t.Helper()
+	hooks := webhooks(kind, s.name)
+	require.NoError(t, hooks.Install(s.rest))
+	t.Cleanup(func() { require.NoError(t, hooks.Cleanup()) })
+	cfg := rest.CopyConfig(s.rest)
+	cfg.UserAgent = agent
+	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
+		Scheme: s.Scheme(), Metrics: server.Options{BindAddress: "0"},
+		Controller: config.Controller{SkipNameValidation: new(true), UsePriorityQueue: new(false)}, // As in package option.
+		Cache:      cache.Options{DefaultTransform: cache.TransformStripManagedFields(), NewInformer: s.informer},
+		WebhookServer: webhook.NewServer(webhook.Options{
+			Host: hooks.LocalServingHost, Port: hooks.LocalServingPort, CertDir: hooks.LocalServingCertDir,
+		}),
+	})
+	require.NoError(t, err)
+	add(mgr)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- mgr.Start(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		require.NoError(t, <-ended)
+	})
+	require.Eventually(t, func() bool { return mgr.GetWebhookServer().StartedChecker()(nil) == nil }, Long, Poll)
+}
+
+// webhooks are the two configurations of a kind for a site, with a certificate and a port of their own.
+func webhooks(kind schema.GroupVersionKind, site string) *envtest.WebhookInstallOptions {
+	name := strings.ToLower(kind.Kind)
+	namespaces := &metav1.LabelSelector{MatchLabels: map[string]string{siteLabel: site}}
+	rules := []admissionregv1.RuleWithOperations{{
+		Operations: []admissionregv1.OperationType{admissionregv1.Create, admissionregv1.Update},
+		Rule: admissionregv1.Rule{
+			APIGroups: []string{kind.Group}, APIVersions: []string{kind.Version}, Resources: []string{name + "s"},
+		},
+	}}
+	call := func(path string) admissionregv1.WebhookClientConfig {
+		return admissionregv1.WebhookClientConfig{Service: &admissionregv1.ServiceReference{Namespace: "x", Name: "x", Path: &path}}
+	}
+	return &envtest.WebhookInstallOptions{
+		MutatingWebhooks: []*admissionregv1.MutatingWebhookConfiguration{{
+			ObjectMeta: metav1.ObjectMeta{Name: "mutate-" + name + "-" + site},
+			Webhooks: []admissionregv1.MutatingWebhook{{
+				Name: "mutate." + name + ".kruise.io", ClientConfig: call(admit.MutatePath(kind)), Rules: rules,
+				NamespaceSelector: namespaces,
+				SideEffects:       ptr.To(admissionregv1.SideEffectClassNone), AdmissionReviewVersions: []string{"v1"},
+			}},
+		}},
+		ValidatingWebhooks: []*admissionregv1.ValidatingWebhookConfiguration{{
+			ObjectMeta: metav1.ObjectMeta{Name: "validate-" + name + "-" + site},
+			Webhooks: []admissionregv1.ValidatingWebhook{{
+				Name: "validate." + name + ".kruise.io", ClientConfig: call(admit.ValidatePath(kind)), Rules: rules,
+				NamespaceSelector: namespaces,
+				SideEffects:       ptr.To(admissionregv1.SideEffectClassNone), AdmissionReviewVersions: []string{"v1"},
+			}},
+		}},
+	}
+}

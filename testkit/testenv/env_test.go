@@ -1,0 +1,23 @@
+package testenv
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	ctrl "sigs.k8s.io/controller-runtime"
+)
+
+func TestTestsThatBeginAtATimeSilenceTheLogTogether(t *testing.T) {
+	t.Parallel()
+	const many = 8
+	done := make(chan bool, many)
+	for range many {
+		go func() {
+			silence()
+			done <- ctrl.Log.Enabled()
+		}()
+	}
+	for range many {
+		require.False(t, <-done)
+	}
+}

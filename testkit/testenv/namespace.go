@@ -1,0 +1,142 @@
+package testenv
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/flotilla-io/flotilla/testkit"
+	"github.com/flotilla-io/flotilla/testkit/lab"
+)
+
+// Name is the name of the one object under test in a Ground.
+const Name = "web"
+
+// Ground is the namespace of one test, with one object of type T, Name, in it.
+type Ground[T client.Object] struct {
+	*Site
+	// Namespace is the name of the namespace.
+	Namespace string
+
+	agent string
+	empty T
+}
+
+// New makes a namespace for a test of the controller that runs under the name agent.
+func New[T client.Object](t *testing.T, s *Site, agent string, empty T) *Ground[T] {
+	t.Helper()
+	return &Ground[T]{Site: s, Namespace: s.Namespace(t), agent: agent, empty: empty}
+}
+
+// Object reads the object under test.
+func (g *Ground[T]) Object(t *testing.T) T {
+	t.Helper()
+	o := g.empty.DeepCopyObject().(T)
+	require.NoError(t, g.Get(t.Context(), types.NamespacedName{Namespace: g.Namespace, Name: Name}, o))
+	return o
+}
+
+// Await waits until the object under test has come to something, and returns it.
+func (g *Ground[T]) Await(t *testing.T, come func(T) bool) T {
+	t.Helper()
+	var o T
+	if !assert.Eventually(t, func() bool {
+		o = g.Object(t)
+		return come(o)
+	}, Long, Poll) {
+		require.FailNow(t, "the object did not come to it", "%+v\npods: %v", o, g.Describe(t))
+	}
+	return o
+}
+
+// Change writes the object under test.
+func (g *Ground[T]) Change(t *testing.T, change func(T)) {
+	t.Helper()
+	o := g.empty.DeepCopyObject().(T)
+	o.SetNamespace(g.Namespace)
+	o.SetName(Name)
+	testkit.Change(t, g, o, change)
+}
+
+// Pods are the pods that are not terminating, by name.
+func (g *Ground[T]) Pods(t *testing.T) map[string]*corev1.Pod {
+	t.Helper()
+	var list corev1.PodList
+	require.NoError(t, g.List(t.Context(), &list, client.InNamespace(g.Namespace)))
+	out := map[string]*corev1.Pod{}
+	for i := range list.Items {
+		if list.Items[i].DeletionTimestamp == nil {
+			out[list.Items[i].Name] = &list.Items[i]
+		}
+	}
+	return out
+}
+
+// Describe tells of each pod what a failed test wants to know.
+func (g *Ground[T]) Describe(t *testing.T) []string {
+	t.Helper()
+	pods := g.Pods(t)
+	out := make([]string, 0, len(pods))
+	for name, p := range pods {
+		out = append(out, fmt.Sprintf("%s %s %v %+v", name, p.Status.Phase, p.Labels, p.Status.Conditions))
+	}
+	return out
+}
+
+// Requests are all writes in the namespace since then, whoever asked for them. The audit log may lag a little.
+func (g *Ground[T]) Requests(t *testing.T, since time.Time) []lab.Write {
+	t.Helper()
+	all, err := g.Cluster.Writes(since)
+	require.NoError(t, err)
+	return slices.DeleteFunc(all, func(w lab.Write) bool { return w.Namespace != g.Namespace })
+}
+
+// Writes counts the controller's successful writes in the namespace since then, as "verb resource", and its conflicts.
+func (g *Ground[T]) Writes(t *testing.T, since time.Time) map[string]int {
+	t.Helper()
+	out := map[string]int{}
+	for _, w := range g.Requests(t, since) {
+		// A dry run of the webhook stores nothing.
+		if w.Agent != g.agent || w.Resource == "podtemplates" || strings.HasPrefix(w.Resource, "events") {
+			continue
+		}
+		if w.Code == http.StatusConflict {
+			out["conflict"]++
+			continue
+		}
+		require.Less(t, w.Code, 300, "%+v", w)
+		out[w.Verb+" "+w.Resource]++
+	}
+	return out
+}
+
+// PodWrites waits until the controller's writes to pods since then are as wanted: the log may lag, and on a busy machine to read it
+// may take its time.
+func (g *Ground[T]) PodWrites(t *testing.T, since time.Time, want map[string]int) {
+	t.Helper()
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		got := g.Writes(t, since)
+		maps.DeleteFunc(got, func(what string, _ int) bool { return !strings.Contains(what, " pods") })
+		assert.Equal(c, want, got)
+	}, Long, Poll)
+}
+
+// Rests waits until the controller has written nothing for a while, and sees to it that it goes on writing nothing.
+func (g *Ground[T]) Rests(t *testing.T) {
+	t.Helper()
+	const while = 3 * time.Second // The audit log shows a write within a moment of its answer.
+	require.Eventually(t, func() bool { return len(g.Writes(t, clock.RealClock{}.Now().Add(-while))) == 0 }, Long, Poll)
+	quiet := clock.RealClock{}.Now()
+	require.Never(t, func() bool { return len(g.Writes(t, quiet)) > 0 }, while, Poll)
+}

@@ -1,0 +1,103 @@
+package webhooktest
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+)
+
+// Read reads an object of v1beta1, or of v1alpha1 by its conversion. No field may be unknown.
+func Read[Alpha, Beta any](tb testing.TB, text []byte, toHub func(context.Context, *Alpha, *Beta) error) *Beta {
+	tb.Helper()
+	out := new(Beta)
+	if !strings.Contains(string(text), "\napiVersion: apps.kruise.io/v1alpha1\n") {
+		require.NoError(tb, yaml.UnmarshalStrict(text, out))
+		return out
+	}
+	former := new(Alpha)
+	require.NoError(tb, yaml.UnmarshalStrict(text, former))
+	require.NoError(tb, toHub(tb.Context(), former, out))
+	return out
+}
+
+// manifests are the valid and the invalid ones of a kind.
+func manifests(tb testing.TB, folder, kind string) []string {
+	tb.Helper()
+	valid, err := filepath.Glob(filepath.Join(folder, kind+"*.yaml"))
+	require.NoError(tb, err)
+	require.NotEmpty(tb, valid)
+	invalid, err := filepath.Glob(filepath.Join(folder, "invalid", kind+"-*.yaml"))
+	require.NoError(tb, err)
+	require.NotEmpty(tb, invalid)
+	return append(valid, invalid...)
+}
+
+// read returns a manifest, and its first line.
+func read(tb testing.TB, file string) (text []byte, first string) {
+	tb.Helper()
+	text, err := os.ReadFile(file) //nolint:gosec // A manifest that was found.
+	require.NoError(tb, err)
+	first, _, _ = strings.Cut(string(text), "\n")
+	return text, first
+}
+
+// Examples holds a kind's webhook to the manifests in a folder: it takes those named <kind>*.yaml without a warning, and answers
+// those named invalid/<kind>-*.yaml as their first lines say, "# refused: TEXT" or "# warned: TEXT". Those of bySchema, without
+// kind and ending, are left out: the schema refuses them, which only an apiserver can show.
+func Examples(t *testing.T, folder, kind string, bySchema []string, answer func(t *testing.T, text []byte) (warnings []string, err error)) {
+	t.Helper()
+	for _, name := range bySchema {
+		require.FileExists(t, filepath.Join(folder, "invalid", kind+"-"+name+".yaml"))
+	}
+	for _, file := range manifests(t, folder, kind) {
+		name := strings.TrimSuffix(filepath.Base(file), ".yaml")
+		if slices.Contains(bySchema, strings.TrimPrefix(name, kind+"-")) {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			text, first := read(t, file)
+			warnings, err := answer(t, text)
+			if want, refused := strings.CutPrefix(first, "# refused: "); refused {
+				require.ErrorContains(t, err, want)
+				return
+			}
+			require.NoError(t, err)
+			if want, warned := strings.CutPrefix(first, "# warned: "); warned {
+				require.Contains(t, strings.Join(warnings, "\n"), want)
+				return
+			}
+			require.NotContains(t, file, "invalid", "the first line says what is expected")
+			require.Empty(t, warnings)
+		})
+	}
+}
+
+// DryRun holds an apiserver, with the kind's schema and webhook, to the same manifests. It leaves out v1alpha1, which needs a
+// conversion, and does not hear warnings.
+func DryRun(t *testing.T, c client.Client, namespace, folder, kind string) {
+	t.Helper()
+	for _, file := range manifests(t, folder, kind) {
+		text, first := read(t, file)
+		o := &unstructured.Unstructured{}
+		require.NoError(t, yaml.Unmarshal(text, &o.Object))
+		if o.GroupVersionKind().Version == "v1alpha1" {
+			continue
+		}
+		o.SetNamespace(namespace)
+		err := c.Create(t.Context(), o, client.DryRunAll)
+		if want, refused := strings.CutPrefix(first, "# refused: "); refused {
+			require.ErrorContains(t, err, want, file)
+		} else {
+			require.NoError(t, err, file)
+		}
+	}
+}
