@@ -13,12 +13,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/member/workload/cloneset"
 	"github.com/flotilla-io/flotilla/pkg/admit"
+	"github.com/flotilla-io/flotilla/pkg/podcontrol"
 	"github.com/flotilla-io/flotilla/testkit/testenv"
 )
 
@@ -36,7 +38,7 @@ func newDesk(t *testing.T) *desk {
 	t.Helper()
 	s := testenv.Start(t, testenv.Config{Scheme: appsv1beta1.AddToScheme})
 	s.Run(t, "cloneset", cloneset.Kind(), func(mgr ctrl.Manager) {
-		require.NoError(t, cloneset.Setup(t.Context(), mgr, cloneset.Options{}))
+		require.NoError(t, cloneset.Setup(t.Context(), mgr, cloneset.Options{Options: podcontrol.Options{Clock: clock.RealClock{}}}))
 		hook := &cloneset.Webhook{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}
 		require.NoError(t, admit.Register(mgr, admit.Registration[*appsv1beta1.CloneSet]{
 			Object: &appsv1beta1.CloneSet{}, Defaulter: hook, Validator: hook,

@@ -328,7 +328,7 @@ func TestMemberOfAnotherHub(t *testing.T) {
 	theirs := other.row(t, "shop", "theirs", 1, fleetv1alpha1.LeaveDelete)
 	c := other.owned(t, agent.ReasonBoundToOtherHub)
 	require.Equal(t, metav1.ConditionFalse, c.Status)
-	for _, part := range []string{"hub-1", `"` + first.name + `"`, "let it leave there", "delete Membership default"} {
+	for _, part := range []string{"hub-1", `"` + first.name + `"`, "remove it from that hub", "delete Membership default"} {
 		require.Contains(t, c.Message, part)
 	}
 	for range 6 {
