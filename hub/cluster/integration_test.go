@@ -205,8 +205,10 @@ func (h *hub) install(t *testing.T) {
 
 // generatedRoles are those of the markers, the same for each hub.
 var generatedRoles = sync.OnceValues(func() ([]byte, error) { //nolint:gochecknoglobals // A constant.
-	return exec.Command("go", "tool", "-modfile=../../e2e/tools/go.mod", "controller-gen", //nolint:noctx // It is no test's.
-		"rbac:roleName=flotilla-hub", "paths=.", "output:stdout").Output()
+	gen := exec.Command("go", "tool", "-modfile=../../e2e/tools/go.mod", "controller-gen", //nolint:noctx // It is no test's.
+		"rbac:roleName=flotilla-hub", "paths=.", "output:stdout")
+	gen.Env = append(os.Environ(), "CGO_ENABLED=0") // As make generate has built it.
+	return gen.Output()
 })
 
 func (h *hub) apply(t *testing.T, manifests []byte) {
