@@ -3,6 +3,7 @@ package testenv
 import (
 	"context"
 	"crypto/rand"
+	"net"
 	"strings"
 	"sync"
 	"testing"
@@ -15,9 +16,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	utilnet "k8s.io/apimachinery/pkg/util/net"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/connrotation"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -83,9 +84,9 @@ func Start(t *testing.T, c Config) *Site {
 	}
 	s.rest, err = s.Cluster.REST()
 	require.NoError(t, err)
-	transport, err := rest.TransportFor(s.rest) // It is cached: all clients of this process have it.
-	require.NoError(t, err)
-	t.Cleanup(func() { utilnet.CloseIdleConnectionsFor(transport) })
+	connections := connrotation.NewDialer((&net.Dialer{}).DialContext)
+	s.rest.Dial = connections.DialContext
+	t.Cleanup(connections.CloseAll) // The cluster may outlive the process, which is to leave no goroutine behind.
 	if c.Own != nil {
 		require.NoError(t, installCRDs(s.rest))
 	}

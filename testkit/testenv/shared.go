@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
@@ -80,7 +81,21 @@ func (p *shared) get(ctx context.Context) (*lab.Cluster, error) {
 		return nil, err
 	}
 	p.cluster = c
-	return c, nil
+	return c, closeConnections(c)
+}
+
+// closeConnections closes those by which the cluster was waited for and prepared.
+func closeConnections(c *lab.Cluster) error {
+	cfg, err := c.REST()
+	if err != nil {
+		return err
+	}
+	transport, err := rest.TransportFor(cfg)
+	if err != nil {
+		return err
+	}
+	utilnet.CloseIdleConnectionsFor(transport)
+	return nil
 }
 
 func (p *shared) down(ctx context.Context) error {
