@@ -99,15 +99,20 @@ simulate: $(RESULTS)/. ## crashes, stale caches and lost answers at the writes o
 	@GOGC=400 FLOTILLA_SIM='$(FLOTILLA_SIM)' $(call gotest,simulate) -count 1 -timeout 30m -run '^TestSimulation$$' \
 	  $$(grep -rl --include='*_test.go' 'sim\.Test(' hub member | xargs -n1 dirname | sort -u | sed 's|^|./|')
 
+# The cluster that all packages share lies in a folder of this checkout's own, with a name that lets go test cache results.
+PLANES := $(or $(TMPDIR),/tmp)/flotilla-planes$(subst /,-,$(CURDIR))
+
 .PHONY: integration
-integration: lab-build $(RESULTS)/. ## against real apiservers
-	@files=$$(grep -rl --include='*_test.go' --exclude-dir=lab '^//go:build integration' apis charts cmd hub member pkg testkit); \
-	tests="^($$(grep -hoE '^func Test[A-Za-z0-9_]+' $$files | cut -c6- | sort -u | paste -sd '|'))\$$"; \
+integration: lab-build $(RESULTS)/. ## against real apiservers; all packages share one cluster
+	@export FLOTILLA_SHARED_PLANES=$(PLANES); down() { FLOTILLA_LAB_STATE=$(PLANES) $(LAB) down --all; rm -rf $(PLANES); }; \
+	down; mkdir -p $(PLANES); trap down EXIT; \
+	files=$$(grep -rl --include='*_test.go' --exclude-dir=lab '^//go:build integration' apis charts cmd hub member pkg testkit); \
+	tests="^($$(grep -hoE '^func Test[A-Za-z0-9_]+' $$files | cut -c6- | grep -v '^TestMain$$' | sort -u | paste -sd '|'))\$$"; \
 	all=$$(xargs -n1 dirname <<< "$$files" | sort -u | sed 's|^|./|'); \
 	raced=$(if $(ALL),$$all,$$(comm -12 <(echo "$$all") <(printf '%s\n' $(RACED)))); \
 	plain=$$(comm -23 <(echo "$$all") <(echo "$$raced")); \
-	if [ -n "$$plain" ]; then $(call gotest,integration) -p 1 -tags integration -timeout 15m -run "$$tests" $$plain; fi; \
-	$(call racetest,integration) -p 1 -tags integration -timeout 15m -run "$$tests" $$raced
+	if [ -n "$$plain" ]; then $(call gotest,integration) -p 2 -parallel 8 -tags integration -timeout 15m -run "$$tests" $$plain; fi; \
+	$(call racetest,integration) -p 2 -parallel 8 -tags integration -timeout 15m -run "$$tests" $$raced
 
 # What the lab is made of.
 LAB_SOURCES := go.mod go.sum testkit/lab e2e/lab e2e/kube e2e/image e2e/testapp e2e/pause

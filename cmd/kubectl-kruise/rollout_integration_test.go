@@ -13,37 +13,38 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/member/workload/cloneset"
 	"github.com/flotilla-io/flotilla/pkg/admit"
-	"github.com/flotilla-io/flotilla/testkit/lab"
+	"github.com/flotilla-io/flotilla/pkg/podcontrol"
 	"github.com/flotilla-io/flotilla/testkit/testenv"
 )
 
-// desk is a user's place: a cluster in which CloneSet's controller runs, and the plugin with the cluster's kubeconfig.
+// TestMain lets the package's tests share a cluster.
+func TestMain(m *testing.M) { testenv.Main(m) }
+
+// desk is a user's place: a namespace in which CloneSet's controller runs, and the plugin with the cluster's kubeconfig.
 type desk struct {
 	client.Client
 
-	kubeconfig, cache string
+	namespace, kubeconfig, cache string
 }
 
 func newDesk(t *testing.T) *desk {
 	t.Helper()
-	s := testenv.Start(t, testenv.Config{
-		Lab: lab.Config{Nodes: "kwok:2"}, Scheme: appsv1beta1.AddToScheme,
-		CRDs: []string{"../../charts/member/files/crds/apps.kruise.io_clonesets.yaml"},
-	})
+	s := testenv.Start(t, testenv.Config{Scheme: appsv1beta1.AddToScheme})
 	s.Run(t, "cloneset", cloneset.Kind(), func(mgr ctrl.Manager) {
-		require.NoError(t, cloneset.Setup(t.Context(), mgr, cloneset.Options{}))
+		require.NoError(t, cloneset.Setup(t.Context(), mgr, cloneset.Options{Options: podcontrol.Options{Clock: clock.RealClock{}}}))
 		hook := &cloneset.Webhook{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}
 		require.NoError(t, admit.Register(mgr, admit.Registration[*appsv1beta1.CloneSet]{
 			Object: &appsv1beta1.CloneSet{}, Defaulter: hook, Validator: hook,
 		}))
 	})
-	return &desk{Client: s, kubeconfig: s.Cluster.Kubeconfig, cache: t.TempDir()}
+	return &desk{Client: s, namespace: s.Namespace(t), kubeconfig: s.Cluster.Kubeconfig, cache: t.TempDir()}
 }
 
 // kruise runs the plugin as users do, by flags alone.
@@ -53,7 +54,7 @@ func (d *desk) kruise(t *testing.T, line string) (string, error) {
 	var out bytes.Buffer
 	cmd.SetOut(&out)
 	cmd.SetErr(&out)
-	cmd.SetArgs(append(strings.Fields(line), "--kubeconfig", d.kubeconfig, "--cache-dir", d.cache))
+	cmd.SetArgs(append(strings.Fields(line), "--namespace", d.namespace, "--kubeconfig", d.kubeconfig, "--cache-dir", d.cache))
 	err := cmd.ExecuteContext(t.Context())
 	t.Logf("$ kubectl kruise %s\n%s%v", line, &out, err)
 	return out.String(), err
@@ -75,11 +76,19 @@ func (d *desk) fails(t *testing.T, line, why string) {
 	require.ErrorContains(t, err, why)
 }
 
+// demo is the CloneSet as the cluster has it.
+func (d *desk) demo(t *testing.T) *appsv1beta1.CloneSet {
+	t.Helper()
+	set := &appsv1beta1.CloneSet{}
+	require.NoError(t, d.Get(t.Context(), client.ObjectKey{Namespace: d.namespace, Name: "demo"}, set))
+	return set
+}
+
 // pods are the pods that are to stay, with the image of their first container.
 func (d *desk) pods(t *testing.T) map[types.UID]string {
 	t.Helper()
 	var all corev1.PodList
-	require.NoError(t, d.List(t.Context(), &all, client.InNamespace("default"), client.MatchingLabels{"app": "demo"}))
+	require.NoError(t, d.List(t.Context(), &all, client.InNamespace(d.namespace), client.MatchingLabels{"app": "demo"}))
 	out := map[types.UID]string{}
 	for i := range all.Items {
 		if all.Items[i].DeletionTimestamp == nil {
@@ -97,7 +106,7 @@ func TestAUserRollsOut(t *testing.T) {
 	set := demo(policy(appsv1beta1.PodInPlaceIfPossible), roll(func(r *appsv1beta1.CloneSetRollingUpdateStrategy) {
 		r.MaxUnavailable = new(intstr.FromString("100%"))
 	}))
-	set.UID, set.Generation, set.Status, set.Spec.Replicas = "", 0, appsv1beta1.CloneSetStatus{}, new(int32(3))
+	set.Namespace, set.UID, set.Generation, set.Status, set.Spec.Replicas = d.namespace, "", 0, appsv1beta1.CloneSetStatus{}, new(int32(3))
 	set.Spec.Template.Spec.InitContainers = nil
 	require.NoError(t, d.Create(t.Context(), set))
 	follow := "rollout status cloneset/demo --timeout 90s"
@@ -107,7 +116,7 @@ func TestAUserRollsOut(t *testing.T) {
 
 	d.ok(t, "set image clone demo nginx=nginx:2 --dry-run=server -o yaml", "image: nginx:2")
 	require.Equal(t, first, d.pods(t))
-	require.Equal(t, "nginx:1", got(t, d).Spec.Template.Spec.Containers[0].Image)
+	require.Equal(t, "nginx:1", d.demo(t).Spec.Template.Spec.Containers[0].Image)
 	d.ok(t, "set image clone demo nginx=nginx:2", "cloneset.apps.kruise.io/demo image updated")
 	d.ok(t, follow+" --revision 2", complete)
 	for uid, image := range d.pods(t) {
@@ -124,7 +133,7 @@ func TestAUserRollsOut(t *testing.T) {
 	d.ok(t, "rollout undo clone/demo", "Note: cloneset/demo is paused")
 	d.ok(t, "rollout resume clone/demo", "demo resumed")
 	d.ok(t, follow, complete)
-	require.Equal(t, []corev1.EnvVar{{Name: "MODE", Value: "slow"}}, got(t, d).Spec.Template.Spec.Containers[0].Env)
+	require.Equal(t, []corev1.EnvVar{{Name: "MODE", Value: "slow"}}, d.demo(t).Spec.Template.Spec.Containers[0].Env)
 	second := d.pods(t)
 	for uid := range first {
 		require.Contains(t, second, uid, "what was undone in time touched no pod")
@@ -150,7 +159,7 @@ func (d *desk) scales(t *testing.T, follow string) {
 	t.Helper()
 	d.fails(t, "scale clone/demo --replicas 5 --current-replicas 9", "has 3 replicas, not 9 as --current-replicas says")
 	d.ok(t, "scale clone/demo --replicas 5 --dry-run=server", "cloneset.apps.kruise.io/demo scaled (server dry run)")
-	require.Equal(t, int32(3), *got(t, d).Spec.Replicas)
+	require.Equal(t, int32(3), *d.demo(t).Spec.Replicas)
 	d.ok(t, "scale clone/demo --replicas 5 --current-replicas 3", "cloneset.apps.kruise.io/demo scaled")
 	d.ok(t, follow, complete)
 	require.Len(t, d.pods(t), 5)
@@ -158,7 +167,7 @@ func (d *desk) scales(t *testing.T, follow string) {
 	other := pod("nginx:1")
 	other.Labels = map[string]string{"app": "web"}
 	web := &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "default"},
+		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: d.namespace},
 		Spec: appsv1.DeploymentSpec{
 			Replicas: new(int32(0)), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}, Template: other,
 		},

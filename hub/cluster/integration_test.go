@@ -192,10 +192,7 @@ func (h *hub) install(t *testing.T) {
 		manifests.WriteString("---\n")
 		manifests.Write(readFile(t, f))
 	}
-	gen := exec.CommandContext(t.Context(), "go", "tool", "-modfile=../../e2e/tools/go.mod", "controller-gen",
-		"rbac:roleName=flotilla-hub", "paths=.", "output:stdout")
-	gen.Env = append(os.Environ(), "CGO_ENABLED=0") // As make generate has built it.
-	generated, err := gen.Output()
+	generated, err := generatedRoles()
 	require.NoError(t, err)
 	manifests.WriteString("\n---\n")
 	manifests.Write(generated)
@@ -205,6 +202,14 @@ func (h *hub) install(t *testing.T) {
 		return h.List(t.Context(), &fleetv1alpha1.MemberClusterList{}) == nil && h.List(t.Context(), &fleetv1alpha1.MemberWorkList{}) == nil
 	}, settleTimeout, look)
 }
+
+// generatedRoles are those of the markers, the same for each hub.
+var generatedRoles = sync.OnceValues(func() ([]byte, error) { //nolint:gochecknoglobals // A constant.
+	gen := exec.Command("go", "tool", "-modfile=../../e2e/tools/go.mod", "controller-gen", //nolint:noctx // It is no test's.
+		"rbac:roleName=flotilla-hub", "paths=.", "output:stdout")
+	gen.Env = append(os.Environ(), "CGO_ENABLED=0") // As make generate has built it.
+	return gen.Output()
+})
 
 func (h *hub) apply(t *testing.T, manifests []byte) {
 	t.Helper()
@@ -343,11 +348,11 @@ func (h *hub) ask(t *testing.T, cfg *rest.Config, cluster, uid string, key *ecds
 	return csr
 }
 
-// joinEast goes through the whole way in and returns a client with the member's certificate.
-func (h *hub) joinEast(t *testing.T) client.Client {
+// join goes through the whole way in and returns a client with the member's certificate.
+func (h *hub) join(t *testing.T, cluster string) client.Client {
 	t.Helper()
 	key := newKey(t)
-	csr := h.ask(t, h.token(t, "east"), "east", "east-uid", key)
+	csr := h.ask(t, h.token(t, cluster), cluster, cluster+"-uid", key)
 	require.NotEmpty(t, csr.Status.Certificate, "%+v", csr.Status.Conditions)
 	der, err := x509.MarshalECPrivateKey(key)
 	require.NoError(t, err)
@@ -481,7 +486,7 @@ func TestIntegrationPullMember(t *testing.T) {
 	h.accept(t, "west", nil)
 	h.awaitPhase(t, "east", fleetv1alpha1.ClusterJoining)
 	bootstrap := h.token(t, "east")
-	east := h.joinEast(t)
+	east := h.join(t, "east")
 
 	// The token serves no other cluster, and this one again only until the member is heard of: its agent may crash before
 	// it keeps the certificate.
@@ -615,26 +620,42 @@ func (h *hub) awaitNothing(t *testing.T, cluster string) {
 	}
 }
 
-func TestIntegrationSilentMemberLeavesWithATombstone(t *testing.T) {
+// TestIntegrationOneHub runs what several clusters of one hub can do side by side. The other tests have a hub of their own,
+// because they restart its manager or take its epoch away.
+func TestIntegrationOneHub(t *testing.T) {
 	t.Parallel()
 	h := startHub(t)
-	h.accept(t, "east", func(mc *fleetv1alpha1.MemberCluster) {
+	for name, test := range map[string]func(*testing.T, *hub){
+		"a silent member leaves with a tombstone":          testSilentMember,
+		"a push member that can not join is told why":      testPushMemberThatCanNotJoin,
+		"webhooks keep trust, identity and rows from harm": testWebhooks,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, h)
+		})
+	}
+}
+
+func testSilentMember(t *testing.T, h *hub) {
+	t.Helper()
+	h.accept(t, "north", func(mc *fleetv1alpha1.MemberCluster) {
 		mc.Spec.Leave = fleetv1alpha1.Leave{Policy: fleetv1alpha1.LeaveDelete, TimeoutSeconds: 1}
 	})
-	east := h.joinEast(t)
-	h.addRow(t, "east")
-	require.NoError(t, h.Delete(t.Context(), h.member(t, "east")))
-	h.awaitNothing(t, "east")
+	north := h.join(t, "north")
+	h.addRow(t, "north")
+	require.NoError(t, h.Delete(t.Context(), h.member(t, "north")))
+	h.awaitNothing(t, "north")
 
 	stone := &corev1.ConfigMap{}
-	require.NoError(t, east.Get(t.Context(), client.ObjectKey{Namespace: fleetv1alpha1.SystemNamespace, Name: "left-east-uid"}, stone),
+	require.NoError(t, north.Get(t.Context(), client.ObjectKey{Namespace: fleetv1alpha1.SystemNamespace, Name: "left-north-uid"}, stone),
 		"the old certificate reads the tombstone")
 	require.Equal(t, "Delete", stone.Data[link.TombstonePolicy])
-	require.True(t, apierrors.IsForbidden(east.Get(t.Context(), client.ObjectKey{Name: "east"}, &fleetv1alpha1.MemberCluster{})))
+	require.True(t, apierrors.IsForbidden(north.Get(t.Context(), client.ObjectKey{Name: "north"}, &fleetv1alpha1.MemberCluster{})))
 
 	// When the cluster joins again its tombstone goes, or its agent would obey it one day.
-	h.accept(t, "east", nil)
-	h.joinEast(t)
+	h.accept(t, "north", nil)
+	h.join(t, "north")
 	h.awaitGone(t, stone)
 }
 
@@ -678,9 +699,8 @@ func TestIntegrationPushMember(t *testing.T) {
 
 // A kubeconfig with one mistake after the other: each is told apart, and nothing changes in the member. Then the same
 // cluster under a second name, and versions that drift apart.
-func TestIntegrationPushMemberThatCanNotJoin(t *testing.T) {
-	t.Parallel()
-	h := startHub(t)
+func testPushMemberThatCanNotJoin(t *testing.T, h *hub) {
+	t.Helper()
 	token := h.memberToken(t)
 	edit := func(edit func(*clientcmdapi.Config)) []byte {
 		cfg, err := clientcmd.Load(h.kubeconfig(t, token, nil))
@@ -833,11 +853,10 @@ func TestIntegrationHubThatLostItsEpoch(t *testing.T) {
 	require.Eventually(t, func() bool { return h.member(t, "east").Status.Hub.Epoch == 2 }, settleTimeout, look)
 }
 
-func TestIntegrationWebhooks(t *testing.T) {
-	t.Parallel()
-	h := startHub(t)
+func testWebhooks(t *testing.T, h *hub) {
+	t.Helper()
 	h.accept(t, "east", nil)
-	h.joinEast(t)
+	h.join(t, "east")
 	h.addRow(t, "east")
 
 	// An editor of member clusters without the verb accept.

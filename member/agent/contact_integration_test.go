@@ -136,6 +136,8 @@ func (f *fleet) renewed(t *testing.T) {
 // TestConnectionIsToldInTheMember goes from a join that can't succeed to one that does, and loses the hub then. In the
 // member the agent has the rights of the chart.
 func TestConnectionIsToldInTheMember(t *testing.T) {
+	t.Parallel()
+	// This hub stops.
 	hub := startEnd(t, lab.Config{Name: "hub", ControlPlaneOnly: true}, "../../charts/hub/files/crds/fleet*.yaml")
 	member := startEnd(t, lab.Config{Name: "east", ControlPlaneOnly: true, Audit: true}, "../../charts/member/files/crds/*.yaml")
 	hub.namespace(t, fleetv1alpha1.SystemNamespace)
@@ -220,12 +222,12 @@ func TestConnectionIsToldInTheMember(t *testing.T) {
 // TestHubThatIsTooFarAway holds that an agent works for no hub whose version is too far from its own, and leaves all as it
 // was until the versions fit again or the cluster leaves.
 func TestHubThatIsTooFarAway(t *testing.T) {
-	hub := startEnd(t, lab.Config{Name: "hub", ControlPlaneOnly: true}, "../../charts/hub/files/crds/fleet*.yaml")
+	t.Parallel()
+	hub := sharedHub(t)
 	member := startEnd(t, lab.Config{Name: "east", ControlPlaneOnly: true, Audit: true}, "../../charts/member/files/crds/*.yaml")
-	hub.namespace(t, fleetv1alpha1.SystemNamespace)
 	member.namespace(t, "shop")
 	member.admit(t)
-	f := &fleet{hub: hub, member: member, name: "east", as: agentUser}
+	f := &fleet{hub: hub, member: member, name: unique("east"), as: agentUser}
 	f.join(t, "hub-1")
 	f.says(t, "v0.3.0")
 	row := f.row(t, "shop", "web", 5, fleetv1alpha1.LeaveDelete)
@@ -292,7 +294,7 @@ func TestHubThatIsTooFarAway(t *testing.T) {
 		f.says(t, "v0.1.0")
 		member.told(t, fleetv1alpha1.ConditionSkewSupported, link.HubTooOld)
 		mc := &fleetv1alpha1.MemberCluster{}
-		require.NoError(t, hub.Get(t.Context(), client.ObjectKey{Name: "east"}, mc))
+		require.NoError(t, hub.Get(t.Context(), client.ObjectKey{Name: f.name}, mc))
 		require.NoError(t, hub.Delete(t.Context(), mc))
 		require.NoError(t, hub.Delete(t.Context(), left))
 		f.withdrawn(t, left)
@@ -305,12 +307,12 @@ func TestHubThatIsTooFarAway(t *testing.T) {
 // TestMemberOfAnotherHub holds that a cluster that belongs to a hub stays as it is when another one wants it (I21), and
 // that the other gets it when the first lets it go.
 func TestMemberOfAnotherHub(t *testing.T) {
-	hub := startEnd(t, lab.Config{Name: "hub", ControlPlaneOnly: true}, "../../charts/hub/files/crds/fleet*.yaml")
+	t.Parallel()
+	hub := sharedHub(t)
 	member := startEnd(t, lab.Config{Name: "east", ControlPlaneOnly: true, Audit: true}, "../../charts/member/files/crds/*.yaml")
-	hub.namespace(t, fleetv1alpha1.SystemNamespace)
 	member.namespace(t, "shop")
 	member.admit(t)
-	first := &fleet{hub: hub, member: member, name: "east", as: agentUser}
+	first := &fleet{hub: hub, member: member, name: unique("east"), as: agentUser}
 	first.join(t, "hub-1")
 	stopFirst, endedFirst := first.run(t)
 	row := first.row(t, "shop", "web", 3, fleetv1alpha1.LeaveOrphan)
@@ -319,14 +321,14 @@ func TestMemberOfAnotherHub(t *testing.T) {
 	first.phase(t, row, fleetv1alpha1.WorkHealthy)
 	member.told(t, fleetv1alpha1.ConditionConnected, agent.ReasonConnected)
 
-	other := &fleet{hub: hub, member: member, name: "our-east", as: agentUser, program: "flotilla-agent-of-another-hub"}
+	other := &fleet{hub: hub, member: member, name: unique("our-east"), as: agentUser, program: "flotilla-agent-of-another-hub"}
 	other.join(t, "hub-2")
 	since, before := clock.RealClock{}.Now(), first.united(t, "web")
 	stopOther, endedOther := other.run(t)
 	theirs := other.row(t, "shop", "theirs", 1, fleetv1alpha1.LeaveDelete)
 	c := other.owned(t, agent.ReasonBoundToOtherHub)
 	require.Equal(t, metav1.ConditionFalse, c.Status)
-	for _, part := range []string{"hub-1", `"east"`, "let it leave there", "delete Membership default"} {
+	for _, part := range []string{"hub-1", `"` + first.name + `"`, "remove it from that hub", "delete Membership default"} {
 		require.Contains(t, c.Message, part)
 	}
 	for range 6 {
@@ -345,7 +347,7 @@ func TestMemberOfAnotherHub(t *testing.T) {
 	require.Empty(t, theirs.Status.Phase)
 
 	mc := &fleetv1alpha1.MemberCluster{}
-	require.NoError(t, hub.Get(t.Context(), client.ObjectKey{Name: "east"}, mc))
+	require.NoError(t, hub.Get(t.Context(), client.ObjectKey{Name: first.name}, mc))
 	require.NoError(t, hub.Delete(t.Context(), mc))
 	require.NoError(t, hub.Delete(t.Context(), row))
 	first.withdrawn(t, row)
@@ -363,9 +365,9 @@ func TestMemberOfAnotherHub(t *testing.T) {
 
 // A Membership that says why a cluster can't join does not keep a hub that connects by push from binding it.
 func TestPushHubBindsAMembershipWithoutAHub(t *testing.T) {
-	hub := startEnd(t, lab.Config{Name: "hub", ControlPlaneOnly: true}, "../../charts/hub/files/crds/fleet*.yaml")
+	t.Parallel()
+	hub := sharedHub(t)
 	member := startEnd(t, lab.Config{Name: "west", ControlPlaneOnly: true}, "../../charts/member/files/crds/*.yaml")
-	hub.namespace(t, fleetv1alpha1.SystemNamespace)
 	member.admit(t)
 	m := &fleetv1alpha1.Membership{ObjectMeta: metav1.ObjectMeta{Name: fleetv1alpha1.MembershipName}}
 	require.NoError(t, member.Create(t.Context(), m))
@@ -374,11 +376,11 @@ func TestPushHubBindsAMembershipWithoutAHub(t *testing.T) {
 			Type: fleetv1alpha1.ConditionConnected, Status: metav1.ConditionFalse, Reason: "TimedOut", Message: "no answer",
 		}, time.Unix(0, 0))
 	})
-	f := &fleet{hub: hub, member: member, name: "west", as: agentUser, dialled: true}
+	f := &fleet{hub: hub, member: member, name: unique("west"), as: agentUser, dialled: true}
 	f.join(t, "hub-1")
 	stop, ended := f.run(t)
 	f.owned(t, agent.ReasonBound)
-	require.Equal(t, fleetv1alpha1.MembershipHub{UID: "hub-1", Cluster: "west"}, member.membership(t).Spec.Hub)
+	require.Equal(t, fleetv1alpha1.MembershipHub{UID: "hub-1", Cluster: f.name}, member.membership(t).Spec.Hub)
 	require.NoError(t, stop())
 	require.NoError(t, <-ended)
 }

@@ -5,6 +5,7 @@ package agent_test
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
@@ -45,6 +46,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/report"
 	"github.com/flotilla-io/flotilla/testkit"
 	"github.com/flotilla-io/flotilla/testkit/lab"
+	"github.com/flotilla-io/flotilla/testkit/testenv"
 )
 
 const (
@@ -101,6 +103,19 @@ func startEnd(t *testing.T, cfg lab.Config, crds string) *end {
 	return e
 }
 
+// sharedHub is the cluster that the tests of all packages share: a hub has many members, and each test names its own. The
+// member is a cluster of the test's own, for it belongs to one hub, and leaves.
+func sharedHub(t *testing.T) *end {
+	t.Helper()
+	s := testenv.Start(t, testenv.Config{Scheme: fleetv1alpha1.AddToScheme})
+	system := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: fleetv1alpha1.SystemNamespace}}
+	require.NoError(t, client.IgnoreAlreadyExists(s.Create(t.Context(), system)))
+	return &end{Client: s, lab: s.Cluster, cfg: s.REST()}
+}
+
+// unique is a name that no other test has for a cluster.
+func unique(name string) string { return name + "-" + strings.ToLower(rand.Text()[:6]) }
+
 func (e *end) namespace(t *testing.T, name string) {
 	t.Helper()
 	require.NoError(t, e.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}))
@@ -119,6 +134,14 @@ func (e *end) writesOf(t *testing.T, agent string, since time.Time) []lab.Write 
 	require.NoError(t, err)
 	return slices.DeleteFunc(all, func(w lab.Write) bool {
 		return w.Agent != agent || strings.HasPrefix(w.Resource, "leases") || strings.HasPrefix(w.Resource, "events")
+	})
+}
+
+// hubWrites are those of the agents in what the hub has for this cluster.
+func (f *fleet) hubWrites(t *testing.T, since time.Time) []lab.Write {
+	t.Helper()
+	return slices.DeleteFunc(f.hub.writes(t, since), func(w lab.Write) bool {
+		return w.Name != f.name && w.Namespace != fleetv1alpha1.Namespace(f.name)
 	})
 }
 
@@ -205,7 +228,7 @@ func (f *fleet) row(t *testing.T, namespace, name string, replicas int32, deleti
 		ObjectMeta: metav1.ObjectMeta{Namespace: fleetv1alpha1.SystemNamespace, Name: fleetv1alpha1.ContentName([]byte("key"), []byte(text))},
 		Manifest:   text,
 	}
-	require.NoError(t, f.hub.Create(t.Context(), content))
+	require.NoError(t, client.IgnoreAlreadyExists(f.hub.Create(t.Context(), content)))
 	row := &fleetv1alpha1.MemberWork{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: fleetv1alpha1.Namespace(f.name), Name: fleetv1alpha1.RowName("UnitedDeployment", namespace, name, "u"),
@@ -285,11 +308,11 @@ func (f *fleet) play(t *testing.T) {
 }
 
 func TestAgentAgainstTwoControlPlanes(t *testing.T) {
-	hub := startEnd(t, lab.Config{Name: "hub", ControlPlaneOnly: true, Audit: true}, "../../charts/hub/files/crds/*.yaml")
+	t.Parallel()
+	hub := sharedHub(t)
 	member := startEnd(t, lab.Config{Name: "east", ControlPlaneOnly: true, Audit: true}, "../../charts/member/files/crds/*.yaml")
-	hub.namespace(t, fleetv1alpha1.SystemNamespace)
 	member.namespace(t, "shop")
-	f := &fleet{hub: hub, member: member, name: "east"}
+	f := &fleet{hub: hub, member: member, name: unique("east")}
 	f.join(t, "hub-1")
 	whole := t // An agent outlives the subtest that starts it.
 	stop, ended := f.run(whole)
@@ -306,9 +329,9 @@ func TestAgentAgainstTwoControlPlanes(t *testing.T) {
 	}
 
 	t.Run("the first hub binds the member, and its status says so", func(t *testing.T) {
-		require.True(t, eventually(t, owned("east", agent.ReasonBound)))
+		require.True(t, eventually(t, owned(f.name, agent.ReasonBound)))
 		require.True(t, eventually(t, func() bool {
-			require.NoError(t, hub.Get(t.Context(), client.ObjectKey{Name: "east"}, own))
+			require.NoError(t, hub.Get(t.Context(), client.ObjectKey{Name: f.name}, own))
 			return report.IsConditionTrue(own.Status.Conditions, fleetv1alpha1.ConditionAPIHealthy)
 		}))
 		require.Equal(t, "v0.1.0", own.Status.AgentVersion)
@@ -316,11 +339,11 @@ func TestAgentAgainstTwoControlPlanes(t *testing.T) {
 		require.NotEmpty(t, own.Status.ClusterUID)
 		bound := &fleetv1alpha1.Membership{}
 		require.NoError(t, member.Get(t.Context(), client.ObjectKey{Name: fleetv1alpha1.MembershipName}, bound))
-		require.Equal(t, fleetv1alpha1.MembershipHub{UID: "hub-1", Cluster: "east", URL: hub.lab.ServerURL}, bound.Spec.Hub)
+		require.Equal(t, fleetv1alpha1.MembershipHub{UID: "hub-1", Cluster: f.name, URL: hub.lab.ServerURL}, bound.Spec.Hub)
 		require.EqualValues(t, 1, bound.Status.Epoch)
 		require.True(t, eventually(t, func() bool {
 			lease := &coordinationv1.Lease{}
-			require.NoError(t, hub.Get(t.Context(), client.ObjectKey{Namespace: "fleet-east", Name: fleetv1alpha1.MemberLease}, lease))
+			require.NoError(t, hub.Get(t.Context(), client.ObjectKey{Namespace: fleetv1alpha1.Namespace(f.name), Name: fleetv1alpha1.MemberLease}, lease))
 			return lease.Spec.RenewTime != nil && ptr.Deref(lease.Spec.HolderIdentity, "") == "agent-0"
 		}))
 	})
@@ -456,7 +479,7 @@ func TestAgentAgainstTwoControlPlanes(t *testing.T) {
 		seen := ""
 		require.True(t, eventually(t, func() bool { // The new agent beats: it is up, and has had its first passes.
 			lease := &coordinationv1.Lease{}
-			require.NoError(t, hub.Get(t.Context(), client.ObjectKey{Namespace: "fleet-east", Name: fleetv1alpha1.MemberLease}, lease))
+			require.NoError(t, hub.Get(t.Context(), client.ObjectKey{Namespace: fleetv1alpha1.Namespace(f.name), Name: fleetv1alpha1.MemberLease}, lease))
 			if lease.Spec.RenewTime == nil || lease.Spec.RenewTime.Time.Before(since.Add(2*time.Second)) {
 				return false
 			}
@@ -464,14 +487,14 @@ func TestAgentAgainstTwoControlPlanes(t *testing.T) {
 			return true
 		}))
 		require.NotEmpty(t, seen)
-		require.Empty(t, hub.writes(t, since))
+		require.Empty(t, f.hubWrites(t, since))
 		require.Empty(t, member.writes(t, since))
 	})
 
 	t.Run("a member's apiserver that is away changes no row (I10, I15)", func(t *testing.T) {
 		healthy := func(want bool) func() bool {
 			return func() bool {
-				require.NoError(t, hub.Get(t.Context(), client.ObjectKey{Name: "east"}, own))
+				require.NoError(t, hub.Get(t.Context(), client.ObjectKey{Name: f.name}, own))
 				c := report.GetCondition(own.Status.Conditions, fleetv1alpha1.ConditionAPIHealthy)
 				return c != nil && c.Status == report.ConditionStatus(want)
 			}
@@ -494,12 +517,12 @@ func TestAgentAgainstTwoControlPlanes(t *testing.T) {
 	})
 
 	t.Run("a second name for the member is refused and writes nothing here (I21)", func(t *testing.T) {
-		other := &fleet{hub: hub, member: member, name: "again"}
+		other := &fleet{hub: hub, member: member, name: unique("again")}
 		other.join(t, "hub-1")
 		since := clock.RealClock{}.Now()
 		stopOther, endedOther := other.run(t)
 		row := other.row(t, "shop", "second", 1, fleetv1alpha1.LeaveDelete)
-		require.True(t, eventually(t, owned("again", agent.ReasonBoundToOtherHub)))
+		require.True(t, eventually(t, owned(other.name, agent.ReasonBoundToOtherHub)))
 		require.NoError(t, stopOther())
 		require.NoError(t, <-endedOther)
 		require.Empty(t, member.writes(t, since))
@@ -508,13 +531,13 @@ func TestAgentAgainstTwoControlPlanes(t *testing.T) {
 	})
 
 	t.Run("a leaving member handles its rows, removes its binding and ends", func(t *testing.T) {
-		require.NoError(t, hub.Get(t.Context(), client.ObjectKey{Name: "east"}, own))
+		require.NoError(t, hub.Get(t.Context(), client.ObjectKey{Name: f.name}, own))
 		require.NoError(t, hub.Delete(t.Context(), own))
 		require.NoError(t, hub.Delete(t.Context(), row))
 		f.withdrawn(t, row)
 		require.True(t, apierrors.IsNotFound(member.Get(t.Context(), client.ObjectKey{Namespace: "shop", Name: "web"}, &appsv1beta1.UnitedDeployment{})))
 		require.True(t, eventually(t, func() bool {
-			require.NoError(t, hub.Get(t.Context(), client.ObjectKey{Name: "east"}, own))
+			require.NoError(t, hub.Get(t.Context(), client.ObjectKey{Name: f.name}, own))
 			return report.IsConditionTrue(own.Status.Conditions, fleetv1alpha1.ConditionReleased)
 		}))
 		require.True(t, apierrors.IsNotFound(member.Get(t.Context(), client.ObjectKey{Name: fleetv1alpha1.MembershipName}, &fleetv1alpha1.Membership{})))
@@ -524,7 +547,7 @@ func TestAgentAgainstTwoControlPlanes(t *testing.T) {
 
 	t.Run("a member that was away finds a tombstone and obeys it (I12)", func(t *testing.T) {
 		require.NoError(t, stop())
-		gone := &fleet{hub: hub, member: member, name: "north"}
+		gone := &fleet{hub: hub, member: member, name: unique("north")}
 		gone.join(t, "hub-1")
 		stopGone, endedGone := gone.run(t)
 		row := gone.row(t, "shop", "left", 2, fleetv1alpha1.LeaveDelete)
@@ -541,7 +564,7 @@ func TestAgentAgainstTwoControlPlanes(t *testing.T) {
 
 		require.NoError(t, hub.Create(t.Context(), &corev1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{Namespace: fleetv1alpha1.SystemNamespace, Name: fleetv1alpha1.TombstoneName(own.Status.ClusterUID)},
-			Data:       map[string]string{link.TombstonePolicy: "Delete", link.TombstoneCluster: "north", link.TombstoneHubUID: "hub-1"},
+			Data:       map[string]string{link.TombstonePolicy: "Delete", link.TombstoneCluster: gone.name, link.TombstoneHubUID: "hub-1"},
 		}))
 		stop, ended = gone.run(whole)
 		require.ErrorIs(t, <-ended, link.ErrLeft)
@@ -555,15 +578,15 @@ func TestAgentAgainstTwoControlPlanes(t *testing.T) {
 
 // The hub runs the agent of a push member that was away while it left: for the tombstone and nothing else (I12).
 func TestAgentOfAClusterThatLeft(t *testing.T) {
-	hub := startEnd(t, lab.Config{Name: "hub", ControlPlaneOnly: true}, "../../charts/hub/files/crds/fleet*.yaml")
+	t.Parallel()
+	hub := sharedHub(t)
 	member := startEnd(t, lab.Config{Name: "west", ControlPlaneOnly: true}, "../../charts/member/files/crds/*.yaml")
-	hub.namespace(t, fleetv1alpha1.SystemNamespace)
 	member.namespace(t, "shop")
 	uid, err := link.ClusterUID(t.Context(), member)
 	require.NoError(t, err)
 	for _, policy := range []fleetv1alpha1.LeavePolicy{fleetv1alpha1.LeaveOrphan, fleetv1alpha1.LeaveDelete} {
 		t.Run(string(policy), func(t *testing.T) {
-			name := strings.ToLower(string(policy))
+			name := unique(strings.ToLower(string(policy)))
 			f := &fleet{hub: hub, member: member, name: name}
 			f.join(t, "hub-"+name)
 			stop, ended := f.run(t)
@@ -611,6 +634,8 @@ func TestAgentOfAClusterThatLeft(t *testing.T) {
 
 // The certificate that a real signer gives for our request is the identity that the hub's roles are about.
 func TestConnectAgainstARealSigner(t *testing.T) {
+	t.Parallel()
+	// The accounts of this test and its signer's certificates are good for a whole hub.
 	hub := startEnd(t, lab.Config{Name: "hub"}, "../../charts/hub/files/crds/fleet*.yaml")
 	member := startEnd(t, lab.Config{Name: "east", ControlPlaneOnly: true}, "../../charts/member/files/crds/fleet*.yaml")
 	member.namespace(t, "flotilla-system")

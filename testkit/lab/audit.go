@@ -2,13 +2,13 @@ package lab
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"slices"
+	"sync"
 	"time"
 )
 
@@ -45,16 +45,56 @@ func (c *Cluster) Writes(since time.Time) ([]Write, error) {
 	if c.AuditLog == "" {
 		return nil, fmt.Errorf("cluster %s: %w", c.Name, ErrNoAudit)
 	}
-	f, err := os.Open(c.AuditLog)
-	if err != nil {
-		return nil, fmt.Errorf("cluster %s: read audit log: %w", c.Name, err)
-	}
-	defer func() { _ = f.Close() }()
-	writes, err := readWrites(f, since)
+	writes, err := c.audit.since(since)
 	if err != nil {
 		return nil, fmt.Errorf("cluster %s: read audit log: %w", c.Name, err)
 	}
 	return writes, nil
+}
+
+// auditLog reads a log as it grows, each line once: a log of many pods is
+// long, and its end is asked for often.
+type auditLog struct {
+	file string
+
+	mu     sync.Mutex
+	next   int64
+	writes []Write
+}
+
+func (l *auditLog) since(t time.Time) ([]Write, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f, err := os.Open(l.file)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	if _, err := f.Seek(l.next, io.SeekStart); err != nil {
+		return nil, err
+	}
+	more, n, err := readWrites(f)
+	l.writes, l.next = append(l.writes, more...), l.next+n
+	if err != nil {
+		return nil, err
+	}
+	var out []Write
+	for _, w := range l.writes {
+		if !w.At.Before(t) {
+			out = append(out, w)
+		}
+	}
+	return out, nil
+}
+
+// skip leaves out what the log says by now.
+func (l *auditLog) skip() error {
+	info, err := os.Stat(l.file)
+	if err != nil {
+		return err
+	}
+	l.next = info.Size()
+	return nil
 }
 
 // auditEvent is the part of an audit.k8s.io/v1 Event that we need.
@@ -78,41 +118,26 @@ type auditEvent struct {
 	Request json.RawMessage `json:"requestObject"`
 }
 
-func readWrites(in io.Reader, since time.Time) ([]Write, error) {
-	var out []Write
+// readWrites returns the writes of all complete lines, and the length of these.
+func readWrites(in io.Reader) (out []Write, n int64, err error) {
 	lines := bufio.NewReader(in)
 	for {
 		line, err := lines.ReadBytes('\n')
 		if errors.Is(err, io.EOF) {
-			return out, nil // What follows the last line's end is still being written.
+			return out, n, nil // What follows the last line's end is still being written.
 		}
 		if err != nil {
-			return nil, err
-		}
-		if before(line, since) {
-			continue
+			return out, n, err
 		}
 		var e auditEvent
 		if err := json.Unmarshal(line, &e); err != nil {
-			return nil, fmt.Errorf("parse %.100q: %w", line, err)
+			return out, n, fmt.Errorf("parse %.100q: %w", line, err)
 		}
-		if slices.Contains([]string{"create", "update", "patch", "delete", "deletecollection"}, e.Verb) && !e.At.Before(since) {
+		n += int64(len(line))
+		if slices.Contains([]string{"create", "update", "patch", "delete", "deletecollection"}, e.Verb) {
 			out = append(out, e.write())
 		}
 	}
-}
-
-// before tells that a line is of a request that came in before since, without parsing all of it: a log of many pods
-// is long, and mostly its end is asked for.
-func before(line []byte, since time.Time) bool {
-	key := []byte(`"requestReceivedTimestamp":"`)
-	i := bytes.LastIndex(line, key)
-	if i < 0 {
-		return false
-	}
-	value, _, _ := bytes.Cut(line[i+len(key):], []byte(`"`))
-	at, err := time.Parse(time.RFC3339, string(value))
-	return err == nil && at.Before(since)
 }
 
 func (e auditEvent) write() Write {

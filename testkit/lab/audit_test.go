@@ -1,7 +1,8 @@
 package lab
 
 import (
-	"strings"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -38,7 +39,9 @@ func TestReadWrites(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			got, err := readWrites(strings.NewReader(tc.log), tc.since)
+			log := &auditLog{file: filepath.Join(t.TempDir(), "audit.log")}
+			require.NoError(t, os.WriteFile(log.file, []byte(tc.log), 0o600))
+			got, err := log.since(tc.since)
 			if tc.err != "" {
 				require.ErrorContains(t, err, tc.err)
 				return
@@ -47,6 +50,29 @@ func TestReadWrites(t *testing.T) {
 			require.Empty(t, cmp.Diff(tc.want, got))
 		})
 	}
+
+	t.Run("a log that grows is read on from where it ended, also within a line", func(t *testing.T) {
+		t.Parallel()
+		log := &auditLog{file: filepath.Join(t.TempDir(), "audit.log")}
+		for _, step := range []struct {
+			log  string
+			want []Write
+		}{
+			{patch + scale[:40], []Write{patched}},
+			{patch + scale + read[:10], []Write{patched, scaled}},
+			{patch + scale + read + patch, []Write{patched, scaled, patched}},
+		} {
+			require.NoError(t, os.WriteFile(log.file, []byte(step.log), 0o600))
+			got, err := log.since(time.Time{})
+			require.NoError(t, err)
+			require.Empty(t, cmp.Diff(step.want, got))
+		}
+		later := &auditLog{file: log.file}
+		require.NoError(t, later.skip())
+		got, err := later.since(time.Time{})
+		require.NoError(t, err)
+		require.Empty(t, got, "what was logged before is left out")
+	})
 }
 
 func TestWritesNeedAnAuditLog(t *testing.T) {

@@ -61,6 +61,7 @@ type Cluster struct {
 	Bin Bin
 
 	config Config
+	audit  *auditLog
 	ports  map[string]int
 	// network is that of the real nodes; 0 is none, and the cluster is on
 	// loopback.
@@ -193,7 +194,7 @@ func (c *Cluster) Port(ctx context.Context, purpose string) (int, error) {
 // lie in the cluster's folder, and it ends with the cluster. Of the fields of
 // cmd, Dir and Tied are set by Start.
 func (c *Cluster) Start(cmd Command) (*Process, error) {
-	cmd.Dir, cmd.Tied = c.Dir, c.config.tied
+	cmd.Dir, cmd.Tied = c.Dir, c.config.Tied
 	return StartProcess(cmd)
 }
 
@@ -294,6 +295,7 @@ func newCluster(dir string, cfg Config, bin Bin) *Cluster {
 	c.LogDir = c.path(logFolder)
 	if cfg.Audit {
 		c.AuditLog = c.path(auditFile)
+		c.audit = &auditLog{file: c.AuditLog}
 	}
 	return c
 }

@@ -2,11 +2,14 @@ package lab
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/stretchr/testify/require"
 )
 
@@ -32,7 +35,7 @@ func TestAClusterIsFoundAgainWithItsPortsAndCertificates(t *testing.T) {
 
 	got, err := Get("east")
 	require.NoError(t, err)
-	opts := cmp.Options{cmp.AllowUnexported(Cluster{}), cmp.Comparer(func(a, b Config) bool { return a.sameCluster(b) })}
+	opts := cmp.Options{cmp.AllowUnexported(Cluster{}), cmpopts.IgnoreFields(Cluster{}, "audit"), cmp.Comparer(func(a, b Config) bool { return a.sameCluster(b) })}
 	require.Empty(t, cmp.Diff(c, got, opts))
 	all, err := List()
 	require.NoError(t, err)
@@ -155,4 +158,20 @@ func TestNodesLieInTheirZonesAndTakeOrdinaryPods(t *testing.T) {
 	}
 	require.Equal(t, []string{"zone-a", "zone-b", "zone-a"}, zones)
 	require.Equal(t, "10.0.1.44", c.node(300).Status.Addresses[0].Address)
+}
+
+func TestASharedClusterIsPreparedOnceAndShowsNoEarlierWrites(t *testing.T) {
+	c := made(t, Config{Name: "east", Audit: true})
+	require.NoError(t, os.WriteFile(c.path(sharedFile), nil, 0o600))
+	line := `{"verb":"create","requestReceivedTimestamp":"2026-11-01T12:00:00Z","objectRef":{"resource":"pods"}}` + "\n"
+	require.NoError(t, os.WriteFile(c.AuditLog, []byte(line), 0o600))
+	again, err := Shared(t.Context(), Config{Name: "east", StateRoot: filepath.Dir(c.Dir)}, func(context.Context, *Cluster) error {
+		return errors.New("prepared twice")
+	})
+	require.NoError(t, err)
+	require.Equal(t, c.ServerURL, again.ServerURL)
+	require.NoError(t, os.WriteFile(c.AuditLog, []byte(line+line), 0o600))
+	writes, err := again.Writes(time.Time{})
+	require.NoError(t, err)
+	require.Len(t, writes, 1)
 }

@@ -66,8 +66,8 @@ type Config struct {
 	// Clock dates the certificates; nil means the machine's clock.
 	Clock clock.PassiveClock `json:"-"`
 
-	// tied makes the processes end with the caller's.
-	tied bool
+	// Tied makes the processes end with the caller's, however that ends.
+	Tied bool `json:"-"`
 }
 
 // complete checks c and fills in what was left out.

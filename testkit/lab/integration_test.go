@@ -290,7 +290,7 @@ func TestUpMendsAClusterWhoseProcessesWereKilled(t *testing.T) {
 	require.Eventually(t, func() bool { return len(b.Missing()) == 5 }, soon, tick)
 
 	cfg := b.config
-	cfg.StateRoot, cfg.Nodes, cfg.tied = filepath.Dir(b.Dir), "kwok:3", true
+	cfg.StateRoot, cfg.Nodes, cfg.Tied = filepath.Dir(b.Dir), "kwok:3", true
 	again, err := Up(t.Context(), cfg)
 	require.NoError(t, err)
 	require.Equal(t, b.ServerURL, again.ServerURL)
@@ -328,7 +328,7 @@ func TestDownLeavesNothing(t *testing.T) {
 
 func TestAComponentThatDiesIsNamedWithItsLog(t *testing.T) {
 	t.Parallel()
-	cfg := Config{Name: "broken", StateRoot: t.TempDir(), ControlPlaneOnly: true, APIServerArgs: []string{"--no-such-flag"}, tied: true}
+	cfg := Config{Name: "broken", StateRoot: t.TempDir(), ControlPlaneOnly: true, APIServerArgs: []string{"--no-such-flag"}, Tied: true}
 	t.Cleanup(func() { _ = down(context.WithoutCancel(t.Context()), filepath.Join(cfg.StateRoot, cfg.Name)) })
 	_, err := Up(t.Context(), cfg)
 	require.ErrorContains(t, err, "kube-apiserver ended")

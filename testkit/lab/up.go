@@ -117,12 +117,10 @@ func StartT(tb testing.TB, cfg Config) *Cluster {
 	if cfg.Name == "" {
 		cfg.Name = "t-" + strings.ToLower(rand.Text()[:8])
 	}
-	cfg.StateRoot, cfg.tied = tb.TempDir(), true
+	cfg.StateRoot, cfg.Tied = tb.TempDir(), true
 	dir := filepath.Join(cfg.StateRoot, cfg.Name)
 	tb.Cleanup(func() {
-		if tb.Failed() {
-			logTails(tb, dir)
-		}
+		logFailure(tb, dir)
 		// The test's own context has ended by now.
 		err := down(context.WithoutCancel(tb.Context()), dir)
 		if err != nil && !errors.Is(err, ErrNotFound) {
@@ -136,8 +134,17 @@ func StartT(tb testing.TB, cfg Config) *Cluster {
 	return c
 }
 
-func logTails(tb testing.TB, dir string) {
+// LogFailure puts the ends of the cluster's logs into the output of a test that failed.
+func (c *Cluster) LogFailure(tb testing.TB) {
 	tb.Helper()
+	logFailure(tb, c.Dir)
+}
+
+func logFailure(tb testing.TB, dir string) {
+	tb.Helper()
+	if !tb.Failed() {
+		return
+	}
 	processes, err := Processes(dir)
 	if err != nil {
 		tb.Logf("no logs: %v", err)
@@ -155,9 +162,9 @@ func open(ctx context.Context, dir string, cfg Config, bin, nodeBin Bin) (*Clust
 		if !c.config.sameCluster(cfg) {
 			return nil, fmt.Errorf("cluster %s exists with other settings; take it down first", cfg.Name)
 		}
-		c.Bin, c.nodeBin, c.config.tied = bin, nodeBin, cfg.tied
+		c.Bin, c.nodeBin, c.config.Tied = bin, nodeBin, cfg.Tied
 		if c.network > 0 {
-			if _, err := thisMachine().enter(ctx, dir, c.network, cfg.tied); err != nil {
+			if _, err := thisMachine().enter(ctx, dir, c.network, cfg.Tied); err != nil {
 				return nil, err // Its network may have gone with a reboot.
 			}
 		}
@@ -179,7 +186,7 @@ func open(ctx context.Context, dir string, cfg Config, bin, nodeBin Bin) (*Clust
 	c = newCluster(dir, cfg, bin)
 	c.nodeBin = nodeBin
 	if cfg.real() {
-		if c.network, err = thisMachine().enter(ctx, dir, 0, cfg.tied); err != nil {
+		if c.network, err = thisMachine().enter(ctx, dir, 0, cfg.Tied); err != nil {
 			return nil, err
 		}
 	}
@@ -195,7 +202,7 @@ func open(ctx context.Context, dir string, cfg Config, bin, nodeBin Bin) (*Clust
 	if c, err = load(dir); err != nil {
 		return nil, err
 	}
-	c.config.tied = cfg.tied
+	c.config.Tied = cfg.Tied
 	return c, nil
 }
 

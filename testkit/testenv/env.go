@@ -2,6 +2,8 @@ package testenv
 
 import (
 	"context"
+	"crypto/rand"
+	"net"
 	"strings"
 	"sync"
 	"testing"
@@ -10,11 +12,13 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/require"
 	admissionregv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/connrotation"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -35,53 +39,85 @@ const (
 	Poll = 100 * time.Millisecond
 )
 
-// Config is what a cluster has.
+// Config is what a test needs of a cluster.
 type Config struct {
-	// Lab is the cluster itself.
-	Lab lab.Config
-	// CRDs are files.
-	CRDs []string
 	// Scheme adds the types beyond those of Kubernetes.
 	Scheme func(*runtime.Scheme) error
+	// Own asks for a cluster of the test's own, because the test changes what others rely on. It gets the CRDs of both
+	// charts too.
+	Own *lab.Config
 }
 
-// Site is a cluster in which controllers and their webhooks run.
+// Site is a part of a cluster, the namespaces that begin with its name: the controllers and webhooks that run in it know no
+// others. So sites with other controllers, or with the same in other versions, may share a cluster.
 type Site struct {
 	client.WithWatch
 	// Cluster is the lab's.
 	Cluster *lab.Cluster
 
+	name string
 	rest *rest.Config
 }
+
+// REST returns a configuration for clients of a user who may do everything.
+func (s *Site) REST() *rest.Config { return rest.CopyConfig(s.rest) }
+
+// siteLabel has the name of a site, on its namespaces.
+const siteLabel = "lab.flotilla.io/site"
 
 // silence discards what controller-runtime logs. Its logger is that of the whole process, and tests that begin at a time would
 // race to set it.
 var silence = sync.OnceFunc(func() { ctrl.SetLogger(logr.Discard()) }) //nolint:gochecknoglobals // It is about a global.
 
-// Start starts a cluster, which ends with the test.
+// Start makes a site in the cluster that all tests share, or in one of its own, which ends with the test.
 func Start(t *testing.T, c Config) *Site {
 	t.Helper()
 	silence()
-	s := &Site{Cluster: lab.StartT(t, c.Lab)}
+	s := &Site{name: "t" + strings.ToLower(rand.Text()[:6])}
 	var err error
+	if c.Own == nil {
+		s.Cluster, err = plane.get(t.Context())
+		require.NoError(t, err)
+		t.Cleanup(func() { s.Cluster.LogFailure(t) })
+	} else {
+		s.Cluster = lab.StartT(t, *c.Own)
+	}
 	s.rest, err = s.Cluster.REST()
 	require.NoError(t, err)
-	s.rest.QPS = -1
+	connections := connrotation.NewDialer((&net.Dialer{}).DialContext)
+	s.rest.Dial = connections.DialContext
+	t.Cleanup(connections.CloseAll) // The cluster may outlive the process, which is to leave no goroutine behind.
+	if c.Own != nil {
+		require.NoError(t, installCRDs(s.rest))
+	}
 	scheme := runtime.NewScheme()
 	require.NoError(t, clientgoscheme.AddToScheme(scheme))
-	require.NoError(t, c.Scheme(scheme))
+	if c.Scheme != nil {
+		require.NoError(t, c.Scheme(scheme))
+	}
 	s.WithWatch, err = client.NewWithWatch(s.rest, client.Options{Scheme: scheme})
 	require.NoError(t, err)
-	_, err = envtest.InstallCRDs(s.rest, envtest.CRDInstallOptions{Paths: c.CRDs, ErrorIfPathMissing: true})
-	require.NoError(t, err)
 	return s
+}
+
+// Namespace makes a namespace, which is deleted when the test ends: the nodes have room for the pods of some tests only.
+func (s *Site) Namespace(t *testing.T) string {
+	t.Helper()
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		Name: s.name + "-" + strings.ToLower(rand.Text()[:6]), Labels: map[string]string{siteLabel: s.name},
+	}}
+	require.NoError(t, s.Create(t.Context(), ns))
+	t.Cleanup(func() { // The test's own context has ended by now.
+		require.NoError(t, client.IgnoreNotFound(s.Delete(context.WithoutCancel(t.Context()), ns)))
+	})
+	return ns.Name
 }
 
 // Run starts a manager with what add puts into it, and with the webhooks of a kind, and stops it before the cluster goes.
 // Its requests carry agent, so that its writes can be told from those of others.
 func (s *Site) Run(t *testing.T, agent string, kind schema.GroupVersionKind, add func(ctrl.Manager)) {
 	t.Helper()
-	hooks := webhooks(kind)
+	hooks := webhooks(kind, s.name)
 	require.NoError(t, hooks.Install(s.rest))
 	t.Cleanup(func() { require.NoError(t, hooks.Cleanup()) })
 	cfg := rest.CopyConfig(s.rest)
@@ -89,7 +125,7 @@ func (s *Site) Run(t *testing.T, agent string, kind schema.GroupVersionKind, add
 	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
 		Scheme: s.Scheme(), Metrics: server.Options{BindAddress: "0"},
 		Controller: config.Controller{SkipNameValidation: new(true), UsePriorityQueue: new(false)}, // As in package option.
-		Cache:      cache.Options{DefaultTransform: cache.TransformStripManagedFields()},
+		Cache:      cache.Options{DefaultTransform: cache.TransformStripManagedFields(), NewInformer: s.informer},
 		WebhookServer: webhook.NewServer(webhook.Options{
 			Host: hooks.LocalServingHost, Port: hooks.LocalServingPort, CertDir: hooks.LocalServingCertDir,
 		}),
@@ -106,9 +142,10 @@ func (s *Site) Run(t *testing.T, agent string, kind schema.GroupVersionKind, add
 	require.Eventually(t, func() bool { return mgr.GetWebhookServer().StartedChecker()(nil) == nil }, Long, Poll)
 }
 
-// webhooks are the two configurations of a kind, with a certificate and a port of their own.
-func webhooks(kind schema.GroupVersionKind) *envtest.WebhookInstallOptions {
+// webhooks are the two configurations of a kind for a site, with a certificate and a port of their own.
+func webhooks(kind schema.GroupVersionKind, site string) *envtest.WebhookInstallOptions {
 	name := strings.ToLower(kind.Kind)
+	namespaces := &metav1.LabelSelector{MatchLabels: map[string]string{siteLabel: site}}
 	rules := []admissionregv1.RuleWithOperations{{
 		Operations: []admissionregv1.OperationType{admissionregv1.Create, admissionregv1.Update},
 		Rule: admissionregv1.Rule{
@@ -120,17 +157,19 @@ func webhooks(kind schema.GroupVersionKind) *envtest.WebhookInstallOptions {
 	}
 	return &envtest.WebhookInstallOptions{
 		MutatingWebhooks: []*admissionregv1.MutatingWebhookConfiguration{{
-			ObjectMeta: metav1.ObjectMeta{Name: "mutate-" + name},
+			ObjectMeta: metav1.ObjectMeta{Name: "mutate-" + name + "-" + site},
 			Webhooks: []admissionregv1.MutatingWebhook{{
 				Name: "mutate." + name + ".kruise.io", ClientConfig: call(admit.MutatePath(kind)), Rules: rules,
-				SideEffects: ptr.To(admissionregv1.SideEffectClassNone), AdmissionReviewVersions: []string{"v1"},
+				NamespaceSelector: namespaces,
+				SideEffects:       ptr.To(admissionregv1.SideEffectClassNone), AdmissionReviewVersions: []string{"v1"},
 			}},
 		}},
 		ValidatingWebhooks: []*admissionregv1.ValidatingWebhookConfiguration{{
-			ObjectMeta: metav1.ObjectMeta{Name: "validate-" + name},
+			ObjectMeta: metav1.ObjectMeta{Name: "validate-" + name + "-" + site},
 			Webhooks: []admissionregv1.ValidatingWebhook{{
 				Name: "validate." + name + ".kruise.io", ClientConfig: call(admit.ValidatePath(kind)), Rules: rules,
-				SideEffects: ptr.To(admissionregv1.SideEffectClassNone), AdmissionReviewVersions: []string{"v1"},
+				NamespaceSelector: namespaces,
+				SideEffects:       ptr.To(admissionregv1.SideEffectClassNone), AdmissionReviewVersions: []string{"v1"},
 			}},
 		}},
 	}

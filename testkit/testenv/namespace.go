@@ -1,10 +1,10 @@
 package testenv
 
 import (
-	"crypto/rand"
 	"fmt"
 	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,18 +12,18 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flotilla-io/flotilla/testkit"
+	"github.com/flotilla-io/flotilla/testkit/lab"
 )
 
 // Name is the name of the one object under test in a Ground.
 const Name = "web"
 
-// Ground is a namespace of one test, with one object of type T, Name, in it.
+// Ground is the namespace of one test, with one object of type T, Name, in it.
 type Ground[T client.Object] struct {
 	*Site
 	// Namespace is the name of the namespace.
@@ -36,9 +36,7 @@ type Ground[T client.Object] struct {
 // New makes a namespace for a test of the controller that runs under the name agent.
 func New[T client.Object](t *testing.T, s *Site, agent string, empty T) *Ground[T] {
 	t.Helper()
-	g := &Ground[T]{Site: s, Namespace: "t-" + strings.ToLower(rand.Text()[:8]), agent: agent, empty: empty}
-	require.NoError(t, s.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: g.Namespace}}))
-	return g
+	return &Ground[T]{Site: s, Namespace: s.Namespace(t), agent: agent, empty: empty}
 }
 
 // Object reads the object under test.
@@ -96,16 +94,21 @@ func (g *Ground[T]) Describe(t *testing.T) []string {
 	return out
 }
 
-// Writes counts the controller's successful writes in the namespace since then, as "verb resource", and its conflicts. It
-// takes a cluster with an audit log, which may lag a little.
-func (g *Ground[T]) Writes(t *testing.T, since time.Time) map[string]int {
+// Requests are all writes in the namespace since then, whoever asked for them. The audit log may lag a little.
+func (g *Ground[T]) Requests(t *testing.T, since time.Time) []lab.Write {
 	t.Helper()
 	all, err := g.Cluster.Writes(since)
 	require.NoError(t, err)
+	return slices.DeleteFunc(all, func(w lab.Write) bool { return w.Namespace != g.Namespace })
+}
+
+// Writes counts the controller's successful writes in the namespace since then, as "verb resource", and its conflicts.
+func (g *Ground[T]) Writes(t *testing.T, since time.Time) map[string]int {
+	t.Helper()
 	out := map[string]int{}
-	for _, w := range all {
+	for _, w := range g.Requests(t, since) {
 		// A dry run of the webhook stores nothing.
-		if w.Namespace != g.Namespace || w.Agent != g.agent || w.Resource == "podtemplates" || strings.HasPrefix(w.Resource, "events") {
+		if w.Agent != g.agent || w.Resource == "podtemplates" || strings.HasPrefix(w.Resource, "events") {
 			continue
 		}
 		if w.Code == http.StatusConflict {

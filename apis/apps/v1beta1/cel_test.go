@@ -4,7 +4,6 @@ package v1beta1_test
 
 import (
 	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -20,7 +19,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
-	"github.com/flotilla-io/flotilla/testkit/lab"
+	"github.com/flotilla-io/flotilla/testkit/testenv"
 )
 
 const cloneSet = `
@@ -290,28 +289,16 @@ func clusterCases() []celCase {
 	}
 }
 
+// TestMain lets the package's tests share a cluster.
+func TestMain(m *testing.M) { testenv.Main(m) }
+
 // apiserver is a real one with our CRDs.
 type apiserver struct{ dynamic.Interface }
 
 func start(t *testing.T) apiserver {
 	t.Helper()
-	cluster := lab.StartT(t, lab.Config{ControlPlaneOnly: true})
-	config, err := cluster.REST()
+	client, err := dynamic.NewForConfig(testenv.Start(t, testenv.Config{}).REST())
 	require.NoError(t, err)
-	config.QPS = -1
-	client, err := dynamic.NewForConfig(config)
-	require.NoError(t, err)
-	files, err := filepath.Glob("../../../charts/member/files/crds/apps.*.yaml")
-	require.NoError(t, err)
-	require.NotEmpty(t, files)
-	crds := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		require.NoError(t, err)
-		crd := object(t, string(text))
-		_, err = client.Resource(crds).Apply(t.Context(), crd.GetName(), crd, metav1.ApplyOptions{FieldManager: "test"})
-		require.NoError(t, err, "the apiserver refuses %s", file)
-	}
 	for _, resource := range kinds() {
 		for _, version := range []string{"v1beta1", "v1alpha1"} {
 			require.Eventually(t, func() bool {

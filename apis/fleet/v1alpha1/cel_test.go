@@ -14,15 +14,13 @@ import (
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
 	"github.com/stretchr/testify/require"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"sigs.k8s.io/yaml"
 
-	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
-	"github.com/flotilla-io/flotilla/testkit/lab"
+	"github.com/flotilla-io/flotilla/testkit/testenv"
 )
 
 // Objects that are accepted as they stand.
@@ -89,23 +87,15 @@ func TestRules(t *testing.T) {
 	}
 }
 
+// TestMain lets the package's tests share a cluster.
+func TestMain(m *testing.M) { testenv.Main(m) }
+
 type api struct{ dynamic.Interface }
 
 func start(t *testing.T) api {
 	t.Helper()
-	config, err := lab.StartT(t, lab.Config{ControlPlaneOnly: true}).REST()
+	client, err := dynamic.NewForConfig(testenv.Start(t, testenv.Config{}).REST())
 	require.NoError(t, err)
-	client, err := dynamic.NewForConfig(config)
-	require.NoError(t, err)
-	crds := client.Resource(apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions"))
-	for _, file := range files(t) {
-		raw, err := os.ReadFile(file)
-		require.NoError(t, err)
-		crd := &unstructured.Unstructured{}
-		require.NoError(t, yaml.Unmarshal(raw, &crd.Object))
-		_, err = crds.Create(t.Context(), crd, metav1.CreateOptions{})
-		require.NoError(t, err)
-	}
 	a := api{client}
 	for _, base := range []string{pull, membership, row, content} {
 		require.Eventually(t, func() bool { return a.try(t, base, "", "") == nil }, time.Minute, 50*time.Millisecond)
@@ -145,15 +135,6 @@ func merged(t *testing.T, base, change string) *unstructured.Unstructured {
 	o := &unstructured.Unstructured{}
 	require.NoError(t, o.UnmarshalJSON(raw))
 	return o
-}
-
-// files are the CRDs of this group in both charts.
-func files(t *testing.T) []string {
-	t.Helper()
-	found, err := filepath.Glob("../../../charts/*/files/crds/" + fleetv1alpha1.GroupVersion.Group + "_*.yaml")
-	require.NoError(t, err)
-	require.Len(t, found, 5)
-	return found
 }
 
 // messages are those of all CEL rules of this group.

@@ -172,12 +172,10 @@ func testGrace(t *testing.T, g *ground) {
 	}))
 	g.change(t, func(s *appsv1beta1.CloneSetSpec) { s.Template.Spec.Containers[0].Image = "app:2" })
 	g.Await(t, rested)
-	all, err := g.Cluster.Writes(time.Time{})
-	require.NoError(t, err)
 	closed := map[string]time.Time{}
-	for _, w := range all {
+	for _, w := range g.Requests(t, time.Time{}) {
 		switch {
-		case w.Namespace != g.Namespace || w.Agent != agent || w.Verb != "patch":
+		case w.Agent != agent || w.Verb != "patch":
 		case w.Resource == "pods/status":
 			if closed[w.Name].IsZero() || w.At.After(closed[w.Name]) {
 				closed[w.Name] = w.At

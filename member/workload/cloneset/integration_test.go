@@ -23,11 +23,13 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/admit"
 	"github.com/flotilla-io/flotilla/testkit"
-	"github.com/flotilla-io/flotilla/testkit/lab"
 	"github.com/flotilla-io/flotilla/testkit/testenv"
 )
 
 const agent = "cloneset-under-test"
+
+// TestMain lets the package's tests share a cluster.
+func TestMain(m *testing.M) { testenv.Main(m) }
 
 // ground is a namespace of one test, with one CloneSet in it.
 type ground struct {
@@ -39,13 +41,10 @@ func newGround(t *testing.T, s *testenv.Site) *ground {
 	return &ground{testenv.New(t, s, agent, &appsv1beta1.CloneSet{})}
 }
 
-// begin starts a cluster with simulated nodes.
+// begin makes a part of the shared cluster for a manager.
 func begin(t *testing.T) *testenv.Site {
 	t.Helper()
-	return testenv.Start(t, testenv.Config{
-		Lab: lab.Config{Nodes: "kwok:4", Audit: true}, Scheme: appsv1beta1.AddToScheme,
-		CRDs: []string{"../../../charts/member/files/crds/apps.kruise.io_clonesets.yaml"},
-	})
+	return testenv.Start(t, testenv.Config{Scheme: appsv1beta1.AddToScheme})
 }
 
 // manage starts the controller and its webhook, in this process.

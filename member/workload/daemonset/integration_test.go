@@ -4,7 +4,6 @@ package daemonset
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"testing"
@@ -26,15 +25,17 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/podcontrol"
 	"github.com/flotilla-io/flotilla/pkg/podset"
 	"github.com/flotilla-io/flotilla/testkit"
-	"github.com/flotilla-io/flotilla/testkit/lab"
 	"github.com/flotilla-io/flotilla/testkit/testenv"
 	"github.com/flotilla-io/flotilla/testkit/webhooktest"
 )
 
 const (
 	underTest  = "daemonset-under-test"
-	nodesThere = 4
+	nodesThere = testenv.Nodes
 )
+
+// TestMain lets the package's tests share a cluster.
+func TestMain(m *testing.M) { testenv.Main(m) }
 
 // ground is a namespace of one test, with one DaemonSet in it.
 type ground struct {
@@ -78,10 +79,7 @@ func (g *ground) uids(t *testing.T) map[string]types.UID {
 
 func TestInCluster(t *testing.T) {
 	t.Parallel()
-	s := testenv.Start(t, testenv.Config{
-		Lab: lab.Config{Nodes: fmt.Sprintf("kwok:%d", nodesThere), Audit: true}, Scheme: appsv1beta1.AddToScheme,
-		CRDs: []string{"../../../charts/member/files/crds/apps.kruise.io_daemonsets.yaml"},
-	})
+	s := testenv.Start(t, testenv.Config{Scheme: appsv1beta1.AddToScheme})
 	s.Run(t, underTest, Kind(), func(mgr ctrl.Manager) {
 		require.NoError(t, Setup(t.Context(), mgr, Options{podcontrol.Options{Clock: clock.RealClock{}}}))
 		answers := &Webhook{Client: mgr.GetClient()}

@@ -22,12 +22,14 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/inplace"
 	"github.com/flotilla-io/flotilla/pkg/podcontrol"
 	"github.com/flotilla-io/flotilla/testkit"
-	"github.com/flotilla-io/flotilla/testkit/lab"
 	"github.com/flotilla-io/flotilla/testkit/testenv"
 	"github.com/flotilla-io/flotilla/testkit/webhooktest"
 )
 
 const agent = "statefulset-under-test"
+
+// TestMain lets the package's tests share a cluster.
+func TestMain(m *testing.M) { testenv.Main(m) }
 
 // ground is a namespace of one test, with one StatefulSet in it.
 type ground struct {
@@ -75,10 +77,7 @@ func (g *ground) claims(t *testing.T) map[string]string {
 
 func TestInCluster(t *testing.T) {
 	t.Parallel()
-	s := testenv.Start(t, testenv.Config{
-		Lab: lab.Config{Nodes: "kwok:4", Audit: true}, Scheme: appsv1beta1.AddToScheme,
-		CRDs: []string{"../../../charts/member/files/crds/apps.kruise.io_statefulsets.yaml"},
-	})
+	s := testenv.Start(t, testenv.Config{Scheme: appsv1beta1.AddToScheme})
 	s.Run(t, agent, Kind(), func(mgr ctrl.Manager) {
 		edits := inplace.Options{}
 		require.NoError(t, Setup(t.Context(), mgr, Options{Options: podcontrol.Options{Clock: clock.RealClock{}, InPlace: edits}, Gates: on()}))

@@ -32,7 +32,6 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/admit"
 	"github.com/flotilla-io/flotilla/pkg/podcontrol"
 	"github.com/flotilla-io/flotilla/pkg/united"
-	"github.com/flotilla-io/flotilla/testkit/lab"
 	"github.com/flotilla-io/flotilla/testkit/testenv"
 )
 
@@ -46,15 +45,8 @@ type (
 // ground is a namespace of one test, with one UnitedDeployment in it.
 type ground struct{ *testenv.Ground[*object] }
 
-// start starts a cluster with simulated nodes in two zones.
-func start(t *testing.T) *testenv.Site {
-	t.Helper()
-	crds := "../../../charts/member/files/crds/apps.kruise.io_"
-	return testenv.Start(t, testenv.Config{
-		Lab: lab.Config{Nodes: "kwok:4", Zones: 2, Audit: true}, Scheme: appsv1beta1.AddToScheme,
-		CRDs: []string{crds + "clonesets.yaml", crds + "statefulsets.yaml", crds + "uniteddeployments.yaml"},
-	})
-}
+// TestMain lets the package's tests share a cluster.
+func TestMain(m *testing.M) { testenv.Main(m) }
 
 // manage starts managers in this process: one for the controller under test, whose writes are told by its name, one for
 // CloneSets and one for StatefulSets.
@@ -178,7 +170,7 @@ func zone(name string) *corev1.NodeSelectorTerm {
 
 func TestIntegration(t *testing.T) {
 	t.Parallel()
-	s := start(t)
+	s := testenv.Start(t, testenv.Config{Scheme: appsv1beta1.AddToScheme})
 	manage(t, s)
 	for name, test := range map[string]func(*testing.T, *ground){
 		"replicas are spread, updated in place by partitions and scaled, and rest costs nothing": testLife,

@@ -1,0 +1,53 @@
+package testenv
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	toolscache "k8s.io/client-go/tools/cache"
+)
+
+// informer is one that does not see what lies in namespaces of other sites. The namespaces of a site are made while its
+// managers run, so the options of a cache can't name them.
+func (s *Site) informer(
+	from toolscache.ListerWatcher, example runtime.Object, resync time.Duration, indexers toolscache.Indexers,
+) toolscache.SharedIndexInformer {
+	all := toolscache.ToListerWatcherWithContext(from)
+	return toolscache.NewSharedIndexInformer(&toolscache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			list, err := all.ListWithContext(ctx, o)
+			if err != nil {
+				return nil, err
+			}
+			items, err := meta.ExtractList(list)
+			if err != nil {
+				return nil, err
+			}
+			var own []runtime.Object
+			for _, item := range items {
+				if s.sees(item) {
+					own = append(own, item)
+				}
+			}
+			return list, meta.SetList(list, own)
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			w, err := all.WatchWithContext(ctx, o)
+			if err != nil {
+				return nil, err
+			}
+			return watch.Filter(w, func(e watch.Event) (watch.Event, bool) { return e, s.sees(e.Object) }), nil
+		},
+	}, example, resync, indexers)
+}
+
+// sees tells whether an object has no namespace, as that of a bookmark, or one of the site's.
+func (s *Site) sees(o runtime.Object) bool {
+	m, err := meta.Accessor(o)
+	return err != nil || m.GetNamespace() == "" || strings.HasPrefix(m.GetNamespace(), s.name+"-")
+}

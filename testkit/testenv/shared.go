@@ -1,0 +1,140 @@
+package testenv
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"github.com/flotilla-io/flotilla/testkit/lab"
+)
+
+// sharedEnv names the folder of the cluster that the tests of all packages share. The first package that needs the cluster
+// starts it there, and whoever has set the variable takes it down. Without it, each package has a cluster of its own.
+const sharedEnv = "FLOTILLA_SHARED_PLANES"
+
+// Nodes is how many simulated nodes the shared cluster has, in two zones.
+const Nodes = 4
+
+// shared is the cluster that the tests of this process share.
+type shared struct {
+	mu      sync.Mutex
+	running bool
+	cluster *lab.Cluster
+	// own is the folder of a cluster that no other process shares.
+	own string
+}
+
+var plane shared //nolint:gochecknoglobals // All tests of a process share it.
+
+// Main runs the tests of a package that shares a cluster.
+//
+//	func TestMain(m *testing.M) { testenv.Main(m) }
+func Main(m *testing.M) { Tests{M: m}.Run() } // The exit code is taken from m.
+
+// Tests are those of a package that shares a cluster.
+type Tests struct{ *testing.M }
+
+// Run runs the tests, and takes the cluster down if it is this package's alone.
+func (t Tests) Run() int {
+	plane.running = true
+	code := t.M.Run()
+	if err := plane.down(context.Background()); err != nil { //nolint:forbidigo // There is no test any more.
+		fmt.Fprintln(os.Stderr, err)
+	}
+	return code
+}
+
+// get returns the cluster, which has the CRDs of both charts.
+func (p *shared) get(ctx context.Context) (*lab.Cluster, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cluster != nil {
+		return p.cluster, nil
+	}
+	if !p.running {
+		return nil, errors.New("TestMain has to call testenv.Main")
+	}
+	cfg := lab.Config{Name: "member", Nodes: fmt.Sprintf("kwok:%d", Nodes), Zones: 2, Audit: true, StateRoot: os.Getenv(sharedEnv)}
+	if cfg.StateRoot == "" {
+		dir, err := os.MkdirTemp("", "flotilla-plane-")
+		if err != nil {
+			return nil, err
+		}
+		p.own, cfg.StateRoot, cfg.Tied = dir, dir, true
+	}
+	c, err := lab.Shared(ctx, cfg, func(_ context.Context, c *lab.Cluster) error {
+		cfg, err := c.REST()
+		if err != nil {
+			return err
+		}
+		return installCRDs(cfg)
+	})
+	if err != nil {
+		return nil, err
+	}
+	p.cluster = c
+	return c, closeConnections(c)
+}
+
+// closeConnections closes those by which the cluster was waited for and prepared.
+func closeConnections(c *lab.Cluster) error {
+	cfg, err := c.REST()
+	if err != nil {
+		return err
+	}
+	transport, err := rest.TransportFor(cfg)
+	if err != nil {
+		return err
+	}
+	utilnet.CloseIdleConnectionsFor(transport)
+	return nil
+}
+
+func (p *shared) down(ctx context.Context) error {
+	if p.own == "" {
+		return nil
+	}
+	var err error
+	if p.cluster != nil {
+		err = p.cluster.Down(ctx)
+	}
+	return errors.Join(err, os.RemoveAll(p.own))
+}
+
+// installCRDs installs those of both charts.
+func installCRDs(cfg *rest.Config) error {
+	root, err := repository()
+	if err != nil {
+		return err
+	}
+	_, err = envtest.InstallCRDs(cfg, envtest.CRDInstallOptions{
+		Paths:              []string{filepath.Join(root, "charts", "hub", "files", "crds"), filepath.Join(root, "charts", "member", "files", "crds")},
+		ErrorIfPathMissing: true, MaxTime: Long,
+	})
+	return err
+}
+
+// repository finds the folder of our go.mod upwards from the working directory.
+func repository() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir, nil
+		}
+		if dir == filepath.Dir(dir) {
+			return "", errors.New("no go.mod above the working directory")
+		}
+		dir = filepath.Dir(dir)
+	}
+}
