@@ -269,7 +269,7 @@ func (r *reconciler) writeStatus(ctx context.Context, mc *fleetv1alpha1.MemberCl
 	return nil
 }
 
-// isEpoch passes the ConfigMap that holds the epoch.
+// isEpoch tells whether an object is the ConfigMap with the epoch.
 func isEpoch() predicate.Predicate {
 	return predicate.NewPredicateFuncs(func(o client.Object) bool {
 		return o.GetName() == fleetv1alpha1.EpochConfigMap

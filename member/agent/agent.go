@@ -101,7 +101,7 @@ func (a *agent) run(ctx context.Context) error {
 		left: func() { cancel(link.ErrLeft) },
 	}
 	if a.link.Left {
-		return leave.obey(ctx)
+		return leave.followTombstone(ctx)
 	}
 	// Before the caches, which never sync for a cluster that has left.
 	if err := a.checkCluster(ctx, leave); err != nil {
