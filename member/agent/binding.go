@@ -186,7 +186,10 @@ func (b *binder) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 		}
 	}
 	released, recheck, err := b.release(ctx, mc, membership, s)
-	return ctrl.Result{RequeueAfter: recheck}, errors.Join(err, b.report(ctx, mc, s, released))
+	if err := errors.Join(err, b.report(ctx, mc, s, released)); err != nil {
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{RequeueAfter: recheck}, nil
 }
 
 // recheckLeave is how soon a leaving cluster checks again whether its last row is gone.
