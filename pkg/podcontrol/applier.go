@@ -35,8 +35,12 @@ type Applier struct {
 	ShortHash bool
 }
 
-// EnsureRevision makes the update revision the newest, and tells whether the reconcile may go on.
+// EnsureRevision makes the update revision the newest, and tells whether the reconcile may go on: for a spec that is invalid
+// nothing is written.
 func (d Applier) EnsureRevision(ctx context.Context, w *podset.Plan, done *Results) bool {
+	if w.InvalidSpec != "" {
+		return false
+	}
 	err := revision.Writer{Client: d.Writer.Client, Live: d.Writer.Live, Expect: d.Writer.Expect}.Write(ctx, d.Owner, w.Revision)
 	switch {
 	case errors.Is(err, revision.ErrCollision), errors.Is(err, revision.ErrNameTaken):

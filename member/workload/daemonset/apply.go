@@ -35,7 +35,7 @@ func (r *Reconciler) adopt(ctx context.Context, o observed) (ctrl.Result, error)
 func (r *Reconciler) apply(ctx context.Context, o observed, w planned) podcontrol.Results {
 	var d podcontrol.Results
 	to := r.applier(o.set)
-	if w.InvalidSpec != "" || !to.EnsureRevision(ctx, &w.Plan, &d) {
+	if !to.EnsureRevision(ctx, &w.Plan, &d) {
 		return d
 	}
 	to.Disown(ctx, &w.Plan, &d)

@@ -149,7 +149,6 @@ func retention(set *appsv1beta1.StatefulSet, g Gates) (deleted, scaled bool) {
 // a set that keeps its claims.
 func (w *planned) retain(o observed, wanted map[string]bool) {
 	withSet, withPod := retention(o.set, o.gates)
-	withPod = withPod && w.InvalidSpec == "" // Else nobody knows which ordinals are wanted, and what goes with a pod is lost.
 	members := make(map[string]*podset.Pod, len(w.Pods))
 	for i := range w.Pods {
 		members[w.Pods[i].Key] = &w.Pods[i]

@@ -52,8 +52,8 @@ func plan(o observed, now time.Time) planned {
 	goal, fault := goalOf(o)
 	w.InvalidSpec, w.places = fault, goal.Slots
 	w.Classify(o.pods, viewOptions(o), now)
-	if unread := w.prefer(o); unread != "" { // Nobody knows which pod goes first.
-		w.InvalidSpec, goal.Paused = cmp.Or(w.InvalidSpec, unread), true
+	if w.InvalidSpec = cmp.Or(w.InvalidSpec, w.prefer(o)); w.InvalidSpec != "" {
+		return w
 	}
 	w.judgeVolumes(o)
 	w.identify = nameless(w.Pods)
