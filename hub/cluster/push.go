@@ -391,15 +391,11 @@ func (p *pusher) session(ctx context.Context, name string, t target, cfg *rest.C
 	return err
 }
 
-// clusterUID reads the identity of a cluster.
+// clusterUID reads the identity of a cluster within callTimeout.
 func clusterUID(ctx context.Context, reader client.Reader) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	system := &corev1.Namespace{}
-	if err := reader.Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, system); err != nil {
-		return "", fmt.Errorf("get namespace %s: %w", metav1.NamespaceSystem, err)
-	}
-	return string(system.UID), nil
+	return link.ClusterUID(ctx, reader)
 }
 
 // problem describes an error without addresses, times and credentials, so that the status does not change at each attempt.

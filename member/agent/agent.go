@@ -8,9 +8,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -48,15 +46,6 @@ func Run(ctx context.Context, l link.Link) error {
 	return a.run(ctx)
 }
 
-// ClusterUID returns the identity of a cluster: the UID of its namespace kube-system.
-func ClusterUID(ctx context.Context, reader client.Reader) (string, error) {
-	ns := &corev1.Namespace{}
-	if err := reader.Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, ns); err != nil {
-		return "", fmt.Errorf("get namespace %s, which identifies the cluster: %w", metav1.NamespaceSystem, err)
-	}
-	return string(ns.UID), nil
-}
-
 // agent is one run.
 type agent struct {
 	link       link.Link
@@ -72,7 +61,7 @@ type agent struct {
 
 func newAgent(ctx context.Context, l link.Link) (*agent, error) {
 	reader := l.Member.GetAPIReader()
-	uid, err := ClusterUID(ctx, reader)
+	uid, err := link.ClusterUID(ctx, reader)
 	if err != nil {
 		return nil, err
 	}
@@ -151,7 +140,9 @@ func (a *agent) start(ctx context.Context, group *errgroup.Group, leave leaver) 
 	}
 	own := client.ObjectKey{Name: a.link.Cluster}
 	trigger := &trigger{key: own}
-	binder := &binder{link: a.link, clusterUID: a.clusterUID, binding: a.binding, facts: a.facts, leave: leave, enqueueRows: a.enqueueRows}
+	binder := &binder{
+		link: a.link, clusterUID: a.clusterUID, binding: a.binding, facts: a.facts, leave: leave, enqueueRows: a.enqueueRows,
+	}
 	worker := &rows{link: a.link, binding: a.binding, ledger: a.ledger, writer: a.writer, watches: a.watches, memory: a.memory}
 	bindingController, err := a.controller(ctx, "binding", 1, binder,
 		trigger.source(),

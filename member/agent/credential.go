@@ -147,7 +147,7 @@ func connect(ctx context.Context, o Options) (*Connection, error) {
 	if err != nil {
 		return nil, err
 	}
-	uid, err := ClusterUID(ctx, o.Reader)
+	uid, err := link.ClusterUID(ctx, o.Reader)
 	if err != nil {
 		return nil, err
 	}

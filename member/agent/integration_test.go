@@ -559,7 +559,7 @@ func TestAgentOfAClusterThatLeft(t *testing.T) {
 	member := startEnd(t, lab.Config{Name: "west", ControlPlaneOnly: true}, "../../charts/member/files/crds/*.yaml")
 	hub.namespace(t, fleetv1alpha1.SystemNamespace)
 	member.namespace(t, "shop")
-	uid, err := agent.ClusterUID(t.Context(), member)
+	uid, err := link.ClusterUID(t.Context(), member)
 	require.NoError(t, err)
 	for _, policy := range []fleetv1alpha1.LeavePolicy{fleetv1alpha1.LeaveOrphan, fleetv1alpha1.LeaveDelete} {
 		t.Run(string(policy), func(t *testing.T) {

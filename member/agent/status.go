@@ -4,12 +4,12 @@ import (
 	"encoding/json"
 	"slices"
 	"time"
-	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
+	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
 // Bounds of a report.
@@ -73,14 +73,14 @@ func status(o observed, p planned, a applied, last fleetv1alpha1.MemberWorkStatu
 // fit keeps a status within the size that a row allows. What matters least is cut first; subsets last, because the hub
 // allocates by them.
 func fit(s fleetv1alpha1.MemberWorkStatus) fleetv1alpha1.MemberWorkStatus {
-	s.Message = cut(s.Message, messageLimit)
-	s.Reason = cut(s.Reason, 64)
-	s.Revision = cut(s.Revision, 253)
+	s.Message = report.TruncateTo(s.Message, messageLimit)
+	s.Reason = report.TruncateTo(s.Reason, 64)
+	s.Revision = report.TruncateTo(s.Revision, 253)
 	if size(s) > statusLimit {
 		s.Drift = nil
 	}
 	if size(s) > statusLimit {
-		s.Message = cut(s.Message, 128)
+		s.Message = report.TruncateTo(s.Message, 128)
 	}
 	for size(s) > statusLimit && len(s.Subsets) > 0 {
 		s.Subsets = s.Subsets[:len(s.Subsets)-1]
@@ -94,18 +94,6 @@ func size(s fleetv1alpha1.MemberWorkStatus) int {
 		return statusLimit + 1
 	}
 	return len(raw)
-}
-
-// cut shortens a text to that many bytes, at a character boundary.
-func cut(text string, limit int) string {
-	if len(text) <= limit {
-		return text
-	}
-	end := limit - len("...")
-	for end > 0 && !utf8.RuneStart(text[end]) {
-		end--
-	}
-	return text[:end] + "..."
 }
 
 // due says whether next is to be reported now, or after how long. A status equal to last is not reported; transitions are

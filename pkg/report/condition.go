@@ -38,11 +38,14 @@ func SetCondition(conditions []metav1.Condition, c metav1.Condition, now time.Ti
 }
 
 // Truncate shortens a message to what people read, between letters. Kinds with a type of condition of their own use it too.
-func Truncate(message string) string {
-	if len(message) <= MessageLimit {
-		return message
+func Truncate(message string) string { return TruncateTo(message, MessageLimit) }
+
+// TruncateTo shortens a text to that many bytes, between letters.
+func TruncateTo(text string, limit int) string {
+	if len(text) <= limit {
+		return text
 	}
-	return strings.ToValidUTF8(message[:MessageLimit-3], "") + "..."
+	return strings.ToValidUTF8(text[:limit-3], "") + "..."
 }
 
 // GetCondition returns the condition of that type, or nil.
