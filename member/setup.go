@@ -146,8 +146,8 @@ type puller struct {
 	options Options
 }
 
-// Start dials until ctx ends or the cluster has left the hub. It returns nil: a hub that is away must not take the
-// controllers of this cluster with it.
+// Start connects until ctx ends or the cluster has left the hub. It returns nil: a hub that is down must not stop the controllers of
+// this cluster.
 func (p *puller) Start(ctx context.Context) error {
 	log := ctrl.LoggerFrom(ctx).WithName("agent").WithValues("cluster", p.hub.Cluster)
 	ctx = ctrl.LoggerInto(ctx, log)
@@ -177,7 +177,7 @@ func (p *puller) Start(ctx context.Context) error {
 	}
 }
 
-// session is one connection, from dialling to its end.
+// session runs one connection.
 func (p *puller) session(ctx context.Context) error {
 	connection, err := agent.Connect(ctx, p.hub)
 	if err != nil {
@@ -189,8 +189,8 @@ func (p *puller) session(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("make a client of the hub: %w", err)
 	}
-	pace := link.NewThrottle()
-	paced, err := link.Throttled(p.member, pace)
+	throttle := link.NewThrottle()
+	throttled, err := link.Throttled(p.member, throttle)
 	if err != nil {
 		return err
 	}
@@ -200,7 +200,7 @@ func (p *puller) session(ctx context.Context) error {
 	group.Go(func() error {
 		return agent.Run(running, link.Link{
 			Cluster: p.hub.Cluster, URL: p.hub.URL, Identity: p.options.Identity, Version: p.options.Version,
-			Hub: hub, Member: paced, Pace: pace, Events: event.New(p.member.GetEventRecorder(link.AgentManager)),
+			Hub: hub, Member: throttled, Throttle: throttle, Events: event.New(p.member.GetEventRecorder(link.AgentManager)),
 			Clock: p.options.Clock, Credential: connection.Credential,
 		})
 	})

@@ -76,9 +76,9 @@ type Allocation struct {
 
 // Allocate says how many replicas of each subset belong in each cluster.
 //
-// Over the subsets it divides as spread.Divide does, so their order counts only where Min or Max are used. Within a
-// subset the clusters share evenly; an odd replica stays where most replicas are now, otherwise the order of names decides: 10 over
-// west, east and north is east 4, north 3, west 3, and stays so.
+// Over the subsets it divides as spread.Divide does, so their order counts only where Min or Max are used. Within a subset the
+// clusters share evenly; an odd replica stays where most replicas are now, otherwise the order of names decides: 10 over west,
+// east and north is east 4, north 3, west 3, and stays so.
 //
 // A Frozen cluster counts with what it has, and only the difference is divided over the others: with 10 over east and
 // west, 5 each, and east frozen, 12 gives west 7 and 9 gives west 4. A total below what is frozen leaves nothing for

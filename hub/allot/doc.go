@@ -13,8 +13,8 @@
 // somebody set it on purpose, so a maximum that is lowered is reached by shrinking. The others are lost: a cluster is
 // unknown, does not answer or is drained. For these nothing shrinks. Allocate tells the two apart, Transfer keeps to it.
 //
-// Only Grant is kept between two calls, three integers for each subset in a cluster, stored together with the number that is sent.
-// A hub that restarts, or loses its lease in the middle of a plan, continues from there.
+// Only Grant is kept between two calls, three integers for each subset in a cluster, stored together with the number that is
+// sent. A hub that restarts, or loses its lease in the middle of a plan, continues from there.
 //
 // The invariants, which the tests name I1 to I8:
 //
@@ -30,7 +30,7 @@
 // I3 and I4 speak of moves that the hub makes. They can't hold against pods that die, nor against a member that runs
 // something else than it was granted.
 //
-// The package does not choose clusters, does not fail over and does not read the capacity of a member; the clusters of a subset and
-// their states are its input. It does not look for the best packing: where two subsets meet in a
-// cluster with a limit, the one that is listed first is served first.
+// The package does not choose clusters, does not fail over and does not read the capacity of a member; the clusters of a subset
+// and their states are its input. It does not look for the best packing: where two subsets meet in a cluster with a limit, the
+// one that is listed first is served first.
 package allot

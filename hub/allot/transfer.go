@@ -5,13 +5,13 @@ import (
 	"slices"
 )
 
-// Grant is all that the hub stores of a transfer, together with the number that it sends to the member. After a restart it is read
-// back.
+// Grant is all that the hub stores of a transfer, together with the number that it sends to the member. After a restart it is
+// read back.
 type Grant struct {
 	// Replicas is the number that was sent last.
 	Replicas int
-	// Upper and Lower are the greatest and the smallest number that the member may be acting on: it may not have received the last
-	// grants. Both equal Replicas once the last grant is acknowledged.
+	// Upper and Lower are the greatest and the smallest number that the member may be acting on: it may not have received the
+	// last grants. Both equal Replicas once the last grant is acknowledged.
 	Upper, Lower int
 }
 
@@ -35,8 +35,8 @@ type Holding struct {
 type Limits struct {
 	// Desired is the object's total.
 	Desired int
-	// Barred is how many of Desired are kept out by a maximum; see Allocation. Only Desired - Barred are kept available: a maximum
-	// also limits what runs already.
+	// Barred is how many of Desired are kept out by a maximum; see Allocation. Only Desired - Barred are kept available: a
+	// maximum also limits what runs already.
 	Barred int
 	// MaxSurge is how many replicas more than Desired may run on the way; see DefaultSurge.
 	MaxSurge int
@@ -92,9 +92,9 @@ func DefaultSurge(desired int) int {
 //
 // With MaxSurge and MaxUnavailable both 0 there is no way to move a replica, and Why says what waits for what.
 //
-// Every step may be done without the others and in any order; a hub that stops in between plans again. The caller must ensure that
-// holdings show the hub's own last writes, since a grant that was sent and forgotten may be in force.
-// Negative numbers count as 0. Transfer does not change its input.
+// Every step may be done without the others and in any order; a hub that stops in between plans again. The caller must ensure
+// that holdings show the hub's own last writes, since a grant that was sent and forgotten may be in force. Negative numbers count
+// as 0. Transfer does not change its input.
 func Transfer(l Limits, holdings []Holding) []Step {
 	t := begin(l, holdings)
 	t.grow()

@@ -107,8 +107,8 @@ func decided(csr *certificatesv1.CertificateSigningRequest) bool {
 	return len(csr.Status.Conditions) > 0 || len(csr.Status.Certificate) > 0
 }
 
-// wait returns how long a requester has to wait. It counts by the user and not by the cluster in the request, so that nobody can use
-// up the limit of another one; all users that are no members share one limit.
+// wait returns how long a requester has to wait. It counts by the user and not by the cluster in the request, so that nobody can
+// use up the limit of another one; all users that are no members share one limit.
 func (a *approver) wait(user string) time.Duration {
 	if !strings.HasPrefix(user, userPrefix) && !strings.HasPrefix(user, "system:serviceaccount:"+requestPrefix) {
 		user = ""
@@ -177,8 +177,8 @@ func holder(all []fleetv1alpha1.MemberCluster, cluster, uid string) string {
 	return ""
 }
 
-// bind stores the identity of the cluster and that the token is spent, before an approval is given. Both writes carry the resource
-// version that the decision was made on, so that one of two concurrent requests wins.
+// bind stores the identity of the cluster and that the token is spent, before an approval is given. Both writes carry the
+// resource version that the decision was made on, so that one of two concurrent requests wins.
 func (a *approver) bind(ctx context.Context, k requestFacts, v outcome) error {
 	locked := client.MergeFromWithOptimisticLock{}
 	if k.cluster.Spec.Identity == nil {

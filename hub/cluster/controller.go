@@ -230,7 +230,10 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if apierrors.IsConflict(err) { // Somebody else wrote at the same time.
 		return ctrl.Result{RequeueAfter: time.Second}, nil
 	}
-	return ctrl.Result{RequeueAfter: p.recheck}, err
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{RequeueAfter: p.recheck}, nil
 }
 
 // report writes the hub's part of the status if it changed, and then records events.
@@ -269,7 +272,7 @@ func (r *reconciler) writeStatus(ctx context.Context, mc *fleetv1alpha1.MemberCl
 	return nil
 }
 
-// isEpoch passes the ConfigMap that holds the epoch.
+// isEpoch tells whether an object is the ConfigMap with the epoch.
 func isEpoch() predicate.Predicate {
 	return predicate.NewPredicateFuncs(func(o client.Object) bool {
 		return o.GetName() == fleetv1alpha1.EpochConfigMap

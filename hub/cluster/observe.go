@@ -74,8 +74,8 @@ func formerLiveness(mc *fleetv1alpha1.MemberCluster) Liveness {
 // readHub reads the identity of this hub. If the epoch is lost, the one in the status stays.
 func (r *reconciler) readHub(ctx context.Context, o *observed) error {
 	o.hub = fleetv1alpha1.HubIdentity{UID: r.hubUID, Version: r.version}
-	if told := o.mc.Status.Hub; told != nil && told.UID == r.hubUID {
-		o.hub.Epoch = told.Epoch
+	if published := o.mc.Status.Hub; published != nil && published.UID == r.hubUID {
+		o.hub.Epoch = published.Epoch
 	}
 	stored := &corev1.ConfigMap{}
 	key := client.ObjectKey{Namespace: fleetv1alpha1.SystemNamespace, Name: fleetv1alpha1.EpochConfigMap}

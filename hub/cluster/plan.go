@@ -55,8 +55,8 @@ func plan(o observed, now time.Time) planned {
 	}
 }
 
-// planWithoutEpoch changes nothing and releases nobody: a hub that has lost its epoch can't tell its grants from older ones, until
-// an administrator restores it. Connections stay.
+// planWithoutEpoch changes nothing and releases nobody: a hub that has lost its epoch can't tell its grants from older ones,
+// until an administrator restores it. Connections stay.
 func planWithoutEpoch(o observed) planned {
 	return planned{
 		connect: o.mc.Spec.Accepted && o.mc.Spec.Mode == fleetv1alpha1.ModePush,

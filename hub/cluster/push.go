@@ -391,7 +391,7 @@ func (p *pusher) session(ctx context.Context, name string, t target, cfg *rest.C
 	return err
 }
 
-// clusterUID reads the identity of a cluster.
+// clusterUID reads the identity of a cluster within callTimeout.
 func clusterUID(ctx context.Context, reader client.Reader) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()

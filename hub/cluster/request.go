@@ -176,7 +176,7 @@ func parse(request []byte) (*x509.CertificateRequest, error) {
 	return parsed, parsed.CheckSignature()
 }
 
-// exactSubject tells whether the subject is one CN and the two Os, byte for byte. It looks at the attributes one by one,
+// exactSubject tells whether the subject is one CN and the two Os, byte for byte. It checks the attributes one by one,
 // since pkix.Name keeps only the last of several CNs and has no place for attributes of other types.
 func exactSubject(r *x509.CertificateRequest, cluster string) bool {
 	commonName, organization := asn1.ObjectIdentifier{2, 5, 4, 3}, asn1.ObjectIdentifier{2, 5, 4, 10}
@@ -273,9 +273,9 @@ func checkRequester(csr *certificatesv1.CertificateSigningRequest, cluster strin
 	return true, nil
 }
 
-// used tells whether a join token is used up: a request with it was approved, and the member has renewed its Lease since, so it has
-// stored the certificate. Until then the same cluster may request again, since an agent may crash in between and lose the key.
-// An annotation that can't be read counts as used.
+// used tells whether a join token is used up: a request with it was approved, and the member has renewed its Lease since, so it
+// has stored the certificate. Until then the same cluster may request again, since an agent may crash in between and lose the
+// key. An annotation that can't be read counts as used.
 func used(account *corev1.ServiceAccount, lease *coordinationv1.Lease) bool {
 	spent := account.Annotations[annotationSpent]
 	if spent == "" || lease == nil || lease.Spec.RenewTime == nil {

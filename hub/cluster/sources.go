@@ -96,9 +96,9 @@ func (f *firstEpoch) Start(ctx context.Context) error {
 		return fmt.Errorf("list member clusters: %w", err)
 	}
 	for i := range all.Items {
-		if told := all.Items[i].Status.Hub; told != nil {
+		if published := all.Items[i].Status.Hub; published != nil {
 			ctrl.LoggerFrom(ctx).Error(nil, "Lost the hub's epoch: nothing is changed until an administrator stores it again",
-				"namespace", key.Namespace, "name", key.Name, "cluster", all.Items[i].Name, "told", told.Epoch)
+				"namespace", key.Namespace, "name", key.Name, "cluster", all.Items[i].Name, "epoch", published.Epoch)
 			return nil
 		}
 	}

@@ -125,8 +125,8 @@ func hubSide(o observed) bool {
 
 // rightIdentity tells whether the agent reports the identity that the cluster joined with, or none.
 func rightIdentity(o observed) bool {
-	id, told := o.mc.Spec.Identity, o.mc.Status.ClusterUID
-	return id == nil || told == "" || told == id.ClusterUID
+	id, reported := o.mc.Spec.Identity, o.mc.Status.ClusterUID
+	return id == nil || reported == "" || reported == id.ClusterUID
 }
 
 // versions says whether the versions of hub and agent work together. The agent checks the same and takes no work if they don't.
@@ -217,7 +217,7 @@ func freshness(o observed) finding {
 	case LivenessUnknown:
 	}
 	if o.mc.Spec.Mode != fleetv1alpha1.ModePush {
-		suffix = "; what keeps it from that is told there, by kubectl describe membership " + fleetv1alpha1.MembershipName
+		suffix = "; the reason is shown in the member by kubectl describe membership " + fleetv1alpha1.MembershipName
 	}
 	if o.push.cause.Unanswered() || o.push.cause == link.NotServed {
 		return unknown(string(o.push.cause), "The hub can't reach the member: "+o.push.problem)

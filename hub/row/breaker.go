@@ -70,8 +70,8 @@ func (b *breaker) take(cluster string, rows int, paused bool) (ok, trip bool) {
 	return true, false
 }
 
-// allow asks the breaker, and annotates the MemberCluster when it trips. A cluster that leaves has no limit: its administrator has
-// decided on all rows.
+// allow asks the breaker, and annotates the MemberCluster when it trips. A cluster that leaves has no limit: its administrator
+// has decided on all rows.
 func (s *Store) allow(ctx context.Context, mc *fleetv1alpha1.MemberCluster) error {
 	cluster := mc.Name
 	if !mc.DeletionTimestamp.IsZero() {

@@ -18,8 +18,8 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 )
 
-// contentGrace is how long a content without a row is kept: a rollback finds it again, and there is no race with a row that is being
-// written.
+// contentGrace is how long a content without a row is kept: a rollback finds it again, and there is no race with a row that is
+// being written.
 const contentGrace = time.Hour
 
 // contentIndex is the field index of rows by the content that they refer to.

@@ -3,8 +3,8 @@
 //
 // The controller of a kind says what it wants as a Want, and Store writes that: the manifest goes into a WorkContent that all
 // members of an object share; the row has a reference to it, a merge patch of what differs between clusters, and the grant. A row
-// is written against the resource version that the decision was made on, so that of two hubs, or of a hub with a stale cache, only
-// one can act on it.
+// is written against the resource version that the decision was made on, so that of two hubs, or of a hub with a stale cache,
+// only one can act on it.
 //
 // To withdraw a row is to delete it; its finalizer holds it until the member has reported that nothing is left there. Store
 // withdraws at most max(10, 5 %) of a cluster's rows in a minute. Beyond that it stops until an administrator removes an

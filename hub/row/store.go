@@ -87,9 +87,9 @@ func (s *Store) putContent(ctx context.Context, name string, manifest []byte) er
 	return nil
 }
 
-// Withdraw deletes a row, after it has set the deletion policy and the epoch of the decision: a member does not delete at an epoch
-// lower than it has seen. A row that is being deleted keeps its policy, but gets the present epoch. Withdraw returns ErrPaused,
-// wrapped with what to do, if too many rows of the cluster were withdrawn within a minute.
+// Withdraw deletes a row, after it has set the deletion policy and the epoch of the decision: a member does not delete at an
+// epoch lower than it has seen. A row that is being deleted keeps its policy, but gets the present epoch. Withdraw returns
+// ErrPaused, wrapped with what to do, if too many rows of the cluster were withdrawn within a minute.
 func (s *Store) Withdraw(ctx context.Context, live *fleetv1alpha1.MemberWork, policy fleetv1alpha1.LeavePolicy) error {
 	withdrawn := !live.DeletionTimestamp.IsZero()
 	cluster := &fleetv1alpha1.MemberCluster{}

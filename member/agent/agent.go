@@ -90,7 +90,7 @@ func (a *agent) run(ctx context.Context) error {
 		left: func() { cancel(link.ErrLeft) },
 	}
 	if a.link.Left {
-		return leave.obey(ctx)
+		return leave.followTombstone(ctx)
 	}
 	// Before the caches, which never sync for a cluster that has left.
 	if err := a.checkCluster(ctx, leave); err != nil {
@@ -140,7 +140,9 @@ func (a *agent) start(ctx context.Context, group *errgroup.Group, leave leaver) 
 	}
 	own := client.ObjectKey{Name: a.link.Cluster}
 	trigger := &trigger{key: own}
-	binder := &binder{link: a.link, clusterUID: a.clusterUID, binding: a.binding, facts: a.facts, leave: leave, enqueueRows: a.enqueueRows}
+	binder := &binder{
+		link: a.link, clusterUID: a.clusterUID, binding: a.binding, facts: a.facts, leave: leave, enqueueRows: a.enqueueRows,
+	}
 	worker := &rows{link: a.link, binding: a.binding, ledger: a.ledger, writer: a.writer, watches: a.watches, memory: a.memory}
 	bindingController, err := a.controller(ctx, "binding", 1, binder,
 		trigger.source(),

@@ -154,8 +154,8 @@ func (b *binder) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 		}
 		return ctrl.Result{}, fmt.Errorf("get member cluster %s: %w", req.Name, err)
 	}
-	if b.link.Pace != nil {
-		b.link.Pace.Set(mc.Spec.Limits)
+	if b.link.Throttle != nil {
+		b.link.Throttle.Set(mc.Spec.Limits)
 	}
 	// From the cache, so that the status is written also while the member's apiserver is away.
 	membership, err := getMembership(ctx, b.link.Member.GetCache())
@@ -186,7 +186,10 @@ func (b *binder) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 		}
 	}
 	released, recheck, err := b.release(ctx, mc, membership, s)
-	return ctrl.Result{RequeueAfter: recheck}, errors.Join(err, b.report(ctx, mc, s, released))
+	if err := errors.Join(err, b.report(ctx, mc, s, released)); err != nil {
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{RequeueAfter: recheck}, nil
 }
 
 // recheckLeave is how soon a leaving cluster checks again whether its last row is gone.

@@ -63,7 +63,10 @@ func (r *rows) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, er
 		recheck = recheckBlocked
 	}
 	after, err := r.report(ctx, o, p, a, now)
-	return ctrl.Result{RequeueAfter: soonest(recheck, after)}, err
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{RequeueAfter: soonest(recheck, after)}, nil
 }
 
 // countApply counts an apply and returns after how long to check it. Where even the response differs from what was applied (a

@@ -52,7 +52,7 @@ var (
 	ErrUnauthorized = errors.New("the hub does not accept the credential")
 	// ErrUntrusted: the hub's certificate is not signed by the given CA.
 	ErrUntrusted = errors.New("the hub is not the one that was named")
-	// ErrUnreachable: nobody answers at the hub's address.
+	// ErrUnreachable: the hub's address does not answer.
 	ErrUnreachable = errors.New("the hub can't be reached")
 	// ErrDenied: the hub refused to sign.
 	ErrDenied = errors.New("the hub refused to sign the certificate")
@@ -231,7 +231,7 @@ func (c *Connection) probe(ctx context.Context) error {
 	defer cancel()
 	err = hub.Get(ctx, client.ObjectKey{Name: c.options.Cluster}, &fleetv1alpha1.MemberCluster{})
 	if cause := link.CauseOf(err); cause == link.Forbidden || cause == "" && apierrors.IsNotFound(err) {
-		return nil // Known, and for Run to judge.
+		return nil // Run handles it.
 	}
 	return c.options.explain(err, credential{words: "the stored certificate; if the hub is a new one, give a new token"})
 }

@@ -25,7 +25,7 @@
 // request but never causes a wrong write. In the steady state a reconcile sends no request.
 //
 // The agent creates no namespaces, takes no field away from an object that is not ours, and does not stop workloads whose
-// hub went silent.
+// hub does not answer.
 //
 // A known gap: between the read that finds no object and the apply that creates it, somebody else may create one of that
 // name. If the two differ the apply is refused; if they agree in all fields that we set, the object becomes ours.

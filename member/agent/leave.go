@@ -98,9 +98,9 @@ func (l leaver) check(ctx context.Context) error {
 // errGoing says that objects are still being deleted.
 var errGoing = errors.New("the tombstone is gone, or objects that it withdraws are not gone yet")
 
-// obey follows the tombstone of a cluster that the hub runs this agent for. It returns link.ErrLeft when nothing is left; after
-// another error the caller may retry.
-func (l leaver) obey(ctx context.Context) error {
+// followTombstone follows the tombstone of a cluster that the hub runs this agent for. It returns link.ErrLeft when nothing is
+// left; after another error the caller may retry.
+func (l leaver) followTombstone(ctx context.Context) error {
 	switch done, err := l.tombstone(ctx); {
 	case err != nil:
 		return err

@@ -71,7 +71,7 @@ func measureUnitedDeployment(s *fleetv1alpha1.MemberWorkStatus, live *unstructur
 	}
 }
 
-// shrinksUnitedDeployment looks at the subsets besides spec.replicas; one that is left out shrinks as well.
+// shrinksUnitedDeployment compares the subsets besides spec.replicas. A subset that is left out counts as shrinking.
 func shrinksUnitedDeployment(want, live *unstructured.Unstructured) string {
 	if field := shrinksReplicas(want, live); field != "" {
 		return field

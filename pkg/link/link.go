@@ -74,7 +74,7 @@ type Link struct {
 	Credential func() *fleetv1alpha1.CredentialStatus
 	// Throttle bounds the agent's requests to Member; the agent sets it to what its MemberCluster says. Nil in mode Push, where
 	// the hub makes the connection anew when the limits change.
-	Pace *Throttle
+	Throttle *Throttle
 }
 
 // Namespace is the member's namespace on the hub.

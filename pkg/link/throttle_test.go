@@ -9,7 +9,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/link"
 )
 
-func TestPace(t *testing.T) {
+func TestThrottle(t *testing.T) {
 	t.Parallel()
 	allowed := func(p *link.Throttle) (n int) {
 		for n < 100 && p.TryAccept() {

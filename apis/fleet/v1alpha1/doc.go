@@ -4,8 +4,8 @@
 // namespace fleet-<cluster>) and WorkContent (a manifest, written once and never changed). In a member live
 // Membership (which hub it belongs to) and AppliedWork (what was applied there, by UID).
 //
-// The hub plans and grants with absolute numbers; a member acts and proves. A field that is here is served: what is
-// planned but not built yet has no field.
+// The hub plans and grants absolute numbers; a member acts on them and reports. Every field is implemented: what is planned has
+// no field yet.
 //
 // +kubebuilder:object:generate=true
 // +groupName=fleet.kruise.io

@@ -8,9 +8,9 @@ type ClusterMode string
 
 // Modes of a MemberCluster.
 const (
-	// ModePull: the agent in the member calls the hub with a client certificate of its own.
+	// ModePull: the agent in the member connects to the hub with a client certificate of its own.
 	ModePull ClusterMode = "Pull"
-	// ModePush: the hub calls the member with a kubeconfig from a Secret.
+	// ModePush: the hub connects to the member with a kubeconfig from a Secret.
 	ModePush ClusterMode = "Push"
 )
 
@@ -36,9 +36,9 @@ const (
 // +kubebuilder:validation:Enum=Orphan;Delete
 type LeavePolicy string
 
-// Leave policies; the same words are used for the deletion of a single row.
+// Leave policies; the deletion policy of a row has the same values.
 const (
-	// LeaveOrphan keeps the objects and takes every mark of ours off them.
+	// LeaveOrphan keeps the objects and removes our annotation and managed fields from them.
 	LeaveOrphan LeavePolicy = "Orphan"
 	// LeaveDelete deletes them, by UID.
 	LeaveDelete LeavePolicy = "Delete"
@@ -55,22 +55,22 @@ type MemberClusterSpec struct {
 	// +kubebuilder:default=Pull
 	Mode ClusterMode `json:"mode,omitempty"`
 
-	// push tells how the hub reaches a member in mode Push.
+	// push says how the hub connects to a member in mode Push.
 	// +optional
 	Push *PushAccess `json:"push,omitempty"`
 
-	// pull tunes how a member in mode Pull proves who it is.
+	// pull configures the certificate of a member in mode Pull.
 	// +optional
 	Pull *PullAccess `json:"pull,omitempty"`
 
-	// accepted lets the cluster into the fleet. While false nothing is prepared for it, no certificate is signed
-	// and no work is sent; set back to false it freezes the cluster. Changing it needs the verb "accept" on
+	// accepted admits the cluster to the fleet. While it is false nothing is prepared for the cluster, no certificate is signed
+	// and no work is sent; setting it back to false freezes the cluster. Changing it needs the verb "accept" on
 	// memberclusters besides "update".
 	// +optional
 	Accepted bool `json:"accepted,omitempty"`
 
-	// identity is who the cluster is. The hub writes it at the first join; a cluster with another UID is refused
-	// from then on, so that a name can't be taken over.
+	// identity is the identity of the cluster. The hub writes it at the first join; from then on a cluster with another UID is
+	// refused, so that a name can't be taken over.
 	// +optional
 	Identity *ClusterIdentity `json:"identity,omitempty"`
 
@@ -93,7 +93,7 @@ type MemberClusterSpec struct {
 	// +optional
 	Limits *ClusterLimits `json:"limits,omitempty"`
 
-	// heartbeat says how fast a silent member is held to be unreachable, and a returned one trusted again.
+	// heartbeat says after how long a member without renewals is unreachable, and one that renews again is ready.
 	// +optional
 	// +kubebuilder:default={}
 	Heartbeat Heartbeat `json:"heartbeat,omitempty"`
@@ -104,7 +104,7 @@ type MemberClusterSpec struct {
 	Leave Leave `json:"leave,omitempty"`
 }
 
-// PushAccess tells where the kubeconfig of a member is.
+// PushAccess says where the kubeconfig of a member is.
 type PushAccess struct {
 	// kubeconfigSecretRef names the Secret. Its kubeconfig must carry its credentials inline: exec plugins, auth
 	// providers and file paths are refused, because they would run or read on the hub.
@@ -114,7 +114,7 @@ type PushAccess struct {
 
 // SecretKeyRef points to one key of a Secret on the hub.
 type SecretKeyRef struct {
-	// namespace is the Secret's namespace. The hub may read Secrets only where its chart lets it: by default its own
+	// namespace is the Secret's namespace. The hub may read Secrets only where its chart allows it: by default in its own
 	// namespace.
 	// +required
 	// +kubebuilder:validation:MinLength=1
@@ -132,10 +132,10 @@ type SecretKeyRef struct {
 	Key string `json:"key,omitempty"`
 }
 
-// PullAccess tunes the client certificate of a pull member.
+// PullAccess configures the client certificate of a pull member.
 type PullAccess struct {
-	// certTTLSeconds is the life that the agent asks for its client certificate; default 86400 (a day), at least 600,
-	// which is the least that Kubernetes signs. The signer may give less. It is renewed at 70 % of its life.
+	// certTTLSeconds is the lifetime that the agent requests for its client certificate; default 86400 (a day), at least 600, the
+	// minimum of Kubernetes. The signer may give less. The certificate is renewed at 70 % of its lifetime.
 	// +optional
 	// +kubebuilder:default=86400
 	// +kubebuilder:validation:Minimum=600
@@ -143,7 +143,7 @@ type PullAccess struct {
 	CertTTLSeconds int32 `json:"certTTLSeconds,omitempty"`
 }
 
-// ClusterIdentity is what makes a cluster itself and not another of the same name.
+// ClusterIdentity distinguishes a cluster from another one of the same name.
 type ClusterIdentity struct {
 	// clusterUID is the UID of the member's namespace kube-system.
 	// +required
@@ -177,11 +177,11 @@ type ClusterLimits struct {
 	AllowedNamespaces []string `json:"allowedNamespaces,omitempty"`
 }
 
-// Heartbeat holds the times by which a member is judged. All durations run on the hub's own clock, from the moment
-// it sees a renewal; the members' clocks are never compared.
+// Heartbeat holds the times after which a member counts as unreachable or ready. All durations are measured with the hub's clock,
+// from when it sees a renewal; the clocks of members don't matter.
 // +kubebuilder:validation:XValidation:rule="!has(self.failAfterSeconds) || !has(self.leaseSeconds) || self.failAfterSeconds > self.leaseSeconds",message="failAfterSeconds must be greater than leaseSeconds, or each late renewal would count as a failure"
 type Heartbeat struct {
-	// leaseSeconds is how long a renewal of the Lease holds; the agent renews at a third of it. Default 15.
+	// leaseSeconds is the duration of the Lease; the agent renews it at a third of that. Default 15.
 	// +optional
 	// +kubebuilder:default=15
 	// +kubebuilder:validation:Minimum=1
@@ -204,12 +204,12 @@ type Heartbeat struct {
 
 // Leave says how a cluster leaves the fleet.
 type Leave struct {
-	// policy is Orphan (default: keep the placed objects, without our marks) or Delete.
+	// policy is Orphan (default: keep the placed objects, without our annotation and managed fields) or Delete.
 	// +optional
 	// +kubebuilder:default=Orphan
 	Policy LeavePolicy `json:"policy,omitempty"`
 	// timeoutSeconds is how long the hub waits for the member to finish. After it the hub leaves a tombstone, which
-	// the member obeys when it comes back, and forgets the cluster. Default 600.
+	// the member follows when it is back, and forgets the cluster. Default 600.
 	// +optional
 	// +kubebuilder:default=600
 	// +kubebuilder:validation:Minimum=1
@@ -220,7 +220,7 @@ type Leave struct {
 // Condition types of a MemberCluster. The member's agent writes APIHealthy, OwnedByThisHub and Released; the hub
 // writes the others. Each has one writer.
 const (
-	// ConditionReady is the summary: accepted, heard of, owned by this hub and healthy.
+	// ConditionReady is the summary: accepted, alive, bound to this hub and healthy.
 	ConditionReady = "Ready"
 	// ConditionAccepted is True while spec.accepted is.
 	ConditionAccepted = "Accepted"
@@ -232,14 +232,14 @@ const (
 	ConditionAPIHealthy = "APIHealthy"
 	// ConditionOwnedByThisHub is False where the member is bound to another hub.
 	ConditionOwnedByThisHub = "OwnedByThisHub"
-	// ConditionSkewSupported is False where the versions of hub and agent are too far apart to work together. It is there
-	// once the agent has said its version. In a pull member the agent writes one on its Membership too.
+	// ConditionSkewSupported is False where the versions of hub and agent are too far apart to work together. It exists
+	// once the agent has reported its version. In a pull member the agent writes one on its Membership too.
 	ConditionSkewSupported = "SkewSupported"
 	// ConditionReleased is True when a leaving member has removed its binding: nothing of this hub is left in it.
 	ConditionReleased = "Released"
 )
 
-// MemberClusterStatus is what hub and agent found out.
+// MemberClusterStatus is what hub and agent have found out.
 type MemberClusterStatus struct {
 	// observedGeneration is the generation of the spec that the hub acted on.
 	// +optional
@@ -257,7 +257,7 @@ type MemberClusterStatus struct {
 	// hub identifies this hub; the agent binds the member to it. Written by the hub.
 	// +optional
 	Hub *HubIdentity `json:"hub,omitempty"`
-	// clusterUID is what the agent found as the member's identity. Written by the agent.
+	// clusterUID is the identity of the member. Written by the agent.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	ClusterUID string `json:"clusterUID,omitempty"`
@@ -278,13 +278,13 @@ type MemberClusterStatus struct {
 	Rows *RowCounts `json:"rows,omitempty"`
 }
 
-// HubIdentity is who a hub is.
+// HubIdentity identifies a hub.
 type HubIdentity struct {
 	// uid is the UID of the hub's namespace kube-system.
 	// +required
 	// +kubebuilder:validation:MaxLength=64
 	UID string `json:"uid"`
-	// epoch grows each time a hub is promoted, for example after a restore. A member remembers the highest it saw.
+	// epoch grows each time a hub is promoted, for example after a restore. A member stores the highest that it has seen.
 	// +required
 	// +kubebuilder:validation:Minimum=0
 	Epoch int64 `json:"epoch"`
@@ -296,7 +296,7 @@ type HubIdentity struct {
 
 // CredentialStatus describes a client certificate.
 type CredentialStatus struct {
-	// notAfter is when it ends.
+	// notAfter is when it expires.
 	// +optional
 	NotAfter *metav1.Time `json:"notAfter,omitempty"`
 	// lastRenewal is when the agent got it.
@@ -308,7 +308,7 @@ type CredentialStatus struct {
 	Serial string `json:"serial,omitempty"`
 }
 
-// RowCounts counts a cluster's rows by how they are.
+// RowCounts counts the rows of a cluster by their phase.
 type RowCounts struct {
 	// total is how many rows there are.
 	// +optional
@@ -316,7 +316,7 @@ type RowCounts struct {
 	// applied is how many were applied at their present generation.
 	// +optional
 	Applied int32 `json:"applied"`
-	// healthy is how many have all that they ask for.
+	// healthy is how many are Healthy.
 	// +optional
 	Healthy int32 `json:"healthy"`
 	// degraded is how many are Blocked or Degraded.
@@ -347,7 +347,7 @@ type MemberCluster struct {
 	// spec is what an administrator says about the cluster.
 	// +required
 	Spec MemberClusterSpec `json:"spec"`
-	// status is what hub and agent found out.
+	// status is what hub and agent have found out.
 	// +optional
 	Status MemberClusterStatus `json:"status,omitempty"`
 }

@@ -88,7 +88,7 @@ type MembershipList struct {
 }
 
 // AppliedWorkSpec is one line of the ledger. It is written with the object's name before the object is made, and with
-// its UID after, so that a crash in between is told from an object that was there before.
+// its UID afterwards, so that after a crash in between the object is not taken for one that existed before.
 type AppliedWorkSpec struct {
 	// hubUID is the hub that asked.
 	// +required

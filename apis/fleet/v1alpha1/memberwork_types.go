@@ -144,8 +144,8 @@ type SubsetGrant struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Upper int32 `json:"upper,omitempty"`
-	// firstOrdinal begins the range of 10,000 ordinals that is the subset's, where its pods have ordinals. The range is no
-	// other's while this row names it.
+	// firstOrdinal begins the subset's range of 10,000 ordinals, where its pods have ordinals. No other row has the range while
+	// this one names it.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	FirstOrdinal *int32 `json:"firstOrdinal,omitempty"`
@@ -165,7 +165,7 @@ type MemberWorkStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Reason string `json:"reason,omitempty"`
-	// message is a sentence for people, with the way out.
+	// message says what is wrong and what to do.
 	// +optional
 	// +kubebuilder:validation:MaxLength=512
 	Message string `json:"message,omitempty"`

@@ -13,7 +13,8 @@ const (
 	SystemNamespace = "fleet-system"
 	// MemberLease is the name of a member's Lease in its namespace.
 	MemberLease = "member"
-	// HubLease is the name of the Lease that the hub renews in SystemNamespace, to tell its own faults from members'.
+	// HubLease is the name of the Lease that the hub renews in SystemNamespace, to distinguish its own faults from those of
+	// members.
 	HubLease = "hub"
 	// EpochConfigMap is the ConfigMap in SystemNamespace whose key epoch is the hub's epoch.
 	EpochConfigMap = "epoch"
@@ -40,7 +41,7 @@ func RequestName(cluster string) string { return "fleet-" + cluster }
 // BootstrapAccount is the name of the ServiceAccount with which a member joins, in Namespace(cluster).
 func BootstrapAccount(cluster string) string { return "bootstrap-" + cluster }
 
-// TombstoneName is the name of the ConfigMap in SystemNamespace that a member which was away while it left obeys.
+// TombstoneName is the name of the ConfigMap in SystemNamespace for a member that was away while it left.
 func TombstoneName(clusterUID string) string { return "left-" + clusterUID }
 
 // RowName is the name of the row, and of the line in the ledger, of an object of the hub: the kind for people, and 12
