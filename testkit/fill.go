@@ -34,7 +34,7 @@ func fill(v reflect.Value) {
 		*p = *metav1.NewFieldsV1("{}")
 		return
 	}
-	switch v.Kind() {
+	switch v.Kind() { //nolint:exhaustive // The rest are numbers, and kinds that no API object has.
 	case reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))
 		fill(v.Elem())
