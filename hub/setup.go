@@ -39,8 +39,8 @@ const (
 type Options struct {
 	// Namespace is the hub's own: Secrets with kubeconfigs of push members, and the content key.
 	Namespace string
-	// LocalMember says that the hub's cluster runs the member stack too, which then looks after UnitedDeployments
-	// without clusters, and serves that kind's defaults and conversion.
+	// LocalMember says that the hub's cluster runs the member stack too, which then reconciles UnitedDeployments without
+	// clusters, and serves that kind's defaults and conversion.
 	LocalMember bool
 	// Gates are the feature gates.
 	Gates *feature.Gates
