@@ -38,7 +38,7 @@ const (
 
 // Options are what Setup needs.
 type Options struct {
-	// Options are what all kinds are told. Setup fills in what pods can take over in place, and the tracker of node daemons.
+	// Options are those of all kinds. Setup fills in InPlace and Daemons.
 	setup.Options
 	// Kinds are those that run, from Kinds, with their flags.
 	Kinds setup.Kinds

@@ -34,7 +34,7 @@ func fill(v reflect.Value) {
 		*p = *metav1.NewFieldsV1("{}")
 		return
 	}
-	switch v.Kind() {
+	switch v.Kind() { //nolint:exhaustive // The rest are numbers, and kinds that no API object has.
 	case reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))
 		fill(v.Elem())
@@ -80,7 +80,8 @@ func Furnish(p *corev1.Pod) {
 	}
 	s.Tolerations = append(s.Tolerations, full.Spec.Tolerations...)
 	s.TopologySpreadConstraints = append(s.TopologySpreadConstraints, full.Spec.TopologySpreadConstraints...)
-	s.Volumes = append(s.Volumes, corev1.Volume{Name: "x", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}})
+	empty := corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}
+	s.Volumes = append(s.Volumes, corev1.Volume{Name: "x", VolumeSource: empty})
 	s.ImagePullSecrets = append(s.ImagePullSecrets, full.Spec.ImagePullSecrets...)
 	s.HostAliases = append(s.HostAliases, full.Spec.HostAliases...)
 	s.ResourceClaims = append(s.ResourceClaims, full.Spec.ResourceClaims...)
@@ -115,7 +116,8 @@ func Furnish(p *corev1.Pod) {
 // furnishContainer replaces a container by full, but for what identifies and sizes it.
 func furnishContainer(c, full *corev1.Container) {
 	is := *full.DeepCopy()
-	is.Name, is.Image, is.Resources, is.ResizePolicy, is.RestartPolicy = c.Name, c.Image, c.Resources, c.ResizePolicy, c.RestartPolicy
+	is.Name, is.Image, is.RestartPolicy = c.Name, c.Image, c.RestartPolicy
+	is.Resources, is.ResizePolicy = c.Resources, c.ResizePolicy
 	is.Env = append([]corev1.EnvVar{{Name: "PLAIN", Value: "x"}}, c.Env...)
 	*c = is
 }

@@ -19,16 +19,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/conversion"
 )
 
-// ConvertPath is where CRDs of all kinds convert.
+// ConvertPath is the path for conversion of all kinds.
 const ConvertPath = "/convert"
 
-// Registration is what a kind brings. Nil parts are not registered; one of them must be there.
+// Registration holds the webhooks of a kind. Nil ones are not registered; at least one must be set.
 type Registration[T client.Object] struct {
 	// Object is an empty object of the stored version.
 	Object T
-	// Defaulter fills what a user left out and the schema can't.
+	// Defaulter sets defaults that the schema can't.
 	Defaulter admission.Defaulter[T]
-	// Validator refuses what the schema and CEL let pass.
+	// Validator refuses what schema and CEL can't.
 	Validator admission.Validator[T]
 	// Converter converts between the versions; from conversion.NewHubSpokeConverter.
 	Converter func(*runtime.Scheme) (conversion.Converter, error)
@@ -91,7 +91,7 @@ func convert(mgr ctrl.Manager, kind schema.GroupKind, build func(*runtime.Scheme
 	if err := registry.RegisterConverter(kind, converter); err != nil {
 		return err
 	}
-	// One handler serves all kinds. It turns a panic of a converter into an error itself.
+	// One handler serves all kinds. It recovers from panics itself.
 	if server := mgr.GetWebhookServer(); !taken(server, ConvertPath) {
 		server.Register(ConvertPath, conversion.NewWebhookHandler(mgr.GetScheme(), registry))
 	}
@@ -110,8 +110,8 @@ func taken(server webhook.Server, path string) bool {
 // longest is how long an apiserver waits for an answer at most, as in kube 1.36.
 const longest = 30 * time.Second
 
-// finished lets requests run to their end. controller-runtime ends their contexts as soon as the manager is asked to end, and
-// waits for them only then: a request that asks the apiserver for something would be refused for that.
+// finished lets requests finish. controller-runtime cancels their contexts as soon as the manager is stopped, and waits for them
+// only then: a webhook that calls the apiserver would fail because of that, and the request be refused.
 type finished struct{ admission.Handler }
 
 // Handle implements admission.Handler.
@@ -121,7 +121,7 @@ func (f finished) Handle(ctx context.Context, req admission.Request) admission.R
 	return f.Handler.Handle(ctx, req)
 }
 
-// logged says what was decided and for whom, at V(1).
+// logged logs decisions at V(1).
 type logged struct{ admission.Handler }
 
 // Handle implements admission.Handler.

@@ -5,10 +5,10 @@
 // version, because a kind's webhooks see one version only: the chart registers the stored version with matchPolicy
 // Equivalent, and the apiserver converts.
 //
-// What is true of all kinds is said here: a label that users know as a protection, and that is not served, is warned of.
+// What holds for all kinds is done here: the label for deletion protection, which is not served yet, gets a warning.
 //
-// A panic in a kind's code becomes an error of that one request. Decisions are logged at V(1), with the reason when a
-// request was refused; objects are never logged.
+// A panic in a kind's webhook fails that one request. Decisions are logged at V(1), with the reason when a request was
+// refused; objects are never logged.
 //
-// It writes no webhook configuration; charts do, and package cert keeps the CA bundle in them.
+// Webhook configurations are part of the charts; package cert maintains the CA bundle in them.
 package admit

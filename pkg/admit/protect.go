@@ -10,23 +10,23 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 )
 
-// unprotected adds to a kind's validation a warning for who believes in a protection that is not served.
+// unprotected adds a warning to a kind's validation: deletion protection is not served yet.
 type unprotected[T client.Object] struct{ admission.Validator[T] }
 
-// ValidateCreate warns where the label is there.
+// ValidateCreate warns if the object has the label.
 func (u unprotected[T]) ValidateCreate(ctx context.Context, o T) (admission.Warnings, error) {
 	warnings, err := u.Validator.ValidateCreate(ctx, o)
-	return append(warnings, believes("", o)...), err
+	return append(warnings, protectionWarning("", o)...), err
 }
 
-// ValidateUpdate warns where the label comes or changes: not at each later write of the object.
+// ValidateUpdate warns if the label was added or changed, not at each later update.
 func (u unprotected[T]) ValidateUpdate(ctx context.Context, old, o T) (admission.Warnings, error) {
 	warnings, err := u.Validator.ValidateUpdate(ctx, old, o)
-	return append(warnings, believes(old.GetLabels()[keys.DeleteProtection], o)...), err
+	return append(warnings, protectionWarning(old.GetLabels()[keys.DeleteProtection], o)...), err
 }
 
-// believes returns a warning if the label's value is there and not the one it had before.
-func believes(before string, o client.Object) admission.Warnings {
+// protectionWarning returns a warning if the label is set and has another value than before.
+func protectionWarning(before string, o client.Object) admission.Warnings {
 	value := o.GetLabels()[keys.DeleteProtection]
 	if value == "" || value == before {
 		return nil

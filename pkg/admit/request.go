@@ -26,7 +26,7 @@ func Old[T any](ctx context.Context) (*T, error) {
 	return &old, nil
 }
 
-// Namespace is that of the request: the object may come without.
+// Namespace is that of the request: the object itself may lack it.
 func Namespace(ctx context.Context, o client.Object) string {
 	if n := request(ctx).Namespace; n != "" {
 		return n
@@ -43,8 +43,8 @@ func request(ctx context.Context) admission.Request {
 	return req
 }
 
-// Ratchet divides faults into new ones and those that the old object had before, which only make warnings: an object from
-// before a rule, such as one that another controller left, can still be scaled and updated.
+// Ratchet splits faults into new ones and those that the old object had as well, which become warnings: an object that is older
+// than a rule, such as one that another controller left, can still be scaled and updated.
 func Ratchet(faults, before field.ErrorList) (fresh field.ErrorList, warnings admission.Warnings) {
 	for _, f := range faults {
 		if slices.ContainsFunc(before, func(b *field.Error) bool { return b.Error() == f.Error() }) {

@@ -1,14 +1,15 @@
 // Package feature holds the feature gates: switches for behaviour that is new or that not everybody wants.
 //
-// A gate is here only while something reads it. Its name and default are those that users of these APIs know. An unknown
-// name is refused with the list of known ones, because a gate that is accepted and does nothing misleads. AllAlpha and
-// AllBeta switch a whole stage, as in Kubernetes.
+// A gate is listed here only while something reads it. Names and defaults are those of OpenKruise. An unknown name is refused
+// with the list of known ones, because a gate that is accepted and does nothing misleads. AllAlpha and AllBeta switch a whole
+// stage, as in Kubernetes. Each kind says in its Registration which gates it reads; a program knows those of its kinds.
 //
-// Who comes from OpenKruise brings the flag of his old installation. Of a gate that exists there and not here
+// Users of OpenKruise bring the flag of their former installation. For a gate that OpenKruise has and this version has not:
 //
-//   - both values are taken, with a note for the log, where there is nothing left to choose;
-//   - false is taken likewise where the feature is not served, because that is what he asks for;
-//   - true is refused then, with the name of what is missing: better at start than as objects that nothing acts on.
+//   - both values are accepted, with a note in the log, if there is no longer anything to choose;
+//   - false is accepted in the same way if the feature is not served, because that is what it asks for;
+//   - true is then refused with the name of the missing feature, rather than leaving objects that no controller acts on.
 //
-// Gates are read once, in Setup, and travel on as bools in options, so that plans stay pure and tests need no globals.
+// Gates are read once, when a kind is set up, and are passed on as bools in its options, so that plans stay pure and tests need
+// no globals.
 package feature

@@ -11,16 +11,16 @@ import (
 	"k8s.io/component-base/featuregate"
 )
 
-// Gates of templates, read by hub and member.
+// Gates of templates.
 const (
-	// TemplateNoDefaults leaves pod templates and claim templates as users wrote them, instead of storing them with the
+	// TemplateNoDefaults leaves pod templates and PVC templates as users wrote them, instead of storing them with the
 	// apiserver's defaults.
 	//
 	// Alpha, off: 0.1.
 	TemplateNoDefaults featuregate.Feature = "TemplateNoDefaults"
 )
 
-// Gates of CloneSet, read by the member.
+// Gates of CloneSet, and of updates in place of all kinds.
 const (
 	// CloneSetShortHash makes new pods name their revision by its hash alone, without the CloneSet's name before it.
 	// Names that are too long for a label are shortened without it too.
@@ -49,25 +49,25 @@ const (
 	// Beta, on: 0.2.
 	InPlaceUpdateEnvFromMetadata featuregate.Feature = "InPlaceUpdateEnvFromMetadata"
 
-	// RecreatePodWhenChangeVCTInCloneSet makes pods anew for an update if the claim templates changed with it.
+	// RecreatePodWhenChangeVCTInCloneSet recreates pods for an update if volumeClaimTemplates changed with it.
 	//
 	// Alpha, off: 0.2.
 	RecreatePodWhenChangeVCTInCloneSet featuregate.Feature = "RecreatePodWhenChangeVCTInCloneSetGate"
 )
 
-// Gates of StatefulSet, read by the member.
+// Gates of StatefulSet.
 const (
 	// StatefulSetStartOrdinal numbers pods from spec.ordinals.start on.
 	//
 	// Alpha, off: 0.3.
 	StatefulSetStartOrdinal featuregate.Feature = "StatefulSetStartOrdinal"
 
-	// StatefulSetAutoDeletePVC lets claims go with their pod or their set, by spec.persistentVolumeClaimRetentionPolicy.
+	// StatefulSetAutoDeletePVC deletes PVCs with their pod or their set, by spec.persistentVolumeClaimRetentionPolicy.
 	//
 	// Beta, on: 0.3.
 	StatefulSetAutoDeletePVC featuregate.Feature = "StatefulSetAutoDeletePVC"
 
-	// StatefulSetAutoResizePVC lets claims follow their templates, by spec.volumeClaimUpdateStrategy.
+	// StatefulSetAutoResizePVC lets PVCs follow their templates, by spec.volumeClaimUpdateStrategy.
 	//
 	// Alpha, off: 0.3.
 	StatefulSetAutoResizePVC featuregate.Feature = "StatefulSetAutoResizePVCGate"
@@ -91,10 +91,10 @@ func specs() map[featuregate.Feature]featuregate.FeatureSpec {
 	}
 }
 
-// All are all gates, for a program that is given those of another.
+// All are all gates, for a program that accepts those of another one.
 func All() []featuregate.Feature { return slices.Sorted(maps.Keys(specs())) }
 
-// Gates is a set of gates as one flag: Name=true,Other=false. The zero value is not usable; New makes one.
+// Gates is a set of gates as one flag: Name=true,Other=false. The zero value is not usable; New makes a set.
 type Gates struct {
 	gate  featuregate.MutableFeatureGate
 	notes []string
@@ -102,7 +102,7 @@ type Gates struct {
 
 var _ pflag.Value = (*Gates)(nil)
 
-// New returns the gates that a program reads, at their defaults. A name that this package does not know is an error.
+// New returns the gates that a program reads, at their defaults. A gate without a stage in this package is an error.
 func New(read ...featuregate.Feature) (*Gates, error) {
 	known, of := specs(), map[featuregate.Feature]featuregate.FeatureSpec{}
 	for _, f := range read {
@@ -119,13 +119,13 @@ func New(read ...featuregate.Feature) (*Gates, error) {
 	return &Gates{gate: gate}, nil
 }
 
-// Enabled says whether a gate is on. The program must have asked New for it.
+// Enabled tells whether a gate is on. It panics for a gate that was not given to New.
 func (g *Gates) Enabled(f featuregate.Feature) bool { return g.gate.Enabled(f) }
 
 // Known describes each gate in a line: its name, stage and default.
 func (g *Gates) Known() []string { return g.gate.KnownFeatures() }
 
-// Notes say which of the values given are without effect and why, a sentence each.
+// Notes say which of the given values have no effect and why, a sentence each.
 func (g *Gates) Notes() []string { return slices.Clone(g.notes) }
 
 // AddFlags binds g to the flag --feature-gates.
@@ -133,8 +133,8 @@ func (g *Gates) AddFlags(f *pflag.FlagSet) {
 	f.Var(g, "feature-gates", "Name=true or Name=false, by commas:\n"+strings.Join(g.Known(), "\n"))
 }
 
-// Set implements pflag.Value. A name that is not known is an error, and so is a value that is no bool. Names of former
-// gates are taken as package doc says.
+// Set implements pflag.Value. An unknown name is an error, and so is a value that is not a bool. Gates of OpenKruise that this
+// version does not have are handled as the package comment says.
 func (g *Gates) Set(text string) error {
 	var rest []string
 	for item := range strings.SplitSeq(text, ",") {

@@ -1,11 +1,10 @@
 package feature
 
-// gate is a gate of OpenKruise that nothing reads here: either settled, because both values come to the same, or of
-// something that is missing.
+// gate is a gate of OpenKruise that nothing reads here: either both values have the same effect, or the feature is missing.
 type gate struct {
-	// settled is why both values are fine.
+	// settled is why both values are accepted.
 	settled string
-	// missing is what it would switch, with its verb: "jobs are".
+	// missing is the feature that it would enable, with its verb: "jobs are".
 	missing string
 }
 

@@ -25,7 +25,7 @@ func (m *Manager) logger(out io.Writer) logr.Logger {
 	return zapr.NewLogger(zap.New(core))
 }
 
-// level writes V(1) as debug, which collectors know, and V(4) as v4, which tells it apart.
+// level writes V(1) as debug, which log collectors know, and higher levels as v4 and the like.
 func level(l zapcore.Level, out zapcore.PrimitiveArrayEncoder) {
 	if l < zapcore.DebugLevel {
 		out.AppendString(fmt.Sprintf("v%d", -l))

@@ -25,7 +25,7 @@ import (
 // Version is what --version prints and agents report. The build sets it.
 var Version = "v0.0.0" //nolint:gochecknoglobals // The linker can set nothing else.
 
-// Manager is what every manager is told.
+// Manager are the options that every manager has.
 type Manager struct {
 	// Name is the program's: of its Lease, its user agent and its webhook configurations. No flag sets it.
 	Name string
@@ -34,12 +34,12 @@ type Manager struct {
 	Kubeconfig string
 	// Namespace is our own, where Lease and Secrets are.
 	Namespace string
-	// QPS and Burst bound the requests that we send to the apiserver. QPS 0 is no bound: the apiserver shares itself out by
-	// priority and fairness, and few requests run at once.
+	// QPS and Burst limit requests to the apiserver. QPS 0 is no limit: the apiserver has priority and fairness, and few requests
+	// run at once.
 	QPS   float32
 	Burst int
 
-	// LeaderElection off is for a single replica under a debugger.
+	// LeaderElection is off only for a single replica under a debugger.
 	LeaderElection bool
 	LeaseDuration  time.Duration
 	RenewDeadline  time.Duration
@@ -50,14 +50,14 @@ type Manager struct {
 
 	// CacheSyncTimeout is how long a controller waits for its first list before the manager ends with an error.
 	CacheSyncTimeout time.Duration
-	// ShutdownTimeout is how long running reconciles get to end.
+	// ShutdownTimeout is how long running reconciles have to finish.
 	ShutdownTimeout time.Duration
 
 	// LogLevel is the highest V that is logged; LogFormat is json or console.
 	LogLevel  int
 	LogFormat string
 
-	// Webhook is how apiservers reach us.
+	// Webhook is how the apiserver calls us.
 	Webhook Webhook
 }
 

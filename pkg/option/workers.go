@@ -15,7 +15,7 @@ const defaultWorkers = 3
 // Workers says how many objects of a kind are reconciled at once. The key is the kind in lower case.
 type Workers map[string]*int
 
-// NewWorkers returns the default number for each kind.
+// NewWorkers returns the default for each kind.
 func NewWorkers(kinds ...string) Workers {
 	w := Workers{}
 	for _, k := range kinds {

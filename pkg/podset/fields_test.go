@@ -51,8 +51,8 @@ func fullPod() *corev1.Pod {
 		plain.Name, plain.ValueFrom, sourced.Name = "plain", nil, "sourced"
 		all[0].Env = []corev1.EnvVar{sourced, plain}
 	}
-	p.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchFields[0] =
-		byField(corev1.NodeSelectorOpIn, "metadata.name", "b").MatchFields[0]
+	pinned := byField(corev1.NodeSelectorOpIn, "metadata.name", "b")
+	p.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchFields = pinned.MatchFields
 	return p
 }
 

@@ -40,7 +40,7 @@ type Kind struct {
 	Webhooks   func(ctrl.Manager, Options) error
 }
 
-// Options are what a manager tells all of its kinds.
+// Options are what the controllers and webhooks of all kinds are set up with.
 type Options struct {
 	// Workers is how many objects of a kind are reconciled at once, by Kind.Name; 0 is the kind's default.
 	Workers map[string]int

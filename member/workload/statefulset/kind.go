@@ -36,7 +36,8 @@ func Registration() setup.Kind {
 		},
 		Webhooks: func(mgr ctrl.Manager, o setup.Options) error {
 			w := &Webhook{
-				Client: mgr.GetClient(), KeepTemplates: o.Gates.Enabled(feature.TemplateNoDefaults), InPlace: o.InPlace, Gates: gatesOf(o.Gates),
+				Client: mgr.GetClient(), KeepTemplates: o.Gates.Enabled(feature.TemplateNoDefaults),
+				InPlace: o.InPlace, Gates: gatesOf(o.Gates),
 			}
 			return admit.Register(mgr, admit.Registration[*appsv1beta1.StatefulSet]{
 				Object: &appsv1beta1.StatefulSet{}, Defaulter: w, Validator: w,

@@ -1,0 +1,58 @@
+package setup
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/component-base/featuregate"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/flotilla-io/flotilla/pkg/podset"
+)
+
+func TestWhatFollowsFromAListOfKinds(t *testing.T) {
+	t.Parallel()
+	var order []string
+	controller := func(name string, err error) func(context.Context, ctrl.Manager, Options) error {
+		return func(context.Context, ctrl.Manager, Options) error {
+			order = append(order, name)
+			return err
+		}
+	}
+	away := errors.New("no such field")
+	kinds := Kinds{
+		{
+			Name: "sloop", CRD: "sloops.example.com", Converts: true, Types: runtime.SchemeBuilder{corev1.AddToScheme},
+			Gates: []featuregate.Feature{"B", "A"}, Fields: podset.FieldPVCs, Controller: controller("sloop", nil),
+			AddFlags: func(f *pflag.FlagSet) { f.Bool("sloop-fast", false, "") },
+			Webhooks: func(ctrl.Manager, Options) error {
+				order = append(order, "sloop's webhooks")
+				return nil
+			},
+		},
+		{Name: "ketch", CRD: "ketches.example.com", Gates: []featuregate.Feature{"B"}, Fields: podset.FieldTolerations},
+		{Name: "brig", CRD: "brigs.example.com", Controller: controller("brig", away)},
+	}
+	require.Equal(t, []string{"sloop", "ketch", "brig"}, kinds.Names())
+	require.Equal(t, []string{"sloops.example.com", "ketches.example.com", "brigs.example.com"}, kinds.CRDs())
+	require.Equal(t, []string{"sloops.example.com"}, kinds.ConvertedCRDs())
+	require.Equal(t, []featuregate.Feature{"A", "B"}, kinds.Gates())
+	require.Equal(t, podset.FieldPVCs|podset.FieldTolerations, kinds.Fields())
+	f := pflag.NewFlagSet("test", pflag.ContinueOnError)
+	kinds.AddFlags(f)
+	require.NoError(t, f.Parse([]string{"--sloop-fast"}))
+	scheme := runtime.NewScheme()
+	require.NoError(t, kinds.AddToScheme(scheme))
+	require.True(t, scheme.Recognizes(corev1.SchemeGroupVersion.WithKind("Pod")))
+
+	err := kinds.Setup(t.Context(), nil, Options{})
+	require.ErrorIs(t, err, away)
+	require.ErrorContains(t, err, "set up brig: ")
+	require.Equal(t, []string{"sloop", "sloop's webhooks", "brig"}, order)
+	require.Equal(t, 7, Options{Workers: map[string]int{"sloop": 7}}.Pods("sloop").Workers)
+}
