@@ -29,7 +29,7 @@ func TestScaleUpLimitedIsToldWhenItBites(t *testing.T) {
 	}{
 		{"when the spec is new", 1, false, nil, []string{"ScaleUpLimited"}},
 		{"with each pod that is made", 1, true, []string{"web-a"}, []string{"SuccessfulCreate", "ScaleUpLimited"}},
-		{"not while nothing changes", 1, true, nil, []string{}},
+		{"not while nothing changes", 1, true, nil, nil},
 		{"not where all pods may be made", 9, false, []string{"web-a"}, []string{"SuccessfulCreate"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
