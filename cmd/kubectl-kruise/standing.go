@@ -90,7 +90,7 @@ func stuck(conditions []appsv1beta1.WorkloadCondition) string {
 // lasting are the reasons of failed updates that don't pass by themselves.
 func lasting() []string {
 	return []string{
-		appsv1beta1.CloneSetReasonNotInPlace, appsv1beta1.CloneSetReasonInvalidSpec, appsv1beta1.CloneSetReasonHung,
+		appsv1beta1.CloneSetReasonNotInPlace, appsv1beta1.CloneSetReasonInvalidSpec, appsv1beta1.CloneSetReasonUpdateStalled,
 		"FailedUpdatePVC",
 	}
 }

@@ -65,12 +65,12 @@ func TestStatusOnce(t *testing.T) {
 			"", "NotInPlace: env changed",
 		},
 		{
-			"containers that do not follow fail", demo(behind, says(appsv1beta1.CloneSetFailedUpdate, "True", "Hung", "ImagePullBackOff")),
-			"", "Hung: ImagePullBackOff",
+			"containers that do not follow fail", demo(behind, says(appsv1beta1.CloneSetFailedUpdate, "True", "UpdateStalled", "ImagePullBackOff")),
+			"", "UpdateStalled: ImagePullBackOff",
 		},
 		{
 			"a condition of the spec before does not count",
-			demo(behind, says(appsv1beta1.CloneSetFailedUpdate, "True", "Hung", "old"), func(set *appsv1beta1.CloneSet) { set.Generation = 3 }),
+			demo(behind, says(appsv1beta1.CloneSetFailedUpdate, "True", "UpdateStalled", "old"), func(set *appsv1beta1.CloneSet) { set.Generation = 3 }),
 			"the controller has not seen the change", "",
 		},
 		{"OnDelete has no rollout to follow", demo(deleting), "", "updateStrategy.type OnDelete"},

@@ -1,6 +1,7 @@
 package podcontrol
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 
@@ -72,8 +73,8 @@ func (r *Results) Failures(p *podset.Plan, errs ...error) (scale, update report.
 	}
 	scale = report.WriteFailure(append(scaling, errs...)...)
 	update = report.WriteFailure(slices.Concat([]error{r.Revision}, updating, []error{r.Rest})...)
-	if p.InvalidSpec != "" {
-		update = report.Failure{Reason: ReasonInvalidSpec, Message: p.InvalidSpec}
+	if fault := cmp.Or(p.InvalidSpec, p.Ignored); fault != "" {
+		update = report.Failure{Reason: ReasonInvalidSpec, Message: fault}
 	}
 	for _, h := range p.Holds {
 		if h.Reason == rollout.ReasonNotInPlace && update.Reason == "" {

@@ -23,6 +23,9 @@ type Plan struct {
 
 	// InvalidSpec is why the spec can't be acted on at all, which the webhook should have refused; empty if it can.
 	InvalidSpec string
+	// Ignored is what of the spec can't be read, which the webhook should have refused, and is left out while the rest is acted
+	// on; empty if nothing is. It is reported as InvalidSpec is.
+	Ignored string
 	// Pods are the facts that the plan was made from, without pods to disown.
 	Pods []Pod
 

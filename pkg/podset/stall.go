@@ -19,7 +19,7 @@ import (
 const DefaultProgressDeadline = 10 * time.Minute
 
 // ReasonStalled: containers do not follow an update in place.
-const ReasonStalled = "Hung"
+const ReasonStalled = "UpdateStalled"
 
 // Stall is that nothing has moved for too long. The zero value says that things move.
 type Stall struct {

@@ -337,7 +337,7 @@ func checkRest(t *testing.T, m *model, s Decision) {
 	}
 	if waits {
 		require.True(t, m.hooks.nobody, "somebody was not heard")
-		require.Contains(t, out.String(), "by their hooks")
+		require.Contains(t, out.String(), "for their lifecycle hooks")
 	}
 	stuck := m.bad != nil || m.goal.MaxUnavailable+m.goal.MaxSurge == 0 || m.goal.Paused || waits
 	if stuck {

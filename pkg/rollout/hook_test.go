@@ -21,7 +21,7 @@ func TestNextWithHooks(t *testing.T) {
 			name: "a pod that is held is prepared before it is updated, and that takes budget",
 			goal: inPlace,
 			pods: many(2, "a", old, updateHooked),
-			want: []string{"prepare-update a00 InPlace", "hold InFlight 1"},
+			want: []string{"PrepareUpdate a00 InPlace", "hold InFlight 1"},
 		},
 		{
 			name: "a pod that is held waits until it is let go",
@@ -33,7 +33,7 @@ func TestNextWithHooks(t *testing.T) {
 			name: "a pod that was let go is updated",
 			goal: inPlace,
 			pods: []Pod{pod("a", old, prepared), pod("b")},
-			want: []string{"mark a InPlace"},
+			want: []string{"MarkUnready a InPlace"},
 		},
 		{
 			name: "an update that restarts nothing is held as well, and then takes budget",
@@ -45,19 +45,19 @@ func TestNextWithHooks(t *testing.T) {
 			name: "an update that restarts nothing is one edit when the pod was let go",
 			goal: inPlace,
 			pods: []Pod{pod("a", old, quiet, prepared), pod("b")},
-			want: []string{"edit a InPlace"},
+			want: []string{"UpdateInPlace a InPlace"},
 		},
 		{
 			name: "a pod in the middle of an update is not held again",
 			goal: inPlace,
 			pods: []Pod{pod("a", old, updating, updateHooked), pod("b")},
-			want: []string{"edit a InPlace"},
+			want: []string{"UpdateInPlace a InPlace"},
 		},
 		{
 			name: "#1156: a pod that waits to be taken up is prepared again for another update, at no cost",
 			goal: inPlace,
 			pods: []Pod{pod("a", old, awaited, updateHooked), pod("b")},
-			want: []string{"prepare-update a InPlace"},
+			want: []string{"PrepareUpdate a InPlace"},
 		},
 		{
 			name: "a pod that waits to be taken up has no step",
@@ -69,25 +69,25 @@ func TestNextWithHooks(t *testing.T) {
 			name: "#1156: a pod that is prepared goes back when its own revision is wanted again",
 			goal: inPlace,
 			pods: []Pod{pod("a", prepared, updateHooked), pod("b", prepared)},
-			want: []string{"release a Restored", "release b Restored"},
+			want: []string{"MarkReady a Restored", "MarkReady b Restored"},
 		},
 		{
 			name: "a pod that is prepared goes back when the partition is raised",
 			goal: with(inPlace, func(g *Goal) { g.Partition = 2 }),
 			pods: many(2, "a", old, prepared),
-			want: []string{"release a00 Restored", "release a01 Restored"},
+			want: []string{"MarkReady a00 Restored", "MarkReady a01 Restored"},
 		},
 		{
 			name: "a pod that is prepared goes back while updates are paused",
 			goal: with(inPlace, func(g *Goal) { g.Paused = true }),
 			pods: many(2, "a", old, prepared, updateHooked),
-			want: []string{"release a00 Restored", "release a01 Restored", "hold Paused 2"},
+			want: []string{"MarkReady a00 Restored", "MarkReady a01 Restored", "hold Paused 2"},
 		},
 		{
 			name: "a pod that is held is prepared before it is deleted",
 			goal: Goal{Replicas: 1, MaxUnavailable: 1},
 			pods: slices.Concat(many(1, "a", deleteHooked), many(1, "b")),
-			want: []string{"prepare-delete a00 ScaleIn"},
+			want: []string{"PrepareDelete a00 ScaleIn"},
 		},
 		{
 			name: "the choice of what to delete stays, whatever has become cheaper",
@@ -99,7 +99,7 @@ func TestNextWithHooks(t *testing.T) {
 			name: "a pod that was let go is deleted, whatever is available",
 			goal: Goal{Replicas: 2},
 			pods: []Pod{pod("a", parting), pod("b", unready), pod("c", unready)},
-			want: []string{"delete a ScaleIn"},
+			want: []string{"Delete a ScaleIn"},
 		},
 		{
 			name: "of pods that wait for it, those that go for the update anyway are not the spare ones",
@@ -111,7 +111,7 @@ func TestNextWithHooks(t *testing.T) {
 			name: "a pod that waits for its deletion comes back when more are wanted",
 			goal: Goal{Replicas: 3},
 			pods: []Pod{pod("a", parting, deleteHooked), pod("b"), pod("c")},
-			want: []string{"return a Restored"},
+			want: []string{"CancelDelete a Restored"},
 		},
 		{
 			name: "a named one does not",
@@ -129,43 +129,43 @@ func TestNextWithHooks(t *testing.T) {
 			name: "but it is where such pods don't count",
 			goal: Goal{Replicas: 2, ExcludePreparingDelete: true},
 			pods: []Pod{pod("a", parting, doomed, deleteHooked), pod("b")},
-			want: []string{"create new Missing", "hold Hook 1"},
+			want: []string{"Create new Missing", "hold Hook 1"},
 		},
 		{
 			name: "a pod that comes back is as good as a new one, also where such pods don't count",
 			goal: Goal{Replicas: 2, ExcludePreparingDelete: true},
 			pods: []Pod{pod("a", parting, deleteHooked), pod("b")},
-			want: []string{"return a Restored"},
+			want: []string{"CancelDelete a Restored"},
 		},
 		{
 			name: "a pod that is held is prepared before it is re-created",
 			goal: Goal{Replicas: 2, MaxUnavailable: 1},
 			pods: many(2, "a", old, deleteHooked),
-			want: []string{"prepare-delete a00 Recreate", "hold InFlight 1"},
+			want: []string{"PrepareDelete a00 Recreate", "hold InFlight 1"},
 		},
 		{
 			name: "#1156: a pod that waits to be re-created comes back when its own revision is wanted again",
 			goal: Goal{Replicas: 2, MaxUnavailable: 1},
 			pods: []Pod{pod("a", parting, deleteHooked), pod("b", old)},
-			want: []string{"return a Restored", "hold InFlight 1"},
+			want: []string{"CancelDelete a Restored", "hold InFlight 1"},
 		},
 		{
 			name: "a pod that waits for its deletion is not updated in place",
 			goal: with(inPlace, func(g *Goal) { g.MaxUnavailable = 2 }),
 			pods: []Pod{pod("a", old, parting, deleteHooked), pod("b", old)},
-			want: []string{"return a Restored", "mark b InPlace"},
+			want: []string{"CancelDelete a Restored", "MarkUnready b InPlace"},
 		},
 		{
 			name: "pods that are prepared count as new ones for scaling where it is asked for",
 			goal: Goal{Replicas: 2, Partition: 1, PreparingUpdateAsUpdated: true, Mode: InPlaceIfPossible, Paused: true},
 			pods: []Pod{pod("a", old, prepared), pod("b", old), pod("c", old), pod("d")},
-			want: []string{"delete b ScaleIn", "delete a ScaleIn"},
+			want: []string{"Delete b ScaleIn", "Delete a ScaleIn"},
 		},
 		{
 			name: "and as old ones else",
 			goal: Goal{Replicas: 2, Partition: 1, Mode: InPlaceIfPossible, Paused: true},
 			pods: []Pod{pod("a", old), pod("b", old, prepared), pod("c", old), pod("d")},
-			want: []string{"delete b ScaleIn", "delete a ScaleIn"},
+			want: []string{"Delete b ScaleIn", "Delete a ScaleIn"},
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -188,25 +188,25 @@ func TestNextGoesOnWithAnUpdateInSeveralWrites(t *testing.T) {
 			name: "further containers are written when those before are ready",
 			goal: inPlace,
 			pods: []Pod{pod("a", between), pod("b")},
-			want: []string{"edit a NextBatch"},
+			want: []string{"UpdateInPlace a NextBatch"},
 		},
 		{
 			name: "also while paused, because the pod is out of service until it is done",
 			goal: Goal{Replicas: 2, MaxUnavailable: 1, Mode: InPlaceIfPossible, Paused: true},
 			pods: []Pod{pod("a", between), pod("b", old)},
-			want: []string{"edit a NextBatch", "hold Paused 1"},
+			want: []string{"UpdateInPlace a NextBatch", "hold Paused 1"},
 		},
 		{
 			name: "another update comes before the rest of the former",
 			goal: inPlace,
 			pods: []Pod{pod("a", old, between), pod("b")},
-			want: []string{"edit a InPlace"},
+			want: []string{"UpdateInPlace a InPlace"},
 		},
 		{
 			name: "a pod that keeps its revision gets the rest of it",
 			goal: Goal{Replicas: 2, Partition: 1, MaxUnavailable: 1, Mode: InPlaceIfPossible},
 			pods: []Pod{pod("a", old, between), pod("b")},
-			want: []string{"edit a NextBatch"},
+			want: []string{"UpdateInPlace a NextBatch"},
 		},
 		{
 			name: "a marked pod is not written before its traffic is gone, and keeps its place",
@@ -218,7 +218,7 @@ func TestNextGoesOnWithAnUpdateInSeveralWrites(t *testing.T) {
 			name: "a pod whose traffic goes for nothing comes back at once",
 			goal: inPlace,
 			pods: []Pod{pod("a", draining), pod("b")},
-			want: []string{"release a Restored"},
+			want: []string{"MarkReady a Restored"},
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -232,11 +232,11 @@ func TestNextGoesBackWhereThePartitionHasGrown(t *testing.T) {
 	t.Parallel()
 	goal := Goal{Replicas: 4, Partition: 3, MaxUnavailable: 1, Mode: InPlaceIfPossible, Rollback: true}
 	pods := slices.Concat(many(1, "a", old), many(3, "b"))
-	require.Equal(t, []string{"mark b00 back InPlace", "hold InFlight 1"}, brief(Next(goal, pods, start)))
+	require.Equal(t, []string{"MarkUnready b00 back InPlace", "hold InFlight 1"}, brief(Next(goal, pods, start)))
 
 	goal.Mode = ReCreate
-	require.Equal(t, []string{"delete b00 back Recreate", "hold InFlight 1"}, brief(Next(goal, pods, start)))
-	require.Equal(t, []string{"create old Missing", "hold Budget 1"}, brief(Next(goal, pods[:3], start)),
+	require.Equal(t, []string{"Delete b00 back Recreate", "hold InFlight 1"}, brief(Next(goal, pods, start)))
+	require.Equal(t, []string{"Create old Missing", "hold Budget 1"}, brief(Next(goal, pods[:3], start)),
 		"the pod that takes its place is of the old revision")
 
 	goal.Paused = true
@@ -257,13 +257,13 @@ func TestNextBoundsCreations(t *testing.T) {
 		{
 			name: "no more pods are made than may be unavailable",
 			goal: Goal{Replicas: 5, ScaleMaxUnavailable: new(2)},
-			want: []string{"create new Missing", "create new Missing", "hold ScaleLimit 3"},
+			want: []string{"Create new Missing", "Create new Missing", "hold ScaleLimit 3"},
 		},
 		{
 			name: "those that are unavailable count",
 			goal: Goal{Replicas: 5, ScaleMaxUnavailable: new(2)},
 			pods: slices.Concat(many(1, "a"), many(1, "b", held)),
-			want: []string{"create new Missing", "hold ScaleLimit 2", "release b00 Started"},
+			want: []string{"Create new Missing", "hold ScaleLimit 2", "MarkReady b00 Started"},
 		},
 		{
 			name: "with as many unavailable, none is made",
@@ -275,13 +275,13 @@ func TestNextBoundsCreations(t *testing.T) {
 			name: "a surge is bounded too",
 			goal: Goal{Replicas: 2, MaxSurge: 2, ScaleMaxUnavailable: new(1)},
 			pods: many(2, "a", old),
-			want: []string{"create new Surge", "hold ScaleLimit 1", "hold Budget 2"},
+			want: []string{"Create new Surge", "hold ScaleLimit 1", "hold Budget 2"},
 		},
 		{
 			name: "a scale-in is not",
 			goal: Goal{Replicas: 1, ScaleMaxUnavailable: new(1)},
 			pods: slices.Concat(many(1, "a"), many(2, "b", unready)),
-			want: []string{"delete b00 ScaleIn", "delete b01 ScaleIn"},
+			want: []string{"Delete b00 ScaleIn", "Delete b01 ScaleIn"},
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -3,7 +3,6 @@ package rollout
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -54,21 +53,12 @@ func many(n int, prefix string, fs ...func(*Pod)) []Pod {
 	return out
 }
 
-// verbs say what is done to pods that exist, in the order in which stories tell it.
-var verbs = []struct {
-	verb string
-	kind StepKind
-}{
-	{"prepare to delete", StepPrepareDelete},
-	{"delete", StepDelete},
-	{"return", StepCancelDelete},
-	{"prepare to update", StepPrepareUpdate},
-	{"mark", StepMarkUnready},
-	{"edit", StepUpdateInPlace},
-	{"release", StepMarkReady},
+// kinds are those of steps for pods that exist, in the order in which stories tell them.
+var kinds = []StepKind{
+	StepPrepareDelete, StepDelete, StepCancelDelete, StepPrepareUpdate, StepMarkUnready, StepUpdateInPlace, StepMarkReady,
 }
 
-// brief is the steps without their sentences: "create new Missing", "delete a00 ScaleIn", "hold Budget 2".
+// brief is the steps without their sentences: "Create new Missing", "Delete a00 ScaleIn", "hold Budget 2".
 func brief(d Decision) []string {
 	var out []string
 	for _, s := range d.Of(StepCreate) {
@@ -79,14 +69,14 @@ func brief(d Decision) []string {
 		if s.Slot != "" {
 			rev += " " + s.Slot
 		}
-		out = append(out, fmt.Sprintf("create %s %s", rev, s.Reason))
+		out = append(out, fmt.Sprintf("Create %s %s", rev, s.Reason))
 	}
-	for _, v := range verbs {
-		for _, s := range d.Of(v.kind) {
+	for _, kind := range kinds {
+		for _, s := range d.Of(kind) {
 			if s.Old {
 				s.Key += " back"
 			}
-			out = append(out, fmt.Sprintf("%s %s %s", strings.ReplaceAll(v.verb, " to ", "-"), s.Key, s.Reason))
+			out = append(out, fmt.Sprintf("%s %s %s", kind, s.Key, s.Reason))
 		}
 	}
 	for _, h := range d.Holds {
@@ -112,37 +102,37 @@ func TestNext(t *testing.T) {
 			name: "missing pods are made, up to the partition of the old revision",
 			goal: Goal{Replicas: 4, Partition: 2},
 			pods: slices.Concat(many(1, "a", old), many(1, "b")),
-			want: []string{"create old Missing", "create new Missing"},
+			want: []string{"Create old Missing", "Create new Missing"},
 		},
 		{
 			name: "a negative goal wants no pod",
 			goal: Goal{Replicas: -3, MaxSurge: -1},
 			pods: many(1, "a"),
-			want: []string{"delete a00 ScaleIn"},
+			want: []string{"Delete a00 ScaleIn"},
 		},
 		{
 			name: "a leaving pod counts no more and is made up for",
 			goal: Goal{Replicas: 2},
 			pods: slices.Concat(many(1, "a"), many(1, "b", leaving)),
-			want: []string{"create new Missing"},
+			want: []string{"Create new Missing"},
 		},
 		{
 			name: "scale-in takes old pods down to the partition before new ones",
 			goal: Goal{Replicas: 3, Partition: 1, MaxUnavailable: 1},
 			pods: slices.Concat(many(3, "a", old), many(2, "b")),
-			want: []string{"delete a00 ScaleIn", "delete a01 ScaleIn"},
+			want: []string{"Delete a00 ScaleIn", "Delete a01 ScaleIn"},
 		},
 		{
 			name: "scale-in takes what does not serve first",
 			goal: Goal{Replicas: 2},
 			pods: slices.Concat(many(2, "a"), many(1, "b", tooYoung), many(1, "c", unready)),
-			want: []string{"delete c00 ScaleIn", "delete b00 ScaleIn"},
+			want: []string{"Delete c00 ScaleIn", "Delete b00 ScaleIn"},
 		},
 		{
 			name: "pods that are ready and not yet available do not hold up scale-in",
 			goal: Goal{Replicas: 2},
 			pods: slices.Concat(many(2, "a", doomed), many(2, "b", tooYoung)),
-			want: []string{"delete a00 Named", "delete a01 Named"},
+			want: []string{"Delete a00 Named", "Delete a01 Named"},
 		},
 		{
 			name: "pods that are not ready do hold up the delete of named ones that serve",
@@ -154,13 +144,13 @@ func TestNext(t *testing.T) {
 			name: "no more than the spare pods are judged by readiness",
 			goal: Goal{Replicas: 3},
 			pods: slices.Concat(many(2, "a", doomed), many(3, "b", tooYoung), many(1, "c", leaving)),
-			want: []string{"delete a00 Named", "delete a01 Named"},
+			want: []string{"Delete a00 Named", "Delete a01 Named"},
 		},
 		{
 			name: "named pods beyond the spare ones wait until the others are available",
 			goal: Goal{Replicas: 3, MaxUnavailable: 1},
 			pods: slices.Concat(many(2, "a", doomed), many(2, "b", tooYoung)),
-			want: []string{"delete a00 Named", "hold Budget 1"},
+			want: []string{"Delete a00 Named", "hold Budget 1"},
 		},
 		{
 			name: "a named pod that is ready and not yet available stays where too few are ready",
@@ -178,7 +168,7 @@ func TestNext(t *testing.T) {
 			name: "a named pod that does not serve goes at once",
 			goal: Goal{Replicas: 2},
 			pods: slices.Concat(many(1, "a", doomed, unready), many(1, "b")),
-			want: []string{"delete a00 Named"},
+			want: []string{"Delete a00 Named"},
 		},
 		{
 			name: "a named pod that serves waits for the budget",
@@ -190,31 +180,31 @@ func TestNext(t *testing.T) {
 			name: "an old named pod that the partition keeps is replaced by an old one",
 			goal: Goal{Replicas: 2, Partition: 2, MaxSurge: 1},
 			pods: slices.Concat(many(1, "a", old, doomed), many(1, "b", old)),
-			want: []string{"create old Surge", "hold Budget 1"},
+			want: []string{"Create old Surge", "hold Budget 1"},
 		},
 		{
 			name: "named pods get surge also while paused, because they are no update",
 			goal: Goal{Replicas: 2, MaxSurge: 1, Paused: true},
 			pods: slices.Concat(many(1, "a", doomed), many(1, "b")),
-			want: []string{"create new Surge", "hold Budget 1"},
+			want: []string{"Create new Surge", "hold Budget 1"},
 		},
 		{
 			name: "re-creation is limited by the budget",
 			goal: Goal{Replicas: 4, MaxUnavailable: 2},
 			pods: many(4, "a", old),
-			want: []string{"delete a00 Recreate", "delete a01 Recreate", "hold InFlight 2"},
+			want: []string{"Delete a00 Recreate", "Delete a01 Recreate", "hold InFlight 2"},
 		},
 		{
 			name: "missing pods use up the budget",
 			goal: Goal{Replicas: 4, MaxUnavailable: 1},
 			pods: many(3, "a", old),
-			want: []string{"create new Missing", "hold Budget 3"},
+			want: []string{"Create new Missing", "hold Budget 3"},
 		},
 		{
 			name: "old pods that do not serve are updated at the pace of the budget, though they are free",
 			goal: Goal{Replicas: 4, MaxUnavailable: 1, Mode: InPlaceIfPossible},
 			pods: many(4, "a", old, unready),
-			want: []string{"mark a00 InPlace", "hold InFlight 3"},
+			want: []string{"MarkUnready a00 InPlace", "hold InFlight 3"},
 		},
 		{
 			name: "updated pods that do not serve stop the update",
@@ -232,19 +222,19 @@ func TestNext(t *testing.T) {
 			name: "surge makes new pods only for those that have to be re-created",
 			goal: Goal{Replicas: 3, MaxSurge: 3, MaxUnavailable: 1, Mode: InPlaceIfPossible},
 			pods: slices.Concat(many(2, "a", old), many(1, "b", old, unsuited)),
-			want: []string{"create new Surge", "mark a00 InPlace", "hold InFlight 2"},
+			want: []string{"Create new Surge", "MarkUnready a00 InPlace", "hold InFlight 2"},
 		},
 		{
 			name: "with none unavailable, surge serves pods that are edited in place as well",
 			goal: Goal{Replicas: 2, MaxSurge: 1, Mode: InPlaceIfPossible},
 			pods: many(2, "a", old),
-			want: []string{"create new Surge", "hold Budget 2"},
+			want: []string{"Create new Surge", "hold Budget 2"},
 		},
 		{
 			name: "an edit that restarts nothing needs no surge",
 			goal: Goal{Replicas: 2, MaxSurge: 1, Mode: InPlaceIfPossible},
 			pods: many(2, "a", old, quiet),
-			want: []string{"edit a00 InPlace", "edit a01 InPlace"},
+			want: []string{"UpdateInPlace a00 InPlace", "UpdateInPlace a01 InPlace"},
 		},
 		{
 			name: "named pods that need no replacement get no surge",
@@ -274,7 +264,7 @@ func TestNext(t *testing.T) {
 			name: "OnDelete updates nothing and makes new pods of the new revision, whatever the partition",
 			goal: Goal{Replicas: 3, Partition: 3, MaxUnavailable: 3, MaxSurge: 1, Mode: OnDelete},
 			pods: many(2, "a", old),
-			want: []string{"create new Missing"},
+			want: []string{"Create new Missing"},
 		},
 		{
 			name: "a partition above the number of pods keeps them all",
@@ -290,67 +280,67 @@ func TestNext(t *testing.T) {
 			name: "InPlaceOnly leaves pods that can't be edited and says so",
 			goal: Goal{Replicas: 3, MaxUnavailable: 3, Mode: InPlaceOnly},
 			pods: slices.Concat(many(2, "a", old, unsuited), many(1, "b", old)),
-			want: []string{"mark b00 InPlace", "hold NotInPlace 2"},
+			want: []string{"MarkUnready b00 InPlace", "hold NotInPlace 2"},
 		},
 		{
 			name: "InPlaceIfPossible re-creates pods that can't be edited",
 			goal: Goal{Replicas: 2, MaxUnavailable: 2, Mode: InPlaceIfPossible},
 			pods: slices.Concat(many(1, "a", old, unsuited), many(1, "b", old)),
-			want: []string{"delete a00 Recreate", "mark b00 InPlace"},
+			want: []string{"Delete a00 Recreate", "MarkUnready b00 InPlace"},
 		},
 		{
 			name: "ReCreate edits nothing, though it could",
 			goal: Goal{Replicas: 1, MaxUnavailable: 1, Mode: ReCreate},
 			pods: many(1, "a", old),
-			want: []string{"delete a00 Recreate"},
+			want: []string{"Delete a00 Recreate"},
 		},
 		{
 			name: "a pod without the gate is edited at once, within the budget",
 			goal: Goal{Replicas: 2, MaxUnavailable: 1, Mode: InPlaceOnly},
 			pods: many(2, "a", old, gateless),
-			want: []string{"edit a00 InPlace", "hold InFlight 1"},
+			want: []string{"UpdateInPlace a00 InPlace", "hold InFlight 1"},
 		},
 		{
 			name: "an edit that restarts nothing is free",
 			goal: Goal{Replicas: 2, Mode: InPlaceOnly},
 			pods: many(2, "a", old, quiet),
-			want: []string{"edit a00 InPlace", "edit a01 InPlace"},
+			want: []string{"UpdateInPlace a00 InPlace", "UpdateInPlace a01 InPlace"},
 		},
 		{
 			name: "a marked pod is edited, though the budget is spent",
 			goal: Goal{Replicas: 3, MaxUnavailable: 1, Mode: InPlaceOnly},
 			pods: slices.Concat(many(1, "a", old), many(1, "b", unready), many(1, "c", old, marked)),
-			want: []string{"edit c00 InPlace", "hold InFlight 1"},
+			want: []string{"UpdateInPlace c00 InPlace", "hold InFlight 1"},
 		},
 		{
 			name: "a marked pod is released when the goal is paused",
 			goal: Goal{Replicas: 1, MaxUnavailable: 1, Mode: InPlaceOnly, Paused: true},
 			pods: many(1, "a", old, marked),
-			want: []string{"release a00 Restored", "hold Paused 1"},
+			want: []string{"MarkReady a00 Restored", "hold Paused 1"},
 		},
 		{
 			name: "a marked pod is released when its own revision is rolled out again",
 			goal: Goal{Replicas: 1, MaxUnavailable: 1, Mode: InPlaceOnly},
 			pods: many(1, "a", marked),
-			want: []string{"release a00 Restored"},
+			want: []string{"MarkReady a00 Restored"},
 		},
 		{
 			name: "a marked pod is released when the partition keeps it",
 			goal: Goal{Replicas: 1, Partition: 1, MaxUnavailable: 1, Mode: InPlaceOnly},
 			pods: many(1, "a", old, marked),
-			want: []string{"release a00 Restored"},
+			want: []string{"MarkReady a00 Restored"},
 		},
 		{
 			name: "a marked pod is re-created when its revision can't be reached in place any more",
 			goal: Goal{Replicas: 1, Mode: InPlaceIfPossible},
 			pods: many(1, "a", old, marked, unsuited),
-			want: []string{"delete a00 Recreate"},
+			want: []string{"Delete a00 Recreate"},
 		},
 		{
 			name: "a pod that hangs in its update is edited again for another revision",
 			goal: Goal{Replicas: 2, MaxUnavailable: 1, Mode: InPlaceOnly},
 			pods: slices.Concat(many(1, "a", old, updating), many(1, "b", unready)),
-			want: []string{"edit a00 InPlace"},
+			want: []string{"UpdateInPlace a00 InPlace"},
 		},
 		{
 			name: "a pod that hangs in its update holds the budget",
@@ -362,25 +352,25 @@ func TestNext(t *testing.T) {
 			name: "a pod whose update is done is released, also while paused",
 			goal: Goal{Replicas: 1, Mode: InPlaceOnly, Paused: true},
 			pods: many(1, "a", editDone),
-			want: []string{"release a00 Updated"},
+			want: []string{"MarkReady a00 Updated"},
 		},
 		{
 			name: "an old pod whose update is done and that is to change again is not released in between",
 			goal: Goal{Replicas: 1, MaxUnavailable: 1, Mode: InPlaceOnly},
 			pods: many(1, "a", old, editDone),
-			want: []string{"edit a00 InPlace"},
+			want: []string{"UpdateInPlace a00 InPlace"},
 		},
 		{
 			name: "a new pod is released once nothing holds it back",
 			goal: Goal{Replicas: 1, Mode: InPlaceOnly},
 			pods: many(1, "a", held),
-			want: []string{"release a00 Started"},
+			want: []string{"MarkReady a00 Started"},
 		},
 		{
 			name: "a named pod in the middle of an update is deleted and gets no other step",
 			goal: Goal{Replicas: 1, MaxUnavailable: 1, Mode: InPlaceOnly},
 			pods: many(1, "a", doomed, old, marked),
-			want: []string{"delete a00 Named"},
+			want: []string{"Delete a00 Named"},
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -445,7 +435,7 @@ func TestDeletionOrder(t *testing.T) {
 			first, second := pod("k1", tc.first), pod("k0", tc.second)
 			keep := []Pod{pod("k2", full, func(p *Pod) { p.Rank.Cost = 7 })}
 			s := Next(Goal{Replicas: 2, MaxUnavailable: 2}, append(keep, second, first), start)
-			require.Equal(t, []string{"delete " + first.Key + " ScaleIn"}, brief(s))
+			require.Equal(t, []string{"Delete " + first.Key + " ScaleIn"}, brief(s))
 		})
 	}
 }
@@ -460,7 +450,7 @@ func TestScaleInSpreadsOverTopology(t *testing.T) {
 		pod("e", in("z2", "n4")), pod("f", in("z2", "n4")),
 	}
 	s := Next(Goal{Replicas: 3, MaxUnavailable: 3}, pods, start)
-	require.Equal(t, []string{"delete b ScaleIn", "delete c ScaleIn", "delete a ScaleIn"}, brief(s),
+	require.Equal(t, []string{"Delete b ScaleIn", "Delete c ScaleIn", "Delete a ScaleIn"}, brief(s),
 		"the fuller zone first, and there the fuller node")
 }
 

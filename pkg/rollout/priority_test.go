@@ -190,7 +190,7 @@ func TestPreferenceIsWhatNextUpdatesFirst(t *testing.T) {
 	p := Preference{Priority: &pods.UpdatePriorityStrategy{WeightPriority: []pods.UpdatePriorityWeightTerm{byWeight(1, "tier", "test")}}}
 	require.NoError(t, p.Apply(list, traits))
 	got := Next(Goal{Replicas: 6, MaxUnavailable: 2, Mode: InPlaceIfPossible}, list, start)
-	require.Equal(t, []string{"mark a02 InPlace", "edit b InPlace"}, slices.DeleteFunc(brief(got), func(s string) bool {
+	require.Equal(t, []string{"MarkUnready a02 InPlace", "UpdateInPlace b InPlace"}, slices.DeleteFunc(brief(got), func(s string) bool {
 		return strings.HasPrefix(s, "hold")
 	}), "what is under way goes on, then the preferred pod goes first")
 }

@@ -310,11 +310,11 @@ func writeSteps(out *strings.Builder, d Decision) {
 		if s.Slot != "" {
 			rev += " in " + s.Slot
 		}
-		fmt.Fprintf(out, "     create %s (%s): %s\n", rev, s.Reason, s.Why)
+		fmt.Fprintf(out, "     Create %s (%s): %s\n", rev, s.Reason, s.Why)
 	}
-	for _, v := range verbs {
-		for _, s := range d.Of(v.kind) {
-			fmt.Fprintf(out, "     %s %s (%s): %s\n", v.verb, s.Key, s.Reason, s.Why)
+	for _, kind := range kinds {
+		for _, s := range d.Of(kind) {
+			fmt.Fprintf(out, "     %s %s (%s): %s\n", kind, s.Key, s.Reason, s.Why)
 		}
 	}
 }

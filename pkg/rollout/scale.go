@@ -125,7 +125,7 @@ func (w *world) deleteNamed() {
 	} else {
 		sortForScaleIn(w.doomed)
 	}
-	w.dropSome(w.doomed, ReasonNamed, "named for deletion", "named pods wait")
+	w.dropSome(w.doomed, ReasonNamed, "marked for deletion", "pods marked for deletion wait")
 }
 
 // scaleIn deletes pods above the wanted number. Those that were prepared for it go first, so that the choice stays as it
@@ -201,7 +201,7 @@ func (w *world) drop(m *member, r Reason, why string) bool {
 	case m.PreparingDelete:
 		why += "; prepared for it"
 	case w.places != nil && !w.covers(m):
-		why += "; no wanted place depends on it, so free"
+		why += "; no wanted slot depends on it, so free"
 	case !m.serves():
 		why += "; not ready, so free"
 	case !m.Available && (w.available >= w.floor || w.ready > w.floor):
@@ -228,7 +228,7 @@ func (w *world) remove(m *member, s Step) {
 		s.Kind = StepDelete
 	case !m.PreparingDelete:
 		s.Kind = StepPrepareDelete
-		s.Why += "; somebody else has to let go of it first"
+		s.Why += "; its lifecycle hook comes first"
 	default:
 		w.hooked++
 		return

@@ -131,7 +131,7 @@ func (w *world) vacate() {
 		spare = w.nextToGo(spare)
 	}
 	for _, m := range spare {
-		w.drop(m, ReasonScaleIn, fmt.Sprintf("place %q is not wanted", m.Slot))
+		w.drop(m, ReasonScaleIn, fmt.Sprintf("slot %q is not wanted", m.Slot))
 	}
 	for _, s := range w.goal.Slots {
 		p := w.places[s.Key]
@@ -144,7 +144,7 @@ func (w *world) vacate() {
 				w.twins++
 			default:
 				w.parted++
-				w.drop(m, ReasonRecreate, "another pod is in place "+p.Key)
+				w.drop(m, ReasonRecreate, "another pod is in slot "+p.Key)
 			}
 		}
 	}
@@ -158,7 +158,7 @@ func (w *world) nextToGo(spare []*member) []*member {
 	case w.leaving:
 		why = "another one is leaving"
 	case waits:
-		why = fmt.Sprintf("place %s has no available pod", key)
+		why = fmt.Sprintf("slot %s has no available pod", key)
 	case m.Available, m.PreparingDelete, !slices.ContainsFunc(spare[1:], func(o *member) bool { return !o.Available }):
 		return spare[:1]
 	default:
@@ -178,7 +178,7 @@ func firstToGo(a, b *member) int {
 func (w *world) bury() {
 	slices.SortFunc(w.ended, firstToGo)
 	for _, m := range w.ended {
-		w.remove(m, Step{Key: m.Key, Reason: ReasonEnded, Why: fmt.Sprintf("phase %s; place %q is for another pod", m.Rank.Phase, m.Slot)})
+		w.remove(m, Step{Key: m.Key, Reason: ReasonEnded, Why: fmt.Sprintf("phase %s; slot %q is for another pod", m.Rank.Phase, m.Slot)})
 	}
 }
 
@@ -208,7 +208,7 @@ func (w *world) surgeInPlaces(t turn) {
 			w.twins++
 			w.surges = append(w.surges, Step{
 				Kind: StepCreate, Slot: p.Key, Old: p.Old, Reason: ReasonSurge,
-				Why: fmt.Sprintf("a pod beside %s, %d of %d places with two", m.Key, w.twins+w.parted, w.goal.MaxSurge),
+				Why: fmt.Sprintf("a pod beside %s, %d of %d slots with two", m.Key, w.twins+w.parted, w.goal.MaxSurge),
 			})
 		}
 	}
@@ -226,7 +226,7 @@ func (w *world) createInPlaces() {
 	for _, s := range w.goal.Slots {
 		if p := w.places[s.Key]; len(p.pods) == 0 && !p.leaving && !p.completed {
 			empty = append(empty, Step{
-				Kind: StepCreate, Slot: s.Key, Old: p.Old && !w.goal.CreateUpdated, Reason: ReasonMissing, Why: fmt.Sprintf("place %s is empty", s.Key),
+				Kind: StepCreate, Slot: s.Key, Old: p.Old && !w.goal.CreateUpdated, Reason: ReasonMissing, Why: fmt.Sprintf("slot %s is empty", s.Key),
 			})
 		}
 	}
@@ -235,7 +235,7 @@ func (w *world) createInPlaces() {
 	if w.goal.Ordered && n > 0 {
 		n = 1
 		if key, _ := w.firstUnavailable(); len(empty) == 0 || key != empty[0].Slot {
-			w.hold(ReasonInOrder, missing, "%d places wait: %s has no available pod", missing, key)
+			w.hold(ReasonInOrder, missing, "%d new pods wait: slot %s has no available pod", missing, key)
 			n = 0
 		}
 	}

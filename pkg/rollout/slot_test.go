@@ -51,7 +51,7 @@ func TestStatefulSetWorlds(t *testing.T) {
 		{
 			name: "in order, the first pod is made alone",
 			goal: ordered(0, "0", "1", "2"),
-			want: []string{"create new 0 Missing"},
+			want: []string{"Create new 0 Missing"},
 		},
 		{
 			name: "in order, the next one waits until it is available",
@@ -63,7 +63,7 @@ func TestStatefulSetWorlds(t *testing.T) {
 			name: "in order, a gap is filled before what comes after",
 			goal: ordered(0, "0", "1", "2"),
 			pods: []Pod{in("0"), in("2", unready)},
-			want: []string{"create new 1 Missing"},
+			want: []string{"Create new 1 Missing"},
 		},
 		{
 			name: "in order, a pod is not made while its predecessor is still leaving",
@@ -74,30 +74,30 @@ func TestStatefulSetWorlds(t *testing.T) {
 			name: "a pod that is not wanted any more does not let a named one go that serves alone",
 			goal: parallel(0, 1, "0", "1"),
 			pods: []Pod{in("0", doomed), in("1", unready), in("2")},
-			want: []string{"delete 2 ScaleIn", "hold Budget 1"},
+			want: []string{"Delete 2 ScaleIn", "hold Budget 1"},
 		},
 		{
 			name: "in parallel, all are made, those below the partition of the old revision",
 			goal: parallel(1, 1, "0", "1", "2"),
-			want: []string{"create old 0 Missing", "create new 1 Missing", "create new 2 Missing"},
+			want: []string{"Create old 0 Missing", "Create new 1 Missing", "Create new 2 Missing"},
 		},
 		{
 			name: "in parallel, the bound on creations holds",
 			goal: Goal{Slots: places(0, "0", "1", "2"), ScaleMaxUnavailable: new(2)},
 			pods: []Pod{in("0", unready)},
-			want: []string{"create new 1 Missing", "hold ScaleLimit 1"},
+			want: []string{"Create new 1 Missing", "hold ScaleLimit 1"},
 		},
 		{
 			name: "reserved ordinals are slots that are left out",
 			goal: parallel(0, 1, "0", "2", "4"),
 			pods: []Pod{in("0"), in("1", order(-1)), in("2")},
-			want: []string{"create new 4 Missing", "delete 1 ScaleIn"},
+			want: []string{"Create new 4 Missing", "Delete 1 ScaleIn"},
 		},
 		{
 			name: "in order, spare pods go one by one, the highest first",
 			goal: ordered(0, "0", "1"),
 			pods: []Pod{in("0"), in("1"), in("2", order(-2)), in("3", order(-3))},
-			want: []string{"delete 3 ScaleIn"},
+			want: []string{"Delete 3 ScaleIn"},
 		},
 		{
 			name: "in order, the next one waits until it is gone",
@@ -115,7 +115,7 @@ func TestStatefulSetWorlds(t *testing.T) {
 			name: "in order, a spare pod that does not serve goes if it is the only one",
 			goal: ordered(0, "0", "1"),
 			pods: []Pod{in("0"), in("1"), in("2", order(-2)), in("3", order(-3), unready)},
-			want: []string{"delete 3 ScaleIn"},
+			want: []string{"Delete 3 ScaleIn"},
 		},
 		{
 			name: "in order, it waits while another spare one does not",
@@ -127,7 +127,7 @@ func TestStatefulSetWorlds(t *testing.T) {
 			name: "in order, one that serves does not wait",
 			goal: ordered(0, "0", "1"),
 			pods: []Pod{in("0"), in("1"), in("2", order(-2), unready), in("3", order(-3))},
-			want: []string{"delete 3 ScaleIn"},
+			want: []string{"Delete 3 ScaleIn"},
 		},
 		{
 			name: "in order, a spare pod that is ready for too short a time waits likewise",
@@ -139,7 +139,7 @@ func TestStatefulSetWorlds(t *testing.T) {
 			name: "in order, one that was prepared for its deletion goes on",
 			goal: ordered(0, "0"),
 			pods: []Pod{in("0"), in("1", order(-1), unready), in("2", order(-2), parting, unready)},
-			want: []string{"delete 2 ScaleIn"},
+			want: []string{"Delete 2 ScaleIn"},
 		},
 		{
 			name: "in order, it stays prepared while it waits for a pod that is wanted",
@@ -151,13 +151,13 @@ func TestStatefulSetWorlds(t *testing.T) {
 			name: "in parallel, spare pods cost no budget",
 			goal: parallel(0, 0, "0"),
 			pods: []Pod{in("0", unready), in("1", order(-1)), in("2", order(-2))},
-			want: []string{"delete 2 ScaleIn", "delete 1 ScaleIn"},
+			want: []string{"Delete 2 ScaleIn", "Delete 1 ScaleIn"},
 		},
 		{
 			name: "updates go from the highest down to the partition",
 			goal: ordered(2, "0", "1", "2", "3"),
 			pods: []Pod{in("0", old), in("1", old, order(-1)), in("2", old, order(-2)), in("3", old, order(-3))},
-			want: []string{"delete 3 Recreate", "hold Budget 1"},
+			want: []string{"Delete 3 Recreate", "hold Budget 1"},
 		},
 		{
 			name: "a pod that is new below the partition stays new",
@@ -174,43 +174,43 @@ func TestStatefulSetWorlds(t *testing.T) {
 			name: "a broken pod is updated although another one is missing",
 			goal: ordered(0, "0", "1", "2"),
 			pods: []Pod{in("0"), in("1", old, unready, order(-1))},
-			want: []string{"delete 1 Recreate", "hold InOrder 1"},
+			want: []string{"Delete 1 Recreate", "hold InOrder 1"},
 		},
 		{
 			name: "a named pod goes within the budget, whatever the partition, and comes again in its place",
 			goal: parallel(3, 1, "0", "1", "2"),
 			pods: []Pod{in("0", old, doomed), in("1", old, doomed), in("2", old)},
-			want: []string{"delete 0 Named", "hold Budget 1"},
+			want: []string{"Delete 0 Named", "hold Budget 1"},
 		},
 		{
 			name: "of named pods the highest goes first",
 			goal: parallel(0, 1, "0", "1", "2"),
 			pods: []Pod{in("0", doomed), in("1", doomed, order(-1)), in("2", order(-2))},
-			want: []string{"delete 1 Named", "hold Budget 1"},
+			want: []string{"Delete 1 Named", "hold Budget 1"},
 		},
 		{
 			name: "a pod that has ended is deleted, and its place waits until it is gone",
 			goal: ordered(0, "0", "1"),
 			pods: []Pod{in("0", leaving, ended), in("1", unready)},
-			want: []string{"delete 0 Ended"},
+			want: []string{"Delete 0 Ended"},
 		},
 		{
 			name: "a pod that has ended goes through its hook",
 			goal: ordered(0, "0"),
 			pods: []Pod{in("0", leaving, ended, deleteHooked)},
-			want: []string{"prepare-delete 0 Ended"},
+			want: []string{"PrepareDelete 0 Ended"},
 		},
 		{
 			name: "in parallel, places whose pods leave count against the bound on creations",
 			goal: Goal{Slots: places(0, "0", "1", "2"), ScaleMaxUnavailable: new(2)},
 			pods: []Pod{in("0", leaving)},
-			want: []string{"create new 1 Missing", "hold ScaleLimit 1"},
+			want: []string{"Create new 1 Missing", "hold ScaleLimit 1"},
 		},
 		{
 			name: "by priority, the partition keeps the pods that would be updated last",
 			goal: Goal{Slots: places(0, "0", "1", "2"), Partition: 2, MaxUnavailable: 3},
 			pods: []Pod{in("0", old, order(1)), in("1", old), in("2", old, order(2))},
-			want: []string{"delete 1 Recreate"},
+			want: []string{"Delete 1 Recreate"},
 		},
 		{
 			name: "by priority, what is updated counts, wherever it is",
@@ -221,13 +221,13 @@ func TestStatefulSetWorlds(t *testing.T) {
 			name: "by priority, a pod that is being replaced is not made old again",
 			goal: Goal{Slots: places(0, "0", "1", "2"), Partition: 2, MaxUnavailable: 3},
 			pods: []Pod{in("0", old, order(1)), in("2", old, order(2))},
-			want: []string{"create new 1 Missing"},
+			want: []string{"Create new 1 Missing"},
 		},
 		{
 			name: "by priority, a lost pod comes back old while too few are",
 			goal: Goal{Slots: places(0, "0", "1", "2"), Partition: 2, MaxUnavailable: 3},
 			pods: []Pod{in("0", old), in("1")},
-			want: []string{"create old 2 Missing"},
+			want: []string{"Create old 2 Missing"},
 		},
 		{
 			name: "by priority, a choice once made stays",
@@ -239,25 +239,25 @@ func TestStatefulSetWorlds(t *testing.T) {
 			name: "with OnDelete a lost pod comes back new, whatever the partition",
 			goal: Goal{Slots: places(1, "0", "1"), Partition: 2, MaxUnavailable: 1, Mode: OnDelete},
 			pods: []Pod{in("1", old)},
-			want: []string{"create new 0 Missing"},
+			want: []string{"Create new 0 Missing"},
 		},
 		{
 			name: "an update in place keeps the pod",
 			goal: Goal{Slots: places(1, "0", "1"), MaxUnavailable: 1, Mode: InPlaceIfPossible, Ordered: true},
 			pods: []Pod{in("0", old), in("1", old, order(-1))},
-			want: []string{"mark 1 InPlace"},
+			want: []string{"MarkUnready 1 InPlace"},
 		},
 		{
 			name: "hooks hold as anywhere",
 			goal: ordered(0, "0"),
 			pods: []Pod{in("0"), in("1", order(-1), deleteHooked)},
-			want: []string{"prepare-delete 1 ScaleIn"},
+			want: []string{"PrepareDelete 1 ScaleIn"},
 		},
 		{
 			name: "a pod that waits for its deletion comes back with its ordinal",
 			goal: ordered(0, "0", "1"),
 			pods: []Pod{in("0"), in("1", order(-1), parting, deleteHooked)},
-			want: []string{"return 1 Restored"},
+			want: []string{"CancelDelete 1 Restored"},
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -281,91 +281,91 @@ func TestDaemonSetWorlds(t *testing.T) {
 			name: "each node gets a pod",
 			goal: Goal{Slots: places(0, "n1", "n2"), MaxUnavailable: 1},
 			pods: []Pod{in("n2")},
-			want: []string{"create new n1 Missing"},
+			want: []string{"Create new n1 Missing"},
 		},
 		{
 			name: "a node that fits no more loses its pod, whatever else is available",
 			goal: Goal{Slots: places(0, "n1"), MaxUnavailable: 1},
 			pods: []Pod{in("n1", unready), in("n2")},
-			want: []string{"delete n2 ScaleIn"},
+			want: []string{"Delete n2 ScaleIn"},
 		},
 		{
 			name: "of two pods on a node, the one that serves stays",
 			goal: Goal{Slots: places(0, "n1"), MaxUnavailable: 0},
 			pods: []Pod{in("n1", unready), beside()},
-			want: []string{"delete n1 Recreate"},
+			want: []string{"Delete n1 Recreate"},
 		},
 		{
 			name: "old pods go within the budget of nodes",
 			goal: Goal{Slots: places(0, "n1", "n2", "n3"), MaxUnavailable: 1},
 			pods: []Pod{in("n1", old), in("n2", old), in("n3", old)},
-			want: []string{"delete n1 Recreate", "hold Budget 2"},
+			want: []string{"Delete n1 Recreate", "hold Budget 2"},
 		},
 		{
 			name: "a node without a pod counts against the budget",
 			goal: Goal{Slots: places(0, "n1", "n2", "n3"), MaxUnavailable: 1},
 			pods: []Pod{in("n1", old), in("n2", old)},
-			want: []string{"create new n3 Missing", "hold Budget 2"},
+			want: []string{"Create new n3 Missing", "hold Budget 2"},
 		},
 		{
 			name: "old pods that are not available go at once",
 			goal: Goal{Slots: places(0, "n1", "n2", "n3"), MaxUnavailable: 1},
 			pods: []Pod{in("n1", old, unready), in("n2", old, unready), in("n3", old)},
-			want: []string{"delete n1 Recreate", "delete n2 Recreate", "hold Budget 1"},
+			want: []string{"Delete n1 Recreate", "Delete n2 Recreate", "hold Budget 1"},
 		},
 		{
 			name: "nodes of the partition keep their pods",
 			goal: Goal{Slots: places(2, "n1", "n2", "n3"), MaxUnavailable: 3},
 			pods: []Pod{in("n1", old), in("n2", old), in("n3", old)},
-			want: []string{"delete n3 Recreate"},
+			want: []string{"Delete n3 Recreate"},
 		},
 		{
 			name: "nodes that are not selected keep their pods, and count for the partition",
 			goal: Goal{Slots: places(1, "n1", "n2", "n3"), Partition: 2, MaxUnavailable: 3, CreateUpdated: true},
 			pods: []Pod{in("n1", old), in("n2", old, order(2)), in("n3", old, order(1))},
-			want: []string{"delete n3 Recreate"},
+			want: []string{"Delete n3 Recreate"},
 		},
 		{
 			name: "a node that is not selected and has a new pod counts for no partition",
 			goal: Goal{Slots: places(2, "n1", "n2", "n3", "n4"), Partition: 2, MaxUnavailable: 3, CreateUpdated: true},
 			pods: []Pod{in("n1", old), in("n2"), in("n3", old, order(1)), in("n4", old, order(2))},
-			want: []string{"delete n3 Recreate"},
+			want: []string{"Delete n3 Recreate"},
 		},
 		{
 			name: "what is lost comes back new, whatever the partition",
 			goal: Goal{Slots: places(1, "n1", "n2"), Partition: 2, MaxUnavailable: 2, CreateUpdated: true},
 			pods: []Pod{in("n2", old)},
-			want: []string{"create new n1 Missing"},
+			want: []string{"Create new n1 Missing"},
 		},
 		{
 			name: "a node with two pods is not kept by the partition",
 			goal: Goal{Slots: places(0, "n1", "n2"), Partition: 1, MaxSurge: 1, CreateUpdated: true},
 			pods: []Pod{in("n1", old, order(2)), beside(), in("n2", old, order(1))},
-			want: []string{"delete n1 Recreate"},
+			want: []string{"Delete n1 Recreate"},
 		},
 		{
 			name: "what does not serve is updated before its turn, as it costs nothing",
 			goal: Goal{Slots: places(0, "n1", "n2", "n3"), MaxUnavailable: 1},
 			pods: []Pod{in("n1", old, order(3), unready), in("n2", old, order(1)), in("n3", old, order(2), unready)},
-			want: []string{"delete n3 Recreate", "delete n1 Recreate", "hold Budget 1"},
+			want: []string{"Delete n3 Recreate", "Delete n1 Recreate", "hold Budget 1"},
 		},
 		{
 			name: "with a surge, new pods come first, on as many nodes as may hold two",
 			goal: Goal{Slots: places(0, "n1", "n2", "n3"), MaxSurge: 2},
 			pods: []Pod{in("n1", old), in("n2", old), in("n3", old)},
-			want: []string{"create new n1 Surge", "create new n2 Surge", "hold Budget 1"},
+			want: []string{"Create new n1 Surge", "Create new n2 Surge", "hold Budget 1"},
 		},
 		{
 			name: "#1012: an old pod goes as soon as the new one on its node is available",
 			goal: Goal{Slots: places(0, "n1", "n2", "n3"), MaxSurge: 1},
 			pods: []Pod{in("n1", old), beside(), in("n2", old), in("n3", old)},
-			want: []string{"delete n1 Recreate", "hold Budget 2"},
+			want: []string{"Delete n1 Recreate", "hold Budget 2"},
 		},
 		{
 			name: "the next node follows when it is on its way",
 			goal: Goal{Slots: places(0, "n1", "n2", "n3"), MaxSurge: 1},
 			pods: []Pod{in("n1", old, func(p *Pod) { p.Inactive = true }), beside(), in("n2", old), in("n3", old)},
-			want: []string{"create new n2 Surge", "hold Budget 1"},
+			want: []string{"Create new n2 Surge", "hold Budget 1"},
 		},
 		{
 			name: "an old pod that its hook does not let go still holds its place beside the new one",
@@ -383,7 +383,7 @@ func TestDaemonSetWorlds(t *testing.T) {
 			name: "an old pod that does not serve goes without waiting",
 			goal: Goal{Slots: places(0, "n1", "n2"), MaxSurge: 1},
 			pods: []Pod{in("n1", old, unready), beside(unready), in("n2")},
-			want: []string{"delete n1 Recreate"},
+			want: []string{"Delete n1 Recreate"},
 		},
 		{
 			name: "paused, two pods on a node stay and no other node gets two",
@@ -420,25 +420,25 @@ func TestSidecarSetWorlds(t *testing.T) {
 			name: "pods are edited within the budget",
 			goal: goal(3, 0, 1),
 			pods: many(3, "a", old, gateless),
-			want: []string{"edit a00 InPlace", "hold InFlight 2"},
+			want: []string{"UpdateInPlace a00 InPlace", "hold InFlight 2"},
 		},
 		{
 			name: "the partition keeps pods old",
 			goal: goal(3, 2, 3),
 			pods: many(3, "a", old, gateless),
-			want: []string{"edit a00 InPlace"},
+			want: []string{"UpdateInPlace a00 InPlace"},
 		},
 		{
 			name: "pods that can't take the new revision wait, and say why",
 			goal: goal(2, 0, 1),
 			pods: []Pod{pod("a", old, unsuited), pod("b", old, gateless)},
-			want: []string{"edit b InPlace", "hold NotInPlace 1"},
+			want: []string{"UpdateInPlace b InPlace", "hold NotInPlace 1"},
 		},
 		{
 			name: "pods that leave are left alone and no other one is made",
 			goal: goal(1, 0, 1),
 			pods: []Pod{pod("a", old, leaving), pod("b", old, gateless)},
-			want: []string{"edit b InPlace"},
+			want: []string{"UpdateInPlace b InPlace"},
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -462,10 +462,10 @@ func TestPodsThatHaveEndedMayKeepTheirSlots(t *testing.T) {
 		pods []Pod
 		want []string
 	}{
-		{"without KeepEnded they make room", Goal{Slots: places(0, "n1")}, []Pod{in("n1", completed)}, []string{"delete n1 Ended"}},
+		{"without KeepEnded they make room", Goal{Slots: places(0, "n1")}, []Pod{in("n1", completed)}, []string{"Delete n1 Ended"}},
 		{
 			"they are neither deleted nor replaced", Goal{Slots: places(0, "n1", "n2"), KeepEnded: true},
-			[]Pod{in("n1", completed)}, []string{"create new n2 Missing"},
+			[]Pod{in("n1", completed)}, []string{"Create new n2 Missing"},
 		},
 		{
 			"one of the old revision is not updated", Goal{Slots: places(0, "n1"), KeepEnded: true, MaxUnavailable: 1},
@@ -473,11 +473,11 @@ func TestPodsThatHaveEndedMayKeepTheirSlots(t *testing.T) {
 		},
 		{
 			"one that somebody deletes is replaced when it is gone", Goal{Slots: places(0, "n1", "n2"), KeepEnded: true},
-			[]Pod{in("n1", going)}, []string{"create new n2 Missing"},
+			[]Pod{in("n1", going)}, []string{"Create new n2 Missing"},
 		},
 		{
 			"one that is to be deleted makes room", Goal{Slots: places(0, "n1"), KeepEnded: true},
-			[]Pod{in("n1", completed, doomed)}, []string{"delete n1 Ended"},
+			[]Pod{in("n1", completed, doomed)}, []string{"Delete n1 Ended"},
 		},
 		{
 			"one in a slot that is not wanted stays", Goal{Slots: places(0, "n1"), KeepEnded: true},
@@ -485,15 +485,15 @@ func TestPodsThatHaveEndedMayKeepTheirSlots(t *testing.T) {
 		},
 		{
 			"they do not count as unavailable while others are created", Goal{Slots: places(0, "n1", "n2", "n3"), KeepEnded: true, ScaleMaxUnavailable: new(1)},
-			[]Pod{in("n1", completed)}, []string{"create new n2 Missing", "hold ScaleLimit 1"},
+			[]Pod{in("n1", completed)}, []string{"Create new n2 Missing", "hold ScaleLimit 1"},
 		},
 		{
 			"they let the next one begin where pods come in order", Goal{Slots: places(0, "n1", "n2"), KeepEnded: true, Ordered: true},
-			[]Pod{in("n1", completed)}, []string{"create new n2 Missing"},
+			[]Pod{in("n1", completed)}, []string{"Create new n2 Missing"},
 		},
 		{
 			"they count as available for the budget", Goal{Slots: places(0, "n1", "n2"), KeepEnded: true, MaxUnavailable: 1},
-			[]Pod{in("n1", completed), in("n2", old)}, []string{"delete n2 Recreate"},
+			[]Pod{in("n1", completed), in("n2", old)}, []string{"Delete n2 Recreate"},
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -130,7 +130,7 @@ func (w *world) change(m *member, by way, t turn) {
 	}
 	switch {
 	case m.UpdateHooked && m.Update < UpdatePreparing:
-		s.Why += "; somebody else has to let go of it first"
+		s.Why += "; its lifecycle hook comes first"
 		s.Kind = StepPrepareUpdate
 	case m.UpdateHooked && m.Update == UpdatePreparing:
 		w.hooked++
@@ -177,7 +177,7 @@ func (w *world) release() {
 	}
 	slices.SortFunc(w.Steps[from:], func(a, b Step) int { return strings.Compare(a.Key, b.Key) })
 	if w.hooked > 0 {
-		w.hold(ReasonHook, w.hooked, "%d pods wait to be let go or taken up by their hooks", w.hooked)
+		w.hold(ReasonHook, w.hooked, "%d pods wait for their lifecycle hooks", w.hooked)
 	}
 	if w.draining > 0 {
 		w.hold(ReasonDraining, w.draining, "%d pods wait until their traffic is gone", w.draining)

@@ -273,8 +273,8 @@ const (
 	CloneSetReasonInvalidSpec = "InvalidSpec"
 	// CloneSetReasonNotInPlace (FailedUpdate): pods can't be updated in place, and nothing else is allowed.
 	CloneSetReasonNotInPlace = "NotInPlace"
-	// CloneSetReasonHung (FailedUpdate): containers do not follow an update in place.
-	CloneSetReasonHung = "Hung"
+	// CloneSetReasonUpdateStalled (FailedUpdate): containers do not follow an update in place.
+	CloneSetReasonUpdateStalled = "UpdateStalled"
 	// CloneSetReasonPodsOfOthers (SelectorOverlap): pods that the selector selects are controlled by somebody else, or by
 	// nobody.
 	CloneSetReasonPodsOfOthers = "PodsOfOthers"

@@ -31,7 +31,7 @@ func TestConditionsInCluster(t *testing.T) {
 	manage(t, s, Options{Gates: Gates{ShortHash: true}})
 	for name, test := range map[string]func(*testing.T, *ground){
 		"examples are answered as they say":                            testExamples,
-		"#463: a hung update in place is told, late, and over":         testHung,
+		"#463: a hung update in place is told, late, and over":         testStalled,
 		"priorities and the partition decide who is updated":           testPriority,
 		"an overlap is reported, and its pods are left alone":          testOverlap,
 		"with CloneSetShortHash pods are labelled with the hash alone": testShortHash,
@@ -54,7 +54,7 @@ func has(s *appsv1beta1.CloneSet, kind appsv1beta1.CloneSetConditionType, status
 	return c != nil && c.Status == status && c.Reason == reason
 }
 
-func testHung(t *testing.T, g *ground) {
+func testStalled(t *testing.T, g *ground) {
 	t.Helper()
 	g.make(t, web(3).Policy(appsv1beta1.PodInPlaceIfPossible).Rolling("0", "1", "0").
 		Spec(func(s *appsv1beta1.CloneSetSpec) { s.ProgressDeadlineSeconds = ptr.To[int32](4) }))
@@ -63,7 +63,7 @@ func testHung(t *testing.T, g *ground) {
 	})
 	g.change(t, func(s *appsv1beta1.CloneSetSpec) { s.Template.Spec.Containers[0].Image = "app:bad" })
 	set := g.Await(t, func(s *appsv1beta1.CloneSet) bool {
-		return has(s, appsv1beta1.CloneSetFailedUpdate, corev1.ConditionTrue, appsv1beta1.CloneSetReasonHung) &&
+		return has(s, appsv1beta1.CloneSetFailedUpdate, corev1.ConditionTrue, appsv1beta1.CloneSetReasonUpdateStalled) &&
 			has(s, appsv1beta1.CloneSetProgressing, corev1.ConditionFalse, appsv1beta1.CloneSetReasonDeadlineExceeded)
 	})
 	require.Contains(t, find(set.Status.Conditions, appsv1beta1.CloneSetFailedUpdate).Message, "does not follow its update in place since 20")

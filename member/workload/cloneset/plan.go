@@ -18,8 +18,8 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
-// reasonClaims (Hold): a new pod waits for the claims of one that is about to go.
-const reasonClaims rollout.Reason = "Claims"
+// reasonPVC (Hold): a new pod waits for the claims of one that is about to go.
+const reasonPVC rollout.Reason = "PVC"
 
 // planned is what to do now: what there is for the pods of any workload, and a CloneSet's own. Nothing in it may be changed: it
 // shares objects with what was observed.

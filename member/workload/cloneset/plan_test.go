@@ -91,10 +91,10 @@ func createsOf(w planned) []podset.Step { return w.Of(rollout.StepCreate) }
 func text(w planned) string {
 	var before, after []string
 	for _, g := range w.giveClaims {
-		before = append(before, fmt.Sprintf("give claim %s to %s", g.claim.Name, g.pod.Name))
+		before = append(before, fmt.Sprintf("give PVC %s to %s", g.claim.Name, g.pod.Name))
 	}
 	for _, c := range w.dropClaims {
-		after = append(after, "drop claim "+c.Name)
+		after = append(after, "delete PVC "+c.Name)
 	}
 	if w.truncate {
 		after = append(after, fmt.Sprintf("podsToDelete: %v", w.podsToDelete))
@@ -316,7 +316,7 @@ func TestPlan(t *testing.T) {
 			}
 			return o
 		}},
-		{"with reuse, a pod with claims is named for deletion first, so that the choice is for good", func(t *testing.T) observed {
+		{"with reuse, a pod with claims is marked for deletion first, so that the choice is for good", func(t *testing.T) observed {
 			t.Helper()
 			o, names := world(t, web(1).Claims("data").Reuse())
 			o.with(names[0], "a", "b")
@@ -379,28 +379,28 @@ func TestPlanOfClaims(t *testing.T) {
 	}{
 		{
 			"with reuse, a claim without a pod is taken over by the next pod", true, nil,
-			"  create new (a): Missing: 0 pods < 1 wanted; takes over claims of a\n",
+			"  Create new (a): Missing: 0 pods < 1 wanted; reuses the PVCs of a\n",
 		},
 		{
 			"without reuse, a claim without a pod is deleted", false, nil,
-			"  create new (any id): Missing: 0 pods < 1 wanted\n  drop claim data-web-a\n",
+			"  Create new (any id): Missing: 0 pods < 1 wanted\n  delete PVC data-web-a\n",
 		},
 		{
 			"with reuse, a new pod waits until the terminating one is gone", true, pod("a").Serving(start).Terminating(now),
-			"  hold 1: Claims: 1 new pods wait for claims of pods that are about to go\n",
+			"  hold 1: PVC: 1 new pods wait for PVCs of pods that are about to go\n",
 		},
 		{
 			"without reuse, a claim goes with its terminating pod", false, pod("a").Serving(start).Terminating(now),
-			"  give claim data-web-a to web-a\n  create new (any id): Missing: 0 pods < 1 wanted\n",
+			"  give PVC data-web-a to web-a\n  Create new (any id): Missing: 0 pods < 1 wanted\n",
 		},
 		{
 			"with reuse, a failed pod is deleted to make room for its successor", true, pod("a").Phase(corev1.PodFailed),
-			"  delete web-a: Ended: phase Failed; 1 claims are for the pod that takes its place\n" +
-				"  hold 1: Claims: 1 new pods wait for claims of pods that are about to go\n",
+			"  Delete web-a: Ended: phase Failed; 1 PVCs are for the pod that replaces it\n" +
+				"  hold 1: PVC: 1 new pods wait for PVCs of pods that are about to go\n",
 		},
 		{
 			"without reuse, a claim goes with its failed pod", false, pod("a").Phase(corev1.PodFailed),
-			"  give claim data-web-a to web-a\n  create new (any id): Missing: 0 pods < 1 wanted\n",
+			"  give PVC data-web-a to web-a\n  Create new (any id): Missing: 0 pods < 1 wanted\n",
 		},
 		{"a claim of a running pod is left alone", false, pod("a").Serving(start), "  nothing\n"},
 	}

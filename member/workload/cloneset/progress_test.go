@@ -213,7 +213,7 @@ func TestHungUpdateIsToldOnceWithItsTime(t *testing.T) {
 	o.set.Status, events = status(o, w, applied{}, later)
 	message := "web-a does not follow its update in place since 2026-11-21T09:51:00Z: container app waits: ImagePullBackOff; 1 pods wait so"
 	require.Empty(t, cmp.Diff([]appsv1beta1.CloneSetCondition{{
-		Type: "FailedUpdate", Status: "True", Reason: "Hung", Message: message,
+		Type: "FailedUpdate", Status: "True", Reason: "UpdateStalled", Message: message,
 		LastUpdateTime: metav1.NewTime(later), LastTransitionTime: metav1.NewTime(later),
 	}}, o.set.Status.Conditions))
 	require.Equal(t, []string{"FailedUpdate"}, testkit.Reasons(events))
@@ -277,7 +277,7 @@ func TestHungUpdateTellsThatTheNodeHasNoDaemon(t *testing.T) {
 func TestHungUpdateIsToldAtTheDeadlineOfTheSet(t *testing.T) {
 	t.Parallel()
 	o := hung(t, web(3).Spec(func(s *appsv1beta1.CloneSetSpec) { s.ProgressDeadlineSeconds = ptr.To[int32](60) }), now.Add(-time.Minute))
-	require.Equal(t, "Hung", plan(o, now).Stalled.Reason)
+	require.Equal(t, "UpdateStalled", plan(o, now).Stalled.Reason)
 }
 
 // unready is a pod that ceased to be ready at since.
@@ -357,7 +357,7 @@ func TestBudgetThatCanNotBeMetIsToldWithItsTime(t *testing.T) {
 				o.pods = append(o.pods, pod("c").Rev(names[0]).Serving(start).State(pods.LifecyclePreparingUpdate).
 					Label("example.com/hold", "yes").Annotation(keys.LifecycleTimestamp, long.Format(time.RFC3339)).Obj())
 			},
-			want: "web-c waits for its hook in PreparingUpdate since 2026-11-21T09:00:00Z: 1 pods wait to be let go or taken up by their hooks",
+			want: "web-c waits for its hook in PreparingUpdate since 2026-11-21T09:00:00Z: 1 pods wait for their lifecycle hooks",
 		},
 		{
 			name: "a scale-out that waits for pods that never serve is a failure to scale",
@@ -389,7 +389,7 @@ func TestBudgetThatCanNotBeMetIsToldWithItsTime(t *testing.T) {
 				o.pods = append(o.pods, unready("c", names[0], long))
 			},
 			scale: true,
-			want:  "no pod became available since 2026-11-21T09:00:00Z: 1 named pods wait: 2 available <= 2 minimum",
+			want:  "no pod became available since 2026-11-21T09:00:00Z: 1 pods marked for deletion wait: 2 available <= 2 minimum",
 		},
 		{
 			name: "numbers that let no pod go, past admission, are told at once",

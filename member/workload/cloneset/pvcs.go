@@ -79,7 +79,7 @@ func (w *planned) planClaims(o observed) {
 			ending++
 			if in.pod.Object.DeletionTimestamp == nil {
 				w.Steps = append(w.Steps, podset.Step{Kind: rollout.StepDelete, Pod: in.pod, Reason: rollout.ReasonEnded, Why: fmt.Sprintf(
-					"phase %s; %d claims are for the pod that takes its place", in.pod.Object.Status.Phase, len(in.claims))})
+					"phase %s; %d PVCs are for the pod that replaces it", in.pod.Object.Status.Phase, len(in.claims))})
 			}
 		}
 	}
@@ -134,7 +134,7 @@ func (w *planned) planBirths(free []string, ending int) {
 		case s.Kind != rollout.StepCreate:
 		case len(free) > 0:
 			s.Slot, free = free[0], free[1:]
-			s.Why += "; takes over claims of " + s.Slot
+			s.Why += "; reuses the PVCs of " + s.Slot
 		case held < ending:
 			held++
 			continue
@@ -143,8 +143,8 @@ func (w *planned) planBirths(free []string, ending int) {
 	}
 	w.Steps = steps
 	if held > 0 {
-		w.Holds = append(w.Holds, rollout.Hold{Reason: reasonClaims, Pods: held, Why: fmt.Sprintf(
-			"%d new pods wait for claims of pods that are about to go", held)})
+		w.Holds = append(w.Holds, rollout.Hold{Reason: reasonPVC, Pods: held, Why: fmt.Sprintf(
+			"%d new pods wait for PVCs of pods that are about to go", held)})
 	}
 }
 

@@ -86,24 +86,20 @@ func (o observed) on(lines ...string) observed {
 func brief(w planned) []string {
 	var out []string
 	for _, c := range w.Of(rollout.StepCreate) {
-		out = append(out, fmt.Sprintf("create %s %s", c.Slot, c.Reason))
+		out = append(out, fmt.Sprintf("Create %s %s", c.Slot, c.Reason))
 	}
-	for _, v := range []struct {
-		verb string
-		kind rollout.StepKind
-	}{
-		{"delete", rollout.StepDelete}, {"part", rollout.StepPrepareDelete}, {"mark", rollout.StepMarkUnready},
-		{"edit", rollout.StepUpdateInPlace}, {"release", rollout.StepMarkReady}, {"return", rollout.StepCancelDelete},
+	for _, kind := range []rollout.StepKind{
+		rollout.StepDelete, rollout.StepPrepareDelete, rollout.StepMarkUnready, rollout.StepUpdateInPlace, rollout.StepMarkReady, rollout.StepCancelDelete,
 	} {
-		for _, s := range w.Of(v.kind) {
-			out = append(out, fmt.Sprintf("%s %s %s", v.verb, s.Pod.Key, s.Reason))
+		for _, s := range w.Of(kind) {
+			out = append(out, fmt.Sprintf("%s %s %s", kind, s.Pod.Key, s.Reason))
 		}
 	}
 	for _, h := range w.Holds {
 		out = append(out, fmt.Sprintf("hold %s %d", h.Reason, h.Pods))
 	}
 	if w.InvalidSpec != "" {
-		out = append(out, "fault "+w.InvalidSpec)
+		out = append(out, "invalid spec "+w.InvalidSpec)
 	}
 	return out
 }
@@ -143,14 +139,14 @@ func TestPlan(t *testing.T) {
 		fails map[string]time.Time
 		want  []string
 	}{
-		{name: "each node that fits gets a pod", set: web(), nodes: nodes(2), want: []string{"create n1 Missing", "create n2 Missing"}},
+		{name: "each node that fits gets a pod", set: web(), nodes: nodes(2), want: []string{"Create n1 Missing", "Create n2 Missing"}},
 		{name: "a pod that is for a node but not on it yet is enough", set: web(), nodes: nodes(1), pods: []string{"n1 pending"}},
 		{name: "a pod that is going holds its node", set: web(), nodes: nodes(1), pods: []string{"n1 going"}},
 		{
 			name: "a pod that has ended and is going holds it no more", set: web(), nodes: nodes(1), pods: []string{"n1 ended going"},
-			want: []string{"create n1 Missing"},
+			want: []string{"Create n1 Missing"},
 		},
-		{name: "a pod that has ended goes first", set: web(), nodes: nodes(1), pods: []string{"n1 ended"}, want: []string{"delete p0 Ended"}},
+		{name: "a pod that has ended goes first", set: web(), nodes: nodes(1), pods: []string{"n1 ended"}, want: []string{"Delete p0 Ended"}},
 		{
 			name: "a pod that has ended stays for as long as its node has to wait", set: web(), nodes: nodes(1), pods: []string{"n1 ended"},
 			fails: map[string]time.Time{"n1": now.Add(time.Second)}, want: []string{"hold Backoff 1"},
@@ -158,126 +154,126 @@ func TestPlan(t *testing.T) {
 		{
 			name: "it goes when its node has waited, also if that was so a moment before the plan is made", set: web(), nodes: nodes(2),
 			pods: []string{"n1 ended", "n2 ended"}, fails: map[string]time.Time{"n1": now, "n2": now.Add(-time.Millisecond)},
-			want: []string{"delete p1 Ended", "delete p0 Ended"},
+			want: []string{"Delete p1 Ended", "Delete p0 Ended"},
 		},
-		{name: "a pod that waits for a node that is gone goes", set: web(), nodes: nodes(1), pods: []string{"n1", "n9 pending"}, want: []string{"delete p1 ScaleIn"}},
+		{name: "a pod that waits for a node that is gone goes", set: web(), nodes: nodes(1), pods: []string{"n1", "n9 pending"}, want: []string{"Delete p1 ScaleIn"}},
 		{
 			name: "a pod on a node that is not known is left: the node may be gone, or new", set: web(), nodes: nodes(1),
 			pods: []string{"n1", "n9", "n8 old unready"},
 		},
 		{
 			name: "nor does it count for the budget or the surge", set: web().Budget("0", "0", "1"), nodes: nodes(1),
-			pods: []string{"n1 old", "n9 old", "n9"}, want: []string{"create n1 Surge"},
+			pods: []string{"n1 old", "n9 old", "n9"}, want: []string{"Create n1 Surge"},
 		},
-		{name: "of two pods on a node the younger goes", set: web(), nodes: nodes(1), pods: []string{"n1 young", "n1"}, want: []string{"delete p0 Recreate"}},
+		{name: "of two pods on a node the younger goes", set: web(), nodes: nodes(1), pods: []string{"n1 young", "n1"}, want: []string{"Delete p0 Recreate"}},
 		{
 			name: "the last node is updated first", set: web().Budget("0", "2", "0"), nodes: nodes(3), pods: []string{"n1 old", "n2 old", "n3 old"},
-			want: []string{"delete p2 Recreate", "delete p1 Recreate", "hold Budget 1"},
+			want: []string{"Delete p2 Recreate", "Delete p1 Recreate", "hold Budget 1"},
 		},
 		{
 			name: "what does not serve is updated beyond the budget", set: web(), nodes: nodes(3), pods: []string{"n1 old unready", "n2 old unready", "n3 old"},
-			want: []string{"delete p1 Recreate", "delete p0 Recreate", "hold Budget 1"},
+			want: []string{"Delete p1 Recreate", "Delete p0 Recreate", "hold Budget 1"},
 		},
 		{
 			name: "percentages of the budget round up", set: web().Budget("0", "34%", "0"), nodes: nodes(3), pods: []string{"n1 old", "n2 old", "n3 old"},
-			want: []string{"delete p2 Recreate", "delete p1 Recreate", "hold Budget 1"},
+			want: []string{"Delete p2 Recreate", "Delete p1 Recreate", "hold Budget 1"},
 		},
 		{
 			name: "a budget and a surge of 0 are a budget of 1", set: web().Budget("0", "0", "0"), nodes: nodes(2), pods: []string{"n1 old", "n2 old"},
-			want: []string{"delete p1 Recreate", "hold Budget 1"},
+			want: []string{"Delete p1 Recreate", "hold Budget 1"},
 		},
 		{
 			name: "percentages of the partition round down", set: web().Budget("50%", "100%", "0"), nodes: nodes(3), pods: []string{"n1 old", "n2 old", "n3 old"},
-			want: []string{"delete p2 Recreate", "delete p1 Recreate"},
+			want: []string{"Delete p2 Recreate", "Delete p1 Recreate"},
 		},
 		{
 			name: "nodes outside of the selector keep the old revision", set: web().Budget("0", "3", "0").Canary("nr", "2"), nodes: nodes(3),
-			pods: []string{"n1 old", "n2 old", "n3 old"}, want: []string{"delete p1 Recreate"},
+			pods: []string{"n1 old", "n2 old", "n3 old"}, want: []string{"Delete p1 Recreate"},
 		},
 		{
 			name: "a node outside of the selector that lost its pod gets a new one", set: web().Canary("nr", "2"), nodes: nodes(2), pods: []string{"n2"},
-			want: []string{"create n1 Missing"},
+			want: []string{"Create n1 Missing"},
 		},
 		{name: "selector and partition both hold", set: web().Budget("2", "3", "0").Spec(func(s *appsv1beta1.DaemonSetSpec) {
 			s.UpdateStrategy.RollingUpdate.Selector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
 				{Key: "nr", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"4"}},
 			}}
-		}), nodes: nodes(4), pods: []string{"n1 old", "n2 old", "n3 old", "n4 old"}, want: []string{"delete p2 Recreate", "delete p1 Recreate"}},
+		}), nodes: nodes(4), pods: []string{"n1 old", "n2 old", "n3 old", "n4 old"}, want: []string{"Delete p2 Recreate", "Delete p1 Recreate"}},
 		{
 			name: "a surge makes the new pod first", set: web().Budget("0", "0", "1"), nodes: nodes(2), pods: []string{"n1 old", "n2 old"},
-			want: []string{"create n2 Surge", "hold Budget 1"},
+			want: []string{"Create n2 Surge", "hold Budget 1"},
 		},
 		{
 			name: "#1012: the old pod goes when the new one is available", set: web().Budget("0", "0", "1"), nodes: nodes(1), pods: []string{"n1 old", "n1"},
-			want: []string{"delete p0 Recreate"},
+			want: []string{"Delete p0 Recreate"},
 		},
 		{
 			name: "a surge that began on a node that is not selected any more goes on to where a pod serves", set: web().Budget("0", "0", "2").Canary("nr", "9"),
-			nodes: nodes(2), pods: []string{"n1 old", "n1 unready", "n2 old", "n2"}, want: []string{"delete p1 Recreate", "delete p2 Recreate"},
+			nodes: nodes(2), pods: []string{"n1 old", "n1 unready", "n2 old", "n2"}, want: []string{"Delete p1 Recreate", "Delete p2 Recreate"},
 		},
 		{
 			name: "paused, pods still come", set: web().Rolling(func(r *appsv1beta1.DaemonSetRollingUpdateStrategy) { r.Paused = true }), nodes: nodes(2),
-			pods: []string{"n1 old"}, want: []string{"create n2 Missing", "hold Paused 1"},
+			pods: []string{"n1 old"}, want: []string{"Create n2 Missing", "hold Paused 1"},
 		},
 		{
 			name: "with OnDelete old pods stay, and new ones are new", set: web().OnDelete(), nodes: nodes(2), pods: []string{"n1 old"},
-			want: []string{"create n2 Missing"},
+			want: []string{"Create n2 Missing"},
 		},
-		{name: "in place, the gate is closed first", set: web().InPlace(), nodes: nodes(1), pods: []string{"n1 old"}, want: []string{"mark p0 InPlace"}},
+		{name: "in place, the gate is closed first", set: web().InPlace(), nodes: nodes(1), pods: []string{"n1 old"}, want: []string{"MarkUnready p0 InPlace"}},
 		{
 			name: "a node that takes no new pod keeps its old one", set: web().Budget("0", "2", "0"), nodes: with(nodes(2), 0, noSchedule()),
 			pods: []string{"n1 old", "n2"},
 		},
 		{
 			name: "a pod that may only stay costs no budget", set: web(), nodes: with(nodes(2), 0, noSchedule()), pods: []string{"n1 old unready", "n2 old"},
-			want: []string{"delete p1 Recreate"},
+			want: []string{"Delete p1 Recreate"},
 		},
 		{
 			name: "nor does it count for the partition", set: web().Budget("1", "2", "0"), nodes: with(nodes(3), 0, noSchedule()),
-			pods: []string{"n1 old", "n2 old", "n3 old"}, want: []string{"delete p2 Recreate"},
+			pods: []string{"n1 old", "n2 old", "n3 old"}, want: []string{"Delete p2 Recreate"},
 		},
 		{
 			name: "a node that drives its pod away is left", set: web(), nodes: with(nodes(2), 0, noExecute()), pods: []string{"n1", "n2"},
-			want: []string{"delete p0 ScaleIn"},
+			want: []string{"Delete p0 ScaleIn"},
 		},
-		{name: "a hook holds a pod before it goes", set: web().Spec(hooked), nodes: nodes(1), pods: []string{"n1 old held"}, want: []string{"part p0 Recreate"}},
+		{name: "a hook holds a pod before it goes", set: web().Spec(hooked), nodes: nodes(1), pods: []string{"n1 old held"}, want: []string{"PrepareDelete p0 Recreate"}},
 		{name: "a preNormal hook holds nothing", set: web().Spec(hooked), nodes: nodes(1), pods: []string{"n1"}},
 		{
 			name: "step by step, nodes that the partition keeps get no pod", set: web().Budget("2", "1", "0").Spec(byParts), nodes: nodes(3),
-			want: []string{"create n1 Missing"},
+			want: []string{"Create n1 Missing"},
 		},
 		{
 			name: "step by step, the next ones follow", set: web().Budget("1", "1", "0").Spec(byParts), nodes: nodes(3), pods: []string{"n1"},
-			want: []string{"create n2 Missing"},
+			want: []string{"Create n2 Missing"},
 		},
-		{name: "step by step without partition is all at once", set: web().Spec(byParts), nodes: nodes(2), want: []string{"create n1 Missing", "create n2 Missing"}},
+		{name: "step by step without partition is all at once", set: web().Spec(byParts), nodes: nodes(2), want: []string{"Create n1 Missing", "Create n2 Missing"}},
 		{
 			name: "step by step, a node is no missing one before its turn", set: web().Budget("1", "1", "0").Spec(byParts), nodes: nodes(3),
-			pods: []string{"n1 old", "n2 old"}, want: []string{"create n3 Missing", "hold Budget 1"},
+			pods: []string{"n1 old", "n2 old"}, want: []string{"Create n3 Missing", "hold Budget 1"},
 		},
 		{
 			name: "a burst bounds creations, deletions and updates each by itself", set: web().InPlace().Budget("0", "100%", "0").Spec(burst("1")), nodes: nodes(6),
 			pods: []string{"n1 old", "n2 old", "n8 pending", "n9 pending"},
-			want: []string{"create n3 Missing", "delete p2 ScaleIn", "mark p1 InPlace", "hold Burst 5"},
+			want: []string{"Create n3 Missing", "Delete p2 ScaleIn", "MarkUnready p1 InPlace", "hold Burst 5"},
 		},
-		{name: "a burst in percent rounds down", set: web().Spec(burst("50%")), nodes: nodes(3), want: []string{"create n1 Missing", "hold Burst 2"}},
-		{name: "a burst in percent is one pod at least", set: web().Spec(burst("10%")), nodes: nodes(2), want: []string{"create n1 Missing", "hold Burst 1"}},
+		{name: "a burst in percent rounds down", set: web().Spec(burst("50%")), nodes: nodes(3), want: []string{"Create n1 Missing", "hold Burst 2"}},
+		{name: "a burst in percent is one pod at least", set: web().Spec(burst("10%")), nodes: nodes(2), want: []string{"Create n1 Missing", "hold Burst 1"}},
 		{name: "a burst of 0 lets nothing happen", set: web().Spec(burst("0")), nodes: nodes(2), want: []string{"hold Burst 2"}},
 		{
 			name: "no burst is one of 250", set: web().Spec(func(s *appsv1beta1.DaemonSetSpec) { s.BurstReplicas = nil }), nodes: nodes(1),
-			want: []string{"create n1 Missing"},
+			want: []string{"Create n1 Missing"},
 		},
 		{
 			name: "a number that can't be read changes nothing", set: web().Budget("half", "1", "0"), nodes: nodes(1),
-			want: []string{`fault partition: resolve "half" of 1 pods: invalid value for IntOrString: invalid type: string is not a percentage`},
+			want: []string{`invalid spec partition: resolve "half" of 1 pods: invalid value for IntOrString: invalid type: string is not a percentage`},
 		},
 		{
 			name: "so does a burst that can't be read", set: web().Spec(burst("some")), nodes: nodes(1),
-			want: []string{`fault burstReplicas: resolve "some" of 1 pods: invalid value for IntOrString: invalid type: string is not a percentage`},
+			want: []string{`invalid spec burstReplicas: resolve "some" of 1 pods: invalid value for IntOrString: invalid type: string is not a percentage`},
 		},
 		{
 			name: "a selector of all pods changes nothing", set: web().Spec(func(s *appsv1beta1.DaemonSetSpec) { s.Selector = &metav1.LabelSelector{} }),
-			nodes: nodes(1), want: []string{"fault selector: it selects all pods, which is never meant: make a new DaemonSet with a narrower one"},
+			nodes: nodes(1), want: []string{"invalid spec selector: it selects all pods, which is never meant: make a new DaemonSet with a narrower one"},
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -158,7 +158,7 @@ func TestAHookThatNobodyAnswersIsToldWithSinceWhen(t *testing.T) {
 	pod.Annotations["lifecycle.apps.kruise.io/timestamp"] = start.Format(time.RFC3339)
 	s, _ := status(o, plan(o, now), podcontrol.Results{}, now)
 	require.Equal(t, map[string]string{
-		"FailedUpdatePod": "Hook: p0 waits for its hook in PreparingDelete since 2026-11-21T09:00:00Z: 1 pods wait to be let go or taken up by their hooks",
+		"FailedUpdatePod": "Hook: p0 waits for its hook in PreparingDelete since 2026-11-21T09:00:00Z: 1 pods wait for their lifecycle hooks",
 	}, conditions(s))
 }
 

@@ -50,10 +50,10 @@ func plan(o observed, now time.Time) planned {
 	}
 	w := planned{Plan: podset.NewPlan(past), adopt: orphans}
 	goal, fault := goalOf(o)
-	w.InvalidSpec, w.places = fault, goal.Slots
+	w.Ignored, w.places = fault, goal.Slots
 	w.Classify(o.pods, viewOptions(o), now)
-	if w.InvalidSpec = cmp.Or(w.InvalidSpec, w.prefer(o)); w.InvalidSpec != "" {
-		return w
+	if unread := w.prefer(o); unread != "" { // The order of updates is unknown, so none is begun.
+		w.Ignored, goal.Paused = cmp.Or(w.Ignored, unread), true
 	}
 	w.judgeVolumes(o)
 	w.identify = nameless(w.Pods)

@@ -122,7 +122,7 @@ func text(w planned) string {
 		if len(h.to) > 0 {
 			to = h.to[0].Kind + " " + h.to[0].Name
 		}
-		before = append(before, fmt.Sprintf("give claim %s from %v to %s", h.claim.Name, h.from, to))
+		before = append(before, fmt.Sprintf("give PVC %s from %v to %s", h.claim.Name, h.from, to))
 	}
 	for _, p := range w.adopt {
 		before = append(before, "adopt "+p.Name)
@@ -131,11 +131,11 @@ func text(w planned) string {
 		before = append(before, "label "+p.Name)
 	}
 	for _, c := range w.anew {
-		before = append(before, "make claim "+c.Name)
+		before = append(before, "create PVC "+c.Name)
 	}
 	for _, g := range w.grow {
 		q := g.template.Spec.Resources.Requests[corev1.ResourceStorage]
-		before = append(before, fmt.Sprintf("let claim %s grow to %s", g.claim.Name, q.String()))
+		before = append(before, fmt.Sprintf("resize PVC %s to %s", g.claim.Name, q.String()))
 	}
 	if w.stuck.Reason != "" {
 		before = append(before, w.stuck.Reason+": "+w.stuck.Message)
@@ -194,11 +194,11 @@ func TestPlan(t *testing.T) {
 			t.Helper()
 			return observedOf(t, web(2).Parallel("1").Reserve("1")).pod(0, "0").pod(0, "1")
 		}},
-		{"ordinals that can't be read are reported, and nothing is changed", func(t *testing.T) *stage {
+		{"an entry of reserveOrdinals that can't be read is reported, and the others hold", func(t *testing.T) *stage {
 			t.Helper()
 			return observedOf(t, web(2).Parallel("1").Reserve("0", "5-3"))
 		}},
-		{"ordinals that overflow are reported, and nothing is changed", func(t *testing.T) *stage {
+		{"ordinals that overflow are reported", func(t *testing.T) *stage {
 			t.Helper()
 			return observedOf(t, web(2).Parallel("1").Reserve("1-2147483647"))
 		}},
@@ -295,7 +295,7 @@ func TestPlan(t *testing.T) {
 			t.Helper()
 			return observedOf(t, web(1).Claims("data").Keep(goes, goes)).pod(0, "0").pod(0, "1").claim("data-web-1", of(ofSet(t)))
 		}},
-		{"but not while the ordinals can't be read", func(t *testing.T) *stage {
+		{"but not while the ordinals can't all be read", func(t *testing.T) *stage {
 			t.Helper()
 			return observedOf(t, web(1).Claims("data").Keep(remains, goes).Reserve("5-3")).pod(0, "0").pod(0, "1")
 		}},
@@ -425,11 +425,11 @@ func TestWhatWaitsInOrderForTooLongIsTold(t *testing.T) {
 		stage      *stage
 	}{
 		{
-			"pods that wait to be made", "no pod became available since 2026-11-21T09:00:00Z: 2 places wait: 0 has no available pod",
+			"pods that wait to be made", "no pod became available since 2026-11-21T09:00:00Z: 2 new pods wait: slot 0 has no available pod",
 			observedOf(t, web(3)).pod(0, "0", unready),
 		},
 		{
-			"pods that wait to be deleted", "no pod became available since 2026-11-21T09:00:00Z: 1 spare pods wait: place 0 has no available pod",
+			"pods that wait to be deleted", "no pod became available since 2026-11-21T09:00:00Z: 1 spare pods wait: slot 0 has no available pod",
 			observedOf(t, web(1)).pod(0, "0", unready).pod(0, "1"),
 		},
 		{"nothing, while one is about to be available", "", observedOf(t, web(3).Spec(func(s *appsv1beta1.StatefulSetSpec) {

@@ -22,10 +22,10 @@ import (
 
 // Reasons of holds and failures.
 const (
-	// reasonClaims (Hold): a new pod waits for a claim that is being deleted.
-	reasonClaims rollout.Reason = "Claims"
-	// reasonClaimResize (Hold): the update of a pod waits for its claim to grow.
-	reasonClaimResize rollout.Reason = "ClaimResize"
+	// reasonPVC (Hold): a new pod waits for a claim that is being deleted.
+	reasonPVC rollout.Reason = "PVC"
+	// reasonPVCResize (Hold): the update of a pod waits for its claim to grow.
+	reasonPVCResize rollout.Reason = "PVCResize"
 	// reasonFailedUpdatePVC (condition, event): a claim can't come to what its template asks for.
 	reasonFailedUpdatePVC = "FailedUpdatePVC"
 )
@@ -106,8 +106,8 @@ func (w *planned) holdBirths(o observed) (held []string) {
 	})
 	w.CreatesDeferred = len(w.Steps) < before
 	if len(held) > 0 {
-		w.Holds = append(w.Holds, rollout.Hold{Reason: reasonClaims, Pods: len(held), Why: fmt.Sprintf(
-			"%d new pods wait for claims that are being deleted", len(held))})
+		w.Holds = append(w.Holds, rollout.Hold{Reason: reasonPVC, Pods: len(held), Why: fmt.Sprintf(
+			"%d new pods wait for PVCs that are being deleted", len(held))})
 	}
 	return held
 }
@@ -132,7 +132,7 @@ func (w *planned) judgeWaits(o observed, pods []string, now time.Time) {
 		w.Recheck = podset.SoonerOf(w.Recheck, left)
 		return
 	}
-	w.waits = report.StalledFailure(string(reasonClaims),
+	w.waits = report.StalledFailure(string(reasonPVC),
 		fmt.Sprintf("pod %s waits for claim %s to be gone, which is being deleted since %s", podOfClaim(o.set, first.Name), first.Name, since.Format(time.RFC3339)),
 		"held by "+strings.Join(first.Finalizers, ", "))
 }
@@ -152,6 +152,7 @@ func retention(set *appsv1beta1.StatefulSet, g Gates) (deleted, scaled bool) {
 // a set that keeps its claims.
 func (w *planned) retain(o observed, wanted map[string]bool) {
 	withSet, withPod := retention(o.set, o.gates)
+	withPod = withPod && w.Ignored == "" // Else it is unknown which ordinals are wanted, and a PVC that goes with its pod is lost.
 	members := make(map[string]*podset.Pod, len(w.Pods))
 	for i := range w.Pods {
 		members[w.Pods[i].Key] = &w.Pods[i]
@@ -323,8 +324,8 @@ func (w *planned) resize(o observed, g rollout.Goal, now time.Time) {
 		room--
 	}
 	if waits > 0 {
-		w.Holds = append(w.Holds, rollout.Hold{Reason: reasonClaimResize, Pods: waits, Why: fmt.Sprintf(
-			"%d pods wait for their claims to grow, or to be let grow", waits)})
+		w.Holds = append(w.Holds, rollout.Hold{Reason: reasonPVCResize, Pods: waits, Why: fmt.Sprintf(
+			"%d pods wait for their PVCs to be resized", waits)})
 	}
 }
 

@@ -177,7 +177,7 @@ func TestAClaimThatIsBeingDeletedForTooLongIsTold(t *testing.T) {
 			}
 			require.Len(t, got.Conditions, 1)
 			require.Equal(t, appsv1beta1.WorkloadFailedCreatePod, got.Conditions[0].Type)
-			require.Equal(t, "Claims", got.Conditions[0].Reason)
+			require.Equal(t, "PVC", got.Conditions[0].Reason)
 			require.Equal(t, tc.want, got.Conditions[0].Message)
 			require.Equal(t, []string{"FailedScale"}, testkit.Reasons(events))
 		})
