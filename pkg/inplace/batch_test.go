@@ -120,7 +120,7 @@ func TestBatchesFollowEachOther(t *testing.T) {
 		Annotations: map[string]*string{"config": &two},
 		Resources:   map[string]corev1.ResourceRequirements{"app": {Limits: list("cpu=2")}},
 	})
-	p, err := Mark(pod, start)
+	p, err := MarkUnready(pod, start)
 	pod = apply(t, pod, p, err)
 	ps, err := edit.Write(pod, "web-2", start)
 	require.Len(t, ps, 1, "the resources are of the next batch")
@@ -161,7 +161,7 @@ func TestBatchesFollowEachOther(t *testing.T) {
 	require.Equal(t, Outcome{Done: true}, Progress(pod, now))
 	require.Equal(t, []string{"side", "app"}, batches(recordOf(pod)))
 
-	p, err = Release(pod, podpatch.New(pod), now)
+	p, err = MarkReady(pod, podpatch.New(pod), now)
 	pod = apply(t, pod, p, err)
 	require.NotContains(t, pod.Annotations[keys.InPlaceUpdateState], "next", "another reader of the record finds nothing to do")
 	require.Equal(t, Outcome{Done: true}, Progress(pod, now))
@@ -233,7 +233,7 @@ func TestB5ABatchWithOnlyResourcesLeftBegins(t *testing.T) {
 func TestARollbackBetweenTwoBatches(t *testing.T) {
 	t.Parallel()
 	pod := running(launch(0, "1"), launch(1, "2"))
-	p, err := Mark(pod, start)
+	p, err := MarkUnready(pod, start)
 	pod = apply(t, pod, p, err)
 	ps, err := both().Write(pod, "web-2", start)
 	pod = send(t, pod, ps, err)

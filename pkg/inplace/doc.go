@@ -3,14 +3,14 @@
 //
 // The idea: an update in place is three writes to a pod, each computed here as a patch from the pod as it was observed.
 //
-//	Mark     status  gate InPlaceUpdateReady False, Ready False, lifecycle Updating; the old record goes
-//	Write    pod     images, labels and annotations of the new template, revision hashes, a record of what ran before
-//	         resize  new cpu and memory, in a request of their own
-//	Release  status  gate True, and the state that the lifecycle goes to
+//	MarkUnready  status  gate InPlaceUpdateReady False, Ready False, lifecycle Updating; the old record goes
+//	Write        pod     images, labels and annotations of the new template, revision hashes, a record of what ran before
+//	             resize  new cpu and memory, in a request of their own
+//	MarkReady    status  gate True, and the state that the lifecycle goes to
 //
 // The record (keys.InPlaceUpdateState) is on the pod from Write on: a pod with a closed gate and no record is marked, one
 // with a record is updating, and Progress says from the record and the container statuses whether it is done. A pod
-// that has not got the gate skips Mark, and so does an edit that restarts nothing: a resize where the containers' policy
+// that has not got the gate skips MarkUnready, and so does an edit that restarts nothing: a resize where the containers' policy
 // allows it. A change of labels and annotations alone is only Write.
 //
 // Containers with launch priorities are updated one batch after the other: Write does the first, Progress says when those

@@ -38,10 +38,10 @@ func Drained(pod *corev1.Pod, grace time.Duration) time.Time {
 	return c.LastTransitionTime.Add(grace + time.Second)
 }
 
-// Mark is the first write: it takes the pod out of service. The pod should be Gated; of one that is not, only the
+// MarkUnready is the first write: it takes the pod out of service. The pod should be Gated; of one that is not, only the
 // lifecycle changes. As all writes of an update, it applies to the observed version of the pod only and else is refused
 // with a conflict: a writer that sees a pod as it was before its update must not begin that again.
-func Mark(pod *corev1.Pod, now time.Time) (podpatch.Patch, error) {
+func MarkUnready(pod *corev1.Pod, now time.Time) (podpatch.Patch, error) {
 	b := lifecycle.Enter(pod, pods.LifecycleUpdating, now)
 	b.Observed(pod)
 	for _, k := range []string{keys.InPlaceUpdateState, keys.InPlaceUpdateStateOld} {
@@ -142,11 +142,11 @@ func each[V any](pod *corev1.Pod, values map[string]V, field string) map[string]
 	return out
 }
 
-// Release is the last write: it opens the gate and brings the pod into the state that b holds, as Enter and Serve of
+// MarkReady is the last write: it opens the gate and brings the pod into the state that b holds, as Enter and Serve of
 // pkg/lifecycle make it. It comes after an update, after one that was called off, and after the pod's creation. If the
 // gate is closed, the write applies to the observed version of the pod only and else is refused with a conflict: a late
 // writer must not open a gate that was closed for the next update.
-func Release(pod *corev1.Pod, b podpatch.Body, now time.Time) (podpatch.Patch, error) {
+func MarkReady(pod *corev1.Pod, b podpatch.Body, now time.Time) (podpatch.Patch, error) {
 	if Closed(pod) {
 		b.Observed(pod)
 		if r := recordOf(pod); len(r.NextContainerResources) > 0 {

@@ -162,7 +162,7 @@ func TestThreeWrites(t *testing.T) {
 	}
 
 	require.False(t, Closed(pod))
-	p, err := Mark(pod, now)
+	p, err := MarkUnready(pod, now)
 	write("Mark", p, err)
 	require.True(t, Closed(pod))
 	require.False(t, Recorded(pod))
@@ -177,7 +177,7 @@ func TestThreeWrites(t *testing.T) {
 
 	restart(pod, now)
 	require.Equal(t, Outcome{Done: true}, Progress(pod, now))
-	p, err = Release(pod, lifecycle.Enter(pod, pods.LifecycleNormal, now), now)
+	p, err = MarkReady(pod, lifecycle.Enter(pod, pods.LifecycleNormal, now), now)
 	write("Release", p, err)
 	require.False(t, Closed(pod))
 	require.True(t, Recorded(pod))
@@ -188,7 +188,7 @@ func TestThreeWrites(t *testing.T) {
 func TestMarkLeavesAPodThatIsNotReadyAsItIs(t *testing.T) {
 	t.Parallel()
 	pod := running(func(p *corev1.Pod) { p.Status.Conditions[2].Status = corev1.ConditionFalse })
-	p, err := Mark(pod, start)
+	p, err := MarkUnready(pod, start)
 	got := apply(t, pod, p, err)
 	require.True(t, equality.Semantic.DeepEqual(pod.Status.Conditions[2], got.Status.Conditions[2]))
 }
@@ -211,7 +211,7 @@ func TestReleaseOfANewPodOpensItsGate(t *testing.T) {
 		p.Status.Conditions = p.Status.Conditions[:1]
 		p.Labels[keys.LifecycleState] = "PreparingNormal"
 	})
-	p, err := Release(pod, lifecycle.Enter(pod, pods.LifecycleNormal, start), start)
+	p, err := MarkReady(pod, lifecycle.Enter(pod, pods.LifecycleNormal, start), start)
 	require.NotContains(t, string(p.Data), "resourceVersion", "nothing was closed, so any version will do")
 	got := apply(t, pod, p, err)
 	require.Equal(t, corev1.ConditionTrue, podpatch.Find(got, keys.InPlaceUpdateReady).Status)
@@ -221,9 +221,9 @@ func TestReleaseOfANewPodOpensItsGate(t *testing.T) {
 func TestReleaseOfAClosedPodHoldsForTheObservedVersionOnly(t *testing.T) {
 	t.Parallel()
 	pod := running()
-	p, err := Mark(pod, start)
+	p, err := MarkUnready(pod, start)
 	pod = apply(t, pod, p, err)
-	p, err = Release(pod, lifecycle.Enter(pod, pods.LifecycleNormal, start), start)
+	p, err = MarkReady(pod, lifecycle.Enter(pod, pods.LifecycleNormal, start), start)
 	require.NoError(t, err)
 	require.Contains(t, string(p.Data), `"resourceVersion":"7"`)
 }
@@ -234,7 +234,7 @@ func TestAPodWithoutTheGateIsUpdatedByItsLifecycle(t *testing.T) {
 	ps, err := Edit{Images: map[string]string{"app": "app:2"}}.Write(pod, "web-2", start)
 	pod = send(t, pod, ps, err)
 	require.True(t, Closed(pod))
-	p, err := Release(pod, lifecycle.Enter(pod, pods.LifecycleNormal, start), start)
+	p, err := MarkReady(pod, lifecycle.Enter(pod, pods.LifecycleNormal, start), start)
 	pod = apply(t, pod, p, err)
 	require.False(t, Closed(pod))
 	require.Len(t, pod.Status.Conditions, 1, "no condition comes without the gate")
@@ -244,7 +244,7 @@ func TestAPodWithoutTheGateIsUpdatedByItsLifecycle(t *testing.T) {
 func TestAnUpdateOvertakesAnother(t *testing.T) {
 	t.Parallel()
 	pod := running()
-	p, err := Mark(pod, start)
+	p, err := MarkUnready(pod, start)
 	pod = apply(t, pod, p, err)
 	ps, err := Edit{Images: map[string]string{"app": "app:2", "side": "side:2"}}.Write(pod, "web-2", start)
 	pod = send(t, pod, ps, err)
@@ -309,7 +309,7 @@ func TestDrained(t *testing.T) {
 	t.Parallel()
 	pod := running()
 	require.Zero(t, Drained(pod, time.Minute), "an open gate drains nothing")
-	p, err := Mark(pod, start)
+	p, err := MarkUnready(pod, start)
 	pod = apply(t, pod, p, err)
 	require.Zero(t, Drained(pod, 0))
 	require.Equal(t, start.Truncate(time.Second).Add(31*time.Second), Drained(pod, 30*time.Second).UTC())

@@ -127,7 +127,7 @@ func (w *replay) step(dies bool) bool {
 		require.Empty(w, edit.Env)
 		if Gated(w.pod) && edit.Restarts(w.pod) && !w.closed() {
 			what = "mark"
-			one(Mark(w.pod, w.now))
+			one(MarkUnready(w.pod, w.now))
 		} else {
 			what = "write " + w.revision(w.target)
 			patches, err = edit.Write(w.pod, w.revision(w.target), w.now)
@@ -146,7 +146,7 @@ func (w *replay) step(dies bool) bool {
 				require.True(w, st.Image == c.Image && has(*st.Resources, c.Resources),
 					"released before %s has followed\n%s", c.Name, strings.Join(w.story, "\n"))
 			}
-			one(Release(w.pod, lifecycle.Enter(w.pod, pods.LifecycleNormal, w.now), w.now))
+			one(MarkReady(w.pod, lifecycle.Enter(w.pod, pods.LifecycleNormal, w.now), w.now))
 		default:
 			require.NotEmpty(w, o.Why)
 			return false

@@ -68,10 +68,10 @@ func (h Hooks) HoldsDelete(pod *corev1.Pod) bool { return Hooked(h.remove, pod) 
 // HoldsService tells whether a hook has to answer before a new pod goes into service.
 func (h Hooks) HoldsService() bool { return h.service != nil }
 
-// Parting tells whether the pod is prepared for its deletion, and for good: whether it can't come back.
-func (h Hooks) Parting(pod *corev1.Pod) (parting, forGood bool) {
-	parting = Of(pod) == pods.LifecyclePreparingDelete
-	return parting, parting && h.MarksNotReady()
+// PreparingDelete tells whether the preDelete hook was asked to let the pod be deleted, and whether that can't be cancelled.
+func (h Hooks) PreparingDelete(pod *corev1.Pod) (preparing, final bool) {
+	preparing = Of(pod) == pods.LifecyclePreparingDelete
+	return preparing, preparing && h.MarksNotReady()
 }
 
 // MarksNotReady tells whether a hook makes pods not ready, for which they need the readiness gate keys.KruisePodReady.
@@ -114,9 +114,8 @@ func Unprepared(pod *corev1.Pod) bool {
 	return podpatch.Gated(pod, keys.KruisePodReady) && podpatch.Find(pod, keys.KruisePodReady) == nil
 }
 
-// Return is the write that takes PrepareDelete back. updating says that an update in place of the pod was begun, which is
-// to go on.
-func (Hooks) Return(pod *corev1.Pod, updating bool, now time.Time) (podpatch.Patch, error) {
+// CancelDelete returns the patch that cancels PrepareDelete. updating: an update in place of the pod was begun, and goes on.
+func (Hooks) CancelDelete(pod *corev1.Pod, updating bool, now time.Time) (podpatch.Patch, error) {
 	s := pods.LifecyclePreparingNormal
 	if updating {
 		s = pods.LifecycleUpdating
@@ -127,8 +126,8 @@ func (Hooks) Return(pod *corev1.Pod, updating bool, now time.Time) (podpatch.Pat
 	return b.Patch(pod, podpatch.Status)
 }
 
-// PrepareUpdate is the write that asks for a pod to be let go for an update in place. It puts the handlers on that the
-// pod was let go by for the last update.
+// PrepareUpdate returns the patch that asks the inPlaceUpdate hook to let the pod be updated. It restores the handlers that were
+// removed for the last update.
 func (h Hooks) PrepareUpdate(pod *corev1.Pod, now time.Time) (podpatch.Patch, error) {
 	b := Enter(pod, pods.LifecyclePreparingUpdate, now)
 	b.Observed(pod)
@@ -144,7 +143,7 @@ func (h Hooks) PrepareUpdate(pod *corev1.Pod, now time.Time) (podpatch.Patch, er
 	return b.Patch(pod, podpatch.Status)
 }
 
-// PrepareDelete is the write that asks for a pod to be let go for its deletion.
+// PrepareDelete returns the patch that asks the preDelete hook to let the pod be deleted.
 func (h Hooks) PrepareDelete(pod *corev1.Pod, now time.Time) (podpatch.Patch, error) {
 	b := Enter(pod, pods.LifecyclePreparingDelete, now)
 	b.Observed(pod)

@@ -217,7 +217,9 @@ func TestWritesHoldForTheObservedVersion(t *testing.T) {
 	}{
 		{"a preparation of an update", func() (podpatch.Patch, error) { return h.PrepareUpdate(pod(pods.LifecycleNormal), start) }, true},
 		{"a preparation of a deletion", func() (podpatch.Patch, error) { return h.PrepareDelete(pod(pods.LifecycleNormal), start) }, true},
-		{"a return", func() (podpatch.Patch, error) { return h.Return(pod(pods.LifecyclePreparingDelete), false, start) }, true},
+		{"a return", func() (podpatch.Patch, error) {
+			return h.CancelDelete(pod(pods.LifecyclePreparingDelete), false, start)
+		}, true},
 		{"the end of an update", func() (podpatch.Patch, error) { return serve(h, pod(pods.LifecycleUpdating)) }, true},
 		{"a new pod that a hook waits for", func() (podpatch.Patch, error) { return serve(h, pod(pods.LifecyclePreparingNormal)) }, true},
 		{"not a new pod without hooks", func() (podpatch.Patch, error) { return serve(Hooks{}, pod(pods.LifecyclePreparingNormal)) }, false},
@@ -235,9 +237,9 @@ func TestReturn(t *testing.T) {
 	t.Parallel()
 	h := HooksOf(&pods.Lifecycle{PreDelete: handler("del")})
 	leaving := pod(pods.LifecyclePreparingDelete, handled("del"))
-	p, err := h.Return(leaving, false, start)
+	p, err := h.CancelDelete(leaving, false, start)
 	require.Equal(t, pods.LifecyclePreparingNormal, Of(apply(t, leaving, p, err)))
-	p, err = h.Return(leaving, true, start)
+	p, err = h.CancelDelete(leaving, true, start)
 	require.Equal(t, pods.LifecycleUpdating, Of(apply(t, leaving, p, err)), "an update that was begun goes on")
 }
 
@@ -257,7 +259,7 @@ func TestPartingIsForGoodWherePodsAreMarkedNotReady(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			parting, forGood := HooksOf(tc.hooks).Parting(pod(tc.state))
+			parting, forGood := HooksOf(tc.hooks).PreparingDelete(pod(tc.state))
 			require.Equal(t, tc.parting, parting)
 			require.Equal(t, tc.forGood, forGood)
 		})

@@ -177,7 +177,7 @@ func (a Applier) IntoService(pod *corev1.Pod, now time.Time) func(*corev1.Pod) (
 		return nil
 	}
 	return func(made *corev1.Pod) (Patch, error) {
-		p, err := inplace.Release(made, a.Hooks.Serve(made, now), now)
+		p, err := inplace.MarkReady(made, a.Hooks.Serve(made, now), now)
 		return Patch{Object: made, Type: p.Type, Data: p.Data, Subresource: p.Subresource}, err
 	}
 }

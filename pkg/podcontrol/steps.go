@@ -107,7 +107,7 @@ func prepareDelete(a Applier, _ *podset.Plan, s podset.Step, now time.Time) ([]p
 }
 
 func cancelDelete(a Applier, _ *podset.Plan, s podset.Step, now time.Time) ([]podpatch.Patch, error) {
-	return one(a.Hooks.Return(s.Pod.Object, inplace.Closed(s.Pod.Object), now))
+	return one(a.Hooks.CancelDelete(s.Pod.Object, inplace.Closed(s.Pod.Object), now))
 }
 
 func prepareUpdate(a Applier, _ *podset.Plan, s podset.Step, now time.Time) ([]podpatch.Patch, error) {
@@ -115,7 +115,7 @@ func prepareUpdate(a Applier, _ *podset.Plan, s podset.Step, now time.Time) ([]p
 }
 
 func markUnready(_ Applier, _ *podset.Plan, s podset.Step, now time.Time) ([]podpatch.Patch, error) {
-	return one(inplace.Mark(s.Pod.Object, now))
+	return one(inplace.MarkUnready(s.Pod.Object, now))
 }
 
 func updateInPlace(a Applier, p *podset.Plan, s podset.Step, now time.Time) ([]podpatch.Patch, error) {
@@ -130,5 +130,5 @@ func updateInPlace(a Applier, p *podset.Plan, s podset.Step, now time.Time) ([]p
 }
 
 func markReady(a Applier, _ *podset.Plan, s podset.Step, now time.Time) ([]podpatch.Patch, error) {
-	return one(inplace.Release(s.Pod.Object, a.Hooks.Serve(s.Pod.Object, now), now))
+	return one(inplace.MarkReady(s.Pod.Object, a.Hooks.Serve(s.Pod.Object, now), now))
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/revision"
 )
 
-// PodBuilder makes the pods of a workload.
+// PodBuilder builds the pods of a workload.
 type PodBuilder struct {
 	// Owner is the workload, Kind its kind.
 	Owner metav1.Object
@@ -31,8 +31,8 @@ type PodBuilder struct {
 	ShortHash bool
 }
 
-// Label is how pods name a revision: in full, or by its hash alone where that is asked for or the full name is too long for a
-// label. Both are the same to revision.Same, so no pod is written when that changes.
+// Label returns the label value for a revision: its name, or its hash alone if short or if the name is too long for a label. Both are
+// equal to revision.Same, so that a change from one to the other updates no pod.
 func Label(name string, short bool) string {
 	if short || len(name) > validation.LabelValueMaxLength {
 		return revision.Short(name)
@@ -40,41 +40,41 @@ func Label(name string, short bool) string {
 	return name
 }
 
-// Pod is a pod of that name, at a revision given by name and template. A pod that nobody holds back and that has no gate is in
-// service from its beginning.
-func (m PodBuilder) Pod(name, rev string, template *corev1.PodTemplateSpec, now time.Time) *corev1.Pod {
+// Pod returns a pod at a revision given by name and template. Without lifecycle hook and readiness gate it is in state Normal from the
+// beginning.
+func (b PodBuilder) Pod(name, rev string, template *corev1.PodTemplateSpec, now time.Time) *corev1.Pod {
 	template = template.DeepCopy()
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:            name,
-			GenerateName:    m.Owner.GetName() + "-",
-			Namespace:       m.Owner.GetNamespace(),
+			GenerateName:    b.Owner.GetName() + "-",
+			Namespace:       b.Owner.GetNamespace(),
 			Labels:          template.Labels,
 			Annotations:     template.Annotations,
 			Finalizers:      template.Finalizers,
-			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(m.Owner, m.Kind)},
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(b.Owner, b.Kind)},
 		},
 		Spec: template.Spec,
 	}
 	if pod.Labels == nil {
 		pod.Labels = map[string]string{}
 	}
-	pod.Labels[keys.ControllerRevisionHash] = Label(rev, m.ShortHash)
-	if m.Gate && !inplace.Gated(pod) {
+	pod.Labels[keys.ControllerRevisionHash] = Label(rev, b.ShortHash)
+	if b.Gate && !inplace.Gated(pod) {
 		pod.Spec.ReadinessGates = append(pod.Spec.ReadinessGates, corev1.PodReadinessGate{ConditionType: keys.InPlaceUpdateReady})
 	}
-	if m.Hooks.MarksNotReady() && !podpatch.Gated(pod, keys.KruisePodReady) {
+	if b.Hooks.MarksNotReady() && !podpatch.Gated(pod, keys.KruisePodReady) {
 		pod.Spec.ReadinessGates = append(pod.Spec.ReadinessGates, corev1.PodReadinessGate{ConditionType: keys.KruisePodReady})
 	}
 	state := pods.LifecycleNormal
-	if m.Hooks.HoldsService() || inplace.Gated(pod) || podpatch.Gated(pod, keys.KruisePodReady) {
+	if b.Hooks.HoldsService() || inplace.Gated(pod) || podpatch.Gated(pod, keys.KruisePodReady) {
 		state = pods.LifecyclePreparingNormal
 	}
 	lifecycle.Stamp(pod, state, now)
 	return pod
 }
 
-// Mount gives a pod a volume for each claim template, in place of one of the same name. name is that of the claim.
+// Mount adds a volume for each volumeClaimTemplate to a pod, replacing volumes of the same name. name returns the name of the PVC.
 func Mount(pod *corev1.Pod, templates []corev1.PersistentVolumeClaim, name func(template string) string) {
 	pod.Spec.Volumes = slices.DeleteFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
 		return slices.ContainsFunc(templates, func(c corev1.PersistentVolumeClaim) bool { return c.Name == v.Name })
@@ -89,7 +89,7 @@ func Mount(pod *corev1.Pod, templates []corev1.PersistentVolumeClaim, name func(
 	}
 }
 
-// NewPVCs are the claims of one pod: with the labels of their templates and those that selector asks for, and without owner.
+// NewPVCs returns the PVCs of one pod, with the labels of their templates and of the selector, and without owner.
 func NewPVCs(
 	namespace string, templates []corev1.PersistentVolumeClaim, selector *metav1.LabelSelector, name func(template string) string,
 ) []*corev1.PersistentVolumeClaim {
@@ -111,15 +111,15 @@ func NewPVCs(
 	return out
 }
 
-// PVCLost tells whether a pod has to go because of its claims: one is being deleted, and what it holds with it, or one is gone
-// and the pod gets no node without it. NewPVCs of others that it mounts are no business of the workload. name is that of
-// the pod's own claim for a volume; going tells of the workload's claims, by name, whether they are being deleted.
-func PVCLost(pod *corev1.Pod, name func(template string) string, going map[string]bool) bool {
+// PVCLost tells whether a pod has to be deleted because of its PVCs: one is being deleted with its data, or one is gone and the pod
+// can't be scheduled without it. PVCs that are not of the workload don't count. name returns the name of the pod's PVC for a volume;
+// terminating tells whether the PVCs of the workload, by name, are being deleted.
+func PVCLost(pod *corev1.Pod, name func(template string) string, terminating map[string]bool) bool {
 	return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
 		if v.PersistentVolumeClaim == nil || v.PersistentVolumeClaim.ClaimName != name(v.Name) {
 			return false
 		}
-		goes, there := going[v.PersistentVolumeClaim.ClaimName]
-		return goes || !there && pod.Spec.NodeName == ""
+		going, exists := terminating[v.PersistentVolumeClaim.ClaimName]
+		return going || !exists && pod.Spec.NodeName == ""
 	})
 }

@@ -11,28 +11,28 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/revision"
 )
 
-// Differ says how pods come from one revision to another in place. It compares each pair of revisions once, and is made anew
-// for each plan.
+// Differ computes how pods are updated in place from one revision to another. It compares each pair of revisions once, and is used
+// for one plan.
 type Differ struct {
 	// History are the workload's revisions.
 	History []*appsv1.ControllerRevision
-	// Options are the changes that pods may take over.
+	// Options are the changes that are made in place.
 	Options inplace.Options
-	// NewPVCs says that a change of claim templates, as the revisions remember them, is one that can't be made in place.
+	// Claims: a change of volumeClaimTemplates, by the hash in the revisions, requires re-creation.
 	Claims bool
-	// Daemons are the nodes on which a node daemon lives.
+	// Daemons are the nodes on which a node daemon is alive.
 	Daemons map[string]bool
 
 	known map[[2]string]difference
 }
 
-// difference is how pods of one revision come to another one in place, or why they can't.
+// difference is how pods are updated in place from one revision to another, or why they can't be.
 type difference struct {
 	edit inplace.Edit
 	why  string
 }
 
-// Compare says how a pod comes to a revision in place.
+// Compare sets how a pod is updated in place to a revision, or why it can't be.
 func (d *Differ) Compare(m *Pod, to *appsv1.ControllerRevision) {
 	how := d.between(m.Revision, to)
 	m.InPlace, m.NotInPlace, m.NoRestart = how.edit, how.why, how.edit.Quiet()
@@ -42,7 +42,7 @@ func (d *Differ) Compare(m *Pod, to *appsv1.ControllerRevision) {
 	if why, ok := m.InPlace.Fits(m.Object, d.Daemons[m.Object.Spec.NodeName]); !ok {
 		m.NotInPlace = why
 	}
-	// A pod that restarts nothing stays in service.
+	// A pod in which nothing restarts stays in service.
 	m.Gated = m.Gated && m.InPlace.Restarts(m.Object)
 }
 

@@ -11,11 +11,10 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/revision"
 )
 
-// AdoptionRecheck is after how long pods and revisions of nobody are looked at again that were to be adopted: one that changes meanwhile
-// is not.
+// AdoptionRecheck is when to look again at orphans that were to be adopted: an orphan that changes meanwhile is not adopted.
 const AdoptionRecheck = time.Second
 
-// History is what is known of a workload's revisions.
+// History is what is known about the revisions of a workload.
 type History struct {
 	// All are those that the workload controls, in the order of revision.Sort.
 	All []*appsv1.ControllerRevision
@@ -31,14 +30,14 @@ type History struct {
 	SyncedAnnotations []string
 }
 
-// NewPlan begins a Plan with its two revisions. The current one is that of the status. A status that was never written, or was
-// lost, says nothing: then it is the oldest that a pod is at. Where there is none, it is the update revision.
+// NewPlan returns a Plan with the update revision and the current revision: that of the status, or if the status is empty or lost, the
+// oldest that a pod is at, or else the update revision.
 func NewPlan(h History) Plan {
-	w := Plan{Revision: revision.Next(h.All, h.Wanted, h.SyncedAnnotations...), Current: h.current(), history: h}
-	if w.Current == nil || revision.Same(w.Current.Name, w.Revision.Revision.Name) {
-		w.Current = w.Revision.Revision
+	p := Plan{Revision: revision.Next(h.All, h.Wanted, h.SyncedAnnotations...), Current: h.current(), history: h}
+	if p.Current == nil || revision.Same(p.Current.Name, p.Revision.Revision.Name) {
+		p.Current = p.Revision.Revision
 	}
-	return w
+	return p
 }
 
 func (h *History) current() *appsv1.ControllerRevision {
@@ -59,16 +58,16 @@ func (h *History) current() *appsv1.ControllerRevision {
 }
 
 // TruncateHistory plans to delete revisions beyond the limit that neither the workload nor any pod is at.
-func (w *Plan) TruncateHistory(limit int) {
-	h := &w.history
-	live := map[string]bool{revision.Short(w.Current.Name): true, revision.Short(w.Revision.Revision.Name): true}
+func (p *Plan) TruncateHistory(limit int) {
+	h := &p.history
+	live := map[string]bool{revision.Short(p.Current.Name): true, revision.Short(p.Revision.Revision.Name): true}
 	for _, pod := range h.Pods {
 		live[h.at(pod)] = true
 	}
-	w.RevisionsToDelete = revision.Surplus(h.All, func(r *appsv1.ControllerRevision) bool { return live[revision.Short(r.Name)] }, limit)
+	p.RevisionsToDelete = revision.Surplus(h.All, func(r *appsv1.ControllerRevision) bool { return live[revision.Short(r.Name)] }, limit)
 }
 
-// at is the hash of the revision that a pod is at.
+// at returns the hash of the revision that a pod is at.
 func (h *History) at(pod *corev1.Pod) string {
 	if h.RevisionOf != nil {
 		return revision.Short(h.RevisionOf(pod))

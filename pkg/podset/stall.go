@@ -14,14 +14,14 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
-// DefaultProgressDeadline is for how long a workload may stand still, unless its spec says otherwise, before its conditions say so. It is the
-// default deadline of a Deployment in kube 1.36.
+// DefaultProgressDeadline is how long a workload may make no progress before it counts as stalled, unless its spec says otherwise. As in
+// kube 1.36 Deployment.
 const DefaultProgressDeadline = 10 * time.Minute
 
 // ReasonStalled: containers do not follow an update in place.
 const ReasonStalled = "UpdateStalled"
 
-// Stall is that nothing has moved for too long. The zero value says that things move.
+// Stall is a failure to make progress for longer than the deadline. The zero value is none.
 type Stall struct {
 	report.Failure
 
@@ -29,69 +29,68 @@ type Stall struct {
 	Scale bool
 }
 
-// DetectStall finds what stands still for longer than limit, and when that could be said of what has just begun to. It goes by the
-// pods' own times, so that a restart of the manager forgets nothing, and by what was planned, so that a workload that moves
-// is not judged.
-func (w *Plan) DetectStall(limit time.Duration, now time.Time) {
+// DetectStall finds what has made no progress for longer than the deadline, and rechecks when that could become true. It goes by times
+// in the pods, so that a restart of the manager forgets nothing. A workload with steps to do is not stalled.
+func (p *Plan) DetectStall(deadline time.Duration, now time.Time) {
 	late := func(since time.Time) bool {
-		left := since.Add(limit).Sub(now)
+		left := since.Add(deadline).Sub(now)
 		if left > 0 {
-			w.Recheck = SoonerOf(w.Recheck, left)
+			p.Recheck = SoonerOf(p.Recheck, left)
 		}
 		return left <= 0
 	}
-	if m, n, since := w.waiting(); n > 0 && late(since) {
+	if m, n, since := p.waiting(); n > 0 && late(since) {
 		f := report.StalledFailure(ReasonStalled,
-			fmt.Sprintf("%s does not follow its update in place since %s", m.Key, since.UTC().Format(time.RFC3339)),
+			fmt.Sprintf("%s has not completed its update in place since %s", m.Key, since.UTC().Format(time.RFC3339)),
 			fmt.Sprintf("%s; %d pods wait so", m.WaitingFor, n))
-		// That it waits is news; whether for ErrImagePull or ImagePullBackOff, which take turns, is none.
+		// ErrImagePull and ImagePullBackOff alternate: the condition is not written again for that.
 		kind, _, details := strings.Cut(m.WaitingFor, ":")
 		if !details {
 			kind += ";"
 		}
 		f.Stable += " " + kind
-		w.Stalled = Stall{Failure: f}
+		p.Stalled = Stall{Failure: f}
 		return
 	}
-	i := w.held(rollout.ReasonBudget, rollout.ReasonInFlight, rollout.ReasonScaleLimit)
-	if i < 0 && w.held(rollout.ReasonHook) < 0 { // A hook is why the others wait.
-		i = w.held(rollout.ReasonInOrder)
+	i := p.held(rollout.ReasonBudget, rollout.ReasonInFlight, rollout.ReasonScaleLimit)
+	if i < 0 && p.held(rollout.ReasonHook) < 0 { // Others may wait for the pod that a hook holds.
+		i = p.held(rollout.ReasonInOrder)
 	}
-	if len(w.Steps) > 0 {
+	if len(p.Steps) > 0 {
 		return
 	}
 	if i < 0 {
-		w.detectStalledHook(late)
+		p.detectStalledHook(late)
 		return
 	}
-	what := "the numbers of the spec let no pod go"
-	inOrder := w.Holds[i].Reason == rollout.ReasonInOrder
-	if since, never, soon := w.unavailableSince(); soon || !never && !late(since) || never && (inOrder || w.CreatesDeferred) {
-		return // Where none is in order, one is still to be made.
+	what := "the numbers of the spec let no pod be replaced"
+	inOrder := p.Holds[i].Reason == rollout.ReasonInOrder
+	if since, never, soon := p.unavailableSince(); soon || !never && !late(since) || never && (inOrder || p.CreatesDeferred) {
+		return // A pod is still to be created.
 	} else if !never {
 		what = "no pod became available since " + since.UTC().Format(time.RFC3339)
 	}
-	w.Stalled = Stall{
-		Failure: report.StalledFailure(string(w.Holds[i].Reason), what, w.Holds[i].Why),
-		Scale:   inOrder || w.Holds[i].Reason == rollout.ReasonScaleLimit || !slices.ContainsFunc(w.Pods, func(m Pod) bool { return m.Old && !m.Inactive }),
+	p.Stalled = Stall{
+		Failure: report.StalledFailure(string(p.Holds[i].Reason), what, p.Holds[i].Why),
+		Scale:   inOrder || p.Holds[i].Reason == rollout.ReasonScaleLimit || !slices.ContainsFunc(p.Pods, func(m Pod) bool { return m.Old && !m.Inactive }),
 	}
 }
 
-// held is where the first hold for one of the reasons stands; below 0 if there is none.
-func (w *Plan) held(reasons ...rollout.Reason) int {
-	return slices.IndexFunc(w.Holds, func(h rollout.Hold) bool { return slices.Contains(reasons, h.Reason) })
+// held returns the index of the first hold for one of the reasons; below 0 if there is none.
+func (p *Plan) held(reasons ...rollout.Reason) int {
+	return slices.IndexFunc(p.Holds, func(h rollout.Hold) bool { return slices.Contains(reasons, h.Reason) })
 }
 
-// detectStalledHook finds a pod that a hook has not let go, or not taken up, for too long, where nothing else waits.
-func (w *Plan) detectStalledHook(late func(since time.Time) bool) {
-	i := w.held(rollout.ReasonHook)
+// detectStalledHook finds a pod whose lifecycle hook has not answered for longer than the deadline, where nothing else waits.
+func (p *Plan) detectStalledHook(late func(since time.Time) bool) {
+	i := p.held(rollout.ReasonHook)
 	if i < 0 {
 		return
 	}
 	var first *Pod
 	var since time.Time
-	for i := range w.Pods {
-		m := &w.Pods[i]
+	for i := range p.Pods {
+		m := &p.Pods[i]
 		asked := m.PreparingDelete && m.DeleteHooked || m.Update == rollout.UpdatePreparing && m.UpdateHooked || m.Update == rollout.UpdateAwaitingHook
 		at, err := time.Parse(time.RFC3339, m.Object.Annotations[keys.LifecycleTimestamp])
 		if !asked || m.Inactive || err != nil {
@@ -104,18 +103,18 @@ func (w *Plan) detectStalledHook(late func(since time.Time) bool) {
 	if first == nil || !late(since) {
 		return
 	}
-	w.Stalled = Stall{
+	p.Stalled = Stall{
 		Failure: report.StalledFailure(string(rollout.ReasonHook),
 			fmt.Sprintf("%s waits for its hook in %s since %s", first.Key, lifecycle.Of(first.Object), since.UTC().Format(time.RFC3339)),
-			w.Holds[i].Why),
+			p.Holds[i].Why),
 		Scale: first.PreparingDelete && !first.Old,
 	}
 }
 
-// waiting is the pod that waits longest for its containers to follow an update in place, of how many, and since when.
-func (w *Plan) waiting() (first *Pod, n int, since time.Time) {
-	for i := range w.Pods {
-		m := &w.Pods[i]
+// waiting returns the pod whose update in place has been in progress for the longest time, since when, and the number of such pods.
+func (p *Plan) waiting() (first *Pod, n int, since time.Time) {
+	for i := range p.Pods {
+		m := &p.Pods[i]
 		if m.Inactive || m.Update != rollout.UpdateInProgress || m.WaitingFor == "" {
 			continue
 		}
@@ -127,13 +126,12 @@ func (w *Plan) waiting() (first *Pod, n int, since time.Time) {
 	return first, n, since
 }
 
-// unavailableSince is when a pod last ceased to be available, or was made, among those that are not available now. never
-// says that there is none, so that waiting is in vain; soon that time alone makes one available, which is worth waiting
-// for.
-func (w *Plan) unavailableSince() (since time.Time, never, soon bool) {
+// unavailableSince returns the last time at which one of the unavailable pods became unavailable or was created. never: there is no
+// such pod to wait for; soon: time alone makes one available.
+func (p *Plan) unavailableSince() (since time.Time, never, soon bool) {
 	never = true
-	for i := range w.Pods {
-		m := &w.Pods[i]
+	for i := range p.Pods {
+		m := &p.Pods[i]
 		at := m.Object.CreationTimestamp.Time
 		switch going := m.Object.DeletionTimestamp; {
 		case going != nil:

@@ -14,7 +14,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
-// Rules are what a workload's spec says about the service of its pods. The zero Rules ask for nothing.
+// Rules are what a spec says about availability and lifecycle hooks of pods. The zero value asks for nothing.
 type Rules struct {
 	// MinReady is how long a pod has to be ready to count as available. With 0 every ready pod of normal lifecycle is
 	// available at once; with more, one whose Ready condition has no time never is, as in kube 1.36 ReplicaSet.
@@ -22,11 +22,11 @@ type Rules struct {
 	// Grace is how long a pod that was taken out of service for an update keeps its former containers, so that traffic can
 	// go elsewhere.
 	Grace time.Duration
-	// Hooks are those of the workload.
+	// Hooks are the lifecycle hooks of the workload.
 	Hooks lifecycle.Hooks
 }
 
-// Facts is a pod at one moment.
+// Facts are what a pod says at one moment.
 type Facts struct {
 	// Name is the pod's name.
 	Name string
@@ -40,19 +40,19 @@ type Facts struct {
 	Available bool
 	// Lifecycle is the state that the pod's label says.
 	Lifecycle pods.LifecycleState
-	// Named: the pod carries the label that asks for its deletion, or was prepared for it for good.
-	Named bool
-	// Parting: the pod was prepared for its deletion.
-	Parting bool
+	// ToDelete: the pod has the label that asks for its deletion, or its prepared deletion can't be cancelled.
+	ToDelete bool
+	// PreparingDelete: a lifecycle hook was asked to let the pod be deleted.
+	PreparingDelete bool
 	// UpdateHooked and DeleteHooked: a hook holds up an update in place, or the deletion.
 	UpdateHooked, DeleteHooked bool
 
-	// Edit is how far an update in place is. While it is EditUpdating, Waits is what the containers wait for, and WaitsSince
-	// when that was written. ForDaemon: they wait for the daemon of their node.
-	Edit       rollout.UpdateState
-	Waits      string
-	WaitsSince time.Time
-	ForDaemon  bool
+	// Update is how far an update in place is. While it is UpdateInProgress, WaitingFor is what the containers wait for, since
+	// WaitingSince. ForDaemon: they wait for the daemon of their node.
+	Update       rollout.UpdateState
+	WaitingFor   string
+	WaitingSince time.Time
+	ForDaemon    bool
 	// Gated: the pod has the readiness gate for updates in place.
 	Gated bool
 
@@ -73,9 +73,9 @@ func View(pod *corev1.Pod, r Rules, now time.Time) Facts {
 		DeleteHooked: r.Hooks.HoldsDelete(pod),
 	}
 	f.Active = !f.Terminating && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
-	_, f.Named = pod.Labels[keys.SpecifiedDelete]
-	parting, forGood := r.Hooks.Parting(pod)
-	f.Parting, f.Named = parting, f.Named || forGood
+	_, f.ToDelete = pod.Labels[keys.SpecifiedDelete]
+	preparing, final := r.Hooks.PreparingDelete(pod)
+	f.PreparingDelete, f.ToDelete = preparing, f.ToDelete || final
 
 	ready, gate := podCondition(pod, corev1.PodReady), podCondition(pod, keys.InPlaceUpdateReady)
 	if pod.Status.Phase == corev1.PodRunning && hasStatus(ready, corev1.ConditionTrue) && !hasStatus(gate, corev1.ConditionFalse) {
@@ -88,7 +88,7 @@ func View(pod *corev1.Pod, r Rules, now time.Time) Facts {
 			f.ChangesAt = at
 		}
 	}
-	f.edit(pod, r, now)
+	f.update(pod, r, now)
 	f.Rank = rollout.Rank{
 		Assigned:   pod.Spec.NodeName != "",
 		Phase:      pod.Status.Phase,
@@ -101,8 +101,8 @@ func View(pod *corev1.Pod, r Rules, now time.Time) Facts {
 	return f
 }
 
-// Pod is what is planned with. The caller adds whether other sources than the pod's label name it for deletion, how an
-// old pod can come to the new revision (NoEdit, Quiet), and the parts of Rank that the pod does not know.
+// Pod returns the facts for rollout. The caller adds whether the pod is to be deleted for other reasons than its label, how it can be
+// updated in place (NotInPlace, NoRestart), and the parts of Rank that the pod does not know.
 func (f Facts) Pod(old bool) rollout.Pod {
 	return rollout.Pod{
 		Key:             f.Name,
@@ -111,11 +111,11 @@ func (f Facts) Pod(old bool) rollout.Pod {
 		Available:       f.Available,
 		Inactive:        !f.Active,
 		Ended:           !f.Active && !f.Terminating,
-		ToDelete:        f.Named,
-		PreparingDelete: f.Parting,
+		ToDelete:        f.ToDelete,
+		PreparingDelete: f.PreparingDelete,
 		UpdateHooked:    f.UpdateHooked,
 		DeleteHooked:    f.DeleteHooked,
-		Update:          f.Edit,
+		Update:          f.Update,
 		Gated:           f.Gated,
 		ChangesAt:       f.ChangesAt,
 		Rank:            f.Rank,
@@ -128,10 +128,9 @@ func AtRevision(pod *corev1.Pod, name string) bool {
 	return revision.Same(pod.Labels[keys.ControllerRevisionHash], name)
 }
 
-// edit tells how far an update in place is. What else keeps a scheduled pod from being available by our keys alone (a gate
-// was never opened, its lifecycle is not Normal) is EditHeld if it has only to be released, and EditAwaited if a hook has
-// to answer first.
-func (f *Facts) edit(pod *corev1.Pod, r Rules, now time.Time) {
+// update finds how far an update in place is. A scheduled pod that only our own gate or lifecycle state keeps from being available is
+// UpdateHeld, or UpdateAwaitingHook if a lifecycle hook has to answer first.
+func (f *Facts) update(pod *corev1.Pod, r Rules, now time.Time) {
 	if inplace.Closed(pod) {
 		f.updating(pod, r, now)
 		return
@@ -142,37 +141,37 @@ func (f *Facts) edit(pod *corev1.Pod, r Rules, now time.Time) {
 	switch {
 	case f.Lifecycle == pods.LifecyclePreparingDelete:
 	case f.Lifecycle == pods.LifecyclePreparingUpdate:
-		f.Edit = rollout.UpdatePreparing
+		f.Update = rollout.UpdatePreparing
 	case scheduled && (unopened || r.Hooks.InService(pod) != f.Lifecycle):
-		f.Edit = rollout.UpdateHeld
+		f.Update = rollout.UpdateHeld
 	case scheduled && f.Lifecycle != pods.LifecycleNormal:
-		f.Edit = rollout.UpdateAwaitingHook
+		f.Update = rollout.UpdateAwaitingHook
 	}
 }
 
-// updating tells how far a pod is that is out of service for an update.
+// updating finds how far the update of a pod is that is out of service for it.
 func (f *Facts) updating(pod *corev1.Pod, r Rules, now time.Time) {
 	if !inplace.Recorded(pod) {
-		f.Edit = rollout.UpdateNotReady
+		f.Update = rollout.UpdateNotReady
 		if at := inplace.Drained(pod, r.Grace); now.Before(at) {
-			f.Edit = rollout.UpdateDraining
+			f.Update = rollout.UpdateDraining
 			f.changes(at)
 		}
 		return
 	}
 	switch o := inplace.Progress(pod, now); {
 	case o.Done:
-		f.Edit = rollout.UpdateCompleted
+		f.Update = rollout.UpdateCompleted
 	case o.Next:
-		f.Edit = rollout.UpdateNextBatch
+		f.Update = rollout.UpdateNextBatch
 	default:
-		f.Edit, f.Waits, f.WaitsSince = rollout.UpdateInProgress, o.Why, o.Since
+		f.Update, f.WaitingFor, f.WaitingSince = rollout.UpdateInProgress, o.Why, o.Since
 		f.ForDaemon = o.Daemon
 		f.changes(o.ChangesAt)
 	}
 }
 
-// changes notes that time alone changes a fact then; zero says never.
+// changes notes when time alone changes a fact; zero means never.
 func (f *Facts) changes(at time.Time) {
 	if f.ChangesAt.IsZero() || !at.IsZero() && at.Before(f.ChangesAt) {
 		f.ChangesAt = at

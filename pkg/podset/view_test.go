@@ -198,8 +198,8 @@ func TestEditState(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			f := View(tc.pod, Rules{}, start)
-			require.Equal(t, tc.want, f.Edit)
-			require.Equal(t, tc.waits, f.Waits)
+			require.Equal(t, tc.want, f.Update)
+			require.Equal(t, tc.waits, f.WaitingFor)
 		})
 	}
 }
@@ -298,11 +298,11 @@ func TestGracePeriod(t *testing.T) {
 	}
 	rules := Rules{Grace: 30 * time.Second}
 	f := View(serving(closed), rules, start.Add(10*time.Second))
-	require.Equal(t, rollout.UpdateDraining, f.Edit)
+	require.Equal(t, rollout.UpdateDraining, f.Update)
 	at := f.ChangesAt
 	require.GreaterOrEqual(t, at.Sub(start), rules.Grace)
-	require.Equal(t, rollout.UpdateNotReady, View(serving(closed), rules, at).Edit)
-	require.Equal(t, rollout.UpdateNotReady, View(serving(closed), Rules{}, start).Edit, "without a grace period at once")
+	require.Equal(t, rollout.UpdateNotReady, View(serving(closed), rules, at).Update)
+	require.Equal(t, rollout.UpdateNotReady, View(serving(closed), Rules{}, start).Update, "without a grace period at once")
 }
 
 func TestAt(t *testing.T) {
@@ -345,5 +345,5 @@ func TestDeletionCost(t *testing.T) {
 func TestNamed(t *testing.T) {
 	t.Parallel()
 	require.True(t, View(serving(label(keys.SpecifiedDelete, "")), Rules{}, start).Pod(false).ToDelete, "only the label's presence counts")
-	require.False(t, View(serving(), Rules{}, start).Named)
+	require.False(t, View(serving(), Rules{}, start).ToDelete)
 }

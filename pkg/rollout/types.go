@@ -9,66 +9,66 @@ import (
 // MaxCreates is how many pods a decision creates at most. The next one, when these are seen, creates more.
 const MaxCreates = 1000
 
-// Goal is what shall be, in resolved numbers of pods. The zero Goal wants no pod.
+// Goal is the desired state, in resolved numbers of pods. The zero Goal wants no pod.
 type Goal struct {
 	// Replicas is the number of pods; below 0 counts as 0. With Slots it is at least their number; if it is higher, more slots are
 	// wanted than are listed, all of them empty and behind the empty ones that are.
 	Replicas int
-	// Partition is how many of them keep the old revision, capped to 0..Want. Without effect with OnDelete. With Slots,
-	// places without a pod of the new one count: first those that are Old by themselves, then those whose pod would be the last
-	// to be updated, and then, unless MakeNew, empty ones.
+	// Partition is how many of them keep the old revision, limited to 0..Replicas. It has no effect with OnDelete. With Slots, it is a
+	// number of slots: first those with Slot.Old, then those whose pod would be updated last, and then, unless CreateUpdated, empty
+	// ones.
 	Partition int
-	// Slots are the places in each of which one pod is wanted, in order, each key once: ordinals, nodes. Nil: pods have no
-	// places. A pod in another place is spare.
+	// Slots are ordinals or nodes in each of which one pod is wanted, in order, each key once. Nil: pods have no
+	// slots. A pod in another slot is surplus.
 	Slots []Slot
-	// CreateUpdated, with Slots, makes pods of the new revision in every place: the partition keeps pods, and no place.
+	// CreateUpdated, with Slots, creates pods at the new revision in every slot: the partition keeps pods, not slots.
 	CreateUpdated bool
-	// Ordered lets only one pod at a time be made, for the first slot that has none, or deleted because it is spare, the
-	// first by Rank.Order; and not before all pods in slots before, or for a delete in all slots, are available and no
-	// pod is leaving. A spare pod that is not available waits while another one is not, either.
+	// Ordered creates one pod at a time, in the first slot that has none, and deletes one surplus pod at a time, the first by
+	// Rank.Order; and only when the pods in all slots before, or for a delete in all slots, are available and no pod is
+	// terminating. A surplus pod that is not available waits while another surplus pod is not available either.
 	Ordered bool
 	// KeepEnded, with Slots, lets a pod that has ended keep its slot: it is neither deleted nor replaced, and its slot counts as
 	// available. So it is where pods run to completion. One that is ToDelete makes room for another.
 	KeepEnded bool
-	// MaxUnavailable is how many of Want may be unavailable by our doing.
+	// MaxUnavailable is how many of Replicas may be made unavailable.
 	MaxUnavailable int
-	// MaxSurge is how many pods may exist above Want while pods are replaced.
+	// MaxSurge is how many pods may exist above Replicas while pods are replaced.
 	MaxSurge int
-	// Mode says how old pods come to the new revision.
+	// Mode says how old pods are updated.
 	Mode Mode
-	// Paused stops updates: no pod is marked, edited or re-created, and the surge that an update still needs stays as it
-	// is. Scaling and named deletes go on, and so does the end of updates that were written before.
+	// Paused stops updates: no pod is updated in place or re-created, and the surge that an update still needs stays as it is.
+	// Scaling and deletions that users asked for go on, and updates in place that were written before are completed.
 	Paused bool
 	// Rollback lets pods of the new revision go back to the old one where the partition has grown. Without it, only pods
-	// that are made anew are of the old revision.
+	// that are created are at the old revision.
 	Rollback bool
-	// ScaleMaxUnavailable bounds creations: pods that are made now and those that are unavailable together. Nil is no
-	// bound.
+	// ScaleMaxUnavailable limits the sum of pods that are created now and pods that are unavailable. Nil is no
+	// limit.
 	ScaleMaxUnavailable *int
-	// ExcludePreparingDelete leaves pods that wait for their deletion out of the count, so that others are made before they are gone.
+	// ExcludePreparingDelete does not count pods that wait for their deletion, so that they are replaced before they are gone.
 	ExcludePreparingDelete bool
 	// PreparingUpdateAsUpdated lets scaling count old pods that are prepared for an update as new ones.
 	PreparingUpdateAsUpdated bool
 }
 
-// Slot is a place in which a pod is wanted.
+// Slot is an ordinal or a node in which a pod is wanted.
 type Slot struct {
 	Key string
 	// Old: its pod keeps the old revision. Without effect with OnDelete.
 	Old bool
 }
 
-// Mode says how old pods come to the new revision.
+// Mode says how old pods are updated.
 type Mode int
 
 const (
 	// ReCreate deletes old pods and creates new ones.
 	ReCreate Mode = iota
-	// InPlaceIfPossible edits pods where Pod.NotInPlace is empty and re-creates the others.
+	// InPlaceIfPossible updates pods in place where Pod.NotInPlace is empty and re-creates the others.
 	InPlaceIfPossible
-	// InPlaceOnly edits pods where Pod.NotInPlace is empty and leaves the others, with a Hold.
+	// InPlaceOnly updates pods in place where Pod.NotInPlace is empty and leaves the others, with a Hold.
 	InPlaceOnly
-	// OnDelete leaves old pods until somebody else deletes them. New pods are of the new revision.
+	// OnDelete leaves old pods until a user deletes them. New pods are at the new revision.
 	OnDelete
 )
 
@@ -76,36 +76,35 @@ const (
 type Pod struct {
 	// Key names the pod; unique. Steps carry it, and it decides between pods that are otherwise equal.
 	Key string
-	// Slot is the key of the pod's place; only read with Goal.Slots. A pod that is leaving keeps its place until it is
-	// gone; a caller whose places are free at once leaves it out.
+	// Slot is the key of the pod's slot; only read with Goal.Slots. A pod that is terminating keeps its slot until it is
+	// gone; a caller whose slots are free at once leaves it out.
 	Slot string
-	// Old: the pod is not at the revision that is rolled out.
+	// Old: the pod is not at the update revision.
 	Old bool
 	// Ready: the pod serves. Available: it has served for long enough to count. A pod that is Available is Ready.
 	Ready, Available bool
-	// Inactive: the pod is being deleted or has ended. It counts no more and gets no step.
+	// Inactive: the pod is terminating or has ended. It does not count.
 	Inactive bool
 	// Ended: a pod that is Inactive has ended and nobody deletes it. With Slots it is deleted, because no other one comes into
 	// its slot before it is gone, unless Goal.KeepEnded.
 	Ended bool
-	// ToDelete: somebody asked for this very pod to be deleted.
+	// ToDelete: a user asked for this pod to be deleted.
 	ToDelete bool
 
-	// PreparingDelete: the pod was prepared for its deletion.
+	// PreparingDelete: a lifecycle hook was asked to let the pod be deleted.
 	PreparingDelete bool
-	// UpdateHooked and DeleteHooked: somebody else has a hand on the pod. An update in place, or a deletion, has to be
-	// prepared first and then waits until he has let go.
+	// UpdateHooked and DeleteHooked: a lifecycle hook holds the pod. An update in place, or a deletion, has to be prepared first and
+	// then waits for the hook.
 	UpdateHooked, DeleteHooked bool
 
 	// Update is how far an update in place is.
 	Update UpdateState
-	// NotInPlace is why the pod can't be brought to the other revision in place; empty if it can. Only read of Old pods, and
-	// of all with Rollback.
+	// NotInPlace is why the pod can't be updated in place to the other revision; empty if it can. Only read of Old pods, and of all
+	// with Rollback.
 	NotInPlace string
-	// NoRestart: the update in place restarts nothing, so it is one Edit without Mark and takes no availability. Read as
-	// NotInPlace is.
+	// NoRestart: the update in place restarts nothing, so it needs no MarkUnready and takes no availability. Read as NotInPlace is.
 	NoRestart bool
-	// Gated: the pod has the readiness gate that Mark closes. Without it, an update goes to Edit directly.
+	// Gated: the pod has the readiness gate that MarkUnready sets. Without it, an update begins with UpdateInPlace.
 	Gated bool
 
 	// ChangesAt is when time alone will change one of these facts, as when a ready pod becomes available; zero if never.
@@ -118,27 +117,27 @@ type Pod struct {
 type UpdateState int
 
 const (
-	// UpdateNone: nothing is under way.
+	// UpdateNone: no update is in progress.
 	UpdateNone UpdateState = iota
-	// UpdateHeld: nothing is under way, but the pod has not been released into service, as after its creation.
+	// UpdateHeld: no update is in progress, but the pod was not marked ready, as after its creation.
 	UpdateHeld
-	// UpdateAwaitingHook: the pod has been released, and somebody else has to take it up. It has no step until he has.
+	// UpdateAwaitingHook: a lifecycle hook has to answer before the pod serves. It has no step until then.
 	UpdateAwaitingHook
-	// UpdatePreparing: somebody else was asked to let go of the pod.
+	// UpdatePreparing: a lifecycle hook was asked to let the pod be updated.
 	UpdatePreparing
-	// UpdateNotReady: the gate is closed and the spec is not written.
+	// UpdateNotReady: the readiness gate is False and the spec is not written.
 	UpdateNotReady
-	// UpdateDraining: as UpdateNotReady, and the time that traffic has to go away is not over.
+	// UpdateDraining: as UpdateNotReady, and the grace period for traffic is not over.
 	UpdateDraining
-	// UpdateInProgress: the spec is written, the containers have not followed.
+	// UpdateInProgress: the spec is written, the containers do not run it yet.
 	UpdateInProgress
-	// UpdateNextBatch: the containers written so far have followed, and others are still to be written.
+	// UpdateNextBatch: the containers written so far are updated, and others are still to be written.
 	UpdateNextBatch
-	// UpdateCompleted: the containers have followed, the gate is still closed.
+	// UpdateCompleted: all containers are updated, the readiness gate is still False.
 	UpdateCompleted
 )
 
-// Rank is what the order of pods is made from, see before and firstToUpdate. The zero value of a field sorts first.
+// Rank is what pods are sorted by, see before and firstToUpdate.
 type Rank struct {
 	// Order is the caller's own order of updates, lower first, before all else: ordinals, priorities. 0 for all pods
 	// leaves the default order.
@@ -235,17 +234,17 @@ type Reason string
 const (
 	// ReasonMissing (Create): there are fewer pods than wanted.
 	ReasonMissing Reason = "Missing"
-	// ReasonSurge (Create): a pod above Want, so that another one can be replaced.
+	// ReasonSurge (Create): a pod above Replicas, so that another one can be replaced.
 	ReasonSurge Reason = "Surge"
-	// ReasonNamed (PrepareDelete, Delete): somebody asked for this pod to be deleted.
+	// ReasonNamed (PrepareDelete, Delete): a user asked for this pod to be deleted.
 	ReasonNamed Reason = "Named"
 	// ReasonScaleIn (PrepareDelete, Delete): there are more pods than wanted.
 	ReasonScaleIn Reason = "ScaleIn"
 	// ReasonEnded (PrepareDelete, Delete): the pod has ended and makes room for another one.
 	ReasonEnded Reason = "Ended"
-	// ReasonRecreate (PrepareDelete, Delete): the pod is of the wrong revision and another one will take its place.
+	// ReasonRecreate (PrepareDelete, Delete): the pod is at the wrong revision and another one will replace it.
 	ReasonRecreate Reason = "Recreate"
-	// ReasonInPlace (PrepareUpdate, MarkUnready, UpdateInPlace): the pod is of the wrong revision and is brought to the other one.
+	// ReasonInPlace (PrepareUpdate, MarkUnready, UpdateInPlace): the pod is at the wrong revision and is updated to the other one.
 	ReasonInPlace Reason = "InPlace"
 	// ReasonNextBatch (UpdateInPlace): the update that was begun goes on with further containers.
 	ReasonNextBatch Reason = "NextBatch"
@@ -262,18 +261,18 @@ const (
 	ReasonBudget Reason = "Budget"
 	// ReasonInFlight (Hold): updated pods have to become available first.
 	ReasonInFlight Reason = "InFlight"
-	// ReasonHook (Hold): somebody else has to let go of the pod, or to take it up.
+	// ReasonHook (Hold): a lifecycle hook has to answer.
 	ReasonHook Reason = "Hook"
-	// ReasonDraining (Hold): the time that traffic has to go away is not over.
+	// ReasonDraining (Hold): the grace period for traffic is not over.
 	ReasonDraining Reason = "Draining"
 	// ReasonInOrder (Hold): pods that come before have to be available first.
 	ReasonInOrder Reason = "InOrder"
-	// ReasonScaleLimit (Hold): pods made before have to become available first.
+	// ReasonScaleLimit (Hold): pods created before have to become available first.
 	ReasonScaleLimit Reason = "ScaleLimit"
 	// ReasonBurst (Hold): no more than MaxCreates pods are created at a time.
 	ReasonBurst Reason = "Burst"
-	// ReasonRefused (Hold): a disruption budget or an admission webhook of somebody else refuses the step for now. Next holds no step
-	// for it; who applies the steps learns of it.
+	// ReasonRefused (Hold): a disruption budget or an admission webhook of somebody else refuses the step for now. It is found when steps
+	// are applied, and never returned by Next.
 	ReasonRefused Reason = "Refused"
 	// ReasonNotInPlace (Hold): the pod can't be updated in place and nothing else is allowed.
 	ReasonNotInPlace Reason = "NotInPlace"

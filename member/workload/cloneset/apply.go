@@ -22,20 +22,20 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
-// applied says what came of a plan, by classes of writes: an error in one does not stop the others.
+// applied is the result of a plan, by class of writes: an error in one class does not stop the others.
 type applied struct {
 	podcontrol.Results
 
 	// set is the set with podsToDelete as it was written; nil if it was not.
 	set *appsv1beta1.CloneSet
-	// given is what came of claims that change their owner, dropped of those that are deleted.
-	given, dropped error
+	// transferred is the error of PVCs that get another owner, deletedPVCs that of PVCs that are deleted.
+	transferred, deletedPVCs error
 }
 
 // err joins all errors.
-func (d *applied) err() error { return errors.Join(d.Err(), d.given, d.dropped) }
+func (a *applied) err() error { return errors.Join(a.Err(), a.transferred, a.deletedPVCs) }
 
-// applier writes for a set.
+// applier returns the Applier of a set.
 func (r *Reconciler) applier(set *appsv1beta1.CloneSet) podcontrol.Applier {
 	return podcontrol.Applier{
 		Writer: &podcontrol.Writer{Client: r.Client, Live: r.Live, Expect: r.Expect, Parallel: r.Parallel},
@@ -43,82 +43,82 @@ func (r *Reconciler) applier(set *appsv1beta1.CloneSet) podcontrol.Applier {
 	}
 }
 
-// apply does what the plan says. What it does twice, after a crash or a conflict, comes to the same.
-func (r *Reconciler) apply(ctx context.Context, o observed, w planned) applied {
-	var d applied
-	to := r.applier(o.set)
-	if !to.EnsureRevision(ctx, &w.Plan, &d.Results) {
-		return d
+// apply applies the plan. It is idempotent: a crash or a conflict in the middle does no harm.
+func (r *Reconciler) apply(ctx context.Context, o observed, p planned) applied {
+	var a applied
+	applier := r.applier(o.set)
+	if !applier.EnsureRevision(ctx, &p.Plan, &a.Results) {
+		return a
 	}
-	var given []string
-	if given, d.given = transferPVCs(ctx, to, w); d.given == nil {
-		to.Release(ctx, &w.Plan, &d.Results)
+	var transferred []string
+	if transferred, a.transferred = transferPVCs(ctx, applier, p); a.transferred == nil {
+		applier.Release(ctx, &p.Plan, &a.Results)
 	}
-	to.Delete(ctx, w.ready(given), &d.Results)
-	d.dropped = to.Writer.Delete(ctx, o.set.UID, podcontrol.Objects(w.claimsAfter(o, d))).Err
+	applier.Delete(ctx, p.ready(transferred), &a.Results)
+	a.deletedPVCs = applier.Writer.Delete(ctx, o.set.UID, podcontrol.Objects(p.pvcsAfter(o, a))).Err
 	now := r.Clock.Now()
-	to.Patch(ctx, &w.Plan, now, &d.Results)
-	to.Create(ctx, &w.Plan, &o.set.Spec.Template, now, &d.Results, r.podCreates(o, now))
+	applier.Patch(ctx, &p.Plan, now, &a.Results)
+	applier.Create(ctx, &p.Plan, &o.set.Spec.Template, now, &a.Results, r.podCreates(o, now))
 	var err error
-	d.set, err = r.truncate(ctx, o, w)
-	d.dropped = errors.Join(d.dropped, to.Writer.Delete(ctx, o.set.UID, podcontrol.Objects(w.dropClaims)).Err)
-	to.DeleteRevisions(ctx, &w.Plan, &d.Results)
-	d.Rest = errors.Join(d.Rest, err)
-	d.Log(ctx, &w.Plan)
-	return d
+	a.set, err = r.truncate(ctx, o, p)
+	a.deletedPVCs = errors.Join(a.deletedPVCs, applier.Writer.Delete(ctx, o.set.UID, podcontrol.Objects(p.deletePVCs)).Err)
+	applier.DeleteRevisions(ctx, &p.Plan, &a.Results)
+	a.Rest = errors.Join(a.Rest, err)
+	a.Log(ctx, &p.Plan)
+	return a
 }
 
-// transferPVCs makes pods the owners of claims that go with them, and returns the names of those that are given.
-func transferPVCs(ctx context.Context, to podcontrol.Applier, w planned) ([]string, error) {
-	patches := make([]podcontrol.Patch, 0, len(w.giveClaims))
-	for _, g := range w.giveClaims {
+// transferPVCs makes pods the owners of PVCs that are to be deleted with them, and returns the names of these PVCs.
+func transferPVCs(ctx context.Context, applier podcontrol.Applier, p planned) ([]string, error) {
+	patches := make([]podcontrol.Patch, 0, len(p.transfers))
+	for _, g := range p.transfers {
 		owner := metav1.OwnerReference{
 			APIVersion: corev1.SchemeGroupVersion.String(), Kind: "Pod", Name: g.pod.Name, UID: g.pod.UID, Controller: new(true),
 		}
-		p, err := podcontrol.OwnerPatch(g.claim, []types.UID{to.Owner}, owner)
+		patch, err := podcontrol.OwnerPatch(g.claim, []types.UID{applier.Owner}, owner)
 		if err != nil {
 			return nil, err
 		}
-		patches = append(patches, p)
+		patches = append(patches, patch)
 	}
-	result := to.Writer.Patch(ctx, to.Owner, patches)
+	result := applier.Writer.Patch(ctx, applier.Owner, patches)
 	return result.Done, result.Err
 }
 
-// ready are the pods to delete whose claims, if they get any, are among the given.
-func (w planned) ready(given []string) []podset.Step {
-	done := make(map[string]bool, len(given))
-	for _, name := range given {
+// ready returns the steps that delete pods whose PVCs, if any were to be transferred, have been.
+func (p planned) ready(transferred []string) []podset.Step {
+	done := make(map[string]bool, len(transferred))
+	for _, name := range transferred {
 		done[name] = true
 	}
 	waits := map[types.UID]bool{}
-	for _, g := range w.giveClaims {
+	for _, g := range p.transfers {
 		if !done[g.claim.Name] {
 			waits[g.pod.UID] = true
 		}
 	}
-	return slices.DeleteFunc(w.Of(rollout.StepDelete), func(s podset.Step) bool { return waits[s.Pod.Object.UID] })
+	return slices.DeleteFunc(p.Of(rollout.StepDelete), func(s podset.Step) bool { return waits[s.Pod.Object.UID] })
 }
 
-// claimsAfter are the claims of pods that the set itself wanted gone, and that are deleted now; none with reuse, as these were
-// given to their pods before.
-func (w planned) claimsAfter(o observed, d applied) []*corev1.PersistentVolumeClaim {
+// pvcsAfter returns the PVCs to delete after their pods, which have just been deleted by a scale-in or an update; none with reuse,
+// because then pods own their PVCs by now.
+func (p planned) pvcsAfter(o observed, a applied) []*corev1.PersistentVolumeClaim {
 	if o.set.Spec.ScaleStrategy.EnablePVCReuse {
 		return nil
 	}
-	deletes := w.Of(rollout.StepDelete)
+	deletes := p.Of(rollout.StepDelete)
 	ids := make(map[string]string, len(deletes))
 	for _, s := range deletes {
 		ids[s.Pod.Key] = instanceID(s.Pod.Object)
 	}
 	var claims []*corev1.PersistentVolumeClaim
-	for _, name := range slices.Concat(d.Of(rollout.StepDelete, "").Done, d.Of(rollout.StepDelete, rollout.ReasonRecreate).Done) {
-		claims = append(claims, claimsOf(o, ids[name])...)
+	for _, name := range slices.Concat(a.Of(rollout.StepDelete, "").Done, a.Of(rollout.StepDelete, rollout.ReasonRecreate).Done) {
+		claims = append(claims, pvcsOf(o, ids[name])...)
 	}
 	return claims
 }
 
-// podCreates makes pods with their claims.
+// podCreates builds pods with their PVCs.
 func (r *Reconciler) podCreates(
 	o observed, now time.Time,
 ) func(podset.Step, string, *corev1.PodTemplateSpec) podcontrol.PodCreate {
@@ -128,21 +128,21 @@ func (r *Reconciler) podCreates(
 		if id == "" {
 			id = r.newID(ids)
 		}
-		b := podcontrol.PodCreate{Pod: newPod(o.set, o.gates, rev, template, id, now)}
-		for _, claim := range newClaims(o.set, id) {
+		create := podcontrol.PodCreate{Pod: newPod(o.set, o.gates, rev, template, id, now)}
+		for _, claim := range newPVCs(o.set, id) {
 			if !ids[claim.Name] {
-				b.Claims = append(b.Claims, claim)
+				create.Claims = append(create.Claims, claim)
 			}
 		}
-		return b
+		return create
 	}
 }
 
-// usedIDs are the instance ids that can't be given to a new pod, and the names of claims that exist.
+// usedIDs returns the instance ids that a new pod can't get, and the names of PVCs that exist.
 func usedIDs(o observed) map[string]bool {
 	out := make(map[string]bool, len(o.pods)+2*len(o.claims))
-	for _, p := range o.pods {
-		out[instanceID(p)] = true
+	for _, pod := range o.pods {
+		out[instanceID(pod)] = true
 	}
 	for _, c := range o.claims {
 		out[instanceID(c)] = true
@@ -151,7 +151,7 @@ func usedIDs(o observed) map[string]bool {
 	return out
 }
 
-// newID draws an id that is not in used, and puts it there.
+// newID returns a random id that is not in used, and adds it.
 func (r *Reconciler) newID(used map[string]bool) string {
 	draw := r.Draw
 	if draw == nil {
@@ -165,15 +165,15 @@ func (r *Reconciler) newID(used map[string]bool) string {
 	}
 }
 
-// truncate takes pods that are gone off podsToDelete: the only write to a spec. The version in it lets no edit that a
-// user made meanwhile be lost. The set returned is as it is then, nil if nothing was written.
-func (r *Reconciler) truncate(ctx context.Context, o observed, w planned) (*appsv1beta1.CloneSet, error) {
-	if !w.truncate {
+// truncate removes pods that are gone from podsToDelete. It is the only write to the spec; its resourceVersion keeps it from undoing
+// what a user has changed meanwhile. It returns the set as written, nil if there was nothing to write.
+func (r *Reconciler) truncate(ctx context.Context, o observed, p planned) (*appsv1beta1.CloneSet, error) {
+	if !p.truncate {
 		return nil, nil
 	}
-	left := w.podsToDelete
+	left := p.podsToDelete
 	if len(left) == 0 {
-		left = nil // null takes the field off
+		left = nil // null removes the field
 	}
 	data, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"resourceVersion": o.set.ResourceVersion},

@@ -66,7 +66,7 @@ func testStalled(t *testing.T, g *ground) {
 		return has(s, appsv1beta1.CloneSetFailedUpdate, corev1.ConditionTrue, appsv1beta1.CloneSetReasonUpdateStalled) &&
 			has(s, appsv1beta1.CloneSetProgressing, corev1.ConditionFalse, appsv1beta1.CloneSetReasonDeadlineExceeded)
 	})
-	require.Contains(t, find(set.Status.Conditions, appsv1beta1.CloneSetFailedUpdate).Message, "does not follow its update in place since 20")
+	require.Contains(t, find(set.Status.Conditions, appsv1beta1.CloneSetFailedUpdate).Message, "has not completed its update in place since 20")
 	began := clock.RealClock{}.Now()
 	g.change(t, func(s *appsv1beta1.CloneSetSpec) { s.Template.Spec.Containers[0].Image = "app:2" })
 	set = g.Await(t, rested)

@@ -252,7 +252,7 @@ func TestReconcileSaysThatAClaimCanNotBeDeleted(t *testing.T) {
 			}
 			return c.Delete(ctx, o, opts...)
 		},
-	}, set, pod("a").Rev(revisionOf(t, set, 1).Name).Serving(start).Obj(), newClaims(set, "a")[0], newClaims(set, "lost")[0])
+	}, set, pod("a").Rev(revisionOf(t, set, 1).Name).Serving(start).Obj(), newPVCs(set, "a")[0], newPVCs(set, "lost")[0])
 	_, err := s.reconcile(t)
 	require.ErrorContains(t, err, "no right to")
 	require.Empty(t, s.pods(t))

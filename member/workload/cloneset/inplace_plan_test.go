@@ -159,7 +159,7 @@ func TestClaimsHash(t *testing.T) {
 	of := func(change func([]corev1.PersistentVolumeClaim)) string {
 		claims := testkit.CloneSet("x").Claims("data", "logs").Obj().Spec.VolumeClaimTemplates
 		change(claims)
-		hash, err := claimsHash(claims)
+		hash, err := pvcTemplateHash(claims)
 		require.NoError(t, err)
 		return hash
 	}
@@ -168,7 +168,7 @@ func TestClaimsHash(t *testing.T) {
 	require.Equal(t, same, of(func(c []corev1.PersistentVolumeClaim) { c[0], c[1] = c[1], c[0] }), "the order does not matter")
 	require.Equal(t, same, of(func(c []corev1.PersistentVolumeClaim) { c[0].Labels = map[string]string{"a": "b"} }), "nor do labels")
 	require.NotEqual(t, same, of(func(c []corev1.PersistentVolumeClaim) { c[0].Spec.StorageClassName = new("fast") }))
-	none, err := claimsHash(nil)
+	none, err := pvcTemplateHash(nil)
 	require.NoError(t, err)
 	require.Empty(t, none)
 }

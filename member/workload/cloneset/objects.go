@@ -27,7 +27,7 @@ func Kind() schema.GroupVersionKind { return appsv1beta1.GroupVersion.WithKind("
 
 // wantedRevision is the revision of the set's template.
 func wantedRevision(set *appsv1beta1.CloneSet) (*appsv1.ControllerRevision, error) {
-	claims, err := claimsHash(set.Spec.VolumeClaimTemplates)
+	claims, err := pvcTemplateHash(set.Spec.VolumeClaimTemplates)
 	if err != nil {
 		return nil, err
 	}
@@ -37,9 +37,9 @@ func wantedRevision(set *appsv1beta1.CloneSet) (*appsv1.ControllerRevision, erro
 	})
 }
 
-// claimsHash is what the revision remembers of the claim templates; empty where there are none. Source: OpenKruise 1.8,
-// FNV-1a over the printed JSON of their names and specs, in the order of names.
-func claimsHash(claims []corev1.PersistentVolumeClaim) (string, error) {
+// pvcTemplateHash is the hash of the volumeClaimTemplates that the revision is annotated with; empty if there are none. Source:
+// OpenKruise 1.8, FNV-1a of the printed JSON of their names and specs, sorted by name.
+func pvcTemplateHash(claims []corev1.PersistentVolumeClaim) (string, error) {
 	if len(claims) == 0 {
 		return "", nil
 	}
@@ -52,34 +52,34 @@ func claimsHash(claims []corev1.PersistentVolumeClaim) (string, error) {
 	slices.SortStableFunc(list, func(a, b corev1.PersistentVolumeClaim) int { return cmp.Compare(a.Name, b.Name) })
 	raw, err := json.Marshal(list)
 	if err != nil {
-		return "", fmt.Errorf("marshal claim templates: %w", err)
+		return "", fmt.Errorf("marshal volumeClaimTemplates: %w", err)
 	}
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(dump.ForHash(raw))) // a hash takes all bytes
 	return strconv.FormatUint(uint64(h.Sum32()), 10), nil
 }
 
-// podBuilder makes the pods of a set.
+// podBuilder builds the pods of a set.
 func podBuilder(set *appsv1beta1.CloneSet, g Gates) podset.PodBuilder {
 	return podset.PodBuilder{
 		Owner: set, Kind: Kind(), Hooks: lifecycle.HooksOf(set.Spec.Lifecycle), Gate: true, ShortHash: g.ShortHash,
 	}
 }
 
-// newPod is the pod of an instance id at a revision.
+// newPod returns the pod of an instance id at a revision.
 func newPod(
 	set *appsv1beta1.CloneSet, g Gates, rev string, template *corev1.PodTemplateSpec, id string, now time.Time,
 ) *corev1.Pod {
 	pod := podBuilder(set, g).Pod(set.Name+"-"+id, rev, template, now)
 	pod.Labels[keys.CloneSetInstanceID] = id
 	pod.Labels[keys.PodTemplateHash] = revision.Short(rev)
-	podset.Mount(pod, set.Spec.VolumeClaimTemplates, claimNames(set, id))
+	podset.Mount(pod, set.Spec.VolumeClaimTemplates, pvcNames(set, id))
 	return pod
 }
 
-// newClaims are the claims of an instance id.
-func newClaims(set *appsv1beta1.CloneSet, id string) []*corev1.PersistentVolumeClaim {
-	out := podset.NewPVCs(set.Namespace, set.Spec.VolumeClaimTemplates, set.Spec.Selector, claimNames(set, id))
+// newPVCs returns the PVCs of an instance id.
+func newPVCs(set *appsv1beta1.CloneSet, id string) []*corev1.PersistentVolumeClaim {
+	out := podset.NewPVCs(set.Namespace, set.Spec.VolumeClaimTemplates, set.Spec.Selector, pvcNames(set, id))
 	for _, c := range out {
 		c.Labels[keys.CloneSetInstanceID] = id
 		c.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(set, Kind())}
@@ -87,10 +87,10 @@ func newClaims(set *appsv1beta1.CloneSet, id string) []*corev1.PersistentVolumeC
 	return out
 }
 
-// claimNames are the names of an instance's claims, by template.
-func claimNames(set *appsv1beta1.CloneSet, id string) func(template string) string {
+// pvcNames returns the names of an instance's PVCs, by template.
+func pvcNames(set *appsv1beta1.CloneSet, id string) func(template string) string {
 	return func(template string) string { return template + "-" + set.Name + "-" + id }
 }
 
-// instanceID is the id of a pod or claim; empty if it has none.
+// instanceID returns the id of a pod or PVC; empty if it has none.
 func instanceID(o metav1.Object) string { return o.GetLabels()[keys.CloneSetInstanceID] }

@@ -18,85 +18,85 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
-// reasonPVC (Hold): a new pod waits for the claims of one that is about to go.
+// reasonPVC (Hold): a new pod waits for the PVCs of a pod that is terminating or is to be deleted.
 const reasonPVC rollout.Reason = "PVC"
 
-// planned is what to do now: what there is for the pods of any workload, and a CloneSet's own. Nothing in it may be changed: it
-// shares objects with what was observed.
+// planned is what to do now: the plan for the pods, which all kinds have, and what only a CloneSet does. It is read-only, because it
+// shares objects with observed.
 type planned struct {
 	podset.Plan
 
-	// partition is the resolved partition.
+	// partition is spec.updateStrategy.rollingUpdate.partition as a number of pods.
 	partition int
-	// claims to delete, and to give to the pod that will take them along when it goes.
-	dropClaims []*corev1.PersistentVolumeClaim
-	giveClaims []ownershipTransfer
-	// podsToDelete is the list without pods that are gone; only to be written if truncate.
+	// deletePVCs are PVCs to delete, transfers those that a pod becomes the owner of, so that they are deleted with it.
+	deletePVCs []*corev1.PersistentVolumeClaim
+	transfers  []ownershipTransfer
+	// podsToDelete is spec.scaleStrategy.podsToDelete without pods that are gone; only to be written if truncate.
 	podsToDelete []string
 	truncate     bool
 }
 
-// plan returns what to do now to bring the observed set nearer to its spec, and why. It is a pure function.
+// plan returns the next steps that bring the set to its spec, and why. It is a pure function.
 func plan(o observed, now time.Time) planned {
-	past := podset.History{
+	history := podset.History{
 		All: o.history, Wanted: o.wanted, Current: o.set.Status.CurrentRevision, Pods: o.pods,
 		SyncedAnnotations: []string{keys.VolumeClaimTemplateHash},
 	}
-	w := planned{Plan: podset.NewPlan(past)}
+	p := planned{Plan: podset.NewPlan(history)}
 	goal, err := goalOf(&o.set.Spec)
-	goal.Rollback = o.gates.PartitionRollback && w.Current != w.Revision.Revision
+	goal.Rollback = o.gates.PartitionRollback && p.Current != p.Revision.Revision
 	goal.PreparingUpdateAsUpdated = o.gates.PreparingUpdateAsUpdate
 	goal.ExcludePreparingDelete = goal.ExcludePreparingDelete || o.gates.ExcludePreparingDelete
-	w.Classify(o.pods, viewOptions(o, goal.Rollback), now)
+	p.Classify(o.pods, viewOptions(o, goal.Rollback), now)
 	if err != nil {
-		w.InvalidSpec = err.Error()
-		return w
+		p.InvalidSpec = err.Error()
+		return p
 	}
-	w.partition = goal.Partition
+	p.partition = goal.Partition
 	if r := o.set.Spec.UpdateStrategy.RollingUpdate; r != nil {
-		if err := w.ApplyPreference(rollout.Preference{Priority: r.PriorityStrategy, Scatter: r.ScatterStrategy}); err != nil {
-			w.InvalidSpec = "priorityStrategy." + err.Error()
-			return w
+		if err := p.ApplyPreference(rollout.Preference{Priority: r.PriorityStrategy, Scatter: r.ScatterStrategy}); err != nil {
+			p.InvalidSpec = "priorityStrategy." + err.Error()
+			return p
 		}
 	}
-	w.Recheck = overdueIn(o.set, now)
-	w.Next(goal, now)
-	w.planClaims(o)
+	p.Recheck = progressDeadlineIn(o.set, now)
+	p.Next(goal, now)
+	p.planPVCs(o)
 	if o.overlap.Count > 0 {
-		w.Recheck = podset.SoonerOf(w.Recheck, ownership.OverlapScanInterval)
+		p.Recheck = podset.SoonerOf(p.Recheck, ownership.OverlapScanInterval)
 	}
-	w.DetectStall(cmp.Or(deadline(&o.set.Spec), podset.DefaultProgressDeadline), now)
-	w.podsToDelete, w.truncate = w.remaining(o.set.Spec.ScaleStrategy.PodsToDelete)
-	w.TruncateHistory(int(ptr.Deref(o.set.Spec.RevisionHistoryLimit, defaultHistoryLimit)))
-	return w
+	p.DetectStall(cmp.Or(deadline(&o.set.Spec), podset.DefaultProgressDeadline), now)
+	p.podsToDelete, p.truncate = p.remaining(o.set.Spec.ScaleStrategy.PodsToDelete)
+	p.TruncateHistory(int(ptr.Deref(o.set.Spec.RevisionHistoryLimit, defaultHistoryLimit)))
+	return p
 }
 
-// viewOptions is how the pods of a set are looked at.
+// viewOptions say how to read the pods of a set.
 func viewOptions(o observed, rollback bool) podset.ViewOptions {
-	named := make(map[string]bool, len(o.set.Spec.ScaleStrategy.PodsToDelete))
+	listed := make(map[string]bool, len(o.set.Spec.ScaleStrategy.PodsToDelete))
 	for _, name := range o.set.Spec.ScaleStrategy.PodsToDelete {
-		named[name] = true
+		listed[name] = true
 	}
-	going := make(map[string]bool, len(o.claims))
+	terminating := make(map[string]bool, len(o.claims))
 	for _, c := range o.claims {
-		going[c.Name] = c.DeletionTimestamp != nil
+		terminating[c.Name] = c.DeletionTimestamp != nil
 	}
 	r := o.set.Spec.UpdateStrategy.RollingUpdate
-	only := r != nil && r.PodUpdatePolicy == appsv1beta1.PodInPlaceOnly
+	inPlaceOnly := r != nil && r.PodUpdatePolicy == appsv1beta1.PodInPlaceOnly
 	return podset.ViewOptions{
 		Selector: o.set.Spec.Selector, Rules: rulesOf(&o.set.Spec), Rollback: rollback,
 		Differ: &podset.Differ{
-			History: o.history, Options: o.edits, Claims: o.gates.RecreateOnClaimChange && !only, Daemons: o.daemons,
+			History: o.history, Options: o.edits, Claims: o.gates.RecreateOnClaimChange && !inPlaceOnly, Daemons: o.daemons,
 		},
-		Extend: func(m *podset.Pod) {
-			id := instanceID(m.Object)
-			m.ToDelete = m.ToDelete || named[m.Key] || id != "" && podset.PVCLost(m.Object, claimNames(o.set, id), going)
-			m.Rank.Domains = domains(o, m.Object)
+		Extend: func(pod *podset.Pod) {
+			id := instanceID(pod.Object)
+			pod.ToDelete = pod.ToDelete || listed[pod.Key] || id != "" && podset.PVCLost(pod.Object, pvcNames(o.set, id), terminating)
+			pod.Rank.Domains = domains(o, pod.Object)
 		},
 	}
 }
 
-// rulesOf are what a spec says about the service of its pods.
+// rulesOf returns when pods count as available, and their lifecycle hooks, by the spec.
 func rulesOf(s *appsv1beta1.CloneSetSpec) podset.Rules {
 	r := podset.Rules{
 		MinReady: time.Duration(s.MinReadySeconds) * time.Second,
@@ -108,7 +108,7 @@ func rulesOf(s *appsv1beta1.CloneSetSpec) podset.Rules {
 	return r
 }
 
-// goalOf resolves the numbers of a spec. An error names the field that has none.
+// goalOf resolves the numbers of a spec. An error names the field that can't be resolved.
 func goalOf(s *appsv1beta1.CloneSetSpec) (rollout.Goal, error) {
 	want := replicas(s)
 	g := rollout.Goal{Replicas: want, ExcludePreparingDelete: s.ScaleStrategy.ExcludePreparingDelete}
@@ -136,16 +136,16 @@ func goalOf(s *appsv1beta1.CloneSetSpec) (rollout.Goal, error) {
 	if g.MaxSurge, err = rollout.Resolve(r.MaxSurge, want, rollout.Up); err != nil {
 		return rollout.Goal{}, fmt.Errorf("maxSurge: %w", err)
 	}
-	// A surge may round the budget down to 0, because it makes room by itself; without one that would be the end.
+	// With a surge maxUnavailable may round down to 0; without one, nothing could ever be updated then.
 	rounding := rollout.Down
 	if g.MaxSurge == 0 {
 		rounding = rollout.Up
 	}
-	budget := r.MaxUnavailable
-	if budget == nil {
-		budget = new(intstr.FromString(defaultMaxUnavailable))
+	maxUnavailable := r.MaxUnavailable
+	if maxUnavailable == nil {
+		maxUnavailable = new(intstr.FromString(defaultMaxUnavailable))
 	}
-	if g.MaxUnavailable, err = rollout.Resolve(budget, want, rounding); err != nil {
+	if g.MaxUnavailable, err = rollout.Resolve(maxUnavailable, want, rounding); err != nil {
 		return rollout.Goal{}, fmt.Errorf("maxUnavailable: %w", err)
 	}
 	if bound := s.ScaleStrategy.MaxUnavailable; bound != nil {
@@ -160,8 +160,8 @@ func goalOf(s *appsv1beta1.CloneSetSpec) (rollout.Goal, error) {
 
 func replicas(s *appsv1beta1.CloneSetSpec) int { return int(ptr.Deref(s.Replicas, defaultReplicas)) }
 
-// domains are the values of the template's topology keys on the pod's node. A node without the label, and a pod without
-// a node, counts as in a domain of its own kind.
+// domains returns the values of the topology keys of the template on the pod's node. Nodes without the label, and pods without a
+// node, share the domain "".
 func domains(o observed, pod *corev1.Pod) []string {
 	if o.nodes == nil {
 		return nil
@@ -174,15 +174,15 @@ func domains(o observed, pod *corev1.Pod) []string {
 	return out
 }
 
-// remaining is podsToDelete without the pods that are gone or going, and whether that is another list.
-func (w *planned) remaining(all []string) ([]string, bool) {
+// remaining returns podsToDelete without pods that are gone or terminating, and whether the list has changed.
+func (p *planned) remaining(all []string) ([]string, bool) {
 	if len(all) == 0 {
 		return nil, false
 	}
-	alive := make(map[string]bool, len(w.Pods))
-	for i := range w.Pods {
-		alive[w.Pods[i].Key] = !w.Pods[i].Inactive
+	active := make(map[string]bool, len(p.Pods))
+	for i := range p.Pods {
+		active[p.Pods[i].Key] = !p.Pods[i].Inactive
 	}
-	left := slices.DeleteFunc(slices.Clone(all), func(name string) bool { return !alive[name] })
+	left := slices.DeleteFunc(slices.Clone(all), func(name string) bool { return !active[name] })
 	return left, len(left) < len(all)
 }

@@ -70,7 +70,7 @@ func pod(name string) *testkit.PodBuilder {
 
 // claim is an existing claim of an instance id.
 func claim(set *appsv1beta1.CloneSet, id string) *corev1.PersistentVolumeClaim {
-	c := newClaims(set, id)[0]
+	c := newPVCs(set, id)[0]
 	c.UID = "uid-" + "claim-" + c.UID
 	return c
 }
@@ -90,10 +90,10 @@ func createsOf(w planned) []podset.Step { return w.Of(rollout.StepCreate) }
 // text writes a plan in the order in which it is done.
 func text(w planned) string {
 	var before, after []string
-	for _, g := range w.giveClaims {
+	for _, g := range w.transfers {
 		before = append(before, fmt.Sprintf("give PVC %s to %s", g.claim.Name, g.pod.Name))
 	}
-	for _, c := range w.dropClaims {
+	for _, c := range w.deletePVCs {
 		after = append(after, "delete PVC "+c.Name)
 	}
 	if w.truncate {
@@ -426,7 +426,7 @@ func TestPlanLeavesTerminatingClaimsAlone(t *testing.T) {
 	w := plan(o, now)
 	require.Len(t, createsOf(w), 1)
 	require.Empty(t, createsOf(w)[0].Slot, "a claim that goes can't be taken over")
-	require.Empty(t, w.dropClaims)
+	require.Empty(t, w.deletePVCs)
 }
 
 func TestTheCurrentRevisionIsThatOfPodsWhereNoStatusSaysIt(t *testing.T) {
@@ -506,10 +506,10 @@ func TestAPodIsDeletedWhenItHasItsClaims(t *testing.T) {
 	o.with(names[0], "a", "b", "c")
 	for i, id := range []string{"a", "b"} {
 		o.pods[i].Labels[keys.SpecifiedDelete] = "true"
-		o.claims = append(o.claims, newClaims(o.set, id)...)
+		o.claims = append(o.claims, newPVCs(o.set, id)...)
 	}
 	w := plan(o, now)
-	require.Len(t, w.giveClaims, 4)
+	require.Len(t, w.transfers, 4)
 	var ready []string
 	for _, c := range w.ready([]string{"data-web-a", "logs-web-a", "data-web-b"}) {
 		ready = append(ready, c.Pod.Key)

@@ -19,8 +19,8 @@ func deadline(s *appsv1beta1.CloneSetSpec) time.Duration {
 	return time.Duration(*s.ProgressDeadlineSeconds) * time.Second
 }
 
-// overdueIn is how long until the rollout is late if nothing moves; 0 if it has no deadline or is late already.
-func overdueIn(set *appsv1beta1.CloneSet, now time.Time) time.Duration {
+// progressDeadlineIn returns the time left until the rollout exceeds its deadline; 0 if it has none or has exceeded it.
+func progressDeadlineIn(set *appsv1beta1.CloneSet, now time.Time) time.Duration {
 	c := find(set.Status.Conditions, appsv1beta1.CloneSetProgressing)
 	d := deadline(&set.Spec)
 	if d == 0 || c == nil || c.Reason != appsv1beta1.CloneSetReasonUpdated {
@@ -29,12 +29,12 @@ func overdueIn(set *appsv1beta1.CloneSet, now time.Time) time.Duration {
 	return max(c.LastUpdateTime.Add(d).Sub(now), 0)
 }
 
-// progress is the condition Progressing after a reconcile with status s, or nil where the spec asks for none. It tells, first
-// match first: complete, paused, at rest at the partition, late, under way.
+// progress returns the condition Progressing after a reconcile with status s, nil if the spec has no deadline. The first that
+// applies: complete, paused, complete up to the partition, deadline exceeded, progressing.
 //
-// While a rollout is under way or late, lastUpdateTime is when it last came nearer to its goal or got another one. The
-// deadline runs from there: each pod that becomes available extends it, and a late rollout that moves again is under
-// way again.
+// While a rollout progresses or has exceeded its deadline, lastUpdateTime is when it last made progress or got another goal. The
+// deadline runs from there: each pod that becomes available extends it, and a rollout that makes progress again after its
+// deadline is progressing again.
 func progress(set *appsv1beta1.CloneSet, s *appsv1beta1.CloneSetStatus, now time.Time) *appsv1beta1.CloneSetCondition {
 	if set.Spec.ProgressDeadlineSeconds == nil {
 		return nil
@@ -78,12 +78,12 @@ func progress(set *appsv1beta1.CloneSet, s *appsv1beta1.CloneSetStatus, now time
 	return &c
 }
 
-// resting tells that no deadline runs.
+// resting tells whether no deadline runs.
 func resting(reason string) bool {
 	return reason != appsv1beta1.CloneSetReasonUpdated && reason != appsv1beta1.CloneSetReasonDeadlineExceeded
 }
 
-// moved tells whether a rollout has just begun, got another goal or come nearer to it.
+// moved tells whether a rollout has just begun, has got another goal or has made progress.
 func moved(set *appsv1beta1.CloneSet, was *appsv1beta1.CloneSetCondition, s *appsv1beta1.CloneSetStatus) bool {
 	before := &set.Status
 	missing := func(s *appsv1beta1.CloneSetStatus) int {
@@ -101,9 +101,9 @@ func moved(set *appsv1beta1.CloneSet, was *appsv1beta1.CloneSetCondition, s *app
 		onDelete(set) && s.Replicas < before.Replicas
 }
 
-// late tells whether a rollout that has not moved is over its deadline. One that was found late before stays so until it
-// moves or its spec changes: the time that another controller left there may be that of the finding. An OnDelete set
-// whose pods all serve waits for somebody else, for as long as he likes.
+// late tells whether a rollout that has made no progress has exceeded its deadline. One that had stays so until it makes progress or
+// its spec changes: lastUpdateTime may have been written by OpenKruise, which sets it when the deadline is exceeded. An OnDelete
+// set whose pods are all available waits for a user, without a deadline.
 func late(
 	set *appsv1beta1.CloneSet, was *appsv1beta1.CloneSetCondition, s *appsv1beta1.CloneSetStatus, now time.Time,
 ) bool {

@@ -211,7 +211,7 @@ func TestHungUpdateIsToldOnceWithItsTime(t *testing.T) {
 	w := plan(o, later)
 	require.Zero(t, w.Recheck)
 	o.set.Status, events = status(o, w, applied{}, later)
-	message := "web-a does not follow its update in place since 2026-11-21T09:51:00Z: container app waits: ImagePullBackOff; 1 pods wait so"
+	message := "web-a has not completed its update in place since 2026-11-21T09:51:00Z: container app waits: ImagePullBackOff; 1 pods wait so"
 	require.Empty(t, cmp.Diff([]appsv1beta1.CloneSetCondition{{
 		Type: "FailedUpdate", Status: "True", Reason: "UpdateStalled", Message: message,
 		LastUpdateTime: metav1.NewTime(later), LastTransitionTime: metav1.NewTime(later),
@@ -329,7 +329,7 @@ func TestBudgetThatCanNotBeMetIsToldWithItsTime(t *testing.T) {
 				o.with(names[0], "a")
 				o.pods = append(o.pods, pod("b").Rev(names[0]).Created(long).Phase(corev1.PodFailed).Obj())
 			},
-			want: "the numbers of the spec let no pod go: 1 old pods wait: 1 available <= 1 minimum",
+			want: "the numbers of the spec let no pod be replaced: 1 old pods wait: 1 available <= 1 minimum",
 		},
 		{
 			name: "a few minutes are not too long",
@@ -397,7 +397,7 @@ func TestBudgetThatCanNotBeMetIsToldWithItsTime(t *testing.T) {
 			change: func(o *observed, names []string) {
 				o.with(names[0], "a", "b", "c")
 			},
-			want: "the numbers of the spec let no pod go: 3 old pods wait: 3 available <= 3 minimum",
+			want: "the numbers of the spec let no pod be replaced: 3 old pods wait: 3 available <= 3 minimum",
 		},
 	}
 	for _, tt := range tests {

@@ -40,13 +40,13 @@ func status(o observed, w planned, d applied, now time.Time) (appsv1beta1.CloneS
 	if int(s.Replicas) == replicas(&o.set.Spec) && s.UpdatedReplicas == s.Replicas {
 		s.CurrentRevision = s.UpdateRevision
 	}
-	scale, update := d.Failures(&w.Plan, d.given, d.dropped)
+	scale, update := d.Failures(&w.Plan, d.transferred, d.deletedPVCs)
 	overlap := o.overlap.Failure(Kind().Kind)
 	s.Conditions = setCondition(was.Conditions, appsv1beta1.CloneSetFailedScale, scale, now)
 	s.Conditions = setCondition(s.Conditions, appsv1beta1.CloneSetFailedUpdate, update, now)
 	s.Conditions = setCondition(s.Conditions, appsv1beta1.CloneSetSelectorOverlap, overlap, now)
 	s.Conditions = report.PutCondition(s.Conditions, ofType(appsv1beta1.CloneSetProgressing), progress(o.set, &s, now))
-	events := d.Events(&w.Plan, o.set.Generation != was.ObservedGeneration, []error{d.dropped}, []error{d.given})
+	events := d.Events(&w.Plan, o.set.Generation != was.ObservedGeneration, []error{d.deletedPVCs}, []error{d.transferred})
 	// A failure is reported when it begins, not with each reconcile.
 	if scale.News(entry(was.Conditions, appsv1beta1.CloneSetFailedScale)) {
 		events = append(events, podcontrol.FailedScale(scale.Message))

@@ -182,8 +182,8 @@ func TestEventsAreOneForEachClass(t *testing.T) {
 			{Kind: rollout.StepMarkUnready}:                            {Done: []string{"l"}},
 			{Kind: rollout.StepMarkReady}:                              {Done: []string{"m"}},
 		}, Rest: errors.New("patch p: no")},
-		dropped: errors.New("delete claim n: no"),
-		given:   errors.New("patch claim o: no"),
+		deletedPVCs: errors.New("delete claim n: no"),
+		transferred: errors.New("patch claim o: no"),
 	}
 	_, events := status(o, plan(o, now), d, now)
 	notes := make([]string, 0, len(events))

@@ -253,7 +253,7 @@ func (s scene) end(spare int) string {
 		}
 		f := podset.View(pod, podset.Rules{}, s.now)
 		lines = append(lines, fmt.Sprintf("pod of %s: %s available=%t %s edit=%d cost=%s",
-			ownerName(pod), pod.Spec.Containers[0].Image, f.Available, f.Lifecycle, f.Edit, cmp.Or(costOf(pod), "0")))
+			ownerName(pod), pod.Spec.Containers[0].Image, f.Available, f.Lifecycle, f.Update, cmp.Or(costOf(pod), "0")))
 	}
 	for _, c := range s.claims {
 		owner := ownerName(c)

@@ -15,10 +15,10 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
-// drawn is how many letters and digits of a pod's name are drawn by lot.
-const drawn = 5
+// suffixLength is the length of the random suffix in a pod's name.
+const suffixLength = 5
 
-// applier writes for a set.
+// applier returns the Applier of a set.
 func (r *Reconciler) applier(set *appsv1beta1.DaemonSet) podcontrol.Applier {
 	return podcontrol.Applier{
 		Writer: &podcontrol.Writer{Client: r.Client, Live: r.Live, Expect: r.Expect, Parallel: r.Parallel},
@@ -32,40 +32,40 @@ func (r *Reconciler) adopt(ctx context.Context, o observed) (ctrl.Result, error)
 	return r.applier(o.set).Adopt(ctx, r.Events, o.set, Kind(), "pods and revisions", o.orphans)
 }
 
-// apply does what the plan says. What it does twice, after a crash or a conflict, comes to the same.
-func (r *Reconciler) apply(ctx context.Context, o observed, w planned) podcontrol.Results {
-	var d podcontrol.Results
-	to := r.applier(o.set)
-	if !to.EnsureRevision(ctx, &w.Plan, &d) {
-		return d
+// apply applies the plan. It is idempotent: a crash or a conflict in the middle does no harm.
+func (r *Reconciler) apply(ctx context.Context, o observed, p planned) podcontrol.Results {
+	var a podcontrol.Results
+	applier := r.applier(o.set)
+	if !applier.EnsureRevision(ctx, &p.Plan, &a) {
+		return a
 	}
-	to.Release(ctx, &w.Plan, &d)
-	to.Delete(ctx, w.Steps, &d)
+	applier.Release(ctx, &p.Plan, &a)
+	applier.Delete(ctx, p.Steps, &a)
 	now := r.Clock.Now()
-	r.remember(o, w, &d, now)
-	to.Patch(ctx, &w.Plan, now, &d)
-	to.Create(ctx, &w.Plan, &o.set.Spec.Template, now, &d, r.births(o, now))
-	to.DeleteRevisions(ctx, &w.Plan, &d)
-	d.Log(ctx, &w.Plan)
-	return d
+	r.recordFailures(o, p, &a, now)
+	applier.Patch(ctx, &p.Plan, now, &a)
+	applier.Create(ctx, &p.Plan, &o.set.Spec.Template, now, &a, r.podCreates(o, now))
+	applier.DeleteRevisions(ctx, &p.Plan, &a)
+	a.Log(ctx, &p.Plan)
+	return a
 }
 
-// remember notes the nodes on which pods that had ended were deleted.
-func (r *Reconciler) remember(o observed, w planned, d *podcontrol.Results, now time.Time) {
-	done := d.Of(rollout.StepDelete, rollout.ReasonEnded).Done
+// recordFailures records the nodes on which pods that had ended were deleted.
+func (r *Reconciler) recordFailures(o observed, p planned, a *podcontrol.Results, now time.Time) {
+	done := a.Of(rollout.StepDelete, rollout.ReasonEnded).Done
 	ended := make(map[string]bool, len(done))
 	for _, name := range done {
 		ended[name] = true
 	}
-	for _, s := range w.Of(rollout.StepDelete) {
+	for _, s := range p.Of(rollout.StepDelete) {
 		if s.Reason == rollout.ReasonEnded && ended[s.Pod.Key] {
 			r.failures.note(client.ObjectKeyFromObject(o.set), o.set.Generation, s.Pod.Slot, now)
 		}
 	}
 }
 
-// births makes pods, with names that no pod of the set has.
-func (r *Reconciler) births(
+// podCreates builds pods with unused names.
+func (r *Reconciler) podCreates(
 	o observed, now time.Time,
 ) func(podset.Step, string, *corev1.PodTemplateSpec) podcontrol.PodCreate {
 	used := make(map[string]bool, len(o.pods))
@@ -77,9 +77,9 @@ func (r *Reconciler) births(
 		draw = rand.String
 	}
 	return func(s podset.Step, rev string, template *corev1.PodTemplateSpec) podcontrol.PodCreate {
-		name := o.set.Name + "-" + draw(drawn)
+		name := o.set.Name + "-" + draw(suffixLength)
 		for used[name] {
-			name = o.set.Name + "-" + draw(drawn)
+			name = o.set.Name + "-" + draw(suffixLength)
 		}
 		used[name] = true
 		return podcontrol.PodCreate{Pod: newPod(o.set, rev, template, name, s.Slot, now)}

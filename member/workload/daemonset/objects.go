@@ -29,7 +29,7 @@ func wantedRevision(set *appsv1beta1.DaemonSet) (*appsv1.ControllerRevision, err
 	})
 }
 
-// hooks are those of a set: it has that of deletions only.
+// hooks returns the lifecycle hooks of a set, which has only preDelete.
 func hooks(s *appsv1beta1.DaemonSetSpec) lifecycle.Hooks {
 	if s.Lifecycle == nil {
 		return lifecycle.Hooks{}
@@ -37,12 +37,12 @@ func hooks(s *appsv1beta1.DaemonSetSpec) lifecycle.Hooks {
 	return lifecycle.HooksOf(&pods.Lifecycle{PreDelete: s.Lifecycle.PreDelete})
 }
 
-// newPod is a pod for a node, at a revision given by its name and template.
+// newPod returns a pod for a node, at a revision given by name and template.
 func newPod(
 	set *appsv1beta1.DaemonSet, rev string, template *corev1.PodTemplateSpec, name, node string, now time.Time,
 ) *corev1.Pod {
-	mold := podset.PodBuilder{Owner: set, Kind: Kind(), Hooks: hooks(&set.Spec), Gate: inPlace(&set.Spec), ShortHash: true}
-	pod := mold.Pod(name, rev, template, now)
+	builder := podset.PodBuilder{Owner: set, Kind: Kind(), Hooks: hooks(&set.Spec), Gate: inPlace(&set.Spec), ShortHash: true}
+	pod := builder.Pod(name, rev, template, now)
 	if g := set.Annotations[keys.DaemonSetTemplateGeneration]; isNumber(g) {
 		pod.Labels[keys.PodTemplateGeneration] = g
 	}
@@ -51,7 +51,7 @@ func newPod(
 	return pod
 }
 
-// matcher says on which nodes the pods of a template run.
+// matcher tells on which nodes pods of a template run.
 func matcher(t *corev1.PodTemplateSpec) nodefit.Matcher {
 	return nodefit.New(&t.Spec, nodefit.DaemonTolerations(&t.Spec))
 }
@@ -61,7 +61,7 @@ func isNumber(s string) bool {
 	return err == nil
 }
 
-// pin lets a pod go to one node only. What its template demands of a node was judged before, and is replaced.
+// pin restricts a pod to one node. It replaces the required node affinity of the template, which that node matches.
 func pin(pod *corev1.PodSpec, node string) {
 	if pod.Affinity == nil {
 		pod.Affinity = &corev1.Affinity{}
@@ -76,8 +76,8 @@ func pin(pod *corev1.PodSpec, node string) {
 	}
 }
 
-// nodeOf is the node that a pod is on or is for. One that has ended and is being deleted holds no node: nothing more is to come
-// of it, and nobody knows how long it stays.
+// nodeOf returns the node that a pod is on or is for. A pod that has ended and is terminating occupies no node: it runs nothing any
+// more, and may stay for long.
 func nodeOf(pod *corev1.Pod) string {
 	ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 	if ended && pod.DeletionTimestamp != nil {
@@ -86,8 +86,8 @@ func nodeOf(pod *corev1.Pod) string {
 	return podset.Node(pod)
 }
 
-// adopts tells whether a set takes over a pod of nobody: one that a DaemonSet of its name made for a node, as the one of
-// Kubernetes leaves them when it is deleted without its pods.
+// adopts tells whether a set adopts an orphan: one that a DaemonSet of its name created for a node, as that of Kubernetes leaves them
+// when it is deleted without its pods.
 func adopts(owner metav1.Object, pod *corev1.Pod) bool {
 	return pod.GenerateName == owner.GetName()+"-" && podset.Pinned(pod) != ""
 }

@@ -16,85 +16,85 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
-// reasonBackoff (Hold): pods that have ended stay for a while, so that their nodes do not make one after the other.
+// reasonBackoff (Hold): a pod that has ended is deleted later, because others ended on its node before.
 const reasonBackoff rollout.Reason = "Backoff"
 
-// planned is what to do now: what there is for the pods of any workload, and what a DaemonSet knows of nodes. Nothing in it may be
-// changed: it shares objects with what was observed.
+// planned is what to do now: the plan for the pods, which all kinds have, and what a DaemonSet knows of nodes. It is read-only, because
+// it shares objects with observed.
 type planned struct {
 	podset.Plan
 
-	// fits are the nodes there are: true of those on which a pod is to run, which are desired in number.
-	fits    map[string]bool
-	desired int
-	// selectsAll: the selector selects all pods, so nothing is done.
+	// shouldRun has all nodes: true if a pod is to run on it. desired is the number of these.
+	shouldRun map[string]bool
+	desired   int
+	// selectsAll: the selector matches all pods, so nothing is done.
 	selectsAll bool
 }
 
-// plan returns what to do now to bring the observed set nearer to its spec, and why. It is a pure function.
+// plan returns the next steps that bring the set to its spec, and why. It is a pure function.
 func plan(o observed, now time.Time) planned {
 	spec := &o.set.Spec
-	past := podset.History{All: o.history, Wanted: o.wanted, Pods: o.pods}
-	w := planned{Plan: podset.NewPlan(past), fits: make(map[string]bool, len(o.nodes))}
-	stays := w.look(o)
-	w.Classify(w.placed(o.pods), w.lens(o), now)
+	history := podset.History{All: o.history, Wanted: o.wanted, Pods: o.pods}
+	p := planned{Plan: podset.NewPlan(history), shouldRun: make(map[string]bool, len(o.nodes))}
+	mayStay := p.matchNodes(o)
+	p.Classify(p.onKnownNodes(o.pods), viewOptions(o), now)
 	if s := spec.Selector; s == nil || len(s.MatchLabels)+len(s.MatchExpressions) == 0 {
-		w.selectsAll, w.InvalidSpec = true, "selector: it selects all pods, which is never meant: make a new DaemonSet with a narrower one"
-		return w
+		p.selectsAll, p.InvalidSpec = true, "selector: it selects all pods, which is never meant: make a new DaemonSet with a narrower one"
+		return p
 	}
-	goal, err := goalOf(spec, w.desired)
+	goal, err := goalOf(spec, p.desired)
 	if err != nil {
-		w.InvalidSpec = err.Error()
-		return w
+		p.InvalidSpec = err.Error()
+		return p
 	}
-	burst, err := burstOf(spec, w.desired)
+	burst, err := burstOf(spec, p.desired)
 	if err != nil {
-		w.InvalidSpec = err.Error()
-		return w
+		p.InvalidSpec = err.Error()
+		return p
 	}
-	w.place(&goal, o, stays)
-	w.Next(goal, now)
-	w.backOff(o.failures, now)
-	w.cut(burst)
+	p.setSlots(&goal, o, mayStay)
+	p.Next(goal, now)
+	p.backOff(o.failures, now)
+	p.limitBurst(burst)
 	if o.overlap.Count > 0 {
-		w.Recheck = podset.SoonerOf(w.Recheck, ownership.OverlapScanInterval)
+		p.Recheck = podset.SoonerOf(p.Recheck, ownership.OverlapScanInterval)
 	}
-	w.DetectStall(podset.DefaultProgressDeadline, now)
-	w.TruncateHistory(int(ptr.Deref(spec.RevisionHistoryLimit, defaultHistoryLimit)))
-	return w
+	p.DetectStall(podset.DefaultProgressDeadline, now)
+	p.TruncateHistory(int(ptr.Deref(spec.RevisionHistoryLimit, defaultHistoryLimit)))
+	return p
 }
 
-// look finds the nodes that fit, and those on which a pod that is there may stay.
-func (w *planned) look(o observed) (stays map[string]bool) {
+// matchNodes finds the nodes on which a pod is to run, and returns the others on which an existing pod may stay.
+func (p *planned) matchNodes(o observed) (mayStay map[string]bool) {
 	m := matcher(&o.set.Spec.Template)
-	stays = map[string]bool{}
+	mayStay = map[string]bool{}
 	for _, node := range o.nodes {
 		run, stay := m.Match(node)
-		w.fits[node.Name] = run
+		p.shouldRun[node.Name] = run
 		if run {
-			w.desired++
+			p.desired++
 		} else if stay {
-			stays[node.Name] = true
+			mayStay[node.Name] = true
 		}
 	}
-	return stays
+	return mayStay
 }
 
-// placed are the pods but those on nodes that the cache does not show. Such a node is gone: then its pods are removed by who looks
-// after pods of all kinds, and asks the apiserver first. Or it has just come, and news of its pod were faster. Source: kube
-// 1.36, DaemonSet controller.
-func (w *planned) placed(all []*corev1.Pod) []*corev1.Pod {
+// onKnownNodes leaves out pods on nodes that are not in the cache. Such a node is either gone, and the pod garbage collector deletes its
+// pods after asking the apiserver; or it is new, and the cache of pods was faster than that of nodes. Source: kube 1.36, DaemonSet
+// controller.
+func (p *planned) onKnownNodes(all []*corev1.Pod) []*corev1.Pod {
 	out := make([]*corev1.Pod, 0, len(all))
 	for _, pod := range all {
-		if _, known := w.fits[pod.Spec.NodeName]; known || pod.Spec.NodeName == "" {
+		if _, known := p.shouldRun[pod.Spec.NodeName]; known || pod.Spec.NodeName == "" {
 			out = append(out, pod)
 		}
 	}
 	return out
 }
 
-// viewOptions is how the pods of a set are looked at: their places are nodes, of which the last by name are updated first.
-func (w *planned) lens(o observed) podset.ViewOptions {
+// viewOptions say how to read the pods of a set: their slots are nodes, and the last by name are updated first.
+func viewOptions(o observed) podset.ViewOptions {
 	order := make(map[string]int, len(o.nodes))
 	for i, node := range o.nodes {
 		order[node.Name] = -i
@@ -102,25 +102,25 @@ func (w *planned) lens(o observed) podset.ViewOptions {
 	return podset.ViewOptions{
 		Selector: o.set.Spec.Selector, Rules: rulesOf(&o.set.Spec),
 		Differ: &podset.Differ{History: o.history, Options: o.edits, Daemons: o.daemons},
-		Extend: func(m *podset.Pod) {
-			m.Slot = nodeOf(m.Object)
-			m.Rank.Order = order[m.Slot]
+		Extend: func(pod *podset.Pod) {
+			pod.Slot = nodeOf(pod.Object)
+			pod.Rank.Order = order[pod.Slot]
 		},
 	}
 }
 
-// rulesOf are what a spec says about the service of its pods.
+// rulesOf returns when pods count as available, and their lifecycle hooks, by the spec.
 func rulesOf(s *appsv1beta1.DaemonSetSpec) podset.Rules {
 	return podset.Rules{MinReady: time.Duration(s.MinReadySeconds) * time.Second, Hooks: hooks(s)}
 }
 
-// inPlace tells whether pods are changed in place where that is possible.
+// inPlace tells whether pods are updated in place where that is possible.
 func inPlace(s *appsv1beta1.DaemonSetSpec) bool {
 	r := s.UpdateStrategy.RollingUpdate
 	return s.UpdateStrategy.Type != appsv1beta1.DaemonSetOnDelete && r != nil && r.Type == appsv1beta1.DaemonSetInPlaceIfPossible
 }
 
-// goalOf resolves the numbers of a spec for that many nodes that fit. An error names the field that has none.
+// goalOf resolves the numbers of a spec for that many pods. An error names the field that can't be resolved.
 func goalOf(s *appsv1beta1.DaemonSetSpec, desired int) (rollout.Goal, error) {
 	g := rollout.Goal{CreateUpdated: true, Mode: rollout.ReCreate}
 	r := s.UpdateStrategy.RollingUpdate
@@ -156,8 +156,8 @@ func goalOf(s *appsv1beta1.DaemonSetSpec, desired int) (rollout.Goal, error) {
 	return g, nil
 }
 
-// burstOf is how many pods may be made or changed before the result is looked at. A percentage above 0 is one at least: a set
-// of few nodes would never begin.
+// burstOf returns how many pods may be created, deleted or updated in one reconcile. A percentage above 0 is at least one pod: a set
+// with few nodes would never begin otherwise.
 func burstOf(s *appsv1beta1.DaemonSetSpec, desired int) (int, error) {
 	v := s.BurstReplicas
 	if v == nil {
@@ -173,66 +173,66 @@ func burstOf(s *appsv1beta1.DaemonSetSpec, desired int) (int, error) {
 	return n, nil
 }
 
-// occupants are the pods of one place: whether there is any, one that counts, one of the new revision, and one that is available.
+// occupants tells of the pods on one node whether there is any, any active, updated, available, and updated and available one.
 type occupants struct{ some, active, updated, available, updatedAvailable bool }
 
-func (w *planned) occupants() map[string]*occupants {
-	out := make(map[string]*occupants, len(w.Pods))
-	for i := range w.Pods {
-		m := &w.Pods[i]
-		p := out[m.Slot]
-		if p == nil {
-			p = &occupants{}
-			out[m.Slot] = p
+func (p *planned) occupants() map[string]*occupants {
+	out := make(map[string]*occupants, len(p.Pods))
+	for i := range p.Pods {
+		m := &p.Pods[i]
+		on := out[m.Slot]
+		if on == nil {
+			on = &occupants{}
+			out[m.Slot] = on
 		}
-		p.some = true
+		on.some = true
 		if m.Inactive {
 			continue
 		}
-		p.active = true
-		p.updated = p.updated || !m.Old
-		p.available = p.available || m.Available
-		p.updatedAvailable = p.updatedAvailable || !m.Old && m.Available
+		on.active = true
+		on.updated = on.updated || !m.Old
+		on.available = on.available || m.Available
+		on.updatedAvailable = on.updatedAvailable || !m.Old && m.Available
 	}
 	return out
 }
 
-// place makes the places of a goal. What its update leaves alone keeps the old revision, unless the new one serves there
-// already. A node on which a pod may only stay is a place as long as it has one: that neither the budget nor the partition
-// can be spent on.
-func (w *planned) place(g *rollout.Goal, o observed, stays map[string]bool) {
-	there := w.occupants()
-	room := len(o.nodes)
+// setSlots sets the slots of a goal: the nodes on which a pod is to run. Nodes that the update does not select keep the old revision,
+// unless an updated pod is available there already. A node on which a pod may only stay is a slot as long as it has one; that pod
+// takes up neither maxUnavailable nor the partition.
+func (p *planned) setSlots(g *rollout.Goal, o observed, mayStay map[string]bool) {
+	occupied := p.occupants()
+	free := len(o.nodes)
 	if s := o.set.Spec.ScaleStrategy; s != nil && s.PartitionedScaling && g.Partition > 0 {
 		updated := 0
-		for node, p := range there {
-			if w.fits[node] && p.updated {
+		for node, on := range occupied {
+			if p.shouldRun[node] && on.updated {
 				updated++
 			}
 		}
-		room = max(w.desired-updated-g.Partition, 0)
+		free = max(p.desired-updated-g.Partition, 0)
 	}
-	g.Slots = make([]rollout.Slot, 0, w.desired)
+	g.Slots = make([]rollout.Slot, 0, p.desired)
 	for _, node := range o.nodes {
-		p := there[node.Name]
-		if p == nil {
-			p = &occupants{}
+		on := occupied[node.Name]
+		if on == nil {
+			on = &occupants{}
 		}
 		slot := rollout.Slot{Key: node.Name}
 		switch {
-		case w.fits[node.Name] && !p.some && room == 0:
+		case p.shouldRun[node.Name] && !on.some && free == 0:
 			continue
-		case w.fits[node.Name]:
-			if !p.some {
-				room--
+		case p.shouldRun[node.Name]:
+			if !on.some {
+				free--
 			}
-			slot.Old = !p.updatedAvailable && !selects(&o.set.Spec, node)
-		case stays[node.Name] && p.active:
-			slot.Old = !p.updatedAvailable
-			if !p.available {
+			slot.Old = !on.updatedAvailable && !selects(&o.set.Spec, node)
+		case mayStay[node.Name] && on.active:
+			slot.Old = !on.updatedAvailable
+			if !on.available {
 				g.MaxUnavailable++
 			}
-			if !p.updated {
+			if !on.updated {
 				g.Partition++
 			}
 		default:
@@ -242,36 +242,36 @@ func (w *planned) place(g *rollout.Goal, o observed, stays map[string]bool) {
 	}
 }
 
-// backOff leaves pods that have ended where they are for as long as their nodes have to wait.
-func (w *planned) backOff(until map[string]time.Time, now time.Time) {
+// backOff holds the deletion of pods that have ended until the backoff of their nodes is over.
+func (p *planned) backOff(until map[string]time.Time, now time.Time) {
 	n := 0
-	w.Steps = slices.DeleteFunc(w.Steps, func(s podset.Step) bool {
+	p.Steps = slices.DeleteFunc(p.Steps, func(s podset.Step) bool {
 		if s.Reason != rollout.ReasonEnded {
 			return false
 		}
 		at, failed := until[s.Pod.Slot]
 		if !failed || !at.After(now) {
-			return false // Its time may have come since the failures were read.
+			return false // The backoff may have ended since it was read.
 		}
 		n++
-		w.Recheck = podset.SoonerOf(w.Recheck, at.Sub(now))
+		p.Recheck = podset.SoonerOf(p.Recheck, at.Sub(now))
 		return true
 	})
 	if n > 0 {
-		w.hold(reasonBackoff, n, "%d pods that have ended stay for a while: others ended on their nodes before", n)
+		p.hold(reasonBackoff, n, "%d pods that have ended are deleted later: others ended on their nodes before", n)
 	}
 }
 
-// cut keeps creations, deletions and updates in place each within a burst. Deletions that hooks need not let go come before those
-// that they must; updates in place likewise, before pods that have to be marked first.
-func (w *planned) cut(burst int) {
+// limitBurst limits creations, deletions and updates in place to a burst each. Steps that complete a deletion or an update come before
+// those that begin one.
+func (p *planned) limitBurst(burst int) {
 	left, over := map[rollout.StepKind]int{}, 0
 	for _, kinds := range [][]rollout.StepKind{
 		{rollout.StepCreate}, {rollout.StepDelete, rollout.StepPrepareDelete}, {rollout.StepUpdateInPlace, rollout.StepMarkUnready},
 	} {
 		room := burst
 		for _, kind := range kinds {
-			n := len(w.Of(kind))
+			n := len(p.Of(kind))
 			left[kind] = min(n, room)
 			room -= left[kind]
 			over += n - left[kind]
@@ -280,24 +280,23 @@ func (w *planned) cut(burst int) {
 	if over == 0 {
 		return
 	}
-	w.Steps = slices.DeleteFunc(w.Steps, func(s podset.Step) bool {
+	p.Steps = slices.DeleteFunc(p.Steps, func(s podset.Step) bool {
 		n, bounded := left[s.Kind]
 		left[s.Kind]--
 		return bounded && n <= 0
 	})
-	w.hold(rollout.ReasonBurst, over, "%d pods wait: burstReplicas lets %d be made, %d be deleted and %d be updated at a time", over, burst, burst, burst)
+	p.hold(rollout.ReasonBurst, over, "%d pods wait: burstReplicas lets %d be created, %d be deleted and %d be updated at a time", over, burst, burst, burst)
 }
 
-func (w *planned) hold(r rollout.Reason, n int, format string, args ...any) {
-	w.Holds = append(w.Holds, rollout.Hold{Reason: r, Pods: n, Why: fmt.Sprintf(format, args...)})
+func (p *planned) hold(r rollout.Reason, n int, format string, args ...any) {
+	p.Holds = append(p.Holds, rollout.Hold{Reason: r, Pods: n, Why: fmt.Sprintf(format, args...)})
 }
 
-// oldest are the pods that nodes are counted by: of several on a node, the first that got there. Source: kube 1.36, DaemonSet
-// controller.
-func (w *planned) oldest() map[string]*podset.Pod {
-	out := make(map[string]*podset.Pod, len(w.Pods))
-	for i := range w.Pods {
-		m := &w.Pods[i]
+// oldest returns the oldest pod on each node, by which nodes are counted. Source: kube 1.36, DaemonSet controller.
+func (p *planned) oldest() map[string]*podset.Pod {
+	out := make(map[string]*podset.Pod, len(p.Pods))
+	for i := range p.Pods {
+		m := &p.Pods[i]
 		if was := out[m.Slot]; was == nil || before(m.Object, was.Object) {
 			out[m.Slot] = m
 		}
@@ -305,7 +304,7 @@ func (w *planned) oldest() map[string]*podset.Pod {
 	return out
 }
 
-// before tells whether a pod came to its node before another one: one that is on it before one that is for it, then the older.
+// before tells whether a pod is older on its node than another one: one with a node comes before one without, then the older.
 func before(a, b *corev1.Pod) bool {
 	if (a.Spec.NodeName == "") != (b.Spec.NodeName == "") {
 		return a.Spec.NodeName != ""

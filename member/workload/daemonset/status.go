@@ -60,7 +60,7 @@ func status(o observed, w planned, d podcontrol.Results, now time.Time) (appsv1b
 func (w *planned) count() appsv1beta1.DaemonSetStatus {
 	s := appsv1beta1.DaemonSetStatus{DesiredNumberScheduled: int32(w.desired)} //nolint:gosec // No cluster has so many nodes.
 	for node, m := range w.oldest() {
-		run, known := w.fits[node]
+		run, known := w.shouldRun[node]
 		switch {
 		case !known:
 			continue

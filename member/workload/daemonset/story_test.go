@@ -260,7 +260,7 @@ func end(w *sim.World) string {
 		}
 		f := podset.View(p, podset.Rules{}, w.Now())
 		lines = append(lines, fmt.Sprintf("%s: pod of %s: %s available=%t %s edit=%d",
-			nodeOf(p), ownerName(p), p.Spec.Containers[0].Image, f.Available, f.Lifecycle, f.Edit))
+			nodeOf(p), ownerName(p), p.Spec.Containers[0].Image, f.Available, f.Lifecycle, f.Update))
 	}
 	slices.Sort(lines)
 	if set := current(w); set != nil {

@@ -21,21 +21,20 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
-// applied says what came of a plan, by classes of writes: an error in one does not stop the others.
+// applied is the result of a plan, by class of writes: an error in one class does not stop the others.
 type applied struct {
 	podcontrol.Results
 
-	// adopted pods were of nobody, handed are claims with another owner, anew those that were made for a pod that is there,
-	// grown those that were asked to grow, identified pods that got the labels of their name again.
-	adopted, handed, anew, grown, identified podcontrol.Result
+	// adopted and relabelled are pods; transferred, createdPVCs and resized are PVCs.
+	adopted, relabelled, transferred, createdPVCs, resized podcontrol.Result
 }
 
 // err joins all errors.
-func (d *applied) err() error {
-	return errors.Join(d.Err(), d.adopted.Err, d.anew.Err, d.grown.Err)
+func (a *applied) err() error {
+	return errors.Join(a.Err(), a.adopted.Err, a.createdPVCs.Err, a.resized.Err)
 }
 
-// applier writes for a set.
+// applier returns the Applier of a set.
 func (r *Reconciler) applier(o observed) podcontrol.Applier {
 	return podcontrol.Applier{
 		Writer: &podcontrol.Writer{Client: r.Client, Live: r.Live, Expect: r.Expect, Parallel: r.Parallel},
@@ -46,43 +45,43 @@ func (r *Reconciler) applier(o observed) podcontrol.Applier {
 // adopts tells whether a set adopts an orphan: one that has a name of the set.
 func adopts(set metav1.Object, pod *corev1.Pod) bool { return ordinalIn(set, pod.Name) != "" }
 
-// apply does what the plan says. What it does twice, after a crash or a conflict, comes to the same.
-func (r *Reconciler) apply(ctx context.Context, o observed, w planned) applied {
-	var d applied
-	to := r.applier(o)
-	if !to.EnsureRevision(ctx, &w.Plan, &d.Results) {
-		return d
+// apply applies the plan. It is idempotent: a crash or a conflict in the middle does no harm.
+func (r *Reconciler) apply(ctx context.Context, o observed, p planned) applied {
+	var a applied
+	applier := r.applier(o)
+	if !applier.EnsureRevision(ctx, &p.Plan, &a.Results) {
+		return a
 	}
-	d.handed = handed(ctx, to, w)
-	if d.adopted = to.Writer.Adopt(ctx, o.set, Kind(), podcontrol.Objects(w.adopt)); len(w.adopt) > 0 {
+	a.transferred = transferPVCs(ctx, applier, p)
+	if a.adopted = applier.Writer.Adopt(ctx, o.set, Kind(), podcontrol.Objects(p.adopt)); len(p.adopt) > 0 {
 		r.Overlaps.Forget(client.ObjectKeyFromObject(o.set))
 	}
-	to.Release(ctx, &w.Plan, &d.Results)
-	d.anew = to.Writer.CreateClaims(ctx, to.Owner, w.anew)
-	to.Delete(ctx, w.ready(d.handed.Done), &d.Results)
-	d.grown = grown(ctx, to, o, w)
+	applier.Release(ctx, &p.Plan, &a.Results)
+	a.createdPVCs = applier.Writer.CreateClaims(ctx, applier.Owner, p.createPVCs)
+	applier.Delete(ctx, p.ready(a.transferred.Done), &a.Results)
+	a.resized = resizePVCs(ctx, applier, o, p)
 	now := r.Clock.Now()
-	to.Patch(ctx, &w.Plan, now, &d.Results)
-	to.Create(ctx, &w.Plan, &o.set.Spec.Template, now, &d.Results, podCreates(o, now))
-	d.identified = identified(ctx, to, o, w)
-	to.DeleteRevisions(ctx, &w.Plan, &d.Results)
-	d.Add(d.handed)
-	d.Add(d.identified)
-	d.log(ctx, &w)
-	return d
+	applier.Patch(ctx, &p.Plan, now, &a.Results)
+	applier.Create(ctx, &p.Plan, &o.set.Spec.Template, now, &a.Results, podCreates(o, now))
+	a.relabelled = relabel(ctx, applier, o, p)
+	applier.DeleteRevisions(ctx, &p.Plan, &a.Results)
+	a.Add(a.transferred)
+	a.Add(a.relabelled)
+	a.log(ctx, &p)
+	return a
 }
 
-func (d *applied) log(ctx context.Context, w *planned) {
-	d.Log(ctx, &w.Plan)
+func (a *applied) log(ctx context.Context, p *planned) {
+	a.Log(ctx, &p.Plan)
 	for _, c := range []struct {
 		message string
 		result  podcontrol.Result
 	}{
-		{"Adopted pods", d.adopted},
-		{"Changed the owners of claims", d.handed},
-		{"Made claims anew", d.anew},
-		{"Asked for claims to grow", d.grown},
-		{"Labelled pods with their names again", d.identified},
+		{"Adopted pods", a.adopted},
+		{"Changed the owners of PVCs", a.transferred},
+		{"Created PVCs", a.createdPVCs},
+		{"Resized PVCs", a.resized},
+		{"Restored labels of pods", a.relabelled},
 	} {
 		if n := len(c.result.Done); n > 0 {
 			ctrl.LoggerFrom(ctx).Info(c.message, "count", n)
@@ -90,34 +89,34 @@ func (d *applied) log(ctx context.Context, w *planned) {
 	}
 }
 
-// handed gives claims their owners.
-func handed(ctx context.Context, to podcontrol.Applier, w planned) podcontrol.Result {
-	patches := make([]podcontrol.Patch, 0, len(w.handOver))
-	for _, h := range w.handOver {
-		p, err := podcontrol.OwnerPatch(h.claim, h.from, h.to...)
+// transferPVCs changes the owners of PVCs.
+func transferPVCs(ctx context.Context, applier podcontrol.Applier, p planned) podcontrol.Result {
+	patches := make([]podcontrol.Patch, 0, len(p.transfers))
+	for _, h := range p.transfers {
+		patch, err := podcontrol.OwnerPatch(h.claim, h.from, h.to...)
 		if err != nil {
 			return podcontrol.Result{Err: err}
 		}
-		patches = append(patches, p)
+		patches = append(patches, patch)
 	}
-	return to.Writer.Patch(ctx, to.Owner, patches)
+	return applier.Writer.Patch(ctx, applier.Owner, patches)
 }
 
-// ready are the pods to delete whose claims, if they get another owner, are among the handed: a pod that went before would
-// leave them behind.
-func (w planned) ready(handed []string) []podset.Step {
+// ready returns the steps that delete pods whose PVCs, if any were to be transferred, have been: a pod deleted before would leave its
+// PVCs behind.
+func (p planned) ready(transferred []string) []podset.Step {
 	waits := map[string]bool{}
-	for _, h := range w.handOver {
-		waits[h.slot] = waits[h.slot] || !slices.Contains(handed, h.claim.Name)
+	for _, h := range p.transfers {
+		waits[h.slot] = waits[h.slot] || !slices.Contains(transferred, h.claim.Name)
 	}
-	return slices.DeleteFunc(w.Of(rollout.StepDelete), func(s podset.Step) bool { return waits[s.Pod.Slot] })
+	return slices.DeleteFunc(p.Of(rollout.StepDelete), func(s podset.Step) bool { return waits[s.Pod.Slot] })
 }
 
-// grown asks for claims to grow, if they are as they were seen: who asked for more meanwhile keeps it. Whose they are is told,
-// because a claim need not have an owner.
-func grown(ctx context.Context, to podcontrol.Applier, o observed, w planned) podcontrol.Result {
-	patches := make([]podcontrol.Patch, 0, len(w.grow))
-	for _, g := range w.grow {
+// resizePVCs resizes PVCs that are as they were observed, so as not to undo what a user has asked for meanwhile. It annotates them with
+// the name of the set, because a PVC need not have an owner.
+func resizePVCs(ctx context.Context, applier podcontrol.Applier, o observed, p planned) podcontrol.Result {
+	patches := make([]podcontrol.Patch, 0, len(p.resizes))
+	for _, g := range p.resizes {
 		data, err := json.Marshal(map[string]any{
 			"metadata": map[string]any{
 				"uid": g.claim.UID, "resourceVersion": g.claim.ResourceVersion,
@@ -130,13 +129,13 @@ func grown(ctx context.Context, to podcontrol.Applier, o observed, w planned) po
 		}
 		patches = append(patches, podcontrol.Patch{Object: g.claim, Type: types.MergePatchType, Data: data})
 	}
-	return to.Writer.Patch(ctx, to.Owner, patches)
+	return applier.Writer.Patch(ctx, applier.Owner, patches)
 }
 
-// identified gives pods the labels of their name again.
-func identified(ctx context.Context, to podcontrol.Applier, o observed, w planned) podcontrol.Result {
-	patches := make([]podcontrol.Patch, 0, len(w.identify))
-	for _, pod := range w.identify {
+// relabel restores the labels with the names of pods.
+func relabel(ctx context.Context, applier podcontrol.Applier, o observed, p planned) podcontrol.Result {
+	patches := make([]podcontrol.Patch, 0, len(p.relabel))
+	for _, pod := range p.relabel {
 		data, err := json.Marshal(map[string]any{
 			"metadata": map[string]any{"uid": pod.UID, "labels": identity(pod.Name, ordinalIn(o.set, pod.Name))},
 		})
@@ -145,10 +144,10 @@ func identified(ctx context.Context, to podcontrol.Applier, o observed, w planne
 		}
 		patches = append(patches, podcontrol.Patch{Object: pod, Type: types.MergePatchType, Data: data})
 	}
-	return to.Writer.Patch(ctx, to.Owner, patches)
+	return applier.Writer.Patch(ctx, applier.Owner, patches)
 }
 
-// podCreates makes pods with their claims.
+// podCreates builds pods with their PVCs.
 func podCreates(o observed, now time.Time) func(podset.Step, string, *corev1.PodTemplateSpec) podcontrol.PodCreate {
 	return func(s podset.Step, rev string, template *corev1.PodTemplateSpec) podcontrol.PodCreate {
 		return podcontrol.PodCreate{Pod: newPod(o.set, rev, template, s.Slot, now), Claims: o.missing(s.Slot)}

@@ -29,24 +29,24 @@ func wantedRevision(set *appsv1beta1.StatefulSet) (*appsv1.ControllerRevision, e
 	})
 }
 
-// newPod is the pod of an ordinal at a revision.
+// newPod returns the pod of an ordinal at a revision.
 func newPod(set *appsv1beta1.StatefulSet, rev string, template *corev1.PodTemplateSpec, ordinal string, now time.Time) *corev1.Pod {
 	m := podset.PodBuilder{Owner: set, Kind: Kind(), Hooks: lifecycle.HooksOf(set.Spec.Lifecycle)}
 	pod := m.Pod(podName(set, ordinal), rev, template, now)
 	maps.Copy(pod.Labels, identity(pod.Name, ordinal))
 	pod.Spec.Hostname, pod.Spec.Subdomain = pod.Name, set.Spec.ServiceName
-	podset.Mount(pod, set.Spec.VolumeClaimTemplates, claimNames(pod.Name))
+	podset.Mount(pod, set.Spec.VolumeClaimTemplates, pvcNames(pod.Name))
 	return pod
 }
 
-// identity are the labels that tell a pod from the others of its set.
+// identity returns the labels that distinguish a pod from the others of its set.
 func identity(pod, ordinal string) map[string]string {
 	return map[string]string{keys.StatefulSetPodName: pod, keys.PodIndex: ordinal}
 }
 
-// newClaims are the claims of an ordinal. They have the set as their owner if they are to go with it.
-func newClaims(set *appsv1beta1.StatefulSet, g Gates, ordinal string) []*corev1.PersistentVolumeClaim {
-	out := podset.NewPVCs(set.Namespace, set.Spec.VolumeClaimTemplates, set.Spec.Selector, claimNames(podName(set, ordinal)))
+// newClaims returns the PVCs of an ordinal, owned by the set if they are to be deleted with it.
+func newPVCs(set *appsv1beta1.StatefulSet, g Gates, ordinal string) []*corev1.PersistentVolumeClaim {
+	out := podset.NewPVCs(set.Namespace, set.Spec.VolumeClaimTemplates, set.Spec.Selector, pvcNames(podName(set, ordinal)))
 	if deleted, _ := retention(set, g); deleted {
 		for _, c := range out {
 			c.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(set, Kind())}
@@ -57,12 +57,12 @@ func newClaims(set *appsv1beta1.StatefulSet, g Gates, ordinal string) []*corev1.
 
 func podName(set *appsv1beta1.StatefulSet, ordinal string) string { return set.Name + "-" + ordinal }
 
-// claimNames are the names of a pod's claims, by template.
-func claimNames(pod string) func(template string) string {
+// claimNames returns the names of a pod's PVCs, by template.
+func pvcNames(pod string) func(template string) string {
 	return func(template string) string { return template + "-" + pod }
 }
 
-// ordinalIn is the ordinal in the name of a pod of the set; empty if the name is none that the set gives.
+// ordinalIn returns the ordinal in the name of a pod of the set; empty if it is not the name of such a pod.
 func ordinalIn(set metav1.Object, pod string) string {
 	text, ok := strings.CutPrefix(pod, set.GetName()+"-")
 	n, err := strconv.ParseInt(text, 10, 32)
@@ -72,9 +72,9 @@ func ordinalIn(set metav1.Object, pod string) string {
 	return text
 }
 
-// podOfClaim is the name of the set's pod whose claim has that name, whatever the claim's template; empty if it is none of
-// the set's.
-func podOfClaim(set metav1.Object, claim string) string {
+// podOfClaim returns the name of the pod of the set that a PVC of that name belongs to, whatever its template; empty if it is not
+// the name of such a PVC.
+func podOfPVC(set metav1.Object, claim string) string {
 	at := strings.LastIndex(claim, "-"+set.GetName()+"-")
 	if at <= 0 || ordinalIn(set, claim[at+1:]) == "" {
 		return ""

@@ -94,7 +94,7 @@ func (o *observed) children(ctx context.Context, r client.Reader, live bool) err
 	}
 	o.claims = map[string]*corev1.PersistentVolumeClaim{}
 	for i := range all.Items {
-		if c := &all.Items[i]; podOfClaim(o.set, c.Name) != "" {
+		if c := &all.Items[i]; podOfPVC(o.set, c.Name) != "" {
 			o.claims[c.Name] = c
 		}
 	}
@@ -118,7 +118,7 @@ func (o *observed) readClasses(ctx context.Context, r client.Reader) error {
 	o.classes = map[string]bool{"": false}
 	for name, c := range o.claims {
 		class := ptr.Deref(c.Spec.StorageClassName, "")
-		if _, known := o.classes[class]; known || fit(c, o.template(name)) != claimSmall {
+		if _, known := o.classes[class]; known || compare(c, o.template(name)) != pvcTooSmall {
 			continue
 		}
 		var is storagev1.StorageClass
@@ -134,7 +134,7 @@ func (o *observed) readClasses(ctx context.Context, r client.Reader) error {
 // requestsForPVC finds the sets that a PVC has a name of.
 func (r *Reconciler) requestsForPVC(ctx context.Context, pvc client.Object) []ctrl.Request {
 	return ownership.RequestsFor(ctx, r.Client, &appsv1beta1.StatefulSetList{}, pvc.GetNamespace(), func(set *appsv1beta1.StatefulSet) bool {
-		return podOfClaim(set, pvc.GetName()) != ""
+		return podOfPVC(set, pvc.GetName()) != ""
 	})
 }
 

@@ -48,7 +48,7 @@ func TestNames(t *testing.T) {
 		{"data-shop-0", ""},
 		{"dataweb-0", ""},
 	} {
-		require.Equal(t, tc.pod, podOfClaim(set, tc.claim), tc.claim)
+		require.Equal(t, tc.pod, podOfPVC(set, tc.claim), tc.claim)
 	}
 }
 
@@ -138,8 +138,8 @@ func TestAClaimThatChangedMeanwhileIsNotAskedToGrow(t *testing.T) {
 	require.NoError(t, r.Client.Update(t.Context(), larger))
 
 	w := plan(s.observed, now)
-	require.Len(t, w.grow, 1)
-	did := grown(t.Context(), r.applier(s.observed), s.observed, w)
+	require.Len(t, w.resizes, 1)
+	did := resizePVCs(t.Context(), r.applier(s.observed), s.observed, w)
 	require.NoError(t, did.Err)
 	require.Empty(t, did.Done)
 	require.NoError(t, r.Client.Get(t.Context(), client.ObjectKeyFromObject(claim), claim))

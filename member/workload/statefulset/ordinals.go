@@ -14,18 +14,17 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// reserved is a set of ordinals that are left out: intervals in order, of which none overlaps another. Intervals and not
-// their members, because "0-2000000000" is one.
+// reserved is a set of ordinals to leave out, as sorted intervals that don't overlap: "0-2000000000" may be one.
 type reserved []interval
 
-// interval has both of its ends.
+// interval includes first and last.
 type interval struct {
 	first, last int64
-	entry       int // of the list that it is from
+	entry       int // its index in the list
 }
 
-// reserve reads spec.reserveOrdinals, which stands at path. An entry that can't be read is a fault and reserves nothing; the
-// others hold all the same. twice says that two entries name the same ordinal, which does no harm; empty if none do.
+// reserve parses spec.reserveOrdinals, which is at path. An entry that can't be parsed is a fault and reserves nothing; the others are
+// valid all the same. twice is a warning about two entries with the same ordinal; empty if there are none.
 func reserve(list []intstr.IntOrString, path *field.Path) (r reserved, twice string, faults field.ErrorList) {
 	for i := range list {
 		first, last, why := ordinalsOf(&list[i])
@@ -53,7 +52,7 @@ func reserve(list []intstr.IntOrString, path *field.Path) (r reserved, twice str
 	return merged, twice, faults
 }
 
-// ordinalsOf reads one entry; why is empty if it can be read.
+// ordinalsOf parses one entry; why says what is wrong with it.
 func ordinalsOf(v *intstr.IntOrString) (first, last int64, why string) {
 	if v.Type == intstr.Int {
 		if v.IntVal < 0 {
@@ -78,12 +77,12 @@ func ordinalsOf(v *intstr.IntOrString) (first, last int64, why string) {
 
 func digits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
 
-// has tells whether an ordinal is left out.
+// has tells whether an ordinal is reserved.
 func (r reserved) has(ordinal int64) bool {
 	return slices.ContainsFunc(r, func(i interval) bool { return i.first <= ordinal && ordinal <= i.last })
 }
 
-// gaps yields what is not reserved, from start on: both ends of each gap, the last one without an end.
+// gaps yields the intervals that are not reserved, from start on; the last has no end.
 func (r reserved) gaps(start int64) iter.Seq2[int64, int64] {
 	return func(yield func(int64, int64) bool) {
 		for _, i := range r {
@@ -99,7 +98,7 @@ func (r reserved) gaps(start int64) iter.Seq2[int64, int64] {
 	}
 }
 
-// last is the ordinal of the last of n pods, start-1 for none. It may be above what fits into an int32.
+// last returns the ordinal of the last of n pods, start-1 for none. It may exceed an int32.
 func (r reserved) last(start int64, n int32) int64 {
 	if n <= 0 {
 		return start - 1
@@ -114,7 +113,7 @@ func (r reserved) last(start int64, n int32) int64 {
 	return start - 1
 }
 
-// ordinals lists those of n pods, in order: with start 2 and 1 and 3 reserved, four pods are 2, 4, 5 and 6. Those that do not
+// ordinals returns those of n pods, in order: with start 2 and 1 and 3 reserved, four pods are 2, 4, 5 and 6. Those that do not
 // fit into an int32 are left out, and so are those that are not in used, but for the first free of them: n may be very large.
 func (r reserved) ordinals(start int64, n int32, used map[int64]bool, free int) []int64 {
 	var out []int64

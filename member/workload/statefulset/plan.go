@@ -22,98 +22,99 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
-// planned is what to do now: what there is for the pods of any workload, and a StatefulSet's own. Nothing in it may be changed: it
-// shares objects with what was observed.
+// planned is what to do now: the plan for the pods, which all kinds have, and what only a StatefulSet does. It is read-only, because it
+// shares objects with observed.
 type planned struct {
 	podset.Plan
 
-	// places are the ordinals that have a pod, in order.
-	places []rollout.Slot
-	// adopt are pods of nobody that are the set's by name and labels.
+	// slots are the ordinals in which pods are wanted, in order; of those without pod and PVC only the first.
+	slots []rollout.Slot
+	// adopt are orphans that the set adopts.
 	adopt []*corev1.Pod
-	// identify are pods that have lost the label of their name, by which Services select one pod.
-	identify []*corev1.Pod
-	// anew are claims that pods wait for and that are gone.
-	anew []*corev1.PersistentVolumeClaim
-	// handOver are claims that get another owner, grow those that get the size of their template.
-	handOver []handOver
-	grow     []growth
-	// stuck is why a claim can't come to what its template asks for. waits is which claim a pod has waited for too long for.
-	stuck, waits report.Failure
+	// relabel are pods that have lost the label with their name, by which Services select one pod.
+	relabel []*corev1.Pod
+	// createPVCs are PVCs that existing pods wait for.
+	createPVCs []*corev1.PersistentVolumeClaim
+	// transfers are PVCs that get another owner, resizes those that get the size in their template.
+	transfers []ownershipTransfer
+	resizes   []resize
+	// resizeFailure is why a PVC can't follow its template, stalledPVC which PVC has kept a pod waiting for longer than the deadline.
+	resizeFailure, stalledPVC report.Failure
 }
 
-// plan returns what to do now to bring the observed set nearer to its spec, and why. It is a pure function.
+// plan returns the next steps that bring the set to its spec, and why. It is a pure function.
 func plan(o observed, now time.Time) planned {
 	orphans := o.orphans()
-	past := podset.History{
+	history := podset.History{
 		All: o.history, Wanted: o.wanted, Current: o.set.Status.CurrentRevision, Pods: slices.Concat(o.pods, orphans),
 	}
-	w := planned{Plan: podset.NewPlan(past), adopt: orphans}
+	p := planned{Plan: podset.NewPlan(history), adopt: orphans}
 	goal, fault := goalOf(o)
-	w.Ignored, w.places = fault, goal.Slots
-	w.Classify(o.pods, viewOptions(o), now)
-	if unread := w.prefer(o); unread != "" { // The order of updates is unknown, so none is begun.
-		w.Ignored, goal.Paused = cmp.Or(w.Ignored, unread), true
+	p.Ignored, p.slots = fault, goal.Slots
+	p.Classify(o.pods, viewOptions(o), now)
+	if invalid := p.applyPriorities(o); invalid != "" { // The order of updates is unknown, so none is begun.
+		p.Ignored, goal.Paused = cmp.Or(p.Ignored, invalid), true
 	}
-	w.judgeVolumes(o)
-	w.identify = nameless(w.Pods)
-	w.Next(goal, now)
-	w.planClaims(o, goal, now)
+	p.compareVolumes(o)
+	p.relabel = unlabelled(p.Pods)
+	p.Next(goal, now)
+	p.planPVCs(o, goal, now)
 	if o.overlap.Count > 0 {
-		w.Recheck = podset.SoonerOf(w.Recheck, ownership.OverlapScanInterval)
+		p.Recheck = podset.SoonerOf(p.Recheck, ownership.OverlapScanInterval)
 	}
-	if len(orphans) > 0 { // One that changes meanwhile is not adopted, and is to be looked at anew.
-		w.Recheck = podset.SoonerOf(w.Recheck, podset.AdoptionRecheck)
+	if len(orphans) > 0 { // One that has changed meanwhile is not adopted by this reconcile.
+		p.Recheck = podset.SoonerOf(p.Recheck, podset.AdoptionRecheck)
 	}
-	w.DetectStall(podset.DefaultProgressDeadline, now)
-	if w.stuck.Reason != "" && !w.Stalled.Scale { // It is why all else stands still.
-		w.Stalled.Failure = w.stuck
+	p.DetectStall(podset.DefaultProgressDeadline, now)
+	if p.resizeFailure.Reason != "" && !p.Stalled.Scale { // The cause, where an update is stalled.
+		p.Stalled.Failure = p.resizeFailure
 	}
-	w.TruncateHistory(int(ptr.Deref(o.set.Spec.RevisionHistoryLimit, defaultHistoryLimit)))
-	return w
+	p.TruncateHistory(int(ptr.Deref(o.set.Spec.RevisionHistoryLimit, defaultHistoryLimit)))
+	return p
 }
 
-// orphans are the pods to take over. The set may control those that were seen as such before.
+// orphans returns the pods to adopt. Some of those that the last scan has found may have been adopted since.
 func (o *observed) orphans() []*corev1.Pod {
 	return slices.DeleteFunc(slices.Clone(o.overlap.Orphans), func(pod *corev1.Pod) bool {
 		return slices.ContainsFunc(o.pods, func(own *corev1.Pod) bool { return own.UID == pod.UID })
 	})
 }
 
-// viewOptions is how the pods of a set are looked at.
+// viewOptions say how to read the pods of a set.
 func viewOptions(o observed) podset.ViewOptions {
-	going := make(map[string]bool, len(o.claims))
+	terminating := make(map[string]bool, len(o.claims))
 	for name, c := range o.claims {
-		going[name] = c.DeletionTimestamp != nil
+		terminating[name] = c.DeletionTimestamp != nil
 	}
 	return podset.ViewOptions{
 		Selector: o.set.Spec.Selector, Rules: rulesOf(&o.set.Spec),
 		Differ: &podset.Differ{History: o.history, Options: o.edits, Daemons: o.daemons},
-		Extend: func(m *podset.Pod) {
-			m.Slot = ordinalIn(o.set, m.Key)
-			if n, err := strconv.Atoi(m.Slot); err == nil {
-				m.Rank.Order = -n
+		Extend: func(pod *podset.Pod) {
+			pod.Slot = ordinalIn(o.set, pod.Key)
+			if n, err := strconv.Atoi(pod.Slot); err == nil {
+				pod.Rank.Order = -n
 			}
-			// A pod without a node lets its claims go, and gets them anew.
-			m.ToDelete = m.ToDelete || m.Object.Spec.NodeName != "" && podset.PVCLost(m.Object, claimNames(m.Key), going)
+			// A pod without a node does not keep its PVCs from being deleted, and gets new ones.
+			pod.ToDelete = pod.ToDelete || pod.Object.Spec.NodeName != "" && podset.PVCLost(pod.Object, pvcNames(pod.Key), terminating)
 		},
 	}
 }
 
-// prefer puts another order in the place of that of the ordinals, if the spec has one, and says what of it can't be read.
-func (w *planned) prefer(o observed) string {
+// applyPriorities orders updates by priorityStrategy instead of by ordinal, if the spec has one. It returns what is invalid in it.
+func (p *planned) applyPriorities(o observed) string {
 	r := o.set.Spec.UpdateStrategy.RollingUpdate
 	if r == nil || r.UnorderedUpdate == nil || r.UnorderedUpdate.PriorityStrategy == nil {
 		return ""
 	}
-	if err := w.ApplyPreference(rollout.Preference{Priority: r.UnorderedUpdate.PriorityStrategy, KeepOrder: true}); err != nil {
+	if err := p.ApplyPreference(rollout.Preference{Priority: r.UnorderedUpdate.PriorityStrategy, KeepOrder: true}); err != nil {
 		return "unorderedUpdate.priorityStrategy." + err.Error()
 	}
 	return ""
 }
 
-// nameless are the pods in places without the label that every pod is made with. As in kube 1.36 StatefulSet (identityMatches).
-func nameless(all []podset.Pod) []*corev1.Pod {
+// unlabelled returns the pods without the label of their name, which all are created with. As in kube 1.36 StatefulSet
+// (identityMatches).
+func unlabelled(all []podset.Pod) []*corev1.Pod {
 	var out []*corev1.Pod
 	for i := range all {
 		if m := &all[i]; m.Slot != "" && !m.Inactive && m.Object.Labels[keys.StatefulSetPodName] != m.Key {
@@ -123,20 +124,20 @@ func nameless(all []podset.Pod) []*corev1.Pod {
 	return out
 }
 
-// judgeVolumes finds pods that lack a volume of a claim template, or have one too many: nobody can give a running pod another
-// volume, so it is made anew where an update asks for it.
-func (w *planned) judgeVolumes(o observed) {
-	for i := range w.Pods {
-		m := &w.Pods[i]
+// compareVolumes finds pods that have other volumes than the volumeClaimTemplates ask for. A running pod can't get another volume, so
+// an update has to re-create it.
+func (p *planned) compareVolumes(o observed) {
+	for i := range p.Pods {
+		m := &p.Pods[i]
 		if m.Old && m.NotInPlace == "" && !mounts(o.set, m.Object) {
 			m.NotInPlace = "volumeClaimTemplates changed"
 		}
 	}
 }
 
-// mounts tells whether a pod has the volumes of the claim templates, and of no former one.
+// mounts tells whether a pod has the volumes of all volumeClaimTemplates, and of no former one.
 func mounts(set *appsv1beta1.StatefulSet, pod *corev1.Pod) bool {
-	name, own := claimNames(pod.Name), 0
+	name, own := pvcNames(pod.Name), 0
 	for _, v := range pod.Spec.Volumes {
 		if v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == name(v.Name) {
 			own++
@@ -148,7 +149,7 @@ func mounts(set *appsv1beta1.StatefulSet, pod *corev1.Pod) bool {
 	return own == len(set.Spec.VolumeClaimTemplates)
 }
 
-// rulesOf are what a spec says about the service of its pods.
+// rulesOf returns when pods count as available, and their lifecycle hooks, by the spec.
 func rulesOf(s *appsv1beta1.StatefulSetSpec) podset.Rules {
 	rules := podset.Rules{Hooks: lifecycle.HooksOf(s.Lifecycle)}
 	if r := s.UpdateStrategy.RollingUpdate; r != nil {
@@ -160,7 +161,7 @@ func rulesOf(s *appsv1beta1.StatefulSetSpec) podset.Rules {
 	return rules
 }
 
-// goalOf resolves the numbers of a spec. Where one can't be acted on, fault says which, and the goal leaves it out.
+// goalOf resolves the numbers of a spec. fault says which of them is invalid; the goal is without it.
 func goalOf(o observed) (g rollout.Goal, fault string) {
 	s := &o.set.Spec
 	parallel := s.PodManagementPolicy == appsv1.ParallelPodManagement
@@ -205,8 +206,8 @@ func modeOf(s *appsv1beta1.StatefulSetSpec) rollout.Mode {
 	return rollout.ReCreate
 }
 
-// slots are the ordinals of the pods, of which the first ones keep the old revision. Of those that have neither a pod nor a PVC there
-// are no more than one reconcile creates.
+// slots returns the ordinals of the pods, of which the first keep the old revision. Of ordinals that have neither a pod nor a PVC, it
+// returns no more than one reconcile creates.
 func slots(o observed, old int) (list []rollout.Slot, fault string) {
 	s := &o.set.Spec
 	r, _, faults := reserve(s.ReserveOrdinals, ordinalsPath())
@@ -226,7 +227,7 @@ func slots(o observed, old int) (list []rollout.Slot, fault string) {
 	return list, fault
 }
 
-// ordinalsInUse are those that have a pod or a PVC.
+// ordinalsInUse returns the ordinals that have a pod or a PVC.
 func (o *observed) ordinalsInUse() map[int64]bool {
 	used := make(map[int64]bool, len(o.pods))
 	add := func(pod string) {
@@ -238,7 +239,7 @@ func (o *observed) ordinalsInUse() map[int64]bool {
 		add(pod.Name)
 	}
 	for claim := range o.claims {
-		add(podOfClaim(o.set, claim))
+		add(podOfPVC(o.set, claim))
 	}
 	return used
 }

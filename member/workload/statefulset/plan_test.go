@@ -117,7 +117,7 @@ func of(refs ...metav1.OwnerReference) func(*corev1.PersistentVolumeClaim) {
 // text writes a plan in the order in which it is done.
 func text(w planned) string {
 	var before []string
-	for _, h := range w.handOver {
+	for _, h := range w.transfers {
 		to := "nobody"
 		if len(h.to) > 0 {
 			to = h.to[0].Kind + " " + h.to[0].Name
@@ -127,18 +127,18 @@ func text(w planned) string {
 	for _, p := range w.adopt {
 		before = append(before, "adopt "+p.Name)
 	}
-	for _, p := range w.identify {
+	for _, p := range w.relabel {
 		before = append(before, "label "+p.Name)
 	}
-	for _, c := range w.anew {
+	for _, c := range w.createPVCs {
 		before = append(before, "create PVC "+c.Name)
 	}
-	for _, g := range w.grow {
+	for _, g := range w.resizes {
 		q := g.template.Spec.Resources.Requests[corev1.ResourceStorage]
 		before = append(before, fmt.Sprintf("resize PVC %s to %s", g.claim.Name, q.String()))
 	}
-	if w.stuck.Reason != "" {
-		before = append(before, w.stuck.Reason+": "+w.stuck.Message)
+	if w.resizeFailure.Reason != "" {
+		before = append(before, w.resizeFailure.Reason+": "+w.resizeFailure.Message)
 	}
 	return plantext.Plan(&w.Plan, before, nil)
 }
@@ -415,7 +415,7 @@ func TestAClassThatLetsNoClaimGrowIsLookedAtAgain(t *testing.T) {
 	s.classes = map[string]bool{"": false, "fast": true}
 	require.Zero(t, plan(s.observed, now).Recheck, "the claim tells when it has grown")
 	s.classes = map[string]bool{"": false, "fast": false}
-	require.Equal(t, classEvery, plan(s.observed, now).Recheck, "nothing tells of a class")
+	require.Equal(t, storageClassRecheck, plan(s.observed, now).Recheck, "nothing tells of a class")
 }
 
 func TestWhatWaitsInOrderForTooLongIsTold(t *testing.T) {
@@ -458,7 +458,7 @@ func TestReplicasTakeNoMemory(t *testing.T) {
 	require.Len(t, creates, rollout.MaxCreates)
 	require.Equal(t, "0", creates[0].Slot)
 	require.Equal(t, "999", creates[len(creates)-1].Slot)
-	require.Equal(t, []rollout.Slot{{Key: "1000", Old: true}, {Key: "1001"}, {Key: "1999999999"}}, p.places[1000:], "what has a pod or a PVC is listed")
+	require.Equal(t, []rollout.Slot{{Key: "1000", Old: true}, {Key: "1001"}, {Key: "1999999999"}}, p.slots[1000:], "what has a pod or a PVC is listed")
 	require.Equal(t, []rollout.Hold{{
 		Reason: rollout.ReasonBurst, Pods: all - 2 - rollout.MaxCreates,
 		Why: fmt.Sprintf("%d new pods wait: 1000 are created at a time", all-2-rollout.MaxCreates),

@@ -22,32 +22,32 @@ import (
 
 // Reasons of holds and failures.
 const (
-	// reasonPVC (Hold): a new pod waits for a claim that is being deleted.
+	// reasonPVC (Hold): a new pod waits for a PVC that is being deleted.
 	reasonPVC rollout.Reason = "PVC"
-	// reasonPVCResize (Hold): the update of a pod waits for its claim to grow.
+	// reasonPVCResize (Hold): the update of a pod waits for its PVCs to be resized.
 	reasonPVCResize rollout.Reason = "PVCResize"
-	// reasonFailedUpdatePVC (condition, event): a claim can't come to what its template asks for.
+	// reasonFailedUpdatePVC (condition, event): a PVC can't follow its template.
 	reasonFailedUpdatePVC = "FailedUpdatePVC"
 )
 
-// classEvery is how often a storage class is looked at that lets no claim grow: nothing tells of its changes.
-const classEvery = time.Minute
+// storageClassRecheck is how often to look at a storage class that does not allow resizing: storage classes are not watched.
+const storageClassRecheck = time.Minute
 
-// handOver is a claim that gets another owner.
-type handOver struct {
+// ownershipTransfer gives a PVC another owner.
+type ownershipTransfer struct {
 	claim *corev1.PersistentVolumeClaim
-	// slot is the place of the pod that goes with the claim, or does so no more.
+	// slot is that of the pod that has become, or is no longer, an owner.
 	slot string
 	from []types.UID
 	to   []metav1.OwnerReference
 }
 
-// growth is a claim that is to have the size of its template.
-type growth struct{ claim, template *corev1.PersistentVolumeClaim }
+// resize gives a PVC the size in its template.
+type resize struct{ claim, template *corev1.PersistentVolumeClaim }
 
-// planClaims decides on claims. They outlive their pods, and are never deleted by the set.
-func (w *planned) planClaims(o observed, g rollout.Goal, now time.Time) {
-	waits := w.holdBirths(o)
+// planPVCs plans for PVCs. They outlive their pods, and the controller never deletes them.
+func (p *planned) planPVCs(o observed, g rollout.Goal, now time.Time) {
+	waiting := p.holdCreates(o)
 	if len(o.set.Spec.VolumeClaimTemplates) == 0 {
 		return
 	}
@@ -55,46 +55,46 @@ func (w *planned) planClaims(o observed, g rollout.Goal, now time.Time) {
 	for _, s := range g.Slots {
 		wanted[s.Key] = true
 	}
-	for i := range w.Pods {
-		// One that is bound to a node and has not started yet would wait for ever; what a spare one got would stay behind.
-		if m := &w.Pods[i]; wanted[m.Slot] && !m.Inactive && m.Rank.Phase == corev1.PodPending {
-			w.anew = append(w.anew, o.missing(m.Slot)...)
+	for i := range p.Pods {
+		// A pod that has a node and has not started would wait for ever. One in an unwanted slot would leave the new PVC behind.
+		if m := &p.Pods[i]; wanted[m.Slot] && !m.Inactive && m.Rank.Phase == corev1.PodPending {
+			p.createPVCs = append(p.createPVCs, o.missing(m.Slot)...)
 			if m.Object.Spec.NodeName == "" {
-				waits = append(waits, m.Key)
+				waiting = append(waiting, m.Key)
 			}
 		}
 	}
-	w.judgeWaits(o, waits, now)
+	p.detectStalledPVC(o, waiting, now)
 	if o.gates.DeleteClaims {
-		w.retain(o, wanted)
+		p.planOwners(o, wanted)
 	}
 	if o.resizes() && g.Mode != rollout.OnDelete && !g.Paused {
-		w.resize(o, g, now)
+		p.planResizes(o, g, now)
 	}
 }
 
-// missing are the claims of an ordinal that are not there.
+// missing returns the PVCs of an ordinal that do not exist.
 func (o *observed) missing(ordinal string) []*corev1.PersistentVolumeClaim {
-	return slices.DeleteFunc(newClaims(o.set, o.gates, ordinal), func(c *corev1.PersistentVolumeClaim) bool {
+	return slices.DeleteFunc(newPVCs(o.set, o.gates, ordinal), func(c *corev1.PersistentVolumeClaim) bool {
 		return o.claims[c.Name] != nil
 	})
 }
 
-// holdBirths leaves out new pods whose name an orphan has, which is adopted instead, and those with a claim that is about to
-// go: because it is being deleted, or because it went to a former pod of that name, or to a former set, and the collector has
-// not come by yet. It returns the names of those that wait for claims.
-func (w *planned) holdBirths(o observed) (held []string) {
-	before := len(w.Steps)
-	w.Steps = slices.DeleteFunc(w.Steps, func(s podset.Step) bool {
+// holdCreates drops steps that create a pod whose name an orphan has, which is adopted instead, and those with a PVC that is about to
+// be deleted: it is terminating, or it is owned by a former pod of that name or a former set, and the garbage collector has yet to
+// delete it. It returns the names of the pods that wait for PVCs.
+func (p *planned) holdCreates(o observed) (held []string) {
+	before := len(p.Steps)
+	p.Steps = slices.DeleteFunc(p.Steps, func(s podset.Step) bool {
 		if s.Kind != rollout.StepCreate {
 			return false
 		}
 		pod := podName(o.set, s.Slot)
-		if slices.ContainsFunc(w.adopt, func(p *corev1.Pod) bool { return p.Name == pod }) {
+		if slices.ContainsFunc(p.adopt, func(p *corev1.Pod) bool { return p.Name == pod }) {
 			return true
 		}
 		for i := range o.set.Spec.VolumeClaimTemplates {
-			claim := o.claims[claimNames(pod)(o.set.Spec.VolumeClaimTemplates[i].Name)]
+			claim := o.claims[pvcNames(pod)(o.set.Spec.VolumeClaimTemplates[i].Name)]
 			if claim != nil && (claim.DeletionTimestamp != nil || slices.ContainsFunc(claim.OwnerReferences, func(ref metav1.OwnerReference) bool {
 				return ref.Kind == "Pod" && ref.Name == pod || ref.Kind == Kind().Kind && ref.Name == o.set.Name && ref.UID != o.set.UID
 			})) {
@@ -104,20 +104,20 @@ func (w *planned) holdBirths(o observed) (held []string) {
 		}
 		return false
 	})
-	w.CreatesDeferred = len(w.Steps) < before
+	p.CreatesDeferred = len(p.Steps) < before
 	if len(held) > 0 {
-		w.Holds = append(w.Holds, rollout.Hold{Reason: reasonPVC, Pods: len(held), Why: fmt.Sprintf(
+		p.Holds = append(p.Holds, rollout.Hold{Reason: reasonPVC, Pods: len(held), Why: fmt.Sprintf(
 			"%d new pods wait for PVCs that are being deleted", len(held))})
 	}
 	return held
 }
 
-// judgeWaits finds the claim of these pods that has been going for the longest time, if that is too long: what holds it may be
-// somebody else's.
-func (w *planned) judgeWaits(o observed, pods []string, now time.Time) {
+// detectStalledPVC finds the PVC of these pods that has been terminating for the longest time, if that is longer than the deadline:
+// another controller's finalizer may hold it.
+func (p *planned) detectStalledPVC(o observed, pods []string, now time.Time) {
 	var first *corev1.PersistentVolumeClaim
 	for _, pod := range pods {
-		for name := range o.claimsOf(pod) {
+		for name := range o.pvcsOf(pod) {
 			c := o.claims[name]
 			if c != nil && c.DeletionTimestamp != nil && (first == nil || c.DeletionTimestamp.Before(first.DeletionTimestamp)) {
 				first = c
@@ -129,15 +129,15 @@ func (w *planned) judgeWaits(o observed, pods []string, now time.Time) {
 	}
 	since := first.DeletionTimestamp.UTC()
 	if left := since.Add(podset.DefaultProgressDeadline).Sub(now); left > 0 {
-		w.Recheck = podset.SoonerOf(w.Recheck, left)
+		p.Recheck = podset.SoonerOf(p.Recheck, left)
 		return
 	}
-	w.waits = report.StalledFailure(string(reasonPVC),
-		fmt.Sprintf("pod %s waits for claim %s to be gone, which is being deleted since %s", podOfClaim(o.set, first.Name), first.Name, since.Format(time.RFC3339)),
+	p.stalledPVC = report.StalledFailure(string(reasonPVC),
+		fmt.Sprintf("pod %s waits for PVC %s to be deleted, which is terminating since %s", podOfPVC(o.set, first.Name), first.Name, since.Format(time.RFC3339)),
 		"held by "+strings.Join(first.Finalizers, ", "))
 }
 
-// retention tells whether claims go with their set, and with a pod that is scaled in.
+// retention tells whether PVCs are deleted with their set, and with a pod that is scaled in.
 func retention(set *appsv1beta1.StatefulSet, g Gates) (deleted, scaled bool) {
 	p := set.Spec.PersistentVolumeClaimRetentionPolicy
 	if p == nil || !g.DeleteClaims {
@@ -147,46 +147,46 @@ func retention(set *appsv1beta1.StatefulSet, g Gates) (deleted, scaled bool) {
 	return p.WhenDeleted == remove, p.WhenScaled == remove
 }
 
-// retain gives claims the owners that they are to go with: the set, or a pod in an ordinal that is not wanted. A claim without
-// a pod gets none, because a policy is no order to delete what was kept under another one; but it is not to go any more with
-// a set that keeps its claims.
-func (w *planned) retain(o observed, wanted map[string]bool) {
+// planOwners plans the owners of PVCs with which they are to be deleted: the set, or a pod in an ordinal that is not wanted. A PVC
+// without a pod gets no owner, because it was kept under a former policy, which a new one does not undo. But it is no longer deleted
+// with a set that is to keep its PVCs.
+func (p *planned) planOwners(o observed, wanted map[string]bool) {
 	withSet, withPod := retention(o.set, o.gates)
-	withPod = withPod && w.Ignored == "" // Else it is unknown which ordinals are wanted, and a PVC that goes with its pod is lost.
-	members := make(map[string]*podset.Pod, len(w.Pods))
-	for i := range w.Pods {
-		members[w.Pods[i].Key] = &w.Pods[i]
+	withPod = withPod && p.Ignored == "" // Else it is unknown which ordinals are wanted, and data could be lost.
+	members := make(map[string]*podset.Pod, len(p.Pods))
+	for i := range p.Pods {
+		members[p.Pods[i].Key] = &p.Pods[i]
 	}
 	ofSet := metav1.NewControllerRef(o.set, Kind())
 	for _, name := range slices.Sorted(maps.Keys(o.claims)) {
-		claim, m := o.claims[name], members[podOfClaim(o.set, name)]
+		claim, m := o.claims[name], members[podOfPVC(o.set, name)]
 		ours := owns(claim, o.set.UID)
 		switch {
 		case o.template(name) == nil || claim.DeletionTimestamp != nil || foreign(claim, o.set, m):
 		case m == nil && ours && !withSet:
-			w.hand(claim, ordinalIn(o.set, podOfClaim(o.set, name)), []types.UID{o.set.UID}, nil)
+			p.transfer(claim, ordinalIn(o.set, podOfPVC(o.set, name)), []types.UID{o.set.UID}, nil)
 		case m == nil:
 		case !wanted[m.Slot] && withPod:
 			if !owns(claim, m.Object.UID) || ours {
-				w.hand(claim, m.Slot, []types.UID{o.set.UID}, &metav1.OwnerReference{
+				p.transfer(claim, m.Slot, []types.UID{o.set.UID}, &metav1.OwnerReference{
 					APIVersion: corev1.SchemeGroupVersion.String(), Kind: "Pod", Name: m.Key, UID: m.Object.UID, Controller: new(true),
 				})
 			}
 		case m.Inactive && withPod && owns(claim, m.Object.UID):
-			// It goes, and the next pod of its name gets a new one.
+			// It is deleted, and the next pod of its name gets a new one.
 		case ours != withSet || owns(claim, m.Object.UID):
 			var to *metav1.OwnerReference
 			if withSet {
 				to = ofSet
 			}
-			w.hand(claim, m.Slot, []types.UID{o.set.UID, m.Object.UID}, to)
+			p.transfer(claim, m.Slot, []types.UID{o.set.UID, m.Object.UID}, to)
 		}
 	}
 }
 
-// hand plans another owner, which is not among the former ones that it keeps.
-func (w *planned) hand(claim *corev1.PersistentVolumeClaim, slot string, from []types.UID, to *metav1.OwnerReference) {
-	h := handOver{claim: claim, slot: slot}
+// transfer plans to replace the owners from, of those that the PVC has, by to.
+func (p *planned) transfer(claim *corev1.PersistentVolumeClaim, slot string, from []types.UID, to *metav1.OwnerReference) {
+	h := ownershipTransfer{claim: claim, slot: slot}
 	if to != nil && !owns(claim, to.UID) {
 		h.to = append(h.to, *to)
 	}
@@ -195,28 +195,28 @@ func (w *planned) hand(claim *corev1.PersistentVolumeClaim, slot string, from []
 			h.from = append(h.from, uid)
 		}
 	}
-	w.handOver = append(w.handOver, h)
+	p.transfers = append(p.transfers, h)
 }
 
 func owns(claim *corev1.PersistentVolumeClaim, uid types.UID) bool {
 	return slices.ContainsFunc(claim.OwnerReferences, func(ref metav1.OwnerReference) bool { return ref.UID == uid })
 }
 
-// foreign tells of a claim that somebody else controls, or that goes with a former pod.
+// foreign tells whether a PVC has another controller, or is owned by a former pod.
 func foreign(claim *corev1.PersistentVolumeClaim, set *appsv1beta1.StatefulSet, m *podset.Pod) bool {
 	return slices.ContainsFunc(claim.OwnerReferences, func(ref metav1.OwnerReference) bool {
 		return (ptr.Deref(ref.Controller, false) || ref.Kind == "Pod") && ref.UID != set.UID && (m == nil || ref.UID != m.Object.UID)
 	})
 }
 
-// resizes tells whether claims that exist follow their templates.
+// resizes tells whether existing PVCs follow their templates.
 func (o *observed) resizes() bool {
 	return o.gates.ResizeClaims && o.set.Spec.VolumeClaimUpdateStrategy.Type == appsv1beta1.StatefulSetClaimOnPodRollingUpdate
 }
 
-// template is that of a claim of the set, nil if it has none any more.
+// template returns the template of a PVC of the set, nil if it was removed.
 func (o *observed) template(claim string) *corev1.PersistentVolumeClaim {
-	pod := podOfClaim(o.set, claim)
+	pod := podOfPVC(o.set, claim)
 	if pod == "" {
 		return nil
 	}
@@ -232,42 +232,42 @@ func templateOf(set *appsv1beta1.StatefulSet, name string) *corev1.PersistentVol
 	return &all[i]
 }
 
-// claimFit is how a claim stands to its template. Higher ones are worse.
-type claimFit int
+// pvcState is how a PVC compares with its template. Higher values are worse.
+type pvcState int
 
 const (
-	// claimFits: it asks for what its template does, or for more, and has it. So does one without a volume yet.
-	claimFits claimFit = iota
-	// claimGrows: its volume is still smaller than what it asks for.
-	claimGrows
-	// claimSmall: it asks for less than its template.
-	claimSmall
-	// claimOdd: its storage class or access modes are others than those of its template, which nobody can change.
-	claimOdd
+	// pvcFits: it requests and has at least the size in its template, or has no volume yet.
+	pvcFits pvcState = iota
+	// pvcResizing: its volume is still smaller than what it requests.
+	pvcResizing
+	// pvcTooSmall: it requests less than its template.
+	pvcTooSmall
+	// pvcIncompatible: it has another storage class or other access modes than its template, which are immutable.
+	pvcIncompatible
 )
 
-// fit compares a claim with its template; without one there is nothing to come to.
-func fit(claim, template *corev1.PersistentVolumeClaim) claimFit {
+// compare compares a PVC with its template, which is nil if it was removed.
+func compare(claim, template *corev1.PersistentVolumeClaim) pvcState {
 	if template == nil {
-		return claimFits
+		return pvcFits
 	}
 	asks := claim.Spec.Resources.Requests
 	switch {
-	case !sameKind(claim, template):
-		return claimOdd
+	case !compatible(claim, template):
+		return pvcIncompatible
 	case claim.Status.Phase != corev1.ClaimBound:
 	case larger(template.Spec.Resources.Requests, asks):
-		return claimSmall
-	case told(claim, corev1.PersistentVolumeClaimFileSystemResizePending) != nil:
-		// The rest happens when a pod mounts it.
+		return pvcTooSmall
+	case condition(claim, corev1.PersistentVolumeClaimFileSystemResizePending) != nil:
+		// It is completed when a pod mounts it.
 	case larger(asks, claim.Status.Capacity):
-		return claimGrows
+		return pvcResizing
 	}
-	return claimFits
+	return pvcFits
 }
 
-// sameKind tells whether a claim has the storage class, if it names one, and the modes of its template.
-func sameKind(claim, template *corev1.PersistentVolumeClaim) bool {
+// compatible tells whether a PVC has the access modes of its template, and its storage class if that names one.
+func compatible(claim, template *corev1.PersistentVolumeClaim) bool {
 	a, b := &claim.Spec, &template.Spec
 	modes := func(s *corev1.PersistentVolumeClaimSpec) []corev1.PersistentVolumeAccessMode {
 		return slices.Sorted(slices.Values(s.AccessModes))
@@ -281,8 +281,8 @@ func larger(a, b corev1.ResourceList) bool {
 	return x.Cmp(y) > 0
 }
 
-// told is a condition of a claim that holds, nil if it does not.
-func told(claim *corev1.PersistentVolumeClaim, t corev1.PersistentVolumeClaimConditionType) *corev1.PersistentVolumeClaimCondition {
+// condition returns the condition of a PVC if it is True, and otherwise nil.
+func condition(claim *corev1.PersistentVolumeClaim, t corev1.PersistentVolumeClaimConditionType) *corev1.PersistentVolumeClaimCondition {
 	for i := range claim.Status.Conditions {
 		if c := &claim.Status.Conditions[i]; c.Type == t && c.Status == corev1.ConditionTrue {
 			return c
@@ -291,61 +291,60 @@ func told(claim *corev1.PersistentVolumeClaim, t corev1.PersistentVolumeClaimCon
 	return nil
 }
 
-// resize lets claims follow their templates: those of a pod that is to be updated before it is, those of an updated pod by
-// themselves (#1699), and of all no more at a time than may be unavailable.
-func (w *planned) resize(o observed, g rollout.Goal, now time.Time) {
-	fits, room := make(map[string]claimFit, len(w.Pods)), g.MaxUnavailable
-	for i := range w.Pods {
-		m := &w.Pods[i]
+// planResizes plans to resize PVCs: those of a pod that is to be updated before the update, those of an updated pod at any time
+// (#1699), and in total no more pods at a time than maxUnavailable.
+func (p *planned) planResizes(o observed, g rollout.Goal, now time.Time) {
+	fits, room := make(map[string]pvcState, len(p.Pods)), g.MaxUnavailable
+	for i := range p.Pods {
+		m := &p.Pods[i]
 		if m.Slot != "" && !m.Inactive {
-			fits[m.Key] = w.fit(o, m, now)
+			fits[m.Key] = p.compare(o, m, now)
 		}
-		if fits[m.Key] == claimGrows {
+		if fits[m.Key] == pvcResizing {
 			room--
 		}
 	}
 	waits := 0
-	w.Steps = slices.DeleteFunc(w.Steps, func(s podset.Step) bool {
-		if s.Pod == nil || fits[s.Pod.Key] == claimFits || s.Reason != rollout.ReasonInPlace && s.Reason != rollout.ReasonRecreate {
+	p.Steps = slices.DeleteFunc(p.Steps, func(s podset.Step) bool {
+		if s.Pod == nil || fits[s.Pod.Key] == pvcFits || s.Reason != rollout.ReasonInPlace && s.Reason != rollout.ReasonRecreate {
 			return false
 		}
-		if waits++; fits[s.Pod.Key] == claimSmall {
-			w.growAll(o, s.Pod)
+		if waits++; fits[s.Pod.Key] == pvcTooSmall {
+			p.resizeAll(o, s.Pod)
 			room--
 		}
 		return true
 	})
-	for _, m := range w.updatedSmall(g, fits) {
+	for _, m := range p.updatedTooSmall(g, fits) {
 		if room <= 0 {
 			waits++
 			continue
 		}
-		w.growAll(o, m)
+		p.resizeAll(o, m)
 		room--
 	}
 	if waits > 0 {
-		w.Holds = append(w.Holds, rollout.Hold{Reason: reasonPVCResize, Pods: waits, Why: fmt.Sprintf(
+		p.Holds = append(p.Holds, rollout.Hold{Reason: reasonPVCResize, Pods: waits, Why: fmt.Sprintf(
 			"%d pods wait for their PVCs to be resized", waits)})
 	}
 }
 
-// updatedSmall are the pods at the update revision whose claims are to grow, in the order of an update and down to the
-// partition.
-func (w *planned) updatedSmall(g rollout.Goal, fits map[string]claimFit) []*podset.Pod {
+// updatedTooSmall returns the pods at the update revision whose PVCs are too small, in the order of updates and down to the partition.
+func (p *planned) updatedTooSmall(g rollout.Goal, fits map[string]pvcState) []*podset.Pod {
 	keeps := map[string]bool{}
 	for _, s := range g.Slots {
 		keeps[s.Key] = s.Old
 	}
 	var out []*podset.Pod
 	old := 0
-	for i := range w.Pods {
-		m := &w.Pods[i]
+	for i := range p.Pods {
+		m := &p.Pods[i]
 		keep, wanted := keeps[m.Slot]
 		switch {
 		case !wanted || m.Inactive:
 		case m.Old:
 			old++
-		case fits[m.Key] == claimSmall && !keep:
+		case fits[m.Key] == pvcTooSmall && !keep:
 			out = append(out, m)
 		}
 	}
@@ -355,81 +354,81 @@ func (w *planned) updatedSmall(g rollout.Goal, fits map[string]claimFit) []*pods
 	return out[:max(0, min(len(out), len(out)+old-g.Partition))]
 }
 
-// growAll plans to let the claims of a pod grow.
-func (w *planned) growAll(o observed, m *podset.Pod) {
-	for name, t := range o.claimsOf(m.Key) {
-		if c := o.claims[name]; c != nil && fit(c, t) == claimSmall && o.expands(c) {
-			w.grow = append(w.grow, growth{claim: c, template: t})
+// resizeAll plans to resize the PVCs of a pod.
+func (p *planned) resizeAll(o observed, m *podset.Pod) {
+	for name, t := range o.pvcsOf(m.Key) {
+		if c := o.claims[name]; c != nil && compare(c, t) == pvcTooSmall && o.resizable(c) {
+			p.resizes = append(p.resizes, resize{claim: c, template: t})
 		}
 	}
 }
 
-// claimsOf yields the names and templates of a pod's claims.
-func (o *observed) claimsOf(pod string) func(yield func(string, *corev1.PersistentVolumeClaim) bool) {
+// pvcsOf yields the names and templates of a pod's PVCs.
+func (o *observed) pvcsOf(pod string) func(yield func(string, *corev1.PersistentVolumeClaim) bool) {
 	return func(yield func(string, *corev1.PersistentVolumeClaim) bool) {
 		for i := range o.set.Spec.VolumeClaimTemplates {
 			t := &o.set.Spec.VolumeClaimTemplates[i]
-			if !yield(claimNames(pod)(t.Name), t) {
+			if !yield(pvcNames(pod)(t.Name), t) {
 				return
 			}
 		}
 	}
 }
 
-// expands tells whether the class of a claim lets it grow.
-func (o *observed) expands(c *corev1.PersistentVolumeClaim) bool {
+// resizable tells whether the storage class of a PVC allows resizing.
+func (o *observed) resizable(c *corev1.PersistentVolumeClaim) bool {
 	return o.classes[ptr.Deref(c.Spec.StorageClassName, "")]
 }
 
-// fit is the worst of a pod's claims, and notes why one can't come to its template.
-func (w *planned) fit(o observed, m *podset.Pod, now time.Time) claimFit {
-	worst := claimFits
-	for name, t := range o.claimsOf(m.Key) {
+// compare returns the worst state of a pod's PVCs, and notes why one can't follow its template.
+func (p *planned) compare(o observed, m *podset.Pod, now time.Time) pvcState {
+	worst := pvcFits
+	for name, t := range o.pvcsOf(m.Key) {
 		c := o.claims[name]
 		if c == nil || c.DeletionTimestamp != nil {
 			continue
 		}
-		is := fit(c, t)
-		if is == claimFits && c.Status.Phase != corev1.ClaimBound && m.Ready {
-			is = claimGrows // It has a volume, and the cache does not show that yet.
+		is := compare(c, t)
+		if is == pvcFits && c.Status.Phase != corev1.ClaimBound && m.Ready {
+			is = pvcResizing // It has a volume, which the cache does not show yet.
 		}
 		worst = max(worst, is)
-		if at := told(c, corev1.PersistentVolumeClaimResizing); is == claimGrows && at != nil {
-			w.Recheck = podset.SoonerOf(w.Recheck, max(at.LastTransitionTime.Add(podset.DefaultProgressDeadline).Sub(now), 0))
+		if at := condition(c, corev1.PersistentVolumeClaimResizing); is == pvcResizing && at != nil {
+			p.Recheck = podset.SoonerOf(p.Recheck, max(at.LastTransitionTime.Add(podset.DefaultProgressDeadline).Sub(now), 0))
 		}
-		if is == claimSmall && !o.expands(c) {
-			w.Recheck = podset.SoonerOf(w.Recheck, classEvery)
+		if is == pvcTooSmall && !o.resizable(c) {
+			p.Recheck = podset.SoonerOf(p.Recheck, storageClassRecheck)
 		}
-		if why := o.stuck(c, is, now); why != "" && w.stuck.Reason == "" {
-			w.stuck = report.StalledFailure(reasonFailedUpdatePVC, fmt.Sprintf("claim %s can't follow its template", name), why)
+		if why := o.resizeFailure(c, is, now); why != "" && p.resizeFailure.Reason == "" {
+			p.resizeFailure = report.StalledFailure(reasonFailedUpdatePVC, fmt.Sprintf("PVC %s can't follow its template", name), why)
 		}
 	}
 	return worst
 }
 
-// stuck is why a claim does not come to its template; empty if it may.
-func (o *observed) stuck(c *corev1.PersistentVolumeClaim, is claimFit, now time.Time) string {
+// resizeFailure returns why a PVC can't follow its template; empty if it can.
+func (o *observed) resizeFailure(c *corev1.PersistentVolumeClaim, is pvcState, now time.Time) string {
 	switch is {
-	case claimOdd:
-		return "its storage class or access modes differ: delete the claim, and its pod is made anew with another one"
-	case claimSmall:
-		if !o.expands(c) {
-			return fmt.Sprintf("storage class %q does not let claims grow", ptr.Deref(c.Spec.StorageClassName, ""))
+	case pvcIncompatible:
+		return "its storage class or access modes differ: delete the PVC, and its pod is re-created with another one"
+	case pvcTooSmall:
+		if !o.resizable(c) {
+			return fmt.Sprintf("storage class %q does not allow resizing", ptr.Deref(c.Spec.StorageClassName, ""))
 		}
-	case claimGrows:
+	case pvcResizing:
 		if c.Status.Phase == corev1.ClaimLost {
-			return "its volume is lost: delete the claim, and its pod is made anew with another one"
+			return "its volume is lost: delete the PVC, and its pod is re-created with another one"
 		}
 		for _, t := range []corev1.PersistentVolumeClaimConditionType{
 			corev1.PersistentVolumeClaimControllerResizeError, corev1.PersistentVolumeClaimNodeResizeError,
 			corev1.PersistentVolumeClaimResizing,
 		} {
-			e := told(c, t)
+			e := condition(c, t)
 			if e != nil && (t != corev1.PersistentVolumeClaimResizing || !now.Before(e.LastTransitionTime.Add(podset.DefaultProgressDeadline))) {
 				return fmt.Sprintf("%s since %s: %s", t, e.LastTransitionTime.UTC().Format(time.RFC3339), e.Message)
 			}
 		}
-	case claimFits:
+	case pvcFits:
 	}
 	return ""
 }

@@ -28,7 +28,7 @@ func rules() []sim.Rule {
 	return []sim.Rule{
 		sim.DeletesByUID(),
 		sim.OwnOnly(mine[*corev1.Pod]), sim.OwnOnly(mine[*appsv1.ControllerRevision]),
-		sim.OwnOnly(func(_ *sim.World, c *corev1.PersistentVolumeClaim) bool { return podOfClaim(live0(), c.Name) != "" }),
+		sim.OwnOnly(func(_ *sim.World, c *corev1.PersistentVolumeClaim) bool { return podOfPVC(live0(), c.Name) != "" }),
 		sim.Floor[*corev1.Pod]{
 			Name: "the budget over places holds", Good: available,
 			Least: func(w *sim.World) int { g := goal(w); return len(g.Slots) - g.MaxUnavailable },
@@ -147,7 +147,7 @@ func inItsPlace(w *sim.World, c sim.Change) error {
 		return fmt.Errorf("%s has the identity of another", c.Request)
 	}
 	for _, v := range p.Spec.Volumes {
-		if v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName != claimNames(p.Name)(v.Name) {
+		if v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName != pvcNames(p.Name)(v.Name) {
 			return fmt.Errorf("%s mounts %s", c.Request, v.PersistentVolumeClaim.ClaimName)
 		}
 	}
@@ -281,10 +281,10 @@ func policyHolds(w *sim.World, c sim.Change) error {
 		if c.Before != nil && slices.ContainsFunc(c.Before.GetOwnerReferences(), func(was metav1.OwnerReference) bool { return was.UID == ref.UID }) {
 			continue
 		}
-		_, wanted := place(w, podOfClaim(set, claim.Name))
+		_, wanted := place(w, podOfPVC(set, claim.Name))
 		switch {
 		case ref.UID == set.UID && withSet && (wanted || !withPod):
-		case ref.Kind == "Pod" && ref.Name == podOfClaim(set, claim.Name) && withPod && !wanted:
+		case ref.Kind == "Pod" && ref.Name == podOfPVC(set, claim.Name) && withPod && !wanted:
 		default:
 			return fmt.Errorf("%s gives it to %s %s", c.Request, ref.Kind, ref.Name)
 		}
@@ -299,7 +299,7 @@ func growsFirst(w *sim.World, c sim.Change) error {
 	if p, ok := taken(c); ok && !mayGo(w, p) {
 		before, edit = p, true
 	}
-	if o := seenWithClaims(w); edit && !c.Late && o.set != nil && o.resizes() && o.worst(before.Name) != claimFits {
+	if o := seenWithClaims(w); edit && !c.Late && o.set != nil && o.resizes() && o.worst(before.Name) != pvcFits {
 		return fmt.Errorf("%s, and its claim is %d", c.Request, o.worst(before.Name))
 	}
 	return nil
@@ -314,11 +314,11 @@ func seenWithClaims(w *sim.World) observed {
 }
 
 // worst is how the claims of a pod stand to their templates.
-func (o *observed) worst(pod string) claimFit {
-	worst := claimFits
-	for name, t := range o.claimsOf(pod) {
+func (o *observed) worst(pod string) pvcState {
+	worst := pvcFits
+	for name, t := range o.pvcsOf(pod) {
 		if c := o.claims[name]; c != nil {
-			worst = max(worst, fit(c, t))
+			worst = max(worst, compare(c, t))
 		}
 	}
 	return worst
@@ -330,9 +330,9 @@ func growsWithinBudget(w *sim.World, c sim.Change) error {
 	if !ok || c.Late || c.Verb != sim.Patch || o.set == nil || !larger(claim.Spec.Resources.Requests, c.Before.(*corev1.PersistentVolumeClaim).Spec.Resources.Requests) {
 		return nil
 	}
-	n, own := 0, podOfClaim(o.set, claim.Name)
+	n, own := 0, podOfPVC(o.set, claim.Name)
 	for _, p := range sim.Cached[*corev1.Pod](w) {
-		if available(w, p) && p.Name != own && o.worst(p.Name) == claimGrows {
+		if available(w, p) && p.Name != own && o.worst(p.Name) == pvcResizing {
 			n++
 		}
 	}

@@ -110,7 +110,7 @@ func end(w *sim.World) string {
 	var lines []string
 	for _, p := range sim.All[*corev1.Pod](w) {
 		f := podset.View(p, podset.Rules{}, w.Now())
-		lines = append(lines, fmt.Sprintf("pod %s: %s available=%t %s edit=%d", p.Name, p.Spec.Containers[0].Image, f.Available, f.Lifecycle, f.Edit))
+		lines = append(lines, fmt.Sprintf("pod %s: %s available=%t %s edit=%d", p.Name, p.Spec.Containers[0].Image, f.Available, f.Lifecycle, f.Update))
 	}
 	for _, c := range sim.All[*corev1.PersistentVolumeClaim](w) {
 		lines = append(lines, claimLine(c))

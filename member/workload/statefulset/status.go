@@ -33,12 +33,12 @@ func status(o observed, w planned, d applied, now time.Time) (appsv1beta1.Statef
 	complete(&s, o.set)
 	s.VolumeClaims = claimCounts(o, w)
 
-	scale, update := d.Failures(&w.Plan, d.anew.Err, d.adopted.Err)
-	if d.grown.Err != nil {
-		update = report.WriteFailure(d.grown.Err)
+	scale, update := d.Failures(&w.Plan, d.createdPVCs.Err, d.adopted.Err)
+	if d.resized.Err != nil {
+		update = report.WriteFailure(d.resized.Err)
 	}
-	if w.waits.Reason != "" && (scale.Reason == "" || scale == w.Stalled.Failure) { // It is why the other pods wait.
-		scale = w.waits
+	if w.stalledPVC.Reason != "" && (scale.Reason == "" || scale == w.Stalled.Failure) { // It is why the others wait.
+		scale = w.stalledPVC
 	}
 	var begun []event.Event
 	s.Conditions, begun = podcontrol.Conditions(was.Conditions, scale, update, o.overlap.Failure(Kind().Kind), now)
@@ -48,7 +48,7 @@ func status(o observed, w planned, d applied, now time.Time) (appsv1beta1.Statef
 		}
 	}
 	begins := o.set.Generation != was.ObservedGeneration
-	return s, slices.Concat(d.Events(&w.Plan, begins, nil, []error{d.anew.Err, d.adopted.Err}), d.own(), begun)
+	return s, slices.Concat(d.Events(&w.Plan, begins, nil, []error{d.createdPVCs.Err, d.adopted.Err}), d.own(), begun)
 }
 
 // own returns the events of what only a StatefulSet does.
@@ -57,11 +57,11 @@ func (d *applied) own() []event.Event {
 	if len(d.adopted.Done) > 0 {
 		out = append(out, podcontrol.Adopted("pods", d.adopted.Done))
 	}
-	if len(d.grown.Done) > 0 {
-		out = append(out, resized(d.grown.Done))
+	if len(d.resized.Done) > 0 {
+		out = append(out, resized(d.resized.Done))
 	}
-	if d.grown.Err != nil {
-		out = append(out, failedResize(d.grown.Err))
+	if d.resized.Err != nil {
+		out = append(out, failedResize(d.resized.Err))
 	}
 	return out
 }
@@ -105,9 +105,9 @@ func claimCounts(o observed, w planned) []appsv1beta1.StatefulSetVolumeClaimStat
 	for i := range o.set.Spec.VolumeClaimTemplates {
 		t := &o.set.Spec.VolumeClaimTemplates[i]
 		n := appsv1beta1.StatefulSetVolumeClaimStatus{VolumeClaimName: t.Name}
-		for _, place := range w.places {
-			c := o.claims[claimNames(podName(o.set, place.Key))(t.Name)]
-			if c == nil || !sameKind(c, t) || larger(t.Spec.Resources.Requests, c.Spec.Resources.Requests) {
+		for _, place := range w.slots {
+			c := o.claims[pvcNames(podName(o.set, place.Key))(t.Name)]
+			if c == nil || !compatible(c, t) || larger(t.Spec.Resources.Requests, c.Spec.Resources.Requests) {
 				continue
 			}
 			n.CompatibleReplicas++

@@ -86,9 +86,9 @@ func TestWhatFailedIsInTheStatus(t *testing.T) {
 		reason string
 		events []string
 	}{
-		{"a claim could not be made anew", applied{anew: podcontrol.Result{Err: no}}, "FailedCreatePod", "WriteFailed", []string{"FailedUpdate"}},
+		{"a claim could not be made anew", applied{createdPVCs: podcontrol.Result{Err: no}}, "FailedCreatePod", "WriteFailed", []string{"FailedUpdate"}},
 		{"a pod could not be adopted", applied{adopted: podcontrol.Result{Err: no}}, "FailedCreatePod", "WriteFailed", []string{"FailedUpdate"}},
-		{"a claim could not be asked to grow", applied{grown: podcontrol.Result{Err: no}}, "FailedUpdatePod", "WriteFailed", []string{"FailedResize"}},
+		{"a claim could not be asked to grow", applied{resized: podcontrol.Result{Err: no}}, "FailedUpdatePod", "WriteFailed", []string{"FailedResize"}},
 		{"the revision could not be written", applied{Results: podcontrol.Results{Revision: no}}, "FailedUpdatePod", "WriteFailed", []string{"FailedCreate"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -117,7 +117,7 @@ func TestWhatFailedIsInTheStatus(t *testing.T) {
 		t.Parallel()
 		s := observedOf(t, web(1)).pod(0, "0")
 		_, events := status(s.observed, plan(s.observed, now), applied{
-			adopted: podcontrol.Result{Done: []string{"web-0"}}, grown: podcontrol.Result{Done: []string{"data-web-0"}},
+			adopted: podcontrol.Result{Done: []string{"web-0"}}, resized: podcontrol.Result{Done: []string{"data-web-0"}},
 		}, now)
 		require.Equal(t, []string{"SuccessfulAdopt", "SuccessfulResize"}, testkit.Reasons(events))
 	})
@@ -134,7 +134,7 @@ func TestAClaimThatIsBeingDeletedForTooLongIsTold(t *testing.T) {
 		s.pods = s.pods[:1]
 		return s
 	}
-	const told = "pod web-1 waits for claim data-web-1 to be gone, which is being deleted since 2026-11-21T09:00:00Z: held by " + finalizer
+	const told = "pod web-1 waits for PVC data-web-1 to be deleted, which is terminating since 2026-11-21T09:00:00Z: held by " + finalizer
 	for _, tc := range []struct {
 		name, want string
 		recheck    time.Duration

@@ -253,7 +253,7 @@ func moved(t *testing.T) sim.Scenario {
 		pod := newPod(set.Obj(), native.Name, &set.Obj().Spec.Template, ordinal, now)
 		pod.OwnerReferences, pod.Annotations = nil, nil
 		delete(pod.Labels, keys.LifecycleState)
-		s.Objects = append(s.Objects, pod, newClaims(set.Obj(), Gates{}, ordinal)[0])
+		s.Objects = append(s.Objects, pod, newPVCs(set.Obj(), Gates{}, ordinal)[0])
 	}
 	s.Rules = []sim.Rule{{Name: "no pod is made anew", Write: func(_ *sim.World, c sim.Change) error {
 		if _, isPod := c.Before.(*corev1.Pod); isPod && c.Verb == sim.Delete {
