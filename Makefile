@@ -91,8 +91,8 @@ unit: $(RESULTS)/. ## unit and golden tests, and the seeds of fuzz targets; with
 	plain=$$(comm -23 <(echo "$$all") <(echo "$$raced")); export GOGC=400; \
 	if [ -n "$$plain" ]; then $(call gotest,unit) $$plain; fi; \
 	$(call racetest,unit) $$raced
-	cd e2e/image && go test ./...
-	cd e2e/kube && go test -vet=$(if $(ALL),,off) ./cmd/labdns/... ./cmd/labnode/...
+	cd e2e/image && $(if $(ALL),CGO_ENABLED=1) go test $(if $(ALL),-race) ./...
+	cd e2e/kube && $(if $(ALL),CGO_ENABLED=1) go test $(if $(ALL),-race,-vet=off) ./cmd/labdns/... ./cmd/labnode/...
 
 .PHONY: simulate
 simulate: $(RESULTS)/. ## crashes, stale caches and lost answers at the writes of all simulated stories; how many were tried
@@ -132,7 +132,7 @@ fuzz: ## each fuzz target FUZZTIME (20000x) times
 
 .PHONY: e2e
 e2e: build lab-build $(RESULTS)/. ## the black-box suite on a hub and two members; StatefulSet and DaemonSet beside the native ones
-	$(call gotest,e2e) -tags e2e -count 1 -p 1 -parallel 4 -timeout 40m ./e2e/suite/... ./e2e/native/...
+	$(call gotest,e2e) -tags e2e -count 1 -p 2 -parallel 4 -timeout 40m ./e2e/suite/... ./e2e/native/...
 
 .PHONY: e2e-real
 e2e-real: build lab-build $(RESULTS)/. ## real nodes, our images, our charts by helm; skipped where nodes can't run, unless CI=true

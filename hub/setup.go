@@ -44,12 +44,12 @@ const (
 type Options struct {
 	// Namespace is the hub's own: Secrets with kubeconfigs of push members, and the content key.
 	Namespace string
-	// LocalMember says that the hub's cluster runs the member stack too, which then looks after UnitedDeployments
-	// without clusters, and serves that kind's defaults and conversion.
+	// LocalMember says that the hub's cluster runs the member stack too, which then reconciles UnitedDeployments without
+	// clusters, and serves that kind's defaults and conversion.
 	LocalMember bool
 	// KeepTemplates leaves pod templates without the apiserver's defaults: gate TemplateNoDefaults.
 	KeepTemplates bool
-	// UnitedDeploymentWorkers and MemberClusterWorkers are how many objects are worked on at a time.
+	// UnitedDeploymentWorkers and MemberClusterWorkers are how many objects are reconciled concurrently.
 	UnitedDeploymentWorkers, MemberClusterWorkers int
 	// ExpectationTimeout is how long a cache may lack our own writes; 0 is 5 minutes.
 	ExpectationTimeout time.Duration

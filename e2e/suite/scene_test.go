@@ -117,7 +117,7 @@ func (s *scene) whole() {
 	s.Helper()
 	for _, c := range env.Clusters() {
 		if c.Manager != nil {
-			require.NoError(s, c.Manager.Start(s.ctx))
+			require.NoError(s, c.Mend(s.ctx))
 		}
 	}
 	require.NoError(s, env.JoinEast(s.ctx))

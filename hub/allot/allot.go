@@ -11,13 +11,13 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/spread"
 )
 
-// State is what may be done with the replicas of a cluster.
+// State says how the replicas of a cluster may change.
 type State int
 
 const (
 	// Ready takes and gives replicas.
 	Ready State = iota
-	// Frozen keeps the number it has, because nobody can tell it another one: it does not answer.
+	// Frozen keeps the number that it has, because it does not answer.
 	Frozen
 	// Draining is to be emptied.
 	Draining
@@ -43,42 +43,42 @@ type Subset struct {
 	Name string
 	// Replicas, Min and Max are as in spread.Subset; percentages are of the object's total.
 	Replicas, Min, Max *intstr.IntOrString
-	// Members are the subset's clusters; their order means nothing. A subset without any takes no replicas.
+	// Members are the subset's clusters, in any order. A subset without any takes no replicas.
 	Members []Member
 }
 
 // Key names a subset in a cluster.
 type Key struct{ Subset, Cluster string }
 
-// Target is how many replicas of a subset belong into a cluster.
+// Target is how many replicas of a subset belong in a cluster.
 type Target struct {
 	Key
 	Replicas int
 }
 
-// Allocation is the answer of Allocate.
+// Allocation is the result of Allocate.
 type Allocation struct {
 	// Targets has one entry for each cluster of each subset, in the order of subsets and then of cluster names.
 	Targets []Target
 	// Unallocated is how many replicas of the total no cluster may take.
 	Unallocated int
-	// Barred is how many of these are out on purpose: a Max or a Cap would keep them out even if every cluster took
-	// replicas and every subset had one. The others are lost to a cluster's state, or to the want of a cluster.
+	// Barred is how many of these are kept out by a Max or a Cap, even if every cluster took replicas and every subset had one.
+	// The others are lost to the state of a cluster, or because there is none.
 	Barred int
 	// Excess is how many replicas there are beyond the total, because frozen clusters hold them.
 	Excess int
 	// Ineffective says that the subsets' numbers contradict the total or cannot be read, so that Targets repeats
 	// every Current, in whatever state the cluster is.
 	Ineffective bool
-	// Why is a sentence with the numbers when one of the three above is set; else it is empty.
+	// Why explains with numbers why one of the three above is set; otherwise it is empty.
 	Why string
 }
 
-// Allocate says how many replicas of each subset belong into each cluster.
+// Allocate says how many replicas of each subset belong in each cluster.
 //
 // Over the subsets it divides as spread.Divide does, so their order counts only where Min or Max are used. Within a
-// subset the clusters share evenly, and an odd replica stays where most replicas are now, else it goes by name: 10
-// over west, east and north is east 4, north 3, west 3, and stays so.
+// subset the clusters share evenly; an odd replica stays where most replicas are now, otherwise the order of names decides: 10 over
+// west, east and north is east 4, north 3, west 3, and stays so.
 //
 // A Frozen cluster counts with what it has, and only the difference is divided over the others: with 10 over east and
 // west, 5 each, and east frozen, 12 gives west 7 and 9 gives west 4. A total below what is frozen leaves nothing for
@@ -96,7 +96,7 @@ func Allocate(total int, subsets []Subset) Allocation {
 	return a
 }
 
-// open is the same object in a fleet where every cluster takes replicas and every subset has one.
+// open returns the same subsets in a fleet where every cluster takes replicas and every subset has one.
 func open(subsets []Subset) []Subset {
 	opened := slices.Clone(subsets)
 	for i, s := range opened {
@@ -123,7 +123,7 @@ func allocate(total int, subsets []Subset) Allocation {
 	}
 }
 
-// inOrder copies subsets with their members sorted by name.
+// inOrder returns a copy of subsets with their members sorted by name.
 func inOrder(subsets []Subset) []Subset {
 	sorted := slices.Clone(subsets)
 	for i := range sorted {
@@ -137,7 +137,7 @@ func inOrder(subsets []Subset) []Subset {
 	return sorted
 }
 
-// freeRooms is what each member could take if its subset were alone in its cluster.
+// freeRooms returns what each member could take if its subset were alone in its cluster.
 func freeRooms(subsets []Subset) [][]spread.Bounds {
 	rooms := make([][]spread.Bounds, len(subsets))
 	for i, s := range subsets {
@@ -158,7 +158,7 @@ func freeRooms(subsets []Subset) [][]spread.Bounds {
 	return rooms
 }
 
-// divide gives every subset its part of total and every member its part of that.
+// divide divides total over the subsets, and the part of each over its members.
 func divide(total int, subsets []Subset, rooms [][]spread.Bounds) ([][]int, spread.Division) {
 	groups := make([]spread.Subset, len(subsets))
 	for i, s := range subsets {
@@ -182,7 +182,7 @@ func divide(total int, subsets []Subset, rooms [][]spread.Bounds) ([][]int, spre
 	return parts, division
 }
 
-// group is a subset as one taker: what all of its members hold, must keep and can hold.
+// group sums up a subset: what all of its members have, must keep and can have.
 func group(s Subset, rooms []spread.Bounds) spread.Subset {
 	g := spread.Subset{Name: s.Name, Replicas: s.Replicas, Min: s.Min, Max: s.Max}
 	ceiling, limited := 0, true
@@ -251,7 +251,7 @@ func answer(total int, subsets []Subset, rooms [][]spread.Bounds, parts [][]int,
 	return a
 }
 
-// limits names what stands in the way of an exact allocation, at most three clusters of it.
+// limits names what prevents an exact allocation, at most three clusters of it.
 func limits(subsets []Subset, rooms [][]spread.Bounds, parts [][]int) string {
 	var reasons []string
 	for i, s := range subsets {

@@ -13,10 +13,10 @@
 // somebody set it on purpose, so a maximum that is lowered is reached by shrinking. The others are lost: a cluster is
 // unknown, does not answer or is drained. For these nothing shrinks. Allocate tells the two apart, Transfer keeps to it.
 //
-// Between two calls only Grant is kept, three integers for each subset in a cluster, stored together with the number
-// that is sent. A hub that restarts, or loses its lead in the middle of a plan, goes on from there.
+// Only Grant is kept between two calls, three integers for each subset in a cluster, stored together with the number that is sent.
+// A hub that restarts, or loses its lease in the middle of a plan, continues from there.
 //
-// The promises, which the tests name I1 to I8:
+// The invariants, which the tests name I1 to I8:
 //
 //	I1  the targets add up to the total, or what is missing or in excess is reported with its reason
 //	I2  minimum and maximum are kept, nothing is negative, the order of clusters and repeated calls change nothing
@@ -25,12 +25,12 @@
 //	I5  a source shrinks only by what is available elsewhere or barred; without a destination nothing shrinks
 //	I6  the number of a frozen cluster never changes
 //	I7  a change of one number by n moves at most n replicas
-//	I8  with constant input the plan comes to rest, and at rest it changes nothing
+//	I8  with constant input the plan converges, and then changes nothing
 //
 // I3 and I4 speak of moves that the hub makes. They can't hold against pods that die, nor against a member that runs
 // something else than it was granted.
 //
-// The package does not choose clusters, does not fail over and does not read the capacity of a member; it is told which
-// clusters a subset has and in what state they are. It does not look for the best packing: where two subsets meet in a
+// The package does not choose clusters, does not fail over and does not read the capacity of a member; the clusters of a subset and
+// their states are its input. It does not look for the best packing: where two subsets meet in a
 // cluster with a limit, the one that is listed first is served first.
 package allot

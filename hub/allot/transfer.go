@@ -5,22 +5,22 @@ import (
 	"slices"
 )
 
-// Grant is all that the hub keeps of a transfer: it is stored with the number that is sent to the member, and a hub
-// that restarts reads it back.
+// Grant is all that the hub stores of a transfer, together with the number that it sends to the member. After a restart it is read
+// back.
 type Grant struct {
 	// Replicas is the number that was sent last.
 	Replicas int
-	// Upper and Lower are the greatest and the smallest number that the member may be acting on: it may not have
-	// heard of the last grants. Both equal Replicas once the last grant is acknowledged.
+	// Upper and Lower are the greatest and the smallest number that the member may be acting on: it may not have received the last
+	// grants. Both equal Replicas once the last grant is acknowledged.
 	Upper, Lower int
 }
 
-// Holding is what is known of one subset in one cluster.
+// Holding is a subset in a cluster.
 type Holding struct {
 	Key
 	// Target is what Allocate wants there; 0 for a subset or cluster that is no longer wanted.
 	Target int
-	// Grant is what is stored; its zero value stands for a cluster that was never granted anything.
+	// Grant is the stored one; the zero value is that of a cluster without a grant.
 	Grant Grant
 	// Acked says that the member reported the generation of the last grant as observed. Without a grant it is true.
 	Acked bool
@@ -35,8 +35,8 @@ type Holding struct {
 type Limits struct {
 	// Desired is the object's total.
 	Desired int
-	// Barred is how many of Desired no cluster may take because a maximum says so; see Allocation. What is available is
-	// kept at Desired - Barred: who says "at most" wants no more, also of what runs already.
+	// Barred is how many of Desired are kept out by a maximum; see Allocation. Only Desired - Barred are kept available: a maximum
+	// also limits what runs already.
 	Barred int
 	// MaxSurge is how many replicas more than Desired may run on the way; see DefaultSurge.
 	MaxSurge int
@@ -44,34 +44,34 @@ type Limits struct {
 	MaxUnavailable int
 }
 
-// Step is what to grant next to one Holding.
+// Step is the next grant of a Holding.
 type Step struct {
 	// Grant is to be stored and sent when Changed is true. When one row carries several holdings of a cluster and
 	// any of them changed, store the Grant of all of them: the new generation makes every one unacknowledged.
 	Grant
 	// Changed says that Replicas differs from what was sent last. Nothing needs to be written otherwise.
 	Changed bool
-	// Why says what happens, or what a target waits for; it is empty for a holding that is at its target.
+	// Why says what changes, or what a target waits for; it is empty for a holding that is at its target.
 	Why string
 }
 
 // maxPlausible is more replicas than one cluster runs: Kubernetes is built for 150,000 pods in a cluster.
 const maxPlausible = 1_000_000
 
-// Clamp makes a count that a member reported fit for use: negative ones become 0, absurdly large ones 1,000,000.
-// Plausible is false when it had to; the cluster deserves a condition then.
+// Clamp limits a count that a member reported: negative ones become 0, absurdly large ones 1,000,000. Plausible is false if it
+// had to; then the cluster should get a condition.
 func Clamp(reported int) (n int, plausible bool) {
 	n = max(min(reported, maxPlausible), 0)
 	return n, n == reported
 }
 
-// DefaultSurge is the surge of a transfer whose object does not say: a quarter of desired, rounded up, so that every
-// object with replicas can move. The default of MaxUnavailable is 0.
+// DefaultSurge is the default of MaxSurge: a quarter of desired, rounded up, so that every object with replicas can move. The
+// default of MaxUnavailable is 0.
 func DefaultSurge(desired int) int {
 	return (max(desired, 0) + 3) / 4
 }
 
-// Transfer says what to grant now on the way to the targets: one step for each holding, in the same order.
+// Transfer returns the next grants on the way to the targets: one step for each holding, in the same order.
 //
 // It grows clusters while the sum of all Upper stays within Desired + MaxSurge, in the order of the list, and shrinks
 // clusters while the sum of what is surely available stays at Desired - Barred - MaxUnavailable or above. Surely
@@ -82,18 +82,18 @@ func DefaultSurge(desired int) int {
 // east shrinks to 7; when east acknowledged that, west is granted 4; and so on.
 //
 //   - An object without replicas gets its first ones at once: there is room for all of them.
-//   - A mere scale-in needs no growth and is done at once, if enough is available where replicas remain.
-//   - A maximum that was lowered is reached by shrinking, also where there is no other place. What has no place for
-//     another reason is held: of 10 with 2 barred, 8 stay available whatever becomes of the clusters.
+//   - A scale-in without growth is done at once, if enough replicas are available where they remain.
+//   - A maximum that was lowered is reached by shrinking, also if no other cluster can grow. Replicas without a place for
+//     another reason are kept: of 10 with 2 barred, 8 stay available whatever happens to the clusters.
 //   - Where no cluster that answers wants replicas while Desired - Barred is above 0, nothing shrinks. Where the targets
-//     don't add up to that, MaxUnavailable counts as 0: it pays for moves, not for losses.
+//     don't add up to that, MaxUnavailable counts as 0: it is for moves, not for losses.
 //   - What frozen clusters hold beyond Desired adds to the room, so that the others still reach their targets.
 //   - Dark holdings count with what they may be running and what they last reported, and keep their grant.
 //
 // With MaxSurge and MaxUnavailable both 0 there is no way to move a replica, and Why says what waits for what.
 //
-// Every step may be carried out without the others and in any order; a hub that stops in between plans anew. What the
-// caller must see to: holdings show the hub's own last writes, for a grant that was sent and forgotten may be in force.
+// Every step may be done without the others and in any order; a hub that stops in between plans again. The caller must ensure that
+// holdings show the hub's own last writes, since a grant that was sent and forgotten may be in force.
 // Negative numbers count as 0. Transfer does not change its input.
 func Transfer(l Limits, holdings []Holding) []Step {
 	t := begin(l, holdings)
@@ -113,7 +113,7 @@ type transfer struct {
 	least    int  // what must be available
 	running  int  // sum of Upper
 	serving  int  // sum of available
-	homeless bool // no cluster that answers wants a replica that is owed
+	homeless bool // no cluster that answers wants any of the owed replicas
 }
 
 func begin(l Limits, holdings []Holding) *transfer {
@@ -145,7 +145,7 @@ func begin(l Limits, holdings []Holding) *transfer {
 	return t
 }
 
-// now is the stored grant as far as it is still uncertain. Bounds that exclude Replicas are no bounds.
+// now returns the stored grant with the bounds that still hold. Bounds that exclude Replicas are ignored.
 func (h Holding) now() Grant {
 	n := max(h.Grant.Replicas, 0)
 	if h.Acked {
@@ -154,7 +154,7 @@ func (h Holding) now() Grant {
 	return Grant{Replicas: n, Upper: max(h.Grant.Upper, n), Lower: max(min(h.Grant.Lower, n), 0)}
 }
 
-// to replaces the number that was sent. The member may act on the old one for as long as it likes.
+// to replaces the number that was sent. The member may act on the old one until it acknowledges the new one.
 func (s *Step) to(n int) {
 	s.Changed = true
 	s.Replicas, s.Upper, s.Lower = n, max(s.Upper, n), min(s.Lower, n)
@@ -163,7 +163,7 @@ func (s *Step) to(n int) {
 func (t *transfer) grow() {
 	for i, h := range t.holdings {
 		s := &t.steps[i]
-		// What others may be running is out of reach; what this one may be running anyway costs nothing.
+		// The surge that others may use up is not free; what this one may be running anyway costs nothing.
 		others := t.running - s.Upper
 		next := min(h.Target, t.most-others)
 		if h.Dark || next <= s.Replicas {
@@ -180,7 +180,7 @@ func (t *transfer) shrink() {
 		if h.Dark || h.Target >= s.Replicas || t.homeless {
 			continue
 		}
-		// Down to what is available costs nothing; below that it costs what others can spare.
+		// Shrinking to what is available costs nothing; below that, others must be able to spare replicas.
 		spare := max(t.serving-t.least, 0)
 		next := max(h.Target, t.available[i]-spare)
 		if next >= s.Replicas {
@@ -193,7 +193,7 @@ func (t *transfer) shrink() {
 	}
 }
 
-// explain gives each step its Why, when all of them are known.
+// explain sets Why of each step, once all steps are known.
 func (t *transfer) explain() {
 	awaited := t.awaited()
 	for i, h := range t.holdings {
@@ -219,7 +219,7 @@ func (t *transfer) explain() {
 	}
 }
 
-// holds says what the replicas that should leave holding i still wait for.
+// holds says what the replicas that are to leave holding i wait for.
 func (t *transfer) holds(i int, awaited string) string {
 	h, kept := t.holdings[i], t.steps[i].Replicas-t.holdings[i].Target
 	if t.homeless {
@@ -236,7 +236,7 @@ func (t *transfer) holds(i int, awaited string) string {
 	return fmt.Sprintf("holds %d in %s until %d more %s available in %s", kept, h.Cluster, missing, verb, awaited)
 }
 
-// awaited names the clusters that have less available than they should. A source that is held is never one of them.
+// awaited names the clusters that have fewer available replicas than they should, without sources that are held.
 func (t *transfer) awaited() string {
 	var clusters []string
 	for i, h := range t.holdings {

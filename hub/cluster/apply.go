@@ -19,69 +19,69 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/link"
 )
 
-// errNamespaceTaken ends a reconcile quietly: the status tells.
+// errNamespaceTaken is reported in the status and causes no retry.
 var errNamespaceTaken = errors.New("the namespace belongs to somebody else")
 
-// result is what became of a plan.
-type result struct {
-	// namespaceTaken: a namespace of that name exists that the hub did not make.
+// applied is the result of a plan.
+type applied struct {
+	// namespaceTaken: a namespace of that name exists that the hub did not create.
 	namespaceTaken bool
-	// released: the finalizer was taken off, by this reconcile.
+	// released: this reconcile removed the finalizer.
 	released bool
 }
 
-// apply carries a plan out. It stops at the first error: later steps build on earlier ones, and each is idempotent.
-func (r *reconciler) apply(ctx context.Context, o observed, p plan) (result, error) {
-	var done result
-	mc, err := r.hold(ctx, o, p)
+// apply executes a plan. It stops at the first error, because later steps depend on earlier ones. Each step is idempotent.
+func (r *reconciler) apply(ctx context.Context, o observed, p planned) (applied, error) {
+	var a applied
+	mc, err := r.admit(ctx, o, p)
 	if err != nil {
-		return done, err
+		return a, err
 	}
 	for _, w := range p.withdraw {
 		if err := row.Withdraw(ctx, r.client, w, mc.Spec.Leave.Policy, o.hub.Epoch); err != nil {
-			return done, err
+			return a, err
 		}
 	}
 	if p.namespace {
 		if err := r.makeNamespace(ctx, mc.Name); err != nil {
-			done.namespaceTaken = errors.Is(err, errNamespaceTaken)
-			if done.namespaceTaken {
-				return done, nil
+			a.namespaceTaken = errors.Is(err, errNamespaceTaken)
+			if a.namespaceTaken {
+				return a, nil
 			}
-			return done, err
+			return a, err
 		}
 	}
 	for _, have := range p.drop {
 		if err := r.drop(ctx, mc.Name, have); err != nil {
-			return done, err
+			return a, err
 		}
 	}
 	for _, want := range p.ensure {
 		if err := r.ensure(ctx, mc.Name, want); err != nil {
-			return done, err
+			return a, err
 		}
 	}
 	for _, w := range p.forget {
 		if err := r.forget(ctx, w); err != nil {
-			return done, err
+			return a, err
 		}
 	}
-	if p.identity == "" { // The pass after the one that sets it removes a tombstone first.
+	if p.identity == "" { // The reconcile after the one that sets it removes a tombstone first.
 		r.pusher.Set(mc.Name, targetOf(mc, p.connect))
 	}
 	if p.release {
-		done.released, err = r.release(ctx, o, mc)
+		a.released, err = r.release(ctx, o, mc)
 	}
-	return done, err
+	return a, err
 }
 
-// hold sets the finalizer and the identity, in one write, before anything is made that would have to be cleaned up.
-func (r *reconciler) hold(ctx context.Context, o observed, p plan) (*fleetv1alpha1.MemberCluster, error) {
-	if !p.hold && p.identity == "" {
+// admit sets the finalizer and the identity in one write, before anything is created that has to be cleaned up.
+func (r *reconciler) admit(ctx context.Context, o observed, p planned) (*fleetv1alpha1.MemberCluster, error) {
+	if !p.addFinalizer && p.identity == "" {
 		return o.mc, nil
 	}
 	mc := o.mc.DeepCopy()
-	if p.hold {
+	if p.addFinalizer {
 		controllerutil.AddFinalizer(mc, keys.FleetLeave)
 	}
 	if p.identity != "" {
@@ -90,12 +90,12 @@ func (r *reconciler) hold(ctx context.Context, o observed, p plan) (*fleetv1alph
 	if err := r.client.Patch(ctx, mc, client.MergeFromWithOptions(o.mc, client.MergeFromWithOptimisticLock{})); err != nil {
 		return o.mc, fmt.Errorf("set finalizer and identity of member cluster %s: %w", mc.Name, err)
 	}
-	ctrl.LoggerFrom(ctx).Info("Took member cluster in", "cluster", mc.Name)
+	ctrl.LoggerFrom(ctx).Info("Admitted member cluster", "cluster", mc.Name)
 	return mc, nil
 }
 
-// makeNamespace creates the cluster's namespace. One that exists without our label is not taken over: it would be
-// deleted when the cluster leaves.
+// makeNamespace creates the cluster's namespace. An existing one without our label is not used: it would be deleted when the
+// cluster leaves.
 func (r *reconciler) makeNamespace(ctx context.Context, cluster string) error {
 	namespace := &corev1.Namespace{ObjectMeta: objectMeta(cluster, "", fleetv1alpha1.Namespace(cluster))}
 	err := r.client.Create(ctx, namespace)
@@ -112,10 +112,10 @@ func (r *reconciler) makeNamespace(ctx context.Context, cluster string) error {
 	if namespace.Labels[keys.FleetCluster] != cluster {
 		return errNamespaceTaken
 	}
-	return nil // the cache was behind
+	return nil // The cache was stale.
 }
 
-// ensure makes or mends one object.
+// ensure creates or repairs one object.
 func (r *reconciler) ensure(ctx context.Context, cluster string, want object) error {
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(want)
 	if err != nil {
@@ -123,7 +123,7 @@ func (r *reconciler) ensure(ctx context.Context, cluster string, want object) er
 	}
 	u := &unstructured.Unstructured{Object: fields}
 	unstructured.RemoveNestedField(u.Object, "metadata", "creationTimestamp")
-	if u.GetKind() == "Lease" { // its spec is the agent's
+	if u.GetKind() == "Lease" { // Its spec is the agent's.
 		unstructured.RemoveNestedField(u.Object, "spec")
 	}
 	err = r.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(link.HubManager), client.ForceOwnership)
@@ -134,7 +134,7 @@ func (r *reconciler) ensure(ctx context.Context, cluster string, want object) er
 	return nil
 }
 
-// drop deletes the object that was observed, and no other of its name.
+// drop deletes the observed object, and no other one of its name.
 func (r *reconciler) drop(ctx context.Context, cluster string, have object) error {
 	s, uid := slotOf(have), have.GetUID()
 	err := r.client.Delete(ctx, have, client.Preconditions{UID: &uid})
@@ -148,7 +148,7 @@ func (r *reconciler) drop(ctx context.Context, cluster string, have object) erro
 	return nil
 }
 
-// forget takes the finalizer off a row of a member that will not answer. It goes with its namespace.
+// forget removes the finalizer from a row of a member that will not answer. The row goes with its namespace.
 func (r *reconciler) forget(ctx context.Context, live *fleetv1alpha1.MemberWork) error {
 	next := live.DeepCopy()
 	controllerutil.RemoveFinalizer(next, keys.FleetRow)
@@ -159,7 +159,7 @@ func (r *reconciler) forget(ctx context.Context, live *fleetv1alpha1.MemberWork)
 	return nil
 }
 
-// release deletes the namespace and lets the MemberCluster go. It returns whether it did: it may be gone already.
+// release deletes the namespace and removes the MemberCluster's finalizer. It returns false if that is gone already.
 func (r *reconciler) release(ctx context.Context, o observed, mc *fleetv1alpha1.MemberCluster) (bool, error) {
 	if ns := o.namespace; ns != nil && ns.DeletionTimestamp.IsZero() {
 		if err := r.client.Delete(ctx, ns, client.Preconditions{UID: &ns.UID}); err != nil && !gone(err) {
@@ -175,12 +175,11 @@ func (r *reconciler) release(ctx context.Context, o observed, mc *fleetv1alpha1.
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("let member cluster %s go: %w", mc.Name, err)
+		return false, fmt.Errorf("remove the finalizer of member cluster %s: %w", mc.Name, err)
 	}
 	ctrl.LoggerFrom(ctx).Info("Released member cluster", "cluster", mc.Name)
 	return true, nil
 }
 
-// gone tells whether the object that was to be deleted is not there any more; a conflict says that another one has
-// taken its name.
+// gone tells whether the object to delete does not exist any more. A conflict means that another one has its name.
 func gone(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsConflict(err) }

@@ -23,19 +23,18 @@ import (
 )
 
 const (
-	// requestsEvery and requestsBurst bound how many requests of one requester are judged: a burst, then one each time.
+	// requestsEvery and requestsBurst limit the requests of one requester: a burst, then one each time.
 	requestsEvery = 10 * time.Second
 	requestsBurst = 6
-	// annotationSpent is an annotation on a bootstrap ServiceAccount. Written before its first request is approved; read
-	// when another one comes, and to tell when the account may go. Form: the resourceVersion that the member's Lease had.
+	// annotationSpent is an annotation on a bootstrap ServiceAccount. Written before its first request is approved; read when
+	// another one comes, and to decide when the account is deleted. Form: the resourceVersion that the member's Lease had.
 	annotationSpent = "fleet.kruise.io/token-spent"
 )
 
 // approver approves or denies the certificate requests of members.
 type approver struct {
 	client client.Client
-	// reader asks the apiserver itself: a request may come sooner than the cache shows what it refers to, and a denial
-	// can't be taken back.
+	// reader reads from the apiserver: a request may arrive before the cache shows what it refers to, and a denial is final.
 	reader client.Reader
 	clock  clock.PassiveClock
 	events event.Recorder
@@ -56,7 +55,7 @@ func newApprover(mgr ctrl.Manager, c clock.PassiveClock, events event.Recorder, 
 // +kubebuilder:rbac:groups=certificates.k8s.io,resources=certificatesigningrequests/approval,verbs=update
 // +kubebuilder:rbac:groups=certificates.k8s.io,resources=signers,resourceNames=kubernetes.io/kube-apiserver-client,verbs=approve
 
-// Reconcile judges one request. What is decided already, by us or anybody else, is left alone.
+// Reconcile decides on one request. One that is decided already, by us or by somebody else, is left alone.
 func (a *approver) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	csr := &certificatesv1.CertificateSigningRequest{}
 	if err := a.client.Get(ctx, req.NamespacedName, csr); err != nil {
@@ -75,11 +74,11 @@ func (a *approver) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 		ctrl.LoggerFrom(ctx).V(1).Info("Delayed certificate request", "name", csr.Name, "reason", "RateLimited", "after", wait)
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
-	k, err := a.know(ctx, cluster)
+	k, err := a.facts(ctx, cluster)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	v := judge(csr, cluster, k)
+	v := decide(csr, cluster, k)
 	if v.decision == DecisionApprove {
 		if err := a.bind(ctx, k, v); err != nil {
 			if apierrors.IsConflict(err) {
@@ -91,7 +90,7 @@ func (a *approver) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 	return ctrl.Result{}, a.answer(ctx, csr, k.cluster, v)
 }
 
-// taken tells whether a request that is not ours has the name of a member's.
+// taken tells whether a request that is not of a member has the name of a member's request.
 func (a *approver) taken(ctx context.Context, csr *certificatesv1.CertificateSigningRequest) (bool, error) {
 	cluster := namesake(csr)
 	if cluster == "" {
@@ -108,8 +107,8 @@ func decided(csr *certificatesv1.CertificateSigningRequest) bool {
 	return len(csr.Status.Conditions) > 0 || len(csr.Status.Certificate) > 0
 }
 
-// wait returns how long a requester has to wait for its turn. It goes by who asks, not by the cluster named, so that
-// nobody can use up another one's turns; all who are no members share one.
+// wait returns how long a requester has to wait. It counts by the user and not by the cluster in the request, so that nobody can use
+// up the limit of another one; all users that are no members share one limit.
 func (a *approver) wait(user string) time.Duration {
 	if !strings.HasPrefix(user, userPrefix) && !strings.HasPrefix(user, "system:serviceaccount:"+requestPrefix) {
 		user = ""
@@ -117,7 +116,7 @@ func (a *approver) wait(user string) time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := a.clock.Now()
-	for name, l := range a.bucket { // forget those that are quiet: a full bucket says nothing
+	for name, l := range a.bucket { // Forget requesters whose bucket is full.
 		if l.TokensAt(now) >= requestsBurst {
 			delete(a.bucket, name)
 		}
@@ -133,23 +132,23 @@ func (a *approver) wait(user string) time.Duration {
 	return requestsEvery
 }
 
-// know reads what there is to know about the cluster that a request names; nothing for "".
-func (a *approver) know(ctx context.Context, cluster string) (known, error) {
+// facts reads what a decision needs to know about the cluster of a request; nothing for "".
+func (a *approver) facts(ctx context.Context, cluster string) (requestFacts, error) {
 	if cluster == "" {
-		return known{}, nil
+		return requestFacts{}, nil
 	}
 	mc := &fleetv1alpha1.MemberCluster{}
 	if err := a.reader.Get(ctx, client.ObjectKey{Name: cluster}, mc); err != nil {
 		if apierrors.IsNotFound(err) {
-			return known{}, nil
+			return requestFacts{}, nil
 		}
-		return known{}, fmt.Errorf("get member cluster %s: %w", cluster, err)
+		return requestFacts{}, fmt.Errorf("get member cluster %s: %w", cluster, err)
 	}
 	account := &corev1.ServiceAccount{}
 	key := client.ObjectKey{Namespace: fleetv1alpha1.Namespace(cluster), Name: fleetv1alpha1.BootstrapAccount(cluster)}
 	if err := a.reader.Get(ctx, key, account); err != nil {
 		if !apierrors.IsNotFound(err) {
-			return known{}, fmt.Errorf("get bootstrap account %s: %w", key, err)
+			return requestFacts{}, fmt.Errorf("get bootstrap account %s: %w", key, err)
 		}
 		account = nil
 	}
@@ -157,15 +156,15 @@ func (a *approver) know(ctx context.Context, cluster string) (known, error) {
 	key = client.ObjectKey{Namespace: key.Namespace, Name: fleetv1alpha1.MemberLease}
 	if err := a.reader.Get(ctx, key, lease); err != nil {
 		if !apierrors.IsNotFound(err) {
-			return known{}, fmt.Errorf("get Lease %s: %w", key, err)
+			return requestFacts{}, fmt.Errorf("get Lease %s: %w", key, err)
 		}
 		lease = nil
 	}
 	others := &fleetv1alpha1.MemberClusterList{}
 	if err := a.reader.List(ctx, others); err != nil {
-		return known{}, fmt.Errorf("list member clusters: %w", err)
+		return requestFacts{}, fmt.Errorf("list member clusters: %w", err)
 	}
-	return known{cluster: mc, account: account, lease: lease, holder: func(uid string) string { return holder(others.Items, cluster, uid) }}, nil
+	return requestFacts{cluster: mc, account: account, lease: lease, holder: func(uid string) string { return holder(others.Items, cluster, uid) }}, nil
 }
 
 // holder returns the name of a MemberCluster other than cluster that has joined with that UID, or "".
@@ -178,9 +177,9 @@ func holder(all []fleetv1alpha1.MemberCluster, cluster, uid string) string {
 	return ""
 }
 
-// bind writes down what an approval binds, before it is given: the identity of the cluster and when the token was spent.
-// Both writes carry the version that was judged, so that of two requests at once one wins.
-func (a *approver) bind(ctx context.Context, k known, v verdict) error {
+// bind stores the identity of the cluster and that the token is spent, before an approval is given. Both writes carry the resource
+// version that the decision was made on, so that one of two concurrent requests wins.
+func (a *approver) bind(ctx context.Context, k requestFacts, v outcome) error {
 	locked := client.MergeFromWithOptimisticLock{}
 	if k.cluster.Spec.Identity == nil {
 		next := k.cluster.DeepCopy()
@@ -202,8 +201,8 @@ func (a *approver) bind(ctx context.Context, k known, v verdict) error {
 	return nil
 }
 
-// answer writes the verdict into the request and tells people.
-func (a *approver) answer(ctx context.Context, csr *certificatesv1.CertificateSigningRequest, mc *fleetv1alpha1.MemberCluster, v verdict) error {
+// answer writes the decision into the request and records an event.
+func (a *approver) answer(ctx context.Context, csr *certificatesv1.CertificateSigningRequest, mc *fleetv1alpha1.MemberCluster, v outcome) error {
 	c := certificatesv1.CertificateSigningRequestCondition{
 		Type: certificatesv1.CertificateDenied, Status: corev1.ConditionTrue, Reason: v.reason, Message: v.message,
 		LastUpdateTime: metav1.NewTime(a.clock.Now()),

@@ -32,8 +32,7 @@ func request(cluster string) reconcile.Request {
 	return reconcile.Request{NamespacedName: client.ObjectKey{Name: cluster}}
 }
 
-// beat renews the hub's own Lease. It does not look at the answer: what counts is that the renewal comes back through
-// the watch.
+// beat renews the hub's own Lease. The response does not matter: what counts is that the renewal arrives by the watch.
 type beat struct {
 	client   client.Client
 	clock    clock.WithTicker
@@ -43,7 +42,7 @@ type beat struct {
 	every    time.Duration
 }
 
-// NeedLeaderElection says that only the leader, which judges, renews.
+// NeedLeaderElection is true: only the leader, which tracks members, renews.
 func (b *beat) NeedLeaderElection() bool { return true }
 
 // Start renews until ctx ends.
@@ -68,7 +67,7 @@ func (b *beat) Start(ctx context.Context) error {
 		}
 		b.meters.blind.Set(value)
 		if was != blind {
-			log.Info("Changed trust in what the hub sees", "state", state)
+			log.Info("Changed whether the hub sees its own renewals", "state", state)
 		}
 	}
 }
@@ -95,17 +94,17 @@ func (b *beat) renew(ctx context.Context) error {
 	return nil
 }
 
-// listener feeds the tracker with the renewals that come through the watch of Leases, and wakes the controller for
-// clusters whose verdict changed or whose Lease is gone. All Leases come through one watch, in order.
+// listener passes renewals from the watch of Leases to the tracker, and enqueues clusters whose liveness changed or whose Lease
+// is gone. All Leases come through one watch, in order.
 type listener struct {
 	tracker *Tracker
 	clock   clock.PassiveClock
 }
 
-// Create is no renewal: when the hub starts, it can't know how old what it sees is.
+// Create is no renewal: a hub that starts can't know how old the Leases are.
 func (l *listener) Create(context.Context, event.CreateEvent, queue) {}
 
-// Update tells the tracker about a renewal.
+// Update passes a renewal to the tracker.
 func (l *listener) Update(_ context.Context, e event.UpdateEvent, q queue) {
 	was, is := e.ObjectOld.(*coordinationv1.Lease), e.ObjectNew.(*coordinationv1.Lease)
 	if is.Spec.RenewTime == nil || (was.Spec.RenewTime != nil && was.Spec.RenewTime.Equal(is.Spec.RenewTime)) {
@@ -122,7 +121,7 @@ func (l *listener) Update(_ context.Context, e event.UpdateEvent, q queue) {
 	}
 }
 
-// Delete has the Lease made again.
+// Delete enqueues the cluster, which creates the Lease again.
 func (l *listener) Delete(_ context.Context, e event.DeleteEvent, q queue) {
 	if cluster, own := ownerOf(e.Object); cluster != "" && !own {
 		q.Add(request(cluster))
@@ -132,7 +131,7 @@ func (l *listener) Delete(_ context.Context, e event.DeleteEvent, q queue) {
 // Generic does not happen.
 func (l *listener) Generic(context.Context, event.GenericEvent, queue) {}
 
-// ownerOf returns whose Lease it is, by its place: a label can be changed by whoever may write the Lease.
+// ownerOf returns the cluster of a Lease by its namespace: a label can be changed by whoever may write the Lease.
 func ownerOf(lease client.Object) (cluster string, own bool) {
 	if lease.GetNamespace() == fleetv1alpha1.SystemNamespace && lease.GetName() == fleetv1alpha1.HubLease {
 		return "", true
@@ -144,22 +143,22 @@ func ownerOf(lease client.Object) (cluster string, own bool) {
 	return cluster, false
 }
 
-// bell wakes the controller from outside of a watch.
-type bell struct {
+// trigger enqueues a request without a watch.
+type trigger struct {
 	mu    sync.Mutex
 	queue queue
 }
 
-// Start keeps the controller's queue; it makes bell a source.
-func (b *bell) Start(_ context.Context, q queue) error {
+// Start takes the controller's queue; it makes trigger a source.
+func (b *trigger) Start(_ context.Context, q queue) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.queue = q
 	return nil
 }
 
-// ring asks for a reconcile over a cluster. Before the controller has started nothing is lost: it looks at all clusters then.
-func (b *bell) ring(cluster string) {
+// fire enqueues a request. Before the controller has started it does nothing: the start enqueues all.
+func (b *trigger) fire(cluster string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.queue != nil {

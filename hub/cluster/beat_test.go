@@ -44,19 +44,19 @@ func TestListener(t *testing.T) {
 	clk := clocktesting.NewFakePassiveClock(noon)
 	tracker := NewTracker(tolerance)
 	l, q := &listener{tracker: tracker, clock: clk}, newQueue(t)
-	verdict := func() Verdict { return tracker.Judge("east", heartbeat(), VerdictUnknown, clk.Now()) }
-	verdict()
+	liveness := func() Liveness { return tracker.Liveness("east", heartbeat(), LivenessUnknown, clk.Now()) }
+	liveness()
 
 	l.Create(t.Context(), event.CreateEvent{Object: lease("fleet-east", "member", 1)}, q)
-	require.Equal(t, VerdictUnknown, verdict(), "a Lease that was there before says nothing of now")
+	require.Equal(t, LivenessUnknown, liveness(), "a Lease that was there before says nothing of now")
 	l.Update(t.Context(), event.UpdateEvent{ObjectOld: lease("fleet-east", "member", 0), ObjectNew: lease("fleet-east", "member", 0)}, q)
 	l.Update(t.Context(), event.UpdateEvent{ObjectOld: lease("fleet-east", "member", 1), ObjectNew: lease("fleet-east", "member", 1)}, q)
 	l.Update(t.Context(), event.UpdateEvent{ObjectOld: lease("fleet-east", "other", 1), ObjectNew: lease("fleet-east", "other", 2)}, q)
-	require.Equal(t, VerdictUnknown, verdict(), "a resync, or another Lease, is no renewal")
+	require.Equal(t, LivenessUnknown, liveness(), "a resync, or another Lease, is no renewal")
 	require.Empty(t, drained(q))
 
 	l.Update(t.Context(), event.UpdateEvent{ObjectOld: lease("fleet-east", "member", 2), ObjectNew: lease("fleet-east", "member", 1)}, q)
-	require.Equal(t, VerdictFresh, verdict(), "a renewal counts, whatever the member's clock says")
+	require.Equal(t, LivenessFresh, liveness(), "a renewal counts, whatever the member's clock says")
 	require.Equal(t, []string{"east"}, drained(q))
 
 	for i := range 20 {
@@ -65,8 +65,8 @@ func TestListener(t *testing.T) {
 			ObjectOld: lease("fleet-system", "hub", int64(i)), ObjectNew: lease("fleet-system", "hub", int64(i)+1),
 		}, q)
 	}
-	require.Equal(t, VerdictStale, verdict())
-	require.Equal(t, []string{"east"}, drained(q), "the change of a verdict wakes the controller")
+	require.Equal(t, LivenessStale, liveness())
+	require.Equal(t, []string{"east"}, drained(q), "the change of a liveness wakes the controller")
 
 	l.Delete(t.Context(), event.DeleteEvent{Object: lease("fleet-east", "member", 1)}, q)
 	l.Delete(t.Context(), event.DeleteEvent{Object: lease("fleet-system", "hub", 1)}, q)
@@ -75,9 +75,9 @@ func TestListener(t *testing.T) {
 
 func TestBellRingsOnceTheControllerListens(t *testing.T) {
 	t.Parallel()
-	b, q := &bell{}, newQueue(t)
-	b.ring("early")
+	b, q := &trigger{}, newQueue(t)
+	b.fire("early")
 	require.NoError(t, b.Start(t.Context(), q))
-	b.ring("east")
+	b.fire("east")
 	require.Equal(t, []string{"east"}, drained(q))
 }

@@ -40,7 +40,7 @@ type Options struct {
 	Clock clock.WithTicker
 	// RunAgent runs the member's agent on a link until its context ends; member/agent has it.
 	RunAgent func(context.Context, link.Link) error
-	// SecretNamespaces are where kubeconfig Secrets may be; the chart's roles must agree.
+	// SecretNamespaces are where kubeconfig Secrets may be. They must match the chart's roles.
 	SecretNamespaces []string
 	// Identity names this process in Leases, for people.
 	Identity string
@@ -48,11 +48,11 @@ type Options struct {
 	Version string
 	// Registry takes the metrics; default controller-runtime's.
 	Registry prometheus.Registerer
-	// Workers is how many clusters are looked at in parallel; default 4.
+	// Workers is how many clusters are reconciled concurrently; default 4.
 	Workers int
 	// Beat is how often the hub renews its own Lease; default 3 s. A gap of more than twice that is a fault of the hub.
 	Beat time.Duration
-	// RowsDebounce is for how long changes of rows are gathered before they are counted; default 2 s.
+	// RowsDebounce is for how long changes of rows are collected before they are counted; default 2 s.
 	RowsDebounce time.Duration
 }
 
@@ -87,11 +87,11 @@ type reconciler struct {
 	version string
 }
 
-// CacheByObject limits the manager's cache to what this package reads: what carries the label of a cluster, the
-// requests of one signer, and the ConfigMaps of fleet-system. The manager that Setup gets must have been made with it.
+// CacheByObject limits the manager's cache to what this package reads: objects with the label of a cluster, the requests of one
+// signer, and the ConfigMaps of fleet-system. The manager of Setup must have been created with it.
 func CacheByObject() map[client.Object]cache.ByObject {
 	has, err := labels.NewRequirement(keys.FleetCluster, selection.Exists, nil)
-	if err != nil { // the key is a constant; a broken one shows at once
+	if err != nil { // The key is a constant, so this does not happen.
 		return nil
 	}
 	ofCluster := cache.ByObject{Label: labels.NewSelector().Add(*has)}
@@ -111,7 +111,7 @@ func CacheByObject() map[client.Object]cache.ByObject {
 	}
 }
 
-// The markers stand apart from the function, or controller-gen does not see them.
+// The markers are apart from the function, or controller-gen does not find them.
 //
 // +kubebuilder:rbac:groups=fleet.kruise.io,resources=memberclusters,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=fleet.kruise.io,resources=memberclusters/status,verbs=patch
@@ -127,7 +127,7 @@ func CacheByObject() map[client.Object]cache.ByObject {
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 // +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
 //
-// Nobody may give rights that he has not: these are in the roles of members.
+// Kubernetes allows to grant only rights that one has: these are in the roles of members.
 //
 // +kubebuilder:rbac:groups=fleet.kruise.io,resources=memberclusters/status,verbs=get;update
 //
@@ -147,10 +147,10 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	}
 	hubUID, err := clusterUID(ctx, mgr.GetAPIReader())
 	if err != nil {
-		return fmt.Errorf("find out who this hub is: %w", err)
+		return fmt.Errorf("read the identity of this hub: %w", err)
 	}
 	recorder := event.New(mgr.GetEventRecorder(link.HubManager))
-	tracker, wake := NewTracker(2*o.Beat), &bell{}
+	tracker, changed := NewTracker(2*o.Beat), &trigger{}
 	newPusher := func(changed func(string)) *pusher {
 		return &pusher{
 			hub: mgr, clock: o.Clock, meters: m, run: o.RunAgent, namespaces: o.SecretNamespaces, identity: o.Identity,
@@ -158,8 +158,8 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 			wake: make(chan struct{}, 1), wanted: map[string]target{}, states: map[string]pushState{},
 		}
 	}
-	push, toll := newPusher(wake.ring), &bell{}
-	stones := &tombstones{client: mgr.GetClient(), events: recorder, pusher: newPusher(toll.ring), hubUID: hubUID}
+	push, sessions := newPusher(changed.fire), &trigger{}
+	stones := &tombstones{client: mgr.GetClient(), events: recorder, pusher: newPusher(sessions.fire), hubUID: hubUID}
 	r := &reconciler{
 		client: mgr.GetClient(), reader: mgr.GetAPIReader(), clock: o.Clock, events: recorder, tracker: tracker,
 		pusher: push, meters: m, hubUID: hubUID, version: o.Version,
@@ -170,10 +170,10 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 			return fmt.Errorf("set up member clusters: %w", err)
 		}
 	}
-	if err := r.watch(mgr, o, wake); err != nil {
+	if err := r.watch(mgr, o, changed); err != nil {
 		return err
 	}
-	if err := stones.setup(mgr, toll); err != nil {
+	if err := stones.setup(mgr, sessions); err != nil {
 		return err
 	}
 	a := newApprover(mgr, o.Clock, recorder, m)
@@ -185,8 +185,8 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	return setupWebhooks(mgr, o.SecretNamespaces)
 }
 
-// watch wires the controller of MemberClusters.
-func (r *reconciler) watch(mgr ctrl.Manager, o Options, wake *bell) error {
+// watch sets up the controller of MemberClusters.
+func (r *reconciler) watch(mgr ctrl.Manager, o Options, changed *trigger) error {
 	kept := handler.EnqueueRequestsFromMapFunc(byLabel)
 	err := ctrl.NewControllerManagedBy(mgr).Named("membercluster").
 		For(&fleetv1alpha1.MemberCluster{}).
@@ -200,7 +200,7 @@ func (r *reconciler) watch(mgr ctrl.Manager, o Options, wake *bell) error {
 		Watches(&fleetv1alpha1.MemberWork{}, gathered{o.RowsDebounce}).
 		Watches(&certificatesv1.CertificateSigningRequest{}, handler.EnqueueRequestsFromMapFunc(byRequest)).
 		Watches(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(r.byEpoch), builder.WithPredicates(isEpoch())).
-		WatchesRawSource(wake).
+		WatchesRawSource(changed).
 		WithOptions(controller.Options{MaxConcurrentReconciles: o.Workers}).
 		Complete(r)
 	if err != nil {
@@ -209,7 +209,7 @@ func (r *reconciler) watch(mgr ctrl.Manager, o Options, wake *bell) error {
 	return nil
 }
 
-// Reconcile looks at one cluster.
+// Reconcile reconciles one cluster.
 func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	o, err := r.observe(ctx, req.Name)
 	if apierrors.IsNotFound(err) {
@@ -222,21 +222,21 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	now := r.clock.Now()
-	p := next(o, now)
-	done, err := r.apply(ctx, o, p)
-	if reported := r.report(ctx, o, p, done, now); err == nil {
+	p := plan(o, now)
+	a, err := r.apply(ctx, o, p)
+	if reported := r.report(ctx, o, p, a, now); err == nil {
 		err = reported
 	}
-	if apierrors.IsConflict(err) { // somebody was faster: look again
+	if apierrors.IsConflict(err) { // Somebody else wrote at the same time.
 		return ctrl.Result{RequeueAfter: time.Second}, nil
 	}
 	return ctrl.Result{RequeueAfter: p.recheck}, err
 }
 
-// report writes the hub's part of the status where it changed, and then tells of it.
-func (r *reconciler) report(ctx context.Context, o observed, p plan, done result, now time.Time) error {
-	next, happened := status(o, p, done, now)
-	if !done.released && !equality.Semantic.DeepEqual(next, hubPart(o.mc.Status)) {
+// report writes the hub's part of the status if it changed, and then records events.
+func (r *reconciler) report(ctx context.Context, o observed, p planned, a applied, now time.Time) error {
+	next, happened := status(o, p, a, now)
+	if !a.released && !equality.Semantic.DeepEqual(next, hubPart(o.mc.Status)) {
 		if err := r.writeStatus(ctx, o.mc, next); err != nil {
 			return client.IgnoreNotFound(err)
 		}

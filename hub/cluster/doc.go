@@ -1,27 +1,27 @@
 // Package cluster is how clusters join the fleet, are watched and leave it.
 //
-// For each accepted MemberCluster the hub keeps a namespace fleet-<cluster> with the member's Lease in it and, in mode
-// Pull, the roles of the one user kruise:member:<cluster>: it may read its rows and contents, report on them, and renew
-// its Lease and its certificate; nothing else. What somebody deletes of it is made again.
+// For each accepted MemberCluster the hub keeps a namespace fleet-<cluster> with the member's Lease in it and, in mode Pull, the
+// roles of the one user kruise:member:<cluster>. That user may read its rows and contents, report on them, and renew its Lease
+// and its certificate; nothing else. If somebody deletes any of these objects, it is created again.
 //
-//	Pull   the member's agent asks for a client certificate, first with the token of a ServiceAccount that lives until
-//	       the join is done, later with the certificate itself. judge takes such a request apart to the last byte.
-//	Push   the hub reads a kubeconfig from a Secret, refuses what would run or read anything on the hub, and runs the
-//	       member's agent itself. The agent comes in as a function, because hub and member don't know each other.
+//	Pull   the member's agent requests a client certificate, first with the token of a ServiceAccount that exists until the
+//	       join is done, later with the certificate itself. decide (request.go) approves only the exact request of an agent.
+//	Push   the hub reads a kubeconfig from a Secret, refuses what would run a program or read a file on the hub, and runs the
+//	       member's agent itself. The agent is passed in as a function, because hub and member don't import each other.
 //
-// A member is heard of by renewals of its Lease. Tracker judges by the hub's own clock and only while the hub sees its
-// own Lease renewed through the same watch. A silent member is Unreachable: its numbers are frozen by whoever reads
-// that; nothing is deleted for silence, however many members are silent.
+// Members prove that they are alive by renewing their Leases. Tracker measures with the hub's own clock, and only while the hub
+// sees its own Lease renewed through the same watch. A member that does not renew becomes Unreachable. Its numbers are then
+// frozen by those who read that; nothing is deleted for it, however many members are unreachable.
 //
 // A MemberCluster that is deleted leaves: its rows are withdrawn by spec.leave.policy, the agent removes its binding, the hub
-// removes what it kept. A member that is away for too long finds a tombstone when it comes back; a push member is called
-// until it has obeyed it.
+// deletes what it kept. A member that is away for too long finds a tombstone when it comes back. A push member is called until
+// it has followed that.
 //
-// controller.go, observe.go, plan.go, apply.go and status.go are the MemberCluster's controller; request.go and
-// approver.go judge certificate requests; liveness.go and beat.go listen; kubeconfig.go and push.go connect;
+// controller.go, observe.go, plan.go, apply.go and status.go are the controller of MemberClusters; request.go and approver.go
+// handle certificate requests; liveness.go and beat.go track Leases; kubeconfig.go and push.go connect to push members;
 // tombstone.go calls push members that were away while they left.
 //
-// The package sends no work to members and moves no replicas. It can't take a signed certificate back: Kubernetes knows
-// no revocation. A member that is held out keeps a valid certificate which no role is bound to; a new cluster that
-// takes the name of one that left should wait until the old certificate has ended.
+// The package sends no work to members and moves no replicas. It can't revoke a signed certificate, as Kubernetes can't. A member
+// that is not accepted any more keeps a valid certificate without any rights; a new cluster should take the name of one that has
+// left only after the old certificate has expired.
 package cluster

@@ -6,7 +6,7 @@ import (
 
 // Reasons of events on a MemberCluster.
 const (
-	// EventJoined: the member is ready for the first time, or again after it was held out.
+	// EventJoined: the member is ready for the first time, or again after it was not accepted.
 	EventJoined = "Joined"
 	// EventUnreachable: no renewal of its Lease was seen for failAfterSeconds.
 	EventUnreachable = "Unreachable"
@@ -16,13 +16,13 @@ const (
 	EventLeaving = "Leaving"
 	// EventLeft: the member is released.
 	EventLeft = "Left"
-	// EventTombstone: the member did not answer in time; it finds a tombstone when it comes back.
+	// EventTombstone: the member did not answer in time; it finds a tombstone when it is back.
 	EventTombstone = "TombstoneLeft"
-	// EventTombstoneWaits, on the tombstone: why the hub can't have a push member obey it.
+	// EventTombstoneWaits, on the tombstone: why a push member can't follow it yet.
 	EventTombstoneWaits = "TombstoneWaits"
-	// EventTombstoneObeyed, on the tombstone: a push member has obeyed it, and it is deleted.
+	// EventTombstoneObeyed, on the tombstone: a push member has followed it, and it is deleted.
 	EventTombstoneObeyed = "TombstoneObeyed"
-	// EventHubIncomplete: the hub lost its epoch and stands still.
+	// EventHubIncomplete: the hub has lost its epoch and changes nothing.
 	EventHubIncomplete = "HubIncomplete"
 	// EventCredential: the kubeconfig can't be used.
 	EventCredential = "CredentialRefused" //nolint:gosec // A reason, no credential.
@@ -45,7 +45,7 @@ func recovered() event.Event {
 }
 
 func leaving(rows int, policy string) event.Event {
-	return event.Normal(EventLeaving, "Leave", "Withdraws %d rows with policy %s", rows, policy)
+	return event.Normal(EventLeaving, "Leave", "Withdrawing %d rows with policy %s", rows, policy)
 }
 
 func left() event.Event {
@@ -53,15 +53,15 @@ func left() event.Event {
 }
 
 func tombstoneLeft(name string) event.Event {
-	return event.Warning(EventTombstone, "Leave", "The member did not answer in time and obeys ConfigMap %s when it comes back", name)
+	return event.Warning(EventTombstone, "Leave", "The member did not answer in time; it follows ConfigMap %s when it is back", name)
 }
 
 func tombstoneWaits(why string) event.Event {
-	return event.Warning(EventTombstoneWaits, "Leave", "The member is called again until it obeys or this ConfigMap is deleted: %s", why)
+	return event.Warning(EventTombstoneWaits, "Leave", "The hub calls the member until it has followed this ConfigMap, or that is deleted: %s", why)
 }
 
 func tombstoneObeyed(cluster, policy string) event.Event {
-	return event.Normal(EventTombstoneObeyed, "Leave", "Member cluster %s has let go of what this hub placed, with policy %s", cluster, policy)
+	return event.Normal(EventTombstoneObeyed, "Leave", "Member cluster %s has withdrawn the objects of this hub with policy %s", cluster, policy)
 }
 
 func hubIncomplete(why string) event.Event {
@@ -72,10 +72,10 @@ func credentialRefused(why string) event.Event {
 	return event.Warning(EventCredential, "Connect", "%s", why)
 }
 
-func requestApproved(v verdict) event.Event {
-	return event.Normal(EventRequestApproved, "Approve", "Approved the %s", v.message)
+func requestApproved(o outcome) event.Event {
+	return event.Normal(EventRequestApproved, "Approve", "Approved the %s", o.message)
 }
 
-func requestDenied(user string, v verdict) event.Event {
-	return event.Warning(EventRequestDenied, "Deny", "Denied a certificate request by %q: %s: %s", user, v.reason, v.message)
+func requestDenied(user string, o outcome) event.Event {
+	return event.Warning(EventRequestDenied, "Deny", "Denied a certificate request by %q: %s: %s", user, o.reason, o.message)
 }

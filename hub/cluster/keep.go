@@ -13,7 +13,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/link"
 )
 
-// Static ClusterRoles of the hub's chart. The hub may bind them and nothing else that it does not hold itself.
+// Static ClusterRoles of the hub's chart. The hub may bind these, and otherwise only rights that it has itself.
 const (
 	// RoleRows lets a member read its rows, report on them and renew its Lease; bound in its own namespace.
 	RoleRows = "flotilla-member-rows"
@@ -21,18 +21,18 @@ const (
 	RoleContent = "flotilla-member-content"
 )
 
-// memberRole and bootstrapRole are the per-cluster roles and their bindings. The colon keeps a cluster named "rows"
-// apart from the static roles.
+// memberRole and bootstrapRole are the per-cluster roles and their bindings. The colon avoids a collision of a cluster named
+// "rows" with the static roles.
 func memberRole(cluster string) string    { return "flotilla:member:" + cluster }
 func bootstrapRole(cluster string) string { return "flotilla:bootstrap:" + cluster }
 
-// object is any API object; the same as controller-runtime's client.Object, which pure code does not import.
+// object is any API object: controller-runtime's client.Object, which pure code does not import.
 type object interface {
 	metav1.Object
 	runtime.Object
 }
 
-// slot names one object that the hub may keep for a cluster.
+// slot names an object that the hub may keep for a cluster.
 type slot struct {
 	kind, namespace, name string
 }
@@ -41,7 +41,7 @@ func slotOf(o object) slot {
 	return slot{kind: o.GetObjectKind().GroupVersionKind().Kind, namespace: o.GetNamespace(), name: o.GetName()}
 }
 
-// forMember is what a member that is let in needs. A push member's agent is the hub itself and needs no rights.
+// forMember returns the objects that an accepted member needs. The agent of a push member is the hub itself and needs no rights.
 func forMember(mc *fleetv1alpha1.MemberCluster) []object {
 	cluster := mc.Name
 	lease := &coordinationv1.Lease{
@@ -68,7 +68,7 @@ func forMember(mc *fleetv1alpha1.MemberCluster) []object {
 	}
 }
 
-// forBootstrap is what a member needs to join with a token.
+// forBootstrap returns the objects that a member needs to join with a token.
 func forBootstrap(cluster string) []object {
 	account := &corev1.ServiceAccount{
 		TypeMeta:   typeMeta("v1", "ServiceAccount"),
@@ -86,8 +86,8 @@ func forBootstrap(cluster string) []object {
 	}
 }
 
-// forTombstone is what a member that was away finds, in fleet-system. The role lets the old user read it and no more; a
-// push member has no user, and the hub itself needs to know how to call it.
+// forTombstone returns the objects that a member which was away finds in fleet-system. The role lets the old user read the
+// tombstone and nothing else; a push member has no user, and its tombstone says how the hub connects to it.
 func forTombstone(mc *fleetv1alpha1.MemberCluster, hubUID string) []object {
 	name := fleetv1alpha1.TombstoneName(mc.Spec.Identity.ClusterUID)
 	stone := &corev1.ConfigMap{
@@ -116,7 +116,7 @@ func forTombstone(mc *fleetv1alpha1.MemberCluster, hubUID string) []object {
 	return []object{stone, role, bound}
 }
 
-// requestRules let a member ask for its certificate: create can't be limited by name, the approver does that.
+// requestRules let a member request its certificate. RBAC can't limit create by name; the approver does that.
 func requestRules(cluster string) []rbacv1.PolicyRule {
 	group, resource := []string{"certificates.k8s.io"}, []string{"certificatesigningrequests"}
 	return []rbacv1.PolicyRule{
@@ -160,7 +160,7 @@ func objectMeta(cluster, namespace, name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Name: name, Namespace: namespace, Labels: map[string]string{keys.FleetCluster: cluster}}
 }
 
-// same tells whether have says what want asks for; what others added elsewhere does not count.
+// same tells whether have has all that want sets. What others have added does not matter.
 func same(have, want object) bool {
 	if have.GetLabels()[keys.FleetCluster] != want.GetLabels()[keys.FleetCluster] {
 		return false
@@ -181,7 +181,7 @@ func same(have, want object) bool {
 	return true
 }
 
-// rebound tells whether have is a binding to another role: roleRef never changes, so it must be deleted first.
+// rebound tells whether have binds another role. roleRef is immutable, so such a binding must be deleted first.
 func rebound(have, want object) bool {
 	switch w := want.(type) {
 	case *rbacv1.ClusterRoleBinding:

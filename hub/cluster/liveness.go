@@ -7,31 +7,31 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 )
 
-// Verdict is what the tracker thinks of one member.
-type Verdict string
+// Liveness says whether a member is alive.
+type Liveness string
 
-// Verdicts.
+// Values of Liveness.
 const (
-	// VerdictUnknown: no renewal was ever seen.
-	VerdictUnknown Verdict = "Unknown"
-	// VerdictFresh: renewals are seen.
-	VerdictFresh Verdict = "Fresh"
-	// VerdictStale: none was seen for failAfterSeconds, or not yet for recoverAfterSeconds since.
-	VerdictStale Verdict = "Stale"
+	// LivenessUnknown: no renewal was ever seen.
+	LivenessUnknown Liveness = "Unknown"
+	// LivenessFresh: renewals are seen.
+	LivenessFresh Liveness = "Fresh"
+	// LivenessStale: none was seen for failAfterSeconds, or not yet for recoverAfterSeconds since.
+	LivenessStale Liveness = "Stale"
 )
 
-// Tracker judges members by when this process saw renewals of their Leases. It never reads the time in a Lease: what
-// clocks of other machines say plays no part.
+// Tracker finds out whether members are alive by when this process saw renewals of their Leases. It never reads the time in a
+// Lease: clocks of other machines don't matter.
 //
 // Silence is measured in watched time, which passes only while the hub sees its own renewals. The hub's Lease comes
 // through the same watch as the members'; seeing one proves that everything before it was seen as well. So watched time
-// advances from one own renewal to the next, and stands still over a gap of more than the tolerance: a hub that was cut
-// off, paused or restarted knows nothing of that time and holds it against nobody.
+// advances from one own renewal to the next, and does not over a gap of more than the tolerance: of time in which the hub was
+// cut off, paused or restarted it knows nothing, so no member becomes stale for it.
 //
 // For example, with a tolerance of 6 s and own renewals at 0 s, 3 s, 6 s, 600 s and 603 s, watched time is 0, 3, 6, 6
 // and 9: a member that renewed at 5 s has been silent for 4 s at the end, not for 598.
 //
-// It is pure but for its own state: time comes in as an argument and must be monotonic. Safe for concurrent use.
+// Time is an argument and must be monotonic. A Tracker may be used concurrently.
 type Tracker struct {
 	tolerance time.Duration
 
@@ -42,53 +42,54 @@ type Tracker struct {
 }
 
 type member struct {
-	judged  bool
-	verdict Verdict
-	lease   time.Duration
-	fail    time.Duration
-	recover time.Duration
+	// started is set by the first call of Tracker.Liveness.
+	started  bool
+	liveness Liveness
+	lease    time.Duration
+	fail     time.Duration
+	recover  time.Duration
 	// seen is the watched time of the last renewal, or of the moment from which silence counts.
 	seen time.Duration
-	// run is the watched time at which a stale member began to renew without a gap; renewing says whether it does.
+	// run is the watched time since which a stale member renews without a gap; renewing says whether it does.
 	run      time.Duration
 	renewing bool
 }
 
-// NewTracker returns a Tracker to which a gap between two own renewals of more than tolerance is a fault of the hub.
+// NewTracker returns a Tracker that takes a gap of more than tolerance between two own renewals for a fault of the hub.
 func NewTracker(tolerance time.Duration) *Tracker {
 	return &Tracker{tolerance: tolerance, members: map[string]*member{}}
 }
 
-// Judge returns the verdict on a cluster by the given times. The first call for a cluster takes former as the verdict
-// that an earlier process came to, so that a restart changes nothing: the silence of a fresh member counts from now.
-func (t *Tracker) Judge(cluster string, h fleetv1alpha1.Heartbeat, former Verdict, now time.Time) Verdict {
+// Liveness returns the liveness of a cluster by the given times. The first call for a cluster takes former, from an earlier
+// process, so that a restart changes nothing: the silence of a fresh member counts from now.
+func (t *Tracker) Liveness(cluster string, h fleetv1alpha1.Heartbeat, former Liveness, now time.Time) Liveness {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	m := t.member(cluster)
 	m.lease = time.Duration(h.LeaseSeconds) * time.Second
 	m.fail = time.Duration(h.FailAfterSeconds) * time.Second
 	m.recover = time.Duration(h.RecoverAfterSeconds) * time.Second
-	if !m.judged {
-		m.judged = true
-		if former != VerdictUnknown {
-			m.verdict = former
+	if !m.started {
+		m.started = true
+		if former != LivenessUnknown {
+			m.liveness = former
 			m.seen = t.at(now)
 		}
 	}
-	return m.verdict
+	return m.liveness
 }
 
-// Renewed says that a renewal of the cluster's Lease was seen. It returns whether the verdict changed: a member that was
+// Renewed is called when a renewal of the cluster's Lease was seen. It returns whether the liveness changed: a member that was
 // never seen before is fresh at once.
 func (t *Tracker) Renewed(cluster string, now time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	m, at := t.member(cluster), t.at(now)
 	switch {
-	case m.verdict == VerdictStale && (!m.renewing || at-m.seen > m.lease):
+	case m.liveness == LivenessStale && (!m.renewing || at-m.seen > m.lease):
 		m.run, m.renewing = at, true
-	case m.verdict == VerdictUnknown && m.judged:
-		m.verdict = VerdictFresh
+	case m.liveness == LivenessUnknown && m.started:
+		m.liveness = LivenessFresh
 		m.seen = at
 		return true
 	}
@@ -96,8 +97,8 @@ func (t *Tracker) Renewed(cluster string, now time.Time) bool {
 	return false
 }
 
-// Own says that a renewal of the hub's own Lease was seen. It returns the clusters whose verdict changed: this is the
-// only moment at which a member becomes stale, or fresh again.
+// Own is called when a renewal of the hub's own Lease was seen. It returns the clusters whose liveness changed: only then does a
+// member become stale, or fresh again.
 func (t *Tracker) Own(now time.Time) []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -107,45 +108,45 @@ func (t *Tracker) Own(now time.Time) []string {
 	t.own = now
 	var changed []string
 	for name, m := range t.members {
-		if m.pass(t.watched) {
+		if m.advance(t.watched) {
 			changed = append(changed, name)
 		}
 	}
 	return changed
 }
 
-// pass brings the verdict up to a watched time and returns whether it changed.
-func (m *member) pass(watched time.Duration) bool {
+// advance computes the liveness at a watched time and returns whether it changed.
+func (m *member) advance(watched time.Duration) bool {
 	silence := watched - m.seen
 	switch {
-	case !m.judged:
-	case m.verdict == VerdictFresh && silence >= m.fail:
-		m.verdict, m.renewing = VerdictStale, false
+	case !m.started:
+	case m.liveness == LivenessFresh && silence >= m.fail:
+		m.liveness, m.renewing = LivenessStale, false
 		return true
-	case m.verdict == VerdictStale && silence > m.lease:
+	case m.liveness == LivenessStale && silence > m.lease:
 		m.renewing = false
-	case m.verdict == VerdictStale && m.renewing && watched-m.run >= m.recover:
-		m.verdict = VerdictFresh
+	case m.liveness == LivenessStale && m.renewing && watched-m.run >= m.recover:
+		m.liveness = LivenessFresh
 		return true
 	}
 	return false
 }
 
-// Blind tells whether the hub has not seen its own renewal for longer than the tolerance, or never: it judges nobody.
+// Blind tells whether the hub has not seen its own renewal for longer than the tolerance, or never. Then nothing changes.
 func (t *Tracker) Blind(now time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.own.IsZero() || now.Sub(t.own) > t.tolerance
 }
 
-// Forget drops what is known of a cluster.
+// Forget drops a cluster.
 func (t *Tracker) Forget(cluster string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.members, cluster)
 }
 
-// at is the watched time of a moment since the last own renewal.
+// at returns the watched time of a moment after the last own renewal.
 func (t *Tracker) at(now time.Time) time.Duration {
 	if since := now.Sub(t.own); !t.own.IsZero() && since <= t.tolerance {
 		return t.watched + since
@@ -156,7 +157,7 @@ func (t *Tracker) at(now time.Time) time.Duration {
 func (t *Tracker) member(cluster string) *member {
 	m := t.members[cluster]
 	if m == nil {
-		m = &member{verdict: VerdictUnknown}
+		m = &member{liveness: LivenessUnknown}
 		t.members[cluster] = m
 	}
 	return m

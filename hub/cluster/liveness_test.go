@@ -24,20 +24,20 @@ func heartbeat() fleetv1alpha1.Heartbeat {
 
 // fleet plays a hub and its members second by second.
 type fleet struct {
-	tracker  *Tracker
-	now      time.Time
-	members  int
-	verdicts map[string]Verdict
-	changes  map[string]int
+	tracker *Tracker
+	now     time.Time
+	members int
+	states  map[string]Liveness
+	changes map[string]int
 }
 
 func newFleet(members int) *fleet {
 	f := &fleet{
 		tracker: NewTracker(tolerance), now: time.Unix(0, 0), members: members,
-		verdicts: map[string]Verdict{}, changes: map[string]int{},
+		states: map[string]Liveness{}, changes: map[string]int{},
 	}
 	for i := range members {
-		f.tracker.Judge(name(i), heartbeat(), VerdictUnknown, f.now)
+		f.tracker.Liveness(name(i), heartbeat(), LivenessUnknown, f.now)
 	}
 	f.play(10*time.Second, nil, false)
 	clear(f.changes)
@@ -61,11 +61,11 @@ func (f *fleet) play(d time.Duration, dark func(int) bool, fault bool) {
 			f.tracker.Own(f.now)
 		}
 		for i := range f.members {
-			v := f.tracker.Judge(name(i), heartbeat(), VerdictUnknown, f.now)
-			if old, ok := f.verdicts[name(i)]; ok && old != v {
+			v := f.tracker.Liveness(name(i), heartbeat(), LivenessUnknown, f.now)
+			if old, ok := f.states[name(i)]; ok && old != v {
 				f.changes[name(i)]++
 			}
-			f.verdicts[name(i)] = v
+			f.states[name(i)] = v
 		}
 	}
 }
@@ -78,31 +78,31 @@ func TestTracker(t *testing.T) {
 		t.Parallel()
 		tr := NewTracker(tolerance)
 		now := time.Unix(0, 0)
-		require.Equal(t, VerdictUnknown, tr.Judge("east", heartbeat(), VerdictUnknown, now))
+		require.Equal(t, LivenessUnknown, tr.Liveness("east", heartbeat(), LivenessUnknown, now))
 		require.True(t, tr.Renewed("east", now))
-		require.Equal(t, VerdictFresh, tr.Judge("east", heartbeat(), VerdictUnknown, now))
+		require.Equal(t, LivenessFresh, tr.Liveness("east", heartbeat(), LivenessUnknown, now))
 	})
 	t.Run("a member that was never seen stays unknown however long it takes", func(t *testing.T) {
 		t.Parallel()
 		f := newFleet(0)
 		f.members = 1
 		f.play(time.Hour, all, false)
-		require.Equal(t, VerdictUnknown, f.verdicts[name(0)])
+		require.Equal(t, LivenessUnknown, f.states[name(0)])
 	})
 	t.Run("a silent member is stale after failAfter and one own renewal at most", func(t *testing.T) {
 		t.Parallel()
 		f := newFleet(1)
 		f.play(failAfter+beatEvery, all, false)
-		require.Equal(t, VerdictStale, f.verdicts[name(0)])
+		require.Equal(t, LivenessStale, f.states[name(0)])
 	})
 	t.Run("a stale member is fresh after it renewed for recoverAfter, not before", func(t *testing.T) {
 		t.Parallel()
 		f := newFleet(1)
 		f.play(2*failAfter, all, false)
 		f.play(55*time.Second, nil, false)
-		require.Equal(t, VerdictStale, f.verdicts[name(0)])
+		require.Equal(t, LivenessStale, f.states[name(0)])
 		f.play(15*time.Second, nil, false)
-		require.Equal(t, VerdictFresh, f.verdicts[name(0)])
+		require.Equal(t, LivenessFresh, f.states[name(0)])
 	})
 	t.Run("a gap longer than the lease starts the time to recover anew", func(t *testing.T) {
 		t.Parallel()
@@ -111,29 +111,29 @@ func TestTracker(t *testing.T) {
 		f.play(30*time.Second, nil, false)
 		f.play(20*time.Second, all, false)
 		f.play(50*time.Second, nil, false)
-		require.Equal(t, VerdictStale, f.verdicts[name(0)])
+		require.Equal(t, LivenessStale, f.states[name(0)])
 	})
 	t.Run("after a restart the former verdict holds and silence counts from then", func(t *testing.T) {
 		t.Parallel()
 		f := newFleet(0)
-		require.Equal(t, VerdictFresh, f.tracker.Judge("east", heartbeat(), VerdictFresh, f.now))
-		require.Equal(t, VerdictStale, f.tracker.Judge("west", heartbeat(), VerdictStale, f.now))
+		require.Equal(t, LivenessFresh, f.tracker.Liveness("east", heartbeat(), LivenessFresh, f.now))
+		require.Equal(t, LivenessStale, f.tracker.Liveness("west", heartbeat(), LivenessStale, f.now))
 		f.play(failAfter-beatEvery, nil, false)
-		require.Equal(t, VerdictFresh, f.tracker.Judge("east", heartbeat(), VerdictUnknown, f.now))
+		require.Equal(t, LivenessFresh, f.tracker.Liveness("east", heartbeat(), LivenessUnknown, f.now))
 		f.play(2*beatEvery, nil, false)
-		require.Equal(t, VerdictStale, f.tracker.Judge("east", heartbeat(), VerdictUnknown, f.now))
+		require.Equal(t, LivenessStale, f.tracker.Liveness("east", heartbeat(), LivenessUnknown, f.now))
 	})
 	t.Run("renewals seen before the first verdict do not make a stale member fresh", func(t *testing.T) {
 		t.Parallel()
 		f := newFleet(0)
 		require.False(t, f.tracker.Renewed("east", f.now))
-		require.Equal(t, VerdictStale, f.tracker.Judge("east", heartbeat(), VerdictStale, f.now))
+		require.Equal(t, LivenessStale, f.tracker.Liveness("east", heartbeat(), LivenessStale, f.now))
 	})
 	t.Run("a forgotten member is unknown again", func(t *testing.T) {
 		t.Parallel()
 		f := newFleet(1)
 		f.tracker.Forget(name(0))
-		require.Equal(t, VerdictUnknown, f.tracker.Judge(name(0), heartbeat(), VerdictUnknown, f.now))
+		require.Equal(t, LivenessUnknown, f.tracker.Liveness(name(0), heartbeat(), LivenessUnknown, f.now))
 	})
 	t.Run("the hub is blind until it sees itself, and when it does not any more", func(t *testing.T) {
 		t.Parallel()
@@ -171,7 +171,7 @@ func TestI16NoFlapping(t *testing.T) {
 		require.Zero(t, f.changes[name(0)])
 		for i := range 3 {
 			require.LessOrEqual(t, f.changes[name(i)], 2)
-			require.Equal(t, VerdictFresh, f.verdicts[name(i)])
+			require.Equal(t, LivenessFresh, f.states[name(i)])
 		}
 	})
 }

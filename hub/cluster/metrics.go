@@ -7,7 +7,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/metric"
 )
 
-// meters are what the package measures.
+// meters are the metrics of the package.
 type meters struct {
 	state    *prometheus.GaugeVec
 	expiry   *prometheus.GaugeVec
@@ -28,11 +28,11 @@ func newMeters() *meters {
 		}, []string{metric.LabelCluster}),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: metric.Namespace, Subsystem: "cluster", Name: "certificate_requests_total",
-			Help: "Certificate requests in members' names, by verdict and reason.",
+			Help: "Certificate requests in members' names, by decision and reason.",
 		}, []string{metric.LabelState, metric.LabelReason}),
 		blind: prometheus.NewGauge(prometheus.GaugeOpts{
 			Namespace: metric.Namespace, Subsystem: "cluster", Name: "hub_blind",
-			Help: "1 while the hub does not see its own Lease renewed and therefore judges no member.",
+			Help: "1 while the hub does not see its own Lease renewed, so that no member changes its liveness.",
 		}),
 		restarts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: metric.Namespace, Subsystem: "cluster", Name: "push_agent_ends_total",
@@ -45,7 +45,7 @@ func (m *meters) register(r prometheus.Registerer) error {
 	return metric.Register(r, m.state, m.expiry, m.requests, m.blind, m.restarts)
 }
 
-// observe sets what is known of one cluster.
+// observe sets the series of a cluster.
 func (m *meters) observe(cluster string, status fleetv1alpha1.MemberClusterStatus) {
 	for _, phase := range []fleetv1alpha1.ClusterPhase{
 		fleetv1alpha1.ClusterPending, fleetv1alpha1.ClusterJoining, fleetv1alpha1.ClusterReady,
@@ -62,7 +62,7 @@ func (m *meters) observe(cluster string, status fleetv1alpha1.MemberClusterStatu
 	}
 }
 
-// forget drops the series of a cluster that is gone.
+// forget deletes the series of a cluster that is gone.
 func (m *meters) forget(cluster string) {
 	by := prometheus.Labels{metric.LabelCluster: cluster}
 	m.state.DeletePartialMatch(by)

@@ -19,35 +19,35 @@ import (
 // epochKey is the key of the ConfigMap fleet-system/epoch.
 const epochKey = "epoch"
 
-// observed is what a reconcile knows. Nothing in it may be changed: it points into the cache.
+// observed is what a reconcile starts from. It points into the cache and must not be changed.
 type observed struct {
 	mc *fleetv1alpha1.MemberCluster
-	// hub is who this hub is. Its epoch is 0 where nobody was told one and none is stored.
+	// hub is the identity of this hub. Its epoch is 0 if none was ever published and none is stored.
 	hub fleetv1alpha1.HubIdentity
-	// lost says that the ConfigMap with the epoch is not there.
+	// lost says that the ConfigMap with the epoch is missing.
 	lost bool
 	// namespace is the cluster's namespace with our label, or nil.
 	namespace *corev1.Namespace
-	// have are those of candidates that exist.
+	// have are the candidates that exist.
 	have map[slot]object
 	rows []*fleetv1alpha1.MemberWork
-	// heartbeat is the tracker's verdict.
-	heartbeat Verdict
+	// heartbeat is the liveness by the tracker.
+	heartbeat Liveness
 	// request is the member's certificate request, or nil.
 	request *certificatesv1.CertificateSigningRequest
-	// push is how the connection of a push member fares.
+	// push is the state of the connection to a push member.
 	push pushState
 	// holder is another MemberCluster that has joined with the UID of this push member, or "".
 	holder string
 }
 
-// observe reads all there is to know about one cluster.
+// observe reads everything about one cluster.
 func (r *reconciler) observe(ctx context.Context, name string) (observed, error) {
 	o := observed{mc: &fleetv1alpha1.MemberCluster{}}
 	if err := r.client.Get(ctx, client.ObjectKey{Name: name}, o.mc); err != nil {
 		return o, err
 	}
-	o.heartbeat = r.tracker.Judge(name, o.mc.Spec.Heartbeat, formerVerdict(o.mc), r.clock.Now())
+	o.heartbeat = r.tracker.Liveness(name, o.mc.Spec.Heartbeat, formerLiveness(o.mc), r.clock.Now())
 	for _, read := range []func(context.Context, *observed) error{
 		r.readHub, r.readKept, r.readRows, r.readRequest, r.readPush,
 	} {
@@ -58,20 +58,20 @@ func (r *reconciler) observe(ctx context.Context, name string) (observed, error)
 	return o, nil
 }
 
-// formerVerdict is the verdict that the status remembers.
-func formerVerdict(mc *fleetv1alpha1.MemberCluster) Verdict {
+// formerLiveness is the liveness in the status.
+func formerLiveness(mc *fleetv1alpha1.MemberCluster) Liveness {
 	c := report.GetCondition(mc.Status.Conditions, fleetv1alpha1.ConditionHeartbeatFresh)
 	switch {
 	case c == nil || c.Status == metav1.ConditionUnknown:
-		return VerdictUnknown
+		return LivenessUnknown
 	case c.Status == metav1.ConditionTrue:
-		return VerdictFresh
+		return LivenessFresh
 	default:
-		return VerdictStale
+		return LivenessStale
 	}
 }
 
-// readHub says who this hub is. Where the epoch is lost the one told before stays in the status.
+// readHub reads the identity of this hub. If the epoch is lost, the one in the status stays.
 func (r *reconciler) readHub(ctx context.Context, o *observed) error {
 	o.hub = fleetv1alpha1.HubIdentity{UID: r.hubUID, Version: r.version}
 	if told := o.mc.Status.Hub; told != nil && told.UID == r.hubUID {
@@ -115,8 +115,8 @@ func (r *reconciler) readKept(ctx context.Context, o *observed) error {
 	return nil
 }
 
-// readRows lists the cluster's rows. A leaving cluster is done when none is left, so then the apiserver itself is asked:
-// an empty cache is no proof.
+// readRows lists the cluster's rows. A leaving cluster is done when none is left, so then they are read from the apiserver: an
+// empty cache proves nothing.
 func (r *reconciler) readRows(ctx context.Context, o *observed) error {
 	reader, options := client.Reader(r.client), []client.ListOption{client.InNamespace(fleetv1alpha1.Namespace(o.mc.Name))}
 	if o.mc.DeletionTimestamp.IsZero() {

@@ -33,7 +33,7 @@ func settled() *world {
 		},
 	}
 	w := &world{observed{
-		mc: mc, hub: fleetv1alpha1.HubIdentity{UID: "hub", Epoch: 1}, have: map[slot]object{}, heartbeat: VerdictFresh,
+		mc: mc, hub: fleetv1alpha1.HubIdentity{UID: "hub", Epoch: 1}, have: map[slot]object{}, heartbeat: LivenessFresh,
 		namespace: &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "fleet-east"}},
 	}}
 	w.has(forMember(mc)...)
@@ -54,7 +54,7 @@ func (w *world) agent(kind string, status metav1.ConditionStatus) *world {
 }
 
 func (w *world) new() *world {
-	w.mc.Spec.Identity, w.mc.Finalizers, w.namespace, w.heartbeat = nil, nil, nil, VerdictUnknown
+	w.mc.Spec.Identity, w.mc.Finalizers, w.namespace, w.heartbeat = nil, nil, nil, LivenessUnknown
 	clear(w.have)
 	return w
 }
@@ -104,15 +104,15 @@ func TestNext(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		world *world
-		check func(*testing.T, plan)
+		check func(*testing.T, planned)
 	}{
-		{"a settled member needs nothing", settled(), func(t *testing.T, p plan) {
+		{"a settled member needs nothing", settled(), func(t *testing.T, p planned) {
 			t.Helper()
-			require.Equal(t, plan{}, p)
+			require.Equal(t, planned{}, p)
 		}},
-		{"a new member gets the finalizer, its namespace, its roles and a way to join", settled().new(), func(t *testing.T, p plan) {
+		{"a new member gets the finalizer, its namespace, its roles and a way to join", settled().new(), func(t *testing.T, p planned) {
 			t.Helper()
-			require.True(t, p.hold)
+			require.True(t, p.addFinalizer)
 			require.True(t, p.namespace)
 			require.Equal(t, slices.Concat(memberObjects, bootstrapObjects), kinds(p.ensure))
 			require.Empty(t, p.drop)
@@ -121,26 +121,26 @@ func TestNext(t *testing.T) {
 			w := settled().new()
 			w.mc.Spec.Accepted = false
 			return w
-		}(), func(t *testing.T, p plan) {
+		}(), func(t *testing.T, p planned) {
 			t.Helper()
-			require.Equal(t, plan{}, p)
+			require.Equal(t, planned{}, p)
 		}},
 		{"a cluster that is held out again loses its rights and nothing else", func() *world {
 			w := settled().account("").row("a", fleetv1alpha1.LeaveDelete, false)
 			w.mc.Spec.Accepted = false
 			return w
-		}(), func(t *testing.T, p plan) {
+		}(), func(t *testing.T, p planned) {
 			t.Helper()
-			require.Equal(t, plan{drop: p.drop}, p)
+			require.Equal(t, planned{drop: p.drop}, p)
 			require.Equal(t, slices.Concat(memberObjects[1:], bootstrapObjects), kinds(p.drop))
 		}},
 		{"what is missing is made again", func() *world {
 			w := settled()
 			delete(w.have, slot{"RoleBinding", "fleet-east", RoleRows})
 			return w
-		}(), func(t *testing.T, p plan) {
+		}(), func(t *testing.T, p planned) {
 			t.Helper()
-			require.Equal(t, plan{ensure: p.ensure}, p)
+			require.Equal(t, planned{ensure: p.ensure}, p)
 			require.Equal(t, []string{"RoleBinding flotilla-member-rows"}, kinds(p.ensure))
 		}},
 		{"rules that somebody widened are mended", func() *world {
@@ -148,7 +148,7 @@ func TestNext(t *testing.T) {
 			role := w.have[slot{"ClusterRole", "", memberRole("east")}].DeepCopyObject().(*rbacv1.ClusterRole)
 			role.Rules = append(role.Rules, rbacv1.PolicyRule{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"secrets"}})
 			return w.has(role)
-		}(), func(t *testing.T, p plan) {
+		}(), func(t *testing.T, p planned) {
 			t.Helper()
 			require.Equal(t, []string{"ClusterRole flotilla:member:east"}, kinds(p.ensure))
 		}},
@@ -157,31 +157,31 @@ func TestNext(t *testing.T) {
 			bound := w.have[slot{"RoleBinding", "fleet-east", RoleRows}].DeepCopyObject().(*rbacv1.RoleBinding)
 			bound.RoleRef.Name = "cluster-admin"
 			return w.has(bound)
-		}(), func(t *testing.T, p plan) {
+		}(), func(t *testing.T, p planned) {
 			t.Helper()
 			require.Equal(t, []string{"RoleBinding flotilla-member-rows"}, kinds(p.drop))
 			require.Equal(t, []string{"RoleBinding flotilla-member-rows"}, kinds(p.ensure))
 		}},
-		{"an account whose token is not spent stays", settled().account(""), func(t *testing.T, p plan) {
+		{"an account whose token is not spent stays", settled().account(""), func(t *testing.T, p planned) {
 			t.Helper()
-			require.Equal(t, plan{}, p)
+			require.Equal(t, planned{}, p)
 		}},
 		{
 			"an account whose token is spent stays until the member renews its Lease, though it was heard of before",
-			settled().account("7").has(memberLease("7", true)), func(t *testing.T, p plan) {
+			settled().account("7").has(memberLease("7", true)), func(t *testing.T, p planned) {
 				t.Helper()
 				require.Empty(t, p.drop)
 				require.Equal(t, recheckSpent, p.recheck)
 			},
 		},
-		{"an account whose token is spent goes when the member has renewed its Lease since", settled().account("7").has(memberLease("8", true)), func(t *testing.T, p plan) {
+		{"an account whose token is spent goes when the member has renewed its Lease since", settled().account("7").has(memberLease("8", true)), func(t *testing.T, p planned) {
 			t.Helper()
 			require.Equal(t, bootstrapObjects, kinds(p.drop))
 		}},
 		{"a tombstone of a cluster that has joined again goes", func() *world {
 			w := settled()
 			return w.has(forTombstone(w.mc, "hub")...)
-		}(), func(t *testing.T, p plan) {
+		}(), func(t *testing.T, p planned) {
 			t.Helper()
 			require.Equal(t, stoneObjects, kinds(p.drop))
 		}},
@@ -189,9 +189,9 @@ func TestNext(t *testing.T) {
 			w := settled().new()
 			w.namespace = &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "fleet-east", DeletionTimestamp: &metav1.Time{Time: noon}}}
 			return w
-		}(), func(t *testing.T, p plan) {
+		}(), func(t *testing.T, p planned) {
 			t.Helper()
-			require.True(t, p.hold)
+			require.True(t, p.addFinalizer)
 			require.False(t, p.namespace)
 			require.Empty(t, p.ensure)
 			require.Contains(t, p.why, "still being deleted")
@@ -200,12 +200,12 @@ func TestNext(t *testing.T) {
 			w := settled()
 			w.mc.Status.Credential = &fleetv1alpha1.CredentialStatus{NotAfter: &metav1.Time{Time: noon.Add(time.Hour)}}
 			return w
-		}(), func(t *testing.T, p plan) {
+		}(), func(t *testing.T, p planned) {
 			t.Helper()
-			require.Equal(t, plan{recheck: time.Hour}, p)
+			require.Equal(t, planned{recheck: time.Hour}, p)
 		}},
 
-		{"a push member gets a Lease and is connected to, and no rights", push(settled().new()), func(t *testing.T, p plan) {
+		{"a push member gets a Lease and is connected to, and no rights", push(settled().new()), func(t *testing.T, p planned) {
 			t.Helper()
 			require.True(t, p.connect)
 			require.Equal(t, memberObjects[:1], kinds(p.ensure))
@@ -215,7 +215,7 @@ func TestNext(t *testing.T) {
 			w := push(settled().new())
 			w.push.clusterUID = "uid"
 			return w
-		}(), func(t *testing.T, p plan) {
+		}(), func(t *testing.T, p planned) {
 			t.Helper()
 			require.Equal(t, "uid", p.identity)
 		}},
@@ -223,14 +223,14 @@ func TestNext(t *testing.T) {
 			w := push(settled().new())
 			w.push.clusterUID, w.holder = "uid", "old"
 			return w
-		}(), func(t *testing.T, p plan) {
+		}(), func(t *testing.T, p planned) {
 			t.Helper()
 			require.Empty(t, p.identity)
 		}},
 
 		{"a leaving member's rows are withdrawn by its policy", settled().leavingSince(time.Minute).
 			row("kept", fleetv1alpha1.LeaveDelete, false).row("going", fleetv1alpha1.LeaveDelete, true).
-			row("done", fleetv1alpha1.LeaveOrphan, true), func(t *testing.T, p plan) {
+			row("done", fleetv1alpha1.LeaveOrphan, true), func(t *testing.T, p planned) {
 			t.Helper()
 			require.Equal(t, []string{"kept", "going"}, rowNames(p.withdraw))
 			require.Equal(t, 9*time.Minute, p.recheck)
@@ -241,23 +241,23 @@ func TestNext(t *testing.T) {
 			w := settled().leavingSince(0).row("a", fleetv1alpha1.LeaveOrphan, true)
 			delete(w.have, slot{"RoleBinding", "fleet-east", RoleRows})
 			return w
-		}(), func(t *testing.T, p plan) {
+		}(), func(t *testing.T, p planned) {
 			t.Helper()
 			require.Equal(t, []string{"RoleBinding flotilla-member-rows"}, kinds(p.ensure))
 			require.Empty(t, p.drop)
 		}},
-		{"a leaving member without rows is waited for until it lets go", settled().leavingSince(0), func(t *testing.T, p plan) {
+		{"a leaving member without rows is waited for until it lets go", settled().leavingSince(0), func(t *testing.T, p planned) {
 			t.Helper()
 			require.False(t, p.release)
 			require.Contains(t, p.why, "remove its binding")
 		}},
 		{"a member that says released but has rows is waited for", settled().leavingSince(0).
-			agent(fleetv1alpha1.ConditionReleased, metav1.ConditionTrue).row("a", fleetv1alpha1.LeaveOrphan, true), func(t *testing.T, p plan) {
+			agent(fleetv1alpha1.ConditionReleased, metav1.ConditionTrue).row("a", fleetv1alpha1.LeaveOrphan, true), func(t *testing.T, p planned) {
 			t.Helper()
 			require.False(t, p.release)
 		}},
 		{"a released member is let go, and leaves no tombstone", settled().leavingSince(0).
-			agent(fleetv1alpha1.ConditionReleased, metav1.ConditionTrue), func(t *testing.T, p plan) {
+			agent(fleetv1alpha1.ConditionReleased, metav1.ConditionTrue), func(t *testing.T, p planned) {
 			t.Helper()
 			require.True(t, p.release)
 			require.Equal(t, memberObjects, kinds(p.drop))
@@ -265,7 +265,7 @@ func TestNext(t *testing.T) {
 			require.Empty(t, p.tombstone)
 		}},
 		{"a member that does not answer in time leaves a tombstone and its rows are forgotten", settled().leavingSince(10*time.Minute).
-			row("a", fleetv1alpha1.LeaveOrphan, true), func(t *testing.T, p plan) {
+			row("a", fleetv1alpha1.LeaveOrphan, true), func(t *testing.T, p planned) {
 			t.Helper()
 			require.True(t, p.release)
 			require.Equal(t, "left-uid", p.tombstone)
@@ -277,34 +277,34 @@ func TestNext(t *testing.T) {
 			w := settled().row("a", fleetv1alpha1.LeaveDelete, false)
 			w.lost, w.have = true, map[slot]object{}
 			return w
-		}(), func(t *testing.T, p plan) {
+		}(), func(t *testing.T, p planned) {
 			t.Helper()
 			require.Contains(t, p.why, "create configmap epoch --from-literal=epoch=1")
 			p.why = ""
-			require.Equal(t, plan{}, p)
+			require.Equal(t, planned{}, p)
 		}},
 		{"a hub that lost its epoch lets nobody go", func() *world {
 			w := settled().leavingSince(time.Hour)
 			w.lost = true
 			return w
-		}(), func(t *testing.T, p plan) {
+		}(), func(t *testing.T, p planned) {
 			t.Helper()
 			p.why = ""
-			require.Equal(t, plan{}, p)
+			require.Equal(t, planned{}, p)
 		}},
 		{"a hub that lost its epoch keeps its connections", func() *world {
 			w := push(settled())
 			w.lost = true
 			return w
-		}(), func(t *testing.T, p plan) {
+		}(), func(t *testing.T, p planned) {
 			t.Helper()
 			p.why = ""
-			require.Equal(t, plan{connect: true}, p)
+			require.Equal(t, planned{connect: true}, p)
 		}},
 		{"a cluster that never joined is let go at once", func() *world {
 			w := settled().new().leavingSince(0)
 			return w.account("")
-		}(), func(t *testing.T, p plan) {
+		}(), func(t *testing.T, p planned) {
 			t.Helper()
 			require.True(t, p.release)
 			require.Empty(t, p.tombstone)
@@ -313,7 +313,7 @@ func TestNext(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			c.check(t, next(c.world.observed, noon))
+			c.check(t, plan(c.world.observed, noon))
 		})
 	}
 }
@@ -337,89 +337,89 @@ func TestStatus(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		world  *world
-		done   result
+		done   applied
 		phase  fleetv1alpha1.ClusterPhase
 		ready  string
 		events []string
 	}{
-		{"a member that joins", settled(), result{}, fleetv1alpha1.ClusterReady, ReasonReady, []string{EventJoined}},
+		{"a member that joins", settled(), applied{}, fleetv1alpha1.ClusterReady, ReasonReady, []string{EventJoined}},
 		{"a cluster that is not accepted", func() *world {
 			w := settled().new()
 			w.mc.Spec.Accepted = false
 			return w
-		}(), result{}, fleetv1alpha1.ClusterPending, ReasonNotAccepted, nil},
-		{"a cluster that has asked for nothing yet", settled().new(), result{}, fleetv1alpha1.ClusterJoining, ReasonNoRequest, nil},
+		}(), applied{}, fleetv1alpha1.ClusterPending, ReasonNotAccepted, nil},
+		{"a cluster that has asked for nothing yet", settled().new(), applied{}, fleetv1alpha1.ClusterJoining, ReasonNoRequest, nil},
 		{"a cluster whose request was denied", func() *world {
 			w := settled().new()
 			w.request = &certificatesv1.CertificateSigningRequest{Status: certificatesv1.CertificateSigningRequestStatus{
 				Conditions: []certificatesv1.CertificateSigningRequestCondition{{Type: certificatesv1.CertificateDenied, Reason: "X"}},
 			}}
 			return w
-		}(), result{}, fleetv1alpha1.ClusterJoining, ReasonRequestDenied, nil},
+		}(), applied{}, fleetv1alpha1.ClusterJoining, ReasonRequestDenied, nil},
 		{"a member that was approved and not heard of", func() *world {
 			w := settled()
-			w.heartbeat = VerdictUnknown
+			w.heartbeat = LivenessUnknown
 			w.request = &certificatesv1.CertificateSigningRequest{Status: certificatesv1.CertificateSigningRequestStatus{
 				Conditions: []certificatesv1.CertificateSigningRequestCondition{{Type: certificatesv1.CertificateApproved}},
 			}}
 			return w
-		}(), result{}, fleetv1alpha1.ClusterJoining, ReasonNeverSeen, nil},
+		}(), applied{}, fleetv1alpha1.ClusterJoining, ReasonNeverSeen, nil},
 		{"a member whose certificate has ended", func() *world {
 			w := settled()
 			w.mc.Status.Credential = &fleetv1alpha1.CredentialStatus{NotAfter: &metav1.Time{Time: noon}}
-			w.heartbeat = VerdictStale
+			w.heartbeat = LivenessStale
 			return w.was(fleetv1alpha1.ClusterUnreachable, metav1.ConditionFalse)
-		}(), result{}, fleetv1alpha1.ClusterUnreachable, ReasonCertificateExpired, nil},
+		}(), applied{}, fleetv1alpha1.ClusterUnreachable, ReasonCertificateExpired, nil},
 		{"a member that falls silent", func() *world {
 			w := settled().was(fleetv1alpha1.ClusterReady, metav1.ConditionTrue)
-			w.heartbeat = VerdictStale
+			w.heartbeat = LivenessStale
 			return w
-		}(), result{}, fleetv1alpha1.ClusterUnreachable, ReasonHeartbeatLost, []string{EventUnreachable}},
+		}(), applied{}, fleetv1alpha1.ClusterUnreachable, ReasonHeartbeatLost, []string{EventUnreachable}},
 		{"I18: a push member whose kubeconfig the hub has lost", func() *world {
 			w := settled().was(fleetv1alpha1.ClusterReady, metav1.ConditionTrue)
-			w.mc.Spec.Mode, w.heartbeat = fleetv1alpha1.ModePush, VerdictStale
+			w.mc.Spec.Mode, w.heartbeat = fleetv1alpha1.ModePush, LivenessStale
 			w.push = pushState{checked: true, refused: &refusal{reason: ReasonSecretNotFound, message: "Secret a/b does not exist"}}
 			return w
-		}(), result{}, fleetv1alpha1.ClusterReady, ReasonSecretNotFound, nil},
+		}(), applied{}, fleetv1alpha1.ClusterReady, ReasonSecretNotFound, nil},
 		{
 			"a member that comes back", settled().was(fleetv1alpha1.ClusterUnreachable, metav1.ConditionFalse),
-			result{},
+			applied{},
 			fleetv1alpha1.ClusterReady, ReasonReady,
 			[]string{EventRecovered},
 		},
 		{
 			"a member of another hub", settled().agent(fleetv1alpha1.ConditionOwnedByThisHub, metav1.ConditionFalse),
-			result{},
+			applied{},
 			fleetv1alpha1.ClusterJoining, ReasonOtherHub, nil,
 		},
 		{"a member whose apiserver is down", settled().was(fleetv1alpha1.ClusterReady, metav1.ConditionTrue).
-			agent(fleetv1alpha1.ConditionAPIHealthy, metav1.ConditionFalse), result{}, fleetv1alpha1.ClusterReady, ReasonAPIUnhealthy, nil},
+			agent(fleetv1alpha1.ConditionAPIHealthy, metav1.ConditionFalse), applied{}, fleetv1alpha1.ClusterReady, ReasonAPIUnhealthy, nil},
 		{"a member that says it is another cluster", func() *world {
 			w := settled()
 			w.mc.Status.ClusterUID = "another"
 			return w
-		}(), result{}, fleetv1alpha1.ClusterJoining, ReasonWrongIdentity, nil},
+		}(), applied{}, fleetv1alpha1.ClusterJoining, ReasonWrongIdentity, nil},
 		{
 			"a cluster whose namespace is somebody else's", settled().new(),
-			result{namespaceTaken: true},
+			applied{namespaceTaken: true},
 			fleetv1alpha1.ClusterJoining, ReasonNamespaceTaken, nil,
 		},
 		{
 			"a cluster that leaves", settled().was(fleetv1alpha1.ClusterReady, metav1.ConditionTrue).leavingSince(0),
-			result{},
+			applied{},
 			fleetv1alpha1.ClusterLeaving, ReasonLeaving,
 			[]string{EventLeaving},
 		},
 		{
 			"a cluster that has left", settled().was(fleetv1alpha1.ClusterLeaving, metav1.ConditionTrue).
 				agent(fleetv1alpha1.ConditionReleased, metav1.ConditionTrue).leavingSince(0),
-			result{released: true},
+			applied{released: true},
 			fleetv1alpha1.ClusterLeaving, ReasonLeaving,
 			[]string{EventLeft},
 		},
 		{
 			"a cluster that left a tombstone", settled().was(fleetv1alpha1.ClusterLeaving, metav1.ConditionTrue).leavingSince(time.Hour),
-			result{released: true},
+			applied{released: true},
 			fleetv1alpha1.ClusterLeaving, ReasonLeaving,
 			[]string{EventTombstone},
 		},
@@ -427,52 +427,52 @@ func TestStatus(t *testing.T) {
 			w := push(settled().new())
 			w.push = pushState{checked: true, refused: refuse("user.exec")}
 			return w
-		}(), result{}, fleetv1alpha1.ClusterJoining, ReasonKubeconfigRefused, []string{EventCredential}},
+		}(), applied{}, fleetv1alpha1.ClusterJoining, ReasonKubeconfigRefused, []string{EventCredential}},
 		{"a push member that does not accept the credential", func() *world {
 			w := push(settled().new())
 			w.push = pushState{checked: true, cause: link.Unauthorized, problem: "the member does not accept it"}
 			return w
-		}(), result{}, fleetv1alpha1.ClusterJoining, string(link.Unauthorized), []string{EventCredential}},
+		}(), applied{}, fleetv1alpha1.ClusterJoining, string(link.Unauthorized), []string{EventCredential}},
 		{"a push member whose certificate is of another CA", func() *world {
 			w := push(settled().new())
 			w.push = pushState{checked: true, cause: link.UnknownAuthority, problem: "another CA"}
 			return w
-		}(), result{}, fleetv1alpha1.ClusterJoining, string(link.UnknownAuthority), []string{EventCredential}},
+		}(), applied{}, fleetv1alpha1.ClusterJoining, string(link.UnknownAuthority), []string{EventCredential}},
 		{"a push member whose address does not resolve", func() *world {
 			w := push(settled().new())
 			w.push = pushState{checked: true, cause: link.NameNotResolved, problem: "no such name"}
 			return w
-		}(), result{}, fleetv1alpha1.ClusterJoining, string(link.NameNotResolved), nil},
+		}(), applied{}, fleetv1alpha1.ClusterJoining, string(link.NameNotResolved), nil},
 		{"a push member that was not called yet", func() *world {
 			w := push(settled().new())
 			w.push = pushState{checked: true}
 			return w
-		}(), result{}, fleetv1alpha1.ClusterJoining, ReasonChecking, nil},
+		}(), applied{}, fleetv1alpha1.ClusterJoining, ReasonChecking, nil},
 		{"a member that is too old for the hub", func() *world {
 			w := settled().was(fleetv1alpha1.ClusterReady, metav1.ConditionTrue)
 			w.hub.Version, w.mc.Status.AgentVersion = "v0.4.0", "v0.2.0"
 			return w
-		}(), result{}, fleetv1alpha1.ClusterReady, ReasonVersionSkew, nil},
+		}(), applied{}, fleetv1alpha1.ClusterReady, ReasonVersionSkew, nil},
 		{"a member that is too new for the hub", func() *world {
 			w := settled().was(fleetv1alpha1.ClusterReady, metav1.ConditionTrue)
 			w.hub.Version, w.mc.Status.AgentVersion = "v0.2.0", "v0.4.0"
 			return w
-		}(), result{}, fleetv1alpha1.ClusterReady, ReasonVersionSkew, nil},
+		}(), applied{}, fleetv1alpha1.ClusterReady, ReasonVersionSkew, nil},
 		{"a member that is one minor version behind", func() *world {
 			w := settled().was(fleetv1alpha1.ClusterReady, metav1.ConditionTrue)
 			w.hub.Version, w.mc.Status.AgentVersion = "v0.3.0", "v0.2.0"
 			return w
-		}(), result{}, fleetv1alpha1.ClusterReady, ReasonReady, nil},
+		}(), applied{}, fleetv1alpha1.ClusterReady, ReasonReady, nil},
 		{"a push member that has joined under another name", func() *world {
 			w := push(settled().new())
 			w.push, w.holder = pushState{checked: true, clusterUID: "uid"}, "old"
 			return w
-		}(), result{}, fleetv1alpha1.ClusterJoining, ReasonIdentityTaken, []string{EventCredential}},
+		}(), applied{}, fleetv1alpha1.ClusterJoining, ReasonIdentityTaken, []string{EventCredential}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			o := c.world.observed
-			p := next(o, noon)
+			p := plan(o, noon)
 			got, events := status(o, p, c.done, noon)
 			require.Equal(t, c.phase, got.Phase)
 			ready := report.GetCondition(got.Conditions, fleetv1alpha1.ConditionReady)
@@ -539,9 +539,9 @@ func TestI17ManyDarkMembersAreOnlyFrozen(t *testing.T) {
 		f.play(time.Duration(rapid.IntRange(60, 1200).Draw(t, "seconds dark"))*time.Second, dark, false)
 		for i := range members {
 			w := settled().row("a", fleetv1alpha1.LeaveDelete, false)
-			w.heartbeat = f.verdicts[name(i)]
-			require.Equal(t, dark(i), w.heartbeat == VerdictStale)
-			require.Equal(t, plan{}, next(w.observed, noon), "member %d", i)
+			w.heartbeat = f.states[name(i)]
+			require.Equal(t, dark(i), w.heartbeat == LivenessStale)
+			require.Equal(t, planned{}, plan(w.observed, noon), "member %d", i)
 		}
 	})
 }
@@ -550,11 +550,11 @@ func TestVersionsAreComparedOnceBothAreKnown(t *testing.T) {
 	t.Parallel()
 	w := settled()
 	w.hub.Version = "v0.4.0"
-	got, _ := status(w.observed, next(w.observed, noon), result{}, noon)
+	got, _ := status(w.observed, plan(w.observed, noon), applied{}, noon)
 	require.Equal(t, "v0.4.0", got.Hub.Version, "agents read it")
 	require.Nil(t, report.GetCondition(got.Conditions, fleetv1alpha1.ConditionSkewSupported))
 	w.mc.Status.AgentVersion = "v0.2.0"
-	got, _ = status(w.observed, next(w.observed, noon), result{}, noon)
+	got, _ = status(w.observed, plan(w.observed, noon), applied{}, noon)
 	c := report.GetCondition(got.Conditions, fleetv1alpha1.ConditionSkewSupported)
 	require.Equal(t, metav1.ConditionFalse, c.Status)
 	for _, part := range []string{"v0.4.0", "v0.2.0", "upgrade the member to v0.3 or v0.4"} {

@@ -30,42 +30,42 @@ import (
 )
 
 const (
-	// sessionFirst and sessionLongest bound the pause before a push member is dialled again.
+	// sessionFirst and sessionLongest bound the pause before the next connection to a push member.
 	sessionFirst, sessionLongest = time.Second, time.Minute
 	// sessionSettled is how long a session must last for the next pause to be short again.
 	sessionSettled = time.Minute
-	// callTimeout bounds the first call to a member.
+	// callTimeout bounds the first request to a member.
 	callTimeout = 10 * time.Second
 )
 
-// pushState is how a connection fares, for the status. Its zero value is that of a member that was not looked at.
+// pushState is the state of a connection, for the status. The zero value is that of a member that was not checked yet.
 type pushState struct {
 	// checked says that the Secret was read; refused is why its kubeconfig is not used, or nil.
 	checked bool
 	refused *refusal
 	// clusterUID is the UID of the member's namespace kube-system, as the hub read it.
 	clusterUID string
-	// cause is why the member could not be asked who it is, and "" once it could.
+	// cause is why the identity of the member could not be read, and "" once it could.
 	cause link.Cause
-	// problem is why the last session ended, in words that don't change from one try to the next; "" where none did. It
-	// stays while a new session tries, so that the status does not change with each try.
+	// problem is why the last session ended, in words that are the same at each attempt; "" if none did. It stays during the
+	// next attempt, so that the status does not change each time.
 	problem string
-	// left is the tombstone that the member has obeyed, or "".
+	// left is the tombstone that the member has followed, or "".
 	left types.UID
 }
 
-// target is what one push member's connection is made of. Targets are compared: a changed one starts the connection anew.
+// target says how to connect to a push member. A changed target restarts the connection.
 type target struct {
 	// cluster is the member's name on the hub.
 	cluster    string
 	secret     fleetv1alpha1.SecretKeyRef
 	qps, burst int32
 	identity   string
-	// tombstone is the UID of the one that the member is to obey; "" for a member of the fleet.
+	// tombstone is the UID of the one that the member is to follow; "" for a member of the fleet.
 	tombstone types.UID
 }
 
-// targetOf returns what to connect to, or nil for nothing.
+// targetOf returns how to connect, nil for no connection.
 func targetOf(mc *fleetv1alpha1.MemberCluster, connect bool) *target {
 	if !connect || mc.Spec.Push == nil {
 		return nil
@@ -80,9 +80,9 @@ func targetOf(mc *fleetv1alpha1.MemberCluster, connect bool) *target {
 	return t
 }
 
-// pusher runs the agents of push members, and of those that left without an answer. Set says what is wanted; Start, in the
-// leader only, makes it so until its context ends. For each member it watches the one Secret, checks the kubeconfig, asks
-// the member who it is, and once that is fixed in spec.identity runs the agent, again and again with a growing pause.
+// pusher runs the agents of push members, and of those that left without an answer. Set says which connections are wanted; Start,
+// in the leader only, keeps them until its context ends. For each member it watches the one Secret, checks the kubeconfig, reads
+// the identity of the member, and once that is in spec.identity runs the agent, with a growing pause after each failure.
 type pusher struct {
 	hub        cluster.Cluster
 	clock      clock.WithTicker
@@ -100,7 +100,7 @@ type pusher struct {
 	states map[string]pushState
 }
 
-// NeedLeaderElection says that only the leader connects.
+// NeedLeaderElection is true: only the leader connects.
 func (p *pusher) NeedLeaderElection() bool { return true }
 
 // Set wants a connection to a cluster, or none for nil. It returns at once.
@@ -123,14 +123,14 @@ func (p *pusher) Set(cluster string, t *target) {
 	}
 }
 
-// State returns how a connection fares.
+// State returns the state of a connection.
 func (p *pusher) State(cluster string) pushState {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.states[cluster]
 }
 
-// note changes a cluster's state, unless the connection is not wanted any more.
+// note changes the state of a cluster, unless its connection is not wanted any more.
 func (p *pusher) note(cluster string, change func(*pushState)) {
 	p.mu.Lock()
 	_, wanted := p.wanted[cluster]
@@ -152,7 +152,7 @@ func equalState(a, b pushState) bool {
 	return sameRefusal && a == b
 }
 
-// Start keeps the connections until ctx ends, and returns when all have stopped.
+// Start keeps the connections until ctx ends, and returns when all have ended.
 func (p *pusher) Start(ctx context.Context) error {
 	type running struct {
 		target target
@@ -202,7 +202,7 @@ func (p *pusher) Start(ctx context.Context) error {
 	}
 }
 
-// keep follows the Secret of one member and keeps a session with what it says.
+// keep watches the Secret of one member and keeps a session with its kubeconfig.
 func (p *pusher) keep(ctx context.Context, name string, t target) {
 	log := ctrl.LoggerFrom(ctx).WithName("push").WithValues("cluster", t.cluster)
 	ctx = ctrl.LoggerInto(ctx, log)
@@ -298,7 +298,7 @@ func (p *pusher) follow(ctx context.Context, ref fleetv1alpha1.SecretKeyRef, tou
 	return read, func() { cancel(); <-done }, nil
 }
 
-// begin runs sessions in the background. The function returned ends them and waits.
+// begin runs sessions in the background. The returned function stops them and waits.
 func (p *pusher) begin(ctx context.Context, name string, t target, cfg *rest.Config) func() {
 	sub, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
@@ -309,7 +309,7 @@ func (p *pusher) begin(ctx context.Context, name string, t target, cfg *rest.Con
 	return func() { cancel(); <-done }
 }
 
-// sessions runs one session after the other until ctx ends or the member has left.
+// sessions runs one session after another until ctx ends or the member has left.
 func (p *pusher) sessions(ctx context.Context, name string, t target, cfg *rest.Config) {
 	log := ctrl.LoggerFrom(ctx)
 	fresh := wait.Backoff{Duration: sessionFirst, Factor: 2, Jitter: 0.2, Steps: 8, Cap: sessionLongest}
@@ -321,7 +321,7 @@ func (p *pusher) sessions(ctx context.Context, name string, t target, cfg *rest.
 		case ctx.Err() != nil:
 			return
 		case err == nil, errors.Is(err, link.ErrLeft):
-			// Who the member is was told, or it has left: a changed target starts anew.
+			// The identity was read, or the member has left: a changed target starts over.
 			p.note(name, func(s *pushState) { s.left = t.tombstone })
 			return
 		case p.clock.Since(began) > sessionSettled:
@@ -342,11 +342,11 @@ func (p *pusher) sessions(ctx context.Context, name string, t target, cfg *rest.
 	}
 }
 
-// errStranger says that the kubeconfig leads to another cluster than the one that joined.
-var errStranger = errors.New("the kubeconfig leads to another cluster than the one that joined")
+// errOtherCluster says that the kubeconfig leads to another cluster than the one that joined.
+var errOtherCluster = errors.New("the kubeconfig leads to another cluster than the one that joined")
 
-// session opens a connection and runs the agent on it. Without an identity to hold the member to it only finds out who
-// the member is, and returns nil.
+// session opens a connection and runs the agent on it. Without an identity to compare with, it only reads that of the member and
+// returns nil.
 func (p *pusher) session(ctx context.Context, name string, t target, cfg *rest.Config) error {
 	cfg = rest.CopyConfig(cfg)
 	cfg.UserAgent = "flotilla-hub/" + p.version
@@ -357,21 +357,23 @@ func (p *pusher) session(ctx context.Context, name string, t target, cfg *rest.C
 	uid, err := clusterUID(ctx, member.GetAPIReader())
 	if err != nil {
 		p.note(name, func(s *pushState) { s.cause, s.problem = link.CauseOf(err), problem(err) })
-		return fmt.Errorf("ask member %s who it is: %w", t.cluster, err)
+		return fmt.Errorf("read the identity of member %s: %w", t.cluster, err)
 	}
 	p.note(name, func(s *pushState) { s.clusterUID, s.cause = uid, "" })
 	if t.identity == "" {
 		return nil
 	}
 	if t.identity != uid {
-		p.note(name, func(s *pushState) { s.refused = &refusal{reason: ReasonWrongIdentity, message: errStranger.Error()} })
-		return errStranger
+		p.note(name, func(s *pushState) {
+			s.refused = &refusal{reason: ReasonWrongIdentity, message: errOtherCluster.Error()}
+		})
+		return errOtherCluster
 	}
 	p.note(name, func(s *pushState) { s.refused = nil })
 	sub, cancel := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() {
-		defer cancel() // the agent can't work without its cache
+		defer cancel() // The agent needs its cache.
 		ended <- member.Start(sub)
 	}()
 	ctrl.LoggerFrom(ctx).Info("Started agent of push member")
@@ -389,7 +391,7 @@ func (p *pusher) session(ctx context.Context, name string, t target, cfg *rest.C
 	return err
 }
 
-// clusterUID asks a cluster for what makes it itself.
+// clusterUID reads the identity of a cluster.
 func clusterUID(ctx context.Context, reader client.Reader) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -400,8 +402,7 @@ func clusterUID(ctx context.Context, reader client.Reader) (string, error) {
 	return string(system.UID), nil
 }
 
-// problem puts an error into words that hold no address, time or credential, so that the status does not change with
-// each try.
+// problem describes an error without addresses, times and credentials, so that the status does not change at each attempt.
 func problem(err error) string {
 	peer := link.Peer{ //nolint:gosec // Words about credentials, and none itself.
 		Name: "the member", Address: "the address in the kubeconfig", Authority: "certificate-authority-data",
@@ -411,13 +412,13 @@ func problem(err error) string {
 	}
 	cause := link.CauseOf(err)
 	switch {
-	case errors.Is(err, errStranger):
-		return errStranger.Error()
+	case errors.Is(err, errOtherCluster):
+		return errOtherCluster.Error()
 	case meta.IsNoMatchError(err):
 		return "the member does not serve fleet.kruise.io: install chart flotilla-member there with agent.push=true"
 	case cause != "":
 		return peer.Explain(cause)
 	default:
-		return "the agent ended with an error, see the hub's log"
+		return "the agent ended with an error; see the hub's log"
 	}
 }

@@ -43,7 +43,7 @@ func TestProblemsAreTheSameWithEachTry(t *testing.T) {
 		err  error
 		want string
 	}{
-		{errStranger, "another cluster"},
+		{errOtherCluster, "another cluster"},
 		{fmt.Errorf("get: %w", apierrors.NewUnauthorized("token abc")), "does not accept the credential in the kubeconfig"},
 		{apierrors.NewForbidden(corev1.Resource("namespaces"), "kube-system", errors.New("no")), "lacks rights"},
 		{fmt.Errorf("get: %w", x509.UnknownAuthorityError{}), "does not vouch for: check certificate-authority-data"},

@@ -21,18 +21,18 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/link"
 )
 
-// Decision is what becomes of a certificate request.
+// Decision is the decision on a certificate request.
 type Decision string
 
 // Decisions.
 const (
 	// DecisionApprove: it is exactly what a member may ask for.
 	DecisionApprove Decision = "Approve"
-	// DecisionDeny: it uses our names and is anything else.
+	// DecisionDeny: it uses our names, but is not exactly that.
 	DecisionDeny Decision = "Deny"
 )
 
-// Reasons of a verdict on a certificate request; they stand in its condition and in the event.
+// Reasons of a decision on a certificate request, in its condition and in the event.
 const (
 	ReasonApproved        = "MemberVerified"
 	ReasonMalformed       = "Malformed"
@@ -56,27 +56,27 @@ const (
 const (
 	// defaultCertTTL is the default of pull.certTTLSeconds; shortestCertTTL the least that Kubernetes signs.
 	defaultCertTTL, shortestCertTTL = int32(86400), int32(600)
-	// requestPrefix begins the names of members' requests; reservedPrefix in a subject marks a request that is ours to judge.
+	// requestPrefix begins the names of members' requests; reservedPrefix in a subject marks a request that we decide on.
 	requestPrefix, reservedPrefix = "fleet-", "kruise:"
 
 	userPrefix   = "kruise:member:"
 	requestBlock = "CERTIFICATE REQUEST"
 )
 
-// verdict is the outcome of judge.
-type verdict struct {
+// outcome is the result of decide.
+type outcome struct {
 	decision Decision
 	reason   string
 	message  string
-	// clusterUID is what an approved request binds: the member's identity.
+	// clusterUID is the member's identity, which an approval binds.
 	clusterUID string
 	// bootstrap says that the request was made with a join token, not with a certificate.
 	bootstrap bool
 }
 
-// known is what the hub knows about the cluster that a request names.
-type known struct {
-	// cluster is nil where there is none of that name.
+// requestFacts are what the hub knows about the cluster of a request.
+type requestFacts struct {
+	// cluster is nil if there is none of that name.
 	cluster *fleetv1alpha1.MemberCluster
 	// account is its bootstrap ServiceAccount, or nil.
 	account *corev1.ServiceAccount
@@ -86,8 +86,8 @@ type known struct {
 	holder func(clusterUID string) string
 }
 
-// ours tells whether a request is for us to judge, and which cluster it is about as far as that can be told ("" if it
-// can't). Requests of other signers, and those whose subject uses none of our names in any spelling, are somebody else's.
+// ours tells whether we decide on a request, and which cluster it is for, "" if that is unclear. Requests of other signers, and
+// those whose subject uses none of our names in any spelling, are left to others.
 func ours(csr *certificatesv1.CertificateSigningRequest) (cluster string, yes bool) {
 	if csr.Spec.SignerName != certificatesv1.KubeAPIServerClientSignerName {
 		return "", false
@@ -97,7 +97,7 @@ func ours(csr *certificatesv1.CertificateSigningRequest) (cluster string, yes bo
 		return "", false
 	}
 	for _, n := range slices.Concat([]string{request.Subject.CommonName}, request.Subject.Organization) {
-		// Folding maps look-alikes such as the Kelvin sign onto letters, so that no spelling slips past us.
+		// Folding maps look-alikes such as the Kelvin sign to letters, so that no spelling is missed.
 		if len(n) >= len(reservedPrefix) && strings.EqualFold(firstRunes(n, len(reservedPrefix)), reservedPrefix) {
 			yes = true
 		}
@@ -109,8 +109,8 @@ func ours(csr *certificatesv1.CertificateSigningRequest) (cluster string, yes bo
 	return name, yes
 }
 
-// namesake returns the cluster whose member names its request as this one is named, or "". If there is such a cluster, the
-// request stands in its member's way, whatever its subject is.
+// namesake returns the cluster whose member uses the name of this request, or "". If there is such a cluster, the request blocks
+// that of its member, whatever its subject is.
 func namesake(csr *certificatesv1.CertificateSigningRequest) string {
 	cluster, found := strings.CutPrefix(csr.Name, requestPrefix)
 	if !found || csr.Spec.SignerName != certificatesv1.KubeAPIServerClientSignerName {
@@ -124,9 +124,9 @@ func firstRunes(s string, n int) string {
 	return string(r[:min(n, len(r))])
 }
 
-// judge decides on a request that is ours, about the cluster that ours named. A request that differs in anything from
-// what the agent of that cluster sends is denied: there is no later look.
-func judge(csr *certificatesv1.CertificateSigningRequest, cluster string, k known) verdict {
+// decide decides on a request for the cluster that ours returned. A request that differs in anything from what the agent of that
+// cluster sends is denied, because nobody checks it later.
+func decide(csr *certificatesv1.CertificateSigningRequest, cluster string, k requestFacts) outcome {
 	request, err := parse(csr.Spec.Request)
 	if err != nil {
 		return deny(ReasonMalformed, "spec.request is not one PEM block with a signed certificate request: %v", err)
@@ -152,13 +152,13 @@ func judge(csr *certificatesv1.CertificateSigningRequest, cluster string, k know
 	if v != nil {
 		return *v
 	}
-	return verdict{
+	return outcome{
 		decision: DecisionApprove, reason: ReasonApproved, clusterUID: uid, bootstrap: bootstrap,
 		message: fmt.Sprintf("request of member cluster %s with identity %s", cluster, uid),
 	}
 }
 
-// parse reads a request that is exactly one PEM block, and checks that who asks holds the key.
+// parse reads a request that is exactly one PEM block, and checks that the requester has the key.
 func parse(request []byte) (*x509.CertificateRequest, error) {
 	block, rest := pem.Decode(request)
 	switch {
@@ -199,8 +199,8 @@ func exactSubject(r *x509.CertificateRequest, cluster string) bool {
 	return slices.Equal(names, []string{user}) && slices.Equal(orgs, []string{user, fleetv1alpha1.Group})
 }
 
-// checkRequest looks at what does not depend on the cluster's state.
-func checkRequest(csr *certificatesv1.CertificateSigningRequest, r *x509.CertificateRequest, cluster string) *verdict {
+// checkRequest checks what does not depend on the cluster.
+func checkRequest(csr *certificatesv1.CertificateSigningRequest, r *x509.CertificateRequest, cluster string) *outcome {
 	if csr.Name != fleetv1alpha1.RequestName(cluster) {
 		return denied(ReasonWrongName, "the request must be named %s", fleetv1alpha1.RequestName(cluster))
 	}
@@ -220,8 +220,8 @@ func checkRequest(csr *certificatesv1.CertificateSigningRequest, r *x509.Certifi
 	return nil
 }
 
-// checkMember looks at whether the cluster may have a certificate at all.
-func checkMember(cluster string, k known) *verdict {
+// checkMember checks whether the cluster may have a certificate.
+func checkMember(cluster string, k requestFacts) *outcome {
 	mc := k.cluster
 	switch {
 	case mc == nil:
@@ -236,8 +236,8 @@ func checkMember(cluster string, k known) *verdict {
 	return nil
 }
 
-// checkLife holds the life asked for between what Kubernetes signs at least and what the cluster may have.
-func checkLife(csr *certificatesv1.CertificateSigningRequest, mc *fleetv1alpha1.MemberCluster) *verdict {
+// checkLife checks that the requested lifetime is between the minimum of Kubernetes and the maximum of the cluster.
+func checkLife(csr *certificatesv1.CertificateSigningRequest, mc *fleetv1alpha1.MemberCluster) *outcome {
 	longest := defaultCertTTL
 	if mc.Spec.Pull != nil && mc.Spec.Pull.CertTTLSeconds > 0 {
 		longest = mc.Spec.Pull.CertTTLSeconds
@@ -250,9 +250,8 @@ func checkLife(csr *certificatesv1.CertificateSigningRequest, mc *fleetv1alpha1.
 	return nil
 }
 
-// checkRequester tells who asks: the bootstrap ServiceAccount of the cluster with a token that is not used, or the member
-// itself.
-func checkRequester(csr *certificatesv1.CertificateSigningRequest, cluster string, k known) (bootstrap bool, v *verdict) {
+// checkRequester checks that the requester is the cluster's bootstrap ServiceAccount with an unused token, or the member itself.
+func checkRequester(csr *certificatesv1.CertificateSigningRequest, cluster string, k requestFacts) (bootstrap bool, v *outcome) {
 	account := "system:serviceaccount:" + fleetv1alpha1.Namespace(cluster) + ":" + fleetv1alpha1.BootstrapAccount(cluster)
 	switch csr.Spec.Username {
 	case fleetv1alpha1.User(cluster):
@@ -274,9 +273,9 @@ func checkRequester(csr *certificatesv1.CertificateSigningRequest, cluster strin
 	return true, nil
 }
 
-// used tells whether a join token has served: a request with it was approved, and the member has renewed its Lease since,
-// so it keeps the certificate. Until then the same cluster may ask again, since an agent may crash in between and lose
-// the key. A mark that can't be read counts as used.
+// used tells whether a join token is used up: a request with it was approved, and the member has renewed its Lease since, so it has
+// stored the certificate. Until then the same cluster may request again, since an agent may crash in between and lose the key.
+// An annotation that can't be read counts as used.
 func used(account *corev1.ServiceAccount, lease *coordinationv1.Lease) bool {
 	spent := account.Annotations[annotationSpent]
 	if spent == "" || lease == nil || lease.Spec.RenewTime == nil {
@@ -286,8 +285,8 @@ func used(account *corev1.ServiceAccount, lease *coordinationv1.Lease) bool {
 	return err != nil || order > 0
 }
 
-// checkIdentity compares the UID that the member gives for itself with the one that it joined with.
-func checkIdentity(uid string, bootstrap bool, k known) *verdict {
+// checkIdentity compares the UID in the request with the one that the cluster joined with.
+func checkIdentity(uid string, bootstrap bool, k requestFacts) *outcome {
 	name := k.cluster.Name
 	if !validUID(uid) {
 		return denied(ReasonWrongIdentity, "annotation %s must hold the UID of the member's namespace kube-system", link.AnnotationClusterUID)
@@ -308,11 +307,11 @@ func checkIdentity(uid string, bootstrap bool, k known) *verdict {
 // validUID tells whether a cluster UID can be part of names, as the UIDs that Kubernetes makes can.
 func validUID(uid string) bool { return len(validation.IsDNS1123Label(uid)) == 0 }
 
-func deny(reason, format string, args ...any) verdict {
-	return verdict{decision: DecisionDeny, reason: reason, message: fmt.Sprintf(format, args...)}
+func deny(reason, format string, args ...any) outcome {
+	return outcome{decision: DecisionDeny, reason: reason, message: fmt.Sprintf(format, args...)}
 }
 
-func denied(reason, format string, args ...any) *verdict {
+func denied(reason, format string, args ...any) *outcome {
 	v := deny(reason, format, args...)
 	return &v
 }

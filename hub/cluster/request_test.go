@@ -91,18 +91,18 @@ func (a *ask) build(tb testing.TB) *certificatesv1.CertificateSigningRequest {
 	return a.csr
 }
 
-func (a *ask) judge(tb testing.TB) (verdict, bool) {
+func (a *ask) decide(tb testing.TB) (outcome, bool) {
 	tb.Helper()
 	csr := a.build(tb)
 	cluster, mine := ours(csr)
 	if !mine {
 		mine = a.mc != nil && a.mc.Name == namesake(csr)
 	}
-	k := known{holder: func(uid string) string { return a.others[uid] }}
+	k := requestFacts{holder: func(uid string) string { return a.others[uid] }}
 	if a.mc != nil && a.mc.Name == cluster {
 		k.cluster, k.account, k.lease = a.mc, a.account, a.lease
 	}
-	return judge(csr, cluster, k), mine
+	return decide(csr, cluster, k), mine
 }
 
 // spend marks the token as one that was used at that version of the Lease.
@@ -316,7 +316,7 @@ func TestJudge(t *testing.T) {
 			t.Parallel()
 			a := proper(t)
 			c.change(t, a)
-			got, mine := a.judge(t)
+			got, mine := a.decide(t)
 			require.True(t, mine, "a request that uses our names is ours")
 			require.Equal(t, c.want, got.reason, got.message)
 			if c.want == ReasonApproved {
@@ -387,7 +387,7 @@ func FuzzJudgeSubject(f *testing.F) {
 		if _, err := x509.CreateCertificateRequest(rand.Reader, &a.template, a.key); err != nil {
 			t.Skip("not a subject that can be encoded")
 		}
-		got, _ := a.judge(t)
+		got, _ := a.decide(t)
 		orgs := []string{first, second}
 		exact := cn == "kruise:member:east" && (orgs[0] == "kruise:members" && orgs[1] == cn || orgs[1] == "kruise:members" && orgs[0] == cn)
 		require.Equal(t, exact, got.decision == DecisionApprove, "%q %q: %s", cn, orgs, got.reason)

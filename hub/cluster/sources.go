@@ -18,7 +18,7 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 )
 
-// byLabel maps what the hub keeps for a cluster to that cluster.
+// byLabel maps an object that the hub keeps for a cluster to that cluster.
 func byLabel(_ context.Context, o client.Object) []reconcile.Request {
 	cluster := o.GetLabels()[keys.FleetCluster]
 	if cluster == "" || cluster == hubOwner {
@@ -27,7 +27,7 @@ func byLabel(_ context.Context, o client.Object) []reconcile.Request {
 	return []reconcile.Request{request(cluster)}
 }
 
-// byRequest maps a certificate request to the cluster whose name it has.
+// byRequest maps a certificate request to the cluster in its name.
 func byRequest(_ context.Context, o client.Object) []reconcile.Request {
 	cluster, ok := strings.CutPrefix(o.GetName(), requestPrefix)
 	if !ok {
@@ -36,11 +36,11 @@ func byRequest(_ context.Context, o client.Object) []reconcile.Request {
 	return []reconcile.Request{request(cluster)}
 }
 
-// byEpoch maps the epoch to all clusters: each is told.
+// byEpoch maps the epoch to all clusters: the status of each has it.
 func (r *reconciler) byEpoch(ctx context.Context, _ client.Object) []reconcile.Request {
 	all := &fleetv1alpha1.MemberClusterList{}
 	if err := r.client.List(ctx, all, client.UnsafeDisableDeepCopy); err != nil {
-		return nil // only before the cache has started; then all clusters are looked at anyway
+		return nil // This happens only before the cache has started, which enqueues all clusters.
 	}
 	requests := make([]reconcile.Request, 0, len(all.Items))
 	for i := range all.Items {
@@ -49,16 +49,16 @@ func (r *reconciler) byEpoch(ctx context.Context, _ client.Object) []reconcile.R
 	return requests
 }
 
-// gathered wakes the controller some time after a change of a row, once for all changes in between.
+// gathered enqueues a cluster some time after a change of a row, once for all changes in between.
 type gathered struct{ pause time.Duration }
 
-// Create counts a new row.
+// Create is a new row.
 func (g gathered) Create(_ context.Context, e event.CreateEvent, q queue) { g.add(e.Object, q) }
 
-// Update counts a changed row.
+// Update is a changed row.
 func (g gathered) Update(_ context.Context, e event.UpdateEvent, q queue) { g.add(e.ObjectNew, q) }
 
-// Delete counts a row that is gone.
+// Delete is a row that is gone.
 func (g gathered) Delete(_ context.Context, e event.DeleteEvent, q queue) { g.add(e.Object, q) }
 
 // Generic does not happen.
@@ -70,17 +70,17 @@ func (g gathered) add(o client.Object, q queue) {
 	}
 }
 
-// firstEpoch makes the ConfigMap with the epoch of a new hub, once when the leader starts. For a hub that has told a
-// member its epoch it makes none: an administrator has to say how far that hub had come.
+// firstEpoch creates the ConfigMap with the epoch of a new hub when the leader starts. For a hub that has published an epoch
+// before it creates none: an administrator has to restore it.
 type firstEpoch struct {
 	client client.Client
 	reader client.Reader
 }
 
-// NeedLeaderElection says that only the leader writes.
+// NeedLeaderElection is true: only the leader writes.
 func (f *firstEpoch) NeedLeaderElection() bool { return true }
 
-// Start makes the ConfigMap and returns.
+// Start creates the ConfigMap and returns.
 func (f *firstEpoch) Start(ctx context.Context) error {
 	stored := &corev1.ConfigMap{}
 	key := client.ObjectKey{Namespace: fleetv1alpha1.SystemNamespace, Name: fleetv1alpha1.EpochConfigMap}

@@ -36,7 +36,7 @@ const (
 	ReasonVersionSkew        = "VersionSkew"
 )
 
-// finding is the outcome of one look at the cluster: a status, a reason and a sentence.
+// finding is the content of a condition.
 type finding struct {
 	status  metav1.ConditionStatus
 	reason  string
@@ -49,9 +49,9 @@ func unknown(reason, message string) finding {
 	return finding{metav1.ConditionUnknown, reason, message}
 }
 
-// status is the hub's part of the new status, and what to tell people of the change. The parts that the agent writes are
-// left out: it and the hub apply their own fields.
-func status(o observed, p plan, done result, now time.Time) (fleetv1alpha1.MemberClusterStatus, []event.Event) {
+// status returns the hub's part of the new status, and the events of the change. The parts of the agent are left out: it and the
+// hub apply their own fields.
+func status(o observed, p planned, a applied, now time.Time) (fleetv1alpha1.MemberClusterStatus, []event.Event) {
 	next := fleetv1alpha1.MemberClusterStatus{
 		ObservedGeneration: o.mc.Generation,
 		Phase:              phase(o),
@@ -70,7 +70,7 @@ func status(o observed, p plan, done result, now time.Time) (fleetv1alpha1.Membe
 		{fleetv1alpha1.ConditionAccepted, accepted},
 		{fleetv1alpha1.ConditionCredentialValid, credential},
 		{fleetv1alpha1.ConditionHeartbeatFresh, beat},
-		{fleetv1alpha1.ConditionReady, readiness(o, p, done, accepted, credential, beat, versions)},
+		{fleetv1alpha1.ConditionReady, readiness(o, p, a, accepted, credential, beat, versions)},
 		{fleetv1alpha1.ConditionSkewSupported, versions},
 	} {
 		if c.found == (finding{}) {
@@ -81,7 +81,7 @@ func status(o observed, p plan, done result, now time.Time) (fleetv1alpha1.Membe
 			ObservedGeneration: o.mc.Generation,
 		}, now)
 	}
-	return next, changes(o, p, done, next)
+	return next, eventsFor(o, p, a, next)
 }
 
 // hubConditions are the conditions that the hub writes.
@@ -93,7 +93,7 @@ func hubConditions(all []metav1.Condition) []metav1.Condition {
 	return slices.DeleteFunc(slices.Clone(all), func(c metav1.Condition) bool { return !slices.Contains(mine, c.Type) })
 }
 
-// hubPart is what the hub wrote of a status, to compare with what it would write now.
+// hubPart returns the hub's part of a status, to compare with what it would write now.
 func hubPart(s fleetv1alpha1.MemberClusterStatus) fleetv1alpha1.MemberClusterStatus {
 	return fleetv1alpha1.MemberClusterStatus{
 		ObservedGeneration: s.ObservedGeneration, Phase: s.Phase, Hub: s.Hub, Rows: s.Rows, Conditions: hubConditions(s.Conditions),
@@ -107,30 +107,30 @@ func phase(o observed) fleetv1alpha1.ClusterPhase {
 		return fleetv1alpha1.ClusterLeaving
 	case !o.mc.Spec.Accepted:
 		return fleetv1alpha1.ClusterPending
-	case o.heartbeat == VerdictStale && hubSide(o):
-		return o.mc.Status.Phase // it says nothing of the member
-	case o.heartbeat == VerdictStale:
+	case o.heartbeat == LivenessStale && hubSide(o):
+		return o.mc.Status.Phase // A lost epoch says nothing of the member.
+	case o.heartbeat == LivenessStale:
 		return fleetv1alpha1.ClusterUnreachable
-	case o.heartbeat == VerdictFresh && ownership != nil && ownership.Status == metav1.ConditionTrue && rightIdentity(o):
+	case o.heartbeat == LivenessFresh && ownership != nil && ownership.Status == metav1.ConditionTrue && rightIdentity(o):
 		return fleetv1alpha1.ClusterReady
 	default:
 		return fleetv1alpha1.ClusterJoining
 	}
 }
 
-// hubSide tells whether the member is silent because the hub can't call it: what it calls with is missing or refused here.
+// hubSide tells whether the hub itself can't connect to the member: the credential is missing or refused on the hub.
 func hubSide(o observed) bool {
 	return o.mc.Spec.Mode == fleetv1alpha1.ModePush && o.push.refused != nil
 }
 
-// rightIdentity tells whether the agent reports no other identity than the one that the cluster joined with.
+// rightIdentity tells whether the agent reports the identity that the cluster joined with, or none.
 func rightIdentity(o observed) bool {
 	id, told := o.mc.Spec.Identity, o.mc.Status.ClusterUID
 	return id == nil || told == "" || told == id.ClusterUID
 }
 
-// versions tells whether hub and agent work together. The agent asks the same and takes no work if they don't. Nothing is
-// found before the agent has said its version.
+// versions says whether the versions of hub and agent work together. The agent checks the same and takes no work if they don't.
+// There is no finding until the agent has reported its version.
 func versions(o observed) finding {
 	if o.mc.Status.AgentVersion == "" {
 		return finding{}
@@ -141,16 +141,16 @@ func versions(o observed) finding {
 
 func acceptance(o observed) finding {
 	if o.mc.Spec.Accepted {
-		return yes(ReasonAccepted, "The cluster is let into the fleet")
+		return yes(ReasonAccepted, "The cluster is accepted")
 	}
 	return no(ReasonNotAccepted, "An administrator has not accepted the cluster: run kubectl kruise cluster accept "+o.mc.Name)
 }
 
-// credential is what there is to connect with.
+// credential says whether there is a usable credential.
 func credential(o observed, now time.Time) finding {
 	switch {
 	case !o.mc.Spec.Accepted:
-		return unknown(ReasonNotAccepted, "Credentials of a cluster that is held out are not looked at")
+		return unknown(ReasonNotAccepted, "The credential of a cluster that is not accepted is not checked")
 	case o.mc.Spec.Mode == fleetv1alpha1.ModePush:
 		return pushCredential(o)
 	}
@@ -159,8 +159,8 @@ func credential(o observed, now time.Time) finding {
 	former := report.IsConditionTrue(o.mc.Status.Conditions, fleetv1alpha1.ConditionCredentialValid)
 	switch {
 	case reported && !end.After(now):
-		return no(ReasonCertificateExpired, "The member's certificate has ended: "+token+" and give the token to the agent")
-	case former, o.heartbeat != VerdictUnknown, answered(o.request, certificatesv1.CertificateApproved) != nil:
+		return no(ReasonCertificateExpired, "The member's certificate has expired: "+token+" and give the token to the agent")
+	case former, o.heartbeat != LivenessUnknown, answered(o.request, certificatesv1.CertificateApproved) != nil:
 		return yes(ReasonCertificateSigned, "The member's certificate request was approved")
 	}
 	if c := answered(o.request, certificatesv1.CertificateDenied); c != nil {
@@ -176,15 +176,15 @@ func pushCredential(o observed) finding {
 	case o.holder != "":
 		return no(ReasonIdentityTaken, "The kubeconfig leads to a cluster that has joined as "+o.holder+" already: it must leave there first")
 	case o.push.cause.Untrusted(), o.push.cause == link.Unauthorized, o.push.cause == link.Forbidden:
-		return no(string(o.push.cause), "The kubeconfig is of no use: "+o.push.problem)
+		return no(string(o.push.cause), "The kubeconfig can't be used: "+o.push.problem)
 	case !o.push.checked, o.push.cause == "" && o.push.clusterUID == "" && o.push.problem == "":
-		// After a restart the former answer holds until there is a new one.
+		// After a restart the former state holds until the first check.
 		if c := report.GetCondition(o.mc.Status.Conditions, fleetv1alpha1.ConditionCredentialValid); c != nil && c.Reason != ReasonNotAccepted {
 			return finding{c.Status, c.Reason, c.Message}
 		}
-		return unknown(ReasonChecking, "The kubeconfig is being looked at")
+		return unknown(ReasonChecking, "The kubeconfig is being checked")
 	default:
-		return yes(ReasonKubeconfigValid, "The kubeconfig may be used")
+		return yes(ReasonKubeconfigValid, "The kubeconfig is valid")
 	}
 }
 
@@ -205,28 +205,28 @@ func freshness(o observed) finding {
 	if o.push.problem != "" {
 		suffix = "; the last try to connect: " + o.push.problem
 	}
-	if o.heartbeat != VerdictFresh && hubSide(o) {
-		return unknown(ReasonHubSideFault, "The hub can't call the member: "+o.push.refused.message)
+	if o.heartbeat != LivenessFresh && hubSide(o) {
+		return unknown(ReasonHubSideFault, "The hub can't connect to the member: "+o.push.refused.message)
 	}
 	switch o.heartbeat {
-	case VerdictFresh:
+	case LivenessFresh:
 		return yes(ReasonRenewing, "The member renews its Lease")
-	case VerdictStale:
+	case LivenessStale:
 		return no(ReasonHeartbeatLost, fmt.Sprintf("No renewal of the member's Lease was seen for %d s; its numbers are frozen%s",
 			o.mc.Spec.Heartbeat.FailAfterSeconds, suffix))
-	case VerdictUnknown:
+	case LivenessUnknown:
 	}
 	if o.mc.Spec.Mode != fleetv1alpha1.ModePush {
 		suffix = "; what keeps it from that is told there, by kubectl describe membership " + fleetv1alpha1.MembershipName
 	}
 	if o.push.cause.Unanswered() || o.push.cause == link.NotServed {
-		return unknown(string(o.push.cause), "The hub does not reach the member: "+o.push.problem)
+		return unknown(string(o.push.cause), "The hub can't reach the member: "+o.push.problem)
 	}
 	return unknown(ReasonNeverSeen, "The member's agent has not renewed its Lease yet"+suffix)
 }
 
-// readiness names the first thing that is not as it should be.
-func readiness(o observed, p plan, done result, accepted, credential, beat, versions finding) finding {
+// readiness reports the first other condition that is not met.
+func readiness(o observed, p planned, a applied, accepted, credential, beat, versions finding) finding {
 	agent := o.mc.Status.Conditions
 	switch {
 	case !o.mc.DeletionTimestamp.IsZero():
@@ -234,8 +234,8 @@ func readiness(o observed, p plan, done result, accepted, credential, beat, vers
 	case accepted.status != metav1.ConditionTrue:
 		return no(accepted.reason, accepted.message)
 	case o.lost:
-		return no(ReasonHubIncomplete, "The hub stands still: "+p.why)
-	case done.namespaceTaken:
+		return no(ReasonHubIncomplete, "The hub is incomplete: "+p.why)
+	case a.namespaceTaken:
 		return no(ReasonNamespaceTaken, fmt.Sprintf("Namespace %s exists and was not made for this cluster: delete it, or choose another name for the cluster",
 			fleetv1alpha1.Namespace(o.mc.Name)))
 	case terminating(o):
@@ -257,10 +257,10 @@ func readiness(o observed, p plan, done result, accepted, credential, beat, vers
 			return no(c.reason, found.Message)
 		}
 	}
-	return yes(ReasonReady, "The cluster takes work")
+	return yes(ReasonReady, "The cluster is ready")
 }
 
-// count sums the rows up. Numbers in them are not trusted here, only their phases.
+// count counts the rows by phase.
 func count(rows []*fleetv1alpha1.MemberWork) *fleetv1alpha1.RowCounts {
 	counts := &fleetv1alpha1.RowCounts{Total: int32(len(rows))} //nolint:gosec // a list has fewer than 2^31 entries
 	for _, row := range rows {
@@ -278,10 +278,10 @@ func count(rows []*fleetv1alpha1.MemberWork) *fleetv1alpha1.RowCounts {
 	return counts
 }
 
-// changes are the events that tell a former status from the new one.
-func changes(o observed, p plan, done result, next fleetv1alpha1.MemberClusterStatus) []event.Event {
+// eventsFor returns the events of a change of status.
+func eventsFor(o observed, p planned, a applied, next fleetv1alpha1.MemberClusterStatus) []event.Event {
 	var events []event.Event
-	old, former := o.mc.Status, formerVerdict(o.mc)
+	old, former := o.mc.Status, formerLiveness(o.mc)
 	is, was := report.GetCondition(next.Conditions, fleetv1alpha1.ConditionReady), report.GetCondition(old.Conditions, fleetv1alpha1.ConditionReady)
 	if is.Reason == ReasonHubIncomplete && o.hub.Epoch > 0 && (was == nil || was.Reason != is.Reason) {
 		events = append(events, hubIncomplete(is.Message))
@@ -292,18 +292,18 @@ func changes(o observed, p plan, done result, next fleetv1alpha1.MemberClusterSt
 			events = append(events, leaving(len(o.rows), string(o.mc.Spec.Leave.Policy)))
 		}
 		switch {
-		case done.released && p.tombstone != "":
+		case a.released && p.tombstone != "":
 			events = append(events, tombstoneLeft(p.tombstone))
-		case done.released:
+		case a.released:
 			events = append(events, left())
 		}
 		return events
 	case next.Phase == fleetv1alpha1.ClusterPending:
 		return nil
-	case former == VerdictFresh && o.heartbeat == VerdictStale && !hubSide(o):
+	case former == LivenessFresh && o.heartbeat == LivenessStale && !hubSide(o):
 		c := report.GetCondition(next.Conditions, fleetv1alpha1.ConditionHeartbeatFresh)
 		events = append(events, unreachable(c.Message))
-	case former == VerdictStale && o.heartbeat == VerdictFresh:
+	case former == LivenessStale && o.heartbeat == LivenessFresh:
 		events = append(events, recovered())
 	case next.Phase == fleetv1alpha1.ClusterReady && old.Phase != next.Phase:
 		events = append(events, joined())

@@ -17,8 +17,8 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/link"
 )
 
-// Keys of a push member's tombstone besides those of package link: by what the hub calls the member when its
-// MemberCluster is gone. The credential itself stays in its Secret.
+// Keys of a push member's tombstone besides those of package link: how to connect to the member when its MemberCluster is gone.
+// The credential itself stays in its Secret.
 const (
 	stoneMode            = "mode"
 	stoneIdentity        = "clusterUID"
@@ -29,7 +29,7 @@ const (
 	stoneBurst           = "burst"
 )
 
-// writeAccess writes into a tombstone how to call the member.
+// writeAccess writes into a tombstone how to connect to the member.
 func writeAccess(data map[string]string, mc *fleetv1alpha1.MemberCluster) {
 	t := targetOf(mc, true)
 	if t == nil {
@@ -41,7 +41,7 @@ func writeAccess(data map[string]string, mc *fleetv1alpha1.MemberCluster) {
 	data[stoneQPS], data[stoneBurst] = strconv.Itoa(int(t.qps)), strconv.Itoa(int(t.burst))
 }
 
-// readAccess is how to call the member of a tombstone, or nil: it is a pull member's, or not one of this hub.
+// readAccess returns how to connect to the member of a tombstone, nil for that of a pull member or of another hub.
 func readAccess(stone *corev1.ConfigMap, hubUID string) *target {
 	data := stone.Data
 	if data[stoneMode] != string(fleetv1alpha1.ModePush) || data[link.TombstoneHubUID] != hubUID ||
@@ -58,7 +58,7 @@ func readAccess(stone *corev1.ConfigMap, hubUID string) *target {
 	}
 }
 
-// number reads a limit; 0, the default, for what is none.
+// number reads a limit. What is no number counts as 0, the default.
 func number(text string) int32 {
 	n, err := strconv.ParseInt(text, 10, 32)
 	if err != nil {
@@ -67,8 +67,8 @@ func number(text string) int32 {
 	return int32(n)
 }
 
-// tombstones is the controller of push members' tombstones. Nobody else runs the agent of such a member, so the hub goes
-// on calling it until it has obeyed, and takes the tombstone away then.
+// tombstones is the controller of push members' tombstones. Nobody else runs the agent of such a member, so the hub calls it
+// until it has followed the tombstone, and then deletes that.
 type tombstones struct {
 	client client.Client
 	events event.Recorder
@@ -76,7 +76,7 @@ type tombstones struct {
 	hubUID string
 }
 
-// Reconcile looks at one tombstone.
+// Reconcile reconciles one tombstone.
 func (s *tombstones) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	stone := &corev1.ConfigMap{}
 	err := s.client.Get(ctx, client.ObjectKey{Namespace: fleetv1alpha1.SystemNamespace, Name: req.Name}, stone)
@@ -96,7 +96,7 @@ func (s *tombstones) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := s.client.List(ctx, all, client.UnsafeDisableDeepCopy); err != nil {
 		return ctrl.Result{}, fmt.Errorf("list member clusters: %w", err)
 	}
-	if holder(all.Items, "", t.identity) != "" { // Not let go yet, or in again, which removes the tombstone.
+	if holder(all.Items, "", t.identity) != "" { // Not released yet, or joined again, which removes the tombstone.
 		s.pusher.Set(req.Name, nil)
 		return ctrl.Result{}, nil
 	}
@@ -110,7 +110,7 @@ func (s *tombstones) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{}, nil
 }
 
-// finish takes away a tombstone that was obeyed.
+// finish deletes a tombstone that was followed.
 func (s *tombstones) finish(ctx context.Context, stone *corev1.ConfigMap) error {
 	if err := s.client.Delete(ctx, stone, client.Preconditions{UID: &stone.UID}); err != nil {
 		if gone(err) {
@@ -118,13 +118,13 @@ func (s *tombstones) finish(ctx context.Context, stone *corev1.ConfigMap) error 
 		}
 		return fmt.Errorf("delete tombstone %s: %w", stone.Name, err)
 	}
-	ctrl.LoggerFrom(ctx).Info("Deleted tombstone", "cluster", stone.Data[link.TombstoneCluster], "name", stone.Name, "reason", "it was obeyed")
+	ctrl.LoggerFrom(ctx).Info("Deleted tombstone", "cluster", stone.Data[link.TombstoneCluster], "name", stone.Name, "reason", "it was followed")
 	s.events.Record(stone, tombstoneObeyed(stone.Data[link.TombstoneCluster], stone.Data[link.TombstonePolicy]))
 	return nil
 }
 
-// setup starts the controller in mgr. wake is rung for a tombstone by its name.
-func (s *tombstones) setup(mgr ctrl.Manager, wake *bell) error {
+// setup starts the controller in mgr. sessions is fired with the name of a tombstone.
+func (s *tombstones) setup(mgr ctrl.Manager, sessions *trigger) error {
 	named := func(name string) []reconcile.Request {
 		if !strings.HasPrefix(name, fleetv1alpha1.TombstoneName("")) {
 			return nil
@@ -142,7 +142,7 @@ func (s *tombstones) setup(mgr ctrl.Manager, wake *bell) error {
 			}
 			return named(fleetv1alpha1.TombstoneName(id.ClusterUID))
 		})).
-		WatchesRawSource(wake).
+		WatchesRawSource(sessions).
 		Complete(s)
 	if err != nil {
 		return fmt.Errorf("set up tombstones: %w", err)

@@ -19,7 +19,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/admit"
 )
 
-// verbAccept is the verb on memberclusters that letting a cluster in or out needs.
+// verbAccept is the verb on memberclusters that a change of spec.accepted needs.
 const verbAccept = "accept"
 
 // setupWebhooks serves the validation of MemberClusters and the guard of members' namespaces.
@@ -36,7 +36,7 @@ func setupWebhooks(mgr ctrl.Manager, secretNamespaces []string) error {
 	})
 }
 
-// validator refuses what the schema can't: it needs the user, or what is stored.
+// validator refuses what the schema can't, because it depends on the user or on stored objects.
 type validator struct {
 	client           client.Client
 	secretNamespaces []string
@@ -55,7 +55,7 @@ func (v *validator) ValidateCreate(ctx context.Context, mc *fleetv1alpha1.Member
 	return nil, invalidCluster(mc, faults)
 }
 
-// ValidateUpdate checks a change. Of a MemberCluster that is being deleted only what the hub still needs is checked.
+// ValidateUpdate checks a change. Of a MemberCluster that is being deleted it checks only what the hub still needs.
 func (v *validator) ValidateUpdate(ctx context.Context, old, mc *fleetv1alpha1.MemberCluster) (admission.Warnings, error) {
 	var faults field.ErrorList
 	if mc.DeletionTimestamp.IsZero() {
@@ -72,7 +72,7 @@ func (v *validator) ValidateUpdate(ctx context.Context, old, mc *fleetv1alpha1.M
 	return nil, invalidCluster(mc, faults)
 }
 
-// ValidateDelete allows: leaving is what deleting means. It warns of pods that go with the cluster.
+// ValidateDelete allows it, which lets the cluster leave. It warns of pods that are deleted with it.
 func (v *validator) ValidateDelete(ctx context.Context, mc *fleetv1alpha1.MemberCluster) (admission.Warnings, error) {
 	if mc.Spec.Leave.Policy != fleetv1alpha1.LeaveDelete || !mc.DeletionTimestamp.IsZero() {
 		return nil, nil
@@ -92,7 +92,7 @@ func (v *validator) ValidateDelete(ctx context.Context, mc *fleetv1alpha1.Member
 		return nil, nil
 	}
 	return admission.Warnings{fmt.Sprintf("spec.leave.policy Delete deletes %d replicas of %d objects in member cluster %s at once; "+
-		"to move replicas gradually, take a cluster off the subsets and wait before it leaves", replicas, objects, mc.Name)}, nil
+		"to move replicas gradually, remove the cluster from the subsets and wait before it leaves", replicas, objects, mc.Name)}, nil
 }
 
 func (v *validator) check(mc *fleetv1alpha1.MemberCluster) field.ErrorList {
@@ -109,7 +109,7 @@ func (v *validator) check(mc *fleetv1alpha1.MemberCluster) field.ErrorList {
 	return faults
 }
 
-// immutable refuses what must not change once a cluster has joined: who it is and who dials.
+// immutable refuses changes of what a cluster has joined with: its identity and its mode.
 func immutable(old, mc *fleetv1alpha1.MemberCluster) field.ErrorList {
 	if old.Spec.Identity == nil {
 		return nil
@@ -131,7 +131,7 @@ func immutable(old, mc *fleetv1alpha1.MemberCluster) field.ErrorList {
 func (v *validator) mayAccept(ctx context.Context, mc *fleetv1alpha1.MemberCluster) (field.ErrorList, error) {
 	req, err := admission.RequestFromContext(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("find out who asks: %w", err)
+		return nil, fmt.Errorf("read the request's user: %w", err)
 	}
 	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 		User: req.UserInfo.Username, UID: req.UserInfo.UID, Groups: req.UserInfo.Groups, Extra: extra(req.UserInfo),
@@ -146,7 +146,7 @@ func (v *validator) mayAccept(ctx context.Context, mc *fleetv1alpha1.MemberClust
 		return nil, nil
 	}
 	return field.ErrorList{field.Forbidden(field.NewPath("spec", "accepted"), fmt.Sprintf(
-		"user %q needs the verb %q on memberclusters.%s to let a cluster in or out", req.UserInfo.Username, verbAccept, fleetv1alpha1.GroupVersion.Group))}, nil
+		"user %q needs the verb %q on memberclusters.%s to change spec.accepted", req.UserInfo.Username, verbAccept, fleetv1alpha1.GroupVersion.Group))}, nil
 }
 
 func extra(user authenticationv1.UserInfo) map[string]authorizationv1.ExtraValue {
@@ -164,10 +164,10 @@ func invalidCluster(mc *fleetv1alpha1.MemberCluster, faults field.ErrorList) err
 	return apierrors.NewInvalid(fleetv1alpha1.GroupVersion.WithKind("MemberCluster").GroupKind(), mc.Name, faults)
 }
 
-// guard refuses to delete a member's namespace while rows are in it: the rows would be withdrawn with it, and with them
-// the objects in the member. The webhook is sent only namespaces with the label of a cluster.
+// guard refuses to delete a member's namespace while it has rows: they would be withdrawn, and with them the objects in the
+// member. The webhook is called only for namespaces with the label of a cluster.
 type guard struct {
-	// reader asks the apiserver itself: an empty cache is no proof.
+	// reader reads from the apiserver: an empty cache proves nothing.
 	reader client.Reader
 }
 
@@ -181,7 +181,7 @@ func (g *guard) ValidateUpdate(context.Context, *corev1.Namespace, *corev1.Names
 	return nil, nil
 }
 
-// ValidateDelete refuses while a row holds on to the namespace.
+// ValidateDelete refuses while the namespace has a row.
 func (g *guard) ValidateDelete(ctx context.Context, namespace *corev1.Namespace) (admission.Warnings, error) {
 	cluster := namespace.Labels[keys.FleetCluster]
 	if cluster == "" || namespace.Name != fleetv1alpha1.Namespace(cluster) {

@@ -19,7 +19,7 @@ func TestI20ALeavingClustersRowsCarryTheHubsEpoch(t *testing.T) {
 	policy := w.mc.Spec.Leave.Policy
 	w.row("live", policy, false).row("going", policy, true).row("done", policy, true)
 	w.rows[0].Spec.Grant.Epoch, w.rows[1].Spec.Grant.Epoch, w.rows[2].Spec.Grant.Epoch = 7, 7, 8
-	p := next(w.observed, noon)
+	p := plan(w.observed, noon)
 	require.Equal(t, []string{"live", "going"}, rowNames(p.withdraw))
 
 	scheme := runtime.NewScheme()
@@ -33,12 +33,12 @@ func TestI20ALeavingClustersRowsCarryTheHubsEpoch(t *testing.T) {
 		require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(o), o))
 	}
 	r := &reconciler{client: c}
-	_, err := r.apply(t.Context(), w.observed, plan{withdraw: p.withdraw, identity: w.mc.Spec.Identity.ClusterUID})
+	_, err := r.apply(t.Context(), w.observed, planned{withdraw: p.withdraw, identity: w.mc.Spec.Identity.ClusterUID})
 	require.NoError(t, err)
 	for _, row := range w.rows {
 		require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(row), row))
 		require.False(t, row.DeletionTimestamp.IsZero(), row.Name)
 		require.Equal(t, int64(8), row.Spec.Grant.Epoch, row.Name)
 	}
-	require.Empty(t, next(w.observed, noon).withdraw, "once is enough")
+	require.Empty(t, plan(w.observed, noon).withdraw, "once is enough")
 }

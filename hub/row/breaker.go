@@ -18,15 +18,15 @@ import (
 const (
 	// breakerWindow is the time over which withdrawals are counted.
 	breakerWindow = time.Minute
-	// breakerFloor and breakerShare say how many may go in a window: the floor, or a 20th (5 %) of the cluster's rows.
+	// breakerFloor and breakerShare limit the withdrawals in a window: the floor, or a 20th (5 %) of the cluster's rows.
 	breakerFloor = 10
 	breakerShare = 20
-	// breakerOpen is for how long withdrawals are not counted once an administrator has let them go on.
+	// breakerOpen is for how long withdrawals are not limited after an administrator has allowed them.
 	breakerOpen = 10 * time.Minute
 )
 
-// breaker counts withdrawals by cluster. That it has tripped is kept on the MemberCluster, so that a restart of the hub
-// does not forget it; the counts are not, so that a restart may allow one more window.
+// breaker counts withdrawals by cluster. That it has tripped is stored in the MemberCluster, so that it survives a restart of the
+// hub; the counts are not, so that a restart may allow another window.
 type breaker struct {
 	clock clock.PassiveClock
 	mu    sync.Mutex
@@ -41,8 +41,8 @@ type window struct {
 
 func newBreaker(c clock.PassiveClock) *breaker { return &breaker{clock: c, by: map[string]*window{}} }
 
-// take counts one withdrawal in a cluster of that many rows. paused is whether the MemberCluster carries the mark. It
-// returns whether the row may go, and whether the mark is to be set.
+// take counts a withdrawal in a cluster of that many rows. paused says whether the MemberCluster has the annotation. It returns
+// whether the row may be withdrawn, and whether to set the annotation.
 func (b *breaker) take(cluster string, rows int, paused bool) (ok, trip bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -56,7 +56,7 @@ func (b *breaker) take(cluster string, rows int, paused bool) (ok, trip bool) {
 		w.tripped = true
 		return false, false
 	}
-	if w.tripped { // the mark was taken off: go on, uncounted for a while
+	if w.tripped { // The annotation was removed: no limit for a while.
 		*w = window{openUntil: now.Add(breakerOpen)}
 	}
 	if now.Before(w.openUntil) {
@@ -70,8 +70,8 @@ func (b *breaker) take(cluster string, rows int, paused bool) (ok, trip bool) {
 	return true, false
 }
 
-// allow asks the breaker, and marks the MemberCluster when it trips. A cluster that leaves is not held: its
-// administrator has said what becomes of all rows.
+// allow asks the breaker, and annotates the MemberCluster when it trips. A cluster that leaves has no limit: its administrator has
+// decided on all rows.
 func (s *Store) allow(ctx context.Context, mc *fleetv1alpha1.MemberCluster) error {
 	cluster := mc.Name
 	if !mc.DeletionTimestamp.IsZero() {

@@ -18,8 +18,8 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 )
 
-// contentGrace is for how long a content stays that no row refers to: a rollback soon after finds it again, and a row
-// that is being written is not raced.
+// contentGrace is how long a content without a row is kept: a rollback finds it again, and there is no race with a row that is being
+// written.
 const contentGrace = time.Hour
 
 // contentIndex is the field index of rows by the content that they refer to.
@@ -35,7 +35,7 @@ type Options struct {
 // +kubebuilder:rbac:groups=fleet.kruise.io,resources=workcontents,verbs=get;list;watch;create;delete
 // +kubebuilder:rbac:groups=fleet.kruise.io,resources=memberclusters,verbs=get;list;watch;patch
 
-// Setup starts the Cleaner: one controller that lets withdrawn rows go and one that collects contents.
+// Setup starts two controllers: one removes the finalizer of withdrawn rows, one deletes unused contents.
 func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	err := mgr.GetFieldIndexer().IndexField(ctx, &fleetv1alpha1.MemberWork{}, contentIndex, func(o client.Object) []string {
 		return []string{o.(*fleetv1alpha1.MemberWork).Spec.Content.Ref}
@@ -58,7 +58,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	return nil
 }
 
-// finisher takes the finalizer off rows that the member has withdrawn.
+// finisher removes the finalizer of rows that the member has withdrawn.
 type finisher struct{ client.Client }
 
 func (f *finisher) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
@@ -73,13 +73,13 @@ func (f *finisher) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 	controllerutil.RemoveFinalizer(next, keys.FleetRow)
 	patch := client.MergeFromWithOptions(row, client.MergeFromWithOptimisticLock{})
 	if err := f.Patch(ctx, next, patch); client.IgnoreNotFound(err) != nil {
-		return ctrl.Result{}, fmt.Errorf("let withdrawn row %s go: %w", req, err)
+		return ctrl.Result{}, fmt.Errorf("remove the finalizer of row %s: %w", req, err)
 	}
 	return ctrl.Result{}, nil
 }
 
-// finished tells whether the member has reported that nothing is left of a row that is being deleted. The report must
-// be about the present generation: deleting raises it, so a report from before the deletion does not count.
+// finished tells whether the member has reported that nothing is left of a row that is being deleted. The report must be of the
+// present generation: the deletion raises it, so that an earlier report does not count.
 func finished(row *fleetv1alpha1.MemberWork) bool {
 	return !row.DeletionTimestamp.IsZero() &&
 		row.Status.Phase == fleetv1alpha1.WorkWithdrawn &&
@@ -88,14 +88,10 @@ func finished(row *fleetv1alpha1.MemberWork) bool {
 
 func contentOf(_ context.Context, o client.Object) []reconcile.Request {
 	ref := o.(*fleetv1alpha1.MemberWork).Spec.Content.Ref
-	if ref == "" {
-		return nil
-	}
 	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: fleetv1alpha1.SystemNamespace, Name: ref}}}
 }
 
-// collector deletes contents that no row refers to. When it first saw one unused is kept in memory: a restart gives
-// each another hour, which harms nobody.
+// collector deletes contents that no row refers to. Since when is kept in memory, so that a restart keeps each for another hour.
 type collector struct {
 	client.Client
 	reader client.Reader
@@ -122,7 +118,7 @@ func (c *collector) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 	if left := contentGrace - c.unusedFor(req.Name); left > 0 {
 		return ctrl.Result{RequeueAfter: left}, nil
 	}
-	if used, err := c.usedForSure(ctx, req.Name); err != nil || used {
+	if used, err := c.usedLive(ctx, req.Name); err != nil || used {
 		return ctrl.Result{}, err
 	}
 	err := c.Delete(ctx, content, client.Preconditions{UID: &content.UID, ResourceVersion: &content.ResourceVersion})
@@ -134,9 +130,9 @@ func (c *collector) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 	return ctrl.Result{}, nil
 }
 
-// usedForSure asks the apiserver itself, since absence in a cache is no proof. It costs a full list, once for each
-// content that is deleted.
-func (c *collector) usedForSure(ctx context.Context, name string) (bool, error) {
+// usedLive reads from the apiserver, since absence in a cache proves nothing. It costs a full list for each content that is
+// deleted.
+func (c *collector) usedLive(ctx context.Context, name string) (bool, error) {
 	rows := &fleetv1alpha1.MemberWorkList{}
 	if err := c.reader.List(ctx, rows); err != nil {
 		return false, fmt.Errorf("list rows before content %s is deleted: %w", name, err)

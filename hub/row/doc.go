@@ -1,15 +1,17 @@
-// Package row keeps what the hub asks of its members: a WorkContent per manifest, a MemberWork per object and member.
+// Package row stores what the hub asks of its members: a WorkContent for each manifest, a MemberWork (row) for each object and
+// member.
 //
-// A kind's controller says what it wants as a Want; Store writes it, once and small: the manifest goes into a
-// WorkContent that all members of the same object share, the row carries a reference, a merge patch of what differs by
-// cluster, and the grant. A row is written against the resource version that the decision was made on, so that two hubs
-// (or one hub with an old cache) can't both act on the same row.
+// The controller of a kind says what it wants as a Want, and Store writes that: the manifest goes into a WorkContent that all
+// members of an object share; the row has a reference to it, a merge patch of what differs between clusters, and the grant. A row
+// is written against the resource version that the decision was made on, so that of two hubs, or of a hub with a stale cache, only
+// one can act on it.
 //
-// Withdrawing a row deletes it; its finalizer holds it until the member has reported that nothing is left there. Store
-// withdraws at most max(10, 5 %) of a cluster's rows a minute: a mistake that removes many objects at once stops and
-// asks, by an annotation on the MemberCluster that an administrator takes off.
+// To withdraw a row is to delete it; its finalizer holds it until the member has reported that nothing is left there. Store
+// withdraws at most max(10, 5 %) of a cluster's rows in a minute. Beyond that it stops until an administrator removes an
+// annotation from the MemberCluster, so that a mistake which removes many objects can be noticed.
 //
-// The Cleaner finishes withdrawn rows and collects contents that no row has referred to for an hour.
+// Setup starts the controllers that remove the finalizer of withdrawn rows, and that delete contents which no row has referred to
+// for an hour.
 //
-// The package never decides what a member gets, and never looks into a manifest.
+// The package neither decides what a member gets, nor looks into a manifest.
 package row

@@ -15,7 +15,7 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 )
 
-// ErrPaused says that a cluster's rows are withdrawn too fast and that an administrator is asked.
+// ErrPaused says that too many rows of a cluster were withdrawn within a minute, and that an administrator has to allow more.
 var ErrPaused = errors.New("withdrawals are paused")
 
 // Store writes rows and contents. It may be used concurrently.
@@ -25,14 +25,14 @@ type Store struct {
 	breaker *breaker
 }
 
-// NewStore returns a Store that names contents with key, which must stay the same for the hub's life: with another key
-// each content would be written again.
+// NewStore returns a Store that names contents with key. The key must not change: with another one each content would be written
+// again.
 func NewStore(c client.Client, key []byte, clk clock.PassiveClock) *Store {
 	return &Store{client: c, key: key, breaker: newBreaker(clk)}
 }
 
-// Put makes the member's row as wanted. live is the row as the decision saw it, or nil. It returns the row as it is
-// now, and whether it was written. A conflict or a row that appeared meanwhile is returned as such: decide again.
+// Put creates or updates a member's row. live is the row that the decision was made on, or nil. It returns the row as it is now,
+// and whether it was written. After a conflict, or if the row exists meanwhile, the caller has to decide again.
 func (s *Store) Put(ctx context.Context, want Want, live *fleetv1alpha1.MemberWork) (*fleetv1alpha1.MemberWork, bool, error) {
 	want, err := want.fold()
 	if err != nil {
@@ -54,7 +54,7 @@ func (s *Store) Put(ctx context.Context, want Want, live *fleetv1alpha1.MemberWo
 		ctrl.LoggerFrom(ctx).Info("Created row", "cluster", want.Cluster, "name", made.Name)
 		return made, true, nil
 	}
-	if same(live.Spec, want.spec(content)) { // only its content was missing
+	if same(live.Spec, want.spec(content)) { // Only its content was missing.
 		return live, false, nil
 	}
 	next := live.DeepCopy()
@@ -66,7 +66,7 @@ func (s *Store) Put(ctx context.Context, want Want, live *fleetv1alpha1.MemberWo
 	return next, true, nil
 }
 
-// putContent creates the content unless it is there. It is never changed, so one that is there is the right one.
+// putContent creates the content unless it exists. Contents are immutable, so an existing one is right.
 func (s *Store) putContent(ctx context.Context, name string, manifest []byte) error {
 	content := &fleetv1alpha1.WorkContent{}
 	key := client.ObjectKey{Namespace: fleetv1alpha1.SystemNamespace, Name: name}
@@ -87,10 +87,9 @@ func (s *Store) putContent(ctx context.Context, name string, manifest []byte) er
 	return nil
 }
 
-// Withdraw deletes a row, after it has said what becomes of the object in the member, and at which epoch that was
-// decided: a member does not delete at one lower than it has seen. A row that is withdrawn already keeps its policy, but
-// gets the epoch where the hub was promoted since. Withdraw returns ErrPaused, wrapped with what to do, where too many
-// rows of that cluster went within a minute.
+// Withdraw deletes a row, after it has set the deletion policy and the epoch of the decision: a member does not delete at an epoch
+// lower than it has seen. A row that is being deleted keeps its policy, but gets the present epoch. Withdraw returns ErrPaused,
+// wrapped with what to do, if too many rows of the cluster were withdrawn within a minute.
 func (s *Store) Withdraw(ctx context.Context, live *fleetv1alpha1.MemberWork, policy fleetv1alpha1.LeavePolicy) error {
 	withdrawn := !live.DeletionTimestamp.IsZero()
 	cluster := &fleetv1alpha1.MemberCluster{}
@@ -112,8 +111,7 @@ func (s *Store) Withdraw(ctx context.Context, live *fleetv1alpha1.MemberWork, po
 	return Withdraw(ctx, s.client, live, policy, epoch)
 }
 
-// Withdraw is Store.Withdraw for a cluster that leaves as a whole: nothing holds it back, and a row that is withdrawn
-// already gets policy too.
+// Withdraw is Store.Withdraw for a cluster that leaves: there is no limit, and a row that is being deleted gets policy too.
 func Withdraw(ctx context.Context, c client.Client, live *fleetv1alpha1.MemberWork, policy fleetv1alpha1.LeavePolicy, epoch int64) error {
 	next := live.DeepCopy()
 	next.Spec.DeletionPolicy, next.Spec.Grant.Epoch = policy, epoch

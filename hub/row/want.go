@@ -15,16 +15,16 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 )
 
-// patchLimit is the longest patch that a row carries, in bytes. What is longer gets a content of its own.
+// patchLimit is the maximal length of a row's patch, in bytes. With a longer one the row gets a content of its own.
 const patchLimit = 2048
 
-// Want is one row as a kind's controller wants it.
+// Want is a row as the controller of a kind wants it.
 type Want struct {
 	// Cluster is the MemberCluster's name.
 	Cluster string
 	// Source is the object on the hub.
 	Source fleetv1alpha1.WorkSource
-	// Manifest is the object to apply, as JSON, without what differs by cluster. Equal bytes share one WorkContent.
+	// Manifest is the object to apply, as JSON, without what differs between clusters. Equal bytes share one WorkContent.
 	Manifest []byte
 	// Patch is a JSON merge patch on Manifest; nil for none.
 	Patch []byte
@@ -62,7 +62,7 @@ func Merge(manifest, patch []byte) ([]byte, error) {
 	return merged, nil
 }
 
-// spec is the row's spec, with the content of that name.
+// spec returns the row's spec, with the content of that name.
 func (w Want) spec(content string) fleetv1alpha1.MemberWorkSpec {
 	return fleetv1alpha1.MemberWorkSpec{
 		Source:         w.Source,
@@ -73,7 +73,7 @@ func (w Want) spec(content string) fleetv1alpha1.MemberWorkSpec {
 	}
 }
 
-// create is the row to create.
+// create returns the row to create.
 func (w Want) create(content string) *fleetv1alpha1.MemberWork {
 	return &fleetv1alpha1.MemberWork{
 		ObjectMeta: metav1.ObjectMeta{
@@ -86,9 +86,9 @@ func (w Want) create(content string) *fleetv1alpha1.MemberWork {
 	}
 }
 
-// same tells whether two specs ask for the same. Patches are compared as JSON, because the apiserver may write them
-// with other spaces. Bounds are not compared: they say what may be running until the row is acknowledged, and change by
-// themselves when it is; they are written when a number is.
+// same tells whether two specs are equal. Patches are compared as JSON, because the apiserver may format them differently. Bounds
+// are not compared: they say what may be running until the row is acknowledged, and close when it is; they are written together
+// with the other numbers.
 func same(a, b fleetv1alpha1.MemberWorkSpec) bool {
 	if !sameJSON(a.Patch.Raw, b.Patch.Raw) {
 		return false

@@ -34,8 +34,12 @@ type Applier struct {
 	ShortHash bool
 }
 
-// EnsureRevision makes the update revision the newest, and tells whether the reconcile may go on.
+// EnsureRevision makes the update revision the newest, and tells whether the reconcile may go on. With an invalid spec nothing is
+// written.
 func (a Applier) EnsureRevision(ctx context.Context, p *podset.Plan, r *Results) bool {
+	if p.InvalidSpec != "" {
+		return false
+	}
 	err := revision.Writer{Client: a.Writer.Client, Live: a.Writer.Live, Expect: a.Writer.Expect}.Write(ctx, a.Owner, p.Revision)
 	switch {
 	case errors.Is(err, revision.ErrCollision), errors.Is(err, revision.ErrNameTaken):

@@ -52,7 +52,9 @@ func Test(t *testing.T, k Kind, p Plan, scenarios ...Scenario) { //nolint:tparal
 		t.Fatal(err)
 	}
 	var tried, planned atomic.Int64
-	t.Cleanup(func() { t.Logf("%d of %d schedules of %d scenarios in sum", tried.Load(), planned.Load(), len(scenarios)) })
+	t.Cleanup(func() {
+		t.Logf("%d of %d schedules of %d scenarios in sum", tried.Load(), planned.Load(), len(scenarios))
+	})
 	for _, s := range scenarios {
 		t.Run(s.Name, func(t *testing.T) {
 			t.Parallel()

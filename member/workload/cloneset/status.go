@@ -30,8 +30,7 @@ func status(o observed, w planned, d applied, now time.Time) (appsv1beta1.CloneS
 		CurrentRevision:    w.Current.Name,
 		LabelSelector:      metav1.FormatLabelSelector(o.set.Spec.Selector),
 	}
-	if d.Revision != nil {
-		// The revision is not there, so no name of it may be promised.
+	if d.Revision != nil || w.InvalidSpec != "" { // The revision may not exist, and must not be named.
 		s.UpdateRevision, s.CurrentRevision = was.UpdateRevision, was.CurrentRevision
 	}
 	n := w.Count()

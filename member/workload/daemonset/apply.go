@@ -36,7 +36,7 @@ func (r *Reconciler) adopt(ctx context.Context, o observed) (ctrl.Result, error)
 func (r *Reconciler) apply(ctx context.Context, o observed, p planned) podcontrol.Results {
 	var a podcontrol.Results
 	applier := r.applier(o.set)
-	if p.InvalidSpec != "" || !applier.EnsureRevision(ctx, &p.Plan, &a) {
+	if !applier.EnsureRevision(ctx, &p.Plan, &a) {
 		return a
 	}
 	applier.Release(ctx, &p.Plan, &a)

@@ -29,12 +29,9 @@ func status(o observed, w planned, d podcontrol.Results, now time.Time) (appsv1b
 	}
 	s := w.count()
 	s.ObservedGeneration, s.CollisionCount = o.set.Generation, was.CollisionCount
-	if d.Err() != nil {
-		s.ObservedGeneration = was.ObservedGeneration // The spec was not acted on as a whole.
-	}
 	s.UpdateRevision = revision.Short(w.Revision.Revision.Name)
 	if d.Revision != nil || w.InvalidSpec != "" {
-		s.UpdateRevision = was.UpdateRevision // The revision may not be there, so its name must not be promised.
+		s.UpdateRevision = was.UpdateRevision // The revision may not exist, and must not be named.
 	}
 	scale, update := d.Failures(&w.Plan)
 	if scale.Reason == "" {

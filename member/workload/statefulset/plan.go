@@ -52,8 +52,8 @@ func plan(o observed, now time.Time) planned {
 	goal, fault := goalOf(o)
 	p.InvalidSpec, p.slots = fault, goal.Slots
 	p.Classify(o.pods, viewOptions(o), now)
-	if invalid := p.applyPriorities(o); invalid != "" { // The order of updates is unknown.
-		p.InvalidSpec, goal.Paused = cmp.Or(p.InvalidSpec, invalid), true
+	if p.InvalidSpec = cmp.Or(p.InvalidSpec, p.applyPriorities(o)); p.InvalidSpec != "" {
+		return p
 	}
 	p.compareVolumes(o)
 	p.relabel = unlabelled(p.Pods)

@@ -194,11 +194,11 @@ func TestPlan(t *testing.T) {
 			t.Helper()
 			return observedOf(t, web(2).Parallel("1").Reserve("1")).pod(0, "0").pod(0, "1")
 		}},
-		{"a list of ordinals that can't be read is told, and what can be holds", func(t *testing.T) *stage {
+		{"ordinals that can't be read are reported, and nothing is changed", func(t *testing.T) *stage {
 			t.Helper()
 			return observedOf(t, web(2).Parallel("1").Reserve("0", "5-3"))
 		}},
-		{"ordinals that overflow are told", func(t *testing.T) *stage {
+		{"ordinals that overflow are reported, and nothing is changed", func(t *testing.T) *stage {
 			t.Helper()
 			return observedOf(t, web(2).Parallel("1").Reserve("1-2147483647"))
 		}},
@@ -295,7 +295,7 @@ func TestPlan(t *testing.T) {
 			t.Helper()
 			return observedOf(t, web(1).Claims("data").Keep(goes, goes)).pod(0, "0").pod(0, "1").claim("data-web-1", of(ofSet(t)))
 		}},
-		{"but not while the ordinals can't all be read", func(t *testing.T) *stage {
+		{"but not while the ordinals can't be read", func(t *testing.T) *stage {
 			t.Helper()
 			return observedOf(t, web(1).Claims("data").Keep(remains, goes).Reserve("5-3")).pod(0, "0").pod(0, "1")
 		}},

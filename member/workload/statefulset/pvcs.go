@@ -152,7 +152,6 @@ func retention(set *appsv1beta1.StatefulSet, g Gates) (deleted, scaled bool) {
 // with a set that is to keep its PVCs.
 func (p *planned) planOwners(o observed, wanted map[string]bool) {
 	withSet, withPod := retention(o.set, o.gates)
-	withPod = withPod && p.InvalidSpec == "" // Else it is unknown which ordinals are wanted, and data could be lost.
 	members := make(map[string]*podset.Pod, len(p.Pods))
 	for i := range p.Pods {
 		members[p.Pods[i].Key] = &p.Pods[i]

@@ -26,7 +26,7 @@ func status(o observed, w planned, d applied, now time.Time) (appsv1beta1.Statef
 		return s, nil
 	}
 	s.ObservedGeneration, s.LabelSelector = o.set.Generation, metav1.FormatLabelSelector(o.set.Spec.Selector)
-	if d.Revision == nil { // Else the revision is not there, and no name of it may be promised.
+	if d.Revision == nil && w.InvalidSpec == "" { // Else the revision may not exist, and must not be named.
 		s.UpdateRevision, s.CurrentRevision = w.Revision.Revision.Name, w.Current.Name
 	}
 	count(&s, w)
