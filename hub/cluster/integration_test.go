@@ -204,8 +204,8 @@ func (h *hub) install(t *testing.T) {
 }
 
 // generatedRoles are those of the markers, the same for each hub.
-var generatedRoles = sync.OnceValues(func() ([]byte, error) { //nolint:gochecknoglobals // A constant.
-	gen := exec.Command("go", "tool", "-modfile=../../e2e/tools/go.mod", "controller-gen", //nolint:noctx // It is no test's.
+var generatedRoles = sync.OnceValues(func() ([]byte, error) {
+	gen := exec.Command("go", "tool", "-modfile=../../e2e/tools/go.mod", "controller-gen",
 		"rbac:roleName=flotilla-hub", "paths=.", "output:stdout")
 	gen.Env = append(os.Environ(), "CGO_ENABLED=0") // As make generate has built it.
 	return gen.Output()

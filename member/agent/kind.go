@@ -96,5 +96,5 @@ func shrinksReplicas(want, live *unstructured.Unstructured) string {
 // count reads an int32; a field that is missing or is none counts as 0.
 func count(o *unstructured.Unstructured, path ...string) int32 {
 	n, _, _ := unstructured.NestedInt64(o.Object, path...)
-	return int32(max(min(n, 1<<31-1), 0)) //nolint:gosec // bounded
+	return int32(max(min(n, 1<<31-1), 0))
 }

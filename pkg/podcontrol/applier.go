@@ -90,8 +90,9 @@ func (a Applier) Delete(ctx context.Context, steps []podset.Step, r *Results) {
 		if c.Kind != rollout.StepDelete {
 			continue
 		}
-		var pods []client.Object
-		for _, s := range c.of(steps) {
+		list := c.of(steps)
+		pods := make([]client.Object, 0, len(list))
+		for _, s := range list {
 			pods = append(pods, s.Pod.Object)
 		}
 		r.put(c.Class, a.Writer.Delete(ctx, a.Owner, pods))

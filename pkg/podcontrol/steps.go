@@ -33,7 +33,7 @@ type class struct {
 	failure, action string
 }
 
-var classes = []class{
+var classes = []class{ //nolint:gochecknoglobals // A table that nothing changes.
 	{
 		Class: Class{Kind: rollout.StepCreate}, scale: true, log: "Created pods", action: ActionScaleOut,
 		success: ReasonSuccessfulCreate, note: "created %[1]d pods: %[2]s", failure: ReasonFailedCreate,

@@ -491,26 +491,40 @@ func TestNoMorePodsAreCreatedThanOneReconcileCan(t *testing.T) {
 		want []string
 	}{
 		{
-			"without slots", Goal{Replicas: all, Partition: all / 2, MaxSurge: all}, nil,
+			"without slots",
+			Goal{Replicas: all, Partition: all / 2, MaxSurge: all},
+			nil,
 			[]string{"1000 create", "hold Burst 1999999000"},
 		}, {
-			"above other pods", Goal{Replicas: all}, many(5, "a"),
+			"above other pods",
+			Goal{Replicas: all},
+			many(5, "a"),
 			[]string{"1000 create", "hold Burst 1999998995"},
 		}, {
-			"within a lower limit", Goal{Replicas: all, ScaleMaxUnavailable: new(2)}, nil,
+			"within a lower limit",
+			Goal{Replicas: all, ScaleMaxUnavailable: new(2)},
+			nil,
 			[]string{"2 create", "hold ScaleLimit 1999999998"},
 		}, {
-			"in slots, of which few are listed", Goal{Replicas: all, Slots: some}, nil,
+			"in slots, of which few are listed",
+			Goal{Replicas: all, Slots: some},
+			nil,
 			[]string{"3 create", "hold Burst 1999999000"},
 		}, {
-			"in slots, in order", Goal{Replicas: all, Slots: some, Ordered: true}, nil,
+			"in slots, in order",
+			Goal{Replicas: all, Slots: some, Ordered: true},
+			nil,
 			[]string{"1 create"},
 		}, {
-			"in slots, in order, while the first one is not available", Goal{Replicas: all, Slots: some, Ordered: true},
-			[]Pod{in("s0", unready)}, []string{"hold InOrder 1999999999"},
+			"in slots, in order, while the first one is not available",
+			Goal{Replicas: all, Slots: some, Ordered: true},
+			[]Pod{in("s0", unready)},
+			[]string{"hold InOrder 1999999999"},
 		}, {
-			"slots that are not listed count for the budget", Goal{Replicas: 10, Slots: some, MaxUnavailable: 2, ScaleMaxUnavailable: new(0)},
-			[]Pod{in("s0", old), in("s1", old), in("s2", old)}, []string{"hold Budget 3", "hold ScaleLimit 7"},
+			"slots that are not listed count for the budget",
+			Goal{Replicas: 10, Slots: some, MaxUnavailable: 2, ScaleMaxUnavailable: new(0)},
+			[]Pod{in("s0", old), in("s1", old), in("s2", old)},
+			[]string{"hold Budget 3", "hold ScaleLimit 7"},
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 )
 
 // kinds are those of steps for pods that exist, in the order in which they are written.
-var kinds = []rollout.StepKind{
+var kinds = []rollout.StepKind{ //nolint:gochecknoglobals // A table that nothing changes.
 	rollout.StepPrepareDelete, rollout.StepMarkForDeletion, rollout.StepDelete, rollout.StepCancelDelete,
 	rollout.StepPrepareUpdate, rollout.StepMarkUnready, rollout.StepUpdateInPlace, rollout.StepMarkReady,
 }

@@ -72,7 +72,7 @@ func (m *troupe) pass() planned {
 		m.o.history = append(m.o.history, r.Revision)
 	}
 	for _, s := range w.Steps {
-		switch s.Kind {
+		switch s.Kind { //nolint:exhaustive // The others patch the pod.
 		case rollout.StepDelete:
 			require.False(m.t, lifecycle.Hooked(m.o.set.Spec.Lifecycle.PreDelete, s.Pod.Object), "%s is deleted while it is held", s.Pod.Key)
 			m.pods[s.Pod.Key] = s.Pod.Object.DeepCopy()
