@@ -516,6 +516,20 @@ func TestAnnotationsOfThePreDownloadAreWarnedOf(t *testing.T) {
 	require.Len(t, said, 1, "also where they come alone")
 }
 
+func TestWarningsOfATemplateOfAnotherObject(t *testing.T) {
+	t.Parallel()
+	set := db(reserving("2-4", 3), func(s *Spec) {
+		s.VolumeClaimUpdateStrategy.Type = appsv1beta1.StatefulSetClaimOnPodRollingUpdate
+	})
+	path := field.NewPath("spec", "template", "advancedStatefulSetTemplate", "spec")
+	got := Gates{}.Warnings(map[string]string{keys.ImagePreDownloadParallelism: "2"}, &set.Spec, path)
+	require.Len(t, got, 3)
+	require.Contains(t, got[0], keys.ImagePreDownloadParallelism)
+	require.Contains(t, got[1], path.String()+".reserveOrdinals[1] (3)")
+	require.Contains(t, got[2], path.String()+".volumeClaimUpdateStrategy.type says nothing while feature gate")
+	require.Len(t, Gates{ResizeClaims: true}.Warnings(nil, &set.Spec, path), 1)
+}
+
 func TestValidateSpecJudgesATemplateOfAnotherObject(t *testing.T) {
 	t.Parallel()
 	path := field.NewPath("spec", "template", "advancedStatefulSetTemplate", "spec")
