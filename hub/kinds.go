@@ -66,7 +66,10 @@ func unitedDeployments(h Options, key []byte) setup.Kind {
 			w := &uniteddeployment.Webhook{
 				Webhook: united.Webhook{
 					Client: mgr.GetClient(), KeepTemplates: o.Gates.Enabled(feature.TemplateNoDefaults),
-					Options: united.Options{AllowClusters: true, CloneSet: h.ValidateCloneSet, StatefulSet: h.ValidateStatefulSet},
+					Options: united.Options{
+						AllowClusters: true, CloneSet: h.ValidateCloneSet, StatefulSet: h.ValidateStatefulSet,
+						StatefulSetWarnings: h.StatefulSetWarnings,
+					},
 				},
 				Cache: mgr.GetClient(), Live: mgr.GetAPIReader(), LocalMember: h.LocalMember,
 			}

@@ -18,6 +18,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
@@ -54,6 +55,9 @@ type Options struct {
 	ValidateCloneSet func(*appsv1beta1.CloneSetSpec, *field.Path) field.ErrorList
 	// ValidateStatefulSet judges the StatefulSet of apps.kruise.io there; package member/workload/statefulset has it.
 	ValidateStatefulSet func(*appsv1beta1.StatefulSetSpec, *field.Path) field.ErrorList
+	// StatefulSetWarnings returns what may not be meant in a template of such a StatefulSet that is accepted; it is from the same
+	// package.
+	StatefulSetWarnings func(map[string]string, *appsv1beta1.StatefulSetSpec, *field.Path) admission.Warnings
 	// Identity names this process in Leases, for people.
 	Identity string
 	// Version is the program's.

@@ -16,6 +16,11 @@ func Kinds() setup.Kinds {
 		cloneset.Registration(),
 		daemonset.Registration(),
 		statefulset.Registration(),
-		uniteddeployment.Registration(united.Options{CloneSet: cloneset.ValidateSpec, StatefulSet: statefulset.ValidateSpec}),
+		uniteddeployment.Registration(func(o setup.Options) united.Options {
+			return united.Options{
+				CloneSet: cloneset.ValidateSpec, StatefulSet: statefulset.ValidateSpec,
+				StatefulSetWarnings: statefulset.GatesOf(o.Gates).Warnings, CountOrdinals: statefulset.CountOrdinals,
+			}
+		}),
 	}
 }

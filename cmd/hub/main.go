@@ -76,6 +76,8 @@ func (f *flags) setup(ctx context.Context) (ctrl.Manager, error) {
 		Namespace: f.Manager.Namespace, LocalMember: f.localMember, Gates: f.Gates, Workers: f.Workers.Map(),
 		ExpectationTimeout: f.ExpectationTimeout, RunAgent: agent.Run, ValidateCloneSet: cloneset.ValidateSpec,
 		ValidateStatefulSet: statefulset.ValidateSpec,
+		// Each member has feature gates of its own: nothing is said of them here.
+		StatefulSetWarnings: statefulset.Gates{ResizeClaims: true, DeleteClaims: true}.Warnings,
 		Identity:            identity, Version: option.Version, Clock: clock.RealClock{},
 	})
 }

@@ -41,7 +41,8 @@ func (w *Webhook) ValidateCreate(ctx context.Context, ud *appsv1beta1.UnitedDepl
 	if err != nil {
 		return warnings, err
 	}
-	return w.validateClusters(ctx, nil, ud)
+	more, err := w.validateClusters(ctx, nil, ud)
+	return append(warnings, more...), err
 }
 
 // ValidateUpdate implements admission.Validator. It checks only clusters that the old object does not name: one that has left
@@ -54,7 +55,8 @@ func (w *Webhook) ValidateUpdate(ctx context.Context, old, ud *appsv1beta1.Unite
 	if faults := w.validateSwitch(old, ud); len(faults) > 0 {
 		return warnings, united.Invalid(ud, faults)
 	}
-	return w.validateClusters(ctx, old, ud)
+	more, err := w.validateClusters(ctx, old, ud)
+	return append(warnings, more...), err
 }
 
 // validateSwitch refuses to move an object from the member stack of this cluster to clusters of the fleet, or back: nobody would

@@ -10,10 +10,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
@@ -150,6 +152,29 @@ func TestWebhookJudgesClusters(t *testing.T) {
 			require.Contains(t, warnings[0], tt.warning)
 		})
 	}
+}
+
+func TestWarningsOfTheTemplateStandBesideThoseOfClusters(t *testing.T) {
+	t.Parallel()
+	w := hook(t)
+	w.Options.StatefulSetWarnings = func(_ map[string]string, s *appsv1beta1.StatefulSetSpec, _ *field.Path) admission.Warnings {
+		return admission.Warnings{"service " + s.ServiceName}
+	}
+	stateful := func(service string, clusters ...string) *appsv1beta1.UnitedDeployment {
+		ud := over(clusters...)
+		c := ud.Spec.Template.CloneSetTemplate
+		ud.Spec.Template = appsv1beta1.SubsetTemplate{AdvancedStatefulSetTemplate: &appsv1beta1.AdvancedStatefulSetTemplateSpec{
+			ObjectMeta: c.ObjectMeta, Spec: appsv1beta1.StatefulSetSpec{Template: c.Spec.Template, ServiceName: service},
+		}}
+		return ud
+	}
+	const wait = "subsets wait for member clusters that are not accepted or not ready: north"
+	got, err := w.ValidateCreate(t.Context(), stateful("db", "north"))
+	require.NoError(t, err)
+	require.Equal(t, admission.Warnings{"service db", wait}, got)
+	got, err = w.ValidateUpdate(t.Context(), stateful("db", "east"), stateful("db", "east", "north"))
+	require.NoError(t, err)
+	require.Equal(t, admission.Warnings{wait}, got, "the template's was said before")
 }
 
 func TestWebhookPassesOnWhatItCantRead(t *testing.T) {

@@ -64,7 +64,7 @@ func TestADeleteThatIsRefusedForNowStopsNoOther(t *testing.T) {
 					}
 					return nil
 				},
-			})
+			}, pod("p00"))
 			objects := make([]client.Object, 30) // Several batches: an error in the first one stops the others.
 			for i := range objects {
 				objects[i] = pod(fmt.Sprintf("p%02d", i))

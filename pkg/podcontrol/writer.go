@@ -31,8 +31,8 @@ type Client interface {
 type Writer struct {
 	// Client writes.
 	Client Client
-	// Live reads from the apiserver, past any cache. It is asked only when a name turns out to be taken, or may be by what
-	// was just created.
+	// Live reads from the apiserver, past any cache. It is asked only when a name turns out to be taken, and when the answer to
+	// a write leaves open whether it was done.
 	Live client.Reader
 	// Expect is told of every write.
 	Expect *expect.Store
@@ -160,7 +160,16 @@ func (w *Writer) Delete(ctx context.Context, owner types.UID, objects []client.O
 			return o.GetName(), errSkip
 		case isPod && guarded(err):
 			return o.GetName(), refusedError{fmt.Errorf("delete %s: %w", o.GetName(), err)}
-		case err != nil && !apierrors.IsNotFound(err):
+		case err == nil, apierrors.IsNotFound(err):
+		case unclear(err):
+			is, lost := w.lookUp(ctx, o)
+			if lost != nil {
+				return o.GetName(), fmt.Errorf("delete %s: %w; get it: %w", o.GetName(), err, lost)
+			}
+			if is != nil && is.GetDeletionTimestamp() == nil {
+				return o.GetName(), fmt.Errorf("delete %s: %w", o.GetName(), err)
+			}
+		default:
 			return o.GetName(), fmt.Errorf("delete %s: %w", o.GetName(), err)
 		}
 		w.Expect.Deleted(owner, o)
@@ -173,15 +182,48 @@ func (w *Writer) Patch(ctx context.Context, owner types.UID, patches []Patch) Re
 	return w.each(ctx, len(patches), w.parallel(), func(ctx context.Context, i int) (string, error) {
 		o := patches[i].Object.DeepCopyObject().(client.Object)
 		for p := &patches[i]; p != nil; p = p.Then {
-			if err := w.patch(ctx, o, p); overBudget(err) {
+			version := o.GetResourceVersion()
+			switch err := w.patch(ctx, o, p); {
+			case err == nil:
+				w.Expect.Written(owner, o)
+			case overBudget(err):
 				return o.GetName(), refusedError{err}
-			} else if err != nil {
+			case !errors.Is(err, errSkip) && unclear(err):
+				return o.GetName(), w.expectPatched(ctx, owner, o, version, err)
+			default:
 				return o.GetName(), err
 			}
-			w.Expect.Written(owner, o)
 		}
 		return o.GetName(), nil
 	})
+}
+
+// expectPatched expects what the apiserver has of o, if that is no longer the version that was patched: a patch whose answer was
+// lost may have taken a pod out of service. Who has changed it is open, so the patch is an error all the same.
+func (w *Writer) expectPatched(ctx context.Context, owner types.UID, o client.Object, version string, err error) error {
+	is, lost := w.lookUp(ctx, o)
+	if lost != nil {
+		return fmt.Errorf("%w; get it: %w", err, lost)
+	}
+	if is != nil && is.GetResourceVersion() != version {
+		w.Expect.Written(owner, is)
+	}
+	return err
+}
+
+// lookUp returns o as the apiserver has it, nil if it is gone, also when another object has its name.
+func (w *Writer) lookUp(ctx context.Context, o client.Object) (client.Object, error) {
+	is := o.DeepCopyObject().(client.Object)
+	is.SetDeletionTimestamp(nil) // Decoding leaves what the answer lacks.
+	switch err := w.Live.Get(ctx, client.ObjectKeyFromObject(o), is); {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case is.GetUID() != o.GetUID():
+		return nil, nil
+	}
+	return is, nil
 }
 
 // Adopt makes owner, as it was seen, the controller of objects that nobody controls. The apiserver is asked first whether it is
@@ -215,7 +257,8 @@ func (w *Writer) Adopt(ctx context.Context, owner client.Object, kind schema.Gro
 }
 
 // unclear tells whether an answer leaves open that the write was done: there was none, or one of a server that broke down
-// on the way. Who would try a creation again under another name then might have one object too many.
+// on the way. Who would try a creation again under another name then might have one object too many, and who would plan from
+// a cache that does not show a deletion yet, take one pod too many.
 func unclear(err error) bool {
 	var status apierrors.APIStatus
 	return !errors.As(err, &status) || status.Status().Code >= http.StatusInternalServerError

@@ -153,7 +153,7 @@ func TestPatchesAndDeletionsBeginWithAsManyAsRunAtOnce(t *testing.T) {
 	var calls atomic.Int32
 	refused := func() error {
 		calls.Add(1)
-		return errors.New("refused")
+		return apierrors.NewBadRequest("refused")
 	}
 	w, _ := writer(interceptor.Funcs{
 		Patch: func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error {
@@ -320,6 +320,129 @@ func TestDelete(t *testing.T) {
 			require.Zero(t, waits(w))
 		})
 	}
+}
+
+func TestDeleteWithAnUnclearAnswer(t *testing.T) {
+	t.Parallel()
+	lost := errors.New("connection reset by peer")
+	hold := func(p *corev1.Pod) { p.Finalizers = []string{"shop.example.com/hold"} }
+	for _, tt := range []struct {
+		name    string
+		answer  error
+		edit    func(*corev1.Pod) // of the pod before it is deleted
+		done    bool              // before the answer is lost
+		another bool              // has the name by then
+		want    error
+	}{
+		{"a pod that is gone by then is waited for in the cache", lost, nil, true, false, nil},
+		{"so it is if the apiserver broke down", apierrors.NewInternalError(lost), nil, true, false, nil},
+		{"and if it took too long", apierrors.NewTimeoutError("request did not complete", 1), nil, true, false, nil},
+		{"a pod that is terminating by then is waited for in the cache", lost, hold, true, false, nil},
+		{"a pod whose name another has by then is gone", lost, nil, true, true, nil},
+		{"what was not deleted is an error as it was", lost, nil, false, false, lost},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			p := pod("p00")
+			if tt.edit != nil {
+				tt.edit(p)
+			}
+			w, c := writer(interceptor.Funcs{
+				Delete: func(ctx context.Context, c client.WithWatch, o client.Object, _ ...client.DeleteOption) error {
+					if tt.done {
+						require.NoError(t, c.Delete(ctx, o))
+					}
+					if tt.another {
+						other := pod("p00")
+						other.UID = "another"
+						require.NoError(t, c.Create(ctx, other))
+					}
+					return tt.answer
+				},
+			}, p)
+			seen := &corev1.Pod{}
+			require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(p), seen))
+			got := w.Delete(t.Context(), owner, []client.Object{seen})
+			require.ErrorIs(t, got.Err, tt.want)
+			require.Equal(t, tt.want == nil, len(got.Done) == 1)
+			require.Equal(t, len(got.Done), waits(w, seen), "until the cache shows it gone")
+			require.Zero(t, waits(w))
+		})
+	}
+}
+
+func TestPatchWithAnUnclearAnswer(t *testing.T) {
+	t.Parallel()
+	lost := errors.New("connection reset by peer")
+	for _, tt := range []struct {
+		name    string
+		answer  error
+		sub     string
+		done    bool // before the answer is lost
+		deleted bool
+		waits   int
+	}{
+		{"a patch that was done is waited for in the cache", lost, "", true, false, 1},
+		{"so is one of the status", lost, "status", true, false, 1},
+		{"and one that the apiserver broke down after", apierrors.NewInternalError(lost), "", true, false, 1},
+		{"for a patch that was not done nothing is waited for", lost, "", false, false, 0},
+		{"nor for a pod that is gone", lost, "", false, true, 0},
+		{"a refusal is clear, whoever has changed the pod", apierrors.NewBadRequest("no"), "", true, false, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			lose := func(ctx context.Context, c client.Client) error {
+				is := pod("p00")
+				require.NoError(t, c.Get(ctx, client.ObjectKeyFromObject(is), is))
+				if tt.done {
+					is.Labels = map[string]string{"patched": "yes"}
+					require.NoError(t, c.Update(ctx, is))
+				}
+				if tt.deleted {
+					require.NoError(t, c.Delete(ctx, is))
+				}
+				return tt.answer
+			}
+			w, c := writer(interceptor.Funcs{
+				Patch: func(ctx context.Context, c client.WithWatch, _ client.Object, _ client.Patch, _ ...client.PatchOption) error {
+					return lose(ctx, c)
+				},
+				SubResourcePatch: func(ctx context.Context, c client.Client, _ string, _ client.Object, _ client.Patch, _ ...client.SubResourcePatchOption) error {
+					return lose(ctx, c)
+				},
+			}, pod("p00"))
+			seen := &corev1.Pod{}
+			require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(pod("p00")), seen))
+			got := w.Patch(t.Context(), owner, []Patch{{Object: seen, Type: types.MergePatchType, Data: []byte(`{}`), Subresource: tt.sub}})
+			require.ErrorIs(t, got.Err, tt.answer, "who has changed the pod is open")
+			require.Empty(t, got.Done)
+			require.Equal(t, tt.waits, waits(w, seen))
+			if !tt.deleted {
+				is := &corev1.Pod{}
+				require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(seen), is))
+				require.Zero(t, waits(w, is), "the cache shows it")
+			}
+		})
+	}
+}
+
+func TestDeletionsAndPatchesThatCanNotBeLookedUpAreErrorsOfBoth(t *testing.T) {
+	t.Parallel()
+	gone, deaf := errors.New("gone"), errors.New("deaf")
+	w, c := writer(interceptor.Funcs{
+		Delete: func(context.Context, client.WithWatch, client.Object, ...client.DeleteOption) error { return gone },
+		Patch: func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error {
+			return gone
+		},
+	}, pod("p00"))
+	w.Live = interceptor.NewClient(c.(client.WithWatch), interceptor.Funcs{
+		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+			return deaf
+		},
+	})
+	require.EqualError(t, w.Delete(t.Context(), owner, []client.Object{pod("p00")}).Err, "delete p00: gone; get it: deaf")
+	patch := Patch{Object: pod("p00"), Type: types.MergePatchType, Data: []byte(`{}`)}
+	require.EqualError(t, w.Patch(t.Context(), owner, []Patch{patch}).Err, "patch p00: gone; get it: deaf")
 }
 
 func TestPatch(t *testing.T) {

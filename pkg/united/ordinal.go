@@ -33,7 +33,7 @@ func Outside(own *appsv1beta1.SubsetOrdinals) []intstr.IntOrString {
 }
 
 // validateOrdinals judges what an object says about the ordinals of its subsets. path is the spec's.
-func validateOrdinals(ud *appsv1beta1.UnitedDeployment, path *field.Path) field.ErrorList {
+func validateOrdinals(ud *appsv1beta1.UnitedDeployment, path *field.Path, o Options) field.ErrorList {
 	t := ud.Spec.Template.AdvancedStatefulSetTemplate
 	var faults field.ErrorList
 	if t != nil && Federated(ud) {
@@ -57,6 +57,10 @@ func validateOrdinals(ud *appsv1beta1.UnitedDeployment, path *field.Path) field.
 			faults = append(faults, field.Forbidden(at, "only with advancedStatefulSetTemplate: leave it out"))
 		default:
 			faults = append(faults, overlap(ud.Spec.Topology.Subsets[:i], s, at)...)
+			if o.CountOrdinals != nil && !Slice(ud) { // A slice's numbers are the hub's.
+				faults = append(faults, tooFew(s, o.CountOrdinals(t.Spec.ReserveOrdinals, int64(s.Ordinals.Start), lastOrdinal(s)),
+					path.Child("topology", "subsets").Index(i))...)
+			}
 		}
 	}
 	return faults
@@ -64,13 +68,34 @@ func validateOrdinals(ud *appsv1beta1.UnitedDeployment, path *field.Path) field.
 
 // overlap finds the first subset before s whose ordinals s has too.
 func overlap(before []appsv1beta1.Subset, s *appsv1beta1.Subset, path *field.Path) field.ErrorList {
-	last := func(o *appsv1beta1.SubsetOrdinals) int32 { return ptr.Deref(o.End, math.MaxInt32) }
 	for i := range before {
-		other := before[i].Ordinals
-		if other != nil && other.Start <= last(s.Ordinals) && s.Ordinals.Start <= last(other) {
-			return field.ErrorList{field.Invalid(path, fmt.Sprintf("%d-%d", s.Ordinals.Start, last(s.Ordinals)), fmt.Sprintf(
-				"subset %s has ordinals %d-%d: set end there, or start here, so that they are apart", before[i].Name, other.Start, last(other)))}
+		other := &before[i]
+		if other.Ordinals != nil && int64(other.Ordinals.Start) <= lastOrdinal(s) && int64(s.Ordinals.Start) <= lastOrdinal(other) {
+			return field.ErrorList{field.Invalid(path, fmt.Sprintf("%d-%d", s.Ordinals.Start, lastOrdinal(s)), fmt.Sprintf(
+				"subset %s has ordinals %d-%d: set end there, or start here, so that they are apart",
+				other.Name, other.Ordinals.Start, lastOrdinal(other)))}
 		}
 	}
 	return nil
+}
+
+// lastOrdinal is where the ordinals of a subset that has some end.
+func lastOrdinal(s *appsv1beta1.Subset) int64 { return int64(ptr.Deref(s.Ordinals.End, math.MaxInt32)) }
+
+// tooFew refuses what s, which has that many ordinals, asks for as a number and can't have. Of a percentage nothing is said: it
+// follows spec.replicas.
+func tooFew(s *appsv1beta1.Subset, ordinals int64, path *field.Path) field.ErrorList {
+	var faults field.ErrorList
+	for _, ask := range []struct {
+		name   string
+		number *intstr.IntOrString
+	}{{"replicas", s.Replicas}, {"minReplicas", s.MinReplicas}, {"maxReplicas", s.MaxReplicas}} {
+		if ask.number != nil && ask.number.Type == intstr.Int && int64(ask.number.IntVal) > ordinals {
+			faults = append(faults, field.Invalid(path.Child(ask.name), ask.number.IntVal, fmt.Sprintf(
+				"ordinals %d-%d, without the template's reserveOrdinals, are enough for %d pods: "+
+					"lower it, reserve fewer, or make the range longer",
+				s.Ordinals.Start, lastOrdinal(s), max(ordinals, 0))))
+		}
+	}
+	return faults
 }

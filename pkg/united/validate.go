@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
@@ -32,6 +33,12 @@ type Options struct {
 	CloneSet func(*appsv1beta1.CloneSetSpec, *field.Path) field.ErrorList
 	// StatefulSet does the same for StatefulSets of apps.kruise.io.
 	StatefulSet func(*appsv1beta1.StatefulSetSpec, *field.Path) field.ErrorList
+	// StatefulSetWarnings returns what of such a StatefulSet, its annotations before its spec, is accepted and may not be what the
+	// user meant. Nil warns of nothing.
+	StatefulSetWarnings func(map[string]string, *appsv1beta1.StatefulSetSpec, *field.Path) admission.Warnings
+	// CountOrdinals counts the ordinals, from the first to the last, that reserveOrdinals leave. With nil, whether a subset has
+	// ordinals enough shows as a condition.
+	CountOrdinals func(reserved []intstr.IntOrString, first, last int64) int64
 }
 
 // Validate returns what is wrong with an object that Default has completed, nil if nothing is. It repeats what the
@@ -51,7 +58,7 @@ func Validate(ud *appsv1beta1.UnitedDeployment, o Options) field.ErrorList {
 	faults = append(faults, validateSubsets(ud, selector, path.Child("topology", "subsets"))...)
 	faults = append(faults, validateNumbers(ud, path.Child("topology", "subsets"))...)
 	faults = append(faults, validateClusters(ud, path.Child("topology"), o)...)
-	faults = append(faults, validateOrdinals(ud, path)...)
+	faults = append(faults, validateOrdinals(ud, path, o)...)
 	faults = append(faults, validateSchedule(&ud.Spec.Topology.ScheduleStrategy, path.Child("topology", "scheduleStrategy"))...)
 	return append(faults, validateUpdateStrategy(ud, path.Child("updateStrategy"))...)
 }

@@ -362,6 +362,70 @@ func TestStatefulSetTemplateIsJudgedAsAStatefulSet(t *testing.T) {
 	require.Empty(t, Validate(stateful(), Options{StatefulSet: judge}))
 }
 
+// leaves counts ordinals where reserveOrdinals are single numbers.
+func leaves(reserved []intstr.IntOrString, first, last int64) int64 {
+	n := last - first + 1
+	for i := range reserved {
+		if o := int64(reserved[i].IntVal); first <= o && o <= last {
+			n--
+		}
+	}
+	return n
+}
+
+func TestASubsetNeedsAsManyOrdinalsAsReplicas(t *testing.T) {
+	t.Parallel()
+	asks := func(start, end int32, replicas, least, most string) part {
+		p := ordinals("a", start, end)
+		for _, ask := range []struct {
+			field **intstr.IntOrString
+			value string
+		}{{&p.Replicas, replicas}, {&p.MinReplicas, least}, {&p.MaxReplicas, most}} {
+			if ask.value != "" {
+				*ask.field = number(ask.value)
+			}
+		}
+		return p
+	}
+	const enough = "are enough for 4 pods: lower it, reserve fewer, or make the range longer"
+	for _, tt := range []struct {
+		name   string
+		base   func() *object
+		subset part
+		field  string // of the fault; empty for none
+		want   string
+	}{
+		{"as many as there are", advanced, asks(10, 14, "4", "", ""), "", ""},
+		{"a range without an end", advanced, asks(10, -1, "2000000000", "", ""), "", ""},
+		{"no number", advanced, asks(10, 14, "", "", ""), "", ""},
+		{"a percentage follows the total", advanced, asks(10, 14, "100%", "", ""), "", ""},
+		{"bounds that fit", advanced, asks(10, 14, "", "1", "4"), "", ""},
+		{"a slice has the numbers of the hub", sliced, asks(10, 14, "5", "", ""), "", ""},
+		{"more replicas", advanced, asks(10, 14, "5", "", ""), "replicas", "Invalid value: 5: ordinals 10-14, without the template's reserveOrdinals, " + enough},
+		{"a higher minimum", advanced, asks(10, 14, "", "6", ""), "minReplicas", "Invalid value: 6: ordinals 10-14"},
+		{"a higher maximum", advanced, asks(10, 14, "", "4", "7"), "maxReplicas", "Invalid value: 7: ordinals 10-14"},
+		{"a range that is reserved whole", advanced, asks(12, 12, "1", "", ""), "replicas", "are enough for 0 pods"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			ud := tt.base()
+			ud.Spec.Replicas = new(int32(2_000_000_000))
+			ud.Spec.Template.AdvancedStatefulSetTemplate.Spec.ReserveOrdinals = []intstr.IntOrString{intstr.FromInt32(3), intstr.FromInt32(12)}
+			subsets(tt.subset, part{Name: "rest", Ordinals: &appsv1beta1.SubsetOrdinals{End: new(int32(9))}})(ud)
+			Default(ud)
+			faults := Validate(ud, Options{CountOrdinals: leaves})
+			if tt.field == "" {
+				require.Empty(t, faults)
+				return
+			}
+			require.Len(t, faults, 1, "%v", faults)
+			require.Equal(t, "spec.topology.subsets[0]."+tt.field, faults[0].Field)
+			require.Contains(t, faults[0].Error(), tt.want)
+			require.Empty(t, Validate(ud, Options{}), "without somebody who counts, a condition says so")
+		})
+	}
+}
+
 func TestOrdinalsOutsideOfASubsetAreReserved(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

@@ -11,10 +11,12 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/pkg/admit"
 	"github.com/flotilla-io/flotilla/pkg/workloadspec"
 )
 
@@ -83,7 +85,10 @@ func (w *Webhook) ValidateCreate(ctx context.Context, ud *appsv1beta1.UnitedDepl
 			return nil, err
 		}
 	}
-	return nil, Invalid(ud, faults)
+	if len(faults) > 0 {
+		return nil, Invalid(ud, faults)
+	}
+	return warnings(ud, w.Options), nil
 }
 
 // ValidateUpdate implements admission.Validator. An update that leaves the spec as it is passes, so that labels and
@@ -99,7 +104,35 @@ func (w *Webhook) ValidateUpdate(ctx context.Context, old, ud *appsv1beta1.Unite
 			return nil, err
 		}
 	}
-	return nil, Invalid(ud, faults)
+	if len(faults) > 0 {
+		return nil, Invalid(ud, faults)
+	}
+	return admit.News(warnings(ud, w.Options), warnings(old, w.Options)), nil
+}
+
+// warnings returns what is accepted and may not be what the user meant. Nobody reads those of a slice.
+func warnings(ud *appsv1beta1.UnitedDeployment, o Options) admission.Warnings {
+	t := ud.Spec.Template.AdvancedStatefulSetTemplate
+	if t == nil || o.StatefulSetWarnings == nil || Slice(ud) {
+		return nil
+	}
+	path := field.NewPath("spec")
+	out := o.StatefulSetWarnings(t.Annotations, &t.Spec, path.Child("template", "advancedStatefulSetTemplate", "spec"))
+	if ud.Spec.UpdateStrategy.ManualUpdate == nil {
+		return out
+	}
+	total := int(ptr.Deref(ud.Spec.Replicas, DefaultReplicas))
+	for i := range ud.Spec.Topology.Subsets {
+		s := &ud.Spec.Topology.Subsets[i]
+		partition := ud.Spec.UpdateStrategy.ManualUpdate.Partitions[s.Name]
+		n := readNumber(s.Replicas, total, nil, &field.ErrorList{}) // It has been validated.
+		if n > 0 && int(partition) > n {
+			out = append(out, fmt.Sprintf(
+				"%s: %d is above the replicas of the subset (%d): none of its pods is updated until it is below",
+				path.Child("updateStrategy", "manualUpdate", "partitions").Key(s.Name), partition, n))
+		}
+	}
+	return out
 }
 
 // ValidateDelete implements admission.Validator; nothing is refused.

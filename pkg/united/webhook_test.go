@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/apis/pods"
 )
@@ -246,6 +247,69 @@ func TestWebhookAsksOnlyForWhatIsNew(t *testing.T) {
 			_, err := w.ValidateUpdate(request(t, old), old, ud)
 			require.NoError(t, err)
 			require.Equal(t, tt.asked, *asked)
+		})
+	}
+}
+
+func TestWebhookWarnsOfAStatefulSetAsItsOwnWebhookDoes(t *testing.T) {
+	t.Parallel()
+	const (
+		oldFashioned = "spec.template.advancedStatefulSetTemplate.spec.serviceName: is old-fashioned"
+		annotated    = "the annotation is old-fashioned"
+		above        = "spec.updateStrategy.manualUpdate.partitions[a]: 4 is above the replicas of the subset (3): none of its pods is updated until it is below"
+	)
+	judge := func(annotations map[string]string, s *appsv1beta1.StatefulSetSpec, path *field.Path) admission.Warnings {
+		var out admission.Warnings
+		if annotations["old-fashioned"] != "" {
+			out = append(out, annotated)
+		}
+		if s.ServiceName == "old" {
+			out = append(out, path.Child("serviceName").String()+": is old-fashioned")
+		}
+		return out
+	}
+	old := func(ud *object) { ud.Spec.Template.AdvancedStatefulSetTemplate.Spec.ServiceName = "old" }
+	annotate := func(ud *object) {
+		ud.Spec.Template.AdvancedStatefulSetTemplate.Annotations = map[string]string{"old-fashioned": "yes"}
+	}
+	part3 := subsets(part{Name: "a", Replicas: number("3")}, part{Name: "b"})
+	history := func(ud *object) { ud.Spec.RevisionHistoryLimit = new(int32(3)) }
+	for _, tt := range []struct {
+		name     string
+		base     func() *object
+		was, is  func(*object) // nil was is a creation
+		warnings admission.Warnings
+	}{
+		{"nothing odd", advanced, nil, all(), nil},
+		{"its spec and its annotations", advanced, nil, all(old, annotate), admission.Warnings{annotated, oldFashioned}},
+		{"a partition above the subset's replicas", advanced, nil, all(part3, partitions(map[string]int32{"a": 4})), admission.Warnings{above}},
+		{"a partition of all replicas", advanced, nil, all(part3, partitions(map[string]int32{"a": 3, "b": 9})), nil},
+		{"what is new in an update", advanced, old, all(old, annotate), admission.Warnings{annotated}},
+		{"nothing that was so before", advanced, all(old, annotate), all(old, annotate, history), nil},
+		{"nothing in an update that is refused", advanced, all(), old, nil},
+		{"nothing of a slice, which nobody reads", sliced, nil, old, nil},
+		{"nothing of a StatefulSet of apps", stateful, nil, all(), nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w, _ := hook(t)
+			w.Options.StatefulSetWarnings = judge
+			is := tt.base()
+			tt.is(is)
+			Default(is)
+			if tt.was == nil {
+				got, err := w.ValidateCreate(request(t, nil), is)
+				require.NoError(t, err)
+				require.Equal(t, tt.warnings, got)
+				return
+			}
+			was := tt.base()
+			tt.was(was)
+			Default(was)
+			got, err := w.ValidateUpdate(request(t, was), was, is)
+			require.Equal(t, was.Spec.Template.AdvancedStatefulSetTemplate.Spec.ServiceName !=
+				is.Spec.Template.AdvancedStatefulSetTemplate.Spec.ServiceName, err != nil, "%v", err)
+			require.ElementsMatch(t, tt.warnings, got)
 		})
 	}
 }

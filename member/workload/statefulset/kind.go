@@ -32,12 +32,12 @@ func Registration() setup.Kind {
 		},
 		Fields: podset.FieldPVCs,
 		Controller: func(ctx context.Context, mgr ctrl.Manager, o setup.Options) error {
-			return Setup(ctx, mgr, Options{Options: o.Pods(name), Gates: gatesOf(o.Gates)})
+			return Setup(ctx, mgr, Options{Options: o.Pods(name), Gates: GatesOf(o.Gates)})
 		},
 		Webhooks: func(mgr ctrl.Manager, o setup.Options) error {
 			w := &Webhook{
 				Client: mgr.GetClient(), KeepTemplates: o.Gates.Enabled(feature.TemplateNoDefaults),
-				InPlace: o.InPlace, Gates: gatesOf(o.Gates),
+				InPlace: o.InPlace, Gates: GatesOf(o.Gates),
 			}
 			return admit.Register(mgr, admit.Registration[*appsv1beta1.StatefulSet]{
 				Object: &appsv1beta1.StatefulSet{}, Defaulter: w, Validator: w,
@@ -48,7 +48,8 @@ func Registration() setup.Kind {
 	}
 }
 
-func gatesOf(g *feature.Gates) Gates {
+// GatesOf reads the gates of a StatefulSet.
+func GatesOf(g *feature.Gates) Gates {
 	return Gates{
 		StartOrdinal: g.Enabled(feature.StatefulSetStartOrdinal),
 		DeleteClaims: g.Enabled(feature.StatefulSetAutoDeletePVC),

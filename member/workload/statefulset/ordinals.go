@@ -113,6 +113,20 @@ func (r reserved) last(start int64, n int32) int64 {
 	return start - 1
 }
 
+// CountOrdinals returns how many ordinals from first to last a list of reserveOrdinals leaves. An entry that can't be parsed
+// reserves nothing.
+func CountOrdinals(list []intstr.IntOrString, first, last int64) int64 {
+	r, _, _ := reserve(list, ordinalsPath())
+	var n int64
+	for from, to := range r.gaps(first) {
+		if from > last {
+			break
+		}
+		n += min(to, last) - from + 1
+	}
+	return n
+}
+
 // ordinals returns those of n pods, in order: with start 2 and 1 and 3 reserved, four pods are 2, 4, 5 and 6. Those that do not
 // fit into an int32 are left out, and so are those that are not in used, but for the first free of them: n may be very large.
 func (r reserved) ordinals(start int64, n int32, used map[int64]bool, free int) []int64 {

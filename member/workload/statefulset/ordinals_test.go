@@ -145,8 +145,13 @@ func TestOrdinalsAreThoseThatCountingGives(t *testing.T) {
 		})
 		require.ElementsMatch(t, few, got)
 		require.True(t, slices.IsSorted(got))
+		var unreserved int64
 		for o := range int64(60) {
+			if o >= start && !out[o] {
+				unreserved++
+			}
 			require.Equal(t, out[o], r.has(o))
+			require.Equal(t, unreserved, CountOrdinals(list, start, max(o, start-1)))
 		}
 	})
 }

@@ -137,12 +137,13 @@ func (w *Webhook) ValidateCreate(ctx context.Context, set *appsv1beta1.StatefulS
 		return nil, err
 	}
 	faults = append(w.validateSpec(set), faults...)
-	return w.warnings(set), refuse(set, faults)
+	return w.Gates.Warnings(set.Annotations, &set.Spec, field.NewPath("spec")), refuse(set, faults)
 }
 
 // ValidateUpdate implements admission.Validator. Faults that the old spec has too are warnings.
 func (w *Webhook) ValidateUpdate(ctx context.Context, old, set *appsv1beta1.StatefulSet) (admission.Warnings, error) {
-	news := admit.News(w.warnings(set), w.warnings(old))
+	path := field.NewPath("spec")
+	news := admit.News(w.Gates.Warnings(set.Annotations, &set.Spec, path), w.Gates.Warnings(old.Annotations, &old.Spec, path))
 	if apiequality.Semantic.DeepEqual(old.Spec, set.Spec) {
 		return news, nil
 	}
@@ -261,29 +262,30 @@ func (w *Webhook) validateNames(set *appsv1beta1.StatefulSet) field.ErrorList {
 	return faults
 }
 
-// warnings returns what is accepted and may not be what the user meant.
-func (w *Webhook) warnings(set *appsv1beta1.StatefulSet) admission.Warnings {
-	spec := &set.Spec
-	warnings := workloadspec.PullAnnotations(set.Annotations)
-	if _, twice, _ := reserve(spec.ReserveOrdinals, ordinalsPath()); twice != "" {
+// Warnings returns what is accepted and may not be what the user meant: of a spec, which stands at path, and of the annotations
+// beside it.
+func (g Gates) Warnings(annotations map[string]string, spec *appsv1beta1.StatefulSetSpec, path *field.Path) admission.Warnings {
+	warnings := workloadspec.PullAnnotations(annotations)
+	if _, twice, _ := reserve(spec.ReserveOrdinals, path.Child("reserveOrdinals")); twice != "" {
 		warnings = append(warnings, twice)
 	}
 	replicas := ptr.Deref(spec.Replicas, defaultReplicas)
 	if r := spec.UpdateStrategy.RollingUpdate; r != nil && replicas > 0 && ptr.Deref(r.Partition, 0) > replicas {
-		warnings = append(warnings, fmt.Sprintf(
-			"spec.updateStrategy.rollingUpdate.partition: %d is above replicas (%d): no pod is updated until it is below", *r.Partition, replicas))
+		warnings = append(warnings, fmt.Sprintf("%s: %d is above replicas (%d): no pod is updated until it is below",
+			path.Child("updateStrategy", "rollingUpdate", "partition"), *r.Partition, replicas))
 	}
-	off := func(asked bool, what, gate, instead string) {
+	off := func(asked bool, what *field.Path, gate, instead string) {
 		if asked {
-			warnings = append(warnings, fmt.Sprintf("%s says nothing while feature gate %s is off: %s", what, gate, instead))
+			warnings = append(warnings, fmt.Sprintf("%s has no effect while feature gate %s is off: %s", what, gate, instead))
 		}
 	}
-	off(!w.Gates.ResizeClaims && spec.VolumeClaimUpdateStrategy.Type == appsv1beta1.StatefulSetClaimOnPodRollingUpdate,
-		"spec.volumeClaimUpdateStrategy.type", gateResizeClaims, "claims are not resized")
+	off(!g.ResizeClaims && spec.VolumeClaimUpdateStrategy.Type == appsv1beta1.StatefulSetClaimOnPodRollingUpdate,
+		path.Child("volumeClaimUpdateStrategy", "type"), gateResizeClaims, "PVCs are not resized")
 	p := spec.PersistentVolumeClaimRetentionPolicy
 	const remove = appsv1.DeletePersistentVolumeClaimRetentionPolicyType
-	off(!w.Gates.DeleteClaims && p != nil && (p.WhenDeleted == remove || p.WhenScaled == remove),
-		"spec.persistentVolumeClaimRetentionPolicy", gateDeleteClaims, "claims are kept, but for those that were handed over while it was on")
+	off(!g.DeleteClaims && p != nil && (p.WhenDeleted == remove || p.WhenScaled == remove),
+		path.Child("persistentVolumeClaimRetentionPolicy"), gateDeleteClaims,
+		"PVCs are kept, but for those that got an owner while it was on")
 	return warnings
 }
 

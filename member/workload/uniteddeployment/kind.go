@@ -20,18 +20,22 @@ import (
 // +kubebuilder:webhook:path=/mutate-apps-kruise-io-uniteddeployment,mutating=true,groups=apps.kruise.io,resources=uniteddeployments,versions=v1beta1,verbs=create;update,name=muniteddeployment.kb.io,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,admissionReviewVersions=v1
 // +kubebuilder:webhook:path=/validate-apps-kruise-io-uniteddeployment,mutating=false,groups=apps.kruise.io,resources=uniteddeployments,versions=v1beta1,verbs=create;update,name=vuniteddeployment.kb.io,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,admissionReviewVersions=v1
 
-// Registration is what UnitedDeployment brings to a member's manager. templates validate the workloads in its template.
-func Registration(templates united.Options) setup.Kind {
+// Registration is what UnitedDeployment brings to a member's manager. templates says how to validate the workloads in its
+// template.
+func Registration(templates func(setup.Options) united.Options) setup.Kind {
 	const name = "uniteddeployment"
 	return setup.Kind{
 		Name: name, CRD: "uniteddeployments.apps.kruise.io", Converts: true,
 		Types: runtime.SchemeBuilder{appsv1beta1.AddToScheme, appsv1alpha1.AddToScheme},
-		Gates: []featuregate.Feature{feature.TemplateNoDefaults},
+		Gates: []featuregate.Feature{
+			feature.TemplateNoDefaults, // The others are of StatefulSets in templates, for warnings.
+			feature.StatefulSetStartOrdinal, feature.StatefulSetAutoDeletePVC, feature.StatefulSetAutoResizePVC,
+		},
 		Controller: func(ctx context.Context, mgr ctrl.Manager, o setup.Options) error {
 			return Setup(ctx, mgr, Options{Workers: o.Workers[name], ExpectationTimeout: o.ExpectationTimeout, Clock: o.Clock})
 		},
 		Webhooks: func(mgr ctrl.Manager, o setup.Options) error {
-			rules := templates
+			rules := templates(o)
 			rules.AllowClusters = o.LocalHub
 			w := &united.Webhook{
 				Client: mgr.GetClient(), KeepTemplates: o.Gates.Enabled(feature.TemplateNoDefaults), Options: rules,

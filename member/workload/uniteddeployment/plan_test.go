@@ -405,7 +405,7 @@ func TestPlan(t *testing.T) {
 		require.True(t, apiequality.Semantic.DeepEqual(before, snapshot(o)), "%s: the world is not changed", tt.name)
 		fmt.Fprintf(&got, "# %s\n%s\n", tt.name, text)
 		for set := range o.pods {
-			testkit.SamePlan(t, o.pods[set], Registration(united.Options{}).Fields.Strip, func(pods []*corev1.Pod) string {
+			testkit.SamePlan(t, o.pods[set], Registration(nil).Fields.Strip, func(pods []*corev1.Pod) string {
 				o.pods[set] = pods
 				return story(plan(o))
 			})
