@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -53,6 +54,18 @@ func dropPods(names ...string) func(*side) {
 	return func(s *side) {
 		for _, name := range names {
 			require.NoError(s, home.Client.Delete(s.Context(), s.pod(name)))
+		}
+	}
+}
+
+// dropPodAfter does something and then deletes a pod, as a user does. Ours may delete the pod first, because of what was done.
+func dropPodAfter(do func(*side), name string) func(*side) {
+	return func(s *side) {
+		pod := s.pod(name)
+		do(s)
+		err := home.Client.Delete(s.Context(), pod, client.Preconditions{UID: &pod.UID})
+		if !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+			require.NoError(s, err)
 		}
 	}
 }

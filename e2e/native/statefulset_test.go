@@ -207,7 +207,7 @@ func TestStatefulSet(t *testing.T) {
 			steps: []step{
 				{name: "create", do: create(), until: "0@1 1@1 2@1"},
 				{name: "update", do: image("app:bad"), until: "0@1 1@1 2@2(unready)"},
-				{name: "a good image, and the broken pod is deleted", do: all(image("app:3"), dropPods("2")), until: "0@3 1@3 2@3"},
+				{name: "a good image, and the broken pod is deleted", do: dropPodAfter(image("app:3"), "2"), until: "0@3 1@3 2@3"},
 			},
 		},
 		{
@@ -327,7 +327,7 @@ func TestStatefulSet(t *testing.T) {
 			body: "spec:\n" + withClaims,
 			steps: []step{
 				{name: "create", do: create(), until: "0@1 1@1 2@1"},
-				{name: "delete claim and pod", do: all(dropClaims("data-web-1"), dropPods("1")), until: "0@1 1@1 2@1", inPass: 2},
+				{name: "delete claim and pod", do: dropPodAfter(dropClaims("data-web-1"), "1"), until: "0@1 1@1 2@1", inPass: 2},
 			},
 		},
 		{
