@@ -120,12 +120,22 @@ func (w *world) bounded(n, unavailable int) int {
 
 // deleteNamed deletes the pods that somebody named, as far as the budget goes.
 func (w *world) deleteNamed() {
-	if w.places != nil {
-		slices.SortFunc(w.doomed, firstToGo)
-	} else {
+	const why, who = "marked for deletion", "pods marked for deletion wait"
+	if w.places == nil {
 		sortForScaleIn(w.doomed)
+		w.dropSome(w.doomed, ReasonNamed, why, who)
+		return
 	}
-	w.dropSome(w.doomed, ReasonNamed, "marked for deletion", "pods marked for deletion wait")
+	slices.SortFunc(w.doomed, firstToGo)
+	held := 0
+	for _, m := range w.doomed { // Who comes after one that waits may be free: its successor may serve already.
+		if !w.drop(m, ReasonNamed, why) {
+			held++
+		}
+	}
+	if held > 0 {
+		w.holdBudget(held, who)
+	}
 }
 
 // scaleIn deletes pods above the wanted number. Those that were prepared for it go first, so that the choice stays as it
@@ -134,6 +144,9 @@ func (w *world) scaleIn(surge int) {
 	if w.places != nil {
 		w.bury()
 		w.vacate()
+		for _, m := range w.doomed {
+			w.surgeBeside(m)
+		}
 		return
 	}
 	kept := len(w.old) + len(w.young)

@@ -183,10 +183,14 @@ func (w *world) bury() {
 }
 
 // pair tells whether two pods stay in one place: the one that serves and the one that is to take over, as many as may, and
-// while updates are paused the former one as well.
+// while updates are paused the former one as well. What takes over from a named pod need not be of another revision.
 func (w *world) pair(p *place, best, m *member) bool {
 	switch {
-	case p.twin || best.Old == m.Old:
+	case p.twin:
+		return false
+	case best.ToDelete && best.Available && (p.Old || !m.Old):
+		return w.twins < w.goal.MaxSurge
+	case best.Old == m.Old:
 		return false
 	case w.goal.Paused:
 		return true
@@ -199,19 +203,25 @@ func (w *world) pair(p *place, best, m *member) bool {
 // second pod is to go in this very pass still hold it.
 func (w *world) surgeInPlaces(t turn) {
 	for _, m := range t.from {
-		p := w.places[m.Slot]
-		if w.twins+w.parted >= w.goal.MaxSurge {
-			return
-		}
-		if w.way(m) == wayRecreate && m.Available && !m.taken() && !p.leaving && len(p.pods) == 1 {
-			p.twin, m.surged = true, true
-			w.twins++
-			w.surges = append(w.surges, Step{
-				Kind: StepCreate, Slot: p.Key, Old: p.Old, Reason: ReasonSurge,
-				Why: fmt.Sprintf("a pod beside %s, %d of %d slots with two", m.Key, w.twins+w.parted, w.goal.MaxSurge),
-			})
+		if w.way(m) == wayRecreate {
+			w.surgeBeside(m)
 		}
 	}
+}
+
+// surgeBeside makes a new pod beside one that serves and has to go, unless as many places hold two as may. Beside a named one it
+// is of the revision that it would have in the empty place.
+func (w *world) surgeBeside(m *member) {
+	p := w.places[m.Slot]
+	if p == nil || w.twins+w.parted >= w.goal.MaxSurge || m.stepped || !m.Available || m.taken() || p.leaving || len(p.pods) != 1 {
+		return
+	}
+	p.twin, m.surged = true, true
+	w.twins++
+	w.surges = append(w.surges, Step{
+		Kind: StepCreate, Slot: p.Key, Old: p.Old && !(m.ToDelete && w.goal.CreateUpdated), Reason: ReasonSurge,
+		Why: fmt.Sprintf("a pod beside %s, %d of %d slots with two", m.Key, w.twins+w.parted, w.goal.MaxSurge),
+	})
 }
 
 // createInPlaces fills places that are empty.

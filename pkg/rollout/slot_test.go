@@ -392,6 +392,60 @@ func TestDaemonSetWorlds(t *testing.T) {
 			want: []string{"hold Paused 1"},
 		},
 		{
+			name: "with a surge, a named pod gets its successor first",
+			goal: Goal{Slots: places(0, "n1", "n2"), MaxSurge: 1},
+			pods: []Pod{in("n1", doomed), in("n2")},
+			want: []string{"Create new n1 Surge", "hold Budget 1"},
+		},
+		{
+			name: "also while updates are paused",
+			goal: Goal{Slots: places(0, "n1", "n2"), MaxSurge: 1, Paused: true},
+			pods: []Pod{in("n1", doomed), in("n2")},
+			want: []string{"Create new n1 Surge", "hold Budget 1"},
+		},
+		{
+			name: "a named pod stays until its successor is available, and no other node gets two",
+			goal: Goal{Slots: places(0, "n1", "n2", "n3"), MaxSurge: 1},
+			pods: []Pod{in("n1", doomed), beside(unready), in("n2", doomed), in("n3", old)},
+			want: []string{"hold Budget 2", "hold Budget 1"},
+		},
+		{
+			name: "it goes when its successor is available, also if another named pod has to wait",
+			goal: Goal{Slots: places(0, "n1", "n2"), MaxSurge: 1},
+			pods: []Pod{in("n1", doomed, order(1)), beside(), in("n2", doomed)},
+			want: []string{"Delete n1 Named", "hold Budget 1"},
+		},
+		{
+			name: "the successor is what a lost pod would be, whatever the partition",
+			goal: Goal{Slots: places(0, "n1"), Partition: 1, MaxSurge: 1, CreateUpdated: true},
+			pods: []Pod{in("n1", old, doomed)},
+			want: []string{"Create new n1 Surge", "hold Budget 1"},
+		},
+		{
+			name: "and stays where the update is not to go",
+			goal: Goal{Slots: places(1, "n1"), Partition: 1, MaxSurge: 1, CreateUpdated: true},
+			pods: []Pod{in("n1", old, doomed), beside(unready)},
+			want: []string{"hold Budget 1"},
+		},
+		{
+			name: "a successor of the revision before gives way to one of the next",
+			goal: Goal{Slots: places(0, "n1"), MaxSurge: 1},
+			pods: []Pod{in("n1", old, doomed), beside(old, unready)},
+			want: []string{"Delete n1-2 Recreate", "hold Budget 1"},
+		},
+		{
+			name: "a named pod that does not serve goes at once",
+			goal: Goal{Slots: places(0, "n1", "n2"), MaxSurge: 1},
+			pods: []Pod{in("n1", doomed, unready), in("n2")},
+			want: []string{"Delete n1 Named"},
+		},
+		{
+			name: "named pods have the surge before updates",
+			goal: Goal{Slots: places(0, "n1", "n2"), MaxSurge: 1},
+			pods: []Pod{in("n1", old, order(-1)), in("n2", doomed)},
+			want: []string{"Create new n2 Surge", "hold Budget 1", "hold Budget 1"},
+		},
+		{
 			name: "with OnDelete old pods stay",
 			goal: Goal{Slots: places(0, "n1", "n2"), MaxSurge: 2, Mode: OnDelete},
 			pods: []Pod{in("n1", old), in("n2", old)},
@@ -547,6 +601,7 @@ func replaySlots(t *testing.T, seed uint64, slots, unavailable, surge, flags uin
 	for _, name := range m.names() {
 		i := r.IntN(len(keys))
 		m.pods[name].slot, m.pods[name].rank.Order = keys[i], -i
+		m.pods[name].doomed = r.IntN(6) == 0
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -557,6 +612,9 @@ func replaySlots(t *testing.T, seed uint64, slots, unavailable, surge, flags uin
 		if tick < 20 && r.IntN(4) == 0 {
 			m.goal.Slots, m.goal.Paused = wanted(), r.IntN(4) == 0
 			m.target = []string{"v1", "v2"}[r.IntN(2)]
+			if names := m.names(); len(names) > 0 {
+				m.pods[names[r.IntN(len(names))]].doomed = true
+			}
 		}
 		if tick == 20 {
 			m.goal.Paused = false
@@ -694,6 +752,7 @@ func checkSlotsAtRest(t *testing.T, m *model, s Decision) {
 	have := map[string]bool{}
 	kept, pinned := 0, 0
 	for _, p := range m.facts() {
+		require.False(t, p.ToDelete, "%s is named and stays\n%s", p.Key, &why)
 		require.False(t, have[p.Slot], "two pods in %s\n%s", p.Slot, &why)
 		have[p.Slot] = true
 		i := slices.IndexFunc(m.goal.Slots, func(s Slot) bool { return s.Key == p.Slot })

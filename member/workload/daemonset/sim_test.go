@@ -80,7 +80,7 @@ func rules() []sim.Rule {
 	return []sim.Rule{
 		sim.DeletesByUID(),
 		sim.OwnOnly(ownPod), sim.OwnOnly(owned[*appsv1.ControllerRevision]),
-		{Name: "one pod a node, two while it is updated with a surge", Write: onePerNode},
+		{Name: "one pod a node, two while one takes over with a surge", Write: onePerNode},
 		{Name: "no pod is made on a node that does not fit", Write: onlyWhereItFits},
 		{Name: "what an update leaves alone stays", Write: onlyWhatMayGo},
 		sim.Floor[*corev1.Pod]{
@@ -228,8 +228,8 @@ func byNode(w *sim.World) map[string][]*corev1.Pod {
 	return out
 }
 
-// onePerNode: the controller makes no second pod on a node, but for as many as may be with a surge, and then beside one of another
-// revision. A late write is one too many that no controller can help, and so are pods of nobody that nobody knew of.
+// onePerNode: the controller makes no second pod on a node, but for as many as may be with a surge, and then beside one that
+// it takes over from. A late write is one too many that no controller can help, and so are pods of nobody that nobody knew of.
 func onePerNode(w *sim.World, c sim.Change) error {
 	made, ok := c.After.(*corev1.Pod)
 	if !ok || c.Verb != sim.Create || c.Late {

@@ -99,6 +99,11 @@ func whole(n int, image string) func(*sim.World) bool {
 	}
 }
 
+// named is a user who names the pod of a node for deletion.
+func named(node string) sim.Edit {
+	return onPod("name a pod for deletion", node, func(p *corev1.Pod) { p.Labels[keys.SpecifiedDelete] = "true" })
+}
+
 // onPod changes the pod of a node as a user.
 func onPod(name, node string, change func(*corev1.Pod)) sim.Edit {
 	return sim.Edit{Name: name, Do: func(ctx context.Context, w *sim.World) error {
@@ -184,6 +189,7 @@ func stories() []sim.Scenario {
 		story("a surge while nodes change", web().Budget("0", "0", "2"),
 			edit("a new image", nil, image("app:2")), sim.TaintNode(some(1), "n4", noSchedule()),
 			sim.RemoveNode(some(2), "n3"), sim.TaintNode(nil, "n4")),
+		story("named pods with a surge", web().Budget("0", "0", "1"), named("n3"), named("n2"), edit("a new image", nil, image("app:2"))),
 		story("rollback midway", web().InPlace().Budget("0", "2", "0"),
 			edit("a new image", nil, image("app:2")), edit("back", some(1), image("app:1"))),
 		story("hung image", web().InPlace().Budget("0", "1", "0"),
@@ -193,7 +199,7 @@ func stories() []sim.Scenario {
 			sim.AddNode(nil, "n5"), edit("resume", nil, paused(false))),
 		story("hooks", held().Budget("0", "2", "0"),
 			edit("a new image", nil, image("app:2")), sim.TaintNode(nil, "n2", noExecute()),
-			onPod("name a pod for deletion", "n3", func(p *corev1.Pod) { p.Labels[keys.SpecifiedDelete] = "true" })),
+			named("n3")),
 		story("pods end", web(), sim.EndPods("n2", nil), sim.EndPods("n2", nil), sim.EndPods("n3", nil)),
 		story("on delete", web().OnDelete(),
 			edit("a new image", whole(4, "app:1"), image("app:2")), deletePod("n3", revised), sim.AddNode(nil, "n5")),
