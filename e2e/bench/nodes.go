@@ -117,7 +117,7 @@ type event struct {
 	do       func(context.Context) error
 }
 
-// nodeEvents counts the passes that events of one node cause among many DaemonSets.
+// nodeEvents counts the reconciles that events of one node cause among many DaemonSets.
 func (b *bench) nodeEvents(ctx context.Context, c *fleet.Cluster) (err error) {
 	done := b.stage(fmt.Sprintf("%d DaemonSets: events of a node", nodeSets))
 	defer func() { done(err) }()
@@ -137,10 +137,10 @@ func (b *bench) nodeEvents(ctx context.Context, c *fleet.Cluster) (err error) {
 		return err
 	}
 	b.printf("\n%d DaemonSets, %d of them on all nodes, each of the others on nodes with a label that no node has: what events of "+
-		"one node cause. Pods that come and go in consequence cause further passes, and are counted.\n\n", nodeSets, everywhere)
-	b.printf("| | sets that it concerns | passes | API writes |\n|---|---:|---:|---:|\n")
+		"one node cause. Pods that come and go in consequence cause further reconciles, and are counted.\n\n", nodeSets, everywhere)
+	b.printf("| | DaemonSets concerned | reconciles | API writes |\n|---|---:|---:|---:|\n")
 	for _, e := range events(c, simulated("bench-event")) {
-		before, err := passes(ctx, c.Manager)
+		before, err := reconciles(ctx, c.Manager)
 		if err != nil {
 			return err
 		}
@@ -151,7 +151,7 @@ func (b *bench) nodeEvents(ctx context.Context, c *fleet.Cluster) (err error) {
 		if err := b.quiet(ctx); err != nil {
 			return err
 		}
-		after, err := passes(ctx, c.Manager)
+		after, err := reconciles(ctx, c.Manager)
 		if err != nil {
 			return err
 		}
@@ -231,8 +231,8 @@ func events(c *fleet.Cluster, node *corev1.Node) []event {
 	}
 }
 
-// passes is how often the controller of DaemonSets has looked at one.
-func passes(ctx context.Context, m *fleet.Manager) (int, error) {
+// reconciles is how often the controller of DaemonSets has reconciled one.
+func reconciles(ctx context.Context, m *fleet.Manager) (int, error) {
 	text, err := m.Metrics(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("read metrics: %w", err)

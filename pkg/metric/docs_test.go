@@ -86,11 +86,11 @@ func (s source) word(pkg string, e ast.Expr) string {
 	return s.words[name]
 }
 
-// metrics notes the calls prometheus.NewX(XOpts{...}, labels) and NewPass(subsystem, kind). NewPass itself is the one place
+// metrics notes the calls prometheus.NewX(XOpts{...}, labels) and NewPlanning(subsystem, kind). NewPlanning itself is the one place
 // whose names come by parameter.
 func (s source) metrics(pkg string) func(ast.Node) bool {
 	return func(n ast.Node) bool {
-		if f, ok := n.(*ast.FuncDecl); ok && f.Name.Name == "NewPass" {
+		if f, ok := n.(*ast.FuncDecl); ok && f.Name.Name == "NewPlanning" {
 			return false
 		}
 		call, ok := n.(*ast.CallExpr)
@@ -101,7 +101,7 @@ func (s source) metrics(pkg string) func(ast.Node) bool {
 		if !ok {
 			return true
 		}
-		if f.Sel.Name == "NewPass" {
+		if f.Sel.Name == "NewPlanning" {
 			prefix := Namespace + "_" + s.word(pkg, call.Args[0])
 			s.found[prefix+"_plan_seconds"] = ""
 			s.found[prefix+"_steps_total"] = "`step`, `reason`"

@@ -117,7 +117,7 @@ func (c *Controller) DaemonNodes(pods []*corev1.Pod) map[string]bool {
 
 // NotPlanned ends a reconcile that began then and could not read what it needs. An object that is gone is forgotten.
 func (c *Controller) NotPlanned(
-	ctx context.Context, m metric.Pass, req ctrl.Request, began time.Time, err error,
+	ctx context.Context, m metric.Planning, req ctrl.Request, began time.Time, err error,
 ) (ctrl.Result, error) {
 	if errors.Is(err, expect.ErrGone) {
 		c.throttle.Forget(req.NamespacedName)
@@ -130,7 +130,7 @@ func (c *Controller) NotPlanned(
 }
 
 // Planned notes what a reconcile has planned: it began to read at one time, and to plan at the other.
-func (c *Controller) Planned(m metric.Pass, req ctrl.Request, p *podset.Plan, began, planning time.Time) {
+func (c *Controller) Planned(m metric.Planning, req ctrl.Request, p *podset.Plan, began, planning time.Time) {
 	Count(m, p, c.Clock.Since(planning))
 	c.pending.Took(req.NamespacedName, c.Clock.Since(began))
 }

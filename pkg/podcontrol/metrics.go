@@ -13,7 +13,7 @@ import (
 )
 
 // Count counts the steps and holds of a plan, and the time that it took.
-func Count(m metric.Pass, p *podset.Plan, took time.Duration) {
+func Count(m metric.Planning, p *podset.Plan, took time.Duration) {
 	m.PlanSeconds.Observe(took.Seconds())
 	for i := range p.Steps {
 		m.Steps.WithLabelValues(string(p.Steps[i].Kind), string(p.Steps[i].Reason)).Inc()
@@ -22,7 +22,7 @@ func Count(m metric.Pass, p *podset.Plan, took time.Duration) {
 }
 
 // CountHolds counts holds.
-func CountHolds(m metric.Pass, holds []rollout.Hold) {
+func CountHolds(m metric.Planning, holds []rollout.Hold) {
 	for _, h := range holds {
 		m.Waits.WithLabelValues(string(h.Reason)).Inc()
 	}

@@ -35,7 +35,7 @@
 // namespaces, field managers, server-side apply and deletion of collections (both are refused), watches by label or field,
 // and lists from a cache that is older than the process, as a new leader may get from another apiserver.
 //
-// The controller must do one request at a time (podwork's Parallel is 1), must take time from Process.Clock and what it
+// The controller must do one request at a time (podcontrol's Parallel is 1), must take time from Process.Clock and what it
 // draws by lot from Process.Draw, and must know its indexes by Kind.Index. Runs share nothing and may overlap.
 //
 // A process that was killed gets an error from each call, and nothing that it does from then on reaches the world: to the

@@ -14,7 +14,7 @@ const (
 	reasonRuntime = "Runtime"
 )
 
-var measure = metric.NewPass("node_env", "Pod")
+var measure = metric.NewPlanning("node_env", "Pod")
 
 // Register registers the metrics of this package.
 func Register(r prometheus.Registerer) error { return measure.Register(r) }

@@ -16,9 +16,9 @@ import (
 
 // status returns the status after a reconcile, and its events. It counts the pods as they were observed: what the reconcile
 // changed is counted by the next one. The function is pure.
-func status(o observed, w planned, d applied, now time.Time) (appsv1beta1.CloneSetStatus, []event.Event) {
+func status(o observed, p planned, a applied, now time.Time) (appsv1beta1.CloneSetStatus, []event.Event) {
 	was := &o.set.Status
-	if d.Collided {
+	if a.Collided {
 		s := was.DeepCopy()
 		s.CollisionCount = new(ptr.Deref(s.CollisionCount, 0) + 1)
 		return *s, nil
@@ -26,27 +26,27 @@ func status(o observed, w planned, d applied, now time.Time) (appsv1beta1.CloneS
 	s := appsv1beta1.CloneSetStatus{
 		ObservedGeneration: o.set.Generation,
 		CollisionCount:     was.CollisionCount,
-		UpdateRevision:     w.Revision.Revision.Name,
-		CurrentRevision:    w.Current.Name,
+		UpdateRevision:     p.Revision.Revision.Name,
+		CurrentRevision:    p.Current.Name,
 		LabelSelector:      metav1.FormatLabelSelector(o.set.Spec.Selector),
 	}
-	if d.Revision != nil || w.InvalidSpec != "" { // The revision may not exist, and must not be named.
+	if a.Revision != nil || p.InvalidSpec != "" { // The revision may not exist, and must not be named.
 		s.UpdateRevision, s.CurrentRevision = was.UpdateRevision, was.CurrentRevision
 	}
-	n := w.Count()
+	n := p.Count()
 	s.Replicas, s.ReadyReplicas, s.AvailableReplicas = n.All, n.Ready, n.Available
 	s.UpdatedReplicas, s.UpdatedReadyReplicas, s.UpdatedAvailableReplicas = n.Updated, n.UpdatedReady, n.UpdatedAvailable
-	s.ExpectedUpdatedReplicas = int32(replicas(&o.set.Spec) - w.partition) //nolint:gosec // At most spec.replicas.
+	s.ExpectedUpdatedReplicas = int32(replicas(&o.set.Spec) - p.partition) //nolint:gosec // At most spec.replicas.
 	if int(s.Replicas) == replicas(&o.set.Spec) && s.UpdatedReplicas == s.Replicas {
 		s.CurrentRevision = s.UpdateRevision
 	}
-	scale, update := d.Failures(&w.Plan, d.transferred, d.deletedPVCs)
+	scale, update := a.Failures(&p.Plan, a.transferred, a.deletedPVCs)
 	overlap := o.overlap.Failure(Kind().Kind)
 	s.Conditions = setCondition(was.Conditions, appsv1beta1.CloneSetFailedScale, scale, now)
 	s.Conditions = setCondition(s.Conditions, appsv1beta1.CloneSetFailedUpdate, update, now)
 	s.Conditions = setCondition(s.Conditions, appsv1beta1.CloneSetSelectorOverlap, overlap, now)
 	s.Conditions = report.PutCondition(s.Conditions, ofType(appsv1beta1.CloneSetProgressing), progress(o.set, &s, now))
-	events := d.Events(&w.Plan, o.set.Generation != was.ObservedGeneration, []error{d.deletedPVCs}, []error{d.transferred})
+	events := a.Events(&p.Plan, o.set.Generation != was.ObservedGeneration, []error{a.deletedPVCs}, []error{a.transferred})
 	// A failure is reported when it begins, not with each reconcile.
 	if scale.News(entry(was.Conditions, appsv1beta1.CloneSetFailedScale)) {
 		events = append(events, podcontrol.FailedScale(scale.Message))

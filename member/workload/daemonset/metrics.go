@@ -9,7 +9,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/metric"
 )
 
-var measure = metric.NewPass("daemonset", kind())
+var measure = metric.NewPlanning("daemonset", kind())
 
 // Register adds the metrics of this package and of package expect to r.
 func Register(r prometheus.Registerer) error {

@@ -20,30 +20,30 @@ import (
 
 // status returns the status after a reconcile, and its events. It counts the pods as they were observed: what the reconcile
 // changed is counted by the next one. The function is pure.
-func status(o observed, w planned, d podcontrol.Results, now time.Time) (appsv1beta1.DaemonSetStatus, []event.Event) {
+func status(o observed, p planned, a podcontrol.Results, now time.Time) (appsv1beta1.DaemonSetStatus, []event.Event) {
 	was := &o.set.Status
-	if d.Collided {
+	if a.Collided {
 		s := was.DeepCopy()
 		s.CollisionCount = new(ptr.Deref(s.CollisionCount, 0) + 1)
 		return *s, nil
 	}
-	s := w.count()
+	s := p.count()
 	s.ObservedGeneration, s.CollisionCount = o.set.Generation, was.CollisionCount
-	s.UpdateRevision = revision.Short(w.Revision.Revision.Name)
-	if d.Revision != nil || w.InvalidSpec != "" {
+	s.UpdateRevision = revision.Short(p.Revision.Revision.Name)
+	if a.Revision != nil || p.InvalidSpec != "" {
 		s.UpdateRevision = was.UpdateRevision // The revision may not exist, and must not be named.
 	}
-	scale, update := d.Failures(&w.Plan)
+	scale, update := a.Failures(&p.Plan)
 	if scale.Reason == "" {
-		scale = w.unplaced()
+		scale = p.unplaced()
 	}
 	begins := o.set.Generation != was.ObservedGeneration
-	events := d.Events(&w.Plan, begins, nil, nil)
-	if n := d.Of(rollout.StepDelete, rollout.ReasonEnded).Done; len(n) > 0 {
+	events := a.Events(&p.Plan, begins, nil, nil)
+	if n := a.Of(rollout.StepDelete, rollout.ReasonEnded).Done; len(n) > 0 {
 		events = append(events, failedDaemonPods(n))
 	}
-	if w.selectsAll && begins {
-		events = append(events, selectingAll(w.InvalidSpec))
+	if p.selectsAll && begins {
+		events = append(events, selectingAll(p.InvalidSpec))
 	}
 	var news []event.Event
 	s.Conditions, news = podcontrol.Conditions(was.Conditions, scale, update, o.overlap.Failure(kind()), now)
@@ -57,10 +57,10 @@ func status(o observed, w planned, d podcontrol.Results, now time.Time) (appsv1b
 }
 
 // count counts nodes, by the oldest pod of each.
-func (w *planned) count() appsv1beta1.DaemonSetStatus {
-	s := appsv1beta1.DaemonSetStatus{DesiredNumberScheduled: int32(w.desired)} //nolint:gosec // No cluster has so many nodes.
-	for node, m := range w.oldest() {
-		run, known := w.shouldRun[node]
+func (p *planned) count() appsv1beta1.DaemonSetStatus {
+	s := appsv1beta1.DaemonSetStatus{DesiredNumberScheduled: int32(p.desired)} //nolint:gosec // No cluster has so many nodes.
+	for node, m := range p.oldest() {
+		run, known := p.shouldRun[node]
 		switch {
 		case !known:
 			continue
@@ -83,11 +83,11 @@ func (w *planned) count() appsv1beta1.DaemonSetStatus {
 }
 
 // unplaced returns the failure of pods that the scheduler can't place on their nodes.
-func (w *planned) unplaced() report.Failure {
+func (p *planned) unplaced() report.Failure {
 	var first *corev1.Pod
 	why, n := "", 0
-	for i := range w.Pods {
-		pod := w.Pods[i].Object
+	for i := range p.Pods {
+		pod := p.Pods[i].Object
 		c := podpatch.Find(pod, corev1.PodScheduled)
 		if pod.DeletionTimestamp != nil || c == nil || c.Status != corev1.ConditionFalse || c.Reason != corev1.PodReasonUnschedulable {
 			continue

@@ -18,27 +18,27 @@ import (
 
 // status returns the status after a reconcile, and its events. It counts pods and PVCs as they were observed: what the reconcile
 // changed is counted by the next one. The function is pure.
-func status(o observed, w planned, d applied, now time.Time) (appsv1beta1.StatefulSetStatus, []event.Event) {
+func status(o observed, p planned, a applied, now time.Time) (appsv1beta1.StatefulSetStatus, []event.Event) {
 	was := &o.set.Status
 	s := *was.DeepCopy()
-	if d.Collided {
+	if a.Collided {
 		s.CollisionCount = new(ptr.Deref(s.CollisionCount, 0) + 1)
 		return s, nil
 	}
 	s.ObservedGeneration, s.LabelSelector = o.set.Generation, metav1.FormatLabelSelector(o.set.Spec.Selector)
-	if d.Revision == nil { // Else the revision may not exist, and must not be named.
-		s.UpdateRevision, s.CurrentRevision = w.Revision.Revision.Name, w.Current.Name
+	if a.Revision == nil { // Else the revision may not exist, and must not be named.
+		s.UpdateRevision, s.CurrentRevision = p.Revision.Revision.Name, p.Current.Name
 	}
-	count(&s, w)
+	count(&s, p)
 	complete(&s, o.set)
-	s.VolumeClaims = claimCounts(o, w)
+	s.VolumeClaims = claimCounts(o, p)
 
-	scale, update := d.Failures(&w.Plan, d.createdPVCs.Err, d.adopted.Err)
-	if d.resized.Err != nil {
-		update = report.WriteFailure(d.resized.Err)
+	scale, update := a.Failures(&p.Plan, a.createdPVCs.Err, a.adopted.Err)
+	if a.resized.Err != nil {
+		update = report.WriteFailure(a.resized.Err)
 	}
-	if w.stalledPVC.Reason != "" && (scale.Reason == "" || scale == w.Stalled.Failure) { // It is why the others wait.
-		scale = w.stalledPVC
+	if p.stalledPVC.Reason != "" && (scale.Reason == "" || scale == p.Stalled.Failure) { // It is why the others wait.
+		scale = p.stalledPVC
 	}
 	var begun []event.Event
 	s.Conditions, begun = podcontrol.Conditions(was.Conditions, scale, update, o.overlap.Failure(Kind().Kind), now)
@@ -48,31 +48,31 @@ func status(o observed, w planned, d applied, now time.Time) (appsv1beta1.Statef
 		}
 	}
 	begins := o.set.Generation != was.ObservedGeneration
-	return s, slices.Concat(d.Events(&w.Plan, begins, nil, []error{d.createdPVCs.Err, d.adopted.Err}), d.own(), begun)
+	return s, slices.Concat(a.Events(&p.Plan, begins, nil, []error{a.createdPVCs.Err, a.adopted.Err}), a.own(), begun)
 }
 
 // own returns the events of what only a StatefulSet does.
-func (d *applied) own() []event.Event {
+func (a *applied) own() []event.Event {
 	var out []event.Event
-	if len(d.adopted.Done) > 0 {
-		out = append(out, podcontrol.Adopted("pods", d.adopted.Done))
+	if len(a.adopted.Done) > 0 {
+		out = append(out, podcontrol.Adopted("pods", a.adopted.Done))
 	}
-	if len(d.resized.Done) > 0 {
-		out = append(out, resized(d.resized.Done))
+	if len(a.resized.Done) > 0 {
+		out = append(out, resized(a.resized.Done))
 	}
-	if d.resized.Err != nil {
-		out = append(out, failedResize(d.resized.Err))
+	if a.resized.Err != nil {
+		out = append(out, failedResize(a.resized.Err))
 	}
 	return out
 }
 
 // count counts pods as kube 1.36 does for its StatefulSet: terminating pods exist and may be ready, but have no revision.
-func count(s *appsv1beta1.StatefulSetStatus, w planned) {
-	n := w.Count()
+func count(s *appsv1beta1.StatefulSetStatus, p planned) {
+	n := p.Count()
 	s.UpdatedReplicas, s.UpdatedReadyReplicas, s.UpdatedAvailableReplicas = n.Updated, n.UpdatedReady, n.UpdatedAvailable
 	s.Replicas, s.ReadyReplicas, s.AvailableReplicas, s.CurrentReplicas = 0, 0, 0, 0
-	for i := range w.Pods {
-		m := &w.Pods[i]
+	for i := range p.Pods {
+		m := &p.Pods[i]
 		s.Replicas++
 		if m.Ready {
 			s.ReadyReplicas++
@@ -80,7 +80,7 @@ func count(s *appsv1beta1.StatefulSetStatus, w planned) {
 		if m.Available {
 			s.AvailableReplicas++
 		}
-		if !m.Inactive && podset.AtRevision(m.Object, w.Current.Name) {
+		if !m.Inactive && podset.AtRevision(m.Object, p.Current.Name) {
 			s.CurrentReplicas++
 		}
 	}
@@ -97,7 +97,7 @@ func complete(s *appsv1beta1.StatefulSetStatus, set *appsv1beta1.StatefulSet) {
 
 // claimCounts returns, for each volume claim template, how many PVCs of wanted pods are compatible with it, and how many of these
 // have the capacity that they request.
-func claimCounts(o observed, w planned) []appsv1beta1.StatefulSetVolumeClaimStatus {
+func claimCounts(o observed, p planned) []appsv1beta1.StatefulSetVolumeClaimStatus {
 	if len(o.set.Spec.VolumeClaimTemplates) == 0 {
 		return nil
 	}
@@ -105,7 +105,7 @@ func claimCounts(o observed, w planned) []appsv1beta1.StatefulSetVolumeClaimStat
 	for i := range o.set.Spec.VolumeClaimTemplates {
 		t := &o.set.Spec.VolumeClaimTemplates[i]
 		n := appsv1beta1.StatefulSetVolumeClaimStatus{VolumeClaimName: t.Name}
-		for _, place := range w.slots {
+		for _, place := range p.slots {
 			c := o.claims[pvcNames(podName(o.set, place.Key))(t.Name)]
 			if c == nil || !compatible(c, t) || larger(t.Spec.Resources.Requests, c.Spec.Resources.Requests) {
 				continue

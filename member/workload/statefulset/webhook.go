@@ -276,16 +276,16 @@ func (g Gates) Warnings(annotations map[string]string, spec *appsv1beta1.Statefu
 	}
 	off := func(asked bool, what *field.Path, gate, instead string) {
 		if asked {
-			warnings = append(warnings, fmt.Sprintf("%s says nothing while feature gate %s is off: %s", what, gate, instead))
+			warnings = append(warnings, fmt.Sprintf("%s has no effect while feature gate %s is off: %s", what, gate, instead))
 		}
 	}
 	off(!g.ResizeClaims && spec.VolumeClaimUpdateStrategy.Type == appsv1beta1.StatefulSetClaimOnPodRollingUpdate,
-		path.Child("volumeClaimUpdateStrategy", "type"), gateResizeClaims, "claims are not resized")
+		path.Child("volumeClaimUpdateStrategy", "type"), gateResizeClaims, "PVCs are not resized")
 	p := spec.PersistentVolumeClaimRetentionPolicy
 	const remove = appsv1.DeletePersistentVolumeClaimRetentionPolicyType
 	off(!g.DeleteClaims && p != nil && (p.WhenDeleted == remove || p.WhenScaled == remove),
 		path.Child("persistentVolumeClaimRetentionPolicy"), gateDeleteClaims,
-		"claims are kept, but for those that were handed over while it was on")
+		"PVCs are kept, but for those that got an owner while it was on")
 	return warnings
 }
 

@@ -473,12 +473,12 @@ func TestWarnings(t *testing.T) {
 		{
 			"a resize without its gate", db(resizing),
 			Gates{},
-			"spec.volumeClaimUpdateStrategy.type says nothing while feature gate StatefulSetAutoResizePVCGate is off: claims are not resized",
+			"spec.volumeClaimUpdateStrategy.type has no effect while feature gate StatefulSetAutoResizePVCGate is off: PVCs are not resized",
 		},
 		{
 			"a deletion of claims without its gate", db(removing),
 			Gates{},
-			"spec.persistentVolumeClaimRetentionPolicy says nothing while feature gate StatefulSetAutoDeletePVC is off: claims are kept, but for those that were handed over while it was on",
+			"spec.persistentVolumeClaimRetentionPolicy has no effect while feature gate StatefulSetAutoDeletePVC is off: PVCs are kept, but for those that got an owner while it was on",
 		},
 		{"with their gates they count", db(from, resizing, removing), on(), ""},
 	}
@@ -526,7 +526,7 @@ func TestWarningsOfATemplateOfAnotherObject(t *testing.T) {
 	require.Len(t, got, 3)
 	require.Contains(t, got[0], keys.ImagePreDownloadParallelism)
 	require.Contains(t, got[1], path.String()+".reserveOrdinals[1] (3)")
-	require.Contains(t, got[2], path.String()+".volumeClaimUpdateStrategy.type says nothing while feature gate")
+	require.Contains(t, got[2], path.String()+".volumeClaimUpdateStrategy.type has no effect while feature gate")
 	require.Len(t, Gates{ResizeClaims: true}.Warnings(nil, &set.Spec, path), 1)
 }
 

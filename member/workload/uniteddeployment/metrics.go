@@ -17,7 +17,7 @@ const (
 	stepDeletePod = "DeletePod"
 )
 
-var measure = metric.NewPass("uniteddeployment", Kind().Kind)
+var measure = metric.NewPlanning("uniteddeployment", Kind().Kind)
 
 // Register adds the metrics of this package and of package expect to r.
 func Register(r prometheus.Registerer) error {

@@ -7,10 +7,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestPassIsNamedByItsPackage(t *testing.T) {
+func TestPlanningIsNamedByItsPackage(t *testing.T) {
 	t.Parallel()
 	r := prometheus.NewRegistry()
-	p := NewPass("cloneset", "CloneSet")
+	p := NewPlanning("cloneset", "CloneSet")
 	require.NoError(t, p.Register(r))
 	require.NoError(t, p.Register(r), "two managers may share a process")
 	p.Steps.WithLabelValues("Create", "Missing").Inc()

@@ -9,19 +9,19 @@ import (
 // ReasonCache is a reason to wait that every controller has: its cache has not shown its own last writes.
 const ReasonCache = "Cache"
 
-// Pass holds what every controller that plans measures of its passes.
-type Pass struct {
+// Planning holds the metrics that every controller has about its plans.
+type Planning struct {
 	// PlanSeconds is the time of the plan alone.
 	PlanSeconds prometheus.Histogram
 	// Steps counts planned steps by step and reason.
 	Steps *prometheus.CounterVec
-	// Waits counts passes that had to wait, by reason.
+	// Waits counts reconciles in which something had to wait, by reason.
 	Waits *prometheus.CounterVec
 }
 
-// NewPass returns the metrics of a package that plans for objects of a kind, as in NewPass("cloneset", "CloneSet").
-func NewPass(subsystem, kind string) Pass {
-	return Pass{
+// NewPlanning returns the metrics of a package that plans for objects of a kind, as in NewPlanning("cloneset", "CloneSet").
+func NewPlanning(subsystem, kind string) Planning {
+	return Planning{
 		PlanSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Namespace: Namespace, Subsystem: subsystem, Name: "plan_seconds",
 			Help:    fmt.Sprintf("How long the pure planning of one reconcile of a %s took.", kind),
@@ -33,12 +33,12 @@ func NewPass(subsystem, kind string) Pass {
 		}, []string{LabelStep, LabelReason}),
 		Waits: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: Namespace, Subsystem: subsystem, Name: "waits_total",
-			Help: fmt.Sprintf("Passes of a %s in which something had to wait, by reason.", kind),
+			Help: fmt.Sprintf("Reconciles of a %s in which something had to wait, by reason.", kind),
 		}, []string{LabelReason}),
 	}
 }
 
 // Register adds the metrics to r.
-func (p Pass) Register(r prometheus.Registerer) error {
+func (p Planning) Register(r prometheus.Registerer) error {
 	return Register(r, p.PlanSeconds, p.Steps, p.Waits)
 }
