@@ -219,7 +219,7 @@ func (w *world) surgeBeside(m *member) {
 	p.twin, m.surged = true, true
 	w.twins++
 	w.surges = append(w.surges, Step{
-		Kind: StepCreate, Slot: p.Key, Old: p.Old && !(m.ToDelete && w.goal.CreateUpdated), Reason: ReasonSurge,
+		Kind: StepCreate, Slot: p.Key, Old: p.Old && (!m.ToDelete || !w.goal.CreateUpdated), Reason: ReasonSurge,
 		Why: fmt.Sprintf("a pod beside %s, %d of %d slots with two", m.Key, w.twins+w.parted, w.goal.MaxSurge),
 	})
 }
