@@ -828,13 +828,18 @@ func TestIntegrationHubThatLostItsEpoch(t *testing.T) {
 	h.awaitPhase(t, "east", fleetv1alpha1.ClusterJoining)
 	bound := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: RoleRows, Namespace: "fleet-east"}}
 	h.awaitThere(t, bound)
+	// The status is written after the RoleBinding; an epoch that is lost before cannot be in it.
+	require.Eventually(t, func() bool { return h.member(t, "east").Status.Hub != nil }, settleTimeout, look)
 	epoch := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: fleetv1alpha1.SystemNamespace, Name: fleetv1alpha1.EpochConfigMap}}
 	require.NoError(t, h.Delete(t.Context(), epoch.DeepCopy()))
 	ready := func(c *assert.CollectT) *metav1.Condition {
 		mc := &fleetv1alpha1.MemberCluster{}
 		require.NoError(c, h.Get(t.Context(), client.ObjectKey{Name: "east"}, mc))
+		require.NotNil(c, mc.Status.Hub)
 		require.EqualValues(c, 1, mc.Status.Hub.Epoch, "what was told holds")
-		return report.GetCondition(mc.Status.Conditions, fleetv1alpha1.ConditionReady)
+		is := report.GetCondition(mc.Status.Conditions, fleetv1alpha1.ConditionReady)
+		require.NotNil(c, is)
+		return is
 	}
 	require.EventuallyWithT(t, func(c *assert.CollectT) { require.Equal(c, ReasonHubIncomplete, ready(c).Reason) }, settleTimeout, look)
 	h.awaitEvent(t, "MemberCluster", "east", EventHubIncomplete)
