@@ -7,9 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -201,23 +199,4 @@ func Await(ctx context.Context, limit time.Duration, done func(context.Context) 
 		return fmt.Errorf("%w after %s at most: %s", err, limit, last)
 	}
 	return nil
-}
-
-// repository finds the folder of our go.mod upwards from the working directory.
-func repository() (string, error) {
-	dir, err := os.Getwd()
-	if err != nil {
-		return "", fmt.Errorf("find the repository: %w", err)
-	}
-	for {
-		data, err := os.ReadFile(filepath.Join(dir, "go.mod"))
-		if err == nil && strings.HasPrefix(string(data), "module github.com/flotilla-io/flotilla\n") {
-			return dir, nil
-		}
-		up := filepath.Dir(dir)
-		if up == dir {
-			return "", errors.New("find the repository: the working directory is not in it")
-		}
-		dir = up
-	}
 }

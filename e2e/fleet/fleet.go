@@ -131,7 +131,7 @@ func newFleet(o Options) (*Fleet, error) {
 		return nil, err
 	}
 	f := &Fleet{options: o, pods: count.Real > 0}
-	f.Root, err = repository()
+	f.Root, err = lab.Repository()
 	return f, err
 }
 

@@ -89,8 +89,8 @@ func planMember(o observed, now time.Time) planned {
 	if end, ok := certificateEnd(o.mc); ok && end.After(now) {
 		p.recheck = end.Sub(now)
 	}
-	if o.spent() && wantsBootstrap(o) && (p.recheck == 0 || p.recheck > recheckSpent) {
-		p.recheck = recheckSpent // A renewal alone enqueues nothing.
+	if o.spent() && wantsBootstrap(o) {
+		p.recheck = report.Sooner(p.recheck, recheckSpent) // A renewal alone enqueues nothing.
 	}
 	return p
 }

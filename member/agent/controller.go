@@ -17,6 +17,7 @@ import (
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/pkg/link"
+	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
 // rows is the controller of rows.
@@ -66,7 +67,7 @@ func (r *rows) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, er
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	return ctrl.Result{RequeueAfter: soonest(recheck, after)}, nil
+	return ctrl.Result{RequeueAfter: report.Sooner(recheck, after)}, nil
 }
 
 // countApply counts an apply and returns after how long to check it. Where even the response differs from what was applied (a
@@ -157,14 +158,6 @@ func allCounts(c fleetv1alpha1.WorkCounts) map[string]any {
 func (r *rows) forget(key client.ObjectKey) {
 	countPhase(r.link.Cluster, r.memory.drop(key), "")
 	r.watches.forget(key)
-}
-
-// soonest returns the shorter of two waits; 0 means none.
-func soonest(a, b time.Duration) time.Duration {
-	if a == 0 || (b != 0 && b < a) {
-		return b
-	}
-	return a
 }
 
 // rowState is kept in memory only; losing it costs a request or two.

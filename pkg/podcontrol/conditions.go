@@ -9,34 +9,61 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
-// Conditions are those of a StatefulSet or DaemonSet after a reconcile that had these failures: with the number of pods, with their
-// update, and with pods of others. Each is there while it fails. The events tell of what has just begun to fail.
-func Conditions(
-	was []appsv1beta1.WorkloadCondition, scale, update, overlap report.Failure, now time.Time,
-) ([]appsv1beta1.WorkloadCondition, []event.Event) {
+// ConditionForm says how a kind writes the conditions that report failures.
+type ConditionForm[C any] struct {
+	// Scale, Update and Overlap are the types of the conditions.
+	Scale, Update, Overlap string
+	// Type and Entry read a condition, New makes one.
+	Type  func(C) string
+	Entry func(C) report.ConditionEntry
+	New   func(conditionType string, e report.ConditionEntry) C
+}
+
+// WorkloadConditions is the form of a StatefulSet and a DaemonSet.
+func WorkloadConditions() ConditionForm[appsv1beta1.WorkloadCondition] {
+	type condition = appsv1beta1.WorkloadCondition
+	return ConditionForm[condition]{
+		Scale: string(appsv1beta1.WorkloadFailedCreatePod), Update: string(appsv1beta1.WorkloadFailedUpdatePod),
+		Overlap: string(appsv1beta1.WorkloadSelectorOverlap),
+		Type:    func(c condition) string { return string(c.Type) },
+		Entry: func(c condition) report.ConditionEntry {
+			return report.ConditionEntry{Status: c.Status, Reason: c.Reason, Message: c.Message, Turned: c.LastTransitionTime}
+		},
+		New: func(t string, e report.ConditionEntry) condition {
+			return condition{
+				Type: appsv1beta1.WorkloadConditionType(t), Status: e.Status, Reason: e.Reason, Message: e.Message,
+				LastTransitionTime: e.Turned,
+			}
+		},
+	}
+}
+
+// Conditions returns the conditions after a reconcile with these failures: to scale, to update, and pods of others that the
+// selector matches. Each is present while it fails. The events report failures that have just begun.
+func Conditions[C any](
+	was []C, form ConditionForm[C], scale, update, overlap report.Failure, now time.Time,
+) ([]C, []event.Event) {
 	is, events := was, []event.Event(nil)
 	for _, c := range []struct {
-		kind    appsv1beta1.WorkloadConditionType
+		kind    string
 		failure report.Failure
-		tell    func(why string) event.Event
+		begun   func(why string) event.Event
 	}{
-		{appsv1beta1.WorkloadFailedCreatePod, scale, FailedScale},
-		{appsv1beta1.WorkloadFailedUpdatePod, update, FailedUpdate},
-		{appsv1beta1.WorkloadSelectorOverlap, overlap, Overlap},
+		{form.Scale, scale, FailedScale},
+		{form.Update, update, FailedUpdate},
+		{form.Overlap, overlap, Overlap},
 	} {
-		meant := func(w appsv1beta1.WorkloadCondition) bool { return w.Type == c.kind }
+		meant := func(x C) bool { return form.Type(x) == c.kind }
 		var before *report.ConditionEntry
 		if i := slices.IndexFunc(was, meant); i >= 0 {
-			before = &report.ConditionEntry{Status: was[i].Status, Reason: was[i].Reason, Message: was[i].Message, Turned: was[i].LastTransitionTime}
+			before = new(form.Entry(was[i]))
 		}
 		if c.failure.News(before) {
-			events = append(events, c.tell(c.failure.Message))
+			events = append(events, c.begun(c.failure.Message))
 		}
-		var next *appsv1beta1.WorkloadCondition
+		var next *C
 		if e := c.failure.After(before, now); e != nil {
-			next = &appsv1beta1.WorkloadCondition{
-				Type: c.kind, Status: e.Status, Reason: e.Reason, Message: e.Message, LastTransitionTime: e.Turned,
-			}
+			next = new(form.New(c.kind, *e))
 		}
 		is = report.PutCondition(is, meant, next)
 	}

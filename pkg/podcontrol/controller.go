@@ -150,9 +150,10 @@ type Outcome struct {
 	Err error
 }
 
-// Report writes the status, sends the events and returns what Reconcile returns.
-func (c *Controller) Report(ctx context.Context, o Outcome) (ctrl.Result, error) {
+// Report counts the steps that were refused, writes the status, sends the events and returns what Reconcile returns.
+func (c *Controller) Report(ctx context.Context, m metric.Planning, r *Results, o Outcome) (ctrl.Result, error) {
+	CountHolds(m, r.Holds())
 	w := report.Writer{Client: c.Client, Expect: c.Expect, Events: c.Events}
 	later, err := c.throttle.Write(ctx, w, o.Object, o.Was, o.Is, o.CountsOnly, c.Clock.Now(), o.Events)
-	return w.Result(o.Object, podset.SoonerOf(o.Recheck, later), errors.Join(o.Err, err))
+	return w.Result(o.Object, report.Sooner(report.Sooner(o.Recheck, r.Recheck()), later), errors.Join(o.Err, err))
 }

@@ -54,7 +54,7 @@ func (r *Results) Err() error {
 	return errors.Join(append(errs, r.Rest)...)
 }
 
-// Reasons of failures, beside those of the packages podset, rollout and condition.
+// Reasons of failures, beside those of the packages podset, rollout and report.
 const (
 	// ReasonInvalidSpec: the spec has what can't be acted on.
 	ReasonInvalidSpec = "InvalidSpec"

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/flotilla-io/flotilla/pkg/inplace"
+	"github.com/flotilla-io/flotilla/pkg/report"
 	"github.com/flotilla-io/flotilla/pkg/revision"
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
@@ -162,7 +163,7 @@ func (p *Plan) Next(g rollout.Goal, now time.Time) {
 	for i, s := range d.Steps {
 		p.Steps[i] = Step{Kind: s.Kind, Pod: at[s.Key], Slot: s.Slot, Old: s.Old, Reason: s.Reason, Why: s.Why}
 	}
-	p.Holds, p.Recheck = d.Holds, SoonerOf(p.Recheck, d.Recheck)
+	p.Holds, p.Recheck = d.Holds, report.Sooner(p.Recheck, d.Recheck)
 }
 
 // Of returns the steps of one kind.
@@ -206,12 +207,4 @@ func (p *Plan) Count() Counts {
 		add(&t.Available, &t.UpdatedAvailable, pod.Available)
 	}
 	return t
-}
-
-// SoonerOf returns the shorter of two waits; 0 means never.
-func SoonerOf(a, b time.Duration) time.Duration {
-	if a == 0 || b == 0 {
-		return max(a, b)
-	}
-	return min(a, b)
 }

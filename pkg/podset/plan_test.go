@@ -20,13 +20,6 @@ import (
 
 var now = time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 
-func TestSooner(t *testing.T) {
-	t.Parallel()
-	for _, tt := range [][3]time.Duration{{0, 0, 0}, {0, 3, 3}, {3, 0, 3}, {2, 3, 2}} {
-		require.Equal(t, tt[2], SoonerOf(tt[0], tt[1]))
-	}
-}
-
 func TestLabel(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, "web-abc", Label("web-abc", false))

@@ -35,7 +35,7 @@ func (p *Plan) DetectStall(deadline time.Duration, now time.Time) {
 	late := func(since time.Time) bool {
 		left := since.Add(deadline).Sub(now)
 		if left > 0 {
-			p.Recheck = SoonerOf(p.Recheck, left)
+			p.Recheck = report.Sooner(p.Recheck, left)
 		}
 		return left <= 0
 	}

@@ -6,12 +6,10 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
-	"time"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flotilla-io/flotilla/pkg/event"
@@ -60,19 +58,6 @@ func (w Writer) Write(ctx context.Context, o client.Object, was, is any, events 
 	}
 	w.Expect.Written(next.GetUID(), next)
 	return true, nil
-}
-
-// Result is what Reconcile returns for o: err, which is retried with a backoff, or else when to reconcile again if nothing
-// happens before, 0 for never. controller-runtime warns of both at once. What failed in a namespace that is being deleted is no
-// error.
-func (w Writer) Result(o client.Object, recheck time.Duration, err error) (ctrl.Result, error) {
-	if left := w.Expect.Terminating(o.GetUID()); left > 0 {
-		return ctrl.Result{RequeueAfter: left}, nil
-	}
-	if err != nil {
-		return ctrl.Result{}, err
-	}
-	return ctrl.Result{RequeueAfter: recheck}, nil
 }
 
 // patch contains the whole status: zero numbers that JSON omits as 0, other omitted fields as null.

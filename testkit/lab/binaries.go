@@ -167,7 +167,7 @@ func nodeImages(ctx context.Context, root, dir string) error {
 // The folder's name is a hash of all that goes into the programs; it gets that
 // name only when it is complete. Older folders stay until removed by hand.
 func Binaries(ctx context.Context, progress Progress) (Bin, error) {
-	root, err := repository()
+	root, err := Repository()
 	if err != nil {
 		return Bin{}, err
 	}
@@ -184,7 +184,7 @@ func Binaries(ctx context.Context, progress Progress) (Bin, error) {
 // testapp.tar are images for ctr to import. Its error says in one line what the
 // machine lacks to build them; clusters with simulated nodes need none of it.
 func NodeBinaries(ctx context.Context, progress Progress) (Bin, error) {
-	root, err := repository()
+	root, err := Repository()
 	if err != nil {
 		return Bin{}, err
 	}
@@ -194,7 +194,7 @@ func NodeBinaries(ctx context.Context, progress Progress) (Bin, error) {
 // canBuildNodes says in one line why NodeBinaries cannot give what it has not
 // built before.
 func canBuildNodes(ctx context.Context) error {
-	root, err := repository()
+	root, err := Repository()
 	if err != nil {
 		return err
 	}
@@ -309,9 +309,9 @@ func (p program) build(ctx context.Context, root, dst string) error {
 	return nil
 }
 
-// repository is the folder that has e2e/kube, looked for in the working
+// Repository returns the root of the checkout, looked for in the working
 // directory and above it.
-func repository() (string, error) {
+func Repository() (string, error) {
 	start, err := os.Getwd()
 	if err != nil {
 		return "", fmt.Errorf("find the repository: %w", err)

@@ -53,7 +53,7 @@ func TestSourceKeyFollowsWhatTheProgramsAreMadeOf(t *testing.T) {
 
 func TestTheRepositoryIsFoundFromWithinIt(t *testing.T) {
 	t.Parallel()
-	root, err := repository()
+	root, err := Repository()
 	require.NoError(t, err)
 	version, err := moduleVersion(root, kubernetesModule)
 	require.NoError(t, err)

@@ -68,7 +68,7 @@ type installed struct {
 //
 // Tests use Binaries alone, so that their results can be compared.
 func InstalledBinaries(ctx context.Context, progress Progress, note func(string)) (Bin, error) {
-	root, err := repository()
+	root, err := Repository()
 	if err != nil {
 		return Bin{}, err
 	}

@@ -16,7 +16,7 @@ import (
 // not decide what the product is made of.
 func TestModulesThatAreCompiledTwiceHaveOneVersion(t *testing.T) {
 	t.Parallel()
-	root, err := repository()
+	root, err := Repository()
 	require.NoError(t, err)
 	type use struct{ by, version string }
 	first := map[string]use{}
@@ -57,7 +57,7 @@ func compiled(t *testing.T, dir string) map[string]string {
 // Packages that are built with other flags are other packages to Go's cache.
 func TestLabIsBuiltWithTheFlagsOfTheProduct(t *testing.T) {
 	t.Parallel()
-	root, err := repository()
+	root, err := Repository()
 	require.NoError(t, err)
 	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
 	require.NoError(t, err)

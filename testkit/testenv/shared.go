@@ -111,7 +111,7 @@ func (p *shared) down(ctx context.Context) error {
 
 // installCRDs installs those of both charts.
 func installCRDs(cfg *rest.Config) error {
-	root, err := repository()
+	root, err := lab.Repository()
 	if err != nil {
 		return err
 	}
@@ -120,21 +120,4 @@ func installCRDs(cfg *rest.Config) error {
 		ErrorIfPathMissing: true, MaxTime: Long,
 	})
 	return err
-}
-
-// repository finds the folder of our go.mod upwards from the working directory.
-func repository() (string, error) {
-	dir, err := os.Getwd()
-	if err != nil {
-		return "", err
-	}
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return dir, nil
-		}
-		if dir == filepath.Dir(dir) {
-			return "", errors.New("no go.mod above the working directory")
-		}
-		dir = filepath.Dir(dir)
-	}
 }

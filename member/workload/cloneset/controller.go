@@ -11,7 +11,6 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/pkg/ownership"
 	"github.com/flotilla-io/flotilla/pkg/podcontrol"
-	"github.com/flotilla-io/flotilla/pkg/podset"
 )
 
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=clonesets,verbs=get;list;watch;patch
@@ -71,14 +70,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	p := plan(o, now)
 	r.Planned(measure, req, &p.Plan, began, now)
 	a := r.apply(ctx, o, p)
-	podcontrol.CountHolds(measure, a.Holds())
 	s, events := status(o, p, a, now)
 	set := o.set
 	if a.set != nil {
 		set = a.set // The status applies to no other version.
 	}
-	return r.Report(ctx, podcontrol.Outcome{
+	return r.Report(ctx, measure, &a.Results, podcontrol.Outcome{
 		Object: set, Was: set.Status, Is: s, CountsOnly: countsOnly(set, s), Events: events,
-		Recheck: podset.SoonerOf(p.Recheck, a.Recheck()), Err: a.err(),
+		Recheck: p.Recheck, Err: a.err(),
 	})
 }

@@ -332,7 +332,7 @@ func TestReportWritesCountersAtMostOnceASecond(t *testing.T) {
 		set := s.get(t)
 		status := *set.Status.DeepCopy()
 		change(&status)
-		got, err := s.Report(t.Context(), podcontrol.Outcome{Object: set, Was: set.Status, Is: status, CountsOnly: countsOnly(set, status)})
+		got, err := s.Report(t.Context(), measure, &podcontrol.Results{}, podcontrol.Outcome{Object: set, Was: set.Status, Is: status, CountsOnly: countsOnly(set, status)})
 		require.NoError(t, err)
 		return got.RequeueAfter
 	}

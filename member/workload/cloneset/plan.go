@@ -15,6 +15,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/lifecycle"
 	"github.com/flotilla-io/flotilla/pkg/ownership"
 	"github.com/flotilla-io/flotilla/pkg/podset"
+	"github.com/flotilla-io/flotilla/pkg/report"
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
@@ -63,7 +64,7 @@ func plan(o observed, now time.Time) planned {
 	p.Next(goal, now)
 	p.planPVCs(o)
 	if o.overlap.Count > 0 {
-		p.Recheck = podset.SoonerOf(p.Recheck, ownership.OverlapScanInterval)
+		p.Recheck = report.Sooner(p.Recheck, ownership.OverlapScanInterval)
 	}
 	p.DetectStall(cmp.Or(deadline(&o.set.Spec), podset.DefaultProgressDeadline), now)
 	p.podsToDelete, p.truncate = p.remaining(o.set.Spec.ScaleStrategy.PodsToDelete)

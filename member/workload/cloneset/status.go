@@ -41,46 +41,31 @@ func status(o observed, p planned, a applied, now time.Time) (appsv1beta1.CloneS
 		s.CurrentRevision = s.UpdateRevision
 	}
 	scale, update := a.Failures(&p.Plan, a.transferred, a.deletedPVCs)
-	overlap := o.overlap.Failure(Kind().Kind)
-	s.Conditions = setCondition(was.Conditions, appsv1beta1.CloneSetFailedScale, scale, now)
-	s.Conditions = setCondition(s.Conditions, appsv1beta1.CloneSetFailedUpdate, update, now)
-	s.Conditions = setCondition(s.Conditions, appsv1beta1.CloneSetSelectorOverlap, overlap, now)
+	var begun []event.Event
+	s.Conditions, begun = podcontrol.Conditions(was.Conditions, conditionForm(), scale, update, o.overlap.Failure(Kind().Kind), now)
 	s.Conditions = report.PutCondition(s.Conditions, ofType(appsv1beta1.CloneSetProgressing), progress(o.set, &s, now))
 	events := a.Events(&p.Plan, o.set.Generation != was.ObservedGeneration, []error{a.deletedPVCs}, []error{a.transferred})
-	// A failure is reported when it begins, not with each reconcile.
-	if scale.News(entry(was.Conditions, appsv1beta1.CloneSetFailedScale)) {
-		events = append(events, podcontrol.FailedScale(scale.Message))
-	}
-	if update.News(entry(was.Conditions, appsv1beta1.CloneSetFailedUpdate)) {
-		events = append(events, podcontrol.FailedUpdate(update.Message))
-	}
-	if overlap.News(entry(was.Conditions, appsv1beta1.CloneSetSelectorOverlap)) {
-		events = append(events, podcontrol.Overlap(overlap.Message))
-	}
-	return s, events
+	return s, append(events, begun...)
 }
 
-// setCondition sets the condition to True with a failure, or removes it if there is none.
-func setCondition(
-	was []appsv1beta1.CloneSetCondition, t appsv1beta1.CloneSetConditionType, f report.Failure, now time.Time,
-) []appsv1beta1.CloneSetCondition {
-	var c *appsv1beta1.CloneSetCondition
-	if e := f.After(entry(was, t), now); e != nil {
-		c = &appsv1beta1.CloneSetCondition{
-			Type: t, Status: e.Status, Reason: e.Reason, Message: e.Message, LastUpdateTime: e.Updated, LastTransitionTime: e.Turned,
-		}
-	}
-	return report.PutCondition(was, ofType(t), c)
-}
-
-// entry returns the content of the condition of a type, nil if there is none.
-func entry(conditions []appsv1beta1.CloneSetCondition, t appsv1beta1.CloneSetConditionType) *report.ConditionEntry {
-	c := find(conditions, t)
-	if c == nil {
-		return nil
-	}
-	return &report.ConditionEntry{
-		Status: c.Status, Reason: c.Reason, Message: c.Message, Updated: c.LastUpdateTime, Turned: c.LastTransitionTime,
+// conditionForm is how a CloneSet writes its failures.
+func conditionForm() podcontrol.ConditionForm[appsv1beta1.CloneSetCondition] {
+	type condition = appsv1beta1.CloneSetCondition
+	return podcontrol.ConditionForm[condition]{
+		Scale: string(appsv1beta1.CloneSetFailedScale), Update: string(appsv1beta1.CloneSetFailedUpdate),
+		Overlap: string(appsv1beta1.CloneSetSelectorOverlap),
+		Type:    func(c condition) string { return string(c.Type) },
+		Entry: func(c condition) report.ConditionEntry {
+			return report.ConditionEntry{
+				Status: c.Status, Reason: c.Reason, Message: c.Message, Updated: c.LastUpdateTime, Turned: c.LastTransitionTime,
+			}
+		},
+		New: func(t string, e report.ConditionEntry) condition {
+			return condition{
+				Type: appsv1beta1.CloneSetConditionType(t), Status: e.Status, Reason: e.Reason, Message: e.Message,
+				LastUpdateTime: e.Updated, LastTransitionTime: e.Turned,
+			}
+		},
 	}
 }
 

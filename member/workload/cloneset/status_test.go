@@ -165,7 +165,8 @@ func TestStatusConditions(t *testing.T) {
 
 func TestStatusCutsLongMessages(t *testing.T) {
 	t.Parallel()
-	got := setCondition(nil, "FailedScale", report.Failure{Reason: "R", Message: strings.Repeat("x", 2*report.MessageLimit)}, now)
+	long := report.Failure{Reason: "R", Message: strings.Repeat("x", 2*report.MessageLimit)}
+	got, _ := podcontrol.Conditions(nil, conditionForm(), long, report.Failure{}, report.Failure{}, now)
 	require.Len(t, got[0].Message, report.MessageLimit)
 }
 

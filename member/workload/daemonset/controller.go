@@ -13,7 +13,6 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/pkg/expect"
 	"github.com/flotilla-io/flotilla/pkg/podcontrol"
-	"github.com/flotilla-io/flotilla/pkg/podset"
 )
 
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=daemonsets,verbs=get;list;watch
@@ -75,10 +74,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	p := plan(o, now)
 	r.Planned(measure, req, &p.Plan, began, now)
 	a := r.apply(ctx, o, p)
-	podcontrol.CountHolds(measure, a.Holds())
 	s, events := status(o, p, a, now)
-	return r.Report(ctx, podcontrol.Outcome{
+	return r.Report(ctx, measure, &a, podcontrol.Outcome{
 		Object: o.set, Was: o.set.Status, Is: s, CountsOnly: countsOnly(o.set.Status, s), Events: events,
-		Recheck: podset.SoonerOf(p.Recheck, a.Recheck()), Err: a.Err(),
+		Recheck: p.Recheck, Err: a.Err(),
 	})
 }

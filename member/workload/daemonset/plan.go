@@ -13,6 +13,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/pkg/ownership"
 	"github.com/flotilla-io/flotilla/pkg/podset"
+	"github.com/flotilla-io/flotilla/pkg/report"
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
@@ -57,7 +58,7 @@ func plan(o observed, now time.Time) planned {
 	p.backOff(o.failures, now)
 	p.limitBurst(burst)
 	if o.overlap.Count > 0 {
-		p.Recheck = podset.SoonerOf(p.Recheck, ownership.OverlapScanInterval)
+		p.Recheck = report.Sooner(p.Recheck, ownership.OverlapScanInterval)
 	}
 	p.DetectStall(podset.DefaultProgressDeadline, now)
 	p.TruncateHistory(int(ptr.Deref(spec.RevisionHistoryLimit, defaultHistoryLimit)))
@@ -254,7 +255,7 @@ func (p *planned) backOff(until map[string]time.Time, now time.Time) {
 			return false // The backoff may have ended since it was read.
 		}
 		n++
-		p.Recheck = podset.SoonerOf(p.Recheck, at.Sub(now))
+		p.Recheck = report.Sooner(p.Recheck, at.Sub(now))
 		return true
 	})
 	if n > 0 {

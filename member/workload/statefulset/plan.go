@@ -60,10 +60,10 @@ func plan(o observed, now time.Time) planned {
 	p.Next(goal, now)
 	p.planPVCs(o, goal, now)
 	if o.overlap.Count > 0 {
-		p.Recheck = podset.SoonerOf(p.Recheck, ownership.OverlapScanInterval)
+		p.Recheck = report.Sooner(p.Recheck, ownership.OverlapScanInterval)
 	}
 	if len(orphans) > 0 { // One that has changed meanwhile is not adopted by this reconcile.
-		p.Recheck = podset.SoonerOf(p.Recheck, podset.AdoptionRecheck)
+		p.Recheck = report.Sooner(p.Recheck, podset.AdoptionRecheck)
 	}
 	p.DetectStall(podset.DefaultProgressDeadline, now)
 	if p.resizeFailure.Reason != "" && !p.Stalled.Scale { // The cause, where an update is stalled.

@@ -129,7 +129,7 @@ func (p *planned) detectStalledPVC(o observed, pods []string, now time.Time) {
 	}
 	since := first.DeletionTimestamp.UTC()
 	if left := since.Add(podset.DefaultProgressDeadline).Sub(now); left > 0 {
-		p.Recheck = podset.SoonerOf(p.Recheck, left)
+		p.Recheck = report.Sooner(p.Recheck, left)
 		return
 	}
 	p.stalledPVC = report.StalledFailure(string(reasonPVC),
@@ -394,10 +394,10 @@ func (p *planned) compare(o observed, m *podset.Pod, now time.Time) pvcState {
 		}
 		worst = max(worst, is)
 		if at := condition(c, corev1.PersistentVolumeClaimResizing); is == pvcResizing && at != nil {
-			p.Recheck = podset.SoonerOf(p.Recheck, max(at.LastTransitionTime.Add(podset.DefaultProgressDeadline).Sub(now), 0))
+			p.Recheck = report.Sooner(p.Recheck, max(at.LastTransitionTime.Add(podset.DefaultProgressDeadline).Sub(now), 0))
 		}
 		if is == pvcTooSmall && !o.resizable(c) {
-			p.Recheck = podset.SoonerOf(p.Recheck, storageClassRecheck)
+			p.Recheck = report.Sooner(p.Recheck, storageClassRecheck)
 		}
 		if why := o.resizeFailure(c, is, now); why != "" && p.resizeFailure.Reason == "" {
 			p.resizeFailure = report.StalledFailure(reasonFailedUpdatePVC, fmt.Sprintf("PVC %s can't follow its template", name), why)
