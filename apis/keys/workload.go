@@ -42,6 +42,10 @@ const (
 	// OwnedByStatefulSet is an annotation on a PVC that a StatefulSet resizes. Written by StatefulSet's controller with
 	// the new size; read by users, as a PVC need not have an owner. Form: the StatefulSet's name.
 	OwnedByStatefulSet = "apps.kruise.io/owned-by-asts"
+
+	// ResizeRequested is an annotation on a PVC that a StatefulSet resizes: when its controller last raised the size. Written
+	// by StatefulSet's controller with the new size; read by it to report a PVC that nothing resizes. Form: RFC 3339.
+	ResizeRequested = "apps.kruise.io/resize-requested"
 )
 
 // Keys of DaemonSets.

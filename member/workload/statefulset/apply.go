@@ -59,8 +59,8 @@ func (r *Reconciler) apply(ctx context.Context, o observed, p planned) applied {
 	applier.Release(ctx, &p.Plan, &a.Results)
 	a.createdPVCs = applier.Writer.CreateClaims(ctx, applier.Owner, p.createPVCs)
 	applier.Delete(ctx, p.ready(a.transferred.Done), &a.Results)
-	a.resized = resizePVCs(ctx, applier, o, p)
 	now := r.Clock.Now()
+	a.resized = resizePVCs(ctx, applier, o, p, now)
 	applier.Patch(ctx, &p.Plan, now, &a.Results)
 	applier.Create(ctx, &p.Plan, &o.set.Spec.Template, now, &a.Results, podCreates(o, now))
 	a.relabelled = relabel(ctx, applier, o, p)
@@ -113,14 +113,16 @@ func (p planned) ready(transferred []string) []podset.Step {
 }
 
 // resizePVCs resizes PVCs that are as they were observed, so as not to undo what a user has asked for meanwhile. It annotates them with
-// the name of the set, because a PVC need not have an owner.
-func resizePVCs(ctx context.Context, applier podcontrol.Applier, o observed, p planned) podcontrol.Result {
+// the name of the set, because a PVC need not have an owner, and with the time, because nothing else says how long it has waited.
+func resizePVCs(ctx context.Context, applier podcontrol.Applier, o observed, p planned, now time.Time) podcontrol.Result {
 	patches := make([]podcontrol.Patch, 0, len(p.resizes))
 	for _, g := range p.resizes {
 		data, err := json.Marshal(map[string]any{
 			"metadata": map[string]any{
 				"uid": g.claim.UID, "resourceVersion": g.claim.ResourceVersion,
-				"annotations": map[string]any{keys.OwnedByStatefulSet: o.set.Name},
+				"annotations": map[string]any{
+					keys.OwnedByStatefulSet: o.set.Name, keys.ResizeRequested: now.UTC().Format(time.RFC3339),
+				},
 			},
 			"spec": map[string]any{"resources": g.template.Spec.Resources},
 		})

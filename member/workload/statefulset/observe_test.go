@@ -139,7 +139,7 @@ func TestAClaimThatChangedMeanwhileIsNotAskedToGrow(t *testing.T) {
 
 	w := plan(s.observed, now)
 	require.Len(t, w.resizes, 1)
-	did := resizePVCs(t.Context(), r.applier(s.observed), s.observed, w)
+	did := resizePVCs(t.Context(), r.applier(s.observed), s.observed, w, now)
 	require.NoError(t, did.Err)
 	require.Empty(t, did.Done)
 	require.NoError(t, r.Client.Get(t.Context(), client.ObjectKeyFromObject(claim), claim))

@@ -110,6 +110,14 @@ func growing(since time.Time) func(*corev1.PersistentVolumeClaim) {
 	}
 }
 
+// awaitsResize returns a change of a PVC: the controller requested a resize at that time, and nothing has begun it.
+func awaitsResize(at time.Time) func(*corev1.PersistentVolumeClaim) {
+	return func(c *corev1.PersistentVolumeClaim) {
+		sized("2Gi", "1Gi")(c)
+		c.Annotations = map[string]string{keys.ResizeRequested: at.UTC().Format(time.RFC3339)}
+	}
+}
+
 func of(refs ...metav1.OwnerReference) func(*corev1.PersistentVolumeClaim) {
 	return func(c *corev1.PersistentVolumeClaim) { c.OwnerReferences = refs }
 }
@@ -379,6 +387,17 @@ func TestPlan(t *testing.T) {
 			t.Helper()
 			return fast(observedOf(t, next(web(2).Claims("data").Resize()), web(2).Claims("data")).pod(0, "0").pod(0, "1").
 				claim("data-web-0", growing(now.Add(-time.Minute))).claim("data-web-1", growing(now.Add(-time.Hour))))
+		}},
+		{"and one that nothing has begun to resize for too long", func(t *testing.T) *stage {
+			t.Helper()
+			return fast(observedOf(t, next(web(2).Claims("data").Resize()), web(2).Claims("data")).pod(0, "0").pod(0, "1").
+				claim("data-web-0", awaitsResize(now.Add(-time.Minute))).claim("data-web-1", awaitsResize(now.Add(-time.Hour))))
+		}},
+		{"and one without a storage class", func(t *testing.T) *stage {
+			t.Helper()
+			s := observedOf(t, web(1).Claims("data").Resize()).pod(0, "0").claim("data-web-0", sized("512Mi", "512Mi"))
+			s.set.Spec.VolumeClaimTemplates[0].Spec.StorageClassName, s.claims["data-web-0"].Spec.StorageClassName = nil, nil
+			return fast(s)
 		}},
 		{"a claim larger than its template stays", func(t *testing.T) *stage {
 			t.Helper()

@@ -15,6 +15,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
+	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/pkg/podset"
 	"github.com/flotilla-io/flotilla/pkg/report"
 	"github.com/flotilla-io/flotilla/pkg/rollout"
@@ -393,8 +394,8 @@ func (p *planned) compare(o observed, m *podset.Pod, now time.Time) pvcState {
 			is = pvcResizing // It has a volume, which the cache does not show yet.
 		}
 		worst = max(worst, is)
-		if at := condition(c, corev1.PersistentVolumeClaimResizing); is == pvcResizing && at != nil {
-			p.Recheck = report.Sooner(p.Recheck, max(at.LastTransitionTime.Add(podset.DefaultProgressDeadline).Sub(now), 0))
+		if since, _ := resizingSince(c); is == pvcResizing && !since.IsZero() {
+			p.Recheck = report.Sooner(p.Recheck, max(since.Add(podset.DefaultProgressDeadline).Sub(now), 0))
 		}
 		if is == pvcTooSmall && !o.resizable(c) {
 			p.Recheck = report.Sooner(p.Recheck, storageClassRecheck)
@@ -413,7 +414,10 @@ func (o *observed) resizeFailure(c *corev1.PersistentVolumeClaim, is pvcState, n
 		return "its storage class or access modes differ: delete the PVC, and its pod is re-created with another one"
 	case pvcTooSmall:
 		if !o.resizable(c) {
-			return fmt.Sprintf("storage class %q does not allow resizing", ptr.Deref(c.Spec.StorageClassName, ""))
+			if class := ptr.Deref(c.Spec.StorageClassName, ""); class != "" {
+				return fmt.Sprintf("storage class %q does not allow resizing", class)
+			}
+			return "it has no storage class, and without one it can't be resized"
 		}
 	case pvcResizing:
 		if c.Status.Phase == corev1.ClaimLost {
@@ -421,14 +425,30 @@ func (o *observed) resizeFailure(c *corev1.PersistentVolumeClaim, is pvcState, n
 		}
 		for _, t := range []corev1.PersistentVolumeClaimConditionType{
 			corev1.PersistentVolumeClaimControllerResizeError, corev1.PersistentVolumeClaimNodeResizeError,
-			corev1.PersistentVolumeClaimResizing,
 		} {
-			e := condition(c, t)
-			if e != nil && (t != corev1.PersistentVolumeClaimResizing || !now.Before(e.LastTransitionTime.Add(podset.DefaultProgressDeadline))) {
+			if e := condition(c, t); e != nil {
 				return fmt.Sprintf("%s since %s: %s", t, e.LastTransitionTime.UTC().Format(time.RFC3339), e.Message)
 			}
+		}
+		if since, why := resizingSince(c); !since.IsZero() && !now.Before(since.Add(podset.DefaultProgressDeadline)) {
+			return why
 		}
 	case pvcFits:
 	}
 	return ""
+}
+
+// resizingSince returns since when a PVC is being resized, or has waited for something to begin it, and a sentence that says so. The
+// time is zero if it is unknown.
+func resizingSince(c *corev1.PersistentVolumeClaim) (since time.Time, why string) {
+	if e := condition(c, corev1.PersistentVolumeClaimResizing); e != nil {
+		since = e.LastTransitionTime.UTC()
+		return since, fmt.Sprintf("%s since %s: %s", e.Type, since.Format(time.RFC3339), e.Message)
+	}
+	since, err := time.Parse(time.RFC3339, c.Annotations[keys.ResizeRequested])
+	if err != nil {
+		return time.Time{}, ""
+	}
+	return since, fmt.Sprintf("nothing has begun to resize it since %s: does the provisioner of its storage class have a resizer?",
+		since.UTC().Format(time.RFC3339))
 }

@@ -62,7 +62,7 @@ func simulated(t *testing.T) sim.Kind {
 			},
 		},
 		Actors: []sim.Actor{
-			sim.Provisioner{Fails: full}, sim.Scheduler{Nodes: 3}, sim.Kubelet{Hangs: hangs}, sim.Collector{}, sim.Keeper{Serves: heldPod},
+			sim.Provisioner{Fails: full, Static: static}, sim.Scheduler{Nodes: 3}, sim.Kubelet{Hangs: hangs}, sim.Collector{}, sim.Keeper{Serves: heldPod},
 		},
 		Rules: rules(), Summary: end, Describe: sim.Describe(lines),
 	}
@@ -72,6 +72,9 @@ func simulated(t *testing.T) sim.Kind {
 func hangs(image string) bool { return strings.HasSuffix(image, ":bad") }
 
 func full(claim *corev1.PersistentVolumeClaim) bool { return strings.HasPrefix(claim.Name, "full-") }
+
+// static tells whether nothing resizes the volume of a PVC.
+func static(pvc *corev1.PersistentVolumeClaim) bool { return strings.HasPrefix(pvc.Name, "static-") }
 
 // live is the set as it is, nil if there is none.
 func live(w *sim.World) *appsv1beta1.StatefulSet { return sim.Find[*appsv1beta1.StatefulSet](w, key) }

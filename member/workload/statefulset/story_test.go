@@ -164,6 +164,7 @@ func patient() []sim.Scenario {
 			holds(claimNamed("data-web-1"), bound(2, "app:1")), edit("scale to 1", nil, scale(1)),
 			edit("keep claims", ending("data-web-1"), keep), edit("scale to 2", nil, scale(2)),
 			frees(claimNamed("data-web-1"), nil)),
+		scenario("PVCs that nothing resizes", web(2).Claims("static").Resize(), edit("twice the size", bound(2, "app:1"), storage("2Gi"))),
 	}
 }
 
