@@ -326,6 +326,14 @@ func TestPlan(t *testing.T) {
 			s.pods = s.pods[:1]
 			return s
 		}},
+		{"without the gate the policy deletes nothing: the owners of PVCs are removed", func(t *testing.T) *stage {
+			t.Helper()
+			s := observedOf(t, web(1).Claims("data").Keep(goes, goes)).pod(0, "0").pod(0, "1").pod(0, "2")
+			s.claim("data-web-0", of(ofSet(t))).claim("data-web-1", of(ofPod)).claim("data-web-2", of(ofSet(t)))
+			s.pods = s.pods[:2]
+			s.gates.DeleteClaims = false
+			return s
+		}},
 		{"a claim that somebody else controls is left alone", func(t *testing.T) *stage {
 			t.Helper()
 			return observedOf(t, web(1).Claims("data").Keep(goes, goes)).pod(0, "0").

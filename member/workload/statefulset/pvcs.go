@@ -66,9 +66,7 @@ func (p *planned) planPVCs(o observed, g rollout.Goal, now time.Time) {
 		}
 	}
 	p.detectStalledPVC(o, waiting, now)
-	if o.gates.DeleteClaims {
-		p.planOwners(o, wanted)
-	}
+	p.planOwners(o, wanted)
 	if o.resizes() && g.Mode != rollout.OnDelete && !g.Paused {
 		p.planResizes(o, g, now)
 	}
@@ -138,7 +136,7 @@ func (p *planned) detectStalledPVC(o observed, pods []string, now time.Time) {
 		"held by "+strings.Join(first.Finalizers, ", "))
 }
 
-// retention tells whether PVCs are deleted with their set, and with a pod that is scaled in.
+// retention tells whether PVCs are deleted with their set, and with a pod that is scaled in: neither while the gate is off.
 func retention(set *appsv1beta1.StatefulSet, g Gates) (deleted, scaled bool) {
 	p := set.Spec.PersistentVolumeClaimRetentionPolicy
 	if p == nil || !g.DeleteClaims {
@@ -150,7 +148,7 @@ func retention(set *appsv1beta1.StatefulSet, g Gates) (deleted, scaled bool) {
 
 // planOwners plans the owners of PVCs with which they are to be deleted: the set, or a pod in an ordinal that is not wanted. A PVC
 // without a pod gets no owner, because it was kept under a former policy, which a new one does not undo. But it is no longer deleted
-// with a set that is to keep its PVCs.
+// with a set that is to keep its PVCs. With the gate off every set keeps them, also those that got an owner while it was on.
 func (p *planned) planOwners(o observed, wanted map[string]bool) {
 	withSet, withPod := retention(o.set, o.gates)
 	withPod = withPod && p.Ignored == "" // Else it is unknown which ordinals are wanted, and data could be lost.

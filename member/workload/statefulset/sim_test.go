@@ -235,3 +235,31 @@ func TestALateWriteOfAFormerLeaderGivesNoClaimAway(t *testing.T) {
 		require.Equal(t, calm.Summary, r.Summary, "%s", late)
 	}
 }
+
+func TestNoPVCIsDeletedOnceTheGateIsOff(t *testing.T) {
+	t.Parallel()
+	const deleted = appsv1.DeletePersistentVolumeClaimRetentionPolicyType
+	pod, set := testkit.Pod("web-2").Obj(), web(3).Claims("data").Keep(deleted, deleted)
+	story := func() sim.Scenario {
+		s := scenario("the gate is switched off", set, holds(pod, whole(3, "app:1")), edit("scale to 2", nil, scale(2)))
+		s.Rules = []sim.Rule{noPVCDeleted()}
+		return s
+	}
+	on := sim.Run(t.Context(), simulated(t), story(), sim.Schedule{})
+	require.NoError(t, on.Err)
+	for at := 1; at <= on.Writes; at++ {
+		kind, starts := simulated(t), 0
+		started := kind.New
+		kind.New = func(p sim.Process) (reconcile.Reconciler, error) {
+			r, err := started(p)
+			r.(*Reconciler).Gates.DeleteClaims = starts == 0
+			starts++
+			return r, err
+		}
+		s := story()
+		s.Edits = append(s.Edits, frees(pod, allClaims("goes with []")), remove(set.Obj(), nil))
+		off := sim.Run(t.Context(), kind, s, sim.Schedule{Faults: []sim.Fault{{Kind: sim.CrashAfter, At: at}}})
+		require.NoError(t, off.Err, "off after write %d", at)
+		require.Contains(t, off.Summary, "claim data-web-2 asks for 1Gi, has 1Gi, goes with []", "off after write %d", at)
+	}
+}

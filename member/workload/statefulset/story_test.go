@@ -175,15 +175,19 @@ func keptAfterAll() sim.Scenario {
 	s := scenario("claims are kept after all", web(3).Claims("data").Keep(goes, goes),
 		holds(pod, whole(3, "app:1")), edit("scale to 2", nil, scale(2)), edit("keep claims", ending("web-2"), keep),
 		frees(pod, allClaims("goes with []")), edit("scale to 3", nil, scale(3)), remove(web(3).Obj(), whole(3, "app:1")))
-	s.Rules = []sim.Rule{{Name: "no claim goes", State: func(w *sim.World) error {
+	s.Rules = []sim.Rule{noPVCDeleted()}
+	return s
+}
+
+func noPVCDeleted() sim.Rule {
+	return sim.Rule{Name: "no PVC is deleted", State: func(w *sim.World) error {
 		for _, c := range sim.All[*corev1.PersistentVolumeClaim](w) {
 			if c.DeletionTimestamp != nil {
 				return errors.New(c.Name)
 			}
 		}
 		return nil
-	}}}
-	return s
+	}}
 }
 
 // keep lets all claims be.

@@ -284,8 +284,7 @@ func (g Gates) Warnings(annotations map[string]string, spec *appsv1beta1.Statefu
 	p := spec.PersistentVolumeClaimRetentionPolicy
 	const remove = appsv1.DeletePersistentVolumeClaimRetentionPolicyType
 	off(!g.DeleteClaims && p != nil && (p.WhenDeleted == remove || p.WhenScaled == remove),
-		path.Child("persistentVolumeClaimRetentionPolicy"), gateDeleteClaims,
-		"PVCs are kept, but for those that got an owner while it was on")
+		path.Child("persistentVolumeClaimRetentionPolicy"), gateDeleteClaims, "PVCs are kept")
 	return warnings
 }
 

@@ -478,7 +478,7 @@ func TestWarnings(t *testing.T) {
 		{
 			"a deletion of claims without its gate", db(removing),
 			Gates{},
-			"spec.persistentVolumeClaimRetentionPolicy has no effect while feature gate StatefulSetAutoDeletePVC is off: PVCs are kept, but for those that got an owner while it was on",
+			"spec.persistentVolumeClaimRetentionPolicy has no effect while feature gate StatefulSetAutoDeletePVC is off: PVCs are kept",
 		},
 		{"with their gates they count", db(from, resizing, removing), on(), ""},
 	}
