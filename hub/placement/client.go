@@ -34,23 +34,21 @@ type Client struct {
 // +kubebuilder:rbac:groups=fleet.kruise.io,resources=memberclusters,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get
 
-// Fleet reads the clusters, and the rows of an object. While the cache lacks our own writes of rows the error is an
-// expect.NotYetError; after the timeout the rows are read from the apiserver.
-func (c Client) Fleet(ctx context.Context, object client.Object) (Fleet, error) {
+// Fleet reads an object, which is empty, its rows and the clusters. The errors are those of expect's Read; an object that is being
+// deleted is not gone.
+func (c Client) Fleet(ctx context.Context, key client.ObjectKey, object client.Object) (Fleet, error) {
 	f := Fleet{Clusters: map[string]*fleetv1alpha1.MemberCluster{}, Rows: map[string]*fleetv1alpha1.MemberWork{}}
-	rows := &fleetv1alpha1.MemberWorkList{}
-	ofObject := client.MatchingLabels{keys.FleetSourceUID: string(object.GetUID())}
-	if err := c.List(ctx, rows, ofObject); err != nil {
-		return f, fmt.Errorf("list rows of %s: %w", client.ObjectKeyFromObject(object), err)
+	var rows *fleetv1alpha1.MemberWorkList
+	read := func(r client.Reader, _ bool) error {
+		rows = &fleetv1alpha1.MemberWorkList{}
+		if err := r.List(ctx, rows, client.MatchingLabels{keys.FleetSourceUID: string(object.GetUID())}); err != nil {
+			return fmt.Errorf("list rows of %s: %w", key, err)
+		}
+		return nil
 	}
-	if wait := c.Expect.Check(object.GetUID(), objects(rows)); wait.Count > 0 {
-		if !wait.Overdue {
-			return f, expect.NotYetError{Wait: wait}
-		}
-		if err := c.Live.List(ctx, rows, ofObject); err != nil {
-			return f, fmt.Errorf("list rows of %s from the apiserver: %w", client.ObjectKeyFromObject(object), err)
-		}
-		c.Expect.Renew(object.GetUID(), objects(rows))
+	shown := func() iter.Seq[metav1.Object] { return objects(rows) }
+	if err := c.Expect.ReadFinalized(ctx, c.Client, c.Live, key, object, read, shown); err != nil {
+		return f, fmt.Errorf("read %s: %w", key, err)
 	}
 	clusters := &fleetv1alpha1.MemberClusterList{}
 	if err := c.List(ctx, clusters); err != nil {

@@ -77,6 +77,12 @@ func newHub(t *testing.T, objects ...client.Object) *hub {
 	return h
 }
 
+// fleet reads source, and its fleet, into object.
+func (h *hub) fleet(t *testing.T, object client.Object) (Fleet, error) {
+	t.Helper()
+	return h.Fleet(t.Context(), client.ObjectKeyFromObject(source()), object)
+}
+
 // source is an object of a kind that is placed.
 func source() *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "web-uid"}}
@@ -93,8 +99,7 @@ func TestApplySetsTheFinalizerBeforeItWritesARow(t *testing.T) {
 	t.Parallel()
 	h := newHub(t, source(), member("east"))
 	object := source()
-	require.NoError(t, h.Get(t.Context(), client.ObjectKeyFromObject(object), object))
-	f, err := h.Fleet(t.Context(), object)
+	f, err := h.fleet(t, object)
 	require.NoError(t, err)
 	require.Empty(t, f.Rows)
 	result, err := h.Apply(t.Context(), object, f, Plan{AddFinalizer: true, Wants: []row.Want{want("east")}})
@@ -103,7 +108,7 @@ func TestApplySetsTheFinalizerBeforeItWritesARow(t *testing.T) {
 	require.Equal(t, []string{"east"}, result.Written)
 	require.Empty(t, result.Missed)
 
-	f, err = h.Fleet(t.Context(), object)
+	f, err = h.fleet(t, object)
 	require.NoError(t, err)
 	manifest, err := h.Manifest(t.Context(), f.Rows["east"])
 	require.NoError(t, err)
@@ -148,20 +153,48 @@ func TestFleetWaitsForOurOwnWritesAndThenAsksTheApiserver(t *testing.T) {
 	t.Parallel()
 	h := newHub(t, source(), member("east"))
 	h.Expect.Created("web-uid", held("west"))
-	_, err := h.Fleet(t.Context(), source())
+	_, err := h.fleet(t, source())
 	require.ErrorAs(t, err, &expect.NotYetError{})
 	h.clock.SetTime(h.clock.Now().Add(time.Hour))
-	f, err := h.Fleet(t.Context(), source())
+	f, err := h.fleet(t, source())
 	require.NoError(t, err)
 	require.Empty(t, f.Rows)
+}
+
+func TestFleetWaitsForARowThatItsCacheDoesNotShow(t *testing.T) {
+	t.Parallel()
+	behind := newHub(t, source(), member("east"))
+	behind.Live = newHub(t, source(), held("west")).Client.Client
+	behind.Expect.Created("web-uid", held("west"))
+	for range 3 {
+		behind.clock.SetTime(behind.clock.Now().Add(time.Minute))
+		_, err := behind.fleet(t, source())
+		require.ErrorAs(t, err, &expect.NotYetError{}, "the row exists, although its source is not its controller")
+	}
+	behind.clock.SetTime(behind.clock.Now().Add(time.Hour))
+	f, err := behind.fleet(t, source())
+	require.NoError(t, err)
+	require.Contains(t, f.Rows, "west")
+}
+
+func TestFleetForgetsASourceThatIsGone(t *testing.T) {
+	t.Parallel()
+	h := newHub(t, source())
+	_, err := h.fleet(t, source())
+	require.NoError(t, err)
+	h.Expect.Created("web-uid", held("west"))
+	require.NoError(t, h.Delete(t.Context(), source()))
+	_, err = h.fleet(t, source())
+	require.ErrorIs(t, err, expect.ErrGone)
+	require.Zero(t, h.Expect.Check("web-uid", objects(&fleetv1alpha1.MemberWorkList{})).Count)
 }
 
 func TestFleetIgnoresARowInTheNamespaceOfAnotherCluster(t *testing.T) {
 	t.Parallel()
 	forged := held("west")
 	forged.Name, forged.Namespace = "kind-forged", fleetv1alpha1.Namespace("east")
-	h := newHub(t, held("east"), forged, member("east"))
-	f, err := h.Fleet(t.Context(), source())
+	h := newHub(t, source(), held("east"), forged, member("east"))
+	f, err := h.fleet(t, source())
 	require.NoError(t, err)
 	require.Len(t, f.Rows, 1)
 	require.Contains(t, f.Rows, "east")

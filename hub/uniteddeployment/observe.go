@@ -5,12 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/hub/placement"
-	"github.com/flotilla-io/flotilla/pkg/expect"
 )
 
 // observed is what a reconcile starts from. It points into the cache and must not be changed.
@@ -31,13 +29,8 @@ func (r *reconciler) observe(ctx context.Context, key client.ObjectKey) (*observ
 		slices:      map[string]*appsv1beta1.UnitedDeployment{},
 		localMember: r.options.LocalMember,
 	}
-	if err := r.Get(ctx, key, o.ud); apierrors.IsNotFound(err) {
-		return nil, expect.ErrGone
-	} else if err != nil {
-		return nil, fmt.Errorf("get uniteddeployment %s: %w", key, err)
-	}
 	var err error
-	if o.Fleet, err = r.Fleet(ctx, o.ud); err != nil {
+	if o.Fleet, err = r.Fleet(ctx, key, o.ud); err != nil {
 		return nil, err
 	}
 	for cluster, row := range o.Rows {

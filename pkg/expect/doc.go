@@ -19,8 +19,8 @@
 //
 // Whatever else keeps the cache back, the wait ends after a time-out, which a metric counts: the controller reads its
 // children from the apiserver instead of the cache, plans from that, and calls Renew, which drops what is gone and goes on
-// waiting for what the cache merely lags behind. Read does all of it in one call, and Settle ends the reconcile that it held
-// back.
+// waiting for what the cache merely lags behind. Read does all of it in one call, ReadFinalized does for owners that are being
+// deleted too, and Settle ends the reconcile that it held back.
 //
 // The store also knows of owners whose namespace is being deleted, where the apiserver refuses every creation: Read holds them
 // back, and package report neither writes their status nor sends events.

@@ -58,7 +58,7 @@ func New(kind string, c clock.PassiveClock, timeout time.Duration) *Store {
 func (s *Store) Created(owner types.UID, child metav1.Object) {
 	s.note(owner, child, func(w *want) {
 		w.mustSee = true
-		w.creation = creationOf(child, s.clock.Now())
+		w.creation = creationOf(owner, child, s.clock.Now())
 	})
 }
 

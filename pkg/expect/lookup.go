@@ -27,19 +27,22 @@ type creation struct {
 	key  types.NamespacedName
 	like reflect.Type
 	kind schema.GroupVersionKind // empty for types that the scheme knows
+	// controlled says that owner is the child's controller. One in another cluster or namespace can't be.
+	controlled bool
+
 	at   time.Time
 	next time.Time // when to look it up
 }
 
 // creationOf returns nil if child is no object that a client can read.
-func creationOf(child metav1.Object, now time.Time) *creation {
+func creationOf(owner types.UID, child metav1.Object, now time.Time) *creation {
 	o, ok := child.(client.Object)
 	if !ok {
 		return nil
 	}
 	return &creation{
 		key: client.ObjectKeyFromObject(o), like: reflect.TypeOf(o).Elem(), kind: o.GetObjectKind().GroupVersionKind(),
-		at: now, next: now.Add(patience),
+		controlled: controls(owner, child), at: now, next: now.Add(patience),
 	}
 }
 
@@ -90,7 +93,12 @@ func (s *Store) missing(owner types.UID) (types.UID, *creation) {
 	return first, c
 }
 
-// exists tells whether the apiserver has the child, with owner as its controller.
+func controls(owner types.UID, child metav1.Object) bool {
+	ref := metav1.GetControllerOfNoCopy(child)
+	return ref != nil && ref.UID == owner
+}
+
+// exists tells whether the apiserver has the child, still with owner as its controller if it was.
 func (c *creation) exists(ctx context.Context, live client.Reader, owner, uid types.UID) (bool, error) {
 	is := reflect.New(c.like).Interface().(client.Object)
 	is.GetObjectKind().SetGroupVersionKind(c.kind)
@@ -100,8 +108,7 @@ func (c *creation) exists(ctx context.Context, live client.Reader, owner, uid ty
 	case err != nil:
 		return false, fmt.Errorf("look up %s, which the cache does not show: %w", c.key, err)
 	}
-	ref := metav1.GetControllerOfNoCopy(is)
-	return is.GetUID() == uid && ref != nil && ref.UID == owner, nil
+	return is.GetUID() == uid && (!c.controlled || controls(owner, is)), nil
 }
 
 // putOff notes that one of owner's created children exists, so that the cache is behind: none is looked up until it has been

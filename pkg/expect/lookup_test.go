@@ -104,6 +104,8 @@ func TestWhatIsLookedUp(t *testing.T) {
 	t.Parallel()
 	other := podOf("a", owner)
 	other.UID = "another"
+	free := podOf("a", owner)
+	free.OwnerReferences = nil
 	generic := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Pod"}}
 	generic.SetNamespace("shop")
 	generic.SetName("a")
@@ -120,6 +122,7 @@ func TestWhatIsLookedUp(t *testing.T) {
 		{name: "a child whose name another has is lost", alive: []client.Object{other}, made: podOf("a", owner), asks: 1},
 		{name: "a child that was given away is lost", alive: []client.Object{podOf("a", "somebody")}, made: podOf("a", owner), asks: 1},
 		{name: "a child of a kind that only its content tells is found", alive: []client.Object{podOf("a", owner)}, made: generic, waits: true, asks: 1},
+		{name: "a child that owner never controlled is waited for", alive: []client.Object{free}, made: free.DeepCopy(), waits: true, asks: 1},
 		{name: "what is no object can't be looked up", made: child("a", "1"), waits: true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

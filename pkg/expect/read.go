@@ -24,7 +24,22 @@ func (s *Store) Read(
 	ctx context.Context, cache, live client.Reader, key types.NamespacedName, owner client.Object,
 	children func(r client.Reader, live bool) error, shown func() iter.Seq[metav1.Object],
 ) error {
-	if err := readOwner(ctx, cache, key, owner); err != nil {
+	return s.read(ctx, cache, live, key, owner, children, shown, false)
+}
+
+// ReadFinalized is Read for a controller that has a finalizer on owner: an owner that is being deleted is read like any other.
+func (s *Store) ReadFinalized(
+	ctx context.Context, cache, live client.Reader, key types.NamespacedName, owner client.Object,
+	children func(r client.Reader, live bool) error, shown func() iter.Seq[metav1.Object],
+) error {
+	return s.read(ctx, cache, live, key, owner, children, shown, true)
+}
+
+func (s *Store) read(
+	ctx context.Context, cache, live client.Reader, key types.NamespacedName, owner client.Object,
+	children func(r client.Reader, live bool) error, shown func() iter.Seq[metav1.Object], finalized bool,
+) error {
+	if err := readOwner(ctx, cache, key, owner, finalized); err != nil {
 		if errors.Is(err, ErrGone) {
 			s.cached(key, "")
 		}
@@ -42,20 +57,20 @@ func (s *Store) Read(
 	}
 	return s.Fresh(ctx, owner, shown, live, func() error {
 		reflect.ValueOf(owner).Elem().SetZero() // The answer is decoded over it: fields that it lacks would stay.
-		if err := readOwner(ctx, live, key, owner); err != nil {
+		if err := readOwner(ctx, live, key, owner, finalized); err != nil {
 			return err
 		}
 		return children(live, true)
 	})
 }
 
-func readOwner(ctx context.Context, r client.Reader, key types.NamespacedName, owner client.Object) error {
+func readOwner(ctx context.Context, r client.Reader, key types.NamespacedName, owner client.Object, finalized bool) error {
 	switch err := r.Get(ctx, key, owner); {
 	case apierrors.IsNotFound(err):
 		return ErrGone
 	case err != nil:
 		return fmt.Errorf("get %s: %w", key, err)
-	case owner.GetDeletionTimestamp() != nil:
+	case owner.GetDeletionTimestamp() != nil && !finalized:
 		return ErrGone
 	}
 	return nil

@@ -137,6 +137,28 @@ func TestAnOwnerIsNotForgottenWhileTheCacheShowsIt(t *testing.T) {
 	}
 }
 
+func TestAFinalizerKeepsAnOwnerToBeReconciled(t *testing.T) {
+	t.Parallel()
+	clk := clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
+	s := New("test", clk, time.Minute)
+	terminating := anOwner(owner)
+	terminating.Finalizers, terminating.DeletionTimestamp = []string{"example.com/x"}, new(metav1.Unix(1000, 0))
+	read := func(objects ...client.Object) error {
+		c := fake.NewClientBuilder().WithObjects(objects...).Build()
+		return s.ReadFinalized(t.Context(), c, c, client.ObjectKey{Namespace: "shop", Name: "web"}, &corev1.ConfigMap{},
+			func(client.Reader, bool) error { return nil },
+			func() iter.Seq[metav1.Object] { return slices.Values([]metav1.Object{child("a", "5")}) })
+	}
+	require.NoError(t, read(terminating))
+	s.Written(owner, child("a", "9"))
+	require.ErrorAs(t, read(terminating), &NotYetError{})
+	clk.SetTime(clk.Now().Add(time.Hour))
+	require.NoError(t, read(terminating))
+	require.ErrorIs(t, read(), ErrGone)
+	require.Empty(t, s.owners)
+	require.Empty(t, s.names)
+}
+
 // refusal is the apiserver's refusal of a creation.
 func refusal() error {
 	err := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "a", errors.New("namespace shop is being terminated"))
