@@ -8,6 +8,7 @@
 //	created   the UID must have been seen: a child that isn't in the cache may still be on its way
 //	written   the cache must show the version that the write made, or a later one, or the child is gone
 //	deleted   the child must be terminating or gone
+//	unclear   the answer was lost: the child is looked up on the apiserver, and expected as it is there
 //
 // That compares states and not events, so the order in which watch events and answers arrive does not matter, and
 // nothing has to be counted down in an event handler.

@@ -39,7 +39,9 @@ type want struct {
 	gone    bool   // deleted: terminating or absent
 	since   time.Time
 	// creation is how to look up a created child; nil if it can't be.
-	creation *creation
+	creation *lookup
+	// unclear is how to look up a child of which it is open whether it was written; nil if it is known.
+	unclear *lookup
 }
 
 // New returns an empty store for the controller of that kind; the kind is the label of the time-out metric. A timeout
@@ -56,23 +58,33 @@ func New(kind string, c clock.PassiveClock, timeout time.Duration) *Store {
 
 // Created notes that child was created for owner; child is the apiserver's answer.
 func (s *Store) Created(owner types.UID, child metav1.Object) {
-	s.note(owner, child, func(w *want) {
+	s.note(owner, child.GetUID(), child, func(w *want) {
 		w.mustSee = true
-		w.creation = creationOf(owner, child, s.clock.Now())
+		w.creation = lookupOf(owner, child, s.clock.Now())
 	})
 }
 
 // Written notes that child was changed; child is the apiserver's answer.
 func (s *Store) Written(owner types.UID, child metav1.Object) {
-	s.note(owner, child, func(w *want) { w.version = child.GetResourceVersion() })
+	s.note(owner, child.GetUID(), child, func(w *want) { w.version = child.GetResourceVersion() })
 }
 
 // Deleted notes that the apiserver took the deletion of child, or did not know it any more.
 func (s *Store) Deleted(owner types.UID, child metav1.Object) {
-	s.note(owner, child, func(w *want) { w.gone = true })
+	s.note(owner, child.GetUID(), child, func(w *want) { w.gone = true })
 }
 
-func (s *Store) note(owner types.UID, child metav1.Object, change func(*want)) {
+// Unclear notes that it is open whether a write of child was done: the answer was lost, and child could not be looked up. A child
+// that was to be created has no UID. It is looked up before the next plan.
+func (s *Store) Unclear(owner types.UID, child client.Object) {
+	uid := child.GetUID()
+	if uid == "" {
+		uid = types.UID(fmt.Sprintf("%T %s", child, client.ObjectKeyFromObject(child)))
+	}
+	s.note(owner, uid, child, func(w *want) { w.unclear = lookupOf(owner, child, s.clock.Now()) })
+}
+
+func (s *Store) note(owner, uid types.UID, child metav1.Object, change func(*want)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	children := s.owners[owner]
@@ -80,10 +92,10 @@ func (s *Store) note(owner types.UID, child metav1.Object, change func(*want)) {
 		children = map[types.UID]want{}
 		s.owners[owner] = children
 	}
-	w := children[child.GetUID()]
+	w := children[uid]
 	w.name, w.since = child.GetName(), s.clock.Now()
 	change(&w)
-	children[child.GetUID()] = w
+	children[uid] = w
 }
 
 // Wait says what a controller still has to wait for. The zero value says: go on.
@@ -148,6 +160,8 @@ func (s *Store) Check(owner types.UID, shown iter.Seq[metav1.Object]) Wait {
 
 func (w want) met(child metav1.Object) bool {
 	switch {
+	case w.unclear != nil:
+		return false
 	case child == nil:
 		return !w.mustSee || w.gone
 	case w.gone:

@@ -22,8 +22,9 @@ const (
 	maxLookups = 16
 )
 
-// creation is what it takes to look up a created child.
-type creation struct {
+// lookup is what it takes to look up a child.
+type lookup struct {
+	uid  types.UID // empty before the child was created
 	key  types.NamespacedName
 	like reflect.Type
 	kind schema.GroupVersionKind // empty for types that the scheme knows
@@ -34,22 +35,73 @@ type creation struct {
 	next time.Time // when to look it up
 }
 
-// creationOf returns nil if child is no object that a client can read.
-func creationOf(owner types.UID, child metav1.Object, now time.Time) *creation {
+// lookupOf returns nil if child is no object that a client can read.
+func lookupOf(owner types.UID, child metav1.Object, now time.Time) *lookup {
 	o, ok := child.(client.Object)
 	if !ok {
 		return nil
 	}
-	return &creation{
-		key: client.ObjectKeyFromObject(o), like: reflect.TypeOf(o).Elem(), kind: o.GetObjectKind().GroupVersionKind(),
+	return &lookup{
+		uid: o.GetUID(), key: client.ObjectKeyFromObject(o), like: reflect.TypeOf(o).Elem(), kind: o.GetObjectKind().GroupVersionKind(),
 		controlled: controls(owner, child), at: now, next: now.Add(patience),
 	}
+}
+
+// resolve looks up the children of owner of which it is open whether they were written, and expects them as the apiserver has them.
+func (s *Store) resolve(ctx context.Context, owner types.UID, live client.Reader) error {
+	for uid, c := range s.unclear(owner) {
+		is, err := c.get(ctx, live)
+		if err != nil {
+			return err
+		}
+		s.resolved(owner, uid, c, is)
+	}
+	return nil
+}
+
+func (s *Store) unclear(owner types.UID) map[types.UID]*lookup {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := map[types.UID]*lookup{}
+	for uid, w := range s.owners[owner] {
+		if w.unclear != nil {
+			out[uid] = w.unclear
+		}
+	}
+	return out
+}
+
+// resolved notes what the apiserver has under the name of a child; nil if it has nothing.
+func (s *Store) resolved(owner, uid types.UID, c *lookup, is client.Object) {
+	if c.uid == "" { // It was to be created.
+		s.drop(owner, uid)
+		if is != nil && (!c.controlled || controls(owner, is)) {
+			s.Created(owner, is)
+		}
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w, ok := s.owners[owner][uid]
+	if !ok {
+		return
+	}
+	w.unclear = nil
+	if is == nil || is.GetUID() != uid {
+		w.gone = true
+	} else {
+		w.version, w.gone = is.GetResourceVersion(), w.gone || is.GetDeletionTimestamp() != nil
+	}
+	s.owners[owner][uid] = w
 }
 
 // lookUp is Check, and asks the apiserver for created children that the cache lacks for too long.
 func (s *Store) lookUp(
 	ctx context.Context, owner types.UID, shown func() iter.Seq[metav1.Object], live client.Reader,
 ) (Wait, error) {
+	if err := s.resolve(ctx, owner, live); err != nil {
+		return Wait{}, err
+	}
 	wait := s.Check(owner, shown())
 	for looked := 0; wait.Count > 0 && !wait.Overdue; looked++ {
 		uid, c := s.missing(owner)
@@ -63,7 +115,7 @@ func (s *Store) lookUp(
 			wait.Overdue, wait.Left = true, 0
 			return wait, nil
 		}
-		exists, err := c.exists(ctx, live, owner, uid)
+		exists, err := c.exists(ctx, live, owner)
 		if err != nil {
 			return wait, err
 		}
@@ -79,11 +131,11 @@ func (s *Store) lookUp(
 }
 
 // missing returns the created child that is to be looked up next, nil if there is none.
-func (s *Store) missing(owner types.UID) (types.UID, *creation) {
+func (s *Store) missing(owner types.UID) (types.UID, *lookup) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var first types.UID
-	var c *creation
+	var c *lookup
 	for uid, w := range s.owners[owner] {
 		if w.mustSee && !w.gone && w.creation != nil && (c == nil ||
 			cmp.Or(w.creation.next.Compare(c.next), cmp.Compare(w.creation.key.String(), c.key.String())) < 0) {
@@ -99,16 +151,22 @@ func controls(owner types.UID, child metav1.Object) bool {
 }
 
 // exists tells whether the apiserver has the child, still with owner as its controller if it was.
-func (c *creation) exists(ctx context.Context, live client.Reader, owner, uid types.UID) (bool, error) {
+func (c *lookup) exists(ctx context.Context, live client.Reader, owner types.UID) (bool, error) {
+	is, err := c.get(ctx, live)
+	return is != nil && is.GetUID() == c.uid && (!c.controlled || controls(owner, is)), err
+}
+
+// get returns what has the child's name on the apiserver; nil if nothing has.
+func (c *lookup) get(ctx context.Context, live client.Reader) (client.Object, error) {
 	is := reflect.New(c.like).Interface().(client.Object)
 	is.GetObjectKind().SetGroupVersionKind(c.kind)
 	switch err := live.Get(ctx, c.key, is); {
 	case apierrors.IsNotFound(err):
-		return false, nil
+		return nil, nil
 	case err != nil:
-		return false, fmt.Errorf("look up %s, which the cache does not show: %w", c.key, err)
+		return nil, fmt.Errorf("look up %s, which the cache does not show: %w", c.key, err)
 	}
-	return is.GetUID() == uid && (!c.controlled || controls(owner, is)), nil
+	return is, nil
 }
 
 // putOff notes that one of owner's created children exists, so that the cache is behind: none is looked up until it has been

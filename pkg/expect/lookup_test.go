@@ -136,6 +136,79 @@ func TestWhatIsLookedUp(t *testing.T) {
 	}
 }
 
+func TestWhatIsUnclearIsLookedUpBeforeAPlan(t *testing.T) {
+	t.Parallel()
+	pod := func(change func(*corev1.Pod)) *corev1.Pod {
+		p := podOf("a", owner)
+		p.ResourceVersion = "5"
+		if change != nil {
+			change(p)
+		}
+		return p
+	}
+	toCreate := pod(func(p *corev1.Pod) { p.UID, p.ResourceVersion = "", "" })
+	changed := pod(func(p *corev1.Pod) { p.ResourceVersion = "9" })
+	terminating := pod(func(p *corev1.Pod) {
+		p.Finalizers, p.DeletionTimestamp = []string{"example.com/x"}, new(metav1.Unix(1000, 0))
+	})
+	other := pod(func(p *corev1.Pod) { p.UID = "another" })
+	foreign := pod(func(p *corev1.Pod) { p.OwnerReferences[0].UID = "somebody" })
+	for _, tc := range []struct {
+		name    string
+		written client.Object
+		live    []client.Object
+		behind  []metav1.Object // what the cache shows when it is waited for
+		shown   []metav1.Object // and when it is not any more
+	}{
+		{name: "a write that was not done", written: pod(nil), live: []client.Object{pod(nil)}, shown: []metav1.Object{pod(nil)}},
+		{
+			name: "a patch that was done", written: pod(nil), live: []client.Object{changed},
+			behind: []metav1.Object{pod(nil)}, shown: []metav1.Object{changed},
+		},
+		{
+			name: "a deletion that has begun", written: pod(nil), live: []client.Object{terminating},
+			behind: []metav1.Object{pod(nil)}, shown: []metav1.Object{terminating},
+		},
+		{name: "a deletion that was done", written: pod(nil), behind: []metav1.Object{pod(nil)}},
+		{
+			name: "a deletion after which another has the name", written: pod(nil), live: []client.Object{other},
+			behind: []metav1.Object{pod(nil)}, shown: []metav1.Object{other},
+		},
+		{
+			name: "a creation that was done", written: toCreate, live: []client.Object{pod(nil)},
+			behind: []metav1.Object{}, shown: []metav1.Object{pod(nil)},
+		},
+		{name: "a creation that was not done", written: toCreate},
+		{name: "a creation by somebody else", written: toCreate, live: []client.Object{foreign}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			s := New("test", clocktesting.NewFakePassiveClock(time.Unix(1000, 0)), time.Minute)
+			fails := errors.New("no route to host")
+			live := interceptor.NewClient(fake.NewClientBuilder().WithObjects(tc.live...).Build(), interceptor.Funcs{
+				Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+					if fails != nil {
+						return fails
+					}
+					return c.Get(ctx, key, o, opts...)
+				},
+			})
+			fresh := func(shown []metav1.Object) error {
+				return s.Fresh(t.Context(), &metav1.ObjectMeta{UID: owner}, func() iter.Seq[metav1.Object] { return slices.Values(shown) }, live,
+					func() error { return errors.New("not to be read again") })
+			}
+			s.Unclear(owner, tc.written)
+			require.ErrorIs(t, fresh(tc.behind), fails, "no plan is made while it is unclear")
+			fails = nil
+			if tc.behind != nil {
+				require.ErrorAs(t, fresh(tc.behind), &NotYetError{})
+			}
+			require.NoError(t, fresh(tc.shown))
+			require.Empty(t, s.owners)
+		})
+	}
+}
+
 func TestOfManyLostChildrenTheLastAreNotLookedUp(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "Many")

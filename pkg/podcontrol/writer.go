@@ -125,6 +125,8 @@ func (w *Writer) create(ctx context.Context, owner types.UID, o client.Object, t
 	case apierrors.IsNotFound(lost) && unclear(err):
 		return err
 	case lost != nil:
+		is.SetUID("")
+		w.Expect.Unclear(owner, is)
 		return fmt.Errorf("%w; get what has its name: %w", err, lost)
 	}
 	// What is made for nobody in particular, as claims that outlive their owner, is as good if it is there.
@@ -164,6 +166,7 @@ func (w *Writer) Delete(ctx context.Context, owner types.UID, objects []client.O
 		case unclear(err):
 			is, lost := w.lookUp(ctx, o)
 			if lost != nil {
+				w.Expect.Unclear(owner, o)
 				return o.GetName(), fmt.Errorf("delete %s: %w; get it: %w", o.GetName(), err, lost)
 			}
 			if is != nil && is.GetDeletionTimestamp() == nil {
@@ -203,6 +206,7 @@ func (w *Writer) Patch(ctx context.Context, owner types.UID, patches []Patch) Re
 func (w *Writer) expectPatched(ctx context.Context, owner types.UID, o client.Object, version string, err error) error {
 	is, lost := w.lookUp(ctx, o)
 	if lost != nil {
+		w.Expect.Unclear(owner, o)
 		return fmt.Errorf("%w; get it: %w", err, lost)
 	}
 	if is != nil && is.GetResourceVersion() != version {

@@ -255,6 +255,7 @@ func TestCreateThatCanNotBeLookedUpIsAnErrorOfBoth(t *testing.T) {
 	})
 	got := w.Create(t.Context(), owner, creates(1))
 	require.EqualError(t, got.Err, "create pod p00: gone; get what has its name: deaf")
+	require.Equal(t, 1, waits(w), "no plan is made before it is known whether the pod is there")
 }
 
 func TestCreateInANamespaceThatIsDeletedIsLeftOut(t *testing.T) {
@@ -440,9 +441,13 @@ func TestDeletionsAndPatchesThatCanNotBeLookedUpAreErrorsOfBoth(t *testing.T) {
 			return deaf
 		},
 	})
-	require.EqualError(t, w.Delete(t.Context(), owner, []client.Object{pod("p00")}).Err, "delete p00: gone; get it: deaf")
+	const deleter, patcher = types.UID("deleter"), types.UID("patcher")
+	require.EqualError(t, w.Delete(t.Context(), deleter, []client.Object{pod("p00")}).Err, "delete p00: gone; get it: deaf")
 	patch := Patch{Object: pod("p00"), Type: types.MergePatchType, Data: []byte(`{}`)}
-	require.EqualError(t, w.Patch(t.Context(), owner, []Patch{patch}).Err, "patch p00: gone; get it: deaf")
+	require.EqualError(t, w.Patch(t.Context(), patcher, []Patch{patch}).Err, "patch p00: gone; get it: deaf")
+	for _, owner := range []types.UID{deleter, patcher} {
+		require.Equal(t, 1, w.Expect.Check(owner, slices.Values([]metav1.Object{pod("p00")})).Count, "no plan is made before it is known whether it was done")
+	}
 }
 
 func TestPatch(t *testing.T) {
