@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
@@ -91,6 +92,7 @@ func TestInCluster(t *testing.T) {
 		"pods are made, updated and removed in order":                testOrder,
 		"claims stay or go with their pod as the policy says":        testClaims,
 		"a set of Kubernetes is taken over without a restart":        testMove,
+		"the way back to Kubernetes restarts no pod":                 testReturn,
 		"examples are answered as they say":                          testExamples,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -218,10 +220,7 @@ func testMove(t *testing.T, g *ground) {
 	}, testenv.Long, testenv.Poll)
 	before := g.Pods(t)
 	require.NoError(t, g.Delete(t.Context(), native, client.PropagationPolicy(metav1.DeletePropagationOrphan)))
-	require.Eventually(t, func() bool {
-		return client.IgnoreNotFound(g.Get(t.Context(), client.ObjectKeyFromObject(native), native)) == nil &&
-			!slices.ContainsFunc(slices.Collect(maps.Values(g.Pods(t))), func(p *corev1.Pod) bool { return len(p.OwnerReferences) > 0 })
-	}, testenv.Long, testenv.Poll)
+	g.orphans(t, native.DeepCopy())
 
 	g.create(t, b)
 	set := g.rests(t)
@@ -236,4 +235,68 @@ func testMove(t *testing.T, g *ground) {
 	g.Change(t, func(s *appsv1beta1.StatefulSet) { image("app:2")(&s.Spec) })
 	g.rests(t)
 	require.Equal(t, []string{"web-0", "web-1", "web-2"}, g.names(t))
+}
+
+// testReturn follows the way back in docs/kinds/statefulset.md.
+func testReturn(t *testing.T, g *ground) {
+	t.Helper()
+	const deleted = appsv1.DeletePersistentVolumeClaimRetentionPolicyType
+	b := web(2).Parallel("2").InPlace().Claims("data").Keep(deleted, deleted)
+	g.volumes(t, 2, b.Obj())
+	g.create(t, b)
+	g.rests(t)
+
+	// First the readiness gate is removed.
+	g.Change(t, func(s *appsv1beta1.StatefulSet) {
+		s.Spec.Template.Spec.ReadinessGates = nil
+		s.Spec.UpdateStrategy.RollingUpdate.PodUpdatePolicy = appsv1beta1.PodReCreate
+	})
+	set := g.rests(t)
+	before := g.Pods(t)
+
+	// Step 1.
+	require.NoError(t, g.Delete(t.Context(), set, client.PropagationPolicy(metav1.DeletePropagationOrphan)))
+	g.orphans(t, set.DeepCopy())
+
+	// Step 2.
+	spec := &set.Spec
+	native := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: g.Namespace, Name: set.Name}, Spec: appsv1.StatefulSetSpec{
+		Replicas: spec.Replicas, Selector: spec.Selector, Template: spec.Template, ServiceName: spec.ServiceName,
+		VolumeClaimTemplates: spec.VolumeClaimTemplates, PodManagementPolicy: spec.PodManagementPolicy,
+		PersistentVolumeClaimRetentionPolicy: &appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{
+			WhenDeleted: deleted, WhenScaled: deleted,
+		},
+	}}
+	require.NoError(t, g.Create(t.Context(), native))
+	rests := func() bool {
+		require.NoError(t, g.Get(t.Context(), client.ObjectKeyFromObject(native), native))
+		s := &native.Status
+		return s.ObservedGeneration == native.Generation && s.UpdatedReplicas == 2 && s.AvailableReplicas == 2 &&
+			s.CurrentRevision == s.UpdateRevision
+	}
+	require.Eventually(t, rests, testenv.Long, testenv.Poll)
+	require.Equal(t, set.Status.UpdateRevision, native.Status.UpdateRevision, "the revision keeps its name")
+	pods := g.Pods(t)
+	require.Len(t, pods, 2)
+	for name, p := range pods {
+		require.Equal(t, before[name].UID, p.UID)
+		require.Equal(t, native.UID, metav1.GetControllerOf(p).UID)
+		require.Zero(t, p.Status.ContainerStatuses[0].RestartCount)
+	}
+	require.Eventually(t, func() bool {
+		return maps.Equal(g.claims(t), map[string]string{"data-web-0": "StatefulSet", "data-web-1": "StatefulSet"})
+	}, testenv.Long, testenv.Poll)
+
+	native.Spec.Template.Spec.Containers[0].Image = "app:2"
+	require.NoError(t, g.Update(t.Context(), native))
+	require.Eventually(t, rests, testenv.Long, testenv.Poll, "new pods become available")
+}
+
+// orphans waits until a StatefulSet is gone, of whichever kind, and its pods have no owner.
+func (g *ground) orphans(t *testing.T, set client.Object) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		return apierrors.IsNotFound(g.Get(t.Context(), client.ObjectKeyFromObject(set), set)) &&
+			!slices.ContainsFunc(slices.Collect(maps.Values(g.Pods(t))), func(p *corev1.Pod) bool { return len(p.OwnerReferences) > 0 })
+	}, testenv.Long, testenv.Poll)
 }
