@@ -1,7 +1,6 @@
 package placement
 
 import (
-	"context"
 	"errors"
 	"testing"
 	"time"
@@ -15,30 +14,19 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/hub/row"
 	"github.com/flotilla-io/flotilla/pkg/expect"
+	"github.com/flotilla-io/flotilla/testkit"
 )
 
 // hub is a Client on objects in memory.
 type hub struct {
 	Client
 	clock *clocktesting.FakePassiveClock
-	// verbs are the writes so far.
-	verbs []string
-	// fail returns the apiserver's answer to a write; nil lets it pass.
-	fail func(verb string, o client.Object) error
-}
-
-func (h *hub) write(verb string, o client.Object) error {
-	h.verbs = append(h.verbs, verb)
-	if h.fail == nil {
-		return nil
-	}
-	return h.fail(verb, o)
+	testkit.Writes
 }
 
 func newHub(t *testing.T, objects ...client.Object) *hub {
@@ -47,32 +35,7 @@ func newHub(t *testing.T, objects ...client.Object) *hub {
 	require.NoError(t, corev1.AddToScheme(scheme))
 	require.NoError(t, fleetv1alpha1.AddToScheme(scheme))
 	h := &hub{clock: clocktesting.NewFakePassiveClock(time.Unix(1000, 0))}
-	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
-		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
-			if err := h.write("create", o); err != nil {
-				return err
-			}
-			return c.Create(ctx, o, opts...)
-		},
-		Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
-			if err := h.write("update", o); err != nil {
-				return err
-			}
-			return c.Update(ctx, o, opts...)
-		},
-		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
-			if err := h.write("patch", o); err != nil {
-				return err
-			}
-			return c.Patch(ctx, o, p, opts...)
-		},
-		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
-			if err := h.write("delete", o); err != nil {
-				return err
-			}
-			return c.Delete(ctx, o, opts...)
-		},
-	}).Build()
+	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithInterceptorFuncs(h.Funcs()).Build()
 	h.Client = Client{Client: c, Live: c, Rows: row.NewStore(c, []byte("key"), h.clock), Expect: expect.New("Kind", h.clock, 0)}
 	return h
 }
@@ -104,7 +67,7 @@ func TestApplySetsTheFinalizerBeforeItWritesARow(t *testing.T) {
 	require.Empty(t, f.Rows)
 	result, err := h.Apply(t.Context(), object, f, Plan{AddFinalizer: true, Wants: []row.Want{want("east")}})
 	require.NoError(t, err)
-	require.Equal(t, []string{"patch", "create", "create"}, h.verbs, "the finalizer, the content, the row")
+	require.Equal(t, []string{"patch", "create", "create"}, h.Verbs, "the finalizer, the content, the row")
 	require.Equal(t, []string{"east"}, result.Written)
 	require.Empty(t, result.Missed)
 
@@ -120,19 +83,19 @@ func TestApplyWritesNoRowWithoutTheFinalizer(t *testing.T) {
 	h := newHub(t, source(), member("east"))
 	object := source()
 	require.NoError(t, h.Get(t.Context(), client.ObjectKeyFromObject(object), object))
-	h.fail = func(string, client.Object) error {
+	h.Fail = func(string, client.Object) error {
 		return apierrors.NewConflict(schema.GroupResource{}, "web", errors.New("modified"))
 	}
 	result, err := h.Apply(t.Context(), object, fleet(), Plan{AddFinalizer: true, Wants: []row.Want{want("east")}})
 	require.Error(t, err)
-	require.Equal(t, []string{"patch"}, h.verbs)
+	require.Equal(t, []string{"patch"}, h.Verbs)
 	require.True(t, result.Missed["east"])
 }
 
 func TestApplyContinuesAfterAFailureInOneCluster(t *testing.T) {
 	t.Parallel()
 	h := newHub(t, source())
-	h.fail = func(verb string, o client.Object) error {
+	h.Fail = func(verb string, o client.Object) error {
 		switch {
 		case verb == "create" && o.GetNamespace() == fleetv1alpha1.Namespace("east"):
 			return apierrors.NewInternalError(errors.New("disk full"))

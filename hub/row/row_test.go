@@ -1,7 +1,6 @@
 package row
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -13,10 +12,10 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 	"github.com/flotilla-io/flotilla/apis/keys"
+	"github.com/flotilla-io/flotilla/testkit"
 )
 
 func newScheme(t *testing.T) *runtime.Scheme {
@@ -38,21 +37,12 @@ func want(cluster string, replicas int32) Want {
 	}
 }
 
-// counter counts the writes that reach the apiserver.
-func counter(t *testing.T, objects ...client.Object) (client.Client, *int) {
+// recorded returns a client of objects in memory, and its writes.
+func recorded(t *testing.T, objects ...client.Object) (client.Client, *testkit.Writes) {
 	t.Helper()
-	writes := 0
-	c := fake.NewClientBuilder().WithScheme(newScheme(t)).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
-		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
-			writes++
-			return c.Create(ctx, o, opts...)
-		},
-		Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
-			writes++
-			return c.Update(ctx, o, opts...)
-		},
-	}).Build()
-	return c, &writes
+	writes := &testkit.Writes{}
+	c := fake.NewClientBuilder().WithScheme(newScheme(t)).WithObjects(objects...).WithInterceptorFuncs(writes.Funcs()).Build()
+	return c, writes
 }
 
 func TestPut(t *testing.T) {
@@ -61,45 +51,45 @@ func TestPut(t *testing.T) {
 
 	t.Run("two clusters of one object share one content", func(t *testing.T) {
 		t.Parallel()
-		c, writes := counter(t)
+		c, writes := recorded(t)
 		s := NewStore(c, []byte("key"), clk)
 		for _, cluster := range []string{"east", "west"} {
 			_, wrote, err := s.Put(t.Context(), want(cluster, 3), nil)
 			require.NoError(t, err)
 			require.True(t, wrote)
 		}
-		require.Equal(t, 3, *writes, "one content and two rows")
+		require.Len(t, writes.Verbs, 3, "one content and two rows")
 	})
 	t.Run("an equal want writes nothing, also when only the bounds have closed", func(t *testing.T) {
 		t.Parallel()
-		c, writes := counter(t)
+		c, writes := recorded(t)
 		s := NewStore(c, []byte("key"), clk)
 		w := want("east", 3)
 		w.Grant.Subsets[0].Lower = 1
 		live, _, err := s.Put(t.Context(), w, nil)
 		require.NoError(t, err)
-		*writes = 0
+		writes.Verbs = nil
 		_, wrote, err := s.Put(t.Context(), want("east", 3), live)
 		require.NoError(t, err)
 		require.False(t, wrote)
-		require.Zero(t, *writes)
+		require.Empty(t, writes.Verbs)
 	})
 	t.Run("a changed number is one small write", func(t *testing.T) {
 		t.Parallel()
-		c, writes := counter(t)
+		c, writes := recorded(t)
 		s := NewStore(c, []byte("key"), clk)
 		live, _, err := s.Put(t.Context(), want("east", 3), nil)
 		require.NoError(t, err)
-		*writes = 0
+		writes.Verbs = nil
 		now, wrote, err := s.Put(t.Context(), want("east", 5), live)
 		require.NoError(t, err)
 		require.True(t, wrote)
-		require.Equal(t, 1, *writes)
+		require.Len(t, writes.Verbs, 1)
 		require.Equal(t, int32(5), now.Spec.Grant.Replicas)
 	})
 	t.Run("a row that was read before somebody else's write is not overwritten", func(t *testing.T) {
 		t.Parallel()
-		c, _ := counter(t)
+		c, _ := recorded(t)
 		s := NewStore(c, []byte("key"), clk)
 		live, _, err := s.Put(t.Context(), want("east", 3), nil)
 		require.NoError(t, err)
@@ -110,7 +100,7 @@ func TestPut(t *testing.T) {
 	})
 	t.Run("a patch of more than 2 KiB goes into a content of its own", func(t *testing.T) {
 		t.Parallel()
-		c, _ := counter(t)
+		c, _ := recorded(t)
 		s := NewStore(c, []byte("key"), clk)
 		w := want("east", 3)
 		w.Patch = []byte(`{"spec":{"long":"` + strings.Repeat("x", patchLimit) + `"}}`)
@@ -124,7 +114,7 @@ func TestPut(t *testing.T) {
 	})
 	t.Run("a content that got lost is written again", func(t *testing.T) {
 		t.Parallel()
-		c, _ := counter(t)
+		c, _ := recorded(t)
 		s := NewStore(c, []byte("key"), clk)
 		row, _, err := s.Put(t.Context(), want("east", 3), nil)
 		require.NoError(t, err)
@@ -140,13 +130,13 @@ func TestPut(t *testing.T) {
 
 func TestI20AWithdrawalCarriesTheHubsEpoch(t *testing.T) {
 	t.Parallel()
-	start := func(t *testing.T) (client.Client, *int, *Store, *fleetv1alpha1.MemberWork) {
+	start := func(t *testing.T) (client.Client, *testkit.Writes, *Store, *fleetv1alpha1.MemberWork) {
 		t.Helper()
 		promoted := &fleetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "east"}}
 		promoted.Status.Hub = &fleetv1alpha1.HubIdentity{UID: "hub", Epoch: 8}
 		row := want("east", 1).create("c")
 		row.Spec.Grant.Epoch = 7
-		c, writes := counter(t, promoted, row)
+		c, writes := recorded(t, promoted, row)
 		live := &fleetv1alpha1.MemberWork{}
 		require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(row), live))
 		return c, writes, NewStore(c, []byte("key"), clocktesting.NewFakePassiveClock(time.Unix(0, 0))), live
@@ -159,7 +149,7 @@ func TestI20AWithdrawalCarriesTheHubsEpoch(t *testing.T) {
 		require.False(t, live.DeletionTimestamp.IsZero())
 		require.Equal(t, int64(8), live.Spec.Grant.Epoch)
 		require.Equal(t, fleetv1alpha1.LeaveOrphan, live.Spec.DeletionPolicy)
-		require.Equal(t, 1, *writes, "epoch and policy are one write")
+		require.Equal(t, []string{"update", "delete"}, writes.Verbs, "epoch and policy are one write")
 	})
 	t.Run("a row that was withdrawn at a former epoch, once and with the policy that it has", func(t *testing.T) {
 		t.Parallel()
@@ -172,7 +162,7 @@ func TestI20AWithdrawalCarriesTheHubsEpoch(t *testing.T) {
 		require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(live), live))
 		require.Equal(t, int64(8), live.Spec.Grant.Epoch)
 		require.Equal(t, fleetv1alpha1.LeaveDelete, live.Spec.DeletionPolicy)
-		require.Equal(t, 1, *writes)
+		require.Equal(t, []string{"delete", "update"}, writes.Verbs)
 	})
 	t.Run("a row without its cluster is withdrawn already", func(t *testing.T) {
 		t.Parallel()
@@ -196,7 +186,7 @@ func TestI13MassWithdrawalsPauseAndAsk(t *testing.T) {
 		rows = append(rows, row)
 		objects = append(objects, row)
 	}
-	c, _ := counter(t, objects...)
+	c, _ := recorded(t, objects...)
 	s := NewStore(c, []byte("key"), clk)
 	withdraw := func() (gone int, last error) {
 		for _, row := range rows {

@@ -1,7 +1,6 @@
 package uniteddeployment
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -17,7 +16,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
@@ -31,19 +29,8 @@ import (
 // bench is a reconciler on a hub that holds objects in memory, and what it writes.
 type bench struct {
 	*reconciler
-	sent   *testkit.Events
-	writes int
-	// fail is the apiserver's answer to a write, if it is not nil.
-	fail func(verb string, o client.Object) error
-}
-
-// write counts a write, and refuses those that fail says.
-func (b *bench) write(verb string, o client.Object) error {
-	b.writes++
-	if b.fail == nil {
-		return nil
-	}
-	return b.fail(verb, o)
+	testkit.Writes
+	sent *testkit.Events
 }
 
 func newBench(t *testing.T, objects ...client.Object) *bench {
@@ -55,36 +42,7 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 	b := &bench{sent: &testkit.Events{}}
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
 		WithStatusSubresource(&appsv1beta1.UnitedDeployment{}, &fleetv1alpha1.MemberWork{}, &fleetv1alpha1.MemberCluster{}).
-		WithInterceptorFuncs(interceptor.Funcs{
-			Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
-				if err := b.write("create", o); err != nil {
-					return err
-				}
-				return c.Create(ctx, o, opts...)
-			},
-			Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
-				if err := b.write("update", o); err != nil {
-					return err
-				}
-				return c.Update(ctx, o, opts...)
-			},
-			Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
-				if err := b.write("patch", o); err != nil {
-					return err
-				}
-				return c.Patch(ctx, o, p, opts...)
-			},
-			Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
-				if err := b.write("delete", o); err != nil {
-					return err
-				}
-				return c.Delete(ctx, o, opts...)
-			},
-			SubResourceApply: func(ctx context.Context, c client.Client, sub string, o runtime.ApplyConfiguration, opts ...client.SubResourceApplyOption) error {
-				b.writes++
-				return c.SubResource(sub).Apply(ctx, o, opts...)
-			},
-		}).Build()
+		WithInterceptorFuncs(b.Funcs()).Build()
 	clk := clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
 	b.reconciler = &reconciler{
 		Client:  placement.Client{Client: c, Live: c, Rows: row.NewStore(c, []byte("key"), clk), Expect: expect.New(sourceKind, clk, 0)},
@@ -96,12 +54,12 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 // reconcile reconciles the object, and returns it and the number of writes.
 func (b *bench) reconcile(t *testing.T, ud *appsv1beta1.UnitedDeployment) (*appsv1beta1.UnitedDeployment, int) {
 	t.Helper()
-	b.writes = 0
+	b.Verbs = nil
 	_, err := b.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(ud)})
 	require.NoError(t, err)
 	now := &appsv1beta1.UnitedDeployment{}
 	require.NoError(t, b.Get(t.Context(), client.ObjectKeyFromObject(ud), now))
-	return now, b.writes
+	return now, len(b.Verbs)
 }
 
 // hub is a namespace, the cluster east and some objects there with one replica each.
@@ -230,7 +188,7 @@ func TestI28AGenerationIsNotObservedWhereARowWasNotWritten(t *testing.T) {
 			ud.Generation, *ud.Spec.Replicas = ud.Generation+1, 5
 			require.NoError(t, b.Update(t.Context(), ud))
 			before := ud.Status.ObservedGeneration
-			b.fail = tt.fail
+			b.Fail = tt.fail
 			_, _ = b.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(ud)})
 			require.NoError(t, b.Get(t.Context(), client.ObjectKeyFromObject(ud), ud))
 			require.Equal(t, before, ud.Status.ObservedGeneration)
@@ -238,7 +196,7 @@ func TestI28AGenerationIsNotObservedWhereARowWasNotWritten(t *testing.T) {
 			require.Equal(t, corev1.ConditionFalse, find(ud.Status.Conditions, appsv1beta1.SubsetProvisioned).Status)
 			require.Equal(t, "1 clusters have not applied their part yet", find(ud.Status.Conditions, appsv1beta1.SubsetProvisioned).Message)
 
-			b.fail = nil
+			b.Fail = nil
 			for range 3 {
 				ud, _ = b.reconcile(t, ud)
 			}

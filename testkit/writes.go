@@ -1,0 +1,51 @@
+package testkit
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+)
+
+// Writes records the writes of a fake client, and fails some of them. The zero value is ready; it may not be used concurrently.
+type Writes struct {
+	// Verbs are those of the writes so far, also of those that failed.
+	Verbs []string
+	// Fail returns the apiserver's answer to a write that is not to be done; nil does it. A nil Fail does all.
+	Fail func(verb string, o client.Object) error
+}
+
+// Funcs are for a fake client. An apply of a subresource is recorded and never fails.
+func (w *Writes) Funcs() interceptor.Funcs {
+	return interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			return w.write("create", o, func() error { return c.Create(ctx, o, opts...) })
+		},
+		Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
+			return w.write("update", o, func() error { return c.Update(ctx, o, opts...) })
+		},
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+			return w.write("patch", o, func() error { return c.Patch(ctx, o, p, opts...) })
+		},
+		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
+			return w.write("delete", o, func() error { return c.Delete(ctx, o, opts...) })
+		},
+		SubResourceApply: func(
+			ctx context.Context, c client.Client, sub string, o runtime.ApplyConfiguration, opts ...client.SubResourceApplyOption,
+		) error {
+			w.Verbs = append(w.Verbs, "apply "+sub)
+			return c.SubResource(sub).Apply(ctx, o, opts...)
+		},
+	}
+}
+
+func (w *Writes) write(verb string, o client.Object, do func() error) error {
+	w.Verbs = append(w.Verbs, verb)
+	if w.Fail != nil {
+		if err := w.Fail(verb, o); err != nil {
+			return err
+		}
+	}
+	return do()
+}
