@@ -20,6 +20,7 @@ import (
 
 	"github.com/flotilla-io/flotilla/member/node"
 	"github.com/flotilla-io/flotilla/pkg/cri"
+	"github.com/flotilla-io/flotilla/pkg/event"
 	"github.com/flotilla-io/flotilla/pkg/feature"
 	"github.com/flotilla-io/flotilla/pkg/option"
 )
@@ -140,9 +141,9 @@ func (f *flags) setup(ctx context.Context) (ctrl.Manager, error) {
 	if !f.enablePprof {
 		o.PprofBindAddress = ""
 	}
-	mgr, err := ctrl.NewManager(cfg, o)
+	mgr, err := event.NewManager(cfg, o)
 	if err != nil {
-		return nil, fmt.Errorf("make the manager: %w", err)
+		return nil, err
 	}
 	identity, err := os.Hostname()
 	if err != nil {

@@ -350,7 +350,7 @@ var errOtherCluster = errors.New("the kubeconfig leads to another cluster than t
 func (p *pusher) session(ctx context.Context, name string, t target, cfg *rest.Config) error {
 	cfg = rest.CopyConfig(cfg)
 	cfg.UserAgent = "flotilla-hub/" + p.version
-	member, err := cluster.New(cfg, func(o *cluster.Options) { o.Scheme = p.hub.GetScheme() })
+	member, err := event.NewCluster(cfg, func(o *cluster.Options) { o.Scheme = p.hub.GetScheme() })
 	if err != nil {
 		return fmt.Errorf("connect to member %s: %w", t.cluster, err)
 	}

@@ -6,5 +6,6 @@
 // names the first few and the count, so that events cost a handful of API writes and not one a pod.
 //
 // Equal events about one object become one that counts. Events that differ in their notes alone stay apart, ten at a
-// time, so that each cause is seen and a storm of ever new notes stays small.
+// time, so that each cause is seen and a storm of ever new notes stays small. The library that folds events compares all but
+// their notes: a Recorder tells it notes apart by a reference to a related object, which managers of NewManager do not send.
 package event

@@ -71,7 +71,7 @@ type Recorder interface {
 	Record(regarding runtime.Object, e Event)
 }
 
-// New returns a Recorder that sends through r, for example manager.GetEventRecorder("flotilla-member").
+// New returns a Recorder that sends through r, for example that of a manager of NewManager.
 func New(r events.EventRecorder) Recorder { return &recorder{sink: r, notes: lru.New(reasonsKnown)} }
 
 // recorder keeps different notes apart. The library folds events into a series by everything but the note, and a series
@@ -118,7 +118,7 @@ func (r *recorder) Record(regarding runtime.Object, e Event) {
 }
 
 // related is what keeps a note apart from the first one of its series: the same object, with the note's index. It is nil for
-// the first one.
+// the first one. A sink removes it before the apiserver sees it.
 func (r *recorder) related(regarding runtime.Object, e Event, note string) runtime.Object {
 	o, err := meta.Accessor(regarding)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/flotilla-io/flotilla/pkg/cert"
+	"github.com/flotilla-io/flotilla/pkg/event"
 )
 
 // Build makes the manager that m describes, with a webhook server and the Keeper of its certificate. Restrict limits the
@@ -39,9 +40,9 @@ func (m *Manager) Build(
 	}
 	o := restrict(m.Options())
 	o.Scheme, o.WebhookServer = scheme, keeper.Server(host, port)
-	mgr, err := ctrl.NewManager(cfg, o)
+	mgr, err := event.NewManager(cfg, o)
 	if err != nil {
-		return nil, fmt.Errorf("make the manager: %w", err)
+		return nil, err
 	}
 	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
 		return nil, err

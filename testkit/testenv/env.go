@@ -29,6 +29,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"github.com/flotilla-io/flotilla/pkg/admit"
+	"github.com/flotilla-io/flotilla/pkg/event"
 	"github.com/flotilla-io/flotilla/testkit/lab"
 )
 
@@ -122,7 +123,7 @@ func (s *Site) Run(t *testing.T, agent string, kind schema.GroupVersionKind, add
 	t.Cleanup(func() { require.NoError(t, hooks.Cleanup()) })
 	cfg := rest.CopyConfig(s.rest)
 	cfg.UserAgent = agent
-	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
+	mgr, err := event.NewManager(cfg, ctrl.Options{
 		Scheme: s.Scheme(), Metrics: server.Options{BindAddress: "0"},
 		Controller: config.Controller{SkipNameValidation: new(true), UsePriorityQueue: new(false)}, // As in package option.
 		Cache:      cache.Options{DefaultTransform: cache.TransformStripManagedFields(), NewInformer: s.informer},

@@ -81,6 +81,7 @@ func testStalled(t *testing.T, g *ground) {
 		return slices.ContainsFunc(events.Items, func(e eventsv1.Event) bool { return e.Reason == podcontrol.ReasonFailedUpdate })
 	}, testenv.Long, testenv.Poll)
 	for _, e := range events.Items {
+		require.Nil(t, e.Related)
 		require.True(t, e.Reason != podcontrol.ReasonFailedUpdate || e.Series == nil, "%+v", e)
 	}
 }

@@ -1,0 +1,126 @@
+package event
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	typedeventsv1 "k8s.io/client-go/kubernetes/typed/events/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+// NewManager returns a manager that sends events without the reference that keeps notes apart.
+func NewManager(cfg *rest.Config, o ctrl.Options) (ctrl.Manager, error) {
+	mgr, err := ctrl.NewManager(cfg, o)
+	if err != nil {
+		return nil, fmt.Errorf("make a manager: %w", err)
+	}
+	b, err := newBroadcaster(mgr)
+	if err != nil {
+		return nil, err
+	}
+	return &sendingManager{mgr, b}, nil
+}
+
+// NewCluster is NewManager for a cluster.
+func NewCluster(cfg *rest.Config, options ...cluster.Option) (cluster.Cluster, error) {
+	c, err := cluster.New(cfg, options...)
+	if err != nil {
+		return nil, fmt.Errorf("make a cluster: %w", err)
+	}
+	b, err := newBroadcaster(c)
+	if err != nil {
+		return nil, err
+	}
+	return &sendingCluster{c, b}, nil
+}
+
+type sendingManager struct {
+	ctrl.Manager
+	broadcaster *broadcaster
+}
+
+func (m *sendingManager) GetEventRecorder(controller string) events.EventRecorder {
+	return lazyRecorder{m.broadcaster, controller}
+}
+
+func (m *sendingManager) Start(ctx context.Context) error {
+	return m.broadcaster.run(ctx, m.Manager.Start)
+}
+
+type sendingCluster struct {
+	cluster.Cluster
+	broadcaster *broadcaster
+}
+
+func (c *sendingCluster) GetEventRecorder(controller string) events.EventRecorder {
+	return lazyRecorder{c.broadcaster, controller}
+}
+
+func (c *sendingCluster) Start(ctx context.Context) error {
+	return c.broadcaster.run(ctx, c.Cluster.Start)
+}
+
+// broadcaster sends the events of its recorders while it runs. It starts with the first recorder that is used, or when it runs: one
+// that does neither needs no end.
+type broadcaster struct {
+	sink   events.EventSink
+	scheme *runtime.Scheme
+
+	once   sync.Once
+	caster events.EventBroadcaster
+}
+
+func newBroadcaster(c cluster.Cluster) (*broadcaster, error) {
+	api, err := typedeventsv1.NewForConfigAndClient(c.GetConfig(), c.GetHTTPClient())
+	if err != nil {
+		return nil, fmt.Errorf("make a client for events: %w", err)
+	}
+	return &broadcaster{sink: &events.EventSinkImpl{Interface: api}, scheme: c.GetScheme()}, nil
+}
+
+func (b *broadcaster) started() events.EventBroadcaster {
+	b.once.Do(func() { b.caster = events.NewBroadcaster(sink{b.sink}) })
+	return b.caster
+}
+
+// lazyRecorder is a recorder of a broadcaster.
+type lazyRecorder struct {
+	broadcaster *broadcaster
+	controller  string
+}
+
+func (r lazyRecorder) Eventf(regarding, related runtime.Object, eventType, reason, action, note string, args ...any) {
+	r.broadcaster.started().NewRecorder(r.broadcaster.scheme, r.controller).Eventf(regarding, related, eventType, reason, action, note, args...)
+}
+
+// run calls start, and sends events until it returns.
+func (b *broadcaster) run(ctx context.Context, start func(context.Context) error) error {
+	sending, stop := context.WithCancel(context.WithoutCancel(ctx)) // What ends because ctx does has events, too.
+	defer stop()
+	caster := b.started()
+	if err := caster.StartRecordingToSinkWithContext(sending); err != nil {
+		return fmt.Errorf("send events: %w", err)
+	}
+	defer caster.Shutdown()
+	if _, err := caster.StartLogging(log.FromContext(ctx).V(1)); err != nil {
+		return fmt.Errorf("log events: %w", err)
+	}
+	return start(ctx)
+}
+
+// sink removes the reference by which a recorder keeps notes apart: it has done its part in the library, and no such field exists.
+type sink struct{ events.EventSink }
+
+// Create creates an event without that reference. A patch is of the event's series alone.
+func (s sink) Create(ctx context.Context, e *eventsv1.Event) (*eventsv1.Event, error) {
+	e = e.DeepCopy()
+	e.Related = nil
+	return s.EventSink.Create(ctx, e)
+}
