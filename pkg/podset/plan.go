@@ -131,9 +131,9 @@ func (p *Plan) ApplyPreference(preference rollout.Preference) error {
 	if preference.Priority == nil && len(preference.Scatter) == 0 {
 		return nil
 	}
-	facts, traits := p.facts(), make([]rollout.Traits, len(p.Pods))
+	facts, traits := p.facts(), make([]rollout.PodMetadata, len(p.Pods))
 	for i := range p.Pods {
-		traits[i] = rollout.Traits{Labels: p.Pods[i].Object.Labels, Annotations: p.Pods[i].Object.Annotations}
+		traits[i] = rollout.PodMetadata{Labels: p.Pods[i].Object.Labels, Annotations: p.Pods[i].Object.Annotations}
 	}
 	if err := preference.Apply(facts, traits); err != nil {
 		return err
