@@ -78,7 +78,7 @@ func dial(ctx context.Context, socket string) (*Runtime, error) {
 	return r, nil
 }
 
-// ask reads name and version, and so tells whether the runtime answers.
+// ask reads name and version, and so reports whether the runtime answers.
 func (r *Runtime) ask(ctx context.Context) (name, version string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()

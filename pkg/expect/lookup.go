@@ -90,7 +90,7 @@ func (s *Store) missing(owner types.UID) (types.UID, *creation) {
 	return first, c
 }
 
-// exists tells whether the apiserver has the child, with owner as its controller.
+// exists reports whether the apiserver has the child, with owner as its controller.
 func (c *creation) exists(ctx context.Context, live client.Reader, owner, uid types.UID) (bool, error) {
 	is := reflect.New(c.like).Interface().(client.Object)
 	is.GetObjectKind().SetGroupVersionKind(c.kind)

@@ -24,7 +24,7 @@ func (e TerminatingError) Error() string {
 	return fmt.Sprintf("the namespace is being deleted; tried again after %s", e.Left)
 }
 
-// Refused tells whether err is the apiserver's refusal to create anything in owner's namespace, because it is being deleted,
+// Refused reports whether err is the apiserver's refusal to create anything in owner's namespace, because it is being deleted,
 // and notes it: until Terminating returns 0, Read holds the reconciles of owner back, and no status or event is written.
 func (s *Store) Refused(owner types.UID, err error) bool {
 	if !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {

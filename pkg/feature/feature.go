@@ -20,7 +20,7 @@ const (
 	TemplateNoDefaults featuregate.Feature = "TemplateNoDefaults"
 )
 
-// Gates of CloneSet, and of updates in place of all kinds.
+// Gates of CloneSet, and of in-place updates of all kinds.
 const (
 	// CloneSetShortHash makes new pods name their revision by its hash alone, without the CloneSet's name before it.
 	// Names that are too long for a label are shortened without it too.
@@ -119,7 +119,7 @@ func New(read ...featuregate.Feature) (*Gates, error) {
 	return &Gates{gate: gate}, nil
 }
 
-// Enabled tells whether a gate is on. It panics for a gate that was not given to New.
+// Enabled reports whether a gate is on. It panics for a gate that was not given to New.
 func (g *Gates) Enabled(f featuregate.Feature) bool { return g.gate.Enabled(f) }
 
 // Known describes each gate in a line: its name, stage and default.

@@ -34,7 +34,7 @@ func barred(i int, key string) func(*corev1.Pod) {
 }
 
 // both gives app and side new images.
-func both() Edit { return Edit{Images: map[string]string{"app": "app:2", "side": "side:2"}} }
+func both() Update { return Update{Images: map[string]string{"app": "app:2", "side": "side:2"}} }
 
 func TestSplit(t *testing.T) {
 	t.Parallel()
@@ -44,53 +44,53 @@ func TestSplit(t *testing.T) {
 	for _, tc := range []struct {
 		name       string
 		pod        *corev1.Pod
-		edit       Edit
-		now, later Edit
+		edit       Update
+		now, later Update
 	}{
 		{name: "without priorities there is one batch", pod: running(), edit: both(), now: both()},
 		{
 			name: "the highest priority goes first", pod: running(launch(0, "1"), launch(1, "2")), edit: both(),
-			now:   Edit{Images: map[string]string{"side": "side:2"}},
-			later: Edit{Images: map[string]string{"app": "app:2"}},
+			now:   Update{Images: map[string]string{"side": "side:2"}},
+			later: Update{Images: map[string]string{"app": "app:2"}},
 		},
 		{name: "equal priorities go together", pod: running(launch(0, "-1"), launch(1, "-1")), edit: both(), now: both()},
 		{name: "a container without a priority goes with the first", pod: running(launch(1, "2")), edit: both(), now: both()},
 		{
 			name: "a barrier tells the priority as well", pod: running(barred(0, "p_-1"), barred(1, "p_0")), edit: both(),
-			now:   Edit{Images: map[string]string{"side": "side:2"}},
-			later: Edit{Images: map[string]string{"app": "app:2"}},
+			now:   Update{Images: map[string]string{"side": "side:2"}},
+			later: Update{Images: map[string]string{"app": "app:2"}},
 		},
 		{name: "what is no number is no priority", pod: running(launch(0, "first"), barred(1, "x")), edit: both(), now: both()},
 		{
 			name: "priorities of containers that stay don't count", pod: running(launch(0, "1"), launch(2, "9")),
-			edit: Edit{Images: map[string]string{"app": "app:2"}}, now: Edit{Images: map[string]string{"app": "app:2"}},
+			edit: Update{Images: map[string]string{"app": "app:2"}}, now: Update{Images: map[string]string{"app": "app:2"}},
 		},
 		{
 			name: "resources wait with their container", pod: running(launch(0, "1"), launch(1, "2")),
-			edit: Edit{
+			edit: Update{
 				Images:    map[string]string{"side": "side:2"},
 				Resources: map[string]corev1.ResourceRequirements{"app": {Limits: list("cpu=1")}},
 			},
-			now:   Edit{Images: map[string]string{"side": "side:2"}},
-			later: Edit{Resources: map[string]corev1.ResourceRequirements{"app": {Limits: list("cpu=1")}}},
+			now:   Update{Images: map[string]string{"side": "side:2"}},
+			later: Update{Resources: map[string]corev1.ResourceRequirements{"app": {Limits: list("cpu=1")}}},
 		},
 		{
 			name: "metadata waits with the container that reads it, other metadata does not",
 			pod:  running(launch(0, "1", config), launch(1, "2")),
-			edit: both().after(Edit{Annotations: map[string]*string{"config": &two, "note": &two}}),
-			now: Edit{
+			edit: both().after(Update{Annotations: map[string]*string{"config": &two, "note": &two}}),
+			now: Update{
 				Images: map[string]string{"side": "side:2"}, Annotations: map[string]*string{"note": &two},
 			},
-			later: Edit{Images: map[string]string{"app": "app:2"}, Annotations: map[string]*string{"config": &two}},
+			later: Update{Images: map[string]string{"app": "app:2"}, Annotations: map[string]*string{"config": &two}},
 		},
 		{
 			name: "a container that reads what one of the batch reads comes along, and one that reads what that reads",
 			pod:  running(launch(0, "1", config, tier), launch(1, "2", tier), launch(2, "0", config)),
-			edit: Edit{
+			edit: Update{
 				Env:         map[string]string{"app": "", "side": "", "injected": ""},
 				Annotations: map[string]*string{"config": &two}, Labels: map[string]*string{"tier": &two},
 			},
-			now: Edit{
+			now: Update{
 				Env:         map[string]string{"app": "", "side": "", "injected": ""},
 				Annotations: map[string]*string{"config": &two}, Labels: map[string]*string{"tier": &two},
 			},
@@ -99,8 +99,8 @@ func TestSplit(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			now, later := tc.edit.split(&tc.pod.Spec)
-			require.Empty(t, cmp.Diff(tc.now.after(Edit{}), now.after(Edit{})))
-			require.Empty(t, cmp.Diff(tc.later.after(Edit{}), later.after(Edit{})))
+			require.Empty(t, cmp.Diff(tc.now.after(Update{}), now.after(Update{})))
+			require.Empty(t, cmp.Diff(tc.later.after(Update{}), later.after(Update{})))
 		})
 	}
 }
@@ -116,7 +116,7 @@ func TestBatchesFollowEachOther(t *testing.T) {
 	t.Parallel()
 	two := "two"
 	pod := running(launch(0, "1", reads("CONFIG", "metadata.annotations['config']")), launch(1, "2"))
-	edit := both().after(Edit{
+	edit := both().after(Update{
 		Annotations: map[string]*string{"config": &two},
 		Resources:   map[string]corev1.ResourceRequirements{"app": {Limits: list("cpu=2")}},
 	})
@@ -215,7 +215,7 @@ func TestBatchesOfAnotherWriter(t *testing.T) {
 func TestB5ABatchWithOnlyResourcesLeftBegins(t *testing.T) {
 	t.Parallel()
 	pod := running(launch(0, "1"), launch(1, "2"))
-	ps, err := Edit{
+	ps, err := Update{
 		Images:    map[string]string{"side": "side:2"},
 		Resources: map[string]corev1.ResourceRequirements{"app": {Limits: list("cpu=2")}},
 	}.Write(pod, "web-2", start)
@@ -237,7 +237,7 @@ func TestARollbackBetweenTwoBatches(t *testing.T) {
 	pod = apply(t, pod, p, err)
 	ps, err := both().Write(pod, "web-2", start)
 	pod = send(t, pod, ps, err)
-	ps, err = Edit{Images: map[string]string{"app": "app:1", "side": "side:1"}}.Write(pod, "web-1", start)
+	ps, err = Update{Images: map[string]string{"app": "app:1", "side": "side:1"}}.Write(pod, "web-1", start)
 	pod = send(t, pod, ps, err)
 	require.Equal(t, "app:1", pod.Spec.Containers[0].Image)
 	require.Equal(t, "side:1", pod.Spec.Containers[1].Image)
@@ -249,7 +249,7 @@ func TestAnUpdateThatOvertakesABatchWritesWhatIsLeftOfIt(t *testing.T) {
 	pod := running(launch(0, "1"), launch(1, "2"))
 	ps, err := both().Write(pod, "web-2", start)
 	pod = send(t, pod, ps, err)
-	ps, err = Edit{Images: map[string]string{"side": "side:3"}}.Write(pod, "web-3", start)
+	ps, err = Update{Images: map[string]string{"side": "side:3"}}.Write(pod, "web-3", start)
 	pod = send(t, pod, ps, err)
 	require.Equal(t, map[string]string{"app": "app:2"}, recordOf(pod).NextContainerImages)
 	restart(pod, start)
@@ -314,7 +314,7 @@ func TestResize(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			pod := running(sized)
-			ps, err := Edit{Resources: map[string]corev1.ResourceRequirements{"app": {Requests: list("cpu=2")}}}.Write(pod, "web-2", start)
+			ps, err := Update{Resources: map[string]corev1.ResourceRequirements{"app": {Requests: list("cpu=2")}}}.Write(pod, "web-2", start)
 			require.Len(t, ps, 2)
 			pod = send(t, pod, ps, err)
 			require.True(t, Closed(pod), "its lifecycle says that it is updated")
@@ -340,7 +340,7 @@ func TestANativeSidecarIsUpdated(t *testing.T) {
 		}
 		p.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "proxy", Image: "proxy:1", ImageID: "proxy:1@sha256:aa"}}
 	})
-	ps, err := Edit{
+	ps, err := Update{
 		Images:    map[string]string{"proxy": "proxy:2"},
 		Resources: map[string]corev1.ResourceRequirements{"proxy": {Limits: list("cpu=1")}},
 	}.Write(pod, "web-2", start)
@@ -372,10 +372,10 @@ func TestNodeDaemonTells(t *testing.T) {
 		return EnvHash(MetadataEnv(&p.Spec.Containers[0], p))
 	}
 	image := func(name string) uint64 { return hashOf(map[string]string{"name": "app", "image": name}) }
-	env := Edit{Labels: map[string]*string{"tier": &two}, Env: map[string]string{"app": "label tier by env TIER"}}
+	env := Update{Labels: map[string]*string{"tier": &two}, Env: map[string]string{"app": "label tier by env TIER"}}
 	for _, tc := range []struct {
 		name string
-		edit Edit
+		edit Update
 		told func(*corev1.Pod)
 		why  string
 	}{
@@ -394,12 +394,12 @@ func TestNodeDaemonTells(t *testing.T) {
 		},
 		{
 			"a container that was started from the new image is done, whatever its image ID",
-			Edit{Images: map[string]string{"app": "app:2"}},
+			Update{Images: map[string]string{"app": "app:2"}},
 			told("run://app-0", image("app:2"), 0), "",
 		},
 		{
 			"one from the former image is not",
-			Edit{Images: map[string]string{"app": "app:2"}},
+			Update{Images: map[string]string{"app": "app:2"}},
 			told("run://app-0", image("app:1"), 0),
 			"container app still has app:1",
 		},
@@ -450,16 +450,16 @@ func TestUnsure(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			pod := running()
-			ps, err := Edit{Images: map[string]string{"app": "app:2"}}.Write(pod, "web-2", start)
+			ps, err := Update{Images: map[string]string{"app": "app:2"}}.Write(pod, "web-2", start)
 			pod = send(t, pod, ps, err)
 			tc.then(pod)
-			require.Equal(t, tc.want, Unsure(pod))
+			require.Equal(t, tc.want, Ambiguous(pod))
 		})
 	}
 }
 
 // The first hash is from the annotation of a pod in the documentation of OpenKruise's game servers; the container there
-// reads no metadata.
+// changedReferences no metadata.
 func TestEnvHash(t *testing.T) {
 	t.Parallel()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"config": "one"}, Labels: map[string]string{"tier": "x"}}}

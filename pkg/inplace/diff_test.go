@@ -49,7 +49,7 @@ func TestDiff(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		change func(*corev1.PodTemplateSpec)
-		want   Edit
+		want   Update
 		why    string
 	}{
 		{name: "equal templates need nothing", change: func(*corev1.PodTemplateSpec) {}},
@@ -60,41 +60,41 @@ func TestDiff(t *testing.T) {
 			},
 		},
 		{name: "an empty list equals none", change: func(t *corev1.PodTemplateSpec) { t.Spec.Containers[1].Env = []corev1.EnvVar{} }},
-		{name: "an image is changed", change: image(1, "side:2"), want: Edit{Images: map[string]string{"side": "side:2"}}},
+		{name: "an image is changed", change: image(1, "side:2"), want: Update{Images: map[string]string{"side": "side:2"}}},
 		{
 			name: "labels and annotations are set and taken off",
 			change: func(t *corev1.PodTemplateSpec) {
 				t.Labels = map[string]string{"app": "web", "tier": "one", "new": "two"}
 				t.Annotations = map[string]string{"config": "one"}
 			},
-			want: Edit{Labels: map[string]*string{"new": &two}, Annotations: map[string]*string{"note": nil}},
+			want: Update{Labels: map[string]*string{"new": &two}, Annotations: map[string]*string{"note": nil}},
 		},
 		{
 			name:   "a changed annotation that a container reads needs a restart",
 			change: func(t *corev1.PodTemplateSpec) { t.Annotations["config"] = "two" },
-			want: Edit{
+			want: Update{
 				Annotations: map[string]*string{"config": &two}, Env: map[string]string{"app": "annotation config by env CONFIG"},
 			},
 		},
 		{
 			name:   "a changed label that a container reads needs a restart",
 			change: func(t *corev1.PodTemplateSpec) { t.Labels["tier"] = "two" },
-			want:   Edit{Labels: map[string]*string{"tier": &two}, Env: map[string]string{"app": "label tier by env TIER"}},
+			want:   Update{Labels: map[string]*string{"tier": &two}, Env: map[string]string{"app": "label tier by env TIER"}},
 		},
 		{
 			name:   "a container that gets a new image reads the new value as it starts",
 			change: func(t *corev1.PodTemplateSpec) { t.Annotations["config"] = "two"; image(0, "app:2")(t) },
-			want:   Edit{Images: map[string]string{"app": "app:2"}, Annotations: map[string]*string{"config": &two}},
+			want:   Update{Images: map[string]string{"app": "app:2"}, Annotations: map[string]*string{"config": &two}},
 		},
 		{
 			name:   "taking off what a container reads needs no restart",
 			change: func(t *corev1.PodTemplateSpec) { delete(t.Annotations, "config") },
-			want:   Edit{Annotations: map[string]*string{"config": nil}},
+			want:   Update{Annotations: map[string]*string{"config": nil}},
 		},
 		{
 			name:   "the version of a sidecar set needs no restart",
 			change: func(t *corev1.PodTemplateSpec) { t.Annotations["note"] = "two" },
-			want:   Edit{Annotations: map[string]*string{"note": &two}},
+			want:   Update{Annotations: map[string]*string{"note": &two}},
 		},
 		{
 			name:   "an init container has ended, so its image can't change",
@@ -104,7 +104,7 @@ func TestDiff(t *testing.T) {
 		{
 			name:   "#1671: a native sidecar runs, so its image changes in place",
 			change: func(t *corev1.PodTemplateSpec) { t.Spec.InitContainers[1].Image = "proxy:2" },
-			want:   Edit{Images: map[string]string{"proxy": "proxy:2"}},
+			want:   Update{Images: map[string]string{"proxy": "proxy:2"}},
 		},
 		{
 			name: "init containers can't be added",
@@ -157,7 +157,7 @@ func TestDiff(t *testing.T) {
 			require.Equal(t, tc.why, why)
 			require.Equal(t, tc.why == "", ok)
 			require.Empty(t, cmp.Diff(tc.want, edit))
-			require.Equal(t, len(tc.want.Images)+len(tc.want.Env) == 0, edit.Quiet())
+			require.Equal(t, len(tc.want.Images)+len(tc.want.Env) == 0, edit.MetadataOnly())
 			require.Empty(t, cmp.Diff(template(), from), "the template stays as it was")
 			require.Empty(t, cmp.Diff(template(tc.change), to), "the template stays as it was")
 		})
@@ -169,8 +169,8 @@ func TestDiffOfEnvWithoutTheGate(t *testing.T) {
 	two := "two"
 	edit, why, ok := Diff(template(), template(func(t *corev1.PodTemplateSpec) { t.Annotations["config"] = "two" }), Options{})
 	require.True(t, ok, why)
-	require.Empty(t, cmp.Diff(Edit{Annotations: map[string]*string{"config": &two}}, edit))
-	require.True(t, edit.Quiet(), "then it is metadata like any other")
+	require.Empty(t, cmp.Diff(Update{Annotations: map[string]*string{"config": &two}}, edit))
+	require.True(t, edit.MetadataOnly(), "then it is metadata like any other")
 }
 
 // list is a list of resources: list("cpu=1 memory=1Gi").
@@ -254,17 +254,17 @@ func TestRestarts(t *testing.T) {
 		{ResourceName: corev1.ResourceMemory, RestartPolicy: corev1.RestartContainer},
 		{ResourceName: corev1.ResourceCPU, RestartPolicy: corev1.NotRequired},
 	}}}}}
-	resizes := func(r corev1.ResourceRequirements) Edit {
-		return Edit{Resources: map[string]corev1.ResourceRequirements{"app": r}}
+	resizes := func(r corev1.ResourceRequirements) Update {
+		return Update{Resources: map[string]corev1.ResourceRequirements{"app": r}}
 	}
 	for _, tc := range []struct {
 		name string
-		edit Edit
+		edit Update
 		want bool
 	}{
-		{"metadata restarts nothing", Edit{Labels: map[string]*string{"a": nil}}, false},
-		{"a new image restarts its container", Edit{Images: map[string]string{"app": "app:2"}}, true},
-		{"env is only read at a start", Edit{Env: map[string]string{"app": "label a by env A"}}, true},
+		{"metadata restarts nothing", Update{Labels: map[string]*string{"a": nil}}, false},
+		{"a new image restarts its container", Update{Images: map[string]string{"app": "app:2"}}, true},
+		{"env is only read at a start", Update{Env: map[string]string{"app": "label a by env A"}}, true},
 		{"a resize restarts nothing by itself", resizes(corev1.ResourceRequirements{Limits: list("cpu=1")}), false},
 		{"a resize restarts a container whose policy says so", resizes(corev1.ResourceRequirements{Requests: list("memory=1Gi")}), true},
 	} {
@@ -291,18 +291,18 @@ func TestFits(t *testing.T) {
 		return out
 	}
 	alone := func(p *corev1.Pod) { p.Spec.Containers = p.Spec.Containers[:1] }
-	env := Edit{Env: map[string]string{"app": "label tier by env TIER"}}
-	guaranteed := Edit{Resources: map[string]corev1.ResourceRequirements{"app": {Limits: list("cpu=1")}}}
+	env := Update{Env: map[string]string{"app": "label tier by env TIER"}}
+	guaranteed := Update{Resources: map[string]corev1.ResourceRequirements{"app": {Limits: list("cpu=1")}}}
 	for _, tc := range []struct {
 		name   string
 		pod    *corev1.Pod
-		edit   Edit
+		edit   Update
 		daemon bool
 		why    string
 	}{
-		{name: "#1683: containers that others put in don't matter", pod: pod(), edit: Edit{Images: map[string]string{"app": "app:2"}}},
+		{name: "#1683: containers that others put in don't matter", pod: pod(), edit: Update{Images: map[string]string{"app": "app:2"}}},
 		{
-			name: "a pod that lacks a container can't be updated", pod: pod(), edit: Edit{Images: map[string]string{"side": "side:2"}},
+			name: "a pod that lacks a container can't be updated", pod: pod(), edit: Update{Images: map[string]string{"side": "side:2"}},
 			why: "pod has no container side",
 		},
 		{
@@ -329,7 +329,7 @@ func TestFits(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			why, ok := tc.edit.Fits(tc.pod, tc.daemon)
+			why, ok := tc.edit.CanApply(tc.pod, tc.daemon)
 			require.Equal(t, tc.why, why)
 			require.Equal(t, tc.why == "", ok)
 		})

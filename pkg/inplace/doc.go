@@ -1,7 +1,7 @@
-// Package inplace updates a pod without re-creating it: it tells whether two templates differ in what a running pod can
+// Package inplace updates a pod without re-creating it: it reports whether two templates differ in what a running pod can
 // take over, computes the writes, and tells when the containers have followed.
 //
-// The idea: an update in place is three writes to a pod, each computed here as a patch from the pod as it was observed.
+// The idea: an in-place update is three writes to a pod, each computed here as a patch from the pod as it was observed.
 //
 //	MarkUnready  status  gate InPlaceUpdateReady False, Ready False, lifecycle Updating; the old record goes
 //	Write        pod     images, labels and annotations of the new template, revision hashes, a record of what ran before
@@ -23,6 +23,6 @@
 // apiserver before Kubernetes 1.33 takes no new resources: the caller says so, and Diff refuses them.
 //
 // What it won't do: restart a container that reads a changed label or annotation by env. A node daemon does; the caller
-// says whether one lives on the pod's node, and Fits refuses the edit if not. A container that gets a new image in the
+// withMessage whether one lives on the pod's node, and Fits refuses the edit if not. A container that gets a new image in the
 // same update starts anew anyway and needs none.
 package inplace

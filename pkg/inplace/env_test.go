@@ -21,8 +21,8 @@ func TestEnvAsks(t *testing.T) {
 			}
 		}
 	}
-	asked := func(names ...string) Edit {
-		e := Edit{Labels: map[string]*string{"tier": &two}, Env: map[string]string{}}
+	asked := func(names ...string) Update {
+		e := Update{Labels: map[string]*string{"tier": &two}, Env: map[string]string{}}
 		for _, n := range names {
 			e.Env[n] = "label tier by env TIER"
 		}
@@ -31,7 +31,7 @@ func TestEnvAsks(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
 		pod   *corev1.Pod
-		edit  Edit
+		edit  Update
 		after func(*corev1.Pod)
 		want  [][]string
 	}{
@@ -47,10 +47,10 @@ func TestEnvAsks(t *testing.T) {
 		},
 		{
 			name: "a container with a new image in the same update is among them, because it reads the same metadata", pod: running(reading(0, 1)),
-			edit: Edit{Images: map[string]string{"app": "app:2"}}.after(asked("side")),
+			edit: Update{Images: map[string]string{"app": "app:2"}}.after(asked("side")),
 			want: [][]string{{"app run://app-0, image", "side run://side-0"}},
 		},
-		{name: "a new image alone asks for nothing", pod: running(reading(0)), edit: Edit{Images: map[string]string{"app": "app:2"}}},
+		{name: "a new image alone asks for nothing", pod: running(reading(0)), edit: Update{Images: map[string]string{"app": "app:2"}}},
 		{
 			name: "an update that is marked and not written asks for nothing yet", pod: running(reading(0)), edit: asked("app"),
 			after: func(p *corev1.Pod) { delete(p.Annotations, keys.InPlaceUpdateState) },
@@ -68,7 +68,7 @@ func TestEnvAsks(t *testing.T) {
 				tc.after(pod)
 			}
 			var got [][]string
-			for _, list := range EnvAsks(pod) {
+			for _, list := range RestartRequests(pod) {
 				var names []string
 				for _, a := range list {
 					name := a.Container.Name + " " + a.Before

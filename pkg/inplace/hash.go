@@ -13,8 +13,8 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 )
 
-// Started is what the node daemon says of a container: what it was started from.
-type Started struct {
+// StartedContainer is what the node daemon says of a container: what it was started from.
+type StartedContainer struct {
 	Name string `json:"name"`
 	// ContainerID is as the pod's status has it. Of another container of that name, nothing is said.
 	ContainerID  string        `json:"containerID"`
@@ -30,14 +30,14 @@ type StartedHashes struct {
 	ExtractedEnvFromMetadataHash uint64 `json:"extractedEnvFromMetadataHash,omitempty"`
 }
 
-// startedAll is the form of keys.RuntimeContainersMeta.
-type startedAll struct {
-	Containers []Started `json:"containers"`
+// startedContainers is the form of keys.RuntimeContainersMeta.
+type startedContainers struct {
+	Containers []StartedContainer `json:"containers"`
 }
 
-// Report is the value of keys.RuntimeContainersMeta that says this of a pod's containers.
-func Report(containers []Started) (string, error) {
-	raw, err := json.Marshal(startedAll{containers})
+// MarshalStarted is the value of keys.RuntimeContainersMeta that says this of a pod's containers.
+func MarshalStarted(containers []StartedContainer) (string, error) {
+	raw, err := json.Marshal(startedContainers{containers})
 	if err != nil {
 		return "", fmt.Errorf("write what containers were started from: %w", err)
 	}
@@ -46,26 +46,28 @@ func Report(containers []Started) (string, error) {
 
 // startedOf is what the node daemon says of the container whose status this is; false if it says nothing of it, or speaks
 // of the container before.
-func startedOf(pod *corev1.Pod, st *corev1.ContainerStatus) (Started, bool) {
+func startedOf(pod *corev1.Pod, st *corev1.ContainerStatus) (StartedContainer, bool) {
 	raw := pod.Annotations[keys.RuntimeContainersMeta]
 	if raw == "" || st.ContainerID == "" {
-		return Started{}, false
+		return StartedContainer{}, false
 	}
-	var all startedAll
+	var all startedContainers
 	if json.Unmarshal([]byte(raw), &all) != nil {
-		return Started{}, false
+		return StartedContainer{}, false
 	}
-	i := slices.IndexFunc(all.Containers, func(s Started) bool { return s.Name == st.Name && s.ContainerID == st.ContainerID })
+	i := slices.IndexFunc(all.Containers, func(s StartedContainer) bool { return s.Name == st.Name && s.ContainerID == st.ContainerID })
 	if i < 0 {
-		return Started{}, false
+		return StartedContainer{}, false
 	}
 	return all.Containers[i], true
 }
 
-// is tells whether the container was started from this very spec.
-func (s Started) is(c *corev1.Container) bool { return FromSpec(s.Hashes.PlainHash, c) }
+// startedFrom reports whether the container was started from this very spec.
+func (s StartedContainer) startedFrom(c *corev1.Container) bool {
+	return FromSpec(s.Hashes.PlainHash, c)
+}
 
-// FromSpec tells whether a hash that a kubelet wrote on a container is that of this spec. The kubelet hashes name and image,
+// FromSpec reports whether a hash that a kubelet wrote on a container is that of this spec. The kubelet hashes name and image,
 // and before 1.31 the whole container. 0 is no hash.
 func FromSpec(hash uint64, c *corev1.Container) bool {
 	return hash != 0 && (hash == hashOf(map[string]string{"name": c.Name, "image": c.Image}) || hash == hashOf(c))

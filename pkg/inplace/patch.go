@@ -17,10 +17,10 @@ import (
 // ReasonStart is the reason of the condition InPlaceUpdateReady while it is False.
 const ReasonStart = "StartInPlaceUpdate"
 
-// Gated tells whether the pod has the readiness gate InPlaceUpdateReady.
+// Gated reports whether the pod has the readiness gate InPlaceUpdateReady.
 func Gated(pod *corev1.Pod) bool { return podpatch.Gated(pod, keys.InPlaceUpdateReady) }
 
-// Closed tells whether the pod is out of service for an update in place: its gate is closed, or it has none and its
+// Closed reports whether the pod is out of service for an in-place update: its gate is closed, or it has none and its
 // lifecycle says so.
 func Closed(pod *corev1.Pod) bool {
 	c := podpatch.Find(pod, keys.InPlaceUpdateReady)
@@ -58,11 +58,11 @@ func MarkUnready(pod *corev1.Pod, now time.Time) (podpatch.Patch, error) {
 // the apiserver takes in a request of their own: the patches are to be sent in this order, and a later one only if those
 // before were accepted. If it comes to less, Progress says Next. name is that of the ControllerRevision. Of several
 // containers with launch priorities, the first batch is written. What an update before left unwritten is written too.
-func (e Edit) Write(pod *corev1.Pod, name string, now time.Time) ([]podpatch.Patch, error) {
-	e = restOf(pod, recordOf(pod)).all().after(e).trim(pod)
-	first, later := e.split(&pod.Spec)
+func (u Update) Write(pod *corev1.Pod, name string, now time.Time) ([]podpatch.Patch, error) {
+	u = remainingOf(pod, recordOf(pod)).all().after(u).trim(pod)
+	first, later := u.split(&pod.Spec)
 	b := podpatch.New(pod)
-	if !e.Quiet() {
+	if !u.MetadataOnly() {
 		b = lifecycle.Enter(pod, pods.LifecycleUpdating, now)
 	}
 	b.Observed(pod)
@@ -74,7 +74,7 @@ func (e Edit) Write(pod *corev1.Pod, name string, now time.Time) ([]podpatch.Pat
 // another controller left in its grace period. The patches are sent as those of Write.
 func Continue(pod *corev1.Pod, now time.Time) ([]podpatch.Patch, error) {
 	r := recordOf(pod)
-	rest := restOf(pod, r)
+	rest := remainingOf(pod, r)
 	b := podpatch.New(pod)
 	b.Observed(pod)
 	switch {
@@ -91,23 +91,23 @@ func Continue(pod *corev1.Pod, now time.Time) ([]podpatch.Patch, error) {
 }
 
 // patches are the requests that write one batch.
-func (e Edit) patches(pod *corev1.Pod, b podpatch.Body, r record) ([]podpatch.Patch, error) {
+func (u Update) patches(pod *corev1.Pod, b podpatch.Body, r record) ([]podpatch.Patch, error) {
 	raw, err := r.marshal()
 	if err != nil {
 		return nil, fmt.Errorf("pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
-	maps.Copy(b.Metadata.Labels, e.Labels)
-	maps.Copy(b.Metadata.Annotations, e.Annotations)
+	maps.Copy(b.Metadata.Labels, u.Labels)
+	maps.Copy(b.Metadata.Annotations, u.Annotations)
 	b.Metadata.Annotations[keys.InPlaceUpdateState] = &raw
 	for _, k := range []string{keys.InPlaceUpdateStateOld, keys.InPlaceUpdateGrace, keys.InPlaceUpdateGraceOld} {
 		b.Metadata.Annotations[k] = nil
 	}
-	b.Spec = each(pod, e.Images, "image")
+	b.Spec = each(pod, u.Images, "image")
 	p, err := b.Patch(pod, "")
-	if err != nil || len(e.Resources) == 0 {
+	if err != nil || len(u.Resources) == 0 {
 		return []podpatch.Patch{p}, err
 	}
-	q, err := resize(pod, podpatch.New(pod), e.Resources)
+	q, err := resize(pod, podpatch.New(pod), u.Resources)
 	return []podpatch.Patch{p, q}, err
 }
 

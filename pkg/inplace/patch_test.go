@@ -93,7 +93,7 @@ func apply(t *testing.T, pod *corev1.Pod, p podpatch.Patch, err error) *corev1.P
 // sizes are the resources of all containers.
 func sizes(pod *corev1.Pod) []corev1.ResourceRequirements {
 	var out []corev1.ResourceRequirements
-	for c := range runners(&pod.Spec) {
+	for c := range containersOf(&pod.Spec) {
 		out = append(out, c.Resources)
 	}
 	return out
@@ -101,7 +101,7 @@ func sizes(pod *corev1.Pod) []corev1.ResourceRequirements {
 
 func sizeless(s corev1.PodSpec) *corev1.PodSpec {
 	out := s.DeepCopy()
-	for c := range runners(out) {
+	for c := range containersOf(out) {
 		c.Resources = corev1.ResourceRequirements{}
 	}
 	return out
@@ -125,7 +125,7 @@ func (o Outcome) since(at time.Time) Outcome {
 
 // restart lets the kubelet follow the spec: containers with another image run anew, the others are resized.
 func restart(p *corev1.Pod, at time.Time) {
-	for c := range runners(&p.Spec) {
+	for c := range containersOf(&p.Spec) {
 		st := status(p, c.Name)
 		if c.Image != st.Image {
 			st.Image, st.ImageID, st.ContainerID = c.Image, c.Image+"@sha256:aa", st.ContainerID+"-1"
@@ -141,7 +141,7 @@ func restart(p *corev1.Pod, at time.Time) {
 func TestThreeWrites(t *testing.T) {
 	t.Parallel()
 	two := "two"
-	edit := Edit{
+	edit := Update{
 		Images:      map[string]string{"app": "app:2", "side": "side:2"},
 		Labels:      map[string]*string{"tier": &two},
 		Annotations: map[string]*string{"note": nil, "more": &two},
@@ -197,7 +197,7 @@ func TestWriteOfMetadataAloneIsQuiet(t *testing.T) {
 	t.Parallel()
 	two := "two"
 	pod := running()
-	ps, err := Edit{Labels: map[string]*string{"tier": &two}}.Write(pod, "web-2", start)
+	ps, err := Update{Labels: map[string]*string{"tier": &two}}.Write(pod, "web-2", start)
 	got := send(t, pod, ps, err)
 	require.False(t, Closed(got), "the pod stays in service")
 	require.Equal(t, "two", got.Labels["tier"])
@@ -231,7 +231,7 @@ func TestReleaseOfAClosedPodHoldsForTheObservedVersionOnly(t *testing.T) {
 func TestAPodWithoutTheGateIsUpdatedByItsLifecycle(t *testing.T) {
 	t.Parallel()
 	pod := running(func(p *corev1.Pod) { p.Spec.ReadinessGates, p.Status.Conditions = nil, p.Status.Conditions[:1] })
-	ps, err := Edit{Images: map[string]string{"app": "app:2"}}.Write(pod, "web-2", start)
+	ps, err := Update{Images: map[string]string{"app": "app:2"}}.Write(pod, "web-2", start)
 	pod = send(t, pod, ps, err)
 	require.True(t, Closed(pod))
 	p, err := MarkReady(pod, lifecycle.Enter(pod, pods.LifecycleNormal, start), start)
@@ -246,9 +246,9 @@ func TestAnUpdateOvertakesAnother(t *testing.T) {
 	pod := running()
 	p, err := MarkUnready(pod, start)
 	pod = apply(t, pod, p, err)
-	ps, err := Edit{Images: map[string]string{"app": "app:2", "side": "side:2"}}.Write(pod, "web-2", start)
+	ps, err := Update{Images: map[string]string{"app": "app:2", "side": "side:2"}}.Write(pod, "web-2", start)
 	pod = send(t, pod, ps, err)
-	ps, err = Edit{Images: map[string]string{"app": "app:3"}}.Write(pod, "web-3", start.Add(time.Minute))
+	ps, err = Update{Images: map[string]string{"app": "app:3"}}.Write(pod, "web-3", start.Add(time.Minute))
 	pod = send(t, pod, ps, err)
 
 	app := status(pod, "app")
@@ -297,7 +297,7 @@ func TestWhatAnotherControllerLeftInItsGracePeriodIsWritten(t *testing.T) {
 			restart(got, now)
 			require.True(t, Progress(got, now).Done)
 
-			ps, err = Edit{Images: map[string]string{"side": "side:3"}}.Write(pod, "web-3", now)
+			ps, err = Update{Images: map[string]string{"side": "side:3"}}.Write(pod, "web-3", now)
 			got = send(t, pod, ps, err)
 			require.Equal(t, "app:2", got.Spec.Containers[0].Image, "another update writes what the first one left")
 			require.NotContains(t, got.Annotations, key)
@@ -313,6 +313,6 @@ func TestDrained(t *testing.T) {
 	pod = apply(t, pod, p, err)
 	require.Zero(t, Drained(pod, 0))
 	require.Equal(t, start.Truncate(time.Second).Add(31*time.Second), Drained(pod, 30*time.Second).UTC())
-	ps, err := Edit{Images: map[string]string{"app": "app:2"}}.Write(pod, "web-2", start)
+	ps, err := Update{Images: map[string]string{"app": "app:2"}}.Write(pod, "web-2", start)
 	require.Zero(t, Drained(send(t, pod, ps, err), time.Minute), "what is written waits no more")
 }

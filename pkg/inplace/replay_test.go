@@ -74,13 +74,13 @@ func (w *replay) create(gated bool) {
 			p.Status.Conditions = p.Status.Conditions[:1]
 		}
 		p.Status.ContainerStatuses, p.Status.InitContainerStatuses = nil, nil
-		for c := range runners(&p.Spec) {
+		for c := range containersOf(&p.Spec) {
 			st := corev1.ContainerStatus{
 				Name: c.Name, Image: c.Image, ImageID: "id-" + c.Image, ContainerID: "run://" + c.Name, Ready: true,
 				Resources: c.Resources.DeepCopy(),
 				State:     corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(start.Truncate(time.Second))}},
 			}
-			if native(c) {
+			if isNativeSidecar(c) {
 				p.Status.InitContainerStatuses = append(p.Status.InitContainerStatuses, st)
 			} else {
 				p.Status.ContainerStatuses = append(p.Status.ContainerStatuses, st)
@@ -91,7 +91,7 @@ func (w *replay) create(gated bool) {
 
 // kubelet brings one container nearer to the spec; it reports whether there was anything to do.
 func (w *replay) kubelet() bool {
-	for c := range runners(&w.pod.Spec) {
+	for c := range containersOf(&w.pod.Spec) {
 		st := status(w.pod, c.Name)
 		switch {
 		case st.Image != c.Image:
@@ -141,7 +141,7 @@ func (w *replay) step(dies bool) bool {
 			patches, err = Continue(w.pod, w.now)
 		case o.Done || !Recorded(w.pod):
 			what = "release"
-			for c := range runners(&w.pod.Spec) {
+			for c := range containersOf(&w.pod.Spec) {
 				st := status(w.pod, c.Name)
 				require.True(w, st.Image == c.Image && has(*st.Resources, c.Resources),
 					"released before %s has followed\n%s", c.Name, strings.Join(w.story, "\n"))
@@ -176,8 +176,8 @@ func (w *replay) closed() bool {
 // check holds what no write may do.
 func (w *replay) check(was *corev1.Pod) {
 	tell := strings.Join(w.story, "\n")
-	restarts := Edit{}
-	for c := range runners(&was.Spec) {
+	restarts := Update{}
+	for c := range containersOf(&was.Spec) {
 		is := container(&w.pod.Spec, c.Name)
 		if is.Image != c.Image {
 			set(&restarts.Images, c.Name, is.Image)
@@ -219,7 +219,7 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// rest goes on until there is nothing to do, and holds what the pod must be then.
+// remaining goes on until there is nothing to do, and holds what the pod must be then.
 func (w *replay) rest() {
 	for range 100 {
 		w.now = w.now.Add(time.Minute)
@@ -230,7 +230,7 @@ func (w *replay) rest() {
 		tell := strings.Join(w.story, "\n")
 		require.Equal(w, w.revision(w.target), w.pod.Labels[keys.ControllerRevisionHash], tell)
 		require.False(w, Closed(w.pod), "%+v\n%s", Progress(w.pod, w.now), tell)
-		for c := range runners(&to.Spec) {
+		for c := range containersOf(&to.Spec) {
 			is := container(&w.pod.Spec, c.Name)
 			require.Equal(w, c.Image, is.Image, tell)
 			require.True(w, has(is.Resources, c.Resources), tell)
@@ -247,7 +247,7 @@ func (w *replay) rest() {
 }
 
 // FuzzRecords feeds the annotations of a pod, which anybody may write, to all that reads them: nothing may panic, and what
-// is written must make sense to an apiserver.
+// startedFrom written must make sense to an apiserver.
 func FuzzRecords(f *testing.F) {
 	f.Add(`{"revision":"web-2","nextContainerResources":{"app":{"limits":{"cpu":"2"}}},"updateResources":true,
 		"containerBatchesRecord":[{"timestamp":null,"containers":["app","gone"]}]}`, inGrace,

@@ -61,7 +61,7 @@ func requests(r corev1.ResourceRequirements) corev1.ResourceList {
 	return out
 }
 
-// has tells whether r has all the values of want.
+// has reports whether r has all the values of want.
 func has(r, want corev1.ResourceRequirements) bool {
 	holds := func(is, want corev1.ResourceList) bool {
 		for name, q := range want {
@@ -74,8 +74,8 @@ func has(r, want corev1.ResourceRequirements) bool {
 	return holds(r.Limits, want.Limits) && holds(r.Requests, want.Requests)
 }
 
-// sized is cpu and memory of r.
-func sized(r corev1.ResourceRequirements) corev1.ResourceRequirements {
+// cpuAndMemory is cpu and memory of r.
+func cpuAndMemory(r corev1.ResourceRequirements) corev1.ResourceRequirements {
 	pick := func(list corev1.ResourceList) corev1.ResourceList {
 		out := corev1.ResourceList{}
 		for _, name := range resizable() {

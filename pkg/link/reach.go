@@ -53,12 +53,12 @@ const (
 	Failing Cause = "Failing"
 )
 
-// Untrusted tells whether the far end did not prove that it is the one that was meant.
+// Untrusted reports whether the far end did not prove that it is the one that was meant.
 func (c Cause) Untrusted() bool {
 	return c == UnknownAuthority || c == WrongName || c == ServerCertificateExpired
 }
 
-// Unanswered tells whether nobody answered at the address.
+// Unanswered reports whether nobody answered at the address.
 func (c Cause) Unanswered() bool {
 	switch c {
 	case NameNotResolved, ConnectionRefused, TimedOut, Unreachable, ConnectionBroken, NotTLS:
@@ -161,7 +161,7 @@ func unanswered(err error) Cause {
 	return ""
 }
 
-// PlainURL tells whether address is https://HOST[:PORT], with a path or not, and holds neither user, query nor fragment: what
+// PlainURL reports whether address is https://HOST[:PORT], with a path or not, and holds neither user, query nor fragment: what
 // it says can be shown to everybody.
 func PlainURL(address string) bool {
 	u, err := url.Parse(address)

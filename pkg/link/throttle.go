@@ -40,7 +40,7 @@ func (p *Throttle) Set(l *fleetv1alpha1.ClusterLimits) {
 	p.limiter.SetBurst(int(burst))
 }
 
-// TryAccept tells whether a request may go now.
+// TryAccept reports whether a request may go now.
 func (p *Throttle) TryAccept() bool { return p.limiter.Allow() }
 
 // Accept waits until a request may go.

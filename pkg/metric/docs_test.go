@@ -86,8 +86,8 @@ func (s source) word(pkg string, e ast.Expr) string {
 	return s.words[name]
 }
 
-// metrics notes the calls prometheus.NewX(XOpts{...}, labels) and NewPlanning(subsystem, kind). NewPlanning itself is the one place
-// whose names come by parameter.
+// metrics notes the calls prometheus.NewX(XOpts{...}, labels) and NewPlanning(subsystem, kind). NewPlanning itself is
+// the one place whose names come by parameter.
 func (s source) metrics(pkg string) func(ast.Node) bool {
 	return func(n ast.Node) bool {
 		if f, ok := n.(*ast.FuncDecl); ok && f.Name.Name == "NewPlanning" {

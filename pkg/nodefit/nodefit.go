@@ -1,5 +1,5 @@
-// Package nodefit tells on which nodes pods may run, by the names, labels and taints of nodes. Whether a node has room is left to the
-// scheduler. All functions are pure.
+// Package nodefit tells on which nodes pods may run, by the names, labels and taints of nodes. Whether a node has room
+// is left to the scheduler. All functions are pure.
 package nodefit
 
 import (
@@ -32,8 +32,8 @@ func New(spec *corev1.PodSpec, tolerations []corev1.Toleration) Matcher {
 	}
 }
 
-// Match tells whether a pod is to run on the node, and whether one that is there may stay. An affinity that can't be parsed matches
-// no node. Source: kube 1.36, NodeShouldRunDaemonPod.
+// Match reports whether a pod is to run on the node, and whether one that is there may stay. An affinity that can't be
+// parsed matches no node. Source: kube 1.36, NodeShouldRunDaemonPod.
 func (m Matcher) Match(node *corev1.Node) (run, stay bool) {
 	if m.node != "" && m.node != node.Name || Virtual(node) {
 		return false, false
@@ -65,11 +65,11 @@ func (m Matcher) tolerates(taint *corev1.Taint) bool {
 	})
 }
 
-// Virtual tells whether a node is no machine.
+// Virtual reports whether a node is no machine.
 func Virtual(node *corev1.Node) bool { return node.Labels[labelNodeType] == virtualKubeletType }
 
-// DaemonTolerations returns the tolerations of a pod and those of all daemon pods, which stay on nodes in trouble and come to nodes
-// that are closed to others. Source: kube 1.36, AddOrUpdateDaemonPodTolerations.
+// DaemonTolerations returns the tolerations of a pod and those of all daemon pods, which stay on nodes in trouble and
+// come to nodes that are closed to others. Source: kube 1.36, AddOrUpdateDaemonPodTolerations.
 func DaemonTolerations(pod *corev1.PodSpec) []corev1.Toleration {
 	out := slices.Clone(pod.Tolerations)
 	add := func(key string, effect corev1.TaintEffect) {

@@ -53,14 +53,14 @@ func NewTracker(c clock.PassiveClock) *Tracker {
 	return &Tracker{clock: c, known: map[string]renewal{}}
 }
 
-// Live tells whether a daemon is alive on a node, as far as is known now.
+// Live reports whether a daemon is alive on a node, as far as is known now.
 func (t *Tracker) Live(node string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.known[node].live(t.clock.Now())
 }
 
-// observe takes over what a Lease says, and tells whether a daemon has come to life by it.
+// observe takes over what a Lease says, and reports whether a daemon has come to life by it.
 func (t *Tracker) observe(l *coordinationv1.Lease) (name string, came bool) {
 	if name = node(l); name == "" || l.Spec.RenewTime == nil {
 		return name, false

@@ -72,7 +72,7 @@ func (l *OverlapScanner) among(owner metav1.Object, kind schema.GroupVersionKind
 	return out
 }
 
-// Selects tells whether a selector matches a pod. One that can't be read matches none.
+// Selects reports whether a selector matches a pod. One that can't be read matches none.
 func Selects(by *metav1.LabelSelector, pod metav1.Object) bool {
 	selector, err := metav1.LabelSelectorAsSelector(by)
 	return err == nil && selector.Matches(labels.Set(pod.GetLabels()))
@@ -80,7 +80,7 @@ func Selects(by *metav1.LabelSelector, pod metav1.Object) bool {
 
 // OverlapScanner scans workloads for overlaps and remembers the results. The zero value is ready; it may be used concurrently.
 type OverlapScanner struct {
-	// Adopts tells whether a workload adopts a pod that its selector matches and that has no controller; nil adopts none.
+	// Adopts reports whether a workload adopts a pod that its selector matches and that has no controller; nil adopts none.
 	Adopts func(owner metav1.Object, pod *corev1.Pod) bool
 
 	last sync.Map // scan by types.NamespacedName

@@ -15,13 +15,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// ControlledBy tells whether owner, of that kind, is o's controller.
+// ControlledBy reports whether owner, of that kind, is o's controller.
 func ControlledBy(o, owner metav1.Object, kind schema.GroupVersionKind) bool {
 	ref := metav1.GetControllerOfNoCopy(o)
 	return ref != nil && ref.UID == owner.GetUID() && RefersTo(ref, kind)
 }
 
-// RefersTo tells whether a reference is to an object of that kind, in whatever version. A nil one is to none.
+// RefersTo reports whether a reference is to an object of that kind, in whatever version. A nil one is to none.
 func RefersTo(ref *metav1.OwnerReference, kind schema.GroupVersionKind) bool {
 	if ref == nil || ref.Kind != kind.Kind {
 		return false

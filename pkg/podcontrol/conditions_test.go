@@ -12,7 +12,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
-func TestConditionsAreThereWhileSomethingFails(t *testing.T) {
+func TestConditionsArePresentWhileSomethingFails(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 	later := now.Add(time.Minute)
@@ -29,7 +29,7 @@ func TestConditionsAreThereWhileSomethingFails(t *testing.T) {
 
 	again, events := Conditions(first, WorkloadConditions(), refused, report.StalledFailure("UpdateStalled", "web-0 does not follow", "ImagePullBackOff"), report.Failure{}, later)
 	require.Equal(t, first, again, "what lasts is written once")
-	require.Empty(t, events, "and told once")
+	require.Empty(t, events, "and reported once")
 
 	healed, events := Conditions(first, WorkloadConditions(), report.Failure{}, report.Failure{}, report.Failure{}, later)
 	require.Empty(t, healed)

@@ -110,7 +110,7 @@ func Find(pod *corev1.Pod, t corev1.PodConditionType) *corev1.PodCondition {
 	return nil
 }
 
-// Gated tells whether the pod has the readiness gate of a condition.
+// Gated reports whether the pod has the readiness gate of a condition.
 func Gated(pod *corev1.Pod, t corev1.PodConditionType) bool {
 	for _, g := range pod.Spec.ReadinessGates {
 		if g.ConditionType == t {

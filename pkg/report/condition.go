@@ -53,7 +53,7 @@ func GetCondition(conditions []metav1.Condition, conditionType string) *metav1.C
 	return nil
 }
 
-// IsConditionTrue tells whether the condition is present and True.
+// IsConditionTrue reports whether the condition is present and True.
 func IsConditionTrue(conditions []metav1.Condition, conditionType string) bool {
 	c := GetCondition(conditions, conditionType)
 	return c != nil && c.Status == metav1.ConditionTrue

@@ -62,7 +62,7 @@ func (f Failure) After(was *ConditionEntry, now time.Time) *ConditionEntry {
 	return &is
 }
 
-// News tells whether a failure needs an event: it has just begun, and is not that of a write, which has an event with each try.
+// News reports whether a failure needs an event: it has just begun, and is not that of a write, which has an event with each try.
 func (f Failure) News(was *ConditionEntry) bool {
 	return f.Reason != "" && f.Reason != ReasonWriteFailed && (was == nil || was.Reason != f.Reason)
 }

@@ -115,10 +115,10 @@ func Hash(data []byte, collisions *int32) string {
 // is returned whole.
 func Short(name string) string { return name[strings.LastIndexByte(name, '-')+1:] }
 
-// Same tells whether a and b name the same revision. An empty name is the same as nothing.
+// Same reports whether a and b name the same revision. An empty name is the same as nothing.
 func Same(a, b string) bool { return a != "" && b != "" && Short(a) == Short(b) }
 
-// Equal tells whether two revisions hold the same template: equal bytes, or equal JSON when fields that are null or
+// Equal reports whether two revisions hold the same template: equal bytes, or equal JSON when fields that are null or
 // the zero creationTimestamp are left out.
 func Equal(a, b *appsv1.ControllerRevision) bool {
 	if slices.Equal(a.Data.Raw, b.Data.Raw) {

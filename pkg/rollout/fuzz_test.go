@@ -11,7 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzNext replays random scenarios. While the first ticks pass, the goal changes at random; then steps must come to an end. Every decision is checked against the invariants of the package.
+// FuzzNext replays random scenarios. While the first ticks pass, the goal changes at random; then steps must come to an
+// end. Every decision is checked against the invariants of the package.
 func FuzzNext(f *testing.F) {
 	for i := range uint64(40) {
 		f.Add(i, uint8(i*7), uint8(i*3), uint8(i%4), uint8(i%3), uint8(i%4), uint8(i*5), uint8(i*11))

@@ -322,7 +322,7 @@ func TestStories(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name string
-		run func(t *testing.T, out *strings.Builder)
+		run  func(t *testing.T, out *strings.Builder)
 	}{
 		{"in-place-with-partition", func(t *testing.T, out *strings.Builder) {
 			t.Helper()

@@ -699,7 +699,7 @@ func checkKept(t *testing.T, g Goal, pods []Pod, s Decision) {
 		return
 	}
 	type count struct {
-		pinned     bool
+		pinned       bool
 		old, updated int
 	}
 	counts, byKey := map[string]*count{}, map[string]Pod{}

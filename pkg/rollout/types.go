@@ -37,7 +37,7 @@ type Goal struct {
 	// Mode says how old pods are updated.
 	Mode Mode
 	// Paused stops updates: no pod is updated in place or re-created, and the surge that an update still needs stays as it is.
-	// Scaling and deletions that users asked for go on, and updates in place that were written before are completed.
+	// Scaling and deletions that users asked for go on, and in-place updates that were written before are completed.
 	Paused bool
 	// Rollback updates pods back to the old revision if the partition has grown. Without it, only created pods are at the
 	// old revision.
@@ -97,12 +97,12 @@ type Pod struct {
 	// first and then waits for the hook.
 	UpdateHooked, DeleteHooked bool
 
-	// Update is how far an update in place is.
+	// Update is how far an in-place update is.
 	Update UpdateState
 	// NotInPlace is why the pod can't be updated in place to the other revision; empty if it can. Only read of Old pods, and of all
 	// with Rollback.
 	NotInPlace string
-	// NoRestart: the update in place restarts nothing, so it needs no MarkUnready and takes no availability. Read as NotInPlace is.
+	// NoRestart: the in-place update restarts nothing, so it needs no MarkUnready and takes no availability. Read as NotInPlace is.
 	NoRestart bool
 	// Gated: the pod has the readiness gate that MarkUnready sets. Without it, an update begins with UpdateInPlace.
 	Gated bool

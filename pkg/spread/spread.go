@@ -44,8 +44,9 @@ type Division struct {
 // By number, when no subset has Min or Max: 10 over a: 60%, b, c gives 6, 2, 2. With 11 it gives 7, 2, 2, and with 12
 // it gives 7, 3, 2 if b has more replicas than c now, else 7, 2, 3 (c is behind b by name, as users of
 // UnitedDeployment know it). Percentages that add up to no more than 100 % never contradict the total: where rounding
-// each by itself would, the largest remainders are rounded up instead, so that 50 % and 50 % of 7 are 4 and 3. When the numbers add up to more than total, or every subset has one and they add up to
-// less, nothing changes anywhere and Ineffective is set.
+// each by itself would, the largest remainders are rounded up instead, so that 50 % and 50 % of 7 are 4 and 3. When the
+// numbers add up to more than total, or every subset has one and they add up to less, nothing changes anywhere and
+// Ineffective is set.
 //
 // Elastic, when any subset has Min or Max: 10 over a: 2 to 4, b: 3 and more gives 4, 6; 4 replicas give 2, 2; 6 give
 // 3, 3, since a is filled before b. Replicas beside another subset's Min or Max read as both Min and Max. When all Max

@@ -225,7 +225,7 @@ func subset(ud *appsv1beta1.UnitedDeployment, name string) *appsv1beta1.Subset {
 	return &ud.Spec.Topology.Subsets[i]
 }
 
-// templateChanged tells whether the apiserver has to be asked again.
+// templateChanged reports whether the apiserver has to be asked again.
 func templateChanged(old, ud *appsv1beta1.UnitedDeployment) bool {
 	was, ok := TemplateOf(&old.Spec.Template)
 	is, _ := TemplateOf(&ud.Spec.Template)

@@ -50,8 +50,8 @@ func PodSpec(pod *corev1.PodSpec, kind string, path *field.Path) field.ErrorList
 	return faults
 }
 
-// IntOrPercent resolves a number or a percentage of `of` pods, rounded up, and judges it: most is the largest percentage, 0 for none.
-// Nil is 0.
+// IntOrPercent resolves a number or a percentage of `of` pods, rounded up, and judges it: most is the largest
+// percentage, 0 for none. Nil is 0.
 func IntOrPercent(v *intstr.IntOrString, of, most int, at *field.Path) (int, field.ErrorList) {
 	n, err := rollout.Resolve(v, of, rollout.Up)
 	if err != nil {
