@@ -12,36 +12,36 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 )
 
-// Options say what an Update may hold besides images, labels and annotations. The zero value is valid.
+// Options are the changes that an Update may have besides images, labels and annotations. The zero value is valid.
 type Options struct {
 	// Resources: new values of cpu and memory that a container requests or is limited to.
 	Resources bool
-	// NoResize: the apiserver takes no new resources of running pods, whatever Resources says.
+	// NoResize: the apiserver does not support resizing running pods; overrides Resources.
 	NoResize bool
 	// Env: restarts of containers that read a changed label or annotation by env. Without it, such a change is one of
-	// metadata alone, and the containers keep the former value until they start anew.
+	// metadata alone, and the containers keep the old value until they restart.
 	Env bool
 }
 
-// Update is a change that a running pod can take over. The zero Update changes nothing. Containers are told by name; native
-// sidecars, the init containers that run as long as the pod, are among them.
+// Update is a change that can be made to a running pod. The zero Update changes nothing. Containers are identified by
+// name; they include native sidecars, the init containers that run as long as the pod.
 type Update struct {
 	// Images are the new images.
 	Images map[string]string
 	// Resources are the changed values of cpu and memory, and only these.
 	Resources map[string]corev1.ResourceRequirements
-	// Env says, of containers that get no new image, what changed metadata they read by env: "annotation config by env
-	// CONFIG". Somebody on the node has to restart them.
+	// Env has, for containers that get no new image, the changed metadata that they read by env: "annotation config
+	// by env CONFIG". The node daemon has to restart them.
 	Env map[string]string
-	// Labels and Annotations are the changed values; nil takes the key off.
+	// Labels and Annotations are the changed values; nil removes the key.
 	Labels, Annotations map[string]*string
 }
 
-// MetadataOnly tells that the edit changes labels and annotations alone.
+// MetadataOnly reports whether the update changes labels and annotations only.
 func (u Update) MetadataOnly() bool { return len(u.Images)+len(u.Resources)+len(u.Env) == 0 }
 
-// Restarts reports whether a container of the pod restarts, so that the pod should be out of service meanwhile. A resize
-// alone restarts the containers whose resizePolicy says so.
+// Restarts reports whether a container of the pod restarts, so that the pod should be out of service meanwhile. A
+// resize alone restarts only containers whose resizePolicy requires it.
 func (u Update) Restarts(pod *corev1.Pod) bool {
 	if len(u.Images)+len(u.Env) > 0 {
 		return true
@@ -62,9 +62,9 @@ func (u Update) Restarts(pod *corev1.Pod) bool {
 	return false
 }
 
-// CanApply reports whether this very pod can take the edit over, and if not, why. daemon says that a node daemon lives on the
-// pod's node: it alone can restart a container for its env, and only if the kubelet starts the container again then. A pod
-// that has no node yet needs none of it.
+// CanApply reports whether this pod can be updated so, and if not, why. daemon: a node daemon is alive on the pod's
+// node. Only it can restart a container for its env, and only if the kubelet starts the container again then. A pod
+// that has no node yet does not need it.
 func (u Update) CanApply(pod *corev1.Pod, daemon bool) (why string, ok bool) {
 	for _, name := range u.containers() {
 		if container(&pod.Spec, name) == nil {
@@ -92,7 +92,7 @@ func (u Update) CanApply(pod *corev1.Pod, daemon bool) (why string, ok bool) {
 	return "", true
 }
 
-// RestartPolicy is the one that a kubelet goes by for a container: its own, if it has one, else the pod's.
+// RestartPolicy returns the restart policy that applies to a container: its own, if it has one, else the pod's.
 func RestartPolicy(c *corev1.Container, pod *corev1.Pod) corev1.RestartPolicy {
 	if c.RestartPolicy != nil {
 		return corev1.RestartPolicy(*c.RestartPolicy)
@@ -108,8 +108,8 @@ func (u Update) containers() []string {
 	return slices.Compact(names)
 }
 
-// Diff returns the edit that brings a pod made from one template to another, or why there is none: "container app: env
-// changed". Equal templates give the zero Update. Neither template is changed.
+// Diff returns the update from one template to another, or why it can't be made in place: "container app: env
+// changed". Equal templates give the zero Update. The templates are not changed.
 func Diff(from, to *corev1.PodTemplateSpec, o Options) (update Update, why string, ok bool) {
 	if why := diffMetadata(from, to); why != "" {
 		return Update{}, why, false
@@ -167,14 +167,14 @@ func diffMap(from, to map[string]string) map[string]*string {
 	return out
 }
 
-// diffAll adds the changes of all containers of one list, or tells why one can't be made.
+// diffAll adds the changes of all containers of one list, or returns why one can't be made.
 func (u *Update) diffAll(list string, from, to []corev1.Container, o Options) (why string) {
 	same := slices.EqualFunc(from, to, func(a, b corev1.Container) bool { return a.Name == b.Name })
 	if !same {
 		return list + " were added, removed or reordered"
 	}
 	for i := range from {
-		// An init container that has ended would not run again.
+		// An init container that has completed would not run again.
 		runs := list == "containers" || isNativeSidecar(&to[i])
 		if why := u.diffContainer(from[i], to[i], o, runs); why != "" {
 			return fmt.Sprintf("container %s: %s", to[i].Name, why)
@@ -183,7 +183,7 @@ func (u *Update) diffAll(list string, from, to []corev1.Container, o Options) (w
 	return ""
 }
 
-// diffContainer adds the changes of one container; runs says that it runs as long as the pod.
+// diffContainer adds the changes of one container; runs: it runs as long as the pod.
 func (u *Update) diffContainer(a, b corev1.Container, o Options, runs bool) (why string) {
 	if runs && a.Image != b.Image {
 		set(&u.Images, b.Name, b.Image)

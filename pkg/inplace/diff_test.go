@@ -62,7 +62,7 @@ func TestDiff(t *testing.T) {
 		{name: "an empty list equals none", change: func(t *corev1.PodTemplateSpec) { t.Spec.Containers[1].Env = []corev1.EnvVar{} }},
 		{name: "an image is changed", change: image(1, "side:2"), want: Update{Images: map[string]string{"side": "side:2"}}},
 		{
-			name: "labels and annotations are set and taken off",
+			name: "labels and annotations are set and removed",
 			change: func(t *corev1.PodTemplateSpec) {
 				t.Labels = map[string]string{"app": "web", "tier": "one", "new": "two"}
 				t.Annotations = map[string]string{"config": "one"}
@@ -87,7 +87,7 @@ func TestDiff(t *testing.T) {
 			want:   Update{Images: map[string]string{"app": "app:2"}, Annotations: map[string]*string{"config": &two}},
 		},
 		{
-			name:   "taking off what a container reads needs no restart",
+			name:   "removing what a container reads needs no restart",
 			change: func(t *corev1.PodTemplateSpec) { delete(t.Annotations, "config") },
 			want:   Update{Annotations: map[string]*string{"config": nil}},
 		},
@@ -127,7 +127,7 @@ func TestDiff(t *testing.T) {
 			why: "container side: command, args changed",
 		},
 		{
-			name:   "containers can't change places",
+			name:   "containers can't be reordered",
 			change: func(t *corev1.PodTemplateSpec) { c := t.Spec.Containers; c[0], c[1] = c[1], c[0] },
 			why:    "containers were added, removed or reordered",
 		},
@@ -148,16 +148,16 @@ func TestDiff(t *testing.T) {
 			change: func(t *corev1.PodTemplateSpec) { t.Finalizers = []string{"f"} },
 			why:    "metadata.finalizers changed",
 		},
-		{name: "the template's name is nobody's", change: func(t *corev1.PodTemplateSpec) { t.Name = "other" }},
+		{name: "the template's name does not matter", change: func(t *corev1.PodTemplateSpec) { t.Name = "other" }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			from, to := template(), template(tc.change)
-			edit, why, ok := Diff(from, to, Options{Env: true})
+			update, why, ok := Diff(from, to, Options{Env: true})
 			require.Equal(t, tc.why, why)
 			require.Equal(t, tc.why == "", ok)
-			require.Empty(t, cmp.Diff(tc.want, edit))
-			require.Equal(t, len(tc.want.Images)+len(tc.want.Env) == 0, edit.MetadataOnly())
+			require.Empty(t, cmp.Diff(tc.want, update))
+			require.Equal(t, len(tc.want.Images)+len(tc.want.Env) == 0, update.MetadataOnly())
 			require.Empty(t, cmp.Diff(template(), from), "the template stays as it was")
 			require.Empty(t, cmp.Diff(template(tc.change), to), "the template stays as it was")
 		})
@@ -167,10 +167,10 @@ func TestDiff(t *testing.T) {
 func TestDiffOfEnvWithoutTheGate(t *testing.T) {
 	t.Parallel()
 	two := "two"
-	edit, why, ok := Diff(template(), template(func(t *corev1.PodTemplateSpec) { t.Annotations["config"] = "two" }), Options{})
+	update, why, ok := Diff(template(), template(func(t *corev1.PodTemplateSpec) { t.Annotations["config"] = "two" }), Options{})
 	require.True(t, ok, why)
-	require.Empty(t, cmp.Diff(Update{Annotations: map[string]*string{"config": &two}}, edit))
-	require.True(t, edit.MetadataOnly(), "then it is metadata like any other")
+	require.Empty(t, cmp.Diff(Update{Annotations: map[string]*string{"config": &two}}, update))
+	require.True(t, update.MetadataOnly(), "then it is metadata like any other")
 }
 
 // list is a list of resources: list("cpu=1 memory=1Gi").
@@ -193,7 +193,7 @@ func TestDiffOfResources(t *testing.T) {
 		why              string
 	}{
 		{
-			name:   "new values are taken over, and only these",
+			name:   "only changed values are part of the update",
 			limits: [2]string{"cpu=2 memory=1Gi", "cpu=3 memory=1Gi"}, requests: [2]string{"cpu=1 memory=1Gi", "cpu=1 memory=512Mi"},
 			want: corev1.ResourceRequirements{Limits: list("cpu=3"), Requests: list("memory=512Mi")},
 		},
@@ -213,7 +213,7 @@ func TestDiffOfResources(t *testing.T) {
 			why:      "container app: resources.requests.memory was added, and a running container can't get it",
 		},
 		{
-			name:   "a value can't be taken off",
+			name:   "a value can't be removed",
 			limits: [2]string{"cpu=2 memory=1Gi", "cpu=2"}, requests: [2]string{"cpu=1 memory=1", "cpu=1 memory=1"},
 			why: "container app: resources.limits.memory was removed, and a running container can't lose it",
 		},
@@ -237,10 +237,10 @@ func TestDiffOfResources(t *testing.T) {
 				}}}
 				return out
 			}
-			edit, why, ok := Diff(made(0), made(1), Options{Resources: true})
+			update, why, ok := Diff(made(0), made(1), Options{Resources: true})
 			require.Equal(t, tc.why, why)
 			require.Equal(t, tc.why == "", ok)
-			require.Empty(t, cmp.Diff(tc.want, edit.Resources["app"]))
+			require.Empty(t, cmp.Diff(tc.want, update.Resources["app"]))
 			_, why, ok = Diff(made(0), made(1), Options{})
 			same := len(tc.want.Limits)+len(tc.want.Requests) == 0 && tc.why == ""
 			require.Equal(t, same && tc.requests[0] == tc.requests[1], ok, "without the gate, any change of resources is refused: %s", why)
@@ -258,24 +258,24 @@ func TestRestarts(t *testing.T) {
 		return Update{Resources: map[string]corev1.ResourceRequirements{"app": r}}
 	}
 	for _, tc := range []struct {
-		name string
-		edit Update
-		want bool
+		name   string
+		update Update
+		want   bool
 	}{
 		{"metadata restarts nothing", Update{Labels: map[string]*string{"a": nil}}, false},
 		{"a new image restarts its container", Update{Images: map[string]string{"app": "app:2"}}, true},
 		{"env is only read at a start", Update{Env: map[string]string{"app": "label a by env A"}}, true},
 		{"a resize restarts nothing by itself", resizes(corev1.ResourceRequirements{Limits: list("cpu=1")}), false},
-		{"a resize restarts a container whose policy says so", resizes(corev1.ResourceRequirements{Requests: list("memory=1Gi")}), true},
+		{"a resize restarts a container whose policy requires it", resizes(corev1.ResourceRequirements{Requests: list("memory=1Gi")}), true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, tc.want, tc.edit.Restarts(pod))
+			require.Equal(t, tc.want, tc.update.Restarts(pod))
 		})
 	}
 }
 
-func TestFits(t *testing.T) {
+func TestCanApply(t *testing.T) {
 	t.Parallel()
 	pod := func(fs ...func(*corev1.Pod)) *corev1.Pod {
 		out := &corev1.Pod{Spec: corev1.PodSpec{
@@ -296,40 +296,40 @@ func TestFits(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		pod    *corev1.Pod
-		edit   Update
+		update Update
 		daemon bool
 		why    string
 	}{
-		{name: "#1683: containers that others put in don't matter", pod: pod(), edit: Update{Images: map[string]string{"app": "app:2"}}},
+		{name: "#1683: injected containers don't matter", pod: pod(), update: Update{Images: map[string]string{"app": "app:2"}}},
 		{
-			name: "a pod that lacks a container can't be updated", pod: pod(), edit: Update{Images: map[string]string{"side": "side:2"}},
+			name: "a pod that lacks a container can't be updated", pod: pod(), update: Update{Images: map[string]string{"side": "side:2"}},
 			why: "pod has no container side",
 		},
 		{
-			name: "B 29: without a node daemon nobody restarts a container for its env", pod: pod(), edit: env,
+			name: "B 29: without a node daemon a container can't be restarted for its env", pod: pod(), update: env,
 			why: "container app reads label tier by env TIER, and its node has no daemon that could restart it",
 		},
-		{name: "a node daemon restarts it", pod: pod(), edit: env, daemon: true},
+		{name: "a node daemon restarts it", pod: pod(), update: env, daemon: true},
 		{
-			name: "but not one that the kubelet would not start again", edit: env, daemon: true,
+			name: "but not one that the kubelet would not start again", update: env, daemon: true,
 			pod: pod(func(p *corev1.Pod) { p.Spec.Containers[0].RestartPolicy = new(corev1.ContainerRestartPolicyNever) }),
 			why: "container app reads label tier by env TIER, and is not restarted, by policy Never",
 		},
-		{name: "a pod without a node has not started yet", pod: pod(func(p *corev1.Pod) { p.Spec.NodeName = "" }), edit: env},
+		{name: "a pod without a node has not started yet", pod: pod(func(p *corev1.Pod) { p.Spec.NodeName = "" }), update: env},
 		{
-			name: "the QoS class of the very pod counts", pod: pod(alone), edit: guaranteed,
+			name: "the QoS class of the pod itself counts", pod: pod(alone), update: guaranteed,
 			why: "the QoS class of a running pod can't change from Burstable to Guaranteed",
 		},
-		{name: "#1683: an injected container may hold the QoS class", pod: pod(), edit: guaranteed},
+		{name: "#1683: an injected container may hold the QoS class", pod: pod(), update: guaranteed},
 		{
-			name: "containers of Windows can't be resized", edit: guaranteed,
+			name: "containers of Windows can't be resized", update: guaranteed,
 			pod: pod(func(p *corev1.Pod) { p.Spec.OS = &corev1.PodOS{Name: corev1.Windows} }),
 			why: "containers of Windows can't be resized",
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			why, ok := tc.edit.CanApply(tc.pod, tc.daemon)
+			why, ok := tc.update.CanApply(tc.pod, tc.daemon)
 			require.Equal(t, tc.why, why)
 			require.Equal(t, tc.why == "", ok)
 		})

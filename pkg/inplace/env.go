@@ -18,7 +18,7 @@ type metadataField struct {
 	key        string
 }
 
-// reference is a field that a container reads by env.
+// reference is a metadata field that a container reads by env.
 type reference struct {
 	metadataField
 
@@ -33,7 +33,7 @@ func (r reference) String() string {
 	return what + r.key + " by env " + r.env
 }
 
-// of is the field's value among these labels and annotations.
+// of returns the field's value in these labels and annotations.
 func (f metadataField) of(labels, annotations map[string]string) string {
 	if f.annotation {
 		return annotations[f.key]
@@ -41,9 +41,9 @@ func (f metadataField) of(labels, annotations map[string]string) string {
 	return labels[f.key]
 }
 
-// references are the labels and annotations that a container reads, in the order of its env. Those that hold the version
-// of a SidecarSet don't count: its own update writes them. Nor do variables that are set again further down: the last one
-// startedFrom what the container gets.
+// references are the labels and annotations that a container reads, in the order of its env. Those that hold the
+// version of a SidecarSet don't count: its own update writes them. Nor do variables that are set again later in the
+// list: the last one takes effect.
 func references(c *corev1.Container) []reference {
 	var out []reference
 	for i := range c.Env {
@@ -64,8 +64,8 @@ func references(c *corev1.Container) []reference {
 	return out
 }
 
-// changesEnv are the references of a container that the edit gives a new value. A key that is taken off needs no restart: the
-// env value stays until the next one.
+// changedReferences are the references of a container whose value the update changes. A key that is removed needs no
+// restart: the env value stays until the next one.
 func (u Update) changedReferences(c *corev1.Container) []reference {
 	if len(u.Labels)+len(u.Annotations) == 0 {
 		return nil
@@ -78,7 +78,7 @@ func (u Update) changedReferences(c *corev1.Container) []reference {
 	})
 }
 
-// addEnv notes the containers that read new metadata and would not start anew by themselves.
+// addEnv adds the containers that read changed metadata and would not restart by themselves.
 func (u *Update) addEnv(spec *corev1.PodSpec) {
 	for c := range containersOf(spec) {
 		if _, restarts := u.Images[c.Name]; restarts {
@@ -90,7 +90,7 @@ func (u *Update) addEnv(spec *corev1.PodSpec) {
 	}
 }
 
-// containersOf are all containers that run as long as the pod.
+// containersOf yields all containers that run as long as the pod.
 func containersOf(spec *corev1.PodSpec) func(func(*corev1.Container) bool) {
 	return func(yield func(*corev1.Container) bool) {
 		for i := range spec.Containers {
@@ -106,8 +106,8 @@ func containersOf(spec *corev1.PodSpec) func(func(*corev1.Container) bool) {
 	}
 }
 
-// priority is the launch priority of a container, if it has one: what the pod webhook made of it, else what the user
-// wrote.
+// priority returns the launch priority of a container, if it has one: as the pod webhook has set it, else as the user
+// wrote it.
 func priority(c *corev1.Container) (int, bool) {
 	written := ""
 	for i := range c.Env {
@@ -124,37 +124,37 @@ func priority(c *corev1.Container) (int, bool) {
 	return n, err == nil
 }
 
-// RestartRequest is a container that is to be started anew for its env.
+// RestartRequest is a container that is to be restarted for its env.
 type RestartRequest struct {
 	Container *corev1.Container
-	// Before is the ID of the container that ran when it was asked for; empty if that is not known.
+	// Before is the ID of the container that ran when the restart was requested; empty if it is unknown.
 	Before string
-	// Image says that it gets a new image in the same update, for which the kubelet starts it anew by itself.
+	// Image: it gets a new image in the same update, for which the kubelet restarts it.
 	Image bool
 }
 
-// RestartRequests are the containers that the pod's update in place wants started anew, wherever they do not have the labels and
-// annotations of the pod yet, in the order in which that is to be done: those of one list together, and those of the next
-// when these are ready. They are the containers that read labels or annotations by env and belong to a batch that was
-// written: those without a launch priority and of the highest one first. There is none while no such update is under way.
+// RestartRequests are the containers that the pod's in-place update needs restarted, whether or not they have
+// restarted already, in the order in which to do it: those of one list together, and those of the next when these are
+// ready. They are the containers that read labels or annotations by env and belong to a batch that was written: those
+// without a launch priority and of the highest one first. There are none while no such update is in progress.
 func RestartRequests(pod *corev1.Pod) [][]RestartRequest {
 	r := recordOf(pod)
 	if !Closed(pod) || !r.UpdateEnvFromMetadata {
 		return nil
 	}
-	var asked []*corev1.Container
+	var envOf []*corev1.Container
 	highest := math.MinInt
 	for c := range containersOf(&pod.Spec) {
 		if !r.contains(c.Name) || len(references(c)) == 0 {
 			continue
 		}
-		asked = append(asked, c)
+		envOf = append(envOf, c)
 		if n, has := priority(c); has {
 			highest = max(highest, n)
 		}
 	}
 	byPriority := map[int][]RestartRequest{}
-	for _, c := range asked {
+	for _, c := range envOf {
 		n, has := priority(c)
 		if !has {
 			n = highest
@@ -168,8 +168,8 @@ func RestartRequests(pod *corev1.Pod) [][]RestartRequest {
 	return out
 }
 
-// Containers are all containers that run as long as the pod: its containers, and then its native sidecars. They are the pod's
-// own.
+// Containers returns pointers to all containers that run as long as the pod: its containers, and then its native
+// sidecars.
 func Containers(pod *corev1.Pod) []*corev1.Container {
 	var out []*corev1.Container
 	for c := range containersOf(&pod.Spec) {
@@ -178,11 +178,12 @@ func Containers(pod *corev1.Pod) []*corev1.Container {
 	return out
 }
 
-// Status finds the status of one of Containers; nil if there is none.
+// Status returns the status of one of Containers; nil if there is none.
 func Status(pod *corev1.Pod, name string) *corev1.ContainerStatus { return status(pod, name) }
 
-// batch are the names of the containers that are changed first: those of first, and those that read a label or annotation
-// which one of them reads as well. They have to come along, because the value is the pod's.
+// batch are the names of the containers that are changed first: those of first, and those that read a label or
+// annotation which one of them reads as well. They have to be in the same batch, because the value belongs to the
+// pod.
 func (u Update) batch(spec *corev1.PodSpec) map[string]bool {
 	out := u.first(spec)
 	for before := -1; before < len(out); {
@@ -229,8 +230,8 @@ func (u Update) first(spec *corev1.PodSpec) map[string]bool {
 	return out
 }
 
-// split divides the edit into what is written now and what waits until the containers changed now are ready. Labels and
-// annotations wait with the containers that read them.
+// split divides the update into what is written now and what waits until the containers changed now are ready. Labels
+// and annotations wait with the containers that read them.
 func (u Update) split(spec *corev1.PodSpec) (now, later Update) {
 	batch := u.batch(spec)
 	now = Update{Labels: maps.Clone(u.Labels), Annotations: maps.Clone(u.Annotations)}

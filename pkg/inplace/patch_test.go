@@ -23,7 +23,7 @@ import (
 
 var start = time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
 
-// running returns a gated pod of revision web-1 in service, with a container that others put in.
+// running returns a gated pod of revision web-1 in service, with an injected container.
 func running(fs ...func(*corev1.Pod)) *corev1.Pod {
 	at := metav1.NewTime(start.Add(-time.Hour).Truncate(time.Second))
 	status := func(name, image string) corev1.ContainerStatus {
@@ -60,8 +60,8 @@ func running(fs ...func(*corev1.Pod)) *corev1.Pod {
 	return p
 }
 
-// apply does what an apiserver does with a patch: the status subresource changes status and metadata, the other one all
-// but the status.
+// apply does what an apiserver does with a patch: the status subresource changes status and metadata, the main
+// resource all but the status.
 func apply(t *testing.T, pod *corev1.Pod, p podpatch.Patch, err error) *corev1.Pod {
 	t.Helper()
 	require.NoError(t, err)
@@ -117,13 +117,13 @@ func send(t *testing.T, pod *corev1.Pod, patches []podpatch.Patch, err error) *c
 	return pod
 }
 
-// since is an outcome that waits for what was written then.
+// since returns an outcome that waits for what was written at that time.
 func (o Outcome) since(at time.Time) Outcome {
 	o.Since = at.UTC().Truncate(time.Second)
 	return o
 }
 
-// restart lets the kubelet follow the spec: containers with another image run anew, the others are resized.
+// restart does what the kubelet does: containers with another image are restarted, the others resized.
 func restart(p *corev1.Pod, at time.Time) {
 	for c := range containersOf(&p.Spec) {
 		st := status(p, c.Name)
@@ -141,7 +141,7 @@ func restart(p *corev1.Pod, at time.Time) {
 func TestThreeWrites(t *testing.T) {
 	t.Parallel()
 	two := "two"
-	edit := Update{
+	update := Update{
 		Images:      map[string]string{"app": "app:2", "side": "side:2"},
 		Labels:      map[string]*string{"tier": &two},
 		Annotations: map[string]*string{"note": nil, "more": &two},
@@ -163,12 +163,12 @@ func TestThreeWrites(t *testing.T) {
 
 	require.False(t, Closed(pod))
 	p, err := MarkUnready(pod, now)
-	write("Mark", p, err)
+	write("MarkUnready", p, err)
 	require.True(t, Closed(pod))
 	require.False(t, Recorded(pod))
 
 	written := now
-	ps, err := edit.Write(pod, "web-2", now)
+	ps, err := update.Write(pod, "web-2", now)
 	require.Len(t, ps, 1)
 	write("Write", ps[0], err)
 	require.True(t, Closed(pod))
@@ -178,14 +178,14 @@ func TestThreeWrites(t *testing.T) {
 	restart(pod, now)
 	require.Equal(t, Outcome{Done: true}, Progress(pod, now))
 	p, err = MarkReady(pod, lifecycle.Enter(pod, pods.LifecycleNormal, now), now)
-	write("Release", p, err)
+	write("MarkReady", p, err)
 	require.False(t, Closed(pod))
 	require.True(t, Recorded(pod))
 
 	golden.Equal(t, "three-writes", string(out))
 }
 
-func TestMarkLeavesAPodThatIsNotReadyAsItIs(t *testing.T) {
+func TestMarkUnreadyOfAPodThatIsNotReady(t *testing.T) {
 	t.Parallel()
 	pod := running(func(p *corev1.Pod) { p.Status.Conditions[2].Status = corev1.ConditionFalse })
 	p, err := MarkUnready(pod, start)
@@ -193,7 +193,7 @@ func TestMarkLeavesAPodThatIsNotReadyAsItIs(t *testing.T) {
 	require.True(t, equality.Semantic.DeepEqual(pod.Status.Conditions[2], got.Status.Conditions[2]))
 }
 
-func TestWriteOfMetadataAloneIsQuiet(t *testing.T) {
+func TestWriteOfMetadataOnly(t *testing.T) {
 	t.Parallel()
 	two := "two"
 	pod := running()
@@ -205,7 +205,7 @@ func TestWriteOfMetadataAloneIsQuiet(t *testing.T) {
 	require.Equal(t, Outcome{Done: true}, Progress(got, start))
 }
 
-func TestReleaseOfANewPodOpensItsGate(t *testing.T) {
+func TestMarkReadyOfANewPodOpensItsGate(t *testing.T) {
 	t.Parallel()
 	pod := running(func(p *corev1.Pod) {
 		p.Status.Conditions = p.Status.Conditions[:1]
@@ -218,7 +218,7 @@ func TestReleaseOfANewPodOpensItsGate(t *testing.T) {
 	require.Equal(t, "Normal", got.Labels[keys.LifecycleState])
 }
 
-func TestReleaseOfAClosedPodHoldsForTheObservedVersionOnly(t *testing.T) {
+func TestMarkReadyOfAClosedPodAppliesToTheObservedVersionOnly(t *testing.T) {
 	t.Parallel()
 	pod := running()
 	p, err := MarkUnready(pod, start)
@@ -240,8 +240,8 @@ func TestAPodWithoutTheGateIsUpdatedByItsLifecycle(t *testing.T) {
 	require.Len(t, pod.Status.Conditions, 1, "no condition comes without the gate")
 }
 
-// Two updates, one after the other, before the containers have followed the first.
-func TestAnUpdateOvertakesAnother(t *testing.T) {
+// The second update is written before the containers run the first.
+func TestAnUpdateDuringAnotherOne(t *testing.T) {
 	t.Parallel()
 	pod := running()
 	p, err := MarkUnready(pod, start)
@@ -269,7 +269,7 @@ func TestAnUpdateOvertakesAnother(t *testing.T) {
 const inGrace = `{"revision":"web-2","containerImages":{"app":"app:2"},"graceSeconds":30,` +
 	`"metaDataPatch":"eyJtZXRhZGF0YSI6eyJsYWJlbHMiOnsidGllciI6InR3byJ9fX0="}`
 
-func TestWhatAnotherControllerLeftInItsGracePeriodIsWritten(t *testing.T) {
+func TestAnUpdateLeftInItsGracePeriodIsWritten(t *testing.T) {
 	t.Parallel()
 	for _, key := range []string{keys.InPlaceUpdateGrace, keys.InPlaceUpdateGraceOld} {
 		t.Run(key, func(t *testing.T) {

@@ -14,24 +14,23 @@ import (
 	"github.com/flotilla-io/flotilla/apis/pods"
 )
 
-// record is what a pod carries about its last update: the fields that every writer of the annotation knows, and ours.
+// record is a pod's annotation about its last update: the fields that OpenKruise knows, and ours.
 type record struct {
 	pods.InPlaceUpdateState
 
-	// LastContainerIDs are the IDs of the containers to be started anew, as they were before the update, by name: they
-	// tell a restart where the new image has the same ID as the old one. Absent in records of other writers.
+	// LastContainerIDs are the IDs that the containers to be restarted had before the update, by name: they show a restart if
+	// the new image has the same ID as the old one. Absent in records of OpenKruise.
 	LastContainerIDs map[string]string `json:"lastContainerIDs,omitempty"`
-	// ResizedContainers are the names of the containers whose resources change. Records of other writers don't tell them
-	// from the other containers of their batches.
+	// ResizedContainers are the names of the containers whose resources change. Absent in records of OpenKruise.
 	ResizedContainers []string `json:"resizedContainers,omitempty"`
 }
 
-// Recorded reports whether the pod carries the record of an update, under way or done.
+// Recorded reports whether the pod has the record of an update, in progress or done.
 func Recorded(pod *corev1.Pod) bool {
 	return annotation(pod, keys.InPlaceUpdateState, keys.InPlaceUpdateStateOld) != ""
 }
 
-// recordOf reads the pod's record. One that nobody can read is as good as none: the update then counts as done.
+// recordOf reads the pod's record. An invalid one is ignored: the update then counts as done.
 func recordOf(pod *corev1.Pod) record {
 	var r record
 	if err := json.Unmarshal([]byte(annotation(pod, keys.InPlaceUpdateState, keys.InPlaceUpdateStateOld)), &r); err != nil {
@@ -82,8 +81,8 @@ func (r record) contains(name string) bool {
 	})
 }
 
-// changesImage, resizes and reads tell what changes about a container: its image, its resources, or metadata that it reads by
-// env and for which alone it has to be restarted.
+// changesImage, changesResources and changesEnv report what changes about a container: its image, its resources, or
+// metadata that it reads by env and for which alone it has to be restarted.
 func (r record) changesImage(name string) bool {
 	_, ok := r.LastContainerStatuses[name]
 	return ok
@@ -101,18 +100,18 @@ func (r record) changesEnv(c *corev1.Container) bool {
 	return r.UpdateEnvFromMetadata && !r.changesImage(c.Name) && r.contains(c.Name) && len(references(c)) > 0
 }
 
-// remaining is what of an update the pod's spec does not have yet, though its revision label speaks of it.
+// remaining is the part of an update that the pod's spec does not have yet, though its revision label is set.
 type remaining struct {
-	// grace is what another controller, from which the pod was taken over, left until its grace period is over.
+	// grace is what another controller, from which the pod was taken over, would write after its grace period.
 	grace Update
 	until time.Time
-	// resize are resources of containers that are changed otherwise: they are another request.
+	// resize are resources of containers that are changed otherwise: they take a separate request.
 	resize map[string]corev1.ResourceRequirements
 	// later are the batches to come.
 	later Update
 }
 
-// grace is what is read from keys.InPlaceUpdateGrace.
+// grace is the format of keys.InPlaceUpdateGrace.
 type grace struct {
 	ContainerImages      map[string]string                      `json:"containerImages"`
 	ContainerResources   map[string]corev1.ResourceRequirements `json:"containerResources"`
@@ -121,7 +120,7 @@ type grace struct {
 	GraceSeconds         int64                                  `json:"graceSeconds"`
 }
 
-// remainingOf reads what is not written yet. A finished update leaves nothing: its record names no next part.
+// remainingOf reads what is not written yet. A completed update leaves nothing: its record has no next batch.
 func remainingOf(pod *corev1.Pod, r record) remaining {
 	out := remaining{later: pendingUpdate(pod, r.NextContainerImages, r.NextContainerResources, r.NextContainerRefMetadata)}
 	for name, v := range out.later.Resources {
@@ -150,7 +149,7 @@ func remainingOf(pod *corev1.Pod, r record) remaining {
 	return out
 }
 
-// pendingUpdate is the edit that a record speaks of, without what the pod has already.
+// pendingUpdate returns the update of a record, without what the pod has already.
 func pendingUpdate(
 	pod *corev1.Pod, images map[string]string, resources map[string]corev1.ResourceRequirements,
 	metadata map[string]metav1.ObjectMeta,
@@ -170,15 +169,15 @@ func pendingUpdate(
 	return e.trim(pod)
 }
 
-// all is everything that is not written, in one.
+// all is everything that is not written, in one update.
 func (r remaining) all() Update {
 	return r.later.after(Update{Resources: r.resize}).after(r.grace)
 }
 
-// empty reports whether the edit changes nothing.
+// empty reports whether the update changes nothing.
 func (u Update) empty() bool { return u.MetadataOnly() && len(u.Labels)+len(u.Annotations) == 0 }
 
-// after is the edit that does what e and then next does.
+// after returns the update that applies e and then next.
 func (u Update) after(next Update) Update {
 	out := Update{
 		Images:      overlay(u.Images, next.Images),
@@ -191,7 +190,7 @@ func (u Update) after(next Update) Update {
 		set(&out.Resources, name, merge(out.Resources[name], r))
 	}
 	for name := range out.Images {
-		delete(out.Env, name) // It starts anew anyway.
+		delete(out.Env, name) // It restarts anyway.
 	}
 	return out
 }
@@ -206,7 +205,7 @@ func overlay[V any](under, over map[string]V) map[string]V {
 	return out
 }
 
-// trim leaves out of the edit what the pod has already.
+// trim removes from the update what the pod has already.
 func (u Update) trim(pod *corev1.Pod) Update {
 	u.Images, u.Resources, u.Env = maps.Clone(u.Images), maps.Clone(u.Resources), maps.Clone(u.Env)
 	u.Labels, u.Annotations = pendingChanges(u.Labels, pod.Labels), pendingChanges(u.Annotations, pod.Annotations)
@@ -226,7 +225,7 @@ func (u Update) trim(pod *corev1.Pod) Update {
 	return u
 }
 
-// pendingChanges are the changes that are not there yet.
+// pendingChanges are the changes that are not made yet.
 func pendingChanges(changes map[string]*string, is map[string]string) map[string]*string {
 	out := maps.Clone(changes)
 	maps.DeleteFunc(out, func(k string, want *string) bool {
@@ -236,8 +235,8 @@ func pendingChanges(changes map[string]*string, is map[string]string) map[string
 	return out
 }
 
-// newRecord is the record of an update whose first batch is written now. Containers that an earlier update changed and
-// that have not followed yet stay in the record as they are, so that the pod isn't done before they are. If they get yet
+// newRecord returns the record of an update whose first batch is written now. Containers that an earlier update
+// changed and that do not run it yet stay in the record, so that the pod isn't done before they are. If they get yet
 // another image, their image ID is left out: a new one could be that of the earlier update.
 func newRecord(pod *corev1.Pod, revision string, first, later Update, now time.Time) record {
 	at := metav1.NewTime(now.UTC().Truncate(time.Second))
@@ -269,7 +268,7 @@ func newRecord(pod *corev1.Pod, revision string, first, later Update, now time.T
 	return r
 }
 
-// nextBatch is the record when a further batch is written.
+// nextBatch returns the record when a further batch is written.
 func (r record) nextBatch(pod *corev1.Pod, first, later Update, now time.Time) record {
 	r.NextContainerImages, r.NextContainerResources, r.NextContainerRefMetadata = nil, nil, nil
 	r.PreCheckBeforeNext = nil
@@ -296,7 +295,7 @@ func (r *record) add(pod *corev1.Pod, first, later Update, unfinished map[string
 		}
 		if _, resized := first.Resources[name]; resized {
 			r.ResizedContainers = append(r.ResizedContainers, name)
-			// The spec gets them by another request, which may fail.
+			// They are written by another request, which may fail.
 			set(&r.NextContainerResources, name, first.Resources[name])
 		}
 		if first.Images[name] != "" || first.Env[name] != "" {
@@ -333,7 +332,7 @@ func (r *record) addBatch(names []string, at metav1.Time) {
 	}
 }
 
-// metadata is the part of the edit that the container reads.
+// metadata returns the part of the update that the container reads.
 func (u Update) metadata(c *corev1.Container) (out metav1.ObjectMeta, ok bool) {
 	if c == nil {
 		return out, false
