@@ -13,7 +13,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/event"
 )
 
-// sent plays the library's recorder. It keeps what makes two events one there: everything but the note.
+// sent is a fake of client-go's recorder. It keeps the aggregation key of events: everything but the note.
 type sent struct {
 	series map[string]int
 	notes  []string

@@ -16,13 +16,13 @@ import (
 )
 
 const (
-	// patience is how long a created child may be missing in the cache until it is looked up.
+	// patience is how long a created child may be missing in the cache before it is looked up.
 	patience = 2 * time.Second
-	// maxLookups is how many children are looked up in one reconcile; beyond that, to read them all is less work.
+	// maxLookups is how many children are looked up in one reconcile; for more, reading them all takes less work.
 	maxLookups = 16
 )
 
-// creation is what it takes to look up a created child.
+// creation has what is needed to look up a created child.
 type creation struct {
 	key  types.NamespacedName
 	like reflect.Type

@@ -28,7 +28,7 @@ func podOf(name string, by types.UID) *corev1.Pod {
 	}}
 }
 
-// bench is a store whose cache shows nothing, and an apiserver that counts what it is asked for.
+// bench has a store whose cache shows nothing, and an apiserver that counts requests.
 type bench struct {
 	*Store
 	clock *clocktesting.FakePassiveClock
@@ -72,7 +72,7 @@ func left(t *testing.T, err error, want time.Duration) {
 func TestB4AChildThatIsGoneBeforeTheCacheShowedItIsNotWaitedForLong(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "Lost")
-	before := testutil.ToFloat64(losses.WithLabelValues("Lost")) // A process may run this more than once.
+	before := testutil.ToFloat64(losses.WithLabelValues("Lost")) // The test may run more than once in a process.
 	b.Created(owner, podOf("a", owner))
 	left(t, b.after(t, time.Second), time.Second)
 	require.Empty(t, b.asked, "the cache may just be a little late")

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 )
 
-// waits notes for how long each request waits.
+// waits records how long each request waits.
 type waits struct {
 	workqueue.TypedRateLimitingInterface[ctrl.Request]
 

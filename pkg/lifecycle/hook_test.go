@@ -19,7 +19,7 @@ import (
 
 var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// handler is a hook of one label and one finalizer.
+// handler returns a hook of one label and one finalizer.
 func handler(name string) *pods.LifecycleHook {
 	return &pods.LifecycleHook{
 		LabelsHandler: map[string]string{name: "on"}, FinalizersHandler: []string{"example.com/" + name},
@@ -31,7 +31,7 @@ func marks(h *pods.LifecycleHook) *pods.LifecycleHook {
 	return h
 }
 
-// pod is a ready pod in a state, changed by each of fs.
+// pod returns a ready pod in a state, changed by each of fs.
 func pod(state pods.LifecycleState, fs ...func(*corev1.Pod)) *corev1.Pod {
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -57,7 +57,7 @@ func finalizer(name string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { p.Finalizers = append(p.Finalizers, "example.com/"+name) }
 }
 
-// handled puts all handlers of a hook on.
+// handled adds all handlers of a hook.
 func handled(name string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
 		label(name)(p)

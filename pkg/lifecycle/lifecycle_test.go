@@ -35,7 +35,7 @@ func TestStamp(t *testing.T) {
 	shared := map[string]string{"app": "web"}
 	obj := &metav1.ObjectMeta{Labels: shared}
 	now := time.Date(2026, 1, 2, 3, 4, 5, 6, time.FixedZone("east", 3600))
-	Stamp(obj, pods.LifecyclePreparingNormal, now)
+	SetState(obj, pods.LifecyclePreparingNormal, now)
 	require.Empty(t, cmp.Diff(&metav1.ObjectMeta{
 		Labels:      map[string]string{"app": "web", "lifecycle.apps.kruise.io/state": "PreparingNormal"},
 		Annotations: map[string]string{"lifecycle.apps.kruise.io/timestamp": "2026-01-02T02:04:05Z"},

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// TestAllControllersAreWoken starts three controllers on one tracker, as the kinds of a member share it.
+// TestAllControllersAreWoken starts three controllers with one tracker, as the kinds of a member share it.
 func TestAllControllersAreWoken(t *testing.T) {
 	t.Parallel()
 	clock := clocktesting.NewFakePassiveClock(start)
@@ -50,8 +50,8 @@ func TestAllControllersAreWoken(t *testing.T) {
 	require.True(t, tracker.Live("node-1"))
 	drain()
 
-	clock.SetTime(start.Add(Every))
-	second := lease(start.Add(Every))
+	clock.SetTime(start.Add(RenewInterval))
+	second := lease(start.Add(RenewInterval))
 	leases.Update(first, second)
 	require.Equal(t, []int{0, 0, 0}, lens(), "a renewal wakes nobody")
 

@@ -178,7 +178,7 @@ func TestLogger(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	log := parse(t, "-v=4").logger(&out).WithName("cert").WithValues("cluster", "east")
-	log.Info("Deleted pod", "pod", klog.KRef("ns", "web-0"), "count", 3) //nolint:forbidigo // What controller-runtime logs.
+	log.Info("Deleted pod", "pod", klog.KRef("ns", "web-0"), "count", 3) //nolint:forbidigo // as controller-runtime logs
 	log.V(1).Info("Waited", "after", time.Second)
 	log.V(4).Info("Data", "key", "value")
 	log.V(5).Info("Too much")
@@ -272,7 +272,7 @@ func TestWorkers(t *testing.T) {
 	require.EqualError(t, w.Validate(), "--cloneset-workers=0: want 1 to 100\n--statefulset-workers=101: want 1 to 100")
 }
 
-// It runs alone: a program sets the logger of klog, which belongs to the process.
+// Not parallel: a program sets the logger of klog, which is global.
 func TestProgramSetsUpOnlyWhatItsFlagsAllow(t *testing.T) {
 	boom := errors.New("boom")
 	for _, tc := range []struct {

@@ -24,7 +24,7 @@ var (
 
 func web() *appsv1beta1.CloneSet { return testkit.CloneSet("web").Obj() }
 
-// of is a pod of the selector of web that another object controls.
+// podOf returns a pod that the selector of web matches and another object controls.
 func podOf(name, apiVersion, kind, owner string) corev1.Pod {
 	p := testkit.Pod(name).Label("app", "web").Obj()
 	p.OwnerReferences = nil
@@ -59,7 +59,7 @@ func TestStrangers(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, tt.want, (&OverlapScanner{}).among(set, kind, tt.pods))
+			require.Equal(t, tt.want, (&OverlapScanner{}).overlapOf(set, kind, tt.pods))
 		})
 	}
 }
@@ -109,7 +109,7 @@ func TestPodsOfNobodyAreForWhoAdoptsThem(t *testing.T) {
 	all := []corev1.Pod{
 		podOf("web-0", "", "", ""), podOf("web-x", "", "", ""), podOf("shop-1", "apps/v1", "ReplicaSet", "shop"),
 	}
-	got := l.among(web(), kind, all)
+	got := l.overlapOf(web(), kind, all)
 	require.Equal(t, Overlap{Count: 2, First: "shop-1 of ReplicaSet shop", Orphans: []*corev1.Pod{&all[0]}}, got)
 }
 

@@ -58,7 +58,7 @@ func Conditions[C any](
 		if i := slices.IndexFunc(old, matches); i >= 0 {
 			before = new(form.Entry(old[i]))
 		}
-		if c.failure.News(before) {
+		if c.failure.IsNew(before) {
 			events = append(events, c.begun(c.failure.Message))
 		}
 		var next *C

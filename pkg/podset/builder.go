@@ -70,7 +70,7 @@ func (b PodBuilder) Pod(name, rev string, template *corev1.PodTemplateSpec, now 
 	if b.Hooks.HoldsService() || inplace.Gated(pod) || podpatch.Gated(pod, keys.KruisePodReady) {
 		state = pods.LifecyclePreparingNormal
 	}
-	lifecycle.Stamp(pod, state, now)
+	lifecycle.SetState(pod, state, now)
 	return pod
 }
 

@@ -135,7 +135,7 @@ func (f *Facts) update(pod *corev1.Pod, r Rules, now time.Time) {
 		f.updating(pod, r, now)
 		return
 	}
-	unopened := lifecycle.Unprepared(pod) ||
+	unopened := lifecycle.NeverReady(pod) ||
 		inplace.Gated(pod) && !hasStatus(podCondition(pod, keys.InPlaceUpdateReady), corev1.ConditionTrue)
 	scheduled := pod.Spec.NodeName != "" || hasStatus(podCondition(pod, corev1.PodScheduled), corev1.ConditionTrue)
 	switch {

@@ -27,7 +27,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
-// refused is the apiserver's answer to a creation in a namespace that is being deleted.
+// refused returns the apiserver's answer to a create in a terminating namespace.
 func refused() error {
 	err := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "web-0", errors.New("it is being terminated"))
 	err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
@@ -52,7 +52,7 @@ func TestNothingIsReportedInANamespaceThatIsBeingDeleted(t *testing.T) {
 	require.Equal(t, ctrl.Result{RequeueAfter: 30 * time.Second}, got)
 }
 
-// controller-runtime warns with each reconcile that returns both.
+// controller-runtime logs a warning for each reconcile that returns both.
 func TestResultIsAnErrorOrATime(t *testing.T) {
 	t.Parallel()
 	boom := errors.New("boom")

@@ -35,8 +35,8 @@ func made(t *testing.T, image string, number int64) *appsv1.ControllerRevision {
 	return r
 }
 
-// TestTakeover reads what OpenKruise left in a cluster: the CloneSet's template must give its update revision, by data,
-// hash and name, or a take-over would restart every pod.
+// TestTakeover reads objects of OpenKruise: the CloneSet's template must give its update revision, by data, hash and name, or
+// taking over from OpenKruise would restart every pod.
 func TestTakeover(t *testing.T) {
 	t.Parallel()
 	file, err := os.ReadFile("testdata/openkruise.yaml")

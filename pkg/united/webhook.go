@@ -107,7 +107,7 @@ func (w *Webhook) ValidateUpdate(ctx context.Context, old, ud *appsv1beta1.Unite
 	if len(faults) > 0 {
 		return nil, Invalid(ud, faults)
 	}
-	return admit.News(warnings(ud, w.Options), warnings(old, w.Options)), nil
+	return admit.NewWarnings(warnings(ud, w.Options), warnings(old, w.Options)), nil
 }
 
 // warnings returns what is accepted and may not be what the user meant. Nobody reads those of a slice.
