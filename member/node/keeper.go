@@ -66,7 +66,7 @@ func (k *keeper) Start(ctx context.Context) error {
 
 // tick polls the runtimes, reports changes and renews the Lease when that is due.
 func (k *keeper) tick(ctx context.Context) {
-	err := k.runtimes.Look(ctx)
+	err := k.runtimes.Refresh(ctx)
 	if ctx.Err() != nil {
 		return
 	}

@@ -17,12 +17,12 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// found are the runtimes of a directory, looked for once.
+// found returns the runtimes of a directory after one Refresh.
 func found(t *testing.T, dir, file string) *Runtimes {
 	t.Helper()
 	n := New(dir, file)
 	t.Cleanup(n.Close)
-	_ = n.Look(t.Context())
+	_ = n.Refresh(t.Context())
 	return n
 }
 
@@ -31,7 +31,7 @@ func TestLook(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
 		sockets map[string]string // name of the runtime by socket
-		files   []string          // what is there and no socket
+		files   []string          // existing files that are no sockets
 		file    string            // --socket-file
 		want    []string
 		why     string
@@ -80,20 +80,20 @@ func TestARuntimeComesAndGoes(t *testing.T) {
 	n := New(dir, "")
 	t.Cleanup(n.Close)
 	require.ErrorContains(t, n.Err(), "not looked for yet")
-	require.ErrorIs(t, n.Look(t.Context()), ErrNoRuntime)
+	require.ErrorIs(t, n.Refresh(t.Context()), ErrNoRuntime)
 
 	first := fake.Start(t, socket, "containerd")
-	require.NoError(t, n.Look(t.Context()))
+	require.NoError(t, n.Refresh(t.Context()))
 	first.Fail("Version", status.Error(codes.Unimplemented, "unknown service runtime.v1.RuntimeService"))
-	require.ErrorContains(t, n.Look(t.Context()), "containerd.sock: ask the runtime's version: Unimplemented: unknown service")
+	require.ErrorContains(t, n.Refresh(t.Context()), "containerd.sock: ask the runtime's version: Unimplemented: unknown service")
 	first.Stop()
-	require.ErrorIs(t, n.Look(t.Context()), ErrNoRuntime)
+	require.ErrorIs(t, n.Refresh(t.Context()), ErrNoRuntime)
 
 	second := fake.Start(t, socket, "containerd")
-	require.NoError(t, n.Look(t.Context()), "it was started again")
+	require.NoError(t, n.Refresh(t.Context()), "it was started again")
 	require.Equal(t, []string{"containerd v9"}, n.Names())
 	second.Upgrade("v10")
-	require.NoError(t, n.Look(t.Context()))
+	require.NoError(t, n.Refresh(t.Context()))
 	require.Equal(t, []string{"containerd v10"}, n.Names(), "another one behind the same socket")
 }
 
@@ -135,10 +135,10 @@ func TestContainer(t *testing.T) {
 		},
 		{
 			"the request that made the container tells it too",
-			fake.Container{Env: []string{"CONFIG=one"}, ByConfig: true},
+			fake.Container{Env: []string{"CONFIG=one"}, EnvInConfig: true},
 			Container{Running: true, Env: map[string]string{"CONFIG": "one"}},
 		},
-		{"a runtime may not tell", fake.Container{Env: []string{"CONFIG=one"}, Quiet: true}, Container{Running: true}},
+		{"a runtime may not tell", fake.Container{Env: []string{"CONFIG=one"}, HideEnv: true}, Container{Running: true}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

@@ -286,7 +286,7 @@ func TestEvenFillsToOneLevel(t *testing.T) {
 	}
 }
 
-// Shares of any bounds differ by at most one wherever a bound does not force more, and their sum is exact.
+// Shares differ by at most one unless bounds force more, and their sum is exact.
 func TestEvenProperties(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -314,7 +314,7 @@ func TestEvenProperties(t *testing.T) {
 	})
 }
 
-// A division repeats itself once it has come true, and one replica more or less moves nothing else.
+// A division is stable once it was applied, and one replica more or less moves no other.
 func TestDivideIsStable(t *testing.T) {
 	t.Parallel()
 	number := rapid.Custom(func(t *rapid.T) *intstr.IntOrString {

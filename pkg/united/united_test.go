@@ -40,7 +40,7 @@ func web() *appsv1beta1.UnitedDeployment {
 			Topology: appsv1beta1.Topology{Subsets: []appsv1beta1.Subset{{Name: "a"}, {Name: "b"}, {Name: "c"}}},
 		},
 	}
-	return ud.DeepCopy() // so that no two parts share a map
+	return ud.DeepCopy() // so that no maps are shared
 }
 
 // stateful is web with a StatefulSet.

@@ -25,8 +25,8 @@ import (
 	"github.com/flotilla-io/flotilla/apis/pods"
 )
 
-// hook is a webhook whose apiserver completes a template by its restart policy, finds fault with an image, a zone and a
-// toleration, and counts how often it was asked.
+// hook returns a webhook whose apiserver defaults a template's restart policy, rejects an image, a zone and a toleration, and
+// counts requests.
 func hook(t *testing.T) (*Webhook, *int) {
 	t.Helper()
 	asked := 0
@@ -87,7 +87,7 @@ func TestWebhookDefaultsTemplates(t *testing.T) {
 		update bool // of an equal object
 		keep   bool
 		asked  int
-		done   bool // the template has got its defaults
+		done   bool // the template is defaulted
 	}{
 		{name: "a new StatefulSet template is completed", ud: stateful, asked: 1, done: true},
 		{name: "one that did not change is left as it is", ud: stateful, update: true},
@@ -121,13 +121,13 @@ func TestWebhookDefaultsTemplates(t *testing.T) {
 			member, _ := TemplateOf(&ud.Spec.Template)
 			require.Equal(t, tt.done, member.Pod.Spec.RestartPolicy == corev1.RestartPolicyAlways)
 			if tt.done {
-				require.NotNil(t, member.Claims[0].Spec.VolumeMode)
+				require.NotNil(t, member.PVCTemplates[0].Spec.VolumeMode)
 			}
 		})
 	}
 }
 
-// The schema refuses these too, between the two webhooks, but with nothing but a pattern to say for itself.
+// The schema rejects these too, between the two webhooks, but its message is only a pattern.
 func TestWebhookSaysWhatANumberIsBeforeTheSchemaRefusesIt(t *testing.T) {
 	t.Parallel()
 	const way = `must be a number, 0 or more, or a whole percentage from "0%" to "100%"`

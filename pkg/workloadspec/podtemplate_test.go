@@ -150,7 +150,7 @@ func TestTheSameTemplateIsNotAskedAboutAgainAtOnce(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		answer error
-		again  bool // it is asked again each time
+		again  bool // the request is repeated each time
 	}{
 		{name: "a valid one"},
 		{name: "an invalid one", answer: apierrors.NewInvalid(schema.GroupKind{Kind: "PodTemplate"}, "", field.ErrorList{
@@ -173,7 +173,7 @@ func TestTheSameTemplateIsNotAskedAboutAgainAtOnce(t *testing.T) {
 			}
 			first, faults, err := check(template())
 			if first != nil {
-				first.Spec.RestartPolicy = "Changed" // By the caller, whose copy it is.
+				first.Spec.RestartPolicy = "Changed" // by the caller, who owns the copy
 			}
 			for range 3 {
 				full, more, again := check(template())
