@@ -132,7 +132,7 @@ func TestIntegrationEverythingThatCallsUsIsPointedAtUs(t *testing.T) {
 		return len(late.Webhooks[0].ClientConfig.CABundle) > 0
 	})
 	require.NoError(t, c.Delete(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "hook"}}))
-	eventually(t, "a deleted Secret is made anew, and its bundle is in force", func() bool {
+	eventually(t, "a deleted Secret is created again, and its bundle is in force", func() bool {
 		secret := &corev1.Secret{}
 		if c.Get(t.Context(), options.Secret, secret) != nil {
 			return false

@@ -147,7 +147,7 @@ func TestSinceCountsOneBundleInForce(t *testing.T) {
 	k.hold(one, true, noon.Add(time.Minute))
 	require.Equal(t, noon, k.since, "the same bundle counts on")
 	k.hold(two, true, noon.Add(2*time.Minute))
-	require.Equal(t, noon.Add(2*time.Minute), k.since, "another bundle counts anew")
+	require.Equal(t, noon.Add(2*time.Minute), k.since, "another bundle starts the time again")
 	k.hold(two, false, noon.Add(3*time.Minute))
 	require.Zero(t, k.since, "a bundle that is not everywhere does not count")
 }

@@ -67,7 +67,7 @@ func TestPlan(t *testing.T) {
 			act: Issue, why: "expires at", names: p.Names,
 		},
 		{
-			name: "a serving certificate that expired while nobody ran is renewed", state: fresh, now: noon.Add(11 * day),
+			name: "a serving certificate that expired while no replica ran is renewed", state: fresh, now: noon.Add(11 * day),
 			act: Issue, why: "is not valid", names: p.Names,
 		},
 		{

@@ -46,7 +46,7 @@ func TestLook(t *testing.T) {
 			name: "only the one that a flag names", file: "odd.sock", want: []string{"containerd v9"},
 			sockets: map[string]string{"odd.sock": "containerd", "crio.sock": "cri-o"},
 		},
-		{name: "#1663: none is an error that says what was looked for", why: "has none of containerd.sock, containerd/containerd.sock, crio.sock"},
+		{name: "#1663: none is an error with the sockets that were tried", why: "has none of containerd.sock, containerd/containerd.sock, crio.sock"},
 		{name: "a file is no socket", files: []string{"crio.sock"}, why: "crio.sock is no socket"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -124,7 +124,7 @@ func TestContainer(t *testing.T) {
 		want Container
 	}{
 		{
-			"B 19: the environment is told by the runtime, whatever the image holds, and no more of it than asked for",
+			"B 19: the environment comes from the runtime, not the image, and only requested variables",
 			fake.Container{Env: []string{"PATH=/bin", "CONFIG=one", "SECRET=key"}, Hash: 0xabc},
 			Container{Running: true, Hash: 0xabc, Env: map[string]string{"CONFIG": "one"}},
 		},
@@ -134,11 +134,11 @@ func TestContainer(t *testing.T) {
 			Container{Running: true, Env: map[string]string{"CONFIG": "a=b\nc", "EMPTY": ""}},
 		},
 		{
-			"the request that made the container tells it too",
+			"also from the request that created the container",
 			fake.Container{Env: []string{"CONFIG=one"}, EnvInConfig: true},
 			Container{Running: true, Env: map[string]string{"CONFIG": "one"}},
 		},
-		{"a runtime may not tell", fake.Container{Env: []string{"CONFIG=one"}, HideEnv: true}, Container{Running: true}},
+		{"a runtime may not report it", fake.Container{Env: []string{"CONFIG=one"}, HideEnv: true}, Container{Running: true}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

@@ -65,7 +65,7 @@ func TestAStormOfNotesIsBounded(t *testing.T) {
 func TestALongNoteIsCut(t *testing.T) {
 	t.Parallel()
 	s := newSent()
-	event.New(s).Record(pod("a"), event.Normal("Told", "Tell", "%s", strings.Repeat("ä", 1024)))
+	event.New(s).Record(pod("a"), event.Normal("Updated", "Update", "%s", strings.Repeat("ä", 1024)))
 	require.LessOrEqual(t, len(s.notes[0]), 1024)
 	require.True(t, strings.HasSuffix(s.notes[0], "ä..."))
 }

@@ -118,8 +118,8 @@ func TestWhatIsLookedUp(t *testing.T) {
 		{name: "a child that is gone is lost", made: podOf("a", owner), asks: 1},
 		{name: "a child that lives is waited for", alive: []client.Object{podOf("a", owner)}, made: podOf("a", owner), waits: true, asks: 1},
 		{name: "a child whose name another has is lost", alive: []client.Object{other}, made: podOf("a", owner), asks: 1},
-		{name: "a child that was given away is lost", alive: []client.Object{podOf("a", "somebody")}, made: podOf("a", owner), asks: 1},
-		{name: "a child of a kind that only its content tells is found", alive: []client.Object{podOf("a", owner)}, made: generic, waits: true, asks: 1},
+		{name: "a child with another controller now is lost", alive: []client.Object{podOf("a", "other")}, made: podOf("a", owner), asks: 1},
+		{name: "an unstructured child is found", alive: []client.Object{podOf("a", owner)}, made: generic, waits: true, asks: 1},
 		{name: "what is no object can't be looked up", made: child("a", "1"), waits: true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -389,7 +389,7 @@ func TestReportsOfTheNodeDaemon(t *testing.T) {
 			"container app reads changed metadata by env and was not restarted",
 		},
 		{
-			"what nobody can read does not count", env, func(p *corev1.Pod) { p.Annotations[keys.RuntimeContainersMeta] = "{" },
+			"an invalid report does not count", env, func(p *corev1.Pod) { p.Annotations[keys.RuntimeContainersMeta] = "{" },
 			"container app reads changed metadata by env and was not restarted",
 		},
 		{

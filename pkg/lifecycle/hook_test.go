@@ -138,7 +138,7 @@ func TestWhereAPodGoesThatIsWantedInService(t *testing.T) {
 		{"a new pod goes into service when preNormal is answered", all, pod(pods.LifecyclePreparingNormal, handled("new")), pods.LifecycleNormal},
 		{"a pod in service stays", all, pod(pods.LifecycleNormal), pods.LifecycleNormal},
 		{"a pod without a state is in service", all, pod(""), pods.LifecycleNormal},
-		{"a pod in a state that nobody knows goes into service", all, pod("Happy"), pods.LifecycleNormal},
+		{"a pod in an unknown state goes into service", all, pod("Happy"), pods.LifecycleNormal},
 		{"#1156: a pod goes back into service if it is held by its hook when the update is taken back", all, pod(pods.LifecyclePreparingUpdate, handled("upd")), pods.LifecycleNormal},
 		{"#1156: a pod that was let go when the update is taken back has to be taken up again", all, pod(pods.LifecyclePreparingUpdate), pods.LifecycleUpdated},
 		{"#1156: likewise if only a part of it was let go", all, pod(pods.LifecyclePreparingUpdate, label("upd")), pods.LifecycleUpdated},
@@ -148,7 +148,7 @@ func TestWhereAPodGoesThatIsWantedInService(t *testing.T) {
 		{"an updated pod waits until it is taken up", all, pod(pods.LifecycleUpdated, finalizer("upd")), pods.LifecycleUpdated},
 		{"an updated pod goes into service when it is taken up", all, pod(pods.LifecycleUpdated, handled("upd")), pods.LifecycleNormal},
 		{"#1156: an updated pod whose hook was taken off the workload goes into service", nil, pod(pods.LifecycleUpdated), pods.LifecycleNormal},
-		{"a pod that was to be deleted begins anew", all, pod(pods.LifecyclePreparingDelete, handled("del")), pods.LifecyclePreparingNormal},
+		{"a pod whose deletion is cancelled starts over", all, pod(pods.LifecyclePreparingDelete, handled("del")), pods.LifecyclePreparingNormal},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -249,9 +249,9 @@ func TestPartingIsForGoodWherePodsAreMarkedNotReady(t *testing.T) {
 		name             string
 		hooks            *pods.Lifecycle
 		state            pods.LifecycleState
-		parting, forGood bool
+		preparing, final bool
 	}{
-		{"a pod in service is not parting", &pods.Lifecycle{PreDelete: marks(handler("del"))}, pods.LifecycleNormal, false, false},
+		{"a pod in service is not preparing delete", &pods.Lifecycle{PreDelete: marks(handler("del"))}, pods.LifecycleNormal, false, false},
 		{"a pod that is prepared can come back", &pods.Lifecycle{PreDelete: handler("del")}, pods.LifecyclePreparingDelete, true, false},
 		{"not if it was marked not ready", &pods.Lifecycle{PreDelete: marks(handler("del"))}, pods.LifecyclePreparingDelete, true, true},
 		{"nor if its update would be", &pods.Lifecycle{InPlaceUpdate: marks(handler("upd"))}, pods.LifecyclePreparingDelete, true, true},
@@ -259,9 +259,9 @@ func TestPartingIsForGoodWherePodsAreMarkedNotReady(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			parting, forGood := HooksOf(tc.hooks).PreparingDelete(pod(tc.state))
-			require.Equal(t, tc.parting, parting)
-			require.Equal(t, tc.forGood, forGood)
+			preparing, final := HooksOf(tc.hooks).PreparingDelete(pod(tc.state))
+			require.Equal(t, tc.preparing, preparing)
+			require.Equal(t, tc.final, final)
 		})
 	}
 }
@@ -289,7 +289,7 @@ func TestMarkPodNotReady(t *testing.T) {
 		{"an update that is prepared marks", pod("", gated), prepareUpdate, corev1.ConditionFalse, "[" + update + "]", corev1.ConditionFalse},
 		{"so does a deletion", pod("", gated), prepareDelete, corev1.ConditionFalse, "[" + remove + "]", corev1.ConditionFalse},
 		{"the list keeps what others wrote, in order", pod("", blockedBy("["+update+","+other+"]")), prepareDelete, corev1.ConditionFalse, "[" + other + "," + remove + "," + update + "]", corev1.ConditionFalse},
-		{"a message that is no list names nobody", pod("", blockedBy("soon")), prepareDelete, corev1.ConditionFalse, "[" + remove + "]", corev1.ConditionFalse},
+		{"an invalid message has no blockers", pod("", blockedBy("soon")), prepareDelete, corev1.ConditionFalse, "[" + remove + "]", corev1.ConditionFalse},
 		{"service takes our marks off", pod(pods.LifecyclePreparingUpdate, blockedBy("["+remove+","+update+"]")), serve, corev1.ConditionTrue, "", corev1.ConditionTrue},
 		{"service leaves the marks of others", pod(pods.LifecyclePreparingUpdate, blockedBy("["+other+","+update+"]")), serve, corev1.ConditionFalse, "[" + other + "]", corev1.ConditionTrue},
 		{"service makes a new pod ready", pod(pods.LifecyclePreparingNormal, gated), serve, corev1.ConditionTrue, "", corev1.ConditionTrue},

@@ -21,7 +21,7 @@ func TestOf(t *testing.T) {
 	}{
 		{"a pod without labels is Normal", nil, pods.LifecycleNormal},
 		{"an empty label is Normal", map[string]string{keys.LifecycleState: ""}, pods.LifecycleNormal},
-		{"the label says the state", map[string]string{keys.LifecycleState: "Updating"}, pods.LifecycleUpdating},
+		{"the label has the state", map[string]string{keys.LifecycleState: "Updating"}, pods.LifecycleUpdating},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

@@ -68,11 +68,11 @@ func TestLive(t *testing.T) {
 			seen: []seen{{0, lease(start.Add(time.Hour)), true}},
 		},
 		{
-			name: "a daemon that comes back is told of", at: 200 * time.Second, want: true,
+			name: "a daemon that is alive again is reported", at: 200 * time.Second, want: true,
 			seen: []seen{{0, lease(start), true}, {200 * time.Second, lease(start.Add(200 * time.Second)), true}},
 		},
 		{
-			name: "a Lease of others says nothing",
+			name: "a Lease of others is ignored",
 			seen: []seen{{0, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: Name("node-1")}, Spec: lease(start).Spec}, false}},
 		},
 	} {

@@ -99,7 +99,7 @@ func TestListen(t *testing.T) {
 		port int
 	}{
 		{"in a cluster all addresses are listened on", nil, "", 9876},
-		{"outside, the URL says where", []string{"--webhook-url=https://127.0.0.1:9443"}, "127.0.0.1", 9443},
+		{"outside the cluster, the URL has the address", []string{"--webhook-url=https://127.0.0.1:9443"}, "127.0.0.1", 9443},
 		{"a proxy in between needs both", []string{"--webhook-url=https://hooks.example.com:443", "--webhook-bind-addr=:8443"}, "", 8443},
 		{"IPv6 goes without brackets", []string{"--webhook-url=https://[::1]:9443"}, "::1", 9443},
 	} {
@@ -282,7 +282,7 @@ func TestProgramSetsUpOnlyWhatItsFlagsAllow(t *testing.T) {
 		runs bool
 	}{
 		{
-			"all flags that are wrong are told, those of other groups too",
+			"all invalid flags are reported, those of other groups too",
 			[]string{"--namespace=A", "--cloneset-workers=0", "--cluster-name=east"},
 			[]string{"--namespace=A", "--cloneset-workers=0", "--cluster-name, "},
 			false,

@@ -66,9 +66,9 @@ func TestStrangers(t *testing.T) {
 
 func TestLookoutGoesThroughPodsNotMoreThanTwiceAMinute(t *testing.T) {
 	t.Parallel()
-	stranger := podOf("shop-1", "apps/v1", "ReplicaSet", "shop")
+	foreign := podOf("shop-1", "apps/v1", "ReplicaSet", "shop")
 	lists, fail := 0, false
-	c := interceptor.NewClient(fake.NewClientBuilder().WithObjects(&stranger).Build(), interceptor.Funcs{
+	c := interceptor.NewClient(fake.NewClientBuilder().WithObjects(&foreign).Build(), interceptor.Funcs{
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
 			lists++
 			if fail {
@@ -86,7 +86,7 @@ func TestLookoutGoesThroughPodsNotMoreThanTwiceAMinute(t *testing.T) {
 		return got
 	}
 	require.Equal(t, 1, look(now).Count)
-	require.NoError(t, c.Delete(t.Context(), &stranger))
+	require.NoError(t, c.Delete(t.Context(), &foreign))
 	require.Equal(t, 1, look(now.Add(29*time.Second)).Count)
 	require.Equal(t, 1, lists)
 	require.Zero(t, look(now.Add(30*time.Second)))

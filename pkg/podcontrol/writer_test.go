@@ -387,7 +387,7 @@ func TestPatchWithAnAmbiguousAnswer(t *testing.T) {
 		{"and one that the apiserver broke down after", apierrors.NewInternalError(lost), "", true, false, 1},
 		{"for a patch that was not done nothing is waited for", lost, "", false, false, 0},
 		{"nor for a pod that is gone", lost, "", false, true, 0},
-		{"a refusal is clear, whoever has changed the pod", apierrors.NewBadRequest("no"), "", true, false, 0},
+		{"a refusal is unambiguous, even if the pod has changed", apierrors.NewBadRequest("no"), "", true, false, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

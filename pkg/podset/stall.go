@@ -14,8 +14,8 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
-// DefaultProgressDeadline is how long a workload may make no progress before it counts as stalled, unless its spec says
-// otherwise. As in kube 1.36 Deployment.
+// DefaultProgressDeadline is how long a workload may make no progress before it counts as stalled, unless its spec sets
+// another. As in kube 1.36 Deployment.
 const DefaultProgressDeadline = 10 * time.Minute
 
 // ReasonStalled: the containers have not completed an in-place update.

@@ -9,7 +9,7 @@ import (
 // slotState is one slot within one call of Next.
 type slotState struct {
 	Slot
-	// pods are those in it that count; hasInactive says that it also holds an inactive one.
+	// pods are those in it that count; hasInactive: it also holds an inactive one.
 	pods        []*podState
 	hasInactive bool
 	// surging: it holds a second pod as a surge, until one of the two can be deleted.

@@ -34,7 +34,7 @@ type Goal struct {
 	MaxUnavailable int
 	// MaxSurge is how many pods may exist above Replicas while pods are replaced.
 	MaxSurge int
-	// Mode says how old pods are updated.
+	// Mode is how old pods are updated.
 	Mode Mode
 	// Paused stops updates: no pod is updated in place or re-created, and the surge that an update still needs stays as it is.
 	// Scaling and deletions that users asked for go on, and in-place updates that were written before are completed.
@@ -58,7 +58,7 @@ type Slot struct {
 	Old bool
 }
 
-// Mode says how old pods are updated.
+// Mode is how old pods are updated.
 type Mode int
 
 const (
@@ -181,7 +181,7 @@ func (d Decision) Of(kind StepKind) []Step {
 	return out
 }
 
-// StepKind says what a step does.
+// StepKind is what a step does.
 type StepKind string
 
 const (

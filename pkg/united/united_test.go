@@ -19,7 +19,7 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 )
 
-var update = flag.Bool("update", false, "write golden files anew")
+var update = flag.Bool("update", false, "write the golden files")
 
 // web is a valid object: 10 replicas of a CloneSet over subsets a, b and c.
 func web() *appsv1beta1.UnitedDeployment {

@@ -111,7 +111,7 @@ func TestValidObjects(t *testing.T) {
 		{"replicas in a CloneSet's template, which are overwritten", web, func(ud *object) {
 			ud.Spec.Template.CloneSetTemplate.Spec.Replicas = ptr.To[int32](3)
 		}},
-		{"a patch of a label that nobody selects by", web, subsets(part{Name: "a", Patch: raw(`{"metadata": {"labels": {"tier": "x"}}}`)})},
+		{"a patch of a label that no selector uses", web, subsets(part{Name: "a", Patch: raw(`{"metadata": {"labels": {"tier": "x"}}}`)})},
 		{"subsets in clusters", web, inEast},
 		{"every subset with a maximum, in clusters", web, all(subsets(part{Name: "a", MaxReplicas: number("3")}), inEast)},
 		{"a selector of clusters that selects all", web, subsets(part{Name: "a", ClusterSelector: &metav1.LabelSelector{}})},
@@ -421,7 +421,7 @@ func TestASubsetNeedsAsManyOrdinalsAsReplicas(t *testing.T) {
 			require.Len(t, faults, 1, "%v", faults)
 			require.Equal(t, "spec.topology.subsets[0]."+tt.field, faults[0].Field)
 			require.Contains(t, faults[0].Error(), tt.want)
-			require.Empty(t, Validate(ud, Options{}), "without somebody who counts, a condition says so")
+			require.Empty(t, Validate(ud, Options{}), "without CountOrdinals, a condition reports it")
 		})
 	}
 }

@@ -287,7 +287,7 @@ func TestWebhookWarnsOfAStatefulSetAsItsOwnWebhookDoes(t *testing.T) {
 		{"what is new in an update", advanced, old, all(old, annotate), admission.Warnings{annotated}},
 		{"nothing that was so before", advanced, all(old, annotate), all(old, annotate, history), nil},
 		{"nothing in an update that is refused", advanced, all(), old, nil},
-		{"nothing of a slice, which nobody reads", sliced, nil, old, nil},
+		{"none for a slice, where no user would see them", sliced, nil, old, nil},
 		{"nothing of a StatefulSet of apps", stateful, nil, all(), nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
