@@ -11,7 +11,7 @@
 //	step       bundle     served      when
 //	Start      CA1        S1 by CA1   there is no usable certificate
 //	Issue      CA1        S2 by CA1   a third of S1's life is left
-//	AddCA      CA1 CA2    S3 by CA1   less than two serving lives of CA1 are left
+//	AddCA      CA1 CA2    S3 by CA1   less than two serving validities of CA1 are left
 //	Issue      CA1 CA2    S4 by CA2   every configuration has carried CA2 for the settling time
 //	DropCA     CA2        S4          one serving life after CA2 was made: whatever CA1 signed has expired
 //

@@ -76,7 +76,7 @@ func TestPlan(t *testing.T) {
 			act: Issue, why: "does not name [other.ns.svc ::1]", names: []string{"hook.ns.svc", "other.ns.svc", "::1"},
 		},
 		{
-			name: "a CA with less than two serving lives left gets a successor", state: fresh, now: noon.Add(80 * day),
+			name: "a CA is added when less than two serving validities are left", state: fresh, now: noon.Add(80 * day),
 			act: AddCA, why: "in less than two lives", names: p.Names,
 		},
 		{

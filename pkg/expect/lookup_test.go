@@ -116,7 +116,7 @@ func TestWhatIsLookedUp(t *testing.T) {
 		asks  int
 	}{
 		{name: "a child that is gone is lost", made: podOf("a", owner), asks: 1},
-		{name: "a child that lives is waited for", alive: []client.Object{podOf("a", owner)}, made: podOf("a", owner), waits: true, asks: 1},
+		{name: "an existing child is waited for", alive: []client.Object{podOf("a", owner)}, made: podOf("a", owner), waits: true, asks: 1},
 		{name: "a child whose name another has is lost", alive: []client.Object{other}, made: podOf("a", owner), asks: 1},
 		{name: "a child with another controller now is lost", alive: []client.Object{podOf("a", "other")}, made: podOf("a", owner), asks: 1},
 		{name: "an unstructured child is found", alive: []client.Object{podOf("a", owner)}, made: generic, waits: true, asks: 1},

@@ -114,7 +114,7 @@ func TestHookedAndAnswered(t *testing.T) {
 			"a label that is not there is not the same as an empty one",
 			&pods.LifecycleHook{LabelsHandler: map[string]string{"a": ""}}, pod(""), false, false,
 		},
-		{"a pod without labels is let go", handler("a"), &corev1.Pod{}, false, false},
+		{"a pod without labels is released", handler("a"), &corev1.Pod{}, false, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -140,10 +140,10 @@ func TestWhereAPodGoesThatIsWantedInService(t *testing.T) {
 		{"a pod without a state is in service", all, pod(""), pods.LifecycleNormal},
 		{"a pod in an unknown state goes into service", all, pod("Happy"), pods.LifecycleNormal},
 		{"#1156: a pod goes back into service if it is held by its hook when the update is taken back", all, pod(pods.LifecyclePreparingUpdate, handled("upd")), pods.LifecycleNormal},
-		{"#1156: a pod that was let go when the update is taken back has to be taken up again", all, pod(pods.LifecyclePreparingUpdate), pods.LifecycleUpdated},
-		{"#1156: likewise if only a part of it was let go", all, pod(pods.LifecyclePreparingUpdate, label("upd")), pods.LifecycleUpdated},
+		{"#1156: a pod that was released for an update that is cancelled awaits the hook again", all, pod(pods.LifecyclePreparingUpdate), pods.LifecycleUpdated},
+		{"#1156: likewise if only some handlers were removed", all, pod(pods.LifecyclePreparingUpdate, label("upd")), pods.LifecycleUpdated},
 		{"an updated pod has to be taken up", all, pod(pods.LifecycleUpdating), pods.LifecycleUpdated},
-		{"an updated pod that was never let go goes into service", all, pod(pods.LifecycleUpdating, handled("upd")), pods.LifecycleNormal},
+		{"an updated pod that was never released goes into service", all, pod(pods.LifecycleUpdating, handled("upd")), pods.LifecycleNormal},
 		{"an updated pod goes into service at once where there is no hook", &pods.Lifecycle{PreDelete: handler("del")}, pod(pods.LifecycleUpdating), pods.LifecycleNormal},
 		{"an updated pod waits until it is taken up", all, pod(pods.LifecycleUpdated, finalizer("upd")), pods.LifecycleUpdated},
 		{"an updated pod goes into service when it is taken up", all, pod(pods.LifecycleUpdated, handled("upd")), pods.LifecycleNormal},
@@ -173,7 +173,7 @@ func TestWhatHooksHold(t *testing.T) {
 		{"a handler of inPlaceUpdate holds an update", all, pod(pods.LifecycleNormal, label("upd")), true, false},
 		{"a handler of preDelete holds a deletion", all, pod(pods.LifecycleNormal, finalizer("del")), false, true},
 		{"preNormal holds neither", all, pod(pods.LifecycleNormal, handled("new")), false, false},
-		{"a pod that is let go is not held", all, pod(pods.LifecyclePreparingUpdate), false, false},
+		{"a released pod is not held", all, pod(pods.LifecyclePreparingUpdate), false, false},
 		{"#1156: an updated pod is held by its hook even before it is taken up", all, pod(pods.LifecycleUpdated), true, false},
 		{"an updated pod without that hook is not", &pods.Lifecycle{PreDelete: handler("del")}, pod(pods.LifecycleUpdated), false, false},
 		{"nor with one that has no handlers", &pods.Lifecycle{InPlaceUpdate: &pods.LifecycleHook{}}, pod(pods.LifecycleUpdated), false, false},
@@ -192,7 +192,7 @@ func TestPrepareUpdatePutsTheHandlersOfTheLastUpdateOnAgain(t *testing.T) {
 	h := HooksOf(&pods.Lifecycle{InPlaceUpdate: handler("upd")})
 	before := pod(pods.LifecycleUpdated, func(p *corev1.Pod) { p.Finalizers = []string{"example.com/other"} })
 	p, err := h.PrepareUpdate(before, start)
-	require.Contains(t, string(p.Data), `"resourceVersion":"7"`, "a late write must not hold a pod that was let go meanwhile")
+	require.Contains(t, string(p.Data), `"resourceVersion":"7"`, "a late write must not hold a pod that was released meanwhile")
 	after := apply(t, before, p, err)
 	require.Equal(t, pods.LifecyclePreparingUpdate, Of(after))
 	require.Equal(t, "2026-01-02T03:04:05Z", after.Annotations[keys.LifecycleTimestamp])

@@ -22,7 +22,7 @@ func TestConditionsArePresentWhileSomethingFails(t *testing.T) {
 	first, events := Conditions(nil, WorkloadConditions(), refused, stalled, report.Failure{}, now)
 	require.Equal(t, []appsv1beta1.WorkloadCondition{
 		{Type: "FailedCreatePod", Status: "True", Reason: "WriteFailed", Message: "create pod web-1: quota", LastTransitionTime: metav1.NewTime(now)},
-		{Type: "FailedUpdatePod", Status: "True", Reason: "UpdateStalled", Message: "web-0 does not follow: ErrImagePull", LastTransitionTime: metav1.NewTime(now)},
+		{Type: "FailedUpdatePod", Status: "True", Reason: "UpdateStalled", Message: "web-0 has not completed its update: ErrImagePull", LastTransitionTime: metav1.NewTime(now)},
 	}, first)
 	require.Len(t, events, 1, "of a write that fails there is an event with each try")
 	require.Equal(t, ReasonFailedUpdate, events[0].Reason)

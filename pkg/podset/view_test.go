@@ -244,7 +244,7 @@ func TestHooks(t *testing.T) {
 			rollout.Pod{Ready: true, Update: rollout.UpdateHeld},
 		},
 		{
-			"an updated pod waits to be taken up, and can't be updated again without being let go",
+			"an updated pod awaits its hook before service, and is updated again only after its hook",
 			pods.Lifecycle{InPlaceUpdate: hook},
 			serving(state("Updated")),
 			rollout.Pod{Ready: true, Update: rollout.UpdateAwaitingHook, UpdateHooked: true},
@@ -256,7 +256,7 @@ func TestHooks(t *testing.T) {
 			rollout.Pod{Ready: true, Update: rollout.UpdateHeld, UpdateHooked: true},
 		},
 		{
-			"a pod that is prepared for its update is not available, and free to go when it was let go",
+			"a pod that is preparing update is not available, and not held once its hook has released it",
 			pods.Lifecycle{InPlaceUpdate: hook},
 			serving(state("PreparingUpdate")),
 			rollout.Pod{Ready: true, Update: rollout.UpdatePreparing},

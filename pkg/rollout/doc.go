@@ -24,7 +24,7 @@
 // is unavailable already, so its next steps are never held, even if the update revision has changed since.
 //
 // A lifecycle hook may hold a pod. Then PrepareUpdate or PrepareDelete asks the hook first, which takes the pod out of
-// service, and the step itself waits until the hook lets go. A preparation that is no longer needed is reverted by
+// service, and the step itself waits for its answer. A preparation that is no longer needed is reverted by
 // MarkReady or CancelDelete. Prepared pods come first in every order, so that the choice of pods is stable.
 //
 // Kinds differ only in their Goal:

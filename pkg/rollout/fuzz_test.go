@@ -336,7 +336,7 @@ func checkRest(t *testing.T, m *model, s Decision) {
 		waits = waits || p.PreparingDelete || p.Update == UpdatePreparing || p.Update == UpdateAwaitingHook
 	}
 	if waits {
-		require.True(t, m.hooks.unanswered, "a hook let go and nothing followed")
+		require.True(t, m.hooks.unanswered, "a hook answered and nothing followed")
 		require.Contains(t, out.String(), "for their lifecycle hooks")
 	}
 	stuck := m.failing != nil || m.goal.MaxUnavailable+m.goal.MaxSurge == 0 || m.goal.Paused || waits

@@ -121,7 +121,7 @@ const (
 	UpdateNone UpdateState = iota
 	// UpdateHeld: no update is in progress, but the pod was not marked ready, as after its creation.
 	UpdateHeld
-	// UpdateAwaitingHook: a lifecycle hook has to let go before the pod is put into service. It has no step until then.
+	// UpdateAwaitingHook: a lifecycle hook has to answer before the pod is put into service. It has no step until then.
 	UpdateAwaitingHook
 	// UpdatePreparing: a lifecycle hook was asked to let the pod be updated.
 	UpdatePreparing

@@ -49,10 +49,10 @@ type answer struct {
 	refused []metav1.StatusCause
 }
 
-// Check lets the apiserver validate template in a namespace, together with pvcs (volume claim templates), and returns a copy with
-// all defaults. Faults are field errors under path, those of the name of a PVC template under that template, whose path is a
-// sibling of a path that ends in template. The error is for a request without an answer; both are nil for a valid template. c
-// needs the verb create on podtemplates.
+// Check lets the apiserver validate template in a namespace, together with pvcs (volume claim templates), and returns a
+// copy with all defaults. Faults are field errors under path, those of the name of a PVC template under that template,
+// whose path is a sibling of a path that ends in template. The error is for a request without an answer; both are nil
+// for a valid template. c needs the verb create on podtemplates.
 func (t *PodTemplates) Check(
 	ctx context.Context, c client.Client, namespace string, template *corev1.PodTemplateSpec,
 	pvcs []corev1.PersistentVolumeClaim, path *field.Path,

@@ -39,7 +39,7 @@ func template(volumes ...corev1.Volume) *corev1.PodTemplateSpec {
 	}}
 }
 
-func claims(names ...string) []corev1.PersistentVolumeClaim {
+func pvcTemplates(names ...string) []corev1.PersistentVolumeClaim {
 	out := make([]corev1.PersistentVolumeClaim, len(names))
 	for i, n := range names {
 		out[i].Name = n
@@ -65,12 +65,12 @@ func TestCheckReturnsTheDefaultsAndNoneOfTheClaims(t *testing.T) {
 	before := given.DeepCopy()
 	c := apiserver(t, func(p *corev1.PodTemplate) error {
 		require.Equal(t, []string{"cert", "data", "logs"}, names(p.Template.Spec.Volumes))
-		require.NotNil(t, p.Template.Spec.Volumes[1].PersistentVolumeClaim, "the claim replaces the volume of its name")
+		require.NotNil(t, p.Template.Spec.Volumes[1].PersistentVolumeClaim, "the PVC replaces the volume of its name")
 		p.Template.Spec.RestartPolicy = corev1.RestartPolicyAlways
 		p.Template.Spec.Volumes[0].Secret.DefaultMode = &mode
 		return nil
 	})
-	got, faults, err := new(PodTemplates).Check(t.Context(), c, "shop", given, claims("data", "logs"), field.NewPath("spec", "template"))
+	got, faults, err := new(PodTemplates).Check(t.Context(), c, "shop", given, pvcTemplates("data", "logs"), field.NewPath("spec", "template"))
 	require.NoError(t, err)
 	require.Empty(t, faults)
 
@@ -106,8 +106,8 @@ func TestCheckNamesTheClaimWhoseNameIsAtFault(t *testing.T) {
 	}{
 		{"a claim", "volumes[3].name", field.NewPath("spec", "template"), "spec.volumeClaimTemplates[2].metadata.name"},
 		{"a volume", "volumes[0].name", field.NewPath("spec", "template"), "spec.template.spec.volumes[0].name"},
-		{"another field of a claim's volume", "volumes[3].secret", field.NewPath("spec", "template"), "spec.template.spec.volumes[3].secret"},
-		{"a claim beside a patch", "volumes[3].name", field.NewPath("patch"), "patch.spec.volumes[3].name"},
+		{"another field of a PVC's volume", "volumes[3].secret", field.NewPath("spec", "template"), "spec.template.spec.volumes[3].secret"},
+		{"a PVC template beside a patch", "volumes[3].name", field.NewPath("patch"), "patch.spec.volumes[3].name"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -118,7 +118,7 @@ func TestCheckNamesTheClaimWhoseNameIsAtFault(t *testing.T) {
 				})
 			})
 			given := template(corev1.Volume{Name: "cert"}, corev1.Volume{Name: "data"})
-			_, faults, err := new(PodTemplates).Check(t.Context(), c, "shop", given, claims("data", "Logs", "data"), tt.path)
+			_, faults, err := new(PodTemplates).Check(t.Context(), c, "shop", given, pvcTemplates("data", "Logs", "data"), tt.path)
 			require.NoError(t, err)
 			require.Len(t, faults, 1)
 			require.EqualError(t, faults[0], tt.want+`: Duplicate value: "data"`)
@@ -137,7 +137,7 @@ func TestCheckWithoutAnAnswerIsAnError(t *testing.T) {
 func TestDefaultClaims(t *testing.T) {
 	t.Parallel()
 	block := corev1.PersistentVolumeBlock
-	given := claims("a", "b")
+	given := pvcTemplates("a", "b")
 	given[1].Spec.VolumeMode = &block
 	got := DefaultPVCs(given)
 	require.Equal(t, corev1.PersistentVolumeFilesystem, *got[0].Spec.VolumeMode)
