@@ -157,7 +157,7 @@ func TestRegisteredWebhooks(t *testing.T) {
 	}
 }
 
-func TestRegisterRefuses(t *testing.T) {
+func TestRegisterRejects(t *testing.T) {
 	t.Parallel()
 	m := newManager()
 	nothing := Registration[*corev1.ConfigMap]{Object: &corev1.ConfigMap{}}
@@ -190,7 +190,7 @@ func TestOneHandlerConvertsAllKinds(t *testing.T) {
 }
 
 // controller-runtime cancels the context of running requests as soon as a manager is stopped, before it waits for them.
-func TestRequestThatRunsWhenTheManagerEndsIsAnswered(t *testing.T) {
+func TestARequestIsAnsweredWhileTheManagerStops(t *testing.T) {
 	t.Parallel()
 	m := newManager()
 	require.NoError(t, handle(m.server, "/slow", &admission.Webhook{Handler: admission.HandlerFunc(
@@ -234,7 +234,7 @@ func TestPathsCarryGroupAndKind(t *testing.T) {
 	require.Equal(t, "/validate-apps-kruise-io-cloneset", ValidatePath(gvk))
 }
 
-func TestOnlyNewWarningsAreSaid(t *testing.T) {
+func TestNewWarnings(t *testing.T) {
 	t.Parallel()
 	now := admission.Warnings{"a", "b"}
 	require.Equal(t, admission.Warnings{"b"}, NewWarnings(now, admission.Warnings{"a", "c"}))

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 )
 
-func TestAServerThatEndsAnswersAndAsksToCloseConnectionsFirst(t *testing.T) {
+func TestAStoppingServerAnswersAndClosesItsConnections(t *testing.T) {
 	t.Parallel()
 	model := httptest.NewTLSServer(http.NotFoundHandler()) // for its certificate and a client that trusts it
 	defer model.Close()

@@ -35,9 +35,9 @@ import (
 
 const patience = 2 * time.Minute
 
-// TestIntegrationRotationRefusesNothing runs two replicas behind one address through a rotation of CA and certificate
+// TestIntegrationRotationFailsNoRequest runs two replicas behind one address through a rotation of CA and certificate
 // that takes seconds instead of years, while an apiserver calls them on a new connection for each request.
-func TestIntegrationRotationRefusesNothing(t *testing.T) {
+func TestIntegrationRotationFailsNoRequest(t *testing.T) {
 	t.Parallel()
 	c := controlPlane(t)
 	balancer := listen(t)

@@ -63,7 +63,7 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-func TestNamesFollowHowWeAreCalled(t *testing.T) {
+func TestNamesAreThoseOfServiceOrURL(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, []string{"hook.ns.svc"}, keeper(t, nil).policy.Names)
 	byURL := keeper(t, func(o *Options) { o.URL = "https://[0:0::1]:9443" })
@@ -124,7 +124,7 @@ func TestTargetsAreDirectedAtUs(t *testing.T) {
 	}
 }
 
-func TestReadinessSaysWhatIsMissing(t *testing.T) {
+func TestReadyReturnsWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	k := keeper(t, nil)
 	require.ErrorIs(t, k.Ready(nil), ErrNoCertificate)

@@ -279,7 +279,7 @@ func TestReadIsTheInverseOfData(t *testing.T) {
 	require.Equal(t, Keep, Plan(got, noon, p, noon).Act)
 }
 
-func TestReadLeavesOutWhatCannotBeUsed(t *testing.T) {
+func TestReadDropsInvalidParts(t *testing.T) {
 	t.Parallel()
 	p := policy("hook.ns.svc")
 	one, two := after(t, p, noon, Start), after(t, p, noon, Start)

@@ -26,7 +26,7 @@ func found(t *testing.T, dir, file string) *Runtimes {
 	return n
 }
 
-func TestLook(t *testing.T) {
+func TestRefresh(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name    string
@@ -73,7 +73,7 @@ func TestLook(t *testing.T) {
 	}
 }
 
-func TestARuntimeComesAndGoes(t *testing.T) {
+func TestRefreshAddsAndDropsRuntimes(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	socket := filepath.Join(dir, "containerd.sock")

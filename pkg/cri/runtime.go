@@ -17,7 +17,7 @@ import (
 	criv1 "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// ErrNotFound: the runtime does not have the container.
+// ErrNotFound means that the runtime does not have the container.
 var ErrNotFound = errors.New("container not found")
 
 const (

@@ -11,7 +11,7 @@ import (
 	"sync"
 )
 
-// ErrNoRuntime: no runtime of the node answers.
+// ErrNoRuntime means that no runtime of the node answers.
 var ErrNoRuntime = errors.New("no container runtime")
 
 // sockets are the paths of runtimes' sockets below /run, in the order in which they are tried.

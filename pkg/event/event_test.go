@@ -30,7 +30,7 @@ func pod(name string) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "ns"}}
 }
 
-func TestDifferentNotesAreSeen(t *testing.T) {
+func TestDifferentNotesStaySeparate(t *testing.T) {
 	t.Parallel()
 	s := newSent()
 	r := event.New(s)
@@ -62,7 +62,7 @@ func TestAStormOfNotesIsBounded(t *testing.T) {
 	require.Len(t, s.series, 10)
 }
 
-func TestALongNoteIsCut(t *testing.T) {
+func TestALongNoteIsTruncated(t *testing.T) {
 	t.Parallel()
 	s := newSent()
 	event.New(s).Record(pod("a"), event.Normal("Updated", "Update", "%s", strings.Repeat("ä", 1024)))

@@ -147,7 +147,7 @@ func TestCheckIsOverdueAfterTheTimeoutAndCountsIt(t *testing.T) {
 	require.Zero(t, s.Check(owner, none), "the apiserver has no such child, so there is nothing to wait for")
 }
 
-func TestRenewGoesOnWaitingForWhatTheCacheLagsBehind(t *testing.T) {
+func TestRenewKeepsExpectationsOfAStaleCache(t *testing.T) {
 	t.Parallel()
 	c := clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
 	s := New("Test", c, time.Minute)
@@ -160,7 +160,7 @@ func TestRenewGoesOnWaitingForWhatTheCacheLagsBehind(t *testing.T) {
 	require.Equal(t, Wait{Count: 1, Example: "b", Left: time.Minute}, got)
 }
 
-func TestCheckForgetsWhatCameTrue(t *testing.T) {
+func TestCheckDropsMetExpectations(t *testing.T) {
 	t.Parallel()
 	s := New("Test", clocktesting.NewFakePassiveClock(time.Unix(1000, 0)), 0)
 	s.Created(owner, child("a", "5"))

@@ -69,7 +69,7 @@ func left(t *testing.T, err error, want time.Duration) {
 	require.Equal(t, want, notYet.Left)
 }
 
-func TestB4AChildThatIsGoneBeforeTheCacheShowedItIsNotWaitedForLong(t *testing.T) {
+func TestAChildThatIsDeletedBeforeTheCacheShowsItIsNotWaitedForLong(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "Lost")
 	before := testutil.ToFloat64(losses.WithLabelValues("Lost")) // The test may run more than once in a process.
@@ -83,7 +83,7 @@ func TestB4AChildThatIsGoneBeforeTheCacheShowedItIsNotWaitedForLong(t *testing.T
 	require.Zero(t, b.reads)
 }
 
-func TestALivingChildIsAskedForAfterTwiceTheTimeAndSpeaksForAll(t *testing.T) {
+func TestAnExistingChildIsLookedUpAgainAfterTwiceTheTime(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "Lives", podOf("a", owner), podOf("b", owner))
 	b.Created(owner, podOf("a", owner))
@@ -100,7 +100,7 @@ func TestALivingChildIsAskedForAfterTwiceTheTimeAndSpeaksForAll(t *testing.T) {
 	require.Equal(t, []string{"a", "b"}, b.asked)
 }
 
-func TestWhatIsLookedUp(t *testing.T) {
+func TestLookup(t *testing.T) {
 	t.Parallel()
 	other := podOf("a", owner)
 	other.UID = "another"

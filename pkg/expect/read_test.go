@@ -144,7 +144,7 @@ func refusal() error {
 	return fmt.Errorf("create pod a: %w", err)
 }
 
-func TestOwnersInANamespaceThatIsBeingDeletedAreLeftAlone(t *testing.T) {
+func TestOwnersInATerminatingNamespaceAreSkipped(t *testing.T) {
 	t.Parallel()
 	clk := clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
 	s := New("test", clk, time.Minute)

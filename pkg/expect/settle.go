@@ -9,10 +9,11 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// ErrGone: there is nothing to do, because the object is gone, or terminating, or another controller handles it.
+// ErrGone means that there is nothing to do, because the object is gone, or terminating, or another controller
+// handles it.
 var ErrGone = errors.New("the object is gone")
 
-// NotYetError: the cache is older than our own last writes. A watch event will start the next reconcile.
+// NotYetError means that the cache is older than our own last writes. A watch event will start the next reconcile.
 type NotYetError struct{ Wait }
 
 // Error returns what is missing.

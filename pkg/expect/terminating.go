@@ -13,7 +13,7 @@ import (
 // stale apiserver may confuse it with a new one of the same name for a moment.
 const terminatingRetry = 30 * time.Second
 
-// TerminatingError: nothing can be created for an owner, because its namespace is terminating.
+// TerminatingError means that nothing can be created for an owner, because its namespace is terminating.
 type TerminatingError struct {
 	// Left is the time until a retry.
 	Left time.Duration

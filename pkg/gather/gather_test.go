@@ -25,7 +25,7 @@ type waits struct {
 func (w *waits) Add(ctrl.Request)                         { w.of = append(w.of, 0) }
 func (w *waits) AddAfter(_ ctrl.Request, d time.Duration) { w.of = append(w.of, d) }
 
-func TestEventsWaitAsLongAsReconcilesCost(t *testing.T) {
+func TestEventsWaitForAMultipleOfTheReconcileTime(t *testing.T) {
 	t.Parallel()
 	web := types.NamespacedName{Namespace: "shop", Name: "web"}
 	toWeb := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []ctrl.Request {

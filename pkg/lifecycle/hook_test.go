@@ -124,7 +124,7 @@ func TestHookedAndAnswered(t *testing.T) {
 	}
 }
 
-func TestWhereAPodGoesThatIsWantedInService(t *testing.T) {
+func TestInService(t *testing.T) {
 	t.Parallel()
 	all := &pods.Lifecycle{PreDelete: handler("del"), InPlaceUpdate: handler("upd"), PreNormal: handler("new")}
 	for _, tc := range []struct {
@@ -160,7 +160,7 @@ func TestWhereAPodGoesThatIsWantedInService(t *testing.T) {
 	}
 }
 
-func TestWhatHooksHold(t *testing.T) {
+func TestHolds(t *testing.T) {
 	t.Parallel()
 	all := &pods.Lifecycle{PreDelete: handler("del"), InPlaceUpdate: handler("upd"), PreNormal: handler("new")}
 	for _, tc := range []struct {
@@ -187,7 +187,7 @@ func TestWhatHooksHold(t *testing.T) {
 	}
 }
 
-func TestPrepareUpdatePutsTheHandlersOfTheLastUpdateOnAgain(t *testing.T) {
+func TestPrepareUpdateRestoresHandlers(t *testing.T) {
 	t.Parallel()
 	h := HooksOf(&pods.Lifecycle{InPlaceUpdate: handler("upd")})
 	before := pod(pods.LifecycleUpdated, func(p *corev1.Pod) { p.Finalizers = []string{"example.com/other"} })
@@ -204,7 +204,7 @@ func TestPrepareUpdatePutsTheHandlersOfTheLastUpdateOnAgain(t *testing.T) {
 	require.Equal(t, held.Finalizers, apply(t, held, p, err).Finalizers, "of a pod in service the user decides what holds it")
 }
 
-func TestWritesHoldForTheObservedVersion(t *testing.T) {
+func TestWritesApplyToTheObservedVersion(t *testing.T) {
 	t.Parallel()
 	h := HooksOf(&pods.Lifecycle{InPlaceUpdate: handler("upd"), PreDelete: handler("del"), PreNormal: handler("new")})
 	serve := func(h Hooks, p *corev1.Pod) (podpatch.Patch, error) {
@@ -233,7 +233,7 @@ func TestWritesHoldForTheObservedVersion(t *testing.T) {
 	}
 }
 
-func TestReturn(t *testing.T) {
+func TestCancelDelete(t *testing.T) {
 	t.Parallel()
 	h := HooksOf(&pods.Lifecycle{PreDelete: handler("del")})
 	leaving := pod(pods.LifecyclePreparingDelete, handled("del"))
@@ -243,7 +243,7 @@ func TestReturn(t *testing.T) {
 	require.Equal(t, pods.LifecycleUpdating, Of(apply(t, leaving, p, err)), "an update that was begun goes on")
 }
 
-func TestPartingIsForGoodWherePodsAreMarkedNotReady(t *testing.T) {
+func TestPreparingDeleteIsFinalIfPodsAreMarkedNotReady(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name             string
@@ -314,7 +314,7 @@ func TestMarkPodNotReady(t *testing.T) {
 	}
 }
 
-func TestEnterLeavesTheTimeOfAStateThatThePodHas(t *testing.T) {
+func TestEnterKeepsTheTimeOfAnUnchangedState(t *testing.T) {
 	t.Parallel()
 	p := pod(pods.LifecycleNormal)
 	require.Empty(t, cmp.Diff(podpatch.New(p), Enter(p, pods.LifecycleNormal, start)))

@@ -30,7 +30,7 @@ func TestOf(t *testing.T) {
 	}
 }
 
-func TestStamp(t *testing.T) {
+func TestSetState(t *testing.T) {
 	t.Parallel()
 	shared := map[string]string{"app": "web"}
 	obj := &metav1.ObjectMeta{Labels: shared}

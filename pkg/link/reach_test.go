@@ -105,7 +105,7 @@ func dialError(err error) func(*testing.T, *far) {
 	}
 }
 
-func TestCauseOfWhatClientsMeet(t *testing.T) {
+func TestCauseOf(t *testing.T) {
 	t.Parallel()
 	expired := func(c *x509.Certificate) { c.NotAfter = c.NotBefore.Add(time.Hour) }
 	later := func(c *x509.Certificate) { c.NotBefore = c.NotBefore.AddDate(80, 0, 0) }

@@ -8,7 +8,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/link"
 )
 
-func TestJudge(t *testing.T) {
+func TestCheckSkew(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name, hub, agent string

@@ -43,7 +43,7 @@ func TestHelp(t *testing.T) {
 	golden.Equal(t, "manager-flags", f.FlagUsagesWrapped(120))
 }
 
-func TestValidateNamesFlagValueAndWayOut(t *testing.T) {
+func TestValidateNamesFlagValueAndRemedy(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ name, args, want string }{
 		{"a namespace must be a name", "--namespace=Flotilla_System", "--namespace=Flotilla_System: want the name of a namespace"},

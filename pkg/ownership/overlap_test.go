@@ -34,7 +34,7 @@ func podOf(name, apiVersion, kind, owner string) corev1.Pod {
 	return *p
 }
 
-func TestStrangers(t *testing.T) {
+func TestOverlap(t *testing.T) {
 	t.Parallel()
 	going, ended := podOf("going", "apps/v1", "ReplicaSet", "shop"), podOf("ended", "apps/v1", "ReplicaSet", "shop")
 	going.DeletionTimestamp = new(metav1.NewTime(now))
@@ -64,7 +64,7 @@ func TestStrangers(t *testing.T) {
 	}
 }
 
-func TestLookoutGoesThroughPodsNotMoreThanTwiceAMinute(t *testing.T) {
+func TestOverlapScannerListsPodsAtMostTwiceAMinute(t *testing.T) {
 	t.Parallel()
 	foreign := podOf("shop-1", "apps/v1", "ReplicaSet", "shop")
 	lists, fail := 0, false
@@ -103,7 +103,7 @@ func TestLookoutGoesThroughPodsNotMoreThanTwiceAMinute(t *testing.T) {
 	require.ErrorContains(t, err, "list pods of the selector: no cache")
 }
 
-func TestPodsOfNobodyAreForWhoAdoptsThem(t *testing.T) {
+func TestRequestsForOrphan(t *testing.T) {
 	t.Parallel()
 	l := OverlapScanner{Adopts: func(_ metav1.Object, p *corev1.Pod) bool { return p.Name == "web-0" }}
 	all := []corev1.Pod{

@@ -50,7 +50,7 @@ func TestWorkloadsWithPodsOnANode(t *testing.T) {
 	require.Empty(t, RequestsForNode(cache, kind)(t.Context(), "n3"))
 }
 
-func TestACacheThatCanNotBeReadConcernsNobody(t *testing.T) {
+func TestRequestsForWithoutACache(t *testing.T) {
 	t.Parallel()
 	scheme := runtime.NewScheme()
 	require.NoError(t, appsv1beta1.AddToScheme(scheme))
@@ -64,7 +64,7 @@ func TestACacheThatCanNotBeReadConcernsNobody(t *testing.T) {
 	require.Empty(t, RequestsFor(t.Context(), cache, &appsv1beta1.CloneSetList{}, "shop", func(*appsv1beta1.CloneSet) bool { return true }))
 }
 
-func TestConcernedAreThoseOfTheNamespace(t *testing.T) {
+func TestRequestsForANamespace(t *testing.T) {
 	t.Parallel()
 	scheme := runtime.NewScheme()
 	require.NoError(t, appsv1beta1.AddToScheme(scheme))

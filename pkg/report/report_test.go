@@ -34,7 +34,7 @@ func refused() error {
 	return err
 }
 
-func TestNothingIsReportedInANamespaceThatIsBeingDeleted(t *testing.T) {
+func TestNothingIsReportedInATerminatingNamespace(t *testing.T) {
 	t.Parallel()
 	set := testkit.CloneSet("web").Obj()
 	store := expect.New("test", clocktesting.NewFakePassiveClock(time.Unix(1000, 0)), 0)
@@ -125,7 +125,7 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-func TestPatchSaysWhatIsZero(t *testing.T) {
+func TestPatchHasZeroValues(t *testing.T) {
 	t.Parallel()
 	data, err := patch("7", appsv1beta1.CloneSetStatus{ReadyReplicas: 2, CurrentRevision: "web-2"})
 	require.NoError(t, err)

@@ -15,12 +15,12 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/expect"
 )
 
-// ErrCollision: a revision of that name exists and has another template. The caller increments status.collisionCount
-// and plans again: the count is part of the hash.
+// ErrCollision means that a revision of that name exists and has another template. The caller increments
+// status.collisionCount and plans again: the count is part of the hash.
 var ErrCollision = errors.New("name is taken by another template")
 
-// ErrNameTaken: a revision of that name and template exists and has another owner, often a former object of the
-// owner's name whose revisions are still to be garbage collected.
+// ErrNameTaken means that a revision of that name and template exists and has another owner, often a former object of
+// the owner's name whose revisions are still to be garbage collected.
 var ErrNameTaken = errors.New("one of a former object is still there")
 
 // List returns owner's revisions in the order of revision.Sort. opts are those of ownership.OwnedBy for this reader. Objects

@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-func TestLeftAreRevisionsOfNobodyWithNamesOfTheOwner(t *testing.T) {
+func TestOrphans(t *testing.T) {
 	t.Parallel()
 	var known []client.Object
 	for name, change := range map[string]func(*appsv1.ControllerRevision){
@@ -49,7 +49,7 @@ const native = `{"spec":{"template":{"$patch":"replace","metadata":{"labels":{"a
 	`"terminationMessagePolicy":"File"}],"dnsPolicy":"ClusterFirst","restartPolicy":"Always","schedulerName":"default-scheduler",` +
 	`"securityContext":{},"terminationGracePeriodSeconds":30}}}}`
 
-func TestARevisionOfTheKindOfKubernetesIsTheSame(t *testing.T) {
+func TestARevisionOfKubernetesIsEqual(t *testing.T) {
 	t.Parallel()
 	was := wanted(t)
 	was.Name, was.Revision, was.Data.Raw = "web-59c4bd6fd", 1, []byte(native)

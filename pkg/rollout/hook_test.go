@@ -246,7 +246,7 @@ func TestNextRollsBackWhenThePartitionHasGrown(t *testing.T) {
 	require.Empty(t, brief(Next(goal, pods, start)), "without it, updated pods stay updated")
 }
 
-func TestNextBoundsCreations(t *testing.T) {
+func TestScaleMaxUnavailable(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name string

@@ -389,7 +389,7 @@ func TestNextExplainsStepsWithTheNumbers(t *testing.T) {
 	}}, s.Holds)
 }
 
-func TestNextAsksAgainWhenTimeAloneChangesAPod(t *testing.T) {
+func TestRecheckIsWhenTimeAloneChangesAPod(t *testing.T) {
 	t.Parallel()
 	at := func(d time.Duration) func(*Pod) { return func(p *Pod) { p.ChangesAt = start.Add(d) } }
 	for _, tc := range []struct {
@@ -480,7 +480,7 @@ func TestUpdateOrder(t *testing.T) {
 	}
 }
 
-func TestNoMorePodsAreCreatedThanOneReconcileCan(t *testing.T) {
+func TestMaxCreates(t *testing.T) {
 	t.Parallel()
 	const all = 2_000_000_000
 	some := slotsOf(0, "s0", "s1", "s2")

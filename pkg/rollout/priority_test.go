@@ -173,7 +173,7 @@ func TestPreferenceKeepsTheCallersOrderAmongEqualPods(t *testing.T) {
 	require.Equal(t, []string{"d", "b", "c", "a"}, sequence(list))
 }
 
-func TestPreferenceRefusesASelectorThatIsNone(t *testing.T) {
+func TestPreferenceRejectsAnInvalidSelector(t *testing.T) {
 	t.Parallel()
 	list := []Pod{pod("a", old, order(7))}
 	p := Preference{Priority: &pods.UpdatePriorityStrategy{WeightPriority: []pods.UpdatePriorityWeightTerm{byWeight(1, "a b", "c")}}}
@@ -181,7 +181,7 @@ func TestPreferenceRefusesASelectorThatIsNone(t *testing.T) {
 	require.Equal(t, 7, list[0].Rank.Order)
 }
 
-func TestPreferenceIsWhatNextUpdatesFirst(t *testing.T) {
+func TestNextUpdatesByPreference(t *testing.T) {
 	t.Parallel()
 	list := append(many(4, "a", old), pod("b", old, notReady), pod("n"), pod("l", old, inactive))
 	metadata := make([]PodMetadata, len(list))

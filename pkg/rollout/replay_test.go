@@ -318,7 +318,7 @@ func writeSteps(out *strings.Builder, d Decision) {
 	}
 }
 
-func TestStories(t *testing.T) {
+func TestReplay(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name string

@@ -337,7 +337,7 @@ func TestClustersNeedAHub(t *testing.T) {
 	require.Contains(t, faults[0].Detail, "apply the object on the hub, or remove this field")
 }
 
-func TestCloneSetTemplateIsJudgedAsACloneSet(t *testing.T) {
+func TestCloneSetTemplateIsValidatedAsACloneSet(t *testing.T) {
 	t.Parallel()
 	ud := web()
 	ud.Spec.Template.CloneSetTemplate.Spec.Replicas = ptr.To[int32](3)
@@ -351,7 +351,7 @@ func TestCloneSetTemplateIsJudgedAsACloneSet(t *testing.T) {
 	require.Empty(t, Validate(deployment(), Options{CloneSet: judge}))
 }
 
-func TestStatefulSetTemplateIsJudgedAsAStatefulSet(t *testing.T) {
+func TestStatefulSetTemplateIsValidatedAsAStatefulSet(t *testing.T) {
 	t.Parallel()
 	judge := func(_ *appsv1beta1.StatefulSetSpec, path *field.Path) field.ErrorList {
 		return field.ErrorList{field.Forbidden(path.Child("lifecycle"), "not served yet")}

@@ -128,7 +128,7 @@ func TestWebhookDefaultsTemplates(t *testing.T) {
 }
 
 // The schema rejects these too, between the two webhooks, but its message is only a pattern.
-func TestWebhookSaysWhatANumberIsBeforeTheSchemaRefusesIt(t *testing.T) {
+func TestWebhookRejectsInvalidNumbersBeforeTheSchemaDoes(t *testing.T) {
 	t.Parallel()
 	const way = `must be a number, 0 or more, or a whole percentage from "0%" to "100%"`
 	tests := []struct {
@@ -167,7 +167,7 @@ func TestWebhookSaysWhatANumberIsBeforeTheSchemaRefusesIt(t *testing.T) {
 	}
 }
 
-func TestWebhookRefuses(t *testing.T) {
+func TestWebhookRejects(t *testing.T) {
 	t.Parallel()
 	image := func(image string) func(*object) {
 		return func(ud *object) { ud.Spec.Template.CloneSetTemplate.Spec.Template.Spec.Containers[0].Image = image }
@@ -216,7 +216,7 @@ func TestWebhookRefuses(t *testing.T) {
 	}
 }
 
-func TestWebhookAsksOnlyForWhatIsNew(t *testing.T) {
+func TestWebhookValidatesOnlyNewTemplates(t *testing.T) {
 	t.Parallel()
 	old := web()
 	subsets(
@@ -251,7 +251,7 @@ func TestWebhookAsksOnlyForWhatIsNew(t *testing.T) {
 	}
 }
 
-func TestWebhookWarnsOfAStatefulSetAsItsOwnWebhookDoes(t *testing.T) {
+func TestWebhookHasTheWarningsOfTheStatefulSetWebhook(t *testing.T) {
 	t.Parallel()
 	const (
 		oldFashioned = "spec.template.advancedStatefulSetTemplate.spec.serviceName: is old-fashioned"
@@ -314,7 +314,7 @@ func TestWebhookWarnsOfAStatefulSetAsItsOwnWebhookDoes(t *testing.T) {
 	}
 }
 
-func TestWebhookPassesWhatItCantJudge(t *testing.T) {
+func TestWebhookAcceptsWhatItCantValidate(t *testing.T) {
 	t.Parallel()
 	w, _ := hook(t)
 	ud := web()

@@ -55,7 +55,7 @@ func names(volumes []corev1.Volume) []string {
 	return out
 }
 
-func TestCheckReturnsTheDefaultsAndNoneOfTheClaims(t *testing.T) {
+func TestCheckReturnsDefaultsWithoutTheVolumesOfPVCs(t *testing.T) {
 	t.Parallel()
 	mode := int32(0o644)
 	secret := func(name string) corev1.Volume {
@@ -97,7 +97,7 @@ func TestCheckReturnsFaultsUnderThePath(t *testing.T) {
 	require.EqualError(t, faults[1], `spec.template.spec.hostname: Invalid value: "A!": must be a DNS label`)
 }
 
-func TestCheckNamesTheClaimWhoseNameIsAtFault(t *testing.T) {
+func TestCheckNamesThePVCTemplateWithAnInvalidName(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name, fault string
@@ -134,7 +134,7 @@ func TestCheckWithoutAnAnswerIsAnError(t *testing.T) {
 	require.Empty(t, faults)
 }
 
-func TestDefaultClaims(t *testing.T) {
+func TestDefaultPVCs(t *testing.T) {
 	t.Parallel()
 	block := corev1.PersistentVolumeBlock
 	given := pvcTemplates("a", "b")
@@ -145,7 +145,7 @@ func TestDefaultClaims(t *testing.T) {
 	require.Nil(t, given[0].Spec.VolumeMode, "what is given is not changed")
 }
 
-func TestTheSameTemplateIsNotAskedAboutAgainAtOnce(t *testing.T) {
+func TestCheckRemembersRecentAnswers(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name   string
