@@ -142,7 +142,7 @@ func (k *Keeper) Start(ctx context.Context) error {
 	for {
 		wait, err := k.reconcile(ctx)
 		if err != nil && ctx.Err() == nil {
-			log.Error(err, "Could not keep the webhook certificate", "after", retry)
+			log.Error(err, "Could not maintain the webhook certificate", "after", retry)
 		}
 		if err != nil || wait == again {
 			wait, retry = retry, min(2*retry, retryMax)

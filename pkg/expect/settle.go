@@ -33,7 +33,7 @@ func Settle(ctx context.Context, err error, waits prometheus.Counter) (ctrl.Resu
 		waits.Inc()
 		return ctrl.Result{RequeueAfter: notYet.Left}, nil
 	case errors.As(err, &terminating):
-		ctrl.LoggerFrom(ctx).V(1).Info("Left an object to its namespace, which is being deleted")
+		ctrl.LoggerFrom(ctx).V(1).Info("Skipped an object in a terminating namespace")
 		return ctrl.Result{RequeueAfter: terminating.Left}, nil
 	default:
 		return ctrl.Result{}, err

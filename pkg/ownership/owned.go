@@ -70,7 +70,7 @@ func RequestsForNode(cache client.Reader, kind schema.GroupVersionKind) func(ctx
 	return func(ctx context.Context, node string) []ctrl.Request {
 		var pods corev1.PodList
 		if err := cache.List(ctx, &pods, client.MatchingFields{NodeIndex: node}, client.UnsafeDisableDeepCopy); err != nil {
-			ctrl.LoggerFrom(ctx).Error(err, "Left workloads with pods on a node to their next event", "kind", kind.Kind, "node", node)
+			ctrl.LoggerFrom(ctx).Error(err, "Could not list the workloads with pods on a node", "kind", kind.Kind, "node", node)
 			return nil
 		}
 		var out []ctrl.Request
@@ -124,7 +124,7 @@ func RequestsFor[T client.Object](
 		})
 	}
 	if err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Left workloads to their next event", "kind", fmt.Sprintf("%T", list), "namespace", namespace)
+		ctrl.LoggerFrom(ctx).Error(err, "Could not list the workloads of an event", "kind", fmt.Sprintf("%T", list), "namespace", namespace)
 	}
 	return out
 }
