@@ -17,7 +17,7 @@ const (
 	// pollInterval is the time between two polls of the runtimes.
 	pollInterval = 10 * time.Second
 	// renewInterval is when a renewal is due. It is below the nominal interval because polls come some milliseconds early or late.
-	renewInterval = nodelease.Every - pollInterval/2
+	renewInterval = nodelease.RenewInterval - pollInterval/2
 	// renewTimeout is how long one renewal may take; the next poll retries it.
 	renewTimeout = 10 * time.Second
 )
@@ -66,7 +66,7 @@ func (k *keeper) Start(ctx context.Context) error {
 
 // tick polls the runtimes, reports changes and renews the Lease when that is due.
 func (k *keeper) tick(ctx context.Context) {
-	err := k.runtimes.Look(ctx)
+	err := k.runtimes.Refresh(ctx)
 	if ctx.Err() != nil {
 		return
 	}

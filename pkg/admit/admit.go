@@ -28,7 +28,7 @@ type Registration[T client.Object] struct {
 	Object T
 	// Defaulter sets defaults that the schema can't.
 	Defaulter admission.Defaulter[T]
-	// Validator refuses what schema and CEL can't.
+	// Validator rejects what schema and CEL can't.
 	Validator admission.Validator[T]
 	// Converter converts between the versions; from conversion.NewHubSpokeConverter.
 	Converter func(*runtime.Scheme) (conversion.Converter, error)
@@ -91,7 +91,7 @@ func convert(mgr ctrl.Manager, kind schema.GroupKind, build func(*runtime.Scheme
 	if err := registry.RegisterConverter(kind, converter); err != nil {
 		return err
 	}
-	// One handler serves all kinds. It recovers from panics itself.
+	// One handler is for all kinds. It recovers from panics itself.
 	if server := mgr.GetWebhookServer(); !taken(server, ConvertPath) {
 		server.Register(ConvertPath, conversion.NewWebhookHandler(mgr.GetScheme(), registry))
 	}
@@ -107,11 +107,11 @@ func taken(server webhook.Server, path string) bool {
 	return pattern == path
 }
 
-// longest is how long an apiserver waits for an answer at most, as in kube 1.36.
+// longest is the longest timeout that an apiserver uses, as in kube 1.36.
 const longest = 30 * time.Second
 
-// finished lets requests finish. controller-runtime cancels their contexts as soon as the manager is stopped, and waits for them
-// only then: a webhook that calls the apiserver would fail because of that, and the request be refused.
+// finished lets requests finish. controller-runtime cancels their contexts as soon as the manager is stopped, and
+// only then waits for them: a webhook that calls the apiserver would fail, and the request would be rejected.
 type finished struct{ admission.Handler }
 
 // Handle implements admission.Handler.
@@ -131,7 +131,7 @@ func (l logged) Handle(ctx context.Context, req admission.Request) admission.Res
 	if !log.Enabled() {
 		return resp
 	}
-	// controller-runtime's logger says already which object it is and who asks.
+	// controller-runtime's logger has the object and the user already.
 	log = log.WithValues("kind", req.Kind.Kind, "step", req.Operation)
 	if resp.Allowed {
 		log.Info("Admitted", "count", len(resp.Patches))

@@ -27,7 +27,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/conversion"
 )
 
-// manager has only what Register asks for.
+// manager has only what Register needs.
 type manager struct {
 	ctrl.Manager
 	server   webhook.Server
@@ -48,7 +48,7 @@ func newManager() manager {
 	return manager{server: webhook.NewServer(webhook.Options{}), registry: conversion.NewRegistry()}
 }
 
-// kind defaults a ConfigMap's data and refuses a bad one; it forgets a nil map and a missing comma.
+// kind defaults a ConfigMap's data and rejects a bad one; it panics on a nil map.
 type kind struct{}
 
 func (kind) Default(_ context.Context, c *corev1.ConfigMap) error {
@@ -157,7 +157,7 @@ func TestRegisteredWebhooks(t *testing.T) {
 	}
 }
 
-func TestRegisterRefuses(t *testing.T) {
+func TestRegisterRejects(t *testing.T) {
 	t.Parallel()
 	m := newManager()
 	nothing := Registration[*corev1.ConfigMap]{Object: &corev1.ConfigMap{}}
@@ -189,8 +189,8 @@ func TestOneHandlerConvertsAllKinds(t *testing.T) {
 	}
 }
 
-// controller-runtime ends the context of running requests as soon as a manager is asked to end, before it waits for them.
-func TestRequestThatRunsWhenTheManagerEndsIsAnswered(t *testing.T) {
+// controller-runtime cancels the context of running requests as soon as a manager is stopped, before it waits for them.
+func TestARequestIsAnsweredWhileTheManagerStops(t *testing.T) {
 	t.Parallel()
 	m := newManager()
 	require.NoError(t, handle(m.server, "/slow", &admission.Webhook{Handler: admission.HandlerFunc(
@@ -234,10 +234,10 @@ func TestPathsCarryGroupAndKind(t *testing.T) {
 	require.Equal(t, "/validate-apps-kruise-io-cloneset", ValidatePath(gvk))
 }
 
-func TestOnlyNewWarningsAreSaid(t *testing.T) {
+func TestNewWarnings(t *testing.T) {
 	t.Parallel()
 	now := admission.Warnings{"a", "b"}
-	require.Equal(t, admission.Warnings{"b"}, News(now, admission.Warnings{"a", "c"}))
+	require.Equal(t, admission.Warnings{"b"}, NewWarnings(now, admission.Warnings{"a", "c"}))
 	require.Equal(t, admission.Warnings{"a", "b"}, now, "what is given is not changed")
-	require.Empty(t, News(now, now))
+	require.Empty(t, NewWarnings(now, now))
 }

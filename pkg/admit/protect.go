@@ -10,7 +10,7 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 )
 
-// unprotected adds a warning to a kind's validation: deletion protection is not served yet.
+// unprotected adds a warning to a kind's validation: deletion protection is not supported yet.
 type unprotected[T client.Object] struct{ admission.Validator[T] }
 
 // ValidateCreate warns if the object has the label.

@@ -9,7 +9,7 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 )
 
-func TestWhoBelievesInADeleteProtectionIsWarned(t *testing.T) {
+func TestDeletionProtectionIsWarnedAbout(t *testing.T) {
 	t.Parallel()
 	bare := &corev1.ConfigMap{}
 	always, cascading := &corev1.ConfigMap{}, &corev1.ConfigMap{}

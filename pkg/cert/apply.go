@@ -18,14 +18,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// convertPath is where the webhook server converts.
+// convertPath is the path of the conversion webhook.
 const convertPath = "/convert"
 
-// again is the answer of a reconcile that wrote, or lost to another replica: it has to look once more.
+// again is the result of a reconcile that wrote, or conflicted with another replica: it has to run once more.
 const again = time.Duration(-1)
 
-// pass looks once and takes at most one step. It returns after how long to look again without being woken; 0 for never.
-func (k *Keeper) pass(ctx context.Context) (time.Duration, error) {
+// reconcile takes at most one step. It returns when to reconcile again without an event; 0 for never.
+func (k *Keeper) reconcile(ctx context.Context) (time.Duration, error) {
 	o, err := k.observe(ctx)
 	now := k.options.Clock.Now()
 	stale := k.stale(o.targets, o.state.Bundle())
@@ -35,10 +35,10 @@ func (k *Keeper) pass(ctx context.Context) (time.Duration, error) {
 	}
 	step := Plan(o.state, k.since, k.policy, now)
 	if step.Act != Keep {
-		return again, quiet(k.take(ctx, step, o, now))
+		return again, ignoreConflict(k.take(ctx, step, o, now))
 	}
 	for _, s := range stale {
-		err = errors.Join(err, quiet(k.patch(ctx, s)))
+		err = errors.Join(err, ignoreConflict(k.patch(ctx, s)))
 	}
 	if len(stale) > 0 {
 		return again, err
@@ -46,7 +46,7 @@ func (k *Keeper) pass(ctx context.Context) (time.Duration, error) {
 	return step.Recheck, nil
 }
 
-// hold remembers what was seen: what to serve, whether we can be called, since when the bundle is in force.
+// hold remembers what was observed: what to serve, whether we can be called, since when the bundle is in force.
 func (k *Keeper) hold(o observed, inForce bool, now time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -109,7 +109,7 @@ func (k *Keeper) take(ctx context.Context, step Step, o observed, now time.Time)
 // change is a target as it is and as it should be.
 type change struct{ live, want client.Object }
 
-// stale returns what does not call us with this bundle.
+// stale returns the targets that do not call us with this bundle.
 func (k *Keeper) stale(targets []client.Object, bundle []byte) []change {
 	var out []change
 	for _, t := range targets {
@@ -133,7 +133,7 @@ func (k *Keeper) stale(targets []client.Object, bundle []byte) []change {
 	return out
 }
 
-// direct points one webhook at us and keeps its path.
+// direct points one webhook to us and keeps its path.
 func (k *Keeper) direct(c *admissionv1.WebhookClientConfig, bundle []byte) {
 	path := ""
 	if c.Service != nil && c.Service.Path != nil {
@@ -152,7 +152,7 @@ func (k *Keeper) direct(c *admissionv1.WebhookClientConfig, bundle []byte) {
 	c.Service = &admissionv1.ServiceReference{Namespace: s.Namespace, Name: s.Name, Path: &path, Port: &s.Port}
 }
 
-// convert points a CRD's conversion at us.
+// convert points a CRD's conversion to us.
 func (k *Keeper) convert(crd *apiextensionsv1.CustomResourceDefinition, bundle []byte) {
 	c := &apiextensionsv1.WebhookClientConfig{CABundle: bundle}
 	if k.options.URL != "" {
@@ -169,7 +169,7 @@ func (k *Keeper) convert(crd *apiextensionsv1.CustomResourceDefinition, bundle [
 	}
 }
 
-// patch writes one target, if it is still as it was read.
+// patch writes one target, if it is still at the observed version.
 func (k *Keeper) patch(ctx context.Context, c change) error {
 	from := client.MergeFromWithOptions(c.live, client.MergeFromWithOptimisticLock{})
 	if err := k.client.Patch(ctx, c.want, from); err != nil {
@@ -179,8 +179,8 @@ func (k *Keeper) patch(ctx context.Context, c change) error {
 	return nil
 }
 
-// quiet drops the errors that say that another replica was faster.
-func quiet(err error) error {
+// ignoreConflict drops errors that mean that another replica was faster.
+func ignoreConflict(err error) error {
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
 		return nil
 	}

@@ -35,9 +35,9 @@ import (
 
 const patience = 2 * time.Minute
 
-// TestIntegrationRotationRefusesNothing runs two replicas behind one address through a rotation of CA and certificate
+// TestIntegrationRotationFailsNoRequest runs two replicas behind one address through a rotation of CA and certificate
 // that takes seconds instead of years, while an apiserver calls them on a new connection for each request.
-func TestIntegrationRotationRefusesNothing(t *testing.T) {
+func TestIntegrationRotationFailsNoRequest(t *testing.T) {
 	t.Parallel()
 	c := controlPlane(t)
 	balancer := listen(t)
@@ -92,7 +92,7 @@ func TestIntegrationRotationRefusesNothing(t *testing.T) {
 	t.Logf("%d requests, none refused", calls.Load())
 }
 
-// TestIntegrationEverythingThatCallsUsIsPointedAtUs covers what is missing at first, is taken away, or is pointed elsewhere.
+// TestIntegrationEverythingThatCallsUsIsPointedAtUs covers targets that are missing at first, removed, or pointed elsewhere.
 func TestIntegrationEverythingThatCallsUsIsPointedAtUs(t *testing.T) {
 	t.Parallel()
 	c := controlPlane(t)
@@ -132,7 +132,7 @@ func TestIntegrationEverythingThatCallsUsIsPointedAtUs(t *testing.T) {
 		return len(late.Webhooks[0].ClientConfig.CABundle) > 0
 	})
 	require.NoError(t, c.Delete(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "hook"}}))
-	eventually(t, "a deleted Secret is made anew, and its bundle is in force", func() bool {
+	eventually(t, "a deleted Secret is created again, and its bundle is in force", func() bool {
 		secret := &corev1.Secret{}
 		if c.Get(t.Context(), options.Secret, secret) != nil {
 			return false
@@ -155,7 +155,7 @@ func controlPlane(t *testing.T) client.WithWatch {
 	return c
 }
 
-// configuration calls a webhook, of which only the path is given, for one ConfigMap.
+// configuration returns a configuration that calls a webhook, of which only the path is given, for one ConfigMap.
 func configuration(name string) *admissionv1.ValidatingWebhookConfiguration {
 	path := "/validate"
 	return &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: name}, Webhooks: []admissionv1.ValidatingWebhook{{
@@ -247,7 +247,7 @@ func listen(t *testing.T) net.Listener {
 	return l
 }
 
-// balance hands connections to the replicas in turn, as a Service does.
+// balance distributes connections to the replicas in turn, as a Service does.
 func balance(t *testing.T, l net.Listener, replicas ...string) {
 	t.Helper()
 	var work sync.WaitGroup
@@ -269,7 +269,7 @@ func balance(t *testing.T, l net.Listener, replicas ...string) {
 
 func pipe(client net.Conn, to string) {
 	defer func() { _ = client.Close() }()
-	server, err := net.Dial("tcp", to) //nolint:noctx // Both ends are closed by whoever is done first.
+	server, err := net.Dial("tcp", to) //nolint:noctx // Both ends are closed when the first one is done.
 	if err != nil {
 		return
 	}

@@ -27,38 +27,38 @@ const (
 	DefaultSettle          = 5 * time.Minute
 )
 
-// Bounds of the wait after a reconcile that wrote or failed. It doubles until a reconcile finds nothing to do, so that a fight
-// with another writer of our configurations stays cheap.
+// Bounds of the wait after a reconcile that wrote or failed. It doubles until a reconcile has nothing to do, so that a conflict
+// with another writer of our configurations costs few requests.
 const (
 	retryMin = 50 * time.Millisecond
 	retryMax = time.Minute
 )
 
-// ErrNoCertificate is what a TLS handshake ends with before the first certificate was read.
+// ErrNoCertificate is the error of a TLS handshake before the first certificate was read.
 var ErrNoCertificate = errors.New("no serving certificate yet")
 
-// Service is what apiservers reach the webhook server by from within the cluster.
+// Service is the Service of the webhook server within the cluster.
 type Service struct {
 	Namespace, Name string
-	// Port is the Service's, not the container's.
+	// Port is the port of the Service, not of the container.
 	Port int32
 }
 
 // Options of a Keeper.
 type Options struct {
-	// Secret holds the certificates. It is made when it is not there; its namespace is not.
+	// Secret has the certificates. It is created if it is missing; its namespace is not.
 	Secret types.NamespacedName
 	// Service is how apiservers call us, unless URL is set.
 	Service Service
-	// URL is https://host:port, without a path, for a manager outside the cluster. It takes the place of Service.
+	// URL is https://host:port, without a path, for a manager outside the cluster. It replaces Service.
 	URL string
-	// Mutating and Validating name the webhook configurations that are ours as a whole.
+	// Mutating and Validating name the webhook configurations that are entirely ours.
 	Mutating, Validating []string
 	// CRDs name the CustomResourceDefinitions whose versions we convert.
 	CRDs []string
-	// CAValidity, ServingValidity and Settle are as in Policy; 0 takes the default.
+	// CAValidity, ServingValidity and Settle are as in Policy; 0 means the default.
 	CAValidity, ServingValidity, Settle time.Duration
-	// Clock tells the time and wakes the Keeper when a step is due; nil is the real one.
+	// Clock returns the time and wakes the Keeper when a step is due; nil is the real one.
 	Clock clock.Clock
 }
 
@@ -71,16 +71,16 @@ type Keeper struct {
 
 	mu      sync.RWMutex
 	serving *tls.Certificate
-	// ready is why we can't be called; nil when we can.
+	// ready is why we can't be called; nil if we can.
 	ready error
-	// seen is the bundle that all configurations carried when they were last looked at, and since when. Since is
-	// zero while one of them carries another.
+	// seen is the bundle that all configurations had when they were last read, and since when. Since is zero while
+	// one of them has another.
 	seen  string
 	since time.Time
 }
 
-// New returns a Keeper. The client must not read from a cache: a Keeper reads few objects, seldom, and before caches can
-// start (they may need our conversion).
+// New returns a Keeper. The client must not read from a cache: a Keeper reads few objects, rarely, and before caches
+// can start (they may need our conversion).
 func New(c client.WithWatch, o Options) (*Keeper, error) {
 	o.CAValidity = orDefault(o.CAValidity, DefaultCAValidity)
 	o.ServingValidity = orDefault(o.ServingValidity, DefaultServingValidity)
@@ -115,7 +115,7 @@ func New(c client.WithWatch, o Options) (*Keeper, error) {
 	}, nil
 }
 
-// ParseURL accepts what Options.URL may be: https, a host, a port, nothing else.
+// ParseURL accepts the valid values of Options.URL: https, a host, a port, nothing else.
 func ParseURL(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -129,7 +129,8 @@ func ParseURL(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// Start keeps the certificate until ctx ends. It returns nil: what fails is logged, shown by Ready and tried again.
+// Start maintains the certificate until ctx is done. It returns nil: errors are logged, reported by Ready and
+// retried.
 func (k *Keeper) Start(ctx context.Context) error {
 	log := ctrl.LoggerFrom(ctx).WithName("cert")
 	var watches sync.WaitGroup
@@ -139,9 +140,9 @@ func (k *Keeper) Start(ctx context.Context) error {
 	}
 	retry := retryMin
 	for {
-		wait, err := k.pass(ctx)
+		wait, err := k.reconcile(ctx)
 		if err != nil && ctx.Err() == nil {
-			log.Error(err, "Could not keep the webhook certificate", "after", retry)
+			log.Error(err, "Could not maintain the webhook certificate", "after", retry)
 		}
 		if err != nil || wait == again {
 			wait, retry = retry, min(2*retry, retryMax)
@@ -154,7 +155,7 @@ func (k *Keeper) Start(ctx context.Context) error {
 	}
 }
 
-// sleep waits for an event or, if wait is not 0, for so long. It returns false when ctx ended.
+// sleep waits for an event or, if wait is not 0, for so long. It returns false if ctx is done.
 func (k *Keeper) sleep(ctx context.Context, wait time.Duration) bool {
 	var due <-chan time.Time
 	if wait > 0 {
@@ -181,7 +182,7 @@ func (k *Keeper) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) 
 	return k.serving, nil
 }
 
-// Ready is a readiness check: the certificate is there, and every configuration that calls us carries the bundle.
+// Ready is a readiness check: the certificate exists, and every configuration that calls us has the bundle.
 func (k *Keeper) Ready(*http.Request) error {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
@@ -195,11 +196,11 @@ func (k *Keeper) TLS(c *tls.Config) {
 }
 
 // Server returns a webhook server that runs the Keeper beside it. A manager starts webhook servers before its caches,
-// which is when the certificate is needed: the first list of a cache may call our conversion. It goes on answering for two
-// seconds after its context ended, and asks its clients to leave.
+// which is when the certificate is needed: the first list of a cache may call our conversion. It continues to answer
+// for two seconds after its context is done, and closes its connections gracefully.
 func (k *Keeper) Server(host string, port int) webhook.Server {
 	return server{
-		farewell: &farewell{
+		drainingServer: &drainingServer{
 			Server: webhook.NewServer(webhook.Options{Host: host, Port: port, TLSOpts: []func(*tls.Config){k.TLS}}),
 			clock:  k.options.Clock,
 		},
@@ -208,25 +209,25 @@ func (k *Keeper) Server(host string, port int) webhook.Server {
 }
 
 type server struct {
-	*farewell
+	*drainingServer
 
 	keeper *Keeper
 }
 
-// Start runs both until ctx ends or the server fails.
+// Start runs both until ctx is done or the server fails.
 func (s server) Start(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	kept := make(chan error, 1)
 	go func() { kept <- s.keeper.Start(ctx) }()
-	err := s.farewell.Start(ctx)
+	err := s.drainingServer.Start(ctx)
 	cancel()
 	return errors.Join(err, <-kept)
 }
 
 // StartedChecker is healthy when the server answers and the Keeper is ready.
 func (s server) StartedChecker() healthz.Checker {
-	answers := s.farewell.StartedChecker()
+	answers := s.drainingServer.StartedChecker()
 	return func(r *http.Request) error {
 		if err := s.keeper.Ready(r); err != nil {
 			return err

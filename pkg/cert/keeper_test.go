@@ -63,7 +63,7 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-func TestNamesFollowHowWeAreCalled(t *testing.T) {
+func TestNamesAreThoseOfServiceOrURL(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, []string{"hook.ns.svc"}, keeper(t, nil).policy.Names)
 	byURL := keeper(t, func(o *Options) { o.URL = "https://[0:0::1]:9443" })
@@ -124,7 +124,7 @@ func TestTargetsAreDirectedAtUs(t *testing.T) {
 	}
 }
 
-func TestReadinessSaysWhatIsMissing(t *testing.T) {
+func TestReadyReturnsWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	k := keeper(t, nil)
 	require.ErrorIs(t, k.Ready(nil), ErrNoCertificate)
@@ -147,7 +147,7 @@ func TestSinceCountsOneBundleInForce(t *testing.T) {
 	k.hold(one, true, noon.Add(time.Minute))
 	require.Equal(t, noon, k.since, "the same bundle counts on")
 	k.hold(two, true, noon.Add(2*time.Minute))
-	require.Equal(t, noon.Add(2*time.Minute), k.since, "another bundle counts anew")
+	require.Equal(t, noon.Add(2*time.Minute), k.since, "another bundle starts the time again")
 	k.hold(two, false, noon.Add(3*time.Minute))
 	require.Zero(t, k.since, "a bundle that is not everywhere does not count")
 }

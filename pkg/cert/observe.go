@@ -19,19 +19,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// observed is what one reconcile sees.
+// observed is what one reconcile reads.
 type observed struct {
-	// targets are the configurations and CRDs that are there.
+	// targets are the existing configurations and CRDs.
 	targets []client.Object
-	// absent names those that are not.
+	// absent names the missing ones.
 	absent []string
-	// secret is nil when there is none.
+	// secret is nil if there is none.
 	secret *corev1.Secret
 	state  State
 }
 
-// observe reads the targets before the Secret. Together with the resourceVersion that a patch of a target carries, a
-// replica that was slow can't put an older bundle over a newer one.
+// observe reads the targets before the Secret. Together with the resourceVersion of a patch of a target, this
+// prevents that a slow replica overwrites a newer bundle with an older one.
 func (k *Keeper) observe(ctx context.Context) (observed, error) {
 	var o observed
 	var failed error
@@ -57,7 +57,7 @@ func (k *Keeper) observe(ctx context.Context) (observed, error) {
 	return o, failed
 }
 
-// targets returns an empty object with its name for all that calls us.
+// targets returns an empty object with its name for each that calls us.
 func (k *Keeper) targets() []client.Object {
 	out := make([]client.Object, 0, len(k.options.Mutating)+len(k.options.Validating)+len(k.options.CRDs))
 	for _, n := range k.options.Mutating {
@@ -110,8 +110,8 @@ func (k *Keeper) watched() []watchedObject {
 	return out
 }
 
-// watch wakes the Keeper when one object changes. It lists and watches by the object's name, so that a role may allow
-// just that, and metadata only, so that nothing big or secret stays in memory.
+// watch wakes the Keeper when one object changes. It lists and watches by the object's name, so that a role may be
+// limited to it, and metadata only, so that nothing large or secret stays in memory.
 func (k *Keeper) watch(ctx context.Context, w watchedObject) {
 	options := func(raw *metav1.ListOptions) *client.ListOptions {
 		return &client.ListOptions{
@@ -126,7 +126,7 @@ func (k *Keeper) watch(ctx context.Context, w watchedObject) {
 	wake := func(any) {
 		select {
 		case k.wake <- struct{}{}:
-		default: // A wake-up is waiting already.
+		default: // A wake-up is pending already.
 		}
 	}
 	_, informer := toolscache.NewInformerWithOptions(toolscache.InformerOptions{

@@ -11,22 +11,22 @@ import (
 // Act is one step of a rotation.
 type Act string
 
-// The steps, as the package's documentation draws them.
+// The steps, as in the package's documentation.
 const (
 	// Keep writes nothing.
 	Keep Act = "Keep"
-	// Start makes a CA and a serving certificate, and forgets what was there.
+	// Start creates a CA and a serving certificate, and drops the old ones.
 	Start Act = "Start"
-	// AddCA appends a CA to the bundle, which signs from then on. The older one signs a last serving certificate before,
-	// so that there is a whole serving life to spread the new one in.
+	// AddCA appends a CA to the bundle, which signs from then on. The older one signs a last serving certificate
+	// before, so that there is a whole serving validity to distribute the new one.
 	AddCA Act = "AddCA"
-	// Issue makes a serving certificate, signed by the newest CA.
+	// Issue creates a serving certificate, signed by the newest CA.
 	Issue Act = "Issue"
-	// DropCA leaves only the newest CA in the bundle.
+	// DropCA removes all but the newest CA from the bundle.
 	DropCA Act = "DropCA"
 )
 
-// Policy says what the certificates are to be.
+// Policy is the requirements of the certificates.
 type Policy struct {
 	// Names are the DNS names and IP addresses that apiservers call us by.
 	Names []string
@@ -41,17 +41,17 @@ type Policy struct {
 // Step is what to do next, and why.
 type Step struct {
 	Act Act
-	// Names are those of the certificate that Start, Issue or AddCA makes.
+	// Names are those of the certificate that Start, Issue or AddCA creates.
 	Names []string
 	// Why is a sentence for people.
 	Why string
-	// Recheck is after how long time alone may change the answer; 0 for never. It is set with Keep only: after a write
-	// one plans again.
+	// Recheck is when time alone may change the plan; 0 for never. It is set with Keep only: after a write the caller plans
+	// again.
 	Recheck time.Duration
 }
 
-// Plan returns the next step. Since is when the caller first saw the State's bundle in every configuration that calls
-// us, and zero while one of them carries another.
+// Plan returns the next step. Since is when the caller first observed the State's bundle in every configuration that
+// calls us, and zero while one of them has another.
 func Plan(s State, since time.Time, p Policy, now time.Time) Step {
 	newest := s.newest()
 	switch {
@@ -66,7 +66,7 @@ func Plan(s State, since time.Time, p Policy, now time.Time) Step {
 			"the CA expires at %s, in less than two lives of a serving certificate", stamp(newest.NotAfter))}
 	}
 	if why := unusable(s, now); why != "" {
-		// Nobody can be called with what is there, so there is nothing to lose by not waiting.
+		// The present certificate does not work at all, so nothing is lost by not waiting.
 		return Step{Act: Issue, Names: p.Names, Why: why}
 	}
 	if step, due := reissue(s, since, p, now); due {
@@ -75,15 +75,15 @@ func Plan(s State, since time.Time, p Policy, now time.Time) Step {
 	return drop(s, p, now)
 }
 
-// reissue answers for a serving certificate that works but is to be replaced.
+// reissue returns the step for a serving certificate that works but should be replaced.
 func reissue(s State, since time.Time, p Policy, now time.Time) (Step, bool) {
 	leaf, newest := s.Serving.Leaf, s.newest()
 	signedByNewest := leaf.CheckSignatureFrom(newest) == nil
 	step := Step{Act: Issue, Names: p.Names}
 	switch lacking := missing(leaf, p.Names); {
 	case len(lacking) > 0:
-		// Replicas of two releases may want different names. The old ones stay until the next regular renewal, so
-		// that the two don't take turns for ever.
+		// Replicas of two releases may want different names. The old ones stay until the next regular renewal, so that the two
+		// don't alternate.
 		step.Names = both(s, p)
 		step.Why = fmt.Sprintf("the serving certificate does not name %v", lacking)
 	case !signedByNewest:
@@ -107,11 +107,11 @@ func reissue(s State, since time.Time, p Policy, now time.Time) (Step, bool) {
 	return step, true
 }
 
-// drop answers for a serving certificate that stays.
+// drop returns the step for a serving certificate that stays.
 func drop(s State, p Policy, now time.Time) Step {
 	next := earlier(renewServing(s.Serving.Leaf), renewCA(s.newest(), p))
 	if len(s.Authorities) > 1 {
-		// An older CA has signed nothing since the newest one came. One serving life later all of it has expired.
+		// An older CA has signed nothing since the newest one was added. One serving validity later all it signed has expired.
 		at := s.newest().NotBefore.Add(backdate + p.ServingValidity)
 		if !now.Before(at) {
 			return Step{Act: DropCA, Why: "whatever an older CA signed has expired"}
@@ -121,7 +121,7 @@ func drop(s State, p Policy, now time.Time) Step {
 	return Step{Act: Keep, Why: "nothing is due before " + stamp(next), Recheck: next.Sub(now)}
 }
 
-// unusable says why no apiserver can verify the serving certificate; empty when they can.
+// unusable returns why no apiserver can verify the serving certificate; empty if they can.
 func unusable(s State, now time.Time) string {
 	if s.Serving == nil {
 		return "there is no serving certificate"
@@ -139,13 +139,13 @@ func unusable(s State, now time.Time) string {
 	return ""
 }
 
-// missing returns those of want that the certificate does not carry.
+// missing returns the names in want that the certificate does not have.
 func missing(leaf *x509.Certificate, want []string) []string {
 	has := names(leaf)
 	return slices.DeleteFunc(slices.Clone(want), func(n string) bool { return slices.Contains(has, n) })
 }
 
-// both are the names that the serving certificate carries, and those that are lacking.
+// both returns the names that the serving certificate has, and those that are missing.
 func both(s State, p Policy) []string {
 	if s.Serving == nil {
 		return p.Names
@@ -161,14 +161,14 @@ func names(leaf *x509.Certificate) []string {
 	return out
 }
 
-// renewServing is when a third of the life of a serving certificate is left.
+// renewServing returns when a third of the validity of a serving certificate is left.
 func renewServing(leaf *x509.Certificate) time.Time {
 	life := leaf.NotAfter.Sub(leaf.NotBefore.Add(backdate))
 	return leaf.NotAfter.Add(-life / 3)
 }
 
-// renewCA leaves time for the newest CA's last serving certificate to live to its end, and as much again to spread the
-// next CA.
+// renewCA returns when to add a CA: early enough that the last serving certificate of the newest CA can reach its
+// end, and with as much time again to distribute the next CA.
 func renewCA(ca *x509.Certificate, p Policy) time.Time {
 	return ca.NotAfter.Add(-2 * p.ServingValidity)
 }
@@ -182,7 +182,7 @@ func earlier(a, b time.Time) time.Time {
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// canonical writes IP addresses as a certificate's names are read, so that the two compare.
+// canonical formats IP addresses as a certificate's names are parsed, so that they compare as equal.
 func canonical(name string) string {
 	if ip := net.ParseIP(name); ip != nil {
 		return ip.String()

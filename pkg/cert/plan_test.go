@@ -23,7 +23,7 @@ func policy(names ...string) Policy {
 	return Policy{Names: names, CAValidity: 100 * day, ServingValidity: 10 * day, Settle: hour}
 }
 
-// after takes steps from an empty State and returns what is there then.
+// after takes steps from an empty State and returns the result.
 func after(t *testing.T, p Policy, at time.Time, acts ...Act) State {
 	t.Helper()
 	var s State
@@ -67,7 +67,7 @@ func TestPlan(t *testing.T) {
 			act: Issue, why: "expires at", names: p.Names,
 		},
 		{
-			name: "a serving certificate that expired while nobody ran is renewed", state: fresh, now: noon.Add(11 * day),
+			name: "a serving certificate that expired while no replica ran is renewed", state: fresh, now: noon.Add(11 * day),
 			act: Issue, why: "is not valid", names: p.Names,
 		},
 		{
@@ -76,7 +76,7 @@ func TestPlan(t *testing.T) {
 			act: Issue, why: "does not name [other.ns.svc ::1]", names: []string{"hook.ns.svc", "other.ns.svc", "::1"},
 		},
 		{
-			name: "a CA with less than two serving lives left gets a successor", state: fresh, now: noon.Add(80 * day),
+			name: "a CA is added when less than two serving validities are left", state: fresh, now: noon.Add(80 * day),
 			act: AddCA, why: "in less than two lives", names: p.Names,
 		},
 		{
@@ -141,7 +141,8 @@ func reissued(t *testing.T, s State, p Policy, at time.Time) State {
 	return s
 }
 
-// apiserver is one that calls us: the bundle of its configuration, and the one before while it may still be in use.
+// apiserver is an apiserver that calls us: the bundle of its configuration, and the one before while it may still be
+// in use.
 type apiserver struct {
 	bundle, former []byte
 	changed        time.Time
@@ -154,8 +155,8 @@ func (a *apiserver) bundles(now time.Time, settle time.Duration) [][]byte {
 	return [][]byte{a.bundle}
 }
 
-// TestRotationLeavesNoGap plays years of rotations. Configurations get a bundle late and use the one before for as long
-// as the settling time; replicas may serve any certificate that was ever handed out until it expires. At each moment
+// TestRotationLeavesNoGap simulates years of rotations. Configurations get a bundle late and use the one before for as long
+// as the settling time; replicas may serve any certificate until it expires. At each moment
 // each of those must verify against each bundle in use.
 func TestRotationLeavesNoGap(t *testing.T) {
 	t.Parallel()
@@ -183,7 +184,7 @@ func playRotation(t *testing.T, dice *rand.Rand) {
 				continue
 			}
 			if dice.Intn(3) > 0 {
-				inForce = false // The write of this one failed, it is tried again.
+				inForce = false // Its write failed and is retried.
 				continue
 			}
 			a.former, a.bundle, a.changed = a.bundle, s.Bundle(), now
@@ -195,7 +196,7 @@ func playRotation(t *testing.T, dice *rand.Rand) {
 			since = now
 		}
 		if dice.Intn(50) == 0 {
-			since = time.Time{} // This replica restarted.
+			since = time.Time{} // The replica restarted.
 			continue
 		}
 		step := Plan(s, since, p, now)
@@ -278,7 +279,7 @@ func TestReadIsTheInverseOfData(t *testing.T) {
 	require.Equal(t, Keep, Plan(got, noon, p, noon).Act)
 }
 
-func TestReadLeavesOutWhatCannotBeUsed(t *testing.T) {
+func TestReadDropsInvalidParts(t *testing.T) {
 	t.Parallel()
 	p := policy("hook.ns.svc")
 	one, two := after(t, p, noon, Start), after(t, p, noon, Start)

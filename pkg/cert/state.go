@@ -23,20 +23,20 @@ const (
 	blockKey         = "PRIVATE KEY"
 )
 
-// backdate is how far before its making a certificate becomes valid, for apiservers whose clock is behind ours.
+// backdate is how long before its creation a certificate becomes valid, for apiservers whose clock is behind ours.
 const backdate = time.Hour
 
-// State is what the Secret holds, read leniently: what can't be used is left out, and Plan mends it.
+// State is the content of the Secret. Invalid parts are dropped, and Plan replaces them.
 type State struct {
 	// Authorities is the bundle, the newest last.
 	Authorities []*x509.Certificate
-	// Key signs for the newest authority; nil when it is absent or belongs to another one.
+	// Key signs for the newest authority; nil if it is missing or belongs to another one.
 	Key *ecdsa.PrivateKey
-	// Serving is the certificate with its key and Leaf; nil when absent or when the two don't match.
+	// Serving is the certificate with its key and Leaf; nil if it is missing or if the two don't match.
 	Serving *tls.Certificate
 }
 
-// Read returns what the data of a Secret holds. Nil data is an empty State.
+// Read parses the data of a Secret. Nil data is an empty State.
 func Read(data map[string][]byte) State {
 	s := State{Authorities: readCertificates(data[keyBundle])}
 	if key := readKey(data[keyAuthority]); key != nil && s.newest() != nil && key.PublicKey.Equal(s.newest().PublicKey) {
@@ -82,7 +82,7 @@ func (s State) Bundle() []byte {
 	return b.Bytes()
 }
 
-// newest is the authority that signs; nil in an empty State.
+// newest returns the authority that signs; nil in an empty State.
 func (s State) newest() *x509.Certificate {
 	if len(s.Authorities) == 0 {
 		return nil
@@ -90,7 +90,7 @@ func (s State) newest() *x509.Certificate {
 	return s.Authorities[len(s.Authorities)-1]
 }
 
-// readCertificates leaves out blocks that are not CA certificates.
+// readCertificates skips blocks that are not CA certificates.
 func readCertificates(text []byte) []*x509.Certificate {
 	var out []*x509.Certificate
 	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {

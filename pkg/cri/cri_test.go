@@ -17,21 +17,21 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// found are the runtimes of a directory, looked for once.
+// found returns the runtimes of a directory after one Refresh.
 func found(t *testing.T, dir, file string) *Runtimes {
 	t.Helper()
 	n := New(dir, file)
 	t.Cleanup(n.Close)
-	_ = n.Look(t.Context())
+	_ = n.Refresh(t.Context())
 	return n
 }
 
-func TestLook(t *testing.T) {
+func TestRefresh(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name    string
 		sockets map[string]string // name of the runtime by socket
-		files   []string          // what is there and no socket
+		files   []string          // existing files that are no sockets
 		file    string            // --socket-file
 		want    []string
 		why     string
@@ -46,7 +46,7 @@ func TestLook(t *testing.T) {
 			name: "only the one that a flag names", file: "odd.sock", want: []string{"containerd v9"},
 			sockets: map[string]string{"odd.sock": "containerd", "crio.sock": "cri-o"},
 		},
-		{name: "#1663: none is an error that says what was looked for", why: "has none of containerd.sock, containerd/containerd.sock, crio.sock"},
+		{name: "#1663: none is an error with the sockets that were tried", why: "has none of containerd.sock, containerd/containerd.sock, crio.sock"},
 		{name: "a file is no socket", files: []string{"crio.sock"}, why: "crio.sock is no socket"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -73,27 +73,27 @@ func TestLook(t *testing.T) {
 	}
 }
 
-func TestARuntimeComesAndGoes(t *testing.T) {
+func TestRefreshAddsAndDropsRuntimes(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	socket := filepath.Join(dir, "containerd.sock")
 	n := New(dir, "")
 	t.Cleanup(n.Close)
 	require.ErrorContains(t, n.Err(), "not looked for yet")
-	require.ErrorIs(t, n.Look(t.Context()), ErrNoRuntime)
+	require.ErrorIs(t, n.Refresh(t.Context()), ErrNoRuntime)
 
 	first := fake.Start(t, socket, "containerd")
-	require.NoError(t, n.Look(t.Context()))
+	require.NoError(t, n.Refresh(t.Context()))
 	first.Fail("Version", status.Error(codes.Unimplemented, "unknown service runtime.v1.RuntimeService"))
-	require.ErrorContains(t, n.Look(t.Context()), "containerd.sock: ask the runtime's version: Unimplemented: unknown service")
+	require.ErrorContains(t, n.Refresh(t.Context()), "containerd.sock: ask the runtime's version: Unimplemented: unknown service")
 	first.Stop()
-	require.ErrorIs(t, n.Look(t.Context()), ErrNoRuntime)
+	require.ErrorIs(t, n.Refresh(t.Context()), ErrNoRuntime)
 
 	second := fake.Start(t, socket, "containerd")
-	require.NoError(t, n.Look(t.Context()), "it was started again")
+	require.NoError(t, n.Refresh(t.Context()), "it was started again")
 	require.Equal(t, []string{"containerd v9"}, n.Names())
 	second.Upgrade("v10")
-	require.NoError(t, n.Look(t.Context()))
+	require.NoError(t, n.Refresh(t.Context()))
 	require.Equal(t, []string{"containerd v10"}, n.Names(), "another one behind the same socket")
 }
 
@@ -124,7 +124,7 @@ func TestContainer(t *testing.T) {
 		want Container
 	}{
 		{
-			"B 19: the environment is told by the runtime, whatever the image holds, and no more of it than asked for",
+			"B 19: the environment comes from the runtime, not the image, and only requested variables",
 			fake.Container{Env: []string{"PATH=/bin", "CONFIG=one", "SECRET=key"}, Hash: 0xabc},
 			Container{Running: true, Hash: 0xabc, Env: map[string]string{"CONFIG": "one"}},
 		},
@@ -134,11 +134,11 @@ func TestContainer(t *testing.T) {
 			Container{Running: true, Env: map[string]string{"CONFIG": "a=b\nc", "EMPTY": ""}},
 		},
 		{
-			"the request that made the container tells it too",
-			fake.Container{Env: []string{"CONFIG=one"}, ByConfig: true},
+			"also from the request that created the container",
+			fake.Container{Env: []string{"CONFIG=one"}, EnvInConfig: true},
 			Container{Running: true, Env: map[string]string{"CONFIG": "one"}},
 		},
-		{"a runtime may not tell", fake.Container{Env: []string{"CONFIG=one"}, Quiet: true}, Container{Running: true}},
+		{"a runtime may not report it", fake.Container{Env: []string{"CONFIG=one"}, HideEnv: true}, Container{Running: true}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

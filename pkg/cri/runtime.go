@@ -17,21 +17,22 @@ import (
 	criv1 "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// ErrNotFound says that the runtime does not know the container, or no more.
+// ErrNotFound means that the runtime does not have the container.
 var ErrNotFound = errors.New("container not found")
 
 const (
-	// answerTime is how long a runtime may take for what needs no waiting.
+	// answerTime is the timeout of calls that need no waiting.
 	answerTime = 10 * time.Second
-	// stopTime is what a stop may take beyond its grace period, as kubelets give.
+	// stopTime is the timeout of a stop beyond its grace period, like that of kubelets.
 	stopTime = 2 * time.Minute
-	// maxMessage is the largest answer that is taken, in bytes. The record of a container holds all its environment.
+	// maxMessage is the largest accepted answer, in bytes. The record of a container has all its environment.
 	maxMessage = 16 << 20
-	// maxOutput is the largest answer about a command, in bytes: its output is part of it, and of no use here.
+	// maxOutput is the largest accepted answer about a command, in bytes: it includes the command's output, which is
+	// not used.
 	maxOutput = 1 << 20
 )
 
-// What kubelets note on a container, as in kube 1.36: an annotation with the hash of the spec that it was started from, and
+// What kubelets write on a container, as in kube 1.36: an annotation with the hash of the spec that it was started from, and
 // labels with its name in the pod and the pod's UID.
 const (
 	hashKey = "io.kubernetes.container.hash"
@@ -48,23 +49,23 @@ type Runtime struct {
 	api  criv1.RuntimeServiceClient
 }
 
-// Container is what a runtime says of a container.
+// Container is a runtime's information about a container.
 type Container struct {
 	// Name is the container's name in its pod, and PodUID the UID of that; empty if no kubelet made it.
 	Name   string
 	PodUID types.UID
-	// Running: it ran when the runtime was asked.
+	// Running: it was running at the time of the call.
 	Running bool
 	// Hash is the kubelet's hash of the spec that the container was started from; 0 if it is not known.
 	Hash uint64
-	// Env are the variables asked for that the container was started with; nil if the runtime does not say.
+	// Env are the requested variables that the container was started with; nil if the runtime does not report them.
 	Env map[string]string
 }
 
-// dial connects to the runtime behind a socket and asks for its name. The caller closes it.
+// dial connects to the runtime behind a socket and reads its name. The caller closes it.
 func dial(ctx context.Context, socket string) (*Runtime, error) {
 	conn, err := grpc.NewClient("unix://"+socket,
-		grpc.WithTransportCredentials(insecure.NewCredentials()), // The file's permissions guard it.
+		grpc.WithTransportCredentials(insecure.NewCredentials()), // protected by the file's permissions
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)),
 		grpc.WithUnaryInterceptor(measured))
 	if err != nil {
@@ -78,7 +79,7 @@ func dial(ctx context.Context, socket string) (*Runtime, error) {
 	return r, nil
 }
 
-// ask reads name and version, and so tells whether the runtime answers.
+// ask reads name and version, and so checks that the runtime answers.
 func (r *Runtime) ask(ctx context.Context) (name, version string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
@@ -89,8 +90,8 @@ func (r *Runtime) ask(ctx context.Context) (name, version string, err error) {
 	return v.GetRuntimeName(), v.GetRuntimeVersion(), nil
 }
 
-// Container reads what is known of a container, by its ID without prefix, and of its environment the variables of these
-// names. It is ErrNotFound if there is none.
+// Container returns information about a container, by its ID without prefix, and the variables of these names from its
+// environment. The error is ErrNotFound if there is none.
 func (r *Runtime) Container(ctx context.Context, id string, names []string) (Container, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
@@ -111,8 +112,8 @@ func (r *Runtime) Container(ctx context.Context, id string, names []string) (Con
 	return out, nil
 }
 
-// env reads variables from the verbose record of a container: from its OCI spec, which is what its process got, or from
-// the request that made it. containerd 1.7 and 2, and CRI-O 1.3x have the former.
+// env reads variables from the verbose record of a container: from its OCI spec, which its process was started
+// with, or from the request that created it. containerd 1.7 and 2, and CRI-O 1.3x have the former.
 func env(record string, names []string) map[string]string {
 	var info struct {
 		RuntimeSpec struct {
@@ -152,8 +153,8 @@ func env(record string, names []string) map[string]string {
 	return out
 }
 
-// Stop ends a container: it gets grace to end by itself, in whole seconds, and is killed then. A container that has ended
-// or is gone is no error.
+// Stop stops a container: it is killed after grace, in whole seconds. A container that has stopped or is gone is no
+// error.
 func (r *Runtime) Stop(ctx context.Context, id string, grace time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, grace+stopTime)
 	defer cancel()
@@ -164,12 +165,12 @@ func (r *Runtime) Stop(ctx context.Context, id string, grace time.Duration) erro
 	return nil
 }
 
-// Exec runs a command in a container for at most that long. A command that ends with another code than 0 is an error that
-// says the code, and not what the command wrote. If it wrote more than 1 MiB, its code is not known.
+// Exec runs a command in a container for at most that long. If a command exits with another code than 0, the error
+// has the code, and not the command's output. If the output exceeds 1 MiB, the code is unknown.
 func (r *Runtime) Exec(ctx context.Context, id string, command []string, limit time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, limit+answerTime)
 	defer cancel()
-	// 0 would be for ever.
+	// 0 would mean no limit.
 	a, err := r.api.ExecSync(ctx, &criv1.ExecSyncRequest{
 		ContainerId: id, Cmd: command, Timeout: max(1, int64(limit/time.Second)),
 	}, grpc.MaxCallRecvMsgSize(maxOutput))
@@ -182,7 +183,7 @@ func (r *Runtime) Exec(ctx context.Context, id string, command []string, limit t
 	return nil
 }
 
-// reason is err without the words that gRPC puts around it.
+// reason returns err without the prefix that gRPC adds.
 func reason(err error) error {
 	switch s, ok := status.FromError(err); {
 	case err == nil:

@@ -11,10 +11,10 @@ import (
 	"sync"
 )
 
-// ErrNoRuntime says that no runtime of the node answers.
+// ErrNoRuntime means that no runtime of the node answers.
 var ErrNoRuntime = errors.New("no container runtime")
 
-// sockets are where runtimes have their sockets below /run, in the order in which they are looked for.
+// sockets are the paths of runtimes' sockets below /run, in the order in which they are tried.
 func sockets() []string {
 	return []string{
 		"containerd.sock", "containerd/containerd.sock",
@@ -23,21 +23,20 @@ func sockets() []string {
 	}
 }
 
-// Runtimes are the container runtimes of a node. They may be used concurrently. The zero value is not usable; New makes
-// one.
+// Runtimes are the container runtimes of a node. They may be used concurrently. Use New to create them.
 type Runtimes struct {
 	dir   string
 	files []string
 
-	// looking lets one Look at a time ask the runtimes; mu guards what it found.
-	looking sync.Mutex
-	mu      sync.Mutex
-	open    map[string]*Runtime
-	why     error
+	// refreshing lets one Refresh at a time call the runtimes; mu guards the result.
+	refreshing sync.Mutex
+	mu         sync.Mutex
+	open       map[string]*Runtime
+	why        error
 }
 
-// New returns the runtimes that have a socket in dir. file is the socket's path below dir; empty looks for all known ones.
-// None is known before Look.
+// New returns the runtimes that have a socket in dir. file is the socket's path below dir; empty tries all known
+// ones. None is known before Refresh.
 func New(dir, file string) *Runtimes {
 	files := sockets()
 	if file != "" {
@@ -49,11 +48,10 @@ func New(dir, file string) *Runtimes {
 	}
 }
 
-// Look connects to the runtimes that have come, and drops those that do not answer any more. It returns what Err says
-// afterwards.
-func (n *Runtimes) Look(ctx context.Context) error {
-	n.looking.Lock()
-	defer n.looking.Unlock()
+// Refresh connects to new runtimes, and drops those that do not answer any more. It returns Err.
+func (n *Runtimes) Refresh(ctx context.Context) error {
+	n.refreshing.Lock()
+	defer n.refreshing.Unlock()
 	var faults []string
 	for _, file := range n.files {
 		socket := filepath.Join(n.dir, file)
@@ -92,8 +90,8 @@ func (n *Runtimes) Look(ctx context.Context) error {
 	return n.why
 }
 
-// current is the runtime that answers behind a socket: the known one, unless there is none, or another program or version
-// has taken its place. It is nil with an error if none answers.
+// current returns the runtime that answers behind a socket: the known one, unless there is none, or another program
+// or version has replaced it. It is nil with an error if none answers.
 func current(ctx context.Context, socket string, known *Runtime) (*Runtime, error) {
 	if known != nil {
 		name, version, err := known.ask(ctx)
@@ -107,7 +105,7 @@ func current(ctx context.Context, socket string, known *Runtime) (*Runtime, erro
 	return dial(ctx, socket)
 }
 
-// Err is why no runtime is known, ErrNoRuntime with the places that were looked at; nil if one is.
+// Err is why no runtime is known, ErrNoRuntime with the sockets that were tried; nil if one is.
 func (n *Runtimes) Err() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -127,8 +125,8 @@ func (n *Runtimes) Names() []string {
 	return out
 }
 
-// Of returns the runtime that runs a container, and the container's ID there, by the ID that the kubelet reports. It is
-// ErrNoRuntime if none of that name answers.
+// Of returns the runtime that runs a container, and the container's ID there, by the ID that the kubelet reports. The
+// error is ErrNoRuntime if no runtime of that name answers.
 func (n *Runtimes) Of(containerID string) (*Runtime, string, error) {
 	name, id, ok := strings.Cut(containerID, "://")
 	if !ok {
@@ -147,10 +145,10 @@ func (n *Runtimes) Of(containerID string) (*Runtime, string, error) {
 	return nil, "", fmt.Errorf("%w: none is named %s", ErrNoRuntime, name)
 }
 
-// Close drops all connections.
+// Close closes all connections.
 func (n *Runtimes) Close() {
-	n.looking.Lock()
-	defer n.looking.Unlock()
+	n.refreshing.Lock()
+	defer n.refreshing.Unlock()
 	for _, file := range n.files {
 		n.set(filepath.Join(n.dir, file), nil)
 	}
@@ -162,7 +160,7 @@ func (n *Runtimes) get(socket string) *Runtime {
 	return n.open[socket]
 }
 
-// set notes the runtime of a socket, and closes the one before if it is another.
+// set stores the runtime of a socket, and closes the one before if it is another.
 func (n *Runtimes) set(socket string, r *Runtime) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

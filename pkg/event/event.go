@@ -17,9 +17,10 @@ import (
 const (
 	// noteLimit is the longest note that events.k8s.io/v1 takes, in bytes.
 	noteLimit = 1024
-	// notesApart is how many notes of one reason about one object are kept apart at a time. More of them fold.
+	// notesApart is how many notes of one reason about one object are kept separate at a time. Further ones are
+	// aggregated.
 	notesApart = 10
-	// reasonsKnown is of how many reasons about objects the notes are remembered.
+	// reasonsKnown is for how many pairs of object and reason the notes are remembered.
 	reasonsKnown = 4096
 )
 
@@ -27,9 +28,9 @@ const (
 type Event struct {
 	// Type is corev1.EventTypeNormal or corev1.EventTypeWarning.
 	Type string
-	// Reason is a CamelCase word that automation may match.
+	// Reason is a CamelCase word for automation.
 	Reason string
-	// Action says what the controller was doing, in CamelCase; events.k8s.io requires one.
+	// Action is what the controller was doing, in CamelCase; events.k8s.io requires one.
 	Action string
 	// Note is a sentence for people.
 	Note string
@@ -45,7 +46,7 @@ func Warning(reason, action, format string, args ...any) Event {
 	return Event{Type: corev1.EventTypeWarning, Reason: reason, Action: action, Note: fmt.Sprintf(format, args...)}
 }
 
-// Names folds names for a note: the first three, and how many more there are. No name gives "none".
+// Names shortens names for a note: the first three, and how many more there are. Without names it is "none".
 func Names(names []string) string {
 	const shown = 3
 	switch {
@@ -58,7 +59,7 @@ func Names(names []string) string {
 	}
 }
 
-// Truncate shortens text to limit bytes, between characters, and shows that it did.
+// Truncate shortens text to limit bytes, between characters, with an ellipsis.
 func Truncate(text string, limit int) string {
 	if len(text) <= limit {
 		return text
@@ -74,17 +75,17 @@ type Recorder interface {
 // New returns a Recorder that sends through r, for example that of a manager of NewManager.
 func New(r events.EventRecorder) Recorder { return &recorder{sink: r, notes: lru.New(reasonsKnown)} }
 
-// recorder keeps different notes apart. The library folds events into a series by everything but the note, and a series
-// shows the note of its first event alone.
+// recorder keeps different notes separate. client-go aggregates events into a series by everything but the note, and
+// a series shows only the note of its first event.
 type recorder struct {
 	sink events.EventRecorder
 
 	mu sync.Mutex
-	// notes holds the *notes of each series.
+	// notes has the *notes of each series.
 	notes *lru.Cache
 }
 
-// series is what the library folds by, as far as it is ours to choose.
+// series is the part of client-go's aggregation key that we choose.
 type series struct {
 	uid             types.UID
 	namespace, name string
@@ -92,7 +93,7 @@ type series struct {
 	reason, action  string
 }
 
-// notes are those of one series that are kept apart; the next new one replaces that at next.
+// notes are the notes of one series that are kept separate; the next new one replaces the one at next.
 type notes struct {
 	known []string
 	next  int
@@ -117,8 +118,8 @@ func (r *recorder) Record(regarding runtime.Object, e Event) {
 	r.sink.Eventf(regarding, r.related(regarding, e, note), e.Type, e.Reason, e.Action, "%s", note)
 }
 
-// related is what keeps a note apart from the first one of its series: the same object, with the note's index. It is nil for
-// the first one. A sink removes it before the apiserver sees it.
+// related returns the related object that keeps a note separate from the first one of its series: the same object, with the
+// note's index. It is nil for the first one. A sink removes it before the event is sent.
 func (r *recorder) related(regarding runtime.Object, e Event, note string) runtime.Object {
 	o, err := meta.Accessor(regarding)
 	if err != nil {

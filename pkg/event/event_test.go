@@ -13,7 +13,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/event"
 )
 
-// sent plays the library's recorder. It keeps what makes two events one there: everything but the note.
+// sent is a fake of client-go's recorder. It keeps the aggregation key of events: everything but the note.
 type sent struct {
 	series map[string]int
 	notes  []string
@@ -30,7 +30,7 @@ func pod(name string) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "ns"}}
 }
 
-func TestDifferentNotesAreSeen(t *testing.T) {
+func TestDifferentNotesStaySeparate(t *testing.T) {
 	t.Parallel()
 	s := newSent()
 	r := event.New(s)
@@ -62,10 +62,10 @@ func TestAStormOfNotesIsBounded(t *testing.T) {
 	require.Len(t, s.series, 10)
 }
 
-func TestALongNoteIsCut(t *testing.T) {
+func TestALongNoteIsTruncated(t *testing.T) {
 	t.Parallel()
 	s := newSent()
-	event.New(s).Record(pod("a"), event.Normal("Told", "Tell", "%s", strings.Repeat("ä", 1024)))
+	event.New(s).Record(pod("a"), event.Normal("Updated", "Update", "%s", strings.Repeat("ä", 1024)))
 	require.LessOrEqual(t, len(s.notes[0]), 1024)
 	require.True(t, strings.HasSuffix(s.notes[0], "ä..."))
 }

@@ -14,10 +14,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// DefaultTimeout is how long a store waits for its cache when Options name no time.
+// DefaultTimeout is the default timeout of a store.
 const DefaultTimeout = 5 * time.Minute
 
-// Store holds the writes of one controller that its cache has not shown yet. It may be used concurrently.
+// Store has the writes of one controller that its cache does not show yet. It may be used concurrently.
 type Store struct {
 	kind    string
 	clock   clock.PassiveClock
@@ -25,9 +25,10 @@ type Store struct {
 
 	mu     sync.Mutex
 	owners map[types.UID]map[types.UID]want
-	// names holds the UIDs of the owners that Read has read: the news that an owner is gone names no UID.
+	// names has the UIDs of the owners that Read has read: a NotFound error has no UID.
 	names map[types.NamespacedName]types.UID
-	// refused holds when the apiserver last refused a creation for an owner because its namespace is being deleted.
+	// refused has the last time that the apiserver refused a create for an owner because its namespace is
+	// terminating.
 	refused map[types.UID]time.Time
 }
 
@@ -40,8 +41,8 @@ type want struct {
 	since   time.Time
 	// creation is how to look up a created child; nil if it can't be.
 	creation *lookup
-	// unclear is how to look up a child of which it is open whether it was written; nil if it is known.
-	unclear *lookup
+	// ambiguous is how to look up a child after a write whose answer was lost; nil if there is none.
+	ambiguous *lookup
 }
 
 // New returns an empty store for the controller of that kind; the kind is the label of the time-out metric. A timeout
@@ -56,7 +57,7 @@ func New(kind string, c clock.PassiveClock, timeout time.Duration) *Store {
 	}
 }
 
-// Created notes that child was created for owner; child is the apiserver's answer.
+// Created records that child was created for owner; child is the apiserver's answer.
 func (s *Store) Created(owner types.UID, child metav1.Object) {
 	s.note(owner, child.GetUID(), child, func(w *want) {
 		w.mustSee = true
@@ -64,24 +65,24 @@ func (s *Store) Created(owner types.UID, child metav1.Object) {
 	})
 }
 
-// Written notes that child was changed; child is the apiserver's answer.
+// Written records that child was changed; child is the apiserver's answer.
 func (s *Store) Written(owner types.UID, child metav1.Object) {
 	s.note(owner, child.GetUID(), child, func(w *want) { w.version = child.GetResourceVersion() })
 }
 
-// Deleted notes that the apiserver took the deletion of child, or did not know it any more.
+// Deleted records that the apiserver accepted the delete of child, or that child was gone.
 func (s *Store) Deleted(owner types.UID, child metav1.Object) {
 	s.note(owner, child.GetUID(), child, func(w *want) { w.gone = true })
 }
 
-// Unclear notes that it is open whether a write of child was done: the answer was lost, and child could not be looked up. A child
-// that was to be created has no UID. It is looked up before the next plan.
-func (s *Store) Unclear(owner types.UID, child client.Object) {
+// Ambiguous notes a write of child whose answer was lost, while child could not be looked up either. A child that was to be
+// created has no UID. It is looked up before the next plan.
+func (s *Store) Ambiguous(owner types.UID, child client.Object) {
 	uid := child.GetUID()
 	if uid == "" {
 		uid = types.UID(fmt.Sprintf("%T %s", child, client.ObjectKeyFromObject(child)))
 	}
-	s.note(owner, uid, child, func(w *want) { w.unclear = lookupOf(owner, child, s.clock.Now()) })
+	s.note(owner, uid, child, func(w *want) { w.ambiguous = lookupOf(owner, child, s.clock.Now()) })
 }
 
 func (s *Store) note(owner, uid types.UID, child metav1.Object, change func(*want)) {
@@ -98,13 +99,14 @@ func (s *Store) note(owner, uid types.UID, child metav1.Object, change func(*wan
 	children[uid] = w
 }
 
-// Wait says what a controller still has to wait for. The zero value says: go on.
+// Wait is what a controller still has to wait for. The zero value is nothing.
 type Wait struct {
-	// Count is how many children the cache shows in a state before our last write; 0 means go on.
+	// Count is how many children the cache shows in a state before our last write; 0 means there is nothing to wait
+	// for.
 	Count int
 	// Example is the name of one of them.
 	Example string
-	// Overdue says that the oldest of these writes is older than the timeout: read from the apiserver, then call Renew.
+	// Overdue: the oldest of these writes is older than the timeout. Read from the apiserver, then call Renew.
 	Overdue bool
 	// Left is the time until Overdue, 0 when it is.
 	Left time.Duration
@@ -115,8 +117,8 @@ func (w Wait) String() string {
 	return fmt.Sprintf("the cache lacks the last write of %d children, of %s for example", w.Count, w.Example)
 }
 
-// Check compares what was written for owner with the children that the cache shows, of all kinds that were written, and
-// drops what has come true.
+// Check compares what was written for owner with the children that the cache shows, of all kinds that were written,
+// and drops the expectations that are met.
 func (s *Store) Check(owner types.UID, shown iter.Seq[metav1.Object]) Wait {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -160,7 +162,7 @@ func (s *Store) Check(owner types.UID, shown iter.Seq[metav1.Object]) Wait {
 
 func (w want) met(child metav1.Object) bool {
 	switch {
-	case w.unclear != nil:
+	case w.ambiguous != nil:
 		return false
 	case child == nil:
 		return !w.mustSee || w.gone
@@ -171,14 +173,14 @@ func (w want) met(child metav1.Object) bool {
 	}
 	order, err := resourceversion.CompareResourceVersion(child.GetResourceVersion(), w.version)
 	if err != nil {
-		// A version that isn't a number comes from no Kubernetes apiserver; equality is all that can be said.
+		// A Kubernetes apiserver has numeric versions; others can only be compared for equality.
 		return child.GetResourceVersion() == w.version
 	}
 	return order >= 0
 }
 
-// Renew takes note that owner's children were read from the apiserver, after Overdue. A child that is not there any more
-// is not waited for. For the others the wait begins anew: they are no fault of the expectation, the cache is behind.
+// Renew records that owner's children were read from the apiserver, after Overdue. Expectations of children that are
+// gone are dropped. For the others the timeout starts again, because the cache is stale.
 func (s *Store) Renew(owner types.UID, live iter.Seq[metav1.Object]) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -200,10 +202,10 @@ func (s *Store) Renew(owner types.UID, live iter.Seq[metav1.Object]) {
 	}
 }
 
-// Fresh returns nil when a plan may be made for owner. shown are all its children of all kinds that were written, as far
-// as was read; live is where a created child is looked up that the cache should show by now; reread reads owner and all
-// children anew from the apiserver, for when the cache has not shown our writes for too long. The error is a NotYetError, or one
-// of live or reread.
+// Fresh returns nil if the children shown by the cache include all writes for owner. shown are all its children of
+// all kinds that were written; live looks up a created child that the cache should show by now; reread reads owner
+// and all children from the apiserver, if the cache has not shown our writes within the timeout. The error is a
+// NotYetError, or one of live or reread.
 func (s *Store) Fresh(
 	ctx context.Context, owner metav1.Object, shown func() iter.Seq[metav1.Object], live client.Reader, reread func() error,
 ) error {
@@ -224,7 +226,7 @@ func (s *Store) Fresh(
 	return nil
 }
 
-// Forget drops all that is known of owner, because it is gone.
+// Forget drops all that is known about owner, because it is gone.
 func (s *Store) Forget(owner types.UID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -131,7 +131,7 @@ func TestCheckIsOverdueAfterTheTimeoutAndCountsIt(t *testing.T) {
 	t.Parallel()
 	c := clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
 	s := New("Overdue", c, time.Minute)
-	before := testutil.ToFloat64(timeouts.WithLabelValues("Overdue")) // A process may run this more than once.
+	before := testutil.ToFloat64(timeouts.WithLabelValues("Overdue")) // The test may run more than once in a process.
 	s.Created(owner, child("a", "5"))
 	none := slices.Values([]metav1.Object(nil))
 
@@ -147,7 +147,7 @@ func TestCheckIsOverdueAfterTheTimeoutAndCountsIt(t *testing.T) {
 	require.Zero(t, s.Check(owner, none), "the apiserver has no such child, so there is nothing to wait for")
 }
 
-func TestRenewGoesOnWaitingForWhatTheCacheLagsBehind(t *testing.T) {
+func TestRenewKeepsExpectationsOfAStaleCache(t *testing.T) {
 	t.Parallel()
 	c := clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
 	s := New("Test", c, time.Minute)
@@ -160,7 +160,7 @@ func TestRenewGoesOnWaitingForWhatTheCacheLagsBehind(t *testing.T) {
 	require.Equal(t, Wait{Count: 1, Example: "b", Left: time.Minute}, got)
 }
 
-func TestCheckForgetsWhatCameTrue(t *testing.T) {
+func TestCheckDropsMetExpectations(t *testing.T) {
 	t.Parallel()
 	s := New("Test", clocktesting.NewFakePassiveClock(time.Unix(1000, 0)), 0)
 	s.Created(owner, child("a", "5"))
@@ -174,13 +174,13 @@ func TestFresh(t *testing.T) {
 	boom := errors.New("boom")
 	for _, tc := range []struct {
 		name string
-		// after is how long ago the write was, live what the apiserver says.
+		// after is how long ago the write was, live the object in the apiserver.
 		after time.Duration
 		live  error
 		shown string // the version that the cache shows
 		want  error
 		reads int
-		left  int // what is waited for after
+		left  int // expectations left afterwards
 	}{
 		{name: "a cache that shows our writes is planned from", shown: "2"},
 		{name: "one that lags is waited for", shown: "1", want: NotYetError{Wait{Count: 1, Example: "web-a", Left: time.Minute}}, left: 1},

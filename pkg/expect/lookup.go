@@ -16,13 +16,13 @@ import (
 )
 
 const (
-	// patience is how long a created child may be missing in the cache until it is looked up.
+	// patience is how long a created child may be missing in the cache before it is looked up.
 	patience = 2 * time.Second
-	// maxLookups is how many children are looked up in one reconcile; beyond that, to read them all is less work.
+	// maxLookups is how many children are looked up in one reconcile; for more, reading them all takes less work.
 	maxLookups = 16
 )
 
-// lookup is what it takes to look up a child.
+// lookup has what is needed to look up a child.
 type lookup struct {
 	uid  types.UID // empty before the child was created
 	key  types.NamespacedName
@@ -47,9 +47,9 @@ func lookupOf(owner types.UID, child metav1.Object, now time.Time) *lookup {
 	}
 }
 
-// resolve looks up the children of owner of which it is open whether they were written, and expects them as the apiserver has them.
+// resolve looks up the children of owner with ambiguous writes, and expects them as the apiserver has them.
 func (s *Store) resolve(ctx context.Context, owner types.UID, live client.Reader) error {
-	for uid, c := range s.unclear(owner) {
+	for uid, c := range s.ambiguous(owner) {
 		is, err := c.get(ctx, live)
 		if err != nil {
 			return err
@@ -59,19 +59,19 @@ func (s *Store) resolve(ctx context.Context, owner types.UID, live client.Reader
 	return nil
 }
 
-func (s *Store) unclear(owner types.UID) map[types.UID]*lookup {
+func (s *Store) ambiguous(owner types.UID) map[types.UID]*lookup {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out := map[types.UID]*lookup{}
 	for uid, w := range s.owners[owner] {
-		if w.unclear != nil {
-			out[uid] = w.unclear
+		if w.ambiguous != nil {
+			out[uid] = w.ambiguous
 		}
 	}
 	return out
 }
 
-// resolved notes what the apiserver has under the name of a child; nil if it has nothing.
+// resolved notes the object of the child's name on the apiserver, nil if there is none.
 func (s *Store) resolved(owner, uid types.UID, c *lookup, is client.Object) {
 	if c.uid == "" { // It was to be created.
 		s.drop(owner, uid)
@@ -86,7 +86,7 @@ func (s *Store) resolved(owner, uid types.UID, c *lookup, is client.Object) {
 	if !ok {
 		return
 	}
-	w.unclear = nil
+	w.ambiguous = nil
 	if is == nil || is.GetUID() != uid {
 		w.gone = true
 	} else {
@@ -150,13 +150,13 @@ func controls(owner types.UID, child metav1.Object) bool {
 	return ref != nil && ref.UID == owner
 }
 
-// exists tells whether the apiserver has the child, still with owner as its controller if it was.
+// exists reports whether the apiserver has the child, with owner as its controller if it had one.
 func (c *lookup) exists(ctx context.Context, live client.Reader, owner types.UID) (bool, error) {
 	is, err := c.get(ctx, live)
 	return is != nil && is.GetUID() == c.uid && (!c.controlled || controls(owner, is)), err
 }
 
-// get returns what has the child's name on the apiserver; nil if nothing has.
+// get returns the object of the child's name on the apiserver, nil if there is none.
 func (c *lookup) get(ctx context.Context, live client.Reader) (client.Object, error) {
 	is := reflect.New(c.like).Interface().(client.Object)
 	is.GetObjectKind().SetGroupVersionKind(c.kind)

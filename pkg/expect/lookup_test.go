@@ -28,7 +28,7 @@ func podOf(name string, by types.UID) *corev1.Pod {
 	}}
 }
 
-// bench is a store whose cache shows nothing, and an apiserver that counts what it is asked for.
+// bench has a store whose cache shows nothing, and an apiserver that counts requests.
 type bench struct {
 	*Store
 	clock *clocktesting.FakePassiveClock
@@ -69,10 +69,10 @@ func left(t *testing.T, err error, want time.Duration) {
 	require.Equal(t, want, notYet.Left)
 }
 
-func TestB4AChildThatIsGoneBeforeTheCacheShowedItIsNotWaitedForLong(t *testing.T) {
+func TestAChildThatIsDeletedBeforeTheCacheShowsItIsNotWaitedForLong(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "Lost")
-	before := testutil.ToFloat64(losses.WithLabelValues("Lost")) // A process may run this more than once.
+	before := testutil.ToFloat64(losses.WithLabelValues("Lost")) // The test may run more than once in a process.
 	b.Created(owner, podOf("a", owner))
 	left(t, b.after(t, time.Second), time.Second)
 	require.Empty(t, b.asked, "the cache may just be a little late")
@@ -83,7 +83,7 @@ func TestB4AChildThatIsGoneBeforeTheCacheShowedItIsNotWaitedForLong(t *testing.T
 	require.Zero(t, b.reads)
 }
 
-func TestALivingChildIsAskedForAfterTwiceTheTimeAndSpeaksForAll(t *testing.T) {
+func TestAnExistingChildIsLookedUpAgainAfterTwiceTheTime(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "Lives", podOf("a", owner), podOf("b", owner))
 	b.Created(owner, podOf("a", owner))
@@ -100,7 +100,7 @@ func TestALivingChildIsAskedForAfterTwiceTheTimeAndSpeaksForAll(t *testing.T) {
 	require.Equal(t, []string{"a", "b"}, b.asked)
 }
 
-func TestWhatIsLookedUp(t *testing.T) {
+func TestLookup(t *testing.T) {
 	t.Parallel()
 	other := podOf("a", owner)
 	other.UID = "another"
@@ -118,10 +118,10 @@ func TestWhatIsLookedUp(t *testing.T) {
 		asks  int
 	}{
 		{name: "a child that is gone is lost", made: podOf("a", owner), asks: 1},
-		{name: "a child that lives is waited for", alive: []client.Object{podOf("a", owner)}, made: podOf("a", owner), waits: true, asks: 1},
+		{name: "an existing child is waited for", alive: []client.Object{podOf("a", owner)}, made: podOf("a", owner), waits: true, asks: 1},
 		{name: "a child whose name another has is lost", alive: []client.Object{other}, made: podOf("a", owner), asks: 1},
-		{name: "a child that was given away is lost", alive: []client.Object{podOf("a", "somebody")}, made: podOf("a", owner), asks: 1},
-		{name: "a child of a kind that only its content tells is found", alive: []client.Object{podOf("a", owner)}, made: generic, waits: true, asks: 1},
+		{name: "a child with another controller now is lost", alive: []client.Object{podOf("a", "other")}, made: podOf("a", owner), asks: 1},
+		{name: "an unstructured child is found", alive: []client.Object{podOf("a", owner)}, made: generic, waits: true, asks: 1},
 		{name: "a child that owner never controlled is waited for", alive: []client.Object{free}, made: free.DeepCopy(), waits: true, asks: 1},
 		{name: "what is no object can't be looked up", made: child("a", "1"), waits: true},
 	} {
@@ -136,7 +136,7 @@ func TestWhatIsLookedUp(t *testing.T) {
 	}
 }
 
-func TestWhatIsUnclearIsLookedUpBeforeAPlan(t *testing.T) {
+func TestChildWithAnAmbiguousWriteIsLookedUpBeforeThePlan(t *testing.T) {
 	t.Parallel()
 	pod := func(change func(*corev1.Pod)) *corev1.Pod {
 		p := podOf("a", owner)
@@ -152,7 +152,7 @@ func TestWhatIsUnclearIsLookedUpBeforeAPlan(t *testing.T) {
 		p.Finalizers, p.DeletionTimestamp = []string{"example.com/x"}, new(metav1.Unix(1000, 0))
 	})
 	other := pod(func(p *corev1.Pod) { p.UID = "another" })
-	foreign := pod(func(p *corev1.Pod) { p.OwnerReferences[0].UID = "somebody" })
+	foreign := pod(func(p *corev1.Pod) { p.OwnerReferences[0].UID = "other" })
 	for _, tc := range []struct {
 		name    string
 		written client.Object
@@ -179,7 +179,7 @@ func TestWhatIsUnclearIsLookedUpBeforeAPlan(t *testing.T) {
 			behind: []metav1.Object{}, shown: []metav1.Object{pod(nil)},
 		},
 		{name: "a creation that was not done", written: toCreate},
-		{name: "a creation by somebody else", written: toCreate, live: []client.Object{foreign}},
+		{name: "a creation by another owner", written: toCreate, live: []client.Object{foreign}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -197,8 +197,8 @@ func TestWhatIsUnclearIsLookedUpBeforeAPlan(t *testing.T) {
 				return s.Fresh(t.Context(), &metav1.ObjectMeta{UID: owner}, func() iter.Seq[metav1.Object] { return slices.Values(shown) }, live,
 					func() error { return errors.New("not to be read again") })
 			}
-			s.Unclear(owner, tc.written)
-			require.ErrorIs(t, fresh(tc.behind), fails, "no plan is made while it is unclear")
+			s.Ambiguous(owner, tc.written)
+			require.ErrorIs(t, fresh(tc.behind), fails, "no plan is made before the lookup")
 			fails = nil
 			if tc.behind != nil {
 				require.ErrorAs(t, fresh(tc.behind), &NotYetError{})

@@ -13,13 +13,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Read reads owner, which is empty, and its children for a plan: from the cache, or from the apiserver if the cache has failed to
-// show our writes for too long. children reads them from either, and may say ErrGone of an owner that is left to another
-// controller; shown are owner and all that children has read, of the kinds that were written. The error is ErrGone where owner is
-// gone or being deleted, a NotYetError, a TerminatingError or one of a reader.
-//
-// What is known of an owner is forgotten when the cache shows that it is gone, or that another owner has its name. What the
-// apiserver says does not count for that: the cache may show the former state once more.
+// Read reads owner, which is empty, and its children for a plan: from the cache, or from the apiserver if the cache does not
+// show our writes within the timeout. children reads them from either, and may return ErrGone for an owner that another
+// controller handles; shown are owner and all that children has read, of the kinds that were written. The error is ErrGone if
+// owner is gone or terminating, a NotYetError, a TerminatingError or one of a reader.
+// What is known about an owner is forgotten when the cache shows that it is gone, or that another owner has its name. The
+// apiserver's answer does not count for that: the cache may still show the old state later.
 func (s *Store) Read(
 	ctx context.Context, cache, live client.Reader, key types.NamespacedName, owner client.Object,
 	children func(r client.Reader, live bool) error, shown func() iter.Seq[metav1.Object],
@@ -56,7 +55,7 @@ func (s *Store) read(
 		return err
 	}
 	return s.Fresh(ctx, owner, shown, live, func() error {
-		reflect.ValueOf(owner).Elem().SetZero() // The answer is decoded over it: fields that it lacks would stay.
+		reflect.ValueOf(owner).Elem().SetZero() // Decoding keeps fields that the answer lacks.
 		if err := readOwner(ctx, live, key, owner, finalized); err != nil {
 			return err
 		}
@@ -76,8 +75,8 @@ func readOwner(ctx context.Context, r client.Reader, key types.NamespacedName, o
 	return nil
 }
 
-// cached notes which owner the cache shows by that name; an empty UID says that there is none to be reconciled. The one that it
-// showed before is forgotten, if it is another.
+// cached records which owner the cache shows by that name; an empty UID means there is none to reconcile. An owner of
+// that name with another UID is forgotten.
 func (s *Store) cached(key types.NamespacedName, uid types.UID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -37,7 +37,7 @@ func TestRead(t *testing.T) {
 	for _, tc := range []struct {
 		name        string
 		cache, live client.Reader
-		behind      bool          // the cache lacks a write
+		behind      bool          // the cache does not show a write
 		since       time.Duration // for so long
 		fails       error
 		want        error
@@ -85,12 +85,12 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// anOwner is a ConfigMap that has children.
+// anOwner returns a ConfigMap as an owner.
 func anOwner(uid types.UID) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "shop", UID: uid}}
 }
 
-// read reads the owner from an apiserver that the cache shows as it is, and that has no children.
+// read reads an owner without children from an apiserver and an equal cache.
 func read(t *testing.T, s *Store, objects ...client.Object) error {
 	t.Helper()
 	c := fake.NewClientBuilder().WithObjects(objects...).Build()
@@ -166,7 +166,7 @@ func refusal() error {
 	return fmt.Errorf("create pod a: %w", err)
 }
 
-func TestOwnersInANamespaceThatIsBeingDeletedAreLeftAlone(t *testing.T) {
+func TestOwnersInATerminatingNamespaceAreSkipped(t *testing.T) {
 	t.Parallel()
 	clk := clocktesting.NewFakePassiveClock(time.Unix(1000, 0))
 	s := New("test", clk, time.Minute)

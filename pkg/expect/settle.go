@@ -9,17 +9,19 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// ErrGone says that there is nothing to do: the object is gone, or being deleted, or left to another controller.
+// ErrGone means that there is nothing to do, because the object is gone, or terminating, or another controller
+// handles it.
 var ErrGone = errors.New("the object is gone")
 
-// NotYetError says that the cache is older than our own last writes. A watch event will come.
+// NotYetError means that the cache is older than our own last writes. A watch event will start the next reconcile.
 type NotYetError struct{ Wait }
 
-// Error says what is missing.
+// Error returns what is missing.
 func (e NotYetError) Error() string { return e.String() }
 
-// Settle turns what ends a reconcile before its plan into what Reconcile returns: ErrGone, NotYetError and TerminatingError end
-// it quietly, any other error is retried. waits counts the reconciles that the cache was behind for.
+// Settle turns the error that ended a reconcile before its plan into the result of Reconcile: ErrGone, NotYetError
+// and TerminatingError are no failures, any other error is retried. waits counts the reconciles that waited for the
+// cache.
 func Settle(ctx context.Context, err error, waits prometheus.Counter) (ctrl.Result, error) {
 	var notYet NotYetError
 	var terminating TerminatingError
@@ -31,16 +33,16 @@ func Settle(ctx context.Context, err error, waits prometheus.Counter) (ctrl.Resu
 		waits.Inc()
 		return ctrl.Result{RequeueAfter: notYet.Left}, nil
 	case errors.As(err, &terminating):
-		ctrl.LoggerFrom(ctx).V(1).Info("Left an object to its namespace, which is being deleted")
+		ctrl.LoggerFrom(ctx).V(1).Info("Skipped an object in a terminating namespace")
 		return ctrl.Result{RequeueAfter: terminating.Left}, nil
 	default:
 		return ctrl.Result{}, err
 	}
 }
 
-// Each yields all of list, and says whether to go on. It is for writing a sequence of several lists:
+// Each yields all elements of list, and returns whether to continue. It is for a sequence of several lists:
 //
-//	_ = yield(o.set) && expect.Each(o.pods, yield) && expect.Each(o.claims, yield)
+//	_ = yield(o.set) && expect.Each(o.pods, yield) && expect.Each(o.pvcs, yield)
 func Each[T metav1.Object](list []T, yield func(metav1.Object) bool) bool {
 	for _, o := range list {
 		if !yield(o) {

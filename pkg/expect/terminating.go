@@ -9,23 +9,24 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// terminatingRetry is after how long a reconcile tries again in a namespace that is being deleted. Such a namespace never comes
-// back, but for a moment an apiserver may take a new namespace of the same name for it.
+// terminatingRetry is when to retry a reconcile in a terminating namespace. Such a namespace never comes back, but a
+// stale apiserver may confuse it with a new one of the same name for a moment.
 const terminatingRetry = 30 * time.Second
 
-// TerminatingError says that nothing can be created for an owner, because its namespace is being deleted.
+// TerminatingError means that nothing can be created for an owner, because its namespace is terminating.
 type TerminatingError struct {
-	// Left is the time until it may be tried again.
+	// Left is the time until a retry.
 	Left time.Duration
 }
 
-// Error says so.
+// Error implements error.
 func (e TerminatingError) Error() string {
 	return fmt.Sprintf("the namespace is being deleted; tried again after %s", e.Left)
 }
 
-// Refused tells whether err is the apiserver's refusal to create anything in owner's namespace, because it is being deleted,
-// and notes it: until Terminating returns 0, Read holds the reconciles of owner back, and no status or event is written.
+// Refused reports whether err is the apiserver's refusal to create anything in owner's namespace, because it is
+// terminating, and records it: until Terminating returns 0, Read ends the reconciles of owner, and no status or event
+// is written.
 func (s *Store) Refused(owner types.UID, err error) bool {
 	if !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		return false
@@ -36,7 +37,8 @@ func (s *Store) Refused(owner types.UID, err error) bool {
 	return true
 }
 
-// Terminating returns for how long nothing should be written for owner, because its namespace is being deleted; 0 if it is not.
+// Terminating returns for how long nothing should be written for owner, because its namespace is terminating; 0 if it
+// is not.
 func (s *Store) Terminating(owner types.UID) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -20,7 +20,7 @@ const (
 	TemplateNoDefaults featuregate.Feature = "TemplateNoDefaults"
 )
 
-// Gates of CloneSet, and of updates in place of all kinds.
+// Gates of CloneSet, and of in-place updates of all kinds.
 const (
 	// CloneSetShortHash makes new pods name their revision by its hash alone, without the CloneSet's name before it.
 	// Names that are too long for a label are shortened without it too.
@@ -62,12 +62,12 @@ const (
 	// Alpha, off: 0.3.
 	StatefulSetStartOrdinal featuregate.Feature = "StatefulSetStartOrdinal"
 
-	// StatefulSetAutoDeletePVC deletes PVCs with their pod or their set, by spec.persistentVolumeClaimRetentionPolicy.
+	// StatefulSetAutoDeletePVC deletes PVCs with their pod or their StatefulSet, by spec.persistentVolumeClaimRetentionPolicy.
 	//
 	// Beta, on: 0.3.
 	StatefulSetAutoDeletePVC featuregate.Feature = "StatefulSetAutoDeletePVC"
 
-	// StatefulSetAutoResizePVC lets PVCs follow their templates, by spec.volumeClaimUpdateStrategy.
+	// StatefulSetAutoResizePVC resizes PVCs to their templates, by spec.volumeClaimUpdateStrategy.
 	//
 	// Alpha, off: 0.3.
 	StatefulSetAutoResizePVC featuregate.Feature = "StatefulSetAutoResizePVCGate"
@@ -91,10 +91,10 @@ func specs() map[featuregate.Feature]featuregate.FeatureSpec {
 	}
 }
 
-// All are all gates, for a program that accepts those of another one.
+// All returns all gates, for a program that accepts those of another one.
 func All() []featuregate.Feature { return slices.Sorted(maps.Keys(specs())) }
 
-// Gates is a set of gates as one flag: Name=true,Other=false. The zero value is not usable; New makes a set.
+// Gates is a set of gates as one flag: Name=true,Other=false. Use New to create a set.
 type Gates struct {
 	gate  featuregate.MutableFeatureGate
 	notes []string
@@ -102,7 +102,7 @@ type Gates struct {
 
 var _ pflag.Value = (*Gates)(nil)
 
-// New returns the gates that a program reads, at their defaults. A gate without a stage in this package is an error.
+// New returns the gates of a program, at their defaults. A gate without a stage in this package is an error.
 func New(read ...featuregate.Feature) (*Gates, error) {
 	known, of := specs(), map[featuregate.Feature]featuregate.FeatureSpec{}
 	for _, f := range read {
@@ -119,7 +119,7 @@ func New(read ...featuregate.Feature) (*Gates, error) {
 	return &Gates{gate: gate}, nil
 }
 
-// Enabled tells whether a gate is on. It panics for a gate that was not given to New.
+// Enabled reports whether a gate is on. It panics for a gate that was not given to New.
 func (g *Gates) Enabled(f featuregate.Feature) bool { return g.gate.Enabled(f) }
 
 // Known describes each gate in a line: its name, stage and default.
@@ -134,7 +134,7 @@ func (g *Gates) AddFlags(f *pflag.FlagSet) {
 }
 
 // Set implements pflag.Value. An unknown name is an error, and so is a value that is not a bool. Gates of OpenKruise that this
-// version does not have are handled as the package comment says.
+// version does not have are handled as in the package comment.
 func (g *Gates) Set(text string) error {
 	var rest []string
 	for item := range strings.SplitSeq(text, ",") {
@@ -166,7 +166,7 @@ func (g *Gates) Set(text string) error {
 
 // String implements pflag.Value.
 func (g *Gates) String() string {
-	if g == nil || g.gate == nil { // Package pflag asks the zero value.
+	if g == nil || g.gate == nil { // pflag calls it on the zero value.
 		return ""
 	}
 	var on []string

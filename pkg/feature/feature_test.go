@@ -44,7 +44,7 @@ func TestGates(t *testing.T) {
 	}
 }
 
-func TestFormerGatesThatAreTakenLeaveANote(t *testing.T) {
+func TestAcceptedFormerGatesLeaveANote(t *testing.T) {
 	t.Parallel()
 	g, err := New(CloneSetShortHash)
 	require.NoError(t, err)
@@ -73,7 +73,7 @@ func TestAGateWithoutAStageIsAnError(t *testing.T) {
 	require.ErrorContains(t, err, "feature gate NoSuchGate has no stage")
 }
 
-func TestDefaultsAreThoseThatUsersKnow(t *testing.T) {
+func TestDefaultsAreThoseOfOpenKruise(t *testing.T) {
 	t.Parallel()
 	for f, on := range map[string]bool{
 		"TemplateNoDefaults": false, "CloneSetShortHash": false, "CloneSetPartitionRollback": false,

@@ -1,6 +1,6 @@
 package feature
 
-// gate is a gate of OpenKruise that nothing reads here: either both values have the same effect, or the feature is missing.
+// gate is a gate of OpenKruise that has no effect here: either both values mean the same, or the feature is missing.
 type gate struct {
 	// settled is why both values are accepted.
 	settled string
@@ -8,7 +8,8 @@ type gate struct {
 	missing string
 }
 
-// former are the gates of OpenKruise 1.9 that this version does not have. One that is served moves to specs.
+// former returns the gates of OpenKruise 1.9 that this version does not have. One that becomes supported moves to
+// specs.
 func former() map[string]gate {
 	const (
 		pods     = "admission of pods is"

@@ -13,26 +13,27 @@ import (
 )
 
 const (
-	// times is how many times the cost of a reconcile its object's events wait: at most a fifth of a processor goes into reconciles.
+	// times is the wait of an event as a multiple of the time of a reconcile: at most a fifth of a CPU is spent on
+	// reconciles.
 	times = 4
-	// longest is how long an event waits at most, also after a reconcile on a busy machine.
+	// longest is the longest wait of an event, also after a reconcile on a busy machine.
 	longest = 500 * time.Millisecond
 	// least is the shortest wait that is worth a timer.
 	least = time.Millisecond
 )
 
-// Events remembers what reconciles cost. The zero value is ready; it may be used concurrently.
+// Events remembers how long reconciles take. The zero value is ready; it may be used concurrently.
 type Events struct {
 	cost sync.Map // time.Duration by types.NamespacedName
 }
 
-// Took notes how long a reconcile took until it began to write.
+// Took records how long a reconcile took until it began to write.
 func (e *Events) Took(key types.NamespacedName, cost time.Duration) { e.cost.Store(key, cost) }
 
-// Forget drops what is known of an object that is gone.
+// Forget drops what is known about an object that is gone.
 func (e *Events) Forget(key types.NamespacedName) { e.cost.Delete(key) }
 
-// Wait is how long an event of a child waits; 0 means not at all.
+// Wait returns how long an event of a child waits; 0 means not at all.
 func (e *Events) Wait(key types.NamespacedName) time.Duration {
 	took, _ := e.cost.Load(key)
 	cost, _ := took.(time.Duration)
@@ -43,11 +44,11 @@ func (e *Events) Wait(key types.NamespacedName) time.Duration {
 	return wait
 }
 
-// Handler wraps h, a handler of events of children: what it adds to the queue waits.
+// Handler wraps h, an event handler for children, so that its requests wait.
 func (e *Events) Handler(h handler.EventHandler) handler.EventHandler {
 	return handler.Funcs{
 		CreateFunc: func(ctx context.Context, o event.CreateEvent, q adder) {
-			if !o.IsInInitialList { // The first list has a priority of its own, and nothing is known of costs.
+			if !o.IsInInitialList { // The initial list has its own priority, and no reconcile was measured yet.
 				q = queue{q, e}
 			}
 			h.Create(ctx, o, q)
@@ -60,14 +61,14 @@ func (e *Events) Handler(h handler.EventHandler) handler.EventHandler {
 
 type adder = workqueue.TypedRateLimitingInterface[ctrl.Request]
 
-// queue adds after the wait.
+// queue adds requests after the wait.
 type queue struct {
 	adder
 
 	events *Events
 }
 
-// Add adds after the wait. What waits already is not added again, and keeps its time.
+// Add adds r after the wait. A request that waits already is not added again, and keeps its time.
 func (q queue) Add(r ctrl.Request) {
 	if wait := q.events.Wait(r.NamespacedName); wait > 0 {
 		q.AddAfter(r, wait)

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 )
 
-// waits notes for how long each request waits.
+// waits records how long each request waits.
 type waits struct {
 	workqueue.TypedRateLimitingInterface[ctrl.Request]
 
@@ -25,7 +25,7 @@ type waits struct {
 func (w *waits) Add(ctrl.Request)                         { w.of = append(w.of, 0) }
 func (w *waits) AddAfter(_ ctrl.Request, d time.Duration) { w.of = append(w.of, d) }
 
-func TestEventsWaitAsLongAsReconcilesCost(t *testing.T) {
+func TestEventsWaitForAMultipleOfTheReconcileTime(t *testing.T) {
 	t.Parallel()
 	web := types.NamespacedName{Namespace: "shop", Name: "web"}
 	toWeb := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []ctrl.Request {

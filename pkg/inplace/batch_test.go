@@ -34,7 +34,7 @@ func barred(i int, key string) func(*corev1.Pod) {
 }
 
 // both gives app and side new images.
-func both() Edit { return Edit{Images: map[string]string{"app": "app:2", "side": "side:2"}} }
+func both() Update { return Update{Images: map[string]string{"app": "app:2", "side": "side:2"}} }
 
 func TestSplit(t *testing.T) {
 	t.Parallel()
@@ -44,53 +44,53 @@ func TestSplit(t *testing.T) {
 	for _, tc := range []struct {
 		name       string
 		pod        *corev1.Pod
-		edit       Edit
-		now, later Edit
+		update     Update
+		now, later Update
 	}{
-		{name: "without priorities there is one batch", pod: running(), edit: both(), now: both()},
+		{name: "without priorities there is one batch", pod: running(), update: both(), now: both()},
 		{
-			name: "the highest priority goes first", pod: running(launch(0, "1"), launch(1, "2")), edit: both(),
-			now:   Edit{Images: map[string]string{"side": "side:2"}},
-			later: Edit{Images: map[string]string{"app": "app:2"}},
+			name: "the highest priority is written first", pod: running(launch(0, "1"), launch(1, "2")), update: both(),
+			now:   Update{Images: map[string]string{"side": "side:2"}},
+			later: Update{Images: map[string]string{"app": "app:2"}},
 		},
-		{name: "equal priorities go together", pod: running(launch(0, "-1"), launch(1, "-1")), edit: both(), now: both()},
-		{name: "a container without a priority goes with the first", pod: running(launch(1, "2")), edit: both(), now: both()},
+		{name: "equal priorities are written together", pod: running(launch(0, "-1"), launch(1, "-1")), update: both(), now: both()},
+		{name: "a container without a priority is written with the first", pod: running(launch(1, "2")), update: both(), now: both()},
 		{
-			name: "a barrier tells the priority as well", pod: running(barred(0, "p_-1"), barred(1, "p_0")), edit: both(),
-			now:   Edit{Images: map[string]string{"side": "side:2"}},
-			later: Edit{Images: map[string]string{"app": "app:2"}},
+			name: "a barrier has the priority as well", pod: running(barred(0, "p_-1"), barred(1, "p_0")), update: both(),
+			now:   Update{Images: map[string]string{"side": "side:2"}},
+			later: Update{Images: map[string]string{"app": "app:2"}},
 		},
-		{name: "what is no number is no priority", pod: running(launch(0, "first"), barred(1, "x")), edit: both(), now: both()},
+		{name: "an invalid number is no priority", pod: running(launch(0, "first"), barred(1, "x")), update: both(), now: both()},
 		{
-			name: "priorities of containers that stay don't count", pod: running(launch(0, "1"), launch(2, "9")),
-			edit: Edit{Images: map[string]string{"app": "app:2"}}, now: Edit{Images: map[string]string{"app": "app:2"}},
+			name: "priorities of unchanged containers don't count", pod: running(launch(0, "1"), launch(2, "9")),
+			update: Update{Images: map[string]string{"app": "app:2"}}, now: Update{Images: map[string]string{"app": "app:2"}},
 		},
 		{
 			name: "resources wait with their container", pod: running(launch(0, "1"), launch(1, "2")),
-			edit: Edit{
+			update: Update{
 				Images:    map[string]string{"side": "side:2"},
 				Resources: map[string]corev1.ResourceRequirements{"app": {Limits: list("cpu=1")}},
 			},
-			now:   Edit{Images: map[string]string{"side": "side:2"}},
-			later: Edit{Resources: map[string]corev1.ResourceRequirements{"app": {Limits: list("cpu=1")}}},
+			now:   Update{Images: map[string]string{"side": "side:2"}},
+			later: Update{Resources: map[string]corev1.ResourceRequirements{"app": {Limits: list("cpu=1")}}},
 		},
 		{
-			name: "metadata waits with the container that reads it, other metadata does not",
-			pod:  running(launch(0, "1", config), launch(1, "2")),
-			edit: both().after(Edit{Annotations: map[string]*string{"config": &two, "note": &two}}),
-			now: Edit{
+			name:   "metadata waits with the container that reads it, other metadata does not",
+			pod:    running(launch(0, "1", config), launch(1, "2")),
+			update: both().after(Update{Annotations: map[string]*string{"config": &two, "note": &two}}),
+			now: Update{
 				Images: map[string]string{"side": "side:2"}, Annotations: map[string]*string{"note": &two},
 			},
-			later: Edit{Images: map[string]string{"app": "app:2"}, Annotations: map[string]*string{"config": &two}},
+			later: Update{Images: map[string]string{"app": "app:2"}, Annotations: map[string]*string{"config": &two}},
 		},
 		{
-			name: "a container that reads what one of the batch reads comes along, and one that reads what that reads",
+			name: "containers that share metadata with one of the batch are in it, transitively",
 			pod:  running(launch(0, "1", config, tier), launch(1, "2", tier), launch(2, "0", config)),
-			edit: Edit{
+			update: Update{
 				Env:         map[string]string{"app": "", "side": "", "injected": ""},
 				Annotations: map[string]*string{"config": &two}, Labels: map[string]*string{"tier": &two},
 			},
-			now: Edit{
+			now: Update{
 				Env:         map[string]string{"app": "", "side": "", "injected": ""},
 				Annotations: map[string]*string{"config": &two}, Labels: map[string]*string{"tier": &two},
 			},
@@ -98,9 +98,9 @@ func TestSplit(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			now, later := tc.edit.split(&tc.pod.Spec)
-			require.Empty(t, cmp.Diff(tc.now.after(Edit{}), now.after(Edit{})))
-			require.Empty(t, cmp.Diff(tc.later.after(Edit{}), later.after(Edit{})))
+			now, later := tc.update.split(&tc.pod.Spec)
+			require.Empty(t, cmp.Diff(tc.now.after(Update{}), now.after(Update{})))
+			require.Empty(t, cmp.Diff(tc.later.after(Update{}), later.after(Update{})))
 		})
 	}
 }
@@ -116,13 +116,13 @@ func TestBatchesFollowEachOther(t *testing.T) {
 	t.Parallel()
 	two := "two"
 	pod := running(launch(0, "1", reads("CONFIG", "metadata.annotations['config']")), launch(1, "2"))
-	edit := both().after(Edit{
+	update := both().after(Update{
 		Annotations: map[string]*string{"config": &two},
 		Resources:   map[string]corev1.ResourceRequirements{"app": {Limits: list("cpu=2")}},
 	})
 	p, err := MarkUnready(pod, start)
 	pod = apply(t, pod, p, err)
-	ps, err := edit.Write(pod, "web-2", start)
+	ps, err := update.Write(pod, "web-2", start)
 	require.Len(t, ps, 1, "the resources are of the next batch")
 	pod = send(t, pod, ps, err)
 	require.Equal(t, "side:2", pod.Spec.Containers[1].Image)
@@ -176,7 +176,7 @@ func batches(r record) []string {
 	return out
 }
 
-func TestBatchesOfAnotherWriter(t *testing.T) {
+func TestBatchesOfOpenKruise(t *testing.T) {
 	t.Parallel()
 	pod := func(state string) *corev1.Pod {
 		return running(func(p *corev1.Pod) {
@@ -212,10 +212,10 @@ func TestBatchesOfAnotherWriter(t *testing.T) {
 	})
 }
 
-func TestB5ABatchWithOnlyResourcesLeftBegins(t *testing.T) {
+func TestABatchWithOnlyResourcesLeftBegins(t *testing.T) {
 	t.Parallel()
 	pod := running(launch(0, "1"), launch(1, "2"))
-	ps, err := Edit{
+	ps, err := Update{
 		Images:    map[string]string{"side": "side:2"},
 		Resources: map[string]corev1.ResourceRequirements{"app": {Limits: list("cpu=2")}},
 	}.Write(pod, "web-2", start)
@@ -237,19 +237,19 @@ func TestARollbackBetweenTwoBatches(t *testing.T) {
 	pod = apply(t, pod, p, err)
 	ps, err := both().Write(pod, "web-2", start)
 	pod = send(t, pod, ps, err)
-	ps, err = Edit{Images: map[string]string{"app": "app:1", "side": "side:1"}}.Write(pod, "web-1", start)
+	ps, err = Update{Images: map[string]string{"app": "app:1", "side": "side:1"}}.Write(pod, "web-1", start)
 	pod = send(t, pod, ps, err)
 	require.Equal(t, "app:1", pod.Spec.Containers[0].Image)
 	require.Equal(t, "side:1", pod.Spec.Containers[1].Image)
-	require.Equal(t, Outcome{Done: true}, Progress(pod, start), "the kubelet had not followed, and what is not written is forgotten")
+	require.Equal(t, Outcome{Done: true}, Progress(pod, start), "the kubelet had not restarted it, and the unwritten rest is dropped")
 }
 
-func TestAnUpdateThatOvertakesABatchWritesWhatIsLeftOfIt(t *testing.T) {
+func TestAnUpdateDuringABatchWritesTheRestOfTheBatch(t *testing.T) {
 	t.Parallel()
 	pod := running(launch(0, "1"), launch(1, "2"))
 	ps, err := both().Write(pod, "web-2", start)
 	pod = send(t, pod, ps, err)
-	ps, err = Edit{Images: map[string]string{"side": "side:3"}}.Write(pod, "web-3", start)
+	ps, err = Update{Images: map[string]string{"side": "side:3"}}.Write(pod, "web-3", start)
 	pod = send(t, pod, ps, err)
 	require.Equal(t, map[string]string{"app": "app:2"}, recordOf(pod).NextContainerImages)
 	restart(pod, start)
@@ -277,17 +277,17 @@ func TestResize(t *testing.T) {
 		want Outcome
 	}{
 		{
-			name: "a container has its resources when its status says so",
+			name: "a container has its resources when its status shows them",
 			with: []func(*corev1.Pod){status(0, &large)},
 			want: Outcome{Done: true},
 		},
 		{
-			name: "a container that has the former ones is waited for",
+			name: "a container that has the old ones is waited for",
 			with: []func(*corev1.Pod){status(0, &small)},
 			want: Outcome{Why: "container app is not resized"},
 		},
 		{
-			name: "a container that says nothing is waited for",
+			name: "a container without reported resources is waited for",
 			want: Outcome{Why: "container app is not resized"},
 		},
 		{
@@ -314,10 +314,10 @@ func TestResize(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			pod := running(sized)
-			ps, err := Edit{Resources: map[string]corev1.ResourceRequirements{"app": {Requests: list("cpu=2")}}}.Write(pod, "web-2", start)
+			ps, err := Update{Resources: map[string]corev1.ResourceRequirements{"app": {Requests: list("cpu=2")}}}.Write(pod, "web-2", start)
 			require.Len(t, ps, 2)
 			pod = send(t, pod, ps, err)
-			require.True(t, Closed(pod), "its lifecycle says that it is updated")
+			require.True(t, Closed(pod), "its lifecycle state is Updating")
 			require.Equal(t, corev1.ConditionTrue, podpatch.Find(pod, keys.InPlaceUpdateReady).Status, "it stays in service")
 			for _, f := range tc.with {
 				f(pod)
@@ -340,7 +340,7 @@ func TestANativeSidecarIsUpdated(t *testing.T) {
 		}
 		p.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "proxy", Image: "proxy:1", ImageID: "proxy:1@sha256:aa"}}
 	})
-	ps, err := Edit{
+	ps, err := Update{
 		Images:    map[string]string{"proxy": "proxy:2"},
 		Resources: map[string]corev1.ResourceRequirements{"proxy": {Limits: list("cpu=1")}},
 	}.Write(pod, "web-2", start)
@@ -352,11 +352,11 @@ func TestANativeSidecarIsUpdated(t *testing.T) {
 	require.Equal(t, Outcome{Done: true}, Progress(pod, start))
 }
 
-func TestNodeDaemonTells(t *testing.T) {
+func TestReportsOfTheNodeDaemon(t *testing.T) {
 	t.Parallel()
 	two := "two"
-	// told is what a node daemon says of the container app.
-	told := func(id string, plain, env uint64) func(*corev1.Pod) {
+	// reported sets what the node daemon reports of the container app.
+	reported := func(id string, plain, env uint64) func(*corev1.Pod) {
 		return func(p *corev1.Pod) {
 			raw, err := json.Marshal(map[string]any{"containers": []any{map[string]any{
 				"name": "app", "containerID": id, "restartCount": 0,
@@ -372,35 +372,35 @@ func TestNodeDaemonTells(t *testing.T) {
 		return EnvHash(MetadataEnv(&p.Spec.Containers[0], p))
 	}
 	image := func(name string) uint64 { return hashOf(map[string]string{"name": "app", "image": name}) }
-	env := Edit{Labels: map[string]*string{"tier": &two}, Env: map[string]string{"app": "label tier by env TIER"}}
+	env := Update{Labels: map[string]*string{"tier": &two}, Env: map[string]string{"app": "label tier by env TIER"}}
 	for _, tc := range []struct {
-		name string
-		edit Edit
-		told func(*corev1.Pod)
-		why  string
+		name     string
+		update   Update
+		reported func(*corev1.Pod)
+		why      string
 	}{
-		{"a container with the new env is done", env, told("run://app-0", image("app:1"), tier("two")), ""},
+		{"a container with the new env is done", env, reported("run://app-0", image("app:1"), tier("two")), ""},
 		{
-			"one with the former env is not", env, told("run://app-0", image("app:1"), tier("one")),
+			"one with the old env is not", env, reported("run://app-0", image("app:1"), tier("one")),
 			"container app reads changed metadata by env and still has the former",
 		},
 		{
-			"what was said of the container before does not count", env, told("run://app-x", image("app:1"), tier("two")),
+			"a report of the container before does not count", env, reported("run://app-x", image("app:1"), tier("two")),
 			"container app reads changed metadata by env and was not restarted",
 		},
 		{
-			"what nobody can read does not count", env, func(p *corev1.Pod) { p.Annotations[keys.RuntimeContainersMeta] = "{" },
+			"an invalid report does not count", env, func(p *corev1.Pod) { p.Annotations[keys.RuntimeContainersMeta] = "{" },
 			"container app reads changed metadata by env and was not restarted",
 		},
 		{
 			"a container that was started from the new image is done, whatever its image ID",
-			Edit{Images: map[string]string{"app": "app:2"}},
-			told("run://app-0", image("app:2"), 0), "",
+			Update{Images: map[string]string{"app": "app:2"}},
+			reported("run://app-0", image("app:2"), 0), "",
 		},
 		{
 			"one from the former image is not",
-			Edit{Images: map[string]string{"app": "app:2"}},
-			told("run://app-0", image("app:1"), 0),
+			Update{Images: map[string]string{"app": "app:2"}},
+			reported("run://app-0", image("app:1"), 0),
 			"container app still has app:1",
 		},
 	} {
@@ -410,9 +410,9 @@ func TestNodeDaemonTells(t *testing.T) {
 				p.Labels["tier"] = "one"
 				p.Spec.Containers[0].Env = []corev1.EnvVar{reads("TIER", "metadata.labels['tier']")}
 			})
-			ps, err := tc.edit.Write(pod, "web-2", start)
+			ps, err := tc.update.Write(pod, "web-2", start)
 			pod = send(t, pod, ps, err)
-			tc.told(pod)
+			tc.reported(pod)
 			o := Progress(pod, start)
 			require.Equal(t, tc.why, o.Why)
 			require.Equal(t, tc.why == "", o.Done)
@@ -421,7 +421,7 @@ func TestNodeDaemonTells(t *testing.T) {
 	}
 }
 
-func TestUnsure(t *testing.T) {
+func TestAmbiguous(t *testing.T) {
 	t.Parallel()
 	reports := func(image, imageID, containerID string) func(*corev1.Pod) {
 		return func(p *corev1.Pod) {
@@ -434,10 +434,10 @@ func TestUnsure(t *testing.T) {
 		then func(*corev1.Pod)
 		want bool
 	}{
-		{"the former container runs on", func(*corev1.Pod) {}, false},
+		{"the old container still runs", func(*corev1.Pod) {}, false},
 		{"another image", reports("app:2", "app:2@sha256:bb", "run://app-1"), false},
 		{"the same image by its new name", reports("app:2", "app:1@sha256:aa", "run://app-1"), false},
-		{"the same image by its former name, in another container", reports("app:1", "app:1@sha256:aa", "run://app-1"), true},
+		{"the same image by its old name, in another container", reports("app:1", "app:1@sha256:aa", "run://app-1"), true},
 		{"which does not run", func(p *corev1.Pod) {
 			reports("app:1", "app:1@sha256:aa", "run://app-1")(p)
 			p.Status.ContainerStatuses[0].State = corev1.ContainerState{}
@@ -450,16 +450,16 @@ func TestUnsure(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			pod := running()
-			ps, err := Edit{Images: map[string]string{"app": "app:2"}}.Write(pod, "web-2", start)
+			ps, err := Update{Images: map[string]string{"app": "app:2"}}.Write(pod, "web-2", start)
 			pod = send(t, pod, ps, err)
 			tc.then(pod)
-			require.Equal(t, tc.want, Unsure(pod))
+			require.Equal(t, tc.want, Ambiguous(pod))
 		})
 	}
 }
 
 // The first hash is from the annotation of a pod in the documentation of OpenKruise's game servers; the container there
-// reads no metadata.
+// changedReferences no metadata.
 func TestEnvHash(t *testing.T) {
 	t.Parallel()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"config": "one"}, Labels: map[string]string{"tier": "x"}}}

@@ -12,41 +12,41 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 )
 
-// Options say what an Edit may hold besides images, labels and annotations. The zero value is valid.
+// Options are the changes that an Update may have besides images, labels and annotations. The zero value is valid.
 type Options struct {
 	// Resources: new values of cpu and memory that a container requests or is limited to.
 	Resources bool
-	// NoResize: the apiserver takes no new resources of running pods, whatever Resources says.
+	// NoResize: the apiserver does not support resizing running pods; overrides Resources.
 	NoResize bool
 	// Env: restarts of containers that read a changed label or annotation by env. Without it, such a change is one of
-	// metadata alone, and the containers keep the former value until they start anew.
+	// metadata alone, and the containers keep the old value until they restart.
 	Env bool
 }
 
-// Edit is a change that a running pod can take over. The zero Edit changes nothing. Containers are told by name; native
-// sidecars, the init containers that run as long as the pod, are among them.
-type Edit struct {
+// Update is a change that can be made to a running pod. The zero Update changes nothing. Containers are identified by
+// name; they include native sidecars, the init containers that run as long as the pod.
+type Update struct {
 	// Images are the new images.
 	Images map[string]string
 	// Resources are the changed values of cpu and memory, and only these.
 	Resources map[string]corev1.ResourceRequirements
-	// Env says, of containers that get no new image, what changed metadata they read by env: "annotation config by env
-	// CONFIG". Somebody on the node has to restart them.
+	// Env has, for containers that get no new image, the changed metadata that they read by env: "annotation config
+	// by env CONFIG". The node daemon has to restart them.
 	Env map[string]string
-	// Labels and Annotations are the changed values; nil takes the key off.
+	// Labels and Annotations are the changed values; nil removes the key.
 	Labels, Annotations map[string]*string
 }
 
-// Quiet tells that the edit changes labels and annotations alone.
-func (e Edit) Quiet() bool { return len(e.Images)+len(e.Resources)+len(e.Env) == 0 }
+// MetadataOnly reports whether the update changes labels and annotations only.
+func (u Update) MetadataOnly() bool { return len(u.Images)+len(u.Resources)+len(u.Env) == 0 }
 
-// Restarts tells whether a container of the pod restarts, so that the pod should be out of service meanwhile. A resize
-// alone restarts the containers whose resizePolicy says so.
-func (e Edit) Restarts(pod *corev1.Pod) bool {
-	if len(e.Images)+len(e.Env) > 0 {
+// Restarts reports whether a container of the pod restarts, so that the pod should be out of service meanwhile. A
+// resize alone restarts only containers whose resizePolicy requires it.
+func (u Update) Restarts(pod *corev1.Pod) bool {
+	if len(u.Images)+len(u.Env) > 0 {
 		return true
 	}
-	for name, r := range e.Resources {
+	for name, r := range u.Resources {
 		c := container(&pod.Spec, name)
 		if c == nil {
 			continue
@@ -62,37 +62,37 @@ func (e Edit) Restarts(pod *corev1.Pod) bool {
 	return false
 }
 
-// Fits tells whether this very pod can take the edit over, and if not, why. daemon says that a node daemon lives on the
-// pod's node: it alone can restart a container for its env, and only if the kubelet starts the container again then. A pod
-// that has no node yet needs none of it.
-func (e Edit) Fits(pod *corev1.Pod, daemon bool) (why string, ok bool) {
-	for _, name := range e.containers() {
+// CanApply reports whether this pod can be updated so, and if not, why. daemon: a node daemon is alive on the pod's
+// node. Only it can restart a container for its env, and only if the kubelet starts the container again then. A pod
+// that has no node yet does not need it.
+func (u Update) CanApply(pod *corev1.Pod, daemon bool) (why string, ok bool) {
+	for _, name := range u.containers() {
 		if container(&pod.Spec, name) == nil {
 			return "pod has no container " + name, false
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(e.Env)) {
+	for _, name := range slices.Sorted(maps.Keys(u.Env)) {
 		policy := RestartPolicy(container(&pod.Spec, name), pod)
 		switch {
 		case pod.Spec.NodeName == "":
 		case !daemon:
-			return fmt.Sprintf("container %s reads %s, and its node has no daemon that could restart it", name, e.Env[name]), false
+			return fmt.Sprintf("container %s reads %s, and its node has no daemon that could restart it", name, u.Env[name]), false
 		case policy != corev1.RestartPolicyAlways:
-			return fmt.Sprintf("container %s reads %s, and is not restarted, by policy %s", name, e.Env[name], policy), false
+			return fmt.Sprintf("container %s reads %s, and is not restarted, by policy %s", name, u.Env[name], policy), false
 		}
 	}
-	if len(e.Resources) > 0 {
+	if len(u.Resources) > 0 {
 		if os := pod.Spec.OS; os != nil && os.Name == corev1.Windows {
 			return "containers of Windows can't be resized", false
 		}
-		if was, is := qos(&pod.Spec, nil), qos(&pod.Spec, e.Resources); was != is {
+		if was, is := qos(&pod.Spec, nil), qos(&pod.Spec, u.Resources); was != is {
 			return qosWhy(was, is), false
 		}
 	}
 	return "", true
 }
 
-// RestartPolicy is the one that a kubelet goes by for a container: its own, if it has one, else the pod's.
+// RestartPolicy returns the restart policy that applies to a container: its own, if it has one, else the pod's.
 func RestartPolicy(c *corev1.Container, pod *corev1.Pod) corev1.RestartPolicy {
 	if c.RestartPolicy != nil {
 		return corev1.RestartPolicy(*c.RestartPolicy)
@@ -101,41 +101,41 @@ func RestartPolicy(c *corev1.Container, pod *corev1.Pod) corev1.RestartPolicy {
 }
 
 // containers are the names of the changed containers, sorted.
-func (e Edit) containers() []string {
-	names := slices.Concat(slices.Collect(maps.Keys(e.Images)), slices.Collect(maps.Keys(e.Resources)),
-		slices.Collect(maps.Keys(e.Env)))
+func (u Update) containers() []string {
+	names := slices.Concat(slices.Collect(maps.Keys(u.Images)), slices.Collect(maps.Keys(u.Resources)),
+		slices.Collect(maps.Keys(u.Env)))
 	slices.Sort(names)
 	return slices.Compact(names)
 }
 
-// Diff returns the edit that brings a pod made from one template to another, or why there is none: "container app: env
-// changed". Equal templates give the zero Edit. Neither template is changed.
-func Diff(from, to *corev1.PodTemplateSpec, o Options) (edit Edit, why string, ok bool) {
+// Diff returns the update from one template to another, or why it can't be made in place: "container app: env
+// changed". Equal templates give the zero Update. The templates are not changed.
+func Diff(from, to *corev1.PodTemplateSpec, o Options) (update Update, why string, ok bool) {
 	if why := diffMetadata(from, to); why != "" {
-		return Edit{}, why, false
+		return Update{}, why, false
 	}
-	edit = Edit{
+	update = Update{
 		Labels:      diffMap(from.Labels, to.Labels),
 		Annotations: diffMap(from.Annotations, to.Annotations),
 	}
-	if why := edit.diffAll("containers", from.Spec.Containers, to.Spec.Containers, o); why != "" {
-		return Edit{}, why, false
+	if why := update.diffAll("containers", from.Spec.Containers, to.Spec.Containers, o); why != "" {
+		return Update{}, why, false
 	}
-	if why := edit.diffAll("initContainers", from.Spec.InitContainers, to.Spec.InitContainers, o); why != "" {
-		return Edit{}, why, false
+	if why := update.diffAll("initContainers", from.Spec.InitContainers, to.Spec.InitContainers, o); why != "" {
+		return Update{}, why, false
 	}
 	a, b := from.Spec, to.Spec
 	a.Containers, b.Containers, a.InitContainers, b.InitContainers = nil, nil, nil, nil
 	if fields := changed(a, b); len(fields) > 0 {
-		return Edit{}, strings.Join(fields, ", ") + " changed", false
+		return Update{}, strings.Join(fields, ", ") + " changed", false
 	}
-	if was, is := qos(&from.Spec, nil), qos(&to.Spec, nil); len(edit.Resources) > 0 && was != is {
-		return Edit{}, qosWhy(was, is), false
+	if was, is := qos(&from.Spec, nil), qos(&to.Spec, nil); len(update.Resources) > 0 && was != is {
+		return Update{}, qosWhy(was, is), false
 	}
 	if o.Env {
-		edit.readEnv(&to.Spec)
+		update.addEnv(&to.Spec)
 	}
-	return edit, "", true
+	return update, "", true
 }
 
 // diffMetadata refuses changes of metadata that pods take from their template only at creation.
@@ -167,26 +167,26 @@ func diffMap(from, to map[string]string) map[string]*string {
 	return out
 }
 
-// diffAll adds the changes of all containers of one list, or tells why one can't be made.
-func (e *Edit) diffAll(list string, from, to []corev1.Container, o Options) (why string) {
+// diffAll adds the changes of all containers of one list, or returns why one can't be made.
+func (u *Update) diffAll(list string, from, to []corev1.Container, o Options) (why string) {
 	same := slices.EqualFunc(from, to, func(a, b corev1.Container) bool { return a.Name == b.Name })
 	if !same {
 		return list + " were added, removed or reordered"
 	}
 	for i := range from {
-		// An init container that has ended would not run again.
-		runs := list == "containers" || native(&to[i])
-		if why := e.diffContainer(from[i], to[i], o, runs); why != "" {
+		// An init container that has completed would not run again.
+		runs := list == "containers" || isNativeSidecar(&to[i])
+		if why := u.diffContainer(from[i], to[i], o, runs); why != "" {
 			return fmt.Sprintf("container %s: %s", to[i].Name, why)
 		}
 	}
 	return ""
 }
 
-// diffContainer adds the changes of one container; runs says that it runs as long as the pod.
-func (e *Edit) diffContainer(a, b corev1.Container, o Options, runs bool) (why string) {
+// diffContainer adds the changes of one container; runs: it runs as long as the pod.
+func (u *Update) diffContainer(a, b corev1.Container, o Options, runs bool) (why string) {
 	if runs && a.Image != b.Image {
-		set(&e.Images, b.Name, b.Image)
+		set(&u.Images, b.Name, b.Image)
 		a.Image, b.Image = "", ""
 	}
 	if runs && o.Resources {
@@ -198,7 +198,7 @@ func (e *Edit) diffContainer(a, b corev1.Container, o Options, runs bool) (why s
 			if o.NoResize {
 				return "resources changed, and the apiserver has no pods/resize, as Kubernetes does from 1.33 on"
 			}
-			set(&e.Resources, b.Name, r)
+			set(&u.Resources, b.Name, r)
 		}
 		a.Resources, b.Resources = corev1.ResourceRequirements{}, corev1.ResourceRequirements{}
 	}
@@ -230,8 +230,8 @@ func set[M ~map[K]V, K comparable, V any](m *M, k K, v V) {
 	(*m)[k] = v
 }
 
-// native tells whether an init container is a native sidecar.
-func native(c *corev1.Container) bool {
+// isNativeSidecar reports whether an init container is a native sidecar.
+func isNativeSidecar(c *corev1.Container) bool {
 	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
 }
 
@@ -240,7 +240,7 @@ func container(s *corev1.PodSpec, name string) *corev1.Container {
 	if i := slices.IndexFunc(s.Containers, func(c corev1.Container) bool { return c.Name == name }); i >= 0 {
 		return &s.Containers[i]
 	}
-	i := slices.IndexFunc(s.InitContainers, func(c corev1.Container) bool { return c.Name == name && native(&c) })
+	i := slices.IndexFunc(s.InitContainers, func(c corev1.Container) bool { return c.Name == name && isNativeSidecar(&c) })
 	if i >= 0 {
 		return &s.InitContainers[i]
 	}

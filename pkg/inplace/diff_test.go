@@ -49,7 +49,7 @@ func TestDiff(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		change func(*corev1.PodTemplateSpec)
-		want   Edit
+		want   Update
 		why    string
 	}{
 		{name: "equal templates need nothing", change: func(*corev1.PodTemplateSpec) {}},
@@ -60,41 +60,41 @@ func TestDiff(t *testing.T) {
 			},
 		},
 		{name: "an empty list equals none", change: func(t *corev1.PodTemplateSpec) { t.Spec.Containers[1].Env = []corev1.EnvVar{} }},
-		{name: "an image is changed", change: image(1, "side:2"), want: Edit{Images: map[string]string{"side": "side:2"}}},
+		{name: "an image is changed", change: image(1, "side:2"), want: Update{Images: map[string]string{"side": "side:2"}}},
 		{
-			name: "labels and annotations are set and taken off",
+			name: "labels and annotations are set and removed",
 			change: func(t *corev1.PodTemplateSpec) {
 				t.Labels = map[string]string{"app": "web", "tier": "one", "new": "two"}
 				t.Annotations = map[string]string{"config": "one"}
 			},
-			want: Edit{Labels: map[string]*string{"new": &two}, Annotations: map[string]*string{"note": nil}},
+			want: Update{Labels: map[string]*string{"new": &two}, Annotations: map[string]*string{"note": nil}},
 		},
 		{
 			name:   "a changed annotation that a container reads needs a restart",
 			change: func(t *corev1.PodTemplateSpec) { t.Annotations["config"] = "two" },
-			want: Edit{
+			want: Update{
 				Annotations: map[string]*string{"config": &two}, Env: map[string]string{"app": "annotation config by env CONFIG"},
 			},
 		},
 		{
 			name:   "a changed label that a container reads needs a restart",
 			change: func(t *corev1.PodTemplateSpec) { t.Labels["tier"] = "two" },
-			want:   Edit{Labels: map[string]*string{"tier": &two}, Env: map[string]string{"app": "label tier by env TIER"}},
+			want:   Update{Labels: map[string]*string{"tier": &two}, Env: map[string]string{"app": "label tier by env TIER"}},
 		},
 		{
 			name:   "a container that gets a new image reads the new value as it starts",
 			change: func(t *corev1.PodTemplateSpec) { t.Annotations["config"] = "two"; image(0, "app:2")(t) },
-			want:   Edit{Images: map[string]string{"app": "app:2"}, Annotations: map[string]*string{"config": &two}},
+			want:   Update{Images: map[string]string{"app": "app:2"}, Annotations: map[string]*string{"config": &two}},
 		},
 		{
-			name:   "taking off what a container reads needs no restart",
+			name:   "removing what a container reads needs no restart",
 			change: func(t *corev1.PodTemplateSpec) { delete(t.Annotations, "config") },
-			want:   Edit{Annotations: map[string]*string{"config": nil}},
+			want:   Update{Annotations: map[string]*string{"config": nil}},
 		},
 		{
 			name:   "the version of a sidecar set needs no restart",
 			change: func(t *corev1.PodTemplateSpec) { t.Annotations["note"] = "two" },
-			want:   Edit{Annotations: map[string]*string{"note": &two}},
+			want:   Update{Annotations: map[string]*string{"note": &two}},
 		},
 		{
 			name:   "an init container has ended, so its image can't change",
@@ -104,7 +104,7 @@ func TestDiff(t *testing.T) {
 		{
 			name:   "#1671: a native sidecar runs, so its image changes in place",
 			change: func(t *corev1.PodTemplateSpec) { t.Spec.InitContainers[1].Image = "proxy:2" },
-			want:   Edit{Images: map[string]string{"proxy": "proxy:2"}},
+			want:   Update{Images: map[string]string{"proxy": "proxy:2"}},
 		},
 		{
 			name: "init containers can't be added",
@@ -127,7 +127,7 @@ func TestDiff(t *testing.T) {
 			why: "container side: command, args changed",
 		},
 		{
-			name:   "containers can't change places",
+			name:   "containers can't be reordered",
 			change: func(t *corev1.PodTemplateSpec) { c := t.Spec.Containers; c[0], c[1] = c[1], c[0] },
 			why:    "containers were added, removed or reordered",
 		},
@@ -148,16 +148,16 @@ func TestDiff(t *testing.T) {
 			change: func(t *corev1.PodTemplateSpec) { t.Finalizers = []string{"f"} },
 			why:    "metadata.finalizers changed",
 		},
-		{name: "the template's name is nobody's", change: func(t *corev1.PodTemplateSpec) { t.Name = "other" }},
+		{name: "the template's name does not matter", change: func(t *corev1.PodTemplateSpec) { t.Name = "other" }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			from, to := template(), template(tc.change)
-			edit, why, ok := Diff(from, to, Options{Env: true})
+			update, why, ok := Diff(from, to, Options{Env: true})
 			require.Equal(t, tc.why, why)
 			require.Equal(t, tc.why == "", ok)
-			require.Empty(t, cmp.Diff(tc.want, edit))
-			require.Equal(t, len(tc.want.Images)+len(tc.want.Env) == 0, edit.Quiet())
+			require.Empty(t, cmp.Diff(tc.want, update))
+			require.Equal(t, len(tc.want.Images)+len(tc.want.Env) == 0, update.MetadataOnly())
 			require.Empty(t, cmp.Diff(template(), from), "the template stays as it was")
 			require.Empty(t, cmp.Diff(template(tc.change), to), "the template stays as it was")
 		})
@@ -167,10 +167,10 @@ func TestDiff(t *testing.T) {
 func TestDiffOfEnvWithoutTheGate(t *testing.T) {
 	t.Parallel()
 	two := "two"
-	edit, why, ok := Diff(template(), template(func(t *corev1.PodTemplateSpec) { t.Annotations["config"] = "two" }), Options{})
+	update, why, ok := Diff(template(), template(func(t *corev1.PodTemplateSpec) { t.Annotations["config"] = "two" }), Options{})
 	require.True(t, ok, why)
-	require.Empty(t, cmp.Diff(Edit{Annotations: map[string]*string{"config": &two}}, edit))
-	require.True(t, edit.Quiet(), "then it is metadata like any other")
+	require.Empty(t, cmp.Diff(Update{Annotations: map[string]*string{"config": &two}}, update))
+	require.True(t, update.MetadataOnly(), "then it is metadata like any other")
 }
 
 // list is a list of resources: list("cpu=1 memory=1Gi").
@@ -193,7 +193,7 @@ func TestDiffOfResources(t *testing.T) {
 		why              string
 	}{
 		{
-			name:   "new values are taken over, and only these",
+			name:   "only changed values are part of the update",
 			limits: [2]string{"cpu=2 memory=1Gi", "cpu=3 memory=1Gi"}, requests: [2]string{"cpu=1 memory=1Gi", "cpu=1 memory=512Mi"},
 			want: corev1.ResourceRequirements{Limits: list("cpu=3"), Requests: list("memory=512Mi")},
 		},
@@ -213,7 +213,7 @@ func TestDiffOfResources(t *testing.T) {
 			why:      "container app: resources.requests.memory was added, and a running container can't get it",
 		},
 		{
-			name:   "a value can't be taken off",
+			name:   "a value can't be removed",
 			limits: [2]string{"cpu=2 memory=1Gi", "cpu=2"}, requests: [2]string{"cpu=1 memory=1", "cpu=1 memory=1"},
 			why: "container app: resources.limits.memory was removed, and a running container can't lose it",
 		},
@@ -237,10 +237,10 @@ func TestDiffOfResources(t *testing.T) {
 				}}}
 				return out
 			}
-			edit, why, ok := Diff(made(0), made(1), Options{Resources: true})
+			update, why, ok := Diff(made(0), made(1), Options{Resources: true})
 			require.Equal(t, tc.why, why)
 			require.Equal(t, tc.why == "", ok)
-			require.Empty(t, cmp.Diff(tc.want, edit.Resources["app"]))
+			require.Empty(t, cmp.Diff(tc.want, update.Resources["app"]))
 			_, why, ok = Diff(made(0), made(1), Options{})
 			same := len(tc.want.Limits)+len(tc.want.Requests) == 0 && tc.why == ""
 			require.Equal(t, same && tc.requests[0] == tc.requests[1], ok, "without the gate, any change of resources is refused: %s", why)
@@ -254,28 +254,28 @@ func TestRestarts(t *testing.T) {
 		{ResourceName: corev1.ResourceMemory, RestartPolicy: corev1.RestartContainer},
 		{ResourceName: corev1.ResourceCPU, RestartPolicy: corev1.NotRequired},
 	}}}}}
-	resizes := func(r corev1.ResourceRequirements) Edit {
-		return Edit{Resources: map[string]corev1.ResourceRequirements{"app": r}}
+	resizes := func(r corev1.ResourceRequirements) Update {
+		return Update{Resources: map[string]corev1.ResourceRequirements{"app": r}}
 	}
 	for _, tc := range []struct {
-		name string
-		edit Edit
-		want bool
+		name   string
+		update Update
+		want   bool
 	}{
-		{"metadata restarts nothing", Edit{Labels: map[string]*string{"a": nil}}, false},
-		{"a new image restarts its container", Edit{Images: map[string]string{"app": "app:2"}}, true},
-		{"env is only read at a start", Edit{Env: map[string]string{"app": "label a by env A"}}, true},
+		{"metadata restarts nothing", Update{Labels: map[string]*string{"a": nil}}, false},
+		{"a new image restarts its container", Update{Images: map[string]string{"app": "app:2"}}, true},
+		{"env is only read at a start", Update{Env: map[string]string{"app": "label a by env A"}}, true},
 		{"a resize restarts nothing by itself", resizes(corev1.ResourceRequirements{Limits: list("cpu=1")}), false},
-		{"a resize restarts a container whose policy says so", resizes(corev1.ResourceRequirements{Requests: list("memory=1Gi")}), true},
+		{"a resize restarts a container whose policy requires it", resizes(corev1.ResourceRequirements{Requests: list("memory=1Gi")}), true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, tc.want, tc.edit.Restarts(pod))
+			require.Equal(t, tc.want, tc.update.Restarts(pod))
 		})
 	}
 }
 
-func TestFits(t *testing.T) {
+func TestCanApply(t *testing.T) {
 	t.Parallel()
 	pod := func(fs ...func(*corev1.Pod)) *corev1.Pod {
 		out := &corev1.Pod{Spec: corev1.PodSpec{
@@ -291,45 +291,45 @@ func TestFits(t *testing.T) {
 		return out
 	}
 	alone := func(p *corev1.Pod) { p.Spec.Containers = p.Spec.Containers[:1] }
-	env := Edit{Env: map[string]string{"app": "label tier by env TIER"}}
-	guaranteed := Edit{Resources: map[string]corev1.ResourceRequirements{"app": {Limits: list("cpu=1")}}}
+	env := Update{Env: map[string]string{"app": "label tier by env TIER"}}
+	guaranteed := Update{Resources: map[string]corev1.ResourceRequirements{"app": {Limits: list("cpu=1")}}}
 	for _, tc := range []struct {
 		name   string
 		pod    *corev1.Pod
-		edit   Edit
+		update Update
 		daemon bool
 		why    string
 	}{
-		{name: "#1683: containers that others put in don't matter", pod: pod(), edit: Edit{Images: map[string]string{"app": "app:2"}}},
+		{name: "#1683: injected containers don't matter", pod: pod(), update: Update{Images: map[string]string{"app": "app:2"}}},
 		{
-			name: "a pod that lacks a container can't be updated", pod: pod(), edit: Edit{Images: map[string]string{"side": "side:2"}},
+			name: "a pod that lacks a container can't be updated", pod: pod(), update: Update{Images: map[string]string{"side": "side:2"}},
 			why: "pod has no container side",
 		},
 		{
-			name: "B 29: without a node daemon nobody restarts a container for its env", pod: pod(), edit: env,
+			name: "B 29: without a node daemon a container can't be restarted for its env", pod: pod(), update: env,
 			why: "container app reads label tier by env TIER, and its node has no daemon that could restart it",
 		},
-		{name: "a node daemon restarts it", pod: pod(), edit: env, daemon: true},
+		{name: "a node daemon restarts it", pod: pod(), update: env, daemon: true},
 		{
-			name: "but not one that the kubelet would not start again", edit: env, daemon: true,
+			name: "but not one that the kubelet would not start again", update: env, daemon: true,
 			pod: pod(func(p *corev1.Pod) { p.Spec.Containers[0].RestartPolicy = new(corev1.ContainerRestartPolicyNever) }),
 			why: "container app reads label tier by env TIER, and is not restarted, by policy Never",
 		},
-		{name: "a pod without a node has not started yet", pod: pod(func(p *corev1.Pod) { p.Spec.NodeName = "" }), edit: env},
+		{name: "a pod without a node has not started yet", pod: pod(func(p *corev1.Pod) { p.Spec.NodeName = "" }), update: env},
 		{
-			name: "the QoS class of the very pod counts", pod: pod(alone), edit: guaranteed,
+			name: "the QoS class of the pod itself counts", pod: pod(alone), update: guaranteed,
 			why: "the QoS class of a running pod can't change from Burstable to Guaranteed",
 		},
-		{name: "#1683: an injected container may hold the QoS class", pod: pod(), edit: guaranteed},
+		{name: "#1683: an injected container may hold the QoS class", pod: pod(), update: guaranteed},
 		{
-			name: "containers of Windows can't be resized", edit: guaranteed,
+			name: "containers of Windows can't be resized", update: guaranteed,
 			pod: pod(func(p *corev1.Pod) { p.Spec.OS = &corev1.PodOS{Name: corev1.Windows} }),
 			why: "containers of Windows can't be resized",
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			why, ok := tc.edit.Fits(tc.pod, tc.daemon)
+			why, ok := tc.update.CanApply(tc.pod, tc.daemon)
 			require.Equal(t, tc.why, why)
 			require.Equal(t, tc.why == "", ok)
 		})

@@ -12,15 +12,15 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 )
 
-// field is a label or annotation.
-type field struct {
+// metadataField is a label or annotation.
+type metadataField struct {
 	annotation bool
 	key        string
 }
 
-// reference is a field that a container reads by env.
+// reference is a metadata field that a container reads by env.
 type reference struct {
-	field
+	metadataField
 
 	env string
 }
@@ -33,17 +33,17 @@ func (r reference) String() string {
 	return what + r.key + " by env " + r.env
 }
 
-// of is the field's value among these labels and annotations.
-func (f field) of(labels, annotations map[string]string) string {
+// of returns the field's value in these labels and annotations.
+func (f metadataField) of(labels, annotations map[string]string) string {
 	if f.annotation {
 		return annotations[f.key]
 	}
 	return labels[f.key]
 }
 
-// references are the labels and annotations that a container reads, in the order of its env. Those that hold the version
-// of a SidecarSet don't count: its own update writes them. Nor do variables that are set again further down: the last one
-// is what the container gets.
+// references are the labels and annotations that a container reads, in the order of its env. Those that hold the
+// version of a SidecarSet don't count: its own update writes them. Nor do variables that are set again later in the
+// list: the last one takes effect.
 func references(c *corev1.Container) []reference {
 	var out []reference
 	for i := range c.Env {
@@ -57,41 +57,41 @@ func references(c *corev1.Container) []reference {
 		for _, in := range []string{"metadata.labels['", "metadata.annotations['"} {
 			if key, ok := strings.CutPrefix(path, in); ok && strings.HasSuffix(key, "']") {
 				annotation := in == "metadata.annotations['"
-				out = append(out, reference{field{annotation, strings.TrimSuffix(key, "']")}, e.Name})
+				out = append(out, reference{metadataField{annotation, strings.TrimSuffix(key, "']")}, e.Name})
 			}
 		}
 	}
 	return out
 }
 
-// reads are the references of a container that the edit gives a new value. A key that is taken off needs no restart: the
-// env value stays until the next one.
-func (e Edit) reads(c *corev1.Container) []reference {
-	if len(e.Labels)+len(e.Annotations) == 0 {
+// changedReferences are the references of a container whose value the update changes. A key that is removed needs no
+// restart: the env value stays until the next one.
+func (u Update) changedReferences(c *corev1.Container) []reference {
+	if len(u.Labels)+len(u.Annotations) == 0 {
 		return nil
 	}
 	return slices.DeleteFunc(references(c), func(r reference) bool {
 		if r.annotation {
-			return e.Annotations[r.key] == nil
+			return u.Annotations[r.key] == nil
 		}
-		return e.Labels[r.key] == nil
+		return u.Labels[r.key] == nil
 	})
 }
 
-// readEnv notes the containers that read new metadata and would not start anew by themselves.
-func (e *Edit) readEnv(spec *corev1.PodSpec) {
-	for c := range runners(spec) {
-		if _, restarts := e.Images[c.Name]; restarts {
+// addEnv adds the containers that read changed metadata and would not restart by themselves.
+func (u *Update) addEnv(spec *corev1.PodSpec) {
+	for c := range containersOf(spec) {
+		if _, restarts := u.Images[c.Name]; restarts {
 			continue
 		}
-		if refs := e.reads(c); len(refs) > 0 {
-			set(&e.Env, c.Name, refs[0].String())
+		if refs := u.changedReferences(c); len(refs) > 0 {
+			set(&u.Env, c.Name, refs[0].String())
 		}
 	}
 }
 
-// runners are all containers that run as long as the pod.
-func runners(spec *corev1.PodSpec) func(func(*corev1.Container) bool) {
+// containersOf yields all containers that run as long as the pod.
+func containersOf(spec *corev1.PodSpec) func(func(*corev1.Container) bool) {
 	return func(yield func(*corev1.Container) bool) {
 		for i := range spec.Containers {
 			if !yield(&spec.Containers[i]) {
@@ -99,15 +99,15 @@ func runners(spec *corev1.PodSpec) func(func(*corev1.Container) bool) {
 			}
 		}
 		for i := range spec.InitContainers {
-			if native(&spec.InitContainers[i]) && !yield(&spec.InitContainers[i]) {
+			if isNativeSidecar(&spec.InitContainers[i]) && !yield(&spec.InitContainers[i]) {
 				return
 			}
 		}
 	}
 }
 
-// priority is the launch priority of a container, if it has one: what the pod webhook made of it, else what the user
-// wrote.
+// priority returns the launch priority of a container, if it has one: as the pod webhook has set it, else as the user
+// wrote it.
 func priority(c *corev1.Container) (int, bool) {
 	written := ""
 	for i := range c.Env {
@@ -124,78 +124,79 @@ func priority(c *corev1.Container) (int, bool) {
 	return n, err == nil
 }
 
-// EnvAsk is a container that is to be started anew for its env.
-type EnvAsk struct {
+// RestartRequest is a container that is to be restarted for its env.
+type RestartRequest struct {
 	Container *corev1.Container
-	// Before is the ID of the container that ran when it was asked for; empty if that is not known.
+	// Before is the ID of the container that ran when the restart was requested; empty if it is unknown.
 	Before string
-	// Image says that it gets a new image in the same update, for which the kubelet starts it anew by itself.
+	// Image: it gets a new image in the same update, for which the kubelet restarts it.
 	Image bool
 }
 
-// EnvAsks are the containers that the pod's update in place wants started anew, wherever they do not have the labels and
-// annotations of the pod yet, in the order in which that is to be done: those of one list together, and those of the next
-// when these are ready. They are the containers that read labels or annotations by env and belong to a batch that was
-// written: those without a launch priority and of the highest one first. There is none while no such update is under way.
-func EnvAsks(pod *corev1.Pod) [][]EnvAsk {
+// RestartRequests are the containers that the pod's in-place update needs restarted, whether or not they have
+// restarted already, in the order in which to do it: those of one list together, and those of the next when these are
+// ready. They are the containers that read labels or annotations by env and belong to a batch that was written: those
+// without a launch priority and of the highest one first. There are none while no such update is in progress.
+func RestartRequests(pod *corev1.Pod) [][]RestartRequest {
 	r := recordOf(pod)
 	if !Closed(pod) || !r.UpdateEnvFromMetadata {
 		return nil
 	}
-	var asked []*corev1.Container
+	var envOf []*corev1.Container
 	highest := math.MinInt
-	for c := range runners(&pod.Spec) {
-		if !r.began(c.Name) || len(references(c)) == 0 {
+	for c := range containersOf(&pod.Spec) {
+		if !r.contains(c.Name) || len(references(c)) == 0 {
 			continue
 		}
-		asked = append(asked, c)
+		envOf = append(envOf, c)
 		if n, has := priority(c); has {
 			highest = max(highest, n)
 		}
 	}
-	byPriority := map[int][]EnvAsk{}
-	for _, c := range asked {
+	byPriority := map[int][]RestartRequest{}
+	for _, c := range envOf {
 		n, has := priority(c)
 		if !has {
 			n = highest
 		}
-		byPriority[n] = append(byPriority[n], EnvAsk{c, r.LastContainerIDs[c.Name], r.reimages(c.Name)})
+		byPriority[n] = append(byPriority[n], RestartRequest{c, r.LastContainerIDs[c.Name], r.changesImage(c.Name)})
 	}
-	var out [][]EnvAsk
+	var out [][]RestartRequest
 	for _, n := range slices.Backward(slices.Sorted(maps.Keys(byPriority))) {
 		out = append(out, byPriority[n])
 	}
 	return out
 }
 
-// Runners are all containers that run as long as the pod: its containers, and then its native sidecars. They are the pod's
-// own.
-func Runners(pod *corev1.Pod) []*corev1.Container {
+// Containers returns pointers to all containers that run as long as the pod: its containers, and then its native
+// sidecars.
+func Containers(pod *corev1.Pod) []*corev1.Container {
 	var out []*corev1.Container
-	for c := range runners(&pod.Spec) {
+	for c := range containersOf(&pod.Spec) {
 		out = append(out, c)
 	}
 	return out
 }
 
-// Status finds the status of one of Runners; nil if there is none.
+// Status returns the status of one of Containers; nil if there is none.
 func Status(pod *corev1.Pod, name string) *corev1.ContainerStatus { return status(pod, name) }
 
-// batch are the names of the containers that are changed first: those of first, and those that read a label or annotation
-// which one of them reads as well. They have to come along, because the value is the pod's.
-func (e Edit) batch(spec *corev1.PodSpec) map[string]bool {
-	out := e.first(spec)
+// batch are the names of the containers that are changed first: those of first, and those that read a label or
+// annotation which one of them reads as well. They have to be in the same batch, because the value belongs to the
+// pod.
+func (u Update) batch(spec *corev1.PodSpec) map[string]bool {
+	out := u.first(spec)
 	for before := -1; before < len(out); {
 		before = len(out)
-		shared := map[field]bool{}
+		shared := map[metadataField]bool{}
 		for name := range out {
-			for _, r := range e.reads(container(spec, name)) {
-				shared[r.field] = true
+			for _, r := range u.changedReferences(container(spec, name)) {
+				shared[r.metadataField] = true
 			}
 		}
-		for _, name := range e.containers() {
+		for _, name := range u.containers() {
 			if c := container(spec, name); c != nil &&
-				slices.ContainsFunc(e.reads(c), func(r reference) bool { return shared[r.field] }) {
+				slices.ContainsFunc(u.changedReferences(c), func(r reference) bool { return shared[r.metadataField] }) {
 				out[name] = true
 			}
 		}
@@ -204,8 +205,8 @@ func (e Edit) batch(spec *corev1.PodSpec) map[string]bool {
 }
 
 // first are the names of the changed containers without a launch priority and of those with the highest one.
-func (e Edit) first(spec *corev1.PodSpec) map[string]bool {
-	all := e.containers()
+func (u Update) first(spec *corev1.PodSpec) map[string]bool {
+	all := u.containers()
 	out := make(map[string]bool, len(all))
 	highest, top := make([]string, 0, len(all)), 0
 	for _, name := range all {
@@ -229,32 +230,32 @@ func (e Edit) first(spec *corev1.PodSpec) map[string]bool {
 	return out
 }
 
-// split divides the edit into what is written now and what waits until the containers changed now are ready. Labels and
-// annotations wait with the containers that read them.
-func (e Edit) split(spec *corev1.PodSpec) (now, later Edit) {
-	batch := e.batch(spec)
-	now = Edit{Labels: maps.Clone(e.Labels), Annotations: maps.Clone(e.Annotations)}
-	for _, name := range e.containers() {
+// split divides the update into what is written now and what waits until the containers changed now are ready. Labels
+// and annotations wait with the containers that read them.
+func (u Update) split(spec *corev1.PodSpec) (now, later Update) {
+	batch := u.batch(spec)
+	now = Update{Labels: maps.Clone(u.Labels), Annotations: maps.Clone(u.Annotations)}
+	for _, name := range u.containers() {
 		to := &later
 		if batch[name] {
 			to = &now
 		}
-		if v, ok := e.Images[name]; ok {
+		if v, ok := u.Images[name]; ok {
 			set(&to.Images, name, v)
 		}
-		if v, ok := e.Resources[name]; ok {
+		if v, ok := u.Resources[name]; ok {
 			set(&to.Resources, name, v)
 		}
-		if v, ok := e.Env[name]; ok {
+		if v, ok := u.Env[name]; ok {
 			set(&to.Env, name, v)
 		}
 		if c := container(spec, name); c != nil && to == &later {
-			for _, r := range e.reads(c) {
+			for _, r := range u.changedReferences(c) {
 				if r.annotation {
-					set(&later.Annotations, r.key, e.Annotations[r.key])
+					set(&later.Annotations, r.key, u.Annotations[r.key])
 					delete(now.Annotations, r.key)
 				} else {
-					set(&later.Labels, r.key, e.Labels[r.key])
+					set(&later.Labels, r.key, u.Labels[r.key])
 					delete(now.Labels, r.key)
 				}
 			}

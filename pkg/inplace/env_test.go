@@ -9,7 +9,7 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 )
 
-func TestEnvAsks(t *testing.T) {
+func TestRestartRequests(t *testing.T) {
 	t.Parallel()
 	two := "two"
 	// reading lets containers read the label tier.
@@ -21,54 +21,54 @@ func TestEnvAsks(t *testing.T) {
 			}
 		}
 	}
-	asked := func(names ...string) Edit {
-		e := Edit{Labels: map[string]*string{"tier": &two}, Env: map[string]string{}}
+	envOf := func(names ...string) Update {
+		e := Update{Labels: map[string]*string{"tier": &two}, Env: map[string]string{}}
 		for _, n := range names {
 			e.Env[n] = "label tier by env TIER"
 		}
 		return e
 	}
 	for _, tc := range []struct {
-		name  string
-		pod   *corev1.Pod
-		edit  Edit
-		after func(*corev1.Pod)
-		want  [][]string
+		name   string
+		pod    *corev1.Pod
+		update Update
+		after  func(*corev1.Pod)
+		want   [][]string
 	}{
 		{
-			name: "containers that read changed metadata are asked for, together", pod: running(reading(0, 1)), edit: asked("app", "side"),
+			name: "containers that read changed metadata are requested, together", pod: running(reading(0, 1)), update: envOf("app", "side"),
 			want: [][]string{{"app run://app-0", "side run://side-0"}},
 		},
-		{name: "others are left alone", pod: running(reading(1)), edit: asked("side"), want: [][]string{{"side run://side-0"}}},
+		{name: "others are left alone", pod: running(reading(1)), update: envOf("side"), want: [][]string{{"side run://side-0"}}},
 		{
-			name: "those of one batch go by launch priority, the highest first and with it those without one",
-			pod:  running(reading(0, 1, 2), launch(0, "-1"), launch(1, "2")), edit: asked("app", "side", "injected"),
+			name: "those of one batch are ordered by launch priority, the highest first and with it those without one",
+			pod:  running(reading(0, 1, 2), launch(0, "-1"), launch(1, "2")), update: envOf("app", "side", "injected"),
 			want: [][]string{{"side run://side-0", "injected run://injected-0"}, {"app run://app-0"}},
 		},
 		{
 			name: "a container with a new image in the same update is among them, because it reads the same metadata", pod: running(reading(0, 1)),
-			edit: Edit{Images: map[string]string{"app": "app:2"}}.after(asked("side")),
-			want: [][]string{{"app run://app-0, image", "side run://side-0"}},
+			update: Update{Images: map[string]string{"app": "app:2"}}.after(envOf("side")),
+			want:   [][]string{{"app run://app-0, image", "side run://side-0"}},
 		},
-		{name: "a new image alone asks for nothing", pod: running(reading(0)), edit: Edit{Images: map[string]string{"app": "app:2"}}},
+		{name: "a new image alone requests nothing", pod: running(reading(0)), update: Update{Images: map[string]string{"app": "app:2"}}},
 		{
-			name: "an update that is marked and not written asks for nothing yet", pod: running(reading(0)), edit: asked("app"),
+			name: "an update that is marked and not written requests nothing yet", pod: running(reading(0)), update: envOf("app"),
 			after: func(p *corev1.Pod) { delete(p.Annotations, keys.InPlaceUpdateState) },
 		},
 		{
-			name: "one that is over asks for nothing any more", pod: running(reading(0)), edit: asked("app"),
+			name: "a completed update requests nothing any more", pod: running(reading(0)), update: envOf("app"),
 			after: func(p *corev1.Pod) { delete(p.Labels, keys.LifecycleState) },
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			ps, err := tc.edit.Write(tc.pod, "web-2", start)
+			ps, err := tc.update.Write(tc.pod, "web-2", start)
 			pod := send(t, tc.pod, ps, err)
 			if tc.after != nil {
 				tc.after(pod)
 			}
 			var got [][]string
-			for _, list := range EnvAsks(pod) {
+			for _, list := range RestartRequests(pod) {
 				var names []string
 				for _, a := range list {
 					name := a.Container.Name + " " + a.Before

@@ -13,69 +13,71 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 )
 
-// Started is what the node daemon says of a container: what it was started from.
-type Started struct {
+// StartedContainer is the node daemon's report of what a container was started from.
+type StartedContainer struct {
 	Name string `json:"name"`
-	// ContainerID is as the pod's status has it. Of another container of that name, nothing is said.
+	// ContainerID is the ID in the pod's status. The report is not about any other container of that name.
 	ContainerID  string        `json:"containerID"`
 	RestartCount int32         `json:"restartCount"`
 	Hashes       StartedHashes `json:"hashes"`
 }
 
-// StartedHashes are hashes of what a container was started from; 0 where they are not known.
+// StartedHashes are hashes of what a container was started from; 0 if unknown.
 type StartedHashes struct {
-	// PlainHash is the kubelet's, of the container's spec.
+	// PlainHash is the kubelet's hash of the container's spec.
 	PlainHash uint64 `json:"plainHash"`
-	// ExtractedEnvFromMetadataHash is EnvHash of what came from labels and annotations.
+	// ExtractedEnvFromMetadataHash is EnvHash of the variables from labels and annotations.
 	ExtractedEnvFromMetadataHash uint64 `json:"extractedEnvFromMetadataHash,omitempty"`
 }
 
-// startedAll is the form of keys.RuntimeContainersMeta.
-type startedAll struct {
-	Containers []Started `json:"containers"`
+// startedContainers is the format of keys.RuntimeContainersMeta.
+type startedContainers struct {
+	Containers []StartedContainer `json:"containers"`
 }
 
-// Report is the value of keys.RuntimeContainersMeta that says this of a pod's containers.
-func Report(containers []Started) (string, error) {
-	raw, err := json.Marshal(startedAll{containers})
+// MarshalStarted returns the value of keys.RuntimeContainersMeta for a pod's containers.
+func MarshalStarted(containers []StartedContainer) (string, error) {
+	raw, err := json.Marshal(startedContainers{containers})
 	if err != nil {
 		return "", fmt.Errorf("write what containers were started from: %w", err)
 	}
 	return string(raw), nil
 }
 
-// startedOf is what the node daemon says of the container whose status this is; false if it says nothing of it, or speaks
-// of the container before.
-func startedOf(pod *corev1.Pod, st *corev1.ContainerStatus) (Started, bool) {
+// startedOf returns the node daemon's report of the container with this status; false if there is none, or if it is
+// about the container before.
+func startedOf(pod *corev1.Pod, st *corev1.ContainerStatus) (StartedContainer, bool) {
 	raw := pod.Annotations[keys.RuntimeContainersMeta]
 	if raw == "" || st.ContainerID == "" {
-		return Started{}, false
+		return StartedContainer{}, false
 	}
-	var all startedAll
+	var all startedContainers
 	if json.Unmarshal([]byte(raw), &all) != nil {
-		return Started{}, false
+		return StartedContainer{}, false
 	}
-	i := slices.IndexFunc(all.Containers, func(s Started) bool { return s.Name == st.Name && s.ContainerID == st.ContainerID })
+	i := slices.IndexFunc(all.Containers, func(s StartedContainer) bool { return s.Name == st.Name && s.ContainerID == st.ContainerID })
 	if i < 0 {
-		return Started{}, false
+		return StartedContainer{}, false
 	}
 	return all.Containers[i], true
 }
 
-// is tells whether the container was started from this very spec.
-func (s Started) is(c *corev1.Container) bool { return FromSpec(s.Hashes.PlainHash, c) }
+// startedFrom reports whether the container was started from this spec.
+func (s StartedContainer) startedFrom(c *corev1.Container) bool {
+	return FromSpec(s.Hashes.PlainHash, c)
+}
 
-// FromSpec tells whether a hash that a kubelet wrote on a container is that of this spec. The kubelet hashes name and image,
-// and before 1.31 the whole container. 0 is no hash.
+// FromSpec reports whether a hash that a kubelet wrote on a container is that of this spec. The kubelet hashes name
+// and image, and before 1.31 the whole container. 0 is no hash.
 func FromSpec(hash uint64, c *corev1.Container) bool {
 	return hash != 0 && (hash == hashOf(map[string]string{"name": c.Name, "image": c.Image}) || hash == hashOf(c))
 }
 
-// MetadataEnv are the variables that the container reads from the pod's labels and annotations, with the values that they
-// would have if it was started now, sorted by name; nil if there is none.
+// MetadataEnv returns the variables that the container reads from the pod's labels and annotations, with the values
+// that they would have if it was started now, sorted by name; nil if there is none.
 func MetadataEnv(c *corev1.Container, pod *corev1.Pod) []corev1.EnvVar {
 	refs := references(c)
-	list := slices.Grow([]corev1.EnvVar(nil), len(refs)) // nil where there are none, which is another hash than empty
+	list := slices.Grow([]corev1.EnvVar(nil), len(refs)) // nil if there are none, which has another hash than empty
 	for _, r := range refs {
 		list = append(list, corev1.EnvVar{Name: r.env, Value: r.of(pod.Labels, pod.Annotations)})
 	}
@@ -83,8 +85,8 @@ func MetadataEnv(c *corev1.Container, pod *corev1.Pod) []corev1.EnvVar {
 	return list
 }
 
-// EnvHash is the hash of variables as MetadataEnv has them, whether they are what a container should have or what it was
-// started with. Source: OpenKruise 1.8.
+// EnvHash is the hash of variables from MetadataEnv, either what a container should have or what it was started with.
+// Source: OpenKruise 1.8.
 func EnvHash(list []corev1.EnvVar) uint64 { return hashOf(list) }
 
 // hashOf is the hash that kubelets write on containers: FNV-1a of the printed bytes of the JSON.

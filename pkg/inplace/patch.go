@@ -17,30 +17,30 @@ import (
 // ReasonStart is the reason of the condition InPlaceUpdateReady while it is False.
 const ReasonStart = "StartInPlaceUpdate"
 
-// Gated tells whether the pod has the readiness gate InPlaceUpdateReady.
+// Gated reports whether the pod has the readiness gate InPlaceUpdateReady.
 func Gated(pod *corev1.Pod) bool { return podpatch.Gated(pod, keys.InPlaceUpdateReady) }
 
-// Closed tells whether the pod is out of service for an update in place: its gate is closed, or it has none and its
-// lifecycle says so.
+// Closed reports whether the pod is out of service for an in-place update: its gate is closed, or it has none and its
+// lifecycle state is Updating.
 func Closed(pod *corev1.Pod) bool {
 	c := podpatch.Find(pod, keys.InPlaceUpdateReady)
 	return c != nil && c.Status == corev1.ConditionFalse || lifecycle.Of(pod) == pods.LifecycleUpdating
 }
 
-// Drained tells since when a pod that is marked, but not written, has had the time that its traffic needs to go elsewhere:
-// grace after its gate was closed. A pod that has no gate closed has no traffic to lose by it: the zero time.
+// Drained returns when the grace period for traffic of a pod that is marked, but not written, has ended: grace after
+// its gate was closed. It is the zero time for a pod without a closed gate, which has no traffic to drain.
 func Drained(pod *corev1.Pod, grace time.Duration) time.Time {
 	c := podpatch.Find(pod, keys.InPlaceUpdateReady)
 	if grace <= 0 || c == nil || c.Status != corev1.ConditionFalse || Recorded(pod) {
 		return time.Time{}
 	}
-	// The condition tells whole seconds.
+	// The condition has whole seconds.
 	return c.LastTransitionTime.Add(grace + time.Second)
 }
 
-// MarkUnready is the first write: it takes the pod out of service. The pod should be Gated; of one that is not, only the
-// lifecycle changes. As all writes of an update, it applies to the observed version of the pod only and else is refused
-// with a conflict: a writer that sees a pod as it was before its update must not begin that again.
+// MarkUnready is the first write: it takes the pod out of service. The pod should be Gated; otherwise only its
+// lifecycle changes. As all writes of an update, it applies to the observed version of the pod only and is refused
+// with a conflict otherwise: a stale cache must not begin an update again.
 func MarkUnready(pod *corev1.Pod, now time.Time) (podpatch.Patch, error) {
 	b := lifecycle.Enter(pod, pods.LifecycleUpdating, now)
 	b.Observed(pod)
@@ -54,15 +54,16 @@ func MarkUnready(pod *corev1.Pod, now time.Time) (podpatch.Patch, error) {
 	return b.Patch(pod, podpatch.Status)
 }
 
-// Write is the second write: images, labels, annotations, the revision and the record, in one request, and resources, which
-// the apiserver takes in a request of their own: the patches are to be sent in this order, and a later one only if those
-// before were accepted. If it comes to less, Progress says Next. name is that of the ControllerRevision. Of several
-// containers with launch priorities, the first batch is written. What an update before left unwritten is written too.
-func (e Edit) Write(pod *corev1.Pod, name string, now time.Time) ([]podpatch.Patch, error) {
-	e = restOf(pod, recordOf(pod)).all().after(e).trim(pod)
-	first, later := e.split(&pod.Spec)
+// Write is the second write: images, labels, annotations, the revision and the record, in one request, and resources,
+// which the apiserver takes in a separate request. The patches are to be sent in this order, each only if the one
+// before succeeded; if one did not, Progress reports Next. name is that of the ControllerRevision. Of several
+// containers with launch priorities, the first batch is written. What an earlier update left unwritten is written
+// too.
+func (u Update) Write(pod *corev1.Pod, name string, now time.Time) ([]podpatch.Patch, error) {
+	u = remainingOf(pod, recordOf(pod)).all().after(u).trim(pod)
+	first, later := u.split(&pod.Spec)
 	b := podpatch.New(pod)
-	if !e.Quiet() {
+	if !u.MetadataOnly() {
 		b = lifecycle.Enter(pod, pods.LifecycleUpdating, now)
 	}
 	b.Observed(pod)
@@ -70,11 +71,11 @@ func (e Edit) Write(pod *corev1.Pod, name string, now time.Time) ([]podpatch.Pat
 	return first.patches(pod, b, newRecord(pod, name, first, later, now))
 }
 
-// Continue writes what Progress says is next: a further batch, resources that are not written yet, or an update that
-// another controller left in its grace period. The patches are sent as those of Write.
+// Continue writes what Progress reports as next: a further batch, resources that are not written yet, or an update
+// that another controller left in its grace period. The patches are sent as those of Write.
 func Continue(pod *corev1.Pod, now time.Time) ([]podpatch.Patch, error) {
 	r := recordOf(pod)
-	rest := restOf(pod, r)
+	rest := remainingOf(pod, r)
 	b := podpatch.New(pod)
 	b.Observed(pod)
 	switch {
@@ -90,29 +91,29 @@ func Continue(pod *corev1.Pod, now time.Time) ([]podpatch.Patch, error) {
 	}
 }
 
-// patches are the requests that write one batch.
-func (e Edit) patches(pod *corev1.Pod, b podpatch.Body, r record) ([]podpatch.Patch, error) {
+// patches returns the requests that write one batch.
+func (u Update) patches(pod *corev1.Pod, b podpatch.Body, r record) ([]podpatch.Patch, error) {
 	raw, err := r.marshal()
 	if err != nil {
 		return nil, fmt.Errorf("pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
-	maps.Copy(b.Metadata.Labels, e.Labels)
-	maps.Copy(b.Metadata.Annotations, e.Annotations)
+	maps.Copy(b.Metadata.Labels, u.Labels)
+	maps.Copy(b.Metadata.Annotations, u.Annotations)
 	b.Metadata.Annotations[keys.InPlaceUpdateState] = &raw
 	for _, k := range []string{keys.InPlaceUpdateStateOld, keys.InPlaceUpdateGrace, keys.InPlaceUpdateGraceOld} {
 		b.Metadata.Annotations[k] = nil
 	}
-	b.Spec = each(pod, e.Images, "image")
+	b.Spec = each(pod, u.Images, "image")
 	p, err := b.Patch(pod, "")
-	if err != nil || len(e.Resources) == 0 {
+	if err != nil || len(u.Resources) == 0 {
 		return []podpatch.Patch{p}, err
 	}
-	q, err := resize(pod, podpatch.New(pod), e.Resources)
+	q, err := resize(pod, podpatch.New(pod), u.Resources)
 	return []podpatch.Patch{p, q}, err
 }
 
-// resize writes resources, and nothing else of b than what guards it. The apiserver ignores all else in such a request, and
-// refuses resources in any other, as in kube 1.36.
+// resize writes resources, and of b only its preconditions. The apiserver ignores all else in such a request, and refuses
+// resources in any other, as in kube 1.36.
 func resize(
 	pod *corev1.Pod, b podpatch.Body, resources map[string]corev1.ResourceRequirements,
 ) (podpatch.Patch, error) {
@@ -120,7 +121,7 @@ func resize(
 	return b.Patch(pod, "resize")
 }
 
-// each is a spec that sets one field of containers, by name.
+// each returns a spec that sets one field of containers, by name.
 func each[V any](pod *corev1.Pod, values map[string]V, field string) map[string]any {
 	if len(values) == 0 {
 		return nil
@@ -142,15 +143,15 @@ func each[V any](pod *corev1.Pod, values map[string]V, field string) map[string]
 	return out
 }
 
-// MarkReady is the last write: it opens the gate and brings the pod into the state that b holds, as Enter and Serve of
-// pkg/lifecycle make it. It comes after an update, after one that was called off, and after the pod's creation. If the
-// gate is closed, the write applies to the observed version of the pod only and else is refused with a conflict: a late
-// writer must not open a gate that was closed for the next update.
+// MarkReady is the last write: it opens the gate and sets the lifecycle state of b, which Enter and Serve of
+// pkg/lifecycle return. It comes after an update, after one that was cancelled, and after the pod's creation. If the
+// gate is closed, the write applies to the observed version of the pod only and is refused with a conflict otherwise:
+// a late write must not open a gate that was closed for the next update.
 func MarkReady(pod *corev1.Pod, b podpatch.Body, now time.Time) (podpatch.Patch, error) {
 	if Closed(pod) {
 		b.Observed(pod)
 		if r := recordOf(pod); len(r.NextContainerResources) > 0 {
-			// They are written, and another reader of the record would wait for them.
+			// They are written, and OpenKruise would wait for them.
 			r.NextContainerResources = nil
 			raw, err := r.marshal()
 			if err != nil {

@@ -23,7 +23,7 @@ import (
 
 var start = time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
 
-// running returns a gated pod of revision web-1 in service, with a container that others put in.
+// running returns a gated pod of revision web-1 in service, with an injected container.
 func running(fs ...func(*corev1.Pod)) *corev1.Pod {
 	at := metav1.NewTime(start.Add(-time.Hour).Truncate(time.Second))
 	status := func(name, image string) corev1.ContainerStatus {
@@ -60,8 +60,8 @@ func running(fs ...func(*corev1.Pod)) *corev1.Pod {
 	return p
 }
 
-// apply does what an apiserver does with a patch: the status subresource changes status and metadata, the other one all
-// but the status.
+// apply does what an apiserver does with a patch: the status subresource changes status and metadata, the main
+// resource all but the status.
 func apply(t *testing.T, pod *corev1.Pod, p podpatch.Patch, err error) *corev1.Pod {
 	t.Helper()
 	require.NoError(t, err)
@@ -93,7 +93,7 @@ func apply(t *testing.T, pod *corev1.Pod, p podpatch.Patch, err error) *corev1.P
 // sizes are the resources of all containers.
 func sizes(pod *corev1.Pod) []corev1.ResourceRequirements {
 	var out []corev1.ResourceRequirements
-	for c := range runners(&pod.Spec) {
+	for c := range containersOf(&pod.Spec) {
 		out = append(out, c.Resources)
 	}
 	return out
@@ -101,7 +101,7 @@ func sizes(pod *corev1.Pod) []corev1.ResourceRequirements {
 
 func sizeless(s corev1.PodSpec) *corev1.PodSpec {
 	out := s.DeepCopy()
-	for c := range runners(out) {
+	for c := range containersOf(out) {
 		c.Resources = corev1.ResourceRequirements{}
 	}
 	return out
@@ -117,15 +117,15 @@ func send(t *testing.T, pod *corev1.Pod, patches []podpatch.Patch, err error) *c
 	return pod
 }
 
-// since is an outcome that waits for what was written then.
+// since returns an outcome that waits for what was written at that time.
 func (o Outcome) since(at time.Time) Outcome {
 	o.Since = at.UTC().Truncate(time.Second)
 	return o
 }
 
-// restart lets the kubelet follow the spec: containers with another image run anew, the others are resized.
+// restart does what the kubelet does: containers with another image are restarted, the others resized.
 func restart(p *corev1.Pod, at time.Time) {
-	for c := range runners(&p.Spec) {
+	for c := range containersOf(&p.Spec) {
 		st := status(p, c.Name)
 		if c.Image != st.Image {
 			st.Image, st.ImageID, st.ContainerID = c.Image, c.Image+"@sha256:aa", st.ContainerID+"-1"
@@ -141,7 +141,7 @@ func restart(p *corev1.Pod, at time.Time) {
 func TestThreeWrites(t *testing.T) {
 	t.Parallel()
 	two := "two"
-	edit := Edit{
+	update := Update{
 		Images:      map[string]string{"app": "app:2", "side": "side:2"},
 		Labels:      map[string]*string{"tier": &two},
 		Annotations: map[string]*string{"note": nil, "more": &two},
@@ -163,12 +163,12 @@ func TestThreeWrites(t *testing.T) {
 
 	require.False(t, Closed(pod))
 	p, err := MarkUnready(pod, now)
-	write("Mark", p, err)
+	write("MarkUnready", p, err)
 	require.True(t, Closed(pod))
 	require.False(t, Recorded(pod))
 
 	written := now
-	ps, err := edit.Write(pod, "web-2", now)
+	ps, err := update.Write(pod, "web-2", now)
 	require.Len(t, ps, 1)
 	write("Write", ps[0], err)
 	require.True(t, Closed(pod))
@@ -178,14 +178,14 @@ func TestThreeWrites(t *testing.T) {
 	restart(pod, now)
 	require.Equal(t, Outcome{Done: true}, Progress(pod, now))
 	p, err = MarkReady(pod, lifecycle.Enter(pod, pods.LifecycleNormal, now), now)
-	write("Release", p, err)
+	write("MarkReady", p, err)
 	require.False(t, Closed(pod))
 	require.True(t, Recorded(pod))
 
 	golden.Equal(t, "three-writes", string(out))
 }
 
-func TestMarkLeavesAPodThatIsNotReadyAsItIs(t *testing.T) {
+func TestMarkUnreadyOfAPodThatIsNotReady(t *testing.T) {
 	t.Parallel()
 	pod := running(func(p *corev1.Pod) { p.Status.Conditions[2].Status = corev1.ConditionFalse })
 	p, err := MarkUnready(pod, start)
@@ -193,11 +193,11 @@ func TestMarkLeavesAPodThatIsNotReadyAsItIs(t *testing.T) {
 	require.True(t, equality.Semantic.DeepEqual(pod.Status.Conditions[2], got.Status.Conditions[2]))
 }
 
-func TestWriteOfMetadataAloneIsQuiet(t *testing.T) {
+func TestWriteOfMetadataOnly(t *testing.T) {
 	t.Parallel()
 	two := "two"
 	pod := running()
-	ps, err := Edit{Labels: map[string]*string{"tier": &two}}.Write(pod, "web-2", start)
+	ps, err := Update{Labels: map[string]*string{"tier": &two}}.Write(pod, "web-2", start)
 	got := send(t, pod, ps, err)
 	require.False(t, Closed(got), "the pod stays in service")
 	require.Equal(t, "two", got.Labels["tier"])
@@ -205,7 +205,7 @@ func TestWriteOfMetadataAloneIsQuiet(t *testing.T) {
 	require.Equal(t, Outcome{Done: true}, Progress(got, start))
 }
 
-func TestReleaseOfANewPodOpensItsGate(t *testing.T) {
+func TestMarkReadyOfANewPodOpensItsGate(t *testing.T) {
 	t.Parallel()
 	pod := running(func(p *corev1.Pod) {
 		p.Status.Conditions = p.Status.Conditions[:1]
@@ -218,7 +218,7 @@ func TestReleaseOfANewPodOpensItsGate(t *testing.T) {
 	require.Equal(t, "Normal", got.Labels[keys.LifecycleState])
 }
 
-func TestReleaseOfAClosedPodHoldsForTheObservedVersionOnly(t *testing.T) {
+func TestMarkReadyOfAClosedPodAppliesToTheObservedVersionOnly(t *testing.T) {
 	t.Parallel()
 	pod := running()
 	p, err := MarkUnready(pod, start)
@@ -231,7 +231,7 @@ func TestReleaseOfAClosedPodHoldsForTheObservedVersionOnly(t *testing.T) {
 func TestAPodWithoutTheGateIsUpdatedByItsLifecycle(t *testing.T) {
 	t.Parallel()
 	pod := running(func(p *corev1.Pod) { p.Spec.ReadinessGates, p.Status.Conditions = nil, p.Status.Conditions[:1] })
-	ps, err := Edit{Images: map[string]string{"app": "app:2"}}.Write(pod, "web-2", start)
+	ps, err := Update{Images: map[string]string{"app": "app:2"}}.Write(pod, "web-2", start)
 	pod = send(t, pod, ps, err)
 	require.True(t, Closed(pod))
 	p, err := MarkReady(pod, lifecycle.Enter(pod, pods.LifecycleNormal, start), start)
@@ -240,15 +240,15 @@ func TestAPodWithoutTheGateIsUpdatedByItsLifecycle(t *testing.T) {
 	require.Len(t, pod.Status.Conditions, 1, "no condition comes without the gate")
 }
 
-// Two updates, one after the other, before the containers have followed the first.
-func TestAnUpdateOvertakesAnother(t *testing.T) {
+// The second update is written before the containers run the first.
+func TestAnUpdateDuringAnotherOne(t *testing.T) {
 	t.Parallel()
 	pod := running()
 	p, err := MarkUnready(pod, start)
 	pod = apply(t, pod, p, err)
-	ps, err := Edit{Images: map[string]string{"app": "app:2", "side": "side:2"}}.Write(pod, "web-2", start)
+	ps, err := Update{Images: map[string]string{"app": "app:2", "side": "side:2"}}.Write(pod, "web-2", start)
 	pod = send(t, pod, ps, err)
-	ps, err = Edit{Images: map[string]string{"app": "app:3"}}.Write(pod, "web-3", start.Add(time.Minute))
+	ps, err = Update{Images: map[string]string{"app": "app:3"}}.Write(pod, "web-3", start.Add(time.Minute))
 	pod = send(t, pod, ps, err)
 
 	app := status(pod, "app")
@@ -269,7 +269,7 @@ func TestAnUpdateOvertakesAnother(t *testing.T) {
 const inGrace = `{"revision":"web-2","containerImages":{"app":"app:2"},"graceSeconds":30,` +
 	`"metaDataPatch":"eyJtZXRhZGF0YSI6eyJsYWJlbHMiOnsidGllciI6InR3byJ9fX0="}`
 
-func TestWhatAnotherControllerLeftInItsGracePeriodIsWritten(t *testing.T) {
+func TestAnUpdateLeftInItsGracePeriodIsWritten(t *testing.T) {
 	t.Parallel()
 	for _, key := range []string{keys.InPlaceUpdateGrace, keys.InPlaceUpdateGraceOld} {
 		t.Run(key, func(t *testing.T) {
@@ -297,7 +297,7 @@ func TestWhatAnotherControllerLeftInItsGracePeriodIsWritten(t *testing.T) {
 			restart(got, now)
 			require.True(t, Progress(got, now).Done)
 
-			ps, err = Edit{Images: map[string]string{"side": "side:3"}}.Write(pod, "web-3", now)
+			ps, err = Update{Images: map[string]string{"side": "side:3"}}.Write(pod, "web-3", now)
 			got = send(t, pod, ps, err)
 			require.Equal(t, "app:2", got.Spec.Containers[0].Image, "another update writes what the first one left")
 			require.NotContains(t, got.Annotations, key)
@@ -313,6 +313,6 @@ func TestDrained(t *testing.T) {
 	pod = apply(t, pod, p, err)
 	require.Zero(t, Drained(pod, 0))
 	require.Equal(t, start.Truncate(time.Second).Add(31*time.Second), Drained(pod, 30*time.Second).UTC())
-	ps, err := Edit{Images: map[string]string{"app": "app:2"}}.Write(pod, "web-2", start)
+	ps, err := Update{Images: map[string]string{"app": "app:2"}}.Write(pod, "web-2", start)
 	require.Zero(t, Drained(send(t, pod, ps, err), time.Minute), "what is written waits no more")
 }

@@ -13,40 +13,40 @@ import (
 )
 
 const (
-	// observeTime is how long a kubelet may take to see a changed spec before container statuses are believed without
-	// its word that it has.
+	// observeTime is how long a kubelet may take to see a changed spec before container statuses are trusted even if
+	// it does not report having seen it.
 	observeTime = 10 * time.Second
-	// settleTime is added to a pod's termination grace period: a container that still runs that long after its start was
-	// not started from the former spec, because the kubelet would have ended it by then.
+	// settleTime is added to a pod's termination grace period: a container that still runs that long after its start
+	// was not started from the old spec, because the kubelet would have stopped it by then.
 	settleTime = 5 * time.Second
-	// defaultGrace is the termination grace period of a pod that names none, as in kube 1.36.
+	// defaultGrace is the termination grace period of a pod that has none, as in kube 1.36.
 	defaultGrace = 30 * time.Second
 )
 
-// Outcome is how far the containers of a pod have followed its last update in place.
+// Outcome is how far the containers of a pod are with its last in-place update.
 type Outcome struct {
 	Done bool
-	// Next: Continue is to write what comes next, now.
+	// Next: Continue should write what comes next, now.
 	Next bool
-	// Why names, while not done, the first container that is waited for, and what it says itself: "container app waits:
+	// Why names, while not done, the first container that is waited for, with its reason: "container app waits:
 	// ImagePullBackOff".
 	Why string
-	// Daemon: what is waited for is up to the node daemon of the pod's node.
+	// Daemon: the node daemon of the pod's node has to act.
 	Daemon bool
-	// Since is when what is waited for was written. Why may change while it stays.
+	// Since is when what is waited for was written. Why may change while Since stays.
 	Since time.Time
 	// ChangesAt is when time alone can change the outcome; zero if never.
 	ChangesAt time.Time
 }
 
-// Progress tells whether the containers of the last update in place run what was written. They need not be ready, except
+// Progress reports whether the containers run what the last in-place update wrote. They need not be ready, except
 // where another batch waits for them. A pod that was never updated is done.
 //
-// A container has followed a new image when its image ID is another one than before, or when it runs (or ran) an image of
-// the name that the spec asks for, or when the node daemon says that it was started from this spec. Where runtimes report
-// one image under several names, a new tag of the same image shows none of these; there a restart counts, once the
-// container has run longer than one from the former spec could. It has followed new resources when its status reports
-// them, and new metadata that it reads by env when the node daemon says so or it was restarted.
+// A container runs the new image if its image ID has changed, or if it runs (or ran) an image of the name in the
+// spec, or if the node daemon reports that it was started from this spec. Where runtimes report one image under
+// several names, a new tag of the same image shows none of these; then a restart counts, once the container has run
+// longer than one from the old spec could. It has new resources when its status reports them, and new metadata in its
+// env when the node daemon reports it or it was restarted.
 func Progress(pod *corev1.Pod, now time.Time) Outcome {
 	r := recordOf(pod)
 	o := r.outcome(pod, now)
@@ -56,9 +56,9 @@ func Progress(pod *corev1.Pod, now time.Time) Outcome {
 	return o
 }
 
-// outcome is Progress without the time since when.
+// outcome is Progress without Since.
 func (r record) outcome(pod *corev1.Pod, now time.Time) Outcome {
-	rest := restOf(pod, r)
+	rest := remainingOf(pod, r)
 	switch {
 	case !rest.grace.empty() && now.Before(rest.until):
 		return Outcome{Why: "the grace period before the update is not over", ChangesAt: rest.until}
@@ -69,7 +69,7 @@ func (r record) outcome(pod *corev1.Pod, now time.Time) Outcome {
 	}
 	names := r.changed()
 	seen, generation := pod.Status.ObservedGeneration, pod.Generation
-	// A kubelet before 1.34 does not say what it has seen (0), so there nothing is waited for.
+	// A kubelet before 1.34 does not report what it has seen (0), so there is nothing to wait for.
 	if until := r.since().Add(observeTime); len(names) > 0 && seen > 0 && seen < generation && now.Before(until) {
 		return Outcome{
 			Why:       fmt.Sprintf("kubelet has seen generation %d of %d", seen, generation),
@@ -95,7 +95,7 @@ func (r record) outcome(pod *corev1.Pod, now time.Time) Outcome {
 	return Outcome{Next: true, Why: "all containers updated so far are ready"}
 }
 
-// progress tells whether one container has followed.
+// progress reports whether one container runs what was written.
 func (r record) progress(pod *corev1.Pod, name string, now time.Time) Outcome {
 	spec, st := container(&pod.Spec, name), status(pod, name)
 	switch {
@@ -105,30 +105,30 @@ func (r record) progress(pod *corev1.Pod, name string, now time.Time) Outcome {
 		return Outcome{Why: "container " + name + " has no status"}
 	case st.State.Waiting != nil && st.State.Waiting.Reason != crashes:
 		w := st.State.Waiting
-		return Outcome{Why: fmt.Sprintf("container %s waits: %s", name, says(cmp.Or(w.Reason, "no reason given"), w.Message))}
+		return Outcome{Why: fmt.Sprintf("container %s waits: %s", name, withMessage(cmp.Or(w.Reason, "no reason given"), w.Message))}
 	}
-	if r.reimages(name) || r.reads(spec) {
-		if o := r.restartOf(pod, spec, st, now); !o.Done {
+	if r.changesImage(name) || r.changesEnv(spec) {
+		if o := r.restartProgress(pod, spec, st, now); !o.Done {
 			return o
 		}
 	}
-	if r.resizes(name) {
-		return resizeOf(pod, spec, st)
+	if r.changesResources(name) {
+		return resizeProgress(pod, spec, st)
 	}
 	return Outcome{Done: true}
 }
 
-// restartOf tells whether a container was started anew from its spec.
-func (r record) restartOf(pod *corev1.Pod, spec *corev1.Container, st *corev1.ContainerStatus, now time.Time) Outcome {
+// restartProgress reports whether a container was restarted from its spec.
+func (r record) restartProgress(pod *corev1.Pod, spec *corev1.Container, st *corev1.ContainerStatus, now time.Time) Outcome {
 	name := spec.Name
-	from, told := startedOf(pod, st)
+	from, reported := startedOf(pod, st)
 	env := r.UpdateEnvFromMetadata && len(references(spec)) > 0
 	switch {
-	case env && told && from.Hashes.ExtractedEnvFromMetadataHash != EnvHash(MetadataEnv(spec, pod)):
+	case env && reported && from.Hashes.ExtractedEnvFromMetadataHash != EnvHash(MetadataEnv(spec, pod)):
 		return Outcome{Why: "container " + name + " reads changed metadata by env and still has the former", Daemon: true}
-	case env && told && !r.reimages(name), told && from.is(spec):
+	case env && reported && !r.changesImage(name), reported && from.startedFrom(spec):
 		return Outcome{Done: true}
-	case r.reimages(name) && r.shows(spec, st):
+	case r.changesImage(name) && r.runsNewImage(spec, st):
 		return Outcome{Done: true}
 	case st.State.Running != nil && r.restarted(st):
 		until := st.State.Running.StartedAt.Add(gracePeriod(pod) + settleTime)
@@ -139,7 +139,7 @@ func (r record) restartOf(pod *corev1.Pod, spec *corev1.Container, st *corev1.Co
 			Why:       fmt.Sprintf("container %s was restarted with %s, which may be the former image", name, st.Image),
 			ChangesAt: until,
 		}
-	case !r.reimages(name):
+	case !r.changesImage(name):
 		return Outcome{Why: "container " + name + " reads changed metadata by env and was not restarted", Daemon: true}
 	case st.State.Terminated != nil:
 		return Outcome{Why: fmt.Sprintf("container %s has ended with code %d and was not restarted",
@@ -151,31 +151,31 @@ func (r record) restartOf(pod *corev1.Pod, spec *corev1.Container, st *corev1.Co
 	}
 }
 
-// shows tells whether the status of a container says by itself that it is one of the new image.
-func (r record) shows(spec *corev1.Container, st *corev1.ContainerStatus) bool {
+// runsNewImage reports whether a container's status alone shows that it runs the new image.
+func (r record) runsNewImage(spec *corev1.Container, st *corev1.ContainerStatus) bool {
 	was := r.LastContainerStatuses[spec.Name].ImageID
 	return was != "" && st.ImageID != "" && st.ImageID != was || sameImage(spec.Image, st)
 }
 
-// Unsure tells whether an update under way has restarted a container of whose status nobody can tell that it is the new
-// one, as with another tag of the same image. The word of a node daemon then spares the update a wait.
-func Unsure(pod *corev1.Pod) bool {
+// Ambiguous reports whether an update in progress has restarted a container whose status does not show whether it
+// runs the new image, as with another tag of the same image. A report of the node daemon then saves a wait.
+func Ambiguous(pod *corev1.Pod) bool {
 	if !Closed(pod) {
 		return false
 	}
 	r := recordOf(pod)
 	for name := range r.LastContainerStatuses {
 		spec, st := container(&pod.Spec, name), status(pod, name)
-		if spec != nil && st != nil && st.State.Running != nil && r.restarted(st) && !r.shows(spec, st) {
+		if spec != nil && st != nil && st.State.Running != nil && r.restarted(st) && !r.runsNewImage(spec, st) {
 			return true
 		}
 	}
 	return false
 }
 
-// resizeOf tells whether a container has the cpu and memory that its spec says.
-func resizeOf(pod *corev1.Pod, spec *corev1.Container, st *corev1.ContainerStatus) Outcome {
-	if has(ptr.Deref(st.Resources, corev1.ResourceRequirements{}), sized(spec.Resources)) {
+// resizeProgress reports whether a container has the cpu and memory of its spec.
+func resizeProgress(pod *corev1.Pod, spec *corev1.Container, st *corev1.ContainerStatus) Outcome {
+	if has(ptr.Deref(st.Resources, corev1.ResourceRequirements{}), cpuAndMemory(spec.Resources)) {
 		return Outcome{Done: true}
 	}
 	const why = "container %s is not resized"
@@ -184,7 +184,7 @@ func resizeOf(pod *corev1.Pod, spec *corev1.Container, st *corev1.ContainerStatu
 		if c == nil || c.Status != corev1.ConditionTrue || c.Reason == "" {
 			continue
 		}
-		return Outcome{Why: fmt.Sprintf(why+": %s", spec.Name, says(c.Reason, c.Message))}
+		return Outcome{Why: fmt.Sprintf(why+": %s", spec.Name, withMessage(c.Reason, c.Message))}
 	}
 	return Outcome{Why: fmt.Sprintf(why, spec.Name)}
 }
@@ -192,8 +192,8 @@ func resizeOf(pod *corev1.Pod, spec *corev1.Container, st *corev1.ContainerStatu
 // crashes is the reason of a container that the kubelet does not restart at once.
 const crashes = "CrashLoopBackOff"
 
-// restarted tells whether the container is another one than before the update. A record of another writer says nothing of
-// the former container: then the start is compared with the time of the update.
+// restarted reports whether the container is another one than before the update. Records of OpenKruise have no
+// container IDs: then the start is compared with the time of the update.
 func (r record) restarted(st *corev1.ContainerStatus) bool {
 	if was, known := r.LastContainerIDs[st.Name]; known {
 		return st.ContainerID != "" && st.ContainerID != was
@@ -201,8 +201,8 @@ func (r record) restarted(st *corev1.ContainerStatus) bool {
 	return st.State.Running.StartedAt.After(r.UpdateTimestamp.Time)
 }
 
-// says is a reason with its message, if it has one.
-func says(reason, message string) string {
+// withMessage returns a reason with its message, if it has one.
+func withMessage(reason, message string) string {
 	if message == "" {
 		return reason
 	}
@@ -216,8 +216,7 @@ func gracePeriod(pod *corev1.Pod) time.Duration {
 	return defaultGrace
 }
 
-// sameImage tells whether the status reports the image that the spec asks for, by digest where the spec has one, else by
-// name.
+// sameImage reports whether the status reports the image of the spec, by digest if the spec has one, else by name.
 func sameImage(want string, st *corev1.ContainerStatus) bool {
 	if _, digest, pinned := strings.Cut(want, "@"); pinned &&
 		(strings.HasSuffix(st.ImageID, digest) || strings.HasSuffix(st.Image, digest)) {

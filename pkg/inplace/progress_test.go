@@ -56,7 +56,7 @@ func TestProgress(t *testing.T) {
 		since time.Time
 	}{
 		{
-			name: "a container that has not followed keeps its image",
+			name: "a container that was not restarted keeps its image",
 			want: Outcome{Why: "container app still has app:1"},
 		},
 		{
@@ -65,7 +65,7 @@ func TestProgress(t *testing.T) {
 			want: Outcome{Done: true},
 		},
 		{
-			name: "the container need not run: one that crashes has followed",
+			name: "the container need not run: one that crashes counts",
 			with: []func(*corev1.Pod){reports("app:2", "app:2@sha256:bb", "run://app-1"), waiting("CrashLoopBackOff", "")},
 			want: Outcome{Done: true},
 		},
@@ -112,7 +112,7 @@ func TestProgress(t *testing.T) {
 			want: Outcome{Done: true},
 		},
 		{
-			name: "a restart under the former name may have been of the former spec",
+			name: "a restart under the old name may have been of the old spec",
 			with: []func(*corev1.Pod){reports("app:1", "app:1@sha256:aa", "run://app-1"), startedAt(now.Add(-34 * time.Second))},
 			want: Outcome{
 				Why:       "container app was restarted with app:1, which may be the former image",
@@ -120,32 +120,32 @@ func TestProgress(t *testing.T) {
 			},
 		},
 		{
-			name: "#463: a restart under the former name counts when one of the former spec would be over",
+			name: "#463: a restart under the old name counts when a container of the old spec would have been stopped",
 			with: []func(*corev1.Pod){reports("app:1", "app:1@sha256:aa", "run://app-1"), startedAt(now.Add(-35 * time.Second))},
 			want: Outcome{Done: true},
 		},
 		{
-			name: "in a record of another writer, a start after the update tells a restart",
+			name: "in a record of OpenKruise, a start after the update is a restart",
 			with: []func(*corev1.Pod){foreign, startedAt(start.Add(time.Second))},
 			want: Outcome{Done: true},
 		},
 		{
-			name: "in a record of another writer, a start before the update tells none",
+			name: "in a record of OpenKruise, a start before the update is none",
 			with: []func(*corev1.Pod){foreign},
 			want: Outcome{Why: "container app still has app:1"},
 		},
 		{
-			name: "an update of env in a record of another writer is done by a restart",
+			name: "an update of env in a record of OpenKruise is done after a restart",
 			with: []func(*corev1.Pod){foreignEnv, wants("app:1"), readsTier, startedAt(start.Add(time.Second))},
 			want: Outcome{Done: true},
 		},
 		{
-			name: "B 29: an update of env alone waits for a restart and says so",
+			name: "B 29: an update of env alone waits for a restart, with a reason",
 			with: []func(*corev1.Pod){foreignEnv, wants("app:1"), readsTier},
 			want: Outcome{Why: "container app reads changed metadata by env and was not restarted", Daemon: true},
 		},
 		{
-			name: "statuses from before the kubelet saw the change are not believed for a while",
+			name: "statuses from before the kubelet saw the change are not trusted for a while",
 			with: []func(*corev1.Pod){wants("app:1"), observed(2), func(p *corev1.Pod) {
 				p.Annotations[keys.InPlaceUpdateState] = `{"updateTimestamp":"2026-01-02T03:05:00Z","lastContainerStatuses":{"app":{}}}`
 			}},
@@ -163,7 +163,7 @@ func TestProgress(t *testing.T) {
 			want: Outcome{Done: true},
 		},
 		{
-			name: "a record that nobody can read is as good as none",
+			name: "an invalid record is ignored",
 			with: []func(*corev1.Pod){record("{")},
 			want: Outcome{Done: true},
 		},
@@ -176,7 +176,7 @@ func TestProgress(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			pod := running()
-			ps, err := Edit{Images: map[string]string{"app": "app:2"}}.Write(pod, "web-2", start)
+			ps, err := Update{Images: map[string]string{"app": "app:2"}}.Write(pod, "web-2", start)
 			pod = send(t, pod, ps, err)
 			for _, f := range tc.with {
 				f(pod)

@@ -14,24 +14,23 @@ import (
 	"github.com/flotilla-io/flotilla/apis/pods"
 )
 
-// record is what a pod carries about its last update: the fields that every writer of the annotation knows, and ours.
+// record is a pod's annotation about its last update: the fields that OpenKruise knows, and ours.
 type record struct {
 	pods.InPlaceUpdateState
 
-	// LastContainerIDs are the IDs of the containers to be started anew, as they were before the update, by name: they
-	// tell a restart where the new image has the same ID as the old one. Absent in records of other writers.
+	// LastContainerIDs are the IDs that the containers to be restarted had before the update, by name: they show a restart if
+	// the new image has the same ID as the old one. Absent in records of OpenKruise.
 	LastContainerIDs map[string]string `json:"lastContainerIDs,omitempty"`
-	// ResizedContainers are the names of the containers whose resources change. Records of other writers don't tell them
-	// from the other containers of their batches.
+	// ResizedContainers are the names of the containers whose resources change. Absent in records of OpenKruise.
 	ResizedContainers []string `json:"resizedContainers,omitempty"`
 }
 
-// Recorded tells whether the pod carries the record of an update, under way or done.
+// Recorded reports whether the pod has the record of an update, in progress or done.
 func Recorded(pod *corev1.Pod) bool {
 	return annotation(pod, keys.InPlaceUpdateState, keys.InPlaceUpdateStateOld) != ""
 }
 
-// recordOf reads the pod's record. One that nobody can read is as good as none: the update then counts as done.
+// recordOf reads the pod's record. An invalid one is ignored: the update then counts as done.
 func recordOf(pod *corev1.Pod) record {
 	var r record
 	if err := json.Unmarshal([]byte(annotation(pod, keys.InPlaceUpdateState, keys.InPlaceUpdateStateOld)), &r); err != nil {
@@ -75,44 +74,44 @@ func (r record) changed() []string {
 	return slices.Compact(out)
 }
 
-// began tells whether the container belongs to a batch that was written.
-func (r record) began(name string) bool {
+// contains reports whether the container belongs to a batch that was written.
+func (r record) contains(name string) bool {
 	return slices.ContainsFunc(r.ContainerBatchesRecord, func(b pods.InPlaceContainerBatch) bool {
 		return slices.Contains(b.Containers, name)
 	})
 }
 
-// reimages, resizes and reads tell what changes about a container: its image, its resources, or metadata that it reads by
-// env and for which alone it has to be restarted.
-func (r record) reimages(name string) bool {
+// changesImage, changesResources and changesEnv report what changes about a container: its image, its resources, or
+// metadata that it reads by env and for which alone it has to be restarted.
+func (r record) changesImage(name string) bool {
 	_, ok := r.LastContainerStatuses[name]
 	return ok
 }
 
-func (r record) resizes(name string) bool {
+func (r record) changesResources(name string) bool {
 	ours := r.ResizedContainers != nil || r.LastContainerIDs != nil
 	if ours || !r.UpdateResources {
 		return slices.Contains(r.ResizedContainers, name)
 	}
-	return r.began(name)
+	return r.contains(name)
 }
 
-func (r record) reads(c *corev1.Container) bool {
-	return r.UpdateEnvFromMetadata && !r.reimages(c.Name) && r.began(c.Name) && len(references(c)) > 0
+func (r record) changesEnv(c *corev1.Container) bool {
+	return r.UpdateEnvFromMetadata && !r.changesImage(c.Name) && r.contains(c.Name) && len(references(c)) > 0
 }
 
-// rest is what of an update the pod's spec does not have yet, though its revision label speaks of it.
-type rest struct {
-	// grace is what another controller, from which the pod was taken over, left until its grace period is over.
-	grace Edit
+// remaining is the part of an update that the pod's spec does not have yet, though its revision label is set.
+type remaining struct {
+	// grace is what another controller, from which the pod was taken over, would write after its grace period.
+	grace Update
 	until time.Time
-	// resize are resources of containers that are changed otherwise: they are another request.
+	// resize are resources of containers that are changed otherwise: they take a separate request.
 	resize map[string]corev1.ResourceRequirements
 	// later are the batches to come.
-	later Edit
+	later Update
 }
 
-// grace is what is read from keys.InPlaceUpdateGrace.
+// grace is the format of keys.InPlaceUpdateGrace.
 type grace struct {
 	ContainerImages      map[string]string                      `json:"containerImages"`
 	ContainerResources   map[string]corev1.ResourceRequirements `json:"containerResources"`
@@ -121,11 +120,11 @@ type grace struct {
 	GraceSeconds         int64                                  `json:"graceSeconds"`
 }
 
-// restOf reads what is not written yet. A finished update leaves nothing: its record names no next part.
-func restOf(pod *corev1.Pod, r record) rest {
-	out := rest{later: edit(pod, r.NextContainerImages, r.NextContainerResources, r.NextContainerRefMetadata)}
+// remainingOf reads what is not written yet. A completed update leaves nothing: its record has no next batch.
+func remainingOf(pod *corev1.Pod, r record) remaining {
+	out := remaining{later: pendingUpdate(pod, r.NextContainerImages, r.NextContainerResources, r.NextContainerRefMetadata)}
 	for name, v := range out.later.Resources {
-		if r.began(name) {
+		if r.contains(name) {
 			set(&out.resize, name, v)
 			delete(out.later.Resources, name)
 		}
@@ -144,18 +143,18 @@ func restOf(pod *corev1.Pod, r record) rest {
 	if json.Unmarshal(g.MetaDataPatch, &patch) != nil {
 		patch.Metadata.Labels, patch.Metadata.Annotations = nil, nil
 	}
-	out.grace = Edit{Labels: patch.Metadata.Labels, Annotations: patch.Metadata.Annotations}.
-		after(edit(pod, g.ContainerImages, g.ContainerResources, g.ContainerRefMetadata))
+	out.grace = Update{Labels: patch.Metadata.Labels, Annotations: patch.Metadata.Annotations}.
+		after(pendingUpdate(pod, g.ContainerImages, g.ContainerResources, g.ContainerRefMetadata))
 	out.until = r.UpdateTimestamp.UTC().Add(time.Duration(g.GraceSeconds) * time.Second)
 	return out
 }
 
-// edit is the edit that a record speaks of, without what the pod has already.
-func edit(
+// pendingUpdate returns the update of a record, without what the pod has already.
+func pendingUpdate(
 	pod *corev1.Pod, images map[string]string, resources map[string]corev1.ResourceRequirements,
 	metadata map[string]metav1.ObjectMeta,
-) Edit {
-	e := Edit{Images: maps.Clone(images), Resources: maps.Clone(resources)}
+) Update {
+	e := Update{Images: maps.Clone(images), Resources: maps.Clone(resources)}
 	for name, m := range metadata {
 		for k, v := range m.Labels {
 			set(&e.Labels, k, &v)
@@ -163,35 +162,35 @@ func edit(
 		for k, v := range m.Annotations {
 			set(&e.Annotations, k, &v)
 		}
-		if c := container(&pod.Spec, name); c != nil && images[name] == "" && len(e.reads(c)) > 0 {
-			set(&e.Env, name, e.reads(c)[0].String())
+		if c := container(&pod.Spec, name); c != nil && images[name] == "" && len(e.changedReferences(c)) > 0 {
+			set(&e.Env, name, e.changedReferences(c)[0].String())
 		}
 	}
 	return e.trim(pod)
 }
 
-// all is everything that is not written, in one.
-func (r rest) all() Edit {
-	return r.later.after(Edit{Resources: r.resize}).after(r.grace)
+// all is everything that is not written, in one update.
+func (r remaining) all() Update {
+	return r.later.after(Update{Resources: r.resize}).after(r.grace)
 }
 
-// empty tells whether the edit changes nothing.
-func (e Edit) empty() bool { return e.Quiet() && len(e.Labels)+len(e.Annotations) == 0 }
+// empty reports whether the update changes nothing.
+func (u Update) empty() bool { return u.MetadataOnly() && len(u.Labels)+len(u.Annotations) == 0 }
 
-// after is the edit that does what e and then next does.
-func (e Edit) after(next Edit) Edit {
-	out := Edit{
-		Images:      overlay(e.Images, next.Images),
-		Env:         overlay(e.Env, next.Env),
-		Labels:      overlay(e.Labels, next.Labels),
-		Annotations: overlay(e.Annotations, next.Annotations),
-		Resources:   maps.Clone(e.Resources),
+// after returns the update that applies e and then next.
+func (u Update) after(next Update) Update {
+	out := Update{
+		Images:      overlay(u.Images, next.Images),
+		Env:         overlay(u.Env, next.Env),
+		Labels:      overlay(u.Labels, next.Labels),
+		Annotations: overlay(u.Annotations, next.Annotations),
+		Resources:   maps.Clone(u.Resources),
 	}
 	for name, r := range next.Resources {
 		set(&out.Resources, name, merge(out.Resources[name], r))
 	}
 	for name := range out.Images {
-		delete(out.Env, name) // It starts anew anyway.
+		delete(out.Env, name) // It restarts anyway.
 	}
 	return out
 }
@@ -206,28 +205,28 @@ func overlay[V any](under, over map[string]V) map[string]V {
 	return out
 }
 
-// trim leaves out of the edit what the pod has already.
-func (e Edit) trim(pod *corev1.Pod) Edit {
-	e.Images, e.Resources, e.Env = maps.Clone(e.Images), maps.Clone(e.Resources), maps.Clone(e.Env)
-	e.Labels, e.Annotations = fresh(e.Labels, pod.Labels), fresh(e.Annotations, pod.Annotations)
-	for c := range runners(&pod.Spec) {
-		if e.Images[c.Name] == c.Image {
-			delete(e.Images, c.Name)
+// trim removes from the update what the pod has already.
+func (u Update) trim(pod *corev1.Pod) Update {
+	u.Images, u.Resources, u.Env = maps.Clone(u.Images), maps.Clone(u.Resources), maps.Clone(u.Env)
+	u.Labels, u.Annotations = pendingChanges(u.Labels, pod.Labels), pendingChanges(u.Annotations, pod.Annotations)
+	for c := range containersOf(&pod.Spec) {
+		if u.Images[c.Name] == c.Image {
+			delete(u.Images, c.Name)
 		}
-		if has(c.Resources, e.Resources[c.Name]) {
-			delete(e.Resources, c.Name)
+		if has(c.Resources, u.Resources[c.Name]) {
+			delete(u.Resources, c.Name)
 		}
-		if len(e.reads(c)) == 0 {
-			delete(e.Env, c.Name)
+		if len(u.changedReferences(c)) == 0 {
+			delete(u.Env, c.Name)
 		}
 	}
-	maps.DeleteFunc(e.Images, func(name, _ string) bool { return container(&pod.Spec, name) == nil })
-	maps.DeleteFunc(e.Resources, func(name string, _ corev1.ResourceRequirements) bool { return container(&pod.Spec, name) == nil })
-	return e
+	maps.DeleteFunc(u.Images, func(name, _ string) bool { return container(&pod.Spec, name) == nil })
+	maps.DeleteFunc(u.Resources, func(name string, _ corev1.ResourceRequirements) bool { return container(&pod.Spec, name) == nil })
+	return u
 }
 
-// fresh are the changes that are not there yet.
-func fresh(changes map[string]*string, is map[string]string) map[string]*string {
+// pendingChanges are the changes that are not made yet.
+func pendingChanges(changes map[string]*string, is map[string]string) map[string]*string {
 	out := maps.Clone(changes)
 	maps.DeleteFunc(out, func(k string, want *string) bool {
 		v, ok := is[k]
@@ -236,10 +235,10 @@ func fresh(changes map[string]*string, is map[string]string) map[string]*string 
 	return out
 }
 
-// newRecord is the record of an update whose first batch is written now. Containers that an earlier update changed and
-// that have not followed yet stay in the record as they are, so that the pod isn't done before they are. If they get yet
+// newRecord returns the record of an update whose first batch is written now. Containers that an earlier update
+// changed and that do not run it yet stay in the record, so that the pod isn't done before they are. If they get yet
 // another image, their image ID is left out: a new one could be that of the earlier update.
-func newRecord(pod *corev1.Pod, revision string, first, later Edit, now time.Time) record {
+func newRecord(pod *corev1.Pod, revision string, first, later Update, now time.Time) record {
 	at := metav1.NewTime(now.UTC().Truncate(time.Second))
 	r := record{InPlaceUpdateState: pods.InPlaceUpdateState{Revision: revision, UpdateTimestamp: at}}
 	unfinished := map[string]bool{}
@@ -255,33 +254,33 @@ func newRecord(pod *corev1.Pod, revision string, first, later Edit, now time.Tim
 			if id, ok := last.LastContainerIDs[name]; ok {
 				set(&r.LastContainerIDs, name, id)
 			}
-			if last.resizes(name) {
+			if last.changesResources(name) {
 				r.ResizedContainers = append(r.ResizedContainers, name)
 			}
 			r.UpdateEnvFromMetadata = r.UpdateEnvFromMetadata || last.UpdateEnvFromMetadata
 		}
 	}
-	r.note(pod, first, later, unfinished)
+	r.add(pod, first, later, unfinished)
 	for _, name := range first.containers() {
 		unfinished[name] = true
 	}
-	r.begin(slices.Sorted(maps.Keys(unfinished)), at)
+	r.addBatch(slices.Sorted(maps.Keys(unfinished)), at)
 	return r
 }
 
-// nextBatch is the record when a further batch is written.
-func (r record) nextBatch(pod *corev1.Pod, first, later Edit, now time.Time) record {
+// nextBatch returns the record when a further batch is written.
+func (r record) nextBatch(pod *corev1.Pod, first, later Update, now time.Time) record {
 	r.NextContainerImages, r.NextContainerResources, r.NextContainerRefMetadata = nil, nil, nil
 	r.PreCheckBeforeNext = nil
 	r.LastContainerStatuses, r.LastContainerIDs = maps.Clone(r.LastContainerStatuses), maps.Clone(r.LastContainerIDs)
 	r.ResizedContainers = slices.Clone(r.ResizedContainers)
-	r.note(pod, first, later, nil)
-	r.begin(first.containers(), metav1.NewTime(now.UTC().Truncate(time.Second)))
+	r.add(pod, first, later, nil)
+	r.addBatch(first.containers(), metav1.NewTime(now.UTC().Truncate(time.Second)))
 	return r
 }
 
-// note adds what the batch changes, and what is still to come.
-func (r *record) note(pod *corev1.Pod, first, later Edit, unfinished map[string]bool) {
+// add adds what the batch changes, and what is still to come.
+func (r *record) add(pod *corev1.Pod, first, later Update, unfinished map[string]bool) {
 	for _, name := range first.containers() {
 		st := status(pod, name)
 		if st == nil {
@@ -296,7 +295,7 @@ func (r *record) note(pod *corev1.Pod, first, later Edit, unfinished map[string]
 		}
 		if _, resized := first.Resources[name]; resized {
 			r.ResizedContainers = append(r.ResizedContainers, name)
-			// The spec gets them by another request, which may fail.
+			// They are written by another request, which may fail.
 			set(&r.NextContainerResources, name, first.Resources[name])
 		}
 		if first.Images[name] != "" || first.Env[name] != "" {
@@ -324,8 +323,8 @@ func (r *record) note(pod *corev1.Pod, first, later Edit, unfinished map[string]
 	}
 }
 
-// begin adds a batch, if it has any container.
-func (r *record) begin(names []string, at metav1.Time) {
+// addBatch adds a batch, if it has any container.
+func (r *record) addBatch(names []string, at metav1.Time) {
 	if len(names) > 0 {
 		r.ContainerBatchesRecord = append(slices.Clone(r.ContainerBatchesRecord), pods.InPlaceContainerBatch{
 			Timestamp: at, Containers: names,
@@ -333,16 +332,16 @@ func (r *record) begin(names []string, at metav1.Time) {
 	}
 }
 
-// metadata is the part of the edit that the container reads.
-func (e Edit) metadata(c *corev1.Container) (out metav1.ObjectMeta, ok bool) {
+// metadata returns the part of the update that the container reads.
+func (u Update) metadata(c *corev1.Container) (out metav1.ObjectMeta, ok bool) {
 	if c == nil {
 		return out, false
 	}
-	for _, r := range e.reads(c) {
+	for _, r := range u.changedReferences(c) {
 		if r.annotation {
-			set(&out.Annotations, r.key, *e.Annotations[r.key])
+			set(&out.Annotations, r.key, *u.Annotations[r.key])
 		} else {
-			set(&out.Labels, r.key, *e.Labels[r.key])
+			set(&out.Labels, r.key, *u.Labels[r.key])
 		}
 		ok = true
 	}

@@ -20,7 +20,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/podpatch"
 )
 
-// replay is a pod, the templates that it is brought to, and what is done to it.
+// replay is a pod, the templates that it is updated to, and what was done to it.
 type replay struct {
 	*testing.T
 	r         *rand.Rand
@@ -28,7 +28,7 @@ type replay struct {
 	target    int
 	pod       *corev1.Pod
 	now       time.Time
-	story     []string
+	log       []string
 }
 
 // draw returns a template with two containers of different launch priorities and a native sidecar; app reads metadata by
@@ -74,13 +74,13 @@ func (w *replay) create(gated bool) {
 			p.Status.Conditions = p.Status.Conditions[:1]
 		}
 		p.Status.ContainerStatuses, p.Status.InitContainerStatuses = nil, nil
-		for c := range runners(&p.Spec) {
+		for c := range containersOf(&p.Spec) {
 			st := corev1.ContainerStatus{
 				Name: c.Name, Image: c.Image, ImageID: "id-" + c.Image, ContainerID: "run://" + c.Name, Ready: true,
 				Resources: c.Resources.DeepCopy(),
 				State:     corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(start.Truncate(time.Second))}},
 			}
-			if native(c) {
+			if isNativeSidecar(c) {
 				p.Status.InitContainerStatuses = append(p.Status.InitContainerStatuses, st)
 			} else {
 				p.Status.ContainerStatuses = append(p.Status.ContainerStatuses, st)
@@ -91,7 +91,7 @@ func (w *replay) create(gated bool) {
 
 // kubelet brings one container nearer to the spec; it reports whether there was anything to do.
 func (w *replay) kubelet() bool {
-	for c := range runners(&w.pod.Spec) {
+	for c := range containersOf(&w.pod.Spec) {
 		st := status(w.pod, c.Name)
 		switch {
 		case st.Image != c.Image:
@@ -104,15 +104,15 @@ func (w *replay) kubelet() bool {
 		default:
 			continue
 		}
-		w.story = append(w.story, "kubelet: "+c.Name)
+		w.log = append(w.log, "kubelet: "+c.Name)
 		return true
 	}
 	return false
 }
 
-// step does what a controller would; it reports whether there was anything to do. A controller may die between the
-// requests of one write.
-func (w *replay) step(dies bool) bool {
+// reconcile does what a controller would; it reports whether there was anything to do. A controller may crash between
+// the requests of one write.
+func (w *replay) reconcile(crashes bool) bool {
 	at := w.pod.Labels[keys.ControllerRevisionHash]
 	var patches []podpatch.Patch
 	var err error
@@ -122,15 +122,15 @@ func (w *replay) step(dies bool) bool {
 		var from int
 		_, err := fmt.Sscanf(at, "web-%d", &from)
 		require.NoError(w, err)
-		edit, why, ok := Diff(w.templates[from], w.templates[w.target], Options{Resources: true, Env: true})
+		update, why, ok := Diff(w.templates[from], w.templates[w.target], Options{Resources: true, Env: true})
 		require.True(w, ok, why)
-		require.Empty(w, edit.Env)
-		if Gated(w.pod) && edit.Restarts(w.pod) && !w.closed() {
-			what = "mark"
+		require.Empty(w, update.Env)
+		if Gated(w.pod) && update.Restarts(w.pod) && !w.closed() {
+			what = "mark unready"
 			one(MarkUnready(w.pod, w.now))
 		} else {
 			what = "write " + w.revision(w.target)
-			patches, err = edit.Write(w.pod, w.revision(w.target), w.now)
+			patches, err = update.Write(w.pod, w.revision(w.target), w.now)
 			require.NoError(w, err)
 		}
 	} else if Closed(w.pod) {
@@ -140,11 +140,11 @@ func (w *replay) step(dies bool) bool {
 			what = "continue"
 			patches, err = Continue(w.pod, w.now)
 		case o.Done || !Recorded(w.pod):
-			what = "release"
-			for c := range runners(&w.pod.Spec) {
+			what = "mark ready"
+			for c := range containersOf(&w.pod.Spec) {
 				st := status(w.pod, c.Name)
 				require.True(w, st.Image == c.Image && has(*st.Resources, c.Resources),
-					"released before %s has followed\n%s", c.Name, strings.Join(w.story, "\n"))
+					"marked ready before %s runs what was written\n%s", c.Name, strings.Join(w.log, "\n"))
 			}
 			one(MarkReady(w.pod, lifecycle.Enter(w.pod, pods.LifecycleNormal, w.now), w.now))
 		default:
@@ -155,11 +155,11 @@ func (w *replay) step(dies bool) bool {
 		return false
 	}
 	require.NoError(w, err)
-	require.Contains(w, string(patches[0].Data), `"resourceVersion":"7"`, "%s: a pod that was seen otherwise is left alone", what)
-	if dies {
+	require.Contains(w, string(patches[0].Data), `"resourceVersion":"7"`, "%s: applies to the observed version only", what)
+	if crashes {
 		patches = patches[:1]
 	}
-	w.story = append(w.story, fmt.Sprintf("%s: %d requests", what, len(patches)))
+	w.log = append(w.log, fmt.Sprintf("%s: %d requests", what, len(patches)))
 	for _, p := range patches {
 		was := w.pod
 		w.pod = apply(w.T, was, p, nil)
@@ -173,21 +173,21 @@ func (w *replay) closed() bool {
 	return c != nil && c.Status == corev1.ConditionFalse
 }
 
-// check holds what no write may do.
+// check asserts what no write may do.
 func (w *replay) check(was *corev1.Pod) {
-	tell := strings.Join(w.story, "\n")
-	restarts := Edit{}
-	for c := range runners(&was.Spec) {
+	log := strings.Join(w.log, "\n")
+	restarts := Update{}
+	for c := range containersOf(&was.Spec) {
 		is := container(&w.pod.Spec, c.Name)
 		if is.Image != c.Image {
 			set(&restarts.Images, c.Name, is.Image)
 		}
 	}
 	if Gated(was) && len(restarts.Images) > 0 {
-		require.True(w, w.closed(), "a container restarts in a pod that serves\n%s", tell)
+		require.True(w, w.closed(), "a container restarts in a pod in service\n%s", log)
 	}
 	if restarts.Images["app"] != "" && restarts.Images["side"] != "" {
-		require.Fail(w, "two containers of different launch priority change at once", tell)
+		require.Fail(w, "two containers of different launch priority change at once", log)
 	}
 	require.Equal(w, "x:1", container(&w.pod.Spec, "injected").Image)
 }
@@ -207,54 +207,54 @@ func TestReplay(t *testing.T) {
 				switch w.r.IntN(8) {
 				case 0:
 					w.target = w.r.IntN(len(w.templates))
-					w.story = append(w.story, "wanted: "+w.revision(w.target))
+					w.log = append(w.log, "wanted: "+w.revision(w.target))
 				case 1, 2, 3:
 					w.kubelet()
 				default:
-					w.step(w.r.IntN(3) == 0)
+					w.reconcile(w.r.IntN(3) == 0)
 				}
 			}
-			w.rest()
+			w.finish()
 		})
 	}
 }
 
-// rest goes on until there is nothing to do, and holds what the pod must be then.
-func (w *replay) rest() {
+// finish continues until there is nothing to do, and checks the pod then.
+func (w *replay) finish() {
 	for range 100 {
 		w.now = w.now.Add(time.Minute)
-		if did, follows := w.step(false), w.kubelet(); did || follows {
+		if did, follows := w.reconcile(false), w.kubelet(); did || follows {
 			continue
 		}
 		to := w.templates[w.target]
-		tell := strings.Join(w.story, "\n")
-		require.Equal(w, w.revision(w.target), w.pod.Labels[keys.ControllerRevisionHash], tell)
-		require.False(w, Closed(w.pod), "%+v\n%s", Progress(w.pod, w.now), tell)
-		for c := range runners(&to.Spec) {
+		log := strings.Join(w.log, "\n")
+		require.Equal(w, w.revision(w.target), w.pod.Labels[keys.ControllerRevisionHash], log)
+		require.False(w, Closed(w.pod), "%+v\n%s", Progress(w.pod, w.now), log)
+		for c := range containersOf(&to.Spec) {
 			is := container(&w.pod.Spec, c.Name)
-			require.Equal(w, c.Image, is.Image, tell)
-			require.True(w, has(is.Resources, c.Resources), tell)
+			require.Equal(w, c.Image, is.Image, log)
+			require.True(w, has(is.Resources, c.Resources), log)
 		}
 		for k, v := range to.Labels {
-			require.Equal(w, v, w.pod.Labels[k], tell)
+			require.Equal(w, v, w.pod.Labels[k], log)
 		}
-		require.Equal(w, to.Annotations["config"], w.pod.Annotations["config"], tell)
-		require.Empty(w, cmp.Diff(to.Annotations["note"], w.pod.Annotations["note"]), tell)
-		require.NotContains(w, w.pod.Annotations[keys.InPlaceUpdateState], `"next`, tell)
+		require.Equal(w, to.Annotations["config"], w.pod.Annotations["config"], log)
+		require.Empty(w, cmp.Diff(to.Annotations["note"], w.pod.Annotations["note"]), log)
+		require.NotContains(w, w.pod.Annotations[keys.InPlaceUpdateState], `"next`, log)
 		return
 	}
-	require.Fail(w, "it never comes to rest", strings.Join(w.story, "\n"))
+	require.Fail(w, "steps never end", strings.Join(w.log, "\n"))
 }
 
-// FuzzRecords feeds the annotations of a pod, which anybody may write, to all that reads them: nothing may panic, and what
-// is written must make sense to an apiserver.
+// FuzzRecords feeds arbitrary annotations of a pod to all functions that read them: nothing may panic, and what is written must
+// be valid for an apiserver.
 func FuzzRecords(f *testing.F) {
 	f.Add(`{"revision":"web-2","nextContainerResources":{"app":{"limits":{"cpu":"2"}}},"updateResources":true,
 		"containerBatchesRecord":[{"timestamp":null,"containers":["app","gone"]}]}`, inGrace,
 		`{"containers":[{"name":"app","containerID":"run://app-0"}]}`, "web-2")
 	f.Add(`{"nextContainerRefMetadata":{"app":{"labels":{"tier":"two"}}},"lastContainerStatuses":{"gone":{}}}`, `{"metaDataPatch":"e30="}`, `{`, "")
-	f.Fuzz(func(t *testing.T, state, grace, told, revision string) {
-		for _, text := range []*string{&state, &grace, &told, &revision} {
+	f.Fuzz(func(t *testing.T, state, grace, reported, revision string) {
+		for _, text := range []*string{&state, &grace, &reported, &revision} {
 			*text = strings.ToValidUTF8(*text, "?") // Nothing else comes from an apiserver.
 		}
 		pod := running(func(p *corev1.Pod) {
@@ -262,7 +262,7 @@ func FuzzRecords(f *testing.F) {
 			p.Spec.Containers[0].Env = []corev1.EnvVar{reads("TIER", "metadata.labels['tier']"), {Name: keys.EnvContainerBarrier}}
 			p.Labels[keys.ControllerRevisionHash] = revision
 			p.Annotations[keys.InPlaceUpdateState], p.Annotations[keys.InPlaceUpdateGrace] = state, grace
-			p.Annotations[keys.RuntimeContainersMeta] = told
+			p.Annotations[keys.RuntimeContainersMeta] = reported
 		})
 		o := Progress(pod, start)
 		require.False(t, o.Done && o.Next)

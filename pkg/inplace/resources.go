@@ -10,13 +10,13 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// resizable are the resources that a running container can get more or less of, as in kube 1.36.
+// resizable are the resources that can be changed in a running container, as in kube 1.36.
 func resizable() []corev1.ResourceName {
 	return []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory}
 }
 
-// diffResources returns the new values of cpu and memory, or why a running container can't take them over. Requests that
-// a template leaves out are its limits, as in a pod.
+// diffResources returns the new values of cpu and memory, or why they can't be changed in a running container.
+// Requests that a template leaves out default to its limits, as in a pod.
 func diffResources(from, to corev1.ResourceRequirements) (out corev1.ResourceRequirements, why string) {
 	if !equality.Semantic.DeepEqual(from.Claims, to.Claims) {
 		return out, "resources.claims changed"
@@ -53,7 +53,7 @@ func diffResources(from, to corev1.ResourceRequirements) (out corev1.ResourceReq
 	return out, ""
 }
 
-// requests are what a container requests; where it only says a limit, that much, as in kube 1.36.
+// requests returns the requests of a container, which default to its limits, as in kube 1.36.
 func requests(r corev1.ResourceRequirements) corev1.ResourceList {
 	out := make(corev1.ResourceList, len(r.Requests)+len(r.Limits))
 	maps.Copy(out, r.Limits)
@@ -61,7 +61,7 @@ func requests(r corev1.ResourceRequirements) corev1.ResourceList {
 	return out
 }
 
-// has tells whether r has all the values of want.
+// has reports whether r has all the values of want.
 func has(r, want corev1.ResourceRequirements) bool {
 	holds := func(is, want corev1.ResourceList) bool {
 		for name, q := range want {
@@ -74,8 +74,8 @@ func has(r, want corev1.ResourceRequirements) bool {
 	return holds(r.Limits, want.Limits) && holds(r.Requests, want.Requests)
 }
 
-// sized is cpu and memory of r.
-func sized(r corev1.ResourceRequirements) corev1.ResourceRequirements {
+// cpuAndMemory returns cpu and memory of r.
+func cpuAndMemory(r corev1.ResourceRequirements) corev1.ResourceRequirements {
 	pick := func(list corev1.ResourceList) corev1.ResourceList {
 		out := corev1.ResourceList{}
 		for _, name := range resizable() {
@@ -88,7 +88,7 @@ func sized(r corev1.ResourceRequirements) corev1.ResourceRequirements {
 	return corev1.ResourceRequirements{Limits: pick(r.Limits), Requests: pick(r.Requests)}
 }
 
-// merge is r with the values of by. Neither is changed, and the result may share maps with them.
+// merge returns r with the values of by. Neither is changed, and the result may share maps with them.
 func merge(r, by corev1.ResourceRequirements) corev1.ResourceRequirements {
 	lay := func(under, over corev1.ResourceList) corev1.ResourceList {
 		if len(over) == 0 {
@@ -104,9 +104,9 @@ func merge(r, by corev1.ResourceRequirements) corev1.ResourceRequirements {
 	}
 }
 
-// qos is the class of a pod of this spec with some resources changed, by container; as in kube 1.36: BestEffort if no
-// container asks for cpu or memory, Guaranteed if all limit both to what they request. Resources of the pod as a whole count
-// instead of those of its containers.
+// qos is the QoS class of a pod of this spec with some resources changed, by container; as in kube 1.36: BestEffort
+// if no container has requests or limits of cpu or memory, Guaranteed if all have limits of both that equal their
+// requests. Pod-level resources take precedence over those of the containers.
 func qos(s *corev1.PodSpec, by map[string]corev1.ResourceRequirements) corev1.PodQOSClass {
 	var all []corev1.ResourceRequirements
 	if s.Resources != nil {
@@ -118,17 +118,17 @@ func qos(s *corev1.PodSpec, by map[string]corev1.ResourceRequirements) corev1.Po
 			}
 		}
 	}
-	asked, guaranteed := false, true
+	envOf, guaranteed := false, true
 	for _, r := range all {
 		asks := requests(r)
 		for _, name := range resizable() {
 			request, limit := asks[name], r.Limits[name]
-			asked = asked || positive(request) || positive(limit)
+			envOf = envOf || positive(request) || positive(limit)
 			guaranteed = guaranteed && positive(limit) && request.Cmp(limit) == 0
 		}
 	}
 	switch {
-	case !asked:
+	case !envOf:
 		return corev1.PodQOSBestEffort
 	case guaranteed:
 		return corev1.PodQOSGuaranteed

@@ -25,7 +25,7 @@ const (
 	keyDelete = "preDeleteHook"
 )
 
-// blockers reads the list. A message that is no list names nobody.
+// blockers reads the list. An invalid message has none.
 func blockers(pod *corev1.Pod) []blocker {
 	c := podpatch.Find(pod, keys.KruisePodReady)
 	if c == nil || c.Message == "" {
@@ -38,7 +38,7 @@ func blockers(pod *corev1.Pod) []blocker {
 	return list
 }
 
-// block makes the pod not ready for one of our keys. A pod without the gate stays as it is.
+// block makes the pod not ready with one of our keys. A pod without the gate stays as it is.
 func block(b *podpatch.Body, pod *corev1.Pod, key string, now time.Time) {
 	if !podpatch.Gated(pod, keys.KruisePodReady) {
 		return
@@ -51,17 +51,17 @@ func block(b *podpatch.Body, pod *corev1.Pod, key string, now time.Time) {
 	b.Unready(pod, now)
 }
 
-// unblock takes our keys off, and makes a new pod ready that nobody blocks.
+// unblock removes our keys, and makes a new pod ready that has no other blocker.
 func unblock(b *podpatch.Body, pod *corev1.Pod, now time.Time) {
 	list := blockers(pod)
 	left := slices.DeleteFunc(slices.Clone(list), func(x blocker) bool { return x.Agent == agent })
-	if len(left) < len(list) || Unprepared(pod) {
+	if len(left) < len(list) || NeverReady(pod) {
 		writeBlockers(b, pod, left, now)
 	}
 }
 
-// writeBlockers writes the list, in order. Others write to it too, so that the write applies to the observed version of
-// the pod only.
+// writeBlockers writes the list, in order. Other controllers write it too, so the write applies to the observed version of the
+// pod only.
 func writeBlockers(b *podpatch.Body, pod *corev1.Pod, list []blocker, now time.Time) {
 	if podpatch.Find(pod, keys.KruisePodReady) != nil {
 		b.Observed(pod)

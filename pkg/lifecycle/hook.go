@@ -22,7 +22,7 @@ func HooksOf(l *pods.Lifecycle) Hooks {
 	return Hooks{update: l.InPlaceUpdate, remove: l.PreDelete, service: l.PreNormal}
 }
 
-// Hooked tells whether any handler of a hook is on the pod; false without a hook.
+// Hooked reports whether any handler of a hook is on the pod; false without a hook.
 func Hooked(h *pods.LifecycleHook, pod *corev1.Pod) bool {
 	if h == nil {
 		return false
@@ -35,7 +35,7 @@ func Hooked(h *pods.LifecycleHook, pod *corev1.Pod) bool {
 	return slices.ContainsFunc(h.FinalizersHandler, func(f string) bool { return slices.Contains(pod.Finalizers, f) })
 }
 
-// Answered tells whether all handlers of a hook are on the pod; true without a hook.
+// Answered reports whether all handlers of a hook are on the pod; true without a hook.
 func Answered(h *pods.LifecycleHook, pod *corev1.Pod) bool {
 	if h == nil {
 		return true
@@ -53,8 +53,9 @@ func has(pod *corev1.Pod, key, value string) bool {
 	return ok && v == value
 }
 
-// HoldsUpdate tells whether an update in place has to be prepared, and while it is prepared, whether it has to wait. A
-// pod in the state Updated has to be prepared again if there is a hook at all: it was let go for the last update.
+// HoldsUpdate reports whether an in-place update has to be prepared, and while it is prepared, whether it has to
+// wait. A pod in the state Updated has to be prepared again if there is a hook at all: the hook released it for the
+// last update.
 func (h Hooks) HoldsUpdate(pod *corev1.Pod) bool {
 	if Of(pod) == pods.LifecycleUpdated {
 		return h.update != nil && len(h.update.LabelsHandler)+len(h.update.FinalizersHandler) > 0
@@ -62,25 +63,25 @@ func (h Hooks) HoldsUpdate(pod *corev1.Pod) bool {
 	return Hooked(h.update, pod)
 }
 
-// HoldsDelete tells whether a deletion has to be prepared, and while it is prepared, whether it has to wait.
+// HoldsDelete reports whether a deletion has to be prepared, and while it is prepared, whether it has to wait.
 func (h Hooks) HoldsDelete(pod *corev1.Pod) bool { return Hooked(h.remove, pod) }
 
-// HoldsService tells whether a hook has to answer before a new pod goes into service.
+// HoldsService reports whether a hook has to answer before a new pod goes into service.
 func (h Hooks) HoldsService() bool { return h.service != nil }
 
-// PreparingDelete tells whether the preDelete hook was asked to let the pod be deleted, and whether that can't be cancelled.
+// PreparingDelete reports whether the preDelete hook was asked to let the pod be deleted, and whether that can't be cancelled.
 func (h Hooks) PreparingDelete(pod *corev1.Pod) (preparing, final bool) {
 	preparing = Of(pod) == pods.LifecyclePreparingDelete
 	return preparing, preparing && h.MarksNotReady()
 }
 
-// MarksNotReady tells whether a hook makes pods not ready, for which they need the readiness gate keys.KruisePodReady.
+// MarksNotReady reports whether a hook makes pods not ready, for which they need the readiness gate keys.KruisePodReady.
 func (h Hooks) MarksNotReady() bool {
 	return h.update != nil && h.update.MarkPodNotReady || h.remove != nil && h.remove.MarkPodNotReady
 }
 
-// InService is the state of a pod that is wanted in service, for which nothing else is to be done: the one it has, if it
-// has to wait there.
+// InService returns the state of a pod that should be in service and needs no other step: the state that it has, if
+// it has to wait there.
 func (h Hooks) InService(pod *corev1.Pod) pods.LifecycleState {
 	switch s := Of(pod); s {
 	case pods.LifecyclePreparingNormal:
@@ -98,8 +99,8 @@ func (h Hooks) InService(pod *corev1.Pod) pods.LifecycleState {
 	return pods.LifecycleNormal
 }
 
-// Serve is the write that brings a pod to the state that InService says, ready as far as hooks go. Only for a new pod that
-// no hook waits for it applies to any version of the pod: that one changes often while it starts.
+// Serve returns the write that brings a pod to the state of InService, ready as far as hooks are concerned. It
+// applies to the observed version only, except for a new pod without a hook, which changes often while it starts.
 func (h Hooks) Serve(pod *corev1.Pod, now time.Time) podpatch.Body {
 	b := Enter(pod, h.InService(pod), now)
 	if Of(pod) != pods.LifecyclePreparingNormal || h.service != nil {
@@ -109,12 +110,13 @@ func (h Hooks) Serve(pod *corev1.Pod, now time.Time) podpatch.Body {
 	return b
 }
 
-// Unprepared tells whether nobody has made the pod ready yet, as far as hooks go: it has the gate and no condition.
-func Unprepared(pod *corev1.Pod) bool {
+// NeverReady reports whether the pod was never made ready as far as hooks are concerned: it has the gate and no
+// condition.
+func NeverReady(pod *corev1.Pod) bool {
 	return podpatch.Gated(pod, keys.KruisePodReady) && podpatch.Find(pod, keys.KruisePodReady) == nil
 }
 
-// CancelDelete returns the patch that cancels PrepareDelete. updating: an update in place of the pod was begun, and goes on.
+// CancelDelete returns the patch that cancels PrepareDelete. updating: an in-place update of the pod has begun, and continues.
 func (Hooks) CancelDelete(pod *corev1.Pod, updating bool, now time.Time) (podpatch.Patch, error) {
 	s := pods.LifecyclePreparingNormal
 	if updating {

@@ -19,7 +19,7 @@ import (
 
 var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// handler is a hook of one label and one finalizer.
+// handler returns a hook of one label and one finalizer.
 func handler(name string) *pods.LifecycleHook {
 	return &pods.LifecycleHook{
 		LabelsHandler: map[string]string{name: "on"}, FinalizersHandler: []string{"example.com/" + name},
@@ -31,7 +31,7 @@ func marks(h *pods.LifecycleHook) *pods.LifecycleHook {
 	return h
 }
 
-// pod is a ready pod in a state, changed by each of fs.
+// pod returns a ready pod in a state, changed by each of fs.
 func pod(state pods.LifecycleState, fs ...func(*corev1.Pod)) *corev1.Pod {
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -57,7 +57,7 @@ func finalizer(name string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { p.Finalizers = append(p.Finalizers, "example.com/"+name) }
 }
 
-// handled puts all handlers of a hook on.
+// handled adds all handlers of a hook.
 func handled(name string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
 		label(name)(p)
@@ -114,7 +114,7 @@ func TestHookedAndAnswered(t *testing.T) {
 			"a label that is not there is not the same as an empty one",
 			&pods.LifecycleHook{LabelsHandler: map[string]string{"a": ""}}, pod(""), false, false,
 		},
-		{"a pod without labels is let go", handler("a"), &corev1.Pod{}, false, false},
+		{"a pod without labels is released", handler("a"), &corev1.Pod{}, false, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -124,7 +124,7 @@ func TestHookedAndAnswered(t *testing.T) {
 	}
 }
 
-func TestWhereAPodGoesThatIsWantedInService(t *testing.T) {
+func TestInService(t *testing.T) {
 	t.Parallel()
 	all := &pods.Lifecycle{PreDelete: handler("del"), InPlaceUpdate: handler("upd"), PreNormal: handler("new")}
 	for _, tc := range []struct {
@@ -138,17 +138,17 @@ func TestWhereAPodGoesThatIsWantedInService(t *testing.T) {
 		{"a new pod goes into service when preNormal is answered", all, pod(pods.LifecyclePreparingNormal, handled("new")), pods.LifecycleNormal},
 		{"a pod in service stays", all, pod(pods.LifecycleNormal), pods.LifecycleNormal},
 		{"a pod without a state is in service", all, pod(""), pods.LifecycleNormal},
-		{"a pod in a state that nobody knows goes into service", all, pod("Happy"), pods.LifecycleNormal},
+		{"a pod in an unknown state goes into service", all, pod("Happy"), pods.LifecycleNormal},
 		{"#1156: a pod goes back into service if it is held by its hook when the update is taken back", all, pod(pods.LifecyclePreparingUpdate, handled("upd")), pods.LifecycleNormal},
-		{"#1156: a pod that was let go when the update is taken back has to be taken up again", all, pod(pods.LifecyclePreparingUpdate), pods.LifecycleUpdated},
-		{"#1156: likewise if only a part of it was let go", all, pod(pods.LifecyclePreparingUpdate, label("upd")), pods.LifecycleUpdated},
+		{"#1156: a pod that was released for an update that is cancelled awaits the hook again", all, pod(pods.LifecyclePreparingUpdate), pods.LifecycleUpdated},
+		{"#1156: likewise if only some handlers were removed", all, pod(pods.LifecyclePreparingUpdate, label("upd")), pods.LifecycleUpdated},
 		{"an updated pod has to be taken up", all, pod(pods.LifecycleUpdating), pods.LifecycleUpdated},
-		{"an updated pod that was never let go goes into service", all, pod(pods.LifecycleUpdating, handled("upd")), pods.LifecycleNormal},
+		{"an updated pod that was never released goes into service", all, pod(pods.LifecycleUpdating, handled("upd")), pods.LifecycleNormal},
 		{"an updated pod goes into service at once where there is no hook", &pods.Lifecycle{PreDelete: handler("del")}, pod(pods.LifecycleUpdating), pods.LifecycleNormal},
 		{"an updated pod waits until it is taken up", all, pod(pods.LifecycleUpdated, finalizer("upd")), pods.LifecycleUpdated},
 		{"an updated pod goes into service when it is taken up", all, pod(pods.LifecycleUpdated, handled("upd")), pods.LifecycleNormal},
 		{"#1156: an updated pod whose hook was taken off the workload goes into service", nil, pod(pods.LifecycleUpdated), pods.LifecycleNormal},
-		{"a pod that was to be deleted begins anew", all, pod(pods.LifecyclePreparingDelete, handled("del")), pods.LifecyclePreparingNormal},
+		{"a pod whose deletion is cancelled starts over", all, pod(pods.LifecyclePreparingDelete, handled("del")), pods.LifecyclePreparingNormal},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -160,7 +160,7 @@ func TestWhereAPodGoesThatIsWantedInService(t *testing.T) {
 	}
 }
 
-func TestWhatHooksHold(t *testing.T) {
+func TestHolds(t *testing.T) {
 	t.Parallel()
 	all := &pods.Lifecycle{PreDelete: handler("del"), InPlaceUpdate: handler("upd"), PreNormal: handler("new")}
 	for _, tc := range []struct {
@@ -173,7 +173,7 @@ func TestWhatHooksHold(t *testing.T) {
 		{"a handler of inPlaceUpdate holds an update", all, pod(pods.LifecycleNormal, label("upd")), true, false},
 		{"a handler of preDelete holds a deletion", all, pod(pods.LifecycleNormal, finalizer("del")), false, true},
 		{"preNormal holds neither", all, pod(pods.LifecycleNormal, handled("new")), false, false},
-		{"a pod that is let go is not held", all, pod(pods.LifecyclePreparingUpdate), false, false},
+		{"a released pod is not held", all, pod(pods.LifecyclePreparingUpdate), false, false},
 		{"#1156: an updated pod is held by its hook even before it is taken up", all, pod(pods.LifecycleUpdated), true, false},
 		{"an updated pod without that hook is not", &pods.Lifecycle{PreDelete: handler("del")}, pod(pods.LifecycleUpdated), false, false},
 		{"nor with one that has no handlers", &pods.Lifecycle{InPlaceUpdate: &pods.LifecycleHook{}}, pod(pods.LifecycleUpdated), false, false},
@@ -187,12 +187,12 @@ func TestWhatHooksHold(t *testing.T) {
 	}
 }
 
-func TestPrepareUpdatePutsTheHandlersOfTheLastUpdateOnAgain(t *testing.T) {
+func TestPrepareUpdateRestoresHandlers(t *testing.T) {
 	t.Parallel()
 	h := HooksOf(&pods.Lifecycle{InPlaceUpdate: handler("upd")})
 	before := pod(pods.LifecycleUpdated, func(p *corev1.Pod) { p.Finalizers = []string{"example.com/other"} })
 	p, err := h.PrepareUpdate(before, start)
-	require.Contains(t, string(p.Data), `"resourceVersion":"7"`, "a late write must not hold a pod that was let go meanwhile")
+	require.Contains(t, string(p.Data), `"resourceVersion":"7"`, "a late write must not hold a pod that was released meanwhile")
 	after := apply(t, before, p, err)
 	require.Equal(t, pods.LifecyclePreparingUpdate, Of(after))
 	require.Equal(t, "2026-01-02T03:04:05Z", after.Annotations[keys.LifecycleTimestamp])
@@ -204,7 +204,7 @@ func TestPrepareUpdatePutsTheHandlersOfTheLastUpdateOnAgain(t *testing.T) {
 	require.Equal(t, held.Finalizers, apply(t, held, p, err).Finalizers, "of a pod in service the user decides what holds it")
 }
 
-func TestWritesHoldForTheObservedVersion(t *testing.T) {
+func TestWritesApplyToTheObservedVersion(t *testing.T) {
 	t.Parallel()
 	h := HooksOf(&pods.Lifecycle{InPlaceUpdate: handler("upd"), PreDelete: handler("del"), PreNormal: handler("new")})
 	serve := func(h Hooks, p *corev1.Pod) (podpatch.Patch, error) {
@@ -233,7 +233,7 @@ func TestWritesHoldForTheObservedVersion(t *testing.T) {
 	}
 }
 
-func TestReturn(t *testing.T) {
+func TestCancelDelete(t *testing.T) {
 	t.Parallel()
 	h := HooksOf(&pods.Lifecycle{PreDelete: handler("del")})
 	leaving := pod(pods.LifecyclePreparingDelete, handled("del"))
@@ -243,15 +243,15 @@ func TestReturn(t *testing.T) {
 	require.Equal(t, pods.LifecycleUpdating, Of(apply(t, leaving, p, err)), "an update that was begun goes on")
 }
 
-func TestPartingIsForGoodWherePodsAreMarkedNotReady(t *testing.T) {
+func TestPreparingDeleteIsFinalIfPodsAreMarkedNotReady(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name             string
 		hooks            *pods.Lifecycle
 		state            pods.LifecycleState
-		parting, forGood bool
+		preparing, final bool
 	}{
-		{"a pod in service is not parting", &pods.Lifecycle{PreDelete: marks(handler("del"))}, pods.LifecycleNormal, false, false},
+		{"a pod in service is not preparing delete", &pods.Lifecycle{PreDelete: marks(handler("del"))}, pods.LifecycleNormal, false, false},
 		{"a pod that is prepared can come back", &pods.Lifecycle{PreDelete: handler("del")}, pods.LifecyclePreparingDelete, true, false},
 		{"not if it was marked not ready", &pods.Lifecycle{PreDelete: marks(handler("del"))}, pods.LifecyclePreparingDelete, true, true},
 		{"nor if its update would be", &pods.Lifecycle{InPlaceUpdate: marks(handler("upd"))}, pods.LifecyclePreparingDelete, true, true},
@@ -259,9 +259,9 @@ func TestPartingIsForGoodWherePodsAreMarkedNotReady(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			parting, forGood := HooksOf(tc.hooks).PreparingDelete(pod(tc.state))
-			require.Equal(t, tc.parting, parting)
-			require.Equal(t, tc.forGood, forGood)
+			preparing, final := HooksOf(tc.hooks).PreparingDelete(pod(tc.state))
+			require.Equal(t, tc.preparing, preparing)
+			require.Equal(t, tc.final, final)
 		})
 	}
 }
@@ -289,7 +289,7 @@ func TestMarkPodNotReady(t *testing.T) {
 		{"an update that is prepared marks", pod("", gated), prepareUpdate, corev1.ConditionFalse, "[" + update + "]", corev1.ConditionFalse},
 		{"so does a deletion", pod("", gated), prepareDelete, corev1.ConditionFalse, "[" + remove + "]", corev1.ConditionFalse},
 		{"the list keeps what others wrote, in order", pod("", blockedBy("["+update+","+other+"]")), prepareDelete, corev1.ConditionFalse, "[" + other + "," + remove + "," + update + "]", corev1.ConditionFalse},
-		{"a message that is no list names nobody", pod("", blockedBy("soon")), prepareDelete, corev1.ConditionFalse, "[" + remove + "]", corev1.ConditionFalse},
+		{"an invalid message has no blockers", pod("", blockedBy("soon")), prepareDelete, corev1.ConditionFalse, "[" + remove + "]", corev1.ConditionFalse},
 		{"service takes our marks off", pod(pods.LifecyclePreparingUpdate, blockedBy("["+remove+","+update+"]")), serve, corev1.ConditionTrue, "", corev1.ConditionTrue},
 		{"service leaves the marks of others", pod(pods.LifecyclePreparingUpdate, blockedBy("["+other+","+update+"]")), serve, corev1.ConditionFalse, "[" + other + "]", corev1.ConditionTrue},
 		{"service makes a new pod ready", pod(pods.LifecyclePreparingNormal, gated), serve, corev1.ConditionTrue, "", corev1.ConditionTrue},
@@ -314,7 +314,7 @@ func TestMarkPodNotReady(t *testing.T) {
 	}
 }
 
-func TestEnterLeavesTheTimeOfAStateThatThePodHas(t *testing.T) {
+func TestEnterKeepsTheTimeOfAnUnchangedState(t *testing.T) {
 	t.Parallel()
 	p := pod(pods.LifecycleNormal)
 	require.Empty(t, cmp.Diff(podpatch.New(p), Enter(p, pods.LifecycleNormal, start)))

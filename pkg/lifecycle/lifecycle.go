@@ -12,7 +12,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/podpatch"
 )
 
-// Of returns the state of an object, LifecycleNormal if it has none. A value that is no state is returned as it is.
+// Of returns the state of an object, LifecycleNormal if it has none. An unknown value is returned as it is.
 func Of(obj metav1.Object) pods.LifecycleState {
 	if s := obj.GetLabels()[keys.LifecycleState]; s != "" {
 		return pods.LifecycleState(s)
@@ -20,8 +20,8 @@ func Of(obj metav1.Object) pods.LifecycleState {
 	return pods.LifecycleNormal
 }
 
-// Stamp writes the state into an object that is about to be created.
-func Stamp(obj metav1.Object, s pods.LifecycleState, now time.Time) {
+// SetState sets the state of an object that is about to be created.
+func SetState(obj metav1.Object, s pods.LifecycleState, now time.Time) {
 	obj.SetLabels(with(obj.GetLabels(), keys.LifecycleState, string(s)))
 	obj.SetAnnotations(with(obj.GetAnnotations(), keys.LifecycleTimestamp, timestamp(now)))
 }
@@ -37,8 +37,8 @@ func with(m map[string]string, key, value string) map[string]string {
 // timestamp is RFC 3339 in UTC, to the second.
 func timestamp(now time.Time) string { return now.UTC().Format(time.RFC3339) }
 
-// Enter is the write that brings a pod into a state and does nothing else. The time of a state that the pod has already
-// stays.
+// Enter returns the write that brings a pod into a state and does nothing else. If the pod has the state already, its
+// timestamp stays.
 func Enter(pod *corev1.Pod, s pods.LifecycleState, now time.Time) podpatch.Body {
 	b := podpatch.New(pod)
 	if pod.Labels[keys.LifecycleState] != string(s) {

@@ -21,7 +21,7 @@ func TestOf(t *testing.T) {
 	}{
 		{"a pod without labels is Normal", nil, pods.LifecycleNormal},
 		{"an empty label is Normal", map[string]string{keys.LifecycleState: ""}, pods.LifecycleNormal},
-		{"the label says the state", map[string]string{keys.LifecycleState: "Updating"}, pods.LifecycleUpdating},
+		{"the label has the state", map[string]string{keys.LifecycleState: "Updating"}, pods.LifecycleUpdating},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -30,12 +30,12 @@ func TestOf(t *testing.T) {
 	}
 }
 
-func TestStamp(t *testing.T) {
+func TestSetState(t *testing.T) {
 	t.Parallel()
 	shared := map[string]string{"app": "web"}
 	obj := &metav1.ObjectMeta{Labels: shared}
 	now := time.Date(2026, 1, 2, 3, 4, 5, 6, time.FixedZone("east", 3600))
-	Stamp(obj, pods.LifecyclePreparingNormal, now)
+	SetState(obj, pods.LifecyclePreparingNormal, now)
 	require.Empty(t, cmp.Diff(&metav1.ObjectMeta{
 		Labels:      map[string]string{"app": "web", "lifecycle.apps.kruise.io/state": "PreparingNormal"},
 		Annotations: map[string]string{"lifecycle.apps.kruise.io/timestamp": "2026-01-02T02:04:05Z"},

@@ -15,65 +15,65 @@ import (
 
 // Field managers of server-side apply.
 const (
-	// AgentManager is who an agent is, in members and on the hub.
+	// AgentManager is the field manager of an agent, in members and on the hub.
 	AgentManager = "flotilla-agent"
-	// HubManager is who the hub is in the status of a MemberCluster.
+	// HubManager is the field manager of the hub in the status of a MemberCluster.
 	HubManager = "flotilla-hub"
 )
 
-// AnnotationClusterUID is an annotation on a certificate request. Written by the agent that asks; read by the approver,
-// which compares it with spec.identity.clusterUID. Form: the UID of the member's namespace kube-system.
+// AnnotationClusterUID is an annotation on a certificate request. Written by the agent that requests it; read by the
+// approver, which compares it with spec.identity.clusterUID. Form: the UID of the member's namespace kube-system.
 const AnnotationClusterUID = "fleet.kruise.io/cluster-uid"
 
-// AnnotationRelease is an annotation on the Membership in a pull member. Written by an administrator of the member, for a
-// hub that the agent has no way to any more; read by the agent while it has no usable certificate. Form: Orphan or
-// Delete, what becomes of the placed objects.
+// AnnotationRelease is an annotation on the Membership in a pull member. Written by an administrator of the member,
+// for a hub that the agent can't reach any more; read by the agent while it has no usable certificate. Form: Orphan
+// or Delete, what happens to the placed objects.
 const AnnotationRelease = "fleet.kruise.io/release"
 
-// Keys of the ConfigMap that the hub leaves for a member that was away while it left. It holds no secret.
+// Keys of the ConfigMap that the hub leaves for a member that was unreachable while it left. It has no secrets.
 const (
-	// TombstonePolicy is what becomes of the placed objects: Orphan or Delete.
+	// TombstonePolicy is what happens to the placed objects: Orphan or Delete.
 	TombstonePolicy = "policy"
 	// TombstoneCluster is the member's name at the hub.
 	TombstoneCluster = "cluster"
-	// TombstoneHubUID is the hub that left it; an agent obeys for lines of that hub only.
+	// TombstoneHubUID is the hub that left it; an agent acts on tombstones of that hub only.
 	TombstoneHubUID = "hubUID"
 )
 
-// ErrLeft is what an agent ends with when its cluster has left the hub: the binding is removed and nothing is left to do.
-// Whoever runs the agent does not start it again until it is told to join anew.
+// ErrLeft is the error that an agent ends with when its cluster has left the hub: the binding is removed and nothing
+// is left to do. The agent must not be started again before the cluster joins again.
 var ErrLeft = errors.New("this cluster has left its hub")
 
-// Link is one connection between a hub and a member. Whoever makes it starts both clusters (their caches) and stops
-// them after the agent has returned. All fields are required unless said otherwise; none is changed after the start, and
-// what they hold may be used concurrently.
+// Link is one connection between a hub and a member. Its creator starts both clusters (their caches) and stops them
+// after the agent has returned. All fields are required unless stated otherwise; none is changed after the start, and
+// their values may be used concurrently.
 type Link struct {
 	// Cluster is the MemberCluster's name on the hub.
 	Cluster string
 	// URL is the hub's address as the member sees it; empty in mode Push.
 	URL string
-	// Identity is who holds the member's Lease: the process that runs the agent, for people.
+	// Identity is the holder of the member's Lease: the process that runs the agent, for people.
 	Identity string
 	// Version is the version of the program that runs the agent.
 	Version string
-	// Left says that the hub has let the cluster go without an answer. The agent obeys the tombstone and ends with ErrLeft;
-	// it does nothing else, and does not look for a MemberCluster, of which there may be another one by that name.
+	// Left: the hub has removed the cluster without an answer from it. The agent acts on the tombstone and ends with
+	// ErrLeft; it does nothing else, and does not read its MemberCluster, which may be another one of that name.
 	Left bool
 
-	// Hub reaches the hub. Its cache holds at least what HubCache says; in mode Push it is the hub manager's own and
-	// holds other members' rows too, which an agent reconciles of. Its scheme knows apis/fleet and Kubernetes' own kinds.
+	// Hub is the connection to the hub. Its cache has at least the objects of HubCache; in mode Push it is the hub manager's own
+	// and has other members' rows too, which an agent ignores. Its scheme knows apis/fleet and Kubernetes' own kinds.
 	Hub cluster.Cluster
-	// Member reaches the member. Its scheme knows apis/fleet and Kubernetes' own kinds.
+	// Member is the connection to the member. Its scheme has apis/fleet and Kubernetes' own kinds.
 	Member cluster.Cluster
 	// Events sends events about objects in the member, to the member.
 	Events event.Recorder
-	// Clock tells the time; only durations on it count, never another machine's time.
+	// Clock returns the time; only durations are measured with it, never compared with another machine's time.
 	Clock clock.WithTicker
 
 	// Credential describes the certificate in use, for the MemberCluster's status. Nil in mode Push; may return nil.
 	Credential func() *fleetv1alpha1.CredentialStatus
-	// Throttle bounds the agent's requests to Member; the agent sets it to what its MemberCluster says. Nil in mode Push, where
-	// the hub makes the connection anew when the limits change.
+	// Throttle limits the agent's requests to Member; the agent sets it to the limits in its MemberCluster. Nil in mode Push,
+	// where the hub opens a new connection when the limits change.
 	Throttle *Throttle
 }
 

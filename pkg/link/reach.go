@@ -16,10 +16,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Cause is why a request did not get through: one word that a condition can have as its reason.
+// Cause is why a request failed: one word that can be the reason of a condition.
 type Cause string
 
-// Causes. The empty one is that of no error, and of errors that are none of these.
+// Causes. It is empty without an error, and for errors that are none of these.
 const (
 	// NameNotResolved: the host name in the address is not known here, or the DNS does not answer.
 	NameNotResolved Cause = "NameNotResolved"
@@ -34,31 +34,31 @@ const (
 
 	// NotTLS: what listens at the address does not speak TLS.
 	NotTLS Cause = "NotTLS"
-	// UnknownAuthority: the certificate at the address is not of the CA that was given.
+	// UnknownAuthority: the certificate at the address is not signed by the configured CA.
 	UnknownAuthority Cause = "UnknownAuthority"
 	// WrongName: the certificate at the address is for other names.
 	WrongName Cause = "WrongName"
-	// ServerCertificateExpired: the certificate at the address has ended, or has not begun.
+	// ServerCertificateExpired: the certificate at the address has expired, or is not valid yet.
 	ServerCertificateExpired Cause = "ServerCertificateExpired"
-	// HandshakeRefused: the far end ended the TLS handshake.
+	// HandshakeRefused: the server ended the TLS handshake.
 	HandshakeRefused Cause = "HandshakeRefused"
 
-	// Unauthorized: the far end does not know the credential (401).
+	// Unauthorized: the server does not accept the credential (401).
 	Unauthorized Cause = "Unauthorized"
-	// Forbidden: it knows the credential and does not allow the request (403).
+	// Forbidden: the server accepts the credential and does not allow the request (403).
 	Forbidden Cause = "Forbidden"
-	// NotServed: it does not serve what was asked for: no such API there, or no apiserver at all.
+	// NotServed: the server does not have the API, or is no apiserver at all.
 	NotServed Cause = "NotServed"
-	// Failing: it answers that it can't do its work now (429 and 5xx).
+	// Failing: the server is overloaded or has an error (429 and 5xx).
 	Failing Cause = "Failing"
 )
 
-// Untrusted tells whether the far end did not prove that it is the one that was meant.
+// Untrusted reports whether the server's identity was not verified.
 func (c Cause) Untrusted() bool {
 	return c == UnknownAuthority || c == WrongName || c == ServerCertificateExpired
 }
 
-// Unanswered tells whether nobody answered at the address.
+// Unanswered reports whether there was no answer at the address.
 func (c Cause) Unanswered() bool {
 	switch c {
 	case NameNotResolved, ConnectionRefused, TimedOut, Unreachable, ConnectionBroken, NotTLS:
@@ -68,8 +68,7 @@ func (c Cause) Unanswered() bool {
 	return false
 }
 
-// CauseOf finds out why a request of client-go did not get through. An object that an apiserver looked for and does not
-// have is no such cause.
+// CauseOf returns why a request of client-go failed. An object that the apiserver does not have is no such cause.
 func CauseOf(err error) Cause {
 	for _, find := range []func(error) Cause{refused, untrusted, unanswered} {
 		if c := find(err); c != "" {
@@ -79,11 +78,11 @@ func CauseOf(err error) Cause {
 	return ""
 }
 
-// refused looks at what was answered.
+// refused classifies an answer.
 func refused(err error) Cause {
 	status := apierrors.APIStatus(nil)
 	if !errors.As(err, &status) {
-		// Of an answer that is no API object, such as a web page, client-go has only this to say.
+		// For an answer that is no API object, such as a web page, client-go has only this message.
 		if err != nil && strings.Contains(err.Error(), "serializer for ") && strings.Contains(err.Error(), " doesn't exist") {
 			return NotServed
 		}
@@ -102,7 +101,7 @@ func refused(err error) Cause {
 	return ""
 }
 
-// unexpected tells an answer that client-go had to make a Status of from one that an apiserver gave.
+// unexpected reports whether client-go has made the Status of an answer that is none.
 func unexpected(s metav1.Status) bool {
 	if s.Details == nil {
 		return false
@@ -115,7 +114,7 @@ func unexpected(s metav1.Status) bool {
 	return false
 }
 
-// untrusted looks at how the TLS handshake ended.
+// untrusted classifies how the TLS handshake ended.
 func untrusted(err error) Cause {
 	var (
 		authority x509.UnknownAuthorityError
@@ -139,7 +138,7 @@ func untrusted(err error) Cause {
 	return ""
 }
 
-// unanswered looks at how the dialling ended.
+// unanswered classifies how dialling ended.
 func unanswered(err error) Cause {
 	var (
 		dns     *net.DNSError
@@ -161,30 +160,30 @@ func unanswered(err error) Cause {
 	return ""
 }
 
-// PlainURL tells whether address is https://HOST[:PORT], with a path or not, and holds neither user, query nor fragment: what
-// it says can be shown to everybody.
+// PlainURL reports whether address is https://HOST[:PORT], with a path or not, without user, query and fragment, so
+// that it may be shown.
 func PlainURL(address string) bool {
 	u, err := url.Parse(address)
 	return err == nil && u.Scheme == "https" && u.Host != "" && u.User == nil && u.RawQuery == "" && u.Fragment == ""
 }
 
-// Peer is the far end of a connection, in the reader's words. Each is a part of a sentence.
+// Peer describes the other end of a connection, for messages. Each field is a part of a sentence.
 type Peer struct {
 	// Name is what it is: "the hub".
 	Name string
-	// Address is where it was looked for, without user and password: "https://hub.example:6443".
+	// Address is its address, without user and password: "https://hub.example:6443".
 	Address string
-	// Authority is what was given to know it by: "the hub's CA (hub.ca, hub.caHash)".
+	// Authority is what verifies its identity: "the hub's CA (hub.ca, hub.caHash)".
 	Authority string
-	// Credential is what it was shown, and how to get a good one.
+	// Credential is what authenticates to it, and how to get a valid one.
 	Credential string
-	// Rights is what to do where it allows nothing.
+	// Rights is what to do if it forbids requests.
 	Rights string
-	// API is what it must serve, and what to do where it does not.
+	// API is what it must serve, and what to do if it does not.
 	API string
 }
 
-// Explain is the sentence for a cause, and "" for none.
+// Explain returns the sentence for a cause, and "" for none.
 func (p Peer) Explain(c Cause) string {
 	switch c {
 	case NameNotResolved:
@@ -228,7 +227,7 @@ type scrubbed struct {
 func (s scrubbed) Error() string { return s.text }
 func (s scrubbed) Unwrap() error { return s.error }
 
-// Scrub returns err without the secrets in its text; for errors.Is and errors.As it stays what it is.
+// Scrub returns err without the secrets in its text; errors.Is and errors.As see the original error.
 func Scrub(err error, secrets ...string) error {
 	if err == nil {
 		return nil

@@ -33,14 +33,14 @@ import (
 
 const secret = "a-bearer-token"
 
-// far is the far end of a connection, and how it is called.
+// far is a server, and a client for it.
 type far struct {
 	server *httptest.Server
 	ca     []byte
 	cfg    rest.Config
 }
 
-// newFar starts a server that answers all with handler; change changes its certificate.
+// newFar starts a server that answers all requests with handler; change changes its certificate.
 func newFar(t *testing.T, handler http.HandlerFunc, change func(*x509.Certificate)) *far {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -83,7 +83,7 @@ func (f *far) call(ctx context.Context) error {
 	return err
 }
 
-// echo answers with a code and with what it was shown, as something that is no apiserver might.
+// echo answers with a code and with what the request had, as something that is no apiserver might.
 func echo(code int, kind string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", kind)
@@ -105,47 +105,47 @@ func dialError(err error) func(*testing.T, *far) {
 	}
 }
 
-func TestCauseOfWhatClientsMeet(t *testing.T) {
+func TestCauseOf(t *testing.T) {
 	t.Parallel()
 	expired := func(c *x509.Certificate) { c.NotAfter = c.NotBefore.Add(time.Hour) }
 	later := func(c *x509.Certificate) { c.NotBefore = c.NotBefore.AddDate(80, 0, 0) }
 	other := func(c *x509.Certificate) { c.IPAddresses, c.DNSNames = nil, []string{"other.example"} }
 	for _, c := range []struct {
-		name    string
-		handler http.HandlerFunc
-		cert    func(*x509.Certificate)
-		change  func(*testing.T, *far)
-		want    link.Cause
-		says    string
+		name     string
+		handler  http.HandlerFunc
+		cert     func(*x509.Certificate)
+		change   func(*testing.T, *far)
+		want     link.Cause
+		explains string
 	}{
-		{name: "a name that does not resolve", change: dialError(&net.DNSError{Err: "no such host", Name: "hub.invalid", IsNotFound: true}), want: link.NameNotResolved, says: "does not resolve"},
-		{name: "a DNS that does not answer", change: dialError(&net.DNSError{Err: "timeout", Name: "hub.invalid", IsTimeout: true}), want: link.NameNotResolved, says: "DNS"},
-		{name: "an address where nothing listens", change: func(t *testing.T, f *far) { t.Helper(); f.server.Close() }, want: link.ConnectionRefused, says: "nothing listens at"},
-		{name: "no route", change: dialError(syscall.EHOSTUNREACH), want: link.Unreachable, says: "can't be reached"},
-		{name: "a dial that takes too long", change: dialError(context.DeadlineExceeded), want: link.TimedOut, says: "does not answer in time"},
-		{name: "an answer that takes too long", handler: func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, want: link.TimedOut, says: "firewall"},
+		{name: "a name that does not resolve", change: dialError(&net.DNSError{Err: "no such host", Name: "hub.invalid", IsNotFound: true}), want: link.NameNotResolved, explains: "does not resolve"},
+		{name: "a DNS that does not answer", change: dialError(&net.DNSError{Err: "timeout", Name: "hub.invalid", IsTimeout: true}), want: link.NameNotResolved, explains: "DNS"},
+		{name: "an address where nothing listens", change: func(t *testing.T, f *far) { t.Helper(); f.server.Close() }, want: link.ConnectionRefused, explains: "nothing listens at"},
+		{name: "no route", change: dialError(syscall.EHOSTUNREACH), want: link.Unreachable, explains: "can't be reached"},
+		{name: "a dial that takes too long", change: dialError(context.DeadlineExceeded), want: link.TimedOut, explains: "does not answer in time"},
+		{name: "an answer that takes too long", handler: func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, want: link.TimedOut, explains: "firewall"},
 		{name: "a server without TLS", change: func(t *testing.T, f *far) {
 			t.Helper()
 			plain := httptest.NewServer(echo(200, "text/plain"))
 			t.Cleanup(plain.Close)
 			f.cfg.Host = "https://" + plain.Listener.Addr().String()
-		}, want: link.NotTLS, says: "port"},
-		{name: "another CA", change: func(t *testing.T, f *far) { t.Helper(); f.cfg.CAData = newFar(t, echo(200, ""), nil).ca }, want: link.UnknownAuthority, says: "does not vouch for: check the CA"},
-		{name: "a certificate for another name", cert: other, want: link.WrongName, says: "other names"},
-		{name: "a certificate that has ended", cert: expired, want: link.ServerCertificateExpired, says: "has ended"},
-		{name: "a certificate that has not begun", cert: later, want: link.ServerCertificateExpired, says: "clocks"},
+		}, want: link.NotTLS, explains: "port"},
+		{name: "another CA", change: func(t *testing.T, f *far) { t.Helper(); f.cfg.CAData = newFar(t, echo(200, ""), nil).ca }, want: link.UnknownAuthority, explains: "does not vouch for: check the CA"},
+		{name: "a certificate for another name", cert: other, want: link.WrongName, explains: "other names"},
+		{name: "an expired certificate", cert: expired, want: link.ServerCertificateExpired, explains: "has ended"},
+		{name: "a certificate that is not valid yet", cert: later, want: link.ServerCertificateExpired, explains: "clocks"},
 		{name: "a server that asks for a certificate", change: func(t *testing.T, f *far) {
 			t.Helper()
 			f.server.TLS.ClientAuth = tls.RequireAnyClientCert
-		}, want: link.HandshakeRefused, says: "handshake"},
-		{name: "a credential that is not known", handler: echo(401, "application/json"), want: link.Unauthorized, says: "does not accept the token"},
-		{name: "a web page that wants a login", handler: echo(401, "text/html"), want: link.Unauthorized, says: "does not accept the token"},
-		{name: "a credential without rights", handler: echo(403, "application/json"), want: link.Forbidden, says: "allows it nothing"},
-		{name: "a web server that has no such page", handler: echo(404, "text/html"), want: link.NotServed, says: "does not serve the API"},
-		{name: "a web server that shows a page", handler: echo(200, "text/html"), want: link.NotServed, says: "does not serve the API"},
+		}, want: link.HandshakeRefused, explains: "handshake"},
+		{name: "a credential that is not known", handler: echo(401, "application/json"), want: link.Unauthorized, explains: "does not accept the token"},
+		{name: "a web page that wants a login", handler: echo(401, "text/html"), want: link.Unauthorized, explains: "does not accept the token"},
+		{name: "a credential without rights", handler: echo(403, "application/json"), want: link.Forbidden, explains: "allows it nothing"},
+		{name: "a web server that has no such page", handler: echo(404, "text/html"), want: link.NotServed, explains: "does not serve the API"},
+		{name: "a web server that shows a page", handler: echo(200, "text/html"), want: link.NotServed, explains: "does not serve the API"},
 		{name: "an apiserver that has no such object", handler: echo(404, "application/json"), want: ""},
-		{name: "an apiserver that starts", handler: echo(503, "application/json"), want: link.Failing, says: "asked again"},
-		{name: "a proxy that finds no apiserver", handler: echo(502, "text/html"), want: link.Failing, says: "asked again"},
+		{name: "an apiserver that starts", handler: echo(503, "application/json"), want: link.Failing, explains: "asked again"},
+		{name: "a proxy that finds no apiserver", handler: echo(502, "text/html"), want: link.Failing, explains: "asked again"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -167,7 +167,7 @@ func TestCauseOfWhatClientsMeet(t *testing.T) {
 			said := link.Peer{
 				Name: "the hub", Address: "https://hub:6443", Authority: "the CA", Credential: "the token", Rights: "ask", API: "the API",
 			}.Explain(c.want)
-			require.Contains(t, said, c.says)
+			require.Contains(t, said, c.explains)
 			for _, never := range []string{secret, "40123", "10.0.0.1"} {
 				require.NotContains(t, said, never)
 			}

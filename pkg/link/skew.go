@@ -12,12 +12,12 @@ const (
 	SkewSupported = "Supported"
 	// SkewDevelopment: one of the two is a development build, or unknown, so they are not compared.
 	SkewDevelopment = "DevelopmentBuild"
-	// HubTooOld and AgentTooOld: they do not; the one that is named is the older.
+	// HubTooOld and AgentTooOld: they don't work together; the named one is the older.
 	HubTooOld   = "HubTooOld"
 	AgentTooOld = "AgentTooOld"
 )
 
-// maxSkew is by how much minor versions may differ.
+// maxSkew is the largest supported difference of minor versions.
 const maxSkew = 1
 
 // Skew is whether two versions work together, and if not, what to do.
@@ -49,7 +49,7 @@ func CheckSkew(hub, agent string) Skew {
 		agent, hub, atLeast(h), atMost(a))}
 }
 
-// release is a version that can be compared, or nil.
+// release returns a version that can be compared, or nil.
 func release(text string) *version.Version {
 	v, err := version.ParseSemantic(text)
 	if err != nil || v.Major() == 0 && v.Minor() == 0 {
@@ -65,7 +65,7 @@ func named(text string) string {
 	return text
 }
 
-// atLeast names the oldest versions that work with a newer one.
+// atLeast returns the oldest versions that work with a newer one.
 func atLeast(newer *version.Version) string {
 	minor := newer.Minor()
 	if minor < maxSkew {
@@ -74,7 +74,7 @@ func atLeast(newer *version.Version) string {
 	return fmt.Sprintf("v%d.%d or v%d.%d", newer.Major(), minor-maxSkew, newer.Major(), minor)
 }
 
-// atMost names the newest versions that work with an older one.
+// atMost returns the newest versions that work with an older one.
 func atMost(older *version.Version) string {
 	return fmt.Sprintf("v%d.%d or v%d.%d", older.Major(), older.Minor(), older.Major(), older.Minor()+maxSkew)
 }

@@ -8,12 +8,12 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/link"
 )
 
-func TestJudge(t *testing.T) {
+func TestCheckSkew(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name, hub, agent string
 		reason           string
-		says             []string
+		message          []string
 	}{
 		{"equal versions work together", "v0.3.1", "v0.3.1", link.SkewSupported, []string{"v0.3.1"}},
 		{"patches make no difference", "v0.3.9", "v0.3.0", link.SkewSupported, nil},
@@ -41,7 +41,7 @@ func TestJudge(t *testing.T) {
 			require.Equal(t, c.reason, v.Reason)
 			require.Equal(t, c.reason == link.SkewSupported || c.reason == link.SkewDevelopment, v.Supported)
 			require.NotEmpty(t, v.Message)
-			for _, text := range c.says {
+			for _, text := range c.message {
 				require.Contains(t, v.Message, text)
 			}
 		})

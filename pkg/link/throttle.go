@@ -13,13 +13,13 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 )
 
-// Requests to a member that a MemberCluster without limits allows, as its fields' defaults say.
+// The limits of a MemberCluster without limits, as the defaults of its fields.
 const (
 	defaultQPS   = 20
 	defaultBurst = 40
 )
 
-// Throttle bounds an agent's requests to its member, and can be changed while they run. It may be used concurrently.
+// Throttle limits the rate of an agent's requests to its member, and can be changed while they run. It may be used concurrently.
 type Throttle struct{ limiter *rate.Limiter }
 
 var _ flowcontrol.RateLimiter = (*Throttle)(nil)
@@ -27,8 +27,8 @@ var _ flowcontrol.RateLimiter = (*Throttle)(nil)
 // NewThrottle returns a Throttle with the defaults of a MemberCluster's limits.
 func NewThrottle() *Throttle { return &Throttle{rate.NewLimiter(defaultQPS, defaultBurst)} }
 
-// Set takes the limits of a MemberCluster; nil, and 0 in a field, mean the defaults.
-func (p *Throttle) Set(l *fleetv1alpha1.ClusterLimits) {
+// Set sets the limits of a MemberCluster; nil, and 0 in a field, mean the defaults.
+func (t *Throttle) Set(l *fleetv1alpha1.ClusterLimits) {
 	qps, burst := int32(defaultQPS), int32(defaultBurst)
 	if l != nil && l.QPS > 0 {
 		qps = l.QPS
@@ -36,30 +36,30 @@ func (p *Throttle) Set(l *fleetv1alpha1.ClusterLimits) {
 	if l != nil && l.Burst > 0 {
 		burst = l.Burst
 	}
-	p.limiter.SetLimit(rate.Limit(qps))
-	p.limiter.SetBurst(int(burst))
+	t.limiter.SetLimit(rate.Limit(qps))
+	t.limiter.SetBurst(int(burst))
 }
 
-// TryAccept tells whether a request may go now.
-func (p *Throttle) TryAccept() bool { return p.limiter.Allow() }
+// TryAccept reports whether a request may be sent now.
+func (t *Throttle) TryAccept() bool { return t.limiter.Allow() }
 
-// Accept waits until a request may go.
-func (p *Throttle) Accept() { _ = p.limiter.Wait(context.TODO()) } //nolint:forbidigo // the interface has no context; client-go calls Wait
+// Accept waits until a request may be sent.
+func (t *Throttle) Accept() { _ = t.limiter.Wait(context.TODO()) } //nolint:forbidigo // the interface has no context; client-go calls Wait
 
-// Stop does nothing: there is nothing to end.
-func (p *Throttle) Stop() {}
+// Stop does nothing: there is nothing to stop.
+func (t *Throttle) Stop() {}
 
-// QPS is the rate in force.
-func (p *Throttle) QPS() float32 { return float32(p.limiter.Limit()) }
+// QPS is the current rate.
+func (t *Throttle) QPS() float32 { return float32(t.limiter.Limit()) }
 
-// Wait waits until a request may go or ctx ends.
-func (p *Throttle) Wait(ctx context.Context) error { return p.limiter.Wait(ctx) }
+// Wait waits until a request may be sent or ctx is done.
+func (t *Throttle) Wait(ctx context.Context) error { return t.limiter.Wait(ctx) }
 
-// Throttled is member with clients of its own that keep to pace. The cache is member's: its watches are shared with the
-// controllers that run beside the agent.
-func Throttled(member cluster.Cluster, pace *Throttle) (cluster.Cluster, error) {
+// Throttled returns member with clients of its own that are limited by throttle. The cache is member's: its watches
+// are shared with the controllers that run beside the agent.
+func Throttled(member cluster.Cluster, throttle *Throttle) (cluster.Cluster, error) {
 	config := rest.CopyConfig(member.GetConfig())
-	config.RateLimiter = pace
+	config.RateLimiter = throttle
 	c, err := client.New(config, client.Options{Scheme: member.GetScheme(), Mapper: member.GetRESTMapper()})
 	if err != nil {
 		return nil, fmt.Errorf("make the agent's client of the member: %w", err)

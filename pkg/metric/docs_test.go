@@ -16,14 +16,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// source reads metrics out of Go files. Those of a package are found without running it: hub and member register theirs
-// with a manager only.
+// source parses metrics from Go files, because hub and member register theirs with a manager only.
 type source struct {
 	*testing.T
 
-	// words are string constants by package and name; those of this package are metric.Name to others.
+	// words are string constants by package and name; other packages use those of this package as metric.Name.
 	words map[string]string
-	// found are the labels of each metric, as the page writes them.
+	// found are the labels of each metric, as the page has them.
 	found map[string]string
 }
 
@@ -68,7 +67,7 @@ func (s source) constants(pkg string) func(ast.Node) bool {
 	}
 }
 
-// word is the value of a literal or of a constant.
+// word returns the value of a literal or of a constant.
 func (s source) word(pkg string, e ast.Expr) string {
 	s.Helper()
 	name := ""
@@ -86,8 +85,8 @@ func (s source) word(pkg string, e ast.Expr) string {
 	return s.words[name]
 }
 
-// metrics notes the calls prometheus.NewX(XOpts{...}, labels) and NewPlanning(subsystem, kind). NewPlanning itself is the one place
-// whose names come by parameter.
+// metrics records the calls prometheus.NewX(XOpts{...}, labels) and NewPlanning(subsystem, kind). Only NewPlanning itself gets
+// its names from parameters.
 func (s source) metrics(pkg string) func(ast.Node) bool {
 	return func(n ast.Node) bool {
 		if f, ok := n.(*ast.FuncDecl); ok && f.Name.Name == "NewPlanning" {
@@ -142,7 +141,7 @@ func (s source) labels(pkg string, args []ast.Expr) string {
 	return strings.Join(out, ", ")
 }
 
-// page reads the tables of metrics.
+// page parses the tables of metrics.
 func (s source) page() map[string]string {
 	s.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "operate", "metrics.md"))

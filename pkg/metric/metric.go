@@ -21,7 +21,7 @@ const (
 // PlanBuckets are for pure planning, in seconds: 100 µs to 1.6 s.
 func PlanBuckets() []float64 { return prometheus.ExponentialBuckets(0.0001, 4, 8) }
 
-// Register adds collectors to r. One that is there already is no error, so that two managers may share a process.
+// Register adds collectors to r. An already registered one is no error, so that two managers may share a process.
 func Register(r prometheus.Registerer, collectors ...prometheus.Collector) error {
 	for _, c := range collectors {
 		var already prometheus.AlreadyRegisteredError

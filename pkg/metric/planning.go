@@ -6,12 +6,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// ReasonCache is a reason to wait that every controller has: its cache has not shown its own last writes.
+// ReasonCache is a reason to wait that every controller has: its cache does not show its own last writes.
 const ReasonCache = "Cache"
 
-// Planning holds the metrics that every controller has about its plans.
+// Planning has the metrics that every controller has about its plans.
 type Planning struct {
-	// PlanSeconds is the time of the plan alone.
+	// PlanSeconds is the time of planning.
 	PlanSeconds prometheus.Histogram
 	// Steps counts planned steps by step and reason.
 	Steps *prometheus.CounterVec

@@ -1,5 +1,5 @@
-// Package nodefit tells on which nodes pods may run, by the names, labels and taints of nodes. Whether a node has room is left to the
-// scheduler. All functions are pure.
+// Package nodefit decides on which nodes pods may run, by the names, labels and taints of nodes. Whether a node has free
+// resources is left to the scheduler. All functions are pure.
 package nodefit
 
 import (
@@ -10,20 +10,20 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 )
 
-// Virtual nodes stand for another system and run no pods of one's own on each node. Source: OpenKruise.
+// Virtual nodes represent another system and run no daemon pods. Source: OpenKruise.
 const (
 	labelNodeType      = "type"
 	virtualKubeletType = "virtual-kubelet"
 )
 
-// Matcher is what pods ask of a node.
+// Matcher is the node requirements of pods.
 type Matcher struct {
 	node        string
 	affinity    nodeaffinity.RequiredNodeAffinity
 	tolerations []corev1.Toleration
 }
 
-// New returns the Matcher of pods with this spec, which get these tolerations in the place of those in the spec.
+// New returns the Matcher of pods with this spec, whose tolerations are replaced by these.
 func New(spec *corev1.PodSpec, tolerations []corev1.Toleration) Matcher {
 	return Matcher{
 		node:        spec.NodeName,
@@ -32,8 +32,8 @@ func New(spec *corev1.PodSpec, tolerations []corev1.Toleration) Matcher {
 	}
 }
 
-// Match tells whether a pod is to run on the node, and whether one that is there may stay. An affinity that can't be parsed matches
-// no node. Source: kube 1.36, NodeShouldRunDaemonPod.
+// Match reports whether a pod should run on the node, and whether an existing one may stay. An affinity that can't be
+// parsed matches no node. Source: kube 1.36, NodeShouldRunDaemonPod.
 func (m Matcher) Match(node *corev1.Node) (run, stay bool) {
 	if m.node != "" && m.node != node.Name || Virtual(node) {
 		return false, false
@@ -60,23 +60,23 @@ func (m Matcher) Match(node *corev1.Node) (run, stay bool) {
 
 func (m Matcher) tolerates(taint *corev1.Taint) bool {
 	return slices.ContainsFunc(m.tolerations, func(t corev1.Toleration) bool {
-		// The apiserver has accepted the operator in the template, so comparison operators are on. The logger is required, and unused.
+		// The apiserver has accepted the operator in the template, so comparison operators are enabled. The logger is not used.
 		return t.ToleratesTaint(logr.Discard(), taint, true)
 	})
 }
 
-// Virtual tells whether a node is no machine.
+// Virtual reports whether a node is a virtual one.
 func Virtual(node *corev1.Node) bool { return node.Labels[labelNodeType] == virtualKubeletType }
 
-// DaemonTolerations returns the tolerations of a pod and those of all daemon pods, which stay on nodes in trouble and come to nodes
-// that are closed to others. Source: kube 1.36, AddOrUpdateDaemonPodTolerations.
+// DaemonTolerations returns the tolerations of a pod and those of all daemon pods, which stay on unhealthy nodes and
+// run on unschedulable ones. Source: kube 1.36, AddOrUpdateDaemonPodTolerations.
 func DaemonTolerations(pod *corev1.PodSpec) []corev1.Toleration {
 	out := slices.Clone(pod.Tolerations)
 	add := func(key string, effect corev1.TaintEffect) {
 		own := corev1.Toleration{Key: key, Operator: corev1.TolerationOpExists, Effect: effect}
 		same := func(t corev1.Toleration) bool { return t.MatchToleration(&own) }
 		if i := slices.IndexFunc(out, same); i >= 0 {
-			out[i] = own // Without a time limit: after it, the pod would be evicted, and created again.
+			out[i] = own // Without tolerationSeconds: the pod would be evicted, and created again.
 			return
 		}
 		out = append(out, own)

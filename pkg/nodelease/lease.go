@@ -17,19 +17,19 @@ import (
 )
 
 const (
-	// Every is the time between two renewals.
-	Every = 30 * time.Second
-	// Lasting is how long a renewal holds: two may be lost.
-	Lasting = 3 * Every
+	// RenewInterval is the time between two renewals.
+	RenewInterval = 30 * time.Second
+	// LeaseDuration is how long a renewal is valid: two may be lost.
+	LeaseDuration = 3 * RenewInterval
 )
 
-// prefix comes before the node's name in the name of its Lease.
+// prefix is the prefix of the name of a Lease, before the node's name.
 const prefix = "flotilla-noded."
 
 // Name is the name of a node's Lease.
 func Name(node string) string { return prefix + node }
 
-// node is the node of a Lease; empty if it is no daemon's.
+// node returns the node of a Lease; empty if it is not a daemon's.
 func node(l *coordinationv1.Lease) string {
 	name, ok := strings.CutPrefix(l.Name, prefix)
 	if _, labelled := l.Labels[keys.NodeDaemon]; !ok || !labelled {
@@ -42,13 +42,14 @@ func node(l *coordinationv1.Lease) string {
 type Holder struct {
 	// Client writes to the apiserver, and reads from it.
 	Client client.Client
-	// Namespace is that of the Lease.
+	// Namespace is the namespace of the Lease.
 	Namespace string
 	Node      string
-	// NodeUID is the UID of the Node that the Lease goes with. Empty, or nil, leaves it without an owner. It is asked at the
-	// start and after each failure: a node may have been registered anew, and its former Lease goes for that.
+	// NodeUID returns the UID of the Node that owns the Lease. If it is nil or returns an empty UID, the Lease has no
+	// owner. It is called at the start and after each failure: a node may have been registered again, and its old
+	// Lease is deleted then.
 	NodeUID func(context.Context) (types.UID, error)
-	// Identity is who holds the Lease, for people: the name of the daemon's pod.
+	// Identity is the holder of the Lease, for people: the name of the daemon's pod.
 	Identity string
 	Clock    clock.PassiveClock
 
@@ -56,7 +57,7 @@ type Holder struct {
 	uid  types.UID
 }
 
-// Renew writes that the daemon lives. A Lease that is missing is made.
+// Renew renews the Lease, and creates it if it is missing.
 func (h *Holder) Renew(ctx context.Context) error {
 	if h.last == nil {
 		if h.NodeUID != nil {
@@ -78,7 +79,7 @@ func (h *Holder) Renew(ctx context.Context) error {
 	l := h.last.DeepCopy()
 	h.fill(l)
 	if err := h.Client.Update(ctx, l); err != nil {
-		h.last = nil // Another one wrote, or it is gone: read it again next time.
+		h.last = nil // Another holder wrote, or it is gone: read it again next time.
 		return fmt.Errorf("renew Lease %s: %w", Name(h.Node), err)
 	}
 	h.last = l
@@ -95,14 +96,14 @@ func (h *Holder) create(ctx context.Context) error {
 	return nil
 }
 
-// fill writes all that the Lease says.
+// fill sets all fields of the Lease.
 func (h *Holder) fill(l *coordinationv1.Lease) {
 	l.Labels = map[string]string{keys.NodeDaemon: ""}
 	l.OwnerReferences = nil
 	if h.uid != "" {
 		l.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: h.Node, UID: h.uid}}
 	}
-	seconds := int32(Lasting / time.Second)
+	seconds := int32(LeaseDuration / time.Second)
 	l.Spec = coordinationv1.LeaseSpec{
 		HolderIdentity: &h.Identity, LeaseDurationSeconds: &seconds, RenewTime: new(metav1.NewMicroTime(h.Clock.Now())),
 	}

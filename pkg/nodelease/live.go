@@ -2,10 +2,10 @@ package nodelease
 
 import corev1 "k8s.io/api/core/v1"
 
-// Liveness tells on which nodes a daemon is alive.
+// Liveness reports on which nodes a daemon is alive.
 type Liveness interface{ Live(node string) bool }
 
-// Nodes are the nodes of pods on which a daemon is alive.
+// Nodes returns the nodes of pods on which a daemon is alive.
 func Nodes(l Liveness, pods []*corev1.Pod) map[string]bool {
 	out := map[string]bool{}
 	for _, p := range pods {

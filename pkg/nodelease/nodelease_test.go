@@ -21,7 +21,7 @@ import (
 
 var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// lease is that of node-1, renewed at a time of its own clock.
+// lease returns the Lease of node-1 with a renew time.
 func lease(renewed time.Time) *coordinationv1.Lease {
 	return &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{Name: Name("node-1"), Labels: map[string]string{keys.NodeDaemon: ""}},
@@ -31,13 +31,13 @@ func lease(renewed time.Time) *coordinationv1.Lease {
 
 func TestLive(t *testing.T) {
 	t.Parallel()
-	// seen is a Lease that the manager saw, at a time after start.
+	// seen is a Lease that the manager observes, at a time after start.
 	type seen struct {
 		at    time.Duration
 		lease *coordinationv1.Lease
 		came  bool
 	}
-	far := start.Add(-time.Hour) // The node's clock is an hour late.
+	far := start.Add(-time.Hour) // The node's clock is an hour behind.
 	for _, tc := range []struct {
 		name string
 		seen []seen
@@ -68,11 +68,11 @@ func TestLive(t *testing.T) {
 			seen: []seen{{0, lease(start.Add(time.Hour)), true}},
 		},
 		{
-			name: "a daemon that comes back is told of", at: 200 * time.Second, want: true,
+			name: "a daemon that is alive again is reported", at: 200 * time.Second, want: true,
 			seen: []seen{{0, lease(start), true}, {200 * time.Second, lease(start.Add(200 * time.Second)), true}},
 		},
 		{
-			name: "a Lease of others says nothing",
+			name: "a Lease of others is ignored",
 			seen: []seen{{0, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: Name("node-1")}, Spec: lease(start).Spec}, false}},
 		},
 	} {
@@ -123,13 +123,13 @@ func TestRenew(t *testing.T) {
 		NodeUID: func(context.Context) (types.UID, error) { return uid, nil },
 	}
 	require.NoError(t, h.Renew(t.Context()))
-	clock.SetTime(start.Add(Every))
+	clock.SetTime(start.Add(RenewInterval))
 	require.NoError(t, h.Renew(t.Context()))
 	require.Equal(t, []string{"get", "create", "update"}, calls, "a renewal is one request")
 
 	var l coordinationv1.Lease
 	require.NoError(t, c.Get(t.Context(), client.ObjectKey{Namespace: "ships", Name: "flotilla-noded.node-1"}, &l))
-	require.True(t, l.Spec.RenewTime.Equal(new(metav1.NewMicroTime(start.Add(Every)))))
+	require.True(t, l.Spec.RenewTime.Equal(new(metav1.NewMicroTime(start.Add(RenewInterval)))))
 	require.Equal(t, "noded-x", *l.Spec.HolderIdentity)
 	require.EqualValues(t, 90, *l.Spec.LeaseDurationSeconds)
 	require.Equal(t, []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: "node-1", UID: "uid-1"}}, l.OwnerReferences)
@@ -141,7 +141,7 @@ func TestRenew(t *testing.T) {
 	require.NoError(t, h.Renew(t.Context()))
 	require.Equal(t, []string{"get", "create"}, calls, "what is lost is made again")
 
-	// The node was registered anew: its former Lease goes with the former Node.
+	// The node was registered again: its old Lease is deleted with the old Node.
 	require.NoError(t, c.Delete(t.Context(), &l))
 	uid = "uid-2"
 	require.Error(t, h.Renew(t.Context()))

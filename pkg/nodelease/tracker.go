@@ -26,8 +26,8 @@ func Cached(namespace string) ctrlcache.ByObject {
 	}}
 }
 
-// Tracker knows on which nodes a daemon is alive. One is enough for all controllers of a manager. It may be used concurrently.
-// The zero value is not usable; NewTracker makes one.
+// Tracker tracks on which nodes a daemon is alive. One is enough for all controllers of a manager. It may be used
+// concurrently. Use NewTracker to create one.
 type Tracker struct {
 	clock clock.PassiveClock
 
@@ -36,32 +36,34 @@ type Tracker struct {
 	handlers []func(node string)
 
 	watching sync.Mutex
-	// registration is that of the one event handler, nil before the first Source has started.
+	// registration is the registration of the one event handler, nil before the first Source has started.
 	registration cache.ResourceEventHandlerRegistration
 }
 
-// renewal is the last one of a Lease: which, and when we saw it.
+// renewal is the last renewal of a Lease: its resourceVersion, and when we observed it.
 type renewal struct {
 	time time.Time
 	seen time.Time
 }
 
-func (r renewal) live(now time.Time) bool { return !r.seen.IsZero() && now.Before(r.seen.Add(Lasting)) }
+func (r renewal) live(now time.Time) bool {
+	return !r.seen.IsZero() && now.Before(r.seen.Add(LeaseDuration))
+}
 
-// NewTracker returns a tracker that has seen no Lease. Source feeds it.
+// NewTracker returns a tracker that has observed no Lease. Source feeds it.
 func NewTracker(c clock.PassiveClock) *Tracker {
 	return &Tracker{clock: c, known: map[string]renewal{}}
 }
 
-// Live tells whether a daemon is alive on a node, as far as is known now.
+// Live reports whether a daemon is alive on a node.
 func (t *Tracker) Live(node string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.known[node].live(t.clock.Now())
 }
 
-// observe takes over what a Lease says, and tells whether a daemon has come to life by it.
-func (t *Tracker) observe(l *coordinationv1.Lease) (name string, came bool) {
+// observe records a Lease, and reports whether a daemon that was not alive is alive now.
+func (t *Tracker) observe(l *coordinationv1.Lease) (name string, alive bool) {
 	if name = node(l); name == "" || l.Spec.RenewTime == nil {
 		return name, false
 	}
@@ -85,7 +87,7 @@ func (t *Tracker) forget(l *coordinationv1.Lease) {
 	delete(t.known, node(l))
 }
 
-// subscribe adds a function that is called with each node on which a daemon has come to life.
+// subscribe adds a function that is called with each node whose daemon becomes alive.
 func (t *Tracker) subscribe(handler func(node string)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -117,7 +119,7 @@ func (t *Tracker) watch(ctx context.Context, c ctrlcache.Cache) (cache.ResourceE
 		if !ok {
 			return
 		}
-		if name, came := t.observe(l); came && !initial { // A controller that starts reconciles everything anyway.
+		if name, alive := t.observe(l); alive && !initial { // A controller reconciles everything at its start anyway.
 			t.notify(name)
 		}
 	}
@@ -139,8 +141,8 @@ func (t *Tracker) watch(ctx context.Context, c ctrlcache.Cache) (cache.ResourceE
 	return t.registration, nil
 }
 
-// Source feeds the tracker from a cache of Leases, and enqueues the requests that wake returns when a daemon has come to life
-// on a node. The controller starts when all Leases that exist are known. All sources of a tracker must have the same cache.
+// Source feeds the tracker from a cache of Leases, and enqueues the requests of wake when a daemon becomes alive on a
+// node. The controller starts when all existing Leases are known. All sources of a tracker must have the same cache.
 func (t *Tracker) Source(
 	c ctrlcache.Cache, wake func(ctx context.Context, node string) []reconcile.Request,
 ) source.SyncingSource {
@@ -156,7 +158,7 @@ type leases struct {
 	registration cache.ResourceEventHandlerRegistration
 }
 
-// Start begins to watch.
+// Start starts the watch.
 func (s *leases) Start(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 	s.tracker.subscribe(func(node string) {
 		for _, r := range s.wake(ctx, node) {

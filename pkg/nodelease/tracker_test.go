@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// TestAllControllersAreWoken starts three controllers on one tracker, as the kinds of a member share it.
+// TestAllControllersAreWoken starts three controllers with one tracker, as the kinds of a member share it.
 func TestAllControllersAreWoken(t *testing.T) {
 	t.Parallel()
 	clock := clocktesting.NewFakePassiveClock(start)
@@ -35,7 +35,7 @@ func TestAllControllersAreWoken(t *testing.T) {
 		require.NoError(t, s.Start(t.Context(), queues[i]))
 		require.NoError(t, s.WaitForSync(t.Context()))
 	}
-	lens := func() []int { return []int{queues[0].Len(), queues[1].Len(), queues[2].Len()} }
+	lengths := func() []int { return []int{queues[0].Len(), queues[1].Len(), queues[2].Len()} }
 	drain := func() {
 		for _, q := range queues {
 			r, _ := q.Get()
@@ -46,25 +46,25 @@ func TestAllControllersAreWoken(t *testing.T) {
 
 	first := lease(start)
 	leases.Add(first)
-	require.Equal(t, []int{1, 1, 1}, lens(), "a daemon has come")
+	require.Equal(t, []int{1, 1, 1}, lengths(), "a daemon is alive")
 	require.True(t, tracker.Live("node-1"))
 	drain()
 
-	clock.SetTime(start.Add(Every))
-	second := lease(start.Add(Every))
+	clock.SetTime(start.Add(RenewInterval))
+	second := lease(start.Add(RenewInterval))
 	leases.Update(first, second)
-	require.Equal(t, []int{0, 0, 0}, lens(), "a renewal wakes nobody")
+	require.Equal(t, []int{0, 0, 0}, lengths(), "a renewal enqueues nothing")
 
 	clock.SetTime(start.Add(time.Hour))
 	third := lease(start.Add(time.Hour))
 	leases.Update(second, third)
-	require.Equal(t, []int{1, 1, 1}, lens(), "a daemon is back")
+	require.Equal(t, []int{1, 1, 1}, lengths(), "a daemon is alive again")
 	drain()
 
 	leases.Delete(third)
 	require.False(t, tracker.Live("node-1"))
-	require.Equal(t, []int{0, 0, 0}, lens())
+	require.Equal(t, []int{0, 0, 0}, lengths())
 	other := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "flotilla-member"}}
 	leases.Add(other)
-	require.Equal(t, []int{0, 0, 0}, lens(), "a Lease of others wakes nobody")
+	require.Equal(t, []int{0, 0, 0}, lengths(), "a Lease of others enqueues nothing")
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/event"
 )
 
-// Build makes the manager that m describes, with a webhook server and the Keeper of its certificate. Restrict limits the
-// cache; c is m.Certificate, for what this manager serves. The manager is ready when its webhooks can be called. Validate
+// Build creates the manager of m, with a webhook server and the Keeper of its certificate. Restrict limits the cache; c is
+// m.Certificate, for what this manager serves. The manager is ready when its webhooks can be called. Validate
 // must have passed.
 func (m *Manager) Build(
 	scheme *runtime.Scheme, restrict func(ctrl.Options) ctrl.Options, c cert.Options,

@@ -14,7 +14,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/link"
 )
 
-// Hub says how a member reaches its hub by pull. The zero value is a cluster of its own.
+// Hub is how a member connects to its hub in mode Pull. The zero value is a cluster without a hub.
 type Hub struct {
 	// URL is the hub's apiserver; empty for none.
 	URL string
@@ -22,7 +22,7 @@ type Hub struct {
 	Cluster string
 	// CAFile is a PEM file with the hub's CA; CAHash is the hash of its public key. One of the two is needed.
 	CAFile, CAHash string
-	// TokenFile holds the token of the first join. It may be absent.
+	// TokenFile has the token of the first join. It need not exist.
 	TokenFile string
 }
 
@@ -38,10 +38,10 @@ func (h *Hub) AddFlags(f *pflag.FlagSet) {
 		"\"kubectl kruise cluster token\". It may be absent once the cluster has joined.")
 }
 
-// hash is what --hub-ca-hash may be.
+// hash is the form of --hub-ca-hash.
 const hash = `^sha256:[0-9a-fA-F]{64}$`
 
-// Validate returns all that is wrong.
+// Validate returns all invalid values.
 func (h *Hub) Validate() error {
 	if h.URL == "" {
 		if *h != (Hub{}) {
@@ -51,7 +51,7 @@ func (h *Hub) Validate() error {
 	}
 	var errs []error
 	if !link.PlainURL(h.URL) {
-		// The address is not repeated: there may be a password in it.
+		// The address is not repeated: it may contain a password.
 		errs = append(errs, errors.New("--hub-url: want https://host:port, without user, query and fragment"))
 	}
 	if len(validation.IsDNS1123Label(h.Cluster)) > 0 {
@@ -66,7 +66,7 @@ func (h *Hub) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Read returns the contents of the files. A token file that does not exist is no token.
+// Read returns the contents of the files. Without a token file the token is empty.
 func (h *Hub) Read() (ca []byte, token string, err error) {
 	if h.CAFile != "" {
 		if ca, err = os.ReadFile(h.CAFile); err != nil {

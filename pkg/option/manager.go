@@ -27,19 +27,19 @@ var Version = "v0.0.0" //nolint:gochecknoglobals // The linker can set nothing e
 
 // Manager are the options that every manager has.
 type Manager struct {
-	// Name is the program's: of its Lease, its user agent and its webhook configurations. No flag sets it.
+	// Name is the program's name: of its Lease, its user agent and its webhook configurations. No flag sets it.
 	Name string
 
 	// Kubeconfig is a file; empty means the ServiceAccount of the pod we run in.
 	Kubeconfig string
-	// Namespace is our own, where Lease and Secrets are.
+	// Namespace is our own, which has the Lease and the Secrets.
 	Namespace string
 	// QPS and Burst limit requests to the apiserver. QPS 0 is no limit: the apiserver has priority and fairness, and few requests
 	// run at once.
 	QPS   float32
 	Burst int
 
-	// LeaderElection is off only for a single replica under a debugger.
+	// LeaderElection is disabled only for a single replica under a debugger.
 	LeaderElection bool
 	LeaseDuration  time.Duration
 	RenewDeadline  time.Duration
@@ -57,22 +57,23 @@ type Manager struct {
 	LogLevel  int
 	LogFormat string
 
-	// Webhook is how the apiserver calls us.
+	// Webhook are the options of the webhook server.
 	Webhook Webhook
 }
 
-// Webhook says where the webhook server listens, how it is called, and where its certificate is kept.
+// Webhook is where the webhook server listens, how it is called, and where its certificate is stored.
 type Webhook struct {
-	// BindAddr is host:port to listen on; empty takes that of URL, or port 9876 of all addresses.
+	// BindAddr is host:port to listen on; empty means that of URL, or port 9876 of all addresses.
 	BindAddr string
 	// URL is https://host:port when we run outside the cluster.
 	URL string
-	// Service and ServicePort are how the cluster's apiserver finds us, without URL.
+	// Service and ServicePort are how the cluster's apiserver calls us, without URL.
 	Service     string
 	ServicePort int32
 	// Secret is the name of the Secret that keeps the certificate, in Manager.Namespace.
 	Secret string
-	// CAValidity and CertValidity are how long new certificates live; Settle is how long apiservers may lag behind.
+	// CAValidity and CertValidity are the validity of new certificates; Settle is how long apiservers may have stale
+	// configurations.
 	CAValidity, CertValidity, Settle time.Duration
 }
 
@@ -100,7 +101,7 @@ func NewManager(name string) *Manager {
 	}
 }
 
-// AddFlags binds m to flags; their defaults are what m holds.
+// AddFlags binds m to flags; their defaults are the values of m.
 func (m *Manager) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&m.Kubeconfig, "kubeconfig", m.Kubeconfig, "File with the address and credential of the apiserver. "+
 		"Empty takes the ServiceAccount of the pod that this runs in.")
@@ -147,7 +148,7 @@ func (w *Webhook) addFlags(f *pflag.FlagSet) {
 	f.DurationVar(&w.Settle, "webhook-settle-time", w.Settle, "How long apiservers may take to trust a new CA: it signs nothing before.")
 }
 
-// Validate returns all that is wrong.
+// Validate returns all invalid values.
 func (m *Manager) Validate() error {
 	var errs []error
 	refuse := func(bad bool, flag string, value any, want string) {
@@ -206,7 +207,7 @@ func (w *Webhook) validate() error {
 	return errors.Join(errs...)
 }
 
-// RESTConfig returns how to reach the apiserver.
+// RESTConfig returns the client configuration for the apiserver.
 func (m *Manager) RESTConfig() (*rest.Config, error) {
 	var cfg *rest.Config
 	var err error
@@ -218,13 +219,14 @@ func (m *Manager) RESTConfig() (*rest.Config, error) {
 		return nil, fmt.Errorf("read --kubeconfig=%s: %w", m.Kubeconfig, err)
 	}
 	if cfg.QPS, cfg.Burst = m.QPS, m.Burst; m.QPS == 0 {
-		cfg.QPS = -1 // To client-go, 0 is its own default of 5.
+		cfg.QPS = -1 // client-go takes 0 as its default of 5.
 	}
 	cfg.UserAgent = m.Name + "/" + Version
 	return cfg, nil
 }
 
-// Options returns what a controller-runtime manager takes from m. Scheme, Cache and WebhookServer are the caller's.
+// Options returns the options of a controller-runtime manager that m has. The caller adds Scheme, Cache and
+// WebhookServer.
 func (m *Manager) Options() ctrl.Options {
 	return ctrl.Options{
 		LeaderElection:          m.LeaderElection,
@@ -233,7 +235,7 @@ func (m *Manager) Options() ctrl.Options {
 		LeaseDuration:           &m.LeaseDuration,
 		RenewDeadline:           &m.RenewDeadline,
 		RetryPeriod:             &m.RetryPeriod,
-		// The process ends when the manager does, so the next leader need not wait for the Lease to run out.
+		// The process ends when the manager does, so the next leader need not wait for the Lease to expire.
 		LeaderElectionReleaseOnCancel: true,
 		Metrics:                       server.Options{BindAddress: m.MetricsAddr},
 		HealthProbeBindAddress:        m.HealthAddr,

@@ -43,7 +43,7 @@ func TestHelp(t *testing.T) {
 	golden.Equal(t, "manager-flags", f.FlagUsagesWrapped(120))
 }
 
-func TestValidateNamesFlagValueAndWayOut(t *testing.T) {
+func TestValidateNamesFlagValueAndRemedy(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ name, args, want string }{
 		{"a namespace must be a name", "--namespace=Flotilla_System", "--namespace=Flotilla_System: want the name of a namespace"},
@@ -99,7 +99,7 @@ func TestListen(t *testing.T) {
 		port int
 	}{
 		{"in a cluster all addresses are listened on", nil, "", 9876},
-		{"outside, the URL says where", []string{"--webhook-url=https://127.0.0.1:9443"}, "127.0.0.1", 9443},
+		{"outside the cluster, the URL has the address", []string{"--webhook-url=https://127.0.0.1:9443"}, "127.0.0.1", 9443},
 		{"a proxy in between needs both", []string{"--webhook-url=https://hooks.example.com:443", "--webhook-bind-addr=:8443"}, "", 8443},
 		{"IPv6 goes without brackets", []string{"--webhook-url=https://[::1]:9443"}, "::1", 9443},
 	} {
@@ -178,7 +178,7 @@ func TestLogger(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	log := parse(t, "-v=4").logger(&out).WithName("cert").WithValues("cluster", "east")
-	log.Info("Deleted pod", "pod", klog.KRef("ns", "web-0"), "count", 3) //nolint:forbidigo // What controller-runtime logs.
+	log.Info("Deleted pod", "pod", klog.KRef("ns", "web-0"), "count", 3) //nolint:forbidigo // as controller-runtime logs
 	log.V(1).Info("Waited", "after", time.Second)
 	log.V(4).Info("Data", "key", "value")
 	log.V(5).Info("Too much")
@@ -272,7 +272,7 @@ func TestWorkers(t *testing.T) {
 	require.EqualError(t, w.Validate(), "--cloneset-workers=0: want 1 to 100\n--statefulset-workers=101: want 1 to 100")
 }
 
-// It runs alone: a program sets the logger of klog, which belongs to the process.
+// Not parallel: a program sets the logger of klog, which is global.
 func TestProgramSetsUpOnlyWhatItsFlagsAllow(t *testing.T) {
 	boom := errors.New("boom")
 	for _, tc := range []struct {
@@ -282,7 +282,7 @@ func TestProgramSetsUpOnlyWhatItsFlagsAllow(t *testing.T) {
 		runs bool
 	}{
 		{
-			"all flags that are wrong are told, those of other groups too",
+			"all invalid flags are reported, those of other groups too",
 			[]string{"--namespace=A", "--cloneset-workers=0", "--cluster-name=east"},
 			[]string{"--namespace=A", "--cloneset-workers=0", "--cluster-name, "},
 			false,

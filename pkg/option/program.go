@@ -17,20 +17,20 @@ import (
 type Group interface {
 	// AddFlags binds the group to flags.
 	AddFlags(*pflag.FlagSet)
-	// Validate returns all that is wrong.
+	// Validate returns all invalid values.
 	Validate() error
 }
 
-// Program is what the command line of every manager says. A manager with flags of its own adds them to Command.
+// Program is the command line of a manager. A manager with flags of its own adds them to Command.
 type Program struct {
 	Manager *Manager
 	Workers Workers
 	Gates   *feature.Gates
-	// ExpectationTimeout is how long a cache may lack our own writes.
+	// ExpectationTimeout is how long to wait for a cache to show our own writes.
 	ExpectationTimeout time.Duration
 }
 
-// NewProgram returns the defaults of the program name, which reads these gates and runs controllers of these kinds.
+// NewProgram returns the defaults of the program name, which uses these gates and runs controllers of these kinds.
 func NewProgram(name string, gates *feature.Gates, kinds ...string) *Program {
 	return &Program{Manager: NewManager(name), Workers: NewWorkers(kinds...), Gates: gates}
 }
@@ -52,7 +52,7 @@ func (p *Program) Command(short, long string, setup func(context.Context) (ctrl.
 			}
 			log := p.Manager.Logger()
 			ctrl.SetLogger(log)
-			klog.SetLogger(log) //nolint:forbidigo // It is what client-go logs through.
+			klog.SetLogger(log) //nolint:forbidigo // client-go logs with klog.
 			ctx := ctrl.LoggerInto(cmd.Context(), log)
 			mgr, err := setup(ctx)
 			if err != nil {
@@ -74,7 +74,7 @@ func (p *Program) Command(short, long string, setup func(context.Context) (ctrl.
 	return cmd
 }
 
-// expectationTimeout binds the time that a cache may lack our own writes.
+// expectationTimeout binds the time to wait for a cache to show our own writes.
 func expectationTimeout(f *pflag.FlagSet, d *time.Duration) {
 	*d = 5 * time.Minute
 	f.DurationVar(d, "expectation-timeout", *d, "Time for which a cache may lack our own writes. Then it is counted in a "+

@@ -9,10 +9,10 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// defaultWorkers is enough to keep several objects moving while one waits for the apiserver.
+// defaultWorkers is enough to reconcile other objects while one waits for the apiserver.
 const defaultWorkers = 3
 
-// Workers says how many objects of a kind are reconciled at once. The key is the kind in lower case.
+// Workers is how many objects of a kind are reconciled at once. The key is the kind in lower case.
 type Workers map[string]*int
 
 // NewWorkers returns the default for each kind.
@@ -40,7 +40,7 @@ func (w Workers) Map() map[string]int {
 	return out
 }
 
-// Validate returns all that is wrong.
+// Validate returns all invalid values.
 func (w Workers) Validate() error {
 	var errs []error
 	for _, kind := range slices.Sorted(maps.Keys(w)) {

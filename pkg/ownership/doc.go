@@ -1,10 +1,10 @@
 // Package ownership reads the pods and PVCs that a workload controls, maps events to the workloads they concern, and finds
 // pods that a workload's selector matches but that it does not control (an overlap).
 //
-// Control is decided by the UID of the controller reference and by its group and kind, in whatever version the reference
-// was written: v1alpha1 and v1beta1 of a kind are the same owner.
+// Control is decided by the UID of the controller reference and by its group and kind, in any version: v1alpha1 and
+// v1beta1 of a kind are the same owner.
 //
-// The field indexes of the manager's cache are registered here, each once and by one name, so that "the pods of this
-// workload" takes no walk over all pods. Every Setup that lists by an index calls its function; a second call for the same
-// kind does nothing, because several controllers need the same index.
+// The field indexes of the manager's cache are registered here, so that listing the pods of a workload does not scan all pods.
+// Every Setup that lists by an index calls its function; a second call for the same kind does nothing, because several
+// controllers need the same index.
 package ownership

@@ -10,14 +10,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// OwnerIndex is the field by which children are found: the UID of the controller in their owner references, in the same
-// namespace.
+// OwnerIndex is the index of children by the UID of the controller in their owner references.
 const OwnerIndex = "flotilla.ownerUID"
 
 // IndexByOwner adds the index OwnerIndex for each of the kinds, given as empty objects.
 func IndexByOwner(ctx context.Context, i client.FieldIndexer, kinds ...client.Object) error {
 	for _, kind := range kinds {
-		// controller-runtime has no way to ask for an index, and refuses one that exists.
+		// controller-runtime can't report whether an index exists, and refuses one that does.
 		if err := i.IndexField(ctx, kind, OwnerIndex, ownerUID); err != nil && !strings.Contains(err.Error(), "indexer conflict") {
 			return fmt.Errorf("index %T by owner: %w", kind, err)
 		}
@@ -25,7 +24,7 @@ func IndexByOwner(ctx context.Context, i client.FieldIndexer, kinds ...client.Ob
 	return nil
 }
 
-// NodeIndex is the field by which pods are found: the name of their node.
+// NodeIndex is the index of pods by the name of their node.
 const NodeIndex = "flotilla.node"
 
 // IndexByNode adds the index NodeIndex for pods.
@@ -43,8 +42,8 @@ func nodeOf(o client.Object) []string {
 	return nil
 }
 
-// OwnedBy returns the options that list what owner controls: by the index from a cache, whose own objects come back, or,
-// live, the whole namespace from the apiserver, which has no index. The caller has to check the controller in any case.
+// OwnedBy returns the options that list what owner controls: by the index from a cache, without copies, or, if live, the whole
+// namespace from the apiserver, which has no index. The caller has to check the controller in any case.
 func OwnedBy(owner metav1.Object, live bool) []client.ListOption {
 	in := client.InNamespace(owner.GetNamespace())
 	if live {

@@ -16,24 +16,25 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
-// OverlapScanInterval is how often at most a workload is scanned for an overlap, which goes through all pods of its namespace. A
-// new spec is scanned at once.
+// OverlapScanInterval is the shortest time between two scans of a workload for an overlap, which lists all pods of
+// its namespace. A new spec is scanned at once.
 const OverlapScanInterval = 30 * time.Second
 
 // ReasonPodsOfOthers: the selector matches pods that have another controller or none.
 const ReasonPodsOfOthers = "PodsOfOthers"
 
-// Overlap is the pods that a workload's selector matches and that it does not control. They are left alone, whoever was there
-// first.
+// Overlap is the pods that a workload's selector matches and that it does not control. They are never changed, even
+// if they are newer than the workload.
 type Overlap struct {
 	Count int
-	// First is the one whose name comes first, and its controller.
+	// First is the name of the first of them, in order, with its controller.
 	First string
-	// Orphans are pods that the workload adopts, and that are not counted. They are the cache's own, as they were at the scan.
+	// Orphans are pods that the workload adopts, and that do not count. They are the cache's own objects, as of the
+	// scan.
 	Orphans []*corev1.Pod
 }
 
-// Failure is the overlap as the content of a condition. kind is the workload's.
+// Failure returns the overlap as the content of a condition. kind is the workload's.
 func (f Overlap) Failure(kind string) report.Failure {
 	if f.Count == 0 {
 		return report.Failure{}
@@ -44,9 +45,9 @@ func (f Overlap) Failure(kind string) report.Failure {
 		fmt.Sprintf("%d pods, such as %s", f.Count, f.First))
 }
 
-// among returns the overlap among pods that the selector matches. Pods of a former workload of the same name do not count: they
-// are deleted with it.
-func (l *OverlapScanner) among(owner metav1.Object, kind schema.GroupVersionKind, pods []corev1.Pod) Overlap {
+// overlapOf returns the overlap of pods that the selector matches. Pods of a former workload of the same name do not
+// count: they are garbage collected with it.
+func (s *OverlapScanner) overlapOf(owner metav1.Object, kind schema.GroupVersionKind, pods []corev1.Pod) Overlap {
 	var out Overlap
 	name := ""
 	for i := range pods {
@@ -56,7 +57,7 @@ func (l *OverlapScanner) among(owner metav1.Object, kind schema.GroupVersionKind
 		if former || pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
 			continue
 		}
-		if ref == nil && l.Adopts != nil && l.Adopts(owner, pod) {
+		if ref == nil && s.Adopts != nil && s.Adopts(owner, pod) {
 			out.Orphans = append(out.Orphans, pod)
 			continue
 		}
@@ -72,7 +73,7 @@ func (l *OverlapScanner) among(owner metav1.Object, kind schema.GroupVersionKind
 	return out
 }
 
-// Selects tells whether a selector matches a pod. One that can't be read matches none.
+// Selects reports whether a selector matches a pod. An invalid one matches none.
 func Selects(by *metav1.LabelSelector, pod metav1.Object) bool {
 	selector, err := metav1.LabelSelectorAsSelector(by)
 	return err == nil && selector.Matches(labels.Set(pod.GetLabels()))
@@ -80,7 +81,7 @@ func Selects(by *metav1.LabelSelector, pod metav1.Object) bool {
 
 // OverlapScanner scans workloads for overlaps and remembers the results. The zero value is ready; it may be used concurrently.
 type OverlapScanner struct {
-	// Adopts tells whether a workload adopts a pod that its selector matches and that has no controller; nil adopts none.
+	// Adopts reports whether a workload adopts a pod that its selector matches and that has no controller; nil adopts none.
 	Adopts func(owner metav1.Object, pod *corev1.Pod) bool
 
 	last sync.Map // scan by types.NamespacedName
@@ -93,19 +94,19 @@ type scan struct {
 	found      Overlap
 }
 
-// Scan returns the overlap of a workload, as it was at most OverlapScanInterval ago.
-func (l *OverlapScanner) Scan(
+// Scan returns the overlap of a workload, as of at most OverlapScanInterval ago.
+func (s *OverlapScanner) Scan(
 	ctx context.Context, r client.Reader, owner metav1.Object, kind schema.GroupVersionKind, by *metav1.LabelSelector, now time.Time,
 ) (Overlap, error) {
 	key := types.NamespacedName{Namespace: owner.GetNamespace(), Name: owner.GetName()}
-	seen, _ := l.last.Load(key)
+	seen, _ := s.last.Load(key)
 	if last, ok := seen.(scan); ok && last.uid == owner.GetUID() && last.generation == owner.GetGeneration() &&
 		now.Sub(last.at) < OverlapScanInterval {
 		return last.found, nil
 	}
 	selector, err := metav1.LabelSelectorAsSelector(by)
 	if err != nil {
-		return Overlap{}, nil //nolint:nilerr // Admission refuses such a selector; it matches nothing.
+		return Overlap{}, nil //nolint:nilerr // Admission rejects an invalid selector; it matches nothing.
 	}
 	var pods corev1.PodList
 	err = r.List(ctx, &pods, client.InNamespace(key.Namespace), client.MatchingLabelsSelector{Selector: selector},
@@ -113,10 +114,10 @@ func (l *OverlapScanner) Scan(
 	if err != nil {
 		return Overlap{}, fmt.Errorf("list pods of the selector: %w", err)
 	}
-	found := l.among(owner, kind, pods.Items)
-	l.last.Store(key, scan{owner.GetUID(), owner.GetGeneration(), now, found})
+	found := s.overlapOf(owner, kind, pods.Items)
+	s.last.Store(key, scan{owner.GetUID(), owner.GetGeneration(), now, found})
 	return found, nil
 }
 
-// Forget drops the last result: the workload is gone, or is to be scanned at once.
-func (l *OverlapScanner) Forget(key types.NamespacedName) { l.last.Delete(key) }
+// Forget drops the last result, if the workload is gone or should be scanned at once.
+func (s *OverlapScanner) Forget(key types.NamespacedName) { s.last.Delete(key) }

@@ -24,7 +24,7 @@ var (
 
 func web() *appsv1beta1.CloneSet { return testkit.CloneSet("web").Obj() }
 
-// of is a pod of the selector of web that another object controls.
+// podOf returns a pod that the selector of web matches and another object controls.
 func podOf(name, apiVersion, kind, owner string) corev1.Pod {
 	p := testkit.Pod(name).Label("app", "web").Obj()
 	p.OwnerReferences = nil
@@ -34,7 +34,7 @@ func podOf(name, apiVersion, kind, owner string) corev1.Pod {
 	return *p
 }
 
-func TestStrangers(t *testing.T) {
+func TestOverlap(t *testing.T) {
 	t.Parallel()
 	going, ended := podOf("going", "apps/v1", "ReplicaSet", "shop"), podOf("ended", "apps/v1", "ReplicaSet", "shop")
 	going.DeletionTimestamp = new(metav1.NewTime(now))
@@ -59,16 +59,16 @@ func TestStrangers(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, tt.want, (&OverlapScanner{}).among(set, kind, tt.pods))
+			require.Equal(t, tt.want, (&OverlapScanner{}).overlapOf(set, kind, tt.pods))
 		})
 	}
 }
 
-func TestLookoutGoesThroughPodsNotMoreThanTwiceAMinute(t *testing.T) {
+func TestOverlapScannerListsPodsAtMostTwiceAMinute(t *testing.T) {
 	t.Parallel()
-	stranger := podOf("shop-1", "apps/v1", "ReplicaSet", "shop")
+	foreign := podOf("shop-1", "apps/v1", "ReplicaSet", "shop")
 	lists, fail := 0, false
-	c := interceptor.NewClient(fake.NewClientBuilder().WithObjects(&stranger).Build(), interceptor.Funcs{
+	c := interceptor.NewClient(fake.NewClientBuilder().WithObjects(&foreign).Build(), interceptor.Funcs{
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
 			lists++
 			if fail {
@@ -86,7 +86,7 @@ func TestLookoutGoesThroughPodsNotMoreThanTwiceAMinute(t *testing.T) {
 		return got
 	}
 	require.Equal(t, 1, look(now).Count)
-	require.NoError(t, c.Delete(t.Context(), &stranger))
+	require.NoError(t, c.Delete(t.Context(), &foreign))
 	require.Equal(t, 1, look(now.Add(29*time.Second)).Count)
 	require.Equal(t, 1, lists)
 	require.Zero(t, look(now.Add(30*time.Second)))
@@ -103,13 +103,13 @@ func TestLookoutGoesThroughPodsNotMoreThanTwiceAMinute(t *testing.T) {
 	require.ErrorContains(t, err, "list pods of the selector: no cache")
 }
 
-func TestPodsOfNobodyAreForWhoAdoptsThem(t *testing.T) {
+func TestRequestsForOrphan(t *testing.T) {
 	t.Parallel()
 	l := OverlapScanner{Adopts: func(_ metav1.Object, p *corev1.Pod) bool { return p.Name == "web-0" }}
 	all := []corev1.Pod{
 		podOf("web-0", "", "", ""), podOf("web-x", "", "", ""), podOf("shop-1", "apps/v1", "ReplicaSet", "shop"),
 	}
-	got := l.among(web(), kind, all)
+	got := l.overlapOf(web(), kind, all)
 	require.Equal(t, Overlap{Count: 2, First: "shop-1 of ReplicaSet shop", Orphans: []*corev1.Pod{&all[0]}}, got)
 }
 

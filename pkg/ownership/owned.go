@@ -15,13 +15,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// ControlledBy tells whether owner, of that kind, is o's controller.
+// ControlledBy reports whether owner, of that kind, is o's controller.
 func ControlledBy(o, owner metav1.Object, kind schema.GroupVersionKind) bool {
 	ref := metav1.GetControllerOfNoCopy(o)
 	return ref != nil && ref.UID == owner.GetUID() && RefersTo(ref, kind)
 }
 
-// RefersTo tells whether a reference is to an object of that kind, in whatever version. A nil one is to none.
+// RefersTo reports whether a reference is to an object of that kind, in any version. A nil one is to none.
 func RefersTo(ref *metav1.OwnerReference, kind schema.GroupVersionKind) bool {
 	if ref == nil || ref.Kind != kind.Kind {
 		return false
@@ -30,8 +30,8 @@ func RefersTo(ref *metav1.OwnerReference, kind schema.GroupVersionKind) bool {
 	return err == nil && gv.Group == kind.Group
 }
 
-// Pods returns the pods that owner controls. live says that r is the apiserver, which has no index; objects from a cache are the
-// cache's own and may not be changed.
+// Pods returns the pods that owner controls. live: r is the apiserver, which has no index; objects from a cache are
+// not copied and must not be changed.
 func Pods(ctx context.Context, r client.Reader, owner metav1.Object, kind schema.GroupVersionKind, live bool) ([]*corev1.Pod, error) {
 	var list corev1.PodList
 	if err := r.List(ctx, &list, OwnedBy(owner, live)...); err != nil {
@@ -64,13 +64,13 @@ func controlled[T any, P interface {
 	return out
 }
 
-// RequestsForNode finds the workloads of a kind that have pods on a node. The cache needs IndexByNode. If it can't be read, the
-// error is logged: the workloads are left to their next event.
+// RequestsForNode returns the workloads of a kind that have pods on a node. The cache needs IndexByNode. If it can't
+// be read, the error is logged: the workloads wait for their next event.
 func RequestsForNode(cache client.Reader, kind schema.GroupVersionKind) func(ctx context.Context, node string) []ctrl.Request {
 	return func(ctx context.Context, node string) []ctrl.Request {
 		var pods corev1.PodList
 		if err := cache.List(ctx, &pods, client.MatchingFields{NodeIndex: node}, client.UnsafeDisableDeepCopy); err != nil {
-			ctrl.LoggerFrom(ctx).Error(err, "Left workloads with pods on a node to their next event", "kind", kind.Kind, "node", node)
+			ctrl.LoggerFrom(ctx).Error(err, "Could not list the workloads with pods on a node", "kind", kind.Kind, "node", node)
 			return nil
 		}
 		var out []ctrl.Request
@@ -88,8 +88,8 @@ func RequestsForNode(cache client.Reader, kind schema.GroupVersionKind) func(ctx
 	}
 }
 
-// RequestsForOrphan finds the workloads that may adopt a pod: nobody controls it, and they select it and adopt it by the rule
-// of scanner. list is an empty one of their kind. They scan with their next reconcile.
+// RequestsForOrphan returns the workloads that may adopt a pod: it has no controller, their selector matches it, and
+// scanner.Adopts allows it. list is an empty one of their kind. Their next reconcile scans for overlaps.
 func RequestsForOrphan[T client.Object](
 	ctx context.Context, cache client.Reader, scanner *OverlapScanner, list client.ObjectList,
 	selector func(T) *metav1.LabelSelector, o client.Object,
@@ -107,9 +107,9 @@ func RequestsForOrphan[T client.Object](
 	return out
 }
 
-// RequestsFor finds the workloads of a namespace, or of all if it is empty, that an event concerns. list is an empty one of their
-// kind, read from cache; concerns may not change what it is given. If the cache can't be read, the error is logged: the workloads
-// are left to their next event.
+// RequestsFor returns the workloads of a namespace, or of all if it is empty, that an event concerns. list is an
+// empty one of their kind, read from cache; concerns must not change its argument. If the cache can't be read, the
+// error is logged: the workloads wait for their next event.
 func RequestsFor[T client.Object](
 	ctx context.Context, cache client.Reader, list client.ObjectList, namespace string, concerns func(T) bool,
 ) []ctrl.Request {
@@ -124,7 +124,7 @@ func RequestsFor[T client.Object](
 		})
 	}
 	if err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Left workloads to their next event", "kind", fmt.Sprintf("%T", list), "namespace", namespace)
+		ctrl.LoggerFrom(ctx).Error(err, "Could not list the workloads of an event", "kind", fmt.Sprintf("%T", list), "namespace", namespace)
 	}
 	return out
 }

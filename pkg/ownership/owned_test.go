@@ -18,7 +18,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 )
 
-// podOn is a pod on a node, of an owner given by its kind and name; of nobody if the kind is empty.
+// podOn returns a pod on a node, with an owner of that kind and name; without one if the kind is empty.
 func podOn(node, name, apiVersion, kind, owner string) *corev1.Pod {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}, Spec: corev1.PodSpec{NodeName: node}}
 	if kind != "" {
@@ -50,7 +50,7 @@ func TestWorkloadsWithPodsOnANode(t *testing.T) {
 	require.Empty(t, RequestsForNode(cache, kind)(t.Context(), "n3"))
 }
 
-func TestACacheThatCanNotBeReadConcernsNobody(t *testing.T) {
+func TestRequestsForWithoutACache(t *testing.T) {
 	t.Parallel()
 	scheme := runtime.NewScheme()
 	require.NoError(t, appsv1beta1.AddToScheme(scheme))
@@ -64,7 +64,7 @@ func TestACacheThatCanNotBeReadConcernsNobody(t *testing.T) {
 	require.Empty(t, RequestsFor(t.Context(), cache, &appsv1beta1.CloneSetList{}, "shop", func(*appsv1beta1.CloneSet) bool { return true }))
 }
 
-func TestConcernedAreThoseOfTheNamespace(t *testing.T) {
+func TestRequestsForANamespace(t *testing.T) {
 	t.Parallel()
 	scheme := runtime.NewScheme()
 	require.NoError(t, appsv1beta1.AddToScheme(scheme))

@@ -11,18 +11,19 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/podset"
 )
 
-// Adopt adopts what a former workload of the owner's name has left, and tells of it; what is a word for it in the plural. That
-// is a reconcile of its own: which pods there are, and what they are at, must be known before anything is planned.
-func (d Applier) Adopt(
-	ctx context.Context, events event.Recorder, owner client.Object, kind schema.GroupVersionKind, what string, left []client.Object,
+// Adopt adopts the orphans that a former workload of the owner's name has left, and reports it; what is a plural noun
+// for them. The reconcile ends with it: what the pods are and at which revision must be observed before anything is
+// planned.
+func (a Applier) Adopt(
+	ctx context.Context, events event.Recorder, owner client.Object, kind schema.GroupVersionKind, what string, orphans []client.Object,
 ) (ctrl.Result, error) {
-	did := d.Writer.Adopt(ctx, owner, kind, left)
-	if n := len(did.Done); n > 0 {
+	result := a.Writer.Adopt(ctx, owner, kind, orphans)
+	if n := len(result.Done); n > 0 {
 		ctrl.LoggerFrom(ctx).Info("Adopted "+what, "count", n)
-		events.Record(owner, Adopted(what, did.Done))
+		events.Record(owner, Adopted(what, result.Done))
 	}
-	if did.Err != nil { // Nothing else is done until then, nor said in the status.
-		events.Record(owner, FailedUpdate(did.Err.Error()))
+	if result.Err != nil { // The reconcile ends here, so the status does not report it.
+		events.Record(owner, FailedUpdate(result.Err.Error()))
 	}
-	return ctrl.Result{RequeueAfter: podset.AdoptionRecheck}, did.Err
+	return ctrl.Result{RequeueAfter: podset.AdoptionRecheck}, result.Err
 }

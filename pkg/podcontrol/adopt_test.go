@@ -25,8 +25,8 @@ func TestAdopt(t *testing.T) {
 	}
 	for _, tc := range []struct {
 		name  string
-		is    []client.Object // the owner as the apiserver has it
-		stale bool            // the orphan has changed since it was seen
+		is    []client.Object // the owner in the apiserver
+		stale bool            // the orphan has changed since it was observed
 		want  Result
 		owned types.UID
 	}{
@@ -64,20 +64,20 @@ func TestAdopt(t *testing.T) {
 				return
 			}
 			require.Equal(t, tc.owned, metav1.GetControllerOf(&is).UID)
-			require.Equal(t, 1, waits(w), "the next plan is made when the cache shows it as the owner's")
+			require.Equal(t, 1, waits(w), "the next reconcile waits for the cache to show its controller")
 			require.Zero(t, waits(w, &is))
 		})
 	}
 }
 
-func TestNobodyIsAskedWhereThereIsNothingToAdopt(t *testing.T) {
+func TestAdoptWithoutOrphansSendsNoRequest(t *testing.T) {
 	t.Parallel()
 	w, _ := writer(interceptor.Funcs{})
 	w.Live = nil
 	require.Equal(t, Result{}, w.Adopt(t.Context(), &corev1.ConfigMap{}, corev1.SchemeGroupVersion.WithKind("ConfigMap"), nil))
 }
 
-func TestAdoptSaysWhyItCouldNotLook(t *testing.T) {
+func TestAdoptReturnsTheErrorOfTheLookup(t *testing.T) {
 	t.Parallel()
 	w, c := writer(interceptor.Funcs{})
 	w.Live = interceptor.NewClient(c.(client.WithWatch), interceptor.Funcs{Get: failing})

@@ -22,20 +22,21 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
-// Applier applies the plan of one workload. What it does twice, after a crash or a conflict, comes to the same.
+// Applier applies the plan of one workload. All writes are idempotent, so that a reconcile after a crash or a
+// conflict may repeat them.
 type Applier struct {
-	// Writer writes.
+	// Writer sends the requests.
 	Writer *Writer
 	// Owner is the workload's UID.
 	Owner types.UID
 	// Hooks are the workload's lifecycle hooks.
 	Hooks lifecycle.Hooks
-	// ShortHash makes pods name their revision by its hash alone.
+	// ShortHash makes the revision label of pods hold the hash alone.
 	ShortHash bool
 }
 
-// EnsureRevision makes the update revision the newest, and reports whether the reconcile may go on: for an invalid spec nothing
-// is written.
+// EnsureRevision makes the update revision the newest, and reports whether the reconcile may go on. With an invalid
+// spec nothing is written.
 func (a Applier) EnsureRevision(ctx context.Context, p *podset.Plan, r *Results) bool {
 	if p.InvalidSpec != "" {
 		return false
@@ -44,7 +45,7 @@ func (a Applier) EnsureRevision(ctx context.Context, p *podset.Plan, r *Results)
 	switch {
 	case errors.Is(err, revision.ErrCollision), errors.Is(err, revision.ErrNameTaken):
 		r.Collided = true
-	case a.Writer.Expect.Terminating(a.Owner) == 0: // Else the apiserver creates nothing in the namespace, which is no failure.
+	case a.Writer.Expect.Terminating(a.Owner) == 0: // In a terminating namespace nothing can be created, which is no failure.
 		r.Revision = err
 	}
 	return err == nil
@@ -64,8 +65,8 @@ func (a Applier) Release(ctx context.Context, p *podset.Plan, r *Results) {
 	r.Add(a.Writer.Patch(ctx, a.Owner, patches))
 }
 
-// OwnerPatch replaces the owner references with these UIDs, if the object is as it was seen: a patch that arrives late must not give it
-// to who is gone, because it would go with him.
+// OwnerPatch replaces the owner references with these UIDs, if the object is still at the observed version: a late
+// patch must not set an owner that is gone, because the object would be garbage collected.
 func OwnerPatch(o client.Object, from []types.UID, to ...metav1.OwnerReference) (Patch, error) {
 	refs := make([]any, 0, len(from)+len(to))
 	for _, uid := range from {
@@ -83,7 +84,7 @@ func OwnerPatch(o client.Object, from []types.UID, to ...metav1.OwnerReference) 
 	return Patch{Object: o, Type: types.StrategicMergePatchType, Data: data}, nil
 }
 
-// Delete does the steps that delete pods. Others are left out.
+// Delete applies the steps that delete pods, and ignores the others.
 func (a Applier) Delete(ctx context.Context, steps []podset.Step, r *Results) {
 	for i := range classes {
 		c := &classes[i]
@@ -99,7 +100,7 @@ func (a Applier) Delete(ctx context.Context, steps []podset.Step, r *Results) {
 	}
 }
 
-// Patch does the steps that patch pods: requests to lifecycle hooks, and the writes of updates in place.
+// Patch applies the steps that patch pods: requests to lifecycle hooks, and the writes of in-place updates.
 func (a Applier) Patch(ctx context.Context, p *podset.Plan, now time.Time, r *Results) {
 	for i := range classes {
 		if c := &classes[i]; c.patch != nil {
@@ -132,7 +133,7 @@ func (a Applier) Patches(p *podset.Plan, s podset.Step, now time.Time) ([]podpat
 	return classes[i].patch(a, p, s, now)
 }
 
-// chain returns the first of patches that are sent one after the other, nil if there is none.
+// chain links patches that are sent one after the other and returns the first; nil if there is none.
 func chain(pod *corev1.Pod, all []podpatch.Patch) *Patch {
 	var first *Patch
 	for _, p := range slices.Backward(all) {
@@ -141,7 +142,8 @@ func chain(pod *corev1.Pod, all []podpatch.Patch) *Patch {
 	return first
 }
 
-// Create does the steps that create pods. build makes the pod of a step from the name of its revision and its template.
+// Create applies the steps that create pods. build returns the pod of a step from the name of its revision and its
+// template.
 func (a Applier) Create(
 	ctx context.Context, p *podset.Plan, template *corev1.PodTemplateSpec, now time.Time, r *Results,
 	build func(s podset.Step, rev string, template *corev1.PodTemplateSpec) PodCreate,
@@ -171,15 +173,16 @@ func (a Applier) Create(
 	r.put(Class{Kind: rollout.StepCreate}, a.Writer.Create(ctx, a.Owner, creates))
 }
 
-// IntoService returns a patch that opens the readiness gates of a pod at its creation, nil if it has none or a lifecycle hook has
-// to answer first. A gate that opened later, while the pod starts, would be one more update for everybody who watches pods.
+// IntoService returns a patch that opens the readiness gates of a pod at its creation, nil if it has none or a
+// lifecycle hook has to answer first. Opening the gate later, while the pod starts, would be one more update for all
+// watchers.
 func (a Applier) IntoService(pod *corev1.Pod, now time.Time) func(*corev1.Pod) (Patch, error) {
 	if a.Hooks.HoldsService() || lifecycle.Of(pod) == pods.LifecycleNormal {
 		return nil
 	}
-	return func(made *corev1.Pod) (Patch, error) {
-		p, err := inplace.MarkReady(made, a.Hooks.Serve(made, now), now)
-		return Patch{Object: made, Type: p.Type, Data: p.Data, Subresource: p.Subresource}, err
+	return func(created *corev1.Pod) (Patch, error) {
+		p, err := inplace.MarkReady(created, a.Hooks.Serve(created, now), now)
+		return Patch{Object: created, Type: p.Type, Data: p.Data, Subresource: p.Subresource}, err
 	}
 }
 

@@ -9,17 +9,17 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
-// ConditionForm says how a kind writes the conditions that report failures.
+// ConditionForm is how a kind represents the conditions that report failures.
 type ConditionForm[C any] struct {
 	// Scale, Update and Overlap are the types of the conditions.
 	Scale, Update, Overlap string
-	// Type and Entry read a condition, New makes one.
+	// Type and Entry read a condition, New returns one.
 	Type  func(C) string
 	Entry func(C) report.ConditionEntry
 	New   func(conditionType string, e report.ConditionEntry) C
 }
 
-// WorkloadConditions is the form of a StatefulSet and a DaemonSet.
+// WorkloadConditions is the form of StatefulSet and DaemonSet.
 func WorkloadConditions() ConditionForm[appsv1beta1.WorkloadCondition] {
 	type condition = appsv1beta1.WorkloadCondition
 	return ConditionForm[condition]{
@@ -38,12 +38,12 @@ func WorkloadConditions() ConditionForm[appsv1beta1.WorkloadCondition] {
 	}
 }
 
-// Conditions returns the conditions after a reconcile with these failures: to scale, to update, and pods of others that the
-// selector matches. Each is present while it fails. The events report failures that have just begun.
+// Conditions returns the conditions after a reconcile with these failures: to scale, to update, and an overlap of
+// selectors. Each is present while it fails. The events report failures that are new.
 func Conditions[C any](
-	was []C, form ConditionForm[C], scale, update, overlap report.Failure, now time.Time,
+	old []C, form ConditionForm[C], scale, update, overlap report.Failure, now time.Time,
 ) ([]C, []event.Event) {
-	is, events := was, []event.Event(nil)
+	current, events := old, []event.Event(nil)
 	for _, c := range []struct {
 		kind    string
 		failure report.Failure
@@ -53,19 +53,19 @@ func Conditions[C any](
 		{form.Update, update, FailedUpdate},
 		{form.Overlap, overlap, Overlap},
 	} {
-		meant := func(x C) bool { return form.Type(x) == c.kind }
+		matches := func(x C) bool { return form.Type(x) == c.kind }
 		var before *report.ConditionEntry
-		if i := slices.IndexFunc(was, meant); i >= 0 {
-			before = new(form.Entry(was[i]))
+		if i := slices.IndexFunc(old, matches); i >= 0 {
+			before = new(form.Entry(old[i]))
 		}
-		if c.failure.News(before) {
+		if c.failure.IsNew(before) {
 			events = append(events, c.begun(c.failure.Message))
 		}
 		var next *C
 		if e := c.failure.After(before, now); e != nil {
 			next = new(form.New(c.kind, *e))
 		}
-		is = report.PutCondition(is, meant, next)
+		current = report.PutCondition(current, matches, next)
 	}
-	return is, events
+	return current, events
 }

@@ -12,24 +12,24 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
-func TestConditionsAreThereWhileSomethingFails(t *testing.T) {
+func TestConditionsArePresentWhileSomethingFails(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 	later := now.Add(time.Minute)
-	hung := report.StalledFailure("UpdateStalled", "web-0 does not follow", "ErrImagePull")
+	stalled := report.StalledFailure("UpdateStalled", "web-0 has not completed its update", "ErrImagePull")
 	refused := report.WriteFailure(errors.New("create pod web-1: quota"))
 
-	first, events := Conditions(nil, WorkloadConditions(), refused, hung, report.Failure{}, now)
+	first, events := Conditions(nil, WorkloadConditions(), refused, stalled, report.Failure{}, now)
 	require.Equal(t, []appsv1beta1.WorkloadCondition{
 		{Type: "FailedCreatePod", Status: "True", Reason: "WriteFailed", Message: "create pod web-1: quota", LastTransitionTime: metav1.NewTime(now)},
-		{Type: "FailedUpdatePod", Status: "True", Reason: "UpdateStalled", Message: "web-0 does not follow: ErrImagePull", LastTransitionTime: metav1.NewTime(now)},
+		{Type: "FailedUpdatePod", Status: "True", Reason: "UpdateStalled", Message: "web-0 has not completed its update: ErrImagePull", LastTransitionTime: metav1.NewTime(now)},
 	}, first)
 	require.Len(t, events, 1, "of a write that fails there is an event with each try")
 	require.Equal(t, ReasonFailedUpdate, events[0].Reason)
 
-	again, events := Conditions(first, WorkloadConditions(), refused, report.StalledFailure("UpdateStalled", "web-0 does not follow", "ImagePullBackOff"), report.Failure{}, later)
+	again, events := Conditions(first, WorkloadConditions(), refused, report.StalledFailure("UpdateStalled", "web-0 has not completed its update", "ImagePullBackOff"), report.Failure{}, later)
 	require.Equal(t, first, again, "what lasts is written once")
-	require.Empty(t, events, "and told once")
+	require.Empty(t, events, "and reported once")
 
 	healed, events := Conditions(first, WorkloadConditions(), report.Failure{}, report.Failure{}, report.Failure{}, later)
 	require.Empty(t, healed)

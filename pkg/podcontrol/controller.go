@@ -34,22 +34,22 @@ type Options struct {
 	// ExpectationTimeout is how long to wait for the cache to show our writes before reading from the apiserver; 0 means
 	// expect.DefaultTimeout.
 	ExpectationTimeout time.Duration
-	// Clock tells the time. Required.
+	// Clock returns the time. Required.
 	Clock clock.PassiveClock
-	// InPlace says what may change in a running pod.
+	// InPlace are the changes that may be made in a running pod.
 	InPlace inplace.Options
-	// Daemons knows on which nodes a node daemon is alive; nil means on none.
+	// Daemons tracks on which nodes a node daemon is alive; nil means on none.
 	Daemons *nodelease.Tracker
 }
 
-// Controller is what the controllers of all kinds that own pods work with. A kind embeds one in its Reconciler and calls it
-// where it needs it; the Controller never calls the kind.
+// Controller is what the controllers of all kinds that own pods share. A kind embeds one in its Reconciler and calls
+// it where it needs it; the Controller never calls the kind.
 type Controller struct {
 	// Client reads from the cache and writes.
 	Client client.Client
 	// Live reads from the apiserver.
 	Live client.Reader
-	// Clock tells the time.
+	// Clock returns the time.
 	Clock clock.PassiveClock
 	// Expect holds what the cache must show.
 	Expect *expect.Store
@@ -57,9 +57,9 @@ type Controller struct {
 	Events event.Recorder
 	// Parallel is how many requests run at once for one object; 0 means the constant Parallel.
 	Parallel int
-	// InPlace says what may change in a running pod.
+	// InPlace are the changes that may be made in a running pod.
 	InPlace inplace.Options
-	// Daemons tells whether a node daemon is alive on a node; nil means on none.
+	// Daemons reports whether a node daemon is alive on a node; nil means on none.
 	Daemons nodelease.Liveness
 	// Overlaps finds pods that a selector matches and that are not controlled by its object.
 	Overlaps ownership.OverlapScanner
@@ -81,8 +81,8 @@ func NewController(mgr ctrl.Manager, kind string, o Options) *Controller {
 	return c
 }
 
-// Setup adds to b what all kinds that own pods have: the object, its pods and revisions, the node daemons, and the queue. It
-// registers the indexes for them. The caller adds what else the kind watches, and completes b.
+// Setup adds to b what all kinds that own pods watch: the object, its pods and revisions, and the node daemons. It
+// also sets the queue options and registers the indexes. The caller adds what else the kind watches, and completes b.
 func (c *Controller) Setup(
 	ctx context.Context, mgr ctrl.Manager, b *ctrl.Builder, kind schema.GroupVersionKind, owner client.Object, o Options,
 ) error {
@@ -104,7 +104,7 @@ func (c *Controller) Setup(
 	return nil
 }
 
-// Gather lets the requests of h wait for others of the same object, as package gather does.
+// Gather batches the requests of h for the same object, see package gather.
 func (c *Controller) Gather(h handler.EventHandler) handler.EventHandler { return c.pending.Handler(h) }
 
 // DaemonNodes returns the nodes of pods on which a node daemon is alive.
@@ -115,7 +115,8 @@ func (c *Controller) DaemonNodes(pods []*corev1.Pod) map[string]bool {
 	return nodelease.Nodes(c.Daemons, pods)
 }
 
-// NotPlanned ends a reconcile that began then and could not read what it needs. An object that is gone is forgotten.
+// NotPlanned ends a reconcile that could not read what it needs. began is when it started. If the object is gone, its
+// expectations are forgotten.
 func (c *Controller) NotPlanned(
 	ctx context.Context, m metric.Planning, req ctrl.Request, began time.Time, err error,
 ) (ctrl.Result, error) {
@@ -129,18 +130,18 @@ func (c *Controller) NotPlanned(
 	return expect.Settle(ctx, err, m.Waits.WithLabelValues(metric.ReasonCache))
 }
 
-// Planned notes what a reconcile has planned: it began to read at one time, and to plan at the other.
+// Planned records a plan in metrics: the reconcile began to read at one time, and to plan at the other.
 func (c *Controller) Planned(m metric.Planning, req ctrl.Request, p *podset.Plan, began, planning time.Time) {
 	Count(m, p, c.Clock.Since(planning))
 	c.pending.Took(req.NamespacedName, c.Clock.Since(began))
 }
 
-// Outcome is what a reconcile leaves.
+// Outcome is the result of a reconcile.
 type Outcome struct {
-	// Object is the object as it was observed or written, Was the status in it and Is its new status.
+	// Object is the object as it was observed or written, Was its status before and Is its new status.
 	Object  client.Object
 	Was, Is any
-	// CountsOnly says that Was and Is differ in nothing but counts of pods, so that the write may wait.
+	// CountsOnly: Was and Is differ in pod counts only, so that the write may wait.
 	CountsOnly bool
 	// Events are sent after the status was written.
 	Events []event.Event
@@ -150,7 +151,7 @@ type Outcome struct {
 	Err error
 }
 
-// Report counts the steps that were refused, writes the status, sends the events and returns what Reconcile returns.
+// Report counts the refused steps, writes the status, sends the events and returns the result of Reconcile.
 func (c *Controller) Report(ctx context.Context, m metric.Planning, r *Results, o Outcome) (ctrl.Result, error) {
 	CountHolds(m, r.Holds())
 	w := report.Writer{Client: c.Client, Expect: c.Expect, Events: c.Events}

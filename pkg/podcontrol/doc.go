@@ -2,7 +2,7 @@
 // conditions and metrics.
 //
 // Writes go out in classes, such as all deletions or all creations. An error in one class does not stop the others. A kind
-// calls the classes in the order it needs, with its own writes in between:
+// calls these methods in the order it needs, with its own writes in between:
 //
 //	a := podcontrol.Applier{...}
 //	a.EnsureRevision(ctx, p, &results)    the update revision; without it nothing else is written
@@ -22,7 +22,7 @@
 //	create   the namespace is being deleted            skipped
 //	patch    Conflict, NotFound, another UID           skipped: the watch event starts the next reconcile
 //
-// A creation may have a patch that follows it at once; the outcome of that patch is left to the next reconcile.
+// A create may have a patch that follows it at once; if that patch fails, the next reconcile handles it.
 //
-// The package decides nothing and retries nothing.
+// The package makes no decisions and does not retry.
 package podcontrol

@@ -14,22 +14,22 @@ import (
 // apiserver takes 100 on a connection.
 const Parallel = 64
 
-// shownErrors is how many errors of a class are spelled out.
+// shownErrors is how many errors of a class are included in a message.
 const shownErrors = 5
 
-// errSkip says that a write came to nothing because the world has moved on.
+// errSkip: the write was skipped because the object has changed meanwhile.
 var errSkip = errors.New("the object has changed or gone")
 
-// outcome is what came of one write.
-type outcome struct {
+// writeOutcome is the outcome of one write.
+type writeOutcome struct {
 	name string
 	err  error
 	done bool
 }
 
-// each calls do for 0..n-1: first of them at first, then twice as many in each batch, until a batch has an error.
+// each calls do for 0..n-1: the first batch has first calls, each next one twice as many, until a batch has an error.
 func (w *Writer) each(ctx context.Context, n, first int, do func(context.Context, int) (string, error)) Result {
-	outcomes := make([]outcome, n)
+	outcomes := make([]writeOutcome, n)
 	var failed *multierror.Error
 	for from, size := 0, first; from < n && failed == nil; from, size = from+size, size*2 {
 		to := min(n, from+size)
@@ -67,15 +67,15 @@ func (w *Writer) parallel() int {
 	return w.Parallel
 }
 
-// batch fills outcomes, several at once.
-func (w *Writer) batch(ctx context.Context, outcomes []outcome, do func(context.Context, int) (string, error)) {
+// batch fills outcomes, running several requests at once.
+func (w *Writer) batch(ctx context.Context, outcomes []writeOutcome, do func(context.Context, int) (string, error)) {
 	next := make(chan int)
 	var wg sync.WaitGroup
 	for range min(w.parallel(), len(outcomes)) {
 		wg.Go(func() {
 			for i := range next {
 				name, err := do(ctx, i)
-				outcomes[i] = outcome{name: name, err: err, done: true}
+				outcomes[i] = writeOutcome{name: name, err: err, done: true}
 			}
 		})
 	}

@@ -6,29 +6,29 @@ import "github.com/flotilla-io/flotilla/pkg/event"
 const (
 	// ReasonSuccessfulCreate: pods were created.
 	ReasonSuccessfulCreate = "SuccessfulCreate"
-	// ReasonFailedCreate: a pod, a claim of it or a revision could not be created.
+	// ReasonFailedCreate: a pod, one of its PVCs or a revision could not be created.
 	ReasonFailedCreate = "FailedCreate"
-	// ReasonScaleUpLimited: scaleStrategy.maxUnavailable held pods back that are to be created.
+	// ReasonScaleUpLimited: scaleStrategy.maxUnavailable delays the creation of pods.
 	ReasonScaleUpLimited = "ScaleUpLimited"
-	// ReasonSuccessfulDelete: pods were deleted because they are too many or somebody named them.
+	// ReasonSuccessfulDelete: pods were deleted by a scale-in or because a user named them.
 	ReasonSuccessfulDelete = "SuccessfulDelete"
-	// ReasonFailedDelete: a pod or a claim could not be deleted.
+	// ReasonFailedDelete: a pod or a PVC could not be deleted.
 	ReasonFailedDelete = "FailedDelete"
 	// ReasonSuccessfulUpdatePodInPlace: the new revision was written into pods.
 	ReasonSuccessfulUpdatePodInPlace = "SuccessfulUpdatePodInPlace"
-	// ReasonFailedUpdatePodInPlace: a pod could not be written.
+	// ReasonFailedUpdatePodInPlace: a pod could not be patched.
 	ReasonFailedUpdatePodInPlace = "FailedUpdatePodInPlace"
 	// ReasonSuccessfulUpdatePodReCreate: old pods were deleted, to be replaced by new ones.
 	ReasonSuccessfulUpdatePodReCreate = "SuccessfulUpdatePodReCreate"
 	// ReasonFailedUpdatePodReCreate: an old pod could not be deleted.
 	ReasonFailedUpdatePodReCreate = "FailedUpdatePodReCreate"
-	// ReasonFailedUpdate: pods can't be updated at all or stand still, or the owner of a claim could not be changed.
+	// ReasonFailedUpdate: pods can't be updated or the update is stalled, or the owner of a PVC could not be changed.
 	ReasonFailedUpdate = "FailedUpdate"
-	// ReasonFailedScale: pods wait for too long to be deleted.
+	// ReasonFailedScale: scaling is stalled.
 	ReasonFailedScale = "FailedScale"
-	// ReasonSelectorOverlap: the selector selects pods of others.
+	// ReasonSelectorOverlap: the selector matches pods of another owner.
 	ReasonSelectorOverlap = "SelectorOverlap"
-	// ReasonSuccessfulAdopt: pods or revisions that a former workload has left were adopted.
+	// ReasonSuccessfulAdopt: orphaned pods or revisions were adopted.
 	ReasonSuccessfulAdopt = "SuccessfulAdopt"
 )
 
@@ -40,22 +40,22 @@ const (
 	ActionObserve  = "Observe"
 )
 
-// FailedScale tells of pods that wait for too long to be made or deleted.
+// FailedScale returns the event of a scaling that failed or is stalled.
 func FailedScale(why string) event.Event {
 	return event.Warning(ReasonFailedScale, ActionScaleIn, "%s", why)
 }
 
-// FailedUpdate tells of pods that can't be updated.
+// FailedUpdate returns the event of an update that failed or is stalled.
 func FailedUpdate(why string) event.Event {
 	return event.Warning(ReasonFailedUpdate, ActionUpdate, "%s", why)
 }
 
-// Overlap tells of pods of others that the selector selects.
+// Overlap returns the event of a selector that matches pods of another owner.
 func Overlap(why string) event.Event {
 	return event.Warning(ReasonSelectorOverlap, ActionObserve, "%s", why)
 }
 
-// Adopted returns the event of an adoption; what is a plural, such as pods.
+// Adopted returns the event of an adoption; what is a plural noun, such as pods.
 func Adopted(what string, names []string) event.Event {
 	return event.Normal(ReasonSuccessfulAdopt, ActionObserve, "adopted %d orphaned %s: %s", len(names), what, event.Names(names))
 }

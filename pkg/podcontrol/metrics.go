@@ -41,7 +41,7 @@ func (r *Results) Log(ctx context.Context, p *podset.Plan) {
 	}
 	for i := range p.Pods {
 		if pod := &p.Pods[i]; pod.WaitingFor != "" {
-			l.V(1).Info("Waited for an update in place", "pod", pod.Key, "reason", pod.WaitingFor)
+			l.V(1).Info("Waited for an in-place update", "pod", pod.Key, "reason", pod.WaitingFor)
 			return
 		}
 	}

@@ -8,18 +8,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 )
 
-// A failed reconcile is tried again after firstRetry, then after twice that, up to lastRetry: what failed because of a quota goes
-// on soon after the quota is raised.
+// A failed reconcile is retried after firstRetry, then after twice that, up to lastRetry, so that one that a quota made fail
+// succeeds soon after the quota is raised.
 const (
 	firstRetry = 5 * time.Millisecond
 	lastRetry  = 2 * time.Minute
 )
 
-// defaultWorkers is how many workloads of a kind are worked on at once where nobody says another number.
+// defaultWorkers is how many workloads of a kind are reconciled at once by default.
 const defaultWorkers = 3
 
-// Queue is how workloads wait for their reconciles, of which that many run at once (0 means three): each by itself, and only after
-// a reconcile that failed. A limit for all together would bound a rollout, whatever the apiserver could do.
+// Queue returns the options of a controller with that many workers (0 means three). Rate limiting is per object and
+// only after a failed reconcile: an overall limit would bound the speed of a rollout, however fast the apiserver is.
 func Queue(workers int) controller.Options {
 	if workers == 0 {
 		workers = defaultWorkers

@@ -11,8 +11,8 @@ import (
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
-// B 30: a limit of ten passes a second for all sets was what bounded a rollout of 1,000 pods.
-func TestB30NoLimitOfAllSetsBoundsARollout(t *testing.T) {
+// B 30: a limit of ten reconciles a second for all objects bounded the rollout of 1,000 pods.
+func TestNoSharedRateLimitBoundsARollout(t *testing.T) {
 	t.Parallel()
 	limiter := Queue(0).RateLimiter
 	request := func(i int) ctrl.Request {

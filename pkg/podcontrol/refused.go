@@ -13,27 +13,29 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
-// RefusedRecheck is how long to wait before a refused step is tried again: no watch tells when a guard would let it pass.
+// RefusedRecheck is how long to wait before a refused step is tried again: no watch event shows when it would be
+// allowed.
 const RefusedRecheck = 10 * time.Second
 
-// refusedError is the answer to a write that somebody else's guard refuses for now.
+// refusedError is the answer to a write that a PodDisruptionBudget or an admission webhook refuses for now.
 type refusedError struct{ error }
 
 func (e refusedError) Unwrap() error { return e.error }
 
 func isRefused(err error) bool { return errors.As(err, new(refusedError)) }
 
-// overBudget tells whether a write was refused because of a disruption budget: one of Kubernetes, or that of an admission webhook.
+// overBudget reports whether a write was refused because of a disruption budget: one of Kubernetes, or one that an
+// admission webhook enforces.
 func overBudget(err error) bool {
 	return apierrors.HasStatusCause(err, policyv1.DisruptionBudgetCause) || deniedWith(err, http.StatusTooManyRequests)
 }
 
-// guarded tells whether a deletion was refused because of a disruption budget, or because admission protects the object. A patch
-// that admission forbids is another matter: what it says may never be allowed.
-func guarded(err error) bool { return overBudget(err) || deniedWith(err, http.StatusForbidden) }
+// protected reports whether a delete was refused because of a disruption budget, or because admission protects the
+// object. A patch that admission forbids is different: it may never be allowed.
+func protected(err error) bool { return overBudget(err) || deniedWith(err, http.StatusForbidden) }
 
-// deniedWith tells whether an admission webhook or policy denied a request with that status. The apiserver says so in the message
-// alone; without it, 403 is missing RBAC and 429 an apiserver that is busy.
+// deniedWith reports whether an admission webhook or policy denied a request with that status. Only the apiserver's
+// message shows that; without it, 403 is missing RBAC and 429 an overloaded apiserver.
 func deniedWith(err error, code int32) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || status.Status().Code != code {

@@ -23,7 +23,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
-// budgetExhausted is the answer of the eviction API, and of webhooks that answer like it.
+// budgetExhausted is the answer of the eviction API, and of webhooks that imitate it.
 func budgetExhausted() error {
 	err := apierrors.NewTooManyRequests("Cannot evict pod as it would violate the pod's disruption budget.", 0)
 	err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: policyv1.DisruptionBudgetCause, Message: "The budget web needs 3 healthy pods"}}
@@ -35,7 +35,7 @@ func denied(code int32, message string) error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: code, Message: message}}
 }
 
-func TestADeleteThatIsRefusedForNowStopsNoOther(t *testing.T) {
+func TestARefusedDeleteStopsNoOther(t *testing.T) {
 	t.Parallel()
 	const webhook = `admission webhook "guard.example.com" denied the request: `
 	rbac := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "p00", errors.New(`User "flotilla" cannot delete resource "pods"`))
@@ -83,7 +83,7 @@ func TestADeleteThatIsRefusedForNowStopsNoOther(t *testing.T) {
 	}
 }
 
-func TestAPatchIsHeldByABudgetAlone(t *testing.T) {
+func TestAPatchIsHeldOnlyByABudget(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name   string
@@ -91,7 +91,7 @@ func TestAPatchIsHeldByABudgetAlone(t *testing.T) {
 		held   bool
 	}{
 		{"a budget", budgetExhausted(), true},
-		{"a policy that forbids what the patch says", denied(http.StatusForbidden, `admission webhook "images" denied the request: no`), false},
+		{"a policy that forbids the patch", denied(http.StatusForbidden, `admission webhook "images" denied the request: no`), false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -107,7 +107,7 @@ func TestAPatchIsHeldByABudgetAlone(t *testing.T) {
 	}
 }
 
-func TestRefusedStepsAreHeldAndNoFailure(t *testing.T) {
+func TestRefusedStepsAreHoldsNotFailures(t *testing.T) {
 	t.Parallel()
 	w, _ := writer(interceptor.Funcs{
 		Delete: func(_ context.Context, _ client.WithWatch, o client.Object, _ ...client.DeleteOption) error {

@@ -13,8 +13,8 @@ type Discovery interface {
 	ServerResourcesForGroupVersion(groupVersion string) (*metav1.APIResourceList, error)
 }
 
-// CanResize tells whether the apiserver has the subresource resize of pods, as Kubernetes does from 1.33 on. Without it,
-// resources of a running pod can't be written.
+// CanResize reports whether the apiserver has the subresource resize of pods, as Kubernetes does from 1.33 on.
+// Without it, resources of a running pod can't be changed.
 func CanResize(d Discovery) (bool, error) {
 	list, err := d.ServerResourcesForGroupVersion(corev1.SchemeGroupVersion.String())
 	if err != nil {

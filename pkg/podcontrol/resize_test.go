@@ -21,8 +21,8 @@ func TestCanResizeAsksTheApiserver(t *testing.T) {
 		err       string
 	}{
 		{name: "an apiserver of Kubernetes 1.33 or newer has the subresource", resources: []string{"pods", "pods/resize"}, can: true},
-		{name: "an older one has not", resources: []string{"pods", "pods/status"}},
-		{name: "one that gives no answer is no older one", err: "discover whether pods can be resized"},
+		{name: "an older one does not have it", resources: []string{"pods", "pods/status"}},
+		{name: "an apiserver that does not answer is an error", err: "discover whether pods can be resized"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

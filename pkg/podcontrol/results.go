@@ -13,16 +13,16 @@ import (
 
 // Results are the results of a plan.
 type Results struct {
-	// Collided: the name of the new revision is taken; nothing else was done.
+	// Collided: the name of the new revision is taken; nothing else was written.
 	Collided bool
-	// Revision is why the update revision could not be written; nothing else was done then.
+	// Revision is the error of writing the update revision; nothing else was written then.
 	Revision error
 	// Steps are the results of the plan's steps.
 	Steps map[Class]Result
 	// Rest joins the errors of all other writes.
 	Rest error
 
-	// refused are the answers to writes that were refused for now.
+	// refused are the messages of writes that were refused for now.
 	refused []string
 }
 
@@ -39,7 +39,7 @@ func (r *Results) put(c Class, result Result) {
 	r.refused = append(r.refused, result.Refused...)
 }
 
-// Add adds the result of writes that are no steps.
+// Add adds the result of writes that are not steps.
 func (r *Results) Add(result Result) {
 	r.Rest = errors.Join(r.Rest, result.Err)
 	r.refused = append(r.refused, result.Refused...)
@@ -56,12 +56,12 @@ func (r *Results) Err() error {
 
 // Reasons of failures, beside those of the packages podset, rollout and report.
 const (
-	// ReasonInvalidSpec: the spec has what can't be acted on.
+	// ReasonInvalidSpec: the spec is invalid.
 	ReasonInvalidSpec = "InvalidSpec"
 )
 
-// Failures returns this reconcile's failures to scale and to update, and what has made no progress for too long. errs are errors
-// of the kind's own writes that are failures to scale.
+// Failures returns this reconcile's scale and update failures, including a stall. errs are errors of the kind's own
+// writes that count as scale failures.
 func (r *Results) Failures(p *podset.Plan, errs ...error) (scale, update report.Failure) {
 	var scaling, updating []error
 	for i := range classes {
@@ -91,8 +91,9 @@ func (r *Results) Failures(p *podset.Plan, errs ...error) (scale, update report.
 	return scale, update
 }
 
-// Events returns the events of a reconcile: one for each class that did something, and one for each that failed. deletes are
-// errors of the kind's own deletions, others those of its other writes. newSpec says that the spec was not acted on before.
+// Events returns the events of a reconcile: one for each class that changed something, and one for each that failed.
+// deletes are errors of the kind's own deletes, others those of its other writes. newSpec: this is the first
+// reconcile of the spec.
 func (r *Results) Events(p *podset.Plan, newSpec bool, deletes, others []error) []event.Event {
 	var out []event.Event
 	failed := func(reason, action string, errs ...error) {
@@ -122,7 +123,7 @@ func (r *Results) Events(p *podset.Plan, newSpec bool, deletes, others []error) 
 		out = append(out, event.Warning(string(h.Reason), ActionUpdate, "%s", h.Why))
 	}
 	for _, h := range p.Holds {
-		// Not with each reconcile: when the limit begins to hold pods back, and with each pod created.
+		// Not in each reconcile, but when the limit begins to delay pods and whenever pods are created.
 		if h.Reason == rollout.ReasonScaleLimit && (len(r.Of(rollout.StepCreate, "").Done) > 0 || newSpec) {
 			out = append(out, event.Warning(ReasonScaleUpLimited, ActionScaleOut, "%s", h.Why))
 		}

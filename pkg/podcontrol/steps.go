@@ -10,26 +10,26 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
-// Class is a class of writes: steps that are written and reported together.
+// Class is a class of writes: steps that are applied and reported together.
 type Class struct {
 	Kind rollout.StepKind
-	// Reason is ReasonEnded or ReasonRecreate of deletes that are done for it, and empty otherwise.
+	// Reason is ReasonEnded or ReasonRecreate for deletes with that reason, and empty otherwise.
 	Reason rollout.Reason
 }
 
-// class says how a class is written and reported. A new kind of step is one more row of classes.
+// class is how a class is applied and reported. A new kind of step is one more row of classes.
 type class struct {
 	Class
-	// patch makes the requests of a step; nil where a step is no patch.
+	// patch returns the requests of a step; nil for steps that are no patches.
 	patch func(a Applier, p *podset.Plan, s podset.Step, now time.Time) ([]podpatch.Patch, error)
-	// scale: an error is a failure to scale, and otherwise one to update.
+	// scale: an error is a scale failure, otherwise an update failure.
 	scale bool
-	// log is the message about steps that were done.
+	// log is the log message for steps that were applied.
 	log string
-	// success is the reason of the event about steps that were done; empty for none. Its note is made from the number of
-	// pods, their names and the update revision. Classes with the same reason share an event.
+	// success is the reason of the event for steps that were applied; empty for none. Its note is formatted with the number
+	// of pods, their names and the update revision. Classes with the same reason share an event.
 	success, note string
-	// failure is the reason of the event about an error. action is that of both events.
+	// failure is the reason of the event for an error. action is the action of both events.
 	failure, action string
 }
 
@@ -72,7 +72,7 @@ var classes = []class{ //nolint:gochecknoglobals // A table that nothing changes
 	},
 }
 
-// has tells whether a step is of the class.
+// has reports whether a step is of the class.
 func (c *Class) has(s *podset.Step) bool {
 	if s.Kind != rollout.StepDelete {
 		return s.Kind == c.Kind
@@ -81,7 +81,7 @@ func (c *Class) has(s *podset.Step) bool {
 	return s.Kind == c.Kind && (c.Reason == s.Reason || c.Reason == "" && !special)
 }
 
-// of returns the steps of the class.
+// select returns the steps of the class.
 func (c *Class) of(steps []podset.Step) []podset.Step {
 	var out []podset.Step
 	for i := range steps {
@@ -92,30 +92,30 @@ func (c *Class) of(steps []podset.Step) []podset.Step {
 	return out
 }
 
-// one is the requests of a step that is a single one.
-func one(p podpatch.Patch, err error) ([]podpatch.Patch, error) { return []podpatch.Patch{p}, err }
+// single returns the requests of a step that is a single one.
+func single(p podpatch.Patch, err error) ([]podpatch.Patch, error) { return []podpatch.Patch{p}, err }
 
 func markForDeletion(_ Applier, _ *podset.Plan, s podset.Step, _ time.Time) ([]podpatch.Patch, error) {
 	b := podpatch.New(s.Pod.Object)
 	b.Observed(s.Pod.Object)
 	b.Metadata.Labels[keys.SpecifiedDelete] = new("true")
-	return one(b.Patch(s.Pod.Object, ""))
+	return single(b.Patch(s.Pod.Object, ""))
 }
 
 func prepareDelete(a Applier, _ *podset.Plan, s podset.Step, now time.Time) ([]podpatch.Patch, error) {
-	return one(a.Hooks.PrepareDelete(s.Pod.Object, now))
+	return single(a.Hooks.PrepareDelete(s.Pod.Object, now))
 }
 
 func cancelDelete(a Applier, _ *podset.Plan, s podset.Step, now time.Time) ([]podpatch.Patch, error) {
-	return one(a.Hooks.CancelDelete(s.Pod.Object, inplace.Closed(s.Pod.Object), now))
+	return single(a.Hooks.CancelDelete(s.Pod.Object, inplace.Closed(s.Pod.Object), now))
 }
 
 func prepareUpdate(a Applier, _ *podset.Plan, s podset.Step, now time.Time) ([]podpatch.Patch, error) {
-	return one(a.Hooks.PrepareUpdate(s.Pod.Object, now))
+	return single(a.Hooks.PrepareUpdate(s.Pod.Object, now))
 }
 
 func markUnready(_ Applier, _ *podset.Plan, s podset.Step, now time.Time) ([]podpatch.Patch, error) {
-	return one(inplace.MarkUnready(s.Pod.Object, now))
+	return single(inplace.MarkUnready(s.Pod.Object, now))
 }
 
 func updateInPlace(a Applier, p *podset.Plan, s podset.Step, now time.Time) ([]podpatch.Patch, error) {
@@ -130,5 +130,5 @@ func updateInPlace(a Applier, p *podset.Plan, s podset.Step, now time.Time) ([]p
 }
 
 func markReady(a Applier, _ *podset.Plan, s podset.Step, now time.Time) ([]podpatch.Patch, error) {
-	return one(inplace.MarkReady(s.Pod.Object, a.Hooks.Serve(s.Pod.Object, now), now))
+	return single(inplace.MarkReady(s.Pod.Object, a.Hooks.Serve(s.Pod.Object, now), now))
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/expect"
 )
 
-// ErrTaken says that a name is in use by an object of somebody else.
+// ErrTaken means that a name is in use by an object of another owner.
 var ErrTaken = errors.New("name is taken by an object of another owner")
 
 // Client is what a Writer needs of a client.
@@ -27,29 +27,28 @@ type Client interface {
 	client.SubResourceClientConstructor
 }
 
-// Writer writes pods and claims. It may be used concurrently.
+// Writer writes pods and PVCs. It may be used concurrently.
 type Writer struct {
-	// Client writes.
+	// Client sends the writes.
 	Client Client
-	// Live reads from the apiserver, past any cache. It is asked only when a name turns out to be taken, and when the answer to
-	// a write leaves open whether it was done.
+	// Live reads from the apiserver. It is used only when a name is in use, and when the answer to a write leaves
+	// open whether it succeeded.
 	Live client.Reader
-	// Expect is told of every write.
+	// Expect records every write.
 	Expect *expect.Store
 	// Parallel is how many requests run at once; 0 means the constant Parallel.
 	Parallel int
 }
 
-// PodCreate is a pod to create, after the claims that it mounts. The pod has a controller reference to its owner, and claims have
-// one if they go with it.
+// PodCreate is a pod to create, after the PVCs that it mounts. The pod has a controller reference to its owner, and
+// PVCs have one if they are deleted with it.
 type PodCreate struct {
 	Pod *corev1.Pod
-	// Claims are those that have to be created; claims that exist are left out.
-	Claims []*corev1.PersistentVolumeClaim
-	// Then makes a patch of the pod as the apiserver has just made it, to be sent at once; nil for none. It is not sent to a
-	// pod that was there already, and a pod whose patch comes to nothing is created all the same: a later reconcile sees what it
-	// lacks.
-	Then func(made *corev1.Pod) (Patch, error)
+	// PVCs are those that have to be created; existing ones are left out.
+	PVCs []*corev1.PersistentVolumeClaim
+	// Then returns a patch to send as soon as the pod is created; nil for none. It is not sent to a pod that existed already.
+	// If the patch fails, the create is still a success: a later reconcile repeats it.
+	Then func(created *corev1.Pod) (Patch, error)
 }
 
 // Patch is a change of one object.
@@ -60,29 +59,29 @@ type Patch struct {
 	// Subresource is where the patch is sent to, "status" or "resize"; empty for the object itself. The status of a pod
 	// takes labels and annotations as well.
 	Subresource string
-	// Then is sent to the same object if this patch was accepted; nil if there is no more. Its Object is not read.
+	// Then is sent to the same object if this patch succeeds; nil if it is the last. Its Object is not read.
 	Then *Patch
 }
 
-// Result says what came of a class of writes.
+// Result is the result of a class of writes.
 type Result struct {
-	// Done are the names of the objects that are now as wished, in the order asked for.
+	// Done are the names of the objects that were written or needed no write, in the order of the input.
 	Done []string
-	// Skipped is how many were left out because the world has moved on.
+	// Skipped is how many were skipped because the object has changed meanwhile.
 	Skipped int
-	// Refused are the answers to writes that a disruption budget or a guard of somebody else refuses for now. They stop no other.
+	// Refused are the messages of writes that a disruption budget or an admission webhook refuses for now. They don't stop others.
 	Refused []string
 	// Err holds the errors, nil if there was none; with more than five it shows five and counts the rest.
 	Err error
 }
 
-// Create makes pods for owner, each after its claims.
-func (w *Writer) Create(ctx context.Context, owner types.UID, births []PodCreate) Result {
-	return w.each(ctx, len(births), 1, func(ctx context.Context, i int) (string, error) {
-		b := births[i]
-		for _, c := range b.Claims {
+// Create creates pods for owner, each after its PVCs.
+func (w *Writer) Create(ctx context.Context, owner types.UID, creates []PodCreate) Result {
+	return w.each(ctx, len(creates), 1, func(ctx context.Context, i int) (string, error) {
+		b := creates[i]
+		for _, c := range b.PVCs {
 			if err := w.create(ctx, owner, c, nil); err != nil {
-				return b.Pod.Name, fmt.Errorf("create claim %s: %w", c.Name, err)
+				return b.Pod.Name, fmt.Errorf("create PVC %s: %w", c.Name, err)
 			}
 		}
 		if err := w.create(ctx, owner, b.Pod, b.Then); err != nil {
@@ -92,13 +91,13 @@ func (w *Writer) Create(ctx context.Context, owner types.UID, births []PodCreate
 	})
 }
 
-// CreateClaims makes claims for pods of owner that are there already.
-func (w *Writer) CreateClaims(ctx context.Context, owner types.UID, claims []*corev1.PersistentVolumeClaim) Result {
-	return w.each(ctx, len(claims), 1, func(ctx context.Context, i int) (string, error) {
-		if err := w.create(ctx, owner, claims[i], nil); err != nil {
-			return claims[i].Name, fmt.Errorf("create claim %s: %w", claims[i].Name, err)
+// CreatePVCs creates PVCs for existing pods of owner.
+func (w *Writer) CreatePVCs(ctx context.Context, owner types.UID, pvcs []*corev1.PersistentVolumeClaim) Result {
+	return w.each(ctx, len(pvcs), 1, func(ctx context.Context, i int) (string, error) {
+		if err := w.create(ctx, owner, pvcs[i], nil); err != nil {
+			return pvcs[i].Name, fmt.Errorf("create PVC %s: %w", pvcs[i].Name, err)
 		}
-		return claims[i].Name, nil
+		return pvcs[i].Name, nil
 	})
 }
 
@@ -106,47 +105,47 @@ func (w *Writer) create(ctx context.Context, owner types.UID, o client.Object, t
 	if w.Expect.Terminating(owner) > 0 {
 		return errSkip
 	}
-	made := o.DeepCopyObject().(client.Object)
-	err := w.Client.Create(ctx, made)
+	created := o.DeepCopyObject().(client.Object)
+	err := w.Client.Create(ctx, created)
 	switch {
 	case err == nil:
-		w.Expect.Created(owner, made)
-		if pod, isPod := made.(*corev1.Pod); isPod && then != nil {
-			w.follow(ctx, owner, pod, then)
+		w.Expect.Created(owner, created)
+		if pod, isPod := created.(*corev1.Pod); isPod && then != nil {
+			w.applyThen(ctx, owner, pod, then)
 		}
 		return nil
 	case w.Expect.Refused(owner, err):
 		return errSkip
-	case !apierrors.IsAlreadyExists(err) && !unclear(err):
+	case !apierrors.IsAlreadyExists(err) && !ambiguous(err):
 		return err
 	}
-	is := o.DeepCopyObject().(client.Object)
-	switch lost := w.Live.Get(ctx, client.ObjectKeyFromObject(o), is); {
-	case apierrors.IsNotFound(lost) && unclear(err):
+	current := o.DeepCopyObject().(client.Object)
+	switch getErr := w.Live.Get(ctx, client.ObjectKeyFromObject(o), current); {
+	case apierrors.IsNotFound(getErr) && ambiguous(err):
 		return err
-	case lost != nil:
-		is.SetUID("")
-		w.Expect.Unclear(owner, is)
-		return fmt.Errorf("%w; get what has its name: %w", err, lost)
+	case getErr != nil:
+		current.SetUID("")
+		w.Expect.Ambiguous(owner, current)
+		return fmt.Errorf("%w; get what has its name: %w", err, getErr)
 	}
-	// What is made for nobody in particular, as claims that outlive their owner, is as good if it is there.
-	if ref := metav1.GetControllerOf(is); metav1.GetControllerOf(o) != nil && (ref == nil || ref.UID != owner) {
+	// An object without a controller, such as a PVC that outlives its owner, may exist already.
+	if ref := metav1.GetControllerOf(current); metav1.GetControllerOf(o) != nil && (ref == nil || ref.UID != owner) {
 		return ErrTaken
 	}
-	w.Expect.Created(owner, is)
+	w.Expect.Created(owner, current)
 	return nil
 }
 
-// follow sends what is to be sent after a creation, and lets it be if that fails.
-func (w *Writer) follow(ctx context.Context, owner types.UID, made *corev1.Pod, then func(*corev1.Pod) (Patch, error)) {
-	p, err := then(made)
-	if err == nil && w.patch(ctx, made, &p) == nil {
-		w.Expect.Written(owner, made)
+// applyThen sends the patch that follows a create, and ignores a failure.
+func (w *Writer) applyThen(ctx context.Context, owner types.UID, created *corev1.Pod, then func(*corev1.Pod) (Patch, error)) {
+	p, err := then(created)
+	if err == nil && w.patch(ctx, created, &p) == nil {
+		w.Expect.Written(owner, created)
 	}
 }
 
-// Delete deletes objects of owner, and only these: another object that took a name meanwhile is left alone. So is a pod
-// that has changed since it was seen: after a failover, with a cache that lags, it may be one that is not to go.
+// Delete deletes objects of owner by UID, so that another object of the same name is left alone. A pod that has
+// changed since it was observed is skipped: after a failover, with a stale cache, it may be one that should stay.
 func (w *Writer) Delete(ctx context.Context, owner types.UID, objects []client.Object) Result {
 	return w.each(ctx, len(objects), w.parallel(), func(ctx context.Context, i int) (string, error) {
 		o := objects[i]
@@ -160,16 +159,16 @@ func (w *Writer) Delete(ctx context.Context, owner types.UID, objects []client.O
 		switch {
 		case apierrors.IsConflict(err):
 			return o.GetName(), errSkip
-		case isPod && guarded(err):
+		case isPod && protected(err):
 			return o.GetName(), refusedError{fmt.Errorf("delete %s: %w", o.GetName(), err)}
 		case err == nil, apierrors.IsNotFound(err):
-		case unclear(err):
-			is, lost := w.lookUp(ctx, o)
-			if lost != nil {
-				w.Expect.Unclear(owner, o)
-				return o.GetName(), fmt.Errorf("delete %s: %w; get it: %w", o.GetName(), err, lost)
+		case ambiguous(err):
+			current, getErr := w.lookUp(ctx, o)
+			if getErr != nil {
+				w.Expect.Ambiguous(owner, o)
+				return o.GetName(), fmt.Errorf("delete %s: %w; get it: %w", o.GetName(), err, getErr)
 			}
-			if is != nil && is.GetDeletionTimestamp() == nil {
+			if current != nil && current.GetDeletionTimestamp() == nil {
 				return o.GetName(), fmt.Errorf("delete %s: %w", o.GetName(), err)
 			}
 		default:
@@ -180,7 +179,7 @@ func (w *Writer) Delete(ctx context.Context, owner types.UID, objects []client.O
 	})
 }
 
-// Patch changes objects of owner. The objects given are not changed. One is done when all of its patches are accepted.
+// Patch changes objects of owner. The input is not changed. An object is done when all of its patches have succeeded.
 func (w *Writer) Patch(ctx context.Context, owner types.UID, patches []Patch) Result {
 	return w.each(ctx, len(patches), w.parallel(), func(ctx context.Context, i int) (string, error) {
 		o := patches[i].Object.DeepCopyObject().(client.Object)
@@ -191,7 +190,7 @@ func (w *Writer) Patch(ctx context.Context, owner types.UID, patches []Patch) Re
 				w.Expect.Written(owner, o)
 			case overBudget(err):
 				return o.GetName(), refusedError{err}
-			case !errors.Is(err, errSkip) && unclear(err):
+			case !errors.Is(err, errSkip) && ambiguous(err):
 				return o.GetName(), w.expectPatched(ctx, owner, o, version, err)
 			default:
 				return o.GetName(), err
@@ -201,44 +200,45 @@ func (w *Writer) Patch(ctx context.Context, owner types.UID, patches []Patch) Re
 	})
 }
 
-// expectPatched expects what the apiserver has of o, if that is no longer the version that was patched: a patch whose answer was
-// lost may have taken a pod out of service. Who has changed it is open, so the patch is an error all the same.
+// expectPatched expects the apiserver's version of o if it is no longer the one that was patched: a patch whose
+// answer was lost may have taken a pod out of service. It is unknown who has changed it, so the patch is an error all
+// the same.
 func (w *Writer) expectPatched(ctx context.Context, owner types.UID, o client.Object, version string, err error) error {
-	is, lost := w.lookUp(ctx, o)
-	if lost != nil {
-		w.Expect.Unclear(owner, o)
-		return fmt.Errorf("%w; get it: %w", err, lost)
+	current, getErr := w.lookUp(ctx, o)
+	if getErr != nil {
+		w.Expect.Ambiguous(owner, o)
+		return fmt.Errorf("%w; get it: %w", err, getErr)
 	}
-	if is != nil && is.GetResourceVersion() != version {
-		w.Expect.Written(owner, is)
+	if current != nil && current.GetResourceVersion() != version {
+		w.Expect.Written(owner, current)
 	}
 	return err
 }
 
-// lookUp returns o as the apiserver has it, nil if it is gone, also when another object has its name.
+// lookUp returns o from the apiserver; nil if it is gone, also if another object has its name.
 func (w *Writer) lookUp(ctx context.Context, o client.Object) (client.Object, error) {
-	is := o.DeepCopyObject().(client.Object)
-	is.SetDeletionTimestamp(nil) // Decoding leaves what the answer lacks.
-	switch err := w.Live.Get(ctx, client.ObjectKeyFromObject(o), is); {
+	current := o.DeepCopyObject().(client.Object)
+	current.SetDeletionTimestamp(nil) // Decoding keeps fields that the answer lacks.
+	switch err := w.Live.Get(ctx, client.ObjectKeyFromObject(o), current); {
 	case apierrors.IsNotFound(err):
 		return nil, nil
 	case err != nil:
 		return nil, err
-	case is.GetUID() != o.GetUID():
+	case current.GetUID() != o.GetUID():
 		return nil, nil
 	}
-	return is, nil
+	return current, nil
 }
 
-// Adopt makes owner, as it was seen, the controller of objects that nobody controls. The apiserver is asked first whether it is
-// still the same and stays: what an owner adopts that goes would go with it.
+// Adopt makes owner the controller of orphans. It first asks the apiserver whether the owner still exists and is not
+// terminating: otherwise its orphans would be garbage collected with it.
 func (w *Writer) Adopt(ctx context.Context, owner client.Object, kind schema.GroupVersionKind, objects []client.Object) Result {
 	if len(objects) == 0 {
 		return Result{}
 	}
-	is := owner.DeepCopyObject().(client.Object)
-	switch err := w.Live.Get(ctx, client.ObjectKeyFromObject(owner), is); {
-	case apierrors.IsNotFound(err), err == nil && (is.GetUID() != owner.GetUID() || is.GetDeletionTimestamp() != nil):
+	current := owner.DeepCopyObject().(client.Object)
+	switch err := w.Live.Get(ctx, client.ObjectKeyFromObject(owner), current); {
+	case apierrors.IsNotFound(err), err == nil && (current.GetUID() != owner.GetUID() || current.GetDeletionTimestamp() != nil):
 		return Result{Skipped: len(objects)}
 	case err != nil:
 		return Result{Err: fmt.Errorf("look whether %s may adopt: %w", owner.GetName(), err)}
@@ -255,20 +255,20 @@ func (w *Writer) Adopt(ctx context.Context, owner client.Object, kind schema.Gro
 		if err := w.patch(ctx, o, &Patch{Type: types.StrategicMergePatchType, Data: data}); err != nil {
 			return o.GetName(), err
 		}
-		w.Expect.Created(owner.GetUID(), o) // The cache has to show it as the owner's.
+		w.Expect.Created(owner.GetUID(), o) // The cache has to show it with this owner.
 		return o.GetName(), nil
 	})
 }
 
-// unclear tells whether an answer leaves open that the write was done: there was none, or one of a server that broke down
-// on the way. Who would try a creation again under another name then might have one object too many, and who would plan from
-// a cache that does not show a deletion yet, take one pod too many.
-func unclear(err error) bool {
+// ambiguous reports whether an answer leaves open whether the write succeeded: there was none, or a server error. To
+// create again under another name could make one object too many, and to plan from a cache that does not show a
+// delete yet could delete one pod too many.
+func ambiguous(err error) bool {
 	var status apierrors.APIStatus
 	return !errors.As(err, &status) || status.Status().Code >= http.StatusInternalServerError
 }
 
-// patch sends one patch to o, which becomes what the apiserver made of it.
+// patch sends one patch to o, and decodes the answer into o.
 func (w *Writer) patch(ctx context.Context, o client.Object, p *Patch) error {
 	var err error
 	if p.Subresource == "" {
@@ -285,15 +285,16 @@ func (w *Writer) patch(ctx context.Context, o client.Object, p *Patch) error {
 	return nil
 }
 
-// otherUID tells whether a patch was refused because another object has the name: to the apiserver a UID in a patch is a
-// field that can't change, as in kube 1.36.
+// otherUID reports whether a patch was refused because another object has the name: to the apiserver a UID in a patch
+// is an immutable field, as in kube 1.36.
 func otherUID(err error) bool {
 	var status apierrors.APIStatus
 	return apierrors.IsInvalid(err) && errors.As(err, &status) && status.Status().Details != nil &&
 		slices.ContainsFunc(status.Status().Details.Causes, func(c metav1.StatusCause) bool { return c.Field == "metadata.uid" })
 }
 
-// noEndpoint tells an apiserver that has no such subresource from one that has no such object: only the latter names it.
+// noEndpoint reports whether an apiserver has no such subresource, rather than no such object: only an answer about
+// an object names it.
 func noEndpoint(err error) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {

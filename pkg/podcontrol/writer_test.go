@@ -59,7 +59,7 @@ func waits(w *Writer, shown ...metav1.Object) int {
 	return w.Expect.Check(owner, slices.Values(shown)).Count
 }
 
-func TestCreateMakesClaimsThenPodsAndExpectsThem(t *testing.T) {
+func TestCreateCreatesPVCsThenPodsAndExpectsThem(t *testing.T) {
 	t.Parallel()
 	var order []string
 	w, c := writer(interceptor.Funcs{
@@ -69,7 +69,7 @@ func TestCreateMakesClaimsThenPodsAndExpectsThem(t *testing.T) {
 		},
 	})
 	claim := &corev1.PersistentVolumeClaim{ObjectMeta: meta("data-web-x", owner)}
-	got := w.Create(t.Context(), owner, []PodCreate{{Pod: pod("web-x"), Claims: []*corev1.PersistentVolumeClaim{claim}}})
+	got := w.Create(t.Context(), owner, []PodCreate{{Pod: pod("web-x"), PVCs: []*corev1.PersistentVolumeClaim{claim}}})
 	require.NoError(t, got.Err)
 	require.Equal(t, []string{"web-x"}, got.Done)
 	require.Equal(t, []string{"data-web-x", "web-x"}, order)
@@ -96,7 +96,7 @@ func TestCreateStartsSlowlyAndStopsAfterTheBatchThatFails(t *testing.T) {
 	require.Equal(t, 3, waits(w))
 }
 
-func TestCreateSendsWhatFollows(t *testing.T) {
+func TestCreateSendsThePatchThatFollows(t *testing.T) {
 	t.Parallel()
 	label := func(made *corev1.Pod) (Patch, error) {
 		return Patch{Type: types.MergePatchType, Data: []byte(`{"metadata":{"labels":{"uid":"` + string(made.UID) + `"}}}`)}, nil
@@ -110,15 +110,15 @@ func TestCreateSendsWhatFollows(t *testing.T) {
 		want    string
 		version string // that the cache must show
 	}{
-		{name: "a patch that is made of the pod as it is then", then: label, patches: 1, want: "uid-p00", version: "2"},
+		{name: "a patch of the created pod", then: label, patches: 1, want: "uid-p00", version: "2"},
 		{name: "nothing, if there is nothing to send", version: "1"},
 		{
-			name: "nothing, if no patch could be made", version: "1",
+			name: "nothing, if the patch can't be built", version: "1",
 			then: func(*corev1.Pod) (Patch, error) { return Patch{}, errors.New("no patch") },
 		},
 		{name: "nothing more, if the patch is refused", then: label, patches: 1, answer: errors.New("refused"), version: "1"},
 		{
-			name: "nothing to a pod that was there, which may have gone on", then: label, version: "999",
+			name: "nothing to a pod that existed", then: label, version: "999",
 			there: []client.Object{pod("p00")},
 		},
 	} {
@@ -148,7 +148,7 @@ func TestCreateSendsWhatFollows(t *testing.T) {
 	}
 }
 
-func TestPatchesAndDeletionsBeginWithAsManyAsRunAtOnce(t *testing.T) {
+func TestPatchesAndDeletesStartWithFullParallelism(t *testing.T) {
 	t.Parallel()
 	var calls atomic.Int32
 	refused := func() error {
@@ -182,7 +182,7 @@ func TestErrorsBeyondFiveAreCounted(t *testing.T) {
 	require.Equal(t, "e0; e1", format(errs[:2]))
 }
 
-func TestCreateOfANameThatIsTaken(t *testing.T) {
+func TestCreateOfANameInUse(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name string
@@ -190,7 +190,7 @@ func TestCreateOfANameThatIsTaken(t *testing.T) {
 		want error
 	}{
 		{"our own child is success, and expected in the cache", owner, nil},
-		{"a child of somebody else is an error", "stranger", ErrTaken},
+		{"an object of another owner is an error", "other", ErrTaken},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -206,21 +206,21 @@ func TestCreateOfANameThatIsTaken(t *testing.T) {
 	}
 }
 
-func TestCreateWithAnUnclearAnswer(t *testing.T) {
+func TestCreateWithAnAmbiguousAnswer(t *testing.T) {
 	t.Parallel()
 	lost := errors.New("connection reset by peer")
 	for _, tt := range []struct {
 		name   string
 		answer error
-		there  types.UID // whose pod of that name there is then; empty for none
+		there  types.UID // owner of the pod of that name then; empty for none
 		done   bool
 		want   error
 	}{
 		{"an answer that is lost on the way leaves a pod that is ours", lost, owner, true, nil},
 		{"so does an apiserver that broke down", apierrors.NewInternalError(lost), owner, true, nil},
 		{"and one that took too long", apierrors.NewTimeoutError("request did not complete", 1), owner, true, nil},
-		{"what was not made is an error as it was", lost, "", false, lost},
-		{"what somebody else made is his", lost, "stranger", false, ErrTaken},
+		{"an object that was not created is the original error", lost, "", false, lost},
+		{"an object that another owner created is an error", lost, "other", false, ErrTaken},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -242,7 +242,7 @@ func TestCreateWithAnUnclearAnswer(t *testing.T) {
 	}
 }
 
-func TestCreateThatCanNotBeLookedUpIsAnErrorOfBoth(t *testing.T) {
+func TestCreateReturnsBothErrorsIfTheLookupFails(t *testing.T) {
 	t.Parallel()
 	gone, deaf := errors.New("gone"), errors.New("deaf")
 	w, c := writer(interceptor.Funcs{
@@ -258,7 +258,7 @@ func TestCreateThatCanNotBeLookedUpIsAnErrorOfBoth(t *testing.T) {
 	require.Equal(t, 1, waits(w), "no plan is made before it is known whether the pod is there")
 }
 
-func TestCreateInANamespaceThatIsDeletedIsLeftOut(t *testing.T) {
+func TestCreateInATerminatingNamespaceIsSkipped(t *testing.T) {
 	t.Parallel()
 	w, _ := writer(interceptor.Funcs{
 		Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
@@ -323,14 +323,14 @@ func TestDelete(t *testing.T) {
 	}
 }
 
-func TestDeleteWithAnUnclearAnswer(t *testing.T) {
+func TestDeleteWithAnAmbiguousAnswer(t *testing.T) {
 	t.Parallel()
 	lost := errors.New("connection reset by peer")
 	hold := func(p *corev1.Pod) { p.Finalizers = []string{"shop.example.com/hold"} }
 	for _, tt := range []struct {
 		name    string
 		answer  error
-		edit    func(*corev1.Pod) // of the pod before it is deleted
+		edit    func(*corev1.Pod) // select the pod before it is deleted
 		done    bool              // before the answer is lost
 		another bool              // has the name by then
 		want    error
@@ -339,7 +339,7 @@ func TestDeleteWithAnUnclearAnswer(t *testing.T) {
 		{"so it is if the apiserver broke down", apierrors.NewInternalError(lost), nil, true, false, nil},
 		{"and if it took too long", apierrors.NewTimeoutError("request did not complete", 1), nil, true, false, nil},
 		{"a pod that is terminating by then is waited for in the cache", lost, hold, true, false, nil},
-		{"a pod whose name another has by then is gone", lost, nil, true, true, nil},
+		{"a pod is gone if another one has its name by then", lost, nil, true, true, nil},
 		{"what was not deleted is an error as it was", lost, nil, false, false, lost},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -372,7 +372,7 @@ func TestDeleteWithAnUnclearAnswer(t *testing.T) {
 	}
 }
 
-func TestPatchWithAnUnclearAnswer(t *testing.T) {
+func TestPatchWithAnAmbiguousAnswer(t *testing.T) {
 	t.Parallel()
 	lost := errors.New("connection reset by peer")
 	for _, tt := range []struct {
@@ -388,7 +388,7 @@ func TestPatchWithAnUnclearAnswer(t *testing.T) {
 		{"and one that the apiserver broke down after", apierrors.NewInternalError(lost), "", true, false, 1},
 		{"for a patch that was not done nothing is waited for", lost, "", false, false, 0},
 		{"nor for a pod that is gone", lost, "", false, true, 0},
-		{"a refusal is clear, whoever has changed the pod", apierrors.NewBadRequest("no"), "", true, false, 0},
+		{"a refusal is unambiguous, even if the pod has changed", apierrors.NewBadRequest("no"), "", true, false, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -427,7 +427,7 @@ func TestPatchWithAnUnclearAnswer(t *testing.T) {
 	}
 }
 
-func TestDeletionsAndPatchesThatCanNotBeLookedUpAreErrorsOfBoth(t *testing.T) {
+func TestDeletesAndPatchesReturnBothErrorsIfTheLookupFails(t *testing.T) {
 	t.Parallel()
 	gone, deaf := errors.New("gone"), errors.New("deaf")
 	w, c := writer(interceptor.Funcs{
@@ -559,7 +559,7 @@ func TestPatchThen(t *testing.T) {
 	}
 }
 
-func TestEachKeepsTheOrderAskedFor(t *testing.T) {
+func TestEachKeepsTheOrderOfTheInput(t *testing.T) {
 	t.Parallel()
 	w, _ := writer(interceptor.Funcs{})
 	got := w.Create(t.Context(), owner, creates(20))

@@ -1,8 +1,8 @@
-// Package podpatch is the form of one write to a pod that several packages have a part in: an update in place changes
-// conditions and containers, a lifecycle changes labels, finalizers and conditions, and both go in one request.
+// Package podpatch builds one patch of a pod from the changes of several packages: an in-place update changes conditions and
+// containers, a lifecycle changes labels, finalizers and conditions, and both are sent in one request.
 //
-// The idea: each part adds to a Body, computed from the pod as it was observed; Patch makes the request of it. A patch of
-// the status subresource takes metadata as well, so a label, an annotation, a finalizer and a condition cost one write.
+// Each package adds to a Body, computed from the observed pod; Patch returns the request. A patch of
+// the status subresource takes metadata as well, so a label, an annotation, a finalizer and a condition take one write.
 //
-// What it won't do: decide or send anything.
+// The package neither makes decisions nor sends requests.
 package podpatch

@@ -16,7 +16,7 @@ const Status = "status"
 // reasonGates is the kubelet's reason for a pod that is not ready because of a readiness gate, as in kube 1.36.
 const reasonGates = "ReadinessGatesNotReady"
 
-// Patch is one write to a pod. It holds the pod's UID, so that it never reaches another pod of the same name.
+// Patch is one write to a pod. It has the pod's UID, so that it never changes another pod of the same name.
 type Patch struct {
 	Type types.PatchType
 	// Subresource is where the patch is sent to; empty for the pod itself.
@@ -24,7 +24,7 @@ type Patch struct {
 	Data        []byte
 }
 
-// Body is the content of a strategic merge patch. Values are nil where a key is taken off.
+// Body is the content of a strategic merge patch. A nil value removes the key.
 type Body struct {
 	Metadata Meta           `json:"metadata"`
 	Spec     map[string]any `json:"spec,omitempty"`
@@ -34,11 +34,12 @@ type Body struct {
 // Meta is the part of a Body about metadata.
 type Meta struct {
 	UID types.UID `json:"uid,omitempty"`
-	// ResourceVersion, if set, lets the write apply to that version of the pod only; else it is refused with a conflict.
+	// ResourceVersion, if set, makes the write apply to that version of the pod only; otherwise it is refused with a
+	// conflict.
 	ResourceVersion string             `json:"resourceVersion,omitempty"`
 	Labels          map[string]*string `json:"labels,omitempty"`
 	Annotations     map[string]*string `json:"annotations,omitempty"`
-	// Finalizers are put on; those that the pod has stay.
+	// Finalizers are added; existing ones stay.
 	Finalizers []string `json:"finalizers,omitempty"`
 }
 
@@ -47,7 +48,7 @@ type BodyStatus struct {
 	Conditions []Condition `json:"conditions,omitempty"`
 }
 
-// Condition replaces what it names of the pod's condition of its type; a nil reason or message is taken off.
+// Condition replaces these fields of the pod's condition of its type; a nil reason or message is removed.
 type Condition struct {
 	Type               corev1.PodConditionType `json:"type"`
 	Status             corev1.ConditionStatus  `json:"status"`
@@ -56,13 +57,13 @@ type Condition struct {
 	Message            *string                 `json:"message"`
 }
 
-// New begins a Body that changes nothing.
+// New returns a Body that changes nothing.
 func New(pod *corev1.Pod) Body {
 	return Body{Metadata: Meta{UID: pod.UID, Labels: map[string]*string{}, Annotations: map[string]*string{}}}
 }
 
-// Set adds a condition. Its time is now, unless the pod has the condition with that status already. An empty reason or
-// message takes off what is there.
+// Set adds a condition. Its time is now, unless the pod has the condition with that status already. An empty reason
+// or message is removed.
 func (b *Body) Set(pod *corev1.Pod, t corev1.PodConditionType, s corev1.ConditionStatus, reason, message string, now time.Time) {
 	at := metav1.NewTime(now.UTC().Truncate(time.Second))
 	if c := Find(pod, t); c != nil && c.Status == s {
@@ -80,18 +81,18 @@ func orNil(s string) *string {
 	return &s
 }
 
-// Unready adds that the pod is not ready because of a readiness gate, if it is ready. The kubelet would say so by itself,
-// but endpoints should drop the pod now, and no budget may count it.
+// Unready adds that the pod is not ready because of a readiness gate, if it is ready. The kubelet would do so by
+// itself, but endpoints should drop the pod now, and no budget may count it.
 func (b *Body) Unready(pod *corev1.Pod, now time.Time) {
 	if c := Find(pod, corev1.PodReady); c != nil && c.Status == corev1.ConditionTrue {
 		b.Set(pod, corev1.PodReady, corev1.ConditionFalse, reasonGates, "", now)
 	}
 }
 
-// Observed lets the write apply to the observed version of the pod only.
+// Observed makes the write apply to the observed version of the pod only.
 func (b *Body) Observed(pod *corev1.Pod) { b.Metadata.ResourceVersion = pod.ResourceVersion }
 
-// Patch is the request. Pod names it in an error.
+// Patch returns the request. The pod's name is part of an error.
 func (b Body) Patch(pod *corev1.Pod, subresource string) (Patch, error) {
 	data, err := json.Marshal(b)
 	if err != nil {
@@ -110,7 +111,7 @@ func Find(pod *corev1.Pod, t corev1.PodConditionType) *corev1.PodCondition {
 	return nil
 }
 
-// Gated tells whether the pod has the readiness gate of a condition.
+// Gated reports whether the pod has the readiness gate of a condition.
 func Gated(pod *corev1.Pod, t corev1.PodConditionType) bool {
 	for _, g := range pod.Spec.ReadinessGates {
 		if g.ConditionType == t {

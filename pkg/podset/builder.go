@@ -25,14 +25,14 @@ type PodBuilder struct {
 	Kind  schema.GroupVersionKind
 	// Hooks are those of the workload.
 	Hooks lifecycle.Hooks
-	// Gate gives pods the readiness gate for updates in place; without it they have it only if the template has.
+	// Gate adds the readiness gate for in-place updates to pods; otherwise they have it only if the template has.
 	Gate bool
-	// ShortHash makes pods name their revision by its hash alone.
+	// ShortHash makes the revision label of pods hold the hash alone.
 	ShortHash bool
 }
 
-// Label returns the label value for a revision: its name, or its hash alone if short or if the name is too long for a label. Both are
-// equal to revision.Same, so that a change from one to the other updates no pod.
+// Label returns the label value for a revision: its name, or the hash alone if short or if the name is too long for a
+// label. revision.Same treats both as equal, so switching between them updates no pod.
 func Label(name string, short bool) string {
 	if short || len(name) > validation.LabelValueMaxLength {
 		return revision.Short(name)
@@ -40,8 +40,8 @@ func Label(name string, short bool) string {
 	return name
 }
 
-// Pod returns a pod at a revision given by name and template. Without lifecycle hook and readiness gate it is in state Normal from the
-// beginning.
+// Pod returns a pod at a revision given by name and template. Without a lifecycle hook and a readiness gate, its
+// lifecycle state is Normal from the start.
 func (b PodBuilder) Pod(name, rev string, template *corev1.PodTemplateSpec, now time.Time) *corev1.Pod {
 	template = template.DeepCopy()
 	pod := &corev1.Pod{
@@ -70,11 +70,12 @@ func (b PodBuilder) Pod(name, rev string, template *corev1.PodTemplateSpec, now 
 	if b.Hooks.HoldsService() || inplace.Gated(pod) || podpatch.Gated(pod, keys.KruisePodReady) {
 		state = pods.LifecyclePreparingNormal
 	}
-	lifecycle.Stamp(pod, state, now)
+	lifecycle.SetState(pod, state, now)
 	return pod
 }
 
-// Mount adds a volume for each volumeClaimTemplate to a pod, replacing volumes of the same name. name returns the name of the PVC.
+// Mount adds a volume for each volumeClaimTemplate to a pod, replacing volumes of the same name. name returns the name
+// of the PVC.
 func Mount(pod *corev1.Pod, templates []corev1.PersistentVolumeClaim, name func(template string) string) {
 	pod.Spec.Volumes = slices.DeleteFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
 		return slices.ContainsFunc(templates, func(c corev1.PersistentVolumeClaim) bool { return c.Name == v.Name })
@@ -89,7 +90,8 @@ func Mount(pod *corev1.Pod, templates []corev1.PersistentVolumeClaim, name func(
 	}
 }
 
-// NewPVCs returns the PVCs of one pod, with the labels of their templates and of the selector, and without owner.
+// NewPVCs returns the PVCs of one pod, with the labels of their templates and of the selector, and without owner
+// references.
 func NewPVCs(
 	namespace string, templates []corev1.PersistentVolumeClaim, selector *metav1.LabelSelector, name func(template string) string,
 ) []*corev1.PersistentVolumeClaim {
@@ -111,15 +113,15 @@ func NewPVCs(
 	return out
 }
 
-// PVCLost tells whether a pod has to be deleted because of its PVCs: one is being deleted with its data, or one is gone and the pod
-// can't be scheduled without it. PVCs that are not of the workload don't count. name returns the name of the pod's PVC for a volume;
-// terminating tells whether the PVCs of the workload, by name, are being deleted.
+// PVCLost reports whether a pod has to be deleted because of its PVCs: one is being deleted, or one is gone and the
+// pod can't be scheduled without it. PVCs that are not the workload's don't count. name returns the name of the pod's
+// PVC for a volume; terminating has the workload's PVCs by name, with whether they are being deleted.
 func PVCLost(pod *corev1.Pod, name func(template string) string, terminating map[string]bool) bool {
 	return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
 		if v.PersistentVolumeClaim == nil || v.PersistentVolumeClaim.ClaimName != name(v.Name) {
 			return false
 		}
-		going, exists := terminating[v.PersistentVolumeClaim.ClaimName]
-		return going || !exists && pod.Spec.NodeName == ""
+		isTerminating, exists := terminating[v.PersistentVolumeClaim.ClaimName]
+		return isTerminating || !exists && pod.Spec.NodeName == ""
 	})
 }

@@ -11,15 +11,15 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/revision"
 )
 
-// Differ computes how pods are updated in place from one revision to another. It compares each pair of revisions once, and is used
-// for one plan.
+// Differ computes how pods are updated in place from one revision to another. It compares each pair of revisions
+// once, and serves one plan.
 type Differ struct {
 	// History are the workload's revisions.
 	History []*appsv1.ControllerRevision
-	// Options are the changes that are made in place.
+	// Options are the kinds of changes that are made in place.
 	Options inplace.Options
-	// Claims: a change of volumeClaimTemplates, by the hash in the revisions, requires re-creation.
-	Claims bool
+	// PVCTemplates: a change of volumeClaimTemplates, by the hash in the revisions, requires re-creation.
+	PVCTemplates bool
 	// Daemons are the nodes on which a node daemon is alive.
 	Daemons map[string]bool
 
@@ -28,22 +28,22 @@ type Differ struct {
 
 // difference is how pods are updated in place from one revision to another, or why they can't be.
 type difference struct {
-	edit inplace.Edit
+	edit inplace.Update
 	why  string
 }
 
 // Compare sets how a pod is updated in place to a revision, or why it can't be.
-func (d *Differ) Compare(m *Pod, to *appsv1.ControllerRevision) {
-	how := d.between(m.Revision, to)
-	m.InPlace, m.NotInPlace, m.NoRestart = how.edit, how.why, how.edit.Quiet()
-	if m.NotInPlace != "" {
+func (d *Differ) Compare(pod *Pod, to *appsv1.ControllerRevision) {
+	how := d.between(pod.Revision, to)
+	pod.InPlace, pod.NotInPlace, pod.NoRestart = how.edit, how.why, how.edit.MetadataOnly()
+	if pod.NotInPlace != "" {
 		return
 	}
-	if why, ok := m.InPlace.Fits(m.Object, d.Daemons[m.Object.Spec.NodeName]); !ok {
-		m.NotInPlace = why
+	if why, ok := pod.InPlace.CanApply(pod.Object, d.Daemons[pod.Object.Spec.NodeName]); !ok {
+		pod.NotInPlace = why
 	}
-	// A pod in which nothing restarts stays in service.
-	m.Gated = m.Gated && m.InPlace.Restarts(m.Object)
+	// If no container restarts, the pod stays in service.
+	pod.Gated = pod.Gated && pod.InPlace.Restarts(pod.Object)
 }
 
 func (d *Differ) between(from string, to *appsv1.ControllerRevision) difference {
@@ -66,8 +66,8 @@ func (d *Differ) compare(name string, to *appsv1.ControllerRevision) difference 
 	}
 	was, had := from.Annotations[keys.VolumeClaimTemplateHash]
 	is, has := to.Annotations[keys.VolumeClaimTemplateHash]
-	// A revision without the hash was made before there was one.
-	if d.Claims && had && has && was != is {
+	// The revision was created by a version that did not write the hash.
+	if d.PVCTemplates && had && has && was != is {
 		return difference{why: "volumeClaimTemplates changed"}
 	}
 	var templates [2]*corev1.PodTemplateSpec
@@ -77,9 +77,9 @@ func (d *Differ) compare(name string, to *appsv1.ControllerRevision) difference 
 			return difference{why: err.Error()}
 		}
 	}
-	edit, why, ok := inplace.Diff(templates[0], templates[1], d.Options)
+	update, why, ok := inplace.Diff(templates[0], templates[1], d.Options)
 	if !ok {
 		return difference{why: why}
 	}
-	return difference{edit: edit}
+	return difference{edit: update}
 }

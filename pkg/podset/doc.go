@@ -10,8 +10,8 @@
 // A kind embeds Plan in its own planned type and adds its own steps between or after these calls. PodBuilder and NewPVCs
 // build the pods and PVCs to create.
 //
-// View is the one place that knows how the facts are spelled in labels, annotations and conditions; plans and status counts
-// share it. Fields says what a kind reads of pods and nodes beyond that, and removes the rest from cached objects.
+// View alone knows how the facts are encoded in labels, annotations and conditions; plans and status counts
+// share it. Fields declares which fields of pods and nodes a kind reads beyond that, and strips the others from cached objects.
 //
-// Everything here is pure. pkg/podcontrol applies a Plan and reports about it.
+// All functions are pure. pkg/podcontrol applies a Plan and reports its results.
 package podset

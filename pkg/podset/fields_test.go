@@ -38,7 +38,7 @@ var groups = []struct {
 
 const allFields = FieldNodeTaints<<1 - 1
 
-// fullPod has something in every field. What is kept by its content is there in both forms.
+// fullPod has a value in every field. Fields that are kept depending on their content have both forms.
 func fullPod() *corev1.Pod {
 	p := testkit.Fill(&corev1.Pod{})
 	other := p.Spec.Volumes[0]
@@ -91,7 +91,7 @@ func TestEveryFieldOfAPodAndANodeIsKeptDroppedOrInAGroup(t *testing.T) {
 	golden.Equal(t, "fields", b.String())
 }
 
-func TestWhatAKindDeclaresIsThereWhateverOthersDeclare(t *testing.T) {
+func TestDeclaredFieldsAreKeptWhateverOtherKindsDeclare(t *testing.T) {
 	t.Parallel()
 	pod, node := fullPod(), testkit.Fill(&corev1.Node{})
 	for _, own := range groups {
@@ -135,7 +135,7 @@ func leaves(t *testing.T, name string, o any) map[string]bool {
 	return out
 }
 
-// element is the place of a list's element: its name, so that it stays the same when others are dropped.
+// element names a list's element by its name, so that the path stays the same when others are dropped.
 func element(v any, i int) string {
 	if m, ok := v.(map[string]any); ok {
 		if name, ok := m["name"].(string); ok {

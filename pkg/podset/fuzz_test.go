@@ -13,7 +13,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/lifecycle"
 )
 
-// FuzzView reads pods on which others have written what they liked.
+// FuzzView reads pods with arbitrary labels, annotations and conditions.
 func FuzzView(f *testing.F) {
 	f.Add("Normal", "web-6f7c", "5", `{"revision":"web-6f7c"}`, `{"containerImages":{"app":"app:2"}}`, `[]`, uint8(0))
 	f.Add("Updating", "-", "+5", `{"lastContainerStatuses":{"app":{}},"nextContainerImages":{"app":""}}`, `{"metaDataPatch":"e30="}`, `null`, uint8(1))

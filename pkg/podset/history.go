@@ -11,16 +11,17 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/revision"
 )
 
-// AdoptionRecheck is when to look again at orphans that were to be adopted: an orphan that changes meanwhile is not adopted.
+// AdoptionRecheck is when to look again at orphans that were to be adopted: one that has changed meanwhile is not
+// adopted.
 const AdoptionRecheck = time.Second
 
 // History is what is known about the revisions of a workload.
 type History struct {
-	// All are those that the workload controls, in the order of revision.Sort.
+	// All are the revisions that the workload controls, in the order of revision.Sort.
 	All []*appsv1.ControllerRevision
-	// Wanted is that of its template, as returned by revision.New.
+	// Wanted is the revision of its template, as returned by revision.New.
 	Wanted *appsv1.ControllerRevision
-	// Current is the name of the current revision as the status says it; empty if it says none.
+	// Current is the name of the current revision in the status; may be empty.
 	Current string
 	// Pods are those of the workload.
 	Pods []*corev1.Pod
@@ -30,8 +31,8 @@ type History struct {
 	SyncedAnnotations []string
 }
 
-// NewPlan returns a Plan with the update revision and the current revision: that of the status, or if the status is empty or lost, the
-// oldest that a pod is at, or else the update revision.
+// NewPlan returns a Plan with the update revision and the current revision: that of the status, or if the status is
+// empty or lost, the oldest that a pod is at, or else the update revision.
 func NewPlan(h History) Plan {
 	p := Plan{Revision: revision.Next(h.All, h.Wanted, h.SyncedAnnotations...), Current: h.current(), history: h}
 	if p.Current == nil || revision.Same(p.Current.Name, p.Revision.Revision.Name) {
@@ -57,7 +58,8 @@ func (h *History) current() *appsv1.ControllerRevision {
 	return h.All[i]
 }
 
-// TruncateHistory plans to delete revisions beyond the limit that neither the workload nor any pod is at.
+// TruncateHistory plans to delete revisions beyond the limit that are neither the workload's current or update
+// revision nor used by a pod.
 func (p *Plan) TruncateHistory(limit int) {
 	h := &p.history
 	live := map[string]bool{revision.Short(p.Current.Name): true, revision.Short(p.Revision.Revision.Name): true}

@@ -14,8 +14,8 @@ import (
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
-// A SidecarSet does not own its pods: the label says which revision of their owner they are at, an annotation which of the set.
-func TestTheKindSaysWhichRevisionAPodIsAt(t *testing.T) {
+// A SidecarSet does not own its pods: their label has the revision of their owner, an annotation that of the SidecarSet.
+func TestAKindDefinesTheRevisionOfAPod(t *testing.T) {
 	t.Parallel()
 	const annotation = "sidecarset-hash"
 	var all []*appsv1.ControllerRevision

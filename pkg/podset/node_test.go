@@ -28,13 +28,13 @@ func TestNode(t *testing.T) {
 		spec corev1.PodSpec
 		want string
 	}{
-		{name: "a pod without demands goes anywhere"},
+		{name: "a pod without constraints may go to any node"},
 		{
-			name: "a pod is on its node, whatever its affinity says", want: "a",
+			name: "a scheduled pod is on its node, whatever its affinity", want: "a",
 			spec: corev1.PodSpec{NodeName: "a", Affinity: affine(byField(corev1.NodeSelectorOpIn, "metadata.name", "b"))},
 		},
 		{
-			name: "a pod that is bound by its affinity is for that node", want: "b",
+			name: "a pod that is pinned by its affinity is for that node", want: "b",
 			spec: corev1.PodSpec{Affinity: affine(byField(corev1.NodeSelectorOpIn, "metadata.name", "b"))},
 		},
 		{

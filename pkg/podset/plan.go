@@ -21,25 +21,26 @@ type Plan struct {
 	Revision revision.Step
 	Current  *appsv1.ControllerRevision
 
-	// InvalidSpec is why the spec can't be reconciled, which the webhook should have refused; empty if it is valid.
+	// InvalidSpec is why the spec can't be reconciled, which the webhook should have rejected; empty if it is valid.
 	InvalidSpec string
-	// Ignored is what of the spec can't be read, which the webhook should have refused, and is left out while the rest is acted
-	// on; empty if nothing is. It is reported as InvalidSpec is.
+	// Ignored is the part of the spec that is invalid, which the webhook should have rejected, and that is ignored
+	// while the rest is reconciled; empty if nothing is. It is reported like InvalidSpec.
 	Ignored string
 	// Pods are the pods that the plan was made from, without those to release.
 	Pods []Pod
 
-	// Steps are those of the pods. Among steps of one kind, what comes first matters more.
+	// Steps are the steps of the pods. Those of one kind are sorted, the most important first.
 	Steps []Step
-	// Release are pods that the selector no longer matches: they lose their controller.
+	// Release are pods that the selector no longer matches: their controller reference is removed.
 	Release []*corev1.Pod
-	// CreatesDeferred: the kind has dropped steps that create pods, for a reason that rollout does not know, and reports about it.
+	// CreatesDeferred: the kind has dropped steps that create pods, for a reason that rollout does not know, and
+	// reports it.
 	CreatesDeferred bool
 	// RevisionsToDelete are revisions beyond the limit.
 	RevisionsToDelete []*appsv1.ControllerRevision
 
-	// Holds are the steps that wait, by reason. Stalled is what has waited for longer than the deadline. Recheck is when time alone could
-	// change the plan or what is reported about it, 0 if never.
+	// Holds are the steps that wait, by reason. Stalled is set if there was no progress for longer than the deadline.
+	// Recheck is when time alone could change the plan or the status, 0 if never.
 	Holds   []rollout.Hold
 	Stalled Stall
 	Recheck time.Duration
@@ -54,9 +55,9 @@ type Pod struct {
 	Object *corev1.Pod
 	// Revision is the hash of the revision that the pod is at.
 	Revision string
-	// InPlace is the update in place to the other revision; only valid without NotInPlace.
-	InPlace inplace.Edit
-	// WaitingFor is what the containers wait for while an update in place is in progress, since WaitingSince.
+	// InPlace is the in-place update to the other revision; only valid without NotInPlace.
+	InPlace inplace.Update
+	// WaitingFor is what the containers wait for while an in-place update is in progress, since WaitingSince.
 	WaitingFor   string
 	WaitingSince time.Time
 }
@@ -66,7 +67,8 @@ type Step struct {
 	Kind rollout.StepKind
 	// Pod is nil with StepCreate.
 	Pod *Pod
-	// Slot is what the name of a created pod ends with, an ordinal or an instance id, or its node; if empty, one is drawn.
+	// Slot is what the name of a created pod ends with, an ordinal or an instance id, or its node; if empty, a random
+	// name is generated.
 	Slot string
 	// Old: the pod is created at the current revision, or updated back to it.
 	Old    bool
@@ -79,13 +81,13 @@ type Step struct {
 type ViewOptions struct {
 	// Selector is the workload's. An invalid one, which no webhook admits, matches every pod, so that none is released.
 	Selector *metav1.LabelSelector
-	// Rules are those of the spec.
+	// Rules are the rules of the spec.
 	Rules Rules
 	// Rollback: pods of the update revision may go back to the current one.
 	Rollback bool
-	// Differ computes updates in place.
+	// Differ computes in-place updates.
 	Differ *Differ
-	// Extend adds what only the kind knows of a pod: its slot, its rank, whether it is to be deleted. Nil adds nothing.
+	// Extend sets what only the kind knows about a pod: its slot, its rank, whether it is to be deleted. May be nil.
 	Extend func(*Pod)
 }
 
@@ -97,32 +99,32 @@ func (p *Plan) Classify(pods []*corev1.Pod, options ViewOptions, now time.Time) 
 	}
 	update := p.Revision.Revision
 	p.Pods = make([]Pod, 0, len(pods))
-	for _, pod := range pods {
-		if !selector.Matches(labels.Set(pod.Labels)) {
-			if pod.DeletionTimestamp == nil {
-				p.Release = append(p.Release, pod)
+	for _, object := range pods {
+		if !selector.Matches(labels.Set(object.Labels)) {
+			if object.DeletionTimestamp == nil {
+				p.Release = append(p.Release, object)
 			}
 			continue
 		}
-		f := View(pod, options.Rules, now)
-		at := p.history.at(pod)
-		m := Pod{
-			Object: pod, Revision: at, WaitingFor: f.WaitingFor, WaitingSince: f.WaitingSince, Pod: f.Pod(!revision.Same(at, update.Name)),
+		f := View(object, options.Rules, now)
+		at := p.history.at(object)
+		pod := Pod{
+			Object: object, Revision: at, WaitingFor: f.WaitingFor, WaitingSince: f.WaitingSince, Pod: f.Pod(!revision.Same(at, update.Name)),
 		}
-		if f.ForDaemon && !options.Differ.Daemons[pod.Spec.NodeName] {
-			m.WaitingFor += ", and its node has no daemon that could restart it"
+		if f.ForDaemon && !options.Differ.Daemons[object.Spec.NodeName] {
+			pod.WaitingFor += ", and its node has no daemon that could restart it"
 		}
 		if options.Extend != nil {
-			options.Extend(&m)
+			options.Extend(&pod)
 		}
 		switch {
-		case m.Inactive:
-		case m.Old:
-			options.Differ.Compare(&m, update)
+		case pod.Inactive:
+		case pod.Old:
+			options.Differ.Compare(&pod, update)
 		case options.Rollback:
-			options.Differ.Compare(&m, p.Current)
+			options.Differ.Compare(&pod, p.Current)
 		}
-		p.Pods = append(p.Pods, m)
+		p.Pods = append(p.Pods, pod)
 	}
 }
 
@@ -131,11 +133,11 @@ func (p *Plan) ApplyPreference(preference rollout.Preference) error {
 	if preference.Priority == nil && len(preference.Scatter) == 0 {
 		return nil
 	}
-	facts, traits := p.facts(), make([]rollout.Traits, len(p.Pods))
+	facts, metadata := p.facts(), make([]rollout.PodMetadata, len(p.Pods))
 	for i := range p.Pods {
-		traits[i] = rollout.Traits{Labels: p.Pods[i].Object.Labels, Annotations: p.Pods[i].Object.Annotations}
+		metadata[i] = rollout.PodMetadata{Labels: p.Pods[i].Object.Labels, Annotations: p.Pods[i].Object.Annotations}
 	}
-	if err := preference.Apply(facts, traits); err != nil {
+	if err := preference.Apply(facts, metadata); err != nil {
 		return err
 	}
 	for i := range facts {

@@ -27,21 +27,21 @@ func TestLabel(t *testing.T) {
 	require.Equal(t, "abc", Label(strings.Repeat("x", 60)+"-abc", false), "a name that is too long for a label")
 }
 
-func TestMold(t *testing.T) {
+func TestPodBuilder(t *testing.T) {
 	t.Parallel()
 	owner := testkit.CloneSet("web").Obj()
 	answer := &pods.LifecycleHook{LabelsHandler: map[string]string{"ready": "yes"}}
 	for _, tc := range []struct {
 		name   string
 		hooks  *pods.Lifecycle
-		gate   bool // asked for
+		gate   bool // of the builder
 		has    bool // in the template
 		state  pods.LifecycleState
 		gates  []corev1.PodConditionType
 		labels map[string]string
 	}{
 		{
-			name:  "without a gate and a hook a pod is in service from its beginning, and costs one write",
+			name:  "without a gate and a hook a pod is in service from the start, and takes one write",
 			state: pods.LifecycleNormal,
 		},
 		{
@@ -49,11 +49,11 @@ func TestMold(t *testing.T) {
 			state: pods.LifecyclePreparingNormal, gates: []corev1.PodConditionType{keys.InPlaceUpdateReady},
 		},
 		{
-			name: "also with that of the template, which it gets once", gate: true, has: true,
+			name: "also if the template has the gate, which is added once", gate: true, has: true,
 			state: pods.LifecyclePreparingNormal, gates: []corev1.PodConditionType{keys.InPlaceUpdateReady},
 		},
 		{
-			name: "with a hook before service it waits", hooks: &pods.Lifecycle{PreNormal: answer},
+			name: "with a preNormal hook it waits", hooks: &pods.Lifecycle{PreNormal: answer},
 			state: pods.LifecyclePreparingNormal,
 		},
 		{
@@ -86,28 +86,28 @@ func TestMold(t *testing.T) {
 	}
 }
 
-func TestClaimsAndTheirVolumes(t *testing.T) {
+func TestPVCsAndTheirVolumes(t *testing.T) {
 	t.Parallel()
 	set := testkit.CloneSet("web").Claims("data").Obj()
 	set.Spec.VolumeClaimTemplates[0].Labels = map[string]string{"tier": "fast"}
 	name := func(template string) string { return template + "-web-0" }
-	claims := NewPVCs("ns", set.Spec.VolumeClaimTemplates, set.Spec.Selector, name)
-	require.Len(t, claims, 1)
-	require.Equal(t, "data-web-0", claims[0].Name)
-	require.Equal(t, map[string]string{"tier": "fast", "app": "web"}, claims[0].Labels)
-	require.Empty(t, claims[0].OwnerReferences)
+	pvcs := NewPVCs("ns", set.Spec.VolumeClaimTemplates, set.Spec.Selector, name)
+	require.Len(t, pvcs, 1)
+	require.Equal(t, "data-web-0", pvcs[0].Name)
+	require.Equal(t, map[string]string{"tier": "fast", "app": "web"}, pvcs[0].Labels)
+	require.Empty(t, pvcs[0].OwnerReferences)
 
 	pod := testkit.Pod("web-0").Obj()
 	pod.Spec.Volumes = []corev1.Volume{{Name: "data"}, {Name: "tmp"}}
 	Mount(pod, set.Spec.VolumeClaimTemplates, name)
-	require.Len(t, pod.Spec.Volumes, 2, "a claim takes the place of a volume of its name")
+	require.Len(t, pod.Spec.Volumes, 2, "a PVC replaces a volume of its name")
 	require.Equal(t, "data-web-0", pod.Spec.Volumes[1].PersistentVolumeClaim.ClaimName)
 
 	pod.Spec.NodeName = ""
-	require.True(t, PVCLost(pod, name, nil), "a pod without a node gets none without its claim")
+	require.True(t, PVCLost(pod, name, nil), "an unscheduled pod can't be scheduled without its PVC")
 	require.False(t, PVCLost(pod, name, map[string]bool{"data-web-0": false}))
 	pod.Spec.NodeName = "node-1"
 	require.False(t, PVCLost(pod, name, nil), "a pod that runs keeps what it mounts")
-	require.True(t, PVCLost(pod, name, map[string]bool{"data-web-0": true}), "a claim that is being deleted holds until its pod goes")
-	require.False(t, PVCLost(pod, func(string) string { return "other" }, map[string]bool{"data-web-0": true}), "claims of others are none")
+	require.True(t, PVCLost(pod, name, map[string]bool{"data-web-0": true}), "a PVC that is being deleted is kept until its pod is gone")
+	require.False(t, PVCLost(pod, func(string) string { return "other" }, map[string]bool{"data-web-0": true}), "PVCs of others don't count")
 }

@@ -14,23 +14,24 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
-// DefaultProgressDeadline is how long a workload may make no progress before it counts as stalled, unless its spec says otherwise. As in
-// kube 1.36 Deployment.
+// DefaultProgressDeadline is how long a workload may make no progress before it counts as stalled, unless its spec sets
+// another. As in kube 1.36 Deployment.
 const DefaultProgressDeadline = 10 * time.Minute
 
-// ReasonStalled: containers do not follow an update in place.
+// ReasonStalled: the containers have not completed an in-place update.
 const ReasonStalled = "UpdateStalled"
 
 // Stall is a failure to make progress for longer than the deadline. The zero value is none.
 type Stall struct {
 	report.Failure
 
-	// Scale: pods wait to be made or deleted, not to be updated.
+	// Scale: pods wait to be created or deleted, not to be updated.
 	Scale bool
 }
 
-// DetectStall finds what has made no progress for longer than the deadline, and rechecks when that could become true. It goes by times
-// in the pods, so that a restart of the manager forgets nothing. A workload with steps to do is not stalled.
+// DetectStall finds what has made no progress for longer than the deadline, and sets Recheck to when that could
+// become true. It relies on timestamps in the pods only, so a restart of the manager loses nothing. A workload with
+// steps to do is not stalled.
 func (p *Plan) DetectStall(deadline time.Duration, now time.Time) {
 	late := func(since time.Time) bool {
 		left := since.Add(deadline).Sub(now)
@@ -39,12 +40,12 @@ func (p *Plan) DetectStall(deadline time.Duration, now time.Time) {
 		}
 		return left <= 0
 	}
-	if m, n, since := p.waiting(); n > 0 && late(since) {
+	if pod, n, since := p.waiting(); n > 0 && late(since) {
 		f := report.StalledFailure(ReasonStalled,
-			fmt.Sprintf("%s has not completed its update in place since %s", m.Key, since.UTC().Format(time.RFC3339)),
-			fmt.Sprintf("%s; %d pods wait so", m.WaitingFor, n))
-		// ErrImagePull and ImagePullBackOff alternate: the condition is not written again for that.
-		kind, _, details := strings.Cut(m.WaitingFor, ":")
+			fmt.Sprintf("%s has not completed its update in place since %s", pod.Key, since.UTC().Format(time.RFC3339)),
+			fmt.Sprintf("%s; %d pods wait so", pod.WaitingFor, n))
+		// ErrImagePull and ImagePullBackOff alternate: that should not rewrite the condition.
+		kind, _, details := strings.Cut(pod.WaitingFor, ":")
 		if !details {
 			kind += ";"
 		}
@@ -53,7 +54,7 @@ func (p *Plan) DetectStall(deadline time.Duration, now time.Time) {
 		return
 	}
 	i := p.held(rollout.ReasonBudget, rollout.ReasonInFlight, rollout.ReasonScaleLimit)
-	if i < 0 && p.held(rollout.ReasonHook) < 0 { // Others may wait for the pod that a hook holds.
+	if i < 0 && p.held(rollout.ReasonHook) < 0 { // Other pods may wait for the one that a hook holds.
 		i = p.held(rollout.ReasonInOrder)
 	}
 	if len(p.Steps) > 0 {
@@ -72,7 +73,7 @@ func (p *Plan) DetectStall(deadline time.Duration, now time.Time) {
 	}
 	p.Stalled = Stall{
 		Failure: report.StalledFailure(string(p.Holds[i].Reason), what, p.Holds[i].Why),
-		Scale:   inOrder || p.Holds[i].Reason == rollout.ReasonScaleLimit || !slices.ContainsFunc(p.Pods, func(m Pod) bool { return m.Old && !m.Inactive }),
+		Scale:   inOrder || p.Holds[i].Reason == rollout.ReasonScaleLimit || !slices.ContainsFunc(p.Pods, func(pod Pod) bool { return pod.Old && !pod.Inactive }),
 	}
 }
 
@@ -81,7 +82,8 @@ func (p *Plan) held(reasons ...rollout.Reason) int {
 	return slices.IndexFunc(p.Holds, func(h rollout.Hold) bool { return slices.Contains(reasons, h.Reason) })
 }
 
-// detectStalledHook finds a pod whose lifecycle hook has not answered for longer than the deadline, where nothing else waits.
+// detectStalledHook finds a pod whose lifecycle hook has not answered for longer than the deadline, if nothing else
+// waits.
 func (p *Plan) detectStalledHook(late func(since time.Time) bool) {
 	i := p.held(rollout.ReasonHook)
 	if i < 0 {
@@ -90,14 +92,14 @@ func (p *Plan) detectStalledHook(late func(since time.Time) bool) {
 	var first *Pod
 	var since time.Time
 	for i := range p.Pods {
-		m := &p.Pods[i]
-		asked := m.PreparingDelete && m.DeleteHooked || m.Update == rollout.UpdatePreparing && m.UpdateHooked || m.Update == rollout.UpdateAwaitingHook
-		at, err := time.Parse(time.RFC3339, m.Object.Annotations[keys.LifecycleTimestamp])
-		if !asked || m.Inactive || err != nil {
+		pod := &p.Pods[i]
+		asked := pod.PreparingDelete && pod.DeleteHooked || pod.Update == rollout.UpdatePreparing && pod.UpdateHooked || pod.Update == rollout.UpdateAwaitingHook
+		at, err := time.Parse(time.RFC3339, pod.Object.Annotations[keys.LifecycleTimestamp])
+		if !asked || pod.Inactive || err != nil {
 			continue
 		}
-		if first == nil || at.Before(since) || at.Equal(since) && m.Key < first.Key {
-			first, since = m, at
+		if first == nil || at.Before(since) || at.Equal(since) && pod.Key < first.Key {
+			first, since = pod, at
 		}
 	}
 	if first == nil || !late(since) {
@@ -111,42 +113,43 @@ func (p *Plan) detectStalledHook(late func(since time.Time) bool) {
 	}
 }
 
-// waiting returns the pod whose update in place has been in progress for the longest time, since when, and the number of such pods.
+// waiting returns the pod whose in-place update has been in progress for the longest time, since when, and the number
+// of such pods.
 func (p *Plan) waiting() (first *Pod, n int, since time.Time) {
 	for i := range p.Pods {
-		m := &p.Pods[i]
-		if m.Inactive || m.Update != rollout.UpdateInProgress || m.WaitingFor == "" {
+		pod := &p.Pods[i]
+		if pod.Inactive || pod.Update != rollout.UpdateInProgress || pod.WaitingFor == "" {
 			continue
 		}
 		n++
-		if first == nil || m.WaitingSince.Before(since) || m.WaitingSince.Equal(since) && m.Key < first.Key {
-			first, since = m, m.WaitingSince
+		if first == nil || pod.WaitingSince.Before(since) || pod.WaitingSince.Equal(since) && pod.Key < first.Key {
+			first, since = pod, pod.WaitingSince
 		}
 	}
 	return first, n, since
 }
 
-// unavailableSince returns the last time at which one of the unavailable pods became unavailable or was created. never: there is no
-// such pod to wait for; soon: time alone makes one available.
+// unavailableSince returns the last time at which one of the unavailable pods became unavailable or was created. never:
+// there is no such pod to wait for; soon: time alone makes one available.
 func (p *Plan) unavailableSince() (since time.Time, never, soon bool) {
 	never = true
 	for i := range p.Pods {
-		m := &p.Pods[i]
-		at := m.Object.CreationTimestamp.Time
-		switch going := m.Object.DeletionTimestamp; {
-		case going != nil:
-			at = going.Time
-		case m.Inactive, m.Available:
+		pod := &p.Pods[i]
+		at := pod.Object.CreationTimestamp.Time
+		switch deleted := pod.Object.DeletionTimestamp; {
+		case deleted != nil:
+			at = deleted.Time
+		case pod.Inactive, pod.Available:
 			continue
 		}
-		never, soon = false, soon || !m.Inactive && !m.ChangesAt.IsZero()
-		for _, c := range m.Object.Status.Conditions {
+		never, soon = false, soon || !pod.Inactive && !pod.ChangesAt.IsZero()
+		for _, c := range pod.Object.Status.Conditions {
 			if (c.Type == corev1.PodReady || c.Type == keys.InPlaceUpdateReady) && c.LastTransitionTime.After(at) {
 				at = c.LastTransitionTime.Time
 			}
 		}
 		// A hook may hold a pod that is ready.
-		if t, err := time.Parse(time.RFC3339, m.Object.Annotations[keys.LifecycleTimestamp]); err == nil && t.After(at) {
+		if t, err := time.Parse(time.RFC3339, pod.Object.Annotations[keys.LifecycleTimestamp]); err == nil && t.After(at) {
 			at = t
 		}
 		if at.After(since) {

@@ -12,7 +12,7 @@ import (
 // what Strip always keeps; the cache of a manager holds what all of its kinds declare together.
 type Fields uint32
 
-// The groups. A field that is in none of them and that Strip does not keep gets a group here when a kind needs it.
+// The groups of fields. Add a group here if a kind needs a field that no group has and that Strip does not keep.
 const (
 	// FieldPVCs: volumes of PVCs.
 	FieldPVCs Fields = 1 << iota
@@ -40,11 +40,11 @@ const (
 	FieldNodeTaints
 )
 
-// Has tells whether f includes all of g.
+// Has reports whether f includes all of g.
 func (f Fields) Has(g Fields) bool { return f&g == g }
 
 // Strip removes from a pod, in place, what no kind reads, for a cache that holds every pod of a cluster. It always keeps what
-// View, updates in place and lifecycles read: metadata without managed fields, name, image, resources and restart policy of
+// View, in-place updates and lifecycles read: metadata without managed fields, name, image, resources and restart policy of
 // containers and their variables from metadata, gates, the node, conditions and container statuses. More is kept by f.
 //
 // A stripped pod must never be written back as a whole; patches are made from what is left.
@@ -63,7 +63,7 @@ func (f Fields) Strip(pod *corev1.Pod) {
 }
 
 func (f Fields) stripSpec(s *corev1.PodSpec, pod *corev1.Pod) {
-	// The node daemon may report a hash of the whole container.
+	// The node daemon may have reported a hash of the whole container.
 	_, hashed := pod.Annotations[keys.RuntimeContainersMeta]
 	if !hashed && !f.Has(FieldContainers) {
 		f.stripContainers(s.Containers)
@@ -109,8 +109,8 @@ func (f Fields) stripContainers(all []corev1.Container) {
 	}
 }
 
-// hasSource tells whether a variable is somewhere set from a source. The plain values of such a variable are kept as well:
-// of those that are set twice, the last one counts.
+// hasSource reports whether a variable is set from a source anywhere. The plain values of such a variable are kept as
+// well: if a variable is set twice, the last one counts.
 func hasSource(env []corev1.EnvVar, name string) bool {
 	return slices.ContainsFunc(env, func(e corev1.EnvVar) bool { return e.Name == name && e.ValueFrom != nil })
 }
@@ -135,8 +135,7 @@ func (f Fields) StripNode(node *corev1.Node) {
 	node.Spec, node.Status = spec, corev1.NodeStatus{}
 }
 
-// keep returns the elements that are wanted in a list of their size, so that nothing holds the memory of the others; nil if
-// there are none.
+// keep returns the wanted elements in a new list, so that the memory of the others is freed; nil if there are none.
 func keep[T any](list []T, wanted func(*T) bool) []T {
 	var out []T
 	for i := range list {

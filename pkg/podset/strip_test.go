@@ -17,8 +17,8 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/inplace"
 )
 
-// realistic is a pod as clusters have them: two containers with probes, mounts and env, the account's token, and the
-// managed fields of four writers.
+// realistic is a typical pod: two containers with probes, mounts and env, the service account token, and managed
+// fields of four writers.
 func realistic() *corev1.Pod {
 	probe := &corev1.Probe{
 		ProbeHandler:   corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/healthz", Port: intstr.FromInt32(8080), Scheme: corev1.URISchemeHTTP}},
@@ -86,7 +86,7 @@ func realistic() *corev1.Pod {
 	return p
 }
 
-func TestAStrippedPodIsSeenAsItWas(t *testing.T) {
+func TestViewOfAStrippedPodIsUnchanged(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name string
@@ -106,7 +106,7 @@ func TestAStrippedPodIsSeenAsItWas(t *testing.T) {
 			FieldPVCs.Strip(stripped)
 			now := start.Add(time.Hour)
 			require.Empty(t, cmp.Diff(View(tc.pod, Rules{}, now), View(stripped, Rules{}, now)))
-			edit := inplace.Edit{
+			edit := inplace.Update{
 				Images:      map[string]string{"app": "app:2", "proxy": "proxy:2"},
 				Resources:   map[string]corev1.ResourceRequirements{"app": {Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")}}},
 				Annotations: map[string]*string{"note": new("two")},
@@ -126,7 +126,7 @@ func TestAStrippedPodIsSeenAsItWas(t *testing.T) {
 	}
 }
 
-func TestContainersOfWhichADaemonReportsTheHashStayWhole(t *testing.T) {
+func TestContainersWithAHashReportAreKeptWhole(t *testing.T) {
 	t.Parallel()
 	whole := realistic()
 	whole.Annotations = map[string]string{keys.RuntimeContainersMeta: `{"containers":[]}`}
@@ -142,7 +142,7 @@ func jsonLen(t *testing.T, o any) int {
 	return len(raw)
 }
 
-// BenchmarkCachedPod says how many bytes of the heap a pod takes in a cache: as it comes from the apiserver, without managed
+// BenchmarkCachedPod measures the heap that a pod takes in a cache: as it comes from the apiserver, without managed
 // fields, and stripped. Each pod is decoded by itself, so that no two share a string.
 func BenchmarkCachedPod(b *testing.B) {
 	raw, err := realistic().Marshal()
@@ -153,7 +153,7 @@ func BenchmarkCachedPod(b *testing.B) {
 	}{
 		{"whole", func(*corev1.Pod) {}},
 		{"managedFields", func(p *corev1.Pod) { p.ManagedFields = nil }},
-		{"stripped", (FieldPVCs | FieldPinnedNode | FieldNodeTaints).Strip}, // What the kinds of package member declare.
+		{"stripped", (FieldPVCs | FieldPinnedNode | FieldNodeTaints).Strip}, // as the kinds in member declare
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			const n = 2000
@@ -179,7 +179,7 @@ func liveHeap() uint64 {
 	return m.HeapAlloc
 }
 
-func TestAVariableThatIsSetTwiceStaysSo(t *testing.T) {
+func TestAVariableThatIsSetTwiceIsKeptTwice(t *testing.T) {
 	t.Parallel()
 	pod := realistic()
 	c := &pod.Spec.Containers[0]

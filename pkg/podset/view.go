@@ -14,51 +14,51 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
-// Rules are what a spec says about availability and lifecycle hooks of pods. The zero value asks for nothing.
+// Rules are the spec's rules for availability and lifecycle hooks of pods. The zero value has none.
 type Rules struct {
-	// MinReady is how long a pod has to be ready to count as available. With 0 every ready pod of normal lifecycle is
+	// MinReady is how long a pod has to be ready to count as available. With 0 every ready pod in lifecycle state Normal is
 	// available at once; with more, one whose Ready condition has no time never is, as in kube 1.36 ReplicaSet.
 	MinReady time.Duration
-	// Grace is how long a pod that was taken out of service for an update keeps its former containers, so that traffic can
-	// go elsewhere.
+	// Grace is how long a pod that was marked unready for an update keeps its former containers, so that traffic
+	// drains.
 	Grace time.Duration
 	// Hooks are the lifecycle hooks of the workload.
 	Hooks lifecycle.Hooks
 }
 
-// Facts are what a pod says at one moment.
+// Facts are what a pod's fields say at one moment.
 type Facts struct {
 	// Name is the pod's name.
 	Name string
 	// Active: the pod is neither being deleted nor has it ended. Terminating: it is being deleted.
 	Active, Terminating bool
 	// Ready: the pod runs, its Ready condition is True and no update in place keeps it out of service. ReadySince is when
-	// it became so; zero if it is not Ready or the condition does not say.
+	// it became so; zero if it is not Ready or the condition has no time.
 	Ready      bool
 	ReadySince time.Time
 	// Available: the pod has been Ready for long enough and its lifecycle is Normal.
 	Available bool
-	// Lifecycle is the state that the pod's label says.
+	// Lifecycle is the lifecycle state in the pod's label.
 	Lifecycle pods.LifecycleState
 	// ToDelete: the pod has the label that asks for its deletion, or its prepared deletion can't be cancelled.
 	ToDelete bool
 	// PreparingDelete: a lifecycle hook was asked to let the pod be deleted.
 	PreparingDelete bool
-	// UpdateHooked and DeleteHooked: a hook holds up an update in place, or the deletion.
+	// UpdateHooked and DeleteHooked: a hook holds the in-place update, or the deletion.
 	UpdateHooked, DeleteHooked bool
 
-	// Update is how far an update in place is. While it is UpdateInProgress, WaitingFor is what the containers wait for, since
+	// Update is how far an in-place update is. While it is UpdateInProgress, WaitingFor is what the containers wait for, since
 	// WaitingSince. ForDaemon: they wait for the daemon of their node.
 	Update       rollout.UpdateState
 	WaitingFor   string
 	WaitingSince time.Time
 	ForDaemon    bool
-	// Gated: the pod has the readiness gate for updates in place.
+	// Gated: the pod has the readiness gate for in-place updates.
 	Gated bool
 
 	// ChangesAt is when time alone will change one of these facts; zero if never.
 	ChangesAt time.Time
-	// Rank is the pod's place in the order of pods, without Order and Domains, which the pod does not know.
+	// Rank is the pod's rank among the pods, without Order and Domains, which the pod does not know.
 	Rank rollout.Rank
 }
 
@@ -101,8 +101,8 @@ func View(pod *corev1.Pod, r Rules, now time.Time) Facts {
 	return f
 }
 
-// Pod returns the facts for rollout. The caller adds whether the pod is to be deleted for other reasons than its label, how it can be
-// updated in place (NotInPlace, NoRestart), and the parts of Rank that the pod does not know.
+// Pod returns the facts for rollout. The caller adds whether the pod is to be deleted for other reasons than its label,
+// how it can be updated in place (NotInPlace, NoRestart), and the parts of Rank that the pod does not know.
 func (f Facts) Pod(old bool) rollout.Pod {
 	return rollout.Pod{
 		Key:             f.Name,
@@ -122,20 +122,20 @@ func (f Facts) Pod(old bool) rollout.Pod {
 	}
 }
 
-// AtRevision tells whether the pod is at a revision, by the hash at the end of the revision's name: labels that hold the hash
+// AtRevision reports whether the pod is at a revision, by the hash at the end of the revision's name: labels that hold the hash
 // alone are equal to those with the full name.
 func AtRevision(pod *corev1.Pod, name string) bool {
 	return revision.Same(pod.Labels[keys.ControllerRevisionHash], name)
 }
 
-// update finds how far an update in place is. A scheduled pod that only our own gate or lifecycle state keeps from being available is
-// UpdateHeld, or UpdateAwaitingHook if a lifecycle hook has to answer first.
+// update sets how far an in-place update is. A scheduled pod that only our own gate or lifecycle state keeps from
+// being available is UpdateHeld, or UpdateAwaitingHook if a lifecycle hook has to answer first.
 func (f *Facts) update(pod *corev1.Pod, r Rules, now time.Time) {
 	if inplace.Closed(pod) {
 		f.updating(pod, r, now)
 		return
 	}
-	unopened := lifecycle.Unprepared(pod) ||
+	unopened := lifecycle.NeverReady(pod) ||
 		inplace.Gated(pod) && !hasStatus(podCondition(pod, keys.InPlaceUpdateReady), corev1.ConditionTrue)
 	scheduled := pod.Spec.NodeName != "" || hasStatus(podCondition(pod, corev1.PodScheduled), corev1.ConditionTrue)
 	switch {
@@ -149,7 +149,7 @@ func (f *Facts) update(pod *corev1.Pod, r Rules, now time.Time) {
 	}
 }
 
-// updating finds how far the update of a pod is that is out of service for it.
+// updating sets how far the update of a pod is that is out of service for it.
 func (f *Facts) updating(pod *corev1.Pod, r Rules, now time.Time) {
 	if !inplace.Recorded(pod) {
 		f.Update = rollout.UpdateNotReady
@@ -171,15 +171,15 @@ func (f *Facts) updating(pod *corev1.Pod, r Rules, now time.Time) {
 	}
 }
 
-// changes notes when time alone changes a fact; zero means never.
+// changes records when time alone changes a fact; zero means never.
 func (f *Facts) changes(at time.Time) {
 	if f.ChangesAt.IsZero() || !at.IsZero() && at.Before(f.ChangesAt) {
 		f.ChangesAt = at
 	}
 }
 
-// cost is the pod's deletion cost; 0 if it has none or one that is no plain int32, as in kube 1.36 ReplicaSet: a plus
-// sign or leading zeros are no part of a number.
+// cost is the pod's deletion cost; 0 if it has none or an invalid one, as in kube 1.36 ReplicaSet: a plus sign or
+// leading zeros are not allowed.
 func cost(pod *corev1.Pod) int32 {
 	s := pod.Annotations[keys.PodDeletionCost]
 	if s != "0" && (s == "" || s[0] == '+' || s[0] == '0') {

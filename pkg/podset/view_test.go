@@ -57,7 +57,7 @@ func annotation(k, v string) func(*corev1.Pod) { return func(p *corev1.Pod) { p.
 
 func without(t corev1.PodConditionType) func(*corev1.Pod) { return set(t, "") }
 
-// set changes the status of a condition; an empty one takes the condition away.
+// set changes the status of a condition; an empty status removes the condition.
 func set(t corev1.PodConditionType, s corev1.ConditionStatus) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
 		var out []corev1.PodCondition
@@ -111,15 +111,15 @@ func TestReadyAndAvailable(t *testing.T) {
 		ready, available bool
 		changes          time.Time
 	}{
-		{name: "a ready pod is available at once where nothing more is asked", pod: serving(), ready: true, available: true},
-		{name: "a ready pod is not available before its time", pod: serving(), minReady: 2 * time.Minute, ready: true, changes: start.Add(2 * time.Minute)},
-		{name: "a ready pod is available when its time has come", pod: serving(), minReady: time.Minute, ready: true, available: true},
-		{name: "a ready pod that does not say since when is available where nothing more is asked", pod: serving(noTime), ready: true, available: true},
-		{name: "a ready pod that does not say since when is never available later", pod: serving(noTime), minReady: time.Second, ready: true},
+		{name: "a ready pod is available at once with minReadySeconds 0", pod: serving(), ready: true, available: true},
+		{name: "a ready pod is not available before minReadySeconds", pod: serving(), minReady: 2 * time.Minute, ready: true, changes: start.Add(2 * time.Minute)},
+		{name: "a ready pod is available after minReadySeconds", pod: serving(), minReady: time.Minute, ready: true, available: true},
+		{name: "a ready pod without a transition time is available with minReadySeconds 0", pod: serving(noTime), ready: true, available: true},
+		{name: "a ready pod without a transition time is never available with minReadySeconds above 0", pod: serving(noTime), minReady: time.Second, ready: true},
 		{name: "a pod that is not running is not ready", pod: serving(phase(corev1.PodPending))},
 		{name: "a pod without the Ready condition is not ready", pod: serving(without(corev1.PodReady))},
 		{name: "a pod with a closed gate is not ready, whatever its Ready condition", pod: serving(set(keys.InPlaceUpdateReady, corev1.ConditionFalse))},
-		{name: "a pod whose gate was never set is ready if the kubelet says so", pod: serving(without(keys.InPlaceUpdateReady)), ready: true, available: true},
+		{name: "a pod whose gate was never set is ready by its Ready condition", pod: serving(without(keys.InPlaceUpdateReady)), ready: true, available: true},
 		{name: "a pod with another lifecycle than Normal is ready and not available", pod: serving(label(keys.LifecycleState, "PreparingDelete")), ready: true},
 		{name: "a pod without lifecycle is available", pod: serving(label(keys.LifecycleState, "")), ready: true, available: true},
 	} {
@@ -133,7 +133,7 @@ func TestReadyAndAvailable(t *testing.T) {
 	}
 }
 
-func TestActive(t *testing.T) {
+func TestActiveAndTerminating(t *testing.T) {
 	t.Parallel()
 	terminating := func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: start} }
 	for _, tc := range []struct {
@@ -157,7 +157,7 @@ func TestActive(t *testing.T) {
 	}
 }
 
-func TestEditState(t *testing.T) {
+func TestUpdateState(t *testing.T) {
 	t.Parallel()
 	closed := set(keys.InPlaceUpdateReady, corev1.ConditionFalse)
 	updating := label(keys.LifecycleState, "Updating")
@@ -191,9 +191,9 @@ func TestEditState(t *testing.T) {
 		{"a pod whose gate was never opened is held", serving(without(keys.InPlaceUpdateReady)), rollout.UpdateHeld, ""},
 		{"a pod without the gate is not held by it", serving(gateless), rollout.UpdateNone, ""},
 		{"a pod that is prepared for its deletion is in no update", serving(label(keys.LifecycleState, "PreparingDelete")), rollout.UpdateNone, ""},
-		{"a pod that is prepared for its deletion goes on with the update that was begun", serving(closed, label(keys.LifecycleState, "PreparingDelete"), record("app@sha256:0"), asked), rollout.UpdateCompleted, ""},
+		{"a pod that is preparing delete continues the update that has begun", serving(closed, label(keys.LifecycleState, "PreparingDelete"), record("app@sha256:0"), asked), rollout.UpdateCompleted, ""},
 		{"a pod that is prepared for its update is", serving(label(keys.LifecycleState, "PreparingUpdate")), rollout.UpdatePreparing, ""},
-		{"a pod in a state that nobody knows is held", serving(label(keys.LifecycleState, "Happy")), rollout.UpdateHeld, ""},
+		{"a pod in an unknown lifecycle state is held", serving(label(keys.LifecycleState, "Happy")), rollout.UpdateHeld, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -220,7 +220,7 @@ func TestHooks(t *testing.T) {
 		want  rollout.Pod
 	}{
 		{
-			"a pod in service says by which hooks it is held",
+			"a pod in service has the hooks that hold it",
 			pods.Lifecycle{InPlaceUpdate: hook, PreDelete: hook},
 			serving(held),
 			rollout.Pod{Ready: true, Available: true, UpdateHooked: true, DeleteHooked: true},
@@ -244,7 +244,7 @@ func TestHooks(t *testing.T) {
 			rollout.Pod{Ready: true, Update: rollout.UpdateHeld},
 		},
 		{
-			"an updated pod waits to be taken up, and can't be updated again without being let go",
+			"an updated pod awaits its hook before service, and is updated again only after its hook",
 			pods.Lifecycle{InPlaceUpdate: hook},
 			serving(state("Updated")),
 			rollout.Pod{Ready: true, Update: rollout.UpdateAwaitingHook, UpdateHooked: true},
@@ -256,7 +256,7 @@ func TestHooks(t *testing.T) {
 			rollout.Pod{Ready: true, Update: rollout.UpdateHeld, UpdateHooked: true},
 		},
 		{
-			"a pod that is prepared for its update is not available, and free to go when it was let go",
+			"a pod that is preparing update is not available, and not held once its hook has released it",
 			pods.Lifecycle{InPlaceUpdate: hook},
 			serving(state("PreparingUpdate")),
 			rollout.Pod{Ready: true, Update: rollout.UpdatePreparing},
@@ -305,7 +305,7 @@ func TestGracePeriod(t *testing.T) {
 	require.Equal(t, rollout.UpdateNotReady, View(serving(closed), Rules{}, start).Update, "without a grace period at once")
 }
 
-func TestAt(t *testing.T) {
+func TestAtRevision(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name     string
@@ -342,7 +342,7 @@ func TestDeletionCost(t *testing.T) {
 	}
 }
 
-func TestNamed(t *testing.T) {
+func TestToDelete(t *testing.T) {
 	t.Parallel()
 	require.True(t, View(serving(label(keys.SpecifiedDelete, "")), Rules{}, start).Pod(false).ToDelete, "only the label's presence counts")
 	require.False(t, View(serving(), Rules{}, start).ToDelete)

@@ -12,8 +12,8 @@ import (
 // MessageLimit is the longest message of a condition, in bytes: the API allows 32 KiB, people read a line or two.
 const MessageLimit = 512
 
-// SetCondition puts c into conditions. LastTransitionTime becomes now where the status changed and is kept otherwise; a long
-// message is cut. The result is sorted by type, so that equal content is equal.
+// SetCondition sets c in conditions. LastTransitionTime becomes now if the status changed and is kept otherwise; a long message
+// is truncated. The result is sorted by type, so that equal conditions compare as equal.
 func SetCondition(conditions []metav1.Condition, c metav1.Condition, now time.Time) []metav1.Condition {
 	c.Message = Truncate(c.Message)
 	c.LastTransitionTime = metav1.NewTime(now.Truncate(time.Second))
@@ -53,7 +53,7 @@ func GetCondition(conditions []metav1.Condition, conditionType string) *metav1.C
 	return nil
 }
 
-// IsConditionTrue tells whether the condition is present and True.
+// IsConditionTrue reports whether the condition is present and True.
 func IsConditionTrue(conditions []metav1.Condition, conditionType string) bool {
 	c := GetCondition(conditions, conditionType)
 	return c != nil && c.Status == metav1.ConditionTrue

@@ -9,17 +9,18 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ReasonWriteFailed is the reason of a failure whose message is the apiserver's answer to a write.
+// ReasonWriteFailed is the reason of a failure whose message is the apiserver's error.
 const ReasonWriteFailed = "WriteFailed"
 
 // Failure is the content of a condition that is True while something fails, and absent otherwise. The zero value is no failure.
 type Failure struct {
 	Reason, Message string
-	// Stable is the beginning of the message that does not change while the failure lasts: a message that begins with it is kept.
+	// Stable is the part of the message, at its beginning, that does not change while the failure lasts: a message
+	// that begins with it is kept.
 	Stable string
 }
 
-// StalledFailure returns a failure that lasts: what fails and since when, then details that may change.
+// StalledFailure returns the failure of a stall: what is stalled since when, then details that may change.
 func StalledFailure(reason, what, detail string) Failure {
 	return Failure{Reason: reason, Message: what + ": " + detail, Stable: what + ":"}
 }
@@ -34,7 +35,7 @@ func WriteFailure(errs ...error) Failure {
 	return Failure{}
 }
 
-// ConditionEntry is the content of a condition, whatever type the kind has for conditions.
+// ConditionEntry is the content of a condition, of whatever type a kind has for its conditions.
 type ConditionEntry struct {
 	Status          corev1.ConditionStatus
 	Reason, Message string
@@ -42,40 +43,41 @@ type ConditionEntry struct {
 	Updated, Turned metav1.Time
 }
 
-// After returns the condition of f that replaces was; nil for none.
-func (f Failure) After(was *ConditionEntry, now time.Time) *ConditionEntry {
+// After returns the condition of f that replaces old; nil for none.
+func (f Failure) After(old *ConditionEntry, now time.Time) *ConditionEntry {
 	if f.Reason == "" {
 		return nil
 	}
 	at := metav1.NewTime(now.Truncate(time.Second))
 	is := ConditionEntry{Status: corev1.ConditionTrue, Reason: f.Reason, Message: Truncate(f.Message), Updated: at, Turned: at}
-	if was == nil || was.Status != is.Status {
+	if old == nil || old.Status != is.Status {
 		return &is
 	}
-	is.Turned = was.Turned
-	if was.Reason == is.Reason {
-		is.Updated = was.Updated
-		if f.Stable != "" && strings.HasPrefix(was.Message, f.Stable) {
-			is.Message = was.Message
+	is.Turned = old.Turned
+	if old.Reason == is.Reason {
+		is.Updated = old.Updated
+		if f.Stable != "" && strings.HasPrefix(old.Message, f.Stable) {
+			is.Message = old.Message
 		}
 	}
 	return &is
 }
 
-// News tells whether a failure needs an event: it has just begun, and is not that of a write, which has an event with each try.
-func (f Failure) News(was *ConditionEntry) bool {
-	return f.Reason != "" && f.Reason != ReasonWriteFailed && (was == nil || was.Reason != f.Reason)
+// IsNew reports whether a failure needs an event: it has just begun, and is not a failed write, which has an event
+// with each attempt.
+func (f Failure) IsNew(old *ConditionEntry) bool {
+	return f.Reason != "" && f.Reason != ReasonWriteFailed && (old == nil || old.Reason != f.Reason)
 }
 
-// PutCondition returns list with c in place of the condition that meant matches, or appended if there is none; a nil c removes
-// it. list is not changed.
-func PutCondition[C any](list []C, meant func(C) bool, c *C) []C {
-	i := slices.IndexFunc(list, meant)
+// PutCondition returns list with c in place of the condition that matches selects, or appended if there is none; a
+// nil c removes it. list is not changed.
+func PutCondition[C any](list []C, matches func(C) bool, c *C) []C {
+	i := slices.IndexFunc(list, matches)
 	switch {
 	case c == nil && i < 0:
 		return list
 	case c == nil:
-		return slices.DeleteFunc(slices.Clone(list), meant)
+		return slices.DeleteFunc(slices.Clone(list), matches)
 	case i < 0:
 		return append(slices.Clone(list), *c)
 	}

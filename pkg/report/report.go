@@ -18,9 +18,9 @@ import (
 
 // Writer writes statuses and sends events. It may be used concurrently.
 type Writer struct {
-	// Client writes.
+	// Client sends the writes.
 	Client client.StatusClient
-	// Expect notes every write, and knows of namespaces that are being deleted.
+	// Expect records every write, and knows terminating namespaces.
 	Expect *expect.Store
 	// Events sends events.
 	Events event.Recorder
@@ -28,11 +28,10 @@ type Writer struct {
 	Owner client.FieldOwner
 }
 
-// Write writes the status is of o, whose status was is in o, unless both are equal, and sends the events, also after an
-// error. Both are the struct of the kind; o is not changed. An object that is gone or has changed is no error: the watch event
-// starts the next reconcile, which has a status for it. In a namespace that is being deleted neither is written: events would be
-// refused, and whoever waits for the status waits for the object to go.
-func (w Writer) Write(ctx context.Context, o client.Object, was, is any, events []event.Event) (wrote bool, err error) {
+// Write writes the new status of o, unless it equals the old one, and sends the events, also after an error. Both statuses are
+// the struct of the kind; o is not changed. An object that is gone or has changed is no error: the watch event starts the next
+// reconcile, which writes its status. In a terminating namespace neither is written: the apiserver refuses events there.
+func (w Writer) Write(ctx context.Context, o client.Object, old, is any, events []event.Event) (wrote bool, err error) {
 	if w.Expect.Terminating(o.GetUID()) > 0 {
 		return false, nil
 	}
@@ -41,7 +40,7 @@ func (w Writer) Write(ctx context.Context, o client.Object, was, is any, events 
 			w.Events.Record(o, e)
 		}
 	}()
-	if apiequality.Semantic.DeepEqual(was, is) {
+	if apiequality.Semantic.DeepEqual(old, is) {
 		return false, nil
 	}
 	data, err := patch(o.GetResourceVersion(), is)

@@ -27,14 +27,14 @@ import (
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
-// refused is the apiserver's answer to a creation in a namespace that is being deleted.
+// refused returns the apiserver's answer to a create in a terminating namespace.
 func refused() error {
 	err := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "web-0", errors.New("it is being terminated"))
 	err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
 	return err
 }
 
-func TestNothingIsReportedInANamespaceThatIsBeingDeleted(t *testing.T) {
+func TestNothingIsReportedInATerminatingNamespace(t *testing.T) {
 	t.Parallel()
 	set := testkit.CloneSet("web").Obj()
 	store := expect.New("test", clocktesting.NewFakePassiveClock(time.Unix(1000, 0)), 0)
@@ -52,7 +52,7 @@ func TestNothingIsReportedInANamespaceThatIsBeingDeleted(t *testing.T) {
 	require.Equal(t, ctrl.Result{RequeueAfter: 30 * time.Second}, got)
 }
 
-// controller-runtime warns with each reconcile that returns both.
+// controller-runtime logs a warning for each reconcile that returns both.
 func TestResultIsAnErrorOrATime(t *testing.T) {
 	t.Parallel()
 	boom := errors.New("boom")
@@ -125,7 +125,7 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-func TestPatchSaysWhatIsZero(t *testing.T) {
+func TestPatchHasZeroValues(t *testing.T) {
 	t.Parallel()
 	data, err := patch("7", appsv1beta1.CloneSetStatus{ReadyReplicas: 2, CurrentRevision: "web-2"})
 	require.NoError(t, err)

@@ -7,9 +7,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Result is what Reconcile returns for o: err, which is retried with a backoff, or else when to reconcile again if nothing
-// happens before, 0 for never. controller-runtime warns of both at once. What failed in a namespace that is being deleted is no
-// error.
+// Result returns the result of Reconcile for o: err, which is retried with a backoff, or else when to reconcile again, 0 for
+// never. controller-runtime logs a warning if there are both. An error in a terminating namespace is dropped.
 func (w Writer) Result(o client.Object, recheck time.Duration, err error) (ctrl.Result, error) {
 	if left := w.Expect.Terminating(o.GetUID()); left > 0 {
 		return ctrl.Result{RequeueAfter: left}, nil

@@ -12,42 +12,42 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/event"
 )
 
-// countsEvery is how often a status is written that differs in counts of pods only. While many pods start, each reconcile would
-// count one more, and the status would cost as many writes as the pods.
-const countsEvery = time.Second
+// countsInterval is the shortest time between two writes of a status that differ in pod counts only. While many pods
+// start, each reconcile would count one more, and the status would take as many writes as the pods.
+const countsInterval = time.Second
 
 // Throttle remembers when the status of an object was last written. The zero value is ready; it may be used concurrently.
 type Throttle struct {
 	last sync.Map // time.Time by types.NamespacedName
 }
 
-// left returns how long a write of counts alone has to wait; 0 means not at all.
-func (p *Throttle) left(key types.NamespacedName, now time.Time) time.Duration {
-	wrote, _ := p.last.Load(key)
+// left returns how long a write of counts has to wait; 0 means not at all.
+func (t *Throttle) left(key types.NamespacedName, now time.Time) time.Duration {
+	wrote, _ := t.last.Load(key)
 	last, ok := wrote.(time.Time)
 	if !ok {
 		return 0
 	}
-	return max(last.Add(countsEvery).Sub(now), 0)
+	return max(last.Add(countsInterval).Sub(now), 0)
 }
 
-// Forget drops what is known of an object that is gone.
-func (p *Throttle) Forget(key types.NamespacedName) { p.last.Delete(key) }
+// Forget drops what is known about an object that is gone.
+func (t *Throttle) Forget(key types.NamespacedName) { t.last.Delete(key) }
 
-// Write is Writer.Write. countsOnly says that is and was differ in counts only: then the write may be put off, and later is when
-// the caller has to try again. The events are sent in any case.
-func (p *Throttle) Write(
-	ctx context.Context, w Writer, o client.Object, was, is any, countsOnly bool, now time.Time, events []event.Event,
+// Write calls Writer.Write. countsOnly: the statuses differ in counts only. Then the write may be delayed, and later is when the
+// caller has to try again. The events are sent in any case.
+func (t *Throttle) Write(
+	ctx context.Context, w Writer, o client.Object, old, is any, countsOnly bool, now time.Time, events []event.Event,
 ) (later time.Duration, err error) {
 	key := client.ObjectKeyFromObject(o)
-	if countsOnly && !apiequality.Semantic.DeepEqual(was, is) {
-		if later = p.left(key, now); later > 0 {
-			is = was
+	if countsOnly && !apiequality.Semantic.DeepEqual(old, is) {
+		if later = t.left(key, now); later > 0 {
+			is = old
 		}
 	}
-	wrote, err := w.Write(ctx, o, was, is, events)
+	wrote, err := w.Write(ctx, o, old, is, events)
 	if wrote {
-		p.last.Store(key, now)
+		t.last.Store(key, now)
 	}
 	return later, err
 }

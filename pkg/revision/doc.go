@@ -3,15 +3,15 @@
 //
 // A revision is a function of the template. Its data is the strategic merge patch that would restore the template,
 // {"spec":{"template":{...,"$patch":"replace"}}} with sorted keys; its name is the owner's name and a hash of that data and
-// of the owner's collision count. So the same template finds its revision again, also one that another controller wrote:
-// data and hash are byte for byte those of OpenKruise 1.9, including the null creationTimestamp that older clients put into
+// of the owner's collision count. So the same template gives the same revision, also one that OpenKruise wrote: data and
+// hash are byte for byte those of OpenKruise 1.9, including the null creationTimestamp that older clients put into
 // a template's metadata.
 //
 //	all := revision.List(...)                  the owner's revisions, oldest first
-//	want := revision.New(...)                  the revision of the present template
+//	want := revision.New(...)                  the revision of the current template
 //	step := revision.Next(all, want)           keep, create, or make an old one the newest
 //	writer.Write(ctx, owner, step)             apply it, and expect the cache to show it
 //	revision.Surplus(all, live, limit)         revisions beyond revisionHistoryLimit
 //
-// The package knows no kind of workload: template is any value that marshals to the JSON under spec.template.
+// The package does not know any kind of workload: template is any value that marshals to the JSON under spec.template.
 package revision

@@ -15,16 +15,16 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/expect"
 )
 
-// ErrCollision says that a revision of that name exists and holds another template. The caller counts it in its
+// ErrCollision means that a revision of that name exists and has another template. The caller increments
 // status.collisionCount and plans again: the count is part of the hash.
 var ErrCollision = errors.New("name is taken by another template")
 
-// ErrNameTaken says that a revision of that name and template exists and belongs to another owner: often a former object of
-// the owner's name, whose revisions are still to be collected.
+// ErrNameTaken means that a revision of that name and template exists and has another owner, often a former object of
+// the owner's name whose revisions are still to be garbage collected.
 var ErrNameTaken = errors.New("one of a former object is still there")
 
-// List returns owner's revisions in the order of revision.Sort. opts are ownership.OwnedBy, for the reader that it is. Where they
-// are the cache's own objects, nobody may change them.
+// List returns owner's revisions in the order of revision.Sort. opts are those of ownership.OwnedBy for this reader. Objects
+// from a cache are not copied and must not be changed.
 func List(ctx context.Context, r client.Reader, owner metav1.Object, opts ...client.ListOption) ([]*appsv1.ControllerRevision, error) {
 	var all appsv1.ControllerRevisionList
 	if err := r.List(ctx, &all, opts...); err != nil {
@@ -40,14 +40,14 @@ func List(ctx context.Context, r client.Reader, owner metav1.Object, opts ...cli
 	return out, nil
 }
 
-// Orphans returns the revisions that a former object of owner's name has left, as a deletion that orphans does: those without a
-// controller that the selector matches and that have names of owner's. An owner that adopts them, as podcontrol.Writer does,
-// knows at which revision the pods of that object are, because revision.Next finds a revision by its template. r is a cache, and
-// the objects are its own.
+// Orphans returns the revisions that a former object of owner's name has left after a delete with propagation policy Orphan:
+// those without a controller that the selector matches and whose names have owner's name as prefix. An owner that adopts them
+// knows at which revision the pods of that object are, because revision.Next finds a revision by its template. r is a cache,
+// and the objects are not copied.
 func Orphans(ctx context.Context, r client.Reader, owner metav1.Object, by *metav1.LabelSelector) ([]*appsv1.ControllerRevision, error) {
 	selector, err := metav1.LabelSelectorAsSelector(by)
 	if err != nil {
-		return nil, nil //nolint:nilerr // Admission refuses such a selector; it matches nothing.
+		return nil, nil //nolint:nilerr // Admission rejects an invalid selector; it matches nothing.
 	}
 	var all appsv1.ControllerRevisionList
 	err = r.List(ctx, &all, client.InNamespace(owner.GetNamespace()), client.MatchingLabelsSelector{Selector: selector},
@@ -68,17 +68,17 @@ func Orphans(ctx context.Context, r client.Reader, owner metav1.Object, by *meta
 
 // Writer writes revisions. It may be used concurrently.
 type Writer struct {
-	// Client writes.
+	// Client sends the writes.
 	Client client.Writer
-	// Live reads from the apiserver, past any cache. It is asked only when a name turns out to be taken.
+	// Live reads from the apiserver. It is used only when a name is taken.
 	Live client.Reader
-	// Expect notes every write.
+	// Expect records every write.
 	Expect *expect.Store
 }
 
-// Write does what step says for owner. A revision that exists already with the wanted data and owner is success: an
-// earlier reconcile created it and the cache has not shown it. Errors are ErrCollision, ErrNameTaken and those of the apiserver;
-// Expect notes a namespace that is being deleted.
+// Write applies step for owner. A revision that exists already with the wanted data and owner is success: an earlier reconcile
+// created it and the cache does not show it yet. Errors are ErrCollision, ErrNameTaken and those of the apiserver; Expect
+// records a terminating namespace.
 func (w Writer) Write(ctx context.Context, owner types.UID, step Step) error {
 	switch step.Change {
 	case Create:
@@ -90,7 +90,7 @@ func (w Writer) Write(ctx context.Context, owner types.UID, step Step) error {
 		w.Expect.Created(owner, is)
 	case Renew:
 		is := step.Revision.DeepCopy()
-		// The version makes the patch fail when somebody else has renumbered the history meanwhile.
+		// The version makes the patch fail if another writer has renumbered the history meanwhile.
 		patch, err := json.Marshal(map[string]any{
 			"metadata": map[string]any{"resourceVersion": is.ResourceVersion, "annotations": is.Annotations},
 			"revision": is.Revision,
@@ -107,7 +107,7 @@ func (w Writer) Write(ctx context.Context, owner types.UID, step Step) error {
 	return nil
 }
 
-// create returns the revision as the apiserver has it.
+// create returns the revision from the apiserver.
 func (w Writer) create(ctx context.Context, want *appsv1.ControllerRevision) (*appsv1.ControllerRevision, error) {
 	is := want.DeepCopy()
 	err := w.Client.Create(ctx, is)

@@ -45,10 +45,10 @@ func TestWrite(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		change Change
-		// known changes the revision of the wanted name that there is already; nil for none.
+		// known changes the existing revision of the wanted name; nil for none.
 		known func(*appsv1.ControllerRevision)
 		want  error
-		// expected says that the cache must show something before the next plan.
+		// expected: the cache must show something before the next plan.
 		expected bool
 	}{
 		{name: "nothing is written where nothing is to do", change: Keep},
@@ -79,7 +79,7 @@ func TestWrite(t *testing.T) {
 				tc.known(is)
 				c = cluster(t, is)
 			}
-			var stale []metav1.Object // What a cache shows that is behind.
+			var stale []metav1.Object // what a stale cache shows
 			if tc.change == Renew {
 				require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(want), want))
 				stale = append(stale, want)

@@ -6,29 +6,28 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 )
 
-// Change says what has to be written so that history's newest revision is the wanted one.
+// Change is what has to be written so that history's newest revision is the wanted one.
 type Change string
 
 const (
-	// Keep: it is there already.
+	// Keep: it is the newest already.
 	Keep Change = "Keep"
 	// Create: no revision in history is equal.
 	Create Change = "Create"
-	// Renew: an equal revision is there, but it is not the newest (the template went back) or an annotation that is
-	// kept up to date differs.
+	// Renew: an equal revision exists, but it is not the newest (the template was rolled back) or an annotation that
+	// is kept up to date differs.
 	Renew Change = "Renew"
 )
 
-// Step is the outcome of Next.
+// Step is the result of Next.
 type Step struct {
 	Change Change
 	// Revision is the update revision as wanted: for Keep the one in history, else a new object.
 	Revision *appsv1.ControllerRevision
 }
 
-// Next compares the wanted revision, as returned by New, with history in the order of Sort. The equal revision keeps
-// its name, also where the hash behind it was made by other rules. Of its annotations, only those named by fresh are
-// kept up to date; the others describe the time when it was created.
+// Next compares the wanted revision, as returned by New, with history in the order of Sort. An equal revision keeps
+// its name, even if its hash was computed differently. Of its annotations, only those in fresh are kept up to date.
 func Next(history []*appsv1.ControllerRevision, wanted *appsv1.ControllerRevision, fresh ...string) Step {
 	var number int64
 	var equal *appsv1.ControllerRevision

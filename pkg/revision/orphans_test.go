@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-func TestLeftAreRevisionsOfNobodyWithNamesOfTheOwner(t *testing.T) {
+func TestOrphans(t *testing.T) {
 	t.Parallel()
 	var known []client.Object
 	for name, change := range map[string]func(*appsv1.ControllerRevision){
@@ -43,13 +43,13 @@ func TestLeftAreRevisionsOfNobodyWithNamesOfTheOwner(t *testing.T) {
 	require.Empty(t, got, "a selector that can't be read selects nothing")
 }
 
-// native is the data of a revision as Kubernetes 1.36 writes it for its own StatefulSet: without a null creationTimestamp.
+// native is the data of a revision that Kubernetes 1.36 writes for its own StatefulSet: without a null creationTimestamp.
 const native = `{"spec":{"template":{"$patch":"replace","metadata":{"labels":{"app":"web"}},"spec":{"containers":[` +
 	`{"image":"a:1","imagePullPolicy":"IfNotPresent","name":"app","resources":{},"terminationMessagePath":"/dev/termination-log",` +
 	`"terminationMessagePolicy":"File"}],"dnsPolicy":"ClusterFirst","restartPolicy":"Always","schedulerName":"default-scheduler",` +
 	`"securityContext":{},"terminationGracePeriodSeconds":30}}}}`
 
-func TestARevisionOfTheKindOfKubernetesIsTheSame(t *testing.T) {
+func TestARevisionOfKubernetesIsEqual(t *testing.T) {
 	t.Parallel()
 	was := wanted(t)
 	was.Name, was.Revision, was.Data.Raw = "web-59c4bd6fd", 1, []byte(native)

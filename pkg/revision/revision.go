@@ -21,17 +21,17 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 )
 
-// Spec is what a revision is made from.
+// Spec is the input of a revision.
 type Spec struct {
 	// Owner is the workload; the revision gets its name as prefix, its namespace and a controller reference to it.
 	Owner metav1.Object
-	// Kind is the owner's.
+	// Kind is the owner's kind.
 	Kind schema.GroupVersionKind
 	// Template is the value under the owner's spec.template.
 	Template any
-	// Labels go onto the revision; usually the template's, so that the owner's selector finds it.
+	// Labels are those of the revision; usually the template's, so that the owner's selector matches it.
 	Labels map[string]string
-	// Annotations go onto the revision beside the owner's own, of which those that hold a whole object are left out.
+	// Annotations are added to the owner's own, except those that contain a whole object.
 	Annotations map[string]string
 	// HashLabel is the label that holds the hash part of the name; empty means keys.RevisionHash.
 	HashLabel string
@@ -56,7 +56,7 @@ func New(s Spec) (*appsv1.ControllerRevision, error) {
 	if annotations == nil {
 		annotations = map[string]string{}
 	}
-	// They speak of the owner as it is now.
+	// They describe the owner's current version.
 	delete(annotations, corev1.LastAppliedConfigAnnotation)
 	delete(annotations, keys.ConversionData)
 	maps.Copy(annotations, s.Annotations)
@@ -72,7 +72,7 @@ func New(s Spec) (*appsv1.ControllerRevision, error) {
 	}, nil
 }
 
-// Data returns the patch that a revision of template holds.
+// Data returns the data of a revision of template.
 func Data(template any) ([]byte, error) {
 	raw, err := json.Marshal(template)
 	if err != nil {
@@ -115,11 +115,11 @@ func Hash(data []byte, collisions *int32) string {
 // is returned whole.
 func Short(name string) string { return name[strings.LastIndexByte(name, '-')+1:] }
 
-// Same tells whether a and b name the same revision. An empty name is the same as nothing.
+// Same reports whether a and b name the same revision. An empty name is never the same.
 func Same(a, b string) bool { return a != "" && b != "" && Short(a) == Short(b) }
 
-// Equal tells whether two revisions hold the same template: equal bytes, or equal JSON when fields that are null or
-// the zero creationTimestamp are left out.
+// Equal reports whether two revisions have the same template: equal bytes, or equal JSON without fields that are null
+// or the zero creationTimestamp.
 func Equal(a, b *appsv1.ControllerRevision) bool {
 	if slices.Equal(a.Data.Raw, b.Data.Raw) {
 		return true
@@ -151,7 +151,7 @@ func withoutNulls(v any) any {
 	return v
 }
 
-// PodTemplate returns the pod template that a revision holds.
+// PodTemplate returns the pod template of a revision.
 func PodTemplate(r *appsv1.ControllerRevision) (*corev1.PodTemplateSpec, error) {
 	var data struct {
 		Spec struct {
@@ -187,7 +187,7 @@ func Find(history []*appsv1.ControllerRevision, name string) *appsv1.ControllerR
 	return nil
 }
 
-// Surplus returns what history has beyond limit, oldest first: revisions for which live returns false count against the
+// Surplus returns the revisions beyond limit, oldest first: revisions for which live returns false count against the
 // limit, the others are kept and not counted. A limit below 0 keeps all.
 func Surplus(history []*appsv1.ControllerRevision, live func(*appsv1.ControllerRevision) bool, limit int) []*appsv1.ControllerRevision {
 	idle := slices.DeleteFunc(slices.Clone(history), live)

@@ -35,8 +35,8 @@ func made(t *testing.T, image string, number int64) *appsv1.ControllerRevision {
 	return r
 }
 
-// TestTakeover reads what OpenKruise left in a cluster: the CloneSet's template must give its update revision, by data,
-// hash and name, or a take-over would restart every pod.
+// TestTakeover reads objects of OpenKruise: the CloneSet's template must give its update revision, by data, hash and name, or
+// taking over from OpenKruise would restart every pod.
 func TestTakeover(t *testing.T) {
 	t.Parallel()
 	file, err := os.ReadFile("testdata/openkruise.yaml")
@@ -85,7 +85,7 @@ func TestTakeover(t *testing.T) {
 	}
 }
 
-func TestNewSaysTheTemplateAsAPatch(t *testing.T) {
+func TestNewHasTheTemplateAsAPatch(t *testing.T) {
 	t.Parallel()
 	r, err := New(Spec{
 		Owner: owner(), Kind: kind(), Template: template("a:1"),
@@ -213,7 +213,7 @@ func TestNext(t *testing.T) {
 	require.Equal(t, int64(1), one.Revision, "history itself is not changed")
 }
 
-func TestSpare(t *testing.T) {
+func TestSurplus(t *testing.T) {
 	t.Parallel()
 	h := []*appsv1.ControllerRevision{made(t, "a:1", 1), made(t, "a:2", 2), made(t, "a:3", 3), made(t, "a:4", 4)}
 	live := func(r *appsv1.ControllerRevision) bool { return r.Revision == 1 || r.Revision == 4 }

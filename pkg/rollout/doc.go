@@ -1,43 +1,44 @@
-// Package rollout answers one question for every kind that owns or edits pods: which pods change now, and why.
+// Package rollout answers one question for every kind that owns or updates pods: which pods change now, and why.
 //
-// The idea: Next is a pure function of a Goal (how many pods, how many of them old, how many may be unavailable or too
-// many) and of the pods as plain facts. It returns a Decision with the next steps only. Nothing is stored between two calls; a caller
-// does the steps, observes again and asks again, until there is no step. The same facts give the same steps, in
-// whatever order the pods are listed.
+// Next is a pure function of a Goal (replicas, partition, maxUnavailable, maxSurge ...) and of the pods as plain facts.
+// It returns a Decision with the next steps only. Nothing is stored between two calls: a caller applies the steps,
+// observes the pods again and calls Next again, until no step is left. The same facts give the same steps, in whatever
+// order the pods are listed.
 //
-// One rule bounds all that takes pods out of service, whether a pod is marked for deletion, surplus, re-created or updated
-// in place:
+// One rule limits every step that takes a pod out of service, whether the pod is to be deleted, surplus, re-created or
+// updated in place:
 //
-//	available pods - 1 >= Want - MaxUnavailable
+//	available pods - 1 >= Replicas - MaxUnavailable
 //
-// What is unavailable already costs nothing: it may be deleted or updated at once. Two more rules pace an update:
+// A pod that is unavailable already takes nothing from the budget: it may be deleted or updated at once. Two more rules limit
+// the speed of an update:
 //
-//	unavailable pods of the new revision + pods chosen now <= MaxUnavailable + pods above Want
-//	pods <= Want + surge, surge <= MaxSurge
+//	unavailable updated pods + pods chosen now <= MaxUnavailable + pods above Replicas
+//	pods <= Replicas + surge, surge <= MaxSurge
 //
-// so that a revision that never becomes available stops after the first batch, and so that new pods come before old
-// ones go only where a pod must be re-created (or where MaxUnavailable is 0 and nothing else could move).
+// The first stops an update after its first batch if the revision never becomes available. Surge is used only where a
+// pod must be re-created, or where MaxUnavailable is 0 and the update could not proceed otherwise.
 //
-// An update in place takes three steps on a pod: MarkUnready (the readiness gate becomes False), UpdateInPlace (write the spec, in one
-// or several batches), MarkReady. UpdateState says where a pod is. A pod in the middle is unavailable already, so going on with
-// it is never held, also towards another revision than the one it was marked for.
+// An in-place update takes three steps on a pod: MarkUnready (the readiness gate becomes False), UpdateInPlace (write
+// the spec, in one or several batches), MarkReady. UpdateState is the progress of a pod. A pod whose update has begun
+// is unavailable already, so its next steps are never held, even if the update revision has changed since.
 //
-// A lifecycle hook may hold a pod. Then PrepareUpdate or PrepareDelete asks the hook first, which takes the pod out of service, and
-// the step itself waits for the answer. What was prepared and is no longer wanted is undone by MarkReady or CancelDelete. A choice
-// once made stays while it is right: pods that were prepared come first in every order.
+// A lifecycle hook may hold a pod. Then PrepareUpdate or PrepareDelete asks the hook first, which takes the pod out of
+// service, and the step itself waits for its answer. A preparation that is no longer needed is reverted by
+// MarkReady or CancelDelete. Prepared pods come first in every order, so that the choice of pods is stable.
 //
-// What differs by kind is data:
+// Kinds differ only in their Goal:
 //
-//	CloneSet     Want and Partition; Rank.Order from priorities
+//	CloneSet     Replicas and Partition; Rank.Order from priorities
 //	StatefulSet  Slots are the ordinals, those below the partition Old; Rank.Order is the ordinal, highest first; Ordered for
 //	             OrderedReady; Partition instead of Old for an update by priority
 //	DaemonSet    Slots are the nodes that fit, those that are not to be updated Old; MaxSurge is how many of them may hold two
 //	             pods; CreateUpdated
-//	SidecarSet   Want is the number of matched pods and the mode is InPlaceOnly, so nothing is created or deleted
+//	SidecarSet   Replicas is the number of matched pods and the mode is InPlaceOnly, so nothing is created or deleted
 //
-// With Slots the budget counts slots that have an available pod. Pods in no wanted slot, and second ones in one slot, don't count
-// and are deleted at once; so are pods that have ended, because a slot is free only when its pod is gone.
+// With Slots the budget counts slots that have an available pod. A pod in no wanted slot, and a second pod in a slot,
+// don't count and are deleted at once; so are pods that have ended, because a slot is free only when its pod is gone.
 //
-// What it won't do: it knows no API object but the value types in Rank, takes no time but as an argument, and draws no
-// random names. It updates no pod from the new revision back to an old one, unless the goal asks for it.
+// The package knows no API objects but the value types in Rank, takes the time as an argument only, and makes no names.
+// It never rolls a pod back to the old revision unless Goal.Rollback is set.
 package rollout

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzNext replays random worlds. While the first ticks pass, the goal changes at random; then the world must come to
-// rest. Every answer on the way is held against the invariants of the package.
+// FuzzNext replays random scenarios. While the first ticks pass, the goal changes at random; then steps must come to an
+// end. Every decision is checked against the invariants of the package.
 func FuzzNext(f *testing.F) {
 	for i := range uint64(40) {
 		f.Add(i, uint8(i*7), uint8(i*3), uint8(i%4), uint8(i%3), uint8(i%4), uint8(i*5), uint8(i*11))
@@ -30,7 +30,7 @@ func replay(t *testing.T, seed uint64, want, partition, unavailable, surge, mode
 	m := randomModel(r, g, flags, hooks)
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Log(m.story.String())
+			t.Log(m.log.String())
 		}
 	})
 	for range 20 {
@@ -56,17 +56,17 @@ func randomModel(r *rand.Rand, g Goal, flags, hooks uint8) *model {
 	m := newModel(g, r.IntN(14))
 	m.slow, m.minReady = 1+r.IntN(3), r.IntN(5)
 	m.target = "v2"
-	m.gateless = flags&2 != 0
-	m.hooks = modelHooks{update: hooks&1 != 0, remove: hooks&2 != 0, service: hooks&4 != 0, nobody: hooks&24 == 24}
+	m.ungated = flags&2 != 0
+	m.hooks = modelHooks{update: hooks&1 != 0, delete: hooks&2 != 0, service: hooks&4 != 0, unanswered: hooks&24 == 24}
 	m.batches, m.grace = int(hooks>>5&1), int(hooks>>6&1)*2
 	if hooks>>7 != 0 {
 		m.goal.ScaleMaxUnavailable = new(1 + r.IntN(4))
 	}
 	if flags&4 != 0 {
-		m.bad = map[string]bool{"v2": true}
+		m.failing = map[string]bool{"v2": true}
 	}
 	if flags&8 != 0 {
-		m.noEdit = func(from, _ string) string {
+		m.notInPlace = func(from, _ string) string {
 			if from == "v1" {
 				return "volumes changed"
 			}
@@ -74,31 +74,31 @@ func randomModel(r *rand.Rand, g Goal, flags, hooks uint8) *model {
 		}
 	}
 	if flags&16 != 0 {
-		m.quiet = func(from, to string) bool { return from == "v3" || to == "v3" }
+		m.noRestart = func(from, to string) bool { return from == "v3" || to == "v3" }
 	}
 	for _, name := range m.names() {
 		p := m.pods[name]
 		p.rev = []string{"v1", "v2", "v3"}[r.IntN(3)]
-		p.doomed = r.IntN(8) == 0
-		p.edit = []UpdateState{UpdateNone, UpdateHeld, UpdateAwaitingHook, UpdatePreparing, UpdateNotReady, UpdateInProgress, UpdateNextBatch, UpdateCompleted}[r.IntN(8)]
-		p.parting, p.off, p.gone, p.left = r.IntN(8) == 0, r.IntN(2) == 0, r.IntN(2) == 0, r.IntN(2)
-		if p.parting && p.edit < UpdateNotReady {
-			p.edit = UpdateNone
+		p.toDelete = r.IntN(8) == 0
+		p.update = []UpdateState{UpdateNone, UpdateHeld, UpdateAwaitingHook, UpdatePreparing, UpdateNotReady, UpdateInProgress, UpdateNextBatch, UpdateCompleted}[r.IntN(8)]
+		p.preparingDelete, p.releasedForUpdate, p.releasedForDelete, p.batchesLeft = r.IntN(8) == 0, r.IntN(2) == 0, r.IntN(2) == 0, r.IntN(2)
+		if p.preparingDelete && p.update < UpdateNotReady {
+			p.update = UpdateNone
 		}
 		p.rank.Restarts, p.rank.Cost = int32(r.IntN(2)), int32(r.IntN(2))
 		switch {
 		case r.IntN(8) == 0:
-			p.leaving, p.ready = 2, -1
-		case p.edit != UpdateNone, r.IntN(3) == 0:
-			p.ready, p.serves = -1, m.serves(p.rev)
+			p.goneIn, p.readyAt = 2, -1
+		case p.update != UpdateNone, r.IntN(3) == 0:
+			p.readyAt, p.startedAt = -1, m.startsAt(p.rev)
 		default:
-			p.ready, p.serves = -r.IntN(6), -10
+			p.readyAt, p.startedAt = -r.IntN(6), -10
 		}
 	}
 	return m
 }
 
-// disturb changes what a user could change, or breaks a pod.
+// disturb makes a change that a user could make, or breaks a pod.
 func disturb(r *rand.Rand, m *model) {
 	names := m.names()
 	switch n := r.IntN(7); {
@@ -111,10 +111,10 @@ func disturb(r *rand.Rand, m *model) {
 	case n == 3:
 		m.target = []string{"v1", "v2", "v3"}[r.IntN(3)]
 	case n == 4 && len(names) > 0:
-		m.pods[names[r.IntN(len(names))]].doomed = true
+		m.pods[names[r.IntN(len(names))]].toDelete = true
 	case n == 5 && len(names) > 0:
-		if p := m.pods[names[r.IntN(len(names))]]; p.ready != -1 {
-			p.ready, p.serves = -1, m.serves(p.rev)
+		if p := m.pods[names[r.IntN(len(names))]]; p.readyAt != -1 {
+			p.readyAt, p.startedAt = -1, m.startsAt(p.rev)
 		}
 	case n == 6:
 		m.goal.Mode = Mode(r.IntN(4))
@@ -148,14 +148,14 @@ func step(t *testing.T, r *rand.Rand, m *model) (s, done Decision) {
 			return bounded && n <= 0
 		})
 	}
-	fmt.Fprintf(&m.story, "%3d  %+v\n     %s\n", m.tick, m.goal, m.summary(pods))
-	writeSteps(&m.story, part)
+	fmt.Fprintf(&m.log, "%3d  %+v\n     %s\n", m.tick, m.goal, m.summary(pods))
+	writeSteps(&m.log, part)
 	m.apply(part)
 	return s, part
 }
 
-// totals are what a list of pods adds up to.
-type totals struct{ active, available, ready, old, young, doomed, parting, unavailable int }
+// totals are the counts of a list of pods.
+type totals struct{ active, available, ready, old, updated, toDelete, preparingDelete, unavailable int }
 
 func sum(pods []Pod) totals {
 	var n totals
@@ -169,11 +169,11 @@ func sum(pods []Pod) totals {
 			n   *int
 		}{
 			{p.Available, &n.available},
-			{p.serves(), &n.ready},
+			{p.inService(), &n.ready},
 			{p.Old, &n.old},
-			{!p.Old, &n.young},
-			{p.ToDelete, &n.doomed},
-			{p.PreparingDelete, &n.parting},
+			{!p.Old, &n.updated},
+			{p.ToDelete, &n.toDelete},
+			{p.PreparingDelete, &n.preparingDelete},
 			{!p.Available && (!p.ToDelete || p.PreparingDelete), &n.unavailable},
 		} {
 			if c.yes {
@@ -202,7 +202,7 @@ func checkSteps(t *testing.T, g Goal, pods []Pod, s Decision) {
 		update := d.Reason == ReasonInPlace || d.Reason == ReasonRecreate
 		if update {
 			require.NotEqual(t, d.Old, p.Old, "pod %q is of the right revision", d.Key)
-			require.True(t, g.Rollback || !d.Old, "pod %q goes back", d.Key)
+			require.True(t, g.Rollback || !d.Old, "pod %q is rolled back", d.Key)
 			forUpdate++
 		}
 		quiet := d.Reason == ReasonInPlace && p.NoRestart && !p.UpdateHooked
@@ -212,28 +212,28 @@ func checkSteps(t *testing.T, g Goal, pods []Pod, s Decision) {
 				require.False(t, update && available < floor, "update of %q leaves %d < %d available", d.Key, available, floor)
 			}
 			// An update may take pods that are ready and not available: they never counted.
-			if p.serves() && !update {
+			if p.inService() && !update {
 				ready--
 			}
 		}
 	}
 	checkHooks(t, byKey, s)
 	if available < min(before.available, floor) {
-		require.Greater(t, before.active, g.Replicas+g.MaxSurge, "only a lower want lets go below the minimum")
+		require.Greater(t, before.active, g.Replicas+g.MaxSurge, "only a scale-in may go below the minimum")
 		require.GreaterOrEqual(t, ready, min(before.ready, floor))
 	}
 	have := before.active
 	if g.ExcludePreparingDelete {
-		have -= before.parting
+		have -= before.preparingDelete
 	}
-	require.LessOrEqual(t, have+len(s.Of(StepCreate)), max(have, g.Replicas+g.MaxSurge), "above want + surge")
+	require.LessOrEqual(t, have+len(s.Of(StepCreate)), max(have, g.Replicas+g.MaxSurge), "above replicas + surge")
 	if limit := g.ScaleMaxUnavailable; limit != nil && len(s.Of(StepCreate)) > 0 {
 		require.LessOrEqual(t, before.unavailable+len(s.Of(StepCreate)), *limit, "above what may be unavailable while scaling")
 	}
 	if g.Paused || g.Mode == OnDelete {
-		require.Zero(t, forUpdate, "an update that shall not be")
+		require.Zero(t, forUpdate, "an update while paused or on delete")
 		for _, c := range s.Of(StepCreate) {
-			require.False(t, c.Reason == ReasonSurge && before.doomed == 0, "surge while paused")
+			require.False(t, c.Reason == ReasonSurge && before.toDelete == 0, "surge while paused")
 		}
 	}
 	for _, d := range changes(s) {
@@ -241,7 +241,7 @@ func checkSteps(t *testing.T, g Goal, pods []Pod, s Decision) {
 			continue
 		}
 		if keep := min(g.Partition, g.Replicas); d.Old {
-			require.GreaterOrEqual(t, before.young-forUpdate, g.Replicas-keep, "too many went back")
+			require.GreaterOrEqual(t, before.updated-forUpdate, g.Replicas-keep, "too many are rolled back")
 		} else {
 			require.GreaterOrEqual(t, before.old-forUpdate, keep, "the partition was broken")
 		}
@@ -253,7 +253,7 @@ func changes(s Decision) []Step {
 	return slices.DeleteFunc(slices.Clone(s.Steps), func(s Step) bool { return s.Kind == StepCreate })
 }
 
-// checkHooks: nobody's hand on a pod is passed over, and nobody is asked who has no hand on it.
+// checkHooks: no step ignores a lifecycle hook that holds its pod, and only hooks that hold a pod are asked.
 func checkHooks(t *testing.T, pods map[string]Pod, s Decision) {
 	t.Helper()
 	for _, d := range s.Of(StepDelete) {
@@ -264,7 +264,7 @@ func checkHooks(t *testing.T, pods map[string]Pod, s Decision) {
 		require.True(t, p.DeleteHooked && !p.PreparingDelete, "pod %q was asked before", d.Key)
 	}
 	for _, d := range s.Of(StepCancelDelete) {
-		require.True(t, pods[d.Key].PreparingDelete && !pods[d.Key].ToDelete, "return of %q", d.Key)
+		require.True(t, pods[d.Key].PreparingDelete && !pods[d.Key].ToDelete, "cancelled deletion of %q", d.Key)
 	}
 	for _, d := range s.Of(StepPrepareUpdate) {
 		p := pods[d.Key]
@@ -282,7 +282,7 @@ func checkHooks(t *testing.T, pods map[string]Pod, s Decision) {
 	}
 }
 
-// checkOnce: while nothing but the steps changes the world, no pod is touched twice for the same thing.
+// checkOnce: while nothing but the steps changes the model, no pod is touched twice for the same thing.
 func checkOnce(t *testing.T, touched map[string]int, s Decision) {
 	t.Helper()
 	for _, kind := range []StepKind{StepPrepareDelete, StepCancelDelete, StepPrepareUpdate} {
@@ -295,7 +295,7 @@ func checkOnce(t *testing.T, touched map[string]int, s Decision) {
 	for _, d := range s.Of(StepUpdateInPlace) {
 		if d.Reason == ReasonInPlace {
 			touched[d.Key]++
-			require.Equal(t, 1, touched[d.Key], "edit %s", d.Key)
+			require.Equal(t, 1, touched[d.Key], "update %s", d.Key)
 		}
 	}
 }
@@ -336,16 +336,16 @@ func checkRest(t *testing.T, m *model, s Decision) {
 		waits = waits || p.PreparingDelete || p.Update == UpdatePreparing || p.Update == UpdateAwaitingHook
 	}
 	if waits {
-		require.True(t, m.hooks.nobody, "somebody was not heard")
+		require.True(t, m.hooks.unanswered, "a hook answered and nothing followed")
 		require.Contains(t, out.String(), "for their lifecycle hooks")
 	}
-	stuck := m.bad != nil || m.goal.MaxUnavailable+m.goal.MaxSurge == 0 || m.goal.Paused || waits
+	stuck := m.failing != nil || m.goal.MaxUnavailable+m.goal.MaxSurge == 0 || m.goal.Paused || waits
 	if stuck {
 		return
 	}
 	n := sum(m.facts())
 	require.Equal(t, m.goal.Replicas, n.active, "%+v\n%s", m.goal, &out)
-	require.Zero(t, n.doomed)
+	require.Zero(t, n.toDelete)
 	if m.goal.Mode == ReCreate || m.goal.Mode == InPlaceIfPossible {
 		require.LessOrEqual(t, n.old, m.goal.Partition, "%+v\n%s", m.goal, &out)
 	}

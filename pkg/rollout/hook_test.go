@@ -24,27 +24,27 @@ func TestNextWithHooks(t *testing.T) {
 			want: []string{"PrepareUpdate a00 InPlace", "hold InFlight 1"},
 		},
 		{
-			name: "a pod that is held waits until it is let go",
+			name: "a pod that is held waits until its hook releases it",
 			goal: inPlace,
-			pods: []Pod{pod("a", old, prepared, updateHooked), pod("b", old, updateHooked)},
+			pods: []Pod{pod("a", old, preparingUpdate, updateHooked), pod("b", old, updateHooked)},
 			want: []string{"hold InFlight 1", "hold Hook 1"},
 		},
 		{
-			name: "a pod that was let go is updated",
+			name: "a pod that its hook released is updated",
 			goal: inPlace,
-			pods: []Pod{pod("a", old, prepared), pod("b")},
+			pods: []Pod{pod("a", old, preparingUpdate), pod("b")},
 			want: []string{"MarkUnready a InPlace"},
 		},
 		{
 			name: "an update that restarts nothing is held as well, and then takes budget",
 			goal: with(inPlace, func(g *Goal) { g.MaxUnavailable = 0 }),
-			pods: []Pod{pod("a", old, quiet, updateHooked), pod("b", old, quiet)},
+			pods: []Pod{pod("a", old, noRestart, updateHooked), pod("b", old, noRestart)},
 			want: []string{"hold Budget 2"},
 		},
 		{
-			name: "an update that restarts nothing is one edit when the pod was let go",
+			name: "an update that restarts nothing is one step once the hook released the pod",
 			goal: inPlace,
-			pods: []Pod{pod("a", old, quiet, prepared), pod("b")},
+			pods: []Pod{pod("a", old, noRestart, preparingUpdate), pod("b")},
 			want: []string{"UpdateInPlace a InPlace"},
 		},
 		{
@@ -54,33 +54,33 @@ func TestNextWithHooks(t *testing.T) {
 			want: []string{"UpdateInPlace a InPlace"},
 		},
 		{
-			name: "#1156: a pod that waits to be taken up is prepared again for another update, at no cost",
+			name: "#1156: a pod that awaits its hook before service is prepared again for another update, at no cost",
 			goal: inPlace,
-			pods: []Pod{pod("a", old, awaited, updateHooked), pod("b")},
+			pods: []Pod{pod("a", old, awaitingHook, updateHooked), pod("b")},
 			want: []string{"PrepareUpdate a InPlace"},
 		},
 		{
-			name: "a pod that waits to be taken up has no step",
+			name: "a pod that awaits its hook before service has no step",
 			goal: inPlace,
-			pods: []Pod{pod("a", awaited, updateHooked), pod("b")},
+			pods: []Pod{pod("a", awaitingHook, updateHooked), pod("b")},
 			want: []string{"hold Hook 1"},
 		},
 		{
-			name: "#1156: a pod that is prepared goes back when its own revision is wanted again",
+			name: "#1156: a pod that is prepared is restored when its own revision is wanted again",
 			goal: inPlace,
-			pods: []Pod{pod("a", prepared, updateHooked), pod("b", prepared)},
+			pods: []Pod{pod("a", preparingUpdate, updateHooked), pod("b", preparingUpdate)},
 			want: []string{"MarkReady a Restored", "MarkReady b Restored"},
 		},
 		{
-			name: "a pod that is prepared goes back when the partition is raised",
+			name: "a pod that is prepared is restored when the partition is raised",
 			goal: with(inPlace, func(g *Goal) { g.Partition = 2 }),
-			pods: many(2, "a", old, prepared),
+			pods: many(2, "a", old, preparingUpdate),
 			want: []string{"MarkReady a00 Restored", "MarkReady a01 Restored"},
 		},
 		{
-			name: "a pod that is prepared goes back while updates are paused",
+			name: "a pod that is prepared is restored while updates are paused",
 			goal: with(inPlace, func(g *Goal) { g.Paused = true }),
-			pods: many(2, "a", old, prepared, updateHooked),
+			pods: many(2, "a", old, preparingUpdate, updateHooked),
 			want: []string{"MarkReady a00 Restored", "MarkReady a01 Restored", "hold Paused 2"},
 		},
 		{
@@ -90,51 +90,51 @@ func TestNextWithHooks(t *testing.T) {
 			want: []string{"PrepareDelete a00 ScaleIn"},
 		},
 		{
-			name: "the choice of what to delete stays, whatever has become cheaper",
+			name: "a pod that is preparing delete stays chosen, even if another one ranks before it now",
 			goal: Goal{Replicas: 2},
-			pods: []Pod{pod("a", parting, deleteHooked), pod("b", unready), pod("c")},
+			pods: []Pod{pod("a", preparingDelete, deleteHooked), pod("b", unready), pod("c")},
 			want: []string{"hold Hook 1"},
 		},
 		{
-			name: "a pod that was let go is deleted, whatever is available",
+			name: "a pod that its hook released is deleted, whatever is available",
 			goal: Goal{Replicas: 2},
-			pods: []Pod{pod("a", parting), pod("b", unready), pod("c", unready)},
+			pods: []Pod{pod("a", preparingDelete), pod("b", unready), pod("c", unready)},
 			want: []string{"Delete a ScaleIn"},
 		},
 		{
-			name: "of pods that wait for it, those that go for the update anyway are not the spare ones",
+			name: "of pods that are preparing delete, those that the update deletes anyway are not the surplus ones",
 			goal: Goal{Replicas: 2, MaxUnavailable: 1, Mode: InPlaceIfPossible},
-			pods: []Pod{pod("a", old, unsuited, parting, deleteHooked), pod("b", old, parting, deleteHooked), pod("c")},
+			pods: []Pod{pod("a", old, notInPlace, preparingDelete, deleteHooked), pod("b", old, preparingDelete, deleteHooked), pod("c")},
 			want: []string{"hold Hook 2"},
 		},
 		{
-			name: "a pod that waits for its deletion comes back when more are wanted",
+			name: "a pod that waits for its deletion is restored when more are wanted",
 			goal: Goal{Replicas: 3},
-			pods: []Pod{pod("a", parting, deleteHooked), pod("b"), pod("c")},
+			pods: []Pod{pod("a", preparingDelete, deleteHooked), pod("b"), pod("c")},
 			want: []string{"CancelDelete a Restored"},
 		},
 		{
 			name: "a named one does not",
 			goal: Goal{Replicas: 3},
-			pods: []Pod{pod("a", parting, doomed, deleteHooked), pod("b"), pod("c")},
+			pods: []Pod{pod("a", preparingDelete, toDelete, deleteHooked), pod("b"), pod("c")},
 			want: []string{"hold Hook 1"},
 		},
 		{
-			name: "no pod is made for one that waits for its deletion",
+			name: "no pod is created for one that waits for its deletion",
 			goal: Goal{Replicas: 2},
-			pods: []Pod{pod("a", parting, doomed, deleteHooked), pod("b")},
+			pods: []Pod{pod("a", preparingDelete, toDelete, deleteHooked), pod("b")},
 			want: []string{"hold Hook 1"},
 		},
 		{
 			name: "but it is where such pods don't count",
 			goal: Goal{Replicas: 2, ExcludePreparingDelete: true},
-			pods: []Pod{pod("a", parting, doomed, deleteHooked), pod("b")},
+			pods: []Pod{pod("a", preparingDelete, toDelete, deleteHooked), pod("b")},
 			want: []string{"Create new Missing", "hold Hook 1"},
 		},
 		{
-			name: "a pod that comes back is as good as a new one, also where such pods don't count",
+			name: "a pod whose deletion is cancelled counts as a new one, also where such pods don't count",
 			goal: Goal{Replicas: 2, ExcludePreparingDelete: true},
-			pods: []Pod{pod("a", parting, deleteHooked), pod("b")},
+			pods: []Pod{pod("a", preparingDelete, deleteHooked), pod("b")},
 			want: []string{"CancelDelete a Restored"},
 		},
 		{
@@ -144,27 +144,27 @@ func TestNextWithHooks(t *testing.T) {
 			want: []string{"PrepareDelete a00 Recreate", "hold InFlight 1"},
 		},
 		{
-			name: "#1156: a pod that waits to be re-created comes back when its own revision is wanted again",
+			name: "#1156: a pod that waits to be re-created is restored when its own revision is wanted again",
 			goal: Goal{Replicas: 2, MaxUnavailable: 1},
-			pods: []Pod{pod("a", parting, deleteHooked), pod("b", old)},
+			pods: []Pod{pod("a", preparingDelete, deleteHooked), pod("b", old)},
 			want: []string{"CancelDelete a Restored", "hold InFlight 1"},
 		},
 		{
 			name: "a pod that waits for its deletion is not updated in place",
 			goal: with(inPlace, func(g *Goal) { g.MaxUnavailable = 2 }),
-			pods: []Pod{pod("a", old, parting, deleteHooked), pod("b", old)},
+			pods: []Pod{pod("a", old, preparingDelete, deleteHooked), pod("b", old)},
 			want: []string{"CancelDelete a Restored", "MarkUnready b InPlace"},
 		},
 		{
 			name: "pods that are prepared count as new ones for scaling where it is asked for",
 			goal: Goal{Replicas: 2, Partition: 1, PreparingUpdateAsUpdated: true, Mode: InPlaceIfPossible, Paused: true},
-			pods: []Pod{pod("a", old, prepared), pod("b", old), pod("c", old), pod("d")},
+			pods: []Pod{pod("a", old, preparingUpdate), pod("b", old), pod("c", old), pod("d")},
 			want: []string{"Delete b ScaleIn", "Delete a ScaleIn"},
 		},
 		{
-			name: "and as old ones else",
+			name: "and as old ones otherwise",
 			goal: Goal{Replicas: 2, Partition: 1, Mode: InPlaceIfPossible, Paused: true},
-			pods: []Pod{pod("a", old), pod("b", old, prepared), pod("c", old), pod("d")},
+			pods: []Pod{pod("a", old), pod("b", old, preparingUpdate), pod("c", old), pod("d")},
 			want: []string{"Delete b ScaleIn", "Delete a ScaleIn"},
 		},
 	} {
@@ -175,7 +175,7 @@ func TestNextWithHooks(t *testing.T) {
 	}
 }
 
-func TestNextGoesOnWithAnUpdateInSeveralWrites(t *testing.T) {
+func TestNextContinuesAnUpdateInSeveralBatches(t *testing.T) {
 	t.Parallel()
 	inPlace := Goal{Replicas: 2, MaxUnavailable: 1, Mode: InPlaceIfPossible}
 	for _, tc := range []struct {
@@ -187,35 +187,35 @@ func TestNextGoesOnWithAnUpdateInSeveralWrites(t *testing.T) {
 		{
 			name: "further containers are written when those before are ready",
 			goal: inPlace,
-			pods: []Pod{pod("a", between), pod("b")},
+			pods: []Pod{pod("a", nextBatch), pod("b")},
 			want: []string{"UpdateInPlace a NextBatch"},
 		},
 		{
 			name: "also while paused, because the pod is out of service until it is done",
 			goal: Goal{Replicas: 2, MaxUnavailable: 1, Mode: InPlaceIfPossible, Paused: true},
-			pods: []Pod{pod("a", between), pod("b", old)},
+			pods: []Pod{pod("a", nextBatch), pod("b", old)},
 			want: []string{"UpdateInPlace a NextBatch", "hold Paused 1"},
 		},
 		{
 			name: "another update comes before the rest of the former",
 			goal: inPlace,
-			pods: []Pod{pod("a", old, between), pod("b")},
+			pods: []Pod{pod("a", old, nextBatch), pod("b")},
 			want: []string{"UpdateInPlace a InPlace"},
 		},
 		{
 			name: "a pod that keeps its revision gets the rest of it",
 			goal: Goal{Replicas: 2, Partition: 1, MaxUnavailable: 1, Mode: InPlaceIfPossible},
-			pods: []Pod{pod("a", old, between), pod("b")},
+			pods: []Pod{pod("a", old, nextBatch), pod("b")},
 			want: []string{"UpdateInPlace a NextBatch"},
 		},
 		{
-			name: "a marked pod is not written before its traffic is gone, and keeps its place",
+			name: "a marked pod is not written before its traffic is gone, and keeps its slot",
 			goal: inPlace,
 			pods: []Pod{pod("a", old, draining), pod("b", old)},
 			want: []string{"hold InFlight 1", "hold Draining 1"},
 		},
 		{
-			name: "a pod whose traffic goes for nothing comes back at once",
+			name: "a pod that drains for an update that is not wanted any more is restored at once",
 			goal: inPlace,
 			pods: []Pod{pod("a", draining), pod("b")},
 			want: []string{"MarkReady a Restored"},
@@ -228,7 +228,7 @@ func TestNextGoesOnWithAnUpdateInSeveralWrites(t *testing.T) {
 	}
 }
 
-func TestNextGoesBackWhereThePartitionHasGrown(t *testing.T) {
+func TestNextRollsBackWhenThePartitionHasGrown(t *testing.T) {
 	t.Parallel()
 	goal := Goal{Replicas: 4, Partition: 3, MaxUnavailable: 1, Mode: InPlaceIfPossible, Rollback: true}
 	pods := slices.Concat(many(1, "a", old), many(3, "b"))
@@ -237,16 +237,16 @@ func TestNextGoesBackWhereThePartitionHasGrown(t *testing.T) {
 	goal.Mode = ReCreate
 	require.Equal(t, []string{"Delete b00 back Recreate", "hold InFlight 1"}, brief(Next(goal, pods, start)))
 	require.Equal(t, []string{"Create old Missing", "hold Budget 1"}, brief(Next(goal, pods[:3], start)),
-		"the pod that takes its place is of the old revision")
+		"the pod that takes its slot is of the old revision")
 
 	goal.Paused = true
 	require.Equal(t, []string{"hold Paused 2"}, brief(Next(goal, pods, start)))
 
 	goal.Paused, goal.Rollback = false, false
-	require.Empty(t, brief(Next(goal, pods, start)), "without it, what is new stays new")
+	require.Empty(t, brief(Next(goal, pods, start)), "without it, updated pods stay updated")
 }
 
-func TestNextBoundsCreations(t *testing.T) {
+func TestScaleMaxUnavailable(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name string
@@ -255,7 +255,7 @@ func TestNextBoundsCreations(t *testing.T) {
 		want []string
 	}{
 		{
-			name: "no more pods are made than may be unavailable",
+			name: "no more pods are created than may be unavailable",
 			goal: Goal{Replicas: 5, ScaleMaxUnavailable: new(2)},
 			want: []string{"Create new Missing", "Create new Missing", "hold ScaleLimit 3"},
 		},
@@ -266,13 +266,13 @@ func TestNextBoundsCreations(t *testing.T) {
 			want: []string{"Create new Missing", "hold ScaleLimit 2", "MarkReady b00 Started"},
 		},
 		{
-			name: "with as many unavailable, none is made",
+			name: "with as many unavailable, none is created",
 			goal: Goal{Replicas: 5, ScaleMaxUnavailable: new(1)},
 			pods: many(2, "a", unready),
 			want: []string{"hold ScaleLimit 3"},
 		},
 		{
-			name: "a surge is bounded too",
+			name: "a surge is limited too",
 			goal: Goal{Replicas: 2, MaxSurge: 2, ScaleMaxUnavailable: new(1)},
 			pods: many(2, "a", old),
 			want: []string{"Create new Surge", "hold ScaleLimit 1", "hold Budget 2"},

@@ -6,179 +6,179 @@ import (
 	"time"
 )
 
-// Next returns what to do now to come nearer to the goal, and why. It changes nothing in pods, and calls with the same
-// arguments give the same steps. A caller may do any part of the steps, in any order, and must observe the result
-// before it asks again.
+// Next returns the next steps towards the goal, with their reasons. It does not change pods, and is deterministic. A
+// caller may apply any part of the steps, in any order, and must observe the result before it calls Next again.
 func Next(g Goal, pods []Pod, now time.Time) Decision {
-	w := observe(g, pods)
-	surge := w.surge()
-	w.deleteNamed()
-	w.scaleIn(surge)
-	w.update()
-	w.create(surge)
-	w.release()
-	w.Recheck = recheck(pods, now)
-	return w.Decision
+	d := observe(g, pods)
+	surge := d.surge()
+	d.deleteNamed()
+	d.scaleIn(surge)
+	d.update()
+	d.create(surge)
+	d.completeOrRevert()
+	d.Recheck = recheck(pods, now)
+	return d.Decision
 }
 
-// world is the state of one call: the pods that count, what they add up to, and what may still be taken.
-type world struct {
+// decider is the state of one call of Next: the pods that count, their numbers, and what the budget still allows.
+type decider struct {
 	Decision
 
 	goal Goal
-	// surges are pods to create beside others in their slots.
-	surges []Step
+	// surgeCreates are the creates of a second pod in a slot.
+	surgeCreates []Step
 
-	// active are the pods that count; old, young and doomed share them out. Doomed pods are in doomed only.
-	active, old, young, doomed []*member
-	// ended are those that leave and have to be deleted for it.
-	ended []*member
+	// active are the pods that count; each is in exactly one of toDelete, old and updated.
+	active, old, updated, toDelete []*podState
+	// ended are the pods that have ended and have to be deleted.
+	ended []*podState
 
-	// floor is how many pods have to stay available: Want - MaxUnavailable.
-	floor int
-	// available and ready are what remains after the steps planned so far.
+	// minAvailable is how many pods have to stay available: Replicas - MaxUnavailable.
+	minAvailable int
+	// available and ready are the pods that remain so after the steps planned so far.
 	available, ready int
-	// spare is how many pods, after the steps planned so far, no surge explains: they are above Want + MaxSurge because
-	// fewer are wanted than before.
-	spare int
-	// leaving tells that some pod is about to go.
-	leaving bool
-	// places are the slots by key; nil if pods have none. twins is how many of them hold a second pod, on purpose, parted how
-	// many second pods are to go.
-	places        map[string]*place
-	twins, parted int
+	// surplus is how many pods, after the steps planned so far, are above Replicas + MaxSurge, because of a scale-in.
+	surplus int
+	// anyInactive: some pod is terminating, or has ended and has to be deleted.
+	anyInactive bool
+	// slots are the slots by key; nil if pods have none. surging is how many of them hold a second pod as a surge,
+	// extra how many second pods are being deleted.
+	slots          map[string]*slotState
+	surging, extra int
 
-	// hooked is how many pods wait for somebody else, draining how many wait for their grace period.
-	hooked, draining int
+	// awaitingHook is how many pods wait for a lifecycle hook, draining how many wait for their grace period.
+	awaitingHook, draining int
 }
 
-func observe(g Goal, pods []Pod) *world {
+func observe(g Goal, pods []Pod) *decider {
 	g.Replicas = max(g.Replicas, len(g.Slots))
 	g.Partition = min(max(g.Partition, 0), g.Replicas)
 	if g.Mode == OnDelete {
 		g.Partition = 0
 	}
-	w := &world{goal: g, floor: max(g.Replicas-g.MaxUnavailable, 0), spare: -g.Replicas - g.MaxSurge}
-	members := make([]member, len(pods))
+	d := &decider{goal: g, minAvailable: max(g.Replicas-g.MaxUnavailable, 0), surplus: -g.Replicas - g.MaxSurge}
+	states := make([]podState, len(pods))
 	for i := range pods {
-		m := &members[i]
-		m.Pod = &pods[i]
-		if m.Inactive {
+		p := &states[i]
+		p.Pod = &pods[i]
+		if p.Inactive {
 			switch {
-			case w.keeps(m):
-			case m.Ended:
-				w.ended = append(w.ended, m)
-				w.leaving = true
+			case d.keepsSlot(p):
+			case p.Ended:
+				d.ended = append(d.ended, p)
+				d.anyInactive = true
 			default:
-				w.leaving = true
+				d.anyInactive = true
 			}
 			continue
 		}
-		w.active = append(w.active, m)
+		d.active = append(d.active, p)
 		switch {
-		case m.ToDelete:
-			w.doomed = append(w.doomed, m)
-		case m.Old:
-			w.old = append(w.old, m)
+		case p.ToDelete:
+			d.toDelete = append(d.toDelete, p)
+		case p.Old:
+			d.old = append(d.old, p)
 		default:
-			w.young = append(w.young, m)
+			d.updated = append(d.updated, p)
 		}
-		if m.Available {
-			w.available++
+		if p.Available {
+			d.available++
 		}
-		if m.serves() {
-			w.ready++
+		if p.inService() {
+			d.ready++
 		}
-		if !m.PreparingDelete {
-			w.spare++
+		if !p.PreparingDelete {
+			d.surplus++
 		}
 	}
 	if g.Slots != nil {
-		w.occupy(members)
+		d.assignSlots(states)
 	}
-	return w
+	return d
 }
 
-// turn is which pods shall change their revision now.
-type turn struct {
-	// from are pods of the wrong revision in the order of their update; to are those of the other one.
-	from, to []*member
-	// n of them shall change, above of them may.
-	n, above int
-	// back: they go to the old revision.
-	back bool
+// updateSet is the pods that should change their revision now.
+type updateSet struct {
+	// from are pods at the wrong revision, in the order of their update; to are those at the right one.
+	from, to []*podState
+	// n of them should change; allowed of them may, without going below the partition.
+	n, allowed int
+	// rollback: they go back to the old revision.
+	rollback bool
 }
 
-// turn returns how many of the old pods shall become new: no more than are above the partition, and no more than new
-// ones are missing; or, with Rollback, how many go back likewise.
-func (w *world) turn(old, young []*member) turn {
-	var t turn
-	above := len(old) - w.goal.Partition
-	missing := w.goal.Replicas - w.goal.Partition - len(young)
+// podsToUpdate returns the old pods to update: no more than exceed the partition, and no more than updated pods are
+// missing; or, with Rollback, the updated pods that go back likewise.
+func (d *decider) podsToUpdate(old, updated []*podState) updateSet {
+	var t updateSet
+	above := len(old) - d.goal.Partition
+	missing := d.goal.Replicas - d.goal.Partition - len(updated)
 	switch {
-	case w.goal.Mode == OnDelete:
-	case w.places != nil:
-		t = w.turnInPlaces(old, young)
-	case w.goal.Rollback && above < 0 && missing < 0:
-		t = turn{from: young, to: old, n: min(-above, -missing), above: -missing, back: true}
+	case d.goal.Mode == OnDelete:
+	case d.slots != nil:
+		t = d.podsToUpdateInSlots(old, updated)
+	case d.goal.Rollback && above < 0 && missing < 0:
+		t = updateSet{from: updated, to: old, n: min(-above, -missing), allowed: -missing, rollback: true}
 	default:
-		t = turn{from: old, to: young, n: max(min(above, missing), 0), above: max(above, 0)}
+		t = updateSet{from: old, to: updated, n: max(min(above, missing), 0), allowed: max(above, 0)}
 	}
-	if t.above > 0 { // A set at rest has many pods and no need of their order.
-		slices.SortFunc(t.from, firstToUpdate)
+	if t.allowed > 0 { // Without an update the order is not needed.
+		slices.SortFunc(t.from, updateOrder)
 	}
 	return t
 }
 
-type way int
+type updateMethod int
 
 const (
-	wayNone way = iota
-	wayEdit
-	wayRecreate
+	methodNone updateMethod = iota
+	methodInPlace
+	methodRecreate
 )
 
-// way is how the pod comes to the other revision.
-func (w *world) way(m *member) way {
+// method is how the pod is brought to the other revision.
+func (d *decider) method(p *podState) updateMethod {
 	switch {
-	case w.goal.Mode == OnDelete:
-		return wayNone
-	case w.goal.Mode == ReCreate:
-		return wayRecreate
-	case m.NotInPlace == "":
-		return wayEdit
-	case w.goal.Mode == InPlaceIfPossible:
-		return wayRecreate
+	case d.goal.Mode == OnDelete:
+		return methodNone
+	case d.goal.Mode == ReCreate:
+		return methodRecreate
+	case p.NotInPlace == "":
+		return methodInPlace
+	case d.goal.Mode == InPlaceIfPossible:
+		return methodRecreate
 	default:
-		return wayNone
+		return methodNone
 	}
 }
 
-// quiet tells that an update takes nothing out of service.
-func (w *world) quiet(m *member) bool { return w.way(m) == wayEdit && m.NoRestart && !m.UpdateHooked }
+// nonDisruptive reports whether an update leaves the pod in service.
+func (d *decider) nonDisruptive(p *podState) bool {
+	return d.method(p) == methodInPlace && p.NoRestart && !p.UpdateHooked
+}
 
-// take notes that the pod has its step and serves no more.
-func (w *world) take(m *member) {
-	if w.covers(m) {
-		w.available--
+// takeOutOfService records that the pod has a step that takes it out of service.
+func (d *decider) takeOutOfService(p *podState) {
+	if d.countsAsAvailable(p) {
+		d.available--
 	}
-	m.stepped = true
-	if m.serves() {
-		w.ready--
+	p.hasStep = true
+	if p.inService() {
+		d.ready--
 	}
 }
 
-func (w *world) holdBudget(n int, who string) {
-	w.hold(ReasonBudget, n, "%d %s: %d available <= %d minimum", n, who, w.available, w.floor)
+func (d *decider) holdBudget(n int, who string) {
+	d.hold(ReasonBudget, n, "%d %s: %d available <= %d minimum", n, who, d.available, d.minAvailable)
 }
 
-func (w *world) add(s Step) { w.Steps = append(w.Steps, s) }
+func (d *decider) addStep(s Step) { d.Steps = append(d.Steps, s) }
 
-func (w *world) hold(r Reason, n int, format string, args ...any) {
-	w.Holds = append(w.Holds, Hold{Reason: r, Pods: n, Why: fmt.Sprintf(format, args...)})
+func (d *decider) hold(r Reason, n int, format string, args ...any) {
+	d.Holds = append(d.Holds, Hold{Reason: r, Pods: n, Why: fmt.Sprintf(format, args...)})
 }
 
-// recheck is how long until the first pod changes by time alone.
+// recheck returns how long it takes until time alone changes a pod; 0 if it never does.
 func recheck(pods []Pod, now time.Time) time.Duration {
 	var d time.Duration
 	for i := range pods {

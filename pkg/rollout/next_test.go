@@ -25,21 +25,21 @@ func pod(key string, fs ...func(*Pod)) Pod {
 func old(p *Pod)             { p.Old = true }
 func ended(p *Pod)           { p.Ended = true }
 func unready(p *Pod)         { p.Ready, p.Available = false, false }
-func tooYoung(p *Pod)        { p.Available = false }
-func leaving(p *Pod)         { p.Inactive = true; unready(p) }
-func doomed(p *Pod)          { p.ToDelete = true }
-func gateless(p *Pod)        { p.Gated = false }
-func quiet(p *Pod)           { p.NoRestart = true }
-func unsuited(p *Pod)        { p.NotInPlace = "container app: env changed" }
-func marked(p *Pod)          { p.Update = UpdateNotReady; unready(p) }
+func notAvailable(p *Pod)    { p.Available = false }
+func inactive(p *Pod)        { p.Inactive = true; unready(p) }
+func toDelete(p *Pod)        { p.ToDelete = true }
+func ungated(p *Pod)         { p.Gated = false }
+func noRestart(p *Pod)       { p.NoRestart = true }
+func notInPlace(p *Pod)      { p.NotInPlace = "container app: env changed" }
+func notReady(p *Pod)        { p.Update = UpdateNotReady; unready(p) }
 func updating(p *Pod)        { p.Update = UpdateInProgress; unready(p) }
-func editDone(p *Pod)        { p.Update = UpdateCompleted; unready(p) }
+func updateCompleted(p *Pod) { p.Update = UpdateCompleted; unready(p) }
 func held(p *Pod)            { p.Update = UpdateHeld; unready(p) }
-func awaited(p *Pod)         { p.Update = UpdateAwaitingHook; tooYoung(p) }
-func prepared(p *Pod)        { p.Update = UpdatePreparing; tooYoung(p) }
+func awaitingHook(p *Pod)    { p.Update = UpdateAwaitingHook; notAvailable(p) }
+func preparingUpdate(p *Pod) { p.Update = UpdatePreparing; notAvailable(p) }
 func draining(p *Pod)        { p.Update = UpdateDraining; unready(p) }
-func between(p *Pod)         { p.Update = UpdateNextBatch; unready(p) }
-func parting(p *Pod)         { p.PreparingDelete = true; tooYoung(p) }
+func nextBatch(p *Pod)       { p.Update = UpdateNextBatch; unready(p) }
+func preparingDelete(p *Pod) { p.PreparingDelete = true; notAvailable(p) }
 func updateHooked(p *Pod)    { p.UpdateHooked = true }
 func deleteHooked(p *Pod)    { p.DeleteHooked = true }
 func order(n int) func(*Pod) { return func(p *Pod) { p.Rank.Order = n } }
@@ -53,7 +53,7 @@ func many(n int, prefix string, fs ...func(*Pod)) []Pod {
 	return out
 }
 
-// kinds are those of steps for pods that exist, in the order in which stories tell them.
+// kinds are the kinds of steps for existing pods, in the order in which goldens list them.
 var kinds = []StepKind{
 	StepPrepareDelete, StepDelete, StepCancelDelete, StepPrepareUpdate, StepMarkUnready, StepUpdateInPlace, StepMarkReady,
 }
@@ -99,7 +99,7 @@ func TestNext(t *testing.T) {
 			pods: many(3, "a"),
 		},
 		{
-			name: "missing pods are made, up to the partition of the old revision",
+			name: "missing pods are created, up to the partition of the old revision",
 			goal: Goal{Replicas: 4, Partition: 2},
 			pods: slices.Concat(many(1, "a", old), many(1, "b")),
 			want: []string{"Create old Missing", "Create new Missing"},
@@ -111,9 +111,9 @@ func TestNext(t *testing.T) {
 			want: []string{"Delete a00 ScaleIn"},
 		},
 		{
-			name: "a leaving pod counts no more and is made up for",
+			name: "a terminating pod does not count and is replaced",
 			goal: Goal{Replicas: 2},
-			pods: slices.Concat(many(1, "a"), many(1, "b", leaving)),
+			pods: slices.Concat(many(1, "a"), many(1, "b", inactive)),
 			want: []string{"Create new Missing"},
 		},
 		{
@@ -125,67 +125,67 @@ func TestNext(t *testing.T) {
 		{
 			name: "scale-in takes what does not serve first",
 			goal: Goal{Replicas: 2},
-			pods: slices.Concat(many(2, "a"), many(1, "b", tooYoung), many(1, "c", unready)),
+			pods: slices.Concat(many(2, "a"), many(1, "b", notAvailable), many(1, "c", unready)),
 			want: []string{"Delete c00 ScaleIn", "Delete b00 ScaleIn"},
 		},
 		{
 			name: "pods that are ready and not yet available do not hold up scale-in",
 			goal: Goal{Replicas: 2},
-			pods: slices.Concat(many(2, "a", doomed), many(2, "b", tooYoung)),
+			pods: slices.Concat(many(2, "a", toDelete), many(2, "b", notAvailable)),
 			want: []string{"Delete a00 Named", "Delete a01 Named"},
 		},
 		{
 			name: "pods that are not ready do hold up the delete of named ones that serve",
 			goal: Goal{Replicas: 2},
-			pods: slices.Concat(many(2, "a", doomed), many(2, "b", unready)),
+			pods: slices.Concat(many(2, "a", toDelete), many(2, "b", unready)),
 			want: []string{"hold Budget 2"},
 		},
 		{
-			name: "no more than the spare pods are judged by readiness",
+			name: "readiness is enough for the deletion of surplus pods only",
 			goal: Goal{Replicas: 3},
-			pods: slices.Concat(many(2, "a", doomed), many(3, "b", tooYoung), many(1, "c", leaving)),
+			pods: slices.Concat(many(2, "a", toDelete), many(3, "b", notAvailable), many(1, "c", inactive)),
 			want: []string{"Delete a00 Named", "Delete a01 Named"},
 		},
 		{
-			name: "named pods beyond the spare ones wait until the others are available",
+			name: "named pods beyond the surplus ones wait until the others are available",
 			goal: Goal{Replicas: 3, MaxUnavailable: 1},
-			pods: slices.Concat(many(2, "a", doomed), many(2, "b", tooYoung)),
+			pods: slices.Concat(many(2, "a", toDelete), many(2, "b", notAvailable)),
 			want: []string{"Delete a00 Named", "hold Budget 1"},
 		},
 		{
 			name: "a named pod that is ready and not yet available stays where too few are ready",
 			goal: Goal{Replicas: 2},
-			pods: slices.Concat(many(1, "a", doomed, tooYoung), many(1, "b", unready)),
+			pods: slices.Concat(many(1, "a", toDelete, notAvailable), many(1, "b", unready)),
 			want: []string{"hold Budget 1"},
 		},
 		{
-			name: "surge pods that are not yet available do not let old ones go",
+			name: "old pods are kept until surge pods are available",
 			goal: Goal{Replicas: 2, MaxSurge: 2},
-			pods: slices.Concat(many(2, "a", old), many(2, "b", tooYoung)),
+			pods: slices.Concat(many(2, "a", old), many(2, "b", notAvailable)),
 			want: []string{"hold Budget 2"},
 		},
 		{
 			name: "a named pod that does not serve goes at once",
 			goal: Goal{Replicas: 2},
-			pods: slices.Concat(many(1, "a", doomed, unready), many(1, "b")),
+			pods: slices.Concat(many(1, "a", toDelete, unready), many(1, "b")),
 			want: []string{"Delete a00 Named"},
 		},
 		{
-			name: "a named pod that serves waits for the budget",
+			name: "a named pod that is available waits for the budget",
 			goal: Goal{Replicas: 3, MaxUnavailable: 1},
-			pods: slices.Concat(many(1, "a", doomed), many(1, "b"), many(1, "c", unready)),
+			pods: slices.Concat(many(1, "a", toDelete), many(1, "b"), many(1, "c", unready)),
 			want: []string{"hold Budget 1"},
 		},
 		{
 			name: "an old named pod that the partition keeps is replaced by an old one",
 			goal: Goal{Replicas: 2, Partition: 2, MaxSurge: 1},
-			pods: slices.Concat(many(1, "a", old, doomed), many(1, "b", old)),
+			pods: slices.Concat(many(1, "a", old, toDelete), many(1, "b", old)),
 			want: []string{"Create old Surge", "hold Budget 1"},
 		},
 		{
 			name: "named pods get surge also while paused, because they are no update",
 			goal: Goal{Replicas: 2, MaxSurge: 1, Paused: true},
-			pods: slices.Concat(many(1, "a", doomed), many(1, "b")),
+			pods: slices.Concat(many(1, "a", toDelete), many(1, "b")),
 			want: []string{"Create new Surge", "hold Budget 1"},
 		},
 		{
@@ -215,35 +215,35 @@ func TestNext(t *testing.T) {
 		{
 			name: "an unavailable pod that the partition keeps uses up the budget of the others",
 			goal: Goal{Replicas: 3, Partition: 1, MaxUnavailable: 1, Mode: InPlaceOnly},
-			pods: slices.Concat(many(1, "a", old, unready, unsuited), many(2, "b", old)),
+			pods: slices.Concat(many(1, "a", old, unready, notInPlace), many(2, "b", old)),
 			want: []string{"hold Budget 2"},
 		},
 		{
 			name: "surge makes new pods only for those that have to be re-created",
 			goal: Goal{Replicas: 3, MaxSurge: 3, MaxUnavailable: 1, Mode: InPlaceIfPossible},
-			pods: slices.Concat(many(2, "a", old), many(1, "b", old, unsuited)),
+			pods: slices.Concat(many(2, "a", old), many(1, "b", old, notInPlace)),
 			want: []string{"Create new Surge", "MarkUnready a00 InPlace", "hold InFlight 2"},
 		},
 		{
-			name: "with none unavailable, surge serves pods that are edited in place as well",
+			name: "with none unavailable, pods that are updated in place need a surge as well",
 			goal: Goal{Replicas: 2, MaxSurge: 1, Mode: InPlaceIfPossible},
 			pods: many(2, "a", old),
 			want: []string{"Create new Surge", "hold Budget 2"},
 		},
 		{
-			name: "an edit that restarts nothing needs no surge",
+			name: "an update that restarts nothing needs no surge",
 			goal: Goal{Replicas: 2, MaxSurge: 1, Mode: InPlaceIfPossible},
-			pods: many(2, "a", old, quiet),
+			pods: many(2, "a", old, noRestart),
 			want: []string{"UpdateInPlace a00 InPlace", "UpdateInPlace a01 InPlace"},
 		},
 		{
 			name: "named pods that need no replacement get no surge",
 			goal: Goal{Replicas: 2, MaxSurge: 2},
-			pods: slices.Concat(many(2, "a", doomed), many(1, "b", unready)),
+			pods: slices.Concat(many(2, "a", toDelete), many(1, "b", unready)),
 			want: []string{"hold Budget 2"},
 		},
 		{
-			name: "with neither surge nor unavailable pods allowed nothing moves",
+			name: "with neither surge nor unavailable pods allowed nothing is done",
 			goal: Goal{Replicas: 2},
 			pods: many(2, "a", old),
 			want: []string{"hold Budget 2"},
@@ -277,67 +277,67 @@ func TestNext(t *testing.T) {
 			pods: many(2, "a"),
 		},
 		{
-			name: "InPlaceOnly leaves pods that can't be edited and says so",
+			name: "InPlaceOnly leaves pods that can't be updated in place, with a hold",
 			goal: Goal{Replicas: 3, MaxUnavailable: 3, Mode: InPlaceOnly},
-			pods: slices.Concat(many(2, "a", old, unsuited), many(1, "b", old)),
+			pods: slices.Concat(many(2, "a", old, notInPlace), many(1, "b", old)),
 			want: []string{"MarkUnready b00 InPlace", "hold NotInPlace 2"},
 		},
 		{
-			name: "InPlaceIfPossible re-creates pods that can't be edited",
+			name: "InPlaceIfPossible re-creates pods that can't be updated in place",
 			goal: Goal{Replicas: 2, MaxUnavailable: 2, Mode: InPlaceIfPossible},
-			pods: slices.Concat(many(1, "a", old, unsuited), many(1, "b", old)),
+			pods: slices.Concat(many(1, "a", old, notInPlace), many(1, "b", old)),
 			want: []string{"Delete a00 Recreate", "MarkUnready b00 InPlace"},
 		},
 		{
-			name: "ReCreate edits nothing, though it could",
+			name: "ReCreate updates nothing in place, though it could",
 			goal: Goal{Replicas: 1, MaxUnavailable: 1, Mode: ReCreate},
 			pods: many(1, "a", old),
 			want: []string{"Delete a00 Recreate"},
 		},
 		{
-			name: "a pod without the gate is edited at once, within the budget",
+			name: "a pod without the gate is updated in place at once, within the budget",
 			goal: Goal{Replicas: 2, MaxUnavailable: 1, Mode: InPlaceOnly},
-			pods: many(2, "a", old, gateless),
+			pods: many(2, "a", old, ungated),
 			want: []string{"UpdateInPlace a00 InPlace", "hold InFlight 1"},
 		},
 		{
-			name: "an edit that restarts nothing is free",
+			name: "an update that restarts nothing is free",
 			goal: Goal{Replicas: 2, Mode: InPlaceOnly},
-			pods: many(2, "a", old, quiet),
+			pods: many(2, "a", old, noRestart),
 			want: []string{"UpdateInPlace a00 InPlace", "UpdateInPlace a01 InPlace"},
 		},
 		{
-			name: "a marked pod is edited, though the budget is spent",
+			name: "a marked pod is updated in place, though the budget is spent",
 			goal: Goal{Replicas: 3, MaxUnavailable: 1, Mode: InPlaceOnly},
-			pods: slices.Concat(many(1, "a", old), many(1, "b", unready), many(1, "c", old, marked)),
+			pods: slices.Concat(many(1, "a", old), many(1, "b", unready), many(1, "c", old, notReady)),
 			want: []string{"UpdateInPlace c00 InPlace", "hold InFlight 1"},
 		},
 		{
 			name: "a marked pod is released when the goal is paused",
 			goal: Goal{Replicas: 1, MaxUnavailable: 1, Mode: InPlaceOnly, Paused: true},
-			pods: many(1, "a", old, marked),
+			pods: many(1, "a", old, notReady),
 			want: []string{"MarkReady a00 Restored", "hold Paused 1"},
 		},
 		{
 			name: "a marked pod is released when its own revision is rolled out again",
 			goal: Goal{Replicas: 1, MaxUnavailable: 1, Mode: InPlaceOnly},
-			pods: many(1, "a", marked),
+			pods: many(1, "a", notReady),
 			want: []string{"MarkReady a00 Restored"},
 		},
 		{
 			name: "a marked pod is released when the partition keeps it",
 			goal: Goal{Replicas: 1, Partition: 1, MaxUnavailable: 1, Mode: InPlaceOnly},
-			pods: many(1, "a", old, marked),
+			pods: many(1, "a", old, notReady),
 			want: []string{"MarkReady a00 Restored"},
 		},
 		{
 			name: "a marked pod is re-created when its revision can't be reached in place any more",
 			goal: Goal{Replicas: 1, Mode: InPlaceIfPossible},
-			pods: many(1, "a", old, marked, unsuited),
+			pods: many(1, "a", old, notReady, notInPlace),
 			want: []string{"Delete a00 Recreate"},
 		},
 		{
-			name: "a pod that hangs in its update is edited again for another revision",
+			name: "a pod that hangs in its update is updated again for another revision",
 			goal: Goal{Replicas: 2, MaxUnavailable: 1, Mode: InPlaceOnly},
 			pods: slices.Concat(many(1, "a", old, updating), many(1, "b", unready)),
 			want: []string{"UpdateInPlace a00 InPlace"},
@@ -351,13 +351,13 @@ func TestNext(t *testing.T) {
 		{
 			name: "a pod whose update is done is released, also while paused",
 			goal: Goal{Replicas: 1, Mode: InPlaceOnly, Paused: true},
-			pods: many(1, "a", editDone),
+			pods: many(1, "a", updateCompleted),
 			want: []string{"MarkReady a00 Updated"},
 		},
 		{
 			name: "an old pod whose update is done and that is to change again is not released in between",
 			goal: Goal{Replicas: 1, MaxUnavailable: 1, Mode: InPlaceOnly},
-			pods: many(1, "a", old, editDone),
+			pods: many(1, "a", old, updateCompleted),
 			want: []string{"UpdateInPlace a00 InPlace"},
 		},
 		{
@@ -369,7 +369,7 @@ func TestNext(t *testing.T) {
 		{
 			name: "a named pod in the middle of an update is deleted and gets no other step",
 			goal: Goal{Replicas: 1, MaxUnavailable: 1, Mode: InPlaceOnly},
-			pods: many(1, "a", doomed, old, marked),
+			pods: many(1, "a", toDelete, old, notReady),
 			want: []string{"Delete a00 Named"},
 		},
 	} {
@@ -380,7 +380,7 @@ func TestNext(t *testing.T) {
 	}
 }
 
-func TestNextSaysWhyWithTheNumbers(t *testing.T) {
+func TestNextExplainsStepsWithTheNumbers(t *testing.T) {
 	t.Parallel()
 	s := Next(Goal{Replicas: 3, MaxUnavailable: 1}, many(3, "a", old), start)
 	require.Equal(t, []Step{{Kind: StepDelete, Key: "a00", Reason: ReasonRecreate, Why: "old revision; 3 available > 2 minimum"}}, s.Steps)
@@ -389,7 +389,7 @@ func TestNextSaysWhyWithTheNumbers(t *testing.T) {
 	}}, s.Holds)
 }
 
-func TestNextAsksAgainWhenTimeAloneChangesAPod(t *testing.T) {
+func TestRecheckIsWhenTimeAloneChangesAPod(t *testing.T) {
 	t.Parallel()
 	at := func(d time.Duration) func(*Pod) { return func(p *Pod) { p.ChangesAt = start.Add(d) } }
 	for _, tc := range []struct {
@@ -400,7 +400,7 @@ func TestNextAsksAgainWhenTimeAloneChangesAPod(t *testing.T) {
 		{"no pod changes by time", many(2, "a"), 0},
 		{"the first change counts", []Pod{pod("a", at(9*time.Second)), pod("b", at(4*time.Second))}, 4 * time.Second},
 		{"a change that is past does not count", []Pod{pod("a", at(0)), pod("b", at(-time.Second))}, 0},
-		{"a leaving pod does not count", []Pod{pod("a", leaving, at(time.Second))}, 0},
+		{"a terminating pod does not count", []Pod{pod("a", inactive, at(time.Second))}, 0},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -419,8 +419,8 @@ func TestDeletionOrder(t *testing.T) {
 		{"without node goes before assigned", func(p *Pod) { p.Rank.Assigned = false }, unready},
 		{"pending goes before unknown", func(p *Pod) { p.Rank.Phase = corev1.PodPending }, func(p *Pod) { p.Rank.Phase = corev1.PodUnknown }},
 		{"unknown goes before running", func(p *Pod) { p.Rank.Phase = corev1.PodUnknown }, unready},
-		{"not available goes before available", tooYoung, func(p *Pod) { p.Rank.Cost = -9 }},
-		{"not ready goes before ready", unready, tooYoung},
+		{"not available goes before available", notAvailable, func(p *Pod) { p.Rank.Cost = -9 }},
+		{"not ready goes before ready", unready, notAvailable},
 		{"lower cost goes before a fuller node", func(p *Pod) { p.Rank.Cost = -1 }, func(p *Pod) { p.Rank.Node = "full" }},
 		{"a fuller node goes before a shorter time of being ready", func(p *Pod) { p.Rank.Node = "full" }, func(p *Pod) { p.Rank.ReadySince = later }},
 		{"ready for a shorter time goes before more restarts", func(p *Pod) { p.Rank.ReadySince = later }, func(p *Pod) { p.Rank.Restarts = 9 }},
@@ -461,11 +461,11 @@ func TestUpdateOrder(t *testing.T) {
 		name          string
 		first, second func(*Pod)
 	}{
-		{"in the middle of an update goes first", marked, order(-9)},
+		{"in the middle of an update goes first", notReady, order(-9)},
 		{"the caller's order goes before state", order(-1), unready},
 		{"without node goes before assigned", func(p *Pod) { p.Rank.Assigned = false }, unready},
 		{"pending goes before running", func(p *Pod) { p.Rank.Phase = corev1.PodPending }, unready},
-		{"not ready goes before ready", unready, tooYoung},
+		{"not ready goes before ready", unready, notAvailable},
 		{"ready for a shorter time goes before more restarts", func(p *Pod) { p.Rank.ReadySince = later }, func(p *Pod) { p.Rank.Restarts = 9 }},
 		{"more restarts goes before newer", func(p *Pod) { p.Rank.Restarts = 1 }, func(p *Pod) { p.Rank.Created = later }},
 		{"cost has no say", func(p *Pod) { p.Key = "a" }, func(p *Pod) { p.Rank.Cost = -9 }},
@@ -480,10 +480,10 @@ func TestUpdateOrder(t *testing.T) {
 	}
 }
 
-func TestNoMorePodsAreCreatedThanOneReconcileCan(t *testing.T) {
+func TestMaxCreates(t *testing.T) {
 	t.Parallel()
 	const all = 2_000_000_000
-	some := places(0, "s0", "s1", "s2")
+	some := slotsOf(0, "s0", "s1", "s2")
 	for _, tc := range []struct {
 		name string
 		goal Goal

@@ -9,18 +9,18 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// member is an active pod within one call of Next.
-type member struct {
+// podState is an active pod within one call of Next.
+type podState struct {
 	*Pod
-	// spread is higher for pods whose node or topology domain is fuller; only set where pods are scaled in.
+	// spread is higher for pods whose node or topology domain has more pods; only set for a scale-in.
 	spread float64
-	// stepped: the pod has its step. surged: another one is made first in its place.
-	stepped, surged bool
+	// hasStep: a step is planned for the pod, or it waits. surged: a replacement is created beside it first.
+	hasStep, surged bool
 }
 
-// before orders pods for deletion: what serves least goes first. As in kube 1.36 ReplicaSet (ActivePodsWithRanks), with
-// availability before readiness and with the rank of topology spread. Before all that come pods that were prepared for
-// their deletion, so that a choice once made stays.
+// deletionOrder orders pods for deletion as kube 1.36 ReplicaSet does (ActivePodsWithRanks), with availability before
+// readiness and with the rank of topology spread. Pods that are preparing delete come before all others, so that the
+// choice is stable.
 //
 //  1. without node before assigned
 //  2. pending before unknown before running
@@ -30,7 +30,7 @@ type member struct {
 //  6. ready for a shorter time
 //  7. more restarts
 //  8. newer
-func before(a, b *member) int {
+func deletionOrder(a, b *podState) int {
 	return cmp.Or(
 		falseFirst(!a.PreparingDelete, !b.PreparingDelete),
 		falseFirst(a.Rank.Assigned, b.Rank.Assigned),
@@ -43,9 +43,9 @@ func before(a, b *member) int {
 	)
 }
 
-// firstToUpdate orders pods for an update: first those in the middle of one, then by the caller's order, then as
-// before does without availability, cost and spread.
-func firstToUpdate(a, b *member) int {
+// updateOrder orders pods for an update: first those whose update has begun, then by the caller's order, then as
+// deletionOrder does without availability, cost and spread.
+func updateOrder(a, b *podState) int {
 	return cmp.Or(
 		falseFirst(a.Update < UpdatePreparing, b.Update < UpdatePreparing),
 		cmp.Compare(a.Rank.Order, b.Rank.Order),
@@ -56,13 +56,13 @@ func firstToUpdate(a, b *member) int {
 	)
 }
 
-// taken tells that the pod is out of service already, because of a step that was done before.
-func (p *Pod) taken() bool { return p.PreparingDelete || p.Update >= UpdatePreparing }
+// outOfService reports whether an earlier step has taken the pod out of service.
+func (p *Pod) outOfService() bool { return p.PreparingDelete || p.Update >= UpdatePreparing }
 
-// serves tells that the pod is ready and nobody has asked for it to be let go.
-func (p *Pod) serves() bool { return p.Ready && p.Update == UpdateNone && !p.PreparingDelete }
+// inService reports whether the pod is ready and neither being updated nor preparing delete.
+func (p *Pod) inService() bool { return p.Ready && p.Update == UpdateNone && !p.PreparingDelete }
 
-// byAge is the last part of both orders. The key makes it total, so that the order of the list given never matters.
+// byAge is the last part of both orders. The key makes the order total, so that the order of the input never matters.
 func byAge(a, b *Pod) int {
 	ready := 0
 	if a.Ready && b.Ready {
@@ -112,40 +112,40 @@ func phase(p corev1.PodPhase) int {
 // their value for each constraint and sorted within the group; the spread is the sum over the constraints of
 // (group size - index) * ln(groups + 2), so that the fuller group loses a pod first and a constraint with many domains
 // weighs more: of zones with 5 and 3 pods, the two first of the larger zone go.
-func sortForScaleIn(pods []*member) {
+func sortForScaleIn(pods []*podState) {
 	nodes := make(map[string]int, len(pods))
 	constraints := 0
-	for _, m := range pods {
-		constraints = max(constraints, len(m.Rank.Domains))
-		if m.Rank.Node != "" {
-			nodes[m.Rank.Node]++
+	for _, p := range pods {
+		constraints = max(constraints, len(p.Rank.Domains))
+		if p.Rank.Node != "" {
+			nodes[p.Rank.Node]++
 		}
 	}
-	for _, m := range pods {
-		m.spread = float64(nodes[m.Rank.Node])
+	for _, p := range pods {
+		p.spread = float64(nodes[p.Rank.Node])
 	}
-	slices.SortFunc(pods, before)
+	slices.SortFunc(pods, deletionOrder)
 	if constraints == 0 {
 		return
 	}
-	sum := make(map[*member]float64, len(pods))
+	sum := make(map[*podState]float64, len(pods))
 	for i := range constraints {
 		// The list is sorted, so each group comes out sorted.
-		groups := map[string][]*member{}
-		for _, m := range pods {
-			if i < len(m.Rank.Domains) {
-				groups[m.Rank.Domains[i]] = append(groups[m.Rank.Domains[i]], m)
+		groups := map[string][]*podState{}
+		for _, p := range pods {
+			if i < len(p.Rank.Domains) {
+				groups[p.Rank.Domains[i]] = append(groups[p.Rank.Domains[i]], p)
 			}
 		}
 		weight := math.Log(float64(len(groups) + 2))
 		for _, g := range groups {
-			for j, m := range g {
-				sum[m] += float64(len(g)-j) * weight
+			for j, p := range g {
+				sum[p] += float64(len(g)-j) * weight
 			}
 		}
 	}
-	for _, m := range pods {
-		m.spread = sum[m]
+	for _, p := range pods {
+		p.spread = sum[p]
 	}
-	slices.SortFunc(pods, before)
+	slices.SortFunc(pods, deletionOrder)
 }

@@ -18,18 +18,18 @@ type Preference struct {
 	Priority *pods.UpdatePriorityStrategy
 	// Scatter spreads pods that have a certain label over the sequence that Priority gives.
 	Scatter []pods.UpdateScatterTerm
-	// KeepOrder lets Rank.Order decide where the preference leaves a choice: ordinals.
+	// KeepOrder lets Rank.Order (ordinals) decide among pods that the preference ranks equal.
 	KeepOrder bool
 }
 
-// Traits are what the place of a pod in a Preference is made from.
-type Traits struct{ Labels, Annotations map[string]string }
+// PodMetadata is what a Preference looks at in a pod.
+type PodMetadata struct{ Labels, Annotations map[string]string }
 
-// Apply sets Rank.Order of list, which has one of traits for each pod, so that an update goes by the preference and, where
-// that leaves a choice, by the default order. Old pods make one sequence; new ones make another, for the case that they
-// have to go back. Where a pod stands in the list does not matter. Apply fails on a selector that is none and changes
-// nothing then.
-func (p Preference) Apply(list []Pod, traits []Traits) error {
+// Apply sets Rank.Order of each pod in list, so that an update follows the preference and, among equal pods, the
+// default order. metadata has one entry for each pod. Old pods make one sequence; updated ones make another, in case
+// they have to be rolled back. The order of list does not matter. Apply fails on an invalid selector and then changes
+// nothing.
+func (p Preference) Apply(list []Pod, metadata []PodMetadata) error {
 	if p.Priority == nil && len(p.Scatter) == 0 {
 		return nil
 	}
@@ -37,13 +37,13 @@ func (p Preference) Apply(list []Pod, traits []Traits) error {
 	if err != nil {
 		return err
 	}
-	var all, old, young []*candidate
+	var all, old, updated []*candidate
 	for i := range list {
 		if list[i].Inactive {
 			continue
 		}
-		c := &candidate{member: member{Pod: &list[i]}, labels: traits[i].Labels, weight: weigh(traits[i].Labels)}
-		c.level, c.number = level(p.Priority, traits[i])
+		c := &candidate{podState: podState{Pod: &list[i]}, labels: metadata[i].Labels, weight: weigh(metadata[i].Labels)}
+		c.level, c.number = level(p.Priority, metadata[i])
 		if !p.KeepOrder {
 			c.Rank.Order = 0 // What the caller had there must not count as the default order.
 		}
@@ -51,12 +51,12 @@ func (p Preference) Apply(list []Pod, traits []Traits) error {
 		if c.Old {
 			old = append(old, c)
 		} else {
-			young = append(young, c)
+			updated = append(updated, c)
 		}
 	}
 	terms := byMatches(p.Scatter, all)
-	for _, sequence := range [][]*candidate{old, young} {
-		slices.SortFunc(sequence, firstByPriority)
+	for _, sequence := range [][]*candidate{old, updated} {
+		slices.SortFunc(sequence, priorityOrder)
 		for _, t := range terms {
 			sequence = scatter(sequence, t, all)
 		}
@@ -69,7 +69,7 @@ func (p Preference) Apply(list []Pod, traits []Traits) error {
 
 // candidate is a pod within one call of Apply.
 type candidate struct {
-	member
+	podState
 	labels map[string]string
 	// weight is the sum of the weights that select the pod.
 	weight int32
@@ -84,18 +84,18 @@ func (c *candidate) matches(t pods.UpdateScatterTerm) bool {
 	return ok && v == t.Value
 }
 
-// firstByPriority orders by larger weight, lower level and larger number, then as firstToUpdate.
-func firstByPriority(a, b *candidate) int {
+// priorityOrder orders by larger weight, lower level and larger number, then as updateOrder.
+func priorityOrder(a, b *candidate) int {
 	return cmp.Or(
 		cmp.Compare(b.weight, a.weight),
 		cmp.Compare(a.level, b.level),
 		cmp.Compare(len(b.number), len(a.number)),
 		strings.Compare(b.number, a.number),
-		firstToUpdate(&a.member, &b.member),
+		updateOrder(&a.podState, &b.podState),
 	)
 }
 
-// weights returns what adds up the weights that select a pod.
+// weights returns a function that sums the weights whose selectors match a pod's labels.
 func weights(s *pods.UpdatePriorityStrategy) (func(map[string]string) int32, error) {
 	if s == nil {
 		s = &pods.UpdatePriorityStrategy{}
@@ -118,9 +118,9 @@ func weights(s *pods.UpdatePriorityStrategy) (func(map[string]string) int32, err
 	}, nil
 }
 
-// level finds the first ordered key that the pod has as a label or, if not so, as an annotation, and the number at the
-// end of its value: "db-010" gives "10". Numbers stay digits, so that none is too large.
-func level(s *pods.UpdatePriorityStrategy, of Traits) (int, string) {
+// level returns the index of the first ordered key that the pod has as a label or else as an annotation, and the number
+// at the end of its value: "db-010" gives "10". The number stays a string of digits, so that none overflows.
+func level(s *pods.UpdatePriorityStrategy, of PodMetadata) (int, string) {
 	if s == nil {
 		return 0, ""
 	}
@@ -137,7 +137,7 @@ func level(s *pods.UpdatePriorityStrategy, of Traits) (int, string) {
 	return -1, ""
 }
 
-// byMatches sorts terms so that the one that most pods match comes first: the last one applied is kept best.
+// byMatches sorts terms so that the one that matches the most pods comes first: the term applied last is spread best.
 func byMatches(terms []pods.UpdateScatterTerm, all []*candidate) []pods.UpdateScatterTerm {
 	type counted struct {
 		pods.UpdateScatterTerm
@@ -166,11 +166,10 @@ func count(list []*candidate, t pods.UpdateScatterTerm) int {
 }
 
 // scatter spreads the pods that match a term evenly over the sequence and keeps the order among them and among the
-// others. The last of them goes last, so that the sequence is spread to its end: of 3 that match, M, and 6 others
-// the 1st, 5th and 9th are M.
+// others. The last match comes last in the sequence: of 3 matches and 6 others, the 1st, 5th and 9th are matches.
 //
-// Distances are those of all pods and are counted from the end. So what is left after a part was updated comes in the
-// same order as it would have before: the sequence does not start anew with each batch.
+// Distances are those of all pods and are counted from the end. So the pods that are left after a batch keep their
+// order: the sequence does not start over with each batch.
 func scatter(sequence []*candidate, t pods.UpdateScatterTerm, all []*candidate) []*candidate {
 	var matched, others []*candidate
 	for _, c := range sequence {
@@ -189,14 +188,14 @@ func scatter(sequence []*candidate, t pods.UpdateScatterTerm, all []*candidate) 
 		return (2*j*fill + gaps) / (2 * gaps) // rounded
 	}
 	if len(matched) > 0 && behind(len(matched)-1) > len(others) {
-		// More of the others were updated before than an even sequence has: spread what is left.
+		// More of the others are updated than in an even sequence: spread what is left.
 		gaps, fill = len(matched)-1, len(others)
 	}
 	out := make([]*candidate, 0, len(sequence))
-	for i, m := range matched {
+	for i, p := range matched {
 		n := len(others) - behind(len(matched)-1-i)
 		out = append(out, others[:n]...)
-		out, others = append(out, m), others[n:]
+		out, others = append(out, p), others[n:]
 	}
 	return append(out, others...)
 }

@@ -13,27 +13,27 @@ import (
 	"github.com/flotilla-io/flotilla/apis/pods"
 )
 
-// labelled returns the traits of a pod from words such as "app=a zone=b".
-func labelled(words string) Traits {
+// labelled returns the metadata of a pod from words such as "app=a zone=b".
+func labelled(words string) PodMetadata {
 	out := map[string]string{}
 	for w := range strings.FieldsSeq(words) {
 		k, v, _ := strings.Cut(w, "=")
 		out[k] = v
 	}
-	return Traits{Labels: out}
+	return PodMetadata{Labels: out}
 }
 
-// sequence is the keys of the old pods of list in the order of update that Next has of them.
+// sequence returns the keys of the old pods of list in the order in which Next updates them.
 func sequence(list []Pod) []string {
-	members := make([]*member, 0, len(list))
+	states := make([]*podState, 0, len(list))
 	for i := range list {
 		if list[i].Old && !list[i].Inactive {
-			members = append(members, &member{Pod: &list[i]})
+			states = append(states, &podState{Pod: &list[i]})
 		}
 	}
-	slices.SortFunc(members, firstToUpdate)
-	out := make([]string, 0, len(members))
-	for _, m := range members {
+	slices.SortFunc(states, updateOrder)
+	out := make([]string, 0, len(states))
+	for _, m := range states {
 		out = append(out, m.Key)
 	}
 	return out
@@ -138,12 +138,12 @@ func TestPreference(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			var list []Pod
-			var traits []Traits
+			var metadata []PodMetadata
 			for _, text := range tt.pods {
 				key, words, _ := strings.Cut(text, " ")
-				list, traits = append(list, pod(key, old)), append(traits, labelled(words))
+				list, metadata = append(list, pod(key, old)), append(metadata, labelled(words))
 			}
-			require.NoError(t, tt.prefer.Apply(list, traits))
+			require.NoError(t, tt.prefer.Apply(list, metadata))
 			require.Equal(t, tt.want, strings.Join(sequence(list), " "))
 		})
 	}
@@ -153,52 +153,52 @@ func TestPreferenceReadsAnnotationsWhereThereIsNoLabel(t *testing.T) {
 	t.Parallel()
 	// #2132: an annotation can be changed on running pods without a new revision.
 	list := []Pod{pod("a", old), pod("b", old), pod("c", old)}
-	traits := []Traits{
+	metadata := []PodMetadata{
 		{Annotations: map[string]string{"order": "1"}},
 		{Annotations: map[string]string{"order": "3"}},
 		{Labels: map[string]string{"order": "2"}, Annotations: map[string]string{"order": "9"}},
 	}
 	p := Preference{Priority: &pods.UpdatePriorityStrategy{OrderPriority: []pods.UpdatePriorityOrderTerm{{OrderedKey: "order"}}}}
-	require.NoError(t, p.Apply(list, traits))
+	require.NoError(t, p.Apply(list, metadata))
 	require.Equal(t, []string{"b", "c", "a"}, sequence(list))
 }
 
-func TestPreferenceKeepsTheCallersOrderWhereItLeavesAChoice(t *testing.T) {
+func TestPreferenceKeepsTheCallersOrderAmongEqualPods(t *testing.T) {
 	t.Parallel()
 	list := []Pod{pod("a", old, order(-1)), pod("b", old, order(-3)), pod("c", old, order(-2)), pod("d", old, order(0))}
-	traits := make([]Traits, len(list))
-	traits[3] = labelled("tier=test")
+	metadata := make([]PodMetadata, len(list))
+	metadata[3] = labelled("tier=test")
 	p := Preference{Priority: &pods.UpdatePriorityStrategy{WeightPriority: []pods.UpdatePriorityWeightTerm{byWeight(1, "tier", "test")}}, KeepOrder: true}
-	require.NoError(t, p.Apply(list, traits))
+	require.NoError(t, p.Apply(list, metadata))
 	require.Equal(t, []string{"d", "b", "c", "a"}, sequence(list))
 }
 
-func TestPreferenceRefusesASelectorThatIsNone(t *testing.T) {
+func TestPreferenceRejectsAnInvalidSelector(t *testing.T) {
 	t.Parallel()
 	list := []Pod{pod("a", old, order(7))}
 	p := Preference{Priority: &pods.UpdatePriorityStrategy{WeightPriority: []pods.UpdatePriorityWeightTerm{byWeight(1, "a b", "c")}}}
-	require.ErrorContains(t, p.Apply(list, []Traits{{}}), "weightPriority[0].matchSelector")
+	require.ErrorContains(t, p.Apply(list, []PodMetadata{{}}), "weightPriority[0].matchSelector")
 	require.Equal(t, 7, list[0].Rank.Order)
 }
 
-func TestPreferenceIsWhatNextUpdatesFirst(t *testing.T) {
+func TestNextUpdatesByPreference(t *testing.T) {
 	t.Parallel()
-	list := append(many(4, "a", old), pod("b", old, marked), pod("n"), pod("l", old, leaving))
-	traits := make([]Traits, len(list))
-	traits[2] = labelled("tier=test")
-	traits[6] = labelled("tier=test")
+	list := append(many(4, "a", old), pod("b", old, notReady), pod("n"), pod("l", old, inactive))
+	metadata := make([]PodMetadata, len(list))
+	metadata[2] = labelled("tier=test")
+	metadata[6] = labelled("tier=test")
 	p := Preference{Priority: &pods.UpdatePriorityStrategy{WeightPriority: []pods.UpdatePriorityWeightTerm{byWeight(1, "tier", "test")}}}
-	require.NoError(t, p.Apply(list, traits))
+	require.NoError(t, p.Apply(list, metadata))
 	got := Next(Goal{Replicas: 6, MaxUnavailable: 2, Mode: InPlaceIfPossible}, list, start)
 	require.Equal(t, []string{"MarkUnready a02 InPlace", "UpdateInPlace b InPlace"}, slices.DeleteFunc(brief(got), func(s string) bool {
 		return strings.HasPrefix(s, "hold")
 	}), "what is under way goes on, then the preferred pod goes first")
 }
 
-// drawn is a world for a preference: pods of which some differ in nothing but their key.
-func drawn(t *rapid.T) ([]Pod, []Traits, Preference) {
+// drawn is a random case for a preference: pods of which some differ in nothing but their key.
+func drawn(t *rapid.T) ([]Pod, []PodMetadata, Preference) {
 	n := rapid.IntRange(0, 24).Draw(t, "pods")
-	list, traits := make([]Pod, 0, n), make([]Traits, 0, n)
+	list, metadata := make([]Pod, 0, n), make([]PodMetadata, 0, n)
 	for i := range n {
 		p := pod(fmt.Sprintf("p%02d", i))
 		p.Old = rapid.IntRange(0, 3).Draw(t, "old") > 0
@@ -213,7 +213,7 @@ func drawn(t *rapid.T) ([]Pod, []Traits, Preference) {
 				of[k] = v
 			}
 		}
-		traits = append(traits, Traits{Labels: of})
+		metadata = append(metadata, PodMetadata{Labels: of})
 	}
 	var p Preference
 	switch rapid.IntRange(0, 2).Draw(t, "priority") {
@@ -227,23 +227,23 @@ func drawn(t *rapid.T) ([]Pod, []Traits, Preference) {
 			p.Scatter = append(p.Scatter, term)
 		}
 	}
-	return list, traits, p
+	return list, metadata, p
 }
 
 func TestPreferenceDoesNotDependOnTheOrderOfTheList(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		list, traits, p := drawn(t)
-		require.NoError(t, p.Apply(list, traits))
+		list, metadata, p := drawn(t)
+		require.NoError(t, p.Apply(list, metadata))
 		index := make([]int, len(list))
 		for i := range index {
 			index[i] = i
 		}
-		mixed, mixedTraits := make([]Pod, 0, len(list)), make([]Traits, 0, len(list))
+		mixed, mixedTraits := make([]Pod, 0, len(list)), make([]PodMetadata, 0, len(list))
 		for _, i := range rapid.Permutation(index).Draw(t, "mixed") {
-			mixed, mixedTraits = append(mixed, list[i]), append(mixedTraits, traits[i])
+			mixed, mixedTraits = append(mixed, list[i]), append(mixedTraits, metadata[i])
 			if p.Priority != nil {
-				mixed[len(mixed)-1].Rank.Order = -i // of a former call, say
+				mixed[len(mixed)-1].Rank.Order = -i // as of a former call
 			}
 		}
 		require.NoError(t, p.Apply(mixed, mixedTraits))
@@ -251,17 +251,17 @@ func TestPreferenceDoesNotDependOnTheOrderOfTheList(t *testing.T) {
 	})
 }
 
-func TestPreferenceGivesEachPodAPlaceOfItsOwn(t *testing.T) {
+func TestPreferenceGivesEachPodItsOwnOrder(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		list, traits, p := drawn(t)
+		list, metadata, p := drawn(t)
 		p.Scatter = append(p.Scatter, pods.UpdateScatterTerm{Key: "a", Value: "y"})
-		require.NoError(t, p.Apply(list, traits))
+		require.NoError(t, p.Apply(list, metadata))
 		seen := map[string]bool{}
 		for _, q := range list {
-			if place := fmt.Sprint(q.Old, q.Rank.Order); !q.Inactive {
-				require.False(t, seen[place], place)
-				seen[place] = true
+			if order := fmt.Sprint(q.Old, q.Rank.Order); !q.Inactive {
+				require.False(t, seen[order], order)
+				seen[order] = true
 			}
 		}
 	})
@@ -270,18 +270,18 @@ func TestPreferenceGivesEachPodAPlaceOfItsOwn(t *testing.T) {
 func TestScatterKeepsTheLastMatchLastAndTheOrderOfBothKinds(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		list, traits, p := drawn(t)
+		list, metadata, p := drawn(t)
 		term := pods.UpdateScatterTerm{Key: "a", Value: "x"}
 		p.Scatter = nil
-		require.NoError(t, p.Apply(list, traits))
+		require.NoError(t, p.Apply(list, metadata))
 		before := sequence(list)
 		p.Scatter = []pods.UpdateScatterTerm{term}
-		require.NoError(t, p.Apply(list, traits))
+		require.NoError(t, p.Apply(list, metadata))
 		after := sequence(list)
 
 		matches := map[string]bool{}
 		for i := range list {
-			matches[list[i].Key] = traits[i].Labels["a"] == "x"
+			matches[list[i].Key] = metadata[i].Labels["a"] == "x"
 		}
 		kind := func(keys []string, match bool) []string {
 			return slices.DeleteFunc(slices.Clone(keys), func(k string) bool { return matches[k] != match })
@@ -294,24 +294,24 @@ func TestScatterKeepsTheLastMatchLastAndTheOrderOfBothKinds(t *testing.T) {
 	})
 }
 
-func TestScatterGoesOnWhereABatchEnded(t *testing.T) {
+func TestScatterContinuesAfterABatch(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 30).Draw(t, "pods")
-		list, traits := many(n, "p", old), make([]Traits, n)
-		for i := range traits {
+		list, metadata := many(n, "p", old), make([]PodMetadata, n)
+		for i := range metadata {
 			if rapid.IntRange(0, 2).Draw(t, "match") == 0 {
-				traits[i] = labelled("k=v")
+				metadata[i] = labelled("k=v")
 			}
 		}
 		p := Preference{Scatter: []pods.UpdateScatterTerm{{Key: "k", Value: "v"}}}
-		require.NoError(t, p.Apply(list, traits))
+		require.NoError(t, p.Apply(list, metadata))
 		whole := sequence(list)
 		updated := whole[:rapid.IntRange(0, n).Draw(t, "updated")]
 		for i := range list {
 			list[i].Old = !slices.Contains(updated, list[i].Key)
 		}
-		require.NoError(t, p.Apply(list, traits))
+		require.NoError(t, p.Apply(list, metadata))
 		require.Equal(t, whole[len(updated):], sequence(list))
 	})
 }

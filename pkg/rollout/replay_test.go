@@ -20,46 +20,45 @@ var update = flag.Bool("update", false, "write the golden files")
 // start is tick 0 of every replay; a tick is a second.
 var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// model is a world in which steps come true: pods are scheduled, become ready, restart and go after some ticks.
+// model simulates the effects of steps: pods are scheduled, become ready, restart and are deleted after some ticks.
 type model struct {
-	goal     Goal
-	target   string                       // the revision that is rolled out
-	previous string                       // the revision that creates with Old get
-	noEdit   func(from, to string) string // why a pod can't be updated in place; nil: it always can
-	quiet    func(from, to string) bool   // the update restarts nothing; nil: it always does
-	bad      map[string]bool              // revisions whose containers never start
-	gateless bool                         // pods have no readiness gate
-	hooks    modelHooks                   // who has to let go of pods
-	batches  int                          // writes that an update takes beyond the first
-	grace    int                          // ticks that a marked pod drains
-	free     bool                         // the place of a leaving pod is free at once
-	slow     int                          // ticks until a container serves
-	minReady int                          // ticks until a ready pod is available
-	pods     map[string]*modelPod
-	tick     int
-	made     int
-	story    strings.Builder // what a fuzz run did, told if it fails
+	goal       Goal
+	target     string                       // the revision that is rolled out
+	previous   string                       // the revision that creates with Old get
+	notInPlace func(from, to string) string // why a pod can't be updated in place; nil: it always can
+	noRestart  func(from, to string) bool   // the update restarts nothing; nil: it always does
+	failing    map[string]bool              // revisions whose containers never start
+	ungated    bool                         // pods have no readiness gate
+	hooks      modelHooks                   // hooks that hold pods
+	batches    int                          // writes that an update takes beyond the first
+	grace      int                          // ticks that a marked pod drains
+	freeSlots  bool                         // a slot is free while its pod is terminating
+	slow       int                          // ticks until a container serves
+	minReady   int                          // ticks until a ready pod is available
+	pods       map[string]*modelPod
+	tick       int
+	created    int
+	log        strings.Builder // what a fuzz run did, printed if it fails
 }
 
-// modelHooks are the hooks of a workload, and how they are served: pods are let go and taken up after slow ticks, or, if
-// nobody cares, never.
-type modelHooks struct{ update, remove, service, nobody bool }
+// modelHooks are the hooks of a workload. They answer after slow ticks, or, if unanswered, never.
+type modelHooks struct{ update, delete, service, unanswered bool }
 
 type modelPod struct {
-	rev     string
-	slot    string
-	edit    UpdateState
-	doomed  bool
-	parting bool
-	off     bool // let go for an update and not taken up again
-	gone    bool // let go for its deletion
-	asked   int  // tick at which it was asked to be let go or taken up
-	marked  int  // tick at which it was marked
-	left    int  // writes of the update that are left
-	serves  int  // tick at which the containers serve; never: -1
-	ready   int  // tick since which the pod is ready; not ready: -1
-	leaving int  // ticks until it is gone; 0: it stays
-	rank    Rank
+	rev               string
+	slot              string
+	update            UpdateState
+	toDelete          bool
+	preparingDelete   bool
+	releasedForUpdate bool // released for an update and not put into service again
+	releasedForDelete bool // released for its deletion
+	askedAt           int  // tick at which a hook was asked
+	markedAt          int  // tick at which it was marked
+	batchesLeft       int  // writes of the update that are left
+	startedAt         int  // tick at which the containers serve; never: -1
+	readyAt           int  // tick since which the pod is ready; not ready: -1
+	goneIn            int  // ticks until it is gone; 0: it stays
+	rank              Rank
 }
 
 func newModel(g Goal, pods int) *model {
@@ -68,23 +67,23 @@ func newModel(g Goal, pods int) *model {
 		m.add("v1", UpdateNone)
 	}
 	for _, p := range m.pods {
-		p.serves, p.ready = -100, -100
+		p.startedAt, p.readyAt = -100, -100
 	}
 	return m
 }
 
 func (m *model) add(rev string, e UpdateState) *modelPod {
-	m.made++
-	name := fmt.Sprintf("p%02d", m.made)
-	p := &modelPod{rev: rev, edit: e, ready: -1, serves: m.serves(rev), rank: Rank{
-		Assigned: true, Phase: corev1.PodRunning, Node: fmt.Sprintf("n%d", m.made%3), Created: m.at(m.tick),
+	m.created++
+	name := fmt.Sprintf("p%02d", m.created)
+	p := &modelPod{rev: rev, update: e, readyAt: -1, startedAt: m.startsAt(rev), rank: Rank{
+		Assigned: true, Phase: corev1.PodRunning, Node: fmt.Sprintf("n%d", m.created%3), Created: m.at(m.tick),
 	}}
 	m.pods[name] = p
 	return p
 }
 
-func (m *model) serves(rev string) int {
-	if m.bad[rev] {
+func (m *model) startsAt(rev string) int {
+	if m.failing[rev] {
 		return -1
 	}
 	return m.tick + m.slow
@@ -99,39 +98,39 @@ func (m *model) facts() []Pod {
 	out := make([]Pod, 0, len(m.pods))
 	for _, name := range m.names() {
 		p := m.pods[name]
-		if m.free && p.leaving > 0 {
+		if m.freeSlots && p.goneIn > 0 {
 			continue
 		}
 		f := Pod{
-			Key: name, Slot: p.slot, Old: p.rev != m.target, Inactive: p.leaving > 0, ToDelete: p.doomed, Update: p.edit,
-			Ready: p.ready != -1, Gated: !m.gateless, Rank: p.rank, PreparingDelete: p.parting,
-			UpdateHooked: m.hooks.update && (!p.off || p.edit == UpdateAwaitingHook),
-			DeleteHooked: m.hooks.remove && !p.gone,
+			Key: name, Slot: p.slot, Old: p.rev != m.target, Inactive: p.goneIn > 0, ToDelete: p.toDelete, Update: p.update,
+			Ready: p.readyAt != -1, Gated: !m.ungated, Rank: p.rank, PreparingDelete: p.preparingDelete,
+			UpdateHooked: m.hooks.update && (!p.releasedForUpdate || p.update == UpdateAwaitingHook),
+			DeleteHooked: m.hooks.delete && !p.releasedForDelete,
 		}
-		if p.edit == UpdateNotReady && m.tick-p.marked < m.grace {
+		if p.update == UpdateNotReady && m.tick-p.markedAt < m.grace {
 			f.Update = UpdateDraining
-			f.ChangesAt = m.at(p.marked + m.grace)
+			f.ChangesAt = m.at(p.markedAt + m.grace)
 		}
 		if f.Ready {
-			f.Rank.ReadySince = m.at(p.ready)
-			inService := p.edit == UpdateNone && !p.parting
-			f.Available = inService && m.tick-p.ready >= m.minReady
+			f.Rank.ReadySince = m.at(p.readyAt)
+			inService := p.update == UpdateNone && !p.preparingDelete
+			f.Available = inService && m.tick-p.readyAt >= m.minReady
 			if inService && !f.Available {
-				f.ChangesAt = m.at(p.ready + m.minReady)
+				f.ChangesAt = m.at(p.readyAt + m.minReady)
 			}
 		}
-		if to := m.other(p); m.noEdit != nil {
-			f.NotInPlace = m.noEdit(p.rev, to)
+		if to := m.other(p); m.notInPlace != nil {
+			f.NotInPlace = m.notInPlace(p.rev, to)
 		}
-		if to := m.other(p); m.quiet != nil {
-			f.NoRestart = m.quiet(p.rev, to)
+		if to := m.other(p); m.noRestart != nil {
+			f.NoRestart = m.noRestart(p.rev, to)
 		}
 		out = append(out, f)
 	}
 	return out
 }
 
-// other is the revision that a pod would go to.
+// other returns the revision that a pod would be updated to.
 func (m *model) other(p *modelPod) string {
 	if p.rev == m.target {
 		return m.previous
@@ -144,25 +143,25 @@ func (m *model) apply(d Decision) {
 		p := m.pods[s.Key]
 		switch s.Kind {
 		case StepPrepareDelete:
-			p.parting, p.asked = true, m.tick
-			if p.edit < UpdateNotReady {
-				p.edit = UpdateNone
+			p.preparingDelete, p.askedAt = true, m.tick
+			if p.update < UpdateNotReady {
+				p.update = UpdateNone
 			}
 		case StepCancelDelete:
-			p.parting, p.gone = false, false
-			if p.edit == UpdateNone {
-				p.edit = m.service(p)
+			p.preparingDelete, p.releasedForDelete = false, false
+			if p.update == UpdateNone {
+				p.update = m.service(p)
 			}
 		case StepPrepareUpdate:
-			p.edit, p.off, p.asked = UpdatePreparing, false, m.tick
+			p.update, p.releasedForUpdate, p.askedAt = UpdatePreparing, false, m.tick
 		case StepMarkUnready:
-			p.edit, p.ready, p.marked = UpdateNotReady, -1, m.tick
+			p.update, p.readyAt, p.markedAt = UpdateNotReady, -1, m.tick
 		case StepUpdateInPlace:
-			m.edit(p, s)
+			m.updateInPlace(p, s)
 		case StepMarkReady:
-			p.edit = m.service(p)
+			p.update = m.service(p)
 		case StepDelete:
-			p.leaving = 1 + m.slow/2
+			p.goneIn = 1 + m.slow/2
 		case StepCreate, StepMarkForDeletion:
 		}
 	}
@@ -177,78 +176,78 @@ func (m *model) apply(d Decision) {
 	m.settle()
 }
 
-// service is what a pod comes to that is put into service: it may have to be taken up.
+// service returns the state of a pod that is put into service: a hook may have to answer first.
 func (m *model) service(p *modelPod) UpdateState {
-	if m.hooks.update && p.off || m.hooks.service && p.edit == UpdateHeld && p.asked == 0 {
-		p.asked = m.tick + 1
+	if m.hooks.update && p.releasedForUpdate || m.hooks.service && p.update == UpdateHeld && p.askedAt == 0 {
+		p.askedAt = m.tick + 1
 		return UpdateAwaitingHook
 	}
 	return UpdateNone
 }
 
-func (m *model) edit(p *modelPod, d Step) {
+func (m *model) updateInPlace(p *modelPod, d Step) {
 	to := m.target
 	if d.Old {
 		to = m.previous
 	}
 	switch {
 	case d.Reason == ReasonNextBatch:
-		p.left--
-	case m.quiet != nil && m.quiet(p.rev, to):
+		p.batchesLeft--
+	case m.noRestart != nil && m.noRestart(p.rev, to):
 		p.rev = to
 		return
 	default:
-		p.rev, p.left = to, m.batches
+		p.rev, p.batchesLeft = to, m.batches
 	}
-	p.edit, p.ready, p.serves = UpdateInProgress, -1, m.serves(p.rev)
+	p.update, p.readyAt, p.startedAt = UpdateInProgress, -1, m.startsAt(p.rev)
 }
 
-// settle lets the world catch up with the tick.
+// settle brings the model up to the tick.
 func (m *model) settle() {
 	for name, p := range m.pods {
-		up := p.serves != -1 && p.serves <= m.tick
-		if answers := !m.hooks.nobody && m.tick-p.asked >= m.slow; answers {
+		up := p.startedAt != -1 && p.startedAt <= m.tick
+		if answers := !m.hooks.unanswered && m.tick-p.askedAt >= m.slow; answers {
 			switch {
-			case p.parting:
-				p.gone = true
-			case p.edit == UpdatePreparing:
-				p.off = true
-			case p.edit == UpdateAwaitingHook:
-				p.edit, p.off = UpdateHeld, false
+			case p.preparingDelete:
+				p.releasedForDelete = true
+			case p.update == UpdatePreparing:
+				p.releasedForUpdate = true
+			case p.update == UpdateAwaitingHook:
+				p.update, p.releasedForUpdate = UpdateHeld, false
 			}
 		}
-		if p.edit == UpdateInProgress && up {
-			p.edit = UpdateCompleted
-			if p.left > 0 {
-				p.edit = UpdateNextBatch
+		if p.update == UpdateInProgress && up {
+			p.update = UpdateCompleted
+			if p.batchesLeft > 0 {
+				p.update = UpdateNextBatch
 			}
 		}
-		if up && p.edit < UpdateNotReady && p.edit != UpdateHeld && p.ready == -1 {
-			p.ready = m.tick
+		if up && p.update < UpdateNotReady && p.update != UpdateHeld && p.readyAt == -1 {
+			p.readyAt = m.tick
 		}
-		if p.leaving > 0 {
-			if p.leaving--; p.leaving == 0 {
+		if p.goneIn > 0 {
+			if p.goneIn--; p.goneIn == 0 {
 				delete(m.pods, name)
 			}
 		}
 	}
 }
 
-// waiting tells that the world will change without a step.
+// waiting reports whether the model will change without a step.
 func (m *model) waiting() bool {
 	for _, p := range m.pods {
-		asked := p.parting && !p.gone || p.edit == UpdatePreparing && !p.off || p.edit == UpdateAwaitingHook
-		if asked && !m.hooks.nobody || p.edit == UpdateNotReady && m.tick-p.marked < m.grace {
+		asked := p.preparingDelete && !p.releasedForDelete || p.update == UpdatePreparing && !p.releasedForUpdate || p.update == UpdateAwaitingHook
+		if asked && !m.hooks.unanswered || p.update == UpdateNotReady && m.tick-p.markedAt < m.grace {
 			return true
 		}
-		if p.leaving > 0 || p.serves > m.tick || p.ready != -1 && m.tick-p.ready < m.minReady {
+		if p.goneIn > 0 || p.startedAt > m.tick || p.readyAt != -1 && m.tick-p.readyAt < m.minReady {
 			return true
 		}
 	}
 	return false
 }
 
-// play replays some ticks, and writes what happened.
+// play replays some ticks, and writes each.
 func (m *model) play(out *strings.Builder, ticks int) {
 	for range ticks {
 		s := Next(m.goal, m.facts(), m.at(m.tick))
@@ -258,7 +257,7 @@ func (m *model) play(out *strings.Builder, ticks int) {
 	}
 }
 
-// rest replays until nothing is left to do or to wait for, and writes what happened.
+// rest replays until nothing is left to do or to wait for, and writes each tick.
 func (m *model) rest(t *testing.T, out *strings.Builder) {
 	t.Helper()
 	last := ""
@@ -279,7 +278,7 @@ func (m *model) rest(t *testing.T, out *strings.Builder) {
 		}
 		m.apply(s)
 	}
-	t.Fatalf("no rest after 200 ticks:\n%s", out)
+	t.Fatalf("steps are left after 200 ticks:\n%s", out)
 }
 
 func (m *model) summary(facts []Pod) string {
@@ -319,11 +318,11 @@ func writeSteps(out *strings.Builder, d Decision) {
 	}
 }
 
-func TestStories(t *testing.T) {
+func TestReplay(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name string
-		tell func(t *testing.T, out *strings.Builder)
+		run  func(t *testing.T, out *strings.Builder)
 	}{
 		{"in-place-with-partition", func(t *testing.T, out *strings.Builder) {
 			t.Helper()
@@ -339,19 +338,19 @@ func TestStories(t *testing.T) {
 			t.Helper()
 			m := newModel(Goal{Replicas: 3, MaxSurge: 1, Mode: ReCreate}, 3)
 			m.minReady = 3
-			out.WriteString("# v2 for 3 pods, none unavailable, 1 above; ready for 3 ticks to count\n")
+			out.WriteString("# v2 for 3 pods, maxUnavailable 0, maxSurge 1, minReady 3 ticks\n")
 			m.target = "v2"
 			m.rest(t, out)
 		}},
 		{"in-place-needs-no-surge", func(t *testing.T, out *strings.Builder) {
 			t.Helper()
 			m := newModel(Goal{Replicas: 3, MaxSurge: 2, MaxUnavailable: 1, Mode: InPlaceIfPossible}, 3)
-			out.WriteString("# v2 can be reached in place: no pod above 3\n")
+			out.WriteString("# v2 can be reached in place: no surge\n")
 			m.target = "v2"
 			m.rest(t, out)
-			out.WriteString("# v3 can't: up to 2 pods above 3\n")
+			out.WriteString("# v3 can't: up to 2 surge pods\n")
 			m.target = "v3"
-			m.noEdit = func(_, to string) string {
+			m.notInPlace = func(_, to string) string {
 				if to == "v3" {
 					return "container app: env changed"
 				}
@@ -362,7 +361,7 @@ func TestStories(t *testing.T) {
 		{"in-place-with-none-unavailable", func(t *testing.T, out *strings.Builder) {
 			t.Helper()
 			m := newModel(Goal{Replicas: 3, MaxSurge: 1, Mode: InPlaceIfPossible}, 3)
-			out.WriteString("# v2 in place, none unavailable: one pod above 3 serves first\n")
+			out.WriteString("# v2 in place, none unavailable: one surge pod becomes available first\n")
 			m.target = "v2"
 			m.rest(t, out)
 		}},
@@ -376,33 +375,33 @@ func TestStories(t *testing.T) {
 			m.target = "v1"
 			m.rest(t, out)
 		}},
-		{"hung-image", func(t *testing.T, out *strings.Builder) {
+		{"image-never-starts", func(t *testing.T, out *strings.Builder) {
 			t.Helper()
 			m := newModel(Goal{Replicas: 4, MaxUnavailable: 2, Mode: InPlaceIfPossible}, 4)
-			m.bad = map[string]bool{"v2": true}
-			out.WriteString("# v2 never starts: 2 pods wait for it, 2 serve\n")
+			m.failing = map[string]bool{"v2": true}
+			out.WriteString("# v2 never starts: 2 pods are unavailable, 2 stay available\n")
 			m.target = "v2"
 			m.rest(t, out)
 			out.WriteString("# back to v1\n")
 			m.target = "v1"
 			m.rest(t, out)
 		}},
-		{"hung-image-then-re-create", func(t *testing.T, out *strings.Builder) {
+		{"image-never-starts-then-re-create", func(t *testing.T, out *strings.Builder) {
 			t.Helper()
 			m := newModel(Goal{Replicas: 3, MaxUnavailable: 1, Mode: InPlaceIfPossible}, 3)
-			m.bad = map[string]bool{"v2": true}
+			m.failing = map[string]bool{"v2": true}
 			out.WriteString("# v2 never starts\n")
 			m.target = "v2"
 			m.rest(t, out)
 			out.WriteString("# v3 changes more than images\n")
 			m.target = "v3"
-			m.noEdit = func(_, _ string) string { return "volumes changed" }
+			m.notInPlace = func(_, _ string) string { return "volumes changed" }
 			m.rest(t, out)
 		}},
 		{"scale-in-order", func(t *testing.T, out *strings.Builder) {
 			t.Helper()
 			m := newModel(Goal{Replicas: 6, MaxUnavailable: 1}, 6)
-			m.pods["p03"].ready, m.pods["p03"].serves = -1, -1
+			m.pods["p03"].readyAt, m.pods["p03"].startedAt = -1, -1
 			m.pods["p05"].rank.Cost = -1
 			m.pods["p06"].rank.Restarts = 2
 			out.WriteString("# from 6 to 1, one by one: p03 is not ready, p05 is cheap, p06 restarts, n1 has p01 and p04\n")
@@ -419,7 +418,7 @@ func TestStories(t *testing.T) {
 			m.apply(Next(m.goal, m.facts(), m.at(m.tick)))
 			m.goal.Paused = true
 			m.rest(t, out)
-			out.WriteString("# scaling goes on\n")
+			out.WriteString("# scaling continues\n")
 			m.goal.Replicas = 5
 			m.rest(t, out)
 			out.WriteString("# resumed\n")
@@ -430,7 +429,7 @@ func TestStories(t *testing.T) {
 			t.Helper()
 			m := newModel(Goal{Replicas: 3, MaxSurge: 2, Mode: ReCreate}, 3)
 			m.target = "v2"
-			out.WriteString("# v2, paused after two pods were surged: no more come, the one still needed stays\n")
+			out.WriteString("# v2, paused after two pods were surged: no further surge, the one still needed stays\n")
 			m.apply(Next(m.goal, m.facts(), m.at(m.tick)))
 			m.goal.Paused = true
 			m.rest(t, out)
@@ -441,11 +440,11 @@ func TestStories(t *testing.T) {
 		{"named-with-surge", func(t *testing.T, out *strings.Builder) {
 			t.Helper()
 			m := newModel(Goal{Replicas: 3, MaxSurge: 1}, 3)
-			m.pods["p02"].doomed = true
-			out.WriteString("# p02 is named, none may be unavailable, 1 above: its replacement comes first\n")
+			m.pods["p02"].toDelete = true
+			out.WriteString("# p02 is named, maxUnavailable 0, maxSurge 1: its replacement comes first\n")
 			m.rest(t, out)
 			out.WriteString("# p01 and p03 are named and 1 pod is wanted\n")
-			m.pods["p01"].doomed, m.pods["p03"].doomed = true, true
+			m.pods["p01"].toDelete, m.pods["p03"].toDelete = true, true
 			m.goal.Replicas = 1
 			m.rest(t, out)
 		}},
@@ -453,24 +452,24 @@ func TestStories(t *testing.T) {
 			t.Helper()
 			m := newModel(Goal{Replicas: 4, MaxUnavailable: 2, Mode: InPlaceIfPossible}, 4)
 			m.hooks, m.slow = modelHooks{update: true}, 3
-			out.WriteString("# v2 for 4 pods, 2 at a time; pods are let go and taken up after 3 ticks\n")
+			out.WriteString("# v2 for 4 pods, 2 at a time; hooks answer after 3 ticks\n")
 			m.target = "v2"
 			m.play(out, 2)
-			out.WriteString("# back to v1 before any pod was let go\n")
+			out.WriteString("# back to v1 before any hook answered\n")
 			m.target = "v1"
 			m.rest(t, out)
 			out.WriteString("# v2 again\n")
 			m.target = "v2"
 			m.play(out, 11)
-			out.WriteString("# back to v1: two pods wait to be taken up, and are let go anew\n")
+			out.WriteString("# back to v1: two pods await their hooks before service, and are prepared again\n")
 			m.target = "v1"
 			m.rest(t, out)
 		}},
-		{"hooks-that-nobody-serves", func(t *testing.T, out *strings.Builder) {
+		{"hooks-without-answer", func(t *testing.T, out *strings.Builder) {
 			t.Helper()
 			m := newModel(Goal{Replicas: 3, MaxUnavailable: 1, Mode: InPlaceIfPossible}, 3)
-			m.hooks = modelHooks{update: true, nobody: true}
-			out.WriteString("# v2, and nobody lets go: one pod waits, two serve\n")
+			m.hooks = modelHooks{update: true, unanswered: true}
+			out.WriteString("# v2, and no hook answers: one pod waits, two stay available\n")
 			m.target = "v2"
 			m.rest(t, out)
 			out.WriteString("# back to v1\n")
@@ -480,8 +479,8 @@ func TestStories(t *testing.T) {
 		{"scale-in-with-hooks", func(t *testing.T, out *strings.Builder) {
 			t.Helper()
 			m := newModel(Goal{Replicas: 3, MaxUnavailable: 1}, 3)
-			m.hooks, m.slow = modelHooks{remove: true}, 3
-			out.WriteString("# from 3 to 2, and back to 3 before the pod was let go\n")
+			m.hooks, m.slow = modelHooks{delete: true}, 3
+			out.WriteString("# from 3 to 2, and back to 3 before the hook answered\n")
 			m.goal.Replicas = 2
 			m.play(out, 2)
 			m.goal.Replicas = 3
@@ -493,8 +492,8 @@ func TestStories(t *testing.T) {
 		{"re-create-with-hooks", func(t *testing.T, out *strings.Builder) {
 			t.Helper()
 			m := newModel(Goal{Replicas: 3, MaxSurge: 1, Mode: ReCreate}, 3)
-			m.hooks = modelHooks{remove: true}
-			out.WriteString("# v2 for 3 pods, none unavailable, 1 above; pods are let go after 2 ticks\n")
+			m.hooks = modelHooks{delete: true}
+			out.WriteString("# v2 for 3 pods, maxUnavailable 0, maxSurge 1; hooks answer after 2 ticks\n")
 			m.target = "v2"
 			m.rest(t, out)
 		}},
@@ -502,7 +501,7 @@ func TestStories(t *testing.T) {
 			t.Helper()
 			m := newModel(Goal{Replicas: 2, MaxUnavailable: 1, Mode: InPlaceIfPossible}, 2)
 			m.batches, m.grace = 1, 2
-			out.WriteString("# v2 in two writes a pod, the first 2 ticks after its gate was closed\n")
+			out.WriteString("# v2 in two batches for each pod, the first 2 ticks after MarkUnready\n")
 			m.target = "v2"
 			m.rest(t, out)
 		}},
@@ -519,7 +518,7 @@ func TestStories(t *testing.T) {
 		{"metadata-only", func(t *testing.T, out *strings.Builder) {
 			t.Helper()
 			m := newModel(Goal{Replicas: 3, MaxUnavailable: 1, Partition: 1, Mode: InPlaceIfPossible}, 3)
-			m.quiet = func(_, _ string) bool { return true }
+			m.noRestart = func(_, _ string) bool { return true }
 			out.WriteString("# v2 changes labels only: all at once, no pod leaves service\n")
 			m.target = "v2"
 			m.rest(t, out)
@@ -528,7 +527,7 @@ func TestStories(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			var out strings.Builder
-			tc.tell(t, &out)
+			tc.run(t, &out)
 			golden(t, tc.name, out.String())
 		})
 	}

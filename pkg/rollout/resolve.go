@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// Rounding says where a percentage that is no whole number of pods goes.
+// Rounding is how a percentage is rounded to a whole number of pods.
 type Rounding int
 
 const (
@@ -17,7 +17,7 @@ const (
 )
 
 // Resolve turns a number or a percentage of `of` pods into a number of pods. Nil is 0. A number stands as it is, also
-// above `of`. It fails on a string that is no percentage ("5", "ten%") and on anything below 0.
+// allowed `of`. It fails on a string that is no percentage ("5", "ten%") and on anything below 0.
 func Resolve(v *intstr.IntOrString, of int, r Rounding) (int, error) {
 	if v == nil {
 		return 0, nil

@@ -5,246 +5,246 @@ import (
 	"slices"
 )
 
-// surge is how many pods above Want are needed now.
-func (w *world) surge() int {
-	if w.places != nil {
-		return 0 // see surgeInPlaces
+// surge is how many pods above Replicas are needed now.
+func (d *decider) surge() int {
+	if d.slots != nil {
+		return 0 // see surgeInSlots
 	}
-	return max(min(max(w.surgeForNamed(), w.surgeForUpdate()), w.goal.MaxSurge), 0)
+	return max(min(max(d.surgeForNamed(), d.surgeForUpdate()), d.goal.MaxSurge), 0)
 }
 
-// surgeForNamed: named pods that are to be replaced, and that the budget does not let go before their replacement is
-// there. Pause does not stop it, because a named delete is no update.
-func (w *world) surgeForNamed() int {
-	replace := min(w.goal.Replicas-len(w.old)-len(w.young), len(w.doomed))
+// surgeForNamed is the surge for pods to delete that the budget does not allow to delete before their replacements are
+// available. A pause does not stop it, because this is no update.
+func (d *decider) surgeForNamed() int {
+	replace := min(d.goal.Replicas-len(d.old)-len(d.updated), len(d.toDelete))
 	serving := 0
-	for _, m := range w.doomed {
-		if m.Available {
+	for _, p := range d.toDelete {
+		if p.Available {
 			serving++
 		}
 	}
-	return max(min(replace, serving-max(w.available-w.floor, 0)), 0)
+	return max(min(replace, serving-max(d.available-d.minAvailable, 0)), 0)
 }
 
-// surgeForUpdate: pods that have to be re-created. Pods that are edited in place need none, unless no pod may be
-// unavailable: then a spare one has to serve first. A paused goal keeps what surge there is and adds none. Nothing tells
-// pods of a surge from pods that a lower Want made spare, so a scale-in by less than MaxSurge in the middle of a paused
-// update waits as well; a Hold says so.
-func (w *world) surgeForUpdate() int {
-	if w.goal.MaxSurge <= 0 {
+// surgeForUpdate is the surge for pods that have to be re-created. In-place updates need none, unless no pod may be
+// unavailable. A paused goal keeps the surge that exists and adds none. Surge pods can't be distinguished from pods
+// that are surplus after a scale-in, so a scale-in by less than MaxSurge during a paused update waits as well, with a
+// Hold.
+func (d *decider) surgeForUpdate() int {
+	if d.goal.MaxSurge <= 0 {
 		return 0
 	}
 	n := 0
-	t := w.turn(w.old, w.young)
-	for _, m := range t.from {
+	t := d.podsToUpdate(d.old, d.updated)
+	for _, p := range t.from {
 		if t.n == 0 {
 			break
 		}
-		switch by := w.way(m); {
-		case by == wayNone:
+		switch by := d.method(p); {
+		case by == methodNone:
 			continue
-		case by == wayRecreate, !w.quiet(m) && w.goal.MaxUnavailable == 0:
+		case by == methodRecreate, !d.nonDisruptive(p) && d.goal.MaxUnavailable == 0:
 			n++
 		}
 		t.n--
 	}
-	if w.goal.Paused {
-		n = min(n, max(len(w.active)-w.goal.Replicas, 0), w.goal.MaxSurge)
+	if d.goal.Paused {
+		n = min(n, max(len(d.active)-d.goal.Replicas, 0), d.goal.MaxSurge)
 		if n > 0 {
-			w.hold(ReasonPaused, n, "paused: %d pods above %d wanted stay for the update", n, w.goal.Replicas)
+			d.hold(ReasonPaused, n, "paused: %d pods above %d wanted stay for the update", n, d.goal.Replicas)
 		}
 	}
 	return n
 }
 
-// asOld tells whether scaling counts the pod as an old one.
-func (w *world) asOld(m *member) bool {
-	if w.goal.PreparingUpdateAsUpdated && m.Update == UpdatePreparing {
+// countsAsOld reports whether scaling counts the pod as an old one.
+func (d *decider) countsAsOld(p *podState) bool {
+	if d.goal.PreparingUpdateAsUpdated && p.Update == UpdatePreparing {
 		return false
 	}
-	return m.Old
+	return p.Old
 }
 
-// create makes up for missing pods. Old ones are made first, up to the partition. Pods that are deleted in this very pass
-// are made up for when they are seen to have left; so are those that wait for it, unless they are to be skipped.
-func (w *world) create(surge int) {
-	if w.places != nil {
-		w.createInPlaces()
+// create creates missing pods, first old ones up to the partition. Pods that are deleted by this call are replaced once
+// the deletion was observed; so are those that are preparing delete, unless ExcludePreparingDelete.
+func (d *decider) create(surge int) {
+	if d.slots != nil {
+		d.createInSlots()
 		return
 	}
 	have, old, unavailable := 0, 0, 0
-	for _, m := range w.active {
-		if !m.Available && (!m.ToDelete || m.PreparingDelete) {
+	for _, p := range d.active {
+		if !p.Available && (!p.ToDelete || p.PreparingDelete) {
 			unavailable++
 		}
-		if w.goal.ExcludePreparingDelete && m.PreparingDelete && m.stepped {
+		if d.goal.ExcludePreparingDelete && p.PreparingDelete && p.hasStep {
 			continue
 		}
 		have++
-		if !m.ToDelete && w.asOld(m) {
+		if !p.ToDelete && d.countsAsOld(p) {
 			old++
 		}
 	}
-	missing := w.goal.Replicas - have
-	n := w.bounded(missing+surge, unavailable)
+	missing := d.goal.Replicas - have
+	n := d.limitCreates(missing+surge, unavailable)
 	if n <= 0 {
 		return
 	}
-	old = min(w.goal.Partition-old, n)
-	whyMissing := fmt.Sprintf("%d pods < %d wanted", have, w.goal.Replicas)
+	old = min(d.goal.Partition-old, n)
+	whyMissing := fmt.Sprintf("%d pods < %d wanted", have, d.goal.Replicas)
 	whySurge := fmt.Sprintf("%s + %d surge, so that others can be replaced", whyMissing, surge)
-	w.Steps = slices.Grow(w.Steps, n)
+	d.Steps = slices.Grow(d.Steps, n)
 	for i := range n {
 		s := Step{Kind: StepCreate, Old: i < old, Reason: ReasonMissing, Why: whyMissing}
 		if i >= missing {
 			s.Reason, s.Why = ReasonSurge, whySurge
 		}
-		w.add(s)
+		d.addStep(s)
 	}
 }
 
-// bounded is how many of n pods may be created now, while others are unavailable.
-func (w *world) bounded(n, unavailable int) int {
-	if limit := w.goal.ScaleMaxUnavailable; limit != nil {
+// limitCreates returns how many of n pods may be created now, while others are unavailable.
+func (d *decider) limitCreates(n, unavailable int) int {
+	if limit := d.goal.ScaleMaxUnavailable; limit != nil {
 		room := max(*limit-unavailable, 0)
 		if n > room {
-			w.hold(ReasonScaleLimit, n-room, "%d new pods wait: %d unavailable and %d made now, of %d", n-room, unavailable, room, *limit)
+			d.hold(ReasonScaleLimit, n-room, "%d new pods wait: %d unavailable and %d made now, of %d", n-room, unavailable, room, *limit)
 		}
 		n = min(n, room)
 	}
 	if n > MaxCreates {
-		w.hold(ReasonBurst, n-MaxCreates, "%d new pods wait: %d are created at a time", n-MaxCreates, MaxCreates)
+		d.hold(ReasonBurst, n-MaxCreates, "%d new pods wait: %d are created at a time", n-MaxCreates, MaxCreates)
 	}
 	return min(n, MaxCreates)
 }
 
-// deleteNamed deletes the pods that somebody named, as far as the budget goes.
-func (w *world) deleteNamed() {
+// deleteNamed deletes the pods that a user named, as far as the budget allows.
+func (d *decider) deleteNamed() {
 	const why, who = "marked for deletion", "pods marked for deletion wait"
-	if w.places == nil {
-		sortForScaleIn(w.doomed)
-		w.dropSome(w.doomed, ReasonNamed, why, who)
+	if d.slots == nil {
+		sortForScaleIn(d.toDelete)
+		d.deleteUntilHeld(d.toDelete, ReasonNamed, why, who)
 		return
 	}
-	slices.SortFunc(w.doomed, firstToGo)
+	slices.SortFunc(d.toDelete, slotDeletionOrder)
 	held := 0
-	for _, m := range w.doomed { // Who comes after one that waits may be free: its successor may serve already.
-		if !w.drop(m, ReasonNamed, why) {
+	for _, p := range d.toDelete { // Others may go even if this one waits: their replacements may be available.
+		if !d.tryDelete(p, ReasonNamed, why) {
 			held++
 		}
 	}
 	if held > 0 {
-		w.holdBudget(held, who)
+		d.holdBudget(held, who)
 	}
 }
 
-// scaleIn deletes pods above the wanted number. Those that were prepared for it go first, so that the choice stays as it
-// is; then old ones down to the partition, then new ones, and of each the one that serves least.
-func (w *world) scaleIn(surge int) {
-	if w.places != nil {
-		w.bury()
-		w.vacate()
-		for _, m := range w.doomed {
-			w.surgeBeside(m)
+// scaleIn deletes pods above Replicas: first those that are preparing delete, so that the choice is stable, then old
+// ones down to the partition, then updated ones, each in deletionOrder.
+func (d *decider) scaleIn(surge int) {
+	if d.slots != nil {
+		d.deleteEnded()
+		d.deleteSurplus()
+		for _, p := range d.toDelete {
+			d.surgeBeside(p)
 		}
 		return
 	}
-	kept := len(w.old) + len(w.young)
-	n := kept - w.goal.Replicas - surge
+	kept := len(d.old) + len(d.updated)
+	n := kept - d.goal.Replicas - surge
 	if n <= 0 {
 		return
 	}
-	var parting, old, young []*member
-	for _, m := range slices.Concat(w.old, w.young) {
+	var preparing, old, updated []*podState
+	for _, p := range slices.Concat(d.old, d.updated) {
 		switch {
-		case m.PreparingDelete:
-			parting = append(parting, m)
-		case w.asOld(m):
-			old = append(old, m)
+		case p.PreparingDelete:
+			preparing = append(preparing, p)
+		case d.countsAsOld(p):
+			old = append(old, p)
 		default:
-			young = append(young, m)
+			updated = append(updated, p)
 		}
 	}
-	sortForScaleIn(parting)
-	if len(parting) > n {
-		w.lastGoOn(parting)
-		parting = parting[:n] // the others go for the update, or come back
+	sortForScaleIn(preparing)
+	if len(preparing) > n {
+		d.putRecreatedLast(preparing)
+		preparing = preparing[:n] // the others are deleted by the update, or cancelled
 	}
-	n -= len(parting)
-	olds := min(max(len(old)-w.goal.Partition, 0), n, len(old))
-	why, who := fmt.Sprintf("%d pods > %d wanted", kept, w.goal.Replicas), "pods above the wanted number wait"
-	w.dropSome(parting, ReasonScaleIn, why, who)
-	if olds > 0 {
+	n -= len(preparing)
+	fromOld := min(max(len(old)-d.goal.Partition, 0), n, len(old))
+	why, who := fmt.Sprintf("%d pods > %d wanted", kept, d.goal.Replicas), "pods above the wanted number wait"
+	d.deleteUntilHeld(preparing, ReasonScaleIn, why, who)
+	if fromOld > 0 {
 		sortForScaleIn(old)
-		w.dropSome(old[:olds], ReasonScaleIn, why, who)
+		d.deleteUntilHeld(old[:fromOld], ReasonScaleIn, why, who)
 	}
-	if youngs := min(n-olds, len(young)); youngs > 0 {
-		sortForScaleIn(young)
-		w.dropSome(young[:youngs], ReasonScaleIn, why, who)
+	if fromUpdated := min(n-fromOld, len(updated)); fromUpdated > 0 {
+		sortForScaleIn(updated)
+		d.deleteUntilHeld(updated[:fromUpdated], ReasonScaleIn, why, who)
 	}
 }
 
-// lastGoOn puts pods last that are deleted for the update anyway: else one that it does not delete would come back, only to
-// be asked again.
-func (w *world) lastGoOn(parting []*member) {
-	back := w.turn(w.old, w.young).back
-	goesOn := func(m *member) bool { return m.Old != back && w.way(m) == wayRecreate }
-	slices.SortStableFunc(parting, func(a, b *member) int { return falseFirst(goesOn(a), goesOn(b)) })
+// putRecreatedLast puts pods last that the update deletes anyway. Otherwise the deletion of a pod that the update does
+// not delete would be cancelled, only to be prepared again.
+func (d *decider) putRecreatedLast(preparing []*podState) {
+	back := d.podsToUpdate(d.old, d.updated).rollback
+	goesOn := func(p *podState) bool { return p.Old != back && d.method(p) == methodRecreate }
+	slices.SortStableFunc(preparing, func(a, b *podState) int { return falseFirst(goesOn(a), goesOn(b)) })
 }
 
-// dropSome drops pods until the budget refuses one.
-func (w *world) dropSome(from []*member, r Reason, why, who string) {
-	if len(from) <= max(w.available, w.ready)-w.floor { // All of them go.
-		w.Steps = slices.Grow(w.Steps, len(from))
+// deleteUntilHeld deletes pods until the budget holds one.
+func (d *decider) deleteUntilHeld(from []*podState, r Reason, why, who string) {
+	if len(from) <= max(d.available, d.ready)-d.minAvailable { // All of them are deleted.
+		d.Steps = slices.Grow(d.Steps, len(from))
 	}
-	for i, m := range from {
-		if !w.drop(m, r, why) {
-			w.holdBudget(len(from)-i, who)
+	for i, p := range from {
+		if !d.tryDelete(p, r, why) {
+			d.holdBudget(len(from)-i, who)
 			return
 		}
 	}
 }
 
-// drop plans to delete a named or spare pod, if that leaves enough pods available. Pods that nothing but a lower Want
-// made spare are judged by readiness instead: else a long time until pods count as available would hold up scale-in,
-// although what remains is ready. Where fewer than the minimum are available anyway, ready pods are not given away
-// below it either.
-func (w *world) drop(m *member, r Reason, why string) bool {
+// tryDelete plans to delete a pod that is named or surplus, if enough pods stay available. For pods that are surplus
+// by a scale-in it is enough that the others are ready: otherwise a long minReadySeconds would hold up a scale-in,
+// although the remaining pods are ready. Where fewer than the minimum are available anyway, ready pods are not
+// deleted below it either.
+func (d *decider) tryDelete(p *podState, r Reason, why string) bool {
 	switch {
-	case m.PreparingDelete:
+	case p.PreparingDelete:
 		why += "; prepared for it"
-	case w.places != nil && !w.covers(m):
+	case d.slots != nil && !d.countsAsAvailable(p):
 		why += "; no wanted slot depends on it, so free"
-	case !m.serves():
+	case !p.inService():
 		why += "; not ready, so free"
-	case !m.Available && (w.available >= w.floor || w.ready > w.floor):
+	case !p.Available && (d.available >= d.minAvailable || d.ready > d.minAvailable):
 		why += "; not available, so free"
-	case m.Available && w.available > w.floor:
-		why += fmt.Sprintf("; %d available > %d minimum", w.available, w.floor)
-	case w.places == nil && w.spare > 0 && w.ready > w.floor:
-		why += fmt.Sprintf("; %d ready > %d minimum", w.ready, w.floor)
+	case p.Available && d.available > d.minAvailable:
+		why += fmt.Sprintf("; %d available > %d minimum", d.available, d.minAvailable)
+	case d.slots == nil && d.surplus > 0 && d.ready > d.minAvailable:
+		why += fmt.Sprintf("; %d ready > %d minimum", d.ready, d.minAvailable)
 	default:
 		return false
 	}
-	if !m.PreparingDelete {
-		w.spare--
+	if !p.PreparingDelete {
+		d.surplus--
 	}
-	w.remove(m, Step{Key: m.Key, Reason: r, Why: why})
+	d.planDelete(p, Step{Key: p.Key, Reason: r, Why: why})
 	return true
 }
 
-// remove plans the next step that takes the pod away.
-func (w *world) remove(m *member, s Step) {
-	w.take(m)
+// planDelete plans the next step of the pod's deletion.
+func (d *decider) planDelete(p *podState, s Step) {
+	d.takeOutOfService(p)
 	switch {
-	case !m.DeleteHooked:
+	case !p.DeleteHooked:
 		s.Kind = StepDelete
-	case !m.PreparingDelete:
+	case !p.PreparingDelete:
 		s.Kind = StepPrepareDelete
 		s.Why += "; its lifecycle hook comes first"
 	default:
-		w.hooked++
+		d.awaitingHook++
 		return
 	}
-	w.add(s)
+	d.addStep(s)
 }

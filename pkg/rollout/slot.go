@@ -6,263 +6,271 @@ import (
 	"slices"
 )
 
-// place is one slot within one call of Next.
-type place struct {
+// slotState is one slot within one call of Next.
+type slotState struct {
 	Slot
-	// pods are those in it that count; leaving says that one in it is about to go.
-	pods    []*member
-	leaving bool
-	// twin: a second pod is in it, until one of the two can go.
-	twin bool
+	// pods are those in it that count; hasInactive: it also holds an inactive one.
+	pods        []*podState
+	hasInactive bool
+	// surging: it holds a second pod as a surge, until one of the two can be deleted.
+	surging bool
 	// completed: a pod in it has ended and keeps it.
 	completed bool
 }
 
-// keeps tells whether a pod has ended and keeps its slot.
-func (w *world) keeps(m *member) bool { return w.goal.KeepEnded && m.Ended && !m.ToDelete }
+// keepsSlot reports whether a pod has ended and keeps its slot.
+func (d *decider) keepsSlot(p *podState) bool { return d.goal.KeepEnded && p.Ended && !p.ToDelete }
 
-// occupy puts pods in their places. Available counts places from here on: a second pod in one adds nothing, nor does one
-// that is in no wanted place.
-func (w *world) occupy(members []member) {
-	w.places = make(map[string]*place, len(w.goal.Slots))
-	for _, s := range w.goal.Slots {
-		w.places[s.Key] = &place{Slot: Slot{Key: s.Key, Old: s.Old && w.goal.Mode != OnDelete}}
+// assignSlots assigns pods to their slots. From here on, available counts slots: neither a second pod in a slot nor
+// one in no wanted slot adds to it.
+func (d *decider) assignSlots(states []podState) {
+	d.slots = make(map[string]*slotState, len(d.goal.Slots))
+	for _, s := range d.goal.Slots {
+		d.slots[s.Key] = &slotState{Slot: Slot{Key: s.Key, Old: s.Old && d.goal.Mode != OnDelete}}
 	}
-	for i := range members {
-		m := &members[i]
-		p := w.places[m.Slot]
+	for i := range states {
+		p := &states[i]
+		slot := d.slots[p.Slot]
 		switch {
-		case p == nil:
-		case w.keeps(m):
-			p.completed = true
-		case m.Inactive:
-			p.leaving = true
+		case slot == nil:
+		case d.keepsSlot(p):
+			slot.completed = true
+		case p.Inactive:
+			slot.hasInactive = true
 		default:
-			p.pods = append(p.pods, m)
+			slot.pods = append(slot.pods, p)
 		}
 	}
-	w.available = 0
-	for _, p := range w.places {
-		slices.SortFunc(p.pods, func(a, b *member) int { return w.better(p, a, b) })
-		if p.available() {
-			w.available++
+	d.available = 0
+	for _, slot := range d.slots {
+		slices.SortFunc(slot.pods, func(a, b *podState) int { return d.slotOrder(slot, a, b) })
+		if slot.available() {
+			d.available++
 		}
 	}
-	w.keep()
+	d.applyPartition()
 }
 
-// keep lets as many more places keep the old revision as the partition asks for beyond those that do so by themselves: of those
-// that have no pod of the new one, the last to be updated first, and then empty ones.
-func (w *world) keep() {
-	n := w.goal.Partition
-	var last, empty []*place
-	for _, s := range w.goal.Slots {
-		p := w.places[s.Key]
-		if p.completed || slices.ContainsFunc(p.pods, func(m *member) bool { return !m.Old }) || len(p.pods) == 0 && w.goal.CreateUpdated {
+// applyPartition marks as Old as many slots as the partition asks for beyond those that are so already: of the slots
+// without an updated pod those that would be updated last, and then empty ones.
+func (d *decider) applyPartition() {
+	n := d.goal.Partition
+	var last, empty []*slotState
+	for _, s := range d.goal.Slots {
+		slot := d.slots[s.Key]
+		hasUpdated := slices.ContainsFunc(slot.pods, func(p *podState) bool { return !p.Old })
+		if slot.completed || hasUpdated || len(slot.pods) == 0 && d.goal.CreateUpdated {
 			continue
 		}
 		switch {
-		case p.Old:
+		case slot.Old:
 			n--
-		case len(p.pods) == 0:
-			empty = append(empty, p)
+		case len(slot.pods) == 0:
+			empty = append(empty, slot)
 		default:
-			last = append(last, p)
+			last = append(last, slot)
 		}
 	}
-	slices.SortFunc(last, func(a, b *place) int {
+	slices.SortFunc(last, func(a, b *slotState) int {
 		x, y := a.pods[0], b.pods[0]
-		return -cmp.Or(falseFirst(!x.PreparingDelete, !y.PreparingDelete), firstToUpdate(x, y))
+		return -cmp.Or(falseFirst(!x.PreparingDelete, !y.PreparingDelete), updateOrder(x, y))
 	})
 	last = append(last, empty...)
-	for _, p := range last[:min(max(n, 0), len(last))] {
-		p.Old = true
+	for _, slot := range last[:min(max(n, 0), len(last))] {
+		slot.Old = true
 	}
 }
 
-// better orders the pods of a place: what serves at the right revision first, then what serves, then what is right.
-func (w *world) better(p *place, a, b *member) int {
-	right := func(m *member) bool { return m.Old == p.Old }
+// slotOrder orders the pods of a slot: available ones at the right revision first, then available ones, then those at
+// the right revision.
+func (d *decider) slotOrder(slot *slotState, a, b *podState) int {
+	right := func(p *podState) bool { return p.Old == slot.Old }
 	return cmp.Or(
 		falseFirst(right(b) && b.Available, right(a) && a.Available),
 		falseFirst(b.Available, a.Available),
 		falseFirst(right(b), right(a)),
-		before(b, a),
+		deletionOrder(b, a),
 	)
 }
 
-// covers tells whether one available pod less would remain if this one went.
-func (w *world) covers(m *member) bool {
-	if !m.Available || w.places == nil {
-		return m.Available
+// countsAsAvailable reports whether deleting the pod would lower the number of available pods.
+func (d *decider) countsAsAvailable(p *podState) bool {
+	if !p.Available || d.slots == nil {
+		return p.Available
 	}
-	p := w.places[m.Slot]
-	return p != nil && !p.completed && !slices.ContainsFunc(p.pods, func(o *member) bool { return o != m && o.Available && !o.stepped })
+	slot := d.slots[p.Slot]
+	return slot != nil && !slot.completed &&
+		!slices.ContainsFunc(slot.pods, func(o *podState) bool { return o != p && o.Available && !o.hasStep })
 }
 
-// turnInPlaces is turn where places say which revision they keep. A pod beside which another one is made or has been made
-// goes by vacate.
-func (w *world) turnInPlaces(old, young []*member) turn {
-	wrong := func(pods []*member) []*member {
-		return slices.DeleteFunc(slices.Clone(pods), func(m *member) bool {
-			p := w.places[m.Slot]
-			return p == nil || p.Old == m.Old || p.twin
+// podsToUpdateInSlots is podsToUpdate where slots determine the revision of their pods. A pod that has a surge pod
+// beside it is deleted by deleteSurplus.
+func (d *decider) podsToUpdateInSlots(old, updated []*podState) updateSet {
+	wrong := func(pods []*podState) []*podState {
+		return slices.DeleteFunc(slices.Clone(pods), func(p *podState) bool {
+			slot := d.slots[p.Slot]
+			return slot == nil || slot.Old == p.Old || slot.surging
 		})
 	}
-	t := turn{from: wrong(old), to: young}
-	if len(t.from) == 0 && w.goal.Rollback {
-		t = turn{from: wrong(young), to: old, back: true}
+	t := updateSet{from: wrong(old), to: updated}
+	if len(t.from) == 0 && d.goal.Rollback {
+		t = updateSet{from: wrong(updated), to: old, rollback: true}
 	}
-	t.n, t.above = len(t.from), len(t.from)
+	t.n, t.allowed = len(t.from), len(t.from)
 	return t
 }
 
-// vacate deletes pods that are in no wanted place, and of two in one place that which can go. A new pod beside an old one
-// that serves stays, as long as it is a surge.
-func (w *world) vacate() {
-	var spare []*member
-	for _, m := range slices.Concat(w.old, w.young) {
-		if w.places[m.Slot] == nil {
-			spare = append(spare, m)
+// deleteSurplus deletes pods that are in no wanted slot, and one of two pods in a slot, unless the second one is a
+// surge.
+func (d *decider) deleteSurplus() {
+	var surplus []*podState
+	for _, p := range slices.Concat(d.old, d.updated) {
+		if d.slots[p.Slot] == nil {
+			surplus = append(surplus, p)
 		}
 	}
-	slices.SortFunc(spare, firstToGo)
-	if w.goal.Ordered && len(spare) > 0 {
-		spare = w.nextToGo(spare)
+	slices.SortFunc(surplus, slotDeletionOrder)
+	if d.goal.Ordered && len(surplus) > 0 {
+		surplus = d.nextToDelete(surplus)
 	}
-	for _, m := range spare {
-		w.drop(m, ReasonScaleIn, fmt.Sprintf("slot %q is not wanted", m.Slot))
+	for _, p := range surplus {
+		d.tryDelete(p, ReasonScaleIn, fmt.Sprintf("slot %q is not wanted", p.Slot))
 	}
-	for _, s := range w.goal.Slots {
-		p := w.places[s.Key]
-		for _, m := range p.pods[min(1, len(p.pods)):] {
+	for _, s := range d.goal.Slots {
+		slot := d.slots[s.Key]
+		for _, p := range slot.pods[min(1, len(slot.pods)):] {
 			switch {
-			case m.ToDelete:
-				w.parted++
-			case w.pair(p, p.pods[0], m):
-				p.twin = true
-				w.twins++
+			case p.ToDelete:
+				d.extra++
+			case d.mayShareSlot(slot, slot.pods[0], p):
+				slot.surging = true
+				d.surging++
 			default:
-				w.parted++
-				w.drop(m, ReasonRecreate, "another pod is in slot "+p.Key)
+				d.extra++
+				d.tryDelete(p, ReasonRecreate, "another pod is in slot "+slot.Key)
 			}
 		}
 	}
 }
 
-// nextToGo is the first of the spare pods, in order, or none while it has to wait. As in kube 1.36 StatefulSet (processCondemned):
-// one that is not available waits as well, unless it is the only one. One that was prepared stays so while it waits.
-func (w *world) nextToGo(spare []*member) []*member {
-	m, why := spare[0], ""
-	switch key, waits := w.firstUnavailable(); {
-	case w.leaving:
-		why = "another one is leaving"
+// nextToDelete returns the first of the surplus pods, in order, or none while it has to wait. As in kube 1.36
+// StatefulSet (processCondemned), one that is not available waits as well, unless it is the only one. One that is
+// preparing delete stays so while it waits.
+func (d *decider) nextToDelete(surplus []*podState) []*podState {
+	p, why := surplus[0], ""
+	switch key, waits := d.firstUnavailable(); {
+	case d.anyInactive:
+		why = "another one is terminating"
 	case waits:
 		why = fmt.Sprintf("slot %s has no available pod", key)
-	case m.Available, m.PreparingDelete, !slices.ContainsFunc(spare[1:], func(o *member) bool { return !o.Available }):
-		return spare[:1]
+	case p.Available, p.PreparingDelete, !slices.ContainsFunc(surplus[1:], func(o *podState) bool { return !o.Available }):
+		return surplus[:1]
 	default:
-		why = m.Key + " is not available, and is not the only one"
+		why = p.Key + " is not available, and is not the only one"
 	}
-	w.hold(ReasonInOrder, len(spare), "%d spare pods wait: %s", len(spare), why)
-	m.stepped = m.PreparingDelete
+	d.hold(ReasonInOrder, len(surplus), "%d spare pods wait: %s", len(surplus), why)
+	p.hasStep = p.PreparingDelete
 	return nil
 }
 
-// firstToGo orders pods of places for their deletion: by the caller's order, before all else but that they were prepared for it.
-func firstToGo(a, b *member) int {
-	return cmp.Or(falseFirst(!a.PreparingDelete, !b.PreparingDelete), cmp.Compare(a.Rank.Order, b.Rank.Order), before(a, b))
+// slotDeletionOrder orders pods in slots for deletion: first those that are preparing delete, then by the caller's
+// order.
+func slotDeletionOrder(a, b *podState) int {
+	return cmp.Or(falseFirst(!a.PreparingDelete, !b.PreparingDelete), cmp.Compare(a.Rank.Order, b.Rank.Order), deletionOrder(a, b))
 }
 
-// bury deletes pods that have ended, so that their places become free.
-func (w *world) bury() {
-	slices.SortFunc(w.ended, firstToGo)
-	for _, m := range w.ended {
-		w.remove(m, Step{Key: m.Key, Reason: ReasonEnded, Why: fmt.Sprintf("phase %s; slot %q is for another pod", m.Rank.Phase, m.Slot)})
+// deleteEnded deletes pods that have ended, so that their slots become free.
+func (d *decider) deleteEnded() {
+	slices.SortFunc(d.ended, slotDeletionOrder)
+	for _, p := range d.ended {
+		why := fmt.Sprintf("phase %s; slot %q is for another pod", p.Rank.Phase, p.Slot)
+		d.planDelete(p, Step{Key: p.Key, Reason: ReasonEnded, Why: why})
 	}
 }
 
-// pair tells whether two pods stay in one place: the one that serves and the one that is to take over, as many as may, and
-// while updates are paused the former one as well. What takes over from a named pod need not be of another revision.
-func (w *world) pair(p *place, best, m *member) bool {
+// mayShareSlot reports whether two pods stay in one slot, the best one and its replacement: within MaxSurge, or while
+// updates are paused. The replacement of a pod to delete may be at the same revision.
+func (d *decider) mayShareSlot(slot *slotState, best, p *podState) bool {
 	switch {
-	case p.twin:
+	case slot.surging:
 		return false
-	case best.ToDelete && best.Available && (p.Old || !m.Old):
-		return w.twins < w.goal.MaxSurge
-	case best.Old == m.Old:
+	case best.ToDelete && best.Available && (slot.Old || !p.Old):
+		return d.surging < d.goal.MaxSurge
+	case best.Old == p.Old:
 		return false
-	case w.goal.Paused:
+	case d.goal.Paused:
 		return true
 	default:
-		return w.twins < w.goal.MaxSurge && best.Available && m.Old == p.Old
+		return d.surging < d.goal.MaxSurge && best.Available && p.Old == slot.Old
 	}
 }
 
-// surgeInPlaces makes a new pod beside old ones that serve and have to be re-created, in as many places as may hold two. Those whose
-// second pod is to go in this very pass still hold it.
-func (w *world) surgeInPlaces(t turn) {
-	for _, m := range t.from {
-		if w.way(m) == wayRecreate {
-			w.surgeBeside(m)
+// surgeInSlots creates new pods beside available old ones that have to be re-created, in as many slots as may hold
+// two. A slot whose second pod is deleted by this call still counts as one of them.
+func (d *decider) surgeInSlots(t updateSet) {
+	for _, p := range t.from {
+		if d.method(p) == methodRecreate {
+			d.surgeBeside(p)
 		}
 	}
 }
 
-// surgeBeside makes a new pod beside one that serves and has to go, unless as many places hold two as may. Beside a named one it
-// is of the revision that it would have in the empty place.
-func (w *world) surgeBeside(m *member) {
-	p := w.places[m.Slot]
-	if p == nil || w.twins+w.parted >= w.goal.MaxSurge || m.stepped || !m.Available || m.taken() || p.leaving || len(p.pods) != 1 {
+// surgeBeside creates a replacement beside an available pod that has to be deleted, within MaxSurge. Beside a pod to
+// delete it is at the revision that a pod in the empty slot would have.
+func (d *decider) surgeBeside(p *podState) {
+	slot := d.slots[p.Slot]
+	if slot == nil || slot.hasInactive || len(slot.pods) != 1 || d.surging+d.extra >= d.goal.MaxSurge ||
+		p.hasStep || !p.Available || p.outOfService() {
 		return
 	}
-	p.twin, m.surged = true, true
-	w.twins++
-	w.surges = append(w.surges, Step{
-		Kind: StepCreate, Slot: p.Key, Old: p.Old && (!m.ToDelete || !w.goal.CreateUpdated), Reason: ReasonSurge,
-		Why: fmt.Sprintf("a pod beside %s, %d of %d slots with two", m.Key, w.twins+w.parted, w.goal.MaxSurge),
+	slot.surging, p.surged = true, true
+	d.surging++
+	d.surgeCreates = append(d.surgeCreates, Step{
+		Kind: StepCreate, Slot: slot.Key, Old: slot.Old && (!p.ToDelete || !d.goal.CreateUpdated), Reason: ReasonSurge,
+		Why: fmt.Sprintf("a pod beside %s, %d of %d slots with two", p.Key, d.surging+d.extra, d.goal.MaxSurge),
 	})
 }
 
-// createInPlaces fills places that are empty.
-func (w *world) createInPlaces() {
+// createInSlots creates pods in empty slots.
+func (d *decider) createInSlots() {
 	unavailable := 0
-	for _, p := range w.places {
-		if len(p.pods) > 0 && !p.available() || len(p.pods) == 0 && p.leaving && !p.completed {
+	for _, slot := range d.slots {
+		if len(slot.pods) > 0 && !slot.available() || len(slot.pods) == 0 && slot.hasInactive && !slot.completed {
 			unavailable++
 		}
 	}
 	var empty []Step
-	for _, s := range w.goal.Slots {
-		if p := w.places[s.Key]; len(p.pods) == 0 && !p.leaving && !p.completed {
+	for _, s := range d.goal.Slots {
+		if slot := d.slots[s.Key]; len(slot.pods) == 0 && !slot.hasInactive && !slot.completed {
 			empty = append(empty, Step{
-				Kind: StepCreate, Slot: s.Key, Old: p.Old && !w.goal.CreateUpdated, Reason: ReasonMissing, Why: fmt.Sprintf("slot %s is empty", s.Key),
+				Kind: StepCreate, Slot: s.Key, Old: slot.Old && !d.goal.CreateUpdated,
+				Reason: ReasonMissing, Why: fmt.Sprintf("slot %s is empty", s.Key),
 			})
 		}
 	}
-	missing := len(empty) + w.goal.Replicas - len(w.goal.Slots)
+	missing := len(empty) + d.goal.Replicas - len(d.goal.Slots)
 	n := missing
-	if w.goal.Ordered && n > 0 {
+	if d.goal.Ordered && n > 0 {
 		n = 1
-		if key, _ := w.firstUnavailable(); len(empty) == 0 || key != empty[0].Slot {
-			w.hold(ReasonInOrder, missing, "%d new pods wait: slot %s has no available pod", missing, key)
+		if key, _ := d.firstUnavailable(); len(empty) == 0 || key != empty[0].Slot {
+			d.hold(ReasonInOrder, missing, "%d new pods wait: slot %s has no available pod", missing, key)
 			n = 0
 		}
 	}
-	n = min(w.bounded(n, unavailable), len(empty))
-	w.Steps = append(append(w.Steps, empty[:n]...), w.surges...)
+	n = min(d.limitCreates(n, unavailable), len(empty))
+	d.Steps = append(append(d.Steps, empty[:n]...), d.surgeCreates...)
 }
 
-// firstUnavailable is the first place without an available pod.
-func (w *world) firstUnavailable() (key string, found bool) {
-	for _, s := range w.goal.Slots {
-		if !w.places[s.Key].available() {
+// firstUnavailable returns the first slot without an available pod.
+func (d *decider) firstUnavailable() (key string, found bool) {
+	for _, s := range d.goal.Slots {
+		if !d.slots[s.Key].available() {
 			return s.Key, true
 		}
 	}
 	return "", false
 }
 
-func (p *place) available() bool {
-	return p.completed || slices.ContainsFunc(p.pods, func(m *member) bool { return m.Available })
+func (slot *slotState) available() bool {
+	return slot.completed || slices.ContainsFunc(slot.pods, func(p *podState) bool { return p.Available })
 }

@@ -13,8 +13,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// places are slots of which the first keep are of the old revision.
-func places(keep int, keys ...string) []Slot {
+// slotsOf returns slots of which the first keep are Old.
+func slotsOf(keep int, keys ...string) []Slot {
 	out := make([]Slot, 0, len(keys))
 	for i, k := range keys {
 		out = append(out, Slot{Key: k, Old: i < keep})
@@ -22,25 +22,25 @@ func places(keep int, keys ...string) []Slot {
 	return out
 }
 
-// in puts a pod in a place, and names it so.
+// in returns a pod in a slot, named like it.
 func in(slot string, fs ...func(*Pod)) Pod {
 	return pod(slot, append([]func(*Pod){func(p *Pod) { p.Slot = slot }}, fs...)...)
 }
 
-// beside is a second pod in the place n1.
+// beside returns a second pod in slot n1.
 func beside(fs ...func(*Pod)) Pod {
 	return pod("n1-2", append([]func(*Pod){func(p *Pod) { p.Slot = "n1" }}, fs...)...)
 }
 
 // A StatefulSet's slots are the ordinals, those below the partition keep the old revision; the order of updates and of
 // deletions is the ordinal, highest first. OrderedReady is InOrder.
-func TestStatefulSetWorlds(t *testing.T) {
+func TestStatefulSetScenarios(t *testing.T) {
 	t.Parallel()
 	ordered := func(keep int, keys ...string) Goal {
-		return Goal{Slots: places(keep, keys...), MaxUnavailable: 1, Ordered: true}
+		return Goal{Slots: slotsOf(keep, keys...), MaxUnavailable: 1, Ordered: true}
 	}
 	parallel := func(keep, unavailable int, keys ...string) Goal {
-		return Goal{Slots: places(keep, keys...), MaxUnavailable: unavailable}
+		return Goal{Slots: slotsOf(keep, keys...), MaxUnavailable: unavailable}
 	}
 	for _, tc := range []struct {
 		name string
@@ -49,14 +49,14 @@ func TestStatefulSetWorlds(t *testing.T) {
 		want []string
 	}{
 		{
-			name: "in order, the first pod is made alone",
+			name: "in order, the first pod is created alone",
 			goal: ordered(0, "0", "1", "2"),
 			want: []string{"Create new 0 Missing"},
 		},
 		{
 			name: "in order, the next one waits until it is available",
 			goal: ordered(0, "0", "1", "2"),
-			pods: []Pod{in("0", tooYoung)},
+			pods: []Pod{in("0", notAvailable)},
 			want: []string{"hold InOrder 2"},
 		},
 		{
@@ -66,24 +66,24 @@ func TestStatefulSetWorlds(t *testing.T) {
 			want: []string{"Create new 1 Missing"},
 		},
 		{
-			name: "in order, a pod is not made while its predecessor is still leaving",
+			name: "in order, a pod is not created while its predecessor is still terminating",
 			goal: ordered(0, "0", "1"),
-			pods: []Pod{in("0"), in("1", leaving)},
+			pods: []Pod{in("0"), in("1", inactive)},
 		},
 		{
-			name: "a pod that is not wanted any more does not let a named one go that serves alone",
+			name: "a surplus pod does not allow the deletion of a named one that alone is available",
 			goal: parallel(0, 1, "0", "1"),
-			pods: []Pod{in("0", doomed), in("1", unready), in("2")},
+			pods: []Pod{in("0", toDelete), in("1", unready), in("2")},
 			want: []string{"Delete 2 ScaleIn", "hold Budget 1"},
 		},
 		{
-			name: "in parallel, all are made, those below the partition of the old revision",
+			name: "in parallel, all are created, those below the partition of the old revision",
 			goal: parallel(1, 1, "0", "1", "2"),
 			want: []string{"Create old 0 Missing", "Create new 1 Missing", "Create new 2 Missing"},
 		},
 		{
-			name: "in parallel, the bound on creations holds",
-			goal: Goal{Slots: places(0, "0", "1", "2"), ScaleMaxUnavailable: new(2)},
+			name: "in parallel, the limit on creations holds",
+			goal: Goal{Slots: slotsOf(0, "0", "1", "2"), ScaleMaxUnavailable: new(2)},
 			pods: []Pod{in("0", unready)},
 			want: []string{"Create new 1 Missing", "hold ScaleLimit 1"},
 		},
@@ -94,7 +94,7 @@ func TestStatefulSetWorlds(t *testing.T) {
 			want: []string{"Create new 4 Missing", "Delete 1 ScaleIn"},
 		},
 		{
-			name: "in order, spare pods go one by one, the highest first",
+			name: "in order, surplus pods go one by one, the highest first",
 			goal: ordered(0, "0", "1"),
 			pods: []Pod{in("0"), in("1"), in("2", order(-2)), in("3", order(-3))},
 			want: []string{"Delete 3 ScaleIn"},
@@ -102,53 +102,53 @@ func TestStatefulSetWorlds(t *testing.T) {
 		{
 			name: "in order, the next one waits until it is gone",
 			goal: ordered(0, "0", "1"),
-			pods: []Pod{in("0"), in("1"), in("2", order(-2)), in("3", order(-3), leaving)},
+			pods: []Pod{in("0"), in("1"), in("2", order(-2)), in("3", order(-3), inactive)},
 			want: []string{"hold InOrder 1"},
 		},
 		{
-			name: "in order, and until those that stay are available",
+			name: "in order, the next one waits until those that are wanted are available",
 			goal: ordered(0, "0", "1"),
 			pods: []Pod{in("0"), in("1", unready), in("2", order(-2))},
 			want: []string{"hold InOrder 1"},
 		},
 		{
-			name: "in order, a spare pod that does not serve goes if it is the only one",
+			name: "in order, a surplus pod that does not serve goes if it is the only one",
 			goal: ordered(0, "0", "1"),
 			pods: []Pod{in("0"), in("1"), in("2", order(-2)), in("3", order(-3), unready)},
 			want: []string{"Delete 3 ScaleIn"},
 		},
 		{
-			name: "in order, it waits while another spare one does not",
+			name: "in order, it waits while another surplus pod is not available either",
 			goal: ordered(0, "0", "1"),
 			pods: []Pod{in("0"), in("1"), in("2", order(-2), unready), in("3", order(-3), unready)},
 			want: []string{"hold InOrder 2"},
 		},
 		{
-			name: "in order, one that serves does not wait",
+			name: "in order, one that is available does not wait",
 			goal: ordered(0, "0", "1"),
 			pods: []Pod{in("0"), in("1"), in("2", order(-2), unready), in("3", order(-3))},
 			want: []string{"Delete 3 ScaleIn"},
 		},
 		{
-			name: "in order, a spare pod that is ready for too short a time waits likewise",
+			name: "in order, a surplus pod that is ready for too short a time waits likewise",
 			goal: ordered(0, "0", "1"),
-			pods: []Pod{in("0"), in("1"), in("2", order(-2), unready), in("3", order(-3), tooYoung)},
+			pods: []Pod{in("0"), in("1"), in("2", order(-2), unready), in("3", order(-3), notAvailable)},
 			want: []string{"hold InOrder 2"},
 		},
 		{
 			name: "in order, one that was prepared for its deletion goes on",
 			goal: ordered(0, "0"),
-			pods: []Pod{in("0"), in("1", order(-1), unready), in("2", order(-2), parting, unready)},
+			pods: []Pod{in("0"), in("1", order(-1), unready), in("2", order(-2), preparingDelete, unready)},
 			want: []string{"Delete 2 ScaleIn"},
 		},
 		{
 			name: "in order, it stays prepared while it waits for a pod that is wanted",
 			goal: ordered(0, "0"),
-			pods: []Pod{in("0", unready), in("1", order(-1), parting, deleteHooked)},
+			pods: []Pod{in("0", unready), in("1", order(-1), preparingDelete, deleteHooked)},
 			want: []string{"hold InOrder 1"},
 		},
 		{
-			name: "in parallel, spare pods cost no budget",
+			name: "in parallel, surplus pods cost no budget",
 			goal: parallel(0, 0, "0"),
 			pods: []Pod{in("0", unready), in("1", order(-1)), in("2", order(-2))},
 			want: []string{"Delete 2 ScaleIn", "Delete 1 ScaleIn"},
@@ -177,73 +177,73 @@ func TestStatefulSetWorlds(t *testing.T) {
 			want: []string{"Delete 1 Recreate", "hold InOrder 1"},
 		},
 		{
-			name: "a named pod goes within the budget, whatever the partition, and comes again in its place",
+			name: "a named pod goes within the budget, whatever the partition, and comes again in its slot",
 			goal: parallel(3, 1, "0", "1", "2"),
-			pods: []Pod{in("0", old, doomed), in("1", old, doomed), in("2", old)},
+			pods: []Pod{in("0", old, toDelete), in("1", old, toDelete), in("2", old)},
 			want: []string{"Delete 0 Named", "hold Budget 1"},
 		},
 		{
 			name: "of named pods the highest goes first",
 			goal: parallel(0, 1, "0", "1", "2"),
-			pods: []Pod{in("0", doomed), in("1", doomed, order(-1)), in("2", order(-2))},
+			pods: []Pod{in("0", toDelete), in("1", toDelete, order(-1)), in("2", order(-2))},
 			want: []string{"Delete 1 Named", "hold Budget 1"},
 		},
 		{
-			name: "a pod that has ended is deleted, and its place waits until it is gone",
+			name: "a pod that has ended is deleted, and its slot waits until it is gone",
 			goal: ordered(0, "0", "1"),
-			pods: []Pod{in("0", leaving, ended), in("1", unready)},
+			pods: []Pod{in("0", inactive, ended), in("1", unready)},
 			want: []string{"Delete 0 Ended"},
 		},
 		{
 			name: "a pod that has ended goes through its hook",
 			goal: ordered(0, "0"),
-			pods: []Pod{in("0", leaving, ended, deleteHooked)},
+			pods: []Pod{in("0", inactive, ended, deleteHooked)},
 			want: []string{"PrepareDelete 0 Ended"},
 		},
 		{
-			name: "in parallel, places whose pods leave count against the bound on creations",
-			goal: Goal{Slots: places(0, "0", "1", "2"), ScaleMaxUnavailable: new(2)},
-			pods: []Pod{in("0", leaving)},
+			name: "in parallel, slots whose pods are terminating count against the limit on creations",
+			goal: Goal{Slots: slotsOf(0, "0", "1", "2"), ScaleMaxUnavailable: new(2)},
+			pods: []Pod{in("0", inactive)},
 			want: []string{"Create new 1 Missing", "hold ScaleLimit 1"},
 		},
 		{
 			name: "by priority, the partition keeps the pods that would be updated last",
-			goal: Goal{Slots: places(0, "0", "1", "2"), Partition: 2, MaxUnavailable: 3},
+			goal: Goal{Slots: slotsOf(0, "0", "1", "2"), Partition: 2, MaxUnavailable: 3},
 			pods: []Pod{in("0", old, order(1)), in("1", old), in("2", old, order(2))},
 			want: []string{"Delete 1 Recreate"},
 		},
 		{
-			name: "by priority, what is updated counts, wherever it is",
-			goal: Goal{Slots: places(0, "0", "1", "2"), Partition: 2, MaxUnavailable: 3},
+			name: "by priority, updated pods count in whatever slot",
+			goal: Goal{Slots: slotsOf(0, "0", "1", "2"), Partition: 2, MaxUnavailable: 3},
 			pods: []Pod{in("0", old, order(1)), in("1", old), in("2")},
 		},
 		{
 			name: "by priority, a pod that is being replaced is not made old again",
-			goal: Goal{Slots: places(0, "0", "1", "2"), Partition: 2, MaxUnavailable: 3},
+			goal: Goal{Slots: slotsOf(0, "0", "1", "2"), Partition: 2, MaxUnavailable: 3},
 			pods: []Pod{in("0", old, order(1)), in("2", old, order(2))},
 			want: []string{"Create new 1 Missing"},
 		},
 		{
 			name: "by priority, a lost pod comes back old while too few are",
-			goal: Goal{Slots: places(0, "0", "1", "2"), Partition: 2, MaxUnavailable: 3},
+			goal: Goal{Slots: slotsOf(0, "0", "1", "2"), Partition: 2, MaxUnavailable: 3},
 			pods: []Pod{in("0", old), in("1")},
 			want: []string{"Create old 2 Missing"},
 		},
 		{
-			name: "by priority, a choice once made stays",
-			goal: Goal{Slots: places(0, "0", "1"), Partition: 1, MaxUnavailable: 1},
-			pods: []Pod{in("0", old, deleteHooked), in("1", old, order(1), parting, deleteHooked)},
+			name: "by priority, a pod that is preparing delete stays chosen",
+			goal: Goal{Slots: slotsOf(0, "0", "1"), Partition: 1, MaxUnavailable: 1},
+			pods: []Pod{in("0", old, deleteHooked), in("1", old, order(1), preparingDelete, deleteHooked)},
 			want: []string{"hold Hook 1"},
 		},
 		{
 			name: "with OnDelete a lost pod comes back new, whatever the partition",
-			goal: Goal{Slots: places(1, "0", "1"), Partition: 2, MaxUnavailable: 1, Mode: OnDelete},
+			goal: Goal{Slots: slotsOf(1, "0", "1"), Partition: 2, MaxUnavailable: 1, Mode: OnDelete},
 			pods: []Pod{in("1", old)},
 			want: []string{"Create new 0 Missing"},
 		},
 		{
 			name: "an update in place keeps the pod",
-			goal: Goal{Slots: places(1, "0", "1"), MaxUnavailable: 1, Mode: InPlaceIfPossible, Ordered: true},
+			goal: Goal{Slots: slotsOf(1, "0", "1"), MaxUnavailable: 1, Mode: InPlaceIfPossible, Ordered: true},
 			pods: []Pod{in("0", old), in("1", old, order(-1))},
 			want: []string{"MarkUnready 1 InPlace"},
 		},
@@ -256,7 +256,7 @@ func TestStatefulSetWorlds(t *testing.T) {
 		{
 			name: "a pod that waits for its deletion comes back with its ordinal",
 			goal: ordered(0, "0", "1"),
-			pods: []Pod{in("0"), in("1", order(-1), parting, deleteHooked)},
+			pods: []Pod{in("0"), in("1", order(-1), preparingDelete, deleteHooked)},
 			want: []string{"CancelDelete 1 Restored"},
 		},
 	} {
@@ -267,9 +267,9 @@ func TestStatefulSetWorlds(t *testing.T) {
 	}
 }
 
-// A DaemonSet's slots are the nodes that fit; a pod on another node is spare. A leaving pod is left out, so that its node
+// A DaemonSet's slots are the nodes that fit; a pod on another node is surplus. a terminating pod is left out, so that its node
 // gets another one at once. The partition is the nodes that come last in its order.
-func TestDaemonSetWorlds(t *testing.T) {
+func TestDaemonSetScenarios(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name string
@@ -279,175 +279,175 @@ func TestDaemonSetWorlds(t *testing.T) {
 	}{
 		{
 			name: "each node gets a pod",
-			goal: Goal{Slots: places(0, "n1", "n2"), MaxUnavailable: 1},
+			goal: Goal{Slots: slotsOf(0, "n1", "n2"), MaxUnavailable: 1},
 			pods: []Pod{in("n2")},
 			want: []string{"Create new n1 Missing"},
 		},
 		{
 			name: "a node that fits no more loses its pod, whatever else is available",
-			goal: Goal{Slots: places(0, "n1"), MaxUnavailable: 1},
+			goal: Goal{Slots: slotsOf(0, "n1"), MaxUnavailable: 1},
 			pods: []Pod{in("n1", unready), in("n2")},
 			want: []string{"Delete n2 ScaleIn"},
 		},
 		{
-			name: "of two pods on a node, the one that serves stays",
-			goal: Goal{Slots: places(0, "n1"), MaxUnavailable: 0},
+			name: "of two pods on a node, the available one stays",
+			goal: Goal{Slots: slotsOf(0, "n1"), MaxUnavailable: 0},
 			pods: []Pod{in("n1", unready), beside()},
 			want: []string{"Delete n1 Recreate"},
 		},
 		{
 			name: "old pods go within the budget of nodes",
-			goal: Goal{Slots: places(0, "n1", "n2", "n3"), MaxUnavailable: 1},
+			goal: Goal{Slots: slotsOf(0, "n1", "n2", "n3"), MaxUnavailable: 1},
 			pods: []Pod{in("n1", old), in("n2", old), in("n3", old)},
 			want: []string{"Delete n1 Recreate", "hold Budget 2"},
 		},
 		{
 			name: "a node without a pod counts against the budget",
-			goal: Goal{Slots: places(0, "n1", "n2", "n3"), MaxUnavailable: 1},
+			goal: Goal{Slots: slotsOf(0, "n1", "n2", "n3"), MaxUnavailable: 1},
 			pods: []Pod{in("n1", old), in("n2", old)},
 			want: []string{"Create new n3 Missing", "hold Budget 2"},
 		},
 		{
 			name: "old pods that are not available go at once",
-			goal: Goal{Slots: places(0, "n1", "n2", "n3"), MaxUnavailable: 1},
+			goal: Goal{Slots: slotsOf(0, "n1", "n2", "n3"), MaxUnavailable: 1},
 			pods: []Pod{in("n1", old, unready), in("n2", old, unready), in("n3", old)},
 			want: []string{"Delete n1 Recreate", "Delete n2 Recreate", "hold Budget 1"},
 		},
 		{
 			name: "nodes of the partition keep their pods",
-			goal: Goal{Slots: places(2, "n1", "n2", "n3"), MaxUnavailable: 3},
+			goal: Goal{Slots: slotsOf(2, "n1", "n2", "n3"), MaxUnavailable: 3},
 			pods: []Pod{in("n1", old), in("n2", old), in("n3", old)},
 			want: []string{"Delete n3 Recreate"},
 		},
 		{
 			name: "nodes that are not selected keep their pods, and count for the partition",
-			goal: Goal{Slots: places(1, "n1", "n2", "n3"), Partition: 2, MaxUnavailable: 3, CreateUpdated: true},
+			goal: Goal{Slots: slotsOf(1, "n1", "n2", "n3"), Partition: 2, MaxUnavailable: 3, CreateUpdated: true},
 			pods: []Pod{in("n1", old), in("n2", old, order(2)), in("n3", old, order(1))},
 			want: []string{"Delete n3 Recreate"},
 		},
 		{
 			name: "a node that is not selected and has a new pod counts for no partition",
-			goal: Goal{Slots: places(2, "n1", "n2", "n3", "n4"), Partition: 2, MaxUnavailable: 3, CreateUpdated: true},
+			goal: Goal{Slots: slotsOf(2, "n1", "n2", "n3", "n4"), Partition: 2, MaxUnavailable: 3, CreateUpdated: true},
 			pods: []Pod{in("n1", old), in("n2"), in("n3", old, order(1)), in("n4", old, order(2))},
 			want: []string{"Delete n3 Recreate"},
 		},
 		{
-			name: "what is lost comes back new, whatever the partition",
-			goal: Goal{Slots: places(1, "n1", "n2"), Partition: 2, MaxUnavailable: 2, CreateUpdated: true},
+			name: "a lost pod is created at the update revision, whatever the partition",
+			goal: Goal{Slots: slotsOf(1, "n1", "n2"), Partition: 2, MaxUnavailable: 2, CreateUpdated: true},
 			pods: []Pod{in("n2", old)},
 			want: []string{"Create new n1 Missing"},
 		},
 		{
 			name: "a node with two pods is not kept by the partition",
-			goal: Goal{Slots: places(0, "n1", "n2"), Partition: 1, MaxSurge: 1, CreateUpdated: true},
+			goal: Goal{Slots: slotsOf(0, "n1", "n2"), Partition: 1, MaxSurge: 1, CreateUpdated: true},
 			pods: []Pod{in("n1", old, order(2)), beside(), in("n2", old, order(1))},
 			want: []string{"Delete n1 Recreate"},
 		},
 		{
-			name: "what does not serve is updated before its turn, as it costs nothing",
-			goal: Goal{Slots: places(0, "n1", "n2", "n3"), MaxUnavailable: 1},
+			name: "an unavailable pod is updated before its turn, as it takes no budget",
+			goal: Goal{Slots: slotsOf(0, "n1", "n2", "n3"), MaxUnavailable: 1},
 			pods: []Pod{in("n1", old, order(3), unready), in("n2", old, order(1)), in("n3", old, order(2), unready)},
 			want: []string{"Delete n3 Recreate", "Delete n1 Recreate", "hold Budget 1"},
 		},
 		{
 			name: "with a surge, new pods come first, on as many nodes as may hold two",
-			goal: Goal{Slots: places(0, "n1", "n2", "n3"), MaxSurge: 2},
+			goal: Goal{Slots: slotsOf(0, "n1", "n2", "n3"), MaxSurge: 2},
 			pods: []Pod{in("n1", old), in("n2", old), in("n3", old)},
 			want: []string{"Create new n1 Surge", "Create new n2 Surge", "hold Budget 1"},
 		},
 		{
 			name: "#1012: an old pod goes as soon as the new one on its node is available",
-			goal: Goal{Slots: places(0, "n1", "n2", "n3"), MaxSurge: 1},
+			goal: Goal{Slots: slotsOf(0, "n1", "n2", "n3"), MaxSurge: 1},
 			pods: []Pod{in("n1", old), beside(), in("n2", old), in("n3", old)},
 			want: []string{"Delete n1 Recreate", "hold Budget 2"},
 		},
 		{
-			name: "the next node follows when it is on its way",
-			goal: Goal{Slots: places(0, "n1", "n2", "n3"), MaxSurge: 1},
+			name: "the next node follows when the old pod is terminating",
+			goal: Goal{Slots: slotsOf(0, "n1", "n2", "n3"), MaxSurge: 1},
 			pods: []Pod{in("n1", old, func(p *Pod) { p.Inactive = true }), beside(), in("n2", old), in("n3", old)},
 			want: []string{"Create new n2 Surge", "hold Budget 1"},
 		},
 		{
-			name: "an old pod that its hook does not let go still holds its place beside the new one",
-			goal: Goal{Slots: places(0, "n1", "n2", "n3"), MaxSurge: 1},
+			name: "an old pod that its hook does not release still holds its slot beside the new one",
+			goal: Goal{Slots: slotsOf(0, "n1", "n2", "n3"), MaxSurge: 1},
 			pods: []Pod{in("n1", old, func(p *Pod) { p.DeleteHooked, p.PreparingDelete, p.Available = true, true, false }), beside(), in("n2", old), in("n3", old)},
 			want: []string{"hold Budget 2", "hold Hook 1"},
 		},
 		{
 			name: "while the new pod is not available both stay",
-			goal: Goal{Slots: places(0, "n1", "n2"), MaxSurge: 1},
+			goal: Goal{Slots: slotsOf(0, "n1", "n2"), MaxSurge: 1},
 			pods: []Pod{in("n1", old), beside(unready), in("n2", old)},
 			want: []string{"hold Budget 1"},
 		},
 		{
 			name: "an old pod that does not serve goes without waiting",
-			goal: Goal{Slots: places(0, "n1", "n2"), MaxSurge: 1},
+			goal: Goal{Slots: slotsOf(0, "n1", "n2"), MaxSurge: 1},
 			pods: []Pod{in("n1", old, unready), beside(unready), in("n2")},
 			want: []string{"Delete n1 Recreate"},
 		},
 		{
 			name: "paused, two pods on a node stay and no other node gets two",
-			goal: Goal{Slots: places(0, "n1", "n2"), MaxSurge: 2, Paused: true},
+			goal: Goal{Slots: slotsOf(0, "n1", "n2"), MaxSurge: 2, Paused: true},
 			pods: []Pod{in("n1", old), beside(), in("n2", old)},
 			want: []string{"hold Paused 1"},
 		},
 		{
-			name: "with a surge, a named pod gets its successor first",
-			goal: Goal{Slots: places(0, "n1", "n2"), MaxSurge: 1},
-			pods: []Pod{in("n1", doomed), in("n2")},
+			name: "with a surge, the replacement of a named pod is created first",
+			goal: Goal{Slots: slotsOf(0, "n1", "n2"), MaxSurge: 1},
+			pods: []Pod{in("n1", toDelete), in("n2")},
 			want: []string{"Create new n1 Surge", "hold Budget 1"},
 		},
 		{
 			name: "also while updates are paused",
-			goal: Goal{Slots: places(0, "n1", "n2"), MaxSurge: 1, Paused: true},
-			pods: []Pod{in("n1", doomed), in("n2")},
+			goal: Goal{Slots: slotsOf(0, "n1", "n2"), MaxSurge: 1, Paused: true},
+			pods: []Pod{in("n1", toDelete), in("n2")},
 			want: []string{"Create new n1 Surge", "hold Budget 1"},
 		},
 		{
-			name: "a named pod stays until its successor is available, and no other node gets two",
-			goal: Goal{Slots: places(0, "n1", "n2", "n3"), MaxSurge: 1},
-			pods: []Pod{in("n1", doomed), beside(unready), in("n2", doomed), in("n3", old)},
+			name: "a named pod stays until its replacement is available, and no other node gets two",
+			goal: Goal{Slots: slotsOf(0, "n1", "n2", "n3"), MaxSurge: 1},
+			pods: []Pod{in("n1", toDelete), beside(unready), in("n2", toDelete), in("n3", old)},
 			want: []string{"hold Budget 2", "hold Budget 1"},
 		},
 		{
-			name: "it goes when its successor is available, also if another named pod has to wait",
-			goal: Goal{Slots: places(0, "n1", "n2"), MaxSurge: 1},
-			pods: []Pod{in("n1", doomed, order(1)), beside(), in("n2", doomed)},
+			name: "it is deleted when its replacement is available, also if another named pod has to wait",
+			goal: Goal{Slots: slotsOf(0, "n1", "n2"), MaxSurge: 1},
+			pods: []Pod{in("n1", toDelete, order(1)), beside(), in("n2", toDelete)},
 			want: []string{"Delete n1 Named", "hold Budget 1"},
 		},
 		{
-			name: "the successor is what a lost pod would be, whatever the partition",
-			goal: Goal{Slots: places(0, "n1"), Partition: 1, MaxSurge: 1, CreateUpdated: true},
-			pods: []Pod{in("n1", old, doomed)},
+			name: "the replacement is at the revision that a lost pod would get, whatever the partition",
+			goal: Goal{Slots: slotsOf(0, "n1"), Partition: 1, MaxSurge: 1, CreateUpdated: true},
+			pods: []Pod{in("n1", old, toDelete)},
 			want: []string{"Create new n1 Surge", "hold Budget 1"},
 		},
 		{
-			name: "and stays where the update is not to go",
-			goal: Goal{Slots: places(1, "n1"), Partition: 1, MaxSurge: 1, CreateUpdated: true},
-			pods: []Pod{in("n1", old, doomed), beside(unready)},
+			name: "and stays on a node that is not to be updated",
+			goal: Goal{Slots: slotsOf(1, "n1"), Partition: 1, MaxSurge: 1, CreateUpdated: true},
+			pods: []Pod{in("n1", old, toDelete), beside(unready)},
 			want: []string{"hold Budget 1"},
 		},
 		{
-			name: "a successor of the revision before gives way to one of the next",
-			goal: Goal{Slots: places(0, "n1"), MaxSurge: 1},
-			pods: []Pod{in("n1", old, doomed), beside(old, unready)},
+			name: "a replacement at the former revision is replaced by one at the next",
+			goal: Goal{Slots: slotsOf(0, "n1"), MaxSurge: 1},
+			pods: []Pod{in("n1", old, toDelete), beside(old, unready)},
 			want: []string{"Delete n1-2 Recreate", "hold Budget 1"},
 		},
 		{
 			name: "a named pod that does not serve goes at once",
-			goal: Goal{Slots: places(0, "n1", "n2"), MaxSurge: 1},
-			pods: []Pod{in("n1", doomed, unready), in("n2")},
+			goal: Goal{Slots: slotsOf(0, "n1", "n2"), MaxSurge: 1},
+			pods: []Pod{in("n1", toDelete, unready), in("n2")},
 			want: []string{"Delete n1 Named"},
 		},
 		{
 			name: "named pods have the surge before updates",
-			goal: Goal{Slots: places(0, "n1", "n2"), MaxSurge: 1},
-			pods: []Pod{in("n1", old, order(-1)), in("n2", doomed)},
+			goal: Goal{Slots: slotsOf(0, "n1", "n2"), MaxSurge: 1},
+			pods: []Pod{in("n1", old, order(-1)), in("n2", toDelete)},
 			want: []string{"Create new n2 Surge", "hold Budget 1", "hold Budget 1"},
 		},
 		{
 			name: "with OnDelete old pods stay",
-			goal: Goal{Slots: places(0, "n1", "n2"), MaxSurge: 2, Mode: OnDelete},
+			goal: Goal{Slots: slotsOf(0, "n1", "n2"), MaxSurge: 2, Mode: OnDelete},
 			pods: []Pod{in("n1", old), in("n2", old)},
 		},
 	} {
@@ -458,8 +458,8 @@ func TestDaemonSetWorlds(t *testing.T) {
 	}
 }
 
-// A SidecarSet's pods are others': Want is their number and the mode InPlaceOnly, so that none is made or deleted.
-func TestSidecarSetWorlds(t *testing.T) {
+// A SidecarSet does not own its pods: Replicas is their number and the mode InPlaceOnly, so that none is created or deleted.
+func TestSidecarSetScenarios(t *testing.T) {
 	t.Parallel()
 	goal := func(want, partition, unavailable int) Goal {
 		return Goal{Replicas: want, Partition: partition, MaxUnavailable: unavailable, Mode: InPlaceOnly}
@@ -471,27 +471,27 @@ func TestSidecarSetWorlds(t *testing.T) {
 		want []string
 	}{
 		{
-			name: "pods are edited within the budget",
+			name: "pods are updated in place within the budget",
 			goal: goal(3, 0, 1),
-			pods: many(3, "a", old, gateless),
+			pods: many(3, "a", old, ungated),
 			want: []string{"UpdateInPlace a00 InPlace", "hold InFlight 2"},
 		},
 		{
 			name: "the partition keeps pods old",
 			goal: goal(3, 2, 3),
-			pods: many(3, "a", old, gateless),
+			pods: many(3, "a", old, ungated),
 			want: []string{"UpdateInPlace a00 InPlace"},
 		},
 		{
 			name: "pods that can't take the new revision wait, and say why",
 			goal: goal(2, 0, 1),
-			pods: []Pod{pod("a", old, unsuited), pod("b", old, gateless)},
+			pods: []Pod{pod("a", old, notInPlace), pod("b", old, ungated)},
 			want: []string{"UpdateInPlace b InPlace", "hold NotInPlace 1"},
 		},
 		{
-			name: "pods that leave are left alone and no other one is made",
+			name: "terminating pods are left alone and not replaced",
 			goal: goal(1, 0, 1),
-			pods: []Pod{pod("a", old, leaving), pod("b", old, gateless)},
+			pods: []Pod{pod("a", old, inactive), pod("b", old, ungated)},
 			want: []string{"UpdateInPlace b InPlace"},
 		},
 	} {
@@ -508,60 +508,60 @@ func TestSidecarSetWorlds(t *testing.T) {
 // A BroadcastJob runs one pod on each node to its end.
 func TestPodsThatHaveEndedMayKeepTheirSlots(t *testing.T) {
 	t.Parallel()
-	completed := func(p *Pod) { leaving(p); p.Ended, p.Rank.Phase = true, corev1.PodSucceeded }
-	going := func(p *Pod) { leaving(p); p.Ended = false }
+	completed := func(p *Pod) { inactive(p); p.Ended, p.Rank.Phase = true, corev1.PodSucceeded }
+	going := func(p *Pod) { inactive(p); p.Ended = false }
 	for _, tc := range []struct {
 		name string
 		goal Goal
 		pods []Pod
 		want []string
 	}{
-		{"without KeepEnded they make room", Goal{Slots: places(0, "n1")}, []Pod{in("n1", completed)}, []string{"Delete n1 Ended"}},
+		{"without KeepEnded they make room", Goal{Slots: slotsOf(0, "n1")}, []Pod{in("n1", completed)}, []string{"Delete n1 Ended"}},
 		{
 			"they are neither deleted nor replaced",
-			Goal{Slots: places(0, "n1", "n2"), KeepEnded: true},
+			Goal{Slots: slotsOf(0, "n1", "n2"), KeepEnded: true},
 			[]Pod{in("n1", completed)},
 			[]string{"Create new n2 Missing"},
 		},
 		{
 			"one of the old revision is not updated",
-			Goal{Slots: places(0, "n1"), KeepEnded: true, MaxUnavailable: 1},
+			Goal{Slots: slotsOf(0, "n1"), KeepEnded: true, MaxUnavailable: 1},
 			[]Pod{in("n1", old, completed)},
 			nil,
 		},
 		{
-			"one that somebody deletes is replaced when it is gone",
-			Goal{Slots: places(0, "n1", "n2"), KeepEnded: true},
+			"one that a user deletes is replaced when it is gone",
+			Goal{Slots: slotsOf(0, "n1", "n2"), KeepEnded: true},
 			[]Pod{in("n1", going)},
 			[]string{"Create new n2 Missing"},
 		},
 		{
 			"one that is to be deleted makes room",
-			Goal{Slots: places(0, "n1"), KeepEnded: true},
-			[]Pod{in("n1", completed, doomed)},
+			Goal{Slots: slotsOf(0, "n1"), KeepEnded: true},
+			[]Pod{in("n1", completed, toDelete)},
 			[]string{"Delete n1 Ended"},
 		},
 		{
 			"one in a slot that is not wanted stays",
-			Goal{Slots: places(0, "n1"), KeepEnded: true},
+			Goal{Slots: slotsOf(0, "n1"), KeepEnded: true},
 			[]Pod{in("n1", completed), in("n9", completed)},
 			nil,
 		},
 		{
 			"they do not count as unavailable while others are created",
-			Goal{Slots: places(0, "n1", "n2", "n3"), KeepEnded: true, ScaleMaxUnavailable: new(1)},
+			Goal{Slots: slotsOf(0, "n1", "n2", "n3"), KeepEnded: true, ScaleMaxUnavailable: new(1)},
 			[]Pod{in("n1", completed)},
 			[]string{"Create new n2 Missing", "hold ScaleLimit 1"},
 		},
 		{
 			"they let the next one begin where pods come in order",
-			Goal{Slots: places(0, "n1", "n2"), KeepEnded: true, Ordered: true},
+			Goal{Slots: slotsOf(0, "n1", "n2"), KeepEnded: true, Ordered: true},
 			[]Pod{in("n1", completed)},
 			[]string{"Create new n2 Missing"},
 		},
 		{
 			"they count as available for the budget",
-			Goal{Slots: places(0, "n1", "n2"), KeepEnded: true, MaxUnavailable: 1},
+			Goal{Slots: slotsOf(0, "n1", "n2"), KeepEnded: true, MaxUnavailable: 1},
 			[]Pod{in("n1", completed), in("n2", old)},
 			[]string{"Delete n2 Recreate"},
 		},
@@ -573,7 +573,7 @@ func TestPodsThatHaveEndedMayKeepTheirSlots(t *testing.T) {
 	}
 }
 
-// FuzzSlots replays worlds with places until they come to rest.
+// FuzzSlots replays scenarios with slots until nothing is left to do.
 func FuzzSlots(f *testing.F) {
 	for i := range uint64(60) {
 		f.Add(i, uint8(i*7), uint8(i%4), uint8(i%3), uint8(i*5))
@@ -585,7 +585,7 @@ func replaySlots(t *testing.T, seed uint64, slots, unavailable, surge, flags uin
 	t.Helper()
 	r := rand.New(rand.NewPCG(seed, 2))
 	keys := []string{"s0", "s1", "s2", "s3", "s4", "s5", "s6"}
-	wanted := func() []Slot { return places(r.IntN(3), keys[:int(slots)%6+r.IntN(2)]...) }
+	wanted := func() []Slot { return slotsOf(r.IntN(3), keys[:int(slots)%6+r.IntN(2)]...) }
 	m := newModel(Goal{
 		Slots: wanted(), MaxUnavailable: int(unavailable % 4), MaxSurge: int(surge % 3), Ordered: flags&1 != 0,
 		Mode: []Mode{ReCreate, InPlaceIfPossible}[flags>>1&1], Rollback: flags&64 != 0,
@@ -593,19 +593,19 @@ func replaySlots(t *testing.T, seed uint64, slots, unavailable, surge, flags uin
 	if flags&128 != 0 {
 		m.goal.Partition, m.goal.CreateUpdated, m.goal.Rollback = r.IntN(4), r.IntN(2) == 0, false
 	}
-	m.hooks = modelHooks{update: flags&4 != 0, remove: flags&8 != 0}
-	m.free, m.target, m.minReady = flags&16 != 0 && flags&1 == 0, "v2", r.IntN(3)
+	m.hooks = modelHooks{update: flags&4 != 0, delete: flags&8 != 0}
+	m.freeSlots, m.target, m.minReady = flags&16 != 0 && flags&1 == 0, "v2", r.IntN(3)
 	if flags&32 != 0 {
-		m.noEdit = func(_, _ string) string { return "volumes changed" }
+		m.notInPlace = func(_, _ string) string { return "volumes changed" }
 	}
 	for _, name := range m.names() {
 		i := r.IntN(len(keys))
 		m.pods[name].slot, m.pods[name].rank.Order = keys[i], -i
-		m.pods[name].doomed = r.IntN(6) == 0
+		m.pods[name].toDelete = r.IntN(6) == 0
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Log(m.story.String())
+			t.Log(m.log.String())
 		}
 	})
 	for tick := range 500 {
@@ -613,7 +613,7 @@ func replaySlots(t *testing.T, seed uint64, slots, unavailable, surge, flags uin
 			m.goal.Slots, m.goal.Paused = wanted(), r.IntN(4) == 0
 			m.target = []string{"v1", "v2"}[r.IntN(2)]
 			if names := m.names(); len(names) > 0 {
-				m.pods[names[r.IntN(len(names))]].doomed = true
+				m.pods[names[r.IntN(len(names))]].toDelete = true
 			}
 		}
 		if tick == 20 {
@@ -625,8 +625,8 @@ func replaySlots(t *testing.T, seed uint64, slots, unavailable, surge, flags uin
 		waiting := m.waiting()
 		facts := m.facts()
 		s := Next(m.goal, facts, m.at(m.tick))
-		fmt.Fprintf(&m.story, "%3d  %+v\n     %s\n", m.tick, m.goal, m.summary(facts))
-		writeSteps(&m.story, s)
+		fmt.Fprintf(&m.log, "%3d  %+v\n     %s\n", m.tick, m.goal, m.summary(facts))
+		writeSteps(&m.log, s)
 		checkSlots(t, m.goal, facts, m.at(m.tick), s)
 		if len(s.Steps) == 0 && !waiting && tick >= 20 {
 			checkSlotsAtRest(t, m, s)
@@ -660,24 +660,24 @@ func checkSlots(t *testing.T, g Goal, pods []Pod, now time.Time, s Decision) {
 		}
 	}
 	checkKept(t, g, pods, s)
-	before, twins := len(serves), 0
+	before, surging := len(serves), 0
 	for _, c := range s.Of(StepCreate) {
 		require.True(t, wanted[c.Slot], "a pod in %q, which is not wanted", c.Slot)
 		held[c.Slot]++
 		active[c.Slot]++
 		if c.Reason == ReasonMissing {
-			require.Equal(t, 1, held[c.Slot], "place %s is not empty", c.Slot)
+			require.Equal(t, 1, held[c.Slot], "slot %s is not empty", c.Slot)
 		} else {
-			require.Equal(t, 2, held[c.Slot], "place %s", c.Slot)
-			twins++
+			require.Equal(t, 2, held[c.Slot], "slot %s", c.Slot)
+			surging++
 		}
 	}
-	if twins > 0 { // Whatever comes of the deletions of this call.
+	if surging > 0 { // Even if the deletions of this call fail.
 		maps.DeleteFunc(active, func(_ string, n int) bool { return n < 2 })
 		require.LessOrEqual(t, len(active), g.MaxSurge)
 	}
 	if g.Ordered {
-		require.LessOrEqual(t, len(s.Of(StepCreate))-twins, 1)
+		require.LessOrEqual(t, len(s.Of(StepCreate))-surging, 1)
 	}
 	checkHooks(t, byKey, s)
 	for _, d := range slices.Concat(s.Of(StepPrepareDelete), s.Of(StepDelete), s.Of(StepPrepareUpdate), s.Of(StepMarkUnready)) {
@@ -689,18 +689,18 @@ func checkSlots(t *testing.T, g Goal, pods []Pod, now time.Time, s Decision) {
 			}
 		}
 	}
-	require.GreaterOrEqual(t, len(serves), min(before, len(g.Slots)-g.MaxUnavailable), "the budget of places was broken")
+	require.GreaterOrEqual(t, len(serves), min(before, len(g.Slots)-g.MaxUnavailable), "the budget of slots was broken")
 }
 
-// checkKept: an update leaves as many places old as the partition asks for, as far as there are.
+// checkKept: an update leaves as many slots old as the partition asks for, as far as there are.
 func checkKept(t *testing.T, g Goal, pods []Pod, s Decision) {
 	t.Helper()
 	if g.Rollback {
 		return
 	}
 	type count struct {
-		pinned     bool
-		old, young int
+		pinned       bool
+		old, updated int
 	}
 	counts, byKey := map[string]*count{}, map[string]Pod{}
 	for _, slot := range g.Slots {
@@ -714,12 +714,12 @@ func checkKept(t *testing.T, g Goal, pods []Pod, s Decision) {
 		case p.Old:
 			c.old++
 		default:
-			c.young++
+			c.updated++
 		}
 	}
 	kept := func() (n int) {
 		for _, c := range counts {
-			if c.young == 0 && (c.old > 0 || c.pinned && !g.CreateUpdated) {
+			if c.updated == 0 && (c.old > 0 || c.pinned && !g.CreateUpdated) {
 				n++
 			}
 		}
@@ -735,7 +735,7 @@ func checkKept(t *testing.T, g Goal, pods []Pod, s Decision) {
 			continue
 		}
 		c.old--
-		require.False(t, c.pinned && c.old+c.young == 0, "place %s keeps its pod", p.Slot)
+		require.False(t, c.pinned && c.old+c.updated == 0, "slot %s keeps its pod", p.Slot)
 	}
 	require.GreaterOrEqual(t, kept(), min(before, g.Partition), "the partition was broken")
 }
@@ -746,8 +746,8 @@ func checkSlotsAtRest(t *testing.T, m *model, s Decision) {
 	for _, h := range s.Holds {
 		why.WriteString(h.Why + "\n")
 	}
-	if m.goal.MaxUnavailable+m.goal.MaxSurge == 0 || m.goal.MaxUnavailable == 0 && m.goal.Mode != ReCreate && m.noEdit == nil {
-		return // nothing may ever move
+	if m.goal.MaxUnavailable+m.goal.MaxSurge == 0 || m.goal.MaxUnavailable == 0 && m.goal.Mode != ReCreate && m.notInPlace == nil {
+		return // the budget never allows a step
 	}
 	have := map[string]bool{}
 	kept, pinned := 0, 0

@@ -6,15 +6,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// MaxCreates is how many pods a decision creates at most. The next one, when these are seen, creates more.
+// MaxCreates is the maximum number of creates in one decision. The next decision, after these were observed, has more.
 const MaxCreates = 1000
 
 // Goal is the desired state, in resolved numbers of pods. The zero Goal wants no pod.
 type Goal struct {
-	// Replicas is the number of pods; below 0 counts as 0. With Slots it is at least their number; if it is higher, more slots are
-	// wanted than are listed, all of them empty and behind the empty ones that are.
+	// Replicas is the number of pods; below 0 counts as 0. With Slots it is at least their number; if it is higher, more
+	// slots are wanted than are listed, all of them empty and after those that are listed.
 	Replicas int
-	// Partition is how many of them keep the old revision, limited to 0..Replicas. It has no effect with OnDelete. With Slots, it is a
+	// Partition is how many of them keep the old revision, limited to 0..Replicas. No effect with OnDelete. With Slots, it is a
 	// number of slots: first those with Slot.Old, then those whose pod would be updated last, and then, unless CreateUpdated, empty
 	// ones.
 	Partition int
@@ -28,19 +28,19 @@ type Goal struct {
 	// terminating. A surplus pod that is not available waits while another surplus pod is not available either.
 	Ordered bool
 	// KeepEnded, with Slots, lets a pod that has ended keep its slot: it is neither deleted nor replaced, and its slot counts as
-	// available. So it is where pods run to completion. One that is ToDelete makes room for another.
+	// available. For kinds whose pods run to completion. A pod that is ToDelete is replaced nevertheless.
 	KeepEnded bool
 	// MaxUnavailable is how many of Replicas may be made unavailable.
 	MaxUnavailable int
 	// MaxSurge is how many pods may exist above Replicas while pods are replaced.
 	MaxSurge int
-	// Mode says how old pods are updated.
+	// Mode is how old pods are updated.
 	Mode Mode
 	// Paused stops updates: no pod is updated in place or re-created, and the surge that an update still needs stays as it is.
-	// Scaling and deletions that users asked for go on, and updates in place that were written before are completed.
+	// Scaling and deletions that users asked for go on, and in-place updates that were written before are completed.
 	Paused bool
-	// Rollback lets pods of the new revision go back to the old one where the partition has grown. Without it, only pods
-	// that are created are at the old revision.
+	// Rollback updates pods back to the old revision if the partition has grown. Without it, only created pods are at the
+	// old revision.
 	Rollback bool
 	// ScaleMaxUnavailable limits the sum of pods that are created now and pods that are unavailable. Nil is no
 	// limit.
@@ -58,7 +58,7 @@ type Slot struct {
 	Old bool
 }
 
-// Mode says how old pods are updated.
+// Mode is how old pods are updated.
 type Mode int
 
 const (
@@ -76,33 +76,33 @@ const (
 type Pod struct {
 	// Key names the pod; unique. Steps carry it, and it decides between pods that are otherwise equal.
 	Key string
-	// Slot is the key of the pod's slot; only read with Goal.Slots. A pod that is terminating keeps its slot until it is
-	// gone; a caller whose slots are free at once leaves it out.
+	// Slot is the key of the pod's slot; only read with Goal.Slots. A terminating pod keeps its slot until it is gone; a
+	// kind whose slots are free at once leaves such pods out.
 	Slot string
 	// Old: the pod is not at the update revision.
 	Old bool
-	// Ready: the pod serves. Available: it has served for long enough to count. A pod that is Available is Ready.
+	// Ready: the pod is ready. Available: it has been ready for minReadySeconds. A pod that is Available is Ready.
 	Ready, Available bool
 	// Inactive: the pod is terminating or has ended. It does not count.
 	Inactive bool
-	// Ended: a pod that is Inactive has ended and nobody deletes it. With Slots it is deleted, because no other one comes into
-	// its slot before it is gone, unless Goal.KeepEnded.
+	// Ended: the pod is Inactive because it has ended, and is not terminating. With Slots it is deleted, because its slot
+	// is free only when it is gone, unless Goal.KeepEnded.
 	Ended bool
 	// ToDelete: a user asked for this pod to be deleted.
 	ToDelete bool
 
 	// PreparingDelete: a lifecycle hook was asked to let the pod be deleted.
 	PreparingDelete bool
-	// UpdateHooked and DeleteHooked: a lifecycle hook holds the pod. An update in place, or a deletion, has to be prepared first and
-	// then waits for the hook.
+	// UpdateHooked and DeleteHooked: a lifecycle hook holds the pod. An in-place update, or a deletion, has to be prepared
+	// first and then waits for the hook.
 	UpdateHooked, DeleteHooked bool
 
-	// Update is how far an update in place is.
+	// Update is how far an in-place update is.
 	Update UpdateState
 	// NotInPlace is why the pod can't be updated in place to the other revision; empty if it can. Only read of Old pods, and of all
 	// with Rollback.
 	NotInPlace string
-	// NoRestart: the update in place restarts nothing, so it needs no MarkUnready and takes no availability. Read as NotInPlace is.
+	// NoRestart: the in-place update restarts nothing, so it needs no MarkUnready and takes no availability. Read as NotInPlace is.
 	NoRestart bool
 	// Gated: the pod has the readiness gate that MarkUnready sets. Without it, an update begins with UpdateInPlace.
 	Gated bool
@@ -121,7 +121,7 @@ const (
 	UpdateNone UpdateState = iota
 	// UpdateHeld: no update is in progress, but the pod was not marked ready, as after its creation.
 	UpdateHeld
-	// UpdateAwaitingHook: a lifecycle hook has to answer before the pod serves. It has no step until then.
+	// UpdateAwaitingHook: a lifecycle hook has to answer before the pod is put into service. It has no step until then.
 	UpdateAwaitingHook
 	// UpdatePreparing: a lifecycle hook was asked to let the pod be updated.
 	UpdatePreparing
@@ -137,7 +137,7 @@ const (
 	UpdateCompleted
 )
 
-// Rank is what pods are sorted by, see before and firstToUpdate.
+// Rank is what pods are sorted by, see deletionOrder and updateOrder.
 type Rank struct {
 	// Order is the caller's own order of updates, lower first, before all else: ordinals, priorities. 0 for all pods
 	// leaves the default order.
@@ -161,7 +161,7 @@ type Rank struct {
 	Created time.Time
 }
 
-// Decision is what to do now. A pod is in at most one step. Among steps of one kind, what comes first matters more.
+// Decision is what to do now. A pod is in at most one step. Steps of one kind are sorted, the most important first.
 type Decision struct {
 	Steps []Step
 	// Holds are the steps that wait, by reason.
@@ -181,7 +181,7 @@ func (d Decision) Of(kind StepKind) []Step {
 	return out
 }
 
-// StepKind says what a step does.
+// StepKind is what a step does.
 type StepKind string
 
 const (
@@ -189,8 +189,8 @@ const (
 	StepCreate StepKind = "Create"
 	// StepDelete deletes a pod.
 	StepDelete StepKind = "Delete"
-	// StepMarkForDeletion labels a pod for deletion, so that a later reconcile deletes it. Next plans no such step; kinds do
-	// that have to do something between the decision to delete a pod and its deletion.
+	// StepMarkForDeletion labels a pod for deletion, so that a later reconcile deletes it. Next plans no such step; kinds
+	// do that have work to do between the decision to delete a pod and its deletion.
 	StepMarkForDeletion StepKind = "MarkForDeletion"
 	// StepPrepareDelete asks the lifecycle hook to let the pod be deleted, before StepDelete.
 	StepPrepareDelete StepKind = "PrepareDelete"
@@ -240,7 +240,7 @@ const (
 	ReasonNamed Reason = "Named"
 	// ReasonScaleIn (PrepareDelete, Delete): there are more pods than wanted.
 	ReasonScaleIn Reason = "ScaleIn"
-	// ReasonEnded (PrepareDelete, Delete): the pod has ended and makes room for another one.
+	// ReasonEnded (PrepareDelete, Delete): the pod has ended and its slot is needed for another one.
 	ReasonEnded Reason = "Ended"
 	// ReasonRecreate (PrepareDelete, Delete): the pod is at the wrong revision and another one will replace it.
 	ReasonRecreate Reason = "Recreate"
@@ -252,7 +252,8 @@ const (
 	ReasonStarted Reason = "Started"
 	// ReasonUpdated (MarkReady): the update is complete.
 	ReasonUpdated Reason = "Updated"
-	// ReasonRestored (MarkReady, CancelDelete): the pod was taken out of service for what is not wanted any more.
+	// ReasonRestored (MarkReady, CancelDelete): the pod was taken out of service for an update or a deletion that is not
+	// wanted any more.
 	ReasonRestored Reason = "Restored"
 
 	// ReasonPaused (Hold): the goal is paused.
@@ -271,7 +272,7 @@ const (
 	ReasonScaleLimit Reason = "ScaleLimit"
 	// ReasonBurst (Hold): no more than MaxCreates pods are created at a time.
 	ReasonBurst Reason = "Burst"
-	// ReasonRefused (Hold): a disruption budget or an admission webhook of somebody else refuses the step for now. It is found when steps
+	// ReasonRefused (Hold): a PodDisruptionBudget or an admission webhook refuses the step for now. It is found when steps
 	// are applied, and never returned by Next.
 	ReasonRefused Reason = "Refused"
 	// ReasonNotInPlace (Hold): the pod can't be updated in place and nothing else is allowed.

@@ -7,179 +7,181 @@ import (
 	"strings"
 )
 
-// update brings pods to the other revision, as far as partition, budget and pace allow.
-func (w *world) update() {
-	pace := w.goal.MaxUnavailable + len(without(w.active)) - w.goal.Replicas
-	t := w.turn(without(w.old), without(w.young))
-	if w.goal.Paused {
+// update brings pods to the other revision, as far as the partition and the budget allow.
+func (d *decider) update() {
+	maxInFlight := d.goal.MaxUnavailable + len(withoutStep(d.active)) - d.goal.Replicas
+	t := d.podsToUpdate(withoutStep(d.old), withoutStep(d.updated))
+	if d.goal.Paused {
 		if t.n > 0 {
-			w.hold(ReasonPaused, t.n, "paused: %d %s pods wait", t.n, t.age())
+			d.hold(ReasonPaused, t.n, "paused: %d %s pods wait", t.n, t.revision())
 		}
 		return
 	}
-	inFlight := w.goOn(t)
-	if w.places != nil {
-		pace = math.MaxInt // what is missing counts against the budget already
-		w.surgeInPlaces(t)
+	inFlight := d.continueRecreates(t)
+	if d.slots != nil {
+		maxInFlight = math.MaxInt // missing pods count against the budget already
+		d.surgeInSlots(t)
 	}
 	n := max(t.n-inFlight, 0)
-	for _, m := range t.to {
-		if !m.Available {
+	for _, p := range t.to {
+		if !p.Available {
 			inFlight++
 		}
 	}
 	refused, refusal := 0, ""
 	held := 0
-	w.Steps = slices.Grow(w.Steps, max(min(n, pace, w.available-w.floor), 0))
-	for _, m := range t.from {
+	d.Steps = slices.Grow(d.Steps, max(min(n, maxInFlight, d.available-d.minAvailable), 0))
+	for _, p := range t.from {
 		if n == 0 {
 			break
 		}
-		by := w.way(m)
+		by := d.method(p)
 		switch {
-		case m.surged:
+		case p.surged:
 			n--
 			continue
-		case m.PreparingDelete:
-			// It has its step, or has to come back before it can be edited.
+		case p.PreparingDelete:
+			// It has its step, or its deletion has to be cancelled before it can be updated in place.
 			continue
-		case by == wayNone:
-			refused, refusal = refused+1, m.NotInPlace
+		case by == methodNone:
+			refused, refusal = refused+1, p.NotInPlace
 			continue
-		case m.taken(), w.quiet(m), w.places != nil && !w.covers(m):
-			// It is out of service already, or stays in it.
-		case w.places != nil && w.available <= w.floor:
-			// Who comes after it may be free: where places have an order of their own, what does not serve is not first.
+		case p.outOfService(), d.nonDisruptive(p), d.slots != nil && !d.countsAsAvailable(p):
+			// It is out of service already, or the update leaves it in service.
+		case d.slots != nil && d.available <= d.minAvailable:
+			// A later pod may be unavailable already: with slots, unavailable pods do not come first in the order.
 			held++
 			n--
 			continue
-		case inFlight >= pace && pace > 0:
-			w.hold(ReasonInFlight, n, "%d %s pods wait: %d updated pods not available >= %d at a time", n, t.age(), inFlight, pace)
+		case inFlight >= maxInFlight && maxInFlight > 0:
+			d.hold(ReasonInFlight, n, "%d %s pods wait: %d updated pods not available >= %d at a time",
+				n, t.revision(), inFlight, maxInFlight)
 			return
-		case pace <= 0 || m.Available && w.available <= w.floor:
-			w.holdBudget(n, t.age()+" pods wait")
+		case maxInFlight <= 0 || p.Available && d.available <= d.minAvailable:
+			d.holdBudget(n, t.revision()+" pods wait")
 			return
 		}
-		if !w.quiet(m) || m.taken() {
+		if !d.nonDisruptive(p) || p.outOfService() {
 			inFlight++
 		}
-		w.change(m, by, t)
+		d.planUpdate(p, by, t)
 		n--
 	}
 	if held > 0 {
-		w.holdBudget(held, t.age()+" pods wait")
+		d.holdBudget(held, t.revision()+" pods wait")
 	}
 	if n > 0 && refused > 0 {
-		w.hold(ReasonNotInPlace, refused, "%d %s pods can't be updated in place: %s", refused, t.age(), refusal)
+		d.hold(ReasonNotInPlace, refused, "%d %s pods can't be updated in place: %s", refused, t.revision(), refusal)
 	}
 }
 
-// goOn deletes pods that were prepared for it so that others take their place, and returns how many: the choice stays,
-// unless the partition wants them back.
-func (w *world) goOn(t turn) int {
+// continueRecreates deletes pods that are preparing delete for their re-creation, and returns how many. They stay
+// chosen unless the partition has grown.
+func (d *decider) continueRecreates(t updateSet) int {
 	n := 0
-	for _, m := range t.from {
-		if m.PreparingDelete && w.way(m) == wayRecreate && n < t.above {
-			w.change(m, wayRecreate, t)
+	for _, p := range t.from {
+		if p.PreparingDelete && d.method(p) == methodRecreate && n < t.allowed {
+			d.planUpdate(p, methodRecreate, t)
 			n++
 		}
 	}
 	return n
 }
 
-// age is what the pods are that shall change.
-func (t turn) age() string {
-	if t.back {
+// revision is the revision of the pods that should change, for messages.
+func (t updateSet) revision() string {
+	if t.rollback {
 		return "new"
 	}
 	return "old"
 }
 
-// without leaves out the pods that have their step.
-func without(pods []*member) []*member {
-	return slices.DeleteFunc(slices.Clone(pods), func(m *member) bool { return m.stepped })
+// withoutStep returns the pods that have no step yet.
+func withoutStep(pods []*podState) []*podState {
+	return slices.DeleteFunc(slices.Clone(pods), func(p *podState) bool { return p.hasStep })
 }
 
-// change plans the next step that brings one pod to the other revision.
-func (w *world) change(m *member, by way, t turn) {
-	s := Step{Key: m.Key, Old: t.back, Reason: ReasonInPlace, Why: t.age() + " revision; "}
+// planUpdate plans the next step that brings a pod to the other revision.
+func (d *decider) planUpdate(p *podState, by updateMethod, t updateSet) {
+	s := Step{Key: p.Key, Old: t.rollback, Reason: ReasonInPlace, Why: t.revision() + " revision; "}
 	switch {
-	case m.PreparingDelete:
+	case p.PreparingDelete:
 		s.Why += "prepared for its deletion already, so free"
-	case m.taken():
+	case p.outOfService():
 		s.Why += "out of service for an update already, so free"
-	case w.quiet(m):
+	case d.nonDisruptive(p):
 		s.Why += "nothing restarts, so free"
-	case m.Available:
-		s.Why += fmt.Sprintf("%d available > %d minimum", w.available, w.floor)
+	case p.Available:
+		s.Why += fmt.Sprintf("%d available > %d minimum", d.available, d.minAvailable)
 	default:
 		s.Why += "not available, so free"
 	}
-	if by == wayRecreate {
+	if by == methodRecreate {
 		s.Reason = ReasonRecreate
-		if m.NotInPlace != "" && w.goal.Mode == InPlaceIfPossible {
-			s.Why += "; not in place: " + m.NotInPlace
+		if p.NotInPlace != "" && d.goal.Mode == InPlaceIfPossible {
+			s.Why += "; not in place: " + p.NotInPlace
 		}
-		w.remove(m, s)
+		d.planDelete(p, s)
 		return
 	}
-	if w.quiet(m) {
-		m.stepped = true
+	if d.nonDisruptive(p) {
+		p.hasStep = true
 	} else {
-		w.take(m)
+		d.takeOutOfService(p)
 	}
 	switch {
-	case m.UpdateHooked && m.Update < UpdatePreparing:
+	case p.UpdateHooked && p.Update < UpdatePreparing:
 		s.Why += "; its lifecycle hook comes first"
 		s.Kind = StepPrepareUpdate
-	case m.UpdateHooked && m.Update == UpdatePreparing:
-		w.hooked++
+	case p.UpdateHooked && p.Update == UpdatePreparing:
+		d.awaitingHook++
 		return
-	case m.Update == UpdateDraining:
-		w.draining++
+	case p.Update == UpdateDraining:
+		d.draining++
 		return
-	case m.Gated && !m.NoRestart && m.Update <= UpdatePreparing:
+	case p.Gated && !p.NoRestart && p.Update <= UpdatePreparing:
 		s.Kind = StepMarkUnready
 	default:
 		s.Kind = StepUpdateInPlace
 	}
-	w.add(s)
+	d.addStep(s)
 }
 
-// release goes on with pods that have no other step: what was begun is ended or taken back, and they go into service.
-func (w *world) release() {
-	from := len(w.Steps)
-	for _, m := range w.active {
-		if m.stepped {
+// completeOrRevert plans steps for the pods that have no other one: an update that has begun is completed, a
+// preparation that is no longer needed is reverted.
+func (d *decider) completeOrRevert() {
+	from := len(d.Steps)
+	for _, p := range d.active {
+		if p.hasStep {
 			continue
 		}
-		s := Step{Kind: StepMarkReady, Key: m.Key, Reason: ReasonRestored}
+		s := Step{Kind: StepMarkReady, Key: p.Key, Reason: ReasonRestored}
 		switch {
-		case m.PreparingDelete:
+		case p.PreparingDelete:
 			s.Kind, s.Why = StepCancelDelete, "prepared for a deletion that is not wanted now"
-		case m.Update == UpdateAwaitingHook:
-			w.hooked++
+		case p.Update == UpdateAwaitingHook:
+			d.awaitingHook++
 			continue
-		case m.Update == UpdateHeld:
+		case p.Update == UpdateHeld:
 			s.Reason, s.Why = ReasonStarted, "nothing holds the pod back"
-		case m.Update == UpdatePreparing:
+		case p.Update == UpdatePreparing:
 			s.Why = "prepared for an update that is not wanted now"
-		case m.Update == UpdateNotReady, m.Update == UpdateDraining:
+		case p.Update == UpdateNotReady, p.Update == UpdateDraining:
 			s.Why = "marked for an update that is not wanted now"
-		case m.Update == UpdateNextBatch:
+		case p.Update == UpdateNextBatch:
 			s.Kind, s.Reason, s.Why = StepUpdateInPlace, ReasonNextBatch, "the containers written before are ready"
-		case m.Update == UpdateCompleted:
+		case p.Update == UpdateCompleted:
 			s.Reason, s.Why = ReasonUpdated, "the update is complete"
 		default: // UpdateNone, UpdateInProgress
 			continue
 		}
-		w.add(s)
+		d.addStep(s)
 	}
-	slices.SortFunc(w.Steps[from:], func(a, b Step) int { return strings.Compare(a.Key, b.Key) })
-	if w.hooked > 0 {
-		w.hold(ReasonHook, w.hooked, "%d pods wait for their lifecycle hooks", w.hooked)
+	slices.SortFunc(d.Steps[from:], func(a, b Step) int { return strings.Compare(a.Key, b.Key) })
+	if d.awaitingHook > 0 {
+		d.hold(ReasonHook, d.awaitingHook, "%d pods wait for their lifecycle hooks", d.awaitingHook)
 	}
-	if w.draining > 0 {
-		w.hold(ReasonDraining, w.draining, "%d pods wait until their traffic is gone", w.draining)
+	if d.draining > 0 {
+		d.hold(ReasonDraining, d.draining, "%d pods wait until their traffic is gone", d.draining)
 	}
 }

@@ -19,48 +19,48 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/podset"
 )
 
-// Kind is what a kind brings to a manager.
+// Kind is what a kind registers with a manager.
 type Kind struct {
 	// Name is the kind in lower case: the name of its controller, of its flag --NAME-workers and in its webhooks' paths.
 	Name string
-	// CRD is the name of its CustomResourceDefinition. Converts says that it has several versions, between which the webhook
+	// CRD is the name of its CustomResourceDefinition. Converts: it has several versions, between which the webhook
 	// server converts.
 	CRD      string
 	Converts bool
 	// Types add its types to a scheme, all versions.
 	Types runtime.SchemeBuilder
-	// Gates are the feature gates that it reads; Options.Gates must not be asked for others.
+	// Gates are the feature gates that it reads; Options.Gates has no others.
 	Gates []featuregate.Feature
 	// AddFlags binds flags of its own; nil for none.
 	AddFlags func(*pflag.FlagSet)
-	// Fields are what it reads of pods and nodes from the cache, beyond what is always there.
+	// Fields are the fields of pods and nodes that it reads from the cache, beyond those that are always kept.
 	Fields podset.Fields
 	// Controller adds its controller to a manager, Webhooks its defaulting, validation and conversion; nil for none.
 	Controller func(context.Context, ctrl.Manager, Options) error
 	Webhooks   func(ctrl.Manager, Options) error
 }
 
-// Options are what the controllers and webhooks of all kinds are set up with.
+// Options are the options of the controllers and webhooks of all kinds.
 type Options struct {
 	// Workers is how many objects of a kind are reconciled at once, by Kind.Name; 0 is the kind's default.
 	Workers map[string]int
 	// ParallelWrites is how many writes to pods run at once for one object; 0 is podcontrol.Parallel.
 	ParallelWrites int
-	// ExpectationTimeout is how long a cache may lack our own writes; 0 is 5 minutes.
+	// ExpectationTimeout is how long to wait for a cache to show our own writes; 0 is 5 minutes.
 	ExpectationTimeout time.Duration
 	// Gates are the feature gates. Required.
 	Gates *feature.Gates
-	// InPlace are the changes that running pods can take over.
+	// InPlace are the changes that may be made in running pods.
 	InPlace inplace.Options
-	// Daemons knows on which nodes a node daemon is alive; nil means on none.
+	// Daemons tracks on which nodes a node daemon is alive; nil means on none.
 	Daemons *nodelease.Tracker
-	// LocalHub says that a hub runs in this cluster.
+	// LocalHub: a hub runs in this cluster.
 	LocalHub bool
 	// Clock is the real clock outside tests. Required.
 	Clock clock.WithTicker
 }
 
-// Pods are the options of a kind that owns pods.
+// Pods returns the options of a kind that owns pods.
 func (o Options) Pods(kind string) podcontrol.Options {
 	return podcontrol.Options{
 		Workers: o.Workers[kind], Parallel: o.ParallelWrites, ExpectationTimeout: o.ExpectationTimeout, Clock: o.Clock,
@@ -81,7 +81,7 @@ func (k Kinds) AddToScheme(s *runtime.Scheme) error {
 	return nil
 }
 
-// Names are those of all kinds.
+// Names returns the names of all kinds.
 func (k Kinds) Names() []string {
 	out := make([]string, 0, len(k))
 	for _, kind := range k {
@@ -90,7 +90,7 @@ func (k Kinds) Names() []string {
 	return out
 }
 
-// CRDs names the CRDs of all kinds.
+// CRDs returns the names of the CRDs of all kinds.
 func (k Kinds) CRDs() []string {
 	out := make([]string, 0, len(k))
 	for _, kind := range k {
@@ -99,7 +99,7 @@ func (k Kinds) CRDs() []string {
 	return out
 }
 
-// ConvertedCRDs names the CRDs with several versions.
+// ConvertedCRDs returns the names of the CRDs with several versions.
 func (k Kinds) ConvertedCRDs() []string {
 	var out []string
 	for _, kind := range k {
@@ -110,7 +110,7 @@ func (k Kinds) ConvertedCRDs() []string {
 	return out
 }
 
-// Gates are all feature gates that a kind reads.
+// Gates returns the feature gates of all kinds.
 func (k Kinds) Gates() []featuregate.Feature {
 	var out []featuregate.Feature
 	for _, kind := range k {
@@ -129,7 +129,7 @@ func (k Kinds) AddFlags(f *pflag.FlagSet) {
 	}
 }
 
-// Fields are what the cache must hold for all kinds.
+// Fields returns the fields that the cache must keep for all kinds.
 func (k Kinds) Fields() podset.Fields {
 	var out podset.Fields
 	for _, kind := range k {

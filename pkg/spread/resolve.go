@@ -10,9 +10,9 @@ import (
 
 // Resolve turns an integer or a percentage of total into a number of replicas.
 //
-// A percentage is a whole one between 0% and 100% and is rounded half up, as users of UnitedDeployment know it: 25% of
-// 10 is 3, 24% of 10 is 2. An integer is taken as it is, even beyond total. A negative integer and any other string
-// are errors, and so is a percentage out of its range.
+// A percentage is an integer between 0% and 100% and is rounded half up, as in OpenKruise: 25% of 10 is 3, 24% of 10 is 2. An
+// integer is returned as it is, even above total. A negative integer, any other string, and a percentage out of range are
+// errors.
 func Resolve(v intstr.IntOrString, total int) (int, error) {
 	if v.Type == intstr.Int {
 		if v.IntVal < 0 {
@@ -27,15 +27,15 @@ func Resolve(v intstr.IntOrString, total int) (int, error) {
 	return (percent*max(total, 0) + 50) / 100, nil
 }
 
-// percentage reads a whole percentage from 0% to 100%.
+// percentage parses an integer percentage from 0% to 100%.
 func percentage(v intstr.IntOrString) (int, bool) {
 	digits, ok := strings.CutSuffix(v.StrVal, "%")
 	percent, err := strconv.ParseUint(digits, 10, 16)
 	return int(percent), ok && err == nil && percent <= 100
 }
 
-// Partition is how many of a subset's replicas stay at the old revision: what was asked for, but never more than the
-// subset has and never less than none. Partition(8, 5) is 5.
+// Partition returns how many of a subset's replicas stay at the old revision: the requested number, within 0 and the
+// subset's replicas. Partition(8, 5) is 5.
 func Partition(asked, replicas int) int {
 	return max(min(asked, replicas), 0)
 }

@@ -8,44 +8,44 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// Subset is what Divide needs to know of one subset.
+// Subset is the input of Divide for one subset.
 type Subset struct {
 	// Name is unique within the list; it breaks ties.
 	Name string
-	// Replicas is what the subset asks for: a number, or a percentage of the total. Nil asks for a share of the rest.
+	// Replicas is the requested number, or percentage of the total. Nil requests a share of the rest.
 	Replicas *intstr.IntOrString
 	// Min and Max bound an elastic subset. Nil is no bound: 0 and unlimited. A Min above Max counts as Max.
 	Min, Max *intstr.IntOrString
-	// Current is what the subset has been given until now. It decides only where odd replicas go.
+	// Current is the present number of the subset's replicas. It only decides where the remainder goes.
 	Current int
 
-	// Floor is how many replicas stay in the subset whatever the rules say, because nobody can move them now. They
-	// count as part of its share. 0 is the usual value.
+	// Floor is how many replicas stay in the subset in any case, because they can't be moved now. They are part of
+	// its share. Usually 0.
 	Floor int
-	// Ceiling is the most that the subset can hold whatever the rules say; nil is unlimited. Floor wins over it.
+	// Ceiling is the most that the subset can have in any case; nil is unlimited. Floor takes precedence.
 	Ceiling *int
 }
 
-// Division is the answer of Divide.
+// Division is the result of Divide.
 type Division struct {
 	// Targets has the replicas of each subset, by its position.
 	Targets []int
-	// Unallocated is how many replicas of the total no subset could take.
+	// Unallocated is how many replicas of the total exceed the limits of all subsets.
 	Unallocated int
-	// Ineffective says that the subsets' numbers contradict the total or cannot be read, so that Targets repeats what
-	// each subset has now. It calls for a Warning event with Why as its message.
+	// Ineffective: the subsets' numbers contradict the total or are invalid, so that Targets repeats the current
+	// ones. It should be reported as a Warning event with Why as its message.
 	Ineffective bool
-	// Why is a sentence with the numbers when Ineffective is true or Unallocated is not 0; else it is empty.
+	// Why is a sentence with the numbers if Ineffective is true or Unallocated is not 0; otherwise it is empty.
 	Why string
 }
 
 // Divide gives each subset its part of total. A negative total counts as 0.
 //
 // By number, when no subset has Min or Max: 10 over a: 60%, b, c gives 6, 2, 2. With 11 it gives 7, 2, 2, and with 12
-// it gives 7, 3, 2 if b has more replicas than c now, else 7, 2, 3 (c is behind b by name, as users of
-// UnitedDeployment know it). Percentages that add up to no more than 100 % never contradict the total: where rounding
-// each by itself would, the largest remainders are rounded up instead, so that 50 % and 50 % of 7 are 4 and 3. When the numbers add up to more than total, or every subset has one and they add up to
-// less, nothing changes anywhere and Ineffective is set.
+// it gives 7, 3, 2 if b has more replicas than c now, else 7, 2, 3 (c comes after b by name, as in OpenKruise).
+// Percentages that add up to no more than 100 % never contradict the total: where rounding each by itself would, the
+// largest remainders are rounded up instead, so that 50 % and 50 % of 7 are 4 and 3. When the numbers add up to more
+// than total, or every subset has one and they add up to less, nothing changes anywhere and Ineffective is set.
 //
 // Elastic, when any subset has Min or Max: 10 over a: 2 to 4, b: 3 and more gives 4, 6; 4 replicas give 2, 2; 6 give
 // 3, 3, since a is filled before b. Replicas beside another subset's Min or Max read as both Min and Max. When all Max
@@ -83,10 +83,10 @@ func Divide(total int, subsets []Subset) Division {
 	return d
 }
 
-// ask is a subset's wishes as plain numbers.
+// ask is a subset's request in plain numbers.
 type ask struct {
 	named    bool // Replicas is set; min and max are both that number
-	percent  int  // what Replicas says, if it is a percentage
+	percent  int  // the value of Replicas, if it is a percentage
 	min, max int
 	hold     Bounds // Floor and Ceiling
 }
@@ -122,7 +122,7 @@ func (s Subset) resolve(total int) (ask, error) {
 	return a, err
 }
 
-// contradiction says why named numbers cannot all come true with this total; it is empty when they can.
+// contradiction returns why the requested numbers can't all be met with this total; it is empty if they can.
 func contradiction(total int, asks []ask) string {
 	named, all := 0, len(asks) > 0
 	for _, a := range asks {
@@ -140,10 +140,9 @@ func contradiction(total int, asks []ask) string {
 	return ""
 }
 
-// share rounds named percentages together where rounding each by itself does not add up: all down, then those with the
-// largest remainders up, of equal ones those that have most now, then the first in the list. It changes nothing if
-// one of the named numbers is no percentage, if the percentages come to more than 100, or to less with no subset that
-// takes the rest.
+// share rounds percentages together if rounding each by itself does not add up: all down, then those with the largest
+// remainders up, of equal ones those that have most now, then the first in the list. It changes nothing if one of the
+// requests is no percentage, if the percentages exceed 100, or are less with no subset for the rest.
 func share(total int, asks []ask, subsets []Subset) {
 	var named []int
 	percents := 0
@@ -179,7 +178,7 @@ func share(total int, asks []ask, subsets []Subset) {
 	}
 }
 
-// byNumber gives named subsets their number and the others an even share of what is left.
+// byNumber gives subsets their requested number and the others an even share of the rest.
 func byNumber(total int, asks []ask, subsets []Subset) []int {
 	targets := make([]int, len(asks))
 	var others []int
@@ -193,8 +192,8 @@ func byNumber(total int, asks []ask, subsets []Subset) []int {
 		targets[i] = a.hold.level(a.min)
 		left -= targets[i]
 	}
-	// Who has most keeps most: an odd replica given to a smaller subset would be one that moved for nothing. Among
-	// equals the last name goes first.
+	// The largest subset keeps most: giving the remainder to a smaller one would move a replica for nothing. Among equals the last
+	// name comes first.
 	prefer := func(i, j int) int {
 		a, b := subsets[others[i]], subsets[others[j]]
 		return cmp.Or(cmp.Compare(b.Current, a.Current), cmp.Compare(b.Name, a.Name))
@@ -205,7 +204,7 @@ func byNumber(total int, asks []ask, subsets []Subset) []int {
 	return targets
 }
 
-// fill walks the list twice, to every Min and then to every Max, while replicas last.
+// fill iterates over the list twice, to every Min and then to every Max, while replicas last.
 func fill(total int, asks []ask) []int {
 	targets := make([]int, len(asks))
 	left := total

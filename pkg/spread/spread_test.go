@@ -271,12 +271,12 @@ func TestEvenFillsToOneLevel(t *testing.T) {
 		takers []spread.Bounds
 		want   []int
 	}{
-		{"nobody takes anything", 3, nil, []int{}},
+		{"no shares", 3, nil, []int{}},
 		{"the first in order take the odd replicas", 10, []spread.Bounds{free, free, free}, []int{4, 3, 3}},
 		{"minimum and maximum are kept", 10, []spread.Bounds{{0, 2}, free, {5, spread.Unlimited}}, []int{2, 3, 5}},
 		{"a full taker passes odd replicas on", 8, []spread.Bounds{{0, 2}, free, free}, []int{2, 3, 3}},
 		{"minimums are given even when they exceed the total", 3, []spread.Bounds{{2, 4}, {3, 3}, free}, []int{2, 3, 0}},
-		{"nobody gets more than the maximum", 30, []spread.Bounds{{2, 4}, {3, 3}}, []int{4, 3}},
+		{"no share exceeds its maximum", 30, []spread.Bounds{{2, 4}, {3, 3}}, []int{4, 3}},
 		{"a maximum below the minimum counts as the minimum", 9, []spread.Bounds{{4, 1}, free}, []int{4, 5}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -286,7 +286,7 @@ func TestEvenFillsToOneLevel(t *testing.T) {
 	}
 }
 
-// Shares of any bounds differ by at most one wherever a bound does not force more, and their sum is exact.
+// Shares differ by at most one unless bounds force more, and their sum is exact.
 func TestEvenProperties(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -314,7 +314,7 @@ func TestEvenProperties(t *testing.T) {
 	})
 }
 
-// A division repeats itself once it has come true, and one replica more or less moves nothing else.
+// A division is stable once it was applied, and one replica more or less moves no other.
 func TestDivideIsStable(t *testing.T) {
 	t.Parallel()
 	number := rapid.Custom(func(t *rapid.T) *intstr.IntOrString {

@@ -14,7 +14,7 @@ import (
 	"github.com/flotilla-io/flotilla/apis/pods"
 )
 
-// validateClusters judges what an object says about clusters.
+// validateClusters validates the clusters of an object.
 func validateClusters(ud *appsv1beta1.UnitedDeployment, path *field.Path, o Options) field.ErrorList {
 	topology := &ud.Spec.Topology
 	var faults field.ErrorList
@@ -70,7 +70,7 @@ func clusterForbidden(s *appsv1beta1.Subset, path *field.Path) field.ErrorList {
 
 func validateReallocation(ud *appsv1beta1.UnitedDeployment, r *pods.Reallocation, path *field.Path) field.ErrorList {
 	var faults field.ErrorList
-	// Of 100 replicas each percentage is a number of its own, so that 0 means 0 and not 0 by rounding.
+	// With 100 replicas each percentage is a different number, so that 0 is not due to rounding.
 	const hundred = 100
 	surge := readNumber(r.MaxSurge, hundred, path.Child("maxSurge"), &faults)
 	unavailable := readNumber(r.MaxUnavailable, hundred, path.Child("maxUnavailable"), &faults)

@@ -10,7 +10,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
-// SetCondition is report.SetCondition for the condition type of a UnitedDeployment. The list given is not changed.
+// SetCondition is report.SetCondition for the condition type of a UnitedDeployment. The input is not changed.
 func SetCondition(
 	list []appsv1beta1.UnitedDeploymentCondition, c appsv1beta1.UnitedDeploymentCondition, now time.Time,
 ) []appsv1beta1.UnitedDeploymentCondition {

@@ -16,8 +16,8 @@ const (
 	DefaultHistoryLimit = 10
 )
 
-// Default fills in what a user left out. Replicas of an object with minReplicas or maxReplicas stay as they are: these
-// are bounds on a number that the user has to name, and Validate says so.
+// Default sets defaults. Replicas of an object with minReplicas or maxReplicas are not defaulted: these are bounds on a number
+// that the user has to set, which Validate requires.
 func Default(ud *appsv1beta1.UnitedDeployment) {
 	spec := &ud.Spec
 	elastic := Elastic(ud)
@@ -40,26 +40,26 @@ func Default(ud *appsv1beta1.UnitedDeployment) {
 	}
 }
 
-// Elastic tells whether any subset has minReplicas or maxReplicas, so that the subsets are filled in their order.
+// Elastic reports whether any subset has minReplicas or maxReplicas, so that the subsets are filled in their order.
 func Elastic(ud *appsv1beta1.UnitedDeployment) bool {
 	return slices.ContainsFunc(ud.Spec.Topology.Subsets, func(s appsv1beta1.Subset) bool {
 		return s.MinReplicas != nil || s.MaxReplicas != nil
 	})
 }
 
-// Slice tells whether an object is the part that a hub wants of one of its own objects in this cluster.
+// Slice reports whether an object is a slice, the part of a hub's object in this cluster.
 func Slice(ud *appsv1beta1.UnitedDeployment) bool {
 	_, ok := ud.Annotations[keys.FleetRowUID]
 	return ok
 }
 
-// OfHub tells whether an object is the hub's, so that a member's controller leaves it alone: it is over clusters, or it
-// was and the hub holds it by its finalizer, because it may run there still.
+// OfHub reports whether an object is the hub's, so that a member's controller ignores it: its subsets name clusters,
+// or did and the hub still has its finalizer on it, because it may still run there.
 func OfHub(ud *appsv1beta1.UnitedDeployment) bool {
 	return Federated(ud) || slices.Contains(ud.Finalizers, keys.FleetRow)
 }
 
-// Federated tells whether a subset names a cluster or selects clusters.
+// Federated reports whether a subset names a cluster or selects clusters.
 func Federated(ud *appsv1beta1.UnitedDeployment) bool {
 	return slices.ContainsFunc(ud.Spec.Topology.Subsets, federated)
 }

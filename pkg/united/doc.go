@@ -1,17 +1,17 @@
-// Package united holds the rules of UnitedDeployments that hub and member share: defaults, validation, and what a subset
-// does to the pod template.
+// Package united has the rules of UnitedDeployments that hub and member share: defaults, validation, and the pod template of a
+// subset.
 //
-// The idea: an object must mean the same wherever it is judged. The hub admits an object that its members will get cut
-// into slices; a member admits objects of its own users, and the slices. Both ask this package, so nothing that the hub
-// lets pass is refused later in a member, where nobody looks.
+// An object must mean the same everywhere. The hub admits an object that its members get cut into slices; a member admits
+// objects of its own users, and the slices. Both use this package, so nothing that the hub admits is rejected later in a
+// member, where the user would not notice.
 //
 //	Default, Validate, ValidateUpdate   pure rules on the object alone
 //	TemplateOf, PodTemplate             pure: which workload the subsets are, and the pods of one subset
-//	Webhook                             these rules as admission, and the apiserver's opinion of the pod templates
+//	Webhook                             these rules as admission webhook, and a dry run of the pod templates
 //
-// A message names the field, what is wrong with it and the way out. What the API has and nothing acts on yet is refused
-// and never ignored.
+// A message names the field, the fault and the remedy. Fields of the API that are not supported yet are rejected and never
+// ignored.
 //
-// It won't look at other objects: whether a named cluster exists is for the hub to say. It won't judge a CloneSet's own
-// rules but for those given to it by Options.CloneSet.
+// The package does not look at other objects: the hub checks whether a named cluster exists. Rules of a CloneSet are validated
+// by Options.CloneSet only.
 package united

@@ -12,9 +12,8 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 )
 
-// Outside returns the ordinals that are not a subset's, in the form of a StatefulSet's reserveOrdinals; nil if all are its own.
-// They say where pods begin in place of ordinals.start, which needs a feature gate, and where they end, which nothing else
-// says.
+// Outside returns the ordinals outside of a subset's range, as the reserveOrdinals of a StatefulSet; nil if there are none. They
+// replace ordinals.start, which needs a feature gate, and set the end of the range, which has no field of its own.
 func Outside(own *appsv1beta1.SubsetOrdinals) []intstr.IntOrString {
 	if own == nil {
 		return nil
@@ -32,7 +31,7 @@ func Outside(own *appsv1beta1.SubsetOrdinals) []intstr.IntOrString {
 	return out
 }
 
-// validateOrdinals judges what an object says about the ordinals of its subsets. path is the spec's.
+// validateOrdinals validates the ordinals of subsets. path is the spec's.
 func validateOrdinals(ud *appsv1beta1.UnitedDeployment, path *field.Path, o Options) field.ErrorList {
 	t := ud.Spec.Template.AdvancedStatefulSetTemplate
 	var faults field.ErrorList
@@ -57,7 +56,7 @@ func validateOrdinals(ud *appsv1beta1.UnitedDeployment, path *field.Path, o Opti
 			faults = append(faults, field.Forbidden(at, "only with advancedStatefulSetTemplate: leave it out"))
 		default:
 			faults = append(faults, overlap(ud.Spec.Topology.Subsets[:i], s, at)...)
-			if o.CountOrdinals != nil && !Slice(ud) { // A slice's numbers are the hub's.
+			if o.CountOrdinals != nil && !Slice(ud) { // The hub sets the numbers of a slice.
 				faults = append(faults, tooFew(s, o.CountOrdinals(t.Spec.ReserveOrdinals, int64(s.Ordinals.Start), lastOrdinal(s)),
 					path.Child("topology", "subsets").Index(i))...)
 			}
@@ -66,7 +65,7 @@ func validateOrdinals(ud *appsv1beta1.UnitedDeployment, path *field.Path, o Opti
 	return faults
 }
 
-// overlap finds the first subset before s whose ordinals s has too.
+// overlap returns a fault for the first subset before s that shares ordinals with it.
 func overlap(before []appsv1beta1.Subset, s *appsv1beta1.Subset, path *field.Path) field.ErrorList {
 	for i := range before {
 		other := &before[i]
@@ -79,11 +78,11 @@ func overlap(before []appsv1beta1.Subset, s *appsv1beta1.Subset, path *field.Pat
 	return nil
 }
 
-// lastOrdinal is where the ordinals of a subset that has some end.
+// lastOrdinal returns the last ordinal of a subset that has a range.
 func lastOrdinal(s *appsv1beta1.Subset) int64 { return int64(ptr.Deref(s.Ordinals.End, math.MaxInt32)) }
 
-// tooFew refuses what s, which has that many ordinals, asks for as a number and can't have. Of a percentage nothing is said: it
-// follows spec.replicas.
+// tooFew rejects numbers of s that exceed its count of ordinals. Percentages are not checked: they follow
+// spec.replicas.
 func tooFew(s *appsv1beta1.Subset, ordinals int64, path *field.Path) field.ErrorList {
 	var faults field.ErrorList
 	for _, ask := range []struct {

@@ -10,7 +10,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 )
 
-func TestPercentagesAreJudgedTogether(t *testing.T) {
+func TestPercentagesAreValidatedTogether(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name, a, b string

@@ -15,18 +15,19 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 )
 
-// Template is the member of a SubsetTemplate that is set: what all kinds of workload have. It points into the object.
+// Template is the template in a SubsetTemplate that is set, with what all kinds of workload have. It points into the
+// object.
 type Template struct {
-	// Field is the member's JSON name, "cloneSetTemplate" for example.
+	// Field is the JSON name of the field, "cloneSetTemplate" for example.
 	Field string
-	// Metadata holds the labels and annotations of the workload.
+	// Metadata has the labels and annotations of the workload.
 	Metadata *metav1.ObjectMeta
 	// Selector is the workload's own, which the subset's replaces; nil if there is none.
 	Selector *metav1.LabelSelector
 	// Pod is the pod template.
 	Pod *corev1.PodTemplateSpec
-	// Claims are the claim templates.
-	Claims []corev1.PersistentVolumeClaim
+	// PVCTemplates are the volume claim templates.
+	PVCTemplates []corev1.PersistentVolumeClaim
 }
 
 // TemplateOf returns the template of the subsets' workloads, the first if there are several; false if none is set.
@@ -56,10 +57,9 @@ func Patch(s *appsv1beta1.Subset) string {
 	return string(s.Patch.Raw)
 }
 
-// PodTemplate returns base as the pods of a subset have it: placed by the subset's term and tolerations, then patched,
-// then labelled. Labels come last so that no patch can take away what the workload's selector counts on. Neither base
-// nor subset is changed. An error says why the patch does not fit; fields that pods do not have are ignored here and
-// refused by Validate.
+// PodTemplate returns base for the pods of a subset: with the subset's node selector term and tolerations, then patched, then
+// labelled. Labels come last so that no patch can remove what the workload's selector needs. Neither base nor subset is
+// changed. An error is why the patch does not apply; unknown fields are ignored here and rejected by Validate.
 func PodTemplate(
 	base *corev1.PodTemplateSpec, subset *appsv1beta1.Subset, labels map[string]string,
 ) (*corev1.PodTemplateSpec, error) {
@@ -70,7 +70,7 @@ func podTemplate(
 	base *corev1.PodTemplateSpec, subset *appsv1beta1.Subset, labels map[string]string, strict bool,
 ) (*corev1.PodTemplateSpec, error) {
 	out := base.DeepCopy()
-	place(&out.Spec, subset.NodeSelectorTerm)
+	addTerm(&out.Spec, subset.NodeSelectorTerm)
 	for i := range subset.Tolerations {
 		out.Spec.Tolerations = append(out.Spec.Tolerations, *subset.Tolerations[i].DeepCopy())
 	}
@@ -88,9 +88,9 @@ func podTemplate(
 	return out, nil
 }
 
-// place narrows each required term by term: a node must satisfy both. Where there are no terms, term becomes the only
-// one. An empty term among them matches no node and stays so; an empty term of the subset asks for nothing.
-func place(pod *corev1.PodSpec, term *corev1.NodeSelectorTerm) {
+// addTerm adds term to each required term: a node must satisfy both. Without terms, term becomes the only one. An
+// empty term among them matches no node and stays so; an empty term of the subset requires nothing.
+func addTerm(pod *corev1.PodSpec, term *corev1.NodeSelectorTerm) {
 	if term == nil || empty(term) {
 		return
 	}
@@ -122,7 +122,7 @@ func place(pod *corev1.PodSpec, term *corev1.NodeSelectorTerm) {
 
 func empty(t *corev1.NodeSelectorTerm) bool { return len(t.MatchExpressions)+len(t.MatchFields) == 0 }
 
-// merge applies a strategic merge patch. strict refuses fields that pods do not have.
+// merge applies a strategic merge patch. strict rejects unknown fields.
 func merge(template *corev1.PodTemplateSpec, patch []byte, strict bool) (*corev1.PodTemplateSpec, error) {
 	was, err := json.Marshal(template)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 )
 
-var update = flag.Bool("update", false, "write golden files anew")
+var update = flag.Bool("update", false, "write the golden files")
 
 // web is a valid object: 10 replicas of a CloneSet over subsets a, b and c.
 func web() *appsv1beta1.UnitedDeployment {
@@ -40,7 +40,7 @@ func web() *appsv1beta1.UnitedDeployment {
 			Topology: appsv1beta1.Topology{Subsets: []appsv1beta1.Subset{{Name: "a"}, {Name: "b"}, {Name: "c"}}},
 		},
 	}
-	return ud.DeepCopy() // so that no two parts share a map
+	return ud.DeepCopy() // so that no maps are shared
 }
 
 // stateful is web with a StatefulSet.
@@ -157,7 +157,7 @@ func term(key string, values ...string) corev1.NodeSelectorTerm {
 	}}
 }
 
-func TestPodTemplatePlacesPods(t *testing.T) {
+func TestPodTemplateAddsSchedulingConstraints(t *testing.T) {
 	t.Parallel()
 	named := corev1.NodeSelectorTerm{MatchFields: []corev1.NodeSelectorRequirement{
 		{Key: "metadata.name", Operator: corev1.NodeSelectorOpIn, Values: []string{"n1"}},
@@ -240,7 +240,7 @@ func TestPodTemplateGolden(t *testing.T) {
 	require.Empty(t, cmp.Diff(string(want), string(text)))
 }
 
-func TestPodTemplateOfAPatchThatDoesNotFit(t *testing.T) {
+func TestPodTemplateOfAnInvalidPatch(t *testing.T) {
 	t.Parallel()
 	base := &web().Spec.Template.CloneSetTemplate.Spec.Template
 	_, err := PodTemplate(base, &appsv1beta1.Subset{Name: "a", Patch: raw(`{"spec": {"containers": [{"image": "app:2"}]}}`)}, nil)

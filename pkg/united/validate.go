@@ -21,28 +21,27 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/spread"
 )
 
-// notServed is why something that exists in the API is refused.
+// notServed is why a field of the API is rejected.
 const notServed = "not served yet"
 
-// Options say where an object is judged.
+// Options are the context of a validation.
 type Options struct {
 	// AllowClusters lets subsets name clusters: there is a hub in this cluster.
 	AllowClusters bool
-	// CloneSet judges the spec of a CloneSet under a path, as for a CloneSet that a user wrote, its selector being the
-	// subset's. Nil judges nothing: the faults then show as a condition, when the CloneSet is made.
+	// CloneSet validates the spec of a CloneSet under a path, like that of a user's CloneSet, with the subset's selector. With nil
+	// faults appear as a condition, when the CloneSet is created.
 	CloneSet func(*appsv1beta1.CloneSetSpec, *field.Path) field.ErrorList
 	// StatefulSet does the same for StatefulSets of apps.kruise.io.
 	StatefulSet func(*appsv1beta1.StatefulSetSpec, *field.Path) field.ErrorList
-	// StatefulSetWarnings returns what of such a StatefulSet, its annotations before its spec, is accepted and may not be what the
-	// user meant. Nil warns of nothing.
+	// StatefulSetWarnings returns warnings for the annotations and the spec of such a StatefulSet. May be nil.
 	StatefulSetWarnings func(map[string]string, *appsv1beta1.StatefulSetSpec, *field.Path) admission.Warnings
-	// CountOrdinals counts the ordinals, from the first to the last, that reserveOrdinals leave. With nil, whether a subset has
-	// ordinals enough shows as a condition.
+	// CountOrdinals counts the ordinals, from the first to the last, that are not reserved. With nil, a subset with too few
+	// ordinals gets a condition.
 	CountOrdinals func(reserved []intstr.IntOrString, first, last int64) int64
 }
 
-// Validate returns what is wrong with an object that Default has completed, nil if nothing is. It repeats what the
-// schema says where the schema can't be relied on: an object may be older than a rule.
+// Validate returns the faults of a defaulted object. It repeats rules of the schema that can't be relied on: an object may be
+// older than a rule.
 func Validate(ud *appsv1beta1.UnitedDeployment, o Options) field.ErrorList {
 	path := field.NewPath("spec")
 	var faults field.ErrorList
@@ -63,7 +62,7 @@ func Validate(ud *appsv1beta1.UnitedDeployment, o Options) field.ErrorList {
 	return append(faults, validateUpdateStrategy(ud, path.Child("updateStrategy"))...)
 }
 
-// ValidateUpdate returns what is wrong with ud as the successor of old: Validate, and what may not change.
+// ValidateUpdate returns the faults of an update from old to ud: those of Validate, and immutable fields.
 func ValidateUpdate(old, ud *appsv1beta1.UnitedDeployment, o Options) field.ErrorList {
 	faults := Validate(ud, o)
 	path := field.NewPath("spec")
@@ -94,7 +93,7 @@ func ValidateUpdate(old, ud *appsv1beta1.UnitedDeployment, o Options) field.Erro
 	return faults
 }
 
-// validateStatefulSetChange allows what Kubernetes allows to change of a StatefulSet, because each subset has one.
+// validateStatefulSetChange allows the updates that Kubernetes allows for a StatefulSet, because each subset has one.
 func validateStatefulSetChange(old, ud *appsv1beta1.UnitedDeployment, path *field.Path) field.ErrorList {
 	was, is := old.Spec.Template.StatefulSetTemplate, ud.Spec.Template.StatefulSetTemplate
 	if was == nil || is == nil {
@@ -113,8 +112,8 @@ func validateStatefulSetChange(old, ud *appsv1beta1.UnitedDeployment, path *fiel
 		"minReadySeconds and ordinals of a StatefulSet can be changed: make a new UnitedDeployment")}
 }
 
-// validateAdvancedChange allows what a StatefulSet of apps.kruise.io allows to change. Of the sizes of claims it says nothing:
-// what storage classes allow shows when the StatefulSet is changed.
+// validateAdvancedChange allows the updates of a StatefulSet of apps.kruise.io. It does not check sizes of PVCs: what
+// storage classes allow is known when the StatefulSet is updated.
 func validateAdvancedChange(old, ud *appsv1beta1.UnitedDeployment, path *field.Path) field.ErrorList {
 	was, is := old.Spec.Template.AdvancedStatefulSetTemplate, ud.Spec.Template.AdvancedStatefulSetTemplate
 	if was == nil || is == nil {
@@ -134,7 +133,7 @@ func validateAdvancedChange(old, ud *appsv1beta1.UnitedDeployment, path *field.P
 	return faults
 }
 
-// validateSelector returns the selector, nil if it can't be used.
+// validateSelector returns the selector, nil if it is invalid.
 func validateSelector(s *metav1.LabelSelector, path *field.Path) (labels.Selector, field.ErrorList) {
 	if s == nil || len(s.MatchLabels)+len(s.MatchExpressions) == 0 {
 		return nil, field.ErrorList{field.Required(path, "an empty selector would select every pod: name labels of the template")}
@@ -165,13 +164,13 @@ func validateTemplate(t *appsv1beta1.SubsetTemplate, selector labels.Selector, p
 	member, _ := TemplateOf(t)
 	at := path.Child(member.Field)
 	faults := validateLabels(member, selector, at)
-	faults = append(faults, validateGiven(t, at.Child("spec"))...)
+	faults = append(faults, validateReserved(t, at.Child("spec"))...)
 	if selector == nil {
 		return faults
 	}
 	if c := t.CloneSetTemplate; c != nil && o.CloneSet != nil {
 		spec := c.Spec.DeepCopy()
-		spec.Replicas = nil // the controller's: judged by the numbers of the subsets
+		spec.Replicas = nil // set by the controller: validated as the numbers of the subsets
 		faults = append(faults, o.CloneSet(spec, at.Child("spec"))...)
 	}
 	if s := t.AdvancedStatefulSetTemplate; s != nil && o.StatefulSet != nil {
@@ -180,8 +179,8 @@ func validateTemplate(t *appsv1beta1.SubsetTemplate, selector labels.Selector, p
 	return faults
 }
 
-// validateGiven refuses in a template what the controller gives each subset's workload.
-func validateGiven(t *appsv1beta1.SubsetTemplate, path *field.Path) field.ErrorList {
+// validateReserved rejects fields of a template that the controller sets in each subset's workload.
+func validateReserved(t *appsv1beta1.SubsetTemplate, path *field.Path) field.ErrorList {
 	var replicas, partition *int32
 	var faults field.ErrorList
 	switch {
@@ -214,7 +213,7 @@ func validateGiven(t *appsv1beta1.SubsetTemplate, path *field.Path) field.ErrorL
 	return faults
 }
 
-// validateLabels sees to it that what the subsets make is selected: the workload and its pods.
+// validateLabels requires that the selector matches the workload and its pods.
 func validateLabels(t Template, selector labels.Selector, path *field.Path) field.ErrorList {
 	var faults field.ErrorList
 	check := func(s labels.Selector, whose string, have map[string]string, at *field.Path) {
@@ -239,15 +238,15 @@ func validateLabels(t Template, selector labels.Selector, path *field.Path) fiel
 			return append(faults, field.Invalid(path.Child("spec", "selector"), metav1.FormatLabelSelector(t.Selector), err.Error()))
 		}
 		if selector != nil && own.String() == selector.String() {
-			return faults // it would be the same fault again
+			return faults // the fault would be repeated
 		}
 		check(own, path.Child("spec", "selector").String(), t.Pod.Labels, pods)
 	}
 	return faults
 }
 
-// validateSubsets judges each subset by itself, but for its numbers and clusters. Whether its term and tolerations are
-// valid is asked of the apiserver, by Webhook.
+// validateSubsets validates each subset by itself, except its numbers and clusters. Webhook lets the apiserver
+// validate its term and tolerations.
 func validateSubsets(ud *appsv1beta1.UnitedDeployment, selector labels.Selector, path *field.Path) field.ErrorList {
 	var faults field.ErrorList
 	seen := sets.New[string]()
@@ -268,7 +267,7 @@ func validateSubsets(ud *appsv1beta1.UnitedDeployment, selector labels.Selector,
 	return faults
 }
 
-// validatePatch tries the patch on the template.
+// validatePatch applies the patch to the template.
 func validatePatch(t Template, s *appsv1beta1.Subset, selector labels.Selector, path *field.Path) field.ErrorList {
 	pod, err := podTemplate(t.Pod, s, nil, true)
 	if err != nil {
@@ -286,7 +285,7 @@ func validatePatch(t Template, s *appsv1beta1.Subset, selector labels.Selector, 
 	return nil
 }
 
-// validateSchedule refuses what is not served yet.
+// validateSchedule rejects what is not supported yet.
 func validateSchedule(s *appsv1beta1.UnitedDeploymentScheduleStrategy, path *field.Path) field.ErrorList {
 	if s.Type == appsv1beta1.ScheduleAdaptive {
 		return field.ErrorList{field.Forbidden(path.Child("type"), "Adaptive is "+notServed+
@@ -314,7 +313,7 @@ func validateUpdateStrategy(ud *appsv1beta1.UnitedDeployment, path *field.Path) 
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.ManualUpdate.Partitions)) {
 		at, n := path.Child("manualUpdate", "partitions").Key(name), s.ManualUpdate.Partitions[name]
-		// A hub writes partitions by itself where it empties a subset, whatever the template.
+		// A hub sets partitions itself to empty a subset, whatever the template.
 		asked := n > 0 && !Slice(ud)
 		switch {
 		case !names.Has(name):
@@ -340,7 +339,7 @@ func onDelete(t *appsv1beta1.SubsetTemplate) bool {
 			t.AdvancedStatefulSetTemplate.Spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType
 }
 
-// validateNumbers judges replicas, minReplicas and maxReplicas, each and together.
+// validateNumbers validates replicas, minReplicas and maxReplicas, each and together.
 func validateNumbers(ud *appsv1beta1.UnitedDeployment, path *field.Path) field.ErrorList {
 	subsets := ud.Spec.Topology.Subsets
 	total := int(ptr.Deref(ud.Spec.Replicas, DefaultReplicas))
@@ -356,7 +355,7 @@ func validateNumbers(ud *appsv1beta1.UnitedDeployment, path *field.Path) field.E
 		if s.Replicas != nil {
 			sum += replicas
 			if s.Replicas.Type == intstr.String {
-				percent += readNumber(s.Replicas, 100, at.Child("replicas"), &field.ErrorList{}) // Its faults are known.
+				percent += readNumber(s.Replicas, 100, at.Child("replicas"), &field.ErrorList{}) // Its faults are reported above.
 			}
 			if elastic {
 				found = append(found, field.Forbidden(at.Child("replicas"),
@@ -385,7 +384,7 @@ func validateNumbers(ud *appsv1beta1.UnitedDeployment, path *field.Path) field.E
 		return faults
 	}
 	switch contradict := spread.Divide(total, asks).Ineffective; {
-	case percent > 100: // With few replicas rounding may hide it; it would show at the next scale.
+	case percent > 100: // With few replicas rounding may hide it, until the next scale.
 		faults = append(faults, field.Invalid(path, fmt.Sprintf("%d%%", percent), fmt.Sprintf(
 			"percentages add up to %d%%: lower them to 100%% in all", percent)))
 	case contradict && sum > total:
@@ -398,8 +397,8 @@ func validateNumbers(ud *appsv1beta1.UnitedDeployment, path *field.Path) field.E
 	return faults
 }
 
-// unreadable are the numbers of replicas that are neither a number nor a percentage.
-func unreadable(ud *appsv1beta1.UnitedDeployment, path *field.Path) field.ErrorList {
+// invalidNumbers returns faults for replicas that are neither a number nor a percentage.
+func invalidNumbers(ud *appsv1beta1.UnitedDeployment, path *field.Path) field.ErrorList {
 	var faults field.ErrorList
 	for i := range ud.Spec.Topology.Subsets {
 		s, at := &ud.Spec.Topology.Subsets[i], path.Child("subsets").Index(i)
@@ -415,7 +414,7 @@ func unreadable(ud *appsv1beta1.UnitedDeployment, path *field.Path) field.ErrorL
 	return faults
 }
 
-// readNumber resolves a number of replicas; nil is 0. What can't be read becomes a fault.
+// readNumber resolves a number of replicas; nil is 0. An invalid one becomes a fault.
 func readNumber(v *intstr.IntOrString, total int, path *field.Path, faults *field.ErrorList) int {
 	if v == nil {
 		return 0

@@ -63,14 +63,14 @@ func ordinals(name string, start, end int32) part {
 	return p
 }
 
-// sliced is advanced as a hub sends it to a member.
+// sliced is advanced as the slice that a hub sends to a member.
 func sliced() *object {
 	ud := advanced()
 	ud.Annotations = map[string]string{keys.FleetRowUID: "row"}
 	return ud
 }
 
-// all applies changes in turn.
+// all applies changes in order.
 func all(changes ...func(*object)) func(*object) {
 	return func(ud *object) {
 		for _, c := range changes {
@@ -79,7 +79,7 @@ func all(changes ...func(*object)) func(*object) {
 	}
 }
 
-// valid are objects that reconcile, each near the edge of a rule.
+// The objects are valid, each at the limit of a rule.
 func TestValidObjects(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -111,7 +111,7 @@ func TestValidObjects(t *testing.T) {
 		{"replicas in a CloneSet's template, which are overwritten", web, func(ud *object) {
 			ud.Spec.Template.CloneSetTemplate.Spec.Replicas = ptr.To[int32](3)
 		}},
-		{"a patch of a label that nobody selects by", web, subsets(part{Name: "a", Patch: raw(`{"metadata": {"labels": {"tier": "x"}}}`)})},
+		{"a patch of a label that no selector uses", web, subsets(part{Name: "a", Patch: raw(`{"metadata": {"labels": {"tier": "x"}}}`)})},
 		{"subsets in clusters", web, inEast},
 		{"every subset with a maximum, in clusters", web, all(subsets(part{Name: "a", MaxReplicas: number("3")}), inEast)},
 		{"a selector of clusters that selects all", web, subsets(part{Name: "a", ClusterSelector: &metav1.LabelSelector{}})},
@@ -142,7 +142,7 @@ func TestInvalidObjects(t *testing.T) {
 		base   func() *object
 		change func(*object)
 		field  string // of the only fault
-		want   string // a part of its message: the value and the way out
+		want   string // a part of its message: the value and the remedy
 	}{
 		{"negative replicas", web, func(ud *object) { ud.Spec.Replicas = ptr.To[int32](-1) }, "spec.replicas", "-1: must be 0 or more"},
 		{"a negative history", web, func(ud *object) { ud.Spec.RevisionHistoryLimit = ptr.To[int32](-1) }, "spec.revisionHistoryLimit", "0 or more"},
@@ -337,7 +337,7 @@ func TestClustersNeedAHub(t *testing.T) {
 	require.Contains(t, faults[0].Detail, "apply the object on the hub, or remove this field")
 }
 
-func TestCloneSetTemplateIsJudgedAsACloneSet(t *testing.T) {
+func TestCloneSetTemplateIsValidatedAsACloneSet(t *testing.T) {
 	t.Parallel()
 	ud := web()
 	ud.Spec.Template.CloneSetTemplate.Spec.Replicas = ptr.To[int32](3)
@@ -351,7 +351,7 @@ func TestCloneSetTemplateIsJudgedAsACloneSet(t *testing.T) {
 	require.Empty(t, Validate(deployment(), Options{CloneSet: judge}))
 }
 
-func TestStatefulSetTemplateIsJudgedAsAStatefulSet(t *testing.T) {
+func TestStatefulSetTemplateIsValidatedAsAStatefulSet(t *testing.T) {
 	t.Parallel()
 	judge := func(_ *appsv1beta1.StatefulSetSpec, path *field.Path) field.ErrorList {
 		return field.ErrorList{field.Forbidden(path.Child("lifecycle"), "not served yet")}
@@ -362,8 +362,8 @@ func TestStatefulSetTemplateIsJudgedAsAStatefulSet(t *testing.T) {
 	require.Empty(t, Validate(stateful(), Options{StatefulSet: judge}))
 }
 
-// leaves counts ordinals where reserveOrdinals are single numbers.
-func leaves(reserved []intstr.IntOrString, first, last int64) int64 {
+// countFree counts ordinals where reserveOrdinals are single numbers.
+func countFree(reserved []intstr.IntOrString, first, last int64) int64 {
 	n := last - first + 1
 	for i := range reserved {
 		if o := int64(reserved[i].IntVal); first <= o && o <= last {
@@ -413,7 +413,7 @@ func TestASubsetNeedsAsManyOrdinalsAsReplicas(t *testing.T) {
 			ud.Spec.Template.AdvancedStatefulSetTemplate.Spec.ReserveOrdinals = []intstr.IntOrString{intstr.FromInt32(3), intstr.FromInt32(12)}
 			subsets(tt.subset, part{Name: "rest", Ordinals: &appsv1beta1.SubsetOrdinals{End: new(int32(9))}})(ud)
 			Default(ud)
-			faults := Validate(ud, Options{CountOrdinals: leaves})
+			faults := Validate(ud, Options{CountOrdinals: countFree})
 			if tt.field == "" {
 				require.Empty(t, faults)
 				return
@@ -421,7 +421,7 @@ func TestASubsetNeedsAsManyOrdinalsAsReplicas(t *testing.T) {
 			require.Len(t, faults, 1, "%v", faults)
 			require.Equal(t, "spec.topology.subsets[0]."+tt.field, faults[0].Field)
 			require.Contains(t, faults[0].Error(), tt.want)
-			require.Empty(t, Validate(ud, Options{}), "without somebody who counts, a condition says so")
+			require.Empty(t, Validate(ud, Options{}), "without CountOrdinals, a condition reports it")
 		})
 	}
 }

@@ -22,12 +22,12 @@ import (
 
 // Webhook admits UnitedDeployments. Objects of both versions arrive as v1beta1. It may be used concurrently.
 type Webhook struct {
-	// Client asks the apiserver about pod templates, by dry runs; it needs the verb create on podtemplates.
+	// Client validates pod templates by dry runs; it needs the verb create on podtemplates.
 	Client client.Client
-	// Options say where objects are judged.
+	// Options are those of the validation.
 	Options Options
-	// KeepTemplates leaves pod and claim templates of StatefulSets without defaults (gate TemplateNoDefaults). They are
-	// validated still.
+	// KeepTemplates leaves pod and PVC templates of StatefulSets without defaults (gate TemplateNoDefaults). They are
+	// validated nevertheless.
 	KeepTemplates bool
 
 	templates workloadspec.PodTemplates
@@ -38,11 +38,10 @@ var (
 	_ admission.Validator[*appsv1beta1.UnitedDeployment] = &Webhook{}
 )
 
-// Default fills in what a user left out. A StatefulSet's templates are completed by the apiserver when they are new or
-// changed. Those of a slice are left as the hub has sent them: the revision's name is made of their bytes and must be
-// the same in every cluster, of whichever version of Kubernetes.
-//
-// New numbers that can't be read are refused here already: the schema, which is asked next, would show its pattern alone.
+// Default sets defaults. A StatefulSet's templates are defaulted by the apiserver when they are new or changed. Those of a slice
+// stay as the hub has sent them: the revision's name is a hash of their bytes and must be the same in every cluster, whatever
+// its version of Kubernetes.
+// New invalid numbers are rejected here already: the message of the schema, which follows, would only be its pattern.
 func (w *Webhook) Default(ctx context.Context, ud *appsv1beta1.UnitedDeployment) error {
 	Default(ud)
 	old, err := oldObject(ctx)
@@ -50,7 +49,7 @@ func (w *Webhook) Default(ctx context.Context, ud *appsv1beta1.UnitedDeployment)
 		return err
 	}
 	if old == nil || !apiequality.Semantic.DeepEqual(old.Spec.Topology, ud.Spec.Topology) {
-		if faults := unreadable(ud, field.NewPath("spec", "topology")); len(faults) > 0 {
+		if faults := invalidNumbers(ud, field.NewPath("spec", "topology")); len(faults) > 0 {
 			return Invalid(ud, faults)
 		}
 	}
@@ -91,8 +90,8 @@ func (w *Webhook) ValidateCreate(ctx context.Context, ud *appsv1beta1.UnitedDepl
 	return warnings(ud, w.Options), nil
 }
 
-// ValidateUpdate implements admission.Validator. An update that leaves the spec as it is passes, so that labels and
-// finalizers of an object from before a rule can still be changed.
+// ValidateUpdate implements admission.Validator. An update that does not change the spec is accepted, so that labels
+// and finalizers of an object that is older than a rule can still be changed.
 func (w *Webhook) ValidateUpdate(ctx context.Context, old, ud *appsv1beta1.UnitedDeployment) (admission.Warnings, error) {
 	if apiequality.Semantic.DeepEqual(old.Spec, ud.Spec) {
 		return nil, nil
@@ -107,10 +106,10 @@ func (w *Webhook) ValidateUpdate(ctx context.Context, old, ud *appsv1beta1.Unite
 	if len(faults) > 0 {
 		return nil, Invalid(ud, faults)
 	}
-	return admit.News(warnings(ud, w.Options), warnings(old, w.Options)), nil
+	return admit.NewWarnings(warnings(ud, w.Options), warnings(old, w.Options)), nil
 }
 
-// warnings returns what is accepted and may not be what the user meant. Nobody reads those of a slice.
+// warnings returns the warnings for an object. Those of a slice would not be seen by a user.
 func warnings(ud *appsv1beta1.UnitedDeployment, o Options) admission.Warnings {
 	t := ud.Spec.Template.AdvancedStatefulSetTemplate
 	if t == nil || o.StatefulSetWarnings == nil || Slice(ud) {
@@ -135,12 +134,12 @@ func warnings(ud *appsv1beta1.UnitedDeployment, o Options) admission.Warnings {
 	return out
 }
 
-// ValidateDelete implements admission.Validator; nothing is refused.
+// ValidateDelete implements admission.Validator; nothing is rejected.
 func (w *Webhook) ValidateDelete(context.Context, *appsv1beta1.UnitedDeployment) (admission.Warnings, error) {
 	return nil, nil
 }
 
-// Invalid makes an API error of faults, nil if there are none.
+// Invalid returns an API error with faults, nil if there are none.
 func Invalid(ud *appsv1beta1.UnitedDeployment, faults field.ErrorList) error {
 	if len(faults) == 0 {
 		return nil
@@ -148,9 +147,9 @@ func Invalid(ud *appsv1beta1.UnitedDeployment, faults field.ErrorList) error {
 	return apierrors.NewInvalid(appsv1beta1.GroupVersion.WithKind("UnitedDeployment").GroupKind(), ud.Name, faults)
 }
 
-// checkPods asks the apiserver about the pods of the template, and of each subset, that are new or changed since old;
-// nil old is a creation. It costs one request for the template, one for each new subset with a place of its own, and one
-// for each patch.
+// checkPods lets the apiserver validate the pods of the template, and of each subset, that are new or changed since old; nil old
+// is a create. It takes one request for the template, one for each new subset with a node selector term or tolerations, and
+// one for each patch.
 func (w *Webhook) checkPods(ctx context.Context, old, ud *appsv1beta1.UnitedDeployment) (field.ErrorList, error) {
 	t, ok := TemplateOf(&ud.Spec.Template)
 	if !ok {
@@ -160,7 +159,7 @@ func (w *Webhook) checkPods(ctx context.Context, old, ud *appsv1beta1.UnitedDepl
 	at := namespace(ctx, ud)
 	if changed {
 		path := field.NewPath("spec", "template", t.Field, "spec", "template")
-		_, faults, err := w.templates.Check(ctx, w.Client, at, t.Pod, t.Claims, path)
+		_, faults, err := w.templates.Check(ctx, w.Client, at, t.Pod, t.PVCTemplates, path)
 		if err != nil || len(faults) > 0 {
 			return faults, err // Faults of the template would be repeated for each subset.
 		}
@@ -170,7 +169,7 @@ func (w *Webhook) checkPods(ctx context.Context, old, ud *appsv1beta1.UnitedDepl
 		s, path := &ud.Spec.Topology.Subsets[i], field.NewPath("spec", "topology", "subsets").Index(i)
 		was := subset(old, s.Name)
 		if was == nil {
-			more, err := w.checkPlace(ctx, at, s, path)
+			more, err := w.checkScheduling(ctx, at, s, path)
 			if err != nil {
 				return nil, err
 			}
@@ -184,7 +183,7 @@ func (w *Webhook) checkPods(ctx context.Context, old, ud *appsv1beta1.UnitedDepl
 			faults = append(faults, field.Invalid(path.Child("patch"), Patch(s), err.Error()))
 			continue
 		}
-		_, more, err := w.templates.Check(ctx, w.Client, at, pod, t.Claims, path.Child("patch"))
+		_, more, err := w.templates.Check(ctx, w.Client, at, pod, t.PVCTemplates, path.Child("patch"))
 		if err != nil {
 			return nil, err
 		}
@@ -193,8 +192,8 @@ func (w *Webhook) checkPods(ctx context.Context, old, ud *appsv1beta1.UnitedDepl
 	return faults, nil
 }
 
-// checkPlace asks about a subset's term and tolerations, in a pod that has nothing else.
-func (w *Webhook) checkPlace(ctx context.Context, namespace string, s *appsv1beta1.Subset, path *field.Path) (field.ErrorList, error) {
+// checkScheduling lets the apiserver validate a subset's term and tolerations, in a pod that has nothing else.
+func (w *Webhook) checkScheduling(ctx context.Context, namespace string, s *appsv1beta1.Subset, path *field.Path) (field.ErrorList, error) {
 	if s.NodeSelectorTerm == nil && len(s.Tolerations) == 0 {
 		return nil, nil
 	}
@@ -225,19 +224,19 @@ func subset(ud *appsv1beta1.UnitedDeployment, name string) *appsv1beta1.Subset {
 	return &ud.Spec.Topology.Subsets[i]
 }
 
-// templateChanged tells whether the apiserver has to be asked again.
+// templateChanged reports whether the template has to be validated again.
 func templateChanged(old, ud *appsv1beta1.UnitedDeployment) bool {
 	was, ok := TemplateOf(&old.Spec.Template)
 	is, _ := TemplateOf(&ud.Spec.Template)
 	return !ok || was.Field != is.Field || !apiequality.Semantic.DeepEqual(was.Pod, is.Pod) ||
-		!workloadspec.SamePVCs(was.Claims, is.Claims)
+		!workloadspec.SamePVCs(was.PVCTemplates, is.PVCTemplates)
 }
 
 // oldObject returns the object before an update, with its defaults, nil on a creation or outside of an admission request.
 func oldObject(ctx context.Context) (*appsv1beta1.UnitedDeployment, error) {
 	req, err := admission.RequestFromContext(ctx)
 	if err != nil || len(req.OldObject.Raw) == 0 {
-		return nil, nil //nolint:nilerr // Without a request there is no old object; all is then treated as new.
+		return nil, nil //nolint:nilerr // Without a request there is no old object; everything is treated as new.
 	}
 	var old appsv1beta1.UnitedDeployment
 	if err := json.Unmarshal(req.OldObject.Raw, &old); err != nil {
@@ -247,7 +246,7 @@ func oldObject(ctx context.Context) (*appsv1beta1.UnitedDeployment, error) {
 	return &old, nil
 }
 
-// namespace is the request's: the object may come without.
+// namespace returns the namespace of the request: the object may lack it.
 func namespace(ctx context.Context, ud *appsv1beta1.UnitedDeployment) string {
 	if req, err := admission.RequestFromContext(ctx); err == nil && req.Namespace != "" {
 		return req.Namespace

@@ -25,8 +25,8 @@ import (
 	"github.com/flotilla-io/flotilla/apis/pods"
 )
 
-// hook is a webhook whose apiserver completes a template by its restart policy, finds fault with an image, a zone and a
-// toleration, and counts how often it was asked.
+// hook returns a webhook whose apiserver defaults a template's restart policy, rejects an image, a zone and a toleration, and
+// counts requests.
 func hook(t *testing.T) (*Webhook, *int) {
 	t.Helper()
 	asked := 0
@@ -87,7 +87,7 @@ func TestWebhookDefaultsTemplates(t *testing.T) {
 		update bool // of an equal object
 		keep   bool
 		asked  int
-		done   bool // the template has got its defaults
+		done   bool // the template is defaulted
 	}{
 		{name: "a new StatefulSet template is completed", ud: stateful, asked: 1, done: true},
 		{name: "one that did not change is left as it is", ud: stateful, update: true},
@@ -121,14 +121,14 @@ func TestWebhookDefaultsTemplates(t *testing.T) {
 			member, _ := TemplateOf(&ud.Spec.Template)
 			require.Equal(t, tt.done, member.Pod.Spec.RestartPolicy == corev1.RestartPolicyAlways)
 			if tt.done {
-				require.NotNil(t, member.Claims[0].Spec.VolumeMode)
+				require.NotNil(t, member.PVCTemplates[0].Spec.VolumeMode)
 			}
 		})
 	}
 }
 
-// The schema refuses these too, between the two webhooks, but with nothing but a pattern to say for itself.
-func TestWebhookSaysWhatANumberIsBeforeTheSchemaRefusesIt(t *testing.T) {
+// The schema rejects these too, between the two webhooks, but its message is only a pattern.
+func TestWebhookRejectsInvalidNumbersBeforeTheSchemaDoes(t *testing.T) {
 	t.Parallel()
 	const way = `must be a number, 0 or more, or a whole percentage from "0%" to "100%"`
 	tests := []struct {
@@ -167,7 +167,7 @@ func TestWebhookSaysWhatANumberIsBeforeTheSchemaRefusesIt(t *testing.T) {
 	}
 }
 
-func TestWebhookRefuses(t *testing.T) {
+func TestWebhookRejects(t *testing.T) {
 	t.Parallel()
 	image := func(image string) func(*object) {
 		return func(ud *object) { ud.Spec.Template.CloneSetTemplate.Spec.Template.Spec.Containers[0].Image = image }
@@ -216,7 +216,7 @@ func TestWebhookRefuses(t *testing.T) {
 	}
 }
 
-func TestWebhookAsksOnlyForWhatIsNew(t *testing.T) {
+func TestWebhookValidatesOnlyNewTemplates(t *testing.T) {
 	t.Parallel()
 	old := web()
 	subsets(
@@ -251,7 +251,7 @@ func TestWebhookAsksOnlyForWhatIsNew(t *testing.T) {
 	}
 }
 
-func TestWebhookWarnsOfAStatefulSetAsItsOwnWebhookDoes(t *testing.T) {
+func TestWebhookHasTheWarningsOfTheStatefulSetWebhook(t *testing.T) {
 	t.Parallel()
 	const (
 		oldFashioned = "spec.template.advancedStatefulSetTemplate.spec.serviceName: is old-fashioned"
@@ -287,7 +287,7 @@ func TestWebhookWarnsOfAStatefulSetAsItsOwnWebhookDoes(t *testing.T) {
 		{"what is new in an update", advanced, old, all(old, annotate), admission.Warnings{annotated}},
 		{"nothing that was so before", advanced, all(old, annotate), all(old, annotate, history), nil},
 		{"nothing in an update that is refused", advanced, all(), old, nil},
-		{"nothing of a slice, which nobody reads", sliced, nil, old, nil},
+		{"none for a slice, where no user would see them", sliced, nil, old, nil},
 		{"nothing of a StatefulSet of apps", stateful, nil, all(), nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -314,7 +314,7 @@ func TestWebhookWarnsOfAStatefulSetAsItsOwnWebhookDoes(t *testing.T) {
 	}
 }
 
-func TestWebhookPassesWhatItCantJudge(t *testing.T) {
+func TestWebhookAcceptsWhatItCantValidate(t *testing.T) {
 	t.Parallel()
 	w, _ := hook(t)
 	ud := web()

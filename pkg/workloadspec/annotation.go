@@ -6,8 +6,8 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 )
 
-// PullAnnotations warns of annotations that ask for images to be pulled before an update, of kinds that never read them: better
-// than to ignore them.
+// PullAnnotations warns about annotations that request images to be pulled before an update, on kinds that never read
+// them, rather than to ignore them.
 func PullAnnotations(annotations map[string]string) []string {
 	var warnings []string
 	for _, key := range []string{

@@ -21,17 +21,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// checkName is the name of the PodTemplate that is asked about and never stored.
+// checkName is the name of the PodTemplate in dry runs, which is never stored.
 const checkName = "flotilla-check-"
 
-// PodTemplates asks the apiserver about pod templates. It remembers its recent answers: a client that retries an update that was
-// refused, as GitOps tools do, costs no request with each try. The zero value is ready; it may be used concurrently.
+// PodTemplates lets the apiserver default and validate pod templates. It remembers recent answers: a client that
+// retries a rejected update, as GitOps tools do, causes no further requests. The zero value is ready; it may be used
+// concurrently.
 type PodTemplates struct {
-	// Clock tells the time; nil means the system's.
+	// Clock returns the time; nil means the system's.
 	Clock clock.PassiveClock
 
 	once    sync.Once
-	answers *cache.LRUExpireCache // answer by sha256 of the question
+	answers *cache.LRUExpireCache // answer by sha256 of the request
 }
 
 const (
@@ -40,29 +41,29 @@ const (
 	answerTTL   = 30 * time.Second
 )
 
-// answer is what the apiserver says of a template.
+// answer is the apiserver's answer for a template.
 type answer struct {
 	// template has all defaults.
 	template corev1.PodTemplateSpec
-	// refused holds why the template is invalid; nil if it is valid.
+	// refused is why the template is invalid; nil if it is valid.
 	refused []metav1.StatusCause
 }
 
-// Check asks the apiserver about template, for use in namespace beside claims (claim templates), and returns a copy with all
-// defaults. Faults come as field errors under path, those of the name of a claim under the claim, which stands beside a path that
-// ends in template. The error is for a question that got no answer; both are nil for a valid template. c needs the verb create on
-// podtemplates.
+// Check lets the apiserver validate template in a namespace, together with pvcs (volume claim templates), and returns a
+// copy with all defaults. Faults are field errors under path, those of the name of a PVC template under that template,
+// whose path is a sibling of a path that ends in template. The error is for a request without an answer; both are nil
+// for a valid template. c needs the verb create on podtemplates.
 func (t *PodTemplates) Check(
 	ctx context.Context, c client.Client, namespace string, template *corev1.PodTemplateSpec,
-	claims []corev1.PersistentVolumeClaim, path *field.Path,
+	pvcs []corev1.PersistentVolumeClaim, path *field.Path,
 ) (*corev1.PodTemplateSpec, field.ErrorList, error) {
 	asked := &corev1.PodTemplate{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: checkName, Namespace: namespace},
 		Template:   *template.DeepCopy(),
 	}
 	own := asked.Template.Spec.Volumes
-	asked.Template.Spec.Volumes = withClaims(own, claims)
-	given := len(asked.Template.Spec.Volumes) - len(claims)
+	asked.Template.Spec.Volumes = withPVCs(own, pvcs)
+	given := len(asked.Template.Spec.Volumes) - len(pvcs)
 	got, err := t.ask(ctx, c, asked)
 	if err != nil {
 		return nil, nil, err
@@ -71,12 +72,12 @@ func (t *PodTemplates) Check(
 		return nil, reroot(got.refused, path, given), nil
 	}
 	out := got.template.DeepCopy()
-	out.Spec.Volumes = restore(out.Spec.Volumes, own, claims)
+	out.Spec.Volumes = restore(out.Spec.Volumes, own, pvcs)
 	return out, nil, nil
 }
 
-// ask returns the apiserver's answer, a recent one if there is one. The answer may not be changed.
-func (t *PodTemplates) ask(ctx context.Context, c client.Client, question *corev1.PodTemplate) (answer, error) {
+// ask returns the apiserver's answer, a recent one if there is one. The answer must not be changed.
+func (t *PodTemplates) ask(ctx context.Context, c client.Client, request *corev1.PodTemplate) (answer, error) {
 	t.once.Do(func() {
 		var now cache.Clock = clock.RealClock{}
 		if t.Clock != nil {
@@ -84,7 +85,7 @@ func (t *PodTemplates) ask(ctx context.Context, c client.Client, question *corev
 		}
 		t.answers = cache.NewLRUExpireCacheWithClock(answersKept, now)
 	})
-	raw, err := json.Marshal(question)
+	raw, err := json.Marshal(request)
 	if err != nil {
 		return answer{}, fmt.Errorf("marshal pod template: %w", err)
 	}
@@ -94,37 +95,37 @@ func (t *PodTemplates) ask(ctx context.Context, c client.Client, question *corev
 	}
 	var got answer
 	var refused *apierrors.StatusError
-	switch err := c.Create(ctx, question, client.DryRunAll); {
+	switch err := c.Create(ctx, request, client.DryRunAll); {
 	case errors.As(err, &refused) && apierrors.IsInvalid(err) && refused.ErrStatus.Details != nil:
 		got.refused = append([]metav1.StatusCause{}, refused.ErrStatus.Details.Causes...)
 	case err != nil:
 		return answer{}, fmt.Errorf("check pod template by a dry run: %w", err)
 	default:
-		got.template = question.Template
+		got.template = request.Template
 	}
 	t.answers.Add(key, got, answerTTL)
 	return got, nil
 }
 
-// withClaims adds a volume for each claim template, in place of one of the same name.
-func withClaims(volumes []corev1.Volume, claims []corev1.PersistentVolumeClaim) []corev1.Volume {
-	out := slices.DeleteFunc(slices.Clone(volumes), func(v corev1.Volume) bool { return isClaim(v.Name, claims) })
-	for i := range claims {
+// withPVCs adds a volume for each PVC template, replacing one of the same name.
+func withPVCs(volumes []corev1.Volume, pvcs []corev1.PersistentVolumeClaim) []corev1.Volume {
+	out := slices.DeleteFunc(slices.Clone(volumes), func(v corev1.Volume) bool { return isClaim(v.Name, pvcs) })
+	for i := range pvcs {
 		out = append(out, corev1.Volume{
-			Name: claims[i].Name,
+			Name: pvcs[i].Name,
 			VolumeSource: corev1.VolumeSource{
-				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claims[i].Name},
+				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: pvcs[i].Name},
 			},
 		})
 	}
 	return out
 }
 
-// restore returns own with the defaults that defaulted has; those that a claim replaced stay as they were given.
-func restore(defaulted, own []corev1.Volume, claims []corev1.PersistentVolumeClaim) []corev1.Volume {
+// restore returns own with the defaults of defaulted; volumes that a PVC replaced stay unchanged.
+func restore(defaulted, own []corev1.Volume, pvcs []corev1.PersistentVolumeClaim) []corev1.Volume {
 	out := slices.Clone(own)
 	for n, v := range own {
-		if !isClaim(v.Name, claims) {
+		if !isClaim(v.Name, pvcs) {
 			if i := slices.IndexFunc(defaulted, func(d corev1.Volume) bool { return d.Name == v.Name }); i >= 0 {
 				out[n] = defaulted[i]
 			}
@@ -133,12 +134,12 @@ func restore(defaulted, own []corev1.Volume, claims []corev1.PersistentVolumeCla
 	return out
 }
 
-func isClaim(name string, claims []corev1.PersistentVolumeClaim) bool {
-	return slices.ContainsFunc(claims, func(c corev1.PersistentVolumeClaim) bool { return c.Name == name })
+func isClaim(name string, pvcs []corev1.PersistentVolumeClaim) bool {
+	return slices.ContainsFunc(pvcs, func(c corev1.PersistentVolumeClaim) bool { return c.Name == name })
 }
 
-// reroot turns the apiserver's causes, whose fields begin with "template", into field errors under path. Volumes after the first
-// ones that were given are claims.
+// reroot turns the apiserver's causes, whose fields begin with "template", into field errors under path. Volumes
+// after the first given ones are those of PVCs.
 func reroot(causes []metav1.StatusCause, path *field.Path, given int) field.ErrorList {
 	out := make(field.ErrorList, 0, len(causes))
 	for _, c := range causes {
@@ -150,18 +151,18 @@ func reroot(causes []metav1.StatusCause, path *field.Path, given int) field.Erro
 			}
 		}
 		kind := field.ErrorType(c.Type)
-		// The message is the kind in words, the bad value, a colon and the detail; the kind will be put before it again.
+		// The message is the kind in words, the bad value, a colon and the detail; the kind is added again.
 		detail := strings.TrimPrefix(strings.TrimPrefix(c.Message, kind.String()), ": ")
 		out = append(out, &field.Error{Type: kind, Field: name, Detail: detail, BadValue: field.OmitValueType{}})
 	}
 	return out
 }
 
-// DefaultPVCs returns claim templates with the defaults of claims: volumeMode Filesystem.
-func DefaultPVCs(claims []corev1.PersistentVolumeClaim) []corev1.PersistentVolumeClaim {
-	out := make([]corev1.PersistentVolumeClaim, len(claims))
-	for i := range claims {
-		out[i] = *claims[i].DeepCopy()
+// DefaultPVCs returns PVC templates with their defaults: volumeMode Filesystem.
+func DefaultPVCs(pvcs []corev1.PersistentVolumeClaim) []corev1.PersistentVolumeClaim {
+	out := make([]corev1.PersistentVolumeClaim, len(pvcs))
+	for i := range pvcs {
+		out[i] = *pvcs[i].DeepCopy()
 		if out[i].Spec.VolumeMode == nil {
 			mode := corev1.PersistentVolumeFilesystem
 			out[i].Spec.VolumeMode = &mode
@@ -170,8 +171,8 @@ func DefaultPVCs(claims []corev1.PersistentVolumeClaim) []corev1.PersistentVolum
 	return out
 }
 
-// SamePVCs tells that two lists of claim templates differ by no more than the defaults of claims: a workload that was stored
-// without them gets them with its next change, which is no new template.
+// SamePVCs reports whether two lists of PVC templates are equal except for defaults: a workload that was stored without them gets
+// them with its next update, which is no new template.
 func SamePVCs(a, b []corev1.PersistentVolumeClaim) bool {
 	return apiequality.Semantic.DeepEqual(DefaultPVCs(a), DefaultPVCs(b))
 }

@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
-// apiserver answers a dry run as answer says and fails the test on any other request.
+// apiserver returns a client that answers dry runs with answer and fails the test on any other request.
 func apiserver(t *testing.T, answer func(*corev1.PodTemplate) error) client.Client {
 	t.Helper()
 	return interceptor.NewClient(fake.NewClientBuilder().Build(), interceptor.Funcs{
@@ -39,7 +39,7 @@ func template(volumes ...corev1.Volume) *corev1.PodTemplateSpec {
 	}}
 }
 
-func claims(names ...string) []corev1.PersistentVolumeClaim {
+func pvcTemplates(names ...string) []corev1.PersistentVolumeClaim {
 	out := make([]corev1.PersistentVolumeClaim, len(names))
 	for i, n := range names {
 		out[i].Name = n
@@ -55,7 +55,7 @@ func names(volumes []corev1.Volume) []string {
 	return out
 }
 
-func TestCheckReturnsTheDefaultsAndNoneOfTheClaims(t *testing.T) {
+func TestCheckReturnsDefaultsWithoutTheVolumesOfPVCs(t *testing.T) {
 	t.Parallel()
 	mode := int32(0o644)
 	secret := func(name string) corev1.Volume {
@@ -65,12 +65,12 @@ func TestCheckReturnsTheDefaultsAndNoneOfTheClaims(t *testing.T) {
 	before := given.DeepCopy()
 	c := apiserver(t, func(p *corev1.PodTemplate) error {
 		require.Equal(t, []string{"cert", "data", "logs"}, names(p.Template.Spec.Volumes))
-		require.NotNil(t, p.Template.Spec.Volumes[1].PersistentVolumeClaim, "the claim replaces the volume of its name")
+		require.NotNil(t, p.Template.Spec.Volumes[1].PersistentVolumeClaim, "the PVC replaces the volume of its name")
 		p.Template.Spec.RestartPolicy = corev1.RestartPolicyAlways
 		p.Template.Spec.Volumes[0].Secret.DefaultMode = &mode
 		return nil
 	})
-	got, faults, err := new(PodTemplates).Check(t.Context(), c, "shop", given, claims("data", "logs"), field.NewPath("spec", "template"))
+	got, faults, err := new(PodTemplates).Check(t.Context(), c, "shop", given, pvcTemplates("data", "logs"), field.NewPath("spec", "template"))
 	require.NoError(t, err)
 	require.Empty(t, faults)
 
@@ -97,7 +97,7 @@ func TestCheckReturnsFaultsUnderThePath(t *testing.T) {
 	require.EqualError(t, faults[1], `spec.template.spec.hostname: Invalid value: "A!": must be a DNS label`)
 }
 
-func TestCheckNamesTheClaimWhoseNameIsAtFault(t *testing.T) {
+func TestCheckNamesThePVCTemplateWithAnInvalidName(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name, fault string
@@ -106,8 +106,8 @@ func TestCheckNamesTheClaimWhoseNameIsAtFault(t *testing.T) {
 	}{
 		{"a claim", "volumes[3].name", field.NewPath("spec", "template"), "spec.volumeClaimTemplates[2].metadata.name"},
 		{"a volume", "volumes[0].name", field.NewPath("spec", "template"), "spec.template.spec.volumes[0].name"},
-		{"another field of a claim's volume", "volumes[3].secret", field.NewPath("spec", "template"), "spec.template.spec.volumes[3].secret"},
-		{"a claim beside a patch", "volumes[3].name", field.NewPath("patch"), "patch.spec.volumes[3].name"},
+		{"another field of a PVC's volume", "volumes[3].secret", field.NewPath("spec", "template"), "spec.template.spec.volumes[3].secret"},
+		{"a PVC template beside a patch", "volumes[3].name", field.NewPath("patch"), "patch.spec.volumes[3].name"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -118,7 +118,7 @@ func TestCheckNamesTheClaimWhoseNameIsAtFault(t *testing.T) {
 				})
 			})
 			given := template(corev1.Volume{Name: "cert"}, corev1.Volume{Name: "data"})
-			_, faults, err := new(PodTemplates).Check(t.Context(), c, "shop", given, claims("data", "Logs", "data"), tt.path)
+			_, faults, err := new(PodTemplates).Check(t.Context(), c, "shop", given, pvcTemplates("data", "Logs", "data"), tt.path)
 			require.NoError(t, err)
 			require.Len(t, faults, 1)
 			require.EqualError(t, faults[0], tt.want+`: Duplicate value: "data"`)
@@ -134,10 +134,10 @@ func TestCheckWithoutAnAnswerIsAnError(t *testing.T) {
 	require.Empty(t, faults)
 }
 
-func TestDefaultClaims(t *testing.T) {
+func TestDefaultPVCs(t *testing.T) {
 	t.Parallel()
 	block := corev1.PersistentVolumeBlock
-	given := claims("a", "b")
+	given := pvcTemplates("a", "b")
 	given[1].Spec.VolumeMode = &block
 	got := DefaultPVCs(given)
 	require.Equal(t, corev1.PersistentVolumeFilesystem, *got[0].Spec.VolumeMode)
@@ -145,12 +145,12 @@ func TestDefaultClaims(t *testing.T) {
 	require.Nil(t, given[0].Spec.VolumeMode, "what is given is not changed")
 }
 
-func TestTheSameTemplateIsNotAskedAboutAgainAtOnce(t *testing.T) {
+func TestCheckRemembersRecentAnswers(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name   string
 		answer error
-		again  bool // it is asked again each time
+		again  bool // the request is repeated each time
 	}{
 		{name: "a valid one"},
 		{name: "an invalid one", answer: apierrors.NewInvalid(schema.GroupKind{Kind: "PodTemplate"}, "", field.ErrorList{
@@ -173,7 +173,7 @@ func TestTheSameTemplateIsNotAskedAboutAgainAtOnce(t *testing.T) {
 			}
 			first, faults, err := check(template())
 			if first != nil {
-				first.Spec.RestartPolicy = "Changed" // By the caller, whose copy it is.
+				first.Spec.RestartPolicy = "Changed" // by the caller, who owns the copy
 			}
 			for range 3 {
 				full, more, again := check(template())

@@ -19,7 +19,7 @@ import (
 // MaxPercent is the largest percentage of most amounts.
 const MaxPercent = 100
 
-// Selector judges the selector of the spec at path, which has to select what the template makes.
+// Selector validates the selector of the spec at path, which must match the labels of the template.
 func Selector(s *metav1.LabelSelector, template *corev1.PodTemplateSpec, path *field.Path) field.ErrorList {
 	at := path.Child("selector")
 	if s == nil || len(s.MatchLabels)+len(s.MatchExpressions) == 0 {
@@ -36,7 +36,7 @@ func Selector(s *metav1.LabelSelector, template *corev1.PodTemplateSpec, path *f
 	return nil
 }
 
-// PodSpec judges the pods of a kind that run without end; path is that of the pod's spec.
+// PodSpec validates the pods of a kind that run without end; path is that of the pod's spec.
 func PodSpec(pod *corev1.PodSpec, kind string, path *field.Path) field.ErrorList {
 	var faults field.ErrorList
 	if pod.RestartPolicy != "" && pod.RestartPolicy != corev1.RestartPolicyAlways {
@@ -50,8 +50,8 @@ func PodSpec(pod *corev1.PodSpec, kind string, path *field.Path) field.ErrorList
 	return faults
 }
 
-// IntOrPercent resolves a number or a percentage of `of` pods, rounded up, and judges it: most is the largest percentage, 0 for none.
-// Nil is 0.
+// IntOrPercent resolves a number or a percentage of `of` pods, rounded up, and validates it: most is the largest percentage, 0
+// for none. Nil is 0.
 func IntOrPercent(v *intstr.IntOrString, of, most int, at *field.Path) (int, field.ErrorList) {
 	n, err := rollout.Resolve(v, of, rollout.Up)
 	if err != nil {
@@ -63,7 +63,7 @@ func IntOrPercent(v *intstr.IntOrString, of, most int, at *field.Path) (int, fie
 	return n, nil
 }
 
-// UpdateOrder judges priorityStrategy and scatterStrategy below path, as far as the schema can't.
+// UpdateOrder validates priorityStrategy and scatterStrategy below path, as far as the schema can't.
 func UpdateOrder(priority *pods.UpdatePriorityStrategy, scatter []pods.UpdateScatterTerm, path *field.Path) field.ErrorList {
 	var faults field.ErrorList
 	if priority != nil {
@@ -84,7 +84,8 @@ func UpdateOrder(priority *pods.UpdatePriorityStrategy, scatter []pods.UpdateSca
 	return faults
 }
 
-// NoImagePull refuses fields of the strategy at path that nothing acts on yet: better than to ignore them. Nil has none.
+// NoImagePull rejects fields of the strategy at path that are not supported yet, rather than to ignore them. Nil has
+// none.
 func NoImagePull(s *pods.InPlaceUpdateStrategy, path *field.Path) field.ErrorList {
 	if s == nil {
 		return nil
@@ -102,7 +103,7 @@ func NoImagePull(s *pods.InPlaceUpdateStrategy, path *field.Path) field.ErrorLis
 	return faults
 }
 
-// InPlaceOnly refuses a template at path that podUpdatePolicy InPlaceOnly could never bring to the pods of the old one.
+// InPlaceOnly rejects a template at path that podUpdatePolicy InPlaceOnly could never apply to pods of the old one.
 func InPlaceOnly(old, template *corev1.PodTemplateSpec, may inplace.Options, path *field.Path) field.ErrorList {
 	if _, why, ok := inplace.Diff(old, template, may); !ok {
 		return field.ErrorList{field.Forbidden(path, fmt.Sprintf(

@@ -84,7 +84,7 @@ func portOf(pod *corev1.Pod, name string, port intstr.IntOrString) (string, erro
 	if port.Type == intstr.Int {
 		return strconv.Itoa(port.IntValue()), nil
 	}
-	for _, c := range inplace.Runners(pod) {
+	for _, c := range inplace.Containers(pod) {
 		for _, p := range c.Ports {
 			if c.Name == name && p.Name == port.StrVal {
 				return strconv.Itoa(int(p.ContainerPort)), nil

@@ -127,7 +127,7 @@ func TestStop(t *testing.T) {
 			server := fake.Start(t, filepath.Join(dir, "crio.sock"), "cri-o")
 			runtimes := cri.New(dir, "")
 			t.Cleanup(runtimes.Close)
-			require.NoError(t, runtimes.Look(t.Context()))
+			require.NoError(t, runtimes.Refresh(t.Context()))
 			clk := clocktesting.NewFakeClock(start)
 			server.On("ExecSync", func(string) { clk.Step(tc.takes) })
 			var sent testkit.Events
@@ -157,7 +157,7 @@ func TestAStopThatIsCutShortIsNoFault(t *testing.T) {
 	server := fake.Start(t, filepath.Join(dir, "crio.sock"), "cri-o")
 	runtimes := cri.New(dir, "")
 	t.Cleanup(runtimes.Close)
-	require.NoError(t, runtimes.Look(t.Context()))
+	require.NoError(t, runtimes.Refresh(t.Context()))
 	ctx, end := context.WithCancel(t.Context())
 	server.On("ExecSync", func(string) { end() })
 	var sent testkit.Events

@@ -61,7 +61,7 @@ func (m *memory) of(pod *corev1.Pod, now time.Time) past {
 // asksOf returns which containers should be restarted, and with which values, as a text to compare.
 func asksOf(pod *corev1.Pod) string {
 	var b strings.Builder
-	for _, batch := range inplace.EnvAsks(pod) {
+	for _, batch := range inplace.RestartRequests(pod) {
 		for _, ask := range batch {
 			fmt.Fprintf(&b, "%s=%d;", ask.Container.Name, inplace.EnvHash(inplace.MetadataEnv(ask.Container, pod)))
 		}

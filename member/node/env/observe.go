@@ -56,10 +56,10 @@ func concerns(pod *corev1.Pod) bool {
 	if gv, err := schema.ParseGroupVersion(owner.APIVersion); err != nil || gv.Group != appsv1beta1.GroupVersion.Group {
 		return false
 	}
-	if inplace.Unsure(pod) {
+	if inplace.Ambiguous(pod) {
 		return true
 	}
-	for _, c := range inplace.Runners(pod) {
+	for _, c := range inplace.Containers(pod) {
 		if len(inplace.MetadataEnv(c, pod)) > 0 {
 			return true
 		}
@@ -84,7 +84,7 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 	}
 	seen := r.memory.of(&pod, r.Clock.Now())
 	o := observed{pod: &pod, started: map[string]cri.Container{}, asked: seen.asked, tries: seen.tries}
-	for _, c := range inplace.Runners(&pod) {
+	for _, c := range inplace.Containers(&pod) {
 		st := inplace.Status(&pod, c.Name)
 		if st == nil || st.ContainerID == "" {
 			continue

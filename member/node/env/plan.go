@@ -72,7 +72,7 @@ type hold struct {
 // plan returns the next steps for a pod.
 func plan(o observed, now time.Time) planned {
 	p := planned{report: report(o)}
-	for _, batch := range inplace.EnvAsks(o.pod) {
+	for _, batch := range inplace.RestartRequests(o.pod) {
 		done := true
 		for _, ask := range batch {
 			if !p.planContainer(o, ask, now) {
@@ -88,7 +88,7 @@ func plan(o observed, now time.Time) planned {
 
 // planContainer plans for one container whose restart is requested, and reports whether the container has its new values and
 // is ready.
-func (p *planned) planContainer(o observed, ask inplace.EnvAsk, now time.Time) (done bool) {
+func (p *planned) planContainer(o observed, ask inplace.RestartRequest, now time.Time) (done bool) {
 	c := ask.Container
 	wait := func(r reason, format string, args ...any) {
 		p.holds = append(p.holds, hold{c.Name, r, fmt.Sprintf("container %s "+format, append([]any{c.Name}, args...)...)})
@@ -180,8 +180,8 @@ func grace(pod *corev1.Pod) time.Duration {
 // report returns the new value of the pod's annotation, empty if it is up to date. A container that reads metadata is left out
 // if its runtime does not report env: then its restart counts instead.
 func report(o observed) string {
-	var all []inplace.Started
-	for _, c := range inplace.Runners(o.pod) {
+	var all []inplace.StartedContainer
+	for _, c := range inplace.Containers(o.pod) {
 		st := inplace.Status(o.pod, c.Name)
 		if st == nil {
 			continue
@@ -194,7 +194,7 @@ func report(o observed) string {
 		for i := range env {
 			env[i].Value = started.Env[env[i].Name]
 		}
-		all = append(all, inplace.Started{
+		all = append(all, inplace.StartedContainer{
 			Name: c.Name, ContainerID: st.ContainerID, RestartCount: st.RestartCount,
 			Hashes: inplace.StartedHashes{PlainHash: started.Hash, ExtractedEnvFromMetadataHash: inplace.EnvHash(env)},
 		})
@@ -202,7 +202,7 @@ func report(o observed) string {
 	if len(all) == 0 {
 		return ""
 	}
-	text, err := inplace.Report(all)
+	text, err := inplace.MarshalStarted(all)
 	if err != nil || text == o.pod.Annotations[keys.RuntimeContainersMeta] {
 		return ""
 	}

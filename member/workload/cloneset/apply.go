@@ -131,7 +131,7 @@ func (r *Reconciler) podCreates(
 		create := podcontrol.PodCreate{Pod: newPod(o.set, o.gates, rev, template, id, now)}
 		for _, claim := range newPVCs(o.set, id) {
 			if !ids[claim.Name] {
-				create.Claims = append(create.Claims, claim)
+				create.PVCs = append(create.PVCs, claim)
 			}
 		}
 		return create

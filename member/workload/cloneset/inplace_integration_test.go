@@ -248,13 +248,13 @@ func TestEnvInCluster(t *testing.T) {
 	// The daemons have restarted what is asked of them, and say so.
 	g.Await(t, func(set *appsv1beta1.CloneSet) bool {
 		for _, p := range g.Pods(t) {
-			asks := inplace.EnvAsks(p)
+			asks := inplace.RestartRequests(p)
 			if len(asks) == 0 {
 				continue
 			}
 			require.Equal(t, "two", p.Annotations["config"])
 			c := asks[0][0].Container
-			report, err := inplace.Report([]inplace.Started{{
+			report, err := inplace.MarshalStarted([]inplace.StartedContainer{{
 				Name: c.Name, ContainerID: p.Status.ContainerStatuses[0].ContainerID,
 				Hashes: inplace.StartedHashes{ExtractedEnvFromMetadataHash: inplace.EnvHash(inplace.MetadataEnv(c, p))},
 			}})

@@ -87,7 +87,7 @@ func viewOptions(o observed, rollback bool) podset.ViewOptions {
 	return podset.ViewOptions{
 		Selector: o.set.Spec.Selector, Rules: rulesOf(&o.set.Spec), Rollback: rollback,
 		Differ: &podset.Differ{
-			History: o.history, Options: o.edits, Claims: o.gates.RecreateOnClaimChange && !inPlaceOnly, Daemons: o.daemons,
+			History: o.history, Options: o.edits, PVCTemplates: o.gates.RecreateOnClaimChange && !inPlaceOnly, Daemons: o.daemons,
 		},
 		Extend: func(pod *podset.Pod) {
 			id := instanceID(pod.Object)

@@ -103,7 +103,7 @@ func (w *Webhook) ValidateCreate(ctx context.Context, set *appsv1beta1.DaemonSet
 
 // ValidateUpdate implements admission.Validator. What the old spec has wrong already is warned of, not refused.
 func (w *Webhook) ValidateUpdate(ctx context.Context, old, set *appsv1beta1.DaemonSet) (admission.Warnings, error) {
-	news := admit.News(warnings(set), warnings(old))
+	news := admit.NewWarnings(warnings(set), warnings(old))
 	if apiequality.Semantic.DeepEqual(old.Spec, set.Spec) {
 		return news, nil // Annotations may have changed.
 	}

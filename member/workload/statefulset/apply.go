@@ -57,7 +57,7 @@ func (r *Reconciler) apply(ctx context.Context, o observed, p planned) applied {
 		r.Overlaps.Forget(client.ObjectKeyFromObject(o.set))
 	}
 	applier.Release(ctx, &p.Plan, &a.Results)
-	a.createdPVCs = applier.Writer.CreateClaims(ctx, applier.Owner, p.createPVCs)
+	a.createdPVCs = applier.Writer.CreatePVCs(ctx, applier.Owner, p.createPVCs)
 	applier.Delete(ctx, p.ready(a.transferred.Done), &a.Results)
 	now := r.Clock.Now()
 	a.resized = resizePVCs(ctx, applier, o, p, now)
@@ -152,6 +152,6 @@ func relabel(ctx context.Context, applier podcontrol.Applier, o observed, p plan
 // podCreates builds pods with their PVCs.
 func podCreates(o observed, now time.Time) func(podset.Step, string, *corev1.PodTemplateSpec) podcontrol.PodCreate {
 	return func(s podset.Step, rev string, template *corev1.PodTemplateSpec) podcontrol.PodCreate {
-		return podcontrol.PodCreate{Pod: newPod(o.set, rev, template, s.Slot, now), Claims: o.missing(s.Slot)}
+		return podcontrol.PodCreate{Pod: newPod(o.set, rev, template, s.Slot, now), PVCs: o.missing(s.Slot)}
 	}
 }

@@ -143,7 +143,7 @@ func (w *Webhook) ValidateCreate(ctx context.Context, set *appsv1beta1.StatefulS
 // ValidateUpdate implements admission.Validator. Faults that the old spec has too are warnings.
 func (w *Webhook) ValidateUpdate(ctx context.Context, old, set *appsv1beta1.StatefulSet) (admission.Warnings, error) {
 	path := field.NewPath("spec")
-	news := admit.News(w.Gates.Warnings(set.Annotations, &set.Spec, path), w.Gates.Warnings(old.Annotations, &old.Spec, path))
+	news := admit.NewWarnings(w.Gates.Warnings(set.Annotations, &set.Spec, path), w.Gates.Warnings(old.Annotations, &old.Spec, path))
 	if apiequality.Semantic.DeepEqual(old.Spec, set.Spec) {
 		return news, nil
 	}

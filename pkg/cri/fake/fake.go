@@ -1,10 +1,9 @@
-// Package fake is a container runtime that speaks CRI over a socket and behaves: containers have the environment and the
-// annotations that they were started with, a stop ends them, a command in one that has ended is refused.
+// Package fake is a container runtime that serves CRI on a socket: containers have the environment and the annotations that they
+// were started with, a stop ends them, a command in a stopped one is refused.
 //
-// The idea: a test plays the kubelet by Run and looks at Calls; the code under test speaks to the socket as it would to
-// containerd.
+// A test acts as the kubelet with Run and reads Calls; the code under test uses the socket like that of containerd.
 //
-// What it won't do: run anything, or let time pass. A stop is done at once.
+// It runs no processes and takes no time: a stop is done at once.
 package fake
 
 import (
@@ -35,10 +34,10 @@ type Container struct {
 	Env []string
 	// Hash is the kubelet's hash of its spec.
 	Hash uint64
-	// Quiet leaves the environment out of what the runtime says.
-	Quiet bool
-	// ByConfig says the environment in the request that made the container, instead of in its OCI spec.
-	ByConfig bool
+	// HideEnv omits the environment from the runtime's answers.
+	HideEnv bool
+	// EnvInConfig reports the environment in the request that created the container, instead of in its OCI spec.
+	EnvInConfig bool
 }
 
 // Runtime is the runtime behind a socket.
@@ -85,17 +84,17 @@ func Start(tb testing.TB, socket, name string) *Runtime {
 	return r
 }
 
-// Stop ends the runtime and takes its socket away.
+// Stop stops the runtime and removes its socket.
 func (r *Runtime) Stop() { r.server.Stop() }
 
-// Upgrade lets the runtime be of another version, behind the same socket.
+// Upgrade changes the version of the runtime, behind the same socket.
 func (r *Runtime) Upgrade(version string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.version = version
 }
 
-// End lets a container end by itself.
+// End ends a container by itself.
 func (r *Runtime) End(id string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -111,28 +110,28 @@ func (r *Runtime) Run(c Container) string {
 	return r.name + "://" + id
 }
 
-// Fail lets calls of a verb fail with err from now on, nil to succeed again.
+// Fail makes calls of a method fail with err from now on, nil to succeed again.
 func (r *Runtime) Fail(verb string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.failures[verb] = err
 }
 
-// On calls back after each successful call of a verb about a container.
+// On calls do after each successful call of a method about a container.
 func (r *Runtime) On(verb string, do func(id string)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.hooks[verb] = do
 }
 
-// Calls are the calls that change something or run something, in order: "StopContainer app-1 30".
+// Calls are the calls that change or run something, in order: "StopContainer app-1 30".
 func (r *Runtime) Calls() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.calls)
 }
 
-// Version says the runtime's name.
+// Version returns the runtime's name.
 func (r *Runtime) Version(context.Context, *criv1.VersionRequest) (*criv1.VersionResponse, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -142,7 +141,7 @@ func (r *Runtime) Version(context.Context, *criv1.VersionRequest) (*criv1.Versio
 	return &criv1.VersionResponse{Version: "0.1.0", RuntimeName: r.name, RuntimeVersion: r.version, RuntimeApiVersion: "v1"}, nil
 }
 
-// ContainerStatus says what is known of a container, as containerd does.
+// ContainerStatus returns a container's status, as containerd does.
 func (r *Runtime) ContainerStatus(_ context.Context, q *criv1.ContainerStatusRequest) (*criv1.ContainerStatusResponse, error) {
 	c, err := r.find("ContainerStatus", q.GetContainerId())
 	if err != nil {
@@ -157,7 +156,7 @@ func (r *Runtime) ContainerStatus(_ context.Context, q *criv1.ContainerStatusReq
 	if c.ended {
 		out.Status.State = criv1.ContainerState_CONTAINER_EXITED
 	}
-	if q.GetVerbose() && !c.Quiet {
+	if q.GetVerbose() && !c.HideEnv {
 		raw, err := json.Marshal(c.record())
 		if err != nil {
 			return nil, err
@@ -169,7 +168,7 @@ func (r *Runtime) ContainerStatus(_ context.Context, q *criv1.ContainerStatusReq
 
 // record is the verbose record of a container.
 func (c *held) record() map[string]any {
-	if !c.ByConfig {
+	if !c.EnvInConfig {
 		return map[string]any{"pid": 1, "runtimeSpec": map[string]any{"process": map[string]any{"env": c.Env}}}
 	}
 	var envs []map[string]string
@@ -180,7 +179,7 @@ func (c *held) record() map[string]any {
 	return map[string]any{"config": map[string]any{"envs": envs}}
 }
 
-// StopContainer ends a container at once.
+// StopContainer stops a container at once.
 func (r *Runtime) StopContainer(_ context.Context, q *criv1.StopContainerRequest) (*criv1.StopContainerResponse, error) {
 	if _, err := r.find("StopContainer", q.GetContainerId()); err != nil {
 		return nil, err

@@ -15,9 +15,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 )
 
-func TestAServerThatEndsAnswersAndAsksToCloseConnectionsFirst(t *testing.T) {
+func TestAStoppingServerAnswersAndClosesItsConnections(t *testing.T) {
 	t.Parallel()
-	model := httptest.NewTLSServer(http.NotFoundHandler()) // For its certificate and a client that trusts it.
+	model := httptest.NewTLSServer(http.NotFoundHandler()) // for its certificate and a client that trusts it
 	defer model.Close()
 	var config net.ListenConfig
 	listener, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -27,7 +27,7 @@ func TestAServerThatEndsAnswersAndAsksToCloseConnectionsFirst(t *testing.T) {
 	require.NoError(t, listener.Close())
 
 	now := clocktesting.NewFakeClock(time.Unix(0, 0))
-	server := &farewell{clock: now, Server: webhook.NewServer(webhook.Options{
+	server := &drainingServer{clock: now, Server: webhook.NewServer(webhook.Options{
 		Host: "127.0.0.1", Port: address.Port, TLSOpts: []func(*tls.Config){func(c *tls.Config) {
 			c.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &model.TLS.Certificates[0], nil }
 		}},
@@ -59,6 +59,6 @@ func TestAServerThatEndsAnswersAndAsksToCloseConnectionsFirst(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, closes)
 	}
-	now.Step(farewellTime)
+	now.Step(drainTime)
 	require.NoError(t, <-ended)
 }

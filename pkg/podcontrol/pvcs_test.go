@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
-func TestCreateClaims(t *testing.T) {
+func TestCreatePVCs(t *testing.T) {
 	t.Parallel()
 	free := func() *corev1.PersistentVolumeClaim {
 		return &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "data-web-0", Namespace: "shop"}}
@@ -25,23 +25,23 @@ func TestCreateClaims(t *testing.T) {
 		is   []client.Object
 		err  error
 	}{
-		{"one that is not there is made", free(), nil, nil},
-		{"one of nobody is as good if it is there", free(), []client.Object{free()}, nil},
-		{"whoever controls it", free(), []client.Object{owned("stranger")}, nil},
-		{"one that is to go with its owner has to be the owner's", owned(owner), []client.Object{owned("stranger")}, ErrTaken},
+		{"a missing PVC is created", free(), nil, nil},
+		{"an existing PVC without a controller is kept", free(), []client.Object{free()}, nil},
+		{"an existing PVC of another owner is kept", free(), []client.Object{owned("other")}, nil},
+		{"a PVC that is deleted with its owner must be controlled by it", owned(owner), []client.Object{owned("other")}, ErrTaken},
 		{"and is no one's else", owned(owner), []client.Object{free()}, ErrTaken},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			w, c := writer(interceptor.Funcs{}, tc.is...)
-			got := w.CreateClaims(t.Context(), owner, []*corev1.PersistentVolumeClaim{tc.want})
+			got := w.CreatePVCs(t.Context(), owner, []*corev1.PersistentVolumeClaim{tc.want})
 			require.ErrorIs(t, got.Err, tc.err)
 			if tc.err != nil {
-				require.ErrorContains(t, got.Err, "create claim data-web-0")
+				require.ErrorContains(t, got.Err, "create PVC data-web-0")
 				return
 			}
 			require.Equal(t, []string{"data-web-0"}, got.Done)
-			require.Equal(t, 1, waits(w), "the next plan is made when the cache shows it")
+			require.Equal(t, 1, waits(w), "the next reconcile waits for the cache to show it")
 			require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(tc.want), &corev1.PersistentVolumeClaim{}))
 		})
 	}

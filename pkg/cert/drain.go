@@ -1,0 +1,53 @@
+package cert
+
+import (
+	"context"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+)
+
+// drainTime is how long a server continues after its context is done. An apiserver that calls it has sent a request
+// within that time.
+const drainTime = 2 * time.Second
+
+// drainingServer is a webhook server that closes its connections gracefully. An apiserver keeps connections to
+// webhooks and calls by HTTP/1.1, even to a server that is no endpoint of its Service any more; a call on a
+// connection that is just being closed fails, and is not retried. So each response after ctx is done asks to close
+// its connection, and the server stops a moment later, when no client has one.
+type drainingServer struct {
+	webhook.Server
+	clock clock.Clock
+	going atomic.Bool
+}
+
+// Register adds a handler for a path.
+func (f *drainingServer) Register(path string, hook http.Handler) {
+	f.Server.Register(path, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if f.going.Load() {
+			w.Header().Set("Connection", "close")
+		}
+		hook.ServeHTTP(w, r)
+	}))
+}
+
+// Start serves until drainTime after ctx is done, or until the server fails.
+func (f *drainingServer) Start(ctx context.Context) error {
+	serving, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	stop := context.AfterFunc(ctx, func() {
+		f.going.Store(true)
+		timer := f.clock.NewTimer(drainTime)
+		defer timer.Stop()
+		select {
+		case <-timer.C():
+		case <-serving.Done():
+		}
+		end()
+	})
+	defer stop()
+	return f.Server.Start(serving)
+}
