@@ -26,7 +26,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/lab"
 )
 
-// stateful is a StatefulSet of pods with a claim each, that is updated in place, one pod at a time.
+// stateful is a StatefulSet of pods with a PVC each, that is updated in place, one pod at a time.
 func stateful(name string, replicas int32) *appsv1beta1.StatefulSet {
 	one := app("app", port)
 	one.VolumeMounts = []corev1.VolumeMount{{Name: "data", MountPath: "/data"}}
@@ -56,7 +56,7 @@ func storage(size string) corev1.ResourceList {
 	return corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}
 }
 
-// statefulDone says what a StatefulSet lacks to run so many pods, all of them at the new revision.
+// statefulDone returns what is missing for a StatefulSet to run that many pods, all of them at the new revision.
 func (s *scene) statefulDone(c *fleet.Cluster, name string, replicas int32) func(context.Context) string { //nolint:unparam // As with settled.
 	return func(ctx context.Context) string {
 		set := &appsv1beta1.StatefulSet{}
@@ -71,7 +71,7 @@ func (s *scene) statefulDone(c *fleet.Cluster, name string, replicas int32) func
 	}
 }
 
-// claims are those of the scene by name.
+// claims are the PVCs of the scene by name.
 func (s *scene) claims(c *fleet.Cluster) map[string]corev1.PersistentVolumeClaim {
 	s.Helper()
 	list := &corev1.PersistentVolumeClaimList{}
@@ -91,8 +91,8 @@ func claimUIDs(of map[string]corev1.PersistentVolumeClaim) map[string]types.UID 
 	return out
 }
 
-// mounted holds that the running container of a pod has its claim's folder, and that what was written into it is there. It is
-// what containerd was told to mount, so it is of the container that runs now.
+// mounted checks that the running container of a pod has its PVC's folder, with the files that were written into it. It uses
+// the mounts of containerd, so it is about the container that runs now.
 func (s *scene) mounted(c *fleet.Cluster, p *corev1.Pod, claim types.UID) {
 	s.Helper()
 	id := strings.TrimPrefix(container(p, "app").ContainerID, "containerd://")
@@ -106,7 +106,7 @@ func (s *scene) mounted(c *fleet.Cluster, p *corev1.Pod, claim types.UID) {
 
 func folder(claim types.UID) string { return volume.Folders + "/" + string(claim) }
 
-func TestStatefulPodThatIsUpdatedInPlaceKeepsItsClaimMountedAndItsAddress(t *testing.T) {
+func TestStatefulPodThatIsUpdatedInPlaceKeepsItsPVCMountedAndItsAddress(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	db := stateful("db", 3)
@@ -141,19 +141,19 @@ func TestStatefulPodThatIsUpdatedInPlaceKeepsItsClaimMountedAndItsAddress(t *tes
 	s.until(func(context.Context) string {
 		for name, c := range s.claims(env.East) {
 			if got := c.Status.Capacity[corev1.ResourceStorage]; got.Cmp(resource.MustParse("2Gi")) != 0 {
-				return fmt.Sprintf("claim %s has %s", name, got.String())
+				return fmt.Sprintf("PVC %s has %s", name, got.String())
 			}
 		}
 		return ""
 	})
 	s.until(s.statefulDone(env.East, "db", 3))
-	require.Equal(t, claimUIDs(claims), claimUIDs(s.claims(env.East)), "the same claims, larger")
+	require.Equal(t, claimUIDs(claims), claimUIDs(s.claims(env.East)), "the same PVCs, larger")
 	for name, p := range s.pods(env.East, "db") {
 		s.mounted(env.East, &p, claims["data-"+name].UID)
 	}
 }
 
-// agents is a DaemonSet that makes the new pod first, on one node at a time.
+// agents is a DaemonSet that creates the new pod first, on one node at a time.
 func agents(name string) *appsv1beta1.DaemonSet {
 	return &appsv1beta1.DaemonSet{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -167,7 +167,7 @@ func agents(name string) *appsv1beta1.DaemonSet {
 	}
 }
 
-// daemonsDone says what a DaemonSet lacks to have one pod on each node, available and at the new revision.
+// daemonsDone returns what is missing for a DaemonSet to have one pod on each node, available and at the new revision.
 func (s *scene) daemonsDone(c *fleet.Cluster, name string) func(context.Context) string { //nolint:unparam // As with settled.
 	return func(ctx context.Context) string {
 		set := &appsv1beta1.DaemonSet{}
@@ -229,9 +229,9 @@ func TestDaemonSetIsRolledWithSurgeAndNoNodeIsWithoutIt(t *testing.T) {
 	}
 }
 
-// TestRolloutsOfSetsOutliveANodeThatIsKilled kills a node while both kinds are rolled out. What is on it waits for it; nobody
-// takes its pods' place, because they may run there still.
-func TestRolloutsOfSetsOutliveANodeThatIsKilled(t *testing.T) {
+// TestRolloutsOfSetsContinueAfterANodeIsKilled kills a node while both kinds are rolled out. Pods on it wait for it; they are
+// not replaced, because they may still run there.
+func TestRolloutsOfSetsContinueAfterANodeIsKilled(t *testing.T) {
 	lab.Full(t)
 	s := newScene(t)
 	s.whole()
@@ -264,7 +264,7 @@ func TestRolloutsOfSetsOutliveANodeThatIsKilled(t *testing.T) {
 			return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
 		})
 		if known {
-			return lost + " counts as ready still"
+			return lost + " still counts as ready"
 		}
 		return ""
 	})
