@@ -13,25 +13,25 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Class is the storage class of these volumes, which is that of claims that name none. Its volumes are made on the node that
-// their pod gets, and may grow.
+// Class is the storage class of these volumes, which is the default one. Its volumes are created on the node of their pod, and
+// can be expanded.
 const Class = "lab-folders"
 
-// Folders is where volumes are on the disk of a node: each in a folder that is named by the UID of its claim.
+// Folders is where volumes are on the disk of a node: each in a folder that is named by the UID of its PVC.
 const Folders = "/var/lib/lab-folders"
 
 const (
 	provisioner = "lab.example/folders"
-	// node is the annotation by which the scheduler says where a claim's volume is needed.
+	// node is the annotation in which the scheduler sets where a PVC's volume is needed.
 	node = "volume.kubernetes.io/selected-node"
-	// ours is the label of volumes that were made here.
+	// ours is the label of volumes that were created here.
 	ours = "lab.example/folder"
-	// poll is how often claims are looked at. A watch would have to be begun anew whenever a test ends the apiserver.
+	// poll is how often PVCs are listed. A watch would have to be restarted whenever a test stops the apiserver.
 	poll = 500 * time.Millisecond
 )
 
-// Serve makes the class and gives claims their volumes until ctx ends. An error is that the class can't be made; what fails
-// later is tried again.
+// Serve creates the class and provisions volumes until ctx ends. It returns an error if the class can't be created; later
+// failures are retried.
 func Serve(ctx context.Context, c client.Client) error {
 	class := &storagev1.StorageClass{
 		ObjectMeta:  metav1.ObjectMeta{Name: Class, Annotations: map[string]string{"storageclass.kubernetes.io/is-default-class": "true"}},
@@ -44,18 +44,18 @@ func Serve(ctx context.Context, c client.Client) error {
 	}
 	go func() {
 		_ = wait.PollUntilContextCancel(ctx, poll, true, func(ctx context.Context) (bool, error) {
-			_ = look(ctx, c) // The apiserver may be away for a test.
+			_ = sync(ctx, c) // The apiserver may be down in a test.
 			return false, nil
 		})
 	}()
 	return nil
 }
 
-// look does once what there is to do.
-func look(ctx context.Context, c client.Client) error {
+// sync provisions, expands and deletes volumes once.
+func sync(ctx context.Context, c client.Client) error {
 	claims := &corev1.PersistentVolumeClaimList{}
 	if err := c.List(ctx, claims); err != nil {
-		return fmt.Errorf("list claims: %w", err)
+		return fmt.Errorf("list PVCs: %w", err)
 	}
 	for i := range claims.Items {
 		claim := &claims.Items[i]
@@ -80,7 +80,7 @@ func look(ctx context.Context, c client.Client) error {
 	return nil
 }
 
-// serve gives a claim its volume, or the size that it asks for.
+// serve provisions a PVC's volume, or expands it to the requested size.
 func serve(ctx context.Context, c client.Client, claim *corev1.PersistentVolumeClaim) error {
 	switch {
 	case claim.Spec.VolumeName == "" && claim.Annotations[node] != "":
@@ -93,7 +93,7 @@ func serve(ctx context.Context, c client.Client, claim *corev1.PersistentVolumeC
 	return nil
 }
 
-// folder is the volume of a claim.
+// folder returns the volume of a PVC.
 func folder(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolume {
 	return &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: "folder-" + string(claim.UID), Labels: map[string]string{ours: "yes"}},
@@ -115,7 +115,7 @@ func folder(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolume {
 	}
 }
 
-// grow tells the volume and then the claim the size that the claim asks for. There is no file system to grow.
+// grow sets the requested size in the volume and then in the PVC's status. There is no file system to expand.
 func grow(ctx context.Context, c client.Client, claim *corev1.PersistentVolumeClaim) error {
 	want, is := claim.Spec.Resources.Requests[corev1.ResourceStorage], claim.Status.Capacity[corev1.ResourceStorage]
 	if want.Cmp(is) <= 0 {
@@ -128,12 +128,12 @@ func grow(ctx context.Context, c client.Client, claim *corev1.PersistentVolumeCl
 	before := v.DeepCopy()
 	v.Spec.Capacity = corev1.ResourceList{corev1.ResourceStorage: want}
 	if err := c.Patch(ctx, v, client.MergeFrom(before)); err != nil {
-		return fmt.Errorf("grow volume: %w", err)
+		return fmt.Errorf("expand volume: %w", err)
 	}
 	old := claim.DeepCopy()
 	claim.Status.Capacity = corev1.ResourceList{corev1.ResourceStorage: want}
 	if err := c.Status().Patch(ctx, claim, client.MergeFrom(old)); err != nil {
-		return fmt.Errorf("tell the claim's size: %w", err)
+		return fmt.Errorf("update the PVC's size: %w", err)
 	}
 	return nil
 }

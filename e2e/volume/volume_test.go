@@ -22,7 +22,7 @@ func claim(class string, annotations map[string]string) *corev1.PersistentVolume
 	}
 }
 
-func TestClaimGetsAFolderOnTheNodeOfItsPod(t *testing.T) {
+func TestPVCGetsAFolderOnTheNodeOfItsPod(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name  string
@@ -36,8 +36,8 @@ func TestClaimGetsAFolderOnTheNodeOfItsPod(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			c := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(tc.claim).Build()
-			for range 2 { // The second time there is nothing to do.
-				require.NoError(t, look(t.Context(), c))
+			for range 2 { // The second time nothing changes.
+				require.NoError(t, sync(t.Context(), c))
 			}
 			volumes := &corev1.PersistentVolumeList{}
 			require.NoError(t, c.List(t.Context(), volumes))
@@ -51,7 +51,7 @@ func TestClaimGetsAFolderOnTheNodeOfItsPod(t *testing.T) {
 	}
 }
 
-func TestClaimGrowsWithItsVolumeAndAVolumeGoesWithItsClaim(t *testing.T) {
+func TestPVCIsExpandedWithItsVolumeAndAVolumeIsDeletedWithItsPVC(t *testing.T) {
 	t.Parallel()
 	bound := claim(Class, map[string]string{node: "node-2"})
 	v := folder(bound)
@@ -60,7 +60,7 @@ func TestClaimGrowsWithItsVolumeAndAVolumeGoesWithItsClaim(t *testing.T) {
 	bound.Status = corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound, Capacity: v.Spec.Capacity.DeepCopy()}
 	bound.Spec.Resources.Requests[corev1.ResourceStorage] = resource.MustParse("2Gi")
 	c := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(bound, v).WithStatusSubresource(bound, v).Build()
-	require.NoError(t, look(t.Context(), c))
+	require.NoError(t, sync(t.Context(), c))
 	require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(v), v))
 	require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(bound), bound))
 	require.Equal(t, "2Gi", v.Spec.Capacity.Storage().String())
@@ -69,7 +69,7 @@ func TestClaimGrowsWithItsVolumeAndAVolumeGoesWithItsClaim(t *testing.T) {
 	require.NoError(t, c.Delete(t.Context(), bound))
 	v.Status.Phase = corev1.VolumeReleased
 	require.NoError(t, c.Status().Update(t.Context(), v))
-	require.NoError(t, look(t.Context(), c))
+	require.NoError(t, sync(t.Context(), c))
 	volumes := &corev1.PersistentVolumeList{}
 	require.NoError(t, c.List(t.Context(), volumes))
 	require.Empty(t, volumes.Items)
