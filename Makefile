@@ -29,6 +29,8 @@ CONCURRENT = grep -rlE --include='*.go' --exclude='*_test.go' \
 RACED := ./hub/cluster ./member/agent ./member/workload/cloneset
 # Simulated schedules of each kind.
 FLOTILLA_SIM ?= $(if $(ALL),all,400)
+# Simulations have a stage of their own; with the race detector they run in full only.
+UNSIMULATED := $(if $(ALL),,-skip '^TestSimulation$$')
 # Runs of each fuzz target, or a time as 10m. Not a time by default: at its end Go 1.26 may call a target that found nothing
 # failed (go.dev/issue/75804).
 FUZZTIME ?= 20000x
@@ -89,8 +91,8 @@ unit: $(RESULTS)/. ## unit and golden tests, and the seeds of fuzz targets; with
 	@all=$$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.Dir}}{{end}}' ./... | sed 's|^$(CURDIR)|.|' | sort); \
 	raced=$(if $(ALL),$$all,$$(comm -12 <(echo "$$all") <($(CONCURRENT)))); \
 	plain=$$(comm -23 <(echo "$$all") <(echo "$$raced")); export GOGC=400; \
-	if [ -n "$$plain" ]; then $(call gotest,unit) $$plain; fi; \
-	$(call racetest,unit) $$raced
+	if [ -n "$$plain" ]; then $(call gotest,unit) $(UNSIMULATED) $$plain; fi; \
+	$(call racetest,unit) $(UNSIMULATED) $$raced
 	cd e2e/image && $(if $(ALL),CGO_ENABLED=1) go test $(if $(ALL),-race) ./...
 	cd e2e/kube && $(if $(ALL),CGO_ENABLED=1) go test $(if $(ALL),-race,-vet=off) ./cmd/labdns/... ./cmd/labnode/...
 
