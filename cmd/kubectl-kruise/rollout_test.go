@@ -40,7 +40,7 @@ func TestPauseAndResume(t *testing.T) {
 		{"another output is refused before anything is written", demo(), "rollout pause clone/demo -o wide", "", false, "--output=wide: write json, yaml or name"},
 		{"a paused one is not paused again", demo(roll(paused)), "rollout pause clone/demo", "", true, "cloneset/demo is paused already"},
 		{"OnDelete has nothing to pause", demo(deleting), "rollout pause clone/demo", "", false, "OnDelete: there is no rollout to pause"},
-		{"resume lets it go on", demo(roll(paused)), "rollout resume clone/demo", "cloneset.apps.kruise.io/demo resumed\n", false, ""},
+		{"resume continues it", demo(roll(paused)), "rollout resume clone/demo", "cloneset.apps.kruise.io/demo resumed\n", false, ""},
 		{"one that is not paused can't resume", demo(), "rollout resume clone/demo", "", false, "cloneset/demo is not paused"},
 		{"all of a type may be named", demo(), "rollout pause clone --all", "cloneset.apps.kruise.io/demo paused\n", true, ""},
 		{"a missing object is reported", demo(), "rollout pause clone/other", "", false, `clonesets.apps.kruise.io "other" not found`},

@@ -182,12 +182,12 @@ func (b *bench) ofDaemonSet(nodes int32) trial {
 			Type: appsv1beta1.DaemonSetInPlaceIfPossible, MaxUnavailable: budget(),
 		}},
 	}}
-	anew := update{name: "roll out %s", image: imageNewest, beside: 1, also: func() {
+	recreate := update{name: "roll out %s", image: imageNewest, beside: 1, also: func() {
 		set.Spec.UpdateStrategy.RollingUpdate.Type = appsv1beta1.DaemonSetStandard
 	}}
 	return trial{
 		pods:   nodes,
 		native: b.steps("native DaemonSet", byNative("daemon-set-controller"), native, &native.Spec.Template, nodes, rollOut()),
-		ours:   b.steps("DaemonSet", b.byOurs(), set, &set.Spec.Template, nodes, inPlace(), anew),
+		ours:   b.steps("DaemonSet", b.byOurs(), set, &set.Spec.Template, nodes, inPlace(), recreate),
 	}
 }

@@ -115,7 +115,7 @@ func replay(n naming, all []watchEvent) *world {
 		case *corev1.Pod:
 			w.pod(h, o, gone)
 		case *corev1.PersistentVolumeClaim:
-			w.claim(h, o, gone)
+			w.pvc(h, o, gone)
 		case *appsv1.ControllerRevision:
 			w.revision(h, o, gone)
 		default:
@@ -180,7 +180,7 @@ func transitions(was, is *corev1.Pod) []string {
 	return out
 }
 
-func (w *world) claim(h watchEvent, c *corev1.PersistentVolumeClaim, gone bool) {
+func (w *world) pvc(h watchEvent, c *corev1.PersistentVolumeClaim, gone bool) {
 	was := w.Claims[c.UID]
 	who := "PVC " + strings.ReplaceAll(c.Name, "-"+w.naming.Set+"-", "-")
 	var what []string

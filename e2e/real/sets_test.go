@@ -71,8 +71,8 @@ func (s *scene) statefulDone(c *fleet.Cluster, name string, replicas int32) func
 	}
 }
 
-// claims are the PVCs of the scene by name.
-func (s *scene) claims(c *fleet.Cluster) map[string]corev1.PersistentVolumeClaim {
+// pvcs are the PVCs of the scene by name.
+func (s *scene) pvcs(c *fleet.Cluster) map[string]corev1.PersistentVolumeClaim {
 	s.Helper()
 	list := &corev1.PersistentVolumeClaimList{}
 	require.NoError(s, c.Client.List(s.ctx, list, client.InNamespace(s.namespace)))
@@ -83,7 +83,7 @@ func (s *scene) claims(c *fleet.Cluster) map[string]corev1.PersistentVolumeClaim
 	return out
 }
 
-func claimUIDs(of map[string]corev1.PersistentVolumeClaim) map[string]types.UID {
+func pvcUIDs(of map[string]corev1.PersistentVolumeClaim) map[string]types.UID {
 	out := map[string]types.UID{}
 	for name := range of {
 		out[name] = of[name].UID
@@ -93,18 +93,18 @@ func claimUIDs(of map[string]corev1.PersistentVolumeClaim) map[string]types.UID 
 
 // mounted checks that the running container of a pod has its PVC's folder, with the files that were written into it. It uses
 // the mounts of containerd, so it is about the container that runs now.
-func (s *scene) mounted(c *fleet.Cluster, p *corev1.Pod, claim types.UID) {
+func (s *scene) mounted(c *fleet.Cluster, p *corev1.Pod, pvc types.UID) {
 	s.Helper()
 	id := strings.TrimPrefix(container(p, "app").ContainerID, "containerd://")
 	out, err := c.Lab.NodeExec(s.ctx, p.Spec.NodeName, nil, "ctr", "-n", "k8s.io", "containers", "info", id)
 	require.NoError(s, err)
-	require.Contains(s, string(out), folder(claim), p.Name)
-	out, err = c.Lab.NodeExec(s.ctx, p.Spec.NodeName, nil, "cat", folder(claim)+"/written")
+	require.Contains(s, string(out), folder(pvc), p.Name)
+	out, err = c.Lab.NodeExec(s.ctx, p.Spec.NodeName, nil, "cat", folder(pvc)+"/written")
 	require.NoError(s, err)
 	require.Equal(s, p.Name, string(out))
 }
 
-func folder(claim types.UID) string { return volume.Folders + "/" + string(claim) }
+func folder(pvc types.UID) string { return volume.Folders + "/" + string(pvc) }
 
 func TestStatefulPodThatIsUpdatedInPlaceKeepsItsPVCMountedAndItsAddress(t *testing.T) {
 	t.Parallel()
@@ -112,10 +112,10 @@ func TestStatefulPodThatIsUpdatedInPlaceKeepsItsPVCMountedAndItsAddress(t *testi
 	db := stateful("db", 3)
 	s.create(env.East, db)
 	s.until(s.statefulDone(env.East, "db", 3))
-	before, claims := s.pods(env.East, "db"), s.claims(env.East)
-	require.Len(t, claims, 3)
+	before, pvcs := s.pods(env.East, "db"), s.pvcs(env.East)
+	require.Len(t, pvcs, 3)
 	for name, p := range before {
-		uid := claims["data-"+name].UID
+		uid := pvcs["data-"+name].UID
 		_, err := env.East.Lab.NodeExec(t.Context(), p.Spec.NodeName, strings.NewReader(name), "tee", folder(uid)+"/written")
 		require.NoError(t, err)
 		s.mounted(env.East, &p, uid)
@@ -131,15 +131,15 @@ func TestStatefulPodThatIsUpdatedInPlaceKeepsItsPVCMountedAndItsAddress(t *testi
 		require.Equal(t, was.Status.PodIP, is.Status.PodIP)
 		require.Equal(t, int32(1), container(&is, "app").RestartCount)
 		require.NotEqual(t, container(&was, "app").ContainerID, container(&is, "app").ContainerID)
-		s.mounted(env.East, &is, claims["data-"+name].UID)
+		s.mounted(env.East, &is, pvcs["data-"+name].UID)
 	}
-	require.Equal(t, claimUIDs(claims), claimUIDs(s.claims(env.East)))
+	require.Equal(t, pvcUIDs(pvcs), pvcUIDs(s.pvcs(env.East)))
 
 	change(s, env.East, db, func(set *appsv1beta1.StatefulSet) {
 		set.Spec.VolumeClaimTemplates[0].Spec.Resources.Requests = storage("2Gi")
 	})
 	s.until(func(context.Context) string {
-		for name, c := range s.claims(env.East) {
+		for name, c := range s.pvcs(env.East) {
 			if got := c.Status.Capacity[corev1.ResourceStorage]; got.Cmp(resource.MustParse("2Gi")) != 0 {
 				return fmt.Sprintf("PVC %s has %s", name, got.String())
 			}
@@ -147,9 +147,9 @@ func TestStatefulPodThatIsUpdatedInPlaceKeepsItsPVCMountedAndItsAddress(t *testi
 		return ""
 	})
 	s.until(s.statefulDone(env.East, "db", 3))
-	require.Equal(t, claimUIDs(claims), claimUIDs(s.claims(env.East)), "the same PVCs, larger")
+	require.Equal(t, pvcUIDs(pvcs), pvcUIDs(s.pvcs(env.East)), "the same PVCs, larger")
 	for name, p := range s.pods(env.East, "db") {
-		s.mounted(env.East, &p, claims["data-"+name].UID)
+		s.mounted(env.East, &p, pvcs["data-"+name].UID)
 	}
 }
 
@@ -240,7 +240,7 @@ func TestRolloutsOfSetsContinueAfterANodeIsKilled(t *testing.T) {
 	s.create(env.West, agent)
 	s.until(s.statefulDone(env.West, "db", 4))
 	s.until(s.daemonsDone(env.West, "agent"))
-	before, claims := s.pods(env.West, "db"), claimUIDs(s.claims(env.West))
+	before, pvcs := s.pods(env.West, "db"), pvcUIDs(s.pvcs(env.West))
 	const lost = "node-2"
 	require.Contains(t, env.West.Lab.RealNodes(), lost)
 
@@ -271,7 +271,7 @@ func TestRolloutsOfSetsContinueAfterANodeIsKilled(t *testing.T) {
 	for name, p := range s.pods(env.West, "db") {
 		require.Equal(t, before[name].UID, p.UID, "%s is the same pod", name)
 	}
-	require.Equal(t, claims, claimUIDs(s.claims(env.West)))
+	require.Equal(t, pvcs, pvcUIDs(s.pvcs(env.West)))
 
 	require.NoError(t, env.West.Lab.StartNode(t.Context(), lost))
 	s.untilFor(2*patience, s.statefulDone(env.West, "db", 4))
@@ -283,6 +283,6 @@ func TestRolloutsOfSetsContinueAfterANodeIsKilled(t *testing.T) {
 		require.Equal(t, was.UID, is.UID)
 		require.Equal(t, imageNew, is.Spec.Containers[0].Image)
 	}
-	require.Equal(t, claims, claimUIDs(s.claims(env.West)))
+	require.Equal(t, pvcs, pvcUIDs(s.pvcs(env.West)))
 	s.whole()
 }

@@ -60,8 +60,8 @@ func (s *scene) daemonSet(name string, nodes, updated int32) *appsv1beta1.Daemon
 	})
 }
 
-// claims are the UIDs of the PVCs in the scene by name, except those that are being deleted.
-func (s *scene) claims(c *fleet.Cluster) map[string]types.UID {
+// pvcs are the UIDs of the PVCs in the scene by name, except those that are being deleted.
+func (s *scene) pvcs(c *fleet.Cluster) map[string]types.UID {
 	s.Helper()
 	list := &corev1.PersistentVolumeClaimList{}
 	require.NoError(s, c.Client.List(s.ctx, list, client.InNamespace(s.namespace)))
@@ -105,17 +105,17 @@ func TestStatefulSetIsScaledAndUpdatedInPlaceByPartitionAndKeepsItsPVCs(t *testi
 	s := parallel(t)
 	s.apply(env.East, "statefulset.yaml")
 	set := s.statefulSet("db", 3, 3)
-	first := s.claims(env.East)
+	first := s.pvcs(env.East)
 	require.Equal(t, []string{"data-db-0", "data-db-1", "data-db-2"}, sorted(first))
 
 	testkit.Change(t, env.East.Client, set, func(set *appsv1beta1.StatefulSet) { set.Spec.Replicas = new(int32(5)) })
 	s.statefulSet("db", 5, 5)
-	pods, claims := s.known("db"), s.claims(env.East)
+	pods, pvcs := s.known("db"), s.pvcs(env.East)
 	require.Equal(t, []string{"db-0", "db-1", "db-2", "db-3", "db-4"}, sorted(pods))
 	for name, uid := range first {
-		require.Equal(t, uid, claims[name])
+		require.Equal(t, uid, pvcs[name])
 	}
-	require.Len(t, claims, 5)
+	require.Len(t, pvcs, 5)
 
 	away := s.away("db")
 	testkit.Change(t, env.East.Client, set, func(set *appsv1beta1.StatefulSet) {
@@ -134,15 +134,15 @@ func TestStatefulSetIsScaledAndUpdatedInPlaceByPartitionAndKeepsItsPVCs(t *testi
 	for name, p := range s.known("db") {
 		require.EqualValues(t, 1, restarts(p), name)
 	}
-	require.Equal(t, claims, s.claims(env.East))
+	require.Equal(t, pvcs, s.pvcs(env.East))
 
 	testkit.Change(t, env.East.Client, set, func(set *appsv1beta1.StatefulSet) { set.Spec.Replicas = new(int32(2)) })
 	set = s.statefulSet("db", 2, 2)
 	require.Equal(t, []string{"db-0", "db-1"}, sorted(s.known("db")))
-	require.Equal(t, claims, s.claims(env.East), "PVCs stay by default")
+	require.Equal(t, pvcs, s.pvcs(env.East), "PVCs stay by default")
 	s.vanished(set, "db")
 	s.quiet()
-	require.Equal(t, claims, s.claims(env.East))
+	require.Equal(t, pvcs, s.pvcs(env.East))
 }
 
 func sorted[V any](of map[string]V) []string {
@@ -231,9 +231,9 @@ func TestStatefulSetsOfTwoMembersHaveOrdinalsOfTheirOwn(t *testing.T) {
 	}
 	holds([]int{0, 2, 3}, []int{10000, 10001})
 	before := s.census("db")
-	claims := []map[string]types.UID{s.claims(env.East), s.claims(env.West)}
-	require.Len(t, claims[0], 3)
-	require.Len(t, claims[1], 2)
+	pvcs := []map[string]types.UID{s.pvcs(env.East), s.pvcs(env.West)}
+	require.Len(t, pvcs[0], 3)
+	require.Len(t, pvcs[1], 2)
 
 	s.change("db", func(ud *appsv1beta1.UnitedDeployment) {
 		ud.Spec.Template.AdvancedStatefulSetTemplate.Spec.Template.Spec.Containers[0].Image = dbNew
@@ -258,8 +258,8 @@ func TestStatefulSetsOfTwoMembersHaveOrdinalsOfTheirOwn(t *testing.T) {
 	s.settled("db", shares{"east": 4, "west": 1}, nil)
 	holds([]int{0, 2, 3, 4}, []int{10000})
 	for i, m := range env.Members() {
-		now := s.claims(m)
-		for name, uid := range claims[i] {
+		now := s.pvcs(m)
+		for name, uid := range pvcs[i] {
 			require.Equal(t, uid, now[name], "PVC %s of %s", name, m.Name)
 		}
 	}

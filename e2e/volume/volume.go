@@ -53,16 +53,16 @@ func Serve(ctx context.Context, c client.Client) error {
 
 // sync provisions, expands and deletes volumes once.
 func sync(ctx context.Context, c client.Client) error {
-	claims := &corev1.PersistentVolumeClaimList{}
-	if err := c.List(ctx, claims); err != nil {
+	pvcs := &corev1.PersistentVolumeClaimList{}
+	if err := c.List(ctx, pvcs); err != nil {
 		return fmt.Errorf("list PVCs: %w", err)
 	}
-	for i := range claims.Items {
-		claim := &claims.Items[i]
-		if claim.Spec.StorageClassName == nil || *claim.Spec.StorageClassName != Class || claim.DeletionTimestamp != nil {
+	for i := range pvcs.Items {
+		pvc := &pvcs.Items[i]
+		if pvc.Spec.StorageClassName == nil || *pvc.Spec.StorageClassName != Class || pvc.DeletionTimestamp != nil {
 			continue
 		}
-		if err := serve(ctx, c, claim); err != nil {
+		if err := serve(ctx, c, pvc); err != nil {
 			return err
 		}
 	}
@@ -81,34 +81,34 @@ func sync(ctx context.Context, c client.Client) error {
 }
 
 // serve provisions a PVC's volume, or expands it to the requested size.
-func serve(ctx context.Context, c client.Client, claim *corev1.PersistentVolumeClaim) error {
+func serve(ctx context.Context, c client.Client, pvc *corev1.PersistentVolumeClaim) error {
 	switch {
-	case claim.Spec.VolumeName == "" && claim.Annotations[node] != "":
-		if err := c.Create(ctx, folder(claim)); err != nil && !apierrors.IsAlreadyExists(err) {
+	case pvc.Spec.VolumeName == "" && pvc.Annotations[node] != "":
+		if err := c.Create(ctx, folder(pvc)); err != nil && !apierrors.IsAlreadyExists(err) {
 			return fmt.Errorf("create volume: %w", err)
 		}
-	case claim.Status.Phase == corev1.ClaimBound:
-		return grow(ctx, c, claim)
+	case pvc.Status.Phase == corev1.ClaimBound:
+		return grow(ctx, c, pvc)
 	}
 	return nil
 }
 
 // folder returns the volume of a PVC.
-func folder(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolume {
+func folder(pvc *corev1.PersistentVolumeClaim) *corev1.PersistentVolume {
 	return &corev1.PersistentVolume{
-		ObjectMeta: metav1.ObjectMeta{Name: "folder-" + string(claim.UID), Labels: map[string]string{ours: "yes"}},
+		ObjectMeta: metav1.ObjectMeta{Name: "folder-" + string(pvc.UID), Labels: map[string]string{ours: "yes"}},
 		Spec: corev1.PersistentVolumeSpec{
-			StorageClassName: Class, Capacity: claim.Spec.Resources.Requests, AccessModes: claim.Spec.AccessModes,
+			StorageClassName: Class, Capacity: pvc.Spec.Resources.Requests, AccessModes: pvc.Spec.AccessModes,
 			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
 			ClaimRef: &corev1.ObjectReference{
-				APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID,
+				APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: pvc.Namespace, Name: pvc.Name, UID: pvc.UID,
 			},
 			PersistentVolumeSource: corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{
-				Path: Folders + "/" + string(claim.UID), Type: new(corev1.HostPathDirectoryOrCreate),
+				Path: Folders + "/" + string(pvc.UID), Type: new(corev1.HostPathDirectoryOrCreate),
 			}},
 			NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
 				MatchExpressions: []corev1.NodeSelectorRequirement{{
-					Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{claim.Annotations[node]},
+					Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{pvc.Annotations[node]},
 				}},
 			}}}},
 		},
@@ -116,13 +116,13 @@ func folder(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolume {
 }
 
 // grow sets the requested size in the volume and then in the PVC's status. There is no file system to expand.
-func grow(ctx context.Context, c client.Client, claim *corev1.PersistentVolumeClaim) error {
-	want, is := claim.Spec.Resources.Requests[corev1.ResourceStorage], claim.Status.Capacity[corev1.ResourceStorage]
+func grow(ctx context.Context, c client.Client, pvc *corev1.PersistentVolumeClaim) error {
+	want, is := pvc.Spec.Resources.Requests[corev1.ResourceStorage], pvc.Status.Capacity[corev1.ResourceStorage]
 	if want.Cmp(is) <= 0 {
 		return nil
 	}
 	v := &corev1.PersistentVolume{}
-	if err := c.Get(ctx, client.ObjectKey{Name: claim.Spec.VolumeName}, v); err != nil {
+	if err := c.Get(ctx, client.ObjectKey{Name: pvc.Spec.VolumeName}, v); err != nil {
 		return fmt.Errorf("get volume: %w", err)
 	}
 	before := v.DeepCopy()
@@ -130,9 +130,9 @@ func grow(ctx context.Context, c client.Client, claim *corev1.PersistentVolumeCl
 	if err := c.Patch(ctx, v, client.MergeFrom(before)); err != nil {
 		return fmt.Errorf("expand volume: %w", err)
 	}
-	old := claim.DeepCopy()
-	claim.Status.Capacity = corev1.ResourceList{corev1.ResourceStorage: want}
-	if err := c.Status().Patch(ctx, claim, client.MergeFrom(old)); err != nil {
+	old := pvc.DeepCopy()
+	pvc.Status.Capacity = corev1.ResourceList{corev1.ResourceStorage: want}
+	if err := c.Status().Patch(ctx, pvc, client.MergeFrom(old)); err != nil {
 		return fmt.Errorf("update the PVC's size: %w", err)
 	}
 	return nil

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 )
 
-func claim(class string, annotations map[string]string) *corev1.PersistentVolumeClaim {
+func pvc(class string, annotations map[string]string) *corev1.PersistentVolumeClaim {
 	return &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "data-db-0", UID: "1", Annotations: annotations},
 		Spec: corev1.PersistentVolumeClaimSpec{
@@ -26,16 +26,16 @@ func TestPVCGetsAFolderOnTheNodeOfItsPod(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name  string
-		claim *corev1.PersistentVolumeClaim
+		pvc *corev1.PersistentVolumeClaim
 		want  []string
 	}{
-		{"where the scheduler has chosen a node", claim(Class, map[string]string{node: "node-2"}), []string{"node-2"}},
-		{"not before", claim(Class, nil), nil},
-		{"not in another class", claim("fast", map[string]string{node: "node-2"}), nil},
+		{"where the scheduler has chosen a node", pvc(Class, map[string]string{node: "node-2"}), []string{"node-2"}},
+		{"not before", pvc(Class, nil), nil},
+		{"not in another class", pvc("fast", map[string]string{node: "node-2"}), nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			c := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(tc.claim).Build()
+			c := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(tc.pvc).Build()
 			for range 2 { // The second time nothing changes.
 				require.NoError(t, sync(t.Context(), c))
 			}
@@ -53,7 +53,7 @@ func TestPVCGetsAFolderOnTheNodeOfItsPod(t *testing.T) {
 
 func TestPVCIsExpandedWithItsVolumeAndAVolumeIsDeletedWithItsPVC(t *testing.T) {
 	t.Parallel()
-	bound := claim(Class, map[string]string{node: "node-2"})
+	bound := pvc(Class, map[string]string{node: "node-2"})
 	v := folder(bound)
 	v.Status.Phase = corev1.VolumeBound
 	bound.Spec.VolumeName = v.Name

@@ -52,10 +52,10 @@ type world struct {
 	retargetAfter int
 }
 
-type verdict int
+type outcome int
 
 const (
-	converged verdict = iota
+	converged outcome = iota
 	tooFewAvailable
 	tooManyRunning
 	stuck
@@ -227,7 +227,7 @@ func (w *world) act(i, now int) {
 }
 
 // run simulates until all targets are reached, and returns how long that took.
-func (w *world) run(plan planner) (verdict, int) {
+func (w *world) run(plan planner) (outcome, int) {
 	least := w.limits.Desired - w.limits.MaxUnavailable
 	if w.lost > 0 { // maxUnavailable applies to moves, not to losses
 		least = w.limits.Desired
@@ -264,9 +264,9 @@ func (w *world) run(plan planner) (verdict, int) {
 }
 
 // play simulates many worlds and counts how they end.
-func play(t *testing.T, name string, runs uint64, outages bool, plan planner) map[verdict]int {
+func play(t *testing.T, name string, runs uint64, outages bool, plan planner) map[outcome]int {
 	t.Helper()
-	ends := map[verdict]int{}
+	ends := map[outcome]int{}
 	var ticks []int
 	for seed := range runs {
 		w := newWorld(seed, outages, 0)
@@ -302,7 +302,7 @@ func TestSimulatedTransfers(t *testing.T) {
 			t.Parallel()
 			ends := play(t, c.name, c.runs, c.outages, c.plan)
 			if c.safe {
-				require.Equal(t, map[verdict]int{converged: int(c.runs)}, ends)
+				require.Equal(t, map[outcome]int{converged: int(c.runs)}, ends)
 				return
 			}
 			require.Positive(t, ends[tooFewAvailable]+ends[tooManyRunning], "a wrong planner must fail, or the simulation proves nothing")
@@ -317,7 +317,7 @@ func TestSimulatedLossesShrinkNothing(t *testing.T) {
 		w := newWorld(seed, true, 1+int(seed%7))
 		w.ticks = 1500
 		end, now := w.run(allot.Transfer)
-		require.NotContains(t, []verdict{tooFewAvailable, tooManyRunning}, end, "seed %d, tick %d", seed, now)
+		require.NotContains(t, []outcome{tooFewAvailable, tooManyRunning}, end, "seed %d, tick %d", seed, now)
 	}
 	careless := func(l allot.Limits, holdings []allot.Holding) []allot.Step {
 		l.Barred = l.Desired

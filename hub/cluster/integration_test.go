@@ -394,7 +394,7 @@ func reportConditions(ctx context.Context, c client.Client, cluster string, cond
 // tombstone.
 func fakeAgent(ctx context.Context, l link.Link) error {
 	if l.Left {
-		return obey(ctx, l)
+		return followTombstone(ctx, l)
 	}
 	c, mc := l.Hub.GetClient(), &fleetv1alpha1.MemberCluster{}
 	if err := c.Get(ctx, client.ObjectKey{Name: l.Cluster}, mc); err != nil {
@@ -424,8 +424,8 @@ func fakeAgent(ctx context.Context, l link.Link) error {
 	}
 }
 
-// obey acts as an agent that follows a tombstone, and records it in ConfigMap obeyed.
-func obey(ctx context.Context, l link.Link) error {
+// followTombstone acts as an agent that follows a tombstone, and records it in ConfigMap followed.
+func followTombstone(ctx context.Context, l link.Link) error {
 	system, stone := &corev1.Namespace{}, &corev1.ConfigMap{}
 	if err := l.Member.GetAPIReader().Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, system); err != nil {
 		return err
@@ -435,7 +435,7 @@ func obey(ctx context.Context, l link.Link) error {
 		return err
 	}
 	err := l.Hub.GetClient().Create(ctx, &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Name: "obeyed", Namespace: key.Namespace},
+		ObjectMeta: metav1.ObjectMeta{Name: "followed", Namespace: key.Namespace},
 		Data:       map[string]string{"cluster": l.Cluster, "policy": stone.Data[link.TombstonePolicy]},
 	})
 	if err != nil {
@@ -501,8 +501,8 @@ func TestIntegrationPullMember(t *testing.T) {
 	require.True(t, apierrors.IsForbidden(bootstrapClient.Get(t.Context(), client.ObjectKey{Name: "west"}, &fleetv1alpha1.MemberCluster{})))
 
 	h.awaitEvent(t, "MemberCluster", "east", EventRequestDenied)
-	stranger := h.ask(t, h.cfg, "nowhere", "some-uid", newKey(t))
-	require.Equal(t, ReasonUnknownCluster, answered(stranger, certificatesv1.CertificateDenied).Reason)
+	unknown := h.ask(t, h.cfg, "nowhere", "some-uid", newKey(t))
+	require.Equal(t, ReasonUnknownCluster, answered(unknown, certificatesv1.CertificateDenied).Reason)
 	h.awaitEvent(t, "CertificateSigningRequest", "fleet-nowhere", EventRequestDenied)
 
 	// The certificate works for the member's own objects, and for no other's.
@@ -739,18 +739,18 @@ func testPushMemberThatCanNotJoin(t *testing.T, h *hub) {
 		testkit.Change(t, h.Client, secret, func(s *corev1.Secret) { s.Data = map[string][]byte{"value": c.kubeconfig} })
 		h.awaitReason(t, "west", c.kind, c.reason)
 		h.awaitReason(t, "west", fleetv1alpha1.ConditionReady, c.reason)
-		for _, told := range h.member(t, "west").Status.Conditions {
-			require.NotContains(t, told.Message, token, c.name)
-			require.NotContains(t, told.Message, "not-a-token", c.name)
+		for _, condition := range h.member(t, "west").Status.Conditions {
+			require.NotContains(t, condition.Message, token, c.name)
+			require.NotContains(t, condition.Message, "not-a-token", c.name)
 		}
 	}
 	testkit.Change(t, h.Client, secret, func(s *corev1.Secret) { s.Data["value"] = h.kubeconfig(t, token, nil) })
 	h.awaitReason(t, "west", fleetv1alpha1.ConditionReady, ReasonReady)
 
-	h.accept(t, "twin", asPush)
-	h.awaitCredential(t, "twin", ReasonIdentityTaken)
-	require.Contains(t, report.GetCondition(h.member(t, "twin").Status.Conditions, fleetv1alpha1.ConditionReady).Message, "west")
-	require.Nil(t, h.member(t, "twin").Spec.Identity)
+	h.accept(t, "second", asPush)
+	h.awaitCredential(t, "second", ReasonIdentityTaken)
+	require.Contains(t, report.GetCondition(h.member(t, "second").Status.Conditions, fleetv1alpha1.ConditionReady).Message, "west")
+	require.Nil(t, h.member(t, "second").Spec.Identity)
 	h.awaitReason(t, "west", fleetv1alpha1.ConditionReady, ReasonReady)
 
 	for _, c := range []struct{ agent, reason string }{{"v0.1.0", ReasonVersionSkew}, {"v0.2.0", ReasonReady}, {"v0.5.0", ReasonVersionSkew}} {
@@ -813,11 +813,11 @@ func TestIntegrationPushMemberThatWasAwayFollowsItsTombstone(t *testing.T) {
 		h.run(t)
 		require.NoError(t, west.StartComponent(t.Context(), "kube-apiserver"))
 		h.awaitGone(t, stone)
-		obeyed := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: fleetv1alpha1.SystemNamespace, Name: "obeyed"}}
-		h.awaitThere(t, obeyed)
-		require.Equal(t, map[string]string{"cluster": "west", "policy": string(policy)}, obeyed.Data)
+		followed := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: fleetv1alpha1.SystemNamespace, Name: "followed"}}
+		h.awaitThere(t, followed)
+		require.Equal(t, map[string]string{"cluster": "west", "policy": string(policy)}, followed.Data)
 		h.awaitEvent(t, "ConfigMap", stone.Name, EventTombstoneObeyed)
-		require.NoError(t, h.Delete(t.Context(), obeyed))
+		require.NoError(t, h.Delete(t.Context(), followed))
 	}
 }
 

@@ -125,7 +125,7 @@ func firstRunes(s string, n int) string {
 }
 
 // decide decides on a request for the cluster that ours returned. A request that differs in anything from what the agent of that
-// cluster sends is denied, because nobody checks it later.
+// cluster sends is denied, because it is not checked again later.
 func decide(csr *certificatesv1.CertificateSigningRequest, cluster string, k requestFacts) outcome {
 	request, err := parse(csr.Spec.Request)
 	if err != nil {

@@ -34,7 +34,7 @@ func TestWhoMayPushAndPull(t *testing.T) {
 	require.Equal(t, want, digest)
 
 	for who, auth := range map[string]authn.Authenticator{
-		"nobody":                          authn.Anonymous,
+		"anonymous":                       authn.Anonymous,
 		"one with the wrong password":     &authn.Basic{Username: "lab", Password: "Secret"},
 		"one with the wrong name":         &authn.Basic{Username: "lab2", Password: "secret"},
 		"one with no password":            &authn.Basic{Username: "lab"},

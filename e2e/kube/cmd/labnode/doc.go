@@ -16,7 +16,7 @@
 //	mkdir FOLDER...
 //	mount TYPE SOURCE TARGET OPTIONS
 //	propagate private|shared      of all mounts
-//	run PROGRAM ARGUMENT...       and go on when it has ended well
+//	run PROGRAM ARGUMENT...       and continue when it has succeeded
 //	start NAME LOG PROGRAM ARGUMENT...
 //	waitlink INTERFACE            until the node has that network interface
 //	waitsocket FILE               until a program listens there

@@ -83,7 +83,7 @@ func TestAServiceThatEndsIsStartedAgain(t *testing.T) {
 	}
 	require.NoError(t, s.wait(20*time.Second, func() bool { return starts() == 2 }))
 	require.Len(t, s.services, 1, "it is the same service")
-	require.NoError(t, do(s, []string{"run", "true"}), "steps go on meanwhile")
+	require.NoError(t, do(s, []string{"run", "true"}), "steps continue meanwhile")
 }
 
 func TestAWaitEndsWithoutWhatItWaitsFor(t *testing.T) {
