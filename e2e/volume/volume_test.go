@@ -25,9 +25,9 @@ func pvc(class string, annotations map[string]string) *corev1.PersistentVolumeCl
 func TestPVCGetsAFolderOnTheNodeOfItsPod(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
-		name  string
-		pvc *corev1.PersistentVolumeClaim
-		want  []string
+		name string
+		pvc  *corev1.PersistentVolumeClaim
+		want []string
 	}{
 		{"where the scheduler has chosen a node", pvc(Class, map[string]string{node: "node-2"}), []string{"node-2"}},
 		{"not before", pvc(Class, nil), nil},
