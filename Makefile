@@ -14,18 +14,18 @@ TOOL := go tool -modfile=e2e/tools/go.mod
 LAB := go run ./e2e/lab
 NODES ?= kwok
 
-# How much the test targets run: what the gate needs, or all. docs/internals/tests.md has the table.
+# How much the test targets run: what the gate needs, or everything; the table is in docs/internals/tests.md.
 export FLOTILLA_TEST ?= gate
 ALL := $(filter all,$(FLOTILLA_TEST))
-# What go test -json says of each stage, for e2e/tally.
+# Output of go test -json by stage, for e2e/tally.
 RESULTS := bin/test
-# Lint has vetted all of it.
+# make lint runs vet on everything.
 gotest = $(TOOL) gotestsum --format pkgname-and-test-fails --jsonfile $(RESULTS)/$(1).json -- -vet=off
 racetest = CGO_ENABLED=1 $(call gotest,$(1)-race) -race
 # Folders whose own code has goroutines or locks; in others the race detector has nothing to find.
 CONCURRENT = grep -rlE --include='*.go' --exclude='*_test.go' \
   '^\s*go [a-zA-Z(]|^\s*"(sync|sync/atomic|golang.org/x/sync/.*)"|make\(chan' . | xargs -n1 dirname | sort -u
-# In integration every package costs more: what has goroutines that talk to other clusters, and one kind.
+# In integration -race is more expensive: only packages whose goroutines talk to other clusters, and one kind.
 RACED := ./hub/cluster ./member/agent ./member/workload/cloneset
 # Simulated schedules of each kind.
 FLOTILLA_SIM ?= $(if $(ALL),all,400)
@@ -72,18 +72,18 @@ images: ## images for amd64 and arm64, as a layout in bin/images; IMAGES_TO=host
 
 ##@ Test
 
-# Each stage on its own: both cores are busy while one compiles, and tests of clusters are no use beside that.
+# One stage at a time: compiling keeps both cores busy, and tests of clusters would time out meanwhile.
 STAGES := unit simulate lab-build lab-test integration e2e e2e-real $(if $(ALL),fuzz soak)
 
 .PHONY: test
-test: ## what CI runs, after make verify; then the time of each stage, kind and package, and what was left out
+test: ## what CI runs, after make verify; then the time of each stage, kind and package, and what was skipped
 	@rm -rf $(RESULTS); times=(); for stage in $(STAGES); do \
 	  echo "=== $$stage"; start=$$SECONDS; $(MAKE) --no-print-directory $$stage; \
 	  times+=("$$(printf '%-12s %5d s' $$stage $$((SECONDS - start)))"); printf '    %s\n' "$${times[@]}"; done
 	@go run ./e2e/tally $(RESULTS)
 
 .PHONY: test-all
-test-all: ## make test with nothing left out: every schedule and test, -race everywhere, long fuzzing, soak (hours)
+test-all: ## make test with nothing skipped: every schedule and test, -race everywhere, long fuzzing, soak (hours)
 	@$(MAKE) --no-print-directory test FLOTILLA_TEST=all
 
 .PHONY: unit
@@ -97,11 +97,11 @@ unit: $(RESULTS)/. ## unit and golden tests, and the seeds of fuzz targets; with
 	cd e2e/kube && $(if $(ALL),CGO_ENABLED=1) go test $(if $(ALL),-race,-vet=off) ./cmd/labdns/... ./cmd/labnode/...
 
 .PHONY: simulate
-simulate: $(RESULTS)/. ## crashes, stale caches and lost answers at the writes of all simulated stories; how many were tried
+simulate: $(RESULTS)/. ## crashes, stale caches and lost answers at the writes of all simulated scenarios; prints how many were run
 	@GOGC=400 FLOTILLA_SIM='$(FLOTILLA_SIM)' $(call gotest,simulate) -count 1 -timeout 30m -run '^TestSimulation$$' \
 	  $$(grep -rl --include='*_test.go' 'sim\.Test(' hub member | xargs -n1 dirname | sort -u | sed 's|^|./|')
 
-# The cluster that all packages share lies in a folder of this checkout's own, with a name that lets go test cache results.
+# The cluster that all packages share is in a folder of this checkout, with a fixed name so that go test can cache results.
 PLANES := $(or $(TMPDIR),/tmp)/flotilla-planes$(subst /,-,$(CURDIR))
 
 .PHONY: integration
@@ -116,11 +116,11 @@ integration: lab-build $(RESULTS)/. ## against real apiservers; all packages sha
 	if [ -n "$$plain" ]; then $(call gotest,integration) -p 2 -parallel 8 -tags integration -timeout 15m -run "$$tests" $$plain; fi; \
 	$(call racetest,integration) -p 2 -parallel 8 -tags integration -timeout 15m -run "$$tests" $$raced
 
-# What the lab is made of.
+# Sources of the lab.
 LAB_SOURCES := go.mod go.sum testkit/lab e2e/lab e2e/kube e2e/image e2e/testapp e2e/pause
 
 .PHONY: lab-test
-lab-test: lab-build $(RESULTS)/. ## the lab itself; left out where the very same lab has passed on this machine
+lab-test: lab-build $(RESULTS)/. ## the lab itself; skipped if the same lab has passed on this machine
 	@sources=$$({ find $(LAB_SOURCES) -type f | sort | xargs sha256sum; echo "$${CI:-}"; } | sha256sum | cut -c1-16); \
 	passed=$$($(LAB) build 2>/dev/null)/passed-$$sources; \
 	if [ -z "$(ALL)" ] && [ -e "$$passed" ]; then \
@@ -171,7 +171,7 @@ bench-scale: build lab-build ## our kinds beside the native ones, 1,000 to 5,000
 bench-real: build lab-build ## real nodes: from an image's patch to ready, from an annotation to env, a fleet at rest
 	go test -tags e2e -run '^$$' -bench . -benchtime 1x -timeout 30m ./e2e/real
 
-##@ Keep
+##@ Maintain
 
 .PHONY: generate
 generate: ## deepcopy, CRDs, RBAC
@@ -193,7 +193,7 @@ fmt: ## format
 	$(TOOL) golangci-lint fmt
 
 .PHONY: deps
-deps: ## list the modules that are in each binary
+deps: ## list the modules in each binary
 	@for c in hub member noded kubectl-kruise; do \
 	  go list -deps -f '{{with .Module}}{{.Path}}{{end}}' ./cmd/$$c | LC_ALL=C sort -u > cmd/$$c/deps.golden; done
 

@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Users bring manifests that were written for other schemas of the same kinds (testdata/schemas). Each of these must
-// apply to ours: every path, type, enum and default there exists here, and what is stricter here is in this table.
+// Users have manifests that were written for other schemas of the same kinds (testdata/schemas). Each of these must
+// apply here: every path, type, enum and default there exists here, and what is stricter here is in this table.
 
 // difference is one deliberate difference on a path that both schemas have.
 type difference struct {
@@ -25,7 +25,7 @@ type difference struct {
 }
 
 func differences() []difference {
-	refusedBefore := "the kind's webhook has always refused other values; the schema says so sooner"
+	refusedBefore := "the kind's webhook has always refused other values; the schema refuses them earlier"
 	return []difference{
 		{".replicas", "minimum", refusedBefore},
 		{".revisionHistoryLimit", "minimum", "a negative number of revisions has no meaning"},
@@ -58,7 +58,7 @@ func differences() []difference {
 		{".maxReplicas", "pattern", refusedBefore},
 		{
 			"v1alpha1.spec.template.cloneSetTemplate.spec.scaleStrategy.enablePVCReuse", "default",
-			"the default would hide that a template in the words of v1alpha1 says nothing, which means true there",
+			"the default would hide that a template with fields of v1alpha1 leaves it unset, which means true there",
 		},
 	}
 }
@@ -88,7 +88,7 @@ func TestCRDsContainTheSchemasThatManifestsWereWrittenFor(t *testing.T) {
 	}
 }
 
-// contains says where ours does not hold what theirs holds. Differences that are in the table are marked as used.
+// contains reports where our schema lacks something that theirs has. Differences that are in the table are marked as used.
 func contains(path string, theirs, ours map[string]any, used map[difference]bool) []string {
 	var problems []string
 	keywords := maps.Clone(ours)
@@ -117,7 +117,7 @@ func contains(path string, theirs, ours map[string]any, used map[difference]bool
 			}
 			problems = append(problems, contains(path+"[]", theirSchema, ourSchema, used)...)
 		case "x-kubernetes-list-type":
-			// A list of a custom resource that says nothing is atomic.
+			// A list of a custom resource is atomic by default.
 			if their == nil && our == "atomic" {
 				continue
 			}
@@ -142,7 +142,7 @@ func isKnown(path, keyword string, used map[difference]bool) bool {
 	return known
 }
 
-// TestComparisonFindsWhatIsMissing: the test above would be worth nothing if this were not so.
+// TestComparisonFindsWhatIsMissing checks the comparison that the test above relies on.
 func TestComparisonFindsWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ name, theirs, ours, want string }{

@@ -2,9 +2,9 @@
 // they share are in pods, names of labels, annotations and finalizers are in keys.
 //
 // The packages below import apimachinery and k8s.io/api and nothing else of Kubernetes, so that a client can import them
-// cheaply. What a value may be is in the types' markers and comes from there into the CRDs of both charts; the tests
-// here hold the CRDs against the schemas that users' manifests were written for (testdata/schemas) and the types against
-// the rules by which fields are written.
+// cheaply. Validation is in the types' markers and goes from there into the CRDs of both charts; the tests here
+// compare the CRDs with the schemas that users' manifests were written for (testdata/schemas), and check the types against
+// the conventions for fields.
 package apis
 
 //go:generate go tool -modfile=../e2e/tools/go.mod controller-gen object paths=./...

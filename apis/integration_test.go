@@ -15,7 +15,8 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/lab"
 )
 
-// TestAnApiserverTakesEveryCRD: rules that don't compile, cost too much or refuse a default show only there.
+// TestAnApiserverTakesEveryCRD applies each CRD: only an apiserver finds rules that don't compile, cost too much or refuse a
+// default.
 func TestAnApiserverTakesEveryCRD(t *testing.T) {
 	t.Parallel()
 	config, err := lab.StartT(t, lab.Config{ControlPlaneOnly: true}).REST()

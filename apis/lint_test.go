@@ -40,7 +40,7 @@ func TestFieldsAreWrittenByTheRules(t *testing.T) {
 	require.Greater(t, checked, 200, "the sources were not found")
 }
 
-// TestKeysSayWhoUsesThem: a key without a story is a key that nobody dares to change.
+// TestKeysSayWhoUsesThem: a key that is not documented can't be changed safely.
 func TestKeysSayWhoUsesThem(t *testing.T) {
 	t.Parallel()
 	seen := map[string]string{}
@@ -96,7 +96,7 @@ func TestCRDsAreWrittenByTheRules(t *testing.T) {
 	}
 }
 
-// TestLintFindsWhatIsWrong feeds the two linters above what they are there for.
+// TestLintFindsWhatIsWrong checks that the two linters above find problems.
 func TestLintFindsWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	fields := []struct{ name, field, want string }{
@@ -158,7 +158,7 @@ func sources(tb testing.TB) func(func(*ast.File) bool) {
 	}
 }
 
-// fieldProblems says what is wrong with one field. Embedded fields, the metadata of objects and the items of lists are
+// fieldProblems returns the problems of one field. Embedded fields, the metadata of objects and the items of lists are
 // as Kubernetes has them.
 func fieldProblems(owner string, field *ast.Field) []string {
 	name, inline := jsonName(field)
@@ -224,7 +224,7 @@ func jsonName(field *ast.Field) (name string, inline bool) {
 	return name, strings.Contains(options, "inline")
 }
 
-// schemaProblems says what is wrong with a schema and the ones in it.
+// schemaProblems returns the problems of a schema and of those in it.
 func schemaProblems(path string, schema map[string]any) []string {
 	var problems []string
 	switch schema["type"] {

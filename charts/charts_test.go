@@ -31,7 +31,7 @@ import (
 
 var update = flag.Bool("update", false, "write golden files")
 
-// namespace is where releases go: not our default one, so that one written into a template shows.
+// namespace is where releases are installed: not our default one, to find places where that is hard-coded.
 const namespace = "ships"
 
 var (
@@ -39,7 +39,7 @@ var (
 	pull = []string{"--set=hub.url=https://hub.example:6443", "--set=hub.cluster=east", "--set=hub.token=once", "--set=hub.caHash=" + hash}
 )
 
-// renders are the forms that charts are used in.
+// renders are the configurations in which charts are used.
 var renders = []struct {
 	name, chart string
 	args        []string
@@ -132,7 +132,7 @@ func TestIntegrationLint(t *testing.T) {
 	}
 }
 
-// TestIntegrationRender holds all that a chart installs but the CRDs, which are generated files already.
+// TestIntegrationRender compares everything that a chart installs except the CRDs, which are generated files already.
 func TestIntegrationRender(t *testing.T) {
 	t.Parallel()
 	for _, r := range renders {
@@ -146,8 +146,8 @@ func TestIntegrationRender(t *testing.T) {
 			}
 			want, err := os.ReadFile(path)
 			require.NoError(t, err)
-			require.Empty(t, cmp.Diff(string(want), got), "run the test with -update if this is meant")
-			require.NotContains(t, got, "flotilla-system", "the release's namespace is the one that counts")
+			require.Empty(t, cmp.Diff(string(want), got), "run the test with -update if the change is intended")
+			require.NotContains(t, got, "flotilla-system", "everything is in the release's namespace")
 		})
 	}
 }
@@ -157,7 +157,7 @@ func TestIntegrationCRDs(t *testing.T) {
 	for _, tc := range []struct {
 		name, chart string
 		args        []string
-		// want says for each CRD whether it converts.
+		// want is, for each CRD, whether it converts.
 		want map[string]bool
 	}{
 		{"hub", "hub", nil, map[string]bool{
@@ -201,7 +201,7 @@ func TestIntegrationCRDs(t *testing.T) {
 	}
 }
 
-// TestIntegrationRolesAreNarrow holds that no role has a wildcard and no role reads Secrets of the whole cluster.
+// TestIntegrationRolesAreNarrow checks that no role has a wildcard and no role reads Secrets of the whole cluster.
 func TestIntegrationRolesAreNarrow(t *testing.T) {
 	t.Parallel()
 	for _, r := range renders {
@@ -245,7 +245,7 @@ func checkRules(t *testing.T, role string, rules []rbacv1.PolicyRule) {
 	}
 }
 
-func TestIntegrationWebhooksTouchOnlyOurs(t *testing.T) {
+func TestIntegrationWebhooksAreForOurObjectsOnly(t *testing.T) {
 	t.Parallel()
 	for _, r := range renders {
 		t.Run(r.name, func(t *testing.T) {
@@ -276,7 +276,7 @@ func TestIntegrationWebhooksTouchOnlyOurs(t *testing.T) {
 	}
 }
 
-// checkScope holds that a webhook is for a kind of ours outside our namespace, or for objects that carry our label.
+// checkScope checks that a webhook is for a kind of ours outside our namespace, or for objects with our label.
 func checkScope(t *testing.T, h admissionv1.ValidatingWebhook) {
 	t.Helper()
 	rule := h.Rules[0]
@@ -292,7 +292,7 @@ func checkScope(t *testing.T, h admissionv1.ValidatingWebhook) {
 	}
 }
 
-// TestIntegrationFlagsExist holds the arguments of each Deployment against the help of its program.
+// TestIntegrationFlagsExist compares the arguments of each Deployment with the help of its program.
 func TestIntegrationFlagsExist(t *testing.T) {
 	t.Parallel()
 	for _, r := range renders {
@@ -310,9 +310,9 @@ func TestIntegrationFlagsExist(t *testing.T) {
 	}
 }
 
-// TestIntegrationHookIsForTestsAlone holds that what "helm test" brings is no part of the release, and is no endpoint of the
-// manager's Service.
-func TestIntegrationHookIsForTestsAlone(t *testing.T) {
+// TestIntegrationHelmTestIsSeparate checks that the objects of "helm test" are no part of the release, and that its pod is no
+// endpoint of the manager's Service.
+func TestIntegrationHelmTestIsSeparate(t *testing.T) {
 	t.Parallel()
 	for _, r := range renders {
 		t.Run(r.name, func(t *testing.T) {
@@ -336,7 +336,7 @@ func TestIntegrationHookIsForTestsAlone(t *testing.T) {
 	}
 }
 
-// TestIntegrationProbeIsNotInTheReleasesNamespace holds it for a release where the test would otherwise probe.
+// TestIntegrationProbeIsNotInTheReleasesNamespace checks it for a release in the namespace that the test would otherwise use.
 func TestIntegrationProbeIsNotInTheReleasesNamespace(t *testing.T) {
 	t.Parallel()
 	out, err := helm(t, "template", "flotilla", "member", "--namespace=default")
@@ -351,7 +351,7 @@ func TestIntegrationValuesAreChecked(t *testing.T) {
 		{"a member's value for the hub", "hub", "hub.local=true", "additional properties 'hub' not allowed"},
 		{"no replica", "member", "manager.replicas=0", "at '/manager/replicas': minimum: got 0, want 1"},
 		{"a replica count that is no number", "member", "manager.replicas=two", "got string, want integer"},
-		{"a port that is none", "hub", "manager.metrics.port=70000", "maximum: got 70,000, want 65,535"},
+		{"an invalid port", "hub", "manager.metrics.port=70000", "maximum: got 70,000, want 65,535"},
 		{"a log format that is not known", "hub", "manager.log.format=xml", "value must be one of 'json', 'console'"},
 		{"a failure policy that is not known", "member", "webhookConfiguration.failurePolicy=Never", "value must be one of 'Fail', 'Ignore'"},
 		{"a manager's address with a path", "member", "manager.url=https://127.0.0.1:9443/x", "at '/manager/url'"},
@@ -361,11 +361,11 @@ func TestIntegrationValuesAreChecked(t *testing.T) {
 		{"a hub's hash that is cut off", "member", "hub.caHash=sha256:abc", "at '/hub/caHash'"},
 		{"push and pull at once", "member", "agent.push=true,hub.url=https://hub:6443,hub.cluster=east,hub.caHash=" + hash, "at '/agent/push': value must be false"},
 		{"an image with its tag in the name", "hub", "manager.image.repository=example.com/hub:1", "at '/manager/image/repository'"},
-		{"a tag that is none", "member", "manager.image.tag=a/b", "at '/manager/image/tag'"},
+		{"an invalid tag", "member", "manager.image.tag=a/b", "at '/manager/image/tag'"},
 		{"memory that is no quantity", "hub", "manager.resources.limits.memory=lots", "at '/manager/resources/limits/memory'"},
 		{"a runtime's socket that is no path below", "member", "daemon.socketFile=/run/containerd.sock", "at '/daemon/socketFile'"},
 		{"no node without a daemon at a time", "member", "daemon.maxUnavailable=0", "at '/daemon/maxUnavailable': minimum: got 0, want 1"},
-		{"a port of the daemon that is none", "member", "daemon.port=0", "at '/daemon/port'"},
+		{"an invalid port of the daemon", "member", "daemon.port=0", "at '/daemon/port'"},
 		{"an argument that is no flag", "member", "manager.extraArgs={start}", "at '/manager/extraArgs/0'"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -1,5 +1,5 @@
-// Package charts holds the Helm charts of hub and member; it has no code but their tests.
+// Package charts holds the Helm charts of hub and member; it has no code except their tests.
 //
-// What the code decides is generated into files/ of each chart: the CRDs from the types, the roles from the markers
-// beside the code that needs them. Templates add names, namespaces and labels to it, and nothing else.
+// Files in files/ of each chart are generated from the code: the CRDs from the types, the roles from the markers
+// beside the code that needs them. Templates add names, namespaces and labels to them, and nothing else.
 package charts

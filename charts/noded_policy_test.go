@@ -21,8 +21,8 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/lab"
 )
 
-// TestIntegrationNodeDaemonIsConfined does with a real token of the daemon's pod on node-1 what it may do, and tries the rest:
-// the lesson of CVE-2023-30617, where one node's daemon was good for the Secrets of the whole cluster.
+// TestIntegrationNodeDaemonIsConfined does what the daemon may do with a real token of its pod on node-1, and tries what it may
+// not do: in CVE-2023-30617 the token of one node's daemon gave access to the Secrets of the whole cluster.
 func TestIntegrationNodeDaemonIsConfined(t *testing.T) {
 	t.Parallel()
 	cfg, err := lab.StartT(t, lab.Config{ControlPlaneOnly: true}).REST()
@@ -92,7 +92,7 @@ func TestIntegrationNodeDaemonIsConfined(t *testing.T) {
 	for _, b := range decode[admissionv1.ValidatingAdmissionPolicyBinding](t, out, "ValidatingAdmissionPolicyBinding") {
 		require.NoError(t, admin.Create(t.Context(), &b))
 	}
-	// as is a client with a token of the account, bound to a pod or to none.
+	// as returns a client with a token of the account, bound to a pod or to none.
 	as := func(bound *corev1.Pod) client.Client {
 		q := &authenticationv1.TokenRequest{}
 		if bound != nil {
@@ -131,42 +131,42 @@ func TestIntegrationNodeDaemonIsConfined(t *testing.T) {
 	require.Eventually(t, func() bool {
 		return apierrors.IsInvalid(status(me, there, report)) || apierrors.IsForbidden(status(me, there, report))
 	},
-		30*time.Second, 100*time.Millisecond, "the policy comes into force")
+		30*time.Second, 100*time.Millisecond, "the policy takes effect")
 
 	const rbac = "cannot "
 	for _, tc := range []struct {
 		name string
 		as   client.Client // nil is the daemon of node-1
 		do   func(client.Client) error
-		want string // what the refusal says; empty: allowed
+		want string // expected in the refusal; empty: allowed
 	}{
 		{"it reports on a pod of its node", nil, patch(here, report), ""},
-		{"not on one of another node", nil, patch(there, report), "on pods of its own node alone"},
-		{"nor on one that has none yet", nil, patch(nowhere, report), "on pods of its own node alone"},
-		{"nor with a token that names no node", loose, patch(here, report), "which names its node"},
-		{"it writes no other annotation", nil, patch(here, `{"metadata":{"annotations":{"config":"two"}}}`), "in annotation apps.kruise.io/runtime-containers-meta alone"},
-		{"and adds none", nil, patch(here, `{"metadata":{"annotations":{"more":""}}}`), "in annotation apps.kruise.io/runtime-containers-meta alone"},
-		{"and takes none off", nil, patch(here, `{"metadata":{"annotations":{"config":null}}}`), "in annotation apps.kruise.io/runtime-containers-meta alone"},
-		{"nor a label", nil, patch(here, `{"metadata":{"labels":{"app":"other"}}}`), "in annotation apps.kruise.io/runtime-containers-meta alone"},
-		{"nor a finalizer", nil, patch(here, `{"metadata":{"finalizers":["example.com/hold"]}}`), "in annotation apps.kruise.io/runtime-containers-meta alone"},
-		{"nor a condition", nil, patch(here, `{"status":{"conditions":[{"type":"Ready","status":"True"}]}}`), "in annotation apps.kruise.io/runtime-containers-meta alone"},
-		{"nor a phase", nil, patch(here, `{"status":{"phase":"Failed"}}`), "in annotation apps.kruise.io/runtime-containers-meta alone"},
+		{"not on one of another node", nil, patch(there, report), "only on pods of its own node"},
+		{"nor on one that has none yet", nil, patch(nowhere, report), "only on pods of its own node"},
+		{"nor with a token that names no node", loose, patch(here, report), "which has its node"},
+		{"it writes no other annotation", nil, patch(here, `{"metadata":{"annotations":{"config":"two"}}}`), "only annotation apps.kruise.io/runtime-containers-meta"},
+		{"and adds none", nil, patch(here, `{"metadata":{"annotations":{"more":""}}}`), "only annotation apps.kruise.io/runtime-containers-meta"},
+		{"and removes none", nil, patch(here, `{"metadata":{"annotations":{"config":null}}}`), "only annotation apps.kruise.io/runtime-containers-meta"},
+		{"nor a label", nil, patch(here, `{"metadata":{"labels":{"app":"other"}}}`), "only annotation apps.kruise.io/runtime-containers-meta"},
+		{"nor a finalizer", nil, patch(here, `{"metadata":{"finalizers":["example.com/hold"]}}`), "only annotation apps.kruise.io/runtime-containers-meta"},
+		{"nor a condition", nil, patch(here, `{"status":{"conditions":[{"type":"Ready","status":"True"}]}}`), "only annotation apps.kruise.io/runtime-containers-meta"},
+		{"nor a phase", nil, patch(here, `{"status":{"phase":"Failed"}}`), "only annotation apps.kruise.io/runtime-containers-meta"},
 		{"it does not touch the pod itself", nil, update(here), rbac + "update resource"},
 		{"nor delete it", nil, remove(here), rbac + "delete resource"},
 		{"nor make one", nil, create(pod("default", "new", "node-1")), rbac + "create resource"},
 		{"it makes the Lease of its node", nil, create(lease(namespace, "node-1")), ""},
-		{"not that of another", nil, create(lease(namespace, "node-3")), "the Lease of its own node alone"},
-		{"nor renews that", nil, update(other), "the Lease of its own node alone"},
+		{"not that of another", nil, create(lease(namespace, "node-3")), "only the Lease of its own node"},
+		{"nor renews that", nil, update(other), "only the Lease of its own node"},
 		{"nor takes it away", nil, remove(other), rbac + "delete resource"},
-		{"nor one that nobody could delete", nil, create(held), "the Lease of its own node alone"},
+		{"nor one with an owner or finalizer", nil, create(held), "only the Lease of its own node"},
 		{"nor one in another namespace", nil, create(lease("default", "node-1")), rbac + "create resource"},
-		{"nor with a token that names no node", loose, create(lease(namespace, "node-1")), "which names its node"},
+		{"nor with a token that names no node", loose, create(lease(namespace, "node-1")), "which has its node"},
 		{"it writes its own events", nil, create(event(account, account+"-noded-1")), ""},
 		{"and counts them", nil, label(series), ""},
-		{"not those of others", nil, create(event("kubelet", "node-1")), "its own events alone"},
-		{"nor in their name", nil, create(event(account, account+"-noded-2")), "its own events alone"},
-		{"nor changes them", nil, label(foreign), "its own events alone"},
-		{"nor those of the daemon of another node", nil, label(neighbour), "its own events alone"},
+		{"not those of others", nil, create(event("kubelet", "node-1")), "only its own events"},
+		{"nor in their name", nil, create(event(account, account+"-noded-2")), "only its own events"},
+		{"nor changes them", nil, label(foreign), "only its own events"},
+		{"nor those of the daemon of another node", nil, label(neighbour), "only its own events"},
 		{"it reads no Secret", nil, func(c client.Client) error {
 			return c.Get(t.Context(), client.ObjectKeyFromObject(secret), &corev1.Secret{})
 		}, rbac + "get resource"},
@@ -180,10 +180,10 @@ func TestIntegrationNodeDaemonIsConfined(t *testing.T) {
 		{"nor writes one", nil, func(c client.Client) error {
 			return c.Patch(t.Context(), node.DeepCopy(), client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"unschedulable":true}}`)), client.DryRunAll)
 		}, rbac + "patch resource"},
-		{"it gives out no tokens", nil, func(c client.Client) error {
+		{"it creates no tokens", nil, func(c client.Client) error {
 			return c.SubResource("token").Create(t.Context(), serviceAccount.DeepCopy(), &authenticationv1.TokenRequest{})
 		}, rbac + "create resource"},
-		{"it gives nobody rights", nil, create(&rbacv1.ClusterRoleBinding{
+		{"it grants no rights", nil, create(&rbacv1.ClusterRoleBinding{
 			ObjectMeta: metav1.ObjectMeta{Name: "mine"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
 			Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: account}},
 		}), rbac + "create resource"},
@@ -205,8 +205,8 @@ func TestIntegrationNodeDaemonIsConfined(t *testing.T) {
 	owned := here.DeepCopy()
 	require.NoError(t, me.Status().Patch(t.Context(), owned, client.RawPatch("application/strategic-merge-patch+json",
 		[]byte(`{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"Node","name":"node-1","uid":"x"}]}}`))))
-	require.Empty(t, owned.OwnerReferences, "the apiserver lets nobody change owners by this subresource")
-	// What refuses it above is not wrong for others.
+	require.Empty(t, owned.OwnerReferences, "the apiserver does not change owners by this subresource")
+	// What is refused above is allowed to others.
 	require.NoError(t, patch(there, report)(admin))
 	require.NoError(t, update(other)(admin))
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/lab"
 )
 
-// TestIntegrationHubIsConfined gives the hub's account all rights, so that only the policy is in its way.
+// TestIntegrationHubIsConfined gives the hub's account all rights, so that only the policy restricts it.
 func TestIntegrationHubIsConfined(t *testing.T) {
 	t.Parallel()
 	cfg, err := lab.StartT(t, lab.Config{}).REST()
@@ -68,33 +68,33 @@ func TestIntegrationHubIsConfined(t *testing.T) {
 	}
 	require.Eventually(t, func() bool {
 		return refused(dry(hub, "create", &corev1.ServiceAccount{ObjectMeta: meta("default", "probe")}))
-	}, 30*time.Second, 100*time.Millisecond, "the policy comes into force")
+	}, 30*time.Second, 100*time.Millisecond, "the policy takes effect")
 
 	for _, tc := range []struct {
 		name, verb string
 		object     client.Object
-		want       string // what the refusal says; empty: allowed
+		want       string // expected in the refusal; empty: allowed
 	}{
-		{"a member's namespace is made", "create", &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "fleet-west", Labels: map[string]string{"fleet.kruise.io/cluster": "west"}}}, ""},
+		{"a member's namespace is created", "create", &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "fleet-west", Labels: map[string]string{"fleet.kruise.io/cluster": "west"}}}, ""},
 		{"and deleted", "delete", east, ""},
-		{"another namespace is not deleted", "delete", &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, "namespaces of member clusters alone"},
-		{"nor one that is only named alike", "delete", alike, "namespaces of member clusters alone"},
-		{"nor made", "create", &corev1.Namespace{ObjectMeta: meta("", "shop")}, "namespaces of member clusters alone"},
-		{"an account of a member is made", "create", &corev1.ServiceAccount{ObjectMeta: meta("fleet-east", "new")}, ""},
+		{"another namespace is not deleted", "delete", &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, "only namespaces of member clusters"},
+		{"nor one that only has a similar name", "delete", alike, "only namespaces of member clusters"},
+		{"nor created", "create", &corev1.Namespace{ObjectMeta: meta("", "shop")}, "only namespaces of member clusters"},
+		{"an account of a member is created", "create", &corev1.ServiceAccount{ObjectMeta: meta("fleet-east", "new")}, ""},
 		{"and deleted", "delete", &corev1.ServiceAccount{ObjectMeta: meta("fleet-east", "old")}, ""},
-		{"an account elsewhere is not deleted", "delete", &corev1.ServiceAccount{ObjectMeta: meta("default", "default")}, "in namespaces fleet-* alone"},
-		{"a member's Lease is made", "create", &coordinationv1.Lease{ObjectMeta: meta("fleet-east", "member")}, ""},
+		{"an account elsewhere is not deleted", "delete", &corev1.ServiceAccount{ObjectMeta: meta("default", "default")}, "only in namespaces fleet-*"},
+		{"a member's Lease is created", "create", &coordinationv1.Lease{ObjectMeta: meta("fleet-east", "member")}, ""},
 		{"the manager's Lease too", "create", &coordinationv1.Lease{ObjectMeta: meta(namespace, "flotilla-hub")}, ""},
-		{"a Lease of others is not", "create", &coordinationv1.Lease{ObjectMeta: meta("kube-system", "scheduler")}, "in namespaces fleet-* alone"},
-		{"a member's rights are given in its namespace", "create", &rbacv1.RoleBinding{ObjectMeta: meta("fleet-east", "rows"), RoleRef: reader}, ""},
-		{"and nowhere else", "create", &rbacv1.RoleBinding{ObjectMeta: meta("default", "rows"), RoleRef: reader}, "in namespaces fleet-* alone"},
-		{"a member's role is made", "create", &rbacv1.ClusterRole{ObjectMeta: meta("", "flotilla:member:east")}, ""},
-		{"another role is not deleted", "delete", &rbacv1.ClusterRole{ObjectMeta: meta("", "view")}, "roles named flotilla:* alone"},
-		{"nor another binding", "delete", &rbacv1.ClusterRoleBinding{ObjectMeta: meta("", "hub-may-all")}, "roles named flotilla:* alone"},
+		{"a Lease of others is not", "create", &coordinationv1.Lease{ObjectMeta: meta("kube-system", "scheduler")}, "only in namespaces fleet-*"},
+		{"a member's rights are granted in its namespace", "create", &rbacv1.RoleBinding{ObjectMeta: meta("fleet-east", "rows"), RoleRef: reader}, ""},
+		{"and nowhere else", "create", &rbacv1.RoleBinding{ObjectMeta: meta("default", "rows"), RoleRef: reader}, "only in namespaces fleet-*"},
+		{"a member's role is created", "create", &rbacv1.ClusterRole{ObjectMeta: meta("", "flotilla:member:east")}, ""},
+		{"another role is not deleted", "delete", &rbacv1.ClusterRole{ObjectMeta: meta("", "view")}, "only roles named flotilla:*"},
+		{"nor another binding", "delete", &rbacv1.ClusterRoleBinding{ObjectMeta: meta("", "hub-may-all")}, "only roles named flotilla:*"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			require.NoError(t, dry(admin, tc.verb, tc.object), "others are not held to it")
+			require.NoError(t, dry(admin, tc.verb, tc.object), "other users are not restricted")
 			err := dry(hub, tc.verb, tc.object)
 			if tc.want == "" {
 				require.NoError(t, err)

@@ -26,14 +26,14 @@ func (v value) parent() string {
 	return strings.TrimSuffix("/"+strings.Join(v.path[:len(v.path)-1], "/"), "/")
 }
 
-// section tells a key that groups others, all of them known.
+// section reports whether a key groups others, all of them known.
 func (v value) section() bool {
 	group, ok := v.value.(map[string]any)
 	last := v.path[len(v.path)-1]
 	return ok && len(group) > 0 && !slices.Contains([]string{"requests", "limits", "affinity", "annotations"}, last)
 }
 
-// values lists the keys of a chart's values.yaml, at all depths that have keys of ours.
+// values lists the keys of a chart's values.yaml, at all depths that the chart defines.
 func values(t *testing.T, chart string) []value {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(chart, "values.yaml"))
@@ -56,7 +56,7 @@ func values(t *testing.T, chart string) []value {
 	return out
 }
 
-// complaint renders a chart with a file of these values and returns what helm says to that.
+// complaint renders a chart with a file of these values and returns helm's error.
 func complaint(t *testing.T, chart string, file map[string]any) string {
 	t.Helper()
 	raw, err := yaml.Marshal(file)
@@ -82,7 +82,7 @@ func put(file map[string]any, path []string, to any) {
 	file[path[len(path)-1]] = to
 }
 
-// optional are the keys that a user may take away by null: they have no content by default, or the apiserver has one.
+// optional are the keys that a user may remove by null: they have no content by default, or the apiserver has one.
 func optional() []string {
 	return []string{
 		"/featureGates", "/imagePullSecrets", "/localMember", "/serviceAccount/annotations",
@@ -95,8 +95,8 @@ func optional() []string {
 	}
 }
 
-// TestIntegrationEveryValueIsChecked gives each key of both charts what it can't be, at all depths, many in one run: helm
-// tells of all of them.
+// TestIntegrationEveryValueIsChecked gives each key of both charts an invalid value, at all depths, many in one run: helm
+// reports all of them.
 func TestIntegrationEveryValueIsChecked(t *testing.T) {
 	t.Parallel()
 	for _, chart := range []string{"hub", "member"} {
@@ -194,8 +194,8 @@ func TestIntegrationEveryValueIsChecked(t *testing.T) {
 	}
 }
 
-// TestIntegrationOptionalValuesMayBeNothing holds that the rest of them renders what it does by default, or less.
-func TestIntegrationOptionalValuesMayBeNothing(t *testing.T) {
+// TestIntegrationOptionalValuesMayBeNull checks that a chart with such values renders what it does by default, or less.
+func TestIntegrationOptionalValuesMayBeNull(t *testing.T) {
 	t.Parallel()
 	for _, chart := range []string{"hub", "member"} {
 		t.Run(chart, func(t *testing.T) {

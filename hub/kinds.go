@@ -37,7 +37,7 @@ func memberClusters(h Options) setup.Kind {
 	return setup.Kind{
 		Name: name, CRD: "memberclusters.fleet.kruise.io",
 		Types: runtime.SchemeBuilder{fleetv1alpha1.AddToScheme},
-		Controller: func(ctx context.Context, mgr ctrl.Manager, o setup.Options) error { // Its webhooks are among it.
+		Controller: func(ctx context.Context, mgr ctrl.Manager, o setup.Options) error { // This includes its webhooks.
 			return cluster.Setup(ctx, mgr, cluster.Options{
 				Clock: o.Clock, RunAgent: h.RunAgent, SecretNamespaces: []string{h.Namespace}, Identity: h.Identity,
 				Version: h.Version, Registry: metrics.Registry, Workers: o.Workers[name],
@@ -74,7 +74,7 @@ func unitedDeployments(h Options, key []byte) setup.Kind {
 				Cache: mgr.GetClient(), Live: mgr.GetAPIReader(), LocalMember: h.LocalMember,
 			}
 			r := admit.Registration[*appsv1beta1.UnitedDeployment]{Object: &appsv1beta1.UnitedDeployment{}, Validator: w}
-			if !h.LocalMember { // Otherwise the member's manager in this cluster serves defaults and conversion.
+			if !h.LocalMember { // Otherwise the member's manager in this cluster serves defaulting and conversion.
 				r.Defaulter = w
 				r.Converter = conversion.NewHubSpokeConverter(&appsv1beta1.UnitedDeployment{}, conversion.NewSpokeConverter(
 					&appsv1alpha1.UnitedDeployment{}, appsv1alpha1.UnitedDeploymentFromHub, appsv1alpha1.UnitedDeploymentToHub))

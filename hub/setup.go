@@ -30,18 +30,18 @@ import (
 )
 
 const (
-	// contentKeySecret keeps, in the hub's own namespace, the key that makes names of contents unguessable.
+	// contentKeySecret has, in the hub's own namespace, the key that makes names of contents unguessable.
 	contentKeySecret = "flotilla-content-key"
 	contentKeyField  = "key"
 	contentKeySize   = 32
 )
 
-// Options are what Setup needs. All are required but where a default is named.
+// Options are what Setup needs. All are required unless a default is given.
 type Options struct {
 	// Namespace is the hub's own: Secrets with kubeconfigs of push members, and the content key.
 	Namespace string
-	// LocalMember says that the hub's cluster runs the member stack too, which then reconciles UnitedDeployments without
-	// clusters, and serves that kind's defaults and conversion.
+	// LocalMember is true if the hub's cluster runs the member stack too, which then reconciles UnitedDeployments without
+	// clusters, and serves that kind's defaulting and conversion.
 	LocalMember bool
 	// Gates are the feature gates.
 	Gates *feature.Gates
@@ -49,16 +49,16 @@ type Options struct {
 	Workers map[string]int
 	// ExpectationTimeout is how long a cache may lack our own writes; 0 is 5 minutes.
 	ExpectationTimeout time.Duration
-	// RunAgent runs the member's agent for push members; package member/agent has it.
+	// RunAgent runs the member's agent for push members; it is implemented in member/agent.
 	RunAgent func(context.Context, link.Link) error
-	// ValidateCloneSet judges the CloneSet in a UnitedDeployment's template; package member/workload/cloneset has it.
+	// ValidateCloneSet validates the CloneSet in a UnitedDeployment's template; it is implemented in member/workload/cloneset.
 	ValidateCloneSet func(*appsv1beta1.CloneSetSpec, *field.Path) field.ErrorList
-	// ValidateStatefulSet judges the StatefulSet of apps.kruise.io there; package member/workload/statefulset has it.
+	// ValidateStatefulSet validates the StatefulSet of apps.kruise.io there; it is implemented in member/workload/statefulset.
 	ValidateStatefulSet func(*appsv1beta1.StatefulSetSpec, *field.Path) field.ErrorList
-	// StatefulSetWarnings returns what may not be meant in a template of such a StatefulSet that is accepted; it is from the same
+	// StatefulSetWarnings returns warnings about a valid template of such a StatefulSet; it is implemented in the same
 	// package.
 	StatefulSetWarnings func(map[string]string, *appsv1beta1.StatefulSetSpec, *field.Path) admission.Warnings
-	// Identity names this process in Leases, for people.
+	// Identity is the name of this process in Leases.
 	Identity string
 	// Version is the program's.
 	Version string
@@ -73,8 +73,8 @@ func Scheme() (*runtime.Scheme, error) {
 		Kinds().AddToScheme(s))
 }
 
-// Restrict keeps a manager's cache to what the hub's roles let it see: no Secret is cached, what the hub made for members
-// is found by label, and managedFields, which nobody here reads from a cache, are dropped.
+// Restrict limits a manager's cache to what the hub's roles allow: no Secret is cached, what the hub created for members
+// is found by label, and managedFields, which no controller here reads from a cache, are dropped.
 func Restrict(o ctrl.Options) ctrl.Options {
 	o.Cache = cache.Options{
 		DefaultTransform: cache.TransformStripManagedFields(),
@@ -93,8 +93,8 @@ func Restrict(o ctrl.Options) ctrl.Options {
 // +kubebuilder:rbac:groups="",namespace=flotilla-system,resources=secrets,resourceNames=flotilla-hub-webhook,verbs=get;list;watch;update
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingwebhookconfigurations;validatingwebhookconfigurations,resourceNames=flotilla-hub,verbs=get;list;watch;patch
 
-// Setup adds all controllers and webhooks of the hub to mgr, which must have been made with Scheme and Restrict. It
-// reads from the apiserver, and makes the content key when there is none.
+// Setup adds all controllers and webhooks of the hub to mgr, which must have been created with Scheme and Restrict. It
+// reads from the apiserver, and creates the content key when there is none.
 func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	key, err := contentKey(ctx, mgr.GetAPIReader(), mgr.GetClient(), o.Namespace)
 	if err != nil {
@@ -108,7 +108,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	})
 }
 
-// contentKey returns the key that names contents, and makes it on the first start of the first replica.
+// contentKey returns the key that names contents, and creates it on the first start of the first replica.
 func contentKey(ctx context.Context, reader client.Reader, writer client.Writer, namespace string) ([]byte, error) {
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: contentKeySecret}}
 	name := client.ObjectKeyFromObject(secret)
@@ -127,7 +127,7 @@ func contentKey(ctx context.Context, reader client.Reader, writer client.Writer,
 		return nil, fmt.Errorf("read or make content key %s: %w", name, err)
 	}
 	if len(secret.Data[contentKeyField]) < contentKeySize {
-		return nil, fmt.Errorf("content key %s: its field %s must hold %d bytes or more; delete the Secret to have it made anew",
+		return nil, fmt.Errorf("content key %s: its field %s must hold %d bytes or more; delete the Secret to have it created again",
 			name, contentKeyField, contentKeySize)
 	}
 	return secret.Data[contentKeyField], nil

@@ -29,7 +29,7 @@ func TestContentKey(t *testing.T) {
 	}
 	full := bytes.Repeat([]byte{7}, contentKeySize)
 
-	t.Run("the first replica makes it and the next ones read it", func(t *testing.T) {
+	t.Run("the first replica creates it and the next ones read it", func(t *testing.T) {
 		t.Parallel()
 		c := fake.NewClientBuilder().Build()
 		first, err := contentKey(t.Context(), c, c, "ours")
@@ -39,7 +39,7 @@ func TestContentKey(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, first, second)
 	})
-	t.Run("a replica that comes second at the same moment takes the first one's", func(t *testing.T) {
+	t.Run("of two replicas that create it at the same time, the second uses the first one's", func(t *testing.T) {
 		t.Parallel()
 		c := fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
 			Create: func(ctx context.Context, c client.WithWatch, o client.Object, _ ...client.CreateOption) error {
@@ -51,13 +51,13 @@ func TestContentKey(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, full, key)
 	})
-	t.Run("a short key is refused with the way out", func(t *testing.T) {
+	t.Run("a short key is refused with the remedy", func(t *testing.T) {
 		t.Parallel()
 		c := fake.NewClientBuilder().WithObjects(stored([]byte("short"))).Build()
 		_, err := contentKey(t.Context(), c, c, "ours")
 		require.ErrorContains(t, err, "content key ours/flotilla-content-key: its field key must hold 32 bytes")
 	})
-	t.Run("no key is made while the Secret can't be read", func(t *testing.T) {
+	t.Run("no key is created while the Secret can't be read", func(t *testing.T) {
 		t.Parallel()
 		away := errors.New("apiserver is away")
 		c := fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{

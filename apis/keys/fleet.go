@@ -2,30 +2,30 @@ package keys
 
 // Keys of the hub and of what it places in members.
 const (
-	// FleetLeave is a finalizer on a MemberCluster. Written by the hub when the cluster is accepted; taken off when
-	// the rows of a leaving cluster are withdrawn by spec.leave.policy, or its time is over.
+	// FleetLeave is a finalizer on a MemberCluster. Written by the hub when the cluster is accepted; removed when
+	// the rows of a leaving cluster are withdrawn by spec.leave.policy, or its timeout is over.
 	FleetLeave = "fleet.kruise.io/leave"
 
-	// FleetRow is a finalizer on a MemberWork. Written by the hub with the row; taken off when the member has reported
+	// FleetRow is a finalizer on a MemberWork. Written by the hub with the row; removed when the member has reported
 	// the row as withdrawn, or the cluster has left. Also on the object on the hub while it may have rows; a member stack
 	// beside the hub leaves such an object alone.
 	FleetRow = "fleet.kruise.io/row"
 
 	// FleetRowUID is an annotation on an object that a member applied for a row of the hub. Written and read by the
-	// member's agent, which touches no object without it; taken off when the object is orphaned. Form: the UID of the
+	// member's agent, which touches no object without it; removed when the object is orphaned. Form: the UID of the
 	// MemberWork.
 	FleetRowUID = "fleet.kruise.io/row-uid"
 
-	// FleetSourceUID is a label on a MemberWork. Written by the hub; read by it to find all rows of one source. Form:
+	// FleetSourceUID is a label on a MemberWork. Written by the hub; used by it to find all rows of one source. Form:
 	// the UID of the object on the hub that the row is a part of.
 	FleetSourceUID = "fleet.kruise.io/source-uid"
 
 	// FleetCluster is a label on what the hub keeps for one member (its namespace, rows, roles). Written by the hub; read
-	// by it and by people. Form: the MemberCluster's name.
+	// by it and by users. Form: the MemberCluster's name.
 	FleetCluster = "fleet.kruise.io/cluster"
 
 	// FleetWithdrawalsPaused is an annotation on a MemberCluster. Written by the hub when it would have withdrawn too many
-	// of the cluster's rows within a minute; while it is there none is withdrawn. Taken off by an administrator who means
-	// it. Form: a sentence.
+	// of the cluster's rows within a minute; while it is there none is withdrawn. Removed by an administrator to
+	// confirm. Form: a sentence.
 	FleetWithdrawalsPaused = "fleet.kruise.io/withdrawals-paused"
 )

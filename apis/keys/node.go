@@ -1,6 +1,6 @@
 package keys
 
-// NodeDaemon is a label on a Lease: a node daemon renews it while it can do its work. Written by the daemon of the node that
+// NodeDaemon is a label on a Lease: a node daemon renews it while it works. Written by the daemon of the node that
 // is named in the Lease's name; read by the member manager to tell whether containers there can be restarted for their env.
 // Form: only its presence counts.
 const NodeDaemon = "fleet.kruise.io/node-daemon"

@@ -2,7 +2,7 @@ package keys
 
 // Labels of pods.
 const (
-	// ControllerRevisionHash is a label on pods of a workload: the ControllerRevision that the pod was made from or was
+	// ControllerRevisionHash is a label on pods of a workload: the ControllerRevision that the pod was created from or was
 	// updated to in place. Written by the workload's controller with each creation and update; read by it and by
 	// users' selectors. Form: the revision's full name, "web-6f7c9b5d8"; only the part behind the last dash counts when
 	// two values are compared, because other installations write only that part. Pods of a DaemonSet have that part alone,
@@ -14,16 +14,16 @@ const (
 	PodTemplateHash = "pod-template-hash"
 
 	// CloneSetInstanceID is a label on pods and PVCs of a CloneSet that belong together. Written at creation, never
-	// changed; read to find a pod's PVCs and to give a PVC back to a new pod. Form: five random characters, also
+	// changed; read to find a pod's PVCs and to reuse a PVC for a new pod. Form: five random characters, also
 	// the last part of the pod's name.
 	CloneSetInstanceID = "apps.kruise.io/cloneset-instance-id"
 
-	// SpecifiedDelete is a label on a pod that its workload shall delete and, if replicas are missing then, replace.
+	// SpecifiedDelete is a label on a pod that its workload has to delete and, if replicas are missing then, replace.
 	// Written by users and by controllers that want a pod re-created; read by the workload's controller. Form: only
 	// its presence counts.
 	SpecifiedDelete = "apps.kruise.io/specified-delete"
 
-	// LifecycleState is a label on pods of a workload: where the pod is between creation, update and deletion. Written by
+	// LifecycleState is a label on pods of a workload: the state of the pod between creation, update and deletion. Written by
 	// the workload's controller; read by it, by users' hooks and for availability. Form: one of pods.LifecycleState; a
 	// pod without it counts as Normal.
 	LifecycleState = "lifecycle.apps.kruise.io/state"
@@ -32,22 +32,22 @@ const (
 // Annotations of pods.
 const (
 	// LifecycleTimestamp is an annotation on pods of a workload: when LifecycleState last changed. Written together
-	// with it; read by people. Form: RFC 3339.
+	// with it; read by users. Form: RFC 3339.
 	LifecycleTimestamp = "lifecycle.apps.kruise.io/timestamp"
 
-	// InPlaceUpdateState is an annotation on pods that are or were updated in place: how far the update is. Written by
+	// InPlaceUpdateState is an annotation on pods that are or were updated in place: the progress of the update. Written by
 	// the workload's controller in the same request as the change of the pod's spec; read by it to tell when the
 	// update is done. Form: the JSON of pods.InPlaceUpdateState.
 	InPlaceUpdateState = "apps.kruise.io/inplace-update-state"
 
-	// InPlaceUpdateStateOld is the former spelling of InPlaceUpdateState. Never written; taken off by the next update.
+	// InPlaceUpdateStateOld is the former spelling of InPlaceUpdateState. Never written; removed by the next update.
 	InPlaceUpdateStateOld = "inplace-update-state"
 
 	// InPlaceUpdateGrace is an annotation on pods whose in-place update waits for its grace period. Written and read by
 	// the workload's controller. Form: the JSON of the pending change.
 	InPlaceUpdateGrace = "apps.kruise.io/inplace-update-grace"
 
-	// InPlaceUpdateGraceOld is the former spelling of InPlaceUpdateGrace. Never written; taken off by the next update.
+	// InPlaceUpdateGraceOld is the former spelling of InPlaceUpdateGrace. Never written; removed by the next update.
 	InPlaceUpdateGraceOld = "inplace-update-grace"
 
 	// RuntimeContainersMeta is an annotation on pods: from which spec and which env each container was started. Written by

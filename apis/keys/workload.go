@@ -2,12 +2,12 @@ package keys
 
 // Keys of CloneSets and of what they own.
 const (
-	// CloneSetExcludePreparingDelete is a label on a CloneSet in v1alpha1: what v1beta1 says by
+	// CloneSetExcludePreparingDelete is a label on a CloneSet in v1alpha1, where v1beta1 has
 	// spec.scaleStrategy.excludePreparingDelete. Written by users; read by the conversion only. Form: "true", anything
 	// else counts as absent.
 	CloneSetExcludePreparingDelete = "apps.kruise.io/cloneset-scaling-exclude-preparing-delete"
 
-	// ImagePreDownloadParallelism is an annotation on a CloneSet in v1alpha1: what v1beta1 says by
+	// ImagePreDownloadParallelism is an annotation on a CloneSet in v1alpha1, where v1beta1 has
 	// imagePreDownloadParallelism of its in-place update strategy. Written by users; read by the conversion only.
 	// On a StatefulSet or DaemonSet, in both versions, it is read to warn that no image is pulled before an update.
 	// Form: a number or a percentage.
@@ -50,9 +50,9 @@ const (
 
 // Keys of DaemonSets.
 const (
-	// DaemonSetProgressiveCreate is an annotation on a DaemonSet in v1alpha1: what v1beta1 says by
-	// spec.scaleStrategy.partitionedScaling. Written by users; read by the conversion, and in v1beta1 to warn that it says
-	// nothing there. Form: "true", anything else counts as absent.
+	// DaemonSetProgressiveCreate is an annotation on a DaemonSet in v1alpha1, where v1beta1 has
+	// spec.scaleStrategy.partitionedScaling. Written by users; read by the conversion, and in v1beta1 to warn that it has
+	// no effect there. Form: "true", anything else counts as absent.
 	DaemonSetProgressiveCreate = "daemonset.kruise.io/progressive-create-pod"
 
 	// PodTemplateGeneration is a label on pods of a DaemonSet that has the annotation DaemonSetTemplateGeneration, with its
@@ -64,14 +64,14 @@ const (
 	DaemonSetTemplateGeneration = "deprecated.daemonset.template.generation"
 )
 
-// Keys of UnitedDeployments and of the workloads that they make, one for each subset.
+// Keys of UnitedDeployments and of their workloads, one for each subset.
 const (
 	// SubsetName is a label on a subset's workload and on its pods: the subset's name in spec.topology.subsets. Written
 	// by UnitedDeployment's controller; part of the workload's selector.
 	SubsetName = "apps.kruise.io/subset-name"
 
 	// SubsetRevision is a label on a subset's workload and on its pods: the UnitedDeployment's ControllerRevision that
-	// they were made from. Written and read by UnitedDeployment's controller. Form: the revision's full name.
+	// they were created from. Written and read by UnitedDeployment's controller. Form: the revision's full name.
 	SubsetRevision = "apps.kruise.io/controller-revision-hash"
 
 	// SubsetPatch is an annotation on a subset's workload: the subset's patch as it was last applied, so that a changed
@@ -87,13 +87,13 @@ const (
 
 // Keys of every kind of ours that is served in two versions.
 const (
-	// ConversionData is an annotation on an object in one version: what was said in the other version and has no place in
+	// ConversionData is an annotation on an object in one version: what was set in the other version and has no field in
 	// this one. Written and read by the conversion between v1alpha1 and v1beta1, which removes it when it restores
-	// what it says, and drops the part whose visible counterpart was edited meanwhile. Nothing else may copy or
+	// its content, and drops a part whose visible counterpart was edited meanwhile. Nothing else may copy or
 	// interpret it. Form: JSON, see package apis/apps/v1alpha1.
 	ConversionData = "apps.kruise.io/conversion-data"
 
 	// DeleteProtection is a label on an object, in OpenKruise: it must not be deleted. Written by users; read to warn them
-	// that it does not hold here. Form: "Always" or "Cascading"; anything counts.
+	// that it has no effect here. Form: "Always" or "Cascading"; anything counts.
 	DeleteProtection = "policy.kruise.io/delete-protection"
 )

@@ -1,6 +1,6 @@
 package pods
 
-// LifecycleState is where a pod is between creation, update and deletion. It is the value of the label
+// LifecycleState is the state of a pod between creation, update and deletion. It is the value of the label
 // keys.LifecycleState.
 type LifecycleState string
 
@@ -14,13 +14,13 @@ const (
 	LifecyclePreparingUpdate LifecycleState = "PreparingUpdate"
 	// LifecycleUpdating: the in-place update is under way.
 	LifecycleUpdating LifecycleState = "Updating"
-	// LifecycleUpdated: the containers are updated; an inPlaceUpdate hook has still to be put back.
+	// LifecycleUpdated: the containers are updated; the handlers of an inPlaceUpdate hook have to be restored.
 	LifecycleUpdated LifecycleState = "Updated"
 	// LifecyclePreparingDelete: the pod is to be deleted and held by a preDelete hook.
 	LifecyclePreparingDelete LifecycleState = "PreparingDelete"
 )
 
-// Lifecycle holds a pod at certain points until somebody else has done his part.
+// Lifecycle holds a pod at certain points until an external controller lets it go on.
 type Lifecycle struct {
 	// preDelete holds a pod that is to be deleted while any of its handlers is on the pod.
 	// +optional
@@ -36,7 +36,7 @@ type Lifecycle struct {
 	PreNormal *LifecycleHook `json:"preNormal,omitempty"`
 }
 
-// LifecycleHook says by which labels and finalizers a pod is held.
+// LifecycleHook is the labels and finalizers that hold a pod.
 type LifecycleHook struct {
 	// labelsHandler are labels that hold the pod: a handler is present while the pod has the label with this value.
 	// +optional
@@ -48,7 +48,7 @@ type LifecycleHook struct {
 	FinalizersHandler []string `json:"finalizersHandler,omitempty"`
 
 	// markPodNotReady makes the pod not ready while it is held in PreparingDelete or PreparingUpdate, by the
-	// condition KruisePodReady; it needs the readiness gate of that name. Default false. Without effect on preNormal.
+	// condition KruisePodReady; it needs the readiness gate of that name. Default false. It has no effect on preNormal.
 	// +optional
 	MarkPodNotReady bool `json:"markPodNotReady,omitempty"`
 }

@@ -2,7 +2,7 @@ package pods
 
 import "k8s.io/apimachinery/pkg/util/intstr"
 
-// Placement says how a hub places replicas over clusters.
+// Placement is how a hub places replicas over clusters.
 type Placement struct {
 	// reallocation bounds how replicas move from one cluster to another.
 	// +optional

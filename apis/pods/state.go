@@ -5,8 +5,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// InPlaceUpdateState is the value of the annotation keys.InPlaceUpdateState, in JSON: how far the last in-place update
-// of a pod is. It stays on the pod after the update is done.
+// InPlaceUpdateState is the value of the annotation keys.InPlaceUpdateState, in JSON: the progress of the last in-place
+// update of a pod. It stays on the pod after the update is done.
 type InPlaceUpdateState struct {
 	// revision is the name of the ControllerRevision that the pod is updated to.
 	// +required
@@ -21,15 +21,16 @@ type InPlaceUpdateState struct {
 	// +optional
 	LastContainerStatuses map[string]InPlaceContainerStatus `json:"lastContainerStatuses,omitempty"`
 
-	// updateEnvFromMetadata says that env variables change which containers read from the pod's labels or annotations.
+	// updateEnvFromMetadata is true if the update changes env variables that containers read from the pod's labels or
+	// annotations.
 	// +optional
 	UpdateEnvFromMetadata bool `json:"updateEnvFromMetadata,omitempty"`
 
-	// updateResources says that resources of containers change.
+	// updateResources is true if the update changes resources of containers.
 	// +optional
 	UpdateResources bool `json:"updateResources,omitempty"`
 
-	// updateImages says that images of containers change.
+	// updateImages is true if the update changes images of containers.
 	// +optional
 	UpdateImages bool `json:"updateImages,omitempty"`
 
@@ -56,7 +57,7 @@ type InPlaceUpdateState struct {
 	ContainerBatchesRecord []InPlaceContainerBatch `json:"containerBatchesRecord,omitempty"`
 }
 
-// InPlaceContainerStatus is what is remembered of a container before its update.
+// InPlaceContainerStatus is what is recorded of a container before its update.
 type InPlaceContainerStatus struct {
 	// imageID is the container's image ID, as in pod status; empty where the container had none yet.
 	// +optional

@@ -46,7 +46,8 @@ type UpdatePriorityStrategy struct {
 
 // UpdatePriorityOrderTerm is one label key to order by.
 type UpdatePriorityOrderTerm struct {
-	// orderedKey is the key of a label, or of an annotation of pods without that label. Its value is read for trailing digits: "db-10" gives 10, no digits give 0.
+	// orderedKey is the key of a label, or of an annotation of pods without that label. Its value is read for trailing digits:
+	// "db-10" gives 10, no digits give 0.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	OrderedKey string `json:"orderedKey"`

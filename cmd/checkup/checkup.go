@@ -13,31 +13,30 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// poll is how often what is missing is looked for again.
+// poll is how often a failed check is repeated.
 const poll = 500 * time.Millisecond
 
-// Check says whose work to look at.
+// Check is what to check.
 type Check struct {
 	// Client reads the Deployment and the Lease, and creates the objects of Probe by dry run.
 	Client client.Client
 	// Namespace and Name are those of the Deployment and of the Lease.
 	Namespace, Name string
-	// Probe is what the webhooks are asked with.
+	// Probe are the objects to call the webhooks with.
 	Probe Probe
 }
 
-// Probe is a pair of objects for webhooks. Nothing of it is stored.
+// Probe is a pair of objects for webhooks. Neither is stored.
 type Probe struct {
 	// Good must be admitted.
 	Good client.Object
-	// Complete says what defaults the admitted object lacks; "" for none.
+	// Complete returns what defaults the admitted object lacks; "" for none.
 	Complete func(client.Object) string
 	// Bad passes the schema and must be refused by a webhook.
 	Bad client.Object
 }
 
-// Run waits until all is well, for so long at most, and returns a sentence that says so. The error says what was missing
-// last.
+// Run waits until all checks succeed, at most for the timeout, and returns a summary. The error is that of the last check.
 func (c Check) Run(ctx context.Context, limit time.Duration) (string, error) {
 	var said []string
 	renewed := ""
@@ -52,7 +51,7 @@ func (c Check) Run(ctx context.Context, limit time.Duration) (string, error) {
 		for len(steps) > 0 {
 			text, err := steps[0](ctx)
 			if err != nil {
-				if ctx.Err() == nil || last == nil { // Else it says no more than that the time is over.
+				if ctx.Err() == nil || last == nil { // Otherwise it is only that the timeout is over.
 					last = err
 				}
 				return false, nil
@@ -85,7 +84,7 @@ func (c Check) replicas(ctx context.Context) (string, error) {
 	return fmt.Sprintf("%d of %d replicas are available", s.AvailableReplicas, want), nil
 }
 
-// leader looks until the Lease was renewed once, which does not depend on clocks. renewed is what the last look saw.
+// leader polls until the Lease was renewed once, which does not depend on clocks. renewed is the renewal that the last poll saw.
 func (c Check) leader(ctx context.Context, renewed *string) (string, error) {
 	lease := &coordinationv1.Lease{}
 	if err := c.Client.Get(ctx, c.key(), lease); err != nil {
@@ -121,13 +120,13 @@ func (c Check) refused(ctx context.Context) (string, error) {
 	switch {
 	case err == nil:
 		return "", fmt.Errorf("create %s by dry run: the webhook that validates was not called, a bad object was admitted", client.ObjectKeyFromObject(o))
-	case !strings.Contains(err.Error(), "denied the request"): // As the apiserver says it of a webhook's answer.
+	case !strings.Contains(err.Error(), "denied the request"): // The apiserver's text for a webhook's rejection.
 		return "", fmt.Errorf("create %s by dry run: %w", client.ObjectKeyFromObject(o), err)
 	}
 	return "and refuse what is wrong", nil
 }
 
 func (c Check) try(ctx context.Context, o client.Object) (client.Object, error) {
-	o, _ = o.DeepCopyObject().(client.Object) // It is one, so its copy is.
+	o, _ = o.DeepCopyObject().(client.Object) // It is one, so its copy is one too.
 	return o, c.Client.Create(ctx, o, client.DryRunAll)
 }

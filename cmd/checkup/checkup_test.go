@@ -21,11 +21,11 @@ import (
 
 var errDenied = errors.New(`admission webhook "v.kb.io" denied the request: not so`)
 
-// world is what the check finds. The webhooks are played: they default and refuse by name.
+// world is a cluster for the check. Its fake webhooks default and refuse objects by name.
 type world struct {
 	deployment *appsv1.Deployment
 	holder     string
-	// still says that nobody renews the Lease; lax that nothing is refused; bare that no defaults are set.
+	// still is true if the Lease is not renewed; lax, if nothing is refused; bare, if no defaults are set.
 	still, lax, bare bool
 	// refusal of the bad object instead of the webhook's.
 	refusal error
@@ -77,7 +77,7 @@ func (w world) check(t *testing.T, limit time.Duration) (string, error) {
 	}}.Run(t.Context(), limit)
 }
 
-func TestAManagerThatWorksIsSaidToWork(t *testing.T) {
+func TestAManagerThatWorksIsReported(t *testing.T) {
 	t.Parallel()
 	w := whole()
 	w.refusal = errDenied
@@ -86,7 +86,7 @@ func TestAManagerThatWorksIsSaidToWork(t *testing.T) {
 	require.Equal(t, "manager: 2 of 2 replicas are available, replica-1 leads, the webhooks set defaults, and refuse what is wrong", said)
 }
 
-func TestWhatIsMissingIsSaid(t *testing.T) {
+func TestWhatIsMissingIsReported(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name, want string
@@ -94,9 +94,9 @@ func TestWhatIsMissingIsSaid(t *testing.T) {
 	}{
 		{"there is no such Deployment", `get Deployment ships/manager`, func(w *world) { w.deployment.Name = "another" }},
 		{"a replica is not available", "2 of 2 replicas are updated and 1 are available", func(w *world) { w.deployment.Status.AvailableReplicas = 1 }},
-		{"an old replica is there still", "2 of 2 replicas are updated", func(w *world) { w.deployment.Status.Replicas = 3 }},
+		{"an old replica still exists", "2 of 2 replicas are updated", func(w *world) { w.deployment.Status.Replicas = 3 }},
 		{"the Deployment's controller has not seen the change", "2 of 2 replicas", func(w *world) { w.deployment.Generation = 4 }},
-		{"nobody leads", "no replica leads", func(w *world) { w.holder = "" }},
+		{"no replica leads", "no replica leads", func(w *world) { w.holder = "" }},
 		{"the leader does not renew its Lease", "replica-1 does not renew it", func(w *world) { w.still = true }},
 		{"no defaults are set", "the webhook that sets defaults was not called: no label", func(w *world) { w.bare = true }},
 		{"a bad object is admitted", "a bad object was admitted", func(w *world) { w.lax = true }},

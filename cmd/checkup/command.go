@@ -11,7 +11,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/option"
 )
 
-// patience is how long the command waits by default: some minutes of a slow start are over when helm has installed.
+// patience is how long the command waits by default: helm has already waited for a slow start.
 const patience = time.Minute
 
 // Command is the subcommand "check" of a manager. It takes the manager's flags --namespace and --kubeconfig. probe makes
@@ -21,9 +21,9 @@ func Command(name string, scheme func() (*runtime.Scheme, error), probe func(nam
 	in, limit := "default", patience
 	cmd := &cobra.Command{
 		Use:   "check",
-		Short: "Say whether the manager that is installed here does its work",
+		Short: "Check whether the installed manager works",
 		Long: "Say whether the manager that is installed here does its work: all replicas are available, one of them leads, and the\n" +
-			"webhooks answer. It stores nothing. It ends with code 1 and the reason if that is not so within --timeout.",
+			"webhooks answer. It stores nothing. It ends with code 1 and the reason if this is not the case within --timeout.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := m.RESTConfig()
@@ -47,9 +47,9 @@ func Command(name string, scheme func() (*runtime.Scheme, error), probe func(nam
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&m.Kubeconfig, "kubeconfig", "", "File with the address and credential of the apiserver. Empty takes the ServiceAccount of the pod that this runs in.")
+	f.StringVar(&m.Kubeconfig, "kubeconfig", "", "File with the address and credential of the apiserver. If empty, the ServiceAccount of the pod that this runs in is used.")
 	f.StringVar(&m.Namespace, "namespace", m.Namespace, "Namespace of the manager.")
-	f.StringVar(&in, "probe-namespace", in, "Namespace in which objects are created by dry run. Not that of the manager, whose webhooks leave it alone.")
-	f.DurationVar(&limit, "timeout", limit, "How long to wait for what is not so yet.")
+	f.StringVar(&in, "probe-namespace", in, "Namespace in which objects are created by dry run. Not that of the manager, which its webhooks exclude.")
+	f.DurationVar(&limit, "timeout", limit, "How long to wait until everything works.")
 	return cmd
 }

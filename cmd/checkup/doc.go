@@ -1,10 +1,10 @@
-// Package checkup asks an installed manager whether it does its work: what "helm test" runs, in a pod of the manager's
+// Package checkup checks that an installed manager works: it is what "helm test" runs, in a pod of the manager's
 // own image.
 //
-// It looks at what an operator would look at, with rights to no more than that: the Deployment has all its replicas, one of
-// them leads and goes on renewing its Lease, and the webhooks answer. For the last it creates two objects by dry run,
-// which stores nothing: one that must come back with its defaults, and one that must be refused by the webhook, not by the
-// schema. A webhook that can't be reached, or that the apiserver does not trust, shows in both.
+// It checks what an operator would check, with only the rights to do so: the Deployment has all its replicas, one of
+// them leads and keeps renewing its Lease, and the webhooks answer. For the last it creates two objects by dry run,
+// which stores nothing: one that must be returned with its defaults, and one that the webhook must refuse, not the
+// schema. Both fail if the webhook can't be reached, or if the apiserver does not trust it.
 //
-// It waits for what is not so yet, up to a time, and then says what is missing. It asks nothing of a hub.
+// It waits for checks that fail, up to a timeout, and then reports what is missing. It does not call a hub.
 package checkup

@@ -15,7 +15,7 @@ import (
 	"github.com/flotilla-io/flotilla/member"
 )
 
-// installed are the CRDs of each chart: those of its kinds, and of what the manager keeps for itself.
+// installed are the CRDs of each chart: those of its kinds, and of the manager's own objects.
 func installed() map[string][]string {
 	return map[string][]string{
 		"member": append(member.Kinds().CRDs(), "appliedworks.fleet.kruise.io", "memberships.fleet.kruise.io"),
@@ -41,20 +41,20 @@ func newCRDs() *cobra.Command {
 				return fmt.Errorf("make a folder for the CRDs: %w", err)
 			}
 			args := []string{"tool", "-modfile=e2e/tools/go.mod", "controller-gen", "crd", "paths=./apis/...", "output:crd:dir=" + dir}
-			gen := exec.CommandContext(cmd.Context(), "go", args...) //nolint:gosec // The one variable is our own folder.
+			gen := exec.CommandContext(cmd.Context(), "go", args...) //nolint:gosec // The only variable is our own folder.
 			gen.Dir, gen.Stdout, gen.Stderr = root, cmd.ErrOrStderr(), cmd.ErrOrStderr()
 			if err := gen.Run(); err != nil {
 				return errors.Join(fmt.Errorf("run controller-gen: %w", err), os.RemoveAll(dir))
 			}
-			return errors.Join(place(dir, root), os.RemoveAll(dir))
+			return errors.Join(install(dir, root), os.RemoveAll(dir))
 		},
 	}
 	cmd.Flags().StringVar(&root, "root", ".", "the repository's root")
 	return cmd
 }
 
-// place copies the CRDs in dir into the charts under root and takes out the files there that nothing generates.
-func place(dir, root string) error {
+// install copies the CRDs in dir into the charts under root and removes files there that are no longer generated.
+func install(dir, root string) error {
 	generated, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
 	if err != nil {
 		return fmt.Errorf("list the generated CRDs: %w", err)
@@ -76,7 +76,7 @@ func place(dir, root string) error {
 			}
 		}
 		if !used {
-			return fmt.Errorf("place %s: no chart installs it: add its kind to member/kinds.go or hub/kinds.go", name)
+			return fmt.Errorf("install %s: no chart installs it: add its kind to member/kinds.go or hub/kinds.go", name)
 		}
 	}
 	for chart, crds := range installed() {
@@ -115,7 +115,7 @@ func prune(dir string, names []string) error {
 			continue
 		}
 		if err := os.Remove(path); err != nil {
-			return fmt.Errorf("remove a CRD that nothing generates: %w", err)
+			return fmt.Errorf("remove a CRD that is no longer generated: %w", err)
 		}
 	}
 	return nil

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestPlaceSortsCRDsIntoCharts(t *testing.T) {
+func TestInstallSortsCRDsIntoCharts(t *testing.T) {
 	t.Parallel()
 	dir, root := t.TempDir(), t.TempDir()
 	for _, crds := range installed() {
@@ -20,7 +20,7 @@ func TestPlaceSortsCRDsIntoCharts(t *testing.T) {
 	require.NoError(t, os.MkdirAll(filepath.Dir(stale), 0o750))
 	require.NoError(t, os.WriteFile(stale, nil, 0o600))
 
-	require.NoError(t, place(dir, root))
+	require.NoError(t, install(dir, root))
 
 	member, hub := list(t, root, "member"), list(t, root, "hub")
 	require.Equal(t, []string{
@@ -31,14 +31,14 @@ func TestPlaceSortsCRDsIntoCharts(t *testing.T) {
 	require.Equal(t, []string{
 		"apps.kruise.io_uniteddeployments.yaml", "fleet.kruise.io_memberclusters.yaml",
 		"fleet.kruise.io_memberworks.yaml", "fleet.kruise.io_workcontents.yaml",
-	}, hub, "a file that nothing generates must go")
+	}, hub, "a file that is not generated must be removed")
 }
 
-func TestPlaceRefusesAKindThatNoChartInstalls(t *testing.T) {
+func TestInstallRefusesAKindThatNoChartHas(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "apps.kruise.io_sloops.yaml"), nil, 0o600))
-	require.ErrorContains(t, place(dir, t.TempDir()), "apps.kruise.io_sloops.yaml: no chart installs it")
+	require.ErrorContains(t, install(dir, t.TempDir()), "apps.kruise.io_sloops.yaml: no chart installs it")
 }
 
 func list(t *testing.T, root, chart string) []string {

@@ -1,7 +1,7 @@
-// Command docgen writes files that follow from the code: the CRDs of each chart. It is run by go generate, from apis.
+// Command docgen generates files from the code: the CRDs of each chart. go generate runs it, from apis.
 //
-// controller-gen writes one folder of CRDs. Which chart installs which follows from the kinds of package member and of package
-// hub; a CRD that is in no chart is an error, so that none is forgotten.
+// controller-gen writes one folder of CRDs. Which chart installs which one follows from the kinds of package member and of
+// package hub; a CRD that is in no chart is an error, so that none is forgotten.
 package main
 
 import (
@@ -14,7 +14,7 @@ import (
 func main() {
 	root := &cobra.Command{
 		Use:           "docgen",
-		Short:         "Write files that follow from the code",
+		Short:         "Generate files from the code",
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}

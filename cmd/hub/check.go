@@ -10,7 +10,7 @@ import (
 )
 
 // probe is a UnitedDeployment over no cluster at all, without defaults, and one over a cluster that does not exist, which
-// only the webhook sees.
+// only the webhook detects.
 func probe(namespace string) checkup.Probe {
 	labels := map[string]string{"app": "flotilla-check"}
 	selector := &metav1.LabelSelector{MatchLabels: labels}

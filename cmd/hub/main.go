@@ -1,4 +1,4 @@
-// Command flotilla-hub runs the hub of a fleet: members join here, and work is divided over them.
+// Command flotilla-hub runs the hub of a fleet: it lets members join, and divides work over them.
 package main
 
 import (
@@ -22,7 +22,7 @@ import (
 
 const name = "flotilla-hub"
 
-// flags are all that the command line says.
+// flags are the command line's flags.
 type flags struct {
 	*option.Program
 	localMember bool
@@ -47,10 +47,10 @@ func command() (*cobra.Command, error) {
 	}
 	f := &flags{Program: option.NewProgram(name, gates, kinds.Names()...)}
 	cmd := f.Command("Run the hub of a fleet",
-		"Flotilla-hub lets clusters in, watches them, and divides UnitedDeployments over them: controllers, in one\n"+
+		"Flotilla-hub accepts clusters, watches them, and divides UnitedDeployments over them: controllers, in one\n"+
 			"replica at a time, and admission and conversion webhooks, in all of them. It holds no connection to members that\n"+
-			"join by pull; for those that are reached by push it runs their agents.\n\n"+
-			"It makes and rotates the certificate of its webhooks itself. Outside a cluster, give --kubeconfig and --webhook-url.",
+			"join by pull; it runs the agents of push members.\n\n"+
+			"It creates and rotates the certificate of its webhooks itself. Outside a cluster, give --kubeconfig and --webhook-url.",
 		f.setup)
 	cmd.Flags().BoolVar(&f.localMember, "local-member", false, "The hub's cluster runs flotilla-member too: that one looks "+
 		"after UnitedDeployments that name no cluster, and serves defaults and conversion of the kind.")
@@ -58,7 +58,7 @@ func command() (*cobra.Command, error) {
 	return cmd, nil
 }
 
-// setup makes the manager with all that the hub runs.
+// setup creates the manager with everything that the hub runs.
 func (f *flags) setup(ctx context.Context) (ctrl.Manager, error) {
 	identity, err := os.Hostname()
 	if err != nil {
@@ -76,13 +76,13 @@ func (f *flags) setup(ctx context.Context) (ctrl.Manager, error) {
 		Namespace: f.Manager.Namespace, LocalMember: f.localMember, Gates: f.Gates, Workers: f.Workers.Map(),
 		ExpectationTimeout: f.ExpectationTimeout, RunAgent: agent.Run, ValidateCloneSet: cloneset.ValidateSpec,
 		ValidateStatefulSet: statefulset.ValidateSpec,
-		// Each member has feature gates of its own: nothing is said of them here.
+		// Each member has feature gates of its own, which are not checked here.
 		StatefulSetWarnings: statefulset.Gates{ResizeClaims: true, DeleteClaims: true}.Warnings,
 		Identity:            identity, Version: option.Version, Clock: clock.RealClock{},
 	})
 }
 
-// certificate names what calls the hub. Where a member stack runs beside it, that one completes and converts
+// certificate lists what calls the hub's webhooks. Where a member stack runs beside it, that one defaults and converts
 // UnitedDeployments.
 func (f *flags) certificate() cert.Options {
 	if f.localMember {

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// change is what verbs that write have in common: which objects, a dry run or not, what is printed.
+// change has what verbs that write have in common: which objects, whether it is a dry run, and the output.
 type change struct {
 	target
 
@@ -24,7 +24,7 @@ type change struct {
 }
 
 // changes adds the flags to cmd. owner is the default field manager; it is kubectl's for the same verb, so that tools
-// which know that one treat both alike.
+// that know kubectl's treat both the same.
 func changes(cmd *cobra.Command, owner string) *change {
 	f := &change{}
 	f.flags(cmd)
@@ -34,7 +34,7 @@ func changes(cmd *cobra.Command, owner string) *change {
 	return f
 }
 
-// complete reads what cobra knows after parsing.
+// complete reads the flags after parsing.
 func (f *change) complete(cmd *cobra.Command) (err error) {
 	if f.dryRun, err = cmdutil.GetDryRunStrategy(cmd); err != nil {
 		return err
@@ -43,11 +43,11 @@ func (f *change) complete(cmd *cobra.Command) (err error) {
 	return err
 }
 
-// edit changes a set, and says what was done in the words that are printed behind its name; "" says that nothing was to
-// be done. It is called again with the newer set if somebody else wrote meanwhile. notes are for people.
+// edit changes a set, and returns what was done, to be printed after its name; "" means that nothing had to be
+// done. It is called again with the newer set after a conflict. notes are printed for the user.
 type edit func(ctx context.Context, set workload) (done string, notes []string, err error)
 
-// each edits every set that args name. An error with one does not keep it from the others.
+// each edits every set that args name. An error with one does not stop the others.
 func (f *change) each(cmd *cobra.Command, c conn, args []string, do edit) error {
 	if err := f.complete(cmd); err != nil {
 		return err
@@ -97,8 +97,8 @@ func (f *change) one(cmd *cobra.Command, c conn, set workload, do edit) error {
 	return f.show(cmd.OutOrStdout(), set, done)
 }
 
-// write sends the difference. The resourceVersion goes along: lists are written as a whole, and a list that somebody
-// else has changed meanwhile must not be put back.
+// write sends the difference, with the resourceVersion: lists are written as a whole, and a list that another client has
+// changed meanwhile must not be reverted.
 func (f *change) write(ctx context.Context, c client.Client, base, set workload) error {
 	options := []client.PatchOption{client.FieldOwner(f.owner)}
 	if f.dryRun == cmdutil.DryRunServer {
@@ -111,7 +111,7 @@ func (f *change) write(ctx context.Context, c client.Client, base, set workload)
 	return nil
 }
 
-// show prints one object as the flags ask for it; by default its name and what was done.
+// show prints one object as the flags request; by default its name and what was done.
 func (f *change) show(out io.Writer, object runtime.Object, done string) error {
 	switch f.dryRun {
 	case cmdutil.DryRunClient:

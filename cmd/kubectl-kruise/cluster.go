@@ -15,31 +15,31 @@ import (
 func clusterCommand(open func() (conn, error)) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cluster",
-		Short: "Let clusters into the fleet and look after them",
-		Long:  "Let clusters into the fleet and look after them. The kubeconfig must lead to the hub.",
+		Short: "Accept clusters into the fleet and list them",
+		Long:  "Accept clusters into the fleet and list them. The kubeconfig must lead to the hub.",
 	}
 	cmd.AddCommand(acceptCommand(open), listCommand(open), tokenCommand(open))
 	return cmd
 }
 
-// member reads one MemberCluster and says what to do where it can't.
+// member reads one MemberCluster; the error has what to do.
 func member(ctx context.Context, c client.Client, name string) (*fleetv1alpha1.MemberCluster, error) {
 	mc := &fleetv1alpha1.MemberCluster{}
 	err := c.Get(ctx, client.ObjectKey{Name: name}, mc)
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil, fmt.Errorf("get member cluster %s: %w: make it first, with a MemberCluster of that name; kubectl kruise cluster "+
-			"list shows those there are", name, err)
+		return nil, fmt.Errorf("get member cluster %s: %w: create a MemberCluster of that name first; kubectl kruise cluster "+
+			"list shows the existing ones", name, err)
 	case err != nil:
 		return nil, explain(fmt.Errorf("get member cluster %s: %w", name, err))
 	}
 	return mc, nil
 }
 
-// explain adds the way out to the error that users meet first.
+// explain adds the remedy to the most common error.
 func explain(err error) error {
 	if meta.IsNoMatchError(err) {
-		return fmt.Errorf("this cluster is no hub, it knows no member clusters: choose the hub's context with --context: %w", err)
+		return fmt.Errorf("this cluster is not a hub, it does not serve MemberClusters: choose the hub's context with --context: %w", err)
 	}
 	return err
 }

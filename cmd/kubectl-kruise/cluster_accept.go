@@ -10,8 +10,8 @@ import (
 func acceptCommand(open func() (conn, error)) *cobra.Command {
 	return &cobra.Command{
 		Use:   "accept NAME",
-		Short: "Let a member cluster into the fleet",
-		Long: "Let a member cluster into the fleet: set spec.accepted. The hub then makes its namespace and its roles.\n\n" +
+		Short: "Accept a member cluster into the fleet",
+		Long: "Accept a member cluster into the fleet: set spec.accepted. The hub then creates its namespace and its roles.\n\n" +
 			"It needs the verb \"accept\" on memberclusters besides \"patch\". To hold the cluster out again, set\n" +
 			"spec.accepted to false.",
 		Example: "  kubectl kruise cluster accept east",

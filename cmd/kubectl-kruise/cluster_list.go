@@ -32,7 +32,7 @@ func listCommand(open func() (conn, error)) *cobra.Command {
 				_, err := fmt.Fprintln(cmd.ErrOrStderr(), "No member clusters found.")
 				return err
 			}
-			// It writes when it is flushed, and tells of errors then.
+			// Flush writes, and returns the errors.
 			out := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 3, ' ', 0)
 			_, _ = fmt.Fprintln(out, "NAME\tMODE\tACCEPTED\tPHASE\tREADY\tROWS\tVERSION\tAGE\tWHY")
 			for i := range all.Items {
@@ -56,7 +56,7 @@ func readiness(mc *fleetv1alpha1.MemberCluster) (ready, why string) {
 	c := report.GetCondition(mc.Status.Conditions, fleetv1alpha1.ConditionReady)
 	switch {
 	case c == nil:
-		return "Unknown", "the hub has not looked at it yet: is its manager running?"
+		return "Unknown", "the hub has not reconciled it yet: is its manager running?"
 	case c.Status == "True":
 		return string(c.Status), ""
 	default:

@@ -28,9 +28,9 @@ import (
 )
 
 const (
-	// shortestToken is the least that Kubernetes gives a token for.
+	// shortestToken is the shortest lifetime of a token in Kubernetes.
 	shortestToken = 10 * time.Minute
-	// namespacePoll is how often the namespace of a cluster is looked for.
+	// namespacePoll is how often the namespace of a cluster is polled.
 	namespacePoll = 200 * time.Millisecond
 )
 
@@ -47,10 +47,10 @@ func tokenCommand(open func() (conn, error)) *cobra.Command {
 	f := &tokenFlags{ttl: time.Hour, wait: 30 * time.Second}
 	cmd := &cobra.Command{
 		Use:   "token NAME",
-		Short: "Make a join token for a member cluster in mode Pull",
-		Long: "Make a join token for a member cluster in mode Pull, and print the command that installs the agent with it.\n\n" +
-			"The token serves one cluster, for one join. A new one makes those made before worthless. A cluster that has\n" +
-			"joined needs one only if its certificate has ended, for example after a long time without contact.",
+		Short: "Create a join token for a member cluster in mode Pull",
+		Long: "Create a join token for a member cluster in mode Pull, and print the command that installs the agent with it.\n\n" +
+			"The token is valid for one cluster and one join. A new one invalidates earlier ones. A cluster that has\n" +
+			"joined needs one only if its certificate has expired, for example after a long time without contact.",
 		Example: "  kubectl kruise cluster token east\n  kubectl kruise cluster token east --ttl 30m --hub-url https://hub.example.com:6443",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -65,9 +65,9 @@ func tokenCommand(open func() (conn, error)) *cobra.Command {
 		},
 	}
 	cmd.Flags().DurationVar(&f.ttl, "ttl", f.ttl, "how long the token is valid; at least 10m")
-	cmd.Flags().DurationVar(&f.wait, "wait", f.wait, "how long to wait for the hub to make the cluster's namespace")
-	cmd.Flags().StringVar(&f.hubURL, "hub-url", "", "address of the hub as the member reaches it; default the one in the kubeconfig")
-	cmd.Flags().StringVar(&f.caFile, "ca-file", "", "write the hub's CA into this file and have the command read it there; default is a command that holds the CA")
+	cmd.Flags().DurationVar(&f.wait, "wait", f.wait, "how long to wait for the hub to create the cluster's namespace")
+	cmd.Flags().StringVar(&f.hubURL, "hub-url", "", "address of the hub as the member reaches it; the default is the one in the kubeconfig")
+	cmd.Flags().StringVar(&f.caFile, "ca-file", "", "write the hub's CA into this file, which the printed command then reads; by default the command contains the CA")
 	cmd.Flags().StringVarP(&f.output, "output", "o", "", "\"token\" prints the token alone")
 	return cmd
 }
@@ -77,7 +77,7 @@ func (f *tokenFlags) check() error {
 		return fmt.Errorf("--ttl=%s: a token is valid for %s at least", f.ttl, shortestToken)
 	}
 	if f.output != "" && f.output != "token" {
-		return fmt.Errorf("--output=%s: only \"token\" is known", f.output)
+		return fmt.Errorf("--output=%s: only \"token\" is supported", f.output)
 	}
 	if f.hubURL != "" && !link.PlainURL(f.hubURL) {
 		// The address is not repeated: it may contain a password.
@@ -132,11 +132,11 @@ func (f *tokenFlags) run(ctx context.Context, out io.Writer, c conn, name string
 	return f.print(out, address, ca, name, token)
 }
 
-// mayJoin refuses clusters for which a token is of no use.
+// mayJoin refuses clusters that can't use a token.
 func mayJoin(mc *fleetv1alpha1.MemberCluster) error {
 	switch {
 	case !mc.DeletionTimestamp.IsZero():
-		return fmt.Errorf("member cluster %s is leaving: wait until it is gone and make it anew", mc.Name)
+		return fmt.Errorf("member cluster %s is leaving: wait until it is gone and create it again", mc.Name)
 	case mc.Spec.Mode == fleetv1alpha1.ModePush:
 		return fmt.Errorf("member cluster %s is in mode Push: it joins by the kubeconfig in its Secret and needs no token", mc.Name)
 	case !mc.Spec.Accepted:
@@ -154,7 +154,7 @@ func awaitNamespace(ctx context.Context, c client.Client, name string, limit tim
 		return err == nil && namespace.DeletionTimestamp.IsZero(), client.IgnoreNotFound(err)
 	})
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-		return fmt.Errorf("namespace %s did not appear within %s: the hub's manager makes it, is it running?", key.Name, limit)
+		return fmt.Errorf("namespace %s was not created within %s: is the hub's manager running?", key.Name, limit)
 	}
 	if err != nil {
 		return fmt.Errorf("wait for namespace %s: %w", key.Name, err)
@@ -162,7 +162,7 @@ func awaitNamespace(ctx context.Context, c client.Client, name string, limit tim
 	return nil
 }
 
-// mint makes the bootstrap ServiceAccount anew, so that tokens from before are worthless, and a token of it.
+// mint recreates the bootstrap ServiceAccount, which invalidates earlier tokens, and creates a token of it.
 func (f *tokenFlags) mint(ctx context.Context, c client.Client, name string) (authenticationv1.TokenRequestStatus, error) {
 	var none authenticationv1.TokenRequestStatus
 	account := &corev1.ServiceAccount{}
@@ -172,24 +172,24 @@ func (f *tokenFlags) mint(ctx context.Context, c client.Client, name string) (au
 		err = c.Delete(ctx, account, client.Preconditions{UID: &account.UID})
 	}
 	if client.IgnoreNotFound(err) != nil {
-		return none, fmt.Errorf("take away the former join account of %s: %w", name, err)
+		return none, fmt.Errorf("delete the earlier join account of %s: %w", name, err)
 	}
 	account = &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{
 		Name: key.Name, Namespace: key.Namespace, Labels: map[string]string{keys.FleetCluster: name},
 	}}
-	if err := c.Create(ctx, account); apierrors.IsAlreadyExists(err) { // the hub was faster
+	if err := c.Create(ctx, account); apierrors.IsAlreadyExists(err) { // the hub has created it first
 		err = c.Get(ctx, key, account)
 		if err != nil {
 			return none, fmt.Errorf("get the join account of %s: %w", name, err)
 		}
 	} else if err != nil {
-		return none, fmt.Errorf("make the join account of %s: %w", name, err)
+		return none, fmt.Errorf("create the join account of %s: %w", name, err)
 	}
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
 		ExpirationSeconds: new(int64(f.ttl / time.Second)),
 	}}
 	if err := c.SubResource("token").Create(ctx, account, request); err != nil {
-		return none, fmt.Errorf("make a join token of %s: %w", name, err)
+		return none, fmt.Errorf("create a join token of %s: %w", name, err)
 	}
 	return request.Status, nil
 }
@@ -208,7 +208,7 @@ func authority(cfg *rest.Config) (hubCA, error) {
 	}
 	block, _ := pem.Decode(cfg.CAData)
 	if block == nil {
-		return hubCA{}, errors.New("the kubeconfig has no certificate-authority: the member could not tell the hub from " +
+		return hubCA{}, errors.New("the kubeconfig has no certificate-authority: the member could not distinguish the hub from " +
 			"an impostor; put the CA of the hub's apiserver into the kubeconfig")
 	}
 	ca, err := x509.ParseCertificate(block.Bytes)
@@ -229,12 +229,12 @@ func (f *tokenFlags) print(out io.Writer, address string, ca hubCA, name string,
 		ca.flag(f.caFile),
 	}
 	_, err := fmt.Fprintf(out, "Join token of member cluster %s, for one join, valid until %s:\n\n%s\n\nIn the member cluster run:\n\n%s\n\n"+
-		"Where the hub shows its CA to everybody, as one made by kubeadm does, its hash can stand for it: --set hub.caHash=%s\n",
+		"Where the hub publishes its CA, as clusters of kubeadm do, its hash can be used instead: --set hub.caHash=%s\n",
 		name, token.ExpirationTimestamp.UTC().Format(time.RFC3339), token.Token, strings.Join(lines, " \\\n  "), ca.hash)
 	return err
 }
 
-// flag gives helm the CA: from a file, or else within the command, which then works wherever it is pasted.
+// flag gives helm the CA: from a file, or within the command, which then works wherever it is pasted.
 func (ca hubCA) flag(file string) string {
 	if file != "" {
 		return "--set-file hub.ca=" + file

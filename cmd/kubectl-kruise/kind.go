@@ -18,9 +18,9 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
-// facts are what verbs ask of a workload, whatever its kind.
+// facts are what verbs need of a workload of any kind.
 type facts struct {
-	// onDelete says that nothing is updated unless somebody deletes it.
+	// onDelete is true if pods are updated only when a user deletes them.
 	onDelete, paused bool
 	policy           appsv1beta1.PodUpdatePolicy
 	// partition is as the user wrote it, empty if it keeps no pod; kept is how many it keeps.
@@ -36,22 +36,22 @@ type facts struct {
 	observed int64
 	// revision is the one that is rolled out, by its name or by the hash in it.
 	revision string
-	// Of the pods that there shall be, and that there are: see standing.
+	// Numbers of desired and of existing pods: see standing.
 	want, total, ready, available, updated, complete int32
-	// conditions are those of a StatefulSet; CloneSet's of the same sense are called so too, and progressing.
+	// conditions are named as those of a StatefulSet; those of CloneSet with the same meaning are too, and progressing.
 	conditions []appsv1beta1.WorkloadCondition
 }
 
 const progressing = appsv1beta1.WorkloadConditionType(appsv1beta1.CloneSetProgressing)
 
-// group is that of all of them.
+// group is the API group of all kinds.
 const group = "apps.kruise.io"
 
 // kind is what differs between the kinds that verbs serve.
 type kind struct {
-	// noun is what it is called in sentences, and alias what users may write for it where Kubernetes has the noun.
+	// noun is its name in sentences, and alias its name on the command line where Kubernetes has a kind of that noun.
 	noun, alias string
-	// read takes what verbs ask from an object of either version.
+	// read extracts the facts from an object of either version.
 	read func(context.Context, workload) (facts, error)
 }
 
@@ -141,8 +141,8 @@ func readStatefulSet(ctx context.Context, w workload) (facts, error) {
 	return f, nil
 }
 
-// readDaemonSet counts nodes that fit: each has a pod. How many pods are both updated and available it does not count; there
-// are no fewer than complete.
+// readDaemonSet counts nodes that fit: each has a pod. The status has no number of pods that are both updated and available;
+// there are no fewer than complete.
 func readDaemonSet(ctx context.Context, w workload) (facts, error) {
 	set, err := decode(ctx, w, appsv1alpha1.DaemonSetToHub)
 	if err != nil {
@@ -173,7 +173,7 @@ func readDaemonSet(ctx context.Context, w workload) (facts, error) {
 	return f, nil
 }
 
-// keep notes what a partition keeps.
+// keep records what a partition keeps.
 func (f *facts) keep(w workload, partition string, kept int, err error) {
 	switch {
 	case err != nil:

@@ -94,12 +94,12 @@ func TestVerbsServeEachKind(t *testing.T) {
 	} {
 		t.Run(c.typed, func(t *testing.T) {
 			t.Parallel()
-			s := site(t, c.set, recall(t, c.set, 1, "nginx:0"), recall(t, c.set, 3, "nginx:1"))
+			s := newCluster(t, c.set, recall(t, c.set, 1, "nginx:0"), recall(t, c.set, 3, "nginx:1"))
 			for _, step := range []struct{ verb, flags, want string }{
 				{"rollout status", "--revision 3", c.noun + ` "demo" successfully rolled out`},
 				{"rollout history", "", c.printed + "\nREVISION  CHANGE-CAUSE\n1         <none>\n3         <none>\n"},
 				{"rollout pause", "", c.printed + " paused\n"},
-				{"rollout undo", "--to-revision 1", "Note: " + c.id + " is paused: pods follow after kubectl kruise rollout resume " + c.id},
+				{"rollout undo", "--to-revision 1", "Note: " + c.id + " is paused: pods are updated after kubectl kruise rollout resume " + c.id},
 				{"rollout resume", "", c.printed + " resumed\n"},
 				{"rollout restart", "", c.printed + " restarted\n"},
 				{"set image", "sidecar=proxy:2", c.printed + " image updated\n"},
@@ -127,7 +127,7 @@ func TestVerbsServeEachKind(t *testing.T) {
 			for _, o := range []map[string]any{before, set.Object} {
 				unstructured.RemoveNestedField(o, "spec", "template")
 			}
-			require.Empty(t, cmp.Diff(before["spec"], set.Object["spec"]), "nothing but the template is other than it was")
+			require.Empty(t, cmp.Diff(before["spec"], set.Object["spec"]), "nothing but the template has changed")
 		})
 	}
 }
@@ -136,7 +136,7 @@ func TestNativeKindsAreSentToKubectl(t *testing.T) {
 	t.Parallel()
 	native := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "demo", Namespace: "default"}}
 	for _, typed := range []string{"statefulset.apps", "statefulsets.v1.apps"} {
-		_, err := run(t, site(t, native, stateful()), "rollout", "pause", typed+"/demo")
+		_, err := run(t, newCluster(t, native, stateful()), "rollout", "pause", typed+"/demo")
 		require.ErrorContains(t, err, "statefulsets/demo is of group apps: try kubectl rollout pause statefulsets/demo; for one of apps.kruise.io write asts/demo")
 	}
 }
@@ -161,12 +161,12 @@ func TestStatusOfStatefulSets(t *testing.T) {
 		{"OnDelete has nothing to follow", stateful(func(set *appsv1beta1.StatefulSet) {
 			set.Spec.UpdateStrategy = appsv1beta1.StatefulSetUpdateStrategy{Type: appsv1.OnDeleteStatefulSetStrategyType}
 		}), "", "kubectl get asts demo shows how many have"},
-		{"a failure that may pass is told of", stateful(behind, func(set *appsv1beta1.StatefulSet) {
+		{"a temporary failure is reported", stateful(behind, func(set *appsv1beta1.StatefulSet) {
 			set.Status.Conditions = []appsv1beta1.WorkloadCondition{{
 				Type: appsv1beta1.WorkloadFailedCreatePod, Status: "True", Reason: "WriteFailed", Message: "exceeded quota",
 			}}
 		}), "3 of 5 new pods have been updated; exceeded quota...", ""},
-		{"claims that can't follow fail", stateful(behind, func(set *appsv1beta1.StatefulSet) {
+		{"PVCs that can't follow fail", stateful(behind, func(set *appsv1beta1.StatefulSet) {
 			set.Status.Conditions = []appsv1beta1.WorkloadCondition{{
 				Type: appsv1beta1.WorkloadFailedUpdatePod, Status: "True", Reason: "FailedUpdatePVC", Message: "class fast can't grow",
 			}}
@@ -174,7 +174,7 @@ func TestStatusOfStatefulSets(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			out, err := run(t, site(t, c.set), "rollout", "status", "asts/demo", "--watch=false")
+			out, err := run(t, newCluster(t, c.set), "rollout", "status", "asts/demo", "--watch=false")
 			if c.fail != "" {
 				require.ErrorContains(t, err, c.fail)
 				return
@@ -209,7 +209,7 @@ func TestStatusOfDaemonSets(t *testing.T) {
 		{"pods are to be available", daemons(counts(5, 4)), "4 of 5 pods are available", ""},
 		{"a partition in percent rounds down", daemons(counts(4, 5), keep("39%")), "partitioned roll out complete: 4 new pods", ""},
 		{"a partition above the nodes keeps all", daemons(counts(0, 5), keep("7")), "partitioned roll out complete: 0 new pods", ""},
-		{"a partition that can't be read is told", daemons(keep("-1")), "", "ads/demo: partition"},
+		{"an invalid partition is reported", daemons(keep("-1")), "", "ads/demo: partition"},
 		{"nodes that the update is not for are not waited for", daemons(counts(2, 5), canary), "partitioned roll out complete: 2 new pods", ""},
 		{"those that it is for are", daemons(counts(1, 5), canary), "1 of 2 new pods have been updated", ""},
 		{"a partition counts the others among those that it keeps", daemons(counts(1, 5), canary, keep("4")), "partitioned roll out complete: 1 new pods", ""},
@@ -233,7 +233,7 @@ func TestStatusOfDaemonSets(t *testing.T) {
 					})
 				}
 			}
-			out, err := run(t, site(t, all...), "rollout", "status", "ads/demo", "--watch=false")
+			out, err := run(t, newCluster(t, all...), "rollout", "status", "ads/demo", "--watch=false")
 			if c.fail != "" {
 				require.ErrorContains(t, err, c.fail)
 				return
@@ -244,7 +244,7 @@ func TestStatusOfDaemonSets(t *testing.T) {
 	}
 }
 
-func TestNotesNameWhatHoldsDaemonsBack(t *testing.T) {
+func TestNotesNameWhyDaemonsAreNotUpdated(t *testing.T) {
 	t.Parallel()
 	set := daemons(func(set *appsv1beta1.DaemonSet) {
 		set.Spec.UpdateStrategy.RollingUpdate = &appsv1beta1.DaemonSetRollingUpdateStrategy{
@@ -252,9 +252,9 @@ func TestNotesNameWhatHoldsDaemonsBack(t *testing.T) {
 			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"canary": "yes"}},
 		}
 	})
-	out, err := run(t, site(t, set), "rollout", "restart", "ads/demo")
+	out, err := run(t, newCluster(t, set), "rollout", "restart", "ads/demo")
 	require.NoError(t, err)
-	require.Contains(t, out, "ads/demo has partition 50%: so many pods do not follow")
-	require.Contains(t, out, "ads/demo is updated on nodes with labels canary=yes: pods on others do not follow")
+	require.Contains(t, out, "ads/demo has partition 50%: so many pods are not updated")
+	require.Contains(t, out, "ads/demo is updated on nodes with labels canary=yes: pods on others are not updated")
 	require.Contains(t, out, "2 containers of ads/demo got the variable KRUISE_RESTARTED_AT")
 }

@@ -1,7 +1,7 @@
 // Command kubectl-kruise is a kubectl plugin: kubectl kruise. It talks to the cluster that the kubeconfig names, for the
 // verbs below "cluster" to the hub.
 //
-// Each verb has a file. A verb reads and writes API objects and decides nothing that a controller has to decide again.
+// Each verb has a file. A verb reads and writes API objects and makes no decision of a controller.
 // The verbs that kubectl has for its own workloads take the same arguments and flags here, and print the same.
 package main
 
@@ -37,19 +37,19 @@ func main() {
 	}
 }
 
-// conn is what a verb works with.
+// conn is the connection of a verb to the cluster.
 type conn struct {
 	client client.WithWatch
 	cfg    *rest.Config
 	clock  clock.PassiveClock
 	// builder finds the objects that arguments name, by the types and short names that the cluster serves.
 	builder func() *resource.Builder
-	// namespace is where objects are looked for; enforce says that the user named it, so that files may not say another.
+	// namespace is where objects are looked up; enforce is true if the user gave it, so that files may not have another one.
 	namespace string
 	enforce   bool
 }
 
-// connect opens the connection that the flags name. Tests bring their own.
+// connect opens the connection according to the flags. Tests have their own.
 type connect func(genericclioptions.RESTClientGetter) (conn, error)
 
 func fromFlags(flags genericclioptions.RESTClientGetter) (conn, error) {
@@ -75,7 +75,7 @@ func fromFlags(flags genericclioptions.RESTClientGetter) (conn, error) {
 	}, nil
 }
 
-// errOf writes where cmd writes errors at that time: tests say so after it was made.
+// errOf writes to cmd's error output, which tests set after it was created.
 type errOf struct{ cmd *cobra.Command }
 
 func (e errOf) Write(p []byte) (int, error) { return e.cmd.ErrOrStderr().Write(p) }
@@ -99,7 +99,7 @@ func root(open connect) *cobra.Command {
 		return cfg
 	})
 	flags.AddFlags(cmd.PersistentFlags())
-	cmd.PersistentFlags().Lookup("cache-dir").DefValue = "$HOME/.kube/cache" // Help is the same for everybody.
+	cmd.PersistentFlags().Lookup("cache-dir").DefValue = "$HOME/.kube/cache" // Help does not depend on the user's environment.
 	cmd.PersistentFlags().BoolVar(&strict, "warnings-as-errors", false, "fail if the server gave a warning")
 	cmd.PersistentPostRunE = func(*cobra.Command, []string) error {
 		if n := warnings.WarningCount(); strict && n > 0 {

@@ -29,7 +29,7 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "write the golden files")
 
 var created = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
@@ -41,7 +41,7 @@ func golden(t *testing.T, name, got string) {
 	}
 	want, err := os.ReadFile(file)
 	require.NoError(t, err)
-	require.Empty(t, cmp.Diff(string(want), got), "run with -update if the change is meant")
+	require.Empty(t, cmp.Diff(string(want), got), "run with -update if the change is intended")
 }
 
 func cluster(name string, change func(*fleetv1alpha1.MemberCluster)) *fleetv1alpha1.MemberCluster {
@@ -161,7 +161,7 @@ func TestToken(t *testing.T) {
 			"",
 		},
 		{
-			"the account is made anew, so that a former token is worthless",
+			"the account is recreated, so that an earlier token is invalid",
 			[]client.Object{cluster("east", nil), namespace, former},
 			[]string{"east", "-o", "token"},
 			[]string{"fake-token"},
@@ -174,20 +174,20 @@ func TestToken(t *testing.T) {
 			[]string{"--set hub.url=https://10.0.0.1:6443"},
 			"",
 		},
-		{"an unknown cluster is made first", nil, []string{"east"}, nil, "make it first"},
-		{"a cluster that is not accepted is accepted first", []client.Object{
+		{"an unknown cluster must be created first", nil, []string{"east"}, nil, "create a MemberCluster"},
+		{"a cluster that is not accepted must be accepted first", []client.Object{
 			cluster("east", func(mc *fleetv1alpha1.MemberCluster) { mc.Spec.Accepted = false }),
 		}, []string{"east"}, nil, "run kubectl kruise cluster accept east"},
 		{"a push cluster needs none", []client.Object{
 			cluster("east", func(mc *fleetv1alpha1.MemberCluster) { mc.Spec.Mode = fleetv1alpha1.ModePush }),
 		}, []string{"east"}, nil, "needs no token"},
-		{"a hub whose manager is down is told so", []client.Object{cluster("east", nil)}, []string{"east", "--wait", "1ms"}, nil, "is it running?"},
-		{"a short life is refused", nil, []string{"east", "--ttl", "1m"}, nil, "--ttl=1m0s"},
+		{"a hub whose manager is down is reported", []client.Object{cluster("east", nil)}, []string{"east", "--wait", "1ms"}, nil, "manager running?"},
+		{"a short lifetime is refused", nil, []string{"east", "--ttl", "1m"}, nil, "--ttl=1m0s"},
 		{"an address without https is refused", nil, []string{"east", "--hub-url", "http://hub"}, nil, "write https://host:port"},
 		{"an address with a user is refused", nil, []string{"east", "--hub-url", "https://me:secret@hub:6443"}, nil, "without user"},
 		{"an address with a query is refused", nil, []string{"east", "--hub-url", "https://hub:6443?token=secret"}, nil, "without user, query"},
 		{"another output is refused", nil, []string{"east", "-o", "yaml"}, nil, "--output=yaml"},
-		{"a name is asked for", nil, nil, nil, "accepts 1 arg(s)"},
+		{"a name is required", nil, nil, nil, "accepts 1 arg(s)"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -222,7 +222,7 @@ func TestTokenWritesTheAuthority(t *testing.T) {
 	require.Contains(t, string(written), "BEGIN CERTIFICATE")
 }
 
-func TestTokenNeedsAnAddressThatTheMemberTakes(t *testing.T) {
+func TestTokenNeedsAnAddressThatTheMemberAccepts(t *testing.T) {
 	t.Parallel()
 	_, err := (&tokenFlags{}).address(&rest.Config{Host: "http://127.0.0.1:8001"})
 	require.ErrorContains(t, err, "set --hub-url")

@@ -8,8 +8,8 @@ import (
 	"k8s.io/cli-runtime/pkg/printers"
 )
 
-// output says by the flag -o how objects are printed. It has not kubectl's templates: those would keep the linker from
-// leaving out what is not called, and make the program half as large again.
+// output is how objects are printed, by the flag -o. It does not have kubectl's templates: with them the linker could not
+// remove unused code, and the program would be half as large again.
 type output struct {
 	format string
 	json   *genericclioptions.JSONYamlPrintFlags

@@ -9,13 +9,13 @@ import (
 	"golang.org/x/term"
 )
 
-// lines tells each change in a line.
+// lines prints a line for each change.
 type lines struct {
 	out  io.Writer
 	last string
 }
 
-func (l *lines) tell(s standing) error {
+func (l *lines) print(s standing) error {
 	line := s.end()
 	if !s.done {
 		line = fmt.Sprintf("Waiting for %s %q rollout to finish: %s...", s.noun, s.name, s.waits)
@@ -40,11 +40,11 @@ type bar struct {
 const (
 	// cells is how long the bar itself is.
 	cells = 30
-	// redraw goes to the line's begin and clears it.
+	// redraw goes to the beginning of the line and clears it.
 	redraw = "\r\x1b[K"
 )
 
-func (b *bar) tell(s standing) error {
+func (b *bar) print(s standing) error {
 	if _, err := fmt.Fprint(b.out, redraw, fit(draw(s), b.width-1)); err != nil {
 		return err
 	}
@@ -88,7 +88,7 @@ func gauge(s standing) string {
 	}
 	complete, updated, goal := at(s.complete), at(max(s.updated, s.complete)), at(s.goal)
 	if s.goal < s.want {
-		goal = max(goal-1, 0) // The cell of the mark.
+		goal = max(goal-1, 0) // The cell of the partition's mark.
 	}
 	var out strings.Builder
 	for i := range cells {
@@ -108,7 +108,7 @@ func gauge(s standing) string {
 	return out.String()
 }
 
-// fit cuts the text, which would break the line and could not be drawn over then.
+// fit truncates the text, because a line that wraps can't be redrawn.
 func fit(text string, width int) string {
 	text = strings.Map(func(r rune) rune {
 		if r < ' ' {

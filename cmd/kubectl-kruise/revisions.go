@@ -22,7 +22,7 @@ func revisions(ctx context.Context, c client.Reader, set workload) ([]*appsv1.Co
 	return all, nil
 }
 
-// numbered finds the revision of a number, and says which there are if there is none.
+// numbered finds the revision of a number; the error lists the existing ones.
 func numbered(all []*appsv1.ControllerRevision, set workload, number int64) (*appsv1.ControllerRevision, error) {
 	var there []int64
 	for _, r := range all {
@@ -38,7 +38,7 @@ func numbered(all []*appsv1.ControllerRevision, set workload, number int64) (*ap
 }
 
 func noHistory(set workload) error {
-	return fmt.Errorf("%s has no revisions yet: its controller makes the first, is it running?", set.id())
+	return fmt.Errorf("%s has no revisions yet: its controller creates the first one, is it running?", set.id())
 }
 
 // template reads the template of a revision, with fields that the types here don't know.
@@ -56,7 +56,7 @@ func template(r *appsv1.ControllerRevision) (map[string]any, error) {
 	return found, nil
 }
 
-// dropNulls takes out fields that say nothing, such as a creationTimestamp of null: in a patch they would mean deletion.
+// dropNulls removes fields without value, such as a creationTimestamp of null: in a patch they would mean deletion.
 func dropNulls(v any) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -74,7 +74,7 @@ func dropNulls(v any) {
 	}
 }
 
-// has tells whether the set's template is this one.
+// has reports whether the set's template is this one.
 func (s workload) has(template map[string]any) bool {
 	now, _, err := unstructured.NestedMap(s.Object, "spec", "template")
 	if err != nil {

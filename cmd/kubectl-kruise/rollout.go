@@ -10,8 +10,8 @@ import (
 func rolloutCommand(open func() (conn, error)) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rollout",
-		Short: "Follow, stop, take back and restart rollouts",
-		Long: "Follow, stop, take back and restart the rollout of CloneSets, and of StatefulSets and DaemonSets of\n" +
+		Short: "Follow, pause, undo and restart rollouts",
+		Long: "Follow, pause, undo and restart the rollout of CloneSets, and of StatefulSets and DaemonSets of\n" +
 			"apps.kruise.io.\n\n" +
 			"They are named by TYPE/NAME or TYPE NAME. The type is cloneset or clone, asts, ads or daemon, or a name with\n" +
 			"group and version as in statefulset.apps.kruise.io or cloneset.v1alpha1.apps.kruise.io. For the workloads of\n" +
@@ -22,20 +22,20 @@ func rolloutCommand(open func() (conn, error)) *cobra.Command {
 	return cmd
 }
 
-// holds are the reasons in the spec why pods will not follow a new template, or not all of them.
+// holds are the reasons in the spec why not all pods will be updated to a new template.
 func holds(id string, f facts) []string {
 	if f.onDelete {
-		return []string{id + " has updateStrategy.type OnDelete: a pod follows when somebody deletes it"}
+		return []string{id + " has updateStrategy.type OnDelete: a pod is updated when a user deletes it"}
 	}
 	var out []string
 	if f.paused {
-		out = append(out, fmt.Sprintf("%s is paused: pods follow after kubectl kruise rollout resume %s", id, id))
+		out = append(out, fmt.Sprintf("%s is paused: pods are updated after kubectl kruise rollout resume %s", id, id))
 	}
 	if f.partition != "" {
-		out = append(out, fmt.Sprintf("%s has partition %s: so many pods do not follow until it is lowered", id, f.partition))
+		out = append(out, fmt.Sprintf("%s has partition %s: so many pods are not updated until it is lowered", id, f.partition))
 	}
 	if f.only != nil {
-		out = append(out, fmt.Sprintf("%s is updated on nodes with labels %s: pods on others do not follow", id, metav1.FormatLabelSelector(f.only)))
+		out = append(out, fmt.Sprintf("%s is updated on nodes with labels %s: pods on others are not updated", id, metav1.FormatLabelSelector(f.only)))
 	}
 	return out
 }

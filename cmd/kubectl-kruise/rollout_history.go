@@ -16,7 +16,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/revision"
 )
 
-// changeCause is the annotation by which users say why they changed a workload; its revisions have a copy.
+// changeCause is the annotation with which users record why they changed a workload; its revisions have a copy.
 const changeCause = "kubernetes.io/change-cause"
 
 // historyFlags are the flags of the verb history.
@@ -136,7 +136,7 @@ func list(out io.Writer, name string, all []*appsv1.ControllerRevision) error {
 		return err
 	}
 	columns := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
-	_, _ = fmt.Fprintln(columns, "REVISION\tCHANGE-CAUSE") // It tells of errors when it is flushed.
+	_, _ = fmt.Fprintln(columns, "REVISION\tCHANGE-CAUSE") // Flush returns the errors.
 	for _, r := range all {
 		_, _ = fmt.Fprintf(columns, "%d\t%s\n", r.Revision, cmp.Or(r.Annotations[changeCause], "<none>"))
 	}

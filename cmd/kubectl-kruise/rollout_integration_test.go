@@ -27,7 +27,7 @@ import (
 // TestMain lets the package's tests share a cluster.
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// desk is a user's place: a namespace in which CloneSet's controller runs, and the plugin with the cluster's kubeconfig.
+// desk is a user's environment: a namespace in which CloneSet's controller runs, and the plugin with the cluster's kubeconfig.
 type desk struct {
 	client.Client
 
@@ -60,7 +60,7 @@ func (d *desk) kruise(t *testing.T, line string) (string, error) {
 	return out.String(), err
 }
 
-// ok runs what must succeed and print want.
+// ok runs a command that must succeed and print want.
 func (d *desk) ok(t *testing.T, line, want string) string {
 	t.Helper()
 	out, err := d.kruise(t, line)
@@ -69,7 +69,7 @@ func (d *desk) ok(t *testing.T, line, want string) string {
 	return out
 }
 
-// fails runs what must fail and say why.
+// fails runs a command that must fail with that text.
 func (d *desk) fails(t *testing.T, line, why string) {
 	t.Helper()
 	_, err := d.kruise(t, line)
@@ -84,7 +84,7 @@ func (d *desk) demo(t *testing.T) *appsv1beta1.CloneSet {
 	return set
 }
 
-// pods are the pods that are to stay, with the image of their first container.
+// pods are the pods that are not being deleted, with the image of their first container.
 func (d *desk) pods(t *testing.T) map[types.UID]string {
 	t.Helper()
 	var all corev1.PodList
@@ -136,7 +136,7 @@ func TestAUserRollsOut(t *testing.T) {
 	require.Equal(t, []corev1.EnvVar{{Name: "MODE", Value: "slow"}}, d.demo(t).Spec.Template.Spec.Containers[0].Env)
 	second := d.pods(t)
 	for uid := range first {
-		require.Contains(t, second, uid, "what was undone in time touched no pod")
+		require.Contains(t, second, uid, "a change that was undone while paused touched no pod")
 	}
 
 	d.ok(t, "set resources clone/demo -c nginx --limits cpu=1", "demo resource requirements updated")
@@ -150,7 +150,7 @@ func TestAUserRollsOut(t *testing.T) {
 	d.ok(t, "rollout restart clone/demo", "2 containers of cloneset/demo got the variable KRUISE_RESTARTED_AT")
 	d.ok(t, follow, complete)
 	for uid := range d.pods(t) {
-		require.NotContains(t, before, uid, "a restart under InPlaceIfPossible is not for show")
+		require.NotContains(t, before, uid, "a restart with InPlaceIfPossible restarts containers")
 	}
 	d.scales(t, follow)
 }

@@ -11,9 +11,9 @@ import (
 func pauseCommand(open func() (conn, error)) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pause (TYPE NAME | TYPE/NAME)",
-		Short: "Hold a rollout",
-		Long: "Hold a rollout: set paused in its update strategy. No further pod is updated and none is made\n" +
-			"by surge; scaling goes on.",
+		Short: "Pause a rollout",
+		Long: "Pause a rollout: set paused in its update strategy. No further pod is updated and none is created\n" +
+			"by surge; scaling continues.",
 		Example: "  kubectl kruise rollout pause cloneset/demo",
 	}
 	f := changes(cmd, "kubectl-rollout")
@@ -30,8 +30,8 @@ func pauseCommand(open func() (conn, error)) *cobra.Command {
 func resumeCommand(open func() (conn, error)) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "resume (TYPE NAME | TYPE/NAME)",
-		Short:   "Let a paused rollout go on",
-		Long:    "Let a paused rollout go on.",
+		Short:   "Resume a paused rollout",
+		Long:    "Resume a paused rollout.",
 		Example: "  kubectl kruise rollout resume cloneset/demo",
 	}
 	f := changes(cmd, "kubectl-rollout")
@@ -51,7 +51,7 @@ func pause(ctx context.Context, set workload) (string, []string, error) {
 	case err != nil:
 		return "", nil, err
 	case f.onDelete:
-		return "", nil, fmt.Errorf("%s has updateStrategy.type OnDelete: nothing rolls out by itself that could be paused", set.id())
+		return "", nil, fmt.Errorf("%s has updateStrategy.type OnDelete: there is no rollout to pause", set.id())
 	case f.paused:
 		return "", nil, fmt.Errorf("%s is paused already", set.id())
 	}

@@ -23,17 +23,17 @@ const (
 func restartCommand(open func() (conn, error)) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "restart (TYPE NAME | TYPE/NAME)",
-		Short: "Roll out the same template anew",
-		Long: "Roll out the same template anew, within the bounds of the update strategy: the annotation\n" +
+		Short: "Roll out the same template again",
+		Long: "Roll out the same template again, within the bounds of the update strategy: the annotation\n" +
 			restartedAt + " of the pods gets the time.\n\n" +
-			"An update in place takes a new annotation into running pods and restarts nothing, unless containers read it\n" +
+			"An in-place update writes a new annotation into running pods and restarts nothing, unless containers read it\n" +
 			"by env. So it depends on the policy; of a DaemonSet, Standard counts as ReCreate:\n\n" +
-			"  ReCreate           pods are made anew.\n" +
+			"  ReCreate           pods are recreated.\n" +
 			"  InPlaceIfPossible  each container is given a variable " + restartedAtEnv + " that reads the annotation. Pods\n" +
-			"                     are made anew by the first restart; by later ones they are restarted in place, on nodes\n" +
-			"                     with a daemon that can do it, and made anew elsewhere.\n" +
-			"  InPlaceOnly        containers must have that variable, or one that reads the same annotation; where they\n" +
-			"                     have not, the restart is refused, because it would have no effect.",
+			"                     are recreated by the first restart; by later ones they are restarted in place, on nodes\n" +
+			"                     with a node daemon, and recreated elsewhere.\n" +
+			"  InPlaceOnly        containers must have that variable, or one that reads the same annotation; if they\n" +
+			"                     don't, the restart is refused, because it would have no effect.",
 		Example: "  kubectl kruise rollout restart cloneset/demo",
 	}
 	f := changes(cmd, "kubectl-rollout")
@@ -58,7 +58,7 @@ func restart(now time.Time) edit {
 		case f.paused:
 			return "", nil, fmt.Errorf("%s is paused: run kubectl kruise rollout resume %s first", set.id(), set.id())
 		case set.templateAnnotation(restartedAt) == at:
-			return "", nil, fmt.Errorf("%s was restarted in this very second: wait for one", set.id())
+			return "", nil, fmt.Errorf("%s was restarted within this second: wait a second", set.id())
 		}
 		notes := holds(set.id(), f)
 		if !f.onDelete && (f.policy == appsv1beta1.PodInPlaceIfPossible || f.policy == appsv1beta1.PodInPlaceOnly) {
@@ -69,7 +69,7 @@ func restart(now time.Time) edit {
 			case added > 0 && f.policy == appsv1beta1.PodInPlaceOnly:
 				return "", nil, noRestart(set, f)
 			case added > 0:
-				notes = append(notes, fmt.Sprintf("%d containers of %s got the variable %s, without which an update in place restarts nothing",
+				notes = append(notes, fmt.Sprintf("%d containers of %s got the variable %s, without which an in-place update restarts nothing",
 					added, set.id(), restartedAtEnv))
 			}
 		}
@@ -77,7 +77,7 @@ func restart(now time.Time) edit {
 	}
 }
 
-// readRestart has every container read the annotation, and says how many did not.
+// readRestart makes every container read the annotation, and returns how many did not.
 func (s workload) readRestart() (added int, err error) {
 	_, err = s.eachOf("containers", "*", func(c container) error {
 		vars, err := c.env()
@@ -98,10 +98,10 @@ func (s workload) readRestart() (added int, err error) {
 	return added, err
 }
 
-// noRestart says why a restart would do nothing, and what does.
+// noRestart returns why a restart would have no effect, and the alternatives.
 func noRestart(set workload, f facts) error {
 	return fmt.Errorf("%s has podUpdatePolicy InPlaceOnly, and not all of its containers read the annotation %s by env: the "+
-		"restart would change the annotation and restart nothing. To have the pods made anew, no more at a time than "+
+		"restart would change the annotation and restart nothing. To recreate the pods, no more at a time than "+
 		"maxUnavailable, run kubectl label pods -n %s -l '%s' %s=true; or choose podUpdatePolicy InPlaceIfPossible",
 		set.id(), restartedAt, set.GetNamespace(), f.selector, keys.SpecifiedDelete)
 }

@@ -42,19 +42,19 @@ func statusCommand(open func() (conn, error)) *cobra.Command {
 			"template, there are as many pods as wanted, and all are ready and available.\n\n" +
 			"On a terminal it draws a bar: \"=\" is a pod that is updated and available, \"-\" one that is updated, \".\" one\n" +
 			"that is to be updated, \"|\" begins those that the partition keeps. Elsewhere it writes a line for each change.\n\n" +
-			"It fails, and says why, when the rollout is over its deadline or can't go on as the spec stands, when the\n" +
+			"It fails, and says why, when the rollout exceeds its deadline or can't continue with the present spec, when the\n" +
 			"workload is deleted, and when --timeout is over.",
 		Example: "  kubectl kruise rollout status cloneset/demo\n" +
 			"  kubectl kruise rollout status cloneset/demo --timeout 5m\n" +
 			"  kubectl kruise rollout status cloneset/demo --watch=false",
 	}
 	f.flags(cmd)
-	cmd.Flags().BoolVarP(&f.watch, "watch", "w", true, "follow until the rollout is complete; false looks once")
-	cmd.Flags().DurationVar(&f.timeout, "timeout", 0, "how long to follow, as in 5m; 0 has no end")
-	cmd.Flags().Int64Var(&f.revision, "revision", 0, "fail if the rollout is to another revision; 0 takes any")
+	cmd.Flags().BoolVarP(&f.watch, "watch", "w", true, "follow until the rollout is complete; false checks once")
+	cmd.Flags().DurationVar(&f.timeout, "timeout", 0, "how long to follow, as in 5m; 0 means no limit")
+	cmd.Flags().Int64Var(&f.revision, "revision", 0, "fail if the rollout is to another revision; 0 accepts any")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if f.revision < 0 {
-			return fmt.Errorf("--revision=%d: revisions are counted from 1; 0 takes any", f.revision)
+			return fmt.Errorf("--revision=%d: revisions are counted from 1; 0 accepts any", f.revision)
 		}
 		c, err := open()
 		if err != nil {
@@ -66,15 +66,15 @@ func statusCommand(open func() (conn, error)) *cobra.Command {
 		}
 		var errs []error
 		for _, set := range sets {
-			errs = append(errs, f.follow(cmd.Context(), c.client, set, newTeller(cmd.OutOrStdout())))
+			errs = append(errs, f.follow(cmd.Context(), c.client, set, newProgressPrinter(cmd.OutOrStdout())))
 		}
 		return errors.Join(errs...)
 	}
 	return cmd
 }
 
-// follow tells how the rollout is, until it is complete, fails, or is not to be watched.
-func (f *statusFlags) follow(ctx context.Context, c client.WithWatch, set workload, t teller) (err error) {
+// follow prints the progress of the rollout, until it is complete, fails, or is not to be watched.
+func (f *statusFlags) follow(ctx context.Context, c client.WithWatch, set workload, t progressPrinter) (err error) {
 	defer func() { err = errors.Join(err, t.end()) }()
 	ctx, cancel := watchtools.ContextWithOptionalTimeout(ctx, f.timeout)
 	defer cancel()
@@ -88,19 +88,19 @@ func (f *statusFlags) follow(ctx context.Context, c client.WithWatch, set worklo
 		if err != nil {
 			return false, err
 		}
-		if last, err = judge(now, facts, goal); err != nil {
+		if last, err = standingOf(now, facts, goal); err != nil {
 			return false, err
 		}
 		if err := f.pinned(ctx, c, now, facts); err != nil {
 			return false, err
 		}
-		return last.done, t.tell(last)
+		return last.done, t.print(last)
 	}
 	done, err := look(ctx, set)
 	for f.watch && err == nil && !done {
 		done, err = watching(ctx, c, set, look)
 		if apierrors.IsGone(err) || apierrors.IsResourceExpired(err) {
-			// The apiserver has forgotten where the watch stood.
+			// The watch's resource version is too old for the apiserver.
 			if err = c.Get(ctx, client.ObjectKeyFromObject(set), set.Unstructured); err == nil {
 				done, err = look(ctx, set)
 			}
@@ -130,17 +130,17 @@ func (f *statusFlags) pinned(ctx context.Context, c client.Client, set workload,
 	i := slices.IndexFunc(all, func(r *appsv1.ControllerRevision) bool { return revision.Same(r.Name, is.revision) })
 	switch {
 	case i < 0:
-		return fmt.Errorf("%s is being rolled out to revision %s, which is gone", set.id(), is.revision)
+		return fmt.Errorf("%s is being rolled out to revision %s, which does not exist any more", set.id(), is.revision)
 	case all[i].Revision != f.revision:
 		return fmt.Errorf("%s is being rolled out to revision %d, not to %d", set.id(), all[i].Revision, f.revision)
 	}
 	return nil
 }
 
-// watching shows every later version of set to look, until that is done or fails.
+// watching calls look with every later version of set, until that is done or fails.
 func watching(ctx context.Context, c client.WithWatch, set workload, look func(context.Context, workload) (bool, error)) (bool, error) {
 	kind := set.GroupVersionKind()
-	ctx = klog.NewContext(ctx, logr.Discard()) // The watcher would log to the terminal what it returns too.
+	ctx = klog.NewContext(ctx, logr.Discard()) // The watcher would also log to the terminal what it returns.
 	w, err := watchtools.NewRetryWatcherWithContext(ctx, set.GetResourceVersion(), &cache.ListWatch{
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			all := &unstructured.UnstructuredList{}
@@ -163,20 +163,20 @@ func watching(ctx context.Context, c client.WithWatch, set workload, look func(c
 		case !ok:
 			return false, fmt.Errorf("watch %s: got a %T", set.id(), e.Object)
 		}
-		now.SetGroupVersionKind(kind) // Events of some servers leave it out.
+		now.SetGroupVersionKind(kind) // Some servers omit it.
 		return look(ctx, workload{now})
 	})
 	return err == nil, err
 }
 
-// teller tells users how a rollout stands.
-type teller interface {
-	tell(standing) error
-	// end is called when no more is told.
+// progressPrinter prints the progress of a rollout.
+type progressPrinter interface {
+	print(standing) error
+	// end is called after the last line.
 	end() error
 }
 
-func newTeller(out io.Writer) teller {
+func newProgressPrinter(out io.Writer) progressPrinter {
 	if width := terminalWidth(out); width > 0 {
 		return &bar{out: out, width: width}
 	}

@@ -39,19 +39,19 @@ func TestPauseAndResume(t *testing.T) {
 		{"only the name may be asked for", demo(), "rollout pause clone/demo -o name", "cloneset.apps.kruise.io/demo\n", true, ""},
 		{"another output is refused before anything is written", demo(), "rollout pause clone/demo -o wide", "", false, "--output=wide: write json, yaml or name"},
 		{"a paused one is not paused again", demo(roll(paused)), "rollout pause clone/demo", "", true, "cloneset/demo is paused already"},
-		{"OnDelete has nothing to pause", demo(deleting), "rollout pause clone/demo", "", false, "OnDelete: nothing rolls out by itself"},
-		{"resume lets it go on", demo(roll(paused)), "rollout resume clone/demo", "cloneset.apps.kruise.io/demo resumed\n", false, ""},
+		{"OnDelete has nothing to pause", demo(deleting), "rollout pause clone/demo", "", false, "OnDelete: there is no rollout to pause"},
+		{"resume continues it", demo(roll(paused)), "rollout resume clone/demo", "cloneset.apps.kruise.io/demo resumed\n", false, ""},
 		{"one that is not paused can't resume", demo(), "rollout resume clone/demo", "", false, "cloneset/demo is not paused"},
 		{"all of a type may be named", demo(), "rollout pause clone --all", "cloneset.apps.kruise.io/demo paused\n", true, ""},
-		{"what is not there is said so", demo(), "rollout pause clone/other", "", false, `clonesets.apps.kruise.io "other" not found`},
+		{"a missing object is reported", demo(), "rollout pause clone/other", "", false, `clonesets.apps.kruise.io "other" not found`},
 		{"another kind is sent to kubectl", demo(), "rollout pause deploy/web", "", false, "try kubectl rollout pause"},
-		{"an unknown type has a way out", demo(), "rollout pause clones/demo", "", false, "choose that cluster with --context"},
-		{"something must be named", demo(), "rollout pause", "", false, "name what to work on"},
+		{"an unknown type has a remedy", demo(), "rollout pause clones/demo", "", false, "choose that cluster with --context"},
+		{"an object must be named", demo(), "rollout pause", "", false, "name what to work on"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			web := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "default"}}
-			s := site(t, c.set, web)
+			s := newCluster(t, c.set, web)
 			out, err := run(t, s, strings.Fields(c.args)...)
 			if c.err != "" {
 				require.ErrorContains(t, err, c.err)
@@ -67,7 +67,7 @@ func TestPauseAndResume(t *testing.T) {
 
 func TestPauseWritesTheVersionThatWasAskedFor(t *testing.T) {
 	t.Parallel()
-	s := site(t, alpha(t))
+	s := newCluster(t, alpha(t))
 	out, err := run(t, s, "rollout", "pause", "clonesets.v1alpha1.apps.kruise.io/demo", "-o", "yaml")
 	require.NoError(t, err)
 	require.Contains(t, out, "apiVersion: apps.kruise.io/v1alpha1")
@@ -98,25 +98,25 @@ func TestRestart(t *testing.T) {
 	}{
 		{"ReCreate needs the annotation alone", demo(), "", 0, ""},
 		{
-			"InPlaceIfPossible would take the annotation in and restart nothing, so containers are made to read it",
+			"InPlaceIfPossible would only change the annotation, so containers are made to read it",
 			demo(policy(appsv1beta1.PodInPlaceIfPossible)), "2 containers of cloneset/demo got the variable KRUISE_RESTARTED_AT", 2, "",
 		},
 		{"InPlaceIfPossible whose containers read it needs no more", demo(policy(appsv1beta1.PodInPlaceIfPossible), readers), "", 0, ""},
 		{"InPlaceOnly whose containers read it is restarted in place", demo(policy(appsv1beta1.PodInPlaceOnly), readers), "", 0, ""},
 		{
-			"InPlaceOnly that would restart nothing is refused with the way out", demo(policy(appsv1beta1.PodInPlaceOnly)), "", 0,
+			"InPlaceOnly that would restart nothing is refused with the remedy", demo(policy(appsv1beta1.PodInPlaceOnly)), "", 0,
 			"kubectl label pods -n default -l 'app=demo' apps.kruise.io/specified-delete=true",
 		},
 		{"a paused one must be resumed first", demo(roll(paused)), "", 0, "run kubectl kruise rollout resume cloneset/demo first"},
-		{"a partition is told of", demo(roll(keepTwo)), "has partition 2", 0, ""},
-		{"OnDelete is told of", demo(deleting), "a pod follows when somebody deletes it", 0, ""},
+		{"a partition is reported", demo(roll(keepTwo)), "has partition 2", 0, ""},
+		{"OnDelete is reported", demo(deleting), "a pod is updated when a user deletes it", 0, ""},
 		{"twice in a second is refused", demo(func(set *appsv1beta1.CloneSet) {
 			set.Spec.Template.Annotations = map[string]string{restartedAt: at}
-		}), "", 0, "wait for one"},
+		}), "", 0, "wait a second"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			s := site(t, c.set)
+			s := newCluster(t, c.set)
 			out, err := run(t, s, "rollout", "restart", "cloneset/demo")
 			set := got(t, s)
 			if c.err != "" {
@@ -145,7 +145,7 @@ func TestRestart(t *testing.T) {
 
 func TestHistory(t *testing.T) {
 	t.Parallel()
-	s := site(t, demo(), made(t, 3, "nginx:1", ""), made(t, 1, "nginx:0", "first"), made(t, 2, "nginx:2", "kubectl set image"))
+	s := newCluster(t, demo(), made(t, 3, "nginx:1", ""), made(t, 1, "nginx:0", "first"), made(t, 2, "nginx:2", "kubectl set image"))
 	for _, c := range []struct {
 		golden string
 		args   string
@@ -165,9 +165,9 @@ func TestHistory(t *testing.T) {
 	require.ErrorContains(t, err, "cloneset/demo has no revision 7: there are [1 2 3]")
 	_, err = run(t, s, "rollout", "history", "clone/demo", "--revision", "-1")
 	require.ErrorContains(t, err, "--revision=-1")
-	_, err = run(t, site(t, demo()), "rollout", "history", "clone/demo", "--revision", "1")
+	_, err = run(t, newCluster(t, demo()), "rollout", "history", "clone/demo", "--revision", "1")
 	require.ErrorContains(t, err, "is it running?")
-	out, err := run(t, site(t, demo()), "rollout", "history", "clone/demo")
+	out, err := run(t, newCluster(t, demo()), "rollout", "history", "clone/demo")
 	require.NoError(t, err)
 	require.Equal(t, "cloneset.apps.kruise.io/demo\nNo rollout history found.\n", out)
 }
@@ -190,15 +190,15 @@ func TestUndo(t *testing.T) {
 		{"a template that has no revision yet goes to the latest", unseen, all, nil, "demo rolled back\n", "nginx:1", ""},
 		{"the present revision is kept", demo(), all, []string{"--to-revision=3"}, "skipped rollback (current template already matches revision 3)", "nginx:1", ""},
 		{"a dry run changes nothing", demo(), all, []string{"--dry-run=client"}, "demo rolled back (dry run)\n", "nginx:1", ""},
-		{"a paused one is told of", demo(roll(paused)), all, nil, "pods follow after kubectl kruise rollout resume", "nginx:2", ""},
+		{"a paused one is reported", demo(roll(paused)), all, nil, "pods are updated after kubectl kruise rollout resume", "nginx:2", ""},
 		{"an unknown revision is refused", demo(), all, []string{"--to-revision=8"}, "", "nginx:1", "there are [1 2 3]"},
 		{"a negative revision is refused", demo(), all, []string{"--to-revision=-8"}, "", "nginx:1", "--to-revision=-8"},
-		{"without another revision there is no way back", demo(), all[2:], nil, "", "nginx:1", "nothing to go back to"},
-		{"without any the controller is asked for", demo(), nil, nil, "", "nginx:1", "its controller makes the first"},
+		{"without another revision there is nothing to roll back to", demo(), all[2:], nil, "", "nginx:1", "nothing to roll back to"},
+		{"without any the controller may not run", demo(), nil, nil, "", "nginx:1", "its controller creates the first"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			s := site(t, append([]client.Object{c.set}, c.revisions...)...)
+			s := newCluster(t, append([]client.Object{c.set}, c.revisions...)...)
 			out, err := run(t, s, append([]string{"rollout", "undo", "cloneset/demo"}, c.args...)...)
 			set := got(t, s)
 			if c.err != "" {
@@ -214,10 +214,10 @@ func TestUndo(t *testing.T) {
 	}
 }
 
-func TestAChangeIsMadeAgainOnTheNewerObject(t *testing.T) {
+func TestAChangeIsRetriedOnTheNewerObject(t *testing.T) {
 	t.Parallel()
 	writes := 0
-	s := siteBuilder(t, demo()).WithInterceptorFuncs(interceptor.Funcs{
+	s := clusterBuilder(t, demo()).WithInterceptorFuncs(interceptor.Funcs{
 		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
 			if writes++; writes == 1 {
 				other := &appsv1beta1.CloneSet{}
@@ -233,13 +233,13 @@ func TestAChangeIsMadeAgainOnTheNewerObject(t *testing.T) {
 	require.Equal(t, 2, writes)
 	containers := got(t, s).Spec.Template.Spec.Containers
 	require.Equal(t, "nginx:5", containers[0].Image)
-	require.Equal(t, "proxy:2", containers[1].Image, "what somebody else wrote meanwhile stays")
+	require.Equal(t, "proxy:2", containers[1].Image, "a concurrent change of another client stays")
 }
 
-func TestARefusalIsNotTriedAgain(t *testing.T) {
+func TestARefusalIsNotRetried(t *testing.T) {
 	t.Parallel()
 	refused := apierrors.NewForbidden(schema.GroupResource{Group: "apps.kruise.io", Resource: "clonesets"}, "demo", nil)
-	s := siteBuilder(t, demo()).WithInterceptorFuncs(interceptor.Funcs{
+	s := clusterBuilder(t, demo()).WithInterceptorFuncs(interceptor.Funcs{
 		Patch: func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error {
 			return refused
 		},

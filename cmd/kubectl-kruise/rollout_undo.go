@@ -14,13 +14,13 @@ func undoCommand(open func() (conn, error)) *cobra.Command {
 	var number int64
 	cmd := &cobra.Command{
 		Use:   "undo (TYPE NAME | TYPE/NAME)",
-		Short: "Put the template of an earlier revision back",
-		Long: "Put the template of an earlier revision back. Nothing but the template changes, and pods follow it as they\n" +
-			"follow any change. By default it is the latest revision whose template differs from the present one.",
+		Short: "Restore the template of an earlier revision",
+		Long: "Restore the template of an earlier revision. Nothing but the template changes, and pods are updated as after\n" +
+			"any change. By default it is the latest revision whose template differs from the present one.",
 		Example: "  kubectl kruise rollout undo cloneset/demo\n  kubectl kruise rollout undo cloneset/demo --to-revision 3",
 	}
 	f := changes(cmd, "kubectl-rollout")
-	cmd.Flags().Int64Var(&number, "to-revision", 0, "the revision to go back to; 0 is the one before")
+	cmd.Flags().Int64Var(&number, "to-revision", 0, "the revision to roll back to; 0 is the one before")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if number < 0 {
 			return fmt.Errorf("--to-revision=%d: revisions are counted from 1; 0 is the one before", number)
@@ -78,5 +78,5 @@ func earlier(set workload, all []*appsv1.ControllerRevision, number int64) (*app
 			return r, to, nil
 		}
 	}
-	return nil, nil, fmt.Errorf("%s has no revision but the present one, so there is nothing to go back to", set.id())
+	return nil, nil, fmt.Errorf("%s has no revision but the present one, so there is nothing to roll back to", set.id())
 }

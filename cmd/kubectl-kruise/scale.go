@@ -24,7 +24,7 @@ type scaleFlags struct {
 	timeout           time.Duration
 }
 
-// sizePoll is how often the size is looked at while it is waited for.
+// sizePoll is how often the size is polled while waiting for it.
 const sizePoll = time.Second
 
 func scaleCommand(open func() (conn, error)) *cobra.Command {
@@ -37,7 +37,7 @@ func scaleCommand(open func() (conn, error)) *cobra.Command {
 	}
 	f := &scaleFlags{change: changes(cmd, "kubectl-scale")}
 	cmd.Flags().Int64Var(&f.replicas, "replicas", 0, "the size to set")
-	cmd.Flags().Int64Var(&f.current, "current-replicas", -1, "refuse unless this is the size now; -1 does not ask")
+	cmd.Flags().Int64Var(&f.current, "current-replicas", -1, "refuse unless this is the current size; -1 does not check")
 	cmd.Flags().DurationVar(&f.timeout, "timeout", 0, "how long to wait until there are as many pods, as in 1m; 0 does not wait")
 	if err := cmd.MarkFlagRequired("replicas"); err != nil {
 		panic(err) // The flag is defined above.
@@ -47,7 +47,7 @@ func scaleCommand(open func() (conn, error)) *cobra.Command {
 		case f.replicas < 0:
 			return fmt.Errorf("--replicas=%d: a size is 0 or more", f.replicas)
 		case f.current < -1:
-			return fmt.Errorf("--current-replicas=%d: a size is 0 or more; -1 does not ask", f.current)
+			return fmt.Errorf("--current-replicas=%d: a size is 0 or more; -1 does not check", f.current)
 		}
 		if err := f.complete(cmd); err != nil {
 			return err
@@ -118,7 +118,7 @@ func (f *scaleFlags) scale(ctx context.Context, c client.Client, object *unstruc
 	})
 }
 
-// await waits until there are as many pods as wanted.
+// await waits until there are as many pods as desired.
 func (f *scaleFlags) await(ctx context.Context, c client.Client, object *unstructured.Unstructured, name string) error {
 	if f.timeout == 0 || f.dryRun != cmdutil.DryRunNone {
 		return nil

@@ -13,10 +13,10 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 )
 
-// scalable is a cluster that serves the scale of demo, and makes follow pods when it is set.
+// scalable is a cluster that serves the scale of demo, and creates follow pods when it is set.
 func scalable(t *testing.T, follow int32) client.WithWatch {
 	t.Helper()
-	return siteBuilder(t, demo()).WithInterceptorFuncs(interceptor.Funcs{
+	return clusterBuilder(t, demo()).WithInterceptorFuncs(interceptor.Funcs{
 		SubResourceGet: func(ctx context.Context, c client.Client, _ string, o, size client.Object, _ ...client.SubResourceGetOption) error {
 			set := &appsv1beta1.CloneSet{}
 			if err := c.Get(ctx, client.ObjectKeyFromObject(o), set); err != nil {
@@ -53,11 +53,11 @@ func TestScale(t *testing.T) {
 	}{
 		{"the size is set and not waited for", "--replicas 7", 5, "cloneset.apps.kruise.io/demo scaled\n", "", 7},
 		{"what is printed has the new size", "--replicas 7 -o yaml", 5, "\n  replicas: 7\n", "", 7},
-		{"a dry run on the client shows the size and leaves it", "--replicas 7 -o yaml --dry-run=client", 5, "\n  replicas: 7\n", "", 5},
-		{"a dry run on the server leaves it", "--replicas 7 --dry-run=server", 5, "demo scaled (server dry run)\n", "", 5},
+		{"a dry run on the client shows the size and does not change it", "--replicas 7 -o yaml --dry-run=client", 5, "\n  replicas: 7\n", "", 5},
+		{"a dry run on the server does not change it", "--replicas 7 --dry-run=server", 5, "demo scaled (server dry run)\n", "", 5},
 		{"a dry run does not wait for pods", "--replicas 7 --dry-run=server --timeout 1m", 5, "demo scaled", "", 5},
-		{"the pods are waited for if asked to", "--replicas 7 --timeout 1m", 7, "demo scaled\n", "", 7},
-		{"a wait has its end", "--replicas 7 --timeout 10ms", 6, "", "clonesets/demo is scaled, and after 10ms it has 6 pods of 7", 7},
+		{"the command waits for the pods if asked to", "--replicas 7 --timeout 1m", 7, "demo scaled\n", "", 7},
+		{"a wait has a timeout", "--replicas 7 --timeout 10ms", 6, "", "clonesets/demo is scaled, and after 10ms it has 6 pods of 7", 7},
 		{"the size may be a condition", "--replicas 7 --current-replicas 5", 5, "demo scaled\n", "", 7},
 		{"another size than the condition is refused", "--replicas 7 --current-replicas 4", 5, "", "has 5 replicas, not 4 as --current-replicas says", 5},
 		{"a negative size is refused", "--replicas -1", 5, "", "--replicas=-1: a size is 0 or more", 5},

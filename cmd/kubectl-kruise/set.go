@@ -7,7 +7,7 @@ func setCommand(open func() (conn, error)) *cobra.Command {
 		Use:   "set",
 		Short: "Change images, variables and resources of pods",
 		Long: "Change images, variables and resources in the template of CloneSets, and of StatefulSets and DaemonSets of\n" +
-			"apps.kruise.io. Pods follow as they follow any change of the template. For the workloads of Kubernetes itself\n" +
+			"apps.kruise.io. Pods are updated as after any change of the template. For the workloads of Kubernetes itself\n" +
 			"there is kubectl set.",
 	}
 	cmd.AddCommand(setImageCommand(open), setEnvCommand(open), setResourcesCommand(open))

@@ -31,7 +31,7 @@ func setEnvCommand(open func() (conn, error)) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "env (TYPE NAME | TYPE/NAME) KEY=VALUE... KEY-...",
 		Short: "Change the variables of containers",
-		Long: "Change the variables of containers: KEY=VALUE sets one, KEY- takes it off, - reads KEY=VALUE lines from standard\n" +
+		Long: "Change the variables of containers: KEY=VALUE sets one, KEY- removes it, - reads KEY=VALUE lines from standard\n" +
 			"input. --from sets one for each key of a ConfigMap or Secret, by reference.",
 		Example: "  kubectl kruise set env cloneset/demo MODE=fast OLD-\n" +
 			"  kubectl kruise set env cloneset/demo -c nginx --from configmap/demo --prefix DEMO_\n" +
@@ -42,7 +42,7 @@ func setEnvCommand(open func() (conn, error)) *cobra.Command {
 	cmd.Flags().BoolVar(&f.overwrite, "overwrite", true, "false refuses to change a variable that has another value")
 	cmd.Flags().BoolVar(&f.list, "list", false, "list the variables and change nothing")
 	cmd.Flags().StringVar(&f.from, "from", "", "configmap/NAME or secret/NAME, whose keys become variables")
-	cmd.Flags().StringSliceVar(&f.keys, "keys", nil, "take only these keys of --from")
+	cmd.Flags().StringSliceVar(&f.keys, "keys", nil, "use only these keys of --from")
 	cmd.Flags().StringVar(&f.prefix, "prefix", "", "put this before the names of variables of --from")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		objects, pairs, ok := env.SplitEnvironmentFromResources(args)
@@ -54,7 +54,7 @@ func setEnvCommand(open func() (conn, error)) *cobra.Command {
 			return err
 		}
 		if n := len(set) + len(remove); !f.list && n == 0 && f.from == "" {
-			return errors.New("say what to change: KEY=VALUE, KEY- or --from; --list shows what there is")
+			return errors.New("name what to change: KEY=VALUE, KEY- or --from; --list shows what there is")
 		}
 		c, err := open()
 		if err != nil {

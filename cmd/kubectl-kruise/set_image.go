@@ -30,7 +30,7 @@ func setImageCommand(open func() (conn, error)) *cobra.Command {
 		case err != nil:
 			return err
 		case len(images) == 0:
-			return errors.New("say which image: CONTAINER=IMAGE, or *=IMAGE for all containers")
+			return errors.New("name the image: CONTAINER=IMAGE, or *=IMAGE for all containers")
 		case images["*"] != "" && len(images) > 1:
 			return errors.New("*=IMAGE is for all containers: no other CONTAINER=IMAGE fits beside it")
 		}

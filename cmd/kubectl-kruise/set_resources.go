@@ -27,7 +27,7 @@ func setResourcesCommand(open func() (conn, error)) *cobra.Command {
 	cmd.Flags().StringVarP(&containers, "containers", "c", "*", "the containers to change; wildcards are allowed")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if limits == "" && requests == "" {
-			return errors.New("say what to change: --limits, --requests or both")
+			return errors.New("name what to change: --limits, --requests or both")
 		}
 		wanted, err := versioned.HandleResourceRequirementsV1(map[string]string{"limits": limits, "requests": requests})
 		if err != nil {
@@ -63,7 +63,7 @@ func setResources(wanted corev1.ResourceRequirements, containers string) edit {
 	}
 }
 
-// setResource leaves a quantity of the same value as it is written: 0.5 is 500m.
+// setResource does not change a quantity of equal value: 0.5 is 500m.
 func (c container) setResource(field string, name corev1.ResourceName, q resource.Quantity) (changed bool, err error) {
 	at := []string{"resources", field, string(name)}
 	was, _, err := unstructured.NestedFieldNoCopy(c, at...)

@@ -36,13 +36,13 @@ func TestSetImage(t *testing.T) {
 		{"the same image changes nothing", "clone/demo nginx=nginx:1", "demo unchanged\n", "nginx:1 proxy:1 busybox:1", ""},
 		{"a dry run changes nothing", "clone/demo nginx=nginx:2 --dry-run=client -o yaml", "image: nginx:2", "nginx:1 proxy:1 busybox:1", ""},
 		{"an unknown container is named with those there are", "clone/demo web=nginx:2", "", "nginx:1 proxy:1 busybox:1", "no container web: it has init, nginx, sidecar"},
-		{"an image must be named", "clone/demo", "", "nginx:1 proxy:1 busybox:1", "say which image"},
+		{"an image must be named", "clone/demo", "", "nginx:1 proxy:1 busybox:1", "name the image"},
 		{"all beside one is refused", "clone/demo *=x:1 nginx=y:1", "", "nginx:1 proxy:1 busybox:1", "*=IMAGE is for all containers"},
 		{"objects come first", "nginx=y:1 clone/demo", "", "nginx:1 proxy:1 busybox:1", "all resources must be specified before image changes"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			s := site(t, demo())
+			s := newCluster(t, demo())
 			out, err := run(t, s, append([]string{"set", "image"}, strings.Fields(c.args)...)...)
 			if c.err != "" {
 				require.ErrorContains(t, err, c.err)
@@ -57,7 +57,7 @@ func TestSetImage(t *testing.T) {
 
 func TestSetLeavesFieldsThatItDoesNotKnow(t *testing.T) {
 	t.Parallel()
-	s := site(t, alpha(t))
+	s := newCluster(t, alpha(t))
 	set := &unstructured.Unstructured{}
 	set.SetAPIVersion("apps.kruise.io/v1alpha1")
 	set.SetKind("CloneSet")
@@ -98,7 +98,7 @@ func TestSetEnv(t *testing.T) {
 	}{
 		{"a new variable is added", "clone/demo A=b", "demo env updated\n", []corev1.EnvVar{mode, {Name: "A", Value: "b"}}, ""},
 		{"a known one is changed in its place", "clone/demo A=b MODE=fast", "demo env updated\n", []corev1.EnvVar{{Name: "MODE", Value: "fast"}, {Name: "A", Value: "b"}}, ""},
-		{"one is taken off", "clone/demo MODE-", "demo env updated\n", nil, ""},
+		{"one is removed", "clone/demo MODE-", "demo env updated\n", nil, ""},
 		{"only named containers change", "clone/demo A=b -c side*", "demo env updated\n", []corev1.EnvVar{mode}, ""},
 		{"the same value changes nothing", "clone/demo MODE=slow -c nginx", "demo unchanged\n", []corev1.EnvVar{mode}, ""},
 		{"lines are read from standard input", "clone/demo -c nginx -", "demo env updated\n", []corev1.EnvVar{mode, {Name: "FROM", Value: "stdin"}}, ""},
@@ -109,14 +109,14 @@ func TestSetEnv(t *testing.T) {
 		{"overwriting may be forbidden", "clone/demo MODE=fast --overwrite=false", "", []corev1.EnvVar{mode}, "has MODE=slow, and --overwrite is false"},
 		{"a bad name is refused", "clone/demo 1A=x", "", []corev1.EnvVar{mode}, "is not a valid key name"},
 		{"an unknown container is refused", "clone/demo A=b -c web", "", []corev1.EnvVar{mode}, "no container web"},
-		{"a change must be named", "clone/demo", "", []corev1.EnvVar{mode}, "say what to change"},
+		{"a change must be named", "clone/demo", "", []corev1.EnvVar{mode}, "name what to change"},
 		{"another source is refused", "clone/demo --from pod/x", "", []corev1.EnvVar{mode}, "write configmap/NAME or secret/NAME"},
 		{"a source must be there", "clone/demo --from cm/none", "", []corev1.EnvVar{mode}, "not found"},
 		{"a source must have the keys", "clone/demo --from cm/conf --keys no", "", []corev1.EnvVar{mode}, "none of the keys [no]"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			s := site(
+			s := newCluster(
 				t, demo(),
 				&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "conf", Namespace: "default"}, Data: map[string]string{"port": "1", "log.level": "2"}},
 				&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "key", Namespace: "default"}, Data: map[string][]byte{"token": []byte("x")}},
@@ -152,12 +152,12 @@ func TestSetResources(t *testing.T) {
 		{"limits and requests are set, others stay", "clone/demo -c nginx --limits cpu=1 --requests cpu=250m", "demo resource requirements updated\n", "limits cpu=1, requests cpu=250m memory=1Gi", ""},
 		{"the same quantity written otherwise changes nothing", "clone/demo -c nginx --requests cpu=0.5", "demo unchanged\n", "limits , requests cpu=500m memory=1Gi", ""},
 		{"a bad quantity is refused", "clone/demo --limits cpu=much", "", "limits , requests cpu=500m memory=1Gi", "--limits, --requests"},
-		{"a change must be named", "clone/demo", "", "limits , requests cpu=500m memory=1Gi", "say what to change"},
+		{"a change must be named", "clone/demo", "", "limits , requests cpu=500m memory=1Gi", "name what to change"},
 		{"an unknown container is refused", "clone/demo -c web --limits cpu=1", "", "limits , requests cpu=500m memory=1Gi", "no container web"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			s := site(t, demo(half))
+			s := newCluster(t, demo(half))
 			out, err := run(t, s, append([]string{"set", "resources"}, strings.Fields(c.args)...)...)
 			if c.err != "" {
 				require.ErrorContains(t, err, c.err)

@@ -9,21 +9,21 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 )
 
-// standing is how far a rollout has come.
+// standing is the progress of a rollout.
 type standing struct {
 	// noun is what its kind is called.
 	noun, name string
-	// want is how many pods there shall be, goal how many of them updated; the partition keeps the rest.
+	// want is the desired number of pods, goal how many of them have to be updated; the partition keeps the rest.
 	want, goal int32
-	// Of the pods there are: how many at all, ready, available, updated, and updated and available.
+	// Numbers of existing pods: all, ready, available, updated, and updated and available.
 	total, ready, available, updated, complete int32
 	// waits is what is waited for; empty when the rollout is done.
 	waits string
 	done  bool
 }
 
-// judge tells how a rollout stands, or why it can't become complete. goal is how many pods are to be updated.
-func judge(set workload, f facts, goal int32) (standing, error) {
+// standingOf returns the progress of a rollout, or why it can't become complete. goal is how many pods have to be updated.
+func standingOf(set workload, f facts, goal int32) (standing, error) {
 	out := standing{
 		noun: set.kind().noun, name: set.GetName(), want: f.want, goal: goal, total: f.total, ready: f.ready, available: f.available,
 		updated: f.updated, complete: f.complete,
@@ -32,7 +32,7 @@ func judge(set workload, f facts, goal int32) (standing, error) {
 	case f.fault != nil:
 		return out, f.fault
 	case f.onDelete:
-		return out, fmt.Errorf("%s has updateStrategy.type OnDelete: a pod follows when somebody deletes it, so there is "+
+		return out, fmt.Errorf("%s has updateStrategy.type OnDelete: a pod is updated when a user deletes it, so there is "+
 			"no rollout to follow; kubectl get %s %s shows how many have", set.id(), set.kind().alias, set.GetName())
 	case f.observed < set.GetGeneration():
 		out.waits = "the controller has not seen the change yet"
@@ -72,7 +72,7 @@ func (s standing) missing() string {
 	}
 }
 
-// stuck is why a rollout can't go on without somebody's doing, by the conditions of the controller.
+// stuck is why a rollout can't continue without a change by a user, by the conditions of the controller.
 func stuck(conditions []appsv1beta1.WorkloadCondition) string {
 	for _, c := range conditions {
 		late := c.Type == progressing && c.Status == corev1.ConditionFalse
@@ -87,7 +87,7 @@ func stuck(conditions []appsv1beta1.WorkloadCondition) string {
 	return ""
 }
 
-// lasting are the reasons of failed updates that don't pass by themselves.
+// lasting are the reasons of failed updates that are not temporary.
 func lasting() []string {
 	return []string{
 		appsv1beta1.CloneSetReasonNotInPlace, appsv1beta1.CloneSetReasonInvalidSpec, appsv1beta1.CloneSetReasonUpdateStalled,
@@ -95,7 +95,7 @@ func lasting() []string {
 	}
 }
 
-// failing is the failure to tell of, that of an update first.
+// failing is the failure to report; that of an update takes precedence.
 func failing(conditions []appsv1beta1.WorkloadCondition) *appsv1beta1.WorkloadCondition {
 	for _, t := range []appsv1beta1.WorkloadConditionType{appsv1beta1.WorkloadFailedUpdatePod, appsv1beta1.WorkloadFailedCreatePod} {
 		i := slices.IndexFunc(conditions, func(c appsv1beta1.WorkloadCondition) bool {

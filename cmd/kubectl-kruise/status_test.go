@@ -53,7 +53,7 @@ func TestStatusOnce(t *testing.T) {
 		{"paused midway", demo(roll(paused), behind), "paused, until kubectl kruise rollout resume cloneset/demo", ""},
 		{"paused when complete", demo(roll(paused)), "successfully rolled out", ""},
 		{
-			"a failure that may pass is told of", demo(behind, says(appsv1beta1.CloneSetFailedScale, "True", "WriteFailed", "exceeded quota")),
+			"a temporary failure is reported", demo(behind, says(appsv1beta1.CloneSetFailedScale, "True", "WriteFailed", "exceeded quota")),
 			"3 of 5 new pods have been updated; exceeded quota...", "",
 		},
 		{
@@ -69,7 +69,7 @@ func TestStatusOnce(t *testing.T) {
 			"", "UpdateStalled: ImagePullBackOff",
 		},
 		{
-			"a condition of the spec before does not count",
+			"a condition of an earlier generation does not count",
 			demo(behind, says(appsv1beta1.CloneSetFailedUpdate, "True", "UpdateStalled", "old"), func(set *appsv1beta1.CloneSet) { set.Generation = 3 }),
 			"the controller has not seen the change", "",
 		},
@@ -77,7 +77,7 @@ func TestStatusOnce(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			out, err := run(t, site(t, c.set), "rollout", "status", "clone/demo", "--watch=false")
+			out, err := run(t, newCluster(t, c.set), "rollout", "status", "clone/demo", "--watch=false")
 			if c.fail != "" {
 				require.ErrorContains(t, err, c.fail)
 				return
@@ -91,22 +91,22 @@ func TestStatusOnce(t *testing.T) {
 
 func TestStatusOfARevision(t *testing.T) {
 	t.Parallel()
-	s := site(t, demo(), made(t, 3, "nginx:1", ""))
+	s := newCluster(t, demo(), made(t, 3, "nginx:1", ""))
 	out, err := run(t, s, "rollout", "status", "clone/demo", "--revision", "3")
 	require.NoError(t, err)
 	require.Contains(t, out, "successfully rolled out")
 	_, err = run(t, s, "rollout", "status", "clone/demo", "--revision", "2")
 	require.ErrorContains(t, err, "rolled out to revision 3, not to 2")
-	unseen := site(t, demo(func(set *appsv1beta1.CloneSet) { set.Generation = 3 }), made(t, 3, "nginx:1", ""))
+	unseen := newCluster(t, demo(func(set *appsv1beta1.CloneSet) { set.Generation = 3 }), made(t, 3, "nginx:1", ""))
 	out, err = run(t, unseen, "rollout", "status", "clone/demo", "--revision", "4", "--watch=false")
 	require.NoError(t, err, "the revision that the status names is that of the rollout before")
 	require.Contains(t, out, "the controller has not seen the change yet")
 }
 
-// moving is a cluster in which things happen to objects as soon as somebody watches.
+// moving is a cluster in which objects change as soon as they are watched.
 func moving(t *testing.T, set *appsv1beta1.CloneSet, then func(client.Client) error) client.WithWatch {
 	t.Helper()
-	return siteBuilder(t, set).WithInterceptorFuncs(interceptor.Funcs{
+	return clusterBuilder(t, set).WithInterceptorFuncs(interceptor.Funcs{
 		Watch: func(ctx context.Context, c client.WithWatch, l client.ObjectList, opts ...client.ListOption) (watch.Interface, error) {
 			w, err := c.Watch(ctx, l, opts...)
 			if err != nil {
@@ -152,7 +152,7 @@ func TestStatusEndsWhenTheSetIsDeleted(t *testing.T) {
 
 func TestStatusEndsAtItsTimeout(t *testing.T) {
 	t.Parallel()
-	_, err := run(t, site(t, demo(counts(5, 5, 5, 1, 1))), "rollout", "status", "clone/demo", "--timeout", "300ms")
+	_, err := run(t, newCluster(t, demo(counts(5, 5, 5, 1, 1))), "rollout", "status", "clone/demo", "--timeout", "300ms")
 	require.EqualError(t, err, "cloneset/demo: not complete after 300ms: 1 of 5 new pods have been updated")
 }
 
@@ -165,10 +165,10 @@ func TestStatusEndsWhenItMayNotWatch(t *testing.T) {
 	require.ErrorContains(t, err, "forbidden")
 }
 
-func TestStatusLooksAgainWhenItsWatchIsTooOld(t *testing.T) {
+func TestStatusReadsAgainWhenItsWatchIsTooOld(t *testing.T) {
 	t.Parallel()
 	watches := 0
-	s := siteBuilder(t, demo(counts(5, 5, 5, 1, 1))).WithInterceptorFuncs(interceptor.Funcs{
+	s := clusterBuilder(t, demo(counts(5, 5, 5, 1, 1))).WithInterceptorFuncs(interceptor.Funcs{
 		Watch: func(ctx context.Context, c client.WithWatch, _ client.ObjectList, _ ...client.ListOption) (watch.Interface, error) {
 			watches++
 			w := watch.NewFakeWithOptions(watch.FakeOptions{ChannelSize: 1})
@@ -188,7 +188,7 @@ func TestStatusLooksAgainWhenItsWatchIsTooOld(t *testing.T) {
 	require.Contains(t, out, "successfully rolled out")
 }
 
-// stand is how a workload stands, whatever its kind, by what it says of itself alone.
+// stand is the progress of a workload of any kind, by its own status.
 func stand(t *testing.T, set client.Object) standing {
 	t.Helper()
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(set)
@@ -196,7 +196,7 @@ func stand(t *testing.T, set client.Object) standing {
 	w := workload{&unstructured.Unstructured{Object: fields}}
 	f, err := w.facts(t.Context())
 	require.NoError(t, err)
-	now, err := judge(w, f, f.want-f.kept)
+	now, err := standingOf(w, f, f.want-f.kept)
 	require.NoError(t, err)
 	return now
 }
@@ -209,7 +209,7 @@ func TestBarIsDrawnInPlace(t *testing.T) {
 		demo(counts(5, 5, 5, 0, 0)), demo(counts(5, 4, 4, 2, 1)), demo(counts(5, 5, 5, 5, 5)),
 	} {
 		now := stand(t, set)
-		require.NoError(t, b.tell(now))
+		require.NoError(t, b.print(now))
 	}
 	require.NoError(t, b.end())
 	golden(t, "bar", strings.ReplaceAll(out.String(), redraw, "<redraw>\n"))
@@ -222,5 +222,5 @@ func TestBarFitsItsLine(t *testing.T) {
 	require.Equal(t, "demo [=========---.....|            ] 4/6 updated, 9 ready, 9 available, partition keeps 4: 4 of 6 new pods", fit(draw(s), 200))
 	require.Equal(t, "demo [=========---.....|     ...", fit(draw(s), 32))
 	require.Len(t, fit(draw(s), 40), 40)
-	require.Equal(t, strings.Repeat("=", cells), gauge(standing{}), "no pods wanted are all there")
+	require.Equal(t, strings.Repeat("=", cells), gauge(standing{}), "of no desired pods all exist")
 }

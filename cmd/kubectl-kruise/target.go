@@ -12,7 +12,7 @@ import (
 	cmdutil "k8s.io/kubectl/pkg/cmd/util"
 )
 
-// target says by flags which objects a verb works on, beside its arguments: TYPE NAME..., TYPE/NAME... or TYPE alone.
+// target has the flags that select the objects of a verb, besides its arguments: TYPE NAME..., TYPE/NAME... or TYPE alone.
 type target struct {
 	files    resource.FilenameOptions
 	selector string
@@ -25,8 +25,8 @@ func (t *target) flags(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&t.all, "all", false, "all objects of the type in the namespace")
 }
 
-// find reads the objects, each in the version that the arguments ask for, else in the one that the cluster prefers. There
-// is one at least.
+// find reads the objects, each in the version that the arguments name, otherwise in the one that the cluster prefers. There
+// is at least one.
 func (t *target) find(c conn, args []string) ([]*resource.Info, error) {
 	if len(args) == 0 && cmdutil.IsFilenameSliceEmpty(t.files.Filenames, t.files.Kustomize) {
 		return nil, errors.New("name what to work on: TYPE NAME, TYPE/NAME or -f FILE, as in cloneset/demo")
@@ -40,17 +40,17 @@ func (t *target) find(c conn, args []string) ([]*resource.Info, error) {
 		Do().Infos()
 	switch {
 	case meta.IsNoMatchError(err), err != nil && strings.Contains(err.Error(), "doesn't have a resource type"):
-		return nil, fmt.Errorf("%w: CloneSets and the like live where the member's chart is installed; choose that cluster with --context", err)
+		return nil, fmt.Errorf("%w: CloneSets and the other workload kinds exist where the member's chart is installed; choose that cluster with --context", err)
 	case err != nil:
 		return nil, err
 	case len(infos) == 0:
-		return nil, fmt.Errorf("there is none such in namespace %s", c.namespace)
+		return nil, fmt.Errorf("there is none in namespace %s", c.namespace)
 	}
 	return infos, nil
 }
 
-// workloads is find for verbs that serve CloneSets, StatefulSets and DaemonSets of apps.kruise.io only. verb is how the
-// command is called, for the way out.
+// workloads is find for verbs that serve CloneSets, StatefulSets and DaemonSets of apps.kruise.io only. verb is the name
+// of the command, for the remedy in the error.
 func (t *target) workloads(c conn, verb string, args []string) ([]workload, error) {
 	infos, err := t.find(c, args)
 	if err != nil {

@@ -15,11 +15,11 @@ func TestABarIsForTerminals(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, terminal.Close()) }()
 	require.NoError(t, unix.IoctlSetWinsize(int(terminal.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 100}))
-	require.Equal(t, &bar{out: terminal, width: 100}, newTeller(terminal))
+	require.Equal(t, &bar{out: terminal, width: 100}, newProgressPrinter(terminal))
 
 	file, err := os.Create(t.TempDir() + "/out")
 	require.NoError(t, err)
 	defer func() { require.NoError(t, file.Close()) }()
-	require.Equal(t, &lines{out: file}, newTeller(file))
-	require.IsType(t, &lines{}, newTeller(&bytes.Buffer{}))
+	require.Equal(t, &lines{out: file}, newProgressPrinter(file))
+	require.IsType(t, &lines{}, newProgressPrinter(&bytes.Buffer{}))
 }

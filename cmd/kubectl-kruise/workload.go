@@ -11,21 +11,21 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// workload is a set of pods of one of the kinds that verbs serve, in one of the served versions, with all its fields: what the
-// types here don't know must survive an edit.
+// workload is a set of pods of one of the kinds that verbs serve, in one of the served versions, with all its fields: those
+// that the types here don't have must survive an edit.
 type workload struct{ *unstructured.Unstructured }
 
 func (s workload) copy() workload { return workload{s.DeepCopy()} }
 
 func (s workload) kind() kind { return kinds()[s.GetKind()] }
 
-// facts reads what verbs ask.
+// facts extracts what verbs need.
 func (s workload) facts(ctx context.Context) (facts, error) { return s.kind().read(ctx, s) }
 
-// id is how users name the set, in a form that kubectl takes for this one.
+// id is the set's name on the command line, in a form that kubectl accepts for it.
 func (s workload) id() string { return s.kind().alias + "/" + s.GetName() }
 
-// fullID is how printers name it.
+// fullID is its name in printed output.
 func (s workload) fullID() string { return s.kind().noun + ".apps.kruise.io/" + s.GetName() }
 
 func (s workload) alpha() bool { return s.GroupVersionKind().Version == "v1alpha1" }
@@ -48,7 +48,7 @@ func (s workload) templateAnnotation(key string) string {
 	return v
 }
 
-// container is one of a template, as it stands in the object.
+// container is one of a template, as it is in the object.
 type container map[string]any
 
 func (c container) name() string {
@@ -76,7 +76,7 @@ func (s workload) each(pattern string, edit func(container) error) error {
 	return nil
 }
 
-// eachOf is each for one list; it says how many containers match.
+// eachOf is each for one list; it returns how many containers match.
 func (s workload) eachOf(list, pattern string, edit func(container) error) (int, error) {
 	at := []string{"spec", "template", "spec", list}
 	all, _, err := unstructured.NestedSlice(s.Object, at...)
@@ -144,7 +144,7 @@ func (c container) setEnv(vars []map[string]any) error {
 	return unstructured.SetNestedSlice(c, list, "env")
 }
 
-// putEnv sets one variable, in the place of one of its name if there is one.
+// putEnv sets one variable, replacing one of the same name.
 func putEnv(vars []map[string]any, v map[string]any) []map[string]any {
 	if i := slices.IndexFunc(vars, func(o map[string]any) bool { return o["name"] == v["name"] }); i >= 0 {
 		vars[i] = v

@@ -32,7 +32,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/revision"
 )
 
-// served is what the fake cluster's discovery says.
+// served is what the fake cluster's discovery returns.
 func served() []*metav1.APIResourceList {
 	verbs := metav1.Verbs{"get", "list", "watch", "patch"}
 	resource := func(plural, singular, kind string, short ...string) metav1.APIResource {
@@ -105,13 +105,13 @@ func answer(c client.Client, mapper meta.RESTMapper, gv schema.GroupVersion, r *
 	return reply(http.StatusOK, one)
 }
 
-// site is a cluster that holds objects.
-func site(t *testing.T, objects ...client.Object) client.WithWatch {
+// newCluster is a cluster with objects.
+func newCluster(t *testing.T, objects ...client.Object) client.WithWatch {
 	t.Helper()
-	return siteBuilder(t, objects...).Build()
+	return clusterBuilder(t, objects...).Build()
 }
 
-func siteBuilder(t *testing.T, objects ...client.Object) *ctrlfake.ClientBuilder {
+func clusterBuilder(t *testing.T, objects ...client.Object) *ctrlfake.ClientBuilder {
 	t.Helper()
 	s := runtime.NewScheme()
 	require.NoError(t, clientgoscheme.AddToScheme(s))

@@ -22,7 +22,7 @@ import (
 
 const name = "flotilla-member"
 
-// flags are all that the command line says.
+// flags are the command line's flags.
 type flags struct {
 	*option.Program
 	kinds    setup.Kinds
@@ -36,7 +36,7 @@ type parallelWrites int
 
 // AddFlags binds it.
 func (p *parallelWrites) AddFlags(f *pflag.FlagSet) {
-	f.IntVar((*int)(p), "parallel-writes", int(*p), "Writes to pods that run at once for one object.")
+	f.IntVar((*int)(p), "parallel-writes", int(*p), "Number of parallel writes to pods for one object.")
 }
 
 // Validate returns what is wrong.
@@ -68,10 +68,10 @@ func command() (*cobra.Command, error) {
 		Program: option.NewProgram(name, gates, kinds.Names()...), kinds: kinds, hub: &option.Hub{}, parallel: podcontrol.Parallel,
 	}
 	cmd := f.Command("Run the workload controllers and webhooks of one cluster",
-		"Flotilla-member runs CloneSet and its kin in one cluster: controllers, in one replica at a time, and admission\n"+
-			"and conversion webhooks, in all of them. Without a hub it is complete. With --hub-url the cluster joins a hub as\n"+
+		"Flotilla-member runs the workload kinds in one cluster: controllers, in one replica at a time, and admission\n"+
+			"and conversion webhooks, in all of them. It works without a hub. With --hub-url the cluster joins a hub as\n"+
 			"--cluster-name and runs what that hub asks for.\n\n"+
-			"It makes and rotates the certificate of its webhooks itself. Outside a cluster, give --kubeconfig and --webhook-url.",
+			"It creates and rotates the certificate of its webhooks itself. Outside a cluster, give --kubeconfig and --webhook-url.",
 		f.setup, f.hub, &f.parallel)
 	kinds.AddFlags(cmd.Flags())
 	cmd.Flags().BoolVar(&f.localHub, "local-hub", false, "This cluster runs flotilla-hub too: UnitedDeployments here may "+
@@ -80,7 +80,7 @@ func command() (*cobra.Command, error) {
 	return cmd, nil
 }
 
-// setup makes the manager with all that a member runs.
+// setup creates the manager with everything that a member runs.
 func (f *flags) setup(ctx context.Context) (ctrl.Manager, error) {
 	o, err := f.options()
 	if err != nil {

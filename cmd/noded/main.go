@@ -1,4 +1,4 @@
-// Command flotilla-noded does for the pods of one node what can only be done beside their containers.
+// Command flotilla-noded is the node daemon: it does for the pods of one node what needs the node's container runtime.
 package main
 
 import (
@@ -25,16 +25,16 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/option"
 )
 
-// nodeName is the variable that the downward API fills.
+// nodeName is the variable that the downward API sets.
 const nodeName = "NODE_NAME"
 
-// flags are all that the command line and the environment say.
+// flags are the settings of the command line and the environment.
 type flags struct {
-	// manager has what a daemon shares with managers: it has no webhooks, and elects no leader.
+	// manager has what the daemon shares with managers: it has no webhooks and no leader election.
 	manager *option.Manager
 	gates   *feature.Gates
 	node    string
-	// addr serves metrics and health; pprof is profiling's.
+	// addr serves metrics and health; pprof serves profiles.
 	addr        string
 	enablePprof bool
 	// dir is where the host's /run is mounted; file is the runtime's socket below it.
@@ -61,9 +61,9 @@ func command() (*cobra.Command, error) {
 	f.manager.QPS, f.manager.Burst = 5, 10
 	cmd := &cobra.Command{
 		Use: node.Component, Short: "Restart containers of one node and report on them", Version: option.Version,
-		Long: "Flotilla-noded runs on each node of a member cluster. It starts containers anew whose environment comes from\n" +
-			"labels or annotations that an update in place has changed, through the node's container runtime, and reports from\n" +
-			"what they were started. While it can do that it renews a Lease, by which the member manager knows it.\n\n" +
+		Long: "Flotilla-noded runs on each node of a member cluster. It restarts containers whose environment comes from\n" +
+			"labels or annotations that an in-place update has changed, through the node's container runtime, and reports from\n" +
+			"which values they were started. While it works it renews a Lease, which the member manager watches.\n\n" +
 			"Environment variable NODE_NAME is the name of the node.",
 		Args: cobra.NoArgs, SilenceUsage: true, SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context()) },
@@ -75,18 +75,18 @@ func command() (*cobra.Command, error) {
 func (f *flags) add(s *pflag.FlagSet) {
 	m := f.manager
 	s.StringVar(&m.Kubeconfig, "kubeconfig", "", "File with the address and credential of the apiserver. "+
-		"Empty takes the ServiceAccount of the pod that this runs in.")
+		"If empty, the ServiceAccount of the pod that this runs in is used.")
 	s.StringVar(&m.Namespace, "namespace", m.Namespace, "Namespace of the release: the node's Lease is there.")
 	s.StringVar(&f.addr, "addr", ":10221", "host:port that serves /metrics, /healthz and /readyz over HTTP.")
 	s.BoolVar(&f.enablePprof, "enable-pprof", false, "Serve profiles at --pprof-addr.")
 	s.StringVar(&m.PprofAddr, "pprof-addr", "localhost:10222", "host:port that serves /debug/pprof.")
-	s.StringVar(&f.dir, "socket-dir", "/hostvarrun", "Directory in which the node's /run is found.")
+	s.StringVar(&f.dir, "socket-dir", "/hostvarrun", "Directory where the node's /run is mounted.")
 	s.StringVar(&f.file, "socket-file", "", "Socket of the container runtime below --socket-dir. "+
-		"Empty looks for those of containerd, CRI-O and cri-dockerd.")
+		"If empty, those of containerd, CRI-O and cri-dockerd are tried.")
 	s.Float32Var(&m.QPS, "rest-config-qps", m.QPS, "Requests a second to the apiserver, on average.")
-	s.IntVar(&m.Burst, "rest-config-burst", m.Burst, "Requests to the apiserver that may go out at once.")
+	s.IntVar(&m.Burst, "rest-config-burst", m.Burst, "Requests to the apiserver that may be sent at once.")
 	s.IntVarP(&m.LogLevel, "v", "v", 0, "Log level: 0 what changed, 1 why something waits, 4 data.")
-	s.StringVar(&m.LogFormat, "logging-format", m.LogFormat, "json, or console for people.")
+	s.StringVar(&m.LogFormat, "logging-format", m.LogFormat, "json, or console for human readers.")
 	f.gates.AddFlags(s)
 }
 
@@ -121,7 +121,7 @@ func (f *flags) run(ctx context.Context) error {
 	return mgr.Start(ctx)
 }
 
-// setup makes the manager with all that the daemon runs.
+// setup creates the manager with everything that the daemon runs.
 func (f *flags) setup(ctx context.Context) (ctrl.Manager, error) {
 	cfg, err := f.manager.RESTConfig()
 	if err != nil {

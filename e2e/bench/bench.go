@@ -25,15 +25,15 @@ const (
 	namespace = "bench"
 	imageOld  = "registry.example/app:1.0"
 	imageNew  = "registry.example/app:2.0"
-	// patience is how long one measurement may take.
+	// timeout of one measurement.
 	patience = 40 * time.Minute
-	// calm is how long nobody may write for a measurement to be over.
+	// calm is how long there must be no write for a measurement to be over.
 	calm = 3 * time.Second
 	// fleetPods is how many pods the UnitedDeployment has.
 	fleetPods = 30
 )
 
-// rest is how long a set of which all is done is looked at.
+// rest is how long a set at rest is measured.
 const rest = time.Minute
 
 // bench runs the measurements.
@@ -41,19 +41,19 @@ type bench struct {
 	fleet *fleet.Fleet
 	stage lab.Progress
 	out   io.Writer
-	// alone leaves the native kinds out.
+	// alone skips the native kinds.
 	alone bool
 	// profiles is a folder for CPU profiles of the manager; empty for none.
 	profiles string
 
-	// pods is the size that is being measured.
+	// pods is the number of pods that is being measured.
 	pods int32
 }
 
-// figures are what one act cost.
+// figures are the cost of one action.
 type figures struct {
 	act string
-	// pods are how many it was about, and beside as in act.
+	// pods is how many pods the action was about, and beside is as in act.
 	pods   int32
 	beside int
 	wall   time.Duration
@@ -61,11 +61,11 @@ type figures struct {
 	all    time.Duration // CPU of all processes of the cluster
 	memory int64
 	writes []fleet.Count
-	// renewals are writes that keep Leases alive.
+	// renewals are writes that renew Leases.
 	renewals int
 }
 
-// run measures everything that is planned and prints it as Markdown, each table when it is known.
+// run does all measurements and prints each table as Markdown as soon as it is complete.
 func (b *bench) run(ctx context.Context, p plan) error {
 	if err := b.fleet.Namespace(ctx, namespace, nil); err != nil {
 		return err
@@ -95,25 +95,25 @@ func (b *bench) run(ctx context.Context, p plan) error {
 
 func (b *bench) printf(format string, args ...any) { _, _ = fmt.Fprintf(b.out, format, args...) }
 
-// act is something to measure.
+// act is an action to measure.
 type act struct {
 	name   string
 	by     controller
 	object client.Object
 	do     func(context.Context) error
-	// image is what pods have when it is done: so many of the object's.
+	// image is the image of the updated pods when it is done, and pods how many they are.
 	image string
 	pods  int32
-	// beside is the native act that it is compared with: its place among those, or none.
+	// beside is the index of the native action that it is compared with, or none.
 	beside int
 }
 
-// trial measures a kind of ours beside the native one, one after the other in the same cluster.
+// trial compares a kind of ours with the native one, one after the other in the same cluster.
 func (b *bench) trial(ctx context.Context, t trial) error {
 	c := b.fleet.West
 	b.pods = t.pods
 	ours := t.ours[0].by
-	if err := b.clear(ctx, c, "", t.objects()...); err != nil { // What a run that was broken off left.
+	if err := b.clear(ctx, c, "", t.objects()...); err != nil { // Remove what an interrupted run left.
 		return err
 	}
 	var native, own []figures
@@ -147,7 +147,7 @@ func (b *bench) trial(ctx context.Context, t trial) error {
 	return b.clear(ctx, c, "", t.objects()...)
 }
 
-// acts does one thing after the other with the object of one side.
+// acts runs all actions on the object of one side.
 func (b *bench) acts(ctx context.Context, c *fleet.Cluster, t trial, acts []act) ([]figures, error) {
 	out := make([]figures, 0, len(acts))
 	for _, a := range acts {
@@ -163,7 +163,7 @@ func (b *bench) acts(ctx context.Context, c *fleet.Cluster, t trial, acts []act)
 	return out, nil
 }
 
-// controller is who does the work: a process, and the users that it writes as.
+// controller is the controller's process, and the users that it writes as.
 type controller struct {
 	process string
 	users   []string
@@ -174,7 +174,7 @@ func (c controller) wrote(w fleet.Write) bool {
 		slices.ContainsFunc(c.users, func(u string) bool { return strings.HasSuffix(w.User, u) })
 }
 
-// measure does something and waits until all pods are ready with an image.
+// measure runs an action and waits until all pods are ready with an image.
 func (b *bench) measure(ctx context.Context, c *fleet.Cluster, a act) (figures, error) {
 	done := b.stage(fmt.Sprintf("%d pods: %s", b.pods, a.name))
 	f, err := b.measured(ctx, c, a)
@@ -210,7 +210,7 @@ func (b *bench) measured(ctx context.Context, c *fleet.Cluster, a act) (f figure
 	return f, nil
 }
 
-// profile begins a CPU profile of the manager, if one is wanted, and returns how it is ended.
+// profile starts a CPU profile of the manager, if requested, and returns a function that ends it.
 func (b *bench) profile(ctx context.Context, c *fleet.Cluster, a act) (end func() error, err error) {
 	if b.profiles == "" || a.by.process != c.Manager.Name {
 		return func() error { return nil }, nil
@@ -230,10 +230,10 @@ func (b *bench) profile(ctx context.Context, c *fleet.Cluster, a act) (end func(
 	return func() error { return <-ended }, nil
 }
 
-// profileSeconds is how long a CPU profile is.
+// profileSeconds is the duration of a CPU profile.
 const profileSeconds = 20
 
-// atRest measures what a set costs while there is nothing to do.
+// atRest measures the cost of a set at rest.
 func (b *bench) atRest(ctx context.Context, c *fleet.Cluster, by controller) (figures, error) {
 	done := b.stage(fmt.Sprintf("%d pods: rest", b.pods))
 	f, err := b.cost(ctx, c, by, func(ctx context.Context) error {
@@ -246,7 +246,7 @@ func (b *bench) atRest(ctx context.Context, c *fleet.Cluster, by controller) (fi
 	return f, err
 }
 
-// cost is what a controller's process uses and writes while something is done.
+// cost returns what a controller's process uses and writes during an action.
 func (b *bench) cost(ctx context.Context, c *fleet.Cluster, by controller, do func(context.Context) error) (f figures, err error) {
 	process, err := lab.FindProcess(c.Lab.Dir, by.process)
 	if err != nil {
@@ -291,14 +291,14 @@ func (b *bench) quiet(ctx context.Context) error {
 	return fleet.Await(ctx, patience, func(ctx context.Context) (bool, string) {
 		mark := fleet.Mark()
 		if !pause(ctx, calm) {
-			return false, "broken off"
+			return false, "interrupted"
 		}
 		writes, err := b.fleet.Writes(mark)
 		if err != nil {
 			return false, err.Error()
 		}
 		n := len(fleet.Tally(writes, func(w fleet.Write) bool { return w.Namespace == namespace || w.Ours() && !w.Renewal() }))
-		return n == 0, "the clusters are still busy"
+		return n == 0, "the clusters are still being written to"
 	})
 }
 
@@ -313,7 +313,7 @@ func (b *bench) change(ctx context.Context, c *fleet.Cluster, o client.Object, e
 	})
 }
 
-// clear removes the workloads but one, and waits until the cluster rests.
+// clear removes the workloads except one, and waits until the cluster is at rest.
 func (b *bench) clear(ctx context.Context, c *fleet.Cluster, keep string, all ...client.Object) error {
 	for _, o := range all {
 		if o.GetName() == keep {
@@ -333,7 +333,7 @@ func (b *bench) clear(ctx context.Context, c *fleet.Cluster, keep string, all ..
 			return keep == "" || !strings.HasPrefix(p.Name, keep)
 		})
 		if left {
-			pause(ctx, time.Second) // To list thousands of pods is work.
+			pause(ctx, time.Second) // Listing thousands of pods is expensive.
 		}
 		return !left, "pods of another measurement are left"
 	})
@@ -343,12 +343,12 @@ func (b *bench) clear(ctx context.Context, c *fleet.Cluster, keep string, all ..
 	return b.quiet(ctx)
 }
 
-// table prints what acts cost.
+// table prints the costs of actions.
 func (b *bench) table(all []figures) {
-	b.printf("\n%d pods; a roll-out keeps 80 %% of them ready, unless it goes one by one. CPU and memory are the controller's process: "+
+	b.printf("\n%d pods; a rollout keeps 80 %% of them ready, unless it updates one at a time. CPU and memory are the controller's process: "+
 		"kube-controller-manager or flotilla-member. The cluster's CPU is that of its control plane, simulated nodes and "+
 		"manager.\n\n", b.pods)
-	b.printf("| | wall time | CPU | cluster's CPU | peak memory | API writes | per pod | of pods, per pod | events, per pod |\n")
+	b.printf("| | wall time | CPU | cluster's CPU | peak memory | API writes | per pod | pod writes, per pod | events, per pod |\n")
 	b.printf("|---|---:|---:|---:|---:|---:|---:|---:|---:|\n")
 	for _, f := range all {
 		pods, events, other := 0, 0, 0
@@ -368,7 +368,7 @@ func (b *bench) table(all []figures) {
 	}
 }
 
-// summary prints how each act of ours stands to the native one.
+// summary prints how each action compares with the native one.
 func (b *bench) summary(native, own []figures) {
 	b.printf("\n")
 	for _, o := range own {
@@ -376,12 +376,12 @@ func (b *bench) summary(native, own []figures) {
 			continue
 		}
 		n := native[o.beside]
-		b.printf("- %s beside %s: %.2f of the wall time, %.2f of the cluster's CPU.\n", o.act, n.act,
+		b.printf("- %s relative to %s: %.2f of the wall time, %.2f of the cluster's CPU.\n", o.act, n.act,
 			o.wall.Seconds()/n.wall.Seconds(), o.all.Seconds()/n.all.Seconds())
 	}
 }
 
-// costs prints what the table does not say of our manager; grown is by how much the pods made its heap grow.
+// costs prints what the table does not have about our manager; grown is by how much its heap grew because of the pods.
 func (b *bench) costs(own []figures, quiet figures, grown int64) {
 	var peak int64
 	for _, f := range own {
@@ -393,11 +393,11 @@ func (b *bench) costs(own []figures, quiet figures, grown int64) {
 	for _, c := range quiet.writes {
 		n += c.Writes
 	}
-	b.printf("- At rest, for %s: %d writes beside %d renewals of its Lease, %.2f s of CPU.\n", rest, n, quiet.renewals, quiet.cpu.Seconds())
-	b.printf("- A pod takes %d bytes of the heap: what is live after a collection with all pods, less what was without any.\n", grown/int64(b.pods))
+	b.printf("- Idle, for %s: %d writes besides %d renewals of its Lease, %.2f s of CPU.\n", rest, n, quiet.renewals, quiet.cpu.Seconds())
+	b.printf("- A pod takes %d bytes of heap: live heap after garbage collection with all pods, minus that without pods.\n", grown/int64(b.pods))
 }
 
-// hub measures what one UnitedDeployment in one cluster costs its hub.
+// hub measures the cost of one UnitedDeployment in one cluster on its hub.
 func (b *bench) hub(ctx context.Context) error {
 	labels := map[string]string{"app": "fleet"}
 	selector := &metav1.LabelSelector{MatchLabels: labels}
@@ -423,13 +423,13 @@ func (b *bench) hub(ctx context.Context) error {
 	}
 	h := b.fleet.Hub
 	if err := client.IgnoreNotFound(h.Client.Delete(ctx, ud)); err != nil {
-		return fmt.Errorf("remove the UnitedDeployment of a former run: %w", err)
+		return fmt.Errorf("remove the UnitedDeployment of an earlier run: %w", err)
 	}
 	if err := b.quiet(ctx); err != nil {
 		return err
 	}
 	b.printf("\nOne UnitedDeployment of %d pods in one cluster: writes to the hub's apiserver by the hub and the agent.\n\n", fleetPods)
-	b.printf("| | resource | by | writes | bytes sent | bytes a write |\n|---|---|---|---:|---:|---:|\n")
+	b.printf("| | resource | by | writes | bytes sent | bytes per write |\n|---|---|---|---:|---:|---:|\n")
 	for _, m := range []struct {
 		act string
 		do  func(context.Context) error
@@ -452,7 +452,7 @@ func (b *bench) hub(ctx context.Context) error {
 	return nil
 }
 
-// hubAct does something and returns what it made the hub's apiserver write.
+// hubAct runs an action and returns the writes to the hub's apiserver that it caused.
 func (b *bench) hubAct(ctx context.Context, act string, do func(context.Context) error) (counts []fleet.Count, err error) {
 	done := b.stage("UnitedDeployment: " + act)
 	defer func() { done(err) }()

@@ -1,7 +1,7 @@
-// Bench measures, on a fleet of the lab, what Flotilla costs beside the native kinds in the same run: a CloneSet of 1,000 and
-// of 5,000 pods beside a Deployment, a StatefulSet of 1,000 pods that come and go at once and a DaemonSet on 500 nodes beside
-// those of Kubernetes; each set's roll-out, and each of ours at rest. Then, what an event of a node causes among 50
-// DaemonSets, and what one UnitedDeployment costs its hub. It prints the tables of docs/operate/sizing.md.
+// Bench compares the cost of Flotilla with that of the native kinds in the same run, on a fleet of the lab: a CloneSet of
+// 1,000 and of 5,000 pods with a Deployment, a StatefulSet of 1,000 parallel pods and a DaemonSet on 500 nodes with those of
+// Kubernetes; the rollout of each, and ours at rest. It also measures what an event of a node causes among 50
+// DaemonSets, and the cost of one UnitedDeployment on its hub. It prints the tables of docs/operate/sizing.md.
 //
 //	make bench-scale
 package main
@@ -34,10 +34,10 @@ func main() {
 	}
 }
 
-// podsPerNode is what a node of the lab holds.
+// podsPerNode is the capacity of a node of the lab.
 const podsPerNode = 110
 
-// What can be measured beside the hub: kinds, and what events of a node cause among many DaemonSets.
+// What can be measured besides the hub: kinds, and what events of a node cause among many DaemonSets.
 const (
 	cloneSet    = "cloneset"
 	statefulSet = "statefulset"
@@ -69,8 +69,8 @@ func (p plan) check() error {
 	return nil
 }
 
-// room is what nodes the fleet's members have from the beginning: a tenth more than pods need, so that none waits for
-// another one's end. The DaemonSet's nodes come later, to where they are needed.
+// room is how many nodes the fleet's members have from the beginning: a tenth more than pods need, so that no pod waits for
+// the end of another one. The DaemonSet's nodes are added later.
 func (p plan) room() string {
 	most := int32(fleetPods)
 	if p.has(cloneSet) && len(p.pods) > 0 {
@@ -86,7 +86,7 @@ func newCommand() *cobra.Command {
 	b, p, keep := &bench{}, plan{}, false
 	cmd := &cobra.Command{
 		Use:          "bench",
-		Short:        "Measure our kinds beside the native ones, and the writes on a hub",
+		Short:        "Compare our kinds with the native ones, and measure the writes on a hub",
 		Args:         cobra.NoArgs,
 		SilenceUsage: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -112,8 +112,8 @@ func newCommand() *cobra.Command {
 	cmd.Flags().Int32SliceVar(&p.pods, "pods", []int32{1000, 5000}, "pods of the CloneSet and of the Deployment, one after the other")
 	cmd.Flags().Int32Var(&p.stateful, "stateful-pods", 1000, "pods of the StatefulSet and of the native one")
 	cmd.Flags().IntVar(&p.nodes, "nodes", 500, "nodes of the DaemonSet and of the native one")
-	cmd.Flags().BoolVar(&b.alone, "alone", false, "measure our kinds only, without the native ones beside them")
-	cmd.Flags().BoolVar(&p.hub, "hub", true, "measure what a UnitedDeployment costs its hub")
+	cmd.Flags().BoolVar(&b.alone, "alone", false, "measure our kinds only, without the native ones")
+	cmd.Flags().BoolVar(&p.hub, "hub", true, "measure the cost of a UnitedDeployment on its hub")
 	cmd.Flags().StringVar(&b.profiles, "profiles", "", "folder for a CPU profile of the manager during each act")
 	cmd.Flags().BoolVar(&keep, "keep", false, "leave the clusters running")
 	return cmd

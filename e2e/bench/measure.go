@@ -20,7 +20,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/lab"
 )
 
-// spent is what a process used: CPU time since its start, and its peak of memory since usage was asked last.
+// spent is what a process used: CPU time since its start, and its peak of memory since the last call of usage.
 type spent struct {
 	cpu  time.Duration
 	peak int64
@@ -65,7 +65,7 @@ func processCPU(pid int) (time.Duration, error) {
 	return time.Duration(total) * time.Second / ticks, nil
 }
 
-// usage reads what a process used, and starts its peak anew.
+// usage reads what a process used, and resets its peak.
 func usage(pid int) (spent, error) {
 	cpu, err := processCPU(pid)
 	if err != nil {
@@ -85,16 +85,16 @@ func usage(pid int) (spent, error) {
 			s.peak = kib << 10
 		}
 	}
-	// 5 sets the peak to what is in use now.
+	// 5 resets the peak to the present usage.
 	if err := os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", pid), []byte("5"), 0); err != nil {
-		return spent{}, fmt.Errorf("start peak of memory anew: %w", err)
+		return spent{}, fmt.Errorf("reset peak of memory: %w", err)
 	}
 	return s, nil
 }
 
 // liveHeap is how many bytes of a manager's heap are in use after a garbage collection.
 func liveHeap(ctx context.Context, m *fleet.Manager) (int64, error) {
-	for range 2 { // Pools are emptied by the second one.
+	for range 2 { // The second collection empties pools.
 		if _, err := m.Profile(ctx, "heap?gc=1"); err != nil {
 			return 0, fmt.Errorf("collect garbage: %w", err)
 		}
@@ -112,8 +112,8 @@ func liveHeap(ctx context.Context, m *fleet.Manager) (int64, error) {
 	return 0, errors.New("read metrics: go_memstats_heap_alloc_bytes is missing")
 }
 
-// podWatch counts the pods of the namespace, and those that are ready with an image, through an informer: it goes on where
-// the apiserver ends a watch that is too slow for a thousand pods at once, and costs the apiserver next to nothing.
+// podWatch counts the pods of the namespace, and those that are ready with an image, through an informer: it continues when
+// the apiserver ends a watch that is too slow for a thousand pods at once, and costs the apiserver nearly nothing.
 type podWatch struct {
 	clock clock.PassiveClock
 	end   context.CancelFunc
@@ -156,7 +156,7 @@ func newPodWatch(ctx context.Context, c *fleet.Cluster, image string) (*podWatch
 	ctx, w.end = context.WithCancel(ctx)
 	go func() { w.ended <- pods.Start(ctx) }()
 	if !pods.WaitForCacheSync(ctx) {
-		return nil, errors.Join(errors.New("watch pods: no list came"), w.stop())
+		return nil, errors.Join(errors.New("watch pods: the cache did not sync"), w.stop())
 	}
 	return w, nil
 }

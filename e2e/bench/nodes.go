@@ -20,19 +20,19 @@ import (
 )
 
 const (
-	// nodeSets is how many DaemonSets a node's events meet; everywhere is how many of them run on all nodes. Each of the others
-	// asks for a label of its own, that no node has at first.
+	// nodeSets is how many DaemonSets there are; everywhere is how many of them run on all nodes. Each of the others
+	// selects a label of its own, that no node has at first.
 	nodeSets, everywhere = 50, 10
-	// ground is the label of nodes that a measurement has made.
+	// ground is the label of nodes that a measurement has created.
 	ground = "bench.example/ground"
-	// asked is the label that sets ask for.
+	// asked is the label that DaemonSets select.
 	asked = "bench.example/set"
 )
 
-// daemons measures DaemonSets, as planned: many while a node changes, and one on many nodes beside the native one.
+// daemons measures DaemonSets, as planned: many while a node changes, and one on many nodes compared with the native one.
 func (b *bench) daemons(ctx context.Context, p plan) error {
 	c := b.fleet.West
-	if err := b.clearNodes(ctx, c); err != nil { // What a run that was broken off left.
+	if err := b.clearNodes(ctx, c); err != nil { // Remove what an interrupted run left.
 		return err
 	}
 	if p.has(nodeEvents) {
@@ -53,7 +53,7 @@ func (b *bench) daemons(ctx context.Context, p plan) error {
 	return b.clearNodes(ctx, c)
 }
 
-// addNodes makes nodes until a cluster has so many, waits until all are ready, and returns how many it has.
+// addNodes creates nodes until a cluster has that many, waits until all are ready, and returns how many it has.
 func (b *bench) addNodes(ctx context.Context, c *fleet.Cluster, want int) (count int32, err error) {
 	done := b.stage(fmt.Sprintf("%d nodes", want))
 	defer func() { done(err) }()
@@ -77,17 +77,17 @@ func (b *bench) addNodes(ctx context.Context, c *fleet.Cluster, want int) (count
 			}
 		}
 		if n < len(list.Items) {
-			pause(ctx, time.Second) // To list hundreds of nodes is work.
+			pause(ctx, time.Second) // Listing hundreds of nodes is expensive.
 		}
 		return n == max(len(list.Items), want), fmt.Sprintf("%d of %d nodes are ready", n, want)
 	})
 	if err != nil {
 		return 0, err
 	}
-	return int32(len(list.Items)), b.quiet(ctx) //nolint:gosec // Nodes are hundreds.
+	return int32(len(list.Items)), b.quiet(ctx) //nolint:gosec // There are hundreds of nodes.
 }
 
-// clearNodes removes the nodes that measurements have made.
+// clearNodes removes the nodes that measurements have created.
 func (b *bench) clearNodes(ctx context.Context, c *fleet.Cluster) error {
 	if err := c.Client.DeleteAllOf(ctx, &corev1.Node{}, client.HasLabels{ground}); err != nil {
 		return fmt.Errorf("remove nodes: %w", err)
@@ -95,7 +95,7 @@ func (b *bench) clearNodes(ctx context.Context, c *fleet.Cluster) error {
 	return b.quiet(ctx)
 }
 
-// simulated is a node that the lab plays, as those that it has from the beginning.
+// simulated is a node that the lab simulates, like those that it has from the beginning.
 func simulated(name string) *corev1.Node {
 	room := corev1.ResourceList{
 		corev1.ResourceCPU: resource.MustParse("8"), corev1.ResourceMemory: resource.MustParse("8Gi"),
@@ -110,7 +110,7 @@ func simulated(name string) *corev1.Node {
 	}
 }
 
-// event is something that happens to the node, and how many of the sets it concerns.
+// event is a change of the node, and how many DaemonSets it concerns.
 type event struct {
 	what     string
 	concerns int
@@ -137,8 +137,8 @@ func (b *bench) nodeEvents(ctx context.Context, c *fleet.Cluster) (err error) {
 		return err
 	}
 	b.printf("\n%d DaemonSets, %d of them on all nodes, each of the others on nodes with a label that no node has: what events of "+
-		"one node cause. Pods that come and go in consequence cause further reconciles, and are counted.\n\n", nodeSets, everywhere)
-	b.printf("| | DaemonSets concerned | reconciles | API writes |\n|---|---:|---:|---:|\n")
+		"one node cause. Reconciles of pods that are created or deleted because of them are counted too.\n\n", nodeSets, everywhere)
+	b.printf("| | sets affected | reconciles | API writes |\n|---|---:|---:|---:|\n")
 	for _, e := range events(c, simulated("bench-event")) {
 		before, err := reconciles(ctx, c.Manager)
 		if err != nil {
@@ -184,9 +184,9 @@ func numbered(i int) *appsv1beta1.DaemonSet {
 	return set
 }
 
-// events are what happens to a node from its coming to its end.
+// events are the changes of a node from its creation to its deletion.
 func events(c *fleet.Cluster, node *corev1.Node) []event {
-	// Each time from the beginning: what others have taken away would stay in an object that is read into again.
+	// A new object each time: fields that others have removed would stay in an object that is read into again.
 	read := func(ctx context.Context) (*corev1.Node, error) {
 		out := &corev1.Node{}
 		return out, c.Client.Get(ctx, client.ObjectKeyFromObject(node), out)
@@ -216,18 +216,18 @@ func events(c *fleet.Cluster, node *corev1.Node) []event {
 	}
 	return []event{
 		{"nothing happens", 0, func(context.Context) error { return nil }},
-		{"the node comes", everywhere, func(ctx context.Context) error { return c.Client.Create(ctx, node) }},
-		{"its kubelet writes that it lives", 0, beat},
-		{"a label that no set asks for", 0, edit(func(n *corev1.Node) { n.Labels["bench.example/colour"] = "red" })},
-		{"a label that one set asks for", 1, edit(func(n *corev1.Node) { n.Labels[asked] = strconv.Itoa(nodeSets - 1) })},
-		{"that label goes", 1, edit(func(n *corev1.Node) { delete(n.Labels, asked) })},
+		{"the node is added", everywhere, func(ctx context.Context) error { return c.Client.Create(ctx, node) }},
+		{"its kubelet reports that it is alive", 0, beat},
+		{"a label that no set selects is added", 0, edit(func(n *corev1.Node) { n.Labels["bench.example/colour"] = "red" })},
+		{"a label that one set selects is added", 1, edit(func(n *corev1.Node) { n.Labels[asked] = strconv.Itoa(nodeSets - 1) })},
+		{"that label is removed", 1, edit(func(n *corev1.Node) { delete(n.Labels, asked) })},
 		{"it is cordoned", 0, edit(func(n *corev1.Node) { n.Spec.Unschedulable = true })},
 		{"it is uncordoned", 0, edit(func(n *corev1.Node) { n.Spec.Unschedulable = false })},
-		{"a taint NoExecute that no set tolerates", everywhere, edit(func(n *corev1.Node) {
+		{"a taint NoExecute that no set tolerates is added", everywhere, edit(func(n *corev1.Node) {
 			n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: "bench.example/keep-off", Effect: corev1.TaintEffectNoExecute})
 		})},
-		{"the taint goes", everywhere, edit(func(n *corev1.Node) { n.Spec.Taints = nil })},
-		{"the node goes", everywhere, func(ctx context.Context) error { return c.Client.Delete(ctx, node) }},
+		{"the taint is removed", everywhere, edit(func(n *corev1.Node) { n.Spec.Taints = nil })},
+		{"the node is deleted", everywhere, func(ctx context.Context) error { return c.Client.Delete(ctx, node) }},
 	}
 }
 

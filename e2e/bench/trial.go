@@ -17,13 +17,13 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/lab"
 )
 
-// trial is a kind of ours beside the native one: what is done with an object of each, in this order.
+// trial compares a kind of ours with the native one: the actions on an object of each, in this order.
 type trial struct {
 	pods         int32
 	native, ours []act
 }
 
-// objects are the two.
+// objects returns both.
 func (t trial) objects() []client.Object {
 	return []client.Object{t.native[0].object, t.ours[0].object}
 }
@@ -31,31 +31,31 @@ func (t trial) objects() []client.Object {
 // imageNewest is for a second update.
 const imageNewest = "registry.example/app:3.0"
 
-// fewPods are the pods of a StatefulSet that are rolled out one after the other. Kubernetes 1.36 knows no other way unless the
+// fewPods is how many pods of a StatefulSet are updated one at a time. Kubernetes 1.36 can't do more unless the
 // gate MaxUnavailableStatefulSet is on, and a thousand would take most of an hour.
 const fewPods = 50
 
-// update is a change of the image, with what the object must say besides.
+// update is a change of the image, with other fields that the object needs.
 type update struct {
 	name, image string
 	also        func()
-	// pods are how many it is about; 0 means all.
+	// pods is how many pods it is about; 0 means all.
 	pods int32
-	// beside is the native act that it is compared with: its place among those.
+	// beside is the index of the native action that it is compared with.
 	beside int
 }
 
-// none is no act to compare with.
+// none means no action to compare with.
 const none = -1
 
-// budget is how many pods may be away in a roll-out.
+// budget is how many pods may be unavailable in a rollout.
 func budget() *intstr.IntOrString { return new(intstr.FromString("20%")) }
 
 func podLabels() map[string]string { return map[string]string{"app": "bench"} }
 
 func selector() *metav1.LabelSelector { return &metav1.LabelSelector{MatchLabels: podLabels()} }
 
-// podTemplate is that of all pods, but for what an update in place needs.
+// podTemplate is that of all pods, without what an in-place update needs.
 func podTemplate() corev1.PodTemplateSpec {
 	return corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: podLabels()},
@@ -63,14 +63,14 @@ func podTemplate() corev1.PodTemplateSpec {
 	}
 }
 
-// gated is the template of pods that are updated in place, for a kind whose user writes the gate.
+// gated is the template of pods that are updated in place, for a kind whose users set the readiness gate.
 func gated() corev1.PodTemplateSpec {
 	t := podTemplate()
 	t.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: keys.InPlaceUpdateReady}}
 	return t
 }
 
-// meta names the two objects of a trial apart: their pods are told from each other by it.
+// meta is the metadata of one of the two objects of a trial, which also distinguishes their pods.
 func meta(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: namespace, Name: name} }
 
 const (
@@ -78,7 +78,7 @@ const (
 	oursName   = "ours"
 )
 
-// byNative is kube-controller-manager, in some of its parts.
+// byNative is kube-controller-manager, as the users of some of its controllers.
 func byNative(parts ...string) controller {
 	return controller{process: lab.ControllerManager, users: append(parts, "system:kube-controller-manager")}
 }
@@ -89,7 +89,7 @@ func (b *bench) byOurs() controller {
 	return controller{process: name, users: []string{":" + fleet.Namespace + ":" + name}}
 }
 
-// steps are the creation of an object of so many pods, and its updates. template is the object's own.
+// steps are the creation of an object with that many pods, and its updates. template is the object's own.
 func (b *bench) steps(kind string, by controller, o client.Object, template *corev1.PodTemplateSpec, pods int32, updates ...update) []act {
 	c := b.fleet.West
 	out := make([]act, 0, 1+len(updates))
@@ -112,12 +112,12 @@ func (b *bench) steps(kind string, by controller, o client.Object, template *cor
 	return out
 }
 
-// rollOut makes all pods anew, and inPlace changes them.
+// rollOut recreates all pods, and inPlace updates them in place.
 func rollOut() update { return update{name: "roll out %s", image: imageNew} }
 
 func inPlace() update { return update{name: "update %s in place", image: imageNew, beside: 1} }
 
-// ofCloneSet is a CloneSet beside a Deployment.
+// ofCloneSet compares a CloneSet with a Deployment.
 func (b *bench) ofCloneSet(pods int32) trial {
 	deployment := &appsv1.Deployment{ObjectMeta: meta(nativeName), Spec: appsv1.DeploymentSpec{
 		Replicas: &pods, Selector: selector(), Template: podTemplate(),
@@ -139,7 +139,7 @@ func (b *bench) ofCloneSet(pods int32) trial {
 	}
 }
 
-// ofStatefulSet is a StatefulSet beside the native one, both of pods that need not wait for each other.
+// ofStatefulSet compares a StatefulSet with the native one, both with parallel pods.
 func (b *bench) ofStatefulSet(pods int32) trial {
 	native := &appsv1.StatefulSet{ObjectMeta: meta(nativeName), Spec: appsv1.StatefulSetSpec{
 		Replicas: new(pods), Selector: selector(), Template: podTemplate(), ServiceName: "bench", PodManagementPolicy: appsv1.ParallelPodManagement,
@@ -156,7 +156,7 @@ func (b *bench) ofStatefulSet(pods int32) trial {
 	few := min(fewPods, pods)
 	native.Spec.UpdateStrategy.RollingUpdate.Partition = new(pods - few)
 	set.Spec.UpdateStrategy.RollingUpdate.Partition = new(pods - few)
-	oneByOne := update{name: fmt.Sprintf("roll out %d pods of %%s one by one", few), image: imageNew, pods: few, beside: 1}
+	oneByOne := update{name: fmt.Sprintf("roll out %d pods of %%s one at a time", few), image: imageNew, pods: few, beside: 1}
 	all := update{name: "update %s in place", image: imageNewest, beside: none, also: func() {
 		r := set.Spec.UpdateStrategy.RollingUpdate
 		r.PodUpdatePolicy, r.MaxUnavailable, r.Partition = appsv1beta1.PodInPlaceIfPossible, budget(), nil
@@ -168,7 +168,7 @@ func (b *bench) ofStatefulSet(pods int32) trial {
 	}
 }
 
-// ofDaemonSet is a DaemonSet beside the native one, on so many nodes.
+// ofDaemonSet compares a DaemonSet with the native one, on that many nodes.
 func (b *bench) ofDaemonSet(nodes int32) trial {
 	native := &appsv1.DaemonSet{ObjectMeta: meta(nativeName), Spec: appsv1.DaemonSetSpec{
 		Selector: selector(), Template: podTemplate(),
@@ -182,12 +182,12 @@ func (b *bench) ofDaemonSet(nodes int32) trial {
 			Type: appsv1beta1.DaemonSetInPlaceIfPossible, MaxUnavailable: budget(),
 		}},
 	}}
-	anew := update{name: "roll out %s", image: imageNewest, beside: 1, also: func() {
+	recreate := update{name: "roll out %s", image: imageNewest, beside: 1, also: func() {
 		set.Spec.UpdateStrategy.RollingUpdate.Type = appsv1beta1.DaemonSetStandard
 	}}
 	return trial{
 		pods:   nodes,
 		native: b.steps("native DaemonSet", byNative("daemon-set-controller"), native, &native.Spec.Template, nodes, rollOut()),
-		ours:   b.steps("DaemonSet", b.byOurs(), set, &set.Spec.Template, nodes, inPlace(), anew),
+		ours:   b.steps("DaemonSet", b.byOurs(), set, &set.Spec.Template, nodes, inPlace(), recreate),
 	}
 }

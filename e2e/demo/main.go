@@ -1,6 +1,6 @@
 // Demo brings up a fleet on this machine and shows one UnitedDeployment run in it: spread over two clusters, updated in
-// place, scaled, reported back. Each step is checked; the first that does not come true ends the demonstration with the
-// reason and the place of the logs.
+// place, scaled, reported back. Each step is checked; the first that fails ends the demonstration with the
+// reason and the path of the logs.
 //
 //	go run ./e2e/demo up                   # make demo
 //	go run ./e2e/demo up --nodes real      # make demo NODES=real
@@ -23,11 +23,11 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/lab"
 )
 
-// What the nodes are.
+// Kinds of nodes.
 const (
 	simulated = "kwok"
 	genuine   = "real"
-	// realPrefix keeps the clusters with real nodes apart from those without.
+	// realPrefix distinguishes the clusters with real nodes from those without.
 	realPrefix = "real-"
 )
 
@@ -45,25 +45,25 @@ func newCommand() *cobra.Command {
 		Use:           "demo",
 		Short:         "A fleet on this machine, and one UnitedDeployment over it",
 		SilenceUsage:  true,
-		SilenceErrors: true, // The story tells them, with the logs.
+		SilenceErrors: true, // The story prints them, with the logs.
 	}
 	cmd.CompletionOptions.HiddenDefaultCmd = true
 	nodes := ""
 	begin := &cobra.Command{
 		Use:   "up",
-		Short: "Bring the fleet up, or back up, and run the story in it; the clusters stay",
+		Short: "Start the fleet, or restart it, and run the demonstration in it; the clusters stay",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return up(cmd, nodes) },
 	}
 	begin.Flags().StringVar(&nodes, "nodes", simulated, "kwok for simulated nodes, or real for kubelets and our managers in pods; real needs root")
 	cmd.AddCommand(begin, &cobra.Command{
 		Use:   "down",
-		Short: "End all of it and remove its data",
+		Short: "Stop the fleet and remove its data",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			printer := lab.NewPrinter(cmd.OutOrStdout(), isTerminal(), nil)
 			defer printer.Close()
-			return told(cmd, errors.Join(
+			return printError(cmd, errors.Join(
 				fleet.Down(cmd.Context(), fleet.Options{Progress: printer.Stage}),
 				fleet.Down(cmd.Context(), fleet.Options{Prefix: realPrefix, Progress: printer.Stage}),
 			))
@@ -80,15 +80,15 @@ func up(cmd *cobra.Command, nodes string) error {
 	case genuine:
 		s.real, s.image, s.newImage = true, "lab.example/testapp:1.0", "lab.example/testapp:2.0"
 	default:
-		return told(cmd, fmt.Errorf("--nodes=%s: want kwok or real", nodes))
+		return printError(cmd, fmt.Errorf("--nodes=%s: want kwok or real", nodes))
 	}
-	return told(cmd, s.run(cmd.Context()))
+	return printError(cmd, s.run(cmd.Context()))
 }
 
-// told prints an error that the command itself keeps quiet about.
-func told(cmd *cobra.Command, err error) error {
+// printError prints an error that cobra does not print.
+func printError(cmd *cobra.Command, err error) error {
 	if errors.Is(err, context.Canceled) {
-		err = errors.New("broken off; \"make demo\" goes on from here, \"make demo-down\" removes it")
+		err = errors.New("interrupted; \"make demo\" continues from here, \"make demo-down\" removes it")
 	}
 	if err != nil {
 		cmd.PrintErrf("\nFAILED: %v\n", err)

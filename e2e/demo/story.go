@@ -29,7 +29,7 @@ const (
 	example   = "uniteddeployment-two-clusters.yaml"
 	namespace = "default"
 	name      = "web"
-	// patience is how long one step may take; on a quiet machine each takes some seconds.
+	// patience is the timeout of one step; on an idle machine each takes some seconds.
 	patience = 2 * time.Minute
 )
 
@@ -38,16 +38,16 @@ type story struct {
 	out   io.Writer
 	live  bool
 	clock clock.Clock
-	// real says that the nodes are, so that images must exist: the first and the one to update to.
+	// real is true if the nodes are real, so that both images must exist: the first and the one to update to.
 	real            bool
 	image, newImage string
 
 	fleet *fleet.Fleet
-	// before are the pods as they were before the update, by cluster and name.
+	// before are the pods before the update, by cluster and name.
 	before map[string]types.UID
 }
 
-// run tells the whole story.
+// run runs all steps.
 func (s *story) run(ctx context.Context) error {
 	began := s.clock.Now()
 	steps := []struct {
@@ -69,22 +69,22 @@ func (s *story) run(ctx context.Context) error {
 		}
 		s.say("%7.1fs  done\n", s.clock.Since(start).Seconds())
 	}
-	s.say("\nAll %d steps came true in %.0f s.\n", len(steps), s.clock.Since(began).Seconds())
+	s.say("\nAll %d steps succeeded in %.0f s.\n", len(steps), s.clock.Since(began).Seconds())
 	s.goOn()
 	return nil
 }
 
-// say drops an error: the story goes on when nobody can read it.
+// say drops an error: the demonstration continues if its output can't be written.
 func (s *story) say(format string, args ...any) { _, _ = fmt.Fprintf(s.out, format, args...) }
 
-// bringUp brings up the fleet, and builds what is not built.
+// bringUp starts the fleet, and builds missing programs.
 func (s *story) bringUp(ctx context.Context) error {
 	printer := lab.NewPrinter(s.out, s.live, nil)
 	defer printer.Close()
 	o := fleet.Options{
 		Managers: build,
 		Progress: printer.Stage,
-		// Quicker than in real life, so that a fleet that was killed is trusted again soon.
+		// Faster than the defaults, so that a fleet that was killed is soon Ready again.
 		Heartbeat: &fleetv1alpha1.Heartbeat{LeaseSeconds: 3, FailAfterSeconds: 12, RecoverAfterSeconds: 3},
 	}
 	if s.real {
@@ -102,7 +102,7 @@ func (s *story) bringUp(ctx context.Context) error {
 	return err
 }
 
-// build builds the managers, and the kubectl plugin for whoever looks around afterwards.
+// build builds the managers, and the kubectl plugin for the user.
 func build(ctx context.Context) error {
 	if out, err := exec.CommandContext(ctx, "make", "--no-print-directory", "build").CombinedOutput(); err != nil {
 		return fmt.Errorf("make build: %w:\n%s", cmp.Or(ctx.Err(), err), out)
@@ -125,7 +125,7 @@ func (s *story) joined(ctx context.Context) error {
 	return nil
 }
 
-// spread starts from a clean object and waits until it runs in both clusters.
+// spread creates the object and waits until it runs in both clusters.
 func (s *story) spread(ctx context.Context) error {
 	if err := s.clean(ctx); err != nil {
 		return err
@@ -136,7 +136,7 @@ func (s *story) spread(ctx context.Context) error {
 	return s.await(ctx, settled(map[string]int32{fleet.EastName: 6, fleet.WestName: 4}, nil))
 }
 
-// withImage gives the example an image that the nodes have.
+// withImage sets an image that the nodes have in the example.
 func (s *story) withImage(o *unstructured.Unstructured) {
 	if !s.real || o.GetKind() != "UnitedDeployment" {
 		return
@@ -144,7 +144,7 @@ func (s *story) withImage(o *unstructured.Unstructured) {
 	path := []string{"spec", "template", "cloneSetTemplate", "spec", "template", "spec", "containers"}
 	containers, _, err := unstructured.NestedSlice(o.Object, path...)
 	if err != nil || len(containers) == 0 {
-		return // It is then refused for that.
+		return // The apiserver then refuses it.
 	}
 	if first, ok := containers[0].(map[string]any); ok {
 		first["image"] = s.image
@@ -152,7 +152,7 @@ func (s *story) withImage(o *unstructured.Unstructured) {
 	}
 }
 
-// clean removes what an earlier run left.
+// clean removes the object of an earlier run.
 func (s *story) clean(ctx context.Context) error {
 	ud := &appsv1beta1.UnitedDeployment{}
 	ud.Namespace, ud.Name = namespace, name
@@ -178,7 +178,7 @@ func (s *story) clean(ctx context.Context) error {
 	})
 }
 
-// update rolls out a new image to some pods, then to all, and holds that no pod was made anew.
+// update rolls out a new image to some pods, then to all, and checks that no pod was recreated.
 func (s *story) update(ctx context.Context) error {
 	s.before = map[string]types.UID{}
 	err := s.eachPod(ctx, func(c *fleet.Cluster, p *corev1.Pod) error {
@@ -219,14 +219,14 @@ func (s *story) update(ctx context.Context) error {
 	return nil
 }
 
-// updatedPods holds that all pods are the ones from before, and that as many as wanted had their container restarted
+// updatedPods checks that no pod was recreated, and that as many as desired had their container restarted
 // once with the new image.
 func (s *story) updatedPods(ctx context.Context, want map[string]int32) error {
 	got, all := map[string]int32{}, 0
 	err := s.eachPod(ctx, func(c *fleet.Cluster, p *corev1.Pod) error {
 		all++
 		if s.before[c.Name+"/"+p.Name] != p.UID {
-			return fmt.Errorf("pod %s in %s was made anew: it has UID %s", p.Name, c.Name, p.UID)
+			return fmt.Errorf("pod %s in %s was recreated: it has UID %s", p.Name, c.Name, p.UID)
 		}
 		if p.Spec.Containers[0].Image != s.newImage {
 			return nil
@@ -261,7 +261,7 @@ func (s *story) scale(ctx context.Context) error {
 	return s.await(ctx, settled(want, want))
 }
 
-// report holds the hub's status against the pods in the members.
+// report compares the hub's status with the pods in the members.
 func (s *story) report(ctx context.Context) error {
 	ready := map[string]int32{}
 	err := s.eachPod(ctx, func(c *fleet.Cluster, p *corev1.Pod) error {
@@ -289,8 +289,8 @@ func (s *story) report(ctx context.Context) error {
 	return nil
 }
 
-// settled says what is missing until every cluster runs as many ready pods as wanted, so many of them updated (nil: all
-// that there are), and the hub knows it of the present generation.
+// settled returns what is missing until every cluster runs the desired number of ready pods, that many of them updated (nil:
+// all), and the hub's status has it for the present generation.
 func settled(want, updated map[string]int32) func(*appsv1beta1.UnitedDeployment) string {
 	return func(ud *appsv1beta1.UnitedDeployment) string {
 		if ud.Status.ObservedGeneration != ud.Generation {
@@ -306,7 +306,7 @@ func settled(want, updated map[string]int32) func(*appsv1beta1.UnitedDeployment)
 			}
 			switch {
 			case line.Replicas != want[line.Cluster]:
-				return fmt.Sprintf("%s is to run %d pods, not %d", line.Cluster, line.Replicas, want[line.Cluster])
+				return fmt.Sprintf("%s has %d desired pods, not %d", line.Cluster, line.Replicas, want[line.Cluster])
 			case line.AvailableReplicas != line.Replicas || line.ReadyReplicas != line.Replicas:
 				return fmt.Sprintf("%d of %d pods are available in %s", line.AvailableReplicas, line.Replicas, line.Cluster)
 			case line.UpdatedReplicas != target || line.UpdatedReadyReplicas != target:
@@ -364,7 +364,7 @@ func (s *story) eachPod(ctx context.Context, do func(*fleet.Cluster, *corev1.Pod
 	return nil
 }
 
-// logs says where to look.
+// logs returns where the logs are.
 func (s *story) logs() string {
 	if s.fleet == nil {
 		return "Logs: go run ./e2e/lab logs hub (or east, west)"
@@ -376,11 +376,11 @@ func (s *story) logs() string {
 	return strings.Join(lines, "\n")
 }
 
-// goOn prints what to type next.
+// goOn prints what to run next.
 func (s *story) goOn() {
 	kubectl := filepath.Join(s.fleet.Hub.Lab.Bin.Dir, "kubectl")
 	s.say(`
-The clusters go on running. To look around:
+The clusters keep running. To explore them:
 
   export PATH=%s:%s:$PATH
   export HUB=%s
@@ -395,15 +395,15 @@ The clusters go on running. To look around:
   kubectl --kubeconfig $HUB scale ud web --replicas 20
   kubectl kruise cluster list --kubeconfig $HUB
 
-The same make target again runs the story in the same clusters; "make demo-down" removes them.
+The same make target runs the demonstration again in the same clusters; "make demo-down" removes them.
 `, filepath.Dir(kubectl), filepath.Join(s.fleet.Root, "bin"), s.fleet.Hub.Lab.Kubeconfig, s.fleet.East.Lab.Kubeconfig, s.fleet.West.Lab.Kubeconfig)
 }
 
-// await draws the object's status until nothing is missing.
+// await shows the object's status until nothing is missing.
 func (s *story) await(ctx context.Context, missing func(*appsv1beta1.UnitedDeployment) string) error {
 	t := newTable(s.out, s.live, s.clock)
 	defer t.close()
-	last := "the UnitedDeployment is not there"
+	last := "the UnitedDeployment does not exist"
 	err := fleet.Await(ctx, patience, func(ctx context.Context) (bool, string) {
 		ud, err := s.get(ctx)
 		if err != nil {

@@ -11,10 +11,10 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 )
 
-// plainEvery is how often a log file gets a line, if something changed.
+// plainEvery is the minimal interval of lines in plain output, if something changed.
 const plainEvery = 500 * time.Millisecond
 
-// A row that wrapped would take two lines, of which the next drawing would clear one.
+// A row that wraps would take two lines, of which redrawing would clear one.
 const noWrap, wrap = "\x1b[?7l", "\x1b[?7h"
 
 // table shows a UnitedDeployment by cluster and subset while it changes: redrawn in place on a terminal, a line for each
@@ -35,7 +35,7 @@ func newTable(out io.Writer, live bool, c clock.PassiveClock) *table {
 	return &table{out: out, live: live, clock: c, began: c.Now()}
 }
 
-// draw shows the present state.
+// draw shows the current state.
 func (t *table) draw(ud *appsv1beta1.UnitedDeployment) {
 	if t.live {
 		t.redraw(ud)
@@ -83,7 +83,7 @@ func (t *table) redraw(ud *appsv1beta1.UnitedDeployment) {
 	_, _ = fmt.Fprint(t.out, noWrap+b.String()+wrap)
 }
 
-// close shows what was last.
+// close shows the last state.
 func (t *table) close() {
 	if !t.live {
 		t.print()

@@ -12,7 +12,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// tokenLife is longer than anybody keeps a lab up.
+// tokenLife is longer than any lab runs.
 const tokenLife = 30 * 24 * time.Hour
 
 // Token returns a token of a ServiceAccount.
@@ -28,7 +28,7 @@ func (c *Cluster) Token(ctx context.Context, namespace, account string, life tim
 	return request.Status.Token, nil
 }
 
-// TokenKubeconfig is a kubeconfig with everything inline: one cluster, one user with a token, one context.
+// TokenKubeconfig returns a kubeconfig with everything inline: one cluster, one user with a token, one context.
 func (c *Cluster) TokenKubeconfig(token string) *clientcmdapi.Config {
 	cfg := clientcmdapi.NewConfig()
 	cfg.Clusters[c.Name] = &clientcmdapi.Cluster{Server: c.Lab.ServerURL, CertificateAuthorityData: c.Lab.CA}
@@ -38,7 +38,7 @@ func (c *Cluster) TokenKubeconfig(token string) *clientcmdapi.Config {
 	return cfg
 }
 
-// accountKubeconfig writes a kubeconfig of one of the chart's accounts beside the cluster and returns its file.
+// accountKubeconfig writes a kubeconfig of one of the chart's accounts into the cluster's folder and returns its file.
 func (c *Cluster) accountKubeconfig(ctx context.Context, account string) (string, error) {
 	token, err := c.Token(ctx, Namespace, account, tokenLife)
 	if err != nil {

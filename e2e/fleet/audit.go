@@ -12,13 +12,13 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/lab"
 )
 
-// Write is a request that changed something in one of the clusters, or tried to.
+// Write is a write request to one of the clusters, successful or not.
 type Write struct {
 	Cluster string
 	lab.Write
 }
 
-// Mark is a moment from which on to count writes. All clusters are on this machine, so its clock serves.
+// Mark is the time from which to count writes. All clusters are on this machine, so they share its clock.
 func Mark() time.Time { return clock.RealClock{}.Now() }
 
 // Writes returns what was written in all clusters since, oldest first in each.
@@ -36,22 +36,22 @@ func (f *Fleet) Writes(since time.Time) ([]Write, error) {
 	return out, nil
 }
 
-// Ours says whether a manager of ours wrote, here or by way of an agent.
+// Ours reports whether one of our managers wrote, here or through an agent.
 func (w Write) Ours() bool {
 	return strings.HasPrefix(w.User, "system:serviceaccount:"+Namespace+":") ||
 		strings.HasPrefix(w.User, "system:serviceaccount:fleet-") ||
 		strings.HasPrefix(w.User, "kruise:member:")
 }
 
-// Renewal says whether the write keeps a Lease alive, which goes on also when nothing happens.
+// Renewal reports whether the write renews a Lease, which continues at rest.
 func (w Write) Renewal() bool {
 	return w.Resource == "leases.coordination.k8s.io" && (w.Verb == "update" || w.Verb == "patch")
 }
 
-// Succeeded says whether the request was granted.
+// Succeeded reports whether the request was granted.
 func (w Write) Succeeded() bool { return w.Code < 300 }
 
-// Count is how many writes were alike.
+// Count is how many equal writes there were.
 type Count struct {
 	Cluster, User, Verb, Resource string
 	Writes, Bytes                 int
@@ -61,7 +61,7 @@ func (c Count) String() string {
 	return fmt.Sprintf("%4d x %s %s by %s in %s (%d bytes)", c.Writes, c.Verb, c.Resource, c.User, c.Cluster, c.Bytes)
 }
 
-// Tally counts writes by cluster, user, verb and resource, the most frequent first. keep says which count; nil means all.
+// Tally counts writes by cluster, user, verb and resource, the most frequent first. keep selects those that count; nil means all.
 func Tally(writes []Write, keep func(Write) bool) []Count {
 	var out []Count
 	for _, w := range writes {

@@ -28,10 +28,10 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/lab"
 )
 
-// fieldOwner is who applies manifests.
+// fieldOwner is the field manager of applied manifests.
 const fieldOwner = client.FieldOwner("fleet")
 
-// poll is how often a condition is looked at that nothing tells of.
+// poll is how often a condition is checked that can't be watched.
 const poll = 100 * time.Millisecond
 
 // Cluster is a cluster of the lab, with a client of an administrator and the manager that runs beside it or in it.
@@ -138,7 +138,7 @@ func Decode(manifest []byte) ([]*unstructured.Unstructured, error) {
 	}
 }
 
-// Mend starts what does not run of the cluster's programs and nodes, and waits until its manager is ready.
+// Mend starts those of the cluster's programs and nodes that do not run, and waits until its manager is ready.
 func (c *Cluster) Mend(ctx context.Context) error {
 	if err := c.startMissing(ctx); err != nil {
 		return err
@@ -146,7 +146,7 @@ func (c *Cluster) Mend(ctx context.Context) error {
 	return c.Manager.Start(ctx)
 }
 
-// StopControlPlane stops the cluster's apiserver, and what else of its programs is a client of it.
+// StopControlPlane stops the cluster's apiserver, and those of its programs that are clients of it.
 func (c *Cluster) StopControlPlane(ctx context.Context) error {
 	for _, name := range []string{lab.Simulator, lab.Scheduler, lab.ControllerManager, lab.APIServer} {
 		if err := c.Lab.StopComponent(ctx, name); err != nil {
@@ -156,8 +156,8 @@ func (c *Cluster) StopControlPlane(ctx context.Context) error {
 	return nil
 }
 
-// StartControlPlane starts what StopControlPlane stopped, and waits until the apiserver is ready. The others have stopped
-// with it because they would try to connect again half a minute after an outage of a few seconds.
+// StartControlPlane starts what StopControlPlane stopped, and waits until the apiserver is ready. The others were stopped
+// with it because they would reconnect only half a minute after an outage of a few seconds.
 func (c *Cluster) StartControlPlane(ctx context.Context) error { return c.startMissing(ctx) }
 
 func (c *Cluster) startMissing(ctx context.Context) error {
@@ -174,7 +174,7 @@ func (c *Cluster) startMissing(ctx context.Context) error {
 	return nil
 }
 
-// releaseLease takes a manager's Lease from its holder; none is success.
+// releaseLease clears the holder of a manager's Lease; a missing Lease is success.
 func (c *Cluster) releaseLease(ctx context.Context, name string) error {
 	lease := &coordinationv1.Lease{}
 	lease.Namespace, lease.Name = Namespace, name
@@ -185,12 +185,12 @@ func (c *Cluster) releaseLease(ctx context.Context, name string) error {
 	return nil
 }
 
-// Await polls until done returns true; done says what it waits for, for the error.
+// Await polls until done returns true; done also returns what it waits for, for the error.
 func Await(ctx context.Context, limit time.Duration, done func(context.Context) (bool, string)) error {
 	last := ""
 	err := wait.PollUntilContextTimeout(ctx, poll, limit, true, func(ctx context.Context) (bool, error) {
 		ok, waits := done(ctx)
-		if ctx.Err() == nil { // Else it says no more than that the time is over.
+		if ctx.Err() == nil { // Otherwise it is only that the timeout is over.
 			last = waits
 		}
 		return ok, nil

@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// Dice are for a test that leaves to chance what it does. What they show follows from a seed, which the test logs, and which
-// FLOTILLA_E2E_SEED sets.
+// Dice returns random numbers for a test, from a seed that the test logs and that FLOTILLA_E2E_SEED sets.
 func Dice(tb testing.TB) *rand.Rand {
 	tb.Helper()
 	seed := uint64(Mark().UnixNano())
@@ -19,5 +18,5 @@ func Dice(tb testing.TB) *rand.Rand {
 		}
 	}
 	tb.Logf("seed %d", seed)
-	return rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // Chance is all that is asked of them.
+	return rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // They need not be unpredictable.
 }

@@ -29,13 +29,13 @@ const (
 	defaultNodes = "kwok:6"
 	// hubNodes are for the hub's manager, where managers run in pods.
 	hubNodes = "real:1"
-	// patience is how long a single thing may take that takes a second on a quiet machine.
+	// patience is the timeout of one action, which takes a second on an idle machine.
 	patience = 2 * time.Minute
 )
 
-// Options says what fleet to bring up. The zero value is the demonstration's.
+// Options describe a fleet. The zero value is the demonstration's.
 type Options struct {
-	// Prefix comes before the names of the clusters in the lab, such as "e2e-", so that fleets don't meet.
+	// Prefix comes before the names of the clusters in the lab, such as "e2e-", so that fleets don't conflict.
 	Prefix string
 	// Nodes are those of each member, as lab.Config takes them: by default "kwok:6", six simulated ones in three zones, with
 	// the managers as processes beside the clusters. With real ones, such as "real:2", the managers run in pods, installed by
@@ -43,19 +43,19 @@ type Options struct {
 	Nodes string
 	// FeatureGates are gates of Kubernetes in each cluster, as lab.Config takes them.
 	FeatureGates []string
-	// MemberValues are helm's flags for the member charts beside what every installation here has.
+	// MemberValues are helm's flags for the member charts besides those of every installation here.
 	MemberValues []string
 	// Heartbeat replaces that of the MemberClusters in e2e/examples; nil keeps it.
 	Heartbeat *fleetv1alpha1.Heartbeat
-	// Volumes gives claims in the members volumes while the tests of Main run: package volume.
+	// Volumes provisions volumes for PVCs in the members while the tests of Main run: package volume.
 	Volumes bool
 	// Profiles lets the managers serve profiles, for Manager.Profile.
 	Profiles bool
 	// Programs returns the programs of the clusters; nil means lab.Binaries.
 	Programs func(context.Context, lab.Progress) (lab.Bin, error)
-	// Managers builds the managers in bin/ while the clusters start; nil means that they are there.
+	// Managers builds the managers in bin/ while the clusters start; nil means that they are already built.
 	Managers func(context.Context) error
-	// Progress is told of each stage.
+	// Progress is called with each stage.
 	Progress lab.Progress
 }
 
@@ -69,9 +69,9 @@ type Fleet struct {
 
 	options Options
 	bin     lab.Bin
-	// pods says that the managers run in pods.
+	// pods is true if the managers run in pods.
 	pods bool
-	// archives are the files of the images that real nodes are given.
+	// archives are the files of the images that are loaded into real nodes.
 	archives []string
 }
 
@@ -81,11 +81,11 @@ func (f *Fleet) Members() []*Cluster { return []*Cluster{f.East, f.West} }
 // Clusters returns all clusters.
 func (f *Fleet) Clusters() []*Cluster { return []*Cluster{f.Hub, f.East, f.West} }
 
-// Up brings a fleet up and returns when both members are Ready on the hub. On one that runs it goes on; what was killed
-// comes back with its data; a manager whose program was built anew is started anew. A fleet of which a cluster is missing
-// is made from scratch. What the error leaves behind, the next Up continues and Down removes.
+// Up starts a fleet and returns when both members are Ready on the hub. What runs is kept; what was killed
+// is started with its data; a manager whose program was rebuilt is restarted. A fleet of which a cluster is missing
+// is created from scratch. After an error the next Up continues, and Down removes what exists.
 //
-// The managers must be in bin/ of the repository (make build) unless Options.Managers builds them. Images are made here.
+// The managers must be in bin/ of the repository (make build) unless Options.Managers builds them. Images are built here.
 func Up(ctx context.Context, o Options) (*Fleet, error) {
 	f, err := newFleet(o)
 	if err != nil {
@@ -101,13 +101,13 @@ func Up(ctx context.Context, o Options) (*Fleet, error) {
 			return nil, err
 		}
 	}
-	group, groupCtx := errgroup.WithContext(ctx) // A build that fails ends the other one.
+	group, groupCtx := errgroup.WithContext(ctx) // A build that fails cancels the other one.
 	group.Go(func() error { return f.buildManagers(groupCtx) })
 	group.Go(func() error { return f.bringAll(groupCtx, nodes) })
 	if err := group.Wait(); err != nil {
 		return nil, err
 	}
-	// West's manager needs no hub, but its agent's account; east's needs a token from a hub that runs.
+	// West's manager needs its agent's account and no hub; east's needs a token from a running hub.
 	err = parallel(
 		func() error { return f.installHub(ctx) },
 		func() error { return f.installWest(ctx) },
@@ -135,7 +135,7 @@ func newFleet(o Options) (*Fleet, error) {
 	return f, err
 }
 
-// Down ends a fleet and removes all of it. One that does not exist is success.
+// Down stops a fleet and removes it. It succeeds if there is none.
 func Down(ctx context.Context, o Options) error {
 	names := []string{EastName, WestName, hubName}
 	errs := make([]error, 0, len(names))
@@ -157,7 +157,7 @@ func Down(ctx context.Context, o Options) error {
 // Down does what the function Down does.
 func (f *Fleet) Down(ctx context.Context) error { return Down(ctx, f.options) }
 
-// dropPartial removes a fleet of which a cluster is missing: the others know a cluster that is gone for good.
+// dropPartial removes a fleet of which a cluster is missing, because the others refer to it.
 func (o Options) dropPartial(ctx context.Context) error {
 	there := 0
 	for _, name := range []string{hubName, EastName, WestName} {
@@ -174,7 +174,7 @@ func (o Options) dropPartial(ctx context.Context) error {
 	return Down(ctx, o)
 }
 
-// bringAll brings up the control planes, once their programs are there.
+// bringAll starts the control planes, once their programs are built.
 func (f *Fleet) bringAll(ctx context.Context, hubNodes string) error {
 	programs := f.options.Programs
 	if programs == nil {
@@ -198,7 +198,7 @@ func (f *Fleet) buildManagers(ctx context.Context) error {
 	return f.stage("make build", func() error { return f.options.Managers(ctx) })
 }
 
-// bring brings up one control plane.
+// bring starts one control plane.
 func (f *Fleet) bring(ctx context.Context, into **Cluster, name, nodes string) error {
 	c, err := lab.Up(ctx, lab.Config{
 		Name: f.options.Prefix + name, Nodes: nodes, Audit: true, FeatureGates: f.options.FeatureGates, Bin: f.bin,
@@ -213,14 +213,14 @@ func (f *Fleet) bring(ctx context.Context, into **Cluster, name, nodes string) e
 	return f.stage(name+": images", func() error { return f.loadImages(ctx, c) })
 }
 
-// Bring brings up a further cluster beside a fleet with real nodes, with our images. It is the caller's to take down.
+// Bring starts another cluster beside a fleet with real nodes, with our images. The caller removes it.
 func (f *Fleet) Bring(ctx context.Context, name, nodes string) (*Cluster, error) {
 	var c *Cluster
 	err := f.bring(ctx, &c, name, nodes)
 	return c, err
 }
 
-// Install installs the member chart in a further cluster. flags are helm's.
+// Install installs the member chart in another cluster. flags are helm's.
 func (f *Fleet) Install(ctx context.Context, c *Cluster, flags ...string) error {
 	return f.manage(ctx, c, "flotilla-member", "member", flags...)
 }
@@ -233,7 +233,7 @@ func (f *Fleet) installWest(ctx context.Context) error {
 	return f.manage(ctx, f.West, "flotilla-member", "member", "--set", "agent.push=true")
 }
 
-// installEast leaves it to the join to say who the hub is. A manager beside the cluster is started only then.
+// installEast installs the chart without a hub, which the join sets. A manager beside the cluster is started only then.
 func (f *Fleet) installEast(ctx context.Context) error {
 	if f.pods {
 		return f.manage(ctx, f.East, "flotilla-member", "member")
@@ -255,7 +255,7 @@ func (f *Fleet) manage(ctx context.Context, c *Cluster, program, chart string, f
 	return f.stage(c.Name+": manager", func() error { return f.run(ctx, c, program) })
 }
 
-// stage does one stage of work and reports it.
+// stage runs one stage and reports it.
 func (f *Fleet) stage(name string, work func() error) error {
 	if f.options.Progress == nil {
 		return work()
@@ -266,7 +266,7 @@ func (f *Fleet) stage(name string, work func() error) error {
 	return err
 }
 
-// Namespace makes a namespace in every cluster, unless it is there.
+// Namespace creates a namespace in every cluster, unless it exists.
 func (f *Fleet) Namespace(ctx context.Context, name string, labels map[string]string) error {
 	for _, c := range f.Clusters() {
 		ns := &corev1.Namespace{}
@@ -278,7 +278,7 @@ func (f *Fleet) Namespace(ctx context.Context, name string, labels map[string]st
 	return nil
 }
 
-// parallel runs all and joins their errors.
+// parallel runs all functions and joins their errors.
 func parallel(work ...func() error) error {
 	errs := make([]error, len(work))
 	var wg sync.WaitGroup

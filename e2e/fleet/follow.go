@@ -10,9 +10,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Follow shows see the objects of a kind: first those that are there, as watch.Added, then each change in the order in which
-// it came about, until end is called. See is called by one goroutine, and no more once end has returned. Where the connection
-// breaks, what is there then is shown as watch.Added once more; what came and went meanwhile is not.
+// Follow calls see with the objects of a kind: first the existing ones, as watch.Added, then each change in order, until end
+// is called. One goroutine calls see, and not after end has returned. After a broken connection see is called with the
+// existing objects as watch.Added once more; what was created and deleted in between is lost.
 func Follow[T client.Object](
 	ctx context.Context, c *Cluster, list client.ObjectList, see func(watch.EventType, T), opts ...client.ListOption,
 ) (end func(), err error) {
@@ -39,7 +39,7 @@ func Follow[T client.Object](
 	return func() { cancel(); done.Wait() }, nil
 }
 
-// show passes on what a watch tells until it ends.
+// show calls see with the events of a watch until it ends.
 func show[T client.Object](w watch.Interface, see func(watch.EventType, T)) {
 	defer w.Stop()
 	for e := range w.ResultChan() {

@@ -17,10 +17,10 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/lab"
 )
 
-// Lab images: the registry does not exist, nodes are given the images.
+// Names of images: the registry does not exist, the images are loaded into nodes.
 const (
 	imagePrefix = "lab.example/"
-	// builtTag is the tag that our images are built with; nodes know them by Fleet.Tag.
+	// builtTag is the tag that our images are built with; on nodes they have Fleet.Tag.
 	builtTag = "dev"
 )
 
@@ -36,7 +36,7 @@ func (f *Fleet) makeImages(ctx context.Context) ([]string, error) {
 	return append(files, bin.Path("testapp.tar")), err
 }
 
-// loadImages gives a cluster's nodes our images, under a tag that changes when one of them does, so that helm rolls it out.
+// loadImages loads our images into a cluster's nodes, with a tag that changes when one of them does, so that helm rolls it out.
 func (f *Fleet) loadImages(ctx context.Context, c *lab.Cluster) error {
 	if err := c.LoadImages(ctx, f.archives...); err != nil {
 		return err
@@ -74,8 +74,8 @@ func buildImages(ctx context.Context, bin lab.Bin, root, into, tag string) (file
 	return files, digests, nil
 }
 
-// Former gives all nodes the images of the commit before this one, with a tag, and writes that commit into a folder, where
-// its charts are. Of a clone that has only one commit, it is that one, under the tag.
+// Former loads the images of the previous commit into all nodes, with a tag, and writes that commit into a folder, with
+// its charts. In a clone that has only one commit, it is that one.
 func (f *Fleet) Former(ctx context.Context, dir, tag string) error {
 	commit := "HEAD^"
 	if err := exec.CommandContext(ctx, "git", "-C", f.Root, "rev-parse", "--verify", "--quiet", commit).Run(); err != nil {
@@ -106,10 +106,10 @@ func (f *Fleet) Former(ctx context.Context, dir, tag string) error {
 	return parallel(work...)
 }
 
-// Image is the name of an image of ours in the lab.
+// Image is the name of one of our images in the lab.
 func Image(program, tag string) string { return imagePrefix + program + ":" + tag }
 
-// release installs a chart by helm, or upgrades it, and waits until the manager is ready. What was set before stays.
+// release installs a chart by helm, or upgrades it, and waits until the manager is ready. Earlier values stay.
 func (f *Fleet) release(ctx context.Context, c *Cluster, program, chart string, flags ...string) error {
 	c.Manager = &Manager{Name: program, cluster: c, form: &deployment{name: program, cluster: c}}
 	args := []string{"upgrade", "--install", "--reset-then-reuse-values", program, "charts/" + chart}
@@ -117,12 +117,12 @@ func (f *Fleet) release(ctx context.Context, c *Cluster, program, chart string, 
 	return err
 }
 
-// HelmFlags are those that every installation here is made with.
+// HelmFlags are those of every installation here.
 func HelmFlags() []string {
 	return []string{"--namespace", Namespace, "--create-namespace", "--wait", "--timeout", patience.String()}
 }
 
-// values are helm's flags for our images and for what is quicker here than in real life.
+// values are helm's flags for our images and for shorter times than the defaults.
 func (f *Fleet) values(program string) []string {
 	out := []string{
 		"--set", "manager.image.repository=" + imagePrefix + program,
@@ -139,7 +139,7 @@ func (f *Fleet) values(program string) []string {
 }
 
 // joinByHelm joins a cluster in which the member chart is installed: with the command that the plugin prints. One that has
-// joined goes on.
+// joined is left as it is.
 func (f *Fleet) joinByHelm(ctx context.Context, c *Cluster) error {
 	joined, err := f.holdsCertificate(ctx)
 	if err != nil || joined {
@@ -155,7 +155,7 @@ func (f *Fleet) joinByHelm(ctx context.Context, c *Cluster) error {
 	return c.Manager.awaitReady(ctx)
 }
 
-// helmEnv keeps helm's files with the cluster's, and points it and kubectl at the cluster.
+// helmEnv puts helm's files into the cluster's folder, and points helm and kubectl at the cluster.
 func (c *Cluster) helmEnv() []string {
 	home := filepath.Join(c.Lab.Dir, "helm")
 	return []string{
@@ -169,7 +169,7 @@ func (c *Cluster) Helm(ctx context.Context, args ...string) (string, error) {
 	return c.command(ctx, c.Lab.Bin.Path("helm"), args...)
 }
 
-// Shell runs a command as the cluster's administrator types it, with helm, kubectl and our plugin in the PATH.
+// Shell runs a command as the cluster's administrator would, with helm, kubectl and our plugin in the PATH.
 func (c *Cluster) Shell(ctx context.Context, script string) (string, error) {
 	return c.command(ctx, "sh", "-ec", script)
 }
@@ -187,7 +187,7 @@ func (c *Cluster) command(ctx context.Context, program string, args ...string) (
 	return out.String(), nil
 }
 
-// abridged is what an error shows of a command: the first line, without what may be a token.
+// abridged is a command as errors show it: the first line, without what may be a token.
 func abridged(args []string) string {
 	line, _, _ := strings.Cut(strings.Join(args, " "), "\n")
 	before, _, _ := strings.Cut(line, "hub.token")

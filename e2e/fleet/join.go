@@ -28,18 +28,18 @@ const (
 	// pushSecret is the name in e2e/examples/membercluster-push.yaml; its key is the API's default.
 	pushSecret    = "west-kubeconfig" //nolint:gosec // A name, no secret.
 	pushSecretKey = "value"
-	// agentAccount is who the hub is in a push member.
+	// agentAccount is the account of the hub in a push member.
 	agentAccount = "flotilla-agent"
-	// credentialSecret is where a pull member keeps its certificate.
+	// credentialSecret is where a pull member stores its certificate.
 	credentialSecret = "flotilla-hub-credential" //nolint:gosec // A name, no secret.
-	// certificateMargin is for how long a stored certificate must last to be gone on with.
+	// certificateMargin is for how long a stored certificate must be valid to be reused.
 	certificateMargin = time.Hour
 )
 
 // Example is the path of a manifest in e2e/examples.
 func (f *Fleet) Example(name string) string { return filepath.Join(f.Root, "e2e", "examples", name) }
 
-// join lets both members in and waits until the hub has them Ready.
+// join lets both members join and waits until the hub has them Ready.
 func (f *Fleet) join(ctx context.Context) error {
 	if err := parallel(
 		func() error { return f.JoinEast(ctx) },
@@ -53,8 +53,8 @@ func (f *Fleet) join(ctx context.Context) error {
 	)
 }
 
-// JoinEast lets east join by pull, as its administrator would: with what the kubectl plugin prints. One that has joined
-// goes on with its certificate. It does not wait until the hub has the member Ready.
+// JoinEast lets east join by pull, as its administrator would: with what the kubectl plugin prints. If it has joined,
+// it keeps its certificate. It does not wait until the hub has the member Ready.
 func (f *Fleet) JoinEast(ctx context.Context) error {
 	if err := f.memberCluster(ctx, "membercluster-pull.yaml"); err != nil {
 		return err
@@ -73,7 +73,7 @@ func (f *Fleet) JoinEast(ctx context.Context) error {
 		return fmt.Errorf("read hash of the hub's CA: %w", err)
 	}
 	if !joined || len(hash) == 0 {
-		// The lab's apiservers show their own certificate only, as most do, so the CA goes along as a file.
+		// The lab's apiservers send only their own certificate, as most do, so the CA is passed as a file.
 		ticket, err := f.Ticket(ctx, EastName, "--ca-file="+caFile)
 		if err != nil {
 			return err
@@ -98,7 +98,7 @@ func (f *Fleet) JoinEast(ctx context.Context) error {
 		"--hub-ca-file="+caFile, "--hub-ca-hash="+string(hash), "--hub-token-file="+tokenFile)
 }
 
-// JoinWest lets west join by push: the kubeconfig of the agent's account goes into a Secret on the hub.
+// JoinWest lets west join by push: the kubeconfig of the agent's account is stored in a Secret on the hub.
 func (f *Fleet) JoinWest(ctx context.Context) error {
 	if err := f.pushKubeconfig(ctx); err != nil {
 		return err
@@ -106,7 +106,7 @@ func (f *Fleet) JoinWest(ctx context.Context) error {
 	return f.memberCluster(ctx, "membercluster-push.yaml")
 }
 
-// pushKubeconfig makes the Secret, unless it is there: the lab keeps addresses and keys for a cluster's whole life.
+// pushKubeconfig creates the Secret, unless it exists: a cluster's addresses and keys never change.
 func (f *Fleet) pushKubeconfig(ctx context.Context) error {
 	secret := &corev1.Secret{}
 	err := f.Hub.Client.Get(ctx, client.ObjectKey{Namespace: Namespace, Name: pushSecret}, secret)
@@ -135,18 +135,18 @@ func (f *Fleet) memberCluster(ctx context.Context, example string) error {
 	return err
 }
 
-// EditMemberCluster gives a manifest the heartbeat that this fleet was asked for.
+// EditMemberCluster sets the heartbeat of the fleet's options in a manifest.
 func (f *Fleet) EditMemberCluster(o *unstructured.Unstructured) {
 	if f.options.Heartbeat == nil {
 		return
 	}
 	beat, err := runtime.DefaultUnstructuredConverter.ToUnstructured(f.options.Heartbeat)
-	if err == nil { // A struct of three numbers converts.
+	if err == nil { // A struct of three numbers can always be converted.
 		_ = unstructured.SetNestedMap(o.Object, beat, "spec", "heartbeat")
 	}
 }
 
-// holdsCertificate says whether east can go on without a new token.
+// holdsCertificate reports whether east needs no new token.
 func (f *Fleet) holdsCertificate(ctx context.Context) (bool, error) {
 	mc := &fleetv1alpha1.MemberCluster{}
 	if err := f.Hub.Client.Get(ctx, client.ObjectKey{Name: EastName}, mc); err != nil {
@@ -167,7 +167,7 @@ func (f *Fleet) holdsCertificate(ctx context.Context) (bool, error) {
 
 // Ticket is what a member needs to join by pull.
 type Ticket struct {
-	// Token joins once; CAHash pins the hub.
+	// Token is for one join; CAHash pins the hub.
 	Token, CAHash string
 	// Flags are those for helm, as the plugin printed them: --set and --set-file.
 	Flags []string
@@ -175,7 +175,7 @@ type Ticket struct {
 	Command string
 }
 
-// Ticket has the kubectl plugin make a token for a cluster, and reads the helm command that it prints.
+// Ticket creates a token for a cluster with the kubectl plugin, and parses the helm command that it prints.
 func (f *Fleet) Ticket(ctx context.Context, cluster string, flags ...string) (Ticket, error) {
 	out, err := f.Plugin(ctx, append([]string{"cluster", "token", cluster}, flags...)...)
 	if err != nil {

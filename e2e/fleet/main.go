@@ -16,9 +16,9 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/lab"
 )
 
-// Main is for a TestMain: it makes a fleet, gives it to use, runs the tests and takes the fleet down. It returns the code for
-// os.Exit. A fleet whose tests failed stays up, and with FLOTILLA_E2E_KEEP it stays up and is used again. Where real nodes are
-// asked for and can't run, the tests run without a fleet: each is to say why, by lab.RequireReal.
+// Main is for a TestMain: it starts a fleet, passes it to use, runs the tests and removes the fleet. It returns the code for
+// os.Exit. A fleet whose tests failed stays, and with FLOTILLA_E2E_KEEP it stays and is reused. Where real nodes are
+// required and can't run, the tests run without a fleet: each has to skip with lab.RequireReal.
 func Main(m *testing.M, o Options, use func(*Fleet)) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM) //nolint:forbidigo // No test runs yet.
 	defer stop()
@@ -44,12 +44,12 @@ func run(ctx context.Context, m *testing.M, o Options, use func(*Fleet), out io.
 	}
 	keep := os.Getenv("FLOTILLA_E2E_KEEP") != ""
 	if !keep {
-		if err := Down(ctx, o); err != nil { // What a killed run left.
+		if err := Down(ctx, o); err != nil { // Remove what a killed run left.
 			return 1, err
 		}
 	}
 	if f, err = Up(ctx, o); err != nil {
-		return 1, fmt.Errorf("bring up the fleet: %w", err)
+		return 1, fmt.Errorf("start the fleet: %w", err)
 	}
 	served, end := context.WithCancel(ctx)
 	defer end()
@@ -64,7 +64,7 @@ func run(ctx context.Context, m *testing.M, o Options, use func(*Fleet), out io.
 	code := m.Run()
 	end()
 	if keep || code != 0 {
-		_, err := fmt.Fprintf(out, "the fleet stays up; \"go run ./e2e/lab down %[1]shub %[1]seast %[1]swest\" removes it\n", o.Prefix)
+		_, err := fmt.Fprintf(out, "the fleet keeps running; \"go run ./e2e/lab down %[1]shub %[1]seast %[1]swest\" removes it\n", o.Prefix)
 		return code, err
 	}
 	return code, f.Down(context.WithoutCancel(ctx))

@@ -13,15 +13,15 @@ import (
 )
 
 var (
-	// errPods says that there is no single process to speak of.
+	// errPods means that there is no single process.
 	errPods = errors.New("the manager runs in pods")
-	// ErrNoProfile says that a manager serves no profiles.
-	ErrNoProfile = errors.New("no profiles: bring the fleet up with Profiles")
+	// ErrNoProfile means that a manager serves no profiles.
+	ErrNoProfile = errors.New("no profiles: start the fleet with Profiles")
 )
 
-// Manager is a manager of ours: a process beside a cluster, or a Deployment of pods in it.
+// Manager is one of our managers: a process beside a cluster, or a Deployment in it.
 type Manager struct {
-	// Name is the program's, and that of all that is named after it: Lease, webhook configurations, Deployment.
+	// Name is that of the program, and of what is named after it: Lease, webhook configurations, Deployment.
 	Name string
 
 	cluster *Cluster
@@ -34,7 +34,7 @@ type form interface {
 	start(ctx context.Context) error
 	stop(ctx context.Context) error
 	kill(ctx context.Context) error
-	// ready says what is missing; "" is nothing. The error is for what waiting doesn't mend.
+	// ready returns what is missing; "" is nothing. It returns an error if waiting would not help.
 	ready(ctx context.Context) (missing string, err error)
 	// log is the file of its log, or a pattern of files.
 	log() string
@@ -48,7 +48,7 @@ func (m *Manager) Cluster() string { return m.cluster.Name }
 // Log is the file of the manager's log; of one in pods, a pattern for those of its replicas.
 func (m *Manager) Log() string { return m.form.log() }
 
-// LogText is all that the manager has logged; of one in pods, what is left of it on the nodes.
+// LogText is everything that the manager has logged; of one in pods, what still exists on the nodes.
 func (m *Manager) LogText() (string, error) {
 	files, err := filepath.Glob(m.Log())
 	if err != nil {
@@ -57,7 +57,7 @@ func (m *Manager) LogText() (string, error) {
 	var out []byte
 	for _, f := range files {
 		text, err := os.ReadFile(f)
-		if err != nil && !errors.Is(err, os.ErrNotExist) { // It may have gone with its pod.
+		if err != nil && !errors.Is(err, os.ErrNotExist) { // It may have been deleted with its pod.
 			return "", fmt.Errorf("read the log of %s: %w", m.Name, err)
 		}
 		out = append(out, text...)
@@ -75,7 +75,7 @@ func (m *Manager) Process() (*lab.Process, error) {
 	return p.find()
 }
 
-// Start starts the manager and waits until it is ready: its webhooks are served and trusted. One that runs is success.
+// Start starts the manager unless it runs, and waits until it is ready: its webhooks are served and trusted.
 func (m *Manager) Start(ctx context.Context) error {
 	if err := m.form.start(ctx); err != nil {
 		return err
@@ -83,10 +83,10 @@ func (m *Manager) Start(ctx context.Context) error {
 	return m.awaitReady(ctx)
 }
 
-// Stop asks the manager to end, all replicas of it, and waits for that.
+// Stop terminates all replicas of the manager gracefully, and waits for that.
 func (m *Manager) Stop(ctx context.Context) error { return m.form.stop(ctx) }
 
-// Kill ends the manager at once, all replicas of it, as a crash does. One in pods is started again by its nodes; Start
+// Kill kills all replicas of the manager, as a crash does. One in pods is restarted by its nodes; Start
 // waits for that.
 func (m *Manager) Kill(ctx context.Context) error { return m.form.kill(ctx) }
 
@@ -130,7 +130,7 @@ func (m *Manager) Profile(ctx context.Context, name string) (string, error) {
 	return get(ctx, localURL("http", p.profiles)+"/debug/pprof/"+name)
 }
 
-// get returns the body of an answer with code 200, and of others with an error.
+// get returns the body of a response; any code but 200 is an error as well.
 func get(ctx context.Context, url string) (string, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

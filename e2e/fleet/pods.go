@@ -20,7 +20,7 @@ const (
 	replicas = 2
 	// metricsPort is that of the charts.
 	metricsPort = "8080"
-	// containerdPrefix is what a container's id begins with in a pod's status.
+	// containerdPrefix is the prefix of a container's id in a pod's status.
 	containerdPrefix = "containerd://"
 )
 
@@ -102,7 +102,7 @@ func (d *deployment) metrics(ctx context.Context) (string, error) {
 	return "http://" + net.JoinHostPort(pod.Status.PodIP, metricsPort) + "/metrics", nil
 }
 
-// leader is the pod that holds the Lease.
+// leader returns the pod that holds the Lease.
 func (d *deployment) leader(ctx context.Context) (*corev1.Pod, error) {
 	lease := &coordinationv1.Lease{}
 	if err := d.cluster.Client.Get(ctx, d.key(), lease); err != nil {
@@ -142,7 +142,7 @@ func (m *Manager) Leader(ctx context.Context) (*corev1.Pod, error) {
 	return d.leader(ctx)
 }
 
-// Ready says what the manager lacks to be ready; "" is nothing.
+// Ready returns what is missing for the manager to be ready; "" is nothing.
 func (m *Manager) Ready(ctx context.Context) (string, error) { return m.form.ready(ctx) }
 
 // KillContainers kills the running containers of a pod on a real node, as the kernel does when memory runs out.
@@ -155,7 +155,7 @@ func (c *Cluster) KillContainers(ctx context.Context, pod *corev1.Pod) error {
 		}
 		_, err := c.Lab.NodeExec(ctx, pod.Spec.NodeName, nil, "ctr", "-n", "k8s.io", "task", "kill", "--signal", "SIGKILL",
 			strings.TrimPrefix(s.ContainerID, containerdPrefix))
-		if err != nil && !strings.Contains(err.Error(), "not found") { // It ended by itself.
+		if err != nil && !strings.Contains(err.Error(), "not found") { // It exited by itself.
 			errs = append(errs, err)
 		}
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/lab"
 )
 
-// Ports that a cluster keeps for the manager beside it.
+// Ports that a cluster reserves for the manager beside it.
 const (
 	portWebhook = "webhook"
 	portHealth  = "health"
@@ -23,13 +23,13 @@ const (
 )
 
 const (
-	// stopGrace is how long a manager may take to end when it is asked to.
+	// stopGrace is how long a manager may take to terminate.
 	stopGrace = 20 * time.Second
 	// logLines is how much of a log an error quotes.
 	logLines = 12
 )
 
-// QuickLeader are flags of every manager here: one that was killed keeps its Lease, and the next one waits for that long.
+// QuickLeader are flags of every manager here: the Lease of one that was killed has to expire before the next one leads.
 func QuickLeader() []string {
 	return []string{
 		"--leader-election-lease-duration=10s", "--leader-election-renew-deadline=8s", "--leader-election-retry-period=1s",
@@ -46,7 +46,7 @@ type process struct {
 	profiles int // 0 if it serves none
 }
 
-// run makes sure that a cluster's manager runs beside it, from the present program and with the present flags.
+// run makes sure that a cluster's manager runs beside it, with the current program and flags.
 func (f *Fleet) run(ctx context.Context, c *Cluster, program string, flags ...string) error {
 	kubeconfig, err := c.accountKubeconfig(ctx, program)
 	if err != nil {
@@ -86,8 +86,8 @@ func (p *process) log() string { return p.cluster.Lab.LogFile(p.name) }
 
 func (p *process) find() (*lab.Process, error) { return lab.FindProcess(p.cluster.Lab.Dir, p.name) }
 
-// start releases the Lease of a process before that did not do so itself: it was killed, or lost its apiserver. None else of
-// its name runs, so the new one need not wait until the Lease has run out.
+// start releases the Lease if the previous process did not: it was killed, or lost its apiserver. No other process of
+// that name runs, so the new one need not wait until the Lease has expired.
 func (p *process) start(ctx context.Context) error {
 	if it, err := p.find(); err != nil || !it.Alive() {
 		if err := p.cluster.releaseLease(ctx, p.name); err != nil {
@@ -120,16 +120,16 @@ func (p *process) end(how func(*lab.Process) error) error {
 	return how(it)
 }
 
-// retire ends one that runs with other flags or from an older program.
+// retire stops a process with other flags or an older program.
 func (p *process) retire(ctx context.Context) error {
 	it, err := p.find()
 	if err != nil || !it.Alive() || slices.Equal(it.Args, p.args) && p.current(it) {
-		return nil //nolint:nilerr // None that could be found is none to end.
+		return nil //nolint:nilerr // If none can be found there is none to stop.
 	}
 	return p.stop(ctx)
 }
 
-// current says whether a process runs the program that is in bin now: building it anew replaces the file.
+// current reports whether a process runs the program that is in bin now: building replaces the file.
 func (p *process) current(it *lab.Process) bool {
 	running, err := os.Stat(fmt.Sprintf("/proc/%d/exe", it.PID))
 	if err != nil {

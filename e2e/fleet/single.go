@@ -7,7 +7,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/lab"
 )
 
-// Single brings up one cluster that has joined no hub, or back up, with the member's manager as a process beside it.
+// Single starts, or restarts, one cluster that has joined no hub, with the member's manager as a process beside it.
 // Options.Nodes must be simulated ones; flags are the manager's. DownSingle removes it.
 func Single(ctx context.Context, name string, o Options, flags ...string) (*Cluster, error) {
 	f, err := newFleet(o)
@@ -27,7 +27,7 @@ func Single(ctx context.Context, name string, o Options, flags ...string) (*Clus
 	return c, f.stage(name+": manager", func() error { return f.run(ctx, c, "flotilla-member", flags...) })
 }
 
-// DownSingle removes what Single brought up. One that does not exist is success.
+// DownSingle removes what Single started. It succeeds if there is nothing.
 func DownSingle(ctx context.Context, name string, o Options) error {
 	err := lab.Down(ctx, o.Prefix+name)
 	if errors.Is(err, lab.ErrNotFound) {

@@ -15,7 +15,7 @@ import (
 func newImage() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "image",
-		Short: "Make images, give them to real nodes, serve them from a registry",
+		Short: "Build images, load them into real nodes, serve them from a registry",
 		Args:  cobra.NoArgs,
 	}
 	cmd.AddCommand(newImageBuild(), newImageLoad(), newImageServe())
@@ -49,7 +49,7 @@ repository's.`,
 func newImageLoad() *cobra.Command {
 	return &cobra.Command{
 		Use:   "load NAME ARCHIVE...",
-		Short: "Give images to all real nodes of a cluster",
+		Short: "Load images into all real nodes of a cluster",
 		Long: `Load imports archives, as "lab image build" and "docker save" write them, into the
 containerd of each real node; one that does not run is an error.`,
 		Args: cobra.MinimumNArgs(2),
@@ -72,9 +72,8 @@ func newImageServe() *cobra.Command {
 	var listen, user, password string
 	cmd := &cobra.Command{
 		Use:   "serve [LAYOUT...]",
-		Short: "Run a registry that real nodes reach and that asks for a password",
-		Long: `Serve runs a registry until it is interrupted. Real nodes take it for one that
-speaks plain HTTP. The images of the layouts ("make images" writes bin/images)
+		Short: "Run a registry that real nodes can reach and that requires a password",
+		Long: `Serve runs a registry until it is interrupted. Real nodes use plain HTTP for it. The images of the layouts ("make images" writes bin/images)
 are in it; pods name them ` + lab.RegistryAddress + `/flotilla-hub:TAG.`,
 		RunE: func(cmd *cobra.Command, layouts []string) error {
 			return runImages(cmd.Context(), cmd, append([]string{
@@ -82,9 +81,9 @@ are in it; pods name them ` + lab.RegistryAddress + `/flotilla-hub:TAG.`,
 			}, layouts...)...)
 		},
 	}
-	cmd.Flags().StringVar(&listen, "listen", lab.RegistryAddress, "address and port; the default is there as long as a cluster with real nodes is")
-	cmd.Flags().StringVar(&user, "user", "lab", "name that the registry asks for; empty lets everybody in")
-	cmd.Flags().StringVar(&password, "password", "secret", "password that it asks for")
+	cmd.Flags().StringVar(&listen, "listen", lab.RegistryAddress, "address and port; the default exists as long as a cluster with real nodes does")
+	cmd.Flags().StringVar(&user, "user", "lab", "user name that the registry requires; empty allows anonymous access")
+	cmd.Flags().StringVar(&password, "password", "secret", "password that it requires")
 	return cmd
 }
 

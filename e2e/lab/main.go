@@ -1,5 +1,4 @@
-// Lab brings up, lists and takes down Kubernetes clusters on this machine; see
-// package testkit/lab for what they are.
+// Lab starts, lists and removes Kubernetes clusters on this machine; see package testkit/lab.
 //
 //	go run ./e2e/lab up hub --nodes kwok:10
 //	go run ./e2e/lab up east --nodes real:2
@@ -55,14 +54,14 @@ func newUp() *cobra.Command {
 	var cfg lab.Config
 	cmd := &cobra.Command{
 		Use:   "up NAME",
-		Short: "Bring a cluster up, or back up; print its kubeconfig's path",
+		Short: "Start a cluster, or restart it; print its kubeconfig's path",
 		Long: `Up returns when the cluster works. On one that exists it starts what does not
 run and adds missing nodes; ports, certificates and data stay.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cfg.Name = args[0]
 			if _, err := lab.ParseNodes(cfg.Nodes); err != nil {
-				return err // Before minutes of building.
+				return err // Check it before minutes of building.
 			}
 			printer := newPrinter(cmd.ErrOrStderr())
 			defer printer.Close()
@@ -88,7 +87,7 @@ func newDown() *cobra.Command {
 	var all bool
 	cmd := &cobra.Command{
 		Use:   "down [NAME...|--all]",
-		Short: "End all processes of clusters and remove their folders",
+		Short: "Stop all processes of clusters and remove their folders",
 		RunE: func(cmd *cobra.Command, names []string) error {
 			switch {
 			case all && len(names) > 0:
@@ -113,7 +112,7 @@ func newDown() *cobra.Command {
 			return errors.Join(errs...)
 		},
 	}
-	cmd.Flags().BoolVar(&all, "all", false, "take down all clusters")
+	cmd.Flags().BoolVar(&all, "all", false, "remove all clusters")
 	return cmd
 }
 
@@ -127,7 +126,7 @@ func newList() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			// It writes when it is flushed, and tells of errors then.
+			// Flush writes, and returns the errors.
 			out := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 8, 3, ' ', 0)
 			_, _ = fmt.Fprintln(out, "NAME\tSTATUS\tSERVER\tKUBECONFIG")
 			for _, c := range clusters {
@@ -229,7 +228,7 @@ func newBuild() *cobra.Command {
 	}
 }
 
-// buildNodes builds what real nodes run, where they can. CI needs them.
+// buildNodes builds the programs of real nodes, where these can run. CI requires them.
 func buildNodes(cmd *cobra.Command, printer *lab.Printer) error {
 	err := lab.RealNodes(cmd.Context())
 	if err == nil {

@@ -11,9 +11,9 @@ import (
 func newNet() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "net",
-		Short: "Cut real nodes and their clusters off from each other, and heal that",
+		Short: "Cut the network between real nodes and clusters, and heal it",
 		Long: `Each end is CLUSTER (its control plane, its nodes and their pods) or CLUSTER/NODE
-(a node and its pods). What is cut is silent in both directions, until healed.
+(a node and its pods). Packets are dropped in both directions, until healed.
 
   lab net cut east/node-1 east/node-2   two nodes
   lab net cut east/node-1 east          a node and all the rest of its cluster
@@ -21,8 +21,8 @@ func newNet() *cobra.Command {
 		Args: cobra.NoArgs,
 	}
 	cmd.AddCommand(
-		newNetAction("cut", "Stop all traffic between two ends", lab.Cut),
-		newNetAction("heal", "Let the traffic between two ends pass again", lab.Heal),
+		newNetAction("cut", "Drop all traffic between two ends", lab.Cut),
+		newNetAction("heal", "Allow the traffic between two ends again", lab.Heal),
 	)
 	return cmd
 }

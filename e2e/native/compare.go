@@ -11,17 +11,17 @@ import (
 
 // account is what happened on one side in a step.
 type account struct {
-	Story []line
-	// LeastReady and MostStaying are the extremes of the counts, the one at the beginning among them.
+	Trace []line
+	// LeastReady and MostStaying are the minimum and maximum of the counts, including the one at the beginning.
 	LeastReady, MostStaying int
 }
 
-// since is the account of all that came after a write.
+// since returns the account of everything after a write.
 func (w *world) since(version uint64) account {
 	var a account
-	for _, l := range w.Story {
+	for _, l := range w.Trace {
 		if l.Version > version {
-			a.Story = append(a.Story, l)
+			a.Trace = append(a.Trace, l)
 		}
 	}
 	first := true
@@ -45,24 +45,24 @@ func (w *world) since(version uint64) account {
 // anyOrder is more than any number of pods.
 const anyOrder = 1 << 20
 
-// order says what of the order is determined.
+// order is how far the order of events is determined.
 type order struct {
-	// InPass is how many pods may be worked on at a time, among which there is no order: up to 1, everything but the
+	// AtOnce is how many pods may be changed at a time, in any order among themselves: up to 1, everything except the
 	// revisions is in order; with anyOrder nothing is.
-	InPass int
-	// Anywhere says that it is not determined either which pods these are.
+	AtOnce int
+	// Anywhere is true if it is not determined which pods these are, either.
 	Anywhere bool
 }
 
-// differ shows how two accounts of a step differ; "" is not at all.
+// differ returns how two accounts of a step differ; "" if they are equal.
 func differ(a, b account, o order) string {
 	if d := cmp.Diff(o.subjects(a), o.subjects(b)); d != "" {
 		return d
 	}
-	if o.InPass <= 1 && !o.Anywhere {
-		return cmp.Diff(texts(a.Story, sequential), texts(b.Story, sequential))
+	if o.AtOnce <= 1 && !o.Anywhere {
+		return cmp.Diff(texts(a.Trace, sequential), texts(b.Trace, sequential))
 	}
-	if o.InPass >= anyOrder {
+	if o.AtOnce >= anyOrder {
 		return ""
 	}
 	if a.LeastReady != b.LeastReady || a.MostStaying != b.MostStaying {
@@ -72,19 +72,19 @@ func differ(a, b account, o order) string {
 	if o.Anywhere {
 		return ""
 	}
-	for _, verb := range []string{" made", " deleted"} {
+	for _, verb := range []string{" created", " deleted"} {
 		is := func(l line) bool { return sequential(l) && strings.HasSuffix(l.Text, verb) }
-		if one, other := texts(a.Story, is), texts(b.Story, is); !near(one, other, o.InPass) {
+		if one, other := texts(a.Trace, is), texts(b.Trace, is); !near(one, other, o.AtOnce) {
 			return cmp.Diff(one, other)
 		}
 	}
 	return ""
 }
 
-// sequential leaves out revisions: when one that is no longer used goes is of no account.
+// sequential excludes revisions: it does not matter when one that is no longer used is deleted.
 func sequential(l line) bool { return !strings.HasPrefix(l.Who, "revision") }
 
-// near says whether each text is less than slack places away from where it is in the other list. Both hold the same texts.
+// near reports whether the index of each text is less than slack away from its index in the other list. Both hold the same texts.
 func near(a, b []string, slack int) bool {
 	b = slices.Clone(b)
 	for i, text := range a {
@@ -92,35 +92,35 @@ func near(a, b []string, slack int) bool {
 		if j < 0 || max(i-j, j-i) >= slack {
 			return false
 		}
-		b[j] = "" // Found; the same text may come again.
+		b[j] = "" // Found; the same text may occur again.
 	}
 	return true
 }
 
-// subjects are the stories of each pod, claim and revision alone.
+// subjects are the traces of each single pod, PVC and revision.
 func (o order) subjects(a account) []string {
 	each := map[string][]string{}
-	for _, l := range a.Story {
-		if o.InPass >= anyOrder && !sequential(l) {
-			continue // Native makes one anew while the collector is at its work.
+	for _, l := range a.Trace {
+		if o.AtOnce >= anyOrder && !sequential(l) {
+			continue // Native creates one again while the garbage collector deletes it.
 		}
 		each[l.Who] = append(each[l.Who], l.Text)
 	}
 	out := make([]string, 0, len(each))
 	for _, who := range slices.Sorted(maps.Keys(each)) {
-		story := strings.Join(each[who], ", ")
+		trace := strings.Join(each[who], ", ")
 		if o.Anywhere && !strings.HasPrefix(who, "revision") {
-			story = strings.ReplaceAll(story, who+"@", "*@")
+			trace = strings.ReplaceAll(trace, who+"@", "*@")
 		}
-		out = append(out, story)
+		out = append(out, trace)
 	}
 	slices.Sort(out)
 	return out
 }
 
-func texts(story []line, which func(line) bool) []string {
+func texts(trace []line, which func(line) bool) []string {
 	var out []string
-	for _, l := range story {
+	for _, l := range trace {
 		if which == nil || which(l) {
 			out = append(out, l.Text)
 		}

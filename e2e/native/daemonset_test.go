@@ -26,32 +26,32 @@ func TestDaemonSet(t *testing.T) {
 	surge := `{spec: {updateStrategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 1, maxUnavailable: 0}}}}`
 	play(t, daemonSet, plainDaemonSet, []scenario{
 		{
-			name: "nodes that come get a pod, and those that go lose theirs", nodes: "a b",
+			name: "a new node gets a pod, and that of a deleted node is deleted", nodes: "a b",
 			steps: []step{
-				{name: "create", do: create(), until: "a@1 b@1", inPass: 2},
-				{name: "two nodes come", do: addNodes("c d"), until: "a@1 b@1 c@1 d@1", inPass: 2},
-				{name: "one goes", do: removeNode("b"), until: "a@1 c@1 d@1"}, // Its pod is left to the collector of pods.
+				{name: "create", do: create(), until: "a@1 b@1", atOnce: 2},
+				{name: "two nodes are added", do: addNodes("c d"), until: "a@1 b@1 c@1 d@1", atOnce: 2},
+				{name: "one is deleted", do: removeNode("b"), until: "a@1 c@1 d@1"}, // Its pod is left to the pod garbage collector.
 			},
 		},
 		{
 			name: "taints", nodes: "a b c",
 			steps: []step{
-				{name: "create beside a taint", do: all(taint("a", corev1.TaintEffectNoSchedule), create()), until: "b@1 c@1", inPass: 3},
-				{name: "it goes", do: untaint("a"), until: "a@1 b@1 c@1"},
+				{name: "create with a taint on one node", do: all(taint("a", corev1.TaintEffectNoSchedule), create()), until: "b@1 c@1", atOnce: 3},
+				{name: "it is removed", do: untaint("a"), until: "a@1 b@1 c@1"},
 				{
-					name: "one against new pods comes", do: taint("b", corev1.TaintEffectNoSchedule), until: "a@1 b@1 c@1",
-					meant: &meant{because: "Kubernetes counts its pod as misscheduled only when something else wakes the set", status: true},
+					name: "a taint NoSchedule is added", do: taint("b", corev1.TaintEffectNoSchedule), until: "a@1 b@1 c@1",
+					meant: &meant{because: "Kubernetes counts its pod as misscheduled only when another event enqueues the set", status: true},
 				},
 				{
 					name: "an update", do: image("app:2"), until: "a@2 c@2",
-					meant: &meant{because: "a pod that is deleted where no new one may come leaves its node without", until: "a@2 b@1 c@2"},
+					meant: &meant{because: "a pod that is deleted where no new one may be created is not replaced", until: "a@2 b@1 c@2"},
 				},
 				{
-					name: "one against pods comes", do: taint("c", corev1.TaintEffectNoExecute), until: "a@2",
-					meant: &meant{because: "the old pod is there still", until: "a@2 b@1"},
+					name: "a taint NoExecute is added", do: taint("c", corev1.TaintEffectNoExecute), until: "a@2",
+					meant: &meant{because: "the old pod still exists", until: "a@2 b@1"},
 				},
 				{
-					name: "they go", do: all(untaint("b"), untaint("c")), until: "a@2 b@2 c@2",
+					name: "they are removed", do: all(untaint("b"), untaint("c")), until: "a@2 b@2 c@2",
 					meant: &meant{because: "the old pod is updated now", until: "a@2 b@2 c@2"},
 				},
 			},
@@ -60,18 +60,18 @@ func TestDaemonSet(t *testing.T) {
 			name: "tolerated taints, and nodes that are cordoned", nodes: "a b",
 			body: `{spec: {template: {spec: {tolerations: [{key: example.com/keep-off, operator: Exists}]}}}}`,
 			steps: []step{
-				{name: "create", do: all(taint("a", corev1.TaintEffectNoExecute), cordon("b"), create()), until: "a@1 b@1", inPass: 2},
+				{name: "create", do: all(taint("a", corev1.TaintEffectNoExecute), cordon("b"), create()), until: "a@1 b@1", atOnce: 2},
 			},
 		},
 		{
 			name: "labels of nodes", nodes: "a b",
 			body: `{spec: {template: {spec: {nodeSelector: {role: edge}}}}}`,
 			steps: []step{
-				{name: "create where none fits", do: create(), until: ""},
+				{name: "create where no node fits", do: create(), until: ""},
 				{name: "one gets the label", do: labelNode("b", "role", "edge"), until: "b@1"},
 				{name: "the other too", do: labelNode("a", "role", "edge"), until: "a@1 b@1"},
 				{name: "one loses it", do: labelNode("b", "role", ""), until: "a@1"},
-				{name: "another selector", do: merge(`{spec: {template: {spec: {nodeSelector: {role: null}}}}}`), until: "a@2 b@2", inPass: 2},
+				{name: "another selector", do: merge(`{spec: {template: {spec: {nodeSelector: {role: null}}}}}`), until: "a@2 b@2", atOnce: 2},
 			},
 		},
 		{
@@ -85,54 +85,54 @@ spec: {template: {spec: {affinity: {nodeAffinity: {requiredDuringSchedulingIgnor
 			},
 		},
 		{
-			name: "a rolling update goes node by node", nodes: "a b c", anywhere: true,
+			name: "a rolling update updates one node at a time", nodes: "a b c", anywhere: true,
 			steps: []step{
-				{name: "create", do: create(), until: "*@1 *@1 *@1", inPass: 3},
+				{name: "create", do: create(), until: "*@1 *@1 *@1", atOnce: 3},
 				{name: "update", do: image("app:2"), until: "*@2 *@2 *@2"},
-				{name: "back to the former template", do: image("app:1"), until: "*@1 *@1 *@1"},
+				{name: "back to the earlier template", do: image("app:1"), until: "*@1 *@1 *@1"},
 			},
 		},
 		{
-			name: "a rolling update takes as many nodes as may be unavailable", nodes: "a b c d e", anywhere: true,
+			name: "a rolling update updates as many nodes as may be unavailable", nodes: "a b c d e", anywhere: true,
 			body: `{spec: {updateStrategy: {type: RollingUpdate, rollingUpdate: {maxUnavailable: 40%}}}}`,
 			steps: []step{
-				{name: "create", do: create(), until: "*@1 *@1 *@1 *@1 *@1", inPass: 5},
+				{name: "create", do: create(), until: "*@1 *@1 *@1 *@1 *@1", atOnce: 5},
 				{name: "update", do: image("app:2"), until: "*@2 *@2 *@2 *@2 *@2"},
-				{name: "an image that is bad", do: image("app:bad"), until: "*@2 *@2 *@2 *@3(unready) *@3(unready)"},
-				{name: "a good one", do: image("app:4"), until: "*@4 *@4 *@4 *@4 *@4"},
+				{name: "a bad image", do: image("app:bad"), until: "*@2 *@2 *@2 *@3(unready) *@3(unready)"},
+				{name: "a good image", do: image("app:4"), until: "*@4 *@4 *@4 *@4 *@4"},
 			},
 		},
 		{
 			name: "a rolling update with surge", nodes: "a b c", anywhere: true, body: surge,
 			steps: []step{
-				{name: "create", do: create(), until: "*@1 *@1 *@1", inPass: 3},
+				{name: "create", do: create(), until: "*@1 *@1 *@1", atOnce: 3},
 				{name: "update", do: image("app:2"), until: "*@2 *@2 *@2"},
-				{name: "an image that is bad", do: image("app:bad"), until: "*@2 *@2 *@2 *@3(unready)"},
+				{name: "a bad image", do: image("app:bad"), until: "*@2 *@2 *@2 *@3(unready)"},
 				{name: "back", do: image("app:2"), until: "*@2 *@2 *@2"},
 			},
 		},
 		{
-			name: "on delete, a pod is new when its user wants it", nodes: "a b c",
+			name: "on delete, a pod is updated when its user deletes it", nodes: "a b c",
 			body: `{spec: {updateStrategy: {type: OnDelete}}}`,
 			steps: []step{
-				{name: "create", do: create(), until: "a@1 b@1 c@1", inPass: 3},
+				{name: "create", do: create(), until: "a@1 b@1 c@1", atOnce: 3},
 				{name: "update", do: image("app:2"), until: "a@1 b@1 c@1"},
 				{name: "delete one", do: dropPods("b"), until: "a@1 b@2 c@1"},
-				{name: "a node comes", do: addNodes("d"), until: "a@1 b@2 c@1 d@2"},
+				{name: "a node is added", do: addNodes("d"), until: "a@1 b@2 c@1 d@2"},
 			},
 		},
 		{
-			name: "minReadySeconds paces an update", nodes: "a b", anywhere: true,
+			name: "minReadySeconds slows down an update", nodes: "a b", anywhere: true,
 			body: `{spec: {minReadySeconds: 8}}`, waits: 5 * time.Second,
 			steps: []step{
-				{name: "create", do: create(), until: "*@1 *@1", inPass: 2},
+				{name: "create", do: create(), until: "*@1 *@1", atOnce: 2},
 				{name: "update", do: image("app:2"), until: "*@2 *@2"},
 			},
 		},
 		{
 			name: "pods that failed or were deleted are replaced", nodes: "a b",
 			steps: []step{
-				{name: "create", do: create(), until: "a@1 b@1", inPass: 2},
+				{name: "create", do: create(), until: "a@1 b@1", atOnce: 2},
 				{name: "one fails", do: failPods("a"), until: "a@1 b@1"},
 				{name: "one is deleted", do: dropPods("b"), until: "a@1 b@1"},
 			},
@@ -140,20 +140,20 @@ spec: {template: {spec: {affinity: {nodeAffinity: {requiredDuringSchedulingIgnor
 		{
 			name: "an update replaces pods that are not ready first, and beyond the budget", nodes: "a b c",
 			steps: []step{
-				{name: "create", do: create(), until: "a@1 b@1 c@1", inPass: 3},
+				{name: "create", do: create(), until: "a@1 b@1 c@1", atOnce: 3},
 				{name: "one is unready", do: spoil("b"), until: "a@1 b@1(unready) c@1"},
 				{name: "update", do: image("app:bad"), until: "a@1 b@2(unready) c@1"},
 			},
 		},
 		{
-			name: "a pod that loses its labels is let go and replaced", nodes: "a",
+			name: "a pod that loses its labels is released and replaced", nodes: "a",
 			steps: []step{
 				{name: "create", do: create(), until: "a@1"},
-				{name: "take its label", do: unlabel("a"), until: "a@1 a@1(free)"},
+				{name: "remove its label", do: unlabel("a"), until: "a@1 a@1(orphan)"},
 			},
 		},
 		{
-			name: "history is cut to its limit", nodes: "a",
+			name: "history is truncated to its limit", nodes: "a",
 			body: `{spec: {revisionHistoryLimit: 1}}`,
 			steps: []step{
 				{name: "create", do: create(), until: "a@1"},
@@ -164,23 +164,23 @@ spec: {template: {spec: {affinity: {nodeAffinity: {requiredDuringSchedulingIgnor
 			},
 		},
 		{
-			name: "a set that was orphaned is taken over by the next of its name", nodes: "a b",
+			name: "pods that were orphaned are adopted by the next set of that name", nodes: "a b",
 			steps: []step{
-				{name: "create", do: create(), until: "a@1 b@1", inPass: 2},
-				{name: "delete the set alone", do: removeSet(metav1.DeletePropagationOrphan), until: "a@1(free) b@1(free)", inPass: anyOrder},
-				{name: "create again", do: create(), until: "a@1 b@1", inPass: 2},
-				{name: "delete it with all", do: removeSet(metav1.DeletePropagationForeground), until: "", inPass: anyOrder},
+				{name: "create", do: create(), until: "a@1 b@1", atOnce: 2},
+				{name: "delete the set alone", do: removeSet(metav1.DeletePropagationOrphan), until: "a@1(orphan) b@1(orphan)", atOnce: anyOrder},
+				{name: "create again", do: create(), until: "a@1 b@1", atOnce: 2},
+				{name: "delete it with its pods", do: removeSet(metav1.DeletePropagationForeground), until: "", atOnce: anyOrder},
 			},
 		},
 		{
-			name: "a set of another template takes over and updates", nodes: "a b",
+			name: "a set with another template adopts and updates", nodes: "a b",
 			steps: []step{
-				{name: "create", do: create(), until: "a@1 b@1", inPass: 2},
-				{name: "delete the set alone", do: removeSet(metav1.DeletePropagationOrphan), until: "a@1(free) b@1(free)", inPass: anyOrder},
+				{name: "create", do: create(), until: "a@1 b@1", atOnce: 2},
+				{name: "delete the set alone", do: removeSet(metav1.DeletePropagationOrphan), until: "a@1(orphan) b@1(orphan)", atOnce: anyOrder},
 				{
 					name: "create another", do: create(`{spec: {template: {metadata: {labels: {v: "2"}}}}}`), until: "a@1 b@1",
 					meant: &meant{
-						because: "the native one takes a pod for updated if a generation says so, which begins anew with the set",
+						because: "the native one considers a pod updated by its template generation, which restarts with the set",
 						until:   "a@2 b@2",
 					},
 				},

@@ -16,10 +16,10 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 )
 
-// ground is the label of a side's own nodes, and of its daemons' node selector.
+// ground is the label of a side's own nodes, and of its DaemonSets' node selector.
 const ground = "native.example/ground"
 
-// create makes the set as the scenario has it, with changes.
+// create creates the scenario's set, with changes.
 func create(changes ...string) func(*side) {
 	return func(s *side) {
 		body := s.body()
@@ -40,7 +40,7 @@ func image(name string) func(*side) {
 	return merge(`{spec: {template: {spec: {containers: [{name: app, image: "` + name + `"}]}}}}`)
 }
 
-// all does several things one after the other.
+// all runs several actions one after the other.
 func all(things ...func(*side)) func(*side) {
 	return func(s *side) {
 		for _, do := range things {
@@ -58,7 +58,7 @@ func dropPods(names ...string) func(*side) {
 	}
 }
 
-// dropPodAfter does something and then deletes a pod, as a user does. Ours may delete the pod first, because of what was done.
+// dropPodAfter runs an action and then deletes a pod, as a user does. Ours may delete the pod first, because of the action.
 func dropPodAfter(do func(*side), name string) func(*side) {
 	return func(s *side) {
 		pod := s.pod(name)
@@ -70,7 +70,7 @@ func dropPodAfter(do func(*side), name string) func(*side) {
 	}
 }
 
-// failPods ends pods as a kubelet that evicts them.
+// failPods fails pods as a kubelet that evicts them.
 func failPods(names ...string) func(*side) {
 	return func(s *side) {
 		for _, name := range names {
@@ -79,22 +79,22 @@ func failPods(names ...string) func(*side) {
 	}
 }
 
-// spoil makes a pod unready for good, by an image that can't be pulled.
+// spoil makes a pod permanently unready, by an image that can't be pulled.
 func spoil(name string) func(*side) { return imageOf(name, "app:bad") }
 
-// heal ends what spoil did.
+// heal reverts spoil.
 func heal(name string) func(*side) { return imageOf(name, "app:1") }
 
 func imageOf(name, image string) func(*side) {
 	return func(s *side) { change(s, s.pod(name), func(p *corev1.Pod) { p.Spec.Containers[0].Image = image }) }
 }
 
-// unlabel takes a pod's label app, by which it was selected.
+// unlabel removes a pod's label app, by which it was selected.
 func unlabel(name string) func(*side) {
 	return func(s *side) { change(s, s.pod(name), func(p *corev1.Pod) { delete(p.Labels, "app") }) }
 }
 
-// unname takes the label with a pod's name.
+// unname removes the label with a pod's name.
 func unname(name string) func(*side) {
 	return func(s *side) {
 		change(s, s.pod(name), func(p *corev1.Pod) { delete(p.Labels, keys.StatefulSetPodName) })
@@ -108,11 +108,11 @@ func removeSet(how metav1.DeletionPropagation) func(*side) {
 		require.True(s, s.comes(patience, func() bool {
 			w, _ := s.world()
 			return w.Set == nil
-		}), "%s: the set stays", s.side)
+		}), "%s: the set still exists", s.side)
 	}
 }
 
-// dropClaims deletes claims as a user does.
+// dropClaims deletes PVCs as a user does.
 func dropClaims(names ...string) func(*side) {
 	return func(s *side) {
 		for _, name := range names {
@@ -122,7 +122,7 @@ func dropClaims(names ...string) func(*side) {
 	}
 }
 
-// addNodes makes nodes, "a b c", and waits until they are Ready.
+// addNodes creates nodes, "a b c", and waits until they are Ready.
 func addNodes(names string) func(*side) { return func(s *side) { s.addNodes(names) } }
 
 func (s *side) addNodes(names string) {
@@ -173,7 +173,7 @@ func cordon(name string) func(*side) {
 	return func(s *side) { change(s, s.node(name), func(n *corev1.Node) { n.Spec.Unschedulable = true }) }
 }
 
-// labelNode sets a node's label; an empty value takes it away.
+// labelNode sets a node's label; an empty value removes it.
 func labelNode(name, key, value string) func(*side) {
 	return func(s *side) {
 		change(s, s.node(name), func(n *corev1.Node) {

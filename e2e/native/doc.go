@@ -1,25 +1,25 @@
-// Package native holds our StatefulSet and DaemonSet against those of Kubernetes: one table of scenarios is run with both, on
-// a real control plane with simulated nodes, and what could be seen of the two is compared.
+// Package native compares our StatefulSet and DaemonSet with those of Kubernetes: one table of scenarios is run with both, on
+// a real control plane with simulated nodes, and their observable behaviour is compared.
 //
 // A scenario is a body of YAML and steps. Both kinds get the same body in a namespace each, and the same steps at the same
-// time; only apiVersion differs, and the place of minReadySeconds. What a namespace's watches tell is put into the order of
-// the writes and made into a story, in which pods are called by ordinal or node and revisions by number:
+// time; only apiVersion and the path of minReadySeconds differ. The events of a namespace's watches are sorted by resource
+// version and become a trace, in which pods are named by ordinal or node and revisions by number:
 //
 //	2@1 deleted
 //	2@1 gone
-//	2@2 made
+//	2@2 created
 //	2@2 ready
 //
-// After each step the stories must be alike as far as the order is determined, and so must what is left: pods with their
-// labels, owners and specs, claims, revisions, and the counters of the status. Where the two are meant to differ, the step
-// has both stories in full and the reason.
+// After each step the traces must be equal as far as the order is determined, and so must the objects: pods with their
+// labels, owners and specs, PVCs, revisions, and the counters of the status. Where the two differ on purpose, the step
+// has both traces in full and the reason.
 //
-//	story.go    watches → story
-//	view.go     objects → what is left at the end of a step, without names and marks that can't be alike
-//	compare.go  when two stories are alike
+//	trace.go    watches → trace
+//	view.go     objects at the end of a step, without names and metadata that always differ
+//	compare.go  when two traces are equal
 //
 //	go test -tags e2e ./e2e/native/...          all
-//	go test -tags e2e -v -run ... ./e2e/native  with the stories
-//	FLOTILLA_E2E_SELF=1 go test -tags e2e ...   hold native against itself: what differs then is not determined
-//	FLOTILLA_E2E_KEEP=1 go test -tags e2e ...   keep the cluster, and use it again
+//	go test -tags e2e -v -run ... ./e2e/native  with the traces
+//	FLOTILLA_E2E_SELF=1 go test -tags e2e ...   compare native with itself: what differs then is not determined
+//	FLOTILLA_E2E_KEEP=1 go test -tags e2e ...   keep the cluster, and reuse it
 package native

@@ -26,18 +26,18 @@ var home *fleet.Cluster
 const cluster = "native"
 
 const (
-	// gates are what Kubernetes has without a gate.
+	// gates are the feature gates for what we have without a gate.
 	gates = "--feature-gates=StatefulSetStartOrdinal=true,StatefulSetAutoDeletePVC=true"
 	// nativeGate is what we have without a gate: maxUnavailable of a StatefulSet.
 	nativeGate = "MaxUnavailableStatefulSet=true"
 )
 
-// self says that native is held against itself.
+// self reports whether native is compared with itself.
 func self() bool { return os.Getenv("FLOTILLA_E2E_SELF") != "" }
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	// Scenarios wait more than they work.
+	// Scenarios mostly wait.
 	_ = flag.Set("test.parallel", "6")
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM) //nolint:forbidigo // no test runs yet
 	code := run(ctx, m, os.Stderr)
@@ -52,7 +52,7 @@ func run(ctx context.Context, m *testing.M, out io.Writer) int {
 	o := fleet.Options{Prefix: "e2e-", Nodes: "kwok:4", FeatureGates: []string{nativeGate}, Progress: printer.Stage}
 	keep := os.Getenv("FLOTILLA_E2E_KEEP") != ""
 	if !keep {
-		if err := fleet.DownSingle(ctx, cluster, o); err != nil { // What a killed run left.
+		if err := fleet.DownSingle(ctx, cluster, o); err != nil { // Remove what a killed run left.
 			_, _ = fmt.Fprintln(out, err)
 			return 1
 		}
@@ -63,7 +63,7 @@ func run(ctx context.Context, m *testing.M, out io.Writer) int {
 	}
 	var err error
 	if home, err = fleet.Single(ctx, cluster, o, flags...); err != nil {
-		_, _ = fmt.Fprintln(out, "bring up the cluster:", err)
+		_, _ = fmt.Fprintln(out, "start the cluster:", err)
 		return 1
 	}
 	served, end := context.WithCancel(ctx)
@@ -75,7 +75,7 @@ func run(ctx context.Context, m *testing.M, out io.Writer) int {
 	code := m.Run()
 	end()
 	if keep || code != 0 {
-		_, _ = fmt.Fprintln(out, "the cluster stays up; \"go run ./e2e/lab down e2e-native\" removes it")
+		_, _ = fmt.Fprintln(out, "the cluster keeps running; \"go run ./e2e/lab down e2e-native\" removes it")
 		return code
 	}
 	if err := fleet.DownSingle(context.WithoutCancel(ctx), cluster, o); err != nil {

@@ -28,15 +28,15 @@ import (
 )
 
 const (
-	// patience is how long a step may take that takes seconds on a quiet machine.
+	// patience is the timeout of a step, which takes seconds on an idle machine.
 	patience = 3 * time.Minute
-	// poll is how often a story is looked at.
+	// poll is how often a trace is checked.
 	poll = 100 * time.Millisecond
-	// calm is how long nothing must happen for a step to be at its end.
+	// calm is how long nothing must happen for a step to be complete.
 	calm = 2 * time.Second
 )
 
-// side is one of the two that are compared: a namespace, with one set in it.
+// side is one of the two that are compared: a namespace with one set in it.
 type side struct {
 	*testing.T
 	naming
@@ -46,17 +46,17 @@ type side struct {
 	kind string
 	// version is the set's apiVersion.
 	version string
-	// body makes the set's first manifest anew.
+	// body returns a new copy of the set's first manifest.
 	body func() map[string]any
 
 	mu   sync.Mutex
-	seen []happening
+	seen []watchEvent
 	last time.Time
 	fell error
 	mark uint64
 }
 
-// newSide makes a namespace and follows it.
+// newSide creates a namespace and watches it.
 func newSide(t *testing.T, name, kind string) *side {
 	t.Helper()
 	s := &side{T: t, side: name, kind: kind, version: "apps/v1", last: clock.RealClock{}.Now()}
@@ -88,7 +88,7 @@ func newSide(t *testing.T, name, kind string) *side {
 	return s
 }
 
-// end removes the set, so that it is no burden to the scenarios that still run.
+// end removes the set, to leave resources to the scenarios that still run.
 func (s *side) end(ctx context.Context) {
 	if err := client.IgnoreNotFound(home.Client.Delete(ctx, s.set(), client.PropagationPolicy(metav1.DeletePropagationBackground))); err != nil {
 		s.Errorf("%s: clean up: %v", s.side, err)
@@ -103,26 +103,26 @@ func (s *side) end(ctx context.Context) {
 	}
 }
 
-// follow notes what a watch tells.
+// follow records the events of a watch.
 func (s *side) follow(ctx context.Context, w watch.Interface) {
 	for e := range w.ResultChan() {
 		o, ok := e.Object.(client.Object)
 		if !ok {
 			if ctx.Err() != nil {
-				return // The test is over, and with it the watch.
+				return // The test is over, and so is the watch.
 			}
-			s.note(happening{}, fmt.Errorf("the watch said %s: %w", e.Type, apierrors.FromObject(e.Object)))
+			s.note(watchEvent{}, fmt.Errorf("the watch returned %s: %w", e.Type, apierrors.FromObject(e.Object)))
 			return
 		}
 		version, err := strconv.ParseUint(o.GetResourceVersion(), 10, 64)
-		s.note(happening{Type: e.Type, Object: o, Version: version, At: clock.RealClock{}.Now()}, err)
+		s.note(watchEvent{Type: e.Type, Object: o, Version: version, At: clock.RealClock{}.Now()}, err)
 	}
 	if ctx.Err() == nil {
-		s.note(happening{}, errors.New("a watch ended"))
+		s.note(watchEvent{}, errors.New("a watch ended"))
 	}
 }
 
-func (s *side) note(h happening, err error) {
+func (s *side) note(h watchEvent, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.fell = errors.Join(s.fell, err)
@@ -131,23 +131,23 @@ func (s *side) note(h happening, err error) {
 	}
 }
 
-// world is what has happened so far, and when the last of it came.
+// world returns the state so far, and when the last event was received.
 func (s *side) world() (*world, time.Time) {
 	s.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	require.NoError(s, s.fell, s.side)
-	return tell(s.naming, s.seen), s.last
+	return replay(s.naming, s.seen), s.last
 }
 
-// account is what has happened since the mark.
+// account returns what has happened since the mark.
 func (s *side) account() account {
 	w, _ := s.world()
 	return w.since(s.mark)
 }
 
-// turn puts the mark behind all that has happened: a new step begins.
-func (s *side) turn() {
+// next sets the mark after everything that has happened: a new step begins.
+func (s *side) next() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, h := range s.seen {
@@ -155,8 +155,8 @@ func (s *side) turn() {
 	}
 }
 
-// await waits until the pods are as they should be, the set's status is about its present spec, and nothing happens any
-// more. What a step does need not have been seen yet where its end looks like its beginning, so nothing must happen for a
+// await waits until the pods are as expected, the set's status has its current generation, and nothing happens any
+// more. If the end of a step equals its beginning, its effects may not have been observed yet, so nothing must happen for a
 // while from now on.
 func (s *side) await(until string, anywhere bool) {
 	s.Helper()
@@ -169,19 +169,19 @@ func (s *side) await(until string, anywhere bool) {
 		return w.now(anywhere) == until && w.settled() && clock.RealClock{}.Since(last) > calm
 	}) {
 		w, _ := s.world()
-		require.FailNow(s, s.side+" did not come to the end of the step", "want %s\ngot  %s\nset  %s\nstory of the step:\n%s",
-			until, w.now(anywhere), show(w.Set), list(w.since(s.mark).Story))
+		require.FailNow(s, s.side+" did not complete the step", "want %s\ngot  %s\nset  %s\ntrace of the step:\n%s",
+			until, w.now(anywhere), show(w.Set), list(w.since(s.mark).Trace))
 	}
 }
 
-// comes waits until something is true, and says whether it came to be.
+// comes waits until a condition is true, and reports whether it became true.
 func (s *side) comes(limit time.Duration, is func() bool) bool {
 	return wait.PollUntilContextTimeout(s.Context(), poll, limit, true,
 		func(context.Context) (bool, error) { return is(), nil }) == nil
 }
 
-// settled says whether the set's controller has seen its spec, and nobody waits for minReadySeconds. A set that goes away
-// need not.
+// settled reports whether the set's controller has observed its spec, and no pod waits for minReadySeconds. A set that is being
+// deleted need not.
 func (w *world) settled() bool {
 	if w.Set == nil {
 		return true
@@ -204,9 +204,9 @@ func (s *side) set() *unstructured.Unstructured {
 	return o
 }
 
-// place moves what has another place in our kind.
+// place moves fields that have another path in our kind.
 //
-// Native alone, on both sides, needs none of it.
+// With native on both sides nothing is moved.
 func (s *side) place(body map[string]any) map[string]any {
 	if s.version == "apps/v1" || s.kind != statefulSet {
 		return body
@@ -239,20 +239,20 @@ func (s *side) merge(patch map[string]any) {
 	require.NoError(s, home.Client.Patch(s.Context(), s.set(), client.RawPatch(types.MergePatchType, data)), s.side)
 }
 
-// pod is the one pod of that name in the story.
+// pod returns the only pod of that name.
 func (s *side) pod(name string) *corev1.Pod {
 	s.Helper()
 	w, _ := s.world()
 	for _, p := range w.Pods {
 		if w.call(p) == name || w.naming.pod(p) == name {
-			return p.DeepCopy() // The story keeps its own.
+			return p.DeepCopy() // The world keeps its own copy.
 		}
 	}
 	require.FailNow(s, "no such pod", "%s %s: %s", s.side, name, w.now(false))
 	return nil
 }
 
-// change writes an object that others write too.
+// change updates an object that others write too.
 func change[T client.Object](s *side, o T, edit func(T)) {
 	s.Helper()
 	require.NoError(s, retry.RetryOnConflict(retry.DefaultBackoff, func() error {

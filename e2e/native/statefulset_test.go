@@ -11,7 +11,7 @@ import (
 	"github.com/flotilla-io/flotilla/e2e/volume"
 )
 
-// plainStatefulSet runs on the cluster's own nodes: those of DaemonSets come and go.
+// plainStatefulSet runs on the cluster's own nodes, because those of DaemonSets are added and deleted.
 const plainStatefulSet = `
 spec:
   replicas: 3
@@ -25,7 +25,7 @@ spec:
       containers: [{name: app, image: "app:1"}]
 `
 
-// withClaims gives each pod a claim.
+// withClaims gives each pod a PVC.
 const withClaims = `
   template: {spec: {containers: [{name: app, image: "app:1", volumeMounts: [{name: data, mountPath: /data}]}]}}
   volumeClaimTemplates:
@@ -37,7 +37,7 @@ func TestStatefulSet(t *testing.T) {
 	t.Parallel()
 	play(t, statefulSet, plainStatefulSet, []scenario{
 		{
-			name: "ordered pods come one by one and go the other way round",
+			name: "ordered pods are created one at a time and deleted in reverse order",
 			steps: []step{
 				{name: "create", do: create(), until: "0@1 1@1 2@1"},
 				{name: "scale out", do: merge(`{spec: {replicas: 5}}`), until: "0@1 1@1 2@1 3@1 4@1"},
@@ -46,16 +46,16 @@ func TestStatefulSet(t *testing.T) {
 			},
 		},
 		{
-			name: "parallel pods come and go at once",
+			name: "parallel pods are created and deleted at once",
 			body: `{spec: {podManagementPolicy: Parallel}}`,
 			steps: []step{
-				{name: "create", do: create(), until: "0@1 1@1 2@1", inPass: 3},
-				{name: "scale out", do: merge(`{spec: {replicas: 6}}`), until: "0@1 1@1 2@1 3@1 4@1 5@1", inPass: 6},
-				{name: "scale in", do: merge(`{spec: {replicas: 2}}`), until: "0@1 1@1", inPass: 6},
+				{name: "create", do: create(), until: "0@1 1@1 2@1", atOnce: 3},
+				{name: "scale out", do: merge(`{spec: {replicas: 6}}`), until: "0@1 1@1 2@1 3@1 4@1 5@1", atOnce: 6},
+				{name: "scale in", do: merge(`{spec: {replicas: 2}}`), until: "0@1 1@1", atOnce: 6},
 			},
 		},
 		{
-			name: "the first ordinal moves",
+			name: "the first ordinal changes",
 			body: `{spec: {ordinals: {start: 2}}}`,
 			steps: []step{
 				{name: "create", do: create(), until: "2@1 3@1 4@1"},
@@ -68,7 +68,7 @@ func TestStatefulSet(t *testing.T) {
 			steps: []step{
 				{name: "create", do: create(), until: "0@1 1@1 2@1"},
 				{name: "update", do: image("app:2"), until: "0@2 1@2 2@2"},
-				{name: "back to the former template", do: image("app:1"), until: "0@1 1@1 2@1"},
+				{name: "back to the earlier template", do: image("app:1"), until: "0@1 1@1 2@1"},
 			},
 		},
 		{
@@ -77,7 +77,7 @@ func TestStatefulSet(t *testing.T) {
 			steps: []step{
 				{name: "create", do: create(), until: "0@1 1@1 2@1"},
 				{name: "update", do: image("app:2"), until: "0@1 1@1 2@2"},
-				{name: "a deleted one comes back as it was", do: dropPods("0"), until: "0@1 1@1 2@2"},
+				{name: "a deleted pod is created again at its revision", do: dropPods("0"), until: "0@1 1@1 2@2"},
 				{name: "scale out", do: merge(`{spec: {replicas: 4}}`), until: "0@1 1@1 2@2 3@2"},
 				{name: "scale in below the partition", do: merge(`{spec: {replicas: 1}}`), until: "0@1"},
 				{name: "scale out again", do: merge(`{spec: {replicas: 3}}`), until: "0@1 1@1 2@2"},
@@ -94,34 +94,34 @@ func TestStatefulSet(t *testing.T) {
 			},
 		},
 		{
-			name: "a rolling update of parallel pods takes as many as may be unavailable",
+			name: "a rolling update of parallel pods updates as many as may be unavailable",
 			body: `{spec: {podManagementPolicy: Parallel, replicas: 5, updateStrategy: {type: RollingUpdate, rollingUpdate: {maxUnavailable: 2}}}}`,
 			steps: []step{
-				{name: "create", do: create(), until: "0@1 1@1 2@1 3@1 4@1", inPass: 5},
-				{name: "update", do: image("app:2"), until: "0@2 1@2 2@2 3@2 4@2", inPass: 2},
+				{name: "create", do: create(), until: "0@1 1@1 2@1 3@1 4@1", atOnce: 5},
+				{name: "update", do: image("app:2"), until: "0@2 1@2 2@2 3@2 4@2", atOnce: 2},
 			},
 		},
 		{
-			name: "a rolling update of parallel pods goes one by one by default",
+			name: "a rolling update of parallel pods updates one at a time by default",
 			body: `{spec: {podManagementPolicy: Parallel}}`,
 			steps: []step{
-				{name: "create", do: create(), until: "0@1 1@1 2@1", inPass: 3},
+				{name: "create", do: create(), until: "0@1 1@1 2@1", atOnce: 3},
 				{name: "update", do: image("app:2"), until: "0@2 1@2 2@2"},
 			},
 		},
 		{
-			name: "on delete, a pod is new when its user wants it",
+			name: "on delete, a pod is updated when its user deletes it",
 			body: `{spec: {updateStrategy: {type: OnDelete}}}`,
 			steps: []step{
 				{name: "create", do: create(), until: "0@1 1@1 2@1"},
 				{name: "update", do: image("app:2"), until: "0@1 1@1 2@1"},
 				{name: "delete one", do: dropPods("1"), until: "0@1 1@2 2@1"},
 				{name: "scale out", do: merge(`{spec: {replicas: 4}}`), until: "0@1 1@2 2@1 3@2"},
-				{name: "delete the others", do: dropPods("0", "2"), until: "0@2 1@2 2@2 3@2", inPass: 2},
+				{name: "delete the others", do: dropPods("0", "2"), until: "0@2 1@2 2@2 3@2", atOnce: 2},
 			},
 		},
 		{
-			name:  "minReadySeconds paces creations and updates",
+			name:  "minReadySeconds slows down creations and updates",
 			body:  `{spec: {replicas: 2, minReadySeconds: 8}}`,
 			waits: 5 * time.Second,
 			steps: []step{
@@ -141,12 +141,12 @@ func TestStatefulSet(t *testing.T) {
 			name: "failed parallel pods are replaced",
 			body: `{spec: {podManagementPolicy: Parallel}}`,
 			steps: []step{
-				{name: "create", do: create(), until: "0@1 1@1 2@1", inPass: 3},
-				{name: "two fail", do: failPods("0", "2"), until: "0@1 1@1 2@1", inPass: 3},
+				{name: "create", do: create(), until: "0@1 1@1 2@1", atOnce: 3},
+				{name: "two fail", do: failPods("0", "2"), until: "0@1 1@1 2@1", atOnce: 3},
 			},
 		},
 		{
-			name: "pods that were deleted come back",
+			name: "pods that were deleted are created again",
 			steps: []step{
 				{name: "create", do: create(), until: "0@1 1@1 2@1"},
 				{name: "delete one", do: dropPods("1"), until: "0@1 1@1 2@1"},
@@ -156,7 +156,7 @@ func TestStatefulSet(t *testing.T) {
 			name: "a pod that lost the label of its name gets it again",
 			steps: []step{
 				{name: "create", do: create(), until: "0@1 1@1 2@1"},
-				{name: "take the label", do: unname("1"), until: "0@1 1@1 2@1"},
+				{name: "remove the label", do: unname("1"), until: "0@1 1@1 2@1"},
 				{name: "scale out", do: merge(`{spec: {replicas: 4}}`), until: "0@1 1@1 2@1 3@1"},
 			},
 		},
@@ -179,7 +179,7 @@ func TestStatefulSet(t *testing.T) {
 			},
 		},
 		{
-			name: "an unready spare pod goes first if it is the only one",
+			name: "an unready pod beyond replicas is deleted first if it is the only unready one",
 			steps: []step{
 				{name: "create", do: create(), until: "0@1 1@1 2@1"},
 				{name: "the last is unready", do: spoil("2"), until: "0@1 1@1 2@1(unready)"},
@@ -187,17 +187,17 @@ func TestStatefulSet(t *testing.T) {
 			},
 		},
 		{
-			name: "an update beside a pod that is not ready",
+			name: "an update while another pod is not ready",
 			steps: []step{
 				{name: "create", do: create(), until: "0@1 1@1 2@1"},
 				{name: "one is unready", do: spoil("0"), until: "0@1(unready) 1@1 2@1"},
 				{
 					name: "update", do: image("app:2"), until: "0@1(unready) 1@1 2@1",
 					meant: &meant{
-						because: "it costs nobody anything to replace a pod that is not ready, and what broke it may be what the update mends",
+						because: "replacing a pod that is not ready makes no other pod unavailable, and the update may repair it",
 						until:   "0@2 1@2 2@2",
-						ours: "0@1 deleted, 0@1 gone, 0@2 made, 0@2 ready, 2@1 deleted, 2@1 gone, 2@2 made, 2@2 ready, " +
-							"1@1 deleted, 1@1 gone, 1@2 made, 1@2 ready",
+						ours: "0@1 deleted, 0@1 gone, 0@2 created, 0@2 ready, 2@1 deleted, 2@1 gone, 2@2 created, 2@2 ready, " +
+							"1@1 deleted, 1@1 gone, 1@2 created, 1@2 ready",
 					},
 				},
 			},
@@ -218,50 +218,50 @@ func TestStatefulSet(t *testing.T) {
 				{
 					name: "a good image", do: image("app:3"), until: "0@1 1@1 2@2(unready)",
 					meant: &meant{
-						because: "Kubernetes waits for the broken pod until somebody deletes it by hand",
+						because: "Kubernetes waits for the broken pod until a user deletes it",
 						until:   "0@3 1@3 2@3",
-						ours:    "2@2 deleted, 2@2 gone, 2@3 made, 2@3 ready, 1@1 deleted, 1@1 gone, 1@3 made, 1@3 ready, 0@1 deleted, 0@1 gone, 0@3 made, 0@3 ready",
+						ours:    "2@2 deleted, 2@2 gone, 2@3 created, 2@3 ready, 1@1 deleted, 1@1 gone, 1@3 created, 1@3 ready, 0@1 deleted, 0@1 gone, 0@3 created, 0@3 ready",
 					},
 				},
 			},
 		},
 		{
-			name: "a spare pod that is not ready stays while another is not ready",
+			name: "a pod beyond replicas that is not ready stays while another is not ready",
 			steps: []step{
 				{name: "create", do: create(), until: "0@1 1@1 2@1"},
-				{name: "two are unready", do: all(spoil("0"), spoil("2")), until: "0@1(unready) 1@1 2@1(unready)", inPass: anyOrder},
+				{name: "two are unready", do: all(spoil("0"), spoil("2")), until: "0@1(unready) 1@1 2@1(unready)", atOnce: anyOrder},
 				{name: "scale in", do: merge(`{spec: {replicas: 2}}`), until: "0@1(unready) 1@1 2@1(unready)"},
 				{name: "one is ready again", do: heal("0"), until: "0@1 1@1"},
 			},
 		},
 		{
-			name: "of two spare pods that are not ready none goes until one is",
+			name: "of two unready pods beyond replicas none is deleted until one is ready",
 			body: `{spec: {replicas: 4}}`,
 			steps: []step{
 				{name: "create", do: create(), until: "0@1 1@1 2@1 3@1"},
-				{name: "two are unready", do: all(spoil("2"), spoil("3")), until: "0@1 1@1 2@1(unready) 3@1(unready)", inPass: anyOrder},
+				{name: "two are unready", do: all(spoil("2"), spoil("3")), until: "0@1 1@1 2@1(unready) 3@1(unready)", atOnce: anyOrder},
 				{name: "scale in", do: merge(`{spec: {replicas: 2}}`), until: "0@1 1@1 2@1(unready) 3@1(unready)"},
 				{name: "one is ready again", do: heal("2"), until: "0@1 1@1"},
 			},
 		},
 		{
-			name: "a failed pod is deleted out of its turn",
+			name: "a failed pod is deleted out of order",
 			steps: []step{
 				{name: "create", do: create(), until: "0@1 1@1 2@1"},
 				{name: "one is unready", do: spoil("0"), until: "0@1(unready) 1@1 2@1"},
 				{
 					name: "another fails", do: failPods("2"), until: "0@1(unready) 1@1 2@1(failed)",
 					meant: &meant{
-						because: "a pod that has ended serves nobody; the next of its name waits for its turn",
+						because: "a pod that has ended is of no use; its replacement is created in order",
 						until:   "0@1(unready) 1@1",
 						native:  "2@1 failed",
 						ours:    "2@1 failed, 2@1 deleted, 2@1 gone",
 					},
 				},
 				{name: "it is ready again", do: heal("0"), until: "0@1 1@1 2@1", meant: &meant{
-					because: "half of it has happened",
-					native:  "0@1 ready, 2@1 deleted, 2@1 gone, 2@1 made, 2@1 ready",
-					ours:    "0@1 ready, 2@1 made, 2@1 ready",
+					because: "the first half has happened already",
+					native:  "0@1 ready, 2@1 deleted, 2@1 gone, 2@1 created, 2@1 ready",
+					ours:    "0@1 ready, 2@1 created, 2@1 ready",
 				}},
 			},
 		},
@@ -269,52 +269,52 @@ func TestStatefulSet(t *testing.T) {
 			name: "a scale-out in the middle of an update",
 			body: `{spec: {podManagementPolicy: Parallel}}`,
 			steps: []step{
-				{name: "create", do: create(), until: "0@1 1@1 2@1", inPass: 3},
+				{name: "create", do: create(), until: "0@1 1@1 2@1", atOnce: 3},
 				{name: "update and scale", do: merge(`{spec: {replicas: 4, template: {spec: {containers: [{name: app, image: "app:2"}]}}}}`), until: "0@2 1@2 2@2 3@2"},
 			},
 		},
 		{
-			name: "claims stay when their pods go",
+			name: "PVCs stay when their pods are deleted",
 			body: "spec:\n" + withClaims,
 			steps: []step{
 				{name: "create", do: create(), until: "0@1 1@1 2@1"},
 				{name: "scale in", do: merge(`{spec: {replicas: 1}}`), until: "0@1"},
 				{name: "scale out", do: merge(`{spec: {replicas: 2}}`), until: "0@1 1@1"},
 				{name: "update", do: merge(`{spec: {template: {metadata: {labels: {v: "2"}}}}}`), until: "0@2 1@2"},
-				{name: "delete the set", do: removeSet(metav1.DeletePropagationBackground), until: "", inPass: anyOrder},
+				{name: "delete the set", do: removeSet(metav1.DeletePropagationBackground), until: "", atOnce: anyOrder},
 			},
 		},
 		{
-			name: "claims go with a scale-in",
+			name: "PVCs are deleted with a scale-in",
 			body: "spec:\n  persistentVolumeClaimRetentionPolicy: {whenScaled: Delete}" + withClaims,
 			steps: []step{
 				{name: "create", do: create(), until: "0@1 1@1 2@1"},
-				{name: "scale in", do: merge(`{spec: {replicas: 1}}`), until: "0@1", inPass: 2},
+				{name: "scale in", do: merge(`{spec: {replicas: 1}}`), until: "0@1", atOnce: 2},
 				{name: "scale out", do: merge(`{spec: {replicas: 2}}`), until: "0@1 1@1"},
 				{name: "update", do: merge(`{spec: {template: {metadata: {labels: {v: "2"}}}}}`), until: "0@2 1@2"},
-				{name: "delete the set", do: removeSet(metav1.DeletePropagationBackground), until: "", inPass: anyOrder},
+				{name: "delete the set", do: removeSet(metav1.DeletePropagationBackground), until: "", atOnce: anyOrder},
 			},
 		},
 		{
-			name: "claims go with the set",
+			name: "PVCs are deleted with the set",
 			body: "spec:\n  persistentVolumeClaimRetentionPolicy: {whenDeleted: Delete}" + withClaims,
 			steps: []step{
 				{name: "create", do: create(), until: "0@1 1@1 2@1"},
 				{name: "scale in", do: merge(`{spec: {replicas: 2}}`), until: "0@1 1@1"},
-				{name: "delete the set", do: removeSet(metav1.DeletePropagationBackground), until: "", inPass: anyOrder},
+				{name: "delete the set", do: removeSet(metav1.DeletePropagationBackground), until: "", atOnce: anyOrder},
 			},
 		},
 		{
-			name: "claims go with both",
+			name: "PVCs are deleted with both",
 			body: "spec:\n  persistentVolumeClaimRetentionPolicy: {whenDeleted: Delete, whenScaled: Delete}" + withClaims,
 			steps: []step{
 				{name: "create", do: create(), until: "0@1 1@1 2@1"},
-				{name: "scale in", do: merge(`{spec: {replicas: 2}}`), until: "0@1 1@1", inPass: 2},
-				{name: "delete the set", do: removeSet(metav1.DeletePropagationBackground), until: "", inPass: anyOrder},
+				{name: "scale in", do: merge(`{spec: {replicas: 2}}`), until: "0@1 1@1", atOnce: 2},
+				{name: "delete the set", do: removeSet(metav1.DeletePropagationBackground), until: "", atOnce: anyOrder},
 			},
 		},
 		{
-			name: "another policy for claims gives them other owners",
+			name: "another retention policy changes the owners of PVCs",
 			body: "spec:\n" + withClaims,
 			steps: []step{
 				{name: "create", do: create(), until: "0@1 1@1 2@1"},
@@ -323,15 +323,15 @@ func TestStatefulSet(t *testing.T) {
 			},
 		},
 		{
-			name: "a claim that was deleted comes back with its pod",
+			name: "a PVC that was deleted is created again with its pod",
 			body: "spec:\n" + withClaims,
 			steps: []step{
 				{name: "create", do: create(), until: "0@1 1@1 2@1"},
-				{name: "delete claim and pod", do: dropPodAfter(dropClaims("data-web-1"), "1"), until: "0@1 1@1 2@1", inPass: 2},
+				{name: "delete PVC and pod", do: dropPodAfter(dropClaims("data-web-1"), "1"), until: "0@1 1@1 2@1", atOnce: 2},
 			},
 		},
 		{
-			name: "history is cut to its limit",
+			name: "history is truncated to its limit",
 			body: `{spec: {replicas: 1, revisionHistoryLimit: 1}}`,
 			steps: []step{
 				{name: "create", do: create(), until: "0@1"},
@@ -342,28 +342,28 @@ func TestStatefulSet(t *testing.T) {
 			},
 		},
 		{
-			name: "a set that was orphaned is taken over by the next of its name",
+			name: "pods that were orphaned are adopted by the next set of that name",
 			body: "spec:\n" + withClaims,
 			steps: []step{
 				{name: "create", do: create(), until: "0@1 1@1 2@1"},
-				{name: "delete the set alone", do: removeSet(metav1.DeletePropagationOrphan), until: "0@1(free) 1@1(free) 2@1(free)", inPass: anyOrder},
-				{name: "create again", do: create(), until: "0@1 1@1 2@1", inPass: 3},
+				{name: "delete the set alone", do: removeSet(metav1.DeletePropagationOrphan), until: "0@1(orphan) 1@1(orphan) 2@1(orphan)", atOnce: anyOrder},
+				{name: "create again", do: create(), until: "0@1 1@1 2@1", atOnce: 3},
 				{name: "scale in", do: merge(`{spec: {replicas: 2}}`), until: "0@1 1@1"},
 			},
 		},
 		{
-			name: "a set of another template takes over and updates",
+			name: "a set with another template adopts and updates",
 			steps: []step{
 				{name: "create", do: create(), until: "0@1 1@1 2@1"},
-				{name: "delete the set alone", do: removeSet(metav1.DeletePropagationOrphan), until: "0@1(free) 1@1(free) 2@1(free)", inPass: anyOrder},
-				{name: "create another", do: create(`{spec: {template: {metadata: {labels: {v: "2"}}}}}`), until: "0@2 1@2 2@2", inPass: 3},
+				{name: "delete the set alone", do: removeSet(metav1.DeletePropagationOrphan), until: "0@1(orphan) 1@1(orphan) 2@1(orphan)", atOnce: anyOrder},
+				{name: "create another", do: create(`{spec: {template: {metadata: {labels: {v: "2"}}}}}`), until: "0@2 1@2 2@2", atOnce: 3},
 			},
 		},
 		{
-			name: "a set takes its pods with it",
+			name: "the pods of a deleted set are deleted",
 			steps: []step{
 				{name: "create", do: create(), until: "0@1 1@1 2@1"},
-				{name: "delete the set", do: removeSet(metav1.DeletePropagationForeground), until: "", inPass: anyOrder},
+				{name: "delete the set", do: removeSet(metav1.DeletePropagationForeground), until: "", atOnce: anyOrder},
 			},
 		},
 	})

@@ -22,43 +22,42 @@ const (
 	daemonSet   = "DaemonSet"
 )
 
-// scenario is one line of the table: what both kinds are asked for, one thing after the other.
+// scenario is one line of the table: the steps for both kinds.
 type scenario struct {
 	// name is a sentence.
 	name string
-	// body is laid over the plain body of the kind.
+	// body is merged into the plain body of the kind.
 	body string
 	// nodes are those of a DaemonSet, by name.
 	nodes string
 	// anywhere: it is not determined which nodes come first.
 	anywhere bool
-	// waits marks lines that came a while after a pod was ready: scenarios with minReadySeconds.
+	// waits marks lines that came a while after a pod was ready: for scenarios with minReadySeconds.
 	waits time.Duration
 	steps []step
 }
 
-// step is a change and what comes of it.
+// step is a change and its result.
 type step struct {
 	name string
 	do   func(*side)
-	// until is what pods there are at the end: "0@1 1@2(unready)" is pod 0 at the first revision that was made and pod 1 at
-	// the second, not ready.
+	// until is the pods at the end: "0@1 1@2(unready)" is pod 0 at the first revision and pod 1 at the second, not ready.
 	until string
-	// inPass is how many pods may be worked on at a time, whose order among themselves is not determined; anyOrder is for no
+	// atOnce is how many pods may be changed at a time, whose order among themselves is not determined; anyOrder is for no
 	// order at all.
-	inPass int
-	// meant is a difference that we want; nil for none.
+	atOnce int
+	// meant is an intended difference; nil for none.
 	meant *meant
 }
 
-// meant is a difference that is wanted, and what there is instead, so that it stays what it is.
+// meant is an intended difference, with what happens instead, so that it does not change unnoticed.
 type meant struct {
 	because string
-	// native and ours are the stories, with ", " between the lines.
+	// native and ours are the traces, with ", " between the lines.
 	native, ours string
-	// until is what pods we have at the end, if others; what is left is not compared then.
+	// until is our pods at the end, if they differ; views are not compared then.
 	until string
-	// status says that the statuses differ.
+	// status is true if the statuses differ.
 	status bool
 }
 
@@ -86,7 +85,7 @@ func play(t *testing.T, kind string, base string, table []scenario) {
 func playStep(t *testing.T, sc scenario, st step, sides []*side) {
 	t.Helper()
 	both(sides, func(s *side) {
-		s.turn()
+		s.next()
 		st.do(s)
 	})
 	until := []string{st.until, st.until}
@@ -97,17 +96,17 @@ func playStep(t *testing.T, sc scenario, st step, sides []*side) {
 	if t.Failed() {
 		return
 	}
-	o := order{InPass: st.inPass, Anywhere: sc.anywhere}
+	o := order{AtOnce: st.atOnce, Anywhere: sc.anywhere}
 	var problem string
-	// What comes late, such as a status, is waited for.
+	// Wait for what comes late, such as a status.
 	if !sides[0].comes(20*time.Second, func() bool { problem = compare(t, sc, st, o, sides); return problem == "" }) {
-		t.Errorf("%s: step %q: %s\nnative:\n%s\nours:\n%s", sc.name, st.name, problem, list(sides[0].account().Story), list(sides[1].account().Story))
+		t.Errorf("%s: step %q: %s\nnative:\n%s\nours:\n%s", sc.name, st.name, problem, list(sides[0].account().Trace), list(sides[1].account().Trace))
 		return
 	}
-	t.Logf("step %q: %s\nnative:\n%s\nours:\n%s", st.name, until[0], list(sides[0].account().Story), list(sides[1].account().Story))
+	t.Logf("step %q: %s\nnative:\n%s\nours:\n%s", st.name, until[0], list(sides[0].account().Trace), list(sides[1].account().Trace))
 }
 
-// compare shows how the two sides differ where they are not meant to.
+// compare returns how the two sides differ where they should not.
 func compare(t *testing.T, sc scenario, st step, o order, sides []*side) string {
 	t.Helper()
 	var accounts []account
@@ -115,14 +114,14 @@ func compare(t *testing.T, sc scenario, st step, o order, sides []*side) string 
 	for _, s := range sides {
 		w, _ := s.world()
 		a := w.since(s.mark)
-		a.Story = waited(a.Story, sc.waits)
+		a.Trace = waited(a.Trace, sc.waits)
 		v, err := w.view(sc.anywhere)
 		require.NoError(t, err)
 		accounts, views = append(accounts, a), append(views, v)
 	}
 	if m := st.meant; m != nil {
 		for i, want := range []string{m.native, m.ours} {
-			got := strings.Join(texts(accounts[i].Story, sequential), ", ")
+			got := strings.Join(texts(accounts[i].Trace, sequential), ", ")
 			if m.native+m.ours != "" && got != want {
 				return sides[i].side + ": want " + want + "\ngot " + got
 			}
@@ -132,12 +131,12 @@ func compare(t *testing.T, sc scenario, st step, o order, sides []*side) string 
 		}
 		if m.status {
 			if cmp.Equal(views[0].Status, views[1].Status) {
-				return "the statuses are alike, and are not meant to be"
+				return "the statuses are equal, and should not be"
 			}
 			views[0].Status, views[1].Status = nil, nil
 		}
 	} else if d := differ(accounts[0], accounts[1], o); d != "" {
-		return "the stories differ (-native +ours):\n" + d
+		return "the traces differ (-native +ours):\n" + d
 	}
 	if d := cmp.Diff(views[0], views[1]); d != "" {
 		return "what is left differs (-native +ours):\n" + d
@@ -145,14 +144,14 @@ func compare(t *testing.T, sc scenario, st step, o order, sides []*side) string 
 	return ""
 }
 
-// waited marks what came a while after a pod was ready.
-func waited(story []line, least time.Duration) []line {
+// waited marks lines that came a while after a pod was ready.
+func waited(trace []line, least time.Duration) []line {
 	if least == 0 {
-		return story
+		return trace
 	}
-	out := make([]line, len(story))
-	for i, l := range story {
-		if i > 0 && strings.HasSuffix(story[i-1].Text, " ready") && l.At.Sub(story[i-1].At) > least {
+	out := make([]line, len(trace))
+	for i, l := range trace {
+		if i > 0 && strings.HasSuffix(trace[i-1].Text, " ready") && l.At.Sub(trace[i-1].At) > least {
 			l.Text += " after a wait"
 		}
 		out[i] = l
@@ -160,15 +159,15 @@ func waited(story []line, least time.Duration) []line {
 	return out
 }
 
-func list(story []line) string {
+func list(trace []line) string {
 	var b strings.Builder
-	for _, l := range story {
+	for _, l := range trace {
 		b.WriteString("    " + l.Text + "\n")
 	}
 	return b.String()
 }
 
-// both does it on both sides at a time. A failed requirement ends the test when both have come to their end.
+// both runs it on both sides in parallel. A failed requirement ends the test when both have finished.
 func both(sides []*side, do func(*side)) {
 	var wg sync.WaitGroup
 	for _, s := range sides {
@@ -184,7 +183,7 @@ func parse(t *testing.T, text string) map[string]any {
 	return out
 }
 
-// overlay puts values into a tree; null takes one away.
+// overlay merges values into a tree; null removes one.
 func overlay(onto, values map[string]any) map[string]any {
 	onto = runtime.DeepCopyJSON(onto)
 	for k, v := range values {

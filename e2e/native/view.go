@@ -26,14 +26,14 @@ func counters(kind string) []string {
 	}
 }
 
-// view is what is left at the end of a step, as far as it can be alike.
+// view is the objects at the end of a step, as far as they can be equal.
 type view struct {
 	Pods, Claims map[string]any
 	Revisions    []string
 	Status       map[string]any
 }
 
-// view shows what there is.
+// view returns the present objects.
 func (w *world) view(anywhere bool) (view, error) {
 	out := view{Pods: map[string]any{}, Claims: map[string]any{}}
 	for _, p := range w.Pods {
@@ -42,7 +42,7 @@ func (w *world) view(anywhere bool) (view, error) {
 			return view{}, err
 		}
 		if !w.ByNode || anywhere {
-			unstructured.RemoveNestedField(o, "spec", "nodeName") // The scheduler's choice, or anybody's.
+			unstructured.RemoveNestedField(o, "spec", "nodeName") // The scheduler's choice, or any node.
 		}
 		if anywhere {
 			unstructured.RemoveNestedField(o, "spec", "affinity")
@@ -75,7 +75,7 @@ func (w *world) view(anywhere bool) (view, error) {
 	return out, err
 }
 
-// put adds an object under a name, and tells several of a name apart by their content alone.
+// put adds an object under a name; several of one name differ only by their content.
 func put(into map[string]any, name string, o map[string]any, anywhere bool) {
 	if anywhere {
 		_, revision, _ := strings.Cut(name, "@")
@@ -112,8 +112,8 @@ func (w *world) status() (map[string]any, error) {
 	return out, nil
 }
 
-// neutral is an object without what can't be alike: marks of the apiserver and of others, names that are drawn, and the
-// marks of our domain.
+// neutral returns an object without what can't be equal: metadata of the apiserver and of others, random names, and
+// labels and annotations of our domain.
 func (w *world) neutral(o client.Object) (map[string]any, error) {
 	all, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
 	if err != nil {
@@ -131,15 +131,15 @@ func (w *world) neutral(o client.Object) (map[string]any, error) {
 	return replaced, nil
 }
 
-// marks are the labels or annotations that both sides have. They differ on purpose in two things: ours have their own marks
-// beside, and the native DaemonSet keeps a count of templates from a field that went away with extensions/v1beta1.
+// marks are the labels or annotations that both sides have. They differ on purpose in two things: ours have additional ones,
+// and the native DaemonSet keeps a template generation from a field that was removed with extensions/v1beta1.
 func marks(all map[string]string) map[string]any {
 	out := map[string]any{}
 	for k, v := range all {
 		switch {
 		case strings.Contains(k, "kruise.io"):
 		case slices.Contains([]string{"pv.kubernetes.io", "volume.kubernetes.io", "volume.beta.kubernetes.io"}, strings.Split(k, "/")[0]):
-			// Of the scheduler and of who binds claims: any node will do.
+			// Of the scheduler and of the PVC's binding: any node is right.
 		case k == "pod-template-generation", k == "deprecated.daemonset.template.generation":
 		default:
 			out[k] = v
@@ -148,7 +148,7 @@ func marks(all map[string]string) map[string]any {
 	return out
 }
 
-// owners are named by what they are.
+// owners returns owner references with the role of the owner instead of its name.
 func (w *world) owners(o client.Object) []any {
 	out := make([]any, 0, len(o.GetOwnerReferences()))
 	for _, ref := range o.GetOwnerReferences() {

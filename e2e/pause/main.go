@@ -1,6 +1,6 @@
 // Pause is the first process of a pod's sandbox: it holds the namespaces that
-// the pod's containers join, and reaps what they leave when they share its
-// process namespace. It ends when it is told to.
+// the pod's containers join, and reaps orphaned processes when they share its
+// process namespace. It ends on SIGTERM.
 package main
 
 import (
@@ -21,7 +21,7 @@ func main() {
 	}
 }
 
-// reap takes in all children that have ended: signals that come together are
+// reap waits for all children that have ended: signals at the same time are
 // delivered as one.
 func reap() {
 	for {

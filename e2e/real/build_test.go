@@ -14,7 +14,7 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 )
 
-// The images are our own: a server that says its version.
+// The images are our own: a server that returns its version.
 const (
 	imageOld     = "lab.example/testapp:1.0"
 	imageNew     = "lab.example/testapp:2.0"
@@ -36,7 +36,7 @@ func app(name string, at int32) corev1.Container {
 	}
 }
 
-// template is that of pods with these containers.
+// template is a pod template with these containers.
 func template(name string, containers ...corev1.Container) corev1.PodTemplateSpec {
 	return corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": name}},
@@ -60,7 +60,7 @@ func set(name string, replicas int32, containers ...corev1.Container) *appsv1bet
 	}
 }
 
-// united is a UnitedDeployment of such CloneSets, so many pods in each member.
+// united is a UnitedDeployment of such CloneSets, with that many pods in each member.
 func united(name string, by shares) *appsv1beta1.UnitedDeployment {
 	labels := map[string]string{"app": name}
 	var total int32
@@ -98,7 +98,7 @@ func colored(t *corev1.PodTemplateSpec, color string) {
 	}
 }
 
-// partitioned has an update go as far as so many pods in each member are left as they were; nil means all of it.
+// partitioned sets how many pods in each member stay at the old revision; nil means none.
 func partitioned(ud *appsv1beta1.UnitedDeployment, left map[string]int32) {
 	ud.Spec.UpdateStrategy = appsv1beta1.UnitedDeploymentUpdateStrategy{
 		Type: appsv1beta1.ManualUpdateStrategyType, ManualUpdate: &appsv1beta1.ManualUpdate{Partitions: left},

@@ -24,14 +24,14 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/lab"
 )
 
-// blow is something that is killed, and how it comes back, if not by itself.
+// blow is something that is killed, and how it is restarted, if not by itself.
 type blow struct {
 	what string
 	kill func(context.Context) error
 	mend func(context.Context) error
 }
 
-// blows are all that chaos may strike in a fleet, by kind, and each kind in all its places: processes of the control planes,
+// blows are everything that chaos may kill in a fleet, by kind and with all instances: processes of the control planes,
 // nodes and the programs on them, our managers and node daemons.
 func blows() map[string][]blow {
 	out := map[string][]blow{}
@@ -61,14 +61,14 @@ func blows() map[string][]blow {
 			if c != env.Hub {
 				strike(c, daemon, node,
 					func(ctx context.Context) error { return killDaemon(ctx, c, node) },
-					func(context.Context) error { return nil }) // Its kubelet starts it.
+					func(context.Context) error { return nil }) // Its kubelet restarts it.
 			}
 		}
 	}
 	return out
 }
 
-// inNode does something with the process of a program in a node; there must be one.
+// inNode runs a command on the process of a program in a node; there must be one.
 func inNode(ctx context.Context, c *fleet.Cluster, node, do, program string) error {
 	const find = `for at in /proc/[0-9]*; do read -r name < "$at/comm" || continue; ` +
 		`if [ "$name" = "$0" ]; then pid=${at#/proc/}; %s; exit; fi; done 2>/dev/null; echo "no $0" >&2; exit 1`
@@ -91,11 +91,10 @@ func killDaemon(ctx context.Context, c *fleet.Cluster, node string) error {
 	return c.KillContainers(ctx, &list.Items[i])
 }
 
-// TestChaosLosesNothing kills a thing of each kind, in an order and at places that the dice choose, while an object is rolled
-// out again and again: a new image, then a new value of an env variable that comes from an annotation, by turns. Each thing
-// comes back after a moment, as a supervisor or a repair brings it back. All along no pod is deleted, and no update takes a
-// pod while another one is out of service. In the end all objects and pods are those from before, and run what was asked for
-// last.
+// TestChaosLosesNothing kills one instance of each kind, in random order, while an object is rolled out again and again: a new
+// image and a new value of an env variable that comes from an annotation, alternately. Each is restarted after a moment, as by
+// a supervisor or a repair. Meanwhile no pod is deleted, and no pod is updated while another one is out of service. In the end
+// all objects and pods are the same as before, and run the last revision.
 func TestChaosLosesNothing(t *testing.T) {
 	lab.Full(t)
 	s := newScene(t)
@@ -113,7 +112,7 @@ func TestChaosLosesNothing(t *testing.T) {
 	for kind := range kinds {
 		order = append(order, kind)
 	}
-	slices.Sort(order) // What the dice do with it must not depend on the order of a map.
+	slices.Sort(order) // The random choice must not depend on the order of a map.
 	dice.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
 	images, colors := []string{imageNew, imageNewer, imageOld}, []string{"blue", "green", "red"}
 	for i, kind := range order {
@@ -129,7 +128,7 @@ func TestChaosLosesNothing(t *testing.T) {
 		})
 		b := kinds[kind][dice.IntN(len(kinds[kind]))]
 		require.True(t, pause(t.Context(), time.Duration(dice.IntN(2000))*time.Millisecond))
-		t.Logf("%s: kill %s", time.Now().Format(time.TimeOnly), b.what) //nolint:forbidigo // For whoever reads logs beside it.
+		t.Logf("%s: kill %s", time.Now().Format(time.TimeOnly), b.what) //nolint:forbidigo // For reading it together with logs.
 		s.retry(b.kill)
 		require.True(t, pause(t.Context(), time.Duration(1000+dice.IntN(2000))*time.Millisecond))
 		s.retry(b.mend)
@@ -144,7 +143,7 @@ func TestChaosLosesNothing(t *testing.T) {
 	require.Empty(t, faults())
 	after := s.census("web", false)
 	for pod, uid := range pods {
-		require.Equal(t, uid, after[pod], "a pod was made anew")
+		require.Equal(t, uid, after[pod], "a pod was recreated")
 	}
 	require.Len(t, after, 8)
 	require.Equal(t, objects, s.objects("web"))
@@ -154,7 +153,7 @@ func TestChaosLosesNothing(t *testing.T) {
 	}
 }
 
-// objects are the UIDs of all that a UnitedDeployment is made of, from the hub to the members, and of what makes the members
+// objects are the UIDs of all objects of a UnitedDeployment, on the hub and in the members, and of the objects that bind the
 // members.
 func (s *scene) objects(name string) map[string]string {
 	s.Helper()
@@ -181,9 +180,9 @@ func (s *scene) objects(name string) map[string]string {
 	return out
 }
 
-// guard watches the pods of an app in the members, of which an update may take one at a time. The function returned ends that
-// and tells what was wrong: pods that were deleted, and pods that were taken out of service while another one that an update
-// had taken was not back. A pod that is out of service by itself is nobody's doing, and free to be updated.
+// guard watches the pods of an app in the members, of which one may be updated at a time. The returned function stops that
+// and returns what was wrong: pods that were deleted, and pods that were taken out of service while another one that an update
+// had taken was not back. A pod that is out of service by itself may be updated.
 func (s *scene) guard(app string) func() []string {
 	s.Helper()
 	var (
@@ -195,7 +194,7 @@ func (s *scene) guard(app string) func() []string {
 		fault := func(what string, pods ...string) {
 			mu.Lock()
 			defer mu.Unlock()
-			faults = append(faults, fmt.Sprintf("%s %s: %s %v", time.Now().Format(time.TimeOnly), m.Name, what, pods)) //nolint:forbidigo // For whoever reads logs beside it.
+			faults = append(faults, fmt.Sprintf("%s %s: %s %v", time.Now().Format(time.TimeOnly), m.Name, what, pods)) //nolint:forbidigo // For reading it together with logs.
 		}
 		served, taken := map[string]bool{}, map[string]bool{}
 		end, err := fleet.Follow(s.ctx, m, &corev1.PodList{}, func(kind watch.EventType, p *corev1.Pod) {
@@ -204,7 +203,7 @@ func (s *scene) guard(app string) func() []string {
 				fault("deleted", p.Name)
 			case serves:
 				delete(taken, p.Name)
-			case kind == watch.Modified && served[p.Name] && gateClosed(p): // Nobody knows what came before a watch that was new.
+			case kind == watch.Modified && served[p.Name] && gateClosed(p): // What happened before a new watch is unknown.
 				if len(taken) > 0 {
 					fault("taken", p.Name, "while these were", fmt.Sprint(taken))
 				}
@@ -223,7 +222,7 @@ func (s *scene) guard(app string) func() []string {
 	}
 }
 
-// gateClosed says whether an update keeps a pod out of service.
+// gateClosed reports whether an update keeps a pod out of service.
 func gateClosed(p *corev1.Pod) bool {
 	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == keys.InPlaceUpdateReady && c.Status == corev1.ConditionFalse

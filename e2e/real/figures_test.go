@@ -19,7 +19,7 @@ import (
 	"github.com/flotilla-io/flotilla/e2e/fleet"
 )
 
-// BenchmarkImage updates twenty pods in place and looks how long each takes, from the patch of its image until it is ready
+// BenchmarkImage updates twenty pods in place and measures how long each takes, from the patch of its image until it is ready
 // again with a container of the new one.
 func BenchmarkImage(b *testing.B) {
 	for b.Loop() {
@@ -28,7 +28,7 @@ func BenchmarkImage(b *testing.B) {
 	}
 }
 
-// BenchmarkEnv does the same with an annotation that becomes env.
+// BenchmarkEnv does the same with an annotation that is read as env.
 func BenchmarkEnv(b *testing.B) {
 	for b.Loop() {
 		newScene(b).pace(b, func(p *corev1.PodTemplateSpec) { colored(p, "blue") },

@@ -20,9 +20,9 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/lab"
 )
 
-// TestImageIsPulledFromARegistryThatAsksForCredentials serves test images in the lab's registry: a pod that names a Secret with
-// the password gets its image, and one that does not says that it may not.
-func TestImageIsPulledFromARegistryThatAsksForCredentials(t *testing.T) {
+// TestImageIsPulledFromARegistryWithCredentials serves test images in the lab's registry: a pod that names a Secret with
+// the password gets its image, and one without reports that it is not authorized.
+func TestImageIsPulledFromARegistryWithCredentials(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	bin, err := lab.NodeBinaries(t.Context(), nil)
@@ -54,8 +54,8 @@ func TestImageIsPulledFromARegistryThatAsksForCredentials(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: "login"}, Type: corev1.SecretTypeDockerConfigJson,
 		Data: map[string][]byte{corev1.DockerConfigJsonKey: login},
 	})
-	// An image that no other test uses: what was pulled with credentials kubelet gives to nobody without them any more, under
-	// whichever name it has it.
+	// An image that no other test uses: the kubelet gives an image that was pulled with credentials only to pods with them, under
+	// any name.
 	const private = lab.RegistryAddress + "/testapp:unready"
 	for _, name := range []string{"with", "without"} {
 		pod := template(name, app("app", port))

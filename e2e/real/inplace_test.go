@@ -29,7 +29,7 @@ func TestImageOfOneOfTwoContainersIsUpdatedInPlaceAndTheServiceGoesOn(t *testing
 	t.Parallel()
 	s := newScene(t)
 	shop := set("shop", 3, app("app", port), app("side", 8081))
-	// Out of the Service first, changed after: so no request meets a container that goes.
+	// The pod is removed from the Service before it is changed, so that no request reaches a terminating container.
 	shop.Spec.UpdateStrategy.RollingUpdate.InPlaceUpdateStrategy = &pods.InPlaceUpdateStrategy{GracePeriodSeconds: 3}
 	s.create(env.East, shop)
 	s.create(env.East, &corev1.Service{
@@ -76,7 +76,7 @@ func TestImageOfOneOfTwoContainersIsUpdatedInPlaceAndTheServiceGoesOn(t *testing
 		require.Equal(t, was.Status.PodIP, is.Status.PodIP)
 		require.Equal(t, int32(1), container(&is, "app").RestartCount)
 		require.Contains(t, container(&is, "app").Image, imageNew)
-		require.NotContains(t, is.Annotations, keys.RuntimeContainersMeta, "the node daemon has no business here")
+		require.NotContains(t, is.Annotations, keys.RuntimeContainersMeta, "the node daemon is not involved")
 		require.Equal(t, container(&was, "side"), container(&is, "side"), "the other container is untouched: start time, id, restarts")
 		version, err := fetch(t.Context(), fmt.Sprintf("http://%s:%d/version", is.Status.PodIP, port))
 		require.NoError(t, err)
@@ -84,7 +84,7 @@ func TestImageOfOneOfTwoContainersIsUpdatedInPlaceAndTheServiceGoesOn(t *testing
 	}
 }
 
-// nodePort is where a Service answers to everybody.
+// nodePort is the node port of a Service.
 func (s *scene) nodePort(c *fleet.Cluster, service string) string {
 	s.Helper()
 	svc := &corev1.Service{}
@@ -94,7 +94,7 @@ func (s *scene) nodePort(c *fleet.Cluster, service string) string {
 	return fmt.Sprintf("http://%s:%d", node.Status.Addresses[0].Address, svc.Spec.Ports[0].NodePort)
 }
 
-// lacksEndpoints says how many ready endpoints a Service in east has, if they are less than wanted.
+// lacksEndpoints returns how many ready endpoints a Service in east has, if they are less than wanted.
 func (s *scene) lacksEndpoints(ctx context.Context, service string, want int) string {
 	list := &discoveryv1.EndpointSliceList{}
 	if err := env.East.Client.List(ctx, list, client.InNamespace(s.namespace), client.MatchingLabels{discoveryv1.LabelServiceName: service}); err != nil {
@@ -144,7 +144,7 @@ func TestResourcesAreResizedInPlaceInTheCgroup(t *testing.T) {
 	}
 }
 
-// memoryLimit reads what the kernel holds the first container of a pod to.
+// memoryLimit reads the kernel's memory limit of the first container of a pod.
 func (s *scene) memoryLimit(c *fleet.Cluster, p *corev1.Pod) int64 {
 	s.Helper()
 	id := strings.TrimPrefix(p.Status.ContainerStatuses[0].ContainerID, "containerd://")
@@ -159,7 +159,7 @@ func (s *scene) memoryLimit(c *fleet.Cluster, p *corev1.Pod) int64 {
 	return limit
 }
 
-func TestBadImageHoldsTheRolloutAndSaysWhy(t *testing.T) {
+func TestBadImageStopsTheRolloutAndReportsWhy(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	ud := united("web", shares{"east": 3, "west": 2})
@@ -169,7 +169,7 @@ func TestBadImageHoldsTheRolloutAndSaysWhy(t *testing.T) {
 	before := s.census("web", false)
 
 	change(s, env.Hub, ud, func(ud *appsv1beta1.UnitedDeployment) { udImage(ud, imageMissing) })
-	s.until(func(context.Context) string { // One pod in each member waits for its image, and the rollout for that pod.
+	s.until(func(context.Context) string { // One pod in each member waits for its image, and the rollout waits for that pod.
 		for _, m := range env.Members() {
 			if waits := s.waiting(m, "web"); !slices.Contains([]string{"ErrImagePull", "ImagePullBackOff"}, waits) {
 				return fmt.Sprintf("no pod in %s waits for its image (%q)", m.Name, waits)
@@ -178,7 +178,7 @@ func TestBadImageHoldsTheRolloutAndSaysWhy(t *testing.T) {
 		return ""
 	})
 	for _, m := range env.Members() {
-		s.until(func(ctx context.Context) string { return s.hung(ctx, m) })
+		s.until(func(ctx context.Context) string { return s.stalled(ctx, m) })
 	}
 	for _, m := range env.Members() {
 		n := 0
@@ -196,8 +196,8 @@ func TestBadImageHoldsTheRolloutAndSaysWhy(t *testing.T) {
 	require.Equal(t, map[string]int{"2.0": 5}, s.versions("web"))
 }
 
-// hung says what the CloneSets of a member lack to tell that their update stands still, and which image is at fault.
-func (s *scene) hung(ctx context.Context, c *fleet.Cluster) string {
+// stalled returns what is missing for the CloneSets of a member to report that their update is stalled, and by which image.
+func (s *scene) stalled(ctx context.Context, c *fleet.Cluster) string {
 	list := &appsv1beta1.CloneSetList{}
 	if err := c.Client.List(ctx, list, client.InNamespace(s.namespace)); err != nil {
 		return err.Error()
@@ -210,10 +210,10 @@ func (s *scene) hung(ctx context.Context, c *fleet.Cluster) string {
 			}
 		}
 	}
-	return "no CloneSet of " + c.Name + " says which image is at fault"
+	return "no CloneSet of " + c.Name + " reports the bad image"
 }
 
-// waiting is what the container of a pod of an app waits for, if one does.
+// waiting is the waiting reason of the container of a pod of an app, if one waits.
 func (s *scene) waiting(c *fleet.Cluster, name string) string {
 	s.Helper()
 	for _, p := range s.pods(c, name) {
@@ -248,7 +248,7 @@ func TestEnvFromAnAnnotationFollowsItInTheSamePod(t *testing.T) {
 	}
 }
 
-// color holds what the pods' containers were started with.
+// color checks the value that the pods' containers were started with.
 func (s *scene) color(of map[string]corev1.Pod, want string) {
 	s.Helper()
 	for _, p := range of {

@@ -19,9 +19,9 @@ import (
 	"github.com/flotilla-io/flotilla/e2e/fleet"
 )
 
-// TestJoinThatCanNotSucceedSaysWhy lets a further cluster join with one mistake after the other, each by the command that an
-// administrator would type, and then without one.
-func TestJoinThatCanNotSucceedSaysWhy(t *testing.T) { //nolint:tparallel // One mistake follows the other in one cluster.
+// TestJoinThatCanNotSucceedReportsWhy lets another cluster join with one mistake after the other, each by the command that an
+// administrator would run, and then without one.
+func TestJoinThatCanNotSucceedReportsWhy(t *testing.T) { //nolint:tparallel // One mistake follows the other in one cluster.
 	t.Parallel()
 	s := newScene(t)
 	north, err := env.Bring(t.Context(), "north", "real:1")
@@ -33,9 +33,9 @@ func TestJoinThatCanNotSucceedSaysWhy(t *testing.T) { //nolint:tparallel // One 
 	t.Cleanup(func() {
 		s.ctx = context.WithoutCancel(t.Context())
 		require.NoError(t, client.IgnoreNotFound(env.Hub.Client.Delete(s.ctx, mc)))
-		s.until(func(ctx context.Context) string { // It leaves in order, while its manager runs.
+		s.until(func(ctx context.Context) string { // It leaves while its manager runs.
 			if err := env.Hub.Client.Get(ctx, client.ObjectKeyFromObject(mc), mc); !apierrors.IsNotFound(err) {
-				return fmt.Sprintf("member cluster north is still there (%v)", err)
+				return fmt.Sprintf("member cluster north still exists (%v)", err)
 			}
 			return ""
 		})
@@ -43,16 +43,16 @@ func TestJoinThatCanNotSucceedSaysWhy(t *testing.T) { //nolint:tparallel // One 
 	require.NoError(t, env.Install(t.Context(), north, "--set", "manager.replicas=1", "--set", "daemon.enabled=false"))
 	ticket, err := env.Ticket(t.Context(), "north")
 	require.NoError(t, err)
-	other, err := env.Ticket(t.Context(), "north") // Takes the worth of the first away.
+	other, err := env.Ticket(t.Context(), "north") // This invalidates the first one.
 	require.NoError(t, err)
 	foreign := strings.TrimSpace(string(env.West.Lab.CA))
 	for _, tc := range []struct{ name, old, with, reason, want string }{
-		{"a token that is worth nothing", other.Token, ticket.Token, "Unauthorized", "the token: it is used, expired or of another hub"},
+		{"an invalid token", other.Token, ticket.Token, "Unauthorized", "the token: it is used, expired or of another hub"},
 		{
 			"the CA of another hub", indent(env.Hub.Lab.CA), indent([]byte(foreign)), "UnknownAuthority",
 			"shows a certificate that the given CA does not vouch for",
 		},
-		{"an address where no hub is", env.Hub.Lab.ServerURL, "https://10.129.0.1:9", "ConnectionRefused", "check the address and the network"},
+		{"an address without a hub", env.Hub.Lab.ServerURL, "https://10.129.0.1:9", "ConnectionRefused", "check the address and the network"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			require.Contains(t, other.Command, tc.old)
@@ -66,7 +66,7 @@ func TestJoinThatCanNotSucceedSaysWhy(t *testing.T) { //nolint:tparallel // One 
 				require.NotContains(t, text, ticket.Token)
 				require.NotContains(t, text, other.Token)
 				if !strings.Contains(text, tc.want) {
-					return fmt.Sprintf("the log does not say %q", tc.want)
+					return fmt.Sprintf("the log does not contain %q", tc.want)
 				}
 				return ""
 			})
@@ -76,7 +76,7 @@ func TestJoinThatCanNotSucceedSaysWhy(t *testing.T) { //nolint:tparallel // One 
 			s.until(func(ctx context.Context) string { return s.says(ctx, mc, fleetv1alpha1.ConditionReady, "False", "") })
 		})
 	}
-	t.Run("a binding to another hub", func(t *testing.T) { // It got there first.
+	t.Run("a binding to another hub", func(t *testing.T) { // It was bound first.
 		bound := &fleetv1alpha1.Membership{ObjectMeta: metav1.ObjectMeta{Name: fleetv1alpha1.MembershipName}}
 		require.NoError(t, client.IgnoreNotFound(north.Client.Delete(t.Context(), bound)))
 		bound.ResourceVersion = ""
@@ -97,7 +97,7 @@ func TestJoinThatCanNotSucceedSaysWhy(t *testing.T) { //nolint:tparallel // One 
 	})
 }
 
-// connected tells what a member lacks to say how its connection to the hub fares.
+// connected returns what is missing for a member to report the state of its connection to the hub.
 func connected(ctx context.Context, member *fleet.Cluster, status metav1.ConditionStatus, reason, text string) string {
 	m := &fleetv1alpha1.Membership{}
 	if err := member.Client.Get(ctx, client.ObjectKey{Name: fleetv1alpha1.MembershipName}, m); err != nil {
@@ -110,7 +110,7 @@ func connected(ctx context.Context, member *fleet.Cluster, status metav1.Conditi
 	return ""
 }
 
-// says tells if a condition of a cluster is missing: of that type (any, if empty), status and text.
+// says returns what is missing for a cluster to have a condition of that type (any, if empty), status and text.
 func (s *scene) says(ctx context.Context, mc *fleetv1alpha1.MemberCluster, kind, status, text string) string {
 	if err := env.Hub.Client.Get(ctx, client.ObjectKeyFromObject(mc), mc); err != nil {
 		return err.Error()

@@ -10,10 +10,10 @@ import (
 	"github.com/flotilla-io/flotilla/e2e/fleet"
 )
 
-// env is the fleet that all tests share; nil where there can be none.
+// env is the fleet that all tests share; nil where real nodes can't run.
 var env *fleet.Fleet
 
-// heartbeat is fast, so that tests of silent members take seconds, and slow enough for a manager to be replaced.
+// heartbeat is fast, so that tests of members that do not answer take seconds, and slow enough for a manager to be replaced.
 var heartbeat = fleetv1alpha1.Heartbeat{LeaseSeconds: 2, FailAfterSeconds: 15, RecoverAfterSeconds: 3}
 
 func TestMain(m *testing.M) {

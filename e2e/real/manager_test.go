@@ -37,7 +37,7 @@ func TestHelmTestPassesInEveryCluster(t *testing.T) {
 	newScene(t).each(func(c *fleet.Cluster) error {
 		out, err := c.Helm(t.Context(), "test", c.Manager.Name, "--namespace", fleet.Namespace, "--logs", "--timeout", patience.String())
 		if err == nil && !strings.Contains(out, "replicas are available") {
-			err = errors.New("it does not tell of replicas")
+			err = errors.New("it does not report replicas")
 		}
 		if err != nil {
 			return fmt.Errorf("%w: %s", err, out)
@@ -73,7 +73,7 @@ func TestWebhooksAreCalledByTheirService(t *testing.T) {
 	require.EqualValues(t, "InPlaceIfPossible", old.Spec.UpdateStrategy.Type)
 }
 
-// served asks all webhooks of a cluster: defaults and validation by a dry run, conversion by a read of the other version.
+// served calls all webhooks of a cluster: defaulting and validation by a dry run, conversion by a read of the other version.
 func (s *scene) served(c *fleet.Cluster) func(context.Context) error {
 	if c == env.Hub {
 		return func(ctx context.Context) error {
@@ -92,7 +92,7 @@ func (s *scene) served(c *fleet.Cluster) func(context.Context) error {
 	}
 }
 
-// asking asks all webhooks again and again; the function returned ends that, and holds that none has refused.
+// asking calls all webhooks repeatedly; the returned function stops that, and checks that no call has failed.
 func (s *scene) asking() func() {
 	s.Helper()
 	vigils := map[string]*vigil{}
@@ -103,16 +103,16 @@ func (s *scene) asking() func() {
 		s.Helper()
 		for name, v := range vigils {
 			times, faults := v.end()
-			require.Empty(s, faults, "requests to webhooks of %s that were refused, of %d", name, times)
+			require.Empty(s, faults, "requests to webhooks of %s that failed, of %d", name, times)
 			require.NotZero(s, times)
 		}
 	}
 }
 
-// formerTag is the tag of the images of the commit before this one.
+// formerTag is the tag of the images of the previous commit.
 const formerTag = "former"
 
-// former brings every release to the chart and the images of the former commit, with those of its values that it knew.
+// former changes every release to the chart and the images of the previous commit, with those of its values that it had.
 func (s *scene) former() {
 	s.Helper()
 	dir := s.TempDir()
@@ -165,7 +165,7 @@ func (s *scene) rollback(c *fleet.Cluster) error {
 	return err
 }
 
-// each does something in some clusters, or in every one, at once.
+// each runs a function in some clusters, or in every one, in parallel.
 func (s *scene) each(do func(*fleet.Cluster) error, in ...*fleet.Cluster) {
 	s.Helper()
 	if len(in) == 0 {
@@ -178,7 +178,7 @@ func (s *scene) each(do func(*fleet.Cluster) error, in ...*fleet.Cluster) {
 	require.NoError(s, group.Wait())
 }
 
-// TestManagersAreUpgradedInTheMiddleOfARolloutAndRolledBack goes from the former commit's charts and images to this one's while
+// TestManagersAreUpgradedInTheMiddleOfARolloutAndRolledBack goes from the previous commit's charts and images to this one's while
 // both members roll out, back, and forth again.
 func TestManagersAreUpgradedInTheMiddleOfARolloutAndRolledBack(t *testing.T) {
 	lab.Full(t)
@@ -189,7 +189,7 @@ func TestManagersAreUpgradedInTheMiddleOfARolloutAndRolledBack(t *testing.T) {
 	s.create(env.Hub, ud)
 	s.settled("web", shares{"east": 6, "west": 6}, nil)
 	before := s.census("web", true)
-	// The former managers update a half of the pods, those that come after them the other half.
+	// The old managers update half of the pods, the new ones the other half.
 	change(s, env.Hub, ud, func(ud *appsv1beta1.UnitedDeployment) {
 		udImage(ud, imageNew)
 		partitioned(ud, map[string]int32{"east": 3, "west": 3})
@@ -214,7 +214,7 @@ func TestManagersAreUpgradedInTheMiddleOfARolloutAndRolledBack(t *testing.T) {
 		require.Equal(t, restarted(what, "1"), after[pod], "each container is restarted once, for its new image")
 	}
 
-	// From here on replicas of this commit go, which answer to their end.
+	// From here on replicas of this commit terminate, which answer until they have ended.
 	refused := s.asking()
 	s.each(s.rollback)
 	refused()
@@ -222,7 +222,7 @@ func TestManagersAreUpgradedInTheMiddleOfARolloutAndRolledBack(t *testing.T) {
 	s.each(s.present)
 	s.runs(env.Tag)
 	s.settled("web", shares{"east": 6, "west": 6}, nil)
-	require.Equal(t, after, s.census("web", true), "managers come and go, pods stay")
+	require.Equal(t, after, s.census("web", true), "managers are replaced, pods stay")
 }
 
 // images counts the pods of an app by the image that they are to run.
@@ -244,7 +244,7 @@ func (s *scene) present(c *fleet.Cluster) error {
 	return s.upgrade(c, values...)
 }
 
-// runs holds that every manager runs the images of a tag.
+// runs checks that every manager runs the images of a tag.
 func (s *scene) runs(tag string) {
 	s.Helper()
 	for _, c := range env.Clusters() {
@@ -258,9 +258,9 @@ func (s *scene) runs(tag string) {
 	}
 }
 
-// TestLeaderThatIsKilledIsReplacedAndOneThatGoesInOrderIsNotMissed ends leaders: by a crash, after which the other replica
-// takes over, and in order, as a node that is drained does it, in which no request is refused.
-func TestLeaderThatIsKilledIsReplacedAndOneThatGoesInOrderIsNotMissed(t *testing.T) {
+// TestKilledLeaderIsReplacedAndEvictedLeaderFailsNoRequest ends leaders: by a crash, after which the other replica
+// leads, and by an eviction, as a node is drained, during which no request fails.
+func TestKilledLeaderIsReplacedAndEvictedLeaderFailsNoRequest(t *testing.T) {
 	s := newScene(t)
 	s.whole()
 	s.each(func(c *fleet.Cluster) error {
@@ -272,7 +272,7 @@ func TestLeaderThatIsKilledIsReplacedAndOneThatGoesInOrderIsNotMissed(t *testing
 	})
 	ud := united("web", shares{"east": 2, "west": 2})
 	ud.Namespace = s.namespace
-	s.until(func(ctx context.Context) string { // A request may meet the one that died; the next does not.
+	s.until(func(ctx context.Context) string { // A request may reach the killed replica; the next does not.
 		if err := env.Hub.Client.Create(ctx, ud); err != nil && !apierrors.IsAlreadyExists(err) {
 			return err.Error()
 		}
@@ -295,14 +295,14 @@ func TestLeaderThatIsKilledIsReplacedAndOneThatGoesInOrderIsNotMissed(t *testing
 			if err != nil {
 				return false, err.Error()
 			}
-			return next.Name != leader.Name, leader.Name + " leads still"
+			return next.Name != leader.Name, leader.Name + " still leads"
 		})
 	})
 	s.whole()
 	refused()
 }
 
-func TestCertificatesAreRotatedAndNoRequestIsRefused(t *testing.T) {
+func TestCertificatesAreRotatedAndNoRequestFails(t *testing.T) {
 	lab.Full(t)
 	s := newScene(t)
 	s.whole()
@@ -313,12 +313,12 @@ func TestCertificatesAreRotatedAndNoRequestIsRefused(t *testing.T) {
 	t.Cleanup(func() { // For the tests that follow.
 		s.ctx = context.WithoutCancel(t.Context())
 		require.NoError(t, s.rollback(c))
-		s.anew(c)
+		s.renewed(c)
 	})
 	times, faults := requests.end()
-	require.Empty(t, faults, "requests that were refused in an upgrade, of %d", times)
+	require.Empty(t, faults, "requests that failed in an upgrade, of %d", times)
 
-	s.anew(c)
+	s.renewed(c)
 	requests = s.keep(50*time.Millisecond, s.served(c))
 	secret, seen := webhookSecret(c), map[string]map[string]bool{corev1.TLSCertKey: {}, "ca.crt": {}}
 	s.until(func(ctx context.Context) string {
@@ -335,7 +335,7 @@ func TestCertificatesAreRotatedAndNoRequestIsRefused(t *testing.T) {
 		return ""
 	})
 	times, faults = requests.end()
-	require.Empty(t, faults, "requests that were refused, of %d", times)
+	require.Empty(t, faults, "requests that failed, of %d", times)
 	t.Logf("%d requests while %d certificates and %d bundles were in use", times, len(seen[corev1.TLSCertKey]), len(seen["ca.crt"]))
 }
 
@@ -343,14 +343,14 @@ func webhookSecret(c *fleet.Cluster) *corev1.Secret {
 	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: fleet.Namespace, Name: c.Manager.Name + "-webhook"}}
 }
 
-// anew takes the certificates of a manager away, so that it makes some that live as long as it was told last. That is a gap: it
-// is over when no request has been refused for two seconds.
-func (s *scene) anew(c *fleet.Cluster) {
+// renewed deletes the certificates of a manager, so that it creates some with the lifetime that it was configured with last.
+// During that requests fail; it is over when none has failed for two seconds.
+func (s *scene) renewed(c *fleet.Cluster) {
 	s.Helper()
-	s.until(func(ctx context.Context) string { // A replica that is just going would make them as they were.
+	s.until(func(ctx context.Context) string { // A terminating replica would create them with the old lifetime.
 		pods, err := c.Manager.Pods(ctx)
 		if err != nil || len(pods) != 2 {
-			return fmt.Sprintf("%d replicas are there (%v)", len(pods), err)
+			return fmt.Sprintf("%d replicas exist (%v)", len(pods), err)
 		}
 		return ""
 	})
@@ -360,7 +360,7 @@ func (s *scene) anew(c *fleet.Cluster) {
 		if err != nil {
 			return err.Error()
 		}
-		requests := s.keep(50*time.Millisecond, s.served(c)) //nolint:contextcheck // It goes on after this look, in the scene's time.
+		requests := s.keep(50*time.Millisecond, s.served(c)) //nolint:contextcheck // It continues after this poll, until the scene ends.
 		pause(ctx, 2*time.Second)
 		if _, faults := requests.end(); len(faults) > 0 {
 			return faults[len(faults)-1]
@@ -369,7 +369,7 @@ func (s *scene) anew(c *fleet.Cluster) {
 	})
 }
 
-func TestChartsThatAreUninstalledLeaveObjectsAndPodsAndComeBack(t *testing.T) {
+func TestUninstalledChartsKeepObjectsAndPodsAndCanBeReinstalled(t *testing.T) {
 	lab.Full(t)
 	s := newScene(t)
 	s.whole()

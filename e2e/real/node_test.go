@@ -19,7 +19,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/lab"
 )
 
-func TestNodeThatIsStoppedOrKilledComesBackWithItsPods(t *testing.T) { //nolint:tparallel // Beside each other, and nothing else.
+func TestStoppedOrKilledNodeIsRestartedWithItsPods(t *testing.T) { //nolint:tparallel // Parallel to each other, but to nothing else.
 	whole := newScene(t)
 	whole.whole()
 	for _, tc := range []struct {
@@ -27,7 +27,7 @@ func TestNodeThatIsStoppedOrKilledComesBackWithItsPods(t *testing.T) { //nolint:
 		in   *fleet.Cluster
 		end  func(*lab.Cluster, context.Context, string) error
 	}{
-		{"stopped in order", env.East, (*lab.Cluster).StopNode},
+		{"shut down gracefully", env.East, (*lab.Cluster).StopNode},
 		{"killed", env.West, (*lab.Cluster).KillNode},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -50,7 +50,7 @@ func TestNodeThatIsStoppedOrKilledComesBackWithItsPods(t *testing.T) { //nolint:
 				}
 				return ""
 			})
-			// The pods that are away fill the budget, so an update must not take more.
+			// The unavailable pods use up the budget, so an update must not take more.
 			change(s, tc.in, web, func(c *appsv1beta1.CloneSet) { image(&c.Spec.Template, imageNew) })
 			s.until(func(context.Context) string {
 				return s.untouchedBut(tc.in, before, "node-2")
@@ -77,7 +77,7 @@ func on(of map[string]corev1.Pod, node string) int {
 	return n
 }
 
-// untouchedBut waits until the member has seen the new template, and says if a pod that serves was changed for it.
+// untouchedBut waits until the member has observed the new template, and checks that it changed no ready pod.
 func (s *scene) untouchedBut(c *fleet.Cluster, before map[string]corev1.Pod, away string) string {
 	s.Helper()
 	web := &appsv1beta1.CloneSet{}
@@ -89,13 +89,13 @@ func (s *scene) untouchedBut(c *fleet.Cluster, before map[string]corev1.Pod, awa
 	}
 	for name, p := range s.pods(c, "web") {
 		if p.Spec.NodeName != away {
-			require.Equal(s, before[name].Spec.Containers[0].Image, p.Spec.Containers[0].Image, "%s serves still", name)
+			require.Equal(s, before[name].Spec.Containers[0].Image, p.Spec.Containers[0].Image, "%s is still ready", name)
 		}
 	}
 	return ""
 }
 
-func TestMemberThatIsCutOffFromTheHubRollsOutAndComesBack(t *testing.T) {
+func TestMemberThatIsCutOffFromTheHubRollsOutAndReconnects(t *testing.T) {
 	s := newScene(t)
 	s.whole()
 	ud := united("web", shares{"east": 4, "west": 2})
@@ -103,7 +103,7 @@ func TestMemberThatIsCutOffFromTheHubRollsOutAndComesBack(t *testing.T) {
 	s.settled("web", shares{"east": 4, "west": 2}, nil)
 	before := s.census("web", true)
 
-	// The new image has arrived in east when the cable breaks.
+	// The new image has arrived in east when the network is cut.
 	change(s, env.Hub, ud, func(ud *appsv1beta1.UnitedDeployment) { udImage(ud, imageNew) })
 	s.until(func(ctx context.Context) string {
 		web := &appsv1beta1.UnitedDeployment{}
@@ -127,7 +127,7 @@ func TestMemberThatIsCutOffFromTheHubRollsOutAndComesBack(t *testing.T) {
 		}
 		return ""
 	})
-	// A further change, of which east can't hear.
+	// Another change, which east can't receive.
 	change(s, env.Hub, ud, func(ud *appsv1beta1.UnitedDeployment) {
 		udImage(ud, imageNewer)
 		*ud.Spec.Replicas = 7
@@ -140,7 +140,7 @@ func TestMemberThatIsCutOffFromTheHubRollsOutAndComesBack(t *testing.T) {
 			}
 		}
 		if n != 3 {
-			return fmt.Sprintf("%d pods are updated in west, which has no part in this", n)
+			return fmt.Sprintf("%d pods are updated in west, which the change does not concern", n)
 		}
 		return ""
 	})
@@ -154,7 +154,7 @@ func TestMemberThatIsCutOffFromTheHubRollsOutAndComesBack(t *testing.T) {
 	for pod, what := range before {
 		n := "2"
 		if strings.HasPrefix(pod, "west/") {
-			n = "1" // It may have gone from the first image to the third.
+			n = "1" // It may have been updated from the first image to the third.
 		}
 		require.Contains(t, []string{restarted(what, n), restarted(what, "2")}, after[pod])
 	}

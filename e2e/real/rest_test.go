@@ -13,21 +13,21 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// restWindow is how long the fleet is looked at.
+// restWindow is how long the fleet is measured.
 const restWindow = time.Minute
 
-// usage is what processes of one program have used.
+// usage is the usage of the processes of one program.
 type usage struct {
 	processes int
 	// memory is in KiB, with pages that are shared counted once; ticks are hundredths of a second of CPU.
 	memory, ticks int
 }
 
-// BenchmarkRest tells what a process of each program takes in a fleet that has nothing to do.
+// BenchmarkRest measures what a process of each program uses in a fleet at rest.
 func BenchmarkRest(b *testing.B) {
 	for b.Loop() {
 		newScene(b).whole()
-		require.True(b, pause(b.Context(), restWindow)) // For what follows a start.
+		require.True(b, pause(b.Context(), restWindow)) // Wait for what happens after a start.
 		before := programs(b)
 		require.True(b, pause(b.Context(), restWindow))
 		after := programs(b)
@@ -55,7 +55,7 @@ func programs(tb testing.TB) map[string]usage {
 	require.NoError(tb, err)
 	for _, dir := range dirs {
 		read := func(name string) string {
-			data, _ := os.ReadFile(filepath.Join(dir, name)) // It may have ended.
+			data, _ := os.ReadFile(filepath.Join(dir, name)) // It may have exited.
 			return string(data)
 		}
 		command, ours := read("cmdline"), strings.Contains(read("cgroup"), "flotilla-lab/")

@@ -27,18 +27,18 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/lab"
 )
 
-// patience is how long something may take that takes seconds on a quiet machine.
+// patience is the timeout of what takes seconds on an idle machine.
 const patience = 2 * time.Minute
 
-// scene is one test's place: a namespace of its own in every cluster.
+// scene is the environment of one test: a namespace of its own in every cluster.
 type scene struct {
 	testing.TB
 	ctx       context.Context //nolint:containedctx // the test's own, for a test's helpers
 	namespace string
 }
 
-// newScene makes a namespace, and removes it and what is in it at the end. A test that disturbs others calls it before
-// anything else and is not parallel; it finds the fleet whole.
+// newScene creates a namespace, and removes it with its contents at the end. A test that disturbs others calls it before
+// anything else and is not parallel; the fleet is then complete and ready.
 func newScene(tb testing.TB) *scene {
 	tb.Helper()
 	lab.RequireReal(tb)
@@ -49,7 +49,7 @@ func newScene(tb testing.TB) *scene {
 	return s
 }
 
-// whole makes sure that everything runs and both members are Ready, whatever a former test left.
+// whole makes sure that everything runs and both members are Ready, whatever an earlier test left.
 func (s *scene) whole() {
 	s.Helper()
 	s.each(func(c *fleet.Cluster) error { return c.Mend(s.ctx) })
@@ -58,14 +58,14 @@ func (s *scene) whole() {
 	}
 }
 
-// end removes what the test made, in its own time, and says where to look if it failed.
+// end removes what the test created, with a timeout of its own, and prints where the logs are if the test failed.
 func (s *scene) end() {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), patience)
 	defer cancel()
 	s.ctx = ctx
 	if s.Failed() {
-		s.confess()
+		s.diagnose()
 	}
 	uds := &appsv1beta1.UnitedDeploymentList{}
 	if err := env.Hub.Client.List(ctx, uds, client.InNamespace(s.namespace)); err != nil {
@@ -82,11 +82,11 @@ func (s *scene) end() {
 	}
 }
 
-// paused is the hub's mark on a cluster from which too many rows were to go at once.
+// paused is the hub's annotation on a cluster from which too many rows would be withdrawn at once.
 const paused = "fleet.kruise.io/withdrawals-paused"
 
-// remove deletes an object of the hub and waits until it is gone. The hub takes many at once for an accident; this says that
-// it is meant.
+// remove deletes an object of the hub and waits until it is gone. The hub pauses many withdrawals at once; this
+// confirms them.
 func (s *scene) remove(ud *appsv1beta1.UnitedDeployment) {
 	s.Helper()
 	require.NoError(s, client.IgnoreNotFound(env.Hub.Client.Delete(s.ctx, ud)))
@@ -111,8 +111,8 @@ func (s *scene) remove(ud *appsv1beta1.UnitedDeployment) {
 	})
 }
 
-// confess prints what helps to find out why a test failed.
-func (s *scene) confess() {
+// diagnose prints what helps to find out why a test failed.
+func (s *scene) diagnose() {
 	s.Helper()
 	for _, c := range env.Clusters() {
 		s.Logf("logs of %s in %s: %s; audit log: %s", c.Manager.Name, c.Name, c.Manager.Log(), c.Lab.AuditLog)
@@ -152,14 +152,14 @@ func (s *scene) untilFor(limit time.Duration, missing func(context.Context) stri
 	}))
 }
 
-// create makes an object in a cluster.
+// create creates an object in a cluster.
 func (s *scene) create(c *fleet.Cluster, o client.Object) {
 	s.Helper()
 	o.SetNamespace(s.namespace)
 	require.NoError(s, c.Client.Create(s.ctx, o))
 }
 
-// retry does something until it succeeds: what it needs may be away, too.
+// retry repeats something until it succeeds: what it needs may be down, too.
 func (s *scene) retry(do func(context.Context) error) {
 	s.Helper()
 	s.until(func(ctx context.Context) string {
@@ -171,7 +171,7 @@ func (s *scene) retry(do func(context.Context) error) {
 }
 
 // change updates an object of a cluster, however often that takes: others write it too, and a webhook or an apiserver may be
-// away for a moment.
+// down for a moment.
 func change[T client.Object](s *scene, c *fleet.Cluster, o T, edit func(T)) {
 	s.Helper()
 	s.retry(func(ctx context.Context) error {
@@ -197,7 +197,7 @@ func (s *scene) pods(c *fleet.Cluster, app string) map[string]corev1.Pod {
 	return out
 }
 
-// rolledOut waits until a CloneSet runs so many ready pods, and so many of them at the new revision.
+// rolledOut waits until a CloneSet runs that many ready pods, and that many of them at the new revision.
 func (s *scene) rolledOut(c *fleet.Cluster, name string, replicas, updated int32) {
 	s.Helper()
 	s.until(func(ctx context.Context) string {
@@ -217,8 +217,8 @@ func (s *scene) rolledOut(c *fleet.Cluster, name string, replicas, updated int32
 // shares are numbers of pods by cluster.
 type shares map[string]int32
 
-// settled waits until every cluster runs so many ready pods of an object, and so many of them (nil: all) are updated.
-func (s *scene) settled(name string, want, updated shares) { //nolint:unparam // A scenario says which object it is about.
+// settled waits until every cluster runs that many ready pods of an object, and that many of them (nil: all) are updated.
+func (s *scene) settled(name string, want, updated shares) { //nolint:unparam // A scenario names its object.
 	s.Helper()
 	if updated == nil {
 		updated = want
@@ -232,7 +232,7 @@ func (s *scene) settled(name string, want, updated shares) { //nolint:unparam //
 		for _, line := range ud.Status.SubsetStatuses {
 			got[line.Name], fresh[line.Name] = line.AvailableReplicas, line.UpdatedReadyReplicas
 			if line.Stale {
-				return fmt.Sprintf("subset %s: what is known of it is old: %s", line.Name, line.Reason)
+				return fmt.Sprintf("subset %s: its status is stale: %s", line.Name, line.Reason)
 			}
 			if line.Replicas != line.AvailableReplicas {
 				return fmt.Sprintf("subset %s: %d of %d replicas are available", line.Name, line.AvailableReplicas, line.Replicas)
@@ -245,7 +245,7 @@ func (s *scene) settled(name string, want, updated shares) { //nolint:unparam //
 	})
 }
 
-// census is each pod of an app in the members, by cluster and name: its UID, and how often its containers were restarted.
+// census has each pod of an app in the members, by cluster and name: its UID, and how often its containers were restarted.
 type census map[string]string
 
 func (s *scene) census(app string, restarts bool) census { //nolint:unparam // As with settled.
@@ -262,12 +262,12 @@ func (s *scene) census(app string, restarts bool) census { //nolint:unparam // A
 	return out
 }
 
-// restarted is what a census says of a pod that was not restarted at all, after so many restarts.
+// restarted is the entry of a pod in a census after that many restarts, from the entry without any.
 func restarted(what, times string) string {
 	return strings.TrimSuffix(what, "0 restarts") + times + " restarts"
 }
 
-// ready says whether a pod is.
+// ready reports whether a pod is.
 func ready(p *corev1.Pod) bool {
 	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
@@ -284,7 +284,7 @@ func container(p *corev1.Pod, name string) corev1.ContainerStatus {
 	return corev1.ContainerStatus{}
 }
 
-// vigil does something again and again while a test goes on.
+// vigil repeats something while a test runs.
 type vigil struct {
 	cancel context.CancelFunc
 	done   sync.WaitGroup
@@ -293,7 +293,7 @@ type vigil struct {
 	faults []string
 }
 
-// keep does something every so often until end is called.
+// keep repeats something at an interval until end is called.
 func (s *scene) keep(every time.Duration, do func(context.Context) error) *vigil {
 	s.Helper()
 	ctx, cancel := context.WithCancel(s.ctx)
@@ -309,7 +309,7 @@ func (s *scene) keep(every time.Duration, do func(context.Context) error) *vigil
 			v.mu.Lock()
 			v.times++
 			if err != nil {
-				v.faults = append(v.faults, time.Now().Format("15:04:05.000 ")+err.Error()) //nolint:forbidigo // For whoever reads logs beside it.
+				v.faults = append(v.faults, time.Now().Format("15:04:05.000 ")+err.Error()) //nolint:forbidigo // For reading it together with logs.
 			}
 			v.mu.Unlock()
 			select {
@@ -323,14 +323,14 @@ func (s *scene) keep(every time.Duration, do func(context.Context) error) *vigil
 	return v
 }
 
-// end ends it and returns how often it was done and what failed.
+// end stops it and returns how often it ran and what failed.
 func (v *vigil) end() (times int, faults []string) {
 	v.cancel()
 	v.done.Wait()
 	return v.times, v.faults
 }
 
-// impatient gives up soon: what it asks for is near.
+// impatient has a short timeout, because the servers are near.
 var impatient = &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 
 // fetch gets a page.

@@ -26,7 +26,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/lab"
 )
 
-// stateful is a StatefulSet of pods with a claim each, that is updated in place, one pod at a time.
+// stateful is a StatefulSet of pods with a PVC each, that is updated in place, one pod at a time.
 func stateful(name string, replicas int32) *appsv1beta1.StatefulSet {
 	one := app("app", port)
 	one.VolumeMounts = []corev1.VolumeMount{{Name: "data", MountPath: "/data"}}
@@ -56,7 +56,7 @@ func storage(size string) corev1.ResourceList {
 	return corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}
 }
 
-// statefulDone says what a StatefulSet lacks to run so many pods, all of them at the new revision.
+// statefulDone returns what is missing for a StatefulSet to run that many pods, all of them at the new revision.
 func (s *scene) statefulDone(c *fleet.Cluster, name string, replicas int32) func(context.Context) string { //nolint:unparam // As with settled.
 	return func(ctx context.Context) string {
 		set := &appsv1beta1.StatefulSet{}
@@ -71,8 +71,8 @@ func (s *scene) statefulDone(c *fleet.Cluster, name string, replicas int32) func
 	}
 }
 
-// claims are those of the scene by name.
-func (s *scene) claims(c *fleet.Cluster) map[string]corev1.PersistentVolumeClaim {
+// pvcs are the PVCs of the scene by name.
+func (s *scene) pvcs(c *fleet.Cluster) map[string]corev1.PersistentVolumeClaim {
 	s.Helper()
 	list := &corev1.PersistentVolumeClaimList{}
 	require.NoError(s, c.Client.List(s.ctx, list, client.InNamespace(s.namespace)))
@@ -83,7 +83,7 @@ func (s *scene) claims(c *fleet.Cluster) map[string]corev1.PersistentVolumeClaim
 	return out
 }
 
-func claimUIDs(of map[string]corev1.PersistentVolumeClaim) map[string]types.UID {
+func pvcUIDs(of map[string]corev1.PersistentVolumeClaim) map[string]types.UID {
 	out := map[string]types.UID{}
 	for name := range of {
 		out[name] = of[name].UID
@@ -91,31 +91,31 @@ func claimUIDs(of map[string]corev1.PersistentVolumeClaim) map[string]types.UID 
 	return out
 }
 
-// mounted holds that the running container of a pod has its claim's folder, and that what was written into it is there. It is
-// what containerd was told to mount, so it is of the container that runs now.
-func (s *scene) mounted(c *fleet.Cluster, p *corev1.Pod, claim types.UID) {
+// mounted checks that the running container of a pod has its PVC's folder, with the files that were written into it. It uses
+// the mounts of containerd, so it is about the container that runs now.
+func (s *scene) mounted(c *fleet.Cluster, p *corev1.Pod, pvc types.UID) {
 	s.Helper()
 	id := strings.TrimPrefix(container(p, "app").ContainerID, "containerd://")
 	out, err := c.Lab.NodeExec(s.ctx, p.Spec.NodeName, nil, "ctr", "-n", "k8s.io", "containers", "info", id)
 	require.NoError(s, err)
-	require.Contains(s, string(out), folder(claim), p.Name)
-	out, err = c.Lab.NodeExec(s.ctx, p.Spec.NodeName, nil, "cat", folder(claim)+"/written")
+	require.Contains(s, string(out), folder(pvc), p.Name)
+	out, err = c.Lab.NodeExec(s.ctx, p.Spec.NodeName, nil, "cat", folder(pvc)+"/written")
 	require.NoError(s, err)
 	require.Equal(s, p.Name, string(out))
 }
 
-func folder(claim types.UID) string { return volume.Folders + "/" + string(claim) }
+func folder(pvc types.UID) string { return volume.Folders + "/" + string(pvc) }
 
-func TestStatefulPodThatIsUpdatedInPlaceKeepsItsClaimMountedAndItsAddress(t *testing.T) {
+func TestStatefulPodThatIsUpdatedInPlaceKeepsItsPVCMountedAndItsAddress(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	db := stateful("db", 3)
 	s.create(env.East, db)
 	s.until(s.statefulDone(env.East, "db", 3))
-	before, claims := s.pods(env.East, "db"), s.claims(env.East)
-	require.Len(t, claims, 3)
+	before, pvcs := s.pods(env.East, "db"), s.pvcs(env.East)
+	require.Len(t, pvcs, 3)
 	for name, p := range before {
-		uid := claims["data-"+name].UID
+		uid := pvcs["data-"+name].UID
 		_, err := env.East.Lab.NodeExec(t.Context(), p.Spec.NodeName, strings.NewReader(name), "tee", folder(uid)+"/written")
 		require.NoError(t, err)
 		s.mounted(env.East, &p, uid)
@@ -131,29 +131,29 @@ func TestStatefulPodThatIsUpdatedInPlaceKeepsItsClaimMountedAndItsAddress(t *tes
 		require.Equal(t, was.Status.PodIP, is.Status.PodIP)
 		require.Equal(t, int32(1), container(&is, "app").RestartCount)
 		require.NotEqual(t, container(&was, "app").ContainerID, container(&is, "app").ContainerID)
-		s.mounted(env.East, &is, claims["data-"+name].UID)
+		s.mounted(env.East, &is, pvcs["data-"+name].UID)
 	}
-	require.Equal(t, claimUIDs(claims), claimUIDs(s.claims(env.East)))
+	require.Equal(t, pvcUIDs(pvcs), pvcUIDs(s.pvcs(env.East)))
 
 	change(s, env.East, db, func(set *appsv1beta1.StatefulSet) {
 		set.Spec.VolumeClaimTemplates[0].Spec.Resources.Requests = storage("2Gi")
 	})
 	s.until(func(context.Context) string {
-		for name, c := range s.claims(env.East) {
+		for name, c := range s.pvcs(env.East) {
 			if got := c.Status.Capacity[corev1.ResourceStorage]; got.Cmp(resource.MustParse("2Gi")) != 0 {
-				return fmt.Sprintf("claim %s has %s", name, got.String())
+				return fmt.Sprintf("PVC %s has %s", name, got.String())
 			}
 		}
 		return ""
 	})
 	s.until(s.statefulDone(env.East, "db", 3))
-	require.Equal(t, claimUIDs(claims), claimUIDs(s.claims(env.East)), "the same claims, larger")
+	require.Equal(t, pvcUIDs(pvcs), pvcUIDs(s.pvcs(env.East)), "the same PVCs, larger")
 	for name, p := range s.pods(env.East, "db") {
-		s.mounted(env.East, &p, claims["data-"+name].UID)
+		s.mounted(env.East, &p, pvcs["data-"+name].UID)
 	}
 }
 
-// agents is a DaemonSet that makes the new pod first, on one node at a time.
+// agents is a DaemonSet that creates the new pod first, on one node at a time.
 func agents(name string) *appsv1beta1.DaemonSet {
 	return &appsv1beta1.DaemonSet{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -167,7 +167,7 @@ func agents(name string) *appsv1beta1.DaemonSet {
 	}
 }
 
-// daemonsDone says what a DaemonSet lacks to have one pod on each node, available and at the new revision.
+// daemonsDone returns what is missing for a DaemonSet to have one pod on each node, available and at the new revision.
 func (s *scene) daemonsDone(c *fleet.Cluster, name string) func(context.Context) string { //nolint:unparam // As with settled.
 	return func(ctx context.Context) string {
 		set := &appsv1beta1.DaemonSet{}
@@ -229,9 +229,9 @@ func TestDaemonSetIsRolledWithSurgeAndNoNodeIsWithoutIt(t *testing.T) {
 	}
 }
 
-// TestRolloutsOfSetsOutliveANodeThatIsKilled kills a node while both kinds are rolled out. What is on it waits for it; nobody
-// takes its pods' place, because they may run there still.
-func TestRolloutsOfSetsOutliveANodeThatIsKilled(t *testing.T) {
+// TestRolloutsOfSetsContinueAfterANodeIsKilled kills a node while both kinds are rolled out. Pods on it wait for it; they are
+// not replaced, because they may still run there.
+func TestRolloutsOfSetsContinueAfterANodeIsKilled(t *testing.T) {
 	lab.Full(t)
 	s := newScene(t)
 	s.whole()
@@ -240,7 +240,7 @@ func TestRolloutsOfSetsOutliveANodeThatIsKilled(t *testing.T) {
 	s.create(env.West, agent)
 	s.until(s.statefulDone(env.West, "db", 4))
 	s.until(s.daemonsDone(env.West, "agent"))
-	before, claims := s.pods(env.West, "db"), claimUIDs(s.claims(env.West))
+	before, pvcs := s.pods(env.West, "db"), pvcUIDs(s.pvcs(env.West))
 	const lost = "node-2"
 	require.Contains(t, env.West.Lab.RealNodes(), lost)
 
@@ -264,14 +264,14 @@ func TestRolloutsOfSetsOutliveANodeThatIsKilled(t *testing.T) {
 			return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
 		})
 		if known {
-			return lost + " counts as ready still"
+			return lost + " still counts as ready"
 		}
 		return ""
 	})
 	for name, p := range s.pods(env.West, "db") {
 		require.Equal(t, before[name].UID, p.UID, "%s is the same pod", name)
 	}
-	require.Equal(t, claims, claimUIDs(s.claims(env.West)))
+	require.Equal(t, pvcs, pvcUIDs(s.pvcs(env.West)))
 
 	require.NoError(t, env.West.Lab.StartNode(t.Context(), lost))
 	s.untilFor(2*patience, s.statefulDone(env.West, "db", 4))
@@ -283,6 +283,6 @@ func TestRolloutsOfSetsOutliveANodeThatIsKilled(t *testing.T) {
 		require.Equal(t, was.UID, is.UID)
 		require.Equal(t, imageNew, is.Spec.Containers[0].Image)
 	}
-	require.Equal(t, claims, claimUIDs(s.claims(env.West)))
+	require.Equal(t, pvcs, pvcUIDs(s.pvcs(env.West)))
 	s.whole()
 }

@@ -43,7 +43,7 @@ func united(name string, replicas int32, subsets ...appsv1beta1.Subset) *appsv1b
 	}
 }
 
-// in is a subset that is named after its cluster. A share of "" leaves it to the others.
+// in is a subset that is named after its cluster. With a share of "" it gets the rest.
 func in(cluster, share string) appsv1beta1.Subset {
 	s := appsv1beta1.Subset{Name: cluster, Cluster: cluster}
 	if share != "" {
@@ -52,7 +52,7 @@ func in(cluster, share string) appsv1beta1.Subset {
 	return s
 }
 
-// between is a subset with elastic bounds; -1 leaves one out.
+// between is a subset with elastic bounds; -1 omits one.
 func between(cluster string, least, most int) appsv1beta1.Subset {
 	s := appsv1beta1.Subset{Name: cluster, Cluster: cluster}
 	if least >= 0 {
@@ -76,7 +76,7 @@ func partitions(ud *appsv1beta1.UnitedDeployment, by map[string]int32) {
 	}
 }
 
-// condition returns a condition of an object, or one that says that there is none.
+// condition returns a condition of an object, or a placeholder if it is missing.
 func condition(ud *appsv1beta1.UnitedDeployment, kind appsv1beta1.UnitedDeploymentConditionType) appsv1beta1.UnitedDeploymentCondition {
 	for _, c := range ud.Status.Conditions {
 		if c.Type == kind {

@@ -34,7 +34,7 @@ func (s *scene) applyNaming(example string, names ...string) {
 	require.NoError(s, err)
 }
 
-// known are pods by name.
+// known returns pods by name.
 func (s *scene) known(app string) map[string]corev1.Pod {
 	s.Helper()
 	out := map[string]corev1.Pod{}
@@ -44,7 +44,7 @@ func (s *scene) known(app string) map[string]corev1.Pod {
 	return out
 }
 
-// stayed holds that pods are the same as before, but for those that were to go.
+// stayed checks that pods are the same as before, except for those that had to be deleted.
 func (s *scene) stayed(before, after map[string]corev1.Pod, gone ...string) {
 	s.Helper()
 	for name, p := range before {
@@ -66,9 +66,9 @@ func anyTwo(of map[string]corev1.Pod) []string {
 	return names[:2]
 }
 
-// away watches the pods of an app in east; the function returned ends that and gives how many at most an update kept out of
-// service at a time: from when it closed their gate until they were ready again. That a pod is unready for a moment by
-// itself is nobody's doing.
+// away watches the pods of an app in east; the returned function stops that and returns how many pods at most an update kept out
+// of service at a time: from when it set their readiness gate to False until they were ready again. A pod that is unready
+// for another reason does not count.
 func (s *scene) away(app string) func() int {
 	s.Helper()
 	out, most := map[string]bool{}, 0
@@ -159,7 +159,7 @@ func TestCloneSetDemo(t *testing.T) {
 	require.NoError(t, env.East.Client.Delete(t.Context(), set))
 }
 
-// TestCloneSetIsScaledByItsSubresource scales as an autoscaler does, by the version that the object was written in and by
+// TestCloneSetIsScaledByItsSubresource scales as an autoscaler does, in the version that the object was written in and in
 // the other one.
 func TestCloneSetIsScaledByItsSubresource(t *testing.T) {
 	s := parallel(t)
@@ -194,7 +194,7 @@ func TestCloneSetIsScaledByItsSubresource(t *testing.T) {
 	require.NoError(t, env.East.Client.Delete(t.Context(), set))
 }
 
-// truncated waits until a CloneSet of east is complete and has forgotten the pods that were named.
+// truncated waits until a CloneSet of east is complete and podsToDelete is empty.
 func (s *scene) truncated(name string, replicas int32) {
 	s.Helper()
 	s.until(func(ctx context.Context) string {
@@ -222,13 +222,13 @@ func TestB29EnvFromAnAnnotationReachesPodsWithoutANodeDaemon(t *testing.T) {
 	require.NoError(t, err)
 	set := s.cloneSet("demo-env", 3)
 	for name, p := range s.known("demo-env") {
-		require.NotContains(t, before, name, "nothing would restart a container in place")
+		require.NotContains(t, before, name, "nothing could restart a container in place")
 		require.Equal(t, "blue", p.Annotations["app-config"])
 	}
 	require.NoError(t, env.East.Client.Delete(t.Context(), set))
 }
 
-func TestCloneSetGoesByItsOrderAndSaysThatItIsComplete(t *testing.T) {
+func TestCloneSetFollowsItsOrderAndReportsThatItIsComplete(t *testing.T) {
 	s := parallel(t)
 	s.apply(env.East, "cloneset-order.yaml")
 	set := s.cloneSet("ordered", 8)
@@ -240,7 +240,7 @@ func TestCloneSetGoesByItsOrderAndSaysThatItIsComplete(t *testing.T) {
 		p.Labels["tier"] = "test"
 		require.NoError(t, env.East.Client.Patch(t.Context(), p, patch))
 	}
-	s.quiet() // The controller watches pods and sets apart: the labels must be there before the set is.
+	s.quiet() // The controller watches pods and sets separately: the labels must be set before the set changes.
 	_, err := env.East.ApplyFile(t.Context(), env.Example("cloneset-order.yaml"), func(o *unstructured.Unstructured) {
 		o.SetNamespace(s.namespace)
 		require.NoError(t, unstructured.SetNestedField(o.Object, int64(6), "spec", "updateStrategy", "rollingUpdate", "partition"))

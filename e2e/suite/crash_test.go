@@ -28,7 +28,7 @@ func TestI09AgentKilledAtRandomMomentsRestartsNothingAndThenRests(t *testing.T) 
 }
 
 // killed kills a manager at random moments of a roll-out and of scaling. Each container is restarted once, for its new
-// image, no pod is made anew, nothing is deleted. Then it is killed once more at rest, and comes back without a write.
+// image, no pod is recreated, nothing is deleted. Then it is killed once more at rest, and restarts without a write.
 func killed(t *testing.T, which func() *fleet.Manager) {
 	t.Helper()
 	s := alone(t)
@@ -42,7 +42,7 @@ func killed(t *testing.T, which func() *fleet.Manager) {
 	for i := range kills {
 		require.True(t, pause(t.Context(), time.Duration(moments.IntN(2500))*time.Millisecond))
 		require.NoError(t, which().Kill(t.Context()))
-		if i == 1 { // The hub grows the object while the manager is away, or just back.
+		if i == 1 { // The hub scales the object while the manager is down, or just started.
 			s.until(func(ctx context.Context) string {
 				ud := &appsv1beta1.UnitedDeployment{}
 				if err := env.Hub.Client.Get(ctx, s.key("web"), ud); err != nil {
@@ -57,7 +57,7 @@ func killed(t *testing.T, which func() *fleet.Manager) {
 	s.settled("web", shares{"east": 8, "west": 6}, nil)
 	after := s.census("web")
 	for pod, what := range before {
-		require.Contains(t, after, pod, "a pod was made anew")
+		require.Contains(t, after, pod, "a pod was recreated")
 		uid := census{pod: what}.uids()[pod]
 		require.Equal(t, uid+", 1 restarts", after[pod])
 	}
@@ -68,13 +68,13 @@ func killed(t *testing.T, which func() *fleet.Manager) {
 	require.NoError(t, which().Kill(t.Context()))
 	require.NoError(t, which().Start(t.Context()))
 	s.leads(which(), mark)
-	require.True(t, pause(t.Context(), window)) // Its event of leading may come at any time after the Lease.
+	require.True(t, pause(t.Context(), window)) // Its leader election event may come at any time after the Lease.
 	require.Empty(t, s.writes(mark, func(w fleet.Write) bool { return s.acts(w) && !begins(w) }), "writes of a restart")
 	require.Equal(t, settled, s.census("web"))
 	s.noDeletes(mark)
 }
 
-// orRestart starts the manager again when a webhook of it was needed, which is refused while it is away.
+// orRestart starts the manager again if a write failed because its webhook was down.
 func (s *scene) orRestart(ctx context.Context, m *fleet.Manager, err error) string {
 	s.Helper()
 	if err == nil {
@@ -84,12 +84,12 @@ func (s *scene) orRestart(ctx context.Context, m *fleet.Manager, err error) stri
 	return err.Error()
 }
 
-// begins says whether a write is of a manager that begins to lead: it takes its Lease, and says so in an event.
+// begins reports whether a write is one of a manager that becomes leader: of its Lease, or of the event about it.
 func begins(w fleet.Write) bool {
 	return w.Verb == "create" && (w.Resource == "leases.coordination.k8s.io" || w.Resource == "events" || w.Resource == "events.events.k8s.io")
 }
 
-// leads waits until a manager leads again: its Lease was taken after since.
+// leads waits until a manager leads again: its Lease was acquired after since.
 func (s *scene) leads(m *fleet.Manager, since time.Time) {
 	s.Helper()
 	s.until(func(context.Context) string {
@@ -106,7 +106,7 @@ func (s *scene) leads(m *fleet.Manager, since time.Time) {
 	})
 }
 
-// withoutWebhooks takes the webhooks of a cluster off, as their manager is away; the function returned puts them back.
+// withoutWebhooks removes the webhooks of a cluster, because their manager is down; the returned function restores them.
 func (s *scene) withoutWebhooks(c *fleet.Cluster) (restore func()) {
 	s.Helper()
 	mutating, validating := &admissionregistrationv1.MutatingWebhookConfiguration{}, &admissionregistrationv1.ValidatingWebhookConfiguration{}

@@ -1,13 +1,13 @@
-// Package suite shows, on a hub and two members with real control planes, what Flotilla promises: black box, through the
-// API and the kubectl plugin alone.
+// Package suite tests Flotilla's guarantees on a hub and two members with real control planes: black box, through the
+// API and the kubectl plugin only.
 //
 // All tests share one fleet, and each works in a namespace of its own. The first line of a test says whether it may run
 // beside others: parallel for those that keep to their namespace, alone for those that stop or kill something, change a
 // MemberCluster or a webhook, or count what the whole fleet writes. The latter run first, one after the other, and leave the
-// fleet as they found it. A number in a test's name is that of the invariant it holds. Waiting is for conditions, with room
-// for a slow machine; only that nothing happens is shown by a window of fixed length.
+// fleet as they found it. A number in a test's name is that of the invariant it checks. Tests wait for conditions, with timeouts
+// for a slow machine; only that nothing happens is checked for a fixed time.
 //
 //	go test -tags e2e ./e2e/suite/...                 all
-//	FLOTILLA_E2E_KEEP=1 go test -tags e2e -run ...    keep the fleet, and use it again
+//	FLOTILLA_E2E_KEEP=1 go test -tags e2e -run ...    keep the fleet, and reuse it
 //	FLOTILLA_E2E_SEED=7 go test -tags e2e -run ...    kill at the same moments as a run that printed seed 7
 package suite

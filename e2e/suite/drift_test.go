@@ -18,13 +18,13 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 )
 
-func TestDriftInAMemberIsPutBackAndReported(t *testing.T) {
+func TestDriftInAMemberIsRevertedAndReported(t *testing.T) {
 	s := parallel(t)
 	ud := s.create(united("web", 4, in("east", "2"), in("west", "2")))
 	s.settled("web", shares{"east": 2, "west": 2}, nil)
 	before := s.census("web")
 
-	// A drift is told once, and the next report is about what came of it.
+	// A drift is reported once, and the next report has the state after it.
 	reported := s.onceRow(ud, "east", "the drift", func(row *fleetv1alpha1.MemberWork) bool {
 		return slices.Contains(row.Status.Drift, "spec.replicas")
 	})
@@ -54,14 +54,14 @@ func TestDriftInAMemberIsPutBackAndReported(t *testing.T) {
 	}
 }
 
-func TestObjectOfSomebodyElseIsNotTouched(t *testing.T) {
+func TestObjectOfAnotherOwnerIsNotTouched(t *testing.T) {
 	s := parallel(t)
 	foreign := united("web", 1, appsv1beta1.Subset{Name: "own"})
 	foreign.Namespace = s.namespace
 	require.NoError(t, env.East.Client.Create(t.Context(), foreign))
 	s.until(func(context.Context) string {
 		if u := s.slice(env.East, "web"); u.Status.ReadyReplicas != 1 || u.Status.ObservedGeneration != u.Generation {
-			return "the foreign object does not settle"
+			return "the foreign object is not stable"
 		}
 		return ""
 	})
@@ -78,11 +78,11 @@ func TestObjectOfSomebodyElseIsNotTouched(t *testing.T) {
 		ud := s.get("web")
 		failure := condition(ud, appsv1beta1.SubsetFailure)
 		if failure.Status != corev1.ConditionTrue || failure.Reason != fleetv1alpha1.ReasonForeignObject {
-			return fmt.Sprintf("the object does not say so: %+v", failure)
+			return fmt.Sprintf("the object does not report it: %+v", failure)
 		}
 		for _, line := range ud.Status.SubsetStatuses {
 			if line.Cluster == "west" && line.AvailableReplicas != 2 {
-				return "the other cluster does not go on"
+				return "the other cluster does not continue"
 			}
 		}
 		return ""
@@ -90,7 +90,7 @@ func TestObjectOfSomebodyElseIsNotTouched(t *testing.T) {
 	s.quiet()
 	require.Equal(t, before.ResourceVersion, s.slice(env.East, "web").ResourceVersion, "not one write")
 
-	// The way out: remove it, and the hub's takes its place.
+	// The remedy: remove it, and the hub's is created.
 	require.NoError(t, env.East.Client.Delete(t.Context(), before))
 	s.settled("web", shares{"east": 2, "west": 2}, nil)
 }
@@ -101,7 +101,7 @@ func TestNamespaceThatAMemberLacksBlocksItsRowAlone(t *testing.T) {
 	require.NoError(t, env.East.Client.Delete(t.Context(), ns))
 	s.until(func(ctx context.Context) string {
 		if !apierrors.IsNotFound(env.East.Client.Get(ctx, client.ObjectKeyFromObject(ns), ns)) {
-			return "the namespace is still there"
+			return "the namespace still exists"
 		}
 		return ""
 	})
@@ -115,7 +115,7 @@ func TestNamespaceThatAMemberLacksBlocksItsRowAlone(t *testing.T) {
 	require.Contains(t, row.Status.Message, s.namespace)
 	s.until(func(context.Context) string {
 		if n := len(s.pods(env.West, "web")); n != 2 {
-			return "the other cluster does not go on"
+			return "the other cluster does not continue"
 		}
 		return ""
 	})
@@ -123,14 +123,14 @@ func TestNamespaceThatAMemberLacksBlocksItsRowAlone(t *testing.T) {
 	s.settled("web", shares{"east": 2, "west": 2}, nil)
 }
 
-func TestI11ObjectThatOthersMadeAnewIsNotDeleted(t *testing.T) {
+func TestI11ObjectThatOthersRecreatedIsNotDeleted(t *testing.T) {
 	s := alone(t)
 	s.create(united("web", 2, in("east", "1"), in("west", "1")))
 	s.settled("web", shares{"east": 1, "west": 1}, nil)
 	agents := env.East.Manager
 	require.NoError(t, agents.Stop(t.Context()))
 
-	// While the agent is away somebody deletes its object and makes one of the same name. The webhooks are away too.
+	// While the agent is down a user deletes its object and creates one of the same name. The webhooks are down too.
 	restore := s.withoutWebhooks(env.East)
 	slice := s.slice(env.East, "web")
 	slice.Finalizers = nil

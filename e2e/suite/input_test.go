@@ -21,7 +21,7 @@ import (
 	"github.com/flotilla-io/flotilla/e2e/fleet"
 )
 
-// warnings gathers what the apiserver warns of.
+// warnings collects the apiserver's warnings.
 type warnings struct {
 	mu   sync.Mutex
 	text []string
@@ -34,7 +34,7 @@ func (w *warnings) HandleWarningHeader(_ int, _, text string) {
 	w.text = append(w.text, text)
 }
 
-// but are the warnings without those that a feature gate is off which the example says must be on.
+// but returns the warnings except those about feature gates that the example requires to be on.
 func (w *warnings) but(example string) []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -59,17 +59,17 @@ func manifests(t *testing.T, folder string) []string {
 	return files
 }
 
-// taker is the cluster that an object of an example is for: a member for workloads, else the hub.
-func taker(o *unstructured.Unstructured) *fleet.Cluster {
+// clusterOf is the cluster that an example's object is for: a member for workloads, otherwise the hub.
+func clusterOf(o *unstructured.Unstructured) *fleet.Cluster {
 	if slices.Contains([]string{"CloneSet", "StatefulSet", "DaemonSet"}, o.GetKind()) {
 		return env.East
 	}
 	return env.Hub
 }
 
-// TestInvalidExamplesAreAnsweredAsTheySay applies each manifest of e2e/examples/invalid, in a dry run: workloads in a
-// member, everything else on the hub. The first line of each says what comes back: "# refused: TEXT" or "# warned: TEXT".
-func TestInvalidExamplesAreAnsweredAsTheySay(t *testing.T) {
+// TestInvalidExamplesAreAnsweredAsExpected applies each manifest of e2e/examples/invalid, in a dry run: workloads in a
+// member, everything else on the hub. The first line of each is the expected answer: "# refused: TEXT" or "# warned: TEXT".
+func TestInvalidExamplesAreAnsweredAsExpected(t *testing.T) {
 	s := parallel(t)
 	files := manifests(t, "invalid")
 	require.Greater(t, len(files), 15)
@@ -79,12 +79,12 @@ func TestInvalidExamplesAreAnsweredAsTheySay(t *testing.T) {
 			require.NoError(t, err)
 			first, _, _ := strings.Cut(string(text), "\n")
 			verb, want, found := strings.Cut(strings.TrimPrefix(first, "# "), ": ")
-			require.True(t, found, "the first line says what is expected")
+			require.True(t, found, "the first line is the expected answer")
 			objects, err := fleet.Decode(text)
 			require.NoError(t, err)
 			require.Len(t, objects, 1)
 
-			c := taker(objects[0])
+			c := clusterOf(objects[0])
 			heard := &warnings{}
 			cfg := rest.CopyConfig(c.Config)
 			cfg.WarningHandler = heard
@@ -107,7 +107,7 @@ func TestInvalidExamplesAreAnsweredAsTheySay(t *testing.T) {
 	}
 }
 
-func TestValidExamplesAreTakenWithoutAWarning(t *testing.T) {
+func TestValidExamplesAreAcceptedWithoutAWarning(t *testing.T) {
 	s := parallel(t)
 	files := manifests(t, ".")
 	require.NotEmpty(t, files)
@@ -118,7 +118,7 @@ func TestValidExamplesAreTakenWithoutAWarning(t *testing.T) {
 			objects, err := fleet.Decode(text)
 			require.NoError(t, err)
 			for _, o := range objects {
-				c := taker(o)
+				c := clusterOf(o)
 				if filepath.Base(file) == "uniteddeployment-zones.yaml" {
 					c = env.East
 				}
@@ -137,7 +137,7 @@ func TestValidExamplesAreTakenWithoutAWarning(t *testing.T) {
 	}
 }
 
-func TestObjectWithoutClustersSaysSoOnAHubWithoutMemberStack(t *testing.T) {
+func TestObjectWithoutClustersReportsItOnAHubWithoutMemberStack(t *testing.T) {
 	s := parallel(t)
 	s.create(united("web", 2, appsv1beta1.Subset{Name: "one"}))
 	s.until(func(context.Context) string {
@@ -146,6 +146,6 @@ func TestObjectWithoutClustersSaysSoOnAHubWithoutMemberStack(t *testing.T) {
 				return ""
 			}
 		}
-		return "no condition says that nothing runs the object"
+		return "no condition reports that nothing runs the object"
 	})
 }

@@ -47,7 +47,7 @@ func TestClustersJoinByPullAndByPush(t *testing.T) {
 	for _, m := range env.Members() {
 		s.until(func(context.Context) string {
 			if mc := s.cluster(m.Name); mc.Status.KubernetesVersion == "" || mc.Status.AgentVersion == "" {
-				return m.Name + " does not say its versions"
+				return m.Name + " does not report its versions"
 			}
 			return ""
 		})
@@ -80,7 +80,7 @@ func (s *scene) cluster(name string) *fleetv1alpha1.MemberCluster {
 	return mc
 }
 
-// guest makes a MemberCluster for a member that does not exist, and removes it at the end.
+// guest creates a MemberCluster for a member that does not exist, and removes it at the end.
 func (s *scene) guest(name string, accepted bool) {
 	s.Helper()
 	mc := &fleetv1alpha1.MemberCluster{
@@ -95,12 +95,12 @@ func (s *scene) guest(name string, accepted bool) {
 		defer cancel()
 		require.NoError(s, client.IgnoreNotFound(env.Hub.Client.Delete(ctx, mc)))
 		require.NoError(s, fleet.Await(ctx, patience, func(ctx context.Context) (bool, string) {
-			return apierrors.IsNotFound(env.Hub.Client.Get(ctx, client.ObjectKey{Name: name}, mc)), "member cluster " + name + " does not leave"
+			return apierrors.IsNotFound(env.Hub.Client.Get(ctx, client.ObjectKey{Name: name}, mc)), "member cluster " + name + " is not released"
 		}))
 	})
 }
 
-func TestClusterThatIsNotAcceptedIsHeldOut(t *testing.T) {
+func TestClusterThatIsNotAcceptedGetsNothing(t *testing.T) {
 	s := parallel(t)
 	s.guest("held-out", false)
 	s.until(func(ctx context.Context) string {
@@ -114,7 +114,7 @@ func TestClusterThatIsNotAcceptedIsHeldOut(t *testing.T) {
 		return ""
 	})
 	err := env.Hub.Client.Get(t.Context(), client.ObjectKey{Name: "fleet-held-out"}, &corev1.Namespace{})
-	require.True(t, apierrors.IsNotFound(err), "nothing is prepared for it: %v", err)
+	require.True(t, apierrors.IsNotFound(err), "nothing is created for it: %v", err)
 	_, err = env.Ticket(t.Context(), "held-out")
 	require.ErrorContains(t, err, "kubectl kruise cluster accept held-out")
 	require.Equal(t, certificatesv1.CertificateDenied, s.ask(env.Hub.Config, request{cluster: "held-out", uid: "0-0-0-1"}))
@@ -125,7 +125,7 @@ func TestClusterThatIsNotAcceptedIsHeldOut(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// request is a certificate request; what is empty is as the approver wants it.
+// request is a certificate request; empty fields are as the approver expects them.
 type request struct {
 	cluster, uid    string
 	name, user      string
@@ -137,7 +137,7 @@ type request struct {
 	withoutIdentity bool
 }
 
-// make writes the request.
+// make encodes the request.
 func (r request) make(t *testing.T) *certificatesv1.CertificateSigningRequest {
 	t.Helper()
 	if r.user == "" {
@@ -177,7 +177,7 @@ func (r request) make(t *testing.T) *certificatesv1.CertificateSigningRequest {
 	return csr
 }
 
-// ask sends a request as somebody and returns how the hub judged it.
+// ask sends a request as a user and returns the hub's decision.
 func (s *scene) ask(as *rest.Config, r request) certificatesv1.RequestConditionType {
 	s.Helper()
 	kind, err := s.tryAsk(as, r)
@@ -185,7 +185,7 @@ func (s *scene) ask(as *rest.Config, r request) certificatesv1.RequestConditionT
 	return kind
 }
 
-// tryAsk is ask for those who may not even ask.
+// tryAsk is ask for users who may not even create a request.
 func (s *scene) tryAsk(as *rest.Config, r request) (certificatesv1.RequestConditionType, error) {
 	s.Helper()
 	csr := r.make(s.T)
@@ -201,7 +201,7 @@ func (s *scene) tryAsk(as *rest.Config, r request) (certificatesv1.RequestCondit
 			return err.Error()
 		}
 		if len(csr.Status.Conditions) == 0 {
-			return "request " + csr.Name + " is not judged"
+			return "request " + csr.Name + " is not decided"
 		}
 		return ""
 	})
@@ -211,14 +211,14 @@ func (s *scene) tryAsk(as *rest.Config, r request) (certificatesv1.RequestCondit
 	return csr.Status.Conditions[0].Type, nil
 }
 
-// bearer is the hub for who has a token.
+// bearer is a client of the hub with a token.
 func bearer(token string) *rest.Config {
 	cfg := rest.AnonymousClientConfig(env.Hub.Config)
 	cfg.BearerToken, cfg.QPS = token, -1
 	return cfg
 }
 
-func TestI33JoinTokenServesOneClusterOnce(t *testing.T) {
+func TestI33JoinTokenIsForOneClusterAndOneJoin(t *testing.T) {
 	s := parallel(t)
 	s.guest("guest-a", true)
 	s.guest("guest-b", true)
@@ -229,13 +229,13 @@ func TestI33JoinTokenServesOneClusterOnce(t *testing.T) {
 	require.Equal(t, certificatesv1.CertificateDenied, s.ask(bearer(a), request{cluster: "guest-a", uid: string(s.uidOf(env.East))}),
 		"an identity that has joined already")
 	require.Equal(t, certificatesv1.CertificateApproved, s.ask(bearer(a), request{cluster: "guest-a", uid: "0-0-0-a"}))
-	require.Equal(t, "0-0-0-a", s.cluster("guest-a").Spec.Identity.ClusterUID, "the first join fixes who the cluster is")
+	require.Equal(t, "0-0-0-a", s.cluster("guest-a").Spec.Identity.ClusterUID, "the first join sets the cluster's identity")
 
-	// An agent that crashed before it kept its certificate asks again; no other cluster can.
+	// An agent that crashed before it stored its certificate requests again; no other cluster can.
 	require.Equal(t, certificatesv1.CertificateApproved, s.ask(bearer(a), request{cluster: "guest-a", uid: "0-0-0-a"}))
 	require.Equal(t, certificatesv1.CertificateDenied, s.ask(bearer(a), request{cluster: "guest-a", uid: "0-0-0-c"}))
 
-	// After the first renewal of the Lease the token is of no use: its account is gone, or is marked.
+	// After the first renewal of the Lease the token is invalid: its account is deleted, or is annotated.
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
 		Namespace: fleetv1alpha1.Namespace("guest-a"), Name: fleetv1alpha1.MemberLease,
 	}}
@@ -247,7 +247,7 @@ func TestI33JoinTokenServesOneClusterOnce(t *testing.T) {
 	} else {
 		require.True(t, apierrors.IsUnauthorized(err) || apierrors.IsForbidden(err), "%v", err)
 	}
-	// A new token does not let another cluster take the name.
+	// A new token does not let another cluster use the name.
 	again := s.ticket("guest-a")
 	require.Equal(t, certificatesv1.CertificateDenied, s.ask(bearer(again), request{cluster: "guest-a", uid: "0-0-0-c"}))
 	s.event("guest-a", "RequestDenied")
@@ -277,7 +277,7 @@ func TestI33JoinTokenExpires(t *testing.T) {
 	require.True(t, apierrors.IsUnauthorized(err), "%v", err)
 }
 
-// ticket has the plugin make a token, and waits until the hub has bound the rights to it.
+// ticket creates a token with the plugin, and waits until the hub has bound its rights.
 func (s *scene) ticket(cluster string) string {
 	s.Helper()
 	ticket, err := env.Ticket(s.ctx, cluster)
@@ -301,7 +301,7 @@ func (s *scene) ticket(cluster string) string {
 	return ticket.Token
 }
 
-// aged is a token as it will be an hour after its end: Kubernetes gives none for less than ten minutes.
+// aged is a token that expired an hour ago: Kubernetes issues none for less than ten minutes.
 func aged(t *testing.T, token string) string {
 	t.Helper()
 	parts := strings.Split(token, ".")
@@ -348,11 +348,11 @@ func TestRequestsThatDifferInAnythingAreRefused(t *testing.T) {
 	}{
 		{"a user in look-alike letters", func(r *request) { r.user = "\u212Aruise:member:guest-odd" }},
 		{"a user of another cluster", func(r *request) { r.user = "kruise:member:west" }},
-		{"one group more", func(r *request) {
+		{"an additional group", func(r *request) {
 			r.groups = []string{fleetv1alpha1.Group, fleetv1alpha1.User("guest-odd"), "kruise:administrators"}
 		}},
 		{"a name of a server", func(r *request) { r.names = []string{"kubernetes.default.svc"} }},
-		{"one usage more", func(r *request) {
+		{"an additional usage", func(r *request) {
 			r.usages = []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageClientAuth, certificatesv1.UsageKeyEncipherment}
 		}},
 		{"no identity", func(r *request) { r.withoutIdentity = true }},
@@ -365,5 +365,5 @@ func TestRequestsThatDifferInAnythingAreRefused(t *testing.T) {
 			require.Equal(t, certificatesv1.CertificateDenied, s.ask(bearer(token), r))
 		})
 	}
-	require.Nil(t, s.cluster("guest-odd").Spec.Identity, "a refused request leaves no trace")
+	require.Nil(t, s.cluster("guest-odd").Spec.Identity, "a refused request changes nothing")
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/flotilla-io/flotilla/e2e/fleet"
 )
 
-// leave lets a member leave and waits until the hub has forgotten it.
+// leave lets a member leave and waits until the hub has released it.
 func (s *scene) leave(c *fleet.Cluster, policy fleetv1alpha1.LeavePolicy, timeout int32) {
 	s.Helper()
 	s.changeCluster(c.Name, func(mc *fleetv1alpha1.MemberCluster) {
@@ -39,13 +39,13 @@ func (s *scene) leave(c *fleet.Cluster, policy fleetv1alpha1.LeavePolicy, timeou
 	})
 }
 
-// forgotten holds that the hub keeps nothing of a member that left, but the right to read its tombstone.
+// forgotten checks that the hub keeps nothing of a member that left, except the right to read its tombstone.
 func (s *scene) forgotten(cluster string) {
 	s.Helper()
 	s.until(func(ctx context.Context) string {
 		err := env.Hub.Client.Get(ctx, client.ObjectKey{Name: fleetv1alpha1.Namespace(cluster)}, &corev1.Namespace{})
 		if !apierrors.IsNotFound(err) {
-			return fmt.Sprintf("its namespace is still there (%v)", err)
+			return fmt.Sprintf("its namespace still exists (%v)", err)
 		}
 		return ""
 	})
@@ -70,7 +70,7 @@ func count(list client.ObjectList) int {
 	}
 }
 
-// released holds that a member belongs to no hub.
+// released checks that a member is bound to no hub.
 func (s *scene) released(c *fleet.Cluster) {
 	s.Helper()
 	s.until(func(ctx context.Context) string {
@@ -86,7 +86,7 @@ func (s *scene) released(c *fleet.Cluster) {
 	})
 }
 
-func TestI12LeaveWithOrphanLeavesNoMarks(t *testing.T) {
+func TestI12LeaveWithOrphanLeavesNoMetadata(t *testing.T) {
 	for _, c := range env.Members() {
 		t.Run(c.Name, func(t *testing.T) {
 			s := alone(t)
@@ -99,11 +99,11 @@ func TestI12LeaveWithOrphanLeavesNoMarks(t *testing.T) {
 			require.NotNil(t, left)
 			s.unmarked(left)
 			s.quiet()
-			require.Equal(t, before, s.census("web"), "no pod notices")
+			require.Equal(t, before, s.census("web"), "no pod changes")
 			s.noDeletes(mark)
 			s.forgotten(c.Name)
 
-			// The hub's object names a cluster that is gone, and says so; what was orphaned is a user's now.
+			// The hub's object names a cluster that is gone, and reports it; what was orphaned belongs to the user now.
 			require.NotEqual(t, corev1.ConditionFalse, condition(s.get("web"), appsv1beta1.SubsetFailure).Status)
 			s.remove("web")
 			left = s.slice(c, "web")
@@ -140,7 +140,7 @@ func TestI12LeaveWithDeleteLeavesNothing(t *testing.T) {
 	}
 }
 
-// tombstoned holds that the hub left word for a member, and returns where.
+// tombstoned checks that the hub left a tombstone for a member, and returns its key.
 func (s *scene) tombstoned(uid types.UID, policy fleetv1alpha1.LeavePolicy) client.ObjectKey {
 	s.Helper()
 	stone := &corev1.ConfigMap{}
@@ -150,8 +150,8 @@ func (s *scene) tombstoned(uid types.UID, policy fleetv1alpha1.LeavePolicy) clie
 	return key
 }
 
-// obeyed holds that a member which was away did with its two pods of web as the policy says.
-func (s *scene) obeyed(c *fleet.Cluster, policy fleetv1alpha1.LeavePolicy) {
+// followed checks that a member that was unreachable handled its two pods of web by the policy.
+func (s *scene) followed(c *fleet.Cluster, policy fleetv1alpha1.LeavePolicy) {
 	s.Helper()
 	left := s.slice(c, "web")
 	if policy == fleetv1alpha1.LeaveDelete {
@@ -164,7 +164,7 @@ func (s *scene) obeyed(c *fleet.Cluster, policy fleetv1alpha1.LeavePolicy) {
 	require.NoError(s, c.Client.Delete(s.ctx, left))
 }
 
-func TestI12MemberThatWasAwayObeysItsTombstone(t *testing.T) {
+func TestI12MemberThatWasAwayFollowsItsTombstone(t *testing.T) {
 	for _, policy := range []fleetv1alpha1.LeavePolicy{fleetv1alpha1.LeaveOrphan, fleetv1alpha1.LeaveDelete} {
 		t.Run(string(policy), func(t *testing.T) {
 			s := alone(t)
@@ -175,16 +175,16 @@ func TestI12MemberThatWasAwayObeysItsTombstone(t *testing.T) {
 			s.leave(env.East, policy, 1)
 			s.forgotten("east")
 			s.tombstoned(uid, policy)
-			require.NotNil(t, s.slice(env.East, "web"), "nothing happens while the member is away")
+			require.NotNil(t, s.slice(env.East, "web"), "nothing happens while the member is unreachable")
 
 			require.NoError(t, agent.Start(t.Context()))
 			s.released(env.East)
-			s.obeyed(env.East, policy)
+			s.followed(env.East, policy)
 		})
 	}
 }
 
-func TestI12PushMemberThatWasAwayObeysItsTombstone(t *testing.T) {
+func TestI12PushMemberThatWasAwayFollowsItsTombstone(t *testing.T) {
 	for _, policy := range []fleetv1alpha1.LeavePolicy{fleetv1alpha1.LeaveOrphan, fleetv1alpha1.LeaveDelete} {
 		t.Run(string(policy), func(t *testing.T) {
 			s := alone(t)
@@ -199,15 +199,15 @@ func TestI12PushMemberThatWasAwayObeysItsTombstone(t *testing.T) {
 			require.NoError(t, env.Hub.Manager.Stop(t.Context()))
 			require.NoError(t, env.Hub.Manager.Start(t.Context()))
 			require.NoError(t, env.West.StartControlPlane(t.Context()))
-			require.NoError(t, env.West.Manager.Start(t.Context())) // It may have given up its leadership meanwhile.
+			require.NoError(t, env.West.Manager.Start(t.Context())) // It may have lost its leadership meanwhile.
 			s.released(env.West)
 			s.until(func(ctx context.Context) string {
 				if err := env.Hub.Client.Get(ctx, key, &corev1.ConfigMap{}); !apierrors.IsNotFound(err) {
-					return fmt.Sprintf("the tombstone is still there (%v)", err)
+					return fmt.Sprintf("the tombstone still exists (%v)", err)
 				}
 				return ""
 			})
-			s.obeyed(env.West, policy)
+			s.followed(env.West, policy)
 		})
 	}
 }
@@ -254,7 +254,7 @@ func TestDeletingTheObjectRemovesItEverywhere(t *testing.T) {
 	}
 }
 
-func TestClusterThatIsHeldOutLaterIsFrozen(t *testing.T) {
+func TestClusterThatIsNoLongerAcceptedIsFrozen(t *testing.T) {
 	s := alone(t)
 	s.create(united("web", 4, in("east", "2"), in("west", "")))
 	s.settled("web", shares{"east": 2, "west": 2}, nil)
@@ -264,7 +264,7 @@ func TestClusterThatIsHeldOutLaterIsFrozen(t *testing.T) {
 	s.change("web", func(ud *appsv1beta1.UnitedDeployment) { *ud.Spec.Replicas = 6 })
 	s.until(func(context.Context) string {
 		if n := len(s.pods(env.West, "web")); n != 4 {
-			return "west does not go on"
+			return "west does not continue"
 		}
 		return ""
 	})

@@ -13,11 +13,10 @@ import (
 // env is the fleet that all tests share.
 var env *fleet.Fleet
 
-// heartbeat is fast, so that tests of silent members take seconds.
+// heartbeat is fast, so that tests of members that do not answer take seconds.
 var heartbeat = fleetv1alpha1.Heartbeat{LeaseSeconds: 1, FailAfterSeconds: 4, RecoverAfterSeconds: 3}
 
-// patient is a heartbeat that bears a busy machine, and the time for which a manager that was killed keeps its Lease from the
-// next one.
+// patient is a heartbeat that tolerates a busy machine, and the time until the Lease of a manager that was killed expires.
 var patient = fleetv1alpha1.Heartbeat{LeaseSeconds: 1, FailAfterSeconds: 40, RecoverAfterSeconds: 3}
 
 func TestMain(m *testing.M) {

@@ -17,10 +17,10 @@ import (
 	"github.com/flotilla-io/flotilla/e2e/fleet"
 )
 
-// short is an outage that the heartbeat forgives.
+// short is an outage that is shorter than failAfter.
 const short = 2 * time.Second
 
-func TestI15MemberThatIsAwayForAMomentChangesNothing(t *testing.T) {
+func TestI15ShortOutageOfAMemberChangesNothing(t *testing.T) {
 	s := alone(t)
 	s.create(united("web", 4, in("east", "2"), in("west", "2")))
 	s.settled("web", shares{"east": 2, "west": 2}, nil)
@@ -37,7 +37,7 @@ func TestI15MemberThatIsAwayForAMomentChangesNothing(t *testing.T) {
 	require.Empty(t, s.writes(mark, s.acts))
 }
 
-func TestI16MemberThatGoesAndComesBackDoesNotFlap(t *testing.T) {
+func TestI16MemberThatRecoversDoesNotFlap(t *testing.T) {
 	s := alone(t)
 	s.create(united("web", 8, in("east", "4"), in("west", "")))
 	s.settled("web", shares{"east": 4, "west": 4}, nil)
@@ -52,7 +52,7 @@ func TestI16MemberThatGoesAndComesBackDoesNotFlap(t *testing.T) {
 		}
 		return ""
 	})
-	// The others go on, and the frozen numbers stay (invariants 6 and 28).
+	// The others continue, and the frozen numbers stay (invariants 6 and 28).
 	s.change("web", func(ud *appsv1beta1.UnitedDeployment) { *ud.Spec.Replicas = 10 })
 	s.until(func(context.Context) string {
 		ud := s.get("web")
@@ -75,7 +75,7 @@ func TestI16MemberThatGoesAndComesBackDoesNotFlap(t *testing.T) {
 	})
 
 	require.NoError(t, env.East.StartControlPlane(t.Context()))
-	require.NoError(t, env.East.Manager.Start(t.Context())) // It may have given up its leadership meanwhile.
+	require.NoError(t, env.East.Manager.Start(t.Context())) // It may have lost its leadership meanwhile.
 	require.NoError(t, env.AwaitPhase(t.Context(), "east", fleetv1alpha1.ClusterReady))
 	s.until(func(context.Context) string {
 		if s.get("web").Status.StaleClusters > 0 {
@@ -108,7 +108,7 @@ func TestI10OutagesOfTheHubDeleteNothingAndMembersGoOn(t *testing.T) {
 			require.NoError(t, env.Hub.StartControlPlane(context.WithoutCancel(t.Context())))
 		}
 	})
-	// A pod that is lost meanwhile is replaced by its member alone.
+	// A pod that is lost meanwhile is replaced by its member.
 	lost := s.pods(env.East, "web")[0]
 	require.NoError(t, env.East.Client.Delete(t.Context(), &lost))
 	s.until(func(context.Context) string {
@@ -123,7 +123,7 @@ func TestI10OutagesOfTheHubDeleteNothingAndMembersGoOn(t *testing.T) {
 		}
 		return ""
 	})
-	require.True(t, pause(t.Context(), 2*time.Duration(heartbeat.FailAfterSeconds)*time.Second), "long enough to be missed")
+	require.True(t, pause(t.Context(), 2*time.Duration(heartbeat.FailAfterSeconds)*time.Second), "longer than failAfter")
 
 	require.NoError(t, env.Hub.StartControlPlane(t.Context()))
 	restored = true
@@ -144,7 +144,7 @@ func TestI10OutagesOfTheHubDeleteNothingAndMembersGoOn(t *testing.T) {
 	}))
 }
 
-func TestI18HubThatWasAwayHoldsNoMemberForUnreachable(t *testing.T) {
+func TestI18HubThatWasDownMarksNoMemberUnreachable(t *testing.T) {
 	s := alone(t)
 	phases := []func() []fleetv1alpha1.ClusterPhase{s.phases("east"), s.phases("west")}
 	hub, err := env.Hub.Manager.Process()
@@ -153,7 +153,7 @@ func TestI18HubThatWasAwayHoldsNoMemberForUnreachable(t *testing.T) {
 	waited := pause(t.Context(), time.Duration(heartbeat.FailAfterSeconds+3)*time.Second)
 	require.True(t, hub.Signal(unix.SIGCONT))
 	require.True(t, waited)
-	require.True(t, pause(t.Context(), time.Duration(heartbeat.FailAfterSeconds+1)*time.Second), "for a wrong verdict to show")
+	require.True(t, pause(t.Context(), time.Duration(heartbeat.FailAfterSeconds+1)*time.Second), "for a wrong liveness to show")
 	require.NoError(t, env.Hub.Manager.Start(t.Context())) // It may have lost its Lease.
 	for _, end := range phases {
 		require.Equal(t, []fleetv1alpha1.ClusterPhase{fleetv1alpha1.ClusterReady}, end())
@@ -164,12 +164,12 @@ func TestI28GenerationIsObservedOnlyWhenEveryClusterAppliedIt(t *testing.T) {
 	s := alone(t)
 	s.create(united("web", 4, in("east", "2"), in("west", "2")))
 	s.settled("web", shares{"east": 2, "west": 2}, nil)
-	// The hub still reaches west, but nobody there works on what it applies.
+	// The hub still reaches west, but no controller there reconciles what it applies.
 	require.NoError(t, env.West.Manager.Stop(t.Context()))
 	s.change("web", func(ud *appsv1beta1.UnitedDeployment) { *ud.Spec.Replicas = 4; image(ud, imageNew) })
 	s.until(func(context.Context) string {
 		if n := s.updated(env.East); n != 2 {
-			return "east does not go on"
+			return "east does not continue"
 		}
 		return ""
 	})
@@ -184,17 +184,17 @@ func TestI28GenerationIsObservedOnlyWhenEveryClusterAppliedIt(t *testing.T) {
 	})
 	ud := s.get("web")
 	require.Less(t, ud.Status.ObservedGeneration, ud.Generation)
-	require.Zero(t, ud.Status.StaleClusters, "the cluster is slow, not away")
+	require.Zero(t, ud.Status.StaleClusters, "the cluster is slow, not unreachable")
 	require.NoError(t, env.West.Manager.Start(t.Context()))
 	s.settled("web", shares{"east": 2, "west": 2}, nil)
 }
 
-func TestI13LabelThatIsTakenOffAClusterDoesNotEmptyItAtOnce(t *testing.T) {
+func TestI13RemovingALabelOfAClusterDoesNotEmptyItAtOnce(t *testing.T) {
 	s := alone(t)
 	const objects = 14
 	s.changeCluster("east", func(mc *fleetv1alpha1.MemberCluster) { mc.Labels["mass"] = "yes" })
 	s.changeCluster("west", func(mc *fleetv1alpha1.MemberCluster) { mc.Labels["mass"] = "yes" })
-	// The hub counts anew: it does not count for a while where a test had to let deletes go on.
+	// Restart the hub's count: it does not count for a while after a test had to allow deletes.
 	require.NoError(t, env.Hub.Manager.Stop(t.Context()))
 	require.NoError(t, env.Hub.Manager.Start(t.Context()))
 	t.Cleanup(func() {
@@ -217,5 +217,5 @@ func TestI13LabelThatIsTakenOffAClusterDoesNotEmptyItAtOnce(t *testing.T) {
 	slices := &appsv1beta1.UnitedDeploymentList{}
 	require.NoError(t, env.East.Client.List(t.Context(), slices, client.InNamespace(s.namespace)))
 	require.GreaterOrEqual(t, len(slices.Items), objects-10, "at most ten may go within a minute")
-	// The ways out are to put the label back or to take the mark off. Here the test's end does both.
+	// The remedies are to restore the label or to remove the annotation. The test's end does both.
 }

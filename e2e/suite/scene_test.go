@@ -30,36 +30,36 @@ import (
 )
 
 const (
-	// patience is how long something may take that takes seconds on a quiet machine.
+	// patience is the timeout of what takes seconds on an idle machine.
 	patience = 2 * time.Minute
-	// window is how long nothing must happen for it to count as rest.
+	// window is how long nothing must happen for the fleet to be at rest.
 	window = 15 * time.Second
 	// calm is how long nothing must happen before a window begins.
 	calm = 4 * time.Second
 )
 
-// scene is one test's place: a namespace of its own in every cluster.
+// scene is the environment of one test: a namespace of its own in every cluster.
 type scene struct {
 	*testing.T
 	ctx       context.Context //nolint:containedctx // the test's own, for a test's helpers
 	namespace string
-	// beside says that other tests run at the same time: only writes about the scene's own objects count.
+	// beside is true if other tests run at the same time: then only writes about the scene's own objects count.
 	beside bool
-	// objects are the UnitedDeployments that the scene's end removes, and shows when the test has failed.
+	// objects are the UnitedDeployments that the scene's end removes, and prints when the test has failed.
 	objects []string
 	// rows are the names of their rows on the hub, which are also those of their AppliedWorks in the members.
 	rows []string
 }
 
-// state is what the tests before have made of the fleet.
+// state is the state of the fleet after earlier tests.
 var state struct {
 	sync.Mutex
-	// steady: everything runs, and no member is called unreachable because the machine is busy.
+	// steady: everything runs, and no member becomes unreachable because the machine is busy.
 	steady bool
 }
 
-// parallel begins a test that keeps to its namespace. It runs beside others, so it must neither change what they share
-// (managers, control planes, MemberClusters, webhooks, nodes) nor count what they write.
+// parallel begins a test that keeps to its namespace. It runs in parallel, so it must neither change what tests share
+// (managers, control planes, MemberClusters, webhooks, nodes) nor count their writes.
 func parallel(t *testing.T) *scene {
 	t.Helper()
 	t.Parallel()
@@ -78,8 +78,8 @@ func parallel(t *testing.T) *scene {
 	return s
 }
 
-// alone begins a test that disturbs others, or that counts what the whole fleet writes. Such tests run first, one after the
-// other; each finds everything running, and the fast heartbeat.
+// alone begins a test that disturbs others, or that counts the writes of the whole fleet. Such tests run first, one after the
+// other; each starts with everything running, and the fast heartbeat.
 func alone(t *testing.T) *scene {
 	t.Helper()
 	s := newScene(t)
@@ -97,7 +97,7 @@ func newScene(t *testing.T) *scene {
 	return &scene{T: t, ctx: t.Context(), namespace: strings.Trim(name[:min(len(name), 63)], "-")}
 }
 
-// prepare makes the namespace, and cleans up at the end.
+// prepare creates the namespace, and cleans up at the end.
 func (s *scene) prepare() {
 	s.Helper()
 	require.NoError(s, env.Namespace(s.ctx, s.namespace, nil))
@@ -112,7 +112,7 @@ func (s *scene) on(t *testing.T) *scene {
 	return &c
 }
 
-// whole makes sure that everything runs and both members are Ready, whatever a former test left.
+// whole makes sure that everything runs and both members are Ready, whatever an earlier test left.
 func (s *scene) whole() {
 	s.Helper()
 	for _, c := range env.Clusters() {
@@ -127,14 +127,14 @@ func (s *scene) whole() {
 	}
 }
 
-// end removes what the test made, in its own time, and says where to look if it failed.
+// end removes what the test created, with a timeout of its own, and prints where the logs are if the test failed.
 func (s *scene) end() {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), patience)
 	defer cancel()
 	s.ctx = ctx
 	if s.Failed() {
-		s.confess()
+		s.diagnose()
 	}
 	for _, name := range s.objects {
 		ud := &appsv1beta1.UnitedDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}}
@@ -153,8 +153,8 @@ func (s *scene) end() {
 	}
 }
 
-// confess prints what helps to find out why a test failed.
-func (s *scene) confess() {
+// diagnose prints what helps to find out why a test failed.
+func (s *scene) diagnose() {
 	s.Helper()
 	for _, c := range env.Clusters() {
 		s.Logf("log of %s in %s: %s; audit log: %s", c.Manager.Name, c.Name, c.Manager.Log(), c.Lab.AuditLog)
@@ -189,7 +189,7 @@ func (s *scene) until(missing func(context.Context) string) {
 	}))
 }
 
-// create makes an object on the hub.
+// create creates an object on the hub.
 func (s *scene) create(ud *appsv1beta1.UnitedDeployment) *appsv1beta1.UnitedDeployment {
 	s.Helper()
 	ud.Namespace = s.namespace
@@ -205,7 +205,7 @@ func rowName(ud client.Object) string {
 }
 
 // get reads an object of the hub.
-func (s *scene) get(name string) *appsv1beta1.UnitedDeployment { //nolint:unparam // A scenario says which object it is about.
+func (s *scene) get(name string) *appsv1beta1.UnitedDeployment { //nolint:unparam // A scenario names its object.
 	s.Helper()
 	ud := &appsv1beta1.UnitedDeployment{}
 	require.NoError(s, env.Hub.Client.Get(s.ctx, s.key(name), ud))
@@ -246,11 +246,11 @@ func (s *scene) remove(name string) {
 	s.gone(name)
 }
 
-// paused is the hub's mark on a cluster from which too many rows were to go at once.
+// paused is the hub's annotation on a cluster from which too many rows would be withdrawn at once.
 const paused = "fleet.kruise.io/withdrawals-paused"
 
-// withdraw lets the hub take rows from members. Tests delete more in a minute than the hub takes for no accident, so this
-// says that it is meant where the hub asks.
+// withdraw lets the hub withdraw rows from members. Tests delete more per minute than the hub allows, so this confirms it where
+// the hub asks.
 func (s *scene) withdraw(ctx context.Context) error {
 	s.Helper()
 	clusters := &fleetv1alpha1.MemberClusterList{}
@@ -284,7 +284,7 @@ func (s *scene) gone(name string) {
 type shares map[string]int32
 
 // settled waits until every subset runs so many ready pods, of the present generation, and all of them or as many as
-// updated says (nil: all) at the new revision.
+// updated has (nil: all) at the new revision.
 func (s *scene) settled(name string, want, updated shares) *appsv1beta1.UnitedDeployment {
 	s.Helper()
 	if updated == nil {
@@ -321,7 +321,7 @@ func (s *scene) pods(c *fleet.Cluster, app string) []corev1.Pod {
 	return slices.DeleteFunc(list.Items, func(p corev1.Pod) bool { return p.DeletionTimestamp != nil })
 }
 
-// census is what must not change while nothing is asked for: each pod's UID and how often its container was restarted.
+// census is what must not change at rest: each pod's UID and how often its container was restarted.
 type census map[string]string
 
 // census counts the pods of an app in all members.
@@ -336,7 +336,7 @@ func (s *scene) census(app string) census {
 	return out
 }
 
-// uids are the pods alone.
+// uids returns the pods without restarts.
 func (c census) uids() census {
 	out := census{}
 	for pod, what := range c {
@@ -367,7 +367,7 @@ func (s *scene) row(ud *appsv1beta1.UnitedDeployment, cluster string) *fleetv1al
 	return row
 }
 
-// awaitRow waits until a row is as asked.
+// awaitRow waits until a row meets a condition.
 func (s *scene) awaitRow(ud *appsv1beta1.UnitedDeployment, cluster string, missing func(*fleetv1alpha1.MemberWork) string) *fleetv1alpha1.MemberWork {
 	s.Helper()
 	var row *fleetv1alpha1.MemberWork
@@ -381,7 +381,7 @@ func (s *scene) awaitRow(ud *appsv1beta1.UnitedDeployment, cluster string, missi
 	return row
 }
 
-// onceRow watches a row for what may be over before it is looked at; the function returned waits until it was so.
+// onceRow watches a row for a state that may be short; the returned function waits until it was seen.
 func (s *scene) onceRow(ud *appsv1beta1.UnitedDeployment, cluster, what string, is func(*fleetv1alpha1.MemberWork) bool) func() {
 	s.Helper()
 	var was atomic.Bool
@@ -403,7 +403,7 @@ func (s *scene) onceRow(ud *appsv1beta1.UnitedDeployment, cluster, what string, 
 	}
 }
 
-// slice returns the member's part of an object, or nil.
+// slice returns the member's slice of an object, or nil.
 func (s *scene) slice(c *fleet.Cluster, name string) *appsv1beta1.UnitedDeployment {
 	s.Helper()
 	ud := &appsv1beta1.UnitedDeployment{}
@@ -415,7 +415,7 @@ func (s *scene) slice(c *fleet.Cluster, name string) *appsv1beta1.UnitedDeployme
 	return ud
 }
 
-// unmarked holds that an object bears no trace of ours.
+// unmarked checks that an object has no metadata of ours.
 func (s *scene) unmarked(ud *appsv1beta1.UnitedDeployment) {
 	s.Helper()
 	require.NotContains(s, ud.Annotations, keys.FleetRowUID)
@@ -428,11 +428,11 @@ func (s *scene) unmarked(ud *appsv1beta1.UnitedDeployment) {
 	require.Empty(s, ud.OwnerReferences)
 }
 
-// acts are the writes of our managers that must not happen at rest: all but renewals of Leases. Of a test that runs beside
-// others, those about its own objects.
+// acts returns the writes of our managers that must not happen at rest: all except renewals of Leases. For a test that runs in
+// parallel, those about its own objects.
 func (s *scene) acts(w fleet.Write) bool { return w.Ours() && !w.Renewal() && s.mine(w) }
 
-// mine says whether a write is about an object of the test. It always is where no other test runs.
+// mine reports whether a write is about an object of the test, which is always so if no other test runs.
 func (s *scene) mine(w fleet.Write) bool {
 	return !s.beside || w.Namespace == s.namespace || slices.Contains(s.rows, w.Name)
 }
@@ -463,7 +463,7 @@ func (s *scene) quiet() {
 	}
 }
 
-// unmoved requires that our managers write nothing but renewals of Leases for so long.
+// unmoved requires that our managers write nothing but renewals of Leases for that long.
 func (s *scene) unmoved(length time.Duration) {
 	s.Helper()
 	mark := fleet.Mark()
@@ -471,7 +471,7 @@ func (s *scene) unmoved(length time.Duration) {
 	require.Empty(s, s.writes(mark, s.acts), "writes at rest")
 }
 
-// writes counts what was written since.
+// writes counts the writes since.
 func (s *scene) writes(since time.Time, keep func(fleet.Write) bool) []fleet.Count {
 	s.Helper()
 	writes, err := env.Writes(since)
@@ -479,7 +479,7 @@ func (s *scene) writes(since time.Time, keep func(fleet.Write) bool) []fleet.Cou
 	return fleet.Tally(writes, keep)
 }
 
-// deletes are what must not happen to what runs in members, by whomever.
+// noDeletes checks that no user has deleted an object in members.
 func (s *scene) noDeletes(since time.Time) {
 	s.Helper()
 	require.Empty(s, s.writes(since, func(w fleet.Write) bool {
@@ -500,7 +500,7 @@ func pause(ctx context.Context, length time.Duration) bool {
 	}
 }
 
-// phases follows the phase of a MemberCluster; the function returned ends that and gives each phase that it went through.
+// phases watches the phase of a MemberCluster; the returned function stops that and returns all phases that it had.
 func (s *scene) phases(cluster string) func() []fleetv1alpha1.ClusterPhase {
 	s.Helper()
 	var all []fleetv1alpha1.ClusterPhase
@@ -513,7 +513,7 @@ func (s *scene) phases(cluster string) func() []fleetv1alpha1.ClusterPhase {
 	return func() []fleetv1alpha1.ClusterPhase { end(); return all }
 }
 
-// uidOf is what makes a cluster itself.
+// uidOf is the identity of a cluster.
 func (s *scene) uidOf(c *fleet.Cluster) types.UID {
 	s.Helper()
 	uid, err := c.UID(s.ctx)
@@ -528,7 +528,7 @@ func size(t *testing.T, v any) int {
 	return len(text)
 }
 
-// poll is how often something is looked at that must hold all the time.
+// poll is how often something is checked that must always hold.
 const poll = 50 * time.Millisecond
 
 func inScene(s *scene, app string) []client.ListOption {

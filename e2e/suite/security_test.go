@@ -35,7 +35,7 @@ const (
 	westSpace = "fleet-west"
 )
 
-// credential is the hub for whoever holds east's certificate.
+// credential is a client of the hub with east's certificate.
 func (s *scene) credential() *rest.Config {
 	s.Helper()
 	secret := &corev1.Secret{}
@@ -46,7 +46,7 @@ func (s *scene) credential() *rest.Config {
 	return cfg
 }
 
-// mayEast is all that a member may do on a hub, besides asking who it is and what it may.
+// mayEast is everything that a member may do on a hub, besides access reviews about itself.
 func mayEast(a authorizationv1.ResourceAttributes) bool {
 	resource := a.Resource
 	if a.Subresource != "" {
@@ -78,7 +78,7 @@ func TestI30CredentialOfAMemberOpensNothingElse(t *testing.T) {
 	require.NoError(t, err)
 	asked := s.everything()
 	t.Logf("%d combinations of verb, resource, namespace and name", len(asked))
-	require.Greater(t, len(asked), 2000, "discovery found next to nothing")
+	require.Greater(t, len(asked), 2000, "discovery found almost nothing")
 
 	wrong := make(chan string, len(asked))
 	work := make(chan authorizationv1.ResourceAttributes)
@@ -115,7 +115,7 @@ func (s *scene) everything() []authorizationv1.ResourceAttributes {
 	_, lists, err := disco.ServerGroupsAndResources()
 	require.NoError(s, err)
 	verbs := []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "impersonate", "escalate", "bind", "accept"}
-	// Rights by name exist in these groups alone; elsewhere a question without a name finds all there is.
+	// Rights by name exist only in these groups; elsewhere a review without a name finds all rights.
 	named := []string{"", fleetv1alpha1.GroupVersion.Group, coordinationv1.GroupName, certificatesv1.GroupName}
 	var out []authorizationv1.ResourceAttributes
 	seen := map[string]bool{}
@@ -204,7 +204,7 @@ func TestI30CallsThatMatterAreRefusedForReal(t *testing.T) {
 		{"read the source of its row", func(ctx context.Context) error {
 			return east.Get(ctx, s.key("web"), &appsv1beta1.UnitedDeployment{})
 		}},
-		{"make a token of the hub's account", func(ctx context.Context) error {
+		{"create a token of the hub's account", func(ctx context.Context) error {
 			sa := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: fleet.Namespace, Name: "flotilla-hub"}}
 			return east.SubResource("token").Create(ctx, sa, sa.DeepCopy())
 		}},
@@ -217,7 +217,7 @@ type attempt struct {
 	try  func(context.Context) error
 }
 
-// forbidden holds that each attempt is refused by the apiserver for want of rights.
+// forbidden checks that the apiserver refuses each attempt as forbidden.
 func forbidden(t *testing.T, attempts []attempt) {
 	t.Helper()
 	for _, a := range attempts {
@@ -246,10 +246,10 @@ func TestI31MemberWritesTheStatusOfItsOwnAndNothingElse(t *testing.T) {
 		{"label its own row", func(ctx context.Context) error {
 			return east.Patch(ctx, own.DeepCopy(), merge(`{"metadata":{"labels":{"a":"b"}}}`))
 		}},
-		{"take the finalizer off its own row", func(ctx context.Context) error {
+		{"remove the finalizer of its own row", func(ctx context.Context) error {
 			return east.Patch(ctx, own.DeepCopy(), merge(`{"metadata":{"finalizers":null}}`))
 		}},
-		{"make a row", func(ctx context.Context) error {
+		{"create a row", func(ctx context.Context) error {
 			row := &fleetv1alpha1.MemberWork{ObjectMeta: metav1.ObjectMeta{Namespace: eastSpace, Name: "own"}, Spec: own.Spec}
 			return east.Create(ctx, row)
 		}},
@@ -261,7 +261,7 @@ func TestI31MemberWritesTheStatusOfItsOwnAndNothingElse(t *testing.T) {
 			return east.Patch(ctx, s.cluster("east"), merge(`{"metadata":{"labels":{"tier":"gold"}}}`))
 		}},
 	})
-	// The status subresource lets no more through than the status.
+	// The status subresource changes nothing but the status.
 	row := own.DeepCopy()
 	require.NoError(t, east.Status().Patch(t.Context(), row, merge(`{"spec":{"grant":{"replicas":100}},"metadata":{"labels":{"a":"b"},"finalizers":null}}`)))
 	require.Equal(t, own.Spec, s.row(ud, "east").Spec)
@@ -282,7 +282,7 @@ func TestI30RequestForAnotherNameIsRefused(t *testing.T) {
 	} {
 		t.Run(user, func(t *testing.T) {
 			s := s.on(t)
-			if user == "system:admin" { // Not ours to judge: nobody approves it, and it is never signed.
+			if user == "system:admin" { // The hub does not decide on it: it is not approved, and never signed.
 				east, err := fleet.NewClient(s.credential())
 				require.NoError(t, err)
 				csr := request{cluster: "east", uid: uid, user: user, name: "not-fleet", groups: []string{"system:masters"}}.make(t)
@@ -295,7 +295,7 @@ func TestI30RequestForAnotherNameIsRefused(t *testing.T) {
 	}
 }
 
-func TestI32LyingAgentIsCutShort(t *testing.T) {
+func TestI32ImpossibleReportsAreCut(t *testing.T) {
 	s := alone(t)
 	ud := s.create(united("web", 4, in("east", "2"), in("west", "2")))
 	s.settled("web", shares{"east": 2, "west": 2}, nil)
@@ -329,7 +329,7 @@ func TestI32LyingAgentIsCutShort(t *testing.T) {
 						return ""
 					}
 				}
-				return "the hub does not call it nonsense"
+				return "the hub does not report the counts as impossible"
 			})
 			status := s.get("web").Status
 			require.LessOrEqual(t, status.ReadyReplicas, int32(200))
@@ -344,7 +344,7 @@ func TestI32LyingAgentIsCutShort(t *testing.T) {
 	}
 	s.quiet()
 	after := s.census("web")
-	require.Equal(t, before, after, "nobody else pays for a lie")
+	require.Equal(t, before, after, "other clusters are not affected")
 
 	stop()
 	require.NoError(t, env.East.Manager.Start(t.Context()))
@@ -365,7 +365,7 @@ func (s *scene) keepAlive(east client.Client) (stop func()) {
 			now, err := json.Marshal(metav1.NowMicro())
 			if err == nil {
 				lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: eastSpace, Name: fleetv1alpha1.MemberLease}}
-				// A lost beat is made good by the next.
+				// A lost renewal is followed by the next one.
 				_ = east.Patch(ctx, lease, client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"spec":{"renewTime":%s,"holderIdentity":"liar"}}`, now)))
 			}
 			if !pause(ctx, 300*time.Millisecond) {

@@ -24,7 +24,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
-// comes waits until an object of east is as asked, and returns it.
+// comes waits until an object of east meets a condition, and returns it.
 func comes[T client.Object](s *scene, o T, name string, done func(T) bool) T {
 	s.Helper()
 	s.until(func(ctx context.Context) string {
@@ -60,8 +60,8 @@ func (s *scene) daemonSet(name string, nodes, updated int32) *appsv1beta1.Daemon
 	})
 }
 
-// claims are the UIDs of the claims in the scene by name, of those that are not being deleted.
-func (s *scene) claims(c *fleet.Cluster) map[string]types.UID {
+// pvcs are the UIDs of the PVCs in the scene by name, except those that are being deleted.
+func (s *scene) pvcs(c *fleet.Cluster) map[string]types.UID {
 	s.Helper()
 	list := &corev1.PersistentVolumeClaimList{}
 	require.NoError(s, c.Client.List(s.ctx, list, client.InNamespace(s.namespace)))
@@ -101,21 +101,21 @@ const (
 	dbNew = "registry.example/db:2.0"
 )
 
-func TestStatefulSetIsScaledAndUpdatedInPlaceByPartitionAndKeepsItsClaims(t *testing.T) {
+func TestStatefulSetIsScaledAndUpdatedInPlaceByPartitionAndKeepsItsPVCs(t *testing.T) {
 	s := parallel(t)
 	s.apply(env.East, "statefulset.yaml")
 	set := s.statefulSet("db", 3, 3)
-	first := s.claims(env.East)
+	first := s.pvcs(env.East)
 	require.Equal(t, []string{"data-db-0", "data-db-1", "data-db-2"}, sorted(first))
 
 	testkit.Change(t, env.East.Client, set, func(set *appsv1beta1.StatefulSet) { set.Spec.Replicas = new(int32(5)) })
 	s.statefulSet("db", 5, 5)
-	pods, claims := s.known("db"), s.claims(env.East)
+	pods, pvcs := s.known("db"), s.pvcs(env.East)
 	require.Equal(t, []string{"db-0", "db-1", "db-2", "db-3", "db-4"}, sorted(pods))
 	for name, uid := range first {
-		require.Equal(t, uid, claims[name])
+		require.Equal(t, uid, pvcs[name])
 	}
-	require.Len(t, claims, 5)
+	require.Len(t, pvcs, 5)
 
 	away := s.away("db")
 	testkit.Change(t, env.East.Client, set, func(set *appsv1beta1.StatefulSet) {
@@ -134,15 +134,15 @@ func TestStatefulSetIsScaledAndUpdatedInPlaceByPartitionAndKeepsItsClaims(t *tes
 	for name, p := range s.known("db") {
 		require.EqualValues(t, 1, restarts(p), name)
 	}
-	require.Equal(t, claims, s.claims(env.East))
+	require.Equal(t, pvcs, s.pvcs(env.East))
 
 	testkit.Change(t, env.East.Client, set, func(set *appsv1beta1.StatefulSet) { set.Spec.Replicas = new(int32(2)) })
 	set = s.statefulSet("db", 2, 2)
 	require.Equal(t, []string{"db-0", "db-1"}, sorted(s.known("db")))
-	require.Equal(t, claims, s.claims(env.East), "claims stay by default")
+	require.Equal(t, pvcs, s.pvcs(env.East), "PVCs stay by default")
 	s.vanished(set, "db")
 	s.quiet()
-	require.Equal(t, claims, s.claims(env.East))
+	require.Equal(t, pvcs, s.pvcs(env.East))
 }
 
 func sorted[V any](of map[string]V) []string {
@@ -190,7 +190,7 @@ func TestDaemonSetIsUpdatedInPlaceByPartitionAndFollowsItsNodes(t *testing.T) {
 		require.EqualValues(t, 1, restarts(p), name)
 	}
 
-	// Fewer nodes are its way to be scaled.
+	// A DaemonSet is scaled by its nodes.
 	chosen := nodes.Items[0].Name
 	testkit.Change(t, env.East.Client, set, func(set *appsv1beta1.DaemonSet) {
 		set.Spec.Template.Spec.NodeSelector = map[string]string{corev1.LabelHostname: nodes.Items[0].Labels[corev1.LabelHostname]}
@@ -231,9 +231,9 @@ func TestStatefulSetsOfTwoMembersHaveOrdinalsOfTheirOwn(t *testing.T) {
 	}
 	holds([]int{0, 2, 3}, []int{10000, 10001})
 	before := s.census("db")
-	claims := []map[string]types.UID{s.claims(env.East), s.claims(env.West)}
-	require.Len(t, claims[0], 3)
-	require.Len(t, claims[1], 2)
+	pvcs := []map[string]types.UID{s.pvcs(env.East), s.pvcs(env.West)}
+	require.Len(t, pvcs[0], 3)
+	require.Len(t, pvcs[1], 2)
 
 	s.change("db", func(ud *appsv1beta1.UnitedDeployment) {
 		ud.Spec.Template.AdvancedStatefulSetTemplate.Spec.Template.Spec.Containers[0].Image = dbNew
@@ -251,16 +251,16 @@ func TestStatefulSetsOfTwoMembersHaveOrdinalsOfTheirOwn(t *testing.T) {
 	s.change("db", func(ud *appsv1beta1.UnitedDeployment) { ud.Spec.Replicas = new(int32(7)) })
 	s.settled("db", shares{"east": 3, "west": 4}, nil)
 	holds([]int{0, 2, 3}, []int{10000, 10001, 10002, 10003})
-	// The share moves, the ranges don't.
+	// The replicas move, the ranges don't.
 	s.change("db", func(ud *appsv1beta1.UnitedDeployment) {
 		ud.Spec.Replicas, ud.Spec.Topology.Subsets[0].Replicas = new(int32(5)), new(intstr.FromInt32(4))
 	})
 	s.settled("db", shares{"east": 4, "west": 1}, nil)
 	holds([]int{0, 2, 3, 4}, []int{10000})
 	for i, m := range env.Members() {
-		now := s.claims(m)
-		for name, uid := range claims[i] {
-			require.Equal(t, uid, now[name], "claim %s of %s", name, m.Name)
+		now := s.pvcs(m)
+		for name, uid := range pvcs[i] {
+			require.Equal(t, uid, now[name], "PVC %s of %s", name, m.Name)
 		}
 	}
 	s.remove("db")
@@ -269,7 +269,7 @@ func TestStatefulSetsOfTwoMembersHaveOrdinalsOfTheirOwn(t *testing.T) {
 // plugin runs the kubectl plugin in the test's namespace of east.
 func (s *scene) plugin(args ...string) string {
 	s.Helper()
-	// The last of a flag that is there twice counts, and the hub's kubeconfig comes first.
+	// The last one of a repeated flag counts, and the hub's kubeconfig comes first.
 	out, err := env.Plugin(s.ctx, append(args, "--kubeconfig="+env.East.Lab.Kubeconfig, "--namespace="+s.namespace)...)
 	require.NoError(s, err)
 	return out
@@ -324,7 +324,7 @@ func TestPluginServesStatefulSetAndDaemonSet(t *testing.T) {
 	s.vanished(&appsv1beta1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "agent"}}, "agent")
 }
 
-func TestStatefulSetLeavesOrdinalsOutAndDoesNotLoseTheOthers(t *testing.T) {
+func TestStatefulSetSkipsReservedOrdinalsAndKeepsTheOthers(t *testing.T) {
 	s := parallel(t)
 	s.apply(env.East, "statefulset-reserve.yaml")
 	s.statefulSet("reserve", 5, 5)

@@ -56,7 +56,7 @@ func (s *scene) cloneSet(name string, replicas int32) *appsv1beta1.CloneSet {
 	return set
 }
 
-func TestCloneSetInTheFormerVersionWorks(t *testing.T) {
+func TestCloneSetInV1alpha1Works(t *testing.T) {
 	s := parallel(t)
 	s.apply(env.East, "cloneset-v1alpha1.yaml")
 	set := s.cloneSet("shop-v1alpha1", 3)

@@ -56,7 +56,7 @@ func TestScalingKeepsTheSplitAndTheOtherPods(t *testing.T) {
 	s.settled("web", shares{"east": 10, "west": 6}, nil)
 	after := s.census("web")
 	for pod, what := range before {
-		require.Equal(t, what, after[pod], "scaling out touches no pod that there is")
+		require.Equal(t, what, after[pod], "scaling out touches no existing pod")
 	}
 
 	s.change("web", func(ud *appsv1beta1.UnitedDeployment) { *ud.Spec.Replicas = 5 })
@@ -72,7 +72,7 @@ func TestHalvesOfAnOddTotalAreRoundedTogether(t *testing.T) {
 	s.settled("web", shares{"east": 4, "west": 3}, nil)
 }
 
-func TestAboveItsMaximumASubsetOverflowsIntoTheNext(t *testing.T) {
+func TestReplicasAboveAMaximumGoToTheNextSubset(t *testing.T) {
 	s := parallel(t)
 	s.create(united("web", 4, between("east", 1, 3), between("west", 1, -1)))
 	s.settled("web", shares{"east": 3, "west": 1}, nil)
@@ -86,8 +86,8 @@ func TestAboveItsMaximumASubsetOverflowsIntoTheNext(t *testing.T) {
 	require.EqualValues(t, 2, ud.Status.UnallocatedReplicas)
 	placed := condition(ud, appsv1beta1.UnitedDeploymentPlaced)
 	require.Equal(t, corev1.ConditionFalse, placed.Status, "replicas that no cluster may take are reported")
-	require.Contains(t, placed.Message, "2 of 9 replicas have no place")
-	require.Len(t, s.pods(env.West, "web"), 4, "a maximum that is lowered is reached, though there is no other place")
+	require.Contains(t, placed.Message, "2 of 9 replicas are unallocated")
+	require.Len(t, s.pods(env.West, "web"), 4, "a maximum that is lowered is reached, though no other cluster can take the replicas")
 }
 
 func TestReplicasMoveOnlyAsTheyBecomeAvailableElsewhere(t *testing.T) {
@@ -127,7 +127,7 @@ func TestReplicasMoveOnlyAsTheyBecomeAvailableElsewhere(t *testing.T) {
 	require.GreaterOrEqual(t, least, int32(4), "the source shrinks only by what is available at the destination")
 }
 
-func TestSubsetThatIsTakenOffIsEmptiedAndItsRowGoes(t *testing.T) {
+func TestSubsetThatIsRemovedIsEmptiedAndItsRowDeleted(t *testing.T) {
 	s := parallel(t)
 	ud := s.create(united("web", 6, in("east", "3"), in("west", "3")))
 	s.settled("web", shares{"east": 3, "west": 3}, nil)
@@ -140,7 +140,7 @@ func TestSubsetThatIsTakenOffIsEmptiedAndItsRowGoes(t *testing.T) {
 			return err.Error()
 		}
 		if _, err := s.findRow(ud, "east"); err == nil {
-			return "the row for east is still there"
+			return "the row for east still exists"
 		}
 		if s.slice(env.East, "web") != nil {
 			return "the slice is still in east"

@@ -121,7 +121,7 @@ func TestManagersExposeWhatOperatorsNeed(t *testing.T) {
 				return err.Error()
 			}
 			if !strings.Contains(text, "\nflotilla_") {
-				return c.Manager.Name + " exposes no metric of ours"
+				return c.Manager.Name + " exposes none of our metrics"
 			}
 			return ""
 		})

@@ -31,7 +31,7 @@ func TestImageIsUpdatedInPlaceWithAPartitionPerSubset(t *testing.T) {
 
 	s.change("web", func(ud *appsv1beta1.UnitedDeployment) { partitions(ud, map[string]int32{"west": 4, "east": 0}) })
 	s.settled("web", all, shares{"east": 6, "west": 1})
-	require.Equal(t, 1, s.updated(env.West), "a partition that grows takes no update back")
+	require.Equal(t, 1, s.updated(env.West), "a partition that grows reverts no update")
 
 	s.change("web", func(ud *appsv1beta1.UnitedDeployment) { partitions(ud, nil) })
 	ud := s.settled("web", all, nil)
@@ -43,7 +43,7 @@ func TestImageIsUpdatedInPlaceWithAPartitionPerSubset(t *testing.T) {
 	}
 }
 
-// updated is how many pods have imageNew, in their spec and running.
+// updated is how many pods have imageNew, in their spec and in a running container.
 func (s *scene) updated(c *fleet.Cluster) int {
 	s.Helper()
 	n := 0
@@ -55,7 +55,7 @@ func (s *scene) updated(c *fleet.Cluster) int {
 	return n
 }
 
-func TestChangeThatIsMoreThanAnImageReplacesPods(t *testing.T) {
+func TestChangeOfMoreThanAnImageRecreatesPods(t *testing.T) {
 	s := parallel(t)
 	s.create(united("web", 4, in("east", "2"), in("west", "2")))
 	all := shares{"east": 2, "west": 2}
@@ -83,7 +83,7 @@ func TestImageThatDoesNotStartStopsTheRolloutInItsBounds(t *testing.T) {
 		return ""
 	})
 	s.quiet()
-	require.EqualValues(t, 4, s.get("web").Status.ReadyReplicas, "half of the pods of each subset stay as they were")
+	require.EqualValues(t, 4, s.get("web").Status.ReadyReplicas, "half of the pods of each subset are unchanged")
 	s.change("web", func(ud *appsv1beta1.UnitedDeployment) { image(ud, imageNew) })
 	s.settled("web", shares{"east": 4, "west": 4}, nil)
 }
@@ -113,6 +113,6 @@ func TestI27InPlaceUpdateOfThirtyPodsKeepsToItsBudgetOfWrites(t *testing.T) {
 	t.Logf("%d writes of the row, %d of the source's status, %.1f of each pod", rows, source, float64(pods)/30)
 	require.LessOrEqual(t, rows, 25)
 	require.LessOrEqual(t, source, 15)
-	require.LessOrEqual(t, pods, 90, "three writes a pod")
+	require.LessOrEqual(t, pods, 90, "three writes per pod")
 	require.Less(t, size(t, s.row(ud, "east").Status), 4096)
 }

@@ -1,9 +1,9 @@
-// Tally prints what the tests of a run of make test took: seconds and counts of each kind and package, the slowest first,
+// Tally prints how long the tests of a run of make test took: seconds and counts of each kind and package, the slowest first,
 // and what was skipped and why.
 //
 //	go run ./e2e/tally bin/test
 //
-// The folder has what go test -json wrote, in files that are named after their stage: unit.json, unit-race.json. A file
+// The folder has the output of go test -json, in files that are named after their stage: unit.json, unit-race.json. A file
 // such as lab-test.skipped has the reason why a stage did nothing.
 package main
 

@@ -18,25 +18,25 @@ import (
 	"text/tabwriter"
 )
 
-// budgets are the seconds that a stage may take for each kind, warm. A kind that takes more is marked and does not fail: how
-// long a test takes says as much about the machine as about the test.
+// budgets are the seconds that a stage may take for each kind, warm. A kind that takes more is marked and does not fail, because
+// the time of a test depends on the machine, too.
 func budgets() map[string]float64 {
 	return map[string]float64{"unit": 15, "simulate": 10, "integration": 25, "e2e": 15}
 }
 
-// brief is how many seconds a package takes at least to have a line of its own.
+// brief is the minimal number of seconds for a package to have a line of its own.
 const brief = 2
 
 // kindsIn is the folder that has a folder for each kind.
 const kindsIn = "member/workload"
 
-// event is a line of go test -json, as far as it matters here.
+// event is a line of go test -json, with the fields that are used here.
 type event struct {
 	Action, Package, Test, Output string
 	Elapsed                       float64
 }
 
-// row is a kind, or a package that is no kind's, in a stage.
+// row is a kind, or a package that belongs to no kind, in a stage.
 type row struct {
 	stage, name    string
 	kind           bool
@@ -117,8 +117,8 @@ func (t *tally) file(name string) error {
 	return nil
 }
 
-// add counts the tests of one file. What a package took is shared among its tests by what each of them took: those that run
-// beside each other wait for each other, so their own times add up to more.
+// add counts the tests of one file. The time of a package is divided over its tests in proportion to their own times: parallel
+// tests wait for each other, so their own times add up to more.
 func (t *tally) add(stage string, in io.Reader) error {
 	type test struct {
 		took    float64
@@ -163,7 +163,7 @@ func (t *tally) add(stage string, in io.Reader) error {
 		}
 	}
 	for pkg, byName := range tests {
-		const atLeast = 0.001 // So that a package whose tests all took 0.00 s is shared too.
+		const atLeast = 0.001 // So that the time of a package whose tests all took 0.00 s is divided too.
 		var all float64
 		for _, one := range byName {
 			all += one.took + atLeast
@@ -180,7 +180,7 @@ func (t *tally) add(stage string, in io.Reader) error {
 	return nil
 }
 
-// row returns the one that a test counts for: that of the kind whose folder it is in or which its name has, or that of its
+// row returns the row of a test: that of the kind whose folder it is in or which its name has, or that of its
 // package.
 func (t *tally) row(stage, pkg, test string) *row {
 	at := [2]string{stage, strings.TrimPrefix(pkg, "github.com/flotilla-io/flotilla/")}
@@ -201,7 +201,7 @@ func (t *tally) row(stage, pkg, test string) *row {
 // sum is what the simulator logs of a kind.
 var sum = regexp.MustCompile(`: (\d+ of \d+ schedules) of \d+ scenarios in sum`)
 
-// cutReason takes the text off a line such as "    build_test.go:12: no real nodes".
+// cutReason returns the text of a line such as "    build_test.go:12: no real nodes".
 func cutReason(line string) (string, bool) {
 	at, text, ok := strings.Cut(strings.TrimSpace(line), ": ")
 	return text, ok && strings.Contains(at, ".go:")
@@ -229,7 +229,7 @@ func (t *tally) print(out io.Writer) error {
 			line(r.stage, strconv.FormatFloat(r.seconds, 'f', 1, 64), budget, strconv.Itoa(r.tests), strconv.Itoa(r.skipped), r.name)
 		}
 		if last := i == len(rows)-1 || rows[i+1].stage != r.stage; last && rest.tests > 0 {
-			line(rest.stage, strconv.FormatFloat(rest.seconds, 'f', 1, 64), "", strconv.Itoa(rest.tests), strconv.Itoa(rest.skipped), "the others")
+			line(rest.stage, strconv.FormatFloat(rest.seconds, 'f', 1, 64), "", strconv.Itoa(rest.tests), strconv.Itoa(rest.skipped), "others")
 			rest = row{}
 		}
 	}

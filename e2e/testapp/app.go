@@ -11,17 +11,17 @@ import (
 	"sync/atomic"
 )
 
-// app answers requests. It is safe for many at once.
+// app serves requests, also concurrently.
 type app struct {
 	version string
 	env     []string
 	mux     *http.ServeMux
 	ready   atomic.Bool
 	hangs   atomic.Bool
-	exit    chan int // Gets the code to end with.
+	exit    chan int // Gets the code to exit with.
 
 	mu   sync.Mutex
-	held [][]byte // Memory that it was told to take.
+	held [][]byte // Memory that was requested.
 }
 
 func newApp(version string, ready bool, env []string) *app {
@@ -43,7 +43,7 @@ func (a *app) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		log.Printf("testapp %s is asked for %s", a.version, r.URL)
 	}
 	if a.hangs.Load() {
-		<-r.Context().Done() // Until the other side gives up.
+		<-r.Context().Done() // Until the client gives up.
 		return
 	}
 	a.mux.ServeHTTP(w, r)
@@ -96,10 +96,10 @@ func (a *app) end(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	answer(w, "ends")
-	_ = http.NewResponseController(w).Flush() // The answer goes out before the process ends.
+	_ = http.NewResponseController(w).Flush() // The response is sent before the process exits.
 	select {
 	case a.exit <- code:
-	default: // It ends already.
+	default: // It is exiting already.
 	}
 }
 

@@ -58,7 +58,7 @@ func serve(ctx context.Context) (code int, err error) {
 		if err != nil {
 			return 2, fmt.Errorf("TESTAPP_EXIT: %w", err)
 		}
-		log.Printf("testapp %s ends with code %d, as told", version, code)
+		log.Printf("testapp %s exits with code %d, as requested", version, code)
 		return code, nil
 	}
 	if !wait(ctx, startDelay) {
@@ -77,7 +77,7 @@ func serve(ctx context.Context) (code int, err error) {
 	log.Printf("testapp %s serves on %s", version, listener.Addr())
 	select {
 	case <-ctx.Done():
-		log.Printf("testapp %s is told to end", version)
+		log.Printf("testapp %s is terminated", version)
 		wait(context.WithoutCancel(ctx), stopDelay)
 		return 0, server.Close()
 	case code := <-a.exit:
@@ -111,7 +111,7 @@ func wait(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// getTimeout ends a question to a server that hangs.
+// getTimeout is the timeout of a request to a server that hangs.
 const getTimeout = 5 * time.Second
 
 func get(ctx context.Context, url string, out io.Writer) error {

@@ -42,11 +42,11 @@ func TestWhatItSays(t *testing.T) {
 		{what: "one variable", method: http.MethodGet, path: "/env?name=A", status: 200, body: "1"},
 		{what: "an empty variable", method: http.MethodGet, path: "/env?name=EMPTY", status: 200},
 		{what: "a variable that is not set", method: http.MethodGet, path: "/env?name=C", status: 404, body: "no variable C"},
-		{what: "that it lives", method: http.MethodGet, path: "/healthz", status: 200, body: "ok"},
+		{what: "that it is alive", method: http.MethodGet, path: "/healthz", status: 200, body: "ok"},
 		{what: "that it is ready", method: http.MethodGet, path: "/readyz", status: 200, body: "ok"},
-		{what: "to exit with what is no code", method: http.MethodPost, path: "/exit?code=256", status: 400, body: "give code=N, from 0 to 255"},
+		{what: "to exit with an invalid code", method: http.MethodPost, path: "/exit?code=256", status: 400, body: "give code=N, from 0 to 255"},
 		{what: "to be neither ready nor not", method: http.MethodPost, path: "/ready?is=maybe", status: 400, body: "give is=yes or is=no"},
-		{what: "an order as a question", method: http.MethodGet, path: "/hang", status: 405, body: "Method Not Allowed"},
+		{what: "a POST request as GET", method: http.MethodGet, path: "/hang", status: 405, body: "Method Not Allowed"},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			t.Parallel()
@@ -57,7 +57,7 @@ func TestWhatItSays(t *testing.T) {
 	}
 }
 
-func TestReadinessFollowsWhatItIsTold(t *testing.T) {
+func TestReadinessFollowsRequests(t *testing.T) {
 	t.Parallel()
 	ask := start(t, newApp("1.0", false, nil))
 	ready := func() int { status, _ := ask(http.MethodGet, "/readyz"); return status }
@@ -67,10 +67,10 @@ func TestReadinessFollowsWhatItIsTold(t *testing.T) {
 	_, _ = ask(http.MethodPost, "/ready?is=no")
 	require.Equal(t, http.StatusServiceUnavailable, ready())
 	status, _ := ask(http.MethodGet, "/healthz")
-	require.Equal(t, http.StatusOK, status, "it lives all the while")
+	require.Equal(t, http.StatusOK, status, "it is alive meanwhile")
 }
 
-func TestItEndsWithTheCodeThatItIsTold(t *testing.T) {
+func TestItExitsWithTheRequestedCode(t *testing.T) {
 	t.Parallel()
 	a := newApp("1.0", true, nil)
 	ask := start(t, a)
@@ -79,7 +79,7 @@ func TestItEndsWithTheCodeThatItIsTold(t *testing.T) {
 	require.Equal(t, 3, <-a.exit)
 }
 
-func TestItKeepsTheMemoryThatItTakes(t *testing.T) {
+func TestItKeepsTheMemoryThatItAllocates(t *testing.T) {
 	t.Parallel()
 	a := newApp("1.0", true, nil)
 	ask := start(t, a)
@@ -91,7 +91,7 @@ func TestItKeepsTheMemoryThatItTakes(t *testing.T) {
 	require.Len(t, a.held[1], 1<<20)
 }
 
-func TestItHangsWhenToldTo(t *testing.T) {
+func TestItHangsOnRequest(t *testing.T) {
 	t.Parallel()
 	a := newApp("1.0", true, nil)
 	ask := start(t, a)
@@ -100,7 +100,7 @@ func TestItHangsWhenToldTo(t *testing.T) {
 	defer cancel()
 	w := httptest.NewRecorder()
 	a.ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodGet, "/healthz", nil))
-	require.ErrorIs(t, ctx.Err(), context.DeadlineExceeded, "it answers only when the asker has gone")
+	require.ErrorIs(t, ctx.Err(), context.DeadlineExceeded, "it answers only when the client is gone")
 	require.Empty(t, w.Body.String())
 }
 
@@ -110,12 +110,12 @@ func TestItsVariables(t *testing.T) {
 		code int
 		err  string
 	}{
-		"it ends as told":                    {env: map[string]string{"TESTAPP_EXIT": "7"}, code: 7},
-		"a code that is none":                {env: map[string]string{"TESTAPP_EXIT": "x"}, code: 2, err: "TESTAPP_EXIT"},
-		"a delay that is none":               {env: map[string]string{"TESTAPP_START_DELAY": "x"}, code: 2, err: "TESTAPP_START_DELAY"},
-		"it is ended before it has listened": {env: map[string]string{"TESTAPP_START_DELAY": "1h"}},
-		"it serves until it is ended":        {env: map[string]string{"TESTAPP_ADDR": "127.0.0.1:0", "TESTAPP_STOP_DELAY": "1ms"}},
-		"an address that is none":            {env: map[string]string{"TESTAPP_ADDR": "127.0.0.1:x"}, code: 1, err: "listen"},
+		"it exits as requested":              {env: map[string]string{"TESTAPP_EXIT": "7"}, code: 7},
+		"an invalid code":                    {env: map[string]string{"TESTAPP_EXIT": "x"}, code: 2, err: "TESTAPP_EXIT"},
+		"an invalid delay":                   {env: map[string]string{"TESTAPP_START_DELAY": "x"}, code: 2, err: "TESTAPP_START_DELAY"},
+		"it is terminated before it listens": {env: map[string]string{"TESTAPP_START_DELAY": "1h"}},
+		"it serves until it is terminated":   {env: map[string]string{"TESTAPP_ADDR": "127.0.0.1:0", "TESTAPP_STOP_DELAY": "1ms"}},
+		"an invalid address":                 {env: map[string]string{"TESTAPP_ADDR": "127.0.0.1:x"}, code: 1, err: "listen"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			for name, value := range c.env {

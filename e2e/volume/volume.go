@@ -13,25 +13,25 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Class is the storage class of these volumes, which is that of claims that name none. Its volumes are made on the node that
-// their pod gets, and may grow.
+// Class is the storage class of these volumes, which is the default one. Its volumes are created on the node of their pod, and
+// can be expanded.
 const Class = "lab-folders"
 
-// Folders is where volumes are on the disk of a node: each in a folder that is named by the UID of its claim.
+// Folders is where volumes are on the disk of a node: each in a folder that is named by the UID of its PVC.
 const Folders = "/var/lib/lab-folders"
 
 const (
 	provisioner = "lab.example/folders"
-	// node is the annotation by which the scheduler says where a claim's volume is needed.
+	// node is the annotation in which the scheduler sets where a PVC's volume is needed.
 	node = "volume.kubernetes.io/selected-node"
-	// ours is the label of volumes that were made here.
+	// ours is the label of volumes that were created here.
 	ours = "lab.example/folder"
-	// poll is how often claims are looked at. A watch would have to be begun anew whenever a test ends the apiserver.
+	// poll is how often PVCs are listed. A watch would have to be restarted whenever a test stops the apiserver.
 	poll = 500 * time.Millisecond
 )
 
-// Serve makes the class and gives claims their volumes until ctx ends. An error is that the class can't be made; what fails
-// later is tried again.
+// Serve creates the class and provisions volumes until ctx ends. It returns an error if the class can't be created; later
+// failures are retried.
 func Serve(ctx context.Context, c client.Client) error {
 	class := &storagev1.StorageClass{
 		ObjectMeta:  metav1.ObjectMeta{Name: Class, Annotations: map[string]string{"storageclass.kubernetes.io/is-default-class": "true"}},
@@ -44,25 +44,25 @@ func Serve(ctx context.Context, c client.Client) error {
 	}
 	go func() {
 		_ = wait.PollUntilContextCancel(ctx, poll, true, func(ctx context.Context) (bool, error) {
-			_ = look(ctx, c) // The apiserver may be away for a test.
+			_ = sync(ctx, c) // The apiserver may be down in a test.
 			return false, nil
 		})
 	}()
 	return nil
 }
 
-// look does once what there is to do.
-func look(ctx context.Context, c client.Client) error {
-	claims := &corev1.PersistentVolumeClaimList{}
-	if err := c.List(ctx, claims); err != nil {
-		return fmt.Errorf("list claims: %w", err)
+// sync provisions, expands and deletes volumes once.
+func sync(ctx context.Context, c client.Client) error {
+	pvcs := &corev1.PersistentVolumeClaimList{}
+	if err := c.List(ctx, pvcs); err != nil {
+		return fmt.Errorf("list PVCs: %w", err)
 	}
-	for i := range claims.Items {
-		claim := &claims.Items[i]
-		if claim.Spec.StorageClassName == nil || *claim.Spec.StorageClassName != Class || claim.DeletionTimestamp != nil {
+	for i := range pvcs.Items {
+		pvc := &pvcs.Items[i]
+		if pvc.Spec.StorageClassName == nil || *pvc.Spec.StorageClassName != Class || pvc.DeletionTimestamp != nil {
 			continue
 		}
-		if err := serve(ctx, c, claim); err != nil {
+		if err := serve(ctx, c, pvc); err != nil {
 			return err
 		}
 	}
@@ -80,60 +80,60 @@ func look(ctx context.Context, c client.Client) error {
 	return nil
 }
 
-// serve gives a claim its volume, or the size that it asks for.
-func serve(ctx context.Context, c client.Client, claim *corev1.PersistentVolumeClaim) error {
+// serve provisions a PVC's volume, or expands it to the requested size.
+func serve(ctx context.Context, c client.Client, pvc *corev1.PersistentVolumeClaim) error {
 	switch {
-	case claim.Spec.VolumeName == "" && claim.Annotations[node] != "":
-		if err := c.Create(ctx, folder(claim)); err != nil && !apierrors.IsAlreadyExists(err) {
+	case pvc.Spec.VolumeName == "" && pvc.Annotations[node] != "":
+		if err := c.Create(ctx, folder(pvc)); err != nil && !apierrors.IsAlreadyExists(err) {
 			return fmt.Errorf("create volume: %w", err)
 		}
-	case claim.Status.Phase == corev1.ClaimBound:
-		return grow(ctx, c, claim)
+	case pvc.Status.Phase == corev1.ClaimBound:
+		return grow(ctx, c, pvc)
 	}
 	return nil
 }
 
-// folder is the volume of a claim.
-func folder(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolume {
+// folder returns the volume of a PVC.
+func folder(pvc *corev1.PersistentVolumeClaim) *corev1.PersistentVolume {
 	return &corev1.PersistentVolume{
-		ObjectMeta: metav1.ObjectMeta{Name: "folder-" + string(claim.UID), Labels: map[string]string{ours: "yes"}},
+		ObjectMeta: metav1.ObjectMeta{Name: "folder-" + string(pvc.UID), Labels: map[string]string{ours: "yes"}},
 		Spec: corev1.PersistentVolumeSpec{
-			StorageClassName: Class, Capacity: claim.Spec.Resources.Requests, AccessModes: claim.Spec.AccessModes,
+			StorageClassName: Class, Capacity: pvc.Spec.Resources.Requests, AccessModes: pvc.Spec.AccessModes,
 			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
 			ClaimRef: &corev1.ObjectReference{
-				APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID,
+				APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: pvc.Namespace, Name: pvc.Name, UID: pvc.UID,
 			},
 			PersistentVolumeSource: corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{
-				Path: Folders + "/" + string(claim.UID), Type: new(corev1.HostPathDirectoryOrCreate),
+				Path: Folders + "/" + string(pvc.UID), Type: new(corev1.HostPathDirectoryOrCreate),
 			}},
 			NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
 				MatchExpressions: []corev1.NodeSelectorRequirement{{
-					Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{claim.Annotations[node]},
+					Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{pvc.Annotations[node]},
 				}},
 			}}}},
 		},
 	}
 }
 
-// grow tells the volume and then the claim the size that the claim asks for. There is no file system to grow.
-func grow(ctx context.Context, c client.Client, claim *corev1.PersistentVolumeClaim) error {
-	want, is := claim.Spec.Resources.Requests[corev1.ResourceStorage], claim.Status.Capacity[corev1.ResourceStorage]
+// grow sets the requested size in the volume and then in the PVC's status. There is no file system to expand.
+func grow(ctx context.Context, c client.Client, pvc *corev1.PersistentVolumeClaim) error {
+	want, is := pvc.Spec.Resources.Requests[corev1.ResourceStorage], pvc.Status.Capacity[corev1.ResourceStorage]
 	if want.Cmp(is) <= 0 {
 		return nil
 	}
 	v := &corev1.PersistentVolume{}
-	if err := c.Get(ctx, client.ObjectKey{Name: claim.Spec.VolumeName}, v); err != nil {
+	if err := c.Get(ctx, client.ObjectKey{Name: pvc.Spec.VolumeName}, v); err != nil {
 		return fmt.Errorf("get volume: %w", err)
 	}
 	before := v.DeepCopy()
 	v.Spec.Capacity = corev1.ResourceList{corev1.ResourceStorage: want}
 	if err := c.Patch(ctx, v, client.MergeFrom(before)); err != nil {
-		return fmt.Errorf("grow volume: %w", err)
+		return fmt.Errorf("expand volume: %w", err)
 	}
-	old := claim.DeepCopy()
-	claim.Status.Capacity = corev1.ResourceList{corev1.ResourceStorage: want}
-	if err := c.Status().Patch(ctx, claim, client.MergeFrom(old)); err != nil {
-		return fmt.Errorf("tell the claim's size: %w", err)
+	old := pvc.DeepCopy()
+	pvc.Status.Capacity = corev1.ResourceList{corev1.ResourceStorage: want}
+	if err := c.Status().Patch(ctx, pvc, client.MergeFrom(old)); err != nil {
+		return fmt.Errorf("update the PVC's size: %w", err)
 	}
 	return nil
 }

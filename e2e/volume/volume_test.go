@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 )
 
-func claim(class string, annotations map[string]string) *corev1.PersistentVolumeClaim {
+func pvc(class string, annotations map[string]string) *corev1.PersistentVolumeClaim {
 	return &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "data-db-0", UID: "1", Annotations: annotations},
 		Spec: corev1.PersistentVolumeClaimSpec{
@@ -22,22 +22,22 @@ func claim(class string, annotations map[string]string) *corev1.PersistentVolume
 	}
 }
 
-func TestClaimGetsAFolderOnTheNodeOfItsPod(t *testing.T) {
+func TestPVCGetsAFolderOnTheNodeOfItsPod(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
-		name  string
-		claim *corev1.PersistentVolumeClaim
-		want  []string
+		name string
+		pvc  *corev1.PersistentVolumeClaim
+		want []string
 	}{
-		{"where the scheduler has chosen a node", claim(Class, map[string]string{node: "node-2"}), []string{"node-2"}},
-		{"not before", claim(Class, nil), nil},
-		{"not in another class", claim("fast", map[string]string{node: "node-2"}), nil},
+		{"where the scheduler has chosen a node", pvc(Class, map[string]string{node: "node-2"}), []string{"node-2"}},
+		{"not before", pvc(Class, nil), nil},
+		{"not in another class", pvc("fast", map[string]string{node: "node-2"}), nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			c := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(tc.claim).Build()
-			for range 2 { // The second time there is nothing to do.
-				require.NoError(t, look(t.Context(), c))
+			c := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(tc.pvc).Build()
+			for range 2 { // The second time nothing changes.
+				require.NoError(t, sync(t.Context(), c))
 			}
 			volumes := &corev1.PersistentVolumeList{}
 			require.NoError(t, c.List(t.Context(), volumes))
@@ -51,16 +51,16 @@ func TestClaimGetsAFolderOnTheNodeOfItsPod(t *testing.T) {
 	}
 }
 
-func TestClaimGrowsWithItsVolumeAndAVolumeGoesWithItsClaim(t *testing.T) {
+func TestPVCIsExpandedWithItsVolumeAndAVolumeIsDeletedWithItsPVC(t *testing.T) {
 	t.Parallel()
-	bound := claim(Class, map[string]string{node: "node-2"})
+	bound := pvc(Class, map[string]string{node: "node-2"})
 	v := folder(bound)
 	v.Status.Phase = corev1.VolumeBound
 	bound.Spec.VolumeName = v.Name
 	bound.Status = corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound, Capacity: v.Spec.Capacity.DeepCopy()}
 	bound.Spec.Resources.Requests[corev1.ResourceStorage] = resource.MustParse("2Gi")
 	c := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(bound, v).WithStatusSubresource(bound, v).Build()
-	require.NoError(t, look(t.Context(), c))
+	require.NoError(t, sync(t.Context(), c))
 	require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(v), v))
 	require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(bound), bound))
 	require.Equal(t, "2Gi", v.Spec.Capacity.Storage().String())
@@ -69,7 +69,7 @@ func TestClaimGrowsWithItsVolumeAndAVolumeGoesWithItsClaim(t *testing.T) {
 	require.NoError(t, c.Delete(t.Context(), bound))
 	v.Status.Phase = corev1.VolumeReleased
 	require.NoError(t, c.Status().Update(t.Context(), v))
-	require.NoError(t, look(t.Context(), c))
+	require.NoError(t, sync(t.Context(), c))
 	volumes := &corev1.PersistentVolumeList{}
 	require.NoError(t, c.List(t.Context(), volumes))
 	require.Empty(t, volumes.Items)

@@ -11,13 +11,13 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/spread"
 )
 
-// State says how the replicas of a cluster may change.
+// State is how the replicas of a cluster may change.
 type State int
 
 const (
-	// Ready takes and gives replicas.
+	// Ready can get and lose replicas.
 	Ready State = iota
-	// Frozen keeps the number that it has, because it does not answer.
+	// Frozen keeps its number, because it does not answer.
 	Frozen
 	// Draining is to be emptied.
 	Draining
@@ -30,7 +30,7 @@ type Member struct {
 	// Current is the replicas that the subset is granted there now; 0 when it is new there.
 	Current int
 	// Cap is the most replicas that the cluster may run of the whole object, over all of its subsets; nil is no limit.
-	// It binds Ready clusters: a Frozen one may hold more, but then no one adds to it.
+	// It limits Ready clusters: a Frozen one may hold more, but then gets no others.
 	Cap *int
 	// State defaults to Ready.
 	State State
@@ -50,7 +50,7 @@ type Subset struct {
 // Key names a subset in a cluster.
 type Key struct{ Subset, Cluster string }
 
-// Target is how many replicas of a subset belong in a cluster.
+// Target is how many replicas of a subset a cluster should run.
 type Target struct {
 	Key
 	Replicas int
@@ -62,19 +62,19 @@ type Allocation struct {
 	Targets []Target
 	// Unallocated is how many replicas of the total no cluster may take.
 	Unallocated int
-	// Barred is how many of these are kept out by a Max or a Cap, even if every cluster took replicas and every subset had one.
-	// The others are lost to the state of a cluster, or because there is none.
+	// Barred is how many of these are excluded by a Max or a Cap, even if every cluster took replicas and every subset had one.
+	// The others are lost because of the state of a cluster, or because there is none.
 	Barred int
 	// Excess is how many replicas there are beyond the total, because frozen clusters hold them.
 	Excess int
-	// Ineffective says that the subsets' numbers contradict the total or cannot be read, so that Targets repeats
+	// Ineffective is true if the subsets' numbers contradict the total or cannot be read, so that Targets repeats
 	// every Current, in whatever state the cluster is.
 	Ineffective bool
 	// Why explains with numbers why one of the three above is set; otherwise it is empty.
 	Why string
 }
 
-// Allocate says how many replicas of each subset belong in each cluster.
+// Allocate returns how many replicas of each subset each cluster should run.
 //
 // Over the subsets it divides as spread.Divide does, so their order counts only where Min or Max are used. Within a subset the
 // clusters share evenly; an odd replica stays where most replicas are now, otherwise the order of names decides: 10 over west,
@@ -244,7 +244,7 @@ func answer(total int, subsets []Subset, rooms [][]spread.Bounds, parts [][]int,
 	a.Unallocated, a.Excess = max(total-sum, 0), max(sum-total, 0)
 	switch {
 	case a.Unallocated > 0:
-		a.Why = fmt.Sprintf("%d of %d replicas have no place: %s", a.Unallocated, total, limits(subsets, rooms, parts))
+		a.Why = fmt.Sprintf("%d of %d replicas are unallocated: %s", a.Unallocated, total, limits(subsets, rooms, parts))
 	case a.Excess > 0:
 		a.Why = fmt.Sprintf("%d replicas more than %d remain: %s", a.Excess, total, limits(subsets, rooms, parts))
 	}

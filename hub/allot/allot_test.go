@@ -55,8 +55,8 @@ func elastic(name, least, most string, members ...allot.Member) allot.Subset {
 	return s
 }
 
-// story tells targets in one line: "east=3 west=2", with the subset in front where it differs from the cluster.
-func story(targets []allot.Target) string {
+// summary formats targets in one line: "east=3 west=2", with the subset in front where it differs from the cluster.
+func summary(targets []allot.Target) string {
 	var words []string
 	for _, t := range targets {
 		name := t.Cluster
@@ -78,7 +78,7 @@ func TestAllocate(t *testing.T) {
 		why     string
 	}{
 		{
-			"percentages are split as they say", 10,
+			"percentages are divided as given", 10,
 			[]allot.Subset{named("east", "60%", on("east", 0)), named("west", "40%", on("west", 0))},
 			"east=6 west=4", "",
 		}, {
@@ -86,11 +86,11 @@ func TestAllocate(t *testing.T) {
 			[]allot.Subset{named("east", "70%", on("east", 0)), share("west", on("west", 0))},
 			"east=7 west=3", "",
 		}, {
-			"the first subset overflows at its maximum into the next", 10,
+			"what exceeds the maximum of the first subset goes to the next", 10,
 			[]allot.Subset{elastic("east", "", "4", on("east", 0)), share("west", on("west", 0))},
 			"east=4 west=6", "",
 		}, {
-			"a selected group shares evenly and the odd replica goes by name", 10,
+			"a selected group shares evenly and the odd replica is assigned by name", 10,
 			[]allot.Subset{share("all", on("west", 0), on("east", 0), on("north", 0))},
 			"all-east=4 all-north=3 all-west=3", "",
 		}, {
@@ -106,11 +106,11 @@ func TestAllocate(t *testing.T) {
 			[]allot.Subset{elastic("eu", "", "5", on("eu1", 0), on("eu2", 0)), share("us", on("us", 0))},
 			"eu-eu1=3 eu-eu2=2 us=5", "",
 		}, {
-			"scaling out passes a frozen cluster by", 12,
+			"scaling out skips a frozen cluster", 12,
 			[]allot.Subset{share("east", frozen("east", 5)), share("west", on("west", 5))},
 			"east=5 west=7", "",
 		}, {
-			"scaling in passes a frozen cluster by", 9,
+			"scaling in skips a frozen cluster", 9,
 			[]allot.Subset{share("east", frozen("east", 5)), share("west", on("west", 5))},
 			"east=5 west=4", "",
 		}, {
@@ -120,7 +120,7 @@ func TestAllocate(t *testing.T) {
 		}, {
 			"what a frozen cluster lacks is unallocated when every subset has its number", 20,
 			[]allot.Subset{named("east", "60%", frozen("east", 6)), named("west", "40%", on("west", 4))},
-			"east=6 west=8", "6 of 20 replicas have no place: east is frozen at 6",
+			"east=6 west=8", "6 of 20 replicas are unallocated: east is frozen at 6",
 		}, {
 			"what a frozen cluster has too much is reported as excess", 5,
 			[]allot.Subset{named("east", "60%", frozen("east", 6)), named("west", "40%", on("west", 4))},
@@ -132,15 +132,15 @@ func TestAllocate(t *testing.T) {
 		}, {
 			"a draining cluster with a number of its own leaves it unallocated", 10,
 			[]allot.Subset{named("east", "6", draining("east", 6)), named("west", "4", on("west", 4))},
-			"east=0 west=4", "6 of 10 replicas have no place: east is draining",
+			"east=0 west=4", "6 of 10 replicas are unallocated: east is draining",
 		}, {
-			"a limited cluster passes what it cannot take to the others", 10,
+			"what a limited cluster cannot take goes to the others", 10,
 			[]allot.Subset{share("all", limited("a", 1), on("b", 0), on("c", 0))},
 			"all-a=1 all-b=5 all-c=4", "",
 		}, {
 			"replicas beyond every limit are unallocated", 10,
 			[]allot.Subset{share("all", limited("a", 1), limited("b", 4))},
-			"all-a=1 all-b=4", "5 of 10 replicas have no place: a is limited to 1, b is limited to 4",
+			"all-a=1 all-b=4", "5 of 10 replicas are unallocated: a is limited to 1, b is limited to 4",
 		}, {
 			"a cluster's limit holds over all subsets in it, the first being served first", 10,
 			[]allot.Subset{named("a", "4", limited("east", 6)), named("b", "4", limited("east", 6)), share("c", on("west", 0))},
@@ -152,19 +152,19 @@ func TestAllocate(t *testing.T) {
 		}, {
 			"numbers for a subset without clusters are unallocated", 10,
 			[]allot.Subset{named("none", "60%"), named("west", "40%", on("west", 0))},
-			"west=4", "6 of 10 replicas have no place: subset none has no cluster",
+			"west=4", "6 of 10 replicas are unallocated: subset none has no cluster",
 		}, {
 			"contradicting numbers change nothing in any cluster", 4,
 			[]allot.Subset{named("east", "3", on("east", 2), draining("north", 1)), named("west", "3", on("west", 3))},
 			"east=2 east-north=1 west=3", "subsets ask for 6 replicas, more than the 4 there are",
 		}, {
-			"nothing is divided over nothing", 0, nil, "", "",
+			"no replicas and no subsets give no targets", 0, nil, "", "",
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			got := allot.Allocate(c.total, c.subsets)
-			require.Equal(t, c.want, story(got.Targets))
+			require.Equal(t, c.want, summary(got.Targets))
 			require.Equal(t, c.why, got.Why)
 		})
 	}
@@ -236,7 +236,7 @@ func TestOnlyMaximumsBar(t *testing.T) {
 func TestReasonsNameAtMostThreeClusters(t *testing.T) {
 	t.Parallel()
 	got := allot.Allocate(9, []allot.Subset{share("all", limited("a", 1), limited("b", 1), draining("c", 1), frozen("d", 1), limited("e", 1))})
-	require.Equal(t, "5 of 9 replicas have no place: a is limited to 1, b is limited to 1, c is draining and 2 more", got.Why)
+	require.Equal(t, "5 of 9 replicas are unallocated: a is limited to 1, b is limited to 1, c is draining and 2 more", got.Why)
 }
 
 func TestPartitions(t *testing.T) {
@@ -296,13 +296,13 @@ func TestPartitionsProperties(t *testing.T) {
 	})
 }
 
-// problem is one random question to Allocate.
+// problem is one random input of Allocate.
 type problem struct {
 	total   int
 	subsets []allot.Subset
-	// shared says that some cluster stands in several subsets.
+	// shared is true if some cluster stands in several subsets.
 	shared bool
-	// integers says that no percentage is in it.
+	// integers is true if no percentage is in it.
 	integers bool
 }
 
@@ -350,8 +350,8 @@ func drawProblem(t *rapid.T) problem {
 	return p
 }
 
-// adopt makes an allocation the present state.
-func adopt(subsets []allot.Subset, a allot.Allocation) []allot.Subset {
+// reached returns the subsets with an allocation as their current state.
+func reached(subsets []allot.Subset, a allot.Allocation) []allot.Subset {
 	now := map[allot.Key]int{}
 	for _, t := range a.Targets {
 		now[t.Key] = t.Replicas
@@ -402,7 +402,7 @@ func asNumber(n *int) *intstr.IntOrString {
 	return &v
 }
 
-// holds checks I1, I2 and I6 on one answer, by other means than Allocate's own.
+// holds checks I1, I2 and I6 on one result, independently of Allocate's code.
 func holds(t *rapid.T, p problem, a allot.Allocation) {
 	got := map[allot.Key]int{}
 	sum := 0
@@ -413,7 +413,7 @@ func holds(t *rapid.T, p problem, a allot.Allocation) {
 	}
 	require.Equal(t, a.Why != "", a.Ineffective || a.Unallocated > 0 || a.Excess > 0, "what does not add up has a reason")
 	if a.Ineffective {
-		require.Equal(t, a.Targets, allot.Allocate(p.total, adopt(p.subsets, a)).Targets, "an ineffective allocation keeps what is")
+		require.Equal(t, a.Targets, allot.Allocate(p.total, reached(p.subsets, a)).Targets, "an ineffective allocation keeps what is")
 		return
 	}
 	require.Equal(t, p.total, sum+a.Unallocated-a.Excess, "I1: targets add up")
@@ -450,7 +450,7 @@ func holds(t *rapid.T, p problem, a allot.Allocation) {
 			require.False(t, s.Replicas != nil && !p.shared, "I2: a subset gets its number where its clusters can hold it")
 			require.True(t, p.shared || a.Excess > 0 || atMost(p, got, s.Name), "I2: only earlier minimums go before a later one")
 		}
-		sure := most // what it takes however its percentage is rounded
+		sure := most // what it takes, whichever way its percentage is rounded
 		if s.Max == nil && s.Replicas != nil {
 			sure = fewest
 		}
@@ -462,7 +462,7 @@ func holds(t *rapid.T, p problem, a allot.Allocation) {
 		held += frozen
 	}
 	if a.Unallocated > 0 && !p.shared {
-		require.Less(t, room, p.total, "I1: replicas stay out only when the maximums are used up")
+		require.Less(t, room, p.total, "I1: replicas are unallocated only when the maximums are used up")
 	}
 	barred := min(a.Unallocated, max(p.total-open, 0))
 	require.True(t, p.shared && a.Barred <= a.Unallocated || a.Barred <= barred, "I5: a state bars nothing, only a maximum does")
@@ -472,7 +472,7 @@ func holds(t *rapid.T, p problem, a allot.Allocation) {
 	}
 }
 
-// atMost says that no subset behind the named one has more than its own minimum or what is frozen in it, and none
+// atMost reports whether no subset behind the named one has more than its own minimum or what is frozen in it, and none
 // before it more than its minimum: replicas ran out while minimums were served.
 func atMost(p problem, got map[allot.Key]int, name string) bool {
 	for _, s := range p.subsets {
@@ -499,22 +499,22 @@ func checkAllocate(t *rapid.T) {
 	p := drawProblem(t)
 	first := allot.Allocate(p.total, p.subsets)
 	holds(t, p, first)
-	require.Empty(t, gocmp.Diff(first, allot.Allocate(p.total, p.subsets)), "I2: the same question has the same answer")
+	require.Empty(t, gocmp.Diff(first, allot.Allocate(p.total, p.subsets)), "I2: the same input has the same result")
 
 	turned := slices.Clone(p.subsets)
 	for i := range turned {
 		turned[i].Members = slices.Clone(turned[i].Members)
 		slices.Reverse(turned[i].Members)
 	}
-	require.Empty(t, gocmp.Diff(first, allot.Allocate(p.total, turned)), "I2: the order of clusters means nothing")
+	require.Empty(t, gocmp.Diff(first, allot.Allocate(p.total, turned)), "I2: the order of clusters does not matter")
 
-	now := adopt(p.subsets, first)
+	now := reached(p.subsets, first)
 	settled := allot.Allocate(p.total, now)
 	for k := 0; p.shared && k < restsAfter; k++ {
-		first, now = settled, adopt(now, settled)
+		first, now = settled, reached(now, settled)
 		settled = allot.Allocate(p.total, now)
 	}
-	require.Empty(t, gocmp.Diff(first, settled), "I8: an allocation that came true is final")
+	require.Empty(t, gocmp.Diff(first, settled), "I8: an allocation that is reached is final")
 
 	if p.integers && !p.shared && !first.Ineffective {
 		by := rapid.IntRange(-20, 20).Draw(t, "scaled by")

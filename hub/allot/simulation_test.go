@@ -11,9 +11,9 @@ import (
 	"github.com/flotilla-io/flotilla/hub/allot"
 )
 
-// The simulation moves replicas between members that hear of grants late, twice, out of order or at first not at all,
-// and whose reports are as unreliable. After each tick it looks at what really runs. The hub forgets everything at
-// random moments, also between two writes of one plan: all that survives is in rows.
+// The simulation moves replicas between members that get grants late, twice, out of order or at first not at all,
+// and whose reports are as unreliable. After each tick it checks what really runs. The hub loses its memory at
+// random moments, also between two writes of one plan: only the rows survive.
 
 // row is what is stored of one member: the grant, and the status that the member reported last.
 type row struct {
@@ -24,7 +24,7 @@ type row struct {
 
 type report struct{ at, generation, available int }
 
-// member runs what the newest grant says that it has heard of.
+// member runs what the newest grant that it has received says.
 type member struct {
 	generation, replicas, available int
 	darkFrom, darkUntil             int
@@ -41,7 +41,7 @@ type world struct {
 	random        *rand.Rand
 	limits        allot.Limits
 	barred        int // the most that was barred yet
-	lost          int // how many have no place though no maximum bars them
+	lost          int // how many are unallocated though no maximum excludes them
 	ticks         int
 	targets       []int
 	members       []member
@@ -52,10 +52,10 @@ type world struct {
 	retargetAfter int
 }
 
-type verdict int
+type outcome int
 
 const (
-	converged verdict = iota
+	converged outcome = iota
 	tooFewAvailable
 	tooManyRunning
 	stuck
@@ -64,7 +64,7 @@ const (
 // darkAfter is how many ticks of silence the hub takes for an outage.
 const darkAfter = 30
 
-// planner is Transfer, or something worse.
+// planner is Transfer, or a wrong implementation.
 type planner func(allot.Limits, []allot.Holding) []allot.Step
 
 // naive writes targets directly.
@@ -77,7 +77,7 @@ func naive(_ allot.Limits, holdings []allot.Holding) []allot.Step {
 	return steps
 }
 
-// forgetful trusts that a member acts on its last grant.
+// forgetful assumes that a member acts on its last grant.
 func forgetful(l allot.Limits, holdings []allot.Holding) []allot.Step {
 	holdings = slices.Clone(holdings)
 	for i := range holdings {
@@ -144,7 +144,7 @@ func (w *world) dark(i, now int) bool {
 	return w.members[i].darkFrom <= now && now < w.members[i].darkUntil
 }
 
-// hub reads rows, plans, and writes what it gets to before it stops.
+// hub reads rows, plans, and writes what it can before it stops.
 func (w *world) hub(now int, plan planner) {
 	if now < w.hubDownUntil {
 		return
@@ -201,7 +201,7 @@ func (w *world) deliver(queue *[]message, i, now int) []message {
 	return arrived
 }
 
-// act lets one member hear, run and report.
+// act lets one member receive, run and report.
 func (w *world) act(i, now int) {
 	m := &w.members[i]
 	for _, g := range w.deliver(&w.down[i], i, now) {
@@ -226,10 +226,10 @@ func (w *world) act(i, now int) {
 	}
 }
 
-// run plays until everything is where it belongs, and says how long that took.
-func (w *world) run(plan planner) (verdict, int) {
+// run simulates until all targets are reached, and returns how long that took.
+func (w *world) run(plan planner) (outcome, int) {
 	least := w.limits.Desired - w.limits.MaxUnavailable
-	if w.lost > 0 { // maxUnavailable pays for moves, not for losses
+	if w.lost > 0 { // maxUnavailable applies to moves, not to losses
 		least = w.limits.Desired
 	}
 	for now := range w.ticks {
@@ -263,10 +263,10 @@ func (w *world) run(plan planner) (verdict, int) {
 	return stuck, 0
 }
 
-// play runs many worlds and counts how they end.
-func play(t *testing.T, name string, runs uint64, outages bool, plan planner) map[verdict]int {
+// play simulates many worlds and counts how they end.
+func play(t *testing.T, name string, runs uint64, outages bool, plan planner) map[outcome]int {
 	t.Helper()
-	ends := map[verdict]int{}
+	ends := map[outcome]int{}
 	var ticks []int
 	for seed := range runs {
 		w := newWorld(seed, outages, 0)
@@ -294,7 +294,7 @@ func TestSimulatedTransfers(t *testing.T) {
 		safe    bool
 	}{
 		{"I3 and I4 hold with delay, loss, reordering and restarts of the hub", 4000, false, allot.Transfer, true},
-		{"I3 and I4 hold with members that go dark on top", 4000, true, allot.Transfer, true},
+		{"I3 and I4 hold with members that do not answer for a while, too", 4000, true, allot.Transfer, true},
 		{"writing targets directly breaks them", 1000, true, naive, false},
 		{"taking grants for acknowledged breaks them", 1000, true, forgetful, false},
 	} {
@@ -302,22 +302,22 @@ func TestSimulatedTransfers(t *testing.T) {
 			t.Parallel()
 			ends := play(t, c.name, c.runs, c.outages, c.plan)
 			if c.safe {
-				require.Equal(t, map[verdict]int{converged: int(c.runs)}, ends)
+				require.Equal(t, map[outcome]int{converged: int(c.runs)}, ends)
 				return
 			}
-			require.Positive(t, ends[tooFewAvailable]+ends[tooManyRunning], "this planner must fail, or the simulation proves nothing")
+			require.Positive(t, ends[tooFewAvailable]+ends[tooManyRunning], "a wrong planner must fail, or the simulation proves nothing")
 		})
 	}
 }
 
-// I5: what is lost, and not barred, is held for as long as it lasts.
+// I5: what is lost, and not barred, is kept for as long as it runs.
 func TestSimulatedLossesShrinkNothing(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(300) {
 		w := newWorld(seed, true, 1+int(seed%7))
 		w.ticks = 1500
 		end, now := w.run(allot.Transfer)
-		require.NotContains(t, []verdict{tooFewAvailable, tooManyRunning}, end, "seed %d, tick %d", seed, now)
+		require.NotContains(t, []outcome{tooFewAvailable, tooManyRunning}, end, "seed %d, tick %d", seed, now)
 	}
 	careless := func(l allot.Limits, holdings []allot.Holding) []allot.Step {
 		l.Barred = l.Desired
@@ -325,10 +325,10 @@ func TestSimulatedLossesShrinkNothing(t *testing.T) {
 	}
 	w := newWorld(1, true, 4)
 	end, _ := w.run(careless)
-	require.Equal(t, tooFewAvailable, end, "this planner must fail, or the simulation proves nothing")
+	require.Equal(t, tooFewAvailable, end, "a wrong planner must fail, or the simulation proves nothing")
 }
 
-// I8: when a transfer has come to rest and every member has reported it, the hub writes nothing more.
+// I8: when a transfer is complete and every member has reported it, the hub writes nothing more.
 func TestSimulatedTransfersComeToRest(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(200) {

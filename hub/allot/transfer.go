@@ -15,19 +15,19 @@ type Grant struct {
 	Upper, Lower int
 }
 
-// Holding is a subset in a cluster.
+// Holding is a subset in a cluster, with what it has now.
 type Holding struct {
 	Key
 	// Target is what Allocate wants there; 0 for a subset or cluster that is no longer wanted.
 	Target int
 	// Grant is the stored one; the zero value is that of a cluster without a grant.
 	Grant Grant
-	// Acked says that the member reported the generation of the last grant as observed. Without a grant it is true.
+	// Acked is true if the member reported the generation of the last grant as observed. Without a grant it is true.
 	Acked bool
 	// Available is the available replicas in the last report, be it old; pass it through Clamp. During a rollout
 	// count only what is available at the new revision, if that is what may take over.
 	Available int
-	// Dark says that the member does not answer. Its grant is not changed.
+	// Dark is true if the member does not answer. Its grant is not changed.
 	Dark bool
 }
 
@@ -38,9 +38,9 @@ type Limits struct {
 	// Barred is how many of Desired are kept out by a maximum; see Allocation. Only Desired - Barred are kept available: a
 	// maximum also limits what runs already.
 	Barred int
-	// MaxSurge is how many replicas more than Desired may run on the way; see DefaultSurge.
+	// MaxSurge is how many replicas more than Desired may run during the transfer; see DefaultSurge.
 	MaxSurge int
-	// MaxUnavailable is how many replicas less than Desired - Barred may be available on the way.
+	// MaxUnavailable is how many replicas less than Desired - Barred may be available during the transfer.
 	MaxUnavailable int
 }
 
@@ -49,9 +49,9 @@ type Step struct {
 	// Grant is to be stored and sent when Changed is true. When one row carries several holdings of a cluster and
 	// any of them changed, store the Grant of all of them: the new generation makes every one unacknowledged.
 	Grant
-	// Changed says that Replicas differs from what was sent last. Nothing needs to be written otherwise.
+	// Changed is true if Replicas differs from what was sent last. Nothing needs to be written otherwise.
 	Changed bool
-	// Why says what changes, or what a target waits for; it is empty for a holding that is at its target.
+	// Why is what changes, or what a target waits for; it is empty for a holding that is at its target.
 	Why string
 }
 
@@ -83,14 +83,14 @@ func DefaultSurge(desired int) int {
 //
 //   - An object without replicas gets its first ones at once: there is room for all of them.
 //   - A scale-in without growth is done at once, if enough replicas are available where they remain.
-//   - A maximum that was lowered is reached by shrinking, also if no other cluster can grow. Replicas without a place for
+//   - A maximum that was lowered is reached by shrinking, also if no other cluster can grow. Replicas that are unallocated for
 //     another reason are kept: of 10 with 2 barred, 8 stay available whatever happens to the clusters.
 //   - Where no cluster that answers wants replicas while Desired - Barred is above 0, nothing shrinks. Where the targets
 //     don't add up to that, MaxUnavailable counts as 0: it is for moves, not for losses.
 //   - What frozen clusters hold beyond Desired adds to the room, so that the others still reach their targets.
 //   - Dark holdings count with what they may be running and what they last reported, and keep their grant.
 //
-// With MaxSurge and MaxUnavailable both 0 there is no way to move a replica, and Why says what waits for what.
+// With MaxSurge and MaxUnavailable both 0 no replica can be moved, and Why has what waits for what.
 //
 // Every step may be done without the others and in any order; a hub that stops in between plans again. The caller must ensure
 // that holdings show the hub's own last writes, since a grant that was sent and forgotten may be in force. Negative numbers count
@@ -219,7 +219,7 @@ func (t *transfer) explain() {
 	}
 }
 
-// holds says what the replicas that are to leave holding i wait for.
+// holds returns what the replicas that are to leave holding i wait for.
 func (t *transfer) holds(i int, awaited string) string {
 	h, kept := t.holdings[i], t.steps[i].Replicas-t.holdings[i].Target
 	if t.homeless {

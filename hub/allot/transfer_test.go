@@ -32,7 +32,7 @@ func dark(h allot.Holding) allot.Holding {
 	return h
 }
 
-// grants tells steps in one line: "7 [7,10] 3 [0,3]".
+// grants formats steps in one line: "7 [7,10] 3 [0,3]".
 func grants(steps []allot.Step) string {
 	var words []string
 	for _, s := range steps {
@@ -103,7 +103,7 @@ func TestTransfer(t *testing.T) {
 				"waits to grow from 3 to 4 in west: at most 13 may run in all, and 13 may be running",
 			},
 		}, {
-			"one replica is awaited in the singular",
+			"the message for one replica is in the singular",
 			allot.Limits{Desired: 10, MaxSurge: 4},
 			[]allot.Holding{acked("east", 6, 7, 7), acked("west", 4, 4, 3)},
 			"7 [7,7] 4 [4,4]",
@@ -169,13 +169,13 @@ func TestTransfer(t *testing.T) {
 			"5 [5,5] 5 [5,5]",
 			[]string{"holds 5 in west: no cluster that answers can take them"},
 		}, {
-			"I5: what has no place elsewhere is held, and maxUnavailable does not pay for it",
+			"I5: what is unallocated elsewhere is kept, and maxUnavailable does not apply to it",
 			allot.Limits{Desired: 10, MaxSurge: 3, MaxUnavailable: 5},
 			[]allot.Holding{acked("east", 0, 7, 7), acked("west", 3, 3, 3)},
 			"7 [7,7] 3 [3,3]",
 			[]string{"holds 7 in east: 7 would be missing, and no cluster can take them"},
 		}, {
-			"a maximum that was lowered is reached, though there is no other place",
+			"a maximum that was lowered is reached, though no other cluster can take the replicas",
 			allot.Limits{Desired: 9, Barred: 2},
 			[]allot.Holding{acked("east", 3, 3, 3), acked("west", 4, 6, 6)},
 			"3 [3,3] 4 [4,6]",
@@ -193,7 +193,7 @@ func TestTransfer(t *testing.T) {
 			"0 [0,4]",
 			[]string{"shrinks from 4 to 0 in east"},
 		}, {
-			"I5: what is lost is held beside what is barred",
+			"I5: what is lost is kept beside what is barred",
 			allot.Limits{Desired: 10, Barred: 2, MaxUnavailable: 5},
 			[]allot.Holding{acked("east", 0, 4, 4), acked("west", 4, 6, 6)},
 			"2 [2,4] 6 [6,6]",
@@ -223,13 +223,13 @@ func TestTransfer(t *testing.T) {
 			"6 [6,6] 2 [1,2]",
 			[]string{"grows from 1 to 2 in west"},
 		}, {
-			"I8: at rest nothing is said or done",
+			"I8: at rest there is no step and no reason",
 			allot.Limits{Desired: 10, MaxSurge: 3},
 			[]allot.Holding{acked("east", 6, 6, 6), acked("west", 4, 4, 1)},
 			"6 [6,6] 4 [4,4]",
 			nil,
 		}, {
-			"numbers that make no sense are bounded",
+			"impossible numbers are bounded",
 			allot.Limits{Desired: 4, MaxSurge: -3, MaxUnavailable: -3},
 			[]allot.Holding{acked("east", -1, 4, 1<<40), sent("west", 4, 0, -9, 5, -5)},
 			"4 [4,4] 0 [0,0]",

@@ -20,7 +20,7 @@ import (
 )
 
 // errNamespaceTaken is reported in the status and causes no retry.
-var errNamespaceTaken = errors.New("the namespace belongs to somebody else")
+var errNamespaceTaken = errors.New("the namespace was not created by this hub")
 
 // applied is the result of a plan.
 type applied struct {
@@ -94,8 +94,8 @@ func (r *reconciler) admit(ctx context.Context, o observed, p planned) (*fleetv1
 	return mc, nil
 }
 
-// makeNamespace creates the cluster's namespace. An existing one without our label is not used: it would be deleted when the
-// cluster leaves.
+// makeNamespace creates the cluster's namespace. An existing one without our label is not used, because it would be deleted when
+// the cluster leaves.
 func (r *reconciler) makeNamespace(ctx context.Context, cluster string) error {
 	namespace := &corev1.Namespace{ObjectMeta: objectMeta(cluster, "", fleetv1alpha1.Namespace(cluster))}
 	err := r.client.Create(ctx, namespace)
@@ -123,7 +123,7 @@ func (r *reconciler) ensure(ctx context.Context, cluster string, want object) er
 	}
 	u := &unstructured.Unstructured{Object: fields}
 	unstructured.RemoveNestedField(u.Object, "metadata", "creationTimestamp")
-	if u.GetKind() == "Lease" { // Its spec is the agent's.
+	if u.GetKind() == "Lease" { // The agent owns its spec.
 		unstructured.RemoveNestedField(u.Object, "spec")
 	}
 	err = r.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(link.HubManager), client.ForceOwnership)
@@ -148,7 +148,7 @@ func (r *reconciler) drop(ctx context.Context, cluster string, have object) erro
 	return nil
 }
 
-// forget removes the finalizer from a row of a member that will not answer. The row goes with its namespace.
+// forget removes the finalizer from a row of a member that will not answer. The row is deleted with its namespace.
 func (r *reconciler) forget(ctx context.Context, live *fleetv1alpha1.MemberWork) error {
 	next := live.DeepCopy()
 	controllerutil.RemoveFinalizer(next, keys.FleetRow)
@@ -181,5 +181,5 @@ func (r *reconciler) release(ctx context.Context, o observed, mc *fleetv1alpha1.
 	return true, nil
 }
 
-// gone tells whether the object to delete does not exist any more. A conflict means that another one has its name.
+// gone reports whether the object to delete does not exist any more. A conflict means that another object has its name.
 func gone(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsConflict(err) }

@@ -23,7 +23,7 @@ import (
 )
 
 const (
-	// requestsEvery and requestsBurst limit the requests of one requester: a burst, then one each time.
+	// requestsEvery and requestsBurst limit the requests of one requester: a burst, then one per requestsEvery.
 	requestsEvery = 10 * time.Second
 	requestsBurst = 6
 	// annotationSpent is an annotation on a bootstrap ServiceAccount. Written before its first request is approved; read when
@@ -55,7 +55,7 @@ func newApprover(mgr ctrl.Manager, c clock.PassiveClock, events event.Recorder, 
 // +kubebuilder:rbac:groups=certificates.k8s.io,resources=certificatesigningrequests/approval,verbs=update
 // +kubebuilder:rbac:groups=certificates.k8s.io,resources=signers,resourceNames=kubernetes.io/kube-apiserver-client,verbs=approve
 
-// Reconcile decides on one request. One that is decided already, by us or by somebody else, is left alone.
+// Reconcile decides on one request. One that is already decided, by this hub or by others, is left alone.
 func (a *approver) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	csr := &certificatesv1.CertificateSigningRequest{}
 	if err := a.client.Get(ctx, req.NamespacedName, csr); err != nil {
@@ -90,7 +90,7 @@ func (a *approver) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 	return ctrl.Result{}, a.answer(ctx, csr, k.cluster, v)
 }
 
-// taken tells whether a request that is not of a member has the name of a member's request.
+// taken reports whether a request that is not of a member has the name of a member's request.
 func (a *approver) taken(ctx context.Context, csr *certificatesv1.CertificateSigningRequest) (bool, error) {
 	cluster := namesake(csr)
 	if cluster == "" {
@@ -107,8 +107,8 @@ func decided(csr *certificatesv1.CertificateSigningRequest) bool {
 	return len(csr.Status.Conditions) > 0 || len(csr.Status.Certificate) > 0
 }
 
-// wait returns how long a requester has to wait. It counts by the user and not by the cluster in the request, so that nobody can
-// use up the limit of another one; all users that are no members share one limit.
+// wait returns how long a requester has to wait. It counts by user and not by the cluster in the request, so that no requester
+// can use up the limit of another one; all users that are not members share one limit.
 func (a *approver) wait(user string) time.Duration {
 	if !strings.HasPrefix(user, userPrefix) && !strings.HasPrefix(user, "system:serviceaccount:"+requestPrefix) {
 		user = ""
@@ -177,7 +177,7 @@ func holder(all []fleetv1alpha1.MemberCluster, cluster, uid string) string {
 	return ""
 }
 
-// bind stores the identity of the cluster and that the token is spent, before an approval is given. Both writes carry the
+// bind stores the identity of the cluster and marks the token as used, before a request is approved. Both writes carry the
 // resource version that the decision was made on, so that one of two concurrent requests wins.
 func (a *approver) bind(ctx context.Context, k requestFacts, v outcome) error {
 	locked := client.MergeFromWithOptimisticLock{}

@@ -25,31 +25,31 @@ type silent struct{}
 
 func (silent) Record(runtime.Object, event.Event) {}
 
-func TestRequestersWaitForTheirTurn(t *testing.T) {
+func TestRequestersAreRateLimited(t *testing.T) {
 	t.Parallel()
 	clk := clocktesting.NewFakePassiveClock(noon)
 	a := &approver{clock: clk, bucket: map[string]*rate.Limiter{}}
 	for range requestsBurst {
 		require.Zero(t, a.wait("kruise:member:west"))
 	}
-	require.Equal(t, requestsEvery, a.wait("kruise:member:west"), "a flood waits")
-	require.Zero(t, a.wait("kruise:member:east"), "and does not use up another member's turns")
+	require.Equal(t, requestsEvery, a.wait("kruise:member:west"), "requests beyond the burst wait")
+	require.Zero(t, a.wait("kruise:member:east"), "and do not use up another member's limit")
 	clk.SetTime(noon.Add(requestsEvery))
 	require.Zero(t, a.wait("kruise:member:west"))
 	require.Equal(t, requestsEvery, a.wait("kruise:member:west"))
 }
 
-func TestStrangersShareOneTurn(t *testing.T) {
+func TestNonMembersShareOneLimit(t *testing.T) {
 	t.Parallel()
 	a := &approver{clock: clocktesting.NewFakePassiveClock(noon), bucket: map[string]*rate.Limiter{}}
 	for i := range requestsBurst {
 		require.Zero(t, a.wait(name(i)))
 	}
-	require.Equal(t, requestsEvery, a.wait("somebody else"))
-	require.Len(t, a.bucket, 1, "the table does not grow with names that anybody may choose")
+	require.Equal(t, requestsEvery, a.wait("another user"))
+	require.Len(t, a.bucket, 1, "the table does not grow with names that requesters choose")
 }
 
-func TestQuietRequestersAreForgotten(t *testing.T) {
+func TestIdleRequestersAreForgotten(t *testing.T) {
 	t.Parallel()
 	clk := clocktesting.NewFakePassiveClock(noon)
 	a := &approver{clock: clk, bucket: map[string]*rate.Limiter{}}
@@ -63,7 +63,7 @@ func TestHolderIsAnotherClusterOfThatUID(t *testing.T) {
 	t.Parallel()
 	all := []fleetv1alpha1.MemberCluster{*settled().mc}
 	require.Equal(t, "east", holder(all, "west", "uid"))
-	require.Empty(t, holder(all, "east", "uid"), "itself is no other")
+	require.Empty(t, holder(all, "east", "uid"), "the cluster itself does not count")
 	require.Empty(t, holder(all, "west", "another"))
 }
 
@@ -76,8 +76,8 @@ func TestRequestsOfOthersAreLeftAlone(t *testing.T) {
 	}{
 		{"one whose name only begins like ours", func(a *ask) { a.csr.Name = "fleet-dashboard" }, false},
 		{"one of another signer under a member's name", func(a *ask) { a.csr.Spec.SignerName = "example.com/signer" }, false},
-		{"but not one that takes the name of a member's request", func(*ask) {}, true},
-		{"nor bytes that are no request under that name", func(a *ask) {
+		{"but not one that uses the name of a member's request", func(*ask) {}, true},
+		{"nor bytes under that name that are no request", func(a *ask) {
 			a.wrap = func([]byte) []byte { return []byte("x") }
 		}, true},
 	} {

@@ -94,17 +94,17 @@ func (b *beat) renew(ctx context.Context) error {
 	return nil
 }
 
-// listener passes renewals from the watch of Leases to the tracker, and enqueues clusters whose liveness changed or whose Lease
+// listener forwards renewals from the watch of Leases to the tracker, and enqueues clusters whose liveness changed or whose Lease
 // is gone. All Leases come through one watch, in order.
 type listener struct {
 	tracker *Tracker
 	clock   clock.PassiveClock
 }
 
-// Create is no renewal: a hub that starts can't know how old the Leases are.
+// Create does not count as a renewal: a hub that starts can't know how old the Leases are.
 func (l *listener) Create(context.Context, event.CreateEvent, queue) {}
 
-// Update passes a renewal to the tracker.
+// Update forwards a renewal to the tracker.
 func (l *listener) Update(_ context.Context, e event.UpdateEvent, q queue) {
 	was, is := e.ObjectOld.(*coordinationv1.Lease), e.ObjectNew.(*coordinationv1.Lease)
 	if is.Spec.RenewTime == nil || (was.Spec.RenewTime != nil && was.Spec.RenewTime.Equal(is.Spec.RenewTime)) {
@@ -131,7 +131,7 @@ func (l *listener) Delete(_ context.Context, e event.DeleteEvent, q queue) {
 // Generic does not happen.
 func (l *listener) Generic(context.Context, event.GenericEvent, queue) {}
 
-// ownerOf returns the cluster of a Lease by its namespace: a label can be changed by whoever may write the Lease.
+// ownerOf returns the cluster of a Lease by its namespace: any writer of the Lease can change a label.
 func ownerOf(lease client.Object) (cluster string, own bool) {
 	if lease.GetNamespace() == fleetv1alpha1.SystemNamespace && lease.GetName() == fleetv1alpha1.HubLease {
 		return "", true
@@ -157,7 +157,7 @@ func (b *trigger) Start(_ context.Context, q queue) error {
 	return nil
 }
 
-// fire enqueues a request. Before the controller has started it does nothing: the start enqueues all.
+// fire enqueues a request. Before the controller has started it does nothing, because the start enqueues all.
 func (b *trigger) fire(cluster string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

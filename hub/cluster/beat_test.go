@@ -28,7 +28,7 @@ func newQueue(t *testing.T) queue {
 	return q
 }
 
-// drained are the clusters that wait in a queue.
+// drained returns the clusters in a queue.
 func drained(q queue) []string {
 	var out []string
 	for q.Len() > 0 {
@@ -48,7 +48,7 @@ func TestListener(t *testing.T) {
 	liveness()
 
 	l.Create(t.Context(), event.CreateEvent{Object: lease("fleet-east", "member", 1)}, q)
-	require.Equal(t, LivenessUnknown, liveness(), "a Lease that was there before says nothing of now")
+	require.Equal(t, LivenessUnknown, liveness(), "a Lease that existed before does not count as a renewal")
 	l.Update(t.Context(), event.UpdateEvent{ObjectOld: lease("fleet-east", "member", 0), ObjectNew: lease("fleet-east", "member", 0)}, q)
 	l.Update(t.Context(), event.UpdateEvent{ObjectOld: lease("fleet-east", "member", 1), ObjectNew: lease("fleet-east", "member", 1)}, q)
 	l.Update(t.Context(), event.UpdateEvent{ObjectOld: lease("fleet-east", "other", 1), ObjectNew: lease("fleet-east", "other", 2)}, q)
@@ -56,7 +56,7 @@ func TestListener(t *testing.T) {
 	require.Empty(t, drained(q))
 
 	l.Update(t.Context(), event.UpdateEvent{ObjectOld: lease("fleet-east", "member", 2), ObjectNew: lease("fleet-east", "member", 1)}, q)
-	require.Equal(t, LivenessFresh, liveness(), "a renewal counts, whatever the member's clock says")
+	require.Equal(t, LivenessFresh, liveness(), "a renewal counts, whatever time the member wrote")
 	require.Equal(t, []string{"east"}, drained(q))
 
 	for i := range 20 {
@@ -66,14 +66,14 @@ func TestListener(t *testing.T) {
 		}, q)
 	}
 	require.Equal(t, LivenessStale, liveness())
-	require.Equal(t, []string{"east"}, drained(q), "the change of a liveness wakes the controller")
+	require.Equal(t, []string{"east"}, drained(q), "a change of liveness enqueues the cluster")
 
 	l.Delete(t.Context(), event.DeleteEvent{Object: lease("fleet-east", "member", 1)}, q)
 	l.Delete(t.Context(), event.DeleteEvent{Object: lease("fleet-system", "hub", 1)}, q)
-	require.Equal(t, []string{"east"}, drained(q), "a Lease that is gone is made again")
+	require.Equal(t, []string{"east"}, drained(q), "a Lease that was deleted is created again")
 }
 
-func TestBellRingsOnceTheControllerListens(t *testing.T) {
+func TestTriggerFiresOnceTheControllerHasStarted(t *testing.T) {
 	t.Parallel()
 	b, q := &trigger{}, newQueue(t)
 	b.fire("early")

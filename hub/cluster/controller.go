@@ -38,11 +38,11 @@ import (
 type Options struct {
 	// Clock is the real clock outside tests.
 	Clock clock.WithTicker
-	// RunAgent runs the member's agent on a link until its context ends; member/agent has it.
+	// RunAgent runs the member's agent on a link until its context ends; it is implemented in member/agent.
 	RunAgent func(context.Context, link.Link) error
 	// SecretNamespaces are where kubeconfig Secrets may be. They must match the chart's roles.
 	SecretNamespaces []string
-	// Identity names this process in Leases, for people.
+	// Identity is the name of this process in Leases.
 	Identity string
 	// Version is the version of this program.
 	Version string
@@ -50,7 +50,7 @@ type Options struct {
 	Registry prometheus.Registerer
 	// Workers is how many clusters are reconciled concurrently; default 4.
 	Workers int
-	// Beat is how often the hub renews its own Lease; default 3 s. A gap of more than twice that is a fault of the hub.
+	// Beat is how often the hub renews its own Lease; default 3 s. A gap of more than twice that counts as a fault of the hub.
 	Beat time.Duration
 	// RowsDebounce is for how long changes of rows are collected before they are counted; default 2 s.
 	RowsDebounce time.Duration
@@ -111,7 +111,7 @@ func CacheByObject() map[client.Object]cache.ByObject {
 	}
 }
 
-// The markers are apart from the function, or controller-gen does not find them.
+// The markers are separate from the function's comment, or controller-gen does not find them.
 //
 // +kubebuilder:rbac:groups=fleet.kruise.io,resources=memberclusters,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=fleet.kruise.io,resources=memberclusters/status,verbs=patch
@@ -127,7 +127,7 @@ func CacheByObject() map[client.Object]cache.ByObject {
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 // +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
 //
-// Kubernetes allows to grant only rights that one has: these are in the roles of members.
+// Kubernetes allows granting only rights that the granter has: these are in the roles of members.
 //
 // +kubebuilder:rbac:groups=fleet.kruise.io,resources=memberclusters/status,verbs=get;update
 //
@@ -227,7 +227,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if reported := r.report(ctx, o, p, a, now); err == nil {
 		err = reported
 	}
-	if apierrors.IsConflict(err) { // Somebody else wrote at the same time.
+	if apierrors.IsConflict(err) { // Another client wrote at the same time.
 		return ctrl.Result{RequeueAfter: time.Second}, nil
 	}
 	if err != nil {
@@ -272,7 +272,7 @@ func (r *reconciler) writeStatus(ctx context.Context, mc *fleetv1alpha1.MemberCl
 	return nil
 }
 
-// isEpoch tells whether an object is the ConfigMap with the epoch.
+// isEpoch reports whether an object is the ConfigMap with the epoch.
 func isEpoch() predicate.Predicate {
 	return predicate.NewPredicateFuncs(func(o client.Object) bool {
 		return o.GetName() == fleetv1alpha1.EpochConfigMap

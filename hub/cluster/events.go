@@ -20,7 +20,7 @@ const (
 	EventTombstone = "TombstoneLeft"
 	// EventTombstoneWaits, on the tombstone: why a push member can't follow it yet.
 	EventTombstoneWaits = "TombstoneWaits"
-	// EventTombstoneObeyed, on the tombstone: a push member has followed it, and it is deleted.
+	// EventTombstoneObeyed, on the tombstone: a push member has followed it, and it is being deleted.
 	EventTombstoneObeyed = "TombstoneObeyed"
 	// EventHubIncomplete: the hub has lost its epoch and changes nothing.
 	EventHubIncomplete = "HubIncomplete"
@@ -57,7 +57,7 @@ func tombstoneLeft(name string) event.Event {
 }
 
 func tombstoneWaits(why string) event.Event {
-	return event.Warning(EventTombstoneWaits, "Leave", "The hub calls the member until it has followed this ConfigMap, or that is deleted: %s", why)
+	return event.Warning(EventTombstoneWaits, "Leave", "The hub connects to the member until it has followed this ConfigMap, or this is deleted: %s", why)
 }
 
 func tombstoneObeyed(cluster, policy string) event.Event {

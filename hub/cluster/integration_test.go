@@ -66,7 +66,7 @@ const (
 	look          = 100 * time.Millisecond
 )
 
-// hub is a real control plane with this package's controllers, which run with the rights of the markers and no other.
+// hub is a real control plane with this package's controllers, which run with only the rights of the markers.
 type hub struct {
 	client.Client
 	cfg     *rest.Config
@@ -102,7 +102,7 @@ func startHub(t *testing.T) *hub {
 	return h
 }
 
-// run starts the hub's manager, as the user that the chart makes for it. h.stop ends it.
+// run starts the hub's manager, as the user that the chart creates for it. h.stop ends it.
 func (h *hub) run(t *testing.T) {
 	t.Helper()
 	hubCfg := rest.CopyConfig(h.cfg)
@@ -120,7 +120,7 @@ func (h *hub) run(t *testing.T) {
 	})
 	require.NoError(t, err)
 	require.NoError(t, Setup(t.Context(), mgr, Options{
-		Clock: clock.RealClock{}, RunAgent: playAgent, SecretNamespaces: []string{hubNamespace}, Identity: "hub-0", Version: "v0.3.0",
+		Clock: clock.RealClock{}, RunAgent: fakeAgent, SecretNamespaces: []string{hubNamespace}, Identity: "hub-0", Version: "v0.3.0",
 		Registry: prometheus.NewRegistry(), Beat: time.Second, RowsDebounce: 100 * time.Millisecond,
 	}))
 	ctx, stop := context.WithCancel(t.Context())
@@ -133,7 +133,7 @@ func (h *hub) run(t *testing.T) {
 	t.Cleanup(h.stop)
 }
 
-// servingCertificate is a certificate for 127.0.0.1 that is its own authority.
+// servingCertificate is a self-signed certificate for 127.0.0.1.
 func servingCertificate(t *testing.T) (*tls.Certificate, []byte) {
 	t.Helper()
 	key, now := newKey(t), clock.RealClock{}.Now()
@@ -147,7 +147,7 @@ func servingCertificate(t *testing.T) (*tls.Certificate, []byte) {
 	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
-// installWebhooks has the apiserver ask this package's webhooks, as the chart does.
+// installWebhooks registers this package's webhooks, as the chart does.
 func (h *hub) installWebhooks(t *testing.T, url string, ca []byte) {
 	t.Helper()
 	hook := func(name, path string, rule admissionregistrationv1.Rule, operations ...admissionregistrationv1.OperationType) admissionregistrationv1.ValidatingWebhook {
@@ -170,7 +170,7 @@ func (h *hub) installWebhooks(t *testing.T, url string, ca []byte) {
 		ObjectMeta: metav1.ObjectMeta{Name: "flotilla-hub"},
 		Webhooks:   []admissionregistrationv1.ValidatingWebhook{clusters, namespaces},
 	}))
-	// The configuration is in force when what it refuses is refused.
+	// The configuration is in effect once an invalid object is refused.
 	require.Eventually(t, func() bool {
 		mc := &fleetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "probe"}}
 		mc.Spec.Identity = &fleetv1alpha1.ClusterIdentity{ClusterUID: "NOT A UID"}
@@ -284,7 +284,7 @@ func (h *hub) member(t *testing.T, name string) *fleetv1alpha1.MemberCluster {
 	return mc
 }
 
-// awaitPhase waits for a phase, and shows the status where it does not come.
+// awaitPhase waits for a phase, and shows the status if it is not reached.
 func (h *hub) awaitPhase(t *testing.T, name string, want fleetv1alpha1.ClusterPhase) {
 	t.Helper()
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
@@ -307,7 +307,7 @@ func (h *hub) awaitGone(t *testing.T, o client.Object) {
 	}, settleTimeout, look, "%T %s", o, client.ObjectKeyFromObject(o))
 }
 
-// token is a join token of a cluster, as kubectl kruise cluster token makes it.
+// token is a join token of a cluster, as kubectl kruise cluster token creates it.
 func (h *hub) token(t *testing.T, cluster string) *rest.Config {
 	t.Helper()
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{
@@ -321,7 +321,7 @@ func (h *hub) token(t *testing.T, cluster string) *rest.Config {
 	return cfg
 }
 
-// ask sends the certificate request of a cluster with that credential, once its rights are there.
+// ask sends the certificate request of a cluster with that credential, once it has the rights.
 func (h *hub) ask(t *testing.T, cfg *rest.Config, cluster, uid string, key *ecdsa.PrivateKey) *certificatesv1.CertificateSigningRequest {
 	t.Helper()
 	c, err := client.New(cfg, client.Options{Scheme: h.Scheme()})
@@ -348,7 +348,7 @@ func (h *hub) ask(t *testing.T, cfg *rest.Config, cluster, uid string, key *ecds
 	return csr
 }
 
-// join goes through the whole way in and returns a client with the member's certificate.
+// join goes through all steps of a join and returns a client with the member's certificate.
 func (h *hub) join(t *testing.T, cluster string) client.Client {
 	t.Helper()
 	key := newKey(t)
@@ -364,7 +364,7 @@ func (h *hub) join(t *testing.T, cluster string) client.Client {
 	return c
 }
 
-// renew plays one beat of an agent.
+// renew renews the Lease once, as an agent does.
 func renew(ctx context.Context, c client.Client, cluster string) error {
 	lease := &coordinationv1.Lease{}
 	key := client.ObjectKey{Namespace: fleetv1alpha1.Namespace(cluster), Name: fleetv1alpha1.MemberLease}
@@ -375,7 +375,7 @@ func renew(ctx context.Context, c client.Client, cluster string) error {
 	return c.Update(ctx, lease)
 }
 
-// reportConditions plays what an agent writes into the status.
+// reportConditions writes into the status what an agent does.
 func reportConditions(ctx context.Context, c client.Client, cluster string, conditions ...string) error {
 	var list []any
 	for _, kind := range conditions {
@@ -390,10 +390,11 @@ func reportConditions(ctx context.Context, c client.Client, cluster string, cond
 	return c.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(link.AgentManager), client.ForceOwnership)
 }
 
-// playAgent is an agent that renews its Lease and binds its member until its context ends, or notes that it follows a tombstone.
-func playAgent(ctx context.Context, l link.Link) error {
+// fakeAgent is an agent that renews its Lease and binds its member until its context ends, or records that it follows a
+// tombstone.
+func fakeAgent(ctx context.Context, l link.Link) error {
 	if l.Left {
-		return obey(ctx, l)
+		return followTombstone(ctx, l)
 	}
 	c, mc := l.Hub.GetClient(), &fleetv1alpha1.MemberCluster{}
 	if err := c.Get(ctx, client.ObjectKey{Name: l.Cluster}, mc); err != nil {
@@ -423,8 +424,8 @@ func playAgent(ctx context.Context, l link.Link) error {
 	}
 }
 
-// obey plays an agent that obeys a tombstone, as ConfigMap obeyed tells.
-func obey(ctx context.Context, l link.Link) error {
+// followTombstone acts as an agent that follows a tombstone, and records it in ConfigMap followed.
+func followTombstone(ctx context.Context, l link.Link) error {
 	system, stone := &corev1.Namespace{}, &corev1.ConfigMap{}
 	if err := l.Member.GetAPIReader().Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, system); err != nil {
 		return err
@@ -434,7 +435,7 @@ func obey(ctx context.Context, l link.Link) error {
 		return err
 	}
 	err := l.Hub.GetClient().Create(ctx, &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Name: "obeyed", Namespace: key.Namespace},
+		ObjectMeta: metav1.ObjectMeta{Name: "followed", Namespace: key.Namespace},
 		Data:       map[string]string{"cluster": l.Cluster, "policy": stone.Data[link.TombstonePolicy]},
 	})
 	if err != nil {
@@ -453,7 +454,7 @@ func keepAlive(t *testing.T, c client.Client, cluster string) (stop func()) {
 		ticker := time.NewTicker(500 * time.Millisecond)
 		defer ticker.Stop()
 		for {
-			_ = renew(ctx, c, cluster) // a beat may be lost, and is in some tests
+			_ = renew(ctx, c, cluster) // a renewal may be lost, and is in some tests
 			select {
 			case <-ctx.Done():
 				return
@@ -488,8 +489,8 @@ func TestIntegrationPullMember(t *testing.T) {
 	bootstrap := h.token(t, "east")
 	east := h.join(t, "east")
 
-	// The token serves no other cluster, and this one again only until the member is heard of: its agent may crash before
-	// it keeps the certificate.
+	// The token is valid for no other cluster, and for this one again only until the member renews its Lease: its agent may crash
+	// before it keeps the certificate.
 	again := h.ask(t, bootstrap, "east", "east-uid", newKey(t))
 	require.NotNil(t, answered(again, certificatesv1.CertificateApproved))
 	other := h.ask(t, bootstrap, "east", "other-uid", newKey(t))
@@ -500,11 +501,11 @@ func TestIntegrationPullMember(t *testing.T) {
 	require.True(t, apierrors.IsForbidden(bootstrapClient.Get(t.Context(), client.ObjectKey{Name: "west"}, &fleetv1alpha1.MemberCluster{})))
 
 	h.awaitEvent(t, "MemberCluster", "east", EventRequestDenied)
-	stranger := h.ask(t, h.cfg, "nowhere", "some-uid", newKey(t))
-	require.Equal(t, ReasonUnknownCluster, answered(stranger, certificatesv1.CertificateDenied).Reason)
+	unknown := h.ask(t, h.cfg, "nowhere", "some-uid", newKey(t))
+	require.Equal(t, ReasonUnknownCluster, answered(unknown, certificatesv1.CertificateDenied).Reason)
 	h.awaitEvent(t, "CertificateSigningRequest", "fleet-nowhere", EventRequestDenied)
 
-	// The certificate works for the member's own, and for nothing of another's.
+	// The certificate works for the member's own objects, and for no other's.
 	h.addRow(t, "east")
 	h.addRow(t, "west")
 	require.NoError(t, east.List(t.Context(), &fleetv1alpha1.MemberWorkList{}, client.InNamespace("fleet-east")))
@@ -524,7 +525,7 @@ func TestIntegrationPullMember(t *testing.T) {
 		require.True(t, apierrors.IsForbidden(err), "%s: %v", name, err)
 	}
 
-	// It is ready once it is heard of; the token's account goes.
+	// It is ready once its Lease is renewed; the token's account is deleted.
 	stop := keepAlive(t, east, "east")
 	require.NoError(t, reportConditions(t.Context(), east, "east", fleetv1alpha1.ConditionOwnedByThisHub))
 	h.awaitPhase(t, "east", fleetv1alpha1.ClusterReady)
@@ -538,7 +539,7 @@ func TestIntegrationPullMember(t *testing.T) {
 		require.True(c, report.IsConditionTrue(mc.Status.Conditions, fleetv1alpha1.ConditionReady))
 	}, settleTimeout, look)
 
-	// Nothing is written while nothing changes.
+	// Nothing is written at rest.
 	before := h.member(t, "east").ResourceVersion
 	require.Never(t, func() bool { return h.member(t, "east").ResourceVersion != before }, 3*time.Second, look)
 
@@ -547,7 +548,7 @@ func TestIntegrationPullMember(t *testing.T) {
 	h.run(t)
 	require.Never(t, func() bool { return h.member(t, "east").ResourceVersion != before }, 5*time.Second, look)
 
-	// What somebody deletes is made again.
+	// What is deleted is created again.
 	bound := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: RoleRows, Namespace: "fleet-east"}}
 	require.NoError(t, h.Delete(t.Context(), bound))
 	h.awaitThere(t, bound)
@@ -555,7 +556,7 @@ func TestIntegrationPullMember(t *testing.T) {
 	require.NoError(t, h.Delete(t.Context(), lease))
 	h.awaitThere(t, lease)
 
-	// Silence freezes, no more; and it comes back.
+	// Without renewals the cluster is frozen, no more; and it recovers.
 	stop()
 	h.awaitPhase(t, "east", fleetv1alpha1.ClusterUnreachable)
 	require.NoError(t, h.Get(t.Context(), client.ObjectKey{Namespace: "fleet-east", Name: "row"}, &fleetv1alpha1.MemberWork{}))
@@ -563,7 +564,7 @@ func TestIntegrationPullMember(t *testing.T) {
 	defer func() { stop() }()
 	h.awaitPhase(t, "east", fleetv1alpha1.ClusterReady)
 
-	// Held out, it loses its rights and keeps its rows; let in again, it goes on.
+	// Not accepted any more, it loses its rights and keeps its rows; accepted again, it continues.
 	h.setAccepted(t, "east", false)
 	h.awaitPhase(t, "east", fleetv1alpha1.ClusterPending)
 	require.Eventually(t, func() bool {
@@ -573,7 +574,7 @@ func TestIntegrationPullMember(t *testing.T) {
 	h.setAccepted(t, "east", true)
 	h.awaitPhase(t, "east", fleetv1alpha1.ClusterReady)
 
-	// It leaves: the row is withdrawn by the policy; all goes when the agent has let go.
+	// It leaves: the row is withdrawn by the policy; all is deleted when the agent has removed its binding.
 	require.NoError(t, h.Delete(t.Context(), h.member(t, "east")))
 	row := &fleetv1alpha1.MemberWork{ObjectMeta: metav1.ObjectMeta{Name: "row", Namespace: "fleet-east"}}
 	require.Eventually(t, func() bool {
@@ -607,7 +608,7 @@ func (h *hub) setAccepted(t *testing.T, name string, accepted bool) {
 	require.NoError(t, h.Patch(t.Context(), next, client.MergeFrom(mc)))
 }
 
-// awaitNothing waits until nothing of a cluster is left but its tombstone.
+// awaitNothing waits until only the tombstone of a cluster is left.
 func (h *hub) awaitNothing(t *testing.T, cluster string) {
 	t.Helper()
 	h.awaitGone(t, &fleetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: cluster}})
@@ -620,15 +621,15 @@ func (h *hub) awaitNothing(t *testing.T, cluster string) {
 	}
 }
 
-// TestIntegrationOneHub runs what several clusters of one hub can do side by side. The other tests have a hub of their own,
-// because they restart its manager or take its epoch away.
+// TestIntegrationOneHub has the tests that can share a hub. The other tests have a hub of their own,
+// because they restart its manager or delete its epoch.
 func TestIntegrationOneHub(t *testing.T) {
 	t.Parallel()
 	h := startHub(t)
 	for name, test := range map[string]func(*testing.T, *hub){
-		"a silent member leaves with a tombstone":          testSilentMember,
-		"a push member that can not join is told why":      testPushMemberThatCanNotJoin,
-		"webhooks keep trust, identity and rows from harm": testWebhooks,
+		"a member that does not answer leaves a tombstone": testMemberThatDoesNotAnswer,
+		"a push member that can't join reports why":        testPushMemberThatCanNotJoin,
+		"webhooks protect acceptance, identity and rows":   testWebhooks,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -637,7 +638,7 @@ func TestIntegrationOneHub(t *testing.T) {
 	}
 }
 
-func testSilentMember(t *testing.T, h *hub) {
+func testMemberThatDoesNotAnswer(t *testing.T, h *hub) {
 	t.Helper()
 	h.accept(t, "north", func(mc *fleetv1alpha1.MemberCluster) {
 		mc.Spec.Leave = fleetv1alpha1.Leave{Policy: fleetv1alpha1.LeaveDelete, TimeoutSeconds: 1}
@@ -653,7 +654,7 @@ func testSilentMember(t *testing.T, h *hub) {
 	require.Equal(t, "Delete", stone.Data[link.TombstonePolicy])
 	require.True(t, apierrors.IsForbidden(north.Get(t.Context(), client.ObjectKey{Name: "north"}, &fleetv1alpha1.MemberCluster{})))
 
-	// When the cluster joins again its tombstone goes, or its agent would obey it one day.
+	// When the cluster joins again its tombstone is deleted, or its agent would follow it later.
 	h.accept(t, "north", nil)
 	h.join(t, "north")
 	h.awaitGone(t, stone)
@@ -697,8 +698,8 @@ func TestIntegrationPushMember(t *testing.T) {
 	h.awaitNothing(t, "west")
 }
 
-// A kubeconfig with one mistake after the other: each is told apart, and nothing changes in the member. Then the same
-// cluster under a second name, and versions that drift apart.
+// A kubeconfig with one mistake after the other: each has its own reason, and nothing changes in the member. Then the same
+// cluster under a second name, and incompatible versions.
 func testPushMemberThatCanNotJoin(t *testing.T, h *hub) {
 	t.Helper()
 	token := h.memberToken(t)
@@ -728,7 +729,7 @@ func testPushMemberThatCanNotJoin(t *testing.T, h *hub) {
 		{"a wrong CA", fleetv1alpha1.ConditionCredentialValid, "UnknownAuthority", edit(func(cfg *clientcmdapi.Config) {
 			cfg.Clusters["west"].CertificateAuthorityData = h.ca
 		})},
-		{"an address where nobody is", fleetv1alpha1.ConditionHeartbeatFresh, "ConnectionRefused", edit(func(cfg *clientcmdapi.Config) {
+		{"an address without a server", fleetv1alpha1.ConditionHeartbeatFresh, "ConnectionRefused", edit(func(cfg *clientcmdapi.Config) {
 			cfg.Clusters["west"].Server = "https://" + closed.Addr().String()
 		})},
 		{"a name that is not in the certificate", fleetv1alpha1.ConditionCredentialValid, "WrongName", edit(func(cfg *clientcmdapi.Config) {
@@ -738,18 +739,18 @@ func testPushMemberThatCanNotJoin(t *testing.T, h *hub) {
 		testkit.Change(t, h.Client, secret, func(s *corev1.Secret) { s.Data = map[string][]byte{"value": c.kubeconfig} })
 		h.awaitReason(t, "west", c.kind, c.reason)
 		h.awaitReason(t, "west", fleetv1alpha1.ConditionReady, c.reason)
-		for _, told := range h.member(t, "west").Status.Conditions {
-			require.NotContains(t, told.Message, token, c.name)
-			require.NotContains(t, told.Message, "not-a-token", c.name)
+		for _, condition := range h.member(t, "west").Status.Conditions {
+			require.NotContains(t, condition.Message, token, c.name)
+			require.NotContains(t, condition.Message, "not-a-token", c.name)
 		}
 	}
 	testkit.Change(t, h.Client, secret, func(s *corev1.Secret) { s.Data["value"] = h.kubeconfig(t, token, nil) })
 	h.awaitReason(t, "west", fleetv1alpha1.ConditionReady, ReasonReady)
 
-	h.accept(t, "twin", asPush)
-	h.awaitCredential(t, "twin", ReasonIdentityTaken)
-	require.Contains(t, report.GetCondition(h.member(t, "twin").Status.Conditions, fleetv1alpha1.ConditionReady).Message, "west")
-	require.Nil(t, h.member(t, "twin").Spec.Identity)
+	h.accept(t, "second", asPush)
+	h.awaitCredential(t, "second", ReasonIdentityTaken)
+	require.Contains(t, report.GetCondition(h.member(t, "second").Status.Conditions, fleetv1alpha1.ConditionReady).Message, "west")
+	require.Nil(t, h.member(t, "second").Spec.Identity)
 	h.awaitReason(t, "west", fleetv1alpha1.ConditionReady, ReasonReady)
 
 	for _, c := range []struct{ agent, reason string }{{"v0.1.0", ReasonVersionSkew}, {"v0.2.0", ReasonReady}, {"v0.5.0", ReasonVersionSkew}} {
@@ -771,8 +772,8 @@ func (h *hub) awaitReason(t *testing.T, name, kind, reason string) {
 	}, settleTimeout, look)
 }
 
-// A push member's apiserver is away when the hub lets the cluster go, and comes back to a hub that was restarted (I12).
-func TestIntegrationPushMemberThatWasAwayObeysItsTombstone(t *testing.T) {
+// A push member's apiserver is down when the hub releases the cluster, and is back when the hub was restarted (I12).
+func TestIntegrationPushMemberThatWasAwayFollowsItsTombstone(t *testing.T) {
 	t.Parallel()
 	h := startHub(t)
 	west := lab.StartT(t, lab.Config{Name: "west", ControlPlaneOnly: true})
@@ -812,15 +813,15 @@ func TestIntegrationPushMemberThatWasAwayObeysItsTombstone(t *testing.T) {
 		h.run(t)
 		require.NoError(t, west.StartComponent(t.Context(), "kube-apiserver"))
 		h.awaitGone(t, stone)
-		obeyed := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: fleetv1alpha1.SystemNamespace, Name: "obeyed"}}
-		h.awaitThere(t, obeyed)
-		require.Equal(t, map[string]string{"cluster": "west", "policy": string(policy)}, obeyed.Data)
+		followed := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: fleetv1alpha1.SystemNamespace, Name: "followed"}}
+		h.awaitThere(t, followed)
+		require.Equal(t, map[string]string{"cluster": "west", "policy": string(policy)}, followed.Data)
 		h.awaitEvent(t, "ConfigMap", stone.Name, EventTombstoneObeyed)
-		require.NoError(t, h.Delete(t.Context(), obeyed))
+		require.NoError(t, h.Delete(t.Context(), followed))
 	}
 }
 
-// A hub that lost what it knew of itself makes up nothing: it says so and waits for its administrator.
+// A hub that lost its epoch does not invent one: it reports that and waits for its administrator.
 func TestIntegrationHubThatLostItsEpoch(t *testing.T) {
 	t.Parallel()
 	h := startHub(t)
@@ -836,7 +837,7 @@ func TestIntegrationHubThatLostItsEpoch(t *testing.T) {
 		mc := &fleetv1alpha1.MemberCluster{}
 		require.NoError(c, h.Get(t.Context(), client.ObjectKey{Name: "east"}, mc))
 		require.NotNil(c, mc.Status.Hub)
-		require.EqualValues(c, 1, mc.Status.Hub.Epoch, "what was told holds")
+		require.EqualValues(c, 1, mc.Status.Hub.Epoch, "the status keeps the last epoch")
 		is := report.GetCondition(mc.Status.Conditions, fleetv1alpha1.ConditionReady)
 		require.NotNil(c, is)
 		return is
@@ -851,7 +852,7 @@ func TestIntegrationHubThatLostItsEpoch(t *testing.T) {
 	boundKey, epochMap := client.ObjectKeyFromObject(bound), client.ObjectKeyFromObject(epoch)
 	require.Never(t, func() bool {
 		return h.Get(t.Context(), boundKey, &rbacv1.RoleBinding{}) == nil || h.Get(t.Context(), epochMap, &corev1.ConfigMap{}) == nil
-	}, 3*time.Second, look, "neither a restart nor a loss makes it act")
+	}, 3*time.Second, look, "neither a restart nor a missing member makes it act")
 
 	epoch.Data = map[string]string{epochKey: "2"}
 	require.NoError(t, h.Create(t.Context(), epoch))
@@ -893,16 +894,16 @@ func testWebhooks(t *testing.T, h *hub) {
 		err  error
 		want string
 	}{
-		{"an editor changes what is no matter of trust", change(editor, func(mc *fleetv1alpha1.MemberCluster) { mc.Spec.Region = "r" }), ""},
-		{"an editor may not hold a cluster out", change(editor, func(mc *fleetv1alpha1.MemberCluster) { mc.Spec.Accepted = false }), `needs the verb "accept"`},
+		{"an editor may change what does not concern acceptance", change(editor, func(mc *fleetv1alpha1.MemberCluster) { mc.Spec.Region = "r" }), ""},
+		{"an editor may not revoke the acceptance", change(editor, func(mc *fleetv1alpha1.MemberCluster) { mc.Spec.Accepted = false }), `needs the verb "accept"`},
 		{"an administrator may", change(h, func(mc *fleetv1alpha1.MemberCluster) { mc.Spec.Accepted = false }), ""},
-		{"an editor makes a cluster", editor.Create(t.Context(), &fleetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "new"}}, client.DryRunAll), ""},
-		{"an editor may not make one that is accepted", editor.Create(t.Context(), &fleetv1alpha1.MemberCluster{
+		{"an editor may create a cluster", editor.Create(t.Context(), &fleetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "new"}}, client.DryRunAll), ""},
+		{"an editor may not create one that is accepted", editor.Create(t.Context(), &fleetv1alpha1.MemberCluster{
 			ObjectMeta: metav1.ObjectMeta{Name: "new"}, Spec: fleetv1alpha1.MemberClusterSpec{Accepted: true},
 		}, client.DryRunAll), `needs the verb "accept"`},
-		{"the identity does not change", change(h, func(mc *fleetv1alpha1.MemberCluster) { mc.Spec.Identity.ClusterUID = "another" }), "has joined with UID east-uid"},
-		{"the identity does not go", change(h, func(mc *fleetv1alpha1.MemberCluster) { mc.Spec.Identity = nil }), "has joined with UID east-uid"},
-		{"the mode does not change", change(h, func(mc *fleetv1alpha1.MemberCluster) {
+		{"the identity can't be changed", change(h, func(mc *fleetv1alpha1.MemberCluster) { mc.Spec.Identity.ClusterUID = "another" }), "has joined with UID east-uid"},
+		{"the identity can't be removed", change(h, func(mc *fleetv1alpha1.MemberCluster) { mc.Spec.Identity = nil }), "has joined with UID east-uid"},
+		{"the mode can't be changed", change(h, func(mc *fleetv1alpha1.MemberCluster) {
 			mc.Spec.Mode, mc.Spec.Pull = fleetv1alpha1.ModePush, nil
 			mc.Spec.Push = &fleetv1alpha1.PushAccess{KubeconfigSecretRef: fleetv1alpha1.SecretKeyRef{Namespace: hubNamespace, Name: "x"}}
 		}), "has joined in mode Pull"},
@@ -930,7 +931,7 @@ func (h *hub) awaitCredential(t *testing.T, name, reason string) {
 	h.awaitReason(t, name, fleetv1alpha1.ConditionCredentialValid, reason)
 }
 
-// memberToken makes an account that may do what the agent needs, in the cluster that plays the member: the hub itself.
+// memberToken creates an account with the rights of the agent, in the cluster that acts as the member: the hub itself.
 func (h *hub) memberToken(t *testing.T) string {
 	t.Helper()
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "agent", Namespace: hubNamespace}}

@@ -86,8 +86,8 @@ func forBootstrap(cluster string) []object {
 	}
 }
 
-// forTombstone returns the objects that a member which was away finds in fleet-system. The role lets the old user read the
-// tombstone and nothing else; a push member has no user, and its tombstone says how the hub connects to it.
+// forTombstone returns the objects for a member that could not be reached while it left, in fleet-system. The role lets the old
+// user read the tombstone and nothing else; a push member has no user, and its tombstone says how the hub connects to it.
 func forTombstone(mc *fleetv1alpha1.MemberCluster, hubUID string) []object {
 	name := fleetv1alpha1.TombstoneName(mc.Spec.Identity.ClusterUID)
 	stone := &corev1.ConfigMap{
@@ -160,7 +160,7 @@ func objectMeta(cluster, namespace, name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Name: name, Namespace: namespace, Labels: map[string]string{keys.FleetCluster: cluster}}
 }
 
-// same tells whether have has all that want sets. What others have added does not matter.
+// same reports whether have has all that want sets. Additions of others do not matter.
 func same(have, want object) bool {
 	if have.GetLabels()[keys.FleetCluster] != want.GetLabels()[keys.FleetCluster] {
 		return false
@@ -181,7 +181,7 @@ func same(have, want object) bool {
 	return true
 }
 
-// rebound tells whether have binds another role. roleRef is immutable, so such a binding must be deleted first.
+// rebound reports whether have binds another role. roleRef is immutable, so such a binding must be deleted first.
 func rebound(have, want object) bool {
 	switch w := want.(type) {
 	case *rbacv1.ClusterRoleBinding:

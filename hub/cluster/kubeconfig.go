@@ -21,12 +21,12 @@ const (
 	ReasonKubeconfigValid   = "KubeconfigValid"
 )
 
-// refusal is why a credential is not used. The message goes into a condition and never quotes the credential.
+// refusal is why a credential is not used. The message becomes part of a condition and never quotes the credential.
 type refusal struct{ reason, message string }
 
 // access turns a kubeconfig into a client configuration without opening a file, running a program or connecting. It accepts one
-// cluster, one user and one context, an https address, and certificates and credentials inline; all else is refused with the
-// field and the remedy. The limits are those of the cluster, or the API's defaults.
+// cluster, one user and one context, an https address, and certificates and credentials inline; anything else is refused with
+// the field and the remedy. The limits are those of the cluster, or the API's defaults.
 func access(kubeconfig []byte, limits *fleetv1alpha1.ClusterLimits) (*rest.Config, *refusal) {
 	parsed, err := clientcmd.Load(kubeconfig)
 	if err != nil || len(kubeconfig) == 0 {

@@ -16,7 +16,7 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 )
 
-// pair is a certificate that signs itself, and its key, as PEM.
+// pair is a self-signed certificate and its key, as PEM.
 func pair(t *testing.T) (cert, key []byte) {
 	t.Helper()
 	private := newKey(t)
@@ -47,11 +47,11 @@ func TestAccess(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		change func(*parts)
-		reason string // empty: taken
+		reason string // empty: accepted
 		says   string
 	}{
-		{"a token inline is taken", func(*parts) {}, "", ""},
-		{"a certificate inline is taken", func(p *parts) {
+		{"an inline token is accepted", func(*parts) {}, "", ""},
+		{"an inline certificate is accepted", func(p *parts) {
 			p.user.Token, p.user.ClientCertificateData, p.user.ClientKeyData = "", cert, key
 		}, "", ""},
 		{"a program to run is refused", func(p *parts) {
@@ -74,27 +74,27 @@ func TestAccess(t *testing.T) {
 		{"a proxy is refused", func(p *parts) { p.cluster.ProxyURL = "http://proxy" }, ReasonKubeconfigRefused, "cluster.proxy-url"},
 		{"http is refused", func(p *parts) { p.cluster.Server = "http://member:6443" }, ReasonKubeconfigRefused, "https"},
 		{"a user in the address is refused", func(p *parts) { p.cluster.Server = "https://u:p@member:6443" }, ReasonKubeconfigRefused, "without user"},
-		{"an address without a scheme is told", func(p *parts) { p.cluster.Server = "member:6443" }, ReasonKubeconfigInvalid, "cluster.server"},
-		{"an empty address is told", func(p *parts) { p.cluster.Server = "" }, ReasonKubeconfigInvalid, "cluster.server"},
-		{"a missing CA is told", func(p *parts) { p.cluster.CertificateAuthorityData = nil }, ReasonKubeconfigInvalid, "is missing"},
-		{"a CA that is no certificate is told", func(p *parts) { p.cluster.CertificateAuthorityData = []byte("x") }, ReasonKubeconfigInvalid, "no PEM certificate"},
-		{"no credential is told", func(p *parts) { p.user.Token = "" }, ReasonKubeconfigInvalid, "neither"},
-		{"two credentials are told", func(p *parts) { p.user.ClientCertificateData, p.user.ClientKeyData = cert, key }, ReasonKubeconfigInvalid, "keep one"},
-		{"a certificate without its key is told", func(p *parts) {
+		{"an address without a scheme is refused", func(p *parts) { p.cluster.Server = "member:6443" }, ReasonKubeconfigInvalid, "cluster.server"},
+		{"an empty address is refused", func(p *parts) { p.cluster.Server = "" }, ReasonKubeconfigInvalid, "cluster.server"},
+		{"a missing CA is refused", func(p *parts) { p.cluster.CertificateAuthorityData = nil }, ReasonKubeconfigInvalid, "is missing"},
+		{"a CA that is no certificate is refused", func(p *parts) { p.cluster.CertificateAuthorityData = []byte("x") }, ReasonKubeconfigInvalid, "no PEM certificate"},
+		{"a user without credential is refused", func(p *parts) { p.user.Token = "" }, ReasonKubeconfigInvalid, "neither"},
+		{"two credentials are refused", func(p *parts) { p.user.ClientCertificateData, p.user.ClientKeyData = cert, key }, ReasonKubeconfigInvalid, "keep one"},
+		{"a certificate without its key is refused", func(p *parts) {
 			p.user.Token, p.user.ClientCertificateData = "", cert
 		}, ReasonKubeconfigInvalid, "not a pair"},
-		{"a certificate with another key is told", func(p *parts) {
+		{"a certificate with another key is refused", func(p *parts) {
 			p.user.Token, p.user.ClientCertificateData, p.user.ClientKeyData = "", otherCert, key
 		}, ReasonKubeconfigInvalid, "not a pair"},
-		{"a second cluster is told", func(p *parts) {
+		{"a second cluster is refused", func(p *parts) {
 			p.config.Clusters["other"] = &clientcmdapi.Cluster{Server: "https://other"}
 		}, ReasonKubeconfigInvalid, "2 clusters"},
-		{"a second user is told", func(p *parts) { p.config.AuthInfos["other"] = &clientcmdapi.AuthInfo{} }, ReasonKubeconfigInvalid, "2 users"},
-		{"a second context is told", func(p *parts) { p.config.Contexts["other"] = &clientcmdapi.Context{} }, ReasonKubeconfigInvalid, "2 contexts"},
-		{"a current context that is not there is told", func(p *parts) { p.config.CurrentContext = "other" }, ReasonKubeconfigInvalid, "current-context"},
-		{"a context that leads nowhere is told", func(p *parts) { p.config.Contexts["c"].AuthInfo = "other" }, ReasonKubeconfigInvalid, "not in the kubeconfig"},
-		{"what is no kubeconfig is told without quoting it", func(p *parts) { p.raw = []byte("users: " + secret) }, ReasonKubeconfigInvalid, "can't be parsed"},
-		{"an empty key is told", func(p *parts) { p.raw = []byte{} }, ReasonKubeconfigInvalid, "can't be parsed"},
+		{"a second user is refused", func(p *parts) { p.config.AuthInfos["other"] = &clientcmdapi.AuthInfo{} }, ReasonKubeconfigInvalid, "2 users"},
+		{"a second context is refused", func(p *parts) { p.config.Contexts["other"] = &clientcmdapi.Context{} }, ReasonKubeconfigInvalid, "2 contexts"},
+		{"a missing current context is refused", func(p *parts) { p.config.CurrentContext = "other" }, ReasonKubeconfigInvalid, "current-context"},
+		{"a context with a missing cluster is refused", func(p *parts) { p.config.Contexts["c"].AuthInfo = "other" }, ReasonKubeconfigInvalid, "not in the kubeconfig"},
+		{"invalid YAML is refused without quoting it", func(p *parts) { p.raw = []byte("users: " + secret) }, ReasonKubeconfigInvalid, "can't be parsed"},
+		{"an empty key is refused", func(p *parts) { p.raw = []byte{} }, ReasonKubeconfigInvalid, "can't be parsed"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

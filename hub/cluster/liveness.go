@@ -7,7 +7,7 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 )
 
-// Liveness says whether a member is alive.
+// Liveness is whether a member is alive.
 type Liveness string
 
 // Values of Liveness.
@@ -20,16 +20,16 @@ const (
 	LivenessStale Liveness = "Stale"
 )
 
-// Tracker finds out whether members are alive by when this process saw renewals of their Leases. It never reads the time in a
+// Tracker decides whether members are alive, by when this process saw renewals of their Leases. It never reads the time in a
 // Lease: clocks of other machines don't matter.
 //
-// Silence is measured in watched time, which passes only while the hub sees its own renewals. The hub's Lease comes
-// through the same watch as the members'; seeing one proves that everything before it was seen as well. So watched time
-// advances from one own renewal to the next, and does not over a gap of more than the tolerance: of time in which the hub was
-// cut off, paused or restarted it knows nothing, so no member becomes stale for it.
+// The time without renewals is measured in watched time, which advances only while the hub sees its own renewals. The hub's Lease
+// comes through the same watch as the members'; seeing one proves that everything before it was seen as well. So watched time
+// advances from one own renewal to the next, and does not over a gap of more than the tolerance: of time in which the hub was cut
+// off, paused or restarted it knows nothing, so no member becomes stale because of it.
 //
 // For example, with a tolerance of 6 s and own renewals at 0 s, 3 s, 6 s, 600 s and 603 s, watched time is 0, 3, 6, 6
-// and 9: a member that renewed at 5 s has been silent for 4 s at the end, not for 598.
+// and 9: a member that renewed at 5 s has been without renewal for 4 s at the end, not for 598.
 //
 // Time is an argument and must be monotonic. A Tracker may be used concurrently.
 type Tracker struct {
@@ -48,7 +48,7 @@ type member struct {
 	lease    time.Duration
 	fail     time.Duration
 	recover  time.Duration
-	// seen is the watched time of the last renewal, or of the moment from which silence counts.
+	// seen is the watched time of the last renewal, or from which the time without renewals counts.
 	seen time.Duration
 	// run is the watched time since which a stale member renews without a gap; renewing says whether it does.
 	run      time.Duration
@@ -61,7 +61,7 @@ func NewTracker(tolerance time.Duration) *Tracker {
 }
 
 // Liveness returns the liveness of a cluster by the given times. The first call for a cluster takes former, from an earlier
-// process, so that a restart changes nothing: the silence of a fresh member counts from now.
+// process, so that a restart changes nothing: the time without renewals of a fresh member counts from now.
 func (t *Tracker) Liveness(cluster string, h fleetv1alpha1.Heartbeat, former Liveness, now time.Time) Liveness {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -132,7 +132,7 @@ func (m *member) advance(watched time.Duration) bool {
 	return false
 }
 
-// Blind tells whether the hub has not seen its own renewal for longer than the tolerance, or never. Then nothing changes.
+// Blind reports whether the hub has not seen its own renewal for longer than the tolerance, or never. Then nothing changes.
 func (t *Tracker) Blind(now time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -22,7 +22,7 @@ func heartbeat() fleetv1alpha1.Heartbeat {
 	return fleetv1alpha1.Heartbeat{LeaseSeconds: 15, FailAfterSeconds: 45, RecoverAfterSeconds: 60}
 }
 
-// fleet plays a hub and its members second by second.
+// fleet simulates a hub and its members second by second.
 type fleet struct {
 	tracker *Tracker
 	now     time.Time
@@ -46,8 +46,8 @@ func newFleet(members int) *fleet {
 
 func name(i int) string { return fmt.Sprintf("m%03d", i) }
 
-// play lets time pass. Members renew each 5 seconds but for those that are dark; while the hub is at fault nothing is
-// seen of anybody, itself included.
+// play advances the time. Members renew every 5 seconds, except those in dark; while the hub is at fault no
+// renewal is seen, not even its own.
 func (f *fleet) play(d time.Duration, dark func(int) bool, fault bool) {
 	for range int(d / time.Second) {
 		f.now = f.now.Add(time.Second)
@@ -89,7 +89,7 @@ func TestTracker(t *testing.T) {
 		f.play(time.Hour, all, false)
 		require.Equal(t, LivenessUnknown, f.states[name(0)])
 	})
-	t.Run("a silent member is stale after failAfter and one own renewal at most", func(t *testing.T) {
+	t.Run("a member without renewals is stale after failAfter and one own renewal at most", func(t *testing.T) {
 		t.Parallel()
 		f := newFleet(1)
 		f.play(failAfter+beatEvery, all, false)
@@ -104,7 +104,7 @@ func TestTracker(t *testing.T) {
 		f.play(15*time.Second, nil, false)
 		require.Equal(t, LivenessFresh, f.states[name(0)])
 	})
-	t.Run("a gap longer than the lease starts the time to recover anew", func(t *testing.T) {
+	t.Run("a gap longer than the lease restarts the time to recover", func(t *testing.T) {
 		t.Parallel()
 		f := newFleet(1)
 		f.play(2*failAfter, all, false)
@@ -113,7 +113,7 @@ func TestTracker(t *testing.T) {
 		f.play(50*time.Second, nil, false)
 		require.Equal(t, LivenessStale, f.states[name(0)])
 	})
-	t.Run("after a restart the former verdict holds and silence counts from then", func(t *testing.T) {
+	t.Run("after a restart the former liveness holds and the time without renewals counts from then", func(t *testing.T) {
 		t.Parallel()
 		f := newFleet(0)
 		require.Equal(t, LivenessFresh, f.tracker.Liveness("east", heartbeat(), LivenessFresh, f.now))
@@ -123,7 +123,7 @@ func TestTracker(t *testing.T) {
 		f.play(2*beatEvery, nil, false)
 		require.Equal(t, LivenessStale, f.tracker.Liveness("east", heartbeat(), LivenessUnknown, f.now))
 	})
-	t.Run("renewals seen before the first verdict do not make a stale member fresh", func(t *testing.T) {
+	t.Run("renewals seen before the first call of Liveness do not make a stale member fresh", func(t *testing.T) {
 		t.Parallel()
 		f := newFleet(0)
 		require.False(t, f.tracker.Renewed("east", f.now))
@@ -135,7 +135,7 @@ func TestTracker(t *testing.T) {
 		f.tracker.Forget(name(0))
 		require.Equal(t, LivenessUnknown, f.tracker.Liveness(name(0), heartbeat(), LivenessUnknown, f.now))
 	})
-	t.Run("the hub is blind until it sees itself, and when it does not any more", func(t *testing.T) {
+	t.Run("the hub is blind until it sees its own renewals, and when it no longer does", func(t *testing.T) {
 		t.Parallel()
 		tr := NewTracker(tolerance)
 		now := time.Unix(0, 0)
@@ -146,8 +146,8 @@ func TestTracker(t *testing.T) {
 	})
 }
 
-// I15: a member that is offline for less than failAfter changes nothing.
-func TestI15ShortSilenceChangesNothing(t *testing.T) {
+// I15: an outage of a member that is shorter than failAfter changes nothing.
+func TestI15ShortOutageChangesNothing(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		f := newFleet(rapid.IntRange(1, 10).Draw(t, "members"))
@@ -160,7 +160,7 @@ func TestI15ShortSilenceChangesNothing(t *testing.T) {
 	})
 }
 
-// I16: a member that goes and comes back passes two changes at most.
+// I16: an outage of a member causes at most two changes of its liveness.
 func TestI16NoFlapping(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -176,8 +176,8 @@ func TestI16NoFlapping(t *testing.T) {
 	})
 }
 
-// I18: while the hub sees nothing, itself included, no member becomes stale; not when it sees again either.
-func TestI18HubFaultBlamesNobody(t *testing.T) {
+// I18: while the hub sees no renewal, not even its own, no member becomes stale; neither does one afterwards.
+func TestI18FaultOfTheHubMakesNoMemberStale(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		f := newFleet(rapid.IntRange(1, 10).Draw(t, "members"))

@@ -62,7 +62,7 @@ func (m *meters) observe(cluster string, status fleetv1alpha1.MemberClusterStatu
 	}
 }
 
-// forget deletes the series of a cluster that is gone.
+// forget deletes the series of a deleted cluster.
 func (m *meters) forget(cluster string) {
 	by := prometheus.Labels{metric.LabelCluster: cluster}
 	m.state.DeletePartialMatch(by)

@@ -24,7 +24,7 @@ type observed struct {
 	mc *fleetv1alpha1.MemberCluster
 	// hub is the identity of this hub. Its epoch is 0 if none was ever published and none is stored.
 	hub fleetv1alpha1.HubIdentity
-	// lost says that the ConfigMap with the epoch is missing.
+	// lost is true if the ConfigMap with the epoch is missing.
 	lost bool
 	// namespace is the cluster's namespace with our label, or nil.
 	namespace *corev1.Namespace
@@ -58,7 +58,7 @@ func (r *reconciler) observe(ctx context.Context, name string) (observed, error)
 	return o, nil
 }
 
-// formerLiveness is the liveness in the status.
+// formerLiveness returns the liveness in the status.
 func formerLiveness(mc *fleetv1alpha1.MemberCluster) Liveness {
 	c := report.GetCondition(mc.Status.Conditions, fleetv1alpha1.ConditionHeartbeatFresh)
 	switch {
@@ -116,7 +116,7 @@ func (r *reconciler) readKept(ctx context.Context, o *observed) error {
 }
 
 // readRows lists the cluster's rows. A leaving cluster is done when none is left, so then they are read from the apiserver: an
-// empty cache proves nothing.
+// empty cache is no proof.
 func (r *reconciler) readRows(ctx context.Context, o *observed) error {
 	reader, options := client.Reader(r.client), []client.ListOption{client.InNamespace(fleetv1alpha1.Namespace(o.mc.Name))}
 	if o.mc.DeletionTimestamp.IsZero() {

@@ -29,15 +29,15 @@ type planned struct {
 	connect bool
 	// withdraw are rows that get the leave policy and are deleted.
 	withdraw []*fleetv1alpha1.MemberWork
-	// forget are rows that nobody will report on any more: their finalizer is removed.
+	// forget are rows of a member that does not report any more: their finalizer is removed.
 	forget []*fleetv1alpha1.MemberWork
 	// tombstone is the name of the tombstone that stays, or "".
 	tombstone string
 	// release deletes the namespace and removes the finalizer.
 	release bool
-	// why says what the step waits for; empty if it waits for nothing.
+	// why is what the step waits for; empty if it waits for nothing.
 	why string
-	// recheck is after how long time alone changes the plan; 0 is never.
+	// recheck is when the plan has to be made again though nothing changes; 0 is never.
 	recheck time.Duration
 }
 
@@ -55,8 +55,8 @@ func plan(o observed, now time.Time) planned {
 	}
 }
 
-// planWithoutEpoch changes nothing and releases nobody: a hub that has lost its epoch can't tell its grants from older ones,
-// until an administrator restores it. Connections stay.
+// planWithoutEpoch changes nothing and releases no member: a hub that has lost its epoch can't distinguish its grants from
+// older ones, until an administrator restores it. Connections stay.
 func planWithoutEpoch(o observed) planned {
 	return planned{
 		connect: o.mc.Spec.Accepted && o.mc.Spec.Mode == fleetv1alpha1.ModePush,
@@ -90,7 +90,7 @@ func planMember(o observed, now time.Time) planned {
 		p.recheck = end.Sub(now)
 	}
 	if o.spent() && wantsBootstrap(o) {
-		p.recheck = report.Sooner(p.recheck, recheckSpent) // A renewal alone enqueues nothing.
+		p.recheck = report.Sooner(p.recheck, recheckSpent) // A renewal alone does not enqueue the cluster.
 	}
 	return p
 }
@@ -155,7 +155,7 @@ func candidates(mc *fleetv1alpha1.MemberCluster, hubUID string) []object {
 	pull.Spec.Mode = fleetv1alpha1.ModePull
 	all := append(forMember(pull), forBootstrap(mc.Name)...)
 	if mc.Spec.Identity != nil {
-		// A tombstone of a cluster that has joined again must go: its agent would follow it.
+		// A tombstone of a cluster that has joined again must be deleted: its agent would follow it.
 		all = append(all, forTombstone(pull, hubUID)...)
 	}
 	return all
@@ -182,8 +182,8 @@ func changes(o observed, want []object) (drop, ensure []object) {
 	return drop, ensure
 }
 
-// wantsBootstrap tells whether a join token may be in use: before the first join, and later while there is an account that
-// somebody created again. An account goes when its token is spent and the member has renewed its Lease since.
+// wantsBootstrap reports whether a join token may be in use: before the first join, and later while there is an account that
+// a user created again. An account is deleted when its token is used and the member has renewed its Lease since.
 func wantsBootstrap(o observed) bool {
 	if o.mc.Spec.Mode == fleetv1alpha1.ModePush {
 		return false
@@ -202,7 +202,7 @@ func (o observed) account() *corev1.ServiceAccount {
 	return account
 }
 
-// spent tells whether a request was approved for the existing account.
+// spent reports whether a request was approved for the existing account.
 func (o observed) spent() bool {
 	account := o.account()
 	return account != nil && account.Annotations[annotationSpent] != ""

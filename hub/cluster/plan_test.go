@@ -20,7 +20,7 @@ import (
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
-// world builds what a reconcile has observed of member east.
+// world builds the observed struct of member east.
 type world struct{ observed }
 
 // settled is a pull member that has joined, with all that it needs.
@@ -106,7 +106,7 @@ func TestNext(t *testing.T) {
 		world *world
 		check func(*testing.T, planned)
 	}{
-		{"a settled member needs nothing", settled(), func(t *testing.T, p planned) {
+		{"a member that has joined needs nothing", settled(), func(t *testing.T, p planned) {
 			t.Helper()
 			require.Equal(t, planned{}, p)
 		}},
@@ -125,7 +125,7 @@ func TestNext(t *testing.T) {
 			t.Helper()
 			require.Equal(t, planned{}, p)
 		}},
-		{"a cluster that is held out again loses its rights and nothing else", func() *world {
+		{"a cluster that is no longer accepted loses its rights and nothing else", func() *world {
 			w := settled().account("").row("a", fleetv1alpha1.LeaveDelete, false)
 			w.mc.Spec.Accepted = false
 			return w
@@ -134,7 +134,7 @@ func TestNext(t *testing.T) {
 			require.Equal(t, planned{drop: p.drop}, p)
 			require.Equal(t, slices.Concat(memberObjects[1:], bootstrapObjects), kinds(p.drop))
 		}},
-		{"what is missing is made again", func() *world {
+		{"a missing object is created again", func() *world {
 			w := settled()
 			delete(w.have, slot{"RoleBinding", "fleet-east", RoleRows})
 			return w
@@ -143,7 +143,7 @@ func TestNext(t *testing.T) {
 			require.Equal(t, planned{ensure: p.ensure}, p)
 			require.Equal(t, []string{"RoleBinding flotilla-member-rows"}, kinds(p.ensure))
 		}},
-		{"rules that somebody widened are mended", func() *world {
+		{"rules that a user widened are restored", func() *world {
 			w := settled()
 			role := w.have[slot{"ClusterRole", "", memberRole("east")}].DeepCopyObject().(*rbacv1.ClusterRole)
 			role.Rules = append(role.Rules, rbacv1.PolicyRule{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"secrets"}})
@@ -152,7 +152,7 @@ func TestNext(t *testing.T) {
 			t.Helper()
 			require.Equal(t, []string{"ClusterRole flotilla:member:east"}, kinds(p.ensure))
 		}},
-		{"a binding to another role is deleted and made anew", func() *world {
+		{"a binding to another role is deleted and created again", func() *world {
 			w := settled()
 			bound := w.have[slot{"RoleBinding", "fleet-east", RoleRows}].DeepCopyObject().(*rbacv1.RoleBinding)
 			bound.RoleRef.Name = "cluster-admin"
@@ -162,30 +162,30 @@ func TestNext(t *testing.T) {
 			require.Equal(t, []string{"RoleBinding flotilla-member-rows"}, kinds(p.drop))
 			require.Equal(t, []string{"RoleBinding flotilla-member-rows"}, kinds(p.ensure))
 		}},
-		{"an account whose token is not spent stays", settled().account(""), func(t *testing.T, p planned) {
+		{"an account whose token is not used stays", settled().account(""), func(t *testing.T, p planned) {
 			t.Helper()
 			require.Equal(t, planned{}, p)
 		}},
 		{
-			"an account whose token is spent stays until the member renews its Lease, though it was heard of before",
+			"an account whose token is used stays until the member renews its Lease, though it was seen before",
 			settled().account("7").has(memberLease("7", true)), func(t *testing.T, p planned) {
 				t.Helper()
 				require.Empty(t, p.drop)
 				require.Equal(t, recheckSpent, p.recheck)
 			},
 		},
-		{"an account whose token is spent goes when the member has renewed its Lease since", settled().account("7").has(memberLease("8", true)), func(t *testing.T, p planned) {
+		{"an account whose token is used is deleted when the member has renewed its Lease since", settled().account("7").has(memberLease("8", true)), func(t *testing.T, p planned) {
 			t.Helper()
 			require.Equal(t, bootstrapObjects, kinds(p.drop))
 		}},
-		{"a tombstone of a cluster that has joined again goes", func() *world {
+		{"a tombstone of a cluster that has joined again is deleted", func() *world {
 			w := settled()
 			return w.has(forTombstone(w.mc, "hub")...)
 		}(), func(t *testing.T, p planned) {
 			t.Helper()
 			require.Equal(t, stoneObjects, kinds(p.drop))
 		}},
-		{"while an earlier namespace is being deleted nothing is made", func() *world {
+		{"while an earlier namespace is being deleted nothing is created", func() *world {
 			w := settled().new()
 			w.namespace = &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "fleet-east", DeletionTimestamp: &metav1.Time{Time: noon}}}
 			return w
@@ -196,7 +196,7 @@ func TestNext(t *testing.T) {
 			require.Empty(t, p.ensure)
 			require.Contains(t, p.why, "still being deleted")
 		}},
-		{"it is looked at again when the certificate ends", func() *world {
+		{"it is reconciled again when the certificate expires", func() *world {
 			w := settled()
 			w.mc.Status.Credential = &fleetv1alpha1.CredentialStatus{NotAfter: &metav1.Time{Time: noon.Add(time.Hour)}}
 			return w
@@ -211,7 +211,7 @@ func TestNext(t *testing.T) {
 			require.Equal(t, memberObjects[:1], kinds(p.ensure))
 			require.Empty(t, p.identity)
 		}},
-		{"a push member that told who it is gets its identity", func() *world {
+		{"a push member that reports its UID gets its identity", func() *world {
 			w := push(settled().new())
 			w.push.clusterUID = "uid"
 			return w
@@ -237,7 +237,7 @@ func TestNext(t *testing.T) {
 			require.False(t, p.release)
 			require.Empty(t, p.forget)
 		}},
-		{"a leaving member keeps its rights while it works", func() *world {
+		{"a leaving member keeps its rights until it is released", func() *world {
 			w := settled().leavingSince(0).row("a", fleetv1alpha1.LeaveOrphan, true)
 			delete(w.have, slot{"RoleBinding", "fleet-east", RoleRows})
 			return w
@@ -246,17 +246,17 @@ func TestNext(t *testing.T) {
 			require.Equal(t, []string{"RoleBinding flotilla-member-rows"}, kinds(p.ensure))
 			require.Empty(t, p.drop)
 		}},
-		{"a leaving member without rows is waited for until it lets go", settled().leavingSince(0), func(t *testing.T, p planned) {
+		{"a leaving member without rows is waited for until it removes its binding", settled().leavingSince(0), func(t *testing.T, p planned) {
 			t.Helper()
 			require.False(t, p.release)
 			require.Contains(t, p.why, "remove its binding")
 		}},
-		{"a member that says released but has rows is waited for", settled().leavingSince(0).
+		{"a member that reports Released but has rows is waited for", settled().leavingSince(0).
 			agent(fleetv1alpha1.ConditionReleased, metav1.ConditionTrue).row("a", fleetv1alpha1.LeaveOrphan, true), func(t *testing.T, p planned) {
 			t.Helper()
 			require.False(t, p.release)
 		}},
-		{"a released member is let go, and leaves no tombstone", settled().leavingSince(0).
+		{"a released member leaves no tombstone", settled().leavingSince(0).
 			agent(fleetv1alpha1.ConditionReleased, metav1.ConditionTrue), func(t *testing.T, p planned) {
 			t.Helper()
 			require.True(t, p.release)
@@ -283,7 +283,7 @@ func TestNext(t *testing.T) {
 			p.why = ""
 			require.Equal(t, planned{}, p)
 		}},
-		{"a hub that lost its epoch lets nobody go", func() *world {
+		{"a hub that lost its epoch releases no member", func() *world {
 			w := settled().leavingSince(time.Hour)
 			w.lost = true
 			return w
@@ -301,7 +301,7 @@ func TestNext(t *testing.T) {
 			p.why = ""
 			require.Equal(t, planned{connect: true}, p)
 		}},
-		{"a cluster that never joined is let go at once", func() *world {
+		{"a cluster that never joined is released at once", func() *world {
 			w := settled().new().leavingSince(0)
 			return w.account("")
 		}(), func(t *testing.T, p planned) {
@@ -348,7 +348,7 @@ func TestStatus(t *testing.T) {
 			w.mc.Spec.Accepted = false
 			return w
 		}(), applied{}, fleetv1alpha1.ClusterPending, ReasonNotAccepted, nil},
-		{"a cluster that has asked for nothing yet", settled().new(), applied{}, fleetv1alpha1.ClusterJoining, ReasonNoRequest, nil},
+		{"a cluster that has not requested a certificate yet", settled().new(), applied{}, fleetv1alpha1.ClusterJoining, ReasonNoRequest, nil},
 		{"a cluster whose request was denied", func() *world {
 			w := settled().new()
 			w.request = &certificatesv1.CertificateSigningRequest{Status: certificatesv1.CertificateSigningRequestStatus{
@@ -356,7 +356,7 @@ func TestStatus(t *testing.T) {
 			}}
 			return w
 		}(), applied{}, fleetv1alpha1.ClusterJoining, ReasonRequestDenied, nil},
-		{"a member that was approved and not heard of", func() *world {
+		{"a member that was approved and has not renewed its Lease", func() *world {
 			w := settled()
 			w.heartbeat = LivenessUnknown
 			w.request = &certificatesv1.CertificateSigningRequest{Status: certificatesv1.CertificateSigningRequestStatus{
@@ -364,13 +364,13 @@ func TestStatus(t *testing.T) {
 			}}
 			return w
 		}(), applied{}, fleetv1alpha1.ClusterJoining, ReasonNeverSeen, nil},
-		{"a member whose certificate has ended", func() *world {
+		{"a member whose certificate has expired", func() *world {
 			w := settled()
 			w.mc.Status.Credential = &fleetv1alpha1.CredentialStatus{NotAfter: &metav1.Time{Time: noon}}
 			w.heartbeat = LivenessStale
 			return w.was(fleetv1alpha1.ClusterUnreachable, metav1.ConditionFalse)
 		}(), applied{}, fleetv1alpha1.ClusterUnreachable, ReasonCertificateExpired, nil},
-		{"a member that falls silent", func() *world {
+		{"a member that stops renewing its Lease", func() *world {
 			w := settled().was(fleetv1alpha1.ClusterReady, metav1.ConditionTrue)
 			w.heartbeat = LivenessStale
 			return w
@@ -382,7 +382,7 @@ func TestStatus(t *testing.T) {
 			return w
 		}(), applied{}, fleetv1alpha1.ClusterReady, ReasonSecretNotFound, nil},
 		{
-			"a member that comes back", settled().was(fleetv1alpha1.ClusterUnreachable, metav1.ConditionFalse),
+			"a member that recovers", settled().was(fleetv1alpha1.ClusterUnreachable, metav1.ConditionFalse),
 			applied{},
 			fleetv1alpha1.ClusterReady, ReasonReady,
 			[]string{EventRecovered},
@@ -394,13 +394,13 @@ func TestStatus(t *testing.T) {
 		},
 		{"a member whose apiserver is down", settled().was(fleetv1alpha1.ClusterReady, metav1.ConditionTrue).
 			agent(fleetv1alpha1.ConditionAPIHealthy, metav1.ConditionFalse), applied{}, fleetv1alpha1.ClusterReady, ReasonAPIUnhealthy, nil},
-		{"a member that says it is another cluster", func() *world {
+		{"a member that reports another cluster UID", func() *world {
 			w := settled()
 			w.mc.Status.ClusterUID = "another"
 			return w
 		}(), applied{}, fleetv1alpha1.ClusterJoining, ReasonWrongIdentity, nil},
 		{
-			"a cluster whose namespace is somebody else's", settled().new(),
+			"a cluster whose namespace was not created by the hub", settled().new(),
 			applied{namespaceTaken: true},
 			fleetv1alpha1.ClusterJoining, ReasonNamespaceTaken, nil,
 		},
@@ -443,7 +443,7 @@ func TestStatus(t *testing.T) {
 			w.push = pushState{checked: true, cause: link.NameNotResolved, problem: "no such name"}
 			return w
 		}(), applied{}, fleetv1alpha1.ClusterJoining, string(link.NameNotResolved), nil},
-		{"a push member that was not called yet", func() *world {
+		{"a push member that was not connected to yet", func() *world {
 			w := push(settled().new())
 			w.push = pushState{checked: true}
 			return w
@@ -476,7 +476,7 @@ func TestStatus(t *testing.T) {
 			got, events := status(o, p, c.done, noon)
 			require.Equal(t, c.phase, got.Phase)
 			ready := report.GetCondition(got.Conditions, fleetv1alpha1.ConditionReady)
-			if c.ready == ReasonNamespaceTaken { // told before the credential is looked at
+			if c.ready == ReasonNamespaceTaken { // before the credential is checked
 				require.Contains(t, ready.Message, "choose another name")
 			}
 			require.Equal(t, c.ready, ready.Reason, ready.Message)
@@ -487,7 +487,7 @@ func TestStatus(t *testing.T) {
 			require.Equal(t, c.events, reasons)
 			require.Nil(t, report.GetCondition(got.Conditions, fleetv1alpha1.ConditionOwnedByThisHub), "I29: the agent's conditions are the agent's")
 
-			// I9: a second look at the same world writes nothing and tells nothing.
+			// I9: a second reconcile of the same state writes no status and sends no event.
 			o.mc.Status.Phase, o.mc.Status.ObservedGeneration, o.mc.Status.Hub, o.mc.Status.Rows = got.Phase, got.ObservedGeneration, got.Hub, got.Rows
 			for _, mine := range got.Conditions {
 				o.mc.Status.Conditions = report.SetCondition(o.mc.Status.Conditions, mine, noon)
@@ -502,7 +502,7 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// was sets the status that an earlier pass wrote.
+// was sets the status that an earlier reconcile wrote.
 func (w *world) was(phase fleetv1alpha1.ClusterPhase, fresh metav1.ConditionStatus) *world {
 	w.mc.Status.Phase = phase
 	w.mc.Status.Conditions = report.SetCondition(w.mc.Status.Conditions, metav1.Condition{
@@ -528,15 +528,15 @@ func TestCount(t *testing.T) {
 	}))
 }
 
-// I17: however many members are silent, none is evicted: no plan withdraws or forgets a row for silence, takes a right
-// away or lets a cluster go.
-func TestI17ManyDarkMembersAreOnlyFrozen(t *testing.T) {
+// I17: however many members do not answer, none is evicted: no plan withdraws or forgets a row, removes a right or releases a
+// cluster because of it.
+func TestI17ManyUnreachableMembersAreOnlyFrozen(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		members := rapid.IntRange(5, 40).Draw(t, "members")
 		f := newFleet(members)
 		dark := func(i int) bool { return i*10 < members*6 }
-		f.play(time.Duration(rapid.IntRange(60, 1200).Draw(t, "seconds dark"))*time.Second, dark, false)
+		f.play(time.Duration(rapid.IntRange(60, 1200).Draw(t, "seconds without renewals"))*time.Second, dark, false)
 		for i := range members {
 			w := settled().row("a", fleetv1alpha1.LeaveDelete, false)
 			w.heartbeat = f.states[name(i)]

@@ -40,21 +40,21 @@ const (
 
 // pushState is the state of a connection, for the status. The zero value is that of a member that was not checked yet.
 type pushState struct {
-	// checked says that the Secret was read; refused is why its kubeconfig is not used, or nil.
+	// checked is true if the Secret was read; refused is why its kubeconfig is not used, or nil.
 	checked bool
 	refused *refusal
 	// clusterUID is the UID of the member's namespace kube-system, as the hub read it.
 	clusterUID string
-	// cause is why the identity of the member could not be read, and "" once it could.
+	// cause is why the identity of the member could not be read, and "" once it was.
 	cause link.Cause
-	// problem is why the last session ended, in words that are the same at each attempt; "" if none did. It stays during the
+	// problem is why the last session ended, in a text that is the same at each attempt; "" if none did. It stays during the
 	// next attempt, so that the status does not change each time.
 	problem string
 	// left is the tombstone that the member has followed, or "".
 	left types.UID
 }
 
-// target says how to connect to a push member. A changed target restarts the connection.
+// target is how to connect to a push member. A changed target restarts the connection.
 type target struct {
 	// cluster is the member's name on the hub.
 	cluster    string
@@ -80,9 +80,10 @@ func targetOf(mc *fleetv1alpha1.MemberCluster, connect bool) *target {
 	return t
 }
 
-// pusher runs the agents of push members, and of those that left without an answer. Set says which connections are wanted; Start,
-// in the leader only, keeps them until its context ends. For each member it watches the one Secret, checks the kubeconfig, reads
-// the identity of the member, and once that is in spec.identity runs the agent, with a growing pause after each failure.
+// pusher runs the agents of push members, and of those that have left without being released. Set says which connections are
+// wanted; Start, in the leader only, keeps them until its context ends. For each member it watches the one Secret, checks the
+// kubeconfig, reads the identity of the member, and once that is in spec.identity runs the agent, with a growing pause after each
+// failure.
 type pusher struct {
 	hub        cluster.Cluster
 	clock      clock.WithTicker
@@ -321,7 +322,7 @@ func (p *pusher) sessions(ctx context.Context, name string, t target, cfg *rest.
 		case ctx.Err() != nil:
 			return
 		case err == nil, errors.Is(err, link.ErrLeft):
-			// The identity was read, or the member has left: a changed target starts over.
+			// The identity was read, or the member has left: a changed target restarts the session.
 			p.note(name, func(s *pushState) { s.left = t.tombstone })
 			return
 		case p.clock.Since(began) > sessionSettled:
@@ -342,7 +343,7 @@ func (p *pusher) sessions(ctx context.Context, name string, t target, cfg *rest.
 	}
 }
 
-// errOtherCluster says that the kubeconfig leads to another cluster than the one that joined.
+// errOtherCluster means that the kubeconfig leads to another cluster than the one that joined.
 var errOtherCluster = errors.New("the kubeconfig leads to another cluster than the one that joined")
 
 // session opens a connection and runs the agent on it. Without an identity to compare with, it only reads that of the member and
@@ -400,7 +401,7 @@ func clusterUID(ctx context.Context, reader client.Reader) (string, error) {
 
 // problem describes an error without addresses, times and credentials, so that the status does not change at each attempt.
 func problem(err error) string {
-	peer := link.Peer{ //nolint:gosec // Words about credentials, and none itself.
+	peer := link.Peer{ //nolint:gosec // Text about credentials, without any.
 		Name: "the member", Address: "the address in the kubeconfig", Authority: "certificate-authority-data",
 		Credential: "the credential in the kubeconfig: make a new one there and put it into the Secret",
 		Rights:     "the kubeconfig's user lacks rights; install chart flotilla-member there with agent.push=true, and use its account flotilla-agent",

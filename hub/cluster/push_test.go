@@ -30,14 +30,14 @@ import (
 func TestTargetOf(t *testing.T) {
 	t.Parallel()
 	mc := push(settled()).mc
-	require.Nil(t, targetOf(mc, false), "nothing is dialled that the plan does not want")
+	require.Nil(t, targetOf(mc, false), "no connection that the plan does not want")
 	plain := targetOf(mc, true)
 	require.Equal(t, "uid", plain.identity)
 	mc.Spec.Limits = &fleetv1alpha1.ClusterLimits{QPS: 5, Burst: 6}
-	require.NotEqual(t, *plain, *targetOf(mc, true), "changed limits start the connection anew")
+	require.NotEqual(t, *plain, *targetOf(mc, true), "changed limits restart the connection")
 }
 
-func TestProblemsAreTheSameWithEachTry(t *testing.T) {
+func TestProblemsAreTheSameAtEachAttempt(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		err  error
@@ -88,10 +88,10 @@ func TestSessionsTryAgainWithAPause(t *testing.T) {
 	require.Contains(t, p.State("west").problem, "does not accept the credential")
 	require.Equal(t, link.Unauthorized, p.State("west").cause)
 	require.Eventually(t, clk.HasWaiters, 5*time.Second, time.Millisecond)
-	require.Empty(t, asked, "no second try before the pause is over")
+	require.Empty(t, asked, "no second attempt before the pause is over")
 	clk.Step(sessionFirst * 2)
 	<-asked
-	require.Empty(t, rung, "the same problem is not told again")
+	require.Empty(t, rung, "the same problem is not reported again")
 	end()
 	server.CloseClientConnections()
 }
@@ -110,7 +110,7 @@ func TestPusherForgetsWhatIsNotWanted(t *testing.T) {
 	p.Set("west", nil)
 	<-p.wake
 	p.note("west", func(s *pushState) { s.checked = true })
-	require.Equal(t, pushState{}, p.State("west"), "a late word of an ended connection is not kept")
+	require.Equal(t, pushState{}, p.State("west"), "a late report of an ended connection is dropped")
 }
 
 func TestPusherEndsWithItsContext(t *testing.T) {
@@ -124,7 +124,7 @@ func TestPusherEndsWithItsContext(t *testing.T) {
 	go func() { ended <- p.Start(ctx) }()
 	p.Set("west", &target{secret: fleetv1alpha1.SecretKeyRef{Namespace: "kube-system", Name: "x", Key: "value"}})
 	require.Eventually(t, func() bool { return p.State("west").checked }, 5*time.Second, time.Millisecond)
-	require.Equal(t, ReasonKubeconfigRefused, p.State("west").refused.reason, "a Secret elsewhere is not even asked for")
+	require.Equal(t, ReasonKubeconfigRefused, p.State("west").refused.reason, "a Secret in another namespace is not even requested")
 	cancel()
 	require.NoError(t, <-ended)
 }

@@ -26,7 +26,7 @@ type Decision string
 
 // Decisions.
 const (
-	// DecisionApprove: it is exactly what a member may ask for.
+	// DecisionApprove: it is exactly what a member may request.
 	DecisionApprove Decision = "Approve"
 	// DecisionDeny: it uses our names, but is not exactly that.
 	DecisionDeny Decision = "Deny"
@@ -70,7 +70,7 @@ type outcome struct {
 	message  string
 	// clusterUID is the member's identity, which an approval binds.
 	clusterUID string
-	// bootstrap says that the request was made with a join token, not with a certificate.
+	// bootstrap is true if the request was made with a join token, not with a certificate.
 	bootstrap bool
 }
 
@@ -86,8 +86,8 @@ type requestFacts struct {
 	holder func(clusterUID string) string
 }
 
-// ours tells whether we decide on a request, and which cluster it is for, "" if that is unclear. Requests of other signers, and
-// those whose subject uses none of our names in any spelling, are left to others.
+// ours reports whether we decide on a request, and which cluster it is for, "" if that is unclear. Requests of other signers, and
+// those whose subject uses none of our names in any spelling, are ignored.
 func ours(csr *certificatesv1.CertificateSigningRequest) (cluster string, yes bool) {
 	if csr.Spec.SignerName != certificatesv1.KubeAPIServerClientSignerName {
 		return "", false
@@ -125,7 +125,7 @@ func firstRunes(s string, n int) string {
 }
 
 // decide decides on a request for the cluster that ours returned. A request that differs in anything from what the agent of that
-// cluster sends is denied, because nobody checks it later.
+// cluster sends is denied, because it is not checked again later.
 func decide(csr *certificatesv1.CertificateSigningRequest, cluster string, k requestFacts) outcome {
 	request, err := parse(csr.Spec.Request)
 	if err != nil {
@@ -176,8 +176,8 @@ func parse(request []byte) (*x509.CertificateRequest, error) {
 	return parsed, parsed.CheckSignature()
 }
 
-// exactSubject tells whether the subject is one CN and the two Os, byte for byte. It checks the attributes one by one,
-// since pkix.Name keeps only the last of several CNs and has no place for attributes of other types.
+// exactSubject reports whether the subject is one CN and the two Os, byte for byte. It checks the attributes one by one,
+// since pkix.Name keeps only the last of several CNs and no attributes of other types.
 func exactSubject(r *x509.CertificateRequest, cluster string) bool {
 	commonName, organization := asn1.ObjectIdentifier{2, 5, 4, 3}, asn1.ObjectIdentifier{2, 5, 4, 10}
 	var names, orgs []string
@@ -273,7 +273,7 @@ func checkRequester(csr *certificatesv1.CertificateSigningRequest, cluster strin
 	return true, nil
 }
 
-// used tells whether a join token is used up: a request with it was approved, and the member has renewed its Lease since, so it
+// used reports whether a join token is used up: a request with it was approved, and the member has renewed its Lease since, so it
 // has stored the certificate. Until then the same cluster may request again, since an agent may crash in between and lose the
 // key. An annotation that can't be read counts as used.
 func used(account *corev1.ServiceAccount, lease *coordinationv1.Lease) bool {
@@ -304,7 +304,7 @@ func checkIdentity(uid string, bootstrap bool, k requestFacts) *outcome {
 	return nil
 }
 
-// validUID tells whether a cluster UID can be part of names, as the UIDs that Kubernetes makes can.
+// validUID reports whether a cluster UID can be part of names, as the UIDs that Kubernetes makes can.
 func validUID(uid string) bool { return len(validation.IsDNS1123Label(uid)) == 0 }
 
 func deny(reason, format string, args ...any) outcome {

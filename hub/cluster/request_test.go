@@ -28,7 +28,7 @@ import (
 
 const eastUID = "0b1c6d3e-1111-2222-3333-444455556666"
 
-// ask is a certificate request in the making, and what the hub knows.
+// ask is a certificate request to be built, and the facts that the hub knows.
 type ask struct {
 	csr      *certificatesv1.CertificateSigningRequest
 	template x509.CertificateRequest
@@ -105,7 +105,7 @@ func (a *ask) decide(tb testing.TB) (outcome, bool) {
 	return decide(csr, cluster, k), mine
 }
 
-// spend marks the token as one that was used at that version of the Lease.
+// spend marks the token as used at that version of the Lease.
 func (a *ask) spend(version string) {
 	a.account.Annotations = map[string]string{annotationSpent: version}
 }
@@ -137,7 +137,7 @@ func change(f func(*ask)) func(*testing.T, *ask) {
 }
 
 // I30, I33: nothing but the exact request of the right requester is approved.
-func TestJudge(t *testing.T) {
+func TestDecide(t *testing.T) {
 	t.Parallel()
 	member, members := "kruise:member:east", "kruise:members"
 	for _, c := range []struct {
@@ -147,9 +147,9 @@ func TestJudge(t *testing.T) {
 	}{
 		{"the first request of an accepted member is approved", change(func(*ask) {}), ReasonApproved},
 		{"the organisations may come in any order", subject(member, member, members), ReasonApproved},
-		{"a shorter life than the cluster may have is approved", change(func(a *ask) { a.csr.Spec.ExpirationSeconds = new(int32(600)) }), ReasonApproved},
+		{"a shorter lifetime than the cluster may have is approved", change(func(a *ask) { a.csr.Spec.ExpirationSeconds = new(int32(600)) }), ReasonApproved},
 		{"a renewal by the member itself is approved", change(joinedMember), ReasonApproved},
-		{"a new token of a cluster that has joined serves the same cluster", change(func(a *ask) {
+		{"a new token of a cluster that has joined is valid for the same cluster", change(func(a *ask) {
 			a.mc.Spec.Identity = &fleetv1alpha1.ClusterIdentity{ClusterUID: eastUID}
 		}), ReasonApproved},
 
@@ -215,12 +215,12 @@ func TestJudge(t *testing.T) {
 		{"no usages are refused", change(func(a *ask) { a.csr.Spec.Usages = nil }), ReasonWrongUsages},
 
 		{"no expiration is refused", change(func(a *ask) { a.csr.Spec.ExpirationSeconds = nil }), ReasonWrongExpiration},
-		{"a longer life than the cluster may have is refused", change(func(a *ask) { a.csr.Spec.ExpirationSeconds = new(int32(86401)) }), ReasonWrongExpiration},
-		{"a longer life than the default is refused where the cluster says nothing", change(func(a *ask) {
+		{"a longer lifetime than the cluster may have is refused", change(func(a *ask) { a.csr.Spec.ExpirationSeconds = new(int32(86401)) }), ReasonWrongExpiration},
+		{"a longer lifetime than the default is refused where the cluster sets none", change(func(a *ask) {
 			a.mc.Spec.Pull = nil
 			a.csr.Spec.ExpirationSeconds = new(int32(86401))
 		}), ReasonWrongExpiration},
-		{"a shorter life than Kubernetes signs is refused", change(func(a *ask) { a.csr.Spec.ExpirationSeconds = new(int32(599)) }), ReasonWrongExpiration},
+		{"a shorter lifetime than Kubernetes signs is refused", change(func(a *ask) { a.csr.Spec.ExpirationSeconds = new(int32(599)) }), ReasonWrongExpiration},
 
 		{"another name of the object is refused", change(func(a *ask) { a.csr.Name = "fleet-east-2" }), ReasonWrongName},
 		{"the name of another cluster's request is refused", change(func(a *ask) { a.csr.Name = "fleet-west" }), ReasonWrongName},
@@ -256,30 +256,30 @@ func TestJudge(t *testing.T) {
 
 		{"a token of an account that was replaced is refused", change(func(a *ask) { a.account.UID = types.UID("newer") }), ReasonTokenSpent},
 		{"a token of an account that is gone is refused", change(func(a *ask) { a.account = nil }), ReasonTokenSpent},
-		{"a token is refused once the member has renewed its Lease with what it bought", change(func(a *ask) {
+		{"a token is refused once the member has renewed its Lease with the certificate", change(func(a *ask) {
 			a.spend("7")
 			a.lease = memberLease("8", true)
 		}), ReasonTokenSpent},
 		{
-			"a token serves again while the member was not heard of since, as an agent may crash before it keeps its certificate",
+			"a token is valid again until the member renews its Lease, as an agent may crash before it stores its certificate",
 			change(func(a *ask) {
 				a.spend("7")
 				a.lease = memberLease("7", true)
 			}), ReasonApproved,
 		},
-		{"a Lease that was made anew is no renewal", change(func(a *ask) {
+		{"a Lease that was created again is no renewal", change(func(a *ask) {
 			a.spend("7")
 			a.lease = memberLease("8", false)
 		}), ReasonApproved},
-		{"a Lease that is gone is no renewal", change(func(a *ask) {
+		{"a missing Lease is no renewal", change(func(a *ask) {
 			a.spend("7")
 			a.lease = nil
 		}), ReasonApproved},
-		{"a token serves no other cluster in between", change(func(a *ask) {
+		{"a token is valid for no other cluster in between", change(func(a *ask) {
 			a.spend("7")
 			a.mc.Spec.Identity = &fleetv1alpha1.ClusterIdentity{ClusterUID: "another"}
 		}), ReasonWrongIdentity},
-		{"a mark that can't be read counts as used", change(func(a *ask) {
+		{"an invalid annotation counts as used", change(func(a *ask) {
 			a.spend("x")
 			a.lease = memberLease("7", true)
 		}), ReasonTokenSpent},
@@ -292,7 +292,7 @@ func TestJudge(t *testing.T) {
 			a.csr.Annotations[link.AnnotationClusterUID] = "another"
 		}), ReasonWrongIdentity},
 		{"a missing cluster UID is refused", change(func(a *ask) { a.csr.Annotations = nil }), ReasonWrongIdentity},
-		{"a cluster UID that is no name is refused", change(func(a *ask) {
+		{"a cluster UID that can't be part of a name is refused", change(func(a *ask) {
 			a.csr.Annotations[link.AnnotationClusterUID] = "../../" + eastUID
 		}), ReasonWrongIdentity},
 		{"a cluster that has joined under another name is refused", change(func(a *ask) { a.others[eastUID] = "old-east" }), ReasonIdentityTaken},
@@ -373,8 +373,8 @@ func TestOurs(t *testing.T) {
 	}
 }
 
-// FuzzJudgeSubject feeds subjects: whatever is approved is exactly the member's own.
-func FuzzJudgeSubject(f *testing.F) {
+// FuzzDecideSubject feeds subjects: only the member's own is approved.
+func FuzzDecideSubject(f *testing.F) {
 	f.Add("kruise:member:east", "kruise:members", "kruise:member:east")
 	f.Add("kruise:member:east\x00", "kruise:members", "kruise:member:east")
 	f.Add("KRUISE:member:east", "kruise:Members", "")

@@ -97,7 +97,7 @@ func (f *firstEpoch) Start(ctx context.Context) error {
 	}
 	for i := range all.Items {
 		if published := all.Items[i].Status.Hub; published != nil {
-			ctrl.LoggerFrom(ctx).Error(nil, "Lost the hub's epoch: nothing is changed until an administrator stores it again",
+			ctrl.LoggerFrom(ctx).Error(nil, "Lost the hub's epoch: nothing is changed until an administrator restores it",
 				"namespace", key.Namespace, "name", key.Name, "cluster", all.Items[i].Name, "epoch", published.Epoch)
 			return nil
 		}

@@ -108,7 +108,7 @@ func phase(o observed) fleetv1alpha1.ClusterPhase {
 	case !o.mc.Spec.Accepted:
 		return fleetv1alpha1.ClusterPending
 	case o.heartbeat == LivenessStale && hubSide(o):
-		return o.mc.Status.Phase // A lost epoch says nothing of the member.
+		return o.mc.Status.Phase // A lost epoch does not concern the member.
 	case o.heartbeat == LivenessStale:
 		return fleetv1alpha1.ClusterUnreachable
 	case o.heartbeat == LivenessFresh && ownership != nil && ownership.Status == metav1.ConditionTrue && rightIdentity(o):
@@ -118,19 +118,19 @@ func phase(o observed) fleetv1alpha1.ClusterPhase {
 	}
 }
 
-// hubSide tells whether the hub itself can't connect to the member: the credential is missing or refused on the hub.
+// hubSide reports whether the hub itself can't connect to the member: the credential is missing or refused on the hub.
 func hubSide(o observed) bool {
 	return o.mc.Spec.Mode == fleetv1alpha1.ModePush && o.push.refused != nil
 }
 
-// rightIdentity tells whether the agent reports the identity that the cluster joined with, or none.
+// rightIdentity reports whether the agent reports the identity that the cluster joined with, or none.
 func rightIdentity(o observed) bool {
 	id, reported := o.mc.Spec.Identity, o.mc.Status.ClusterUID
 	return id == nil || reported == "" || reported == id.ClusterUID
 }
 
-// versions says whether the versions of hub and agent work together. The agent checks the same and takes no work if they don't.
-// There is no finding until the agent has reported its version.
+// versions returns whether the versions of hub and agent are compatible. The agent checks the same and takes no work if they
+// are not. There is no finding until the agent has reported its version.
 func versions(o observed) finding {
 	if o.mc.Status.AgentVersion == "" {
 		return finding{}
@@ -146,7 +146,7 @@ func acceptance(o observed) finding {
 	return no(ReasonNotAccepted, "An administrator has not accepted the cluster: run kubectl kruise cluster accept "+o.mc.Name)
 }
 
-// credential says whether there is a usable credential.
+// credential returns whether there is a usable credential.
 func credential(o observed, now time.Time) finding {
 	switch {
 	case !o.mc.Spec.Accepted:
@@ -166,7 +166,7 @@ func credential(o observed, now time.Time) finding {
 	if c := answered(o.request, certificatesv1.CertificateDenied); c != nil {
 		return no(ReasonRequestDenied, fmt.Sprintf("The last certificate request was denied (%s): %s", c.Reason, c.Message))
 	}
-	return no(ReasonNoRequest, "No certificate request was seen yet: "+token+" and install the agent with it")
+	return no(ReasonNoRequest, "There is no certificate request yet: "+token+" and install the agent with it")
 }
 
 func pushCredential(o observed) finding {
@@ -203,7 +203,7 @@ func answered(csr *certificatesv1.CertificateSigningRequest, kind certificatesv1
 func freshness(o observed) finding {
 	suffix := ""
 	if o.push.problem != "" {
-		suffix = "; the last try to connect: " + o.push.problem
+		suffix = "; the last attempt to connect: " + o.push.problem
 	}
 	if o.heartbeat != LivenessFresh && hubSide(o) {
 		return unknown(ReasonHubSideFault, "The hub can't connect to the member: "+o.push.refused.message)
@@ -230,7 +230,7 @@ func readiness(o observed, p planned, a applied, accepted, credential, beat, ver
 	agent := o.mc.Status.Conditions
 	switch {
 	case !o.mc.DeletionTimestamp.IsZero():
-		return no(ReasonLeaving, "The cluster leaves: "+p.why)
+		return no(ReasonLeaving, "The cluster is leaving: "+p.why)
 	case accepted.status != metav1.ConditionTrue:
 		return no(accepted.reason, accepted.message)
 	case o.lost:

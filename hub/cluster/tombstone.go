@@ -58,7 +58,7 @@ func readAccess(stone *corev1.ConfigMap, hubUID string) *target {
 	}
 }
 
-// number reads a limit. What is no number counts as 0, the default.
+// number parses a limit. An invalid one counts as 0, the default.
 func number(text string) int32 {
 	n, err := strconv.ParseInt(text, 10, 32)
 	if err != nil {
@@ -67,8 +67,8 @@ func number(text string) int32 {
 	return int32(n)
 }
 
-// tombstones is the controller of push members' tombstones. Nobody else runs the agent of such a member, so the hub calls it
-// until it has followed the tombstone, and then deletes that.
+// tombstones is the controller of push members' tombstones. The hub runs the agent of such a member
+// until it has followed the tombstone, and then deletes the tombstone.
 type tombstones struct {
 	client client.Client
 	events event.Recorder

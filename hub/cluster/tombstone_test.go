@@ -10,12 +10,12 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/link"
 )
 
-func TestTombstoneOfAPushMemberSaysHowToCallIt(t *testing.T) {
+func TestTombstoneOfAPushMemberHasHowToConnect(t *testing.T) {
 	t.Parallel()
 	mc := push(settled()).mc.DeepCopy()
 	mc.Spec.Limits = &fleetv1alpha1.ClusterLimits{QPS: 5, Burst: 6}
 	kept := forTombstone(mc, "hub")
-	require.Len(t, kept, 1, "nobody but the hub reads it, so it needs no role")
+	require.Len(t, kept, 1, "only the hub reads it, so it needs no role")
 	stone := kept[0].(*corev1.ConfigMap)
 	stone.UID = "stone"
 	want := targetOf(mc, true)

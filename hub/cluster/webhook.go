@@ -72,7 +72,7 @@ func (v *validator) ValidateUpdate(ctx context.Context, old, mc *fleetv1alpha1.M
 	return nil, invalidCluster(mc, faults)
 }
 
-// ValidateDelete allows it, which lets the cluster leave. It warns of pods that are deleted with it.
+// ValidateDelete allows it; the cluster then leaves. It warns of pods that are deleted with it.
 func (v *validator) ValidateDelete(ctx context.Context, mc *fleetv1alpha1.MemberCluster) (admission.Warnings, error) {
 	if mc.Spec.Leave.Policy != fleetv1alpha1.LeaveDelete || !mc.DeletionTimestamp.IsZero() {
 		return nil, nil
@@ -164,10 +164,10 @@ func invalidCluster(mc *fleetv1alpha1.MemberCluster, faults field.ErrorList) err
 	return apierrors.NewInvalid(fleetv1alpha1.GroupVersion.WithKind("MemberCluster").GroupKind(), mc.Name, faults)
 }
 
-// guard refuses to delete a member's namespace while it has rows: they would be withdrawn, and with them the objects in the
-// member. The webhook is called only for namespaces with the label of a cluster.
+// guard refuses to delete a member's namespace while it has rows: they and the objects in the member would be deleted. The
+// webhook is called only for namespaces with the label of a cluster.
 type guard struct {
-	// reader reads from the apiserver: an empty cache proves nothing.
+	// reader reads from the apiserver: an empty cache is no proof.
 	reader client.Reader
 }
 
@@ -201,5 +201,5 @@ func (g *guard) ValidateDelete(ctx context.Context, namespace *corev1.Namespace)
 		return nil, nil
 	}
 	return nil, apierrors.NewForbidden(corev1.Resource("namespaces"), namespace.Name, fmt.Errorf(
-		"%d objects in member cluster %s would be deleted with it: delete the MemberCluster instead, its spec.leave.policy says what becomes of them", held, cluster))
+		"%d objects in member cluster %s would be deleted with it: delete the MemberCluster instead; its spec.leave.policy decides what happens to them", held, cluster))
 }

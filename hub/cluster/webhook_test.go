@@ -32,14 +32,14 @@ func TestDeletingAClusterWithItsPodsWarns(t *testing.T) {
 		want   string
 	}{
 		{
-			"with Delete, what is still granted is named", fleetv1alpha1.LeaveDelete,
+			"with Delete, the warning has the granted replicas", fleetv1alpha1.LeaveDelete,
 			[]client.Object{
 				row("fleet-east", "a", 3, false), row("fleet-east", "b", 4, false), row("fleet-east", "empty", 0, false),
 				row("fleet-east", "going", 5, true), row("fleet-west", "c", 6, false),
 			},
 			"deletes 7 replicas of 2 objects in member cluster east at once",
 		},
-		{"with Delete, a cluster that was drained goes silently", fleetv1alpha1.LeaveDelete, []client.Object{row("fleet-east", "a", 0, false)}, ""},
+		{"with Delete, there is no warning for a drained cluster", fleetv1alpha1.LeaveDelete, []client.Object{row("fleet-east", "a", 0, false)}, ""},
 		{"with Orphan, nothing is deleted", fleetv1alpha1.LeaveOrphan, []client.Object{row("fleet-east", "a", 3, false)}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -50,7 +50,7 @@ func TestDeletingAClusterWithItsPodsWarns(t *testing.T) {
 			mc.Spec.Leave.Policy = c.policy
 			v := &validator{client: fake.NewClientBuilder().WithScheme(s).WithObjects(c.rows...).Build()}
 			warnings, err := v.ValidateDelete(t.Context(), mc)
-			require.NoError(t, err, "it is never refused")
+			require.NoError(t, err, "a delete is never refused")
 			if c.want == "" {
 				require.Empty(t, warnings)
 				return

@@ -59,7 +59,7 @@ func (c Client) Fleet(ctx context.Context, key client.ObjectKey, object client.O
 	}
 	for i := range rows.Items {
 		r := &rows.Items[i]
-		if cluster := r.Labels[keys.FleetCluster]; r.Namespace == fleetv1alpha1.Namespace(cluster) { // Otherwise it is not ours.
+		if cluster := r.Labels[keys.FleetCluster]; r.Namespace == fleetv1alpha1.Namespace(cluster) { // Otherwise the row is not ours.
 			f.Rows[cluster] = r
 		}
 	}
@@ -139,7 +139,7 @@ func (c Client) Apply(ctx context.Context, object client.Object, f Fleet, p Plan
 	for _, w := range p.Withdrawals {
 		err := c.Rows.Withdraw(ctx, w.Row, w.Policy)
 		switch {
-		case errors.Is(err, row.ErrPaused): // The watch on MemberClusters enqueues the object when it may go on.
+		case errors.Is(err, row.ErrPaused): // The watch on MemberClusters enqueues the object when it may continue.
 			out.Problems = append(out.Problems, Problem{Cluster: w.Row.Labels[keys.FleetCluster], Reason: ReasonPaused, Message: err.Error()})
 		case err != nil:
 			failures = multierror.Append(failures, err)
@@ -169,8 +169,8 @@ func (c Client) finalizer(ctx context.Context, object client.Object, change func
 	return nil
 }
 
-// withoutConflicts drops conflicts. They mean that the cache is stale, and the watch brings the newer row: they neither belong
-// into a status nor need a retry.
+// withoutConflicts drops conflicts. They mean that the cache is stale, and the watch delivers the newer row: they are neither
+// reported in a status nor retried.
 func withoutConflicts(all *multierror.Error) error {
 	if all == nil {
 		return nil

@@ -177,13 +177,13 @@ func TestWithdraw(t *testing.T) {
 	require.Equal(t, "2 clusters still hold it: west (ClusterUnreachable), east", Result{Rows: f.Rows}.Holders(problems))
 	require.Equal(t, map[string]bool{"east": false, "west": false}, Result{Rows: f.Rows}.Applied(p))
 
-	t.Run("I14: a namespace that is deleted on the hub leaves what runs in the members", func(t *testing.T) {
+	t.Run("I14: deleting a namespace on the hub does not delete objects in the members", func(t *testing.T) {
 		t.Parallel()
 		p, _ := Withdraw(object, f, true)
 		require.Equal(t, fleetv1alpha1.LeaveOrphan, p.Withdrawals[0].Policy)
 		require.Contains(t, p.Deleting, "kept")
 	})
-	t.Run("the finalizer goes with the last row", func(t *testing.T) {
+	t.Run("the finalizer is removed with the last row", func(t *testing.T) {
 		t.Parallel()
 		p, _ := Withdraw(object, fleet(), false)
 		require.True(t, p.RemoveFinalizer)

@@ -1,7 +1,7 @@
 // Package placement is what kinds that the hub places in clusters have in common: which clusters can be placed in, and how
 // the rows of an object are read, written and withdrawn.
 //
-// A kind keeps three pure functions to itself and calls this package for the rest:
+// A kind has three pure functions of its own and calls this package for the rest:
 //
 //	divide   which cluster gets which part of the object; package allot has the arithmetic
 //	render   a cluster's part as a row (row.Want)
@@ -17,8 +17,8 @@
 // RowHandler and ClusterChanged are its watches.
 //
 // A cluster that does not answer is frozen: it keeps what it has, and the others continue. A MemberCluster that is missing from
-// a list does not prove that the cluster has left, so its rows stay. Rows go when the object is deleted, or when the kind
-// withdraws them; those of an object whose whole namespace is being deleted leave their objects in the members.
+// a list does not prove that the cluster has left, so its rows stay. Rows are deleted when the object is deleted, or when the
+// kind withdraws them; if the object's whole namespace is being deleted, the objects in the members stay.
 //
-// The package neither divides replicas nor looks into a manifest.
+// The package neither divides replicas nor interprets a manifest.
 package placement

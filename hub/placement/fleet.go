@@ -12,7 +12,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/report"
 )
 
-// Fleet is what the placement of one object starts from. It points into the cache and must not be changed.
+// Fleet is the input of the placement of one object. It points into the cache and must not be changed.
 type Fleet struct {
 	// Clusters are all MemberClusters by name.
 	Clusters map[string]*fleetv1alpha1.MemberCluster
@@ -20,19 +20,19 @@ type Fleet struct {
 	Rows map[string]*fleetv1alpha1.MemberWork
 }
 
-// Availability says what can be placed in a cluster.
+// Availability is what can be placed in a cluster.
 type Availability struct {
-	// State says whether the cluster takes and gives replicas.
+	// State is whether the cluster can get and lose replicas.
 	State allot.State
 	// Limit is the most replicas of one object that the cluster takes; nil is no limit.
 	Limit *int
-	// Unusable says that the cluster takes no part in the division: it is unknown, or leaves.
+	// Unusable is true if the cluster is excluded from the division: it is unknown, or is leaving.
 	Unusable bool
 	// Reason and Message say why the cluster is not ready. They are empty if it is.
 	Reason, Message string
 }
 
-// Availability says what of an object in that namespace can be placed in a cluster.
+// Availability returns what of an object in that namespace can be placed in a cluster.
 func (f Fleet) Availability(cluster, namespace string) Availability {
 	mc := f.Clusters[cluster]
 	switch {
@@ -42,10 +42,10 @@ func (f Fleet) Availability(cluster, namespace string) Availability {
 			Message: fmt.Sprintf("there is no member cluster %s: create it, or name another one", cluster),
 		}
 	case mc == nil:
-		return frozen(ReasonUnknownCluster, "the member cluster %s is gone, but its rows are not: nothing is changed there", cluster)
+		return frozen(ReasonUnknownCluster, "member cluster %s is gone, but its rows still exist: nothing is changed there", cluster)
 	case !mc.DeletionTimestamp.IsZero():
 		return Availability{
-			Unusable: true, Reason: ReasonLeaving, Message: fmt.Sprintf("cluster %s leaves the fleet: name another one", cluster),
+			Unusable: true, Reason: ReasonLeaving, Message: fmt.Sprintf("cluster %s is leaving the fleet: name another one", cluster),
 		}
 	case !mc.Spec.Accepted:
 		return frozen(ReasonNotAccepted, "cluster %s is not accepted: run kubectl kruise cluster accept %s", cluster, cluster)
@@ -74,7 +74,7 @@ func frozen(reason, format string, args ...any) Availability {
 	return Availability{State: allot.Frozen, Reason: reason, Message: fmt.Sprintf(format, args...)}
 }
 
-// TakesRows tells whether rows of a cluster may be written: it is accepted and does not leave.
+// TakesRows reports whether rows of a cluster may be written: it is accepted and does not leave.
 func (f Fleet) TakesRows(cluster string) bool {
 	mc := f.Clusters[cluster]
 	return mc != nil && mc.DeletionTimestamp.IsZero() && mc.Spec.Accepted
@@ -89,19 +89,19 @@ func (f Fleet) Epoch(cluster string) (epoch int64, prepared bool) {
 	return mc.Status.Hub.Epoch, true
 }
 
-// Silent says why a cluster does not act on its rows now. The reason is empty where nothing is known to be in the way.
+// Silent returns why a cluster does not act on its rows now. The reason is empty where no obstacle is known.
 func (f Fleet) Silent(cluster string) (reason, message string) {
 	mc := f.Clusters[cluster]
 	switch {
 	case mc == nil:
-		return ReasonUnknownCluster, "the member cluster is gone, but its rows are not"
+		return ReasonUnknownCluster, "the member cluster is gone, but its rows still exist"
 	case !mc.DeletionTimestamp.IsZero():
-		return ReasonLeaving, "the cluster leaves the fleet: what it holds of the object goes by its leave policy"
+		return ReasonLeaving, "the cluster is leaving the fleet: its part of the object is handled by its leave policy"
 	case !mc.Spec.Accepted:
 		return ReasonNotAccepted, "the cluster is not accepted: run kubectl kruise cluster accept " + cluster
 	case !ready(mc):
 		reason, why := unready(mc)
-		return reason, "the cluster " + why + ": what it holds of the object goes when it is back or has left"
+		return reason, "the cluster " + why + ": its part of the object is deleted when it is back or has left"
 	}
 	return "", ""
 }
@@ -129,7 +129,7 @@ func (f Fleet) Select(selector labels.Selector) []string {
 	return names
 }
 
-// Missing returns, sorted, the clusters that hold a row and have no MemberCluster. That is no proof that they left.
+// Missing returns, sorted, the clusters that hold a row and have no MemberCluster. This does not prove that they have left.
 func (f Fleet) Missing() []string {
 	var names []string
 	for name := range f.Rows {
@@ -141,12 +141,12 @@ func (f Fleet) Missing() []string {
 	return names
 }
 
-// Acknowledged tells whether a member has applied the latest generation of its row.
+// Acknowledged reports whether a member has applied the latest generation of its row.
 func Acknowledged(row *fleetv1alpha1.MemberWork) bool {
 	return row.Status.ObservedGeneration == row.Generation
 }
 
-// Blocked tells whether a member reports that a row can't be applied, or that its object has failed.
+// Blocked reports whether a member reports that a row can't be applied, or that its object has failed.
 func Blocked(row *fleetv1alpha1.MemberWork) bool {
 	return row.Status.Phase == fleetv1alpha1.WorkBlocked || row.Status.Phase == fleetv1alpha1.WorkDegraded
 }
@@ -155,7 +155,7 @@ func ready(mc *fleetv1alpha1.MemberCluster) bool {
 	return report.IsConditionTrue(mc.Status.Conditions, fleetv1alpha1.ConditionReady)
 }
 
-// unready says why a cluster that has joined is not ready.
+// unready returns why a cluster that has joined is not ready.
 func unready(mc *fleetv1alpha1.MemberCluster) (reason, why string) {
 	if c := report.GetCondition(mc.Status.Conditions, fleetv1alpha1.ConditionSkewSupported); c != nil && c.Status == metav1.ConditionFalse {
 		return ReasonVersionSkew, "runs a version of Flotilla that is too far from the hub's"

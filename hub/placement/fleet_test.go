@@ -65,7 +65,7 @@ func TestAvailabilityOfAClusterAndWhatItsRowsDo(t *testing.T) {
 		silent    string
 		takesRows bool
 	}{
-		{"a ready cluster takes replicas", func(Fleet, *fleetv1alpha1.MemberCluster) {}, Availability{}, "", true},
+		{"a ready cluster gets replicas", func(Fleet, *fleetv1alpha1.MemberCluster) {}, Availability{}, "", true},
 		{"up to its limit", func(_ Fleet, east *fleetv1alpha1.MemberCluster) {
 			east.Spec.Limits = &fleetv1alpha1.ClusterLimits{MaxReplicasPerObject: new(int32(5))}
 		}, Availability{Limit: new(5)}, "", true},

@@ -19,17 +19,17 @@ type Plan struct {
 	Wants []row.Want
 	// Withdrawals are the rows to delete.
 	Withdrawals []Withdrawal
-	// Deleting says, while the object is being deleted, what becomes of the objects in the members; otherwise it is empty.
+	// Deleting is, while the object is being deleted, what happens to the objects in the members; otherwise it is empty.
 	Deleting string
 }
 
-// Withdrawal is a row to delete. Policy says what becomes of its object; a row that is being deleted keeps its own.
+// Withdrawal is a row to delete. Policy is what happens to its object; a row that is being deleted keeps its own.
 type Withdrawal struct {
 	Row    *fleetv1alpha1.MemberWork
 	Policy fleetv1alpha1.LeavePolicy
 }
 
-// Held tells whether the object has our finalizer.
+// Held reports whether the object has our finalizer.
 func Held(object metav1.Object) bool { return slices.Contains(object.GetFinalizers(), keys.FleetRow) }
 
 // Withdraw plans for an object that is being deleted: all of its rows are withdrawn, and our finalizer is removed when none

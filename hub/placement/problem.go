@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Reasons why a cluster does not get, or does not do, what the object asks for.
+// Reasons why a cluster does not get, or does not do, what the object requests.
 const (
 	ReasonUnknownCluster = "UnknownCluster"
 	ReasonNotAccepted    = "ClusterNotAccepted"
@@ -17,7 +17,7 @@ const (
 	ReasonPaused = "WithdrawalsPaused"
 )
 
-// Problem is why a part of an object is not as asked for. Subset and Cluster may be empty.
+// Problem is why a part of an object is not as desired. Subset and Cluster may be empty.
 type Problem struct{ Subset, Cluster, Reason, Message string }
 
 // Describe joins problems into the message of a condition.

@@ -10,7 +10,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/event"
 )
 
-// Result is what came of a Plan.
+// Result is the result of applying a Plan.
 type Result struct {
 	// Rows are the object's rows by cluster, as the writes left them.
 	Rows map[string]*fleetv1alpha1.MemberWork
@@ -24,8 +24,8 @@ type Result struct {
 }
 
 // Applied returns the clusters that hold a row or are to have one. The value is true where the row is as planned and the member
-// has acknowledged it: such a cluster has the object's present generation. A row that was emptied and is withdrawn has nothing
-// more to apply. One that the plan neither writes nor withdraws does not have this generation.
+// has acknowledged it: such a cluster has the object's present generation. A row that was emptied and is being withdrawn has
+// nothing more to apply. One that the plan neither writes nor withdraws does not have this generation.
 func (r Result) Applied(p Plan) map[string]bool {
 	out := make(map[string]bool, len(r.Rows))
 	for cluster := range r.Rows {
@@ -52,7 +52,7 @@ func (r Result) Blocked() []Problem {
 	return out
 }
 
-// Holders says which clusters still hold an object that is being deleted, those with a problem first.
+// Holders returns which clusters still hold an object that is being deleted, those with a problem first.
 func (r Result) Holders(problems []Problem) string {
 	troubled := map[string]string{}
 	for _, p := range problems {

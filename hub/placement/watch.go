@@ -44,7 +44,7 @@ func RowHandler(kind string) handler.EventHandler {
 	}
 }
 
-// ClusterChanged tells whether an update of a MemberCluster can change a plan. Heartbeats and counts can't.
+// ClusterChanged reports whether an update of a MemberCluster can change a plan. Heartbeats and counts can't.
 func ClusterChanged(e event.UpdateEvent) bool {
 	before, after := e.ObjectOld.(*fleetv1alpha1.MemberCluster), e.ObjectNew.(*fleetv1alpha1.MemberCluster)
 	return factsOf(before) != factsOf(after) || !maps.Equal(before.Labels, after.Labels) || before.Generation != after.Generation

@@ -56,7 +56,7 @@ func (b *breaker) take(cluster string, rows int, paused bool) (ok, trip bool) {
 		w.tripped = true
 		return false, false
 	}
-	if w.tripped { // The annotation was removed: no limit for a while.
+	if w.tripped { // The annotation was removed: there is no limit for a while.
 		*w = window{openUntil: now.Add(breakerOpen)}
 	}
 	if now.Before(w.openUntil) {
@@ -70,8 +70,8 @@ func (b *breaker) take(cluster string, rows int, paused bool) (ok, trip bool) {
 	return true, false
 }
 
-// allow asks the breaker, and annotates the MemberCluster when it trips. A cluster that leaves has no limit: its administrator
-// has decided on all rows.
+// allow consults the breaker, and annotates the MemberCluster when it trips. A cluster that leaves has no limit: its
+// administrator has decided on all rows.
 func (s *Store) allow(ctx context.Context, mc *fleetv1alpha1.MemberCluster) error {
 	cluster := mc.Name
 	if !mc.DeletionTimestamp.IsZero() {

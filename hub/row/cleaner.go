@@ -78,7 +78,7 @@ func (f *finisher) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 	return ctrl.Result{}, nil
 }
 
-// finished tells whether the member has reported that nothing is left of a row that is being deleted. The report must be of the
+// finished reports whether the member has reported that nothing is left of a row that is being deleted. The report must be of the
 // present generation: the deletion raises it, so that an earlier report does not count.
 func finished(row *fleetv1alpha1.MemberWork) bool {
 	return !row.DeletionTimestamp.IsZero() &&
@@ -91,7 +91,8 @@ func contentOf(_ context.Context, o client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: fleetv1alpha1.SystemNamespace, Name: ref}}}
 }
 
-// collector deletes contents that no row refers to. Since when is kept in memory, so that a restart keeps each for another hour.
+// collector deletes contents that no row refers to. Since when is stored in memory, so that a restart keeps each for another
+// hour.
 type collector struct {
 	client.Client
 	reader client.Reader
@@ -130,7 +131,7 @@ func (c *collector) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 	return ctrl.Result{}, nil
 }
 
-// usedLive reads from the apiserver, since absence in a cache proves nothing. It costs a full list for each content that is
+// usedLive reads from the apiserver, since absence from a cache is no proof. It costs a full list for each content that is
 // deleted.
 func (c *collector) usedLive(ctx context.Context, name string) (bool, error) {
 	rows := &fleetv1alpha1.MemberWorkList{}

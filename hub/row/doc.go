@@ -1,7 +1,7 @@
 // Package row stores what the hub asks of its members: a WorkContent for each manifest, a MemberWork (row) for each object and
 // member.
 //
-// The controller of a kind says what it wants as a Want, and Store writes that: the manifest goes into a WorkContent that all
+// The controller of a kind passes a Want, and Store writes it: the manifest goes into a WorkContent that all
 // members of an object share; the row has a reference to it, a merge patch of what differs between clusters, and the grant. A row
 // is written against the resource version that the decision was made on, so that of two hubs, or of a hub with a stale cache,
 // only one can act on it.
@@ -13,5 +13,5 @@
 // Setup starts the controllers that remove the finalizer of withdrawn rows, and that delete contents which no row has referred to
 // for an hour.
 //
-// The package neither decides what a member gets, nor looks into a manifest.
+// The package neither decides what a member gets, nor interprets a manifest.
 package row

@@ -60,7 +60,7 @@ func TestPut(t *testing.T) {
 		}
 		require.Len(t, writes.Verbs, 3, "one content and two rows")
 	})
-	t.Run("an equal want writes nothing, also when only the bounds have closed", func(t *testing.T) {
+	t.Run("an equal want writes nothing, also when only the bounds have become equal", func(t *testing.T) {
 		t.Parallel()
 		c, writes := recorded(t)
 		s := NewStore(c, []byte("key"), clk)
@@ -87,7 +87,7 @@ func TestPut(t *testing.T) {
 		require.Len(t, writes.Verbs, 1)
 		require.Equal(t, int32(5), now.Spec.Grant.Replicas)
 	})
-	t.Run("a row that was read before somebody else's write is not overwritten", func(t *testing.T) {
+	t.Run("a row that another client has written since it was read is not overwritten", func(t *testing.T) {
 		t.Parallel()
 		c, _ := recorded(t)
 		s := NewStore(c, []byte("key"), clk)
@@ -112,7 +112,7 @@ func TestPut(t *testing.T) {
 		require.Contains(t, content.Manifest, "xxx")
 		require.Contains(t, content.Manifest, `"template"`)
 	})
-	t.Run("a content that got lost is written again", func(t *testing.T) {
+	t.Run("a content that was deleted is written again", func(t *testing.T) {
 		t.Parallel()
 		c, _ := recorded(t)
 		s := NewStore(c, []byte("key"), clk)
@@ -209,7 +209,7 @@ func TestI13MassWithdrawalsPauseAndAsk(t *testing.T) {
 
 	clk.SetTime(clk.Now().Add(time.Hour))
 	gone, _ = withdraw()
-	require.Equal(t, 10, gone, "time alone does not let it go on")
+	require.Equal(t, 10, gone, "it does not continue after a while by itself")
 
 	live := &fleetv1alpha1.MemberCluster{}
 	require.NoError(t, c.Get(t.Context(), client.ObjectKeyFromObject(mc), live))
@@ -217,7 +217,7 @@ func TestI13MassWithdrawalsPauseAndAsk(t *testing.T) {
 	require.NoError(t, c.Update(t.Context(), live))
 	gone, err = withdraw()
 	require.NoError(t, err)
-	require.Equal(t, 30, gone, "an administrator does")
+	require.Equal(t, 30, gone, "an administrator lets it continue")
 }
 
 func TestBreakerLetsSmallNumbersPass(t *testing.T) {
@@ -246,7 +246,7 @@ func TestFinished(t *testing.T) {
 		return r
 	}
 	require.True(t, finished(row(func(*fleetv1alpha1.MemberWork) {})))
-	require.False(t, finished(row(func(r *fleetv1alpha1.MemberWork) { r.DeletionTimestamp = nil })), "a row that lives stays")
+	require.False(t, finished(row(func(r *fleetv1alpha1.MemberWork) { r.DeletionTimestamp = nil })), "a row that is not being deleted stays")
 	require.False(t, finished(row(func(r *fleetv1alpha1.MemberWork) { r.Status.ObservedGeneration = 3 })), "a report from before the deletion does not count")
 	require.False(t, finished(row(func(r *fleetv1alpha1.MemberWork) { r.Status.Phase = fleetv1alpha1.WorkDeleting })))
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 )
 
-// ErrPaused says that too many rows of a cluster were withdrawn within a minute, and that an administrator has to allow more.
+// ErrPaused means that too many rows of a cluster were withdrawn within a minute, and that an administrator has to allow more.
 var ErrPaused = errors.New("withdrawals are paused")
 
 // Store writes rows and contents. It may be used concurrently.

@@ -45,7 +45,7 @@ type Options struct {
 	Workers int
 	// ExpectationTimeout is how long the cache may lack our own writes; 0 is 5 minutes.
 	ExpectationTimeout time.Duration
-	// LocalMember says that this cluster runs the member stack too, which then reconciles objects without clusters.
+	// LocalMember is true if this cluster runs the member stack too, which then reconciles objects without clusters.
 	LocalMember bool
 }
 
@@ -83,7 +83,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	return nil
 }
 
-// Reconcile takes the next step of one object.
+// Reconcile reconciles one object.
 func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	o, err := r.observe(ctx, req.NamespacedName)
 	if err != nil {
@@ -106,8 +106,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{}, errors.Join(err, r.report(ctx, o, s, events))
 }
 
-// report writes the status if it changed, and records the events. It applies the whole status: required fields are there also
-// while their number is 0.
+// report writes the status if it changed, and records the events. It applies the whole status, with required fields that are 0.
 func (r *reconciler) report(ctx context.Context, o *observed, s appsv1beta1.UnitedDeploymentStatus, events []event.Event) error {
 	if equality.Semantic.DeepEqual(o.ud.Status, s) {
 		return nil
@@ -132,7 +131,7 @@ func (r *reconciler) report(ctx context.Context, o *observed, s appsv1beta1.Unit
 	return nil
 }
 
-// sourceChanged passes changes that can end up in a slice: of spec, labels and annotations, not of our own status.
+// sourceChanged accepts changes that can affect a slice: of spec, labels and annotations, not of our own status.
 func sourceChanged() predicate.Predicate {
 	return predicate.Or[client.Object](predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{})
 }

@@ -26,20 +26,20 @@ import (
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
-// bench is a reconciler on a hub that holds objects in memory, and what it writes.
-type bench struct {
+// fixture is a reconciler with a fake client, and its writes.
+type fixture struct {
 	*reconciler
 	testkit.Writes
 	sent *testkit.Events
 }
 
-func newBench(t *testing.T, objects ...client.Object) *bench {
+func newFixture(t *testing.T, objects ...client.Object) *fixture {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, appsv1beta1.AddToScheme, fleetv1alpha1.AddToScheme} {
 		require.NoError(t, add(scheme))
 	}
-	b := &bench{sent: &testkit.Events{}}
+	b := &fixture{sent: &testkit.Events{}}
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
 		WithStatusSubresource(&appsv1beta1.UnitedDeployment{}, &fleetv1alpha1.MemberWork{}, &fleetv1alpha1.MemberCluster{}).
 		WithInterceptorFuncs(b.Funcs()).Build()
@@ -52,7 +52,7 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 }
 
 // reconcile reconciles the object, and returns it and the number of writes.
-func (b *bench) reconcile(t *testing.T, ud *appsv1beta1.UnitedDeployment) (*appsv1beta1.UnitedDeployment, int) {
+func (b *fixture) reconcile(t *testing.T, ud *appsv1beta1.UnitedDeployment) (*appsv1beta1.UnitedDeployment, int) {
 	t.Helper()
 	b.Verbs = nil
 	_, err := b.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(ud)})
@@ -80,12 +80,12 @@ func hub(objects int) ([]client.Object, []*appsv1beta1.UnitedDeployment) {
 func TestNothingIsWrittenWhereNothingChanged(t *testing.T) {
 	t.Parallel()
 	all, uds := hub(1)
-	b := newBench(t, all...)
+	b := newFixture(t, all...)
 	ud, writes := b.reconcile(t, uds[0])
 	require.Equal(t, 3, writes, "a content, a row and the status")
 	require.Len(t, ud.Status.SubsetStatuses, 1)
 	ud, writes = b.reconcile(t, ud)
-	require.Equal(t, 1, writes, "the row is there: nothing moves any more")
+	require.Equal(t, 1, writes, "the row exists: nothing changes any more")
 	events := len(b.sent.All())
 	again, writes := b.reconcile(t, ud)
 	require.Zero(t, writes)
@@ -98,14 +98,14 @@ func TestNothingIsWrittenWhereNothingChanged(t *testing.T) {
 	require.Equal(t, EventWithdrawing, b.sent.All()[events].Reason)
 	_, writes = b.reconcile(t, ud)
 	require.Zero(t, writes)
-	require.Len(t, b.sent.All(), events+1, "nothing is reported twice")
+	require.Len(t, b.sent.All(), events+1, "no event is sent twice")
 }
 
-func TestI13ObjectsDeletedTooFastSayHowToGoOn(t *testing.T) {
+func TestI13ObjectsDeletedTooFastReportHowToContinue(t *testing.T) {
 	t.Parallel()
 	const objects = 12
 	all, uds := hub(objects)
-	b := newBench(t, all...)
+	b := newFixture(t, all...)
 	for i, ud := range uds {
 		uds[i], _ = b.reconcile(t, ud)
 		require.NoError(t, b.Delete(t.Context(), ud))
@@ -139,7 +139,7 @@ func TestI13ObjectsDeletedTooFastSayHowToGoOn(t *testing.T) {
 	rows := &fleetv1alpha1.MemberWorkList{}
 	require.NoError(t, b.List(t.Context(), rows))
 	for i := range rows.Items {
-		require.NotNil(t, rows.Items[i].DeletionTimestamp, "an administrator lets all of them go")
+		require.NotNil(t, rows.Items[i].DeletionTimestamp, "an administrator allows all of them")
 	}
 }
 
@@ -148,11 +148,11 @@ func TestI28AGenerationIsNotObservedWhereARowWasNotWritten(t *testing.T) {
 	rows := fleetv1alpha1.GroupVersion.WithResource("memberworks").GroupResource()
 	for _, tt := range []struct {
 		name string
-		// before says that the object runs already.
+		// before is true if the object runs already.
 		before bool
 		fail   func(verb string, o client.Object) error
 	}{
-		{"the row was written by somebody else meanwhile", true, func(verb string, o client.Object) error {
+		{"another client has written the row meanwhile", true, func(verb string, o client.Object) error {
 			if _, row := o.(*fleetv1alpha1.MemberWork); row && verb == "update" {
 				return apierrors.NewConflict(rows, o.GetName(), errors.New("the object has been modified"))
 			}
@@ -178,7 +178,7 @@ func TestI28AGenerationIsNotObservedWhereARowWasNotWritten(t *testing.T) {
 			if !tt.before {
 				ud.Finalizers = nil
 			}
-			b := newBench(t, all...)
+			b := newFixture(t, all...)
 			if tt.before {
 				b.reconcile(t, ud)
 				ud, _ = b.reconcile(t, ud)

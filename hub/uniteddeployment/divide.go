@@ -20,17 +20,17 @@ type part struct {
 	allot.Key
 	// name is the subset's name in the slice.
 	name string
-	// spec is the subset of the object, or of the slice where the object does not have it any more.
+	// spec is the subset of the object, or of the slice if the object no longer has it.
 	spec appsv1beta1.Subset
-	// state says whether the cluster takes and gives replicas.
+	// state is whether the cluster can get and lose replicas.
 	state allot.State
 	// limit is the most replicas of the whole object that the cluster takes; nil is no limit.
 	limit *int
-	// leftover says that the object does not have this part any more, so that it is scaled to 0.
+	// leftover is true if the object no longer has this part, so that it is scaled to 0.
 	leftover bool
 	// grant is what the row has now; after planning, what it is to have.
 	grant fleetv1alpha1.SubsetGrant
-	// acked says that the cluster has acknowledged the latest generation of its row.
+	// acked is true if the cluster has acknowledged the latest generation of its row.
 	acked bool
 	// counts is the last report of the cluster.
 	counts fleetv1alpha1.SubsetCounts
@@ -74,7 +74,7 @@ func divide(o *observed) ([]part, []placement.Problem) {
 			case countIn(parts, cluster) >= fleetv1alpha1.SubsetsPerRow:
 				problems = append(problems, placement.Problem{
 					Subset: subset.Name, Cluster: cluster, Reason: reasonTooManySubsets,
-					Message: fmt.Sprintf("cluster %s has %d subsets of this object already, which is the most: join some of them", cluster, fleetv1alpha1.SubsetsPerRow),
+					Message: fmt.Sprintf("cluster %s has %d subsets of this object already, which is the maximum: merge some of them", cluster, fleetv1alpha1.SubsetsPerRow),
 				})
 				continue
 			}
@@ -89,7 +89,7 @@ func divide(o *observed) ([]part, []placement.Problem) {
 	return append(parts, leftovers(o, taken)...), problems
 }
 
-// part returns a subset in a cluster with what the row has of it.
+// part returns a subset in a cluster with its grant and status from the row.
 func (o *observed) part(key allot.Key, name string, spec appsv1beta1.Subset) part {
 	p := part{Key: key, name: name, spec: spec, grant: fleetv1alpha1.SubsetGrant{Name: name}, counts: fleetv1alpha1.SubsetCounts{Name: name}}
 	row := o.Rows[key.Cluster]
@@ -111,7 +111,7 @@ func (o *observed) part(key allot.Key, name string, spec appsv1beta1.Subset) par
 	return p
 }
 
-// available adds to a part what can be placed in its cluster. It returns false where the cluster takes no part.
+// available adds to a part what can be placed in its cluster. It returns false if the cluster takes no replicas.
 func (o *observed) available(p *part) (bool, []placement.Problem) {
 	a := o.Availability(p.Cluster, o.ud.Namespace)
 	p.state, p.limit = a.State, a.Limit
@@ -127,7 +127,7 @@ func clustersOf(o *observed, subset appsv1beta1.Subset) ([]string, []placement.P
 		return []string{subset.Cluster}, nil
 	}
 	selector, err := metav1.LabelSelectorAsSelector(subset.ClusterSelector)
-	if err != nil { // Admission refuses it, but an object that was stored before must not block the others.
+	if err != nil { // Admission refuses it, but an object that is already stored must not block the others.
 		return nil, []placement.Problem{{Subset: subset.Name, Reason: reasonNoCluster, Message: fmt.Sprintf("clusterSelector: %v", err)}}
 	}
 	names := o.Select(selector)
@@ -203,7 +203,7 @@ func countIn(parts []part, cluster string) int {
 	return n
 }
 
-// allocate says where the replicas belong. Leftovers take no part and get none.
+// allocate returns where the replicas should run. Leftovers are excluded and get none.
 func allocate(ud *appsv1beta1.UnitedDeployment, parts []part) allot.Allocation {
 	subsets := make([]allot.Subset, 0, len(ud.Spec.Topology.Subsets))
 	for _, s := range ud.Spec.Topology.Subsets {
@@ -261,7 +261,7 @@ func partitionsOf(ud *appsv1beta1.UnitedDeployment, parts []part, targets []int)
 	kept := allot.Partitions(asked, list)
 	for i, p := range parts {
 		if p.leftover {
-			kept[i] = int(p.grant.Replicas) // Pods of a leftover are not updated before they go.
+			kept[i] = int(p.grant.Replicas) // Pods of a leftover are not updated before they are deleted.
 		}
 	}
 	return kept
@@ -286,8 +286,8 @@ func holdings(parts []part, targets []int) []allot.Holding {
 	return out
 }
 
-// barred is how many replicas are kept out by maximums. Replicas of leftovers do not count: they belong elsewhere, but there
-// shall not be fewer of them.
+// barred is how many replicas are excluded by maximums. Replicas of leftovers do not count: they have to move, but must not
+// become fewer.
 func barred(a allot.Allocation, parts []part) int {
 	n := a.Barred
 	for _, p := range parts {
@@ -298,7 +298,7 @@ func barred(a allot.Allocation, parts []part) int {
 	return max(n, 0)
 }
 
-// limitsOf resolves placement.reallocation. Admission refuses what can't be resolved; here it counts as the default.
+// limitsOf resolves placement.reallocation. Admission refuses invalid values; here they count as the default.
 func limitsOf(ud *appsv1beta1.UnitedDeployment, barred int) allot.Limits {
 	total := replicas(ud)
 	l := allot.Limits{Desired: total, Barred: barred, MaxSurge: allot.DefaultSurge(total)}

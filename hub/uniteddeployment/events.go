@@ -9,11 +9,11 @@ import (
 
 // Reasons of events on a UnitedDeployment of a hub.
 const (
-	// EventBlocked: a subset is not as asked for; the note says where and why.
+	// EventBlocked: a subset is not as desired; the note says where and why.
 	EventBlocked = "SubsetBlocked"
-	// EventPlaced: every replica is where it belongs.
+	// EventPlaced: every replica is where it should run.
 	EventPlaced = "ReplicasPlaced"
-	// EventUnplaced: replicas move, or can't be placed.
+	// EventUnplaced: replicas are moved, or can't be placed.
 	EventUnplaced = "ReplicasMoving"
 	// EventWithdrawing: the object is being deleted; the note names the clusters that hold it.
 	EventWithdrawing = "WithdrawingSlices"

@@ -18,6 +18,6 @@ var (
 	}, []string{metric.LabelCluster})
 	waits = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: metric.Namespace, Subsystem: "hub_uniteddeployment", Name: "waits_total",
-		Help: "Reconciles that ended without a step because something has to come first, by reason.",
+		Help: "Reconciles that ended early because they have to wait for something, by reason.",
 	}, []string{metric.LabelReason})
 )

@@ -11,15 +11,15 @@ import (
 	"github.com/flotilla-io/flotilla/hub/placement"
 )
 
-// observed is what a reconcile starts from. It points into the cache and must not be changed.
+// observed is what a reconcile has read. It points into the cache and must not be changed.
 type observed struct {
 	placement.Fleet
 	ud *appsv1beta1.UnitedDeployment
 	// slices are the slices that the rows ask for, by cluster.
 	slices map[string]*appsv1beta1.UnitedDeployment
-	// namespaceTerminating says that the object's namespace is being deleted. It is read only for an object that is, too.
+	// namespaceTerminating is true if the object's namespace is being deleted. It is read only for an object that is, too.
 	namespaceTerminating bool
-	// localMember says that this cluster runs the member stack too.
+	// localMember is true if this cluster runs the member stack too.
 	localMember bool
 }
 

@@ -5,8 +5,8 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 )
 
-// assignOrdinals gives each part of an object whose pods have ordinals a range of its own, the lowest that no row names, so that
-// ordinals are unique in the fleet. A row names the range of a part for as long as it has the part, which is until the cluster
+// assignOrdinals gives each part of an object whose pods have ordinals a range of its own, the lowest that no row uses, so that
+// ordinals are unique in the fleet. A row holds the range of a part for as long as it has the part, which is until the cluster
 // reports no pod of it, also if the object gets another kind of template meanwhile. So a range is not reused while any row
 // reports a pod in it, and neither a move nor a scale changes the ordinal of a pod.
 func assignOrdinals(o *observed, parts []part) {

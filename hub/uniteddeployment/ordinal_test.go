@@ -12,7 +12,7 @@ import (
 	fleetv1alpha1 "github.com/flotilla-io/flotilla/apis/fleet/v1alpha1"
 )
 
-// stateful is a world whose object has StatefulSets of apps.kruise.io, in clusters of these names.
+// stateful is a world whose object has StatefulSets of apps.kruise.io, in clusters with these names.
 func stateful(replicas int32, clusters []string, subsets ...appsv1beta1.Subset) *world {
 	w := newWorld(replicas, subsets...)
 	w.o.ud.Spec.Template.AdvancedStatefulSetTemplate = &appsv1beta1.AdvancedStatefulSetTemplateSpec{}
@@ -59,7 +59,7 @@ func TestOrdinals(t *testing.T) {
 		before["rome/a"], before["berlin/eu-berlin"] = [2]int32{20_000, 29_999}, [2]int32{30_000, 39_999}
 		require.Equal(t, before, w.ordinals())
 	})
-	t.Run("a range is not used again while its cluster is silent", func(t *testing.T) {
+	t.Run("a range is not reused while its cluster does not answer", func(t *testing.T) {
 		t.Parallel()
 		w := stateful(4, []string{"east", "west"}, in("a", "east", ""), in("b", "west", ""))
 		w.settle(t)
@@ -101,7 +101,8 @@ func TestOrdinals(t *testing.T) {
 	})
 }
 
-// TestOrdinalsAreNeverSharedOrChanged lets clusters come, fall silent and lag behind while subsets come and go. At no time do
+// TestOrdinalsAreNeverSharedOrChanged adds clusters and lets them stop answering or lag behind while subsets are added and
+// removed. At no time do
 // two subsets that may run pods have an ordinal in common, and no subset gets another range while it is in its row.
 func TestOrdinalsAreNeverSharedOrChanged(t *testing.T) {
 	t.Parallel()
@@ -136,7 +137,7 @@ func TestOrdinalsAreNeverSharedOrChanged(t *testing.T) {
 				require.Empty(t, owner[first], "seed %d: %s and %s have the same ordinals", seed, owner[first], part)
 				owner[first] = part
 				if was, ok := before[part]; ok {
-					require.Equal(t, was, first, "seed %d: %s is numbered anew", seed, part)
+					require.Equal(t, was, first, "seed %d: %s got another range", seed, part)
 				}
 			}
 		}

@@ -14,17 +14,17 @@ import (
 // planned is the next step for one UnitedDeployment.
 type planned struct {
 	placement.Plan
-	// idle says that the object is not the hub's: nothing is done, and no status is written.
+	// idle is true if the hub does not own the object: nothing is done, and no status is written.
 	idle bool
-	// runsHere says that a member stack in this cluster runs the object, so that the numbers in its status are not the hub's.
+	// runsHere is true if a member stack in this cluster runs the object, so that the numbers in its status are not the hub's.
 	runsHere bool
 	// parts are all subsets in all clusters, with the grants that the rows are to have.
 	parts []part
-	// allocation is where the replicas belong.
+	// allocation is where the replicas should run.
 	allocation allot.Allocation
-	// moves says, a sentence each, what moves and what a move waits for.
+	// moves has a sentence for each move and for what it waits for.
 	moves []string
-	// problems is what is not as asked for.
+	// problems is what is not as desired.
 	problems []placement.Problem
 }
 
@@ -63,7 +63,7 @@ func plan(o *observed) planned {
 
 // planWithoutClusters is for an object whose subsets name no cluster. The member stack of this cluster runs it, where there is
 // one; that takes only objects without our finalizer. An object that named clusters before keeps its rows until the user names
-// some again: removing all names is more likely a mistake than a wish to delete everything.
+// some again: removing all names is more likely a mistake than the intention to delete everything.
 func planWithoutClusters(o *observed) planned {
 	if o.localMember && len(o.Rows) == 0 {
 		return planned{idle: !placement.Held(o.ud), Plan: placement.Plan{RemoveFinalizer: placement.Held(o.ud)}}
@@ -75,11 +75,11 @@ func planWithoutClusters(o *observed) planned {
 	return planned{parts: heldParts(o), problems: []placement.Problem{{Reason: reasonNoCluster, Message: message}}}
 }
 
-// local tells whether a member stack has written the status of a subset. The hub names a cluster in it.
+// local reports whether a member stack has written the status of a subset. The hub names a cluster in it.
 func local(s appsv1beta1.SubsetStatus) bool { return s.Cluster == "" }
 
-// planRunsHere is for an object that a member stack in this cluster has reported on. In clusters it would run twice, and nobody
-// would control what runs here.
+// planRunsHere is for an object that a member stack in this cluster has reported on. In clusters it would run twice, and no
+// controller would own what runs here.
 func planRunsHere() planned {
 	return planned{runsHere: true, problems: []placement.Problem{{
 		Reason: reasonRunsHere,

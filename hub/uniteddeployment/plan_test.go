@@ -22,7 +22,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/event"
 )
 
-// world is a hub with members that do at once what they are granted, unless told otherwise.
+// world is a hub with members that do at once what they are granted, unless a test changes that.
 type world struct {
 	o *observed
 }
@@ -72,7 +72,7 @@ func (w *world) unreachable(name string) {
 	w.o.Clusters[name].Status.Conditions[0].Status = metav1.ConditionFalse
 }
 
-// write carries out a plan's writes, as row.Store would.
+// write applies a plan's writes, as row.Store would.
 func (w *world) write(t *testing.T, p planned) (writes int) {
 	t.Helper()
 	for _, want := range p.Wants {
@@ -103,7 +103,7 @@ func (w *world) write(t *testing.T, p planned) (writes int) {
 	return writes
 }
 
-// serve lets every member that answers do what its row says.
+// serve lets every member that answers apply its row.
 func (w *world) serve() {
 	for name, r := range w.o.Rows {
 		if c := w.o.Clusters[name]; c == nil || c.Status.Phase != fleetv1alpha1.ClusterReady {
@@ -129,7 +129,7 @@ func (w *world) settle(t *testing.T) planned {
 		}
 		w.serve()
 	}
-	require.Fail(t, "the plan does not come to rest")
+	require.Fail(t, "the plan does not converge")
 	return planned{}
 }
 
@@ -163,7 +163,7 @@ func TestPlan(t *testing.T) {
 		require.Equal(t, "eu-berlin", w.o.slices["berlin"].Spec.Topology.Subsets[0].Name)
 		require.Equal(t, int32(4), *w.o.slices["berlin"].Spec.Replicas)
 	})
-	t.Run("I6: an unreachable cluster keeps its number while the others go on", func(t *testing.T) {
+	t.Run("I6: an unreachable cluster keeps its number while the others continue", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(10, in("a", "east", ""), in("b", "west", ""))
 		w.cluster("east", nil)
@@ -174,7 +174,7 @@ func TestPlan(t *testing.T) {
 		w.settle(t)
 		require.Equal(t, map[string]int32{"east": 15, "west": 5}, w.grants())
 	})
-	t.Run("I2: a maximum that was lowered is reached, though there is no other place", func(t *testing.T) {
+	t.Run("I2: a maximum that was lowered is reached, though no other cluster can take the replicas", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(9, upTo("a", "east", 3), in("b", "west", ""))
 		w.cluster("east", nil)
@@ -187,7 +187,7 @@ func TestPlan(t *testing.T) {
 		require.Equal(t, 2, p.allocation.Unallocated)
 		require.Empty(t, p.moves)
 	})
-	t.Run("I2: a cluster's limit that was lowered is reached, though there is no other place", func(t *testing.T) {
+	t.Run("I2: a cluster's limit that was lowered is reached, though no other cluster can take the replicas", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(6, in("a", "east", ""))
 		w.cluster("east", nil)
@@ -217,7 +217,7 @@ func TestPlan(t *testing.T) {
 			require.Equal(t, map[string]int32{"east": 5, "west": 5}, w.grants(), "west %s", name)
 		}
 	})
-	t.Run("a subset that moves to another cluster grows there before it shrinks here, then its row goes", func(t *testing.T) {
+	t.Run("a subset that moves to another cluster grows there before it shrinks here, then its row is deleted", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(8, in("a", "east", "8"))
 		w.cluster("east", nil)
@@ -231,7 +231,7 @@ func TestPlan(t *testing.T) {
 		require.Equal(t, map[string]int32{"west": 8}, w.grants())
 		require.Empty(t, p.moves)
 	})
-	t.Run("a subset that is emptied keeps its form in the slice", func(t *testing.T) {
+	t.Run("a subset that is emptied keeps its fields in the slice", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(4, in("a", "east", "2"), in("b", "east", "2"))
 		w.o.ud.Spec.Topology.Subsets[1].Tolerations = []corev1.Toleration{{Key: "spot", Operator: corev1.TolerationOpExists}}
@@ -257,7 +257,7 @@ func TestPlan(t *testing.T) {
 			require.Equal(t, map[string]int32{"all-" + name: 2}, slice.Spec.UpdateStrategy.ManualUpdate.Partitions)
 		}
 	})
-	t.Run("a slice says each partition, also 0, so that one that somebody sets in a member is put back", func(t *testing.T) {
+	t.Run("a slice sets each partition, also 0, so that one that a user sets in a member is reverted", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(4, in("a", "east", "3"), in("b", "east", "1"))
 		w.cluster("east", nil)
@@ -265,7 +265,7 @@ func TestPlan(t *testing.T) {
 		w.settle(t)
 		require.Equal(t, map[string]int32{"a": 1, "b": 0}, w.o.slices["east"].Spec.UpdateStrategy.ManualUpdate.Partitions)
 	})
-	t.Run("the manifest is the same bytes in every cluster and says nothing of numbers", func(t *testing.T) {
+	t.Run("the manifest is the same bytes in every cluster and has no numbers", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(5, in("a", "east", "2"), in("b", "west", "3"))
 		w.o.ud.Annotations = map[string]string{"team": "shop"}
@@ -278,7 +278,7 @@ func TestPlan(t *testing.T) {
 		require.NotContains(t, string(p.Wants[0].Manifest), `"replicas"`)
 		require.Contains(t, string(p.Wants[0].Manifest), `"team":"shop"`)
 	})
-	t.Run("what tools note down on the object is not sent, so writing it down writes no row", func(t *testing.T) {
+	t.Run("bookkeeping annotations of tools are not sent, so a change of them writes no row", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(5, in("a", "east", ""))
 		w.o.ud.Annotations = map[string]string{"team": "shop", "apps.example/argocd.argoproj.io": "ours"}
@@ -296,7 +296,7 @@ func TestPlan(t *testing.T) {
 		w.o.ud.Annotations["team"] = "stock"
 		require.NotEqual(t, before, string(plan(w.o).Wants[0].Manifest))
 	})
-	t.Run("an object with nothing but such notes has no annotations in its slices", func(t *testing.T) {
+	t.Run("an object with only such annotations has none in its slices", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(5, in("a", "east", ""))
 		w.cluster("east", nil)
@@ -304,7 +304,7 @@ func TestPlan(t *testing.T) {
 		w.o.ud.Annotations = map[string]string{corev1.LastAppliedConfigAnnotation: "{}"}
 		require.Equal(t, before, string(plan(w.o).Wants[0].Manifest))
 	})
-	t.Run("I20: a row that is withdrawn already is looked at again, for the hub's epoch may have been raised", func(t *testing.T) {
+	t.Run("I20: a row that is already withdrawn is withdrawn again, because the hub's epoch may have been raised", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(2, in("a", "east", ""), in("b", "west", ""))
 		w.cluster("east", nil)
@@ -315,7 +315,7 @@ func TestPlan(t *testing.T) {
 		p := plan(w.o)
 		require.Len(t, p.Withdrawals, 1)
 		require.Same(t, w.o.Rows["west"], p.Withdrawals[0].Row)
-		require.Len(t, p.Wants, 1, "a row that goes must be gone before there can be another")
+		require.Len(t, p.Wants, 1, "a row that is being deleted must be gone before it can be created again")
 	})
 	t.Run("I13: a cluster that is missing from what was read keeps its row", func(t *testing.T) {
 		t.Parallel()
@@ -329,7 +329,7 @@ func TestPlan(t *testing.T) {
 		require.Zero(t, w.write(t, p))
 		require.Equal(t, placement.ReasonUnknownCluster, p.problems[0].Reason)
 	})
-	t.Run("names taken off all subsets delete nothing", func(t *testing.T) {
+	t.Run("removing the clusters of all subsets deletes nothing", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(6, in("a", "east", ""))
 		w.cluster("east", nil)
@@ -348,7 +348,7 @@ func TestPlan(t *testing.T) {
 		w.o.ud.Finalizers = nil
 		require.True(t, plan(w.o).idle)
 	})
-	t.Run("what the member stack here runs is not run in clusters too, and is reported once", func(t *testing.T) {
+	t.Run("an object that the member stack here runs is not placed in clusters too, and is reported once", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(6, in("a", "east", ""))
 		w.cluster("east", nil)
@@ -375,7 +375,7 @@ func TestPlan(t *testing.T) {
 		require.Equal(t, w.o.ud.Status, again)
 		require.Empty(t, events)
 	})
-	t.Run("an object that lost our finalizer, by kubectl replace for example, gets it again and goes on", func(t *testing.T) {
+	t.Run("an object that lost our finalizer, by kubectl replace for example, gets it again and continues", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(6, in("a", "east", ""))
 		w.cluster("east", nil)
@@ -389,10 +389,10 @@ func TestPlan(t *testing.T) {
 		require.Len(t, p.Wants, 1)
 		w.o.Rows = nil
 		p = plan(w.o)
-		require.True(t, p.AddFinalizer, "nor does it run here because no cluster runs it")
+		require.True(t, p.AddFinalizer, "it does not run here just because no cluster runs it")
 		require.Len(t, p.Wants, 1)
 	})
-	t.Run("an object that clusters hold is theirs until no row is left, then the member stack's here", func(t *testing.T) {
+	t.Run("an object with rows belongs to the hub until no row is left, then to the member stack here", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(6, in("a", "east", ""))
 		w.cluster("east", nil)
@@ -404,7 +404,7 @@ func TestPlan(t *testing.T) {
 		require.Empty(t, p.Withdrawals)
 		require.Contains(t, p.problems[0].Message, "name them again")
 		w.o.Rows = nil
-		require.True(t, plan(w.o).RemoveFinalizer, "without our finalizer the member stack takes it")
+		require.True(t, plan(w.o).RemoveFinalizer, "without our finalizer the member stack runs it")
 	})
 }
 
@@ -462,7 +462,7 @@ func TestStatusWhileDeleting(t *testing.T) {
 		w.o.ud.DeletionTimestamp = &stamp
 		return w
 	}
-	// look takes the status over and returns it with its events.
+	// look stores the status and returns it with its events.
 	look := func(w *world, problems ...placement.Problem) (appsv1beta1.UnitedDeploymentStatus, []event.Event) {
 		s, events := status(w.o, plan(w.o), placement.Result{Rows: w.o.Rows, Problems: problems}, now)
 		w.o.ud.Status = s
@@ -471,7 +471,7 @@ func TestStatusWhileDeleting(t *testing.T) {
 	placed := func(s appsv1beta1.UnitedDeploymentStatus) appsv1beta1.UnitedDeploymentCondition {
 		return *find(s.Conditions, appsv1beta1.UnitedDeploymentPlaced)
 	}
-	t.Run("what runs is still counted, and one event tells that it goes", func(t *testing.T) {
+	t.Run("what runs is still counted, and one event reports the deletion", func(t *testing.T) {
 		t.Parallel()
 		w := deleting(t, 10)
 		s, events := look(w)
@@ -483,7 +483,7 @@ func TestStatusWhileDeleting(t *testing.T) {
 		require.Equal(t, "the object is being deleted: 2 clusters still hold it: east, west", placed(s).Message)
 		require.Equal(t, []event.Event{event.Normal(EventWithdrawing, "Withdraw", "%s", placed(s).Message)}, events)
 	})
-	t.Run("rows that are going count with what they report, until they are gone", func(t *testing.T) {
+	t.Run("rows that are being deleted count with their status, until they are gone", func(t *testing.T) {
 		t.Parallel()
 		w := deleting(t, 10)
 		look(w)
@@ -498,7 +498,7 @@ func TestStatusWhileDeleting(t *testing.T) {
 		s, events = look(w)
 		require.Equal(t, int32(4), s.Replicas)
 		require.Equal(t, "the object is being deleted: 1 cluster still holds it: west", placed(s).Message)
-		require.Empty(t, events, "the condition did not turn")
+		require.Empty(t, events, "the condition has not changed")
 	})
 	t.Run("a cluster that can't be reached is named, first and once", func(t *testing.T) {
 		t.Parallel()
@@ -510,7 +510,7 @@ func TestStatusWhileDeleting(t *testing.T) {
 		require.Equal(t, "the object is being deleted: 2 clusters still hold it: west (ClusterUnreachable), east", placed(s).Message)
 		failure := find(s.Conditions, appsv1beta1.SubsetFailure)
 		require.Equal(t, placement.ReasonUnreachable, failure.Reason)
-		require.Equal(t, "west: the cluster can't be reached: what it holds of the object goes when it is back or has left", failure.Message)
+		require.Equal(t, "west: the cluster can't be reached: its part of the object is deleted when it is back or has left", failure.Message)
 
 		mc := w.o.Clusters["west"]
 		mc.Status.Conditions = append(mc.Status.Conditions, metav1.Condition{
@@ -519,13 +519,13 @@ func TestStatusWhileDeleting(t *testing.T) {
 		s, _ = look(w)
 		failure = find(s.Conditions, appsv1beta1.SubsetFailure)
 		require.Equal(t, placement.ReasonVersionSkew, failure.Reason)
-		require.Contains(t, failure.Message, "west: the cluster runs a version of Flotilla that is too far from the hub's: what it holds")
+		require.Contains(t, failure.Message, "west: the cluster runs a version of Flotilla that is too far from the hub's: its part")
 		require.Equal(t, []string{EventBlocked, EventWithdrawing}, []string{events[0].Reason, events[1].Reason})
 		again, events := look(w)
 		require.Equal(t, s, again)
 		require.Empty(t, events)
 	})
-	t.Run("a withdrawal that is paused tells the way out", func(t *testing.T) {
+	t.Run("a withdrawal that is paused has the remedy in its message", func(t *testing.T) {
 		t.Parallel()
 		w := deleting(t, 10)
 		s, events := look(w, placement.Problem{Cluster: "east", Reason: placement.ReasonPaused, Message: "withdrawals are paused: run this"})
@@ -534,7 +534,7 @@ func TestStatusWhileDeleting(t *testing.T) {
 		require.Contains(t, placed(s).Message, "east (WithdrawalsPaused), west")
 		require.Equal(t, event.Warning(EventBlocked, "Place", "WithdrawalsPaused: east: withdrawals are paused: run this"), events[0])
 	})
-	t.Run("I14: where the namespace goes too, it says that what runs is kept", func(t *testing.T) {
+	t.Run("I14: if the namespace is being deleted too, the message says that running objects are kept", func(t *testing.T) {
 		t.Parallel()
 		w := deleting(t, 10)
 		w.o.namespaceTerminating = true
@@ -590,9 +590,9 @@ func TestStatus(t *testing.T) {
 		require.Equal(t, int64(2), s.ObservedGeneration)
 		require.Equal(t, int32(1), s.StaleClusters)
 		require.True(t, s.SubsetStatuses[1].Stale)
-		require.Equal(t, []int32{10, 6}, []int32{s.Replicas, s.ReadyReplicas}, "stale pods are there, but nobody knows whether they are ready")
+		require.Equal(t, []int32{10, 6}, []int32{s.Replicas, s.ReadyReplicas}, "stale pods count as existing, but not as ready")
 	})
-	t.Run("I28: a row that goes in a cluster that does not answer is stale like any other", func(t *testing.T) {
+	t.Run("I28: a row that is being deleted in a cluster that does not answer is stale like any other", func(t *testing.T) {
 		t.Parallel()
 		w := settled(t)
 		stamp := metav1.NewTime(now)
@@ -607,7 +607,7 @@ func TestStatus(t *testing.T) {
 		require.Equal(t, int64(2), s.ObservedGeneration)
 		require.Equal(t, int32(1), s.StaleClusters)
 	})
-	t.Run("I28: the line of a cluster that gets no row does not say that it has this generation", func(t *testing.T) {
+	t.Run("I28: the status of a cluster that gets no row does not have this generation", func(t *testing.T) {
 		t.Parallel()
 		w := settled(t)
 		w.o.ud.Generation, w.o.ud.Status.ObservedGeneration = 2, 1
@@ -617,7 +617,7 @@ func TestStatus(t *testing.T) {
 		require.Zero(t, s.SubsetStatuses[1].ObservedGeneration)
 		require.True(t, s.SubsetStatuses[1].Stale)
 	})
-	t.Run("I28: a row that was emptied holds no generation while the brake holds its withdrawal", func(t *testing.T) {
+	t.Run("I28: a row that was emptied has no generation while its withdrawal is paused", func(t *testing.T) {
 		t.Parallel()
 		w := settled(t)
 		w.o.ud.Generation, w.o.ud.Status.ObservedGeneration = 2, 1
@@ -641,7 +641,7 @@ func TestStatus(t *testing.T) {
 		s, _ := status(w.o, p, placement.Result{Rows: w.o.Rows}, now)
 		require.Equal(t, int64(1), s.ObservedGeneration)
 	})
-	t.Run("where no cluster is to do anything, the conditions are the answer", func(t *testing.T) {
+	t.Run("without any cluster to act, the conditions have the reason", func(t *testing.T) {
 		t.Parallel()
 		for name, subset := range map[string]appsv1beta1.Subset{
 			"an unknown cluster":              in("a", "nowhere", ""),
@@ -654,7 +654,7 @@ func TestStatus(t *testing.T) {
 			require.Equal(t, corev1.ConditionFalse, find(s.Conditions, appsv1beta1.UnitedDeploymentPlaced).Status, name)
 		}
 	})
-	t.Run("the answer is still to come while the only cluster does not answer, or runs what the object names no more", func(t *testing.T) {
+	t.Run("the generation is not observed while the only cluster does not answer, or runs what the object no longer names", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(3, in("a", "east", ""))
 		w.cluster("east", nil)
@@ -666,7 +666,7 @@ func TestStatus(t *testing.T) {
 		}
 		require.Zero(t, report(w).ObservedGeneration)
 	})
-	t.Run("I32: nonsense counts are cut and named", func(t *testing.T) {
+	t.Run("I32: impossible counts are cut and reported", func(t *testing.T) {
 		t.Parallel()
 		w := settled(t)
 		w.o.Rows["west"].Status.Subsets[0].Ready = -5
@@ -678,19 +678,19 @@ func TestStatus(t *testing.T) {
 		require.Equal(t, fleetv1alpha1.ReasonNonsense, find(s.Conditions, appsv1beta1.SubsetFailure).Reason)
 		require.Zero(t, w.write(t, plan(w.o)), "no other cluster is touched")
 	})
-	t.Run("a cluster that keeps other pods at the old revision than it was granted is named", func(t *testing.T) {
+	t.Run("a cluster with another partition than it was granted is reported", func(t *testing.T) {
 		t.Parallel()
 		w := settled(t)
 		w.o.Rows["west"].Status.Subsets[0].Partition = 2
 		s := report(w)
 		require.Equal(t, reasonPartition, s.SubsetStatuses[1].Reason)
 		require.Empty(t, s.SubsetStatuses[0].Reason)
-		require.Equal(t, "subset b in west: the cluster keeps 2 pods at the old revision instead of 0: look there who changes the slice",
+		require.Equal(t, "subset b in west: the cluster keeps 2 pods at the old revision instead of 0: check there who changes the slice",
 			find(s.Conditions, appsv1beta1.SubsetFailure).Message)
 		w.o.Rows["west"].Generation++
-		require.Empty(t, report(w).SubsetStatuses[1].Reason, "it may not have heard of the partition yet")
+		require.Empty(t, report(w).SubsetStatuses[1].Reason, "it may not have received the partition yet")
 	})
-	t.Run("a Deployment that is emptied keeps no pods at the old revision, and that is no fault", func(t *testing.T) {
+	t.Run("a Deployment that is emptied keeps no pods at the old revision, which is not a problem", func(t *testing.T) {
 		t.Parallel()
 		w := settled(t)
 		w.o.ud.Spec.Topology.Subsets = w.o.ud.Spec.Topology.Subsets[:1]
@@ -719,7 +719,7 @@ func TestStatus(t *testing.T) {
 		require.Equal(t, w.o.ud.Status, s)
 		require.Empty(t, events)
 	})
-	t.Run("an object without clusters still tells what runs", func(t *testing.T) {
+	t.Run("an object without clusters still reports what runs", func(t *testing.T) {
 		t.Parallel()
 		w := settled(t)
 		for i := range w.o.ud.Spec.Topology.Subsets {

@@ -19,7 +19,7 @@ import (
 )
 
 // sliceSpec, sliceMeta and sliceManifest hold what is the same in every cluster. They are types of their own so that other
-// fields (replicas, subsets, partitions) can't get into the manifest, not even empty: equal templates must give equal bytes.
+// fields (replicas, subsets, partitions) can't be part of the manifest, not even empty: equal templates must give equal bytes.
 type sliceSpec struct {
 	Selector             *metav1.LabelSelector      `json:"selector,omitempty"`
 	Template             appsv1beta1.SubsetTemplate `json:"template"`
@@ -55,8 +55,9 @@ type sliceTopology struct {
 	Subsets []appsv1beta1.Subset `json:"subsets"`
 }
 
-// bookkeeping tells whether an annotation is the bookkeeping of a tool, or ours, about the object on the hub. In a slice it would
-// be wrong (the same tool in the member would take the slice for its own), and each change would be written to every member.
+// bookkeeping reports whether an annotation is the bookkeeping of a tool, or ours, about the object on the hub. In a slice it
+// would be wrong (the same tool in the member would believe that it owns the slice), and each change would be written to
+// every member.
 func bookkeeping(key string) bool {
 	prefix, _, _ := strings.Cut(key, "/")
 	switch {
@@ -87,13 +88,13 @@ func manifest(ud *appsv1beta1.UnitedDeployment) ([]byte, error) {
 		},
 	})
 	if err != nil {
-		return nil, fmt.Errorf("write the manifest of %s/%s: %w", ud.Namespace, ud.Name, err)
+		return nil, fmt.Errorf("encode the manifest of %s/%s: %w", ud.Namespace, ud.Name, err)
 	}
 	return raw, nil
 }
 
 // patch returns the parts of one cluster, with the grants as absolute numbers. A partition of 0 is written too: a field that a
-// slice does not set is not reverted when somebody sets it in the member.
+// slice does not set is not reverted when a user sets it in the member.
 func patch(parts []part) ([]byte, error) {
 	partitions := make(map[string]int32, len(parts))
 	p := slicePatch{Spec: slicePatchSpec{
@@ -117,7 +118,7 @@ func patch(parts []part) ([]byte, error) {
 	}
 	raw, err := json.Marshal(p)
 	if err != nil {
-		return nil, fmt.Errorf("write a slice: %w", err)
+		return nil, fmt.Errorf("encode a slice: %w", err)
 	}
 	return raw, nil
 }
@@ -154,7 +155,7 @@ func (p *planned) render(o *observed) {
 	}
 }
 
-// needsRow tells whether a cluster without a row gets one: not before the namespace of its rows exists, and not for parts that
+// needsRow reports whether a cluster without a row gets one: not before the namespace of its rows exists, and not for parts that
 // can't have replicas yet.
 func needsRow(o *observed, cluster string, parts []part) bool {
 	_, prepared := o.Epoch(cluster)

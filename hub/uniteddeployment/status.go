@@ -52,7 +52,7 @@ func status(o *observed, p planned, a placement.Result, now time.Time) (appsv1be
 	if p.Deleting == "" {
 		revisions(p, a, stale, applied, &s)
 	}
-	// Where no row is wanted, the conditions say why, unless the answer of a cluster is missing.
+	// Where no row is wanted, the conditions have the reason, unless the report of a cluster is missing.
 	if lagging == 0 && a.Err == nil && (len(p.Wants) > 0 || len(stale) == 0) {
 		s.ObservedGeneration = o.ud.Generation
 	}
@@ -111,7 +111,7 @@ func subsetStatuses(
 			line.Reason = reasonPartition
 			*problems = append(*problems, placement.Problem{
 				Subset: part.Subset, Cluster: part.Cluster, Reason: reasonPartition, Message: fmt.Sprintf(
-					"the cluster keeps %d pods at the old revision instead of %d: look there who changes the slice",
+					"the cluster keeps %d pods at the old revision instead of %d: check there who changes the slice",
 					part.counts.Partition, part.grant.Partition),
 			})
 		}
@@ -119,7 +119,7 @@ func subsetStatuses(
 			line.Reason = fleetv1alpha1.ReasonNonsense
 			*problems = append(*problems, placement.Problem{
 				Subset: part.Subset, Cluster: part.Cluster, Reason: fleetv1alpha1.ReasonNonsense,
-				Message: fmt.Sprintf("the cluster reports numbers that can't be of %d replicas: they were cut", part.grant.Replicas),
+				Message: fmt.Sprintf("the cluster reports impossible numbers for %d replicas: they were cut", part.grant.Replicas),
 			})
 		}
 		if line.Stale && line.Reason == "" {
@@ -130,7 +130,7 @@ func subsetStatuses(
 	return out, running
 }
 
-// partitionDiffers tells whether a cluster reports another partition than it was granted. It ignores leftovers: a Deployment
+// partitionDiffers reports whether a cluster reports another partition than it was granted. It ignores leftovers: a Deployment
 // that is scaled to 0 can't keep pods at the old revision.
 func partitionDiffers(p part) bool {
 	reported := p.counts.Desired == p.grant.Replicas
@@ -138,7 +138,7 @@ func partitionDiffers(p part) bool {
 }
 
 // sum adds up the subsets. Pods of a cluster that does not answer count as existing and updated, which is most likely, but not
-// as ready or available, which nobody knows.
+// as ready or available, which is unknown.
 func sum(s *appsv1beta1.UnitedDeploymentStatus, subsets []appsv1beta1.SubsetStatus) {
 	s.ReadyReplicas, s.AvailableReplicas, s.UpdatedReplicas, s.UpdatedReadyReplicas = 0, 0, 0, 0
 	for _, line := range subsets {
@@ -152,7 +152,7 @@ func sum(s *appsv1beta1.UnitedDeploymentStatus, subsets []appsv1beta1.SubsetStat
 	}
 }
 
-// worst returns at most rowLimit lines, those that need attention before others, in the former order.
+// worst returns at most rowLimit statuses, preferring those that need attention, in the former order.
 func worst(subsets []appsv1beta1.SubsetStatus) []appsv1beta1.SubsetStatus {
 	if len(subsets) <= rowLimit {
 		return subsets
@@ -196,7 +196,7 @@ func revisions(p planned, a placement.Result, stale, applied map[string]bool, s 
 	}
 }
 
-// allApplied tells whether every cluster has applied the present plan, so that counts are of the present template.
+// allApplied reports whether every cluster has applied the present plan, so that counts are of the present template.
 func allApplied(applied map[string]bool) bool {
 	for _, ok := range applied {
 		if !ok {

@@ -20,13 +20,13 @@ import (
 
 // +kubebuilder:rbac:groups="",resources=podtemplates,verbs=create
 
-// Webhook admits UnitedDeployments on a hub: by the rules of package united, and by its member clusters. It may be used
+// Webhook validates UnitedDeployments on a hub: by the rules of package united, and by its member clusters. It may be used
 // concurrently.
 type Webhook struct {
 	united.Webhook
 	// Cache reads MemberClusters. One that it does not have is read from Live, because it may have just been created.
 	Cache, Live client.Reader
-	// LocalMember says that this cluster runs the member stack too.
+	// LocalMember is true if this cluster runs the member stack too.
 	LocalMember bool
 }
 
@@ -59,8 +59,8 @@ func (w *Webhook) ValidateUpdate(ctx context.Context, old, ud *appsv1beta1.Unite
 	return append(warnings, more...), err
 }
 
-// validateSwitch refuses to move an object from the member stack of this cluster to clusters of the fleet, or back: nobody would
-// control what runs already.
+// validateSwitch refuses to move an object from the member stack of this cluster to clusters of the fleet, or back: no controller
+// would own what runs already.
 func (w *Webhook) validateSwitch(old, ud *appsv1beta1.UnitedDeployment) field.ErrorList {
 	if !w.LocalMember || united.Federated(old) == united.Federated(ud) {
 		return nil

@@ -22,9 +22,9 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/united"
 )
 
-// hook is a webhook that knows the clusters east (ready), west (ready, but not in the cache yet), north (not ready) and
+// newWebhook is a webhook that knows the clusters east (ready), west (ready, but not in the cache yet), north (not ready) and
 // south (not accepted); asking for the cluster down fails.
-func hook(t *testing.T) *Webhook {
+func newWebhook(t *testing.T) *Webhook {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	require.NoError(t, fleetv1alpha1.AddToScheme(scheme))
@@ -81,7 +81,7 @@ func over(clusters ...string) *appsv1beta1.UnitedDeployment {
 	return ud
 }
 
-func TestWebhookJudgesClusters(t *testing.T) {
+func TestWebhookValidatesClusters(t *testing.T) {
 	t.Parallel()
 	selected := over("")
 	selected.Spec.Topology.Subsets[0].ClusterSelector = &metav1.LabelSelector{}
@@ -102,27 +102,27 @@ func TestWebhookJudgesClusters(t *testing.T) {
 			refused: []string{"spec.topology.subsets[1].cluster", `"nowhere"`, "create it", "or name another one"},
 		},
 		{
-			name: "all clusters that do not exist are told at once", ud: over("nowhere", "nowhere", "nirgends"),
+			name: "all clusters that do not exist are reported at once", ud: over("nowhere", "nowhere", "nirgends"),
 			refused: []string{"subsets[0].cluster", "subsets[2].cluster"},
 		},
-		{name: "the rules come first", ud: broken, refused: []string{"spec.replicas"}},
+		{name: "the rules are checked first", ud: broken, refused: []string{"spec.replicas"}},
 		{name: "an update may not name a cluster that does not exist", old: over("east"), ud: over("east", "nowhere"), refused: []string{"nowhere"}},
-		{name: "a cluster that has left does not stand in the way of a change", old: over("gone"), ud: over("gone", "east")},
-		{name: "nor of a label", old: over("gone"), ud: over("gone")},
+		{name: "a cluster that has left does not block a change", old: over("gone"), ud: over("gone", "east")},
+		{name: "nor a change of a label", old: over("gone"), ud: over("gone")},
 		{
-			name: "clusters that take nothing now are worth a warning", ud: over("east", "south", "north"),
+			name: "clusters that take no replicas now cause a warning", ud: over("east", "south", "north"),
 			warning: "not accepted or not ready: north, south",
 		},
-		{name: "but only once", old: over("north"), ud: over("north", "east")},
+		{name: "but only one", old: over("north"), ud: over("north", "east")},
 		{name: "without clusters nothing runs the object", ud: over(""), warning: "nothing runs this object: give each subset cluster or clusterSelector"},
-		{name: "taking off all clusters is worth the same warning", old: over("east"), ud: over(""), warning: "no subset names a cluster"},
+		{name: "removing all clusters causes the same warning", old: over("east"), ud: over(""), warning: "no subset names a cluster"},
 		{name: "but where the member stack runs beside the hub, it runs the object", ud: over(""), local: true},
 		{
-			name: "what the member stack beside the hub runs can't be given to clusters", old: over(""), ud: over("east"), local: true,
+			name: "an object that the member stack beside the hub runs can't be moved to clusters", old: over(""), ud: over("east"), local: true,
 			refused: []string{"spec.topology.subsets", "this cluster runs the object itself", "under another name"},
 		},
 		{
-			name: "nor what clusters run to the member stack beside the hub", old: over("east"), ud: over(""), local: true,
+			name: "nor an object that clusters run to the member stack beside the hub", old: over("east"), ud: over(""), local: true,
 			refused: []string{"spec.topology.subsets", "clusters of the fleet run the object", "under another name"},
 		},
 		{name: "without such a member stack clusters can be named later", old: over(""), ud: over("east")},
@@ -130,7 +130,7 @@ func TestWebhookJudgesClusters(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			w := hook(t)
+			w := newWebhook(t)
 			w.LocalMember = tt.local
 			warnings, err := w.ValidateCreate(t.Context(), tt.ud)
 			if tt.old != nil {
@@ -154,9 +154,9 @@ func TestWebhookJudgesClusters(t *testing.T) {
 	}
 }
 
-func TestWarningsOfTheTemplateStandBesideThoseOfClusters(t *testing.T) {
+func TestWarningsOfTheTemplateAndOfClusters(t *testing.T) {
 	t.Parallel()
-	w := hook(t)
+	w := newWebhook(t)
 	w.Options.StatefulSetWarnings = func(_ map[string]string, s *appsv1beta1.StatefulSetSpec, _ *field.Path) admission.Warnings {
 		return admission.Warnings{"service " + s.ServiceName}
 	}
@@ -174,12 +174,12 @@ func TestWarningsOfTheTemplateStandBesideThoseOfClusters(t *testing.T) {
 	require.Equal(t, admission.Warnings{"service db", wait}, got)
 	got, err = w.ValidateUpdate(t.Context(), stateful("db", "east"), stateful("db", "east", "north"))
 	require.NoError(t, err)
-	require.Equal(t, admission.Warnings{wait}, got, "the template's was said before")
+	require.Equal(t, admission.Warnings{wait}, got, "the template's warning is not repeated")
 }
 
-func TestWebhookPassesOnWhatItCantRead(t *testing.T) {
+func TestWebhookReturnsErrorsOfReads(t *testing.T) {
 	t.Parallel()
-	_, err := hook(t).ValidateCreate(t.Context(), over("down"))
+	_, err := newWebhook(t).ValidateCreate(t.Context(), over("down"))
 	require.ErrorContains(t, err, "get member cluster down: connection refused")
-	require.False(t, apierrors.IsInvalid(err), "no answer is no verdict")
+	require.False(t, apierrors.IsInvalid(err), "a failed read is no rejection")
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/flotilla-io/flotilla/apis/pods"
 )
 
-// CloneSetSpec is what a CloneSet is to be.
+// CloneSetSpec is the desired state of a CloneSet.
 type CloneSetSpec struct {
-	// replicas is the number of pods wanted. Default 1.
+	// replicas is the desired number of pods. Default 1.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Replicas *int32 `json:"replicas,omitempty"`
@@ -20,27 +20,27 @@ type CloneSetSpec struct {
 	// +required
 	Selector *metav1.LabelSelector `json:"selector"`
 
-	// template is the pod to make (a PodTemplateSpec). Its restartPolicy must be Always. A change of it is a new revision,
-	// which updateStrategy brings to the pods.
+	// template describes the pods to create (a PodTemplateSpec). Its restartPolicy must be Always. Changing it makes a new
+	// revision, which is rolled out according to updateStrategy.
 	// +required
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Schemaless
 	Template corev1.PodTemplateSpec `json:"template"`
 
 	// volumeClaimTemplates are the PVCs that each pod gets (a list of PersistentVolumeClaim), named
-	// <template>-<cloneset>-<instance id>. A change makes no new revision: it holds for pods created from then on.
+	// <template>-<cloneset>-<instance id>. Changing them makes no new revision: it applies to pods created from then on.
 	// +optional
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Schemaless
 	VolumeClaimTemplates []corev1.PersistentVolumeClaim `json:"volumeClaimTemplates,omitempty"`
 
-	// scaleStrategy says how pods are added and removed.
+	// scaleStrategy is how pods are added and removed.
 	// +optional
 	ScaleStrategy CloneSetScaleStrategy `json:"scaleStrategy,omitempty"`
 
-	// updateStrategy says how pods come to the revision of template.
+	// updateStrategy is how pods are updated to the revision of template.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="!has(self.type) || self.type != 'RollingUpdate'",message="type is ReCreate, InPlaceIfPossible, InPlaceOnly or OnDelete: RollingUpdate is a word of v1beta1",fieldPath=".type"
+	// +kubebuilder:validation:XValidation:rule="!has(self.type) || self.type != 'RollingUpdate'",message="type is ReCreate, InPlaceIfPossible, InPlaceOnly or OnDelete: RollingUpdate is a type of v1beta1",fieldPath=".type"
 	UpdateStrategy CloneSetUpdateStrategy `json:"updateStrategy,omitempty"`
 
 	// revisionHistoryLimit is the number of old revisions to keep that no pod uses. Default 10.
@@ -63,55 +63,55 @@ type CloneSetSpec struct {
 	Lifecycle *pods.Lifecycle `json:"lifecycle,omitempty"`
 }
 
-// CloneSetScaleStrategy says how a CloneSet adds and removes pods. What v1beta1 calls excludePreparingDelete is here the
+// CloneSetScaleStrategy is how a CloneSet adds and removes pods. Instead of excludePreparingDelete of v1beta1, there is the
 // label keys.CloneSetExcludePreparingDelete on the CloneSet.
 type CloneSetScaleStrategy struct {
 	// podsToDelete are names of pods to delete first when replicas falls; with replicas unchanged they are replaced.
-	// Names may not repeat. A name is taken off the list when its pod is gone.
+	// Names may not repeat. A name is removed from the list when its pod is gone.
 	// +optional
 	// +listType=atomic
 	PodsToDelete []string `json:"podsToDelete,omitempty"`
 
 	// maxUnavailable bounds the creation of pods while pods are unavailable: a number or a percentage of replicas,
-	// rounded up. Unset: not bounded.
+	// rounded up. Unset: no limit.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:Pattern=`^[0-9]+%$`
 	// +kubebuilder:validation:XValidation:rule="type(self) != int || self >= 0",message="maxUnavailable can't be negative"
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 
-	// disablePVCReuse deletes the PVCs of a pod that was lost (its node went, it was evicted) with the pod. Default
+	// disablePVCReuse deletes the PVCs of a pod that was lost (its node is gone, or it was evicted) with the pod. Default
 	// false: they are kept for the pod that takes its place. It is the opposite of enablePVCReuse in v1beta1.
 	// +optional
 	DisablePVCReuse bool `json:"disablePVCReuse,omitempty"`
 }
 
-// CloneSetUpdateStrategyType says by what means a pod comes to a new revision.
+// CloneSetUpdateStrategyType is how a pod is updated to a new revision.
 //
 // +kubebuilder:validation:Enum=ReCreate;InPlaceIfPossible;InPlaceOnly;OnDelete;RollingUpdate;""
 type CloneSetUpdateStrategyType string
 
 // Types of CloneSetUpdateStrategy.
 const (
-	// CloneSetReCreate: the pod is deleted and another one is made.
+	// CloneSetReCreate: the pod is deleted and another one is created.
 	CloneSetReCreate CloneSetUpdateStrategyType = "ReCreate"
 	// CloneSetInPlaceIfPossible: the pod is changed in place if only images and metadata differ, else recreated.
 	CloneSetInPlaceIfPossible CloneSetUpdateStrategyType = "InPlaceIfPossible"
 	// CloneSetInPlaceOnly: the pod is changed in place; a change of template that does not allow it is refused.
 	CloneSetInPlaceOnly CloneSetUpdateStrategyType = "InPlaceOnly"
-	// CloneSetOnDelete: a pod gets the new revision when somebody has deleted the old one.
+	// CloneSetOnDelete: a pod gets the new revision when a user has deleted the old one.
 	CloneSetOnDelete CloneSetUpdateStrategyType = "OnDelete"
 )
 
-// CloneSetUpdateStrategy says how a CloneSet's pods come to a new revision. Percentages are of replicas.
+// CloneSetUpdateStrategy is how a CloneSet's pods are updated to a new revision. Percentages are of replicas.
 type CloneSetUpdateStrategy struct {
 	// type is ReCreate (default), InPlaceIfPossible, InPlaceOnly or OnDelete; in the template of a UnitedDeployment
-	// also RollingUpdate, as in v1beta1. The other fields are without effect on OnDelete.
+	// also RollingUpdate, as in v1beta1. The other fields have no effect with OnDelete.
 	// +optional
 	Type CloneSetUpdateStrategyType `json:"type,omitempty"`
 
 	// partition is how many pods stay at the old revision: a number or a percentage, rounded up. Default 0. A percentage
-	// above 0% keeps at least one pod old, one below 100% updates at least one, if there are two pods or more.
+	// above 0% keeps at least one old pod, one below 100% updates at least one, if there are two pods or more.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:Pattern=`^[0-9]+%$`
@@ -119,7 +119,7 @@ type CloneSetUpdateStrategy struct {
 	Partition *intstr.IntOrString `json:"partition,omitempty"`
 
 	// maxUnavailable is how many pods may be unavailable because of the update: a number or a percentage, rounded up if
-	// maxSurge is 0 and down else. Default 20%. It may not be 0 together with maxSurge.
+	// maxSurge is 0 and down otherwise. Default 20%. It may not be 0 together with maxSurge.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:Pattern=`^[0-9]+%$`
@@ -142,19 +142,19 @@ type CloneSetUpdateStrategy struct {
 	// +optional
 	PriorityStrategy *pods.UpdatePriorityStrategy `json:"priorityStrategy,omitempty"`
 
-	// scatterStrategy names pods to be spread over the sequence of the update. Pairs of key and value may not repeat.
+	// scatterStrategy names pods that are spread evenly over the sequence of the update. Pairs of key and value may not repeat.
 	// +optional
 	// +listType=atomic
 	ScatterStrategy []pods.UpdateScatterTerm `json:"scatterStrategy,omitempty"`
 
-	// inPlaceUpdateStrategy tunes updates in place. The image pre-download is said by annotations in this version
-	// (keys.ImagePreDownloadParallelism and its like), which win over the fields here.
+	// inPlaceUpdateStrategy tunes updates in place. The image pre-download is set by annotations in this version
+	// (keys.ImagePreDownloadParallelism and the like), which take precedence over the fields here.
 	// +optional
 	InPlaceUpdateStrategy *pods.InPlaceUpdateStrategy `json:"inPlaceUpdateStrategy,omitempty"`
 }
 
 // CloneSet runs a number of equal pods without fixed names. It updates them in place where only images or metadata
-// change, in parts if asked to, and deletes the pods that it is told to.
+// change, in steps if asked to, and deletes chosen pods first.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:shortName=clone
@@ -175,11 +175,11 @@ type CloneSet struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is what the CloneSet is to be.
+	// spec is the desired state of the CloneSet.
 	// +optional
 	Spec CloneSetSpec `json:"spec,omitempty"`
 
-	// status is what was last seen of it.
+	// status is the most recently observed state.
 	// +optional
 	Status appsv1beta1.CloneSetStatus `json:"status,omitempty"`
 }

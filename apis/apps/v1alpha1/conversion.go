@@ -22,14 +22,14 @@ const typeOfV1beta1 = CloneSetUpdateStrategyType(appsv1beta1.CloneSetRollingUpda
 
 // CloneSetToHub turns a CloneSet of v1alpha1 into v1beta1:
 //   - updateStrategy, flat, becomes nested: type OnDelete has no rollingUpdate; each other type becomes RollingUpdate with
-//     the podUpdatePolicy of that name, an empty one ReCreate. A word that is no type stays, to be refused: for a
-//     mutating webhook the apiserver converts an object there and back before it asks the schema.
+//     the podUpdatePolicy of that name, an empty one ReCreate. A value that is no type stays, to be refused: for a
+//     mutating webhook the apiserver converts an object there and back before it applies the schema.
 //   - scaleStrategy.enablePVCReuse is the opposite of disablePVCReuse.
 //   - The label keys.CloneSetExcludePreparingDelete with value "true" sets scaleStrategy.excludePreparingDelete, and stays.
-//   - The annotations of the image pre-download become fields, and go; one that can't be read stays and says nothing.
+//   - The annotations of the image pre-download become fields and are removed; one that can't be parsed stays, without effect.
 //
-// src is not changed and dst's type is left alone. An error means that src can't be written as JSON, which an object that
-// came from the apiserver always can.
+// src is not changed, and neither is dst's TypeMeta. An error means that src can't be encoded as JSON, which does not happen
+// to an object that came from the apiserver.
 func CloneSetToHub(_ context.Context, src *CloneSet, dst *appsv1beta1.CloneSet) error {
 	in := src.DeepCopy()
 	dst.ObjectMeta, dst.Status = in.ObjectMeta, in.Status
@@ -42,9 +42,9 @@ func CloneSetToHub(_ context.Context, src *CloneSet, dst *appsv1beta1.CloneSet) 
 	return t.end(&dst.ObjectMeta)
 }
 
-// CloneSetFromHub turns a CloneSet of v1beta1 into v1alpha1, by the rules of CloneSetToHub read backwards: OnDelete stays
-// and else the podUpdatePolicy is the type, ReCreate if empty. excludePreparingDelete has no place and is kept.
-// src is not changed and dst's type is left alone; for the error see there.
+// CloneSetFromHub turns a CloneSet of v1beta1 into v1alpha1, by the reverse rules of CloneSetToHub: OnDelete stays,
+// otherwise the podUpdatePolicy is the type, ReCreate if empty. excludePreparingDelete has no field and is preserved.
+// src is not changed, and neither is dst's TypeMeta; for the error see there.
 func CloneSetFromHub(_ context.Context, src *appsv1beta1.CloneSet, dst *CloneSet) error {
 	in := src.DeepCopy()
 	dst.ObjectMeta, dst.Status = in.ObjectMeta, in.Status
@@ -58,11 +58,11 @@ func CloneSetFromHub(_ context.Context, src *appsv1beta1.CloneSet, dst *CloneSet
 }
 
 // UnitedDeploymentToHub turns a UnitedDeployment of v1alpha1 into v1beta1. A cloneSetTemplate converts by the rules of
-// CloneSetToHub with its own metadata, where words of v1beta1 that it has already win; what has to be kept is on the
-// UnitedDeployment, so that no child gets it. status.updatedRevision comes from status.updateStatus; what else
-// v1alpha1 has more in status is dropped, as it is computed.
+// CloneSetToHub with its own metadata, where fields of v1beta1 that are set already take precedence; what has to be
+// preserved is on the UnitedDeployment, so that no child gets it. status.updatedRevision comes from status.updateStatus; other
+// fields that only v1alpha1 has in status are dropped, as they are computed.
 //
-// src is not changed and dst's type is left alone; for the error see CloneSetToHub.
+// src is not changed, and neither is dst's TypeMeta; for the error see CloneSetToHub.
 func UnitedDeploymentToHub(_ context.Context, src *UnitedDeployment, dst *appsv1beta1.UnitedDeployment) error {
 	in := src.DeepCopy()
 	dst.ObjectMeta = in.ObjectMeta
@@ -92,9 +92,9 @@ func UnitedDeploymentToHub(_ context.Context, src *UnitedDeployment, dst *appsv1
 	return t.end(&dst.ObjectMeta)
 }
 
-// UnitedDeploymentFromHub turns a UnitedDeployment of v1beta1 into v1alpha1, by the rules of UnitedDeploymentToHub read
-// backwards. status.subsetReplicas and status.updateStatus are computed from the rest of the status.
-// src is not changed and dst's type is left alone; for the error see CloneSetToHub.
+// UnitedDeploymentFromHub turns a UnitedDeployment of v1beta1 into v1alpha1, by the reverse rules of
+// UnitedDeploymentToHub. status.subsetReplicas and status.updateStatus are computed from the rest of the status.
+// src is not changed, and neither is dst's TypeMeta; for the error see CloneSetToHub.
 func UnitedDeploymentFromHub(_ context.Context, src *appsv1beta1.UnitedDeployment, dst *UnitedDeployment) error {
 	in := src.DeepCopy()
 	dst.ObjectMeta = in.ObjectMeta
@@ -124,7 +124,7 @@ func UnitedDeploymentFromHub(_ context.Context, src *appsv1beta1.UnitedDeploymen
 	return t.end(&dst.ObjectMeta)
 }
 
-// cloneSetToV1beta1 converts the spec and, in place, the metadata that stands beside it.
+// cloneSetToV1beta1 converts the spec and, in place, the metadata of the same object.
 func cloneSetToV1beta1(
 	t *transfer, prefix string, meta *metav1.ObjectMeta, in SubsetCloneSetSpec,
 ) (appsv1beta1.CloneSetSpec, error) {
@@ -167,7 +167,7 @@ func cloneSetToV1beta1(
 	return out, nil
 }
 
-// cloneSetToV1alpha1 converts the spec and, in place, the metadata that stands beside it.
+// cloneSetToV1alpha1 converts the spec and, in place, the metadata of the same object.
 func cloneSetToV1alpha1(
 	t *transfer, prefix string, meta *metav1.ObjectMeta, in appsv1beta1.CloneSetSpec,
 ) (SubsetCloneSetSpec, error) {
@@ -209,8 +209,8 @@ func cloneSetToV1alpha1(
 	return out, nil
 }
 
-// widen gives a CloneSet's spec the form of a UnitedDeployment's template of one, which has room for more. The type
-// RollingUpdate, which only such a template may have, is made a policy that is none, and so stays.
+// widen turns a CloneSet's spec into the spec of a UnitedDeployment's template, which has more fields. The type
+// RollingUpdate, which only such a template may have, becomes an invalid policy and is so preserved.
 func widen(in CloneSetSpec) SubsetCloneSetSpec {
 	var rolling *appsv1beta1.CloneSetRollingUpdateStrategy
 	if in.UpdateStrategy.Type == typeOfV1beta1 {
@@ -230,7 +230,8 @@ func widen(in CloneSetSpec) SubsetCloneSetSpec {
 	}
 }
 
-// narrow is the opposite of widen. The room is empty: no rule fills it, and what was kept came from a CloneSet.
+// narrow is the opposite of widen. The additional fields are empty: no rule sets them, and what was preserved came from a
+// CloneSet.
 func narrow(in SubsetCloneSetSpec) CloneSetSpec {
 	return CloneSetSpec{
 		Replicas:                in.Replicas,

@@ -17,14 +17,15 @@ const (
 	partScale = "scaleStrategy"
 )
 
-// scale is how pods are made on nodes that have none: in v1alpha1 by an annotation, in which only "true" says something.
+// scale is how pods are created on nodes that have none: in v1alpha1 by an annotation, of which only the value "true" has an
+// effect.
 type (
 	scaleV1alpha1 struct {
 		Annotation *string `json:"annotation,omitempty"`
 	}
 	scaleV1beta1 struct {
 		Strategy *appsv1beta1.DaemonSetScaleStrategy `json:"strategy,omitempty"`
-		// Annotation says nothing here, but is there.
+		// Annotation has no effect here, but exists.
 		Annotation *string `json:"annotation,omitempty"`
 	}
 )
@@ -41,13 +42,13 @@ func scaleToV1alpha1(b scaleV1beta1) scaleV1alpha1 {
 		return scaleV1alpha1{Annotation: new("true")}
 	}
 	if b.Annotation != nil && *b.Annotation == "true" {
-		return scaleV1alpha1{} // It would say something there.
+		return scaleV1alpha1{} // It would have an effect there.
 	}
 	return scaleV1alpha1{Annotation: b.Annotation}
 }
 
-// surge is what a rolling update says of a second pod on a node. The rest of it is the same in both versions, and may be filled
-// in meanwhile.
+// surge is the part of a rolling update about a second pod on a node. The rest of it is the same in both versions, and may get
+// defaults meanwhile.
 type surge struct {
 	Type     appsv1beta1.DaemonSetRollingUpdateType `json:"rollingUpdateType,omitempty"`
 	MaxSurge *intstr.IntOrString                    `json:"maxSurge,omitempty"`
@@ -60,7 +61,7 @@ func surgeOf(r *appsv1beta1.DaemonSetRollingUpdateStrategy) surge {
 	return surge{Type: r.Type, MaxSurge: r.MaxSurge}
 }
 
-// into puts s in the place of what u says.
+// into replaces this part of u by s.
 func (s surge) into(u *appsv1beta1.DaemonSetUpdateStrategy) {
 	if u.RollingUpdate != nil {
 		u.RollingUpdate.Type, u.RollingUpdate.MaxSurge = s.Type, s.MaxSurge
@@ -78,12 +79,12 @@ func surgingToStandard(s surge) surge {
 func sameSurge(s surge) surge { return s }
 
 // DaemonSetToHub turns a DaemonSet of v1alpha1 into v1beta1:
-//   - The annotation keys.DaemonSetProgressiveCreate with value "true" sets scaleStrategy.partitionedScaling, and goes;
-//     with another value it stays and says nothing.
+//   - The annotation keys.DaemonSetProgressiveCreate with value "true" sets scaleStrategy.partitionedScaling and is
+//     removed; with another value it stays, without effect.
 //   - rollingUpdateType Surging becomes Standard with maxSurge 1, unless maxSurge is set.
 //   - status.daemonSetHash is status.updateRevision.
 //
-// src is not changed and dst's type is left alone; for the error see CloneSetToHub.
+// src is not changed, and neither is dst's TypeMeta; for the error see CloneSetToHub.
 func DaemonSetToHub(_ context.Context, src *DaemonSet, dst *appsv1beta1.DaemonSet) error {
 	in := src.DeepCopy()
 	dst.ObjectMeta, dst.Status = in.ObjectMeta, in.Status.DaemonSetStatus
@@ -112,8 +113,8 @@ func DaemonSetToHub(_ context.Context, src *DaemonSet, dst *appsv1beta1.DaemonSe
 	return t.end(&dst.ObjectMeta)
 }
 
-// DaemonSetFromHub turns a DaemonSet of v1beta1 into v1alpha1, by the rules of DaemonSetToHub read backwards. An annotation
-// that says nothing in v1beta1 does not come to say something. src is not changed and dst's type is left alone; for the
+// DaemonSetFromHub turns a DaemonSet of v1beta1 into v1alpha1, by the reverse rules of DaemonSetToHub. An annotation
+// that has no effect in v1beta1 does not get one. src is not changed, and neither is dst's TypeMeta; for the
 // error see CloneSetToHub.
 func DaemonSetFromHub(_ context.Context, src *appsv1beta1.DaemonSet, dst *DaemonSet) error {
 	in := src.DeepCopy()

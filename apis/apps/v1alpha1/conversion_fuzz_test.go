@@ -20,8 +20,8 @@ import (
 	"github.com/flotilla-io/flotilla/apis/pods"
 )
 
-// One law for all kinds and both directions: there and back again is the same object, and what was kept on the way is
-// not left behind. TestRoundTrips draws objects; the fuzz tests look for the draws that break it.
+// One property for all kinds and both directions: converting there and back gives the same object, and leaves no preserved
+// data behind. TestRoundTrips draws objects; the fuzz tests look for draws that break it.
 
 func TestRoundTrips(t *testing.T) {
 	t.Parallel()
@@ -69,7 +69,7 @@ func fuzz(f *testing.F, law func(*rapid.T)) {
 // conversion is from one version of a kind to the other.
 type conversion[A, B any] func(context.Context, *A, *B) error
 
-// fromHubAndBack is the law for an object of v1beta1.
+// fromHubAndBack is the property for an object of v1beta1.
 func fromHubAndBack[Hub, Spoke any](t *rapid.T, in *Hub, from conversion[Hub, Spoke], to conversion[Spoke, Hub]) {
 	var there Spoke
 	var back Hub
@@ -78,7 +78,7 @@ func fromHubAndBack[Hub, Spoke any](t *rapid.T, in *Hub, from conversion[Hub, Sp
 	require.Empty(t, cmp.Diff(wire(t, in), wire(t, &back)))
 }
 
-// toHubAndBack is the law for an object of v1alpha1: besides, a write without an edit must not change what is stored.
+// toHubAndBack is the property for an object of v1alpha1: besides, a write without an edit must not change what is stored.
 func toHubAndBack[Hub, Spoke any](t *rapid.T, in *Spoke, from conversion[Hub, Spoke], to conversion[Spoke, Hub]) {
 	var there, again Hub
 	var back Spoke
@@ -186,7 +186,7 @@ func unitedDeploymentToHubAndBack(t *rapid.T) {
 	toHubAndBack(t, in, UnitedDeploymentFromHub, UnitedDeploymentToHub)
 }
 
-// wire sends an object over the wire: what JSON does not tell apart is made equal.
+// wire encodes and decodes an object: what JSON does not distinguish becomes equal.
 func wire[T any](t *rapid.T, in *T) *T {
 	raw, err := json.Marshal(in)
 	require.NoError(t, err)
@@ -195,7 +195,7 @@ func wire[T any](t *rapid.T, in *T) *T {
 	return &out
 }
 
-// drawMeta draws metadata with all the keys that the conversion reads, but its own.
+// drawMeta draws metadata with all keys that the conversion reads, except its own.
 func drawMeta(t *rapid.T) metav1.ObjectMeta {
 	value := rapid.SampledFrom([]string{"", "true", "false", "5", "-1", "+5", "007", "10%", "soon", "99999999999", "<&>"})
 	meta := metav1.ObjectMeta{Name: "web"}

@@ -11,10 +11,10 @@ import (
 	"github.com/flotilla-io/flotilla/apis/pods"
 )
 
-// partLater is the name of the one part of a StatefulSet in keys.ConversionData.
+// partLater is the name of the only part of a StatefulSet in keys.ConversionData.
 const partLater = "laterFields"
 
-// laterFields are what a StatefulSet can say in v1beta1 alone.
+// laterFields are the fields that a StatefulSet has only in v1beta1.
 type (
 	laterV1alpha1 struct{}
 	laterV1beta1  struct {
@@ -27,7 +27,7 @@ type (
 	}
 )
 
-// laterToV1beta1 gives the defaults, so that an object that has no more than these needs nothing kept.
+// laterToV1beta1 returns the defaults, so that nothing has to be preserved for an object that has only these.
 func laterToV1beta1(laterV1alpha1) laterV1beta1 {
 	return laterV1beta1{
 		ClaimRetention: &appsv1beta1.StatefulSetClaimRetentionPolicy{
@@ -40,8 +40,8 @@ func laterToV1beta1(laterV1alpha1) laterV1beta1 {
 
 func laterToV1alpha1(laterV1beta1) laterV1alpha1 { return laterV1alpha1{} }
 
-// StatefulSetToHub turns a StatefulSet of v1alpha1 into v1beta1. What v1alpha1 has no field for comes from what was kept,
-// and else has the defaults of v1beta1. src is not changed and dst's type is left alone; for the error see CloneSetToHub.
+// StatefulSetToHub turns a StatefulSet of v1alpha1 into v1beta1. What v1alpha1 has no field for is restored if it was preserved,
+// and otherwise gets the defaults of v1beta1. src is not changed, and neither is dst's TypeMeta; for the error see CloneSetToHub.
 func StatefulSetToHub(_ context.Context, src *StatefulSet, dst *appsv1beta1.StatefulSet) error {
 	in := src.DeepCopy()
 	dst.ObjectMeta, dst.Status = in.ObjectMeta, in.Status
@@ -70,8 +70,8 @@ func StatefulSetToHub(_ context.Context, src *StatefulSet, dst *appsv1beta1.Stat
 	return t.end(&dst.ObjectMeta)
 }
 
-// StatefulSetFromHub turns a StatefulSet of v1beta1 into v1alpha1. What has no field there is kept, unless it has its
-// default. src is not changed and dst's type is left alone; for the error see CloneSetToHub.
+// StatefulSetFromHub turns a StatefulSet of v1beta1 into v1alpha1. What has no field there is preserved, unless it has its
+// default. src is not changed, and neither is dst's TypeMeta; for the error see CloneSetToHub.
 func StatefulSetFromHub(_ context.Context, src *appsv1beta1.StatefulSet, dst *StatefulSet) error {
 	in := src.DeepCopy()
 	dst.ObjectMeta, dst.Status = in.ObjectMeta, in.Status

@@ -63,7 +63,7 @@ func TestCloneSetToHubFollowsTheRules(t *testing.T) {
 		annotations map[string]string
 	}{
 		{
-			name:  "An empty update strategy is a rolling update by re-creation and claims are used again.",
+			name:  "An empty update strategy is a rolling update by re-creation and PVCs are used again.",
 			in:    `{}`,
 			scale: appsv1beta1.CloneSetScaleStrategy{EnablePVCReuse: true},
 			update: appsv1beta1.CloneSetUpdateStrategy{
@@ -119,7 +119,7 @@ func TestCloneSetToHubFollowsTheRules(t *testing.T) {
 			},
 		},
 		{
-			name:   "OnDelete has no rolling update whatever stands beside it.",
+			name:   "OnDelete has no rolling update whatever else is set.",
 			in:     `{"spec":{"updateStrategy":{"type":"OnDelete","partition":3,"maxSurge":1}}}`,
 			scale:  appsv1beta1.CloneSetScaleStrategy{EnablePVCReuse: true},
 			update: appsv1beta1.CloneSetUpdateStrategy{Type: appsv1beta1.CloneSetOnDelete},
@@ -181,7 +181,7 @@ func TestCloneSetToHubFollowsTheRules(t *testing.T) {
 			require.Empty(t, cmp.Diff(tt.update, out.Spec.UpdateStrategy))
 			require.Empty(t, cmp.Diff(tt.annotations, without(out.Annotations, keys.ConversionData)))
 			require.Empty(t, cmp.Diff(before, in), "the source was changed")
-			require.Empty(t, cmp.Diff(in, fromHub(t, out)), "the way back gives something else")
+			require.Empty(t, cmp.Diff(in, fromHub(t, out)), "the way back gives a different object")
 		})
 	}
 }
@@ -198,14 +198,14 @@ func TestCloneSetFromHubFollowsTheRules(t *testing.T) {
 		kept        []string
 	}{
 		{
-			name:   "An empty strategy is re-creation, and that it was empty is kept.",
+			name:   "An empty strategy is re-creation, and that it was empty is preserved.",
 			in:     `{}`,
 			scale:  CloneSetScaleStrategy{DisablePVCReuse: true},
 			update: CloneSetUpdateStrategy{Type: CloneSetReCreate},
 			kept:   []string{partUpdate},
 		},
 		{
-			name: "A defaulted strategy needs nothing kept.",
+			name: "A defaulted strategy needs nothing preserved.",
 			in: `{"spec":{"scaleStrategy":{"enablePVCReuse":true},"updateStrategy":{"type":"RollingUpdate","rollingUpdate":
 				{"podUpdatePolicy":"InPlaceIfPossible","partition":0,"maxSurge":0,"maxUnavailable":"20%","inPlaceUpdateStrategy":{}}}}}`,
 			update: CloneSetUpdateStrategy{
@@ -217,14 +217,14 @@ func TestCloneSetFromHubFollowsTheRules(t *testing.T) {
 			},
 		},
 		{
-			name:   "OnDelete shows what rollingUpdate says and keeps its policy.",
+			name:   "OnDelete shows the fields of rollingUpdate and preserves its policy.",
 			in:     `{"spec":{"updateStrategy":{"type":"OnDelete","rollingUpdate":{"podUpdatePolicy":"InPlaceOnly","partition":2}}}}`,
 			scale:  CloneSetScaleStrategy{DisablePVCReuse: true},
 			update: CloneSetUpdateStrategy{Type: CloneSetOnDelete, Partition: new(intstr.FromInt32(2))},
 			kept:   []string{partUpdate},
 		},
 		{
-			name: "excludePreparingDelete has no place and is kept.",
+			name: "excludePreparingDelete has no field and is preserved.",
 			in: `{"spec":{"scaleStrategy":{"excludePreparingDelete":true},
 				"updateStrategy":{"type":"RollingUpdate","rollingUpdate":{"podUpdatePolicy":"ReCreate"}}}}`,
 			scale:  CloneSetScaleStrategy{DisablePVCReuse: true},
@@ -263,7 +263,7 @@ func TestCloneSetFromHubFollowsTheRules(t *testing.T) {
 			require.Empty(t, cmp.Diff(tt.annotations, without(out.Annotations, keys.ConversionData)))
 			require.ElementsMatch(t, tt.kept, keptParts(t, out.Annotations))
 			require.Empty(t, cmp.Diff(before, in), "the source was changed")
-			require.Empty(t, cmp.Diff(in, toHub(t, out)), "the way back gives something else")
+			require.Empty(t, cmp.Diff(in, toHub(t, out)), "the way back gives a different object")
 		})
 	}
 }
@@ -275,7 +275,7 @@ func TestAnEditWinsOverWhatIsKept(t *testing.T) {
 		"scaleStrategy":{"excludePreparingDelete":true},
 		"updateStrategy":{"type":"OnDelete","rollingUpdate":{"podUpdatePolicy":"InPlaceOnly","partition":2}}}}`)
 
-	t.Run("An edit in v1alpha1 drops what was kept of that part, and of no other.", func(t *testing.T) {
+	t.Run("An edit in v1alpha1 drops what was preserved of that part, and of no other.", func(t *testing.T) {
 		t.Parallel()
 		seen := fromHub(t, stored)
 		seen.Spec.UpdateStrategy.Type = CloneSetInPlaceIfPossible
@@ -296,13 +296,13 @@ func TestAnEditWinsOverWhatIsKept(t *testing.T) {
 		want.Spec.ScaleStrategy.PodsToDelete = []string{"p"}
 		require.Empty(t, cmp.Diff(want, toHub(t, seen)))
 	})
-	t.Run("The label set in v1alpha1 to another value wins over what was kept.", func(t *testing.T) {
+	t.Run("The label set in v1alpha1 to another value takes precedence over what was preserved.", func(t *testing.T) {
 		t.Parallel()
 		seen := fromHub(t, stored)
 		seen.Labels = map[string]string{keys.CloneSetExcludePreparingDelete: "false"}
 		require.False(t, toHub(t, seen).Spec.ScaleStrategy.ExcludePreparingDelete)
 	})
-	t.Run("An annotation of the pre-download edited in v1alpha1 wins over the field.", func(t *testing.T) {
+	t.Run("An annotation of the pre-download edited in v1alpha1 takes precedence over the field.", func(t *testing.T) {
 		t.Parallel()
 		in := parse[appsv1beta1.CloneSet](t, `{"spec":{"updateStrategy":{"type":"RollingUpdate","rollingUpdate":
 			{"inPlaceUpdateStrategy":{"imagePreDownloadTimeoutSeconds":60}}}}}`)
@@ -311,7 +311,7 @@ func TestAnEditWinsOverWhatIsKept(t *testing.T) {
 		out := toHub(t, seen)
 		require.Equal(t, new(int32(90)), out.Spec.UpdateStrategy.RollingUpdate.InPlaceUpdateStrategy.ImagePreDownloadTimeoutSeconds)
 	})
-	t.Run("An edit in v1beta1 drops what was kept of v1alpha1.", func(t *testing.T) {
+	t.Run("An edit in v1beta1 drops what was preserved of v1alpha1.", func(t *testing.T) {
 		t.Parallel()
 		in := parse[CloneSet](t, `{"spec":{"updateStrategy":{"type":"OnDelete","partition":3}}}`)
 		hub := toHub(t, in)
@@ -323,7 +323,7 @@ func TestAnEditWinsOverWhatIsKept(t *testing.T) {
 	})
 }
 
-// TestWhatIsKeptIsNotTrusted feeds annotations that nobody should have written.
+// TestWhatIsKeptIsNotTrusted feeds annotations that the conversion has not written.
 func TestWhatIsKeptIsNotTrusted(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ name, value string }{
@@ -331,8 +331,8 @@ func TestWhatIsKeptIsNotTrusted(t *testing.T) {
 		{"An empty annotation is dropped.", ``},
 		{"An annotation of another shape is dropped.", `{"words":7,"parts":[]}`},
 		{"An annotation copied from an object of the other version is dropped.", `{"words":"v1alpha1","parts":{"updateStrategy":{}}}`},
-		{"A part that is not what it says is dropped.", `{"words":"v1beta1","parts":{"updateStrategy":{"was":7,"as":{}},"x":{}}}`},
-		{"A part for a version that is not known is dropped.", `{"words":"v9","parts":{"updateStrategy":{"was":{},"as":{}}}}`},
+		{"A part with invalid content is dropped.", `{"words":"v1beta1","parts":{"updateStrategy":{"was":7,"as":{}},"x":{}}}`},
+		{"A part for an unknown version is dropped.", `{"words":"v9","parts":{"updateStrategy":{"was":{},"as":{}}}}`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -345,8 +345,8 @@ func TestWhatIsKeptIsNotTrusted(t *testing.T) {
 	}
 }
 
-// TestTemplateOfCloneSetsConvertsWithItsUnitedDeployment: left in the words of v1alpha1 the template would be refused when
-// a subset's CloneSet is made of it.
+// TestTemplateOfCloneSetsConvertsWithItsUnitedDeployment: with fields of v1alpha1 the template would be refused when
+// a subset's CloneSet is created from it.
 func TestTemplateOfCloneSetsConvertsWithItsUnitedDeployment(t *testing.T) {
 	t.Parallel()
 	const frame = `{"metadata":{"name":"web"},"spec":{"template":{"cloneSetTemplate":`
@@ -386,7 +386,7 @@ func TestTemplateOfCloneSetsConvertsWithItsUnitedDeployment(t *testing.T) {
 			},
 		},
 		{
-			name: "Where both forms say something the nested one wins.",
+			name: "Where both forms are set the nested one takes precedence.",
 			template: `{"spec":{"scaleStrategy":{"disablePVCReuse":true,"enablePVCReuse":true},
 				"updateStrategy":{"type":"InPlaceOnly","partition":1,"maxSurge":2,"rollingUpdate":{"partition":5}}}}`,
 			scale: appsv1beta1.CloneSetScaleStrategy{EnablePVCReuse: true},
@@ -424,7 +424,7 @@ func TestTemplateOfCloneSetsConvertsWithItsUnitedDeployment(t *testing.T) {
 			require.Empty(t, cmp.Diff(tt.scale, template.Spec.ScaleStrategy))
 			require.Empty(t, cmp.Diff(tt.update, template.Spec.UpdateStrategy))
 			require.Empty(t, template.Annotations, "the children would get this")
-			require.Empty(t, cmp.Diff(in, udFromHub(t, out)), "the way back gives something else")
+			require.Empty(t, cmp.Diff(in, udFromHub(t, out)), "the way back gives a different object")
 		})
 	}
 }
@@ -445,7 +445,7 @@ func TestStoredTemplateKeepsItsBytes(t *testing.T) {
 	require.Equal(t, string(want), string(got))
 }
 
-// TestUnitedDeploymentStatus looks at what v1alpha1 computes.
+// TestUnitedDeploymentStatus covers the fields that v1alpha1 computes.
 func TestUnitedDeploymentStatus(t *testing.T) {
 	t.Parallel()
 	in := &appsv1beta1.UnitedDeployment{Status: appsv1beta1.UnitedDeploymentStatus{

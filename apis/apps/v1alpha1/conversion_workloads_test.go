@@ -40,7 +40,7 @@ func dsFromHub(tb testing.TB, in *appsv1beta1.DaemonSet) *DaemonSet {
 	return out
 }
 
-// #2102, B 6: what is written by a tool that knows v1alpha1 alone must leave what only v1beta1 says.
+// #2102, B 6: a write by a tool that knows only v1alpha1 must leave fields that only v1beta1 has.
 func TestAStatefulSetEditedInV1alpha1KeepsWhatOnlyV1beta1Says(t *testing.T) {
 	t.Parallel()
 	stored := parse[appsv1beta1.StatefulSet](t, `{"metadata":{"name":"db","annotations":{"mine":"x"}},"spec":{
@@ -99,17 +99,17 @@ func TestDaemonSetToHubFollowsTheRules(t *testing.T) {
 	}{
 		{name: "An empty DaemonSet stays empty.", in: `{}`},
 		{
-			name:  "The annotation with true becomes partitionedScaling, and goes.",
+			name:  "The annotation with true becomes partitionedScaling, and is removed.",
 			in:    `{"metadata":{"annotations":{"daemonset.kruise.io/progressive-create-pod":"true","mine":"x"}}}`,
 			scale: &appsv1beta1.DaemonSetScaleStrategy{PartitionedScaling: true}, annotations: map[string]string{"mine": "x"},
 		},
 		{
-			name:        "The annotation with another value says nothing, and stays.",
+			name:        "The annotation with another value has no effect, and stays.",
 			in:          `{"metadata":{"annotations":{"daemonset.kruise.io/progressive-create-pod":"1"}}}`,
 			annotations: map[string]string{keys.DaemonSetProgressiveCreate: "1"},
 		},
 		{
-			name:    "Surging is Standard with a surge of 1, and the word is kept.",
+			name:    "Surging is Standard with a surge of 1, and the type is preserved.",
 			in:      `{"spec":{"updateStrategy":{"rollingUpdate":{"rollingUpdateType":"Surging"}}}}`,
 			rolling: standard(new(intstr.FromInt32(1)), nil), kept: []string{partSurge},
 		},
@@ -135,12 +135,13 @@ func TestDaemonSetToHubFollowsTheRules(t *testing.T) {
 			require.Empty(t, cmp.Diff(tt.annotations, without(out.Annotations, keys.ConversionData)))
 			require.ElementsMatch(t, tt.kept, keptParts(t, out.Annotations))
 			require.Empty(t, cmp.Diff(before, in), "the source was changed")
-			require.Empty(t, cmp.Diff(in, dsFromHub(t, out)), "the way back gives something else")
+			require.Empty(t, cmp.Diff(in, dsFromHub(t, out)), "the way back gives a different object")
 		})
 	}
 }
 
-// What is applied again and again in v1alpha1, and compared with what comes back, must not differ by the word for a surge.
+// An object that is applied again and again in v1alpha1, and compared with what comes back, must not differ in the type for a
+// surge.
 func TestADaemonSetKeepsItsWordForASurgeWhenDefaultsAreFilledIn(t *testing.T) {
 	t.Parallel()
 	in := parse[DaemonSet](t, `{"spec":{"updateStrategy":{"rollingUpdate":{"rollingUpdateType":"Surging"}}}}`)
@@ -156,7 +157,7 @@ func TestADaemonSetKeepsItsWordForASurgeWhenDefaultsAreFilledIn(t *testing.T) {
 	stored.Spec.UpdateStrategy.RollingUpdate.MaxSurge = new(intstr.FromInt32(2))
 	want.Spec.UpdateStrategy.RollingUpdate.Type = appsv1beta1.DaemonSetStandard
 	want.Spec.UpdateStrategy.RollingUpdate.MaxSurge = new(intstr.FromInt32(2))
-	require.Empty(t, cmp.Diff(want.Spec, dsFromHub(t, stored).Spec), "another surge is not what the word said")
+	require.Empty(t, cmp.Diff(want.Spec, dsFromHub(t, stored).Spec), "another surge is not what the type meant")
 }
 
 func TestDaemonSetFromHubFollowsTheRules(t *testing.T) {
@@ -173,11 +174,11 @@ func TestDaemonSetFromHubFollowsTheRules(t *testing.T) {
 			annotations: map[string]string{keys.DaemonSetProgressiveCreate: "true"},
 		},
 		{
-			name: "partitionedScaling that is false becomes no annotation, and is kept.",
+			name: "partitionedScaling that is false becomes no annotation, and is preserved.",
 			in:   `{"spec":{"scaleStrategy":{}}}`, kept: []string{partScale},
 		},
 		{
-			name: "An annotation that says nothing in v1beta1 does not come to say something.",
+			name: "An annotation without effect in v1beta1 does not get one.",
 			in:   `{"metadata":{"annotations":{"daemonset.kruise.io/progressive-create-pod":"true"}}}`, kept: []string{partScale},
 		},
 	}
@@ -188,7 +189,7 @@ func TestDaemonSetFromHubFollowsTheRules(t *testing.T) {
 			out := dsFromHub(t, in)
 			require.Empty(t, cmp.Diff(tt.annotations, without(out.Annotations, keys.ConversionData)))
 			require.ElementsMatch(t, tt.kept, keptParts(t, out.Annotations))
-			require.Empty(t, cmp.Diff(in, dsToHub(t, out)), "the way back gives something else")
+			require.Empty(t, cmp.Diff(in, dsToHub(t, out)), "the way back gives a different object")
 		})
 	}
 }

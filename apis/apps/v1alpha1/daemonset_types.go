@@ -9,21 +9,21 @@ import (
 	"github.com/flotilla-io/flotilla/apis/pods"
 )
 
-// DaemonSetSpec is what a DaemonSet is to be. What v1beta1 says by scaleStrategy.partitionedScaling is here the annotation
-// keys.DaemonSetProgressiveCreate on the DaemonSet.
+// DaemonSetSpec is the desired state of a DaemonSet. Instead of scaleStrategy.partitionedScaling of v1beta1, it has the
+// annotation keys.DaemonSetProgressiveCreate on the DaemonSet.
 type DaemonSetSpec struct {
 	// selector selects the pods. It must not be empty and must match the labels of template; it can't be changed.
 	// +required
 	Selector *metav1.LabelSelector `json:"selector"`
 
-	// template is the pod to make on each node (a PodTemplateSpec). Its restartPolicy must be Always. Its nodeSelector,
+	// template describes the pod to create on each node (a PodTemplateSpec). Its restartPolicy must be Always. Its nodeSelector,
 	// affinity and tolerations say which nodes fit.
 	// +required
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Schemaless
 	Template corev1.PodTemplateSpec `json:"template"`
 
-	// updateStrategy says how pods come to the revision of template.
+	// updateStrategy is how pods are updated to the revision of template.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="!has(self.rollingUpdate) || !has(self.rollingUpdate.rollingUpdateType) || self.rollingUpdate.rollingUpdateType != 'Surging' || !has(self.rollingUpdate.maxUnavailable) || self.rollingUpdate.maxUnavailable == 0 || self.rollingUpdate.maxUnavailable == '0%'",fieldPath=".rollingUpdate.maxUnavailable",message="rollingUpdateType Surging makes the new pod first: set maxUnavailable to 0, or use Standard"
 	UpdateStrategy appsv1beta1.DaemonSetUpdateStrategy `json:"updateStrategy,omitempty"`
@@ -33,8 +33,8 @@ type DaemonSetSpec struct {
 	// +kubebuilder:validation:Minimum=0
 	MinReadySeconds int32 `json:"minReadySeconds,omitempty"`
 
-	// burstReplicas is how many pods are made, and how many are deleted or updated in place, before the result is looked
-	// at: a number or a percentage of the nodes that fit, rounded down. Default 250.
+	// burstReplicas is how many pods are created, and how many are deleted or updated in place, before the result is
+	// observed: a number or a percentage of the nodes that fit, rounded down. Default 250.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:Pattern=`^[0-9]+%$`
@@ -48,11 +48,11 @@ type DaemonSetSpec struct {
 
 	// lifecycle holds pods before deletion.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="!has(self.inPlaceUpdate)",fieldPath=".inPlaceUpdate",message="a DaemonSet has no inPlaceUpdate hook: remove it; preDelete holds pods that are made anew"
+	// +kubebuilder:validation:XValidation:rule="!has(self.inPlaceUpdate)",fieldPath=".inPlaceUpdate",message="a DaemonSet has no inPlaceUpdate hook: remove it; preDelete holds pods that are recreated"
 	Lifecycle *pods.Lifecycle `json:"lifecycle,omitempty"`
 }
 
-// DaemonSetStatus is what was last seen of a DaemonSet.
+// DaemonSetStatus is the observed state of a DaemonSet.
 type DaemonSetStatus struct {
 	appsv1beta1.DaemonSetStatus `json:",inline"`
 
@@ -62,7 +62,7 @@ type DaemonSetStatus struct {
 }
 
 // DaemonSet runs one pod on each node that fits. It updates them in place where only images or metadata change, or with a
-// second pod beside the old one, on chosen nodes first if asked to.
+// second pod beside the old one, on selected nodes first if asked to.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:shortName=daemon;ads
@@ -80,11 +80,11 @@ type DaemonSet struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is what the DaemonSet is to be.
+	// spec is the desired state of the DaemonSet.
 	// +optional
 	Spec DaemonSetSpec `json:"spec,omitempty"`
 
-	// status is what was last seen of it.
+	// status is the most recently observed state.
 	// +optional
 	Status DaemonSetStatus `json:"status,omitempty"`
 }

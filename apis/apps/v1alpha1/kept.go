@@ -10,16 +10,15 @@ import (
 	"github.com/flotilla-io/flotilla/apis/keys"
 )
 
-// kept is the value of keys.ConversionData: the parts of an object whose words the version that it stands in does not
-// have.
+// kept is the value of keys.ConversionData: the parts of an object that can't be expressed in the version that it is on.
 //
 //	{"words":"v1beta1","parts":{"excludePreparingDelete":{"was":{"exclude":true},"as":{}}}}
 //
-// stands on a v1alpha1 object and says: excludePreparingDelete was true in v1beta1, and is that again as long as
-// v1alpha1 says nothing about it.
+// on a v1alpha1 object means: excludePreparingDelete was true in v1beta1, and is restored as long as v1alpha1 does not set
+// it.
 type kept struct {
-	// Words is the version that Was of each part is in. A kept of this object's own version is somebody's copy from an
-	// object in the other one, and is dropped.
+	// Words is the version that Was of each part is in. If it is this object's own version, a user has copied the value from an
+	// object in the other one, and it is dropped.
 	Words string `json:"words"`
 	// Parts are by name.
 	Parts map[string]keptPart `json:"parts"`
@@ -27,22 +26,22 @@ type kept struct {
 
 // keptPart is one part of an object.
 type keptPart struct {
-	// Was is the part in the words of the version converted from.
+	// Was is the part as it was in the version converted from.
 	Was json.RawMessage `json:"was"`
-	// As is what it was turned into.
+	// As is what it was converted to.
 	As json.RawMessage `json:"as"`
 }
 
-// Words of a kept.
+// Values of kept.Words.
 const (
 	wordsV1alpha1 = "v1alpha1"
 	wordsV1beta1  = "v1beta1"
 )
 
-// transfer is one conversion: what was kept before and comes in, what has to be kept from now on and goes out.
+// transfer is one conversion: what was preserved before, and what has to be preserved from now on.
 type transfer struct{ in, out kept }
 
-// begin takes what is kept for version to off the metadata. An unreadable value is dropped: refusing it would make the
+// begin removes what is preserved for version to from the metadata. An unreadable value is dropped: refusing it would make the
 // object, and each list that it is in, unreadable in one version.
 func begin(meta *metav1.ObjectMeta, from, to string) *transfer {
 	t := &transfer{out: kept{Words: from, Parts: map[string]keptPart{}}}
@@ -58,7 +57,7 @@ func begin(meta *metav1.ObjectMeta, from, to string) *transfer {
 	return t
 }
 
-// end puts what has to be kept on the metadata. The error is of encoding/json.
+// end writes what has to be preserved into the metadata. The error is of encoding/json.
 func (t *transfer) end(meta *metav1.ObjectMeta) error {
 	if len(t.out.Parts) == 0 {
 		return nil
@@ -74,8 +73,8 @@ func (t *transfer) end(meta *metav1.ObjectMeta) error {
 	return nil
 }
 
-// convert turns part a into the words of the other version: into what it was there, if a is still what that was turned
-// into, else by the rule to. What the rule back would not bring back is kept. The error is of encoding/json.
+// convert converts part a to the other version: to what it was there, if a is still what that was converted to, otherwise
+// by the rule to. What the rule back would not restore is preserved. The error is of encoding/json.
 func convert[A, B any](t *transfer, name string, a A, to func(A) B, back func(B) A) (B, error) {
 	b := to(a)
 	if p, ok := t.in.Parts[name]; ok && equal(p.As, a) {
@@ -99,7 +98,7 @@ func convert[A, B any](t *transfer, name string, a A, to func(A) B, back func(B)
 	return b, nil
 }
 
-// equal says whether raw is value in JSON. It reads raw into the type first, so that order and spelling don't count.
+// equal returns whether raw is value in JSON. It decodes raw into the type first, so that order and formatting don't matter.
 func equal[T any](raw json.RawMessage, value T) bool {
 	var read T
 	if json.Unmarshal(raw, &read) != nil {

@@ -13,10 +13,10 @@ import (
 	"github.com/flotilla-io/flotilla/apis/pods"
 )
 
-// This file has the three parts of a CloneSet that the versions say differently, each as a pair of structs and the
-// rules between them. They hold for a CloneSet and for a UnitedDeployment's template of one.
+// This file has the three parts of a CloneSet that differ between the versions, each as a pair of structs and the
+// rules between them. They apply to a CloneSet and to a UnitedDeployment's template of one.
 
-// update is how pods come to a new revision.
+// update is how pods are updated to a new revision.
 type (
 	updateV1alpha1 struct {
 		Strategy SubsetCloneSetUpdateStrategy `json:"strategy"`
@@ -25,13 +25,13 @@ type (
 	}
 	updateV1beta1 struct {
 		Strategy appsv1beta1.CloneSetUpdateStrategy `json:"strategy"`
-		// Annotations are those of the image pre-download that say nothing here, but are there.
+		// Annotations are those of the image pre-download that have no effect here, but exist.
 		Annotations map[string]string `json:"annotations,omitempty"`
 	}
 )
 
 // updateToV1beta1: OnDelete has no rollingUpdate. Each other type is RollingUpdate with the podUpdatePolicy of that
-// name, ReCreate if there is none; a word that is none stays, to be refused. Annotations of the image pre-download become
+// name, ReCreate if there is none; an invalid value stays, to be refused. Annotations of the image pre-download become
 // fields.
 func updateToV1beta1(a updateV1alpha1) updateV1beta1 {
 	flat := a.Strategy.CloneSetUpdateStrategy
@@ -67,10 +67,10 @@ func updateToV1beta1(a updateV1alpha1) updateV1beta1 {
 	}
 }
 
-// updateToV1alpha1: OnDelete stays, else the podUpdatePolicy is the type, ReCreate if empty. Fields of the image
+// updateToV1alpha1: OnDelete stays, otherwise the podUpdatePolicy is the type, ReCreate if empty. Fields of the image
 // pre-download become annotations.
 func updateToV1alpha1(b updateV1beta1) updateV1alpha1 {
-	// What is left over in v1beta1 says nothing there and would say something here.
+	// What has no effect in v1beta1 would have one here.
 	annotations, _ := readPreDownload(b.Annotations)
 	a := updateV1alpha1{Annotations: annotations}
 	flat := &a.Strategy.CloneSetUpdateStrategy
@@ -121,8 +121,8 @@ func overlay(r, over *appsv1beta1.CloneSetRollingUpdateStrategy) {
 	}
 }
 
-// claimReuse is whether PVCs of lost pods are used again. The defaults differ on purpose: a v1alpha1 object that says
-// nothing has always had reuse, a v1beta1 one has not.
+// claimReuse is whether PVCs of lost pods are used again. The defaults differ on purpose: a v1alpha1 object that does not
+// set it has always had reuse, a v1beta1 one has not.
 type (
 	claimReuseV1alpha1 struct {
 		Disable bool  `json:"disable,omitempty"`
@@ -144,7 +144,7 @@ func claimReuseToV1alpha1(b claimReuseV1beta1) claimReuseV1alpha1 {
 	return claimReuseV1alpha1{Disable: !b.Enable}
 }
 
-// exclude is whether pods held by a preDelete hook count. The label stands in both versions and is not touched.
+// exclude is whether pods held by a preDelete hook count. Both versions have the label, and it is not touched.
 type (
 	excludeV1alpha1 struct {
 		Label   *string `json:"label,omitempty"`
@@ -174,7 +174,7 @@ func excludeLabel(meta *metav1.ObjectMeta) *string {
 	return nil
 }
 
-// preDownload is what the annotations of the image pre-download say; nil where they say nothing.
+// preDownload is the content of the annotations of the image pre-download; nil where they are missing or invalid.
 type preDownload struct {
 	parallelism         *intstr.IntOrString
 	timeoutSeconds      *int32
@@ -205,7 +205,7 @@ func replacePreDownload(m, own map[string]string) map[string]string {
 	return m
 }
 
-// readPreDownload returns what annotations say, and the ones that say nothing because they can't be read.
+// readPreDownload returns the content of annotations, and the ones that can't be parsed and so have no effect.
 func readPreDownload(annotations map[string]string) (unread map[string]string, said preDownload) {
 	for key, v := range annotations {
 		read := false
@@ -224,7 +224,7 @@ func readPreDownload(annotations map[string]string) (unread map[string]string, s
 	return unread, said
 }
 
-// into returns s with what the annotations say; s itself if they say nothing.
+// into returns s with the content of the annotations; s itself if there is none.
 func (p preDownload) into(s *pods.InPlaceUpdateStrategy) *pods.InPlaceUpdateStrategy {
 	if p == (preDownload{}) {
 		return s

@@ -8,12 +8,12 @@ import (
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 )
 
-// StatefulSetSpec is what a StatefulSet is to be. It has fewer fields than v1beta1; what those say there is kept.
+// StatefulSetSpec is the desired state of a StatefulSet. It has fewer fields than v1beta1; values of the others are preserved.
 //
 // +kubebuilder:validation:XValidation:rule="(has(self.podManagementPolicy) && self.podManagementPolicy == 'Parallel') || !has(self.updateStrategy) || !has(self.updateStrategy.rollingUpdate) || !has(self.updateStrategy.rollingUpdate.maxUnavailable) || self.updateStrategy.rollingUpdate.maxUnavailable == 1",fieldPath=".updateStrategy",message="rollingUpdate.maxUnavailable must be 1 with podManagementPolicy OrderedReady, which changes one pod at a time: leave it out, or use Parallel"
 // +kubebuilder:validation:XValidation:rule="(has(self.podManagementPolicy) && self.podManagementPolicy == 'Parallel') || !has(self.updateStrategy) || !has(self.updateStrategy.rollingUpdate) || !has(self.updateStrategy.rollingUpdate.unorderedUpdate)",fieldPath=".updateStrategy",message="rollingUpdate.unorderedUpdate needs podManagementPolicy Parallel: OrderedReady updates by ordinal"
 type StatefulSetSpec struct {
-	// replicas is the number of pods wanted. Default 1.
+	// replicas is the desired number of pods. Default 1.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Replicas *int32 `json:"replicas,omitempty"`
@@ -22,8 +22,8 @@ type StatefulSetSpec struct {
 	// +required
 	Selector *metav1.LabelSelector `json:"selector"`
 
-	// template is the pod to make (a PodTemplateSpec). Its restartPolicy must be Always. A change of it is a new revision,
-	// which updateStrategy brings to the pods.
+	// template describes the pods to create (a PodTemplateSpec). Its restartPolicy must be Always. Changing it makes a new
+	// revision, which is rolled out according to updateStrategy.
 	// +required
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Schemaless
@@ -36,17 +36,17 @@ type StatefulSetSpec struct {
 	// +kubebuilder:validation:Schemaless
 	VolumeClaimTemplates []corev1.PersistentVolumeClaim `json:"volumeClaimTemplates,omitempty"`
 
-	// serviceName is the headless Service that gives the pods their names; it becomes their subdomain. It can't be changed.
+	// serviceName is the headless Service that gives the pods their DNS names; it becomes their subdomain. It can't be changed.
 	// +optional
 	ServiceName string `json:"serviceName,omitempty"`
 
-	// podManagementPolicy is OrderedReady (default: pods are made and removed one after another, each when those before it
+	// podManagementPolicy is OrderedReady (default: pods are created and removed one after another, each when those before it
 	// are available) or Parallel. It can't be changed.
 	// +optional
 	// +kubebuilder:validation:Enum=OrderedReady;Parallel;""
 	PodManagementPolicy appsv1.PodManagementPolicyType `json:"podManagementPolicy,omitempty"`
 
-	// updateStrategy says how pods come to the revision of template.
+	// updateStrategy is how pods are updated to the revision of template.
 	// +optional
 	UpdateStrategy appsv1beta1.StatefulSetUpdateStrategy `json:"updateStrategy,omitempty"`
 
@@ -56,8 +56,8 @@ type StatefulSetSpec struct {
 	RevisionHistoryLimit *int32 `json:"revisionHistoryLimit,omitempty"`
 }
 
-// StatefulSet runs pods that have a fixed name, a fixed place in an order and PVCs of their own. It updates them in
-// place where only images or metadata change. v1beta1 can leave ordinals out, resize PVCs and hold pods by hooks.
+// StatefulSet runs pods that have a stable name, a stable ordinal and PVCs of their own. It updates them in
+// place where only images or metadata change. v1beta1 can skip ordinals, resize PVCs and hold pods by hooks.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:shortName=sts;asts
@@ -72,16 +72,16 @@ type StatefulSetSpec struct {
 // +kubebuilder:printcolumn:name="IMAGES",type=string,priority=1,JSONPath=`.spec.template.spec.containers[*].image`
 // +kubebuilder:validation:XValidation:rule="!has(self.spec) || !has(oldSelf.spec) || self.spec.selector == oldSelf.spec.selector",fieldPath=".spec.selector",message="selector can't be changed: make a new StatefulSet"
 // +kubebuilder:validation:XValidation:rule="!has(self.spec) || !has(oldSelf.spec) || ((has(self.spec.serviceName) && size(self.spec.serviceName) > 0) == (has(oldSelf.spec.serviceName) && size(oldSelf.spec.serviceName) > 0) && (!has(self.spec.serviceName) || !has(oldSelf.spec.serviceName) || self.spec.serviceName == oldSelf.spec.serviceName))",fieldPath=".spec.serviceName",message="serviceName can't be changed, it is part of the pods: delete the StatefulSet with --cascade=orphan and create it with the new one, then delete the pods one by one"
-// +kubebuilder:validation:XValidation:rule="!has(self.spec) || !has(oldSelf.spec) || (has(self.spec.podManagementPolicy) && self.spec.podManagementPolicy == 'Parallel') == (has(oldSelf.spec.podManagementPolicy) && oldSelf.spec.podManagementPolicy == 'Parallel')",fieldPath=".spec.podManagementPolicy",message="podManagementPolicy can't be changed: delete the StatefulSet with --cascade=orphan and create it with the new one, its pods and claims stay"
+// +kubebuilder:validation:XValidation:rule="!has(self.spec) || !has(oldSelf.spec) || (has(self.spec.podManagementPolicy) && self.spec.podManagementPolicy == 'Parallel') == (has(oldSelf.spec.podManagementPolicy) && oldSelf.spec.podManagementPolicy == 'Parallel')",fieldPath=".spec.podManagementPolicy",message="podManagementPolicy can't be changed: delete the StatefulSet with --cascade=orphan and create it with the new one, its pods and PVCs stay"
 type StatefulSet struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is what the StatefulSet is to be.
+	// spec is the desired state of the StatefulSet.
 	// +optional
 	Spec StatefulSetSpec `json:"spec,omitempty"`
 
-	// status is what was last seen of it.
+	// status is the most recently observed state.
 	// +optional
 	Status appsv1beta1.StatefulSetStatus `json:"status,omitempty"`
 }

@@ -8,9 +8,9 @@ import (
 	"github.com/flotilla-io/flotilla/apis/pods"
 )
 
-// UnitedDeploymentSpec is what a UnitedDeployment is to be.
+// UnitedDeploymentSpec is the desired state of a UnitedDeployment.
 type UnitedDeploymentSpec struct {
-	// replicas is the number of pods wanted over all subsets. Default 1.
+	// replicas is the desired number of pods over all subsets. Default 1.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Replicas *int32 `json:"replicas,omitempty"`
@@ -29,7 +29,7 @@ type UnitedDeploymentSpec struct {
 	// +optional
 	Topology appsv1beta1.Topology `json:"topology,omitempty"`
 
-	// updateStrategy says how the subsets come to a new revision of template.
+	// updateStrategy is how the subsets are updated to a new revision of template.
 	// +optional
 	UpdateStrategy appsv1beta1.UnitedDeploymentUpdateStrategy `json:"updateStrategy,omitempty"`
 
@@ -74,9 +74,9 @@ type CloneSetTemplateSpec struct {
 	Spec SubsetCloneSetSpec `json:"spec"`
 }
 
-// SubsetCloneSetSpec is a CloneSetSpec of v1alpha1 that may also use the words of v1beta1. Manifests with either are
-// around: the flat form, which belongs to this version, and the nested one, which is what the schema of this kind's
-// v1alpha1 has always named. Where both say something, the words of v1beta1 win.
+// SubsetCloneSetSpec is a CloneSetSpec of v1alpha1 that may also use the fields of v1beta1. Users have manifests with
+// either: the flat form, which belongs to this version, and the nested one, which the schema of this kind's v1alpha1 has
+// always had. Where both are set, the fields of v1beta1 take precedence.
 type SubsetCloneSetSpec struct {
 	// replicas is overwritten for each subset.
 	// +optional
@@ -87,7 +87,7 @@ type SubsetCloneSetSpec struct {
 	// +required
 	Selector *metav1.LabelSelector `json:"selector"`
 
-	// template is the pod to make (a PodTemplateSpec). Its restartPolicy must be Always.
+	// template describes the pods to create (a PodTemplateSpec). Its restartPolicy must be Always.
 	// +required
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Schemaless
@@ -99,11 +99,11 @@ type SubsetCloneSetSpec struct {
 	// +kubebuilder:validation:Schemaless
 	VolumeClaimTemplates []corev1.PersistentVolumeClaim `json:"volumeClaimTemplates,omitempty"`
 
-	// scaleStrategy says how pods are added and removed.
+	// scaleStrategy is how pods are added and removed.
 	// +optional
 	ScaleStrategy SubsetCloneSetScaleStrategy `json:"scaleStrategy,omitempty"`
 
-	// updateStrategy says how pods come to the revision of template.
+	// updateStrategy is how pods are updated to the revision of template.
 	// +optional
 	UpdateStrategy SubsetCloneSetUpdateStrategy `json:"updateStrategy,omitempty"`
 
@@ -127,31 +127,31 @@ type SubsetCloneSetSpec struct {
 	Lifecycle *pods.Lifecycle `json:"lifecycle,omitempty"`
 }
 
-// SubsetCloneSetScaleStrategy is a CloneSetScaleStrategy with the words of v1beta1 beside its own.
+// SubsetCloneSetScaleStrategy is a CloneSetScaleStrategy with the fields of v1beta1 besides its own.
 type SubsetCloneSetScaleStrategy struct {
 	CloneSetScaleStrategy `json:",inline"`
 
-	// enablePVCReuse is as in v1beta1. Unset: the opposite of disablePVCReuse; set, it wins.
+	// enablePVCReuse is as in v1beta1. Unset: the opposite of disablePVCReuse; if set, it takes precedence.
 	// +optional
 	EnablePVCReuse *bool `json:"enablePVCReuse,omitempty"`
 
 	// excludePreparingDelete is as in v1beta1. Unset: as the label keys.CloneSetExcludePreparingDelete in metadata of the
-	// template says; set, it wins.
+	// template says; if set, it takes precedence.
 	// +optional
 	ExcludePreparingDelete *bool `json:"excludePreparingDelete,omitempty"`
 }
 
-// SubsetCloneSetUpdateStrategy is a CloneSetUpdateStrategy with the words of v1beta1 beside its own.
+// SubsetCloneSetUpdateStrategy is a CloneSetUpdateStrategy with the fields of v1beta1 besides its own.
 type SubsetCloneSetUpdateStrategy struct {
 	CloneSetUpdateStrategy `json:",inline"`
 
-	// rollingUpdate is as in v1beta1. Each field that it sets wins over its counterpart beside it; podUpdatePolicy wins
-	// over type.
+	// rollingUpdate is as in v1beta1. Each field that it sets takes precedence over its flat counterpart; podUpdatePolicy
+	// takes precedence over type.
 	// +optional
 	RollingUpdate *appsv1beta1.CloneSetRollingUpdateStrategy `json:"rollingUpdate,omitempty"`
 }
 
-// UnitedDeploymentStatus is what was last seen of a UnitedDeployment: as in v1beta1, but for the last two fields.
+// UnitedDeploymentStatus is the observed state of a UnitedDeployment: as in v1beta1, but for the last two fields.
 type UnitedDeploymentStatus struct {
 	// observedGeneration is the metadata.generation that the rest of the status is about. On a hub it advances when every
 	// cluster that can be reached has applied that generation.
@@ -219,12 +219,12 @@ type UnitedDeploymentStatus struct {
 	// +optional
 	SubsetReplicas map[string]int32 `json:"subsetReplicas,omitempty"`
 
-	// updateStatus is how far the update is. It is computed from the rest of the status.
+	// updateStatus is the progress of the update. It is computed from the rest of the status.
 	// +optional
 	UpdateStatus *UpdateStatus `json:"updateStatus,omitempty"`
 }
 
-// UpdateStatus is how far an update is.
+// UpdateStatus is the progress of an update.
 type UpdateStatus struct {
 	// updatedRevision is the name of the ControllerRevision of spec.template.
 	// +optional
@@ -251,11 +251,11 @@ type UnitedDeployment struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is what the UnitedDeployment is to be.
+	// spec is the desired state of the UnitedDeployment.
 	// +optional
 	Spec UnitedDeploymentSpec `json:"spec,omitempty"`
 
-	// status is what was last seen of it.
+	// status is the most recently observed state.
 	// +optional
 	Status UnitedDeploymentStatus `json:"status,omitempty"`
 }

@@ -52,8 +52,8 @@ type celCase struct {
 	base   string
 	change string // a merge patch on base
 	then   string // if set: a merge patch for an update of the object made by then
-	want   string // what the refusal says; empty: accepted
-	only   string // the version that has what is refused; empty: both
+	want   string // expected in the refusal; empty: accepted
+	only   string // the version in which it is refused; empty: both
 }
 
 func TestRules(t *testing.T) {
@@ -83,12 +83,12 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// TestRulesOfV1alpha1 has what only v1alpha1 says.
+// TestRulesOfV1alpha1 covers the rules that only v1alpha1 has.
 func TestRulesOfV1alpha1(t *testing.T) {
 	t.Parallel()
 	api := start(t)
 	err := api.try(t, "v1alpha1", celCase{base: cloneSet, change: `{spec: {updateStrategy: {type: RollingUpdate}}}`})
-	require.ErrorContains(t, err, "RollingUpdate is a word of v1beta1")
+	require.ErrorContains(t, err, "RollingUpdate is a type of v1beta1")
 	err = api.try(t, "v1alpha1", celCase{
 		base: daemonSet, change: `{spec: {updateStrategy: {rollingUpdate: {rollingUpdateType: Surging, maxUnavailable: 1}}}}`,
 	})
@@ -261,7 +261,7 @@ func clusterCases() []celCase {
 			base: unitedDeployment, change: subsets(`[{name: a, cluster: east}, {name: b, clusterSelector: {}}]`),
 		},
 		{
-			name: "Clusters may all have a maximum: the hub says what does not fit.",
+			name: "Clusters may all have a maximum: the hub reports what does not fit.",
 			base: unitedDeployment, change: subsets(`[{name: a, cluster: east, maxReplicas: 3}]`),
 		},
 		{
@@ -335,7 +335,7 @@ func (a apiserver) try(t *testing.T, version string, tt celCase) error {
 	return err
 }
 
-// flatten gives the template of a UnitedDeployment the words of v1alpha1.
+// flatten gives the template of a UnitedDeployment the fields of v1alpha1.
 func flatten(obj *unstructured.Unstructured) {
 	path := []string{"spec", "template", "cloneSetTemplate", "spec", "updateStrategy"}
 	nested, ok, err := unstructured.NestedMap(obj.Object, append(path, "rollingUpdate")...)
@@ -383,7 +383,7 @@ func kinds() []string {
 	return []string{"clonesets", "daemonsets", "statefulsets", "uniteddeployments"}
 }
 
-// messages returns what the CEL rules of all kinds in v1beta1 say when they refuse.
+// messages returns the messages of the CEL rules of all kinds in v1beta1.
 func messages(t *testing.T) []string {
 	t.Helper()
 	var found []string

@@ -53,7 +53,7 @@ func statefulSetCases() []celCase {
 			want: "rollingUpdate.maxUnavailable must be 1 with podManagementPolicy OrderedReady, which changes one pod at a time: leave it out, or use Parallel",
 		},
 		{
-			name: "A budget in percent needs Parallel, also where OrderedReady is said.",
+			name: "A budget in percent needs Parallel, also where OrderedReady is explicit.",
 			base: statefulSet, change: `{spec: {podManagementPolicy: OrderedReady, updateStrategy: {rollingUpdate: {maxUnavailable: "10%"}}}}`,
 			want: "rollingUpdate.maxUnavailable must be 1 with podManagementPolicy OrderedReady, which changes one pod at a time: leave it out, or use Parallel",
 		},
@@ -76,13 +76,13 @@ func statefulSetCases() []celCase {
 		{
 			name: "Scaling several pods at a time needs Parallel.",
 			base: statefulSet, change: `{spec: {scaleStrategy: {maxUnavailable: 2}}}`, only: "v1beta1",
-			want: "scaleStrategy.maxUnavailable must be 1 with podManagementPolicy OrderedReady, which makes one pod at a time: leave it out, or use Parallel",
+			want: "scaleStrategy.maxUnavailable must be 1 with podManagementPolicy OrderedReady, which creates one pod at a time: leave it out, or use Parallel",
 		},
 		{name: "Scaling several pods at a time is accepted with Parallel.", base: statefulSet, change: parallel(`scaleStrategy: {maxUnavailable: "20%"}`)},
 		{
 			name: "Scaling no pod at a time is refused.",
 			base: statefulSet, change: parallel(`scaleStrategy: {maxUnavailable: "0%"}`), only: "v1beta1",
-			want: "scaleStrategy.maxUnavailable must be at least 1, or no pod could be made: raise it, or leave it out for no bound",
+			want: "scaleStrategy.maxUnavailable must be at least 1, or no pod could be created: raise it, or leave it out for no bound",
 		},
 		{
 			name: "An order of its own needs Parallel.",
@@ -135,7 +135,7 @@ func statefulSetCases() []celCase {
 			want: `supported values: "Retain", "Delete"`,
 		},
 		{
-			name: "A way to resize claims that is not known is refused.",
+			name: "An unknown type of PVC update is refused.",
 			base: statefulSet, change: `{spec: {volumeClaimUpdateStrategy: {type: Now}}}`, only: "v1beta1",
 			want: `supported values: "OnDelete", "OnPodRollingUpdate"`,
 		},
@@ -170,9 +170,9 @@ func statefulSetChanges() []celCase {
 		{
 			name: "The order of pods can't be changed.",
 			base: statefulSet, then: `{spec: {podManagementPolicy: Parallel}}`,
-			want: "podManagementPolicy can't be changed: delete the StatefulSet with --cascade=orphan and create it with the new one, its pods and claims stay",
+			want: "podManagementPolicy can't be changed: delete the StatefulSet with --cascade=orphan and create it with the new one, its pods and PVCs stay",
 		},
-		{name: "Saying the default order is no change.", base: statefulSet, then: `{spec: {podManagementPolicy: OrderedReady}}`},
+		{name: "Setting the default order is no change.", base: statefulSet, then: `{spec: {podManagementPolicy: OrderedReady}}`},
 	}
 }
 
@@ -204,7 +204,7 @@ func daemonSetCases() []celCase {
 		{
 			name: "Surging is refused in v1beta1.",
 			base: daemonSet, change: rolling(`{rollingUpdateType: Surging}`), only: "v1beta1",
-			want: "Surging is a word of v1alpha1: use rollingUpdateType Standard with maxSurge",
+			want: "Surging is a type of v1alpha1: use rollingUpdateType Standard with maxSurge",
 		},
 		{name: "A surge alone is accepted.", base: daemonSet, change: rolling(`{maxSurge: "10%"}`)},
 		{name: "A surge of 0 alone is accepted.", base: daemonSet, change: rolling(`{maxSurge: 0}`)},
@@ -257,7 +257,7 @@ func daemonSetCases() []celCase {
 			want: "burstReplicas can't be negative: leave it out for 250",
 		},
 		{
-			name: "A negative time to be ready is refused.",
+			name: "Negative minReadySeconds are refused.",
 			base: daemonSet, change: `{spec: {minReadySeconds: -1}}`,
 			want: "should be greater than or equal to 0",
 		},
@@ -265,13 +265,13 @@ func daemonSetCases() []celCase {
 		{
 			name: "An inPlaceUpdate hook is refused.",
 			base: daemonSet, change: `{spec: {lifecycle: {inPlaceUpdate: {}}}}`,
-			want: "a DaemonSet has no inPlaceUpdate hook: remove it; preDelete holds pods that are made anew",
+			want: "a DaemonSet has no inPlaceUpdate hook: remove it; preDelete holds pods that are recreated",
 		},
 	}
 }
 
-// TestExamplesOfWorkloads applies the manifests of StatefulSets and DaemonSets that users read. Of the invalid ones that pass
-// here, the kind's webhook says why they don't.
+// TestExamplesOfWorkloads applies the example manifests of StatefulSets and DaemonSets. The invalid ones that are accepted
+// here are refused by the kind's webhook.
 func TestExamplesOfWorkloads(t *testing.T) {
 	t.Parallel()
 	api := start(t)
@@ -290,7 +290,7 @@ func TestExamplesOfWorkloads(t *testing.T) {
 			first, _, _ := strings.Cut(string(text), "\n")
 			want, bad := strings.CutPrefix(first, "# refused: ")
 			if strings.HasSuffix(file, "statefulset-reserved-no-range.yaml") {
-				want = "should match" // The webhook, which is asked before the schema, says more.
+				want = "should match" // The webhook, which is called before the schema is checked, has the longer message.
 			}
 			err = api.try(t, obj.GroupVersionKind().Version, celCase{base: string(text)})
 			switch {

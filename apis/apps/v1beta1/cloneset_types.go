@@ -8,9 +8,9 @@ import (
 	"github.com/flotilla-io/flotilla/apis/pods"
 )
 
-// CloneSetSpec is what a CloneSet is to be.
+// CloneSetSpec is the desired state of a CloneSet.
 type CloneSetSpec struct {
-	// replicas is the number of pods wanted. Default 1.
+	// replicas is the desired number of pods. Default 1.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Replicas *int32 `json:"replicas,omitempty"`
@@ -19,8 +19,8 @@ type CloneSetSpec struct {
 	// +required
 	Selector *metav1.LabelSelector `json:"selector"`
 
-	// template is the pod to make (a PodTemplateSpec). Its restartPolicy must be Always. A change of it is a new revision,
-	// which updateStrategy brings to the pods.
+	// template describes the pods to create (a PodTemplateSpec). Its restartPolicy must be Always. Changing it makes a new
+	// revision, which is rolled out according to updateStrategy.
 	// +required
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Schemaless
@@ -28,17 +28,17 @@ type CloneSetSpec struct {
 
 	// volumeClaimTemplates are the PVCs that each pod gets (a list of PersistentVolumeClaim), named
 	// <template>-<cloneset>-<instance id>. A volume of a template's name replaces one of the same name in template. A change
-	// makes no new revision: it holds for pods created from then on.
+	// makes no new revision: it applies to pods created from then on.
 	// +optional
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Schemaless
 	VolumeClaimTemplates []corev1.PersistentVolumeClaim `json:"volumeClaimTemplates,omitempty"`
 
-	// scaleStrategy says how pods are added and removed.
+	// scaleStrategy is how pods are added and removed.
 	// +optional
 	ScaleStrategy CloneSetScaleStrategy `json:"scaleStrategy,omitempty"`
 
-	// updateStrategy says how pods come to the revision of template.
+	// updateStrategy is how pods are updated to the revision of template.
 	// +optional
 	UpdateStrategy CloneSetUpdateStrategy `json:"updateStrategy,omitempty"`
 
@@ -62,36 +62,36 @@ type CloneSetSpec struct {
 	Lifecycle *pods.Lifecycle `json:"lifecycle,omitempty"`
 }
 
-// CloneSetScaleStrategy says how a CloneSet adds and removes pods.
+// CloneSetScaleStrategy is how a CloneSet adds and removes pods.
 type CloneSetScaleStrategy struct {
 	// podsToDelete are names of pods to delete first when replicas falls; with replicas unchanged they are replaced.
-	// Names may not repeat. A name is taken off the list when its pod is gone.
+	// Names may not repeat. A name is removed from the list when its pod is gone.
 	// +optional
 	// +listType=atomic
 	PodsToDelete []string `json:"podsToDelete,omitempty"`
 
 	// maxUnavailable bounds the creation of pods while pods are unavailable: a number or a percentage of replicas,
-	// rounded up. Unset: not bounded.
+	// rounded up. Unset: no limit.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:Pattern=`^[0-9]+%$`
 	// +kubebuilder:validation:XValidation:rule="type(self) != int || self >= 0",message="maxUnavailable can't be negative"
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 
-	// enablePVCReuse keeps the PVCs of a pod that was lost (its node went, it was evicted) for the pod that takes its
-	// place. Default false: they are deleted with the pod. A CloneSet written in v1alpha1 has true unless it says
+	// enablePVCReuse keeps the PVCs of a pod that was lost (its node is gone, or it was evicted) for the pod that takes its
+	// place. Default false: they are deleted with the pod. A CloneSet written in v1alpha1 has true unless it sets
 	// disablePVCReuse.
 	// +optional
 	// +kubebuilder:default=false
 	EnablePVCReuse bool `json:"enablePVCReuse,omitempty"`
 
-	// excludePreparingDelete leaves pods out of the count that are held by a preDelete hook, so that others are made
-	// for them at once. Default false.
+	// excludePreparingDelete excludes pods that a preDelete hook holds from the count, so that replacements are created
+	// at once. Default false.
 	// +optional
 	ExcludePreparingDelete bool `json:"excludePreparingDelete,omitempty"`
 }
 
-// CloneSetUpdateStrategyType says who starts the update of a pod.
+// CloneSetUpdateStrategyType is who starts the update of a pod.
 //
 // +kubebuilder:validation:Enum=RollingUpdate;OnDelete;""
 type CloneSetUpdateStrategyType string
@@ -100,29 +100,29 @@ type CloneSetUpdateStrategyType string
 const (
 	// CloneSetRollingUpdate: the controller updates pods within the bounds of rollingUpdate.
 	CloneSetRollingUpdate CloneSetUpdateStrategyType = "RollingUpdate"
-	// CloneSetOnDelete: a pod gets the new revision when somebody has deleted the old one.
+	// CloneSetOnDelete: a pod gets the new revision when a user has deleted the old one.
 	CloneSetOnDelete CloneSetUpdateStrategyType = "OnDelete"
 )
 
-// CloneSetUpdateStrategy says how a CloneSet's pods come to a new revision.
+// CloneSetUpdateStrategy is how a CloneSet's pods are updated to a new revision.
 type CloneSetUpdateStrategy struct {
 	// type is RollingUpdate (default) or OnDelete.
 	// +optional
 	Type CloneSetUpdateStrategyType `json:"type,omitempty"`
 
-	// rollingUpdate tunes the type RollingUpdate; without effect on OnDelete.
+	// rollingUpdate tunes the type RollingUpdate; it has no effect with OnDelete.
 	// +optional
 	RollingUpdate *CloneSetRollingUpdateStrategy `json:"rollingUpdate,omitempty"`
 }
 
-// PodUpdatePolicy says by what means a pod comes to a new revision.
+// PodUpdatePolicy is how a pod is updated to a new revision.
 //
 // +kubebuilder:validation:Enum=ReCreate;InPlaceIfPossible;InPlaceOnly;""
 type PodUpdatePolicy string
 
 // Policies of an update.
 const (
-	// PodReCreate: the pod is deleted and another one is made.
+	// PodReCreate: the pod is deleted and another one is created.
 	PodReCreate PodUpdatePolicy = "ReCreate"
 	// PodInPlaceIfPossible: the pod is changed in place if only images and metadata differ, else recreated.
 	PodInPlaceIfPossible PodUpdatePolicy = "InPlaceIfPossible"
@@ -133,7 +133,7 @@ const (
 // CloneSetRollingUpdateStrategy tunes a rolling update. Percentages are of replicas.
 type CloneSetRollingUpdateStrategy struct {
 	// partition is how many pods stay at the old revision: a number or a percentage, rounded up. Default 0. A percentage
-	// above 0% keeps at least one pod old, one below 100% updates at least one, if there are two pods or more.
+	// above 0% keeps at least one old pod, one below 100% updates at least one, if there are two pods or more.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:Pattern=`^[0-9]+%$`
@@ -141,7 +141,7 @@ type CloneSetRollingUpdateStrategy struct {
 	Partition *intstr.IntOrString `json:"partition,omitempty"`
 
 	// maxUnavailable is how many pods may be unavailable because of the update: a number or a percentage, rounded up if
-	// maxSurge is 0 and down else. Default 20%. It may not be 0 together with maxSurge.
+	// maxSurge is 0 and down otherwise. Default 20%. It may not be 0 together with maxSurge.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:Pattern=`^[0-9]+%$`
@@ -168,7 +168,7 @@ type CloneSetRollingUpdateStrategy struct {
 	// +optional
 	PriorityStrategy *pods.UpdatePriorityStrategy `json:"priorityStrategy,omitempty"`
 
-	// scatterStrategy names pods to be spread over the sequence of the update. Pairs of key and value may not repeat.
+	// scatterStrategy names pods that are spread evenly over the sequence of the update. Pairs of key and value may not repeat.
 	// +optional
 	// +listType=atomic
 	ScatterStrategy []pods.UpdateScatterTerm `json:"scatterStrategy,omitempty"`
@@ -178,7 +178,7 @@ type CloneSetRollingUpdateStrategy struct {
 	InPlaceUpdateStrategy *pods.InPlaceUpdateStrategy `json:"inPlaceUpdateStrategy,omitempty"`
 }
 
-// CloneSetStatus is what was last seen of a CloneSet.
+// CloneSetStatus is the observed state of a CloneSet.
 type CloneSetStatus struct {
 	// observedGeneration is the metadata.generation that the rest of the status is about.
 	// +optional
@@ -235,7 +235,7 @@ type CloneSetStatus struct {
 	LabelSelector string `json:"labelSelector,omitempty"`
 }
 
-// CloneSetConditionType names a condition of a CloneSet.
+// CloneSetConditionType is the type of a condition of a CloneSet.
 type CloneSetConditionType string
 
 // Conditions of a CloneSet.
@@ -244,9 +244,9 @@ const (
 	CloneSetFailedScale CloneSetConditionType = "FailedScale"
 	// CloneSetFailedUpdate: pods could not be updated, or have waited for it for too long.
 	CloneSetFailedUpdate CloneSetConditionType = "FailedUpdate"
-	// CloneSetSelectorOverlap: the selector selects pods of somebody else, which are left alone.
+	// CloneSetSelectorOverlap: the selector matches pods of another owner, which are left alone.
 	CloneSetSelectorOverlap CloneSetConditionType = "SelectorOverlap"
-	// CloneSetProgressing: the rollout advances, has come to rest or is overdue; only with progressDeadlineSeconds.
+	// CloneSetProgressing: the rollout advances, is complete or is overdue; only with progressDeadlineSeconds.
 	CloneSetProgressing CloneSetConditionType = "Progressing"
 )
 
@@ -258,14 +258,13 @@ const (
 	CloneSetReasonPaused = "CloneSetPaused"
 	// CloneSetReasonPartitionAvailable: as many pods as partition allows are updated and available.
 	CloneSetReasonPartitionAvailable = "ProgressPartitionAvailable"
-	// CloneSetReasonDeadlineExceeded: the rollout has stood still for progressDeadlineSeconds.
+	// CloneSetReasonDeadlineExceeded: the rollout has made no progress for progressDeadlineSeconds.
 	CloneSetReasonDeadlineExceeded = "ProgressDeadlineExceeded"
 	// CloneSetReasonUpdated: the rollout is under way.
 	CloneSetReasonUpdated = "CloneSetUpdated"
 )
 
-// Reasons of the conditions FailedScale, FailedUpdate and SelectorOverlap. Beside these stand the reasons for which pods
-// wait.
+// Reasons of the conditions FailedScale, FailedUpdate and SelectorOverlap, besides the reasons for which pods wait.
 const (
 	// CloneSetReasonWriteFailed (FailedScale, FailedUpdate): the apiserver refused a write; the message is its answer.
 	CloneSetReasonWriteFailed = "WriteFailed"
@@ -275,14 +274,14 @@ const (
 	CloneSetReasonNotInPlace = "NotInPlace"
 	// CloneSetReasonUpdateStalled (FailedUpdate): containers do not follow an update in place.
 	CloneSetReasonUpdateStalled = "UpdateStalled"
-	// CloneSetReasonPodsOfOthers (SelectorOverlap): pods that the selector selects are controlled by somebody else, or by
-	// nobody.
+	// CloneSetReasonPodsOfOthers (SelectorOverlap): pods that the selector matches have another owner, or are
+	// orphans that may not be adopted.
 	CloneSetReasonPodsOfOthers = "PodsOfOthers"
 )
 
 // CloneSetCondition is one observation of a CloneSet's state.
 type CloneSetCondition struct {
-	// type names the condition.
+	// type is the type of the condition.
 	// +required
 	Type CloneSetConditionType `json:"type"`
 
@@ -291,7 +290,7 @@ type CloneSetCondition struct {
 	Status corev1.ConditionStatus `json:"status"`
 
 	// lastUpdateTime is when status or reason last changed. Of Progressing, while a rollout is under way or late, it is
-	// when the rollout last came nearer to its goal.
+	// when the rollout last made progress.
 	// +optional
 	LastUpdateTime metav1.Time `json:"lastUpdateTime,omitempty"`
 
@@ -299,17 +298,17 @@ type CloneSetCondition struct {
 	// +optional
 	LastTransitionTime metav1.Time `json:"lastTransitionTime,omitempty"`
 
-	// reason is why, in one CamelCase word.
+	// reason is a CamelCase word for the cause.
 	// +optional
 	Reason string `json:"reason,omitempty"`
 
-	// message is why, for people.
+	// message is a human-readable explanation.
 	// +optional
 	Message string `json:"message,omitempty"`
 }
 
 // CloneSet runs a number of equal pods without fixed names. It updates them in place where only images or metadata
-// change, in parts if asked to, and deletes the pods that it is told to.
+// change, in steps if asked to, and deletes chosen pods first.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion
@@ -331,11 +330,11 @@ type CloneSet struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is what the CloneSet is to be.
+	// spec is the desired state of the CloneSet.
 	// +optional
 	Spec CloneSetSpec `json:"spec,omitempty"`
 
-	// status is what was last seen of it.
+	// status is the most recently observed state.
 	// +optional
 	Status CloneSetStatus `json:"status,omitempty"`
 }

@@ -8,26 +8,26 @@ import (
 	"github.com/flotilla-io/flotilla/apis/pods"
 )
 
-// DaemonSetSpec is what a DaemonSet is to be.
+// DaemonSetSpec is the desired state of a DaemonSet.
 type DaemonSetSpec struct {
 	// selector selects the pods. It must not be empty and must match the labels of template; it can't be changed.
 	// +required
 	Selector *metav1.LabelSelector `json:"selector"`
 
-	// template is the pod to make on each node (a PodTemplateSpec). Its restartPolicy must be Always. Its nodeSelector,
-	// affinity and tolerations say which nodes fit. A change of it is a new revision, which updateStrategy brings to the
-	// pods.
+	// template describes the pod to create on each node (a PodTemplateSpec). Its restartPolicy must be Always. Its nodeSelector,
+	// affinity and tolerations say which nodes fit. Changing it makes a new revision, which is rolled out according to
+	// updateStrategy.
 	// +required
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Schemaless
 	Template corev1.PodTemplateSpec `json:"template"`
 
-	// updateStrategy says how pods come to the revision of template.
+	// updateStrategy is how pods are updated to the revision of template.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="!has(self.rollingUpdate) || !has(self.rollingUpdate.rollingUpdateType) || self.rollingUpdate.rollingUpdateType != 'Surging'",fieldPath=".rollingUpdate.rollingUpdateType",message="Surging is a word of v1alpha1: use rollingUpdateType Standard with maxSurge"
+	// +kubebuilder:validation:XValidation:rule="!has(self.rollingUpdate) || !has(self.rollingUpdate.rollingUpdateType) || self.rollingUpdate.rollingUpdateType != 'Surging'",fieldPath=".rollingUpdate.rollingUpdateType",message="Surging is a type of v1alpha1: use rollingUpdateType Standard with maxSurge"
 	UpdateStrategy DaemonSetUpdateStrategy `json:"updateStrategy,omitempty"`
 
-	// scaleStrategy says how pods are made on nodes that have none.
+	// scaleStrategy is how pods are created on nodes that have none.
 	// +optional
 	ScaleStrategy *DaemonSetScaleStrategy `json:"scaleStrategy,omitempty"`
 
@@ -36,8 +36,8 @@ type DaemonSetSpec struct {
 	// +kubebuilder:validation:Minimum=0
 	MinReadySeconds int32 `json:"minReadySeconds,omitempty"`
 
-	// burstReplicas is how many pods are made, and how many are deleted or updated in place, before the result is looked
-	// at: a number or a percentage of the nodes that fit, rounded down. Default 250.
+	// burstReplicas is how many pods are created, and how many are deleted or updated in place, before the result is
+	// observed: a number or a percentage of the nodes that fit, rounded down. Default 250.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:Pattern=`^[0-9]+%$`
@@ -51,20 +51,20 @@ type DaemonSetSpec struct {
 
 	// lifecycle holds pods before deletion.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="!has(self.inPlaceUpdate)",fieldPath=".inPlaceUpdate",message="a DaemonSet has no inPlaceUpdate hook: remove it; preDelete holds pods that are made anew"
+	// +kubebuilder:validation:XValidation:rule="!has(self.inPlaceUpdate)",fieldPath=".inPlaceUpdate",message="a DaemonSet has no inPlaceUpdate hook: remove it; preDelete holds pods that are recreated"
 	Lifecycle *pods.Lifecycle `json:"lifecycle,omitempty"`
 }
 
-// DaemonSetScaleStrategy says how a DaemonSet makes pods on nodes that have none.
+// DaemonSetScaleStrategy is how a DaemonSet creates pods on nodes that have none.
 type DaemonSetScaleStrategy struct {
-	// partitionedScaling lets the partition of the rolling update hold for new pods too: nodes that it keeps old get no
-	// pod, so that a new DaemonSet comes to the nodes step by step. Default false. In v1alpha1 it is the annotation
+	// partitionedScaling applies the partition of the rolling update to new pods too: nodes within the partition get no
+	// pod, so that a new DaemonSet is rolled out step by step. Default false. In v1alpha1 it is the annotation
 	// daemonset.kruise.io/progressive-create-pod: "true".
 	// +optional
 	PartitionedScaling bool `json:"partitionedScaling,omitempty"`
 }
 
-// DaemonSetUpdateStrategyType says who starts the update of a pod.
+// DaemonSetUpdateStrategyType is who starts the update of a pod.
 //
 // +kubebuilder:validation:Enum=RollingUpdate;OnDelete;""
 type DaemonSetUpdateStrategyType string
@@ -73,29 +73,29 @@ type DaemonSetUpdateStrategyType string
 const (
 	// DaemonSetRollingUpdate: the controller updates pods within the bounds of rollingUpdate.
 	DaemonSetRollingUpdate DaemonSetUpdateStrategyType = "RollingUpdate"
-	// DaemonSetOnDelete: a pod gets the new revision when somebody has deleted the old one.
+	// DaemonSetOnDelete: a pod gets the new revision when a user has deleted the old one.
 	DaemonSetOnDelete DaemonSetUpdateStrategyType = "OnDelete"
 )
 
-// DaemonSetUpdateStrategy says how a DaemonSet's pods come to a new revision.
+// DaemonSetUpdateStrategy is how a DaemonSet's pods are updated to a new revision.
 type DaemonSetUpdateStrategy struct {
 	// type is RollingUpdate (default) or OnDelete.
 	// +optional
 	Type DaemonSetUpdateStrategyType `json:"type,omitempty"`
 
-	// rollingUpdate tunes the type RollingUpdate; without effect on OnDelete.
+	// rollingUpdate tunes the type RollingUpdate; it has no effect with OnDelete.
 	// +optional
 	RollingUpdate *DaemonSetRollingUpdateStrategy `json:"rollingUpdate,omitempty"`
 }
 
-// DaemonSetRollingUpdateType says by what means a pod comes to a new revision.
+// DaemonSetRollingUpdateType is how a pod is updated to a new revision.
 //
 // +kubebuilder:validation:Enum=Standard;InPlaceIfPossible;Surging;""
 type DaemonSetRollingUpdateType string
 
 // Types of a rolling update.
 const (
-	// DaemonSetStandard: the pod is deleted and another one is made; with maxSurge the other way round.
+	// DaemonSetStandard: the pod is deleted and another one is created; with maxSurge the other way round.
 	DaemonSetStandard DaemonSetRollingUpdateType = "Standard"
 	// DaemonSetInPlaceIfPossible: the pod is changed in place if only images and metadata differ, else recreated.
 	DaemonSetInPlaceIfPossible DaemonSetRollingUpdateType = "InPlaceIfPossible"
@@ -141,12 +141,12 @@ type DaemonSetRollingUpdateStrategy struct {
 	// +kubebuilder:validation:XValidation:rule="type(self) != int || self >= 0",message="partition can't be negative"
 	Partition *intstr.IntOrString `json:"partition,omitempty"`
 
-	// paused stops the update; pods are still made and deleted as nodes come and go. Default false.
+	// paused stops the update; pods are still created and deleted as nodes come and go. Default false.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
 }
 
-// DaemonSetStatus is what was last seen of a DaemonSet. Of several pods on a node the oldest counts.
+// DaemonSetStatus is the observed state of a DaemonSet. If a node has several pods, the oldest one counts.
 type DaemonSetStatus struct {
 	// observedGeneration is the metadata.generation that the rest of the status is about.
 	// +optional
@@ -195,7 +195,7 @@ type DaemonSetStatus struct {
 }
 
 // DaemonSet runs one pod on each node that fits. It updates them in place where only images or metadata change, or with a
-// second pod beside the old one, on chosen nodes first if asked to.
+// second pod beside the old one, on selected nodes first if asked to.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion
@@ -214,11 +214,11 @@ type DaemonSet struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is what the DaemonSet is to be.
+	// spec is the desired state of the DaemonSet.
 	// +optional
 	Spec DaemonSetSpec `json:"spec,omitempty"`
 
-	// status is what was last seen of it.
+	// status is the most recently observed state.
 	// +optional
 	Status DaemonSetStatus `json:"status,omitempty"`
 }

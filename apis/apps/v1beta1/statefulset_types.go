@@ -9,13 +9,13 @@ import (
 	"github.com/flotilla-io/flotilla/apis/pods"
 )
 
-// StatefulSetSpec is what a StatefulSet is to be. It is also the template of a UnitedDeployment's subsets.
+// StatefulSetSpec is the desired state of a StatefulSet. It is also the template of a UnitedDeployment's subsets.
 //
 // +kubebuilder:validation:XValidation:rule="(has(self.podManagementPolicy) && self.podManagementPolicy == 'Parallel') || !has(self.updateStrategy) || !has(self.updateStrategy.rollingUpdate) || !has(self.updateStrategy.rollingUpdate.maxUnavailable) || self.updateStrategy.rollingUpdate.maxUnavailable == 1",fieldPath=".updateStrategy",message="rollingUpdate.maxUnavailable must be 1 with podManagementPolicy OrderedReady, which changes one pod at a time: leave it out, or use Parallel"
-// +kubebuilder:validation:XValidation:rule="(has(self.podManagementPolicy) && self.podManagementPolicy == 'Parallel') || !has(self.scaleStrategy) || !has(self.scaleStrategy.maxUnavailable) || self.scaleStrategy.maxUnavailable == 1",fieldPath=".scaleStrategy",message="scaleStrategy.maxUnavailable must be 1 with podManagementPolicy OrderedReady, which makes one pod at a time: leave it out, or use Parallel"
+// +kubebuilder:validation:XValidation:rule="(has(self.podManagementPolicy) && self.podManagementPolicy == 'Parallel') || !has(self.scaleStrategy) || !has(self.scaleStrategy.maxUnavailable) || self.scaleStrategy.maxUnavailable == 1",fieldPath=".scaleStrategy",message="scaleStrategy.maxUnavailable must be 1 with podManagementPolicy OrderedReady, which creates one pod at a time: leave it out, or use Parallel"
 // +kubebuilder:validation:XValidation:rule="(has(self.podManagementPolicy) && self.podManagementPolicy == 'Parallel') || !has(self.updateStrategy) || !has(self.updateStrategy.rollingUpdate) || !has(self.updateStrategy.rollingUpdate.unorderedUpdate)",fieldPath=".updateStrategy",message="rollingUpdate.unorderedUpdate needs podManagementPolicy Parallel: OrderedReady updates by ordinal"
 type StatefulSetSpec struct {
-	// replicas is the number of pods wanted. Default 1.
+	// replicas is the desired number of pods. Default 1.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Replicas *int32 `json:"replicas,omitempty"`
@@ -24,36 +24,36 @@ type StatefulSetSpec struct {
 	// +required
 	Selector *metav1.LabelSelector `json:"selector"`
 
-	// template is the pod to make (a PodTemplateSpec). Its restartPolicy must be Always. A change of it is a new revision,
-	// which updateStrategy brings to the pods.
+	// template describes the pods to create (a PodTemplateSpec). Its restartPolicy must be Always. Changing it makes a new
+	// revision, which is rolled out according to updateStrategy.
 	// +required
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Schemaless
 	Template corev1.PodTemplateSpec `json:"template"`
 
 	// volumeClaimTemplates are the PVCs that each pod gets (a list of PersistentVolumeClaim), named
-	// <template>-<statefulset>-<ordinal>. A volume of a template's name replaces one of the same name in template. What a change
-	// does to PVCs that exist is for volumeClaimUpdateStrategy to say.
+	// <template>-<statefulset>-<ordinal>. A volume of a template's name replaces one of the same name in template.
+	// volumeClaimUpdateStrategy decides what a change does to existing PVCs.
 	// +optional
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Schemaless
 	VolumeClaimTemplates []corev1.PersistentVolumeClaim `json:"volumeClaimTemplates,omitempty"`
 
-	// volumeClaimUpdateStrategy says when PVCs follow a change of volumeClaimTemplates.
+	// volumeClaimUpdateStrategy is when PVCs follow a change of volumeClaimTemplates.
 	// +optional
 	VolumeClaimUpdateStrategy StatefulSetVolumeClaimUpdateStrategy `json:"volumeClaimUpdateStrategy,omitempty"`
 
-	// serviceName is the headless Service that gives the pods their names; it becomes their subdomain. It can't be changed.
+	// serviceName is the headless Service that gives the pods their DNS names; it becomes their subdomain. It can't be changed.
 	// +optional
 	ServiceName string `json:"serviceName,omitempty"`
 
-	// podManagementPolicy is OrderedReady (default: pods are made and removed one after another, each when those before it
+	// podManagementPolicy is OrderedReady (default: pods are created and removed one after another, each when those before it
 	// are available) or Parallel. It can't be changed.
 	// +optional
 	// +kubebuilder:validation:Enum=OrderedReady;Parallel;""
 	PodManagementPolicy appsv1.PodManagementPolicyType `json:"podManagementPolicy,omitempty"`
 
-	// updateStrategy says how pods come to the revision of template.
+	// updateStrategy is how pods are updated to the revision of template.
 	// +optional
 	UpdateStrategy StatefulSetUpdateStrategy `json:"updateStrategy,omitempty"`
 
@@ -66,20 +66,20 @@ type StatefulSetSpec struct {
 	// +kubebuilder:validation:Minimum=0
 	RevisionHistoryLimit *int32 `json:"revisionHistoryLimit,omitempty"`
 
-	// reserveOrdinals are ordinals to leave out: numbers, or ranges "3-7" with both ends included. A pod that has such an
-	// ordinal is deleted, and another one is made with the next free ordinal.
+	// reserveOrdinals are ordinals to skip: numbers, or ranges "3-7" with both ends included. A pod that has such an
+	// ordinal is deleted, and another one is created with the next free ordinal.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:items:XIntOrString
 	// +kubebuilder:validation:items:Pattern=`^[0-9]+-[0-9]+$`
 	ReserveOrdinals []intstr.IntOrString `json:"reserveOrdinals,omitempty"`
 
-	// ordinals says where the numbering of pods begins: at start, default 0.
+	// ordinals is where the numbering of pods begins: at start, default 0.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="!has(self.start) || self.start >= 0",fieldPath=".start",message="start can't be negative: the first ordinal is 0 or more"
 	Ordinals *appsv1.StatefulSetOrdinals `json:"ordinals,omitempty"`
 
-	// persistentVolumeClaimRetentionPolicy says whether PVCs are kept (Retain, default) or deleted (Delete) when the
+	// persistentVolumeClaimRetentionPolicy is whether PVCs are kept (Retain, default) or deleted (Delete) when the
 	// StatefulSet is deleted and when it is scaled in.
 	// +optional
 	PersistentVolumeClaimRetentionPolicy *StatefulSetClaimRetentionPolicy `json:"persistentVolumeClaimRetentionPolicy,omitempty"`
@@ -89,35 +89,35 @@ type StatefulSetSpec struct {
 	Lifecycle *pods.Lifecycle `json:"lifecycle,omitempty"`
 }
 
-// StatefulSetClaimUpdateType says when PVCs follow a change of volumeClaimTemplates.
+// StatefulSetClaimUpdateType is when PVCs follow a change of volumeClaimTemplates.
 //
 // +kubebuilder:validation:Enum=OnDelete;OnPodRollingUpdate;""
 type StatefulSetClaimUpdateType string
 
 // Types of StatefulSetVolumeClaimUpdateStrategy.
 const (
-	// StatefulSetClaimOnDelete: a PVC stays as it is; somebody deletes it, and a new one is made.
+	// StatefulSetClaimOnDelete: a PVC stays as it is until a user deletes it, and a new one is created.
 	StatefulSetClaimOnDelete StatefulSetClaimUpdateType = "OnDelete"
-	// StatefulSetClaimOnPodRollingUpdate: a PVC is made larger before its pod is updated, within the same bounds.
+	// StatefulSetClaimOnPodRollingUpdate: a PVC is expanded before its pod is updated, within the same bounds.
 	StatefulSetClaimOnPodRollingUpdate StatefulSetClaimUpdateType = "OnPodRollingUpdate"
 )
 
-// StatefulSetVolumeClaimUpdateStrategy says when PVCs follow a change of volumeClaimTemplates.
+// StatefulSetVolumeClaimUpdateStrategy is when PVCs follow a change of volumeClaimTemplates.
 type StatefulSetVolumeClaimUpdateStrategy struct {
-	// type is OnDelete (default: PVCs that exist are left alone, any change of the templates is allowed) or
+	// type is OnDelete (default: existing PVCs are left alone, any change of the templates is allowed) or
 	// OnPodRollingUpdate (PVCs are resized, only the size in the templates may change).
 	// +optional
 	Type StatefulSetClaimUpdateType `json:"type,omitempty"`
 }
 
-// StatefulSetClaimRetentionPolicy says what becomes of PVCs whose pod is gone for good.
+// StatefulSetClaimRetentionPolicy is what happens to PVCs whose pod is gone for good.
 type StatefulSetClaimRetentionPolicy struct {
-	// whenDeleted is Retain (default) or Delete: what becomes of the PVCs when the StatefulSet is deleted.
+	// whenDeleted is Retain (default) or Delete: what happens to the PVCs when the StatefulSet is deleted.
 	// +optional
 	// +kubebuilder:validation:Enum=Retain;Delete;""
 	WhenDeleted appsv1.PersistentVolumeClaimRetentionPolicyType `json:"whenDeleted,omitempty"`
 
-	// whenScaled is Retain (default) or Delete: what becomes of the PVCs of pods that are scaled in, or whose ordinal is
+	// whenScaled is Retain (default) or Delete: what happens to the PVCs of pods that are scaled in, or whose ordinal is
 	// reserved.
 	// +optional
 	// +kubebuilder:validation:Enum=Retain;Delete;""
@@ -126,16 +126,16 @@ type StatefulSetClaimRetentionPolicy struct {
 
 // StatefulSetScaleStrategy bounds the creation of pods.
 type StatefulSetScaleStrategy struct {
-	// maxUnavailable is how many pods may be unavailable while pods are made, with podManagementPolicy Parallel: a number or
-	// a percentage of replicas, rounded down, at least 1. Unset: not bounded. Pods that are scaled in do not wait for it.
+	// maxUnavailable is how many pods may be unavailable while pods are created, with podManagementPolicy Parallel: a number or
+	// a percentage of replicas, rounded down, at least 1. Unset: no limit. Pods that are scaled in do not wait for it.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:Pattern=`^[0-9]+%$`
-	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 1 : !self.matches('^0+%$')",message="scaleStrategy.maxUnavailable must be at least 1, or no pod could be made: raise it, or leave it out for no bound"
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 1 : !self.matches('^0+%$')",message="scaleStrategy.maxUnavailable must be at least 1, or no pod could be created: raise it, or leave it out for no bound"
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 }
 
-// StatefulSetUpdateStrategy says how a StatefulSet's pods come to a new revision.
+// StatefulSetUpdateStrategy is how a StatefulSet's pods are updated to a new revision.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.type) || self.type != 'OnDelete' || !has(self.rollingUpdate)",fieldPath=".rollingUpdate",message="rollingUpdate says nothing with type OnDelete: remove it (rollingUpdate: null), or use type RollingUpdate"
 type StatefulSetUpdateStrategy struct {
@@ -197,7 +197,7 @@ type StatefulSetUnorderedUpdate struct {
 	PriorityStrategy *pods.UpdatePriorityStrategy `json:"priorityStrategy,omitempty"`
 }
 
-// StatefulSetStatus is what was last seen of a StatefulSet.
+// StatefulSetStatus is the observed state of a StatefulSet.
 type StatefulSetStatus struct {
 	// observedGeneration is the metadata.generation that the rest of the status is about.
 	// +optional
@@ -253,13 +253,13 @@ type StatefulSetStatus struct {
 	// +optional
 	LabelSelector string `json:"labelSelector,omitempty"`
 
-	// volumeClaims says for each volume claim template how many PVCs are as it asks.
+	// volumeClaims says for each volume claim template how many PVCs match it.
 	// +optional
 	// +listType=atomic
 	VolumeClaims []StatefulSetVolumeClaimStatus `json:"volumeClaims,omitempty"`
 }
 
-// StatefulSetVolumeClaimStatus is what was last seen of the PVCs of one template.
+// StatefulSetVolumeClaimStatus is the observed state of the PVCs of one template.
 type StatefulSetVolumeClaimStatus struct {
 	// volumeClaimName is the name of the template.
 	// +required
@@ -274,8 +274,8 @@ type StatefulSetVolumeClaimStatus struct {
 	CompatibleReadyReplicas int32 `json:"compatibleReadyReplicas"`
 }
 
-// StatefulSet runs pods that have a fixed name, a fixed place in an order and PVCs of their own. It updates them in
-// place where only images or metadata change, leaves ordinals out if asked to, and resizes their PVCs.
+// StatefulSet runs pods that have a stable name, a stable ordinal and PVCs of their own. It updates them in
+// place where only images or metadata change, skips ordinals if asked to, and resizes their PVCs.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion
@@ -291,16 +291,16 @@ type StatefulSetVolumeClaimStatus struct {
 // +kubebuilder:printcolumn:name="IMAGES",type=string,priority=1,JSONPath=`.spec.template.spec.containers[*].image`
 // +kubebuilder:validation:XValidation:rule="!has(self.spec) || !has(oldSelf.spec) || self.spec.selector == oldSelf.spec.selector",fieldPath=".spec.selector",message="selector can't be changed: make a new StatefulSet"
 // +kubebuilder:validation:XValidation:rule="!has(self.spec) || !has(oldSelf.spec) || ((has(self.spec.serviceName) && size(self.spec.serviceName) > 0) == (has(oldSelf.spec.serviceName) && size(oldSelf.spec.serviceName) > 0) && (!has(self.spec.serviceName) || !has(oldSelf.spec.serviceName) || self.spec.serviceName == oldSelf.spec.serviceName))",fieldPath=".spec.serviceName",message="serviceName can't be changed, it is part of the pods: delete the StatefulSet with --cascade=orphan and create it with the new one, then delete the pods one by one"
-// +kubebuilder:validation:XValidation:rule="!has(self.spec) || !has(oldSelf.spec) || (has(self.spec.podManagementPolicy) && self.spec.podManagementPolicy == 'Parallel') == (has(oldSelf.spec.podManagementPolicy) && oldSelf.spec.podManagementPolicy == 'Parallel')",fieldPath=".spec.podManagementPolicy",message="podManagementPolicy can't be changed: delete the StatefulSet with --cascade=orphan and create it with the new one, its pods and claims stay"
+// +kubebuilder:validation:XValidation:rule="!has(self.spec) || !has(oldSelf.spec) || (has(self.spec.podManagementPolicy) && self.spec.podManagementPolicy == 'Parallel') == (has(oldSelf.spec.podManagementPolicy) && oldSelf.spec.podManagementPolicy == 'Parallel')",fieldPath=".spec.podManagementPolicy",message="podManagementPolicy can't be changed: delete the StatefulSet with --cascade=orphan and create it with the new one, its pods and PVCs stay"
 type StatefulSet struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is what the StatefulSet is to be.
+	// spec is the desired state of the StatefulSet.
 	// +optional
 	Spec StatefulSetSpec `json:"spec,omitempty"`
 
-	// status is what was last seen of it.
+	// status is the most recently observed state.
 	// +optional
 	Status StatefulSetStatus `json:"status,omitempty"`
 }

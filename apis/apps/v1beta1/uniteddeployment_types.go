@@ -10,9 +10,9 @@ import (
 	"github.com/flotilla-io/flotilla/apis/pods"
 )
 
-// UnitedDeploymentSpec is what a UnitedDeployment is to be.
+// UnitedDeploymentSpec is the desired state of a UnitedDeployment.
 type UnitedDeploymentSpec struct {
-	// replicas is the number of pods wanted over all subsets. Default 1.
+	// replicas is the desired number of pods over all subsets. Default 1.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Replicas *int32 `json:"replicas,omitempty"`
@@ -31,7 +31,7 @@ type UnitedDeploymentSpec struct {
 	// +optional
 	Topology Topology `json:"topology,omitempty"`
 
-	// updateStrategy says how the subsets come to a new revision of template.
+	// updateStrategy is how the subsets are updated to a new revision of template.
 	// +optional
 	UpdateStrategy UnitedDeploymentUpdateStrategy `json:"updateStrategy,omitempty"`
 
@@ -133,20 +133,20 @@ type Topology struct {
 	// +listType=atomic
 	Subsets []Subset `json:"subsets,omitempty"`
 
-	// scheduleStrategy says how replicas are divided when pods of a subset can't be scheduled.
+	// scheduleStrategy is how replicas are divided when pods of a subset can't be scheduled.
 	// +optional
 	ScheduleStrategy UnitedDeploymentScheduleStrategy `json:"scheduleStrategy,omitempty"`
 
-	// placement says how a hub moves replicas between clusters. Only with subsets that name a cluster.
+	// placement is how a hub moves replicas between clusters. Only with subsets that name a cluster.
 	// +optional
 	Placement *pods.Placement `json:"placement,omitempty"`
 }
 
-// Subset is one part of a UnitedDeployment: a workload of its own, in a place of its own.
+// Subset is one part of a UnitedDeployment: a workload of its own, with its own nodes or its own cluster.
 //
 // +kubebuilder:validation:XValidation:rule="!(has(self.cluster) && has(self.clusterSelector))",message="a subset has either cluster or clusterSelector: remove one of them"
 type Subset struct {
-	// name is the subset's name, unique in the list: a DNS label. It goes into names and labels of what the subset makes.
+	// name is the subset's name, unique in the list: a DNS label. It becomes part of names and labels of the subset's objects.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
@@ -164,8 +164,8 @@ type Subset struct {
 	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
 
 	// replicas is the number of pods of this subset: a number from 0 or a percentage of spec.replicas from 0% to 100%,
-	// rounded half up. Subsets without it share evenly what remains. It excludes minReplicas and maxReplicas in all
-	// subsets.
+	// rounded half up. Subsets without it share the rest evenly. It is mutually exclusive with minReplicas
+	// and maxReplicas of any subset.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:Pattern=`^(100|[0-9]{1,2})%$`
@@ -178,8 +178,8 @@ type Subset struct {
 	// +kubebuilder:validation:Pattern=`^(100|[0-9]{1,2})%$`
 	MinReplicas *intstr.IntOrString `json:"minReplicas,omitempty"`
 
-	// maxReplicas is what this subset gets at most: a number from 0 or a percentage of spec.replicas from 0% to 100%.
-	// Unset: not bounded. Without clusters at least one subset must be without it.
+	// maxReplicas is the most that this subset gets: a number from 0 or a percentage of spec.replicas from 0% to 100%.
+	// Unset: no limit. Without clusters at least one subset must be without it.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:Pattern=`^(100|[0-9]{1,2})%$`
@@ -197,7 +197,7 @@ type Subset struct {
 	// +optional
 	Ordinals *SubsetOrdinals `json:"ordinals,omitempty"`
 
-	// cluster is the MemberCluster that runs this subset. Only on a hub; it excludes clusterSelector.
+	// cluster is the MemberCluster that runs this subset. Only on a hub; mutually exclusive with clusterSelector.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
@@ -205,7 +205,7 @@ type Subset struct {
 
 	// clusterSelector makes one subset of this one in each MemberCluster whose labels match, named <name>-<cluster>.
 	// replicas, minReplicas, maxReplicas and the partition hold for all of them together. An empty selector matches
-	// every cluster. Only on a hub; it excludes cluster.
+	// every cluster. Only on a hub; mutually exclusive with cluster.
 	// +optional
 	ClusterSelector *metav1.LabelSelector `json:"clusterSelector,omitempty"`
 }
@@ -225,7 +225,7 @@ type SubsetOrdinals struct {
 	End *int32 `json:"end,omitempty"`
 }
 
-// UnitedDeploymentScheduleStrategyType says whether the division of replicas follows what can be scheduled.
+// UnitedDeploymentScheduleStrategyType is whether the division of replicas follows what can be scheduled.
 //
 // +kubebuilder:validation:Enum=Adaptive;Fixed;""
 type UnitedDeploymentScheduleStrategyType string
@@ -238,7 +238,7 @@ const (
 	ScheduleAdaptive UnitedDeploymentScheduleStrategyType = "Adaptive"
 )
 
-// UnitedDeploymentScheduleStrategy says whether the division of replicas follows what can be scheduled.
+// UnitedDeploymentScheduleStrategy is whether the division of replicas follows what can be scheduled.
 type UnitedDeploymentScheduleStrategy struct {
 	// type is Fixed (default) or Adaptive.
 	// +optional
@@ -266,7 +266,7 @@ type AdaptiveScheduleStrategy struct {
 	ReserveUnschedulablePods bool `json:"reserveUnschedulablePods,omitempty"`
 }
 
-// UnitedDeploymentUpdateStrategyType says who decides how far each subset is updated.
+// UnitedDeploymentUpdateStrategyType is who decides how far each subset is updated.
 //
 // +kubebuilder:validation:Enum=Manual;""
 type UnitedDeploymentUpdateStrategyType string
@@ -274,7 +274,7 @@ type UnitedDeploymentUpdateStrategyType string
 // ManualUpdateStrategyType: the user decides, by manualUpdate.partitions.
 const ManualUpdateStrategyType UnitedDeploymentUpdateStrategyType = "Manual"
 
-// UnitedDeploymentUpdateStrategy says how the subsets come to a new revision.
+// UnitedDeploymentUpdateStrategy is how the subsets are updated to a new revision.
 type UnitedDeploymentUpdateStrategy struct {
 	// type is Manual, also if empty.
 	// +optional
@@ -285,16 +285,16 @@ type UnitedDeploymentUpdateStrategy struct {
 	ManualUpdate *ManualUpdate `json:"manualUpdate,omitempty"`
 }
 
-// ManualUpdate says how far each subset is updated.
+// ManualUpdate is how far each subset is updated.
 type ManualUpdate struct {
 	// partitions is how many pods of a subset stay at the old revision, by the subset's name. Each name must be in
-	// topology.subsets; a subset that is not here has 0. A value above the subset's replicas counts as these.
+	// topology.subsets; a subset that is not here has 0. A value above the subset's replicas counts as all of them.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self.all(subset, self[subset] >= 0)",message="a partition can't be negative: use 0 to update the whole subset"
 	Partitions map[string]int32 `json:"partitions,omitempty"`
 }
 
-// UnitedDeploymentStatus is what was last seen of a UnitedDeployment.
+// UnitedDeploymentStatus is the observed state of a UnitedDeployment.
 type UnitedDeploymentStatus struct {
 	// observedGeneration is the metadata.generation that the rest of the status is about. On a hub it advances when every
 	// cluster that can be reached has applied that generation.
@@ -363,7 +363,7 @@ type UnitedDeploymentStatus struct {
 	LabelSelector string `json:"labelSelector,omitempty"`
 }
 
-// SubsetStatus is what was last seen of one subset.
+// SubsetStatus is the observed state of one subset.
 type SubsetStatus struct {
 	// name is the subset's name; on a hub, of a subset with a clusterSelector, <name>-<cluster>.
 	// +optional
@@ -373,7 +373,7 @@ type SubsetStatus struct {
 	// +optional
 	Cluster string `json:"cluster,omitempty"`
 
-	// stale says that the cluster can't be reached: the numbers are the last that were reported. Only on a hub.
+	// stale is true while the cluster can't be reached: the numbers are the last that were reported. Only on a hub.
 	// +optional
 	Stale bool `json:"stale,omitempty"`
 
@@ -382,7 +382,7 @@ type SubsetStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// replicas is the number of pods that the subset is to have.
+	// replicas is the desired number of pods of the subset.
 	// +optional
 	Replicas int32 `json:"replicas,omitempty"`
 
@@ -410,7 +410,7 @@ type SubsetStatus struct {
 	// +optional
 	ReservedPods int32 `json:"reservedPods,omitempty"`
 
-	// reason is why the subset is not as asked for, in a few words; empty if nothing is in its way. Only on a hub.
+	// reason is why the subset is not as desired, in a few words; empty if nothing blocks it. Only on a hub.
 	// +optional
 	Reason string `json:"reason,omitempty"`
 
@@ -420,7 +420,7 @@ type SubsetStatus struct {
 	Conditions []SubsetCondition `json:"conditions,omitempty"`
 }
 
-// SubsetConditionType names a condition of a subset.
+// SubsetConditionType is the type of a condition of a subset.
 type SubsetConditionType string
 
 // SubsetSchedulable: pods of the subset can be scheduled; False for adaptive.unschedulableDuration after one could not.
@@ -428,7 +428,7 @@ const SubsetSchedulable SubsetConditionType = "Schedulable"
 
 // SubsetCondition is one observation of a subset's state.
 type SubsetCondition struct {
-	// type names the condition.
+	// type is the type of the condition.
 	// +required
 	Type SubsetConditionType `json:"type"`
 
@@ -440,25 +440,25 @@ type SubsetCondition struct {
 	// +optional
 	LastTransitionTime metav1.Time `json:"lastTransitionTime,omitempty"`
 
-	// reason is why, in one CamelCase word.
+	// reason is a CamelCase word for the cause.
 	// +optional
 	Reason string `json:"reason,omitempty"`
 
-	// message is why, for people.
+	// message is a human-readable explanation.
 	// +optional
 	Message string `json:"message,omitempty"`
 }
 
-// UnitedDeploymentConditionType names a condition of a UnitedDeployment.
+// UnitedDeploymentConditionType is the type of a condition of a UnitedDeployment.
 type UnitedDeploymentConditionType string
 
 // Conditions of a UnitedDeployment.
 const (
-	// SubsetProvisioned: every subset has its workload and none is left over.
+	// SubsetProvisioned: every subset has its workload and no other workload is left.
 	SubsetProvisioned UnitedDeploymentConditionType = "SubsetProvisioned"
-	// SubsetUpdated: every subset's workload is as the template asks.
+	// SubsetUpdated: every subset's workload matches the template.
 	SubsetUpdated UnitedDeploymentConditionType = "SubsetUpdated"
-	// SubsetFailure: a subset's workload could not be made, changed or deleted.
+	// SubsetFailure: a subset's workload could not be created, updated or deleted.
 	SubsetFailure UnitedDeploymentConditionType = "SubsetFailure"
 	// UnitedDeploymentUpdated: all subsets are rolled out to updatedRevision.
 	UnitedDeploymentUpdated UnitedDeploymentConditionType = "UnitedDeploymentUpdated"
@@ -468,7 +468,7 @@ const (
 
 // UnitedDeploymentCondition is one observation of a UnitedDeployment's state.
 type UnitedDeploymentCondition struct {
-	// type names the condition.
+	// type is the type of the condition.
 	// +optional
 	Type UnitedDeploymentConditionType `json:"type,omitempty"`
 
@@ -480,11 +480,11 @@ type UnitedDeploymentCondition struct {
 	// +optional
 	LastTransitionTime metav1.Time `json:"lastTransitionTime,omitempty"`
 
-	// reason is why, in one CamelCase word.
+	// reason is a CamelCase word for the cause.
 	// +optional
 	Reason string `json:"reason,omitempty"`
 
-	// message is why, for people.
+	// message is a human-readable explanation.
 	// +optional
 	Message string `json:"message,omitempty"`
 }
@@ -506,11 +506,11 @@ type UnitedDeployment struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is what the UnitedDeployment is to be.
+	// spec is the desired state of the UnitedDeployment.
 	// +optional
 	Spec UnitedDeploymentSpec `json:"spec,omitempty"`
 
-	// status is what was last seen of it.
+	// status is the most recently observed state.
 	// +optional
 	Status UnitedDeploymentStatus `json:"status,omitempty"`
 }

@@ -5,22 +5,22 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// WorkloadConditionType names a condition of a StatefulSet or DaemonSet.
+// WorkloadConditionType is the type of a condition of a StatefulSet or DaemonSet.
 type WorkloadConditionType string
 
 // Conditions of a StatefulSet or DaemonSet. Each is there while it is True.
 const (
-	// WorkloadFailedCreatePod: pods or their PVCs could not be made or deleted, or have waited for it for too long.
+	// WorkloadFailedCreatePod: pods or their PVCs could not be created or deleted, or have waited for it for too long.
 	WorkloadFailedCreatePod WorkloadConditionType = "FailedCreatePod"
 	// WorkloadFailedUpdatePod: pods or their PVCs could not be updated, or have waited for it for too long.
 	WorkloadFailedUpdatePod WorkloadConditionType = "FailedUpdatePod"
-	// WorkloadSelectorOverlap: the selector selects pods of somebody else, which are left alone.
+	// WorkloadSelectorOverlap: the selector matches pods of another owner, which are left alone.
 	WorkloadSelectorOverlap WorkloadConditionType = "SelectorOverlap"
 )
 
 // WorkloadCondition is one observation of the state of a StatefulSet or DaemonSet.
 type WorkloadCondition struct {
-	// type names the condition.
+	// type is the type of the condition.
 	// +required
 	Type WorkloadConditionType `json:"type"`
 
@@ -32,11 +32,11 @@ type WorkloadCondition struct {
 	// +optional
 	LastTransitionTime metav1.Time `json:"lastTransitionTime,omitempty"`
 
-	// reason is why, in one CamelCase word.
+	// reason is a CamelCase word for the cause.
 	// +optional
 	Reason string `json:"reason,omitempty"`
 
-	// message is why, for people.
+	// message is a human-readable explanation.
 	// +optional
 	Message string `json:"message,omitempty"`
 }

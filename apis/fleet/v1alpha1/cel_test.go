@@ -23,7 +23,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/testenv"
 )
 
-// Objects that are accepted as they stand.
+// Objects that are accepted.
 const (
 	pull       = `{apiVersion: fleet.kruise.io/v1alpha1, kind: MemberCluster, metadata: {name: east}, spec: {}}`
 	push       = `{apiVersion: fleet.kruise.io/v1alpha1, kind: MemberCluster, metadata: {name: west}, spec: {mode: Push, push: {kubeconfigSecretRef: {namespace: a, name: b}}}}`
@@ -40,18 +40,18 @@ func TestRules(t *testing.T) {
 		name   string
 		base   string
 		change string // a merge patch on base
-		update string // a merge patch on the object that was made, as an update
-		want   string // what the refusal says; empty: accepted
+		update string // a merge patch on the object that was created, as an update
+		want   string // expected in the refusal; empty: accepted
 	}{
 		{name: "a pull member needs nothing", base: pull},
-		{name: "a pull member may choose the life of its certificate", base: pull, change: `{spec: {pull: {certTTLSeconds: 3600}}}`},
+		{name: "a pull member may choose the lifetime of its certificate", base: pull, change: `{spec: {pull: {certTTLSeconds: 3600}}}`},
 		{name: "a push member names a Secret", base: push},
 		{name: "a push member without a Secret", base: push, change: `{spec: {push: null}}`, want: "mode Push needs push.kubeconfigSecretRef"},
 		{name: "a pull member with a Secret", base: push, change: `{spec: {mode: Pull}}`, want: "push is for mode Push only"},
-		{name: "a push member with a certificate's life", base: push, change: `{spec: {pull: {}}}`, want: "pull is for mode Pull only"},
-		{name: "a life that Kubernetes does not sign", base: pull, change: `{spec: {pull: {certTTLSeconds: 599}}}`, want: "should be greater than or equal to 600"},
+		{name: "a push member with the lifetime of a certificate", base: push, change: `{spec: {pull: {}}}`, want: "pull is for mode Pull only"},
+		{name: "a lifetime that Kubernetes does not sign", base: pull, change: `{spec: {pull: {certTTLSeconds: 599}}}`, want: "should be greater than or equal to 600"},
 		{name: "a time to fail above the lease", base: pull, change: `{spec: {heartbeat: {leaseSeconds: 1, failAfterSeconds: 2}}}`},
-		{name: "a time to fail that each late renewal would meet", base: pull, change: `{spec: {heartbeat: {leaseSeconds: 30, failAfterSeconds: 30}}}`, want: "failAfterSeconds must be greater than leaseSeconds"},
+		{name: "a time to fail that each late renewal would exceed", base: pull, change: `{spec: {heartbeat: {leaseSeconds: 30, failAfterSeconds: 30}}}`, want: "failAfterSeconds must be greater than leaseSeconds"},
 		{name: "an unknown mode", base: pull, change: `{spec: {mode: Carry}}`, want: "Unsupported value"},
 		{name: "an unknown leave policy", base: pull, change: `{spec: {leave: {policy: Keep}}}`, want: "Unsupported value"},
 		{name: "a name of 40 characters", base: pull, change: `{metadata: {name: ` + strings.Repeat("a", 40) + `}}`},

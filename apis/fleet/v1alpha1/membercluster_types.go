@@ -2,7 +2,7 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// ClusterMode says who opens the connection between hub and member.
+// ClusterMode is who opens the connection between hub and member.
 // +kubebuilder:validation:Enum=Pull;Push
 type ClusterMode string
 
@@ -14,7 +14,7 @@ const (
 	ModePush ClusterMode = "Push"
 )
 
-// ClusterPhase is a one-word summary of status.conditions, for people.
+// ClusterPhase is a human-readable one-word summary of status.conditions.
 // +kubebuilder:validation:Enum=Pending;Joining;Ready;Unreachable;Leaving
 type ClusterPhase string
 
@@ -32,7 +32,7 @@ const (
 	ClusterLeaving ClusterPhase = "Leaving"
 )
 
-// LeavePolicy says what becomes of the objects that the hub placed in a member that leaves.
+// LeavePolicy is what happens to the objects that the hub placed in a member that leaves.
 // +kubebuilder:validation:Enum=Orphan;Delete
 type LeavePolicy string
 
@@ -44,18 +44,18 @@ const (
 	LeaveDelete LeavePolicy = "Delete"
 )
 
-// MemberClusterSpec is what an administrator of the fleet says about one cluster.
+// MemberClusterSpec is what an administrator of the fleet configures for one cluster.
 // +kubebuilder:validation:XValidation:rule="self.mode != 'Push' || has(self.push)",message="mode Push needs push.kubeconfigSecretRef: name the Secret with the member's kubeconfig"
 // +kubebuilder:validation:XValidation:rule="self.mode != 'Pull' || !has(self.push)",message="push is for mode Push only: remove push or set mode: Push"
 // +kubebuilder:validation:XValidation:rule="self.mode != 'Push' || !has(self.pull)",message="pull is for mode Pull only: remove pull or set mode: Pull"
 type MemberClusterSpec struct {
-	// mode says who opens the connection: Pull (the member's agent, the default) or Push (the hub).
+	// mode is who opens the connection: Pull (the member's agent, the default) or Push (the hub).
 	// It can't change once the cluster has joined: let it leave and join again.
 	// +optional
 	// +kubebuilder:default=Pull
 	Mode ClusterMode `json:"mode,omitempty"`
 
-	// push says how the hub connects to a member in mode Push.
+	// push is how the hub connects to a member in mode Push.
 	// +optional
 	Push *PushAccess `json:"push,omitempty"`
 
@@ -70,11 +70,11 @@ type MemberClusterSpec struct {
 	Accepted bool `json:"accepted,omitempty"`
 
 	// identity is the identity of the cluster. The hub writes it at the first join; from then on a cluster with another UID is
-	// refused, so that a name can't be taken over.
+	// refused, so that another cluster can't use the name.
 	// +optional
 	Identity *ClusterIdentity `json:"identity,omitempty"`
 
-	// region is where the cluster runs, for people and selectors.
+	// region is where the cluster runs, as information for users and selectors.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	Region string `json:"region,omitempty"`
@@ -93,18 +93,18 @@ type MemberClusterSpec struct {
 	// +optional
 	Limits *ClusterLimits `json:"limits,omitempty"`
 
-	// heartbeat says after how long a member without renewals is unreachable, and one that renews again is ready.
+	// heartbeat is after how long a member without renewals is unreachable, and one that renews again is ready.
 	// +optional
 	// +kubebuilder:default={}
 	Heartbeat Heartbeat `json:"heartbeat,omitempty"`
 
-	// leave says what becomes of the placed objects when this MemberCluster is deleted.
+	// leave is what happens to the placed objects when this MemberCluster is deleted.
 	// +optional
 	// +kubebuilder:default={}
 	Leave Leave `json:"leave,omitempty"`
 }
 
-// PushAccess says where the kubeconfig of a member is.
+// PushAccess is where the kubeconfig of a member is.
 type PushAccess struct {
 	// kubeconfigSecretRef names the Secret. Its kubeconfig must carry its credentials inline: exec plugins, auth
 	// providers and file paths are refused, because they would run or read on the hub.
@@ -181,7 +181,7 @@ type ClusterLimits struct {
 // from when it sees a renewal; the clocks of members don't matter.
 // +kubebuilder:validation:XValidation:rule="!has(self.failAfterSeconds) || !has(self.leaseSeconds) || self.failAfterSeconds > self.leaseSeconds",message="failAfterSeconds must be greater than leaseSeconds, or each late renewal would count as a failure"
 type Heartbeat struct {
-	// leaseSeconds is the duration of the Lease; the agent renews it at a third of that. Default 15.
+	// leaseSeconds is the duration of the Lease; the agent renews it every third of that. Default 15.
 	// +optional
 	// +kubebuilder:default=15
 	// +kubebuilder:validation:Minimum=1
@@ -202,7 +202,7 @@ type Heartbeat struct {
 	RecoverAfterSeconds int32 `json:"recoverAfterSeconds,omitempty"`
 }
 
-// Leave says how a cluster leaves the fleet.
+// Leave is how a cluster leaves the fleet.
 type Leave struct {
 	// policy is Orphan (default: keep the placed objects, without our annotation and managed fields) or Delete.
 	// +optional
@@ -224,11 +224,11 @@ const (
 	ConditionReady = "Ready"
 	// ConditionAccepted is True while spec.accepted is.
 	ConditionAccepted = "Accepted"
-	// ConditionCredentialValid tells whether the hub (Push) has a usable kubeconfig, or signed (Pull) the agent's request.
+	// ConditionCredentialValid is True while the hub has a usable kubeconfig (Push), or has signed the agent's request (Pull).
 	ConditionCredentialValid = "CredentialValid" //nolint:gosec // a condition, not a credential
 	// ConditionHeartbeatFresh follows the Lease, with hysteresis.
 	ConditionHeartbeatFresh = "HeartbeatFresh"
-	// ConditionAPIHealthy tells whether the member's own apiserver answered the agent.
+	// ConditionAPIHealthy is True while the member's own apiserver answers the agent.
 	ConditionAPIHealthy = "APIHealthy"
 	// ConditionOwnedByThisHub is False where the member is bound to another hub.
 	ConditionOwnedByThisHub = "OwnedByThisHub"
@@ -239,12 +239,12 @@ const (
 	ConditionReleased = "Released"
 )
 
-// MemberClusterStatus is what hub and agent have found out.
+// MemberClusterStatus is the observed state of a member cluster, as hub and agent report it.
 type MemberClusterStatus struct {
 	// observedGeneration is the generation of the spec that the hub acted on.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// phase is a summary for people; automation reads conditions.
+	// phase is a human-readable summary; automation should read conditions.
 	// +optional
 	Phase ClusterPhase `json:"phase,omitempty"`
 	// conditions are Ready, Accepted, CredentialValid, HeartbeatFresh, SkewSupported (by the hub), APIHealthy,
@@ -344,10 +344,10 @@ type MemberCluster struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is what an administrator says about the cluster.
+	// spec is what an administrator configures for the cluster.
 	// +required
 	Spec MemberClusterSpec `json:"spec"`
-	// status is what hub and agent have found out.
+	// status is the observed state, as hub and agent report it.
 	// +optional
 	Status MemberClusterStatus `json:"status,omitempty"`
 }

@@ -7,7 +7,7 @@ const MembershipName = "default"
 
 // MembershipSpec binds this member to a hub.
 type MembershipSpec struct {
-	// hub is the hub that this member is bound to. The first hub that comes is written here; another one is refused until an
+	// hub is the hub that this member is bound to. The first hub to connect is written here; another one is refused until an
 	// administrator of the member edits or deletes this object. Without it the member is not bound yet; the conditions say why.
 	// +optional
 	Hub MembershipHub `json:"hub,omitzero"`
@@ -31,16 +31,16 @@ type MembershipHub struct {
 	URL string `json:"url,omitempty"`
 }
 
-// Condition types of a Membership. The agent of a pull member writes them; in mode Push the MemberCluster on the hub says
-// how the connection fares.
+// Condition types of a Membership. The agent of a pull member writes them; in mode Push the MemberCluster on the hub has the
+// state of the connection.
 const (
-	// ConditionConnected says whether this cluster reaches the hub that it joins or has joined, and if not, why.
+	// ConditionConnected is True while this cluster reaches the hub that it joins or has joined; otherwise it has the reason.
 	ConditionConnected = "Connected"
 )
 
-// MembershipStatus is what the agent has stored of the hub.
+// MembershipStatus is what the agent knows of the hub.
 type MembershipStatus struct {
-	// epoch is the highest epoch of the hub that was seen. A grant of a lower one neither deletes nor scales in.
+	// epoch is the highest epoch of the hub that was seen. A grant with a lower one neither deletes nor scales in.
 	// +optional
 	Epoch int64 `json:"epoch,omitempty"`
 	// boundAt is when the member was bound to the hub.
@@ -54,7 +54,7 @@ type MembershipStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// Membership says which hub this cluster belongs to, and whether it reaches it. There is at most one, named default.
+// Membership is the hub that this cluster belongs to, and whether it can be reached. There is at most one, named default.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster
@@ -70,10 +70,10 @@ type Membership struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is the binding; empty until a hub has come.
+	// spec is the binding; empty until a hub has bound this cluster.
 	// +required
 	Spec MembershipSpec `json:"spec"`
-	// status is what the agent has stored and found out.
+	// status is what the agent has stored and observed.
 	// +optional
 	Status MembershipStatus `json:"status,omitempty"`
 }
@@ -87,10 +87,10 @@ type MembershipList struct {
 	Items           []Membership `json:"items"`
 }
 
-// AppliedWorkSpec is one line of the ledger. It is written with the object's name before the object is made, and with
-// its UID afterwards, so that after a crash in between the object is not taken for one that existed before.
+// AppliedWorkSpec is one line of the ledger. It is written with the object's name before the object is created, and with
+// its UID afterwards, so that after a crash in between the object is not mistaken for one that existed before.
 type AppliedWorkSpec struct {
-	// hubUID is the hub that asked.
+	// hubUID is the UID of the hub.
 	// +required
 	// +kubebuilder:validation:MaxLength=64
 	HubUID string `json:"hubUID"`
@@ -152,8 +152,8 @@ type LedgerObject struct {
 	UID string `json:"uid,omitempty"`
 }
 
-// AppliedWork is one line of the ledger of what a hub placed in this cluster. It has no owner by choice: objects go
-// because a row was withdrawn, never because garbage collection cascades.
+// AppliedWork is one line of the ledger of what a hub placed in this cluster. It deliberately has no owner: objects are
+// deleted because a row was withdrawn, never because garbage collection cascades.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster,shortName=aw
@@ -165,7 +165,7 @@ type AppliedWork struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is the line. It has no status: one writer, one write.
+	// spec is the line. There is no status, because one write by one writer stores all of it.
 	// +required
 	Spec AppliedWorkSpec `json:"spec"`
 }

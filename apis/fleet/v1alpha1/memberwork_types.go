@@ -5,25 +5,25 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// WorkPhase is how far a member is with a row.
+// WorkPhase is the progress of a member with a row.
 // +kubebuilder:validation:Enum=Applied;Progressing;Healthy;Degraded;Blocked;Deleting;Withdrawn
 type WorkPhase string
 
 // Phases of a MemberWork.
 const (
-	// WorkApplied: the object is up to date in the member; nothing is known of its health.
+	// WorkApplied: the object is up to date in the member; its health is not known.
 	WorkApplied WorkPhase = "Applied"
 	// WorkProgressing: the object's own controller has not reached the desired state.
 	WorkProgressing WorkPhase = "Progressing"
 	// WorkHealthy: all replicas are available and updated as far as the partition allows; other kinds: current by kstatus.
 	WorkHealthy WorkPhase = "Healthy"
-	// WorkDegraded: the object's controller reports a failure, or a status that can't be true.
+	// WorkDegraded: the object's controller reports a failure, or an impossible status.
 	WorkDegraded WorkPhase = "Degraded"
-	// WorkBlocked: the agent may not or cannot apply it; reason and message say why.
+	// WorkBlocked: the agent must not or cannot apply it; reason and message have the cause.
 	WorkBlocked WorkPhase = "Blocked"
-	// WorkDeleting: the row is being withdrawn; the object is not gone yet.
+	// WorkDeleting: the row is being withdrawn; the object still exists.
 	WorkDeleting WorkPhase = "Deleting"
-	// WorkWithdrawn: the row was withdrawn and nothing of it is left (Delete) or marked as ours (Orphan).
+	// WorkWithdrawn: the row was withdrawn; its object is deleted (Delete) or no longer marked as ours (Orphan).
 	WorkWithdrawn WorkPhase = "Withdrawn"
 )
 
@@ -37,13 +37,13 @@ const (
 	ReasonNamespaceNotAllowed = "NamespaceNotAllowed"
 	// ReasonContentNotFound: the row's WorkContent can't be read.
 	ReasonContentNotFound = "ContentNotFound"
-	// ReasonInvalid: the member's apiserver or a webhook of it refused the object.
+	// ReasonInvalid: the member's apiserver, or one of its webhooks, refused the object.
 	ReasonInvalid = "Invalid"
 	// ReasonForbidden: the agent has no right to the object in the member.
 	ReasonForbidden = "Forbidden"
 	// ReasonEpochRegression: the hub's epoch is lower than one the member has seen (a restored hub).
 	ReasonEpochRegression = "EpochRegression"
-	// ReasonNonsense: the counts that came from the member can't be true and were cut to what can.
+	// ReasonNonsense: the counts that the member reported are impossible and were cut to possible ones.
 	ReasonNonsense = "NonsenseCounts"
 )
 
@@ -64,7 +64,7 @@ type MemberWorkSpec struct {
 	// grant is what the member may run of the object.
 	// +optional
 	Grant WorkGrant `json:"grant,omitempty"`
-	// deletionPolicy says what becomes of the object when the row is withdrawn: Delete (default) or Orphan.
+	// deletionPolicy is what happens to the object when the row is withdrawn: Delete (default) or Orphan.
 	// +optional
 	// +kubebuilder:default=Delete
 	DeletionPolicy LeavePolicy `json:"deletionPolicy,omitempty"`
@@ -94,7 +94,7 @@ type WorkSource struct {
 	UID string `json:"uid"`
 }
 
-// WorkContentSource says where the manifest of a row is.
+// WorkContentSource is where the manifest of a row is.
 type WorkContentSource struct {
 	// ref names a WorkContent in the hub's namespace fleet-system.
 	// +required
@@ -132,15 +132,15 @@ type SubsetGrant struct {
 	// +required
 	// +kubebuilder:validation:Minimum=0
 	Replicas int32 `json:"replicas"`
-	// partition is how many of them stay at the former revision.
+	// partition is how many of them stay at the old revision.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Partition int32 `json:"partition,omitempty"`
-	// lower is the least that the member may be running of it until it acknowledges.
+	// lower is the smallest number that the member may be running until it acknowledges the grant.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Lower int32 `json:"lower,omitempty"`
-	// upper is the most that the member may be running of it until it acknowledges.
+	// upper is the largest number that the member may be running until it acknowledges the grant.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Upper int32 `json:"upper,omitempty"`
@@ -158,14 +158,14 @@ type MemberWorkStatus struct {
 	// object's own controller has seen it.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// phase is how far the member is.
+	// phase is the progress of the member.
 	// +optional
 	Phase WorkPhase `json:"phase,omitempty"`
 	// reason is a CamelCase word for Blocked and Degraded.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Reason string `json:"reason,omitempty"`
-	// message says what is wrong and what to do.
+	// message is what is wrong and what to do.
 	// +optional
 	// +kubebuilder:validation:MaxLength=512
 	Message string `json:"message,omitempty"`
@@ -186,7 +186,7 @@ type MemberWorkStatus struct {
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=20
 	Subsets []SubsetCounts `json:"subsets,omitempty"`
-	// drift lists the paths that somebody else changed in the member since the last report, and that were reverted.
+	// drift lists the paths that others changed in the member since the last report, and that were reverted.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=5
@@ -229,7 +229,7 @@ type SubsetCounts struct {
 	WorkCounts `json:",inline"`
 }
 
-// MemberWork is a row: one object that the hub wants in one member, and how it fares there.
+// MemberWork is a row: one object that the hub wants in one member, and its state there.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Namespaced,shortName=mw
@@ -274,7 +274,7 @@ type WorkContent struct {
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
 	// manifest is the object to apply, as JSON text, without what differs by cluster. It is a string so that its bytes
-	// stay what the name was made of.
+	// stay those that the name was computed from.
 	// +required
 	// +kubebuilder:validation:MaxLength=1048576
 	Manifest string `json:"manifest"`

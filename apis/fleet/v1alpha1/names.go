@@ -44,15 +44,15 @@ func BootstrapAccount(cluster string) string { return "bootstrap-" + cluster }
 // TombstoneName is the name of the ConfigMap in SystemNamespace for a member that was away while it left.
 func TombstoneName(clusterUID string) string { return "left-" + clusterUID }
 
-// RowName is the name of the row, and of the line in the ledger, of an object of the hub: the kind for people, and 12
-// hexadecimal digits of the SHA-256 of what makes the object itself.
+// RowName is the name of the row, and of the line in the ledger, of an object of the hub: the kind, for readability, and
+// 12 hexadecimal digits of the SHA-256 of what identifies the object.
 func RowName(kind, namespace, name, uid string) string {
 	sum := sha256.Sum256([]byte(namespace + "/" + name + "/" + uid))
 	return strings.ToLower(kind) + "-" + hex.EncodeToString(sum[:6])
 }
 
 // ContentName is the name of a WorkContent: 160 bits of the HMAC-SHA-256 of its bytes, so that equal manifests share one
-// object and nobody without the key can guess a name.
+// object, and a name can't be guessed without the key.
 func ContentName(key, manifest []byte) string {
 	mac := hmac.New(sha256.New, key)
 	mac.Write(manifest)

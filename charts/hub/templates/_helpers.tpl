@@ -1,4 +1,4 @@
-{{/* Names are fixed, not made from the release's: there is one hub in a cluster, and its roles name them. */}}
+{{/* Names are fixed, not derived from the release's: there is one hub in a cluster, and its roles refer to them. */}}
 {{- define "name" -}}flotilla-hub{{- end }}
 
 {{- define "selector" -}}
@@ -13,7 +13,7 @@ app.kubernetes.io/part-of: flotilla
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 
-{{/* What is there for a test is not of the manager's Service, Deployment or budget. */}}
+{{/* The test's pod must not match the selectors of the manager's Service, Deployment and PodDisruptionBudget. */}}
 {{- define "testLabels" -}}
 {{ include "labels" . | replace (include "selector" .) (printf "%s-test" (include "selector" .)) }}
 {{- end }}
@@ -33,8 +33,8 @@ service:
 {{- end }}
 
 {{/*
-Roles as generated from the code, each bound to a ServiceAccount: (list root file account kinds). Those of our own
-namespace go into the release's.
+Roles as generated from the code, each bound to a ServiceAccount: (list root file account kinds). Roles in our default
+namespace are created in the release's.
 */}}
 {{- define "roles" -}}
 {{- $root := index . 0 }}{{ $account := index . 2 }}{{ $kinds := index . 3 }}

@@ -19,11 +19,11 @@ import (
 // that a cluster can see that it is not root.
 const User = "65532:65532"
 
-// Image is what one image holds.
+// Image is the content of one image.
 type Image struct {
 	// Program is the name of the file at the root, which the image starts.
 	Program string
-	// Args come after it, if nothing else is asked for.
+	// Args are its default arguments.
 	Args []string
 	// Env holds variables as NAME=value.
 	Env []string
@@ -49,7 +49,7 @@ func texts() map[string]string {
 	}
 }
 
-// Build makes the image for one architecture from its compiled program.
+// Build builds the image for one architecture from its compiled program.
 func Build(spec Image, arch string, program []byte) (v1.Image, error) {
 	data, err := layer(spec.Program, program)
 	if err != nil {
@@ -129,7 +129,7 @@ func Index(spec Image, archs []string, images map[string]v1.Image) (v1.ImageInde
 	}
 	out, ok := mutate.Annotations(index, maps.Clone(spec.Labels)).(v1.ImageIndex)
 	if !ok {
-		return nil, fmt.Errorf("annotate the index of %s: it is no index any more", spec.Program)
+		return nil, fmt.Errorf("annotate the index of %s: the result is no index", spec.Program)
 	}
 	return out, nil
 }

@@ -27,8 +27,8 @@ type Named struct {
 	Index v1.ImageIndex
 }
 
-// WriteLayout makes dir an OCI layout of the images, in their order; what was
-// there before is gone.
+// WriteLayout makes dir an OCI layout of the images, in their order, and removes
+// its earlier content.
 func WriteLayout(dir string, images []Named) error {
 	if err := os.RemoveAll(dir); err != nil {
 		return fmt.Errorf("clear %s: %w", dir, err)

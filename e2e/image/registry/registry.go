@@ -11,8 +11,8 @@ import (
 )
 
 // New returns the registry's handler. Layers are kept in the folder blobs.
-// Whoever does not give user and password is told to, and gets nothing; an
-// empty user lets everybody in.
+// Requests without user and password are answered with 401; an
+// empty user allows anonymous access.
 func New(user, password, blobs string) http.Handler {
 	open := registry.New(
 		registry.WithBlobHandler(registry.NewDiskBlobHandler(blobs)),
@@ -34,7 +34,7 @@ func New(user, password, blobs string) http.Handler {
 	})
 }
 
-// same compares in a time that tells nothing of either.
+// same compares in constant time.
 func same(a, b string) bool {
 	x, y := sha256.Sum256([]byte(a)), sha256.Sum256([]byte(b))
 	return subtle.ConstantTimeCompare(x[:], y[:]) == 1

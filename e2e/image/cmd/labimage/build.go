@@ -17,7 +17,7 @@ import (
 	"github.com/flotilla-io/flotilla/e2e/image/oci"
 )
 
-// builder compiles programs and makes images of them.
+// builder compiles programs and builds images of them.
 type builder struct {
 	set      string
 	only     []string
@@ -33,8 +33,8 @@ func newBuild() *cobra.Command {
 	b := builder{}
 	cmd := &cobra.Command{
 		Use:   "build [IMAGE...]",
-		Short: "Make images, as a layout, as archives, or into a registry",
-		Long: `Build compiles programs and makes images of them: all of a set, or those named.
+		Short: "Build images, as a layout, as archives, or into a registry",
+		Long: `Build compiles programs and builds images of them: all of a set, or those named.
 Each line that it prints is an image's name and digest.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			b.only = args
@@ -58,7 +58,7 @@ func (b builder) run(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	if b.out == "" && b.archives == "" && b.to == "" {
-		return errors.New("say where the images go: --out, --archives or --to")
+		return errors.New("set where the images are written: --out, --archives or --to")
 	}
 	tmp, err := os.MkdirTemp("", "labimage-")
 	if err != nil {
@@ -148,7 +148,7 @@ func (b builder) index(ctx context.Context, i image, tmp string) (v1.ImageIndex,
 	return oci.Index(i.spec(b.version), slices.Sorted(slices.Values(b.archs)), images)
 }
 
-// compile makes a static program that holds no path of this machine.
+// compile builds a static program without paths of this machine.
 func (b builder) compile(ctx context.Context, i image, arch, file string) error {
 	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-trimpath", "-tags", i.tags,
 		"-ldflags", "-s -w -X "+versionVariable+"="+b.version, "-o", file, i.pkg)

@@ -20,8 +20,8 @@ import (
 	"github.com/flotilla-io/flotilla/e2e/image/registry"
 )
 
-// fakeGo puts a go in the PATH that writes what it was told into the file that
-// it was to make.
+// fakeGo puts a go into the PATH that writes its arguments into its output
+// file.
 func fakeGo(t *testing.T) {
 	t.Helper()
 	dir := t.TempDir()
@@ -74,7 +74,7 @@ func TestTheReleaseIsTheSameEachTimeItIsBuilt(t *testing.T) {
 	}
 }
 
-// compiled is what the fake go was told for an image's architecture.
+// compiled returns the arguments of the fake go for an image's architecture.
 func compiled(t *testing.T, index v1.ImageIndex, arch string) string {
 	t.Helper()
 	manifest, err := index.IndexManifest()
@@ -151,7 +151,7 @@ func TestWhatCannotBeBuilt(t *testing.T) {
 	}{
 		"an unknown set":      {args: []string{"build", "--set", "all", "--out", out}, err: `no set "all": there is release, test`},
 		"an unknown image":    {args: []string{"build", "flotilla-hob", "--out", out}, err: `no image "flotilla-hob" in the set release`},
-		"nowhere to":          {args: []string{"build"}, err: "say where the images go"},
+		"nowhere to":          {args: []string{"build"}, err: "set where the images are written"},
 		"a layout that isn't": {args: []string{"push", out, "127.0.0.1:1/x"}, err: "read layout " + out},
 	} {
 		_, err := run(t, c.args...)

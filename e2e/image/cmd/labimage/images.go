@@ -8,25 +8,25 @@ import (
 	"github.com/flotilla-io/flotilla/e2e/image/oci"
 )
 
-// versionVariable is what the linker tells a program its version by.
+// versionVariable is the variable that the linker sets to a program's version.
 const versionVariable = "github.com/flotilla-io/flotilla/pkg/option.Version"
 
-// image is one to make: a program of the repository under one tag.
+// image is one to build: a program of the repository under one tag.
 type image struct {
 	repository string // The name without prefix and tag.
 	pkg        string // The program's package.
-	tag        string // Empty takes the version of the release.
+	tag        string // Empty means the version of the release.
 	env        []string
 	tags       string // Of the compiler.
 	about      string
 }
 
-// sets are the images by what they are for.
+// sets are the images by purpose.
 func sets() map[string][]image {
 	testapp := func(tag string, env ...string) image {
 		return image{
 			repository: "testapp", pkg: "./e2e/testapp", tag: tag,
-			env: append([]string{"TESTAPP_VERSION=" + tag}, env...), about: "A server for tests, told what to do.",
+			env: append([]string{"TESTAPP_VERSION=" + tag}, env...), about: "A server for tests that misbehaves on demand.",
 		}
 	}
 	return map[string][]image{
@@ -36,7 +36,7 @@ func sets() map[string][]image {
 			{repository: "flotilla-noded", pkg: "./cmd/noded", about: "The daemon of a member cluster's nodes.", tags: "grpcnotrace"},
 		},
 		"test": {
-			{repository: "pause", pkg: "./e2e/pause", tag: "1", about: "The sandbox of a pod: it holds its namespaces."},
+			{repository: "pause", pkg: "./e2e/pause", tag: "1", about: "The sandbox of a pod, which holds its namespaces."},
 			testapp("1.0"),
 			testapp("2.0"),
 			testapp("3.0"),

@@ -23,8 +23,8 @@ func newServe() *cobra.Command {
 	var listen, user, password, blobs string
 	cmd := &cobra.Command{
 		Use:   "serve [LAYOUT...]",
-		Short: "Serve a registry that asks for a name and a password",
-		Long: `Serve runs a registry by plain HTTP until it is told to end. The images of the
+		Short: "Serve a registry that requires a name and a password",
+		Long: `Serve runs a registry by plain HTTP until it is terminated. The images of the
 layouts are in it, each by the last part of its name. It prints a line when it
 is ready.`,
 		RunE: func(cmd *cobra.Command, layouts []string) error {
@@ -70,13 +70,13 @@ is ready.`,
 		},
 	}
 	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:5000", "address and port")
-	cmd.Flags().StringVar(&user, "user", "", "name that is asked for; empty lets everybody in")
-	cmd.Flags().StringVar(&password, "password", "", "password that is asked for")
+	cmd.Flags().StringVar(&user, "user", "", "required user name; empty allows anonymous access")
+	cmd.Flags().StringVar(&password, "password", "", "required password")
 	cmd.Flags().StringVar(&blobs, "blobs", "", "folder for layers (default: one that is removed at the end)")
 	return cmd
 }
 
-// dialable is where a listener is reached from here: "all addresses" is none.
+// dialable is the address to reach a listener from here, also one on all addresses.
 func dialable(addr net.Addr) string {
 	if tcp, ok := addr.(*net.TCPAddr); ok && tcp.IP.IsUnspecified() {
 		return net.JoinHostPort("127.0.0.1", strconv.Itoa(tcp.Port))

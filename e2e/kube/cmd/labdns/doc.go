@@ -6,9 +6,9 @@
 //	_PORT._PROTO.SERVICE.NAMESPACE.svc.DOMAIN   SRV
 //
 // A Service of type ExternalName is a CNAME. Any other name does not exist: the
-// lab has no way out, so there is nobody to ask.
+// lab has no upstream server.
 //
 // The usual server for this is CoreDNS. Its module requires those of several
 // cloud providers and other versions of the Kubernetes libraries than the
-// programs beside it; what the lab needs is this much.
+// lab's other programs.
 package main

@@ -12,15 +12,15 @@ import (
 )
 
 const (
-	// ttl keeps answers young: tests delete and make Services under one name.
+	// ttl is short, because tests delete and create Services of the same name.
 	ttl = 5 // Seconds.
-	// plainSize is what an asker takes by UDP that does not say more.
+	// plainSize is the size that a client without EDNS accepts by UDP.
 	plainSize = 512
-	// maxSize is the most that is sent by UDP: it passes every link whole.
+	// maxSize is the most that is sent by UDP: it is never fragmented.
 	maxSize = 1232
 	// streamTimeout ends a connection that asks nothing.
 	streamTimeout = 5 * time.Second
-	// maxAliases ends a chain of aliases; askers leave it to the server to follow them.
+	// maxAliases limits a chain of aliases, which the server follows for its clients.
 	maxAliases = 8
 )
 
@@ -33,7 +33,7 @@ func servePackets(conn net.PacketConn, z zone) {
 			return
 		}
 		if err != nil {
-			continue // Of one packet: an asker that went away, for example.
+			continue // An error of one packet: the client is gone, for example.
 		}
 		if out := reply(z, buf[:n], true); out != nil {
 			_, _ = conn.WriteTo(out, from)
@@ -116,7 +116,7 @@ func reply(z zone, in []byte, packet bool) []byte {
 	}
 	data, err := out.Pack()
 	if err == nil && packet && len(data) > acceptedSize(&parser) {
-		out.Truncated, out.Answers = true, nil // The asker comes again by TCP.
+		out.Truncated, out.Answers = true, nil // The client retries by TCP.
 		data, err = out.Pack()
 	}
 	if err != nil {
@@ -125,7 +125,7 @@ func reply(z zone, in []byte, packet bool) []byte {
 	return data
 }
 
-// acceptedSize is how long an answer the asker takes by UDP.
+// acceptedSize is the size of an answer that the client accepts by UDP.
 func acceptedSize(parser *dnsmessage.Parser) int {
 	if parser.SkipAllQuestions() != nil || parser.SkipAllAnswers() != nil || parser.SkipAllAuthorities() != nil {
 		return plainSize

@@ -10,7 +10,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// zone answers from what the apiserver was last seen to hold.
+// zone answers from a cache of the apiserver's objects.
 type zone struct {
 	domain    string        // Without dots around it.
 	services  cache.Indexer // By namespace/name.

@@ -1,11 +1,11 @@
-// Labnode is the first process of a real node of the lab: it makes the place
-// that the node's programs find (mounts, cgroups, addresses), starts them, and
-// starts them again when they end. It reaps what is orphaned, as the first
+// Labnode is the first process of a real node of the lab: it sets up the
+// environment of the node's programs (mounts, cgroups, addresses), starts them,
+// and restarts them when they exit. It reaps orphaned processes, as the first
 // process of a process namespace has to.
 //
-// What to do stands in a file, a JSON list of steps. Each step is a list too: a
+// Its input is a file, a JSON list of steps. Each step is a list too: a
 // verb and its arguments. Package testkit/lab writes the file; labnode
-// knows no more of Kubernetes than a shell does.
+// knows nothing of Kubernetes.
 //
 //	bind SOURCE TARGET            the folder or file SOURCE is seen at TARGET as well
 //	cgroupns                      a cgroup namespace of its own, with the current cgroups as roots
@@ -16,7 +16,7 @@
 //	mkdir FOLDER...
 //	mount TYPE SOURCE TARGET OPTIONS
 //	propagate private|shared      of all mounts
-//	run PROGRAM ARGUMENT...       and go on when it has ended well
+//	run PROGRAM ARGUMENT...       and continue when it has succeeded
 //	start NAME LOG PROGRAM ARGUMENT...
 //	waitlink INTERFACE            until the node has that network interface
 //	waitsocket FILE               until a program listens there

@@ -21,9 +21,9 @@ func TestAStepThatIsNoneIsRefused(t *testing.T) {
 		want string
 	}{
 		{what: "nothing", want: "an empty step"},
-		{what: "a verb that is none", step: []string{"reboot"}, want: "no such verb"},
-		{what: "too few words", step: []string{"bind", "/a"}, want: "needs 2 arguments"},
-		{what: "a way of propagation that is none", step: []string{"propagate", "slave"}, want: "neither private nor shared"},
+		{what: "an unknown verb", step: []string{"reboot"}, want: "no such verb"},
+		{what: "too few arguments", step: []string{"bind", "/a"}, want: "needs 2 arguments"},
+		{what: "an unknown propagation", step: []string{"propagate", "slave"}, want: "neither private nor shared"},
 		{what: "a program that is not there", step: []string{"run", "no-such-program"}, want: "executable file not found"},
 		{what: "a folder to keep that is not there", step: []string{"cover", "/nowhere", "/nowhere/else"}, want: "keep /nowhere/else"},
 		{what: "a folder to bind that is not there", step: []string{"bind", "/nowhere", "/nowhere/else"}, want: "no such file"},
@@ -83,7 +83,7 @@ func TestAServiceThatEndsIsStartedAgain(t *testing.T) {
 	}
 	require.NoError(t, s.wait(20*time.Second, func() bool { return starts() == 2 }))
 	require.Len(t, s.services, 1, "it is the same service")
-	require.NoError(t, do(s, []string{"run", "true"}), "steps go on meanwhile")
+	require.NoError(t, do(s, []string{"run", "true"}), "steps continue meanwhile")
 }
 
 func TestAWaitEndsWithoutWhatItWaitsFor(t *testing.T) {

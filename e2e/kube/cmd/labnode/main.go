@@ -23,7 +23,7 @@ func main() {
 	}
 }
 
-// run does the steps and then minds the programs until the node is shut down.
+// run does the steps and then supervises the programs until the node is shut down.
 func run(file string) error {
 	data, err := os.ReadFile(file)
 	if err != nil {

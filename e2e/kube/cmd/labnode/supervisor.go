@@ -21,7 +21,7 @@ const (
 	restGrace    = 3 * time.Second
 )
 
-var errShutdown = errors.New("told to shut down")
+var errShutdown = errors.New("shut down by a signal")
 
 // service is a program that is to run as long as the node does.
 type service struct {
@@ -89,7 +89,7 @@ func (s *supervisor) run(args []string) error {
 	}
 }
 
-// wait looks after the children until done.
+// wait supervises the children until done.
 func (s *supervisor) wait(limit time.Duration, done func() bool) error {
 	deadline := time.Now().Add(limit)
 	for !done() {
@@ -103,7 +103,7 @@ func (s *supervisor) wait(limit time.Duration, done func() bool) error {
 	return nil
 }
 
-// mind handles what happens next, if anything does within that time.
+// mind handles the next event, if there is one within that time.
 func (s *supervisor) mind(limit time.Duration) error {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
@@ -121,7 +121,7 @@ func (s *supervisor) mind(limit time.Duration) error {
 	return nil
 }
 
-// reap takes leave of children that ended, and has services start again.
+// reap waits for children that have ended, and restarts services.
 func (s *supervisor) reap() {
 	for {
 		var status syscall.WaitStatus

@@ -15,11 +15,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// tape is what watches told, one write after the other.
-type tape []happening
+// tape is the events of watches, one write after the other.
+type tape []watchEvent
 
 func (t *tape) add(kind watch.EventType, o client.Object) {
-	*t = append(*t, happening{Type: kind, Object: o, Version: uint64(len(*t) + 1)})
+	*t = append(*t, watchEvent{Type: kind, Object: o, Version: uint64(len(*t) + 1)})
 }
 
 // revision of set web with a hash.
@@ -44,7 +44,7 @@ func pod(name, uid, hash, state string) *corev1.Pod {
 	return p
 }
 
-func TestAStoryTellsOfEachTurnOnceInTheOrderOfWrites(t *testing.T) {
+func TestATraceHasEachTransitionOnceInTheOrderOfWrites(t *testing.T) {
 	t.Parallel()
 	var all tape
 	all.add(watch.Added, revision("aaaaaa", 1))
@@ -60,19 +60,19 @@ func TestAStoryTellsOfEachTurnOnceInTheOrderOfWrites(t *testing.T) {
 	all.add(watch.Added, &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "data-web-0", UID: "c"}})
 	all.add(watch.Modified, revision("aaaaaa", 3))
 	all.add(watch.Deleted, revision("bbbbbb", 2))
-	all[0], all[12] = all[12], all[0] // Watches of several kinds come as they like.
+	all[0], all[12] = all[12], all[0] // Events of several watches have no common order.
 
-	w := tell(naming{Set: "web"}, all)
+	w := replay(naming{Set: "web"}, all)
 	require.Equal(t, []string{
-		"revision 1 made", "0@1 made", "0@1 ready", "revision 2 made", "0@1 deleted", "0@1 gone", "0@2 made", "0@2 failed",
-		"0@2 deleted", "0@2 gone", "claim data-0 made", "revision 1 renewed", "revision 2 gone",
-	}, texts(w.Story, func(line) bool { return true }))
+		"revision 1 created", "0@1 created", "0@1 ready", "revision 2 created", "0@1 deleted", "0@1 gone", "0@2 created", "0@2 failed",
+		"0@2 deleted", "0@2 gone", "PVC data-0 created", "revision 1 renewed", "revision 2 gone",
+	}, texts(w.Trace, func(line) bool { return true }))
 	require.Empty(t, w.now(false))
-	require.Equal(t, account{Story: w.Story[6:], LeastReady: 0, MostStaying: 1}, w.since(7))
-	require.Equal(t, 1, w.since(3).LeastReady+w.since(3).MostStaying, "what was before counts too")
+	require.Equal(t, account{Trace: w.Trace[6:], LeastReady: 0, MostStaying: 1}, w.since(7))
+	require.Equal(t, 1, w.since(3).LeastReady+w.since(3).MostStaying, "the state before counts too")
 }
 
-func TestPodsAreCalledByOrdinalOrNodeAndBySomethingOfTheirState(t *testing.T) {
+func TestPodsAreNamedByOrdinalOrNodeAndTheirState(t *testing.T) {
 	t.Parallel()
 	var all tape
 	all.add(watch.Added, revision("aaaaaa", 1))
@@ -81,7 +81,7 @@ func TestPodsAreCalledByOrdinalOrNodeAndBySomethingOfTheirState(t *testing.T) {
 	free := pod("1", "u3", "", "failed")
 	free.OwnerReferences = nil
 	all.add(watch.Added, free)
-	require.Equal(t, "1@none(failed)(free) 2@1(leaving) 10@1", tell(naming{Set: "web"}, all).now(false))
+	require.Equal(t, "1@none(failed)(orphan) 2@1(terminating) 10@1", replay(naming{Set: "web"}, all).now(false))
 
 	all = all[:1]
 	on, meantFor := pod("x7k2p", "u1", "aaaaaa", "ready"), pod("9zz4d", "u2", "aaaaaa", "")
@@ -93,12 +93,12 @@ func TestPodsAreCalledByOrdinalOrNodeAndBySomethingOfTheirState(t *testing.T) {
 	}}
 	all.add(watch.Added, on)
 	all.add(watch.Added, meantFor)
-	w := tell(naming{Set: "web", Namespace: "here", ByNode: true}, all)
+	w := replay(naming{Set: "web", Namespace: "here", ByNode: true}, all)
 	require.Equal(t, "a@1(unready) b@1", w.now(false))
 	require.Equal(t, "*@1 *@1(unready)", w.now(true))
 }
 
-func TestWhatIsLeftIsWithoutNamesAndMarksOfOneSide(t *testing.T) {
+func TestAViewHasNoNamesAndLabelsOfOneSide(t *testing.T) {
 	t.Parallel()
 	var views []view
 	for _, side := range []struct{ hash, namespace, mark string }{
@@ -116,7 +116,7 @@ func TestWhatIsLeftIsWithoutNamesAndMarksOfOneSide(t *testing.T) {
 		for _, o := range []client.Object{revision(side.hash, 1), p, set} {
 			all.add(watch.Added, o)
 		}
-		v, err := tell(naming{Set: "web", Namespace: side.namespace, ByNode: true}, all).view(false)
+		v, err := replay(naming{Set: "web", Namespace: side.namespace, ByNode: true}, all).view(false)
 		require.NoError(t, err)
 		views = append(views, v)
 	}
@@ -127,23 +127,23 @@ func TestWhatIsLeftIsWithoutNamesAndMarksOfOneSide(t *testing.T) {
 	require.Contains(t, views[0].Pods, "a@1")
 }
 
-func TestStoriesAreAlikeAsFarAsTheirOrderIsDetermined(t *testing.T) {
+func TestTracesAreEqualAsFarAsTheirOrderIsDetermined(t *testing.T) {
 	t.Parallel()
-	story := func(texts ...string) account {
+	trace := func(texts ...string) account {
 		a := account{LeastReady: 2, MostStaying: 3}
 		for i, text := range texts {
 			who, _, _ := strings.Cut(text, "@")
-			a.Story = append(a.Story, line{Who: who, Text: text, At: time.Unix(int64(i), 0)})
+			a.Trace = append(a.Trace, line{Who: who, Text: text, At: time.Unix(int64(i), 0)})
 		}
 		return a
 	}
-	oneByOne := story("1@1 deleted", "1@1 gone", "1@2 made", "0@1 deleted", "0@1 gone", "0@2 made")
-	atOnce := story("1@1 deleted", "0@1 deleted", "0@1 gone", "1@1 gone", "0@2 made", "1@2 made")
-	otherWay := story("0@1 deleted", "0@1 gone", "0@2 made", "1@1 deleted", "1@1 gone", "1@2 made")
-	twice := story("1@1 deleted", "1@1 gone", "1@2 made", "1@2 deleted", "0@1 deleted", "0@1 gone", "0@2 made")
+	oneByOne := trace("1@1 deleted", "1@1 gone", "1@2 created", "0@1 deleted", "0@1 gone", "0@2 created")
+	atOnce := trace("1@1 deleted", "0@1 deleted", "0@1 gone", "1@1 gone", "0@2 created", "1@2 created")
+	otherWay := trace("0@1 deleted", "0@1 gone", "0@2 created", "1@1 deleted", "1@1 gone", "1@2 created")
+	twice := trace("1@1 deleted", "1@1 gone", "1@2 created", "1@2 deleted", "0@1 deleted", "0@1 gone", "0@2 created")
 	greedy := oneByOne
 	greedy.LeastReady = 1
-	one, other := story("0@1 deleted", "0@1 gone", "0@2 made"), story("2@1 deleted", "2@1 gone", "2@2 made")
+	one, other := trace("0@1 deleted", "0@1 gone", "0@2 created"), trace("2@1 deleted", "2@1 gone", "2@2 created")
 	for _, c := range []struct {
 		name  string
 		a, b  account
@@ -151,13 +151,13 @@ func TestStoriesAreAlikeAsFarAsTheirOrderIsDetermined(t *testing.T) {
 		alike bool
 	}{
 		{"the same", oneByOne, oneByOne, order{}, true},
-		{"one by one, and at once", oneByOne, atOnce, order{}, false},
-		{"at once is allowed", oneByOne, atOnce, order{InPass: 2}, true},
-		{"the other way round is not in order", oneByOne, otherWay, order{}, false},
-		{"a delete too many", oneByOne, twice, order{InPass: anyOrder}, false},
-		{"a pod too many is unready", oneByOne, greedy, order{InPass: 2}, false},
-		{"a pod too many is unready, but nobody asks", oneByOne, greedy, order{InPass: anyOrder}, true},
-		{"another node", one, other, order{InPass: 3}, false},
+		{"one at a time, and at once", oneByOne, atOnce, order{}, false},
+		{"at once is allowed", oneByOne, atOnce, order{AtOnce: 2}, true},
+		{"the reverse order is not in order", oneByOne, otherWay, order{}, false},
+		{"one delete too many", oneByOne, twice, order{AtOnce: anyOrder}, false},
+		{"one unready pod too many", oneByOne, greedy, order{AtOnce: 2}, false},
+		{"one unready pod too many, in any order", oneByOne, greedy, order{AtOnce: anyOrder}, true},
+		{"another node", one, other, order{AtOnce: 3}, false},
 		{"any node", one, other, order{Anywhere: true}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {

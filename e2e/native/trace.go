@@ -17,19 +17,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// happening is one event of a watch.
-type happening struct {
+// watchEvent is one event of a watch.
+type watchEvent struct {
 	Type   watch.EventType
 	Object client.Object
 	// Version is the object's resourceVersion as a number: in one cluster, the order of all writes.
 	Version uint64
-	// At is when the event came.
+	// At is when the event was received.
 	At time.Time
 }
 
-// line is a sentence of a story.
+// line is an entry of a trace.
 type line struct {
-	// Who is whom it is about, without revision: the subject's lines are in order whatever else is.
+	// Who is the subject, without revision: the lines of one subject are always in order.
 	Who, Text string
 	Version   uint64
 	At        time.Time
@@ -37,20 +37,20 @@ type line struct {
 
 func (l line) String() string { return l.Text }
 
-// naming says how a scenario calls what has other names on each side.
+// naming maps names that differ between the sides to those of the scenario.
 type naming struct {
 	// Set is the set's name.
 	Set string
-	// Namespace is the side's.
+	// Namespace is the side's namespace.
 	Namespace string
-	// ByNode calls pods by their node instead of by what their name has beside the set's.
+	// ByNode names pods by their node instead of by the suffix of their name.
 	ByNode bool
 }
 
-// node is a node's name without what tells apart the nodes of the two sides.
+// node returns a node's name without the suffix of its side.
 func (n naming) node(name string) string { return strings.TrimSuffix(name, "-"+n.Namespace) }
 
-// pod is what a pod is called.
+// pod returns a pod's name in the scenario.
 func (n naming) pod(p *corev1.Pod) string {
 	if !n.ByNode {
 		return strings.TrimPrefix(p.Name, n.Set+"-")
@@ -61,7 +61,7 @@ func (n naming) pod(p *corev1.Pod) string {
 	return "nowhere"
 }
 
-// nodeOf is the node that a pod is on or meant for.
+// nodeOf returns the node that a pod is on, or is bound to by its affinity.
 func nodeOf(p *corev1.Pod) string {
 	if p.Spec.NodeName != "" {
 		return p.Spec.NodeName
@@ -80,7 +80,7 @@ func nodeOf(p *corev1.Pod) string {
 	return ""
 }
 
-// world is what the happenings so far have made.
+// world is the state after the events so far.
 type world struct {
 	naming
 
@@ -88,34 +88,34 @@ type world struct {
 	Claims    map[types.UID]*corev1.PersistentVolumeClaim
 	Revisions map[string]*appsv1.ControllerRevision
 	Set       client.Object // nil: there is none
-	// Numbers are those of revisions by name, in the order in which they were made. They are not the field "revision".
+	// Numbers are those of revisions by name, in the order of creation. They are not the field "revision".
 	Numbers map[string]int
-	Story   []line
+	Trace   []line
 	Counts  []count
 }
 
-// count is how many pods there were at a moment.
+// count is how many pods there were at a time.
 type count struct {
 	Version uint64
-	// Ready pods serve and are not leaving; Staying pods are not leaving, nor have they ended.
+	// Ready pods are ready and not terminating; Staying pods are neither terminating nor ended.
 	Ready, Staying int
 }
 
-// tell makes a story of happenings, in any order.
-func tell(n naming, all []happening) *world {
+// replay builds the world from events, in any order.
+func replay(n naming, all []watchEvent) *world {
 	w := &world{
 		naming: n, Pods: map[types.UID]*corev1.Pod{}, Claims: map[types.UID]*corev1.PersistentVolumeClaim{},
 		Revisions: map[string]*appsv1.ControllerRevision{}, Numbers: map[string]int{},
 	}
 	all = slices.Clone(all)
-	slices.SortStableFunc(all, func(a, b happening) int { return cmp.Compare(a.Version, b.Version) })
+	slices.SortStableFunc(all, func(a, b watchEvent) int { return cmp.Compare(a.Version, b.Version) })
 	for _, h := range all {
 		gone := h.Type == watch.Deleted
 		switch o := h.Object.(type) {
 		case *corev1.Pod:
 			w.pod(h, o, gone)
 		case *corev1.PersistentVolumeClaim:
-			w.claim(h, o, gone)
+			w.pvc(h, o, gone)
 		case *appsv1.ControllerRevision:
 			w.revision(h, o, gone)
 		default:
@@ -128,25 +128,25 @@ func tell(n naming, all []happening) *world {
 	return w
 }
 
-// say adds lines to the story.
-func (w *world) say(h happening, who, form string, what ...string) {
+// add adds lines to the trace.
+func (w *world) add(h watchEvent, who, form string, what ...string) {
 	for _, it := range what {
-		w.Story = append(w.Story, line{Who: who, Text: fmt.Sprintf(form, it), Version: h.Version, At: h.At})
+		w.Trace = append(w.Trace, line{Who: who, Text: fmt.Sprintf(form, it), Version: h.Version, At: h.At})
 	}
 }
 
-func (w *world) pod(h happening, p *corev1.Pod, gone bool) {
+func (w *world) pod(h watchEvent, p *corev1.Pod, gone bool) {
 	was := w.Pods[p.UID]
 	var what []string
 	switch {
 	case was == nil && gone:
-		return // Its life was before the first line.
+		return // It was deleted before the first line.
 	case was == nil:
-		what = append(what, "made")
+		what = append(what, "created")
 	case owner(was) != owner(p):
-		what = append(what, map[bool]string{true: "taken in", false: "let go"}[owner(p) != ""])
+		what = append(what, map[bool]string{true: "adopted", false: "released"}[owner(p) != ""])
 	}
-	what = append(what, turns(was, p)...)
+	what = append(what, transitions(was, p)...)
 	if leaving(p) && (was == nil || !leaving(was)) || gone && !leaving(p) && (was == nil || !leaving(was)) {
 		what = append(what, "deleted")
 	}
@@ -165,11 +165,11 @@ func (w *world) pod(h happening, p *corev1.Pod, gone bool) {
 		}
 	}
 	w.Counts = append(w.Counts, c)
-	w.say(h, w.naming.pod(p), w.call(p)+" %s", what...)
+	w.add(h, w.naming.pod(p), w.call(p)+" %s", what...)
 }
 
-// turns are the changes of what a pod is to those who use it.
-func turns(was, is *corev1.Pod) []string {
+// transitions are the changes of a pod's readiness and phase.
+func transitions(was, is *corev1.Pod) []string {
 	var out []string
 	if ready(is) != (was != nil && ready(was)) && !leaving(is) {
 		out = append(out, map[bool]string{true: "ready", false: "unready"}[ready(is)])
@@ -180,12 +180,12 @@ func turns(was, is *corev1.Pod) []string {
 	return out
 }
 
-func (w *world) claim(h happening, c *corev1.PersistentVolumeClaim, gone bool) {
+func (w *world) pvc(h watchEvent, c *corev1.PersistentVolumeClaim, gone bool) {
 	was := w.Claims[c.UID]
-	who := "claim " + strings.ReplaceAll(c.Name, "-"+w.naming.Set+"-", "-")
+	who := "PVC " + strings.ReplaceAll(c.Name, "-"+w.naming.Set+"-", "-")
 	var what []string
 	if was == nil {
-		what = append(what, "made")
+		what = append(what, "created")
 	}
 	if (c.DeletionTimestamp != nil || gone) && (was == nil || was.DeletionTimestamp == nil) {
 		what = append(what, "deleted")
@@ -195,10 +195,10 @@ func (w *world) claim(h happening, c *corev1.PersistentVolumeClaim, gone bool) {
 		what = append(what, "gone")
 		delete(w.Claims, c.UID)
 	}
-	w.say(h, who, who+" %s", what...)
+	w.add(h, who, who+" %s", what...)
 }
 
-func (w *world) revision(h happening, r *appsv1.ControllerRevision, gone bool) {
+func (w *world) revision(h watchEvent, r *appsv1.ControllerRevision, gone bool) {
 	was := w.Revisions[r.Name]
 	if _, known := w.Numbers[r.Name]; !known {
 		w.Numbers[r.Name] = len(w.Numbers) + 1
@@ -208,7 +208,7 @@ func (w *world) revision(h happening, r *appsv1.ControllerRevision, gone bool) {
 	case gone:
 		what = append(what, "gone")
 	case was == nil:
-		what = append(what, "made")
+		what = append(what, "created")
 	case was.Revision != r.Revision:
 		what = append(what, "renewed")
 	}
@@ -217,15 +217,15 @@ func (w *world) revision(h happening, r *appsv1.ControllerRevision, gone bool) {
 		delete(w.Revisions, r.Name)
 	}
 	who := fmt.Sprintf("revision %d", w.Numbers[r.Name])
-	w.say(h, who, who+" %s", what...)
+	w.add(h, who, who+" %s", what...)
 }
 
-// call is a pod's name with the number of its revision.
+// call returns a pod's name with the number of its revision.
 func (w *world) call(p *corev1.Pod) string {
 	return w.naming.pod(p) + "@" + w.number(p.Labels[appsv1.ControllerRevisionHashLabelKey])
 }
 
-// number is that of the revision with this name, or with this hash at the end of its name.
+// number returns the number of the revision with this name, or with this hash at the end of its name.
 func (w *world) number(label string) string {
 	for name, n := range w.Numbers {
 		if label != "" && (name == label || strings.HasSuffix(name, "-"+label)) {
@@ -235,7 +235,7 @@ func (w *world) number(label string) string {
 	return "none"
 }
 
-// now says which pods there are: the ready ones by their names, of others what they are besides.
+// now returns the existing pods: the ready ones by name, others with their state.
 func (w *world) now(anywhere bool) string {
 	pods := slices.SortedFunc(maps.Values(w.Pods), func(a, b *corev1.Pod) int {
 		one, other := w.naming.pod(a), w.naming.pod(b)
@@ -252,14 +252,14 @@ func (w *world) now(anywhere bool) string {
 		}
 		switch {
 		case leaving(p):
-			name += "(leaving)"
+			name += "(terminating)"
 		case ended(p):
 			name += "(" + strings.ToLower(string(p.Status.Phase)) + ")"
 		case !ready(p):
 			name += "(unready)"
 		}
 		if owner(p) == "" {
-			name += "(free)"
+			name += "(orphan)"
 		}
 		out = append(out, name)
 	}
