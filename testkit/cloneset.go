@@ -95,8 +95,8 @@ func (b *CloneSetBuilder) PodsToDelete(names ...string) *CloneSetBuilder {
 	return b
 }
 
-// Claims adds claim templates of 1 GiB.
-func (b *CloneSetBuilder) Claims(names ...string) *CloneSetBuilder {
+// PVCs adds PVC templates of 1 GiB.
+func (b *CloneSetBuilder) PVCs(names ...string) *CloneSetBuilder {
 	for _, name := range names {
 		b.set.Spec.VolumeClaimTemplates = append(b.set.Spec.VolumeClaimTemplates, corev1.PersistentVolumeClaim{
 			ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -106,7 +106,7 @@ func (b *CloneSetBuilder) Claims(names ...string) *CloneSetBuilder {
 	return b
 }
 
-// Reuse keeps the claims of lost pods for others.
+// Reuse keeps the PVCs of lost pods for others.
 func (b *CloneSetBuilder) Reuse() *CloneSetBuilder {
 	b.set.Spec.ScaleStrategy.EnablePVCReuse = true
 	return b

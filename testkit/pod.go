@@ -130,7 +130,7 @@ func (b *PodBuilder) NotReady() *PodBuilder {
 	return b.condition(corev1.PodReady, corev1.ConditionFalse, b.pod.CreationTimestamp.Time)
 }
 
-// Terminating says that the pod is being deleted.
+// Terminating reports whether the pod is being deleted.
 func (b *PodBuilder) Terminating(since time.Time) *PodBuilder {
 	b.pod.DeletionTimestamp = new(metav1.NewTime(since))
 	return b

@@ -65,7 +65,7 @@ func invalidOptions(format string, args ...any) error {
 	return &ConnectError{Reason: ReasonInvalidOptions, Message: fmt.Sprintf(format, args...)}
 }
 
-// errNotSigned says that a request was neither signed nor denied in time.
+// errNotSigned reports whether a request was neither signed nor denied in time.
 var errNotSigned = errors.New("the hub has not signed the certificate in time")
 
 // credential is what the agent authenticates with at the hub.

@@ -281,7 +281,7 @@ func (c *Connection) renewAt(jitter float64) time.Time {
 	return leaf.NotBefore.Add(time.Duration(float64(life) * max(c.options.RenewAt-renewJitter*jitter, 0)))
 }
 
-// sleepUntil tells whether the time came before ctx ended.
+// sleepUntil reports whether the time came before ctx ended.
 func (c *Connection) sleepUntil(ctx context.Context, at time.Time) bool {
 	timer := c.options.Clock.NewTimer(at.Sub(c.options.Clock.Now()))
 	defer timer.Stop()

@@ -141,7 +141,7 @@ func (h *testHubServer) answer(w http.ResponseWriter, code int, body any) {
 	}
 }
 
-// known tells whether the request shows the token or a certificate of this hub's.
+// known reports whether the request shows the token or a certificate of this hub's.
 func (h *testHubServer) known(r *http.Request) bool {
 	if len(r.TLS.PeerCertificates) > 0 && !h.noCert {
 		h.shown = append(h.shown, r.TLS.PeerCertificates[0].SerialNumber.String())

@@ -88,7 +88,7 @@ func TestMold(t *testing.T) {
 
 func TestClaimsAndTheirVolumes(t *testing.T) {
 	t.Parallel()
-	set := testkit.CloneSet("web").Claims("data").Obj()
+	set := testkit.CloneSet("web").PVCs("data").Obj()
 	set.Spec.VolumeClaimTemplates[0].Labels = map[string]string{"tier": "fast"}
 	name := func(template string) string { return template + "-web-0" }
 	claims := NewPVCs("ns", set.Spec.VolumeClaimTemplates, set.Spec.Selector, name)

@@ -36,7 +36,7 @@ const (
 type tenant struct {
 	// Dir is the cluster's folder.
 	Dir string `json:"dir"`
-	// Tied says that the cluster's processes end with the test that made it,
+	// Tied reports whether the cluster's processes end with the test that made it,
 	// so that one without processes is a remnant.
 	Tied bool `json:"tied"`
 

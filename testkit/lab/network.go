@@ -111,7 +111,7 @@ func (n network) nodeUp(i int) []string {
 // wide to say that the lab's networks are somebody's: a company's 10.0.0.0/8.
 const widest = 8
 
-// clashes says whether routes lead to what would be the network's.
+// clashes reports whether routes lead to what would be the network's.
 func (n network) clashes(routes []netip.Prefix) bool {
 	for _, ours := range []string{n.nodes(), n.pods()} {
 		p := netip.MustParsePrefix(ours)
@@ -206,7 +206,7 @@ func (m machine) makeNetns() error {
 	return nil
 }
 
-// routed says whether there is a router. The file alone may be what a start
+// routed reports whether there is a router. The file alone may be what a start
 // that was broken off has left.
 func (m machine) routed() bool {
 	var st unix.Statfs_t

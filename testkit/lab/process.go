@@ -182,7 +182,7 @@ func readProcess(file string) (*Process, error) {
 	return p, nil
 }
 
-// Alive says whether the process runs. A zombie does not.
+// Alive reports whether the process runs. A zombie does not.
 func (p *Process) Alive() bool {
 	st, err := readStat(p.PID)
 	return err == nil && st.start == p.Start && st.alive()
@@ -264,7 +264,7 @@ type stat struct {
 	start   uint64
 }
 
-// alive says whether any thread still runs: the first one is a zombie as soon as
+// alive reports whether any thread still runs: the first one is a zombie as soon as
 // it has ended, and what the process holds, such as connections, goes with the
 // last.
 func (s stat) alive() bool {

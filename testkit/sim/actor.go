@@ -23,21 +23,21 @@ func Cluster(nodes int) []Actor {
 
 // Scheduler gives each pod a node, one of Nodes by turns: node-1, node-2 and so on; a pod that is bound to a node by its
 // affinity that one, which must be there as an object and have no taint that the pod does not tolerate. A pod waits for the
-// claims that it mounts.
+// pvcs that it mounts.
 type Scheduler struct{ Nodes int }
 
 // Steps implements Actor.
 func (s Scheduler) Steps(w *World) []Step {
 	var out []Step
 	for _, pod := range All[*corev1.Pod](w) {
-		if pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil && hasClaims(w, pod) && isTaken(w, pod) {
+		if pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil && hasPVCs(w, pod) && isTaken(w, pod) {
 			out = append(out, Step{"", func(context.Context) error { return s.bind(w, pod) }})
 		}
 	}
 	return out
 }
 
-func hasClaims(w *World, pod *corev1.Pod) bool {
+func hasPVCs(w *World, pod *corev1.Pod) bool {
 	return !slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
 		if v.PersistentVolumeClaim == nil {
 			return false
@@ -96,7 +96,7 @@ func (w *World) erase(by string, o client.Object, grace *int64) error {
 // Kubelet runs the pods that have a node: all containers at once, anew where an image has changed, ready when all run and
 // all readiness gates are open. A pod that is being deleted ends.
 type Kubelet struct {
-	// Hangs tells whether an image can't be pulled; nil means that all can.
+	// Hangs reports whether an image can't be pulled; nil means that all can.
 	Hangs func(image string) bool
 }
 
@@ -196,8 +196,8 @@ func setCondition(now time.Time, pod *corev1.Pod, t corev1.PodConditionType, hol
 		corev1.PodCondition{Type: t, Status: status, LastTransitionTime: metav1.NewTime(now)})
 }
 
-// Collector is the garbage collector, and what lets claims go: objects whose owners are gone are deleted, those of an
-// owner that is deleted in the foreground before it, and a claim that is being deleted goes when no pod mounts it.
+// Collector is the garbage collector, and what lets PVCs go: objects whose owners are gone are deleted, those of an
+// owner that is deleted in the foreground before it, and a PVC that is being deleted goes when no pod mounts it.
 type Collector struct{}
 
 // Steps implements Actor.
@@ -233,7 +233,7 @@ func (w *World) each(do func(schema.GroupVersionKind, client.Object)) {
 	}
 }
 
-// orphaned tells whether an object has owners and none of them lives. One that is deleted in the foreground does not.
+// orphaned reports whether an object has owners and none of them lives. One that is deleted in the foreground does not.
 func orphaned(o client.Object, uids map[types.UID]client.Object) bool {
 	refs := o.GetOwnerReferences()
 	for _, ref := range refs {
@@ -253,10 +253,10 @@ func (w *World) unfinalize(o client.Object, finalizer string) Step {
 	}}
 }
 
-func mounted(w *World, claim client.Object) bool {
+func mounted(w *World, pvc client.Object) bool {
 	return slices.ContainsFunc(All[*corev1.Pod](w), func(pod *corev1.Pod) bool {
-		return pod.Namespace == claim.GetNamespace() && slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
-			return v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == claim.GetName()
+		return pod.Namespace == pvc.GetNamespace() && slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
+			return v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == pvc.GetName()
 		})
 	})
 }

@@ -267,17 +267,17 @@ func sharedCases() []sharedCase {
 			require.Empty(o, set.Spec.ScaleStrategy.PodsToDelete)
 			require.Equal(o, int64(2), set.Generation)
 		}},
-		{"a claim is protected from its beginning", func(o on) {
-			claim := &corev1.PersistentVolumeClaim{
+		{"a PVC is protected from its beginning", func(o on) {
+			pvc := &corev1.PersistentVolumeClaim{
 				ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: o.name},
 				Spec: corev1.PersistentVolumeClaimSpec{
 					AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 					Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
 				},
 			}
-			require.NoError(o, o.c.Create(o.Context(), claim))
-			require.Equal(o, []string{pvcProtection}, claim.Finalizers)
-			require.Zero(o, claim.Generation)
+			require.NoError(o, o.c.Create(o.Context(), pvc))
+			require.Equal(o, []string{pvcProtection}, pvc.Finalizers)
+			require.Zero(o, pvc.Generation)
 		}},
 		{"a custom resource takes no update without a version and no strategic merge", func(o on) {
 			set := setOf(o.name)

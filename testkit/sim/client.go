@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// errNotServed says that the simulator lacks a request. No controller under test should get it.
+// errNotServed reports whether the simulator lacks a request. No controller under test should get it.
 var errNotServed = errors.New("the simulator does not serve this request")
 
 // conn is a client of the world: reads come from where its owner reads, writes go through send.
@@ -27,7 +27,7 @@ type conn struct {
 	scheme *runtime.Scheme
 	// objects returns the objects of a kind that this client sees.
 	objects func(schema.GroupVersionKind) (map[types.NamespacedName]client.Object, error)
-	// match tells whether an object has a value in a field that is indexed; an error if the field is not.
+	// match reports whether an object has a value in a field that is indexed; an error if the field is not.
 	match func(kind schema.GroupVersionKind, o client.Object, field, value string) (bool, error)
 	// send carries out a write.
 	send func(Request) (client.Object, error)

@@ -5,7 +5,7 @@
 // The idea: a run is a list of steps. At each point some steps are possible (a watch delivers its next event; a request is
 // reconciled; the kubelet starts a pod; a user edits the spec; the dead process starts again) and the schedule chooses
 // one. Seed 0 takes them in the most orderly way: news first, then the controller, then the others. Any other seed draws,
-// so that news of pods may be old while news of claims is not. Faults name the write or the call at which they strike.
+// so that news of pods may be old while news of PVCs is not. Faults name the write or the call at which they strike.
 //
 // A kind is described once (Kind), a scenario is a world to begin with and edits (Scenario). Test then plays it
 //
@@ -15,7 +15,7 @@
 //
 // a hundred schedules of it each time, as many as FLOTILLA_SIM says, or all. In each run
 //
-//	rules hold after every write and step (Rule; AtMost, Floor, OwnOnly and DeletesByUID are ready-made)
+//	rules hold after every write and step (Rule; AtMost, AtLeast, OwnOnly and DeletesByUID are ready-made)
 //	the world comes to rest, and Kind.Summary says of it the same as of the undisturbed run
 //	at rest the controller writes nothing, neither when all is queued again nor after a restart
 //	no object of the cache was changed
@@ -28,7 +28,7 @@
 // names, AlreadyExists, NotFound, conflicts by version and by UID, preconditions of deletions, merge, JSON and strategic
 // merge patches (the last not of custom resources), the status subresource (of pods with metadata), resize and binding of
 // pods, pod specs of which only images change, revisions whose data never changes, dry runs, writes without a change that make no event, finalizers, grace
-// periods of pods on a node, protection of claims in use, and admission by Kind.Admit. TestSharedCases checks this, and
+// periods of pods on a node, protection of PVCs in use, and admission by Kind.Admit. TestSharedCases checks this, and
 // its integration twin checks the same cases on a real apiserver.
 //
 // What it does not: defaulting and validation beyond the above (objects should come as the webhook leaves them), pruning,

@@ -59,13 +59,13 @@ func AllFaults() []FaultKind {
 	}
 }
 
-// ofCalls tells whether faults of the kind count calls rather than writes.
+// ofCalls reports whether faults of the kind count calls rather than writes.
 func (k FaultKind) ofCalls() bool {
 	return slices.Contains([]FaultKind{Conflict, TooMany, Refused, Internal, InternalDone, Timeout, TimeoutDone}, k)
 }
 
-// lasts tells whether faults of the kind have a length.
-func (k FaultKind) lasts() bool { return k == Stale || k == LateWrite }
+// hasLength reports whether faults of the kind have a length.
+func (k FaultKind) hasLength() bool { return k == Stale || k == LateWrite }
 
 // Fault is one thing that goes wrong in a run.
 type Fault struct {
@@ -78,7 +78,7 @@ type Fault struct {
 
 // String is the form that ParseSchedule reads.
 func (f Fault) String() string {
-	if f.Kind.lasts() {
+	if f.Kind.hasLength() {
 		return fmt.Sprintf("%s@%d+%d", f.Kind, f.At, f.Steps)
 	}
 	return fmt.Sprintf("%s@%d", f.Kind, f.At)
@@ -116,7 +116,7 @@ func ParseSchedule(text string) (Schedule, error) {
 		kind, at, _ := strings.Cut(one, "@")
 		f := Fault{Kind: FaultKind(kind)}
 		at, steps, lasts := strings.Cut(at, "+")
-		if !slices.Contains(AllFaults(), f.Kind) || lasts != f.Kind.lasts() {
+		if !slices.Contains(AllFaults(), f.Kind) || lasts != f.Kind.hasLength() {
 			return Schedule{}, fmt.Errorf("read schedule %q: %q is no fault", text, one)
 		}
 		if f.At, err = strconv.Atoi(at); err != nil {

@@ -10,20 +10,20 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/lifecycle"
 )
 
-// Keeper serves hooks of the label hold=yes.
-type Keeper struct {
-	// Serves tells whether a pod has such hooks.
+// HookHandler serves hooks of the label hold=yes.
+type HookHandler struct {
+	// Serves reports whether a pod has such hooks.
 	Serves func(*World, *corev1.Pod) bool
 }
 
 // Steps implements Actor.
-func (k Keeper) Steps(w *World) []Step {
+func (k HookHandler) Steps(w *World) []Step {
 	var out []Step
 	for _, pod := range All[*corev1.Pod](w) {
 		if !k.Serves(w, pod) {
 			continue
 		}
-		if next, what := Served(pod); next != nil {
+		if next, what := HandleHook(pod); next != nil {
 			out = append(out, Step{Name: fmt.Sprintf("keeper %s %s", what, pod.Name), Do: func(ctx context.Context) error {
 				return w.User().Update(ctx, next)
 			}})
@@ -32,9 +32,9 @@ func (k Keeper) Steps(w *World) []Step {
 	return out
 }
 
-// Served is a pod as whoever serves hooks of the label hold=yes makes it: he lets go of pods that are to be updated or deleted,
+// HandleHook is a pod as whoever serves hooks of the label hold=yes makes it: he lets go of pods that are to be updated or deleted,
 // and holds those that are in service, or shall be. It is nil if he leaves the pod as it is; what says what he does.
-func Served(pod *corev1.Pod) (next *corev1.Pod, what string) {
+func HandleHook(pod *corev1.Pod) (next *corev1.Pod, what string) {
 	if pod.DeletionTimestamp != nil || pod.Spec.NodeName == "" {
 		return nil, ""
 	}

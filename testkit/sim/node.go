@@ -89,7 +89,7 @@ func editNode(what string, when func(*World) bool, name string, change func(*cor
 	}}
 }
 
-// isTaken tells whether the node to which a pod is bound by its affinity, if it is to any, takes it.
+// isTaken reports whether the node to which a pod is bound by its affinity, if it is to any, takes it.
 func isTaken(w *World, pod *corev1.Pod) bool {
 	name := podset.Pinned(pod)
 	if name == "" {

@@ -50,7 +50,7 @@ func PausedHolds(paused func(*World) bool) Rule {
 }
 
 // HooksHold is the rule that no pod is edited or deleted while its hook holds it, whatever the controller knows. hooks are those of
-// the workload as it is, nil if it has none; active tells whether a pod is the workload's and neither going nor at its end.
+// the workload as it is, nil if it has none; active reports whether a pod is the workload's and neither going nor at its end.
 func HooksHold(hooks func(*World) *pods.Lifecycle, active func(*World, *corev1.Pod) bool) Rule {
 	return Rule{Name: "hooks are never skipped", Write: func(w *World, c Change) error {
 		before, ok := c.Before.(*corev1.Pod)

@@ -318,9 +318,9 @@ func (p *process) reconcile(ctx context.Context, i int) (err error) {
 	at := p.w.clock.Now()
 	switch {
 	case errors.Is(failed, reconcile.TerminalError(nil)):
-		p.w.tell("reconcile %s: %v", request, failed)
+		p.w.record("reconcile %s: %v", request, failed)
 	case failed != nil:
-		p.w.tell("reconcile %s: %v", request, failed)
+		p.w.record("reconcile %s: %v", request, failed)
 		wait := min(firstBackoff<<min(p.failures[request], 20), lastBackoff)
 		p.failures[request]++
 		p.timers = append(p.timers, timer{at: at.Add(wait), request: request})
@@ -356,7 +356,7 @@ func (p *process) ask(c call) error {
 	}
 	p.w.calls++
 	for _, f := range p.w.faults(true, p.w.calls) {
-		p.w.tell("FAULT %s", f)
+		p.w.record("FAULT %s", f)
 		if _, err := f.Kind.answer("", c); err != nil {
 			return err
 		}
@@ -380,7 +380,7 @@ func (p *process) send(r Request) (client.Object, error) {
 		if r.DryRun && !f.Kind.ofCalls() {
 			continue
 		}
-		w.tell("FAULT %s at %s", f, r)
+		w.record("FAULT %s at %s", f, r)
 		switch f.Kind { //nolint:exhaustive // The default is for the answers.
 		case CrashBefore:
 			crash, do = true, false

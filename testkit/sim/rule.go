@@ -73,15 +73,15 @@ func AtMost[T client.Object](name string, counts func(*World, T) bool, most func
 	}}
 }
 
-// Floor is a number of good objects of type T that the controller must not go below by its own hand: whenever it takes a
+// AtLeast is a number of good objects of type T that the controller must not go below by its own hand: whenever it takes a
 // good one out, by a change or a deletion, enough others must be good by what it can know.
 //
 // It can know its cache and its own writes, also those of a former process and those whose answer it never got; it
 // cannot know what others did and no watch has shown. So a pod that has become ready since its cache was filled may go.
 // Late writes are not judged, but they count.
-type Floor[T client.Object] struct {
+type AtLeast[T client.Object] struct {
 	Name string
-	// Good tells whether an object counts.
+	// Good reports whether an object counts.
 	Good func(*World, T) bool
 	// Least is how many must be left.
 	Least func(*World) int
@@ -92,9 +92,9 @@ type Floor[T client.Object] struct {
 }
 
 // Rule returns the rule.
-func (f Floor[T]) Rule() Rule { return Rule{Name: f.Name, Write: f.judge} }
+func (f AtLeast[T]) Rule() Rule { return Rule{Name: f.Name, Write: f.check} }
 
-func (f Floor[T]) judge(w *World, c Change) error {
+func (f AtLeast[T]) check(w *World, c Change) error {
 	limit := f.Least(w)
 	if limit <= 0 || c.Late || !f.took(w, c) || f.Free != nil && f.Free(w, c) {
 		return nil
@@ -121,15 +121,15 @@ func (f Floor[T]) judge(w *World, c Change) error {
 	return nil
 }
 
-// took tells whether a write took a good object out.
-func (f Floor[T]) took(w *World, c Change) bool {
+// took reports whether a write took a good object out.
+func (f AtLeast[T]) took(w *World, c Change) bool {
 	if c.By != controller || c.Err != nil || c.Verb == Create || f.Verbs != nil && !slices.Contains(f.Verbs, c.Verb) {
 		return false
 	}
 	return f.good(w, c.Before) && (c.Verb == Delete || !f.good(w, c.After))
 }
 
-func (f Floor[T]) good(w *World, o client.Object) bool {
+func (f AtLeast[T]) good(w *World, o client.Object) bool {
 	t, ok := o.(T)
 	return ok && f.Good(w, t)
 }

@@ -46,7 +46,7 @@ func Run(ctx context.Context, k Kind, s Scenario, sch Schedule) Result {
 	r.Writes, r.Calls = w.writes, w.calls
 	if r.Err == nil {
 		r.Summary = k.Summary(w)
-		r.Err = w.quiet(ctx)
+		r.Err = w.checkIdle(ctx)
 	}
 	r.Story = w.story
 	for _, line := range w.story {
@@ -80,16 +80,16 @@ func (f *RunError) Error() string {
 // Unwrap returns what went wrong.
 func (f *RunError) Unwrap() error { return f.Result.Err }
 
-// ErrOtherEnd says that a run came to rest in another state than the undisturbed one.
+// ErrOtherEnd reports whether a run came to rest in another state than the undisturbed one.
 var ErrOtherEnd = errors.New("the end is another one than without faults")
 
-// ErrNotAgain says that the same schedule gave two different runs, so that nothing that is found could be found again.
+// ErrNotAgain reports whether the same schedule gave two different runs, so that nothing that is found could be found again.
 var ErrNotAgain = errors.New("the same schedule gave another run")
 
-// ErrUndeclared says that the controller does something else when its cache holds more than it declares.
+// ErrUndeclared reports whether the controller does something else when its cache holds more than it declares.
 var ErrUndeclared = errors.New("the controller reads a field that is not among its Fields")
 
-// ErrStalled says that the controller left the world standing still for too long.
+// ErrStalled reports whether the controller left the world standing still for too long.
 var ErrStalled = errors.New("the world stood still")
 
 // Checker runs schedules of one scenario and compares them with the undisturbed run.

@@ -222,7 +222,7 @@ func toyKind(t *testing.T, bug func(*toy)) Kind {
 		Rules: []Rule{
 			DeletesByUID(),
 			AtMost("never more pods than wanted", alive, want),
-			Floor[*corev1.Pod]{
+			AtLeast[*corev1.Pod]{
 				Name: "one pod at a time",
 				Good: func(_ *World, p *corev1.Pod) bool { return serves(p) }, Least: func(w *World) int { return want(w) - 1 },
 			}.Rule(),

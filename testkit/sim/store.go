@@ -43,7 +43,7 @@ const (
 // defaultGrace is the termination grace period of a pod that names none, as in kube 1.36.
 const defaultGrace = 30
 
-// pvcProtection keeps a claim while a pod mounts it, as in kube 1.36.
+// pvcProtection keeps a PVC while a pod mounts it, as in kube 1.36.
 const pvcProtection = "kubernetes.io/pvc-protection"
 
 // Request is one write as it reaches the apiserver.
@@ -203,7 +203,7 @@ func (s *store) create(r *Request) (before, after client.Object, err error) {
 	case *corev1.Pod:
 		o.Status.Phase = corev1.PodPending
 		if s.furnish {
-			testkit.Furnish(o)
+			testkit.FillDropped(o)
 		}
 	case *corev1.PersistentVolumeClaim:
 		o.Status.Phase = corev1.ClaimPending
@@ -473,7 +473,7 @@ func part(o client.Object, name string) reflect.Value {
 	return reflect.ValueOf(o).Elem().FieldByName(name)
 }
 
-// custom tells whether a kind comes from a CustomResourceDefinition: its group has a dot and is none of Kubernetes'.
+// custom reports whether a kind comes from a CustomResourceDefinition: its group has a dot and is none of Kubernetes'.
 func custom(kind schema.GroupVersionKind) bool {
 	return strings.Contains(kind.Group, ".") && !strings.HasSuffix(kind.Group, ".k8s.io")
 }

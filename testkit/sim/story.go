@@ -14,12 +14,12 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/podpatch"
 )
 
-// Describe is a Kind.Describe for stories that somebody reads: what is new of a pod, as Face tells it, or of another object, as
+// Describe is a Kind.Describe for stories that somebody reads: what is new of a pod, as DescribePod tells it, or of another object, as
 // other does; nil and what it tells nothing of say nothing.
 func Describe(other func(client.Object) []string) func(Change) string {
 	tell := func(o client.Object) []string {
 		if pod, ok := o.(*corev1.Pod); ok {
-			return Face(pod)
+			return DescribePod(pod)
 		}
 		if o == nil || other == nil {
 			return nil
@@ -35,8 +35,8 @@ func Describe(other func(client.Object) []string) func(Change) string {
 	}
 }
 
-// Face is what a story tells of a pod.
-func Face(p *corev1.Pod) []string {
+// DescribePod is what a story tells of a pod.
+func DescribePod(p *corev1.Pod) []string {
 	out := []string{"image " + p.Spec.Containers[0].Image, string(lifecycle.Of(p))}
 	for _, c := range p.Status.ContainerStatuses {
 		switch {
@@ -63,9 +63,9 @@ func Face(p *corev1.Pod) []string {
 	return out
 }
 
-// Tale is the story of an undisturbed run in lines that a reader follows: revisions are numbered, and so are pods whose names
+// StoryText is the story of an undisturbed run in lines that a reader follows: revisions are numbered, and so are pods whose names
 // are drawn by lot, and what he can do without is left out. set is the name of the workload.
-func Tale(lines []string, set string) string {
+func StoryText(lines []string, set string) string {
 	drawn := regexp.MustCompile(`\b` + set + `-[bcdfghjklmnpqrstvwxz2456789]{5}\b`)
 	hashed := regexp.MustCompile(`controllerrevision ` + set + `-[a-z0-9]+`)
 	names := map[string]string{}

@@ -86,7 +86,7 @@ type Scenario struct {
 // Edit is one thing done to the world from outside.
 type Edit struct {
 	Name string
-	// When says that the time has come; nil means at rest, and with a seed at any time. An edit whose time does not come is
+	// When reports whether the time has come; nil means at rest, and with a seed at any time. An edit whose time does not come is
 	// done at rest.
 	When func(*World) bool
 	// Do does it.
@@ -110,7 +110,7 @@ type Change struct {
 	// By is who wrote.
 	By string
 	Request
-	// Late says that the process that wrote it had been replaced meanwhile.
+	// Late reports whether the process that wrote it had been replaced meanwhile.
 	Late bool
 	// Before is the object as it was, nil if there was none. After is as it is then, nil if the write was refused. Both are
 	// the world's own: nobody may change them.
@@ -118,7 +118,7 @@ type Change struct {
 	Err           error
 }
 
-// ByController tells whether the controller under test wrote it, in whatever incarnation.
+// ByController reports whether the controller under test wrote it, in whatever incarnation.
 func (c Change) ByController() bool { return c.By == controller }
 
 // late is a write of a process that is not the leader any more.
@@ -210,8 +210,8 @@ func newWorld(k Kind, s Scenario, sch Schedule) (*World, error) {
 	return w, nil
 }
 
-// tell adds a line to the story.
-func (w *World) tell(format string, args ...any) {
+// record adds a line to the story.
+func (w *World) record(format string, args ...any) {
 	w.story = append(w.story, fmt.Sprintf("%5d %9s  ", w.step, w.clock.Since(begin()).Round(tick))+fmt.Sprintf(format, args...))
 }
 
@@ -253,7 +253,7 @@ func (w *World) apply(by string, r Request, lateWrite bool) (client.Object, erro
 			outcome = ": " + what
 		}
 	}
-	w.tell("%s%s: %s%s", by, number, r, outcome)
+	w.record("%s%s: %s%s", by, number, r, outcome)
 	if by != controller {
 		return after, err
 	}
@@ -375,19 +375,19 @@ func (w *World) run(ctx context.Context) error {
 			return w.process.untouched()
 		}
 		if s.Name != "" {
-			w.tell("%s", s.Name)
+			w.record("%s", s.Name)
 		}
 		if err := s.Do(ctx); err != nil {
 			return fmt.Errorf("step %d %s: %w", w.step, s.Name, err)
 		}
-		if err := w.judge(); err != nil {
+		if err := w.checkRules(); err != nil {
 			return err
 		}
 	}
 }
 
-// judge looks whether a rule is broken.
-func (w *World) judge() error {
+// checkRules looks whether a rule is broken.
+func (w *World) checkRules() error {
 	if w.broken != nil {
 		return w.broken
 	}
@@ -403,7 +403,7 @@ func (w *World) judge() error {
 
 // next chooses the next step; there is none at the end.
 func (w *World) next() (Step, bool) {
-	classes := [][]Step{w.restart(), w.arrivals(false), w.timely(), w.deliveries(), w.passes(), w.acts()}
+	classes := [][]Step{w.restart(), w.arrivals(false), w.timely(), w.deliveries(), w.reconciles(), w.acts()}
 	if w.schedule.Seed != 0 {
 		if len(classes[0])+len(classes[2])+len(classes[3])+len(classes[4])+len(classes[5]) > 0 {
 			classes = append(classes, w.untimely())
@@ -533,8 +533,8 @@ func (w *World) deliveries() []Step {
 	return out
 }
 
-// passes are the requests in the queue.
-func (w *World) passes() []Step {
+// reconciles are the requests in the queue.
+func (w *World) reconciles() []Step {
 	p := w.process
 	if p.dead {
 		return nil
@@ -556,8 +556,8 @@ func (w *World) acts() []Step {
 	return out
 }
 
-// quiet makes sure that at rest the controller writes nothing, neither when all is looked at again nor after a restart.
-func (w *World) quiet(ctx context.Context) error {
+// checkIdle makes sure that at rest the controller writes nothing, neither when all is looked at again nor after a restart.
+func (w *World) checkIdle(ctx context.Context) error {
 	ctx = logr.NewContext(ctx, logr.Discard())
 	writes := w.writes
 	for _, begin := range []func() error{
@@ -571,7 +571,7 @@ func (w *World) quiet(ctx context.Context) error {
 			if err := w.process.reconcile(ctx, 0); err != nil {
 				return err
 			}
-			if err := w.judge(); err != nil {
+			if err := w.checkRules(); err != nil {
 				return err
 			}
 			if w.writes > writes {

@@ -48,9 +48,9 @@ type Config struct {
 	Own *lab.Config
 }
 
-// Site is a part of a cluster, the namespaces that begin with its name: the controllers and webhooks that run in it know no
+// Env is a part of a cluster, the namespaces that begin with its name: the controllers and webhooks that run in it know no
 // others. So sites with other controllers, or with the same in other versions, may share a cluster.
-type Site struct {
+type Env struct {
 	client.WithWatch
 	// Cluster is the lab's.
 	Cluster *lab.Cluster
@@ -60,20 +60,20 @@ type Site struct {
 }
 
 // REST returns a configuration for clients of a user who may do everything.
-func (s *Site) REST() *rest.Config { return rest.CopyConfig(s.rest) }
+func (s *Env) REST() *rest.Config { return rest.CopyConfig(s.rest) }
 
-// siteLabel has the name of a site, on its namespaces.
-const siteLabel = "lab.flotilla.io/site"
+// envLabel has the name of a site, on its namespaces.
+const envLabel = "lab.flotilla.io/site"
 
-// silence discards what controller-runtime logs. Its logger is that of the whole process, and tests that begin at a time would
+// discardLogs discards what controller-runtime logs. Its logger is that of the whole process, and tests that begin at a time would
 // race to set it.
-var silence = sync.OnceFunc(func() { ctrl.SetLogger(logr.Discard()) }) //nolint:gochecknoglobals // It is about a global.
+var discardLogs = sync.OnceFunc(func() { ctrl.SetLogger(logr.Discard()) }) //nolint:gochecknoglobals // It is about a global.
 
 // Start makes a site in the cluster that all tests share, or in one of its own, which ends with the test.
-func Start(t *testing.T, c Config) *Site {
+func Start(t *testing.T, c Config) *Env {
 	t.Helper()
-	silence()
-	s := &Site{name: "t" + strings.ToLower(rand.Text()[:6])}
+	discardLogs()
+	s := &Env{name: "t" + strings.ToLower(rand.Text()[:6])}
 	var err error
 	if c.Own == nil {
 		s.Cluster, err = plane.get(t.Context())
@@ -101,10 +101,10 @@ func Start(t *testing.T, c Config) *Site {
 }
 
 // Namespace makes a namespace, which is deleted when the test ends: the nodes have room for the pods of some tests only.
-func (s *Site) Namespace(t *testing.T) string {
+func (s *Env) Namespace(t *testing.T) string {
 	t.Helper()
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
-		Name: s.name + "-" + strings.ToLower(rand.Text()[:6]), Labels: map[string]string{siteLabel: s.name},
+		Name: s.name + "-" + strings.ToLower(rand.Text()[:6]), Labels: map[string]string{envLabel: s.name},
 	}}
 	require.NoError(t, s.Create(t.Context(), ns))
 	t.Cleanup(func() { // The test's own context has ended by now.
@@ -115,7 +115,7 @@ func (s *Site) Namespace(t *testing.T) string {
 
 // Run starts a manager with what add puts into it, and with the webhooks of a kind, and stops it before the cluster goes.
 // Its requests carry agent, so that its writes can be told from those of others.
-func (s *Site) Run(t *testing.T, agent string, kind schema.GroupVersionKind, add func(ctrl.Manager)) {
+func (s *Env) Run(t *testing.T, agent string, kind schema.GroupVersionKind, add func(ctrl.Manager)) {
 	t.Helper()
 	hooks := webhooks(kind, s.name)
 	require.NoError(t, hooks.Install(s.rest))
@@ -145,7 +145,7 @@ func (s *Site) Run(t *testing.T, agent string, kind schema.GroupVersionKind, add
 // webhooks are the two configurations of a kind for a site, with a certificate and a port of their own.
 func webhooks(kind schema.GroupVersionKind, site string) *envtest.WebhookInstallOptions {
 	name := strings.ToLower(kind.Kind)
-	namespaces := &metav1.LabelSelector{MatchLabels: map[string]string{siteLabel: site}}
+	namespaces := &metav1.LabelSelector{MatchLabels: map[string]string{envLabel: site}}
 	rules := []admissionregv1.RuleWithOperations{{
 		Operations: []admissionregv1.OperationType{admissionregv1.Create, admissionregv1.Update},
 		Rule: admissionregv1.Rule{

@@ -209,26 +209,26 @@ func TestPlan(t *testing.T) {
 				tc.change(&o)
 			}
 			before := o.pod.DeepCopy()
-			w := plan(o, start)
+			p := plan(o, start)
 			require.Equal(t, before, o.pod, "a plan changes nothing")
 			var restarts, holds []string
-			for _, r := range w.restart {
+			for _, r := range p.restart {
 				restarts = append(restarts, r.name)
 				require.Equal(t, "run://"+r.name+"-0", r.id)
 				require.Equal(t, 20*time.Second, r.grace)
 				require.NotContains(t, r.why, "one", "values may be secret")
 			}
-			for _, h := range w.holds {
+			for _, h := range p.holds {
 				holds = append(holds, string(h.reason)+": "+h.why)
 			}
 			require.Equal(t, tc.restart, restarts)
 			require.Equal(t, tc.holds, holds)
-			require.Equal(t, tc.recheck, w.recheck)
+			require.Equal(t, tc.recheck, p.recheck)
 		})
 	}
 }
 
-// reimaged says that the container app gets a new image in the same update.
+// reimaged reports whether the container app gets a new image in the same update.
 func reimaged(t *testing.T, o *observed) {
 	t.Helper()
 	var record map[string]any
@@ -256,9 +256,9 @@ func TestReport(t *testing.T) {
 		p.Annotations["config"] = value
 		return inplace.EnvHash(inplace.MetadataEnv(&p.Spec.Containers[0], p))
 	}
-	w := plan(o, start)
+	p := plan(o, start)
 	var got struct{ Containers []map[string]any }
-	require.NoError(t, json.Unmarshal([]byte(w.report), &got))
+	require.NoError(t, json.Unmarshal([]byte(p.report), &got))
 	require.Equal(t, []map[string]any{
 		{
 			"name": "app", "containerID": "run://app-0", "restartCount": 3.0,
@@ -271,7 +271,7 @@ func TestReport(t *testing.T) {
 	}, got.Containers, "side reads metadata, and the runtime does not tell what it was started with")
 	require.NotEqual(t, hash("one"), hash("two"))
 
-	o.pod.Annotations[keys.RuntimeContainersMeta] = w.report
+	o.pod.Annotations[keys.RuntimeContainersMeta] = p.report
 	require.Empty(t, plan(o, start).report, "what stands there is not written again")
 	o.started = nil
 	require.Empty(t, plan(o, start).report, "nothing known is nothing to say")

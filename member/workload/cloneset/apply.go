@@ -75,7 +75,7 @@ func transferPVCs(ctx context.Context, applier podcontrol.Applier, p planned) ([
 		owner := metav1.OwnerReference{
 			APIVersion: corev1.SchemeGroupVersion.String(), Kind: "Pod", Name: g.pod.Name, UID: g.pod.UID, Controller: new(true),
 		}
-		patch, err := podcontrol.OwnerPatch(g.claim, []types.UID{applier.Owner}, owner)
+		patch, err := podcontrol.OwnerPatch(g.pvc, []types.UID{applier.Owner}, owner)
 		if err != nil {
 			return nil, err
 		}
@@ -93,7 +93,7 @@ func (p planned) ready(transferred []string) []podset.Step {
 	}
 	waits := map[types.UID]bool{}
 	for _, g := range p.transfers {
-		if !done[g.claim.Name] {
+		if !done[g.pvc.Name] {
 			waits[g.pod.UID] = true
 		}
 	}
@@ -111,11 +111,11 @@ func (p planned) pvcsAfter(o observed, a applied) []*corev1.PersistentVolumeClai
 	for _, s := range deletes {
 		ids[s.Pod.Key] = instanceID(s.Pod.Object)
 	}
-	var claims []*corev1.PersistentVolumeClaim
+	var pvcs []*corev1.PersistentVolumeClaim
 	for _, name := range slices.Concat(a.Of(rollout.StepDelete, "").Done, a.Of(rollout.StepDelete, rollout.ReasonRecreate).Done) {
-		claims = append(claims, pvcsOf(o, ids[name])...)
+		pvcs = append(pvcs, pvcsOf(o, ids[name])...)
 	}
-	return claims
+	return pvcs
 }
 
 // podCreates builds pods with their PVCs.
@@ -129,9 +129,9 @@ func (r *Reconciler) podCreates(
 			id = r.newID(ids)
 		}
 		create := podcontrol.PodCreate{Pod: newPod(o.set, o.gates, rev, template, id, now)}
-		for _, claim := range newPVCs(o.set, id) {
-			if !ids[claim.Name] {
-				create.Claims = append(create.Claims, claim)
+		for _, pvc := range newPVCs(o.set, id) {
+			if !ids[pvc.Name] {
+				create.Claims = append(create.Claims, pvc)
 			}
 		}
 		return create
@@ -140,11 +140,11 @@ func (r *Reconciler) podCreates(
 
 // usedIDs returns the instance ids that a new pod can't get, and the names of PVCs that exist.
 func usedIDs(o observed) map[string]bool {
-	out := make(map[string]bool, len(o.pods)+2*len(o.claims))
+	out := make(map[string]bool, len(o.pods)+2*len(o.pvcs))
 	for _, pod := range o.pods {
 		out[instanceID(pod)] = true
 	}
-	for _, c := range o.claims {
+	for _, c := range o.pvcs {
 		out[instanceID(c)] = true
 		out[c.Name] = true
 	}

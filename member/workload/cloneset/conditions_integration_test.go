@@ -29,7 +29,7 @@ func TestConditionsInCluster(t *testing.T) {
 	t.Parallel()
 	s := begin(t)
 	manage(t, s, Options{Gates: Gates{ShortHash: true}})
-	for name, test := range map[string]func(*testing.T, *ground){
+	for name, test := range map[string]func(*testing.T, *fixture){
 		"examples are answered as they say":                            testExamples,
 		"#463: a hung update in place is told, late, and over":         testStalled,
 		"priorities and the partition decide who is updated":           testPriority,
@@ -38,23 +38,23 @@ func TestConditionsInCluster(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			test(t, newGround(t, s))
+			test(t, newFixture(t, s))
 		})
 	}
 }
 
-func testExamples(t *testing.T, g *ground) {
+func testExamples(t *testing.T, g *fixture) {
 	t.Helper()
 	webhooktest.DryRun(t, g, g.Namespace, examples, "cloneset")
 }
 
-// has tells whether a set has a condition with that status and reason.
+// has reports whether a set has a condition with that status and reason.
 func has(s *appsv1beta1.CloneSet, kind appsv1beta1.CloneSetConditionType, status corev1.ConditionStatus, reason string) bool {
 	c := find(s.Status.Conditions, kind)
 	return c != nil && c.Status == status && c.Reason == reason
 }
 
-func testStalled(t *testing.T, g *ground) {
+func testStalled(t *testing.T, g *fixture) {
 	t.Helper()
 	g.make(t, web(3).Policy(appsv1beta1.PodInPlaceIfPossible).Rolling("0", "1", "0").
 		Spec(func(s *appsv1beta1.CloneSetSpec) { s.ProgressDeadlineSeconds = ptr.To[int32](4) }))
@@ -85,7 +85,7 @@ func testStalled(t *testing.T, g *ground) {
 	}
 }
 
-func testPriority(t *testing.T, g *ground) {
+func testPriority(t *testing.T, g *fixture) {
 	t.Helper()
 	g.make(t, web(4).Policy(appsv1beta1.PodInPlaceIfPossible).Rolling("3", "1", "0").Spec(func(s *appsv1beta1.CloneSetSpec) {
 		s.UpdateStrategy.RollingUpdate.PriorityStrategy = &pods.UpdatePriorityStrategy{
@@ -114,7 +114,7 @@ func testPriority(t *testing.T, g *ground) {
 	}
 }
 
-func testOverlap(t *testing.T, g *ground) {
+func testOverlap(t *testing.T, g *fixture) {
 	t.Helper()
 	stranger := testkit.Pod("stranger").Label("app", "web").Obj()
 	stranger.ObjectMeta = metav1.ObjectMeta{Name: stranger.Name, Namespace: g.Namespace, Labels: map[string]string{"app": "web"}}
@@ -132,7 +132,7 @@ func testOverlap(t *testing.T, g *ground) {
 	require.EqualValues(t, 2, set.Status.Replicas)
 }
 
-func testShortHash(t *testing.T, g *ground) {
+func testShortHash(t *testing.T, g *fixture) {
 	t.Helper()
 	g.make(t, web(2).Policy(appsv1beta1.PodInPlaceIfPossible).Rolling("0", "2", "0"))
 	g.change(t, func(s *appsv1beta1.CloneSetSpec) { s.Template.Spec.Containers[0].Image = "app:2" })

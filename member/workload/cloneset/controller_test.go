@@ -89,9 +89,9 @@ func (s *stage) pods(t *testing.T) []corev1.Pod {
 	return list.Items
 }
 
-func TestReconcileMakesPods(t *testing.T) {
+func TestReconcileCreatesPods(t *testing.T) {
 	t.Parallel()
-	s := newStage(t, interceptor.Funcs{}, web(3).Claims("data").Obj())
+	s := newStage(t, interceptor.Funcs{}, web(3).PVCs("data").Obj())
 	_, err := s.reconcile(t)
 	require.NoError(t, err)
 	set := s.get(t)
@@ -178,7 +178,7 @@ func TestB4ReconcileWaitsForItsCacheAndThenReadsLive(t *testing.T) {
 	require.Len(t, s.pods(t), 2)
 }
 
-func TestReconcileMakesNothingForASetThatItsCacheShowsAliveAndTheApiserverDoesNot(t *testing.T) {
+func TestReconcileCreatesNothingForADeletedSetThatItsCacheStillShows(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, interceptor.Funcs{
 		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error { return nil },
@@ -242,9 +242,9 @@ func TestReconcileGoesOnAfterAnErrorOfAnotherClass(t *testing.T) {
 	require.ElementsMatch(t, []string{"SuccessfulDelete", "FailedCreate"}, s.sent.Reasons())
 }
 
-func TestReconcileSaysThatAClaimCanNotBeDeleted(t *testing.T) {
+func TestReconcileReportsAPVCThatCanNotBeDeleted(t *testing.T) {
 	t.Parallel()
-	set := web(0).Claims("data").Obj()
+	set := web(0).PVCs("data").Obj()
 	s := newStage(t, interceptor.Funcs{
 		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
 			if _, ok := o.(*corev1.PersistentVolumeClaim); ok {
@@ -262,7 +262,7 @@ func TestReconcileSaysThatAClaimCanNotBeDeleted(t *testing.T) {
 	require.ElementsMatch(t, []string{"SuccessfulDelete", "FailedDelete"}, s.sent.Reasons())
 }
 
-func TestReconcileMakesNewPodsEvenIfTheFormerRevisionCanNotBeRead(t *testing.T) {
+func TestReconcileCreatesNewPodsEvenIfTheFormerRevisionCanNotBeRead(t *testing.T) {
 	t.Parallel()
 	set := web(3).Image("app:2").Obj()
 	former := revisionOf(t, web(3).Obj(), 1)

@@ -18,7 +18,7 @@ func stepped(kind rollout.StepKind, r podcontrol.Result) podcontrol.Results {
 	return podcontrol.Results{Steps: map[podcontrol.Class]podcontrol.Result{{Kind: kind}: r}}
 }
 
-func TestScaleUpLimitedIsToldWhenItBites(t *testing.T) {
+func TestScaleUpLimitedIsSentWhenItHoldsPods(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name    string
@@ -34,7 +34,7 @@ func TestScaleUpLimitedIsToldWhenItBites(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			o, _ := world(t, web(4).Spec(func(s *appsv1beta1.CloneSetSpec) {
+			o, _ := observedOf(t, web(4).Spec(func(s *appsv1beta1.CloneSetSpec) {
 				s.ScaleStrategy.MaxUnavailable = new(intstr.FromInt32(tt.bound))
 			}))
 			o.set.Generation = 2
@@ -47,10 +47,10 @@ func TestScaleUpLimitedIsToldWhenItBites(t *testing.T) {
 	}
 }
 
-func TestAFailedPreparationIsAFailureOfWhatItIsFor(t *testing.T) {
+func TestAFailedPreparationIsAFailureOfScaleOrUpdate(t *testing.T) {
 	t.Parallel()
-	o, _ := world(t, web(1))
-	w := plan(o, now)
+	o, _ := observedOf(t, web(1))
+	p := plan(o, now)
 	refused := podcontrol.Result{Err: errors.New("patch web-a: refused")}
 	for _, tt := range []struct {
 		name string
@@ -63,7 +63,7 @@ func TestAFailedPreparationIsAFailureOfWhatItIsFor(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			s, events := status(o, w, tt.done, now)
+			s, events := status(o, p, tt.done, now)
 			require.Len(t, s.Conditions, 1)
 			require.Equal(t, tt.want, s.Conditions[0].Type)
 			require.Equal(t, "patch web-a: refused", s.Conditions[0].Message)

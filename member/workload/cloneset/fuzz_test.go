@@ -32,7 +32,7 @@ func FuzzPlan(f *testing.F) {
 				asked(s)
 			}
 		})
-		o, names := world(t, set, web(3))
+		o, names := observedOf(t, set, web(3))
 		o.with(names[0], "a", "b")
 		odd := pod("c").Rev(hash).Gate(kind&8 > 0, start).Running().Label(keys.LifecycleState, state).
 			Annotation(keys.InPlaceUpdateState, record).Annotation(keys.InPlaceUpdateGrace, grace).
@@ -49,14 +49,14 @@ func FuzzPlan(f *testing.F) {
 		o.pods = append(o.pods, odd)
 		before := odd.DeepCopy()
 
-		w := plan(o, now)
+		p := plan(o, now)
 		require.Empty(t, cmp.Diff(before, odd), "a plan changes nothing")
-		require.Equal(t, text(w), text(plan(o, now)), "the same facts give the same plan")
+		require.Equal(t, text(p), text(plan(o, now)), "the same facts give the same plan")
 		Registration().Fields.Strip(odd)
-		require.Equal(t, text(w), text(plan(o, now)), "what a cache drops, no plan reads")
+		require.Equal(t, text(p), text(plan(o, now)), "what a cache drops, no plan reads")
 		seen := map[string]bool{}
 		taken := 0
-		for _, s := range w.Steps {
+		for _, s := range p.Steps {
 			if s.Pod == nil {
 				continue
 			}
@@ -68,7 +68,7 @@ func FuzzPlan(f *testing.F) {
 			}
 		}
 		require.LessOrEqual(t, taken, 1, "the budget of the others")
-		got, _ := status(o, w, applied{}, now)
+		got, _ := status(o, p, applied{}, now)
 		require.LessOrEqual(t, got.UpdatedAvailableReplicas, got.AvailableReplicas)
 		require.LessOrEqual(t, got.Replicas, int32(3))
 	})

@@ -9,8 +9,8 @@ type Gates struct {
 	PartitionRollback bool
 	// PreparingUpdateAsUpdate counts pods that an inPlaceUpdate hook holds as updated when pods are scaled.
 	PreparingUpdateAsUpdate bool
-	// RecreateOnClaimChange makes pods anew for an update if the claim templates changed with it.
-	RecreateOnClaimChange bool
+	// RecreateOnPVCChange re-creates pods for an update if the PVC templates changed with it.
+	RecreateOnPVCChange bool
 	// ExcludePreparingDelete is scaleStrategy.excludePreparingDelete of all CloneSets, whatever they say.
 	ExcludePreparingDelete bool
 }

@@ -26,7 +26,7 @@ func TestHooksInCluster(t *testing.T) {
 	t.Parallel()
 	s := begin(t)
 	manage(t, s, Options{})
-	for name, test := range map[string]func(*testing.T, *ground){
+	for name, test := range map[string]func(*testing.T, *fixture){
 		"an update in place waits for its hook before and after": testUpdateHook,
 		"#1156: a rollback is held by hooks and hangs nowhere":   testHookedRollback,
 		"a deletion waits for its hook, or is taken back":        testDeleteHook,
@@ -35,7 +35,7 @@ func TestHooksInCluster(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			test(t, newGround(t, s))
+			test(t, newFixture(t, s))
 		})
 	}
 }
@@ -62,7 +62,7 @@ func hooked(n int32, l pods.Lifecycle) *testkit.CloneSetBuilder {
 }
 
 // in waits until as many pods are in a state, and returns them.
-func (g *ground) in(t *testing.T, state pods.LifecycleState, n int) []*corev1.Pod {
+func (g *fixture) in(t *testing.T, state pods.LifecycleState, n int) []*corev1.Pod {
 	t.Helper()
 	var out []*corev1.Pod
 	require.Eventually(t, func() bool {
@@ -78,30 +78,30 @@ func (g *ground) in(t *testing.T, state pods.LifecycleState, n int) []*corev1.Po
 }
 
 // patch changes a pod's metadata as a user's controller does.
-func (g *ground) patch(t *testing.T, p *corev1.Pod, data string) {
+func (g *fixture) patch(t *testing.T, p *corev1.Pod, data string) {
 	t.Helper()
 	require.NoError(t, g.Patch(t.Context(), p, client.RawPatch(types.MergePatchType, []byte(data))))
 }
 
-func (g *ground) letGo(t *testing.T, p *corev1.Pod) {
+func (g *fixture) letGo(t *testing.T, p *corev1.Pod) {
 	t.Helper()
 	g.patch(t, p, `{"metadata":{"labels":{"`+holdLabel+`":null},"finalizers":null}}`)
 }
 
-func (g *ground) takeUp(t *testing.T, p *corev1.Pod) {
+func (g *fixture) takeUp(t *testing.T, p *corev1.Pod) {
 	t.Helper()
 	g.patch(t, p, `{"metadata":{"labels":{"`+holdLabel+`":"on"},"finalizers":["`+holdFinalizer+`"]}}`)
 }
 
 // free takes the finalizers off, so that the namespace's pods can go with their cluster.
-func (g *ground) free(t *testing.T) {
+func (g *fixture) free(t *testing.T) {
 	t.Helper()
 	for _, p := range g.Pods(t) {
 		g.letGo(t, p)
 	}
 }
 
-func testUpdateHook(t *testing.T, g *ground) {
+func testUpdateHook(t *testing.T, g *fixture) {
 	t.Helper()
 	g.make(t, hooked(2, pods.Lifecycle{InPlaceUpdate: hold()}))
 	for _, p := range g.Pods(t) {
@@ -129,7 +129,7 @@ func testUpdateHook(t *testing.T, g *ground) {
 	g.free(t)
 }
 
-func testHookedRollback(t *testing.T, g *ground) {
+func testHookedRollback(t *testing.T, g *fixture) {
 	t.Helper()
 	g.make(t, hooked(2, pods.Lifecycle{InPlaceUpdate: hold()}))
 	g.change(t, image("app:2"))
@@ -154,7 +154,7 @@ func testHookedRollback(t *testing.T, g *ground) {
 	g.free(t)
 }
 
-func testDeleteHook(t *testing.T, g *ground) {
+func testDeleteHook(t *testing.T, g *fixture) {
 	t.Helper()
 	h := hold()
 	h.MarkPodNotReady = false
@@ -174,7 +174,7 @@ func testDeleteHook(t *testing.T, g *ground) {
 	g.free(t)
 }
 
-func testNormalHook(t *testing.T, g *ground) {
+func testNormalHook(t *testing.T, g *fixture) {
 	t.Helper()
 	h := &pods.LifecycleHook{LabelsHandler: map[string]string{"example.com/warm": "yes"}}
 	set := web(1).Spec(func(s *appsv1beta1.CloneSetSpec) { s.Lifecycle = &pods.Lifecycle{PreNormal: h} }).Obj()
@@ -188,7 +188,7 @@ func testNormalHook(t *testing.T, g *ground) {
 	g.Await(t, rested)
 }
 
-func testBoundedScaleOut(t *testing.T, g *ground) {
+func testBoundedScaleOut(t *testing.T, g *fixture) {
 	t.Helper()
 	h := &pods.LifecycleHook{LabelsHandler: map[string]string{"example.com/warm": "yes"}}
 	bound := web(4).Spec(func(s *appsv1beta1.CloneSetSpec) {

@@ -21,7 +21,7 @@ func TestAnAutoscalerHoldsItsMinimum(t *testing.T) {
 	t.Parallel()
 	s := begin(t)
 	manage(t, s, Options{})
-	g := newGround(t, s)
+	g := newFixture(t, s)
 	g.make(t, testkit.CloneSet("web").Replicas(2))
 
 	scale := &autoscalingv1.Scale{}

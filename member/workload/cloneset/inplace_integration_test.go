@@ -36,18 +36,18 @@ func TestInPlaceInCluster(t *testing.T) {
 	t.Parallel()
 	s := begin(t)
 	manage(t, s, Options{Options: podcontrol.Options{InPlace: inplace.Options{Resources: true, Env: true}}})
-	for name, test := range map[string]func(*testing.T, *ground){
+	for name, test := range map[string]func(*testing.T, *fixture){
 		"a resize without restart costs three writes a pod and no service":    testResize,
 		"an image and a resize with restart are one update":                   testResizeAndImage,
 		"containers with launch priorities are updated one after the other":   testBatches,
 		"a native sidecar is updated":                                         testNativeSidecar,
 		"a grace period passes before containers change":                      testGrace,
-		"B 29: env from metadata makes pods anew where no node daemon lives":  testEnv,
+		"B 29: env from metadata re-creates pods where no node daemon lives":  testEnv,
 		"B 29: with InPlaceOnly a condition says why env can't be brought on": testEnvOnly,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			test(t, newGround(t, s))
+			test(t, newFixture(t, s))
 		})
 	}
 }
@@ -66,17 +66,17 @@ func requesting(c *corev1.Container, cpu, memory string) {
 }
 
 // same requires that these are the pods from before.
-func (g *ground) same(t *testing.T, before map[string]*corev1.Pod) map[string]*corev1.Pod {
+func (g *fixture) same(t *testing.T, before map[string]*corev1.Pod) map[string]*corev1.Pod {
 	t.Helper()
 	after := g.Pods(t)
 	for name, p := range after {
-		require.NotNil(t, before[name], "no pod was made anew")
-		require.Equal(t, before[name].UID, p.UID, "no pod was made anew")
+		require.NotNil(t, before[name], "no pod was re-created")
+		require.Equal(t, before[name].UID, p.UID, "no pod was re-created")
 	}
 	return after
 }
 
-func testResize(t *testing.T, g *ground) {
+func testResize(t *testing.T, g *fixture) {
 	t.Helper()
 	g.make(t, inPlace(4))
 	before := g.Pods(t)
@@ -96,7 +96,7 @@ func testResize(t *testing.T, g *ground) {
 	}
 }
 
-func testResizeAndImage(t *testing.T, g *ground) {
+func testResizeAndImage(t *testing.T, g *fixture) {
 	t.Helper()
 	g.make(t, inPlace(2).Spec(func(s *appsv1beta1.CloneSetSpec) {
 		s.Template.Spec.Containers[0].ResizePolicy = []corev1.ContainerResizePolicy{
@@ -119,7 +119,7 @@ func testResizeAndImage(t *testing.T, g *ground) {
 	}
 }
 
-func testBatches(t *testing.T, g *ground) {
+func testBatches(t *testing.T, g *fixture) {
 	t.Helper()
 	g.make(t, inPlace(2).Spec(func(s *appsv1beta1.CloneSetSpec) {
 		first := s.Template.Spec.Containers[0].DeepCopy()
@@ -143,7 +143,7 @@ func testBatches(t *testing.T, g *ground) {
 	}
 }
 
-func testNativeSidecar(t *testing.T, g *ground) {
+func testNativeSidecar(t *testing.T, g *fixture) {
 	t.Helper()
 	g.make(t, inPlace(2).Spec(func(s *appsv1beta1.CloneSetSpec) {
 		proxy := s.Template.Spec.Containers[0].DeepCopy()
@@ -164,7 +164,7 @@ func testNativeSidecar(t *testing.T, g *ground) {
 	}
 }
 
-func testGrace(t *testing.T, g *ground) {
+func testGrace(t *testing.T, g *fixture) {
 	t.Helper()
 	const grace = 3 * time.Second
 	g.make(t, inPlace(2).Rolling("0", "100%", "0").Spec(func(s *appsv1beta1.CloneSetSpec) {
@@ -187,7 +187,7 @@ func testGrace(t *testing.T, g *ground) {
 	require.Len(t, closed, 2)
 }
 
-func testEnv(t *testing.T, g *ground) {
+func testEnv(t *testing.T, g *fixture) {
 	t.Helper()
 	g.make(t, inPlace(2).Spec(reading("one")))
 	before := g.Pods(t)
@@ -209,7 +209,7 @@ func testEnv(t *testing.T, g *ground) {
 	}
 }
 
-func testEnvOnly(t *testing.T, g *ground) {
+func testEnvOnly(t *testing.T, g *fixture) {
 	t.Helper()
 	g.make(t, inPlace(2).Policy(appsv1beta1.PodInPlaceOnly).Spec(reading("one")))
 	before := g.Pods(t)
@@ -231,7 +231,7 @@ func TestEnvInCluster(t *testing.T) {
 	s := begin(t)
 	daemons := nodelease.NewTracker(clock.RealClock{})
 	manage(t, s, Options{Options: podcontrol.Options{InPlace: inplace.Options{Env: true}, Daemons: daemons}})
-	g := newGround(t, s)
+	g := newFixture(t, s)
 	g.make(t, inPlace(3).Policy(appsv1beta1.PodInPlaceOnly).Spec(reading("one")))
 	before := g.Pods(t)
 	g.change(t, reading("two"))
@@ -273,13 +273,13 @@ func TestEnvInCluster(t *testing.T) {
 func TestTakeOverInCluster(t *testing.T) {
 	t.Parallel()
 	s := begin(t)
-	g := newGround(t, s)
+	g := newFixture(t, s)
 	left := leftBehind(t)
 	g.leave(t, left)
 	before := g.Pods(t)
 	began := clock.RealClock{}.Now()
 	manage(t, s, Options{
-		Options: podcontrol.Options{InPlace: inplace.Options{Resources: true, Env: true}}, Gates: Gates{RecreateOnClaimChange: true},
+		Options: podcontrol.Options{InPlace: inplace.Options{Resources: true, Env: true}}, Gates: Gates{RecreateOnPVCChange: true},
 	})
 
 	set := &appsv1beta1.CloneSet{}
@@ -316,7 +316,7 @@ func TestTakeOverInCluster(t *testing.T) {
 }
 
 // leave puts a set with its revisions and pods into the namespace, as another controller left them.
-func (g *ground) leave(t *testing.T, left observed) {
+func (g *fixture) leave(t *testing.T, left observed) {
 	t.Helper()
 	status := left.set.Status
 	set := left.set.DeepCopy()
@@ -344,7 +344,7 @@ func (g *ground) leave(t *testing.T, left observed) {
 }
 
 // leavePod makes one pod, waits until it runs, and gives it the conditions and the record that it had.
-func (g *ground) leavePod(t *testing.T, p *corev1.Pod, own func(client.Object)) {
+func (g *fixture) leavePod(t *testing.T, p *corev1.Pod, own func(client.Object)) {
 	t.Helper()
 	conditions := p.Status.Conditions
 	own(p)

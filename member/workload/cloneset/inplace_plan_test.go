@@ -33,7 +33,7 @@ func reading(config string) func(*appsv1beta1.CloneSetSpec) {
 	}
 }
 
-func TestJudge(t *testing.T) {
+func TestPlanOfInPlaceUpdates(t *testing.T) {
 	t.Parallel()
 	plain := func(*appsv1beta1.CloneSetSpec) {}
 	for _, tc := range []struct {
@@ -96,23 +96,23 @@ func TestJudge(t *testing.T) {
 			name: "without the gate for env, it is metadata like any other", from: reading("one"), to: reading("two"), quiet: true,
 		},
 		{
-			name: "other claims matter to new pods only", from: claiming("data"), to: claiming("data", "more"), quiet: true,
+			name: "other PVCs matter to new pods only", from: withTemplates("data"), to: withTemplates("data", "more"), quiet: true,
 		},
 		{
-			name: "the gate makes pods with other claims anew", from: claiming("data"), to: claiming("data", "more"),
-			gates: Gates{RecreateOnClaimChange: true}, why: "volumeClaimTemplates changed", gated: true,
+			name: "the gate re-creates pods with other PVCs", from: withTemplates("data"), to: withTemplates("data", "more"),
+			gates: Gates{RecreateOnPVCChange: true}, why: "volumeClaimTemplates changed", gated: true,
 		},
 		{
-			name: "and pods that had none", from: plain, to: claiming("data"),
-			gates: Gates{RecreateOnClaimChange: true}, why: "volumeClaimTemplates changed", gated: true,
+			name: "and pods that had none", from: plain, to: withTemplates("data"),
+			gates: Gates{RecreateOnPVCChange: true}, why: "volumeClaimTemplates changed", gated: true,
 		},
 		{
-			name: "not with InPlaceOnly, which makes no pod anew", from: claiming("data"), to: claiming("data", "more"), quiet: true,
-			gates: Gates{RecreateOnClaimChange: true}, policy: appsv1beta1.PodInPlaceOnly,
+			name: "not with InPlaceOnly, which re-creates no pod", from: withTemplates("data"), to: withTemplates("data", "more"), quiet: true,
+			gates: Gates{RecreateOnPVCChange: true}, policy: appsv1beta1.PodInPlaceOnly,
 		},
 		{
-			name: "a revision from before there was a hash says nothing of claims", from: claiming("data"), to: claiming("more"), quiet: true,
-			gates:   Gates{RecreateOnClaimChange: true},
+			name: "a revision from before there was a hash says nothing of PVCs", from: withTemplates("data"), to: withTemplates("more"), quiet: true,
+			gates:   Gates{RecreateOnPVCChange: true},
 			history: func(from, _ *appsv1.ControllerRevision) { delete(from.Annotations, keys.VolumeClaimTemplateHash) },
 		},
 	} {
@@ -121,10 +121,10 @@ func TestJudge(t *testing.T) {
 			if tc.policy == "" {
 				tc.policy = appsv1beta1.PodInPlaceIfPossible
 			}
-			// The note is there to make another revision where only claims differ.
+			// The note is there to make another revision where only PVCs differ.
 			from := web(1).Spec(tc.from).Spec(func(s *appsv1beta1.CloneSetSpec) { noted(s, "one") })
-			o, revs := world(t, web(1).Policy(tc.policy).Spec(tc.to).Spec(func(s *appsv1beta1.CloneSetSpec) { noted(s, "two") }), from)
-			o.gates, o.edits, o.daemons = tc.gates, tc.edits, tc.daemons
+			o, revs := observedOf(t, web(1).Policy(tc.policy).Spec(tc.to).Spec(func(s *appsv1beta1.CloneSetSpec) { noted(s, "two") }), from)
+			o.gates, o.inPlace, o.daemons = tc.gates, tc.edits, tc.daemons
 			if tc.history != nil {
 				tc.history(o.history[0], o.history[1])
 			}
@@ -147,19 +147,19 @@ func noted(s *appsv1beta1.CloneSetSpec, value string) {
 	s.Template.Labels["note"] = value
 }
 
-// claiming gives a set claim templates.
-func claiming(names ...string) func(*appsv1beta1.CloneSetSpec) {
+// withTemplates gives a set PVC templates.
+func withTemplates(names ...string) func(*appsv1beta1.CloneSetSpec) {
 	return func(s *appsv1beta1.CloneSetSpec) {
-		s.VolumeClaimTemplates = testkit.CloneSet("x").Claims(names...).Obj().Spec.VolumeClaimTemplates
+		s.VolumeClaimTemplates = testkit.CloneSet("x").PVCs(names...).Obj().Spec.VolumeClaimTemplates
 	}
 }
 
-func TestClaimsHash(t *testing.T) {
+func TestPVCTemplateHash(t *testing.T) {
 	t.Parallel()
 	of := func(change func([]corev1.PersistentVolumeClaim)) string {
-		claims := testkit.CloneSet("x").Claims("data", "logs").Obj().Spec.VolumeClaimTemplates
-		change(claims)
-		hash, err := pvcTemplateHash(claims)
+		pvcs := testkit.CloneSet("x").PVCs("data", "logs").Obj().Spec.VolumeClaimTemplates
+		change(pvcs)
+		hash, err := pvcTemplateHash(pvcs)
 		require.NoError(t, err)
 		return hash
 	}
@@ -173,35 +173,35 @@ func TestClaimsHash(t *testing.T) {
 	require.Empty(t, none)
 }
 
-// An apiserver before Kubernetes 1.33 can't resize pods: they are made anew, or it is said that they can't be.
+// An apiserver before Kubernetes 1.33 can't resize pods: they are re-created, or it is said that they can't be.
 func TestNewResourcesWhereThereIsNoResize(t *testing.T) {
 	t.Parallel()
 	type policy = appsv1beta1.PodUpdatePolicy
 	was := func(p policy) *testkit.CloneSetBuilder { return web(2).Policy(p).Spec(sized("1")) }
 	to := func(p policy) *testkit.CloneSetBuilder { return web(2).Policy(p).Spec(sized("2")) }
 	pass := func(p policy) (observed, planned) {
-		o, revs := world(t, to(p), was(p))
-		o.edits = inplace.Options{Resources: true, NoResize: true}
+		o, revs := observedOf(t, to(p), was(p))
+		o.inPlace = inplace.Options{Resources: true, NoResize: true}
 		o.with(revs[0], "a", "b")
 		return o, plan(o, now)
 	}
 
-	_, w := pass(appsv1beta1.PodInPlaceIfPossible)
-	require.Empty(t, w.Of(rollout.StepUpdateInPlace))
-	require.Empty(t, w.Of(rollout.StepMarkUnready))
-	require.Equal(t, []string{"web-a"}, keysOf(w.Of(rollout.StepDelete)))
+	_, p := pass(appsv1beta1.PodInPlaceIfPossible)
+	require.Empty(t, p.Of(rollout.StepUpdateInPlace))
+	require.Empty(t, p.Of(rollout.StepMarkUnready))
+	require.Equal(t, []string{"web-a"}, keysOf(p.Of(rollout.StepDelete)))
 
 	const why = "the apiserver has no pods/resize"
-	o, w := pass(appsv1beta1.PodInPlaceOnly)
-	require.Empty(t, w.Steps, text(w))
-	got, events := status(o, w, applied{}, now)
+	o, p := pass(appsv1beta1.PodInPlaceOnly)
+	require.Empty(t, p.Steps, text(p))
+	got, events := status(o, p, applied{}, now)
 	c := find(got.Conditions, appsv1beta1.CloneSetFailedUpdate)
 	require.NotNil(t, c)
 	require.Equal(t, string(rollout.ReasonNotInPlace), c.Reason)
 	require.Contains(t, c.Message, why)
 	require.Len(t, events, 1)
 
-	faults := validateInPlaceOnly(was(appsv1beta1.PodInPlaceOnly).Obj(), to(appsv1beta1.PodInPlaceOnly).Obj(), o.edits)
+	faults := validateInPlaceOnly(was(appsv1beta1.PodInPlaceOnly).Obj(), to(appsv1beta1.PodInPlaceOnly).Obj(), o.inPlace)
 	require.Len(t, faults, 1)
 	require.Contains(t, faults[0].Error(), why)
 }

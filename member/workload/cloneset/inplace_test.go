@@ -21,7 +21,7 @@ import (
 func TestAResizeThatFailsIsWrittenLater(t *testing.T) {
 	t.Parallel()
 	set := web(1).Policy(appsv1beta1.PodInPlaceOnly).Rolling("0", "1", "0").Spec(sized("1"))
-	o, names := world(t, set)
+	o, names := observedOf(t, set)
 	o.set.Status.CurrentRevision = names[0]
 	p := pod("a").Rev(names[0]).Serving(start).Obj()
 	p.Spec.Containers[0].Resources = o.set.Spec.Template.Spec.Containers[0].Resources

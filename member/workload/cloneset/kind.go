@@ -61,6 +61,6 @@ func gatesOf(g *feature.Gates) Gates {
 		ShortHash:               g.Enabled(feature.CloneSetShortHash),
 		PartitionRollback:       g.Enabled(feature.CloneSetPartitionRollback),
 		PreparingUpdateAsUpdate: g.Enabled(feature.PreparingUpdateAsUpdate),
-		RecreateOnClaimChange:   g.Enabled(feature.RecreatePodWhenChangeVCTInCloneSet),
+		RecreateOnPVCChange:     g.Enabled(feature.RecreatePodWhenChangeVCTInCloneSet),
 	}
 }

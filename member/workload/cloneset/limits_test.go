@@ -27,7 +27,7 @@ func keysOf(steps []podset.Step) []string {
 
 // Each case is a complaint about OpenKruise, by the number of its issue there, and what is done here instead. Where users
 // rely on what it does, that is kept, and the case says so.
-func TestKnownComplaints(t *testing.T) {
+func TestKnownIssuesOfOpenKruise(t *testing.T) {
 	t.Parallel()
 	type Spec = appsv1beta1.CloneSetSpec
 	tests := []struct {
@@ -40,28 +40,28 @@ func TestKnownComplaints(t *testing.T) {
 			name: "#2369: an update in place makes no pods of a surge",
 			set:  web(4).Image("app:2").Policy(appsv1beta1.PodInPlaceIfPossible).Rolling("0", "1", "2"),
 			pods: func(o *observed, rev []string) { o.with(rev[0], "a", "b", "c", "d") },
-			check: func(t *testing.T, w planned) {
+			check: func(t *testing.T, p planned) {
 				t.Helper()
-				require.Empty(t, w.Of(rollout.StepCreate))
-				require.Equal(t, []string{"web-a"}, keysOf(w.Of(rollout.StepMarkUnready)))
+				require.Empty(t, p.Of(rollout.StepCreate))
+				require.Equal(t, []string{"web-a"}, keysOf(p.Of(rollout.StepMarkUnready)))
 			},
 		},
 		{
 			name: "#1153: a paused set makes no pods of a surge",
 			set:  web(4).Image("app:2").Rolling("0", "1", "2").Paused(),
 			pods: func(o *observed, rev []string) { o.with(rev[0], "a", "b", "c", "d") },
-			check: func(t *testing.T, w planned) {
+			check: func(t *testing.T, p planned) {
 				t.Helper()
-				require.Empty(t, w.Steps, text(w))
+				require.Empty(t, p.Steps, text(p))
 			},
 		},
 		{
 			name: "#1478: a long minReadySeconds does not hold up scale-in",
 			set:  web(2).Rolling("0", "1", "0").Spec(func(s *Spec) { s.MinReadySeconds = 7200 }),
 			pods: func(o *observed, rev []string) { o.with(rev[1], "a", "b", "c", "d") },
-			check: func(t *testing.T, w planned) {
+			check: func(t *testing.T, p planned) {
 				t.Helper()
-				require.Equal(t, []string{"web-a", "web-b"}, keysOf(w.Of(rollout.StepDelete)))
+				require.Equal(t, []string{"web-a", "web-b"}, keysOf(p.Of(rollout.StepDelete)))
 			},
 		},
 		{
@@ -72,9 +72,9 @@ func TestKnownComplaints(t *testing.T) {
 				o.with(rev[1], "d")
 				o.pods = append(o.pods, unready("e", rev[1], start))
 			},
-			check: func(t *testing.T, w planned) {
+			check: func(t *testing.T, p planned) {
 				t.Helper()
-				require.Equal(t, []string{"web-a", "web-b"}, keysOf(w.Of(rollout.StepDelete)), "two of three old pods, as one is kept")
+				require.Equal(t, []string{"web-a", "web-b"}, keysOf(p.Of(rollout.StepDelete)), "two of three old pods, as one is kept")
 			},
 		},
 		{
@@ -85,9 +85,9 @@ func TestKnownComplaints(t *testing.T) {
 					o.pods = append(o.pods, pod(name).Rev(rev[1]).Serving(start).Annotation(keys.PodDeletionCost, cost).Obj())
 				}
 			},
-			check: func(t *testing.T, w planned) {
+			check: func(t *testing.T, p planned) {
 				t.Helper()
-				require.Equal(t, []string{"web-b", "web-c"}, keysOf(w.Of(rollout.StepDelete)), "a cost that is no plain number counts as 0")
+				require.Equal(t, []string{"web-b", "web-c"}, keysOf(p.Of(rollout.StepDelete)), "a cost that is no plain number counts as 0")
 			},
 		},
 		{
@@ -97,9 +97,9 @@ func TestKnownComplaints(t *testing.T) {
 				o.with(rev[1], "a")
 				o.pods = append(o.pods, pod("b").Rev(rev[1]).Serving(start).Phase(corev1.PodFailed).Obj())
 			},
-			check: func(t *testing.T, w planned) {
+			check: func(t *testing.T, p planned) {
 				t.Helper()
-				require.Len(t, w.Of(rollout.StepCreate), 1)
+				require.Len(t, p.Of(rollout.StepCreate), 1)
 			},
 		},
 		{
@@ -110,44 +110,44 @@ func TestKnownComplaints(t *testing.T) {
 				made.Spec.NodeName = "node-1"
 				o.pods = append(o.pods, made)
 			},
-			check: func(t *testing.T, w planned) {
+			check: func(t *testing.T, p planned) {
 				t.Helper()
-				require.Equal(t, []string{"web-a"}, keysOf(w.Of(rollout.StepMarkReady)))
+				require.Equal(t, []string{"web-a"}, keysOf(p.Of(rollout.StepMarkReady)))
 			},
 		},
 		{
-			name: "#1670, kept: changed claim templates hold for pods made from then on",
-			set:  web(1).Claims("data"),
+			name: "#1670, kept: changed PVC templates hold for pods made from then on",
+			set:  web(1).PVCs("data"),
 			pods: func(o *observed, rev []string) { o.with(rev[1], "a") },
-			check: func(t *testing.T, w planned) {
+			check: func(t *testing.T, p planned) {
 				t.Helper()
-				require.Empty(t, w.Steps, text(w))
+				require.Empty(t, p.Steps, text(p))
 			},
 		},
 		{
 			name: "#1089: a set at rest has nothing to do and asks for no later look",
 			set:  web(2),
 			pods: func(o *observed, rev []string) { o.with(rev[1], "a", "b") },
-			check: func(t *testing.T, w planned) {
+			check: func(t *testing.T, p planned) {
 				t.Helper()
-				require.Empty(t, w.Steps, text(w))
-				require.Zero(t, w.Recheck)
+				require.Empty(t, p.Steps, text(p))
+				require.Zero(t, p.Recheck)
 			},
 		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			o, names := world(t, tt.set, web(4).Image("app:0"))
+			o, names := observedOf(t, tt.set, web(4).Image("app:0"))
 			tt.pods(&o, names)
 			tt.check(t, plan(o, now))
 		})
 	}
 }
 
-func TestB2FailuresAreWrittenByThemselvesAndTakenOff(t *testing.T) {
+func TestB2AFailureAloneIsWrittenAndRemoved(t *testing.T) {
 	t.Parallel()
-	o, names := world(t, web(3))
+	o, names := observedOf(t, web(3))
 	o.with(names[0], "a", "b")
 	o.set.Status, _ = status(o, plan(o, now), applied{}, now)
 
@@ -165,7 +165,7 @@ func TestB2FailuresAreWrittenByThemselvesAndTakenOff(t *testing.T) {
 func TestConflictsAreNoFailure(t *testing.T) {
 	t.Parallel()
 	// #1351: a conflict ends the reconcile without noise; podwork counts it as skipped.
-	o, names := world(t, web(2).Image("app:2").Policy(appsv1beta1.PodInPlaceIfPossible), web(2))
+	o, names := observedOf(t, web(2).Image("app:2").Policy(appsv1beta1.PodInPlaceIfPossible), web(2))
 	o.with(names[0], "a", "b")
 	got, events := status(o, plan(o, now), applied{Results: stepped(rollout.StepMarkUnready, podcontrol.Result{Skipped: 1})}, now)
 	require.Empty(t, got.Conditions)

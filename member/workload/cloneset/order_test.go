@@ -45,18 +45,18 @@ func TestUpdateGoesByPriorityAndScatter(t *testing.T) {
 			t.Parallel()
 			set := web(4).Image("app:2").Policy(appsv1beta1.PodInPlaceIfPossible).Rolling("0", "2", "0").
 				Spec(func(s *appsv1beta1.CloneSetSpec) { tt.change(s.UpdateStrategy.RollingUpdate) })
-			o, names := world(t, set, web(4))
+			o, names := observedOf(t, set, web(4))
 			o.with(names[0], "a", "b", "c", "d")
 			for _, p := range o.pods {
 				if p.Name == "web-d" {
 					p.Labels["tier"] = "test"
 				}
 			}
-			w := plan(o, now)
-			require.True(t, strings.HasPrefix(w.InvalidSpec, tt.fault), w.InvalidSpec)
-			require.Equal(t, tt.fault == "", w.InvalidSpec == "")
+			p := plan(o, now)
+			require.True(t, strings.HasPrefix(p.InvalidSpec, tt.fault), p.InvalidSpec)
+			require.Equal(t, tt.fault == "", p.InvalidSpec == "")
 			var got []string
-			for _, c := range w.Of(rollout.StepMarkUnready) {
+			for _, c := range p.Of(rollout.StepMarkUnready) {
 				got = append(got, c.Pod.Key)
 			}
 			require.Equal(t, tt.want, got)

@@ -78,8 +78,8 @@ func viewOptions(o observed, rollback bool) podset.ViewOptions {
 	for _, name := range o.set.Spec.ScaleStrategy.PodsToDelete {
 		listed[name] = true
 	}
-	terminating := make(map[string]bool, len(o.claims))
-	for _, c := range o.claims {
+	terminating := make(map[string]bool, len(o.pvcs))
+	for _, c := range o.pvcs {
 		terminating[c.Name] = c.DeletionTimestamp != nil
 	}
 	r := o.set.Spec.UpdateStrategy.RollingUpdate
@@ -87,7 +87,7 @@ func viewOptions(o observed, rollback bool) podset.ViewOptions {
 	return podset.ViewOptions{
 		Selector: o.set.Spec.Selector, Rules: rulesOf(&o.set.Spec), Rollback: rollback,
 		Differ: &podset.Differ{
-			History: o.history, Options: o.edits, Claims: o.gates.RecreateOnClaimChange && !inPlaceOnly, Daemons: o.daemons,
+			History: o.history, Options: o.inPlace, Claims: o.gates.RecreateOnPVCChange && !inPlaceOnly, Daemons: o.daemons,
 		},
 		Extend: func(pod *podset.Pod) {
 			id := instanceID(pod.Object)

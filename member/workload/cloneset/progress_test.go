@@ -80,7 +80,7 @@ func TestProgress(t *testing.T) {
 			want:   progressing(yes, "CloneSetUpdated", "1 of 4 pods updated and available", now, start),
 		},
 		{
-			name: "a missing pod that is made anew is progress", set: due(4),
+			name: "a missing pod that is re-created is progress", set: due(4),
 			before: with(at(1), func(s *status) { s.Replicas = 2 }), now: with(at(1), func(s *status) { s.Replicas = 3 }),
 			was:  progressing(yes, "CloneSetUpdated", "", ago(time.Hour), start),
 			want: progressing(yes, "CloneSetUpdated", "1 of 4 pods updated and available", now, start),
@@ -172,19 +172,19 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-func TestAPassComesAtTheDeadline(t *testing.T) {
+func TestReconcileIsRequeuedAtTheDeadline(t *testing.T) {
 	t.Parallel()
-	o, names := world(t, due(2).Image("app:2"), due(2))
+	o, names := observedOf(t, due(2).Image("app:2"), due(2))
 	o.with(names[0], "a", "b")
 	o.set.Status.Conditions = []appsv1beta1.CloneSetCondition{*progressing(corev1.ConditionTrue, "CloneSetUpdated", "", now.Add(-9*time.Minute), start)}
 	require.Equal(t, time.Minute, plan(o, now).Recheck)
 	require.Zero(t, plan(o, now.Add(time.Minute)).Recheck, "what is late needs no clock")
 }
 
-// hung is a world in which one of three pods can't start its new image.
-func hung(t *testing.T, set *testkit.CloneSetBuilder, since time.Time) observed {
+// stalledUpdate is a world in which one of three pods can't start its new image.
+func stalledUpdate(t *testing.T, set *testkit.CloneSetBuilder, since time.Time) observed {
 	t.Helper()
-	o, names := world(t, set.Image("app:2").Policy(appsv1beta1.PodInPlaceIfPossible).Rolling("0", "1", "0"), web(3))
+	o, names := observedOf(t, set.Image("app:2").Policy(appsv1beta1.PodInPlaceIfPossible).Rolling("0", "1", "0"), web(3))
 	o.with(names[0], "b", "c")
 	p := pod("a").Rev(names[1]).Gate(false, since).Running().NotReady().State(pods.LifecycleUpdating).Obj()
 	p.Annotations[keys.InPlaceUpdateState] = `{"revision":"` + names[1] + `","updateTimestamp":"` + since.Format(time.RFC3339) +
@@ -198,19 +198,19 @@ func hung(t *testing.T, set *testkit.CloneSetBuilder, since time.Time) observed 
 	return o
 }
 
-func TestHungUpdateIsToldOnceWithItsTime(t *testing.T) {
+func TestAStalledUpdateIsReportedOnceWithItsTime(t *testing.T) {
 	t.Parallel()
 	began := now.Add(-9 * time.Minute)
-	o := hung(t, web(3), began)
+	o := stalledUpdate(t, web(3), began)
 	got, events := status(o, plan(o, now), applied{}, now)
 	require.Empty(t, got.Conditions, "nine minutes are not too long")
 	require.Empty(t, events)
 	require.Equal(t, time.Minute, plan(o, now).Recheck)
 
 	later := now.Add(time.Minute)
-	w := plan(o, later)
-	require.Zero(t, w.Recheck)
-	o.set.Status, events = status(o, w, applied{}, later)
+	p := plan(o, later)
+	require.Zero(t, p.Recheck)
+	o.set.Status, events = status(o, p, applied{}, later)
 	message := "web-a has not completed its update in place since 2026-11-21T09:51:00Z: container app waits: ImagePullBackOff; 1 pods wait so"
 	require.Empty(t, cmp.Diff([]appsv1beta1.CloneSetCondition{{
 		Type: "FailedUpdate", Status: "True", Reason: "UpdateStalled", Message: message,
@@ -234,9 +234,9 @@ func TestHungUpdateIsToldOnceWithItsTime(t *testing.T) {
 
 // A kubelet that can't reach the registry goes on running the former image until its pull has timed out: what the pod waits
 // for then is news.
-func TestHungUpdateTellsWhatTheContainerCameToWaitFor(t *testing.T) {
+func TestAStalledUpdateNamesWhatTheContainerWaitsFor(t *testing.T) {
 	t.Parallel()
-	o := hung(t, web(3), now.Add(-time.Hour))
+	o := stalledUpdate(t, web(3), now.Add(-time.Hour))
 	waits := o.pods[2].Status.ContainerStatuses[0].State
 	o.pods[2].Status.ContainerStatuses[0].State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
 	o.pods[2].Status.ContainerStatuses[0].ContainerID = "containerd://1"
@@ -252,9 +252,9 @@ func TestHungUpdateTellsWhatTheContainerCameToWaitFor(t *testing.T) {
 }
 
 // B 29: it is told that nobody will restart the container.
-func TestHungUpdateTellsThatTheNodeHasNoDaemon(t *testing.T) {
+func TestAStalledUpdateNamesAMissingNodeDaemon(t *testing.T) {
 	t.Parallel()
-	o := hung(t, web(3), now.Add(-time.Hour))
+	o := stalledUpdate(t, web(3), now.Add(-time.Hour))
 	p := o.pods[2]
 	p.Spec.NodeName = "node-1"
 	p.Annotations[keys.InPlaceUpdateState] = `{"updateTimestamp":"` + now.Add(-time.Hour).Format(time.RFC3339) + `","updateEnvFromMetadata":true,
@@ -274,9 +274,9 @@ func TestHungUpdateTellsThatTheNodeHasNoDaemon(t *testing.T) {
 	require.Contains(t, told(), why+"; 1 pods wait so", "one that came and is at it")
 }
 
-func TestHungUpdateIsToldAtTheDeadlineOfTheSet(t *testing.T) {
+func TestAStalledUpdateIsReportedAtTheDeadlineOfTheSet(t *testing.T) {
 	t.Parallel()
-	o := hung(t, web(3).Spec(func(s *appsv1beta1.CloneSetSpec) { s.ProgressDeadlineSeconds = ptr.To[int32](60) }), now.Add(-time.Minute))
+	o := stalledUpdate(t, web(3).Spec(func(s *appsv1beta1.CloneSetSpec) { s.ProgressDeadlineSeconds = ptr.To[int32](60) }), now.Add(-time.Minute))
 	require.Equal(t, "UpdateStalled", plan(o, now).Stalled.Reason)
 }
 
@@ -290,7 +290,7 @@ func asked(s *appsv1beta1.CloneSetSpec) {
 	s.Lifecycle = &pods.Lifecycle{InPlaceUpdate: &pods.LifecycleHook{LabelsHandler: map[string]string{"example.com/hold": "yes"}}}
 }
 
-func TestBudgetThatCanNotBeMetIsToldWithItsTime(t *testing.T) {
+func TestAStalledBudgetIsReportedWithItsTime(t *testing.T) {
 	t.Parallel()
 	long, short := now.Add(-time.Hour), now.Add(-4*time.Minute)
 	tests := []struct {
@@ -403,11 +403,11 @@ func TestBudgetThatCanNotBeMetIsToldWithItsTime(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			o, names := world(t, tt.set, web(3))
+			o, names := observedOf(t, tt.set, web(3))
 			tt.change(&o, names)
-			w := plan(o, now)
-			require.Equal(t, tt.recheck, w.Recheck)
-			got, events := status(o, w, applied{}, now)
+			p := plan(o, now)
+			require.Equal(t, tt.recheck, p.Recheck)
+			got, events := status(o, p, applied{}, now)
 			if tt.want == "" {
 				require.Empty(t, got.Conditions)
 				require.Empty(t, events)

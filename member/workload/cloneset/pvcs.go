@@ -14,14 +14,14 @@ import (
 
 // ownershipTransfer makes a pod the owner of a PVC, which is deleted with it then.
 type ownershipTransfer struct {
-	claim *corev1.PersistentVolumeClaim
-	pod   *corev1.Pod
+	pvc *corev1.PersistentVolumeClaim
+	pod *corev1.Pod
 }
 
 // instance is the pod and the PVCs of one instance id.
 type instance struct {
-	claims []*corev1.PersistentVolumeClaim
-	pod    *podset.Pod // nil if there is none
+	pvcs []*corev1.PersistentVolumeClaim
+	pod  *podset.Pod // nil if there is none
 }
 
 // planPVCs plans for PVCs, and assigns instance ids to new pods: a new pod reuses PVCs by getting their id.
@@ -36,7 +36,7 @@ type instance struct {
 //
 // PVCs of a pod that is released are always transferred to it.
 func (p *planned) planPVCs(o observed) {
-	if len(o.claims) == 0 { // Most sets have none, and what follows visits each pod.
+	if len(o.pvcs) == 0 { // Most sets have none, and what follows visits each pod.
 		return
 	}
 	instances := map[string]*instance{}
@@ -46,9 +46,9 @@ func (p *planned) planPVCs(o observed) {
 		}
 		return instances[id]
 	}
-	for _, c := range o.claims {
+	for _, c := range o.pvcs {
 		if id := instanceID(c); id != "" && c.DeletionTimestamp == nil {
-			of(id).claims = append(of(id).claims, c)
+			of(id).pvcs = append(of(id).pvcs, c)
 		}
 	}
 	for i := range p.Pods {
@@ -61,8 +61,8 @@ func (p *planned) planPVCs(o observed) {
 	}
 	for _, pod := range p.Release {
 		if in := instances[instanceID(pod)]; in != nil && in.pod == nil {
-			p.transfer(in.claims, pod)
-			in.claims = nil
+			p.transfer(in.pvcs, pod)
+			in.pvcs = nil
 		}
 	}
 	var free []string // ids with PVCs and without a pod
@@ -70,7 +70,7 @@ func (p *planned) planPVCs(o observed) {
 	for _, id := range slices.Sorted(maps.Keys(instances)) {
 		in := instances[id]
 		switch {
-		case len(in.claims) == 0 || in.pod != nil && !in.pod.Inactive:
+		case len(in.pvcs) == 0 || in.pod != nil && !in.pod.Inactive:
 		case !o.set.Spec.ScaleStrategy.EnablePVCReuse:
 			p.discard(in)
 		case in.pod == nil:
@@ -79,7 +79,7 @@ func (p *planned) planPVCs(o observed) {
 			leaving++
 			if in.pod.Object.DeletionTimestamp == nil {
 				p.Steps = append(p.Steps, podset.Step{Kind: rollout.StepDelete, Pod: in.pod, Reason: rollout.ReasonEnded, Why: fmt.Sprintf(
-					"phase %s; %d PVCs are for the pod that replaces it", in.pod.Object.Status.Phase, len(in.claims))})
+					"phase %s; %d PVCs are for the pod that replaces it", in.pod.Object.Status.Phase, len(in.pvcs))})
 			}
 		}
 	}
@@ -97,30 +97,30 @@ func (p *planned) transferDeleted(instances map[string]*instance) {
 			continue
 		}
 		in := instances[instanceID(s.Pod.Object)]
-		if in == nil || len(in.claims) == 0 {
+		if in == nil || len(in.pvcs) == 0 {
 			continue
 		}
 		if _, marked := s.Pod.Object.Labels[keys.SpecifiedDelete]; !marked {
 			s.Kind = rollout.StepMarkForDeletion
 			continue
 		}
-		p.transfer(in.claims, s.Pod.Object)
-		in.claims = nil
+		p.transfer(in.pvcs, s.Pod.Object)
+		in.pvcs = nil
 	}
 }
 
 // discard transfers PVCs to their pod, which is terminating or has ended, or deletes them if it is gone.
 func (p *planned) discard(in *instance) {
 	if in.pod == nil {
-		p.deletePVCs = append(p.deletePVCs, in.claims...)
+		p.deletePVCs = append(p.deletePVCs, in.pvcs...)
 		return
 	}
-	p.transfer(in.claims, in.pod.Object)
+	p.transfer(in.pvcs, in.pod.Object)
 }
 
-func (p *planned) transfer(claims []*corev1.PersistentVolumeClaim, pod *corev1.Pod) {
-	for _, c := range claims {
-		p.transfers = append(p.transfers, ownershipTransfer{claim: c, pod: pod})
+func (p *planned) transfer(pvcs []*corev1.PersistentVolumeClaim, pod *corev1.Pod) {
+	for _, c := range pvcs {
+		p.transfers = append(p.transfers, ownershipTransfer{pvc: c, pod: pod})
 	}
 }
 
@@ -151,7 +151,7 @@ func (p *planned) assignIDs(free []string, leaving int) {
 // pvcsOf returns the PVCs of an instance id that are not being deleted yet.
 func pvcsOf(o observed, id string) []*corev1.PersistentVolumeClaim {
 	var out []*corev1.PersistentVolumeClaim
-	for _, c := range o.claims {
+	for _, c := range o.pvcs {
 		if id != "" && instanceID(c) == id && c.DeletionTimestamp == nil {
 			out = append(out, c)
 		}

@@ -32,16 +32,16 @@ type rogue struct {
 func (r rogue) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	s := scene{set: &appsv1beta1.CloneSet{}, now: r.p.Clock.Now()}
 	var all corev1.PodList
-	var claims corev1.PersistentVolumeClaimList
-	err := errors.Join(r.p.Client.Get(ctx, req.NamespacedName, s.set), r.p.Client.List(ctx, &all), r.p.Client.List(ctx, &claims))
+	var pvcs corev1.PersistentVolumeClaimList
+	err := errors.Join(r.p.Client.Get(ctx, req.NamespacedName, s.set), r.p.Client.List(ctx, &all), r.p.Client.List(ctx, &pvcs))
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 	for i := range all.Items {
 		s.pods = append(s.pods, &all.Items[i])
 	}
-	for i := range claims.Items {
-		s.claims = append(s.claims, &claims.Items[i])
+	for i := range pvcs.Items {
+		s.pvcs = append(s.pvcs, &pvcs.Items[i])
 	}
 	if err := r.habit(ctx, r.p.Client, s); err != nil {
 		return ctrl.Result{}, err
@@ -49,8 +49,8 @@ func (r rogue) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, er
 	return r.Reconciler.Reconcile(ctx, req)
 }
 
-// told returns the story of that name.
-func told(t *testing.T, name string) sim.Scenario {
+// storyNamed returns the story of that name.
+func storyNamed(t *testing.T, name string) sim.Scenario {
 	t.Helper()
 	all := append(scenarios(), fewReady())
 	i := slices.IndexFunc(all, func(s sim.Scenario) bool { return s.Name == name })
@@ -79,8 +79,8 @@ func toImage(ctx context.Context, c client.Client, p *corev1.Pod, image, rev str
 	return c.Patch(ctx, p, client.RawPatch(types.StrategicMergePatchType, data))
 }
 
-// twin is a pod like p that is to be made.
-func twin(p *corev1.Pod) *corev1.Pod {
+// podLike is a pod like p that is to be made.
+func podLike(p *corev1.Pod) *corev1.Pod {
 	p = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: p.Namespace, GenerateName: "web-", Labels: p.Labels, OwnerReferences: p.OwnerReferences,
 	}, Spec: *p.Spec.DeepCopy()}
@@ -101,9 +101,9 @@ func (s scene) one(atLeast int) *corev1.Pod {
 	return own[0]
 }
 
-// TestEachRuleIsBrokenByWhoBreaksIt proves that no rule is idle: for each of them there is a controller that would pass all
+// TestEachRuleCatchesARogueController proves that no rule is idle: for each of them there is a controller that would pass all
 // the same.
-func TestEachRuleIsBrokenByWhoBreaksIt(t *testing.T) {
+func TestEachRuleCatchesARogueController(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name  string
@@ -131,11 +131,11 @@ func TestEachRuleIsBrokenByWhoBreaksIt(t *testing.T) {
 			if len(s.own()) <= 4 {
 				return nil
 			}
-			return errors.Join(c.Create(ctx, twin(s.own()[0])), c.Create(ctx, twin(s.own()[0])))
+			return errors.Join(c.Create(ctx, podLike(s.own()[0])), c.Create(ctx, podLike(s.own()[0])))
 		}, "never more pods than replicas and surge"},
 		{"#1153: surges while paused", "paused surge", func(ctx context.Context, c client.Client, s scene) error {
 			if p := s.one(3); p != nil {
-				return c.Create(ctx, twin(p))
+				return c.Create(ctx, podLike(p))
 			}
 			return nil
 		}, "never more pods than replicas and surge"},
@@ -234,22 +234,22 @@ func TestEachRuleIsBrokenByWhoBreaksIt(t *testing.T) {
 			}
 			return nil
 		}, "others' objects are left alone"},
-		{"deletes a claim that a pod mounts", "claims that are reused", func(ctx context.Context, c client.Client, s scene) error {
-			for _, claim := range s.claims {
-				if claim.DeletionTimestamp == nil && s.one(3) != nil {
-					return remove(ctx, c, claim)
+		{"deletes a PVC that a pod mounts", "PVCs that are reused", func(ctx context.Context, c client.Client, s scene) error {
+			for _, pvc := range s.pvcs {
+				if pvc.DeletionTimestamp == nil && s.one(3) != nil {
+					return remove(ctx, c, pvc)
 				}
 			}
 			return nil
-		}, "pods keep their claims"},
-		{"deletes the claim of a lost pod", "claims that are reused", func(ctx context.Context, c client.Client, s scene) error {
-			for _, claim := range s.claims {
-				if !slices.ContainsFunc(s.own(), func(p *corev1.Pod) bool { return instanceID(p) == instanceID(claim) }) {
-					return remove(ctx, c, claim)
+		}, "pods keep their PVCs"},
+		{"deletes the PVC of a lost pod", "PVCs that are reused", func(ctx context.Context, c client.Client, s scene) error {
+			for _, pvc := range s.pvcs {
+				if !slices.ContainsFunc(s.own(), func(p *corev1.Pod) bool { return instanceID(p) == instanceID(pvc) }) {
+					return remove(ctx, c, pvc)
 				}
 			}
 			return nil
-		}, "claims of lost pods are kept"},
+		}, "PVCs of lost pods are kept"},
 		{"writes at each reconcile", "scale out and in", func(ctx context.Context, c client.Client, s scene) error {
 			return c.Patch(ctx, s.set, client.RawPatch(types.MergePatchType,
 				fmt.Appendf(nil, `{"metadata":{"annotations":{"seen":"%d"}}}`, s.now.UnixNano())))
@@ -264,7 +264,7 @@ func TestEachRuleIsBrokenByWhoBreaksIt(t *testing.T) {
 				inner, err := sound(p)
 				return rogue{inner, p, tt.habit}, err
 			}
-			r := sim.Run(t.Context(), k, told(t, tt.story), sim.Schedule{})
+			r := sim.Run(t.Context(), k, storyNamed(t, tt.story), sim.Schedule{})
 			require.ErrorContains(t, r.Err, tt.says)
 		})
 	}

@@ -82,7 +82,7 @@ func ofType(t appsv1beta1.CloneSetConditionType) func(appsv1beta1.CloneSetCondit
 	return func(c appsv1beta1.CloneSetCondition) bool { return c.Type == t }
 }
 
-// countsOnly tells whether s differs from the set's status in counts only, which the message of Progressing repeats, and does not
+// countsOnly reports whether s differs from the set's status in counts only, which the message of Progressing repeats, and does not
 // complete the rollout: all pods updated and available.
 func countsOnly(set *appsv1beta1.CloneSet, s appsv1beta1.CloneSetStatus) bool {
 	if int(s.UpdatedAvailableReplicas) == replicas(&set.Spec) {

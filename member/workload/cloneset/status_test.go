@@ -23,7 +23,7 @@ import (
 
 func TestStatusCounts(t *testing.T) {
 	t.Parallel()
-	o, names := world(t, web(6).Image("app:2").Rolling("50%", "1", "0"), web(6))
+	o, names := observedOf(t, web(6).Image("app:2").Rolling("50%", "1", "0"), web(6))
 	o.set.Generation = 7
 	o.with(names[0], "old")
 	o.with(names[1], "new")
@@ -56,7 +56,7 @@ func TestStatusCurrentRevision(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			o, names := world(t, web(2).Image("app:2"), web(2))
+			o, names := observedOf(t, web(2).Image("app:2"), web(2))
 			o.with(names[0], tt.old...)
 			o.with(names[1], tt.new...)
 			got, _ := status(o, plan(o, now), applied{}, now)
@@ -66,23 +66,23 @@ func TestStatusCurrentRevision(t *testing.T) {
 	}
 }
 
-func TestStatusOfANewSetNamesTheRevisionThatWasMade(t *testing.T) {
+func TestStatusOfANewSetNamesTheRevisionThatWasCreated(t *testing.T) {
 	t.Parallel()
-	o, names := world(t, web(2))
+	o, names := observedOf(t, web(2))
 	o.history, o.set.Status.CurrentRevision = nil, ""
-	w := plan(o, now)
-	got, _ := status(o, w, applied{}, now)
+	p := plan(o, now)
+	got, _ := status(o, p, applied{}, now)
 	require.Equal(t, names[0], got.UpdateRevision)
 	require.Equal(t, names[0], got.CurrentRevision)
 
-	got, events := status(o, w, applied{Results: podcontrol.Results{Revision: errors.New("create revision x: no")}}, now)
+	got, events := status(o, p, applied{Results: podcontrol.Results{Revision: errors.New("create revision x: no")}}, now)
 	require.Empty(t, got.UpdateRevision, "a revision that could not be made is not promised")
 	require.Equal(t, []string{"FailedCreate"}, testkit.Reasons(events))
 }
 
 func TestStatusCountsACollisionAndNothingElse(t *testing.T) {
 	t.Parallel()
-	o, _ := world(t, web(2).Status(appsv1beta1.CloneSetStatus{Replicas: 5, CollisionCount: ptr.To[int32](1)}))
+	o, _ := observedOf(t, web(2).Status(appsv1beta1.CloneSetStatus{Replicas: 5, CollisionCount: ptr.To[int32](1)}))
 	got, events := status(o, plan(o, now), applied{Results: podcontrol.Results{Collided: true}}, now)
 	require.Equal(t, int32(2), *got.CollisionCount)
 	require.Equal(t, int32(5), got.Replicas)
@@ -152,7 +152,7 @@ func TestStatusConditions(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			o, names := world(t, tt.set, web(1))
+			o, names := observedOf(t, tt.set, web(1))
 			o.with(names[0], "a")
 			o.set.Status.Conditions = tt.was
 			was := fmt.Sprint(tt.was)
@@ -172,7 +172,7 @@ func TestStatusCutsLongMessages(t *testing.T) {
 
 func TestEventsAreOneForEachClass(t *testing.T) {
 	t.Parallel()
-	o, names := world(t, web(9).Image("app:2"), web(9))
+	o, names := observedOf(t, web(9).Image("app:2"), web(9))
 	d := applied{
 		Results: podcontrol.Results{Steps: map[podcontrol.Class]podcontrol.Result{
 			{Kind: rollout.StepCreate}:                                 {Done: []string{"a", "b", "c", "d"}, Err: errors.New("create pod e: quota")},
@@ -183,8 +183,8 @@ func TestEventsAreOneForEachClass(t *testing.T) {
 			{Kind: rollout.StepMarkUnready}:                            {Done: []string{"l"}},
 			{Kind: rollout.StepMarkReady}:                              {Done: []string{"m"}},
 		}, Rest: errors.New("patch p: no")},
-		deletedPVCs: errors.New("delete claim n: no"),
-		transferred: errors.New("patch claim o: no"),
+		deletedPVCs: errors.New("delete PVC n: no"),
+		transferred: errors.New("patch PVC o: no"),
 	}
 	_, events := status(o, plan(o, now), d, now)
 	notes := make([]string, 0, len(events))
@@ -198,15 +198,15 @@ func TestEventsAreOneForEachClass(t *testing.T) {
 		"Normal SuccessfulUpdatePodReCreate: deleted 1 pods to re-create them at " + names[1] + ": h",
 		"Warning FailedUpdatePodReCreate: delete i: no",
 		"Normal SuccessfulUpdatePodInPlace: updated 2 pods in place to " + names[1] + ": j, k",
-		"Warning FailedDelete: delete claim n: no",
-		"Warning FailedUpdate: patch claim o: no",
+		"Warning FailedDelete: delete PVC n: no",
+		"Warning FailedUpdate: patch PVC o: no",
 		"Warning FailedUpdate: patch p: no",
 	}, notes)
 }
 
-func TestWhatOnlyTheSpecCanMendIsToldOnce(t *testing.T) {
+func TestAnInvalidSpecIsReportedOnce(t *testing.T) {
 	t.Parallel()
-	o, names := world(t, web(1).Rolling("0", "x", "0"))
+	o, names := observedOf(t, web(1).Rolling("0", "x", "0"))
 	o.with(names[0], "a")
 	first, events := status(o, plan(o, now), applied{}, now)
 	require.Equal(t, []string{"FailedUpdate"}, testkit.Reasons(events))

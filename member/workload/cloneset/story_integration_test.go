@@ -27,7 +27,7 @@ func TestStoriesInCluster(t *testing.T) {
 	for _, tt := range stories() {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			play(t, newGround(t, s), tt)
+			play(t, newFixture(t, s), tt)
 		})
 	}
 }
@@ -49,7 +49,7 @@ func rests(t *testing.T, s story) []string {
 	return append(out, r.Summary)
 }
 
-func play(t *testing.T, g *ground, s story) {
+func play(t *testing.T, g *fixture, s story) {
 	t.Helper()
 	want := rests(t, s)
 	alien := foreign()
@@ -76,31 +76,31 @@ func play(t *testing.T, g *ground, s story) {
 }
 
 // scene reads the namespace, after the hooks of its pods were served.
-func (g *ground) scene(t *testing.T) scene {
+func (g *fixture) scene(t *testing.T) scene {
 	t.Helper()
 	s := scene{set: g.Object(t), now: clock.RealClock{}.Now()}
 	var all corev1.PodList
-	var claims corev1.PersistentVolumeClaimList
+	var pvcs corev1.PersistentVolumeClaimList
 	require.NoError(t, g.List(t.Context(), &all, client.InNamespace(g.Namespace)))
-	require.NoError(t, g.List(t.Context(), &claims, client.InNamespace(g.Namespace)))
+	require.NoError(t, g.List(t.Context(), &pvcs, client.InNamespace(g.Namespace)))
 	for i := range all.Items {
 		p := &all.Items[i]
 		s.pods = append(s.pods, p)
 		if s.set.Spec.Lifecycle == nil || !activeIn(s.set, p) {
 			continue
 		}
-		if next, _ := sim.Served(p); next != nil {
-			passing(t, g.Update(t.Context(), next))
+		if next, _ := sim.HandleHook(p); next != nil {
+			ignoreTransient(t, g.Update(t.Context(), next))
 		}
 	}
-	for i := range claims.Items {
-		s.claims = append(s.claims, &claims.Items[i])
+	for i := range pvcs.Items {
+		s.pvcs = append(s.pvcs, &pvcs.Items[i])
 	}
 	return s
 }
 
-// passing lets an answer pass that is gone with the next try.
-func passing(t *testing.T, err error) {
+// ignoreTransient lets an answer pass that is gone with the next try.
+func ignoreTransient(t *testing.T, err error) {
 	t.Helper()
 	if !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
 		require.NoError(t, err)
@@ -108,7 +108,7 @@ func passing(t *testing.T, err error) {
 }
 
 // comesTo waits until the story has come as far as the simulated one.
-func (g *ground) comesTo(t *testing.T, what, want string) {
+func (g *fixture) comesTo(t *testing.T, what, want string) {
 	t.Helper()
 	var got string
 	require.Eventually(t, func() bool {
@@ -123,7 +123,7 @@ type lazily func() string
 func (l lazily) String() string { return l() }
 
 // do does what the user does. Somebody else may have changed the object meanwhile.
-func (g *ground) do(t *testing.T, a act) {
+func (g *fixture) do(t *testing.T, a act) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		o := a.change(g.scene(t))
@@ -135,7 +135,7 @@ func (g *ground) do(t *testing.T, a act) {
 			t.Logf("%s: %v", a.name, err)
 			return false
 		}
-		passing(t, err)
+		ignoreTransient(t, err)
 		return err == nil
 	}, testenv.Long, testenv.Poll, a.name)
 }

@@ -30,7 +30,7 @@ type story struct {
 // act is one change that a user makes.
 type act struct {
 	name string
-	// when says that the time has come; nil means at rest.
+	// when reports whether the time has come; nil means at rest.
 	when func(scene) bool
 	// change returns a changed copy of an object, nil if there is nothing to change.
 	change func(scene) client.Object
@@ -38,10 +38,10 @@ type act struct {
 
 // scene is what there is at a moment. Nothing in it may be changed.
 type scene struct {
-	set    *appsv1beta1.CloneSet // nil if there is none
-	pods   []*corev1.Pod         // in the order of their names
-	claims []*corev1.PersistentVolumeClaim
-	now    time.Time
+	set  *appsv1beta1.CloneSet // nil if there is none
+	pods []*corev1.Pod         // in the order of their names
+	pvcs []*corev1.PersistentVolumeClaim
+	now  time.Time
 }
 
 // own are the set's pods that are neither going nor have ended.
@@ -81,7 +81,7 @@ func paused(is bool) func(*appsv1beta1.CloneSetSpec) {
 	return func(s *appsv1beta1.CloneSetSpec) { s.UpdateStrategy.RollingUpdate.Paused = is }
 }
 
-// some tells, for act.when, whether n pods are to run app:2.
+// some reports, for act.when, whether n pods are to run app:2.
 func some(n int) func(scene) bool {
 	return func(s scene) bool {
 		have := 0
@@ -94,7 +94,7 @@ func some(n int) func(scene) bool {
 	}
 }
 
-// whole tells, for act.when, whether all is well with n pods of an image.
+// whole reports, for act.when, whether all is well with n pods of an image.
 func whole(n int, image string) func(scene) bool {
 	return func(s scene) bool {
 		have := 0
@@ -111,8 +111,8 @@ func whole(n int, image string) func(scene) bool {
 	}
 }
 
-// dear tells, for act.when, whether n pods have a deletion cost.
-func dear(n int) func(scene) bool {
+// withCost reports, for act.when, whether n pods have a deletion cost.
+func withCost(n int) func(scene) bool {
 	return func(s scene) bool {
 		return len(slices.DeleteFunc(s.own(), func(p *corev1.Pod) bool { return costOf(p) == "" })) == n
 	}
@@ -184,8 +184,8 @@ func held(n int32) *testkit.CloneSetBuilder {
 	})
 }
 
-// hangs tells of an image that it can't be pulled.
-func hangs(image string) bool { return strings.HasSuffix(image, ":bad") }
+// unpullable tells of an image that it can't be pulled.
+func unpullable(image string) bool { return strings.HasSuffix(image, ":bad") }
 
 // stories are those that every change has to tell well.
 func stories() []story {
@@ -198,7 +198,7 @@ func stories() []story {
 			edit("scale to 6", nil, scale(6)), edit("scale to 2", nil, scale(2)),
 		}},
 		{"scale-in order", web(5), []act{
-			cost(1, whole(5, "app:1")), cost(2, whole(5, "app:1")), edit("scale to 2", dear(2), scale(2)),
+			cost(1, whole(5, "app:1")), cost(2, whole(5, "app:1")), edit("scale to 2", withCost(2), scale(2)),
 		}},
 		{"scale-in with hooks", held(4), []act{
 			edit("scale to 2", nil, scale(2)), nameOne(), edit("scale to 3", nil, scale(3)),
@@ -241,8 +241,8 @@ func stories() []story {
 	}
 }
 
-// end is what a story has come to: what the status says, the pods without their names, and the claims. How many pods have
-// ended is chance, and they and what is theirs may stay. So may, with reuse, spare claims without a pod.
+// end is what a story has come to: what the status says, the pods without their names, and the PVCs. How many pods have
+// ended is chance, and they and what is theirs may stay. So may, with reuse, spare PVCs without a pod.
 func (s scene) end(spare int) string {
 	var lines []string
 	ids := map[string]bool{}
@@ -255,12 +255,12 @@ func (s scene) end(spare int) string {
 		lines = append(lines, fmt.Sprintf("pod of %s: %s available=%t %s edit=%d cost=%s",
 			ownerName(pod), pod.Spec.Containers[0].Image, f.Available, f.Lifecycle, f.Update, cmp.Or(costOf(pod), "0")))
 	}
-	for _, c := range s.claims {
+	for _, c := range s.pvcs {
 		owner := ownerName(c)
 		if owner != "Pod" && !ids[instanceID(c)] && spare > 0 {
 			spare--
 		} else if owner != "Pod" {
-			lines = append(lines, "claim of "+owner)
+			lines = append(lines, "PVC of "+owner)
 		}
 	}
 	slices.Sort(lines)

@@ -45,7 +45,7 @@ type Webhook struct {
 	Client client.Client
 	// Live reads pods from the apiserver: a name that a user has just seen may be younger than a cache.
 	Live client.Reader
-	// KeepTemplates leaves pod and claim templates without defaults (gate TemplateNoDefaults). They are validated still.
+	// KeepTemplates leaves pod and PVC templates without defaults (gate TemplateNoDefaults). They are validated still.
 	KeepTemplates bool
 	// InPlace says what may change in a running pod.
 	InPlace inplace.Options
@@ -65,7 +65,7 @@ func (w *Webhook) Default(ctx context.Context, set *appsv1beta1.CloneSet) error 
 	if w.KeepTemplates {
 		return nil
 	}
-	set.Spec.VolumeClaimTemplates = claimDefaults(set.Spec.VolumeClaimTemplates)
+	set.Spec.VolumeClaimTemplates = pvcDefaults(set.Spec.VolumeClaimTemplates)
 	old, err := admit.Old[appsv1beta1.CloneSet](ctx)
 	if err != nil {
 		return err
@@ -120,11 +120,11 @@ func setDefaults(s *appsv1beta1.CloneSetSpec) {
 	}
 }
 
-func claimDefaults(claims []corev1.PersistentVolumeClaim) []corev1.PersistentVolumeClaim {
-	if len(claims) == 0 {
-		return claims
+func pvcDefaults(pvcs []corev1.PersistentVolumeClaim) []corev1.PersistentVolumeClaim {
+	if len(pvcs) == 0 {
+		return pvcs
 	}
-	return workloadspec.DefaultPVCs(claims)
+	return workloadspec.DefaultPVCs(pvcs)
 }
 
 // ValidateCreate implements admission.Validator.
@@ -168,14 +168,14 @@ func (w *Webhook) ValidateDelete(context.Context, *appsv1beta1.CloneSet) (admiss
 func validateSpec(set *appsv1beta1.CloneSet) field.ErrorList {
 	spec, path := &set.Spec, field.NewPath("spec")
 	var faults field.ErrorList
-	// The longest name that we make from the set's is a pod's; claims add the template's name before it.
+	// The longest name that we make from the set's is a pod's; PVCs add the template's name before it.
 	longest := len(set.Name) + 1 + idLength
 	for i := range spec.VolumeClaimTemplates {
 		longest = max(longest, len(spec.VolumeClaimTemplates[i].Name)+1+len(set.Name)+1+idLength)
 	}
 	if longest > validation.DNS1123SubdomainMaxLength {
 		faults = append(faults, field.Invalid(field.NewPath("metadata", "name"), set.Name, fmt.Sprintf(
-			"names of pods and claims made from it would have %d characters, %d are possible: use a shorter name",
+			"names of pods and PVCs made from it would have %d characters, %d are possible: use a shorter name",
 			longest, validation.DNS1123SubdomainMaxLength)))
 	}
 	faults = append(faults, workloadspec.Selector(spec.Selector, &spec.Template, path)...)
@@ -240,7 +240,7 @@ func validateNumbers(spec *appsv1beta1.CloneSetSpec, path *field.Path) field.Err
 	}
 	if r.PodUpdatePolicy == appsv1beta1.PodInPlaceOnly && surge > 0 {
 		faults = append(faults, field.Invalid(path.Child("maxSurge"), r.MaxSurge.String(),
-			"must be 0 with podUpdatePolicy InPlaceOnly, which makes no pod anew"))
+			"must be 0 with podUpdatePolicy InPlaceOnly, which re-creates no pod"))
 	}
 	if want > 0 && unavailable < 1 && surge < 1 && r.MaxUnavailable != nil {
 		faults = append(faults, field.Invalid(path.Child("maxUnavailable"), r.MaxUnavailable.String(),
@@ -290,7 +290,7 @@ func (w *Webhook) validatePodsToDelete(ctx context.Context, old, set *appsv1beta
 	return faults, nil
 }
 
-// templateChanged tells whether the apiserver has to be asked again.
+// templateChanged reports whether the apiserver has to be asked again.
 func templateChanged(old, set *appsv1beta1.CloneSet) bool {
 	return !apiequality.Semantic.DeepEqual(old.Spec.Template, set.Spec.Template) ||
 		!workloadspec.SamePVCs(old.Spec.VolumeClaimTemplates, set.Spec.VolumeClaimTemplates)

@@ -78,7 +78,7 @@ func TestDefault(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			w, _ := asking(t)
-			set := testkit.CloneSet("web").Claims("data").Spec(func(s *Spec) {
+			set := testkit.CloneSet("web").PVCs("data").Spec(func(s *Spec) {
 				s.Replicas, s.RevisionHistoryLimit, s.UpdateStrategy = nil, nil, tt.in
 			}).Obj()
 			require.NoError(t, w.Default(requested(t, nil), set))
@@ -92,9 +92,9 @@ func TestDefault(t *testing.T) {
 	}
 }
 
-func TestDefaultAsksAboutATemplateOnlyWhenItChanged(t *testing.T) {
+func TestDefaultDryRunsATemplateOnlyWhenItChanged(t *testing.T) {
 	t.Parallel()
-	completed := web(2).Claims("data").Obj()
+	completed := web(2).PVCs("data").Obj()
 	completed.Spec.VolumeClaimTemplates[0].Spec.VolumeMode = new(corev1.PersistentVolumeFilesystem)
 	tests := []struct {
 		name  string
@@ -106,8 +106,8 @@ func TestDefaultAsksAboutATemplateOnlyWhenItChanged(t *testing.T) {
 		{"a creation asks", nil, web(1).Obj(), false, 1},
 		{"a scale does not", web(1).Obj(), web(2).Obj(), false, 0},
 		{"a new image asks", web(1).Obj(), web(1).Image("app:2").Obj(), false, 1},
-		{"a new claim template asks, as containers may mount it", web(1).Obj(), web(1).Claims("data").Obj(), false, 1},
-		{"defaults of claims are no change", web(1).Claims("data").Obj(), completed, false, 0},
+		{"a new PVC template asks, as containers may mount it", web(1).Obj(), web(1).PVCs("data").Obj(), false, 1},
+		{"defaults of PVCs are no change", web(1).PVCs("data").Obj(), completed, false, 0},
 		{"with the gate off, nothing asks", nil, web(1).Obj(), true, 0},
 	}
 	for _, tt := range tests {
@@ -196,7 +196,7 @@ func TestValidate(t *testing.T) {
 
 		{"a name so long that pods could have none is refused", testkit.CloneSet(strings.Repeat("x", 248)), "metadata.name: Invalid value"},
 		{
-			"a name so long that claims could have none is refused", testkit.CloneSet(strings.Repeat("x", 245)).Claims("data"),
+			"a name so long that PVCs could have none is refused", testkit.CloneSet(strings.Repeat("x", 245)).PVCs("data"),
 			"metadata.name: Invalid value",
 		},
 		{"an empty selector is refused", web(4).Spec(func(s *Spec) { s.Selector.MatchLabels = nil }), "spec.selector: Required value"},

@@ -17,7 +17,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
-func TestWhatIsTakenOverIsTold(t *testing.T) {
+func TestAdoptionIsReported(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name   string

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A pod that has ended is deleted, and one is made anew: the first time at once, then after firstWait, twice that and so on, up to
+// A pod that has ended is deleted, and one is re-created: the first time at once, then after firstWait, twice that and so on, up to
 // lastWait. A node whose pods ran for twice that long begins anew. Source: kube 1.36, DaemonSet controller.
 const (
 	firstWait = time.Second

@@ -10,7 +10,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-func TestNodesOnWhichPodsEndWaitLongerEachTime(t *testing.T) {
+func TestBackoffOfNodesGrows(t *testing.T) {
 	t.Parallel()
 	var f failures
 	at := now

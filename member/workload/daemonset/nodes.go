@@ -17,7 +17,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/ownership"
 )
 
-// concerns tells whether a node that was and is so means another plan for a set. was is nil of a node that came, is of one that
+// concerns reports whether a node that was and is so means another plan for a set. was is nil of a node that came, is of one that
 // went. It is a pure function.
 func concerns(s *appsv1beta1.DaemonSetSpec, was, is *corev1.Node) bool {
 	m := matcher(&s.Template)
@@ -33,7 +33,7 @@ func concerns(s *appsv1beta1.DaemonSetSpec, was, is *corev1.Node) bool {
 	return run != runs || stay != stays || selected != selectsIt
 }
 
-// selects tells whether a set updates pods on a node: by updateStrategy.rollingUpdate.selector. One that can't be read, which no
+// selects reports whether a set updates pods on a node: by updateStrategy.rollingUpdate.selector. One that can't be read, which no
 // webhook lets pass, selects none.
 func selects(s *appsv1beta1.DaemonSetSpec, node *corev1.Node) bool {
 	r := s.UpdateStrategy.RollingUpdate

@@ -45,7 +45,7 @@ func fifty(t *testing.T) client.Client {
 	return b.Build()
 }
 
-func TestANodeEventStartsPassesOfTheSetsThatItConcerns(t *testing.T) {
+func TestANodeEventEnqueuesTheSetsThatItConcerns(t *testing.T) {
 	t.Parallel()
 	cache := fifty(t)
 	of := func(list ...int) []string {
@@ -110,7 +110,7 @@ func TestANodeEventStartsPassesOfTheSetsThatItConcerns(t *testing.T) {
 	}
 }
 
-func TestTheFirstListOfNodesStartsNoPasses(t *testing.T) {
+func TestTheFirstListOfNodesEnqueuesNothing(t *testing.T) {
 	t.Parallel()
 	q := &requests{}
 	onNodes(fifty(t)).Create(t.Context(), event.CreateEvent{Object: sim.Node("n1", "role", "3"), IsInInitialList: true}, q)

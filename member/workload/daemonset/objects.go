@@ -86,7 +86,7 @@ func nodeOf(pod *corev1.Pod) string {
 	return podset.Node(pod)
 }
 
-// adopts tells whether a set adopts an orphan: one that a DaemonSet of its name created for a node, as that of Kubernetes leaves them
+// adopts reports whether a set adopts an orphan: one that a DaemonSet of its name created for a node, as that of Kubernetes leaves them
 // when it is deleted without its pods.
 func adopts(owner metav1.Object, pod *corev1.Pod) bool {
 	return pod.GenerateName == owner.GetName()+"-" && podset.Pinned(pod) != ""

@@ -41,13 +41,13 @@ type observed struct {
 	daemons map[string]bool
 	// failures are the nodes on which pods have ended, with the time before which the next one is not deleted.
 	failures map[string]time.Time
-	// edits is what may change in a running pod.
-	edits inplace.Options
+	// inPlace is what may change in a running pod.
+	inPlace inplace.Options
 }
 
 // observe reads what a reconcile needs: from the cache, or from the apiserver if the cache has not shown our writes for too long.
 func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (observed, error) {
-	o := observed{set: &appsv1beta1.DaemonSet{}, edits: r.InPlace}
+	o := observed{set: &appsv1beta1.DaemonSet{}, inPlace: r.InPlace}
 	children := func(from client.Reader, live bool) error { return o.children(ctx, from, live) }
 	if err := r.Expect.Read(ctx, r.Client, r.Live, key, o.set, children, o.shown); err != nil {
 		return o, fmt.Errorf("read DaemonSet: %w", err)

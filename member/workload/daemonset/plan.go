@@ -102,7 +102,7 @@ func viewOptions(o observed) podset.ViewOptions {
 	}
 	return podset.ViewOptions{
 		Selector: o.set.Spec.Selector, Rules: rulesOf(&o.set.Spec),
-		Differ: &podset.Differ{History: o.history, Options: o.edits, Daemons: o.daemons},
+		Differ: &podset.Differ{History: o.history, Options: o.inPlace, Daemons: o.daemons},
 		Extend: func(pod *podset.Pod) {
 			pod.Slot = nodeOf(pod.Object)
 			pod.Rank.Order = order[pod.Slot]
@@ -115,7 +115,7 @@ func rulesOf(s *appsv1beta1.DaemonSetSpec) podset.Rules {
 	return podset.Rules{MinReady: time.Duration(s.MinReadySeconds) * time.Second, Hooks: hooks(s)}
 }
 
-// inPlace tells whether pods are updated in place where that is possible.
+// inPlace reports whether pods are updated in place where that is possible.
 func inPlace(s *appsv1beta1.DaemonSetSpec) bool {
 	r := s.UpdateStrategy.RollingUpdate
 	return s.UpdateStrategy.Type != appsv1beta1.DaemonSetOnDelete && r != nil && r.Type == appsv1beta1.DaemonSetInPlaceIfPossible
@@ -305,7 +305,7 @@ func (p *planned) oldest() map[string]*podset.Pod {
 	return out
 }
 
-// before tells whether a pod is older on its node than another one: one with a node comes before one without, then the older.
+// before reports whether a pod is older on its node than another one: one with a node comes before one without, then the older.
 func before(a, b *corev1.Pod) bool {
 	if (a.Spec.NodeName == "") != (b.Spec.NodeName == "") {
 		return a.Spec.NodeName != ""

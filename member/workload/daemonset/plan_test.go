@@ -27,8 +27,8 @@ var (
 	now   = start.Add(time.Hour)
 )
 
-// world is what is observed of a set with its former image app:0 and these nodes.
-func world(tb testing.TB, set *testkit.DaemonSetBuilder, nodes ...*corev1.Node) observed {
+// observedOf is what is observed of a set with its former image app:0 and these nodes.
+func observedOf(tb testing.TB, set *testkit.DaemonSetBuilder, nodes ...*corev1.Node) observed {
 	tb.Helper()
 	o := observed{set: set.Obj(), nodes: nodes}
 	former := o.set.DeepCopy()
@@ -82,24 +82,24 @@ func (o observed) on(lines ...string) observed {
 	return o
 }
 
-// brief is what a plan does, in words.
-func brief(w planned) []string {
+// summary is what a plan does, in words.
+func summary(p planned) []string {
 	var out []string
-	for _, c := range w.Of(rollout.StepCreate) {
+	for _, c := range p.Of(rollout.StepCreate) {
 		out = append(out, fmt.Sprintf("Create %s %s", c.Slot, c.Reason))
 	}
 	for _, kind := range []rollout.StepKind{
 		rollout.StepDelete, rollout.StepPrepareDelete, rollout.StepMarkUnready, rollout.StepUpdateInPlace, rollout.StepMarkReady, rollout.StepCancelDelete,
 	} {
-		for _, s := range w.Of(kind) {
+		for _, s := range p.Of(kind) {
 			out = append(out, fmt.Sprintf("%s %s %s", kind, s.Pod.Key, s.Reason))
 		}
 	}
-	for _, h := range w.Holds {
+	for _, h := range p.Holds {
 		out = append(out, fmt.Sprintf("hold %s %d", h.Reason, h.Pods))
 	}
-	if w.InvalidSpec != "" {
-		out = append(out, "invalid spec "+w.InvalidSpec)
+	if p.InvalidSpec != "" {
+		out = append(out, "invalid spec "+p.InvalidSpec)
 	}
 	return out
 }
@@ -281,29 +281,29 @@ func TestPlan(t *testing.T) {
 			for _, p := range tc.set.Obj().Spec.Template.Labels {
 				require.Equal(t, "web", p)
 			}
-			o := world(t, tc.set, tc.nodes...).on(tc.pods...)
+			o := observedOf(t, tc.set, tc.nodes...).on(tc.pods...)
 			o.failures = tc.fails
-			require.Equal(t, tc.want, brief(plan(o, now)))
-			testkit.SamePlan(t, o.pods, Registration().Fields.Strip, func(pods []*corev1.Pod) string {
+			require.Equal(t, tc.want, summary(plan(o, now)))
+			testkit.RequireSamePlan(t, o.pods, Registration().Fields.Strip, func(pods []*corev1.Pod) string {
 				o.pods = pods
-				return strings.Join(brief(plan(o, now)), "\n")
+				return strings.Join(summary(plan(o, now)), "\n")
 			})
 		})
 	}
 }
 
-func TestAPodThatWaitsForItsNodeIsLookedAtThen(t *testing.T) {
+func TestAPodThatWaitsForItsNodeIsRechecked(t *testing.T) {
 	t.Parallel()
-	o := world(t, web(), sim.Node("n1")).on("n1 ended")
+	o := observedOf(t, web(), sim.Node("n1")).on("n1 ended")
 	o.failures = map[string]time.Time{"n1": now.Add(3 * time.Second)}
 	require.Equal(t, 3*time.Second, plan(o, now).Recheck)
 }
 
-func TestRevisionsThatNobodyUsesGo(t *testing.T) {
+func TestUnusedRevisionsAreDeleted(t *testing.T) {
 	t.Parallel()
-	o := world(t, web().Spec(func(s *appsv1beta1.DaemonSetSpec) { s.RevisionHistoryLimit = new(int32(0)) }), sim.Node("n1")).on("n1")
-	w := plan(o, now)
-	require.Equal(t, []*appsv1.ControllerRevision{o.history[0]}, w.RevisionsToDelete)
-	o = world(t, web().Spec(func(s *appsv1beta1.DaemonSetSpec) { s.RevisionHistoryLimit = new(int32(0)) }), sim.Node("n1")).on("n1 old")
+	o := observedOf(t, web().Spec(func(s *appsv1beta1.DaemonSetSpec) { s.RevisionHistoryLimit = new(int32(0)) }), sim.Node("n1")).on("n1")
+	p := plan(o, now)
+	require.Equal(t, []*appsv1.ControllerRevision{o.history[0]}, p.RevisionsToDelete)
+	o = observedOf(t, web().Spec(func(s *appsv1beta1.DaemonSetSpec) { s.RevisionHistoryLimit = new(int32(0)) }), sim.Node("n1")).on("n1 old")
 	require.Empty(t, plan(o, now).RevisionsToDelete, "a pod is at it")
 }

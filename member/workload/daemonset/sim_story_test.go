@@ -27,14 +27,14 @@ func describe(c sim.Change) string {
 	return what
 }
 
-func TestStoriesReadWell(t *testing.T) {
+func TestStoriesGolden(t *testing.T) {
 	t.Parallel()
 	for _, s := range stories() {
 		t.Run(s.Name, func(t *testing.T) {
 			t.Parallel()
 			r := sim.Run(t.Context(), simulated(t), s, sim.Schedule{})
 			require.NoError(t, r.Err)
-			golden.Equal(t, strings.ReplaceAll(s.Name, " ", "-"), sim.Tale(r.Story, "web")+"# the end\n"+r.Summary+"\n")
+			golden.Equal(t, strings.ReplaceAll(s.Name, " ", "-"), sim.StoryText(r.Story, "web")+"# the end\n"+r.Summary+"\n")
 		})
 	}
 }

@@ -68,7 +68,7 @@ func simulated(t *testing.T) sim.Kind {
 				return nil
 			},
 		},
-		Actors:   []sim.Actor{sim.Scheduler{Nodes: 1}, sim.Kubelet{Hangs: hangs}, sim.Collector{}, sim.PodCollector{}, keeper{}},
+		Actors:   []sim.Actor{sim.Scheduler{Nodes: 1}, sim.Kubelet{Hangs: unpullable}, sim.Collector{}, sim.PodCollector{}, hookHandler{}},
 		Rules:    rules(),
 		Summary:  end,
 		Describe: describe,
@@ -82,13 +82,13 @@ func rules() []sim.Rule {
 		sim.OwnOnly(ownPod), sim.OwnOnly(owned[*appsv1.ControllerRevision]),
 		{Name: "one pod a node, two while one takes over with a surge", Write: onePerNode},
 		{Name: "no pod is made on a node that does not fit", Write: onlyWhereItFits},
-		{Name: "what an update leaves alone stays", Write: onlyWhatMayGo},
-		sim.Floor[*corev1.Pod]{
+		{Name: "what an update leaves alone stays", Write: onlyDeletable},
+		sim.AtLeast[*corev1.Pod]{
 			Name: "the budget over nodes holds", Good: serves, Free: misplaced,
 			Least: func(w *sim.World) int { return fitting(w) - simGoal(w).MaxUnavailable },
 		}.Rule(),
-		sim.Floor[*corev1.Pod]{
-			Name: "the partition holds", Good: old, Free: unfit,
+		sim.AtLeast[*corev1.Pod]{
+			Name: "the partition holds", Good: old, Free: deletable,
 			Least: func(w *sim.World) int { return keptOld(w) },
 		}.Rule(),
 		sim.Once(wantedName),
@@ -116,7 +116,7 @@ func cachedNodes(w *sim.World) map[string]*corev1.Node {
 	return out
 }
 
-// fits tells whether the controller can know that a pod may run, or stay, on a node.
+// fits reports whether the controller can know that a pod may run, or stay, on a node.
 func fits(w *sim.World, name string) (run, stay bool) {
 	set, node := cachedSet(w), cachedNodes(w)[name]
 	if set == nil || node == nil {
@@ -192,8 +192,8 @@ func misplaced(w *sim.World, c sim.Change) bool {
 	})
 }
 
-// unfit tells of a pod that goes whatever the partition: it was named, has ended, or is one too many beside that of a late write.
-func unfit(w *sim.World, c sim.Change) bool {
+// deletable tells of a pod that goes whatever the partition: it was named, has ended, or is one too many beside that of a late write.
+func deletable(w *sim.World, c sim.Change) bool {
 	pod, ok := c.Before.(*corev1.Pod)
 	if !ok || pod.Status.Phase == corev1.PodFailed || pod.Labels[keys.SpecifiedDelete] != "" {
 		return true
@@ -264,9 +264,9 @@ func onlyWhereItFits(w *sim.World, c sim.Change) error {
 	return nil
 }
 
-// onlyWhatMayGo: a pod is deleted, or asked to be let go for it, that was named, that has ended, whose node does not keep it, that
+// onlyDeletable: a pod is deleted, or asked to be let go for it, that was named, that has ended, whose node does not keep it, that
 // has another one beside it, or that is old where the update may go.
-func onlyWhatMayGo(w *sim.World, c sim.Change) error {
+func onlyDeletable(w *sim.World, c sim.Change) error {
 	pod, ok := c.Before.(*corev1.Pod)
 	set := cachedSet(w)
 	if !ok || c.Late || c.After == nil || set == nil || !active(w, pod) || lifecycle.Of(pod) == pods.LifecyclePreparingDelete {

@@ -104,7 +104,7 @@ func (p *planned) unplaced() report.Failure {
 		fmt.Sprintf("%d pods, such as %s for %s: %s", n, first.Name, nodeOf(first), why))
 }
 
-// countsOnly tells whether s differs from the set's status in counts only, and does not complete the rollout: an available pod of
+// countsOnly reports whether s differs from the set's status in counts only, and does not complete the rollout: an available pod of
 // the update revision on each node that fits.
 func countsOnly(was, s appsv1beta1.DaemonSetStatus) bool {
 	if s.UpdatedNumberScheduled == s.DesiredNumberScheduled && s.NumberAvailable == s.DesiredNumberScheduled {

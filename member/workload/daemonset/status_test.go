@@ -37,7 +37,7 @@ func TestStatusCountsNodesByTheirOldestPod(t *testing.T) {
 	full := sim.Node("n5")
 	full.Spec.Taints = []corev1.Taint{noSchedule()}
 	nodes := []*corev1.Node{sim.Node("n1"), sim.Node("n2"), sim.Node("n3"), sim.Node("n4"), full, sim.Node("n6")}
-	o := world(t, web(), nodes...).on(
+	o := observedOf(t, web(), nodes...).on(
 		"n1 old", "n1 young", // the old one counts
 		"n2 unready",
 		"n3 pending",
@@ -55,7 +55,7 @@ func TestStatusCountsNodesByTheirOldestPod(t *testing.T) {
 	}, s))
 }
 
-func TestStatusTellsTheTruth(t *testing.T) {
+func TestStatusOfFailuresAndHolds(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name       string
@@ -122,7 +122,7 @@ func TestStatusTellsTheTruth(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			o := world(t, web(), sim.Node("n1"), sim.Node("n2"), sim.Node("n3")).on(tc.pods...)
+			o := observedOf(t, web(), sim.Node("n1"), sim.Node("n2"), sim.Node("n3")).on(tc.pods...)
 			if tc.set != nil {
 				tc.set(o.set)
 			}
@@ -150,9 +150,9 @@ func TestStatusTellsTheTruth(t *testing.T) {
 	}
 }
 
-func TestAHookThatNobodyAnswersIsToldWithSinceWhen(t *testing.T) {
+func TestAnUnansweredHookIsReportedWithItsTime(t *testing.T) {
 	t.Parallel()
-	o := world(t, held(), sim.Node("n1")).on("n1 old held")
+	o := observedOf(t, held(), sim.Node("n1")).on("n1 old held")
 	pod := o.pods[0]
 	pod.Labels["lifecycle.apps.kruise.io/state"] = "PreparingDelete"
 	pod.Annotations["lifecycle.apps.kruise.io/timestamp"] = start.Format(time.RFC3339)
@@ -162,9 +162,9 @@ func TestAHookThatNobodyAnswersIsToldWithSinceWhen(t *testing.T) {
 	}, conditions(s))
 }
 
-func TestARevisionThatIsNotThereIsNotPromised(t *testing.T) {
+func TestStatusNamesNoRevisionThatWasNotCreated(t *testing.T) {
 	t.Parallel()
-	o := world(t, web(), sim.Node("n1"))
+	o := observedOf(t, web(), sim.Node("n1"))
 	o.set.Status.UpdateRevision = "before"
 	s, _ := status(o, plan(o, now), podcontrol.Results{Revision: errors.New("refused")}, now)
 	require.Equal(t, "before", s.UpdateRevision)
@@ -173,7 +173,7 @@ func TestARevisionThatIsNotThereIsNotPromised(t *testing.T) {
 	require.Empty(t, events)
 }
 
-func TestCountersMayWait(t *testing.T) {
+func TestWhatChangesCountsOnly(t *testing.T) {
 	t.Parallel()
 	was := appsv1beta1.DaemonSetStatus{DesiredNumberScheduled: 5, ObservedGeneration: 1}
 	is := was

@@ -69,7 +69,7 @@ func partition(n int32) func(*appsv1beta1.DaemonSetSpec) {
 	}
 }
 
-// some tells, for sim.Edit.When, whether n pods are to run app:2.
+// some reports, for sim.Edit.When, whether n pods are to run app:2.
 func some(n int) func(*sim.World) bool {
 	return func(w *sim.World) bool {
 		have := 0
@@ -82,7 +82,7 @@ func some(n int) func(*sim.World) bool {
 	}
 }
 
-// whole tells, for sim.Edit.When, whether all is well with n pods of an image, and no other.
+// whole reports, for sim.Edit.When, whether all is well with n pods of an image, and no other.
 func whole(n int, image string) func(*sim.World) bool {
 	return func(w *sim.World) bool {
 		have := 0
@@ -133,11 +133,11 @@ func held() *testkit.DaemonSetBuilder {
 	})
 }
 
-// keeper lets go of pods that are to be deleted.
-type keeper struct{}
+// hookHandler lets go of pods that are to be deleted.
+type hookHandler struct{}
 
 // Steps implements sim.Actor.
-func (keeper) Steps(w *sim.World) []sim.Step {
+func (hookHandler) Steps(w *sim.World) []sim.Step {
 	var out []sim.Step
 	for _, p := range live(w) {
 		if p.Labels["hold"] == "" || lifecycle.Of(p) != pods.LifecyclePreparingDelete {
@@ -152,8 +152,8 @@ func (keeper) Steps(w *sim.World) []sim.Step {
 	return out
 }
 
-// hangs tells of an image that it can't be pulled.
-func hangs(image string) bool { return strings.HasSuffix(image, ":bad") }
+// unpullable tells of an image that it can't be pulled.
+func unpullable(image string) bool { return strings.HasSuffix(image, ":bad") }
 
 func noSchedule() corev1.Taint {
 	return corev1.Taint{Key: "full", Effect: corev1.TaintEffectNoSchedule}

@@ -85,7 +85,7 @@ func (w *Webhook) Default(_ context.Context, set *appsv1beta1.DaemonSet) error {
 	return nil
 }
 
-// surges tells whether a second pod may be made on a node.
+// surges reports whether a second pod may be made on a node.
 func surges(r *appsv1beta1.DaemonSetRollingUpdateStrategy) bool {
 	const many = 100
 	n, err := rollout.Resolve(r.MaxSurge, many, rollout.Up)
@@ -94,7 +94,7 @@ func surges(r *appsv1beta1.DaemonSetRollingUpdateStrategy) bool {
 
 // ValidateCreate implements admission.Validator.
 func (w *Webhook) ValidateCreate(ctx context.Context, set *appsv1beta1.DaemonSet) (admission.Warnings, error) {
-	faults, err := w.ask(ctx, set)
+	faults, err := w.checkTemplate(ctx, set)
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +109,7 @@ func (w *Webhook) ValidateUpdate(ctx context.Context, old, set *appsv1beta1.Daem
 	}
 	faults, said := admit.Ratchet(validateSpec(set), validateSpec(old))
 	if !apiequality.Semantic.DeepEqual(old.Spec.Template, set.Spec.Template) {
-		more, err := w.ask(ctx, set)
+		more, err := w.checkTemplate(ctx, set)
 		if err != nil {
 			return nil, err
 		}
@@ -123,8 +123,8 @@ func (w *Webhook) ValidateDelete(context.Context, *appsv1beta1.DaemonSet) (admis
 	return nil, nil
 }
 
-// ask has the apiserver judge the pod template.
-func (w *Webhook) ask(ctx context.Context, set *appsv1beta1.DaemonSet) (field.ErrorList, error) {
+// checkTemplate has the apiserver judge the pod template.
+func (w *Webhook) checkTemplate(ctx context.Context, set *appsv1beta1.DaemonSet) (field.ErrorList, error) {
 	_, faults, err := w.templates.Check(ctx, w.Client, admit.Namespace(ctx, set), &set.Spec.Template, nil, field.NewPath("spec", "template"))
 	return faults, err
 }

@@ -196,7 +196,7 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-func TestValidateUpdateAsksAboutNewTemplatesAlone(t *testing.T) {
+func TestValidateUpdateDryRunsOnlyNewTemplates(t *testing.T) {
 	t.Parallel()
 	w, asked := asking(t)
 	busy := func(s *Spec) { s.MinReadySeconds = 5 }
@@ -214,7 +214,7 @@ func TestValidateUpdateAsksAboutNewTemplatesAlone(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestWhatWasWrongBeforeIsWarnedOf(t *testing.T) {
+func TestFaultsOfTheOldSpecAreWarnings(t *testing.T) {
 	t.Parallel()
 	w, _ := asking(t)
 	wrong := func(s *Spec) { s.Selector.MatchLabels["app"] = "web" }
@@ -297,7 +297,7 @@ func TestWarnings(t *testing.T) {
 	})
 }
 
-func TestAnUpdateThatLeavesTheSpecIsNotLookedAt(t *testing.T) {
+func TestAnUpdateWithoutSpecChangesIsNotValidated(t *testing.T) {
 	t.Parallel()
 	w, _ := asking(t)
 	wrong := agent(t, func(s *Spec) { s.Selector = nil })

@@ -5,18 +5,18 @@ import appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 // Names of the feature gates, as OpenKruise has them.
 const (
 	gateStartOrdinal = "StatefulSetStartOrdinal"
-	gateResizeClaims = "StatefulSetAutoResizePVCGate"
-	gateDeleteClaims = "StatefulSetAutoDeletePVC"
+	gateResizePVCs   = "StatefulSetAutoResizePVCGate"
+	gateDeletePVCs   = "StatefulSetAutoDeletePVC"
 )
 
 // Gates are the feature gates that a StatefulSet is planned by, see package feature. The zero value has all of them off.
 type Gates struct {
 	// StartOrdinal numbers pods from spec.ordinals.start on.
 	StartOrdinal bool
-	// ResizeClaims lets claims follow their templates, by spec.volumeClaimUpdateStrategy.
-	ResizeClaims bool
-	// DeleteClaims lets claims go with their pod or their set, by spec.persistentVolumeClaimRetentionPolicy.
-	DeleteClaims bool
+	// ResizePVCs lets PVCs follow their templates, by spec.volumeClaimUpdateStrategy.
+	ResizePVCs bool
+	// DeletePVCs lets PVCs go with their pod or their set, by spec.persistentVolumeClaimRetentionPolicy.
+	DeletePVCs bool
 }
 
 // start is the first ordinal.

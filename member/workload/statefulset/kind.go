@@ -52,7 +52,7 @@ func Registration() setup.Kind {
 func GatesOf(g *feature.Gates) Gates {
 	return Gates{
 		StartOrdinal: g.Enabled(feature.StatefulSetStartOrdinal),
-		DeleteClaims: g.Enabled(feature.StatefulSetAutoDeletePVC),
-		ResizeClaims: g.Enabled(feature.StatefulSetAutoResizePVC),
+		DeletePVCs:   g.Enabled(feature.StatefulSetAutoDeletePVC),
+		ResizePVCs:   g.Enabled(feature.StatefulSetAutoResizePVC),
 	}
 }

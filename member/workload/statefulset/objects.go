@@ -74,10 +74,10 @@ func ordinalIn(set metav1.Object, pod string) string {
 
 // podOfClaim returns the name of the pod of the set that a PVC of that name belongs to, whatever its template; empty if it is not
 // the name of such a PVC.
-func podOfPVC(set metav1.Object, claim string) string {
-	at := strings.LastIndex(claim, "-"+set.GetName()+"-")
-	if at <= 0 || ordinalIn(set, claim[at+1:]) == "" {
+func podOfPVC(set metav1.Object, pvc string) string {
+	at := strings.LastIndex(pvc, "-"+set.GetName()+"-")
+	if at <= 0 || ordinalIn(set, pvc[at+1:]) == "" {
 		return ""
 	}
-	return claim[at+1:]
+	return pvc[at+1:]
 }

@@ -31,8 +31,8 @@ type observed struct {
 	// history and pods are those that the set controls; history is in the order of revision.Sort.
 	history []*appsv1.ControllerRevision
 	pods    []*corev1.Pod
-	// claims are the PVCs that have a name of the set's, by name.
-	claims map[string]*corev1.PersistentVolumeClaim
+	// pvcs are the PVCs that have a name of the set's, by name.
+	pvcs map[string]*corev1.PersistentVolumeClaim
 	// classes says of storage classes, by name, whether their PVCs can be expanded; only of classes that matter.
 	classes map[string]bool
 	// overlap are pods that the selector matches and that the set does not control.
@@ -42,13 +42,13 @@ type observed struct {
 	// daemons are the nodes of pods on which a node daemon is alive.
 	daemons map[string]bool
 	// gates are those of the controller, edits what may change in a running pod.
-	gates Gates
-	edits inplace.Options
+	gates   Gates
+	inPlace inplace.Options
 }
 
 // observe reads what a reconcile needs: from the cache, or from the apiserver if the cache has not shown our writes for too long.
 func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (observed, error) {
-	o := observed{set: &appsv1beta1.StatefulSet{}, gates: r.Gates, edits: r.InPlace}
+	o := observed{set: &appsv1beta1.StatefulSet{}, gates: r.Gates, inPlace: r.InPlace}
 	children := func(from client.Reader, live bool) error { return o.children(ctx, from, live) }
 	if err := r.Expect.Read(ctx, r.Client, r.Live, key, o.set, children, o.shown); err != nil {
 		return o, fmt.Errorf("read StatefulSet: %w", err)
@@ -92,10 +92,10 @@ func (o *observed) children(ctx context.Context, r client.Reader, live bool) err
 	if err := r.List(ctx, &all, how...); err != nil {
 		return fmt.Errorf("list PVCs: %w", err)
 	}
-	o.claims = map[string]*corev1.PersistentVolumeClaim{}
+	o.pvcs = map[string]*corev1.PersistentVolumeClaim{}
 	for i := range all.Items {
 		if c := &all.Items[i]; podOfPVC(o.set, c.Name) != "" {
-			o.claims[c.Name] = c
+			o.pvcs[c.Name] = c
 		}
 	}
 	return nil
@@ -105,8 +105,8 @@ func (o *observed) children(ctx context.Context, r client.Reader, live bool) err
 // again.
 func (o *observed) shown() iter.Seq[metav1.Object] {
 	return func(yield func(metav1.Object) bool) {
-		claims := slices.Collect(maps.Values(o.claims))
-		_ = yield(o.set) && expect.Each(o.pods, yield) && expect.Each(claims, yield) && expect.Each(o.history, yield)
+		pvcs := slices.Collect(maps.Values(o.pvcs))
+		_ = yield(o.set) && expect.Each(o.pods, yield) && expect.Each(pvcs, yield) && expect.Each(o.history, yield)
 	}
 }
 
@@ -116,7 +116,7 @@ func (o *observed) readClasses(ctx context.Context, r client.Reader) error {
 		return nil
 	}
 	o.classes = map[string]bool{"": false}
-	for name, c := range o.claims {
+	for name, c := range o.pvcs {
 		class := ptr.Deref(c.Spec.StorageClassName, "")
 		if _, known := o.classes[class]; known || compare(c, o.template(name)) != pvcTooSmall {
 			continue

@@ -77,7 +77,7 @@ func ordinalsOf(v *intstr.IntOrString) (first, last int64, why string) {
 
 func digits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
 
-// has tells whether an ordinal is reserved.
+// has reports whether an ordinal is reserved.
 func (r reserved) has(ordinal int64) bool {
 	return slices.ContainsFunc(r, func(i interval) bool { return i.first <= ordinal && ordinal <= i.last })
 }

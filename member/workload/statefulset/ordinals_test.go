@@ -67,7 +67,7 @@ func TestOrdinals(t *testing.T) {
 	}
 }
 
-func TestReserveSaysWhatIsWrong(t *testing.T) {
+func TestReserveReportsInvalidEntries(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name  string
@@ -97,7 +97,7 @@ func TestReserveSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
-func TestReserveTellsWhatStandsThereTwice(t *testing.T) {
+func TestReserveReportsDuplicates(t *testing.T) {
 	t.Parallel()
 	_, twice, faults := reserve(entries(9, "2-4", 4), field.NewPath("r"))
 	require.Empty(t, faults)
@@ -107,7 +107,7 @@ func TestReserveTellsWhatStandsThereTwice(t *testing.T) {
 }
 
 // What is listed without intervals must be the same.
-func TestOrdinalsAreThoseThatCountingGives(t *testing.T) {
+func TestOrdinalsMatchCountingOneByOne(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		var list []intstr.IntOrString

@@ -82,13 +82,13 @@ func (o *observed) orphans() []*corev1.Pod {
 
 // viewOptions say how to read the pods of a set.
 func viewOptions(o observed) podset.ViewOptions {
-	terminating := make(map[string]bool, len(o.claims))
-	for name, c := range o.claims {
+	terminating := make(map[string]bool, len(o.pvcs))
+	for name, c := range o.pvcs {
 		terminating[name] = c.DeletionTimestamp != nil
 	}
 	return podset.ViewOptions{
 		Selector: o.set.Spec.Selector, Rules: rulesOf(&o.set.Spec),
-		Differ: &podset.Differ{History: o.history, Options: o.edits, Daemons: o.daemons},
+		Differ: &podset.Differ{History: o.history, Options: o.inPlace, Daemons: o.daemons},
 		Extend: func(pod *podset.Pod) {
 			pod.Slot = ordinalIn(o.set, pod.Key)
 			if n, err := strconv.Atoi(pod.Slot); err == nil {
@@ -135,7 +135,7 @@ func (p *planned) compareVolumes(o observed) {
 	}
 }
 
-// mounts tells whether a pod has the volumes of all volumeClaimTemplates, and of no former one.
+// mounts reports whether a pod has the volumes of all volumeClaimTemplates, and of no former one.
 func mounts(set *appsv1beta1.StatefulSet, pod *corev1.Pod) bool {
 	name, own := pvcNames(pod.Name), 0
 	for _, v := range pod.Spec.Volumes {
@@ -238,8 +238,8 @@ func (o *observed) ordinalsInUse() map[int64]bool {
 	for _, pod := range o.pods {
 		add(pod.Name)
 	}
-	for claim := range o.claims {
-		add(podOfPVC(o.set, claim))
+	for pvc := range o.pvcs {
+		add(podOfPVC(o.set, pvc))
 	}
 	return used
 }

@@ -38,7 +38,7 @@ type stage struct {
 
 func observedOf(t *testing.T, set *testkit.StatefulSetBuilder, former ...*testkit.StatefulSetBuilder) *stage {
 	t.Helper()
-	s := &stage{observed: observed{set: set.Obj(), gates: on(), claims: map[string]*corev1.PersistentVolumeClaim{}}}
+	s := &stage{observed: observed{set: set.Obj(), gates: on(), pvcs: map[string]*corev1.PersistentVolumeClaim{}}}
 	var err error
 	s.wanted, err = wantedRevision(s.set)
 	require.NoError(t, err)
@@ -55,7 +55,7 @@ func observedOf(t *testing.T, set *testkit.StatefulSetBuilder, former ...*testki
 	return s
 }
 
-// pod adds a serving pod of an ordinal at the n-th revision, changed by the functions, with its claims.
+// pod adds a serving pod of an ordinal at the n-th revision, changed by the functions, with its PVCs.
 func (s *stage) pod(rev int, ordinal string, changes ...func(*corev1.Pod)) *stage {
 	b := testkit.Pod("web-" + ordinal).Rev(s.revs[rev]).Created(start)
 	pod := b.Ready(start).State(pods.LifecycleNormal).Obj()
@@ -67,16 +67,16 @@ func (s *stage) pod(rev int, ordinal string, changes ...func(*corev1.Pod)) *stag
 	}
 	s.pods = append(s.pods, pod)
 	for _, c := range s.missing(ordinal) {
-		c.OwnerReferences, c.UID = nil, "uid-claim"
+		c.OwnerReferences, c.UID = nil, "uid-pvc"
 		c.Status.Phase, c.Status.Capacity = corev1.ClaimBound, c.Spec.Resources.Requests
-		s.claims[c.Name] = c
+		s.pvcs[c.Name] = c
 	}
 	return s
 }
 
-// claim changes a claim that is there.
-func (s *stage) claim(name string, change func(*corev1.PersistentVolumeClaim)) *stage {
-	change(s.claims[name])
+// pvc changes a PVC that is there.
+func (s *stage) pvc(name string, change func(*corev1.PersistentVolumeClaim)) *stage {
+	change(s.pvcs[name])
 	return s
 }
 
@@ -92,7 +92,7 @@ func first(p *corev1.Pod) { p.Labels["tier"] = "first" }
 
 func deleted(c *corev1.PersistentVolumeClaim) { c.DeletionTimestamp = new(metav1.NewTime(now)) }
 
-// sized gives a claim a size, and a volume of another one.
+// sized gives a PVC a size, and a volume of another one.
 func sized(asks, has string) func(*corev1.PersistentVolumeClaim) {
 	return func(c *corev1.PersistentVolumeClaim) {
 		c.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(asks)}
@@ -100,7 +100,7 @@ func sized(asks, has string) func(*corev1.PersistentVolumeClaim) {
 	}
 }
 
-// growing is a claim whose volume has been growing since then.
+// growing is a PVC whose volume has been growing since then.
 func growing(since time.Time) func(*corev1.PersistentVolumeClaim) {
 	return func(c *corev1.PersistentVolumeClaim) {
 		sized("2Gi", "1Gi")(c)
@@ -122,7 +122,7 @@ func text(w planned) string {
 		if len(h.to) > 0 {
 			to = h.to[0].Kind + " " + h.to[0].Name
 		}
-		before = append(before, fmt.Sprintf("give PVC %s from %v to %s", h.claim.Name, h.from, to))
+		before = append(before, fmt.Sprintf("give PVC %s from %v to %s", h.pvc.Name, h.from, to))
 	}
 	for _, p := range w.adopt {
 		before = append(before, "adopt "+p.Name)
@@ -135,7 +135,7 @@ func text(w planned) string {
 	}
 	for _, g := range w.resizes {
 		q := g.template.Spec.Resources.Requests[corev1.ResourceStorage]
-		before = append(before, fmt.Sprintf("resize PVC %s to %s", g.claim.Name, q.String()))
+		before = append(before, fmt.Sprintf("resize PVC %s to %s", g.pvc.Name, q.String()))
 	}
 	if w.resizeFailure.Reason != "" {
 		before = append(before, w.resizeFailure.Reason+": "+w.resizeFailure.Message)
@@ -154,7 +154,7 @@ func TestPlan(t *testing.T) {
 		t.Helper()
 		return *metav1.NewControllerRef(web(1).Obj(), Kind())
 	}
-	// wantsMore asks for larger claims than those that are there.
+	// wantsMore asks for larger PVCs than those that are there.
 	wantsMore := func(s *stage) *stage {
 		s.set.Spec.VolumeClaimUpdateStrategy.Type = appsv1beta1.StatefulSetClaimOnPodRollingUpdate
 		resizeTemplates(&s.set.Spec, "2Gi")
@@ -183,7 +183,7 @@ func TestPlan(t *testing.T) {
 		}},
 		{"a set at rest does nothing", func(t *testing.T) *stage {
 			t.Helper()
-			return observedOf(t, web(2).Claims("data")).pod(0, "0").pod(0, "1")
+			return observedOf(t, web(2).PVCs("data")).pod(0, "0").pod(0, "1")
 		}},
 		{"the next pod waits until the one before is available", func(t *testing.T) *stage { t.Helper(); return observedOf(t, web(3)).pod(0, "0", unready) }},
 		{"in order, spare pods wait while one that stays is not available", func(t *testing.T) *stage {
@@ -263,107 +263,107 @@ func TestPlan(t *testing.T) {
 			t.Helper()
 			return observedOf(t, web(2)).pod(0, "0", unnamed).pod(0, "1", unnamed, going)
 		}},
-		{"a pod that waits for a lost claim gets it anew", func(t *testing.T) *stage {
+		{"a pod that waits for a lost PVC gets it anew", func(t *testing.T) *stage {
 			t.Helper()
-			s := observedOf(t, web(1).Claims("data")).pod(0, "0", pending)
-			delete(s.claims, "data-web-0")
+			s := observedOf(t, web(1).PVCs("data")).pod(0, "0", pending)
+			delete(s.pvcs, "data-web-0")
 			return s
 		}},
 		{"a spare one gets none", func(t *testing.T) *stage {
 			t.Helper()
-			s := observedOf(t, web(1).Claims("data")).pod(0, "0").pod(0, "1", pending)
-			delete(s.claims, "data-web-1")
+			s := observedOf(t, web(1).PVCs("data")).pod(0, "0").pod(0, "1", pending)
+			delete(s.pvcs, "data-web-1")
 			return s
 		}},
-		{"a pod on a node whose claim is being deleted is made anew", func(t *testing.T) *stage {
+		{"a pod on a node whose PVC is being deleted is re-created", func(t *testing.T) *stage {
 			t.Helper()
-			return observedOf(t, web(1).Claims("data")).pod(0, "0").claim("data-web-0", deleted)
+			return observedOf(t, web(1).PVCs("data")).pod(0, "0").pvc("data-web-0", deleted)
 		}},
-		{"a new pod waits for a claim that is being deleted", func(t *testing.T) *stage {
+		{"a new pod waits for a PVC that is being deleted", func(t *testing.T) *stage {
 			t.Helper()
-			s := observedOf(t, web(1).Claims("data")).pod(0, "0").claim("data-web-0", deleted)
+			s := observedOf(t, web(1).PVCs("data")).pod(0, "0").pvc("data-web-0", deleted)
 			s.pods = nil
 			return s
 		}},
 		{"and for one that goes with a former pod", func(t *testing.T) *stage {
 			t.Helper()
-			s := observedOf(t, web(2).Claims("data")).pod(0, "0").pod(0, "1").claim("data-web-1", of(former))
+			s := observedOf(t, web(2).PVCs("data")).pod(0, "0").pod(0, "1").pvc("data-web-1", of(former))
 			s.pods = s.pods[:1]
 			return s
 		}},
-		{"claims are given to the pod that is scaled in before it is deleted", func(t *testing.T) *stage {
+		{"PVCs are given to the pod that is scaled in before it is deleted", func(t *testing.T) *stage {
 			t.Helper()
-			return observedOf(t, web(1).Claims("data").Keep(goes, goes)).pod(0, "0").pod(0, "1").claim("data-web-1", of(ofSet(t)))
+			return observedOf(t, web(1).PVCs("data").Keep(goes, goes)).pod(0, "0").pod(0, "1").pvc("data-web-1", of(ofSet(t)))
 		}},
 		{"but not while the ordinals can't all be read", func(t *testing.T) *stage {
 			t.Helper()
-			return observedOf(t, web(1).Claims("data").Keep(remains, goes).Reserve("5-3")).pod(0, "0").pod(0, "1")
+			return observedOf(t, web(1).PVCs("data").Keep(remains, goes).Reserve("5-3")).pod(0, "0").pod(0, "1")
 		}},
 		{"and taken back when the pod is wanted again", func(t *testing.T) *stage {
 			t.Helper()
-			return observedOf(t, web(2).Claims("data").Keep(remains, goes)).pod(0, "0").pod(0, "1").claim("data-web-1", of(ofPod))
+			return observedOf(t, web(2).PVCs("data").Keep(remains, goes)).pod(0, "0").pod(0, "1").pvc("data-web-1", of(ofPod))
 		}},
 		{"but not from one that goes", func(t *testing.T) *stage {
 			t.Helper()
-			return observedOf(t, web(2).Claims("data").Keep(remains, goes)).pod(0, "0").pod(0, "1", going).claim("data-web-1", of(ofPod))
+			return observedOf(t, web(2).PVCs("data").Keep(remains, goes)).pod(0, "0").pod(0, "1", going).pvc("data-web-1", of(ofPod))
 		}},
-		{"unless claims are to stay now", func(t *testing.T) *stage {
+		{"unless PVCs are to stay now", func(t *testing.T) *stage {
 			t.Helper()
-			return observedOf(t, web(1).Claims("data").Keep(remains, remains)).pod(0, "0").pod(0, "1", going).claim("data-web-1", of(ofPod))
+			return observedOf(t, web(1).PVCs("data").Keep(remains, remains)).pod(0, "0").pod(0, "1", going).pvc("data-web-1", of(ofPod))
 		}},
-		{"a set that keeps its claims owns none, also where their pod is gone", func(t *testing.T) *stage {
+		{"a set that keeps its PVCs owns none, also where their pod is gone", func(t *testing.T) *stage {
 			t.Helper()
-			s := observedOf(t, web(1).Claims("data").Keep(remains, remains)).pod(0, "0").pod(0, "1").
-				claim("data-web-0", of(ofSet(t))).claim("data-web-1", of(ofSet(t)))
+			s := observedOf(t, web(1).PVCs("data").Keep(remains, remains)).pod(0, "0").pod(0, "1").
+				pvc("data-web-0", of(ofSet(t))).pvc("data-web-1", of(ofSet(t)))
 			s.pods = s.pods[:1]
 			return s
 		}},
-		{"a claim that somebody else controls is left alone", func(t *testing.T) *stage {
+		{"a PVC that somebody else controls is left alone", func(t *testing.T) *stage {
 			t.Helper()
-			return observedOf(t, web(1).Claims("data").Keep(goes, goes)).pod(0, "0").
-				claim("data-web-0", of(metav1.OwnerReference{Kind: "Backup", UID: "x", Controller: new(true)}))
+			return observedOf(t, web(1).PVCs("data").Keep(goes, goes)).pod(0, "0").
+				pvc("data-web-0", of(metav1.OwnerReference{Kind: "Backup", UID: "x", Controller: new(true)}))
 		}},
-		{"#1699: claims grow without a pod rollout, no more at a time than pods may be unavailable", func(t *testing.T) *stage {
+		{"#1699: PVCs grow without a pod rollout, no more at a time than pods may be unavailable", func(t *testing.T) *stage {
 			t.Helper()
-			s := fast(observedOf(t, web(4).Parallel("2").Claims("data").Partition(1)).pod(0, "0").pod(0, "1").pod(0, "2").pod(0, "3"))
-			s.claim("data-web-3", sized("2Gi", "1Gi"))
+			s := fast(observedOf(t, web(4).Parallel("2").PVCs("data").Partition(1)).pod(0, "0").pod(0, "1").pod(0, "2").pod(0, "3"))
+			s.pvc("data-web-3", sized("2Gi", "1Gi"))
 			return wantsMore(s)
 		}},
-		{"the claim of an old pod grows before the pod is updated", func(t *testing.T) *stage {
+		{"the PVC of an old pod grows before the pod is updated", func(t *testing.T) *stage {
 			t.Helper()
-			s := fast(observedOf(t, next(web(2).Claims("data")), web(2).Claims("data")).pod(0, "0").pod(0, "1"))
+			s := fast(observedOf(t, next(web(2).PVCs("data")), web(2).PVCs("data")).pod(0, "0").pod(0, "1"))
 			return wantsMore(s)
 		}},
 		{"and the pod waits until it has", func(t *testing.T) *stage {
 			t.Helper()
-			s := fast(observedOf(t, next(web(2).Claims("data")), web(2).Claims("data")).pod(0, "0").pod(0, "1"))
-			s.claim("data-web-1", sized("2Gi", "1Gi"))
+			s := fast(observedOf(t, next(web(2).PVCs("data")), web(2).PVCs("data")).pod(0, "0").pod(0, "1"))
+			s.pvc("data-web-1", sized("2Gi", "1Gi"))
 			return wantsMore(s)
 		}},
 		{"but not for what only a new mount can do", func(t *testing.T) *stage {
 			t.Helper()
-			s := fast(observedOf(t, next(web(1).Claims("data").Resize()), web(1).Claims("data")).pod(0, "0"))
-			return s.claim("data-web-0", sized("2Gi", "1Gi")).claim("data-web-0", func(c *corev1.PersistentVolumeClaim) {
+			s := fast(observedOf(t, next(web(1).PVCs("data").Resize()), web(1).PVCs("data")).pod(0, "0"))
+			return s.pvc("data-web-0", sized("2Gi", "1Gi")).pvc("data-web-0", func(c *corev1.PersistentVolumeClaim) {
 				c.Status.Conditions = []corev1.PersistentVolumeClaimCondition{{
 					Type: corev1.PersistentVolumeClaimFileSystemResizePending, Status: corev1.ConditionTrue,
 				}}
 			})
 		}},
-		{"a class that lets no claim grow is told, and holds the update", func(t *testing.T) *stage {
+		{"a class that lets no PVC grow is told, and holds the update", func(t *testing.T) *stage {
 			t.Helper()
-			s := observedOf(t, next(web(1).Claims("data").Resize()), web(1).Claims("data")).pod(0, "0").claim("data-web-0", sized("512Mi", "512Mi"))
+			s := observedOf(t, next(web(1).PVCs("data").Resize()), web(1).PVCs("data")).pod(0, "0").pvc("data-web-0", sized("512Mi", "512Mi"))
 			s.classes = map[string]bool{"": false, "fast": false}
 			return s
 		}},
-		{"so is a claim of another class", func(t *testing.T) *stage {
+		{"so is a PVC of another class", func(t *testing.T) *stage {
 			t.Helper()
-			return fast(observedOf(t, next(web(1).Claims("data").Resize()), web(1).Claims("data")).pod(0, "0").
-				claim("data-web-0", func(c *corev1.PersistentVolumeClaim) { c.Spec.StorageClassName = new("slow") }))
+			return fast(observedOf(t, next(web(1).PVCs("data").Resize()), web(1).PVCs("data")).pod(0, "0").
+				pvc("data-web-0", func(c *corev1.PersistentVolumeClaim) { c.Spec.StorageClassName = new("slow") }))
 		}},
 		{"and one whose volume can't grow", func(t *testing.T) *stage {
 			t.Helper()
-			return fast(observedOf(t, next(web(1).Claims("data").Resize()), web(1).Claims("data")).pod(0, "0").
-				claim("data-web-0", sized("2Gi", "1Gi")).claim("data-web-0", func(c *corev1.PersistentVolumeClaim) {
+			return fast(observedOf(t, next(web(1).PVCs("data").Resize()), web(1).PVCs("data")).pod(0, "0").
+				pvc("data-web-0", sized("2Gi", "1Gi")).pvc("data-web-0", func(c *corev1.PersistentVolumeClaim) {
 				c.Status.Conditions = []corev1.PersistentVolumeClaimCondition{{
 					Type: corev1.PersistentVolumeClaimControllerResizeError, Status: corev1.ConditionTrue,
 					Message: "no room", LastTransitionTime: metav1.NewTime(start),
@@ -372,28 +372,28 @@ func TestPlan(t *testing.T) {
 		}},
 		{"and one whose volume is lost", func(t *testing.T) *stage {
 			t.Helper()
-			return fast(observedOf(t, next(web(1).Claims("data").Resize()), web(1).Claims("data")).pod(0, "0").
-				claim("data-web-0", func(c *corev1.PersistentVolumeClaim) { c.Status.Phase = corev1.ClaimLost }))
+			return fast(observedOf(t, next(web(1).PVCs("data").Resize()), web(1).PVCs("data")).pod(0, "0").
+				pvc("data-web-0", func(c *corev1.PersistentVolumeClaim) { c.Status.Phase = corev1.ClaimLost }))
 		}},
 		{"and one that has been growing for too long", func(t *testing.T) *stage {
 			t.Helper()
-			return fast(observedOf(t, next(web(2).Claims("data").Resize()), web(2).Claims("data")).pod(0, "0").pod(0, "1").
-				claim("data-web-0", growing(now.Add(-time.Minute))).claim("data-web-1", growing(now.Add(-time.Hour))))
+			return fast(observedOf(t, next(web(2).PVCs("data").Resize()), web(2).PVCs("data")).pod(0, "0").pod(0, "1").
+				pvc("data-web-0", growing(now.Add(-time.Minute))).pvc("data-web-1", growing(now.Add(-time.Hour))))
 		}},
-		{"a claim larger than its template stays", func(t *testing.T) *stage {
+		{"a PVC larger than its template stays", func(t *testing.T) *stage {
 			t.Helper()
-			return fast(observedOf(t, web(1).Claims("data").Resize()).pod(0, "0").claim("data-web-0", sized("2Gi", "2Gi")))
+			return fast(observedOf(t, web(1).PVCs("data").Resize()).pod(0, "0").pvc("data-web-0", sized("2Gi", "2Gi")))
 		}},
-		{"without the gates claims are left alone", func(t *testing.T) *stage {
+		{"without the gates PVCs are left alone", func(t *testing.T) *stage {
 			t.Helper()
-			s := observedOf(t, web(1).Claims("data").Resize().Keep(goes, goes)).pod(0, "0").claim("data-web-0", sized("512Mi", "512Mi"))
+			s := observedOf(t, web(1).PVCs("data").Resize().Keep(goes, goes)).pod(0, "0").pvc("data-web-0", sized("512Mi", "512Mi"))
 			s.gates = Gates{}
 			return s
 		}},
-		{"#2343: a new claim template makes a pod anew where its image would change in place", func(t *testing.T) *stage {
+		{"#2343: a new PVC template re-creates a pod where its image would change in place", func(t *testing.T) *stage {
 			t.Helper()
-			s := observedOf(t, next(web(1).InPlace().Claims("data")), web(1).InPlace().Claims("data")).pod(0, "0")
-			s.set.Spec.VolumeClaimTemplates = web(1).Claims("data", "logs").Obj().Spec.VolumeClaimTemplates
+			s := observedOf(t, next(web(1).InPlace().PVCs("data")), web(1).InPlace().PVCs("data")).pod(0, "0")
+			s.set.Spec.VolumeClaimTemplates = web(1).PVCs("data", "logs").Obj().Spec.VolumeClaimTemplates
 			return s
 		}},
 	}
@@ -401,7 +401,7 @@ func TestPlan(t *testing.T) {
 	for _, tt := range tests {
 		o := tt.world(t).observed
 		fmt.Fprintf(&got, "%s:\n%s\n", tt.name, text(plan(o, now)))
-		testkit.SamePlan(t, o.pods, Registration().Fields.Strip, func(pods []*corev1.Pod) string {
+		testkit.RequireSamePlan(t, o.pods, Registration().Fields.Strip, func(pods []*corev1.Pod) string {
 			o.pods = pods
 			return text(plan(o, now))
 		})
@@ -409,16 +409,16 @@ func TestPlan(t *testing.T) {
 	golden.Equal(t, "plan", got.String())
 }
 
-func TestAClassThatLetsNoClaimGrowIsLookedAtAgain(t *testing.T) {
+func TestAClassThatLetsNoPVCGrowIsReadAgain(t *testing.T) {
 	t.Parallel()
-	s := observedOf(t, web(1).Claims("data").Resize()).pod(0, "0").claim("data-web-0", sized("512Mi", "512Mi"))
+	s := observedOf(t, web(1).PVCs("data").Resize()).pod(0, "0").pvc("data-web-0", sized("512Mi", "512Mi"))
 	s.classes = map[string]bool{"": false, "fast": true}
-	require.Zero(t, plan(s.observed, now).Recheck, "the claim tells when it has grown")
+	require.Zero(t, plan(s.observed, now).Recheck, "the PVC tells when it has grown")
 	s.classes = map[string]bool{"": false, "fast": false}
 	require.Equal(t, storageClassRecheck, plan(s.observed, now).Recheck, "nothing tells of a class")
 }
 
-func TestWhatWaitsInOrderForTooLongIsTold(t *testing.T) {
+func TestAStalledOrderedRolloutIsReported(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name, want string
@@ -438,9 +438,9 @@ func TestWhatWaitsInOrderForTooLongIsTold(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			w := plan(tc.stage.observed, now)
-			require.Equal(t, tc.want, w.Stalled.Message)
-			require.Equal(t, tc.want != "", w.Stalled.Scale, "it is of scaling, not of an update")
+			p := plan(tc.stage.observed, now)
+			require.Equal(t, tc.want, p.Stalled.Message)
+			require.Equal(t, tc.want != "", p.Stalled.Scale, "it is of scaling, not of an update")
 		})
 	}
 }
@@ -448,7 +448,7 @@ func TestWhatWaitsInOrderForTooLongIsTold(t *testing.T) {
 func TestReplicasTakeNoMemory(t *testing.T) {
 	t.Parallel()
 	const all = 2_000_000_000
-	s := observedOf(t, web(all).Claims("data").Spec(func(s *appsv1beta1.StatefulSetSpec) {
+	s := observedOf(t, web(all).PVCs("data").Spec(func(s *appsv1beta1.StatefulSetSpec) {
 		s.PodManagementPolicy = appsv1.ParallelPodManagement
 		s.UpdateStrategy.RollingUpdate.Partition = new(int32(1001))
 	})).pod(0, "3").pod(0, "1001").pod(0, "1999999999").pod(0, "2000000000")

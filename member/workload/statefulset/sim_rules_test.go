@@ -27,9 +27,9 @@ import (
 func rules() []sim.Rule {
 	return []sim.Rule{
 		sim.DeletesByUID(),
-		sim.OwnOnly(mine[*corev1.Pod]), sim.OwnOnly(mine[*appsv1.ControllerRevision]),
+		sim.OwnOnly(ownOrOrphan[*corev1.Pod]), sim.OwnOnly(ownOrOrphan[*appsv1.ControllerRevision]),
 		sim.OwnOnly(func(_ *sim.World, c *corev1.PersistentVolumeClaim) bool { return podOfPVC(live0(), c.Name) != "" }),
-		sim.Floor[*corev1.Pod]{
+		sim.AtLeast[*corev1.Pod]{
 			Name: "the budget over places holds", Good: available,
 			Least: func(w *sim.World) int { g := goal(w); return len(g.Slots) - g.MaxUnavailable },
 		}.Rule(),
@@ -41,14 +41,14 @@ func rules() []sim.Rule {
 			}
 			return nil
 		}, active),
-		{Name: "no pod is made in an ordinal that is left out, or with claims of another", Write: inItsPlace},
-		{Name: "pods are made in order", Write: madeInOrder},
+		{Name: "no pod is made in an ordinal that is left out, or with PVCs of another", Write: inItsSlot},
+		{Name: "pods are made in order", Write: createdInOrder},
 		{Name: "pods are removed in order", Write: removedInOrder},
 		{Name: "the partition holds", Write: partitionHolds},
-		{Name: "no pod goes that may stay", Write: onlyWhatMayGo},
-		{Name: "claims are deleted by nobody, and go with whom the policy says", Write: policyHolds},
-		{Name: "no pod changes whose claim is still to grow", Write: growsFirst},
-		{Name: "no more claims grow at a time than pods may be unavailable", Write: growsWithinBudget},
+		{Name: "no pod goes that may stay", Write: onlyDeletable},
+		{Name: "PVCs are deleted by nobody, and go with whom the policy says", Write: policyHolds},
+		{Name: "no pod changes whose PVC is still to grow", Write: growsFirst},
+		{Name: "no more PVCs grow at a time than pods may be unavailable", Write: growsWithinBudget},
 	}
 }
 
@@ -101,8 +101,8 @@ func wantedName(w *sim.World) string {
 	return wanted.Name
 }
 
-// mine tells of an object of the set, or of one of nobody that it may take over.
-func mine[T client.Object](w *sim.World, o T) bool {
+// ownOrOrphan tells of an object of the set, or of one of nobody that it may take over.
+func ownOrOrphan[T client.Object](w *sim.World, o T) bool {
 	set := cmp.Or(live(w), seen(w))
 	return set != nil && (ownership.ControlledBy(o, set, Kind()) || metav1.GetControllerOf(o) == nil && (ordinalIn(set, o.GetName()) != "" || o.GetLabels()["app"] == set.Name))
 }
@@ -124,19 +124,19 @@ func old(w *sim.World, p *corev1.Pod) bool {
 	return name != "" && !podset.AtRevision(p, name)
 }
 
-// made is the pod that a write of the controller makes, taken the one that it deletes.
-func made(c sim.Change) (*corev1.Pod, bool) {
+// created is the pod that a write of the controller makes, taken the one that it deletes.
+func created(c sim.Change) (*corev1.Pod, bool) {
 	p, ok := c.After.(*corev1.Pod)
 	return p, ok && c.Verb == sim.Create && !c.Late
 }
 
-func taken(c sim.Change) (*corev1.Pod, bool) {
+func removed(c sim.Change) (*corev1.Pod, bool) {
 	p, ok := c.Before.(*corev1.Pod)
 	return p, ok && c.Verb == sim.Delete && !c.Late && c.Err == nil
 }
 
-func inItsPlace(w *sim.World, c sim.Change) error {
-	p, ok := made(c)
+func inItsSlot(w *sim.World, c sim.Change) error {
+	p, ok := created(c)
 	if !ok {
 		return nil
 	}
@@ -156,9 +156,9 @@ func inItsPlace(w *sim.World, c sim.Change) error {
 
 func inOrder(w *sim.World) bool { return goal(w).Ordered }
 
-// madeInOrder: one by one, each when all pods before it are available as the controller can know.
-func madeInOrder(w *sim.World, c sim.Change) error {
-	p, ok := made(c)
+// createdInOrder: one by one, each when all pods before it are available as the controller can know.
+func createdInOrder(w *sim.World, c sim.Change) error {
+	p, ok := created(c)
 	if !ok || !inOrder(w) {
 		return nil
 	}
@@ -181,7 +181,7 @@ func madeInOrder(w *sim.World, c sim.Change) error {
 // removedInOrder: of pods that are spare, the one with the highest ordinal goes, and none while another one is going. One that is
 // not available waits for all but one of them, unless it was prepared for it.
 func removedInOrder(w *sim.World, c sim.Change) error {
-	p, ok := taken(c)
+	p, ok := removed(c)
 	if !ok || !inOrder(w) || p.Labels[keys.SpecifiedDelete] != "" {
 		return nil
 	}
@@ -215,8 +215,8 @@ func must(n int, err error) int {
 func partitionHolds(w *sim.World, c sim.Change) error {
 	before, _, edit := sim.Edited(c)
 	if !edit {
-		p, ok := taken(c)
-		if !ok || mayGo(w, p) {
+		p, ok := removed(c)
+		if !ok || deletable(w, p) {
 			return nil
 		}
 		before = p
@@ -241,8 +241,8 @@ func partitionHolds(w *sim.World, c sim.Change) error {
 	return nil
 }
 
-// mayGo tells of a pod that may be deleted whatever its revision: it is named, has ended, is not wanted, or its claim is going.
-func mayGo(w *sim.World, p *corev1.Pod) bool {
+// deletable tells of a pod that may be deleted whatever its revision: it is named, has ended, is not wanted, or its PVC is going.
+func deletable(w *sim.World, p *corev1.Pod) bool {
 	_, named := p.Labels[keys.SpecifiedDelete]
 	_, wanted := place(w, p.Name)
 	return named || !wanted || p.Status.Phase == corev1.PodFailed || slices.ContainsFunc(p.Spec.Volumes, func(v corev1.Volume) bool {
@@ -254,16 +254,16 @@ func mayGo(w *sim.World, p *corev1.Pod) bool {
 	})
 }
 
-// onlyWhatMayGo: a pod is deleted that may go anyway, or for an update that is not paused.
-func onlyWhatMayGo(w *sim.World, c sim.Change) error {
-	p, ok := taken(c)
-	if !ok || mayGo(w, p) || old(w, p) && !goal(w).Paused && goal(w).Mode != rollout.OnDelete {
+// onlyDeletable: a pod is deleted that may go anyway, or for an update that is not paused.
+func onlyDeletable(w *sim.World, c sim.Change) error {
+	p, ok := removed(c)
+	if !ok || deletable(w, p) || old(w, p) && !goal(w).Paused && goal(w).Mode != rollout.OnDelete {
 		return nil
 	}
 	return errors.New(c.String())
 }
 
-// policyHolds: a claim gets the set as owner if it is to go with the set, and a pod if it is to go with that pod, which is not
+// policyHolds: a PVC gets the set as owner if it is to go with the set, and a pod if it is to go with that pod, which is not
 // wanted.
 func policyHolds(w *sim.World, c sim.Change) error {
 	if c.Kind.Kind != "PersistentVolumeClaim" || c.After == nil { // refused
@@ -272,19 +272,19 @@ func policyHolds(w *sim.World, c sim.Change) error {
 	if c.Verb == sim.Delete {
 		return errors.New(c.String())
 	}
-	set, claim := seen(w), c.After.(*corev1.PersistentVolumeClaim)
+	set, pvc := seen(w), c.After.(*corev1.PersistentVolumeClaim)
 	if set == nil || c.Late {
 		return nil
 	}
 	withSet, withPod := retention(set, on())
-	for _, ref := range claim.OwnerReferences {
+	for _, ref := range pvc.OwnerReferences {
 		if c.Before != nil && slices.ContainsFunc(c.Before.GetOwnerReferences(), func(was metav1.OwnerReference) bool { return was.UID == ref.UID }) {
 			continue
 		}
-		_, wanted := place(w, podOfPVC(set, claim.Name))
+		_, wanted := place(w, podOfPVC(set, pvc.Name))
 		switch {
 		case ref.UID == set.UID && withSet && (wanted || !withPod):
-		case ref.Kind == "Pod" && ref.Name == podOfPVC(set, claim.Name) && withPod && !wanted:
+		case ref.Kind == "Pod" && ref.Name == podOfPVC(set, pvc.Name) && withPod && !wanted:
 		default:
 			return fmt.Errorf("%s gives it to %s %s", c.Request, ref.Kind, ref.Name)
 		}
@@ -292,32 +292,32 @@ func policyHolds(w *sim.World, c sim.Change) error {
 	return nil
 }
 
-// growsFirst: while claims follow their templates, a pod changes for an update when its own have done so, as the controller can
+// growsFirst: while PVCs follow their templates, a pod changes for an update when its own have done so, as the controller can
 // know.
 func growsFirst(w *sim.World, c sim.Change) error {
 	before, _, edit := sim.Edited(c)
-	if p, ok := taken(c); ok && !mayGo(w, p) {
+	if p, ok := removed(c); ok && !deletable(w, p) {
 		before, edit = p, true
 	}
-	if o := seenWithClaims(w); edit && !c.Late && o.set != nil && o.resizes() && o.worst(before.Name) != pvcFits {
-		return fmt.Errorf("%s, and its claim is %d", c.Request, o.worst(before.Name))
+	if o := seenWithPVCs(w); edit && !c.Late && o.set != nil && o.resizes() && o.worst(before.Name) != pvcFits {
+		return fmt.Errorf("%s, and its PVC is %d", c.Request, o.worst(before.Name))
 	}
 	return nil
 }
 
-func seenWithClaims(w *sim.World) observed {
-	o := observed{set: seen(w), gates: on(), claims: map[string]*corev1.PersistentVolumeClaim{}}
+func seenWithPVCs(w *sim.World) observed {
+	o := observed{set: seen(w), gates: on(), pvcs: map[string]*corev1.PersistentVolumeClaim{}}
 	for _, c := range sim.Cached[*corev1.PersistentVolumeClaim](w) {
-		o.claims[c.Name] = c
+		o.pvcs[c.Name] = c
 	}
 	return o
 }
 
-// worst is how the claims of a pod stand to their templates.
+// worst is how the PVCs of a pod stand to their templates.
 func (o *observed) worst(pod string) pvcState {
 	worst := pvcFits
 	for name, t := range o.pvcsOf(pod) {
-		if c := o.claims[name]; c != nil {
+		if c := o.pvcs[name]; c != nil {
 			worst = max(worst, compare(c, t))
 		}
 	}
@@ -325,12 +325,12 @@ func (o *observed) worst(pod string) pvcState {
 }
 
 func growsWithinBudget(w *sim.World, c sim.Change) error {
-	claim, ok := c.After.(*corev1.PersistentVolumeClaim)
-	o := seenWithClaims(w)
-	if !ok || c.Late || c.Verb != sim.Patch || o.set == nil || !larger(claim.Spec.Resources.Requests, c.Before.(*corev1.PersistentVolumeClaim).Spec.Resources.Requests) {
+	pvc, ok := c.After.(*corev1.PersistentVolumeClaim)
+	o := seenWithPVCs(w)
+	if !ok || c.Late || c.Verb != sim.Patch || o.set == nil || !larger(pvc.Spec.Resources.Requests, c.Before.(*corev1.PersistentVolumeClaim).Spec.Resources.Requests) {
 		return nil
 	}
-	n, own := 0, podOfPVC(o.set, claim.Name)
+	n, own := 0, podOfPVC(o.set, pvc.Name)
 	for _, p := range sim.Cached[*corev1.Pod](w) {
 		if available(w, p) && p.Name != own && o.worst(p.Name) == pvcResizing {
 			n++

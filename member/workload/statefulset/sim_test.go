@@ -62,16 +62,16 @@ func simulated(t *testing.T) sim.Kind {
 			},
 		},
 		Actors: []sim.Actor{
-			sim.Provisioner{Fails: full}, sim.Scheduler{Nodes: 3}, sim.Kubelet{Hangs: hangs}, sim.Collector{}, sim.Keeper{Serves: heldPod},
+			sim.Provisioner{Fails: full}, sim.Scheduler{Nodes: 3}, sim.Kubelet{Hangs: unpullable}, sim.Collector{}, sim.HookHandler{Serves: heldPod},
 		},
 		Rules: rules(), Summary: end, Describe: sim.Describe(lines),
 	}
 }
 
-// hangs tells of an image that it can't be pulled, full of a claim that its volume can't grow.
-func hangs(image string) bool { return strings.HasSuffix(image, ":bad") }
+// unpullable tells of an image that it can't be pulled, full of a PVC that its volume can't grow.
+func unpullable(image string) bool { return strings.HasSuffix(image, ":bad") }
 
-func full(claim *corev1.PersistentVolumeClaim) bool { return strings.HasPrefix(claim.Name, "full-") }
+func full(pvc *corev1.PersistentVolumeClaim) bool { return strings.HasPrefix(pvc.Name, "full-") }
 
 // live is the set as it is, nil if there is none.
 func live(w *sim.World) *appsv1beta1.StatefulSet { return sim.Find[*appsv1beta1.StatefulSet](w, key) }
@@ -81,7 +81,7 @@ func heldPod(w *sim.World, pod *corev1.Pod) bool {
 	return set != nil && set.Spec.Lifecycle != nil && active(w, pod)
 }
 
-// lines is what a story tells of a set or of a claim.
+// lines is what a story tells of a set or of a PVC.
 func lines(o client.Object) []string {
 	switch o := o.(type) {
 	case *appsv1beta1.StatefulSet:
@@ -91,21 +91,21 @@ func lines(o client.Object) []string {
 		}
 		return out
 	case *corev1.PersistentVolumeClaim:
-		return []string{claimLine(o)}
+		return []string{pvcLine(o)}
 	}
 	return nil
 }
 
-func claimLine(c *corev1.PersistentVolumeClaim) string {
+func pvcLine(c *corev1.PersistentVolumeClaim) string {
 	has, asks := c.Status.Capacity[corev1.ResourceStorage], c.Spec.Resources.Requests[corev1.ResourceStorage]
 	owners := make([]string, 0, 1)
 	for _, ref := range c.OwnerReferences {
 		owners = append(owners, ref.Kind+" "+ref.Name)
 	}
-	return fmt.Sprintf("claim %s asks for %s, has %s, goes with %v", c.Name, asks.String(), has.String(), owners)
+	return fmt.Sprintf("PVC %s asks for %s, has %s, goes with %v", c.Name, asks.String(), has.String(), owners)
 }
 
-// end is what a story has come to: the pods, the claims, and what the status says.
+// end is what a story has come to: the pods, the PVCs, and what the status says.
 func end(w *sim.World) string {
 	var lines []string
 	for _, p := range sim.All[*corev1.Pod](w) {
@@ -113,7 +113,7 @@ func end(w *sim.World) string {
 		lines = append(lines, fmt.Sprintf("pod %s: %s available=%t %s edit=%d", p.Name, p.Spec.Containers[0].Image, f.Available, f.Lifecycle, f.Update))
 	}
 	for _, c := range sim.All[*corev1.PersistentVolumeClaim](w) {
-		lines = append(lines, claimLine(c))
+		lines = append(lines, pvcLine(c))
 	}
 	set := live(w)
 	if set == nil {
@@ -123,7 +123,7 @@ func end(w *sim.World) string {
 	lines = append(lines, fmt.Sprintf("%d pods, %d current, %d ready, %d available; updated: %d, %d ready, %d available",
 		s.Replicas, s.CurrentReplicas, s.ReadyReplicas, s.AvailableReplicas, s.UpdatedReplicas, s.UpdatedReadyReplicas, s.UpdatedAvailableReplicas))
 	for _, v := range s.VolumeClaims {
-		lines = append(lines, fmt.Sprintf("claims %s: %d, %d ready", v.VolumeClaimName, v.CompatibleReplicas, v.CompatibleReadyReplicas))
+		lines = append(lines, fmt.Sprintf("PVCs %s: %d, %d ready", v.VolumeClaimName, v.CompatibleReplicas, v.CompatibleReadyReplicas))
 	}
 	conditions := make([]string, 0, len(s.Conditions))
 	for _, c := range s.Conditions { // Their times are chance.
@@ -163,7 +163,7 @@ func onPod(name string, when func(*sim.World) bool, pod string, change func(*cor
 	}}
 }
 
-// some tells whether n pods are to run app:2, whole whether all is well with n pods of it and no other.
+// some reports whether n pods are to run app:2, whole whether all is well with n pods of it and no other.
 func some(n int) func(*sim.World) bool {
 	return func(w *sim.World) bool {
 		return len(slices.DeleteFunc(sim.All[*corev1.Pod](w), func(p *corev1.Pod) bool {
@@ -181,7 +181,7 @@ func whole(n int, image string) func(*sim.World) bool {
 	}
 }
 
-// bound is whole, with a volume for each claim.
+// bound is whole, with a volume for each PVC.
 func bound(n int, image string) func(*sim.World) bool {
 	return func(w *sim.World) bool {
 		return whole(n, image)(w) && !slices.ContainsFunc(sim.All[*corev1.PersistentVolumeClaim](w), func(c *corev1.PersistentVolumeClaim) bool {
@@ -209,19 +209,19 @@ func TestSimulation(t *testing.T) {
 	sim.Test(t, simulated(t), sim.Plan{Sweeps: 2, Seeds: 60, Stall: stall}, all...)
 }
 
-func TestStoriesReadWell(t *testing.T) {
+func TestStoriesGolden(t *testing.T) {
 	t.Parallel()
 	for _, s := range append(scenarios(t), patient()...) {
 		t.Run(s.Name, func(t *testing.T) {
 			t.Parallel()
 			r := sim.Run(t.Context(), simulated(t), s, sim.Schedule{})
 			require.NoError(t, r.Err)
-			golden.Equal(t, strings.ReplaceAll(s.Name, " ", "-"), sim.Tale(r.Story, key.Name)+"# the end\n"+r.Summary+"\n")
+			golden.Equal(t, strings.ReplaceAll(s.Name, " ", "-"), sim.StoryText(r.Story, key.Name)+"# the end\n"+r.Summary+"\n")
 		})
 	}
 }
 
-func TestALateWriteOfAFormerLeaderGivesNoClaimAway(t *testing.T) {
+func TestALateWriteOfAFormerLeaderTransfersNoPVC(t *testing.T) {
 	t.Parallel()
 	calm := sim.Run(t.Context(), simulated(t), keptAfterAll(), sim.Schedule{})
 	require.NoError(t, calm.Err)

@@ -31,7 +31,7 @@ func status(o observed, p planned, a applied, now time.Time) (appsv1beta1.Statef
 	}
 	count(&s, p)
 	complete(&s, o.set)
-	s.VolumeClaims = claimCounts(o, p)
+	s.VolumeClaims = pvcCounts(o, p)
 
 	scale, update := a.Failures(&p.Plan, a.createdPVCs.Err, a.adopted.Err)
 	if a.resized.Err != nil {
@@ -95,9 +95,9 @@ func complete(s *appsv1beta1.StatefulSetStatus, set *appsv1beta1.StatefulSet) {
 	}
 }
 
-// claimCounts returns, for each volume claim template, how many PVCs of wanted pods are compatible with it, and how many of these
+// pvcCounts returns, for each PVC template, how many PVCs of wanted pods are compatible with it, and how many of these
 // have the capacity that they request.
-func claimCounts(o observed, p planned) []appsv1beta1.StatefulSetVolumeClaimStatus {
+func pvcCounts(o observed, p planned) []appsv1beta1.StatefulSetVolumeClaimStatus {
 	if len(o.set.Spec.VolumeClaimTemplates) == 0 {
 		return nil
 	}
@@ -106,7 +106,7 @@ func claimCounts(o observed, p planned) []appsv1beta1.StatefulSetVolumeClaimStat
 		t := &o.set.Spec.VolumeClaimTemplates[i]
 		n := appsv1beta1.StatefulSetVolumeClaimStatus{VolumeClaimName: t.Name}
 		for _, place := range p.slots {
-			c := o.claims[pvcNames(podName(o.set, place.Key))(t.Name)]
+			c := o.pvcs[pvcNames(podName(o.set, place.Key))(t.Name)]
 			if c == nil || !compatible(c, t) || larger(t.Spec.Resources.Requests, c.Spec.Resources.Requests) {
 				continue
 			}
@@ -120,7 +120,7 @@ func claimCounts(o observed, p planned) []appsv1beta1.StatefulSetVolumeClaimStat
 	return out
 }
 
-// countsOnly tells whether s differs from the set's status in counts only, and does not complete the rollout: all pods updated
+// countsOnly reports whether s differs from the set's status in counts only, and does not complete the rollout: all pods updated
 // and available.
 func countsOnly(set *appsv1beta1.StatefulSet, s appsv1beta1.StatefulSetStatus) bool {
 	was := &set.Status

@@ -38,7 +38,7 @@ const (
 type Webhook struct {
 	// Client asks the apiserver about templates, by dry runs, and reads storage classes.
 	Client client.Client
-	// KeepTemplates leaves pod and claim templates without defaults (gate TemplateNoDefaults). They are validated still.
+	// KeepTemplates leaves pod and PVC templates without defaults (gate TemplateNoDefaults). They are validated still.
 	KeepTemplates bool
 	// InPlace says what may change in a running pod.
 	InPlace inplace.Options
@@ -76,7 +76,7 @@ func (w *Webhook) Default(ctx context.Context, set *appsv1beta1.StatefulSet) err
 	if old != nil && sameTemplates(&old.Spec, spec) {
 		return nil
 	}
-	full, faults, err := w.ask(ctx, set)
+	full, faults, err := w.checkTemplate(ctx, set)
 	if err != nil || len(faults) > 0 {
 		return either(err, refuse(set, faults))
 	}
@@ -132,7 +132,7 @@ func orDefault(v **int32, n int32) {
 
 // ValidateCreate implements admission.Validator.
 func (w *Webhook) ValidateCreate(ctx context.Context, set *appsv1beta1.StatefulSet) (admission.Warnings, error) {
-	_, faults, err := w.ask(ctx, set)
+	_, faults, err := w.checkTemplate(ctx, set)
 	if err != nil {
 		return nil, err
 	}
@@ -151,17 +151,17 @@ func (w *Webhook) ValidateUpdate(ctx context.Context, old, set *appsv1beta1.Stat
 	if r := set.Spec.UpdateStrategy.RollingUpdate; r != nil && r.PodUpdatePolicy == appsv1beta1.PodInPlaceOnly {
 		faults = append(faults, workloadspec.InPlaceOnly(&old.Spec.Template, &set.Spec.Template, w.InPlace, field.NewPath("spec", "template"))...)
 		if was, is := volumes(&old.Spec), volumes(&set.Spec); !slices.Equal(was, is) {
-			faults = append(faults, field.Forbidden(claimsPath(), fmt.Sprintf("podUpdatePolicy InPlaceOnly can't make this change "+
-				"(volumes of claims were %v, now %v), because no running pod gets or loses a volume: use InPlaceIfPossible for it", was, is)))
+			faults = append(faults, field.Forbidden(templatesPath(), fmt.Sprintf("podUpdatePolicy InPlaceOnly can't make this change "+
+				"(volumes of PVCs were %v, now %v), because no running pod gets or loses a volume: use InPlaceIfPossible for it", was, is)))
 		}
 	}
 	if !sameTemplates(&old.Spec, &set.Spec) {
-		_, more, err := w.ask(ctx, set)
+		_, more, err := w.checkTemplate(ctx, set)
 		if err != nil {
 			return nil, err
 		}
 		faults = append(faults, more...)
-		changed, said, err := w.validateClaimChange(ctx, &old.Spec, &set.Spec)
+		changed, said, err := w.validatePVCChange(ctx, &old.Spec, &set.Spec)
 		if err != nil {
 			return nil, err
 		}
@@ -175,8 +175,8 @@ func (w *Webhook) ValidateDelete(context.Context, *appsv1beta1.StatefulSet) (adm
 	return nil, nil
 }
 
-// ask lets the apiserver default and validate the pod template.
-func (w *Webhook) ask(ctx context.Context, set *appsv1beta1.StatefulSet) (*corev1.PodTemplateSpec, field.ErrorList, error) {
+// checkTemplate lets the apiserver default and validate the pod template.
+func (w *Webhook) checkTemplate(ctx context.Context, set *appsv1beta1.StatefulSet) (*corev1.PodTemplateSpec, field.ErrorList, error) {
 	return w.templates.Check(ctx, w.Client, admit.Namespace(ctx, set), &set.Spec.Template, set.Spec.VolumeClaimTemplates,
 		field.NewPath("spec", "template"))
 }
@@ -213,7 +213,7 @@ func validateRest(spec *appsv1beta1.StatefulSetSpec, path *field.Path) field.Err
 			faults = append(faults, field.Invalid(at, name, why))
 		}
 		if slices.ContainsFunc(spec.VolumeClaimTemplates[:i], func(c corev1.PersistentVolumeClaim) bool { return c.Name == name }) {
-			faults = append(faults, field.Invalid(at, name, "stands here before: give each claim template a name of its own"))
+			faults = append(faults, field.Invalid(at, name, "stands here before: give each PVC template a name of its own"))
 		}
 	}
 	r := spec.UpdateStrategy.RollingUpdate
@@ -279,19 +279,19 @@ func (g Gates) Warnings(annotations map[string]string, spec *appsv1beta1.Statefu
 			warnings = append(warnings, fmt.Sprintf("%s has no effect while feature gate %s is off: %s", what, gate, instead))
 		}
 	}
-	off(!g.ResizeClaims && spec.VolumeClaimUpdateStrategy.Type == appsv1beta1.StatefulSetClaimOnPodRollingUpdate,
-		path.Child("volumeClaimUpdateStrategy", "type"), gateResizeClaims, "PVCs are not resized")
+	off(!g.ResizePVCs && spec.VolumeClaimUpdateStrategy.Type == appsv1beta1.StatefulSetClaimOnPodRollingUpdate,
+		path.Child("volumeClaimUpdateStrategy", "type"), gateResizePVCs, "PVCs are not resized")
 	p := spec.PersistentVolumeClaimRetentionPolicy
 	const remove = appsv1.DeletePersistentVolumeClaimRetentionPolicyType
-	off(!g.DeleteClaims && p != nil && (p.WhenDeleted == remove || p.WhenScaled == remove),
-		path.Child("persistentVolumeClaimRetentionPolicy"), gateDeleteClaims,
+	off(!g.DeletePVCs && p != nil && (p.WhenDeleted == remove || p.WhenScaled == remove),
+		path.Child("persistentVolumeClaimRetentionPolicy"), gateDeletePVCs,
 		"PVCs are kept, but for those that got an owner while it was on")
 	return warnings
 }
 
 func ordinalsPath() *field.Path { return field.NewPath("spec", "reserveOrdinals") }
 
-// sameTemplates tells that the apiserver need not be asked again.
+// sameTemplates reports whether the apiserver need not be asked again.
 func sameTemplates(old, spec *appsv1beta1.StatefulSetSpec) bool {
 	return apiequality.Semantic.DeepEqual(old.Template, spec.Template) &&
 		workloadspec.SamePVCs(old.VolumeClaimTemplates, spec.VolumeClaimTemplates)

@@ -32,7 +32,7 @@ type (
 )
 
 // on are gates that let everything count.
-func on() Gates { return Gates{StartOrdinal: true, ResizeClaims: true, DeleteClaims: true} }
+func on() Gates { return Gates{StartOrdinal: true, ResizePVCs: true, DeletePVCs: true} }
 
 // asking is a webhook with an apiserver that knows the storage classes given and counts how often it was asked.
 func asking(t *testing.T, classes ...client.Object) (*Webhook, *int) {
@@ -87,8 +87,8 @@ func reserving(list ...any) func(*Spec) {
 
 func parallel(s *Spec) { s.PodManagementPolicy = appsv1.ParallelPodManagement }
 
-// claim is a claim template; class is empty for the default one.
-func claim(name, size, class string) corev1.PersistentVolumeClaim {
+// pvc is a PVC template; class is empty for the default one.
+func pvc(name, size, class string) corev1.PersistentVolumeClaim {
 	c := corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PersistentVolumeClaimSpec{
 		AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 		Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}},
@@ -99,7 +99,7 @@ func claim(name, size, class string) corev1.PersistentVolumeClaim {
 	return c
 }
 
-func claims(list ...corev1.PersistentVolumeClaim) func(*Spec) {
+func pvcs(list ...corev1.PersistentVolumeClaim) func(*Spec) {
 	return func(s *Spec) { s.VolumeClaimTemplates = list }
 }
 
@@ -143,7 +143,7 @@ func TestDefault(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			w, _ := asking(t)
-			set := db(claims(claim("data", "1Gi", "")), func(s *Spec) {
+			set := db(pvcs(pvc("data", "1Gi", "")), func(s *Spec) {
 				s.UpdateStrategy, s.Replicas, s.RevisionHistoryLimit, s.PodManagementPolicy = tt.in, nil, nil, ""
 				s.VolumeClaimUpdateStrategy.Type, s.PersistentVolumeClaimRetentionPolicy = "", nil
 			})
@@ -161,7 +161,7 @@ func TestDefault(t *testing.T) {
 	}
 }
 
-func TestDefaultAsksAboutATemplateOnlyWhenItChanged(t *testing.T) {
+func TestDefaultDryRunsATemplateOnlyWhenItChanged(t *testing.T) {
 	t.Parallel()
 	scaled := func(s *Spec) { s.Replicas = ptr.To[int32](9) }
 	tests := []struct {
@@ -173,8 +173,8 @@ func TestDefaultAsksAboutATemplateOnlyWhenItChanged(t *testing.T) {
 	}{
 		{"a creation asks", nil, db(), false, 1},
 		{"a scale does not", db(), db(scaled), false, 0},
-		{"nor where the set was stored without defaults", db(claims(claim("data", "1Gi", ""))), db(claims(claim("data", "1Gi", "")), scaled), false, 0},
-		{"another claim template asks", db(claims(claim("data", "1Gi", ""))), db(claims(claim("data", "2Gi", ""))), false, 1},
+		{"nor where the set was stored without defaults", db(pvcs(pvc("data", "1Gi", ""))), db(pvcs(pvc("data", "1Gi", "")), scaled), false, 0},
+		{"another PVC template asks", db(pvcs(pvc("data", "1Gi", ""))), db(pvcs(pvc("data", "2Gi", ""))), false, 1},
 		{"a new image asks", db(), db(image("db:2")), false, 1},
 		{"with TemplateNoDefaults, nothing asks", nil, db(), true, 0},
 	}
@@ -290,11 +290,11 @@ func TestValidate(t *testing.T) {
 			at + `unorderedUpdate.priorityStrategy.weightPriority[0].matchSelector: Invalid value: "{}"`,
 		},
 		{
-			"a claim template without a name is refused", db(claims(claim("", "1Gi", ""))),
+			"a PVC template without a name is refused", db(pvcs(pvc("", "1Gi", ""))),
 			`spec.volumeClaimTemplates[0].metadata.name: Invalid value: ""`,
 		},
 		{
-			"two claim templates of one name are refused", db(claims(claim("data", "1Gi", ""), claim("data", "2Gi", ""))),
+			"two PVC templates of one name are refused", db(pvcs(pvc("data", "1Gi", ""), pvc("data", "2Gi", ""))),
 			`spec.volumeClaimTemplates[1].metadata.name: Invalid value: "data": stands here before`,
 		},
 		{
@@ -354,7 +354,7 @@ func TestValidateUpdate(t *testing.T) {
 	}
 	command := func(s *Spec) { s.Template.Spec.Containers[0].Command = []string{"serve"} }
 	data := func(size, class string, more ...func(*Spec)) *appsv1beta1.StatefulSet {
-		return db(append([]func(*Spec){resizing, claims(claim("data", size, class))}, more...)...)
+		return db(append([]func(*Spec){resizing, pvcs(pvc("data", size, class))}, more...)...)
 	}
 	blocks := func(s *Spec) { s.VolumeClaimTemplates[0].Spec.VolumeMode = new(corev1.PersistentVolumeBlock) }
 	completed := func(s *Spec) {
@@ -372,11 +372,11 @@ func TestValidateUpdate(t *testing.T) {
 	}{
 		{name: "with InPlaceOnly, a new image is fine", old: only(), set: only(image("db:2"))},
 		{
-			name: "with InPlaceOnly, another volume is refused", old: only(), set: only(claims(claim("data", "1Gi", ""))),
-			want: "spec.volumeClaimTemplates: Forbidden: podUpdatePolicy InPlaceOnly can't make this change (volumes of claims were [], now [data])",
+			name: "with InPlaceOnly, another volume is refused", old: only(), set: only(pvcs(pvc("data", "1Gi", ""))),
+			want: "spec.volumeClaimTemplates: Forbidden: podUpdatePolicy InPlaceOnly can't make this change (volumes of PVCs were [], now [data])",
 		},
 		{
-			name: "with InPlaceOnly, another size is fine", old: only(claims(claim("data", "1Gi", ""))), set: only(claims(claim("data", "2Gi", ""))),
+			name: "with InPlaceOnly, another size is fine", old: only(pvcs(pvc("data", "1Gi", ""))), set: only(pvcs(pvc("data", "2Gi", ""))),
 		},
 		{
 			name: "with InPlaceOnly, another change is refused", old: only(), set: only(command),
@@ -387,40 +387,40 @@ func TestValidateUpdate(t *testing.T) {
 			warned: "the range runs backwards",
 		},
 		{name: "what is wrong may not become wrong otherwise", old: db(reserving("7-3")), set: db(reserving("8-3")), want: "the range runs backwards"},
-		{name: "with OnDelete, claim templates may change as they like", old: db(claims(claim("data", "2Gi", "slow"))), set: db(claims(claim("logs", "1Gi", "")))},
-		{name: "a claim template may grow", old: data("1Gi", "fast"), set: data("2Gi", "fast")},
+		{name: "with OnDelete, PVC templates may change as they like", old: db(pvcs(pvc("data", "2Gi", "slow"))), set: db(pvcs(pvc("logs", "1Gi", "")))},
+		{name: "a PVC template may grow", old: data("1Gi", "fast"), set: data("2Gi", "fast")},
 		{name: "so may one that was stored without defaults", old: data("1Gi", "fast"), set: data("2Gi", "fast", completed)},
 		{name: "its limit may be set", old: data("1Gi", "fast"), set: data("1Gi", "fast", limited)},
 		{name: "it may grow in a class that is not known here", old: data("1Gi", "gone"), set: data("2Gi", "gone")},
 		{
-			name: "a claim template that shrinks is warned of", old: data("2Gi", "fast"), set: data("1Gi", "fast"),
-			warned: size + "claims can't be made smaller: those of 2Gi and more stay as they are",
+			name: "a PVC template that shrinks is warned of", old: data("2Gi", "fast"), set: data("1Gi", "fast"),
+			warned: size + "PVCs can't be made smaller: those of 2Gi and more stay as they are",
 		},
 		{
 			name: "a storage class that can't be resized is named", old: data("1Gi", "slow"), set: data("2Gi", "slow"),
-			want: size + `Invalid value: "2Gi": storage class slow does not let claims grow: set its allowVolumeExpansion, or use volumeClaimUpdateStrategy.type OnDelete`,
+			want: size + `Invalid value: "2Gi": storage class slow does not let PVCs grow: set its allowVolumeExpansion, or use volumeClaimUpdateStrategy.type OnDelete`,
 		},
 		{
 			name: "without a class the newest default one counts", old: data("1Gi", ""), set: data("2Gi", ""),
-			want: "storage class newest does not let claims grow",
+			want: "storage class newest does not let PVCs grow",
 		},
 		{
-			name: "#2343: a claim template may not be added", old: data("1Gi", "fast"),
-			set: db(resizing, claims(claim("data", "1Gi", "fast"), claim("logs", "1Gi", "fast"))),
-			want: "spec.volumeClaimTemplates: Forbidden: claim templates can't be added, removed or renamed ([data], now [data logs]) " +
+			name: "#2343: a PVC template may not be added", old: data("1Gi", "fast"),
+			set: db(resizing, pvcs(pvc("data", "1Gi", "fast"), pvc("logs", "1Gi", "fast"))),
+			want: "spec.volumeClaimTemplates: Forbidden: PVC templates can't be added, removed or renamed ([data], now [data logs]) " +
 				"with volumeClaimUpdateStrategy.type OnPodRollingUpdate: use OnDelete for this change",
 		},
 		{
-			name: "nor be renamed", old: data("1Gi", "fast"), set: db(resizing, claims(claim("logs", "1Gi", "fast"))),
+			name: "nor be renamed", old: data("1Gi", "fast"), set: db(resizing, pvcs(pvc("logs", "1Gi", "fast"))),
 			want: "can't be added, removed or renamed ([data], now [logs])",
 		},
 		{
 			name: "nor go to another class", old: data("1Gi", "fast"), set: data("1Gi", "slow"),
-			want: "spec.volumeClaimTemplates[0]: Forbidden: only the size of claims can be changed",
+			want: "spec.volumeClaimTemplates[0]: Forbidden: only the size of PVCs can be changed",
 		},
 		{
 			name: "nor become something else", old: data("1Gi", "fast"), set: data("2Gi", "fast", blocks),
-			want: "spec.volumeClaimTemplates[0]: Forbidden: only the size of claims can be changed",
+			want: "spec.volumeClaimTemplates[0]: Forbidden: only the size of PVCs can be changed",
 		},
 	}
 	for _, tt := range tests {
@@ -476,7 +476,7 @@ func TestWarnings(t *testing.T) {
 			"spec.volumeClaimUpdateStrategy.type has no effect while feature gate StatefulSetAutoResizePVCGate is off: PVCs are not resized",
 		},
 		{
-			"a deletion of claims without its gate", db(removing),
+			"a deletion of PVCs without its gate", db(removing),
 			Gates{},
 			"spec.persistentVolumeClaimRetentionPolicy has no effect while feature gate StatefulSetAutoDeletePVC is off: PVCs are kept, but for those that got an owner while it was on",
 		},
@@ -527,10 +527,10 @@ func TestWarningsOfATemplateOfAnotherObject(t *testing.T) {
 	require.Contains(t, got[0], keys.ImagePreDownloadParallelism)
 	require.Contains(t, got[1], path.String()+".reserveOrdinals[1] (3)")
 	require.Contains(t, got[2], path.String()+".volumeClaimUpdateStrategy.type has no effect while feature gate")
-	require.Len(t, Gates{ResizeClaims: true}.Warnings(nil, &set.Spec, path), 1)
+	require.Len(t, Gates{ResizePVCs: true}.Warnings(nil, &set.Spec, path), 1)
 }
 
-func TestValidateSpecJudgesATemplateOfAnotherObject(t *testing.T) {
+func TestValidateSpecChecksATemplateOfAnotherObject(t *testing.T) {
 	t.Parallel()
 	path := field.NewPath("spec", "template", "advancedStatefulSetTemplate", "spec")
 	require.Empty(t, ValidateSpec(&db(func(s *Spec) { s.Selector = nil }).Spec, path), "the selector is the other object's")
@@ -540,16 +540,16 @@ func TestValidateSpecJudgesATemplateOfAnotherObject(t *testing.T) {
 	require.ErrorContains(t, faults[1], path.String()+".template.spec.readinessGates")
 }
 
-func TestClaimTemplatesMayChangeWhereTheirResizeIsOff(t *testing.T) {
+func TestPVCTemplatesMayChangeWhereTheirResizeIsOff(t *testing.T) {
 	t.Parallel()
 	w, _ := asking(t)
 	w.Gates = Gates{}
-	old, set := db(resizing, claims(claim("data", "2Gi", ""))), db(resizing, claims(claim("logs", "1Gi", "")))
+	old, set := db(resizing, pvcs(pvc("data", "2Gi", ""))), db(resizing, pvcs(pvc("logs", "1Gi", "")))
 	_, err := w.ValidateUpdate(requested(t, old), old, set)
 	require.NoError(t, err, "the type says nothing without its gate")
 }
 
-func TestAnUpdateThatLeavesTheSpecIsNotLookedAt(t *testing.T) {
+func TestAnUpdateWithoutSpecChangesIsNotValidated(t *testing.T) {
 	t.Parallel()
 	w, asked := asking(t)
 	wrong := db(reserving("7-3"))

@@ -30,7 +30,7 @@ type applied struct {
 	// duplicates, remove, write and rest are errors: of deletes of duplicates, of other deletes, of creations and changes,
 	// of housekeeping. render is why workloads can't be made from the spec, which no retry fixes.
 	duplicates, remove, write, rest, render error
-	// late says that a write came too late: the object has changed, and its watch event starts the next reconcile.
+	// late reports whether a write came too late: the object has changed, and its watch event starts the next reconcile.
 	late bool
 }
 
@@ -69,7 +69,7 @@ func (r *Reconciler) apply(ctx context.Context, o observed, p planned) applied {
 		}
 		a.unstuck = append(a.unstuck, pod.Name)
 	}
-	for _, h := range p.spare {
+	for _, h := range p.surplusRevisions {
 		if err := r.delete(ctx, o.ud.UID, h); err != nil {
 			a.rest = errors.Join(a.rest, fmt.Errorf("delete revision %s: %w", h.Name, err))
 			break
@@ -177,7 +177,7 @@ func (r *Reconciler) writeOne(ctx context.Context, o observed, t *target) (workl
 	return nil, nil
 }
 
-// quiet tells whether an error only says that the workload has changed or is gone, or that its namespace is being deleted.
+// quiet reports whether an error only says that the workload has changed or is gone, or that its namespace is being deleted.
 func quiet(err error) bool {
 	return apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
 }

@@ -157,7 +157,7 @@ func TestApplyToARevisionThatIsTaken(t *testing.T) {
 
 func TestApplyDeletesOnlyTheVeryObject(t *testing.T) {
 	t.Parallel()
-	o := world(t, web("a", "b"))
+	o := observedOf(t, web("a", "b"))
 	o.ud.Spec.Topology.Subsets = o.ud.Spec.Topology.Subsets[:1]
 	gone := o.children[1].workload
 	namesake := gone.DeepCopyObject().(client.Object)

@@ -47,12 +47,12 @@ type child struct {
 // counts are pods of a workload.
 type counts struct{ pods, ready, available, updated, updatedReady int32 }
 
-// at tells whether the counts of updated pods are about that revision. A scale does not change what they are about.
+// at reports whether the counts of updated pods are about that revision. A scale does not change what they are about.
 func (c *child) at(name string) bool {
 	return c.observed >= c.templated && revision.Same(c.revision, name)
 }
 
-// seen tells whether its controller has acted on its present spec.
+// seen reports whether its controller has acted on its present spec.
 func (c *child) seen() bool { return c.observed >= c.GetGeneration() }
 
 // parts are the places in a workload that the controller fills in.

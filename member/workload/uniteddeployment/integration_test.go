@@ -42,15 +42,15 @@ type (
 	part   = appsv1beta1.Subset
 )
 
-// ground is a namespace of one test, with one UnitedDeployment in it.
-type ground struct{ *testenv.Ground[*object] }
+// fixture is a namespace of one test, with one UnitedDeployment in it.
+type ground struct{ *testenv.Fixture[*object] }
 
 // TestMain lets the package's tests share a cluster.
 func TestMain(m *testing.M) { testenv.Main(m) }
 
 // manage starts managers in this process: one for the controller under test, whose writes are told by its name, one for
 // CloneSets and one for StatefulSets.
-func manage(t *testing.T, s *testenv.Site) {
+func manage(t *testing.T, s *testenv.Env) {
 	t.Helper()
 	s.Run(t, agent, uniteddeployment.Kind(), func(mgr ctrl.Manager) {
 		require.NoError(t, uniteddeployment.Setup(t.Context(), mgr, uniteddeployment.Options{Clock: clock.RealClock{}}))
@@ -106,7 +106,7 @@ func (g *ground) make(t *testing.T, ud *object) {
 	g.Await(t, rested)
 }
 
-// rested tells that the controller has seen the spec and all pods are updated and available.
+// rested reports whether the controller has seen the spec and all pods are updated and available.
 func rested(ud *object) bool {
 	want, s := *ud.Spec.Replicas, &ud.Status
 	return s.ObservedGeneration == ud.Generation && s.Replicas == want && s.AvailableReplicas == want &&
@@ -232,7 +232,7 @@ func testLife(t *testing.T, g *ground) {
 	g.Await(t, rested)
 	t.Logf("writes of the update in two steps: %v", g.Writes(t, began))
 	for name, p := range g.Pods(t) {
-		require.Equal(t, before[name].UID, p.UID, "no pod was made anew")
+		require.Equal(t, before[name].UID, p.UID, "no pod was re-created")
 		require.Equal(t, "app:2", p.Status.ContainerStatuses[0].Image)
 	}
 

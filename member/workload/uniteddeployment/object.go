@@ -53,7 +53,7 @@ func revisionData(t *appsv1beta1.SubsetTemplate) ([]byte, error) {
 	if err := json.Unmarshal(raw, &fields); err != nil {
 		return nil, fmt.Errorf("read template: %w", err)
 	}
-	stamp(fields)
+	addCreationTimestamps(fields)
 	fields["$patch"] = "replace"
 	data, err := json.Marshal(map[string]any{"spec": map[string]any{"template": fields}})
 	if err != nil {
@@ -62,7 +62,7 @@ func revisionData(t *appsv1beta1.SubsetTemplate) ([]byte, error) {
 	return data, nil
 }
 
-func stamp(v any) {
+func addCreationTimestamps(v any) {
 	switch v := v.(type) {
 	case map[string]any:
 		if meta, ok := v["metadata"].(map[string]any); ok {
@@ -71,11 +71,11 @@ func stamp(v any) {
 			}
 		}
 		for _, e := range v {
-			stamp(e)
+			addCreationTimestamps(e)
 		}
 	case []any:
 		for _, e := range v {
-			stamp(e)
+			addCreationTimestamps(e)
 		}
 	}
 }
@@ -138,8 +138,8 @@ func union(all ...map[string]string) map[string]string {
 	return out
 }
 
-// edit is live as want asks for it.
-type edit struct {
+// update is live as want asks for it.
+type update struct {
 	next workload
 	// paths are the fields that differ, sorted.
 	paths []string
@@ -147,32 +147,32 @@ type edit struct {
 
 // amend compares a workload with what is wanted. whole replaces its spec; else only fields that want sets count, and what
 // live has beyond them (defaults, what others wrote) stays. Neither object is changed.
-func (k kind) amend(live, want workload, whole bool) (edit, error) {
+func (k kind) amend(live, want workload, whole bool) (update, error) {
 	has, err := runtime.DefaultUnstructuredConverter.ToUnstructured(live)
 	if err != nil {
-		return edit{}, fmt.Errorf("read %s %s: %w", k.Kind, live.GetName(), err)
+		return update{}, fmt.Errorf("read %s %s: %w", k.Kind, live.GetName(), err)
 	}
 	asks, err := runtime.DefaultUnstructuredConverter.ToUnstructured(want)
 	if err != nil {
-		return edit{}, fmt.Errorf("read %s as wanted: %w", k.Kind, err)
+		return update{}, fmt.Errorf("read %s as wanted: %w", k.Kind, err)
 	}
 	meta, _ := asks["metadata"].(map[string]any)
 	asks = map[string]any{
 		"metadata": map[string]any{"labels": meta["labels"], "annotations": meta["annotations"]},
 		"spec":     asks["spec"],
 	}
-	e := edit{paths: overlay.Apply(has, asks)}
+	e := update{paths: overlay.Apply(has, asks)}
 	if len(e.paths) == 0 {
-		return edit{}, nil
+		return update{}, nil
 	}
 	if whole {
 		if err := k.replaceSpec(has, asks["spec"]); err != nil {
-			return edit{}, fmt.Errorf("keep fields of %s %s: %w", k.Kind, live.GetName(), err)
+			return update{}, fmt.Errorf("keep fields of %s %s: %w", k.Kind, live.GetName(), err)
 		}
 	}
 	e.next = live.DeepCopyObject().(workload)
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(has, e.next); err != nil {
-		return edit{}, fmt.Errorf("write %s %s: %w", k.Kind, live.GetName(), err)
+		return update{}, fmt.Errorf("write %s %s: %w", k.Kind, live.GetName(), err)
 	}
 	return e, nil
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/expect"
 )
 
-func TestWhatAHubHoldsIsLeftToIt(t *testing.T) {
+func TestChildrenThatAHubPlacesAreLeftAlone(t *testing.T) {
 	t.Parallel()
 	scheme := runtime.NewScheme()
 	require.NoError(t, appsv1beta1.AddToScheme(scheme))
@@ -36,7 +36,7 @@ func TestWhatAHubHoldsIsLeftToIt(t *testing.T) {
 	require.ErrorIs(t, err, expect.ErrGone, "its subsets name no cluster any more, but clusters may run it still")
 }
 
-func TestWhatTheCacheShowsAliveMayBeGoing(t *testing.T) {
+func TestADeletionThatTheCacheDoesNotShowIsReadLive(t *testing.T) {
 	t.Parallel()
 	scheme := runtime.NewScheme()
 	require.NoError(t, clientgoscheme.AddToScheme(scheme))

@@ -56,8 +56,8 @@ type planned struct {
 	subsets []target
 	// stuck are pods to delete, so that their StatefulSet goes on.
 	stuck []*corev1.Pod
-	// spare are revisions beyond the limit.
-	spare []*appsv1.ControllerRevision
+	// surplusRevisions are revisions beyond the limit.
+	surplusRevisions []*appsv1.ControllerRevision
 	// recheck is when time alone could change the plan, 0 if never.
 	recheck time.Duration
 }
@@ -85,7 +85,7 @@ type target struct {
 	child *child
 	// create is the workload to make, update the change to write; both nil if there is nothing to write.
 	create workload
-	update *edit
+	update *update
 	// reason and why are of create or update, or of a wait if neither is set.
 	reason, why string
 	// fault is why the workload can't be rendered; nil if it can.
@@ -104,7 +104,7 @@ func plan(o observed) planned {
 		w.fault = &fault{reasonNotServed, "the schedule strategy Adaptive is not served yet: use Fixed"}
 		return w
 	}
-	kept := w.sortOut(o, k)
+	kept := w.sortChildren(o, k)
 	_, p := k.make(&o.ud.Spec.Template)
 	w.division = divide(o.ud, kept)
 	for i := range o.ud.Spec.Topology.Subsets {
@@ -121,12 +121,12 @@ func plan(o observed) planned {
 			w.recheck = stuckRecheck
 		}
 	}
-	w.spare = spareRevisions(o, w)
+	w.surplusRevisions = findSurplusRevisions(o, w)
 	return w
 }
 
-// sortOut returns the workload of each subset, and puts those that nobody asks for on the list to remove.
-func (w *planned) sortOut(o observed, k kind) map[string]*child {
+// sortChildren returns the workload of each subset, and puts those that nobody asks for on the list to remove.
+func (p *planned) sortChildren(o observed, k kind) map[string]*child {
 	wanted := map[string]bool{}
 	for i := range o.ud.Spec.Topology.Subsets {
 		wanted[o.ud.Spec.Topology.Subsets[i].Name] = true
@@ -135,7 +135,7 @@ func (w *planned) sortOut(o observed, k kind) map[string]*child {
 	all := slices.Clone(o.children)
 	slices.SortFunc(all, func(a, b child) int {
 		at, bt := a.GetCreationTimestamp(), b.GetCreationTimestamp()
-		return cmp.Or(cmp.Compare(leaving(a), leaving(b)), at.Compare(bt.Time), strings.Compare(a.GetName(), b.GetName()))
+		return cmp.Or(cmp.Compare(terminating(a), terminating(b)), at.Compare(bt.Time), strings.Compare(a.GetName(), b.GetName()))
 	})
 	kept := map[string]*child{}
 	for i := range all {
@@ -153,13 +153,13 @@ func (w *planned) sortOut(o observed, k kind) map[string]*child {
 			continue
 		}
 		if c.GetDeletionTimestamp() == nil {
-			w.remove = append(w.remove, removal{*c, reason, why})
+			p.remove = append(p.remove, removal{*c, reason, why})
 		}
 	}
 	return kept
 }
 
-func leaving(c child) int {
+func terminating(c child) int {
 	if c.GetDeletionTimestamp() != nil {
 		return 1
 	}
@@ -230,7 +230,7 @@ func (t *target) decide(ud *appsv1beta1.UnitedDeployment, s *appsv1beta1.Subset,
 	setTemplated(e.next, generation)
 }
 
-// scale tells whether a path is one of those that the numbers of a subset set.
+// scale reports whether a path is one of those that the numbers of a subset set.
 func scale(path string) bool {
 	return path == "spec.replicas" || path == "spec.updateStrategy.rollingUpdate.partition"
 }
@@ -271,7 +271,7 @@ func ready(pod *corev1.Pod) bool {
 	})
 }
 
-// broken tells whether a pod can't be expected to become ready by waiting: it has failed, or a container of it can't be
+// broken reports whether a pod can't be expected to become ready by waiting: it has failed, or a container of it can't be
 // started.
 func broken(pod *corev1.Pod) bool {
 	if pod.Status.Phase == corev1.PodFailed {
@@ -291,9 +291,9 @@ func broken(pod *corev1.Pod) bool {
 	return false
 }
 
-// spareRevisions are those beyond the history limit that neither the object nor any workload is at.
-func spareRevisions(o observed, w planned) []*appsv1.ControllerRevision {
-	live := map[string]bool{revision.Short(o.ud.Status.CurrentRevision): true, revision.Short(w.revision.Revision.Name): true}
+// findSurplusRevisions are those beyond the history limit that neither the object nor any workload is at.
+func findSurplusRevisions(o observed, p planned) []*appsv1.ControllerRevision {
+	live := map[string]bool{revision.Short(o.ud.Status.CurrentRevision): true, revision.Short(p.revision.Revision.Name): true}
 	for _, c := range o.children {
 		live[revision.Short(c.revision)] = true
 	}

@@ -91,7 +91,7 @@ func wanted(p planned) int32 {
 	return n
 }
 
-// rolledOut tells whether all pods are updated and ready.
+// rolledOut reports whether all pods are updated and ready.
 func rolledOut(s *appsv1beta1.UnitedDeploymentStatus, p planned, a applied) bool {
 	return a.revision == nil && len(missing(p, a)) == 0 && len(behind(p, a)) == 0 && s.UpdatedReadyReplicas >= wanted(p)
 }
