@@ -22,13 +22,13 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
-// applied is the result of a plan, by class of writes: an error in one class does not stop the others.
+// applied is what a reconcile has written, by class of writes: an error in one class does not stop the others.
 type applied struct {
 	podcontrol.Results
 
-	// set is the set with podsToDelete as it was written; nil if it was not.
+	// set is the set after podsToDelete was patched; nil if it was not.
 	set *appsv1beta1.CloneSet
-	// transferred is the error of PVCs that get another owner, deletedPVCs that of PVCs that are deleted.
+	// transferred is the error of changing owners of PVCs, deletedPVCs that of deleting PVCs.
 	transferred, deletedPVCs error
 }
 
@@ -85,7 +85,7 @@ func transferPVCs(ctx context.Context, applier podcontrol.Applier, p planned) ([
 	return result.Done, result.Err
 }
 
-// ready returns the steps that delete pods whose PVCs, if any were to be transferred, have been.
+// ready returns the deletions of pods that own their PVCs by now, where these were to be transferred.
 func (p planned) ready(transferred []string) []podset.Step {
 	done := make(map[string]bool, len(transferred))
 	for _, name := range transferred {
@@ -100,8 +100,7 @@ func (p planned) ready(transferred []string) []podset.Step {
 	return slices.DeleteFunc(p.Of(rollout.StepDelete), func(s podset.Step) bool { return waits[s.Pod.Object.UID] })
 }
 
-// pvcsAfter returns the PVCs to delete after their pods, which have just been deleted by a scale-in or an update; none with reuse,
-// because then pods own their PVCs by now.
+// pvcsAfter returns the PVCs of pods that a scale-in or an update has just deleted; none with reuse, where the pods own them by now.
 func (p planned) pvcsAfter(o observed, a applied) []*corev1.PersistentVolumeClaim {
 	if o.set.Spec.ScaleStrategy.EnablePVCReuse {
 		return nil
@@ -165,8 +164,8 @@ func (r *Reconciler) newID(used map[string]bool) string {
 	}
 }
 
-// truncate removes pods that are gone from podsToDelete. It is the only write to the spec; its resourceVersion keeps it from undoing
-// what a user has changed meanwhile. It returns the set as written, nil if there was nothing to write.
+// truncate removes pods that are gone from podsToDelete. It is the only write to the spec; its resourceVersion keeps it from reverting
+// a concurrent change. It returns the set as written, nil if there was nothing to write.
 func (r *Reconciler) truncate(ctx context.Context, o observed, p planned) (*appsv1beta1.CloneSet, error) {
 	if !p.truncate {
 		return nil, nil

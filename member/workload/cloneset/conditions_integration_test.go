@@ -30,9 +30,9 @@ func TestConditionsInCluster(t *testing.T) {
 	s := begin(t)
 	manage(t, s, Options{Gates: Gates{ShortHash: true}})
 	for name, test := range map[string]func(*testing.T, *fixture){
-		"examples are answered as they say":                            testExamples,
-		"#463: a hung update in place is told, late, and over":         testStalled,
-		"priorities and the partition decide who is updated":           testPriority,
+		"examples are accepted, refused or warned of as they say":                            testExamples,
+		"#463: a stalled in-place update is reported at the deadline and recovers":         testStalled,
+		"priorities and the partition decide which pods are updated":           testPriority,
 		"an overlap is reported, and its pods are left alone":          testOverlap,
 		"with CloneSetShortHash pods are labelled with the hash alone": testShortHash,
 	} {
@@ -124,7 +124,7 @@ func testOverlap(t *testing.T, g *fixture) {
 	set := g.Await(t, func(s *appsv1beta1.CloneSet) bool {
 		return has(s, appsv1beta1.CloneSetSelectorOverlap, corev1.ConditionTrue, appsv1beta1.CloneSetReasonPodsOfOthers)
 	})
-	require.Contains(t, find(set.Status.Conditions, appsv1beta1.CloneSetSelectorOverlap).Message, "1 pods, such as stranger without controller")
+	require.Contains(t, find(set.Status.Conditions, appsv1beta1.CloneSetSelectorOverlap).Message, "1 pods, such as unowned without controller")
 	after := g.Pods(t)
 	require.Len(t, after, 3)
 	require.Equal(t, stranger.UID, after["stranger"].UID)

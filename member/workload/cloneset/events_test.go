@@ -13,7 +13,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
-// stepped are the results of steps of one kind.
+// stepped returns results of steps of one kind.
 func stepped(kind rollout.StepKind, r podcontrol.Result) podcontrol.Results {
 	return podcontrol.Results{Steps: map[podcontrol.Class]podcontrol.Result{{Kind: kind}: r}}
 }
@@ -23,14 +23,14 @@ func TestScaleUpLimitedIsSentWhenItHoldsPods(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		bound   int32
-		seen    bool // the spec was acted on before
+		seen    bool // the spec was observed before
 		created []string
 		want    []string
 	}{
 		{"when the spec is new", 1, false, nil, []string{"ScaleUpLimited"}},
-		{"with each pod that is made", 1, true, []string{"web-a"}, []string{"SuccessfulCreate", "ScaleUpLimited"}},
+		{"with each pod that is created", 1, true, []string{"web-a"}, []string{"SuccessfulCreate", "ScaleUpLimited"}},
 		{"not while nothing changes", 1, true, nil, nil},
-		{"not where all pods may be made", 9, false, []string{"web-a"}, []string{"SuccessfulCreate"}},
+		{"not where all pods may be created", 9, false, []string{"web-a"}, []string{"SuccessfulCreate"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

@@ -14,8 +14,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
-// FuzzPlan plans a set in the middle of an update with a pod whose labels and annotations anybody may have written. None of
-// them may do more than decide about that pod.
+// FuzzPlan plans a set in the middle of an update with a pod that has arbitrary labels and annotations. They may affect no other pod.
 func FuzzPlan(f *testing.F) {
 	f.Add("web-2", "Normal", "{}", "", "1", "2026-11-21T09:00:00Z", uint8(0))
 	f.Add("", "", `{"revision":"web-2","nextContainerImages":{"app":"app:3"}}`, `{"containerImages":{"app":""}}`, "+5", "yesterday", uint8(1))
@@ -51,9 +50,9 @@ func FuzzPlan(f *testing.F) {
 
 		p := plan(o, now)
 		require.Empty(t, cmp.Diff(before, odd), "a plan changes nothing")
-		require.Equal(t, text(p), text(plan(o, now)), "the same facts give the same plan")
+		require.Equal(t, text(p), text(plan(o, now)), "the plan is deterministic")
 		Registration().Fields.Strip(odd)
-		require.Equal(t, text(p), text(plan(o, now)), "what a cache drops, no plan reads")
+		require.Equal(t, text(p), text(plan(o, now)), "the plan reads no field that the cache drops")
 		seen := map[string]bool{}
 		taken := 0
 		for _, s := range p.Steps {

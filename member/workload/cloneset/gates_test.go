@@ -34,7 +34,7 @@ func TestPodsWithFullAndShortHashesAreAtTheSameRevision(t *testing.T) {
 		require.Empty(t, p.RevisionsToDelete)
 		got, _ := status(o, p, applied{}, now)
 		require.EqualValues(t, 3, got.UpdatedAvailableReplicas)
-		require.Equal(t, names[0], got.UpdateRevision, "the status has the full name with either")
+		require.Equal(t, names[0], got.UpdateRevision, "the status has the full name in both cases")
 	}
 }
 
@@ -65,7 +65,7 @@ func TestPodsPreparingDeleteAreExcludedByTheSetOrTheFlag(t *testing.T) {
 		set, flag  bool
 		wantCreate int
 	}{
-		{"they count", false, false, 0},
+		{"they are counted by default",  false, false, 0},
 		{"the set leaves them out", true, false, 1},
 		{"the flag leaves them out", false, true, 1},
 	} {

@@ -28,8 +28,8 @@ func TestHooksInCluster(t *testing.T) {
 	manage(t, s, Options{})
 	for name, test := range map[string]func(*testing.T, *fixture){
 		"an update in place waits for its hook before and after": testUpdateHook,
-		"#1156: a rollback is held by hooks and hangs nowhere":   testHookedRollback,
-		"a deletion waits for its hook, or is taken back":        testDeleteHook,
+		"#1156: a rollback is held by hooks and never stalls":   testHookedRollback,
+		"a deletion waits for its hook, or is cancelled":        testDeleteHook,
 		"a new pod waits for its hook":                           testNormalHook,
 		"a scale-out is bounded":                                 testBoundedScaleOut,
 	} {
@@ -45,14 +45,14 @@ const (
 	holdFinalizer = "example.com/hold"
 )
 
-// hold is a hook of a label and a finalizer that marks pods not ready.
+// hold returns a hook of a label and a finalizer that marks pods not ready.
 func hold() *pods.LifecycleHook {
 	return &pods.LifecycleHook{
 		LabelsHandler: map[string]string{holdLabel: "on"}, FinalizersHandler: []string{holdFinalizer}, MarkPodNotReady: true,
 	}
 }
 
-// hooked is a set whose pods are born with the label and the finalizer.
+// hooked returns a set whose pods are created with the label and the finalizer.
 func hooked(n int32, l pods.Lifecycle) *testkit.CloneSetBuilder {
 	return web(n).Policy(appsv1beta1.PodInPlaceIfPossible).Rolling("0", "1", "0").Spec(func(s *appsv1beta1.CloneSetSpec) {
 		s.Lifecycle = &l
@@ -93,7 +93,7 @@ func (g *fixture) takeUp(t *testing.T, p *corev1.Pod) {
 	g.patch(t, p, `{"metadata":{"labels":{"`+holdLabel+`":"on"},"finalizers":["`+holdFinalizer+`"]}}`)
 }
 
-// free takes the finalizers off, so that the namespace's pods can go with their cluster.
+// free removes the finalizers, so that the namespace can be deleted.
 func (g *fixture) free(t *testing.T) {
 	t.Helper()
 	for _, p := range g.Pods(t) {
@@ -124,7 +124,7 @@ func testUpdateHook(t *testing.T, g *fixture) {
 		g.takeUp(t, p)
 	}
 	g.Await(t, rested)
-	// A pod: PreparingUpdate; marked; written; Updated; Normal.
+	// Per pod: PreparingUpdate; marked unready; spec; Updated; Normal.
 	g.PodWrites(t, began, map[string]int{"patch pods": 2, "patch pods/status": 8})
 	g.free(t)
 }
@@ -144,7 +144,7 @@ func testHookedRollback(t *testing.T, g *fixture) {
 	g.change(t, image("app:1"))
 	again := g.in(t, pods.LifecyclePreparingUpdate, 1)[0]
 	require.Equal(t, p.Name, again.Name)
-	require.Equal(t, "on", again.Labels[holdLabel], "the hook is put on again")
+	require.Equal(t, "on", again.Labels[holdLabel], "the label is added again")
 	require.Contains(t, again.Finalizers, holdFinalizer)
 	g.letGo(t, again)
 	back := g.in(t, pods.LifecycleUpdated, 1)[0]
@@ -165,7 +165,7 @@ func testDeleteHook(t *testing.T, g *fixture) {
 	g.in(t, pods.LifecyclePreparingDelete, 1)
 	scale(3)
 	g.Await(t, rested)
-	require.Equal(t, names, slices.Sorted(maps.Keys(g.Pods(t))), "no pod was made or deleted")
+	require.Equal(t, names, slices.Sorted(maps.Keys(g.Pods(t))), "no pod was created or deleted")
 	scale(2)
 	p := g.in(t, pods.LifecyclePreparingDelete, 1)[0]
 	g.letGo(t, p)

@@ -30,14 +30,13 @@ import (
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
-// hookTest is a CloneSet with hooks, its pods, a kubelet for them and a user who lets pods go and takes them up again. Plans
-// and patches are the real ones.
+// hookTest is a CloneSet with hooks, its pods, a kubelet for them and a hook handler. Plans and patches are the real ones.
 type hookTest struct {
 	t     *testing.T
 	o     observed
 	now   time.Time
 	pods  map[string]*corev1.Pod
-	since map[string]time.Time // when the user, or the kubelet, last saw something to do
+	since map[string]time.Time // when the handler, or the kubelet, was last due to act
 	lazy  time.Duration        // how long they take
 	made  int
 	story strings.Builder
@@ -52,13 +51,13 @@ func newHookTest(t *testing.T, set *testkit.CloneSetBuilder, lazy time.Duration)
 	return m
 }
 
-// template changes the template, and with it the revision that is wanted.
+// template changes the template, and so the wanted revision.
 func (m *hookTest) template(change func(*corev1.PodTemplateSpec)) {
 	change(&m.o.set.Spec.Template)
 	m.o.wanted = revisionOf(m.t, m.o.set, 0)
 }
 
-// reconcile is one reconcile: plan, write, status.
+// reconcile plans, writes and computes the status.
 func (m *hookTest) reconcile() planned {
 	m.o.pods = nil
 	for _, name := range slices.Sorted(maps.Keys(m.pods)) {
@@ -74,7 +73,7 @@ func (m *hookTest) reconcile() planned {
 	for _, s := range p.Steps {
 		switch s.Kind { //nolint:exhaustive // The others patch the pod.
 		case rollout.StepDelete:
-			require.False(m.t, lifecycle.Hooked(m.o.set.Spec.Lifecycle.PreDelete, s.Pod.Object), "%s is deleted while it is held", s.Pod.Key)
+			require.False(m.t, lifecycle.Hooked(m.o.set.Spec.Lifecycle.PreDelete, s.Pod.Object), "%s is deleted while a hook holds it", s.Pod.Key)
 			m.pods[s.Pod.Key] = s.Pod.Object.DeepCopy()
 			m.pods[s.Pod.Key].DeletionTimestamp = &metav1.Time{Time: m.now}
 		case rollout.StepCreate:
@@ -112,22 +111,22 @@ func (m *hookTest) patch(name string, p podpatch.Patch) {
 	m.pods[name] = pod
 }
 
-// check: no hook is passed over by a write.
+// check fails if a write skips a hook.
 func (m *hookTest) check(step rollout.StepKind, before, after *corev1.Pod) {
 	m.t.Helper()
 	l := m.o.set.Spec.Lifecycle
 	was, is := lifecycle.Of(before), lifecycle.Of(after)
 	if is == pods.LifecycleUpdating && was != is && step != rollout.StepCancelDelete {
-		require.False(m.t, lifecycle.Hooked(l.InPlaceUpdate, before), "%s of %s while it is held", step, before.Name)
+		require.False(m.t, lifecycle.Hooked(l.InPlaceUpdate, before), "%s of %s while a hook holds it", step, before.Name)
 	}
 	if is != pods.LifecycleNormal || was == is {
 		return
 	}
 	switch was {
 	case pods.LifecyclePreparingNormal:
-		require.True(m.t, lifecycle.Answered(l.PreNormal, before), "%s goes into service before its hook", before.Name)
+		require.True(m.t, lifecycle.Answered(l.PreNormal, before), "%s becomes Normal before its hook", before.Name)
 	case pods.LifecycleUpdating, pods.LifecycleUpdated, pods.LifecyclePreparingUpdate:
-		require.True(m.t, lifecycle.Answered(l.InPlaceUpdate, before), "%s goes into service before it is taken up", before.Name)
+		require.True(m.t, lifecycle.Answered(l.InPlaceUpdate, before), "%s becomes Normal before its handlers are back", before.Name)
 	case pods.LifecycleNormal, pods.LifecyclePreparingDelete:
 		require.Fail(m.t, "a pod skips a state", "%s: %s", before.Name, was)
 	}
@@ -150,7 +149,7 @@ func (m *hookTest) create(p planned, s podset.Step) {
 	m.pods[pod.Name], m.since[pod.Name] = pod, m.now
 }
 
-// live lets the kubelet and, if he cares, the user do what they are due to do.
+// live lets the kubelet and, if handle is set, the hook handler act.
 func (m *hookTest) live(userCares bool) (acted bool) {
 	m.now = m.now.Add(time.Second)
 	for _, name := range slices.Sorted(maps.Keys(m.pods)) {
@@ -180,7 +179,7 @@ func (m *hookTest) live(userCares bool) (acted bool) {
 	return acted
 }
 
-// run brings the container to its image.
+// run starts the container with its image.
 func (m *hookTest) run(pod *corev1.Pod) {
 	image := pod.Spec.Containers[0].Image
 	if st := pod.Status.ContainerStatuses; len(st) == 1 && st[0].Image == image {
@@ -193,7 +192,7 @@ func (m *hookTest) run(pod *corev1.Pod) {
 	}}
 }
 
-// serve lets a pod go that is asked for, and takes up one that waits.
+// serve removes the label from a pod that is being prepared, and adds it to one that is updated.
 func (m *hookTest) serve(pod *corev1.Pod) {
 	switch lifecycle.Of(pod) {
 	case pods.LifecyclePreparingUpdate, pods.LifecyclePreparingDelete:
@@ -206,7 +205,7 @@ func (m *hookTest) serve(pod *corev1.Pod) {
 	}
 }
 
-// ready is the kubelet's word on the pod: its container runs what the spec says and all gates are open.
+// ready sets the condition Ready: the container runs the spec's image and all gates are open.
 func (m *hookTest) ready(pod *corev1.Pod) {
 	open := corev1.ConditionTrue
 	if st := pod.Status.ContainerStatuses; len(st) == 0 || st[0].Image != pod.Spec.Containers[0].Image {
@@ -254,7 +253,7 @@ func (m *hookTest) available() int {
 	return n
 }
 
-// FuzzHooks changes a CloneSet with hooks at random while it is at work, and then lets it come to rest.
+// FuzzHooks changes a CloneSet with hooks at random while it is updated, and then lets it complete.
 func FuzzHooks(f *testing.F) {
 	for i := range uint64(50) {
 		f.Add(i, uint8(i*37))
@@ -316,9 +315,9 @@ func runHooks(t *testing.T, seed uint64, flags uint8) {
 		before := m.available()
 		m.reconcile()
 		floor := replicas(&m.o.set.Spec) - unavailable
-		// More pods than wanted may go, whatever is available: then readiness counts.
+		// Pods above replicas may be deleted whatever is available: then readiness counts.
 		if len(m.pods) <= replicas(&m.o.set.Spec) {
-			require.GreaterOrEqual(t, m.available(), min(before, floor), "the budget was broken")
+			require.GreaterOrEqual(t, m.available(), min(before, floor), "the budget was exceeded")
 		}
 		m.live(r.IntN(3) > 0)
 	}
@@ -330,14 +329,14 @@ func runHooks(t *testing.T, seed uint64, flags uint8) {
 			return
 		}
 	}
-	require.Fail(t, "no rest")
+	require.Fail(t, "it never completes")
 }
 
 func (m *hookTest) checkRest() {
 	m.t.Helper()
 	want := replicas(&m.o.set.Spec)
 	require.Len(m.t, m.pods, want)
-	require.Equal(m.t, want, m.available(), "a pod hangs: %s", m.describe())
+	require.Equal(m.t, want, m.available(), "a pod is stuck: %s", m.describe())
 	s := m.o.set.Status
 	require.GreaterOrEqual(m.t, s.UpdatedReplicas, s.ExpectedUpdatedReplicas)
 	for _, p := range m.pods {

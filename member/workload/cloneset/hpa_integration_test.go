@@ -15,8 +15,8 @@ import (
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
-// The autoscaler of Kubernetes itself scales here. Without metrics it holds the minimum, which is enough to see that it
-// reads and writes the scale of a CloneSet.
+// Without metrics, the HorizontalPodAutoscaler of Kubernetes scales to its minimum, which shows that it reads and writes the scale
+// of a CloneSet.
 func TestAnAutoscalerHoldsItsMinimum(t *testing.T) {
 	t.Parallel()
 	s := begin(t)
@@ -31,7 +31,7 @@ func TestAnAutoscalerHoldsItsMinimum(t *testing.T) {
 	selector, err := labels.Parse(scale.Status.Selector)
 	require.NoError(t, err)
 	for name, p := range g.Pods(t) {
-		require.True(t, selector.Matches(labels.Set(p.Labels)), "an autoscaler measures the pods that %s selects, and %s is one", selector, name)
+		require.True(t, selector.Matches(labels.Set(p.Labels)), "the autoscaler selects pods by %s, and %s is one", selector, name)
 	}
 
 	require.NoError(t, g.Create(t.Context(), &autoscalingv2.HorizontalPodAutoscaler{

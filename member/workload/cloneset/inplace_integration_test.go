@@ -37,13 +37,13 @@ func TestInPlaceInCluster(t *testing.T) {
 	s := begin(t)
 	manage(t, s, Options{Options: podcontrol.Options{InPlace: inplace.Options{Resources: true, Env: true}}})
 	for name, test := range map[string]func(*testing.T, *fixture){
-		"a resize without restart costs three writes a pod and no service":    testResize,
+		"a resize without restart takes three writes for each pod, which stays ready":    testResize,
 		"an image and a resize with restart are one update":                   testResizeAndImage,
 		"containers with launch priorities are updated one after the other":   testBatches,
 		"a native sidecar is updated":                                         testNativeSidecar,
 		"a grace period passes before containers change":                      testGrace,
-		"B 29: env from metadata re-creates pods where no node daemon lives":  testEnv,
-		"B 29: with InPlaceOnly a condition says why env can't be brought on": testEnvOnly,
+		"B 29: env from metadata re-creates pods where no node daemon is alive":  testEnv,
+		"B 29: with InPlaceOnly a condition says why env can't be updated": testEnvOnly,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -52,7 +52,7 @@ func TestInPlaceInCluster(t *testing.T) {
 	}
 }
 
-// inPlace is a set of pods with a request of cpu and memory.
+// inPlace returns a set of pods that request cpu and memory.
 func inPlace(n int32) *testkit.CloneSetBuilder {
 	return web(n).Policy(appsv1beta1.PodInPlaceIfPossible).Rolling("0", "50%", "0").Spec(func(s *appsv1beta1.CloneSetSpec) {
 		requesting(&s.Template.Spec.Containers[0], "100m", "64Mi")
@@ -65,7 +65,7 @@ func requesting(c *corev1.Container, cpu, memory string) {
 	}
 }
 
-// same requires that these are the pods from before.
+// same requires that no pod was re-created.
 func (g *fixture) same(t *testing.T, before map[string]*corev1.Pod) map[string]*corev1.Pod {
 	t.Helper()
 	after := g.Pods(t)
@@ -83,7 +83,7 @@ func testResize(t *testing.T, g *fixture) {
 	began := clock.RealClock{}.Now()
 	g.change(t, func(s *appsv1beta1.CloneSetSpec) { requesting(&s.Template.Spec.Containers[0], "200m", "64Mi") })
 	g.Await(t, func(s *appsv1beta1.CloneSet) bool {
-		require.Equal(t, int32(4), s.Status.ReadyReplicas, "all pods serve throughout")
+		require.Equal(t, int32(4), s.Status.ReadyReplicas, "all pods stay ready")
 		return rested(s)
 	})
 	g.PodWrites(t, began, map[string]int{"patch pods": 4, "patch pods/resize": 4, "patch pods/status": 4})
@@ -181,7 +181,7 @@ func testGrace(t *testing.T, g *fixture) {
 				closed[w.Name] = w.At
 			}
 		case w.Resource == "pods":
-			require.GreaterOrEqual(t, w.At.Sub(closed[w.Name]), grace, "%s keeps its containers while traffic goes away", w.Name)
+			require.GreaterOrEqual(t, w.At.Sub(closed[w.Name]), grace, "%s keeps its containers during the grace period", w.Name)
 		}
 	}
 	require.Len(t, closed, 2)
@@ -197,7 +197,7 @@ func testEnv(t *testing.T, g *fixture) {
 		require.NotContains(t, before, name)
 	}
 
-	// A container that gets a new image reads the new value as it starts: that is in place.
+	// A container that gets a new image reads the new value when it restarts, so that is in place.
 	before = g.Pods(t)
 	g.change(t, func(s *appsv1beta1.CloneSetSpec) {
 		reading("three")(s)
@@ -225,7 +225,7 @@ func testEnvOnly(t *testing.T, g *fixture) {
 	g.Await(t, func(s *appsv1beta1.CloneSet) bool { return rested(s) && len(s.Status.Conditions) == 0 })
 }
 
-// TestEnvInCluster has node daemons come to nodes whose pods can't be updated without.
+// TestEnvInCluster starts node daemons on nodes whose pods can't be updated in place without them.
 func TestEnvInCluster(t *testing.T) {
 	t.Parallel()
 	s := begin(t)
@@ -245,7 +245,7 @@ func TestEnvInCluster(t *testing.T) {
 		h := nodelease.Holder{Client: g, Namespace: g.Namespace, Node: node, Identity: "test", Clock: clock.RealClock{}}
 		require.NoError(t, h.Renew(t.Context()))
 	}
-	// The daemons have restarted what is asked of them, and say so.
+	// The daemons have restarted the containers.
 	g.Await(t, func(set *appsv1beta1.CloneSet) bool {
 		for _, p := range g.Pods(t) {
 			asks := inplace.EnvAsks(p)
@@ -268,8 +268,8 @@ func TestEnvInCluster(t *testing.T) {
 	g.same(t, before)
 }
 
-// TestTakeOverInCluster starts the manager on what another controller left: of four pods with a partition of two, one has
-// got its new image and waits for its gate.
+// TestTakeOverInCluster starts the manager on a set that OpenKruise has left in the middle of an update: of four pods with a partition
+// of two, one has its new image, and its gate is still closed.
 func TestTakeOverInCluster(t *testing.T) {
 	t.Parallel()
 	s := begin(t)
@@ -288,7 +288,7 @@ func TestTakeOverInCluster(t *testing.T) {
 		require.NoError(t, g.Get(t.Context(), key, set))
 		return set.Status.UpdatedAvailableReplicas == 2 && set.Status.AvailableReplicas == 4
 	}, testenv.Long, testenv.Poll) {
-		require.FailNow(t, "the rollout did not go on", "status: %+v\npods: %v", set.Status, g.Describe(t))
+		require.FailNow(t, "the rollout did not continue", "status: %+v\npods: %v", set.Status, g.Describe(t))
 	}
 	require.Equal(t, left.set.Status.UpdateRevision, set.Status.UpdateRevision)
 	require.Equal(t, left.set.Status.CurrentRevision, set.Status.CurrentRevision)
@@ -312,10 +312,10 @@ func TestTakeOverInCluster(t *testing.T) {
 		require.NotContains(t, what, "controllerrevisions", "writes: %v", writes)
 	}
 	require.Equal(t, 1, writes["patch pods"], "one more pod is updated")
-	require.Equal(t, 3, writes["patch pods/status"], "the one that waits is released, the other marked and released")
+	require.Equal(t, 3, writes["patch pods/status"], "the first gate is opened, the other closed and opened")
 }
 
-// leave puts a set with its revisions and pods into the namespace, as another controller left them.
+// leave creates a set with its revisions and pods in the namespace, as another controller left them.
 func (g *fixture) leave(t *testing.T, left observed) {
 	t.Helper()
 	status := left.set.Status
@@ -343,7 +343,7 @@ func (g *fixture) leave(t *testing.T, left observed) {
 	revision.Sort(left.history)
 }
 
-// leavePod makes one pod, waits until it runs, and gives it the conditions and the record that it had.
+// leavePod creates a pod, waits until it runs, and sets the conditions and annotations that it had.
 func (g *fixture) leavePod(t *testing.T, p *corev1.Pod, own func(client.Object)) {
 	t.Helper()
 	conditions := p.Status.Conditions

@@ -16,14 +16,14 @@ import (
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
-// sized gives the container of a set's template a cpu request.
+// sized sets the cpu request of the template's container.
 func sized(cpu string) func(*appsv1beta1.CloneSetSpec) {
 	return func(s *appsv1beta1.CloneSetSpec) {
 		s.Template.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}
 	}
 }
 
-// reading lets the container read the annotation config by env.
+// reading makes the container read the annotation config by env.
 func reading(config string) func(*appsv1beta1.CloneSetSpec) {
 	return func(s *appsv1beta1.CloneSetSpec) {
 		s.Template.Annotations = map[string]string{"config": config}
@@ -50,11 +50,11 @@ func TestPlanOfInPlaceUpdates(t *testing.T) {
 		gated   bool
 	}{
 		{
-			name: "an image needs the gate closed", from: plain, gated: true,
+			name: "an image is updated with the gate closed", from: plain, gated: true,
 			to: func(s *appsv1beta1.CloneSetSpec) { s.Template.Spec.Containers[0].Image = "app:2" },
 		},
 		{
-			name: "metadata is quiet", from: plain, quiet: true,
+			name: "metadata restarts no container", from: plain, quiet: true,
 			to: func(s *appsv1beta1.CloneSetSpec) { s.Template.Annotations = map[string]string{"note": "two"} },
 		},
 		{
@@ -66,12 +66,12 @@ func TestPlanOfInPlaceUpdates(t *testing.T) {
 			edits: inplace.Options{Resources: true},
 		},
 		{
-			name: "an apiserver without pods/resize can't be asked for one, and the reason says so", from: sized("1"), to: sized("2"),
+			name: "without pods/resize in the apiserver the pod is re-created, and the reason says so", from: sized("1"), to: sized("2"),
 			edits: inplace.Options{Resources: true, NoResize: true}, gated: true,
 			why: "container app: resources changed, and the apiserver has no pods/resize, as Kubernetes does from 1.33 on",
 		},
 		{
-			name: "without pods/resize other changes are made in place as ever", from: sized("1"), gated: true,
+			name: "without pods/resize other changes are still made in place", from: sized("1"), gated: true,
 			to: func(s *appsv1beta1.CloneSetSpec) {
 				sized("1")(s)
 				s.Template.Spec.Containers[0].Image = "app:2"
@@ -79,12 +79,12 @@ func TestPlanOfInPlaceUpdates(t *testing.T) {
 			edits: inplace.Options{Resources: true, NoResize: true},
 		},
 		{
-			name: "B 29: env from metadata is not changed in place where no node daemon lives", from: reading("one"), to: reading("two"),
+			name: "B 29: env from metadata is not changed in place where no node daemon is alive", from: reading("one"), to: reading("two"),
 			edits: inplace.Options{Env: true}, gated: true,
 			why: "container app reads annotation config by env CONFIG, and its node has no daemon that could restart it",
 		},
 		{
-			name: "where one lives, it is, and the pod is out of service meanwhile", from: reading("one"), to: reading("two"),
+			name: "where one is alive, it is, and the pod is not ready meanwhile", from: reading("one"), to: reading("two"),
 			edits: inplace.Options{Env: true}, daemons: map[string]bool{"node-1": true}, gated: true,
 		},
 		{
@@ -96,14 +96,14 @@ func TestPlanOfInPlaceUpdates(t *testing.T) {
 			name: "without the gate for env, it is metadata like any other", from: reading("one"), to: reading("two"), quiet: true,
 		},
 		{
-			name: "other PVCs matter to new pods only", from: withTemplates("data"), to: withTemplates("data", "more"), quiet: true,
+			name: "changed volumeClaimTemplates matter to new pods only", from: withTemplates("data"), to: withTemplates("data", "more"), quiet: true,
 		},
 		{
-			name: "the gate re-creates pods with other PVCs", from: withTemplates("data"), to: withTemplates("data", "more"),
+			name: "with the gate, changed volumeClaimTemplates re-create pods", from: withTemplates("data"), to: withTemplates("data", "more"),
 			gates: Gates{RecreateOnPVCChange: true}, why: "volumeClaimTemplates changed", gated: true,
 		},
 		{
-			name: "and pods that had none", from: plain, to: withTemplates("data"),
+			name: "and so do the first volumeClaimTemplates", from: plain, to: withTemplates("data"),
 			gates: Gates{RecreateOnPVCChange: true}, why: "volumeClaimTemplates changed", gated: true,
 		},
 		{
@@ -111,7 +111,7 @@ func TestPlanOfInPlaceUpdates(t *testing.T) {
 			gates: Gates{RecreateOnPVCChange: true}, policy: appsv1beta1.PodInPlaceOnly,
 		},
 		{
-			name: "a revision from before there was a hash says nothing of PVCs", from: withTemplates("data"), to: withTemplates("more"), quiet: true,
+			name: "revisions without the hash are not compared", from: withTemplates("data"), to: withTemplates("more"), quiet: true,
 			gates:   Gates{RecreateOnPVCChange: true},
 			history: func(from, _ *appsv1.ControllerRevision) { delete(from.Annotations, keys.VolumeClaimTemplateHash) },
 		},
@@ -121,7 +121,7 @@ func TestPlanOfInPlaceUpdates(t *testing.T) {
 			if tc.policy == "" {
 				tc.policy = appsv1beta1.PodInPlaceIfPossible
 			}
-			// The note is there to make another revision where only PVCs differ.
+			// The note makes another revision where only volumeClaimTemplates differ.
 			from := web(1).Spec(tc.from).Spec(func(s *appsv1beta1.CloneSetSpec) { noted(s, "one") })
 			o, revs := observedOf(t, web(1).Policy(tc.policy).Spec(tc.to).Spec(func(s *appsv1beta1.CloneSetSpec) { noted(s, "two") }), from)
 			o.gates, o.inPlace, o.daemons = tc.gates, tc.edits, tc.daemons
@@ -147,7 +147,7 @@ func noted(s *appsv1beta1.CloneSetSpec, value string) {
 	s.Template.Labels["note"] = value
 }
 
-// withTemplates gives a set PVC templates.
+// withTemplates sets volumeClaimTemplates.
 func withTemplates(names ...string) func(*appsv1beta1.CloneSetSpec) {
 	return func(s *appsv1beta1.CloneSetSpec) {
 		s.VolumeClaimTemplates = testkit.CloneSet("x").PVCs(names...).Obj().Spec.VolumeClaimTemplates
@@ -173,7 +173,7 @@ func TestPVCTemplateHash(t *testing.T) {
 	require.Empty(t, none)
 }
 
-// An apiserver before Kubernetes 1.33 can't resize pods: they are re-created, or it is said that they can't be.
+// An apiserver before Kubernetes 1.33 can't resize pods: they are re-created, or a condition says why they can't be updated.
 func TestNewResourcesWhereThereIsNoResize(t *testing.T) {
 	t.Parallel()
 	type policy = appsv1beta1.PodUpdatePolicy

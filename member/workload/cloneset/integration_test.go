@@ -31,7 +31,7 @@ const agent = "cloneset-under-test"
 // TestMain lets the package's tests share a cluster.
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// fixture is a namespace of one test, with one CloneSet in it.
+// fixture is the namespace of one test, with one CloneSet.
 type fixture struct {
 	*testenv.Fixture[*appsv1beta1.CloneSet]
 }
@@ -41,7 +41,7 @@ func newFixture(t *testing.T, s *testenv.Env) *fixture {
 	return &fixture{testenv.New(t, s, agent, &appsv1beta1.CloneSet{})}
 }
 
-// begin makes a part of the shared cluster for a manager.
+// begin returns a part of the shared cluster for a manager.
 func begin(t *testing.T) *testenv.Env {
 	t.Helper()
 	return testenv.Start(t, testenv.Config{Scheme: appsv1beta1.AddToScheme})
@@ -69,7 +69,7 @@ func (g *fixture) make(t *testing.T, b *testkit.CloneSetBuilder) {
 	g.Await(t, func(s *appsv1beta1.CloneSet) bool { return rested(s) })
 }
 
-// rested reports whether the controller has seen the spec and all pods are updated and available.
+// rested reports whether the status is of this spec and all pods are updated and available.
 func rested(s *appsv1beta1.CloneSet) bool {
 	want := ptr.Deref(s.Spec.Replicas, 0)
 	return s.Status.ObservedGeneration == s.Generation && s.Status.Replicas == want &&
@@ -99,15 +99,15 @@ func TestInCluster(t *testing.T) {
 	s := begin(t)
 	manage(t, s, Options{})
 	for name, test := range map[string]func(*testing.T, *fixture){
-		"creation costs two writes a pod, an update in place three, rest none": testWrites,
+		"creation takes two writes for each pod, an in-place update three, and nothing is written after": testWrites,
 		"a partition is kept":                                      testPartition,
 		"a ReCreate stays within budget and surge":                 testReCreate,
-		"a bad image holds the budget and never a rollback":        testBadImage,
-		"a minimal object is completed and a bad one refused":      testWebhook,
-		"named pods are replaced and the list is emptied":          testPodsToDelete,
-		"a PVC is reused by the pod that takes a lost one's place": testReuse,
-		"without reuse a PVC goes with its pod":                    testNoReuse,
-		"a pod that lost its labels is let go":                     testRelease,
+		"a bad image exhausts the budget and blocks no rollback":        testBadImage,
+		"a minimal object is defaulted and an invalid one refused":      testWebhook,
+		"pods in podsToDelete are replaced and the list is truncated":          testPodsToDelete,
+		"a PVC is reused by the pod that replaces a lost one": testReuse,
+		"without reuse a PVC is deleted with its pod":                    testNoReuse,
+		"a pod that lost its labels is released":                     testRelease,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -137,7 +137,7 @@ func testWrites(t *testing.T, g *fixture) {
 		require.Contains(t, p.Annotations, keys.InPlaceUpdateState)
 	}
 
-	// A rollback to the first template renews its revision instead of making a third.
+	// A rollback to the first template makes its revision the newest instead of creating a third.
 	g.change(t, func(s *appsv1beta1.CloneSetSpec) { s.Template.Spec.Containers[0].Image = "app:1" })
 	g.Await(t, rested)
 	var history appsv1.ControllerRevisionList
@@ -158,7 +158,7 @@ func testPartition(t *testing.T, g *fixture) {
 	set := g.Await(t, func(s *appsv1beta1.CloneSet) bool { return s.Status.UpdatedAvailableReplicas == 1 })
 	require.NotEqual(t, set.Status.UpdateRevision, set.Status.CurrentRevision)
 	require.Equal(t, int32(1), set.Status.ExpectedUpdatedReplicas)
-	// A scale-out keeps the share: one more new pod, as three stay old.
+	// A scale-out keeps the partition: one more updated pod, as three stay old.
 	g.change(t, func(s *appsv1beta1.CloneSetSpec) { s.Replicas = ptr.To[int32](5) })
 	g.Await(t, func(s *appsv1beta1.CloneSet) bool {
 		return s.Status.AvailableReplicas == 5 && s.Status.UpdatedAvailableReplicas == 2
@@ -229,7 +229,7 @@ func testWebhook(t *testing.T, g *fixture) {
 	require.Equal(t, corev1.PersistentVolumeFilesystem, *got.Spec.VolumeClaimTemplates[0].Spec.VolumeMode)
 	require.Empty(t, got.Spec.Template.Spec.Volumes)
 
-	// A scale leaves the template, and so the revision, as it is.
+	// A scale does not change the template, and so not the revision.
 	generation := got.Status.UpdateRevision
 	require.NoError(t, g.Patch(t.Context(), got, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"minReadySeconds":1}}`))))
 	require.Equal(t, generation, g.Await(t, rested).Status.UpdateRevision)
@@ -254,12 +254,12 @@ func testPodsToDelete(t *testing.T, g *fixture) {
 	}
 	g.change(t, func(s *appsv1beta1.CloneSetSpec) { s.ScaleStrategy.PodsToDelete = []string{named} })
 	g.Await(t, func(s *appsv1beta1.CloneSet) bool {
-		pods := g.Pods(t) // The status may be of before they went.
+		pods := g.Pods(t) // The status may still count them.
 		return len(s.Spec.ScaleStrategy.PodsToDelete) == 0 && rested(s) && len(pods) == 3 && pods[named] == nil && pods[labelled] == nil
 	})
 }
 
-// volumes makes static volumes: nothing provisions any here.
+// volumes creates static volumes: there is no provisioner.
 func (g *fixture) volumes(t *testing.T, n int) {
 	t.Helper()
 	for i := range n {
@@ -284,7 +284,7 @@ func (g *fixture) withPVCs(b *testkit.CloneSetBuilder) *testkit.CloneSetBuilder 
 	})
 }
 
-// lose deletes one pod as an eviction would and returns it.
+// lose deletes one pod, as an eviction would, and returns it.
 func (g *fixture) lose(t *testing.T) *corev1.Pod {
 	t.Helper()
 	for _, p := range g.Pods(t) {
@@ -308,7 +308,7 @@ func testReuse(t *testing.T, g *fixture) {
 	})
 	require.ElementsMatch(t, before, g.pvcs(t), "the same PVCs, no other")
 
-	// A scale-in takes the PVC along.
+	// A scale-in deletes the PVC as well.
 	g.change(t, func(s *appsv1beta1.CloneSetSpec) { s.Replicas = ptr.To[int32](1) })
 	g.Await(t, rested)
 	require.Eventually(t, func() bool { return len(g.pvcs(t)) == 1 }, testenv.Long, testenv.Poll)

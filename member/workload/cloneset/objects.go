@@ -37,8 +37,8 @@ func wantedRevision(set *appsv1beta1.CloneSet) (*appsv1.ControllerRevision, erro
 	})
 }
 
-// pvcTemplateHash is the hash of the volumeClaimTemplates that the revision is annotated with; empty if there are none. Source:
-// OpenKruise 1.8, FNV-1a of the printed JSON of their names and specs, sorted by name.
+// pvcTemplateHash is the hash of the volumeClaimTemplates that the revision is annotated with; empty if there are none. As in
+// OpenKruise 1.8: FNV-1a of the printed JSON of their names and specs, sorted by name.
 func pvcTemplateHash(pvcs []corev1.PersistentVolumeClaim) (string, error) {
 	if len(pvcs) == 0 {
 		return "", nil

@@ -29,11 +29,11 @@ type observed struct {
 	pvcs    []*corev1.PersistentVolumeClaim
 	// nodes are the labels of nodes by name; only set if the pods to delete are chosen by topology.
 	nodes map[string]map[string]string
-	// overlap are pods that the selector matches and that the set does not control.
+	// overlap are pods that the selector matches and the set does not control.
 	overlap ownership.Overlap
 	// daemons are the nodes of pods on which a node daemon is alive.
 	daemons map[string]bool
-	// gates are those of the controller, edits what may change in a running pod.
+	// gates are those of the controller, inPlace what may be updated in place.
 	gates   Gates
 	inPlace inplace.Options
 }

@@ -27,15 +27,15 @@ func TestUpdateGoesByPriorityAndScatter(t *testing.T) {
 		fault  string
 	}{
 		{"without either, by name", func(*Rolling) {}, []string{"web-a", "web-b"}, ""},
-		{"priority goes first", func(r *Rolling) { r.PriorityStrategy = weight("tier", "test") }, []string{"web-d", "web-a"}, ""},
+		{"pods of a priority are first", func(r *Rolling) { r.PriorityStrategy = weight("tier", "test") }, []string{"web-d", "web-a"}, ""},
 		{
-			"scattered pods go in between, the last of them last",
+			"scattered pods are spread over the order, the last of them last",
 			func(r *Rolling) { r.ScatterStrategy = []pods.UpdateScatterTerm{{Key: "tier", Value: "test"}} },
 			[]string{"web-a", "web-b"},
 			"",
 		},
 		{
-			"a selector that admission did not see is a fault, not a panic",
+			"an invalid selector that was not admitted is a fault, not a panic",
 			func(r *Rolling) { r.PriorityStrategy = weight("a b", "c") }, nil,
 			"priorityStrategy.weightPriority[0].matchSelector: ",
 		},

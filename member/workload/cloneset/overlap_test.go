@@ -19,7 +19,7 @@ func TestAnOverlapIsReportedOnceAndItsPodsAreLeftAlone(t *testing.T) {
 	o.with(names[0], "a", "b")
 	o.overlap = ownership.Overlap{Count: 3, First: "shop-1 of ReplicaSet shop"}
 	p := plan(o, now)
-	require.Empty(t, p.Steps, "nobody's pods are fought over")
+	require.Empty(t, p.Steps, "no pod of another owner is touched")
 	require.Equal(t, ownership.OverlapScanInterval, p.Recheck)
 	got, events := status(o, p, applied{}, now)
 	require.Empty(t, cmp.Diff([]appsv1beta1.CloneSetCondition{{

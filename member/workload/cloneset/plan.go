@@ -161,7 +161,7 @@ func goalOf(s *appsv1beta1.CloneSetSpec) (rollout.Goal, error) {
 
 func replicas(s *appsv1beta1.CloneSetSpec) int { return int(ptr.Deref(s.Replicas, defaultReplicas)) }
 
-// domains returns the values of the topology keys of the template on the pod's node. Nodes without the label, and pods without a
+// domains returns the values that the topology keys of the template have on the pod's node. Nodes without the label, and pods without a
 // node, share the domain "".
 func domains(o observed, pod *corev1.Pod) []string {
 	if o.nodes == nil {

@@ -109,19 +109,19 @@ func TestPlan(t *testing.T) {
 		name  string
 		world func(t *testing.T) observed
 	}{
-		{"a new set makes its revision and its pods", func(t *testing.T) observed {
+		{"a new set creates its revision and its pods", func(t *testing.T) observed {
 			t.Helper()
 			o, _ := observedOf(t, web(2))
 			o.history, o.set.Status.CurrentRevision = nil, ""
 			return o
 		}},
-		{"a set at rest does nothing", func(t *testing.T) observed {
+		{"a set that is up to date does nothing", func(t *testing.T) observed {
 			t.Helper()
 			o, names := observedOf(t, web(2))
 			o.with(names[0], "a", "b")
 			return o
 		}},
-		{"a scheduled pod is put into service, one without a node is not", func(t *testing.T) observed {
+		{"the gate of a scheduled pod is opened, that of one without a node is not", func(t *testing.T) observed {
 			t.Helper()
 			o, names := observedOf(t, web(2))
 			fresh := func(n string) *testkit.PodBuilder {
@@ -138,7 +138,7 @@ func TestPlan(t *testing.T) {
 			o.with(names[0], "a", "b", "c", "d")
 			return o
 		}},
-		{"another change than images is a new pod, deleted and made in two reconciles", func(t *testing.T) observed {
+		{"a change beyond images re-creates the pod, in two reconciles", func(t *testing.T) observed {
 			t.Helper()
 			changed := inPlace(2).Rolling("0", "1", "0").Spec(func(s *appsv1beta1.CloneSetSpec) {
 				s.Template.Spec.Containers[0].Command = []string{"serve"}
@@ -162,7 +162,7 @@ func TestPlan(t *testing.T) {
 			o.with("web-gone", "a")
 			return o
 		}},
-		{"a template that went back makes the old revision the newest", func(t *testing.T) observed {
+		{"a rollback of the template makes the old revision the newest", func(t *testing.T) observed {
 			t.Helper()
 			o, names := observedOf(t, inPlace(2).Image("app:1"), inPlace(2).Image("app:1"), inPlace(2).Image("app:2"))
 			o.history, names = o.history[:2], names[:2]
@@ -176,26 +176,26 @@ func TestPlan(t *testing.T) {
 			o.with(names[0], "a", "b")
 			return o
 		}},
-		{"OnDelete leaves old pods and makes new ones of the new revision", func(t *testing.T) observed {
+		{"OnDelete leaves old pods and creates new ones at the new revision", func(t *testing.T) observed {
 			t.Helper()
 			o, names := observedOf(t, web(2).OnDelete().Image("app:2"), web(2))
 			o.with(names[0], "a")
 			return o
 		}},
-		{"missing pods below the partition are made at the current revision", func(t *testing.T) observed {
+		{"missing pods below the partition are created at the current revision", func(t *testing.T) observed {
 			t.Helper()
 			o, names := observedOf(t, web(3).Image("app:2").Rolling("2", "1", "0"), web(3))
 			o.with(names[1], "a")
 			return o
 		}},
-		{"named pods go first, by list and by label, and names of gone pods are taken off", func(t *testing.T) observed {
+		{"pods to delete go first, by podsToDelete and by label, and names of deleted pods are removed", func(t *testing.T) observed {
 			t.Helper()
 			o, names := observedOf(t, web(2).PodsToDelete("web-b", "web-gone"))
 			o.with(names[0], "a", "b", "c", "d")
 			o.pods[3].Labels[keys.SpecifiedDelete] = ""
 			return o
 		}},
-		{"a pod that lost its labels is disowned, replaced, and keeps its PVCs", func(t *testing.T) observed {
+		{"a pod that lost its labels is released, replaced, and keeps its PVCs", func(t *testing.T) observed {
 			t.Helper()
 			o, names := observedOf(t, web(2).PVCs("data"))
 			o.with(names[0], "a", "b")
@@ -203,13 +203,13 @@ func TestPlan(t *testing.T) {
 			o.pvcs = []*corev1.PersistentVolumeClaim{pvc(o.set, "a"), pvc(o.set, "b")}
 			return o
 		}},
-		{"a pod that is ready for too short a time is looked at again when it is available", func(t *testing.T) observed {
+		{"a pod that is not ready for long enough is rechecked when it will be available", func(t *testing.T) observed {
 			t.Helper()
 			o, names := observedOf(t, web(1).Spec(func(s *appsv1beta1.CloneSetSpec) { s.MinReadySeconds = 3660 }))
 			o.with(names[0], "a")
 			return o
 		}},
-		{"scale-in takes pods from the zone that has most", func(t *testing.T) observed {
+		{"scale-in deletes pods in the zone that has most", func(t *testing.T) observed {
 			t.Helper()
 			o, names := observedOf(t, web(2).Rolling("0", "100%", "0").Spec(func(s *appsv1beta1.CloneSetSpec) {
 				s.Template.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{TopologyKey: "zone"}}
@@ -228,7 +228,7 @@ func TestPlan(t *testing.T) {
 			o.with(names[0], "a")
 			return o
 		}},
-		{"a hooked pod is let go before it is updated, one that was let go is updated", func(t *testing.T) observed {
+		{"a pod with a hook is prepared before it is updated, one whose hook has let go is updated", func(t *testing.T) observed {
 			t.Helper()
 			o, names := observedOf(t, inPlace(4).Image("app:2").Rolling("0", "2", "0").Spec(hookAll), inPlace(4))
 			o.with(names[0], "a", "b", "c")
@@ -238,7 +238,7 @@ func TestPlan(t *testing.T) {
 			o.pods = append(o.pods, pod("d").Rev(names[0]).Serving(start).State(pods.LifecyclePreparingUpdate).Obj())
 			return o
 		}},
-		{"#1156: a rollback brings pods back from every state of an update", func(t *testing.T) observed {
+		{"#1156: a rollback reverts pods from every state of an update", func(t *testing.T) observed {
 			t.Helper()
 			o, names := observedOf(t, inPlace(5).Rolling("0", "5", "0").Spec(hookAll), inPlace(5), inPlace(5).Image("app:2"))
 			for id, state := range map[string]pods.LifecycleState{"a": pods.LifecyclePreparingUpdate, "b": pods.LifecycleNormal} {
@@ -250,7 +250,7 @@ func TestPlan(t *testing.T) {
 			o.pods = append(o.pods, pod("e").Rev(names[1]).Image("app:2").Serving(start).Gate(false, start).State(pods.LifecycleUpdating).Obj())
 			return o
 		}},
-		{"a hooked pod is let go before it is deleted, and others are not made meanwhile", func(t *testing.T) observed {
+		{"a pod with a hook is prepared before it is deleted, and is not replaced meanwhile", func(t *testing.T) observed {
 			t.Helper()
 			o, names := observedOf(t, web(2).Spec(hookAll))
 			o.with(names[0], "a", "b", "c")
@@ -260,7 +260,7 @@ func TestPlan(t *testing.T) {
 			}
 			return o
 		}},
-		{"pods that wait for their deletion come back when more are wanted, but for named ones", func(t *testing.T) observed {
+		{"PreparingDelete is cancelled when more pods are wanted, except for pods to delete", func(t *testing.T) observed {
 			t.Helper()
 			o, names := observedOf(t, web(3).Spec(hookAll))
 			for _, id := range []string{"a", "b", "c"} {
@@ -269,7 +269,7 @@ func TestPlan(t *testing.T) {
 			o.pods[1].Labels[keys.SpecifiedDelete] = ""
 			return o
 		}},
-		{"pods that wait for their deletion are made up for where they don't count", func(t *testing.T) observed {
+		{"pods in PreparingDelete are replaced where they don't count", func(t *testing.T) observed {
 			t.Helper()
 			o, names := observedOf(t, web(2).Spec(func(s *appsv1beta1.CloneSetSpec) {
 				hookAll(s)
@@ -280,7 +280,7 @@ func TestPlan(t *testing.T) {
 			o.pods = append(o.pods, pod("b").Rev(names[0]).Serving(start).Label("hold", "yes").State(pods.LifecyclePreparingDelete).Obj())
 			return o
 		}},
-		{"no more pods are made than may be unavailable", func(t *testing.T) observed {
+		{"no more pods are created than may be unavailable", func(t *testing.T) observed {
 			t.Helper()
 			o, names := observedOf(t, web(10).Spec(func(s *appsv1beta1.CloneSetSpec) {
 				s.ScaleStrategy.MaxUnavailable = new(intstr.FromString("25%"))
@@ -297,7 +297,7 @@ func TestPlan(t *testing.T) {
 			o.pods = append(o.pods, pod("a").Rev(names[0]).Serving(start).Gate(false, now.Add(-time.Second)).State(pods.LifecycleUpdating).Obj())
 			return o
 		}},
-		{"a raised partition brings pods back where the gate says so", func(t *testing.T) observed {
+		{"a raised partition rolls pods back with the gate", func(t *testing.T) observed {
 			t.Helper()
 			o, names := observedOf(t, inPlace(3).Image("app:2").Rolling("2", "1", "0"), inPlace(3))
 			o.gates.PartitionRollback = true
@@ -307,7 +307,7 @@ func TestPlan(t *testing.T) {
 			}
 			return o
 		}},
-		{"and does not where it doesn't", func(t *testing.T) observed {
+		{"and does not without the gate", func(t *testing.T) observed {
 			t.Helper()
 			o, names := observedOf(t, inPlace(3).Image("app:2").Rolling("2", "1", "0"), inPlace(3))
 			o.with(names[0], "a")
@@ -316,14 +316,14 @@ func TestPlan(t *testing.T) {
 			}
 			return o
 		}},
-		{"with reuse, a pod with PVCs is marked for deletion first, so that the choice is for good", func(t *testing.T) observed {
+		{"with reuse, a pod with PVCs is labelled for deletion first", func(t *testing.T) observed {
 			t.Helper()
 			o, names := observedOf(t, web(1).PVCs("data").Reuse())
 			o.with(names[0], "a", "b")
 			o.pvcs = []*corev1.PersistentVolumeClaim{pvc(o.set, "a"), pvc(o.set, "b")}
 			return o
 		}},
-		{"with reuse, a pod that is deleted gets its PVCs before, so that no other pod takes them over", func(t *testing.T) observed {
+		{"with reuse, a pod to delete becomes the owner of its PVCs first, so that no other pod reuses them", func(t *testing.T) observed {
 			t.Helper()
 			o, names := observedOf(t, web(1).PVCs("data").Reuse())
 			o.with(names[0], "a", "b")
@@ -331,7 +331,7 @@ func TestPlan(t *testing.T) {
 			o.pvcs = []*corev1.PersistentVolumeClaim{pvc(o.set, "a"), pvc(o.set, "b")}
 			return o
 		}},
-		{"a pod that is only prepared for its deletion keeps its PVCs as they are", func(t *testing.T) observed {
+		{"a pod that is prepared for its deletion does not own its PVCs yet", func(t *testing.T) observed {
 			t.Helper()
 			o, names := observedOf(t, web(1).PVCs("data").Reuse().Spec(hookAll))
 			o.with(names[0], "a", "b")
@@ -339,7 +339,7 @@ func TestPlan(t *testing.T) {
 			o.pvcs = []*corev1.PersistentVolumeClaim{pvc(o.set, "a"), pvc(o.set, "b")}
 			return o
 		}},
-		{"revisions beyond the limit go, those in use stay", func(t *testing.T) observed {
+		{"revisions beyond the limit are deleted, those in use are kept", func(t *testing.T) observed {
 			t.Helper()
 			last := web(1).Image("app:5").Spec(func(s *appsv1beta1.CloneSetSpec) { s.RevisionHistoryLimit = ptr.To[int32](1) })
 			o, names := observedOf(t, last, web(1).Image("app:1"), web(1).Image("app:2"), web(1).Image("app:3"), web(1).Image("app:4"))
@@ -373,12 +373,12 @@ func TestPlanOfPVCs(t *testing.T) {
 	tests := []struct {
 		name  string
 		reuse bool
-		// pod is the one under id "a" besides a PVC of that id; nil for none.
+		// pod is the pod of id "a", which has a PVC; nil for none.
 		pod  *testkit.PodBuilder
 		want string
 	}{
 		{
-			"with reuse, a PVC without a pod is taken over by the next pod", true, nil,
+			"with reuse, a PVC without a pod is reused by the next pod", true, nil,
 			"  Create new (a): Missing: 0 pods < 1 wanted; reuses the PVCs of a\n",
 		},
 		{
@@ -387,19 +387,19 @@ func TestPlanOfPVCs(t *testing.T) {
 		},
 		{
 			"with reuse, a new pod waits until the terminating one is gone", true, pod("a").Serving(start).Terminating(now),
-			"  hold 1: PVC: 1 new pods wait for PVCs of pods that are about to go\n",
+			"  hold 1: PVC: 1 new pods wait for PVCs of pods that are terminating or have ended\n",
 		},
 		{
-			"without reuse, a PVC goes with its terminating pod", false, pod("a").Serving(start).Terminating(now),
+			"without reuse, a PVC is deleted with its terminating pod", false, pod("a").Serving(start).Terminating(now),
 			"  give PVC data-web-a to web-a\n  Create new (any id): Missing: 0 pods < 1 wanted\n",
 		},
 		{
-			"with reuse, a failed pod is deleted to make room for its successor", true, pod("a").Phase(corev1.PodFailed),
+			"with reuse, a failed pod is deleted to free its name", true, pod("a").Phase(corev1.PodFailed),
 			"  Delete web-a: Ended: phase Failed; 1 PVCs are for the pod that replaces it\n" +
-				"  hold 1: PVC: 1 new pods wait for PVCs of pods that are about to go\n",
+				"  hold 1: PVC: 1 new pods wait for PVCs of pods that are terminating or have ended\n",
 		},
 		{
-			"without reuse, a PVC goes with its failed pod", false, pod("a").Phase(corev1.PodFailed),
+			"without reuse, a PVC is deleted with its failed pod", false, pod("a").Phase(corev1.PodFailed),
 			"  give PVC data-web-a to web-a\n  Create new (any id): Missing: 0 pods < 1 wanted\n",
 		},
 		{"a PVC of a running pod is left alone", false, pod("a").Serving(start), "  nothing\n"},
@@ -425,7 +425,7 @@ func TestPlanIgnoresTerminatingPVCs(t *testing.T) {
 	o.pvcs = []*corev1.PersistentVolumeClaim{c}
 	p := plan(o, now)
 	require.Len(t, createsOf(p), 1)
-	require.Empty(t, createsOf(p)[0].Slot, "a PVC that goes can't be taken over")
+	require.Empty(t, createsOf(p)[0].Slot, "a terminating PVC can't be reused")
 	require.Empty(t, p.deletePVCs)
 }
 
@@ -433,12 +433,12 @@ func TestTheCurrentRevisionIsThatOfPodsWithoutAStatus(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name string
-		// status is the revision that the status names, pods are those of the pods, as numbers from 0; -1 for none.
+		// status is the revision in the status, pods that of the pods, as numbers from 0; -1 for none.
 		status, pod int
 		want        int
 	}{
-		{"the status says it", 1, 0, 1},
-		{"a status that was never written is made up for by what runs", -1, 1, 1},
+		{"the status names it", 1, 0, 1},
+		{"without a status it is that of the pods", -1, 1, 1},
 		{"without pods there is only the update revision", -1, -1, 2},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -468,12 +468,12 @@ func TestAPodThatLostAPVCIsDeleted(t *testing.T) {
 		unscheduled bool
 		want        bool
 	}{
-		{name: "all is well with a pod and its PVC", pvc: "data-web-a", there: true},
-		{name: "what a PVC holds goes with it, so its pod has to start anew", pvc: "data-web-a", there: true, going: true, want: true},
-		{name: "a pod that waits for a PVC waits in vain if that is gone", pvc: "data-web-a", unscheduled: true, want: true},
-		{name: "a pod waits for its PVC to be bound", pvc: "data-web-a", there: true, unscheduled: true},
-		{name: "a pod that runs may have given its PVC away", pvc: "data-web-a"},
-		{name: "PVCs of others come and go", pvc: "shared", unscheduled: true},
+		{name: "a pod that has its PVC is kept", pvc: "data-web-a", there: true},
+		{name: "a pod whose PVC is terminating is deleted", pvc: "data-web-a", there: true, going: true, want: true},
+		{name: "a pending pod whose PVC is gone is deleted", pvc: "data-web-a", unscheduled: true, want: true},
+		{name: "a pending pod whose PVC exists is kept", pvc: "data-web-a", there: true, unscheduled: true},
+		{name: "a running pod whose PVC is gone is kept", pvc: "data-web-a"},
+		{name: "PVCs of other owners don't matter", pvc: "shared", unscheduled: true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -514,7 +514,7 @@ func TestAPodIsDeletedOnceItOwnsItsPVCs(t *testing.T) {
 	for _, c := range p.ready([]string{"data-web-a", "logs-web-a", "data-web-b"}) {
 		ready = append(ready, c.Pod.Key)
 	}
-	require.ElementsMatch(t, []string{"web-a", "web-c"}, ready, "not web-b, whose logs somebody else has just changed")
+	require.ElementsMatch(t, []string{"web-a", "web-c"}, ready, "not web-b, one of whose PVCs was changed concurrently")
 }
 
 func TestPlanIsAFunction(t *testing.T) {
@@ -548,7 +548,7 @@ func TestGoalOf(t *testing.T) {
 			rollout.Goal{Replicas: 3, MaxUnavailable: 1, Mode: rollout.OnDelete},
 		},
 		{
-			"policy and pause are taken over", web(1).Policy(appsv1beta1.PodInPlaceOnly).Paused(),
+			"policy and pause are copied", web(1).Policy(appsv1beta1.PodInPlaceOnly).Paused(),
 			rollout.Goal{Replicas: 1, MaxUnavailable: 1, Mode: rollout.InPlaceOnly, Paused: true},
 		},
 		{

@@ -63,7 +63,7 @@ func progress(set *appsv1beta1.CloneSet, s *appsv1beta1.CloneSetStatus, now time
 		c.LastUpdateTime = was.LastUpdateTime
 		if timedOut(set, was, s, now) {
 			c.Status, c.Reason = corev1.ConditionFalse, appsv1beta1.CloneSetReasonDeadlineExceeded
-			c.Message = fmt.Sprintf("%s; nothing moved for %d seconds or longer", done, *set.Spec.ProgressDeadlineSeconds)
+			c.Message = fmt.Sprintf("%s; no progress for %d seconds or longer", done, *set.Spec.ProgressDeadlineSeconds)
 		}
 	}
 	if was == nil {
@@ -78,12 +78,12 @@ func progress(set *appsv1beta1.CloneSet, s *appsv1beta1.CloneSetStatus, now time
 	return &c
 }
 
-// deadlineStopped reports whether no deadline runs.
+// deadlineStopped reports whether the deadline does not run with this reason.
 func deadlineStopped(reason string) bool {
 	return reason != appsv1beta1.CloneSetReasonUpdated && reason != appsv1beta1.CloneSetReasonDeadlineExceeded
 }
 
-// hasProgressed reports whether a rollout has just begun, has got another goal or has made progress.
+// hasProgressed reports whether a rollout has just begun, has another goal or has made progress.
 func hasProgressed(set *appsv1beta1.CloneSet, was *appsv1beta1.CloneSetCondition, s *appsv1beta1.CloneSetStatus) bool {
 	before := &set.Status
 	missing := func(s *appsv1beta1.CloneSetStatus) int {
@@ -97,7 +97,7 @@ func hasProgressed(set *appsv1beta1.CloneSet, was *appsv1beta1.CloneSetCondition
 		s.UpdatedAvailableReplicas > before.UpdatedAvailableReplicas ||
 		s.AvailableReplicas > before.AvailableReplicas ||
 		missing(s) < missing(before) ||
-		// With OnDelete, a deleted pod is how the rollout goes on.
+		// With OnDelete, a rollout progresses by pods that a user deletes.
 		onDelete(set) && s.Replicas < before.Replicas
 }
 

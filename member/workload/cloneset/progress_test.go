@@ -88,17 +88,17 @@ func TestProgress(t *testing.T) {
 		{
 			name: "when nothing moved for the deadline, it is late since now", set: due(4), before: at(1), now: at(1),
 			was:  progressing(yes, "CloneSetUpdated", "", ago(10*time.Minute), start),
-			want: progressing(no, "ProgressDeadlineExceeded", "1 of 4 pods updated and available; nothing moved for 600 seconds or longer", ago(10*time.Minute), now),
+			want: progressing(no, "ProgressDeadlineExceeded", "1 of 4 pods updated and available; no progress for 600 seconds or longer", ago(10*time.Minute), now),
 		},
 		{
 			name: "late stays late, with its time", set: due(4), before: at(1), now: at(1),
 			was:  progressing(no, "ProgressDeadlineExceeded", "", ago(time.Hour), ago(50*time.Minute)),
-			want: progressing(no, "ProgressDeadlineExceeded", "1 of 4 pods updated and available; nothing moved for 600 seconds or longer", ago(time.Hour), ago(50*time.Minute)),
+			want: progressing(no, "ProgressDeadlineExceeded", "1 of 4 pods updated and available; no progress for 600 seconds or longer", ago(time.Hour), ago(50*time.Minute)),
 		},
 		{
 			name: "late stays late when another controller noted when it found out", set: due(4), before: at(1), now: at(1),
 			was:  progressing(no, "ProgressDeadlineExceeded", "", ago(time.Minute), ago(time.Minute)),
-			want: progressing(no, "ProgressDeadlineExceeded", "1 of 4 pods updated and available; nothing moved for 600 seconds or longer", ago(time.Minute), ago(time.Minute)),
+			want: progressing(no, "ProgressDeadlineExceeded", "1 of 4 pods updated and available; no progress for 600 seconds or longer", ago(time.Minute), ago(time.Minute)),
 		},
 		{
 			name: "B 2: a late rollout that moves again is under way again", set: due(4), before: at(1), now: at(2),

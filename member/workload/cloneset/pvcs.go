@@ -66,7 +66,7 @@ func (p *planned) planPVCs(o observed) {
 		}
 	}
 	var free []string // ids with PVCs and without a pod
-	var leaving int   // pods that leave PVCs to reuse
+	var releasing int // inactive pods whose PVCs are to be reused
 	for _, id := range slices.Sorted(maps.Keys(instances)) {
 		in := instances[id]
 		switch {
@@ -76,20 +76,19 @@ func (p *planned) planPVCs(o observed) {
 		case in.pod == nil:
 			free = append(free, id)
 		default:
-			leaving++
+			releasing++
 			if in.pod.Object.DeletionTimestamp == nil {
 				p.Steps = append(p.Steps, podset.Step{Kind: rollout.StepDelete, Pod: in.pod, Reason: rollout.ReasonEnded, Why: fmt.Sprintf(
 					"phase %s; %d PVCs are for the pod that replaces it", in.pod.Object.Status.Phase, len(in.pvcs))})
 			}
 		}
 	}
-	p.assignIDs(free, leaving)
+	p.assignIDs(free, releasing)
 }
 
-// transferDeleted transfers PVCs to the pods that own them before these are deleted: after a crash between two deletions, a new pod
-// would reuse them. But if the deletion is refused because the pod has changed since it was observed, the pod would have lost its
-// PVCs for nothing. So the pod is first labelled for deletion, at the observed resourceVersion, and deleted when the cache shows
-// the label.
+// transferDeleted makes pods that are to be deleted the owners of their PVCs: otherwise, after a crash between the two deletions, a new
+// pod would reuse the PVCs. But if the pod has changed since it was observed, its deletion is refused after the transfer. So the pod is
+// first labelled for deletion, at the observed resourceVersion, and deleted when the cache shows the label.
 func (p *planned) transferDeleted(instances map[string]*instance) {
 	for i := range p.Steps {
 		s := &p.Steps[i]
@@ -124,9 +123,9 @@ func (p *planned) transfer(pvcs []*corev1.PersistentVolumeClaim, pod *corev1.Pod
 	}
 }
 
-// assignIDs assigns free ids to new pods. As many more new pods as there are leaving pods wait for their ids; the rest get random
+// assignIDs assigns free ids to new pods. As many more new pods as there are releasing pods wait for their ids; the rest get random
 // ids when they are created.
-func (p *planned) assignIDs(free []string, leaving int) {
+func (p *planned) assignIDs(free []string, releasing int) {
 	held := 0
 	steps := make([]podset.Step, 0, len(p.Steps))
 	for _, s := range p.Steps {
@@ -135,7 +134,7 @@ func (p *planned) assignIDs(free []string, leaving int) {
 		case len(free) > 0:
 			s.Slot, free = free[0], free[1:]
 			s.Why += "; reuses the PVCs of " + s.Slot
-		case held < leaving:
+		case held < releasing:
 			held++
 			continue
 		}
@@ -144,7 +143,7 @@ func (p *planned) assignIDs(free []string, leaving int) {
 	p.Steps = steps
 	if held > 0 {
 		p.Holds = append(p.Holds, rollout.Hold{Reason: reasonPVC, Pods: held, Why: fmt.Sprintf(
-			"%d new pods wait for PVCs of pods that are about to go", held)})
+			"%d new pods wait for PVCs of pods that are terminating or have ended", held)})
 	}
 }
 
