@@ -41,7 +41,7 @@ func Once(wanted func(*World) string) Rule {
 
 // PausedHolds is the rule that no pod is edited while updates are paused, as far as the controller can know.
 func PausedHolds(paused func(*World) bool) Rule {
-	return Rule{Name: "no edit while paused", Write: func(w *World, c Change) error {
+	return Rule{Name: "no update while paused", Write: func(w *World, c Change) error {
 		if _, _, ok := Edited(c); ok && !c.Late && paused(w) {
 			return errors.New(c.String())
 		}

@@ -85,7 +85,7 @@ func StoryText(lines []string, set string) string {
 	for _, line := range lines {
 		line = strings.TrimSpace(line[min(len(line), len("    0        0s")):])
 		switch {
-		case strings.HasPrefix(line, "scheduler"), strings.HasPrefix(line, "user"), strings.Contains(line, "stranger"),
+		case strings.HasPrefix(line, "scheduler"), strings.HasPrefix(line, "user"), strings.Contains(line, "unowned"),
 			strings.HasPrefix(line, "kubelet: update") && !strings.Contains(line[len("kubelet: "):], ":"),
 			strings.HasPrefix(line, "the controller starts"):
 			continue

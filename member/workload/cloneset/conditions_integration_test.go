@@ -30,11 +30,11 @@ func TestConditionsInCluster(t *testing.T) {
 	s := begin(t)
 	manage(t, s, Options{Gates: Gates{ShortHash: true}})
 	for name, test := range map[string]func(*testing.T, *fixture){
-		"examples are accepted, refused or warned of as they say":                            testExamples,
-		"#463: a stalled in-place update is reported at the deadline and recovers":         testStalled,
-		"priorities and the partition decide which pods are updated":           testPriority,
-		"an overlap is reported, and its pods are left alone":          testOverlap,
-		"with CloneSetShortHash pods are labelled with the hash alone": testShortHash,
+		"examples are accepted, refused or warned of as they say":                  testExamples,
+		"#463: a stalled in-place update is reported at the deadline and recovers": testStalled,
+		"priorities and the partition decide which pods are updated":               testPriority,
+		"an overlap is reported, and its pods are left alone":                      testOverlap,
+		"with CloneSetShortHash pods are labelled with the hash alone":             testShortHash,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -116,10 +116,10 @@ func testPriority(t *testing.T, g *fixture) {
 
 func testOverlap(t *testing.T, g *fixture) {
 	t.Helper()
-	stranger := testkit.Pod("stranger").Label("app", "web").Obj()
-	stranger.ObjectMeta = metav1.ObjectMeta{Name: stranger.Name, Namespace: g.Namespace, Labels: map[string]string{"app": "web"}}
-	stranger.Status = corev1.PodStatus{}
-	require.NoError(t, g.Create(t.Context(), stranger))
+	unowned := testkit.Pod("unowned").Label("app", "web").Obj()
+	unowned.ObjectMeta = metav1.ObjectMeta{Name: unowned.Name, Namespace: g.Namespace, Labels: map[string]string{"app": "web"}}
+	unowned.Status = corev1.PodStatus{}
+	require.NoError(t, g.Create(t.Context(), unowned))
 	g.make(t, web(2))
 	set := g.Await(t, func(s *appsv1beta1.CloneSet) bool {
 		return has(s, appsv1beta1.CloneSetSelectorOverlap, corev1.ConditionTrue, appsv1beta1.CloneSetReasonPodsOfOthers)
@@ -127,8 +127,8 @@ func testOverlap(t *testing.T, g *fixture) {
 	require.Contains(t, find(set.Status.Conditions, appsv1beta1.CloneSetSelectorOverlap).Message, "1 pods, such as unowned without controller")
 	after := g.Pods(t)
 	require.Len(t, after, 3)
-	require.Equal(t, stranger.UID, after["stranger"].UID)
-	require.Empty(t, after["stranger"].OwnerReferences)
+	require.Equal(t, unowned.UID, after["unowned"].UID)
+	require.Empty(t, after["unowned"].OwnerReferences)
 	require.EqualValues(t, 2, set.Status.Replicas)
 }
 

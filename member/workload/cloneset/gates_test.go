@@ -65,7 +65,7 @@ func TestPodsPreparingDeleteAreExcludedByTheSetOrTheFlag(t *testing.T) {
 		set, flag  bool
 		wantCreate int
 	}{
-		{"they are counted by default",  false, false, 0},
+		{"they are counted by default", false, false, 0},
 		{"the set leaves them out", true, false, 1},
 		{"the flag leaves them out", false, true, 1},
 	} {

@@ -28,8 +28,8 @@ func TestHooksInCluster(t *testing.T) {
 	manage(t, s, Options{})
 	for name, test := range map[string]func(*testing.T, *fixture){
 		"an update in place waits for its hook before and after": testUpdateHook,
-		"#1156: a rollback is held by hooks and never stalls":   testHookedRollback,
-		"a deletion waits for its hook, or is cancelled":        testDeleteHook,
+		"#1156: a rollback is held by hooks and never stalls":    testHookedRollback,
+		"a deletion waits for its hook, or is cancelled":         testDeleteHook,
 		"a new pod waits for its hook":                           testNormalHook,
 		"a scale-out is bounded":                                 testBoundedScaleOut,
 	} {

@@ -37,13 +37,13 @@ func TestInPlaceInCluster(t *testing.T) {
 	s := begin(t)
 	manage(t, s, Options{Options: podcontrol.Options{InPlace: inplace.Options{Resources: true, Env: true}}})
 	for name, test := range map[string]func(*testing.T, *fixture){
-		"a resize without restart takes three writes for each pod, which stays ready":    testResize,
-		"an image and a resize with restart are one update":                   testResizeAndImage,
-		"containers with launch priorities are updated one after the other":   testBatches,
-		"a native sidecar is updated":                                         testNativeSidecar,
-		"a grace period passes before containers change":                      testGrace,
-		"B 29: env from metadata re-creates pods where no node daemon is alive":  testEnv,
-		"B 29: with InPlaceOnly a condition says why env can't be updated": testEnvOnly,
+		"a resize without restart takes three writes for each pod, which stays ready": testResize,
+		"an image and a resize with restart are one update":                           testResizeAndImage,
+		"containers with launch priorities are updated one after the other":           testBatches,
+		"a native sidecar is updated":                                                 testNativeSidecar,
+		"a grace period passes before containers change":                              testGrace,
+		"B 29: env from metadata re-creates pods where no node daemon is alive":       testEnv,
+		"B 29: with InPlaceOnly a condition says why env can't be updated":            testEnvOnly,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

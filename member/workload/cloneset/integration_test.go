@@ -100,14 +100,14 @@ func TestInCluster(t *testing.T) {
 	manage(t, s, Options{})
 	for name, test := range map[string]func(*testing.T, *fixture){
 		"creation takes two writes for each pod, an in-place update three, and nothing is written after": testWrites,
-		"a partition is kept":                                      testPartition,
-		"a ReCreate stays within budget and surge":                 testReCreate,
-		"a bad image exhausts the budget and blocks no rollback":        testBadImage,
-		"a minimal object is defaulted and an invalid one refused":      testWebhook,
-		"pods in podsToDelete are replaced and the list is truncated":          testPodsToDelete,
-		"a PVC is reused by the pod that replaces a lost one": testReuse,
-		"without reuse a PVC is deleted with its pod":                    testNoReuse,
-		"a pod that lost its labels is released":                     testRelease,
+		"a partition is kept":                                         testPartition,
+		"a ReCreate stays within budget and surge":                    testReCreate,
+		"a bad image exhausts the budget and blocks no rollback":      testBadImage,
+		"a minimal object is defaulted and an invalid one refused":    testWebhook,
+		"pods in podsToDelete are replaced and the list is truncated": testPodsToDelete,
+		"a PVC is reused by the pod that replaces a lost one":         testReuse,
+		"without reuse a PVC is deleted with its pod":                 testNoReuse,
+		"a pod that lost its labels is released":                      testRelease,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

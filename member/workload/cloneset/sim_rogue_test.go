@@ -21,7 +21,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
 
-// rogue is a CloneSet controller with one bad habit, which it gives in to before each reconcile.
+// rogue is a CloneSet controller with one fault, which acts before each reconcile.
 type rogue struct {
 	reconcile.Reconciler
 
@@ -49,7 +49,7 @@ func (r rogue) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, er
 	return r.Reconciler.Reconcile(ctx, req)
 }
 
-// storyNamed returns the story of that name.
+// storyNamed returns the story of a name.
 func storyNamed(t *testing.T, name string) sim.Scenario {
 	t.Helper()
 	all := append(scenarios(), fewReady())
@@ -58,7 +58,7 @@ func storyNamed(t *testing.T, name string) sim.Scenario {
 	return all[i]
 }
 
-// fewReady is a set of which one pod is ready when two of four have to go.
+// fewReady is a story in which one pod of four is ready when two have to be deleted.
 func fewReady() sim.Scenario {
 	set := web(4).Policy(appsv1beta1.PodInPlaceIfPossible).Rolling("1", "3", "0").Spec(func(s *appsv1beta1.CloneSetSpec) { s.MinReadySeconds = 3 })
 	return scenario("few are ready", set,
@@ -68,7 +68,7 @@ func fewReady() sim.Scenario {
 		}).simulated())
 }
 
-// toImage brings a pod in place to an image; rev is the hash label that it gets, or as it is if that is empty.
+// toImage updates a pod in place to an image; rev is its new revision label, unchanged if empty.
 func toImage(ctx context.Context, c client.Client, p *corev1.Pod, image, rev string) error {
 	p = p.DeepCopy()
 	if rev != "" {
@@ -79,7 +79,7 @@ func toImage(ctx context.Context, c client.Client, p *corev1.Pod, image, rev str
 	return c.Patch(ctx, p, client.RawPatch(types.StrategicMergePatchType, data))
 }
 
-// podLike is a pod like p that is to be made.
+// podLike returns a new pod like p.
 func podLike(p *corev1.Pod) *corev1.Pod {
 	p = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: p.Namespace, GenerateName: "web-", Labels: p.Labels, OwnerReferences: p.OwnerReferences,
@@ -92,7 +92,7 @@ func remove(ctx context.Context, c client.Client, o client.Object) error {
 	return client.IgnoreNotFound(c.Delete(ctx, o, client.Preconditions{UID: new(o.GetUID())}))
 }
 
-// one is the first of the set's own pods if they are that many at least, all available.
+// one returns the first of the set's own pods if there are at least that many, all available.
 func (s scene) one(atLeast int) *corev1.Pod {
 	own := s.own()
 	if len(own) < atLeast || slices.ContainsFunc(own, func(p *corev1.Pod) bool { return !availableIn(s.set, p, s.now) }) {
@@ -101,8 +101,7 @@ func (s scene) one(atLeast int) *corev1.Pod {
 	return own[0]
 }
 
-// TestEachRuleCatchesARogueController proves that no rule is idle: for each of them there is a controller that would pass all
-// the same.
+// TestEachRuleCatchesARogueController proves that each rule is needed: for each there is a controller that only this rule catches.
 func TestEachRuleCatchesARogueController(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -127,7 +126,7 @@ func TestEachRuleCatchesARogueController(t *testing.T) {
 			}
 			return nil
 		}, "enough pods are ready"},
-		{"makes a pod too many", "surge with re-create", func(ctx context.Context, c client.Client, s scene) error {
+		{"creates one pod too many", "surge with re-create", func(ctx context.Context, c client.Client, s scene) error {
 			if len(s.own()) <= 4 {
 				return nil
 			}
@@ -163,27 +162,27 @@ func TestEachRuleCatchesARogueController(t *testing.T) {
 			}
 			return nil
 		}, "the partition holds"},
-		{"edits while paused", "paused", func(ctx context.Context, c client.Client, s scene) error {
+		{"updates while paused", "paused", func(ctx context.Context, c client.Client, s scene) error {
 			for _, p := range s.own() {
 				if s.set.Spec.UpdateStrategy.RollingUpdate.Paused && p.Spec.Containers[0].Image == "app:1" {
 					return toImage(ctx, c, p, "app:2", s.set.Status.UpdateRevision)
 				}
 			}
 			return nil
-		}, "no edit while paused"},
-		{"deletes a pod that may stay", "scale out and in", func(ctx context.Context, c client.Client, s scene) error {
+		}, "no update while paused"},
+		{"deletes a pod that is not deletable", "scale out and in", func(ctx context.Context, c client.Client, s scene) error {
 			if own := s.own(); len(own) > 0 && !availableIn(s.set, own[0], s.now) {
 				return remove(ctx, c, own[0])
 			}
 			return nil
-		}, "no pod goes that may stay"},
-		{"asks for a pod that may stay", "scale-in with hooks", func(ctx context.Context, c client.Client, s scene) error {
+		}, "only deletable pods are deleted"},
+		{"prepares the deletion of a pod that is not deletable", "scale-in with hooks", func(ctx context.Context, c client.Client, s scene) error {
 			if p := s.one(4); p != nil {
 				return c.Patch(ctx, p, client.RawPatch(types.MergePatchType,
 					fmt.Appendf(nil, `{"metadata":{"labels":{%q:"PreparingDelete"}}}`, keys.LifecycleState)))
 			}
 			return nil
-		}, "no pod goes that may stay"},
+		}, "only deletable pods are deleted"},
 		{"deletes a pod that its hook holds", "scale-in with hooks", func(ctx context.Context, c client.Client, s scene) error {
 			for _, p := range s.own() {
 				if p.Labels[keys.LifecycleState] == "PreparingDelete" && p.Labels["hold"] != "" {
@@ -192,7 +191,7 @@ func TestEachRuleCatchesARogueController(t *testing.T) {
 			}
 			return nil
 		}, "hooks are never skipped"},
-		{"edits a pod that its hook holds", "rollback midway with hooks", func(ctx context.Context, c client.Client, s scene) error {
+		{"updates a pod that its hook holds", "rollback midway with hooks", func(ctx context.Context, c client.Client, s scene) error {
 			for _, p := range s.own() {
 				if p.Labels[keys.LifecycleState] == "PreparingUpdate" && p.Labels["hold"] != "" {
 					return toImage(ctx, c, p, "app:2", s.set.Status.UpdateRevision)
@@ -200,15 +199,15 @@ func TestEachRuleCatchesARogueController(t *testing.T) {
 			}
 			return nil
 		}, "hooks are never skipped"},
-		{"deletes the pods that cost most", "scale-in order", func(ctx context.Context, c client.Client, s scene) error {
+		{"deletes the pods of the highest cost", "scale-in order", func(ctx context.Context, c client.Client, s scene) error {
 			for _, p := range s.own() {
 				if costOf(p) != "" && len(s.own()) > int(*s.set.Spec.Replicas) {
 					return remove(ctx, c, p)
 				}
 			}
 			return nil
-		}, "the cheapest pod goes first"},
-		{"updates another tier first", "who goes first", func(ctx context.Context, c client.Client, s scene) error {
+		}, "pods of lower deletion cost are deleted first"},
+		{"updates pods without the priority first", "who goes first", func(ctx context.Context, c client.Client, s scene) error {
 			p := s.one(4)
 			if p == nil || p.Labels["tier"] != "" || len(slices.DeleteFunc(s.own(), func(p *corev1.Pod) bool { return p.Labels["tier"] == "" })) == 0 {
 				return nil
@@ -219,7 +218,7 @@ func TestEachRuleCatchesARogueController(t *testing.T) {
 			}
 			return c.Patch(ctx, p, client.RawPatch(types.MergePatchType,
 				fmt.Appendf(nil, `{"metadata":{"labels":{%q:"PreparingUpdate"}}}`, keys.LifecycleState)))
-		}, "the tier goes first"},
+		}, "pods of the priority are updated first"},
 		{"deletes whatever has the name", "scale out and in", func(ctx context.Context, c client.Client, s scene) error {
 			if p := s.one(6); p != nil {
 				return c.Delete(ctx, p)

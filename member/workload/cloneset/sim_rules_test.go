@@ -21,7 +21,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
 
-// rules are what a CloneSet keeps to at every write, whatever goes wrong.
+// rules hold at every write of a CloneSet, under all faults.
 func rules() []sim.Rule {
 	return []sim.Rule{
 		sim.DeletesByUID(),
@@ -47,21 +47,21 @@ func rules() []sim.Rule {
 		}.Rule(),
 		sim.Once(wantedName),
 		sim.PausedHolds(func(w *sim.World) bool { return simGoal(w).Paused }),
-		{Name: "no pod goes that may stay", Write: onlyDeletable},
+		{Name: "only deletable pods are deleted", Write: onlyDeletable},
 		sim.HooksHold(func(w *sim.World) *pods.Lifecycle {
 			if set := sim.Find[*appsv1beta1.CloneSet](w, key); set != nil {
 				return set.Spec.Lifecycle
 			}
 			return nil
 		}, active),
-		{Name: "the cheapest pod goes first", Write: lowestCostFirst},
-		{Name: "the tier goes first", Write: priorityFirst},
+		{Name: "pods of lower deletion cost are deleted first", Write: lowestCostFirst},
+		{Name: "pods of the priority are updated first", Write: priorityFirst},
 		{Name: "pods keep their PVCs", State: pvcsLive},
 		{Name: "PVCs of lost pods are kept", Write: onlyItsOwnPVCs},
 	}
 }
 
-// cachedSet is the CloneSet as the controller sees it.
+// cachedSet is the CloneSet in the controller's cache.
 func cachedSet(w *sim.World) *appsv1beta1.CloneSet {
 	for _, s := range sim.Cached[*appsv1beta1.CloneSet](w) {
 		if s.Name == key.Name {
@@ -88,7 +88,7 @@ func owned[T client.Object](w *sim.World, o T) bool {
 	return set != nil && ownership.ControlledBy(o, set, Kind())
 }
 
-// ownPVC: a PVC is the set's own, or was given to one of its pods, which may be gone.
+// ownPVC: a PVC belongs to the set, or was transferred to one of its pods, which may be gone.
 func ownPVC(w *sim.World, c *corev1.PersistentVolumeClaim) bool {
 	return owned(w, c) || slices.ContainsFunc(w.Changes(), func(was sim.Change) bool {
 		p, ok := was.After.(*corev1.Pod)
@@ -105,14 +105,14 @@ func available(w *sim.World, p *corev1.Pod) bool {
 	return set != nil && active(w, p) && podset.View(p, rulesOf(&set.Spec), w.Now()).Available
 }
 
-// ready tells of a pod that serves: one that was prepared for its deletion does so no more, ready or not.
+// ready reports whether a pod serves: one in PreparingDelete does not, ready or not.
 func ready(w *sim.World, p *corev1.Pod) bool {
 	f := podset.View(p, podset.Rules{}, w.Now())
 	return active(w, p) && f.Ready && f.Lifecycle == pods.LifecycleNormal
 }
 
-// surplus tells, for #1478, of a pod that nothing but a lower number makes go: a long time until pods count as available does
-// not hold that up, so that it is judged by readiness alone. With a surge, pods above the number are none.
+// surplus reports whether a pod is deleted by a scale-in alone, without a surge. A long minReadySeconds does not hold that up (#1478),
+// so readiness counts instead of availability.
 func surplus(w *sim.World, c sim.Change) bool {
 	pod, ok := c.Before.(*corev1.Pod)
 	set, g := cachedSet(w), simGoal(w)
@@ -124,7 +124,7 @@ func old(w *sim.World, p *corev1.Pod) bool {
 	return name != "" && active(w, p) && !podset.AtRevision(p, name)
 }
 
-// wantedName is the revision that the controller can know to be wanted.
+// wantedName is the update revision by the controller's cache.
 func wantedName(w *sim.World) string {
 	set := cachedSet(w)
 	if set == nil {
@@ -137,9 +137,8 @@ func wantedName(w *sim.World) string {
 	return wanted.Name
 }
 
-// onlyDeletable: a pod is deleted, or asked to be let go for it, that was named, that can't live without its PVCs, that is
-// old where pods are re-created, or that is one too many; as far as the controller can know. Once asked it goes: a pod that
-// was marked as not ready is not taken back.
+// onlyDeletable: a pod is deleted, or prepared for it, only if it is to delete, has lost a PVC, is old where pods are re-created, or is
+// above replicas, by the controller's cache and its own writes. A pod in PreparingDelete may always be deleted.
 func onlyDeletable(w *sim.World, c sim.Change) error {
 	pod, ok := c.Before.(*corev1.Pod)
 	set := cachedSet(w)
@@ -169,7 +168,7 @@ func onlyDeletable(w *sim.World, c sim.Change) error {
 	return nil
 }
 
-// known is how many pods there are as the controller can know, pod included: those of its cache that it has not made go.
+// known counts the pods of the controller's cache that it has not deleted, pod included.
 func known(w *sim.World, pod *corev1.Pod) int {
 	gone := map[types.UID]bool{}
 	for _, was := range w.Changes() {
@@ -189,7 +188,7 @@ func known(w *sim.World, pod *corev1.Pod) int {
 	return n
 }
 
-// lowestCostFirst: of pods that are in service, none is deleted while there is one of a lower deletion cost.
+// lowestCostFirst: no ready pod is deleted while there is one of a lower deletion cost.
 func lowestCostFirst(w *sim.World, c sim.Change) error {
 	pod, ok := c.Before.(*corev1.Pod)
 	if !ok || c.Verb != sim.Delete || c.Late || c.After == nil || !available(w, pod) {
@@ -205,14 +204,13 @@ func lowestCostFirst(w *sim.World, c sim.Change) error {
 	for _, p := range sim.Cached[*corev1.Pod](w) {
 		is := sim.Find[*corev1.Pod](w, client.ObjectKeyFromObject(p))
 		if is != nil && is.UID != pod.UID && available(w, p) && available(w, is) && max(price(p), price(is)) < price(pod) {
-			return fmt.Errorf("%s, and %s is cheaper", c.Request, p.Name)
+			return fmt.Errorf("%s, and %s has a lower cost", c.Request, p.Name)
 		}
 	}
 	return nil
 }
 
-// priorityFirst: while a pod of the tier that goes first is old and in service, no other is taken out of service for its
-// update.
+// priorityFirst: while a pod of the priority is old and ready, no other one is made unready for its update.
 func priorityFirst(w *sim.World, c sim.Change) error {
 	before, ok := c.Before.(*corev1.Pod)
 	after, _ := c.After.(*corev1.Pod)
@@ -224,13 +222,13 @@ func priorityFirst(w *sim.World, c sim.Change) error {
 		is := sim.Find[*corev1.Pod](w, client.ObjectKeyFromObject(p))
 		return p.Labels["tier"] == "first" && old(w, p) && available(w, p) && is != nil && available(w, is)
 	}); i >= 0 {
-		return fmt.Errorf("%s, and a pod that goes first has not been updated", c.Request)
+		return fmt.Errorf("%s, and a pod of the priority has not been updated", c.Request)
 	}
 	return nil
 }
 
-// pvcsLive: what an active pod on a node mounts is there and stays. A late deletion may take a PVC that the next leader
-// has given to another pod, which then has to go.
+// pvcsLive: the PVCs that an active pod on a node mounts exist and are not terminating. A late deletion may hit a PVC that the next
+// leader lets another pod reuse, which then has to be deleted.
 func pvcsLive(w *sim.World) error {
 	for _, pod := range sim.All[*corev1.Pod](w) {
 		if !active(w, pod) || pod.Spec.NodeName == "" {
@@ -242,14 +240,14 @@ func pvcsLive(w *sim.World) error {
 			}
 			name := client.ObjectKey{Namespace: pod.Namespace, Name: v.PersistentVolumeClaim.ClaimName}
 			if c := sim.Find[*corev1.PersistentVolumeClaim](w, name); (c == nil || c.DeletionTimestamp != nil) && lateWrites(w, sim.Delete, name.Name) == 0 {
-				return fmt.Errorf("pod %s mounts %s, which is gone or going", pod.Name, name.Name)
+				return fmt.Errorf("pod %s mounts %s, which is gone or terminating", pod.Name, name.Name)
 			}
 		}
 	}
 	return nil
 }
 
-// lateWrites counts the late writes that did that to a PVC; an empty name is any.
+// lateWrites counts the late writes of a verb to a PVC; an empty name is any.
 func lateWrites(w *sim.World, verb sim.Verb, name string) int {
 	n := 0
 	for _, c := range w.Changes() {
@@ -260,7 +258,7 @@ func lateWrites(w *sim.World, verb sim.Verb, name string) int {
 	return n
 }
 
-// onlyItsOwnPVCs: with reuse, the set deletes no PVC but those of pods that it deletes itself.
+// onlyItsOwnPVCs: with reuse, the set deletes only PVCs of pods that it deletes itself.
 func onlyItsOwnPVCs(w *sim.World, c sim.Change) error {
 	pvc, ok := c.Before.(*corev1.PersistentVolumeClaim)
 	set := cachedSet(w)
@@ -269,7 +267,7 @@ func onlyItsOwnPVCs(w *sim.World, c sim.Change) error {
 	}
 	for _, pod := range sim.Cached[*corev1.Pod](w) {
 		if active(w, pod) && instanceID(pod) == instanceID(pvc) {
-			return nil // that it was lost is not known yet; and if it stays, another rule is broken
+			return nil // the cache shows the pod still; if it stays, another rule fails
 		}
 	}
 	for _, was := range w.Changes() {

@@ -21,7 +21,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
 
-// simulated is how CloneSet runs in the simulator, with the rules that it keeps in every scenario.
+// simulated is CloneSet in the simulator, with the rules that hold in every scenario.
 func simulated(t *testing.T) sim.Kind {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -55,13 +55,13 @@ func sceneOf(w *sim.World) scene {
 	}
 }
 
-// heldPod tells of a pod of a set that is held.
+// heldPod reports whether a pod belongs to a set with hooks.
 func heldPod(w *sim.World, pod *corev1.Pod) bool {
 	set := sim.Find[*appsv1beta1.CloneSet](w, key)
 	return set != nil && set.Spec.Lifecycle != nil && activeIn(set, pod)
 }
 
-// simulated is the act as the simulator knows it.
+// simulated returns the act as an edit of the simulator.
 func (a act) simulated() sim.Edit {
 	e := sim.Edit{Name: a.name, Do: func(ctx context.Context, w *sim.World) error {
 		if o := a.change(sceneOf(w)); o != nil {
@@ -87,7 +87,7 @@ func (s story) simulated() sim.Scenario {
 	return out
 }
 
-// withPVCs is a life with PVCs: pods are lost, re-created for an update, end by themselves, and are scaled in.
+// withPVCs is a scenario with PVCs: pods are lost, re-created for an update, fail, and are scaled in.
 func withPVCs(name string, set *testkit.CloneSetBuilder) sim.Scenario {
 	well := func(w *sim.World) bool { return whole(3, "app:2")(sceneOf(w)) }
 	return scenario(name, set,
@@ -97,13 +97,13 @@ func withPVCs(name string, set *testkit.CloneSetBuilder) sim.Scenario {
 		edit("scale to 2", whole(3, "app:2"), scale(2)).simulated())
 }
 
-// deletedUnseen is a life of pods that are gone before any watch has shown them.
+// deletedUnseen is a scenario in which pods are deleted before the cache has shown them.
 func deletedUnseen() sim.Scenario {
-	return scenario("pods that are lost before they are seen", web(3).Rolling("0", "1", "1"),
+	return scenario("pods that are lost before the cache shows them", web(3).Rolling("0", "1", "1"),
 		deleteUnseen(), edit("a new image", nil, image("app:2")).simulated(), deleteUnseen())
 }
 
-// deleteUnseen deletes a pod that no watch has shown, or the first one if all are known.
+// deleteUnseen deletes a pod that the cache has not shown, or the first one if it has shown all.
 func deleteUnseen() sim.Edit {
 	unseen := func(w *sim.World) *corev1.Pod {
 		known := map[string]bool{}

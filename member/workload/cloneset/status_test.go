@@ -47,7 +47,7 @@ func TestStatusCurrentRevision(t *testing.T) {
 	tests := []struct {
 		name     string
 		old, new []string
-		current  bool // the update revision becomes the current one
+		current  bool // the update revision becomes the current revision
 	}{
 		{"stays while an old pod is there", []string{"a"}, []string{"b"}, false},
 		{"stays while an updated pod is missing", nil, []string{"b"}, false},
@@ -76,7 +76,7 @@ func TestStatusOfANewSetNamesTheRevisionThatWasCreated(t *testing.T) {
 	require.Equal(t, names[0], got.CurrentRevision)
 
 	got, events := status(o, p, applied{Results: podcontrol.Results{Revision: errors.New("create revision x: no")}}, now)
-	require.Empty(t, got.UpdateRevision, "a revision that could not be made is not promised")
+	require.Empty(t, got.UpdateRevision, "a revision that could not be created is not in the status")
 	require.Equal(t, []string{"FailedCreate"}, testkit.Reasons(events))
 }
 
@@ -115,19 +115,19 @@ func TestStatusConditions(t *testing.T) {
 			[]appsv1beta1.CloneSetCondition{condition("FailedScale", "WriteFailed", "create pod web-x: quota", at)},
 		},
 		{
-			"a failed edit is FailedUpdate", web(1), nil,
+			"a failed update is FailedUpdate", web(1), nil,
 			applied{Results: stepped(rollout.StepUpdateInPlace, podcontrol.Result{Err: errors.New("patch web-x: no")})},
 			[]appsv1beta1.CloneSetCondition{condition("FailedUpdate", "WriteFailed", "patch web-x: no", at)},
 		},
 		{
-			"a failure that goes on keeps its time",
+			"a failure that persists keeps its time",
 			web(1),
 			[]appsv1beta1.CloneSetCondition{condition("FailedScale", "WriteFailed", "create pod web-w: quota", before)},
 			applied{Results: stepped(rollout.StepCreate, podcontrol.Result{Err: errors.New("create pod web-x: quota")})},
 			[]appsv1beta1.CloneSetCondition{condition("FailedScale", "WriteFailed", "create pod web-x: quota", before)},
 		},
 		{
-			"a failure that is over is taken off, and no other condition",
+			"a failure that is over is removed, and no other condition",
 			web(1),
 			[]appsv1beta1.CloneSetCondition{condition("FailedUpdate", "WriteFailed", "x", before), other},
 			applied{},
@@ -140,7 +140,7 @@ func TestStatusConditions(t *testing.T) {
 				"invalid value for IntOrString: invalid type: string is not a percentage", at)},
 		},
 		{
-			"InPlaceOnly that can't is FailedUpdate and no error",
+			"InPlaceOnly that can't update in place is FailedUpdate and no error",
 			web(1).Policy(appsv1beta1.PodInPlaceOnly).Spec(func(s *appsv1beta1.CloneSetSpec) {
 				s.Template.Spec.Containers[0].Command = []string{"serve"}
 			}), nil,
@@ -158,7 +158,7 @@ func TestStatusConditions(t *testing.T) {
 			was := fmt.Sprint(tt.was)
 			got, _ := status(o, plan(o, now), tt.done, now)
 			require.Empty(t, cmp.Diff(tt.want, got.Conditions))
-			require.Equal(t, was, fmt.Sprint(tt.was), "the observed conditions are not changed")
+			require.Equal(t, was, fmt.Sprint(tt.was), "the observed conditions are not modified")
 		})
 	}
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/testenv"
 )
 
-// TestStoriesInCluster plays the stories of the simulator on a real apiserver with simulated nodes. Each must come to the
-// same there, at the end and wherever the simulated one was at rest.
+// TestStoriesInCluster plays the stories of the simulator on a real apiserver with simulated nodes. Each must come to the same state,
+// at the end and wherever the simulated one was at rest.
 func TestStoriesInCluster(t *testing.T) {
 	t.Parallel()
 	s := begin(t)
@@ -32,7 +32,7 @@ func TestStoriesInCluster(t *testing.T) {
 	}
 }
 
-// rests are what the simulated story has come to when each of its acts begins, and at its end.
+// rests returns the states of the simulated story before each of its acts and at its end.
 func rests(t *testing.T, s story) []string {
 	t.Helper()
 	var out []string
@@ -52,13 +52,13 @@ func rests(t *testing.T, s story) []string {
 func play(t *testing.T, g *fixture, s story) {
 	t.Helper()
 	want := rests(t, s)
-	alien := foreign()
-	alien.Namespace, alien.UID, alien.ResourceVersion, alien.Spec.NodeName = g.Namespace, "", "", ""
-	require.NoError(t, g.Create(t.Context(), alien))
+	unowned := foreign()
+	unowned.Namespace, unowned.UID, unowned.ResourceVersion, unowned.Spec.NodeName = g.Namespace, "", "", ""
+	require.NoError(t, g.Create(t.Context(), unowned))
 	set := s.set.Obj().DeepCopy()
 	set.Namespace, set.UID, set.ResourceVersion = g.Namespace, "", ""
 	if slices.ContainsFunc(s.acts, func(a act) bool { return a.when != nil }) {
-		// An act in the middle of an update must not come too late on a busy machine.
+		// An act in the middle of an update must come in time on a busy machine.
 		set.Spec.Template.Annotations = map[string]string{"lab.flotilla.io/restart-delay": "3s"}
 	}
 	require.NoError(t, g.Create(t.Context(), set))
@@ -75,7 +75,7 @@ func play(t *testing.T, g *fixture, s story) {
 	require.Empty(t, cmp.Diff(want[len(s.acts)], g.scene(t).end(0)))
 }
 
-// scene reads the namespace, after the hooks of its pods were served.
+// scene reads the namespace, and acts as the hook handler.
 func (g *fixture) scene(t *testing.T) scene {
 	t.Helper()
 	s := scene{set: g.Object(t), now: clock.RealClock{}.Now()}
@@ -99,7 +99,7 @@ func (g *fixture) scene(t *testing.T) scene {
 	return s
 }
 
-// ignoreTransient lets an answer pass that is gone with the next try.
+// ignoreTransient ignores errors that the next attempt does not meet.
 func ignoreTransient(t *testing.T, err error) {
 	t.Helper()
 	if !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
@@ -107,7 +107,7 @@ func ignoreTransient(t *testing.T, err error) {
 	}
 }
 
-// comesTo waits until the story has come as far as the simulated one.
+// comesTo waits until the cluster is in the state that the simulated story was in.
 func (g *fixture) comesTo(t *testing.T, what, want string) {
 	t.Helper()
 	var got string
@@ -117,12 +117,12 @@ func (g *fixture) comesTo(t *testing.T, what, want string) {
 	}, testenv.Long, testenv.Poll, "%s: %s", what, lazily(func() string { return cmp.Diff(want, got) }))
 }
 
-// lazily is text that is made when it is printed.
+// lazily is text that is computed when it is printed.
 type lazily func() string
 
 func (l lazily) String() string { return l() }
 
-// do does what the user does. Somebody else may have changed the object meanwhile.
+// do does what the user does, again if there was a concurrent change.
 func (g *fixture) do(t *testing.T, a act) {
 	t.Helper()
 	require.Eventually(t, func() bool {
@@ -131,7 +131,7 @@ func (g *fixture) do(t *testing.T, a act) {
 			return true
 		}
 		err := g.Update(t.Context(), o)
-		if apierrors.IsInvalid(err) { // The pod that it names has gone since: the next look finds another one.
+		if apierrors.IsInvalid(err) { // The pod that it names is gone: the next attempt names another one.
 			t.Logf("%s: %v", a.name, err)
 			return false
 		}

@@ -14,7 +14,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
-// leftBehind is what another controller left in a cluster, as it would be observed.
+// leftBehind is what OpenKruise left in a cluster, as it would be observed.
 func leftBehind(t *testing.T) observed {
 	t.Helper()
 	o := observed{set: &appsv1beta1.CloneSet{}}
@@ -26,8 +26,8 @@ func leftBehind(t *testing.T) observed {
 	return o
 }
 
-// TestPlanOfATakeOver: one pod of four is updated and hangs, two are to stay old. Nothing is restarted or re-created, no
-// revision is written, and the counters come out as the former controller had them.
+// TestPlanOfATakeOver: one pod of four is updated and not ready, two are to stay old. Nothing is restarted or re-created, no revision
+// is written, and the counts are those of the former controller.
 func TestPlanOfATakeOver(t *testing.T) {
 	t.Parallel()
 	o := leftBehind(t)
@@ -60,7 +60,7 @@ func TestObjectsAreOwnedWhateverTheVersionOfTheirReference(t *testing.T) {
 		{"not with another UID", func(r *metav1.OwnerReference) { r.UID = "another" }, false},
 		{"not by another kind", func(r *metav1.OwnerReference) { r.Kind = "StatefulSet" }, false},
 		{"not in another group", func(r *metav1.OwnerReference) { r.APIVersion = "apps/v1" }, false},
-		{"not without being its controller", func(r *metav1.OwnerReference) { r.Controller = nil }, false},
+		{"not as an owner that is not the controller", func(r *metav1.OwnerReference) { r.Controller = nil }, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

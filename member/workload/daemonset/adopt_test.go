@@ -24,8 +24,8 @@ func TestAdoptionIsReported(t *testing.T) {
 		answer error
 		want   []string
 	}{
-		{"pods that are taken over", nil, []string{"SuccessfulAdopt"}},
-		{"pods that nobody may write to", errors.New("pods are frozen"), []string{"FailedUpdate"}},
+		{"adopted pods", nil, []string{"SuccessfulAdopt"}},
+		{"pods that can't be patched", errors.New("pods are frozen"), []string{"FailedUpdate"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

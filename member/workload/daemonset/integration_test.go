@@ -37,7 +37,7 @@ const (
 // TestMain lets the package's tests share a cluster.
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// fixture is a namespace of one test, with one DaemonSet in it.
+// fixture is the namespace of one test, with one DaemonSet.
 type fixture struct {
 	*testenv.Fixture[*appsv1beta1.DaemonSet]
 }
@@ -88,13 +88,13 @@ func TestInCluster(t *testing.T) {
 		}))
 	})
 	for name, test := range map[string]func(*testing.T, *fixture){
-		"creation costs a write a pod, rest none":             testWrites,
-		"in place, pods stay":                                 testInPlace,
-		"a surge replaces pods with none missing":             testSurge,
-		"nodes that are chosen get pods, others lose them":    testNodes,
-		"a minimal object is completed and a bad one refused": testWebhook,
-		"the pods of a native DaemonSet are taken over":       testMove,
-		"examples are answered as they say":                   testExamples,
+		"creation takes one write for each pod, and nothing is written after": testWrites,
+		"an in-place update keeps pods":                                       testInPlace,
+		"a surge replaces pods with none missing":                             testSurge,
+		"nodes that match get pods, others lose them":                         testNodes,
+		"a minimal object is defaulted and an invalid one refused":            testWebhook,
+		"the pods of a native DaemonSet are adopted":                          testMove,
+		"examples are accepted, refused or warned of as they say":             testExamples,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -145,7 +145,7 @@ func testSurge(t *testing.T, g *fixture) {
 			delete(pods, pod.Name)
 		}
 		if len(pods) < nodesThere {
-			continue // the watch begins with what there is
+			continue // the watch begins with existing pods
 		}
 		serving := map[string]bool{}
 		for _, p := range pods {
@@ -199,7 +199,7 @@ func testWebhook(t *testing.T, g *fixture) {
 	require.True(t, apierrors.IsInvalid(err), err)
 }
 
-// testMove deletes a DaemonSet of Kubernetes without its pods, and makes one of ours of its name.
+// testMove deletes a DaemonSet of Kubernetes without its pods, and creates one of ours of that name.
 func testMove(t *testing.T, g *fixture) {
 	t.Helper()
 	spec := web().Obj().Spec
@@ -219,7 +219,7 @@ func testMove(t *testing.T, g *fixture) {
 	}, testenv.Long, testenv.Poll)
 
 	ours := web()
-	ours.Obj().Spec.Template = native.Spec.Template // as the apiserver had completed it
+	ours.Obj().Spec.Template = native.Spec.Template // with the apiserver's defaults
 	began := clock.RealClock{}.Now()
 	g.make(t, ours, nodesThere)
 	require.Equal(t, was, g.uids(t), "no pod was re-created")

@@ -33,7 +33,7 @@ type observed struct {
 	pods    []*corev1.Pod
 	// nodes are all nodes, in the order of their names.
 	nodes []*corev1.Node
-	// overlap are pods that the selector matches and that the set does not control.
+	// overlap are pods that the selector matches and the set does not control.
 	overlap ownership.Overlap
 	// orphans are the pods and revisions that a former set of this name has left.
 	orphans []client.Object
@@ -41,7 +41,7 @@ type observed struct {
 	daemons map[string]bool
 	// failures are the nodes on which pods have ended, with the time before which the next one is not deleted.
 	failures map[string]time.Time
-	// inPlace is what may change in a running pod.
+	// inPlace is what may be updated in place.
 	inPlace inplace.Options
 }
 
@@ -68,7 +68,7 @@ func (r *Reconciler) beyond(ctx context.Context, o *observed) error {
 	if o.overlap, err = r.Overlaps.Scan(ctx, r.Client, o.set, Kind(), o.set.Spec.Selector, now); err != nil {
 		return err
 	}
-	// A former set's revisions are there before this set has acted, or appear with its pods.
+	// The revisions of a former set are found before this set has acted, or together with its pods.
 	if o.set.Status.ObservedGeneration == 0 || len(o.overlap.Orphans) > 0 {
 		revisions, err := revision.Orphans(ctx, r.Client, o.set, o.set.Spec.Selector)
 		if err != nil {

@@ -40,7 +40,7 @@ func plan(o observed, now time.Time) planned {
 	mayStay := p.matchNodes(o)
 	p.Classify(p.onKnownNodes(o.pods), viewOptions(o), now)
 	if s := spec.Selector; s == nil || len(s.MatchLabels)+len(s.MatchExpressions) == 0 {
-		p.selectsAll, p.InvalidSpec = true, "selector: it selects all pods, which is never meant: make a new DaemonSet with a narrower one"
+		p.selectsAll, p.InvalidSpec = true, "selector: it selects all pods: create a new DaemonSet with a narrower one"
 		return p
 	}
 	goal, err := goalOf(spec, p.desired)
@@ -174,7 +174,7 @@ func burstOf(s *appsv1beta1.DaemonSetSpec, desired int) (int, error) {
 	return n, nil
 }
 
-// occupants tells of the pods on one node whether there is any, any active, updated, available, and updated and available one.
+// occupants says whether a node has any pod, and any that is active, updated, available, or both updated and available.
 type occupants struct{ some, active, updated, available, updatedAvailable bool }
 
 func (p *planned) occupants() map[string]*occupants {

@@ -31,7 +31,7 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/sim"
 )
 
-// reconciler is one that reads and writes by a client.
+// reconciler returns a Reconciler with these clients.
 func reconciler(c client.Client, clk clock.PassiveClock) *Reconciler {
 	return &Reconciler{Controller: &podcontrol.Controller{
 		Client: c, Live: c, Clock: clk, Overlaps: ownership.OverlapScanner{Adopts: adopts},
@@ -39,7 +39,7 @@ func reconciler(c client.Client, clk clock.PassiveClock) *Reconciler {
 	}}
 }
 
-// simulated is how DaemonSet runs in the simulator, with the rules that it keeps in every scenario.
+// simulated is DaemonSet in the simulator, with the rules that hold in every scenario.
 func simulated(t *testing.T) sim.Kind {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -75,14 +75,14 @@ func simulated(t *testing.T) sim.Kind {
 	}
 }
 
-// rules are what a DaemonSet keeps to at every write, whatever goes wrong.
+// rules hold at every write of a DaemonSet, under all faults.
 func rules() []sim.Rule {
 	return []sim.Rule{
 		sim.DeletesByUID(),
 		sim.OwnOnly(ownPod), sim.OwnOnly(owned[*appsv1.ControllerRevision]),
-		{Name: "one pod a node, two while one takes over with a surge", Write: onePerNode},
-		{Name: "no pod is made on a node that does not fit", Write: onlyWhereItFits},
-		{Name: "what an update leaves alone stays", Write: onlyDeletable},
+		{Name: "one pod for each node, two during a surge", Write: onePerNode},
+		{Name: "no pod is created for a node that does not fit", Write: onlyWhereItFits},
+		{Name: "only deletable pods are deleted", Write: onlyDeletable},
 		sim.AtLeast[*corev1.Pod]{
 			Name: "the budget over nodes holds", Good: serves, Free: misplaced,
 			Least: func(w *sim.World) int { return fitting(w) - simGoal(w).MaxUnavailable },
@@ -102,12 +102,12 @@ func rules() []sim.Rule {
 	}
 }
 
-// ownPod: a pod is the set's own, or may be taken over.
+// ownPod: a pod is controlled by the set, or may be adopted.
 func ownPod(w *sim.World, p *corev1.Pod) bool {
 	return owned(w, p) || len(p.OwnerReferences) == 0 && current(w) != nil && adopts(current(w), p)
 }
 
-// cachedNodes are the nodes as the controller sees them, by name.
+// cachedNodes are the nodes in the controller's cache, by name.
 func cachedNodes(w *sim.World) map[string]*corev1.Node {
 	out := map[string]*corev1.Node{}
 	for _, n := range sim.Cached[*corev1.Node](w) {
@@ -116,7 +116,7 @@ func cachedNodes(w *sim.World) map[string]*corev1.Node {
 	return out
 }
 
-// fits reports whether the controller can know that a pod may run, or stay, on a node.
+// fits reports whether a pod may run, or stay, on a node by the controller's cache.
 func fits(w *sim.World, name string) (run, stay bool) {
 	set, node := cachedSet(w), cachedNodes(w)[name]
 	if set == nil || node == nil {
@@ -125,7 +125,7 @@ func fits(w *sim.World, name string) (run, stay bool) {
 	return matcher(&set.Spec.Template).Match(node)
 }
 
-// fitting is how many nodes fit.
+// fitting counts the nodes that fit.
 func fitting(w *sim.World) int {
 	n := 0
 	for name := range cachedNodes(w) {
@@ -171,13 +171,13 @@ func available(w *sim.World, p *corev1.Pod) bool {
 	return set != nil && active(w, p) && podset.View(p, rulesOf(&set.Spec), w.Now()).Available
 }
 
-// serves tells of a pod on which its node depends: it is available, and no other one there is.
+// serves reports whether a pod is available on a node that fits.
 func serves(w *sim.World, p *corev1.Pod) bool {
 	run, _ := fits(w, nodeOf(p))
 	return run && available(w, p)
 }
 
-// misplaced tells of a write to a pod that has to go, whatever the budget: its node does not fit any more, or another one is
+// misplaced reports whether a write is to a pod that the budget does not count: its node does not fit any more, or another pod is
 // available there.
 func misplaced(w *sim.World, c sim.Change) bool {
 	pod, ok := c.Before.(*corev1.Pod)
@@ -192,7 +192,8 @@ func misplaced(w *sim.World, c sim.Change) bool {
 	})
 }
 
-// deletable tells of a pod that goes whatever the partition: it was named, has ended, or is one too many beside that of a late write.
+// deletable reports whether a pod is deleted whatever the partition: it is to delete, has ended, or is a second one created by a late
+// write.
 func deletable(w *sim.World, c sim.Change) bool {
 	pod, ok := c.Before.(*corev1.Pod)
 	if !ok || pod.Status.Phase == corev1.PodFailed || pod.Labels[keys.SpecifiedDelete] != "" {
@@ -203,7 +204,7 @@ func deletable(w *sim.World, c sim.Change) bool {
 	})
 }
 
-// lateOnes is how many pods late writes have made.
+// lateOnes counts the pods that late writes have created.
 func lateOnes(w *sim.World) int {
 	n := 0
 	for _, was := range w.Changes() {

@@ -36,7 +36,7 @@ func TestPlanOfATakeOver(t *testing.T) {
 	at := time.Date(2026, 11, 21, 9, 2, 0, 0, time.UTC)
 	p := plan(o, at)
 	require.Equal(t, revision.Keep, p.Revision.Change, "no revision is written")
-	require.Same(t, o.history[1], p.Revision.Revision, "it is found by what it holds: a name of ours would have another hash")
+	require.Same(t, o.history[1], p.Revision.Revision, "it is found by its data: our name would have another hash")
 	require.NotEqual(t, o.wanted.Name, p.Revision.Revision.Name)
 	for _, r := range append(o.history, o.wanted) {
 		require.Equal(t, map[string]string{"app": "take-ds", "controller-revision-hash": revision.Short(r.Name)}, r.Labels,

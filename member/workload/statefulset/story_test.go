@@ -248,7 +248,7 @@ func moved(t *testing.T) sim.Scenario {
 	native.Name, native.OwnerReferences, native.Revision = "web-59c4bd6fd", nil, 1
 	native.Data = runtime.RawExtension{Raw: withoutTimes(t, native.Data.Raw)}
 	s := scenario("taken over", set, edit("scale to 4", nil, scale(4)))
-	s.Objects = append(s.Objects, native, testkit.Pod("stranger").Node("node-of-its-own").Obj())
+	s.Objects = append(s.Objects, native, testkit.Pod("unowned").Node("node-of-its-own").Obj())
 	for _, ordinal := range []string{"0", "1", "2"} {
 		pod := newPod(set.Obj(), native.Name, &set.Obj().Spec.Template, ordinal, now)
 		pod.OwnerReferences, pod.Annotations = nil, nil
