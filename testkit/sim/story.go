@@ -14,10 +14,10 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/podpatch"
 )
 
-// Describe is a Kind.Describe for stories that somebody reads: what is new of a pod, as DescribePod tells it, or of another object, as
-// other does; nil and what it tells nothing of say nothing.
+// Describe returns a Kind.Describe for golden stories: what is new in DescribePod of a pod, or in other of another object; other may
+// be nil.
 func Describe(other func(client.Object) []string) func(Change) string {
-	tell := func(o client.Object) []string {
+	describe := func(o client.Object) []string {
 		if pod, ok := o.(*corev1.Pod); ok {
 			return DescribePod(pod)
 		}
@@ -30,12 +30,12 @@ func Describe(other func(client.Object) []string) func(Change) string {
 		if c.Verb == Delete || c.After == nil {
 			return ""
 		}
-		was := tell(c.Before)
-		return strings.Join(slices.DeleteFunc(tell(c.After), func(line string) bool { return slices.Contains(was, line) }), ", ")
+		was := describe(c.Before)
+		return strings.Join(slices.DeleteFunc(describe(c.After), func(line string) bool { return slices.Contains(was, line) }), ", ")
 	}
 }
 
-// DescribePod is what a story tells of a pod.
+// DescribePod returns the lines of a story about a pod.
 func DescribePod(p *corev1.Pod) []string {
 	out := []string{"image " + p.Spec.Containers[0].Image, string(lifecycle.Of(p))}
 	for _, c := range p.Status.ContainerStatuses {
@@ -52,7 +52,7 @@ func DescribePod(p *corev1.Pod) []string {
 		}
 	}
 	if p.Labels[keys.SpecifiedDelete] != "" {
-		out = append(out, "named for deletion")
+		out = append(out, "to delete")
 	}
 	if p.Labels["hold"] != "" {
 		out = append(out, "held")
@@ -63,8 +63,8 @@ func DescribePod(p *corev1.Pod) []string {
 	return out
 }
 
-// StoryText is the story of an undisturbed run in lines that a reader follows: revisions are numbered, and so are pods whose names
-// are drawn by lot, and what he can do without is left out. set is the name of the workload.
+// StoryText returns the story of an undisturbed run for golden files: revisions and pods with random names are numbered, and lines of
+// little interest are left out. set is the name of the workload.
 func StoryText(lines []string, set string) string {
 	drawn := regexp.MustCompile(`\b` + set + `-[bcdfghjklmnpqrstvwxz2456789]{5}\b`)
 	hashed := regexp.MustCompile(`controllerrevision ` + set + `-[a-z0-9]+`)

@@ -41,7 +41,7 @@ func simulated(t *testing.T) sim.Kind {
 		},
 		For:      &appsv1beta1.CloneSet{},
 		Owns:     []client.Object{&corev1.Pod{}, &corev1.PersistentVolumeClaim{}, &appsv1.ControllerRevision{}},
-		Actors:   []sim.Actor{sim.Scheduler{Nodes: 3}, sim.Kubelet{Hangs: unpullable}, sim.Collector{}, sim.HookHandler{Serves: heldPod}},
+		Actors:   []sim.Actor{sim.Scheduler{Nodes: 3}, sim.Kubelet{Unpullable: unpullable}, sim.Collector{}, sim.HookHandler{Handles: heldPod}},
 		Rules:    rules(),
 		Summary:  func(w *sim.World) string { return sceneOf(w).end(lateWrites(w, sim.Create, "")) },
 		Describe: sim.Describe(counts),

@@ -68,7 +68,7 @@ func simulated(t *testing.T) sim.Kind {
 				return nil
 			},
 		},
-		Actors:   []sim.Actor{sim.Scheduler{Nodes: 1}, sim.Kubelet{Hangs: unpullable}, sim.Collector{}, sim.PodCollector{}, hookHandler{}},
+		Actors:   []sim.Actor{sim.Scheduler{Nodes: 1}, sim.Kubelet{Unpullable: unpullable}, sim.Collector{}, sim.PodCollector{}, hookHandler{}},
 		Rules:    rules(),
 		Summary:  end,
 		Describe: describe,

@@ -9,17 +9,17 @@ const (
 	gateDeletePVCs   = "StatefulSetAutoDeletePVC"
 )
 
-// Gates are the feature gates that a StatefulSet is planned by, see package feature. The zero value has all of them off.
+// Gates are the feature gates of StatefulSet, see package feature. The zero value has all of them off.
 type Gates struct {
 	// StartOrdinal numbers pods from spec.ordinals.start on.
 	StartOrdinal bool
-	// ResizePVCs lets PVCs follow their templates, by spec.volumeClaimUpdateStrategy.
+	// ResizePVCs resizes PVCs to the size of their templates, by spec.volumeClaimUpdateStrategy.
 	ResizePVCs bool
-	// DeletePVCs lets PVCs go with their pod or their set, by spec.persistentVolumeClaimRetentionPolicy.
+	// DeletePVCs deletes PVCs with their pod or their set, by spec.persistentVolumeClaimRetentionPolicy.
 	DeletePVCs bool
 }
 
-// start is the first ordinal.
+// start returns the first ordinal.
 func (g Gates) start(spec *appsv1beta1.StatefulSetSpec) int64 {
 	if !g.StartOrdinal || spec.Ordinals == nil {
 		return 0

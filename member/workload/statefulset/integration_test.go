@@ -31,12 +31,12 @@ const agent = "statefulset-under-test"
 // TestMain lets the package's tests share a cluster.
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// fixture is a namespace of one test, with one StatefulSet in it.
+// fixture is the namespace of one test, with one StatefulSet.
 type fixture struct {
 	*testenv.Fixture[*appsv1beta1.StatefulSet]
 }
 
-// create makes the set in the test's namespace.
+// create creates the set in the test's namespace.
 func (g *fixture) create(t *testing.T, b *testkit.StatefulSetBuilder) {
 	t.Helper()
 	set := b.Obj()
@@ -58,7 +58,7 @@ func (g *fixture) names(t *testing.T) []string {
 	return slices.Sorted(maps.Keys(g.Pods(t)))
 }
 
-// pvcs are the PVCs that are not being deleted, with their owners' kinds.
+// pvcs returns the PVCs that are not terminating, with their owners' kinds.
 func (g *fixture) pvcs(t *testing.T) map[string]string {
 	t.Helper()
 	var list corev1.PersistentVolumeClaimList
@@ -87,11 +87,11 @@ func TestInCluster(t *testing.T) {
 		}))
 	})
 	for name, test := range map[string]func(*testing.T, *fixture){
-		"a pod costs one write, an update in place three, rest none": testWrites,
-		"pods are made, updated and removed in order":                testOrder,
-		"PVCs stay or go with their pod as the policy says":          testPVCs,
-		"a set of Kubernetes is taken over without a restart":        testMove,
-		"examples are answered as they say":                          testExamples,
+		"a pod takes one write, an in-place update three, and nothing is written after": testWrites,
+		"pods are created, updated and deleted in order":                                testOrder,
+		"PVCs are kept or deleted with their pod by the policy":                         testPVCs,
+		"a set of Kubernetes is taken over without a restart":                           testMove,
+		"examples are accepted, refused or warned of as they say":                       testExamples,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -161,7 +161,7 @@ func readyAt(p *corev1.Pod) time.Time {
 	return time.Time{}
 }
 
-// volumes makes static volumes: nothing provisions any here.
+// volumes creates static volumes: there is no provisioner.
 func (g *fixture) volumes(t *testing.T, n int, set *appsv1beta1.StatefulSet) {
 	t.Helper()
 	set.Spec.VolumeClaimTemplates[0].Spec.StorageClassName = new(g.Namespace)
@@ -185,9 +185,9 @@ func testPVCs(t *testing.T, g *fixture) {
 	require.Equal(t, map[string]string{"data-web-0": "StatefulSet", "data-web-1": "StatefulSet", "data-web-2": "StatefulSet"}, g.pvcs(t))
 	g.Change(t, func(s *appsv1beta1.StatefulSet) { scale(2)(&s.Spec) })
 	g.rests(t)
-	require.Eventually(t, func() bool { return len(g.pvcs(t)) == 2 }, testenv.Long, testenv.Poll, "the PVC goes with its pod")
+	require.Eventually(t, func() bool { return len(g.pvcs(t)) == 2 }, testenv.Long, testenv.Poll, "the PVC is deleted with its pod")
 
-	// A PVC that is deleted by hand goes with its pod, and both come again.
+	// A PVC that a user deletes is deleted with its pod, and both are re-created.
 	lost := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: g.Namespace, Name: "data-web-1"}}
 	require.NoError(t, g.Get(t.Context(), client.ObjectKeyFromObject(lost), lost))
 	uid := lost.UID

@@ -52,7 +52,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// reconciler is one whose cache holds the objects.
+// reconciler returns a Reconciler whose cache has these objects.
 func reconciler(t *testing.T, funcs interceptor.Funcs, objects ...client.Object) *Reconciler {
 	t.Helper()
 	c := interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(objects...).Build(), funcs)
@@ -81,12 +81,12 @@ func TestEventsOfPVCsAndOrphansEnqueueTheirSets(t *testing.T) {
 	require.Zero(t, look())
 	pod.ResourceVersion = ""
 	require.NoError(t, r.Client.Create(t.Context(), pod))
-	require.Zero(t, look(), "it has just looked")
+	require.Zero(t, look(), "it has just scanned")
 	require.Equal(t, just, r.requestsForOrphan(t.Context(), pod))
 	require.Equal(t, 1, look())
 	for _, name := range []string{"web-x", "web-01", "shop-0"} {
 		other := testkit.Pod(name).Label("app", "web").Obj()
-		require.Empty(t, r.requestsForOrphan(t.Context(), other), "no set gives %s and selects it", name)
+		require.Empty(t, r.requestsForOrphan(t.Context(), other), "no set has a pod %s that it selects", name)
 	}
 	require.Empty(t, r.requestsForOrphan(t.Context(), testkit.Pod("web-0").Label("app", "other").Obj()), "the set does not select it")
 	pod.OwnerReferences = []metav1.OwnerReference{{UID: "x", Controller: new(true)}}
@@ -123,7 +123,7 @@ func TestStorageClassesAreReadOnlyForPVCsThatAreTooSmall(t *testing.T) {
 	s.set.Spec.VolumeClaimTemplates[0].Spec.StorageClassName = nil
 	s.pvc("data-web-0", func(c *corev1.PersistentVolumeClaim) { c.Spec.StorageClassName = new("gone") })
 	require.NoError(t, s.readClasses(t.Context(), r.Client))
-	require.False(t, s.classes["gone"], "a class that is gone lets nothing grow")
+	require.False(t, s.classes["gone"], "a class that is gone does not allow resizing")
 }
 
 func TestAPVCThatChangedMeanwhileIsNotResized(t *testing.T) {
@@ -143,5 +143,5 @@ func TestAPVCThatChangedMeanwhileIsNotResized(t *testing.T) {
 	require.NoError(t, did.Err)
 	require.Empty(t, did.Done)
 	require.NoError(t, r.Client.Get(t.Context(), client.ObjectKeyFromObject(pvc), pvc))
-	require.Equal(t, "5Gi", pvc.Spec.Resources.Requests.Storage().String(), "who asked for more keeps it")
+	require.Equal(t, "5Gi", pvc.Spec.Resources.Requests.Storage().String(), "a larger request is kept")
 }

@@ -29,7 +29,7 @@ type planned struct {
 
 	// slots are the ordinals in which pods are wanted, in order; of those without pod and PVC only the first.
 	slots []rollout.Slot
-	// adopt are orphans that the set adopts.
+	// adopt are orphans to adopt.
 	adopt []*corev1.Pod
 	// relabel are pods that have lost the label with their name, by which Services select one pod.
 	relabel []*corev1.Pod
@@ -52,7 +52,7 @@ func plan(o observed, now time.Time) planned {
 	goal, fault := goalOf(o)
 	p.Ignored, p.slots = fault, goal.Slots
 	p.Classify(o.pods, viewOptions(o), now)
-	if invalid := p.applyPriorities(o); invalid != "" { // The order of updates is unknown, so none is begun.
+	if invalid := p.applyPriorities(o); invalid != "" { // The order of updates is unknown, so none is started.
 		p.Ignored, goal.Paused = cmp.Or(p.Ignored, invalid), true
 	}
 	p.compareVolumes(o)
@@ -161,7 +161,7 @@ func rulesOf(s *appsv1beta1.StatefulSetSpec) podset.Rules {
 	return rules
 }
 
-// goalOf resolves the numbers of a spec. fault says which of them is invalid; the goal is without it.
+// goalOf resolves the numbers of a spec. fault says which of them is invalid and left out.
 func goalOf(o observed) (g rollout.Goal, fault string) {
 	s := &o.set.Spec
 	parallel := s.PodManagementPolicy == appsv1.ParallelPodManagement

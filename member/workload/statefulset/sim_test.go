@@ -39,7 +39,7 @@ func scheme(t *testing.T) *runtime.Scheme {
 	return s
 }
 
-// simulated is how StatefulSet runs in the simulator, with the rules that it keeps in every scenario.
+// simulated is StatefulSet in the simulator, with the rules that hold in every scenario.
 func simulated(t *testing.T) sim.Kind {
 	t.Helper()
 	return sim.Kind{
@@ -62,13 +62,13 @@ func simulated(t *testing.T) sim.Kind {
 			},
 		},
 		Actors: []sim.Actor{
-			sim.Provisioner{Fails: full}, sim.Scheduler{Nodes: 3}, sim.Kubelet{Hangs: unpullable}, sim.Collector{}, sim.HookHandler{Serves: heldPod},
+			sim.Provisioner{Fails: full}, sim.Scheduler{Nodes: 3}, sim.Kubelet{Unpullable: unpullable}, sim.Collector{}, sim.HookHandler{Handles: heldPod},
 		},
 		Rules: rules(), Summary: end, Describe: sim.Describe(lines),
 	}
 }
 
-// unpullable tells of an image that it can't be pulled, full of a PVC that its volume can't grow.
+// unpullable reports whether an image can't be pulled, full whether a PVC's volume can't be resized.
 func unpullable(image string) bool { return strings.HasSuffix(image, ":bad") }
 
 func full(pvc *corev1.PersistentVolumeClaim) bool { return strings.HasPrefix(pvc.Name, "full-") }
@@ -81,7 +81,7 @@ func heldPod(w *sim.World, pod *corev1.Pod) bool {
 	return set != nil && set.Spec.Lifecycle != nil && active(w, pod)
 }
 
-// lines is what a story tells of a set or of a PVC.
+// lines are the lines of a story about a set or a PVC.
 func lines(o client.Object) []string {
 	switch o := o.(type) {
 	case *appsv1beta1.StatefulSet:
@@ -102,10 +102,10 @@ func pvcLine(c *corev1.PersistentVolumeClaim) string {
 	for _, ref := range c.OwnerReferences {
 		owners = append(owners, ref.Kind+" "+ref.Name)
 	}
-	return fmt.Sprintf("PVC %s asks for %s, has %s, goes with %v", c.Name, asks.String(), has.String(), owners)
+	return fmt.Sprintf("PVC %s requests %s, has %s, owners %v", c.Name, asks.String(), has.String(), owners)
 }
 
-// end is what a story has come to: the pods, the PVCs, and what the status says.
+// end is the state that a story has come to: the pods, the PVCs, and the status.
 func end(w *sim.World) string {
 	var lines []string
 	for _, p := range sim.All[*corev1.Pod](w) {
@@ -126,14 +126,14 @@ func end(w *sim.World) string {
 		lines = append(lines, fmt.Sprintf("PVCs %s: %d, %d ready", v.VolumeClaimName, v.CompatibleReplicas, v.CompatibleReadyReplicas))
 	}
 	conditions := make([]string, 0, len(s.Conditions))
-	for _, c := range s.Conditions { // Their times are chance.
+	for _, c := range s.Conditions { // Their times depend on chance.
 		conditions = append(conditions, fmt.Sprintf("%s=%s: %s", c.Type, c.Status, c.Reason))
 	}
 	return strings.Join(append(lines, fmt.Sprintf("observed=%t done=%t conditions=%s",
 		s.ObservedGeneration == set.Generation, s.CurrentRevision == s.UpdateRevision, strings.Join(conditions, " "))), "\n")
 }
 
-// edit changes the spec at rest, or when the time has come.
+// edit changes the spec at rest, or when it is due.
 func edit(name string, when func(*sim.World) bool, change func(*appsv1beta1.StatefulSetSpec)) sim.Edit {
 	return sim.Edit{Name: name, When: when, Do: func(ctx context.Context, w *sim.World) error {
 		return sim.Set(ctx, w, key, func(set *appsv1beta1.StatefulSet) { change(&set.Spec) })
@@ -163,7 +163,7 @@ func onPod(name string, when func(*sim.World) bool, pod string, change func(*cor
 	}}
 }
 
-// some reports whether n pods are to run app:2, whole whether all is well with n pods of it and no other.
+// some reports whether n pods are to run app:2, whole whether n pods of an image are available and there are no others.
 func some(n int) func(*sim.World) bool {
 	return func(w *sim.World) bool {
 		return len(slices.DeleteFunc(sim.All[*corev1.Pod](w), func(p *corev1.Pod) bool {
@@ -223,11 +223,11 @@ func TestStoriesGolden(t *testing.T) {
 
 func TestALateWriteOfAFormerLeaderTransfersNoPVC(t *testing.T) {
 	t.Parallel()
-	calm := sim.Run(t.Context(), simulated(t), keptAfterAll(), sim.Schedule{})
+	calm := sim.Run(t.Context(), simulated(t), keptByChangedPolicy(), sim.Schedule{})
 	require.NoError(t, calm.Err)
 	for at := 1; at <= calm.Writes; at++ {
 		late := sim.Schedule{Faults: []sim.Fault{{Kind: sim.LateWrite, At: at, Steps: 400}}}
-		r := sim.Run(t.Context(), simulated(t), keptAfterAll(), late)
+		r := sim.Run(t.Context(), simulated(t), keptByChangedPolicy(), late)
 		require.NoError(t, r.Err, "%s", late)
 		require.Equal(t, calm.Summary, r.Summary, "%s", late)
 	}

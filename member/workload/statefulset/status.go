@@ -26,7 +26,7 @@ func status(o observed, p planned, a applied, now time.Time) (appsv1beta1.Statef
 		return s, nil
 	}
 	s.ObservedGeneration, s.LabelSelector = o.set.Generation, metav1.FormatLabelSelector(o.set.Spec.Selector)
-	if a.Revision == nil { // Else the revision may not exist, and must not be named.
+	if a.Revision == nil { // Otherwise the revision may not exist.
 		s.UpdateRevision, s.CurrentRevision = p.Revision.Revision.Name, p.Current.Name
 	}
 	count(&s, p)
@@ -37,7 +37,7 @@ func status(o observed, p planned, a applied, now time.Time) (appsv1beta1.Statef
 	if a.resized.Err != nil {
 		update = report.WriteFailure(a.resized.Err)
 	}
-	if p.stalledPVC.Reason != "" && (scale.Reason == "" || scale == p.Stalled.Failure) { // It is why the others wait.
+	if p.stalledPVC.Reason != "" && (scale.Reason == "" || scale == p.Stalled.Failure) { // It is the cause of a stall.
 		scale = p.stalledPVC
 	}
 	var begun []event.Event
@@ -51,7 +51,7 @@ func status(o observed, p planned, a applied, now time.Time) (appsv1beta1.Statef
 	return s, slices.Concat(a.Events(&p.Plan, begins, nil, []error{a.createdPVCs.Err, a.adopted.Err}), a.own(), begun)
 }
 
-// own returns the events of what only a StatefulSet does.
+// own returns the events that only a StatefulSet has.
 func (a *applied) own() []event.Event {
 	var out []event.Event
 	if len(a.adopted.Done) > 0 {
@@ -95,8 +95,8 @@ func complete(s *appsv1beta1.StatefulSetStatus, set *appsv1beta1.StatefulSet) {
 	}
 }
 
-// pvcCounts returns, for each PVC template, how many PVCs of wanted pods are compatible with it, and how many of these
-// have the capacity that they request.
+// pvcCounts returns, for each volumeClaimTemplate, how many PVCs of wanted pods are compatible with it, and how many of these have the
+// capacity that they request.
 func pvcCounts(o observed, p planned) []appsv1beta1.StatefulSetVolumeClaimStatus {
 	if len(o.set.Spec.VolumeClaimTemplates) == 0 {
 		return nil
@@ -120,8 +120,8 @@ func pvcCounts(o observed, p planned) []appsv1beta1.StatefulSetVolumeClaimStatus
 	return out
 }
 
-// countsOnly reports whether s differs from the set's status in counts only, and does not complete the rollout: all pods updated
-// and available.
+// countsOnly reports whether s differs from was in nothing but counts, and does not complete the rollout. Such a status may be written
+// later.
 func countsOnly(set *appsv1beta1.StatefulSet, s appsv1beta1.StatefulSetStatus) bool {
 	was := &set.Status
 	if int(s.UpdatedAvailableReplicas) == replicas(&set.Spec) && s.UpdatedAvailableReplicas != was.UpdatedAvailableReplicas {

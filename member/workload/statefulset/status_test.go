@@ -24,7 +24,7 @@ func TestStatusCountsAsKubernetesDoes(t *testing.T) {
 	require.Equal(t, int32(5), got.Replicas, "all that exist")
 	require.Equal(t, int32(3), got.ReadyReplicas, "one of them is being deleted")
 	require.Equal(t, int32(3), got.AvailableReplicas)
-	require.Equal(t, int32(1), got.CurrentReplicas, "what is being deleted is at no revision")
+	require.Equal(t, int32(1), got.CurrentReplicas, "a terminating pod has no revision")
 	require.Equal(t, int32(2), got.UpdatedReplicas)
 	require.Equal(t, int32(1), got.UpdatedReadyReplicas)
 	require.Equal(t, s.revs[0], got.CurrentRevision)
@@ -42,7 +42,7 @@ func TestARollingUpdateIsCompleteWhenAllPodsAreUpdatedAndReady(t *testing.T) {
 	}{
 		{"all are", nil, nil, 1},
 		{"one is not ready", nil, unready, 0},
-		{"there is nothing to complete on delete", func(s *appsv1beta1.StatefulSetSpec) {
+		{"OnDelete never completes", func(s *appsv1beta1.StatefulSetSpec) {
 			s.UpdateStrategy = appsv1beta1.StatefulSetUpdateStrategy{Type: appsv1.OnDeleteStatefulSetStrategyType}
 		}, nil, 0},
 	} {
@@ -88,7 +88,7 @@ func TestFailuresAreInTheStatus(t *testing.T) {
 	}{
 		{"a PVC could not be re-created", applied{createdPVCs: podcontrol.Result{Err: no}}, "FailedCreatePod", "WriteFailed", []string{"FailedUpdate"}},
 		{"a pod could not be adopted", applied{adopted: podcontrol.Result{Err: no}}, "FailedCreatePod", "WriteFailed", []string{"FailedUpdate"}},
-		{"a PVC could not be asked to grow", applied{resized: podcontrol.Result{Err: no}}, "FailedUpdatePod", "WriteFailed", []string{"FailedResize"}},
+		{"a PVC could not be resized", applied{resized: podcontrol.Result{Err: no}}, "FailedUpdatePod", "WriteFailed", []string{"FailedResize"}},
 		{"the revision could not be written", applied{Results: podcontrol.Results{Revision: no}}, "FailedUpdatePod", "WriteFailed", []string{"FailedCreate"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -100,10 +100,10 @@ func TestFailuresAreInTheStatus(t *testing.T) {
 			require.Len(t, got.Conditions, 1)
 			require.Equal(t, tc.kind, got.Conditions[0].Type)
 			require.Equal(t, tc.reason, got.Conditions[0].Reason)
-			require.Equal(t, tc.done.Revision != nil, got.UpdateRevision == "as it was", "no name is promised of a revision that is not there")
+			require.Equal(t, tc.done.Revision != nil, got.UpdateRevision == "as it was", "a revision that was not created is not in the status")
 		})
 	}
-	t.Run("a PVC that can't grow is told once", func(t *testing.T) {
+	t.Run("a PVC that can't be resized is reported once", func(t *testing.T) {
 		t.Parallel()
 		s := observedOf(t, web(1).PVCs("data").Resize()).pod(0, "0").pvc("data-web-0", sized("512Mi", "512Mi"))
 		got, events := status(s.observed, plan(s.observed, now), applied{}, now)
@@ -113,7 +113,7 @@ func TestFailuresAreInTheStatus(t *testing.T) {
 		_, events = status(s.observed, plan(s.observed, now), applied{}, now)
 		require.Empty(t, events)
 	})
-	t.Run("what was done is told", func(t *testing.T) {
+	t.Run("events say what was done", func(t *testing.T) {
 		t.Parallel()
 		s := observedOf(t, web(1)).pod(0, "0")
 		_, events := status(s.observed, plan(s.observed, now), applied{
@@ -130,39 +130,39 @@ func TestAPVCThatIsTerminatingForTooLongIsReported(t *testing.T) {
 			c.DeletionTimestamp, c.Finalizers = new(metav1.NewTime(at)), []string{finalizer}
 		}
 	}
-	unborn := func(s *stage) *stage {
+	notCreated := func(s *stage) *stage {
 		s.pods = s.pods[:1]
 		return s
 	}
-	const told = "pod web-1 waits for PVC data-web-1 to be deleted, which is terminating since 2026-11-21T09:00:00Z: held by " + finalizer
+	const message = "pod web-1 waits for PVC data-web-1 to be deleted, which is terminating since 2026-11-21T09:00:00Z: held by " + finalizer
 	for _, tc := range []struct {
 		name, want string
 		recheck    time.Duration
 		stage      *stage
 	}{
 		{
-			"a pod is to be made", told, 0,
-			unborn(observedOf(t, web(2).PVCs("data")).pod(0, "0").pod(0, "1").pvc("data-web-1", since(start))),
+			"a pod to create waits for it", message, 0,
+			notCreated(observedOf(t, web(2).PVCs("data")).pod(0, "0").pod(0, "1").pvc("data-web-1", since(start))),
 		},
 		{
-			"and others wait for it", told, 0,
-			unborn(observedOf(t, web(4).PVCs("data")).pod(0, "0").pod(0, "1").pvc("data-web-1", since(start))),
+			"and other pods wait for that one", message, 0,
+			notCreated(observedOf(t, web(4).PVCs("data")).pod(0, "0").pod(0, "1").pvc("data-web-1", since(start))),
 		},
 		{
-			"and an update waits for it", told, 0,
-			unborn(observedOf(t, web(2).PVCs("data").Image("app:2"), web(2).PVCs("data")).pod(0, "0").pod(0, "1").pvc("data-web-1", since(start))),
+			"and an update waits for that one", message, 0,
+			notCreated(observedOf(t, web(2).PVCs("data").Image("app:2"), web(2).PVCs("data")).pod(0, "0").pod(0, "1").pvc("data-web-1", since(start))),
 		},
 		{
 			"for a short time", "", podset.DefaultProgressDeadline - time.Minute,
-			unborn(observedOf(t, web(2).PVCs("data").Image("app:2"), web(2).PVCs("data")).pod(0, "0").pod(0, "1").
+			notCreated(observedOf(t, web(2).PVCs("data").Image("app:2"), web(2).PVCs("data")).pod(0, "0").pod(0, "1").
 				pvc("data-web-1", since(now.Add(-time.Minute)))),
 		},
 		{
-			"a pod can't be scheduled", told, 0,
+			"a pod can't be scheduled without it", message, 0,
 			observedOf(t, web(2).PVCs("data")).pod(0, "0").pod(0, "1", pending).pvc("data-web-1", since(start)),
 		},
 		{
-			"a pod that is not wanted can't be", "", 0,
+			"a pod that is not wanted waits for it", "", 0,
 			observedOf(t, web(1).Parallel("1").PVCs("data")).pod(0, "0").pod(0, "1", pending).pvc("data-web-1", since(start)),
 		},
 	} {
@@ -206,7 +206,7 @@ func TestWhatChangesCountsOnly(t *testing.T) {
 		{"one more PVC", func(s *appsv1beta1.StatefulSetStatus) {
 			s.VolumeClaims = []appsv1beta1.StatefulSetVolumeClaimStatus{{VolumeClaimName: "data"}}
 		}, true},
-		{"not the end", func(s *appsv1beta1.StatefulSetStatus) { s.UpdatedAvailableReplicas = 3 }, false},
+		{"not a completed rollout", func(s *appsv1beta1.StatefulSetStatus) { s.UpdatedAvailableReplicas = 3 }, false},
 		{"not another revision", func(s *appsv1beta1.StatefulSetStatus) { s.UpdateRevision = "web-2" }, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -33,16 +33,16 @@ const (
 // +kubebuilder:rbac:groups="",resources=podtemplates,verbs=create
 // +kubebuilder:rbac:groups=storage.k8s.io,resources=storageclasses,verbs=list;watch
 
-// Webhook defaults StatefulSets and validates what neither schema nor CEL can. Objects of both versions arrive as v1beta1.
-// It may be used concurrently.
+// Webhook defaults StatefulSets and validates what neither schema nor CEL can. Objects of both versions arrive as v1beta1. It may be
+// used concurrently.
 type Webhook struct {
-	// Client asks the apiserver about templates, by dry runs, and reads storage classes.
+	// Client creates pod templates as dry runs, and reads storage classes.
 	Client client.Client
-	// KeepTemplates leaves pod and PVC templates without defaults (gate TemplateNoDefaults). They are validated still.
+	// KeepTemplates does not default pod templates and volumeClaimTemplates (gate TemplateNoDefaults). They are still validated.
 	KeepTemplates bool
-	// InPlace says what may change in a running pod.
+	// InPlace are the options of in-place updates.
 	InPlace inplace.Options
-	// Gates are those of the controller: who asks for what they have off is warned.
+	// Gates are those of the controller: a field whose gate is off gets a warning.
 	Gates Gates
 
 	templates workloadspec.PodTemplates
@@ -53,8 +53,8 @@ var (
 	_ admission.Validator[*appsv1beta1.StatefulSet] = &Webhook{}
 )
 
-// Default fills in what a user left out, templates when they are new or changed. Ordinals that can't be read are refused here
-// already: the schema, which is asked next, would show its pattern alone.
+// Default sets defaults, in templates when they are new or changed. Invalid ordinals are refused here: the schema, which validates
+// next, would show only its pattern.
 func (w *Webhook) Default(ctx context.Context, set *appsv1beta1.StatefulSet) error {
 	spec := &set.Spec
 	setDefaults(spec)
@@ -175,7 +175,7 @@ func (w *Webhook) ValidateDelete(context.Context, *appsv1beta1.StatefulSet) (adm
 	return nil, nil
 }
 
-// checkTemplate lets the apiserver default and validate the pod template.
+// checkTemplate defaults and validates the pod template by a dry run.
 func (w *Webhook) checkTemplate(ctx context.Context, set *appsv1beta1.StatefulSet) (*corev1.PodTemplateSpec, field.ErrorList, error) {
 	return w.templates.Check(ctx, w.Client, admit.Namespace(ctx, set), &set.Spec.Template, set.Spec.VolumeClaimTemplates,
 		field.NewPath("spec", "template"))
@@ -189,8 +189,7 @@ func (w *Webhook) validateSpec(set *appsv1beta1.StatefulSet) field.ErrorList {
 	return append(faults, validateRest(spec, path)...)
 }
 
-// ValidateSpec returns what is wrong with a spec that stands at path in another object, which has a selector and replicas
-// of its own and checks these. It asks nobody.
+// ValidateSpec validates a spec that is at path in another object, which validates selector and replicas. It makes no requests.
 func ValidateSpec(s *appsv1beta1.StatefulSetSpec, path *field.Path) field.ErrorList {
 	spec := s.DeepCopy()
 	setDefaults(spec)
@@ -201,7 +200,7 @@ func ValidateSpec(s *appsv1beta1.StatefulSetSpec, path *field.Path) field.ErrorL
 // validateRest validates what does not depend on the object's name, selector and number of pods.
 func validateRest(spec *appsv1beta1.StatefulSetSpec, path *field.Path) field.ErrorList {
 	faults := workloadspec.PodSpec(&spec.Template.Spec, Kind().Kind, path.Child("template", "spec"))
-	if spec.ServiceName != "" { // It can't be changed, so one that no pod takes must not be stored.
+	if spec.ServiceName != "" { // It is immutable, and an invalid one would make every pod invalid.
 		for _, why := range validation.IsDNS1123Label(spec.ServiceName) {
 			faults = append(faults, field.Invalid(path.Child("serviceName"), spec.ServiceName,
 				"it is the subdomain of the pods, and the name of a Service: "+why))
@@ -213,7 +212,7 @@ func validateRest(spec *appsv1beta1.StatefulSetSpec, path *field.Path) field.Err
 			faults = append(faults, field.Invalid(at, name, why))
 		}
 		if slices.ContainsFunc(spec.VolumeClaimTemplates[:i], func(c corev1.PersistentVolumeClaim) bool { return c.Name == name }) {
-			faults = append(faults, field.Invalid(at, name, "stands here before: give each PVC template a name of its own"))
+			faults = append(faults, field.Invalid(at, name, "is listed already: use a different name for each template"))
 		}
 	}
 	r := spec.UpdateStrategy.RollingUpdate
@@ -242,7 +241,7 @@ func (w *Webhook) validateNames(set *appsv1beta1.StatefulSet) field.ErrorList {
 	for _, why := range validation.IsDNS1123Label(name) {
 		faults = append(faults, field.Invalid(at, name, "it is part of the pods' host names: "+why))
 	}
-	if o := set.Spec.Ordinals; !w.Gates.StartOrdinal && o != nil && o.Start > 0 { // One that was stored before is warned of.
+	if o := set.Spec.Ordinals; !w.Gates.StartOrdinal && o != nil && o.Start > 0 { // If it was stored before, it becomes a warning.
 		faults = append(faults, field.Invalid(field.NewPath("spec", "ordinals", "start"), o.Start, fmt.Sprintf(
 			"feature gate %s is off, so pods would be numbered from 0, and those that have higher ordinals deleted: "+
 				"turn the gate on first, or leave this out", gateStartOrdinal)))
@@ -262,12 +261,12 @@ func (w *Webhook) validateNames(set *appsv1beta1.StatefulSet) field.ErrorList {
 	return faults
 }
 
-// Warnings returns what is accepted and may not be what the user meant: of a spec, which stands at path, and of the annotations
-// beside it.
+// Warnings returns warnings about fields without the effect that a user may expect: of a spec, which is at path, and of the object's
+// annotations.
 func (g Gates) Warnings(annotations map[string]string, spec *appsv1beta1.StatefulSetSpec, path *field.Path) admission.Warnings {
 	warnings := workloadspec.PullAnnotations(annotations)
-	if _, twice, _ := reserve(spec.ReserveOrdinals, path.Child("reserveOrdinals")); twice != "" {
-		warnings = append(warnings, twice)
+	if _, duplicate, _ := reserve(spec.ReserveOrdinals, path.Child("reserveOrdinals")); duplicate != "" {
+		warnings = append(warnings, duplicate)
 	}
 	replicas := ptr.Deref(spec.Replicas, defaultReplicas)
 	if r := spec.UpdateStrategy.RollingUpdate; r != nil && replicas > 0 && ptr.Deref(r.Partition, 0) > replicas {
@@ -285,13 +284,13 @@ func (g Gates) Warnings(annotations map[string]string, spec *appsv1beta1.Statefu
 	const remove = appsv1.DeletePersistentVolumeClaimRetentionPolicyType
 	off(!g.DeletePVCs && p != nil && (p.WhenDeleted == remove || p.WhenScaled == remove),
 		path.Child("persistentVolumeClaimRetentionPolicy"), gateDeletePVCs,
-		"PVCs are kept, but for those that got an owner while it was on")
+		"PVCs are kept, except those that got an owner while it was on")
 	return warnings
 }
 
 func ordinalsPath() *field.Path { return field.NewPath("spec", "reserveOrdinals") }
 
-// sameTemplates reports whether the apiserver need not be asked again.
+// sameTemplates reports whether the templates need not be defaulted and validated again.
 func sameTemplates(old, spec *appsv1beta1.StatefulSetSpec) bool {
 	return apiequality.Semantic.DeepEqual(old.Template, spec.Template) &&
 		workloadspec.SamePVCs(old.VolumeClaimTemplates, spec.VolumeClaimTemplates)

@@ -43,7 +43,7 @@ type (
 )
 
 // fixture is a namespace of one test, with one UnitedDeployment in it.
-type ground struct{ *testenv.Fixture[*object] }
+type fixture struct{ *testenv.Fixture[*object] }
 
 // TestMain lets the package's tests share a cluster.
 func TestMain(m *testing.M) { testenv.Main(m) }
@@ -74,7 +74,7 @@ func manage(t *testing.T, s *testenv.Env) {
 }
 
 // web is an object as a user writes it: so many replicas of a CloneSet that updates in place.
-func (g *ground) web(replicas int32, subsets ...part) *object {
+func (g *fixture) web(replicas int32, subsets ...part) *object {
 	labels := map[string]string{"app": "web"}
 	ud := &object{
 		ObjectMeta: metav1.ObjectMeta{Namespace: g.Namespace, Name: "web"},
@@ -100,7 +100,7 @@ func (g *ground) web(replicas int32, subsets ...part) *object {
 	return ud.DeepCopy()
 }
 
-func (g *ground) make(t *testing.T, ud *object) {
+func (g *fixture) make(t *testing.T, ud *object) {
 	t.Helper()
 	require.NoError(t, g.Create(t.Context(), ud))
 	g.Await(t, rested)
@@ -113,13 +113,13 @@ func rested(ud *object) bool {
 		s.UpdatedReadyReplicas == want && s.CurrentRevision == s.UpdatedRevision
 }
 
-func (g *ground) change(t *testing.T, change func(*appsv1beta1.UnitedDeploymentSpec)) {
+func (g *fixture) change(t *testing.T, change func(*appsv1beta1.UnitedDeploymentSpec)) {
 	t.Helper()
 	g.Change(t, func(ud *object) { change(&ud.Spec) })
 }
 
 // count is how many pods each subset has, with what is said of a pod behind its name.
-func (g *ground) count(t *testing.T, say func(*corev1.Pod) string) map[string]int {
+func (g *fixture) count(t *testing.T, say func(*corev1.Pod) string) map[string]int {
 	t.Helper()
 	out := map[string]int{}
 	for _, p := range g.Pods(t) {
@@ -133,7 +133,7 @@ func anything(*corev1.Pod) string { return "" }
 func image(p *corev1.Pod) string { return p.Spec.Containers[0].Image }
 
 // becomes waits until pods are as wanted.
-func (g *ground) becomes(t *testing.T, say func(*corev1.Pod) string, want map[string]int) {
+func (g *fixture) becomes(t *testing.T, say func(*corev1.Pod) string, want map[string]int) {
 	t.Helper()
 	var got map[string]int
 	if !assert.Eventually(t, func() bool {
@@ -145,7 +145,7 @@ func (g *ground) becomes(t *testing.T, say func(*corev1.Pod) string, want map[st
 }
 
 // children are the workloads of a kind, by subset.
-func children[L client.ObjectList](t *testing.T, g *ground, list L, each func(L, func(client.Object))) map[string]client.Object {
+func children[L client.ObjectList](t *testing.T, g *fixture, list L, each func(L, func(client.Object))) map[string]client.Object {
 	t.Helper()
 	require.NoError(t, g.List(t.Context(), list, client.InNamespace(g.Namespace)))
 	out := map[string]client.Object{}
@@ -153,7 +153,7 @@ func children[L client.ObjectList](t *testing.T, g *ground, list L, each func(L,
 	return out
 }
 
-func (g *ground) cloneSets(t *testing.T) map[string]client.Object {
+func (g *fixture) cloneSets(t *testing.T) map[string]client.Object {
 	t.Helper()
 	return children(t, g, &appsv1beta1.CloneSetList{}, func(l *appsv1beta1.CloneSetList, yield func(client.Object)) {
 		for i := range l.Items {
@@ -172,7 +172,7 @@ func TestIntegration(t *testing.T) {
 	t.Parallel()
 	s := testenv.Start(t, testenv.Config{Scheme: appsv1beta1.AddToScheme})
 	manage(t, s)
-	for name, test := range map[string]func(*testing.T, *ground){
+	for name, test := range map[string]func(*testing.T, *fixture){
 		"replicas are spread, updated in place by partitions and scaled, and rest costs nothing": testLife,
 		"subsets are filled in their order between minimum and maximum":                          testElastic,
 		"subsets are Deployments":                                                                   testDeployment,
@@ -189,12 +189,12 @@ func TestIntegration(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			test(t, &ground{testenv.New(t, s, agent, &object{})})
+			test(t, &fixture{testenv.New(t, s, agent, &object{})})
 		})
 	}
 }
 
-func testLife(t *testing.T, g *ground) {
+func testLife(t *testing.T, g *fixture) {
 	t.Helper()
 	began := clock.RealClock{}.Now()
 	g.make(t, g.web(10, part{Name: "a", NodeSelectorTerm: zone("zone-a")}, part{Name: "b", NodeSelectorTerm: zone("zone-b")}, part{Name: "c"}))
@@ -263,7 +263,7 @@ func testLife(t *testing.T, g *ground) {
 	g.Rests(t)
 }
 
-func testElastic(t *testing.T, g *ground) {
+func testElastic(t *testing.T, g *fixture) {
 	t.Helper()
 	g.make(t, g.web(6,
 		part{Name: "a", MinReplicas: new(intstr.FromInt32(2)), MaxReplicas: new(intstr.FromInt32(4))},
@@ -304,8 +304,8 @@ func asAdvancedSets(s *appsv1beta1.UnitedDeploymentSpec) {
 
 // testScale scales out, holds some pods back and scales in. All pods are at one revision all the time, so no write of the
 // status may say otherwise.
-func testScale(as func(*appsv1beta1.UnitedDeploymentSpec), partitions map[string]int32) func(*testing.T, *ground) {
-	return func(t *testing.T, g *ground) {
+func testScale(as func(*appsv1beta1.UnitedDeploymentSpec), partitions map[string]int32) func(*testing.T, *fixture) {
+	return func(t *testing.T, g *fixture) {
 		t.Helper()
 		ud := g.web(6, part{Name: "a"}, part{Name: "b"})
 		as(&ud.Spec)
@@ -340,7 +340,7 @@ func testScale(as func(*appsv1beta1.UnitedDeploymentSpec), partitions map[string
 	}
 }
 
-func testDeployment(t *testing.T, g *ground) {
+func testDeployment(t *testing.T, g *fixture) {
 	t.Helper()
 	ud := g.web(5, part{Name: "a", Replicas: new(intstr.FromInt32(2))}, part{Name: "b"})
 	asDeployments(&ud.Spec)
@@ -354,7 +354,7 @@ func testDeployment(t *testing.T, g *ground) {
 	g.becomes(t, image, map[string]int{"a app:2": 2, "b app:2": 4})
 }
 
-func testStatefulSet(t *testing.T, g *ground) {
+func testStatefulSet(t *testing.T, g *fixture) {
 	t.Helper()
 	ud := g.web(5, part{Name: "a", Replicas: new(intstr.FromInt32(2))}, part{Name: "b"})
 	asStatefulSets(&ud.Spec)
@@ -382,7 +382,7 @@ func testStatefulSet(t *testing.T, g *ground) {
 	g.becomes(t, image, map[string]int{"a app:3": 2, "b app:3": 3})
 }
 
-func testAdvanced(t *testing.T, g *ground) {
+func testAdvanced(t *testing.T, g *fixture) {
 	t.Helper()
 	ud := g.web(5, part{Name: "a", Replicas: new(intstr.FromInt32(2)), Ordinals: &appsv1beta1.SubsetOrdinals{Start: 0, End: new(int32(9))}},
 		part{Name: "b", Ordinals: &appsv1beta1.SubsetOrdinals{Start: 10, End: new(int32(13))}})
@@ -419,7 +419,7 @@ func testAdvanced(t *testing.T, g *ground) {
 	g.becomes(t, index, map[string]int{"a 0": 1, "a 1": 1, "a 2": 1, "b 10": 1, "b 12": 1, "b 13": 1})
 }
 
-func testComeAndGo(t *testing.T, g *ground) {
+func testComeAndGo(t *testing.T, g *fixture) {
 	t.Helper()
 	g.make(t, g.web(4, part{Name: "a"}, part{Name: "b"}))
 	g.change(t, func(s *appsv1beta1.UnitedDeploymentSpec) { s.Topology.Subsets = []part{{Name: "b"}, {Name: "c"}} })
@@ -443,7 +443,7 @@ func testComeAndGo(t *testing.T, g *ground) {
 	g.becomes(t, func(p *corev1.Pod) string { return p.OwnerReferences[0].Kind }, map[string]int{"b ReplicaSet": 2, "c ReplicaSet": 2})
 }
 
-func testWebhook(t *testing.T, g *ground) {
+func testWebhook(t *testing.T, g *fixture) {
 	t.Helper()
 	ud := g.web(1, part{Name: "a"})
 	ud.Spec.Replicas, ud.Spec.UpdateStrategy.Type = nil, ""
@@ -513,7 +513,7 @@ func testWebhook(t *testing.T, g *ground) {
 	require.ErrorContains(t, g.Update(t.Context(), got), "spec.topology.subsets[0].nodeSelectorTerm: Forbidden: can't be changed while the subset exists")
 }
 
-func testFederated(t *testing.T, g *ground) {
+func testFederated(t *testing.T, g *fixture) {
 	t.Helper()
 	began := clock.RealClock{}.Now()
 	require.NoError(t, g.Create(t.Context(), g.web(2, part{Name: "a", Cluster: "east"})))
@@ -522,7 +522,7 @@ func testFederated(t *testing.T, g *ground) {
 	require.Empty(t, g.Object(t).Status.Conditions)
 }
 
-func testDrift(t *testing.T, g *ground) {
+func testDrift(t *testing.T, g *fixture) {
 	t.Helper()
 	g.make(t, g.web(2, part{Name: "a"}))
 	set := g.cloneSets(t)["a"]
