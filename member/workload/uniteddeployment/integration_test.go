@@ -23,7 +23,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	// The pods of a CloneSet or StatefulSet come from its own controller, which has to run here, as it does in a member.
+	// The pods of a CloneSet or StatefulSet are created by its controller, which has to run here, as it does in a member.
 	appsv1beta1 "github.com/flotilla-io/flotilla/apis/apps/v1beta1"
 	"github.com/flotilla-io/flotilla/apis/keys"
 	"github.com/flotilla-io/flotilla/member/workload/cloneset"
@@ -42,14 +42,14 @@ type (
 	part   = appsv1beta1.Subset
 )
 
-// fixture is a namespace of one test, with one UnitedDeployment in it.
+// fixture is the namespace of one test, with one UnitedDeployment.
 type fixture struct{ *testenv.Fixture[*object] }
 
 // TestMain lets the package's tests share a cluster.
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// manage starts managers in this process: one for the controller under test, whose writes are told by its name, one for
-// CloneSets and one for StatefulSets.
+// manage starts managers in this process: one for the controller under test, whose writes are known by its name, one for CloneSets and
+// one for StatefulSets.
 func manage(t *testing.T, s *testenv.Env) {
 	t.Helper()
 	s.Run(t, agent, uniteddeployment.Kind(), func(mgr ctrl.Manager) {
@@ -73,7 +73,7 @@ func manage(t *testing.T, s *testenv.Env) {
 	})
 }
 
-// web is an object as a user writes it: so many replicas of a CloneSet that updates in place.
+// web returns an object as a user writes it: that many replicas of a CloneSet that updates in place.
 func (g *fixture) web(replicas int32, subsets ...part) *object {
 	labels := map[string]string{"app": "web"}
 	ud := &object{
@@ -106,7 +106,7 @@ func (g *fixture) make(t *testing.T, ud *object) {
 	g.Await(t, rested)
 }
 
-// rested reports whether the controller has seen the spec and all pods are updated and available.
+// rested reports whether the status is of this spec and all pods are updated and available.
 func rested(ud *object) bool {
 	want, s := *ud.Spec.Replicas, &ud.Status
 	return s.ObservedGeneration == ud.Generation && s.Replicas == want && s.AvailableReplicas == want &&
@@ -118,7 +118,7 @@ func (g *fixture) change(t *testing.T, change func(*appsv1beta1.UnitedDeployment
 	g.Change(t, func(ud *object) { change(&ud.Spec) })
 }
 
-// count is how many pods each subset has, with what is said of a pod behind its name.
+// count returns how many pods each subset has, by its name and what of returns for a pod.
 func (g *fixture) count(t *testing.T, say func(*corev1.Pod) string) map[string]int {
 	t.Helper()
 	out := map[string]int{}
@@ -173,8 +173,8 @@ func TestIntegration(t *testing.T) {
 	s := testenv.Start(t, testenv.Config{Scheme: appsv1beta1.AddToScheme})
 	manage(t, s)
 	for name, test := range map[string]func(*testing.T, *fixture){
-		"replicas are spread, updated in place by partitions and scaled, and rest costs nothing": testLife,
-		"subsets are filled in their order between minimum and maximum":                          testElastic,
+		"replicas are spread, updated in place by partitions and scaled, and nothing is written after": testLife,
+		"subsets are filled in their order between minimum and maximum":                                testElastic,
 		"subsets are Deployments":                                                                   testDeployment,
 		"subsets are StatefulSets, and none is stuck":                                               testStatefulSet,
 		"updated pods stay counted through scales and partitions of CloneSets":                      testScale(asCloneSets, map[string]int32{"a": 1, "b": 1}),
@@ -182,10 +182,10 @@ func TestIntegration(t *testing.T) {
 		"updated pods stay counted through scales and partitions of StatefulSets":                   testScale(asStatefulSets, map[string]int32{"a": 1, "b": 1}),
 		"subsets are StatefulSets of apps.kruise.io, with ordinals of their own":                    testAdvanced,
 		"updated pods stay counted through scales and partitions of StatefulSets of apps.kruise.io": testScale(asAdvancedSets, map[string]int32{"a": 1, "b": 1}),
-		"subsets and kinds of workload come and go":                                                 testComeAndGo,
-		"minimal objects are completed and bad ones refused":                                        testWebhook,
-		"what names a cluster is left to a hub":                                                     testFederated,
-		"what others change is put back":                                                            testDrift,
+		"subsets and kinds of workload are added and removed":                                       testComeAndGo,
+		"minimal objects are defaulted and invalid ones refused":                                    testWebhook,
+		"an object whose subsets name clusters is left alone":                                       testFederated,
+		"changes of others are reverted":                                                            testDrift,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -236,7 +236,7 @@ func testLife(t *testing.T, g *fixture) {
 		require.Equal(t, "app:2", p.Status.ContainerStatuses[0].Image)
 	}
 
-	// As percentages, and through the scale subresource. A rollback finds the old revision again.
+	// As percentages, and by the scale subresource. A rollback reuses the old revision.
 	g.change(t, func(s *appsv1beta1.UnitedDeploymentSpec) {
 		s.Topology.Subsets[0].Replicas = new(intstr.FromString("50%"))
 		s.Template.CloneSetTemplate.Spec.Template.Spec.Containers[0].Image = "app:1"
@@ -374,7 +374,7 @@ func testStatefulSet(t *testing.T, g *fixture) {
 		return ud.Status.UpdatedReadyReplicas == 1 && ud.Status.AvailableReplicas == 5 && ud.Status.ObservedGeneration == ud.Generation
 	})
 
-	// A StatefulSet never gets past a pod that does not start, not even to its mended template; we do.
+	// A native StatefulSet never gets past a pod that does not start, not even with a fixed template; with us it does.
 	set("app:bad", nil)
 	g.Await(t, func(ud *object) bool { return ud.Status.AvailableReplicas == 3 })
 	set("app:3", nil)
@@ -406,7 +406,7 @@ func testAdvanced(t *testing.T, g *fixture) {
 	t.Logf("writes of the update in two steps: %v", g.Writes(t, began))
 	g.Rests(t)
 
-	// The range of b is full: it is not numbered into that of another one.
+	// The range of b is full: it does not use that of another subset.
 	g.change(t, func(s *appsv1beta1.UnitedDeploymentSpec) { s.Replicas = ptr.To[int32](6) })
 	g.Await(t, func(ud *object) bool {
 		return slices.ContainsFunc(ud.Status.Conditions, func(c appsv1beta1.UnitedDeploymentCondition) bool {
@@ -458,19 +458,19 @@ func testWebhook(t *testing.T, g *fixture) {
 		change func(*object)
 		want   string
 	}{
-		"a sum that can't be": {
+		"a sum that exceeds replicas": {
 			func(ud *object) {
 				ud.Spec.Topology.Subsets = []part{{Name: "a", Replicas: new(intstr.FromInt32(9))}, {Name: "b"}}
 			},
 			"spec.topology.subsets: Invalid value: 9: subsets ask for 9 replicas, more than spec.replicas (4)",
 		},
-		"a percentage that the schema would refuse without a word": {
+		"a percentage for which the schema has no message": {
 			func(ud *object) {
 				ud.Spec.Topology.Subsets = []part{{Name: "a", Replicas: new(intstr.FromString("150%"))}}
 			},
 			`spec.topology.subsets[0].replicas: Invalid value: "150%": must be a number, 0 or more, or a whole percentage from "0%" to "100%"`,
 		},
-		"a term with an operator that there is not": {
+		"a term with an unknown operator": {
 			func(ud *object) {
 				ud.Spec.Topology.Subsets = []part{{Name: "a", NodeSelectorTerm: &corev1.NodeSelectorTerm{
 					MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "zone", Operator: "Near"}},
@@ -478,7 +478,7 @@ func testWebhook(t *testing.T, g *fixture) {
 			},
 			`spec.topology.subsets[0].nodeSelectorTerm.matchExpressions[0].operator: Invalid value`,
 		},
-		"a toleration with an effect that there is not": {
+		"a toleration with an unknown effect": {
 			func(ud *object) {
 				ud.Spec.Topology.Subsets = []part{{Name: "a", Tolerations: []corev1.Toleration{{Key: "spot", Operator: "Exists", Effect: "Maybe"}}}}
 			},
@@ -532,10 +532,10 @@ func testDrift(t *testing.T, g *fixture) {
 		return *g.cloneSets(t)["a"].(*appsv1beta1.CloneSet).Spec.Replicas == 2
 	}, testenv.Long, testenv.Poll)
 	got := g.cloneSets(t)["a"].(*appsv1beta1.CloneSet)
-	require.Equal(t, "shop", got.Labels["team"], "what the template does not say is left alone")
+	require.Equal(t, "shop", got.Labels["team"], "what is not in the template is left alone")
 	g.Await(t, rested)
 
-	// A workload that somebody deleted is made again.
+	// A workload that a user deletes is re-created.
 	require.NoError(t, g.Delete(t.Context(), got))
 	require.Eventually(t, func() bool {
 		again := g.cloneSets(t)["a"]

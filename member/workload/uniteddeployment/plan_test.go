@@ -30,7 +30,7 @@ import (
 
 var start = time.Date(2026, 11, 22, 9, 0, 0, 0, time.UTC)
 
-// web is an object of 10 replicas with a CloneSet in each of the subsets, as the webhook leaves it.
+// web returns an object of 10 replicas with a CloneSet in each of the subsets, as the webhook leaves it.
 func web(subsets ...string) *appsv1beta1.UnitedDeployment {
 	labels := map[string]string{"app": "web"}
 	ud := &appsv1beta1.UnitedDeployment{
@@ -88,7 +88,7 @@ func asAdvanced(ud *appsv1beta1.UnitedDeployment) *appsv1beta1.UnitedDeployment 
 	return ud
 }
 
-// observedOf is an object with the workloads that a first pass makes of it, all pods ready, and its revision written.
+// observedOf returns an object with the workloads and the revision of its first reconcile, all pods ready.
 func observedOf(t *testing.T, ud *appsv1beta1.UnitedDeployment) observed {
 	t.Helper()
 	o := observed{ud: ud}
@@ -114,7 +114,7 @@ func (o *observed) renew(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// add puts a workload into the world, i seconds after the start, with all its pods updated and available.
+// add adds a workload, i seconds after the start, with all its pods updated and available.
 func (o *observed) add(k kind, w workload, name string, i int) {
 	w = w.DeepCopyObject().(workload)
 	w.SetName(name)
@@ -143,7 +143,7 @@ func (o *observed) add(k kind, w workload, name string, i int) {
 	o.children = append(o.children, k.viewOf(w))
 }
 
-// planText says what a plan does, a line for each step.
+// planText returns a plan as text, a line for each step.
 func planText(p planned) string {
 	var b strings.Builder
 	if p.fault != nil {
@@ -190,7 +190,7 @@ func planText(p planned) string {
 
 func number(s string) *intstr.IntOrString { return new(intstr.Parse(s)) }
 
-// stories are worlds and what is done about them.
+// stories are observed states, by what is planned for them.
 func stories() []struct {
 	name string
 	make func(*testing.T) observed
@@ -209,10 +209,10 @@ func stories() []struct {
 			o.renew(t)
 			return o
 		}},
-		{"at rest nothing is done", func(t *testing.T) observed { t.Helper(); return observedOf(t, web("a", "b", "c")) }},
-		{"at rest nothing is done with Deployments", func(t *testing.T) observed { t.Helper(); return observedOf(t, asDeployment(web("a", "b"))) }},
-		{"at rest nothing is done with StatefulSets", func(t *testing.T) observed { t.Helper(); return observedOf(t, asStatefulSet(web("a", "b"))) }},
-		{"at rest nothing is done with StatefulSets of apps.kruise.io", func(t *testing.T) observed {
+		{"nothing is done when all is as wanted", func(t *testing.T) observed { t.Helper(); return observedOf(t, web("a", "b", "c")) }},
+		{"nothing is done when all is as wanted, with Deployments", func(t *testing.T) observed { t.Helper(); return observedOf(t, asDeployment(web("a", "b"))) }},
+		{"nothing is done when all is as wanted, with StatefulSets", func(t *testing.T) observed { t.Helper(); return observedOf(t, asStatefulSet(web("a", "b"))) }},
+		{"nothing is done when all is as wanted, with StatefulSets of apps.kruise.io", func(t *testing.T) observed {
 			t.Helper()
 			return observedOf(t, asAdvanced(web("a", "b")))
 		}},
@@ -223,7 +223,7 @@ func stories() []struct {
 			o.ud.Spec.UpdateStrategy.ManualUpdate.Partitions = map[string]int32{"b": 3}
 			return o
 		}},
-		{"ordinals that somebody lets free are reserved again", func(t *testing.T) observed {
+		{"reserved ordinals that a user removes are restored", func(t *testing.T) observed {
 			t.Helper()
 			o := observedOf(t, asAdvanced(web("a", "b")))
 			o.children[1].workload.(*appsv1beta1.StatefulSet).Spec.ReserveOrdinals = nil
@@ -258,7 +258,7 @@ func stories() []struct {
 			o.ud.Spec.Replicas = ptr.To[int32](12)
 			return o
 		}},
-		{"replicas that no subset may take are told", func(t *testing.T) observed {
+		{"replicas that no subset may take are reported", func(t *testing.T) observed {
 			t.Helper()
 			ud := web("a")
 			ud.Spec.Topology.Subsets[0].MaxReplicas = number("4")
@@ -286,7 +286,7 @@ func stories() []struct {
 			o.ud.Spec.UpdateStrategy.ManualUpdate.Partitions = map[string]int32{"a": 2}
 			return o
 		}},
-		{"a template that went back brings the old revision to the front", func(t *testing.T) observed {
+		{"a rollback of the template makes the old revision the newest", func(t *testing.T) observed {
 			t.Helper()
 			o := observedOf(t, web("a"))
 			newer := o.history[0].DeepCopy()
@@ -300,7 +300,7 @@ func stories() []struct {
 			o.ud.Spec.Topology.Subsets[1].Patch = &runtime.RawExtension{Raw: []byte(`{"metadata":{"labels":{"tier":"x"}}}`)}
 			return o
 		}},
-		{"a patch that does not fit stops its own subset only", func(t *testing.T) observed {
+		{"a patch that can't be applied stops its own subset only", func(t *testing.T) observed {
 			t.Helper()
 			ud := web("a", "b")
 			ud.Spec.Topology.Subsets[0].Patch = &runtime.RawExtension{Raw: []byte(`{"spec":{"containers":"none"}}`)}
@@ -308,7 +308,7 @@ func stories() []struct {
 			o.renew(t)
 			return o
 		}},
-		{"what somebody else changed is put back", func(t *testing.T) observed {
+		{"changes of others are reverted", func(t *testing.T) observed {
 			t.Helper()
 			o := observedOf(t, web("a", "b"))
 			set := o.children[0].workload.(*appsv1beta1.CloneSet)
@@ -316,7 +316,7 @@ func stories() []struct {
 			delete(set.Spec.Template.Labels, "app")
 			return o
 		}},
-		{"what the apiserver or others added stays", func(t *testing.T) observed {
+		{"fields that the apiserver or others have added are kept", func(t *testing.T) observed {
 			t.Helper()
 			o := observedOf(t, web("a", "b"))
 			set := o.children[0].workload.(*appsv1beta1.CloneSet)
@@ -326,27 +326,27 @@ func stories() []struct {
 			set.Labels["team"] = "shop"
 			return o
 		}},
-		{"a subset that is gone loses its workload", func(t *testing.T) observed {
+		{"the workload of a removed subset is deleted", func(t *testing.T) observed {
 			t.Helper()
 			o := observedOf(t, web("a", "b"))
 			o.ud.Spec.Topology.Subsets = o.ud.Spec.Topology.Subsets[:1]
 			return o
 		}},
-		{"of two workloads of a subset the older stays", func(t *testing.T) observed {
+		{"of two workloads of a subset the older is kept", func(t *testing.T) observed {
 			t.Helper()
 			o := observedOf(t, web("a"))
 			o.add(cloneSets(), o.children[0].workload, "web-a-younger", 7)
 			slices.Reverse(o.children)
 			return o
 		}},
-		{"a workload that is being deleted gives way to another one", func(t *testing.T) observed {
+		{"a terminating workload is no duplicate", func(t *testing.T) observed {
 			t.Helper()
 			o := observedOf(t, web("a"))
 			o.add(cloneSets(), o.children[0].workload, "web-a-younger", 7)
 			o.children[0].SetDeletionTimestamp(&metav1.Time{Time: start})
 			return o
 		}},
-		{"the only workload of a subset is waited for when it is being deleted", func(t *testing.T) observed {
+		{"a subset whose only workload is terminating waits", func(t *testing.T) observed {
 			t.Helper()
 			o := observedOf(t, web("a", "b"))
 			o.children[0].SetDeletionTimestamp(&metav1.Time{Time: start})
@@ -359,7 +359,7 @@ func stories() []struct {
 			o.renew(t)
 			return o
 		}},
-		{"a strategy that is not served stops all", func(t *testing.T) observed {
+		{"an unsupported strategy stops all", func(t *testing.T) observed {
 			t.Helper()
 			o := observedOf(t, web("a"))
 			o.ud.Spec.Topology.ScheduleStrategy.Type = appsv1beta1.ScheduleAdaptive
@@ -373,7 +373,7 @@ func stories() []struct {
 			o.renew(t)
 			return o
 		}},
-		{"old revisions beyond the limit go, but for those in use", func(t *testing.T) observed {
+		{"old revisions beyond the limit are deleted, except those in use", func(t *testing.T) observed {
 			t.Helper()
 			o := observedOf(t, web("a", "b"))
 			o.ud.Spec.RevisionHistoryLimit = ptr.To[int32](1)
@@ -401,8 +401,8 @@ func TestPlan(t *testing.T) {
 		before := snapshot(o)
 		p := plan(o)
 		text := planText(p)
-		require.Equal(t, text, planText(plan(o)), "%s: the same world gives the same plan", tt.name)
-		require.True(t, apiequality.Semantic.DeepEqual(before, snapshot(o)), "%s: the world is not changed", tt.name)
+		require.Equal(t, text, planText(plan(o)), "%s: the plan is deterministic", tt.name)
+		require.True(t, apiequality.Semantic.DeepEqual(before, snapshot(o)), "%s: the observed objects are not changed", tt.name)
 		fmt.Fprintf(&got, "# %s\n%s\n", tt.name, text)
 		for set := range o.pods {
 			testkit.RequireSamePlan(t, o.pods[set], Registration(nil).Fields.Strip, func(pods []*corev1.Pod) string {
@@ -414,7 +414,7 @@ func TestPlan(t *testing.T) {
 	golden.Equal(t, "plan", got.String())
 }
 
-// snapshot copies all objects of a world.
+// snapshot copies all observed objects.
 func snapshot(o observed) []runtime.Object {
 	out := []runtime.Object{o.ud.DeepCopy(), o.wanted.DeepCopy()}
 	for _, c := range o.children {
@@ -463,7 +463,7 @@ func TestNamesOfWorkloads(t *testing.T) {
 	require.Equal(t, ud.Name+"-", prefix(ud, "zone-a-b"), "a prefix that is too long is cut to the object's name")
 
 	require.Equal(t, "web-12345", revisionLabel("web-12345"))
-	require.Equal(t, "12345", revisionLabel(strings.Repeat("w", 60)+"-12345"), "a name that is no label gives its hash")
+	require.Equal(t, "12345", revisionLabel(strings.Repeat("w", 60)+"-12345"), "a name that is no label is shortened to its hash")
 }
 
 func TestRevisionDependsOnTheTemplateAlone(t *testing.T) {
@@ -511,14 +511,14 @@ func TestAmendWritesWhatDiffers(t *testing.T) {
 	require.Equal(t, []string{"spec.replicas"}, e.paths)
 	expected := live()
 	expected.Spec.Replicas = ptr.To[int32](3)
-	require.Empty(t, cmp.Diff(expected, e.next), "all else stays as it was")
+	require.Empty(t, cmp.Diff(expected, e.next), "all else is unchanged")
 
 	e, err = cloneSets().amend(live(), want, true)
 	require.NoError(t, err)
 	expected = live()
 	expected.Spec = want.Spec
 	expected.Spec.ScaleStrategy.PodsToDelete = []string{"web-a-x"}
-	require.Empty(t, cmp.Diff(expected, e.next), "the whole spec is replaced, but for the names of pods to delete")
+	require.Empty(t, cmp.Diff(expected, e.next), "the whole spec is replaced, except podsToDelete")
 
 	e, err = cloneSets().amend(live(), live(), true)
 	require.NoError(t, err)
@@ -546,7 +546,7 @@ func TestStuckPods(t *testing.T) {
 		{name: "an old pod whose image can't be pulled is deleted", ordinal: 4, old: true, state: waiting("ImagePullBackOff"), deleted: true},
 		{name: "an old pod that crashes is deleted", ordinal: 4, old: true, state: waiting("CrashLoopBackOff"), deleted: true},
 		{name: "an old pod that has failed is deleted", ordinal: 4, old: true, state: func(b *testkit.PodBuilder) { b.Phase(corev1.PodFailed) }, deleted: true},
-		{name: "an old pod that starts is looked at again", ordinal: 4, old: true, state: waiting("ContainerCreating"), recheck: true},
+		{name: "an old pod that is starting is rechecked", ordinal: 4, old: true, state: waiting("ContainerCreating"), recheck: true},
 		{name: "an old pod that is ready is left to the StatefulSet", ordinal: 4, old: true, state: ready},
 		{name: "a new pod is left alone", ordinal: 4, state: waiting("ImagePullBackOff")},
 		{name: "a pod below the partition is left alone", ordinal: 2, old: true, state: waiting("ImagePullBackOff")},
@@ -562,11 +562,11 @@ func TestStuckPods(t *testing.T) {
 			change: func(o *observed) { o.pods["uid-web-a"][0].DeletionTimestamp = &metav1.Time{Time: start} },
 		},
 		{
-			name: "nothing is deleted before the StatefulSet's controller knows the new revision", ordinal: 4, old: true, state: waiting("ImagePullBackOff"),
+			name: "nothing is deleted before the StatefulSet's controller has observed the new revision", ordinal: 4, old: true, state: waiting("ImagePullBackOff"),
 			change: func(o *observed) { o.children[0].observed = 0 },
 		},
 		{
-			name: "nothing is deleted where users delete pods", ordinal: 4, old: true, state: waiting("ImagePullBackOff"),
+			name: "nothing is deleted with OnDelete", ordinal: 4, old: true, state: waiting("ImagePullBackOff"),
 			change: func(o *observed) {
 				o.children[0].workload.(*appsv1.StatefulSet).Spec.UpdateStrategy = appsv1.StatefulSetUpdateStrategy{Type: appsv1.OnDeleteStatefulSetStrategyType}
 			},

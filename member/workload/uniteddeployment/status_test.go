@@ -21,7 +21,7 @@ import (
 
 var now = start.Add(time.Hour)
 
-// reconcileStatus is a plan that was carried out without a hitch: what it wrote is there, and not seen by its controllers yet.
+// reconcileStatus returns the status after a plan was applied without errors, and not yet observed by the workloads' controllers.
 func reconcileStatus(o observed) (planned, applied) {
 	p := plan(o)
 	d := applied{children: map[string]child{}}
@@ -118,24 +118,24 @@ func TestStatusCountsUpdatedPodsThroughAScale(t *testing.T) {
 	} {
 		for _, tt := range []struct {
 			name string
-			// before is what was done to the workload of a, change what is done to the object.
+			// before changes the workload of a, change the object.
 			before  func(workload)
 			change  func(*appsv1beta1.UnitedDeployment)
 			updated int32
 		}{
 			{
-				name:    "a scale leaves what is known of updated pods",
+				name:    "a scale keeps the count of updated pods",
 				change:  func(ud *appsv1beta1.UnitedDeployment) { ud.Spec.Replicas = ptr.To[int32](20) },
 				updated: 5,
 			},
 			{
-				name:    "so does a second one before the first was looked at",
+				name:    "so does a second one before the first was observed",
 				before:  func(w workload) { w.SetGeneration(7) },
 				change:  func(ud *appsv1beta1.UnitedDeployment) { ud.Spec.Replicas = ptr.To[int32](20) },
 				updated: 5,
 			},
 			{
-				name:    "a workload that another installation made counts when its controller has seen all of it",
+				name:    "a workload of OpenKruise counts once its controller has observed its generation",
 				before:  func(w workload) { delete(w.GetAnnotations(), keys.TemplateGeneration) },
 				change:  func(ud *appsv1beta1.UnitedDeployment) { ud.Spec.Replicas = ptr.To[int32](20) },
 				updated: 5,
@@ -149,13 +149,13 @@ func TestStatusCountsUpdatedPodsThroughAScale(t *testing.T) {
 				change: func(ud *appsv1beta1.UnitedDeployment) { ud.Spec.Replicas = ptr.To[int32](20) },
 			},
 			{
-				name: "a patch makes another template, of which nothing is known",
+				name: "a patch changes the template, and no pod counts as updated",
 				change: func(ud *appsv1beta1.UnitedDeployment) {
 					ud.Spec.Topology.Subsets[0].Patch = &runtime.RawExtension{Raw: []byte(`{"metadata":{"labels":{"tier":"a"}}}`)}
 				},
 			},
 			{
-				name: "a scale does not hide that the template before it was not looked at",
+				name: "a scale does not hide that the template before it was not observed",
 				before: func(w workload) {
 					w.SetGeneration(2)
 					setTemplated(w, 2)
@@ -191,7 +191,7 @@ func TestStatusOfANewObject(t *testing.T) {
 	o.renew(t)
 	p, d := reconcileStatus(o)
 	got, events := status(o, p, d, now)
-	require.Equal(t, o.wanted.Name, got.CurrentRevision, "there is no other one that pods could be of")
+	require.Equal(t, o.wanted.Name, got.CurrentRevision, "pods can be at no other one")
 	require.Equal(t, int64(2), got.ObservedGeneration)
 	require.Zero(t, got.Replicas)
 	require.Equal(t, []appsv1beta1.SubsetStatus{{Name: "a", Replicas: 5}, {Name: "b", Replicas: 5}}, got.SubsetStatuses)
@@ -205,66 +205,66 @@ func TestStatusOfFailures(t *testing.T) {
 		t.Helper()
 		return observedOf(t, web("a", "b"))
 	}
-	type verdicts struct{ failure, provisioned, updated string } // reasons
+	type reasons struct{ failure, provisioned, updated string } // of the conditions
 	tests := []struct {
 		name     string
 		make     func(*testing.T) observed
 		change   func(*planned, *applied)
-		want     verdicts
+		want     reasons
 		message  string // of SubsetFailure
 		observed bool
 		event    string // its reason
 	}{
 		{
-			name: "at rest there is no failure and no event", make: resting,
-			change: func(*planned, *applied) {}, want: verdicts{"", "AllSubsets", "AllSubsets"}, observed: true,
+			name: "without errors there is no failure and no event", make: resting,
+			change: func(*planned, *applied) {}, want: reasons{"", "AllSubsets", "AllSubsets"}, observed: true,
 		},
 		{
 			name: "a failed write", make: resting,
-			change: func(_ *planned, d *applied) { d.write = errors.Join(boom, boom) }, want: verdicts{"Error", "AllSubsets", "Error"},
+			change: func(_ *planned, d *applied) { d.write = errors.Join(boom, boom) }, want: reasons{"Error", "AllSubsets", "Error"},
 			message: "boom; boom", event: ReasonFailedUpdateSubset,
 		},
 		{
 			name: "a subset without a workload", make: resting,
-			change: func(_ *planned, d *applied) { delete(d.children, "b"); d.write = boom }, want: verdicts{"Error", "Waiting", "Error"},
+			change: func(_ *planned, d *applied) { delete(d.children, "b"); d.write = boom }, want: reasons{"Error", "Waiting", "Error"},
 			message: "boom", event: ReasonFailedUpdateSubset,
 		},
 		{
 			name: "a workload that is being deleted", make: resting,
 			change: func(_ *planned, d *applied) { d.children["a"].SetDeletionTimestamp(&metav1.Time{Time: now}) },
-			want:   verdicts{"", "Waiting", "AllSubsets"},
+			want:   reasons{"", "Waiting", "AllSubsets"},
 		},
 		{
-			name: "a write that came too late", make: resting,
-			change: func(_ *planned, d *applied) { d.late = true }, want: verdicts{"", "AllSubsets", "AllSubsets"},
+			name: "a conflict", make: resting,
+			change: func(_ *planned, d *applied) { d.late = true }, want: reasons{"", "AllSubsets", "AllSubsets"},
 		},
 		{
-			name: "a workload too much that stays", make: resting,
-			change: func(_ *planned, d *applied) { d.remove = boom }, want: verdicts{"Error", "Error", "AllSubsets"},
+			name: "an unwanted workload that can't be deleted", make: resting,
+			change: func(_ *planned, d *applied) { d.remove = boom }, want: reasons{"Error", "Error", "AllSubsets"},
 			message: "boom", event: ReasonFailedUpdateSubset,
 		},
 		{
-			name: "a duplicate that stays", make: resting,
-			change: func(_ *planned, d *applied) { d.duplicates = boom }, want: verdicts{"Error", "Error", "AllSubsets"},
+			name: "a duplicate that can't be deleted", make: resting,
+			change: func(_ *planned, d *applied) { d.duplicates = boom }, want: reasons{"Error", "Error", "AllSubsets"},
 			message: "boom", event: ReasonFailedDeleteDuplicatedSubsets,
 		},
 		{
 			name: "a revision that can't be written", make: resting,
-			change: func(_ *planned, d *applied) { d.revision = boom }, want: verdicts{"Error", "AllSubsets", "Error"},
+			change: func(_ *planned, d *applied) { d.revision = boom }, want: reasons{"Error", "AllSubsets", "Error"},
 			message: "boom", event: ReasonFailedRevisionProvision,
 		},
 		{
-			name: "a patch that does not fit", make: resting,
-			change: func(_ *planned, d *applied) { d.render = boom }, want: verdicts{"Error", "AllSubsets", "Error"},
+			name: "a patch that can't be applied", make: resting,
+			change: func(_ *planned, d *applied) { d.render = boom }, want: reasons{"Error", "AllSubsets", "Error"},
 			message: "boom", event: ReasonFailedUpdateSubset,
 		},
 		{
-			name: "housekeeping that failed", make: resting,
-			change: func(_ *planned, d *applied) { d.rest = boom }, want: verdicts{"Error", "AllSubsets", "AllSubsets"},
+			name: "a failed deletion of a revision", make: resting,
+			change: func(_ *planned, d *applied) { d.rest = boom }, want: reasons{"Error", "AllSubsets", "AllSubsets"},
 			message: "boom", event: ReasonFailedUpdateSubset,
 		},
 		{
-			name: "numbers that do not add up count as acted on", make: func(t *testing.T) observed {
+			name: "numbers that do not add up don't hold back observedGeneration", make: func(t *testing.T) observed {
 				t.Helper()
 				ud := web("a", "b")
 				ud.Spec.Topology.Subsets[0].Replicas, ud.Spec.Topology.Subsets[1].Replicas = number("6"), number("4")
@@ -272,7 +272,7 @@ func TestStatusOfFailures(t *testing.T) {
 				o.ud.Spec.Replicas = ptr.To[int32](12)
 				return o
 			},
-			change: func(*planned, *applied) {}, want: verdicts{"SpecifySubsetReplicas", "AllSubsets", "AllSubsets"},
+			change: func(*planned, *applied) {}, want: reasons{"SpecifySubsetReplicas", "AllSubsets", "AllSubsets"},
 			message:  "the numbers of the subsets have no effect: subsets ask for 10 of 12 replicas, and none is left to take the rest",
 			observed: true, event: ReasonFailedSpecifySubsetReplicas,
 		},
@@ -283,17 +283,17 @@ func TestStatusOfFailures(t *testing.T) {
 				ud.Spec.Topology.Subsets[0].MaxReplicas = number("4")
 				return observedOf(t, ud)
 			},
-			change: func(*planned, *applied) {}, want: verdicts{"UnallocatedReplicas", "AllSubsets", "AllSubsets"},
+			change: func(*planned, *applied) {}, want: reasons{"UnallocatedReplicas", "AllSubsets", "AllSubsets"},
 			message: "6 of 10 replicas have no place: no subset may take more", observed: true, event: ReasonFailedSpecifySubsetReplicas,
 		},
 		{
-			name: "what is not served", make: func(t *testing.T) observed {
+			name: "an unsupported strategy", make: func(t *testing.T) observed {
 				t.Helper()
 				o := observedOf(t, web("a"))
 				o.ud.Spec.Topology.ScheduleStrategy.Type = appsv1beta1.ScheduleAdaptive
 				return o
 			},
-			change: func(*planned, *applied) {}, want: verdicts{"NotServed", "", ""},
+			change: func(*planned, *applied) {}, want: reasons{"NotServed", "", ""},
 			message: "the schedule strategy Adaptive is not served yet: use Fixed", event: ReasonNotServed,
 		},
 	}
@@ -310,7 +310,7 @@ func TestStatusOfFailures(t *testing.T) {
 				}
 				return ""
 			}
-			require.Equal(t, tt.want, verdicts{
+			require.Equal(t, tt.want, reasons{
 				reason(appsv1beta1.SubsetFailure), reason(appsv1beta1.SubsetProvisioned), reason(appsv1beta1.SubsetUpdated),
 			})
 			require.Equal(t, tt.observed, got.ObservedGeneration == 2)
@@ -328,11 +328,11 @@ func TestStatusOfFailures(t *testing.T) {
 			_, events = status(o, p, d, now)
 			switch tt.want.failure {
 			case "SpecifySubsetReplicas", "UnallocatedReplicas", "NotServed":
-				require.Empty(t, events, "what only the spec can mend is told once")
+				require.Empty(t, events, "what only the spec can fix is reported once")
 			}
 			p, d = reconcileStatus(observedOf(t, web("a", "b")))
 			got, _ = status(o, p, d, now)
-			require.Nil(t, find(got, appsv1beta1.SubsetFailure), "the condition goes with its cause")
+			require.Nil(t, find(got, appsv1beta1.SubsetFailure), "the condition is removed with its cause")
 		})
 	}
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/revision"
 )
 
-// takeover reads the objects that another installation left at rest.
+// takeover reads the objects that OpenKruise has left.
 func takeover(t *testing.T) observed {
 	t.Helper()
 	raw, err := os.ReadFile("testdata/openkruise.yaml")
@@ -60,7 +60,7 @@ func takeover(t *testing.T) observed {
 func TestTakeoverChangesNothing(t *testing.T) {
 	t.Parallel()
 	o := takeover(t)
-	require.Equal(t, o.history[0].Name, o.wanted.Name, "the hash is that of the other installation")
+	require.Equal(t, o.history[0].Name, o.wanted.Name, "the hash is that of OpenKruise")
 	require.JSONEq(t, string(o.history[0].Data.Raw), string(o.wanted.Data.Raw))
 
 	p := plan(o)
