@@ -104,7 +104,7 @@ func isUndeclared(err error) bool {
 }
 
 // errForeign is a conflict with fields of others in an object that is not ours.
-var errForeign = errors.New("an object of that name was made by somebody else")
+var errForeign = errors.New("another client has created an object of that name")
 
 // writer writes to the member.
 type writer struct {

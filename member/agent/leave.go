@@ -95,7 +95,7 @@ func (l leaver) check(ctx context.Context) error {
 	return nil
 }
 
-// errGoing reports whether objects are still being deleted.
+// errGoing means that objects are still being deleted.
 var errGoing = errors.New("the tombstone is gone, or objects that it withdraws are not gone yet")
 
 // followTombstone follows the tombstone of a cluster that the hub runs this agent for. It returns link.ErrLeft when nothing is

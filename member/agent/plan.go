@@ -13,7 +13,7 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/overlay"
 )
 
-// reasonContended is the reason of a Degraded row whose object somebody else changes after each of our writes.
+// reasonContended is the reason of a Degraded row whose object another writer changes after each of our writes.
 const reasonContended = "Contended"
 
 // recheckBlocked is how soon a blocked row is retried. No watch reports that the cause is gone.
@@ -32,7 +32,7 @@ const (
 type permission struct {
 	// act is false where nothing may be done: unbound, bound to another hub, or not accepted.
 	act bool
-	// leaving reports whether rows are withdrawn only, and none is applied.
+	// leaving: rows are only withdrawn, and none is applied.
 	leaving bool
 	// hubUID is the hub that the cluster is bound to.
 	hubUID string
@@ -100,7 +100,7 @@ type observed struct {
 	// live is the object in the member, or nil. fresh says that it was read from the apiserver and not from a cache.
 	live  *unstructured.Unstructured
 	fresh bool
-	// noNamespace reports whether the object's namespace does not exist. It is read only where live is nil.
+	// noNamespace: the object's namespace does not exist. It is read only where live is nil.
 	noNamespace bool
 	contention  contention
 }
@@ -128,11 +128,11 @@ type planned struct {
 	why string
 	// line is written to the ledger before the action; nil if the ledger has it already.
 	line *fleetv1alpha1.AppliedWorkSpec
-	// drift reports whether somebody changed what we had applied.
+	// drift: another writer changed what we had applied.
 	drift bool
 	// stopped is why the row can't be applied; nil if it can.
 	stopped *problem
-	// withdrawn reports whether nothing of a withdrawn row is left, without an action.
+	// withdrawn: nothing of a withdrawn row is left, without an action.
 	withdrawn bool
 	// recheck is after how long to reconcile again without a watch event; 0 for never.
 	recheck time.Duration
@@ -172,7 +172,7 @@ func plan(o observed, now time.Time) planned {
 			"%s exists here and was not made by this hub: delete or rename one of the two", describe(o.live)))
 	}
 	if o.live.GetDeletionTimestamp() != nil {
-		return nothing("somebody else is deleting the object; it is created again afterwards")
+		return nothing("another client is deleting the object; it is re-created afterwards")
 	}
 	if upToDate(o.line, o.want, o.live) {
 		return nothing("the object is up to date")
@@ -192,7 +192,7 @@ func planWithdrawal(o observed) planned {
 	case o.live == nil:
 		return planned{act: actForget, why: "the object is gone"}
 	case !ours(o.line, o.live):
-		return planned{act: actForget, why: "somebody else has recreated the object"}
+		return planned{act: actForget, why: "another client has re-created the object"}
 	case o.row.Spec.DeletionPolicy == fleetv1alpha1.LeaveOrphan:
 		return planned{act: actOrphan, why: "the row was withdrawn with deletionPolicy Orphan"}
 	case o.permission.regressed(o.row.Spec.Grant.Epoch):

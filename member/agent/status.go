@@ -31,7 +31,7 @@ type applied struct {
 	stopped *problem
 	// drift lists the fields that were reverted.
 	drift []string
-	// gone reports whether nothing of a withdrawn row is left here.
+	// gone: nothing of a withdrawn row is left here.
 	gone bool
 }
 

@@ -44,7 +44,7 @@ func ownerOf(o client.Object) string {
 	if ref := metav1.GetControllerOfNoCopy(o); ref != nil {
 		return ref.Kind + " " + ref.Name
 	}
-	return "nobody"
+	return "none"
 }
 
 // AtMost is the rule that no creation of the controller makes more than most objects of type T that count. No controller can prevent

@@ -223,7 +223,7 @@ func TestReconcileCountsACollision(t *testing.T) {
 func TestReconcileGoesOnAfterAnErrorOfAnotherClass(t *testing.T) {
 	t.Parallel()
 	set := web(3).Rolling("0", "100%", "0").Obj()
-	doomed := pod("a").Label(keys.SpecifiedDelete, "true").Rev(revisionOf(t, set, 1).Name).Serving(start).Obj()
+	toDelete := pod("a").Label(keys.SpecifiedDelete, "true").Rev(revisionOf(t, set, 1).Name).Serving(start).Obj()
 	s := newStage(t, interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 			if _, ok := o.(*corev1.Pod); ok {
@@ -231,7 +231,7 @@ func TestReconcileGoesOnAfterAnErrorOfAnotherClass(t *testing.T) {
 			}
 			return c.Create(ctx, o, opts...)
 		},
-	}, set, doomed)
+	}, set, toDelete)
 	_, err := s.reconcile(t)
 	require.ErrorContains(t, err, "exceeded quota")
 	require.Empty(t, s.pods(t), "the pod to delete is deleted all the same")

@@ -179,20 +179,20 @@ func TestNewResourcesWhereThereIsNoResize(t *testing.T) {
 	type policy = appsv1beta1.PodUpdatePolicy
 	was := func(p policy) *testkit.CloneSetBuilder { return web(2).Policy(p).Spec(sized("1")) }
 	to := func(p policy) *testkit.CloneSetBuilder { return web(2).Policy(p).Spec(sized("2")) }
-	pass := func(p policy) (observed, planned) {
+	planWith := func(p policy) (observed, planned) {
 		o, revs := observedOf(t, to(p), was(p))
 		o.inPlace = inplace.Options{Resources: true, NoResize: true}
 		o.with(revs[0], "a", "b")
 		return o, plan(o, now)
 	}
 
-	_, p := pass(appsv1beta1.PodInPlaceIfPossible)
+	_, p := planWith(appsv1beta1.PodInPlaceIfPossible)
 	require.Empty(t, p.Of(rollout.StepUpdateInPlace))
 	require.Empty(t, p.Of(rollout.StepMarkUnready))
 	require.Equal(t, []string{"web-a"}, keysOf(p.Of(rollout.StepDelete)))
 
 	const why = "the apiserver has no pods/resize"
-	o, p := pass(appsv1beta1.PodInPlaceOnly)
+	o, p := planWith(appsv1beta1.PodInPlaceOnly)
 	require.Empty(t, p.Steps, text(p))
 	got, events := status(o, p, applied{}, now)
 	c := find(got.Conditions, appsv1beta1.CloneSetFailedUpdate)

@@ -264,14 +264,14 @@ func TestAStalledUpdateNamesAMissingNodeDaemon(t *testing.T) {
 	}}}
 	p.Status.ContainerStatuses[0].State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
 	p.Status.ContainerStatuses[0].ContainerID = "run://1"
-	told := func() string {
+	message := func() string {
 		o.set.Status, _ = status(o, plan(o, now), applied{}, now)
 		return find(o.set.Status.Conditions, appsv1beta1.CloneSetFailedUpdate).Message
 	}
 	const why = "container app reads changed metadata by env and was not restarted"
-	require.Contains(t, told(), why+", and its node has no daemon that could restart it; 1 pods wait so")
+	require.Contains(t, message(), why+", and its node has no daemon that could restart it; 1 pods wait so")
 	o.daemons = map[string]bool{"node-1": true}
-	require.Contains(t, told(), why+"; 1 pods wait so", "a daemon that has started since")
+	require.Contains(t, message(), why+"; 1 pods wait so", "a daemon that has started since")
 }
 
 func TestAStalledUpdateIsReportedAtTheDeadlineOfTheSet(t *testing.T) {

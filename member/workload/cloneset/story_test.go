@@ -284,5 +284,5 @@ func ownerName(o client.Object) string {
 	for _, ref := range o.GetOwnerReferences() {
 		return ref.Kind
 	}
-	return "nobody"
+	return "none"
 }

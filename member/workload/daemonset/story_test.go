@@ -284,7 +284,7 @@ func ownerName(o client.Object) string {
 	if ref := metav1.GetControllerOfNoCopy(o); ref != nil {
 		return ref.Kind
 	}
-	return "nobody"
+	return "none"
 }
 
 // counts are the lines of a story about a set.

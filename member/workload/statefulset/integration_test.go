@@ -66,7 +66,7 @@ func (g *fixture) pvcs(t *testing.T) map[string]string {
 	out := map[string]string{}
 	for i := range list.Items {
 		if c := &list.Items[i]; c.DeletionTimestamp == nil {
-			out[c.Name] = "nobody"
+			out[c.Name] = "none"
 			for _, ref := range c.OwnerReferences {
 				out[c.Name] = ref.Kind
 			}
@@ -231,7 +231,7 @@ func testMove(t *testing.T, g *fixture) {
 		require.Equal(t, set.UID, metav1.GetControllerOf(p).UID)
 		require.Zero(t, p.Status.ContainerStatuses[0].RestartCount)
 	}
-	require.Equal(t, map[string]string{"data-web-0": "nobody", "data-web-1": "nobody", "data-web-2": "nobody"}, g.pvcs(t))
+	require.Equal(t, map[string]string{"data-web-0": "none", "data-web-1": "none", "data-web-2": "none"}, g.pvcs(t))
 	g.Rests(t)
 	g.Change(t, func(s *appsv1beta1.StatefulSet) { image("app:2")(&s.Spec) })
 	g.rests(t)

@@ -118,7 +118,7 @@ func of(refs ...metav1.OwnerReference) func(*corev1.PersistentVolumeClaim) {
 func text(w planned) string {
 	var before []string
 	for _, h := range w.transfers {
-		to := "nobody"
+		to := "none"
 		if len(h.to) > 0 {
 			to = h.to[0].Kind + " " + h.to[0].Name
 		}

@@ -105,8 +105,8 @@ func pvcCounts(o observed, p planned) []appsv1beta1.StatefulSetVolumeClaimStatus
 	for i := range o.set.Spec.VolumeClaimTemplates {
 		t := &o.set.Spec.VolumeClaimTemplates[i]
 		n := appsv1beta1.StatefulSetVolumeClaimStatus{VolumeClaimName: t.Name}
-		for _, place := range p.slots {
-			c := o.pvcs[pvcNames(podName(o.set, place.Key))(t.Name)]
+		for _, slot := range p.slots {
+			c := o.pvcs[pvcNames(podName(o.set, slot.Key))(t.Name)]
 			if c == nil || !compatible(c, t) || larger(t.Spec.Resources.Requests, c.Spec.Resources.Requests) {
 				continue
 			}

@@ -426,9 +426,9 @@ func TestValidateUpdate(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			class := func(name string, grows *bool, born int64, isDefault string) *storagev1.StorageClass {
+			class := func(name string, grows *bool, created int64, isDefault string) *storagev1.StorageClass {
 				return &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{
-					Name: name, CreationTimestamp: metav1.Unix(born, 0), Annotations: map[string]string{defaultClass: isDefault},
+					Name: name, CreationTimestamp: metav1.Unix(created, 0), Annotations: map[string]string{defaultClass: isDefault},
 				}, AllowVolumeExpansion: grows}
 			}
 			w, _ := asking(t, class("fast", new(true), 9, "false"), class("slow", nil, 9, ""),

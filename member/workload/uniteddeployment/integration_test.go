@@ -428,12 +428,12 @@ func testComeAndGo(t *testing.T, g *fixture) {
 	require.Len(t, g.cloneSets(t), 2)
 
 	// A second workload of a subset, as a crash between two writes could leave it.
-	twin := g.cloneSets(t)["b"].DeepCopyObject().(*appsv1beta1.CloneSet)
-	name := twin.Name
-	twin.Name, twin.ResourceVersion, twin.UID = "web-b-twin", "", ""
-	require.NoError(t, g.Create(t.Context(), twin))
+	duplicate := g.cloneSets(t)["b"].DeepCopyObject().(*appsv1beta1.CloneSet)
+	name := duplicate.Name
+	duplicate.Name, duplicate.ResourceVersion, duplicate.UID = "web-b-duplicate", "", ""
+	require.NoError(t, g.Create(t.Context(), duplicate))
 	require.Eventually(t, func() bool {
-		return apierrors.IsNotFound(g.Get(t.Context(), client.ObjectKeyFromObject(twin), &appsv1beta1.CloneSet{}))
+		return apierrors.IsNotFound(g.Get(t.Context(), client.ObjectKeyFromObject(duplicate), &appsv1beta1.CloneSet{}))
 	}, testenv.Long, testenv.Poll)
 	require.Equal(t, name, g.cloneSets(t)["b"].GetName())
 
