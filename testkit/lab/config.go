@@ -61,7 +61,7 @@ type Config struct {
 	// Bin has the programs that the cluster runs; empty means those of
 	// Binaries. Real nodes need these.
 	Bin Bin `json:"-"`
-	// Progress is told of each stage.
+	// Progress is called for each stage.
 	Progress Progress `json:"-"`
 	// Clock dates the certificates; nil means the machine's clock.
 	Clock clock.PassiveClock `json:"-"`

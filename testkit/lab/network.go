@@ -17,7 +17,7 @@ import (
 )
 
 // The network of real nodes is one router: a network namespace that each node,
-// and this machine, hang on by a cable (a veth pair) of their own. The router
+// and this machine, connect to by a cable (a veth pair) of their own. The router
 // forwards between them and knows no way out, so neither does a node. This
 // machine has routes to nodes and pods, so whatever runs on it, control planes
 // and tests alike, reaches them at their own addresses.
@@ -108,7 +108,7 @@ func (n network) nodeUp(i int) []string {
 }
 
 // widest is the size of a range (the bits that its addresses share) that is too
-// wide to say that the lab's networks are somebody's: a company's 10.0.0.0/8.
+// wide to show that the lab's networks are in use: a company's 10.0.0.0/8.
 const widest = 8
 
 // clashes reports whether routes lead to what would be the network's.

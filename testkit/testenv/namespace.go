@@ -23,7 +23,7 @@ import (
 // Name is the name of the one object under test in a Fixture.
 const Name = "web"
 
-// Fixture is the namespace of one test, with one object of type T, Name, in it.
+// Fixture is the namespace of one test, with one object of type T named Name.
 type Fixture[T client.Object] struct {
 	*Env
 	// Namespace is the name of the namespace.
@@ -33,7 +33,7 @@ type Fixture[T client.Object] struct {
 	empty T
 }
 
-// New makes a namespace for a test of the controller that runs under the name agent.
+// New creates a namespace for a test of the controller that runs with that user agent.
 func New[T client.Object](t *testing.T, s *Env, agent string, empty T) *Fixture[T] {
 	t.Helper()
 	return &Fixture[T]{Env: s, Namespace: s.Namespace(t), agent: agent, empty: empty}
@@ -47,13 +47,13 @@ func (g *Fixture[T]) Object(t *testing.T) T {
 	return o
 }
 
-// Await waits until the object under test has come to something, and returns it.
-func (g *Fixture[T]) Await(t *testing.T, come func(T) bool) T {
+// Await waits until reached is true of the object under test, and returns it.
+func (g *Fixture[T]) Await(t *testing.T, reached func(T) bool) T {
 	t.Helper()
 	var o T
 	if !assert.Eventually(t, func() bool {
 		o = g.Object(t)
-		return come(o)
+		return reached(o)
 	}, Long, Poll) {
 		require.FailNow(t, "the object did not come to it", "%+v\npods: %v", o, g.Describe(t))
 	}
@@ -83,7 +83,7 @@ func (g *Fixture[T]) Pods(t *testing.T) map[string]*corev1.Pod {
 	return out
 }
 
-// Describe tells of each pod what a failed test wants to know.
+// Describe describes each pod, for the output of a failed test.
 func (g *Fixture[T]) Describe(t *testing.T) []string {
 	t.Helper()
 	pods := g.Pods(t)
@@ -94,7 +94,7 @@ func (g *Fixture[T]) Describe(t *testing.T) []string {
 	return out
 }
 
-// Requests are all writes in the namespace since then, whoever asked for them. The audit log may lag a little.
+// Requests returns all writes in the namespace since then, of any client. The audit log may lag a little.
 func (g *Fixture[T]) Requests(t *testing.T, since time.Time) []lab.Write {
 	t.Helper()
 	all, err := g.Cluster.Writes(since)
@@ -132,7 +132,7 @@ func (g *Fixture[T]) PodWrites(t *testing.T, since time.Time, want map[string]in
 	}, Long, Poll)
 }
 
-// Rests waits until the controller has written nothing for a while, and sees to it that it goes on writing nothing.
+// Rests waits until the controller has written nothing for a while, and requires that it stays so.
 func (g *Fixture[T]) Rests(t *testing.T) {
 	t.Helper()
 	const while = 3 * time.Second // The audit log shows a write within a moment of its answer.

@@ -112,7 +112,7 @@ func TestStop(t *testing.T) {
 			calls: []string{"ExecSync app-1 drain", "StopContainer app-1 2"}, events: []string{"Killing"},
 		},
 		{
-			name: "a hook that fails is events of and holds nothing up", hook: exec("exit", "1"), grace: 30 * time.Second,
+			name: "a failed hook is reported and blocks nothing", hook: exec("exit", "1"), grace: 30 * time.Second,
 			calls: []string{"ExecSync app-1 exit 1", "StopContainer app-1 30"}, events: []string{"Killing", "FailedPreStopHook"},
 		},
 		{
