@@ -14,8 +14,8 @@ import (
 // homes are the folders of member/ in which each folder holds one kind.
 var homes = []string{"workload", "pod", "image", "resource"}
 
-// TestNoKindImportsASibling checks the one layer rule that depguard can't express: two kinds share code in pkg or interact by the API,
-// but never import each other.
+// TestNoKindImportsASibling checks the one layer rule that depguard can't express: two kinds share code in pkg or interact by the
+// API, but never import each other.
 func TestNoKindImportsASibling(t *testing.T) {
 	t.Parallel()
 	const root = "github.com/flotilla-io/flotilla/member/"

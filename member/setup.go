@@ -146,8 +146,8 @@ type puller struct {
 	options Options
 }
 
-// Start connects until ctx ends or the cluster has left the hub. It returns nil: a hub that is down must not stop the controllers of
-// this cluster.
+// Start connects until ctx ends or the cluster has left the hub. It returns nil: a hub that is down must not stop the controllers
+// of this cluster.
 func (p *puller) Start(ctx context.Context) error {
 	log := ctrl.LoggerFrom(ctx).WithName("agent").WithValues("cluster", p.hub.Cluster)
 	ctx = ctrl.LoggerInto(ctx, log)

@@ -1,8 +1,8 @@
-// Package testkit builds objects for tests. A builder starts from the smallest valid object and each method sets one thing, so that a
-// test shows what it is about:
+// Package testkit builds objects for tests. A builder starts from the smallest valid object and each method sets one thing, so
+// that a test shows what it is about:
 //
 //	testkit.Pod("web-a").Rev("web-2").Ready(at).Obj()
 //
-// A builder may be used once: Obj returns the object being built. Package lab runs real clusters, testenv controllers in one, and sim
-// controllers in a simulated one.
+// A builder may be used once: Obj returns the object being built. Package lab runs real clusters, testenv controllers in one, and
+// sim controllers in a simulated one.
 package testkit

@@ -133,8 +133,8 @@ func (f *fleet) renewed(t *testing.T) {
 	}))
 }
 
-// TestConnectionIsReportedInTheMember goes from joins that fail to one that succeeds, and then loses the hub. In the member the agent has
-// the rights of the chart.
+// TestConnectionIsReportedInTheMember goes from joins that fail to one that succeeds, and then loses the hub. In the member the
+// agent has the rights of the chart.
 func TestConnectionIsReportedInTheMember(t *testing.T) {
 	t.Parallel()
 	// This hub stops.
@@ -219,8 +219,8 @@ func TestConnectionIsReportedInTheMember(t *testing.T) {
 	require.NoError(t, <-ended)
 }
 
-// TestHubOfAnUnsupportedVersion: an agent applies nothing for a hub whose version skew is not supported, and changes nothing until it is
-// supported again or the cluster leaves.
+// TestHubOfAnUnsupportedVersion: an agent applies nothing for a hub whose version skew is not supported, and changes nothing
+// until it is supported again or the cluster leaves.
 func TestHubOfAnUnsupportedVersion(t *testing.T) {
 	t.Parallel()
 	hub := sharedHub(t)
@@ -304,8 +304,8 @@ func TestHubOfAnUnsupportedVersion(t *testing.T) {
 	require.NoError(t, stop())
 }
 
-// TestMemberOfAnotherHub: a cluster that is bound to a hub is unchanged when another one requests it (I21), and is bound to the other
-// after it has left the first.
+// TestMemberOfAnotherHub: a cluster that is bound to a hub is unchanged when another one requests it (I21), and is bound to the
+// other after it has left the first.
 func TestMemberOfAnotherHub(t *testing.T) {
 	t.Parallel()
 	hub := sharedHub(t)

@@ -76,8 +76,8 @@ func (a *authority) sign(t *testing.T, template *x509.Certificate, public crypto
 	return der
 }
 
-// testHubServer fakes the hub's apiserver for joining: it authenticates by token or certificate, stores one certificate request, and
-// signs or denies it when it is watched.
+// testHubServer fakes the hub's apiserver for joining: it authenticates by token or certificate, stores one certificate request,
+// and signs or denies it when it is watched.
 type testHubServer struct {
 	t      *testing.T
 	server *httptest.Server

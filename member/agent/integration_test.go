@@ -103,8 +103,8 @@ func startControlPlane(t *testing.T, cfg lab.Config, crds string) *controlPlane 
 	return e
 }
 
-// sharedHub returns the cluster that the tests of all packages share: a hub has many members, and each test names its own. The member
-// is a cluster of the test's own, because it is bound to one hub, and leaves.
+// sharedHub returns the cluster that the tests of all packages share: a hub has many members, and each test names its own. The
+// member is a cluster of the test's own, because it is bound to one hub, and leaves.
 func sharedHub(t *testing.T) *controlPlane {
 	t.Helper()
 	s := testenv.Start(t, testenv.Config{Scheme: fleetv1alpha1.AddToScheme})

@@ -66,8 +66,8 @@ func (k *kubelet) start(ctx context.Context, key client.ObjectKey, restarted str
 	require.NoError(k.t, k.Status().Update(ctx, &pod))
 }
 
-// TestIntegrationAnAnnotationBecomesEnv updates an annotation that the container app reads by env, of pods on two nodes of which one has
-// the daemon.
+// TestIntegrationAnAnnotationBecomesEnv updates an annotation that the container app reads by env, of pods on two nodes of which
+// one has the daemon.
 func TestIntegrationAnAnnotationBecomesEnv(t *testing.T) {
 	t.Parallel()
 	cfg, err := lab.StartT(t, lab.Config{ControlPlaneOnly: true}).REST()

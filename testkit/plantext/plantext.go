@@ -17,8 +17,8 @@ var kinds = []rollout.StepKind{ //nolint:gochecknoglobals // A table that nothin
 	rollout.StepPrepareUpdate, rollout.StepMarkUnready, rollout.StepUpdateInPlace, rollout.StepMarkReady,
 }
 
-// Plan returns a plan as text, in the order in which it is applied. before and after are lines of what only the kind does: before pods are
-// changed, and after they are created.
+// Plan returns a plan as text, in the order in which it is applied. before and after are lines of what only the kind does: before
+// pods are changed, and after they are created.
 func Plan(p *podset.Plan, before, after []string) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, "  "+format+"\n", args...) }

@@ -21,8 +21,8 @@ func Cluster(nodes int) []Actor {
 	return []Actor{Scheduler{Nodes: nodes}, Kubelet{}, Collector{}}
 }
 
-// Scheduler binds each pod to one of Nodes in turn: node-1, node-2 and so on; a pod with affinity to one node to that one, which must
-// exist and have no taint that the pod does not tolerate. A pod waits for the PVCs that it mounts.
+// Scheduler binds each pod to one of Nodes in turn: node-1, node-2 and so on; a pod with affinity to one node to that one, which
+// must exist and have no taint that the pod does not tolerate. A pod waits for the PVCs that it mounts.
 type Scheduler struct{ Nodes int }
 
 // Steps implements Actor.
@@ -92,8 +92,8 @@ func (w *World) erase(by string, o client.Object, grace *int64) error {
 	return err
 }
 
-// Kubelet runs the pods that have a node: all containers at once, restarted where an image has changed; a pod is ready when all run and
-// all readiness gates are open. A terminating pod is removed.
+// Kubelet runs the pods that have a node: all containers at once, restarted where an image has changed; a pod is ready when all
+// run and all readiness gates are open. A terminating pod is removed.
 type Kubelet struct {
 	// Unpullable reports whether an image can't be pulled; nil means that all can.
 	Unpullable func(image string) bool
@@ -195,8 +195,8 @@ func setCondition(now time.Time, pod *corev1.Pod, t corev1.PodConditionType, hol
 		corev1.PodCondition{Type: t, Status: status, LastTransitionTime: metav1.NewTime(now)})
 }
 
-// Collector is the garbage collector and the PVC protection controller: objects whose owners are gone are deleted, those of an owner
-// that is deleted in the foreground before it, and a terminating PVC is removed when no pod mounts it.
+// Collector is the garbage collector and the PVC protection controller: objects whose owners are gone are deleted, those of an
+// owner that is deleted in the foreground before it, and a terminating PVC is removed when no pod mounts it.
 type Collector struct{}
 
 // Steps implements Actor.

@@ -32,8 +32,8 @@ func (k HookHandler) Steps(w *World) []Step {
 	return out
 }
 
-// HandleHook returns a pod after the handler of hooks of the label hold=yes: it removes the label from pods that are prepared for an
-// update or a deletion, and adds it to the others. It returns nil if there is nothing to change; what says what it does.
+// HandleHook returns a pod after the handler of hooks of the label hold=yes: it removes the label from pods that are prepared for
+// an update or a deletion, and adds it to the others. It returns nil if there is nothing to change; what says what it does.
 func HandleHook(pod *corev1.Pod) (next *corev1.Pod, what string) {
 	if pod.DeletionTimestamp != nil || pod.Spec.NodeName == "" {
 		return nil, ""

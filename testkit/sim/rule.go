@@ -47,8 +47,8 @@ func ownerOf(o client.Object) string {
 	return "none"
 }
 
-// AtMost is the rule that no creation of the controller makes more than most objects of type T that count. No controller can prevent
-// a late write, so each raises the limit by one.
+// AtMost is the rule that no creation of the controller makes more than most objects of type T that count. No controller can
+// prevent a late write, so each raises the limit by one.
 func AtMost[T client.Object](name string, counts func(*World, T) bool, most func(*World) int) Rule {
 	return Rule{Name: name, Write: func(w *World, c Change) error {
 		if _, ok := c.After.(T); !ok || c.Verb != Create || c.Late {

@@ -108,7 +108,8 @@ type Checker struct {
 	Staller Schedule
 }
 
-// NewChecker plays the scenario without faults, twice, and once with a cache of whole objects. The error is a *RunError if that fails.
+// NewChecker plays the scenario without faults, twice, and once with a cache of whole objects. The error is a *RunError if that
+// fails.
 func NewChecker(ctx context.Context, k Kind, s Scenario) (*Checker, error) {
 	c := &Checker{kind: k, scenario: s, calm: Run(ctx, k, s, Schedule{})}
 	again := Run(ctx, k, s, Schedule{})

@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// ReplayEnv is the environment variable that says how much of its Plan Test tries: a number of schedules, shared by its scenarios and
-// spread evenly over the plan, or "all". The default is few. The name of a scenario, a slash and a schedule, as a failure prints them,
-// replays that one.
+// ReplayEnv is the environment variable that says how much of its Plan Test tries: a number of schedules, shared by its scenarios
+// and spread evenly over the plan, or "all". The default is few. The name of a scenario, a slash and a schedule, as a failure
+// prints them, replays that one.
 const ReplayEnv = "FLOTILLA_SIM"
 
 // few is how many schedules are tried without ReplayEnv.

@@ -8,8 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Provisioner binds each PVC to a volume of the requested size, and resizes volumes: first it sets the condition Resizing, then the new
-// capacity. A PVC that it can't resize gets the condition of that.
+// Provisioner binds each PVC to a volume of the requested size, and resizes volumes: first it sets the condition Resizing, then
+// the new capacity. A PVC that it can't resize gets the condition of that.
 type Provisioner struct {
 	// Fails reports whether a PVC's volume can't be resized; nil means that all can.
 	Fails func(*corev1.PersistentVolumeClaim) bool

@@ -46,13 +46,13 @@ type Kind struct {
 	New func(Process) (reconcile.Reconciler, error)
 	// Index registers the indexes of the cache; nil if there are none.
 	Index func(context.Context, client.FieldIndexer) error
-	// For is the kind that is reconciled, as an empty object. Owns are kinds that it controls; Maps are kinds whose events are mapped
-	// to requests: was is nil for a new object, is for a deleted one.
+	// For is the kind that is reconciled, as an empty object. Owns are kinds that it controls; Maps are kinds whose events are
+	// mapped to requests: was is nil for a new object, is for a deleted one.
 	For  client.Object
 	Owns []client.Object
 	Maps map[client.Object]func(w *World, was, is client.Object) []reconcile.Request
-	// Fields are the fields of pods and nodes in the controller's cache. The undisturbed run of a scenario is repeated with a cache of
-	// whole objects, and must be the same.
+	// Fields are the fields of pods and nodes in the controller's cache. The undisturbed run of a scenario is repeated with a
+	// cache of whole objects, and must be the same.
 	Fields podset.Fields
 	// Admit refuses writes, as a webhook does; nil admits all. For a deletion, is is nil.
 	Admit func(r Request, old, is client.Object) error
@@ -86,8 +86,8 @@ type Scenario struct {
 // Edit is one change of the world from outside.
 type Edit struct {
 	Name string
-	// When reports whether the edit is due; nil means at rest, and with a seed at any time. An edit that never becomes due is done at
-	// rest.
+	// When reports whether the edit is due; nil means at rest, and with a seed at any time. An edit that never becomes due is
+	// done at rest.
 	When func(*World) bool
 	// Do does it.
 	Do func(context.Context, *World) error
@@ -112,8 +112,8 @@ type Change struct {
 	Request
 	// Late reports whether the process that wrote it had been replaced meanwhile.
 	Late bool
-	// Before is the object before the write, nil if there was none. After is the object after it, nil if the write was refused. Both
-	// are the world's own and must not be changed.
+	// Before is the object before the write, nil if there was none. After is the object after it, nil if the write was refused.
+	// Both are the world's own and must not be changed.
 	Before, After client.Object
 	Err           error
 }
@@ -148,8 +148,8 @@ type World struct {
 	late                []late
 	frozen              int // the step until which no watch delivers
 	idle                int // timers that fired since the last change
-	// waited is the time that has passed with nothing to do since the last change or edit, longest the longest such time after which
-	// the controller wrote.
+	// waited is the time that has passed with nothing to do since the last change or edit, longest the longest such time after
+	// which the controller wrote.
 	waited, longest time.Duration
 	// settled are the versions of pods in which their kubelet has nothing to do.
 	settled map[types.UID]string
@@ -556,7 +556,8 @@ func (w *World) acts() []Step {
 	return out
 }
 
-// checkIdle makes sure that at rest the controller writes nothing, neither when all objects are enqueued again nor after a restart.
+// checkIdle makes sure that at rest the controller writes nothing, neither when all objects are enqueued again nor after a
+// restart.
 func (w *World) checkIdle(ctx context.Context) error {
 	ctx = logr.NewContext(ctx, logr.Discard())
 	writes := w.writes

@@ -111,8 +111,8 @@ func (s *Env) Namespace(t *testing.T) string {
 	return ns.Name
 }
 
-// Run starts a manager with what add adds to it, and with the webhooks of a kind, and stops it before the cluster is removed. agent is
-// the user agent of its requests, by which its writes are recognized.
+// Run starts a manager with what add adds to it, and with the webhooks of a kind, and stops it before the cluster is removed.
+// agent is the user agent of its requests, by which its writes are recognized.
 func (s *Env) Run(t *testing.T, agent string, kind schema.GroupVersionKind, add func(ctrl.Manager)) {
 	t.Helper()
 	hooks := webhooks(kind, s.name)

@@ -12,8 +12,8 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 )
 
-// informer returns an informer that does not show namespaces of other Envs. The namespaces of an Env are created while its managers run,
-// so the options of a cache can't name them.
+// informer returns an informer that does not show namespaces of other Envs. The namespaces of an Env are created while its
+// managers run, so the options of a cache can't name them.
 func (s *Env) informer(
 	from toolscache.ListerWatcher, example runtime.Object, resync time.Duration, indexers toolscache.Indexers,
 ) toolscache.SharedIndexInformer {

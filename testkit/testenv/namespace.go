@@ -121,8 +121,8 @@ func (g *Fixture[T]) Writes(t *testing.T, since time.Time) map[string]int {
 	return out
 }
 
-// PodWrites waits until the controller's writes to pods since then are as wanted: the log may lag, and on a busy machine to read it
-// may take its time.
+// PodWrites waits until the controller's writes to pods since then are as wanted: the log may lag, and on a busy machine to read
+// it may take its time.
 func (g *Fixture[T]) PodWrites(t *testing.T, since time.Time, want map[string]int) {
 	t.Helper()
 	require.EventuallyWithT(t, func(c *assert.CollectT) {

@@ -16,8 +16,9 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/lab"
 )
 
-// sharedEnv is the environment variable with the folder of the cluster that the tests of all packages share. The first package that
-// needs the cluster starts it there, and whoever has set the variable removes it. Without it, each package has a cluster of its own.
+// sharedEnv is the environment variable with the folder of the cluster that the tests of all packages share. The first package
+// that needs the cluster starts it there, and whoever has set the variable removes it. Without it, each package has a cluster of
+// its own.
 const sharedEnv = "FLOTILLA_SHARED_PLANES"
 
 // Nodes is how many simulated nodes the shared cluster has, in two zones.

@@ -49,9 +49,9 @@ func read(tb testing.TB, file string) (text []byte, first string) {
 	return text, first
 }
 
-// Examples tests a kind's webhook with the manifests in a folder: it must admit those named <kind>*.yaml without a warning, and answer
-// those named invalid/<kind>-*.yaml as their first lines say, "# refused: TEXT" or "# warned: TEXT". Those of bySchema, without kind and
-// extension, are left out: the schema refuses them, which takes an apiserver.
+// Examples tests a kind's webhook with the manifests in a folder: it must admit those named <kind>*.yaml without a warning, and
+// answer those named invalid/<kind>-*.yaml as their first lines say, "# refused: TEXT" or "# warned: TEXT". Those of bySchema,
+// without kind and extension, are left out: the schema refuses them, which takes an apiserver.
 func Examples(t *testing.T, folder, kind string, bySchema []string, answer func(t *testing.T, text []byte) (warnings []string, err error)) {
 	t.Helper()
 	for _, name := range bySchema {

@@ -1,5 +1,5 @@
-// Package webhooktest has what tests of workloads' webhooks share: an apiserver for dry runs of pod templates, admission requests, and
-// the manifests of e2e/examples, whose first lines say the expected answer.
+// Package webhooktest has what tests of workloads' webhooks share: an apiserver for dry runs of pod templates, admission
+// requests, and the manifests of e2e/examples, whose first lines say the expected answer.
 package webhooktest
 
 import (
@@ -23,8 +23,8 @@ import (
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
-// Apiserver returns a fake apiserver with these objects, which defaults the restart policy of a template, refuses an image named "bad",
-// does not answer for one named "down", and counts dry runs of templates.
+// Apiserver returns a fake apiserver with these objects, which defaults the restart policy of a template, refuses an image named
+// "bad", does not answer for one named "down", and counts dry runs of templates.
 func Apiserver(known ...client.Object) (c client.Client, asked *int) {
 	asked = new(int)
 	return interceptor.NewClient(fake.NewClientBuilder().WithObjects(known...).Build(), interceptor.Funcs{

@@ -28,8 +28,8 @@ func container(name string, more ...corev1.EnvVar) corev1.Container {
 	}}, more...)}
 }
 
-// observedOf returns a pod whose annotation config has changed to two, with an in-place update of all these containers: they run, are
-// ready and were started with the value that each has in env.
+// observedOf returns a pod whose annotation config has changed to two, with an in-place update of all these containers: they run,
+// are ready and were started with the value that each has in env.
 func observedOf(t *testing.T, env map[string]string, containers ...corev1.Container) observed {
 	t.Helper()
 	pod := &corev1.Pod{
@@ -277,8 +277,8 @@ func TestReport(t *testing.T) {
 	require.Empty(t, plan(o, start).report, "nothing known is nothing to report")
 }
 
-// retag makes the container app read no metadata and get the image app:2. The arguments are image, image ID and container ID in its
-// status.
+// retag makes the container app read no metadata and get the image app:2. The arguments are image, image ID and container ID in
+// its status.
 func retag(image, id string, now ...string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
 		p.Spec.Containers[0].Env, p.Spec.Containers[0].Image = nil, "app:2"

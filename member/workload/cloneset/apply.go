@@ -100,7 +100,8 @@ func (p planned) ready(transferred []string) []podset.Step {
 	return slices.DeleteFunc(p.Of(rollout.StepDelete), func(s podset.Step) bool { return waits[s.Pod.Object.UID] })
 }
 
-// pvcsAfter returns the PVCs of pods that a scale-in or an update has just deleted; none with reuse, where the pods own them by now.
+// pvcsAfter returns the PVCs of pods that a scale-in or an update has just deleted; none with reuse, where the pods own them by
+// now.
 func (p planned) pvcsAfter(o observed, a applied) []*corev1.PersistentVolumeClaim {
 	if o.set.Spec.ScaleStrategy.EnablePVCReuse {
 		return nil
@@ -164,8 +165,8 @@ func (r *Reconciler) newID(used map[string]bool) string {
 	}
 }
 
-// truncate removes pods that are gone from podsToDelete. It is the only write to the spec; its resourceVersion keeps it from reverting
-// a concurrent change. It returns the set as written, nil if there was nothing to write.
+// truncate removes pods that are gone from podsToDelete. It is the only write to the spec; its resourceVersion keeps it from
+// reverting a concurrent change. It returns the set as written, nil if there was nothing to write.
 func (r *Reconciler) truncate(ctx context.Context, o observed, p planned) (*appsv1beta1.CloneSet, error) {
 	if !p.truncate {
 		return nil, nil

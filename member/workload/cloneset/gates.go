@@ -1,7 +1,7 @@
 package cloneset
 
-// Gates are the feature gates of CloneSet, see package feature, and what a flag sets for all CloneSets. The zero value has all of them
-// off.
+// Gates are the feature gates of CloneSet, see package feature, and what a flag sets for all CloneSets. The zero value has all of
+// them off.
 type Gates struct {
 	// ShortHash labels new pods with the hash of their revision instead of its name.
 	ShortHash bool

@@ -268,8 +268,8 @@ func TestEnvInCluster(t *testing.T) {
 	g.same(t, before)
 }
 
-// TestTakeOverInCluster starts the manager on a set that OpenKruise has left in the middle of an update: of four pods with a partition
-// of two, one has its new image, and its gate is still closed.
+// TestTakeOverInCluster starts the manager on a set that OpenKruise has left in the middle of an update: of four pods with a
+// partition of two, one has its new image, and its gate is still closed.
 func TestTakeOverInCluster(t *testing.T) {
 	t.Parallel()
 	s := begin(t)

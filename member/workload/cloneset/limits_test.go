@@ -25,8 +25,8 @@ func keysOf(steps []podset.Step) []string {
 	return out
 }
 
-// Each case is an issue of OpenKruise, by its number there, and what this controller does instead. Where users rely on OpenKruise's
-// behaviour, it is kept, and the case says so.
+// Each case is an issue of OpenKruise, by its number there, and what this controller does instead. Where users rely on
+// OpenKruise's behaviour, it is kept, and the case says so.
 func TestKnownIssuesOfOpenKruise(t *testing.T) {
 	t.Parallel()
 	type Spec = appsv1beta1.CloneSetSpec

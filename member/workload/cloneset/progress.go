@@ -101,9 +101,9 @@ func hasProgressed(set *appsv1beta1.CloneSet, was *appsv1beta1.CloneSetCondition
 		onDelete(set) && s.Replicas < before.Replicas
 }
 
-// timedOut reports whether a rollout that has made no progress has exceeded its deadline. One that had stays so until it makes progress or
-// its spec changes: lastUpdateTime may have been written by OpenKruise, which sets it when the deadline is exceeded. An OnDelete
-// set whose pods are all available waits for a user, without a deadline.
+// timedOut reports whether a rollout that has made no progress has exceeded its deadline. One that had stays so until it makes
+// progress or its spec changes: lastUpdateTime may have been written by OpenKruise, which sets it when the deadline is exceeded.
+// An OnDelete set whose pods are all available waits for a user, without a deadline.
 func timedOut(
 	set *appsv1beta1.CloneSet, was *appsv1beta1.CloneSetCondition, s *appsv1beta1.CloneSetStatus, now time.Time,
 ) bool {

@@ -26,9 +26,9 @@ type instance struct {
 
 // planPVCs plans for PVCs, and assigns instance ids to new pods: a new pod reuses PVCs by getting their id.
 //
-// PVCs of a pod that this plan deletes are deleted as well: after the pod, or with reuse by transferring them to the pod first, see
-// transferDeleted. For PVCs whose pod is lost otherwise (its node is gone, it was evicted, a user deleted it), the user chooses
-// with enablePVCReuse:
+// PVCs of a pod that this plan deletes are deleted as well: after the pod, or with reuse by transferring them to the pod first,
+// see transferDeleted. For PVCs whose pod is lost otherwise (its node is gone, it was evicted, a user deleted it), the user
+// chooses with enablePVCReuse:
 //
 //	reuse      they stay, and the next new pod gets their id. Because the pod's name contains the id, the new pod waits until the
 //	           former one is gone; a pod that has ended is deleted for this.
@@ -86,9 +86,9 @@ func (p *planned) planPVCs(o observed) {
 	p.assignIDs(free, releasing)
 }
 
-// transferDeleted makes pods that are to be deleted the owners of their PVCs: otherwise, after a crash between the two deletions, a new
-// pod would reuse the PVCs. But if the pod has changed since it was observed, its deletion is refused after the transfer. So the pod is
-// first labelled for deletion, at the observed resourceVersion, and deleted when the cache shows the label.
+// transferDeleted makes pods that are to be deleted the owners of their PVCs: otherwise, after a crash between the two deletions,
+// a new pod would reuse the PVCs. But if the pod has changed since it was observed, its deletion is refused after the transfer.
+// So the pod is first labelled for deletion, at the observed resourceVersion, and deleted when the cache shows the label.
 func (p *planned) transferDeleted(instances map[string]*instance) {
 	for i := range p.Steps {
 		s := &p.Steps[i]
@@ -123,8 +123,8 @@ func (p *planned) transfer(pvcs []*corev1.PersistentVolumeClaim, pod *corev1.Pod
 	}
 }
 
-// assignIDs assigns free ids to new pods. As many more new pods as there are releasing pods wait for their ids; the rest get random
-// ids when they are created.
+// assignIDs assigns free ids to new pods. As many more new pods as there are releasing pods wait for their ids; the rest get
+// random ids when they are created.
 func (p *planned) assignIDs(free []string, releasing int) {
 	held := 0
 	steps := make([]podset.Step, 0, len(p.Steps))

@@ -111,8 +111,8 @@ func ready(w *sim.World, p *corev1.Pod) bool {
 	return active(w, p) && f.Ready && f.Lifecycle == pods.LifecycleNormal
 }
 
-// surplus reports whether a pod is deleted by a scale-in alone, without a surge. A long minReadySeconds does not hold that up (#1478),
-// so readiness counts instead of availability.
+// surplus reports whether a pod is deleted by a scale-in alone, without a surge. A long minReadySeconds does not hold that up
+// (#1478), so readiness counts instead of availability.
 func surplus(w *sim.World, c sim.Change) bool {
 	pod, ok := c.Before.(*corev1.Pod)
 	set, g := cachedSet(w), simGoal(w)
@@ -137,8 +137,8 @@ func wantedName(w *sim.World) string {
 	return wanted.Name
 }
 
-// onlyDeletable: a pod is deleted, or prepared for it, only if it is to delete, has lost a PVC, is old where pods are re-created, or is
-// above replicas, by the controller's cache and its own writes. A pod in PreparingDelete may always be deleted.
+// onlyDeletable: a pod is deleted, or prepared for it, only if it is to delete, has lost a PVC, is old where pods are re-created,
+// or is above replicas, by the controller's cache and its own writes. A pod in PreparingDelete may always be deleted.
 func onlyDeletable(w *sim.World, c sim.Change) error {
 	pod, ok := c.Before.(*corev1.Pod)
 	set := cachedSet(w)
@@ -227,8 +227,8 @@ func priorityFirst(w *sim.World, c sim.Change) error {
 	return nil
 }
 
-// pvcsLive: the PVCs that an active pod on a node mounts exist and are not terminating. A late deletion may hit a PVC that the next
-// leader lets another pod reuse, which then has to be deleted.
+// pvcsLive: the PVCs that an active pod on a node mounts exist and are not terminating. A late deletion may hit a PVC that the
+// next leader lets another pod reuse, which then has to be deleted.
 func pvcsLive(w *sim.World) error {
 	for _, pod := range sim.All[*corev1.Pod](w) {
 		if !active(w, pod) || pod.Spec.NodeName == "" {

@@ -18,8 +18,8 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/testenv"
 )
 
-// TestStoriesInCluster plays the stories of the simulator on a real apiserver with simulated nodes. Each must come to the same state,
-// at the end and wherever the simulated one was at rest.
+// TestStoriesInCluster plays the stories of the simulator on a real apiserver with simulated nodes. Each must come to the same
+// state, at the end and wherever the simulated one was at rest.
 func TestStoriesInCluster(t *testing.T) {
 	t.Parallel()
 	s := begin(t)

@@ -19,8 +19,8 @@ import (
 	"github.com/flotilla-io/flotilla/testkit"
 )
 
-// A story is what users do to a CloneSet, one act after the other. The same stories are played in the simulator, with faults, and on a
-// real apiserver with simulated nodes, and must come to the same state each time.
+// A story is what users do to a CloneSet, one act after the other. The same stories are played in the simulator, with faults, and
+// on a real apiserver with simulated nodes, and must come to the same state each time.
 type story struct {
 	name string
 	set  *testkit.CloneSetBuilder

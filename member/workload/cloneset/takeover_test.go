@@ -26,8 +26,8 @@ func leftBehind(t *testing.T) observed {
 	return o
 }
 
-// TestPlanOfATakeOver: one pod of four is updated and not ready, two are to stay old. Nothing is restarted or re-created, no revision
-// is written, and the counts are those of the former controller.
+// TestPlanOfATakeOver: one pod of four is updated and not ready, two are to stay old. Nothing is restarted or re-created, no
+// revision is written, and the counts are those of the former controller.
 func TestPlanOfATakeOver(t *testing.T) {
 	t.Parallel()
 	o := leftBehind(t)

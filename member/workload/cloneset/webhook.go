@@ -136,8 +136,8 @@ func (w *Webhook) ValidateCreate(ctx context.Context, set *appsv1beta1.CloneSet)
 	return nil, admit.Invalid(Kind(), set.Name, append(faults, more...))
 }
 
-// ValidateUpdate implements admission.Validator. Faults that the old spec has too are warnings: an object that was admitted without
-// this webhook can still be scaled and updated, and names can be removed from podsToDelete.
+// ValidateUpdate implements admission.Validator. Faults that the old spec has too are warnings: an object that was admitted
+// without this webhook can still be scaled and updated, and names can be removed from podsToDelete.
 func (w *Webhook) ValidateUpdate(ctx context.Context, old, set *appsv1beta1.CloneSet) (admission.Warnings, error) {
 	if apiequality.Semantic.DeepEqual(old.Spec, set.Spec) {
 		return nil, nil
@@ -188,8 +188,8 @@ func validateSpec(set *appsv1beta1.CloneSet) field.ErrorList {
 	return append(faults, validateStrategy(spec, path)...)
 }
 
-// ValidateSpec validates a spec that is at path in another object, which validates selector and replicas: the numbers, the pods that
-// a CloneSet can't run, and the fields that are not supported. It makes no requests.
+// ValidateSpec validates a spec that is at path in another object, which validates selector and replicas: the numbers, the pods
+// that a CloneSet can't run, and the fields that are not supported. It makes no requests.
 func ValidateSpec(s *appsv1beta1.CloneSetSpec, path *field.Path) field.ErrorList {
 	spec := s.DeepCopy()
 	setDefaults(spec)
@@ -263,8 +263,8 @@ func (w *Webhook) validateTemplate(ctx context.Context, set *appsv1beta1.CloneSe
 	return faults, err
 }
 
-// validatePodsToDelete validates names that were not in the old object: each must be a pod of this CloneSet that is not terminating,
-// so that a typo is refused. A new object may have any names: it has no pods yet.
+// validatePodsToDelete validates names that were not in the old object: each must be a pod of this CloneSet that is not
+// terminating, so that a typo is refused. A new object may have any names: it has no pods yet.
 func (w *Webhook) validatePodsToDelete(ctx context.Context, old, set *appsv1beta1.CloneSet) (field.ErrorList, error) {
 	var faults field.ErrorList
 	path := field.NewPath("spec", "scaleStrategy", "podsToDelete")

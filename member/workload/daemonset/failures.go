@@ -14,8 +14,8 @@ const (
 	lastWait  = 15 * time.Minute
 )
 
-// failures is the backoff of nodes, by set. The zero value is ready; it may be used concurrently. It does not survive a restart, after
-// which a pod may be deleted too early once.
+// failures is the backoff of nodes, by set. The zero value is ready; it may be used concurrently. It does not survive a restart,
+// after which a pod may be deleted too early once.
 type failures struct {
 	mu   sync.Mutex
 	sets map[types.NamespacedName]map[string]failure

@@ -17,8 +17,8 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/ownership"
 )
 
-// concerns reports whether a change of a node from was to is may change the plan of a set. was is nil for a new node, is for a deleted
-// one. It is a pure function.
+// concerns reports whether a change of a node from was to is may change the plan of a set. was is nil for a new node, is for a
+// deleted one. It is a pure function.
 func concerns(s *appsv1beta1.DaemonSetSpec, was, is *corev1.Node) bool {
 	m := matcher(&s.Template)
 	fit := func(node *corev1.Node) (run, stay, selected bool) {
@@ -46,8 +46,8 @@ func selects(s *appsv1beta1.DaemonSetSpec, node *corev1.Node) bool {
 
 type adder = workqueue.TypedRateLimitingInterface[ctrl.Request]
 
-// onNodes enqueues the sets that an event of a node concerns. Most events concern none, such as the heartbeats of kubelets. The initial
-// list of nodes enqueues nothing, as the initial list of sets enqueues them all.
+// onNodes enqueues the sets that an event of a node concerns. Most events concern none, such as the heartbeats of kubelets. The
+// initial list of nodes enqueues nothing, as the initial list of sets enqueues them all.
 func onNodes(cache client.Reader) handler.EventHandler {
 	enqueue := func(ctx context.Context, was, is *corev1.Node, q adder) {
 		for _, req := range ownership.RequestsFor(ctx, cache, &appsv1beta1.DaemonSetList{}, metav1.NamespaceAll, func(set *appsv1beta1.DaemonSet) bool {

@@ -20,8 +20,8 @@ import (
 // reasonBackoff (Hold): a pod that has ended is deleted later, because others ended on its node before.
 const reasonBackoff rollout.Reason = "Backoff"
 
-// planned is what to do now: the plan for the pods, which all kinds have, and what a DaemonSet knows of nodes. It is read-only, because
-// it shares objects with observed.
+// planned is what to do now: the plan for the pods, which all kinds have, and what a DaemonSet knows of nodes. It is read-only,
+// because it shares objects with observed.
 type planned struct {
 	podset.Plan
 
@@ -81,9 +81,9 @@ func (p *planned) matchNodes(o observed) (mayStay map[string]bool) {
 	return mayStay
 }
 
-// onKnownNodes leaves out pods on nodes that are not in the cache. Such a node is either gone, and the pod garbage collector deletes its
-// pods after asking the apiserver; or it is new, and the cache of pods was faster than that of nodes. Source: kube 1.36, DaemonSet
-// controller.
+// onKnownNodes leaves out pods on nodes that are not in the cache. Such a node is either gone, and the pod garbage collector
+// deletes its pods after asking the apiserver; or it is new, and the cache of pods was faster than that of nodes. Source: kube
+// 1.36, DaemonSet controller.
 func (p *planned) onKnownNodes(all []*corev1.Pod) []*corev1.Pod {
 	out := make([]*corev1.Pod, 0, len(all))
 	for _, pod := range all {
@@ -157,8 +157,8 @@ func goalOf(s *appsv1beta1.DaemonSetSpec, desired int) (rollout.Goal, error) {
 	return g, nil
 }
 
-// burstOf returns how many pods may be created, deleted or updated in one reconcile. A percentage above 0 is at least one pod: a set
-// with few nodes would never begin otherwise.
+// burstOf returns how many pods may be created, deleted or updated in one reconcile. A percentage above 0 is at least one pod: a
+// set with few nodes would never begin otherwise.
 func burstOf(s *appsv1beta1.DaemonSetSpec, desired int) (int, error) {
 	v := s.BurstReplicas
 	if v == nil {
@@ -198,9 +198,9 @@ func (p *planned) occupants() map[string]*occupants {
 	return out
 }
 
-// setSlots sets the slots of a goal: the nodes on which a pod is to run. Nodes that the update does not select keep the old revision,
-// unless an updated pod is available there already. A node on which a pod may only stay is a slot as long as it has one; that pod
-// takes up neither maxUnavailable nor the partition.
+// setSlots sets the slots of a goal: the nodes on which a pod is to run. Nodes that the update does not select keep the old
+// revision, unless an updated pod is available there already. A node on which a pod may only stay is a slot as long as it has
+// one; that pod takes up neither maxUnavailable nor the partition.
 func (p *planned) setSlots(g *rollout.Goal, o observed, mayStay map[string]bool) {
 	occupied := p.occupants()
 	free := len(o.nodes)
@@ -263,8 +263,8 @@ func (p *planned) backOff(until map[string]time.Time, now time.Time) {
 	}
 }
 
-// limitBurst limits creations, deletions and updates in place to a burst each. Steps that complete a deletion or an update come before
-// those that begin one.
+// limitBurst limits creations, deletions and updates in place to a burst each. Steps that complete a deletion or an update come
+// before those that begin one.
 func (p *planned) limitBurst(burst int) {
 	left, over := map[rollout.StepKind]int{}, 0
 	for _, kinds := range [][]rollout.StepKind{

@@ -44,8 +44,8 @@ func observedOf(tb testing.TB, set *testkit.DaemonSetBuilder, nodes ...*corev1.N
 	return o
 }
 
-// on adds pods on nodes: "n1" is a serving one of the update revision, "n1 old" one of the former. Further words change it: unready,
-// terminating, ended, pending, newer (created later), held (by a hook of the label hold).
+// on adds pods on nodes: "n1" is a serving one of the update revision, "n1 old" one of the former. Further words change it:
+// unready, terminating, ended, pending, newer (created later), held (by a hook of the label hold).
 func (o observed) on(lines ...string) observed {
 	for i, line := range lines {
 		words := strings.Fields(line)

@@ -192,8 +192,8 @@ func misplaced(w *sim.World, c sim.Change) bool {
 	})
 }
 
-// deletable reports whether a pod is deleted whatever the partition: it is to delete, has ended, or is a second one created by a late
-// write.
+// deletable reports whether a pod is deleted whatever the partition: it is to delete, has ended, or is a second one created by a
+// late write.
 func deletable(w *sim.World, c sim.Change) bool {
 	pod, ok := c.Before.(*corev1.Pod)
 	if !ok || pod.Status.Phase == corev1.PodFailed || pod.Labels[keys.SpecifiedDelete] != "" {
@@ -229,8 +229,8 @@ func byNode(w *sim.World) map[string][]*corev1.Pod {
 	return out
 }
 
-// onePerNode: the controller makes no second pod on a node, but for as many as may be with a surge, and then beside one that
-// it takes over from. A late write is one too many that no controller can help, and so are pods of nobody that nobody knew of.
+// onePerNode: the controller creates no second pod for a node, except within the surge, to replace the first one. No controller
+// can prevent second pods by late writes, or by orphans that its cache has not shown.
 func onePerNode(w *sim.World, c sim.Change) error {
 	made, ok := c.After.(*corev1.Pod)
 	if !ok || c.Verb != sim.Create || c.Late {
@@ -239,7 +239,7 @@ func onePerNode(w *sim.World, c sim.Change) error {
 	late, doubles, all := lateOnes(w), 0, byNode(w)
 	for node, list := range all {
 		if run, _ := fits(w, node); !run {
-			continue // What is there has to go, or may stay as it is.
+			continue // Its pods are deleted, or may stay.
 		}
 		if len(list) > 2 && node == nodeOf(made) && late == 0 {
 			return fmt.Errorf("%s is the third pod on %s", c.Request, node)
@@ -265,8 +265,8 @@ func onlyWhereItFits(w *sim.World, c sim.Change) error {
 	return nil
 }
 
-// onlyDeletable: a pod is deleted, or asked to be let go for it, that was named, that has ended, whose node does not keep it, that
-// has another one beside it, or that is old where the update may go.
+// onlyDeletable: a pod is deleted, or prepared for it, only if it is to delete, has ended, may not stay on its node, is not the
+// only one there, or is old and selected by the update.
 func onlyDeletable(w *sim.World, c sim.Change) error {
 	pod, ok := c.Before.(*corev1.Pod)
 	set := cachedSet(w)

@@ -104,8 +104,8 @@ func (p *planned) unschedulable() report.Failure {
 		fmt.Sprintf("%d pods, such as %s for %s: %s", n, first.Name, nodeOf(first), why))
 }
 
-// countsOnly reports whether s differs from was in nothing but counts, and does not complete the rollout. Such a status may be written
-// later.
+// countsOnly reports whether s differs from was in nothing but counts, and does not complete the rollout. Such a status may be
+// written later.
 func countsOnly(was, s appsv1beta1.DaemonSetStatus) bool {
 	if s.UpdatedNumberScheduled == s.DesiredNumberScheduled && s.NumberAvailable == s.DesiredNumberScheduled {
 		return false

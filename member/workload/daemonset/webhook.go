@@ -33,8 +33,8 @@ const hashLength = 10
 
 // +kubebuilder:rbac:groups="",resources=podtemplates,verbs=create
 
-// Webhook defaults DaemonSets and validates what neither schema nor CEL can. Objects of both versions arrive as v1beta1. It may be used
-// concurrently.
+// Webhook defaults DaemonSets and validates what neither schema nor CEL can. Objects of both versions arrive as v1beta1. It may
+// be used concurrently.
 type Webhook struct {
 	// Client creates pod templates as dry runs.
 	Client client.Client
@@ -49,8 +49,8 @@ var (
 
 func kind() string { return "DaemonSet" }
 
-// Default sets defaults. It does not default the pod template, as OpenKruise does not: with defaults in the new revision and none in
-// the old one, no pod of a DaemonSet of OpenKruise could be updated in place.
+// Default sets defaults. It does not default the pod template, as OpenKruise does not: with defaults in the new revision and none
+// in the old one, no pod of a DaemonSet of OpenKruise could be updated in place.
 func (w *Webhook) Default(_ context.Context, set *appsv1beta1.DaemonSet) error {
 	s := &set.Spec
 	if s.BurstReplicas == nil {

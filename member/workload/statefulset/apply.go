@@ -102,8 +102,8 @@ func transferPVCs(ctx context.Context, applier podcontrol.Applier, p planned) po
 	return applier.Writer.Patch(ctx, applier.Owner, patches)
 }
 
-// ready returns the steps that delete pods whose PVCs, if any were to be transferred, have been: a pod deleted before would leave its
-// PVCs behind.
+// ready returns the steps that delete pods whose PVCs, if any were to be transferred, have been: a pod deleted before would leave
+// its PVCs behind.
 func (p planned) ready(transferred []string) []podset.Step {
 	waits := map[string]bool{}
 	for _, h := range p.transfers {
@@ -112,8 +112,8 @@ func (p planned) ready(transferred []string) []podset.Step {
 	return slices.DeleteFunc(p.Of(rollout.StepDelete), func(s podset.Step) bool { return waits[s.Pod.Slot] })
 }
 
-// resizePVCs resizes PVCs that are as they were observed, so as not to undo what a user has asked for meanwhile. It annotates them with
-// the name of the set, because a PVC need not have an owner.
+// resizePVCs resizes PVCs that are as they were observed, so as not to undo what a user has asked for meanwhile. It annotates
+// them with the name of the set, because a PVC need not have an owner.
 func resizePVCs(ctx context.Context, applier podcontrol.Applier, o observed, p planned) podcontrol.Result {
 	patches := make([]podcontrol.Patch, 0, len(p.resizes))
 	for _, g := range p.resizes {

@@ -113,8 +113,8 @@ func (r reserved) last(start int64, n int32) int64 {
 	return start - 1
 }
 
-// CountOrdinals returns how many ordinals from first to last a list of reserveOrdinals does not reserve. An entry that can't be parsed
-// reserves nothing.
+// CountOrdinals returns how many ordinals from first to last a list of reserveOrdinals does not reserve. An entry that can't be
+// parsed reserves nothing.
 func CountOrdinals(list []intstr.IntOrString, first, last int64) int64 {
 	r, _, _ := reserve(list, ordinalsPath())
 	var n int64
@@ -127,8 +127,9 @@ func CountOrdinals(list []intstr.IntOrString, first, last int64) int64 {
 	return n
 }
 
-// ordinals returns those of n pods, in order: with start 2 and 1 and 3 reserved, four pods have 2, 4, 5 and 6. n may be very large, so of
-// ordinals that are not in used only the first are returned, as many as free says. Those beyond an int32 are left out.
+// ordinals returns those of n pods, in order: with start 2 and 1 and 3 reserved, four pods have 2, 4, 5 and 6. n may be very
+// large, so of ordinals that are not in used only the first are returned, as many as free says. Those beyond an int32 are left
+// out.
 func (r reserved) ordinals(start int64, n int32, used map[int64]bool, free int) []int64 {
 	var out []int64
 	last, next := min(r.last(start, n), math.MaxInt32), start

@@ -22,8 +22,8 @@ import (
 	"github.com/flotilla-io/flotilla/pkg/rollout"
 )
 
-// planned is what to do now: the plan for the pods, which all kinds have, and what only a StatefulSet does. It is read-only, because it
-// shares objects with observed.
+// planned is what to do now: the plan for the pods, which all kinds have, and what only a StatefulSet does. It is read-only,
+// because it shares objects with observed.
 type planned struct {
 	podset.Plan
 
@@ -38,7 +38,8 @@ type planned struct {
 	// transfers are PVCs that get another owner, resizes those that get the size in their template.
 	transfers []ownershipTransfer
 	resizes   []resize
-	// resizeFailure is why a PVC can't follow its template, stalledPVC which PVC has kept a pod waiting for longer than the deadline.
+	// resizeFailure is why a PVC can't follow its template, stalledPVC which PVC has kept a pod waiting for longer than the
+	// deadline.
 	resizeFailure, stalledPVC report.Failure
 }
 
@@ -124,8 +125,8 @@ func unlabelled(all []podset.Pod) []*corev1.Pod {
 	return out
 }
 
-// compareVolumes finds pods that have other volumes than the volumeClaimTemplates ask for. A running pod can't get another volume, so
-// an update has to re-create it.
+// compareVolumes finds pods that have other volumes than the volumeClaimTemplates ask for. A running pod can't get another
+// volume, so an update has to re-create it.
 func (p *planned) compareVolumes(o observed) {
 	for i := range p.Pods {
 		m := &p.Pods[i]
@@ -206,8 +207,8 @@ func modeOf(s *appsv1beta1.StatefulSetSpec) rollout.Mode {
 	return rollout.ReCreate
 }
 
-// slots returns the ordinals of the pods, of which the first keep the old revision. Of ordinals that have neither a pod nor a PVC, it
-// returns no more than one reconcile creates.
+// slots returns the ordinals of the pods, of which the first keep the old revision. Of ordinals that have neither a pod nor a
+// PVC, it returns no more than one reconcile creates.
 func slots(o observed, old int) (list []rollout.Slot, fault string) {
 	s := &o.set.Spec
 	r, _, faults := reserve(s.ReserveOrdinals, ordinalsPath())

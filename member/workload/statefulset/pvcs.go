@@ -80,9 +80,9 @@ func (o *observed) missing(ordinal string) []*corev1.PersistentVolumeClaim {
 	})
 }
 
-// holdCreates drops steps that create a pod whose name an orphan has, which is adopted instead, and those with a PVC that is about to
-// be deleted: it is terminating, or it is owned by a former pod of that name or a former set, and the garbage collector has yet to
-// delete it. It returns the names of the pods that wait for PVCs.
+// holdCreates drops steps that create a pod whose name an orphan has, which is adopted instead, and those with a PVC that is
+// about to be deleted: it is terminating, or it is owned by a former pod of that name or a former set, and the garbage collector
+// has yet to delete it. It returns the names of the pods that wait for PVCs.
 func (p *planned) holdCreates(o observed) (held []string) {
 	before := len(p.Steps)
 	p.Steps = slices.DeleteFunc(p.Steps, func(s podset.Step) bool {
@@ -112,8 +112,8 @@ func (p *planned) holdCreates(o observed) (held []string) {
 	return held
 }
 
-// detectStalledPVC finds the PVC of these pods that has been terminating for the longest time, if that is longer than the deadline:
-// another controller's finalizer may hold it.
+// detectStalledPVC finds the PVC of these pods that has been terminating for the longest time, if that is longer than the
+// deadline: another controller's finalizer may hold it.
 func (p *planned) detectStalledPVC(o observed, pods []string, now time.Time) {
 	var first *corev1.PersistentVolumeClaim
 	for _, pod := range pods {
@@ -147,9 +147,9 @@ func retention(set *appsv1beta1.StatefulSet, g Gates) (deleted, scaled bool) {
 	return p.WhenDeleted == remove, p.WhenScaled == remove
 }
 
-// planOwners plans the owners of PVCs with which they are to be deleted: the set, or a pod in an ordinal that is not wanted. A PVC
-// without a pod gets no owner, because it was kept under a former policy, which a new one does not undo. But it is no longer deleted
-// with a set that is to keep its PVCs.
+// planOwners plans the owners of PVCs with which they are to be deleted: the set, or a pod in an ordinal that is not wanted. A
+// PVC without a pod gets no owner, because it was kept under a former policy, which a new one does not undo. But it is no longer
+// deleted with a set that is to keep its PVCs.
 func (p *planned) planOwners(o observed, wanted map[string]bool) {
 	withSet, withPod := retention(o.set, o.gates)
 	withPod = withPod && p.Ignored == "" // Else it is unknown which ordinals are wanted, and data could be lost.
@@ -329,7 +329,8 @@ func (p *planned) planResizes(o observed, g rollout.Goal, now time.Time) {
 	}
 }
 
-// updatedTooSmall returns the pods at the update revision whose PVCs are too small, in the order of updates and down to the partition.
+// updatedTooSmall returns the pods at the update revision whose PVCs are too small, in the order of updates and down to the
+// partition.
 func (p *planned) updatedTooSmall(g rollout.Goal, fits map[string]pvcState) []*podset.Pod {
 	keeps := map[string]bool{}
 	for _, s := range g.Slots {

@@ -178,8 +178,8 @@ func createdInOrder(w *sim.World, c sim.Change) error {
 	return nil
 }
 
-// removedInOrder: of pods above replicas, the highest ordinal is deleted first, and none while another one is terminating. While two
-// others are not available, one that is not available is kept, unless it was prepared for its deletion.
+// removedInOrder: of pods above replicas, the highest ordinal is deleted first, and none while another one is terminating. While
+// two others are not available, one that is not available is kept, unless it was prepared for its deletion.
 func removedInOrder(w *sim.World, c sim.Change) error {
 	p, ok := removed(c)
 	if !ok || !inOrder(w) || p.Labels[keys.SpecifiedDelete] != "" {
@@ -210,8 +210,8 @@ func must(n int, err error) int {
 	return n
 }
 
-// partitionHolds: an old pod in a slot within the partition is neither updated nor deleted for an update. Unordered, the partition is
-// a number of pods.
+// partitionHolds: an old pod in a slot within the partition is neither updated nor deleted for an update. Unordered, the
+// partition is a number of pods.
 func partitionHolds(w *sim.World, c sim.Change) error {
 	before, _, edit := sim.Edited(c)
 	if !edit {
@@ -263,8 +263,8 @@ func onlyDeletable(w *sim.World, c sim.Change) error {
 	return errors.New(c.String())
 }
 
-// policyHolds: a PVC gets the set as owner if it is to be deleted with the set, and a pod if it is to be deleted with that pod, which
-// is not wanted.
+// policyHolds: a PVC gets the set as owner if it is to be deleted with the set, and a pod if it is to be deleted with that pod,
+// which is not wanted.
 func policyHolds(w *sim.World, c sim.Change) error {
 	if c.Kind.Kind != "PersistentVolumeClaim" || c.After == nil { // refused
 		return nil

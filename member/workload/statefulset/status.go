@@ -95,8 +95,8 @@ func complete(s *appsv1beta1.StatefulSetStatus, set *appsv1beta1.StatefulSet) {
 	}
 }
 
-// pvcCounts returns, for each volumeClaimTemplate, how many PVCs of wanted pods are compatible with it, and how many of these have the
-// capacity that they request.
+// pvcCounts returns, for each volumeClaimTemplate, how many PVCs of wanted pods are compatible with it, and how many of these
+// have the capacity that they request.
 func pvcCounts(o observed, p planned) []appsv1beta1.StatefulSetVolumeClaimStatus {
 	if len(o.set.Spec.VolumeClaimTemplates) == 0 {
 		return nil
@@ -120,8 +120,8 @@ func pvcCounts(o observed, p planned) []appsv1beta1.StatefulSetVolumeClaimStatus
 	return out
 }
 
-// countsOnly reports whether s differs from was in nothing but counts, and does not complete the rollout. Such a status may be written
-// later.
+// countsOnly reports whether s differs from was in nothing but counts, and does not complete the rollout. Such a status may be
+// written later.
 func countsOnly(set *appsv1beta1.StatefulSet, s appsv1beta1.StatefulSetStatus) bool {
 	was := &set.Status
 	if int(s.UpdatedAvailableReplicas) == replicas(&set.Spec) && s.UpdatedAvailableReplicas != was.UpdatedAvailableReplicas {

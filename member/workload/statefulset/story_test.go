@@ -167,7 +167,8 @@ func patient() []sim.Scenario {
 	}
 }
 
-// keptByChangedPolicy is a set whose policy changes to keep PVCs when the pod that owns them is terminating already. No PVC is deleted.
+// keptByChangedPolicy is a set whose policy changes to keep PVCs when the pod that owns them is terminating already. No PVC is
+// deleted.
 func keptByChangedPolicy() sim.Scenario {
 	const goes = appsv1.DeletePersistentVolumeClaimRetentionPolicyType
 	pod := testkit.Pod("web-2").Obj()
@@ -238,7 +239,8 @@ func broken(names ...string) func(*sim.World) bool {
 	}
 }
 
-// moved is a set of the name of one of Kubernetes, which was deleted and has left its pods, PVCs and revisions. No pod is re-created.
+// moved is a set of the name of one of Kubernetes, which was deleted and has left its pods, PVCs and revisions. No pod is
+// re-created.
 func moved(t *testing.T) sim.Scenario {
 	t.Helper()
 	set := web(3).PVCs("data")

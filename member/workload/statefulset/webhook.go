@@ -33,8 +33,8 @@ const (
 // +kubebuilder:rbac:groups="",resources=podtemplates,verbs=create
 // +kubebuilder:rbac:groups=storage.k8s.io,resources=storageclasses,verbs=list;watch
 
-// Webhook defaults StatefulSets and validates what neither schema nor CEL can. Objects of both versions arrive as v1beta1. It may be
-// used concurrently.
+// Webhook defaults StatefulSets and validates what neither schema nor CEL can. Objects of both versions arrive as v1beta1. It may
+// be used concurrently.
 type Webhook struct {
 	// Client creates pod templates as dry runs, and reads storage classes.
 	Client client.Client
@@ -261,8 +261,8 @@ func (w *Webhook) validateNames(set *appsv1beta1.StatefulSet) field.ErrorList {
 	return faults
 }
 
-// Warnings returns warnings about fields without the effect that a user may expect: of a spec, which is at path, and of the object's
-// annotations.
+// Warnings returns warnings about fields without the effect that a user may expect: of a spec, which is at path, and of the
+// object's annotations.
 func (g Gates) Warnings(annotations map[string]string, spec *appsv1beta1.StatefulSetSpec, path *field.Path) admission.Warnings {
 	warnings := workloadspec.PullAnnotations(annotations)
 	if _, duplicate, _ := reserve(spec.ReserveOrdinals, path.Child("reserveOrdinals")); duplicate != "" {

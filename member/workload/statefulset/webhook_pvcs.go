@@ -19,8 +19,8 @@ import (
 // defaultClass marks the storage class of PVCs that name none. As in kube 1.36.
 const defaultClass = "storageclass.kubernetes.io/is-default-class"
 
-// validatePVCChange validates a change of volumeClaimTemplates where existing PVCs are to be resized: only the size may change, and
-// only in a storage class that allows it. A smaller size has no effect and is a warning.
+// validatePVCChange validates a change of volumeClaimTemplates where existing PVCs are to be resized: only the size may change,
+// and only in a storage class that allows it. A smaller size has no effect and is a warning.
 func (w *Webhook) validatePVCChange(
 	ctx context.Context, old, spec *appsv1beta1.StatefulSetSpec,
 ) (field.ErrorList, admission.Warnings, error) {
@@ -83,8 +83,8 @@ func sameButSize(a, b *corev1.PersistentVolumeClaim) bool {
 	return apiequality.Semantic.DeepEqual(both[0].ObjectMeta, both[1].ObjectMeta) && apiequality.Semantic.DeepEqual(both[0].Spec, both[1].Spec)
 }
 
-// classOf returns the storage class of a template's PVCs: the one that it names, or the newest of the default ones; nil if there is
-// none, or if the template has the class "".
+// classOf returns the storage class of a template's PVCs: the one that it names, or the newest of the default ones; nil if there
+// is none, or if the template has the class "".
 func classOf(pvc *corev1.PersistentVolumeClaim, classes []storagev1.StorageClass) *storagev1.StorageClass {
 	var found *storagev1.StorageClass
 	for i := range classes {

@@ -78,8 +78,9 @@ func (r *Reconciler) apply(ctx context.Context, o observed, p planned) applied {
 	return a
 }
 
-// writeRevision makes the update revision the newest. If a revision of the name has the same template, that is no collision: it belongs
-// to a former object, and the garbage collector will delete it. Another hash would make the name differ from that in other clusters.
+// writeRevision makes the update revision the newest. If a revision of the name has the same template, that is no collision: it
+// belongs to a former object, and the garbage collector will delete it. Another hash would make the name differ from that in
+// other clusters.
 func (r *Reconciler) writeRevision(ctx context.Context, o observed, p planned) (collided bool, err error) {
 	err = revision.Writer{Client: r.Client, Live: r.Live, Expect: r.Expect}.Write(ctx, o.ud.UID, p.revision)
 	if errors.Is(err, revision.ErrCollision) {
@@ -118,8 +119,8 @@ func (r *Reconciler) delete(ctx context.Context, owner types.UID, o client.Objec
 	return nil
 }
 
-// write creates or updates the workloads of subsets, one after another. One that the apiserver finds invalid does not stop the others;
-// any other error does, because they would fail too. The result says whether to continue.
+// write creates or updates the workloads of subsets, one after another. One that the apiserver finds invalid does not stop the
+// others; any other error does, because they would fail too. The result says whether to continue.
 func (r *Reconciler) write(ctx context.Context, o observed, p planned, creations bool, a *applied) bool {
 	for i := range p.subsets {
 		t := &p.subsets[i]

@@ -38,8 +38,8 @@ type child struct {
 	// revision is the UnitedDeployment's revision that it was rendered from, as in its label; patch is the subset's, as JSON.
 	revision, patch string
 	replicas        int
-	// observed is the generation that its controller has observed, and that the counts are about; templated the one that brought its
-	// template.
+	// observed is the generation that its controller has observed, and that the counts are about; templated the one that brought
+	// its template.
 	observed, templated int64
 	counts
 }

@@ -48,8 +48,8 @@ type fixture struct{ *testenv.Fixture[*object] }
 // TestMain lets the package's tests share a cluster.
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// manage starts managers in this process: one for the controller under test, whose writes are known by its name, one for CloneSets and
-// one for StatefulSets.
+// manage starts managers in this process: one for the controller under test, whose writes are known by its name, one for
+// CloneSets and one for StatefulSets.
 func manage(t *testing.T, s *testenv.Env) {
 	t.Helper()
 	s.Run(t, agent, uniteddeployment.Kind(), func(mgr ctrl.Manager) {

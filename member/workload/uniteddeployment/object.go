@@ -23,8 +23,8 @@ import (
 // Kind is the kind that owner references name.
 func Kind() schema.GroupVersionKind { return appsv1beta1.GroupVersion.WithKind("UnitedDeployment") }
 
-// wantedRevision is the revision of the template, without a number. Except for collisions, its name depends only on the object's name
-// and template, so that the slices of one object have the same in each cluster.
+// wantedRevision is the revision of the template, without a number. Except for collisions, its name depends only on the object's
+// name and template, so that the slices of one object have the same in each cluster.
 func wantedRevision(ud *appsv1beta1.UnitedDeployment) (*appsv1.ControllerRevision, error) {
 	data, err := revisionData(&ud.Spec.Template)
 	if err != nil {
@@ -41,9 +41,9 @@ func wantedRevision(ud *appsv1beta1.UnitedDeployment) (*appsv1.ControllerRevisio
 	}, nil
 }
 
-// revisionData is the patch that restores the template. It is byte for byte that of OpenKruise 1.9, so that objects of OpenKruise keep
-// their revision and no pod is restarted: unlike that of a pod template, it has no metadata of its own, and each metadata in it has the
-// null creationTimestamp that older clients write.
+// revisionData is the patch that restores the template. It is byte for byte that of OpenKruise 1.9, so that objects of OpenKruise
+// keep their revision and no pod is restarted: unlike that of a pod template, it has no metadata of its own, and each metadata in
+// it has the null creationTimestamp that older clients write.
 func revisionData(t *appsv1beta1.SubsetTemplate) ([]byte, error) {
 	raw, err := json.Marshal(t)
 	if err != nil {
@@ -80,8 +80,8 @@ func addCreationTimestamps(v any) {
 	}
 }
 
-// revisionLabel is the label of workloads and pods for a revision: its name, or only its hash where the name is too long for a label.
-// revision.Same accepts both.
+// revisionLabel is the label of workloads and pods for a revision: its name, or only its hash where the name is too long for a
+// label. revision.Same accepts both.
 func revisionLabel(name string) string {
 	if len(name) > validation.LabelValueMaxLength {
 		return revision.Short(name)
@@ -145,8 +145,8 @@ type update struct {
 	paths []string
 }
 
-// amend compares a workload with the wanted one. whole replaces its spec; otherwise only fields that want sets are compared, and other
-// fields of live (defaults, other writers') are kept. Neither object is changed.
+// amend compares a workload with the wanted one. whole replaces its spec; otherwise only fields that want sets are compared, and
+// other fields of live (defaults, other writers') are kept. Neither object is changed.
 func (k kind) amend(live, want workload, whole bool) (update, error) {
 	has, err := runtime.DefaultUnstructuredConverter.ToUnstructured(live)
 	if err != nil {

@@ -44,8 +44,8 @@ func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 	return o, err
 }
 
-// owned reads history, workloads and, for StatefulSets, pods; live says that the reader is the apiserver, which has no index. An object
-// that a hub places is left alone.
+// owned reads history, workloads and, for StatefulSets, pods; live says that the reader is the apiserver, which has no index. An
+// object that a hub places is left alone.
 func (o *observed) owned(ctx context.Context, r client.Reader, live bool) error {
 	if united.OfHub(o.ud) {
 		return expect.ErrGone
@@ -97,8 +97,8 @@ func (o *observed) statefulPods(ctx context.Context, r client.Reader, live bool)
 	return nil
 }
 
-// shown yields all objects that expectations are about. The UnitedDeployment is one of them: a plan from an old status would write the
-// status again.
+// shown yields all objects that expectations are about. The UnitedDeployment is one of them: a plan from an old status would
+// write the status again.
 func (o *observed) shown() iter.Seq[metav1.Object] {
 	return func(yield func(metav1.Object) bool) {
 		_ = yield(o.ud) && expect.Each(o.children, yield) && expect.Each(o.history, yield)

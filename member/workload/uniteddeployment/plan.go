@@ -232,9 +232,10 @@ func scale(path string) bool {
 	return path == "spec.replicas" || path == "spec.updateStrategy.rollingUpdate.partition"
 }
 
-// stuck returns pods that block the rollout of their StatefulSet. It updates one pod after another, the highest ordinal first, and waits
-// for each to be ready, even for an old pod that never becomes ready and that the new revision would fix. Such pods have to be replaced
-// anyway, so they are deleted. unsure: an old pod is not ready, but may still become so. As in kube 1.36 StatefulSet with OrderedReady.
+// stuck returns pods that block the rollout of their StatefulSet. It updates one pod after another, the highest ordinal first,
+// and waits for each to be ready, even for an old pod that never becomes ready and that the new revision would fix. Such pods
+// have to be replaced anyway, so they are deleted. unsure: an old pod is not ready, but may still become so. As in kube 1.36
+// StatefulSet with OrderedReady.
 func (t *target) stuck(o observed, revisionName string) (out []*corev1.Pod, unsure bool) {
 	if t.child == nil || t.update != nil || !t.child.seen() || !t.child.at(revisionName) || t.child.GetDeletionTimestamp() != nil {
 		return nil, false

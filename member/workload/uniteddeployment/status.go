@@ -31,8 +31,8 @@ const (
 
 // status returns the status after a reconcile, and its events. The function is pure.
 //
-// observedGeneration advances only when every workload is as wanted by the answers of the apiserver: a hub relies on it. Subsets whose
-// numbers do not add up don't hold it back, because all else was done.
+// observedGeneration advances only when every workload is as wanted by the answers of the apiserver: a hub relies on it. Subsets
+// whose numbers do not add up don't hold it back, because all else was done.
 func status(o observed, p planned, a applied, now time.Time) (appsv1beta1.UnitedDeploymentStatus, []event.Event) {
 	s := *o.ud.Status.DeepCopy()
 	if a.collided {
@@ -176,8 +176,8 @@ func conditions(s *appsv1beta1.UnitedDeploymentStatus, p planned, a applied, fai
 	}
 }
 
-// eventsOf returns the events of a reconcile: one for each class of writes. A failure that only a new spec can fix is reported once, not
-// by each reconcile.
+// eventsOf returns the events of a reconcile: one for each class of writes. A failure that only a new spec can fix is reported
+// once, not by each reconcile.
 func eventsOf(o observed, p planned, a applied, failure *fault) []event.Event {
 	var out []event.Event
 	for _, e := range []struct {

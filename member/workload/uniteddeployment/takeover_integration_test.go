@@ -31,8 +31,8 @@ import (
 	"github.com/flotilla-io/flotilla/testkit/testenv"
 )
 
-// TestTakeOverInCluster starts both managers on what OpenKruise has left: a UnitedDeployment, its two CloneSets, their revisions and
-// their pods.
+// TestTakeOverInCluster starts both managers on what OpenKruise has left: a UnitedDeployment, its two CloneSets, their revisions
+// and their pods.
 func TestTakeOverInCluster(t *testing.T) {
 	t.Parallel()
 	// The subsets select nodes by zones that only this cluster has.
