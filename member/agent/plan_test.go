@@ -252,7 +252,7 @@ func TestPlan(t *testing.T) {
 			want: expect{act: actForget},
 		},
 		{
-			name: "an object that was made again by others is not deleted (I11)",
+			name: "an object that another client has re-created is not deleted (I11)",
 			in:   func(_ *testing.T, s *scene) { s.withdraw(fleetv1alpha1.LeaveDelete); s.live.SetUID("object-2") },
 			want: expect{act: actForget},
 		},

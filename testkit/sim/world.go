@@ -54,7 +54,7 @@ type Kind struct {
 	// Fields are the fields of pods and nodes in the controller's cache. The undisturbed run of a scenario is repeated with a
 	// cache of whole objects, and must be the same.
 	Fields podset.Fields
-	// Admit refuses writes, as a webhook does; nil admits all. For a deletion, is is nil.
+	// Admit refuses writes, as a webhook does; nil admits all. For a deletion, the new object is nil.
 	Admit func(r Request, old, is client.Object) error
 	// Actors run beside the controller; Cluster returns the usual ones.
 	Actors []Actor

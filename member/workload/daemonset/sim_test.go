@@ -215,10 +215,10 @@ func lateOnes(w *sim.World) int {
 	return n
 }
 
-// keptOld is how many old pods the partition keeps: as many as there are, if they are fewer.
+// keptOld returns how many old pods the partition keeps, at most as many as there are.
 func keptOld(w *sim.World) int { return simGoal(w).Partition }
 
-// byNode counts the pods of each node that are not gone, those that are leaving included.
+// byNode returns the pods of each node, terminating ones included.
 func byNode(w *sim.World) map[string][]*corev1.Pod {
 	out := map[string][]*corev1.Pod{}
 	for _, p := range sim.All[*corev1.Pod](w) {
